@@ -1,0 +1,2 @@
+// Package headgate is a distributed rate limiter.
+package headgate

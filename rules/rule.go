@@ -1,0 +1,151 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+)
+
+// MatchMode says which limits of the walked path count.
+type MatchMode uint8
+
+const (
+	// Leaf counts only the limit of the node that the last entry reaches, as
+	// envoyproxy/ratelimit does. It is the default of files that use only
+	// that service's keys.
+	Leaf MatchMode = iota
+	// Path counts every limit on the walked path. It is the default of files
+	// that use keys of Headgate.
+	Path
+)
+
+// Consumption says what a denial does to the other limits of its request.
+type Consumption uint8
+
+const (
+	// AllOrNothing charges nothing anywhere when one limit denies (default).
+	AllOrNothing Consumption = iota
+	// Independent charges each limit on its own (default with Envoy
+	// compatibility).
+	Independent
+)
+
+// FailureMode says what happens to a request when the store cannot decide.
+type FailureMode uint8
+
+const (
+	// Open allows the request, marked degraded (default).
+	Open FailureMode = iota
+	// Closed denies it, marked degraded (default of sensitive rules).
+	Closed
+)
+
+// CostSource says where the cost of a request comes from.
+type CostSource uint8
+
+const (
+	// CostHits is the number of hits that the caller named (default).
+	CostHits CostSource = iota
+	// CostEntry is the value of the descriptor entry Name; the entry takes no
+	// part in matching nor in the bucket's key.
+	CostEntry
+	// CostAttribute is the request attribute Name: "content_length",
+	// "header:NAME" or "claim:NAME".
+	CostAttribute
+)
+
+// Cost tells a rule how many hits a request is worth. A value that is missing,
+// not a whole number or below 0 counts as 1; a larger one than Max as Max.
+type Cost struct {
+	Source CostSource
+	Name   string
+	Max    int64
+}
+
+// NamedLimit is one of the limits of a rule.
+type NamedLimit struct {
+	*limit.Limit
+	// Name is what answers call this limit: the `name` of its rate_limit, else
+	// empty.
+	Name string
+}
+
+// Rule is one node of the tree that limits (or frees) the requests that reach
+// it. Rules are immutable.
+type Rule struct {
+	// ID identifies the rule in metrics, logs and answers: its name when it is
+	// given, else its domain and composite path ("edge.tenant_acme.op").
+	// Built from configuration only, it is unique in a Set.
+	ID string
+	// Domain is the domain of the rule.
+	Domain string
+	// Limits has at least one element, but none when Unlimited.
+	Limits []NamedLimit
+	// Unlimited lets every request pass without counting.
+	Unlimited bool
+	// Shadow decides and reports but does not enforce.
+	Shadow bool
+	// Quota is Envoy's quota_mode: the request is over only when all of its
+	// quota descriptors are.
+	Quota bool
+	// Always marks a rule that applies to every request of its domain, though
+	// no descriptor reaches it.
+	Always bool
+	// Sensitive marks a rule that guards something that must not be guessed
+	// (login, payment): it fails closed unless told otherwise.
+	Sensitive bool
+	// Failure says what happens when the store cannot decide.
+	Failure FailureMode
+	// Cost says where the number of hits comes from.
+	Cost Cost
+	// Replaces names the limits that do not apply when this rule matched.
+	Replaces []string
+	// ValidFrom and ValidUntil bound the time in which the rule applies,
+	// [from, until); the zero time means no bound.
+	ValidFrom, ValidUntil time.Time
+	// Metadata is returned as dynamic metadata to Envoy.
+	Metadata map[string]any
+	// DetailedMetric, ValueToMetric and ShareThreshold are Envoy's.
+	DetailedMetric, ValueToMetric, ShareThreshold bool
+	// File and Line say where the rule stands.
+	File string
+	Line int
+}
+
+// Matched is one rule that applies to a descriptor.
+type Matched struct {
+	Rule *Rule
+	// Depth is the number of leading entries that identify the bucket.
+	Depth int
+}
+
+// Set is a compiled, immutable set of rules. Many goroutines may use it.
+type Set struct {
+}
+
+// Domain is the rules of one domain.
+type Domain struct {
+	Name        string
+	Match       MatchMode
+	Consumption Consumption
+}
+
+// Domain returns the rules of a domain, or nil if there are none.
+func (s *Set) Domain(name string) *Domain { panic("to be written") }
+
+// AppendMatches appends the rules that apply to a descriptor to dst, the
+// outermost first, and returns it. Rules outside of their validity at now() are
+// left out; now is only called when a rule on the way has one.
+func (d *Domain) AppendMatches(dst []Matched, entries []descriptor.Entry, now func() time.Time) []Matched {
+	panic("to be written")
+}
+
+// Always returns the rules that apply to every request of the domain.
+func (d *Domain) Always() []*Rule { panic("to be written") }
+
+// AppendKey appends the bucket key of limit number i of m.Rule for a descriptor
+// that it matched.
+func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte {
+	panic("to be written")
+}

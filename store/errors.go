@@ -1,0 +1,59 @@
+package store
+
+import "errors"
+
+// Reason classifies why a store could not decide. It is a label of metrics,
+// logs and degraded answers, so it has few values.
+type Reason string
+
+// The reasons. NoReason is the zero value: not degraded.
+const (
+	NoReason      Reason = ""
+	Timeout       Reason = "store_timeout"     // no answer within the budget
+	Unavailable   Reason = "store_unavailable" // refused, reset, closed, no route
+	Overloaded    Reason = "store_overloaded"  // too many calls in flight
+	Denied        Reason = "store_denied"      // wrong password, no permission, TLS refused
+	Full          Reason = "store_full"        // out of memory
+	ReadOnly      Reason = "store_readonly"    // a replica answered
+	Loading       Reason = "store_loading"     // still reading its data
+	Misconfigured Reason = "store_misconfigured"
+	Internal      Reason = "internal" // a bug on our side, a panic among them
+)
+
+// Error is the error of a Result: what was done, on which store, why it
+// failed, and what an operator can do about it.
+type Error struct {
+	Op     string // "take", "dial", ...
+	Store  string // address without credentials
+	Reason Reason
+	Hint   string // may be empty
+	Err    error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	s := e.Op + " " + e.Store + ": " + string(e.Reason)
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	if e.Hint != "" {
+		s += "; hint: " + e.Hint
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ReasonOf returns the Reason of err: that of the *Error in its chain, NoReason
+// for nil, Internal for anything else.
+func ReasonOf(err error) Reason {
+	if err == nil {
+		return NoReason
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return Internal
+}

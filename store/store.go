@@ -1,0 +1,76 @@
+// Package store is the contract between the limiter and whatever remembers the
+// buckets.
+//
+// A Store decides batches: Take gets any number of takes and answers each. The
+// rules that every store keeps, and that package storetest checks:
+//
+//   - The store's clock counts. The caller passes no time; a store reads its
+//     clock once for each batch (and shard), and every take of it is decided at
+//     that instant.
+//   - Takes are decided in order. A later take of a batch sees what an earlier
+//     one charged to the same bucket.
+//   - Decisions are those of limit.Decide, bit for bit.
+//   - Consecutive takes with the same Group other than 0 are all or nothing:
+//     when one of them that is not Shadow is denied, none of the group is
+//     charged (the denied ones neither, even where their limit counts denied
+//     hits), and those that would have passed alone answer as a peek does.
+//   - An error belongs to a take, never to the batch: a store that cannot
+//     decide some of its takes still decides the others. An error is never a
+//     decision.
+//   - Every bucket is forgotten once it is as if unused, and not before.
+package store
+
+import (
+	"context"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// Op says what a take does to its bucket.
+type Op uint8
+
+const (
+	// Hit charges Hits if they fit. Hits == 0 is a peek and never writes.
+	Hit Op = iota
+	// Refund gives Hits back.
+	Refund
+	// Reset forgets the bucket.
+	Reset
+)
+
+// Take asks for one decision on one bucket.
+type Take struct {
+	// Key is the injective encoding of the bucket's identity, as package
+	// descriptor makes it. Stores hash it; they never cut it. It is only read
+	// during the call.
+	Key []byte
+	// Limit is the limit to decide by. It is not part of the bucket's identity:
+	// a bucket keeps its state when its limit changes.
+	Limit *limit.Limit
+	// Hits is the number of hits, from 0 to limit.MaxQuota.
+	Hits int64
+	// Group joins consecutive takes into one that is all or nothing; 0 stands
+	// alone.
+	Group uint32
+	// Op is what to do; the zero value is Hit.
+	Op Op
+	// Shadow marks a take whose denial does not hold back its group.
+	Shadow bool
+}
+
+// Result answers one Take. When Err is not nil the Decision means nothing.
+type Result struct {
+	limit.Decision
+	// Err says why the store could not decide; see Reason.
+	Err error
+}
+
+// Store remembers buckets. Implementations are safe for concurrent use.
+type Store interface {
+	// Take decides takes[i] into results[i]. The slices have the same length.
+	// It returns when all are decided or ctx has ended, whichever is first;
+	// what is undecided by then carries an error.
+	Take(ctx context.Context, takes []Take, results []Result)
+	// Close releases what the store holds. No Take may follow.
+	Close() error
+}
