@@ -1,2 +1,21 @@
-// Package headgate is a distributed rate limiter.
+// Package headgate is a distributed rate limiter: it decides for every request
+// whether it may pass now, counts across all nodes that ask, and says what is
+// left and when to come back.
+//
+// Use a [Keyed] to limit keys by one limit inside your program:
+//
+//	buckets, err := memstore.New(memstore.Options{})
+//	...
+//	perUser := headgate.NewKeyed(buckets, limit.Must(limit.PerMinute(100)))
+//	if d := perUser.Take(ctx, "user:42", 1); !d.Allowed {
+//		// too many requests; d.RetryAfter says how long to wait
+//	}
+//
+// Use a [Limiter] for rules: it matches the descriptors of a request against a
+// rule set, asks the store for all limits at once and merges their answers.
+// With a Redis store (package redisstore) in place of the memory store, any
+// number of processes share one count.
+//
+// Neither promises anything about requests that do not ask, and a count is as
+// durable as its store: a memory store forgets when the process ends.
 package headgate

@@ -10,6 +10,11 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
+// CallerDomain is the domain of limits that callers name themselves where no
+// rule is concerned, such as {"key","limit","window_ms"} over HTTP. In any other
+// domain a limit named by the caller counts only if that domain has rules.
+const CallerDomain = "headgate.caller"
+
 // Request asks whether one request may pass. All of its descriptors, and all
 // limits that they match, are decided together.
 type Request struct {
@@ -25,7 +30,8 @@ type Request struct {
 // Descriptor is one list of entries to limit a request on.
 type Descriptor struct {
 	Entries []descriptor.Entry
-	// Hits is the cost of the request here; 0 is a peek.
+	// Hits is the cost of the request here, from 0 to limit.MaxQuota; 0 is a
+	// peek.
 	Hits int64
 	// Op is what to do; the zero value is store.Hit.
 	Op store.Op
@@ -66,33 +72,22 @@ type Verdict struct {
 	// Replaced says that another rule of the request took this one's place.
 	Replaced bool
 	// Degraded says why the store did not decide; the Decision then only has
-	// Allowed, by the rule's failure mode, and Limit.
+	// Allowed, by the rule's failure mode, Limit, and when denied RetryAfter.
 	Degraded store.Reason
 }
 
 // OverLimit reports whether v denies and is enforced.
 func (v *Verdict) OverLimit() bool { return v.Enforced && !v.Decision.Allowed }
 
-// Decisive returns the verdict that speaks for descriptor i of the request, or
-// for all of them when i is negative: when one denies, the denying one with the
-// longest retry-after (one that can never pass before all); else the one with
-// the smallest remaining, of equals the longest reset. Nil means that nothing
-// limited it.
-func (r *Response) Decisive(i int) *Verdict { panic("to be written") }
-
-// Degraded returns the reason of the first verdict that the store did not
-// decide, or store.NoReason.
-func (r *Response) Degraded() store.Reason { panic("to be written") }
+// Counted reports whether v carries counts: a limit decided it, and the store
+// answered.
+func (v *Verdict) Counted() bool { return v.Limit != nil && v.Degraded == store.NoReason }
 
 // Observer is told of every decision. It must not block, and must not keep
-// either pointer after it returns.
+// either pointer after it returns. It is called from many goroutines.
 type Observer interface {
 	Decided(req *Request, resp *Response, took time.Duration)
 }
-
-// Limiter decides requests by a set of rules and a store. It is safe for
-// concurrent use.
-type Limiter struct{}
 
 // Options configures a Limiter.
 type Options struct {
@@ -108,21 +103,14 @@ type Options struct {
 	// Now is the clock for rules that are valid for a time only; nil means
 	// time.Now. No decision of a limit depends on it.
 	Now func() time.Time
+	// MaxWaiting bounds the calls of Wait that are held back at one time by
+	// limits that shape (leaky_queue); 0 means 10,000.
+	MaxWaiting int
 }
 
-// New returns a Limiter.
-func New(o Options) (*Limiter, error) { panic("to be written") }
-
-// SetRules swaps the rules in whole; requests under way finish with the old.
-func (l *Limiter) SetRules(s *rules.Set) { panic("to be written") }
-
-// Rules returns the rules in force, nil if there are none.
-func (l *Limiter) Rules() *rules.Set { panic("to be written") }
-
-// Check decides requests[i] into responses[i]; the slices have the same length.
-// The verdict slices of the responses are reused. An error names a malformed
-// request (see ErrNoDomain and its kin) and means that nothing was decided or
-// charged; a failing store is never an error but a degraded response.
-func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
-	panic("to be written")
+// Checker is what a Limiter does, for those who need no more of it.
+type Checker interface {
+	Check(ctx context.Context, requests []Request, responses []Response) error
 }
+
+var _ Checker = (*Limiter)(nil)

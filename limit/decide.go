@@ -2,23 +2,80 @@ package limit
 
 import "time"
 
+// The kinds of State: 1 + Algorithm.
+const (
+	kindSlidingWindow = 1 + uint8(SlidingWindow)
+	kindFixedWindow   = 1 + uint8(FixedWindow)
+	kindSubWindows    = 1 + uint8(SubWindows)
+	kindSlidingLog    = 1 + uint8(SlidingLog)
+)
+
 // Decide says whether hits may pass at now, given what state holds, and
 // returns the state to store. It is total and deterministic: every Limit made
-// by New, every State, every now and every hits in [0, MaxQuota] has an answer.
-// hits == 0 is a peek. A peek and a denial return state unchanged, unless the
-// limit counts denied hits.
-func Decide(l *Limit, s State, now Micros, hits int64) (State, Decision) {
-	panic("to be written")
+// by New, every State, every now and every hits has an answer; hits outside
+// [0, MaxQuota] count as the nearest end of that range, instants before 1970 or
+// after 2112 as the nearest end of that one. hits == 0 is a peek.
+//
+// A peek returns state unchanged, and so does a denial, unless the limit counts
+// denied hits. There is one exception: when state cannot be of this clock or is
+// not in terms of this limit (an instant so far ahead that the clock must have
+// stepped back, a bucket fuller than its burst, parts of another length), a
+// denial too returns it in the terms in which it was judged. Not storing that
+// would judge it so again, later, and lock the bucket out.
+func Decide(l *Limit, s State, now Micros, hits int64) (next State, d Decision) {
+	at := clampInstant(int64(now))
+	hits = min(max(hits, 0), MaxQuota)
+	// The decision is filled in where the caller will read it: copying one
+	// that has just been written in parts costs more than deciding.
+	switch l.Algorithm {
+	case FixedWindow:
+		next = decideFixedWindow(l, s, at, hits, &d)
+	case SubWindows:
+		next = decideSubWindows(l, s, at, hits, &d)
+	case SlidingLog:
+		next = decideSlidingLog(l, s, at, hits, &d)
+	case TokenBucket:
+		next = decideTokenBucket(l, s, at, hits, &d)
+	case LeakyBucket:
+		next = decideLeakyBucket(l, s, at, hits, &d)
+	case LeakyQueue:
+		next = decideLeakyQueue(l, s, at, hits, &d)
+	case GCRA:
+		next = decideGCRA(l, s, at, hits, &d)
+	default:
+		next = decideSlidingWindow(l, s, at, hits, &d)
+	}
+	return next, d
 }
 
 // Refund gives hits back and returns the state to store and what a peek would
-// say of it. It never makes a bucket emptier than unused and never fails.
+// say of it. It never makes a bucket emptier than unused and never fails. What
+// has expired since it was charged cannot be given back.
 func Refund(l *Limit, s State, now Micros, hits int64) (State, Decision) {
-	panic("to be written")
+	if hits > 0 {
+		s = refund(l, s, clampInstant(int64(now)), min(hits, MaxQuota))
+	}
+	return Decide(l, s, now, 0)
+}
+
+func refund(l *Limit, s State, now, hits int64) State {
+	switch l.Algorithm {
+	case FixedWindow:
+		return refundFixedWindow(l, s, now, hits)
+	case SubWindows:
+		return refundSubWindows(l, s, now, hits)
+	case SlidingLog:
+		return refundSlidingLog(l, s, now, hits)
+	case TokenBucket, LeakyBucket, LeakyQueue, GCRA:
+		return refundTAT(l, s, now, hits)
+	}
+	return refundSlidingWindow(l, s, now, hits)
 }
 
 // Lifetime returns how long s must be kept after now so that dropping it then
-// changes no decision, rounded up to the microsecond; stores add a margin.
+// changes no decision, rounded up to the microsecond, and 0 if it may be dropped
+// at once; stores add a margin. It is the ResetAfter of a peek.
 func Lifetime(l *Limit, s State, now Micros) time.Duration {
-	panic("to be written")
+	_, d := Decide(l, s, now, 0)
+	return d.ResetAfter
 }

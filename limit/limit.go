@@ -2,7 +2,6 @@ package limit
 
 import (
 	"fmt"
-	"math"
 	"time"
 )
 
@@ -137,19 +136,23 @@ func PerHour(quota int64) Spec { return Spec{Quota: quota, Period: time.Hour} }
 // PerDay: see PerSecond.
 func PerDay(quota int64) Spec { return Spec{Quota: quota, Period: 24 * time.Hour} }
 
-// Limit is a validated, immutable Spec with the numbers that deciding needs.
-// Make one with New and do not change the embedded Spec afterwards.
+// Limit is a validated, immutable Spec, with its defaults filled in, and the
+// numbers that deciding needs. Make one with New and do not change the embedded
+// Spec afterwards.
 type Limit struct {
 	Spec
 
 	periodMicros int64 // Period
 	partMicros   int64 // sub_windows: length of one part, rounded up
 	// One hit takes num/den microseconds to drain: Period/Quota in lowest
-	// terms (the emission interval of GCRA, exact).
+	// terms (the emission interval of GCRA, exact), which is emission.
 	num, den int64
-	// toleranceMicros is the time to drain Burst hits, rounded up; for
-	// leaky_queue the longest wait admitted by MaxDelay and MaxQueue.
-	toleranceMicros int64
+	emission span
+	// tolerance is the most by which a TAT may be ahead of now: the time to
+	// drain Burst hits; for leaky_queue see there.
+	tolerance span
+	// capacity is Decision.Limit.
+	capacity int64
 }
 
 // New checks spec and returns its Limit. Errors name the field at fault and
@@ -208,6 +211,3 @@ type Decision struct {
 	// on; 0 for all others.
 	Delay time.Duration
 }
-
-// maxMicros is the largest duration that a time.Duration holds in microseconds.
-const maxMicros = math.MaxInt64 / int64(time.Microsecond)

@@ -3,7 +3,6 @@ package rules
 import (
 	"time"
 
-	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -111,6 +110,15 @@ type Rule struct {
 	// File and Line say where the rule stands.
 	File string
 	Line int
+
+	name     string // the name that the file gives, "" if none
+	domain   *Domain
+	node     *node // nil for Always
+	keyStart []byte
+	// shared has the pattern that stands in keys for each level of the path
+	// whose values share a bucket, "" for the others.
+	shared    []string
+	hasShared bool
 }
 
 // Matched is one rule that applies to a descriptor.
@@ -118,34 +126,4 @@ type Matched struct {
 	Rule *Rule
 	// Depth is the number of leading entries that identify the bucket.
 	Depth int
-}
-
-// Set is a compiled, immutable set of rules. Many goroutines may use it.
-type Set struct {
-}
-
-// Domain is the rules of one domain.
-type Domain struct {
-	Name        string
-	Match       MatchMode
-	Consumption Consumption
-}
-
-// Domain returns the rules of a domain, or nil if there are none.
-func (s *Set) Domain(name string) *Domain { panic("to be written") }
-
-// AppendMatches appends the rules that apply to a descriptor to dst, the
-// outermost first, and returns it. Rules outside of their validity at now() are
-// left out; now is only called when a rule on the way has one.
-func (d *Domain) AppendMatches(dst []Matched, entries []descriptor.Entry, now func() time.Time) []Matched {
-	panic("to be written")
-}
-
-// Always returns the rules that apply to every request of the domain.
-func (d *Domain) Always() []*Rule { panic("to be written") }
-
-// AppendKey appends the bucket key of limit number i of m.Rule for a descriptor
-// that it matched.
-func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte {
-	panic("to be written")
 }

@@ -1,0 +1,53 @@
+# Headgate's commands for people. `make` alone lists them.
+
+GO ?= go
+# Extra arguments of `go test`, for instance TESTFLAGS='-run Reload -v'.
+TESTFLAGS ?=
+# How long each fuzz target runs in `make fuzz`, and in `make test`.
+FUZZTIME ?= 30s
+SHORTFUZZTIME ?= 3s
+# disable_pgv leaves out validation code that comes with Envoy's types and that
+# nothing here calls.
+TAGS := disable_pgv
+# Where git refuses to answer (a checkout of another user), build without it.
+BUILDVCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo auto || echo false)
+
+.PHONY: help
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/headgate, one static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -tags $(TAGS) -ldflags '-s -w' -o bin/headgate ./cmd/headgate
+
+.PHONY: run
+run: build ## Serve the quick start rules, counting in memory
+	./bin/headgate serve --rules examples/rules/quickstart.yaml --store memory:// --hints
+
+.PHONY: deps
+deps: ## Install what the tests talk to: redis-server, and Envoy into .tools/bin
+	./scripts/test-servers.sh
+
+.PHONY: test
+test: deps check race ## Everything: checks, all tests with the race detector, short fuzzing
+	FUZZTIME=$(SHORTFUZZTIME) ./scripts/fuzz.sh
+
+.PHONY: check
+check: ## Formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then \
+		echo "gofmt would change:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools/go.mod staticcheck ./...
+	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./...; fi
+
+.PHONY: race
+race: ## All tests with the race detector, against real servers
+	$(GO) test -race -timeout 15m $(TESTFLAGS) ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME (30s)
+	FUZZTIME=$(FUZZTIME) ./scripts/fuzz.sh
+
+.PHONY: bench
+bench: ## Measure Headgate beside its peers
+	cd bench && ./run

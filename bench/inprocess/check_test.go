@@ -1,0 +1,74 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules"
+)
+
+// checkRules has one rule for each descriptor of the requests.
+const checkRules = `
+domain: bench
+descriptors:
+  - key: user
+    rate_limit: {unit: hour, requests_per_unit: 1000000000}
+  - key: address
+    rate_limit: {unit: hour, requests_per_unit: 1000000000}
+  - key: route
+    rate_limit: {unit: hour, requests_per_unit: 1000000000}
+`
+
+// checkKeys is the number of values of each descriptor entry.
+const checkKeys = 100_000
+
+var checkEntryKeys = [...]string{"user", "address", "route"}
+
+// BenchmarkCheck is a whole decision by rules: match, name the buckets, take
+// them from the memory store, merge the answers.
+func BenchmarkCheck(b *testing.B) {
+	values := make([]string, checkKeys)
+	for i := range values {
+		values[i] = fmt.Sprintf("value-%06d", i)
+	}
+	set, err := rules.Load([]rules.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rules.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, descriptors := range []int{1, 3} {
+		b.Run(fmt.Sprintf("headgate/sliding_window/descriptors=%d", descriptors), func(b *testing.B) {
+			limiter, err := headgate.New(headgate.Options{Store: newMemstore(b, checkKeys), Rules: set})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) { checkLoop(b, pb, limiter, descriptors, values) })
+		})
+	}
+}
+
+func checkLoop(b *testing.B, pb *testing.PB, limiter *headgate.Limiter, descriptors int, values []string) {
+	requests := []headgate.Request{{Domain: "bench", Descriptors: make([]headgate.Descriptor, descriptors)}}
+	for i := range descriptors {
+		requests[0].Descriptors[i] = headgate.Descriptor{Hits: 1, Entries: []descriptor.Entry{{Key: checkEntryKeys[i]}}}
+	}
+	responses := make([]headgate.Response, 1)
+	w := newKeyWriter(seeds.Add(1) << 32)
+	ctx := context.Background()
+	for pb.Next() {
+		for i := range descriptors {
+			requests[0].Descriptors[i].Entries[0].Value = values[w.draw(checkKeys)]
+		}
+		if err := limiter.Check(ctx, requests, responses); err != nil {
+			b.Error(err)
+			return
+		}
+		if !responses[0].Allowed || len(responses[0].Verdicts) != descriptors {
+			b.Errorf("allowed %v by %d verdicts, want true by %d", responses[0].Allowed, len(responses[0].Verdicts), descriptors)
+			return
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package h2load
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options says what to ask whom.
+type Options struct {
+	// Network and Addr are what net.Dial takes.
+	Network, Addr string
+	// Path is the gRPC method, "/package.Service/Method".
+	Path string
+	// Messages are the requests, marshalled. Each is sent once, in order over
+	// all streams, and from then on they are drawn at random.
+	Messages [][]byte
+	// Connections and Streams (of each connection) are how many calls are under
+	// way at one time: their product.
+	Connections, Streams int
+	// WarmUp is the least time before measuring; measuring begins later when
+	// the messages have not all been sent once by then, but no later than
+	// after MaxWarmUp.
+	WarmUp, MaxWarmUp time.Duration
+	// Measure is how long to measure.
+	Measure time.Duration
+	// Begin and End, when not nil, are called at the ends of the measured time.
+	Begin, End func()
+}
+
+// Result is what was measured.
+type Result struct {
+	// Answers is the number of answers that came in the measured time.
+	Answers int64
+	// Elapsed is the measured time.
+	Elapsed time.Duration
+	// Latencies are those of the answers in the measured time.
+	Latencies Latencies
+	// Codes counts the answers in the measured time by the varint that is field
+	// 1 of their message: the overall_code of a rate limit response.
+	Codes [4]int64
+}
+
+// The phases of a run, in order.
+const (
+	warming int32 = iota
+	measuring
+	ended
+)
+
+// run is what the connections of one Run share.
+type run struct {
+	options Options
+	phase   atomic.Int32
+	sent    atomic.Int64 // messages of the first pass that were handed out
+	answers atomic.Int64 // all answers, since the start
+}
+
+// Run loads the server and returns what was measured. An error of any
+// connection, among it an answer with a gRPC status other than OK, ends the run.
+func Run(o Options) (*Result, error) {
+	if len(o.Messages) == 0 || o.Connections < 1 || o.Streams < 1 {
+		return nil, fmt.Errorf("load %s: no messages, connections or streams", o.Addr)
+	}
+	r := &run{options: o}
+	connections := make([]*connection, o.Connections)
+	for i := range connections {
+		c, err := dial(r, rand.New(rand.NewPCG(uint64(i), 1)))
+		if err != nil {
+			return nil, errors.Join(err, closeAll(connections))
+		}
+		connections[i] = c
+	}
+	errs := make(chan error, len(connections))
+	var running sync.WaitGroup
+	for _, c := range connections {
+		running.Go(func() {
+			if err := c.loop(); err != nil {
+				errs <- err
+			}
+		})
+	}
+	result := &Result{}
+	err := r.conduct(result, errs)
+	r.phase.Store(ended)
+	if err == nil {
+		err = r.waitFor(&running, errs)
+	}
+	// Closing ends the loops that a silent server holds up.
+	err = errors.Join(err, closeAll(connections))
+	running.Wait()
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", o.Addr, err)
+	}
+	for _, c := range connections {
+		result.Latencies.merge(&c.latencies)
+		for i := range c.codes {
+			result.Codes[i] += c.codes[i]
+		}
+	}
+	return result, nil
+}
+
+// conduct goes through the phases until the measured time is over.
+func (r *run) conduct(result *Result, errs <-chan error) error {
+	o := &r.options
+	start := time.Now()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-errs:
+			return err
+		case <-tick.C:
+		}
+		warm := time.Since(start)
+		if warm >= o.MaxWarmUp || warm >= o.WarmUp && r.sent.Load() >= int64(len(o.Messages)) {
+			break
+		}
+	}
+	call(o.Begin)
+	begin, before := time.Now(), r.answers.Load()
+	r.phase.Store(measuring)
+	select {
+	case err := <-errs:
+		return err
+	case <-time.After(o.Measure):
+	}
+	call(o.End)
+	result.Answers = r.answers.Load() - before
+	result.Elapsed = time.Since(begin)
+	return nil
+}
+
+func call(f func()) {
+	if f != nil {
+		f()
+	}
+}
+
+// drainTimeout bounds the wait for the last answers of a run.
+const drainTimeout = 5 * time.Second
+
+// waitFor waits until all calls under way are answered.
+func (r *run) waitFor(running *sync.WaitGroup, errs <-chan error) error {
+	done := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	select {
+	case err := <-errs:
+		return err
+	case <-time.After(drainTimeout):
+		return fmt.Errorf("no answer within %v", drainTimeout)
+	case <-done:
+		return nil
+	}
+}
+
+func closeAll(connections []*connection) error {
+	var errs []error
+	for _, c := range connections {
+		if c != nil {
+			errs = append(errs, c.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// next returns the message to send now.
+func (r *run) next(random *rand.Rand) []byte {
+	messages := r.options.Messages
+	if r.sent.Load() < int64(len(messages)) {
+		if i := r.sent.Add(1) - 1; i < int64(len(messages)) {
+			return messages[i]
+		}
+	}
+	return messages[random.IntN(len(messages))]
+}

@@ -1,0 +1,12 @@
+// Command headgate is a distributed rate limiter; see `headgate --help`.
+package main
+
+import (
+	"os"
+
+	"github.com/headgate/headgate/internal/cli"
+)
+
+func main() {
+	os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}

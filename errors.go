@@ -1,0 +1,53 @@
+package headgate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Malformed requests. Check wraps them with the place at fault.
+var (
+	ErrNoDomain      = errors.New("rate limit domain must not be empty")
+	ErrNoDescriptors = errors.New("rate limit descriptor list must not be empty")
+	ErrDescriptor    = errors.New("malformed descriptor")
+	ErrHits          = errors.New("hits out of range")
+)
+
+// ErrQueueFull is returned by Wait when too many calls are waiting already.
+var ErrQueueFull = errors.New("wait: too many calls are being held back; hint: raise Options.MaxWaiting or lower max_delay of the rule")
+
+// validate refuses what must not reach the rules or the store.
+func (r *Request) validate() error {
+	if r.Domain == "" {
+		return ErrNoDomain
+	}
+	if len(r.Descriptors) == 0 {
+		return ErrNoDescriptors
+	}
+	if len(r.Descriptors) > descriptor.MaxDescriptors {
+		return fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)
+	}
+	for i := range r.Descriptors {
+		if err := r.Descriptors[i].validate(); err != nil {
+			return fmt.Errorf("descriptor %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+func (d *Descriptor) validate() error {
+	if err := descriptor.Validate(d.Entries); err != nil {
+		return fmt.Errorf("%w: %w", ErrDescriptor, err)
+	}
+	if d.Hits < 0 || d.Hits > limit.MaxQuota {
+		return fmt.Errorf("%w: %d; hint: 0 (a peek) to %d", ErrHits, d.Hits, int64(limit.MaxQuota))
+	}
+	if d.Op > store.Reset {
+		return fmt.Errorf("%w: unknown operation %d", ErrDescriptor, d.Op)
+	}
+	return nil
+}

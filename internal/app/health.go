@@ -1,0 +1,127 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// pingEvery is how often the store is asked whether it answers, for logs
+	// and health; no decision waits for that.
+	pingEvery = 5 * time.Second
+	// pingTimeout bounds one such question.
+	pingTimeout = time.Second
+)
+
+var errDraining = errors.New("draining: this process is about to end")
+
+// health is what the process knows of itself.
+type health struct {
+	draining atomic.Bool
+	rules    *rulesource.Source // nil without rules
+	store    openedStore
+	storeErr atomic.Pointer[error] // of the last ping; nil when it answered
+	logger   *slog.Logger
+	metrics  *telemetry.Metrics
+}
+
+// ready returns why this process should get no traffic. A store that is away
+// is no reason: failure modes answer then, in every process alike, and taking
+// all of them out of service would turn that into an outage.
+func (h *health) ready() error {
+	if h.draining.Load() {
+		return errDraining
+	}
+	return nil
+}
+
+// watchStore asks the store until ctx ends and logs when it goes and comes
+// back.
+func (h *health) watchStore(ctx context.Context) {
+	if h.store.ping == nil {
+		h.metrics.StoreUp(true)
+		return
+	}
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		h.pingStore(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (h *health) pingStore(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	err := h.store.ping(bounded)
+	if ctx.Err() != nil {
+		return // the process ends; the store is not to blame
+	}
+	h.metrics.StoreUp(err == nil)
+	before := h.storeErr.Load()
+	if err == nil {
+		h.storeErr.Store(nil)
+		if before != nil {
+			h.logger.Info("the store answers again")
+		}
+		return
+	}
+	h.storeErr.Store(&err)
+	if before == nil || store.ReasonOf(*before) != store.ReasonOf(err) {
+		h.logger.Error("the store does not answer; rules decide by their failure mode", "reason", store.ReasonOf(err), "error", err)
+	}
+}
+
+// report is the body of /readyz.
+type report struct {
+	Ready bool `json:"ready"`
+	// Degraded says that decisions are made without the store, or by rules that
+	// are not those of the files.
+	Degraded bool        `json:"degraded"`
+	Draining bool        `json:"draining"`
+	Store    storeReport `json:"store"`
+	Rules    rulesReport `json:"rules"`
+}
+
+type storeReport struct {
+	OK     bool         `json:"ok"`
+	Reason store.Reason `json:"reason,omitempty"`
+	Error  string       `json:"error,omitempty"`
+}
+
+type rulesReport struct {
+	OK       bool       `json:"ok"`
+	Version  string     `json:"version,omitempty"`
+	LoadedAt *time.Time `json:"loaded_at,omitempty"`
+	LastGood bool       `json:"last_good,omitempty"`
+	Error    string     `json:"error,omitempty"`
+}
+
+func (h *health) report() report {
+	r := report{Ready: h.ready() == nil, Draining: h.draining.Load()}
+	r.Store.OK = true
+	if err := h.storeErr.Load(); err != nil {
+		r.Store = storeReport{Reason: store.ReasonOf(*err), Error: (*err).Error()}
+	}
+	r.Rules.OK = true
+	if h.rules != nil {
+		s := h.rules.Status()
+		r.Rules = rulesReport{OK: s.Err == nil, Version: s.Version, LoadedAt: &s.LoadedAt, LastGood: s.LastGood}
+		if s.Err != nil {
+			r.Rules.Error = s.Err.Error()
+		}
+	}
+	r.Degraded = !r.Store.OK || !r.Rules.OK
+	return r
+}

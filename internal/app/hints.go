@@ -1,0 +1,34 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/headgate/headgate/rules"
+)
+
+// quickstart is the domain of examples/rules/quickstart.yaml, and quickstartBody
+// a check that its rules deny from the twenty-first in a minute on.
+const (
+	quickstart     = "api_platform"
+	quickstartBody = `{"domain":"api_platform","descriptors":[{"entries":[{"key":"api_key","value":"abc123"},{"key":"endpoint","value":"POST /api/v1/orders"}]}]}`
+	callerBody     = `{"key":"user:42","limit":3,"window_ms":60000,"weight":1}`
+)
+
+// printHints prints commands to try: one by the quick start's rules, if they are
+// in force, and one that brings its own limit, if that is served.
+func printHints(w io.Writer, listener net.Listener, set *rules.Set, callerLimits bool) {
+	if listener.Addr().Network() != "tcp" {
+		return
+	}
+	url := "http://" + reachable(listener) + "/v1/check"
+	fmt.Fprintln(w, "\nTry in another terminal, again and again, until the answer is 429:")
+	if set != nil && set.Domain(quickstart) != nil {
+		fmt.Fprintf(w, "\n  curl -i -d '%s' %s\n", quickstartBody, url)
+	}
+	if callerLimits {
+		fmt.Fprintf(w, "\n  curl -i -d '%s' %s\n", callerBody, url)
+	}
+	fmt.Fprintln(w)
+}

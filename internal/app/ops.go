@@ -1,0 +1,64 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/headgate/headgate"
+)
+
+// opsIndex is what GET / of the ops address says.
+const opsIndex = `headgate
+
+/metrics        Prometheus metrics
+/healthz        200 while the process lives
+/readyz         200 while it should get traffic, else 503; the body says why
+/rules          the rules in force, as JSON
+/rlconfig       the same, one line for each limit
+/debug/pprof/   profiles
+`
+
+// opsHandler serves what operators need. It shows rules and profiles, so that
+// its address is not one for clients.
+func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", h.metrics.Handler(h.logger))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		r := h.report()
+		status := http.StatusOK
+		if !r.Ready {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, r)
+	})
+	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, viewOf(limiter.Rules()))
+	})
+	mux.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		writeRLConfig(w, limiter.Rules())
+	})
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, opsIndex)
+	})
+	return mux
+}
+
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	// An error is that of the connection; nobody is there to hear of it.
+	_ = encoder.Encode(body)
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/rules"
+)
+
+// RuleOptions returns the options by which rule files are read.
+func RuleOptions(s *config.Settings) rules.Options {
+	return rules.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains}
+}
+
+// newRuleSource returns the source that keeps the rules of s in force in
+// limiter.
+func newRuleSource(s *config.Settings, limiter *headgate.Limiter, metrics *telemetry.Metrics, logger *slog.Logger) (*rulesource.Source, error) {
+	told := &ruleReporter{metrics: metrics, logger: logger}
+	return rulesource.New(rulesource.Options{
+		Path:      s.Rules,
+		Rules:     RuleOptions(s),
+		AnyName:   s.EnvoyCompat(),
+		StateDir:  s.StateDir,
+		AllowDrop: s.AllowRuleDrop,
+		Poll:      s.RulesPoll,
+		Apply: func(set *rules.Set) {
+			// The metrics first: no decision may meet a rule they do not know.
+			metrics.RulesInForce(set, time.Now())
+			limiter.SetRules(set)
+		},
+		Report: told.report,
+	})
+}
+
+// ruleReporter tells logs and metrics what happened to the rules.
+type ruleReporter struct {
+	metrics *telemetry.Metrics
+	logger  *slog.Logger
+}
+
+func (r *ruleReporter) report(e rulesource.Event) {
+	switch e.Kind {
+	case rulesource.Loaded:
+		r.metrics.Reloaded(telemetry.ReloadLoaded)
+		r.logger.Info("rules in force", "rules", e.Set.NumRules(), "version", e.Set.Version())
+		r.warnings(e.Set)
+	case rulesource.Unchanged:
+		r.metrics.RulesStale(false)
+		r.logger.Info("the rule files are those in force again", "version", e.Set.Version())
+	case rulesource.Refused:
+		r.metrics.Reloaded(telemetry.ReloadRefused)
+		r.logger.Error("rule files refused; the rules in force stay", "version", e.Set.Version(), "error", e.Err)
+	case rulesource.LastGood:
+		r.metrics.Reloaded(telemetry.ReloadLastGood)
+		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", e.Err)
+	case rulesource.NotKept, rulesource.NotWatched:
+		r.logger.Warn(e.Err.Error())
+	}
+}
+
+func (r *ruleReporter) warnings(set *rules.Set) {
+	for _, w := range set.Warnings() {
+		r.logger.Warn("rule file: " + w.String())
+	}
+}

@@ -1,0 +1,121 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+)
+
+// rulesView is the body of /rules.
+type rulesView struct {
+	Version string     `json:"version"`
+	Rules   []ruleView `json:"rules"`
+}
+
+type ruleView struct {
+	ID         string      `json:"id"`
+	Domain     string      `json:"domain"`
+	Limits     []limitView `json:"limits,omitempty"`
+	Unlimited  bool        `json:"unlimited,omitempty"`
+	Shadow     bool        `json:"shadow,omitempty"`
+	Quota      bool        `json:"quota,omitempty"`
+	Always     bool        `json:"always,omitempty"`
+	Sensitive  bool        `json:"sensitive,omitempty"`
+	Failure    string      `json:"failure"`
+	Cost       string      `json:"cost"`
+	Replaces   []string    `json:"replaces,omitempty"`
+	ValidFrom  *time.Time  `json:"valid_from,omitempty"`
+	ValidUntil *time.Time  `json:"valid_until,omitempty"`
+	File       string      `json:"file"`
+	Line       int         `json:"line"`
+}
+
+type limitView struct {
+	Name        string `json:"name,omitempty"`
+	Algorithm   string `json:"algorithm"`
+	Quota       int64  `json:"quota"`
+	Period      string `json:"period"`
+	Burst       int64  `json:"burst,omitempty"`
+	CountDenied bool   `json:"count_denied,omitempty"`
+}
+
+func viewOf(set *rules.Set) rulesView {
+	v := rulesView{Rules: []ruleView{}}
+	if set == nil {
+		return v
+	}
+	v.Version = set.Version()
+	for _, r := range set.Rules() {
+		v.Rules = append(v.Rules, ruleViewOf(r))
+	}
+	return v
+}
+
+func ruleViewOf(r *rules.Rule) ruleView {
+	v := ruleView{
+		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always,
+		Sensitive: r.Sensitive, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
+	}
+	if !r.ValidFrom.IsZero() {
+		v.ValidFrom = &r.ValidFrom
+	}
+	if !r.ValidUntil.IsZero() {
+		v.ValidUntil = &r.ValidUntil
+	}
+	for _, l := range r.Limits {
+		v.Limits = append(v.Limits, limitView{
+			Name: l.Name, Algorithm: l.Algorithm.String(), Quota: l.Quota, Period: periodOf(l.Limit),
+			Burst: l.Burst, CountDenied: l.CountDenied,
+		})
+	}
+	return v
+}
+
+// periodOf names the period of l as rule files do.
+func periodOf(l *limit.Limit) string {
+	if l.Calendar != nil {
+		return l.Calendar.Unit.String() + " in " + l.Calendar.Zone
+	}
+	for _, u := range envoyUnits {
+		if l.Period == u.length {
+			return strings.ToLower(u.name)
+		}
+	}
+	return rules.DurationText(l.Period)
+}
+
+// envoyUnits are the units of envoyproxy/ratelimit; months and years of it have
+// 30 and 365 days.
+var envoyUnits = []struct {
+	name   string
+	length time.Duration
+}{
+	{"SECOND", time.Second},
+	{"MINUTE", time.Minute},
+	{"HOUR", time.Hour},
+	{"DAY", 24 * time.Hour},
+	{"WEEK", 7 * 24 * time.Hour},
+	{"MONTH", 30 * 24 * time.Hour},
+	{"YEAR", 365 * 24 * time.Hour},
+}
+
+// writeRLConfig writes one line for each limit, as /rlconfig of
+// envoyproxy/ratelimit does, for the scripts that read it.
+func writeRLConfig(w io.Writer, set *rules.Set) {
+	if set == nil {
+		return
+	}
+	for _, r := range set.Rules() {
+		if r.Unlimited {
+			fmt.Fprintf(w, "%s: unlimited, shadow_mode: %t, quota_mode: %t\n", r.ID, r.Shadow, r.Quota)
+		}
+		for _, l := range r.Limits {
+			fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
+				r.ID, strings.ToUpper(periodOf(l.Limit)), l.Quota, r.Shadow, r.Quota)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+// Package cli is the command line of headgate: one file for each command.
+//
+// What a command says:
+//
+//   - What was asked for goes to standard output; everything else, logs among
+//     it, to standard error.
+//   - A message of an error begins with "headgate:", has no capital and no full
+//     stop. What to do about it follows on lines of "headgate: hint:".
+//   - Nobody sees a stack trace, a usage text that they did not ask for, or a
+//     password.
+//   - The exit code is 0 for yes, 1 for no (denied, refused, failed), and 2 when
+//     the question could not be asked.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	// Calendar windows name time zones; the machine may have no database of
+	// them (containers have none).
+	_ "time/tzdata"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/headgate/headgate/internal/config"
+)
+
+// Exit codes.
+const (
+	exitOK    = 0
+	exitNo    = 1
+	exitUsage = 2
+)
+
+// root is the whole command line.
+type root struct {
+	Serve   serveCmd   `cmd:"" help:"Decide requests over gRPC and HTTP."`
+	Rules   rulesCmd   `cmd:"" help:"Check, test and explain rule files."`
+	Check   checkCmd   `cmd:"" help:"Ask a running headgate whether a request may pass."`
+	Store   storeCmd   `cmd:"" help:"Look into a store."`
+	Version versionCmd `cmd:"" help:"Say which headgate this is."`
+}
+
+const description = `A distributed rate limiter.
+
+  headgate serve --rules rules/        decide requests, counting in memory
+  headgate serve --rules rules/ --store redis://localhost:6379/0
+  headgate rules validate rules/       see what rule files mean before they are in force
+  headgate check --key user:42 --limit 3 --window 1m
+
+Every flag of serve is also an environment variable (--http-addr is
+HEADGATE_HTTP_ADDR) and a key of the file given with --config (http-addr).`
+
+// stdio is where a command reads and writes.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+// codeError ends a command with a code. A nil err prints nothing: the command
+// has said on standard output all there is to say.
+type codeError struct {
+	code int
+	err  error
+}
+
+// Error implements error.
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *codeError) Unwrap() error { return e.err }
+
+// exit is what the parser panics with where it would end the process: it has
+// printed help and knows no other way to stop.
+type exit int
+
+// Run runs the command that args name and returns the exit code. It reads the
+// environment for settings.
+func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	std := &stdio{in: stdin, out: stdout, err: stderr}
+	defer func() {
+		switch cause := recover().(type) {
+		case nil:
+		case exit:
+			code = int(cause)
+		default:
+			panic(cause)
+		}
+	}()
+	parser, err := kong.New(&root{},
+		kong.Name("headgate"),
+		kong.Description(description),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.DefaultEnvars(config.EnvPrefix),
+		kong.Resolvers(&config.File{}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(groups),
+		kong.Bind(std),
+	)
+	if err != nil {
+		printError(stderr, fmt.Errorf("command line: %w", err))
+		return exitUsage
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		printError(stderr, usageError(err))
+		return exitUsage
+	}
+	return codeOf(stderr, parsed.Run())
+}
+
+// groups are the headings of flags in help texts.
+var groups = []kong.Group{
+	{Key: "rules", Title: "Rules:"},
+	{Key: "store", Title: "Store:"},
+	{Key: "listen", Title: "Addresses and shutdown:"},
+	{Key: "answers", Title: "Answers:"},
+	{Key: "logs", Title: "Logs:"},
+}
+
+// usageError adds the way to the help text that fits.
+func usageError(err error) error {
+	var inFile *config.FileError
+	if errors.As(err, &inFile) {
+		return inFile
+	}
+	command := "headgate"
+	var parseError *kong.ParseError
+	if errors.As(err, &parseError) && parseError.Context != nil {
+		if selected := parseError.Context.Selected(); selected != nil {
+			command = selected.FullPath()
+		}
+	}
+	if strings.Contains(err.Error(), hintMark) {
+		return err
+	}
+	return fmt.Errorf("%w%s`%s --help` shows what there is", err, hintMark, command)
+}
+
+func codeOf(stderr io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	code := exitNo
+	var coded *codeError
+	if errors.As(err, &coded) {
+		code = coded.code
+		if coded.err == nil {
+			return code
+		}
+	}
+	printError(stderr, err)
+	return code
+}
+
+// hintMark separates, in the text of an error, what is wrong from what to do.
+const hintMark = "; hint: "
+
+// printError prints each line of err and, below it, its hint.
+func printError(w io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		parts := strings.Split(strings.TrimSuffix(line, "\n"), hintMark)
+		fmt.Fprintf(w, "headgate: %s\n", parts[0])
+		for _, hint := range parts[1:] {
+			fmt.Fprintf(w, "headgate: hint: %s\n", hint)
+		}
+	}
+}

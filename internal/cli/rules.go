@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/rules"
+)
+
+type rulesCmd struct {
+	Validate validateCmd `cmd:"" help:"Load rule files and say what applies to each rule."`
+}
+
+// ruleFlags are the flags of every command that reads rule files.
+type ruleFlags struct {
+	Compat       string `enum:",envoy" default:"" placeholder:"envoy" help:"Read the files with the defaults of envoyproxy/ratelimit."`
+	MergeDomains bool   `help:"Let several files add to the same domain."`
+}
+
+func (f *ruleFlags) options() rules.Options {
+	return rules.Options{Compat: f.Compat == "envoy", MergeDomains: f.MergeDomains}
+}
+
+// read reads the files of all paths; "-" is standard input.
+func (f *ruleFlags) read(std *stdio, paths ...string) ([]rules.File, error) {
+	var files []rules.File
+	for _, path := range paths {
+		if path == "-" {
+			data, err := io.ReadAll(io.LimitReader(std.in, rules.MaxFileSize+1))
+			if err != nil {
+				return nil, &codeError{exitUsage, fmt.Errorf("read standard input: %w", err)}
+			}
+			files = append(files, rules.File{Name: "<stdin>", Data: data})
+			continue
+		}
+		more, err := rulesource.Read(path, f.options().Compat)
+		if err != nil {
+			return nil, &codeError{exitUsage, err}
+		}
+		files = append(files, more...)
+	}
+	if len(files) == 0 {
+		return nil, &codeError{exitUsage, errors.New("no rule files; hint: of a directory, files that end in .yaml, .yml or .json are read")}
+	}
+	return files, nil
+}
+
+// load reads and compiles the files of all paths. Errors of the files are
+// printed with the lines that they are about.
+func (f *ruleFlags) load(std *stdio, paths ...string) (*rules.Set, []rules.File, error) {
+	files, err := f.read(std, paths...)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := rules.Load(files, f.options())
+	if err != nil {
+		return nil, nil, printDiagnostics(std.err, err, files)
+	}
+	return set, files, nil
+}
+
+// printDiagnostics prints the errors of rules.Load and returns the error that
+// ends the command.
+func printDiagnostics(w io.Writer, err error, files []rules.File) error {
+	var list rules.Errors
+	if !errors.As(err, &list) {
+		return err
+	}
+	for _, d := range list {
+		printDiagnostic(w, d, files)
+	}
+	return &codeError{exitNo, nil}
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore"
+)
+
+type storeCmd struct {
+	Key storeKeyCmd `cmd:"" help:"Show the keys of a descriptor in Redis, and what they hold."`
+}
+
+type storeKeyCmd struct {
+	ruleFlags  `embed:""`
+	Rules      string          `required:"" placeholder:"FILE_OR_DIR" help:"The rules by which the descriptor is limited."`
+	Store      config.StoreURL `required:"" placeholder:"URL" help:"The Redis: redis://, rediss:// or unix://."`
+	Domain     string          `required:"" env:"-" help:"The domain of the rules."`
+	Descriptor string          `arg:"" help:"The descriptor: 'key:value,key:value'."`
+	Timeout    time.Duration   `default:"2s" env:"-" help:"Longest wait for Redis."`
+}
+
+// Help implements kong.HelpProvider.
+func (*storeKeyCmd) Help() string {
+	return `Example:
+
+  headgate store key --store redis://localhost:6379/0 --rules rules/ --domain api_platform 'api_key:abc123'
+
+It reads only. The names of keys are hashes: they do not tell the descriptor.`
+}
+
+// Run looks the buckets up.
+func (c *storeKeyCmd) Run(std *stdio) error {
+	set, _, err := c.load(std, c.Rules)
+	if err != nil {
+		return err
+	}
+	entries, err := descriptor.Parse(c.Descriptor)
+	if err != nil {
+		return &codeError{exitUsage, fmt.Errorf("descriptor %q: %w", c.Descriptor, err)}
+	}
+	domain := set.Domain(c.Domain)
+	if domain == nil {
+		return &codeError{exitUsage, fmt.Errorf("the rules have no domain %q; hint: they have %q", c.Domain, set.Domains())}
+	}
+	matches := domain.AppendMatches(nil, entries, time.Now)
+	for _, r := range domain.Always() {
+		matches = append(matches, rules.Matched{Rule: r})
+	}
+	if len(matches) == 0 {
+		_, err := fmt.Fprintln(std.out, "no rule limits this descriptor")
+		return err
+	}
+	redis, err := c.open()
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	defer redis.Close()
+	for _, m := range matches {
+		if err := showBuckets(std.out, redis, m, entries); err != nil {
+			return &codeError{exitUsage, err}
+		}
+	}
+	return nil
+}
+
+func (c *storeKeyCmd) open() (*redisstore.Store, error) {
+	if err := c.Store.Validate(); err != nil {
+		return nil, err
+	}
+	if c.Store.Scheme() == "memory" {
+		return nil, errors.New("--store: the buckets of a memory store are inside its process; hint: `headgate check --hits 0` asks it")
+	}
+	o, err := redisstore.ParseURL(c.Store.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("--store: %w", err)
+	}
+	o.Budget, o.DialTimeout = c.Timeout, c.Timeout
+	return redisstore.New(o)
+}
+
+// showBuckets shows the bucket of each limit of m.
+func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries []descriptor.Entry) error {
+	fmt.Fprintf(w, "%s:%d: %s\n", m.Rule.File, m.Rule.Line, m.Rule.ID)
+	if m.Rule.Unlimited {
+		fmt.Fprintln(w, "  unlimited: nothing is stored")
+	}
+	for i, l := range m.Rule.Limits {
+		key := m.AppendKey(nil, entries, i)
+		bucket, err := redis.Lookup(context.Background(), key)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "  limit  %s\n  key    %s\n", rules.LimitText(l.Limit), strconv.QuoteToASCII(bucket.Name))
+		if !bucket.Found {
+			fmt.Fprintln(w, "  state  not there: as if unused")
+			continue
+		}
+		peeked := []store.Result{{}}
+		redis.Take(context.Background(), []store.Take{{Key: key, Limit: l.Limit}}, peeked)
+		if peeked[0].Err != nil {
+			return peeked[0].Err
+		}
+		d := peeked[0].Decision
+		fmt.Fprintf(w, "  value  %s, kept for %v\n", strconv.QuoteToASCII(bucket.Value), bucket.TTL)
+		fmt.Fprintf(w, "  state  %d of %d remaining, reset in %v\n", d.Remaining, d.Limit, d.ResetAfter)
+	}
+	return nil
+}

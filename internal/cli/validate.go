@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/headgate/headgate/rules"
+)
+
+type validateCmd struct {
+	ruleFlags `embed:""`
+	Quiet     bool     `short:"q" env:"-" help:"Print only what is wrong."`
+	Paths     []string `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
+}
+
+// Help implements kong.HelpProvider.
+func (*validateCmd) Help() string {
+	return `Examples:
+
+  headgate rules validate rules/
+  headgate rules validate --compat envoy config/*.yaml
+  kubectl get configmap rules -o jsonpath='{.data.rules\.yaml}' | headgate rules validate -
+
+For each rule it prints where it stands, its limits, and what applies that the
+file does not say. The exit code is 1 when the files would be refused.`
+}
+
+// Run loads the files and prints the rules.
+func (c *validateCmd) Run(std *stdio) error {
+	set, files, err := c.load(std, c.Paths...)
+	if err != nil {
+		return err
+	}
+	for _, w := range set.Warnings() {
+		printDiagnostic(std.err, w, files)
+	}
+	if c.Quiet {
+		return nil
+	}
+	return c.print(std.out, set, otherDefaults(files, c.options()))
+}
+
+// otherDefaults loads files with the other set of defaults. What is different
+// then was not said by the files. It returns nil if the files cannot be read
+// that way.
+func otherDefaults(files []rules.File, o rules.Options) *rules.Set {
+	o.Compat = !o.Compat
+	other, err := rules.Load(files, o)
+	if err != nil {
+		return nil
+	}
+	return other
+}
+
+func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
+	byWhat := "by default"
+	if set.Compat() {
+		byWhat = "by --compat envoy"
+	}
+	var others []*rules.Rule
+	if other != nil {
+		others = other.Rules()
+	}
+	list := set.Rules()
+	for i, r := range list {
+		if _, err := fmt.Fprintf(w, "%s:%d: %s\n    %s\n", r.File, r.Line, r.ID, r.Summary()); err != nil {
+			return err
+		}
+		if len(others) != len(list) {
+			continue
+		}
+		if unsaid := defaulted(r, others[i]); len(unsaid) > 0 {
+			fmt.Fprintf(w, "    %s: %s\n", byWhat, strings.Join(unsaid, ", "))
+		}
+	}
+	_, err := fmt.Fprintf(w, "valid: rules %d, domains %d, version %s\n", set.NumRules(), len(set.Domains()), set.Version())
+	return err
+}
+
+// defaulted names what applies to r only by default, given the same rule with
+// other defaults.
+func defaulted(r, other *rules.Rule) []string {
+	var unsaid []string
+	add := func(text string) {
+		for _, have := range unsaid {
+			if have == text {
+				return
+			}
+		}
+		unsaid = append(unsaid, text)
+	}
+	for i := range min(len(r.Limits), len(other.Limits)) {
+		if l := r.Limits[i]; l.Algorithm != other.Limits[i].Algorithm {
+			add(l.Algorithm.String())
+		}
+	}
+	for i := range min(len(r.Limits), len(other.Limits)) {
+		if l := r.Limits[i]; l.CountDenied != other.Limits[i].CountDenied {
+			add(charging(l.CountDenied))
+		}
+	}
+	if r.Match() != other.Match() {
+		add("match " + r.Match().String())
+	}
+	if r.Consumption() != other.Consumption() {
+		add(r.Consumption().String())
+	}
+	return unsaid
+}
+
+func charging(countDenied bool) string {
+	if countDenied {
+		return "denied hits charged"
+	}
+	return "denied hits not charged"
+}

@@ -1,0 +1,144 @@
+// Package config holds the settings of the headgate process.
+//
+// One struct is the definition of every setting: its field is the value, its
+// tags are the flag, the default and the help. The same name serves the command
+// line (--http-addr), the environment (HEADGATE_HTTP_ADDR) and the file given
+// with --config (http-addr: ...). The command line wins over the environment,
+// the environment over the file, and the file over the default.
+//
+// Settings are read once, at start. The package reads no rules and opens
+// nothing.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+// EnvPrefix begins the name of every environment variable that is a setting.
+const EnvPrefix = "HEADGATE"
+
+// Settings is everything that can be set on `headgate serve`. The zero value is
+// not usable: the defaults stand in the tags and are filled in by the command
+// line parser; see Validate.
+type Settings struct {
+	// Rules is a file, or a directory that is read with its subdirectories.
+	// Empty means no rules: only limits that callers name are decided.
+	Rules string `group:"rules" placeholder:"FILE_OR_DIR" help:"Rule file, or a directory of rule files. Changes are picked up while serving."`
+	// Compat is "" or "envoy".
+	Compat string `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit."`
+	// MergeDomains lets several files add to one domain.
+	MergeDomains bool `group:"rules" help:"Let several rule files add to the same domain, instead of refusing the second one."`
+	// AllowRuleDrop switches off the guard of reloads.
+	AllowRuleDrop bool `group:"rules" help:"Accept a reload that drops most of the rules in force. By default it is refused, because a half-mounted directory looks just like that."`
+	// RulesPoll is how often the files are compared though nothing was
+	// reported. The default value is 10s; at least 100ms.
+	RulesPoll time.Duration `group:"rules" default:"10s" help:"How often to compare the rule files with those in force, should the operating system not report a change."`
+	// StateDir is where the last good rules are kept; empty means nowhere.
+	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules are kept. They are used when the rule files are bad at start."`
+	// Shadow decides and reports everything and denies nothing.
+	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
+
+	// Store says where the buckets are kept.
+	Store StoreURL `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, rediss:// (TLS) or unix:///path/to/redis.sock. Default ${default}."`
+	// StoreBudget bounds how long one request waits for the store. The default
+	// value is 20ms, from 1ms to 10s.
+	StoreBudget time.Duration `group:"store" default:"20ms" help:"Longest wait for the store. Past it the failure mode of the rule answers, marked degraded."`
+
+	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck.
+	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
+	// GRPCAddr serves Envoy's rate limit service.
+	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. Default ${default}."`
+	// OpsAddr serves what operators need and nobody else should reach.
+	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig and /debug/pprof. Default ${default}."`
+	// DrainDelay is the time between "not ready" and the end of listening. The
+	// default value is 1s; at most 5m. Open connections are asked to go meanwhile.
+	DrainDelay time.Duration `group:"listen" default:"1s" help:"How long to go on serving after readiness is off, so that load balancers and open connections notice."`
+	// DrainTimeout bounds how long requests under way may take at shutdown. The
+	// default value is 15s; from 0 (cut off at once) to 10m.
+	DrainTimeout time.Duration `group:"listen" default:"15s" help:"How long requests under way may take to finish at shutdown."`
+
+	// Headers is the generation of the RateLimit header fields over HTTP.
+	Headers string `group:"answers" enum:"draft-8,draft-7,draft-6,off" default:"draft-8" help:"RateLimit header fields over HTTP: draft-8 (structured fields, the current form), draft-7, draft-6 or off."`
+	// XRateLimit sends the X-RateLimit-* header fields as well.
+	XRateLimit bool `group:"answers" name:"x-ratelimit" default:"true" negatable:"" help:"Send X-RateLimit-Limit, -Remaining and -Reset."`
+	// XRateLimitReset says what X-RateLimit-Reset counts.
+	XRateLimitReset string `group:"answers" name:"x-ratelimit-reset" enum:"unix,delta" default:"unix" help:"X-RateLimit-Reset as Unix seconds (unix) or as seconds from now (delta)."`
+	// Body is the shape of a denial's body over HTTP.
+	Body string `group:"answers" enum:"platform,flat,problem" default:"platform" help:"Body of a denial: platform (error object), flat, or problem (RFC 9457)."`
+	// CallerLimits serves limits, refunds and resets that callers name.
+	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
+	// RLSHeaders adds RateLimit headers to the answers to Envoy.
+	RLSHeaders bool `group:"answers" name:"rls-headers" help:"Add RateLimit response headers to answers to Envoy."`
+	// RLSMetadata adds dynamic metadata to the answers to Envoy.
+	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
+	// RLSClosed is what Envoy is told when a rule fails closed.
+	RLSClosed string `group:"answers" name:"rls-closed" enum:"over_limit,error" default:"over_limit" help:"What Envoy is told when the store is away and the rule fails closed: over_limit, or error (then Envoy's own failure_mode_deny speaks)."`
+
+	// LogLevel is the least severe level that is logged.
+	LogLevel string `group:"logs" enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
+	// LogFormat is the format of log lines.
+	LogFormat string `group:"logs" enum:"text,json" default:"text" help:"Format of log lines: text or json."`
+	// Hints prints commands to try once the process is ready.
+	Hints bool `group:"logs" help:"Print commands to try once ready."`
+}
+
+// EnvoyCompat reports whether rules have the defaults of envoyproxy/ratelimit.
+func (s *Settings) EnvoyCompat() bool { return s.Compat == "envoy" }
+
+// Bounds of the durations, each wide enough for any deployment and narrow
+// enough that a slip of the unit (20 for 20ms is refused by the parser, 20h
+// here) shows at start.
+const (
+	minPoll, maxPoll     = 100 * time.Millisecond, time.Hour
+	minBudget, maxBudget = time.Millisecond, 10 * time.Second
+	maxDrainDelay        = 5 * time.Minute
+	maxDrain             = 10 * time.Minute
+)
+
+// Validate reports everything that is wrong with s, each problem with the name
+// of its setting and a hint. It opens and resolves nothing.
+func (s *Settings) Validate() error {
+	return errors.Join(
+		s.Store.Validate(),
+		between("store-budget", s.StoreBudget, minBudget, maxBudget),
+		between("rules-poll", s.RulesPoll, minPoll, maxPoll),
+		between("drain-delay", s.DrainDelay, 0, maxDrainDelay),
+		between("drain-timeout", s.DrainTimeout, 0, maxDrain),
+		address("http-addr", s.HTTPAddr),
+		address("grpc-addr", s.GRPCAddr),
+		address("ops-addr", s.OpsAddr),
+	)
+}
+
+func between(name string, d, lo, hi time.Duration) error {
+	if d >= lo && d <= hi {
+		return nil
+	}
+	return fmt.Errorf("--%s: %v is out of range; hint: from %v to %v", name, d, lo, hi)
+}
+
+func address(name, addr string) error {
+	if _, _, err := ListenAddress(addr); err != nil {
+		return fmt.Errorf("--%s: %w", name, err)
+	}
+	return nil
+}
+
+// ListenAddress splits addr into what net.Listen takes: "tcp" and host:port, or
+// "unix" and the path of unix:///path.
+func ListenAddress(addr string) (network, address string, err error) {
+	if path, ok := strings.CutPrefix(addr, "unix://"); ok {
+		if !strings.HasPrefix(path, "/") {
+			return "", "", fmt.Errorf("address %q: the path of a socket is absolute; hint: unix:///run/headgate.sock", addr)
+		}
+		return "unix", path, nil
+	}
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return "", "", fmt.Errorf("address %q is not host:port; hint: :8080, 127.0.0.1:8080, [::1]:8080 or unix:///path", addr)
+	}
+	return "tcp", addr, nil
+}

@@ -1,0 +1,238 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// command is a command line with settings, as `headgate serve` has.
+type command struct {
+	Config   string `placeholder:"FILE"`
+	Settings `embed:""`
+}
+
+func parse(t *testing.T, args ...string) (Settings, error) {
+	t.Helper()
+	var c command
+	parser, err := kong.New(&c, kong.DefaultEnvars(EnvPrefix), kong.Resolvers(&File{}), kong.Exit(func(int) {}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(args)
+	var inFile *FileError
+	if errors.As(err, &inFile) {
+		err = inFile
+	}
+	return c.Settings, err
+}
+
+func settingsFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "headgate.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	s, err := parse(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	want := Settings{
+		RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
+		HTTPAddr: ":8080", GRPCAddr: ":8081", OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
+		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
+		RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
+	}
+	if s != want {
+		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
+	}
+}
+
+func TestSourcesInOrder(t *testing.T) {
+	file := settingsFile(t, "http-addr: :1\ngrpc-addr: :1\nops-addr: :1\nshadow: true\nstore-budget: 7ms\n")
+	t.Setenv("HEADGATE_CONFIG", file)
+	t.Setenv("HEADGATE_GRPC_ADDR", ":2")
+	t.Setenv("HEADGATE_OPS_ADDR", ":2")
+	s, err := parse(t, "--ops-addr=:3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{s.HTTPAddr, s.GRPCAddr, s.OpsAddr}
+	if want := []string{":1", ":2", ":3"}; strings.Join(got, " ") != strings.Join(want, " ") {
+		t.Errorf("file, environment, flag = %q, want %q", got, want)
+	}
+	if !s.Shadow || s.StoreBudget != 7*time.Millisecond {
+		t.Errorf("shadow %v, store-budget %v from the file", s.Shadow, s.StoreBudget)
+	}
+}
+
+func TestEverySettingHasThreeSources(t *testing.T) {
+	var c command
+	parser, err := kong.New(&c, kong.DefaultEnvars(EnvPrefix), kong.Resolvers(&File{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "rls-closed": "error", "store": "redis://h", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
+	for _, flag := range parser.Model.Flags {
+		if flag.Name == "help" || flag.Name == "config" {
+			continue
+		}
+		t.Run(flag.Name, func(t *testing.T) {
+			value := "x"
+			switch {
+			case samples[flag.Name] != "":
+				value = samples[flag.Name]
+			case flag.IsBool():
+				value = "true"
+				if flag.Default == "true" {
+					value = "false"
+				}
+			case flag.Target.Type().String() == "time.Duration":
+				value = "3s"
+			}
+			before, err := parse(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byFlag, err := parse(t, "--"+flag.Name+"="+value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			byFile, err := parse(t, "--config", settingsFile(t, flag.Name+": "+value))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("HEADGATE_"+strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")), value)
+			byEnv, err := parse(t)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if byFlag == before || byFile != byFlag || byEnv != byFlag {
+				t.Errorf("%s=%s: flag %+v\nfile %+v\nenvironment %+v", flag.Name, value, byFlag, byFile, byEnv)
+			}
+		})
+	}
+}
+
+func TestFileErrors(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"unknown key", "shadow: true\nhttp_addr: :1\n", `:2: unknown setting "http_addr"; hint:`},
+		{"config in config", "config: other.yaml\n", `:1: unknown setting "config"`},
+		{"bad duration", "shadow: true\n\nstore-budget: 20\n", ":3: --store-budget"},
+		{"bad choice", "body: xml\n", `:1: --body: "xml" is not a choice; hint: one of platform, flat, problem`},
+		{"bad bool", "shadow: perhaps\n", ":1: --shadow"},
+		{"list", "- a\n", ":1: not a mapping; hint:"},
+		{"nested", "shadow: {a: b}\n", ":1: shadow: not a single value; hint:"},
+		{"no value", "rules:\n", ":1: rules: not a single value"},
+		{"twice", "shadow: true\nshadow: false\n", ":2: shadow: given a second time; hint: the first is on line 1"},
+		{"not YAML", "shadow: [\n", "not YAML"},
+		{"alias", "rules: &a x\nstate-dir: *a\n", ":2: state-dir: not a single value"},
+		{"large", strings.Repeat("#", maxFileBytes+1), "larger than"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parse(t, "--config", settingsFile(t, tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := parse(t, "--config", filepath.Join(t.TempDir(), "absent")); err == nil {
+		t.Error("a file that does not exist was accepted")
+	}
+	for _, empty := range []string{"", "\n", "# nothing\n", "---\n"} {
+		if _, err := parse(t, "--config", settingsFile(t, empty)); err != nil {
+			t.Errorf("empty file %q: %v", empty, err)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"--store-budget=0s", "--store-budget: 0s is out of range; hint: from 1ms to 10s"},
+		{"--drain-timeout=20h", "--drain-timeout"},
+		{"--http-addr=8080", `--http-addr: address "8080" is not host:port; hint:`},
+		{"--grpc-addr=unix://run/x.sock", "the path of a socket is absolute; hint:"},
+		{"--store=mysql://x", "--store: unknown kind of store; hint:"},
+		{"--store=", "--store: no store is named; hint:"},
+		{"--store=redis://u:p/w@h", "hint: write special characters"},
+	} {
+		if _, err := parse(t, tt.args); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want one with %q", tt.args, err, tt.want)
+		}
+	}
+}
+
+func TestListenAddress(t *testing.T) {
+	for _, tt := range []struct{ addr, network, address string }{
+		{":8080", "tcp", ":8080"},
+		{"[::1]:0", "tcp", "[::1]:0"},
+		{"unix:///run/x.sock", "unix", "/run/x.sock"},
+	} {
+		network, address, err := ListenAddress(tt.addr)
+		if err != nil || network != tt.network || address != tt.address {
+			t.Errorf("%s: %s %s %v", tt.addr, network, address, err)
+		}
+	}
+}
+
+func TestStoreURLNeverPrintsSecrets(t *testing.T) {
+	const secret = "hunter2"
+	for _, tt := range []struct{ raw, want string }{
+		{"redis://user:hunter2@host:6379/0", "redis://user:xxxxx@host:6379/0"},
+		{"redis://:hunter2@host", "redis://:xxxxx@host"},
+		{"redis://hunter2@host", "redis://xxxxx@host"},
+		{"unix:///run/r.sock?db=1&Password=hunter2", "unix:///run/r.sock?Password=xxxxx&db=1"},
+		{"memory://?max_bytes=64MiB", "memory://?max_bytes=64MiB"},
+		{"redis://u:hunter2%zz@host", "xxxxx"},
+		{"redis://h?a=%zz&p=hunter2", "redis://h?xxxxx"},
+		{"redis:hunter2@host", "xxxxx"},
+		{"hunter2", "xxxxx"},
+		{"", ""},
+	} {
+		u := NewStoreURL(tt.raw)
+		if got := u.String(); got != tt.want {
+			t.Errorf("%s prints as %s, want %s", tt.raw, got, tt.want)
+		}
+		s := Settings{Store: u}
+		asJSON, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var logged strings.Builder
+		slog.New(slog.NewJSONHandler(&logged, nil)).Info("start", "store", u, "settings", s)
+		printed := []string{string(asJSON), logged.String(), fmt.Sprint(s.Validate())}
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			printed = append(printed, fmt.Sprintf(verb, u), fmt.Sprintf(verb, s), fmt.Sprintf(verb, &s))
+		}
+		for _, p := range printed {
+			if strings.Contains(p, secret) || strings.Contains(p, fmt.Sprintf("%x", secret)) {
+				t.Errorf("%s: the secret is printed: %s", tt.want, p)
+			}
+		}
+		if u.Reveal() != tt.raw {
+			t.Errorf("Reveal lost %q", tt.raw)
+		}
+	}
+}
+
+func TestBadStoreInEnvironmentIsNotQuoted(t *testing.T) {
+	t.Setenv("HEADGATE_STORE", "redis://u:hunter2%zz@host")
+	if _, err := parse(t); err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("error %v", err)
+	}
+}

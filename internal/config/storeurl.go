@@ -1,0 +1,135 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+)
+
+// hidden stands wherever a secret stood.
+const hidden = "xxxxx"
+
+// storeSchemes are the kinds of store that a URL can name.
+var storeSchemes = []string{"memory", "redis", "rediss", "unix"}
+
+// StoreURL names a store. It may hold a password, so that every way to print
+// it (fmt, JSON, YAML, slog) prints it without; only Reveal does not. The zero
+// value names no store.
+type StoreURL struct {
+	raw string
+}
+
+// NewStoreURL returns raw as a StoreURL. It is not checked; see Validate.
+func NewStoreURL(raw string) StoreURL { return StoreURL{raw: raw} }
+
+// UnmarshalText implements encoding.TextUnmarshaler. It takes anything, since
+// the one who calls it may quote a refused text with its password; Validate
+// says what is wrong without it.
+func (u *StoreURL) UnmarshalText(text []byte) error {
+	u.raw = string(text)
+	return nil
+}
+
+// Reveal returns the URL with its password, for the one who dials.
+func (u StoreURL) Reveal() string { return u.raw }
+
+// Scheme returns what stands before "://", in lower case; "" if nothing does.
+func (u StoreURL) Scheme() string {
+	scheme, _, ok := strings.Cut(u.raw, "://")
+	if !ok {
+		return ""
+	}
+	return strings.ToLower(scheme)
+}
+
+// Validate reports whether the URL is well formed and names a known store. Its
+// errors never quote the URL.
+func (u StoreURL) Validate() error {
+	if u.raw == "" {
+		return errors.New("--store: no store is named; hint: memory://, or redis://host:6379/0")
+	}
+	known := false
+	for _, s := range storeSchemes {
+		known = known || s == u.Scheme()
+	}
+	if !known {
+		return fmt.Errorf("--store: unknown kind of store; hint: the URL begins with %s://", strings.Join(storeSchemes, "://, "))
+	}
+	if _, err := url.Parse(u.raw); err != nil {
+		return errors.New("--store: not a URL; hint: write special characters of a password as %XX, '@' as %40, '/' as %2F, ':' as %3A")
+	}
+	return nil
+}
+
+// String returns the URL without its secrets.
+func (u StoreURL) String() string {
+	if u.raw == "" {
+		return ""
+	}
+	p, err := url.Parse(u.raw)
+	if err != nil || p.Opaque != "" || p.Scheme == "" {
+		return hidden
+	}
+	text := p.Scheme + "://"
+	if p.User != nil {
+		text += redactUser(p.User).String() + "@"
+	}
+	text += p.Host + p.EscapedPath()
+	if p.RawQuery != "" {
+		text += "?" + redactQuery(p.RawQuery)
+	}
+	return text
+}
+
+// redactUser hides the password. A lone name is hidden too: redis://word@host
+// is a common slip for a password.
+func redactUser(user *url.Userinfo) *url.Userinfo {
+	if _, ok := user.Password(); ok {
+		return url.UserPassword(user.Username(), hidden)
+	}
+	return url.User(hidden)
+}
+
+// redactQuery hides the values of parameters whose names speak of secrets, and
+// all of them when it cannot be read.
+func redactQuery(query string) string {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return hidden
+	}
+	for name := range values {
+		for _, word := range []string{"pass", "pwd", "secret", "token", "auth", "cred"} {
+			if strings.Contains(strings.ToLower(name), word) {
+				values[name] = []string{hidden}
+			}
+		}
+	}
+	return values.Encode()
+}
+
+// Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
+func (u StoreURL) Format(f fmt.State, verb rune) {
+	if verb == 'q' {
+		fmt.Fprintf(f, "%q", u.String())
+		return
+	}
+	fmt.Fprint(f, u.String())
+}
+
+// MarshalText implements encoding.TextMarshaler without the secrets.
+func (u StoreURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// MarshalJSON implements json.Marshaler without the secrets.
+func (u StoreURL) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
+
+// LogValue implements slog.LogValuer without the secrets.
+func (u StoreURL) LogValue() slog.Value { return slog.StringValue(u.String()) }
+
+var (
+	_ fmt.Formatter  = StoreURL{}
+	_ fmt.Stringer   = StoreURL{}
+	_ slog.LogValuer = StoreURL{}
+)

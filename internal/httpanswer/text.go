@@ -1,0 +1,74 @@
+package httpanswer
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+)
+
+// AppendJSONString appends s as a JSON string. Bytes that are not UTF-8 become
+// U+FFFD, as in encoding/json.
+func AppendJSONString(dst []byte, s string) []byte {
+	const hexDigits = "0123456789abcdef"
+	dst = append(dst, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c >= 0x20 && c != '"' && c != '\\' {
+				i++
+				continue
+			}
+			dst = append(dst, s[start:i]...)
+			if c == '"' || c == '\\' {
+				dst = append(dst, '\\', c)
+			} else {
+				dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+			}
+			i++
+			start = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			dst = append(dst, s[start:i]...)
+			dst = append(dst, "\ufffd"...)
+			start = i + 1
+		}
+		i += size
+	}
+	dst = append(dst, s[start:]...)
+	return append(dst, '"')
+}
+
+// scopeBytes is how much of the hash of a descriptor a scope shows: enough to
+// tell callers apart in a support case, too little to be used as a key.
+const scopeBytes = 8
+
+// scope names who was limited by what: the rule and a hash of the descriptor,
+// which never shows the key itself.
+func (e *Encoder) scope(req *headgate.Request, v *headgate.Verdict) string {
+	name, suffix := nameOfLimit(v)
+	if req == nil || v.Descriptor < 0 || v.Descriptor >= len(req.Descriptors) {
+		return name + suffix
+	}
+	kind := descriptor.KindRule
+	if v.Rule == nil {
+		kind = descriptor.KindCaller
+	}
+	key := descriptor.AppendKey(nil, kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0)
+	var sum []byte
+	if secret := e.options.ScopeKey; len(secret) > 0 {
+		h := hmac.New(sha256.New, secret)
+		h.Write(key)
+		sum = h.Sum(nil)
+	} else {
+		plain := sha256.Sum256(key)
+		sum = plain[:]
+	}
+	return name + suffix + ":" + hex.EncodeToString(sum[:scopeBytes])
+}

@@ -1,0 +1,324 @@
+// Package httpcheck answers rate limit checks over HTTP and JSON.
+//
+//	POST /v1/check    one check or a batch
+//	     /json        Envoy's ShouldRateLimit in proto3 JSON
+//	     /healthcheck 200 "OK", or 500 and why not
+//
+// # POST /v1/check
+//
+// A check has one of two forms. By the server's rules:
+//
+//	{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"42"}],"hits":1}]}
+//
+// (or, in place of entries, "descriptor":"user:42,endpoint:POST /orders", the text
+// form of package descriptor), or by a limit that the caller names, which needs
+// no rule:
+//
+//	{"key":"user:42","limit":100,"window_ms":60000,"weight":1,"algorithm":"gcra","burst":20}
+//
+// where weight, algorithm (sliding_window) and burst may be left out. The bucket
+// is that of the key and the window: another limit or burst goes on with its
+// counts, another window has its own, so one key can be held to 10 per second and
+// 1000 per day.
+//
+// hits and weight default to 1; 0 is a peek, which counts nothing; a negative
+// number gives hits back. "op" beside them is "hit" (default), "refund" (gives
+// back that many) or "reset" (forgets the bucket). "attributes" beside domain is
+// an object of strings for rules that take their cost from the request:
+// {"content_length":"512","header:x-cost":"3","claim:plan":"5"}.
+//
+// The answer has status 200, 429 when denied, or 503 when a rule that fails
+// closed could not be decided, with the header fields of package httpanswer:
+//
+//	{"allowed":true,"limit":100,"remaining":73,"reset_ms":41200,"retry_after_s":0,"rule":"api.user","degraded":""}
+//
+// limit is left out where nothing limits, remaining and reset_ms where nothing
+// was counted, retry_after_s when the request can never pass. delay_ms is there
+// when a limit that shapes wants the request held back. degraded says why the
+// store did not decide.
+//
+// {"checks":[...]} takes many checks of either form and decides them in order
+// and in one call. Its answer has always status 200: {"results":[...]}, one for
+// each. A malformed check refuses the whole batch, and nothing is charged.
+//
+// # Trust
+//
+// Whoever may ask can spend anybody's quota: this is an interface for gateways
+// and services, not for their clients. Bind it accordingly. Requests that a
+// browser sends from another site are refused.
+package httpcheck
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
+)
+
+// Checker decides requests[i] into responses[i]. An error names a malformed
+// request and means that nothing was decided.
+type Checker interface {
+	Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error
+}
+
+// Options configures the handler.
+type Options struct {
+	// Checker decides; required.
+	Checker Checker
+	// Answer says which header fields are sent.
+	Answer httpanswer.Options
+	// TrustCallerLimits serves limits that callers name in the request, refunds
+	// and resets. They are powerful: whoever may name a limit is not limited,
+	// and every new key takes memory. Without it they are refused with 403.
+	TrustCallerLimits bool
+	// JSON serves /json; nil means that there is no such path.
+	JSON http.Handler
+	// Ready returns why the server should get no traffic (it drains, it has no
+	// rules), nil when it should. A nil Ready is always ready.
+	Ready func() error
+	// Now is the clock of X-RateLimit-Reset; nil means time.Now.
+	Now func() time.Time
+}
+
+// NewHandler returns the handler of all paths of this package.
+func NewHandler(o Options) (http.Handler, error) {
+	if o.Checker == nil {
+		return nil, errors.New("check handler: no Checker; hint: pass a headgate.Limiter")
+	}
+	encoder, err := httpanswer.New(o.Answer)
+	if err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	h := &handler{options: o, encoder: encoder, limits: newCallerLimits(), origins: http.NewCrossOriginProtection()}
+	h.calls.New = func() any { return new(call) }
+	mux := http.NewServeMux()
+	mux.HandleFunc("/v1/check", h.check)
+	mux.HandleFunc("/healthcheck", h.health)
+	if o.JSON != nil {
+		mux.Handle("/json", h.sameSite(o.JSON))
+	}
+	mux.HandleFunc("/", notFound)
+	return mux, nil
+}
+
+type handler struct {
+	options Options
+	encoder *httpanswer.Encoder
+	limits  *callerLimits
+	origins *http.CrossOriginProtection
+	calls   sync.Pool // of *call
+}
+
+// call is the working memory of one request.
+type call struct {
+	body      bytes.Buffer
+	decoder   decoder
+	responses []headgate.Response
+	fields    []httpanswer.Field
+	out       []byte
+}
+
+// maxPooledBody and maxPooledChecks keep one huge request from staying in the
+// pool for ever.
+const (
+	maxPooledBody   = 64 << 10
+	maxPooledChecks = 64
+)
+
+func (h *handler) release(c *call) {
+	if c.body.Cap() > maxPooledBody || cap(c.responses) > maxPooledChecks || cap(c.decoder.descriptors) > maxPooledChecks {
+		return
+	}
+	// Nothing may keep a body, a rule or a limit alive.
+	d := &c.decoder
+	clear(d.requests)
+	clear(d.descriptors)
+	clear(d.entries)
+	clear(c.fields)
+	for i := range c.responses {
+		verdicts := c.responses[i].Verdicts
+		clear(verdicts)
+		c.responses[i] = headgate.Response{Verdicts: verdicts[:0]}
+	}
+	*d = decoder{requests: d.requests[:0], descriptors: d.descriptors[:0], entries: d.entries[:0]}
+	c.body.Reset()
+	c.fields, c.out = c.fields[:0], c.out[:0]
+	h.calls.Put(c)
+}
+
+// check serves /v1/check.
+func (h *handler) check(w http.ResponseWriter, r *http.Request) {
+	if p, ok := h.acceptable(r); !ok {
+		if p.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", http.MethodPost)
+		}
+		writeProblem(w, p)
+		return
+	}
+	c := h.calls.Get().(*call)
+	defer h.release(c)
+	if _, err := c.body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		writeProblem(w, unreadable(err))
+		return
+	}
+	c.decoder.limits, c.decoder.trustCallers = h.limits, h.options.TrustCallerLimits
+	if err := c.decoder.decode(c.body.String()); err != nil {
+		writeProblem(w, malformed(err))
+		return
+	}
+	requests := c.decoder.requests
+	for len(c.responses) < len(requests) {
+		c.responses = append(c.responses, headgate.Response{})
+	}
+	responses := c.responses[:len(requests)]
+	if err := h.options.Checker.Check(r.Context(), requests, responses); err != nil {
+		writeProblem(w, problem{status: http.StatusBadRequest, detail: err.Error()})
+		return
+	}
+	if c.decoder.batch {
+		h.writeBatch(w, c, responses)
+	} else {
+		h.writeOne(w, c, &responses[0])
+	}
+}
+
+func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Response) {
+	s := h.encoder.Summarize(resp)
+	c.fields = h.encoder.AppendFields(c.fields, resp, &s, h.options.Now())
+	httpanswer.SetHeader(w.Header(), c.fields)
+	c.out = append(appendDecision(c.out, resp, &s), '\n')
+	writeJSON(w, s.Status, c.out)
+}
+
+func (h *handler) writeBatch(w http.ResponseWriter, c *call, responses []headgate.Response) {
+	c.out = append(c.out, `{"results":[`...)
+	for i := range responses {
+		if i > 0 {
+			c.out = append(c.out, ',')
+		}
+		s := h.encoder.Summarize(&responses[i])
+		c.out = appendDecision(c.out, &responses[i], &s)
+	}
+	c.out = append(c.out, "]}\n"...)
+	writeJSON(w, http.StatusOK, c.out)
+}
+
+// acceptable refuses, before the body is read, what is no check.
+func (h *handler) acceptable(r *http.Request) (problem, bool) {
+	if r.Method != http.MethodPost {
+		return problem{status: http.StatusMethodNotAllowed, detail: r.Method + " is not served here", hint: "POST a JSON object"}, false
+	}
+	if err := h.origins.Check(r); err != nil {
+		return crossSite, false
+	}
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return problem{status: http.StatusUnsupportedMediaType, detail: "content coding " + quoted(coding) + " is not read", hint: "send the body as it is"}, false
+	}
+	if media := r.Header.Get("Content-Type"); !readable(media) {
+		return problem{status: http.StatusUnsupportedMediaType, detail: "media type " + quoted(media) + " is not read", hint: "send application/json"}, false
+	}
+	return problem{}, true
+}
+
+// readable accepts JSON under its own names and under those that tools send when
+// nobody told them better (curl -d: a form), and refuses what must be something
+// else.
+func readable(media string) bool {
+	if media == "" {
+		return true
+	}
+	name, _, err := mime.ParseMediaType(media)
+	if err != nil {
+		return false
+	}
+	switch name {
+	case "application/json", "text/json", "text/plain", "application/x-www-form-urlencoded", "application/octet-stream":
+		return true
+	}
+	return strings.HasSuffix(name, "+json")
+}
+
+func unreadable(err error) problem {
+	var tooLong *http.MaxBytesError
+	if errors.As(err, &tooLong) {
+		return problem{status: statusTooLarge, detail: "the body is longer than 1 MiB", hint: "send several requests; hash long values"}
+	}
+	return problem{status: http.StatusBadRequest, detail: "the body could not be read: " + err.Error()}
+}
+
+func malformed(err *inputError) problem {
+	p := problem{status: err.status, detail: err.what, hint: err.hint}
+	if p.status == 0 {
+		p.status = http.StatusBadRequest
+	}
+	if err.path != "" {
+		p.detail = err.path + ": " + err.what
+	}
+	return p
+}
+
+var crossSite = problem{
+	status: http.StatusForbidden, detail: "a browser sent this from another site",
+	hint: "ask from a gateway or a service",
+}
+
+// sameSite keeps web pages from spending the quota of others through the
+// browser of somebody who can reach this server.
+func (h *handler) sameSite(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := h.origins.Check(r); err != nil {
+			writeProblem(w, crossSite)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// health serves /healthcheck.
+func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
+	status, text := http.StatusOK, "OK"
+	if h.options.Ready != nil {
+		if err := h.options.Ready(); err != nil {
+			status, text = http.StatusInternalServerError, err.Error()
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	writeProblem(w, problem{
+		status: http.StatusNotFound, detail: "nothing is served at " + quoted(r.URL.Path),
+		hint: "POST /v1/check, POST /json, GET /healthcheck",
+	})
+}
+
+func writeProblem(w http.ResponseWriter, p problem) {
+	p.title = http.StatusText(p.status)
+	w.Header().Set("Cache-Control", "no-store")
+	write(w, p.status, "application/problem+json", appendProblem(nil, p))
+}
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	write(w, status, "application/json", body)
+}
+
+// write sends an answer. That the client may be gone is nobody's error.
+func write(w http.ResponseWriter, status int, media string, body []byte) {
+	w.Header().Set("Content-Type", media)
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}

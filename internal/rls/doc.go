@@ -1,0 +1,32 @@
+// Package rls answers Envoy's rate limit service over gRPC:
+// envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit, with
+// grpc.health.v1 beside it.
+//
+// It is an adapter. It turns the wire's request into a headgate.Request, asks a
+// Checker, and turns the headgate.Response back into Envoy's statuses, headers
+// and metadata. Which rules apply, what is charged and who is denied is decided
+// below; Envoy's vocabulary ends here.
+//
+// The one hot message pair is decoded and encoded by hand, without reflection
+// and nearly without allocation; every other message (health, reflection) takes
+// the ordinary protobuf codec. The hand-written side accepts and refuses the
+// same bytes as the generated code and reads the same content from them.
+//
+// A delay of a limit that shapes (leaky_queue) is not waited out here: the
+// answer says whether the request may pass, and Envoy's 20 ms are no place to
+// hold it back.
+package rls
+
+import (
+	"context"
+
+	"github.com/headgate/headgate"
+)
+
+// Checker decides requests[i] into responses[i]. An error says that a request
+// is malformed and that nothing was charged. headgate.Limiter is one.
+type Checker interface {
+	Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error
+}
+
+var _ Checker = (*headgate.Limiter)(nil)

@@ -1,0 +1,81 @@
+package rls
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
+)
+
+// HeaderNames names the three header fields that envoyproxy/ratelimit adds to
+// answers. An empty name leaves the field out; the zero value all of them.
+type HeaderNames struct {
+	// Limit is the requests per unit of the limit that speaks.
+	Limit string
+	// Remaining is what remains of it.
+	Remaining string
+	// Reset is its duration until reset, in seconds.
+	Reset string
+}
+
+// DefaultHeaderNames are the names that envoyproxy/ratelimit uses unless told
+// otherwise.
+func DefaultHeaderNames() HeaderNames {
+	return HeaderNames{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+}
+
+const retryAfterHeader = "retry-after"
+
+// appendHeaders appends the header fields that Envoy shall add to its answer.
+// Envoy adds them to allowed answers too, and never replaces what is there. A
+// denial always says when to come back, unless the request can never pass.
+func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bool) []header {
+	if s.options.Answer != nil {
+		summary := s.options.Answer.Summarize(resp)
+		dst = appendFields(dst, s.options.Answer.AppendFields(nil, resp, &summary, time.Now()))
+	}
+	names := &s.options.Headers
+	if !denied && *names == (HeaderNames{}) {
+		return dst
+	}
+	speaker := resp.Decisive(-1)
+	if speaker == nil {
+		return dst
+	}
+	if speaker.Counted() {
+		var told descriptorStatus
+		told.count(speaker)
+		dst = appendHeader(dst, names.Limit, int64(told.currentLimit.requests))
+		dst = appendHeader(dst, names.Remaining, int64(told.remaining))
+		dst = appendHeader(dst, names.Reset, told.resetSeconds)
+	}
+	if denied && !speaker.Decision.Never && !has(dst, retryAfterHeader) {
+		dst = appendHeader(dst, retryAfterHeader, max(ceilSeconds(speaker.Decision.RetryAfter), 1))
+	}
+	return dst
+}
+
+func appendFields(dst []header, fields []httpanswer.Field) []header {
+	for _, f := range fields {
+		dst = append(dst, header{strings.ToLower(f.Name), f.Value})
+	}
+	return dst
+}
+
+func appendHeader(dst []header, key string, value int64) []header {
+	if key == "" {
+		return dst
+	}
+	return append(dst, header{key, strconv.FormatInt(value, 10)})
+}
+
+func has(headers []header, key string) bool {
+	for i := range headers {
+		if strings.EqualFold(headers[i].key, key) {
+			return true
+		}
+	}
+	return false
+}

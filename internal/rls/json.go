@@ -1,0 +1,113 @@
+package rls
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// NewJSONHandler returns a handler that answers like envoyproxy/ratelimit's
+// /json: any method, a RateLimitRequest in proto3 JSON in, a RateLimitResponse
+// out, with 200 or, when over a limit, 429. A malformed request is 400. Where
+// that service answers 400 as well for a store that is away, this one follows
+// the failure mode and answers 503 if that is an error. It panics without a
+// Checker.
+//
+// It is the same service as over gRPC, for tools and people; it is not built for
+// speed.
+func NewJSONHandler(o Options) http.Handler {
+	return &jsonHandler{service: newService(o), codec: newCodec()}
+}
+
+type jsonHandler struct {
+	service *service
+	codec   codec
+}
+
+// ServeHTTP implements http.Handler.
+func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+	if err != nil {
+		code := http.StatusBadRequest
+		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, "read the request: "+err.Error(), code)
+		return
+	}
+	resp, err := h.answer(r.Context(), body)
+	if err != nil {
+		http.Error(w, status.Convert(err).Message(), httpStatus(err))
+		return
+	}
+	encoded, err := encodeJSON(resp)
+	if err != nil {
+		http.Error(w, "encode the answer: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if resp.OverallCode == rlsv3.RateLimitResponse_OVER_LIMIT {
+		w.WriteHeader(http.StatusTooManyRequests)
+	}
+	_, _ = w.Write(encoded) // a caller that went away needs no answer
+}
+
+// answer takes body through the service by way of its protobuf form.
+func (h *jsonHandler) answer(ctx context.Context, body []byte) (*rlsv3.RateLimitResponse, error) {
+	var req rlsv3.RateLimitRequest
+	if err := protojson.Unmarshal(body, &req); err != nil {
+		return nil, malformed(err)
+	}
+	in, err := proto.Marshal(&req)
+	if err != nil {
+		return nil, malformed(err)
+	}
+	c, err := handle(h.service, ctx, func(v any) error {
+		return h.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(in)}, v)
+	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	out, err := h.codec.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Free()
+	resp := new(rlsv3.RateLimitResponse)
+	return resp, proto.Unmarshal(out.Materialize(), resp)
+}
+
+func httpStatus(err error) int {
+	switch status.Code(err) {
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// encodeJSON is protojson without the spaces that it strews at random.
+func encodeJSON(m proto.Message) ([]byte, error) {
+	loose, err := protojson.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, loose); err != nil {
+		return nil, err
+	}
+	b.WriteByte('\n')
+	return b.Bytes(), nil
+}

@@ -1,0 +1,48 @@
+package rls
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+func TestJSON(t *testing.T) {
+	const request = `{"domain":"edge","descriptors":[{"entries":[{"key":"a","value":"1"}]},{"entries":[{"key":"b","value":"2"}]}],"hits_addend":1}`
+	degraded := with(denied(), func(v *headgate.Verdict) {
+		v.Degraded, v.Decision = store.Unavailable, limit.Decision{RetryAfter: time.Second}
+	})
+	tests := []struct {
+		name    string
+		method  string
+		body    string
+		options Options
+		code    int
+		want    string
+	}{
+		{"allowed", http.MethodPost, request, Options{Checker: says(true, allowedVerdict())}, 200,
+			`{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"name":"per-tenant","requestsPerUnit":100,"unit":"MINUTE"},"limitRemaining":99,"durationUntilReset":"60s"},{"code":"OK"}]}` + "\n"},
+		{"denied, by GET", http.MethodGet, request, Options{Checker: says(false, denied())}, 429, `{"overallCode":"OVER_LIMIT",`},
+		{"names in camel case", http.MethodPost, strings.Replace(request, "hits_addend", "hitsAddend", 1), Options{Checker: allow}, 200, `{"overallCode":"OK"`},
+		{"no JSON", http.MethodPost, "<", Options{Checker: allow}, 400, ""},
+		{"unknown field", http.MethodPost, `{"domainn":"x"}`, Options{Checker: allow}, 400, "domainn"},
+		{"empty", http.MethodPost, `{}`, Options{Checker: allow}, 400, "rate limit domain must not be empty\n"},
+		{"too large", http.MethodPost, strings.Repeat(" ", maxMessage+1), Options{Checker: allow}, 413, ""},
+		{"store away, closed", http.MethodPost, request, Options{Checker: says(false, degraded)}, 429, `{"overallCode":"OVER_LIMIT",`},
+		{"store away, closed as an error", http.MethodPost, request, Options{Checker: says(false, degraded), ClosedAsError: true}, 503, "store_unavailable"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := httptest.NewRecorder()
+			NewJSONHandler(test.options).ServeHTTP(w, httptest.NewRequest(test.method, "/json", strings.NewReader(test.body)))
+			if w.Code != test.code || !strings.Contains(w.Body.String(), test.want) {
+				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, test.code, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,224 @@
+package rls
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	// Registers the descriptor of the service, for reflection.
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/limit"
+)
+
+// Options configures a Server. The zero value of each field but Checker is
+// usable.
+type Options struct {
+	// Checker decides; required.
+	Checker Checker
+	// Compat makes limits that requests name count as envoyproxy/ratelimit
+	// counts them: in fixed windows, denied hits too. Without it they are
+	// sliding windows that charge nothing for a denial.
+	Compat bool
+	// ClosedAsError answers UNAVAILABLE where a rule fails closed, so that
+	// Envoy's failure_mode_deny and status_on_error speak. Without it the
+	// answer is OVER_LIMIT.
+	ClosedAsError bool
+	// Headers names the response headers of envoyproxy/ratelimit; the zero
+	// value sends none.
+	Headers HeaderNames
+	// Answer, when not nil, adds the header fields that the HTTP side sends.
+	Answer *httpanswer.Encoder
+	// DynamicMetadata adds dynamic_metadata to answers. It tells Envoy the
+	// values of the descriptors in the clear.
+	DynamicMetadata bool
+	// OnPanic is told of a panic that was answered with OK; nil logs it.
+	OnPanic func(cause any, stack []byte)
+	// Reflection serves grpc.reflection, for tools such as grpcurl.
+	Reflection bool
+	// Credentials secure the connections; nil means plain text.
+	Credentials credentials.TransportCredentials
+	// MaxConnectionAge closes connections gently after that time, so that load
+	// spreads to new instances; 0 means 5 minutes. gRPC jitters it by 10 %.
+	MaxConnectionAge time.Duration
+	// MaxConnectionAgeGrace is how long calls may still run on such a
+	// connection; 0 means 30 seconds.
+	MaxConnectionAgeGrace time.Duration
+	// DrainTimeout bounds the graceful stop; 0 means 10 seconds, less than 0
+	// stops at once.
+	DrainTimeout time.Duration
+}
+
+// Bounds of a connection.
+const (
+	// maxStreams is how many calls one connection has in flight; more wait at
+	// the caller. Envoy allows 1,024 to a cluster by default.
+	maxStreams = 1024
+	// maxMessage bounds a request. It leaves room for a few values of 1 MB.
+	maxMessage = 4 << 20
+	// maxHeaders bounds the headers of a call, tracing and metadata among them.
+	maxHeaders = 16 << 10
+	// handshakeTimeout is the time a new connection has to say that it speaks
+	// HTTP/2.
+	handshakeTimeout = 10 * time.Second
+	// minPing is the shortest time between two pings of a caller; who pings
+	// faster is sent away.
+	minPing = 10 * time.Second
+	// idlePing and pingTimeout find callers that vanished.
+	idlePing    = time.Minute
+	pingTimeout = 20 * time.Second
+
+	defaultConnectionAge = 5 * time.Minute
+	defaultAgeGrace      = 30 * time.Second
+	defaultDrainTimeout  = 10 * time.Second
+)
+
+// healthService is what envoyproxy/ratelimit calls itself in grpc.health.v1.
+const healthService = "ratelimit"
+
+// Server serves Envoy's rate limit service and grpc.health.v1. Make one with
+// NewServer.
+type Server struct {
+	grpc         *grpc.Server
+	health       *health.Server
+	drainTimeout time.Duration
+}
+
+// NewServer returns a Server that is healthy and serves nothing yet. It panics
+// without a Checker.
+func NewServer(o Options) *Server {
+	service := newService(o)
+	o = service.options
+	s := &Server{
+		grpc:         grpc.NewServer(o.serverOptions()...),
+		health:       health.NewServer(),
+		drainTimeout: o.DrainTimeout,
+	}
+	s.grpc.RegisterService(&serviceDesc, service)
+	healthpb.RegisterHealthServer(s.grpc, s.health)
+	if o.Reflection {
+		reflection.Register(s.grpc)
+	}
+	s.SetServing(true)
+	return s
+}
+
+// newService returns the service of these options with their defaults.
+func newService(o Options) *service {
+	if o.Checker == nil {
+		panic("new rate limit service: no checker")
+	}
+	o = o.withDefaults()
+	return &service{options: o, limits: newOverrides(o.overrideSpec())}
+}
+
+func (o Options) withDefaults() Options {
+	if o.OnPanic == nil {
+		o.OnPanic = logPanic
+	}
+	o.MaxConnectionAge = cmp.Or(o.MaxConnectionAge, defaultConnectionAge)
+	o.MaxConnectionAgeGrace = cmp.Or(o.MaxConnectionAgeGrace, defaultAgeGrace)
+	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
+	return o
+}
+
+func (o *Options) serverOptions() []grpc.ServerOption {
+	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.ConnectionTimeout(handshakeTimeout),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+			MinTime:             minPing,
+			PermitWithoutStream: true,
+		}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge:      o.MaxConnectionAge,
+			MaxConnectionAgeGrace: o.MaxConnectionAgeGrace,
+			Time:                  idlePing,
+			Timeout:               pingTimeout,
+		}),
+		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		grpc.WaitForHandlers(true),
+	}
+	if o.Credentials != nil {
+		options = append(options, grpc.Creds(o.Credentials))
+	}
+	return options
+}
+
+// overrideSpec is how limits that requests name count.
+func (o *Options) overrideSpec() limit.Spec {
+	if o.Compat {
+		return limit.Spec{Algorithm: limit.FixedWindow, CountDenied: true}
+	}
+	return limit.Spec{Algorithm: limit.SlidingWindow}
+}
+
+// SetServing sets what grpc.health.v1 answers. Serve turns it off when it ends.
+func (s *Server) SetServing(serving bool) {
+	state := healthpb.HealthCheckResponse_NOT_SERVING
+	if serving {
+		state = healthpb.HealthCheckResponse_SERVING
+	}
+	s.health.SetServingStatus("", state)
+	s.health.SetServingStatus(healthService, state)
+}
+
+// Serve answers calls on the listeners, TCP or unix sockets, until ctx ends or
+// a listener fails. Then it tells grpc.health.v1, sends callers away gently,
+// waits for the calls under way at most for Options.DrainTimeout, cuts off the
+// rest and closes the listeners. It returns nil when ctx ended. A Server serves
+// once.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	if len(listeners) == 0 {
+		s.grpc.Stop()
+		return errors.New("serve rate limit service: no listener")
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, l := range listeners {
+		group.Go(func() error {
+			if err := s.grpc.Serve(l); err != nil {
+				return fmt.Errorf("serve rate limit service on %s: %w", l.Addr(), err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		s.drain()
+		return nil
+	})
+	return group.Wait()
+}
+
+// drain stops gently within the deadline, then at once.
+func (s *Server) drain() {
+	s.health.Shutdown()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		s.grpc.GracefulStop()
+	}()
+	timer := time.NewTimer(s.drainTimeout)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C:
+		s.grpc.Stop()
+		<-stopped
+	}
+}

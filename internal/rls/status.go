@@ -1,0 +1,154 @@
+package rls
+
+import (
+	"math"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Codes of an answer, numbered as RateLimitResponse.Code. UNKNOWN (0) is never
+// sent: Envoy lets it pass.
+const (
+	codeOK        int32 = 1
+	codeOverLimit int32 = 2
+)
+
+// descriptorStatus is a DescriptorStatus.
+type descriptorStatus struct {
+	code         int32
+	currentLimit currentLimit
+	remaining    uint32
+	// resetSeconds is duration_until_reset. It is sent when currentLimit is.
+	resetSeconds int64
+}
+
+// statusAllowed is the status of a descriptor that nothing limits.
+var statusAllowed = descriptorStatus{code: codeOK}
+
+// currentLimit is a RateLimitResponse.RateLimit; the zero value stands for none.
+type currentLimit struct {
+	present  bool
+	requests uint32
+	name     string
+	unit     int32
+	// multiplier is sent when it is more than 1.
+	multiplier uint32
+}
+
+// appendStatuses appends one status for each descriptor of req, in order.
+func appendStatuses(dst []descriptorStatus, req *headgate.Request, resp *headgate.Response) []descriptorStatus {
+	rest := resp.Verdicts
+	for i := range req.Descriptors {
+		// Verdicts come in the order of the descriptors.
+		n := 0
+		for n < len(rest) && rest[n].Descriptor == i {
+			n++
+		}
+		dst = append(dst, statusOf(req.Descriptors[i].Op, rest[:n]))
+		rest = rest[n:]
+	}
+	return dst
+}
+
+// statusOf sums up the verdicts on one descriptor. The one that speaks is the
+// denying one with the longest wait, else the tightest.
+func statusOf(op store.Op, verdicts []headgate.Verdict) descriptorStatus {
+	if len(verdicts) == 0 {
+		return statusAllowed
+	}
+	speaker, over := speakerOf(verdicts)
+	if op != store.Hit {
+		// A refund is never over, whatever is left.
+		over = false
+	}
+	s := statusAllowed
+	if over {
+		s.code = codeOverLimit
+	}
+	switch {
+	case speaker.Counted():
+		s.count(speaker)
+	case speaker.Rule != nil && speaker.Rule.Unlimited:
+		s.remaining = math.MaxUint32
+	}
+	return s
+}
+
+// speakerOf returns the verdict that speaks for a descriptor and whether its
+// descriptorStatus is over the limit. A shadow rule never makes it so. Shadow mode for all
+// rules does: the overall code alone is held back then, as in
+// envoyproxy/ratelimit, so that Envoy's statistics still show the denials.
+func speakerOf(verdicts []headgate.Verdict) (speaker *headgate.Verdict, over bool) {
+	for i := range verdicts {
+		v := &verdicts[i]
+		if v.Decision.Allowed || v.Rule != nil && v.Rule.Shadow {
+			continue
+		}
+		if !over || waitsLonger(&v.Decision, &speaker.Decision) {
+			speaker, over = v, true
+		}
+	}
+	if over {
+		return speaker, true
+	}
+	part := headgate.Response{Verdicts: verdicts}
+	return part.Decisive(verdicts[0].Descriptor), false
+}
+
+// waitsLonger orders denials: what never passes before all, then by the wait.
+func waitsLonger(a, b *limit.Decision) bool {
+	if a.Never != b.Never {
+		return a.Never
+	}
+	return a.RetryAfter > b.RetryAfter
+}
+
+// count fills in the limit of v and its numbers.
+func (s *descriptorStatus) count(v *headgate.Verdict) {
+	unit, multiplier := wireUnit(v.Limit)
+	s.currentLimit = currentLimit{
+		present:    true,
+		requests:   clamp(v.Limit.Quota),
+		name:       headerSafe(v.Name),
+		unit:       unit,
+		multiplier: multiplier,
+	}
+	if v.Decision.Allowed {
+		s.remaining = clamp(v.Decision.Remaining)
+		s.resetSeconds = ceilSeconds(v.Decision.ResetAfter)
+		return
+	}
+	// A denial that would pass later says when. One that never will says when
+	// the limit is as if unused, for Envoy insists on a time.
+	wait := v.Decision.RetryAfter
+	if v.Decision.Never {
+		wait = v.Decision.ResetAfter
+	}
+	s.resetSeconds = max(ceilSeconds(wait), 1)
+}
+
+// clamp brings n into the range of uint32.
+func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
+
+// ceilSeconds rounds up to whole seconds, since Envoy drops the fraction.
+func ceilSeconds(d time.Duration) int64 {
+	seconds := int64(d / time.Second)
+	if d%time.Second > 0 {
+		seconds++
+	}
+	return max(seconds, 0)
+}
+
+// headerSafe returns name, or "" if it cannot stand where Envoy puts it: between
+// quotes in a header field, unescaped.
+func headerSafe(name string) string {
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			return ""
+		}
+	}
+	return name
+}

@@ -1,0 +1,116 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/store"
+)
+
+// outcome is what one limit said.
+type outcome uint8
+
+const (
+	allowed outcome = iota
+	denied
+	shadowDenied
+	replaced
+	degradedAllowed
+	degradedDenied
+	outcomes // their number
+)
+
+var outcomeNames = [outcomes]string{
+	allowed:         "allowed",
+	denied:          "denied",
+	shadowDenied:    "shadow_denied",
+	replaced:        "replaced",
+	degradedAllowed: "degraded_allowed",
+	degradedDenied:  "degraded_denied",
+}
+
+func outcomeOf(v *headgate.Verdict) outcome {
+	switch {
+	case v.Replaced:
+		return replaced
+	case v.Degraded != store.NoReason && v.OverLimit():
+		return degradedDenied
+	case v.Degraded != store.NoReason:
+		return degradedAllowed
+	case v.Decision.Allowed:
+		return allowed
+	case v.Enforced:
+		return denied
+	default:
+		return shadowDenied
+	}
+}
+
+// Outcomes of whole requests.
+const (
+	requestAllowed = iota
+	requestDenied
+	requestDegradedAllowed
+	requestDegradedDenied
+	requestUnmatched
+	requestUnknownDomain
+	requestOutcomes // their number
+)
+
+var requestOutcomeNames = [requestOutcomes]string{
+	requestAllowed:         "allowed",
+	requestDenied:          "denied",
+	requestDegradedAllowed: "degraded_allowed",
+	requestDegradedDenied:  "degraded_denied",
+	requestUnmatched:       "unmatched",
+	requestUnknownDomain:   "unknown_domain",
+}
+
+func requestOutcome(resp *headgate.Response, degraded bool) int {
+	switch {
+	case len(resp.Verdicts) == 0 && !resp.DomainKnown:
+		return requestUnknownDomain
+	case len(resp.Verdicts) == 0:
+		return requestUnmatched
+	case degraded && resp.Allowed:
+		return requestDegradedAllowed
+	case degraded:
+		return requestDegradedDenied
+	case resp.Allowed:
+		return requestAllowed
+	default:
+		return requestDenied
+	}
+}
+
+// Decided implements headgate.Observer. It neither blocks nor allocates.
+func (m *Metrics) Decided(_ *headgate.Request, resp *headgate.Response, took time.Duration) {
+	t := m.rules.load()
+	degraded := store.NoReason
+	for i := range resp.Verdicts {
+		v := &resp.Verdicts[i]
+		o := outcomeOf(v)
+		t.of(v.Rule).inc(o)
+		if v.Degraded != store.NoReason {
+			degraded = v.Degraded
+			if o == degradedAllowed {
+				m.failOpen.Inc()
+			}
+		}
+	}
+	if degraded != store.NoReason {
+		m.storeError(degraded)
+	}
+	m.requests[requestOutcome(resp, degraded != store.NoReason)].Inc()
+	m.duration.Observe(took.Seconds())
+}
+
+// storeError counts one request that the store could not decide. A reason that
+// is not in the list is a slip on our side, and counted as one.
+func (m *Metrics) storeError(r store.Reason) {
+	c, ok := m.errors[r]
+	if !ok {
+		c = m.errors[store.Internal]
+	}
+	c.Inc()
+}

@@ -1,0 +1,8 @@
+// Package testserver starts real servers for tests: a redis-server with the
+// options that a test names, on addresses that are free, in a folder of the
+// test, stopped when the test ends.
+//
+// A server whose binary is missing skips the test, and fails it instead where
+// the servers are known to be installed: when CI is set in the environment, or
+// HEADGATE_TEST_SERVERS=required.
+package testserver

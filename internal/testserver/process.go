@@ -1,0 +1,193 @@
+package testserver
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// readyTimeout bounds how long a server may take to answer after it was
+	// started. It is generous because machines that run tests are busy.
+	readyTimeout = 20 * time.Second
+	// readyPoll is how often a starting server is asked.
+	readyPoll = 5 * time.Millisecond
+	// stopTimeout is how long a server may take to end by itself.
+	stopTimeout = 5 * time.Second
+	// outputKept bounds how much of a server's output is kept for messages.
+	outputKept = 16 << 10
+)
+
+// Binary returns the path of the named server: from PATH, else from
+// .tools/bin at the root of this module. Where it is in neither place it skips
+// the test, or fails it when the servers are required.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	if root := moduleRoot(); root != "" {
+		path := filepath.Join(root, ".tools", "bin", name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path
+		}
+	}
+	message := fmt.Sprintf("%s is neither in PATH nor in .tools/bin; hint: run `make deps`", name)
+	if os.Getenv("CI") != "" || os.Getenv("HEADGATE_TEST_SERVERS") == "required" {
+		t.Fatal(message)
+	}
+	t.Skip(message)
+	return ""
+}
+
+// moduleRoot returns the nearest folder above the working directory that holds
+// a go.mod, or "".
+func moduleRoot() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}
+
+// FreePort returns a TCP port of 127.0.0.1 that nobody listened on a moment
+// ago. Another process may take it before the caller does, so start servers in
+// a loop that tries another port.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("find a free port: %v", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Process is a running child process of the test.
+type Process struct {
+	cmd    *exec.Cmd
+	output *tail
+	done   chan struct{} // closed when the process has ended and was waited for
+	err    error         // how it ended; read after done
+}
+
+// StartProcess starts cmd and keeps the end of its output. The caller stops it
+// with Kill.
+func StartProcess(cmd *exec.Cmd) (*Process, error) {
+	p := &Process{cmd: cmd, output: &tail{}, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p.output, p.output
+	dieWithParent(cmd)
+	started := make(chan error)
+	go func() {
+		// Linux kills the child when the thread that started it ends, so this
+		// goroutine keeps its thread for as long as the child lives.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		p.err = cmd.Wait()
+		close(p.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Ended returns a channel that is closed when the process has ended.
+func (p *Process) Ended() <-chan struct{} { return p.done }
+
+// Output returns the end of what the process has written.
+func (p *Process) Output() string { return p.output.String() }
+
+// Signal sends sig to this process.
+func (p *Process) Signal(sig syscall.Signal) error { return p.cmd.Process.Signal(sig) }
+
+// Kill ends the process with SIGKILL and waits until it is gone.
+func (p *Process) Kill() {
+	if err := p.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return
+	}
+	<-p.done
+}
+
+// Terminate asks the process to end, and kills it when it does not in time.
+func (p *Process) Terminate() {
+	_ = p.Signal(syscall.SIGCONT)
+	_ = p.Signal(syscall.SIGTERM)
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-p.done:
+	case <-timer.C:
+		p.Kill()
+	}
+}
+
+// Poll calls ready until it returns nil. It gives up after a generous time or
+// when the process has ended, and returns the last error.
+func (p *Process) Poll(ready func() error) error {
+	deadline := time.NewTimer(readyTimeout)
+	defer deadline.Stop()
+	ticker := time.NewTicker(readyPoll)
+	defer ticker.Stop()
+	for {
+		err := ready()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("ended before it was ready: %v: %s", p.err, strings.TrimSpace(p.Output()))
+		case <-deadline.C:
+			return fmt.Errorf("not ready in %v: %w: %s", readyTimeout, err, strings.TrimSpace(p.Output()))
+		case <-ticker.C:
+		}
+	}
+}
+
+// tail is a writer that keeps the last bytes written.
+type tail struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (w *tail) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf.Write(b)
+	if extra := w.buf.Len() - outputKept; extra > 0 {
+		w.buf.Next(extra)
+	}
+	return len(b), nil
+}
+
+// String returns what is kept.
+func (w *tail) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.String()
+}

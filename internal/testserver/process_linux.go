@@ -1,0 +1,12 @@
+package testserver
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent has the kernel kill the server when the test binary ends
+// without cleaning up, as it does when a test times out.
+func dieWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}

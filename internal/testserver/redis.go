@@ -1,0 +1,255 @@
+package testserver
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// portAttempts bounds how often a server is started anew because another
+// process took its port first.
+const portAttempts = 5
+
+// RedisConfig says what kind of Redis a test needs. The zero value is a plain
+// one on a free TCP port of 127.0.0.1.
+type RedisConfig struct {
+	// Unix also listens on a unix socket.
+	Unix bool
+	// NoTCP listens on the unix socket only; it implies Unix.
+	NoTCP bool
+	// TLS speaks TLS, and nothing else, on the TCP port.
+	TLS bool
+	// Password is what the default user must present; empty means none.
+	Password string
+	// Users are lines of an ACL file, such as
+	// "user app on >secret ~hg:* +@all"; nil means no file.
+	Users []string
+	// MaxMemory is Redis's maxmemory, with the policy noeviction; empty means
+	// unlimited.
+	MaxMemory string
+	// ReplicaOf makes this server a replica of that one.
+	ReplicaOf *RedisServer
+	// Dir is the working folder; empty means a new one of the test. Files in
+	// it (dump.rdb) are loaded at start.
+	Dir string
+	// AnswersLoading has Redis wait for a server that answers, even when the
+	// answer is that it is still loading.
+	AnswersLoading bool
+	// Args are further arguments, such as "--databases", "4".
+	Args []string
+}
+
+// RedisServer is a running redis-server. It keeps nothing on disk.
+type RedisServer struct {
+	// Addr is HOST:PORT, empty with NoTCP.
+	Addr string
+	// Socket is the path of the unix socket, empty without Unix.
+	Socket string
+	// Certificates are set with TLS.
+	Certificates *Certificates
+
+	t      testing.TB
+	cfg    RedisConfig
+	binary string
+	args   []string // without the port
+	port   int
+	proc   *Process
+}
+
+// Redis starts a redis-server, waits until it answers, and stops it when the
+// test ends.
+func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
+	t.Helper()
+	s := &RedisServer{t: t, cfg: cfg, binary: Binary(t, "redis-server")}
+	s.args = s.arguments()
+	t.Cleanup(s.Kill)
+	var err error
+	for range portAttempts {
+		if !cfg.NoTCP {
+			s.port = FreePort(t)
+			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		}
+		if err = s.start(); err == nil {
+			return s
+		}
+		s.Kill()
+		if cfg.NoTCP || !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+	}
+	t.Fatalf("start redis-server: %v", err)
+	return nil
+}
+
+// arguments returns the command line without the port, and sets what it names.
+func (s *RedisServer) arguments() []string {
+	s.t.Helper()
+	dir := s.cfg.Dir
+	if dir == "" {
+		dir = s.t.TempDir()
+	}
+	args := []string{
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--dir", dir,
+		"--bind", "127.0.0.1", "--enable-debug-command", "yes", "--loglevel", "warning",
+	}
+	if s.cfg.Unix || s.cfg.NoTCP {
+		s.Socket = filepath.Join(socketDir(s.t), "redis.sock")
+		args = append(args, "--unixsocket", s.Socket, "--unixsocketperm", "700")
+	}
+	if s.cfg.TLS {
+		s.Certificates = NewCertificates(s.t)
+		args = append(args, "--tls-cert-file", s.Certificates.CertFile, "--tls-key-file", s.Certificates.KeyFile,
+			"--tls-ca-cert-file", s.Certificates.CAFile, "--tls-auth-clients", "no")
+	}
+	if s.cfg.Password != "" {
+		args = append(args, "--requirepass", s.cfg.Password)
+	}
+	if s.cfg.Users != nil {
+		file := filepath.Join(s.t.TempDir(), "users.acl")
+		if err := os.WriteFile(file, []byte(strings.Join(s.cfg.Users, "\n")+"\n"), 0o600); err != nil {
+			s.t.Fatalf("write the ACL file: %v", err)
+		}
+		args = append(args, "--aclfile", file)
+	}
+	if s.cfg.MaxMemory != "" {
+		args = append(args, "--maxmemory", s.cfg.MaxMemory, "--maxmemory-policy", "noeviction")
+	}
+	if s.cfg.ReplicaOf != nil {
+		args = append(args, "--replicaof", fmt.Sprintf("127.0.0.1 %d", s.cfg.ReplicaOf.port))
+	}
+	return append(args, s.cfg.Args...)
+}
+
+// socketDir returns a new folder with a short path: a unix socket's path must
+// stay under about 100 bytes, which the folder of a test with a long name does
+// not.
+func socketDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hg")
+	if err != nil {
+		t.Fatalf("make a folder for a socket: %v", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// start runs the binary on the chosen port and waits until it answers.
+func (s *RedisServer) start() error {
+	plain, secure := s.port, 0
+	if s.cfg.TLS {
+		plain, secure = 0, s.port
+	}
+	args := append([]string{"--port", strconv.Itoa(plain)}, s.args...)
+	if secure != 0 {
+		args = append(args, "--tls-port", strconv.Itoa(secure))
+	}
+	proc, err := StartProcess(exec.Command(s.binary, args...))
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	return proc.Poll(s.ping)
+}
+
+// ping asks whether the server answers.
+func (s *RedisServer) ping() error {
+	answer, err := s.exchange("PING\r\n")
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(answer, "-LOADING") && !s.cfg.AnswersLoading {
+		return errors.New(answer)
+	}
+	if answer == "" || (answer[0] != '+' && answer[0] != '-') {
+		return fmt.Errorf("unexpected answer %q to PING", answer)
+	}
+	return nil
+}
+
+// exchange sends one line on a new connection and returns the first line of
+// the answer.
+func (s *RedisServer) exchange(line string) (string, error) {
+	conn, err := s.dial()
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Second)); err != nil {
+		return "", err
+	}
+	if _, err := conn.Write([]byte(line)); err != nil {
+		return "", err
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(answer), err
+}
+
+func (s *RedisServer) dial() (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: time.Second}
+	switch {
+	case s.cfg.NoTCP:
+		return dialer.Dial("unix", s.Socket)
+	case s.cfg.TLS:
+		return tls.DialWithDialer(dialer, "tcp", s.Addr, s.Certificates.Client())
+	default:
+		return dialer.Dial("tcp", s.Addr)
+	}
+}
+
+// Kill ends the server with SIGKILL and waits until it is gone. It may be
+// called more than once.
+func (s *RedisServer) Kill() {
+	if s.proc == nil {
+		return
+	}
+	s.proc.Kill()
+	s.proc = nil
+}
+
+// Restart starts a killed server again on the same addresses.
+func (s *RedisServer) Restart() {
+	s.t.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("restart redis-server: %v", err)
+	}
+}
+
+// Stop freezes the server with SIGSTOP: connections stay, nothing is answered.
+func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }
+
+// Continue thaws a server that Stop froze.
+func (s *RedisServer) Continue() { s.signal(syscall.SIGCONT) }
+
+func (s *RedisServer) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if s.proc == nil {
+		s.t.Fatalf("signal %v to a redis-server that does not run", sig)
+	}
+	if err := s.proc.Signal(sig); err != nil {
+		s.t.Fatalf("signal %v to redis-server: %v", sig, err)
+	}
+}
+
+// URL returns the address in the form redis://, rediss:// or unix:// without
+// credentials.
+func (s *RedisServer) URL() string {
+	switch {
+	case s.cfg.NoTCP:
+		return "unix://" + s.Socket
+	case s.cfg.TLS:
+		return "rediss://" + s.Addr
+	default:
+		return "redis://" + s.Addr
+	}
+}

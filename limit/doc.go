@@ -1,0 +1,36 @@
+// Package limit decides whether hits may pass a rate limit. It is arithmetic
+// and nothing else: no clock, no lock, no store, no network, no log.
+//
+// A Spec says what a person wants, New turns it into a Limit, and Decide takes
+// the Limit, the State of one bucket, the present instant and a number of hits,
+// and returns the state to store and a Decision. The caller keeps the State
+// where it likes (package store names several places) and must see to it that
+// reading, deciding and writing of one bucket happen as one step.
+//
+// # Algorithms
+//
+// Eight algorithms share the one Decide; each has a file of its own with its
+// formula and the source of it. SlidingWindow is the default and right for most
+// limits: two counters, no burst at the window's edge. FixedWindow suits quotas
+// that people read on a calendar; SubWindows and SlidingLog promise that no
+// window of any phase exceeds the quota; TokenBucket and GCRA let a burst pass
+// and then a steady stream; LeakyBucket and LeakyQueue space hits evenly.
+//
+// # Numbers
+//
+// All state and all arithmetic are whole microseconds and whole hits, exact:
+// a product is never rounded before it is divided. The one rounding rule is
+// that counts of what is used and times to wait round up, and what remains
+// rounds down, so that an answer never promises more than Decide will give.
+// Everything stays below 2^53, so that a script whose only numbers are doubles
+// can make the same decisions.
+//
+// # What it does not promise
+//
+// A SlidingWindow admits at most Quota*(1+t/Period) in any interval of length
+// t, so up to twice the quota in one Period, spread out; a FixedWindow admits
+// twice the quota around a window's edge, at once. Changing the Algorithm of a
+// bucket forgets what it used; changing quota or period does not, but carries
+// it over in the new limit's terms. Instants before 1970 count as 1970, and
+// after 2112 as that year.
+package limit

@@ -1,0 +1,139 @@
+package limit
+
+// The calculus of the bucket family: token_bucket, leaky_bucket, leaky_queue
+// and gcra are one and the same in different words, and their only state is the
+// theoretical arrival time (TAT), the instant at which the bucket is as if
+// unused. All of it is exact: with Period/Quota = num/den in lowest terms, a
+// TAT is a number of whole microseconds A and B/den of another.
+//
+//	increment = hits*num/den               time in which the hits drain
+//	TAT'      = max(now, TAT) + increment
+//	allowed  iff  TAT' - now <= tolerance
+//
+// State: A is the whole part of the TAT in µs, B the numerator of the rest, in
+// [0, den). When quota or period change so that B is no longer below den, A is
+// rounded up and B dropped.
+
+// span is a time of whole + part/den microseconds with 0 <= part < den, where
+// den belongs to the limit.
+type span struct{ whole, part int64 }
+
+// exceeds reports whether a > b; both have the same den.
+func (a span) exceeds(b span) bool {
+	return a.whole > b.whole || (a.whole == b.whole && a.part > b.part)
+}
+
+// plus returns a + b.
+func (a span) plus(b span, den int64) span {
+	sum := span{a.whole + b.whole, a.part + b.part}
+	if sum.part >= den {
+		return span{sum.whole + 1, sum.part - den}
+	}
+	return sum
+}
+
+// minus returns a - b.
+func (a span) minus(b span, den int64) span {
+	rest := span{a.whole - b.whole, a.part - b.part}
+	if rest.part < 0 {
+		return span{rest.whole - 1, rest.part + den}
+	}
+	return rest
+}
+
+// up returns the span rounded up to the microsecond.
+func (a span) up() int64 {
+	if a.part > 0 {
+		return a.whole + 1
+	}
+	return a.whole
+}
+
+// drainTime returns the time in which hits drain, exactly.
+func (l *Limit) drainTime(hits int64) span {
+	switch hits {
+	case 0:
+		return span{}
+	case 1:
+		return l.emission
+	}
+	whole, part := muldivmod(hits, l.num, l.den)
+	return span{whole, part}
+}
+
+// hitsIn returns how many hits drain in t, rounded down: floor(t*den/num).
+func (l *Limit) hitsIn(t span) int64 {
+	if l.den == 1 {
+		return quotient(t.whole, l.num)
+	}
+	hits, rest := muldivmod(t.whole, l.den, l.num)
+	if rest += t.part; rest >= l.num {
+		hits += rest / l.num
+	}
+	return hits
+}
+
+// backlogAt reads TAT-now from s: how long the bucket needs to drain. It is
+// never above the tolerance: a TAT further ahead was written by a clock that has
+// stepped back, or under a larger burst, and is moved to the tolerance, so that
+// the lock-out is bounded by one burst.
+func (l *Limit) backlogAt(s State, now int64) (backlog span, moved bool) {
+	if s.Kind != 1+uint8(l.Algorithm) {
+		return span{}, false
+	}
+	whole, part := clampStored(s.A), max(s.B, 0)
+	if part >= l.den {
+		whole, part = whole+1, 0
+	}
+	if whole < now {
+		return span{}, false
+	}
+	backlog = span{whole - now, part}
+	if backlog.exceeds(l.tolerance) {
+		return l.tolerance, true
+	}
+	return backlog, false
+}
+
+// tatState writes the TAT that is backlog after now.
+func (l *Limit) tatState(now int64, backlog span) State {
+	return State{Kind: 1 + uint8(l.Algorithm), A: now + backlog.whole, B: backlog.part}
+}
+
+// decideTAT decides for the whole family. Remaining is how many hits more fit
+// under the tolerance; RetryAfter is TAT'-tolerance-now and ResetAfter TAT-now,
+// rounded up.
+func decideTAT(l *Limit, s State, now, hits int64, d *Decision) State {
+	backlog, moved := l.backlogAt(s, now)
+	d.Limit = l.capacity
+	if hits > l.capacity {
+		d.Never = true
+	} else {
+		after := backlog.plus(l.drainTime(hits), l.den)
+		if after.exceeds(l.tolerance) {
+			d.RetryAfter = duration(after.minus(l.tolerance, l.den).up())
+		} else {
+			d.Allowed = true
+			backlog = after
+		}
+	}
+	d.Remaining = l.hitsIn(l.tolerance.minus(backlog, l.den))
+	d.ResetAfter = duration(backlog.up())
+	if hits > 0 && (d.Allowed || moved) {
+		return l.tatState(now, backlog)
+	}
+	return s
+}
+
+// refundTAT lowers the TAT by the drain time of the hits, but not below now.
+func refundTAT(l *Limit, s State, now, hits int64) State {
+	backlog, _ := l.backlogAt(s, now)
+	if hits > l.capacity {
+		return State{}
+	}
+	refund := l.drainTime(hits)
+	if !backlog.exceeds(refund) {
+		return State{}
+	}
+	return l.tatState(now, backlog.minus(refund, l.den))
+}

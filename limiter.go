@@ -1,0 +1,156 @@
+package headgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// defaultMaxWaiting bounds the goroutines that Wait parks: at 4 KiB of stack
+// each, 40 MiB.
+const defaultMaxWaiting = 10_000
+
+// Limiter decides requests by a set of rules and a store. It is safe for
+// concurrent use. Make one with New.
+type Limiter struct {
+	store    store.Store
+	rules    atomic.Pointer[rules.Set]
+	shadow   bool
+	observer Observer
+	now      func() time.Time
+	plans    sync.Pool // of *plan
+	waiting  chan struct{}
+}
+
+// New returns a Limiter. The caller keeps the store and closes it.
+func New(o Options) (*Limiter, error) {
+	if o.Store == nil {
+		return nil, errors.New("new limiter: no store; hint: memstore.New keeps the buckets in this process")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxWaiting == 0 {
+		o.MaxWaiting = defaultMaxWaiting
+	}
+	l := &Limiter{
+		store:    o.Store,
+		shadow:   o.Shadow,
+		observer: o.Observer,
+		now:      o.Now,
+		waiting:  make(chan struct{}, o.MaxWaiting),
+	}
+	l.plans.New = func() any { return new(plan) }
+	l.rules.Store(o.Rules)
+	return l, nil
+}
+
+// SetRules swaps the rules in whole; requests under way finish with the old.
+// Buckets keep their state: it does not belong to a rule.
+func (l *Limiter) SetRules(s *rules.Set) { l.rules.Store(s) }
+
+// Rules returns the rules in force, nil if there are none.
+func (l *Limiter) Rules() *rules.Set { return l.rules.Load() }
+
+// Check decides requests[i] into responses[i]; the slices have the same length.
+// The verdict slices of the responses are reused. All requests go to the store
+// in one batch, in order: a later one sees what an earlier one was charged.
+//
+// An error names a malformed request (see ErrNoDomain and its kin) and means
+// that nothing was decided or charged. A store that fails is never an error:
+// the rule's failure mode answers, and the verdicts say Degraded. The same goes
+// for a panic inside the decision.
+func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
+	if len(requests) != len(responses) {
+		return fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
+	}
+	for i := range requests {
+		if err := requests[i].validate(); err != nil {
+			return fmt.Errorf("check: request %d: %w", i, err)
+		}
+	}
+	var start time.Time
+	if l.observer != nil {
+		start = time.Now()
+	}
+	l.decide(ctx, requests, responses)
+	if l.observer != nil {
+		took := time.Since(start)
+		for i := range requests {
+			l.observer.Decided(&requests[i], &responses[i], took)
+		}
+	}
+	return nil
+}
+
+// decide plans the takes of all requests, asks the store once, and turns its
+// results into responses.
+func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response) {
+	p := l.plans.Get().(*plan)
+	defer func() {
+		if cause := recover(); cause != nil {
+			// A plan that panicked is not returned to the pool: nothing is
+			// known about its state.
+			l.answerPanic(responses, cause)
+			return
+		}
+		p.reset()
+		l.plans.Put(p)
+	}()
+	p.limiter = l
+	p.set = l.rules.Load()
+	for i := range requests {
+		responses[i].Verdicts = responses[i].Verdicts[:0]
+		p.addRequest(&requests[i], &responses[i])
+	}
+	p.bindKeys()
+	l.take(ctx, p)
+	for i := range responses {
+		p.answer(&responses[i], p.spans[i])
+	}
+}
+
+// take asks the store, turning a panic of it into errors of the takes.
+func (l *Limiter) take(ctx context.Context, p *plan) {
+	if len(p.takes) == 0 {
+		return
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			err := panicError(cause)
+			for i := range p.results {
+				p.results[i] = store.Result{Err: err}
+			}
+		}
+	}()
+	l.store.Take(ctx, p.takes, p.results)
+}
+
+// answerPanic allows every request, marked degraded: which rules would have
+// spoken, and how they fail, is unknown.
+func (l *Limiter) answerPanic(responses []Response, cause any) {
+	err := panicError(cause)
+	for i := range responses {
+		responses[i].Verdicts = append(responses[i].Verdicts[:0], Verdict{
+			Enforced: true,
+			Degraded: store.ReasonOf(err),
+		})
+		responses[i].Verdicts[0].Decision.Allowed = true
+		responses[i].settle()
+	}
+}
+
+func panicError(cause any) error {
+	return &store.Error{
+		Op: "decide", Store: "limiter", Reason: store.Internal,
+		Hint: "this is a bug; please report it with the stack",
+		Err:  fmt.Errorf("panic: %v\n%s", cause, debug.Stack()),
+	}
+}

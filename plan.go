@@ -1,0 +1,286 @@
+package headgate
+
+import (
+	"bytes"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// plan is the working memory of one Check: what is asked of the store, and
+// which verdict each answer belongs to. It is pooled so that a decision does
+// not allocate.
+type plan struct {
+	limiter *Limiter
+	set     *rules.Set
+
+	takes   []store.Take
+	results []store.Result
+	// keys holds the bytes of all bucket keys; ends[i] is the end of the key of
+	// takes[i]. The slices are bound once keys has stopped growing.
+	keys []byte
+	ends []int
+
+	matches []match
+	matched []rules.Matched
+	// verdictTake[i] is the take of the i-th verdict of the batch, or -1.
+	verdictTake []int
+	// spans[i] is the range of request i in verdictTake.
+	spans []span
+}
+
+type span struct{ from, to int }
+
+// match is a rule that applies to a descriptor of the request being planned.
+type match struct {
+	rules.Matched
+	descriptor int
+}
+
+// maxPooledKeys and maxPooledTakes keep one huge request from staying in the
+// pool for ever.
+const (
+	maxPooledKeys  = 64 << 10
+	maxPooledTakes = 1024
+)
+
+func (p *plan) reset() {
+	if cap(p.keys) > maxPooledKeys || cap(p.takes) > maxPooledTakes {
+		*p = plan{}
+		return
+	}
+	clear(p.takes)
+	clear(p.results)
+	clear(p.matches)
+	clear(p.matched)
+	*p = plan{
+		takes: p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
+		matches: p.matches[:0], matched: p.matched[:0],
+		verdictTake: p.verdictTake[:0], spans: p.spans[:0],
+	}
+}
+
+// addRequest matches one request and appends its takes and verdicts.
+func (p *plan) addRequest(req *Request, resp *Response) {
+	first := len(p.takes)
+	from := len(p.verdictTake)
+	domain := p.domain(req.Domain)
+	resp.DomainKnown = domain != nil
+
+	p.match(domain, req)
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		if d.Limit != nil && (domain != nil || req.Domain == CallerDomain) {
+			p.addCallerLimit(req, resp, i)
+		}
+		for j := range p.matches {
+			if p.matches[j].descriptor == i {
+				p.addRule(domain, req, resp, &p.matches[j], first)
+			}
+		}
+	}
+	if domain == nil || domain.Consumption == rules.AllOrNothing {
+		p.groupSince(first)
+	}
+	p.spans = append(p.spans, span{from, len(p.verdictTake)})
+}
+
+func (p *plan) domain(name string) *rules.Domain {
+	if p.set == nil {
+		return nil
+	}
+	return p.set.Domain(name)
+}
+
+// match collects the rules that apply to each descriptor of req; the rules that
+// always apply come first and speak for descriptor 0.
+func (p *plan) match(domain *rules.Domain, req *Request) {
+	p.matches = p.matches[:0]
+	if domain == nil {
+		return
+	}
+	for _, rule := range domain.Always() {
+		if rule.InForce(p.limiter.now) {
+			p.matches = append(p.matches, match{rules.Matched{Rule: rule}, 0})
+		}
+	}
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		if d.Limit != nil {
+			continue
+		}
+		p.matched = domain.AppendMatches(p.matched[:0], d.Entries, p.limiter.now)
+		for _, m := range p.matched {
+			p.matches = append(p.matches, match{m, i})
+		}
+	}
+}
+
+// replaced reports whether a rule that matched the same request takes the place
+// of the limits called name.
+func (p *plan) replaced(name string) bool {
+	if name == "" {
+		return false
+	}
+	for i := range p.matches {
+		for _, r := range p.matches[i].Rule.Replaces {
+			if r == name {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
+	d := &req.Descriptors[i]
+	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
+	p.ends = append(p.ends, len(p.keys))
+	p.takes = append(p.takes, store.Take{Limit: d.Limit, Hits: d.Hits, Op: d.Op, Shadow: p.limiter.shadow})
+	p.addVerdict(resp, Verdict{
+		Descriptor: i, Limit: d.Limit, Hits: d.Hits, Enforced: !p.limiter.shadow,
+	}, len(p.takes)-1)
+}
+
+// addRule appends what rule m asks for: a take and a verdict for each limit, or
+// a verdict alone where it frees the request.
+func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *match, first int) {
+	v := Verdict{
+		Descriptor: m.descriptor, Rule: m.Rule,
+		Enforced: !m.Rule.Shadow && !p.limiter.shadow,
+	}
+	v.Decision.Allowed = true
+	if m.Rule.Unlimited {
+		p.addVerdict(resp, v, -1)
+		return
+	}
+	d := &req.Descriptors[m.descriptor]
+	v.Hits = cost(m.Rule, req, m.descriptor)
+	for i := range m.Rule.Limits {
+		named := &m.Rule.Limits[i]
+		v.Name, v.Limit = named.Name, named.Limit
+		if p.replaced(named.Name) {
+			v.Limit, v.Replaced = nil, true
+			p.addVerdict(resp, v, -1)
+			v.Replaced = false
+			continue
+		}
+		start := len(p.keys)
+		p.keys = m.AppendKey(p.keys, d.Entries, i)
+		if domain.Match == rules.Path {
+			// Descriptors of one request that share the head of a path
+			// share its limit, and the request is charged there once.
+			if t := p.sameBucket(first, start); t >= 0 {
+				p.keys = p.keys[:start]
+				p.takes[t].Hits = max(p.takes[t].Hits, v.Hits)
+				p.addVerdict(resp, v, t)
+				continue
+			}
+		}
+		p.ends = append(p.ends, len(p.keys))
+		p.takes = append(p.takes, store.Take{
+			Limit: named.Limit, Hits: v.Hits, Op: d.Op,
+			Shadow: !v.Enforced || m.Rule.Quota,
+		})
+		p.addVerdict(resp, v, len(p.takes)-1)
+	}
+}
+
+// sameBucket returns the take since first whose key is p.keys[start:], or -1.
+func (p *plan) sameBucket(first, start int) int {
+	from := 0
+	if first > 0 {
+		from = p.ends[first-1]
+	}
+	for t := first; t < len(p.ends); t++ {
+		if bytes.Equal(p.keys[from:p.ends[t]], p.keys[start:]) {
+			return t
+		}
+		from = p.ends[t]
+	}
+	return -1
+}
+
+func (p *plan) addVerdict(resp *Response, v Verdict, take int) {
+	resp.Verdicts = append(resp.Verdicts, v)
+	p.verdictTake = append(p.verdictTake, take)
+}
+
+// groupSince makes the takes since first all or nothing. A take alone needs no
+// group.
+func (p *plan) groupSince(first int) {
+	if len(p.takes)-first < 2 {
+		return
+	}
+	for i := first; i < len(p.takes); i++ {
+		p.takes[i].Group = uint32(len(p.spans) + 1)
+	}
+}
+
+// bindKeys points each take to its key and makes room for the results.
+func (p *plan) bindKeys() {
+	from := 0
+	for i, end := range p.ends {
+		p.takes[i].Key = p.keys[from:end:end]
+		from = end
+	}
+	if cap(p.results) < len(p.takes) {
+		p.results = make([]store.Result, len(p.takes))
+	}
+	p.results = p.results[:len(p.takes)]
+}
+
+// answer fills the verdicts of resp from the results of the store.
+func (p *plan) answer(resp *Response, s span) {
+	for i := range resp.Verdicts {
+		t := p.verdictTake[s.from+i]
+		if t < 0 {
+			continue
+		}
+		v := &resp.Verdicts[i]
+		if r := &p.results[t]; r.Err != nil {
+			v.fail(p.takes[t].Op, store.ReasonOf(r.Err))
+		} else {
+			v.Decision = r.Decision
+		}
+	}
+	resp.settle()
+}
+
+// cost returns the hits that the request is worth to a rule. A peek stays one.
+func cost(r *rules.Rule, req *Request, i int) int64 {
+	d := &req.Descriptors[i]
+	hits := d.Hits
+	if r.Always {
+		hits = alwaysHits(req)
+	}
+	if r.Cost.Source == rules.CostHits || hits == 0 {
+		return hits
+	}
+	facts := req.Attributes
+	if r.Cost.Source == rules.CostEntry {
+		facts = d.Entries
+	}
+	return r.Cost.Of(factNamed(facts, r.Cost.Name))
+}
+
+// alwaysHits is what a request costs a rule that no descriptor reaches: as much
+// as its dearest descriptor.
+func alwaysHits(req *Request) int64 {
+	var most int64
+	for i := range req.Descriptors {
+		most = max(most, req.Descriptors[i].Hits)
+	}
+	return most
+}
+
+// factNamed returns the value of the entry with that key, "" if there is none.
+func factNamed(facts []descriptor.Entry, name string) string {
+	for i := range facts {
+		if facts[i].Key == name {
+			return facts[i].Value
+		}
+	}
+	return ""
+}

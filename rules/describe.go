@@ -1,0 +1,136 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// String returns "leaf" or "path", as rules write it.
+func (m MatchMode) String() string {
+	if m == Path {
+		return "path"
+	}
+	return "leaf"
+}
+
+// String returns "all_or_nothing" or "independent", as rules write it.
+func (c Consumption) String() string {
+	if c == Independent {
+		return "independent"
+	}
+	return "all_or_nothing"
+}
+
+// String returns "open" or "closed", as rules write it.
+func (f FailureMode) String() string {
+	if f == Closed {
+		return "closed"
+	}
+	return "open"
+}
+
+// String returns the cost as rules write it, such as "header:x-cost, at most
+// 100", and "hits" for the default.
+func (c Cost) String() string {
+	text := "hits"
+	switch c.Source {
+	case CostEntry:
+		text = "entry:" + c.Name
+	case CostAttribute:
+		text = c.Name
+	}
+	if c.Source != CostHits && c.Max < limit.MaxQuota {
+		text += fmt.Sprintf(", at most %d", c.Max)
+	}
+	return text
+}
+
+// Match returns how the walk to r counts: that of its domain.
+func (r *Rule) Match() MatchMode { return r.domain.Match }
+
+// Consumption returns what a denial of r does to the other limits of its
+// request: that of its domain.
+func (r *Rule) Consumption() Consumption { return r.domain.Consumption }
+
+// Summary returns in one line what applies to r, defaults included.
+func (r *Rule) Summary() string {
+	var parts []string
+	for i := range r.Limits {
+		parts = append(parts, LimitText(r.Limits[i].Limit))
+	}
+	if r.Unlimited {
+		parts = append(parts, "unlimited")
+	}
+	parts = append(parts, "match "+r.Match().String(), r.Consumption().String(), "fails "+r.Failure.String())
+	for _, mark := range []struct {
+		set  bool
+		word string
+	}{
+		{r.Always, "always"}, {r.Shadow, "shadow"}, {r.Quota, "quota"}, {r.Sensitive, "sensitive"},
+		{r.hasShared, "shared threshold"}, {r.Cost.Source != CostHits, "cost " + r.Cost.String()},
+		{len(r.Replaces) > 0, "replaces " + strings.Join(r.Replaces, " ")},
+		{!r.ValidFrom.IsZero(), "from " + r.ValidFrom.Format(time.RFC3339)},
+		{!r.ValidUntil.IsZero(), "until " + r.ValidUntil.Format(time.RFC3339)},
+	} {
+		if mark.set {
+			parts = append(parts, mark.word)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// LimitText returns a limit in one line, such as "100 per 1m sliding_window".
+func LimitText(l *limit.Limit) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d per %s %v", l.Quota, windowText(l), l.Algorithm)
+	switch l.Algorithm {
+	case limit.TokenBucket, limit.GCRA:
+		fmt.Fprintf(&b, " burst %d", l.Burst)
+	case limit.SubWindows:
+		mode := "smooth"
+		if l.Strict {
+			mode = "strict"
+		}
+		fmt.Fprintf(&b, " of %d %s", l.SubWindows, mode)
+	case limit.LeakyQueue:
+		fmt.Fprintf(&b, " delay up to %s", DurationText(l.MaxDelay))
+		if l.MaxQueue > 0 {
+			fmt.Fprintf(&b, " queue up to %d", l.MaxQueue)
+		}
+	}
+	if l.CountDenied {
+		b.WriteString(", denied hits charged")
+	}
+	return b.String()
+}
+
+func windowText(l *limit.Limit) string {
+	if l.Calendar != nil {
+		return fmt.Sprintf("calendar %v in %s", l.Calendar.Unit, l.Calendar.Zone)
+	}
+	return DurationText(l.Period)
+}
+
+// DurationText returns a duration as rules write it, such as "1d12h"; it is
+// what ParseDuration reads.
+func DurationText(d time.Duration) string {
+	var b strings.Builder
+	if days := d / day; days > 0 {
+		fmt.Fprintf(&b, "%dd", days)
+		d -= days * day
+	}
+	if d == 0 && b.Len() > 0 {
+		return b.String()
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return b.String() + text
+}

@@ -1,0 +1,165 @@
+package rules
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Options says how files are read.
+type Options struct {
+	// Compat reads files as envoyproxy/ratelimit does: limits default to
+	// fixed_window and charge denied hits, match to leaf, consumption to
+	// independent, and key and value of an entry are compared joined by "_".
+	// Keys of Headgate work all the same.
+	Compat bool
+	// MergeDomains allows several files to have the same domain: their
+	// descriptors stand one after the other. Otherwise that is an error.
+	MergeDomains bool
+}
+
+// Load compiles files into a Set. They are read in the order of their names,
+// whatever order they come in. Any error refuses all of them; it is of type
+// Errors and holds all errors of all files.
+func Load(files []File, o Options) (*Set, error) {
+	if len(files) > MaxFiles {
+		return nil, Errors{{Message: fmt.Sprintf("%d files, more than %d", len(files), MaxFiles), Hint: "put more rules into each file"}}
+	}
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	l := loader{
+		options: o, byDomain: make(map[string]*domainFiles),
+		set: &Set{domains: make(map[string]*Domain), compat: o.Compat, version: version(files, o)},
+	}
+	var diagnostics []Diagnostic
+	for i := range files {
+		r := &reader{reporter: reporter{file: files[i].Name}}
+		l.file(r, files[i].Data)
+		diagnostics = append(diagnostics, r.diagnostics...)
+	}
+	diagnostics = append(diagnostics, l.finish()...)
+	sortDiagnostics(diagnostics)
+	errs, warnings := split(diagnostics)
+	if len(errs) > 0 {
+		return nil, Errors(errs)
+	}
+	l.set.warnings = warnings
+	return l.set, nil
+}
+
+// loader gathers the files of one Load.
+type loader struct {
+	options  Options
+	set      *Set
+	byDomain map[string]*domainFiles
+}
+
+// domainFiles is what the files of one domain say about it as a whole.
+type domainFiles struct {
+	*Domain
+	first        string // the file that named the domain first
+	usesHeadgate bool
+	matchFrom    string // the file that set Match, "" for none
+	consumeFrom  string // the file that set Consumption
+}
+
+// file decodes and compiles one file.
+func (l *loader) file(r *reader, data []byte) {
+	defer recovered(&r.reporter)
+	d := decoder{reader: r, compat: l.options.Compat}
+	root := parseYAML(r, data)
+	if r.failed() {
+		return
+	}
+	f := d.file(root)
+	r.settleTolerated(l.options.Compat)
+	if f == nil {
+		return
+	}
+	if f.domain == "" {
+		if !r.aborted {
+			r.errorf(f.domainAt, "begin the file with domain: NAME", "config file cannot have empty domain")
+		}
+		return
+	}
+	domain, known := l.byDomain[f.domain]
+	if known && !l.options.MergeDomains {
+		r.errorf(f.domainAt, fmt.Sprintf("the file %s has it already; merge them, or allow merged domains", domain.first),
+			"duplicate domain '%s' in config file", f.domain)
+		return
+	}
+	if !known {
+		domain = &domainFiles{Domain: &Domain{Name: f.domain, root: &node{}}, first: f.name}
+		l.byDomain[f.domain] = domain
+		l.set.domains[f.domain] = domain.Domain
+	}
+	domain.settings(r, f)
+	c := compiler{reporter: &r.reporter, compat: l.options.Compat, domain: domain.Domain, set: l.set}
+	c.addFile(f)
+}
+
+// settings takes over what a file says about its domain as a whole.
+func (d *domainFiles) settings(r *reader, f *fileSpec) {
+	d.usesHeadgate = d.usesHeadgate || f.usesHeadgate
+	modes := map[string]MatchMode{"leaf": Leaf, "path": Path}
+	if f.match != "" {
+		mode, ok := modes[f.match]
+		switch {
+		case !ok:
+			r.errorf(f.matchAt, "write leaf (the last entry's limit counts) or path (every limit on the way counts)", "match '%s' is unknown", f.match)
+		case d.matchFrom != "" && d.Match != mode:
+			r.errorf(f.matchAt, "files of one domain agree on match", "match is '%s', but '%v' in %s", f.match, d.Match, d.matchFrom)
+		default:
+			d.Match, d.matchFrom = mode, f.name
+		}
+	}
+	ways := map[string]Consumption{"all_or_nothing": AllOrNothing, "independent": Independent}
+	if f.consumption != "" {
+		way, ok := ways[f.consumption]
+		switch {
+		case !ok:
+			r.errorf(f.consumptAt, "write all_or_nothing (a denied request is charged nowhere) or independent", "consumption '%s' is unknown", f.consumption)
+		case d.consumeFrom != "" && d.Consumption != way:
+			r.errorf(f.consumptAt, "files of one domain agree on consumption", "consumption is '%s', but '%v' in %s", f.consumption, d.Consumption, d.consumeFrom)
+		default:
+			d.Consumption, d.consumeFrom = way, f.name
+		}
+	}
+}
+
+// finish settles what needs all files: the defaults of domains, the maps of
+// the trees, and the names of the rules.
+func (l *loader) finish() []Diagnostic {
+	r := &reporter{}
+	for _, name := range slices.Sorted(maps.Keys(l.byDomain)) {
+		d := l.byDomain[name]
+		if d.matchFrom == "" && d.usesHeadgate && !l.options.Compat {
+			d.Match = Path
+		}
+		if d.consumeFrom == "" && l.options.Compat {
+			d.Consumption = Independent
+		}
+		d.checkCostNames(r)
+		d.root.seal(l.options.Compat)
+		l.set.names = append(l.set.names, name)
+	}
+	assignIDs(l.set.rules)
+	return r.diagnostics
+}
+
+// version names the content of files and what changes its meaning.
+func version(files []File, o Options) string {
+	h := sha256.New()
+	for i := range files {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(files[i].Data)))
+		h.Write(size[:])
+		h.Write(files[i].Data)
+	}
+	fmt.Fprintf(h, "compat=%t merge=%t", o.Compat, o.MergeDomains)
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,85 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+)
+
+// AppendMatches appends the rules that apply to a descriptor to dst, the
+// outermost first, and returns it. Rules outside of their validity at now() are
+// left out; now is only called when a rule on the way has one.
+//
+// The walk takes one level of the tree for each entry, and never goes back: an
+// entry finds the descriptor with its key and value, else the first pattern in
+// the order of the file, else the descriptor with its key alone.
+func (d *Domain) AppendMatches(dst []Matched, entries []descriptor.Entry, now func() time.Time) []Matched {
+	n, depth := d.root, 0
+	for i := range entries {
+		e := &entries[i]
+		if len(d.costNames) > 0 && d.isCost(e.Key) {
+			continue
+		}
+		if n = n.child(e); n == nil {
+			return dst // path: what was walked counts; leaf: nothing was appended
+		}
+		depth = i + 1
+		if d.Match == Path && n.rule != nil && n.rule.InForce(now) {
+			dst = append(dst, Matched{n.rule, depth})
+		}
+	}
+	if d.Match == Leaf && n.rule != nil && n.rule.InForce(now) {
+		dst = append(dst, Matched{n.rule, depth})
+	}
+	return dst
+}
+
+// child returns the child that an entry finds, nil if there is none.
+func (n *node) child(e *descriptor.Entry) *node {
+	if child, ok := n.exact[*e]; ok {
+		return child
+	}
+	if len(n.patterns) > 0 {
+		var a address
+		for _, child := range n.patterns {
+			if child.pattern.matches(e, &a) {
+				return child
+			}
+		}
+	}
+	return n.bare[e.Key]
+}
+
+// AppendKey appends the bucket key of limit number i of m.Rule for a descriptor
+// that it matched: the domain, the leading m.Depth entries and i. What the rule
+// says is not part of it, so that a limit may change and keep its counters.
+//
+// Two rules never reach the same entries in one domain, so none shares a bucket
+// with another. Entries that are costs are left out; where values share a
+// threshold, their pattern stands in their place.
+func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte {
+	r := m.Rule
+	dst = append(dst, r.keyStart...)
+	level := 0
+	for j := range entries[:m.Depth] {
+		e := &entries[j]
+		if len(r.domain.costNames) > 0 && r.domain.isCost(e.Key) {
+			continue
+		}
+		if r.hasShared && r.shared[level] != "" {
+			dst = descriptor.AppendKeyPattern(dst, r.node.ancestor(level+1).key, r.shared[level])
+		} else {
+			dst = descriptor.AppendKeyEntry(dst, *e)
+		}
+		level++
+	}
+	return descriptor.AppendKeyEnd(dst, i)
+}
+
+// ancestor returns the node at a depth on the way to n.
+func (n *node) ancestor(depth int) *node {
+	for n.depth > depth {
+		n = n.parent
+	}
+	return n
+}

@@ -1,0 +1,142 @@
+package memstore
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// A group is decided by doing it: each take is charged as if it stood alone,
+// after what it will change was written down. If one is denied, all is undone
+// from the last to the first. Nobody sees what is undone, because the group
+// holds the locks of all its shards; it takes them in ascending order, and
+// nobody else holds more than one.
+type group struct {
+	asks   []ask
+	shards []uint64 // indexes, ascending, each once
+	undo   []undo
+	words  []int64 // the Wide of the states in undo, end to end
+}
+
+// undo is a bucket as it was before a take, and the shared bucket in its place.
+type undo struct {
+	own, shared saved
+	expiry      uint32
+}
+
+// saved is a state whose Wide is in group.words[from:to]. Kind 0 is none.
+type saved struct {
+	state    limit.State
+	from, to int
+}
+
+var groups = sync.Pool{New: func() any { return new(group) }}
+
+// takeGroup decides takes that are all or nothing.
+func (s *Store) takeGroup(takes []store.Take, results []store.Result, now limit.Micros) {
+	g := groups.Get().(*group)
+	defer groups.Put(g)
+	g.begin(s, takes, now)
+	for _, i := range g.shards {
+		s.shards[i].mu.lock()
+	}
+	defer func() {
+		// After a panic the undo list is not empty: nothing was charged then.
+		g.rollBack(s)
+		for _, i := range g.shards {
+			s.shards[i].mu.unlock()
+		}
+	}()
+	if g.charge(s, takes, results) {
+		g.undo = g.undo[:0]
+		return
+	}
+	g.rollBack(s)
+	for i := range g.asks {
+		if a := &g.asks[i]; a.op != store.Hit || results[i].Allowed {
+			peek := *a
+			peek.op, peek.hits = store.Hit, 0
+			s.shardOf(a.key).take(&peek, &results[i].Decision)
+		}
+	}
+}
+
+// begin hashes the keys and finds out which shards they are in.
+func (g *group) begin(s *Store, takes []store.Take, now limit.Micros) {
+	g.asks, g.shards, g.undo, g.words = g.asks[:0], g.shards[:0], g.undo[:0], g.words[:0]
+	for i := range takes {
+		a := s.askOf(&takes[i], now)
+		g.asks = append(g.asks, a)
+		g.shards = append(g.shards, a.key.inv&s.mask)
+	}
+	slices.Sort(g.shards)
+	g.shards = slices.Compact(g.shards)
+}
+
+// charge decides the takes one after the other and reports whether the group
+// passes. Refunds and resets are never denied.
+func (g *group) charge(s *Store, takes []store.Take, results []store.Result) bool {
+	passes := true
+	for i := range g.asks {
+		a := &g.asks[i]
+		sh := s.shardOf(a.key)
+		g.remember(sh, a)
+		results[i].Err = nil
+		sh.take(a, &results[i].Decision)
+		if a.op == store.Hit && !results[i].Allowed && !takes[i].Shadow {
+			passes = false
+		}
+	}
+	return passes
+}
+
+// remember writes down what a may change.
+func (g *group) remember(sh *shard, a *ask) {
+	var u undo
+	if where := sh.locate(a.key, classOf(a.limit.Algorithm)); where.found {
+		u.own = g.save(sh.state(where))
+		u.expiry = metaExpiry(sh.tables[where.class].words[where.at+slotMeta])
+	}
+	u.shared = g.save(sh.sharedState(a))
+	g.undo = append(g.undo, u)
+}
+
+// save copies the Wide of a state, which Decide may overwrite.
+func (g *group) save(state limit.State) saved {
+	v := saved{state: state, from: len(g.words)}
+	g.words = append(g.words, state.Wide...)
+	v.to = len(g.words)
+	return v
+}
+
+func (g *group) saved(v saved) limit.State {
+	v.state.Wide = g.words[v.from:v.to]
+	return v.state
+}
+
+// rollBack undoes all that is in the undo list, and empties it.
+func (g *group) rollBack(s *Store) {
+	for i := len(g.undo) - 1; i >= 0; i-- {
+		u, a := &g.undo[i], &g.asks[i]
+		sh := s.shardOf(a.key)
+		sh.restore(a, g.saved(u.own), u.expiry)
+		if sh.shared != nil {
+			sh.shared.restore(a.limit, g.saved(u.shared), unitOf(a.now))
+		}
+	}
+	g.undo = g.undo[:0]
+}
+
+// restore makes state, which may be none, that of the key of a again. What it
+// needs was there before the group, but may be in other hands now (an array that
+// has grown since), so the shard's share does not count here.
+func (s *shard) restore(a *ask, state limit.State, expiry uint32) {
+	where := s.locate(a.key, classOf(a.limit.Algorithm))
+	share := s.share
+	s.share = math.MaxInt64
+	s.put(where, a, state, expiry)
+	s.share = share
+}

@@ -1,0 +1,271 @@
+package memstore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// class is the size of the slot that a state needs. A key has at most one slot.
+type class uint8
+
+const (
+	narrow  class = iota // A and B: the bucket algorithms and the fixed window
+	medium               // A, B and C: the sliding window
+	wide                 // a block in the arena: sub-windows and the log
+	classes = 3
+)
+
+// strides are the words of a slot: hash, meta, and the state or its block.
+var strides = [classes]int{narrow: 4, medium: 5, wide: 3}
+
+// classOf is the class of the states that an algorithm writes.
+func classOf(a limit.Algorithm) class {
+	switch a {
+	case limit.SlidingWindow:
+		return medium
+	case limit.SubWindows, limit.SlidingLog:
+		return wide
+	default:
+		return narrow
+	}
+}
+
+// shard holds the buckets of a part of the keys, in its share of the memory.
+// Its fields are only touched under mu, those of the first line and share apart.
+type shard struct {
+	mu     spinLock
+	tables [classes]table
+	arena  arena
+	shared *overflow // nil until the shard was full
+
+	share      int64  // bytes that tables, arena and shared may take
+	firstSize  uint64 // homes of a new table; differs by shard, see New
+	overflowed uint64 // hits decided in shared
+	reclaimed  uint64 // expired slots that were emptied
+
+	_ [64]byte // keeps the lock of the next shard out of our cache lines
+}
+
+// ask is one question to a shard: what is asked of which key, and when.
+type ask struct {
+	key   ident
+	limit *limit.Limit
+	hits  int64
+	now   limit.Micros
+	op    store.Op
+}
+
+// take decides one ask into d. The caller holds mu. (Decisions are handed down
+// as a pointer because copying one from frame to frame costs as much as making
+// it.)
+func (s *shard) take(a *ask, d *limit.Decision) {
+	c := classOf(a.limit.Algorithm)
+	t := &s.tables[c]
+	if c != wide && a.op == store.Hit && t.used > 0 {
+		if p, ok := t.find(a.key); ok {
+			t.take(p, c, a, d)
+			return
+		}
+	}
+	*d = s.takeSlow(c, a)
+}
+
+// take decides a hit on the slot at p, which is not wide.
+func (t *table) take(p int, c class, a *ask, d *limit.Decision) {
+	state := t.load(p, c)
+	var next limit.State
+	next, *d = limit.Decide(a.limit, state, a.now, a.hits)
+	if next.Kind != state.Kind || next.A != state.A || next.B != state.B || next.C != state.C {
+		t.store(p, c, a.key, next, expiryOf(a.now, d.ResetAfter))
+	}
+}
+
+// load reads the state of a slot that is not wide.
+func (t *table) load(p int, c class) limit.State {
+	w := t.words[p : p+4 : len(t.words)]
+	state := limit.State{Kind: metaKind(w[slotMeta]), A: int64(w[slotState]), B: int64(w[slotState+1])}
+	if c == medium {
+		state.C = int64(t.words[p+slotState+2])
+	}
+	return state
+}
+
+// store writes the state of a slot that is not wide, and makes it k's.
+func (t *table) store(p int, c class, k ident, state limit.State, expiry uint32) {
+	w := t.words[p : p+4 : len(t.words)]
+	w[slotHash] = k.inv
+	w[slotMeta] = metaOf(k.id, state.Kind, expiry)
+	w[slotState], w[slotState+1] = uint64(state.A), uint64(state.B)
+	if c == medium {
+		t.words[p+slotState+2] = uint64(state.C)
+	}
+}
+
+// place is where the slot of a key is.
+type place struct {
+	class class
+	at    int // word index in the table; meaningless unless found
+	found bool
+}
+
+// locate looks for k in all tables, first in the one that c names.
+func (s *shard) locate(k ident, c class) place {
+	for i := range class(classes) {
+		at := (c + i) % classes
+		if t := &s.tables[at]; t.used > 0 {
+			if p, ok := t.find(k); ok {
+				return place{class: at, at: p, found: true}
+			}
+		}
+	}
+	return place{}
+}
+
+// state reads the state at l. The Wide of it is the memory of its block.
+func (s *shard) state(l place) limit.State {
+	t := &s.tables[l.class]
+	if l.class != wide {
+		return t.load(l.at, l.class)
+	}
+	return s.arena.load(int(t.words[l.at+slotState]), metaKind(t.words[l.at+slotMeta]))
+}
+
+// buffers holds the memory in which wide states are decided that do not fit, or
+// must not change, where they are.
+var buffers = sync.Pool{New: func() any { return new([]int64) }}
+
+// takeSlow decides what table.take does not: wide states, refunds, resets, keys
+// without a slot or with one of another class.
+func (s *shard) takeSlow(c class, a *ask) limit.Decision {
+	where := s.locate(a.key, c)
+	switch {
+	case a.op == store.Reset && where.found:
+		s.drop(where)
+		where = place{}
+	case a.op == store.Refund && where.found && a.hits > 0:
+		next, d := limit.Refund(a.limit, s.state(where), a.now, a.hits)
+		s.put(where, a, next, expiryOf(a.now, d.ResetAfter))
+		return d
+	}
+	if a.op != store.Hit || a.hits <= 0 {
+		base := s.sharedState(a)
+		if where.found {
+			base = s.state(where)
+		}
+		_, d := limit.Decide(a.limit, base, a.now, 0)
+		return d
+	}
+	if c != wide {
+		return s.hit(where, a, s.base(where, c, a))
+	}
+	buffer := buffers.Get().(*[]int64)
+	defer buffers.Put(buffer)
+	base := s.base(where, c, a)
+	if need := len(base.Wide) + room(a); !where.found || need > cap(base.Wide) {
+		base.Wide = copyInto(buffer, base.Wide, need)
+	}
+	return s.hit(where, a, base)
+}
+
+// base is the state that a hit meets. A state of another class was written by
+// another algorithm and counts as unused.
+func (s *shard) base(where place, c class, a *ask) limit.State {
+	if where.found && where.class == c {
+		return s.state(where)
+	}
+	return s.sharedState(a)
+}
+
+// room is how many words a hit may add to the Wide of a state.
+func room(a *ask) int {
+	if a.limit.Algorithm == limit.SlidingLog {
+		return int(min(a.hits, a.limit.Quota))
+	}
+	return a.limit.SubWindows + 1
+}
+
+// copyInto copies words into a buffer and leaves room for n in all.
+func copyInto(buffer *[]int64, words []int64, n int) []int64 {
+	if cap(*buffer) < n {
+		*buffer = make([]int64, n)
+	}
+	return append((*buffer)[:0], words...)
+}
+
+// hit decides a hit on base and stores what comes of it where there is room:
+// in the key's own slot or else in the shared bucket.
+func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
+	next, d := limit.Decide(a.limit, base, a.now, a.hits)
+	if !d.Allowed && !a.limit.CountDenied && !rewritten(where, base, next) {
+		return d
+	}
+	if next.Kind == 0 {
+		return d
+	}
+	expiry := expiryOf(a.now, d.ResetAfter)
+	if !d.Allowed && where.found {
+		// A denial under a limit with a short memory must not shorten the life
+		// of what was charged under one with a long memory.
+		expiry = max(expiry, metaExpiry(s.tables[where.class].words[where.at+slotMeta]))
+	}
+	if s.put(where, a, next, expiry) {
+		return d
+	}
+	s.overflowed++
+	if where.found && where.class == classOf(a.limit.Algorithm) {
+		return s.stuck(where, a)
+	}
+	unit := unitOf(a.now)
+	if s.shared == nil {
+		s.shared = newOverflow(s.share)
+	}
+	if s.shared.put(a.limit, next, unit, expiry) {
+		return d
+	}
+	return refused(a)
+}
+
+// rewritten reports whether a denial changed the state: Decide puts a state that
+// is not of this clock in order. In a block it may have done so in place.
+func rewritten(where place, base, next limit.State) bool {
+	if where.found && where.class == wide {
+		return true
+	}
+	return next.Kind != base.Kind || next.A != base.A || next.B != base.B || next.C != base.C
+}
+
+// stuck denies a hit that would pass but whose key has a block that cannot grow.
+func (s *shard) stuck(where place, a *ask) limit.Decision {
+	_, d := limit.Decide(a.limit, s.state(where), a.now, 0)
+	d.Allowed, d.Remaining = false, 0
+	d.RetryAfter = max(d.ResetAfter, time.Microsecond)
+	s.sweep(wide, fullSweepSlots, unitOf(a.now))
+	return d
+}
+
+// refused denies a hit for whose key there is neither a slot nor a shared
+// bucket. The bucket that would have said more is at most a period old.
+func refused(a *ask) limit.Decision {
+	_, d := limit.Decide(a.limit, limit.State{}, a.now, a.hits)
+	if d.Allowed {
+		d.Allowed, d.Remaining = false, 0
+		d.RetryAfter, d.ResetAfter = a.limit.Period, a.limit.Period
+	}
+	return d
+}
+
+// sharedState is what a key without a slot starts from: nothing, or what keys
+// like it have used of the shared bucket while the shard was full.
+func (s *shard) sharedState(a *ask) limit.State {
+	if s.shared == nil {
+		return limit.State{}
+	}
+	state, _ := s.shared.find(a.limit, unitOf(a.now))
+	if state == nil {
+		return limit.State{}
+	}
+	return *state
+}

@@ -1,0 +1,208 @@
+package redisstore
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// model is the contract of package store in the plainest words: a map of
+// states and limit.Decide.
+type model struct {
+	states map[string]limit.State
+	now    limit.Micros
+}
+
+func (m *model) take(takes []store.Take) []limit.Decision {
+	out := make([]limit.Decision, len(takes))
+	for i := 0; i < len(takes); {
+		end := i + 1
+		for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group {
+			end++
+		}
+		if takes[i].Group == 0 {
+			out[i] = m.one(&takes[i])
+		} else {
+			m.group(takes[i:end], out[i:end])
+		}
+		i = end
+	}
+	return out
+}
+
+func (m *model) group(takes []store.Take, out []limit.Decision) {
+	before := make(map[string]limit.State)
+	for key, state := range m.states {
+		before[key] = clone(state)
+	}
+	held := false
+	for i := range takes {
+		out[i] = m.one(&takes[i])
+		held = held || takes[i].Op == store.Hit && !out[i].Allowed && !takes[i].Shadow
+	}
+	if !held {
+		return
+	}
+	m.states = before
+	for i := range takes {
+		if takes[i].Op != store.Hit || out[i].Allowed {
+			out[i] = m.one(&store.Take{Key: takes[i].Key, Limit: takes[i].Limit})
+		}
+	}
+}
+
+func (m *model) one(t *store.Take) limit.Decision {
+	key := string(t.Key)
+	state := clone(m.states[key])
+	var d limit.Decision
+	switch t.Op {
+	case store.Refund:
+		state, d = limit.Refund(t.Limit, state, m.now, t.Hits)
+	case store.Reset:
+		state, d = limit.Decide(t.Limit, limit.State{}, m.now, 0)
+	default:
+		state, d = limit.Decide(t.Limit, state, m.now, t.Hits)
+	}
+	m.states[key] = state
+	return d
+}
+
+func clone(s limit.State) limit.State {
+	s.Wide = slices.Clone(s.Wide)
+	return s
+}
+
+var someQuotas = []int64{0, 1, 2, 3, 5, 10, 100, 1000, 7919, 1_000_003, 1 << 30, 1 << 45, 1 << 50}
+
+var somePeriods = []time.Duration{
+	time.Microsecond, 7 * time.Microsecond, time.Millisecond, time.Second, 1_000_003 * time.Microsecond,
+	time.Minute, time.Hour, 24 * time.Hour, limit.MaxPeriod,
+}
+
+// drawSpec draws any valid limit, and some that are not.
+func drawSpec(t *rapid.T) limit.Spec {
+	s := limit.Spec{
+		Algorithm: limit.Algorithm(rapid.IntRange(0, int(limit.GCRA)).Draw(t, "algorithm")),
+		Quota:     rapid.OneOf(rapid.SampledFrom(someQuotas), rapid.Int64Range(0, 50)).Draw(t, "quota"),
+		Period:    rapid.SampledFrom(somePeriods).Draw(t, "period"),
+	}
+	switch s.Algorithm {
+	case limit.SubWindows:
+		s.SubWindows = rapid.SampledFrom([]int{0, 2, 3, 10, 60}).Draw(t, "sub_windows")
+		s.Strict = rapid.Bool().Draw(t, "strict")
+	case limit.TokenBucket, limit.GCRA:
+		s.Burst = rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(1, 100), rapid.SampledFrom(someQuotas)).Draw(t, "burst")
+	case limit.LeakyQueue:
+		s.MaxDelay = rapid.SampledFrom(append([]time.Duration{0}, somePeriods...)).Draw(t, "max_delay")
+		s.MaxQueue = rapid.SampledFrom([]int64{0, 1, 5, 1000}).Draw(t, "max_queue")
+	case limit.FixedWindow:
+		unit := rapid.IntRange(0, 2*int(limit.CalendarYear)).Draw(t, "unit")
+		if unit > 0 && unit <= int(limit.CalendarYear) {
+			zone := rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/Sao_Paulo"}).Draw(t, "zone")
+			calendar, err := limit.NewCalendar(limit.CalendarUnit(unit), zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Calendar, s.Period = calendar, 0
+		}
+	}
+	if s.Algorithm <= limit.SubWindows {
+		s.CountDenied = rapid.Bool().Draw(t, "count_denied")
+	}
+	return s
+}
+
+func drawLimit(t *rapid.T) *limit.Limit {
+	spec := rapid.Custom(drawSpec).Filter(func(s limit.Spec) bool {
+		l, err := limit.New(s)
+		// Beyond this a number of hits does not fit a double.
+		return err == nil && l.Capacity() <= limit.MaxQuota
+	}).Draw(t, "limit")
+	return limit.Must(spec)
+}
+
+// drawTakes draws a batch over few keys and limits, so that they meet.
+func drawTakes(t *rapid.T, limits []*limit.Limit) []store.Take {
+	n := rapid.IntRange(1, 6).Draw(t, "takes")
+	takes := make([]store.Take, n)
+	for i := range takes {
+		l := rapid.SampledFrom(limits).Draw(t, "which")
+		hits := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{l.Quota, l.Quota + 1, l.Quota / 2, limit.MaxQuota, -1}))
+		takes[i] = store.Take{
+			Key:    fmt.Appendf(nil, "key %d", rapid.IntRange(0, 2).Draw(t, "key")),
+			Limit:  l,
+			Hits:   hits.Draw(t, "hits"),
+			Group:  uint32(rapid.IntRange(0, 2).Draw(t, "group")),
+			Op:     rapid.SampledFrom([]store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset}).Draw(t, "op"),
+			Shadow: rapid.IntRange(0, 3).Draw(t, "shadow") == 0,
+		}
+	}
+	return takes
+}
+
+// drawStep draws how far the clock goes on; sometimes it goes back.
+func drawStep(t *rapid.T, l *limit.Limit) limit.Micros {
+	period := max(l.PeriodMicros(), 1)
+	return limit.Micros(rapid.OneOf(
+		rapid.Just[int64](0),
+		rapid.Int64Range(0, period),
+		rapid.Int64Range(0, 3*period),
+		rapid.Int64Range(-period, period),
+		rapid.SampledFrom([]int64{1, 1000, -3600_000_000, 90_000_000_000}),
+	).Draw(t, "step"))
+}
+
+// The script and package limit give the same decisions and keep the same
+// states: random limits, costs, groups, refunds, peeks, steps of the clock,
+// limits that change in mid-life.
+func TestScriptEqualsLimit(t *testing.T) {
+	s, _ := openRedis(t)
+	var now limit.Micros
+	s.clock = func() limit.Micros { return now }
+	rapid.Check(t, func(t *rapid.T) {
+		if _, err := tryCommand(s, "FLUSHALL"); err != nil {
+			t.Fatal(err)
+		}
+		m := &model{states: make(map[string]limit.State)}
+		now = limit.Micros(rapid.SampledFrom([]int64{1_763_666_315_123_456, 1 << 20, 1 << 52}).Draw(t, "start"))
+		limits := []*limit.Limit{drawLimit(t), drawLimit(t)}
+		for range rapid.IntRange(1, 25).Draw(t, "calls") {
+			now = max(now+drawStep(t, limits[0]), 1)
+			m.now = now
+			takes := drawTakes(t, limits)
+			want, got := m.take(takes), takeAll(s, takes...)
+			for i := range takes {
+				if got[i].Err != nil {
+					t.Fatalf("take %d: %v", i, got[i].Err)
+				}
+				if got[i].Decision != want[i] {
+					t.Fatalf("at %d, take %d of %+v with %+v:\nscript %+v\nlimit  %+v", now, i, takes[i], takes[i].Limit.Spec, got[i].Decision, want[i])
+				}
+			}
+			compareStates(t, s, m)
+		}
+	})
+}
+
+// compareStates demands that Redis holds the states of the model.
+func compareStates(t *rapid.T, s *Store, m *model) {
+	for key, want := range m.states {
+		got, err := s.Lookup(t.Context(), []byte(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(want.Wide) == 0 {
+			want.Wide = nil
+		}
+		if diff := cmp.Diff(want, got.State); diff != "" {
+			t.Fatalf("state of %q, found %v (- limit, + script):\n%s", key, got.Found, diff)
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/store"
+)
+
+var (
+	errClosed       = errors.New("the store is closed")
+	errNotConnected = errors.New("not connected")
+	errLost         = errors.New("the connection was lost")
+	errTooMany      = errors.New("too many calls wait for an answer")
+	errLate         = errors.New("Redis ran the script after its deadline, and charged nothing")
+	errBadReply     = errors.New("the answer belongs to another call or has another form")
+	errReplica      = errors.New("the server is a replica")
+	errWindow       = errors.New("the clock of Redis left the calendar window twice in one call")
+)
+
+// answer is what a server's error reply means.
+type answer struct {
+	text   string // the reply begins with it, or contains it when it is long
+	reason store.Reason
+	hint   string
+}
+
+// answers lists the error replies of Redis and its relatives. The first match
+// counts. Errors raised inside a script begin with the code since Redis 7 and
+// contain it before, so these are also searched for within the text.
+var answers = []answer{
+	{"NOAUTH", store.Denied, "give a password: redis://user:password@HOST:PORT/DB"},
+	{"WRONGPASS", store.Denied, "wrong user or password, or the user is off"},
+	{"NOPERM", store.Denied, "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*"},
+	{"DENIED", store.Denied, "Redis runs in protected mode: set a password or bind an address"},
+	{"ERR invalid password", store.Denied, "wrong password"},
+	{"without any password configured", store.Denied, "Redis has no password for this user: give none, or set one there"},
+	{"but no password is set", store.Denied, "Redis has no password: give none, or set one there"},
+	{"OOM command not allowed", store.Full, "raise maxmemory, or look for what else fills this Redis; give Headgate its own"},
+	{"READONLY", store.ReadOnly, "this is a replica: give the address of the primary"},
+	{"LOADING", store.Loading, "Redis is reading its data after a start; it answers when it is done"},
+	{"MASTERDOWN", store.Unavailable, "a replica has lost its primary: give the address of the primary"},
+	{"CLUSTERDOWN", store.Unavailable, "the cluster does not serve this slot: see CLUSTER INFO"},
+	{"TRYAGAIN", store.Unavailable, "the slot is being moved"},
+	{"NOREPLICAS", store.Unavailable, "fewer replicas than min-replicas-to-write are connected"},
+	{"BUSY", store.Unavailable, "another client's script blocks Redis: see SCRIPT KILL"},
+	{"max number of clients", store.Unavailable, "raise maxclients, or look for clients that leak connections"},
+	{"MISCONF", store.Misconfigured, "Redis cannot save to its disk and refuses writes: free the disk, or turn stop-writes-on-bgsave-error off"},
+	{"MOVED", store.Misconfigured, "this is one node of a cluster; the store takes a single Redis"},
+	{"ASK", store.Misconfigured, "this is one node of a cluster; the store takes a single Redis"},
+	{"CROSSSLOT", store.Misconfigured, "this is one node of a cluster; the store takes a single Redis"},
+	{"unknown command", store.Misconfigured, "the server has no EVALSHA or a proxy hides it: Redis 5 or newer is needed"},
+	{"DB index is out of range", store.Misconfigured, "this server has fewer databases: use a smaller number"},
+	{"WRONGTYPE", store.Misconfigured, "another program writes under this prefix: give Headgate its own"},
+}
+
+// codeOf returns the entry of answers for the text of an error reply.
+func codeOf(text string) (answer, bool) {
+	for _, a := range answers {
+		if strings.HasPrefix(text, a.text) || (inScript(text) && strings.Contains(text, a.text)) ||
+			(strings.Contains(a.text, " ") && strings.Contains(text, a.text)) {
+			return a, true
+		}
+	}
+	return answer{}, false
+}
+
+// inScript reports whether an error was raised inside a script.
+func inScript(text string) bool { return strings.HasPrefix(text, "ERR Error running script") }
+
+// classify returns the reason of err and a hint for an operator.
+func classify(err error) (store.Reason, string) {
+	if reply, ok := rueidis.IsRedisErr(err); ok {
+		if a, ok := codeOf(reply.Error()); ok {
+			return a.reason, a.hint
+		}
+		return store.Internal, "an answer that the store does not know"
+	}
+	if reason, hint := classifyTLS(err); reason != store.NoReason {
+		return reason, hint
+	}
+	switch {
+	case errors.Is(err, errTooMany):
+		return store.Overloaded, "Redis is slower than the demand: see its CPU and slow log"
+	case errors.Is(err, errLate), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, context.Canceled), errors.Is(err, os.ErrDeadlineExceeded):
+		return store.Timeout, ""
+	case errors.Is(err, errReplica):
+		return store.ReadOnly, "give the address of the primary"
+	case errors.Is(err, errBadReply), errors.Is(err, errWindow):
+		return store.Internal, ""
+	case isGarbage(err):
+		return store.Misconfigured, "the server does not speak the Redis protocol: check host and port, and rediss:// for TLS"
+	case errors.Is(err, os.ErrPermission):
+		return store.Denied, "the process may not open the socket"
+	default:
+		return store.Unavailable, unavailableHint(err)
+	}
+}
+
+func unavailableHint(err error) string {
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &dns):
+		return "the host name is unknown"
+	case errors.Is(err, os.ErrNotExist):
+		return "there is no such socket: is Redis running?"
+	case errors.Is(err, errClosed), errors.Is(err, errLost), errors.Is(err, errNotConnected):
+		return ""
+	default:
+		return "is Redis running there?"
+	}
+}
+
+// classifyTLS returns NoReason for errors that have nothing to do with TLS.
+func classifyTLS(err error) (store.Reason, string) {
+	var (
+		verification *tls.CertificateVerificationError
+		authority    x509.UnknownAuthorityError
+		hostname     x509.HostnameError
+		record       tls.RecordHeaderError
+		alert        tls.AlertError
+		op           *net.OpError
+	)
+	switch {
+	case errors.As(err, &record):
+		return store.Denied, "the server does not speak TLS there: use redis://, or its TLS port"
+	case errors.As(err, &hostname):
+		return store.Denied, "the certificate is for another name"
+	case errors.As(err, &verification), errors.As(err, &authority):
+		return store.Denied, "the certificate is not trusted: add its authority to the system's, or see SSL_CERT_FILE"
+	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error":
+		return store.Denied, "the server refused the TLS handshake"
+	}
+	return store.NoReason, ""
+}
+
+// isGarbage reports whether the client could not parse what the server sent.
+// The client has no type for it, so its words are compared; a test with a web
+// server on the other end fails if they change.
+func isGarbage(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "received unknown message type") ||
+		strings.Contains(text, "received unexpected")
+}
+
+// neverRan reports whether an error reply proves that the script had no effect
+// and that the same server may soon answer otherwise.
+func neverRan(err error) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	text := reply.Error()
+	for _, code := range [...]string{"LOADING", "TRYAGAIN", "CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS"} {
+		if strings.HasPrefix(text, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// isNoScript reports whether the server does not hold the script.
+func isNoScript(err error) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(reply.Error(), "NOSCRIPT")
+}
+
+// fault makes the *store.Error of err, which never contains the password: some
+// servers quote the arguments of a command that they refuse.
+func (o *Options) fault(op string, err error) *store.Error {
+	var known *store.Error
+	if errors.As(err, &known) {
+		return known
+	}
+	reason, hint := classify(err)
+	if text := err.Error(); o.Password != "" && strings.Contains(text, o.Password) {
+		err = errors.New(strings.ReplaceAll(text, o.Password, "***"))
+	}
+	return &store.Error{Op: op, Store: o.address(), Reason: reason, Hint: hint, Err: err}
+}

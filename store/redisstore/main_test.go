@@ -1,0 +1,103 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patient is a budget that busy machines keep: most tests are not about time.
+const patient = 10 * time.Second
+
+// open returns a store for o that is closed when the test ends.
+func open(t testing.TB, o Options) *Store {
+	t.Helper()
+	if o.Budget == 0 {
+		o.Budget = patient
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// openURL is open for the address of a server.
+func openURL(t testing.TB, url string) *Store {
+	t.Helper()
+	o, err := ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, o)
+}
+
+// openRedis starts a Redis and returns a store for it.
+func openRedis(t testing.TB) (*Store, *testserver.RedisServer) {
+	t.Helper()
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	return openURL(t, server.URL()), server
+}
+
+// takeOne takes hits of one bucket.
+func takeOne(s *Store, key string, l *limit.Limit, hits int64) store.Result {
+	return takeAll(s, store.Take{Key: []byte(key), Limit: l, Hits: hits})[0]
+}
+
+// takeAll decides one batch.
+func takeAll(s *Store, takes ...store.Take) []store.Result {
+	results := make([]store.Result, len(takes))
+	s.Take(context.Background(), takes, results)
+	return results
+}
+
+// command runs a command on the connection of s and returns its answer as text.
+func command(t testing.TB, s *Store, words ...string) string {
+	t.Helper()
+	text, err := tryCommand(s, words...)
+	if err != nil {
+		t.Fatalf("%v: %v", words, err)
+	}
+	return text
+}
+
+func tryCommand(s *Store, words ...string) (string, error) {
+	se, fault := s.link.session()
+	if fault != nil {
+		return "", fault
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	defer cancel()
+	answer, err := se.client.Do(ctx, se.client.B().Arbitrary(words...).Build()).ToAny()
+	return fmt.Sprint(answer), err
+}
+
+// until polls ready until it reports true.
+func until(t testing.TB, what string, ready func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patient)
+	defer deadline.Stop()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !ready() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("gave up waiting: %s", what)
+		case <-ticker.C:
+		}
+	}
+}

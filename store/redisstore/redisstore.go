@@ -1,0 +1,239 @@
+package redisstore
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// A call whose script provably did not run is made again once, after a
+	// pause drawn between these two.
+	minRetryPause = time.Millisecond
+	maxRetryPause = 4 * time.Millisecond
+)
+
+// Store keeps buckets in one Redis. It is safe for concurrent use. Make one
+// with New.
+type Store struct {
+	options Options
+	link    *link
+	number  atomic.Uint32 // of the last call
+
+	// clock, in tests only, is the time that the script decides at instead of
+	// Redis's own.
+	clock func() limit.Micros
+	// observe, in tests only, is told the instant of every decided batch.
+	observe func(now limit.Micros)
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New returns a store for the Redis that o names. It tries to connect, for up
+// to the dial timeout, but an unreachable Redis is no error: the store keeps
+// trying, and Ping says what is wrong. Errors are about o and never contain the
+// password.
+func New(o Options) (*Store, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{options: o}
+	s.link = openLink(&s.options)
+	return s, nil
+}
+
+// Close ends the connection and the background work. Calls still under way end
+// with an error.
+func (s *Store) Close() error {
+	s.link.close()
+	return nil
+}
+
+// Ping asks Redis for a sign of life and returns why there is none, a
+// *store.Error. It lasts no longer than the budget.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
+	defer cancel()
+	se, fault := s.link.session()
+	if fault != nil {
+		return fault
+	}
+	if _, err := s.do(ctx, se, se.client.B().Ping().Build()); err != nil {
+		return s.options.fault("ping", err)
+	}
+	return nil
+}
+
+// Take implements store.Store. Batches of up to 64 buckets, and groups of any
+// size, are one call of one script; larger batches are several calls, one after
+// the other, and within the same budget.
+func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	if len(takes) == 0 {
+		return
+	}
+	deadline := time.Now().Add(s.options.Budget)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	} else {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, deadline)
+		defer cancel()
+	}
+	for len(takes) > 0 {
+		n := callLength(takes)
+		c := call{store: s, takes: takes[:n], results: results[:n], deadline: deadline}
+		if err := c.run(ctx); err != nil {
+			for i := range c.results {
+				c.results[i] = store.Result{Err: err}
+			}
+		}
+		takes, results = takes[n:], results[n:]
+	}
+}
+
+// callLength returns how many of takes go into the next call: up to maxKeys,
+// but no group is cut.
+func callLength(takes []store.Take) int {
+	if len(takes) <= maxKeys {
+		return len(takes)
+	}
+	n := maxKeys
+	group := takes[n].Group
+	if group == 0 || takes[n-1].Group != group {
+		return n
+	}
+	for n > 0 && takes[n-1].Group == group {
+		n--
+	}
+	if n > 0 {
+		return n
+	}
+	for n < len(takes) && takes[n].Group == group {
+		n++
+	}
+	return n
+}
+
+// call is one script call, with the few ways in which it is made again.
+type call struct {
+	store    *Store
+	takes    []store.Take
+	results  []store.Result
+	deadline time.Time
+	// What has been made good once and will not be again.
+	triedEval, triedClock, triedEdges, triedAgain bool
+}
+
+// run makes the call, and makes it again where the answer proves that nothing
+// was counted and the cause can be removed. It returns nil when the results
+// are filled, else a *store.Error.
+func (c *call) run(ctx context.Context) error {
+	for {
+		se, fault := c.store.link.session()
+		if fault != nil {
+			return fault
+		}
+		h, err := c.once(ctx, se)
+		switch {
+		case err == nil && h.status == statusDecided:
+			if c.store.observe != nil {
+				c.store.observe(h.now)
+			}
+			return nil
+		case err == nil && h.status == statusLate:
+			// The answer is here before the deadline, so it was not late: our
+			// idea of Redis's clock was wrong.
+			err = errLate
+			if !c.triedClock && time.Now().Before(c.deadline) {
+				c.triedClock = true
+				continue
+			}
+		case err == nil:
+			err = errWindow
+			if !c.triedEdges {
+				c.triedEdges = true
+				continue
+			}
+		case isNoScript(err) && !c.triedEval:
+			c.triedEval = true
+			continue
+		case neverRan(err) && !c.triedAgain:
+			c.triedAgain = true
+			wait(ctx, minRetryPause+rand.N(maxRetryPause-minRetryPause))
+			if ctx.Err() == nil {
+				continue
+			}
+		}
+		return c.store.options.fault("take", err)
+	}
+}
+
+// once sends the script and reads the answer.
+func (c *call) once(ctx context.Context, se *session) (head, error) {
+	s := c.store
+	r := requests.Get().(*request)
+	h := header{number: s.number.Add(1), wall: se.redisTime(time.Now())}
+	if s.clock != nil {
+		h.now = s.clock()
+		h.wall = h.now
+	} else {
+		h.deadline = max(se.redisTime(c.deadline), 1)
+	}
+	keys, args := r.encode(s.options.Prefix, h, c.takes)
+	name, script := "EVALSHA", takeSHA
+	if c.triedEval {
+		name, script = "EVAL", takeScript
+	}
+	command := se.client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	answer, err := s.do(ctx, se, command)
+	if err != nil {
+		if isReply(err) {
+			r.release()
+		}
+		return head{}, err
+	}
+	r.release()
+	list, err := answer.ToArray()
+	if err != nil {
+		return head{}, errBadReply
+	}
+	result, err := decode(list, h.number, c.takes, c.results)
+	if err != nil {
+		// The connection gives answers to other questions: it is of no use.
+		se.end(err)
+		return head{}, err
+	}
+	if s.clock == nil {
+		se.learnClock(result.now)
+	}
+	return result, nil
+}
+
+// do sends a command on the session, if it has room for one more.
+func (s *Store) do(ctx context.Context, se *session, command rueidis.Completed) (rueidis.RedisMessage, error) {
+	if err := ctx.Err(); err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	mark, ok := se.inFlight.begin(int64(s.options.MaxInFlight))
+	if !ok {
+		return rueidis.RedisMessage{}, errTooMany
+	}
+	answer, err := se.client.Do(ctx, command).ToMessage()
+	if err != nil && givenUp(err) {
+		se.inFlight.abandon()
+		return answer, err
+	}
+	se.inFlight.end(mark)
+	if err != nil && endsSession(err) {
+		se.end(err)
+	}
+	return answer, err
+}

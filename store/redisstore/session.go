@@ -1,0 +1,298 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// keepAlive is how often a silent connection is asked for a sign of life,
+	// and writeTimeout how long it may take to give one: a server that hangs is
+	// noticed after their sum at most.
+	keepAlive    = 300 * time.Millisecond
+	writeTimeout = 500 * time.Millisecond
+	// maxRedirections bounds how often MOVED and ASK are followed.
+	maxRedirections = 3
+	// oneConnection is the client's exponent for a single connection: 2^0
+	// would be taken for "the default", any negative number means one.
+	oneConnection = -1
+	// bufferBytes is the size of each of the two buffers of a connection; a
+	// call is some hundred bytes, and a thousand may wait.
+	bufferBytes = 128 << 10
+)
+
+// session is one connection to Redis, from the dial until it breaks. It is
+// never mended: link makes another one, so that no call of a user ever waits
+// for a connection to be made.
+type session struct {
+	client rueidis.Client
+	epoch  time.Time // the origin of this session's local clock
+
+	// over is closed when the connection is gone or must not be used further;
+	// cause says why.
+	over  chan struct{}
+	once  sync.Once
+	cause error
+
+	mu   sync.Mutex
+	conn net.Conn // the one connection; nil until it is dialled
+
+	// offset is Redis's clock minus the local one, as of the latest answer, in
+	// microseconds.
+	offset atomic.Int64
+
+	inFlight flights
+}
+
+// flights counts the calls that take up places of the client's ring: those
+// that wait for an answer, and those that were given up on but are unanswered
+// still. Answers arrive in the order of the calls, so an answer to a call that
+// began after some were given up on proves that those have been answered too.
+type flights struct {
+	waiting  atomic.Int64
+	givenUp  atomic.Int64 // ever
+	answered atomic.Int64 // of givenUp, known to be answered
+}
+
+// begin takes a place, if fewer than limit are taken, and returns the mark to
+// end it with.
+func (f *flights) begin(limit int64) (mark int64, ok bool) {
+	mark = f.givenUp.Load()
+	if f.waiting.Add(1)+mark-f.answered.Load() > limit {
+		f.waiting.Add(-1)
+		return 0, false
+	}
+	return mark, true
+}
+
+// end gives the place back after an answer.
+func (f *flights) end(mark int64) {
+	for {
+		known := f.answered.Load()
+		if known >= mark || f.answered.CompareAndSwap(known, mark) {
+			break
+		}
+	}
+	f.waiting.Add(-1)
+}
+
+// abandon marks the place as given up on.
+func (f *flights) abandon() {
+	f.givenUp.Add(1)
+	f.waiting.Add(-1)
+}
+
+// dial connects to Redis and makes sure that it is a primary that answers. It
+// lasts up to the dial timeout of o, or until ctx ends.
+func dial(ctx context.Context, o *Options) (*session, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
+	defer cancel()
+	s := &session{epoch: time.Now(), over: make(chan struct{})}
+	// The client's own exchange after the dial does not heed ctx.
+	release := context.AfterFunc(ctx, s.hangUp)
+	defer release()
+	client, err := rueidis.NewClient(s.clientOption(ctx, o))
+	if err != nil {
+		s.hangUp()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w after %v", errNotConnected, o.DialTimeout)
+		}
+		return nil, err
+	}
+	s.client = client
+	if err := s.greet(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// clientOption returns the settings of the client library. Nothing is ever
+// retried by it: a script whose answer is lost may have run.
+func (s *session) clientOption(ctx context.Context, o *Options) rueidis.ClientOption {
+	return rueidis.ClientOption{
+		InitAddress: []string{o.Addr},
+		DialCtxFn: func(_ context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			return s.dialOnce(ctx, o)
+		},
+		Dialer:              net.Dialer{Timeout: o.DialTimeout, KeepAlive: keepAlive},
+		Username:            o.Username,
+		Password:            o.Password,
+		SelectDB:            o.DB,
+		ConnWriteTimeout:    writeTimeout,
+		ReadBufferEachConn:  bufferBytes,
+		WriteBufferEachConn: bufferBytes,
+		PipelineMultiplex:   oneConnection,
+		ClusterOption:       rueidis.ClusterOption{MaxMovedRedirections: maxRedirections},
+		ClientSetInfo:       rueidis.DisableClientSetInfo, // old servers refuse it
+		ForceSingleClient:   true,
+		DisableRetry:        true,
+		DisableCache:        true,
+		AlwaysPipelining:    true,
+	}
+}
+
+// dialOnce makes the connection of the session. The client asks for a new one
+// when it has lost the first; it gets none.
+func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
+	s.mu.Lock()
+	used := s.conn != nil
+	s.mu.Unlock()
+	if used || s.isOver() {
+		return nil, errLost
+	}
+	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: keepAlive}
+	var (
+		conn net.Conn
+		err  error
+	)
+	if o.TLS != nil {
+		conn, err = (&tls.Dialer{NetDialer: dialer, Config: o.TLS}).DialContext(ctx, o.Network, o.Addr)
+	} else {
+		conn, err = dialer.DialContext(ctx, o.Network, o.Addr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.conn = &watchedConn{Conn: conn, closed: func() { s.end(errLost) }}
+	conn = s.conn
+	s.mu.Unlock()
+	if s.isOver() {
+		conn.Close()
+		return nil, errLost
+	}
+	return conn, nil
+}
+
+// watchedConn tells the session when the client library closes the connection,
+// which it does on every error.
+type watchedConn struct {
+	net.Conn
+	closed func()
+}
+
+// Close implements net.Conn.
+func (c *watchedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
+}
+
+// greet reads Redis's clock, which also proves that the user may talk to it,
+// and refuses a replica: what it would count is lost.
+func (s *session) greet(ctx context.Context) error {
+	parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsStrSlice()
+	if err != nil {
+		return err
+	}
+	now, err := parseTime(parts)
+	if err != nil {
+		return err
+	}
+	s.learnClock(now)
+	role, err := s.client.Do(ctx, s.client.B().Role().Build()).ToArray()
+	if err != nil || len(role) == 0 {
+		// Many users may not ask for the role. A replica then answers READONLY
+		// to the first charge.
+		if _, refused := rueidis.IsRedisErr(err); refused || err == nil {
+			return nil
+		}
+		return err
+	}
+	if name, err := role[0].ToString(); err == nil && name == "slave" {
+		return errReplica
+	}
+	return nil
+}
+
+// parseTime converts the answer to TIME: seconds and microseconds.
+func parseTime(parts []string) (limit.Micros, error) {
+	if len(parts) != 2 {
+		return 0, errBadReply
+	}
+	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
+	micros, err2 := strconv.ParseInt(parts[1], 10, 64)
+	if err1 != nil || err2 != nil {
+		return 0, errBadReply
+	}
+	return limit.Micros(seconds*1_000_000 + micros), nil
+}
+
+// learnClock notes that Redis's clock shows now, or did a moment ago.
+func (s *session) learnClock(now limit.Micros) {
+	s.offset.Store(int64(now) - time.Since(s.epoch).Microseconds())
+}
+
+// redisTime converts a local instant to Redis's clock. It is early by the time
+// that the latest answer took to arrive: at most one budget.
+func (s *session) redisTime(local time.Time) limit.Micros {
+	return limit.Micros(local.Sub(s.epoch).Microseconds() + s.offset.Load())
+}
+
+// isOver reports whether the session has ended.
+func (s *session) isOver() bool {
+	select {
+	case <-s.over:
+		return true
+	default:
+		return false
+	}
+}
+
+// end marks the session as over because of cause. Only the first cause counts.
+func (s *session) end(cause error) {
+	s.once.Do(func() {
+		s.cause = cause
+		close(s.over)
+	})
+}
+
+// hangUp closes the connection, which makes every waiting call return.
+func (s *session) hangUp() {
+	s.end(errLost)
+	s.mu.Lock()
+	conn := s.conn
+	s.mu.Unlock()
+	if conn != nil {
+		conn.Close()
+	}
+}
+
+// close ends the session and waits until its goroutines have.
+func (s *session) close() {
+	s.hangUp()
+	s.client.Close()
+}
+
+// isReply reports whether err is what Redis answered, not why it did not.
+func isReply(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok || rueidis.IsRedisNil(err)
+}
+
+// givenUp reports whether the caller's context ended before the answer came.
+func givenUp(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// endsSession reports whether the connection is of no use after err: it broke,
+// or its server or user must be looked up anew. The caller has not given up.
+func endsSession(err error) bool {
+	if !isReply(err) {
+		return true
+	}
+	reason, _ := classify(err)
+	return reason == store.ReadOnly || reason == store.Denied
+}

@@ -1,0 +1,94 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// model is the plainest store: a map of states, and limit.Decide. It forgets
+// nothing.
+type model struct {
+	buckets map[string]bucket
+	now     limit.Micros
+}
+
+// bucket is a state, the limit under which it was written, and until when it
+// matters to that limit.
+type bucket struct {
+	state    limit.State
+	limit    *limit.Limit
+	deadline limit.Micros
+}
+
+func newModel() *model { return &model{buckets: map[string]bucket{}} }
+
+// Take decides takes as every store must.
+func (m *model) Take(takes []store.Take, results []store.Result) {
+	for i := 0; i < len(takes); {
+		end := i + 1
+		for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group {
+			end++
+		}
+		m.takeGroup(takes[i:end], results[i:end])
+		i = end
+	}
+}
+
+// takeGroup decides one take that stands alone or all of one group: it charges
+// a copy of the buckets, and throws it away if one of the takes is denied.
+func (m *model) takeGroup(takes []store.Take, results []store.Result) {
+	before := map[string]bucket{}
+	for k, b := range m.buckets {
+		before[k] = bucket{copyState(b.state), b.limit, b.deadline}
+	}
+	passes := true
+	for i := range takes {
+		results[i] = store.Result{Decision: m.takeOne(&takes[i])}
+		if takes[i].Op == store.Hit && !results[i].Allowed && !takes[i].Shadow {
+			passes = false
+		}
+	}
+	if passes || takes[0].Group == 0 {
+		return
+	}
+	m.buckets = before
+	for i := range takes {
+		if results[i].Allowed || takes[i].Op != store.Hit {
+			peek := takes[i]
+			peek.Op, peek.Hits = store.Hit, 0
+			results[i].Decision = m.takeOne(&peek)
+		}
+	}
+}
+
+func (m *model) takeOne(t *store.Take) limit.Decision {
+	before := m.buckets[string(t.Key)].state
+	var after limit.State
+	var d limit.Decision
+	switch t.Op {
+	case store.Refund:
+		after, d = limit.Refund(t.Limit, copyState(before), m.now, t.Hits)
+	case store.Reset:
+		_, d = limit.Decide(t.Limit, limit.State{}, m.now, 0)
+	default:
+		after, d = limit.Decide(t.Limit, copyState(before), m.now, t.Hits)
+	}
+	switch {
+	case after.Kind == 0:
+		delete(m.buckets, string(t.Key))
+	case !sameState(before, after):
+		m.buckets[string(t.Key)] = bucket{after, t.Limit, m.now + micros(limit.Lifetime(t.Limit, after, m.now))}
+	}
+	return d
+}
+
+func copyState(s limit.State) limit.State {
+	s.Wide = slices.Clone(s.Wide)
+	return s
+}
+
+func sameState(a, b limit.State) bool {
+	return a.Kind == b.Kind && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
+}

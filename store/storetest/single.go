@@ -1,0 +1,207 @@
+package storetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// testPeek peeks at an unused bucket and at one in use, over and over.
+func testPeek(t *testing.T, h Harness) {
+	eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+		for range 3 {
+			if d := h.hit(t, key, l, 0); !d.Allowed || d.Remaining != capacity(l) || d.ResetAfter != 0 {
+				t.Fatalf("peek at an unused bucket: %+v", d)
+			}
+		}
+		want := h.hit(t, key, l, 1)
+		want.Delay = h.hit(t, key, l, 0).Delay
+		for range 3 {
+			if d := h.hit(t, key, l, 0); d != want {
+				t.Fatalf("peek: %+v, want %+v", d, want)
+			}
+		}
+	})
+}
+
+// testDenial denies over and over; the bucket must not notice.
+func testDenial(t *testing.T, h Harness) {
+	eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+		most := capacity(l)
+		if d := h.hit(t, key, l, most+1); d.Allowed || !d.Never {
+			t.Fatalf("%d hits on an unused bucket: %+v", most+1, d)
+		}
+		if d := h.hit(t, key, l, most); !d.Allowed || d.Remaining != 0 {
+			t.Fatalf("%d hits: %+v", most, d)
+		}
+		want := h.hit(t, key, l, 0)
+		var wait time.Duration
+		for i := range 3 {
+			d := h.hit(t, key, l, 1)
+			if d.Allowed || d.RetryAfter <= 0 || (i > 0 && d.RetryAfter != wait) {
+				t.Fatalf("hit on a full bucket: %+v", d)
+			}
+			wait = d.RetryAfter
+		}
+		if d := h.hit(t, key, l, 0); d != want {
+			t.Fatalf("peek after denials: %+v, want %+v", d, want)
+		}
+		h.SetNow(noon + micros(wait) - 1)
+		if d := h.hit(t, key, l, 1); d.Allowed {
+			t.Fatalf("1 µs before the time to retry: %+v", d)
+		}
+		h.SetNow(noon + micros(wait))
+		if d := h.hit(t, key, l, 1); !d.Allowed {
+			t.Fatalf("at the time to retry: %+v", d)
+		}
+		h.SetNow(noon)
+	})
+}
+
+// testBatchOrder has later takes see what earlier ones charged, gave back and
+// reset.
+func testBatchOrder(t *testing.T, h Harness) {
+	l := limit.Must(limit.PerMinute(10))
+	refund, reset := take("a", l, 2), take("a", l, 0)
+	refund.Op, reset.Op = store.Refund, store.Reset
+	results := h.batch(t,
+		take("a", l, 6), take("b", l, 1), take("a", l, 4), take("a", l, 1), refund, take("a", l, 1),
+		reset, take("a", l, 10), take("b", l, 1))
+	wantRemaining := []int64{4, 9, 0, 0, 2, 1, 10, 0, 8}
+	wantAllowed := []bool{true, true, true, false, true, true, true, true, true}
+	for i, r := range results {
+		if r.Remaining != wantRemaining[i] || r.Allowed != wantAllowed[i] {
+			t.Errorf("take %d: %+v, want allowed=%t remaining=%d", i, r, wantAllowed[i], wantRemaining[i])
+		}
+	}
+}
+
+func testBatchSizes(t *testing.T, h Harness) {
+	h.batch(t)
+	const takes, keys = 10_000, 100
+	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 70, Period: time.Hour})
+	batch := make([]store.Take, takes)
+	for i := range batch {
+		batch[i] = take(strings.Repeat("k", 1+i%keys), l, 1)
+	}
+	admitted := 0
+	for i, r := range h.batch(t, batch...) {
+		if r.Allowed != (i/keys < 70) {
+			t.Fatalf("take %d: %+v", i, r)
+		}
+		if r.Allowed {
+			admitted++
+		}
+	}
+	if admitted != 70*keys {
+		t.Errorf("admitted %d, want %d", admitted, 70*keys)
+	}
+}
+
+// testResultsOverwritten hands over results that hold something.
+func testResultsOverwritten(t *testing.T, h Harness) {
+	l := limit.Must(limit.PerMinute(10))
+	takes := []store.Take{take("a", l, 1), {Key: []byte("a"), Limit: l, Hits: 1, Group: 1}, {Key: []byte("b"), Limit: l, Hits: 1, Group: 1}}
+	got, want := make([]store.Result, len(takes)), make([]store.Result, len(takes))
+	for i := range got {
+		got[i].Err = &store.Error{Op: "take", Reason: store.Internal}
+		got[i].Never, got[i].Delay, got[i].RetryAfter = true, time.Hour, time.Hour
+	}
+	h.Store.Take(t.Context(), takes, got)
+	m := newModel()
+	m.now = noon
+	m.Take(takes, want)
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("take %d: %+v, want %+v", i, got[i], want[i])
+		}
+	}
+}
+
+// testHostileKeys has keys that a store might mistake for each other, cut or
+// choke on. Each has a bucket of its own.
+func testHostileKeys(t *testing.T, h Harness) {
+	const megabyte = 1 << 20
+	long := strings.Repeat("x", megabyte)
+	keys := []string{
+		"", "\x00", "\x00\x00", "a", "a\x00", "\x00a", "a\x00b", "ab", "a b", "a:b", "a:", ":", "a::b",
+		"{a}", "{}", "{", "}", "{a}b", "{b}a", "}{", "\r\n", "a\r\n", "*1\r\n$4\r\nPING\r\n",
+		"\xff", "\xff\xfe", "\xc3\x28", "\xed\xa0\x80", "é", "e\u0301", "\u202e", "A", "a\n", "'", "\"", "\\", "%00", "../a",
+		long, long + "x", long[1:] + "y", "y" + long[1:], long + "\x00",
+	}
+	l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1, Period: time.Hour})
+	for _, round := range [...]struct{ allowed bool }{{true}, {false}} {
+		for _, key := range keys {
+			if d := h.hit(t, key, l, 1); d.Allowed != round.allowed {
+				t.Errorf("key %.20q of %d bytes: allowed=%t", key, len(key), d.Allowed)
+			}
+		}
+	}
+}
+
+// testAlgorithmChanges asks one key by one algorithm after the other: each finds
+// an unused bucket, also when it comes again.
+func testAlgorithmChanges(t *testing.T, h Harness) {
+	for range 2 {
+		for _, spec := range specs {
+			if spec.Strict {
+				continue
+			}
+			l := limit.Must(spec)
+			most := capacity(l)
+			if d := h.hit(t, "key", l, most); !d.Allowed {
+				t.Fatalf("%v after another algorithm: %+v", spec.Algorithm, d)
+			}
+			if d := h.hit(t, "key", l, 1); d.Allowed {
+				t.Fatalf("%v when full: %+v", spec.Algorithm, d)
+			}
+		}
+	}
+}
+
+// testLifetime leaves a bucket alone for as long as it says that it needs: it is
+// then as if unused, and not before.
+func testLifetime(t *testing.T, h Harness) {
+	eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+		h.SetNow(noon)
+		d := h.hit(t, key, l, 1)
+		if d.ResetAfter <= 0 {
+			t.Fatalf("a hit: %+v", d)
+		}
+		h.SetNow(noon + micros(d.ResetAfter) - 1)
+		if peek := h.hit(t, key, l, 0); peek.ResetAfter != time.Microsecond {
+			t.Fatalf("1 µs before the bucket resets: %+v", peek)
+		}
+		for _, after := range [...]time.Duration{0, time.Microsecond, time.Hour, 1000 * time.Hour} {
+			h.SetNow(noon + micros(d.ResetAfter+after))
+			if peek := h.hit(t, key, l, 0); peek.Remaining != peek.Limit || peek.ResetAfter != 0 {
+				t.Fatalf("%v after the bucket has reset: %+v", after, peek)
+			}
+		}
+		if full := h.hit(t, key, l, capacity(l)); !full.Allowed {
+			t.Fatalf("all hits after the bucket has reset: %+v", full)
+		}
+	})
+}
+
+// testStepBack moves the clock back an hour, and on again.
+func testStepBack(t *testing.T, h Harness) {
+	eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+		m := newModel()
+		for i, at := range [...]time.Duration{0, time.Second, -time.Hour, -time.Hour + time.Second, -time.Minute, 0, 2 * time.Second} {
+			m.now = noon + micros(at)
+			h.SetNow(m.now)
+			takes := []store.Take{take(key, l, 0), take(key, l, 1), take(key, l, capacity(l))}
+			want := make([]store.Result, len(takes))
+			m.Take(takes, want)
+			for j, got := range h.batch(t, takes...) {
+				if got != want[j] {
+					t.Fatalf("step %d, take %d: %+v, want %+v", i, j, got, want[j])
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,131 @@
+// Package storetest checks that a store keeps the contract of package store: it
+// replays the recorded vectors, drives the store beside a plain model with
+// random traces, and tries what is hard to get right (groups, hostile keys,
+// crowds on one key). Every store runs it in a test of its own:
+//
+//	func TestConformance(t *testing.T) {
+//		storetest.Run(t, func(t *testing.T) storetest.Harness {
+//			var now atomic.Int64
+//			s := open(t, func() limit.Micros { return limit.Micros(now.Load()) })
+//			return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+//		})
+//	}
+//
+// The flag -rapid.checks sets the number of random traces, -short divides it by
+// five; a trace is some twenty calls of the store.
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Harness is a store under test whose clock the suite sets.
+type Harness struct {
+	// Store is empty, and roomy enough for ten thousand buckets.
+	Store store.Store
+	// SetNow makes now the instant at which all later takes are decided. It may
+	// step back. It is not called while a take is under way.
+	SetNow func(now limit.Micros)
+}
+
+// Run checks the store that open returns. It calls open once for each of its
+// subtests; open registers with t what has to be closed.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	for _, test := range [...]struct {
+		name string
+		run  func(t *testing.T, h Harness)
+	}{
+		{"vectors", testVectors},
+		{"model", testModel},
+		{"peek writes nothing", testPeek},
+		{"denial writes nothing", testDenial},
+		{"batch in order", testBatchOrder},
+		{"batch sizes", testBatchSizes},
+		{"results are overwritten", testResultsOverwritten},
+		{"group passes", testGroupPasses},
+		{"group denied", testGroupDenied},
+		{"group counts no denial", testGroupCountDenied},
+		{"group shadow", testGroupShadow},
+		{"group duplicates", testGroupDuplicates},
+		{"group refund and reset", testGroupRefund},
+		{"groups are apart", testGroupsApart},
+		{"hostile keys", testHostileKeys},
+		{"algorithm changes", testAlgorithmChanges},
+		{"forgets what is unused", testLifetime},
+		{"clock steps back", testStepBack},
+		{"crowd on one key", testCrowd},
+		{"crowd of groups", testCrowdOfGroups},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			h := open(t)
+			h.SetNow(noon)
+			test.run(t, h)
+		})
+	}
+}
+
+// noon is when most tests take place: 1 June 2026, 12:00 UTC.
+const noon = limit.Micros(1_780_315_200_000_000)
+
+// micros is d in the unit of the clock.
+func micros(d time.Duration) limit.Micros { return limit.Micros(d / time.Microsecond) }
+
+// specs has a limit of ten for each algorithm. (A leaky bucket admits one at a
+// time; a queue of ten has the eleventh go on at once.)
+var specs = []limit.Spec{
+	{Algorithm: limit.SlidingWindow, Quota: 10, Period: time.Minute},
+	{Algorithm: limit.FixedWindow, Quota: 10, Period: time.Minute},
+	{Algorithm: limit.SubWindows, Quota: 10, Period: time.Minute, SubWindows: 6},
+	{Algorithm: limit.SubWindows, Quota: 10, Period: time.Minute, SubWindows: 6, Strict: true},
+	{Algorithm: limit.SlidingLog, Quota: 10, Period: time.Minute},
+	{Algorithm: limit.TokenBucket, Quota: 7, Period: time.Minute, Burst: 10},
+	{Algorithm: limit.LeakyBucket, Quota: 10, Period: time.Minute},
+	{Algorithm: limit.LeakyQueue, Quota: 10, Period: time.Minute, MaxQueue: 9},
+	{Algorithm: limit.GCRA, Quota: 10, Period: time.Minute},
+}
+
+func eachSpec(t *testing.T, f func(t *testing.T, l *limit.Limit, key string)) {
+	t.Helper()
+	for i, spec := range specs {
+		name := spec.Algorithm.String()
+		if spec.Strict {
+			name += " strict"
+		}
+		t.Run(name, func(t *testing.T) { f(t, limit.Must(spec), fmt.Sprintf("key %d", i)) })
+	}
+}
+
+// batch calls Take; an error of any take fails the test.
+func (h Harness) batch(tb testing.TB, takes ...store.Take) []store.Result {
+	tb.Helper()
+	results := make([]store.Result, len(takes))
+	h.Store.Take(tb.Context(), takes, results)
+	for i := range results {
+		if results[i].Err != nil {
+			tb.Errorf("take %d of %d, key %.40q: %v", i, len(takes), takes[i].Key, results[i].Err)
+		}
+	}
+	return results
+}
+
+// hit takes one hit or more on key.
+func (h Harness) hit(tb testing.TB, key string, l *limit.Limit, hits int64) limit.Decision {
+	tb.Helper()
+	return h.batch(tb, take(key, l, hits))[0].Decision
+}
+
+func take(key string, l *limit.Limit, hits int64) store.Take {
+	return store.Take{Key: []byte(key), Limit: l, Hits: hits}
+}
+
+// capacity is how many hits l admits at one instant.
+func capacity(l *limit.Limit) int64 {
+	_, d := limit.Decide(l, limit.State{}, noon, 0)
+	return d.Limit
+}

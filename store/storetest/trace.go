@@ -1,0 +1,224 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/vectors"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// testVectors replays the recorded scenarios, each on a key of its own.
+func testVectors(t *testing.T, h Harness) {
+	ops := [...]store.Op{vectors.Hit: store.Hit, vectors.Refund: store.Refund, vectors.Reset: store.Reset}
+	scenarios := vectors.All()
+	if len(scenarios) == 0 {
+		t.Fatal("there are no recorded vectors")
+	}
+	for _, s := range scenarios {
+		key := fmt.Appendf(nil, "%s:%d", s.File, s.Line)
+		err := s.Replay(func(step vectors.Step) (limit.Decision, error) {
+			h.SetNow(step.Now)
+			takes := [1]store.Take{{Key: key, Limit: step.Limit, Hits: step.Hits, Op: ops[step.Op]}}
+			var results [1]store.Result
+			h.Store.Take(t.Context(), takes[:], results[:])
+			return results[0].Decision, results[0].Err
+		})
+		if err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+		}
+	}
+}
+
+// stepMargin is by how much a clock may step back without a store having
+// forgotten a bucket that matters again: stores keep theirs a second longer.
+const stepMargin = limit.Micros(time.Second / time.Microsecond)
+
+// testModel drives the store and the model with the same random traces and
+// demands the same decisions.
+func testModel(t *testing.T, h Harness) {
+	traces := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		traces++
+		tr := &trace{
+			t: t, rt: rt, h: h,
+			prefix: fmt.Sprintf("trace %d ", traces),
+			model:  newModel(),
+			latest: noon,
+		}
+		tr.now = noon
+		for range 4 {
+			tr.keys = append(tr.keys, tr.drawLimits())
+		}
+		for range rapid.IntRange(1, 30).Draw(rt, "batches") {
+			tr.moveClock()
+			tr.batch()
+		}
+	})
+}
+
+// trace is one random history.
+type trace struct {
+	t      *testing.T
+	rt     *rapid.T
+	h      Harness
+	prefix string
+	model  *model
+	keys   [][]*limit.Limit // the limits that a key is asked about
+	now    limit.Micros
+	latest limit.Micros // the latest instant since the clock last stepped far back
+	log    strings.Builder
+}
+
+func (tr *trace) key(i int) string { return fmt.Sprintf("%s%d", tr.prefix, i) }
+
+// drawLimits draws the limits of one key: one that is asked most of the time,
+// one that differs in numbers, and one of any algorithm.
+func (tr *trace) drawLimits() []*limit.Limit {
+	first := drawLimit(tr.rt, rapid.SampledFrom(specs).Draw(tr.rt, "spec").Algorithm)
+	second := drawLimit(tr.rt, first.Algorithm)
+	third := drawLimit(tr.rt, rapid.SampledFrom(specs).Draw(tr.rt, "spec").Algorithm)
+	return []*limit.Limit{first, first, first, first, second, third}
+}
+
+func drawLimit(rt *rapid.T, algorithm limit.Algorithm) *limit.Limit {
+	spec := limit.Spec{
+		Algorithm: algorithm,
+		Quota:     rapid.SampledFrom([]int64{0, 1, 2, 3, 7, 10, 60, 997}).Draw(rt, "quota"),
+		Period: rapid.SampledFrom([]time.Duration{
+			time.Microsecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, 36 * time.Hour,
+		}).Draw(rt, "period"),
+	}
+	switch algorithm {
+	case limit.SubWindows:
+		spec.SubWindows = rapid.SampledFrom([]int{2, 3, 10, 60}).Draw(rt, "parts")
+		spec.Strict = rapid.Bool().Draw(rt, "strict")
+		spec.CountDenied = rapid.Bool().Draw(rt, "count denied")
+	case limit.FixedWindow, limit.SlidingWindow:
+		spec.CountDenied = rapid.Bool().Draw(rt, "count denied")
+	case limit.TokenBucket, limit.GCRA:
+		spec.Burst = rapid.Int64Range(0, 20).Draw(rt, "burst")
+	case limit.LeakyQueue:
+		spec.MaxDelay = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(rt, "delay")
+		spec.MaxQueue = rapid.Int64Range(0, 20).Draw(rt, "queue")
+	}
+	l, err := limit.New(spec)
+	if err != nil {
+		// Not every combination of numbers is a limit (a burst on a quota of
+		// 0, a delay of less than one hit).
+		spec = limit.Spec{Algorithm: algorithm, Quota: 5, Period: time.Second}
+		l = limit.Must(spec)
+	}
+	return l
+}
+
+// moveClock moves the clock on, mostly by what matters to the limits in play,
+// or back.
+func (tr *trace) moveClock() {
+	l := tr.keys[rapid.IntRange(0, len(tr.keys)-1).Draw(tr.rt, "key")][0]
+	period := micros(l.Period)
+	switch rapid.SampledFrom([]string{
+		"stay", "stay", "next", "part", "part", "part", "boundary", "period", "periods", "back", "far back",
+	}).Draw(tr.rt, "clock") {
+	case "next":
+		tr.now++
+	case "part":
+		tr.now += limit.Micros(rapid.Int64Range(0, int64(period)).Draw(tr.rt, "µs"))
+	case "boundary":
+		tr.now += period - tr.now%period - limit.Micros(rapid.Int64Range(0, 1).Draw(tr.rt, "before"))
+	case "period":
+		tr.now += period
+	case "periods":
+		tr.now += period*2 + limit.Micros(rapid.Int64Range(0, 2).Draw(tr.rt, "µs"))
+	case "back":
+		tr.now = tr.latest - limit.Micros(rapid.Int64Range(0, int64(stepMargin)).Draw(tr.rt, "µs"))
+	case "far back":
+		tr.resetDead(nil)
+		tr.now -= limit.Micros(rapid.Int64Range(0, 3*int64(period)).Draw(tr.rt, "µs"))
+		tr.latest = tr.now
+	}
+	tr.latest = max(tr.latest, tr.now)
+	tr.h.SetNow(tr.now)
+	tr.model.now = tr.now
+}
+
+// batch draws a batch, decides it twice and compares.
+func (tr *trace) batch() {
+	takes := make([]store.Take, rapid.IntRange(1, 6).Draw(tr.rt, "takes"))
+	group := uint32(0)
+	for i := range takes {
+		takes[i] = tr.drawTake()
+		if rapid.IntRange(0, 2).Draw(tr.rt, "new group") == 0 {
+			group = uint32(rapid.IntRange(0, 2).Draw(tr.rt, "group"))
+		}
+		takes[i].Group = group
+	}
+	tr.resetDead(takes)
+	tr.compare(takes)
+}
+
+func (tr *trace) drawTake() store.Take {
+	i := rapid.IntRange(0, len(tr.keys)-1).Draw(tr.rt, "key")
+	l := rapid.SampledFrom(tr.keys[i]).Draw(tr.rt, "limit")
+	t := store.Take{
+		Key:    []byte(tr.key(i)),
+		Limit:  l,
+		Shadow: rapid.IntRange(0, 4).Draw(tr.rt, "shadow") == 0,
+		Op: rapid.SampledFrom([]store.Op{
+			store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset,
+		}).Draw(tr.rt, "op"),
+	}
+	most := capacity(l)
+	t.Hits = rapid.SampledFrom([]int64{0, 1, 1, 1, 2, most/2 + 1, most, most + 1, limit.MaxQuota}).Draw(tr.rt, "hits")
+	return t
+}
+
+// resetDead resets buckets that a store may or may not have forgotten, where
+// that would show: those among takes whose limit changes, or all of them when
+// takes is nil because the clock is about to step far back.
+func (tr *trace) resetDead(takes []store.Take) {
+	var resets []store.Take
+	dead := func(key string, l *limit.Limit) {
+		b, ok := tr.model.buckets[key]
+		if ok && tr.latest >= b.deadline && l != b.limit {
+			resets = append(resets, store.Take{Key: []byte(key), Limit: b.limit, Op: store.Reset})
+		}
+	}
+	for i := range takes {
+		dead(string(takes[i].Key), takes[i].Limit)
+	}
+	if takes == nil {
+		for i := range tr.keys {
+			dead(tr.key(i), nil)
+		}
+	}
+	if len(resets) > 0 {
+		tr.compare(resets)
+	}
+}
+
+// compare has the store and the model decide takes.
+func (tr *trace) compare(takes []store.Take) {
+	want := make([]store.Result, len(takes))
+	tr.model.Take(takes, want)
+	got := make([]store.Result, len(takes))
+	tr.h.Store.Take(tr.t.Context(), takes, got)
+	for i := range takes {
+		t := &takes[i]
+		fmt.Fprintf(&tr.log, "at %d key=%s op=%d hits=%d group=%d shadow=%t %v => %+v\n",
+			tr.now, t.Key, t.Op, t.Hits, t.Group, t.Shadow, describe(t.Limit), want[i].Decision)
+		if got[i].Err != nil || got[i].Decision != want[i].Decision {
+			tr.rt.Fatalf("after\n%sthe store says %+v, error %v", tr.log.String(), got[i].Decision, got[i].Err)
+		}
+	}
+}
+
+func describe(l *limit.Limit) string {
+	return fmt.Sprintf("%v %d per %v burst=%d parts=%d strict=%t delay=%v queue=%d count_denied=%t",
+		l.Algorithm, l.Quota, l.Period, l.Burst, l.SubWindows, l.Strict, l.MaxDelay, l.MaxQueue, l.CountDenied)
+}

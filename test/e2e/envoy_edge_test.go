@@ -1,0 +1,204 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+// patience bounds what must happen soon on any machine, and pause is the time
+// between two looks.
+const (
+	patience = 30 * time.Second
+	pause    = 20 * time.Millisecond
+)
+
+// edge is a backend, a Headgate and an Envoy in front of them, as
+// examples/envoy sets them up.
+type edge struct {
+	t        *testing.T
+	rules    string // the rule file that Headgate watches
+	grpcAddr string
+	headgate *testserver.Process
+	envoy    *testserver.EnvoyServer
+	client   *http.Client
+}
+
+const exampleDir = "../../examples/envoy"
+
+// startEdge starts the three. Nothing of the example is changed but its ports,
+// and the 20 ms that Envoy waits: a test on a busy machine is about answers, not
+// about their time.
+func startEdge(t *testing.T) *edge {
+	t.Helper()
+	e := &edge{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml"), client: &http.Client{Timeout: patience}}
+	t.Cleanup(e.client.CloseIdleConnections)
+	e.writeRules(readFile(t, filepath.Join(exampleDir, "rules.yaml")))
+
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "backend", r.URL.Path)
+	}))
+	t.Cleanup(backend.Close)
+	e.grpcAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
+	e.startHeadgate()
+
+	config := readFile(t, filepath.Join(exampleDir, "envoy.yaml"))
+	for from, to := range map[string]string{
+		"port_value: 10000": "port_value: 0",
+		"port_value: 9901":  "port_value: 0",
+		"port_value: 8000":  "port_value: " + portOf(t, backend.Listener.Addr().String()),
+		"port_value: 8081":  "port_value: " + portOf(t, e.grpcAddr),
+		"timeout: 0.02s":    "timeout: 10s",
+	} {
+		if n := strings.Count(config, from); n != 1 {
+			t.Fatalf("envoy.yaml holds %q %d times, want once", from, n)
+		}
+		config = strings.Replace(config, from, to, 1)
+	}
+	e.envoy = testserver.Envoy(t, config)
+	return e
+}
+
+// binary builds the headgate command once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "headgate-e2e")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "headgate")
+	out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build headgate: %w\n%s", err, out)
+	}
+	return path, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// startHeadgate runs `headgate serve` and waits until it is healthy.
+func (e *edge) startHeadgate() {
+	e.t.Helper()
+	path, err := binary()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.headgate, err = testserver.StartProcess(exec.Command(path, "serve",
+		"--rules", e.rules, "--store", "memory://", "--grpc-addr", e.grpcAddr,
+		"--http-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--rules-poll", "100ms",
+	))
+	if err != nil {
+		e.t.Fatalf("start headgate: %v", err)
+	}
+	e.t.Cleanup(e.headgate.Terminate)
+	conn, err := grpc.NewClient(e.grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer conn.Close()
+	err = e.headgate.Poll(func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		answer, err := healthpb.NewHealthClient(conn).Check(ctx, &healthpb.HealthCheckRequest{Service: "ratelimit"})
+		if err == nil && answer.Status != healthpb.HealthCheckResponse_SERVING {
+			err = fmt.Errorf("health is %v", answer.Status)
+		}
+		return err
+	})
+	if err != nil {
+		e.t.Fatalf("start headgate: %v", err)
+	}
+}
+
+// writeRules puts the rule file in place in one step.
+func (e *edge) writeRules(text string) {
+	e.t.Helper()
+	next := e.rules + ".next"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := os.Rename(next, e.rules); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// get asks the Envoy for a path, with that API key unless it is "".
+func (e *edge) get(path, apiKey string) *http.Response {
+	e.t.Helper()
+	resp, err := e.try(path, apiKey)
+	if err != nil {
+		e.t.Fatalf("GET %s: %v\nenvoy: %s\nheadgate: %s", path, err, e.envoy.Output(), e.headgate.Output())
+	}
+	return resp
+}
+
+// try is get for callers that may not end the test.
+func (e *edge) try(path, apiKey string) (*http.Response, error) {
+	req, err := http.NewRequest(http.MethodGet, "http://"+e.envoy.Listener("edge")+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	if apiKey != "" {
+		req.Header.Set("x-api-key", apiKey)
+	}
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	return resp, resp.Body.Close()
+}
+
+// eventually waits until condition holds.
+func (e *edge) eventually(what string, condition func() bool) {
+	e.t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for !condition() {
+		select {
+		case <-ticker.C:
+		case <-deadline.C:
+			e.t.Fatalf("not in %v: %s\nheadgate: %s", patience, what, e.headgate.Output())
+		}
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func portOf(t *testing.T, addr string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}

@@ -1,0 +1,68 @@
+package headgate
+
+import (
+	"context"
+	"time"
+
+	"github.com/headgate/headgate/store"
+)
+
+// Delay returns how long the request must wait before it goes on: the longest
+// delay of the limits that shape it (leaky_queue), 0 when denied.
+func (r *Response) Delay() time.Duration {
+	var delay time.Duration
+	if !r.Allowed {
+		return 0
+	}
+	for i := range r.Verdicts {
+		if v := &r.Verdicts[i]; v.Enforced {
+			delay = max(delay, v.Decision.Delay)
+		}
+	}
+	return delay
+}
+
+// Wait is Check for one request that also waits out the delay of limits that
+// shape. It returns when the request may go on or is denied (see
+// Response.Allowed). When ctx ends first, the request gives up its place: the
+// hits are refunded and ctx's error is returned. At most Options.MaxWaiting
+// calls wait at a time; one more is refunded and returns ErrQueueFull.
+func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error {
+	responses := []Response{*resp}
+	if err := l.Check(ctx, []Request{*req}, responses); err != nil {
+		return err
+	}
+	*resp = responses[0]
+	delay := resp.Delay()
+	if delay == 0 {
+		return nil
+	}
+	select {
+	case l.waiting <- struct{}{}:
+		defer func() { <-l.waiting }()
+	default:
+		l.giveUp(ctx, req)
+		return ErrQueueFull
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		l.giveUp(ctx, req)
+		return context.Cause(ctx)
+	}
+}
+
+// giveUp refunds what req was charged, though its context may have ended.
+func (l *Limiter) giveUp(ctx context.Context, req *Request) {
+	refund := *req
+	refund.Descriptors = make([]Descriptor, len(req.Descriptors))
+	for i, d := range req.Descriptors {
+		d.Op = store.Refund
+		refund.Descriptors[i] = d
+	}
+	// The only error of Check is a malformed request, and this one was not.
+	_ = l.Check(context.WithoutCancel(ctx), []Request{refund}, make([]Response, 1))
+}
