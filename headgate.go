@@ -89,6 +89,13 @@ type Observer interface {
 	Decided(req *Request, resp *Response, took time.Duration)
 }
 
+// PanicObserver is an Observer that also wants to know when a decision
+// panicked. That is a bug, of Headgate or of a store; the request was answered
+// by failure mode. The error holds the stack.
+type PanicObserver interface {
+	Panicked(err error)
+}
+
 // Options configures a Limiter.
 type Options struct {
 	// Store remembers the buckets; required.

@@ -124,7 +124,7 @@ func (l *Limiter) take(ctx context.Context, p *plan) {
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
-			err := panicError(cause)
+			err := l.panicked(cause)
 			for i := range p.results {
 				p.results[i] = store.Result{Err: err}
 			}
@@ -136,7 +136,7 @@ func (l *Limiter) take(ctx context.Context, p *plan) {
 // answerPanic allows every request, marked degraded: which rules would have
 // spoken, and how they fail, is unknown.
 func (l *Limiter) answerPanic(responses []Response, cause any) {
-	err := panicError(cause)
+	err := l.panicked(cause)
 	for i := range responses {
 		responses[i].Verdicts = append(responses[i].Verdicts[:0], Verdict{
 			Enforced: true,
@@ -147,10 +147,15 @@ func (l *Limiter) answerPanic(responses []Response, cause any) {
 	}
 }
 
-func panicError(cause any) error {
-	return &store.Error{
+// panicked turns a recovered panic into an error and tells the observer.
+func (l *Limiter) panicked(cause any) error {
+	err := &store.Error{
 		Op: "decide", Store: "limiter", Reason: store.Internal,
 		Hint: "this is a bug; please report it with the stack",
 		Err:  fmt.Errorf("panic: %v\n%s", cause, debug.Stack()),
 	}
+	if o, ok := l.observer.(PanicObserver); ok {
+		o.Panicked(err)
+	}
+	return err
 }

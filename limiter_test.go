@@ -270,8 +270,12 @@ descriptors:
 - {key: b, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 2}}
 `, headgate.Options{})
 	for i, want := range []bool{true, true, false} {
-		if r := b.check(on("a:1"), on("b:1")); r.Allowed != want {
+		r := b.check(on("a:1"), on("b:1"))
+		if r.Allowed != want {
 			t.Errorf("request %d: allowed=%v, want %v", i, r.Allowed, want)
+		}
+		if v := r.Decisive(-1); v.OverLimit() == want {
+			t.Errorf("request %d: allowed=%v, but the decisive verdict is %+v", i, want, v.Decision)
 		}
 	}
 }

@@ -13,12 +13,16 @@ import (
 // can never pass before all others; else the one with the smallest remaining,
 // of equals the one with the longest reset. A verdict in shadow mode speaks for
 // its descriptor only when no enforced one does, and never for the request.
-// Verdicts without counts (degraded, unlimited, replaced) come last.
+// Verdicts without counts (degraded, unlimited, replaced) come last. A quota
+// rule that is over does not speak for a request that passed by another one.
 func (r *Response) Decisive(i int) *Verdict {
 	var best *Verdict
 	for j := range r.Verdicts {
 		v := &r.Verdicts[j]
-		if i >= 0 && v.Descriptor != i || i < 0 && !v.Enforced {
+		if i >= 0 && v.Descriptor != i {
+			continue
+		}
+		if i < 0 && (!v.Enforced || r.Allowed && v.OverLimit()) {
 			continue
 		}
 		if best == nil || speaksBefore(v, best) {

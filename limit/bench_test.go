@@ -26,7 +26,8 @@ func BenchmarkDecide(b *testing.B) {
 			now := Micros(epoch)
 			var s State
 			for b.Loop() {
-				s, _ = Decide(l, s, now, 1)
+				var d Decision
+				DecideInPlace(l, &s, now, 1, &d)
 				now += step
 			}
 		})

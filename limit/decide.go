@@ -22,30 +22,41 @@ const (
 // stepped back, a bucket fuller than its burst, parts of another length), a
 // denial too returns it in the terms in which it was judged. Not storing that
 // would judge it so again, later, and lock the bucket out.
-func Decide(l *Limit, s State, now Micros, hits int64) (next State, d Decision) {
+func Decide(l *Limit, s State, now Micros, hits int64) (_ State, d Decision) {
+	DecideInPlace(l, &s, now, hits, &d)
+	return s, d
+}
+
+// DecideInPlace is Decide with the state to store written over s and the
+// decision into d, for stores that have both in memory: copying structs that
+// have just been written in parts costs more than deciding. The caller clears d.
+func DecideInPlace(l *Limit, s *State, now Micros, hits int64, d *Decision) {
 	at := clampInstant(int64(now))
 	hits = min(max(hits, 0), MaxQuota)
-	// The decision is filled in where the caller will read it: copying one
-	// that has just been written in parts costs more than deciding.
 	switch l.Algorithm {
 	case FixedWindow:
-		next = decideFixedWindow(l, s, at, hits, &d)
+		decideFixedWindow(l, s, at, hits, d)
 	case SubWindows:
-		next = decideSubWindows(l, s, at, hits, &d)
+		decideSubWindows(l, s, at, hits, d)
 	case SlidingLog:
-		next = decideSlidingLog(l, s, at, hits, &d)
+		decideSlidingLog(l, s, at, hits, d)
 	case TokenBucket:
-		next = decideTokenBucket(l, s, at, hits, &d)
+		decideTokenBucket(l, s, at, hits, d)
 	case LeakyBucket:
-		next = decideLeakyBucket(l, s, at, hits, &d)
+		decideLeakyBucket(l, s, at, hits, d)
 	case LeakyQueue:
-		next = decideLeakyQueue(l, s, at, hits, &d)
+		decideLeakyQueue(l, s, at, hits, d)
 	case GCRA:
-		next = decideGCRA(l, s, at, hits, &d)
+		decideGCRA(l, s, at, hits, d)
 	default:
-		next = decideSlidingWindow(l, s, at, hits, &d)
+		decideSlidingWindow(l, s, at, hits, d)
 	}
-	return next, d
+}
+
+// set writes a state that is not wide.
+func (s *State) set(kind uint8, a, b, c int64) {
+	s.Kind, s.A, s.B, s.C = kind, a, b, c
+	s.Wide = nil
 }
 
 // Refund gives hits back and returns the state to store and what a peek would
@@ -53,23 +64,28 @@ func Decide(l *Limit, s State, now Micros, hits int64) (next State, d Decision) 
 // has expired since it was charged cannot be given back.
 func Refund(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 	if hits > 0 {
-		s = refund(l, s, clampInstant(int64(now)), min(hits, MaxQuota))
+		refund(l, &s, clampInstant(int64(now)), min(hits, MaxQuota))
 	}
-	return Decide(l, s, now, 0)
+	s, d := Decide(l, s, now, 0)
+	if hits > 0 && d.ResetAfter == 0 {
+		s = State{}
+	}
+	return s, d
 }
 
-func refund(l *Limit, s State, now, hits int64) State {
+func refund(l *Limit, s *State, now, hits int64) {
 	switch l.Algorithm {
 	case FixedWindow:
-		return refundFixedWindow(l, s, now, hits)
+		refundFixedWindow(l, s, now, hits)
 	case SubWindows:
-		return refundSubWindows(l, s, now, hits)
+		refundSubWindows(l, s, now, hits)
 	case SlidingLog:
-		return refundSlidingLog(l, s, now, hits)
+		refundSlidingLog(l, s, now, hits)
 	case TokenBucket, LeakyBucket, LeakyQueue, GCRA:
-		return refundTAT(l, s, now, hits)
+		refundTAT(l, s, now, hits)
+	default:
+		refundSlidingWindow(l, s, now, hits)
 	}
-	return refundSlidingWindow(l, s, now, hits)
 }
 
 // Lifetime returns how long s must be kept after now so that dropping it then

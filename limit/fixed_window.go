@@ -39,7 +39,7 @@ func (l *Limit) plainWindow(now int64) (start, end, nextEnd int64) {
 // begun already; a start beyond that is bogus, and its count goes to the present
 // window. So a step neither frees a burst nor locks out for much more than one
 // window.
-func (l *Limit) fixedWindowAt(s State, now int64) fixedWindow {
+func (l *Limit) fixedWindowAt(s *State, now int64) fixedWindow {
 	var start, end, nextEnd int64
 	if l.Calendar != nil {
 		start, end, nextEnd = l.Calendar.around(now)
@@ -62,11 +62,9 @@ func (l *Limit) fixedWindowAt(s State, now int64) fixedWindow {
 	return w
 }
 
-func (w fixedWindow) state() State {
-	return State{Kind: kindFixedWindow, A: w.start, B: w.count}
-}
+func (w fixedWindow) save(s *State) { s.set(kindFixedWindow, w.start, w.count, 0) }
 
-func decideFixedWindow(l *Limit, s State, now, hits int64, d *Decision) State {
+func decideFixedWindow(l *Limit, s *State, now, hits int64, d *Decision) {
 	w := l.fixedWindowAt(s, now)
 	d.Limit = l.Quota
 	d.Allowed = w.count+hits <= l.Quota
@@ -86,16 +84,12 @@ func decideFixedWindow(l *Limit, s State, now, hits int64, d *Decision) State {
 		}
 	}
 	if charge || (w.moved && hits > 0) {
-		s = w.state()
+		w.save(s)
 	}
-	return s
 }
 
-func refundFixedWindow(l *Limit, s State, now, hits int64) State {
+func refundFixedWindow(l *Limit, s *State, now, hits int64) {
 	w := l.fixedWindowAt(s, now)
-	if w.count <= hits {
-		return State{}
-	}
-	w.count -= hits
-	return w.state()
+	w.count -= min(hits, w.count)
+	w.save(s)
 }

@@ -17,6 +17,6 @@ package limit
 //
 // Limit is Burst. Redis-cell's max_burst is Burst-1.
 
-func decideGCRA(l *Limit, s State, now, hits int64, d *Decision) State {
-	return decideTAT(l, s, now, hits, d)
+func decideGCRA(l *Limit, s *State, now, hits int64, d *Decision) {
+	decideTAT(l, s, now, hits, d)
 }

@@ -22,11 +22,10 @@ package limit
 // Remaining is how many more it takes now; RetryAfter is when it has room.
 // Waiting must end with the caller's patience; a hit that gave up is refunded.
 
-func decideLeakyQueue(l *Limit, s State, now, hits int64, d *Decision) State {
+func decideLeakyQueue(l *Limit, s *State, now, hits int64, d *Decision) {
 	turn, _ := l.backlogAt(s, now)
-	s = decideTAT(l, s, now, hits, d)
+	decideTAT(l, s, now, hits, d)
 	if d.Allowed {
 		d.Delay = duration(turn.up())
 	}
-	return s
 }

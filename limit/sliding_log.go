@@ -28,8 +28,8 @@ type hitLog struct {
 // hitLogAt reads s at now. A last stamp up to a period ahead means that the
 // clock stepped back: time stands still there until the clock has caught up.
 // Stamps further ahead are bogus and count as made now.
-func (l *Limit) hitLogAt(s State, now int64) hitLog {
-	g := hitLog{now: now}
+func (l *Limit) hitLogAt(s *State, now int64) (g hitLog) {
+	g.now = now
 	if s.Kind != kindSlidingLog || len(s.Wide) == 0 {
 		return g
 	}
@@ -84,7 +84,12 @@ func (g *hitLog) add(hits int64) {
 	}
 }
 
-func decideSlidingLog(l *Limit, s State, now, hits int64, d *Decision) State {
+func (g *hitLog) save(s *State) {
+	s.set(kindSlidingLog, 0, 0, 0)
+	s.Wide = g.stamps
+}
+
+func decideSlidingLog(l *Limit, s *State, now, hits int64, d *Decision) {
 	g := l.hitLogAt(s, now)
 	used := int64(len(g.stamps) - g.first)
 	d.Limit = l.Quota
@@ -103,21 +108,21 @@ func decideSlidingLog(l *Limit, s State, now, hits int64, d *Decision) State {
 			g.add(hits)
 			used += hits
 		}
-		s = State{Kind: kindSlidingLog, Wide: g.stamps}
+		g.save(s)
 	}
 	d.Remaining = max(l.Quota-used, 0)
 	if used > 0 {
 		d.ResetAfter = duration(l.expiresAt(&g, len(g.stamps)-1) - now)
 	}
-	return s
 }
 
-// refundSlidingLog forgets the newest stamps.
-func refundSlidingLog(l *Limit, s State, now, hits int64) State {
+// refundSlidingLog forgets the newest stamps, and all that have expired: without
+// the newest, a clock that stepped back would have them count again.
+func refundSlidingLog(l *Limit, s *State, now, hits int64) {
 	g := l.hitLogAt(s, now)
-	if int64(len(g.stamps)-g.first) <= hits {
-		return State{}
-	}
 	g.settle()
-	return State{Kind: kindSlidingLog, Wide: g.stamps[:int64(len(g.stamps))-hits]}
+	live := g.stamps[g.first:]
+	live = live[:len(live)-int(min(hits, int64(len(live))))]
+	g.stamps = g.stamps[:copy(g.stamps, live)]
+	g.save(s)
 }

@@ -27,31 +27,31 @@ type slidingWindow struct {
 	start             int64 // of the current window, µs
 	elapsed           int64 // since start, µs, in [0, Period)
 	current, previous int64
-	moved             bool // see fixedWindow
 }
 
 // slidingWindowAt reads s at now. A start in the next window means that the
 // clock stepped back: time stands still there until the clock has caught up. A
-// start beyond that is bogus: both counts are pulled back to the present window.
-func (l *Limit) slidingWindowAt(s State, now int64) slidingWindow {
+// start beyond that is bogus: both counts are pulled back to the present window,
+// and moved says so.
+func (l *Limit) slidingWindowAt(s *State, now int64) (w slidingWindow, moved bool) {
 	period := l.periodMicros
 	into := now % period
-	w := slidingWindow{start: now - into, elapsed: into}
+	w.start, w.elapsed = now-into, into
 	if s.Kind != kindSlidingWindow {
-		return w
+		return w, false
 	}
 	stored, current, previous := clampStored(s.A), clampCount(s.B), clampCount(s.C)
 	if stored == w.start {
 		w.current, w.previous = current, previous
-		return w
+		return w, false
 	}
 	into = stored % period
 	if into != 0 {
 		current, previous = addCount(current, previous), 0
 	}
 	if stored >= w.start+2*period {
-		w.current, w.previous, w.moved = current, previous, true
-		return w
+		w.current, w.previous = current, previous
+		return w, true
 	}
 	if stored > now {
 		w.start, w.elapsed = stored-into, into
@@ -62,11 +62,11 @@ func (l *Limit) slidingWindowAt(s State, now int64) slidingWindow {
 	case stored >= w.start-period:
 		w.previous = current
 	}
-	return w
+	return w, false
 }
 
-func (w slidingWindow) state() State {
-	return State{Kind: kindSlidingWindow, A: w.start, B: w.current, C: w.previous}
+func (w slidingWindow) save(s *State) {
+	s.set(kindSlidingWindow, w.start, w.current, w.previous)
 }
 
 // used is the estimate of the hits in the last period, rounded up.
@@ -100,8 +100,8 @@ func (w slidingWindow) unusedAt(period int64) int64 {
 	return 0
 }
 
-func decideSlidingWindow(l *Limit, s State, now, hits int64, d *Decision) State {
-	w := l.slidingWindowAt(s, now)
+func decideSlidingWindow(l *Limit, s *State, now, hits int64, d *Decision) {
+	w, moved := l.slidingWindowAt(s, now)
 	used := w.used(l.periodMicros)
 	d.Limit = l.Quota
 	d.Allowed = used+hits <= l.Quota
@@ -119,21 +119,17 @@ func decideSlidingWindow(l *Limit, s State, now, hits int64, d *Decision) State 
 			d.RetryAfter = duration(w.passesAt(l.periodMicros, l.Quota, hits) - now)
 		}
 	}
-	if charge || (w.moved && hits > 0) {
-		s = w.state()
+	if charge || (moved && hits > 0) {
+		w.save(s)
 	}
-	return s
 }
 
 // refundSlidingWindow takes the hits from the current count and what is left of
 // them from the previous one.
-func refundSlidingWindow(l *Limit, s State, now, hits int64) State {
-	w := l.slidingWindowAt(s, now)
+func refundSlidingWindow(l *Limit, s *State, now, hits int64) {
+	w, _ := l.slidingWindowAt(s, now)
 	fromCurrent := min(hits, w.current)
 	w.current -= fromCurrent
 	w.previous -= min(hits-fromCurrent, w.previous)
-	if w.current == 0 && w.previous == 0 {
-		return State{}
-	}
-	return w.state()
+	w.save(s)
 }

@@ -38,15 +38,16 @@ type parts struct {
 // partsAt reads s at now. Stored parts up to a window ahead mean that the clock
 // stepped back: time stands still there until the clock has caught up. Parts
 // further ahead are bogus and pulled back so that the newest is the present one.
-func (l *Limit) partsAt(s State, now int64) parts {
+func (l *Limit) partsAt(s *State, now int64) (p parts) {
 	n, width := l.SubWindows, l.partMicros
-	p := parts{start: now - now%width, elapsed: now % width}
+	p.start, p.elapsed = now-now%width, now%width
 	if s.Kind != kindSubWindows || len(s.Wide) == 0 || s.B < 1 || s.B > maxPeriodMicros {
 		return p
 	}
 	stored := clampStored(s.A)
 	if s.B != width || len(s.Wide) != n+1 || stored%width != 0 {
-		return l.carry(p, s, stored, now)
+		p.carry(s, stored, now)
+		return p
 	}
 	p.counts = s.Wide
 	switch {
@@ -65,7 +66,7 @@ func (l *Limit) partsAt(s State, now int64) parts {
 
 // carry puts into the newest part of p what the parts of s, of another length
 // or number, still count at now.
-func (l *Limit) carry(p parts, s State, stored, now int64) parts {
+func (p *parts) carry(s *State, stored, now int64) {
 	counts := s.Wide[:min(len(s.Wide), MaxSubWindows+1)]
 	gone := 0
 	if stored < now {
@@ -76,7 +77,6 @@ func (l *Limit) carry(p parts, s State, stored, now int64) parts {
 	}
 	p.total = p.carried
 	p.moved = p.total > 0
-	return p
 }
 
 // at returns the count of the part that is i parts older than the newest.
@@ -142,9 +142,9 @@ func (l *Limit) partsUnusedAt(p *parts) int64 {
 	return 0
 }
 
-// partsState writes p, in the memory of wide where that suffices.
-func (l *Limit) partsState(p *parts, wide []int64) State {
-	n := l.SubWindows + 1
+// saveParts writes p to s, in the memory of its Wide where that suffices.
+func (l *Limit) saveParts(p *parts, s *State) {
+	n, wide := l.SubWindows+1, s.Wide
 	if cap(wide) < n {
 		grown := make([]int64, n)
 		copy(grown, wide)
@@ -161,10 +161,11 @@ func (l *Limit) partsState(p *parts, wide []int64) State {
 		wide[i] = clampCount(wide[i])
 	}
 	wide[0] += p.carried
-	return State{Kind: kindSubWindows, A: p.start, B: l.partMicros, Wide: wide}
+	s.set(kindSubWindows, p.start, l.partMicros, 0)
+	s.Wide = wide
 }
 
-func decideSubWindows(l *Limit, s State, now, hits int64, d *Decision) State {
+func decideSubWindows(l *Limit, s *State, now, hits int64, d *Decision) {
 	p := l.partsAt(s, now)
 	used := l.usedOfParts(&p)
 	d.Limit = l.Quota
@@ -186,23 +187,18 @@ func decideSubWindows(l *Limit, s State, now, hits int64, d *Decision) State {
 		}
 	}
 	if charge || (p.moved && hits > 0) {
-		s = l.partsState(&p, s.Wide)
+		l.saveParts(&p, s)
 	}
-	return s
 }
 
 // refundSubWindows takes the hits from the newest part that has any, and what is
 // left of them from the older ones.
-func refundSubWindows(l *Limit, s State, now, hits int64) State {
+func refundSubWindows(l *Limit, s *State, now, hits int64) {
 	p := l.partsAt(s, now)
-	if p.total <= hits {
-		return State{}
-	}
-	s = l.partsState(&p, s.Wide)
+	l.saveParts(&p, s)
 	for i := range s.Wide {
 		taken := min(hits, s.Wide[i])
 		s.Wide[i] -= taken
 		hits -= taken
 	}
-	return s
 }

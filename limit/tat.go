@@ -77,7 +77,7 @@ func (l *Limit) hitsIn(t span) int64 {
 // never above the tolerance: a TAT further ahead was written by a clock that has
 // stepped back, or under a larger burst, and is moved to the tolerance, so that
 // the lock-out is bounded by one burst.
-func (l *Limit) backlogAt(s State, now int64) (backlog span, moved bool) {
+func (l *Limit) backlogAt(s *State, now int64) (backlog span, moved bool) {
 	if s.Kind != 1+uint8(l.Algorithm) {
 		return span{}, false
 	}
@@ -95,15 +95,15 @@ func (l *Limit) backlogAt(s State, now int64) (backlog span, moved bool) {
 	return backlog, false
 }
 
-// tatState writes the TAT that is backlog after now.
-func (l *Limit) tatState(now int64, backlog span) State {
-	return State{Kind: 1 + uint8(l.Algorithm), A: now + backlog.whole, B: backlog.part}
+// saveTAT writes the TAT that is backlog after now.
+func (l *Limit) saveTAT(s *State, now int64, backlog span) {
+	s.set(1+uint8(l.Algorithm), now+backlog.whole, backlog.part, 0)
 }
 
 // decideTAT decides for the whole family. Remaining is how many hits more fit
 // under the tolerance; RetryAfter is TAT'-tolerance-now and ResetAfter TAT-now,
 // rounded up.
-func decideTAT(l *Limit, s State, now, hits int64, d *Decision) State {
+func decideTAT(l *Limit, s *State, now, hits int64, d *Decision) {
 	backlog, moved := l.backlogAt(s, now)
 	d.Limit = l.capacity
 	if hits > l.capacity {
@@ -120,20 +120,16 @@ func decideTAT(l *Limit, s State, now, hits int64, d *Decision) State {
 	d.Remaining = l.hitsIn(l.tolerance.minus(backlog, l.den))
 	d.ResetAfter = duration(backlog.up())
 	if hits > 0 && (d.Allowed || moved) {
-		return l.tatState(now, backlog)
+		l.saveTAT(s, now, backlog)
 	}
-	return s
 }
 
 // refundTAT lowers the TAT by the drain time of the hits, but not below now.
-func refundTAT(l *Limit, s State, now, hits int64) State {
+func refundTAT(l *Limit, s *State, now, hits int64) {
 	backlog, _ := l.backlogAt(s, now)
-	if hits > l.capacity {
-		return State{}
+	if refund := l.drainTime(min(hits, l.capacity+1)); backlog.exceeds(refund) {
+		l.saveTAT(s, now, backlog.minus(refund, l.den))
+		return
 	}
-	refund := l.drainTime(hits)
-	if !backlog.exceeds(refund) {
-		return State{}
-	}
-	return l.tatState(now, backlog.minus(refund, l.den))
+	*s = State{}
 }

@@ -34,7 +34,6 @@ type descriptorSpec struct {
 	name      string
 	nameAt    position
 	limit     *limitSpec
-	limitAt   position
 	limits    []*limitSpec
 	nested    []*descriptorSpec
 	nestsAt   position
@@ -81,6 +80,8 @@ type limitSpec struct {
 	countDenied *bool
 	maxDelay    time.Duration
 	maxQueue    int64
+	// broken is set when an error about a key of the limit was reported.
+	broken bool
 	// fieldAt says where the keys of the limit stand.
 	fieldAt map[string]position
 }
@@ -187,7 +188,6 @@ func (d *decoder) envoyField(s *descriptorSpec, f field, depth int) bool {
 	case "rate_limit":
 		if n := d.follow(f.value); n != nil && !isNull(n) {
 			s.limit = d.limit(f.value)
-			s.limitAt = f.at
 		}
 	case "descriptors":
 		s.nested, s.nestsAt = d.descriptors(f, depth+1), f.at
@@ -230,7 +230,11 @@ func (d *decoder) headgateField(s *descriptorSpec, f field) {
 		s.flags = append(s.flags, f)
 	case "limits":
 		for _, item := range d.items(f) {
-			d.enter(item.Kind == yaml.AliasNode, func() { s.limits = append(s.limits, d.limit(item)) })
+			d.enter(item.Kind == yaml.AliasNode, func() {
+				if l := d.limit(item); l != nil {
+					s.limits = append(s.limits, l)
+				}
+			})
 		}
 	}
 }
@@ -267,9 +271,7 @@ func (d *decoder) cost(f field) *costSpec {
 		case "name":
 			c.name, c.nameAt = d.text(f), d.valueAt(f)
 		case "max":
-			if c.max = d.number(f, 1, math.MaxInt64); c.max == 0 {
-				d.errorf(d.valueAt(f), "leave max out for no bound", "max of a cost is missing")
-			}
+			c.max = d.number(f, 1, math.MaxInt64)
 		}
 	}
 	return c

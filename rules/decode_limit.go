@@ -19,10 +19,12 @@ func (d *decoder) limit(n *yaml.Node) *limitSpec {
 		return nil
 	}
 	s := &limitSpec{at: at(n), fieldAt: make(map[string]position)}
+	before := len(d.diagnostics)
 	for _, f := range d.mapping(n, inRateLimit) {
 		s.fieldAt[f.name] = d.valueAt(f)
 		d.enter(f.alias, func() { d.limitField(s, f) })
 	}
+	s.broken = d.failedSince(before)
 	return s
 }
 

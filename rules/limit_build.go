@@ -101,7 +101,7 @@ func (c *compiler) limit(s *limitSpec) *limit.Limit {
 	c.setAlgorithm(&spec, s)
 	c.setWindow(&spec, s)
 	c.setMode(&spec, s)
-	if c.failedSince(before) {
+	if s.broken || c.failedSince(before) {
 		return nil
 	}
 	if !s.hasQuota {

@@ -35,7 +35,9 @@
 // limit is left out where nothing limits, remaining and reset_ms where nothing
 // was counted, retry_after_s when the request can never pass. delay_ms is there
 // when a limit that shapes wants the request held back. degraded says why the
-// store did not decide.
+// store did not decide. A denial also has the members of the body preset that
+// Options.Answer chooses, so that a gateway can pass them on: error and message,
+// or those of a problem, whose media type the answer then has.
 //
 // {"checks":[...]} takes many checks of either form and decides them in order
 // and in one call. Its answer has always status 200: {"results":[...]}, one for
@@ -72,7 +74,7 @@ type Checker interface {
 type Options struct {
 	// Checker decides; required.
 	Checker Checker
-	// Answer says which header fields are sent.
+	// Answer says which header fields are sent, and which body a denial has.
 	Answer httpanswer.Options
 	// TrustCallerLimits serves limits that callers name in the request, refunds
 	// and resets. They are powerful: whoever may name a limit is not limited,
@@ -196,8 +198,18 @@ func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Respon
 	s := h.encoder.Summarize(resp)
 	c.fields = h.encoder.AppendFields(c.fields, resp, &s, h.options.Now())
 	httpanswer.SetHeader(w.Header(), c.fields)
-	c.out = append(appendDecision(c.out, resp, &s), '\n')
-	writeJSON(w, s.Status, c.out)
+	c.out = appendDecision(c.out, resp, &s)
+	media := mediaJSON
+	if !resp.Allowed {
+		// The members of the preset follow in the same object: its brace
+		// gives way to a comma.
+		last := len(c.out) - 1
+		c.out = h.encoder.AppendBody(c.out[:last], &c.decoder.requests[0], resp, &s)
+		c.out[last] = ','
+		media = h.encoder.ContentType()
+	}
+	c.out = append(c.out, '\n')
+	write(w, s.Status, media, c.out)
 }
 
 func (h *handler) writeBatch(w http.ResponseWriter, c *call, responses []headgate.Response) {
@@ -210,7 +222,7 @@ func (h *handler) writeBatch(w http.ResponseWriter, c *call, responses []headgat
 		c.out = appendDecision(c.out, &responses[i], &s)
 	}
 	c.out = append(c.out, "]}\n"...)
-	writeJSON(w, http.StatusOK, c.out)
+	write(w, http.StatusOK, mediaJSON, c.out)
 }
 
 // acceptable refuses, before the body is read, what is no check.
@@ -312,9 +324,7 @@ func writeProblem(w http.ResponseWriter, p problem) {
 	write(w, p.status, "application/problem+json", appendProblem(nil, p))
 }
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
-	write(w, status, "application/json", body)
-}
+const mediaJSON = "application/json"
 
 // write sends an answer. That the client may be gone is nobody's error.
 func write(w http.ResponseWriter, status int, media string, body []byte) {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store/memstore"
 )
 
 var perMinute = limit.Must(limit.PerMinute(100))
@@ -71,6 +73,38 @@ func BenchmarkCall(b *testing.B) {
 	for b.Loop() {
 		run()
 	}
+}
+
+// BenchmarkCallDecided is BenchmarkCall with a real limiter in memory.
+func BenchmarkCallDecided(b *testing.B) {
+	run := cycle(b, newService(Options{Checker: benchLimiter(b)}))
+	b.ReportAllocs()
+	for b.Loop() {
+		run()
+	}
+}
+
+func benchLimiter(b *testing.B) Checker {
+	buckets, err := memstore.New(memstore.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { buckets.Close() })
+	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(`
+domain: edge
+descriptors:
+- key: tenant
+  descriptors:
+  - {key: op, rate_limit: {unit: hour, requests_per_unit: 4000000000}}
+`)}}, rules.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	l, err := headgate.New(headgate.Options{Store: buckets, Rules: set})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
 }
 
 // BenchmarkCallGenerated is BenchmarkCall's message part with the generated
@@ -131,8 +165,11 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 		b.Cleanup(func() { conn.Close() })
 		benchmarkCalls(b, conn)
 	})
-	b.Run("headgate", func(b *testing.B) {
+	b.Run("scripted", func(b *testing.B) {
 		benchmarkCalls(b, serve(b, Options{Checker: says(true, allowedVerdict())}))
+	})
+	b.Run("memory", func(b *testing.B) {
+		benchmarkCalls(b, serve(b, Options{Checker: benchLimiter(b)}))
 	})
 }
 

@@ -12,10 +12,12 @@ import (
 // stops at 40.
 const maxHops = 40
 
-// links resolves paths and reads every symbolic link at most once. That is what
-// makes a snapshot whole: a Kubernetes volume is updated by swapping one link
-// (..data), and all files reached through it are read from the directory that
-// it named when it was first read, though it may be swapped in between.
+// links resolves paths and reads every symbolic link at most once. That is half
+// of what makes a snapshot whole: a Kubernetes volume is updated by swapping one
+// link (..data), and all files reached through it are read from the directory
+// that it named when it was first read, though it may be swapped in between. The
+// other half is unmoved: the old directory is removed file by file after the
+// swap, so that what was listed in it counts only if there was no swap.
 type links struct {
 	target map[string]string // path of a link -> where it points; "" for no link
 	// dirs are the directories that held a link which was followed or a file
@@ -56,6 +58,19 @@ func (l *links) resolve(path string) (string, error) {
 		rest = append(split(target), rest...)
 	}
 	return done, nil
+}
+
+// unmoved reports whether every link that was read still points where it did.
+func (l *links) unmoved() error {
+	for path, before := range l.target {
+		if before == "" {
+			continue
+		}
+		if after, err := os.Readlink(path); err != nil || after != before {
+			return fmt.Errorf("%s: %w", path, errMoved)
+		}
+	}
+	return nil
 }
 
 // split returns the elements of a path; ".." is one of them, since it means the

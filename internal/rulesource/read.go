@@ -233,8 +233,11 @@ func readFile(name, real string) ([]byte, error) {
 }
 
 // unmoved reports whether every directory that was listed still stands where it
-// stood, with the same entries.
+// stood, with the same entries, and every link points where it did.
 func (r *reader) unmoved() error {
+	if err := r.links.unmoved(); err != nil {
+		return err
+	}
 	for path, before := range r.dirs {
 		after, err := os.Stat(path)
 		if err != nil {

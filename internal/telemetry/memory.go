@@ -7,7 +7,6 @@ type Memory struct {
 	Keys     int64 // buckets held
 	Bytes    int64 // memory they take
 	MaxBytes int64 // memory they may take
-	Evicted  int64 // buckets given up for want of room, since start
 	Overflow int64 // takes decided by a shared bucket, since start
 }
 
@@ -23,13 +22,12 @@ var (
 	memoryKeys     = prometheus.NewDesc("headgate_memory_store_keys", "Buckets in the memory store.", nil, nil)
 	memoryBytes    = prometheus.NewDesc("headgate_memory_store_bytes", "Memory that the memory store takes.", nil, nil)
 	memoryMaxBytes = prometheus.NewDesc("headgate_memory_store_max_bytes", "Memory that the memory store may take.", nil, nil)
-	memoryEvicted  = prometheus.NewDesc("headgate_memory_store_evicted_total", "Buckets given up because the memory store was full.", nil, nil)
 	memoryOverflow = prometheus.NewDesc("headgate_memory_store_overflow_total", "Decisions by a shared bucket because the memory store was full.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{memoryKeys, memoryBytes, memoryMaxBytes, memoryEvicted, memoryOverflow} {
+	for _, d := range []*prometheus.Desc{memoryKeys, memoryBytes, memoryMaxBytes, memoryOverflow} {
 		ch <- d
 	}
 }
@@ -46,6 +44,5 @@ func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(memoryKeys, s.Keys)
 	gauge(memoryBytes, s.Bytes)
 	gauge(memoryMaxBytes, s.MaxBytes)
-	counter(memoryEvicted, s.Evicted)
 	counter(memoryOverflow, s.Overflow)
 }

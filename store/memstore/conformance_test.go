@@ -15,9 +15,22 @@ func (c *testClock) now() limit.Micros { return limit.Micros(c.micros.Load()) }
 
 func (c *testClock) set(now limit.Micros) { c.micros.Store(int64(now)) }
 
+func (c *testClock) advance(by limit.Micros) { c.micros.Add(int64(by)) }
+
+// TestConformance runs the suite on many shards, where buckets are by
+// themselves, and on one, where they move, sweep and reuse each other's slots.
 func TestConformance(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Harness {
-		var c testClock
-		return storetest.Harness{Store: newStore(t, Options{Now: c.now}), SetNow: c.set}
-	})
+	for name, o := range map[string]Options{
+		"many shards": {},
+		"one shard":   {MaxBytes: 4 << 20, Shards: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			storetest.Run(t, func(t *testing.T) storetest.Harness {
+				c := new(testClock)
+				o := o
+				o.Now = c.now
+				return storetest.Harness{Store: newStore(t, o), SetNow: c.set}
+			})
+		})
+	}
 }

@@ -39,9 +39,11 @@ type connection struct {
 	writer *bufio.Writer
 	framer *http2.Framer
 
-	headers []byte // encoded request headers, the same for every call
-	decoder *hpack.Decoder
-	status  string // grpc-status of the headers that were decoded last
+	headers  []byte // encoded request headers of the next call
+	indexed  []byte // the same for the calls after the first
+	prefixed []byte // the message being sent, with its prefix
+	decoder  *hpack.Decoder
+	status   string // grpc-status of the headers that were decoded last
 
 	calls      map[uint32]*pending
 	idle       []*pending // calls that are not under way
@@ -103,24 +105,29 @@ func (c *connection) greet() error {
 	return c.framer.WriteWindowUpdate(0, window-specWindow)
 }
 
-// encodeHeaders encodes the request headers without the dynamic table, so that
-// the same bytes serve every call.
+// encodeHeaders encodes the request headers twice: the first call tells them to
+// the server, whose table they enter; all others only point there, as those of
+// Envoy and of ordinary clients do.
 func (c *connection) encodeHeaders() {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
-	e.SetMaxDynamicTableSize(0)
-	for _, f := range [][2]string{
-		{":method", "POST"},
-		{":scheme", "http"},
-		{":path", c.run.options.Path},
-		{":authority", "bench"},
-		{"content-type", "application/grpc"},
-		{"te", "trailers"},
-	} {
-		// Writing to a bytes.Buffer cannot fail.
-		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	encode := func() []byte {
+		b.Reset()
+		for _, f := range [][2]string{
+			{":method", "POST"},
+			{":scheme", "http"},
+			{":path", c.run.options.Path},
+			{":authority", "bench"},
+			{"content-type", "application/grpc"},
+			{"te", "trailers"},
+		} {
+			// Writing to a bytes.Buffer cannot fail.
+			_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		return bytes.Clone(b.Bytes())
 	}
-	c.headers = b.Bytes()
+	c.headers = encode()
+	c.indexed = encode()
 }
 
 func (c *connection) close() error { return c.conn.Close() }
@@ -176,9 +183,11 @@ func (c *connection) send(message []byte) error {
 	}); err != nil {
 		return err
 	}
-	prefixed := make([]byte, framePrefix, 512)
-	binary.BigEndian.PutUint32(prefixed[1:], uint32(len(message)))
-	return c.framer.WriteData(c.nextStream, true, append(prefixed, message...))
+	c.headers = c.indexed
+	c.prefixed = append(c.prefixed[:0], 0)
+	c.prefixed = binary.BigEndian.AppendUint32(c.prefixed, uint32(len(message)))
+	c.prefixed = append(c.prefixed, message...)
+	return c.framer.WriteData(c.nextStream, true, c.prefixed)
 }
 
 func (c *connection) receive(frame http2.Frame) error {

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// workload is a kind of request. It is comparable.
+type workload struct {
+	descriptors int
+	// over asks under limits that are used up by the first request.
+	over bool
+}
+
+// String returns what reports call the workload.
+func (w workload) String() string {
+	name := fmt.Sprintf("%d descriptor", w.descriptors)
+	if w.descriptors > 1 {
+		name += "s"
+	}
+	if w.over {
+		name += ", over limit"
+	}
+	return name
+}
+
+const domain = "bench"
+
+// ruleFile is read by Headgate and by envoyproxy/ratelimit alike.
+const ruleFile = `domain: bench
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+  - {key: address, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+  - {key: route, rate_limit: {unit: hour, requests_per_unit: 1000000000}}
+  - {key: over_user, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: over_address, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: over_route, rate_limit: {unit: day, requests_per_unit: 1}}
+`
+
+// messages returns one marshalled request for each key. Each descriptor of a
+// request has a value of its own.
+func (w workload) messages(keys int) ([][]byte, error) {
+	names := [...]string{"user", "address", "route"}
+	random := rand.New(rand.NewPCG(1, 2))
+	orders := make([][]int, w.descriptors)
+	for d := range orders {
+		orders[d] = random.Perm(keys)
+	}
+	all := make([][]byte, keys)
+	for i := range all {
+		r := &pb.RateLimitRequest{Domain: domain}
+		for d := range w.descriptors {
+			key := names[d]
+			if w.over {
+				key = "over_" + key
+			}
+			r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{
+				Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: fmt.Sprintf("value-%06d", orders[d][i])}},
+			})
+		}
+		var err error
+		if all[i], err = proto.Marshal(r); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

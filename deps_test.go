@@ -1,0 +1,172 @@
+package headgate_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/headgate/headgate"
+
+// rooms says which packages of this module each package may import; "." is the
+// root. A package that is not here may not exist: give it a place first. The
+// reason says why the wall stands.
+var rooms = map[string]struct {
+	allowed []string
+	reason  string
+}{
+	"limit":               {nil, "deciding is a value: pure maths stands on nothing"},
+	"descriptor":          {nil, "names of requests stand on nothing"},
+	"rules":               {[]string{"limit", "descriptor"}, "rules are bytes made into an immutable set: no store, no source, no wire"},
+	"store":               {[]string{"limit"}, "the contract of stores knows none of them"},
+	"store/memstore":      {[]string{"store", "limit"}, "a store knows keys as bytes, not the rules or requests behind them"},
+	"store/redisstore":    {[]string{"store", "limit"}, "a store knows keys as bytes, not the rules or requests behind them"},
+	"store/storetest":     {[]string{"store", "limit", "internal/vectors"}, "the suite must run on any store, also on those of others"},
+	"internal/vectors":    {[]string{"limit"}, "recorded decisions replay against every implementation, and so depend on none"},
+	".":                   {[]string{"limit", "descriptor", "rules", "store"}, "the engine knows no wire, no telemetry and no single store"},
+	"internal/rulesource": {[]string{"rules"}, "where rule bytes come from is no matter of those who decide"},
+	"internal/httpanswer": {[]string{".", "limit", "descriptor", "rules", "store"}, "what clients are told is one room under all ways in"},
+	"internal/rls":        {[]string{".", "limit", "descriptor", "rules", "store", "internal/httpanswer"}, "a way in asks a one-method Checker and knows no other way in"},
+	"internal/httpcheck":  {[]string{".", "limit", "descriptor", "rules", "store", "internal/httpanswer"}, "a way in asks a one-method Checker and knows no other way in"},
+	"internal/telemetry":  {[]string{".", "rules", "store"}, "an observer sees decisions and reaches into nothing"},
+	"internal/config":     {nil, "settings are read before there is anything else"},
+	"internal/app":        {[]string{".", "limit", "rules", "store", "store/memstore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/httpanswer", "internal/httpcheck", "internal/rls"}, "the wiring knows the parts but not the command line"},
+	"internal/cli":        {[]string{".", "limit", "descriptor", "rules", "store", "store/memstore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app"}, "commands speak with the parts, not with wires"},
+	"cmd/headgate":        {[]string{"internal/cli"}, "the binary is thin"},
+}
+
+// outsiders says which packages may import a package of others, its
+// subpackages included. An entry with no packages bans it in the inside only.
+var outsiders = []struct {
+	path    string
+	allowed []string
+	reason  string
+}{
+	{"github.com/prometheus", []string{"internal/telemetry"}, "metrics have one room, so that they can be exchanged"},
+	{"github.com/envoyproxy", []string{"internal/rls"}, "the wire type is not the domain type"},
+	{"google.golang.org/grpc", []string{"internal/rls"}, "the wire stops at its way in"},
+	{"google.golang.org/protobuf", []string{"internal/rls"}, "the wire stops at its way in"},
+	{"github.com/redis", []string{"store/redisstore"}, "a client library has one room, so that it can be exchanged"},
+	{"github.com/fsnotify", []string{"internal/rulesource"}, "only the source of rules watches files"},
+	{"github.com/alecthomas", []string{"internal/cli", "internal/config"}, "only the command line knows its parser"},
+	{"go.yaml.in", []string{"rules", "internal/config"}, "YAML is read in two places and never written"},
+	{"net/http", []string{"internal/httpcheck", "internal/httpanswer", "internal/rls", "internal/telemetry", "internal/app", "internal/cli"}, "the inside knows no wire"},
+	{"log/slog", []string{"internal/rls", "internal/config", "internal/telemetry", "internal/app"}, "the inside returns errors and logs nothing"},
+}
+
+// free are packages that only tests and examples are made of.
+func free(room string) bool {
+	return room == "internal/testserver" || strings.HasPrefix(room, "test/") || strings.HasPrefix(room, "examples/")
+}
+
+type listedPackage struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func (p *listedPackage) room() string {
+	room := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+	if room == "" {
+		return "."
+	}
+	return room
+}
+
+// listPackages returns all packages of this module.
+func listPackages(t *testing.T) []listedPackage {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("go list: %v\n%s", err, exit.Stderr)
+		}
+		t.Fatalf("go list: %v", err)
+	}
+	var list []listedPackage
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p listedPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		list = append(list, p)
+	}
+}
+
+// TestImports holds the plan of the house: arrows point down only. It looks at
+// the code that is shipped; tests may import what they like.
+func TestImports(t *testing.T) {
+	present := map[string]bool{}
+	for _, p := range listPackages(t) {
+		room := p.room()
+		present[room] = true
+		if free(room) || len(p.GoFiles) == 0 {
+			continue
+		}
+		plan, ok := rooms[room]
+		if !ok {
+			t.Errorf("package %s has no place in the plan: add it to rooms", room)
+			continue
+		}
+		for _, imported := range p.Imports {
+			if inside, ok := strings.CutPrefix(imported, module); ok {
+				to := strings.TrimPrefix(inside, "/")
+				if to == "" {
+					to = "."
+				}
+				if !slices.Contains(plan.allowed, to) {
+					t.Errorf("%s imports %s: %s", room, to, plan.reason)
+				}
+				continue
+			}
+			for _, o := range outsiders {
+				if (imported == o.path || strings.HasPrefix(imported, o.path+"/")) && !slices.Contains(o.allowed, room) {
+					t.Errorf("%s imports %s: %s; it may be imported in %v", room, imported, o.reason, o.allowed)
+				}
+			}
+		}
+	}
+	for room, plan := range rooms {
+		if !present[room] {
+			t.Errorf("the plan has %s, which does not exist", room)
+		}
+		for _, to := range plan.allowed {
+			if _, ok := rooms[to]; !ok {
+				t.Errorf("the plan lets %s import %s, which is not in it", room, to)
+			}
+		}
+	}
+}
+
+// TestPlanHasNoCycle holds that arrows point down only: a plan that allowed a
+// cycle would be no plan.
+func TestPlanHasNoCycle(t *testing.T) {
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var visit func(room string)
+	visit = func(room string) {
+		switch state[room] {
+		case done:
+			return
+		case visiting:
+			t.Fatalf("the plan has a cycle through %s", room)
+		}
+		state[room] = visiting
+		for _, to := range rooms[room].allowed {
+			visit(to)
+		}
+		state[room] = done
+	}
+	for room := range rooms {
+		visit(room)
+	}
+}

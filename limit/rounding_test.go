@@ -1,0 +1,41 @@
+package limit
+
+import (
+	"math"
+	"math/big"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestMuldivmodIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// Lengths first, so that every width of operands is as likely.
+		number := func(label string, least int64) int64 {
+			bits := rapid.IntRange(0, 63).Draw(t, label+" bits")
+			return max(least, rapid.Int64Range(0, math.MaxInt64).Draw(t, label)>>(63-bits))
+		}
+		a, b, c := number("a", 0), number("b", 0), number("c", 1)
+		product := new(big.Int).Mul(big.NewInt(a), big.NewInt(b))
+		want, wantRest := new(big.Int).DivMod(product, big.NewInt(c), new(big.Int))
+		q, r := muldivmod(a, b, c)
+		if !want.IsInt64() {
+			if q != math.MaxInt64 || r != 0 {
+				t.Fatalf("%d*%d/%d = %d rest %d, want it saturated", a, b, c, q, r)
+			}
+			return
+		}
+		if q != want.Int64() || r != wantRest.Int64() {
+			t.Fatalf("%d*%d/%d = %d rest %d, want %v rest %v", a, b, c, q, r, want, wantRest)
+		}
+		if muldivFloor(a, b, c) != q {
+			t.Fatalf("floor is not the quotient")
+		}
+		if q < math.MaxInt64 && muldivCeil(a, b, c) != q+min(r, 1) {
+			t.Fatalf("ceil(%d*%d/%d) = %d", a, b, c, muldivCeil(a, b, c))
+		}
+		if quotient(a, c) != a/c {
+			t.Fatalf("quotient(%d, %d) = %d", a, c, quotient(a, c))
+		}
+	})
+}

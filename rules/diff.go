@@ -1,0 +1,220 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ChangeKind says how two sets differ in one thing.
+type ChangeKind uint8
+
+const (
+	// Added is only in the new set.
+	Added ChangeKind = iota
+	// Removed is only in the old set.
+	Removed
+	// Changed is in both, not alike.
+	Changed
+)
+
+// String returns "added", "removed" or "changed".
+func (k ChangeKind) String() string {
+	return [...]string{"added", "removed", "changed"}[k]
+}
+
+// Change is one difference between two sets.
+type Change struct {
+	Kind ChangeKind
+	// Subject is a rule, by its domain and composite path, or "domain NAME".
+	Subject string
+	// Field is what changed, such as "limit" or "shadow_mode"; "" for a rule
+	// that was added or removed.
+	Field string
+	// From and To are the values; "" where there was or is none.
+	From, To string
+}
+
+// String returns the change in one line: "~ api.user: limit: 5 per 1m ... ->
+// 6 per 1m ...".
+func (c Change) String() string {
+	switch c.Kind {
+	case Added:
+		return fmt.Sprintf("+ %s: %s", c.Subject, c.To)
+	case Removed:
+		return fmt.Sprintf("- %s: %s", c.Subject, c.From)
+	}
+	return fmt.Sprintf("~ %s: %s: %s -> %s", c.Subject, c.Field, orNone(c.From), orNone(c.To))
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// Diff returns what b changes in a, sorted by subject. A rule is the same rule
+// in both as long as its domain and composite path are; its name may change.
+// The order of patterns on one level is compared too, since the first that fits
+// wins.
+func Diff(a, b *Set) []Change {
+	changes := diffDomains(a, b)
+	before, oldOrder := a.facts()
+	after, newOrder := b.facts()
+	for parent, order := range newOrder {
+		from, to := common(oldOrder[parent], order), common(order, oldOrder[parent])
+		if !slices.Equal(from, to) {
+			changes = append(changes, Change{Changed, parent, "order of patterns", strings.Join(from, " "), strings.Join(to, " ")})
+		}
+	}
+	for subject := range maps.Keys(before) {
+		if _, ok := after[subject]; !ok {
+			changes = append(changes, Change{Kind: Removed, Subject: subject, From: before[subject].summary})
+		}
+	}
+	for subject, now := range after {
+		was, ok := before[subject]
+		if !ok {
+			changes = append(changes, Change{Kind: Added, Subject: subject, To: now.summary})
+			continue
+		}
+		for _, field := range slices.Sorted(maps.Keys(union(was.fields, now.fields))) {
+			if from, to := was.fields[field], now.fields[field]; from != to {
+				changes = append(changes, Change{Changed, subject, field, from, to})
+			}
+		}
+	}
+	slices.SortStableFunc(changes, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(x.Subject, y.Subject), cmp.Compare(x.Field, y.Field))
+	})
+	return changes
+}
+
+// common returns the elements of a that b has too, in the order of a.
+func common(a, b []string) []string {
+	inB := make(map[string]bool, len(b))
+	for _, x := range b {
+		inB[x] = true
+	}
+	var both []string
+	for _, x := range a {
+		if inB[x] {
+			both = append(both, x)
+		}
+	}
+	return both
+}
+
+func union(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// diffDomains compares what domains say as a whole.
+func diffDomains(a, b *Set) []Change {
+	var changes []Change
+	for _, name := range b.names {
+		was, now := a.Domain(name), b.Domain(name)
+		if was == nil {
+			continue
+		}
+		for _, field := range []struct{ name, from, to string }{
+			{"match", was.Match.String(), now.Match.String()},
+			{"consumption", was.Consumption.String(), now.Consumption.String()},
+		} {
+			if field.from != field.to {
+				changes = append(changes, Change{Changed, "domain " + name, field.name, field.from, field.to})
+			}
+		}
+	}
+	return changes
+}
+
+// subjectFacts is what Diff compares of one rule, or of one descriptor that
+// frees from limits.
+type subjectFacts struct {
+	summary string
+	fields  map[string]string
+}
+
+// facts returns every rule and every descriptor without one, by domain and
+// composite path, and for each descriptor the patterns below it in their order.
+func (s *Set) facts() (all map[string]subjectFacts, order map[string][]string) {
+	all, order = make(map[string]subjectFacts), make(map[string][]string)
+	for _, r := range s.rules {
+		if r.Always {
+			all[r.identity()] = subjectFacts{r.limitsText(), r.facts()}
+		}
+	}
+	for _, name := range s.names {
+		s.domains[name].root.addFacts(name, all, order)
+	}
+	return all, order
+}
+
+func (n *node) addFacts(subject string, all map[string]subjectFacts, order map[string][]string) {
+	for _, child := range n.children {
+		name := subject + "." + child.composite()
+		f := subjectFacts{"no limit", map[string]string{"limit": "no limit"}}
+		if child.rule != nil {
+			f = subjectFacts{child.rule.limitsText(), child.rule.facts()}
+		}
+		if child.pattern != nil {
+			order[subject] = append(order[subject], child.composite())
+		}
+		all[name] = f
+		child.addFacts(name, all, order)
+	}
+}
+
+// limitsText returns the limits of a rule, joined.
+func (r *Rule) limitsText() string {
+	if r.Unlimited {
+		return "unlimited"
+	}
+	texts := make([]string, len(r.Limits))
+	for i := range r.Limits {
+		texts[i] = LimitText(r.Limits[i].Limit)
+	}
+	return strings.Join(texts, " and ")
+}
+
+// facts returns what Diff compares of a rule.
+func (r *Rule) facts() map[string]string {
+	names := make([]string, len(r.Limits))
+	for i := range r.Limits {
+		names[i] = r.Limits[i].Name
+	}
+	facts := map[string]string{
+		"limit":        r.limitsText(),
+		"name":         strings.TrimLeft(strings.Join(append([]string{r.name}, names...), " "), " "),
+		"failure_mode": r.Failure.String(),
+		"cost":         r.Cost.String(),
+		"replaces":     strings.Join(r.Replaces, " "),
+		"valid_from":   instantText(r.ValidFrom),
+		"valid_until":  instantText(r.ValidUntil),
+	}
+	for name, set := range map[string]bool{
+		"shadow_mode": r.Shadow, "quota_mode": r.Quota, "sensitive": r.Sensitive, "share_threshold": r.ShareThreshold,
+		"detailed_metric": r.DetailedMetric, "value_to_metric": r.ValueToMetric,
+	} {
+		facts[name] = strconv.FormatBool(set)
+	}
+	if len(r.Metadata) > 0 {
+		facts["metadata"] = fmt.Sprint(r.Metadata)
+	}
+	return facts
+}
+
+func instantText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format(time.RFC3339)
+}

@@ -1,0 +1,255 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+)
+
+// Explanation says how a descriptor was matched: what was tried, in order, and
+// why.
+type Explanation struct {
+	Domain string
+	// DomainKnown is false when no rule has the domain; nothing limits then.
+	DomainKnown bool
+	Match       MatchMode
+	Consumption Consumption
+	Steps       []Step
+	// Applies are the rules that apply, the always rules of the domain first.
+	Applies []Applied
+	// Passed are the rules on the way that do not apply.
+	Passed []Applied
+	// End says how the walk ended.
+	End string
+}
+
+// Step is what one entry of the descriptor led to.
+type Step struct {
+	Entry descriptor.Entry
+	// Tries are the descriptors of the level that were compared, in order, up
+	// to the one that was chosen.
+	Tries []Try
+	// Chosen is the composite path of the descriptor that was chosen, "" for
+	// none.
+	Chosen string
+	// Note says why nothing was tried, if so.
+	Note string
+}
+
+// Try is one comparison.
+type Try struct {
+	// Descriptor is the composite path of what was compared; "" where a map
+	// was asked and had nothing.
+	Descriptor string
+	File       string
+	Line       int
+	Chosen     bool
+	// Why says what was compared.
+	Why string
+}
+
+// Applied is a rule and why it applies or not.
+type Applied struct {
+	Rule *Rule
+	Why  string
+	// Entries are those that name the bucket; nil for an always rule.
+	Entries []descriptor.Entry
+}
+
+// Explain says how a descriptor is matched at now. It chooses as AppendMatches
+// does.
+func Explain(s *Set, domain string, entries []descriptor.Entry, now time.Time) Explanation {
+	x := Explanation{Domain: domain}
+	d := s.Domain(domain)
+	if d == nil {
+		x.End = fmt.Sprintf("no file has the domain %q, so nothing is limited", domain)
+		return x
+	}
+	x.DomainKnown, x.Match, x.Consumption = true, d.Match, d.Consumption
+	for _, r := range d.always {
+		x.add(r, nil, now, "it applies to every request of the domain")
+	}
+	n, depth := d.root, 0
+	for i := range entries {
+		if d.isCost(entries[i].Key) {
+			x.Steps = append(x.Steps, Step{Entry: entries[i], Note: "a rule of the domain takes its cost from this entry, so it takes no part in matching"})
+			continue
+		}
+		step, child := n.explain(&entries[i])
+		x.Steps = append(x.Steps, step)
+		if child == nil {
+			x.endBefore(d, i, len(entries))
+			return x
+		}
+		n, depth = child, i+1
+		if d.Match == Path && n.rule != nil {
+			x.add(n.rule, entries[:depth], now, "it is on the walked path")
+		}
+	}
+	x.endAt(d, n, entries[:depth], now)
+	return x
+}
+
+// endBefore notes that the walk found nothing for entry i.
+func (x *Explanation) endBefore(d *Domain, i, entries int) {
+	x.End = fmt.Sprintf("entry %d of %d finds nothing", i+1, entries)
+	if d.Match == Leaf {
+		x.End += "; with match: leaf, only the descriptor of the last entry counts, and there is no way back to others"
+	} else {
+		x.End += "; with match: path, what was walked before it counts"
+	}
+}
+
+// endAt notes that every entry found a node, the last one n.
+func (x *Explanation) endAt(d *Domain, n *node, entries []descriptor.Entry, now time.Time) {
+	switch {
+	case n.depth == 0:
+		x.End = "the descriptor has no entries to match"
+	case n.rule == nil:
+		x.End = fmt.Sprintf("%s.%s has no rate_limit", d.Name, n.path())
+	default:
+		x.End = fmt.Sprintf("the last entry reaches %s.%s", d.Name, n.path())
+		if d.Match == Leaf {
+			x.add(n.rule, entries, now, "the last entry reaches it")
+		}
+	}
+}
+
+// add notes that the walk reached a rule.
+func (x *Explanation) add(r *Rule, entries []descriptor.Entry, now time.Time, why string) {
+	a := Applied{Rule: r, Why: why, Entries: entries}
+	if r.InForce(func() time.Time { return now }) {
+		x.Applies = append(x.Applies, a)
+		return
+	}
+	a.Why = "it is not in force: " + validity(r)
+	x.Passed = append(x.Passed, a)
+}
+
+func validity(r *Rule) string {
+	var parts []string
+	if !r.ValidFrom.IsZero() {
+		parts = append(parts, "valid from "+r.ValidFrom.Format(time.RFC3339))
+	}
+	if !r.ValidUntil.IsZero() {
+		parts = append(parts, "valid until "+r.ValidUntil.Format(time.RFC3339))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// explain is child, with what was tried.
+func (n *node) explain(e *descriptor.Entry) (Step, *node) {
+	step := Step{Entry: *e}
+	if len(n.children) == 0 {
+		step.Note = "the descriptor before it has no nested descriptors"
+		return step, nil
+	}
+	choose := func(child *node, why string) (Step, *node) {
+		step.Tries = append(step.Tries, child.try(true, why))
+		step.Chosen = child.path()
+		return step, child
+	}
+	if child, ok := n.exact[*e]; ok {
+		return choose(child, exactReason(child, e))
+	}
+	step.Tries = append(step.Tries, Try{Why: "no descriptor has this key and value"})
+	var a address
+	for _, child := range n.patterns {
+		if child.pattern.matches(e, &a) {
+			return choose(child, fmt.Sprintf("the first %s in the file that fits", child.patternText()))
+		}
+		why := fmt.Sprintf("the value does not fit the %s", child.patternText())
+		if child.key != e.Key {
+			why = "another key"
+		}
+		step.Tries = append(step.Tries, child.try(false, why))
+	}
+	if child, ok := n.bare[e.Key]; ok {
+		return choose(child, "the descriptor for any value of the key")
+	}
+	step.Tries = append(step.Tries, Try{Why: "no descriptor is for any value of the key"})
+	return step, nil
+}
+
+func exactReason(child *node, e *descriptor.Entry) string {
+	if child.key == e.Key && child.value == e.Value {
+		return "the same key and value"
+	}
+	return `the same text when key and value are joined by "_"`
+}
+
+// patternText names what the value of an entry is compared with.
+func (n *node) patternText() string {
+	if n.match == matchValue || n.match == matchAny {
+		return "wildcard " + n.composite()
+	}
+	return matchWords[n.match] + " " + n.value
+}
+
+func (n *node) try(chosen bool, why string) Try {
+	return Try{Descriptor: n.path(), File: n.file, Line: n.at.line, Chosen: chosen, Why: why}
+}
+
+// String returns the explanation as lines of text.
+func (x Explanation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "domain %s", x.Domain)
+	if x.DomainKnown {
+		fmt.Fprintf(&b, " (match: %v, consumption: %v)", x.Match, x.Consumption)
+	}
+	b.WriteByte('\n')
+	for i, step := range x.Steps {
+		fmt.Fprintf(&b, "entry %d  %s\n", i+1, descriptor.Format([]descriptor.Entry{step.Entry}))
+		if step.Note != "" {
+			fmt.Fprintf(&b, "  - %s\n", step.Note)
+		}
+		for _, try := range step.Tries {
+			b.WriteString("  " + try.String() + "\n")
+		}
+	}
+	fmt.Fprintf(&b, "end: %s\n", x.End)
+	for _, a := range x.Applies {
+		fmt.Fprintf(&b, "applies: %s (%s:%d): %s\n", a.Rule.ID, a.Rule.File, a.Rule.Line, a.Why)
+		fmt.Fprintf(&b, "  %s\n", a.Rule.Summary())
+		if a.Entries != nil {
+			fmt.Fprintf(&b, "  counted for %s\n", a.Rule.bucketText(a.Entries))
+		}
+	}
+	for _, a := range x.Passed {
+		fmt.Fprintf(&b, "does not apply: %s (%s:%d): %s\n", a.Rule.ID, a.Rule.File, a.Rule.Line, a.Why)
+	}
+	if len(x.Applies) == 0 {
+		b.WriteString("no rule applies: the request is not limited\n")
+	}
+	return b.String()
+}
+
+// String returns the try in one line, beginning with "+" if it was chosen.
+func (t Try) String() string {
+	if t.Descriptor == "" {
+		return "- " + t.Why
+	}
+	mark := "-"
+	if t.Chosen {
+		mark = "+"
+	}
+	return fmt.Sprintf("%s %s (%s:%d): %s", mark, t.Descriptor, t.File, t.Line, t.Why)
+}
+
+// bucketText names the bucket of a rule for the entries that it matched: costs
+// are left out, and patterns stand for values that share a threshold.
+func (r *Rule) bucketText(entries []descriptor.Entry) string {
+	var named []descriptor.Entry
+	for _, e := range entries {
+		if r.domain.isCost(e.Key) {
+			continue
+		}
+		if level := len(named); r.hasShared && r.shared[level] != "" {
+			e.Value = r.node.ancestor(level+1).value + " (shared)"
+		}
+		named = append(named, e)
+	}
+	return descriptor.Format(named)
+}
