@@ -215,6 +215,21 @@ func TestA10RefundResetPeek(t *testing.T) {
 	}
 }
 
+func TestRefundIsAllowedWhereTheLimitIsStillOver(t *testing.T) {
+	b := newBench(t, "domain: d\ndescriptors:\n- {key: a, rate_limit: {unit: minute, requests_per_unit: 1, count_denied: true}}\n", headgate.Options{})
+	for range 4 {
+		b.check(on("a:1"))
+	}
+	refund := on("a:1")
+	refund.Op = store.Refund
+	if r := b.check(refund); !r.Allowed || r.Verdicts[0].Decision.RetryAfter != 0 {
+		t.Errorf("allowed=%v, %+v; want an allowed refund", r.Allowed, r.Verdicts[0].Decision)
+	}
+	if b.check(on("a:1")).Allowed {
+		t.Error("three hits of one allowed are still there, but a fifth passed")
+	}
+}
+
 func TestAlwaysRuleCountsEveryRequestOfTheDomain(t *testing.T) {
 	b := newBench(t, `
 domain: d

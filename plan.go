@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
@@ -242,10 +243,19 @@ func (p *plan) answer(resp *Response, s span) {
 		if r := &p.results[t]; r.Err != nil {
 			v.fail(p.takes[t].Op, store.ReasonOf(r.Err))
 		} else {
-			v.Decision = r.Decision
+			v.Decision = settled(r.Decision, p.takes[t].Op)
 		}
 	}
 	resp.settle()
+}
+
+// settled turns the answer of a store into a verdict on what was asked: giving
+// hits back is always allowed, even where a request would still be denied.
+func settled(d limit.Decision, op store.Op) limit.Decision {
+	if op != store.Hit {
+		d.Allowed, d.Never, d.RetryAfter = true, false, 0
+	}
+	return d
 }
 
 // cost returns the hits that the request is worth to a rule. A peek stays one.

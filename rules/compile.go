@@ -20,6 +20,7 @@ type node struct {
 	share    bool
 	toMetric bool
 	pattern  *pattern // nil when a map finds the node
+	order    int      // position among the patterns of the level
 	rule     *Rule    // nil: matches without a limit
 	children []*node  // in the order of the file
 
@@ -145,6 +146,7 @@ func (n *node) seal(compat bool) {
 	for _, child := range n.children {
 		child.seal(compat)
 		if child.pattern != nil {
+			child.order = len(n.patterns)
 			n.patterns = append(n.patterns, child)
 		}
 		if child.match == matchAny || child.match == matchValue {

@@ -83,6 +83,10 @@ func Diff(a, b *Set) []Change {
 			changes = append(changes, Change{Kind: Added, Subject: subject, To: now.summary})
 			continue
 		}
+		if was.limited != now.limited {
+			changes = append(changes, Change{Changed, subject, "limit", was.summary, now.summary})
+			continue
+		}
 		for _, field := range slices.Sorted(maps.Keys(union(was.fields, now.fields))) {
 			if from, to := was.fields[field], now.fields[field]; from != to {
 				changes = append(changes, Change{Changed, subject, field, from, to})
@@ -111,7 +115,8 @@ func common(a, b []string) []string {
 }
 
 func union(a, b map[string]string) map[string]string {
-	all := maps.Clone(a)
+	all := make(map[string]string, len(a)+len(b))
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	return all
 }
@@ -139,6 +144,7 @@ func diffDomains(a, b *Set) []Change {
 // subjectFacts is what Diff compares of one rule, or of one descriptor that
 // frees from limits.
 type subjectFacts struct {
+	limited bool // it has a rule
 	summary string
 	fields  map[string]string
 }
@@ -149,7 +155,7 @@ func (s *Set) facts() (all map[string]subjectFacts, order map[string][]string) {
 	all, order = make(map[string]subjectFacts), make(map[string][]string)
 	for _, r := range s.rules {
 		if r.Always {
-			all[r.identity()] = subjectFacts{r.limitsText(), r.facts()}
+			all[r.identity()] = subjectFacts{true, r.limitsText(), r.facts()}
 		}
 	}
 	for _, name := range s.names {
@@ -161,9 +167,9 @@ func (s *Set) facts() (all map[string]subjectFacts, order map[string][]string) {
 func (n *node) addFacts(subject string, all map[string]subjectFacts, order map[string][]string) {
 	for _, child := range n.children {
 		name := subject + "." + child.composite()
-		f := subjectFacts{"no limit", map[string]string{"limit": "no limit"}}
+		f := subjectFacts{summary: "no limit"}
 		if child.rule != nil {
-			f = subjectFacts{child.rule.limitsText(), child.rule.facts()}
+			f = subjectFacts{true, child.rule.limitsText(), child.rule.facts()}
 		}
 		if child.pattern != nil {
 			order[subject] = append(order[subject], child.composite())
@@ -187,13 +193,18 @@ func (r *Rule) limitsText() string {
 
 // facts returns what Diff compares of a rule.
 func (r *Rule) facts() map[string]string {
-	names := make([]string, len(r.Limits))
+	var names []string
+	if r.name != "" {
+		names = append(names, r.name)
+	}
 	for i := range r.Limits {
-		names[i] = r.Limits[i].Name
+		if name := r.Limits[i].Name; name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	facts := map[string]string{
 		"limit":        r.limitsText(),
-		"name":         strings.TrimLeft(strings.Join(append([]string{r.name}, names...), " "), " "),
+		"name":         strings.Join(names, " "),
 		"failure_mode": r.Failure.String(),
 		"cost":         r.Cost.String(),
 		"replaces":     strings.Join(r.Replaces, " "),

@@ -77,13 +77,11 @@ func (l *loader) file(r *reader, data []byte) {
 	}
 	f := d.file(root)
 	r.settleTolerated(l.options.Compat)
-	if f == nil {
+	if f == nil || r.aborted {
 		return
 	}
 	if f.domain == "" {
-		if !r.aborted {
-			r.errorf(f.domainAt, "begin the file with domain: NAME", "config file cannot have empty domain")
-		}
+		r.errorf(f.domainAt, "begin the file with domain: NAME", "config file cannot have empty domain")
 		return
 	}
 	domain, known := l.byDomain[f.domain]

@@ -172,7 +172,7 @@ func (r *reader) merge(source *yaml.Node, fs []field, index map[string]int) []fi
 func (r *reader) checkKey(f field, p place) bool {
 	info, known := keys[f.name]
 	if !known {
-		hint := "the keys are listed in the JSON Schema (headgate rules schema)"
+		hint := "the JSON Schema of rules lists all keys"
 		if near := nearestKey(f.name); near != "" {
 			hint = fmt.Sprintf("did you mean '%s'?", near)
 		}

@@ -10,14 +10,19 @@
 //   - Takes are decided in order. A later take of a batch sees what an earlier
 //     one charged to the same bucket.
 //   - Decisions are those of limit.Decide, bit for bit.
-//   - Consecutive takes with the same Group other than 0 are all or nothing:
-//     when one of them that is not Shadow is denied, none of the group is
-//     charged (the denied ones neither, even where their limit counts denied
-//     hits), and those that would have passed alone answer as a peek does.
+//   - Consecutive takes with the same Group other than 0 are all or nothing.
+//     They are decided in order, and see each other. When a hit of them that is
+//     not Shadow is denied, nothing of the group is charged, given back or
+//     reset (not even denied hits where their limit counts those); the denied
+//     ones answer with their denial, all others as a peek at what was there
+//     before. Refunds and resets are never denied.
+//   - A refund and a reset answer as a peek does after them.
 //   - An error belongs to a take, never to the batch: a store that cannot
 //     decide some of its takes still decides the others. An error is never a
 //     decision.
-//   - Every bucket is forgotten once it is as if unused, and not before.
+//   - Every bucket is forgotten once it is as if unused, by limit.Lifetime when
+//     it was last written, but a second later at the earliest: a clock that
+//     steps back by less loses nothing.
 package store
 
 import (

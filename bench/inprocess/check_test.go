@@ -45,7 +45,10 @@ func BenchmarkCheck(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.ReportAllocs()
+			b.ResetTimer()
+			start := cpuTime()
 			b.RunParallel(func(pb *testing.PB) { checkLoop(b, pb, limiter, descriptors, values) })
+			reportCPU(b, start)
 		})
 	}
 }

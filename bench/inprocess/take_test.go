@@ -81,12 +81,14 @@ func BenchmarkTake(b *testing.B) {
 		t := filledTable(b, s, keys)
 		b.ReportAllocs()
 		b.ResetTimer()
+		start := cpuTime()
 		b.RunParallel(func(pb *testing.PB) {
 			w := newKeyWriter(seeds.Add(1) << 32)
 			for pb.Next() {
 				t.take(w.random(uint64(keys)))
 			}
 		})
+		reportCPU(b, start)
 	})
 }
 

@@ -75,9 +75,10 @@ type parts struct {
 	limiter  *headgate.Limiter
 	health   *health
 
-	rls  *rls.Server
-	http *http.Server
-	ops  *http.Server
+	rlsOptions rls.Options
+	rls        *rls.Server // made by serve, since it starts goroutines
+	http       *http.Server
+	ops        *http.Server
 
 	httpListener, grpcListener, opsListener net.Listener
 }
@@ -119,7 +120,7 @@ func (a *parts) assembleServers() error {
 	if err != nil {
 		return err
 	}
-	rlsOptions := rls.Options{
+	a.rlsOptions = rls.Options{
 		Checker:         a.limiter,
 		Compat:          a.settings.EnvoyCompat(),
 		ClosedAsError:   a.settings.RLSClosed == "error",
@@ -127,17 +128,16 @@ func (a *parts) assembleServers() error {
 		DrainTimeout:    a.settings.DrainTimeout,
 	}
 	if a.settings.DrainTimeout == 0 {
-		rlsOptions.DrainTimeout = -1 // at once
+		a.rlsOptions.DrainTimeout = -1 // at once
 	}
 	if a.settings.RLSHeaders {
-		rlsOptions.Headers = rls.DefaultHeaderNames()
+		a.rlsOptions.Headers = rls.DefaultHeaderNames()
 	}
-	a.rls = rls.NewServer(rlsOptions)
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
 		Checker:           a.limiter,
 		Answer:            answer,
 		TrustCallerLimits: a.settings.CallerLimits,
-		JSON:              rls.NewJSONHandler(rlsOptions),
+		JSON:              rls.NewJSONHandler(a.rlsOptions),
 
 		Ready: a.health.ready,
 	})
@@ -188,6 +188,7 @@ func (a *parts) closeListeners() {
 
 // serve runs the servers until ctx ends or one of them fails, then drains.
 func (a *parts) serve(ctx context.Context) error {
+	a.rls = rls.NewServer(a.rlsOptions)
 	// grpcContext outlives ctx by the drain delay.
 	grpcContext, stopGRPC := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopGRPC()

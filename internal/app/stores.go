@@ -53,7 +53,7 @@ func openMemory(u config.StoreURL) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("--store: %w", err)
 	}
-	return openedStore{Store: s}, nil
+	return openedStore{Store: s, memory: func() telemetry.Memory { return telemetry.Memory(s.Stats()) }}, nil
 }
 
 // memoryOptions reads memory://?max_bytes=SIZE. Without a size it returns 0,

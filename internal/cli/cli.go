@@ -76,6 +76,16 @@ func (e *codeError) Error() string {
 // Unwrap returns the cause.
 func (e *codeError) Unwrap() error { return e.err }
 
+// unprinted returns what is still to be printed of err: nothing, when the command
+// has done that.
+func unprinted(err error) error {
+	var coded *codeError
+	if errors.As(err, &coded) {
+		return coded.err
+	}
+	return err
+}
+
 // exit is what the parser panics with where it would end the process: it has
 // printed help and knows no other way to stop.
 type exit int

@@ -11,6 +11,11 @@ import (
 
 type rulesCmd struct {
 	Validate validateCmd `cmd:"" help:"Load rule files and say what applies to each rule."`
+	Lint     lintCmd     `cmd:"" help:"Find what is valid and probably not meant."`
+	Test     testCmd     `cmd:"" help:"Run tests of rules."`
+	Explain  explainCmd  `cmd:"" help:"Say which limits a request meets, and why."`
+	Diff     diffCmd     `cmd:"" help:"Say what changes from one set of rules to another."`
+	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of rule files, for editors."`
 }
 
 // ruleFlags are the flags of every command that reads rule files.

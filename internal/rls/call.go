@@ -38,12 +38,12 @@ const (
 
 // release returns c to the pool. Nothing may refer to c afterwards.
 func (c *call) release() {
-	if cap(c.message.entries) > maxPooledEntries || cap(c.responses[0].Verdicts) > maxPooledVerdicts {
-		return
-	}
 	if c.encoded != nil {
 		c.encoded.Free()
 		c.encoded = nil
+	}
+	if cap(c.message.entries) > maxPooledEntries || cap(c.responses[0].Verdicts) > maxPooledVerdicts {
+		return
 	}
 	c.message.reset()
 	c.answer.reset()
@@ -141,15 +141,6 @@ func (c *call) onlyRefundsOver() bool {
 		refunds = true
 	}
 	return refunds
-}
-
-// allowAll makes the answer OK for every descriptor, with no counts.
-func (c *call) allowAll() {
-	c.answer.reset()
-	c.answer.overall = codeOK
-	for range max(len(c.message.descriptors), 1) {
-		c.answer.statuses = append(c.answer.statuses, statusAllowed)
-	}
 }
 
 // encode puts the answer into encoded.

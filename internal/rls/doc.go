@@ -24,7 +24,8 @@ import (
 )
 
 // Checker decides requests[i] into responses[i]. An error says that a request
-// is malformed and that nothing was charged. headgate.Limiter is one.
+// is malformed and that nothing was charged. Neither slice may be kept after it
+// returns, nor what they refer to but for the strings. headgate.Limiter is one.
 type Checker interface {
 	Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error
 }

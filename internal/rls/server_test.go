@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
@@ -170,11 +172,23 @@ func TestDeadlineAndCancellationReachTheChecker(t *testing.T) {
 	case <-soon(t).Done():
 		t.Error("the cancellation did not arrive")
 	}
+}
 
-	brief, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+// A call past its deadline fails for the caller though nothing else ends it.
+func TestDeadlineOfAStuckCall(t *testing.T) {
+	letGo := make(chan struct{})
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{
+		Checker: script(func(_ context.Context, _ *headgate.Request, resp *headgate.Response) error {
+			<-letGo
+			resp.Allowed = true
+			return nil
+		}),
+	}))
+	t.Cleanup(func() { close(letGo) })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
-	if _, err := client.ShouldRateLimit(brief, benchRequest()); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("call past its deadline: %v", err)
+	if _, err := client.ShouldRateLimit(ctx, benchRequest()); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("error %v", err)
 	}
 }
 
@@ -306,6 +320,41 @@ func TestHostileMessages(t *testing.T) {
 	// The server lives on.
 	if _, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(soon(t), benchRequest()); err != nil {
 		t.Error(err)
+	}
+}
+
+// F76: the headers of a call are bounded.
+func TestHugeHeadersAreRefused(t *testing.T) {
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Checker: allow}))
+	ctx := metadata.AppendToOutgoingContext(soon(t), "x", strings.Repeat("a", maxHeaders))
+	if _, err := client.ShouldRateLimit(ctx, benchRequest()); err == nil {
+		t.Error("a call with huge headers was answered")
+	}
+	if _, err := client.ShouldRateLimit(soon(t), benchRequest()); err != nil {
+		t.Error(err)
+	}
+}
+
+// F61: connections are sent away one after the other, and no call is lost by it.
+func TestConnectionAgeLosesNoCall(t *testing.T) {
+	callers := make(chan string, 64)
+	checker := script(func(ctx context.Context, _ *headgate.Request, resp *headgate.Response) error {
+		caller, _ := peer.FromContext(ctx)
+		callers <- caller.Addr.String()
+		resp.Allowed = true
+		return nil
+	})
+	peers := map[string]bool{}
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Checker: checker, MaxConnectionAge: 5 * time.Millisecond}))
+	limit := soon(t)
+	for len(peers) < 5 && limit.Err() == nil {
+		if _, err := client.ShouldRateLimit(limit, benchRequest()); err != nil {
+			t.Fatalf("call on connection %d: %v", len(peers), err)
+		}
+		peers[<-callers] = true
+	}
+	if len(peers) < 5 {
+		t.Errorf("only %d connections in %v", len(peers), patience)
 	}
 }
 

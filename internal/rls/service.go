@@ -32,25 +32,32 @@ var serviceDesc = grpc.ServiceDesc{
 // handler is what serviceDesc serves.
 type handler interface {
 	shouldRateLimit(ctx context.Context, c *call) error
-	panicked(c *call, cause any)
+	// panicked returns the answer to a request of that many descriptors in
+	// whose handling something panicked.
+	panicked(descriptors int, cause any) *call
 }
 
 // handle decodes, answers and encodes one call. The answer stays in the call,
-// which the codec takes apart and returns to the pool.
-func handle(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (any, error) {
+// which the codec takes apart and returns to the pool. A panic on the way is
+// never the caller's trouble.
+func handle(server any, ctx context.Context, decode func(any) error, interceptor grpc.UnaryServerInterceptor) (answered any, err error) {
 	h := server.(handler)
 	c := calls.Get().(*call)
-	if err := decode(c); err != nil {
-		c.release()
-		return nil, err
-	}
-	var err error
-	if interceptor == nil {
-		err = guarded(ctx, h, c)
-	} else {
+	defer func() {
+		if cause := recover(); cause != nil {
+			// Nothing is known about c any more: it does not return to the pool.
+			answered, err = h.panicked(len(c.message.descriptors), cause), nil
+		}
+	}()
+	err = decode(c)
+	switch {
+	case err != nil:
+	case interceptor == nil:
+		err = h.shouldRateLimit(ctx, c)
+	default:
 		info := &grpc.UnaryServerInfo{Server: server, FullMethod: fullMethod}
 		_, err = interceptor(ctx, c, info, func(ctx context.Context, _ any) (any, error) {
-			return c, guarded(ctx, h, c)
+			return c, h.shouldRateLimit(ctx, c)
 		})
 	}
 	if err != nil {
@@ -58,17 +65,6 @@ func handle(server any, ctx context.Context, decode func(any) error, interceptor
 		return nil, err
 	}
 	return c, nil
-}
-
-// guarded answers c, with OK for every descriptor should that panic.
-func guarded(ctx context.Context, h handler, c *call) (err error) {
-	defer func() {
-		if cause := recover(); cause != nil {
-			h.panicked(c, cause)
-			err = nil
-		}
-	}()
-	return h.shouldRateLimit(ctx, c)
 }
 
 // service answers calls by a Checker.
@@ -101,12 +97,17 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	return nil
 }
 
-// panicked answers in place of a handler that panicked: which rules would have
-// spoken is unknown, so the default failure mode does, open.
-func (s *service) panicked(c *call, cause any) {
+// panicked implements handler. Which rules would have spoken is unknown, so the
+// default failure mode does: open.
+func (s *service) panicked(descriptors int, cause any) *call {
 	s.options.OnPanic(cause, debug.Stack())
-	c.allowAll()
+	c := new(call)
+	c.answer.overall = codeOK
+	for range max(descriptors, 1) {
+		c.answer.statuses = append(c.answer.statuses, statusAllowed)
+	}
 	c.encode()
+	return c
 }
 
 func logPanic(cause any, stack []byte) {

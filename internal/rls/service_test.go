@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
@@ -16,219 +15,13 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
-
-const (
-	ok   = rlsv3.RateLimitResponse_OK
-	over = rlsv3.RateLimitResponse_OVER_LIMIT
-)
-
-// denied is what an enforced limit of 5 per minute says of a request too many.
-func denied() headgate.Verdict {
-	return headgate.Verdict{
-		Limit: limit.Must(limit.PerMinute(5)), Name: "five", Enforced: true, Hits: 1,
-		Decision: limit.Decision{Limit: 5, ResetAfter: 55 * time.Second, RetryAfter: 41*time.Second + 1},
-	}
-}
-
-func with(v headgate.Verdict, change func(*headgate.Verdict)) headgate.Verdict {
-	change(&v)
-	return v
-}
-
-// current builds a status with a limit.
-func current(code rlsv3.RateLimitResponse_Code, l *rlsv3.RateLimitResponse_RateLimit, remaining uint32, reset int64) *rlsv3.RateLimitResponse_DescriptorStatus {
-	return &rlsv3.RateLimitResponse_DescriptorStatus{
-		Code: code, CurrentLimit: l, LimitRemaining: remaining,
-		DurationUntilReset: &durationpb.Duration{Seconds: reset},
-	}
-}
-
-func perUnit(name string, n uint32, unit rlsv3.RateLimitResponse_RateLimit_Unit) *rlsv3.RateLimitResponse_RateLimit {
-	return &rlsv3.RateLimitResponse_RateLimit{Name: name, RequestsPerUnit: n, Unit: unit}
-}
-
-func bare(code rlsv3.RateLimitResponse_Code) *rlsv3.RateLimitResponse_DescriptorStatus {
-	return &rlsv3.RateLimitResponse_DescriptorStatus{Code: code}
-}
-
-func header1(key, value string) []*corev3.HeaderValue {
-	return []*corev3.HeaderValue{{Key: key, Value: value}}
-}
-
-func TestStatuses(t *testing.T) {
-	five := perUnit("five", 5, rlsv3.RateLimitResponse_RateLimit_MINUTE)
-	hundred := perUnit("per-tenant", 100, rlsv3.RateLimitResponse_RateLimit_MINUTE)
-	second := func(v headgate.Verdict) headgate.Verdict {
-		return with(v, func(v *headgate.Verdict) { v.Descriptor = 1 })
-	}
-	tests := []struct {
-		name     string
-		allowed  bool
-		verdicts []headgate.Verdict
-		// request has two descriptors
-		statuses []*rlsv3.RateLimitResponse_DescriptorStatus
-		overall  rlsv3.RateLimitResponse_Code
-		headers  []*corev3.HeaderValue
-	}{{
-		name: "no rule matched", allowed: true,
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), bare(ok)},
-		overall:  ok,
-	}, {
-		name: "allowed, and no rule for the second", allowed: true,
-		verdicts: []headgate.Verdict{allowedVerdict()},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(ok, hundred, 99, 60), bare(ok)},
-		overall:  ok,
-	}, {
-		name:     "statuses keep the order of the descriptors",
-		verdicts: []headgate.Verdict{allowedVerdict(), second(denied())},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(ok, hundred, 99, 60), current(over, five, 0, 42)},
-		overall:  over,
-		headers:  header1("retry-after", "42"),
-	}, {
-		name:     "of several limits on a descriptor the denying one speaks",
-		verdicts: []headgate.Verdict{denied(), allowedVerdict()},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
-		overall:  over,
-		headers:  header1("retry-after", "42"),
-	}, {
-		name: "a wait of under a second is one second",
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Decision.RetryAfter = time.Microsecond
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 1), bare(ok)},
-		overall:  over,
-		headers:  header1("retry-after", "1"),
-	}, {
-		name: "what can never pass is not told to come back",
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Decision.Never, v.Decision.RetryAfter = true, 0
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 55), bare(ok)},
-		overall:  over,
-	}, {
-		name: "the rest of a denial is not offered",
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Decision.Remaining = 3
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
-		overall:  over,
-		headers:  header1("retry-after", "42"),
-	}, {
-		name: "unlimited", allowed: true,
-		verdicts: []headgate.Verdict{{Rule: &rules.Rule{Unlimited: true}, Enforced: true, Decision: limit.Decision{Allowed: true}}},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{{Code: ok, LimitRemaining: math.MaxUint32}, bare(ok)},
-		overall:  ok,
-	}, {
-		name: "replaced", allowed: true,
-		verdicts: []headgate.Verdict{{Rule: &rules.Rule{}, Name: "five", Replaced: true, Enforced: true, Decision: limit.Decision{Allowed: true}}},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), bare(ok)},
-		overall:  ok,
-	}, {
-		name: "shadow rule", allowed: true,
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Rule, v.Enforced = &rules.Rule{Shadow: true}, false
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(ok, five, 0, 42), bare(ok)},
-		overall:  ok,
-	}, {
-		name: "shadow mode for all rules", allowed: true,
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Rule, v.Enforced = &rules.Rule{}, false
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
-		overall:  ok,
-	}, {
-		name: "quota rule over while another is not", allowed: true,
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) { v.Rule = &rules.Rule{Quota: true} })},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
-		overall:  ok,
-	}, {
-		name: "failure mode open", allowed: true,
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Degraded, v.Decision = store.Timeout, limit.Decision{Allowed: true, Limit: 5}
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), bare(ok)},
-		overall:  ok,
-	}, {
-		name: "failure mode closed",
-		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Degraded, v.Decision = store.Timeout, limit.Decision{Limit: 5, RetryAfter: time.Second}
-		})},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(over), bare(ok)},
-		overall:  over,
-		headers:  header1("retry-after", "1"),
-	}, {
-		name: "numbers above 32 bits are clamped", allowed: true,
-		verdicts: []headgate.Verdict{{
-			Limit: limit.Must(limit.PerDay(1 << 40)), Enforced: true,
-			Decision: limit.Decision{Allowed: true, Limit: 1 << 40, Remaining: 1<<40 - 1, ResetAfter: time.Nanosecond},
-		}},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{
-			current(ok, perUnit("", math.MaxUint32, rlsv3.RateLimitResponse_RateLimit_DAY), math.MaxUint32, 1), bare(ok),
-		},
-		overall: ok,
-	}, {
-		name: "a name that cannot stand in a header is left out", allowed: true,
-		verdicts: []headgate.Verdict{with(allowedVerdict(), func(v *headgate.Verdict) { v.Name = "a\"b\r\n" })},
-		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{
-			current(ok, perUnit("", 100, rlsv3.RateLimitResponse_RateLimit_MINUTE), 99, 60), bare(ok),
-		},
-		overall: ok,
-	}}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := ask(t, newService(Options{Checker: says(test.allowed, test.verdicts...)}),
-				request("edge", entries("a", "1"), entries("b", "2")))
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := &rlsv3.RateLimitResponse{OverallCode: test.overall, Statuses: test.statuses, ResponseHeadersToAdd: test.headers}
-			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
-	}
-}
-
-func TestWireUnit(t *testing.T) {
-	day := 24 * time.Hour
-	tests := []struct {
-		period     time.Duration
-		unit       int32
-		multiplier uint32
-	}{
-		{time.Second, unitSecond, 1},
-		{30 * time.Second, unitSecond, 30},
-		{time.Minute, unitMinute, 1},
-		{90 * time.Second, unitSecond, 90},
-		{5 * time.Minute, unitMinute, 5},
-		{time.Hour, unitHour, 1},
-		{36 * time.Hour, unitHour, 36},
-		{day, unitDay, 1},
-		{7 * day, unitWeek, 1},
-		{14 * day, unitWeek, 2},
-		{30 * day, unitMonth, 1},
-		{365 * day, unitYear, 1},
-		{500 * time.Millisecond, unitUnknown, 1},
-		{1500 * time.Millisecond, unitUnknown, 1},
-	}
-	for _, test := range tests {
-		unit, multiplier := wireUnit(limit.Must(limit.Spec{Quota: 1, Period: test.period}))
-		if unit != test.unit || multiplier != test.multiplier {
-			t.Errorf("%v: unit %d x %d, want %d x %d", test.period, unit, multiplier, test.unit, test.multiplier)
-		}
-	}
-}
 
 func TestHits(t *testing.T) {
 	negative := func(d *ratelimitv3.RateLimitDescriptor) *ratelimitv3.RateLimitDescriptor {
@@ -471,95 +264,34 @@ func TestPanicAllows(t *testing.T) {
 	}
 }
 
-func TestResponseHeaders(t *testing.T) {
-	modern, err := httpanswer.New(httpanswer.Options{OmitX: true})
+// The largest request that is valid has an answer that no pooled buffer of ours
+// holds.
+func TestAnswerToTheLargestRequest(t *testing.T) {
+	var verdicts []headgate.Verdict
+	var descriptors []*ratelimitv3.RateLimitDescriptor
+	for i := range descriptor.MaxDescriptors {
+		verdicts = append(verdicts, with(allowedVerdict(), func(v *headgate.Verdict) { v.Descriptor = i }))
+		descriptors = append(descriptors, entries("k", "v"))
+	}
+	got, err := ask(t, newService(Options{Checker: says(true, verdicts...)}), request("edge", descriptors...))
 	if err != nil {
 		t.Fatal(err)
 	}
-	custom := HeaderNames{Limit: "x-limit", Reset: "x-reset"}
-	tests := []struct {
-		name    string
-		options Options
-		allowed bool
-		verdict headgate.Verdict
-		want    map[string]string
-	}{
-		{"off, allowed", Options{}, true, allowedVerdict(), map[string]string{}},
-		{"off, denied", Options{}, false, denied(), map[string]string{"retry-after": "42"}},
-		{"as envoyproxy/ratelimit, allowed", Options{Headers: DefaultHeaderNames()}, true, allowedVerdict(),
-			map[string]string{"RateLimit-Limit": "100", "RateLimit-Remaining": "99", "RateLimit-Reset": "60"}},
-		{"as envoyproxy/ratelimit, denied", Options{Headers: DefaultHeaderNames()}, false, denied(),
-			map[string]string{"RateLimit-Limit": "5", "RateLimit-Remaining": "0", "RateLimit-Reset": "42", "retry-after": "42"}},
-		{"other names", Options{Headers: custom}, true, allowedVerdict(), map[string]string{"x-limit": "100", "x-reset": "60"}},
-		{"modern, denied", Options{Answer: modern}, false, denied(), map[string]string{
-			"ratelimit-policy": `"five";q=5;w=60`, "ratelimit": `"five";r=0;t=42`,
-			"retry-after": "42", "cache-control": "no-store",
-		}},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			test.options.Checker = says(test.allowed, test.verdict)
-			got, err := ask(t, newService(test.options), benchRequest())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, headersOf(got)); diff != "" {
-				t.Errorf("(-want +got)\n%s", diff)
-			}
-		})
+	if len(got.Statuses) != descriptor.MaxDescriptors || got.Statuses[descriptor.MaxDescriptors-1].LimitRemaining != 99 {
+		t.Errorf("answer %v", got)
 	}
 }
 
-func TestNoHeadersWhereNothingLimits(t *testing.T) {
-	got, err := ask(t, newService(Options{Checker: allow, Headers: DefaultHeaderNames()}), benchRequest())
-	if err != nil || len(got.ResponseHeadersToAdd) != 0 {
-		t.Errorf("headers %v, error %v", got.GetResponseHeadersToAdd(), err)
+// A panic in decoding is answered as well.
+func TestPanicInDecodingAllows(t *testing.T) {
+	told := 0
+	s := newService(Options{Checker: allow, OnPanic: func(any, []byte) { told++ }})
+	answered, err := handle(s, t.Context(), func(any) error { panic("planted") }, nil)
+	if err != nil || told != 1 {
+		t.Fatalf("error %v, told %d times", err, told)
 	}
-}
-
-func TestDynamicMetadata(t *testing.T) {
-	first := &rules.Rule{Metadata: map[string]any{
-		"team": "core", "nested": map[string]any{"a": 1, "list": []any{true, nil, "x"}},
-	}}
-	second := &rules.Rule{Metadata: map[string]any{
-		"team": "other", "nested": map[string]any{"a": 2, "b": 2.5}, "deep": map[string]any{"c": "d"},
-	}}
-	overRule := &rules.Rule{Metadata: map[string]any{"never": "told"}}
-	verdict := func(v headgate.Verdict, i int, r *rules.Rule) headgate.Verdict {
-		v.Descriptor, v.Rule = i, r
-		return v
-	}
-	s := newService(Options{DynamicMetadata: true, Checker: says(false,
-		verdict(allowedVerdict(), 0, first),
-		verdict(allowedVerdict(), 1, second),
-		verdict(denied(), 2, overRule),
-	)})
-	limited := withHits(entries("b", "2", "c", ""), 4)
-	limited.Limit = &ratelimitv3.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 42, Unit: typev3.RateLimitUnit_MINUTE}
-	req := request("edge", entries("a", "1"), limited, entries("d", "3"))
-	req.HitsAddend = 3
-	got, err := ask(t, s, req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]any{
-		"domain": "edge", "hitsAddend": 3.0,
-		"descriptors": []any{
-			map[string]any{"entries": []any{"a=1"}},
-			map[string]any{"entries": []any{"b=2", "c="}, "hitsAddend": 4.0, "limit": "requests_per_unit:42 unit:MINUTE"},
-			map[string]any{"entries": []any{"d=3"}},
-		},
-		"metadata": map[string]any{
-			"team":   "core",
-			"nested": map[string]any{"a": 1.0, "b": 2.5, "list": []any{true, nil, "x"}},
-			"deep":   map[string]any{"c": "d"},
-		},
-	}
-	if diff := cmp.Diff(want, got.DynamicMetadata.AsMap()); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	if _, grown := first.Metadata["deep"]; grown || len(first.Metadata["nested"].(map[string]any)) != 2 {
-		t.Errorf("the rule's own metadata was changed: %v", first.Metadata)
+	if got := answered.(*call).answer.generated(); got.OverallCode != ok || len(got.Statuses) != 1 {
+		t.Errorf("answer %v", got)
 	}
 }
 

@@ -72,8 +72,8 @@ func Read(path string, anyName bool) ([]rules.File, error) {
 
 // read reads path, a file or a directory, whole. Of a directory it takes the
 // files that end in .yaml, .yml or .json, in the order of their names, and all
-// of them if anyName is set; names that begin with a dot are left out. A file
-// named as path is read whatever its name.
+// of them if anyName is set; names that begin with a dot and files of rule tests
+// are left out. A file named as path is read whatever its name.
 func read(path string, anyName bool) (snapshot, error) {
 	for attempt := 1; ; attempt++ {
 		r := reader{links: newLinks(), anyName: anyName, dirs: map[string]fs.FileInfo{}}
@@ -170,19 +170,21 @@ func (r *reader) entry(name, path string, depth int) error {
 		return err
 	case info.IsDir():
 		return r.dir(name, real, depth+1)
-	case r.anyName || isRuleFile(name):
+	case !IsTestFile(name) && (r.anyName || isRuleFile(name)):
 		return r.file(name, real)
 	}
 	return nil
 }
 
-// isRuleFile reports whether name looks like a rule file. A file of rule tests
-// stands beside the rules that it tests.
+// isRuleFile reports whether name looks like a rule file.
 func isRuleFile(name string) bool {
-	base := filepath.Base(name)
-	ext := filepath.Ext(base)
-	stem := strings.TrimSuffix(base, ext)
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, ext) && !strings.HasSuffix(stem, "_test") && !strings.HasSuffix(stem, ".test")
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+}
+
+// IsTestFile reports whether name is that of a file of rule tests, which stands
+// beside the rules that it tests: it ends in .test.yaml or .test.yml.
+func IsTestFile(name string) bool {
+	return strings.HasSuffix(name, ".test.yaml") || strings.HasSuffix(name, ".test.yml")
 }
 
 func (r *reader) file(name, real string) error {

@@ -67,10 +67,10 @@ func TestReadNames(t *testing.T) {
 		}
 		return strings.Join(list, " ")
 	}
-	if got, want := names(dir, false), "a.yml b.yaml sub/c.json"; got != want {
+	if got, want := names(dir, false), "a.yml a_test.yaml b.yaml sub/c.json"; got != want {
 		t.Errorf("read %q, want %q", got, want)
 	}
-	if got, want := names(dir, true), "a.test.yaml a.yml a_test.yaml b.yaml d.txt sub/c.json"; got != want {
+	if got, want := names(dir, true), "a.yml a_test.yaml b.yaml d.txt sub/c.json"; got != want {
 		t.Errorf("read %q, want %q", got, want)
 	}
 	if got, want := names(dir+"/d.txt", false), "d.txt"; got != want {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/rules"
@@ -94,10 +95,13 @@ type Status struct {
 type Source struct {
 	o      Options
 	forced chan struct{} // holds one request of Reload
+	// status is replaced whole. It has no part in mu, so that health can be
+	// asked while a large file is being parsed.
+	status atomic.Pointer[Status]
 
+	// mu is held during a look at the files, so that looks do not overlap.
 	mu struct {
 		sync.Mutex
-		status  Status
 		set     *rules.Set
 		inForce string   // hash of the files in force
 		refused string   // hash of the files that were refused last, or what else was wrong
@@ -120,15 +124,13 @@ func New(o Options) (*Source, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Source{o: o, forced: make(chan struct{}, 1)}, nil
+	s := &Source{o: o, forced: make(chan struct{}, 1)}
+	s.status.Store(&Status{})
+	return s, nil
 }
 
 // Status returns the present state.
-func (s *Source) Status() Status {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.mu.status
-}
+func (s *Source) Status() Status { return *s.status.Load() }
 
 // Load puts the first rules in force: those of the files, or else the last good
 // ones. Its error is that of the files.
@@ -212,7 +214,7 @@ func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error
 	s.mu.set = set
 	s.mu.inForce = next.hash
 	s.mu.watch = next.watch
-	s.mu.status = Status{Version: set.Version(), LoadedAt: s.o.Now(), LastGood: kind == LastGood, Err: err}
+	s.status.Store(&Status{Version: set.Version(), LoadedAt: s.o.Now(), LastGood: kind == LastGood, Err: err})
 	if kind == Loaded {
 		s.mu.refused = ""
 	} else {
@@ -226,10 +228,12 @@ func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error
 // which they were not.
 func (s *Source) unchangedLocked() {
 	s.mu.refused = ""
-	if s.mu.status.Err == nil {
+	status := s.Status()
+	if status.Err == nil {
 		return
 	}
-	s.mu.status.Err, s.mu.status.LastGood = nil, false
+	status.Err, status.LastGood = nil, false
+	s.status.Store(&status)
 	s.reportLocked(Unchanged, nil)
 }
 
@@ -239,7 +243,9 @@ func (s *Source) refuseLocked(seen string, err error, again bool) {
 		return
 	}
 	s.mu.refused = seen
-	s.mu.status.Err = err
+	status := s.Status()
+	status.Err = err
+	s.status.Store(&status)
 	s.reportLocked(Refused, err)
 }
 

@@ -4,10 +4,17 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Memory is the state of the memory store.
 type Memory struct {
-	Keys     int64 // buckets held
-	Bytes    int64 // memory they take
-	MaxBytes int64 // memory they may take
-	Overflow int64 // takes decided by a shared bucket, since start
+	// Keys is the number of buckets held.
+	Keys int64
+	// Bytes is the memory that they take, MaxBytes what they may take.
+	Bytes, MaxBytes int64
+	// Shared is the number of shared buckets in use because the store is full.
+	Shared int64
+	// Overflowed is the number of hits that found no room, since start.
+	Overflowed uint64
+	// Expired is the number of buckets dropped because they were as if unused,
+	// since start.
+	Expired uint64
 }
 
 // WatchMemory adds the state of the memory store to the metrics. read is called
@@ -19,15 +26,17 @@ func (m *Metrics) WatchMemory(read func() Memory) {
 type memoryCollector struct{ read func() Memory }
 
 var (
-	memoryKeys     = prometheus.NewDesc("headgate_memory_store_keys", "Buckets in the memory store.", nil, nil)
-	memoryBytes    = prometheus.NewDesc("headgate_memory_store_bytes", "Memory that the memory store takes.", nil, nil)
-	memoryMaxBytes = prometheus.NewDesc("headgate_memory_store_max_bytes", "Memory that the memory store may take.", nil, nil)
-	memoryOverflow = prometheus.NewDesc("headgate_memory_store_overflow_total", "Decisions by a shared bucket because the memory store was full.", nil, nil)
+	memoryKeys       = prometheus.NewDesc("headgate_memory_store_keys", "Buckets in the memory store.", nil, nil)
+	memoryBytes      = prometheus.NewDesc("headgate_memory_store_bytes", "Memory that the memory store takes.", nil, nil)
+	memoryMaxBytes   = prometheus.NewDesc("headgate_memory_store_max_bytes", "Memory that the memory store may take.", nil, nil)
+	memoryShared     = prometheus.NewDesc("headgate_memory_store_shared_buckets", "Buckets shared by keys that found no room; 0 unless the memory store is full.", nil, nil)
+	memoryOverflowed = prometheus.NewDesc("headgate_memory_store_overflowed_total", "Hits that found no room for a bucket of their own.", nil, nil)
+	memoryExpired    = prometheus.NewDesc("headgate_memory_store_expired_total", "Buckets dropped because they were as if unused.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{memoryKeys, memoryBytes, memoryMaxBytes, memoryOverflow} {
+	for _, d := range []*prometheus.Desc{memoryKeys, memoryBytes, memoryMaxBytes, memoryShared, memoryOverflowed, memoryExpired} {
 		ch <- d
 	}
 }
@@ -35,14 +44,18 @@ func (memoryCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c memoryCollector) Collect(ch chan<- prometheus.Metric) {
 	s := c.read()
-	gauge := func(d *prometheus.Desc, v int64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(v))
+	for _, m := range []struct {
+		desc  *prometheus.Desc
+		kind  prometheus.ValueType
+		value float64
+	}{
+		{memoryKeys, prometheus.GaugeValue, float64(s.Keys)},
+		{memoryBytes, prometheus.GaugeValue, float64(s.Bytes)},
+		{memoryMaxBytes, prometheus.GaugeValue, float64(s.MaxBytes)},
+		{memoryShared, prometheus.GaugeValue, float64(s.Shared)},
+		{memoryOverflowed, prometheus.CounterValue, float64(s.Overflowed)},
+		{memoryExpired, prometheus.CounterValue, float64(s.Expired)},
+	} {
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value)
 	}
-	counter := func(d *prometheus.Desc, v int64) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v))
-	}
-	gauge(memoryKeys, s.Keys)
-	gauge(memoryBytes, s.Bytes)
-	gauge(memoryMaxBytes, s.MaxBytes)
-	counter(memoryOverflow, s.Overflow)
 }

@@ -178,12 +178,12 @@ func TestReloads(t *testing.T) {
 
 func TestMemoryAndStore(t *testing.T) {
 	m := New(Build{})
-	state := Memory{Keys: 1, Bytes: 2, MaxBytes: 3, Overflow: 4}
+	state := Memory{Keys: 1, Bytes: 2, MaxBytes: 3, Overflowed: 4}
 	m.WatchMemory(func() Memory { return state })
 	m.StoreUp(true)
 	expect(t, m, map[string]float64{
 		"headgate_memory_store_keys": 1, "headgate_memory_store_bytes": 2, "headgate_memory_store_max_bytes": 3,
-		"headgate_memory_store_overflow_total": 4, "headgate_store_up": 1,
+		"headgate_memory_store_overflowed_total": 4, "headgate_store_up": 1,
 	})
 	state.Keys = 9
 	m.StoreUp(false)
@@ -216,7 +216,8 @@ func TestDecidedDoesNotAllocate(t *testing.T) {
 func TestDecidedWhileRulesChange(t *testing.T) {
 	m := New(Build{})
 	sets := []*rules.Set{load(t, twoRules), load(t, strings.ReplaceAll(twoRules, "key: b", "key: c"))}
-	m.RulesInForce(sets[0], time.Now())
+	m.RulesInForce(sets[1], time.Now())
+	m.RulesInForce(sets[0], time.Now()) // both are known, the other as the previous one
 	var all sync.WaitGroup
 	for g := range 4 {
 		all.Go(func() {
@@ -228,7 +229,7 @@ func TestDecidedWhileRulesChange(t *testing.T) {
 	}
 	all.Go(func() {
 		for i := range 200 {
-			m.RulesInForce(sets[i%2], time.Now())
+			m.RulesInForce(sets[(i+1)%2], time.Now())
 		}
 	})
 	all.Wait()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 )
 
 // algorithms has one limit for each algorithm, generous enough that hits pass.
@@ -36,14 +37,13 @@ func newStore(tb testing.TB, o Options) *Store {
 // have a bucket, and reports the bytes that each of them takes.
 func benchmarkKeys(b *testing.B, spec limit.Spec, n int) {
 	l := limit.Must(spec)
-	before := heapBytes()
 	s := newStore(b, Options{MaxBytes: 4 << 30})
 	var key [16]byte
 	for i := range n {
 		binary.LittleEndian.PutUint64(key[:], uint64(i))
 		s.TakeOneBytes(key[:], l, 1)
 	}
-	perKey := float64(heapBytes()-before) / float64(n)
+	perKey := float64(s.Stats().Bytes) / float64(n)
 	random := rand.New(rand.NewPCG(1, 2))
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -53,7 +53,6 @@ func benchmarkKeys(b *testing.B, spec limit.Spec, n int) {
 	}
 	b.StopTimer()
 	b.ReportMetric(perKey, "bytes/key")
-	runtime.KeepAlive(s)
 }
 
 func heapBytes() int64 {
@@ -73,5 +72,62 @@ func BenchmarkTakeOne(b *testing.B) {
 				benchmarkKeys(b, spec, n)
 			})
 		}
+	}
+}
+
+// BenchmarkParallel has every processor take hits, on one key or on random ones.
+func BenchmarkParallel(b *testing.B) {
+	l := limit.Must(algorithms[0])
+	for _, n := range []uint64{1, 1_000_000} {
+		b.Run(fmt.Sprintf("keys=%d", n), func(b *testing.B) {
+			s := newStore(b, Options{})
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				random := rand.New(rand.NewPCG(rand.Uint64(), 2))
+				var key [16]byte
+				for pb.Next() {
+					binary.LittleEndian.PutUint64(key[:], random.Uint64N(n))
+					s.TakeOneBytes(key[:], l, 1)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkTake decides batches on random keys, alone or all or nothing.
+func BenchmarkTake(b *testing.B) {
+	l := limit.Must(algorithms[0])
+	for _, size := range []int{1, 3, 100} {
+		for _, group := range []uint32{0, 1} {
+			b.Run(fmt.Sprintf("takes=%d/group=%d", size, group), func(b *testing.B) {
+				s := newStore(b, Options{})
+				takes, results := make([]store.Take, size), make([]store.Result, size)
+				for i := range takes {
+					takes[i] = store.Take{Key: make([]byte, 16), Limit: l, Hits: 1, Group: group}
+				}
+				random := newRandom()
+				b.ReportAllocs()
+				for b.Loop() {
+					for i := range takes {
+						binary.LittleEndian.PutUint64(takes[i].Key, random.Uint64N(100_000))
+					}
+					s.Take(b.Context(), takes, results)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkFull has newcomers come to a store that has no room for them.
+func BenchmarkFull(b *testing.B) {
+	s, _ := newStoreAt(b, noon)
+	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1 << 40, Period: time.Hour})
+	s.fill(b, l)
+	random := newRandom()
+	var key [16]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		binary.LittleEndian.PutUint64(key[:], random.Uint64())
+		s.TakeOneBytes(key[:], l, 1)
 	}
 }

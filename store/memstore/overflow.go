@@ -55,6 +55,19 @@ func (o *overflow) bytes() int64 {
 
 func kindOf(a limit.Algorithm) uint8 { return 1 + uint8(a) }
 
+// inUse is the number of buckets by limit that have not expired.
+func (o *overflow) inUse(unit uint32) int64 {
+	n := int64(0)
+	if o != nil {
+		for i := range o.shapes {
+			if o.shapes[i].expiry >= unit {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 // wideWords is the most words that a state of l has in Wide. A log drops its
 // expired stamps when they are half of all.
 func wideWords(l *limit.Limit) int {

@@ -45,6 +45,7 @@ type shard struct {
 	firstSize  uint64 // homes of a new table; differs by shard, see New
 	overflowed uint64 // hits decided in shared
 	reclaimed  uint64 // expired slots that were emptied
+	purged     uint32 // the unit of the last purge
 
 	_ [64]byte // keeps the lock of the next shard out of our cache lines
 }
@@ -75,26 +76,28 @@ func (s *shard) take(a *ask, d *limit.Decision) {
 
 // take decides a hit on the slot at p, which is not wide.
 func (t *table) take(p int, c class, a *ask, d *limit.Decision) {
-	state := t.load(p, c)
-	var next limit.State
-	next, *d = limit.Decide(a.limit, state, a.now, a.hits)
-	if next.Kind != state.Kind || next.A != state.A || next.B != state.B || next.C != state.C {
-		t.store(p, c, a.key, next, expiryOf(a.now, d.ResetAfter))
+	var state limit.State
+	t.load(p, c, &state)
+	kind, A, B, C := state.Kind, state.A, state.B, state.C
+	*d = limit.Decision{}
+	limit.DecideInPlace(a.limit, &state, a.now, a.hits, d)
+	if state.A != A || state.B != B || state.C != C || state.Kind != kind {
+		t.store(p, c, a.key, &state, expiryOf(a.now, d.ResetAfter))
 	}
 }
 
-// load reads the state of a slot that is not wide.
-func (t *table) load(p int, c class) limit.State {
+// load reads the state of a slot that is not wide into s, which is unused.
+func (t *table) load(p int, c class, s *limit.State) {
 	w := t.words[p : p+4 : len(t.words)]
-	state := limit.State{Kind: metaKind(w[slotMeta]), A: int64(w[slotState]), B: int64(w[slotState+1])}
+	s.Kind = metaKind(w[slotMeta])
+	s.A, s.B = int64(w[slotState]), int64(w[slotState+1])
 	if c == medium {
-		state.C = int64(t.words[p+slotState+2])
+		s.C = int64(t.words[p+slotState+2])
 	}
-	return state
 }
 
 // store writes the state of a slot that is not wide, and makes it k's.
-func (t *table) store(p int, c class, k ident, state limit.State, expiry uint32) {
+func (t *table) store(p int, c class, k ident, state *limit.State, expiry uint32) {
 	w := t.words[p : p+4 : len(t.words)]
 	w[slotHash] = k.inv
 	w[slotMeta] = metaOf(k.id, state.Kind, expiry)
@@ -128,7 +131,9 @@ func (s *shard) locate(k ident, c class) place {
 func (s *shard) state(l place) limit.State {
 	t := &s.tables[l.class]
 	if l.class != wide {
-		return t.load(l.at, l.class)
+		var state limit.State
+		t.load(l.at, l.class, &state)
+		return state
 	}
 	return s.arena.load(int(t.words[l.at+slotState]), metaKind(t.words[l.at+slotMeta]))
 }
@@ -211,14 +216,20 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 		// of what was charged under one with a long memory.
 		expiry = max(expiry, metaExpiry(s.tables[where.class].words[where.at+slotMeta]))
 	}
+	unit := unitOf(a.now)
 	if s.put(where, a, next, expiry) {
 		return d
+	}
+	if s.purge(unit) {
+		where = s.locate(a.key, where.class)
+		if s.put(where, a, next, expiry) {
+			return d
+		}
 	}
 	s.overflowed++
 	if where.found && where.class == classOf(a.limit.Algorithm) {
 		return s.stuck(where, a)
 	}
-	unit := unitOf(a.now)
 	if s.shared == nil {
 		s.shared = newOverflow(s.share)
 	}
@@ -242,7 +253,6 @@ func (s *shard) stuck(where place, a *ask) limit.Decision {
 	_, d := limit.Decide(a.limit, s.state(where), a.now, 0)
 	d.Allowed, d.Remaining = false, 0
 	d.RetryAfter = max(d.ResetAfter, time.Microsecond)
-	s.sweep(wide, fullSweepSlots, unitOf(a.now))
 	return d
 }
 

@@ -2,14 +2,9 @@ package memstore
 
 import "github.com/headgate/headgate/limit"
 
-// Limits of the work that one take does for others.
-const (
-	// sweepSlots is how many slots are looked at whenever a key gets a slot. A
-	// quarter of a table's inserts then pass over all of it.
-	sweepSlots = 4
-	// fullSweepSlots is how many when there is no room.
-	fullSweepSlots = 16
-)
+// sweepSlots is how many slots are looked at whenever a key gets a slot: an eighth
+// of a table's inserts then pass over all of it.
+const sweepSlots = 8
 
 // put stores state for the key of a, which now is at where, and reports whether
 // there was room. An unused state empties the slot.
@@ -41,7 +36,7 @@ func (s *shard) put(where place, a *ask, state limit.State, expiry uint32) bool 
 func (s *shard) update(where place, k ident, state limit.State, expiry uint32) bool {
 	t := &s.tables[where.class]
 	if where.class != wide {
-		t.store(where.at, where.class, k, state, expiry)
+		t.store(where.at, where.class, k, &state, expiry)
 		return true
 	}
 	at := int(t.words[where.at+slotState])
@@ -97,7 +92,7 @@ func (s *shard) insert(c class, k ident, state limit.State, expiry, unit uint32)
 	}
 	t.open(p, gap)
 	if c != wide {
-		t.store(p, c, k, state, expiry)
+		t.store(p, c, k, &state, expiry)
 		return true
 	}
 	s.arena.store(block, state)
@@ -126,23 +121,30 @@ func (s *shard) drop(l place) {
 }
 
 // makeRoom sees to it that a slot of class c can be inserted: it sweeps a
-// little, grows the table, or sweeps more.
+// little, and grows the table.
 func (s *shard) makeRoom(c class, unit uint32) bool {
 	t := &s.tables[c]
 	if t.words == nil && !s.resize(c, s.firstSize, unit) {
 		return false
 	}
 	s.sweep(c, sweepSlots, unit)
-	if t.used < t.most() {
-		return true
+	return t.used < t.most() || s.grow(c, unit)
+}
+
+// purge sweeps all tables. It does so, and reports it, at most once in a unit of
+// time, because a shard that is full of live buckets would do nothing else.
+func (s *shard) purge(unit uint32) bool {
+	if s.purged == unit {
+		return false
 	}
-	if s.grow(c, unit) {
-		return true
+	s.purged = unit
+	for c := range class(classes) {
+		if t := &s.tables[c]; t.used > 0 {
+			t.cursor = 0
+			s.sweep(c, len(t.words)/t.stride+t.used, unit)
+		}
 	}
-	for other := range class(classes) {
-		s.sweep(other, fullSweepSlots, unit)
-	}
-	return t.used < t.most()
+	return true
 }
 
 // grow enlarges the table of class c by a fifth, or by what is left of the

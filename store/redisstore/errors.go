@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/redis/rueidis"
 
@@ -17,6 +19,7 @@ import (
 var (
 	errClosed       = errors.New("the store is closed")
 	errNotConnected = errors.New("not connected")
+	errNoGreeting   = errors.New("no connection and greeting")
 	errLost         = errors.New("the connection was lost")
 	errTooMany      = errors.New("too many calls wait for an answer")
 	errLate         = errors.New("Redis ran the script after its deadline, and charged nothing")
@@ -114,6 +117,8 @@ func unavailableHint(err error) string {
 		return "there is no such socket: is Redis running?"
 	case errors.Is(err, errClosed), errors.Is(err, errLost), errors.Is(err, errNotConnected):
 		return ""
+	case errors.Is(err, errNoGreeting), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "check host and port, and that both sides speak TLS or both do not"
 	default:
 		return "is Redis running there?"
 	}

@@ -30,8 +30,6 @@ type Store struct {
 	// clock, in tests only, is the time that the script decides at instead of
 	// Redis's own.
 	clock func() limit.Micros
-	// observe, in tests only, is told the instant of every decided batch.
-	observe func(now limit.Micros)
 }
 
 var _ store.Store = (*Store)(nil)
@@ -90,7 +88,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	for len(takes) > 0 {
 		n := callLength(takes)
 		c := call{store: s, takes: takes[:n], results: results[:n], deadline: deadline}
-		if err := c.run(ctx); err != nil {
+		if _, err := c.run(ctx); err != nil {
 			for i := range c.results {
 				c.results[i] = store.Result{Err: err}
 			}
@@ -133,21 +131,19 @@ type call struct {
 }
 
 // run makes the call, and makes it again where the answer proves that nothing
-// was counted and the cause can be removed. It returns nil when the results
-// are filled, else a *store.Error.
-func (c *call) run(ctx context.Context) error {
+// was counted and the cause can be removed. It returns the instant of Redis's
+// clock at which the results, which are then filled, were decided, or a
+// *store.Error.
+func (c *call) run(ctx context.Context) (limit.Micros, error) {
 	for {
 		se, fault := c.store.link.session()
 		if fault != nil {
-			return fault
+			return 0, fault
 		}
 		h, err := c.once(ctx, se)
 		switch {
 		case err == nil && h.status == statusDecided:
-			if c.store.observe != nil {
-				c.store.observe(h.now)
-			}
-			return nil
+			return h.now, nil
 		case err == nil && h.status == statusLate:
 			// The answer is here before the deadline, so it was not late: our
 			// idea of Redis's clock was wrong.
@@ -172,7 +168,7 @@ func (c *call) run(ctx context.Context) error {
 				continue
 			}
 		}
-		return c.store.options.fault("take", err)
+		return 0, c.store.options.fault("take", err)
 	}
 }
 
@@ -224,6 +220,7 @@ func (s *Store) do(ctx context.Context, se *session, command rueidis.Completed) 
 	}
 	mark, ok := se.inFlight.begin(int64(s.options.MaxInFlight))
 	if !ok {
+		se.probe()
 		return rueidis.RedisMessage{}, errTooMany
 	}
 	answer, err := se.client.Do(ctx, command).ToMessage()

@@ -46,8 +46,10 @@ type session struct {
 	once  sync.Once
 	cause error
 
-	mu   sync.Mutex
-	conn net.Conn // the one connection; nil until it is dialled
+	mu      sync.Mutex
+	conn    net.Conn       // the one connection; nil until it is dialled
+	probing bool           // whether a probe is under way
+	probes  sync.WaitGroup // begun under mu while the session is not over
 
 	// offset is Redis's clock minus the local one, as of the latest answer, in
 	// microseconds.
@@ -79,13 +81,18 @@ func (f *flights) begin(limit int64) (mark int64, ok bool) {
 
 // end gives the place back after an answer.
 func (f *flights) end(mark int64) {
+	f.reached(mark)
+	f.waiting.Add(-1)
+}
+
+// reached notes that the first mark of those given up on have been answered.
+func (f *flights) reached(mark int64) {
 	for {
 		known := f.answered.Load()
 		if known >= mark || f.answered.CompareAndSwap(known, mark) {
-			break
+			return
 		}
 	}
-	f.waiting.Add(-1)
 }
 
 // abandon marks the place as given up on.
@@ -107,7 +114,7 @@ func dial(ctx context.Context, o *Options) (*session, error) {
 	if err != nil {
 		s.hangUp()
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w after %v", errNotConnected, o.DialTimeout)
+			return nil, fmt.Errorf("%w after %v", errNoGreeting, o.DialTimeout)
 		}
 		return nil, err
 	}
@@ -274,6 +281,32 @@ func (s *session) hangUp() {
 func (s *session) close() {
 	s.hangUp()
 	s.client.Close()
+	s.probes.Wait()
+}
+
+// probe finds out, in the background, whether calls that were given up on have
+// been answered meanwhile. It is for when they take up all places, so that no
+// other call can. The client's ring has a place for it beyond MaxInFlight.
+func (s *session) probe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.probing || s.isOver() {
+		return
+	}
+	s.probing = true
+	s.probes.Go(func() {
+		mark := s.inFlight.givenUp.Load()
+		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+		defer cancel()
+		if err := s.client.Do(ctx, s.client.B().Ping().Build()).Error(); err == nil || isReply(err) {
+			s.inFlight.reached(mark)
+		} else {
+			s.end(err)
+		}
+		s.mu.Lock()
+		s.probing = false
+		s.mu.Unlock()
+	})
 }
 
 // isReply reports whether err is what Redis answered, not why it did not.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -185,6 +186,63 @@ func testLifetime(t *testing.T, h Harness) {
 			t.Fatalf("all hits after the bucket has reset: %+v", full)
 		}
 	})
+}
+
+// others makes a store busy with hits on many new keys, in the course of which it
+// may drop what it holds to be dead.
+func (h Harness) others(t *testing.T, name string) {
+	t.Helper()
+	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1, Period: time.Microsecond})
+	takes := make([]store.Take, 2_000)
+	for i := range takes {
+		takes[i] = take(fmt.Sprint(name, " other ", i), limit.Must(specs[i%len(specs)]), 1)
+		if i%3 == 0 {
+			takes[i].Limit = l
+		}
+	}
+	h.batch(t, takes...)
+}
+
+// testDenialKeeps fills a bucket under a limit with a long memory and has it
+// denied under one with a short memory, which must not shorten its life.
+func testDenialKeeps(t *testing.T, h Harness) {
+	for _, algorithm := range [...]limit.Algorithm{limit.SlidingWindow, limit.SlidingLog} {
+		h.SetNow(noon)
+		key := "long " + algorithm.String()
+		long := limit.Must(limit.Spec{Algorithm: algorithm, Quota: 10, Period: time.Hour})
+		short := limit.Must(limit.Spec{Algorithm: algorithm, Quota: 5, Period: time.Second})
+		h.hit(t, key, long, 10)
+		if d := h.hit(t, key, short, 1); d.Allowed {
+			t.Errorf("%v: the short limit: %+v", algorithm, d)
+		}
+		h.SetNow(noon + micros(10*time.Minute))
+		h.others(t, key)
+		if d := h.hit(t, key, long, 1); d.Allowed {
+			t.Errorf("%v: ten minutes later: %+v", algorithm, d)
+		}
+	}
+}
+
+// testMargin steps back by less than a second over the end of a bucket's life:
+// it must still be there. The instants straddle whole units of stores that keep
+// coarse expiries.
+func testMargin(t *testing.T, h Harness) {
+	for i := range 20 {
+		eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+			start := noon + micros(time.Duration(i)*(time.Hour+37*time.Millisecond))
+			h.SetNow(start)
+			key = fmt.Sprint(key, " ", i)
+			end := start + micros(h.hit(t, key, l, capacity(l)).ResetAfter)
+			h.SetNow(end + stepMargin - 2)
+			if i%5 == 0 {
+				h.others(t, key)
+			}
+			h.SetNow(end - 1)
+			if d := h.hit(t, key, l, 0); d.ResetAfter != time.Microsecond {
+				t.Fatalf("after a step back over its end: %+v", d)
+			}
+		})
+	}
 }
 
 // testStepBack moves the clock back an hour, and on again.

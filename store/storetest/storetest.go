@@ -58,6 +58,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"hostile keys", testHostileKeys},
 		{"algorithm changes", testAlgorithmChanges},
 		{"forgets what is unused", testLifetime},
+		{"keeps what a denial found", testDenialKeeps},
+		{"keeps a second longer", testMargin},
 		{"clock steps back", testStepBack},
 		{"crowd on one key", testCrowd},
 		{"crowd of groups", testCrowdOfGroups},

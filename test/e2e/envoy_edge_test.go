@@ -75,12 +75,16 @@ func startEdge(t *testing.T) *edge {
 	return e
 }
 
+// buildDir is where binary builds; "" until it does.
+var buildDir string
+
 // binary builds the headgate command once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "headgate-e2e")
 	if err != nil {
 		return "", err
 	}
+	buildDir = dir
 	path := filepath.Join(dir, "headgate")
 	out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput()
 	if err != nil {
@@ -91,8 +95,8 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
 	}
 	os.Exit(code)
 }

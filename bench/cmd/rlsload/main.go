@@ -2,9 +2,9 @@
 // microseconds of the server and of Redis for each request, requests per
 // second and latencies, for several servers in one run.
 //
-// It starts everything itself, on loopback addresses and unix sockets of its
-// own, one system after the other, and stops it again. Linux only: processor
-// times come from /proc.
+// It starts everything itself, on loopback addresses of its own, one system
+// after the other, and stops it again. Linux only: processor times come from
+// /proc.
 package main
 
 import (
@@ -25,6 +25,7 @@ import (
 type settings struct {
 	headgate    string
 	redis       string
+	redisUnix   bool
 	ratelimit   string
 	only        string
 	profile     string
@@ -40,6 +41,7 @@ func parseFlags() settings {
 	var s settings
 	flag.StringVar(&s.headgate, "headgate", "", "headgate `binary`; required")
 	flag.StringVar(&s.redis, "redis", "redis-server", "redis-server `binary`")
+	flag.BoolVar(&s.redisUnix, "redis-unix", false, "reach Redis by a unix socket in place of loopback TCP")
 	flag.StringVar(&s.ratelimit, "ratelimit", os.Getenv("RATELIMIT_BINARY"), "envoyproxy/ratelimit `binary`; without it that system is left out (default $RATELIMIT_BINARY)")
 	flag.StringVar(&s.only, "only", "", "measure only systems whose name contains this `text`")
 	flag.StringVar(&s.profile, "profile", "", "keep CPU profiles of Headgate, taken while measuring, in this `folder`")

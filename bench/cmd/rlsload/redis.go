@@ -13,18 +13,41 @@ import (
 // redisServer is a redis-server that keeps nothing on disk.
 type redisServer struct {
 	*process
-	socket string
+	network, addr string // what net.Dial takes
 }
 
-func startRedis(binary, dir string) (*redisServer, error) {
-	r := &redisServer{socket: filepath.Join(dir, "redis.sock")}
+// startRedis starts a Redis on a unix socket or, as it is commonly reached, on
+// TCP.
+func startRedis(s settings, dir string) (*redisServer, error) {
+	args := []string{"--dir", dir, "--save", "", "--appendonly", "no"}
+	r := &redisServer{network: "unix", addr: filepath.Join(dir, "redis.sock")}
+	if s.redisUnix {
+		args = append(args, "--port", "0", "--unixsocket", r.addr)
+	} else {
+		addr, err := freeAddr()
+		if err != nil {
+			return nil, err
+		}
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		r.network, r.addr = "tcp", addr
+		args = append(args, "--bind", host, "--port", port)
+	}
 	var err error
-	r.process, err = startProcess("redis-server", binary, nil,
-		"--port", "0", "--unixsocket", r.socket, "--dir", dir, "--save", "", "--appendonly", "no")
-	if err != nil {
+	if r.process, err = startProcess("redis-server", s.redis, nil, args...); err != nil {
 		return nil, err
 	}
-	return r, r.waitFor("unix", r.socket)
+	return r, r.waitFor(r.network, r.addr)
+}
+
+// url is what Headgate calls the server.
+func (r *redisServer) url() string {
+	if r.network == "unix" {
+		return "unix://" + r.addr
+	}
+	return "redis://" + r.addr + "/0"
 }
 
 // redisCounters is what Redis says of itself.
@@ -63,7 +86,7 @@ func infoNumber(info, name string) int64 {
 
 // ask sends one command and returns its answer, a status or a bulk string.
 func (r *redisServer) ask(command string) (string, error) {
-	conn, err := net.Dial("unix", r.socket)
+	conn, err := net.Dial(r.network, r.addr)
 	if err != nil {
 		return "", fmt.Errorf("ask Redis: %w", err)
 	}

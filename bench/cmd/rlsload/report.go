@@ -46,6 +46,7 @@ func mean(rounds []measurement) (m measurement, spread float64) {
 		m.commands += r.commands / n
 		m.reads += r.reads / n
 		m.bytesPerKey += r.bytesPerKey / n
+		m.undecided += r.undecided / n
 		m.hasRedis = r.hasRedis
 		lowest, highest = min(lowest, r.total()), max(highest, r.total())
 	}
@@ -60,7 +61,7 @@ func (r *results) print(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "\n%s\n", load)
 		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(t, "req/s\tp50 us\tp99 us\tserver us/req\tRedis us/req\tsum\tspread\tx constant\tx ratelimit\tRedis reads/req\tcommands/req\tB/key\t  system")
+		fmt.Fprintln(t, "req/s\tp50 us\tp99 us\tserver us/req\tRedis us/req\tsum\tspread\tx constant\tx ratelimit\tRedis reads/req\tcommands/req\tB/key\tundecided %\t  system")
 		for _, c := range r.order {
 			if c.workload == load {
 				r.printRow(t, c)
@@ -82,9 +83,9 @@ func (r *results) printRow(w io.Writer, c cell) {
 	fmt.Fprintf(w, "%.0f\t%d\t%d\t%.1f\t%s%.1f\t%.0f %%\t%s\t%s\t", m.rate, m.p50.Microseconds(), m.p99.Microseconds(),
 		m.server, redis, m.total(), spread, r.ratio(c, m, constantName), r.ratio(c, m, ratelimitName))
 	if m.hasRedis {
-		fmt.Fprintf(w, "%.3f\t%.2f\t%.0f\t", m.reads, m.commands, m.bytesPerKey)
+		fmt.Fprintf(w, "%.3f\t%.2f\t%.0f\t%.2f\t", m.reads, m.commands, m.bytesPerKey, m.undecided*100)
 	} else {
-		fmt.Fprint(w, "-\t-\t-\t")
+		fmt.Fprint(w, "-\t-\t-\t-\t")
 	}
 	fmt.Fprintf(w, "  %s\n", c.system)
 }

@@ -112,10 +112,10 @@ func headgateStarter(withRedis bool, extra ...string) func(settings, string) (*i
 		i := &instance{addr: addrs[0], ops: addrs[1]}
 		store := "memory://"
 		if withRedis {
-			if i.redis, err = startRedis(s.redis, dir); err != nil {
+			if i.redis, err = startRedis(s, dir); err != nil {
 				return i, err
 			}
-			store = "unix://" + i.redis.socket
+			store = i.redis.url()
 		}
 		args := append([]string{
 			"serve", "--rules", rules, "--store", store, "--log-level", "warn",
@@ -144,12 +144,12 @@ func ratelimitStarter(extra ...string) func(settings, string) (*instance, error)
 			return nil, err
 		}
 		i := &instance{addr: addrs[0]}
-		if i.redis, err = startRedis(s.redis, dir); err != nil {
+		if i.redis, err = startRedis(s, dir); err != nil {
 			return i, err
 		}
 		env := append([]string{
 			"RUNTIME_ROOT=" + filepath.Join(dir, "root"), "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
-			"REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + i.redis.socket,
+			"REDIS_SOCKET_TYPE=" + i.redis.network, "REDIS_URL=" + i.redis.addr,
 			"USE_STATSD=false", "LOG_LEVEL=warn",
 		}, extra...)
 		for n, prefix := range []string{"GRPC_", "DEBUG_", ""} {

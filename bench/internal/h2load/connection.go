@@ -269,7 +269,7 @@ func (c *connection) finish(p *pending) {
 // codeOf returns field 1 of a message with its gRPC prefix, a varint below 4,
 // or 0 when it does not begin with that.
 func codeOf(message []byte) int {
-	const fieldOneVarint = 1<<3 | 0
+	const fieldOneVarint = 1 << 3 // wire type 0
 	if len(message) < framePrefix+2 || message[framePrefix] != fieldOneVarint || message[framePrefix+1] > 3 {
 		return 0
 	}

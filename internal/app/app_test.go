@@ -1,0 +1,393 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// settings returns what the command line makes of no flags, on free ports.
+func settings() config.Settings {
+	return config.Settings{
+		Store: config.NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond, RulesPoll: time.Hour,
+		HTTPAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0", OpsAddr: "127.0.0.1:0", DrainTimeout: 5 * time.Second,
+		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
+		RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
+	}
+}
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// runner is a Run under way.
+type runner struct {
+	http, grpc, ops string
+	stop            context.CancelFunc
+	ended           chan error
+}
+
+// run starts Run and waits until it is ready.
+func run(t *testing.T, s config.Settings, reload <-chan os.Signal) *runner {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	r := &runner{stop: cancel, ended: make(chan error, 1)}
+	go func() {
+		err := Run(ctx, s, Options{Build: telemetry.Build{Version: "test"}, Logger: quiet(), Out: write, Reload: reload})
+		write.CloseWithError(io.EOF)
+		r.ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		http.DefaultClient.CloseIdleConnections()
+	})
+	lines := bufio.NewScanner(read)
+	if !lines.Scan() {
+		t.Fatalf("not ready: %v", <-r.ended)
+	}
+	if _, err := fmt.Sscanf(lines.Text(), "headgate ready http=%s grpc=%s ops=%s", &r.http, &r.grpc, &r.ops); err != nil {
+		t.Fatalf("%q: %v", lines.Text(), err)
+	}
+	return r
+}
+
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+func TestRunServesAndStops(t *testing.T) {
+	r := run(t, settings(), nil)
+	for url, want := range map[string]string{
+		"http://" + r.ops + "/":             "/metrics",
+		"http://" + r.ops + "/healthz":      "ok",
+		"http://" + r.ops + "/readyz":       `"ready": true`,
+		"http://" + r.ops + "/rules":        `"rules": []`,
+		"http://" + r.ops + "/metrics":      "headgate_memory_store_max_bytes 2.68435456e+08",
+		"http://" + r.http + "/healthcheck": "OK",
+	} {
+		if status, body := get(t, url); status != 200 || !strings.Contains(body, want) {
+			t.Errorf("%s: %d %s", url, status, body)
+		}
+	}
+	if status, _ := get(t, "http://"+r.ops+"/nothing"); status != 404 {
+		t.Errorf("status %d for a path that is not there", status)
+	}
+	conn, err := net.Dial("tcp", r.grpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+	if _, err := net.Dial("tcp", r.http); err == nil {
+		t.Error("still listening")
+	}
+}
+
+func TestRunRefusesToStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, tt := range []struct {
+		name   string
+		change func(*config.Settings)
+		want   string
+	}{
+		{"address taken", func(s *config.Settings) { s.OpsAddr = taken.Addr().String() }, "--ops-addr: listen tcp"},
+		{"no rules", func(s *config.Settings) { s.Rules = "absent" }, "absent"},
+		{"bad store", func(s *config.Settings) { s.Store = config.NewStoreURL("redis://h/x") }, "--store: "},
+		{"small store", func(s *config.Settings) { s.Store = config.NewStoreURL("memory://?max_bytes=1") }, "--store: "},
+		{"no such header", func(s *config.Settings) { s.Headers = "x" }, `"x"`},
+		{"no such directory", func(s *config.Settings) { s.GRPCAddr = "unix:///absent/x.sock" }, "--grpc-addr: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := settings()
+			tt.change(&s)
+			err := Run(t.Context(), s, Options{Logger: quiet(), Out: io.Discard})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestReadinessGoesFirst(t *testing.T) {
+	s := settings()
+	s.DrainDelay = time.Hour // so that it can be looked at
+	a, err := build(s, Options{Logger: quiet(), Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.store.Close()
+	handler := a.ops.Handler
+	status := func(path string, h http.Handler) int {
+		w := newRecorder()
+		h.ServeHTTP(w, must(http.NewRequest("GET", path, nil)))
+		return w.status
+	}
+	if got := status("/readyz", handler); got != 200 {
+		t.Errorf("/readyz %d", got)
+	}
+	a.health.draining.Store(true)
+	if got := status("/readyz", handler); got != 503 {
+		t.Errorf("/readyz %d while draining", got)
+	}
+	if got := status("/healthz", handler); got != 200 {
+		t.Errorf("/healthz %d while draining", got)
+	}
+	if got := status("/healthcheck", a.http.Handler); got != 500 {
+		t.Errorf("/healthcheck %d while draining", got)
+	}
+	w := newRecorder()
+	a.http.Handler.ServeHTTP(w, must(http.NewRequest("GET", "/healthcheck", nil)))
+	if w.header.Get("Connection") != "close" {
+		t.Error("open connections are not asked to go")
+	}
+}
+
+func must(r *http.Request, err error) *http.Request {
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+type recorder struct {
+	header http.Header
+	status int
+}
+
+func newRecorder() *recorder { return &recorder{header: http.Header{}, status: 200} }
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) Write(b []byte) (int, error) { return len(b), nil }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+func TestReloadBySignal(t *testing.T) {
+	s := settings()
+	s.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+	write := func(domain string) {
+		text := "domain: " + domain + "\ndescriptors:\n  - {key: k, rate_limit: {unit: minute, requests_per_unit: 1}}\n"
+		if err := os.WriteFile(s.Rules, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("a")
+	reload := make(chan os.Signal)
+	r := run(t, s, reload)
+	if _, body := get(t, "http://"+r.ops+"/rlconfig"); !strings.HasPrefix(body, "a.k: unit=MINUTE requests_per_unit=1,") {
+		t.Errorf("/rlconfig %s", body)
+	}
+	reload <- os.Interrupt // any value
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for text, want := range map[string]int64{"1": 1, "268435456": 268435456, "1KiB": 1024, "64MiB": 64 << 20, "4GiB": 4 << 30} {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("%s: %d %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "1MB", "MiB", "1.5GiB", "9999999999999GiB", "1 KiB"} {
+		if got, err := parseSize(text); err == nil {
+			t.Errorf("%q is %d", text, got)
+		}
+	}
+}
+
+func TestMemoryOptions(t *testing.T) {
+	for raw, want := range map[string]int64{"memory://": 0, "memory:///": 0, "memory://?max_bytes=1MiB": 1 << 20} {
+		if got, err := memoryOptions(raw); err != nil || got != want {
+			t.Errorf("%s: %d %v", raw, got, err)
+		}
+	}
+	for _, raw := range []string{"memory://host", "memory://u:p@", "memory:///path", "memory://?max=1", "memory://?max_bytes=1&max_bytes=2", "memory://?%zz"} {
+		if _, err := memoryOptions(raw); err == nil {
+			t.Errorf("%s was accepted", raw)
+		}
+	}
+}
+
+func TestStoreThatGoesAndComes(t *testing.T) {
+	var log strings.Builder
+	down := &store.Error{Op: "ping", Store: "redis://h", Reason: store.Unavailable, Hint: "is it running?"}
+	var answer error
+	h := &health{
+		logger:  slog.New(slog.NewTextHandler(&log, nil)),
+		metrics: telemetry.New(telemetry.Build{}),
+		store:   openedStore{ping: func(context.Context) error { return answer }},
+	}
+	expect := func(lines int, degraded bool) {
+		t.Helper()
+		h.pingStore(t.Context())
+		if got := strings.Count(log.String(), "\n"); got != lines {
+			t.Errorf("%d lines, want %d:\n%s", got, lines, log.String())
+		}
+		if r := h.report(); r.Degraded != degraded || !r.Ready {
+			t.Errorf("%+v", r)
+		}
+	}
+	expect(0, false)
+	answer = down
+	expect(1, true)
+	expect(1, true) // told once
+	answer = &store.Error{Op: "ping", Reason: store.Loading}
+	expect(2, true) // another reason
+	answer = nil
+	expect(3, false)
+	if !strings.Contains(log.String(), "is it running?") {
+		t.Errorf("no hint in %s", log.String())
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	answer = errors.New("cut off")
+	h.pingStore(ended)
+	if h.storeErr.Load() != nil {
+		t.Error("the end of the process is blamed on the store")
+	}
+}
+
+func TestRulesView(t *testing.T) {
+	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(`domain: d
+descriptors:
+  - {key: free, rate_limit: {unlimited: true}}
+  - {key: quota, quota_mode: true, rate_limit: {window: 90s, requests_per_unit: 5, algorithm: fixed_window}}
+  - {key: login, sensitive: true, rate_limit: {unit: day, requests_per_unit: 7, time_zone: Europe/Berlin}}
+`)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	writeRLConfig(&lines, set)
+	want := `d.free: unlimited, shadow_mode: false, quota_mode: false
+d.quota: unit=1M30S requests_per_unit=5, shadow_mode: false, quota_mode: true
+d.login: unit=DAY IN EUROPE/BERLIN requests_per_unit=7, shadow_mode: false, quota_mode: false
+`
+	if lines.String() != want {
+		t.Errorf("got\n%swant\n%s", lines.String(), want)
+	}
+	data, err := json.Marshal(viewOf(set))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{`"id":"d.login"`, `"failure":"closed"`, `"period":"day in Europe/Berlin"`, `"file":"r.yaml","line":5`, `"unlimited":true`} {
+		if !strings.Contains(string(data), part) {
+			t.Errorf("no %s in %s", part, data)
+		}
+	}
+	writeRLConfig(&lines, nil)
+}
+
+func TestHints(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte("domain: " + quickstart + "\ndescriptors:\n  - {key: api_key}\n")}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		set          *rules.Set
+		callerLimits bool
+		want         int
+	}{{set, true, 2}, {nil, true, 1}, {set, false, 1}} {
+		var b strings.Builder
+		printHints(&b, l, tt.set, tt.callerLimits)
+		if got := strings.Count(b.String(), "curl -i"); got != tt.want || !strings.Contains(b.String(), l.Addr().String()) {
+			t.Errorf("%s", b.String())
+		}
+	}
+}
+
+func TestListenTakesOverAnAbandonedSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("", "hg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	addr := "unix://" + dir + "/s"
+	first, err := listen(t.Context(), "http-addr", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() {
+		if conn, err := first.Accept(); err == nil {
+			conn.Close()
+		}
+	})
+	if second, err := listen(t.Context(), "http-addr", addr); err == nil {
+		second.Close()
+		t.Error("took a socket that is in use")
+	}
+	accepting.Wait()
+	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	first.Close()
+	second, err := listen(t.Context(), "http-addr", addr)
+	if err != nil {
+		t.Fatalf("did not take an abandoned socket: %v", err)
+	}
+	second.Close()
+	if err := os.WriteFile(dir+"/s", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := listen(t.Context(), "http-addr", addr); err == nil {
+		l.Close()
+		t.Error("removed a file that is no socket")
+	}
+}
+
+func TestNewLogger(t *testing.T) {
+	for _, tt := range []struct{ level, format, want string }{
+		{"info", "text", "level=INFO msg=hello\n"},
+		{"debug", "json", `"level":"DEBUG","msg":"detail"`},
+		{"error", "text", ""},
+	} {
+		var b strings.Builder
+		l := NewLogger(&b, &config.Settings{LogLevel: tt.level, LogFormat: tt.format})
+		l.Debug("detail")
+		l.Info("hello")
+		if !strings.Contains(b.String(), tt.want) || (tt.want == "") != (b.String() == "") {
+			t.Errorf("%s %s: %q", tt.level, tt.format, b.String())
+		}
+	}
+}

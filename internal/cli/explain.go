@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules"
+)
+
+type explainCmd struct {
+	ruleFlags   `embed:""`
+	Domain      string    `env:"-" help:"The domain of the request. Default: the only one of the rules."`
+	At          time.Time `env:"-" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"The time of the request, for rules that are valid for a time (2026-12-24T18:00:00Z). Default: now."`
+	Path        string    `arg:"" name:"file_or_dir" help:"The rules."`
+	Descriptors []string  `arg:"" name:"descriptor" help:"Descriptors of the request: 'key:value,key:value'."`
+}
+
+// Help implements kong.HelpProvider.
+func (*explainCmd) Help() string {
+	return `Example:
+
+  headgate rules explain rules/ 'api_key:abc123,endpoint:POST /api/v1/orders'
+
+For each descriptor it prints what was compared, in order, where the walk ended,
+and the limits that apply.`
+}
+
+// Run explains each descriptor.
+func (c *explainCmd) Run(std *stdio) error {
+	set, _, err := c.load(std, c.Path)
+	if err != nil {
+		return err
+	}
+	domain, err := onlyDomain(set, c.Domain)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	at := c.At
+	if at.IsZero() {
+		at = time.Now()
+	}
+	for i, text := range c.Descriptors {
+		entries, err := descriptor.Parse(text)
+		if err != nil {
+			return &codeError{exitUsage, fmt.Errorf("descriptor %q: %w", text, err)}
+		}
+		if i > 0 {
+			fmt.Fprintln(std.out)
+		}
+		if _, err := fmt.Fprint(std.out, rules.Explain(set, domain, entries, at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// onlyDomain returns name, or the only domain of set when name is "".
+func onlyDomain(set *rules.Set, name string) (string, error) {
+	domains := set.Domains()
+	switch {
+	case name != "":
+		return name, nil
+	case len(domains) == 1:
+		return domains[0], nil
+	case len(domains) == 0:
+		return "", errors.New("the rules have no domain")
+	}
+	return "", fmt.Errorf("the rules have several domains; hint: --domain, one of %q", domains)
+}

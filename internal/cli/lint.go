@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/headgate/headgate/rules"
+)
+
+type lintCmd struct {
+	ruleFlags `embed:""`
+	Paths     []string `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
+}
+
+// Help implements kong.HelpProvider.
+func (*lintCmd) Help() string {
+	return `Example:
+
+  headgate rules lint rules/
+
+It finds what is valid and probably not meant: rules that no request reaches,
+values that hide more general rules, keys that mean two things, buckets named by
+many entries, and login routes without protection. The exit code is 1 when it
+finds something.`
+}
+
+// Run prints the findings.
+func (c *lintCmd) Run(std *stdio) error {
+	set, files, err := c.load(std, c.Paths...)
+	if err != nil {
+		return err
+	}
+	findings := rules.Lint(set)
+	for _, d := range findings {
+		printDiagnostic(std.out, d, files)
+	}
+	if len(findings) > 0 {
+		return &codeError{exitNo, fmt.Errorf("lint findings: %d", len(findings))}
+	}
+	return nil
+}

@@ -1,0 +1,200 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/ruletest"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
+)
+
+type testCmd struct {
+	Verbose bool     `short:"v" env:"-" help:"Name every test, not only those that fail."`
+	Paths   []string `arg:"" name:"file_or_dir" help:"Files of rule tests, or directories: of those, files that end in .test.yaml."`
+}
+
+// Help implements kong.HelpProvider.
+func (*testCmd) Help() string {
+	return `Example:
+
+  headgate rules test rules/
+
+A file of tests names the rules that it is about, and says what is asked when,
+and what must be answered:
+
+  rules: [rules.yaml]
+  domain: api_platform
+  tests:
+    - name: a key has a hundred requests a minute
+      steps:
+        - descriptors: ["api_key:k1"]
+          times: 100
+          want: {allowed: true}
+        - at: +10s
+          descriptors: ["api_key:k1"]
+          want: {allowed: false, rule: api_platform.api_key}
+
+Time is that of the steps: nothing waits. The exit code is 1 when a test fails.`
+}
+
+// maxTestFileBytes bounds a file of tests.
+const maxTestFileBytes = rules.MaxFileSize
+
+// Run runs all tests of all files.
+func (c *testCmd) Run(std *stdio) error {
+	files, err := testFiles(c.Paths)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	failed := 0
+	for _, path := range files {
+		n, err := c.runFile(std, path)
+		if err != nil {
+			return &codeError{exitUsage, unprinted(err)}
+		}
+		failed += n
+	}
+	if failed > 0 {
+		return &codeError{exitNo, fmt.Errorf("rule tests failed: %d", failed)}
+	}
+	return nil
+}
+
+// testFiles returns the files of tests of all paths, in order.
+func testFiles(paths []string) ([]string, error) {
+	var files []string
+	for _, path := range paths {
+		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && (name == path || rulesource.IsTestFile(name)) {
+				files = append(files, name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 0 {
+		return nil, errors.New("no rule tests; hint: of a directory, files that end in .test.yaml are run")
+	}
+	return files, nil
+}
+
+// runFile runs the tests of one file and returns how many failed.
+func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
+	data, err := readTestFile(path)
+	if err != nil {
+		return 0, err
+	}
+	file := rules.File{Name: path, Data: data}
+	suite, err := ruletest.Parse(file)
+	if err != nil {
+		return 0, printDiagnostics(std.err, err, []rules.File{file})
+	}
+	// What was read is kept for messages that show it.
+	read := []rules.File{file}
+	set, err := suite.Load(func(name string) ([]byte, error) {
+		data, err := readTestFile(name)
+		read = append(read, rules.File{Name: name, Data: data})
+		return data, err
+	})
+	if err != nil {
+		return 0, printDiagnostics(std.err, err, read)
+	}
+	results := suite.Run(set, openChecker)
+	for i := range results {
+		if !results[i].Passed() {
+			failed++
+		}
+		c.print(std.out, path, &results[i], read)
+	}
+	verdict := "ok  "
+	if failed > 0 {
+		verdict = "FAIL"
+	}
+	_, err = fmt.Fprintf(std.out, "%s %s: %d tests, %d failed\n", verdict, path, len(results), failed)
+	return failed, err
+}
+
+func (c *testCmd) print(w io.Writer, path string, r *ruletest.Result, files []rules.File) {
+	switch {
+	case !r.Passed():
+		fmt.Fprintf(w, "FAIL %s:%d: %s\n", path, r.Test.Line, r.Test.Name)
+		for _, d := range r.Failures {
+			printDiagnostic(w, d, files)
+		}
+	case c.Verbose:
+		fmt.Fprintf(w, "pass %s:%d: %s\n", path, r.Test.Line, r.Test.Name)
+	}
+}
+
+func readTestFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxTestFileBytes {
+		return nil, fmt.Errorf("%s: %d MiB, larger than %d MiB", path, info.Size()>>20, maxTestFileBytes>>20)
+	}
+	return io.ReadAll(io.LimitReader(f, maxTestFileBytes))
+}
+
+// openChecker opens a limiter that counts in memory and whose clock is that of
+// the steps.
+func openChecker(set *rules.Set) (ruletest.Checker, func(), error) {
+	now := ruletest.Start
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	if err != nil {
+		return nil, nil, err
+	}
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now }})
+	if err != nil {
+		return nil, nil, err
+	}
+	check := func(at time.Time, r ruletest.Request) (ruletest.Answer, error) {
+		now = at
+		request := headgate.Request{Domain: r.Domain, Attributes: r.Attributes}
+		for _, d := range r.Descriptors {
+			request.Descriptors = append(request.Descriptors, headgate.Descriptor{Entries: d.Entries, Hits: d.Hits})
+		}
+		responses := make([]headgate.Response, 1)
+		if err := limiter.Check(context.Background(), []headgate.Request{request}, responses); err != nil {
+			return ruletest.Answer{}, err
+		}
+		if reason := responses[0].Degraded(); reason != store.NoReason {
+			return ruletest.Answer{}, fmt.Errorf("the store did not decide: %s", reason)
+		}
+		return answerOf(&responses[0]), nil
+	}
+	return check, func() { buckets.Close() }, nil
+}
+
+func answerOf(r *headgate.Response) ruletest.Answer {
+	a := ruletest.Answer{Allowed: r.Allowed}
+	v := r.Decisive(-1)
+	if v == nil {
+		return a
+	}
+	if v.Rule != nil {
+		a.Rule = v.Rule.ID
+	}
+	a.Limit, a.Remaining = v.Decision.Limit, v.Decision.Remaining
+	a.ResetAfter, a.RetryAfter, a.Delay = v.Decision.ResetAfter, v.Decision.RetryAfter, v.Decision.Delay
+	return a
+}

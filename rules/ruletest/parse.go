@@ -1,0 +1,278 @@
+package ruletest
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+)
+
+// suiteSpec is a file of tests as it is written.
+type suiteSpec struct {
+	Rules        []string   `yaml:"rules"`
+	Domain       string     `yaml:"domain"`
+	Compat       bool       `yaml:"compat"`
+	MergeDomains bool       `yaml:"merge_domains"`
+	Tests        []testSpec `yaml:"tests"`
+}
+
+type testSpec struct {
+	Name  string     `yaml:"name"`
+	Steps []stepSpec `yaml:"steps"`
+}
+
+type stepSpec struct {
+	At          string            `yaml:"at"`
+	Domain      string            `yaml:"domain"`
+	Descriptors []string          `yaml:"descriptors"`
+	Attributes  map[string]string `yaml:"attributes"`
+	Hits        *int64            `yaml:"hits"`
+	Times       *int              `yaml:"times"`
+	Want        *wantSpec         `yaml:"want"`
+}
+
+type wantSpec struct {
+	Allowed    *bool   `yaml:"allowed"`
+	Rule       *string `yaml:"rule"`
+	Limit      *int64  `yaml:"limit"`
+	Remaining  *int64  `yaml:"remaining"`
+	Reset      *string `yaml:"reset"`
+	RetryAfter *string `yaml:"retry_after"`
+	Delay      *string `yaml:"delay"`
+}
+
+// Parse reads a file of tests. Its errors are of type rules.Errors.
+func Parse(file rules.File) (*Suite, error) {
+	if len(file.Data) > rules.MaxFileSize {
+		return nil, rules.Errors{{File: file.Name, Message: fmt.Sprintf("the file has %d bytes, more than %d", len(file.Data), rules.MaxFileSize), Hint: "split it"}}
+	}
+	var spec suiteSpec
+	var root yaml.Node
+	if err := decode(file.Data, &spec); err != nil {
+		return nil, syntaxError(file.Name, err)
+	}
+	if err := decode(file.Data, &root); err != nil {
+		return nil, syntaxError(file.Name, err)
+	}
+	p := parser{file: file.Name, domain: spec.Domain}
+	suite := &Suite{
+		File: file.Name, Rules: spec.Rules,
+		Options: rules.Options{Compat: spec.Compat, MergeDomains: spec.MergeDomains},
+	}
+	if len(spec.Rules) == 0 {
+		p.errorf(1, "write rules: [FILE] at the top", "no rules are under test")
+	}
+	if len(spec.Tests) == 0 {
+		p.errorf(1, "write tests: and a list of them", "the file has no tests")
+	}
+	nodes := items(&root, "tests")
+	for i := range spec.Tests {
+		suite.Tests = append(suite.Tests, p.test(&spec.Tests[i], nodeAt(nodes, i, &root)))
+	}
+	if len(p.errs) > 0 {
+		return nil, p.errs
+	}
+	return suite, nil
+}
+
+func decode(data []byte, into any) error {
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithKnownFields(), yaml.WithUniqueKeys())
+	if err != nil {
+		return err
+	}
+	if err := loader.Load(into); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+// syntaxError turns what the YAML parser says into diagnostics.
+func syntaxError(file string, err error) rules.Errors {
+	const hint = "see the documentation of rule tests for the keys and their types"
+	var many *yaml.LoadErrors
+	var all []*yaml.LoadError
+	var one *yaml.LoadError
+	switch {
+	case errors.As(err, &many):
+		all = many.Errors
+	case errors.As(err, &one):
+		all = []*yaml.LoadError{one}
+	default:
+		return rules.Errors{{File: file, Message: err.Error(), Hint: hint}}
+	}
+	errs := make(rules.Errors, len(all))
+	for i, e := range all {
+		errs[i] = rules.Diagnostic{File: file, Line: max(e.Mark.Line, 1), Column: max(e.Mark.Column, 1), Message: e.Message, Hint: hint}
+	}
+	return errs
+}
+
+// items returns the entries of the list under a key of a mapping, for their
+// lines.
+func items(n *yaml.Node, key string) []*yaml.Node {
+	n = target(n)
+	for i := 0; n != nil && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			if list := target(n.Content[i+1]); list != nil {
+				return list.Content
+			}
+		}
+	}
+	return nil
+}
+
+// nodeAt returns a node of a list, or its owner where the list came by a merge
+// key and its place is not known.
+func nodeAt(list []*yaml.Node, i int, owner *yaml.Node) *yaml.Node {
+	if i < len(list) {
+		return target(list[i])
+	}
+	return owner
+}
+
+// target follows documents and aliases.
+func target(n *yaml.Node) *yaml.Node {
+	for n != nil {
+		switch {
+		case n.Kind == yaml.AliasNode:
+			n = n.Alias
+		case n.Kind == yaml.DocumentNode && len(n.Content) > 0:
+			n = n.Content[0]
+		default:
+			return n
+		}
+	}
+	return nil
+}
+
+// parser turns specs into tests and collects what is wrong with them.
+type parser struct {
+	file   string
+	domain string
+	errs   rules.Errors
+}
+
+func (p *parser) errorf(line int, hint, format string, args ...any) {
+	p.errs = append(p.errs, rules.Diagnostic{File: p.file, Line: line, Column: 1, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func (p *parser) test(spec *testSpec, n *yaml.Node) Test {
+	t := Test{Name: spec.Name, Line: n.Line}
+	if t.Name == "" {
+		p.errorf(t.Line, "write - name: WHAT IT SHOWS", "a test has no name")
+	}
+	if len(spec.Steps) == 0 {
+		p.errorf(t.Line, "write steps: and a list of them", "test '%s' has no steps", t.Name)
+	}
+	nodes := items(n, "steps")
+	now := Start
+	for i := range spec.Steps {
+		step := p.step(&spec.Steps[i], nodeAt(nodes, i, n).Line, now)
+		now = step.At
+		t.Steps = append(t.Steps, step)
+	}
+	return t
+}
+
+func (p *parser) step(spec *stepSpec, line int, before time.Time) Step {
+	s := Step{Line: line, At: before, Times: 1}
+	s.At = p.instant(spec.At, line, before)
+	if spec.Times != nil {
+		s.Times = *spec.Times
+	}
+	if s.Times < 1 || s.Times > MaxTimes {
+		p.errorf(line, fmt.Sprintf("write a number from 1 to %d", MaxTimes), "times %d is out of range", s.Times)
+	}
+	hits := int64(1)
+	if spec.Hits != nil {
+		hits = *spec.Hits
+	}
+	if hits < 0 || hits > limit.MaxQuota {
+		p.errorf(line, fmt.Sprintf("write a number from 0 (a peek) to %d", int64(limit.MaxQuota)), "hits %d is out of range", hits)
+	}
+	s.Request.Domain = cmp.Or(spec.Domain, p.domain)
+	if s.Request.Domain == "" {
+		p.errorf(line, "write domain: NAME in the step or at the top of the file", "the step has no domain")
+	}
+	if len(spec.Descriptors) == 0 {
+		p.errorf(line, `write descriptors: ["key:value,key:value"]`, "the step has no descriptors")
+	}
+	for _, text := range spec.Descriptors {
+		entries, err := descriptor.Parse(text)
+		if err == nil {
+			err = descriptor.Validate(entries)
+		}
+		if err != nil {
+			p.errorf(line, "write key:value,key:value", "descriptor %q: %v", text, err)
+		}
+		s.Request.Descriptors = append(s.Request.Descriptors, Descriptor{entries, hits})
+	}
+	for name, value := range spec.Attributes {
+		s.Request.Attributes = append(s.Request.Attributes, descriptor.Entry{Key: name, Value: value})
+	}
+	slices.SortFunc(s.Request.Attributes, func(a, b descriptor.Entry) int { return cmp.Compare(a.Key, b.Key) })
+	s.Want = p.want(spec.Want, line)
+	return s
+}
+
+// instant reads an instant or an offset from the one before.
+func (p *parser) instant(text string, line int, before time.Time) time.Time {
+	if text == "" {
+		return before
+	}
+	if offset, ok := strings.CutPrefix(text, "+"); ok {
+		if d := p.duration("at", offset, line); d != nil {
+			return before.Add(*d)
+		}
+		return before
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		p.errorf(line, "write 2026-01-01T12:00:00Z, or +10s for an offset from the step before", "at '%s' is not an instant", text)
+	case t.Before(before) && !before.Equal(Start):
+		p.errorf(line, "put the steps in the order of time", "the step is before the one above it")
+	}
+	return t
+}
+
+// duration reads a duration of rules, or 0s.
+func (p *parser) duration(name, text string, line int) *time.Duration {
+	if d, err := time.ParseDuration(text); err == nil && d == 0 {
+		return &d
+	}
+	d, err := rules.ParseDuration(text)
+	if err != nil {
+		p.errorf(line, "write a duration such as 10s or 1d", "%s: %v", name, err)
+		return nil
+	}
+	return &d
+}
+
+func (p *parser) want(spec *wantSpec, line int) Want {
+	if spec == nil || *spec == (wantSpec{}) {
+		p.errorf(line, "write want: {allowed: true}", "the step wants nothing")
+		return Want{}
+	}
+	w := Want{Allowed: spec.Allowed, Rule: spec.Rule, Limit: spec.Limit, Remaining: spec.Remaining}
+	for _, duration := range []struct {
+		name string
+		text *string
+		into **time.Duration
+	}{{"reset", spec.Reset, &w.Reset}, {"retry_after", spec.RetryAfter, &w.RetryAfter}, {"delay", spec.Delay, &w.Delay}} {
+		if duration.text != nil {
+			*duration.into = p.duration(duration.name, *duration.text, line)
+		}
+	}
+	return w
+}

@@ -1,0 +1,231 @@
+// Package ruletest is the language of unit tests for rules: files that say what
+// is asked when, and what must be answered.
+//
+//	rules: [../rules.yaml]       # relative to the file
+//	domain: api                  # of all steps that name no other
+//	tests:
+//	  - name: the twentieth order passes, the next is denied
+//	    steps:
+//	      - at: 2026-01-01T12:00:00Z
+//	        descriptors: ["api_key:k1,endpoint:POST /orders"]
+//	        times: 20
+//	        want: {allowed: true, rule: orders, remaining: 0}
+//	      - at: +10s
+//	        descriptors: ["api_key:k1,endpoint:POST /orders"]
+//	        want: {allowed: false, rule: orders}
+//
+// Every test begins with empty counters. A step happens at an instant, or at an
+// offset from the step before ("+10s"; from Start for the first); without `at`,
+// at the same instant. What a step wants of `allowed` holds for each of its
+// `times`, the rest for the last one.
+//
+// The package does not decide: who runs a suite passes what does.
+package ruletest
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules"
+)
+
+// Start is the instant at which a test begins unless its first step says so.
+var Start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Bounds of a suite, so that a slip of the pen does not run for hours.
+const (
+	// MaxTimes is the most that one step may repeat.
+	MaxTimes = 1_000_000
+)
+
+// NoRule is what `rule` says when no rule limits the request.
+const NoRule = "none"
+
+// Suite is one file of tests.
+type Suite struct {
+	// File is its name.
+	File string
+	// Rules are the files of rules under test, as they are written: relative
+	// to File.
+	Rules []string
+	// Options say how they are read: `compat` and `merge_domains`.
+	Options rules.Options
+	Tests   []Test
+}
+
+// Test is a sequence of steps on counters of its own.
+type Test struct {
+	Name  string
+	Line  int
+	Steps []Step
+}
+
+// Step is one request, or the same one several times.
+type Step struct {
+	Line    int
+	At      time.Time
+	Request Request
+	Times   int
+	Want    Want
+}
+
+// Request is what a step asks.
+type Request struct {
+	Domain      string
+	Descriptors []Descriptor
+	// Attributes are facts about the request from which a rule may take its
+	// cost: "content_length", "header:NAME" (lower case), "claim:NAME".
+	Attributes []descriptor.Entry
+}
+
+// Descriptor is one list of entries to limit a request on.
+type Descriptor struct {
+	Entries []descriptor.Entry
+	Hits    int64
+}
+
+// Want is what a step wants; what is nil does not matter.
+type Want struct {
+	Allowed *bool
+	// Rule is the ID of the rule that decides, or NoRule.
+	Rule       *string
+	Limit      *int64
+	Remaining  *int64
+	Reset      *time.Duration
+	RetryAfter *time.Duration
+	Delay      *time.Duration
+}
+
+// Answer is what was decided for a request: its verdict, and the counts of the
+// rule that speaks for it.
+type Answer struct {
+	Allowed bool
+	// Rule is the ID of the rule that speaks, "" for none.
+	Rule             string
+	Limit, Remaining int64
+	ResetAfter       time.Duration
+	RetryAfter       time.Duration
+	Delay            time.Duration
+}
+
+// Checker decides one request at now. It remembers what came before.
+type Checker func(now time.Time, r Request) (Answer, error)
+
+// Open returns a Checker for a set with empty counters, and what closes it.
+type Open func(set *rules.Set) (check Checker, closeChecker func(), err error)
+
+// Load reads and compiles the rules under test. read is os.ReadFile or stands
+// in its place.
+func (s *Suite) Load(read func(name string) ([]byte, error)) (*rules.Set, error) {
+	files := make([]rules.File, 0, len(s.Rules))
+	for _, name := range s.Rules {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(filepath.Dir(s.File), name)
+		}
+		data, err := read(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: rules under test: %w", s.File, err)
+		}
+		files = append(files, rules.File{Name: name, Data: data})
+	}
+	return rules.Load(files, s.Options)
+}
+
+// Result is how one test went.
+type Result struct {
+	Test *Test
+	// Failures say what was not as wanted; none if the test passed.
+	Failures []rules.Diagnostic
+}
+
+// Passed reports whether everything was as wanted.
+func (r *Result) Passed() bool { return len(r.Failures) == 0 }
+
+// Run runs every test of the suite against the set.
+func (s *Suite) Run(set *rules.Set, open Open) []Result {
+	results := make([]Result, len(s.Tests))
+	for i := range s.Tests {
+		test := &s.Tests[i]
+		results[i].Test = test
+		check, closeChecker, err := open(set)
+		if err != nil {
+			results[i].Failures = []rules.Diagnostic{s.failure(test, test.Line, fmt.Sprintf("open: %v", err))}
+			continue
+		}
+		results[i].Failures = s.runTest(test, check)
+		closeChecker()
+	}
+	return results
+}
+
+// runTest runs the steps up to the first that fails: what comes after depends
+// on it.
+func (s *Suite) runTest(test *Test, check Checker) []rules.Diagnostic {
+	for i := range test.Steps {
+		step := &test.Steps[i]
+		var failures []rules.Diagnostic
+		for n := 1; n <= step.Times && len(failures) == 0; n++ {
+			answer, err := check(step.At, step.Request)
+			if err != nil {
+				failures = append(failures, s.failure(test, step.Line, fmt.Sprintf("step %d: %v", i+1, err)))
+				break
+			}
+			for _, wrong := range step.Want.compare(answer, n == step.Times) {
+				failures = append(failures, s.failure(test, step.Line, fmt.Sprintf("step %d, request %d of %d: %s", i+1, n, step.Times, wrong)))
+			}
+		}
+		if len(failures) > 0 {
+			return failures
+		}
+	}
+	return nil
+}
+
+func (s *Suite) failure(test *Test, line int, message string) rules.Diagnostic {
+	return rules.Diagnostic{
+		File: s.File, Line: line, Column: 1, Severity: rules.SeverityError,
+		Message: fmt.Sprintf("test '%s', %s", test.Name, message),
+	}
+}
+
+// compare returns what of an answer is not as wanted. Before the last of
+// several requests, only the verdict counts.
+func (w *Want) compare(a Answer, last bool) []string {
+	var wrong []string
+	differ := func(name string, got, want any) {
+		wrong = append(wrong, fmt.Sprintf("%s is %v, want %v", name, got, want))
+	}
+	if w.Allowed != nil && a.Allowed != *w.Allowed {
+		differ("allowed", a.Allowed, *w.Allowed)
+	}
+	if !last {
+		return wrong
+	}
+	if a.Rule == "" {
+		a.Rule = NoRule
+	}
+	if w.Rule != nil && a.Rule != *w.Rule {
+		differ("rule", a.Rule, *w.Rule)
+	}
+	for _, number := range []struct {
+		name string
+		got  int64
+		want *int64
+	}{{"limit", a.Limit, w.Limit}, {"remaining", a.Remaining, w.Remaining}} {
+		if number.want != nil && number.got != *number.want {
+			differ(number.name, number.got, *number.want)
+		}
+	}
+	for _, duration := range []struct {
+		name string
+		got  time.Duration
+		want *time.Duration
+	}{{"reset", a.ResetAfter, w.Reset}, {"retry_after", a.RetryAfter, w.RetryAfter}, {"delay", a.Delay, w.Delay}} {
+		if duration.want != nil && duration.got != *duration.want {
+			differ(duration.name, duration.got, *duration.want)
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,18 @@
+package redisstore
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/storetest"
+)
+
+func TestConformance(t *testing.T) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		s, _ := openRedis(t)
+		var now atomic.Int64
+		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+	})
+}

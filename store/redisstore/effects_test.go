@@ -1,0 +1,322 @@
+package redisstore
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// everyLimit has one limit of each algorithm, of quota 10 a minute.
+func everyLimit() []*limit.Limit {
+	var all []*limit.Limit
+	for a := limit.SlidingWindow; a <= limit.GCRA; a++ {
+		all = append(all, limit.Must(limit.Spec{Algorithm: a, Quota: 10, Period: time.Minute}))
+	}
+	berlin, err := limit.NewCalendar(limit.CalendarDay, "Europe/Berlin")
+	if err != nil {
+		panic(err)
+	}
+	return append(all,
+		limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 10, Period: time.Minute, SubWindows: 60, Strict: true}),
+		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 10, Calendar: berlin}),
+		limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 3, Period: time.Second, CountDenied: true}))
+}
+
+// stat reads a number from INFO.
+func stat(t *testing.T, s *Store, section, pattern string) int {
+	t.Helper()
+	match := regexp.MustCompile(pattern).FindStringSubmatch(command(t, s, "INFO", section))
+	if match == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(match[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// writes is the number of changes that Redis has made.
+func writes(t *testing.T, s *Store) int {
+	return stat(t, s, "persistence", `rdb_changes_since_last_save:(\d+)`)
+}
+
+// After any work every key has a time to live, not longer than its state
+// matters, and one second.
+func TestEveryKeyExpires(t *testing.T) {
+	s, _ := openRedis(t)
+	limits := everyLimit()
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		takes := make([]store.Take, 1+random.IntN(5))
+		for i := range takes {
+			takes[i] = store.Take{
+				Key:    fmt.Appendf(nil, "key %d", random.IntN(60)),
+				Limit:  limits[random.IntN(len(limits))],
+				Hits:   random.Int64N(12),
+				Group:  uint32(random.IntN(2)),
+				Op:     store.Op(random.IntN(8) / 6),
+				Shadow: random.IntN(4) == 0,
+			}
+		}
+		for _, r := range takeAll(s, takes...) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	found := 0
+	for i := range 60 {
+		b, err := s.Lookup(t.Context(), fmt.Appendf(nil, "key %d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !b.Found {
+			continue
+		}
+		found++
+		if b.TTL <= 0 {
+			t.Errorf("%q has no time to live: %s", b.Name, b.Value)
+		}
+		if b.State.Kind == 0 {
+			t.Errorf("%q holds %q, which is no state", b.Name, b.Value)
+		}
+	}
+	if size := command(t, s, "DBSIZE"); size != strconv.Itoa(found) || found == 0 {
+		t.Errorf("Redis holds %s keys, known are %d", size, found)
+	}
+}
+
+// The time to live is the time in which the bucket becomes as if unused, and
+// one second.
+func TestTimeToLive(t *testing.T) {
+	s, _ := openRedis(t)
+	for i, l := range everyLimit() {
+		key := fmt.Sprintf("key %d", i)
+		r := takeOne(s, key, l, 1)
+		b, err := s.Lookup(t.Context(), []byte(key))
+		if r.Err != nil || err != nil {
+			t.Fatal(r.Err, err)
+		}
+		if most := r.ResetAfter + time.Millisecond + time.Second; b.TTL > most || b.TTL < most-patient {
+			t.Errorf("%v: lives for %v, is unused after %v", l.Algorithm, b.TTL, r.ResetAfter)
+		}
+	}
+}
+
+func TestPeeksAndDenialsWriteNothing(t *testing.T) {
+	s, _ := openRedis(t)
+	for i, l := range everyLimit() {
+		if l.CountDenied {
+			continue
+		}
+		key := fmt.Sprintf("key %d", i)
+		if r := takeOne(s, key, l, l.Capacity()); !r.Allowed {
+			t.Fatalf("%v: %+v", l.Algorithm, r)
+		}
+		before := writes(t, s)
+		value := command(t, s, "DUMP", s.Name([]byte(key)))
+		takeOne(s, key, l, 0)
+		takeOne(s, "unused "+key, l, 0)
+		if r := takeOne(s, key, l, l.Capacity()); r.Allowed || r.Err != nil {
+			t.Errorf("%v: %+v", l.Algorithm, r)
+		}
+		takeAll(s,
+			store.Take{Key: []byte("other"), Limit: l, Hits: 1, Group: 1},
+			store.Take{Key: []byte(key), Limit: l, Hits: l.Capacity(), Group: 1})
+		if after := writes(t, s); after != before {
+			t.Errorf("%v: %d writes", l.Algorithm, after-before)
+		}
+		if command(t, s, "DUMP", s.Name([]byte(key))) != value {
+			t.Errorf("%v: the value has changed", l.Algorithm)
+		}
+	}
+}
+
+// A batch is one call of the script, and the takes on one bucket one read and
+// one write.
+func TestOneRoundTrip(t *testing.T) {
+	s, _ := openRedis(t)
+	var batch []store.Take
+	for i, l := range everyLimit() {
+		for range 3 {
+			batch = append(batch, store.Take{Key: fmt.Appendf(nil, "key %d", i), Limit: l, Hits: 1, Group: uint32(i % 2)})
+		}
+	}
+	takeAll(s, batch...)
+	command(t, s, "CONFIG", "RESETSTAT")
+	const calls = 20
+	for range calls {
+		takeAll(s, batch...)
+	}
+	stats := command(t, s, "INFO", "commandstats")
+	if !strings.Contains(stats, fmt.Sprintf("cmdstat_evalsha:calls=%d,", calls)) {
+		t.Errorf("want %d calls of evalsha:\n%s", calls, stats)
+	}
+	gets := stat(t, s, "commandstats", `cmdstat_get:calls=(\d+)`)
+	if want := calls * (len(everyLimit()) - 1); gets != want {
+		t.Errorf("%d reads, want %d", gets, want)
+	}
+}
+
+// A large batch is several calls; a large group is one.
+func TestLargeBatches(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.PerHour(1))
+	run := func(takes []store.Take) int {
+		takeAll(s, takes[:1]...)
+		before := stat(t, s, "commandstats", `cmdstat_evalsha:calls=(\d+)`)
+		for i, r := range takeAll(s, takes...) {
+			if r.Err != nil {
+				t.Fatalf("take %d: %v", i, r.Err)
+			}
+		}
+		return stat(t, s, "commandstats", `cmdstat_evalsha:calls=(\d+)`) - before
+	}
+	takes := make([]store.Take, 1000)
+	for i := range takes {
+		takes[i] = store.Take{Key: fmt.Appendf(nil, "key %d", i), Limit: l}
+	}
+	if calls := run(takes); calls != (1000+maxKeys-1)/maxKeys {
+		t.Errorf("1000 takes are %d calls", calls)
+	}
+	for i := range takes {
+		takes[i].Group = 1
+	}
+	if calls := run(takes); calls != 1 {
+		t.Errorf("a group of 1000 is %d calls", calls)
+	}
+}
+
+func TestCallLength(t *testing.T) {
+	// groups is run lengths: {group, length}.
+	for _, c := range []struct {
+		groups [][2]int
+		want   int
+	}{
+		{[][2]int{{0, 5}}, 5},
+		{[][2]int{{0, maxKeys}}, maxKeys},
+		{[][2]int{{0, maxKeys + 1}}, maxKeys},
+		{[][2]int{{1, 500}}, 500},
+		{[][2]int{{1, 500}, {2, 1}}, 500},
+		{[][2]int{{1, maxKeys}, {2, 3}}, maxKeys},
+		{[][2]int{{0, 60}, {1, 4}, {0, 9}}, 64},
+		{[][2]int{{0, 60}, {1, 5}, {0, 9}}, 60},
+		{[][2]int{{2, 60}, {1, 500}}, 60},
+	} {
+		var takes []store.Take
+		for _, run := range c.groups {
+			for range run[1] {
+				takes = append(takes, store.Take{Group: uint32(run[0])})
+			}
+		}
+		if got := callLength(takes); got != c.want {
+			t.Errorf("%v: %d, want %d", c.groups, got, c.want)
+		}
+	}
+}
+
+// Requirement C6: a sliding window counter takes at most 180 bytes.
+func TestMemoryPerKey(t *testing.T) {
+	s, _ := openRedis(t)
+	for i, l := range everyLimit() {
+		key := fmt.Sprintf("key %d", i)
+		takeOne(s, key, l, 1)
+		bytes := command(t, s, "MEMORY", "USAGE", s.Name([]byte(key)))
+		t.Logf("%v %d: %s bytes", l.Algorithm, l.SubWindows, bytes)
+		if n, err := strconv.Atoi(bytes); err != nil || (l.SubWindows == 0 && n > 180) {
+			t.Errorf("%v: %s bytes, want at most 180", l.Algorithm, bytes)
+		}
+	}
+}
+
+// A log of ten thousand hits is probed and appended to, not read or written
+// whole.
+func TestLongLogIsNotMoved(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: time.Hour})
+	takeOne(s, "key", l, limit.MaxLogQuota-1)
+	command(t, s, "CONFIG", "RESETSTAT")
+	for _, allowed := range []bool{true, false} {
+		if r := takeOne(s, "key", l, 1); r.Err != nil || r.Allowed != allowed {
+			t.Fatalf("got %+v", r)
+		}
+	}
+	stats := command(t, s, "INFO", "commandstats")
+	for _, banned := range []string{"cmdstat_set:", "cmdstat_get:"} {
+		if strings.Contains(stats, banned) {
+			t.Errorf("%s was used:\n%s", banned, stats)
+		}
+	}
+	if n := stat(t, s, "commandstats", `cmdstat_getrange:calls=(\d+)`); n > 50 {
+		t.Errorf("%d probes for two calls", n)
+	}
+}
+
+// When the store is wrong about Redis's clock, it learns from the answer and
+// asks once more.
+func TestWrongIdeaOfTheClock(t *testing.T) {
+	s, _ := openRedis(t)
+	limits := everyLimit()
+	for _, wrong := range []time.Duration{-time.Hour, time.Hour, -50 * 365 * 24 * time.Hour, 40 * 24 * time.Hour} {
+		for i, l := range limits {
+			se, fault := s.link.session()
+			if fault != nil {
+				t.Fatal(fault)
+			}
+			se.offset.Add(wrong.Microseconds())
+			if r := takeOne(s, fmt.Sprintf("key %d %v", i, wrong), l, 1); r.Err != nil || !r.Allowed {
+				t.Fatalf("%v, off by %v: %+v", l.Algorithm, wrong, r)
+			}
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	s, _ := openRedis(t)
+	key := []byte("some key")
+	b, err := s.Lookup(t.Context(), key)
+	if err != nil || b.Found || b.State.Kind != 0 {
+		t.Errorf("unused: %+v, %v", b, err)
+	}
+	if !strings.HasPrefix(b.Name, DefaultPrefix) || len(b.Name) != len(DefaultPrefix)+hashBytes {
+		t.Errorf("name %q", b.Name)
+	}
+	takeOne(s, string(key), tenPerHour, 3)
+	b, err = s.Lookup(t.Context(), key)
+	if err != nil || !b.Found || b.State.Kind != 1 || b.State.B != 3 || b.TTL <= 0 {
+		t.Errorf("in use: %+v, %v", b, err)
+	}
+	takeAll(s, store.Take{Key: key, Limit: tenPerHour, Op: store.Reset})
+	if b, err = s.Lookup(t.Context(), key); err != nil || b.Found {
+		t.Errorf("after a reset: %+v, %v", b, err)
+	}
+}
+
+// What another program wrote under our names is no state: text that is none is
+// overwritten, another type is an error.
+func TestForeignValues(t *testing.T) {
+	s, _ := openRedis(t)
+	for _, value := range []string{"", "x", "1", "1 2", "1 -1 -1 -1", "1 a b c", "9 1 1", "4", "4short", "3 1 1", "3 1 1 ", "5 99999999999999999999999999 1", "2 1e9 5"} {
+		for i, l := range everyLimit() {
+			key := fmt.Sprintf("key %d", i)
+			command(t, s, "SET", s.Name([]byte(key)), value)
+			r := takeOne(s, key, l, 1)
+			if r.Err != nil {
+				t.Errorf("%v on %q: %v", l.Algorithm, value, r.Err)
+			}
+		}
+	}
+	command(t, s, "DEL", s.Name([]byte("list")))
+	command(t, s, "LPUSH", s.Name([]byte("list")), "x")
+	if r := takeOne(s, "list", tenPerHour, 1); store.ReasonOf(r.Err) != store.Misconfigured {
+		t.Errorf("on a list: %+v", r)
+	}
+}

@@ -1,0 +1,177 @@
+-- sliding_log.go. The value is '4' and seven bytes for each stamp, the high one
+-- first. A state is the stamps from .. from+kept-1 of the stored value (which has
+-- had of them) and those of tail: n in all. So a hit is appended, and a long log
+-- is probed, not read. head is the value when that is short.
+local STAMP = 7 -- bytes
+-- A log is read whole up to this many stamps, beyond that by probing.
+local LOG_HEAD = 64
+
+local function load(s)
+  local whole = 1 + LOG_HEAD * STAMP
+  local head = redis.call('GETRANGE', KEYS[s], 0, whole)
+  if head == '' then
+    return false
+  elseif head:byte(1) ~= 52 then -- '4'
+    return FOREIGN
+  end
+  local length = #head
+  if length > whole then
+    length = redis.call('STRLEN', KEYS[s])
+    head = nil
+  end
+  local n = floor((length - 1) / STAMP)
+  if n == 0 then
+    return FOREIGN
+  end
+  return {4, bucket = s, head = head, from = 0, kept = n, had = n, tail = '', n = n}
+end
+
+local function save(s, state, ttl)
+  if state.from == 0 and state.kept == state.had then
+    redis.call('APPEND', KEYS[s], state.tail)
+    redis.call('PEXPIRE', KEYS[s], ttl)
+    return
+  end
+  local kept = ''
+  if state.kept > 0 then
+    local first = 1 + state.from * STAMP
+    kept = redis.call('GETRANGE', KEYS[s], first, first + state.kept * STAMP - 1)
+  end
+  redis.call('SET', KEYS[s], '4' .. kept .. state.tail, 'PX', ttl)
+end
+
+local function encode(t)
+  local bytes = {}
+  for i = STAMP, 1, -1 do
+    bytes[i] = string.char(t % 256)
+    t = floor(t / 256)
+  end
+  return table.concat(bytes)
+end
+
+local function decode(text, i)
+  local a, b, c, d, e, f, g = text:byte(i, i + 6)
+  return (((a * 256 + b) * 256 + c) * 256 + d) * 16777216 + (e * 256 + f) * 256 + g
+end
+
+-- Returns the stamp at index i, from 0.
+local function stamp(log, i)
+  if i >= log.kept then
+    return decode(log.tail, (i - log.kept) * STAMP + 1)
+  end
+  local offset = 1 + (log.from + i) * STAMP
+  if log.head then
+    return decode(log.head, offset + 1)
+  end
+  return decode(redis.call('GETRANGE', KEYS[log.bucket], offset, offset + STAMP - 1), 1)
+end
+
+local function first_after(log, t)
+  local low, high = 0, log.n
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if stamp(log, middle) > t then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+local function slice(log, from, kept, tail)
+  return {4, bucket = log.bucket, head = log.head, had = log.had, from = from, kept = kept, tail = tail, n = kept + #tail / STAMP}
+end
+
+local function drop_first(log, count)
+  if count <= log.kept then
+    return slice(log, log.from + count, log.kept - count, log.tail)
+  end
+  return slice(log, log.from, 0, log.tail:sub((count - log.kept) * STAMP + 1))
+end
+
+local function keep_first(log, count)
+  if count <= log.kept then
+    return slice(log, log.from, count, '')
+  end
+  return slice(log, log.from, log.kept, log.tail:sub(1, (count - log.kept) * STAMP))
+end
+
+-- Returns the index of the first stamp that counts, the log's now, moved.
+local function hit_log_at(period, log)
+  local at, moved = now, false
+  if log.n == 0 then
+    return 0, at, moved
+  end
+  local newest = stamp(log, log.n - 1)
+  if newest > now then
+    if newest - now <= period then
+      at = newest
+    else
+      moved = true
+    end
+  end
+  return first_after(log, at - period), at, moved
+end
+
+local function settle(log, at)
+  local good = first_after(log, at)
+  if good == log.n then
+    return log
+  end
+  local bogus = log.n - good
+  log = keep_first(log, good)
+  return slice(log, log.from, log.kept, log.tail .. encode(at):rep(bogus))
+end
+
+local function open(s, state)
+  if state and state[1] == 4 then
+    return state
+  end
+  return {4, bucket = s, head = false, had = -1, from = 0, kept = 0, tail = '', n = 0}
+end
+
+local function decide(p, state, hits, refund, s)
+  local quota, period = tonumber(ARGV[p]), tonumber(ARGV[p + 1])
+  local log = open(s, state)
+  local first, at, moved = hit_log_at(period, log)
+  local used = log.n - first
+
+  if refund > 0 then
+    state = false
+    if used > refund then
+      log = settle(log, at)
+      state = keep_first(log, log.n - refund)
+    end
+    return decide(p, state, 0, 0, s)
+  end
+
+  local allowed = used + hits <= quota
+  local flags, retry = 1, 0
+  if not allowed then
+    if hits > quota then
+      flags = 2
+    else
+      local over = used + hits - quota
+      flags, retry = 0, max(min(stamp(log, first + over - 1), at) + period - now, 1)
+    end
+  end
+  if hits > 0 and (allowed or moved) then
+    log = settle(log, at)
+    if allowed then
+      if 2 * first >= log.n then
+        log = drop_first(log, first)
+      end
+      log = slice(log, log.from, log.kept, log.tail .. encode(at):rep(hits))
+      used = used + hits
+    end
+    state = log
+  end
+  local reset = 0
+  if used > 0 then
+    reset = max(min(stamp(log, log.n - 1), at) + period - now, 0)
+  end
+  return state, flags, max(quota - used, 0), reset, retry, 0
+end
+
+return decide, load, save

@@ -1,0 +1,81 @@
+-- sliding_window.go
+local function decide(p, state, hits, refund)
+  local quota, period = tonumber(ARGV[p]), tonumber(ARGV[p + 2])
+  local elapsed = now % period
+  local start, current, previous, moved = now - elapsed, 0, 0, false
+  if state and state[1] == 1 then
+    local stored = max(min(state[2], MAX_STORED), 0)
+    local newer, older = min(state[3], MAX_COUNT), min(state[4], MAX_COUNT)
+    if stored == start then
+      current, previous = newer, older
+    else
+      local present, into = start, stored % period
+      if into ~= 0 then
+        newer, older = min(newer + older, MAX_COUNT), 0
+      end
+      if stored >= present + 2 * period then
+        current, previous, moved = newer, older, true
+      else
+        if stored > now then
+          start, elapsed = stored - into, into
+        end
+        if stored >= present then
+          current, previous = newer, older
+        elseif stored >= present - period then
+          previous = newer
+        end
+      end
+    end
+  end
+
+  if refund > 0 then
+    local from_current = min(refund, current)
+    current = current - from_current
+    previous = previous - min(refund - from_current, previous)
+    state = false
+    if current > 0 or previous > 0 then
+      state = {1, start, current, previous}
+    end
+    return decide(p, state, 0, 0)
+  end
+
+  local used = current
+  if previous > 0 then
+    local weight, rest = muldivmod(previous, period - elapsed, period)
+    if rest > 0 then
+      weight = weight + 1
+    end
+    used = weight + current
+  end
+  local allowed = used + hits <= quota
+  local charge = hits > 0 and (allowed or ARGV[p + 1] == '1')
+  if charge then
+    current = min(current + hits, MAX_COUNT)
+    used = used + hits
+  end
+  local reset = 0
+  if current > 0 then
+    reset = max(start + 2 * period - now, 0)
+  elseif previous > 0 then
+    reset = max(start + period - now, 0)
+  end
+  local flags, retry = 1, 0
+  if not allowed then
+    if hits > quota then
+      flags = 2
+    else
+      local room = quota - hits - current
+      if room >= 0 then
+        retry = start + period - (muldivmod(room, period, previous))
+      else
+        retry = start + 2 * period - (muldivmod(quota - hits, period, current))
+      end
+      flags, retry = 0, max(retry - now, 0)
+    end
+  end
+  if charge or (moved and hits > 0) then
+    state = {1, start, current, previous}
+  end
+  return state, flags, max(quota - used, 0), reset, retry, 0
+end
+return decide

@@ -1,0 +1,151 @@
+-- sub_windows.go. Parts are numbered from 0, the newest; wide[1] is part 0.
+local MAX_PARTS = 61
+local MAX_PERIOD = 31622400000000 -- 366 days
+
+local function carry(parts, state, stored, width)
+  local wide = state[5]
+  local length = min(#wide, MAX_PARTS)
+  local gone = 0
+  if stored < now then
+    gone = min(floor((now - stored) / width), length)
+  end
+  for i = 1, length - gone do
+    parts.carried = min(parts.carried + min(wide[i], MAX_COUNT), MAX_COUNT)
+  end
+  parts.total = parts.carried
+  parts.moved = parts.total > 0
+  return parts
+end
+
+local function parts_at(width, n, state)
+  local elapsed = now % width
+  local parts = {start = now - elapsed, elapsed = elapsed, shift = 0, counts = false, carried = 0, total = 0, moved = false}
+  if not state or state[1] ~= 3 or #state[5] == 0 or state[3] < 1 or state[3] > MAX_PERIOD then
+    return parts
+  end
+  local stored, wide = max(min(state[2], MAX_STORED), 0), state[5]
+  if state[3] ~= width or #wide ~= n + 1 or stored % width ~= 0 then
+    return carry(parts, state, stored, state[3])
+  end
+  parts.counts = wide
+  if stored >= parts.start + (n + 1) * width then
+    parts.moved = true
+  elseif stored > now then
+    parts.start, parts.elapsed = stored, 0
+  else
+    parts.shift = min(floor((parts.start - stored) / width), n + 1)
+  end
+  for i = parts.shift, n do
+    parts.total = parts.total + min(wide[i - parts.shift + 1], MAX_COUNT)
+  end
+  return parts
+end
+
+local function at(parts, i)
+  if i < parts.shift or not parts.counts then
+    return 0
+  end
+  return min(parts.counts[i - parts.shift + 1] or 0, MAX_COUNT)
+end
+
+local function used_of_parts(parts, width, n, strict)
+  if strict or parts.elapsed == 0 then
+    return parts.total
+  end
+  local oldest = at(parts, n)
+  if oldest == 0 then
+    return parts.total
+  end
+  local weight, rest = muldivmod(oldest, width - parts.elapsed, width)
+  if rest > 0 then
+    weight = weight + 1
+  end
+  return parts.total - oldest + weight
+end
+
+local function parts_pass_at(parts, width, n, strict, room)
+  local whole = parts.total
+  for j = 0, n do
+    local oldest = at(parts, n - j)
+    if j == n then
+      oldest = oldest + parts.carried
+    end
+    if whole <= room then
+      return parts.start + j * width
+    end
+    local others = whole - oldest
+    if not strict and others <= room then
+      return parts.start + (j + 1) * width - (muldivmod(room - others, width, oldest))
+    end
+    whole = others
+  end
+  return parts.start + (n + 1) * width
+end
+
+local function parts_unused_at(parts, width, n)
+  if parts.total == 0 then
+    return 0
+  end
+  if parts.carried > 0 then
+    return parts.start + (n + 1) * width
+  end
+  for i = parts.shift, n do
+    if at(parts, i) > 0 then
+      return parts.start + (n + 1 - i) * width
+    end
+  end
+  return 0
+end
+
+local function parts_state(parts, width, n)
+  local wide = {}
+  for i = 0, n do
+    wide[i + 1] = at(parts, i)
+  end
+  wide[1] = wide[1] + parts.carried
+  return {3, parts.start, width, 0, wide}
+end
+
+local function decide(p, state, hits, refund)
+  local quota, count_denied, width = tonumber(ARGV[p]), ARGV[p + 1] == '1', tonumber(ARGV[p + 2])
+  local n, strict = tonumber(ARGV[p + 3]), ARGV[p + 4] == '1'
+  local parts = parts_at(width, n, state)
+
+  if refund > 0 then
+    state = false
+    if parts.total > refund then
+      state = parts_state(parts, width, n)
+      local wide = state[5]
+      for i = 1, n + 1 do
+        local taken = min(refund, wide[i])
+        wide[i] = wide[i] - taken
+        refund = refund - taken
+      end
+    end
+    return decide(p, state, 0, 0)
+  end
+
+  local used = used_of_parts(parts, width, n, strict)
+  local allowed = used + hits <= quota
+  local charge = hits > 0 and (allowed or count_denied)
+  if charge then
+    local added = max(min(hits, MAX_COUNT - parts.total), 0)
+    parts.carried = parts.carried + added
+    parts.total = parts.total + added
+    used = used + added
+  end
+  local reset = max(parts_unused_at(parts, width, n) - now, 0)
+  local flags, retry = 1, 0
+  if not allowed then
+    if hits > quota then
+      flags = 2
+    else
+      flags, retry = 0, max(parts_pass_at(parts, width, n, strict, quota - hits) - now, 0)
+    end
+  end
+  if charge or (parts.moved and hits > 0) then
+    state = parts_state(parts, width, n)
+  end
+  return state, flags, max(quota - used, 0), reset, retry, 0
+end
+return decide

@@ -1,0 +1,117 @@
+package redisstore
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestParseURL(t *testing.T) {
+	cases := []struct {
+		url, network, addr, user, password string
+		db                                 int
+		tls                                bool
+	}{
+		{"redis://127.0.0.1:6380/3", "tcp", "127.0.0.1:6380", "", "", 3, false},
+		{"redis://cache", "tcp", "cache:6379", "", "", 0, false},
+		{"redis://cache/", "tcp", "cache:6379", "", "", 0, false},
+		{"redis://:secret@cache:1", "tcp", "cache:1", "", "secret", 0, false},
+		{"redis://app:p%40ss%2Fw%3Aord@cache:1/0", "tcp", "cache:1", "app", "p@ss/w:ord", 0, false},
+		{"redis://[::1]:6379/15", "tcp", "[::1]:6379", "", "", 15, false},
+		{"rediss://app:x@cache.example:6390/2", "tcp", "cache.example:6390", "app", "x", 2, true},
+		{"unix:///run/redis.sock", "unix", "/run/redis.sock", "", "", 0, false},
+		{"unix://app:x@/run/redis.sock?db=4", "unix", "/run/redis.sock", "app", "x", 4, false},
+	}
+	for _, c := range cases {
+		o, err := ParseURL(c.url)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+			continue
+		}
+		if o.Network != c.network || o.Addr != c.addr || o.Username != c.user || o.Password != c.password || o.DB != c.db || (o.TLS != nil) != c.tls {
+			t.Errorf("%s: got %s %s %q %q %d", c.url, o.Network, o.Addr, o.Username, o.Password, o.DB)
+		}
+		if o.TLS != nil && o.TLS.ServerName != "cache.example" {
+			t.Errorf("%s: server name %q", c.url, o.TLS.ServerName)
+		}
+	}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	for _, text := range []string{
+		"", "redis", "redis:", "redis:secret", "redis://", "redis:///0", "redis://:secret@", "http://u:secret@host", "host:6379",
+		"redis://u:secret@host:0", "redis://u:secret@host:99999", "redis://u:secret@host:port", "redis://u:secret@host/one",
+		"redis://u:secret@host/-1", "redis://u:secret@host/0/1", "redis://u:secret@host?db=1", "redis://u:sec%zzret@host", "redis://u:secret@ho st",
+		"redis://u:secret@host/99999999999999999999", "redis://u:secret#@host", "redis://u:secret@host#x",
+		"unix://", "unix:///", "unix://relative/path", "unix:///s?db=x", "unix:///s?DB=1", "unix:///s?db=%zz", "memory://",
+	} {
+		_, err := ParseURL(text)
+		if err == nil {
+			t.Errorf("%q is accepted", text)
+			continue
+		}
+		if strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "hint: ") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Whatever stands around it, a password is in no error, and in no printed
+// Options.
+func TestPasswordIsNeverPrinted(t *testing.T) {
+	const password = "hunter2hunter2"
+	rapid.Check(t, func(t *rapid.T) {
+		scheme := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "redis:", "", "x://"}).Draw(t, "scheme")
+		rest := rapid.String().Draw(t, "rest")
+		o, err := ParseURL(scheme + "user:" + password + rest)
+		if err != nil && strings.Contains(err.Error(), password) {
+			t.Fatalf("the error contains the password: %v", err)
+		}
+		if o.Password == "" {
+			return
+		}
+		for _, text := range []string{fmt.Sprint(o), fmt.Sprintf("%+v", o), fmt.Sprintf("%#v", o), fmt.Sprintf("%v", &o)} {
+			if strings.Contains(text, o.Password) && !strings.Contains(o.Addr, o.Password) {
+				t.Fatalf("printed options contain the password: %s", text)
+			}
+		}
+	})
+}
+
+func TestOptionsRefused(t *testing.T) {
+	for _, o := range []Options{
+		{},
+		{Addr: "a:1", Network: "udp"},
+		{Addr: "a:1", DB: -1},
+		{Addr: "a:1", Prefix: strings.Repeat("x", MaxPrefix+1)},
+		{Addr: "a:1", Budget: -1},
+		{Addr: "a:1", MaxInFlight: DefaultMaxInFlight + 1},
+	} {
+		if s, err := New(o); err == nil {
+			s.Close()
+			t.Errorf("%+v is accepted", o)
+		} else if !strings.Contains(err.Error(), "hint: ") {
+			t.Errorf("no hint: %v", err)
+		}
+	}
+}
+
+func TestAddressHasNoCredentials(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://app:secret@host:1/2":     "redis://host:1/2",
+		"rediss://:secret@host":           "rediss://host:6379/0",
+		"unix://app:secret@/r.sock?db=3":  "unix:///r.sock?db=3",
+		"unix:///r.sock":                  "unix:///r.sock",
+		"redis://app:secret@[2001:db8::]": "redis://[2001:db8::]:6379/0",
+	} {
+		o, err := ParseURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.String() != want {
+			t.Errorf("%s prints as %s, want %s", url, o, want)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package script
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/headgate/headgate/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"headgate": func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		Setup:               badFiles,
+		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"serve":  serve,
+			"signal": signal,
+			"await":  await,
+			"http":   request,
+		},
+	})
+}
+
+// badFiles makes, in $BAD, the rule files that a script cannot hold.
+func badFiles(env *testscript.Env) error {
+	dir := filepath.Join(env.WorkDir, "bad")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	env.Setenv("BAD", dir)
+	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+	for i := 1; i < 12; i++ {
+		aliases := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", ")
+		bomb += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, aliases)
+	}
+	for name, text := range map[string]string{
+		"empty.yaml":     "",
+		"not-utf8.yaml":  "domain: a\ndescriptors:\n  - key: \xff\xfe\n",
+		"nul.yaml":       "domain: a\x00b\n",
+		"bomb.yaml":      bomb,
+		"deep.yaml":      "domain: a\ndescriptors: " + strings.Repeat("[", 100_000),
+		"truncated.yaml": "domain: a\ndescriptors:\n  - {key: k, rate_limit: {unit: min",
+		"sparse.yaml":    "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return os.Truncate(filepath.Join(dir, "sparse.yaml"), 100<<20)
+}
+
+// serve starts `headgate serve` with more arguments on free ports and sets HTTP,
+// GRPC and OPS to its addresses. A script has one server at a time.
+//
+//	serve [arguments]
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("unsupported: ! serve; use ! exec headgate serve")
+	}
+	s, err := startServer(ts.MkAbs("."), scriptEnvironment(ts), args...)
+	ts.Check(err)
+	ts.Defer(func() {
+		s.kill()
+		ts.Logf("[server]\n%s", s.log.text())
+	})
+	running.Store(ts, s)
+	ts.Setenv("HTTP", s.http)
+	ts.Setenv("GRPC", s.grpc)
+	ts.Setenv("OPS", s.ops)
+}
+
+// running holds the server of each script, by its *testscript.TestScript.
+var running sync.Map
+
+func serverOf(ts *testscript.TestScript) *server {
+	s, ok := running.Load(ts)
+	if !ok {
+		ts.Fatalf("no server; use serve first")
+	}
+	return s.(*server)
+}
+
+// scriptEnvironment returns the environment of the script, settings included.
+func scriptEnvironment(ts *testscript.TestScript) []string {
+	env := environment()
+	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_LOG_FORMAT"} {
+		if value := ts.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// signal sends a signal; after one that ends the process it waits for that, and
+// checks the exit code. With a "!", the code must not be 0. The log is then in
+// serve.log.
+//
+//	[!] signal HUP|TERM|INT
+func signal(ts *testscript.TestScript, neg bool, args []string) {
+	s := serverOf(ts)
+	if len(args) != 1 {
+		ts.Fatalf("usage: signal NAME")
+	}
+	number, ok := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
+	if !ok {
+		ts.Fatalf("unknown signal %s", args[0])
+	}
+	if number == syscall.SIGHUP {
+		ts.Check(s.cmd.Process.Signal(number))
+		return
+	}
+	code, err := s.stop(number)
+	ts.Check(err)
+	if (code != 0) != neg {
+		ts.Fatalf("exit code %d:\n%s", code, s.log.text())
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.log.text()), 0o600))
+}
+
+// await waits until a line of the server's log matches; lines before it are
+// passed.
+//
+//	await PATTERN
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	s := serverOf(ts)
+	if len(args) != 1 || neg {
+		ts.Fatalf("usage: await PATTERN")
+	}
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	ts.Check(s.log.await(pattern, s.ended))
+}
+
+// request asks over HTTP and writes status, header fields and body to
+// http.txt. With a "!", the status must not be 200.
+//
+//	[!] http METHOD ADDRESS PATH [BODY]
+func request(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: http METHOD ADDRESS PATH [BODY]")
+	}
+	var body io.Reader
+	if len(args) > 3 {
+		body = strings.NewReader(args[3])
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	url := "http://" + args[1] + args[2]
+	if socket, ok := strings.CutPrefix(args[1], "unix://"); ok {
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}
+		url = "http://headgate" + args[2]
+	}
+	r, err := http.NewRequest(args[0], url, body)
+	ts.Check(err)
+	response, err := (&http.Client{Transport: transport}).Do(r)
+	ts.Check(err)
+	defer response.Body.Close()
+	data, err := io.ReadAll(response.Body)
+	ts.Check(err)
+	text := fmt.Sprintf("%s %d\n", response.Proto, response.StatusCode)
+	var fields []string
+	for name, values := range response.Header {
+		fields = append(fields, name+": "+strings.Join(values, ", "))
+	}
+	slices.Sort(fields)
+	text += strings.Join(fields, "\n") + "\n\n" + string(data)
+	ts.Check(os.WriteFile(ts.MkAbs("http.txt"), []byte(text), 0o600))
+	ts.Logf("%s", text)
+	if (response.StatusCode != http.StatusOK) != neg {
+		ts.Fatalf("status %d", response.StatusCode)
+	}
+}
