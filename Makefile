@@ -29,7 +29,7 @@ deps: ## Install what the tests talk to: redis-server, and Envoy into .tools/bin
 	./scripts/test-servers.sh
 
 .PHONY: test
-test: deps check race ## Everything: checks, all tests with the race detector, short fuzzing
+test: deps check race allocs ## Everything: checks, all tests with the race detector, short fuzzing
 	FUZZTIME=$(SHORTFUZZTIME) ./scripts/fuzz.sh
 
 .PHONY: check
@@ -44,10 +44,14 @@ check: ## Formatting, vet and staticcheck
 race: ## All tests with the race detector, against real servers
 	$(GO) test -race -timeout 15m $(TESTFLAGS) ./...
 
+.PHONY: allocs
+allocs: ## The tests that count allocations, which the race detector disturbs
+	$(GO) test -run Alloc ./...
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) ./scripts/fuzz.sh
 
 .PHONY: bench
 bench: ## Measure Headgate beside its peers
-	cd bench && ./run
+	cd bench && ./run.sh

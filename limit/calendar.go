@@ -169,13 +169,18 @@ func (c *Calendar) nextDate(date time.Time) time.Time {
 // begins returns the first instant at which the zone's clocks show date or a
 // later one. Where they skip midnight, time.Date does not say which side of the
 // gap it picks, so this walks the zone's offsets, from an instant that is before
-// date everywhere on earth.
+// date everywhere on earth. On the last day of a leap year ZoneBounds may say
+// that an offset ended before now (it takes every year for 365 days); the walk
+// then goes on in steps that no change of clocks falls between.
 func (c *Calendar) begins(date time.Time) Micros {
 	t := date.Add(-36 * time.Hour).In(c.location)
 	for {
 		_, offset := t.Zone()
 		midnight := date.Add(-time.Duration(offset) * time.Second)
 		_, until := t.ZoneBounds()
+		if !until.IsZero() && !until.After(t) {
+			until = t.Add(15 * time.Minute)
+		}
 		if until.IsZero() || midnight.Before(until) {
 			if midnight.Before(t) {
 				midnight = t

@@ -54,6 +54,9 @@ func TestCalendarWindows(t *testing.T) {
 		{"February of a leap year", CalendarMonth, "", "2028-02-29T12:00:00Z", "2028-02-01T00:00:00Z", "2028-03-01T00:00:00Z"},
 		{"a month across a change of clocks", CalendarMonth, "Europe/Berlin", "2026-03-31T21:59:59Z", "2026-02-28T23:00:00Z", "2026-03-31T22:00:00Z"},
 		{"a year ahead of UTC", CalendarYear, "Pacific/Auckland", "2026-12-31T11:00:00Z", "2026-12-31T11:00:00Z", "2027-12-31T11:00:00Z"},
+		{"the last day of a leap year", CalendarDay, "Europe/Berlin", "2028-12-31T12:00:00Z", "2028-12-30T23:00:00Z", "2028-12-31T23:00:00Z"},
+		{"the first day after a leap year", CalendarDay, "Europe/Berlin", "2029-01-01T12:00:00Z", "2028-12-31T23:00:00Z", "2029-01-01T23:00:00Z"},
+		{"the last day of a leap year, west", CalendarDay, "America/New_York", "2064-12-31T12:00:00Z", "2064-12-31T05:00:00Z", "2065-01-01T05:00:00Z"},
 		{"the epoch", CalendarYear, "", "1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z", "1971-01-01T00:00:00Z"},
 	} {
 		t.Run(test.why, func(t *testing.T) {

@@ -101,6 +101,7 @@ type costSpec struct {
 type decoder struct {
 	*reader
 	compat bool
+	count  int // of descriptors, so far
 }
 
 // file decodes a whole file. A nil root is an empty file.
@@ -142,8 +143,11 @@ func (d *decoder) descriptors(f field, depth int) []*descriptorSpec {
 		return nil
 	}
 	items := d.items(f)
-	specs := make([]*descriptorSpec, 0, len(items))
+	specs := make([]*descriptorSpec, 0, min(len(items), maxDescriptors))
 	for _, item := range items {
+		if d.aborted {
+			return nil
+		}
 		d.enter(item.Kind == yaml.AliasNode, func() { specs = append(specs, d.descriptor(item, depth)) })
 	}
 	return specs
@@ -151,6 +155,10 @@ func (d *decoder) descriptors(f field, depth int) []*descriptorSpec {
 
 func (d *decoder) descriptor(n *yaml.Node, depth int) *descriptorSpec {
 	s := &descriptorSpec{at: at(n), keyAt: at(n)}
+	if d.count++; d.count > maxDescriptors && !d.aborted {
+		d.aborted = true
+		d.errorf(s.at, "split it into several files and merge their domains", "error loading config file: more than %d descriptors", maxDescriptors)
+	}
 	for _, f := range d.mapping(n, inDescriptor) {
 		d.enter(f.alias, func() {
 			if !d.envoyField(s, f, depth) {

@@ -39,6 +39,7 @@ func Lint(s *Set) []Diagnostic {
 type linter struct {
 	set         *Set
 	diagnostics []Diagnostic
+	comparisons int // of patterns, so far
 }
 
 func (l *linter) warn(file string, at position, hint, format string, args ...any) {
@@ -50,39 +51,41 @@ func (l *linter) warn(file string, at position, hint, format string, args ...any
 
 // level lints the children of parent and all levels below.
 func (l *linter) level(d *Domain, parent *node) {
-	byKey := make(map[string][]*node)
+	first := make(map[string]*node)     // the first child with a key
+	general := make(map[string][]*node) // those that match more than one value
 	for _, n := range parent.children {
-		byKey[n.key] = append(byKey[n.key], n)
+		if first[n.key] == nil {
+			first[n.key] = n
+		}
+		if n.pattern != nil || n.match == matchAny {
+			general[n.key] = append(general[n.key], n)
+		}
 	}
 	for _, n := range parent.children {
-		general := l.generalSiblings(n, byKey[n.key])
-		l.unreachable(d, n, general)
-		l.noWayBack(d, n, general)
-		l.ambiguous(d, n, byKey)
+		covering := l.covering(n, general[n.key])
+		l.unreachable(d, n, covering)
+		l.noWayBack(d, n, covering)
+		l.ambiguous(d, n, first)
 		l.level(d, n)
 	}
 }
 
-// generalSiblings returns the siblings that match every value that n matches.
-// Beyond maxCompared siblings only the first are compared, so that a level with
-// a hundred thousand patterns does not take minutes; values found by a map are
-// general to nothing and do not count.
-func (l *linter) generalSiblings(n *node, siblings []*node) []*node {
-	const maxCompared = 1000
-	var general []*node
-	compared := 0
-	for _, other := range siblings {
-		if other == n || other.pattern == nil && other.match != matchAny {
-			continue
-		}
-		if compared++; compared > maxCompared {
+// maxComparisons bounds the work of Lint on levels with very many patterns,
+// each of which is compared with all others: about a second.
+const maxComparisons = 2_000_000
+
+// covering returns the nodes that match every value that n matches.
+func (l *linter) covering(n *node, general []*node) []*node {
+	var covering []*node
+	for _, other := range general {
+		if l.comparisons++; l.comparisons > maxComparisons {
 			break
 		}
-		if other.covers(n) {
-			general = append(general, other)
+		if other != n && other.covers(n) {
+			covering = append(covering, other)
 		}
 	}
-	return general
+	return covering
 }
 
 // covers reports whether every value that matches n matches g too. It may miss
@@ -126,11 +129,11 @@ func (n *node) asGlob() (g glob, ok bool) {
 }
 
 // unreachable warns of a node that an earlier pattern takes all entries from.
-func (l *linter) unreachable(d *Domain, n *node, general []*node) {
+func (l *linter) unreachable(d *Domain, n *node, covering []*node) {
 	if n.pattern == nil && n.match == matchValue {
 		return // found before any pattern
 	}
-	for _, g := range general {
+	for _, g := range covering {
 		if g.pattern != nil && n.pattern != nil && g.order < n.order {
 			l.warn(n.file, n.at, "write it before the other, or delete it",
 				"%s.%s is never reached: %s on line %d takes every entry that it matches", d.Name, n.path(), g.composite(), g.at.line)
@@ -156,11 +159,11 @@ func (n *node) takesAll() bool {
 
 // noWayBack warns of a value that is picked before a more general descriptor
 // and lacks what that one has: requests with the value go without.
-func (l *linter) noWayBack(d *Domain, n *node, general []*node) {
+func (l *linter) noWayBack(d *Domain, n *node, covering []*node) {
 	if n.rule == nil && len(n.children) == 0 {
 		return // the idiom for an exemption
 	}
-	for _, g := range general {
+	for _, g := range covering {
 		if g.pattern != nil && n.pattern != nil && g.order < n.order {
 			continue // n is the one that is never picked
 		}
@@ -193,7 +196,7 @@ func firstLost(g, n *node) *node {
 
 // ambiguous warns of a key or value whose text reads as another key of the same
 // level when both are joined by "_".
-func (l *linter) ambiguous(d *Domain, n *node, byKey map[string][]*node) {
+func (l *linter) ambiguous(d *Domain, n *node, first map[string]*node) {
 	if n.match != matchAny && n.match != matchValue {
 		return
 	}
@@ -202,10 +205,10 @@ func (l *linter) ambiguous(d *Domain, n *node, byKey map[string][]*node) {
 		if text[i] != '_' || text[:i] == n.key {
 			continue
 		}
-		if others, ok := byKey[text[:i]]; ok {
+		if other := first[text[:i]]; other != nil {
 			l.warn(n.file, n.at, "rename one of the keys so that none is the beginning of another before a \"_\"",
 				"%s.%s is ambiguous: joined by \"_\" it is also key '%s' (line %d) with value '%s', and envoyproxy/ratelimit and compatibility mode do not tell them apart",
-				d.Name, n.path(), text[:i], others[0].at.line, text[i+1:])
+				d.Name, n.path(), text[:i], other.at.line, text[i+1:])
 			return
 		}
 	}

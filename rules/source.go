@@ -16,9 +16,9 @@ import (
 // Bounds of what Load reads. A file beyond them is refused before it can cost
 // much memory or time.
 const (
-	// MaxFileSize is the most bytes of one file: 16 MiB, about a hundred
-	// thousand rules.
-	MaxFileSize = 16 << 20
+	// MaxFileSize is the most bytes of one file: 8 MiB, about eighty thousand
+	// rules.
+	MaxFileSize = 8 << 20
 	// MaxFiles is the most files of one set.
 	MaxFiles = 10_000
 	// maxYAMLDepth bounds the nesting of YAML: two levels (list and map) for
@@ -27,6 +27,9 @@ const (
 	// maxAliasNodes bounds the YAML nodes that are visited through aliases in
 	// one file, so that a few lines cannot stand for a billion rules.
 	maxAliasNodes = 1_000_000
+	// maxDescriptors bounds the descriptors of one file: more than a file of
+	// MaxFileSize has if each has a key, a value and a limit.
+	maxDescriptors = 200_000
 	// maxDiagnostics bounds what is told about one file: who has a thousand
 	// errors needs the first.
 	maxDiagnostics = 1000

@@ -101,7 +101,8 @@ func (a *parts) assemble() error {
 	if a.store.memory != nil {
 		metrics.WatchMemory(a.store.memory)
 	}
-	limiter, err := headgate.New(headgate.Options{Store: a.store, Shadow: a.settings.Shadow, Observer: metrics})
+	watched := observer{metrics, a.logger}
+	limiter, err := headgate.New(headgate.Options{Store: a.store, Shadow: a.settings.Shadow, Observer: watched})
 	if err != nil {
 		return err
 	}
@@ -112,10 +113,22 @@ func (a *parts) assemble() error {
 			return err
 		}
 	}
-	return a.assembleServers()
+	return a.assembleServers(watched)
 }
 
-func (a *parts) assembleServers() error {
+// observer counts decisions, and logs panics too.
+type observer struct {
+	*telemetry.Metrics
+	logger *slog.Logger
+}
+
+// Panicked implements headgate.PanicObserver.
+func (o observer) Panicked(err error) {
+	o.Metrics.Panicked(err)
+	o.logger.Error("a panic was caught; failure modes answered", "error", err)
+}
+
+func (a *parts) assembleServers(watched observer) error {
 	answer, err := answerOptions(&a.settings)
 	if err != nil {
 		return err
@@ -126,6 +139,9 @@ func (a *parts) assembleServers() error {
 		ClosedAsError:   a.settings.RLSClosed == "error",
 		DynamicMetadata: a.settings.RLSMetadata,
 		DrainTimeout:    a.settings.DrainTimeout,
+		OnPanic: func(cause any, stack []byte) {
+			watched.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
+		},
 	}
 	if a.settings.DrainTimeout == 0 {
 		a.rlsOptions.DrainTimeout = -1 // at once

@@ -376,6 +376,16 @@ func TestListenTakesOverAnAbandonedSocket(t *testing.T) {
 	}
 }
 
+func TestBriefErrors(t *testing.T) {
+	if got := brief(errors.New("a\nb")); got != "a | b" {
+		t.Errorf("%q", got)
+	}
+	got := brief(errors.New(strings.Repeat("wrong\n", 999) + "wrong"))
+	if len(got) > 200 || !strings.Contains(got, "and 995 more errors; hint: headgate rules validate") {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestNewLogger(t *testing.T) {
 	for _, tt := range []struct{ level, format, want string }{
 		{"info", "text", "level=INFO msg=hello\n"},

@@ -119,7 +119,7 @@ func (h *health) report() report {
 		s := h.rules.Status()
 		r.Rules = rulesReport{OK: s.Err == nil, Version: s.Version, LoadedAt: &s.LoadedAt, LastGood: s.LastGood}
 		if s.Err != nil {
-			r.Rules.Error = s.Err.Error()
+			r.Rules.Error = brief(s.Err)
 		}
 	}
 	r.Degraded = !r.Store.OK || !r.Rules.OK

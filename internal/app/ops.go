@@ -43,8 +43,8 @@ func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		writeRLConfig(w, limiter.Rules())
 	})
+	// Without /debug/pprof/cmdline: the command line may hold a password.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	// Calendar windows name time zones; the machine may have no database of
 	// them (containers have none).
@@ -176,9 +177,14 @@ func codeOf(stderr io.Writer, err error) int {
 // hintMark separates, in the text of an error, what is wrong from what to do.
 const hintMark = "; hint: "
 
-// printError prints each line of err and, below it, its hint.
+// credentials matches what may be a name and a password in a URL.
+var credentials = regexp.MustCompile(`://[^\s@]*@`)
+
+// printError prints each line of err and, below it, its hint. Credentials in
+// URLs are hidden, wherever they come from: someone may have typed a store
+// where a file was expected.
 func printError(w io.Writer, err error) {
-	for line := range strings.Lines(err.Error()) {
+	for line := range strings.Lines(credentials.ReplaceAllString(err.Error(), "://xxxxx@")) {
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), hintMark)
 		fmt.Fprintf(w, "headgate: %s\n", parts[0])
 		for _, hint := range parts[1:] {

@@ -21,6 +21,14 @@ func TestPrintError(t *testing.T) {
 	}
 }
 
+func TestCredentialsAreHidden(t *testing.T) {
+	var b strings.Builder
+	printError(&b, errors.New("unexpected argument redis://user:hunter2@host:1/0"))
+	if b.String() != "headgate: unexpected argument redis://xxxxx@host:1/0\n" {
+		t.Error(b.String())
+	}
+}
+
 func TestDiagnosticShowsItsPlace(t *testing.T) {
 	files := []rules.File{{Name: "r.yaml", Data: []byte("domain: d\n\tkey: \x1b[31m äöü wrong\n")}}
 	for _, tt := range []struct {

@@ -4,7 +4,11 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/headgate/headgate/internal/app"
 	"github.com/headgate/headgate/internal/config"
@@ -36,7 +40,11 @@ second one ends it at once.`
 }
 
 // Run serves until a signal ends it.
-func (c *serveCmd) Run(std *stdio) error {
+func (c *serveCmd) Run(std *stdio, parsed *kong.Context) error {
+	logger := app.NewLogger(std.err, &c.Settings)
+	for _, name := range strayVariables(parsed.Selected(), os.Environ()) {
+		logger.Warn("the environment has a variable that is no setting; hint: is it misspelt?", "name", name)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	// From the first signal on, the next has its usual effect.
@@ -46,8 +54,24 @@ func (c *serveCmd) Run(std *stdio) error {
 	defer signal.Stop(reload)
 	return app.Run(ctx, c.Settings, app.Options{
 		Build:  buildInfo(),
-		Logger: app.NewLogger(std.err, &c.Settings),
+		Logger: logger,
 		Out:    std.out,
 		Reload: reload,
 	})
+}
+
+// strayVariables returns the names in environ that begin as settings do and are
+// none of command.
+func strayVariables(command *kong.Node, environ []string) []string {
+	var stray []string
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, config.EnvPrefix+"_") {
+			continue
+		}
+		if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return slices.Contains(f.Envs, name) }) {
+			stray = append(stray, name)
+		}
+	}
+	return stray
 }

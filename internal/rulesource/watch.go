@@ -22,13 +22,17 @@ const (
 func (s *Source) Run(ctx context.Context) {
 	w := s.openWatch()
 	defer w.close()
+	s.follow(ctx, w)
+}
+
+func (s *Source) follow(ctx context.Context, w *watch) {
 	poll := time.NewTicker(s.o.Poll)
 	defer poll.Stop()
 	settle := newSettle()
 	defer settle.timer.Stop()
 	look := func(again bool) {
 		s.check(again)
-		if w.follow(s) {
+		if w.rewatch(s) {
 			settle.moved(s.o.Now())
 		}
 	}
@@ -108,10 +112,10 @@ func (w *watch) close() {
 	}
 }
 
-// follow makes the watched directories those of the last look, and reports
+// rewatch makes the watched directories those of the last look, and reports
 // whether there is a new one: what happened in it between the look and the
 // watch was not seen. A directory that has gone and come back is a new one.
-func (w *watch) follow(s *Source) (added bool) {
+func (w *watch) rewatch(s *Source) (added bool) {
 	if w.watcher == nil {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/rules"
@@ -256,6 +257,61 @@ func TestReloadOnDemand(t *testing.T) {
 	s.Reload()
 	if e := <-events; e.Kind != Refused {
 		t.Fatalf("a reload on demand told nothing: %v", e)
+	}
+}
+
+// TestPollFindsWhatTheWatchMisses follows files without any watch.
+func TestPollFindsWhatTheWatchMisses(t *testing.T) {
+	path := t.TempDir() + "/rules.yaml"
+	write(t, path, ruleText("a", 1))
+	synctest.Test(t, func(t *testing.T) {
+		applied := make(chan *rules.Set, 1)
+		s, err := New(Options{Path: path, Apply: func(set *rules.Set) { applied <- set }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Load(); err != nil {
+			t.Fatal(err)
+		}
+		<-applied
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go s.follow(ctx, &watch{})
+		synctest.Wait() // the first look is over
+		write(t, path, ruleText("a", 2))
+		start := time.Now()
+		if got := (<-applied).NumRules(); got != 2 {
+			t.Errorf("%d rules", got)
+		}
+		if d := time.Since(start); d != 10*time.Second {
+			t.Errorf("found after %v, want the default of 10s", d)
+		}
+	})
+}
+
+// TestConcurrentUse asks for reloads and for the state from many goroutines
+// while files change.
+func TestConcurrentUse(t *testing.T) {
+	v := newVolume(t)
+	v.update(1, generationFiles(1))
+	s, applied, events := running(t, v.path)
+	var askers sync.WaitGroup
+	for range 8 {
+		askers.Go(func() {
+			for range 200 {
+				s.Reload()
+				if st := s.Status(); st.Version == "" || st.Err != nil {
+					t.Errorf("status %+v", st)
+				}
+			}
+		})
+	}
+	v.update(2, generationFiles(2))
+	askers.Wait()
+	for generationOf(t, <-applied) != 2 {
+	}
+	if e := <-events; e.Kind != Loaded {
+		t.Errorf("event %+v", e)
 	}
 }
 

@@ -30,7 +30,7 @@ var (
 	memoryBytes      = prometheus.NewDesc("headgate_memory_store_bytes", "Memory that the memory store takes.", nil, nil)
 	memoryMaxBytes   = prometheus.NewDesc("headgate_memory_store_max_bytes", "Memory that the memory store may take.", nil, nil)
 	memoryShared     = prometheus.NewDesc("headgate_memory_store_shared_buckets", "Buckets shared by keys that found no room; 0 unless the memory store is full.", nil, nil)
-	memoryOverflowed = prometheus.NewDesc("headgate_memory_store_overflowed_total", "Hits that found no room for a bucket of their own.", nil, nil)
+	memoryOverflowed = prometheus.NewDesc("headgate_memory_store_overflow_total", "Hits that found no room for a bucket of their own.", nil, nil)
 	memoryExpired    = prometheus.NewDesc("headgate_memory_store_expired_total", "Buckets dropped because they were as if unused.", nil, nil)
 )
 

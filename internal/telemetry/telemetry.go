@@ -46,11 +46,15 @@ type Metrics struct {
 	errors    map[store.Reason]prometheus.Counter
 	duration  prometheus.Histogram
 	storeUp   prometheus.Gauge
+	panics    prometheus.Counter
 	rules     ruleTable
 	reload    reloadMetrics
 }
 
-var _ headgate.Observer = (*Metrics)(nil)
+var (
+	_ headgate.Observer      = (*Metrics)(nil)
+	_ headgate.PanicObserver = (*Metrics)(nil)
+)
 
 // storeReasons are the values of the label reason.
 var storeReasons = []store.Reason{
@@ -96,9 +100,13 @@ func New(b Build) *Metrics {
 		Name: "headgate_store_up",
 		Help: "1 while the store answers, 0 while it does not; asked every few seconds.",
 	})
+	m.panics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "headgate_panics_total",
+		Help: "Panics that were caught and answered by failure mode; each is a bug.",
+	})
 	m.rules.init(m.decisions)
 	m.registry.MustRegister(
-		m.decisions, requests, m.failOpen, storeErrors, m.duration, m.storeUp, buildInfo(b),
+		m.decisions, requests, m.failOpen, storeErrors, m.duration, m.storeUp, m.panics, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.reload.register(m.registry)
@@ -125,6 +133,9 @@ func (m *Metrics) Handler(logger *slog.Logger) http.Handler {
 
 // StoreUp notes whether the store answers.
 func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(oneIf(up)) }
+
+// Panicked counts a panic that was caught; it implements headgate.PanicObserver.
+func (m *Metrics) Panicked(error) { m.panics.Inc() }
 
 func oneIf(b bool) float64 {
 	if b {

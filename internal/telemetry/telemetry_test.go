@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bufio"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"strconv"
@@ -176,6 +177,12 @@ func TestReloads(t *testing.T) {
 	expect(t, m, map[string]float64{`headgate_rules_reloads_total{outcome="last_good"}`: 1, "headgate_rules_stale": 1})
 }
 
+func TestPanicsAreCounted(t *testing.T) {
+	m := New(Build{})
+	m.Panicked(errors.New("bug"))
+	expect(t, m, map[string]float64{"headgate_panics_total": 1})
+}
+
 func TestMemoryAndStore(t *testing.T) {
 	m := New(Build{})
 	state := Memory{Keys: 1, Bytes: 2, MaxBytes: 3, Overflowed: 4}
@@ -183,7 +190,7 @@ func TestMemoryAndStore(t *testing.T) {
 	m.StoreUp(true)
 	expect(t, m, map[string]float64{
 		"headgate_memory_store_keys": 1, "headgate_memory_store_bytes": 2, "headgate_memory_store_max_bytes": 3,
-		"headgate_memory_store_overflowed_total": 4, "headgate_store_up": 1,
+		"headgate_memory_store_overflow_total": 4, "headgate_store_up": 1,
 	})
 	state.Keys = 9
 	m.StoreUp(false)

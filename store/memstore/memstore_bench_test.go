@@ -122,7 +122,7 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkFull(b *testing.B) {
 	s, _ := newStoreAt(b, noon)
 	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1 << 40, Period: time.Hour})
-	s.fill(b, l)
+	s.fill(b, l, 1)
 	random := newRandom()
 	var key [16]byte
 	b.ReportAllocs()

@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"strconv"
 	"strings"
 )
 
@@ -27,6 +28,19 @@ var (
 	luaTake string
 )
 
+// constants are put into the script where their names stand: a local variable
+// would have to be made again in every call.
+var constants = strings.NewReplacer(
+	"MAX_INSTANT", "4503599627370496", // 2^52
+	"MAX_STORED", "9007199254740991", // 2^53 - 1
+	"MAX_COUNT", "2251799813685248", // 2^51
+	"MAX_PERIOD", "31622400000000", // 366 days
+	"MAX_PARTS", "61",
+	"STAMP_BYTES", strconv.Itoa(stampBytes),
+	"LOG_HEAD", "64",
+	"TTL_MARGIN_MS", "1000",
+)
+
 // takeScript is the whole script, and takeSHA the name under which Redis
 // remembers it.
 var (
@@ -43,7 +57,7 @@ var (
 // another table when it is to be written. With refund > 0 that many hits are
 // given back first and hits is 0. The log also returns how to load and save.
 func buildScript() string {
-	return strings.Join([]string{
+	return constants.Replace(strings.Join([]string{
 		luaHead,
 		"local function section(algorithm)",
 		"if algorithm == 1 then", luaSlidingWindow,
@@ -54,7 +68,7 @@ func buildScript() string {
 		"end",
 		"end",
 		luaTake,
-	}, "\n")
+	}, "\n"))
 }
 
 func scriptSHA(text string) string {

@@ -102,7 +102,7 @@ func serverOf(ts *testscript.TestScript) *server {
 // scriptEnvironment returns the environment of the script, settings included.
 func scriptEnvironment(ts *testscript.TestScript) []string {
 	env := environment()
-	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_LOG_FORMAT"} {
+	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_HTP_ADDR"} {
 		if value := ts.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}

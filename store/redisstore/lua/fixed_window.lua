@@ -1,17 +1,17 @@
 -- fixed_window.go
 local function decide(p, state, hits, refund)
-  local quota, third = tonumber(ARGV[p]), tonumber(ARGV[p + 2])
+  local quota, third = ARGV[p] + 0, ARGV[p + 2] + 0
   local start, finish, next_finish
   if algorithm == 9 then
     local e = p + 2
-    if now < third or now >= tonumber(ARGV[e + 3]) then
+    if now < third or now >= ARGV[e + 3] + 0 then
       outside = true
       return state, 0, 0, 0, 0, 0
     end
-    while now >= tonumber(ARGV[e + 1]) do
+    while now >= ARGV[e + 1] + 0 do
       e = e + 1
     end
-    start, finish, next_finish = tonumber(ARGV[e]), tonumber(ARGV[e + 1]), tonumber(ARGV[e + 2])
+    start, finish, next_finish = ARGV[e] + 0, ARGV[e + 1] + 0, ARGV[e + 2] + 0
   else
     start = now - now % third
     finish, next_finish = start + third, start + 2 * third

@@ -44,14 +44,10 @@
 --
 -- Why it is built as it is: it runs from its first line in every call, and to
 -- make a function or a table costs as much there as to call redis. So what only
--- some batches need is made only in those.
+-- some batches need is made only in those, and names in capitals are constants
+-- whose values script.go puts in. ARGV[i] + 0 is a number.
 
 local floor, max, min, tonumber, ARGV = math.floor, math.max, math.min, tonumber, ARGV
-
-local MAX_INSTANT = 4503599627370496 -- 2^52
-local MAX_STORED = 9007199254740991  -- 2^53 - 1
-local MAX_COUNT = 2251799813685248   -- 2^51
-local TTL_MARGIN_MS = 1000
 
 local now = ARGV[1]
 if now == '' then
@@ -64,9 +60,9 @@ if now > MAX_INSTANT then
   now = MAX_INSTANT
 end
 
-local reply = {0, now, tonumber(ARGV[3]), 0, 0, 0, 0, 0}
+local reply = {0, now, ARGV[3] + 0, 0, 0, 0, 0, 0}
 
-local deadline = tonumber(ARGV[2])
+local deadline = ARGV[2] + 0
 if deadline > 0 and now > deadline then
   return {1, now, reply[3]}
 end
@@ -84,15 +80,16 @@ local outside = false
 -- from the next integer than a double errs). A longer one is divided digit by
 -- digit of b, in a base so small that no step exceeds 2^53.
 local function muldivmod(a, b, c)
-  -- The sum makes it a floating-point product where integers are another type.
+  -- Where integers are a type of their own and wrap around, the sums make
+  -- floating-point products, and floor makes integers again.
   local product = (a + 0.0) * b
   if product < MAX_STORED then
     local quotient = floor(product / c)
-    return quotient, product - quotient * c
+    return quotient, a * b - quotient * c
   end
   local whole = floor(a / c)
   a = a - whole * c
-  local base = floor(MAX_INSTANT / c)
+  local base = floor(MAX_INSTANT / c) + 0.0
   local power = 1
   while power * base <= b do
     power = power * base
@@ -107,5 +104,5 @@ local function muldivmod(a, b, c)
     quotient = quotient * base + step
     power = floor(power / base)
   end
-  return whole * b + quotient, remainder
+  return floor(whole * b + quotient), floor(remainder)
 end

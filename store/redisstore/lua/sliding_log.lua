@@ -2,12 +2,9 @@
 -- first. A state is the stamps from .. from+kept-1 of the stored value (which has
 -- had of them) and those of tail: n in all. So a hit is appended, and a long log
 -- is probed, not read. head is the value when that is short.
-local STAMP = 7 -- bytes
--- A log is read whole up to this many stamps, beyond that by probing.
-local LOG_HEAD = 64
-
+-- A log is read whole up to LOG_HEAD stamps, beyond that by probing.
 local function load(s)
-  local whole = 1 + LOG_HEAD * STAMP
+  local whole = 1 + LOG_HEAD * STAMP_BYTES
   local head = redis.call('GETRANGE', KEYS[s], 0, whole)
   if head == '' then
     return false
@@ -19,7 +16,7 @@ local function load(s)
     length = redis.call('STRLEN', KEYS[s])
     head = nil
   end
-  local n = floor((length - 1) / STAMP)
+  local n = floor((length - 1) / STAMP_BYTES)
   if n == 0 then
     return FOREIGN
   end
@@ -34,15 +31,15 @@ local function save(s, state, ttl)
   end
   local kept = ''
   if state.kept > 0 then
-    local first = 1 + state.from * STAMP
-    kept = redis.call('GETRANGE', KEYS[s], first, first + state.kept * STAMP - 1)
+    local first = 1 + state.from * STAMP_BYTES
+    kept = redis.call('GETRANGE', KEYS[s], first, first + state.kept * STAMP_BYTES - 1)
   end
   redis.call('SET', KEYS[s], '4' .. kept .. state.tail, 'PX', ttl)
 end
 
 local function encode(t)
   local bytes = {}
-  for i = STAMP, 1, -1 do
+  for i = STAMP_BYTES, 1, -1 do
     bytes[i] = string.char(t % 256)
     t = floor(t / 256)
   end
@@ -57,17 +54,20 @@ end
 -- Returns the stamp at index i, from 0.
 local function stamp(log, i)
   if i >= log.kept then
-    return decode(log.tail, (i - log.kept) * STAMP + 1)
+    return decode(log.tail, (i - log.kept) * STAMP_BYTES + 1)
   end
-  local offset = 1 + (log.from + i) * STAMP
+  local offset = 1 + (log.from + i) * STAMP_BYTES
   if log.head then
     return decode(log.head, offset + 1)
   end
-  return decode(redis.call('GETRANGE', KEYS[log.bucket], offset, offset + STAMP - 1), 1)
+  return decode(redis.call('GETRANGE', KEYS[log.bucket], offset, offset + STAMP_BYTES - 1), 1)
 end
 
 local function first_after(log, t)
   local low, high = 0, log.n
+  if high > 0 and stamp(log, 0) > t then
+    return 0
+  end
   while low < high do
     local middle = floor((low + high) / 2)
     if stamp(log, middle) > t then
@@ -80,21 +80,21 @@ local function first_after(log, t)
 end
 
 local function slice(log, from, kept, tail)
-  return {4, bucket = log.bucket, head = log.head, had = log.had, from = from, kept = kept, tail = tail, n = kept + #tail / STAMP}
+  return {4, bucket = log.bucket, head = log.head, had = log.had, from = from, kept = kept, tail = tail, n = kept + floor(#tail / STAMP_BYTES)}
 end
 
 local function drop_first(log, count)
   if count <= log.kept then
     return slice(log, log.from + count, log.kept - count, log.tail)
   end
-  return slice(log, log.from, 0, log.tail:sub((count - log.kept) * STAMP + 1))
+  return slice(log, log.from, 0, log.tail:sub((count - log.kept) * STAMP_BYTES + 1))
 end
 
 local function keep_first(log, count)
   if count <= log.kept then
     return slice(log, log.from, count, '')
   end
-  return slice(log, log.from, log.kept, log.tail:sub(1, (count - log.kept) * STAMP))
+  return slice(log, log.from, log.kept, log.tail:sub(1, (count - log.kept) * STAMP_BYTES))
 end
 
 -- Returns the index of the first stamp that counts, the log's now, moved.
@@ -132,7 +132,7 @@ local function open(s, state)
 end
 
 local function decide(p, state, hits, refund, s)
-  local quota, period = tonumber(ARGV[p]), tonumber(ARGV[p + 1])
+  local quota, period = ARGV[p] + 0, ARGV[p + 1] + 0
   local log = open(s, state)
   local first, at, moved = hit_log_at(period, log)
   local used = log.n - first
@@ -140,7 +140,9 @@ local function decide(p, state, hits, refund, s)
   if refund > 0 then
     state = false
     if used > refund then
-      log = settle(log, at)
+      if moved then
+        log = settle(log, at)
+      end
       state = keep_first(log, log.n - refund)
     end
     return decide(p, state, 0, 0, s)
@@ -157,7 +159,9 @@ local function decide(p, state, hits, refund, s)
     end
   end
   if hits > 0 and (allowed or moved) then
-    log = settle(log, at)
+    if moved then
+      log = settle(log, at)
+    end
     if allowed then
       if 2 * first >= log.n then
         log = drop_first(log, first)

@@ -1,11 +1,14 @@
 -- sliding_window.go
 local function decide(p, state, hits, refund)
-  local quota, period = tonumber(ARGV[p]), tonumber(ARGV[p + 2])
+  local quota, period = ARGV[p] + 0, ARGV[p + 2] + 0
   local elapsed = now % period
   local start, current, previous, moved = now - elapsed, 0, 0, false
   if state and state[1] == 1 then
-    local stored = max(min(state[2], MAX_STORED), 0)
-    local newer, older = min(state[3], MAX_COUNT), min(state[4], MAX_COUNT)
+    local stored, newer, older = state[2], state[3], state[4]
+    if newer > MAX_COUNT or older > MAX_COUNT or stored > MAX_STORED or stored < 0 then
+      stored = max(min(stored, MAX_STORED), 0)
+      newer, older = min(newer, MAX_COUNT), min(older, MAX_COUNT)
+    end
     if stored == start then
       current, previous = newer, older
     else
@@ -50,14 +53,24 @@ local function decide(p, state, hits, refund)
   local allowed = used + hits <= quota
   local charge = hits > 0 and (allowed or ARGV[p + 1] == '1')
   if charge then
-    current = min(current + hits, MAX_COUNT)
+    current = current + hits
+    if current > MAX_COUNT then
+      current = MAX_COUNT
+    end
     used = used + hits
+  end
+  local remaining = quota - used
+  if remaining < 0 then
+    remaining = 0
   end
   local reset = 0
   if current > 0 then
-    reset = max(start + 2 * period - now, 0)
+    reset = start + 2 * period - now
   elseif previous > 0 then
-    reset = max(start + period - now, 0)
+    reset = start + period - now
+  end
+  if reset < 0 then
+    reset = 0
   end
   local flags, retry = 1, 0
   if not allowed then
@@ -76,6 +89,6 @@ local function decide(p, state, hits, refund)
   if charge or (moved and hits > 0) then
     state = {1, start, current, previous}
   end
-  return state, flags, max(quota - used, 0), reset, retry, 0
+  return state, flags, remaining, reset, retry, 0
 end
 return decide

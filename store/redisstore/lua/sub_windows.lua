@@ -1,6 +1,4 @@
 -- sub_windows.go. Parts are numbered from 0, the newest; wide[1] is part 0.
-local MAX_PARTS = 61
-local MAX_PERIOD = 31622400000000 -- 366 days
 
 local function carry(parts, state, stored, width)
   local wide = state[5]
@@ -107,8 +105,8 @@ local function parts_state(parts, width, n)
 end
 
 local function decide(p, state, hits, refund)
-  local quota, count_denied, width = tonumber(ARGV[p]), ARGV[p + 1] == '1', tonumber(ARGV[p + 2])
-  local n, strict = tonumber(ARGV[p + 3]), ARGV[p + 4] == '1'
+  local quota, count_denied, width = ARGV[p] + 0, ARGV[p + 1] == '1', ARGV[p + 2] + 0
+  local n, strict = ARGV[p + 3] + 0, ARGV[p + 4] == '1'
   local parts = parts_at(width, n, state)
 
   if refund > 0 then

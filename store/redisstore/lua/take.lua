@@ -33,7 +33,7 @@ end
 -- for the end, and returns flags, remaining, reset, retry, delay; peek makes it
 -- a peek.
 local function take(at, op, peek)
-  local s, hits, algorithm = tonumber(ARGV[at]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local s, hits, algorithm = ARGV[at] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
   local decide = deciders[algorithm]
   if not decide then
     if algorithm == 4 then
@@ -84,7 +84,7 @@ while at <= last do
   if join == 45 then -- -
     reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4], reply[filled + 5] = take(at, op)
     filled = filled + 5
-    at = at + 4 + NUMBERS[tonumber(ARGV[at + 3])]
+    at = at + 4 + NUMBERS[ARGV[at + 3] + 0]
   else
     -- A group: each take is charged as if it stood alone; when one that is no
     -- shadow is denied, all of that is forgotten, and those that would have
@@ -92,7 +92,7 @@ while at <= last do
     local places, first, n, held = {}, filled, 0, false
     local old_states, old_lifetime = {}, {}
     repeat
-      local s, shadow = tonumber(ARGV[at]), nil
+      local s, shadow = ARGV[at] + 0, nil
       op, join, shadow = ARGV[at + 1]:byte(1, 3)
       n = n + 1
       places[n] = at
@@ -107,7 +107,7 @@ while at <= last do
       if op == 104 and flags ~= 1 and shadow ~= 115 then -- h, s
         held = true
       end
-      at = at + 4 + NUMBERS[tonumber(ARGV[at + 3])]
+      at = at + 4 + NUMBERS[ARGV[at + 3] + 0]
     until at > last or ARGV[at + 1]:byte(2) ~= 106 -- j
     if held then
       for s, state in pairs(old_states) do

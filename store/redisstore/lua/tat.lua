@@ -1,8 +1,8 @@
 -- tat.go: token_bucket, leaky_bucket, leaky_queue, gcra. A span is two numbers,
 -- whole us and the numerator over den.
 local function decide(p, state, hits, refund)
-  local capacity, num, den = tonumber(ARGV[p]), tonumber(ARGV[p + 1]), tonumber(ARGV[p + 2])
-  local tolerance, tolerance_part = tonumber(ARGV[p + 3]), tonumber(ARGV[p + 4])
+  local capacity, num, den = ARGV[p] + 0, ARGV[p + 1] + 0, ARGV[p + 2] + 0
+  local tolerance, tolerance_part = ARGV[p + 3] + 0, ARGV[p + 4] + 0
   local whole, part, moved = 0, 0, false
   if state and state[1] == algorithm then
     local tat, tat_part = max(min(state[2], MAX_STORED), 0), state[3]

@@ -1,0 +1,50 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// BenchmarkTake measures calls of one and of three buckets, from as many
+// goroutines as are common. Redis works on the same cores.
+func BenchmarkTake(b *testing.B) {
+	s, _ := openRedis(b)
+	l := limit.Must(limit.PerMinute(1_000_000))
+	for _, buckets := range []int{1, 3} {
+		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
+			var worker atomic.Int64
+			b.ReportAllocs()
+			b.SetParallelism(32)
+			b.RunParallel(func(pb *testing.PB) {
+				id := worker.Add(1)
+				takes := make([]store.Take, buckets)
+				for i := range takes {
+					takes[i] = store.Take{Key: fmt.Appendf(nil, "key %d of %d", i, id), Limit: l, Hits: 1}
+				}
+				results := make([]store.Result, buckets)
+				for pb.Next() {
+					s.Take(context.Background(), takes, results)
+					if results[0].Err != nil {
+						b.Error(results[0].Err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkEncode measures the making of a command.
+func BenchmarkEncode(b *testing.B) {
+	l := limit.Must(limit.PerMinute(1_000_000))
+	takes := []store.Take{{Key: []byte("some key of usual length"), Limit: l, Hits: 1}}
+	r := new(request)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.encode(DefaultPrefix, header{deadline: 1_763_666_315_123_456, number: 7}, takes)
+	}
+}

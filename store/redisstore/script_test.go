@@ -1,0 +1,82 @@
+package redisstore
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// code returns the script without its comments.
+func code() string {
+	return regexp.MustCompile(`--[^\n]*`).ReplaceAllString(takeScript, "")
+}
+
+// What makes a script run on all relatives of Redis: every key is declared and
+// stands in the call as KEYS[n], no library but string, math and table, no
+// shebang, no text made from a number but by format.
+func TestScriptIsPortable(t *testing.T) {
+	if strings.HasPrefix(takeScript, "#!") {
+		t.Error("the script has a shebang")
+	}
+	text := code()
+	for _, banned := range []string{
+		"struct", "cjson", "cmsgpack", "bit", "unpack", "tostring", "loadstring", "setmetatable", "rawset", "_G",
+		"pcall", "replicate_commands", "math.random", "os.", "redis.log", "redis.sha1hex", "goto", "//", "%d'", "EVAL",
+	} {
+		if strings.Contains(text, banned) {
+			t.Errorf("the script uses %s", banned)
+		}
+	}
+	calls := regexp.MustCompile(`redis\.call\(([^\n]*)`).FindAllStringSubmatch(text, -1)
+	if len(calls) < 8 {
+		t.Fatalf("found only %d calls", len(calls))
+	}
+	declared := regexp.MustCompile(`^'[A-Z]+', KEYS\[(s|log\.bucket)\][,)]`)
+	for _, call := range calls {
+		if call[1] != "'TIME')" && !declared.MatchString(call[1]) {
+			t.Errorf("redis.call(%s does not name a declared key", call[1])
+		}
+	}
+	if n := strings.Count(text, "KEYS"); n != len(calls)-1 {
+		t.Errorf("KEYS stands in %d places, of which %d are calls", n, len(calls)-1)
+	}
+	if n := strings.Count(text, "redis"); n != len(calls) {
+		t.Errorf("redis stands in %d places, of which %d are calls", n, len(calls))
+	}
+	// Redis itself refuses globals at run time; all branches run in the tests.
+	for _, m := range regexp.MustCompile(`(?m)^\s*function\b.*$`).FindAllString(text, -1) {
+		t.Errorf("a global function: %s", m)
+	}
+}
+
+// Every key is written with its time to live in the same command, or has one
+// already: APPEND keeps it, and PEXPIRE follows.
+func TestScriptNeverLeavesAKeyForGood(t *testing.T) {
+	lines := strings.Split(code(), "\n")
+	writes := 0
+	for i, line := range lines {
+		switch {
+		case strings.Contains(line, "'SET'"):
+			writes++
+			if !strings.HasSuffix(strings.TrimSpace(line), ", 'PX', ttl)") {
+				t.Errorf("no time to live: %s", line)
+			}
+		case strings.Contains(line, "'APPEND'"):
+			writes++
+			if !strings.Contains(lines[i+1], "'PEXPIRE'") {
+				t.Errorf("no time to live: %s", line)
+			}
+		}
+	}
+	if writes < 5 {
+		t.Errorf("found only %d writes", writes)
+	}
+}
+
+// The name of the script changes with its text only.
+func TestScriptSHA(t *testing.T) {
+	s, _ := openRedis(t)
+	if got := command(t, s, "SCRIPT", "LOAD", takeScript); got != takeSHA {
+		t.Errorf("Redis calls it %s, we %s", got, takeSHA)
+	}
+}
