@@ -501,20 +501,6 @@ func TestA6WaitShapes(t *testing.T) {
 	})
 }
 
-func TestCheckDoesNotAllocate(t *testing.T) {
-	b := newBench(t, orders, headgate.Options{})
-	requests := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("api_key:k,op:write"), on("api_key:j")}}}
-	responses := make([]headgate.Response, 1)
-	ctx := t.Context()
-	if allocs := testing.AllocsPerRun(200, func() {
-		if err := b.limiter.Check(ctx, requests, responses); err != nil {
-			t.Fatal(err)
-		}
-	}); allocs != 0 {
-		t.Errorf("a decision allocates %v times, want 0", allocs)
-	}
-}
-
 func TestKeyed(t *testing.T) {
 	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(noon) }})
 	if err != nil {
@@ -535,9 +521,6 @@ func TestKeyed(t *testing.T) {
 	}
 	if d := k.Take(ctx, "user", -1); d.Allowed || !d.Never {
 		t.Errorf("negative hits: %+v", d)
-	}
-	if allocs := testing.AllocsPerRun(200, func() { k.Take(ctx, "user", 1) }); allocs != 0 {
-		t.Errorf("a take allocates %v times, want 0", allocs)
 	}
 	broken := headgate.NewKeyed(failing{&store.Error{Reason: store.Timeout}}, limit.Must(limit.PerMinute(2)))
 	if d := broken.Take(ctx, "user", 1); !d.Allowed || d.Degraded != store.Timeout {

@@ -66,36 +66,49 @@ func Diff(a, b *Set) []Change {
 	changes := diffDomains(a, b)
 	before, oldOrder := a.facts()
 	after, newOrder := b.facts()
-	for parent, order := range newOrder {
+	for _, parent := range slices.Sorted(maps.Keys(newOrder)) {
+		order := newOrder[parent]
 		from, to := common(oldOrder[parent], order), common(order, oldOrder[parent])
 		if !slices.Equal(from, to) {
-			changes = append(changes, Change{Changed, parent, "order of patterns", strings.Join(from, " "), strings.Join(to, " ")})
+			changes = append(changes, Change{Changed, subjectName(parent), "order of patterns", strings.Join(from, " "), strings.Join(to, " ")})
 		}
 	}
-	for subject := range maps.Keys(before) {
+	for _, subject := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := after[subject]; !ok {
-			changes = append(changes, Change{Kind: Removed, Subject: subject, From: before[subject].summary})
+			changes = append(changes, Change{Kind: Removed, Subject: subjectName(subject), From: before[subject].summary})
 		}
 	}
-	for subject, now := range after {
+	for _, subject := range slices.Sorted(maps.Keys(after)) {
 		was, ok := before[subject]
 		if !ok {
-			changes = append(changes, Change{Kind: Added, Subject: subject, To: now.summary})
+			changes = append(changes, Change{Kind: Added, Subject: subjectName(subject), To: after[subject].summary})
 			continue
 		}
-		if was.limited != now.limited {
-			changes = append(changes, Change{Changed, subject, "limit", was.summary, now.summary})
-			continue
-		}
-		for _, field := range slices.Sorted(maps.Keys(union(was.fields, now.fields))) {
-			if from, to := was.fields[field], now.fields[field]; from != to {
-				changes = append(changes, Change{Changed, subject, field, from, to})
-			}
-		}
+		changes = was.appendChanges(changes, after[subject], subjectName(subject))
 	}
 	slices.SortStableFunc(changes, func(x, y Change) int {
 		return cmp.Or(cmp.Compare(x.Subject, y.Subject), cmp.Compare(x.Field, y.Field))
 	})
+	return changes
+}
+
+// separator joins the parts of a subject while sets are compared, since keys and
+// values may have dots of their own.
+const separator = "\x00"
+
+// subjectName returns a subject as people read it.
+func subjectName(subject string) string { return strings.ReplaceAll(subject, separator, ".") }
+
+// appendChanges appends how now differs from was.
+func (was subjectFacts) appendChanges(changes []Change, now subjectFacts, subject string) []Change {
+	if was.limited != now.limited {
+		return append(changes, Change{Changed, subject, "limit", was.summary, now.summary})
+	}
+	for _, field := range slices.Sorted(maps.Keys(union(was.fields, now.fields))) {
+		if from, to := was.fields[field], now.fields[field]; from != to {
+			changes = append(changes, Change{Changed, subject, field, from, to})
+		}
+	}
 	return changes
 }
 
@@ -155,7 +168,7 @@ func (s *Set) facts() (all map[string]subjectFacts, order map[string][]string) {
 	all, order = make(map[string]subjectFacts), make(map[string][]string)
 	for _, r := range s.rules {
 		if r.Always {
-			all[r.identity()] = subjectFacts{true, r.limitsText(), r.facts()}
+			all[r.Domain+separator+"always"+separator+r.name] = subjectFacts{true, r.limitsText(), r.facts()}
 		}
 	}
 	for _, name := range s.names {
@@ -166,7 +179,7 @@ func (s *Set) facts() (all map[string]subjectFacts, order map[string][]string) {
 
 func (n *node) addFacts(subject string, all map[string]subjectFacts, order map[string][]string) {
 	for _, child := range n.children {
-		name := subject + "." + child.composite()
+		name := subject + separator + child.composite()
 		f := subjectFacts{summary: "no limit"}
 		if child.rule != nil {
 			f = subjectFacts{true, child.rule.limitsText(), child.rule.facts()}

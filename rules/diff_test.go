@@ -54,3 +54,12 @@ descriptors:
 		t.Errorf("got%swant%s", got, want)
 	}
 }
+
+func TestDiffTellsDottedKeysApart(t *testing.T) {
+	before := mustLoad(t, "domain: d\ndescriptors: [{key: a.b, "+limitText+"}, {key: a, descriptors: [{key: b, "+limitText+"}]}]", Options{})
+	after := mustLoad(t, "domain: d\ndescriptors: [{key: a, descriptors: [{key: b, "+limitText+"}]}]", Options{})
+	changes := Diff(before, after)
+	if len(changes) != 1 || changes[0].String() != "- d.a.b: 1 per 1m sliding_window" {
+		t.Errorf("%v", changes)
+	}
+}

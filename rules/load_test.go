@@ -75,7 +75,7 @@ descriptors:
     detailed_metric: true
     value_to_metric: true
     share_threshold: true
-    metadata: {owner: me, deep: {list: [1, 2.5, yes, null, text]}}
+    metadata: {owner: me, 1: x, deep: {true: .inf, list: [1, 2.5, yes, null, text, 1_000, 2026-01-01]}}
     cost: {from: header, name: X-Cost, max: 7}
     rate_limit: {unit: minute, requests_per_unit: 1, name: n, replaces: [{name: a}, {name: b}, {name: a}]}
 `, Options{})
@@ -92,7 +92,7 @@ descriptors:
 	if !slices.Equal(r.Replaces, []string{"a", "b"}) {
 		t.Errorf("replaces: %v", r.Replaces)
 	}
-	want := "map[deep:map[list:[1 2.5 true <nil> text]] owner:me]"
+	want := "map[1:x deep:map[list:[1 2.5 true <nil> text 1000 2026-01-01] true:.inf] owner:me]"
 	if got := fmt.Sprint(r.Metadata); got != want {
 		t.Errorf("metadata: %s, want %s", got, want)
 	}

@@ -94,7 +94,7 @@ func (r *reader) mapping(n *yaml.Node, p place) []field {
 			"error loading config file: yaml: cannot unmarshal %s into %s", describe(n), placeNames[p])
 		return nil
 	}
-	all := r.fields(n, nil)
+	all := r.fields(n, textKeys)
 	known := all[:0]
 	for _, f := range all {
 		if r.checkKey(f, p) {
@@ -104,11 +104,20 @@ func (r *reader) mapping(n *yaml.Node, p place) []field {
 	return known
 }
 
-// fields appends the fields of the mapping n to fs. Of equal keys the last one
-// counts, and a key of the mapping itself counts more than a merged one, as in
-// the YAML library of envoyproxy/ratelimit.
-func (r *reader) fields(n *yaml.Node, fs []field) []field {
-	index := make(map[string]int, len(fs)+len(n.Content)/2)
+// keyTypes says which scalars may be keys.
+type keyTypes bool
+
+const (
+	textKeys keyTypes = false
+	anyKeys  keyTypes = true // read as they are written
+)
+
+// fields returns the fields of the mapping n. Of equal keys the last one counts,
+// and a key of the mapping itself counts more than a merged one, as in the YAML
+// library of envoyproxy/ratelimit.
+func (r *reader) fields(n *yaml.Node, types keyTypes) []field {
+	fs := make([]field, 0, len(n.Content)/2)
+	index := make(map[string]int, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		if isMerge(k) {
@@ -118,7 +127,7 @@ func (r *reader) fields(n *yaml.Node, fs []field) []field {
 		if key == nil {
 			return nil
 		}
-		if s := scalarOf(key); key.Kind != yaml.ScalarNode || s.kind != textScalar {
+		if key.Kind != yaml.ScalarNode || types == textKeys && scalarOf(key).kind != textScalar {
 			r.errorf(at(k), "quote the key", "config error, key is not of type string: %s", plain(key))
 			continue
 		}
@@ -134,14 +143,14 @@ func (r *reader) fields(n *yaml.Node, fs []field) []field {
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if isMerge(n.Content[i]) {
-			fs = r.merge(n.Content[i+1], fs, index)
+			fs = r.merge(n.Content[i+1], fs, index, types)
 		}
 	}
 	return fs
 }
 
 // merge appends the fields of "<<: source" that the mapping does not have.
-func (r *reader) merge(source *yaml.Node, fs []field, index map[string]int) []field {
+func (r *reader) merge(source *yaml.Node, fs []field, index map[string]int, types keyTypes) []field {
 	r.inAlias++ // a merged source costs what an alias costs
 	defer func() { r.inAlias-- }()
 	n := r.follow(source)
@@ -151,10 +160,10 @@ func (r *reader) merge(source *yaml.Node, fs []field, index map[string]int) []fi
 	switch n.Kind {
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
-			fs = r.merge(item, fs, index)
+			fs = r.merge(item, fs, index, types)
 		}
 	case yaml.MappingNode:
-		for _, f := range r.fields(n, nil) {
+		for _, f := range r.fields(n, types) {
 			if _, ok := index[f.name]; !ok {
 				f.alias = true
 				index[f.name] = len(fs)
@@ -172,11 +181,9 @@ func (r *reader) merge(source *yaml.Node, fs []field, index map[string]int) []fi
 func (r *reader) checkKey(f field, p place) bool {
 	info, known := keys[f.name]
 	if !known {
-		hint := "the JSON Schema of rules lists all keys"
-		if near := nearestKey(f.name); near != "" {
-			hint = fmt.Sprintf("did you mean '%s'?", near)
+		if len(r.diagnostics) < maxDiagnostics { // finding the nearest key takes a while
+			r.errorf(f.at, unknownHint(f.name), "config error, unknown key '%s'", f.name)
 		}
-		r.errorf(f.at, hint, "config error, unknown key '%s'", f.name)
 		return false
 	}
 	r.usesHeadgate = r.usesHeadgate || !info.envoy
@@ -195,6 +202,13 @@ func (r *reader) checkKey(f field, p place) bool {
 	return false
 }
 
+func unknownHint(name string) string {
+	if near := nearestKey(name); near != "" {
+		return fmt.Sprintf("did you mean '%s'?", near)
+	}
+	return "headgate rules schema prints the JSON Schema with all keys"
+}
+
 // checkLoose checks the keys and types of a value that is ignored, because
 // envoyproxy/ratelimit refuses a file for them all the same.
 func (r *reader) checkLoose(n *yaml.Node) {
@@ -211,7 +225,7 @@ func (r *reader) checkLoose(n *yaml.Node) {
 			r.enter(alias, func() { r.checkLooseItem(item) })
 		}
 	case yaml.MappingNode:
-		for _, f := range r.fields(n, nil) {
+		for _, f := range r.fields(n, textKeys) {
 			if _, known := keys[f.name]; !known {
 				r.errorf(f.at, "delete it", "config error, unknown key '%s'", f.name)
 			} else if f.name != "metadata" {

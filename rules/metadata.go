@@ -11,7 +11,7 @@ import (
 )
 
 // metadata decodes an arbitrary map into what JSON can hold: nil, bool, float64,
-// string, []any and map[string]any.
+// string, []any and map[string]any. Keys are read as they are written.
 func (d *decoder) metadata(f field) map[string]any {
 	n := d.follow(f.value)
 	if n == nil || isNull(n) {
@@ -43,7 +43,7 @@ func (d *decoder) anything(source *yaml.Node) any {
 		return list
 	case yaml.MappingNode:
 		m := make(map[string]any, len(n.Content)/2)
-		for _, f := range d.fields(n, nil) {
+		for _, f := range d.fields(n, anyKeys) {
 			d.enter(f.alias, func() { m[f.name] = d.anything(f.value) })
 		}
 		return m
@@ -67,7 +67,7 @@ func anyScalar(s scalar) (any, error) {
 	case floatScalar, hugeScalar:
 		number, err := strconv.ParseFloat(strings.ReplaceAll(s.text, "_", ""), 64)
 		if err != nil || math.IsInf(number, 0) || math.IsNaN(number) {
-			return nil, fmt.Errorf("%s is not a number of JSON", s.text)
+			return s.text, nil // JSON has no such number
 		}
 		return number, nil
 	}

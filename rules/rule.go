@@ -46,8 +46,9 @@ type CostSource uint8
 const (
 	// CostHits is the number of hits that the caller named (default).
 	CostHits CostSource = iota
-	// CostEntry is the value of the descriptor entry Name; the entry takes no
-	// part in matching nor in the bucket's key.
+	// CostEntry is the value of the descriptor entry Name. Entries with that
+	// key take no part in matching nor in any bucket's key, for all rules of
+	// the domain: they measure a request and do not name it.
 	CostEntry
 	// CostAttribute is the request attribute Name: "content_length",
 	// "header:NAME" or "claim:NAME".
@@ -75,7 +76,8 @@ type NamedLimit struct {
 type Rule struct {
 	// ID identifies the rule in metrics, logs and answers: its name when it is
 	// given, else its domain and composite path ("edge.tenant_acme.op").
-	// Built from configuration only, it is unique in a Set.
+	// Built from configuration only, it is unique in a Set: rules that share a
+	// name go by their paths, and equal paths are numbered ("#2").
 	ID string
 	// Domain is the domain of the rule.
 	Domain string

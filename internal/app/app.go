@@ -133,29 +133,18 @@ func (a *parts) assembleServers(watched observer) error {
 	if err != nil {
 		return err
 	}
-	a.rlsOptions = rls.Options{
-		Checker:         a.limiter,
-		Compat:          a.settings.EnvoyCompat(),
-		ClosedAsError:   a.settings.RLSClosed == "error",
-		DynamicMetadata: a.settings.RLSMetadata,
-		DrainTimeout:    a.settings.DrainTimeout,
-		OnPanic: func(cause any, stack []byte) {
-			watched.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
-		},
+	if a.rlsOptions, err = rlsOptions(&a.settings, a.limiter, answer); err != nil {
+		return err
 	}
-	if a.settings.DrainTimeout == 0 {
-		a.rlsOptions.DrainTimeout = -1 // at once
-	}
-	if a.settings.RLSHeaders {
-		a.rlsOptions.Headers = rls.DefaultHeaderNames()
+	a.rlsOptions.OnPanic = func(cause any, stack []byte) {
+		watched.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
 	}
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
 		Checker:           a.limiter,
 		Answer:            answer,
 		TrustCallerLimits: a.settings.CallerLimits,
 		JSON:              rls.NewJSONHandler(a.rlsOptions),
-
-		Ready: a.health.ready,
+		Ready:             a.health.ready,
 	})
 	if err != nil {
 		return err
@@ -164,6 +153,28 @@ func (a *parts) assembleServers(watched observer) error {
 	a.ops = newHTTPServer(opsHandler(a.health, a.limiter), a.logger)
 	a.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
+}
+
+// rlsOptions returns how Envoy is answered.
+func rlsOptions(s *config.Settings, checker rls.Checker, answer httpanswer.Options) (rls.Options, error) {
+	o := rls.Options{
+		Checker:         checker,
+		Compat:          s.EnvoyCompat(),
+		ClosedAsError:   s.RLSClosed == "error",
+		DynamicMetadata: s.RLSMetadata,
+		DrainTimeout:    s.DrainTimeout,
+	}
+	if s.DrainTimeout == 0 {
+		o.DrainTimeout = -1 // at once
+	}
+	var err error
+	switch s.RLSHeaders {
+	case "envoy":
+		o.Headers = rls.DefaultHeaderNames()
+	case "http":
+		o.Answer, err = httpanswer.New(answer)
+	}
+	return o, err
 }
 
 // answerOptions returns what clients are told over HTTP.

@@ -33,7 +33,7 @@ func settings() config.Settings {
 		Store: config.NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond, RulesPoll: time.Hour,
 		HTTPAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0", OpsAddr: "127.0.0.1:0", DrainTimeout: 5 * time.Second,
 		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
-		RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
+		RLSHeaders: "off", RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
 	}
 }
 

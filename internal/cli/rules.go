@@ -46,9 +46,6 @@ func (f *ruleFlags) read(std *stdio, paths ...string) ([]rules.File, error) {
 		}
 		files = append(files, more...)
 	}
-	if len(files) == 0 {
-		return nil, &codeError{exitUsage, errors.New("no rule files; hint: of a directory, files that end in .yaml, .yml or .json are read")}
-	}
 	return files, nil
 }
 

@@ -71,8 +71,8 @@ type Settings struct {
 	Body string `group:"answers" enum:"platform,flat,problem" default:"platform" help:"Body of a denial: platform (error object), flat, or problem (RFC 9457)."`
 	// CallerLimits serves limits, refunds and resets that callers name.
 	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
-	// RLSHeaders adds RateLimit headers to the answers to Envoy.
-	RLSHeaders bool `group:"answers" name:"rls-headers" help:"Add RateLimit response headers to answers to Envoy."`
+	// RLSHeaders is which header fields Envoy is asked to add to its answers.
+	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
 	// RLSMetadata adds dynamic metadata to the answers to Envoy.
 	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
 	// RLSClosed is what Envoy is told when a rule fails closed.

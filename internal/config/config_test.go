@@ -56,7 +56,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
 		HTTPAddr: ":8080", GRPCAddr: ":8081", OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
 		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
-		RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
+		RLSHeaders: "off", RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
 	}
 	if s != want {
 		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
@@ -87,7 +87,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "rls-closed": "error", "store": "redis://h", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
 	for _, flag := range parser.Model.Flags {
 		if flag.Name == "help" || flag.Name == "config" {
 			continue

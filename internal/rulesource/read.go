@@ -71,9 +71,9 @@ func Read(path string, anyName bool) ([]rules.File, error) {
 }
 
 // read reads path, a file or a directory, whole. Of a directory it takes the
-// files that end in .yaml, .yml or .json, in the order of their names, and all
-// of them if anyName is set; names that begin with a dot and files of rule tests
-// are left out. A file named as path is read whatever its name.
+// files that end in .yaml or .yml, in the order of their names, and all of them
+// if anyName is set; names that begin with a dot and files of rule tests are
+// left out. A file named as path is read whatever its name.
 func read(path string, anyName bool) (snapshot, error) {
 	for attempt := 1; ; attempt++ {
 		r := reader{links: newLinks(), anyName: anyName, dirs: map[string]fs.FileInfo{}}
@@ -119,10 +119,17 @@ func (r *reader) root(path string) error {
 	if err != nil {
 		return err
 	}
-	if info.IsDir() {
-		return r.dir(path, real, 0)
+	if !info.IsDir() {
+		return r.file(path, real)
 	}
-	return r.file(path, real)
+	if err := r.dir(path, real, 0); err != nil {
+		return err
+	}
+	// A directory that is not mounted looks like this.
+	if len(r.files) == 0 {
+		return fmt.Errorf("%s: no rule files; hint: of a directory, files that end in .yaml or .yml are read", path)
+	}
+	return nil
 }
 
 // dir reads the directory real, which messages call name.
@@ -178,7 +185,8 @@ func (r *reader) entry(name, path string, depth int) error {
 
 // isRuleFile reports whether name looks like a rule file.
 func isRuleFile(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
+	ext := filepath.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
 }
 
 // IsTestFile reports whether name is that of a file of rule tests, which stands

@@ -28,7 +28,7 @@ type Options struct {
 	// Rules are the options with which the files are parsed.
 	Rules rules.Options
 	// AnyName takes every file of a directory, whatever it ends in, as
-	// envoyproxy/ratelimit does. The zero value takes .yaml, .yml and .json.
+	// envoyproxy/ratelimit does. The zero value takes .yaml and .yml.
 	AnyName bool
 	// StateDir is where the last good rules are kept; empty means nowhere.
 	StateDir string

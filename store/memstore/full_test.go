@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"runtime"
@@ -26,7 +27,7 @@ func TestBound(t *testing.T) {
 			c.set(noon)
 			s := newStore(t, Options{MaxBytes: maxBytes, Now: c.now})
 			l := limit.Must(limit.Spec{Algorithm: algorithm, Quota: 10, Period: time.Minute})
-			early := fmt.Sprint("early")
+			early := "early"
 			s.TakeOne(early, l, 10)
 			random := newRandom()
 			var key [8]byte
@@ -117,6 +118,7 @@ func TestSharedBucket(t *testing.T) {
 		t.Run(spec.Algorithm.String(), func(t *testing.T) {
 			s, c := newStoreAt(t, noon)
 			spec.Quota, spec.Period = 1000, 24*time.Hour
+			spec.Burst, spec.MaxDelay = 0, 0
 			filler := limit.Must(spec)
 			s.fill(t, filler, 1)
 			l := limit.Must(limit.Spec{Algorithm: spec.Algorithm, Quota: 20, Period: time.Hour})
@@ -151,7 +153,7 @@ func TestSharedBucket(t *testing.T) {
 
 func (s *Store) refund(key string, l *limit.Limit, hits int64) limit.Decision {
 	var results [1]store.Result
-	s.Take(nil, []store.Take{{Key: []byte(key), Limit: l, Hits: hits, Op: store.Refund}}, results[:])
+	s.Take(context.Background(), []store.Take{{Key: []byte(key), Limit: l, Hits: hits, Op: store.Refund}}, results[:])
 	return results[0].Decision
 }
 
@@ -275,6 +277,7 @@ func TestOverflowIsBounded(t *testing.T) {
 	for i := range 1000 {
 		for _, spec := range algorithms {
 			spec.Quota, spec.Period = 100+int64(i), time.Hour
+			spec.Burst, spec.MaxDelay = 0, 0
 			l := limit.Must(spec)
 			for range 3 {
 				s.TakeOne(fmt.Sprint("new ", i), l, 40)
@@ -294,6 +297,7 @@ func TestGroupWhenFull(t *testing.T) {
 	var takes []store.Take
 	for i, spec := range algorithms {
 		spec.Quota, spec.Period = 20, time.Hour
+		spec.Burst, spec.MaxDelay = 0, 0
 		l := limit.Must(spec)
 		key := fmt.Append(nil, "group ", i)
 		takes = append(takes, store.Take{Key: key, Limit: l, Hits: 1, Group: 1}, store.Take{Key: key, Limit: l, Hits: 1, Group: 1})

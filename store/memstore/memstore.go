@@ -6,14 +6,15 @@
 // # Memory
 //
 // A Store never takes more than Options.MaxBytes for its buckets. A bucket of
-// the bucket algorithms or the fixed window takes about 39 bytes, one of the
-// sliding window about 49, sub-windows and the sliding log 85 and eight for
-// each part or stamp; there are no pointers in it, so that the garbage
+// the bucket algorithms or the fixed window takes about 40 bytes, one of the
+// sliding window about 50, sub-windows and the sliding log about 100 and nine
+// for each part or stamp; there are no pointers in it, so that the garbage
 // collector has nothing to do. While a table grows, its old array exists beside
 // the new one until the next collection; so does an arena's.
 //
 // Buckets that are as if unused are dropped, by and by, when others are
-// written. There is no goroutine.
+// written, and all of them at most once a second in a shard that is full. There
+// is no goroutine.
 //
 // # When it is full
 //
@@ -51,7 +52,7 @@ import (
 )
 
 const (
-	// DefaultMaxBytes is room for about six million buckets.
+	// DefaultMaxBytes is room for more than five million buckets.
 	DefaultMaxBytes = 256 << 20
 	// MinMaxBytes is the least MaxBytes, and the least share of a shard: its
 	// overflow has to fit.

@@ -12,16 +12,17 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// algorithms has one limit for each algorithm, generous enough that hits pass.
+// algorithms has one limit for each algorithm, under which hits pass for long and
+// buckets live for minutes. (The leaky bucket and the log deny most of them.)
 var algorithms = []limit.Spec{
-	{Algorithm: limit.GCRA, Quota: 1_000_000, Period: time.Second},
-	{Algorithm: limit.TokenBucket, Quota: 1_000_000, Period: time.Second},
-	{Algorithm: limit.LeakyBucket, Quota: 1_000_000, Period: time.Second},
-	{Algorithm: limit.LeakyQueue, Quota: 1_000_000, Period: time.Second},
-	{Algorithm: limit.FixedWindow, Quota: 1 << 40, Period: time.Minute},
-	{Algorithm: limit.SlidingWindow, Quota: 1 << 40, Period: time.Minute},
-	{Algorithm: limit.SubWindows, Quota: 1 << 40, Period: time.Minute},
-	{Algorithm: limit.SlidingLog, Quota: 100, Period: time.Minute},
+	{Algorithm: limit.GCRA, Quota: 2, Period: time.Minute, Burst: 30_000_000},
+	{Algorithm: limit.TokenBucket, Quota: 2, Period: time.Minute, Burst: 30_000_000},
+	{Algorithm: limit.LeakyBucket, Quota: 1, Period: 10 * time.Minute},
+	{Algorithm: limit.LeakyQueue, Quota: 1, Period: time.Minute, MaxDelay: limit.MaxPeriod},
+	{Algorithm: limit.FixedWindow, Quota: 1 << 40, Period: time.Hour},
+	{Algorithm: limit.SlidingWindow, Quota: 1 << 40, Period: time.Hour},
+	{Algorithm: limit.SubWindows, Quota: 1 << 40, Period: time.Hour},
+	{Algorithm: limit.SlidingLog, Quota: 100, Period: time.Hour},
 }
 
 func newStore(tb testing.TB, o Options) *Store {

@@ -53,8 +53,6 @@ func (o *overflow) bytes() int64 {
 	return n
 }
 
-func kindOf(a limit.Algorithm) uint8 { return 1 + uint8(a) }
-
 // inUse is the number of buckets by limit that have not expired.
 func (o *overflow) inUse(unit uint32) int64 {
 	n := int64(0)

@@ -3,7 +3,10 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/headgate/headgate/limit"
@@ -18,6 +21,7 @@ func BenchmarkTake(b *testing.B) {
 	for _, buckets := range []int{1, 3} {
 		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
 			var worker atomic.Int64
+			own, redis := ownCPU(b), redisCPU(b, s)
 			b.ReportAllocs()
 			b.SetParallelism(32)
 			b.RunParallel(func(pb *testing.PB) {
@@ -34,8 +38,32 @@ func BenchmarkTake(b *testing.B) {
 					}
 				}
 			})
+			b.ReportMetric((ownCPU(b)-own)*1e6/float64(b.N), "client-cpu-us/op")
+			b.ReportMetric((redisCPU(b, s)-redis)*1e6/float64(b.N), "redis-cpu-us/op")
 		})
 	}
+}
+
+// ownCPU returns the seconds of processor time that this process has used.
+func ownCPU(b *testing.B) float64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
+}
+
+// redisCPU returns the seconds of processor time that Redis has used.
+func redisCPU(b *testing.B, s *Store) float64 {
+	info, total := command(b, s, "INFO", "cpu"), 0.0
+	for _, m := range regexp.MustCompile(`used_cpu_(?:user|sys):([0-9.]+)`).FindAllStringSubmatch(info, -1) {
+		seconds, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		total += seconds
+	}
+	return total
 }
 
 // BenchmarkEncode measures the making of a command.

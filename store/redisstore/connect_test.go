@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -105,6 +107,7 @@ func TestRefusedConnections(t *testing.T) {
 		"user default off", "user app on >secret ~other:* +@all", "user off off >secret ~* +@all", "user reader on >secret ~* +time +get",
 	}})
 	replica := testserver.Redis(t, testserver.RedisConfig{ReplicaOf: plain})
+	noScripts := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--rename-command", "EVALSHA", ""}})
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	untrusted := testserver.NewCertificates(t).Client()
@@ -123,6 +126,7 @@ func TestRefusedConnections(t *testing.T) {
 		"no such key":      {Options{Addr: limited.Addr, Username: "app", Password: "secret"}, store.Denied, "ACL user"},
 		"no such command":  {Options{Addr: limited.Addr, Username: "reader", Password: "secret"}, store.Denied, "ACL user"},
 		"no such database": {Options{Addr: plain.Addr, DB: 16}, store.Misconfigured, "fewer databases"},
+		"no scripts":       {Options{Addr: noScripts.Addr}, store.Misconfigured, "EVALSHA"},
 		"replica":          {Options{Addr: replica.Addr}, store.ReadOnly, "primary"},
 		"web server":       {Options{Addr: web.Listener.Addr().String()}, store.Misconfigured, "Redis protocol"},
 		"TLS to plain":     {Options{Addr: plain.Addr, TLS: untrusted}, store.Unavailable, "TLS"},
@@ -369,6 +373,45 @@ func TestStalledNetwork(t *testing.T) {
 		t.Error("a call was decided")
 	}
 	stalled.Store(false)
+	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+}
+
+// An answer that belongs to another call is never taken for ours.
+func TestMixedUpAnswers(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	number := regexp.MustCompile(`(?s)(\*8\r\n:0\r\n:\d+\r\n):(\d+)`)
+	var mixedUp atomic.Bool
+	addr, _ := silent(t, func(client net.Conn) {
+		upstream, err := net.Dial("tcp", server.Addr)
+		if err != nil {
+			client.Close()
+			return
+		}
+		go func() {
+			defer upstream.Close()
+			_, _ = io.Copy(upstream, client)
+		}()
+		defer client.Close()
+		buf := make([]byte, 4096)
+		for {
+			n, err := upstream.Read(buf)
+			if err != nil {
+				return
+			}
+			answer := buf[:n]
+			if mixedUp.Load() {
+				answer = number.ReplaceAll(answer, []byte("$1:1$2"))
+			}
+			if _, err := client.Write(answer); err != nil {
+				return
+			}
+		}
+	})
+	s := open(t, Options{Addr: addr})
+	wantAllowed(t, s)
+	mixedUp.Store(true)
+	wantReason(t, s, store.Internal, "another call")
+	mixedUp.Store(false)
 	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 }
 

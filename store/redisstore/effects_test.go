@@ -237,6 +237,27 @@ func TestMemoryPerKey(t *testing.T) {
 	}
 }
 
+// The same with all that Redis keeps for a key: its place in two tables, its
+// time to live.
+func TestMemoryInAll(t *testing.T) {
+	s, _ := openRedis(t)
+	const keys, most = 60_000, 180
+	before := stat(t, s, "memory", `used_memory:(\d+)`)
+	takes := make([]store.Take, maxKeys)
+	l := limit.Must(limit.PerDay(1_000_000))
+	for i := 0; i < keys; i += len(takes) {
+		for j := range takes {
+			takes[j] = store.Take{Key: fmt.Appendf(nil, "key %d", i+j), Limit: l, Hits: int64(1 + (i+j)%1000)}
+		}
+		takeAll(s, takes...)
+	}
+	each := (stat(t, s, "memory", `used_memory:(\d+)`) - before) / keys
+	t.Logf("%d bytes for each sliding window counter", each)
+	if each > most {
+		t.Errorf("%d bytes for each key, want at most %d", each, most)
+	}
+}
+
 // A log of ten thousand hits is probed and appended to, not read or written
 // whole.
 func TestLongLogIsNotMoved(t *testing.T) {

@@ -20,6 +20,8 @@ const (
 	// scanned is the number of keys up to which looking through them is cheaper
 	// than a map.
 	scanned = 16
+	// keptBytes bounds the buffers that are kept for other calls.
+	keptBytes = 64 << 10
 	// codeCalendar is the algorithm of the script for calendar windows.
 	codeCalendar = 9
 	// maxInstant is the last instant that limit tells apart.
@@ -45,15 +47,17 @@ type request struct {
 	slots map[keyHash]int
 	// of[i] is the 1-based number of the key of take i.
 	of []int
-	// calendars says that the command depends on the clock of the caller.
-	calendars bool
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
 
 // release makes r available to other calls. It must not be called while the
 // client may still read the strings.
-func (r *request) release() { requests.Put(r) }
+func (r *request) release() {
+	if cap(r.buf) <= keptBytes {
+		requests.Put(r)
+	}
+}
 
 // header is what the script is told before the takes.
 type header struct {
@@ -68,7 +72,6 @@ type header struct {
 // script, valid until r is released or encoded again.
 func (r *request) encode(prefix string, h header, takes []store.Take) (keys, args []string) {
 	r.buf, r.ends = r.buf[:0], r.ends[:0]
-	r.calendars = false
 	r.number(takes)
 	for i := range r.keys {
 		r.buf = append(r.buf, prefix...)
@@ -159,7 +162,6 @@ func (r *request) take(takes []store.Take, i int, wall limit.Micros) {
 // limit writes the algorithm and its numbers.
 func (r *request) limit(l *limit.Limit, wall limit.Micros) {
 	if l.Calendar != nil {
-		r.calendars = true
 		r.int(codeCalendar)
 		r.int(l.Quota)
 		r.bool(l.CountDenied)

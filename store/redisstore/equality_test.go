@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -207,5 +208,44 @@ func compareStates(t *rapid.T, s *Store, m *model) {
 		if diff := cmp.Diff(want, got.State); diff != "" {
 			t.Fatalf("state of %q, found %v (- limit, + script):\n%s", key, got.Found, diff)
 		}
+	}
+}
+
+// A log that is longer than what the script reads at once, over many periods:
+// hits are appended, expired ones dropped, some given back, and the clock steps
+// back and on.
+func TestLongLogEqualsLimit(t *testing.T) {
+	s, _ := openRedis(t)
+	m := &model{states: make(map[string]limit.State), now: 1_780_315_200_000_000}
+	s.clock = func() limit.Micros { return m.now }
+	l := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 300, Period: time.Second})
+	random := rand.New(rand.NewPCG(3, 4))
+	longest := 0
+	for i := range 3000 {
+		m.now += limit.Micros(random.Int64N(8000))
+		take := store.Take{Key: []byte("log"), Limit: l, Hits: random.Int64N(4)}
+		switch {
+		case i%97 == 0:
+			take.Op, take.Hits = store.Refund, random.Int64N(40)
+		case i%501 == 0:
+			m.now -= 300_000
+		case i%999 == 0:
+			m.now -= 3_600_000_000
+		}
+		want, got := m.take([]store.Take{take}), takeAll(s, take)[0]
+		if got.Err != nil || got.Decision != want[0] {
+			t.Fatalf("step %d: script %+v, limit %+v", i, got, want[0])
+		}
+		b, err := s.Lookup(t.Context(), take.Key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(b.State.Wide, m.states["log"].Wide) {
+			t.Fatalf("step %d: the script keeps %d stamps, limit %d", i, len(b.State.Wide), len(m.states["log"].Wide))
+		}
+		longest = max(longest, len(b.State.Wide))
+	}
+	if longest < 400 {
+		t.Errorf("the log was never longer than %d", longest)
 	}
 }

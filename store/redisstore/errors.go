@@ -22,7 +22,7 @@ var (
 	errNoGreeting   = errors.New("no connection and greeting")
 	errLost         = errors.New("the connection was lost")
 	errTooMany      = errors.New("too many calls wait for an answer")
-	errLate         = errors.New("Redis ran the script after its deadline, and charged nothing")
+	errLate         = errors.New("the script ran after its deadline, and charged nothing")
 	errBadReply     = errors.New("the answer belongs to another call or has another form")
 	errReplica      = errors.New("the server is a replica")
 	errWindow       = errors.New("the clock of Redis left the calendar window twice in one call")
@@ -30,14 +30,15 @@ var (
 
 // answer is what a server's error reply means.
 type answer struct {
-	text   string // the reply begins with it, or contains it when it is long
+	// text is the code, which is the first word of the reply; or, when it has
+	// several words, a part of one whose code says nothing.
+	text   string
 	reason store.Reason
 	hint   string
 }
 
 // answers lists the error replies of Redis and its relatives. The first match
-// counts. Errors raised inside a script begin with the code since Redis 7 and
-// contain it before, so these are also searched for within the text.
+// counts.
 var answers = []answer{
 	{"NOAUTH", store.Denied, "give a password: redis://user:password@HOST:PORT/DB"},
 	{"WRONGPASS", store.Denied, "wrong user or password, or the user is off"},
@@ -46,7 +47,7 @@ var answers = []answer{
 	{"ERR invalid password", store.Denied, "wrong password"},
 	{"without any password configured", store.Denied, "Redis has no password for this user: give none, or set one there"},
 	{"but no password is set", store.Denied, "Redis has no password: give none, or set one there"},
-	{"OOM command not allowed", store.Full, "raise maxmemory, or look for what else fills this Redis; give Headgate its own"},
+	{"OOM", store.Full, "raise maxmemory, or look for what else fills this Redis; give Headgate its own"},
 	{"READONLY", store.ReadOnly, "this is a replica: give the address of the primary"},
 	{"LOADING", store.Loading, "Redis is reading its data after a start; it answers when it is done"},
 	{"MASTERDOWN", store.Unavailable, "a replica has lost its primary: give the address of the primary"},
@@ -64,24 +65,26 @@ var answers = []answer{
 	{"WRONGTYPE", store.Misconfigured, "another program writes under this prefix: give Headgate its own"},
 }
 
-// codeOf returns the entry of answers for the text of an error reply.
-func codeOf(text string) (answer, bool) {
+// answerOf returns the entry of answers for the text of an error reply.
+func answerOf(text string) (answer, bool) {
+	code, _, _ := strings.Cut(text, " ")
+	inScript := strings.HasPrefix(text, "ERR Error running script")
 	for _, a := range answers {
-		if strings.HasPrefix(text, a.text) || (inScript(text) && strings.Contains(text, a.text)) ||
-			(strings.Contains(a.text, " ") && strings.Contains(text, a.text)) {
+		if code == a.text || (strings.Contains(a.text, " ") && strings.Contains(text, a.text)) {
+			return a, true
+		}
+		// Before Redis 7 an error inside a script had its code in the middle.
+		if inScript && strings.Contains(text, "-"+a.text+" ") {
 			return a, true
 		}
 	}
 	return answer{}, false
 }
 
-// inScript reports whether an error was raised inside a script.
-func inScript(text string) bool { return strings.HasPrefix(text, "ERR Error running script") }
-
 // classify returns the reason of err and a hint for an operator.
 func classify(err error) (store.Reason, string) {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
-		if a, ok := codeOf(reply.Error()); ok {
+		if a, ok := answerOf(reply.Error()); ok {
 			return a.reason, a.hint
 		}
 		return store.Internal, "an answer that the store does not know"

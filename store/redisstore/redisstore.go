@@ -64,7 +64,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	if fault != nil {
 		return fault
 	}
-	if _, err := s.do(ctx, se, se.client.B().Ping().Build()); err != nil {
+	// Not PING: the ACL user of the store needs TIME anyway.
+	if _, err := s.do(ctx, se, se.client.B().Time().Build()); err != nil {
 		return s.options.fault("ping", err)
 	}
 	return nil
@@ -152,12 +153,14 @@ func (c *call) run(ctx context.Context) (limit.Micros, error) {
 				c.triedClock = true
 				continue
 			}
-		case err == nil:
+		case err == nil && h.status == statusEdges:
 			err = errWindow
 			if !c.triedEdges {
 				c.triedEdges = true
 				continue
 			}
+		case err == nil:
+			err = errBadReply
 		case isNoScript(err) && !c.triedEval:
 			c.triedEval = true
 			continue
@@ -207,7 +210,11 @@ func (c *call) once(ctx context.Context, se *session) (head, error) {
 		se.end(err)
 		return head{}, err
 	}
-	if s.clock == nil {
+	switch {
+	case s.clock != nil:
+	case result.status == statusLate:
+		se.setClock(result.now)
+	default:
 		se.learnClock(result.now)
 	}
 	return result, nil

@@ -28,6 +28,10 @@ const (
 	// oneConnection is the client's exponent for a single connection: 2^0
 	// would be taken for "the default", any negative number means one.
 	oneConnection = -1
+	// clockStep is the difference from which a clock has been set rather than
+	// read late, and 1/clockWeight the share by which a slow answer counts.
+	clockStep   = time.Second
+	clockWeight = 64
 	// bufferBytes is the size of each of the two buffers of a connection; a
 	// call is some hundred bytes, and a thousand may wait.
 	bufferBytes = 128 << 10
@@ -51,8 +55,8 @@ type session struct {
 	probing bool           // whether a probe is under way
 	probes  sync.WaitGroup // begun under mu while the session is not over
 
-	// offset is Redis's clock minus the local one, as of the latest answer, in
-	// microseconds.
+	// offset is Redis's clock minus the local one in microseconds; see
+	// learnClock.
 	offset atomic.Int64
 
 	inFlight flights
@@ -208,7 +212,7 @@ func (s *session) greet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.learnClock(now)
+	s.setClock(now)
 	role, err := s.client.Do(ctx, s.client.B().Role().Build()).ToArray()
 	if err != nil || len(role) == 0 {
 		// Many users may not ask for the role. A replica then answers READONLY
@@ -237,13 +241,25 @@ func parseTime(parts []string) (limit.Micros, error) {
 	return limit.Micros(seconds*1_000_000 + micros), nil
 }
 
-// learnClock notes that Redis's clock shows now, or did a moment ago.
-func (s *session) learnClock(now limit.Micros) {
+// setClock notes that Redis's clock shows now, or did a moment ago.
+func (s *session) setClock(now limit.Micros) {
 	s.offset.Store(int64(now) - time.Since(s.epoch).Microseconds())
 }
 
-// redisTime converts a local instant to Redis's clock. It is early by the time
-// that the latest answer took to arrive: at most one budget.
+// learnClock is setClock for the many: an answer that took long to arrive, or
+// to be read, makes Redis's clock seem slow, so a fast answer counts at once
+// and slow ones count little. One that differs by more is from a clock that was
+// set back.
+func (s *session) learnClock(now limit.Micros) {
+	seen, known := int64(now)-time.Since(s.epoch).Microseconds(), s.offset.Load()
+	if slow := known - seen; slow > 0 && slow < clockStep.Microseconds() {
+		seen = known - slow/clockWeight
+	}
+	s.offset.Store(seen)
+}
+
+// redisTime converts a local instant to Redis's clock. It is early by about the
+// time that a fast answer takes to arrive.
 func (s *session) redisTime(local time.Time) limit.Micros {
 	return limit.Micros(local.Sub(s.epoch).Microseconds() + s.offset.Load())
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -232,6 +233,68 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return string(body)
+}
+
+// TestSettingsReachEnvoy holds that what is set for answers to Envoy is what
+// Envoy gets, with a store that answers and with one that is away.
+func TestSettingsReachEnvoy(t *testing.T) {
+	rules := writeRules(t, `domain: d
+descriptors:
+  - {key: none, metadata: {plan: free}, rate_limit: {unit: hour, requests_per_unit: 0}}
+  - {key: some, metadata: {plan: free}, rate_limit: {unit: hour, requests_per_unit: 9}}
+  - {key: login, sensitive: true, rate_limit: {unit: hour, requests_per_unit: 9}}
+`)
+	const away = "--store=redis://127.0.0.1:1/0"
+	for _, tt := range []struct {
+		name string
+		args []string
+		key  string
+		want string // "CODE header,header metadata", or an error's code
+	}{
+		{"plain", nil, "some", "OK  "},
+		{"denied", nil, "none", "OVER_LIMIT  "},
+		{"shadow", []string{"--shadow"}, "none", "OK  "},
+		{"envoy headers", []string{"--rls-headers=envoy"}, "some", "OK ratelimit-limit,ratelimit-remaining,ratelimit-reset "},
+		{"http headers", []string{"--rls-headers=http", "--no-x-ratelimit"}, "some", "OK ratelimit,ratelimit-policy "},
+		{"draft 6", []string{"--rls-headers=http", "--no-x-ratelimit", "--headers=draft-6"}, "some", "OK ratelimit-limit,ratelimit-policy,ratelimit-remaining,ratelimit-reset "},
+		{"metadata", []string{"--rls-metadata"}, "some", "OK  metadata"},
+		{"open", []string{away}, "some", "OK  "},
+		{"closed", []string{away}, "login", "OVER_LIMIT  "},
+		{"closed as error", []string{away, "--rls-closed=error"}, "login", "Unavailable"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := start(t, append([]string{"--rules", rules}, tt.args...)...)
+			conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), &rls.RateLimitRequest{
+				Domain: "d", Descriptors: []*pb.RateLimitDescriptor{{Entries: []*pb.RateLimitDescriptor_Entry{{Key: tt.key, Value: "1"}}}},
+			})
+			if got := summary(answer, err); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func summary(answer *rls.RateLimitResponse, err error) string {
+	if err != nil {
+		return status.Code(err).String()
+	}
+	var names []string
+	for _, h := range answer.ResponseHeadersToAdd {
+		if name := strings.ToLower(h.Key); name != "retry-after" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	text := answer.OverallCode.String() + " " + strings.Join(names, ",") + " "
+	if answer.DynamicMetadata != nil {
+		text += "metadata"
+	}
+	return text
 }
 
 // TestStoreKey asks Redis for what a check has left there.

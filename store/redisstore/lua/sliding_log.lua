@@ -143,6 +143,7 @@ local function decide(p, state, hits, refund, s)
       if moved then
         log = settle(log, at)
       end
+      log = drop_first(log, first)
       state = keep_first(log, log.n - refund)
     end
     return decide(p, state, 0, 0, s)
