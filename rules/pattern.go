@@ -60,16 +60,26 @@ func newPattern(kind matchKind, key, text string, loose bool) (p *pattern, hint 
 	case matchPrefix:
 		p.prefix = text
 	case matchRegex:
-		if p.regex, err = regexp.Compile(`\A(?:` + text + `)\z`); err != nil {
-			hint = "the syntax is that of RE2: no look-around, no back-references"
-			err = fmt.Errorf("value_regex '%s' is malformed: %w", text, err)
-		}
+		p.regex, hint, err = parseRegex(text)
 	default:
 		p.loose = loose || !p.exactKey
 		p.value = newGlob(text)
 		p.whole = newGlob(compositeText(key, text))
 	}
 	return p, hint, err
+}
+
+// parseRegex compiles an expression that the whole value must match. It is
+// compiled alone first: a stray parenthesis, as in "a)|(b", would close the
+// group that holds it, and then match more than whole values.
+func parseRegex(text string) (whole *regexp.Regexp, hint string, err error) {
+	if _, err = regexp.Compile(text); err == nil {
+		whole, err = regexp.Compile(`\A(?:` + text + `)\z`)
+	}
+	if err != nil {
+		return nil, "the syntax is that of RE2: no look-around, no back-references", fmt.Errorf("value_regex '%s' is malformed: %w", text, err)
+	}
+	return whole, "", nil
 }
 
 // parseNetwork reads a network, or an address as the network that holds only

@@ -139,11 +139,15 @@ func (a *parts) assembleServers(watched observer) error {
 	a.rlsOptions.OnPanic = func(cause any, stack []byte) {
 		watched.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
 	}
+	// Over HTTP a rule that fails closed is 503, never to be mistaken for a
+	// limit that is used up, whatever Envoy is told.
+	overHTTP := a.rlsOptions
+	overHTTP.ClosedAsError = true
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
 		Checker:           a.limiter,
 		Answer:            answer,
 		TrustCallerLimits: a.settings.CallerLimits,
-		JSON:              rls.NewJSONHandler(a.rlsOptions),
+		JSON:              rls.NewJSONHandler(overHTTP),
 		Ready:             a.health.ready,
 	})
 	if err != nil {
@@ -182,7 +186,9 @@ func answerOptions(s *config.Settings) (httpanswer.Options, error) {
 	generation, err1 := httpanswer.ParseGeneration(s.Headers)
 	reset, err2 := httpanswer.ParseResetFormat(s.XRateLimitReset)
 	body, err3 := httpanswer.ParseBody(s.Body)
-	return httpanswer.Options{Generation: generation, OmitX: !s.XRateLimit, Reset: reset, Body: body},
+	return httpanswer.Options{
+			Generation: generation, OmitX: !s.XRateLimit, Reset: reset, Body: body, Jitter: s.RetryJitter,
+		},
 		errors.Join(err1, err2, err3)
 }
 

@@ -69,6 +69,9 @@ type Settings struct {
 	XRateLimitReset string `group:"answers" name:"x-ratelimit-reset" enum:"unix,delta" default:"unix" help:"X-RateLimit-Reset as Unix seconds (unix) or as seconds from now (delta)."`
 	// Body is the shape of a denial's body over HTTP.
 	Body string `group:"answers" enum:"platform,flat,problem" default:"platform" help:"Body of a denial: platform (error object), flat, or problem (RFC 9457)."`
+	// RetryJitter lengthens retry times by a random share of themselves, up to
+	// this one; from 0 (the default value) to 1.
+	RetryJitter float64 `group:"answers" default:"0" placeholder:"SHARE" help:"Lengthen each retry time over HTTP by a random share of itself, up to this one (0.1 is a tenth), so that a crowd that was denied together does not come back together."`
 	// CallerLimits serves limits, refunds and resets that callers name.
 	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
@@ -108,6 +111,7 @@ func (s *Settings) Validate() error {
 		between("rules-poll", s.RulesPoll, minPoll, maxPoll),
 		between("drain-delay", s.DrainDelay, 0, maxDrainDelay),
 		between("drain-timeout", s.DrainTimeout, 0, maxDrain),
+		share("retry-jitter", s.RetryJitter),
 		address("http-addr", s.HTTPAddr),
 		address("grpc-addr", s.GRPCAddr),
 		address("ops-addr", s.OpsAddr),
@@ -119,6 +123,13 @@ func between(name string, d, lo, hi time.Duration) error {
 		return nil
 	}
 	return fmt.Errorf("--%s: %v is out of range; hint: from %v to %v", name, d, lo, hi)
+}
+
+func share(name string, x float64) error {
+	if x >= 0 && x <= 1 {
+		return nil
+	}
+	return fmt.Errorf("--%s: %v is out of range; hint: a share from 0 to 1", name, x)
 }
 
 func address(name, addr string) error {

@@ -87,7 +87,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
 	for _, flag := range parser.Model.Flags {
 		if flag.Name == "help" || flag.Name == "config" {
 			continue
@@ -163,6 +163,7 @@ func TestFileErrors(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
+		{"--retry-jitter=2", "--retry-jitter: 2 is out of range; hint: a share from 0 to 1"},
 		{"--store-budget=0s", "--store-budget: 0s is out of range; hint: from 1ms to 10s"},
 		{"--drain-timeout=20h", "--drain-timeout"},
 		{"--http-addr=8080", `--http-addr: address "8080" is not host:port; hint:`},

@@ -53,7 +53,7 @@ func (e *Encoder) appendPlatform(dst []byte, req *headgate.Request, s *Summary) 
 			dst = AppendJSONString(dst, windowText(v.Limit))
 		}
 		dst = append(dst, `,"scope":`...)
-		dst = AppendJSONString(dst, e.scope(req, v))
+		dst = AppendJSONString(dst, scope(req, v))
 	}
 	return append(dst, "}}"...)
 }

@@ -93,7 +93,6 @@ func TestTranscripts(t *testing.T) {
 		{"denied-draft-6", draft6, exampleDenied()},
 		{"denied-draft-7", draft7, exampleDenied()},
 		{"denied-jitter", Options{Jitter: 0.5, Random: func() float64 { return 0.5 }}, exampleDenied()},
-		{"denied-keyed-scope", Options{ScopeKey: []byte("secret")}, exampleDenied()},
 		{"never-platform", Options{}, exampleNever()},
 		{"never-problem", Options{Body: Problem}, exampleNever()},
 		{"degraded-open", Options{}, exampleDegraded(true)},

@@ -113,10 +113,6 @@ type Options struct {
 	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
 	// means math/rand/v2.
 	Random func() float64
-	// ScopeKey is the secret under which the scope of a platform body hashes
-	// the descriptor (HMAC-SHA-256). Without one it is a plain SHA-256, from
-	// which a value that can be guessed can be confirmed.
-	ScopeKey []byte
 }
 
 // Encoder writes answers. It is safe for concurrent use.

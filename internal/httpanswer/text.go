@@ -1,7 +1,6 @@
 package httpanswer
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"unicode/utf8"
@@ -50,8 +49,9 @@ func AppendJSONString(dst []byte, s string) []byte {
 const scopeBytes = 8
 
 // scope names who was limited by what: the rule and a hash of the descriptor,
-// which never shows the key itself.
-func (e *Encoder) scope(req *headgate.Request, v *headgate.Verdict) string {
+// which never shows the key itself. It goes to the caller who sent that key, so
+// a plain hash will do.
+func scope(req *headgate.Request, v *headgate.Verdict) string {
 	name, suffix := nameOfLimit(v)
 	if req == nil || v.Descriptor < 0 || v.Descriptor >= len(req.Descriptors) {
 		return name + suffix
@@ -61,14 +61,6 @@ func (e *Encoder) scope(req *headgate.Request, v *headgate.Verdict) string {
 		kind = descriptor.KindCaller
 	}
 	key := descriptor.AppendKey(nil, kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0)
-	var sum []byte
-	if secret := e.options.ScopeKey; len(secret) > 0 {
-		h := hmac.New(sha256.New, secret)
-		h.Write(key)
-		sum = h.Sum(nil)
-	} else {
-		plain := sha256.Sum256(key)
-		sum = plain[:]
-	}
+	sum := sha256.Sum256(key)
 	return name + suffix + ":" + hex.EncodeToString(sum[:scopeBytes])
 }

@@ -110,7 +110,7 @@ func (o *overrides) limit(want override) (*limit.Limit, error) {
 
 func (o *overrides) compile(want override) (*limit.Limit, error) {
 	if want.unit <= unitUnknown || int(want.unit) >= len(unitPeriods) {
-		return nil, fmt.Errorf("limit override: unknown unit %d; hint: SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6", want.unit)
+		return nil, fmt.Errorf("limit override: unknown unit %d; hint: SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6, WEEK 7", want.unit)
 	}
 	unit := unitPeriods[want.unit]
 	if want.multiplier == 0 || int64(want.multiplier) > math.MaxInt64/int64(unit) {

@@ -117,7 +117,7 @@ func TestOverride(t *testing.T) {
 		{"week, by its number", false, override(5, 7), want{limit.SlidingWindow, 5, 7 * day}, ""},
 		{"multiplier", false, override(5, typev3.RateLimitUnit_SECOND, 30), want{limit.SlidingWindow, 5, 30 * time.Second}, ""},
 		{"unknown unit", false, override(5, typev3.RateLimitUnit_UNKNOWN), want{}, "unknown unit 0"},
-		{"unit beyond the last", true, override(5, 8), want{}, "unknown unit 8"},
+		{"unit beyond the last", true, override(5, 8), want{}, "unknown unit 8; hint: SECOND 1, MINUTE 2, HOUR 3, DAY 4, MONTH 5, YEAR 6, WEEK 7"},
 		{"negative unit", false, override(5, -1), want{}, "unknown unit -1"},
 		{"multiplier 0", false, override(5, typev3.RateLimitUnit_SECOND, 0), want{}, "unit_multiplier 0"},
 		{"period too long", false, override(5, typev3.RateLimitUnit_YEAR, 2), want{}, "period"},
