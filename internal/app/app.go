@@ -253,7 +253,7 @@ func (a *parts) serve(ctx context.Context) error {
 }
 
 func serveHTTP(server *http.Server, l net.Listener) error {
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("serve HTTP on %s: %w", l.Addr(), err)
 	}
 	return nil
@@ -295,6 +295,10 @@ func (a *parts) drain(ctx context.Context, stopGRPC context.CancelFunc) {
 		time.Sleep(a.settings.DrainDelay)
 	}
 	stopGRPC()
+	a.httpListener.Close()
+	if ctx.Err() != nil {
+		time.Sleep(min(lastRequests, a.settings.DrainTimeout))
+	}
 	deadline, cancel := context.WithTimeout(context.Background(), a.settings.DrainTimeout)
 	defer cancel()
 	if err := a.http.Shutdown(deadline); err != nil {

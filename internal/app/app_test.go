@@ -179,6 +179,48 @@ func TestReadinessGoesFirst(t *testing.T) {
 	}
 }
 
+// A connection that was accepted before the end of listening is not hung up on:
+// whoever opened it is on the way with a request.
+func TestLastConnectionIsServed(t *testing.T) {
+	r := run(t, settings(), nil)
+	conn, err := net.Dial("tcp", r.http)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	io.WriteString(conn, "GET /healthcheck HTTP/1.1\r\n")
+	get(t, "http://"+r.http+"/healthcheck") // was accepted later
+	r.stop()
+	for {
+		late, err := net.Dial("tcp", r.http)
+		if err != nil {
+			break
+		}
+		late.Close()
+	}
+	io.WriteString(conn, "Host: headgate\r\n\r\n")
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatalf("hung up: %v", err)
+	}
+	response.Body.Close()
+	if !response.Close {
+		t.Error("the client is not told that the connection ends")
+	}
+	if err := <-r.ended; err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// Both deadlines begin when the header has been read: whoever ran into the first
+// must still be told so.
+func TestSlowBodyCanBeAnswered(t *testing.T) {
+	s := newHTTPServer(http.NotFoundHandler(), quiet())
+	if s.WriteTimeout <= s.ReadTimeout {
+		t.Errorf("a body may take %v, and its answer must be out after %v", s.ReadTimeout, s.WriteTimeout)
+	}
+}
+
 func must(r *http.Request, err error) *http.Request {
 	if err != nil {
 		panic(err)

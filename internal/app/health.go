@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// pingEvery is how often the store is asked whether it answers, for logs
+	// pingEvery is how often the store is asked whether it can decide, for logs
 	// and health; no decision waits for that.
 	pingEvery = 5 * time.Second
 	// pingTimeout bounds one such question.
@@ -27,7 +27,7 @@ type health struct {
 	draining atomic.Bool
 	rules    *rulesource.Source // nil without rules
 	store    openedStore
-	storeErr atomic.Pointer[error] // of the last ping; nil when it answered
+	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
 }
@@ -73,13 +73,13 @@ func (h *health) pingStore(ctx context.Context) {
 	if err == nil {
 		h.storeErr.Store(nil)
 		if before != nil {
-			h.logger.Info("the store answers again")
+			h.logger.Info("the store decides again")
 		}
 		return
 	}
 	h.storeErr.Store(&err)
 	if before == nil || store.ReasonOf(*before) != store.ReasonOf(err) {
-		h.logger.Error("the store does not answer; rules decide by their failure mode", "reason", store.ReasonOf(err), "error", err)
+		h.logger.Error("the store cannot decide; rules decide by their failure mode", "reason", store.ReasonOf(err), "error", err)
 	}
 }
 

@@ -11,11 +11,16 @@ import (
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
-	writeTimeout      = 10 * time.Second
+	writeTimeout      = 15 * time.Second // both begin together; a body that never ends gets its answer
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 16 << 10
 	maxHTTP2Streams   = 1000
 )
+
+// lastRequests is how long the connections that were accepted last have to
+// bring their first request before the server is shut down: from then on it
+// hangs up on a request that it has read but not begun to serve.
+const lastRequests = 200 * time.Millisecond
 
 // newHTTPServer returns a server of HTTP/1.1 and, without TLS too, of HTTP/2.
 func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {

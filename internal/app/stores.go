@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/redisstore"
@@ -20,7 +21,7 @@ import (
 // openedStore is a store and what is known about its kind.
 type openedStore struct {
 	store.Store
-	// ping asks whether the store answers; nil for one that cannot fail.
+	// ping asks whether the store can decide; nil for one that cannot fail.
 	ping func(context.Context) error
 	// memory reads the state of a memory store; nil for others.
 	memory func() telemetry.Memory
@@ -41,7 +42,17 @@ func openStore(u config.StoreURL, budget time.Duration) (openedStore, error) {
 	if err != nil {
 		return openedStore{}, fmt.Errorf("--store: %w", err)
 	}
-	return openedStore{Store: s, ping: s.Ping}, nil
+	return openedStore{Store: s, ping: func(ctx context.Context) error { return probe(ctx, s) }}, nil
+}
+
+// probe asks whether s can decide, which is more than that it answers: the user
+// may lack a command or the keys, the memory may be full. It charges a bucket of
+// its own, whose key no descriptor has: those begin with the number of a version.
+func probe(ctx context.Context, s store.Store) error {
+	spec := limit.Spec{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota, Period: time.Minute}
+	results := []store.Result{{}}
+	s.Take(ctx, []store.Take{{Key: []byte("probe"), Limit: limit.Must(spec), Hits: 1}}, results)
+	return results[0].Err
 }
 
 func openMemory(u config.StoreURL) (openedStore, error) {

@@ -75,9 +75,10 @@ type checkEntry struct {
 	Value string `json:"value"`
 }
 
-// checkAnswer is the answer to it. What is nil was not said.
+// checkAnswer is the answer to it. What is nil was not said; an answer that
+// does not say whether the request is allowed is none.
 type checkAnswer struct {
-	Allowed    bool   `json:"allowed"`
+	Allowed    *bool  `json:"allowed"`
 	Limit      *int64 `json:"limit"`
 	Remaining  *int64 `json:"remaining"`
 	ResetMS    *int64 `json:"reset_ms"`
@@ -97,7 +98,11 @@ func (c *checkCmd) Run(std *stdio) error {
 		return &codeError{exitUsage, err}
 	}
 	var answer checkAnswer
-	if err := json.Unmarshal(raw, &answer); err != nil {
+	err = json.Unmarshal(raw, &answer)
+	if err == nil && answer.Allowed == nil {
+		err = errors.New("it does not say whether the request is allowed")
+	}
+	if err != nil {
 		return &codeError{exitUsage, fmt.Errorf("read the answer of %s: %w; hint: is a headgate listening there?", c.Addr, err)}
 	}
 	text := answer.String() + "\n"
@@ -107,7 +112,7 @@ func (c *checkCmd) Run(std *stdio) error {
 	if _, err := io.WriteString(std.out, text); err != nil {
 		return &codeError{exitUsage, err}
 	}
-	if !answer.Allowed {
+	if !*answer.Allowed {
 		return &codeError{exitNo, nil}
 	}
 	return nil
@@ -223,7 +228,7 @@ func withoutURL(err error) error {
 func (a *checkAnswer) String() string {
 	var b strings.Builder
 	b.WriteString("denied")
-	if a.Allowed {
+	if *a.Allowed {
 		b.Reset()
 		b.WriteString("allowed")
 	}
@@ -234,7 +239,7 @@ func (a *checkAnswer) String() string {
 		fmt.Fprintf(&b, ", reset in %v", time.Duration(*a.ResetMS)*time.Millisecond)
 	}
 	switch {
-	case a.Allowed:
+	case *a.Allowed:
 	case a.RetryAfter == nil:
 		b.WriteString(", never to be allowed at once")
 	default:

@@ -21,6 +21,7 @@ import (
 	// Calendar windows name time zones; the machine may have no database of
 	// them (containers have none).
 	_ "time/tzdata"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -94,6 +95,7 @@ type exit int
 // Run runs the command that args name and returns the exit code. It reads the
 // environment for settings.
 func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	stdout, stderr = printable{stdout}, printable{stderr}
 	std := &stdio{in: stdin, out: stdout, err: stderr}
 	defer func() {
 		switch cause := recover().(type) {
@@ -121,6 +123,13 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	}
 	if len(args) == 0 {
 		args = []string{"--help"}
+	}
+	for _, arg := range args {
+		// The parser would replace other bytes, and so make two keys one.
+		if !utf8.ValidString(arg) {
+			printError(stderr, fmt.Errorf("argument %q is not UTF-8; hint: encode bytes that are not text, for instance as base64", arg))
+			return exitUsage
+		}
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
@@ -177,8 +186,9 @@ func codeOf(stderr io.Writer, err error) int {
 // hintMark separates, in the text of an error, what is wrong from what to do.
 const hintMark = "; hint: "
 
-// credentials matches what may be a name and a password in a URL.
-var credentials = regexp.MustCompile(`://[^\s@]*@`)
+// credentials matches what may be a name and a password in a URL; a password
+// may hold an "@" that should have been written as %40.
+var credentials = regexp.MustCompile(`://\S*@`)
 
 // printError prints each line of err and, below it, its hint. Credentials in
 // URLs are hidden, wherever they come from: someone may have typed a store

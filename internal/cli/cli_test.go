@@ -3,6 +3,9 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -25,6 +28,11 @@ func TestCredentialsAreHidden(t *testing.T) {
 	var b strings.Builder
 	printError(&b, errors.New("unexpected argument redis://user:hunter2@host:1/0"))
 	if b.String() != "headgate: unexpected argument redis://xxxxx@host:1/0\n" {
+		t.Error(b.String())
+	}
+	b.Reset()
+	printError(&b, errors.New("unexpected argument redis://user:hun@ter2@host:1/0"))
+	if strings.Contains(b.String(), "ter2") {
 		t.Error(b.String())
 	}
 }
@@ -66,15 +74,16 @@ func TestDiagnosticShowsItsPlace(t *testing.T) {
 
 func TestCheckAnswer(t *testing.T) {
 	n := func(v int64) *int64 { return &v }
+	yes, no := true, false
 	for _, tt := range []struct {
 		answer checkAnswer
 		want   string
 	}{
-		{checkAnswer{Allowed: true}, "allowed"},
-		{checkAnswer{Allowed: true, Limit: n(20), Remaining: n(17), ResetMS: n(41200), Rule: "d.k"}, "allowed, 17 of 20 remaining, reset in 41.2s, by rule d.k"},
-		{checkAnswer{Limit: n(20), Remaining: n(0), ResetMS: n(1000), RetryAfter: n(1)}, "denied, 0 of 20 remaining, reset in 1s, retry after 1s"},
-		{checkAnswer{Limit: n(2)}, "denied, never to be allowed at once"},
-		{checkAnswer{Allowed: true, Degraded: "store_timeout"}, "allowed, degraded: store_timeout"},
+		{checkAnswer{Allowed: &yes}, "allowed"},
+		{checkAnswer{Allowed: &yes, Limit: n(20), Remaining: n(17), ResetMS: n(41200), Rule: "d.k"}, "allowed, 17 of 20 remaining, reset in 41.2s, by rule d.k"},
+		{checkAnswer{Allowed: &no, Limit: n(20), Remaining: n(0), ResetMS: n(1000), RetryAfter: n(1)}, "denied, 0 of 20 remaining, reset in 1s, retry after 1s"},
+		{checkAnswer{Allowed: &no, Limit: n(2)}, "denied, never to be allowed at once"},
+		{checkAnswer{Allowed: &yes, Degraded: "store_timeout"}, "allowed, degraded: store_timeout"},
 	} {
 		if got := tt.answer.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
@@ -84,6 +93,59 @@ func TestCheckAnswer(t *testing.T) {
 
 // TestEveryCommandTeaches holds that each command has a help text with an
 // example and that each flag says what it does.
+// An answer of somebody else is no "denied".
+func TestCheckOfAnotherServer(t *testing.T) {
+	for name, status := range map[string]int{"well": http.StatusOK, "overloaded": http.StatusServiceUnavailable} {
+		t.Run(name, func(t *testing.T) {
+			other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(status)
+				io.WriteString(w, `{"status":"I am not it"}`)
+			}))
+			defer other.Close()
+			var out, err strings.Builder
+			if code := Run([]string{"check", "--addr", other.URL, "--key", "k", "--limit", "1", "--window", "1s"}, nil, &out, &err); code != exitUsage {
+				t.Errorf("exit code %d: %s", code, out.String())
+			}
+			if !strings.Contains(err.String(), "is a headgate listening there?") {
+				t.Error(err.String())
+			}
+		})
+	}
+}
+
+// Bytes that are not text would all become one and the same character.
+func TestArgumentsAreText(t *testing.T) {
+	for _, args := range [][]string{
+		{"--key", "a\xff", "--limit", "1", "--window", "1s"},
+		{"--domain", "d", "key:\xfe"},
+		{"--domain", "\xfe", "key:value"},
+	} {
+		var out, err strings.Builder
+		args = append([]string{"check", "--addr", "http://127.0.0.1:1"}, args...)
+		if code := Run(args, nil, &out, &err); code != exitUsage || !strings.Contains(err.String(), "not UTF-8") {
+			t.Errorf("%q: exit code %d: %s", args, code, err.String())
+		}
+	}
+}
+
+func TestQuotedAsInRedis(t *testing.T) {
+	const want = `"hg:\xce\xb1\"\\a\x00\x7f"`
+	if got := quoted("hg:α\"\\a\x00\x7f"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestOutputHoldsNothingForATerminalToObey(t *testing.T) {
+	file := "domain: d\ndescriptors:\n  - {key: \"a\\e[2Jb\\u009b\", rate_limit: {unit: day, requests_per_unit: 5}}\n"
+	var out, err strings.Builder
+	if code := Run([]string{"rules", "validate", "-"}, strings.NewReader(file), &out, &err); code != exitOK {
+		t.Fatalf("exit code %d: %s", code, err.String())
+	}
+	if !strings.Contains(out.String(), "d.a\uFFFD[2Jb\uFFFD\n") {
+		t.Errorf("%q", out.String())
+	}
+}
+
 func TestEveryCommandTeaches(t *testing.T) {
 	parser, err := kong.New(&root{}, kong.Bind(&stdio{}), kong.DefaultEnvars(config.EnvPrefix))
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -99,7 +99,7 @@ func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "  limit  %s\n  key    %s\n", rules.LimitText(l.Limit), strconv.QuoteToASCII(bucket.Name))
+		fmt.Fprintf(w, "  limit  %s\n  key    %s\n", rules.LimitText(l.Limit), quoted(bucket.Name))
 		if !bucket.Found {
 			fmt.Fprintln(w, "  state  not there: as if unused")
 			continue
@@ -110,8 +110,27 @@ func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries 
 			return peeked[0].Err
 		}
 		d := peeked[0].Decision
-		fmt.Fprintf(w, "  value  %s, kept for %v\n", strconv.QuoteToASCII(bucket.Value), bucket.TTL)
+		fmt.Fprintf(w, "  value  %s, kept for %v\n", quoted(bucket.Value), bucket.TTL)
 		fmt.Fprintf(w, "  state  %d of %d remaining, reset in %v\n", d.Remaining, d.Limit, d.ResetAfter)
 	}
 	return nil
+}
+
+// quoted writes bytes as redis-cli reads and writes them.
+func quoted(text string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(text) {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\x%02x`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }

@@ -23,7 +23,8 @@ func (*validateCmd) Help() string {
   kubectl get configmap rules -o jsonpath='{.data.rules\.yaml}' | headgate rules validate -
 
 For each rule it prints where it stands, its limits, and what applies that the
-file does not say. The exit code is 1 when the files would be refused.`
+file does not say. The exit code is 1 when the files would be refused, and 2
+when they cannot be read: absent, too large, or too many.`
 }
 
 // Run loads the files and prints the rules.

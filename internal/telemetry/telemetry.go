@@ -98,7 +98,7 @@ func New(b Build) *Metrics {
 	})
 	m.storeUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_store_up",
-		Help: "1 while the store answers, 0 while it does not; asked every few seconds.",
+		Help: "1 while the store can decide, 0 while it cannot; asked every few seconds.",
 	})
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "headgate_panics_total",
@@ -131,7 +131,7 @@ func (m *Metrics) Handler(logger *slog.Logger) http.Handler {
 	})
 }
 
-// StoreUp notes whether the store answers.
+// StoreUp notes whether the store can decide.
 func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(oneIf(up)) }
 
 // Panicked counts a panic that was caught; it implements headgate.PanicObserver.

@@ -376,36 +376,45 @@ func TestStalledNetwork(t *testing.T) {
 	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 }
 
-// An answer that belongs to another call is never taken for ours.
-func TestMixedUpAnswers(t *testing.T) {
-	server := testserver.Redis(t, testserver.RedisConfig{})
-	number := regexp.MustCompile(`(?s)(\*8\r\n:0\r\n:\d+\r\n):(\d+)`)
-	var mixedUp atomic.Bool
+// rewriting starts a proxy of the server at upstream that passes its answers
+// through rewrite, and returns its address.
+func rewriting(t *testing.T, upstream string, rewrite func(answer []byte) []byte) string {
+	t.Helper()
 	addr, _ := silent(t, func(client net.Conn) {
-		upstream, err := net.Dial("tcp", server.Addr)
+		server, err := net.Dial("tcp", upstream)
 		if err != nil {
 			client.Close()
 			return
 		}
 		go func() {
-			defer upstream.Close()
-			_, _ = io.Copy(upstream, client)
+			defer server.Close()
+			_, _ = io.Copy(server, client)
 		}()
 		defer client.Close()
 		buf := make([]byte, 4096)
 		for {
-			n, err := upstream.Read(buf)
+			n, err := server.Read(buf)
 			if err != nil {
 				return
 			}
-			answer := buf[:n]
-			if mixedUp.Load() {
-				answer = number.ReplaceAll(answer, []byte("$1:1$2"))
-			}
-			if _, err := client.Write(answer); err != nil {
+			if _, err := client.Write(rewrite(buf[:n])); err != nil {
 				return
 			}
 		}
+	})
+	return addr
+}
+
+// An answer that belongs to another call is never taken for ours.
+func TestMixedUpAnswers(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	number := regexp.MustCompile(`(\*5\r\n):(\d+)`)
+	var mixedUp atomic.Bool
+	addr := rewriting(t, server.Addr, func(answer []byte) []byte {
+		if !mixedUp.Load() {
+			return answer
+		}
+		return number.ReplaceAll(answer, []byte("$1:1$2"))
 	})
 	s := open(t, Options{Addr: addr})
 	wantAllowed(t, s)

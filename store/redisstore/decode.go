@@ -9,17 +9,18 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// The form of the script's answer; take.lua has the words.
+// The form of the script's answer; head.lua has the words.
 const (
-	answerHead = 3 // status, now, number
-	answerTake = 5 // flags, remaining, reset, retry, delay
+	answerHead = 2 // status and number, now
+	answerTake = 3 // verdict, remaining, reset
 
 	statusDecided = 0
 	statusLate    = 1
 	statusEdges   = 2
 
-	flagAllowed = 1
-	flagNever   = 2
+	// numberFactor is what the number of the call is multiplied by.
+	numberFactor = 4
+	verdictNever = -1 << 53
 )
 
 // head is the part of an answer before the takes.
@@ -35,10 +36,10 @@ func decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, re
 		return head{}, errBadReply
 	}
 	var first [answerHead]int64
-	if !integers(answer[:answerHead], first[:]) || first[2] != int64(number) {
+	if !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
 		return head{}, errBadReply
 	}
-	h := head{status: first[0], now: limit.Micros(first[1])}
+	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
 	if h.status != statusDecided {
 		return h, nil
 	}
@@ -51,15 +52,16 @@ func decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, re
 		if !integers(answer[i*answerTake:(i+1)*answerTake], n[:]) {
 			return head{}, errBadReply
 		}
-		results[i] = store.Result{Decision: limit.Decision{
-			Allowed:    n[0] == flagAllowed,
-			Never:      n[0] == flagNever,
-			Limit:      takes[i].Limit.Capacity(),
-			Remaining:  n[1],
-			ResetAfter: micros(n[2]),
-			RetryAfter: micros(n[3]),
-			Delay:      micros(n[4]),
-		}}
+		d := limit.Decision{Limit: takes[i].Limit.Capacity(), Remaining: n[1], ResetAfter: micros(n[2])}
+		switch verdict := n[0]; {
+		case verdict >= 0:
+			d.Allowed, d.Delay = true, micros(verdict)
+		case verdict == verdictNever:
+			d.Never = true
+		default:
+			d.RetryAfter = micros(-1 - verdict)
+		}
+		results[i] = store.Result{Decision: d}
 	}
 	return h, nil
 }

@@ -2,7 +2,7 @@ package redisstore
 
 import (
 	"crypto/sha256"
-	"strconv"
+	"encoding/binary"
 	"sync"
 	"unsafe"
 
@@ -36,17 +36,36 @@ func hashOf(key []byte) keyHash {
 	return keyHash(sum[:hashBytes])
 }
 
-// request is the command of one script call in the making. Its strings lie end
-// to end in one buffer that is used again and again.
+// The form of the script's argument; head.lua has the words.
+const (
+	// takeBytes is the length of what all takes have.
+	takeBytes = 30
+	// calendarZero is what stands for 1970 in the edges of a calendar.
+	calendarZero = 1 << 48
+
+	alone       = 0
+	inGroup     = 1
+	lastOfGroup = 2
+)
+
+// request is the command of one script call in the making. The names of its
+// keys and its argument lie end to end in one buffer that is used again and
+// again.
 type request struct {
 	buf  []byte
-	ends []int // ends[i] is the end of string i in buf
 	args []string
-	keys []keyHash
+	keys []bucketKey
 	// slots finds the key of a large batch; empty while there are few.
 	slots map[keyHash]int
 	// of[i] is the 1-based number of the key of take i.
 	of []int
+}
+
+// bucketKey is a distinct key of a request.
+type bucketKey struct {
+	hash keyHash
+	// shared says that it has several takes, or one in a group.
+	shared bool
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -71,24 +90,46 @@ type header struct {
 // encode builds the command: the returned slices are KEYS and ARGV of the
 // script, valid until r is released or encoded again.
 func (r *request) encode(prefix string, h header, takes []store.Take) (keys, args []string) {
-	r.buf, r.ends = r.buf[:0], r.ends[:0]
+	r.buf = r.buf[:0]
 	r.number(takes)
 	for i := range r.keys {
 		r.buf = append(r.buf, prefix...)
-		r.buf = append(r.buf, r.keys[i][:]...)
-		r.end()
+		r.buf = append(r.buf, r.keys[i].hash[:]...)
 	}
-	if h.now != 0 {
-		r.buf = strconv.AppendInt(r.buf, int64(min(max(h.now, 1), maxInstant)), 10)
-	}
-	r.end()
-	r.int(int64(h.deadline))
-	r.int(int64(h.number))
+	r.header(h, takes)
 	for i := range takes {
 		r.take(takes, i, h.wall)
 	}
-	r.cut()
+	r.cut(len(prefix) + hashBytes)
 	return r.args[:len(r.keys)], r.args[len(r.keys):]
+}
+
+// header writes what stands before the takes.
+func (r *request) header(h header, takes []store.Take) {
+	now := int64(0)
+	if h.now != 0 {
+		now = int64(min(max(h.now, 1), maxInstant))
+	}
+	r.int(now)
+	r.int(int64(max(h.deadline, 0)))
+	r.buf = binary.BigEndian.AppendUint32(r.buf, h.number)
+	known := false
+	var from, to limit.Micros
+	for i := range takes {
+		if takes[i].Limit.Calendar == nil {
+			continue
+		}
+		edges := takes[i].Limit.Calendar.Around(h.wall)
+		if !known {
+			known, from, to = true, edges[0], edges[3]
+		}
+		from, to = max(from, edges[0]), min(to, edges[3])
+	}
+	r.bool(known)
+	if known {
+		r.int(int64(from) + calendarZero)
+		r.int(int64(to) + calendarZero)
+	}
 }
 
 // number gives each distinct key a number, in the order of their first takes.
@@ -99,9 +140,12 @@ func (r *request) number(takes []store.Take) {
 		hash := hashOf(takes[i].Key)
 		slot, ok := r.find(hash)
 		if !ok {
-			r.keys = append(r.keys, hash)
+			r.keys = append(r.keys, bucketKey{hash: hash})
 			slot = len(r.keys)
 			r.remember(hash, slot)
+		}
+		if ok || takes[i].Group != 0 {
+			r.keys[slot-1].shared = true
 		}
 		r.of = append(r.of, slot)
 	}
@@ -113,7 +157,7 @@ func (r *request) find(hash keyHash) (int, bool) {
 		return slot, ok
 	}
 	for i := range r.keys {
-		if r.keys[i] == hash {
+		if r.keys[i].hash == hash {
 			return i + 1, true
 		}
 	}
@@ -129,7 +173,7 @@ func (r *request) remember(hash keyHash, slot int) {
 			r.slots = make(map[keyHash]int)
 		}
 		for i := range r.keys {
-			r.slots[r.keys[i]] = i + 1
+			r.slots[r.keys[i].hash] = i + 1
 		}
 	default:
 		r.slots[hash] = slot
@@ -138,54 +182,43 @@ func (r *request) remember(hash keyHash, slot int) {
 
 // take writes take i of takes.
 func (r *request) take(takes []store.Take, i int, wall limit.Micros) {
-	t := &takes[i]
-	r.int(int64(r.of[i]))
-	r.buf = append(r.buf, "hrz"[min(t.Op, store.Reset)])
-	switch {
-	case t.Group == 0:
-		r.buf = append(r.buf, '-')
-	case i > 0 && takes[i-1].Group == t.Group:
-		r.buf = append(r.buf, 'j')
-	default:
-		r.buf = append(r.buf, 'g')
+	t, slot := &takes[i], r.of[i]
+	group := byte(alone)
+	if t.Group != 0 {
+		group = inGroup
+		if i+1 == len(takes) || takes[i+1].Group != t.Group {
+			group = lastOfGroup
+		}
 	}
-	if t.Shadow {
-		r.buf = append(r.buf, 's')
-	} else {
-		r.buf = append(r.buf, '-')
-	}
-	r.end()
-	r.int(min(max(t.Hits, 0), limit.MaxQuota))
-	r.limit(t.Limit, wall)
+	r.buf = append(r.buf, byte(min(t.Op, store.Reset)), group)
+	r.bool(t.Shadow)
+	r.bool(r.keys[slot-1].shared)
+	r.buf = append(r.buf, byte(slot>>16), byte(slot>>8), byte(slot))
+	r.limit(t.Limit, min(max(t.Hits, 0), limit.MaxQuota), wall)
 }
 
-// limit writes the algorithm and its numbers.
-func (r *request) limit(l *limit.Limit, wall limit.Micros) {
+// limit writes the rest of a take: the hits and the limit.
+func (r *request) limit(l *limit.Limit, hits int64, wall limit.Micros) {
+	code := byte(1 + l.Algorithm)
 	if l.Calendar != nil {
-		r.int(codeCalendar)
-		r.int(l.Quota)
-		r.bool(l.CountDenied)
-		for _, edge := range l.Calendar.Around(wall) {
-			r.int(int64(edge))
-		}
-		return
+		code = codeCalendar
 	}
-	r.int(1 + int64(l.Algorithm))
-	switch l.Algorithm {
-	case limit.SlidingWindow, limit.FixedWindow:
+	r.buf = append(r.buf, code)
+	r.bool(l.CountDenied)
+	r.int(hits)
+	switch {
+	case l.Calendar != nil:
 		r.int(l.Quota)
-		r.bool(l.CountDenied)
-		r.int(l.PeriodMicros())
-	case limit.SubWindows:
+		r.int(0)
+		for _, edge := range l.Calendar.Around(wall) {
+			r.int(int64(edge) + calendarZero)
+		}
+	case l.Algorithm == limit.SubWindows:
 		r.int(l.Quota)
-		r.bool(l.CountDenied)
 		r.int(l.PartMicros())
-		r.int(int64(l.SubWindows))
+		r.buf = append(r.buf, byte(l.SubWindows))
 		r.bool(l.Strict)
-	case limit.SlidingLog:
-		r.int(l.Quota)
-		r.int(l.PeriodMicros())
-	default:
+	case l.Algorithm.IsBucket():
 		num, den := l.EmissionInterval()
 		whole, part := l.Tolerance()
 		r.int(l.Capacity())
@@ -193,34 +226,33 @@ func (r *request) limit(l *limit.Limit, wall limit.Micros) {
 		r.int(den)
 		r.int(whole)
 		r.int(part)
+	default:
+		r.int(l.Quota)
+		r.int(l.PeriodMicros())
 	}
 }
 
-// end ends a string.
-func (r *request) end() { r.ends = append(r.ends, len(r.buf)) }
-
+// int writes a number of seven bytes, the high one first; 0 <= n < 2^56.
 func (r *request) int(n int64) {
-	r.buf = strconv.AppendInt(r.buf, n, 10)
-	r.end()
+	r.buf = append(r.buf, byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
 func (r *request) bool(b bool) {
 	if b {
-		r.buf = append(r.buf, '1')
+		r.buf = append(r.buf, 1)
 	} else {
-		r.buf = append(r.buf, '0')
+		r.buf = append(r.buf, 0)
 	}
-	r.end()
 }
 
 // cut makes the strings, without copying: the buffer does not change until the
-// request is released.
-func (r *request) cut() {
+// request is released. Names have the given length.
+func (r *request) cut(name int) {
 	text := unsafe.String(unsafe.SliceData(r.buf), len(r.buf))
 	r.args = r.args[:0]
-	begin := 0
-	for _, end := range r.ends {
-		r.args = append(r.args, text[begin:end])
-		begin = end
+	for range r.keys {
+		r.args = append(r.args, text[:name])
+		text = text[name:]
 	}
+	r.args = append(r.args, text)
 }

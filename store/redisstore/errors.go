@@ -25,6 +25,7 @@ var (
 	errLate         = errors.New("the script ran after its deadline, and charged nothing")
 	errBadReply     = errors.New("the answer belongs to another call or has another form")
 	errReplica      = errors.New("the server is a replica")
+	errNarrow       = errors.New("the numbers of its scripts are too short for instants")
 	errWindow       = errors.New("the clock of Redis left the calendar window twice in one call")
 )
 
@@ -43,6 +44,7 @@ var answers = []answer{
 	{"NOAUTH", store.Denied, "give a password: redis://user:password@HOST:PORT/DB"},
 	{"WRONGPASS", store.Denied, "wrong user or password, or the user is off"},
 	{"NOPERM", store.Denied, "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*"},
+	{"executing the script can't run", store.Denied, "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*"},
 	{"DENIED", store.Denied, "Redis runs in protected mode: set a password or bind an address"},
 	{"ERR invalid password", store.Denied, "wrong password"},
 	{"without any password configured", store.Denied, "Redis has no password for this user: give none, or set one there"},
@@ -81,10 +83,22 @@ func answerOf(text string) (answer, bool) {
 	return answer{}, false
 }
 
+// replyText returns the text of an error reply.
+func replyText(err error) (string, bool) {
+	if reply, ok := rueidis.IsRedisErr(err); ok {
+		return reply.Error(), true
+	}
+	var first *refusal
+	if errors.As(err, &first) {
+		return first.text, true
+	}
+	return "", false
+}
+
 // classify returns the reason of err and a hint for an operator.
 func classify(err error) (store.Reason, string) {
-	if reply, ok := rueidis.IsRedisErr(err); ok {
-		if a, ok := answerOf(reply.Error()); ok {
+	if text, ok := replyText(err); ok {
+		if a, ok := answerOf(text); ok {
 			return a.reason, a.hint
 		}
 		return store.Internal, "an answer that the store does not know"
@@ -93,6 +107,8 @@ func classify(err error) (store.Reason, string) {
 		return reason, hint
 	}
 	switch {
+	case isGarbage(err):
+		return store.Misconfigured, "the server does not speak the Redis protocol: check host and port, and rediss:// for TLS"
 	case errors.Is(err, errTooMany):
 		return store.Overloaded, "Redis is slower than the demand: see its CPU and slow log"
 	case errors.Is(err, errLate), errors.Is(err, context.DeadlineExceeded),
@@ -100,10 +116,10 @@ func classify(err error) (store.Reason, string) {
 		return store.Timeout, ""
 	case errors.Is(err, errReplica):
 		return store.ReadOnly, "give the address of the primary"
+	case errors.Is(err, errNarrow):
+		return store.Misconfigured, "a build of Redis for 64 bits is needed"
 	case errors.Is(err, errBadReply), errors.Is(err, errWindow):
 		return store.Internal, ""
-	case isGarbage(err):
-		return store.Misconfigured, "the server does not speak the Redis protocol: check host and port, and rediss:// for TLS"
 	case errors.Is(err, os.ErrPermission):
 		return store.Denied, "the process may not open the socket"
 	default:
@@ -150,12 +166,12 @@ func classifyTLS(err error) (store.Reason, string) {
 	return store.NoReason, ""
 }
 
-// isGarbage reports whether the client could not parse what the server sent.
-// The client has no type for it, so its words are compared; a test with a web
-// server on the other end fails if they change.
+// isGarbage reports whether the server does not speak as Redis does. The client
+// library has no type for what it cannot parse, so its words are compared.
 func isGarbage(err error) bool {
 	text := err.Error()
-	return strings.Contains(text, "received unknown message type") ||
+	return errors.Is(err, errNotRedis) ||
+		strings.Contains(text, "received unknown message type") ||
 		strings.Contains(text, "received unexpected")
 }
 

@@ -16,6 +16,7 @@ func TestErrorReplies(t *testing.T) {
 		"WRONGPASS invalid username-password pair or user is disabled.":                                              store.Denied,
 		"NOPERM this user has no permissions to run the 'evalsha' command":                                           store.Denied,
 		"NOPERM No permissions to access a key script: 5f, on @user_script:10.":                                      store.Denied,
+		"ERR The user executing the script can't run this command or subcommand script: 5f, on @user_script:9.":      store.Denied,
 		"ERR invalid password":                         store.Denied,
 		"ERR Client sent AUTH, but no password is set": store.Denied,
 		"ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?":     store.Denied,

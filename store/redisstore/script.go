@@ -1,19 +1,27 @@
 package redisstore
 
 import (
+	"context"
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/redis/rueidis"
 )
 
 // The script that decides batches is put together from these files. The first
-// says what it takes and returns; those of the algorithms are the branches of
-// one function between it and the last, which goes through the takes.
+// says what it takes and returns, take.lua goes through the takes, and the
+// others stand in it where their names do: the algorithms, and the writing of a
+// state.
 var (
 	//go:embed lua/head.lua
 	luaHead string
+	//go:embed lua/take.lua
+	luaTake string
 	//go:embed lua/sliding_window.lua
 	luaSlidingWindow string
 	//go:embed lua/fixed_window.lua
@@ -24,8 +32,17 @@ var (
 	luaSlidingLog string
 	//go:embed lua/tat.lua
 	luaTAT string
-	//go:embed lua/take.lua
-	luaTake string
+	//go:embed lua/save.lua
+	luaSave string
+)
+
+var sections = strings.NewReplacer(
+	"SLIDING_WINDOW\n", luaSlidingWindow,
+	"FIXED_WINDOW\n", luaFixedWindow,
+	"SUB_WINDOWS\n", luaSubWindows,
+	"SLIDING_LOG\n", luaSlidingLog,
+	"TAT\n", luaTAT,
+	"SAVE\n", luaSave,
 )
 
 // constants are put into the script where their names stand: a local variable
@@ -36,6 +53,9 @@ var constants = strings.NewReplacer(
 	"MAX_COUNT", "2251799813685248", // 2^51
 	"MAX_PERIOD", "31622400000000", // 366 days
 	"MAX_PARTS", "61",
+	"NEVER", strconv.Itoa(verdictNever),
+	"CALENDAR_ZERO", strconv.Itoa(calendarZero),
+	"TAKE_BYTES", strconv.Itoa(takeBytes),
 	"STAMP_BYTES", strconv.Itoa(stampBytes),
 	"LOG_HEAD", "64",
 	"TTL_MARGIN_MS", "1000",
@@ -48,27 +68,45 @@ var (
 	takeSHA    = scriptSHA(takeScript)
 )
 
-// buildScript makes the function section, which returns, for the number of an
-// algorithm as the script counts them,
-//
-//	decide(p, state, hits, refund, s) -> state, flags, remaining, reset, retry, delay
-//
-// where p is the place of the limit's numbers in ARGV. The state returned is
-// another table when it is to be written. With refund > 0 that many hits are
-// given back first and hits is 0. The log also returns how to load and save.
 func buildScript() string {
-	return constants.Replace(strings.Join([]string{
-		luaHead,
-		"local function section(algorithm)",
-		"if algorithm == 1 then", luaSlidingWindow,
-		"elseif algorithm == 2 or algorithm == 9 then", luaFixedWindow,
-		"elseif algorithm == 3 then", luaSubWindows,
-		"elseif algorithm == 4 then", luaSlidingLog,
-		"else", luaTAT,
-		"end",
-		"end",
-		luaTake,
-	}, "\n"))
+	text := sections.Replace(luaHead + luaTake)
+	return constants.Replace(expandBytes(text))
+}
+
+var byteMacro = regexp.MustCompile(`(BYTES|WHOLE)\((\w+), (\d)\)`)
+
+// expandBytes writes out BYTES(x, 3), which are the variables x1, x2, x3, and
+// WHOLE(x, 3), the number that these bytes are, the high one first.
+func expandBytes(text string) string {
+	return byteMacro.ReplaceAllStringFunc(text, func(macro string) string {
+		m := byteMacro.FindStringSubmatch(macro)
+		n, name := int(m[3][0]-'0'), m[2]
+		out := name + "1"
+		for i := 2; i <= n; i++ {
+			if m[1] == "BYTES" {
+				out += fmt.Sprintf(", %s%d", name, i)
+			} else {
+				out = fmt.Sprintf("(%s) * 256 + %s%d", out, name, i)
+			}
+		}
+		return out
+	})
+}
+
+// checkNumbers makes sure that Redis writes a number as long as an instant by %d,
+// as the script does: on 32 bits it does not, and the counts would be wrong. It
+// says nothing about a user who may not run it.
+func checkNumbers(ctx context.Context, client rueidis.Client) error {
+	const instant = "4503599627370496"
+	command := client.B().Eval().Script("return string.format('%d', " + instant + ")").Numkeys(0).Build()
+	text, err := client.Do(ctx, command).ToString()
+	switch {
+	case err != nil && isReply(err):
+		return nil
+	case err == nil && text != instant:
+		return errNarrow
+	}
+	return err
 }
 
 func scriptSHA(text string) string {

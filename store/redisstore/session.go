@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -117,7 +118,7 @@ func dial(ctx context.Context, o *Options) (*session, error) {
 	client, err := rueidis.NewClient(s.clientOption(ctx, o))
 	if err != nil {
 		s.hangUp()
-		if ctx.Err() != nil {
+		if !errors.Is(err, errNotRedis) && (ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)) {
 			return nil, fmt.Errorf("%w after %v", errNoGreeting, o.DialTimeout)
 		}
 		return nil, err
@@ -185,6 +186,11 @@ func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 		conn.Close()
 		return nil, errLost
 	}
+	deadline, _ := ctx.Deadline()
+	if err := askFirst(conn, deadline); err != nil {
+		conn.Close()
+		return nil, err
+	}
 	return conn, nil
 }
 
@@ -202,7 +208,8 @@ func (c *watchedConn) Close() error {
 }
 
 // greet reads Redis's clock, which also proves that the user may talk to it,
-// and refuses a replica: what it would count is lost.
+// refuses a server whose numbers are too short, and a replica: what it would
+// count is lost.
 func (s *session) greet(ctx context.Context) error {
 	parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsStrSlice()
 	if err != nil {
@@ -213,6 +220,9 @@ func (s *session) greet(ctx context.Context) error {
 		return err
 	}
 	s.setClock(now)
+	if err := checkNumbers(ctx, s.client); err != nil {
+		return err
+	}
 	role, err := s.client.Do(ctx, s.client.B().Role().Build()).ToArray()
 	if err != nil || len(role) == 0 {
 		// Many users may not ask for the role. A replica then answers READONLY

@@ -1,62 +1,60 @@
 -- fixed_window.go
-local function decide(p, state, hits, refund)
-  local quota, third = ARGV[p] + 0, ARGV[p + 2] + 0
-  local start, finish, next_finish
-  if algorithm == 9 then
-    local e = p + 2
-    if now < third or now >= ARGV[e + 3] + 0 then
-      outside = true
-      return state, 0, 0, 0, 0, 0
-    end
-    while now >= ARGV[e + 1] + 0 do
-      e = e + 1
-    end
-    start, finish, next_finish = ARGV[e] + 0, ARGV[e + 1] + 0, ARGV[e + 2] + 0
-  else
-    start = now - now % third
-    finish, next_finish = start + third, start + 2 * third
+local start, finish, next_finish
+if algorithm == 9 then
+  local edge = at + TAKE_BYTES
+  while now >= instant(edge + 7) do
+    edge = edge + 7
   end
-  local count, moved = 0, false
-  if state and state[1] == 2 then
-    local stored = max(min(state[2], MAX_STORED), 0)
-    if stored >= start then
-      count = min(state[3], MAX_COUNT)
-    end
-    if stored >= next_finish then
-      moved = true
-    elseif stored >= finish then
-      start, finish = finish, next_finish
+  start, finish, next_finish = instant(edge), instant(edge + 7), instant(edge + 14)
+  extra = 35
+else
+  start = now - now % period
+  finish, next_finish = start + period, start + 2 * period
+end
+local count, moved = 0, false
+if kind == 2 then
+  local stored = a
+  if stored > MAX_STORED or stored < 0 then
+    stored = max(min(stored, MAX_STORED), 0)
+  end
+  if stored >= start then
+    count = b
+    if count > MAX_COUNT then
+      count = MAX_COUNT
     end
   end
+  if stored >= next_finish then
+    moved = true
+  elseif stored >= finish then
+    start, finish = finish, next_finish
+  end
+end
 
-  if refund > 0 then
-    state = false
-    if count > refund then
-      state = {2, start, count - refund}
-    end
-    return decide(p, state, 0, 0)
+if refund > 0 then
+  kind, changed, again = 0, true, true
+  if count > refund then
+    kind, a, b = 2, start, count - refund
   end
-
+else
   local allowed = count + hits <= quota
-  local charge = hits > 0 and (allowed or ARGV[p + 1] == '1')
-  if charge then
-    count = min(count + hits, MAX_COUNT)
-  end
-  local reset = 0
-  if count > 0 then
-    reset = max(finish - now, 0)
-  end
-  local flags, retry = 1, 0
   if not allowed then
-    if hits > quota then
-      flags = 2
-    else
-      flags, retry = 0, max(finish - now, 0)
+    verdict = NEVER
+    if hits <= quota then
+      verdict = -1 - max(finish - now, 0)
+    end
+  end
+  local charge = hits > 0 and (allowed or denied == 1)
+  if charge then
+    count = count + hits
+    if count > MAX_COUNT then
+      count = MAX_COUNT
     end
   end
   if charge or (moved and hits > 0) then
-    state = {2, start, count}
+    kind, a, b, changed = 2, start, count, true
   end
-  return state, flags, max(quota - count, 0), reset, retry, 0
+  remaining = quota - count
+  if count > 0 then
+    reset = finish - now
+  end
 end
-return decide

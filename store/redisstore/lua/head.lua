@@ -5,37 +5,45 @@
 --
 -- KEYS[s]  the name of bucket s, s = 1, 2, ...; each bucket once, however many
 --          takes it has. The script touches no other key.
--- ARGV[1]  the instant to decide at, in microseconds since 1970; empty means
---          Redis's own clock (tests give one).
--- ARGV[2]  the latest instant at which the answer is wanted, in microseconds of
---          Redis's clock; 0 means any.
--- ARGV[3]  the number of the call, 0 .. 2^32-1, which the answer repeats.
--- ARGV[4..] the takes, each as
---   s          the bucket, 1 .. #KEYS
---   mode       three letters: h hit, r refund, z reset;
---              - alone, g first of a group, j joins the group before;
---              s shadow, - not
---   hits       0 .. 2^50
---   algorithm  1 + its number in Go, which is also the kind of its states; 9 is
---              fixed_window with calendar windows
---   and the numbers of the limit, in this order (all whole; times in us):
---   1 sliding_window  quota <= 2^50, count_denied 0|1, period < 2^45
---   2 fixed_window    the same
---   3 sub_windows     quota <= 2^50, count_denied 0|1, part < 2^45, parts 2 .. 60,
---                     strict 0|1
---   4 sliding_log     quota <= 10000, period < 2^45
+-- ARGV[1]  all else, in bytes. Numbers have seven bytes where nothing else is
+--          said, the high one first, and are whole; times are in microseconds.
+--   now       the instant to decide at, since 1970; 0 means Redis's own clock
+--             (tests give one)
+--   deadline  the latest instant at which the answer is wanted, of Redis's
+--             clock; 0 means any
+--   number    of the call, in four bytes, which the answer repeats
+--   calendar  one byte: 1 if the next two are there, else 0
+--   from, to  what all calendars know: now must be in [from, to). Instants of a
+--             calendar may be before 1970 and have 2^48 added
+--   and the takes, each as
+--   op        one byte: 0 hit, 1 refund, 2 reset
+--   group     one byte: 0 alone, 1 in a group, 2 the last of a group
+--   shadow    one byte, 0 or 1
+--   shared    one byte: 1 if the bucket has several takes or one in a group
+--   s         three bytes: the bucket
+--   algorithm one byte: 1 + its number in Go, which is also the kind of its
+--             states; 9 is fixed_window with calendar windows
+--   denied    one byte: 1 if denied hits count
+--   hits      0 .. 2^50
+--   quota     or the capacity of a bucket, <= 2^50
+--   period    < 2^45: of 3 that of a part, of 5 to 8 num (one hit drains in
+--             num/den us), of 9 nothing
+--   and for some algorithms
+--   3 sub_windows     parts 2 .. 60 and strict 0|1, one byte each
 --   5 token_bucket, 6 leaky_bucket, 7 leaky_queue, 8 gcra
---                     capacity <= 2^50, num < 2^45 and den <= 2^45 (one hit drains
---                     in num/den us), tolerance < 2^51: its whole us, and its
+--                     den <= 2^45, tolerance < 2^51: its whole us, and its
 --                     numerator over den
---   9 fixed_window    quota <= 2^50, count_denied 0|1, and five edges of the
---                     calendar in a row; the script decides from the first up to
---                     the fourth, since deciding takes the end of the next window
+--   9 fixed_window    five edges of the calendar in a row; the script decides
+--                     from the first up to the fourth, since deciding takes the
+--                     end of the next window
 --
--- Returns {status, now, number of the call} and for each take five integers:
---   flags (1 allowed, 2 never), remaining, reset_after, retry_after, delay
+-- Returns {status + 4 * number of the call, now} and for each take
+--   verdict    the delay of an allowed one, >= 0; -1 - retry_after of a denied
+--              one; NEVER for what never passes
+--   remaining, reset_after
 -- with times in us. Status 0: decided. 1: the deadline has passed. 2: now is
--- outside of the edges of a calendar. With 1 and 2 nothing was written.
+-- outside of the edges of a calendar. With 1 and 2 nothing was written, and
+-- there are no takes.
 --
 -- Why the numbers fit a double, which holds integers up to 2^53: instants stop
 -- at 2^52 (the year 2112), stored ones at 2^53; counters stop at 2^51, so that a
@@ -43,36 +51,40 @@
 -- by muldivmod in parts.
 --
 -- Why it is built as it is: it runs from its first line in every call, and to
--- make a function or a table costs as much there as to call redis. So what only
--- some batches need is made only in those, and names in capitals are constants
--- whose values script.go puts in. ARGV[i] + 0 is a number.
+-- make a function or a table costs as much there as a command of Redis; so does
+-- an argument, or to make text from a number but by %d. So what only some
+-- batches need is made only in those, the algorithms are blocks in place of
+-- functions, and names in capitals are constants, or bytes, that script.go
+-- puts in.
 
-local floor, max, min, tonumber, ARGV = math.floor, math.max, math.min, tonumber, ARGV
+local floor, max, min = math.floor, math.max, math.min
+local byte, match, format, data = string.byte, string.match, string.format, ARGV[1]
 
-local now = ARGV[1]
-if now == '' then
+local BYTES(now, 7), BYTES(deadline, 7), BYTES(number, 4), calendar = byte(data, 1, 19)
+local now, deadline, number = WHOLE(now, 7), WHOLE(deadline, 7), WHOLE(number, 4)
+if now == 0 then
   local time = redis.call('TIME')
   now = time[1] * 1000000 + time[2]
-else
-  now = tonumber(now)
 end
 if now > MAX_INSTANT then
   now = MAX_INSTANT
 end
-
-local reply = {0, now, ARGV[3] + 0, 0, 0, 0, 0, 0}
-
-local deadline = ARGV[2] + 0
 if deadline > 0 and now > deadline then
-  return {1, now, reply[3]}
+  return {4 * number + 1, now}
 end
 
--- FOREIGN is a value that the command by which it was read cannot tell: not a
--- state, or a log read as text, or text read as a log. To all it is unused.
-local FOREIGN = {0}
-
--- outside is set when now is outside of the edges of a calendar.
-local outside = false
+local at, instant = 20, nil
+if calendar == 1 then
+  -- instant reads the one of a calendar at place i.
+  instant = function(i)
+    local BYTES(n, 7) = byte(data, i, i + 6)
+    return WHOLE(n, 7) - CALENDAR_ZERO
+  end
+  if now < instant(20) or now >= instant(27) then
+    return {4 * number + 2, now}
+  end
+  at = 34
+end
 
 -- muldivmod (rounding.go) returns floor(a*b/c) and the remainder, for
 -- 0 <= a, b < 2^53 and 0 < c <= 2^51, if the quotient is below 2^53. A product

@@ -3,13 +3,14 @@
 -- had of them) and those of tail: n in all. So a hit is appended, and a long log
 -- is probed, not read. head is the value when that is short.
 -- A log is read whole up to LOG_HEAD stamps, beyond that by probing.
+-- Returns the log, or false, and whether Redis holds anything.
 local function load(s)
   local whole = 1 + LOG_HEAD * STAMP_BYTES
   local head = redis.call('GETRANGE', KEYS[s], 0, whole)
   if head == '' then
-    return false
+    return false, false
   elseif head:byte(1) ~= 52 then -- '4'
-    return FOREIGN
+    return false, true
   end
   local length = #head
   if length > whole then
@@ -18,9 +19,9 @@ local function load(s)
   end
   local n = floor((length - 1) / STAMP_BYTES)
   if n == 0 then
-    return FOREIGN
+    return false, true
   end
-  return {4, bucket = s, head = head, from = 0, kept = n, had = n, tail = '', n = n}
+  return {bucket = s, head = head, from = 0, kept = n, had = n, tail = '', n = n}, true
 end
 
 local function save(s, state, ttl)
@@ -80,7 +81,7 @@ local function first_after(log, t)
 end
 
 local function slice(log, from, kept, tail)
-  return {4, bucket = log.bucket, head = log.head, had = log.had, from = from, kept = kept, tail = tail, n = kept + floor(#tail / STAMP_BYTES)}
+  return {bucket = log.bucket, head = log.head, had = log.had, from = from, kept = kept, tail = tail, n = kept + floor(#tail / STAMP_BYTES)}
 end
 
 local function drop_first(log, count)
@@ -125,14 +126,13 @@ local function settle(log, at)
 end
 
 local function open(s, state)
-  if state and state[1] == 4 then
+  if state then
     return state
   end
-  return {4, bucket = s, head = false, had = -1, from = 0, kept = 0, tail = '', n = 0}
+  return {bucket = s, head = false, had = -1, from = 0, kept = 0, tail = '', n = 0}
 end
 
-local function decide(p, state, hits, refund, s)
-  local quota, period = ARGV[p] + 0, ARGV[p + 1] + 0
+local function decide(s, quota, period, state, hits, refund)
   local log = open(s, state)
   local first, at, moved = hit_log_at(period, log)
   local used = log.n - first
@@ -146,17 +146,16 @@ local function decide(p, state, hits, refund, s)
       log = drop_first(log, first)
       state = keep_first(log, log.n - refund)
     end
-    return decide(p, state, 0, 0, s)
+    return decide(s, quota, period, state, 0, 0)
   end
 
   local allowed = used + hits <= quota
-  local flags, retry = 1, 0
+  local verdict = 0
   if not allowed then
-    if hits > quota then
-      flags = 2
-    else
+    verdict = NEVER
+    if hits <= quota then
       local over = used + hits - quota
-      flags, retry = 0, max(min(stamp(log, first + over - 1), at) + period - now, 1)
+      verdict = -1 - max(min(stamp(log, first + over - 1), at) + period - now, 1)
     end
   end
   if hits > 0 and (allowed or moved) then
@@ -176,7 +175,7 @@ local function decide(p, state, hits, refund, s)
   if used > 0 then
     reset = max(min(stamp(log, log.n - 1), at) + period - now, 0)
   end
-  return state, flags, max(quota - used, 0), reset, retry, 0
+  return state, verdict, quota - used, reset
 end
 
 return decide, load, save

@@ -1,47 +1,43 @@
 -- sliding_window.go
-local function decide(p, state, hits, refund)
-  local quota, period = ARGV[p] + 0, ARGV[p + 2] + 0
-  local elapsed = now % period
-  local start, current, previous, moved = now - elapsed, 0, 0, false
-  if state and state[1] == 1 then
-    local stored, newer, older = state[2], state[3], state[4]
-    if newer > MAX_COUNT or older > MAX_COUNT or stored > MAX_STORED or stored < 0 then
-      stored = max(min(stored, MAX_STORED), 0)
-      newer, older = min(newer, MAX_COUNT), min(older, MAX_COUNT)
+local elapsed = now % period
+local start, current, previous, moved = now - elapsed, 0, 0, false
+if kind == 1 then
+  local stored, newer, older = a, b, c
+  if newer > MAX_COUNT or older > MAX_COUNT or stored > MAX_STORED or stored < 0 then
+    stored = max(min(stored, MAX_STORED), 0)
+    newer, older = min(newer, MAX_COUNT), min(older, MAX_COUNT)
+  end
+  if stored == start then
+    current, previous = newer, older
+  else
+    local present, into = start, stored % period
+    if into ~= 0 then
+      newer, older = min(newer + older, MAX_COUNT), 0
     end
-    if stored == start then
-      current, previous = newer, older
+    if stored >= present + 2 * period then
+      current, previous, moved = newer, older, true
     else
-      local present, into = start, stored % period
-      if into ~= 0 then
-        newer, older = min(newer + older, MAX_COUNT), 0
+      if stored > now then
+        start, elapsed = stored - into, into
       end
-      if stored >= present + 2 * period then
-        current, previous, moved = newer, older, true
-      else
-        if stored > now then
-          start, elapsed = stored - into, into
-        end
-        if stored >= present then
-          current, previous = newer, older
-        elseif stored >= present - period then
-          previous = newer
-        end
+      if stored >= present then
+        current, previous = newer, older
+      elseif stored >= present - period then
+        previous = newer
       end
     end
   end
+end
 
-  if refund > 0 then
-    local from_current = min(refund, current)
-    current = current - from_current
-    previous = previous - min(refund - from_current, previous)
-    state = false
-    if current > 0 or previous > 0 then
-      state = {1, start, current, previous}
-    end
-    return decide(p, state, 0, 0)
+if refund > 0 then
+  local from_current = min(refund, current)
+  current = current - from_current
+  previous = previous - min(refund - from_current, previous)
+  kind, changed, again = 0, true, true
+  if current > 0 or previous > 0 then
+    kind, a, b, c = 1, start, current, previous
   end
-
+else
   local used = current
   if previous > 0 then
     local weight, rest = muldivmod(previous, period - elapsed, period)
@@ -51,7 +47,7 @@ local function decide(p, state, hits, refund)
     used = weight + current
   end
   local allowed = used + hits <= quota
-  local charge = hits > 0 and (allowed or ARGV[p + 1] == '1')
+  local charge = hits > 0 and (allowed or denied == 1)
   if charge then
     current = current + hits
     if current > MAX_COUNT then
@@ -59,36 +55,26 @@ local function decide(p, state, hits, refund)
     end
     used = used + hits
   end
-  local remaining = quota - used
-  if remaining < 0 then
-    remaining = 0
+  if not allowed then
+    if hits > quota then
+      verdict = NEVER
+    else
+      local room = quota - hits - current
+      if room >= 0 then
+        verdict = start + period - (muldivmod(room, period, previous))
+      else
+        verdict = start + 2 * period - (muldivmod(quota - hits, period, current))
+      end
+      verdict = -1 - max(verdict - now, 0)
+    end
   end
-  local reset = 0
+  if charge or (moved and hits > 0) then
+    kind, a, b, c, changed = 1, start, current, previous, true
+  end
+  remaining = quota - used
   if current > 0 then
     reset = start + 2 * period - now
   elseif previous > 0 then
     reset = start + period - now
   end
-  if reset < 0 then
-    reset = 0
-  end
-  local flags, retry = 1, 0
-  if not allowed then
-    if hits > quota then
-      flags = 2
-    else
-      local room = quota - hits - current
-      if room >= 0 then
-        retry = start + period - (muldivmod(room, period, previous))
-      else
-        retry = start + 2 * period - (muldivmod(quota - hits, period, current))
-      end
-      flags, retry = 0, max(retry - now, 0)
-    end
-  end
-  if charge or (moved and hits > 0) then
-    state = {1, start, current, previous}
-  end
-  return state, flags, remaining, reset, retry, 0
 end
-return decide

@@ -1,7 +1,7 @@
--- sub_windows.go. Parts are numbered from 0, the newest; wide[1] is part 0.
+-- sub_windows.go. A state is {start, width, wide}. Parts are numbered from 0, the newest; wide[1] is part 0.
 
 local function carry(parts, state, stored, width)
-  local wide = state[5]
+  local wide = state[3]
   local length = min(#wide, MAX_PARTS)
   local gone = 0
   if stored < now then
@@ -18,12 +18,12 @@ end
 local function parts_at(width, n, state)
   local elapsed = now % width
   local parts = {start = now - elapsed, elapsed = elapsed, shift = 0, counts = false, carried = 0, total = 0, moved = false}
-  if not state or state[1] ~= 3 or #state[5] == 0 or state[3] < 1 or state[3] > MAX_PERIOD then
+  if not state or #state[3] == 0 or state[2] < 1 or state[2] > MAX_PERIOD then
     return parts
   end
-  local stored, wide = max(min(state[2], MAX_STORED), 0), state[5]
-  if state[3] ~= width or #wide ~= n + 1 or stored % width ~= 0 then
-    return carry(parts, state, stored, state[3])
+  local stored, wide = max(min(state[1], MAX_STORED), 0), state[3]
+  if state[2] ~= width or #wide ~= n + 1 or stored % width ~= 0 then
+    return carry(parts, state, stored, state[2])
   end
   parts.counts = wide
   if stored >= parts.start + (n + 1) * width then
@@ -101,26 +101,24 @@ local function parts_state(parts, width, n)
     wide[i + 1] = at(parts, i)
   end
   wide[1] = wide[1] + parts.carried
-  return {3, parts.start, width, 0, wide}
+  return {parts.start, width, wide}
 end
 
-local function decide(p, state, hits, refund)
-  local quota, count_denied, width = ARGV[p] + 0, ARGV[p + 1] == '1', ARGV[p + 2] + 0
-  local n, strict = ARGV[p + 3] + 0, ARGV[p + 4] == '1'
+local function decide(quota, count_denied, width, n, strict, state, hits, refund)
   local parts = parts_at(width, n, state)
 
   if refund > 0 then
     state = false
     if parts.total > refund then
       state = parts_state(parts, width, n)
-      local wide = state[5]
+      local wide = state[3]
       for i = 1, n + 1 do
         local taken = min(refund, wide[i])
         wide[i] = wide[i] - taken
         refund = refund - taken
       end
     end
-    return decide(p, state, 0, 0)
+    return decide(quota, count_denied, width, n, strict, state, 0, 0)
   end
 
   local used = used_of_parts(parts, width, n, strict)
@@ -133,17 +131,16 @@ local function decide(p, state, hits, refund)
     used = used + added
   end
   local reset = max(parts_unused_at(parts, width, n) - now, 0)
-  local flags, retry = 1, 0
+  local verdict = 0
   if not allowed then
-    if hits > quota then
-      flags = 2
-    else
-      flags, retry = 0, max(parts_pass_at(parts, width, n, strict, quota - hits) - now, 0)
+    verdict = NEVER
+    if hits <= quota then
+      verdict = -1 - max(parts_pass_at(parts, width, n, strict, quota - hits) - now, 0)
     end
   end
   if charge or (parts.moved and hits > 0) then
     state = parts_state(parts, width, n)
   end
-  return state, flags, max(quota - used, 0), reset, retry, 0
+  return state, verdict, quota - used, reset
 end
 return decide

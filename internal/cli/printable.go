@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"unicode"
+	"unicode/utf8"
+)
+
+// printable writes text for a terminal, without what a terminal would obey: the
+// names in rule files, and what servers answer, may hold anything.
+type printable struct{ w io.Writer }
+
+// Write implements io.Writer. Control characters, except ends of lines and
+// tabulators, are replaced.
+func (p printable) Write(text []byte) (int, error) {
+	shown := bytes.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' {
+			return utf8.RuneError
+		}
+		return r
+	}, text)
+	if _, err := p.w.Write(shown); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}

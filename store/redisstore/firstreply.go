@@ -1,0 +1,92 @@
+package redisstore
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+)
+
+const (
+	// firstQuestion is PING as Redis's protocol writes it. Any user may ask it,
+	// and a server that is no Redis answers it in its own way.
+	firstQuestion = "*1\r\n$4\r\nPING\r\n"
+	// maxFirstReply bounds the answer. The longest that is known, of protected
+	// mode, has about a thousand bytes.
+	maxFirstReply = 4 << 10
+)
+
+// errNotRedis says that something else than a Redis answers.
+var errNotRedis = errors.New("the first answer is not one of Redis")
+
+// refusal is an error reply to the first question: the text without its "-".
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
+
+// askFirst makes sure that a Redis is on the other end of a new connection,
+// before the client library gets it. The library trusts its server: it ends the
+// process when that says more than it was asked, as a mail server does that
+// greets, and it makes room for as much as any number on the wire says.
+func askFirst(conn net.Conn, deadline time.Time) error {
+	if err := conn.SetDeadline(deadline); err != nil {
+		return err
+	}
+	if _, err := conn.Write([]byte(firstQuestion)); err != nil {
+		return err
+	}
+	line, err := readFirst(conn)
+	if err != nil {
+		return err
+	}
+	if err := judgeFirst(line); err != nil {
+		return err
+	}
+	return conn.SetDeadline(time.Time{})
+}
+
+// readFirst reads one line and nothing beyond it, as nothing may follow.
+func readFirst(conn net.Conn) (line string, err error) {
+	buffer := make([]byte, maxFirstReply)
+	for n := 0; n < len(buffer); {
+		m, err := conn.Read(buffer[n:])
+		n += m
+		if end := bytes.Index(buffer[:n], []byte("\r\n")); end >= 0 {
+			if end+2 < n {
+				return "", fmt.Errorf("%w: more than one line", errNotRedis)
+			}
+			return string(buffer[:end]), nil
+		}
+		if err != nil {
+			if n > 0 {
+				err = fmt.Errorf("%w: %w", errNotRedis, err)
+			}
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("%w: no end of line in %d bytes", errNotRedis, len(buffer))
+}
+
+// judgeFirst returns nil for a line with which a Redis lets the client go on.
+func judgeFirst(line string) error {
+	if line == "+PONG" {
+		return nil
+	}
+	text, refused := strings.CutPrefix(line, "-")
+	if !refused {
+		return fmt.Errorf("%w: %.40q", errNotRedis, line)
+	}
+	code, _, _ := strings.Cut(text, " ")
+	switch code {
+	case "NOAUTH", "NOPERM", "LOADING", "BUSY", "MASTERDOWN", "MISCONF":
+		// The user is not known yet, or PING is refused for a while: what
+		// follows tells more.
+		return nil
+	}
+	if _, known := answerOf(text); known {
+		return &refusal{text}
+	}
+	return fmt.Errorf("%w: %.40q", errNotRedis, line)
+}
