@@ -191,7 +191,8 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
 		group.Go(func() error {
-			if err := s.grpc.Serve(l); err != nil {
+			// The end may come before the beginning.
+			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 				return fmt.Errorf("serve rate limit service on %s: %w", l.Addr(), err)
 			}
 			return nil

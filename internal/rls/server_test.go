@@ -94,6 +94,24 @@ func TestServeWithoutListenerOrOnAClosedOne(t *testing.T) {
 	}
 }
 
+// A process may be told to end while it starts; that is no failure.
+func TestServeWhenAllIsOver(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 { // whether the end or the beginning comes first is chance
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := NewServer(Options{Checker: allow}).Serve(ctx, l); err != nil {
+			t.Fatalf("ended with %v", err)
+		}
+		if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+			t.Fatal("still listening")
+		}
+	}
+}
+
 func TestHealth(t *testing.T) {
 	client := healthpb.NewHealthClient(serve(t, Options{Checker: allow}))
 	for _, service := range []string{"", "ratelimit"} {
