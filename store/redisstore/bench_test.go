@@ -13,12 +13,12 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// BenchmarkTake measures calls of one and of three buckets, from as many
+// BenchmarkTake measures calls of one, three and ten buckets, from as many
 // goroutines as are common. Redis works on the same cores.
 func BenchmarkTake(b *testing.B) {
 	s, _ := openRedis(b)
 	l := limit.Must(limit.PerMinute(1_000_000))
-	for _, buckets := range []int{1, 3} {
+	for _, buckets := range []int{1, 3, 10} {
 		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
 			var worker atomic.Int64
 			own, redis := ownCPU(b), redisCPU(b, s)

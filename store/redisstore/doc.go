@@ -5,7 +5,8 @@
 // as package limit does, and writes; nothing happens between its steps. So the
 // counts are exact for as long as Redis keeps what it has acknowledged: a
 // failover to a replica that lags, or an eviction, forgets hits, and then more
-// pass. Give Headgate a Redis of its own with maxmemory-policy noeviction.
+// pass. Give Headgate a Redis of its own with maxmemory-policy noeviction,
+// and one built for 64 bits: the store refuses another.
 //
 // A Take ends within the Budget of the Options whatever Redis does. What could
 // not be decided by then carries a *store.Error with a store.Reason. A call

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -144,24 +145,36 @@ func TestPeeksAndDenialsWriteNothing(t *testing.T) {
 // one write.
 func TestOneRoundTrip(t *testing.T) {
 	s, _ := openRedis(t)
-	var batch []store.Take
+	var batches [][]store.Take
+	buckets := 0
 	for i, l := range everyLimit() {
-		for range 3 {
-			batch = append(batch, store.Take{Key: fmt.Appendf(nil, "key %d", i), Limit: l, Hits: 1, Group: uint32(i % 2)})
+		take := store.Take{Key: fmt.Appendf(nil, "key %d", i), Limit: l, Hits: 1, Group: uint32(i % 2)}
+		other := store.Take{Key: fmt.Appendf(nil, "other %d", i), Limit: tenPerHour, Hits: 1}
+		if l.Algorithm != limit.SlidingLog { // which is not read by GET
+			buckets++
+		}
+		buckets++
+		batches = append(batches, []store.Take{take, take, other})
+		if costOf(l) > 5 {
+			batches[i] = []store.Take{take, other}
 		}
 	}
-	takeAll(s, batch...)
+	for _, batch := range batches {
+		takeAll(s, batch...)
+	}
 	command(t, s, "CONFIG", "RESETSTAT")
 	const calls = 20
 	for range calls {
-		takeAll(s, batch...)
+		for _, batch := range batches {
+			takeAll(s, batch...)
+		}
 	}
 	stats := command(t, s, "INFO", "commandstats")
-	if !strings.Contains(stats, fmt.Sprintf("cmdstat_evalsha:calls=%d,", calls)) {
-		t.Errorf("want %d calls of evalsha:\n%s", calls, stats)
+	if !strings.Contains(stats, fmt.Sprintf("cmdstat_evalsha:calls=%d,", calls*len(batches))) {
+		t.Errorf("want %d calls of evalsha:\n%s", calls*len(batches), stats)
 	}
 	gets := stat(t, s, "commandstats", `cmdstat_get:calls=(\d+)`)
-	if want := calls * (len(everyLimit()) - 1); gets != want {
+	if want := calls * buckets; gets != want {
 		t.Errorf("%d reads, want %d", gets, want)
 	}
 }
@@ -207,19 +220,23 @@ func TestCallLength(t *testing.T) {
 		{[][2]int{{1, 500}}, 500},
 		{[][2]int{{1, 500}, {2, 1}}, 500},
 		{[][2]int{{1, maxKeys}, {2, 3}}, maxKeys},
-		{[][2]int{{0, 60}, {1, 4}, {0, 9}}, 64},
-		{[][2]int{{0, 60}, {1, 5}, {0, 9}}, 60},
-		{[][2]int{{2, 60}, {1, 500}}, 60},
+		{[][2]int{{0, maxKeys - 4}, {1, 4}, {0, 9}}, maxKeys},
+		{[][2]int{{0, maxKeys - 4}, {1, 5}, {0, 9}}, maxKeys - 4},
+		{[][2]int{{2, maxKeys - 4}, {1, 500}}, maxKeys - 4},
 	} {
 		var takes []store.Take
 		for _, run := range c.groups {
 			for range run[1] {
-				takes = append(takes, store.Take{Group: uint32(run[0])})
+				takes = append(takes, store.Take{Group: uint32(run[0]), Limit: tenPerHour})
 			}
 		}
 		if got := callLength(takes); got != c.want {
 			t.Errorf("%v: %d, want %d", c.groups, got, c.want)
 		}
+	}
+	parts := limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 1, Period: time.Hour, SubWindows: 60})
+	if got := callLength(slices.Repeat([]store.Take{{Limit: parts}}, maxKeys)); got != 2 {
+		t.Errorf("%d takes of 60 parts in a call, want 2", got)
 	}
 }
 

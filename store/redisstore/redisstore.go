@@ -71,7 +71,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Take implements store.Store. Batches of up to 64 buckets, and groups of any
+// Take implements store.Store. Batches of up to 16 counters, and groups of any
 // size, are one call of one script; larger batches are several calls, one after
 // the other, and within the same budget.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
@@ -98,27 +98,37 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	}
 }
 
-// callLength returns how many of takes go into the next call: up to maxKeys,
-// but no group is cut.
+// callLength returns how many of takes go into the next call: as many as cost no
+// more than maxKeys, but no group is cut, and one take or group always goes.
 func callLength(takes []store.Take) int {
-	if len(takes) <= maxKeys {
-		return len(takes)
-	}
-	n := maxKeys
-	group := takes[n].Group
-	if group == 0 || takes[n-1].Group != group {
-		return n
-	}
-	for n > 0 && takes[n-1].Group == group {
-		n--
-	}
-	if n > 0 {
-		return n
-	}
-	for n < len(takes) && takes[n].Group == group {
-		n++
+	n, cost := 0, 0
+	for n < len(takes) {
+		end := n + 1
+		for takes[n].Group != 0 && end < len(takes) && takes[end].Group == takes[n].Group {
+			end++
+		}
+		for i := n; i < end; i++ {
+			cost += costOf(takes[i].Limit)
+		}
+		if n > 0 && cost > maxKeys {
+			return n
+		}
+		n = end
 	}
 	return n
+}
+
+// costOf returns what a take costs Redis, in takes of a plain counter, by
+// measurement: sub_windows reads and writes its parts as text.
+func costOf(l *limit.Limit) int {
+	switch l.Algorithm {
+	case limit.SubWindows:
+		return 2 + l.SubWindows/10
+	case limit.SlidingLog:
+		return 2
+	default:
+		return 1
+	}
 }
 
 // call is one script call, with the few ways in which it is made again.

@@ -36,6 +36,17 @@ var (
 	luaSave string
 )
 
+// sections are put into take.lua. They work on its variables:
+//
+//	in   algorithm, hits, refund, quota, period, denied, kind, a, b, c: a take
+//	     and the state of its bucket
+//	out  verdict, remaining, reset: the answer, where negative numbers count as
+//	     0; kind, a, b, c with changed, if the state is to be written; extra, the
+//	     bytes of the take beyond TAKE_BYTES
+//
+// With refund > 0 that many hits are given back, hits is 0, and again asks for
+// another run, which answers as a peek. SUB_WINDOWS and SLIDING_LOG make
+// functions instead, when the first take needs them.
 var sections = strings.NewReplacer(
 	"SLIDING_WINDOW\n", luaSlidingWindow,
 	"FIXED_WINDOW\n", luaFixedWindow,
@@ -68,11 +79,13 @@ var (
 	takeSHA    = scriptSHA(takeScript)
 )
 
+// buildScript puts the script together.
 func buildScript() string {
 	text := sections.Replace(luaHead + luaTake)
 	return constants.Replace(expandBytes(text))
 }
 
+// byteMacro matches the words that expandBytes writes out.
 var byteMacro = regexp.MustCompile(`(BYTES|WHOLE)\((\w+), (\d)\)`)
 
 // expandBytes writes out BYTES(x, 3), which are the variables x1, x2, x3, and

@@ -7,7 +7,7 @@
 local known -- by bucket: {kind, a, b, c, wide, exists, as_log, changed, reset}
 local undo  -- by bucket: what known held before the group
 local group_at, group_filled, held, peek
-local section_3, section_4, load_log, save_log
+local sub_windows, sliding_log, load_log, save_log -- made when needed
 
 local reply, filled, last = {4 * number, now, 0, 0, 0}, 2, #data
 while at <= last do
@@ -16,12 +16,12 @@ while at <= last do
   local kind, a, b, c, wide, exists, changed = 0, 0, 0, 0, false, false, false
   local refund, extra, verdict, remaining, reset = 0, 0, 0, 0, 0
 
-  if algorithm == 3 and not section_3 then
-    section_3 = (function()
+  if algorithm == 3 and not sub_windows then
+    sub_windows = (function()
 SUB_WINDOWS
     end)()
-  elseif algorithm == 4 and not section_4 then
-    section_4, load_log, save_log = (function()
+  elseif algorithm == 4 and not sliding_log then
+    sliding_log, load_log, save_log = (function()
 SLIDING_LOG
     end)()
   end
@@ -100,7 +100,7 @@ FIXED_WINDOW
       extra = 2
       local before = kind == 3 and {a, b, wide}
       local after
-      after, verdict, remaining, reset = section_3(quota, denied == 1, period, parts, strict == 1, before, hits, refund)
+      after, verdict, remaining, reset = sub_windows(quota, denied == 1, period, parts, strict == 1, before, hits, refund)
       if refund > 0 or after ~= before then
         kind, changed = 0, true
         if after then
@@ -110,7 +110,7 @@ FIXED_WINDOW
     elseif algorithm == 4 then
       local before = kind == 4 and wide
       local after
-      after, verdict, remaining, reset = section_4(s, quota, period, before, hits, refund)
+      after, verdict, remaining, reset = sliding_log(s, quota, period, before, hits, refund)
       if refund > 0 or after ~= before then
         kind, wide, changed = 0, after, true
         if after then
