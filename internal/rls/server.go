@@ -70,6 +70,10 @@ const (
 	maxMessage = 4 << 20
 	// maxHeaders bounds the headers of a call, tracing and metadata among them.
 	maxHeaders = 16 << 10
+	// workersPerProcessor keeps goroutines with a grown stack for as many calls
+	// as usually wait for a store at a time. A call beyond them gets a goroutine
+	// of its own, and growing its stack is a tenth of the call's cost.
+	workersPerProcessor = 128
 	// handshakeTimeout is the time a new connection has to say that it speaks
 	// HTTP/2.
 	handshakeTimeout = 10 * time.Second
@@ -151,7 +155,7 @@ func (o *Options) serverOptions() []grpc.ServerOption {
 			Time:                  idlePing,
 			Timeout:               pingTimeout,
 		}),
-		grpc.NumStreamWorkers(uint32(runtime.GOMAXPROCS(0))),
+		grpc.NumStreamWorkers(uint32(workersPerProcessor * runtime.GOMAXPROCS(0))),
 		grpc.WaitForHandlers(true),
 	}
 	if o.Credentials != nil {
