@@ -1,7 +1,6 @@
 package headgate
 
 import (
-	"context"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -33,7 +32,8 @@ type Descriptor struct {
 	// Hits is the cost of the request here, from 0 to limit.MaxQuota; 0 is a
 	// peek.
 	Hits int64
-	// Op is what to do; the zero value is store.Hit.
+	// Op is what to do; the zero value is store.Hit. A refund goes to all limits
+	// that a hit would charge, a reset to the innermost rule alone.
 	Op store.Op
 	// Limit, when not nil, is a limit named by the caller. It decides alone:
 	// no rule is matched.
@@ -114,10 +114,3 @@ type Options struct {
 	// limits that shape (leaky_queue); 0 means 10,000.
 	MaxWaiting int
 }
-
-// Checker is what a Limiter does, for those who need no more of it.
-type Checker interface {
-	Check(ctx context.Context, requests []Request, responses []Response) error
-}
-
-var _ Checker = (*Limiter)(nil)

@@ -230,6 +230,40 @@ func TestRefundIsAllowedWhereTheLimitIsStillOver(t *testing.T) {
 	}
 }
 
+func TestResetForgetsTheInnermostLimitAlone(t *testing.T) {
+	b := newBench(t, orders+`- {always: true, name: global, rate_limit: {unit: minute, requests_per_unit: 9}}
+`, headgate.Options{})
+	b.check(on("api_key:k,op:write"))
+	reset := on("api_key:k,op:write")
+	reset.Op = store.Reset
+	if r := b.check(reset); !r.Allowed {
+		t.Error("the reset was denied")
+	}
+	left := map[string]int64{}
+	peek := on("api_key:k,op:write")
+	peek.Hits = 0
+	for _, v := range b.check(peek).Verdicts {
+		left[v.Rule.ID] = v.Decision.Remaining
+	}
+	if left["writes"] != 2 || left["per_key"] != 4 || left["global"] != 8 {
+		t.Errorf("left after the reset: %v, want 2 writes, and 4 per key and 8 in all as before", left)
+	}
+}
+
+func TestRefundAndHitOnOneSharedHead(t *testing.T) {
+	b := newBench(t, orders, headgate.Options{})
+	for range 3 {
+		b.check(on("api_key:k"))
+	}
+	refund := on("api_key:k,op:write")
+	refund.Op = store.Refund
+	refund.Hits = 2
+	b.check(on("api_key:k"), refund)
+	if got := b.remaining("api_key:k"); got != 3 {
+		t.Errorf("%d left, want 3: three hits and one more, two given back", got)
+	}
+}
+
 func TestAlwaysRuleCountsEveryRequestOfTheDomain(t *testing.T) {
 	b := newBench(t, `
 domain: d

@@ -25,6 +25,8 @@ type plan struct {
 
 	matches []match
 	matched []rules.Matched
+	// anyReplaces says that a rule in matches takes the place of others.
+	anyReplaces bool
 	// verdictTake[i] is the take of the i-th verdict of the batch, or -1.
 	verdictTake []int
 	// spans[i] is the range of request i in verdictTake.
@@ -37,6 +39,8 @@ type span struct{ from, to int }
 type match struct {
 	rules.Matched
 	descriptor int
+	// innermost says that no rule further in applies to the descriptor.
+	innermost bool
 }
 
 // maxPooledKeys and maxPooledTakes keep one huge request from staying in the
@@ -70,15 +74,14 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 	resp.DomainKnown = domain != nil
 
 	p.match(domain, req)
+	next := 0
 	for i := range req.Descriptors {
 		d := &req.Descriptors[i]
 		if d.Limit != nil && (domain != nil || req.Domain == CallerDomain) {
 			p.addCallerLimit(req, resp, i)
 		}
-		for j := range p.matches {
-			if p.matches[j].descriptor == i {
-				p.addRule(domain, req, resp, &p.matches[j], first)
-			}
+		for ; next < len(p.matches) && p.matches[next].descriptor == i; next++ {
+			p.addRule(domain, req, resp, &p.matches[next], first)
 		}
 	}
 	if domain == nil || domain.Consumption == rules.AllOrNothing {
@@ -94,16 +97,17 @@ func (p *plan) domain(name string) *rules.Domain {
 	return p.set.Domain(name)
 }
 
-// match collects the rules that apply to each descriptor of req; the rules that
-// always apply come first and speak for descriptor 0.
+// match collects the rules that apply to each descriptor of req, in the order of
+// the descriptors; the rules that always apply come first and speak for
+// descriptor 0.
 func (p *plan) match(domain *rules.Domain, req *Request) {
-	p.matches = p.matches[:0]
+	p.matches, p.anyReplaces = p.matches[:0], false
 	if domain == nil {
 		return
 	}
 	for _, rule := range domain.Always() {
 		if rule.InForce(p.limiter.now) {
-			p.matches = append(p.matches, match{rules.Matched{Rule: rule}, 0})
+			p.addMatch(match{Matched: rules.Matched{Rule: rule}})
 		}
 	}
 	for i := range req.Descriptors {
@@ -112,16 +116,21 @@ func (p *plan) match(domain *rules.Domain, req *Request) {
 			continue
 		}
 		p.matched = domain.AppendMatches(p.matched[:0], d.Entries, p.limiter.now)
-		for _, m := range p.matched {
-			p.matches = append(p.matches, match{m, i})
+		for j, m := range p.matched {
+			p.addMatch(match{m, i, j == len(p.matched)-1})
 		}
 	}
+}
+
+func (p *plan) addMatch(m match) {
+	p.anyReplaces = p.anyReplaces || len(m.Rule.Replaces) > 0
+	p.matches = append(p.matches, m)
 }
 
 // replaced reports whether a rule that matched the same request takes the place
 // of the limits called name.
 func (p *plan) replaced(name string) bool {
-	if name == "" {
+	if name == "" || !p.anyReplaces {
 		return false
 	}
 	for i := range p.matches {
@@ -157,6 +166,11 @@ func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *ma
 		return
 	}
 	d := &req.Descriptors[m.descriptor]
+	if d.Op == store.Reset && !m.innermost {
+		// Forgetting what one descriptor has used is no reason to forget what
+		// all that share an outer limit have used.
+		return
+	}
 	v.Hits = cost(m.Rule, req, m.descriptor)
 	for i := range m.Rule.Limits {
 		named := &m.Rule.Limits[i]
@@ -172,7 +186,7 @@ func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *ma
 		if domain.Match == rules.Path {
 			// Descriptors of one request that share the head of a path
 			// share its limit, and the request is charged there once.
-			if t := p.sameBucket(first, start); t >= 0 {
+			if t := p.sameBucket(first, start); t >= 0 && p.takes[t].Op == d.Op {
 				p.keys = p.keys[:start]
 				p.takes[t].Hits = max(p.takes[t].Hits, v.Hits)
 				p.addVerdict(resp, v, t)

@@ -61,7 +61,7 @@ func SetHeader(h http.Header, fields []Field) {
 
 func (e *Encoder) xReset(s *Summary, now time.Time) int64 {
 	if e.options.Reset == DeltaSeconds {
-		return ceilSeconds(s.wait())
+		return CeilSeconds(s.wait())
 	}
 	at := now.Add(s.wait())
 	if at.Nanosecond() > 0 {
@@ -101,7 +101,7 @@ func (e *Encoder) writeDraft(w *fieldWriter, resp *headgate.Response, s *Summary
 
 // resetSeconds is the reset of drafts 6 and 7, which must be there: at least 1,
 // since a reset of 0 beside what remains would promise all of it every instant.
-func resetSeconds(s *Summary) int64 { return max(ceilSeconds(s.wait()), 1) }
+func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
 // maxFields is the most fields of one answer: those of Draft6 with X.
 const maxFields = 9
@@ -215,7 +215,7 @@ func (w *fieldWriter) rateLimit8(s *Summary) {
 	w.name(nameOfLimit(s.Verdict))
 	w.text.WriteString(";r=")
 	w.integer(s.Remaining)
-	if t := ceilSeconds(s.wait()); t > 0 {
+	if t := CeilSeconds(s.wait()); t > 0 {
 		w.text.WriteString(";t=")
 		w.integer(t)
 	}

@@ -68,7 +68,7 @@ func (s *Summary) Never() bool { return s.Status != http.StatusOK && s.RetryAfte
 
 // RetryAfterSeconds is Retry-After: whole seconds, rounded up, at least 1; 0
 // when there is none.
-func (s *Summary) RetryAfterSeconds() int64 { return ceilSeconds(s.RetryAfter) }
+func (s *Summary) RetryAfterSeconds() int64 { return CeilSeconds(s.RetryAfter) }
 
 // wait is the one time that the header fields tell: when denied until this
 // request fits, else until the limit is as if unused. 0 is no such time.
@@ -91,8 +91,9 @@ func (e *Encoder) jittered(d time.Duration) time.Duration {
 	return d // no extra, or past the end of time.Duration
 }
 
-// ceilSeconds rounds up to whole seconds; 0 and less are 0.
-func ceilSeconds(d time.Duration) int64 {
+// CeilSeconds rounds up to whole seconds, the one rounding at the edge: header
+// fields hold no fraction, and Envoy drops one. 0 and less are 0.
+func CeilSeconds(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
 	}

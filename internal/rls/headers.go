@@ -52,7 +52,7 @@ func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bo
 		dst = appendHeader(dst, names.Reset, told.resetSeconds)
 	}
 	if denied && !speaker.Decision.Never && !has(dst, retryAfterHeader) {
-		dst = appendHeader(dst, retryAfterHeader, max(ceilSeconds(speaker.Decision.RetryAfter), 1))
+		dst = appendHeader(dst, retryAfterHeader, max(httpanswer.CeilSeconds(speaker.Decision.RetryAfter), 1))
 	}
 	return dst
 }

@@ -2,9 +2,9 @@ package rls
 
 import (
 	"math"
-	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -118,7 +118,7 @@ func (s *descriptorStatus) count(v *headgate.Verdict) {
 	}
 	if v.Decision.Allowed {
 		s.remaining = clamp(v.Decision.Remaining)
-		s.resetSeconds = ceilSeconds(v.Decision.ResetAfter)
+		s.resetSeconds = httpanswer.CeilSeconds(v.Decision.ResetAfter)
 		return
 	}
 	// A denial that would pass later says when. One that never will says when
@@ -127,20 +127,11 @@ func (s *descriptorStatus) count(v *headgate.Verdict) {
 	if v.Decision.Never {
 		wait = v.Decision.ResetAfter
 	}
-	s.resetSeconds = max(ceilSeconds(wait), 1)
+	s.resetSeconds = max(httpanswer.CeilSeconds(wait), 1)
 }
 
 // clamp brings n into the range of uint32.
 func clamp(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
-
-// ceilSeconds rounds up to whole seconds, since Envoy drops the fraction.
-func ceilSeconds(d time.Duration) int64 {
-	seconds := int64(d / time.Second)
-	if d%time.Second > 0 {
-		seconds++
-	}
-	return max(seconds, 0)
-}
 
 // headerSafe returns name, or "" if it cannot stand where Envoy puts it: between
 // quotes in a header field, unescaped.

@@ -43,7 +43,7 @@ const (
 // for a connection to be made.
 type session struct {
 	client rueidis.Client
-	epoch  time.Time // the origin of this session's local clock
+	epoch  time.Time // where the local clock of this connection begins
 
 	// over is closed when the connection is gone or must not be used further;
 	// cause says why.
