@@ -41,9 +41,10 @@ check: ## Formatting, vet and staticcheck
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./...; fi
 
+# -count=1: tests that build and run the command are not seen by the test cache.
 .PHONY: race
 race: ## All tests with the race detector, against real servers
-	$(GO) test -race -timeout 15m $(TESTFLAGS) ./...
+	$(GO) test -race -count=1 -timeout 15m $(TESTFLAGS) ./...
 
 .PHONY: allocs
 allocs: ## The tests that count allocations, which the race detector disturbs
