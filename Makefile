@@ -7,6 +7,10 @@ TESTFLAGS ?=
 # `make test`: a count, so that a slow machine does as much as a fast one.
 FUZZTIME ?= 30s
 SHORTFUZZTIME ?= 1000x
+# More for `make fault`, for instance FAULTFLAGS='-seed 7 -kills 50 -rate 8000', and how
+# many decisions it replays.
+FAULTFLAGS ?=
+REPLAY ?= 10000000
 # disable_pgv leaves out validation code that comes with Envoy's types and that
 # nothing here calls.
 TAGS := disable_pgv
@@ -40,6 +44,7 @@ check: ## Formatting, vet and staticcheck
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./...; fi
+	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 
 # -count=1: tests that build and run the command are not seen by the test cache.
 .PHONY: race
@@ -53,6 +58,13 @@ allocs: ## The tests that count allocations, which the race detector disturbs
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) ./scripts/fuzz.sh
+
+.PHONY: fault
+fault: deps ## Kill, freeze and cut off real servers under load, for about a quarter of an hour
+	$(GO) test -count=1 -timeout 60m -run '^TestReplay$$' -v ./store/redisstore -args -replay $(REPLAY)
+	mkdir -p bin
+	$(GO) test -count=1 -timeout 60m -v ./test/fault -args -long -table $(CURDIR)/bin/fault.md \
+		-commit $$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) $(FAULTFLAGS)
 
 .PHONY: bench
 bench: ## Measure Headgate beside its peers

@@ -6,24 +6,36 @@
 package headgate_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
 
 func TestCheckAllocatesNothing(t *testing.T) {
-	b := newBench(t, orders, headgate.Options{})
-	requests := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("api_key:k,op:write"), on("api_key:j")}}}
-	responses := make([]headgate.Response, 1)
-	ctx := t.Context()
-	if allocs := testing.AllocsPerRun(200, func() {
-		if err := b.limiter.Check(ctx, requests, responses); err != nil {
-			t.Fatal(err)
+	down := &recording{Store: memory(t), fails: func(t *store.Take) bool { return t.Limit.Quota == 2 }}
+	for name, b := range map[string]*bench{
+		"exact": newBench(t, orders, headgate.Options{}),
+		"modes": newBench(t, "domain: d\ndescriptors: [{key: api_key, consistency: leased, rate_limit: {unit: minute, requests_per_unit: 5}}]", headgate.Options{}),
+		// Independent, so that nothing has to be given back.
+		"fallback": newBench(t, "consumption: independent\n"+strings.TrimSpace(localRules), headgate.Options{Store: down, Fallback: memory(t)}),
+	} {
+		requests := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("api_key:k,op:write"), on("api_key:j"), on("own:x"), on("a:x,b:y")}}}
+		responses := make([]headgate.Response, 1)
+		ctx := t.Context()
+		if allocs := testing.AllocsPerRun(200, func() {
+			if err := b.limiter.Check(ctx, requests, responses); err != nil {
+				t.Fatal(err)
+			}
+		}); allocs != 0 {
+			t.Errorf("%s: a decision allocates %v times, want 0", name, allocs)
 		}
-	}); allocs != 0 {
-		t.Errorf("a decision allocates %v times, want 0", allocs)
+		if got := responses[0].Degraded() != store.NoReason; got != (name == "fallback") {
+			t.Errorf("%s: degraded is %v", name, got)
+		}
 	}
 }
 

@@ -14,7 +14,9 @@
 // Use a [Limiter] for rules: it matches the descriptors of a request against a
 // rule set, asks the store for all limits at once and merges their answers.
 // With a Redis store (package redisstore) in place of the memory store, any
-// number of processes share one count.
+// number of processes share one count. How often that store is asked is a matter
+// of layers over it (packages lease, denial, subbucket) and of the rules; what
+// happens when it does not answer, of the rules and of [Options.Fallback].
 //
 // Neither promises anything about requests that do not ask, and a count is as
 // durable as its store: a memory store forgets when the process ends.

@@ -10,6 +10,9 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/lease"
+	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -111,4 +114,52 @@ func ExampleResponse_Delay() {
 	// true 100ms
 	// true 200ms
 	// false 0s
+}
+
+// Put the layers over a shared store, so that rules may lease, and let each of
+// three nodes go on by a third of the limit when the store is away.
+func ExampleOptions_layers() {
+	shared, err := memstore.New(memstore.Options{}) // stands for redisstore.New
+	if err != nil {
+		log.Fatal(err)
+	}
+	nodes := func() int { return 3 } // or that of a fleet.Fleet
+	own, err := local.New(local.Options{Nodes: nodes})
+	if err != nil {
+		log.Fatal(err)
+	}
+	leases := lease.New(lease.Options{Store: shared, Local: own, Nodes: nodes})
+	defer leases.Close() // gives back what is leased
+	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(`
+domain: api
+descriptors:
+  - key: tenant
+    consistency: leased
+    failure_mode: local
+    rate_limit: {unit: day, requests_per_unit: 90000}
+`)}}, rules.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{
+		Store:    denial.New(leases, denial.Options{}),
+		Fallback: own,
+		Rules:    set,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	requests := []headgate.Request{{
+		Domain:      "api",
+		Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "tenant", Value: "acme"}}, Hits: 1}},
+	}}
+	responses := make([]headgate.Response, 1)
+	if err := limiter.Check(context.Background(), requests, responses); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(responses[0].Allowed)
+	fmt.Println(set.Rules()[0].Promise(0))
+	// Output:
+	// true
+	// leased: hits that a node takes in advance count as used until its lease ends, so excess 0; without the store each node decides alone by limit / nodes, at least 1; excess <= max(0, nodes - limit) while all know who is alive, and a busy node denies early
 }

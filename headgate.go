@@ -21,6 +21,10 @@ type Request struct {
 	Domain string
 	// Descriptors says what the request is limited on; never empty.
 	Descriptors []Descriptor
+	// Hold names the request towards limits on concurrency, so that it can renew
+	// and release its slots, and so that asking twice takes no second one; up to
+	// limit.MaxHold. 0: Check draws one, see Response.Hold.
+	Hold limit.Hold
 	// Attributes are facts about the request from which a rule may take its
 	// cost: "content_length", "header:NAME" (lower case), "claim:NAME".
 	Attributes []descriptor.Entry
@@ -34,6 +38,11 @@ type Descriptor struct {
 	Hits int64
 	// Op is what to do; the zero value is store.Hit. A refund goes to all limits
 	// that a hit would charge, a reset to the innermost rule alone.
+	//
+	// store.Renew and store.Release are for a request that is in flight: they keep
+	// and free its slots (Request.Hold), and charge Hits, here the milliseconds
+	// since it was admitted or last renewed, to limits on sustained concurrency.
+	// Other limits do not take part in them.
 	Op store.Op
 	// Limit, when not nil, is a limit named by the caller. It decides alone:
 	// no rule is matched.
@@ -44,6 +53,13 @@ type Descriptor struct {
 type Response struct {
 	// Allowed is the answer.
 	Allowed bool
+	// Hold is not 0 when the request holds slots of limits on concurrency, or its
+	// time in flight counts: it must be renewed before HoldFor is over while it
+	// runs, and released when it ends, with this Hold. A request that is denied
+	// holds nothing.
+	Hold limit.Hold
+	// HoldFor is the shortest timeout of what is held.
+	HoldFor time.Duration
 	// DomainKnown is false when no rule has the request's domain.
 	DomainKnown bool
 	// Verdicts are the limits that were decided, in the order of the
@@ -63,6 +79,9 @@ type Verdict struct {
 	Limit *limit.Limit
 	// Name is the name of the limit, "" if it has none.
 	Name string
+	// Role says what the limit is for; of a limit named by the caller it is
+	// rules.Main.
+	Role rules.Role
 	// Hits is what was asked of the bucket.
 	Hits int64
 	// Decision is what the limit said, whether it is enforced or not.
@@ -72,16 +91,29 @@ type Verdict struct {
 	// Replaced says that another rule of the request took this one's place.
 	Replaced bool
 	// Degraded says why the store did not decide; the Decision then only has
-	// Allowed, by the rule's failure mode, Limit, and when denied RetryAfter.
+	// Allowed, by the rule's failure mode, Limit, and when denied RetryAfter;
+	// unless Local.
 	Degraded store.Reason
+	// Local says that Options.Fallback decided in place of the store, by failure
+	// mode local: the Decision is Degraded and has counts, those of this node.
+	Local bool
+	// Skipped says that the limit was not looked at, because another one of the
+	// request is known to deny: the Decision only has Allowed and Limit.
+	Skipped bool
 }
 
 // OverLimit reports whether v denies and is enforced.
 func (v *Verdict) OverLimit() bool { return v.Enforced && !v.Decision.Allowed }
 
-// Counted reports whether v carries counts: a limit decided it, and the store
-// answered.
-func (v *Verdict) Counted() bool { return v.Limit != nil && v.Degraded == store.NoReason }
+// Counted reports whether v carries counts: a limit decided it, by the store or
+// in its place.
+func (v *Verdict) Counted() bool {
+	return v.Limit != nil && !v.Skipped && !v.Guessed()
+}
+
+// Guessed reports whether nothing decided v: the store could not, and failure
+// mode open or closed answered.
+func (v *Verdict) Guessed() bool { return v.Degraded != store.NoReason && !v.Local }
 
 // Observer is told of every decision. It must not block, and must not keep
 // either pointer after it returns. It is called from many goroutines.
@@ -100,6 +132,10 @@ type PanicObserver interface {
 type Options struct {
 	// Store remembers the buckets; required.
 	Store store.Store
+	// Fallback decides, by this node's share of each limit, the takes that Store
+	// could not, where the rule's failure mode is local. nil lets them pass, as
+	// failure mode open does; see Limiter.LacksFallback.
+	Fallback store.Store
 	// Rules decide; nil means that only limits named by callers count, until
 	// SetRules is called.
 	Rules *rules.Set

@@ -21,7 +21,8 @@ const defaultMaxWaiting = 10_000
 // concurrent use. Make one with New.
 type Limiter struct {
 	store    store.Store
-	rules    atomic.Pointer[rules.Set]
+	fallback store.Store // nil: none
+	inForce  atomic.Pointer[ruleset]
 	shadow   bool
 	observer Observer
 	now      func() time.Time
@@ -42,22 +43,29 @@ func New(o Options) (*Limiter, error) {
 	}
 	l := &Limiter{
 		store:    o.Store,
+		fallback: o.Fallback,
 		shadow:   o.Shadow,
 		observer: o.Observer,
 		now:      o.Now,
 		waiting:  make(chan struct{}, o.MaxWaiting),
 	}
 	l.plans.New = func() any { return new(plan) }
-	l.rules.Store(o.Rules)
+	l.SetRules(o.Rules)
 	return l, nil
 }
 
 // SetRules swaps the rules in whole; requests under way finish with the old.
 // Buckets keep their state: it does not belong to a rule.
-func (l *Limiter) SetRules(s *rules.Set) { l.rules.Store(s) }
+func (l *Limiter) SetRules(s *rules.Set) { l.inForce.Store(newRuleset(s)) }
 
 // Rules returns the rules in force, nil if there are none.
-func (l *Limiter) Rules() *rules.Set { return l.rules.Load() }
+func (l *Limiter) Rules() *rules.Set { return l.inForce.Load().set }
+
+// LacksFallback reports whether a rule in force fails locally though there is no
+// Options.Fallback: it lets requests pass while the store cannot decide.
+func (l *Limiter) LacksFallback() bool {
+	return l.fallback == nil && l.inForce.Load().failsLocally
+}
 
 // Check decides requests[i] into responses[i]; the slices have the same length.
 // The verdict slices of the responses are reused. All requests go to the store
@@ -105,32 +113,34 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		l.plans.Put(p)
 	}()
 	p.limiter = l
-	p.set = l.rules.Load()
+	p.rules = l.inForce.Load()
 	for i := range requests {
 		responses[i].Verdicts = responses[i].Verdicts[:0]
 		p.addRequest(&requests[i], &responses[i])
 	}
 	p.bindKeys()
-	l.take(ctx, p)
+	l.take(ctx, l.store, p.takes, p.results)
+	l.fallBack(ctx, p)
 	for i := range responses {
-		p.answer(&responses[i], p.spans[i])
+		p.answer(&responses[i], p.spans[i].verdicts)
 	}
+	l.giveBack(ctx, p, responses)
 }
 
-// take asks the store, turning a panic of it into errors of the takes.
-func (l *Limiter) take(ctx context.Context, p *plan) {
-	if len(p.takes) == 0 {
+// take asks s, turning a panic of it into errors of the takes.
+func (l *Limiter) take(ctx context.Context, s store.Store, takes []store.Take, results []store.Result) {
+	if len(takes) == 0 {
 		return
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
 			err := l.panicked(cause)
-			for i := range p.results {
-				p.results[i] = store.Result{Err: err}
+			for i := range results {
+				results[i] = store.Result{Err: err}
 			}
 		}
 	}()
-	l.store.Take(ctx, p.takes, p.results)
+	s.Take(ctx, takes, results)
 }
 
 // answerPanic allows every request, marked degraded: which rules would have

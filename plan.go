@@ -14,10 +14,18 @@ import (
 // not allocate.
 type plan struct {
 	limiter *Limiter
-	set     *rules.Set
+	rules   *ruleset
 
 	takes   []store.Take
 	results []store.Result
+	// locally[i] says of takes[i] that its rule fails locally, and after fallBack
+	// that the fallback decided it.
+	locally []bool
+	// again and againResults are what the fallback is asked, and againOf which
+	// takes those are.
+	again        []store.Take
+	againResults []store.Result
+	againOf      []int
 	// keys holds the bytes of all bucket keys; ends[i] is the end of the key of
 	// takes[i]. The slices are bound once keys has stopped growing.
 	keys []byte
@@ -29,9 +37,12 @@ type plan struct {
 	anyReplaces bool
 	// verdictTake[i] is the take of the i-th verdict of the batch, or -1.
 	verdictTake []int
-	// spans[i] is the range of request i in verdictTake.
-	spans []span
+	// spans[i] are the parts of request i.
+	spans []parts
 }
+
+// parts are the ranges of one request in takes and in verdictTake.
+type parts struct{ takes, verdicts span }
 
 type span struct{ from, to int }
 
@@ -57,10 +68,13 @@ func (p *plan) reset() {
 	}
 	clear(p.takes)
 	clear(p.results)
+	clear(p.again)
+	clear(p.againResults)
 	clear(p.matches)
 	clear(p.matched)
 	*p = plan{
 		takes: p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
+		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
 		matches: p.matches[:0], matched: p.matched[:0],
 		verdictTake: p.verdictTake[:0], spans: p.spans[:0],
 	}
@@ -87,14 +101,14 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 	if domain == nil || domain.Consumption == rules.AllOrNothing {
 		p.groupSince(first)
 	}
-	p.spans = append(p.spans, span{from, len(p.verdictTake)})
+	p.spans = append(p.spans, parts{span{first, len(p.takes)}, span{from, len(p.verdictTake)}})
 }
 
 func (p *plan) domain(name string) *rules.Domain {
-	if p.set == nil {
+	if p.rules.set == nil {
 		return nil
 	}
-	return p.set.Domain(name)
+	return p.rules.set.Domain(name)
 }
 
 // match collects the rules that apply to each descriptor of req, in the order of
@@ -147,7 +161,7 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	d := &req.Descriptors[i]
 	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
 	p.ends = append(p.ends, len(p.keys))
-	p.takes = append(p.takes, store.Take{Limit: d.Limit, Hits: d.Hits, Op: d.Op, Shadow: p.limiter.shadow})
+	p.addTake(store.Take{Limit: d.Limit, Hits: d.Hits, Op: d.Op, Shadow: p.limiter.shadow}, false)
 	p.addVerdict(resp, Verdict{
 		Descriptor: i, Limit: d.Limit, Hits: d.Hits, Enforced: !p.limiter.shadow,
 	}, len(p.takes)-1)
@@ -194,10 +208,10 @@ func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *ma
 			}
 		}
 		p.ends = append(p.ends, len(p.keys))
-		p.takes = append(p.takes, store.Take{
-			Limit: named.Limit, Hits: v.Hits, Op: d.Op,
+		p.addTake(store.Take{
+			Limit: named.Limit, Hits: v.Hits, Op: d.Op, Mode: p.rules.mode(m.Rule),
 			Shadow: !v.Enforced || m.Rule.Quota,
-		})
+		}, m.Rule.Failure == rules.FailLocal)
 		p.addVerdict(resp, v, len(p.takes)-1)
 	}
 }
@@ -215,6 +229,11 @@ func (p *plan) sameBucket(first, start int) int {
 		from = p.ends[t]
 	}
 	return -1
+}
+
+func (p *plan) addTake(t store.Take, failsLocally bool) {
+	p.takes = append(p.takes, t)
+	p.locally = append(p.locally, failsLocally)
 }
 
 func (p *plan) addVerdict(resp *Response, v Verdict, take int) {
@@ -253,11 +272,14 @@ func (p *plan) answer(resp *Response, s span) {
 		if t < 0 {
 			continue
 		}
-		v := &resp.Verdicts[i]
-		if r := &p.results[t]; r.Err != nil {
-			v.fail(p.takes[t].Op, store.ReasonOf(r.Err))
-		} else {
-			v.Decision = settled(r.Decision, p.takes[t].Op)
+		v, r, op := &resp.Verdicts[i], &p.results[t], p.takes[t].Op
+		switch {
+		case r.Err == nil:
+			v.Decision, v.Skipped = settled(r.Decision, op), r.Skipped
+		case p.locally[t]:
+			v.failLocally(r, op)
+		default:
+			v.fail(op, store.ReasonOf(r.Err))
 		}
 	}
 	resp.settle()

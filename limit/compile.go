@@ -14,7 +14,7 @@ const (
 type SpecError struct {
 	// Field is the field at fault, as rules spell it: "quota", "period",
 	// "burst", "sub_windows", "strict", "max_delay", "max_queue",
-	// "count_denied", "calendar" or "algorithm".
+	// "count_denied", "ban_for", "calendar" or "algorithm".
 	Field string
 	// Problem is what is wrong with it.
 	Problem string
@@ -31,7 +31,7 @@ func (e *SpecError) Error() string {
 func (l *Limit) compile() error {
 	for _, check := range [...]func(*Spec) error{
 		checkAlgorithm, checkQuota, checkPeriod, checkBurst,
-		checkSubWindows, checkQueue, checkCountDenied,
+		checkSubWindows, checkQueue, checkCountDenied, checkBan,
 	} {
 		if err := check(&l.Spec); err != nil {
 			return err
@@ -40,6 +40,7 @@ func (l *Limit) compile() error {
 	if l.Calendar == nil {
 		l.periodMicros = l.Period.Microseconds()
 	}
+	l.banMicros = l.BanFor.Microseconds()
 	l.capacity = l.Quota
 	l.num, l.den = 1, 1
 	switch {
@@ -119,6 +120,8 @@ func checkQuota(s *Spec) error {
 	switch {
 	case s.Algorithm == SlidingLog:
 		bound = MaxLogQuota
+	case s.Algorithm == Concurrency:
+		bound = MaxConcurrency
 	case s.Algorithm.IsBucket():
 		bound = MaxBucketQuota
 	}
@@ -129,8 +132,11 @@ func checkQuota(s *Spec) error {
 		return nil
 	}
 	hint := "count in a larger unit"
-	if s.Algorithm == SlidingLog {
+	switch s.Algorithm {
+	case SlidingLog:
 		hint = "use sub_windows with strict, which keeps the same promise in constant memory"
+	case Concurrency:
+		hint = "guard a whole service by the shedders of its nodes"
 	}
 	return &SpecError{"quota", fmt.Sprintf("%d is above %d, the most of %v", s.Quota, bound, s.Algorithm), hint}
 }
@@ -216,7 +222,7 @@ func checkQueue(s *Spec) error {
 }
 
 func checkCountDenied(s *Spec) error {
-	if s.CountDenied && (s.Algorithm == SlidingLog || s.Algorithm.IsBucket()) {
+	if s.CountDenied && s.Algorithm >= SlidingLog {
 		return &SpecError{"count_denied", fmt.Sprintf("is not for %v", s.Algorithm), "only fixed_window, sliding_window and sub_windows count denied hits"}
 	}
 	return nil
@@ -238,6 +244,9 @@ func (l *Limit) PeriodMicros() int64 { return l.periodMicros }
 
 // PartMicros returns the length of a part of sub_windows in µs, else 0.
 func (l *Limit) PartMicros() int64 { return l.partMicros }
+
+// BanMicros returns BanFor in µs.
+func (l *Limit) BanMicros() int64 { return l.banMicros }
 
 // EmissionInterval returns the time in which one hit of a bucket drains:
 // num/den µs, Period/Quota in lowest terms. It is 1/1 for quota 0.

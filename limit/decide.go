@@ -8,6 +8,8 @@ const (
 	kindFixedWindow   = 1 + uint8(FixedWindow)
 	kindSubWindows    = 1 + uint8(SubWindows)
 	kindSlidingLog    = 1 + uint8(SlidingLog)
+	kindConcurrency   = 1 + uint8(Concurrency)
+	kindBan           = 1 + uint8(Ban)
 )
 
 // Decide says whether hits may pass at now, given what state holds, and
@@ -48,6 +50,10 @@ func DecideInPlace(l *Limit, s *State, now Micros, hits int64, d *Decision) {
 		decideLeakyQueue(l, s, at, hits, d)
 	case GCRA:
 		decideGCRA(l, s, at, hits, d)
+	case Concurrency:
+		decideConcurrency(l, s, at, hits, d)
+	case Ban:
+		decideBan(l, s, at, hits, d)
 	default:
 		decideSlidingWindow(l, s, at, hits, d)
 	}
@@ -83,6 +89,9 @@ func refund(l *Limit, s *State, now, hits int64) {
 		refundSlidingLog(l, s, now, hits)
 	case TokenBucket, LeakyBucket, LeakyQueue, GCRA:
 		refundTAT(l, s, now, hits)
+	case Ban:
+		refundBan(l, s, now, hits)
+	case Concurrency: // hits hold no slot; see Release
 	default:
 		refundSlidingWindow(l, s, now, hits)
 	}

@@ -80,8 +80,10 @@ func checkRange(t *rapid.T, l *Limit, s State, d Decision) {
 // lockOut is the longest that a limit may make anything wait, wherever its state
 // and clock came from: time stands still for a window at the most, and then what
 // was used leaves. See the files of the algorithms.
-func lockOut(l *Limit) int64 {
+func lockOut(l *Limit, s State) int64 {
 	switch {
+	case l.Algorithm.IsBucket() && s.A < 0:
+		return l.mostOwed().up()
 	case l.Algorithm == SubWindows:
 		return int64(2*l.SubWindows+2) * l.partMicros
 	case l.Algorithm.IsBucket():
@@ -93,7 +95,7 @@ func lockOut(l *Limit) int64 {
 }
 
 // TestAnyLifeKeepsThePromises drives one bucket through changing limits of its
-// algorithm, a clock that jumps both ways, refunds, and sometimes a state that
+// algorithm, a clock that jumps both ways, refunds, charges, and sometimes a state that
 // has rotted, and demands of each decision what Decision promises.
 func TestAnyLifeKeepsThePromises(t *testing.T) {
 	for _, a := range allAlgorithms {
@@ -117,9 +119,13 @@ func TestAnyLifeKeepsThePromises(t *testing.T) {
 						l = Must(spec)
 					}
 				}
-				now = min(drawInstant(t, now, l.periodMicros), maxInstant-maxDrain-3*maxPeriodMicros)
-				if rapid.IntRange(0, 4).Draw(t, "refund") == 0 {
+				now = min(drawInstant(t, now, l.periodMicros), maxInstant-3*maxDrain-3*maxPeriodMicros)
+				switch rapid.IntRange(0, 6).Draw(t, "op") {
+				case 0:
 					s = refundAndCheck(t, l, s, now)
+					continue
+				case 1:
+					s = chargeAndCheck(t, l, s, now)
 					continue
 				}
 				hits := max(1, drawHits(t, l, 1))
@@ -138,6 +144,20 @@ func refundAndCheck(t *rapid.T, l *Limit, s State, now int64) State {
 	}
 	if d.Remaining < before.Remaining || d.ResetAfter > before.ResetAfter {
 		t.Fatalf("refund of %d made %+v worse: %+v", hits, before, d)
+	}
+	return s
+}
+
+func chargeAndCheck(t *rapid.T, l *Limit, s State, now int64) State {
+	hits := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, 3*l.capacity+1), rapid.Int64Range(0, MaxQuota)).Draw(t, "charged")
+	_, before := Decide(l, s, Micros(now), 0)
+	s, d := Charge(l, s, Micros(now), hits)
+	checkRange(t, l, s, d)
+	if _, peek := Decide(l, s, Micros(now), 0); peek != d {
+		t.Fatalf("charge says %+v, a peek %+v", d, peek)
+	}
+	if d.Remaining != max(before.Remaining-hits, 0) {
+		t.Fatalf("charge of %d at %+v: %+v", hits, before, d)
 	}
 	return s
 }
@@ -168,7 +188,7 @@ func decideAndCheck(t *rapid.T, l *Limit, s State, now, hits int64) State {
 			}
 		}
 	}
-	if d.RetryAfter > duration(lockOut(l)) {
+	if d.RetryAfter > duration(lockOut(l, s)) {
 		t.Fatalf("locked out for %v: %+v", d.RetryAfter, d)
 	}
 	checkExactTimes(t, l, s, d, now, hits)

@@ -55,6 +55,10 @@ const (
 	LeakyQueue
 	// GCRA is the generic cell rate algorithm of ATM traffic management (A7).
 	GCRA
+	// Concurrency counts requests in flight (A8); see Acquire, Renew, Release.
+	Concurrency
+	// Ban counts denials and bans for a time after too many.
+	Ban
 )
 
 var algorithmNames = [...]string{
@@ -66,6 +70,8 @@ var algorithmNames = [...]string{
 	LeakyBucket:   "leaky_bucket",
 	LeakyQueue:    "leaky_queue",
 	GCRA:          "gcra",
+	Concurrency:   "concurrency",
+	Ban:           "ban",
 }
 
 // String returns the name used in rules, JSON, metrics and vectors.
@@ -83,7 +89,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 			return Algorithm(a), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown algorithm %q; hint: one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra", name)
+	return 0, fmt.Errorf("unknown algorithm %q; hint: one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra, concurrency, ban", name)
 }
 
 // IsBucket reports whether a drains continuously and so has a Burst:
@@ -95,10 +101,14 @@ func (a Algorithm) IsBucket() bool { return a >= TokenBucket && a <= GCRA }
 type Spec struct {
 	// Algorithm defaults to SlidingWindow.
 	Algorithm Algorithm
-	// Quota is the number of hits allowed per Period; 0 denies every hit.
+	// Quota is the number of hits allowed per Period; 0 denies every hit. Of
+	// concurrency it is the number of slots, of ban the number of denials that
+	// lead to a ban, at least 1.
 	Quota int64
 	// Period is the length of the window, or the time in which a bucket
-	// refills by Quota; from 1 µs to MaxPeriod, in whole microseconds.
+	// refills by Quota; from 1 µs to MaxPeriod, in whole microseconds. Of
+	// concurrency it is the timeout of a slot, of ban the time within which
+	// denials are counted.
 	Period time.Duration
 	// Burst is the most hits admitted at one instant from idle. Only
 	// token_bucket and gcra take it; 0 means Quota.
@@ -117,6 +127,9 @@ type Spec struct {
 	// CountDenied charges denied hits too, as envoyproxy/ratelimit does. Only
 	// fixed_window, sliding_window and sub_windows take it.
 	CountDenied bool
+	// BanFor is how long a ban lasts, up to MaxBan, in whole microseconds. Only
+	// ban takes it.
+	BanFor time.Duration
 	// Calendar makes the windows of fixed_window calendar days, weeks, months
 	// or years in a named time zone; Period is then ignored. Nil means plain
 	// windows, aligned to the Unix epoch.
@@ -144,6 +157,7 @@ type Limit struct {
 
 	periodMicros int64 // Period
 	partMicros   int64 // sub_windows: length of one part, rounded up
+	banMicros    int64 // ban: BanFor in µs
 	// One hit takes num/den microseconds to drain: Period/Quota in lowest
 	// terms (the emission interval of GCRA, exact), which is emission.
 	num, den int64

@@ -18,7 +18,7 @@ func TestNewRefuses(t *testing.T) {
 		field, text string
 		spec        Spec
 	}{
-		{"algorithm", "9 is unknown", Spec{Algorithm: 9, Quota: 1, Period: time.Second}},
+		{"algorithm", "10 is unknown", Spec{Algorithm: 10, Quota: 1, Period: time.Second}},
 		{"period", "not positive", Spec{Quota: 1}},
 		{"period", "not positive", Spec{Quota: 1, Period: -time.Second}},
 		{"period", "whole number of microseconds", Spec{Quota: 1, Period: 1500}},
@@ -117,8 +117,8 @@ func TestAlgorithmNames(t *testing.T) {
 	if a, err := ParseAlgorithm("best"); err == nil {
 		t.Errorf("ParseAlgorithm(best) = %v", a)
 	}
-	if got := Algorithm(8).String(); got != "algorithm(8)" {
-		t.Errorf("the ninth algorithm is %q", got)
+	if got := Algorithm(10).String(); got != "algorithm(10)" {
+		t.Errorf("the eleventh algorithm is %q", got)
 	}
 }
 

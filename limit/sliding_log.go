@@ -126,3 +126,18 @@ func refundSlidingLog(l *Limit, s *State, now, hits int64) {
 	g.stamps = g.stamps[:copy(g.stamps, live)]
 	g.save(s)
 }
+
+// chargeSlidingLog appends a stamp for each hit, at most Quota, and gives up the
+// oldest of more than Quota stamps: as long as one of those would count, all Quota
+// newer ones do, and nothing passes either way.
+func chargeSlidingLog(l *Limit, s *State, now, hits int64) {
+	added := min(hits, l.Quota)
+	if added == 0 {
+		return
+	}
+	g := l.hitLogAt(s, now)
+	g.settle()
+	g.first = max(g.first, len(g.stamps)+int(added-l.Quota))
+	g.add(added)
+	g.save(s)
+}

@@ -1,5 +1,7 @@
 package limit
 
+import "math"
+
 // The calculus of the bucket family: token_bucket, leaky_bucket, leaky_queue
 // and gcra are one and the same in different words, and their only state is the
 // theoretical arrival time (TAT), the instant at which the bucket is as if
@@ -13,6 +15,20 @@ package limit
 // State: A is the whole part of the TAT in µs, B the numerator of the rest, in
 // [0, den). When quota or period change so that B is no longer below den, A is
 // rounded up and B dropped.
+//
+// A bucket that owes hits (Charge) has its TAT beyond the tolerance. A clock that
+// stepped back makes it look so too; only what was charged on purpose is to be
+// paid back. So A is negative, -1 times the whole part, when the bucket owed at
+// its last change: such a TAT may be ahead by debtBursts tolerances and
+// debtMicros more.
+
+const (
+	// debtBursts and debtMicros bound what a bucket owes: enough for every node
+	// of a fleet to have passed a burst that the others did not know of, and for
+	// what a slow exchange lets pass at a limit with next to no burst.
+	debtBursts = 64
+	debtMicros = 3_600_000_000
+)
 
 // span is a time of whole + part/den microseconds with 0 <= part < den, where
 // den belongs to the limit.
@@ -30,6 +46,14 @@ func (a span) plus(b span, den int64) span {
 		return span{sum.whole + 1, sum.part - den}
 	}
 	return sum
+}
+
+// less returns a - b, or 0 if that is negative.
+func (a span) less(b span, den int64) span {
+	if !a.exceeds(b) {
+		return span{}
+	}
+	return a.minus(b, den)
 }
 
 // minus returns a - b.
@@ -73,13 +97,22 @@ func (l *Limit) hitsIn(t span) int64 {
 	return hits
 }
 
+// mostOwed is how far ahead of now the TAT of a bucket that owes may be.
+func (l *Limit) mostOwed() span {
+	debt := min(debtBursts*l.tolerance.whole+debtMicros, maxDrain)
+	return span{l.tolerance.whole + debt, l.tolerance.part}
+}
+
 // backlogAt reads TAT-now from s: how long the bucket needs to drain. It is
-// never above the tolerance: a TAT further ahead was written by a clock that has
-// stepped back, or under a larger burst, and is moved to the tolerance, so that
-// the lock-out is bounded by one burst.
+// never above the tolerance unless the bucket owes: a TAT further ahead was
+// written by a clock that has stepped back, or under a larger burst, and is moved
+// to the tolerance, so that the lock-out is bounded by one burst.
 func (l *Limit) backlogAt(s *State, now int64) (backlog span, moved bool) {
 	if s.Kind != 1+uint8(l.Algorithm) {
 		return span{}, false
+	}
+	if s.A < 0 {
+		return l.debtAt(s, now)
 	}
 	whole, part := clampStored(s.A), max(s.B, 0)
 	if part >= l.den {
@@ -95,9 +128,29 @@ func (l *Limit) backlogAt(s *State, now int64) (backlog span, moved bool) {
 	return backlog, false
 }
 
+// debtAt is backlogAt for a bucket that owed at its last change.
+func (l *Limit) debtAt(s *State, now int64) (backlog span, moved bool) {
+	whole, part := clampStored(-max(s.A, -math.MaxInt64)), max(s.B, 0)
+	if part >= l.den {
+		whole, part = whole+1, 0
+	}
+	if whole < now {
+		return span{}, false
+	}
+	backlog = span{whole - now, part}
+	if most := l.mostOwed(); backlog.exceeds(most) {
+		return most, true
+	}
+	return backlog, false
+}
+
 // saveTAT writes the TAT that is backlog after now.
 func (l *Limit) saveTAT(s *State, now int64, backlog span) {
-	s.set(1+uint8(l.Algorithm), now+backlog.whole, backlog.part, 0)
+	tat := now + backlog.whole
+	if backlog.exceeds(l.tolerance) {
+		tat = -tat
+	}
+	s.set(1+uint8(l.Algorithm), tat, backlog.part, 0)
 }
 
 // decideTAT decides for the whole family. Remaining is how many hits more fit
@@ -117,7 +170,9 @@ func decideTAT(l *Limit, s *State, now, hits int64, d *Decision) {
 			backlog = after
 		}
 	}
-	d.Remaining = l.hitsIn(l.tolerance.minus(backlog, l.den))
+	if !backlog.exceeds(l.tolerance) {
+		d.Remaining = l.hitsIn(l.tolerance.minus(backlog, l.den))
+	}
 	d.ResetAfter = duration(backlog.up())
 	if hits > 0 && (d.Allowed || moved) {
 		l.saveTAT(s, now, backlog)
@@ -127,9 +182,22 @@ func decideTAT(l *Limit, s *State, now, hits int64, d *Decision) {
 // refundTAT lowers the TAT by the drain time of the hits, but not below now.
 func refundTAT(l *Limit, s *State, now, hits int64) {
 	backlog, _ := l.backlogAt(s, now)
-	if refund := l.drainTime(min(hits, l.capacity+1)); backlog.exceeds(refund) {
-		l.saveTAT(s, now, backlog.minus(refund, l.den))
+	if rest := backlog.less(l.drainTime(hits), l.den); rest != (span{}) {
+		l.saveTAT(s, now, rest)
 		return
 	}
 	*s = State{}
+}
+
+// chargeTAT raises the TAT by the drain time of the hits, past the tolerance if
+// need be.
+func chargeTAT(l *Limit, s *State, now, hits int64) {
+	backlog, _ := l.backlogAt(s, now)
+	most := l.mostOwed()
+	if more := l.drainTime(hits); more.exceeds(most) {
+		backlog = most
+	} else if backlog = backlog.plus(more, l.den); backlog.exceeds(most) {
+		backlog = most
+	}
+	l.saveTAT(s, now, backlog)
 }

@@ -41,6 +41,7 @@ type descriptorSpec struct {
 	shadow, quota, detailedMetric, valueToMetric, share, always, sensitive bool
 
 	shareAt, alwaysAt position
+	mode              modeSpec
 	failureMode       string
 	failureAt         position
 	validFrom         time.Time
@@ -161,7 +162,7 @@ func (d *decoder) descriptor(n *yaml.Node, depth int) *descriptorSpec {
 	}
 	for _, f := range d.mapping(n, inDescriptor) {
 		d.enter(f.alias, func() {
-			if !d.envoyField(s, f, depth) {
+			if !d.envoyField(s, f, depth) && !d.modeField(s, f) {
 				d.headgateField(s, f)
 			}
 		})

@@ -24,12 +24,9 @@ func (c Consumption) String() string {
 	return "all_or_nothing"
 }
 
-// String returns "open" or "closed", as rules write it.
+// String returns "open", "closed" or "local", as rules write it.
 func (f FailureMode) String() string {
-	if f == Closed {
-		return "closed"
-	}
-	return "open"
+	return [...]string{"open", "closed", "local"}[f]
 }
 
 // String returns the cost as rules write it, such as "header:x-cost, at most
@@ -63,6 +60,9 @@ func (r *Rule) Summary() string {
 	}
 	if r.Unlimited {
 		parts = append(parts, "unlimited")
+	}
+	if mode := r.Mode.String(); mode != (Mode{}).String() && !r.Unlimited {
+		parts = append(parts, mode)
 	}
 	parts = append(parts, "match "+r.Match().String(), r.Consumption().String(), "fails "+r.Failure.String())
 	for _, mark := range []struct {

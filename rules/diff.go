@@ -230,6 +230,7 @@ func (r *Rule) facts() map[string]string {
 	} {
 		facts[name] = strconv.FormatBool(set)
 	}
+	maps.Copy(facts, r.Mode.facts())
 	if len(r.Metadata) > 0 {
 		facts["metadata"] = fmt.Sprint(r.Metadata)
 	}

@@ -59,6 +59,7 @@ func ExampleExplain() {
 	// end: entry 2 of 2 finds nothing; with match: path, what was walked before it counts
 	// applies: default (api.yaml:4): it is on the walked path
 	//   100 per 1m sliding_window; match path; all_or_nothing; fails open
+	//   exact: every decision is made in the shared store, so excess 0
 	//   counted for api_key:abc
 }
 

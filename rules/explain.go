@@ -23,6 +23,9 @@ type Explanation struct {
 	Passed []Applied
 	// End says how the walk ended.
 	End string
+	// Nodes is the number of nodes that String fills into the promises of
+	// rules; Explain leaves it 0, for none.
+	Nodes int
 }
 
 // Step is what one entry of the descriptor led to.
@@ -213,6 +216,9 @@ func (x Explanation) String() string {
 	for _, a := range x.Applies {
 		fmt.Fprintf(&b, "applies: %s (%s:%d): %s\n", a.Rule.ID, a.Rule.File, a.Rule.Line, a.Why)
 		fmt.Fprintf(&b, "  %s\n", a.Rule.Summary())
+		if promise := a.Rule.Promise(x.Nodes); promise != "" {
+			fmt.Fprintf(&b, "  %s\n", promise)
+		}
 		if a.Entries != nil {
 			fmt.Fprintf(&b, "  counted for %s\n", a.Rule.bucketText(a.Entries))
 		}

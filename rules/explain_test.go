@@ -32,11 +32,14 @@ entry 2  path:/abc
 end: the last entry reaches d.user.path_/a*
 applies: all (rules.yaml:4): it applies to every request of the domain
   100 per 1s sliding_window; match path; all_or_nothing; fails open; always
+  exact: every decision is made in the shared store, so excess 0
 applies: d.user (rules.yaml:5): it is on the walked path
   5 per 1m sliding_window; match path; all_or_nothing; fails open
+  exact: every decision is made in the shared store, so excess 0
   counted for user:u
 applies: d.user.path_/a* (rules.yaml:7): it is on the walked path
   1 per 1m sliding_window; match path; all_or_nothing; fails open; shared threshold
+  exact: every decision is made in the shared store, so excess 0
   counted for user:u,path:/a* (shared)
 `},
 		{"d", "user:u,ip:x", `
@@ -53,8 +56,10 @@ entry 2  ip:x
 end: the last entry reaches d.user.ip
 applies: all (rules.yaml:4): it applies to every request of the domain
   100 per 1s sliding_window; match path; all_or_nothing; fails open; always
+  exact: every decision is made in the shared store, so excess 0
 applies: d.user (rules.yaml:5): it is on the walked path
   5 per 1m sliding_window; match path; all_or_nothing; fails open
+  exact: every decision is made in the shared store, so excess 0
   counted for user:u
 does not apply: d.user.ip (rules.yaml:9): it is not in force: valid until 2020-01-01T00:00:00Z
 `},
@@ -70,8 +75,10 @@ entry 3  more:x
 end: entry 3 of 3 finds nothing; with match: path, what was walked before it counts
 applies: all (rules.yaml:4): it applies to every request of the domain
   100 per 1s sliding_window; match path; all_or_nothing; fails open; always
+  exact: every decision is made in the shared store, so excess 0
 applies: d.model (rules.yaml:10): it is on the walked path
   9 per 1m sliding_window; match path; all_or_nothing; fails open; cost entry:tokens
+  exact: every decision is made in the shared store, so excess 0
   counted for model:m
 `},
 		{"nowhere", "user:u", `

@@ -119,7 +119,7 @@ func (c *compiler) limit(s *limitSpec) *limit.Limit {
 func (c *compiler) setAlgorithm(spec *limit.Spec, s *limitSpec) {
 	if s.algorithm != "" {
 		a, err := limit.ParseAlgorithm(s.algorithm)
-		if err != nil {
+		if err != nil || a == limit.Concurrency || a == limit.Ban {
 			c.errorf(s.algorithmAt, "one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra",
 				"algorithm '%s' is unknown", s.algorithm)
 		}

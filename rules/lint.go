@@ -16,7 +16,7 @@ const manyDimensions = 4
 // Lint returns what is probably not meant, though it is valid: the warnings of
 // Load, rules that nothing reaches, values that shut others out of rules below
 // ("no way back"), keys that "_" makes ambiguous, buckets named by many entries,
-// and login routes without protection. All are warnings, sorted by place.
+// login routes without protection, and sensitive rules that may be exceeded. All are warnings, sorted by place.
 func Lint(s *Set) []Diagnostic {
 	l := linter{set: s, diagnostics: s.Warnings()}
 	for _, name := range s.names {
@@ -31,6 +31,7 @@ func Lint(s *Set) []Diagnostic {
 	for _, r := range s.rules {
 		l.dimensions(r)
 		l.login(r, guarded[r.Domain])
+		l.guess(r)
 	}
 	sortDiagnostics(l.diagnostics)
 	return l.diagnostics
@@ -275,6 +276,18 @@ func (r *Rule) guardsLogin() (isLogin, hasAddress bool) {
 		hasAddress = hasAddress || slices.ContainsFunc(parts, func(part string) bool { return slices.Contains(addressWords, part) })
 	}
 	return isLogin, hasAddress
+}
+
+// guess warns of sensitive rules whose mode may let more pass than the limit.
+func (l *linter) guess(r *Rule) {
+	if !r.Sensitive || r.Mode.Consistency != Synced && !r.Mode.Whole {
+		return
+	}
+	at := position{line: r.Line, column: 1}
+	if r.node != nil {
+		at.column = r.node.at.column
+	}
+	l.warn(r.File, at, "use consistency: exact or leased, whose excess is 0", "rule %s is sensitive, and may be exceeded: %s", r.ID, r.Promise(0))
 }
 
 // login warns of rules for login routes where nothing counts per client

@@ -43,6 +43,11 @@ func TestLint(t *testing.T) {
 - {key: b, value_prefix: "x", LIMIT}
 - {key: b, value: "x*y", LIMIT}
 `, []string{"d.a_prefix:xy is never reached", "d.b_x*y is never reached"}},
+		{"sensitive and not exact", `
+- {key: pin, sensitive: true, consistency: synced, LIMIT}
+- {key: card, sensitive: true, failure_mode: local, local_share: whole, LIMIT}
+- {key: code, sensitive: true, consistency: leased, LIMIT}
+`, []string{"3:3: warning: rule d.pin is sensitive, and may be exceeded: synced", "4:3: warning: rule d.card is sensitive, and may be exceeded"}},
 		{"value without the limit of the default", `
 - {key: tenant, value: acme, descriptors: [{key: op, value: write, LIMIT}]}
 - {key: tenant, LIMIT}

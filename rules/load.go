@@ -146,6 +146,9 @@ func (l *loader) finish() []Diagnostic {
 		l.set.names = append(l.set.names, name)
 	}
 	assignIDs(l.set.rules)
+	for i, r := range l.set.rules {
+		r.index = i
+	}
 	return r.diagnostics
 }
 

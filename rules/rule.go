@@ -38,6 +38,9 @@ const (
 	Open FailureMode = iota
 	// Closed denies it, marked degraded (default of sensitive rules).
 	Closed
+	// FailLocal lets the node decide alone meanwhile, by its share of the limit,
+	// marked degraded.
+	FailLocal
 )
 
 // CostSource says where the cost of a request comes from.
@@ -63,12 +66,40 @@ type Cost struct {
 	Max    int64
 }
 
+// Role says what a limit of a rule is for.
+type Role uint8
+
+const (
+	// Main limits are those that clients are promised and told of: rate_limit and
+	// limits.
+	Main Role = iota
+	// InFlight bounds the requests in flight (`concurrency`).
+	InFlight
+	// Secondary guards against abuse that stays within the main limits
+	// (`secondary_limits`). Clients are told of it when it denies, not before.
+	Secondary
+	// Sustained is a secondary limit on time spent in flight: its hits are
+	// milliseconds, charged while a request runs and when it ends. It admits a
+	// request while one millisecond fits.
+	Sustained
+	// Banning counts the denials of the rule and denies everything for a while
+	// after too many (`ban`). It is the last limit of its rule.
+	Banning
+)
+
+// String returns the word for metrics, logs and answers.
+func (r Role) String() string {
+	return [...]string{"main", "concurrency", "secondary", "sustained", "ban"}[r]
+}
+
 // NamedLimit is one of the limits of a rule.
 type NamedLimit struct {
 	*limit.Limit
 	// Name is what answers call this limit: the `name` of its rate_limit, else
 	// empty.
 	Name string
+	// Role says what it is for.
+	Role Role
 }
 
 // Rule is one node of the tree that limits (or frees) the requests that reach
@@ -98,8 +129,17 @@ type Rule struct {
 	Sensitive bool
 	// Failure says what happens when the store cannot decide.
 	Failure FailureMode
+	// Mode says how the decisions of the rule are made.
+	Mode Mode
 	// Cost says where the number of hits comes from.
 	Cost Cost
+	// Soft, when not nil, says what happens above a share of each main limit.
+	Soft *Soft
+	// Answer, when not nil, says how clients are told of a denial by this rule.
+	Answer *Answer
+	// Priority is the word for how late the requests of the rule are shed when
+	// there are too many: "p0" to "p3", "" for none of its own.
+	Priority string
 	// Replaces names the limits that do not apply when this rule matched.
 	Replaces []string
 	// ValidFrom and ValidUntil bound the time in which the rule applies,
@@ -113,6 +153,7 @@ type Rule struct {
 	File string
 	Line int
 
+	index    int    // among the rules of the Set
 	name     string // the name that the file gives, "" if none
 	domain   *Domain
 	node     *node // nil for Always

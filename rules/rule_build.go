@@ -32,6 +32,7 @@ func (c *compiler) newRule(f *fileSpec, n *node, spec *descriptorSpec) *Rule {
 	r.Failure = c.failure(spec)
 	r.Cost = c.cost(spec.cost)
 	c.addLimits(f, r, spec)
+	r.Mode = c.mode(r, &spec.mode)
 	r.finish()
 	return r
 }
@@ -64,9 +65,11 @@ func (c *compiler) failure(spec *descriptorSpec) FailureMode {
 		return Open
 	case "closed":
 		return Closed
+	case "local":
+		return FailLocal
 	case "":
 	default:
-		c.errorf(spec.failureAt, "write open (let requests pass) or closed (deny them)", "failure_mode '%s' is unknown", spec.failureMode)
+		c.errorf(spec.failureAt, "write open (let requests pass), closed (deny them) or local (each node decides by its share)", "failure_mode '%s' is unknown", spec.failureMode)
 	}
 	if spec.sensitive {
 		return Closed

@@ -47,6 +47,9 @@ func (s *Set) Domains() []string { return slices.Clone(s.names) }
 // Rules returns all rules in the order of the files and of the lines in them.
 func (s *Set) Rules() []*Rule { return slices.Clone(s.rules) }
 
+// Index returns the position of r among the Rules of its Set.
+func (r *Rule) Index() int { return r.index }
+
 // NumRules returns the number of rules.
 func (s *Set) NumRules() int { return len(s.rules) }
 

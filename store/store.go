@@ -41,6 +41,15 @@ const (
 	Refund
 	// Reset forgets the bucket.
 	Reset
+	// Charge charges Hits whether they fit or not (limit.Charge), and answers as
+	// a peek does after it. It is for hits that have passed already.
+	Charge
+	// Renew keeps the slot of Hold for another period of the limit's timeout
+	// (limit.Renew). On a limit that is not concurrency it is a peek.
+	Renew
+	// Release frees the slot of Hold (limit.Release), and so does Refund. On a
+	// limit that is not concurrency it is a peek.
+	Release
 )
 
 // Take asks for one decision on one bucket.
@@ -54,6 +63,10 @@ type Take struct {
 	Limit *limit.Limit
 	// Hits is the number of hits, from 0 to limit.MaxQuota.
 	Hits int64
+	// Hold is who takes, keeps or frees a slot of a concurrency limit. A Hit of
+	// one hit or more by a Hold is limit.Acquire; one of Hold 0 only says whether
+	// a slot is free. Other limits do not look at it.
+	Hold limit.Hold
 	// Group joins consecutive takes into one that is all or nothing; 0 stands
 	// alone.
 	Group uint32
@@ -61,6 +74,9 @@ type Take struct {
 	Op Op
 	// Shadow marks a take whose denial does not hold back its group.
 	Shadow bool
+	// Mode says how the take is decided; nil means exactly, in the shared store.
+	// Stores that know no modes decide every take exactly.
+	Mode *Mode
 }
 
 // Result answers one Take. When Err is not nil the Decision means nothing.
@@ -68,6 +84,10 @@ type Result struct {
 	limit.Decision
 	// Err says why the store could not decide; see Reason.
 	Err error
+	// Skipped says that the take was not looked at, since another one of its
+	// group is denied as the store remembers: the Decision has Allowed and Limit
+	// alone.
+	Skipped bool
 }
 
 // Store remembers buckets. Implementations are safe for concurrent use.

@@ -4,7 +4,8 @@
 // The order of an end is the order in which callers can follow: first the
 // process says that it is not ready, and goes on serving for a while; then it
 // takes no new connections and finishes what is under way, within a deadline;
-// then the operators' address goes, and last the store.
+// then the operators' address goes; then what was leased is given back, the node
+// leaves the fleet, and last the store is closed.
 package app
 
 import (
@@ -47,11 +48,8 @@ func Run(ctx context.Context, s config.Settings, o Options) error {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err := a.store.Close(); err != nil {
-			o.Logger.Warn("close the store", "error", err)
-		}
-	}()
+	// Last: what this node holds goes back when no decision can follow.
+	defer a.stack.leave(o.Logger)
 	if a.health.rules != nil {
 		if err := a.health.rules.Load(); err != nil {
 			return err
@@ -71,7 +69,7 @@ type parts struct {
 	settings config.Settings
 	options  Options
 	logger   *slog.Logger
-	store    openedStore
+	stack    *stack
 	limiter  *headgate.Limiter
 	health   *health
 
@@ -85,31 +83,35 @@ type parts struct {
 
 // build makes the parts. Nothing runs and nothing listens yet.
 func build(s config.Settings, o Options) (*parts, error) {
-	opened, err := openStore(s.Store, s.StoreBudget)
+	metrics := telemetry.New(o.Build)
+	stores, err := newStack(&s, &hotReporter{metrics: metrics, logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
-	a := &parts{settings: s, options: o, logger: o.Logger, store: opened}
-	if err := a.assemble(); err != nil {
-		return nil, errors.Join(err, opened.Close())
+	stores.watch(metrics)
+	a := &parts{settings: s, options: o, logger: o.Logger, stack: stores}
+	if err := a.assemble(metrics); err != nil {
+		return nil, errors.Join(err, stores.Close())
 	}
 	return a, nil
 }
 
-func (a *parts) assemble() error {
-	metrics := telemetry.New(a.options.Build)
-	if a.store.memory != nil {
-		metrics.WatchMemory(a.store.memory)
-	}
+func (a *parts) assemble(metrics *telemetry.Metrics) error {
 	watched := observer{metrics, a.logger}
-	limiter, err := headgate.New(headgate.Options{Store: a.store, Shadow: a.settings.Shadow, Observer: watched})
+	limiter, err := headgate.New(headgate.Options{
+		Store: a.stack, Fallback: a.stack.local, Shadow: a.settings.Shadow, Observer: watched,
+	})
 	if err != nil {
 		return err
 	}
 	a.limiter = limiter
-	a.health = &health{store: a.store, logger: a.logger, metrics: metrics}
+	a.health = &health{logger: a.logger, metrics: metrics}
+	if !a.stack.backends[0].inMemory() {
+		a.health.ping = a.stack.ping
+	}
 	if a.settings.Rules != "" {
-		if a.health.rules, err = newRuleSource(&a.settings, limiter, metrics, a.logger); err != nil {
+		told := &ruleReporter{metrics: metrics, logger: a.logger, modesAreExact: a.stack.modesAreExact(), unfit: a.stack.unfit}
+		if a.health.rules, err = newRuleSource(&a.settings, limiter, told); err != nil {
 			return err
 		}
 	}
@@ -221,6 +223,7 @@ func (a *parts) closeListeners() {
 
 // serve runs the servers until ctx ends or one of them fails, then drains.
 func (a *parts) serve(ctx context.Context) error {
+	a.stack.join()
 	a.rls = rls.NewServer(a.rlsOptions)
 	// grpcContext outlives ctx by the drain delay.
 	grpcContext, stopGRPC := context.WithCancel(context.WithoutCancel(ctx))
@@ -276,7 +279,7 @@ func (a *parts) reloadOnSignal(ctx context.Context) {
 func (a *parts) announce() {
 	a.logger.Info("serving",
 		"http", display(a.httpListener), "grpc", display(a.grpcListener), "ops", display(a.opsListener),
-		"store", a.settings.Store, "version", a.options.Build.Version)
+		"store", a.settings.Store, "store_per_second", a.settings.StorePerSecond, "version", a.options.Build.Version)
 	fmt.Fprintf(a.options.Out, "headgate ready http=%s grpc=%s ops=%s\n",
 		display(a.httpListener), display(a.grpcListener), display(a.opsListener))
 	if a.settings.Hints {

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/rules"
@@ -152,7 +153,7 @@ func TestReadinessGoesFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.store.Close()
+	defer a.stack.Close()
 	handler := a.ops.Handler
 	status := func(path string, h http.Handler) int {
 		w := newRecorder()
@@ -294,7 +295,7 @@ func TestStoreThatGoesAndComes(t *testing.T) {
 	h := &health{
 		logger:  slog.New(slog.NewTextHandler(&log, nil)),
 		metrics: telemetry.New(telemetry.Build{}),
-		store:   openedStore{ping: func(context.Context) error { return answer }},
+		ping:    func(context.Context) error { return answer },
 	}
 	expect := func(lines int, degraded bool) {
 		t.Helper()
@@ -324,6 +325,47 @@ func TestStoreThatGoesAndComes(t *testing.T) {
 	if h.storeErr.Load() != nil {
 		t.Error("the end of the process is blamed on the store")
 	}
+}
+
+// An outage between two pings, or a slow store, is told once a minute.
+func TestRequestsWithoutTheStoreAreTold(t *testing.T) {
+	var log strings.Builder
+	h := &health{
+		logger:  slog.New(slog.NewTextHandler(&log, nil)),
+		metrics: telemetry.New(telemetry.Build{}),
+	}
+	at := time.Unix(1e9, 0)
+	expect := func(after time.Duration, lines int) {
+		t.Helper()
+		at = at.Add(after)
+		h.tellUndecided(at)
+		if got := strings.Count(log.String(), "\n"); got != lines {
+			t.Errorf("%d lines, want %d:\n%s", got, lines, log.String())
+		}
+	}
+	fails := func(reason store.Reason) {
+		v := headgate.Verdict{Degraded: reason}
+		h.metrics.Decided(nil, &headgate.Response{Verdicts: []headgate.Verdict{v}}, time.Millisecond)
+	}
+	expect(0, 0)
+	fails(store.Timeout)
+	fails(store.Timeout)
+	expect(pingEvery, 1)
+	if !strings.Contains(log.String(), "requests.store_timeout=2") {
+		t.Errorf("no number in %s", log.String())
+	}
+	expect(2*undecidedEvery, 1)
+	fails(store.Timeout)
+	expect(pingEvery, 2)
+	fails(store.Unavailable)
+	expect(pingEvery, 2) // within a minute
+	expect(undecidedEvery, 3)
+	away := error(&store.Error{Op: "ping", Reason: store.Unavailable})
+	h.storeErr.Store(&away)
+	fails(store.Unavailable)
+	expect(2*undecidedEvery, 3) // that has been told
+	h.storeErr.Store(nil)
+	expect(undecidedEvery, 3)
 }
 
 func TestRulesView(t *testing.T) {

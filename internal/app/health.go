@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +20,9 @@ const (
 	pingEvery = 5 * time.Second
 	// pingTimeout bounds one such question.
 	pingTimeout = time.Second
+	// undecidedEvery is how often it is logged at most that requests were decided
+	// without a store that answers pings.
+	undecidedEvery = time.Minute
 )
 
 var errDraining = errors.New("draining: this process is about to end")
@@ -26,10 +31,16 @@ var errDraining = errors.New("draining: this process is about to end")
 type health struct {
 	draining atomic.Bool
 	rules    *rulesource.Source // nil without rules
-	store    openedStore
+	// ping asks whether the stores can decide; nil for those that cannot fail.
+	ping     func(context.Context) error
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
+
+	// undecided are the requests without the store that the log knows of, and
+	// undecidedAt is when it was told of some last. Only watchStore uses them.
+	undecided   map[store.Reason]uint64
+	undecidedAt time.Time
 }
 
 // ready returns why this process should get no traffic. A store that is away
@@ -45,7 +56,7 @@ func (h *health) ready() error {
 // watchStore asks the store until ctx ends and logs when it goes and comes
 // back.
 func (h *health) watchStore(ctx context.Context) {
-	if h.store.ping == nil {
+	if h.ping == nil {
 		h.metrics.StoreUp(true)
 		return
 	}
@@ -53,6 +64,7 @@ func (h *health) watchStore(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		h.pingStore(ctx)
+		h.tellUndecided(time.Now())
 		select {
 		case <-ctx.Done():
 			return
@@ -64,7 +76,7 @@ func (h *health) watchStore(ctx context.Context) {
 func (h *health) pingStore(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
-	err := h.store.ping(bounded)
+	err := h.ping(bounded)
 	if ctx.Err() != nil {
 		return // the process ends; the store is not to blame
 	}
@@ -81,6 +93,28 @@ func (h *health) pingStore(ctx context.Context) {
 	if before == nil || store.ReasonOf(*before) != store.ReasonOf(err) {
 		h.logger.Error("the store cannot decide; rules decide by their failure mode", "reason", store.ReasonOf(err), "error", err)
 	}
+}
+
+// tellUndecided logs that requests were decided without the store since the last
+// time, where pings do not tell: an outage between two of them, or a store that
+// is slow.
+func (h *health) tellUndecided(now time.Time) {
+	counts := h.metrics.Undecided()
+	if h.storeErr.Load() != nil {
+		h.undecided = counts // the log says that it is away
+		return
+	}
+	fresh := make([]any, 0, len(counts))
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[reason] - h.undecided[reason]; n > 0 {
+			fresh = append(fresh, slog.Uint64(string(reason), n))
+		}
+	}
+	if len(fresh) == 0 || now.Sub(h.undecidedAt) < undecidedEvery {
+		return
+	}
+	h.undecided, h.undecidedAt = counts, now
+	h.logger.Warn("requests were decided by failure mode, as the store did not answer for a while", slog.Group("requests", fresh...))
 }
 
 // report is the body of /readyz.

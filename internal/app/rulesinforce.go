@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -19,9 +20,8 @@ func RuleOptions(s *config.Settings) rules.Options {
 }
 
 // newRuleSource returns the source that keeps the rules of s in force in
-// limiter.
-func newRuleSource(s *config.Settings, limiter *headgate.Limiter, metrics *telemetry.Metrics, logger *slog.Logger) (*rulesource.Source, error) {
-	told := &ruleReporter{metrics: metrics, logger: logger}
+// limiter, and tells told.
+func newRuleSource(s *config.Settings, limiter *headgate.Limiter, told *ruleReporter) (*rulesource.Source, error) {
 	return rulesource.New(rulesource.Options{
 		Path:      s.Rules,
 		Rules:     RuleOptions(s),
@@ -31,7 +31,7 @@ func newRuleSource(s *config.Settings, limiter *headgate.Limiter, metrics *telem
 		Poll:      s.RulesPoll,
 		Apply: func(set *rules.Set) {
 			// The metrics first: no decision may meet a rule they do not know.
-			metrics.RulesInForce(set, time.Now())
+			told.metrics.RulesInForce(set, time.Now())
 			limiter.SetRules(set)
 		},
 		Report: told.report,
@@ -42,6 +42,11 @@ func newRuleSource(s *config.Settings, limiter *headgate.Limiter, metrics *telem
 type ruleReporter struct {
 	metrics *telemetry.Metrics
 	logger  *slog.Logger
+	// modesAreExact is why consistency modes change nothing, "" if they do or
+	// if it was told.
+	modesAreExact string
+	// unfit says why the stores cannot decide a limit; nil when they decide all.
+	unfit func(*limit.Limit) error
 }
 
 func (r *ruleReporter) report(e rulesource.Event) {
@@ -50,6 +55,8 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.metrics.Reloaded(telemetry.ReloadLoaded)
 		r.logger.Info("rules in force", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)
+		r.modes(e.Set)
+		r.unfitLimits(e.Set)
 	case rulesource.Unchanged:
 		r.metrics.RulesStale(false)
 		r.logger.Info("the rule files are those in force again", "version", e.Set.Version())
@@ -75,6 +82,35 @@ func brief(err error) string {
 		lines = append(lines[:maxBriefLines], fmt.Sprintf("and %d more errors; hint: headgate rules validate shows them all", len(lines)-maxBriefLines))
 	}
 	return strings.Join(lines, " | ")
+}
+
+// modes says once that the modes of rules change nothing, if so.
+func (r *ruleReporter) modes(set *rules.Set) {
+	if r.modesAreExact == "" {
+		return
+	}
+	for _, rule := range set.Rules() {
+		if m := &rule.Mode; m.Consistency == rules.Leased || m.Consistency == rules.Synced || m.LeaseHot {
+			r.logger.Info("rules name consistency modes, and are decided exactly all the same: "+r.modesAreExact, "first", rule.ID)
+			r.modesAreExact = ""
+			return
+		}
+	}
+}
+
+// unfitLimits says which rules the store cannot decide: for those, their failure
+// modes speak.
+func (r *ruleReporter) unfitLimits(set *rules.Set) {
+	if r.unfit == nil {
+		return
+	}
+	for _, rule := range set.Rules() {
+		for i := range rule.Limits {
+			if err := r.unfit(rule.Limits[i].Limit); err != nil && rule.Mode.Consistency != rules.Local {
+				r.logger.Error("a rule cannot be decided by the store; its failure mode decides", "rule", rule.ID, "error", err)
+			}
+		}
+	}
 }
 
 func (r *ruleReporter) warnings(set *rules.Set) {

@@ -14,36 +14,113 @@ import (
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
+	"github.com/headgate/headgate/store/memcachestore"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/redisstore"
 )
 
-// openedStore is a store and what is known about its kind.
-type openedStore struct {
+// Names of the stores of a process, in metrics and logs.
+const (
+	mainStore      = "store"
+	perSecondStore = "per_second"
+)
+
+// backend is a store that counts, and what is known about its kind.
+type backend struct {
 	store.Store
-	// ping asks whether the store can decide; nil for one that cannot fail.
-	ping func(context.Context) error
-	// memory reads the state of a memory store; nil for others.
+	name string // mainStore or perSecondStore
+	url  config.StoreURL
+	// memory reads the state of a memory store, shards that of the servers of
+	// others; nil for others.
 	memory func() telemetry.Memory
+	shards func() []telemetry.Shard
+	// unfit says why the store cannot decide a limit; nil when it decides all.
+	unfit func(*limit.Limit) error
 }
 
-// openStore opens the store that u names. A Redis that does not answer is no
-// error: it may come back, and until then failure modes speak.
-func openStore(u config.StoreURL, budget time.Duration) (openedStore, error) {
-	if u.Scheme() == "memory" {
-		return openMemory(u)
+// openBackends opens the store of s, and the one for limits per second if there
+// is one.
+func openBackends(s *config.Settings) ([]backend, error) {
+	first, err := openBackend(s, s.Store, mainStore)
+	if err != nil {
+		return nil, fmt.Errorf("--store: %w", err)
 	}
+	if s.StorePerSecond == (config.StoreURL{}) {
+		return []backend{first}, nil
+	}
+	second, err := openBackend(s, s.StorePerSecond, perSecondStore)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--store-per-second: %w", err), first.Close())
+	}
+	return []backend{first, second}, nil
+}
+
+// openBackend opens the store that u names. One that does not answer is no error:
+// it may come back, and until then failure modes speak.
+func openBackend(s *config.Settings, u config.StoreURL, name string) (b backend, err error) {
+	switch u.Scheme() {
+	case "memory":
+		b, err = openMemory(u)
+	case "memcached":
+		b, err = openMemcached(s, u)
+	default:
+		b, err = openRedis(s, u)
+	}
+	if err != nil {
+		return backend{}, err
+	}
+	b.name, b.url = name, u
+	return b, nil
+}
+
+func openRedis(s *config.Settings, u config.StoreURL) (backend, error) {
 	o, err := redisstore.ParseURL(u.Reveal())
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+		return backend{}, err
 	}
-	o.Budget = budget
-	s, err := redisstore.New(o)
+	o.Budget = s.StoreBudget
+	o.Breaker = breakerOptions(s)
+	redis, err := redisstore.New(o)
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+		return backend{}, err
 	}
-	return openedStore{Store: s, ping: func(ctx context.Context) error { return probe(ctx, s) }}, nil
+	return backend{Store: redis, shards: func() []telemetry.Shard { return redisShards(redis.Stats()) }}, nil
 }
+
+func openMemcached(s *config.Settings, u config.StoreURL) (backend, error) {
+	o, err := memcachestore.ParseURL(u.Reveal())
+	if err != nil {
+		return backend{}, err
+	}
+	o.Budget = s.StoreBudget
+	o.Breaker = breakerOptions(s)
+	memcached, err := memcachestore.New(o)
+	if err != nil {
+		return backend{}, err
+	}
+	return backend{Store: memcached, unfit: memcachestore.Supports, shards: func() []telemetry.Shard { return memcachedShards(memcached.Stats()) }}, nil
+}
+
+// breakerOptions returns when a server of a store is left alone.
+func breakerOptions(s *config.Settings) breaker.Options {
+	return breaker.Options{Failures: s.BreakerFailures, Ratio: s.BreakerRatio, Slow: s.BreakerSlow, Pause: s.BreakerPause}
+}
+
+// ping asks whether every server of b is there, and whether one can decide; it
+// returns why not.
+func (b *backend) ping(ctx context.Context) error {
+	if servers, ok := b.Store.(interface{ Ping(context.Context) error }); ok {
+		if err := servers.Ping(ctx); err != nil {
+			return err
+		}
+	}
+	return probe(ctx, b.Store)
+}
+
+// inMemory reports whether the buckets are in this process: such a store cannot
+// fail, and nobody shares it.
+func (b *backend) inMemory() bool { return b.memory != nil }
 
 // probe asks whether s can decide, which is more than that it answers: the user
 // may lack a command or the keys, the memory may be full. It charges a bucket of
@@ -55,16 +132,16 @@ func probe(ctx context.Context, s store.Store) error {
 	return results[0].Err
 }
 
-func openMemory(u config.StoreURL) (openedStore, error) {
+func openMemory(u config.StoreURL) (backend, error) {
 	maxBytes, err := memoryOptions(u.Reveal())
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+		return backend{}, err
 	}
 	s, err := memstore.New(memstore.Options{MaxBytes: maxBytes})
 	if err != nil {
-		return openedStore{}, fmt.Errorf("--store: %w", err)
+		return backend{}, err
 	}
-	return openedStore{Store: s, memory: func() telemetry.Memory { return telemetry.Memory(s.Stats()) }}, nil
+	return backend{Store: s, memory: func() telemetry.Memory { return memoryOf(s.Stats()) }}, nil
 }
 
 // memoryOptions reads memory://?max_bytes=SIZE. Without a size it returns 0,

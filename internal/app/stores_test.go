@@ -1,13 +1,60 @@
 package app
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memcachestore"
 )
+
+// One server of a cluster is a part of all keys: that it is gone must show
+// though the others decide.
+func TestPingTellsOfOneLostServer(t *testing.T) {
+	cluster := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	k := openTestStack(t, config.Settings{Store: config.NewStoreURL("redis+cluster://" + strings.Join(cluster.Addrs(), ","))})
+	if err := k.ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, node := range cluster.Nodes[:2] { // one of them has not the key that is probed
+		node.Kill()
+		if err := k.ping(t.Context()); store.ReasonOf(err) == store.NoReason {
+			t.Errorf("server %d is gone, and ping says %v", i, err)
+		}
+		cluster.Restart(node)
+		cluster.WaitHealthy()
+		await(t, func() error { return k.ping(t.Context()) })
+	}
+}
+
+// await waits until ready returns nil.
+func await(t *testing.T, ready func() error) {
+	t.Helper()
+	deadline, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := ready()
+		if err == nil {
+			return
+		}
+		select {
+		case <-deadline.Done():
+			t.Fatal(err)
+		case <-tick.C:
+		}
+	}
+}
 
 // A Redis that answers is not yet one that can decide, and that must not be
 // seen in refused requests only.
@@ -24,7 +71,7 @@ func TestPingOfAStoreThatCannotDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			opened, err := openStore(config.NewStoreURL(testserver.Redis(t, c.server).URL()), time.Second)
+			opened, err := newStack(&config.Settings{Store: config.NewStoreURL(testserver.Redis(t, c.server).URL()), StoreBudget: time.Second}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -33,5 +80,61 @@ func TestPingOfAStoreThatCannotDecide(t *testing.T) {
 				t.Errorf("ping says %v, want reason %q", err, c.want)
 			}
 		})
+	}
+}
+
+// The commands that docs/operations.md names are all that a user needs, for every
+// mode, the heartbeat and health.
+func TestDocumentedPermissionsSuffice(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(text), "- The user needs ")
+	list, _, _ = strings.Cut(list, " and the keys with the prefix")
+	user := "user default on nopass ~hg:* -@all"
+	for _, command := range regexp.MustCompile("`[A-Z]+`").FindAllString(list, -1) {
+		user += " +" + strings.ToLower(strings.Trim(command, "`"))
+	}
+	redis := testserver.Redis(t, testserver.RedisConfig{Users: []string{user, "user other on >other ~* +@all"}})
+	k := openTestStack(t, config.Settings{Store: config.NewStoreURL(redis.URL()), DenialMemory: 10})
+	k.join()
+	if err := k.ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	limiter := limiterOver(t, k, `
+domain: d
+descriptors:
+- {key: window, rate_limit: &l {unit: hour, requests_per_unit: 40}}
+- {key: log, rate_limit: {unit: hour, requests_per_unit: 40, algorithm: sliding_log}}
+- {key: parts, rate_limit: {unit: hour, requests_per_unit: 40, algorithm: sub_windows}}
+- {key: bucket, rate_limit: {unit: hour, requests_per_unit: 40, algorithm: token_bucket}}
+- {key: leased, consistency: leased, rate_limit: *l}
+- {key: synced, consistency: synced, sync_interval: 50ms, rate_limit: *l}
+`)
+	for _, key := range []string{"window", "log", "parts", "bucket", "leased", "synced"} {
+		if got := ask(t, limiter, key+":x", 50); got != 40 {
+			t.Errorf("%s: %d admitted, want 40", key, got)
+		}
+	}
+	await(t, func() error {
+		leases, beats := sumLeases(k.leases), k.fleet.Stats()
+		switch {
+		case leases.Failures > 0 || beats.Failed > 0:
+			t.Fatalf("leases %+v, heartbeats %+v", leases, beats)
+		case leases.ExchangeCalls == 0 || leases.LeaseCalls == 0 || beats.Answered == 0:
+			return fmt.Errorf("leases %+v, heartbeats %+v", leases, beats)
+		}
+		return nil
+	})
+}
+
+// Every count of a server that a store keeps is one that metrics show.
+func TestMemcachedCountsAreShown(t *testing.T) {
+	server := memcachestore.ServerStats{Addr: "h:1", Open: 3, Idle: 1, Calls: 5, Failures: 2, Refused: 4}
+	got := memcachedShards(memcachestore.Stats{Servers: []memcachestore.ServerStats{server}})
+	want := []telemetry.Shard{{Addr: "h:1", Connected: true, InFlight: 2, Calls: 5, Failures: 2, Refused: 4}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 type explainCmd struct {
 	ruleFlags   `embed:""`
+	nodeFlag    `embed:""`
 	Domain      string    `env:"-" help:"The domain of the request. Default: the only one of the rules."`
 	At          time.Time `env:"-" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"The time of the request, for rules that are valid for a time (2026-12-24T18:00:00Z). Default: now."`
 	Path        string    `arg:"" name:"file_or_dir" help:"The rules."`
@@ -24,11 +25,14 @@ func (*explainCmd) Help() string {
   headgate rules explain rules/ 'api_key:abc123,endpoint:POST /api/v1/orders'
 
 For each descriptor it prints what was compared, in order, where the walk ended,
-and the limits that apply.`
+the limits that apply, and what their consistency modes promise.`
 }
 
 // Run explains each descriptor.
 func (c *explainCmd) Run(std *stdio) error {
+	if err := c.nodeFlag.validate(); err != nil {
+		return err
+	}
 	set, _, err := c.load(std, c.Path)
 	if err != nil {
 		return err
@@ -49,7 +53,9 @@ func (c *explainCmd) Run(std *stdio) error {
 		if i > 0 {
 			fmt.Fprintln(std.out)
 		}
-		if _, err := fmt.Fprint(std.out, rules.Explain(set, domain, entries, at)); err != nil {
+		explained := rules.Explain(set, domain, entries, at)
+		explained.Nodes = c.Nodes
+		if _, err := fmt.Fprint(std.out, explained); err != nil {
 			return err
 		}
 	}

@@ -24,6 +24,18 @@ type ruleFlags struct {
 	MergeDomains bool   `help:"Let several files add to the same domain."`
 }
 
+// nodeFlag is the flag of commands that say what rules promise.
+type nodeFlag struct {
+	Nodes int `default:"0" placeholder:"N" help:"Also say what the promise of each rule comes to with so many nodes."`
+}
+
+func (f *nodeFlag) validate() error {
+	if f.Nodes < 0 || f.Nodes > rules.MaxNodes {
+		return &codeError{exitUsage, fmt.Errorf("--nodes: %d is out of range; hint: from 1 to %d", f.Nodes, rules.MaxNodes)}
+	}
+	return nil
+}
+
 func (f *ruleFlags) options() rules.Options {
 	return rules.Options{Compat: f.Compat == "envoy", MergeDomains: f.MergeDomains}
 }

@@ -16,13 +16,14 @@ import (
 )
 
 type storeCmd struct {
-	Key storeKeyCmd `cmd:"" help:"Show the keys of a descriptor in Redis, and what they hold."`
+	Key    storeKeyCmd    `cmd:"" help:"Show the keys of a descriptor in Redis, and what they hold."`
+	Doctor storeDoctorCmd `cmd:"" help:"Try a store step by step, and say what is wrong and what to change."`
 }
 
 type storeKeyCmd struct {
 	ruleFlags  `embed:""`
 	Rules      string          `required:"" placeholder:"FILE_OR_DIR" help:"The rules by which the descriptor is limited."`
-	Store      config.StoreURL `required:"" placeholder:"URL" help:"The Redis: redis://, rediss:// or unix://."`
+	Store      config.StoreURL `required:"" placeholder:"URL" help:"The Redis: redis://, unix://, redis+sentinel:// or redis+cluster://; rediss for TLS."`
 	Domain     string          `required:"" env:"-" help:"The domain of the rules."`
 	Descriptor string          `arg:"" help:"The descriptor: 'key:value,key:value'."`
 	Timeout    time.Duration   `default:"2s" env:"-" help:"Longest wait for Redis."`
@@ -73,11 +74,14 @@ func (c *storeKeyCmd) Run(std *stdio) error {
 }
 
 func (c *storeKeyCmd) open() (*redisstore.Store, error) {
-	if err := c.Store.Validate(); err != nil {
+	if err := c.Store.Check(); err != nil {
 		return nil, err
 	}
 	if c.Store.Scheme() == "memory" {
 		return nil, errors.New("--store: the buckets of a memory store are inside its process; hint: `headgate check --hits 0` asks it")
+	}
+	if c.Store.Scheme() == "memcached" {
+		return nil, errors.New("--store: this command shows keys of Redis; hint: `headgate check --hits 0` asks what is left, whatever the store")
 	}
 	o, err := redisstore.ParseURL(c.Store.Reveal())
 	if err != nil {
@@ -94,6 +98,9 @@ func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries 
 		fmt.Fprintln(w, "  unlimited: nothing is stored")
 	}
 	for i, l := range m.Rule.Limits {
+		if note := whereElse(&m.Rule.Mode); note != "" {
+			fmt.Fprintf(w, "  note   %s\n", note)
+		}
 		key := m.AppendKey(nil, entries, i)
 		bucket, err := redis.Lookup(context.Background(), key)
 		if err != nil {
@@ -114,6 +121,22 @@ func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries 
 		fmt.Fprintf(w, "  state  %d of %d remaining, reset in %v\n", d.Remaining, d.Limit, d.ResetAfter)
 	}
 	return nil
+}
+
+// whereElse says what the bucket in Redis does not show of a rule; "" when it
+// shows all.
+func whereElse(m *rules.Mode) string {
+	switch {
+	case m.Consistency == rules.Local:
+		return "consistency: local: each node counts alone, and nothing is stored"
+	case m.Consistency == rules.Leased || m.LeaseHot:
+		return "what nodes have leased counts as used"
+	case m.Consistency == rules.Synced:
+		return "what nodes have let pass since their last exchange is not in it"
+	case m.SubBuckets > 0:
+		return fmt.Sprintf("spread over %d sub-buckets, with keys of their own", m.SubBuckets)
+	}
+	return ""
 }
 
 // quoted writes bytes as redis-cli reads and writes them.

@@ -10,6 +10,7 @@ import (
 
 type validateCmd struct {
 	ruleFlags `embed:""`
+	nodeFlag  `embed:""`
 	Quiet     bool     `short:"q" env:"-" help:"Print only what is wrong."`
 	Paths     []string `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
 }
@@ -22,13 +23,16 @@ func (*validateCmd) Help() string {
   headgate rules validate --compat envoy config/*.yaml
   kubectl get configmap rules -o jsonpath='{.data.rules\.yaml}' | headgate rules validate -
 
-For each rule it prints where it stands, its limits, and what applies that the
-file does not say. The exit code is 1 when the files would be refused, and 2
+For each rule it prints where it stands, its limits, what its consistency mode
+promises, and what applies that the file does not say. The exit code is 1 when the files would be refused, and 2
 when they cannot be read: absent, too large, or too many.`
 }
 
 // Run loads the files and prints the rules.
 func (c *validateCmd) Run(std *stdio) error {
+	if err := c.nodeFlag.validate(); err != nil {
+		return err
+	}
 	set, files, err := c.load(std, c.Paths...)
 	if err != nil {
 		return err
@@ -67,6 +71,9 @@ func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
 	for i, r := range list {
 		if _, err := fmt.Fprintf(w, "%s:%d: %s\n    %s\n", r.File, r.Line, r.ID, r.Summary()); err != nil {
 			return err
+		}
+		if promise := r.Promise(c.Nodes); promise != "" {
+			fmt.Fprintf(w, "    %s\n", promise)
 		}
 		if len(others) != len(list) {
 			continue

@@ -43,10 +43,31 @@ type Settings struct {
 	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
 
 	// Store says where the buckets are kept.
-	Store StoreURL `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, rediss:// (TLS) or unix:///path/to/redis.sock. Default ${default}."`
+	Store StoreURL `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, unix:///path/to/redis.sock, redis+sentinel://host:port,host:port/db?master=NAME, redis+cluster://host:port,host:port (rediss instead of redis is TLS), or memcached://host:port,host:port. Default ${default}."`
+	// StorePerSecond says where the buckets of limits per second are kept; empty
+	// means in Store too.
+	StorePerSecond StoreURL `group:"store" name:"store-per-second" placeholder:"URL" help:"Another store for limits per second, which make most of the load and need no durability. Default: --store."`
 	// StoreBudget bounds how long one request waits for the store. The default
 	// value is 20ms, from 1ms to 10s.
 	StoreBudget time.Duration `group:"store" default:"20ms" help:"Longest wait for the store. Past it the failure mode of the rule answers, marked degraded."`
+
+	// BreakerFailures, BreakerRatio, BreakerSlow and BreakerPause are when a
+	// server of the store is not asked for a while; see package breaker. The
+	// default values are 3, 0.5, half of StoreBudget (0) and 1s.
+	BreakerFailures int           `group:"store" default:"3" placeholder:"N" help:"Failed calls in a row after which a server of the store is not asked for a while. Default ${default}."`
+	BreakerRatio    float64       `group:"store" default:"0.5" placeholder:"SHARE" help:"Share of failed and slow calls within a second that has the same effect. Default ${default}."`
+	BreakerSlow     time.Duration `group:"store" default:"0" help:"How long a call takes that counts as slow; 0 is half of --store-budget."`
+	BreakerPause    time.Duration `group:"store" default:"1s" help:"How long such a server is left alone before one call tries it again; doubles to 4s while it fails. A longer one does not double. Default ${default}."`
+	// Nodes is the number of live nodes, which share a limit where nodes decide
+	// alone; 0 counts them in the store. The default value is 0.
+	Nodes int `group:"store" default:"0" placeholder:"N" help:"Number of headgate processes on one store, for rules that are decided by each alone. Default 0: they count each other in the store."`
+	// DenialMemory is how many denials are remembered; 0 remembers none. The
+	// default value is 65536.
+	DenialMemory int `group:"store" default:"65536" placeholder:"N" help:"Denials to remember at most, so that who is denied for a while costs the store nothing; 0 for none. Default ${default}."`
+	// DenialTime bounds how long a denial is remembered, and so how late a refund
+	// or a reset by another node takes effect. The default value is 2s; from 1ms
+	// to a year, which no denial reaches.
+	DenialTime time.Duration `group:"store" default:"2s" placeholder:"TIME" help:"How long a denial is remembered at most, if it does not end before: so late may a refund, a reset or a raised limit by another node take effect here. Default ${default}."`
 
 	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck.
 	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
@@ -100,13 +121,26 @@ const (
 	minBudget, maxBudget = time.Millisecond, 10 * time.Second
 	maxDrainDelay        = 5 * time.Minute
 	maxDrain             = 10 * time.Minute
+
+	maxBreakerFailures        = 1000
+	minBreaker, maxBreaker    = 10 * time.Millisecond, 10 * time.Minute
+	maxNodes, maxDenialMemory = 10_000, 1 << 24
+	maxDenialTime             = 366 * 24 * time.Hour
 )
 
 // Validate reports everything that is wrong with s, each problem with the name
 // of its setting and a hint. It opens and resolves nothing.
 func (s *Settings) Validate() error {
 	return errors.Join(
-		s.Store.Validate(),
+		s.Store.Check(),
+		s.validatePerSecond(),
+		within("breaker-failures", s.BreakerFailures, 1, maxBreakerFailures),
+		breakerRatio(s.BreakerRatio),
+		between("breaker-slow", s.BreakerSlow, 0, maxBudget),
+		between("breaker-pause", s.BreakerPause, minBreaker, maxBreaker),
+		within("nodes", s.Nodes, 0, maxNodes),
+		within("denial-memory", s.DenialMemory, 0, maxDenialMemory),
+		between("denial-time", s.DenialTime, time.Millisecond, maxDenialTime),
 		between("store-budget", s.StoreBudget, minBudget, maxBudget),
 		between("rules-poll", s.RulesPoll, minPoll, maxPoll),
 		between("drain-delay", s.DrainDelay, 0, maxDrainDelay),
@@ -116,6 +150,26 @@ func (s *Settings) Validate() error {
 		address("grpc-addr", s.GRPCAddr),
 		address("ops-addr", s.OpsAddr),
 	)
+}
+
+// validatePerSecond refuses a second store that cannot stand beside the first.
+func (s *Settings) validatePerSecond() error {
+	switch {
+	case s.StorePerSecond == (StoreURL{}):
+		return nil
+	case s.Store.Scheme() == "memory":
+		return errors.New("--store-per-second: --store is in memory, which needs no relief; hint: leave it out")
+	case s.StorePerSecond.Scheme() == "memory":
+		return errors.New("--store-per-second: a memory store counts in this process alone; hint: redis://host:6379/0, or consistency: local in the rules that it would do for")
+	}
+	return s.StorePerSecond.check("store-per-second")
+}
+
+func within(name string, n, lo, hi int) error {
+	if n >= lo && n <= hi {
+		return nil
+	}
+	return fmt.Errorf("--%s: %d is out of range; hint: from %d to %d", name, n, lo, hi)
 }
 
 func between(name string, d, lo, hi time.Duration) error {
@@ -130,6 +184,14 @@ func share(name string, x float64) error {
 		return nil
 	}
 	return fmt.Errorf("--%s: %v is out of range; hint: a share from 0 to 1", name, x)
+}
+
+// breakerRatio refuses 0 too: that would open a breaker without a cause.
+func breakerRatio(x float64) error {
+	if x > 0 && x <= 1 {
+		return nil
+	}
+	return fmt.Errorf("--breaker-ratio: %v is out of range; hint: above 0, up to 1", x)
 }
 
 func address(name, addr string) error {

@@ -54,6 +54,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 	want := Settings{
 		RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
+		BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
 		HTTPAddr: ":8080", GRPCAddr: ":8081", OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
 		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
 		RLSHeaders: "off", RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
@@ -87,7 +88,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
 	for _, flag := range parser.Model.Flags {
 		if flag.Name == "help" || flag.Name == "config" {
 			continue
@@ -104,6 +105,9 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 				}
 			case flag.Target.Type().String() == "time.Duration":
 				value = "3s"
+			}
+			if flag.Name == "store-per-second" {
+				t.Setenv("HEADGATE_STORE", "redis://h") // it stands beside such a store only
 			}
 			before, err := parse(t)
 			if err != nil {
@@ -168,11 +172,21 @@ func TestValidate(t *testing.T) {
 		{"--drain-timeout=20h", "--drain-timeout"},
 		{"--http-addr=8080", `--http-addr: address "8080" is not host:port; hint:`},
 		{"--grpc-addr=unix://run/x.sock", "the path of a socket is absolute; hint:"},
+		{"--nodes=-1", "--nodes: -1 is out of range; hint: from 0 to 10000"},
+		{"--denial-memory=99999999", "--denial-memory: 99999999 is out of range"},
+		{"--breaker-failures=0", "--breaker-failures: 0 is out of range; hint: from 1"},
+		{"--breaker-ratio=1.5", "--breaker-ratio: 1.5 is out of range"},
+		{"--breaker-ratio=0", "--breaker-ratio: 0 is out of range; hint: above 0, up to 1"},
+		{"--breaker-slow=1h", "--breaker-slow: 1h0m0s is out of range"},
+		{"--breaker-pause=1ms", "--breaker-pause: 1ms is out of range"},
+		{"--store-per-second=redis://h", "--store-per-second: --store is in memory"},
+		{"--store=redis://h --store-per-second=memory://", "--store-per-second: a memory store counts in this process alone"},
+		{"--store=redis://h --store-per-second=mysql://h", "--store-per-second: unknown kind of store; hint:"},
 		{"--store=mysql://x", "--store: unknown kind of store; hint:"},
 		{"--store=", "--store: no store is named; hint:"},
 		{"--store=redis://u:p/w@h", "hint: write special characters"},
 	} {
-		if _, err := parse(t, tt.args); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := parse(t, strings.Fields(tt.args)...); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want one with %q", tt.args, err, tt.want)
 		}
 	}
@@ -196,6 +210,10 @@ func TestStoreURLNeverPrintsSecrets(t *testing.T) {
 	for _, tt := range []struct{ raw, want string }{
 		{"redis://user:hunter2@host:6379/0", "redis://user:xxxxx@host:6379/0"},
 		{"redis://:hunter2@host", "redis://:xxxxx@host"},
+		{"redis+sentinel://u:hunter2@h1:1,h2:2/0?master=m&sentinel_password=hunter2&sentinel_user=s", "redis+sentinel://u:xxxxx@h1:1,h2:2/0?master=m&sentinel_password=xxxxx&sentinel_user=s"},
+		{"rediss+cluster://:hunter2@h1,h2:2", "rediss+cluster://:xxxxx@h1,h2:2"},
+		{"memcached://u:hunter2@h1:1,h2:2?prefix=p", "memcached://u:xxxxx@h1:1,h2:2?prefix=p"},
+		{"redis+cluster://u:hunter2@[::1]:1,[::2]:2", "xxxxx"},
 		{"redis://hunter2@host", "redis://xxxxx@host"},
 		{"unix:///run/r.sock?db=1&Password=hunter2", "unix:///run/r.sock?Password=xxxxx&db=1"},
 		{"memory://?max_bytes=64MiB", "memory://?max_bytes=64MiB"},
@@ -209,7 +227,7 @@ func TestStoreURLNeverPrintsSecrets(t *testing.T) {
 		if got := u.String(); got != tt.want {
 			t.Errorf("%s prints as %s, want %s", tt.raw, got, tt.want)
 		}
-		s := Settings{Store: u}
+		s := Settings{Store: u, StorePerSecond: u}
 		asJSON, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)

@@ -2,10 +2,10 @@ package config
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -13,7 +13,7 @@ import (
 const hidden = "xxxxx"
 
 // storeSchemes are the kinds of store that a URL can name.
-var storeSchemes = []string{"memory", "redis", "rediss", "unix"}
+var storeSchemes = []string{"memory", "redis", "rediss", "unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster", "memcached"}
 
 // StoreURL names a store. It may hold a password, so that every way to print
 // it (fmt, JSON, YAML, slog) prints it without; only Reveal does not. The zero
@@ -22,11 +22,11 @@ type StoreURL struct {
 	raw string
 }
 
-// NewStoreURL returns raw as a StoreURL. It is not checked; see Validate.
+// NewStoreURL returns raw as a StoreURL. It is not checked; see Check.
 func NewStoreURL(raw string) StoreURL { return StoreURL{raw: raw} }
 
 // UnmarshalText implements encoding.TextUnmarshaler. It takes anything, since
-// the one who calls it may quote a refused text with its password; Validate
+// the one who calls it may quote a refused text with its password; Check
 // says what is wrong without it.
 func (u *StoreURL) UnmarshalText(text []byte) error {
 	u.raw = string(text)
@@ -45,21 +45,20 @@ func (u StoreURL) Scheme() string {
 	return strings.ToLower(scheme)
 }
 
-// Validate reports whether the URL is well formed and names a known store. Its
+// Check reports whether the URL is well formed and names a known store. Its
 // errors never quote the URL.
-func (u StoreURL) Validate() error {
+func (u StoreURL) Check() error { return u.check("store") }
+
+// check is Check for the setting called name.
+func (u StoreURL) check(name string) error {
 	if u.raw == "" {
-		return errors.New("--store: no store is named; hint: memory://, or redis://host:6379/0")
+		return fmt.Errorf("--%s: no store is named; hint: memory://, or redis://host:6379/0", name)
 	}
-	known := false
-	for _, s := range storeSchemes {
-		known = known || s == u.Scheme()
-	}
-	if !known {
-		return fmt.Errorf("--store: unknown kind of store; hint: the URL begins with %s://", strings.Join(storeSchemes, "://, "))
+	if !slices.Contains(storeSchemes, u.Scheme()) {
+		return fmt.Errorf("--%s: unknown kind of store; hint: the URL begins with %s://", name, strings.Join(storeSchemes, "://, "))
 	}
 	if _, err := url.Parse(u.raw); err != nil {
-		return errors.New("--store: not a URL; hint: write special characters of a password as %XX, '@' as %40, '/' as %2F, ':' as %3A")
+		return fmt.Errorf("--%s: not a URL; hint: write special characters of a password as %%XX, '@' as %%40, '/' as %%2F, ':' as %%3A", name)
 	}
 	return nil
 }

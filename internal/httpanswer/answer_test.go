@@ -232,7 +232,7 @@ func anyResponse(t *rapid.T) headgate.Response {
 			}
 		}
 		if rapid.IntRange(0, 4).Draw(t, "degraded") == 0 {
-			v.Degraded = "store_timeout"
+			v.Degraded, v.Local = "store_timeout", rapid.Bool().Draw(t, "local")
 		}
 		return v
 	})

@@ -3,7 +3,7 @@ package httpanswer
 import (
 	"net/http"
 	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -32,9 +32,10 @@ const maxInteger = 999_999_999_999_999
 // AppendFields appends the header fields of an answer and returns dst. s is the
 // Summary of resp; now is only used for X-RateLimit-Reset in Unix seconds.
 func (e *Encoder) AppendFields(dst []Field, resp *headgate.Response, s *Summary, now time.Time) []Field {
-	var w fieldWriter
-	w.text.Grow(usualText)
-	e.writeDraft(&w, resp, s)
+	w := fieldWriters.Get().(*fieldWriter)
+	w.text, w.count = w.text[:0], 0
+	dst = e.appendPolicy(dst, w, resp, s)
+	e.writeRateLimit(w, s)
 	if !e.options.OmitX && s.Counted {
 		w.integerField(xLimitField, s.Limit)
 		w.integerField(xRemainingField, s.Remaining)
@@ -44,10 +45,13 @@ func (e *Encoder) AppendFields(dst []Field, resp *headgate.Response, s *Summary,
 		if retry := s.RetryAfterSeconds(); retry > 0 {
 			w.integerField(retryAfterField, retry)
 		}
-		w.text.WriteString("no-store")
-		w.end(cacheField)
 	}
-	return w.appendTo(dst)
+	dst = w.appendTo(dst)
+	if s.Status != http.StatusOK {
+		dst = append(dst, Field{cacheField, "no-store"})
+	}
+	fieldWriters.Put(w)
+	return dst
 }
 
 // SetHeader sets fields in h in their own spelling, which net/http keeps on the
@@ -70,32 +74,44 @@ func (e *Encoder) xReset(s *Summary, now time.Time) int64 {
 	return at.Unix()
 }
 
-// writeDraft writes the RateLimit fields of the chosen generation. The policies
-// are told even where there are no counts: they should not come and go.
-func (e *Encoder) writeDraft(w *fieldWriter, resp *headgate.Response, s *Summary) {
+// appendPolicy appends RateLimit-Policy, which is told even where there are no
+// counts: it should not come and go. It is made anew only where it changes.
+func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Response, s *Summary) []Field {
 	if e.options.Generation == NoDraft {
-		return
+		return dst
+	}
+	if last := e.policy.Load(); last != nil && last.remembers(resp.Verdicts) {
+		return append(dst, Field{policyField, last.value})
 	}
 	var space [8]policy
 	policies := appendPolicies(space[:0], resp.Verdicts, s.Verdict)
+	if e.options.Generation == Draft8 {
+		w.namedPolicies(policies)
+	} else {
+		w.barePolicies(policies)
+	}
+	if len(w.text) > 0 {
+		e.remember(resp.Verdicts, w.text)
+		w.end(policyField)
+	}
+	return dst
+}
+
+// writeRateLimit writes the other RateLimit fields of the chosen generation,
+// where there are counts.
+func (e *Encoder) writeRateLimit(w *fieldWriter, s *Summary) {
+	if !s.Counted {
+		return
+	}
 	switch e.options.Generation {
 	case Draft8:
-		w.namedPolicies(policies)
-		if s.Counted {
-			w.rateLimit8(s)
-		}
+		w.rateLimit8(s)
 	case Draft7:
-		w.barePolicies(policies)
-		if s.Counted {
-			w.rateLimit7(s)
-		}
+		w.rateLimit7(s)
 	case Draft6:
-		w.barePolicies(policies)
-		if s.Counted {
-			w.integerField(limitField, s.Limit)
-			w.integerField(remainingField, s.Remaining)
-			w.integerField(resetField, resetSeconds(s))
-		}
+		w.integerField(limitField, s.Limit)
+		w.integerField(remainingField, s.Remaining)
+		w.integerField(resetField, resetSeconds(s))
 	}
 }
 
@@ -103,16 +119,20 @@ func (e *Encoder) writeDraft(w *fieldWriter, resp *headgate.Response, s *Summary
 // since a reset of 0 beside what remains would promise all of it every instant.
 func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
-// maxFields is the most fields of one answer: those of Draft6 with X.
-const maxFields = 9
+// maxFields is the most fields that one answer writes: those of Draft6 with X,
+// and Retry-After.
+const maxFields = 8
 
-// usualText is room for the values of an answer with a few policies.
-const usualText = 192
+// usualText is room for the values of an answer with a few policies, in bytes.
+// maxPolicies bounds what one can grow to.
+const usualText = 256
+
+var fieldWriters = sync.Pool{New: func() any { return &fieldWriter{text: make([]byte, 0, usualText)} }}
 
 // fieldWriter collects the values of fields in one text, of which each field
 // then is a part.
 type fieldWriter struct {
-	text  strings.Builder
+	text  []byte
 	count int
 	names [maxFields]string
 	ends  [maxFields]int // where each value ends in text
@@ -120,12 +140,12 @@ type fieldWriter struct {
 
 // end closes the value written since the last end.
 func (w *fieldWriter) end(name string) {
-	w.names[w.count], w.ends[w.count] = name, w.text.Len()
+	w.names[w.count], w.ends[w.count] = name, len(w.text)
 	w.count++
 }
 
 func (w *fieldWriter) appendTo(dst []Field) []Field {
-	text, start := w.text.String(), 0
+	text, start := string(w.text), 0
 	for i := range w.count {
 		dst = append(dst, Field{Name: w.names[i], Value: text[start:w.ends[i]]})
 		start = w.ends[i]
@@ -134,8 +154,7 @@ func (w *fieldWriter) appendTo(dst []Field) []Field {
 }
 
 func (w *fieldWriter) integer(n int64) {
-	var space [20]byte
-	w.text.Write(strconv.AppendInt(space[:0], min(n, maxInteger), 10))
+	w.text = strconv.AppendInt(w.text, min(n, maxInteger), 10)
 }
 
 func (w *fieldWriter) integerField(name string, n int64) {
@@ -146,10 +165,10 @@ func (w *fieldWriter) integerField(name string, n int64) {
 // name writes an sf-string (RFC 9651, section 4.1.6) of printable ASCII; what
 // is not that becomes %XX of its bytes.
 func (w *fieldWriter) name(name, suffix string) {
-	w.text.WriteByte('"')
+	w.text = append(w.text, '"')
 	w.nameBytes(name)
 	w.nameBytes(suffix)
-	w.text.WriteByte('"')
+	w.text = append(w.text, '"')
 }
 
 func (w *fieldWriter) nameBytes(s string) {
@@ -157,11 +176,11 @@ func (w *fieldWriter) nameBytes(s string) {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
 		case c < 0x20 || c > 0x7e:
-			w.text.Write([]byte{'%', hex[c>>4], hex[c&15]})
+			w.text = append(w.text, '%', hex[c>>4], hex[c&15])
 		case c == '"' || c == '\\':
-			w.text.Write([]byte{'\\', c})
+			w.text = append(w.text, '\\', c)
 		default:
-			w.text.WriteByte(c)
+			w.text = append(w.text, c)
 		}
 	}
 }
@@ -169,22 +188,18 @@ func (w *fieldWriter) nameBytes(s string) {
 // namedPolicies writes RateLimit-Policy of drafts 08 and later:
 // "name";q=100;w=60, ...
 func (w *fieldWriter) namedPolicies(ps []policy) {
-	if len(ps) == 0 {
-		return
-	}
 	for i := range ps {
 		if i > 0 {
-			w.text.WriteString(", ")
+			w.text = append(w.text, ", "...)
 		}
 		w.name(ps[i].name, ps[i].suffix)
-		w.text.WriteString(";q=")
+		w.text = append(w.text, ";q="...)
 		w.integer(ps[i].quota)
 		if ps[i].window > 0 {
-			w.text.WriteString(";w=")
+			w.text = append(w.text, ";w="...)
 			w.integer(ps[i].window)
 		}
 	}
-	w.end(policyField)
 }
 
 // barePolicies writes RateLimit-Policy of drafts 04 to 07: 100;w=60, ... A
@@ -196,15 +211,12 @@ func (w *fieldWriter) barePolicies(ps []policy) {
 			continue
 		}
 		if wrote {
-			w.text.WriteString(", ")
+			w.text = append(w.text, ", "...)
 		}
 		w.integer(ps[i].quota)
-		w.text.WriteString(";w=")
+		w.text = append(w.text, ";w="...)
 		w.integer(ps[i].window)
 		wrote = true
-	}
-	if wrote {
-		w.end(policyField)
 	}
 }
 
@@ -213,10 +225,10 @@ func (w *fieldWriter) barePolicies(ps []policy) {
 // all of it every instant.
 func (w *fieldWriter) rateLimit8(s *Summary) {
 	w.name(nameOfLimit(s.Verdict))
-	w.text.WriteString(";r=")
+	w.text = append(w.text, ";r="...)
 	w.integer(s.Remaining)
 	if t := CeilSeconds(s.wait()); t > 0 {
-		w.text.WriteString(";t=")
+		w.text = append(w.text, ";t="...)
 		w.integer(t)
 	}
 	w.end(rateLimitField)
@@ -224,11 +236,11 @@ func (w *fieldWriter) rateLimit8(s *Summary) {
 
 // rateLimit7 writes RateLimit of draft 07: limit=100, remaining=50, reset=5.
 func (w *fieldWriter) rateLimit7(s *Summary) {
-	w.text.WriteString("limit=")
+	w.text = append(w.text, "limit="...)
 	w.integer(s.Limit)
-	w.text.WriteString(", remaining=")
+	w.text = append(w.text, ", remaining="...)
 	w.integer(s.Remaining)
-	w.text.WriteString(", reset=")
+	w.text = append(w.text, ", reset="...)
 	w.integer(resetSeconds(s))
 	w.end(rateLimitField)
 }

@@ -14,6 +14,7 @@ package httpanswer
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 )
 
 // Generation is a wire form of the RateLimit header fields.
@@ -116,7 +117,13 @@ type Options struct {
 }
 
 // Encoder writes answers. It is safe for concurrent use.
-type Encoder struct{ options Options }
+type Encoder struct {
+	options Options
+	// policy is the RateLimit-Policy that answers had of late, and misses counts
+	// those that had another one.
+	policy atomic.Pointer[memo]
+	misses atomic.Uint32
+}
 
 // New returns an Encoder.
 func New(o Options) (*Encoder, error) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/store"
 )
 
 // Summary is what a client is told of a Response, in numbers. It refers to the
@@ -44,7 +43,7 @@ func (e *Encoder) Summarize(resp *headgate.Response) Summary {
 	v := s.Verdict
 	if !resp.Allowed {
 		s.Status = http.StatusTooManyRequests
-		if v != nil && v.Degraded != store.NoReason {
+		if v != nil && v.Guessed() {
 			s.Status = http.StatusServiceUnavailable
 		}
 	}

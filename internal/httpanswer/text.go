@@ -48,6 +48,9 @@ func AppendJSONString(dst []byte, s string) []byte {
 // tell callers apart in a support case, too little to be used as a key.
 const scopeBytes = 8
 
+// usualKey is room for most keys, in bytes on the stack.
+const usualKey = 256
+
 // scope names who was limited by what: the rule and a hash of the descriptor,
 // which never shows the key itself. It goes to the caller who sent that key, so
 // a plain hash will do.
@@ -60,7 +63,10 @@ func scope(req *headgate.Request, v *headgate.Verdict) string {
 	if v.Rule == nil {
 		kind = descriptor.KindCaller
 	}
-	key := descriptor.AppendKey(nil, kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0)
+	var space [usualKey]byte
+	key := descriptor.AppendKey(space[:0], kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0)
 	sum := sha256.Sum256(key)
-	return name + suffix + ":" + hex.EncodeToString(sum[:scopeBytes])
+	var text [2 * scopeBytes]byte
+	hex.Encode(text[:], sum[:scopeBytes])
+	return name + suffix + ":" + string(text[:])
 }

@@ -78,7 +78,20 @@ func answersOfEveryKind() map[string]headgate.Response {
 		v.Degraded = store.Timeout
 		return one(v)
 	}
+	local := func(d limit.Decision) headgate.Response {
+		v := verdict(d)
+		v.Degraded, v.Local = store.BreakerOpen, true
+		return one(v)
+	}
+	skipped := one(verdict(limit.Decision{Limit: 20, ResetAfter: 55 * time.Second, RetryAfter: 41 * time.Second}))
+	skipped.Verdicts = append(skipped.Verdicts, headgate.Verdict{
+		Rule: &rules.Rule{ID: "all", Limits: make([]rules.NamedLimit, 1)}, Limit: limit.Must(limit.PerHour(100)),
+		Hits: 1, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true, Limit: 100},
+	})
 	return map[string]headgate.Response{
+		"local-allowed":   local(limit.Decision{Allowed: true, Limit: 5, Remaining: 2, ResetAfter: 30 * time.Second}),
+		"local-denied":    local(limit.Decision{Limit: 5, ResetAfter: 30 * time.Second, RetryAfter: 12 * time.Second}),
+		"skipped":         skipped,
 		"allowed":         one(verdict(limit.Decision{Allowed: true, Limit: 20, Remaining: 17, ResetAfter: 41_200 * time.Millisecond})),
 		"denied":          one(verdict(limit.Decision{Limit: 20, ResetAfter: 55_000_001 * time.Microsecond, RetryAfter: 41_000_001 * time.Microsecond})),
 		"never":           one(verdict(limit.Decision{Never: true, Limit: 20, Remaining: 20})),

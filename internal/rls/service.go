@@ -115,8 +115,8 @@ func logPanic(cause any, stack []byte) {
 		"panic", cause, "stack", string(stack))
 }
 
-// deniedByFailure returns why the store did not decide, if that alone is why the
-// request was denied.
+// deniedByFailure returns why the store did not decide, if failure mode closed
+// alone is why the request was denied.
 func deniedByFailure(resp *headgate.Response) store.Reason {
 	reason := store.NoReason
 	for i := range resp.Verdicts {
@@ -124,7 +124,7 @@ func deniedByFailure(resp *headgate.Response) store.Reason {
 		if !v.OverLimit() {
 			continue
 		}
-		if v.Degraded == store.NoReason {
+		if !v.Guessed() {
 			return store.NoReason
 		}
 		reason = v.Degraded

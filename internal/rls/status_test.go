@@ -173,6 +173,23 @@ func TestStatuses(t *testing.T) {
 		overall:  over,
 		headers:  header1("retry-after", "1"),
 	}, {
+		name: "failure mode local, denied by the node's share",
+		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
+			v.Degraded, v.Local = store.Timeout, true
+		})},
+		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
+		overall:  over,
+		headers:  header1("retry-after", "42"),
+	}, {
+		name: "a limit that was not looked at beside a denial",
+		verdicts: []headgate.Verdict{
+			{Limit: denied().Limit, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true, Limit: 5}},
+			with(denied(), func(v *headgate.Verdict) { v.Descriptor = 1 }),
+		},
+		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), current(over, five, 0, 42)},
+		overall:  over,
+		headers:  header1("retry-after", "42"),
+	}, {
 		name: "numbers above 32 bits are clamped", allowed: true,
 		verdicts: []headgate.Verdict{{
 			Limit: limit.Must(limit.PerDay(1 << 40)), Enforced: true,

@@ -1,7 +1,10 @@
 package telemetry
 
 import (
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/store"
@@ -17,6 +20,9 @@ const (
 	replaced
 	degradedAllowed
 	degradedDenied
+	localAllowed
+	localDenied
+	skipped
 	outcomes // their number
 )
 
@@ -27,12 +33,21 @@ var outcomeNames = [outcomes]string{
 	replaced:        "replaced",
 	degradedAllowed: "degraded_allowed",
 	degradedDenied:  "degraded_denied",
+	localAllowed:    "local_allowed",
+	localDenied:     "local_denied",
+	skipped:         "skipped",
 }
 
 func outcomeOf(v *headgate.Verdict) outcome {
 	switch {
 	case v.Replaced:
 		return replaced
+	case v.Skipped:
+		return skipped
+	case v.Local && v.OverLimit():
+		return localDenied
+	case v.Local:
+		return localAllowed
 	case v.Degraded != store.NoReason && v.OverLimit():
 		return degradedDenied
 	case v.Degraded != store.NoReason:
@@ -112,5 +127,24 @@ func (m *Metrics) storeError(r store.Reason) {
 	if !ok {
 		c = m.errors[store.Internal]
 	}
-	c.Inc()
+	c.series.Inc()
+	c.n.Add(1)
+}
+
+// reasonCounter is a series that can be read.
+type reasonCounter struct {
+	series prometheus.Counter
+	n      atomic.Uint64
+}
+
+// Undecided returns how many requests the store could not decide so far, by
+// reason; reasons of none are left out.
+func (m *Metrics) Undecided() map[store.Reason]uint64 {
+	counts := map[store.Reason]uint64{}
+	for reason, c := range m.errors {
+		if n := c.n.Load(); n > 0 {
+			counts[reason] = n
+		}
+	}
+	return counts
 }

@@ -64,7 +64,7 @@ func (r *reloadMetrics) register(registry *prometheus.Registry) {
 // RulesInForce notes that set decides from now on, which is at. Call it before
 // the limiter gets the set, so that no decision meets a rule that is not known.
 func (m *Metrics) RulesInForce(set *rules.Set, at time.Time) {
-	m.rules.set(set.Rules())
+	m.rules.set(set.Rules(), m.hotKeys)
 	version := set.Version()
 	m.reload.mu.Lock()
 	defer m.reload.mu.Unlock()

@@ -83,8 +83,8 @@ func (t *ruleTable) load() *generation { return t.current.Load() }
 func (t *ruleTable) counters(id string) *counters { return &counters{vec: t.vec, id: id} }
 
 // set makes the rules of a set those in force. A rule that keeps its ID keeps
-// its series; the series of IDs that are gone are dropped.
-func (t *ruleTable) set(inForce []*rules.Rule) {
+// its series; those of IDs that are gone are dropped here and from also.
+func (t *ruleTable) set(inForce []*rules.Rule, also *prometheus.CounterVec) {
 	t.swap.Lock()
 	defer t.swap.Unlock()
 	old := t.current.Load()
@@ -114,6 +114,7 @@ func (t *ruleTable) set(inForce []*rules.Rule) {
 	for id := range old.byID {
 		if _, stays := next.byID[id]; !stays {
 			t.vec.DeletePartialMatch(prometheus.Labels{"rule": id})
+			also.DeleteLabelValues(id)
 		}
 	}
 }

@@ -43,10 +43,11 @@ type Metrics struct {
 	decisions *prometheus.CounterVec
 	requests  [requestOutcomes]prometheus.Counter
 	failOpen  prometheus.Counter
-	errors    map[store.Reason]prometheus.Counter
+	errors    map[store.Reason]*reasonCounter
 	duration  prometheus.Histogram
 	storeUp   prometheus.Gauge
 	panics    prometheus.Counter
+	hotKeys   *prometheus.CounterVec
 	rules     ruleTable
 	reload    reloadMetrics
 }
@@ -58,17 +59,17 @@ var (
 
 // storeReasons are the values of the label reason.
 var storeReasons = []store.Reason{
-	store.Timeout, store.Unavailable, store.Overloaded, store.Denied, store.Full,
+	store.Timeout, store.Unavailable, store.Overloaded, store.BreakerOpen, store.Denied, store.Full,
 	store.ReadOnly, store.Loading, store.Misconfigured, store.Internal,
 }
 
 // New returns Metrics with a registry of its own, so that two may stand in one
 // process.
 func New(b Build) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), errors: map[store.Reason]prometheus.Counter{}}
+	m := &Metrics{registry: prometheus.NewRegistry(), errors: map[store.Reason]*reasonCounter{}}
 	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "headgate_decisions_total",
-		Help: "Limits decided, by rule and outcome (allowed, denied, shadow_denied, replaced, degraded_allowed, degraded_denied).",
+		Help: "Limits decided, by rule and outcome (allowed, denied, shadow_denied, replaced, degraded_allowed, degraded_denied; local_allowed, local_denied: by the node alone, as the store could not; skipped: another limit of the request is known to deny).",
 	}, []string{"rule", "outcome"})
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "headgate_requests_total",
@@ -86,7 +87,7 @@ func New(b Build) *Metrics {
 		Help: "Requests that the store could not decide, by reason.",
 	}, []string{"reason"})
 	for _, r := range storeReasons {
-		m.errors[r] = storeErrors.WithLabelValues(string(r))
+		m.errors[r] = &reasonCounter{series: storeErrors.WithLabelValues(string(r))}
 	}
 	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:                            "headgate_decision_duration_seconds",
@@ -104,9 +105,13 @@ func New(b Build) *Metrics {
 		Name: "headgate_panics_total",
 		Help: "Panics that were caught and answered by failure mode; each is a bug.",
 	})
+	m.hotKeys = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "headgate_hot_keys_total",
+		Help: "Keys of exact rules that became hot, by rule.",
+	}, []string{"rule"})
 	m.rules.init(m.decisions)
 	m.registry.MustRegister(
-		m.decisions, requests, m.failOpen, storeErrors, m.duration, m.storeUp, m.panics, buildInfo(b),
+		m.decisions, requests, m.failOpen, storeErrors, m.duration, m.storeUp, m.panics, m.hotKeys, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.reload.register(m.registry)
@@ -133,6 +138,14 @@ func (m *Metrics) Handler(logger *slog.Logger) http.Handler {
 
 // StoreUp notes whether the store can decide.
 func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(oneIf(up)) }
+
+// HotKey counts a key of a rule that became hot; rule is the rule's ID.
+func (m *Metrics) HotKey(rule string) {
+	if _, inForce := m.rules.load().byID[rule]; !inForce {
+		rule = outdatedRule
+	}
+	m.hotKeys.WithLabelValues(rule).Inc()
+}
 
 // Panicked counts a panic that was caught; it implements headgate.PanicObserver.
 func (m *Metrics) Panicked(error) { m.panics.Inc() }

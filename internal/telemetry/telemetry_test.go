@@ -91,6 +91,9 @@ func TestOutcomes(t *testing.T) {
 		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}, "degraded_allowed", "degraded_allowed"},
 		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.Full}, "degraded_denied", "degraded_denied"},
 		{headgate.Verdict{Rule: rule, Limit: limited, Degraded: store.Full}, "degraded_allowed", "degraded_allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: true, Decision: limit.Decision{Allowed: true}}, "local_allowed", "degraded_allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: true}, "local_denied", "degraded_denied"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true}}, "skipped", "allowed"},
 	} {
 		before := scrape(t, m)
 		resp := headgate.Response{Allowed: !tt.verdict.OverLimit(), DomainKnown: true, Verdicts: []headgate.Verdict{tt.verdict}}
@@ -103,8 +106,9 @@ func TestOutcomes(t *testing.T) {
 		"headgate_failopen_total":                               2,
 		`headgate_store_errors_total{reason="store_timeout"}`:   1,
 		`headgate_store_errors_total{reason="store_full"}`:      2,
-		"headgate_decision_duration_seconds_count":              7,
-		`headgate_decision_duration_seconds_bucket{le="5e-05"}`: 7,
+		`headgate_store_errors_total{reason="store_breaker"}`:   2,
+		"headgate_decision_duration_seconds_count":              10,
+		`headgate_decision_duration_seconds_bucket{le="5e-05"}`: 10,
 		"headgate_rules": 2,
 		"headgate_rules_loaded_timestamp_seconds":               1700000000,
 		`headgate_rules_info{version="` + set.Version() + `"}`:  1,

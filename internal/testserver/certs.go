@@ -23,8 +23,8 @@ type Certificates struct {
 	pool                      *x509.CertPool
 }
 
-// NewCertificates makes an authority and a server certificate in a folder of
-// the test. They are valid for one day.
+// NewCertificates makes an authority and a server certificate, with which a server
+// may also call another one, in a folder of the test. They are valid for one day.
 func NewCertificates(t testing.TB) *Certificates {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func NewCertificates(t testing.TB) *Certificates {
 		NotBefore:    ca.NotBefore,
 		NotAfter:     ca.NotAfter,
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		DNSNames:     []string{"localhost"},
 		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
 	}

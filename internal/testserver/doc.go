@@ -1,6 +1,7 @@
 // Package testserver starts real servers for tests: a redis-server with the
-// options that a test names, on addresses that are free, in a folder of the
-// test, stopped when the test ends.
+// options that a test names, several under Sentinel or in a Cluster, on addresses
+// that are free, in folders of the test, stopped when the test ends. A Proxy
+// stands between a client and any of them and disturbs what passes.
 //
 // A server whose binary is missing skips the test, and fails it instead where
 // the servers are known to be installed: when CI is set in the environment, or

@@ -25,7 +25,7 @@ const (
 	// stopTimeout is how long a server may take to end by itself.
 	stopTimeout = 5 * time.Second
 	// outputKept bounds how much of a server's output is kept for messages.
-	outputKept = 16 << 10
+	outputKept = 256 << 10
 )
 
 // Binary returns the path of the named server: from PATH, else from

@@ -29,6 +29,8 @@ type RedisConfig struct {
 	NoTCP bool
 	// TLS speaks TLS, and nothing else, on the TCP port.
 	TLS bool
+	// Certificates are what TLS shows; nil means new ones.
+	Certificates *Certificates
 	// Password is what the default user must present; empty means none.
 	Password string
 	// Users are lines of an ACL file, such as
@@ -61,9 +63,13 @@ type RedisServer struct {
 	t      testing.TB
 	cfg    RedisConfig
 	binary string
-	args   []string // without the port
+	args   []string // without the port and the primary
 	port   int
 	proc   *Process
+	past   tail // what killed processes have written
+	// sentinelFile, when not empty, is the configuration of a sentinel, which
+	// this is then, and has all that else stands in args.
+	sentinelFile string
 }
 
 // Redis starts a redis-server, waits until it answers, and stops it when the
@@ -91,7 +97,8 @@ func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 	return nil
 }
 
-// arguments returns the command line without the port, and sets what it names.
+// arguments returns the command line without the port and the primary, and sets
+// what it names.
 func (s *RedisServer) arguments() []string {
 	s.t.Helper()
 	dir := s.cfg.Dir
@@ -107,12 +114,15 @@ func (s *RedisServer) arguments() []string {
 		args = append(args, "--unixsocket", s.Socket, "--unixsocketperm", "700")
 	}
 	if s.cfg.TLS {
-		s.Certificates = NewCertificates(s.t)
+		s.Certificates = s.cfg.Certificates
+		if s.Certificates == nil {
+			s.Certificates = NewCertificates(s.t)
+		}
 		args = append(args, "--tls-cert-file", s.Certificates.CertFile, "--tls-key-file", s.Certificates.KeyFile,
-			"--tls-ca-cert-file", s.Certificates.CAFile, "--tls-auth-clients", "no")
+			"--tls-ca-cert-file", s.Certificates.CAFile, "--tls-auth-clients", "no", "--tls-replication", "yes")
 	}
 	if s.cfg.Password != "" {
-		args = append(args, "--requirepass", s.cfg.Password)
+		args = append(args, "--requirepass", s.cfg.Password, "--masterauth", s.cfg.Password)
 	}
 	if s.cfg.Users != nil {
 		file := filepath.Join(s.t.TempDir(), "users.acl")
@@ -123,9 +133,6 @@ func (s *RedisServer) arguments() []string {
 	}
 	if s.cfg.MaxMemory != "" {
 		args = append(args, "--maxmemory", s.cfg.MaxMemory, "--maxmemory-policy", "noeviction")
-	}
-	if s.cfg.ReplicaOf != nil {
-		args = append(args, "--replicaof", fmt.Sprintf("127.0.0.1 %d", s.cfg.ReplicaOf.port))
 	}
 	return append(args, s.cfg.Args...)
 }
@@ -152,6 +159,12 @@ func (s *RedisServer) start() error {
 	args := append([]string{"--port", strconv.Itoa(plain)}, s.args...)
 	if secure != 0 {
 		args = append(args, "--tls-port", strconv.Itoa(secure))
+	}
+	if s.cfg.ReplicaOf != nil {
+		args = append(args, "--replicaof", fmt.Sprintf("127.0.0.1 %d", s.cfg.ReplicaOf.port))
+	}
+	if s.sentinelFile != "" {
+		args = []string{s.sentinelFile, "--sentinel"}
 	}
 	proc, err := StartProcess(exec.Command(s.binary, args...))
 	if err != nil {
@@ -213,7 +226,33 @@ func (s *RedisServer) Kill() {
 		return
 	}
 	s.proc.Kill()
+	_, _ = s.past.Write([]byte(s.proc.Output()))
 	s.proc = nil
+}
+
+// Said returns how often the server has written text to its log, before it was
+// restarted too, as far as that is kept.
+func (s *RedisServer) Said(text string) int {
+	n := strings.Count(s.past.String(), text)
+	if s.proc != nil {
+		n += strings.Count(s.proc.Output(), text)
+	}
+	return n
+}
+
+// CutReplicas ends the links to the replicas for good: what the server is told from
+// now on, its replicas are not. Its other clients notice nothing.
+func (s *RedisServer) CutReplicas() {
+	s.t.Helper()
+	s.MustDo("ACL", "SETUSER", "default", "-psync", "-sync")
+	s.MustDo("CLIENT", "KILL", "TYPE", "replica")
+	until(s.t, "cut off the replicas", func() error {
+		n, err := s.Info("replication", "connected_slaves")
+		if err == nil && n != "0" {
+			err = fmt.Errorf("%s has %s replicas", s.Addr, n)
+		}
+		return err
+	})
 }
 
 // Restart starts a killed server again on the same addresses.
@@ -224,6 +263,17 @@ func (s *RedisServer) Restart() {
 		s.t.Fatalf("restart redis-server: %v", err)
 	}
 }
+
+// RestartAsReplica starts a killed server again on the same addresses, as a
+// replica of primary.
+func (s *RedisServer) RestartAsReplica(primary *RedisServer) {
+	s.t.Helper()
+	s.cfg.ReplicaOf = primary
+	s.Restart()
+}
+
+// Alive reports whether the process runs; a frozen one does.
+func (s *RedisServer) Alive() bool { return s.proc != nil }
 
 // Stop freezes the server with SIGSTOP: connections stay, nothing is answered.
 func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }

@@ -24,12 +24,12 @@
 //
 // "at" is a step: an instant, what is done, and the decision.
 //
-//	at INSTANT hits=N|refund=N => allow|deny|never [limit=N] remaining=N
-//	                              [reset=D] [retry=D] [delay=D]
+//	at INSTANT hits=N|refund=N|charge=N => allow|deny|never [limit=N] remaining=N
+//	                                       [reset=D] [retry=D] [delay=D]
 //	at INSTANT reset
 //
-// hits=0 is a peek; a refund is answered as a peek; a reset forgets the bucket
-// and is not answered. What a decision does not name is 0, and its limit is the
+// hits=0 is a peek; a refund, and a charge of hits whether they fit or not, are
+// answered as a peek; a reset forgets the bucket and is not answered. What a decision does not name is 0, and its limit is the
 // quota. Durations are those of Go, and "3d" for 72h. An instant is
 //
 //	12:00:59.25            a time of Monday, 1 June 2026, UTC

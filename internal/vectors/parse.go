@@ -182,7 +182,7 @@ func parseOption(spec *limit.Spec, name, value string) (err error) {
 	return err
 }
 
-// parseStep reads "INSTANT hits=N|refund=N|reset [=> decision]".
+// parseStep reads "INSTANT hits=N|refund=N|charge=N|reset [=> decision]".
 func (p *parser) parseStep(words []string) (Step, error) {
 	if p.limit == nil {
 		return Step{}, errors.New("step has no limit; hint: a limit line must come before it")
@@ -202,6 +202,8 @@ func (p *parser) parseStep(words []string) (Step, error) {
 		step.Op = Hit
 	case "refund":
 		step.Op = Refund
+	case "charge":
+		step.Op = Charge
 	case "reset":
 		step.Op = Reset
 		if len(words) > 2 || words[1] != verb {
@@ -209,7 +211,7 @@ func (p *parser) parseStep(words []string) (Step, error) {
 		}
 		return step, nil
 	default:
-		return Step{}, fmt.Errorf("unknown operation %q; hint: hits=N, refund=N or reset", verb)
+		return Step{}, fmt.Errorf("unknown operation %q; hint: hits=N, refund=N, charge=N or reset", verb)
 	}
 	if step.Hits, err = parseCount(count); err != nil {
 		return Step{}, err

@@ -33,6 +33,8 @@ const (
 	Refund
 	// Reset forgets the bucket.
 	Reset
+	// Charge charges hits whether they fit or not.
+	Charge
 )
 
 // Step is one take of a scenario.
@@ -44,7 +46,7 @@ type Step struct {
 	// Now is the instant of the take. It may be before that of the last step.
 	Now limit.Micros
 	Op  Op
-	// Hits is the number of hits charged or refunded; 0 for Reset.
+	// Hits is the number of hits charged or given back; 0 for Reset.
 	Hits int64
 	// Want is the decision to demand, all of it. It is nil when nothing has
 	// been recorded yet, and for Reset.
@@ -111,7 +113,7 @@ func (s Step) Check(got limit.Decision) error {
 		s.Op, s.Hits, FormatDecision(s.Limit, got), FormatDecision(s.Limit, *s.Want))
 }
 
-// String returns the word of the language, "hits", "refund" or "reset".
+// String returns the word of the language, "hits", "refund", "reset" or "charge".
 func (o Op) String() string {
 	switch o {
 	case Hit:
@@ -120,6 +122,8 @@ func (o Op) String() string {
 		return "refund"
 	case Reset:
 		return "reset"
+	case Charge:
+		return "charge"
 	}
 	return fmt.Sprintf("op(%d)", uint8(o))
 }
@@ -137,6 +141,8 @@ func (b *Bucket) Take(s Step) (limit.Decision, error) {
 		b.State, d = limit.Decide(s.Limit, b.State, s.Now, s.Hits)
 	case Refund:
 		b.State, d = limit.Refund(s.Limit, b.State, s.Now, s.Hits)
+	case Charge:
+		b.State, d = limit.Charge(s.Limit, b.State, s.Now, s.Hits)
 	case Reset:
 		b.State = limit.State{}
 	default:

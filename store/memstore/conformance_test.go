@@ -25,12 +25,15 @@ func TestConformance(t *testing.T) {
 		"one shard":   {MaxBytes: 4 << 20, Shards: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Harness {
+			open := func(t *testing.T) storetest.Harness {
 				c := new(testClock)
 				o := o
 				o.Now = c.now
 				return storetest.Harness{Store: newStore(t, o), SetNow: c.set}
-			})
+			}
+			storetest.Run(t, open)
+			t.Run("leases", func(t *testing.T) { storetest.RunLeases(t, open) })
+			t.Run("roster", func(t *testing.T) { storetest.RunRoster(t, open) })
 		})
 	}
 }

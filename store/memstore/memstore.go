@@ -12,6 +12,10 @@
 // collector has nothing to do. While a table grows, its old array exists beside
 // the new one until the next collection; so does an arena's.
 //
+// What a Store remembers of leases and of the nodes of a roster comes on top: up
+// to 65,536 leases, which with their buckets' registers are a few megabytes, and
+// 4096 nodes.
+//
 // Buckets that are as if unused are dropped, by and by, when others are
 // written, and all of them at most once a second in a shard that is full. There
 // is no goroutine.
@@ -87,6 +91,9 @@ type Store struct {
 	seeds  [2]maphash.Seed
 	clock  clock
 	now    func() limit.Micros // nil: clock
+	// Apart from what every Take reads: these are written to.
+	leases *leaseBook
+	nodes  *roster
 }
 
 var _ store.Store = (*Store)(nil)
@@ -115,6 +122,8 @@ func New(o Options) (*Store, error) {
 		seeds:  [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		clock:  newClock(),
 		now:    o.Now,
+		leases: new(leaseBook),
+		nodes:  new(roster),
 	}
 	for i := range s.shards {
 		s.shards[i].share = share

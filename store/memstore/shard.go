@@ -142,8 +142,8 @@ func (s *shard) state(l place) limit.State {
 // must not change, where they are.
 var buffers = sync.Pool{New: func() any { return new([]int64) }}
 
-// takeSlow decides what table.take does not: wide states, refunds, resets, keys
-// without a slot or with one of another class.
+// takeSlow decides what table.take does not: wide states, refunds, resets,
+// charges, keys without a slot or with one of another class.
 func (s *shard) takeSlow(c class, a *ask) limit.Decision {
 	where := s.locate(a.key, c)
 	switch {
@@ -155,7 +155,7 @@ func (s *shard) takeSlow(c class, a *ask) limit.Decision {
 		s.put(where, a, next, expiryOf(a.now, d.ResetAfter))
 		return d
 	}
-	if a.op != store.Hit || a.hits <= 0 {
+	if (a.op != store.Hit && a.op != store.Charge) || a.hits <= 0 {
 		base := s.sharedState(a)
 		if where.found {
 			base = s.state(where)
@@ -200,11 +200,14 @@ func copyInto(buffer *[]int64, words []int64, n int) []int64 {
 	return append((*buffer)[:0], words...)
 }
 
-// hit decides a hit on base and stores what comes of it where there is room:
-// in the key's own slot or else in the shared bucket.
+// hit decides a hit or a charge on base and stores what comes of it where there is
+// room: in the key's own slot or else in the shared bucket.
 func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
-	next, d := limit.Decide(a.limit, base, a.now, a.hits)
-	if !d.Allowed && !a.limit.CountDenied && !rewritten(where, base, next) {
+	var next limit.State
+	var d limit.Decision
+	if a.op == store.Charge {
+		next, d = limit.Charge(a.limit, base, a.now, a.hits)
+	} else if next, d = limit.Decide(a.limit, base, a.now, a.hits); !d.Allowed && !a.limit.CountDenied && !rewritten(where, base, next) {
 		return d
 	}
 	if next.Kind == 0 {
@@ -216,27 +219,30 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 		// of what was charged under one with a long memory.
 		expiry = max(expiry, metaExpiry(s.tables[where.class].words[where.at+slotMeta]))
 	}
-	unit := unitOf(a.now)
-	if s.put(where, a, next, expiry) {
+	if s.keep(where, a, next, expiry) {
 		return d
 	}
-	if s.purge(unit) {
-		where = s.locate(a.key, where.class)
-		if s.put(where, a, next, expiry) {
-			return d
-		}
-	}
 	s.overflowed++
+	where = s.locate(a.key, where.class)
 	if where.found && where.class == classOf(a.limit.Algorithm) {
 		return s.stuck(where, a)
 	}
 	if s.shared == nil {
 		s.shared = newOverflow(s.share)
 	}
-	if s.shared.put(a.limit, next, unit, expiry) {
+	if s.shared.put(a.limit, next, unitOf(a.now), expiry) {
 		return d
 	}
 	return refused(a)
+}
+
+// keep puts state into the slot of the key of a, which now is at where. If there
+// is no room it makes some.
+func (s *shard) keep(where place, a *ask, state limit.State, expiry uint32) bool {
+	if s.put(where, a, state, expiry) {
+		return true
+	}
+	return s.purge(unitOf(a.now)) && s.put(s.locate(a.key, where.class), a, state, expiry)
 }
 
 // rewritten reports whether a denial changed the state: Decide puts a state that

@@ -15,6 +15,15 @@ type Stats struct {
 	// Expired is the number of buckets that were dropped because they were as
 	// if unused.
 	Expired uint64
+	// Leases is the number of leases that are remembered, over all buckets: at
+	// most 65,536. Of the LeasedHits ever granted ReturnedHits were given back,
+	// EndedHits were not by the end of their leases, or by their return, and the
+	// others are still out.
+	Leases                              int64
+	LeasedHits, ReturnedHits, EndedHits int64
+	// Nodes is the number of names in the roster, those included whose time is
+	// over since the last call of Attend; at most 4096.
+	Nodes int64
 }
 
 // Stats adds up what the shards hold, one after the other, each under its lock.
@@ -27,6 +36,10 @@ func (s *Store) Stats() Stats {
 		sh.addTo(&total, unit)
 		sh.mu.unlock()
 	}
+	s.leases.addTo(&total)
+	s.nodes.mu.Lock()
+	total.Nodes = int64(len(s.nodes.nodes))
+	s.nodes.mu.Unlock()
 	return total
 }
 
@@ -39,4 +52,11 @@ func (s *shard) addTo(total *Stats, unit uint32) {
 	total.Shared += s.shared.inUse(unit)
 	total.Overflowed += s.overflowed
 	total.Expired += s.reclaimed
+}
+
+func (b *leaseBook) addTo(total *Stats) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	total.Leases = int64(b.count)
+	total.LeasedHits, total.ReturnedHits, total.EndedHits = b.granted, b.returned, b.ended
 }

@@ -3,44 +3,136 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"regexp"
 	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
 
-// BenchmarkTake measures calls of one, three and ten buckets, from as many
-// goroutines as are common. Redis works on the same cores.
+// costs are what has been used so far, in microseconds.
+type costs struct{ client, redis, script float64 }
+
+func costsOf(b *testing.B, s *Store) costs {
+	var script float64
+	for _, m := range regexp.MustCompile(`cmdstat_evalsha:calls=\d+,usec=(\d+)`).FindAllStringSubmatch(command(b, s, "INFO", "commandstats"), -1) {
+		usec, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		script += usec
+	}
+	return costs{client: ownCPU(b) * 1e6, redis: redisCPU(b, s) * 1e6, script: script}
+}
+
+// report reports what each operation has cost since before: the processor time of
+// this process and of Redis, and the part of that in the script.
+func (before costs) report(b *testing.B, s *Store, operations int) {
+	after, n := costsOf(b, s), float64(operations)
+	b.ReportMetric((after.client-before.client)/n, "client-cpu-us/op")
+	b.ReportMetric((after.redis-before.redis)/n, "redis-cpu-us/op")
+	b.ReportMetric((after.script-before.script)/n, "redis-us/op")
+}
+
+// benchLimits are the limits that are measured.
+var benchLimits = []struct {
+	name  string
+	limit *limit.Limit
+}{
+	{"sliding", limit.Must(limit.PerMinute(1_000_000_000))},
+	{"fixed", limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1_000_000_000, Period: time.Minute})},
+	{"gcra", limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1_000_000_000, Period: time.Minute})},
+	{"denied", limit.Must(limit.PerMinute(0))},
+}
+
+// BenchmarkTake measures takes from as many goroutines as are common, joined and
+// not: of 100,000 keys, of one, and of three keys that are all or nothing (a group
+// of its own for each of 30,000 callers, and one for all). Redis works on the same
+// cores.
 func BenchmarkTake(b *testing.B) {
-	s, _ := openRedis(b)
-	l := limit.Must(limit.PerMinute(1_000_000))
-	for _, buckets := range []int{1, 3, 10} {
-		b.Run(fmt.Sprintf("buckets=%d", buckets), func(b *testing.B) {
-			var worker atomic.Int64
-			own, redis := ownCPU(b), redisCPU(b, s)
-			b.ReportAllocs()
-			b.SetParallelism(32)
-			b.RunParallel(func(pb *testing.PB) {
-				id := worker.Add(1)
-				takes := make([]store.Take, buckets)
-				for i := range takes {
-					takes[i] = store.Take{Key: fmt.Appendf(nil, "key %d of %d", i, id), Limit: l, Hits: 1}
-				}
-				results := make([]store.Result, buckets)
-				for pb.Next() {
-					s.Take(context.Background(), takes, results)
-					if results[0].Err != nil {
-						b.Error(results[0].Err)
+	const keys = 100_000
+	l := benchLimits[0].limit
+	for _, load := range []struct {
+		name string
+		fill func(takes []store.Take, random *rand.Rand)
+		size int
+	}{
+		{"keys=many", func(t []store.Take, random *rand.Rand) { nameTakes(t, random.IntN(keys)) }, 1},
+		{"keys=one", func(t []store.Take, _ *rand.Rand) { nameTakes(t, 0) }, 1},
+		{"groups=many", func(t []store.Take, random *rand.Rand) { nameTakes(t, random.IntN(keys/3)) }, 3},
+		{"groups=one", func(t []store.Take, _ *rand.Rand) { nameTakes(t, 0) }, 3},
+	} {
+		for _, alone := range []bool{true, false} {
+			b.Run(fmt.Sprintf("%s/joined=%v", load.name, !alone), func(b *testing.B) {
+				server := testserver.Redis(b, testserver.RedisConfig{})
+				s := open(b, Options{Addr: server.Addr, NoCoalescing: alone})
+				var worker atomic.Uint64
+				before := costsOf(b, s)
+				b.ReportAllocs()
+				b.SetParallelism(64)
+				b.RunParallel(func(pb *testing.PB) {
+					random := rand.New(rand.NewPCG(worker.Add(1), 3))
+					takes, results := make([]store.Take, load.size), make([]store.Result, load.size)
+					for i := range takes {
+						takes[i] = store.Take{Limit: l, Hits: 1, Group: uint32(load.size / 3)}
 					}
-				}
+					for pb.Next() {
+						load.fill(takes, random)
+						s.Take(context.Background(), takes, results)
+						if results[0].Err != nil {
+							b.Error(results[0].Err)
+						}
+					}
+				})
+				before.report(b, s, b.N)
 			})
-			b.ReportMetric((ownCPU(b)-own)*1e6/float64(b.N), "client-cpu-us/op")
-			b.ReportMetric((redisCPU(b, s)-redis)*1e6/float64(b.N), "redis-cpu-us/op")
-		})
+		}
+	}
+}
+
+// nameTakes gives takes the keys of one caller.
+func nameTakes(takes []store.Take, caller int) {
+	for i := range takes {
+		takes[i].Key = fmt.Appendf(takes[i].Key[:0], "key %d of %d", i, caller)
+	}
+}
+
+// BenchmarkScript measures full calls of one algorithm: what one take of 100,000
+// keys costs at saturation, whoever joins them.
+func BenchmarkScript(b *testing.B) {
+	for _, l := range benchLimits {
+		for _, size := range []int{1, maxKeys} {
+			b.Run(fmt.Sprintf("%s/takes=%d", l.name, size), func(b *testing.B) {
+				server := testserver.Redis(b, testserver.RedisConfig{})
+				s := open(b, Options{Addr: server.Addr, NoCoalescing: true})
+				var worker atomic.Uint64
+				before := costsOf(b, s)
+				b.SetParallelism(4)
+				b.RunParallel(func(pb *testing.PB) {
+					random := rand.New(rand.NewPCG(worker.Add(1), 3))
+					takes, results := make([]store.Take, size), make([]store.Result, size)
+					for i := range takes {
+						takes[i] = store.Take{Limit: l.limit, Hits: 1}
+					}
+					for pb.Next() {
+						for i := range takes {
+							takes[i].Key = fmt.Appendf(takes[i].Key[:0], "key %d", random.IntN(100_000))
+						}
+						s.Take(context.Background(), takes, results)
+						if results[0].Err != nil {
+							b.Error(results[0].Err)
+						}
+					}
+				})
+				before.report(b, s, b.N*size)
+			})
+		}
 	}
 }
 

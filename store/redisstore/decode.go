@@ -13,6 +13,10 @@ import (
 const (
 	answerHead = 2 // status and number, now
 	answerTake = 3 // verdict, remaining, reset
+	// answerState is what there is in place of that where takes are joined: the
+	// kind, a, b and c of the state before; or where the previous count of a
+	// sliding window is told too.
+	answerState = 4
 
 	statusDecided = 0
 	statusLate    = 1
@@ -31,7 +35,7 @@ type head struct {
 
 // decode reads the answer to call number into results, which it fills only when
 // the status is decided.
-func decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, results []store.Result) (head, error) {
+func (r *request) decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, results []store.Result) (head, error) {
 	if len(answer) < answerHead {
 		return head{}, errBadReply
 	}
@@ -40,28 +44,8 @@ func decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, re
 		return head{}, errBadReply
 	}
 	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
-	if h.status != statusDecided {
-		return h, nil
-	}
-	answer = answer[answerHead:]
-	if len(answer) != answerTake*len(takes) {
+	if h.status == statusDecided && !r.deal(answer[answerHead:], h.now, takes, results) {
 		return head{}, errBadReply
-	}
-	for i := range takes {
-		var n [answerTake]int64
-		if !integers(answer[i*answerTake:(i+1)*answerTake], n[:]) {
-			return head{}, errBadReply
-		}
-		d := limit.Decision{Limit: takes[i].Limit.Capacity(), Remaining: n[1], ResetAfter: micros(n[2])}
-		switch verdict := n[0]; {
-		case verdict >= 0:
-			d.Allowed, d.Delay = true, micros(verdict)
-		case verdict == verdictNever:
-			d.Never = true
-		default:
-			d.RetryAfter = micros(-1 - verdict)
-		}
-		results[i] = store.Result{Decision: d}
 	}
 	return h, nil
 }

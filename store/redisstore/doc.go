@@ -1,35 +1,75 @@
-// Package redisstore keeps buckets in one Redis, so that any number of
-// Headgates share one count, exactly.
+// Package redisstore keeps buckets in Redis, so that any number of Headgates
+// share one count, exactly: in a single Redis, in the primary that sentinels
+// name, or in a cluster.
 //
-// Each Take is one call of one script, which reads Redis's own clock, decides
-// as package limit does, and writes; nothing happens between its steps. So the
-// counts are exact for as long as Redis keeps what it has acknowledged: a
-// failover to a replica that lags, or an eviction, forgets hits, and then more
-// pass. Give Headgate a Redis of its own with maxmemory-policy noeviction,
-// and one built for 64 bits: the store refuses another.
+// A Take is one call of one script, which reads Redis's own clock, decides as
+// package limit does, and writes; nothing happens between its steps. So the
+// counts are exact for as long as Redis keeps what it has acknowledged. A
+// failover to a replica that lags forgets hits, and so does a restart without
+// persistence: then the stores bring back what they remember of the buckets
+// (Options.Remembered), each bucket with the first call for it. An eviction
+// forgets for good, and then more pass. Give Headgate a Redis of its own with
+// maxmemory-policy noeviction, and one built for 64 bits: the store refuses
+// another.
 //
 // A Take ends within the Budget of the Options whatever Redis does. What could
 // not be decided by then carries a *store.Error with a store.Reason. A call
 // whose answer was lost is never repeated, since it may have been counted; and
 // the script refuses to count when it runs only after the deadline of its
 // caller, so that a Redis which was frozen for a while does not count what
-// was answered without it.
+// was answered without it. What Redis provably did not run is made again: once
+// where it asks for a little patience, up to three times where it sends the call
+// to another server.
+//
+// # From a Take to a server
+//
+//	Take      divides a batch by slot, in a cluster (package spread)
+//	shard     is one server: joins the Takes of many callers (package coalesce)
+//	call      is one script call, and the few ways in which it is made again
+//	trip      is one exchange: asks the breaker (package breaker) and takes a place
+//	link      keeps a session with the server alive in the background
+//	session   is one connection, from the dial until it breaks
+//	memory    remembers the latest states of buckets, seed brings them back
+//	router    knows which shard has which slots of a cluster
+//	finder    asks sentinels which server is the primary
 //
 // # Connection
 //
 // The store connects in the background, with pauses that grow to a second, and
 // works again by itself soon after Redis does. No call waits for a connection:
-// without one it fails at once.
+// without one it fails at once. So it does while the breaker of the server is
+// open, which three failures in a row open, or too many slow or failed ones. A new
+// connection, whose server has just answered, begins with a closed breaker.
+//
+// With sentinels, each dial asks all of them and believes the newest answer; so
+// does the store every second while it is connected, because a message about a
+// failover can be missed, and it leaves a server that is the primary no more.
+//
+// In a cluster the slots are looked up every five to ten seconds, when a call is
+// redirected, and when a server is lost, until all are reached again. MOVED and
+// ASK are followed within the deadline. A call whose buckets lie on both sides of
+// a slot that is being moved is divided into calls of one bucket each.
+//
+// The user needs +evalsha +eval +time +get +set +del +strlen +getrange +append
+// +pexpire and ~<prefix>*; for the roster and tools +pttl +zadd +zcard +zrem
+// +zremrangebyscore +zrevrange +zscore; in a cluster +cluster|slots and +asking
+// too. With +role and +info the store can tell more about a wrong address, with
+// +cluster|info it prefers servers of a cluster that are up to date. By +info it
+// also tells a connection that broke from a server that has another history;
+// without it every new connection is told of what is remembered.
 //
 // # Layout of the keys
 //
 // A bucket is one string, named by the prefix ("hg:") and 16 raw bytes: the
 // first 128 bits of the SHA-256 of Take.Key. So names are short, nobody can
 // choose one, and two buckets share one with a probability that can be ignored
-// (one in 10^18 among 10^10 keys). The slot of a key in a cluster is that of
-// its name; that the hash may by chance hold a pair of braces does no harm,
-// because every bucket is a single key and no two need the same slot. A prefix
-// with a hash tag ("{hg}:") puts all of them into one.
+// (one in 10^18 among 10^10 keys).
+//
+// In a cluster there is a hash tag between the two, "hg:{0a}...", one of 128 that
+// follows from the first byte of the hash. Buckets of one tag are in one slot, so
+// that one call can carry many; the tags lie evenly over the slots. The raw bytes
+// may by chance hold braces, which does no harm: the first pair counts. What a
+// bucket has beside its state is in its slot by the same tag.
 //
 // The value is text: the kind of the state (1 + the number of the algorithm)
 // and the fields of limit.State in decimal, with spaces between.
@@ -41,6 +81,12 @@
 //	                           first; no spaces
 //	5 TAT PART                 token_bucket; 6 leaky_bucket, 7 leaky_queue and
 //	                           8 gcra likewise
+//
+// There may be zeros before the last number of kinds 1 and 2: they say under which
+// period the time to live was set last (see take.lua) and mean nothing else.
+//
+// Beside the bucket, "<name>leases" has the leases on it, and "<prefix>nodes" the
+// nodes that are alive.
 //
 // Instants and lengths are microseconds, instants since 1970. Every key has a
 // time to live in milliseconds: until it is as if unused, rounded up, and one

@@ -305,7 +305,7 @@ func TestWrongIdeaOfTheClock(t *testing.T) {
 	limits := everyLimit()
 	for _, wrong := range []time.Duration{-time.Hour, time.Hour, -50 * 365 * 24 * time.Hour, 40 * 24 * time.Hour} {
 		for i, l := range limits {
-			se, fault := s.link.session()
+			se, fault := s.only.link.session()
 			if fault != nil {
 				t.Fatal(fault)
 			}

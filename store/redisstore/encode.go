@@ -1,10 +1,14 @@
 package redisstore
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"sync"
+	"time"
 	"unsafe"
+
+	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -15,8 +19,8 @@ const (
 	hashBytes = 16
 	// maxKeys bounds the takes of one script call, weighed by costOf, so that a
 	// call stays below 100 microseconds of Redis's time, in which it serves no
-	// other: measured are 4 to 5 for each plain take. A larger batch is split. A
-	// group of all-or-nothing is never split, however large.
+	// other: measured are 4 for each plain take. A larger batch is split. A group
+	// of all-or-nothing is never split, however large.
 	maxKeys = 16
 	// scanned is the number of keys up to which looking through them is cheaper
 	// than a map.
@@ -37,16 +41,40 @@ func hashOf(key []byte) keyHash {
 	return keyHash(sum[:hashBytes])
 }
 
-// The form of the script's argument; head.lua has the words.
+// The form of the script's argument; head.lua and take.lua have the words.
 const (
-	// takeBytes is the length of what all takes have.
+	// takeBytes is the length of what all takes have in a script where each has
+	// its limit.
 	takeBytes = 30
 	// calendarZero is what stands for 1970 in the edges of a calendar.
 	calendarZero = 1 << 48
 
+	// What a take is told of the other takes of its bucket.
+	flagEdges    = 1
+	flagPrevious = 2
+
+	ownBucket    = 0 // none
+	sharedBucket = 1
+	groupBucket  = 2 // none, but it is in a group
+
+	// The places of a take in its group. Those of a group that comes several
+	// times are higher by repeated.
 	alone       = 0
 	inGroup     = 1
 	lastOfGroup = 2
+	repeated    = 2
+
+	// The first bytes of records. A take that needs more words begins with its
+	// Op.
+	recordLimit = 4
+	recordGroup = 5 // inGroup, and one more is lastOfGroup
+	recordPlain = 8 // and as many more as there are hits
+	maxPlain    = 255 - recordPlain
+
+	// maxTimes bounds the takes of one operation, so that all their hits, 2^50
+	// each, are below 2^63.
+	maxTimes    = 1 << 12
+	noOperation = -1
 )
 
 // request is the command of one script call in the making. The names of its
@@ -60,13 +88,38 @@ type request struct {
 	slots map[keyHash]int
 	// of[i] is the 1-based number of the key of take i.
 	of []int
+	// ops are what the script does, opOf[i] which of them take i is part of.
+	ops  []operation
+	opOf []int
+	// tells says that the script tells the previous counts of sliding windows.
+	tells bool
 }
 
 // bucketKey is a distinct key of a request.
 type bucketKey struct {
 	hash keyHash
-	// shared says that it has several takes, or one in a group.
-	shared bool
+	// shared says that it has several takes, or one in a group; sharing tells
+	// these apart, by operations.
+	shared  bool
+	sharing byte
+	// last is the last of its operations so far.
+	last int
+}
+
+// operation is one take, or several that say the same and come one after the
+// other, as far as their buckets can tell.
+type operation struct {
+	take  int // the first of them
+	slot  int
+	group byte
+	// length is the number of operations of its group, in the first of them if
+	// the group may come several times.
+	length int
+	times  int
+	at     int // where its answer begins
+	// state is that of the bucket before the first of several; or after the only
+	// one, if the script tells enough.
+	state limit.State
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -74,8 +127,70 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // release makes r available to other calls. It must not be called while the
 // client may still read the strings.
 func (r *request) release() {
+	r.tells = false
 	if cap(r.buf) <= keptBytes {
 		requests.Put(r)
+	}
+}
+
+// takeBody is the body of a call that decides takes.
+type takeBody struct {
+	prefix  string
+	takes   []store.Take
+	results []store.Result
+	request *request
+	// memory, if not nil, is told of the states that the server of that history
+	// is left with.
+	memory  *memory
+	history uint32
+}
+
+// encode implements body.
+func (b *takeBody) encode(h header) (keys, args []string) {
+	if b.request == nil {
+		b.request = requests.Get().(*request)
+	}
+	b.history, b.request.tells = h.history, b.memory != nil
+	return b.request.encode(b.prefix, h, b.takes)
+}
+
+// decode implements body: it fills the results.
+func (b *takeBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+	if b.request == nil {
+		return head{}, errBadReply
+	}
+	h, err := b.request.decode(answer, number, b.takes, b.results)
+	if err == nil && h.status == statusDecided {
+		b.remember(h.now)
+		b.request.release()
+		b.request = nil
+	}
+	return h, err
+}
+
+// remember notes the states of the buckets after the call, decided at now.
+func (b *takeBody) remember(now limit.Micros) {
+	if b.memory == nil {
+		return
+	}
+	local := time.Now()
+	for i := range b.request.ops {
+		op := &b.request.ops[i]
+		key, l := &b.request.keys[op.slot-1], b.takes[op.take].Limit
+		if key.sharing == sharedBucket || !merges(l) {
+			// What one of several takes of a group that was held back says is
+			// not what is left.
+			continue
+		}
+		b.memory.note(&key.hash, b.history, l, &op.state, local, limit.Lifetime(l, op.state, now))
+	}
+}
+
+// release implements body. The plan of the request is still wanted for the
+// answer.
+func (b *takeBody) release(reusable bool) {
+	if !reusable {
+		b.request = nil
 	}
 }
 
@@ -86,6 +201,8 @@ type header struct {
 	number   uint32
 	// wall is what Redis's clock shows about now, for the calendars.
 	wall limit.Micros
+	// history is that of the server; the script is not told.
+	history uint32
 }
 
 // encode builds the command: the returned slices are KEYS and ARGV of the
@@ -93,14 +210,13 @@ type header struct {
 func (r *request) encode(prefix string, h header, takes []store.Take) (keys, args []string) {
 	r.buf = r.buf[:0]
 	r.number(takes)
+	r.plan(takes)
 	for i := range r.keys {
 		r.buf = append(r.buf, prefix...)
 		r.buf = append(r.buf, r.keys[i].hash[:]...)
 	}
 	r.header(h, takes)
-	for i := range takes {
-		r.take(takes, i, h.wall)
-	}
+	r.records(takes, h.wall)
 	r.cut(len(prefix) + hashBytes)
 	return r.args[:len(r.keys)], r.args[len(r.keys):]
 }
@@ -126,8 +242,14 @@ func (r *request) header(h header, takes []store.Take) {
 		}
 		from, to = max(from, edges[0]), min(to, edges[3])
 	}
-	r.bool(known)
+	flags := byte(0)
+	if r.tells {
+		flags |= flagPrevious
+	}
 	if known {
+		flags |= flagEdges
+	}
+	if r.buf = append(r.buf, flags); known {
 		r.int(int64(from) + calendarZero)
 		r.int(int64(to) + calendarZero)
 	}
@@ -138,10 +260,16 @@ func (r *request) number(takes []store.Take) {
 	r.keys, r.of = r.keys[:0], r.of[:0]
 	clear(r.slots)
 	for i := range takes {
+		if i > 0 && bytes.Equal(takes[i].Key, takes[i-1].Key) {
+			slot := r.of[i-1]
+			r.keys[slot-1].shared = true
+			r.of = append(r.of, slot)
+			continue
+		}
 		hash := hashOf(takes[i].Key)
 		slot, ok := r.find(hash)
 		if !ok {
-			r.keys = append(r.keys, bucketKey{hash: hash})
+			r.keys = append(r.keys, bucketKey{hash: hash, last: noOperation})
 			slot = len(r.keys)
 			r.remember(hash, slot)
 		}
@@ -181,7 +309,7 @@ func (r *request) remember(hash keyHash, slot int) {
 	}
 }
 
-// take writes take i of takes.
+// take writes take i of takes for a script where each has its limit.
 func (r *request) take(takes []store.Take, i int, wall limit.Micros) {
 	t, slot := &takes[i], r.of[i]
 	group := byte(alone)
@@ -191,22 +319,27 @@ func (r *request) take(takes []store.Take, i int, wall limit.Micros) {
 			group = lastOfGroup
 		}
 	}
-	r.buf = append(r.buf, byte(min(t.Op, store.Reset)), group)
+	r.buf = append(r.buf, byte(min(t.Op, store.Charge)), group)
 	r.bool(t.Shadow)
 	r.bool(r.keys[slot-1].shared)
 	r.buf = append(r.buf, byte(slot>>16), byte(slot>>8), byte(slot))
-	r.limit(t.Limit, min(max(t.Hits, 0), limit.MaxQuota), wall)
+	r.algorithm(t.Limit)
+	r.int(min(max(t.Hits, 0), limit.MaxQuota))
+	r.limit(t.Limit, wall)
 }
 
-// limit writes the rest of a take: the hits and the limit.
-func (r *request) limit(l *limit.Limit, hits int64, wall limit.Micros) {
+// algorithm writes how a limit counts.
+func (r *request) algorithm(l *limit.Limit) {
 	code := byte(1 + l.Algorithm)
 	if l.Calendar != nil {
 		code = codeCalendar
 	}
 	r.buf = append(r.buf, code)
 	r.bool(l.CountDenied)
-	r.int(hits)
+}
+
+// limit writes the rest of a limit.
+func (r *request) limit(l *limit.Limit, wall limit.Micros) {
 	switch {
 	case l.Calendar != nil:
 		r.int(l.Quota)

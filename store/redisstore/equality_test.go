@@ -66,6 +66,8 @@ func (m *model) one(t *store.Take) limit.Decision {
 	switch t.Op {
 	case store.Refund:
 		state, d = limit.Refund(t.Limit, state, m.now, t.Hits)
+	case store.Charge:
+		state, d = limit.Charge(t.Limit, state, m.now, t.Hits)
 	case store.Reset:
 		state, d = limit.Decide(t.Limit, limit.State{}, m.now, 0)
 	default:
@@ -129,23 +131,42 @@ func drawLimit(t *rapid.T) *limit.Limit {
 	return limit.Must(spec)
 }
 
-// drawTakes draws a batch over few keys and limits, so that they meet.
+// drawTakes draws a batch over few keys and limits, so that they meet, in which
+// takes and groups come again.
 func drawTakes(t *rapid.T, limits []*limit.Limit) []store.Take {
 	n := rapid.IntRange(1, 6).Draw(t, "takes")
 	takes := make([]store.Take, n)
 	for i := range takes {
-		l := rapid.SampledFrom(limits).Draw(t, "which")
-		hits := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{l.Quota, l.Quota + 1, l.Quota / 2, limit.MaxQuota, -1}))
-		takes[i] = store.Take{
-			Key:    fmt.Appendf(nil, "key %d", rapid.IntRange(0, 2).Draw(t, "key")),
-			Limit:  l,
-			Hits:   hits.Draw(t, "hits"),
-			Group:  uint32(rapid.IntRange(0, 2).Draw(t, "group")),
-			Op:     rapid.SampledFrom([]store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset}).Draw(t, "op"),
-			Shadow: rapid.IntRange(0, 3).Draw(t, "shadow") == 0,
+		takes[i] = drawTake(t, limits)
+	}
+	group := uint32(2)
+	for range rapid.IntRange(0, 3).Draw(t, "repetitions") {
+		from := rapid.IntRange(0, len(takes)-1).Draw(t, "from")
+		unit := slices.Clone(takes[from:groupEnd(takes, from)])
+		for range rapid.IntRange(1, 8).Draw(t, "times") {
+			group++
+			for _, one := range unit {
+				if one.Group != 0 {
+					one.Group = group
+				}
+				takes = append(takes, one)
+			}
 		}
 	}
 	return takes
+}
+
+func drawTake(t *rapid.T, limits []*limit.Limit) store.Take {
+	l := rapid.SampledFrom(limits).Draw(t, "which")
+	hits := rapid.OneOf(rapid.Int64Range(0, 4), rapid.SampledFrom([]int64{l.Quota, l.Quota + 1, l.Quota / 2, l.Quota / 5, 250, limit.MaxQuota, -1}))
+	return store.Take{
+		Key:    fmt.Appendf(nil, "key %d", rapid.IntRange(0, 2).Draw(t, "key")),
+		Limit:  l,
+		Hits:   hits.Draw(t, "hits"),
+		Group:  uint32(rapid.IntRange(0, 2).Draw(t, "group")),
+		Op:     rapid.SampledFrom([]store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset, store.Charge}).Draw(t, "op"),
+		Shadow: rapid.IntRange(0, 3).Draw(t, "shadow") == 0,
+	}
 }
 
 // drawStep draws how far the clock goes on; sometimes it goes back.
@@ -161,9 +182,15 @@ func drawStep(t *rapid.T, l *limit.Limit) limit.Micros {
 }
 
 // The script and package limit give the same decisions and keep the same
-// states: random limits, costs, groups, refunds, peeks, steps of the clock,
-// limits that change in mid-life.
+// states: random limits, costs, groups, refunds, charges, peeks, steps of the
+// clock, limits that change in mid-life, takes and groups that come several times.
 func TestScriptEqualsLimit(t *testing.T) {
+	var joined, joinedGroups int
+	defer func() {
+		if !t.Failed() && (joined == 0 || joinedGroups == 0) {
+			t.Errorf("%d takes and %d takes in groups came several times: not all cases were met", joined, joinedGroups)
+		}
+	}()
 	s, _ := openRedis(t)
 	var now limit.Micros
 	s.clock = func() limit.Micros { return now }
@@ -181,18 +208,36 @@ func TestScriptEqualsLimit(t *testing.T) {
 			now = max(now+drawStep(t, limits[0]), 1)
 			m.now = now
 			takes := drawTakes(t, limits)
+			alone, grouped := countJoined(takes)
+			joined, joinedGroups = joined+alone, joinedGroups+grouped
 			want, got := m.take(takes), takeAll(s, takes...)
 			for i := range takes {
 				if got[i].Err != nil {
 					t.Fatalf("take %d: %v", i, got[i].Err)
 				}
 				if got[i].Decision != want[i] {
-					t.Fatalf("at %d, take %d of %+v with %+v:\nscript %+v\nlimit  %+v", now, i, takes[i], takes[i].Limit.Spec, got[i].Decision, want[i])
+					t.Fatalf("at %d, take %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i].Decision, want[i])
 				}
 			}
 			compareStates(t, s, m)
 		}
 	})
+}
+
+// countJoined returns how many operations, alone and in groups, are several takes.
+func countJoined(takes []store.Take) (alone, grouped int) {
+	r := new(request)
+	r.number(takes)
+	r.plan(takes)
+	for _, op := range r.ops {
+		switch {
+		case op.times > 1 && op.group == 0:
+			alone++
+		case op.times > 1:
+			grouped++
+		}
+	}
+	return alone, grouped
 }
 
 // compareStates demands that Redis holds the states of the model.
@@ -227,6 +272,8 @@ func TestLongLogEqualsLimit(t *testing.T) {
 		switch {
 		case i%97 == 0:
 			take.Op, take.Hits = store.Refund, random.Int64N(40)
+		case i%131 == 0:
+			take.Op, take.Hits = store.Charge, random.Int64N(90)
 		case i%501 == 0:
 			m.now -= 300_000
 		case i%999 == 0:
@@ -247,5 +294,61 @@ func TestLongLogEqualsLimit(t *testing.T) {
 	}
 	if longest < 400 {
 		t.Errorf("the log was never longer than %d", longest)
+	}
+}
+
+// A counter that keeps its time to live while its window lasts gets another when
+// the period of its limit changes, though the window begins at the same instant,
+// and when hits are given back.
+func TestTimeToLiveFollowsTheLimit(t *testing.T) {
+	s, _ := openRedis(t)
+	s.clock = func() limit.Micros { return 1_780_315_200_000_000 } // a day begins
+	for _, algorithm := range []limit.Algorithm{limit.SlidingWindow, limit.FixedWindow} {
+		limits := map[time.Duration]*limit.Limit{}
+		for _, period := range []time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+			limits[period] = limit.Must(limit.Spec{Algorithm: algorithm, Quota: 100, Period: period})
+		}
+		for from, before := range limits {
+			for to, after := range limits {
+				key := fmt.Sprintf("%v %v %v", algorithm, from, to)
+				takeOne(s, key, before, 1)
+				for range 3 {
+					r := takeOne(s, key, after, 1)
+					b, err := s.Lookup(t.Context(), []byte(key))
+					if r.Err != nil || err != nil {
+						t.Fatal(r.Err, err)
+					}
+					if least := r.ResetAfter + time.Second; b.TTL > least+time.Millisecond || b.TTL < least-patient {
+						t.Errorf("%s: lives for %v, is unused after %v", key, b.TTL, r.ResetAfter)
+					}
+				}
+			}
+		}
+	}
+}
+
+// One hot bucket is one read and one write in a call, however many ask.
+func TestEqualTakesAreOneOperation(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.PerHour(1000))
+	for name, size := range map[string]int{"alone": 1, "groups": 3} {
+		takes := make([]store.Take, 300)
+		for i := range takes {
+			takes[i] = store.Take{Key: fmt.Appendf(nil, "%s %d", name, i%size), Limit: l, Hits: 2}
+			if size > 1 {
+				takes[i].Group = uint32(1 + i/size)
+			}
+		}
+		takeAll(s, takes[:size]...)
+		command(t, s, "CONFIG", "RESETSTAT")
+		for i, r := range takeAll(s, takes...) {
+			if want := int64(1000 - 2 - 2*(1+i/size)); r.Err != nil || !r.Allowed || r.Remaining != want {
+				t.Fatalf("%s: take %d: %+v, want %d to remain", name, i, r, want)
+			}
+		}
+		gets, sets := stat(t, s, "commandstats", `cmdstat_get:calls=(\d+)`), stat(t, s, "commandstats", `cmdstat_set:calls=(\d+)`)
+		if calls := stat(t, s, "commandstats", `cmdstat_evalsha:calls=(\d+)`); calls != 1 || gets > 2*size || sets != size {
+			t.Errorf("%s: %d calls, %d reads and %d writes of %d buckets", name, calls, gets, sets, size)
+		}
 	}
 }

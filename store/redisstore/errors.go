@@ -17,16 +17,22 @@ import (
 )
 
 var (
-	errClosed       = errors.New("the store is closed")
-	errNotConnected = errors.New("not connected")
-	errNoGreeting   = errors.New("no connection and greeting")
-	errLost         = errors.New("the connection was lost")
-	errTooMany      = errors.New("too many calls wait for an answer")
-	errLate         = errors.New("the script ran after its deadline, and charged nothing")
-	errBadReply     = errors.New("the answer belongs to another call or has another form")
-	errReplica      = errors.New("the server is a replica")
-	errNarrow       = errors.New("the numbers of its scripts are too short for instants")
-	errWindow       = errors.New("the clock of Redis left the calendar window twice in one call")
+	errClosed     = errors.New("the store is closed")
+	errRetired    = errors.New("the server has left the cluster")
+	errFirstDial  = errors.New("not connected yet")
+	errMoved      = errors.New("the sentinels name another primary")
+	errBreaker    = errors.New("calls failed of late")
+	errApart      = errors.New("the slot is being moved")
+	errIsSentinel = errors.New("the server is a sentinel")
+	errIsCluster  = errors.New("the server is a node of a cluster")
+	errNoGreeting = errors.New("no connection and greeting")
+	errLost       = errors.New("the connection was lost")
+	errTooMany    = errors.New("too many calls wait for an answer")
+	errLate       = errors.New("the script ran after its deadline, and charged nothing")
+	errBadReply   = errors.New("the answer belongs to another call or has another form")
+	errReplica    = errors.New("the server is a replica")
+	errNarrow     = errors.New("the numbers of its scripts are too short for instants")
+	errWindow     = errors.New("the clock of Redis left the calendar window twice in one call")
 )
 
 // answer is what a server's error reply means.
@@ -38,13 +44,18 @@ type answer struct {
 	hint   string
 }
 
+const hintUser = "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*" +
+	", for the roster and tools +pttl +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking"
+
+const hintCluster = "give the address as redis+cluster://HOST:PORT"
+
 // answers lists the error replies of Redis and its relatives. The first match
 // counts.
 var answers = []answer{
 	{"NOAUTH", store.Denied, "give a password: redis://user:password@HOST:PORT/DB"},
 	{"WRONGPASS", store.Denied, "wrong user or password, or the user is off"},
-	{"NOPERM", store.Denied, "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*"},
-	{"executing the script can't run", store.Denied, "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*"},
+	{"NOPERM", store.Denied, hintUser},
+	{"executing the script can't run", store.Denied, hintUser},
 	{"DENIED", store.Denied, "Redis runs in protected mode: set a password or bind an address"},
 	{"ERR invalid password", store.Denied, "wrong password"},
 	{"without any password configured", store.Denied, "Redis has no password for this user: give none, or set one there"},
@@ -59,9 +70,10 @@ var answers = []answer{
 	{"BUSY", store.Unavailable, "another client's script blocks Redis: see SCRIPT KILL"},
 	{"max number of clients", store.Unavailable, "raise maxclients, or look for clients that leak connections"},
 	{"MISCONF", store.Misconfigured, "Redis cannot save to its disk and refuses writes: free the disk, or turn stop-writes-on-bgsave-error off"},
-	{"MOVED", store.Misconfigured, "this is one node of a cluster; the store takes a single Redis"},
-	{"ASK", store.Misconfigured, "this is one node of a cluster; the store takes a single Redis"},
-	{"CROSSSLOT", store.Misconfigured, "this is one node of a cluster; the store takes a single Redis"},
+	{"MOVED", store.Misconfigured, hintCluster},
+	{"ASK", store.Misconfigured, hintCluster},
+	{"CROSSSLOT", store.Misconfigured, hintCluster},
+	{"cluster support disabled", store.Misconfigured, "this Redis is no cluster: give the address as redis://HOST:PORT/DB"},
 	{"unknown command", store.Misconfigured, "the server has no EVALSHA or a proxy hides it: Redis 5 or newer is needed"},
 	{"DB index is out of range", store.Misconfigured, "this server has fewer databases: use a smaller number"},
 	{"WRONGTYPE", store.Misconfigured, "another program writes under this prefix: give Headgate its own"},
@@ -116,6 +128,16 @@ func classify(err error) (store.Reason, string) {
 		return store.Timeout, ""
 	case errors.Is(err, errReplica):
 		return store.ReadOnly, "give the address of the primary"
+	case errors.Is(err, errIsSentinel):
+		return store.Misconfigured, "give the address as redis+sentinel://HOST:PORT/DB?master=NAME"
+	case errors.Is(err, errIsCluster):
+		return store.Misconfigured, hintCluster
+	case errors.Is(err, errNoMaster):
+		return store.Misconfigured, "SENTINEL MASTERS lists the names; upper and lower case count"
+	case errors.Is(err, errNotSentinel):
+		return store.Misconfigured, "give the address of a sentinel, or that of the Redis as redis://HOST:PORT/DB"
+	case errors.Is(err, errNoServer):
+		return store.Unavailable, "see CLUSTER INFO and CLUSTER SLOTS"
 	case errors.Is(err, errNarrow):
 		return store.Misconfigured, "a build of Redis for 64 bits is needed"
 	case errors.Is(err, errBadReply), errors.Is(err, errWindow):
@@ -134,7 +156,8 @@ func unavailableHint(err error) string {
 		return "the host name is unknown"
 	case errors.Is(err, os.ErrNotExist):
 		return "there is no such socket: is Redis running?"
-	case errors.Is(err, errClosed), errors.Is(err, errLost), errors.Is(err, errNotConnected):
+	case errors.Is(err, errClosed), errors.Is(err, errLost), errors.Is(err, errFirstDial), errors.Is(err, errMoved),
+		errors.Is(err, errRetired), errors.Is(err, errApart):
 		return ""
 	case errors.Is(err, errNoGreeting), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "check host and port, and that both sides speak TLS or both do not"
@@ -191,6 +214,39 @@ func neverRan(err error) bool {
 	return false
 }
 
+// asUnavailable is for what is done in the background: that it took too long is
+// no timeout of a caller.
+func asUnavailable(fault *store.Error) *store.Error {
+	if fault.Reason != store.Timeout {
+		return fault
+	}
+	other := *fault
+	other.Reason = store.Unavailable
+	return &other
+}
+
+// aboutTheCall reports whether an error reply says something about the call, and
+// nothing about how well the server is.
+func aboutTheCall(err error) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	code, _, _ := strings.Cut(reply.Error(), " ")
+	switch code {
+	case "NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "WRONGTYPE":
+		return true
+	}
+	return false
+}
+
+// isTryAgain reports whether the keys of the call lie on two servers, since
+// their slot is being moved.
+func isTryAgain(err error) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	return ok && strings.HasPrefix(reply.Error(), "TRYAGAIN")
+}
+
 // isNoScript reports whether the server does not hold the script.
 func isNoScript(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
@@ -205,8 +261,12 @@ func (o *Options) fault(op string, err error) *store.Error {
 		return known
 	}
 	reason, hint := classify(err)
-	if text := err.Error(); o.Password != "" && strings.Contains(text, o.Password) {
-		err = errors.New(strings.ReplaceAll(text, o.Password, "***"))
+	text := err.Error()
+	for _, secret := range o.secrets() {
+		text = strings.ReplaceAll(text, secret, "***")
+	}
+	if text != err.Error() {
+		err = errors.New(text)
 	}
 	return &store.Error{Op: op, Store: o.address(), Reason: reason, Hint: hint, Err: err}
 }

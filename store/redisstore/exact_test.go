@@ -217,14 +217,19 @@ func TestHammer(t *testing.T) {
 func hammerOnce(t *testing.T, s *Store, i int, l *limit.Limit) (limit.Micros, bool) {
 	var results [1]store.Result
 	c := call{
-		store:    s,
-		takes:    []store.Take{{Key: fmt.Appendf(nil, "hammered %d", i), Limit: l, Hits: 1}},
-		results:  results[:],
+		store:  s,
+		script: takeScript,
+		body: &takeBody{
+			prefix:  s.options.Prefix,
+			takes:   []store.Take{{Key: fmt.Appendf(nil, "hammered %d", i), Limit: l, Hits: 1}},
+			results: results[:],
+		},
 		deadline: time.Now().Add(patient),
 	}
-	at, err := c.run(context.Background())
-	if err != nil {
-		t.Error(err)
+	ctx, cancel := context.WithDeadline(context.Background(), c.deadline)
+	defer cancel()
+	if c.run(ctx); c.err != nil {
+		t.Error(c.err)
 	}
-	return at, results[0].Allowed
+	return c.now, results[0].Allowed
 }

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,22 +25,31 @@ const (
 // callers learn at once why.
 type link struct {
 	options *Options
+	// dial makes a session.
+	dial func(context.Context) (*session, error)
+	// watch looks after a session until its context ends, and ends it when it
+	// should not be used further; nil means that nobody does.
+	watch func(context.Context, *session)
+	// lost is told whenever there is no session any more, or still none; nil
+	// means that nobody wants to know.
+	lost func()
+
 	current atomic.Pointer[session]
+	last    atomic.Pointer[session] // current, or the one before
 	// fault says why current is nil.
 	fault  atomic.Pointer[store.Error]
-	cancel context.CancelFunc
-	done   chan struct{}
+	cancel context.CancelCauseFunc
+	// first is closed when the first attempt to connect has succeeded or failed.
+	first chan struct{}
+	done  chan struct{}
 }
 
-// openLink starts to connect, and returns when the first attempt has succeeded
-// or failed.
-func openLink(o *Options) *link {
-	ctx, cancel := context.WithCancel(context.Background())
-	l := &link{options: o, cancel: cancel, done: make(chan struct{})}
-	l.fault.Store(o.fault("dial", errNotConnected))
-	first := make(chan struct{})
-	go l.run(ctx, first)
-	<-first
+// open starts to connect. It does not wait for it: see first.
+func (l *link) open() *link {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	l.cancel, l.first, l.done = cancel, make(chan struct{}), make(chan struct{})
+	l.fault.Store(l.options.fault("dial", errFirstDial))
+	go l.run(ctx)
 	return l
 }
 
@@ -50,70 +60,88 @@ func (l *link) session() (*session, *store.Error) {
 	case s == nil:
 		return nil, l.fault.Load()
 	case s.isOver():
-		return nil, l.faultOf(s.cause)
+		return nil, l.faultOf(s, s.cause)
 	}
 	return s, nil
 }
 
-// close ends the session and the background work, and waits for both.
-func (l *link) close() {
-	l.cancel()
+// close ends the session and the background work because of cause, and waits for
+// both.
+func (l *link) close(cause error) {
+	l.cancel(cause)
 	<-l.done
 }
 
 // run connects, waits until the session is over, and connects again.
-func (l *link) run(ctx context.Context, first chan<- struct{}) {
+func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	pause := minPause
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		began := time.Now()
-		err := l.connect(ctx, func() {
+		l.connect(ctx, func() {
 			if attempt == 0 {
-				close(first)
+				close(l.first)
 			}
 		})
 		if ctx.Err() != nil {
-			err = errClosed
+			l.fault.Store(l.faultOf(nil, context.Cause(ctx)))
+			return
 		}
-		l.fault.Store(l.faultOf(err))
+		if l.lost != nil {
+			l.lost()
+		}
 		if time.Since(began) > steady {
 			pause = minPause
 		}
 		wait(ctx, pause/2+rand.N(pause/2))
 		pause = min(2*pause, maxPause)
 	}
+	l.fault.Store(l.faultOf(nil, context.Cause(ctx)))
 }
 
 // connect holds one session, from the dial to its end. It calls settled when
-// the dial has succeeded or failed, and returns why there is no session now.
-func (l *link) connect(ctx context.Context, settled func()) error {
-	s, err := dial(ctx, l.options)
+// the dial has succeeded or failed.
+func (l *link) connect(ctx context.Context, settled func()) {
+	s, err := l.dial(ctx)
 	if err != nil {
-		l.fault.Store(l.faultOf(err))
+		l.fault.Store(l.faultOf(nil, err))
 		settled()
-		return err
+		return
 	}
 	l.current.Store(s)
+	l.last.Store(s)
 	settled()
+	l.hold(ctx, s)
+	l.fault.Store(l.faultOf(s, s.cause))
+	l.current.Store(nil)
+	s.close()
+}
+
+// hold returns when the session is over, or ends it with ctx.
+func (l *link) hold(ctx context.Context, s *session) {
+	if l.watch != nil {
+		var watching sync.WaitGroup
+		defer watching.Wait()
+		watched, cancel := context.WithCancel(ctx)
+		defer cancel()
+		watching.Go(func() { l.watch(watched, s) })
+	}
 	select {
 	case <-s.over:
 	case <-ctx.Done():
-		s.end(errClosed)
+		s.end(context.Cause(ctx))
 	}
-	l.fault.Store(l.faultOf(s.cause))
-	l.current.Store(nil)
-	s.close()
-	return s.cause
 }
 
-// faultOf makes the error that callers get while there is no session. A dial
-// that timed out is no timeout of theirs.
-func (l *link) faultOf(err error) *store.Error {
-	fault := l.options.fault("dial", err)
-	if fault.Reason == store.Timeout {
-		fault.Reason = store.Unavailable
+// faultOf makes the error that callers get while there is no session; s is the
+// one that ended with err, if there was one. A dial that timed out is no timeout
+// of theirs.
+func (l *link) faultOf(s *session, err error) *store.Error {
+	options := l.options
+	if s != nil {
+		options = s.options
 	}
-	return fault
+	return asUnavailable(options.fault("dial", err))
 }
 
 // wait returns after d, or when ctx has ended.

@@ -30,10 +30,7 @@ type Bucket struct {
 }
 
 // Name returns the name under which the bucket of a Take.Key is stored.
-func (s *Store) Name(key []byte) string {
-	hash := hashOf(key)
-	return s.options.Prefix + string(hash[:])
-}
+func (s *Store) Name(key []byte) string { return string(s.appendName(nil, hashOf(key))) }
 
 // Lookup reads the bucket of a Take.Key without changing it. It lasts no longer
 // than the budget; its errors are *store.Error.
@@ -41,27 +38,24 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
 	defer cancel()
 	b := Bucket{Name: s.Name(key)}
-	se, fault := s.link.session()
+	sh, fault := s.shard(s.tag(hashOf(key)))
 	if fault != nil {
 		return b, fault
 	}
-	answer, err := s.do(ctx, se, se.client.B().Get().Key(b.Name).Build())
-	if rueidis.IsRedisNil(err) {
-		return b, nil
-	}
-	if err != nil {
-		return b, s.options.fault("lookup", err)
+	answer, err := sh.do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Get().Key(b.Name).Build() })
+	if err != nil || answer.IsNil() {
+		return b, err
 	}
 	if b.Value, err = answer.ToString(); err != nil {
-		return b, s.options.fault("lookup", errBadReply)
+		return b, sh.fault("lookup", errBadReply)
 	}
-	answer, err = s.do(ctx, se, se.client.B().Pttl().Key(b.Name).Build())
+	answer, err = sh.do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Pttl().Key(b.Name).Build() })
 	if err != nil {
-		return b, s.options.fault("lookup", err)
+		return b, err
 	}
 	left, err := answer.ToInt64()
 	if err != nil {
-		return b, s.options.fault("lookup", errBadReply)
+		return b, sh.fault("lookup", errBadReply)
 	}
 	b.Found = true
 	b.TTL = time.Duration(max(left, 0)) * time.Millisecond

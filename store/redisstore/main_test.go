@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,7 +77,7 @@ func command(t testing.TB, s *Store, words ...string) string {
 }
 
 func tryCommand(s *Store, words ...string) (string, error) {
-	se, fault := s.link.session()
+	se, fault := s.only.link.session()
 	if fault != nil {
 		return "", fault
 	}
@@ -99,5 +100,36 @@ func until(t testing.TB, what string, ready func() bool) {
 			t.Fatalf("gave up waiting: %s", what)
 		case <-ticker.C:
 		}
+	}
+}
+
+// neverOpens is a bound for breakers in tests about what is behind them.
+const neverOpens = 1 << 30
+
+var tenPerHour = limit.Must(limit.PerHour(10))
+
+// wantReason takes a hit and demands that it fails for that reason, without a
+// secret in the message.
+func wantReason(t *testing.T, s *Store, reason store.Reason, words ...string) {
+	t.Helper()
+	r := takeOne(s, "key", tenPerHour, 1)
+	if store.ReasonOf(r.Err) != reason {
+		t.Fatalf("got %v, want %s", r.Err, reason)
+	}
+	for _, word := range words {
+		if !strings.Contains(r.Err.Error(), word) {
+			t.Errorf("%q does not say %q", r.Err, word)
+		}
+	}
+	if strings.Contains(r.Err.Error(), "secret") {
+		t.Errorf("the error contains the password: %v", r.Err)
+	}
+}
+
+// wantAllowed takes a hit and demands that it passes.
+func wantAllowed(t *testing.T, s *Store) {
+	t.Helper()
+	if r := takeOne(s, "key", tenPerHour, 1); r.Err != nil || !r.Allowed {
+		t.Fatalf("got %+v", r)
 	}
 }

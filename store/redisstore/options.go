@@ -1,14 +1,18 @@
 package redisstore
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/store/breaker"
 )
 
 // Bounds and defaults of Options.
@@ -24,32 +28,65 @@ const (
 	// time. It is below the 1024 places of the client's ring, in which a call
 	// that finds no place would wait without heed of its deadline.
 	DefaultMaxInFlight = 1000
+	// DefaultRemembered is the number of buckets whose latest states are kept in
+	// memory, at 64 bytes each, to be brought back after a failover.
+	DefaultRemembered = 1 << 16
 	// MaxPrefix bounds the bytes of Options.Prefix: it is part of every key.
 	MaxPrefix = 64
-
-	defaultPort = "6379"
-	// maxDB is the largest database number that ParseURL takes.
-	maxDB = 1<<31 - 1
+	// MaxRemembered bounds Options.Remembered: 1 GiB.
+	MaxRemembered = 1 << 24
+	// MaxAddrs bounds the addresses of sentinels, and those of a cluster.
+	MaxAddrs = 32
 )
 
-// Options says which Redis to use and how. Addr is required; the zero value of
-// every other field is its documented default.
+// topology is the kind of a deployment.
+type topology uint8
+
+const (
+	single topology = iota
+	sentinel
+	cluster
+)
+
+// Sentinel names the sentinels that know which server is the primary.
+type Sentinel struct {
+	// Addrs are their addresses, HOST:PORT, from 1 to MaxAddrs.
+	Addrs []string
+	// Master is the name under which they watch the primary and its replicas.
+	Master string
+	// Username and Password are for the sentinels themselves, which have users
+	// of their own; empty means none.
+	Username, Password string
+	// TLS turns TLS to the sentinels on; nil means none. An empty ServerName
+	// means the host that is asked.
+	TLS *tls.Config
+}
+
+// Options says which Redis to use and how: a single one by Addr, the primary that
+// sentinels name by Sentinel, or a cluster by Cluster; one of the three is
+// required. The zero value of every other field is its documented default.
 type Options struct {
 	// Network is "tcp" or "unix"; empty means "tcp".
 	Network string
 	// Addr is HOST:PORT, or the path of a unix socket.
 	Addr string
+	// Sentinel finds the server by asking sentinels, and follows a failover.
+	Sentinel *Sentinel
+	// Cluster has addresses (HOST:PORT, up to MaxAddrs) of some nodes of a
+	// cluster; the others are found. Username, Password and TLS are for all.
+	Cluster []string
 	// Username is the ACL user; empty means the default user.
 	Username string
 	// Password of the user; empty means that none is sent.
 	Password string
-	// DB is the number of the database.
+	// DB is the number of the database; a cluster has only 0.
 	DB int
-	// TLS turns TLS on and configures it; nil means none.
+	// TLS turns TLS on and configures it; nil means none. An empty ServerName
+	// means the host that is dialled.
 	TLS *tls.Config
 	// Prefix begins the name of every key; empty means DefaultPrefix. Two
-	// Headgates that shall not share counts in one Redis take two prefixes. A
-	// hash tag in it ("{hg}:") puts all keys into one slot of a cluster.
+	// Headgates that shall not share counts in one Redis take two prefixes. In
+	// a cluster it may hold no brace, because the store adds hash tags.
 	Prefix string
 	// Budget bounds a Take: it has ended by then, whatever Redis does. A
 	// shorter deadline of the caller's context counts instead. 0 means
@@ -60,7 +97,31 @@ type Options struct {
 	// MaxInFlight bounds the calls that wait for an answer, those that were
 	// given up on but are still unanswered included; a call above it ends at
 	// once with store.Overloaded. From 1 to DefaultMaxInFlight, which 0 means.
+	// It counts for each server.
 	MaxInFlight int
+	// Breaker configures the breaker that each server has. A Slow of 0 means half
+	// of the Budget, a negative one that no call is slow.
+	Breaker breaker.Options
+	// NoCoalescing sends each Take on its own, instead of together with others
+	// that come while calls are under way.
+	NoCoalescing bool
+	// Remembered is the number of buckets of which the latest states are
+	// remembered: a server that has lost its latest writes in a failover or a
+	// restart is told of them, once, with the first call for the bucket. 0 means
+	// DefaultRemembered, a negative number none; at most MaxRemembered. Buckets
+	// of sub_windows and sliding_log are never remembered.
+	Remembered int
+}
+
+// topology returns the kind of deployment that o is for.
+func (o *Options) topology() topology {
+	switch {
+	case o.Sentinel != nil:
+		return sentinel
+	case len(o.Cluster) > 0:
+		return cluster
+	}
+	return single
 }
 
 // String returns the address without credentials.
@@ -71,23 +132,56 @@ func (o Options) GoString() string { return "redisstore.Options(" + o.address() 
 
 // address returns the URL of the server without credentials.
 func (o Options) address() string {
+	scheme := "redis"
+	if o.TLS != nil {
+		scheme = "rediss"
+	}
+	switch o.topology() {
+	case sentinel:
+		return scheme + "+sentinel://" + strings.Join(o.Sentinel.Addrs, ",") + "/" + strconv.Itoa(o.DB) + "?master=" + url.QueryEscape(o.Sentinel.Master) + o.server()
+	case cluster:
+		return scheme + "+cluster://" + strings.Join(o.Cluster, ",") + o.server()
+	}
 	if o.Network == "unix" {
 		if o.DB == 0 {
 			return "unix://" + o.Addr
 		}
 		return "unix://" + o.Addr + "?db=" + strconv.Itoa(o.DB)
 	}
-	scheme := "redis://"
-	if o.TLS != nil {
-		scheme = "rediss://"
+	return scheme + "://" + o.Addr + "/" + strconv.Itoa(o.DB)
+}
+
+// server names the server among those of a deployment, if it is known.
+func (o *Options) server() string {
+	if o.Addr == "" {
+		return ""
 	}
-	return scheme + o.Addr + "/" + strconv.Itoa(o.DB)
+	return " (" + o.Addr + ")"
+}
+
+// at returns o for one server of the deployment.
+func (o *Options) at(addr string) *Options {
+	one := *o
+	one.Addr = addr
+	return &one
+}
+
+// secrets are the passwords in o, the empty ones left out.
+func (o *Options) secrets() []string {
+	all := []string{o.Password}
+	if o.Sentinel != nil {
+		all = append(all, o.Sentinel.Password)
+	}
+	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
 // withDefaults returns o with its defaults filled in, or says what is wrong.
 func (o Options) withDefaults() (Options, error) {
 	if o.Network == "" {
 		o.Network = "tcp"
+	}
+	if o.Breaker.Slow == 0 {
+		o.Breaker.Slow = cmp.Or(o.Budget, DefaultBudget) / 2
 	}
 	if o.Prefix == "" {
 		o.Prefix = DefaultPrefix
@@ -101,11 +195,15 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = DefaultMaxInFlight
 	}
+	if o.Remembered == 0 {
+		o.Remembered = DefaultRemembered
+	}
+	if err := o.checkTopology(); err != nil {
+		return o, err
+	}
 	switch {
 	case o.Network != "tcp" && o.Network != "unix":
 		return o, fmt.Errorf("redis store: unknown network %q; hint: tcp or unix", o.Network)
-	case o.Addr == "":
-		return o, errors.New("redis store: no address; hint: HOST:PORT, or the path of a unix socket")
 	case o.DB < 0:
 		return o, fmt.Errorf("redis store: database %d is negative; hint: 0 is the first", o.DB)
 	case len(o.Prefix) > MaxPrefix:
@@ -114,97 +212,56 @@ func (o Options) withDefaults() (Options, error) {
 		return o, errors.New("redis store: a time limit is negative; hint: 0 means the default")
 	case o.MaxInFlight < 0 || o.MaxInFlight > DefaultMaxInFlight:
 		return o, fmt.Errorf("redis store: max in flight %d; hint: from 1 to %d", o.MaxInFlight, DefaultMaxInFlight)
+	case o.Remembered > MaxRemembered:
+		return o, fmt.Errorf("redis store: %d buckets to remember; hint: at most %d", o.Remembered, MaxRemembered)
 	}
 	return o, nil
 }
 
-// ParseURL reads the address of a Redis:
-//
-//	redis://[user:password@]HOST[:PORT][/DB]
-//	rediss://...                              the same over TLS
-//	unix://[user:password@]/path[?db=DB]
-//
-// ":password@" alone is the default user. The port defaults to 6379 and the
-// database to 0. User and password are percent-encoded where they hold "@",
-// ":" or "/". No error contains the password.
-func ParseURL(raw string) (Options, error) {
-	u, err := url.Parse(raw)
-	if err != nil {
-		// The error of package url quotes its input, the password included.
-		return Options{}, urlError("it is not a URL", "percent-encode special characters of the password: @ is %40, / is %2F, % is %25")
-	}
-	var o Options
-	if u.User != nil {
-		o.Username = u.User.Username()
-		o.Password, _ = u.User.Password()
-	}
-	if u.Opaque != "" || u.Fragment != "" {
-		return Options{}, urlError("it does not have the form of an address", "redis://HOST:PORT/DB; percent-encode # as %23 in the password")
-	}
-	switch u.Scheme {
-	case "redis", "rediss":
-		err = o.parseTCP(u)
-	case "unix":
-		err = o.parseUnix(u)
-	default:
-		err = urlError("its scheme is unknown", "redis://, rediss:// or unix://")
-	}
-	if err != nil {
-		return Options{}, err
-	}
-	return o, nil
-}
-
-func urlError(what, hint string) error {
-	return fmt.Errorf("redis address: %s; hint: %s", what, hint)
-}
-
-func (o *Options) parseTCP(u *url.URL) error {
-	host, port := u.Hostname(), u.Port()
-	if host == "" {
-		return urlError("it names no host", "redis://HOST:PORT/DB")
-	}
-	if port == "" {
-		port = defaultPort
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return urlError("its port is not a number from 1 to 65535", "redis://HOST:PORT/DB")
-	}
-	if u.RawQuery != "" {
-		return urlError("it has a query", "options are not given in the address; the database is its path: redis://HOST:PORT/DB")
-	}
-	o.Network, o.Addr = "tcp", net.JoinHostPort(host, port)
-	if u.Scheme == "rediss" {
-		o.TLS = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	}
-	return o.parseDB(strings.TrimPrefix(u.Path, "/"))
-}
-
-func (o *Options) parseUnix(u *url.URL) error {
-	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" {
-		return urlError("it names no socket", "unix:///path/to/redis.sock, with three slashes")
-	}
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil {
-		return urlError("its query is malformed", "unix:///path?db=N")
-	}
-	for name := range query {
-		if name != "db" {
-			return urlError("its query has an unknown name", "unix:///path?db=N")
+// checkTopology says what is wrong with the addresses.
+func (o *Options) checkTopology() error {
+	named := 0
+	for _, given := range [...]bool{o.Addr != "", o.Sentinel != nil, len(o.Cluster) > 0} {
+		if given {
+			named++
 		}
 	}
-	o.Network, o.Addr = "unix", u.Path
-	return o.parseDB(query.Get("db"))
+	if named > 1 {
+		return errors.New("redis store: several kinds of address; hint: give one of Addr, Sentinel and Cluster")
+	}
+	switch o.topology() {
+	case sentinel:
+		if o.Sentinel.Master == "" {
+			return errors.New("redis store: no name of a primary; hint: the sentinels list theirs under SENTINEL MASTERS")
+		}
+		return checkAddrs(o.Network, o.Sentinel.Addrs)
+	case cluster:
+		switch {
+		case o.DB != 0:
+			return fmt.Errorf("redis store: database %d of a cluster; hint: a cluster has only database 0", o.DB)
+		case strings.ContainsAny(o.Prefix, "{}"):
+			return errors.New("redis store: the prefix holds a brace; hint: in a cluster the store adds hash tags itself")
+		}
+		return checkAddrs(o.Network, o.Cluster)
+	}
+	if o.Addr == "" {
+		return errors.New("redis store: no address; hint: HOST:PORT, or the path of a unix socket")
+	}
+	return nil
 }
 
-func (o *Options) parseDB(text string) error {
-	if text == "" {
-		return nil
+// checkAddrs says what is wrong with the addresses of sentinels or nodes.
+func checkAddrs(network string, addrs []string) error {
+	if network == "unix" {
+		return errors.New("redis store: sentinels and clusters are not reached by unix sockets; hint: give HOST:PORT")
 	}
-	db, err := strconv.ParseUint(text, 10, 64)
-	if err != nil || db > maxDB {
-		return urlError("its database is not a number", "redis://HOST:PORT/0, unix:///path?db=0")
+	if len(addrs) == 0 || len(addrs) > MaxAddrs {
+		return fmt.Errorf("redis store: %d addresses; hint: from 1 to %d", len(addrs), MaxAddrs)
 	}
-	o.DB = int(db)
+	for _, addr := range addrs {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return fmt.Errorf("redis store: the address %q has no port; hint: HOST:PORT", addr)
+		}
+	}
 	return nil
 }

@@ -39,8 +39,55 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
+func TestParseURLOfSeveralHosts(t *testing.T) {
+	cases := []struct{ url, want string }{
+		{"redis+cluster://a", "Cluster[a:6379]"},
+		{"redis+cluster://app:x@a:1,b,[::1]:3", "Cluster[a:1 b:6379 [::1]:3] app:x"},
+		{"redis+cluster://[::1],[::2]:4/0", "Cluster[[::1]:6379 [::2]:4]"},
+		{"rediss+cluster://:x@a,b/", "Cluster[a:6379 b:6379] :x tls"},
+		{"redis+sentinel://a?master=m", "Sentinel[a:26379] m 0"},
+		{"redis+sentinel://app:x@a:1,b/3?master=m%20n&sentinel_user=u&sentinel_password=p%26q", "Sentinel[a:1 b:26379] m n 3 app:x u:p&q"},
+		{"rediss+sentinel://a,b?master=m", "Sentinel[a:26379 b:26379] m 0 tls sentinel_tls"},
+		{"rediss+sentinel://a,b?master=m&sentinel_tls=false", "Sentinel[a:26379 b:26379] m 0 tls"},
+		{"redis+sentinel://a,b?master=m&sentinel_tls=true", "Sentinel[a:26379 b:26379] m 0 sentinel_tls"},
+	}
+	for _, c := range cases {
+		o, err := ParseURL(c.url)
+		if err != nil {
+			t.Errorf("%s: %v", c.url, err)
+			continue
+		}
+		got := fmt.Sprintf("Cluster%v", o.Cluster)
+		if o.Sentinel != nil {
+			got = fmt.Sprintf("Sentinel%v %s %d", o.Sentinel.Addrs, o.Sentinel.Master, o.DB)
+		}
+		if o.Username+o.Password != "" {
+			got += " " + o.Username + ":" + o.Password
+		}
+		if o.TLS != nil {
+			got += " tls"
+		}
+		if o.Sentinel != nil && o.Sentinel.Username+o.Sentinel.Password != "" {
+			got += " " + o.Sentinel.Username + ":" + o.Sentinel.Password
+		}
+		if o.Sentinel != nil && o.Sentinel.TLS != nil {
+			got += " sentinel_tls"
+		}
+		if got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.url, got, c.want)
+		}
+		if _, err := o.withDefaults(); err != nil {
+			t.Errorf("%s: %v", c.url, err)
+		}
+	}
+}
+
 func TestParseURLRefuses(t *testing.T) {
 	for _, text := range []string{
+		"redis://a,b", "redis+cluster://a:1:secret", "redis+cluster://[a", "redis+cluster://a b", "redis+cluster://", "redis+cluster://a,,b", "redis+cluster://a:secret,b", "redis+cluster://:secret@a/1", "redis+cluster://a?db=secret",
+		"redis+sentinel://a", "redis+sentinel://a?master=", "redis+sentinel://a/x?master=m", "redis+sentinel://a?master=m&sentinel_tls=secret",
+		"redis+sentinel://a?master=m&password=secret", "redis+sentinel://?master=m", "redis+other://secret", "http+cluster://a", "redis+://a",
+		"redis+cluster://a" + strings.Repeat(",a", MaxAddrs), "redis+sentinel://a?master=m&sentinel_password=%zzsecret",
 		"", "redis", "redis:", "redis:secret", "redis://", "redis:///0", "redis://:secret@", "http://u:secret@host", "host:6379",
 		"redis://u:secret@host:0", "redis://u:secret@host:99999", "redis://u:secret@host:port", "redis://u:secret@host/one",
 		"redis://u:secret@host/-1", "redis://u:secret@host/0/1", "redis://u:secret@host?db=1", "redis://u:sec%zzret@host", "redis://u:secret@ho st",
@@ -63,7 +110,7 @@ func TestParseURLRefuses(t *testing.T) {
 func TestPasswordIsNeverPrinted(t *testing.T) {
 	const password = "hunter2hunter2"
 	rapid.Check(t, func(t *rapid.T) {
-		scheme := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "redis:", "", "x://"}).Draw(t, "scheme")
+		scheme := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "redis:", "", "x://", "redis+cluster://", "redis+sentinel://"}).Draw(t, "scheme")
 		rest := rapid.String().Draw(t, "rest")
 		o, err := ParseURL(scheme + "user:" + password + rest)
 		if err != nil && strings.Contains(err.Error(), password) {
@@ -73,7 +120,7 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 			return
 		}
 		for _, text := range []string{fmt.Sprint(o), fmt.Sprintf("%+v", o), fmt.Sprintf("%#v", o), fmt.Sprintf("%v", &o)} {
-			if strings.Contains(text, o.Password) && !strings.Contains(o.Addr, o.Password) {
+			if strings.Contains(text, o.Password) && !strings.Contains(o.Addr+fmt.Sprint(o.Cluster), o.Password) {
 				t.Fatalf("printed options contain the password: %s", text)
 			}
 		}
@@ -81,8 +128,19 @@ func TestPasswordIsNeverPrinted(t *testing.T) {
 }
 
 func TestOptionsRefused(t *testing.T) {
+	addrs := []string{"a:1"}
 	for _, o := range []Options{
 		{},
+		{Addr: "a:1", Cluster: addrs},
+		{Cluster: addrs, Sentinel: &Sentinel{Addrs: addrs, Master: "m"}},
+		{Cluster: addrs, DB: 1},
+		{Cluster: addrs, Prefix: "{hg}:"},
+		{Cluster: addrs, Network: "unix"},
+		{Cluster: []string{"a"}},
+		{Cluster: make([]string, MaxAddrs+1)},
+		{Sentinel: &Sentinel{Addrs: addrs}},
+		{Sentinel: &Sentinel{Master: "m"}},
+		{Sentinel: &Sentinel{Addrs: []string{"a"}, Master: "m"}},
 		{Addr: "a:1", Network: "udp"},
 		{Addr: "a:1", DB: -1},
 		{Addr: "a:1", Prefix: strings.Repeat("x", MaxPrefix+1)},
@@ -105,6 +163,9 @@ func TestAddressHasNoCredentials(t *testing.T) {
 		"unix://app:secret@/r.sock?db=3":  "unix:///r.sock?db=3",
 		"unix:///r.sock":                  "unix:///r.sock",
 		"redis://app:secret@[2001:db8::]": "redis://[2001:db8::]:6379/0",
+
+		"redis+cluster://app:secret@a,b:2":                                        "redis+cluster://a:6379,b:2",
+		"rediss+sentinel://:secret@a,b:2/1?master=m%20n&sentinel_password=secret": "rediss+sentinel://a:26379,b:2/1?master=m+n",
 	} {
 		o, err := ParseURL(url)
 		if err != nil {

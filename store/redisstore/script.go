@@ -32,28 +32,38 @@ var (
 	luaSlidingLog string
 	//go:embed lua/tat.lua
 	luaTAT string
+	//go:embed lua/marked_save.lua
+	luaMarkedSave string
+	//go:embed lua/load.lua
+	luaLoad string
 	//go:embed lua/save.lua
 	luaSave string
 )
 
-// sections are put into take.lua. They work on its variables:
+// sections are put into take.lua, and into other scripts that decide. They work on
+// its variables:
 //
 //	in   algorithm, hits, refund, quota, period, denied, kind, a, b, c: a take
-//	     and the state of its bucket
+//	     and the state of its bucket; at, from which TAKE_BYTES on stands what
+//	     only some limits have
 //	out  verdict, remaining, reset: the answer, where negative numbers count as
 //	     0; kind, a, b, c with changed, if the state is to be written; extra, the
-//	     bytes of the take beyond TAKE_BYTES
+//	     bytes beyond TAKE_BYTES
 //
 // With refund > 0 that many hits are given back, hits is 0, and again asks for
-// another run, which answers as a peek. SUB_WINDOWS and SLIDING_LOG make
-// functions instead, when the first take needs them.
+// another run, which answers as a peek. With denied == 1 hits are charged whether
+// they fit or not, by every algorithm. SUB_WINDOWS and SLIDING_LOG make functions
+// instead, when the first take needs them. LOAD reads text, the value of a bucket,
+// into kind, a, b, c and wide.
 var sections = strings.NewReplacer(
 	"SLIDING_WINDOW\n", luaSlidingWindow,
 	"FIXED_WINDOW\n", luaFixedWindow,
 	"SUB_WINDOWS\n", luaSubWindows,
 	"SLIDING_LOG\n", luaSlidingLog,
 	"TAT\n", luaTAT,
+	"MARKED_SAVE\n", strings.Replace(luaMarkedSave, "SAVE\n", luaSave, 1),
 	"SAVE\n", luaSave,
+	"LOAD\n", luaLoad,
 )
 
 // constants are put into the script where their names stand: a local variable
@@ -68,22 +78,24 @@ var constants = strings.NewReplacer(
 	"CALENDAR_ZERO", strconv.Itoa(calendarZero),
 	"TAKE_BYTES", strconv.Itoa(takeBytes),
 	"STAMP_BYTES", strconv.Itoa(stampBytes),
+	"MAX_DRAIN", "1125899906842624", // 2^50
+	"DEBT_BURSTS", "64",
+	"DEBT_US", "3600000000", // an hour
 	"LOG_HEAD", "64",
 	"TTL_MARGIN_MS", "1000",
 )
 
-// takeScript is the whole script, and takeSHA the name under which Redis
-// remembers it.
-var (
-	takeScript = buildScript()
-	takeSHA    = scriptSHA(takeScript)
-)
+// script is a script and the name under which Redis remembers it.
+type script struct{ text, sha string }
 
-// buildScript puts the script together.
-func buildScript() string {
-	text := sections.Replace(luaHead + luaTake)
-	return constants.Replace(expandBytes(text))
+// newScript puts the macros and the constants into text.
+func newScript(text string) *script {
+	text = constants.Replace(expandBytes(text))
+	return &script{text: text, sha: scriptSHA(text)}
 }
+
+// takeScript decides batches of takes.
+var takeScript = newScript(sections.Replace(luaHead + luaTake))
 
 // byteMacro matches the words that expandBytes writes out.
 var byteMacro = regexp.MustCompile(`(BYTES|WHOLE)\((\w+), (\d)\)`)

@@ -12,14 +12,14 @@ import (
 
 // code returns the script without its comments.
 func code() string {
-	return regexp.MustCompile(`--[^\n]*`).ReplaceAllString(takeScript, "")
+	return regexp.MustCompile(`--[^\n]*`).ReplaceAllString(takeScript.text, "")
 }
 
 // What makes a script run on all relatives of Redis: every key is declared and
 // stands in the call as KEYS[n], no library but string, math and table, no
 // shebang, no text made from a number but by format.
 func TestScriptIsPortable(t *testing.T) {
-	if strings.HasPrefix(takeScript, "#!") {
+	if strings.HasPrefix(takeScript.text, "#!") {
 		t.Error("the script has a shebang")
 	}
 	text := code()
@@ -54,7 +54,7 @@ func TestScriptIsPortable(t *testing.T) {
 }
 
 // Every key is written with its time to live in the same command, or has one
-// already: APPEND keeps it, and PEXPIRE follows.
+// already: a mark in the value says so, or APPEND keeps it, and PEXPIRE follows.
 func TestScriptNeverLeavesAKeyForGood(t *testing.T) {
 	lines := strings.Split(code(), "\n")
 	writes := 0
@@ -62,6 +62,9 @@ func TestScriptNeverLeavesAKeyForGood(t *testing.T) {
 		switch {
 		case strings.Contains(line, "'SET'"):
 			writes++
+			if strings.HasSuffix(line, ", 'KEEPTTL')") && strings.TrimSpace(lines[i-1]) == "if kept then" {
+				continue
+			}
 			if !strings.HasSuffix(strings.TrimSpace(line), ", 'PX', ttl)") {
 				t.Errorf("no time to live: %s", line)
 			}
@@ -80,8 +83,8 @@ func TestScriptNeverLeavesAKeyForGood(t *testing.T) {
 // The name of the script changes with its text only.
 func TestScriptSHA(t *testing.T) {
 	s, _ := openRedis(t)
-	if got := command(t, s, "SCRIPT", "LOAD", takeScript); got != takeSHA {
-		t.Errorf("Redis calls it %s, we %s", got, takeSHA)
+	if got := command(t, s, "SCRIPT", "LOAD", takeScript.text); got != takeScript.sha {
+		t.Errorf("Redis calls it %s, we %s", got, takeScript.sha)
 	}
 }
 

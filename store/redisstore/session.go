@@ -5,9 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +19,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
 )
 
 const (
@@ -24,8 +28,6 @@ const (
 	// noticed after their sum at most.
 	keepAlive    = 300 * time.Millisecond
 	writeTimeout = 500 * time.Millisecond
-	// maxRedirections bounds how often MOVED and ASK are followed.
-	maxRedirections = 3
 	// oneConnection is the client's exponent for a single connection: 2^0
 	// would be taken for "the default", any negative number means one.
 	oneConnection = -1
@@ -42,8 +44,15 @@ const (
 // never mended: link makes another one, so that no call of a user ever waits
 // for a connection to be made.
 type session struct {
-	client rueidis.Client
-	epoch  time.Time // where the local clock of this connection begins
+	options *Options // with the address of the server
+	client  rueidis.Client
+	epoch   time.Time // where the local clock of this connection begins
+
+	// breaker keeps calls away while they fail. It belongs to the connection: a
+	// new one, whose server has just answered, begins afresh.
+	breaker     *breaker.Breaker
+	lastFailure atomic.Pointer[store.Error]
+	openFault   atomic.Pointer[openFault]
 
 	// over is closed when the connection is gone or must not be used further;
 	// cause says why.
@@ -55,6 +64,10 @@ type session struct {
 	conn    net.Conn       // the one connection; nil until it is dialled
 	probing bool           // whether a probe is under way
 	probes  sync.WaitGroup // begun under mu while the session is not over
+
+	// history names the series of writes that the server has; see memory. 0 until
+	// the greeting. forebear is the one that it took over in a failover, if any.
+	history, forebear uint32
 
 	// offset is Redis's clock minus the local one in microseconds; see
 	// learnClock.
@@ -100,6 +113,29 @@ func (f *flights) reached(mark int64) {
 	}
 }
 
+// taken returns the number of places that are taken.
+func (f *flights) taken() int64 {
+	return max(f.waiting.Load()+f.givenUp.Load()-f.answered.Load(), 0)
+}
+
+// drain returns when no call waits for its answer, when over is closed, or after
+// patience.
+func (f *flights) drain(patience time.Duration, over <-chan struct{}) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for f.waiting.Load() > 0 {
+		select {
+		case <-late.C:
+			return
+		case <-over:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
 // abandon marks the place as given up on.
 func (f *flights) abandon() {
 	f.givenUp.Add(1)
@@ -111,7 +147,23 @@ func (f *flights) abandon() {
 func dial(ctx context.Context, o *Options) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
-	s := &session{epoch: time.Now(), over: make(chan struct{})}
+	s, err := connect(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	release := context.AfterFunc(ctx, s.hangUp)
+	defer release()
+	if err := s.greet(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect makes a session with any server that speaks as Redis does, a sentinel
+// for one. ctx has a deadline.
+func connect(ctx context.Context, o *Options) (*session, error) {
+	s := &session{options: o, epoch: time.Now(), over: make(chan struct{}), breaker: breaker.New(o.Breaker)}
 	// The client's own exchange after the dial does not heed ctx.
 	release := context.AfterFunc(ctx, s.hangUp)
 	defer release()
@@ -124,11 +176,27 @@ func dial(ctx context.Context, o *Options) (*session, error) {
 		return nil, err
 	}
 	s.client = client
-	if err := s.greet(ctx); err != nil {
-		s.close()
-		return nil, err
-	}
 	return s, nil
+}
+
+// openFault is what calls get while the breaker is open, and the failure that it
+// names.
+type openFault struct{ last, fault *store.Error }
+
+// refuse returns what a call gets while the breaker is open. It is made once for
+// each failure: there may be many calls.
+func (s *session) refuse() *store.Error {
+	last := s.lastFailure.Load()
+	if known := s.openFault.Load(); known != nil && known.last == last {
+		return known.fault
+	}
+	fault := &store.Error{Op: "take", Store: s.options.address(), Reason: store.BreakerOpen, Err: errBreaker}
+	if last != nil {
+		fault.Err = fmt.Errorf("%w, at last with %s: %v", errBreaker, last.Reason, last.Err)
+		fault.Hint = last.Hint
+	}
+	s.openFault.Store(&openFault{last, fault})
+	return fault
 }
 
 // clientOption returns the settings of the client library. Nothing is ever
@@ -147,7 +215,6 @@ func (s *session) clientOption(ctx context.Context, o *Options) rueidis.ClientOp
 		ReadBufferEachConn:  bufferBytes,
 		WriteBufferEachConn: bufferBytes,
 		PipelineMultiplex:   oneConnection,
-		ClusterOption:       rueidis.ClusterOption{MaxMovedRedirections: maxRedirections},
 		ClientSetInfo:       rueidis.DisableClientSetInfo, // old servers refuse it
 		ForceSingleClient:   true,
 		DisableRetry:        true,
@@ -208,11 +275,15 @@ func (c *watchedConn) Close() error {
 }
 
 // greet reads Redis's clock, which also proves that the user may talk to it,
-// refuses a server whose numbers are too short, and a replica: what it would
-// count is lost.
+// and refuses what is no place for counts: a sentinel, a node of a cluster that
+// was given as a single Redis, a server whose numbers are too short, and a
+// replica, since what it would count is lost.
 func (s *session) greet(ctx context.Context) error {
 	parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsStrSlice()
 	if err != nil {
+		if isReply(err) && s.role(ctx) == "sentinel" {
+			return errIsSentinel
+		}
 		return err
 	}
 	now, err := parseTime(parts)
@@ -223,19 +294,59 @@ func (s *session) greet(ctx context.Context) error {
 	if err := checkNumbers(ctx, s.client); err != nil {
 		return err
 	}
-	role, err := s.client.Do(ctx, s.client.B().Role().Build()).ToArray()
-	if err != nil || len(role) == 0 {
-		// Many users may not ask for the role. A replica then answers READONLY
-		// to the first charge.
-		if _, refused := rueidis.IsRedisErr(err); refused || err == nil {
-			return nil
-		}
-		return err
-	}
-	if name, err := role[0].ToString(); err == nil && name == "slave" {
+	if s.role(ctx) == "slave" {
 		return errReplica
 	}
-	return nil
+	if s.options.topology() != cluster && s.inCluster(ctx) {
+		return errIsCluster
+	}
+	s.history, s.forebear = s.historyOf(ctx)
+	if s.isOver() {
+		return s.cause
+	}
+	return ctx.Err()
+}
+
+// historyOf returns a number for the replication history of the server: another
+// one after a failover, and after a restart; and that of the history before the
+// failover. Where the user may not ask, every connection counts as another one.
+func (s *session) historyOf(ctx context.Context) (history, forebear uint32) {
+	info, err := s.client.Do(ctx, s.client.B().Info().Section("replication").Build()).ToString()
+	if err != nil {
+		return max(1, rand.Uint32()), 0
+	}
+	for line := range strings.Lines(info) {
+		name, id, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "master_replid":
+			history = max(1, crc32.ChecksumIEEE([]byte(id)))
+		case "master_replid2":
+			forebear = max(1, crc32.ChecksumIEEE([]byte(id)))
+		}
+	}
+	if history == 0 {
+		history = max(1, rand.Uint32())
+	}
+	return history, forebear
+}
+
+// role returns what the server says it is: master, slave or sentinel. Many users
+// may not ask; then it is empty, and a replica answers READONLY to the first
+// charge.
+func (s *session) role(ctx context.Context) string {
+	role, err := s.client.Do(ctx, s.client.B().Role().Build()).ToArray()
+	if err != nil || len(role) == 0 {
+		return ""
+	}
+	name, _ := role[0].ToString()
+	return name
+}
+
+// inCluster reports whether the server is a node of a cluster, as far as the
+// user may know.
+func (s *session) inCluster(ctx context.Context) bool {
+	info, err := s.client.Do(ctx, s.client.B().Info().Section("cluster").Build()).ToString()
+	return err == nil && strings.Contains(info, "cluster_enabled:1")
 }
 
 // parseTime converts the answer to TIME: seconds and microseconds.

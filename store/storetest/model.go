@@ -11,6 +11,7 @@ import (
 // nothing.
 type model struct {
 	buckets map[string]bucket
+	leases  map[string]*modelRegister
 	now     limit.Micros
 }
 
@@ -22,7 +23,9 @@ type bucket struct {
 	deadline limit.Micros
 }
 
-func newModel() *model { return &model{buckets: map[string]bucket{}} }
+func newModel() *model {
+	return &model{buckets: map[string]bucket{}, leases: map[string]*modelRegister{}}
+}
 
 // Take decides takes as every store must.
 func (m *model) Take(takes []store.Take, results []store.Result) {
@@ -70,18 +73,25 @@ func (m *model) takeOne(t *store.Take) limit.Decision {
 	switch t.Op {
 	case store.Refund:
 		after, d = limit.Refund(t.Limit, copyState(before), m.now, t.Hits)
+	case store.Charge:
+		after, d = limit.Charge(t.Limit, copyState(before), m.now, t.Hits)
 	case store.Reset:
 		_, d = limit.Decide(t.Limit, limit.State{}, m.now, 0)
 	default:
 		after, d = limit.Decide(t.Limit, copyState(before), m.now, t.Hits)
 	}
+	m.save(string(t.Key), t.Limit, before, after)
+	return d
+}
+
+// save stores what a bucket has become.
+func (m *model) save(key string, l *limit.Limit, before, after limit.State) {
 	switch {
 	case after.Kind == 0:
-		delete(m.buckets, string(t.Key))
+		delete(m.buckets, key)
 	case !sameState(before, after):
-		m.buckets[string(t.Key)] = bucket{after, t.Limit, m.now + micros(limit.Lifetime(t.Limit, after, m.now))}
+		m.buckets[key] = bucket{after, l, m.now + micros(limit.Lifetime(l, after, m.now))}
 	}
-	return d
 }
 
 func copyState(s limit.State) limit.State {

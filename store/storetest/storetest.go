@@ -11,6 +11,9 @@
 //		})
 //	}
 //
+// A store that hands out leases or lets nodes find each other runs RunLeases and
+// RunRoster too.
+//
 // The flag -rapid.checks sets the number of random traces, -short divides it by
 // five; a trace is some twenty calls of the store.
 package storetest
@@ -37,10 +40,7 @@ type Harness struct {
 // subtests; open registers with t what has to be closed.
 func Run(t *testing.T, open func(t *testing.T) Harness) {
 	t.Helper()
-	for _, test := range [...]struct {
-		name string
-		run  func(t *testing.T, h Harness)
-	}{
+	runAll(t, open, []test{
 		{"vectors", testVectors},
 		{"model", testModel},
 		{"peek writes nothing", testPeek},
@@ -61,9 +61,24 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"keeps what a denial found", testDenialKeeps},
 		{"keeps a second longer", testMargin},
 		{"clock steps back", testStepBack},
+		{"charge", testCharge},
+		{"charge in a group", testChargeInGroup},
+		{"charges and the model", testModelCharges},
 		{"crowd on one key", testCrowd},
 		{"crowd of groups", testCrowdOfGroups},
-	} {
+	})
+}
+
+// test is a subtest of a suite.
+type test struct {
+	name string
+	run  func(t *testing.T, h Harness)
+}
+
+// runAll runs tests on a store of its own each.
+func runAll(t *testing.T, open func(t *testing.T) Harness, tests []test) {
+	t.Helper()
+	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			h := open(t)
 			h.SetNow(noon)

@@ -15,7 +15,7 @@ import (
 
 // testVectors replays the recorded scenarios, each on a key of its own.
 func testVectors(t *testing.T, h Harness) {
-	ops := [...]store.Op{vectors.Hit: store.Hit, vectors.Refund: store.Refund, vectors.Reset: store.Reset}
+	ops := [...]store.Op{vectors.Hit: store.Hit, vectors.Refund: store.Refund, vectors.Reset: store.Reset, vectors.Charge: store.Charge}
 	scenarios := vectors.All()
 	if len(scenarios) == 0 {
 		t.Fatal("there are no recorded vectors")
@@ -41,7 +41,12 @@ const stepMargin = limit.Micros(time.Second / time.Microsecond)
 
 // testModel drives the store and the model with the same random traces and
 // demands the same decisions.
-func testModel(t *testing.T, h Harness) {
+func testModel(t *testing.T, h Harness) { driveModel(t, h, false) }
+
+// testModelCharges does so with charges among the takes.
+func testModelCharges(t *testing.T, h Harness) { driveModel(t, h, true) }
+
+func driveModel(t *testing.T, h Harness, charges bool) {
 	traces := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
@@ -50,6 +55,10 @@ func testModel(t *testing.T, h Harness) {
 			prefix: fmt.Sprintf("trace %d ", traces),
 			model:  newModel(),
 			latest: noon,
+			ops:    []store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset},
+		}
+		if charges {
+			tr.ops = append(tr.ops, store.Charge, store.Charge)
 		}
 		tr.now = noon
 		for range 4 {
@@ -72,6 +81,7 @@ type trace struct {
 	keys   [][]*limit.Limit // the limits that a key is asked about
 	now    limit.Micros
 	latest limit.Micros // the latest instant since the clock last stepped far back
+	ops    []store.Op   // what is drawn
 	log    strings.Builder
 }
 
@@ -169,9 +179,7 @@ func (tr *trace) drawTake() store.Take {
 		Key:    []byte(tr.key(i)),
 		Limit:  l,
 		Shadow: rapid.IntRange(0, 4).Draw(tr.rt, "shadow") == 0,
-		Op: rapid.SampledFrom([]store.Op{
-			store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset,
-		}).Draw(tr.rt, "op"),
+		Op:     rapid.SampledFrom(tr.ops).Draw(tr.rt, "op"),
 	}
 	most := capacity(l)
 	t.Hits = rapid.SampledFrom([]int64{0, 1, 1, 1, 2, most/2 + 1, most, most + 1, limit.MaxQuota}).Draw(tr.rt, "hits")

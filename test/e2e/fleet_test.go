@@ -184,11 +184,11 @@ descriptors:
 	}
 	healthy("at first")
 	redis.Stop()
-	degraded("frozen", "store_timeout", "store_unavailable", "store_overloaded")
+	degraded("frozen", "store_timeout", "store_unavailable", "store_overloaded", "store_breaker")
 	redis.Continue()
 	healthy("thawed")
 	redis.Kill()
-	degraded("killed", "store_unavailable", "store_timeout")
+	degraded("killed", "store_unavailable", "store_timeout", "store_breaker")
 	redis.Restart()
 	healthy("restarted")
 }

@@ -14,6 +14,8 @@ var peers = []struct{ system, head string }{
 	{"x-time-rate/token_bucket_mutex_map", "x x/time/rate"},
 	{"go-limiter/token_bucket", "x go-limiter"},
 	{"throttled/gcra", "x throttled"},
+	{"httprate/sliding_window", "x httprate"},
+	{"ulule-limiter/fixed_window", "x ulule/limiter"},
 }
 
 // table is one benchmark at one size.

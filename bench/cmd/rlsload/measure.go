@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/bench/internal/h2load"
+	"github.com/headgate/headgate/bench/internal/server"
 )
 
 // method is the one that Envoy calls.
@@ -33,17 +34,17 @@ type measurement struct {
 // snapshot is what counts at one instant.
 type snapshot struct {
 	server, redis time.Duration
-	counters      redisCounters
+	counters      server.Counters
 	err           error
 }
 
 func (i *instance) snapshot() (s snapshot) {
-	s.server, s.err = i.server.cpu()
+	s.server, s.err = i.server.CPU()
 	if i.redis == nil || s.err != nil {
 		return s
 	}
-	if s.redis, s.err = i.redis.cpu(); s.err == nil {
-		s.counters, s.err = i.redis.counters()
+	if s.redis, s.err = i.redis.CPU(); s.err == nil {
+		s.counters, s.err = i.redis.Counters()
 	}
 	return s
 }
@@ -55,7 +56,7 @@ func measure(s settings, sys system, i *instance, w workload) (measurement, erro
 		return measurement{}, err
 	}
 	if i.redis != nil {
-		if _, err := i.redis.ask("FLUSHALL"); err != nil {
+		if _, err := i.redis.Ask("FLUSHALL"); err != nil {
 			return measurement{}, err
 		}
 	}
@@ -65,7 +66,7 @@ func measure(s settings, sys system, i *instance, w workload) (measurement, erro
 	result, err := h2load.Run(h2load.Options{
 		Network: "tcp", Addr: i.addr, Path: method, Messages: messages,
 		Connections: s.connections, Streams: s.streams,
-		WarmUp: s.warmUp, MaxWarmUp: s.warmUp + 20*time.Second, Measure: s.measure,
+		Passes: w.passes(), WarmUp: s.warmUp, MaxWarmUp: s.warmUp + 20*time.Second, Measure: s.measure,
 		Begin: func() {
 			go func() { profiled <- profile(s, sys, i, w) }()
 			before = i.snapshot()
@@ -73,7 +74,7 @@ func measure(s settings, sys system, i *instance, w workload) (measurement, erro
 		End: func() { after = i.snapshot() },
 	})
 	if err != nil {
-		return measurement{}, fmt.Errorf("%w\n%s", err, i.server.output.Bytes())
+		return measurement{}, fmt.Errorf("%w\n%s", err, i.server.Output.Bytes())
 	}
 	undecided := failOpens(i.ops) - failedOpen
 	if err := errors.Join(<-profiled, empty.err, before.err, after.err, checkCodes(w, result, int64(undecided))); err != nil {
@@ -89,9 +90,9 @@ func measure(s settings, sys system, i *instance, w workload) (measurement, erro
 	if i.redis != nil {
 		m.hasRedis = true
 		m.redis = per(micros(after.redis - before.redis))
-		m.commands = per(float64(after.counters.commands - before.counters.commands))
-		m.reads = per(float64(after.counters.reads - before.counters.reads))
-		m.bytesPerKey = float64(after.counters.memory-empty.counters.memory) / float64(max(after.counters.keys, 1))
+		m.commands = per(float64(after.counters.Commands - before.counters.Commands))
+		m.reads = per(float64(after.counters.Reads - before.counters.Reads))
+		m.bytesPerKey = float64(after.counters.Memory-empty.counters.Memory) / float64(max(after.counters.Keys, 1))
 	}
 	return m, nil
 }

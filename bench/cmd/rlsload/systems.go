@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+
+	"github.com/headgate/headgate/bench/internal/server"
 )
 
 // Names of the systems that others are compared with.
@@ -25,10 +27,10 @@ type system struct {
 
 // instance is a system that runs.
 type instance struct {
-	server *process
-	redis  *redisServer // nil without
-	addr   string       // of the gRPC service
-	ops    string       // of Headgate's metrics; "" for others
+	server *server.Process
+	redis  *server.Redis // nil without
+	addr   string        // of the gRPC service
+	ops    string        // of Headgate's metrics; "" for others
 }
 
 // stop ends all processes.
@@ -38,10 +40,10 @@ func (i *instance) stop() error {
 	}
 	var errs []error
 	if i.server != nil {
-		errs = append(errs, i.server.stop())
+		errs = append(errs, i.server.Stop())
 	}
 	if i.redis != nil {
-		errs = append(errs, i.redis.stop())
+		errs = append(errs, i.redis.Stop())
 	}
 	return errors.Join(errs...)
 }
@@ -60,6 +62,7 @@ func systemsFor(s settings) []system {
 		{"headgate, memory, --compat envoy", all, headgateStarter(false, "--compat", "envoy")},
 		{"headgate, Redis", all, headgateStarter(true)},
 		{"headgate, Redis, --compat envoy", all, headgateStarter(true, "--compat", "envoy")},
+		{"headgate, Redis, denials kept to their end", []workload{oneOver}, headgateStarter(true, "--denial-memory", "1000000", "--denial-time", "24h")},
 	}
 	if s.ratelimit != "" {
 		systems = append(systems,
@@ -75,15 +78,15 @@ func startConstant(_ settings, _ string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := freeAddr()
+	addr, err := server.FreeAddr()
 	if err != nil {
 		return nil, err
 	}
 	i := &instance{addr: addr}
-	if i.server, err = startProcess("constant server", self, nil, constantCommand, addr); err != nil {
+	if i.server, err = server.Start("constant server", self, nil, constantCommand, addr); err != nil {
 		return i, err
 	}
-	return i, i.server.waitFor("tcp", addr)
+	return i, i.server.WaitFor("tcp", addr)
 }
 
 // freeAddrs returns three different free addresses.
@@ -91,7 +94,7 @@ func freeAddrs() (a [3]string, err error) {
 	var errs []error
 	for i := range a {
 		var err error
-		a[i], err = freeAddr()
+		a[i], err = server.FreeAddr()
 		errs = append(errs, err)
 	}
 	return a, errors.Join(errs...)
@@ -112,19 +115,19 @@ func headgateStarter(withRedis bool, extra ...string) func(settings, string) (*i
 		i := &instance{addr: addrs[0], ops: addrs[1]}
 		store := "memory://"
 		if withRedis {
-			if i.redis, err = startRedis(s, dir); err != nil {
+			if i.redis, err = server.StartRedis(s.redis, dir, s.redisUnix); err != nil {
 				return i, err
 			}
-			store = i.redis.url()
+			store = i.redis.URL()
 		}
 		args := append([]string{
 			"serve", "--rules", rules, "--store", store, "--log-level", "warn",
 			"--grpc-addr", addrs[0], "--ops-addr", addrs[1], "--http-addr", addrs[2],
 		}, extra...)
-		if i.server, err = startProcess("headgate", s.headgate, nil, args...); err != nil {
+		if i.server, err = server.Start("headgate", s.headgate, nil, args...); err != nil {
 			return i, err
 		}
-		return i, i.server.waitFor("tcp", i.addr)
+		return i, i.server.WaitFor("tcp", i.addr)
 	}
 }
 
@@ -144,12 +147,12 @@ func ratelimitStarter(extra ...string) func(settings, string) (*instance, error)
 			return nil, err
 		}
 		i := &instance{addr: addrs[0]}
-		if i.redis, err = startRedis(s, dir); err != nil {
+		if i.redis, err = server.StartRedis(s.redis, dir, s.redisUnix); err != nil {
 			return i, err
 		}
 		env := append([]string{
 			"RUNTIME_ROOT=" + filepath.Join(dir, "root"), "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
-			"REDIS_SOCKET_TYPE=" + i.redis.network, "REDIS_URL=" + i.redis.addr,
+			"REDIS_SOCKET_TYPE=" + i.redis.Network, "REDIS_URL=" + i.redis.Addr,
 			"USE_STATSD=false", "LOG_LEVEL=warn",
 		}, extra...)
 		for n, prefix := range []string{"GRPC_", "DEBUG_", ""} {
@@ -159,9 +162,9 @@ func ratelimitStarter(extra ...string) func(settings, string) (*instance, error)
 			}
 			env = append(env, fmt.Sprintf("%sHOST=%s", prefix, host), fmt.Sprintf("%sPORT=%s", prefix, port))
 		}
-		if i.server, err = startProcess("ratelimit", s.ratelimit, env); err != nil {
+		if i.server, err = server.Start("ratelimit", s.ratelimit, env); err != nil {
 			return i, err
 		}
-		return i, i.server.waitFor("tcp", i.addr)
+		return i, i.server.WaitFor("tcp", i.addr)
 	}
 }

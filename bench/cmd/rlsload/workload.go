@@ -16,6 +16,15 @@ type workload struct {
 	over bool
 }
 
+// passes is how often each request is made before measuring: once, so that each
+// bucket is there; and until nearly all of those over the limit have been denied.
+func (w workload) passes() int {
+	if w.over {
+		return 5
+	}
+	return 1
+}
+
 // String returns what reports call the workload.
 func (w workload) String() string {
 	name := fmt.Sprintf("%d descriptor", w.descriptors)

@@ -25,6 +25,9 @@ type Options struct {
 	// the messages have not all been sent once by then, but no later than
 	// after MaxWarmUp.
 	WarmUp, MaxWarmUp time.Duration
+	// Passes is how often each message is sent before measuring, on average; 0
+	// means once.
+	Passes int
 	// Measure is how long to measure.
 	Measure time.Duration
 	// Begin and End, when not nil, are called at the ends of the measured time.
@@ -117,7 +120,7 @@ func (r *run) conduct(result *Result, errs <-chan error) error {
 		case <-tick.C:
 		}
 		warm := time.Since(start)
-		if warm >= o.MaxWarmUp || warm >= o.WarmUp && r.sent.Load() >= int64(len(o.Messages)) {
+		if warm >= o.MaxWarmUp || warm >= o.WarmUp && r.sent.Load() >= int64(max(1, o.Passes)*len(o.Messages)) {
 			break
 		}
 	}

@@ -1,10 +1,10 @@
--- Decides a batch of takes on the buckets of one Redis, in one atomic step.
--- The arithmetic is that of the Go package limit, function by function under
--- the same names; its files explain the formulas. Recorded vectors and random
--- traces hold the two together.
+-- The head of every script that decides: what it is told before the takes, and the
+-- arithmetic that all share. That is the one of the Go package limit, function by
+-- function under the same names; its files explain the formulas. Recorded vectors
+-- and random traces hold the two together.
 --
 -- KEYS[s]  the name of bucket s, s = 1, 2, ...; each bucket once, however many
---          takes it has. The script touches no other key.
+--          takes it has. A script touches no other key.
 -- ARGV[1]  all else, in bytes. Numbers have seven bytes where nothing else is
 --          said, the high one first, and are whole; times are in microseconds.
 --   now       the instant to decide at, since 1970; 0 means Redis's own clock
@@ -12,19 +12,14 @@
 --   deadline  the latest instant at which the answer is wanted, of Redis's
 --             clock; 0 means any
 --   number    of the call, in four bytes, which the answer repeats
---   calendar  one byte: 1 if the next two are there, else 0
+--   flags     one byte: 1 if the next two are there, and 2 if the caller wants to
+--             know the previous count of sliding windows
 --   from, to  what all calendars know: now must be in [from, to). Instants of a
 --             calendar may be before 1970 and have 2^48 added
---   and the takes, each as
---   op        one byte: 0 hit, 1 refund, 2 reset
---   group     one byte: 0 alone, 1 in a group, 2 the last of a group
---   shadow    one byte, 0 or 1
---   shared    one byte: 1 if the bucket has several takes or one in a group
---   s         three bytes: the bucket
+-- and what the scripts say themselves. All describe a limit so:
 --   algorithm one byte: 1 + its number in Go, which is also the kind of its
 --             states; 9 is fixed_window with calendar windows
 --   denied    one byte: 1 if denied hits count
---   hits      0 .. 2^50
 --   quota     or the capacity of a bucket, <= 2^50
 --   period    < 2^45: of 3 that of a part, of 5 to 8 num (one hit drains in
 --             num/den us), of 9 nothing
@@ -36,14 +31,15 @@
 --   9 fixed_window    five edges of the calendar in a row; the script decides
 --                     from the first up to the fourth, since deciding takes the
 --                     end of the next window
+-- and where each take has its own limit, it is TAKE_BYTES and what some algorithms
+-- have beyond that:
+--   op, group, shadow, shared   one byte each; see take.lua
+--   s         three bytes: the bucket
+--   algorithm, denied, hits (0 .. 2^50), quota, period
 --
--- Returns {status + 4 * number of the call, now} and for each take
---   verdict    the delay of an allowed one, >= 0; -1 - retry_after of a denied
---              one; NEVER for what never passes
---   remaining, reset_after
--- with times in us. Status 0: decided. 1: the deadline has passed. 2: now is
--- outside of the edges of a calendar. With 1 and 2 nothing was written, and
--- there are no takes.
+-- Returns {status + 4 * number of the call, now} and what the script says. Status
+-- 0: decided. 1: the deadline has passed. 2: now is outside of the edges of a
+-- calendar. With 1 and 2 nothing was written, and nothing more is said.
 --
 -- Why the numbers fit a double, which holds integers up to 2^53: instants stop
 -- at 2^52 (the year 2112), stored ones at 2^53; counters stop at 2^51, so that a
@@ -60,7 +56,7 @@
 local floor, max, min = math.floor, math.max, math.min
 local byte, match, format, data = string.byte, string.match, string.format, ARGV[1]
 
-local BYTES(now, 7), BYTES(deadline, 7), BYTES(number, 4), calendar = byte(data, 1, 19)
+local BYTES(now, 7), BYTES(deadline, 7), BYTES(number, 4), flags = byte(data, 1, 19)
 local now, deadline, number = WHOLE(now, 7), WHOLE(deadline, 7), WHOLE(number, 4)
 if now == 0 then
   local time = redis.call('TIME')
@@ -74,7 +70,8 @@ if deadline > 0 and now > deadline then
 end
 
 local at, instant = 20, nil
-if calendar == 1 then
+local seen = 0 -- the previous count of the last sliding window
+if flags % 2 == 1 then
   -- instant reads the one of a calendar at place i.
   instant = function(i)
     local BYTES(n, 7) = byte(data, i, i + 6)

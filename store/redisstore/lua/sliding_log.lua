@@ -125,6 +125,15 @@ local function settle(log, at)
   return slice(log, log.from, log.kept, log.tail .. encode(at):rep(bogus))
 end
 
+-- Returns the log with so many hits at an instant, and without the first stamps
+-- when these are half of all.
+local function append(log, first, at, hits)
+  if 2 * first >= log.n then
+    log = drop_first(log, first)
+  end
+  return slice(log, log.from, log.kept, log.tail .. encode(at):rep(hits))
+end
+
 local function open(s, state)
   if state then
     return state
@@ -132,7 +141,8 @@ local function open(s, state)
   return {bucket = s, head = false, had = -1, from = 0, kept = 0, tail = '', n = 0}
 end
 
-local function decide(s, quota, period, state, hits, refund)
+-- With charged the hits are added whether they fit or not.
+local function decide(s, quota, period, state, hits, refund, charged)
   local log = open(s, state)
   local first, at, moved = hit_log_at(period, log)
   local used = log.n - first
@@ -145,6 +155,18 @@ local function decide(s, quota, period, state, hits, refund)
       end
       log = drop_first(log, first)
       state = keep_first(log, log.n - refund)
+    end
+    return decide(s, quota, period, state, 0, 0)
+  end
+
+  if charged and hits > 0 then
+    local added = min(hits, quota)
+    if added > 0 then
+      if moved then
+        log = settle(log, at)
+      end
+      first = max(first, log.n + added - quota)
+      state = append(log, first, at, added)
     end
     return decide(s, quota, period, state, 0, 0)
   end
@@ -163,10 +185,7 @@ local function decide(s, quota, period, state, hits, refund)
       log = settle(log, at)
     end
     if allowed then
-      if 2 * first >= log.n then
-        log = drop_first(log, first)
-      end
-      log = slice(log, log.from, log.kept, log.tail .. encode(at):rep(hits))
+      log = append(log, first, at, hits)
       used = used + hits
     end
     state = log

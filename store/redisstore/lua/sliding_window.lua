@@ -29,6 +29,7 @@ if kind == 1 then
   end
 end
 
+seen = previous
 if refund > 0 then
   local from_current = min(refund, current)
   current = current - from_current

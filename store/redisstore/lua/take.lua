@@ -1,30 +1,120 @@
+-- Decides a batch of takes in one atomic step. This stands after head.lua, which
+-- reads the head of ARGV[1]; here follow records. The first byte says what a
+-- record is:
+--   0 .. 3   a take: 0 hit, 1 refund, 2 reset, 3 charge (hits that have passed
+--            already). Then
+--     group  one byte: 0 alone, 1 in a group, 2 the last of a group; 3 and 4
+--            likewise of a group that comes several times
+--     shadow one byte, 0 or 1
+--     shared one byte: 0 if the bucket has no other take, 1 if it has, 2 if it has
+--            none but this is one of a group
+--     s      three bytes: the bucket
+--     hits   0 .. 2^50, in seven bytes
+--     times  three bytes: so many takes (groups) that all say the same, one after
+--            the other; more than 1 only for hits > 0 alone, and for groups of
+--            hits that are no shadows, each on another bucket; and never for
+--            sub_windows and sliding_log
+--   4        a limit, as head.lua describes it: all takes up to the next one are
+--            decided by it
+--   5, 6     a hit in a group, on the bucket after that of the last take, which has
+--            no other; 6 is the last of the group. Then the hits, one byte
+--   8 ..     a hit alone, on the bucket after that of the last take, which has no
+--            other: as many hits as the byte is above 8
+--
+-- Returns what head.lua says, and for each take
+--   verdict    the delay of an allowed one, >= 0; -1 - retry_after of a denied
+--              one; NEVER for what never passes
+--   remaining, reset_after
+--   previous   the count of the previous window; of sliding_window only, and if
+--              the flags say so
+-- or for one that comes several times, kind, a, b and c of the state before: from
+-- that the caller tells the answers apart, since it knows the arithmetic too.
+--
 -- A state is five variables: kind, a, b, c and wide. Kind 0 is unused. wide is a
 -- table, never changed once it is made: of 3 its parts, of 4 the log.
 --
--- The bucket of a take alone is read, decided and written on the spot. One with
--- several takes, or with one in a group, is read once, kept in known, and
--- written in the end.
+-- To set a time to live anew costs a fifth of a take. A counter of the present
+-- window does not need it, if its time to live was set in this window under the
+-- same period. That is what zeros before its last number say, which all others
+-- read over: one for a minute, two for an hour, three for a day, four for a
+-- second. A limit of another period finds another mark, or none, and sets it anew.
+--
+-- The bucket of a take alone is read, decided and written on the spot; that of one
+-- in a group is written when the group has passed. A bucket with several takes is
+-- read once, kept in known, and written in the end.
 local known -- by bucket: {kind, a, b, c, wide, exists, as_log, changed, reset}
 local undo  -- by bucket: what known held before the group
-local group_at, group_filled, held, peek
+local pending, pended = {}, 0 -- what the group writes: nine values for each
+local group_at, group_limit_at, group_s, group_filled, held, peek
+local fits  -- how often a group passes that comes several times
+local dealt -- it is being charged
+local limit_mark, own_form -- of window counters: the mark, and the form of a state
 local sub_windows, sliding_log, load_log, save_log -- made when needed
 
-local reply, filled, last = {4 * number, now, 0, 0, 0}, 2, #data
-while at <= last do
-  local op, group, shadow, shared, BYTES(s, 3), algorithm, denied, BYTES(hits, 7), BYTES(quota, 7), BYTES(period, 7) = byte(data, at, at + TAKE_BYTES - 1)
-  local s, hits, quota, period = WHOLE(s, 3), WHOLE(hits, 7), WHOLE(quota, 7), WHOLE(period, 7)
-  local kind, a, b, c, wide, exists, changed = 0, 0, 0, 0, false, false, false
-  local refund, extra, verdict, remaining, reset = 0, 0, 0, 0, 0
+local algorithm, counts_denied, quota, period = 0, 0, 0, 0
+-- at is so that what only some algorithms have begins TAKE_BYTES after it, as where
+-- each take has its own limit.
+local s, place, limit_at, extra = 0, at, 0, 0
 
-  if algorithm == 3 and not sub_windows then
-    sub_windows = (function()
-SUB_WINDOWS
-    end)()
-  elseif algorithm == 4 and not sliding_log then
-    sliding_log, load_log, save_log = (function()
-SLIDING_LOG
-    end)()
+-- read_limit reads the record at place i and returns where the next one is.
+local function read_limit(i)
+  local BYTES(quota_, 7), BYTES(period_, 7)
+  algorithm, counts_denied, BYTES(quota_, 7), BYTES(period_, 7) = byte(data, i + 1, i + 16)
+  quota, period = WHOLE(quota_, 7), WHOLE(period_, 7)
+  limit_at, at = i, i + 17 - TAKE_BYTES
+  limit_mark, own_form = nil, nil
+  if algorithm < 3 then
+    if period == 60000000 then
+      limit_mark = '0'
+    elseif period == 3600000000 then
+      limit_mark = '00'
+    elseif period == 86400000000 then
+      limit_mark = '000'
+    elseif period == 1000000 then
+      limit_mark = '0000'
+    end
+    own_form = algorithm == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
   end
+  if algorithm > 4 then
+    return i + (algorithm == 9 and 52 or 38)
+  end
+  return i + (algorithm == 3 and 19 or 17)
+end
+
+local reply, filled, last = {4 * number, now, 0, 0, 0}, 2, #data
+while place <= last do
+  local op = byte(data, place)
+  if op == 4 then
+    place = read_limit(place)
+    if algorithm == 3 and not sub_windows then
+      sub_windows = (function()
+SUB_WINDOWS
+      end)()
+    elseif algorithm == 4 and not sliding_log then
+      sliding_log, load_log, save_log = (function()
+SLIDING_LOG
+      end)()
+    end
+    op = byte(data, place)
+  end
+  local group, shadow, shared, hits, times = 0, 0, 0, 0, 1
+  local here, s_before = place, s
+  if op >= 8 then
+    s, op, hits = s + 1, 0, op - 8
+    place = place + 1
+  elseif op >= 5 then
+    s, group, shared, op, hits = s + 1, op - 4, 2, 0, byte(data, place + 1)
+    place = place + 2
+  else
+    local BYTES(s_, 3), BYTES(hits_, 7), BYTES(times_, 3)
+    group, shadow, shared, BYTES(s_, 3), BYTES(hits_, 7), BYTES(times_, 3) = byte(data, place + 1, place + 16)
+    s, hits, times = WHOLE(s_, 3), WHOLE(hits_, 7), WHOLE(times_, 3)
+    place = place + 17
+  end
+  local kind, a, b, c, wide, exists, changed = 0, 0, 0, 0, false, false, false
+  local stored_at, stored_mark
+  local refund, verdict, remaining, reset = 0, 0, 0, 0
+  local denied = counts_denied
 
   local entry = known and known[s]
   if entry and entry[1] == 0 and entry[6] and entry[7] ~= (algorithm == 4) then
@@ -43,21 +133,18 @@ SLIDING_LOG
     local text = redis.call('GET', KEYS[s])
     if text then
       exists = true
-      local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
-      if head then
-        kind, a, b = head + 0, first + 0, second + 0
-        if third ~= '' then
-          c = third + 0
-        end
-      else
-        local rest
-        first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
-        if first then
-          kind, a, b, wide = 3, first + 0, second + 0, {}
-          for count in string.gmatch(rest, '%d+') do
-            wide[#wide + 1] = count + 0
-          end
-        end
+      local first, second, third, fourth
+      if own_form then
+        first, second, third, fourth = match(text, own_form)
+      end
+      if fourth then
+        kind, a, b, stored_mark, c = 1, first + 0, second + 0, third, fourth + 0
+      elseif first then
+        kind, a, stored_mark, b = 2, first + 0, second, third + 0
+      end
+      stored_at = a
+      if kind == 0 then
+LOAD
       end
     end
   end
@@ -67,14 +154,16 @@ SLIDING_LOG
       entry = {kind, a, b, c, wide, exists, algorithm == 4}
       known[s] = entry
     end
-    if group > 0 and not peek then
-      if not undo then
-        undo, group_at, group_filled, held = {}, at, filled, false
-      end
+    if group > 0 then
+      undo = undo or {}
       undo[s] = undo[s] or entry
     end
   end
+  if group > 0 and not group_at then
+    group_at, group_limit_at, group_s, group_filled, held, fits = here, limit_at, s_before, filled, false, times
+  end
 
+  local each, deal = hits, 0
   if op == 1 then
     if exists and not peek then
       refund = hits
@@ -87,6 +176,15 @@ SLIDING_LOG
     hits = 0
   elseif peek then
     hits = 0
+  elseif op == 3 then
+    denied = 1
+  elseif dealt then
+    hits = hits * fits
+  elseif times > 1 then
+    -- The first run looks how many fit.
+    deal, hits = times, 0
+    reply[filled + 1], reply[filled + 2], reply[filled + 3], reply[filled + 4] =
+      kind, max(min(a, MAX_STORED), -MAX_STORED), min(b, MAX_STORED), min(c, MAX_STORED)
   end
 
   repeat
@@ -97,7 +195,6 @@ SLIDING_WINDOW
 FIXED_WINDOW
     elseif algorithm == 3 then
       local parts, strict = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 1)
-      extra = 2
       local before = kind == 3 and {a, b, wide}
       local after
       after, verdict, remaining, reset = sub_windows(quota, denied == 1, period, parts, strict == 1, before, hits, refund)
@@ -110,7 +207,7 @@ FIXED_WINDOW
     elseif algorithm == 4 then
       local before = kind == 4 and wide
       local after
-      after, verdict, remaining, reset = sliding_log(s, quota, period, before, hits, refund)
+      after, verdict, remaining, reset = sliding_log(s, quota, period, before, hits, refund, op == 3)
       if refund > 0 or after ~= before then
         kind, wide, changed = 0, after, true
         if after then
@@ -121,6 +218,25 @@ FIXED_WINDOW
 TAT
     end
     refund = again and 0 or refund
+    if op == 3 and hits > 0 then
+      hits, denied, verdict, again = 0, 0, 0, true
+      remaining, reset = 0, 0
+    elseif deal > 0 then
+      local passing = deal
+      if verdict < 0 then
+        passing = 0
+      elseif each > 0 then
+        passing = floor(remaining / each)
+      end
+      if group > 0 then
+        fits = min(fits, passing)
+      else
+        -- Denied hits may count too; and a denial may have to put a state in order.
+        hits = each * (counts_denied == 1 and deal or max(min(deal, passing), 1))
+        verdict, remaining, reset, again = 0, 0, 0, true
+      end
+      deal = 0
+    end
   until not again
   if remaining < 0 then
     remaining = 0
@@ -129,36 +245,64 @@ TAT
     reset = 0
   end
 
-  if not (peek and op == 0 and reply[filled + 1] < 0) then
-    reply[filled + 1], reply[filled + 2], reply[filled + 3] = verdict, remaining, reset
+  if times > 1 then
+    if not dealt then
+      filled = filled + 4
+    end
+  else
+    if not (peek and op == 0 and reply[filled + 1] < 0) then
+      reply[filled + 1], reply[filled + 2], reply[filled + 3] = verdict, remaining, reset
+    end
+    filled = filled + 3
+    if algorithm == 1 and flags > 1 then
+      filled = filled + 1
+      reply[filled] = seen
+    end
   end
-  filled = filled + 3
-  at = at + TAKE_BYTES + extra
   if changed then
+    local mark, kept = nil, false
+    if limit_mark and kind == algorithm and b > 0 and a == now - now % period then
+      mark, kept = limit_mark, stored_mark == limit_mark and stored_at == a
+    end
     if shared == 1 then
       known[s] = {kind, a, b, c, wide, kind ~= 0, algorithm == 4, true, reset}
+    elseif shared == 2 then
+      pending[pended + 1], pending[pended + 2], pending[pended + 3], pending[pended + 4] = s, kind, a, b
+      pending[pended + 5], pending[pended + 6], pending[pended + 7] = c, wide, reset
+      pending[pended + 8], pending[pended + 9] = mark or false, kept
+      pended = pended + 9
     else
-SAVE
+MARKED_SAVE
     end
   end
 
   -- A group: each take is charged as if it stood alone; when one that is no
   -- shadow is denied, all of that is forgotten, and the group is gone through
-  -- once more, where those that would have passed answer as a peek does.
+  -- once more, where those that would have passed answer as a peek does. One that
+  -- comes several times is only looked at, and then, if it passes at all, gone
+  -- through once more and charged.
   if group > 0 then
     if op == 0 and verdict < 0 and shadow == 0 then
       held = true
     end
-    if group == 2 then
-      if held and not peek then
+    if group == 4 and fits > 0 and not dealt then
+      dealt, place, s = true, group_at, group_s
+      read_limit(group_limit_at)
+    elseif group == 2 and held and not peek then
+      if undo then
         for bucket, before in pairs(undo) do
           known[bucket] = before
         end
-        at, filled, peek = group_at, group_filled, true
-      else
-        peek = false
       end
-      undo = nil
+      pended, filled, peek, place, s = 0, group_filled, true, group_at, group_s
+      read_limit(group_limit_at)
+    elseif group % 2 == 0 then
+      for i = 1, pended, 9 do
+        local s, kind, a, b, c, wide, reset = pending[i], pending[i + 1], pending[i + 2], pending[i + 3], pending[i + 4], pending[i + 5], pending[i + 6]
+        local mark, kept = pending[i + 7], pending[i + 8]
+MARKED_SAVE
+      end
+      pended, peek, dealt, group_at, undo = 0, false, false, nil, nil
     end
   end
 end

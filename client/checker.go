@@ -1,0 +1,251 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
+)
+
+// DefaultBudget is how long a Checker waits for its server: as long as Envoy
+// does.
+const DefaultBudget = 20 * time.Millisecond
+
+// Bounds of a Checker.
+const (
+	// MaxChecks bounds the requests of one call, as the server does.
+	MaxChecks = 1000
+	// maxBody bounds the bytes that one call sends, as the server does.
+	maxBody = 1 << 20
+	// maxAnswer bounds the bytes of an answer that are read: those of MaxChecks
+	// with long names of rules.
+	maxAnswer = 4 << 20
+	// idleConnections are kept to the server.
+	idleConnections = 64
+)
+
+// CheckerOptions configures a Checker.
+type CheckerOptions struct {
+	// URL is the address of a Headgate, such as http://headgate:8080; required.
+	// POST goes to /v1/check under it.
+	URL string
+	// Budget bounds one call; the deadline of its context does so too. 0 means
+	// DefaultBudget.
+	Budget time.Duration
+	// Failure answers when the server does not: rules.Open (default) or
+	// rules.Closed. A remote Checker cannot decide by rules.FailLocal.
+	Failure rules.FailureMode
+	// Transport sends; nil means one of the Checker's own, which keeps up to 64
+	// idle connections and uses no proxy.
+	Transport http.RoundTripper
+	// Header is sent with every call, for servers behind something that wants
+	// credentials. It is not changed.
+	Header http.Header
+}
+
+// Checker asks a Headgate server. It has the method of headgate.Limiter; what
+// differs is what the wire does not carry:
+//   - A Response has at most one Verdict, the decisive one, for descriptor 0;
+//     others, those in shadow mode and the names of their limits are not told.
+//   - Its Rule has an ID only. Its Limit is the one that the caller named; else a
+//     sliding window of the quota and window that RateLimit-Policy tells; without
+//     that (a batch, or a server that sends no such field) its Period is a
+//     microsecond, which stands for unknown.
+//   - DomainKnown is false also where nothing limits the request.
+//   - RetryAfter is in whole seconds, rounded up and jittered as the server does;
+//     ResetAfter and Delay are in milliseconds, rounded up.
+//
+// A limit named by a request travels only in headgate.CallerDomain, with
+// one descriptor and a limit of algorithm, quota, window of whole milliseconds and
+// burst, and to a server that trusts its callers. Its bucket is that of the text
+// form of its entries and the window.
+//
+// When the server does not answer within the budget, or not in its own words, the
+// responses are those of the failure mode, marked with a reason as those of a
+// store that failed are; after three such calls in a row it is not asked for a
+// moment. The zero value does not work; see NewChecker. It is safe for concurrent
+// use.
+type Checker struct {
+	options CheckerOptions
+	target  *url.URL
+	breaker *breaker.Breaker
+	counts  struct {
+		calls, requests, degraded, refused, skipped atomic.Uint64
+	}
+}
+
+// CheckerStats is what a Checker has done so far.
+type CheckerStats struct {
+	// Calls were sent, with Requests in them.
+	Calls, Requests uint64
+	// Degraded is how many requests were answered by failure mode; Skipped how
+	// many calls were not sent because the server had failed of late.
+	Degraded, Skipped uint64
+	// Refused is how many calls the server, or the Checker, refused as malformed.
+	Refused uint64
+}
+
+// Stats returns a snapshot of the counters.
+func (c *Checker) Stats() CheckerStats {
+	n := &c.counts
+	return CheckerStats{
+		Calls: n.calls.Load(), Requests: n.requests.Load(), Degraded: n.degraded.Load(),
+		Skipped: n.skipped.Load(), Refused: n.refused.Load(),
+	}
+}
+
+// NewChecker returns a Checker. It does not ask the server yet.
+func NewChecker(o CheckerOptions) (*Checker, error) {
+	target, err := url.Parse(o.URL)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, fmt.Errorf("remote checker: URL %q; hint: the address of a Headgate, such as http://headgate:8080", redacted(o.URL))
+	}
+	if o.Failure != rules.Open && o.Failure != rules.Closed {
+		return nil, errors.New("remote checker: failure mode local; hint: open or closed, since a remote checker has no store of its own")
+	}
+	if o.Budget < 0 {
+		return nil, fmt.Errorf("remote checker: budget %v; hint: 0 for the default, or more", o.Budget)
+	}
+	if o.Budget == 0 {
+		o.Budget = DefaultBudget
+	}
+	if o.Transport == nil {
+		o.Transport = newTransport()
+	}
+	return &Checker{options: o, target: target.JoinPath("/v1/check"), breaker: breaker.New(breaker.Options{})}, nil
+}
+
+// redacted is a URL without its password, if it can be read at all.
+func redacted(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "?"
+	}
+	return u.Redacted()
+}
+
+// newTransport differs from http.DefaultTransport in that many calls to one host
+// keep their connections, and in that no proxy of the environment comes between.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: 2 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		MaxIdleConns:           idleConnections,
+		MaxIdleConnsPerHost:    idleConnections,
+		IdleConnTimeout:        30 * time.Second,
+		TLSHandshakeTimeout:    2 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+	}
+}
+
+// Close closes the idle connections. Calls after it open new ones.
+func (c *Checker) Close() {
+	if t, ok := c.options.Transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// Check decides requests[i] into responses[i], like headgate.Limiter.Check. An
+// error names a malformed request, or one that the wire or the server does not
+// take, and means that nothing was decided.
+func (c *Checker) Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
+	if len(requests) != len(responses) {
+		return fmt.Errorf("remote check: %d requests but %d responses", len(requests), len(responses))
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	body, err := encodeChecks(requests)
+	if err != nil {
+		c.counts.refused.Add(1)
+		return err
+	}
+	reason, err := c.ask(ctx, body, requests, responses)
+	if err != nil {
+		c.counts.refused.Add(1)
+		return err
+	}
+	if reason != store.NoReason {
+		c.counts.degraded.Add(uint64(len(requests)))
+		for i := range requests {
+			failed(&requests[i], &responses[i], c.options.Failure, reason)
+		}
+	}
+	return nil
+}
+
+// ask sends one call, within the budget and unless the breaker is open, and fills
+// in the responses. It returns why it could not.
+func (c *Checker) ask(ctx context.Context, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
+	permit, ok := c.breaker.Allow(time.Now())
+	if !ok {
+		c.counts.skipped.Add(1)
+		return store.BreakerOpen, nil
+	}
+	c.counts.calls.Add(1)
+	c.counts.requests.Add(uint64(len(requests)))
+	start := time.Now()
+	budget, cancel := context.WithTimeout(ctx, c.options.Budget)
+	defer cancel()
+	reason, err := c.exchange(budget, body, requests, responses)
+	outcome := breaker.Success
+	if reason != store.NoReason {
+		outcome = breaker.Failure
+		if ctx.Err() != nil {
+			outcome = breaker.Ignored // the caller had less time than the budget
+		}
+	}
+	end := time.Now()
+	c.breaker.Done(permit, end, outcome, end.Sub(start))
+	return reason, err
+}
+
+func (c *Checker) exchange(ctx context.Context, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target.String(), bytes.NewReader(body))
+	if err != nil {
+		return store.Misconfigured, nil
+	}
+	for name, values := range c.options.Header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := c.options.Transport.RoundTrip(req)
+	if err != nil {
+		return reasonOf(err), nil
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err != nil {
+		return reasonOf(err), nil
+	}
+	if len(answer) > maxAnswer {
+		return store.Misconfigured, nil
+	}
+	return decodeAnswer(resp, answer, requests, responses)
+}
+
+// reasonOf classifies an error of the way to the server.
+func reasonOf(err error) store.Reason {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+		errors.As(err, &timeout) && timeout.Timeout():
+		return store.Timeout
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return store.Overloaded
+	}
+	return store.Unavailable
+}

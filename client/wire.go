@@ -1,0 +1,386 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// wireCheck is one check of POST /v1/check, in either of its forms.
+type wireCheck struct {
+	Domain      string            `json:"domain,omitempty"`
+	Descriptors []wireDescriptor  `json:"descriptors,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"`
+
+	Key       string `json:"key,omitempty"`
+	Limit     *int64 `json:"limit,omitempty"`
+	WindowMS  int64  `json:"window_ms,omitempty"`
+	Weight    *int64 `json:"weight,omitempty"`
+	Algorithm string `json:"algorithm,omitempty"`
+	Burst     int64  `json:"burst,omitempty"`
+	Op        string `json:"op,omitempty"`
+}
+
+// wireDescriptor has entries, or where they are not UTF-8 their text form.
+type wireDescriptor struct {
+	Entries []wireEntry `json:"entries,omitempty"`
+	Text    *string     `json:"descriptor,omitempty"`
+	Hits    *int64      `json:"hits,omitempty"`
+	Op      string      `json:"op,omitempty"`
+}
+
+type wireEntry struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// encodeChecks writes the body of one call. Its errors name a malformed request,
+// or one that the wire cannot carry.
+func encodeChecks(requests []headgate.Request) ([]byte, error) {
+	if len(requests) > MaxChecks {
+		return nil, fmt.Errorf("remote check: %d requests; hint: at most %d in one call", len(requests), MaxChecks)
+	}
+	checks := make([]wireCheck, len(requests))
+	for i := range requests {
+		var err error
+		if checks[i], err = encodeCheck(&requests[i]); err != nil {
+			return nil, fmt.Errorf("remote check: request %d: %w", i, err)
+		}
+	}
+	var body []byte
+	var err error
+	if len(checks) == 1 {
+		body, err = json.Marshal(&checks[0])
+	} else {
+		body, err = json.Marshal(struct {
+			Checks []wireCheck `json:"checks"`
+		}{checks})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remote check: %w", err)
+	}
+	if len(body) > maxBody {
+		return nil, fmt.Errorf("remote check: %d bytes; hint: at most %d in one call; send several, hash long values", len(body), maxBody)
+	}
+	return body, nil
+}
+
+func encodeCheck(r *headgate.Request) (wireCheck, error) {
+	switch {
+	case r.Domain == "":
+		return wireCheck{}, headgate.ErrNoDomain
+	case len(r.Descriptors) == 0:
+		return wireCheck{}, headgate.ErrNoDescriptors
+	case len(r.Descriptors) > descriptor.MaxDescriptors:
+		return wireCheck{}, fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", headgate.ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)
+	case !utf8.ValidString(r.Domain):
+		return wireCheck{}, fmt.Errorf("domain %q is not UTF-8; hint: only the entries of descriptors may hold any bytes", r.Domain)
+	}
+	for i := range r.Descriptors {
+		if err := validate(&r.Descriptors[i]); err != nil {
+			return wireCheck{}, fmt.Errorf("descriptor %d: %w", i, err)
+		}
+	}
+	if r.Domain == headgate.CallerDomain {
+		return encodeNamed(r)
+	}
+	c := wireCheck{Domain: r.Domain, Descriptors: make([]wireDescriptor, len(r.Descriptors))}
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		if d.Limit != nil {
+			return wireCheck{}, fmt.Errorf("descriptor %d: a limit of its own in domain %q; hint: over HTTP such limits are decided in domain %q only", i, r.Domain, headgate.CallerDomain)
+		}
+		c.Descriptors[i] = encodeDescriptor(d)
+	}
+	for _, a := range r.Attributes {
+		if !utf8.ValidString(a.Key) || !utf8.ValidString(a.Value) {
+			return wireCheck{}, fmt.Errorf("attribute %q is not UTF-8", a.Key)
+		}
+		if c.Attributes == nil {
+			c.Attributes = make(map[string]string, len(r.Attributes))
+		}
+		if _, given := c.Attributes[a.Key]; !given {
+			c.Attributes[a.Key] = a.Value
+		}
+	}
+	return c, nil
+}
+
+// validate refuses what headgate.Limiter refuses, by the same errors.
+func validate(d *headgate.Descriptor) error {
+	if err := descriptor.Validate(d.Entries); err != nil {
+		return fmt.Errorf("%w: %w", headgate.ErrDescriptor, err)
+	}
+	if d.Hits < 0 || d.Hits > limit.MaxQuota {
+		return fmt.Errorf("%w: %d; hint: 0 (a peek) to %d", headgate.ErrHits, d.Hits, int64(limit.MaxQuota))
+	}
+	if d.Op > store.Reset {
+		return fmt.Errorf("%w: unknown operation %d", headgate.ErrDescriptor, d.Op)
+	}
+	return nil
+}
+
+var opNames = [...]string{store.Hit: "", store.Refund: "refund", store.Reset: "reset"}
+
+// hitsOf returns what is sent as hits: nothing for a reset, which takes none.
+func hitsOf(d *headgate.Descriptor) *int64 {
+	if d.Op == store.Reset {
+		return nil
+	}
+	return &d.Hits
+}
+
+func encodeDescriptor(d *headgate.Descriptor) wireDescriptor {
+	w := wireDescriptor{Hits: hitsOf(d), Op: opNames[d.Op]}
+	if len(d.Entries) == 0 || !areText(d.Entries) {
+		text := descriptor.Format(d.Entries)
+		w.Text = &text
+		return w
+	}
+	w.Entries = make([]wireEntry, len(d.Entries))
+	for i, e := range d.Entries {
+		w.Entries[i] = wireEntry(e)
+	}
+	return w
+}
+
+func areText(entries []descriptor.Entry) bool {
+	for i := range entries {
+		if !utf8.ValidString(entries[i].Key) || !utf8.ValidString(entries[i].Value) {
+			return false
+		}
+	}
+	return true
+}
+
+// encodeNamed writes a check by a limit that the request names.
+func encodeNamed(r *headgate.Request) (wireCheck, error) {
+	if len(r.Descriptors) != 1 || r.Descriptors[0].Limit == nil {
+		return wireCheck{}, fmt.Errorf("domain %q: hint: over HTTP it takes one descriptor, with a limit", r.Domain)
+	}
+	d := &r.Descriptors[0]
+	l := d.Limit
+	if l.Period%time.Millisecond != 0 || !isPlain(l) {
+		return wireCheck{}, fmt.Errorf("limit of %s: %+v does not fit the wire; hint: algorithm, quota, burst and whole milliseconds of window", l.Algorithm, l.Spec)
+	}
+	c := wireCheck{
+		Key: keyText(d.Entries, l.Period), Limit: &l.Quota, WindowMS: int64(l.Period / time.Millisecond),
+		Weight: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op],
+	}
+	if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {
+		c.Burst = l.Burst
+	}
+	if c.Key == "" {
+		return wireCheck{}, fmt.Errorf("%w: no entries; hint: all callers would share one bucket", headgate.ErrDescriptor)
+	}
+	return c, nil
+}
+
+// isPlain reports whether a limit is made of what the wire carries.
+func isPlain(l *limit.Limit) bool {
+	spec := limit.Spec{Algorithm: l.Algorithm, Quota: l.Quota, Period: l.Period}
+	if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {
+		spec.Burst = l.Burst
+	}
+	plain, err := limit.New(spec)
+	return err == nil && plain.Spec == l.Spec
+}
+
+// keyText returns the key of a check for entries: that of the server's own pair
+// {key, window_ms}, else the canonical text, which no other entries share.
+func keyText(entries []descriptor.Entry, window time.Duration) string {
+	if len(entries) == 2 && entries[0].Key == "key" && entries[0].Value != "" && utf8.ValidString(entries[0].Value) &&
+		entries[1] == (descriptor.Entry{Key: "window_ms", Value: strconv.FormatInt(int64(window/time.Millisecond), 10)}) {
+		return entries[0].Value
+	}
+	return descriptor.Format(entries)
+}
+
+// wireDecision is the answer to one check; what is not known is nil.
+type wireDecision struct {
+	Allowed    *bool  `json:"allowed"`
+	Limit      *int64 `json:"limit"`
+	Remaining  *int64 `json:"remaining"`
+	ResetMS    int64  `json:"reset_ms"`
+	RetryAfter *int64 `json:"retry_after_s"`
+	DelayMS    int64  `json:"delay_ms"`
+	Rule       string `json:"rule"`
+	Degraded   string `json:"degraded"`
+}
+
+// problem is how the server refuses a call.
+type problem struct {
+	Detail string `json:"detail"`
+	Hint   string `json:"hint"`
+}
+
+// decodeAnswer turns an answer into responses, or into the error of a malformed
+// call. A reason says that this is no answer of a Headgate.
+func decodeAnswer(resp *http.Response, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
+	switch resp.StatusCode {
+	case http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		return decodeProblem(resp, body)
+	default:
+		return foreign(resp.StatusCode), nil
+	}
+	if len(requests) == 1 {
+		var d wireDecision
+		if json.Unmarshal(body, &d) != nil || d.Allowed == nil {
+			return foreign(resp.StatusCode), nil
+		}
+		told := Read(resp.Header, time.Time{})
+		d.fill(&requests[0], &responses[0], &told)
+		return store.NoReason, nil
+	}
+	var batch struct {
+		Results []wireDecision `json:"results"`
+	}
+	if json.Unmarshal(body, &batch) != nil || len(batch.Results) != len(requests) {
+		return foreign(resp.StatusCode), nil
+	}
+	for i := range batch.Results {
+		if batch.Results[i].Allowed == nil {
+			return store.Misconfigured, nil
+		}
+	}
+	for i := range batch.Results {
+		batch.Results[i].fill(&requests[i], &responses[i], &Limits{})
+	}
+	return store.NoReason, nil
+}
+
+// foreign is the reason when something else than a Headgate answered.
+func foreign(status int) store.Reason {
+	if status >= http.StatusInternalServerError {
+		return store.Unavailable
+	}
+	return store.Misconfigured
+}
+
+func decodeProblem(resp *http.Response, body []byte) (store.Reason, error) {
+	media := resp.Header.Get("Content-Type")
+	var p problem
+	if !strings.HasPrefix(media, "application/problem+json") || json.Unmarshal(body, &p) != nil || p.Detail == "" {
+		return foreign(resp.StatusCode), nil
+	}
+	if p.Hint != "" {
+		p.Detail += "; hint: " + p.Hint
+	}
+	return store.NoReason, fmt.Errorf("remote check: refused with status %d: %s", resp.StatusCode, p.Detail)
+}
+
+// fill turns the answer to req into resp. told is what its header says, which
+// names the windows.
+func (w *wireDecision) fill(req *headgate.Request, resp *headgate.Response, told *Limits) {
+	*resp = headgate.Response{
+		Allowed: *w.Allowed, DomainKnown: w.Rule != "" || w.Limit != nil, Verdicts: resp.Verdicts[:0],
+	}
+	if !resp.DomainKnown && resp.Allowed && w.Degraded == "" {
+		return
+	}
+	d := &req.Descriptors[0]
+	v := headgate.Verdict{
+		Hits: d.Hits, Enforced: true, Degraded: reasonTold(w.Degraded),
+		Decision: limit.Decision{
+			Allowed: *w.Allowed, ResetAfter: millis(w.ResetMS), Delay: millis(w.DelayMS),
+		},
+	}
+	if w.Rule != "" {
+		v.Rule = &rules.Rule{ID: w.Rule, Domain: req.Domain}
+	}
+	if w.Limit != nil {
+		v.Decision.Limit = max(*w.Limit, 0)
+		if v.Limit = d.Limit; v.Limit == nil {
+			v.Name, v.Limit = limitTold(v.Decision.Limit, told)
+		}
+	}
+	if v.Name == w.Rule {
+		v.Name = ""
+	}
+	if w.Remaining != nil {
+		v.Decision.Remaining = max(*w.Remaining, 0)
+		v.Local = v.Degraded != store.NoReason
+	}
+	switch {
+	case *w.Allowed:
+	case w.RetryAfter == nil || *w.RetryAfter <= 0:
+		v.Decision.Never = true
+	default:
+		v.Decision.RetryAfter = durationOf(*w.RetryAfter)
+	}
+	resp.Verdicts = append(resp.Verdicts, v)
+}
+
+// reasonTold keeps the reasons few, as labels must be, whatever a server says.
+func reasonTold(text string) store.Reason {
+	switch r := store.Reason(text); r {
+	case store.NoReason, store.Timeout, store.Unavailable, store.Overloaded, store.BreakerOpen, store.Denied,
+		store.Full, store.ReadOnly, store.Loading, store.Misconfigured:
+		return r
+	}
+	return store.Internal
+}
+
+func millis(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), int64(maxTold/time.Millisecond))) * time.Millisecond
+}
+
+// unknownWindow stands for the window of a limit that is not told. It is less
+// than a second, so that whoever writes header fields leaves it out.
+const unknownWindow = time.Microsecond
+
+// limitTold returns the limit of which an answer speaks, and its name: that of
+// RateLimit among the policies, or without names the first of the same quota.
+func limitTold(quota int64, told *Limits) (string, *limit.Limit) {
+	name := ""
+	if len(told.Levels) > 0 {
+		name = told.Levels[0].Name
+	}
+	window := unknownWindow
+	for i := range told.Policies {
+		if p := &told.Policies[i]; p.Quota == quota && (name == "" || p.Name == name) && p.Window > 0 {
+			window, name = p.Window, p.Name
+			break
+		}
+	}
+	l, err := limit.New(limit.Spec{Quota: min(quota, limit.MaxQuota), Period: window})
+	if err != nil {
+		return name, nil
+	}
+	return name, l
+}
+
+// failedRetryAfter is what a request denied by failure mode closed is told to
+// wait, as headgate.Limiter does.
+const failedRetryAfter = time.Second
+
+// failed answers in place of the server. A refund and a reset are never denied.
+func failed(req *headgate.Request, resp *headgate.Response, mode rules.FailureMode, reason store.Reason) {
+	d := limit.Decision{Allowed: true}
+	if mode == rules.Closed && asks(req) {
+		d = limit.Decision{RetryAfter: failedRetryAfter}
+	}
+	v := headgate.Verdict{Hits: req.Descriptors[0].Hits, Limit: req.Descriptors[0].Limit, Decision: d, Enforced: true, Degraded: reason}
+	*resp = headgate.Response{Allowed: d.Allowed, DomainKnown: true, Verdicts: append(resp.Verdicts[:0], v)}
+}
+
+// asks reports whether a request wants leave to pass.
+func asks(req *headgate.Request) bool {
+	for i := range req.Descriptors {
+		if req.Descriptors[i].Op == store.Hit {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,124 @@
+// @ts-check
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { WaitError, levels, limitedFetch, retryAfter } from "./client.mjs";
+
+/** @param {Record<string, string>} h */
+const headers = (h) => new Headers(h);
+
+test("levels of every generation", () => {
+  const now = Math.floor(Date.now() / 1000), date = new Date(now * 1000).toUTCString();
+  const want = [{ remaining: 17, limit: 20, reset: 42 }];
+  for (const h of [
+    { "RateLimit-Policy": '"default";q=100;w=60, "writes";q=20;w=60', RateLimit: '"writes";r=17;t=42' },
+    { RateLimit: "limit=20, remaining=17, reset=42" },
+    { "RateLimit-Limit": "20;window=60", "RateLimit-Remaining": "17", "RateLimit-Reset": "42" },
+    { "X-RateLimit-Limit": "20, 20;w=60", "X-RateLimit-Remaining": "17", "X-RateLimit-Reset": "42" },
+    { "X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "17", "X-RateLimit-Reset": String(now + 42), Date: date },
+  ]) assert.deepEqual(levels(headers(/** @type {any} */ (h))), want, JSON.stringify(h));
+  for (const h of [
+    {}, { RateLimit: '"a";r=1, "b' }, { RateLimit: '"a";t=1' }, { RateLimit: '"a";r=-1' }, { RateLimit: '"a";r=1;t=1', Age: "5" },
+    { "X-RateLimit-Remaining": "many" }, { RateLimit: '"a";r=1', "RateLimit-Policy": '"a";q=9;qu="content-bytes"' },
+  ]) assert.deepEqual(levels(headers(/** @type {any} */ (h))), [], JSON.stringify(h));
+});
+
+test("Retry-After in both forms", () => {
+  assert.equal(retryAfter(headers({ "Retry-After": "42" })), 42);
+  assert.equal(retryAfter(headers({ "Retry-After": "Tue, 23 Jan 2024 09:54:20 GMT", Date: "Tue, 23 Jan 2024 09:53:38 GMT" })), 42);
+  assert.equal(retryAfter(headers({ "Retry-After": "Tue, 23 Jan 2024 09:54:20 GMT" })), 0);
+  assert.equal(retryAfter(headers({ "Retry-After": "999999999999" })), 366 * 24 * 3600);
+  for (const junk of ["-1", "soon", "1e9", ""]) assert.equal(retryAfter(headers({ "Retry-After": junk })), null);
+});
+
+/**
+ * A fetch and a clock: time passes only in sleep.
+ * @param {(n: number) => [number, Record<string, string>]} answer
+ * @param {object} [options]
+ */
+function scripted(answer, options) {
+  const s = { time: 0, at: /** @type {number[]} */ ([]), bodies: /** @type {string[]} */ ([]), fetch: /** @type {typeof fetch} */ (fetch) };
+  s.fetch = limitedFetch({
+    random: () => 0, now: () => s.time, sleep: async (seconds) => { s.time += seconds; },
+    fetch: async (input) => {
+      s.at.push(s.time);
+      s.bodies.push(await /** @type {Request} */ (input).text());
+      const [status, h] = answer(s.at.length - 1);
+      return new Response("body", { status, headers: h });
+    },
+    ...options,
+  });
+  return s;
+}
+
+test("a refused request is sent again when the server says, with its body", async () => {
+  const s = scripted((n) => (n === 0 ? [429, { "Retry-After": "3" }] : [200, {}]));
+  const response = await s.fetch("http://api.test/", { method: "PUT", body: "data" });
+  assert.equal(response.status, 200);
+  assert.deepEqual(s.at, [0, 3]);
+  assert.deepEqual(s.bodies, ["data", "data"]);
+});
+
+test("backoff without a word of the server, and the last answer", async () => {
+  const s = scripted(() => [503, {}]);
+  assert.equal((await s.fetch("http://api.test/")).status, 503);
+  assert.deepEqual(s.at.map((t) => Math.round(t * 1000)), [0, 50, 150, 350]);
+});
+
+test("what is not idempotent is sent once", async () => {
+  const s = scripted(() => [503, {}]);
+  await s.fetch("http://api.test/", { method: "POST", body: "x" });
+  assert.equal(s.at.length, 1);
+  await s.fetch("http://api.test/", { method: "POST", body: "x", headers: { "Idempotency-Key": "1" } });
+  assert.equal(s.at.length, 5);
+});
+
+test("the retry budget: a tenth more, after the first few", async () => {
+  const s = scripted(() => [503, {}]);
+  for (let i = 0; i < 1000; i++) await s.fetch("http://api.test/");
+  const extra = s.at.length - 1000;
+  assert.ok(extra > 50 && extra <= 111, `${extra} retries`);
+});
+
+test("what is too far away is not waited for, nor asked", async () => {
+  const s = scripted((n) => (n === 0 ? [429, { "Retry-After": "31" }] : [200, {}]));
+  assert.equal((await s.fetch("http://api.test/")).status, 429);
+  await assert.rejects(s.fetch("http://api.test/"), WaitError);
+  assert.equal((await s.fetch("http://other.test/")).status, 200);
+  s.time += 2;
+  assert.equal((await s.fetch("http://api.test/")).status, 200);
+  assert.equal(s.time, 31);
+});
+
+test("requests are spread before the limit, and none is refused", async () => {
+  let used = 0, end = 0, refused = 0;
+  const s = scripted(() => {
+    if (s.time >= end) [used, end] = [0, s.time + 60];
+    const status = used === 100 ? 429 : 200;
+    if (status === 200) used++; else refused++;
+    return [status, { "RateLimit-Policy": '"a";q=100;w=60', RateLimit: `"a";r=${100 - used};t=${Math.ceil(end - s.time)}` }];
+  });
+  for (let i = 0; i < 250; i++) assert.equal((await s.fetch("http://api.test/")).status, 200);
+  assert.equal(refused, 0);
+  assert.ok(s.time > 100 && s.time < 180, `took ${s.time} s`);
+});
+
+test("a wait ends with its signal", async () => {
+  const send = limitedFetch({ fetch: async () => new Response("", { status: 429, headers: { "Retry-After": "20" } }) });
+  const stop = new AbortController();
+  const pending = send("http://api.test/", { signal: stop.signal });
+  setImmediate(() => stop.abort(new Error("enough")));
+  await assert.rejects(pending, /enough/);
+});
+
+test("against Headgate: the refused request passes when its time has come", { skip: !process.env.HEADGATE_URL }, async () => {
+  const waits = /** @type {number[]} */ ([]);
+  const send = limitedFetch({ paceBelow: 0, observe: (e) => waits.push(e.seconds) });
+  const body = JSON.stringify({ domain: "shop", descriptors: [{ entries: [{ key: "steady", value: `ts-${process.pid}` }] }] });
+  for (let i = 0; i < 2; i++) {
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": String(i) };
+    const response = await send(`${process.env.HEADGATE_URL}/v1/check`, { method: "POST", body, headers });
+    assert.equal(response.status, 200);
+    assert.equal((await response.json()).allowed, true);
+  }
+  assert.equal(waits.length, 1, `waits ${waits}`);
+});

@@ -1,0 +1,143 @@
+package grpclimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/limit"
+)
+
+// guard is what a Server and a Client have in common.
+type guard struct {
+	options Options
+	gate    *admission.Gate
+	encoder *httpanswer.Encoder
+	passes  sync.Pool // of *admission.Pass
+
+	skipped, refused atomic.Uint64
+}
+
+func newGuard(checker Checker, o Options) (*guard, error) {
+	gate, err := admission.New(admission.Options{
+		Checker: checker, FailClosed: o.FailClosed, MaxWait: o.MaxWait, MaxWaiting: o.MaxWaiting,
+		MaxRefunds: o.MaxRefunds, RefundTimeout: o.RefundTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := httpanswer.New(httpanswer.Options{Generation: o.Generation, OmitX: o.OmitX, Jitter: o.Jitter})
+	if err != nil {
+		return nil, err
+	}
+	limits, err := admission.NewLimits(o.Limits)
+	if err != nil {
+		return nil, err
+	}
+	if o.Domain, err = admission.DomainOf(o.Domain, limits); err != nil {
+		return nil, err
+	}
+	if o.Patience < 0 {
+		return nil, fmt.Errorf("patience of %v; hint: 0 fails at once", o.Patience)
+	}
+	if o.Skip == nil {
+		o.Skip = defaultSkip
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	g := &guard{options: o, gate: gate, encoder: encoder}
+	g.passes.New = func() any { return &admission.Pass{Limits: limits} }
+	return g, nil
+}
+
+func (g *guard) stats() Stats {
+	s := g.gate.Stats()
+	return Stats{
+		Allowed: s.Allowed, Denied: s.Denied, Unavailable: s.Unavailable,
+		Skipped: g.skipped.Load(), Refused: g.refused.Load(), GaveUp: s.GaveUp,
+		Failed: s.Failed, Delayed: s.Delayed, Waiting: s.Waiting,
+		Refunded: s.Refunded, RefundsDropped: s.RefundsDropped,
+	}
+}
+
+// admit decides a call. The pass is nil when it is not limited; else the caller
+// releases it. An error is a status.
+func (g *guard) admit(ctx context.Context, c Call) (*admission.Pass, error) {
+	if skipped(g.options.Skip, c.FullMethod) {
+		g.skipped.Add(1)
+		return nil, nil
+	}
+	pass := g.passes.Get().(*admission.Pass)
+	if err := g.describe(ctx, c, pass); err != nil {
+		g.refused.Add(1)
+		g.release(pass)
+		return nil, refusal(err)
+	}
+	if len(pass.Descriptors) == 0 {
+		g.skipped.Add(1)
+		g.release(pass)
+		return nil, nil
+	}
+	if err := g.gate.AdmitWithin(ctx, pass, g.options.Patience); err != nil {
+		g.release(pass)
+		if admission.Malformed(err) {
+			g.refused.Add(1)
+			return nil, status.Error(codes.InvalidArgument, "the call cannot be limited: "+err.Error())
+		}
+		return nil, ended(ctx, err)
+	}
+	return pass, nil
+}
+
+func (g *guard) describe(ctx context.Context, c Call, pass *admission.Pass) error {
+	list, err := g.options.Identify(ctx, c)
+	if err != nil {
+		return err
+	}
+	pass.Request().Domain = g.options.Domain
+	for _, entries := range list {
+		pass.Add(entries...)
+	}
+	if g.options.Hits != nil {
+		hits := min(max(g.options.Hits(ctx, c), 0), limit.MaxQuota)
+		for i := range pass.Descriptors {
+			pass.Descriptors[i].Hits = hits
+		}
+	}
+	return nil
+}
+
+func (g *guard) release(pass *admission.Pass) {
+	if pass != nil && pass.Reset() {
+		g.passes.Put(pass)
+	}
+}
+
+// refusal is the status of a call that cannot be identified. It does not show
+// the error, which may hold what the client sent, but for one that is a status.
+func refusal(err error) error {
+	if _, isStatus := status.FromError(err); isStatus {
+		return err
+	}
+	if errors.Is(err, ErrUnidentified) {
+		return status.Error(codes.Unauthenticated, ErrUnidentified.Error())
+	}
+	return status.Error(codes.InvalidArgument, "the call does not say clearly who asks")
+}
+
+// ended is the status of a call whose context ended while it was held back.
+func ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return status.FromContextError(ctx.Err()).Err()
+	}
+	return status.FromContextError(err).Err()
+}

@@ -1,0 +1,38 @@
+//go:build !race
+
+// The race detector empties pools at random, so allocations are counted
+// without it.
+
+package httplimit_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/headgate/headgate/httplimit"
+)
+
+// discard is a ResponseWriter that keeps its header map.
+type discard struct{ header http.Header }
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(int)             {}
+
+// TestAllocations: an allowed request takes one allocation for the values of
+// the fields and one for their slices; a Result in the context takes two.
+func TestAllocations(t *testing.T) {
+	for name, c := range map[string]struct {
+		options httplimit.Options
+		want    float64
+	}{
+		"usual":         {httplimit.Options{}, 2},
+		"with a Result": {httplimit.Options{PassResult: true}, 4},
+	} {
+		h := perMinute(t, 1_000_000, c.options).Wrap(status(200))
+		r, w := newRequest("GET", "/"), &discard{http.Header{}}
+		if got := testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }); got != c.want {
+			t.Errorf("%s: %v allocations, want %v", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package httplimit
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/limit"
+)
+
+// Middleware limits requests. It is safe for concurrent use. Make one with New.
+type Middleware struct {
+	options    Options
+	gate       *admission.Gate
+	encoder    *httpanswer.Encoder
+	byRule     map[string]*httpanswer.Encoder
+	attributes []attribute
+	skip       skipList
+	calls      sync.Pool // of *call
+
+	limits []admission.Limit
+
+	skipped, refused atomic.Uint64
+}
+
+// call is the working memory of one request.
+type call struct {
+	pass    admission.Pass
+	subject Subject
+	fields  []httpanswer.Field
+	body    []byte
+}
+
+// New returns a Middleware that asks checker.
+func New(checker Checker, o Options) (*Middleware, error) {
+	m, err := newMiddleware(checker, o)
+	if err != nil {
+		return nil, fmt.Errorf("new middleware: %w", err)
+	}
+	return m, nil
+}
+
+func newMiddleware(checker Checker, o Options) (*Middleware, error) {
+	gate, err := admission.New(admission.Options{
+		Checker: checker, FailClosed: o.FailClosed, MaxWait: o.MaxWait, MaxWaiting: o.MaxWaiting,
+		MaxRefunds: o.MaxRefunds, RefundTimeout: o.RefundTimeout,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.Identify == nil {
+		o.Identify = RemoteAddress
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	m := &Middleware{options: o, gate: gate, skip: newSkipList(o.SkipPaths, o.SkipMethods)}
+	if m.limits, err = admission.NewLimits(o.Limits); err != nil {
+		return nil, err
+	}
+	if m.options.Domain, err = admission.DomainOf(o.Domain, m.limits); err != nil {
+		return nil, err
+	}
+	if m.encoder, err = o.Answer.encoder(); err != nil {
+		return nil, err
+	}
+	for id, answer := range o.AnswerByRule {
+		encoder, err := answer.encoder()
+		if err != nil {
+			return nil, fmt.Errorf("rule %s: %w", id, err)
+		}
+		if m.byRule == nil {
+			m.byRule = make(map[string]*httpanswer.Encoder, len(o.AnswerByRule))
+		}
+		m.byRule[id] = encoder
+	}
+	if m.attributes, err = newAttributes(o.Attributes); err != nil {
+		return nil, err
+	}
+	m.calls.New = func() any {
+		c := new(call)
+		c.subject.pass = &c.pass
+		c.pass.Limits = m.limits
+		return c
+	}
+	return m, nil
+}
+
+// Wrap returns a handler that runs next for the requests that may pass. It can
+// be used for any number of handlers, which then share the counts.
+func (m *Middleware) Wrap(next http.Handler) http.Handler { return &handler{m, next} }
+
+type handler struct {
+	*Middleware
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.skips(r) {
+		h.skipped.Add(1)
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	c := h.calls.Get().(*call)
+	if err := h.describe(c, r); err != nil {
+		h.release(c)
+		h.refuse(w, r, err)
+		return
+	}
+	if len(c.pass.Descriptors) == 0 {
+		h.release(c)
+		h.skipped.Add(1)
+		h.next.ServeHTTP(w, r)
+		return
+	}
+	if err := h.gate.Admit(r.Context(), &c.pass); err != nil {
+		h.release(c)
+		h.refuse(w, r, err)
+		return
+	}
+	h.answer(w, r, c)
+}
+
+// answer tells what was decided and runs the handler, if it may.
+func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
+	resp := c.pass.Response()
+	encoder := h.encoderOf(resp)
+	s := encoder.Summarize(resp)
+	c.fields = encoder.AppendFields(c.fields, resp, &s, h.options.Now())
+	setFields(w.Header(), c.fields)
+	if h.options.ExposeHeaders && len(r.Header["Origin"]) > 0 {
+		w.Header().Add("Access-Control-Expose-Headers", exposed(c.fields))
+	}
+	denied := s.Status != http.StatusOK
+	if h.options.PassResult || denied && h.options.Denied != nil {
+		r = r.WithContext(&resultContext{r.Context(), resultOf(resp, &s)})
+	}
+	switch {
+	case denied && h.options.Denied != nil:
+		h.release(c)
+		h.options.Denied.ServeHTTP(w, r)
+	case denied:
+		c.body = append(encoder.AppendBody(c.body, c.pass.Request(), resp, &s), '\n')
+		writeBody(w, r, reply{s.Status, encoder.ContentType()}, c.body)
+		h.release(c)
+	case h.options.Refund != nil || h.options.Override:
+		h.observe(w, r, c)
+	default:
+		h.release(c)
+		h.next.ServeHTTP(w, r)
+	}
+}
+
+// observe runs the handler with a ResponseWriter that sees the status, and
+// gives hits back where that says so. A panic of the handler goes on.
+func (h *handler) observe(w http.ResponseWriter, r *http.Request, c *call) {
+	rec := &recorder{inner: w}
+	if h.options.Override {
+		rec.fields = c.fields
+	}
+	returned := false
+	defer func() {
+		if h.options.Refund != nil && h.options.Refund(rec.final(returned)) {
+			h.gate.Refund(r.Context(), &c.pass)
+		}
+		h.release(c)
+	}()
+	h.next.ServeHTTP(rec.widened(), r)
+	rec.beforeEnd()
+	returned = true
+}
+
+// describe fills c with what r is limited on.
+func (m *Middleware) describe(c *call, r *http.Request) error {
+	c.pass.Request().Domain = m.options.Domain
+	if err := m.options.Identify(r, &c.subject); err != nil {
+		return err
+	}
+	if m.options.Hits != nil {
+		hits := min(max(m.options.Hits(r), 0), limit.MaxQuota)
+		for i := range c.pass.Descriptors {
+			c.pass.Descriptors[i].Hits = hits
+		}
+	}
+	return m.addAttributes(c, r)
+}
+
+func (m *Middleware) encoderOf(resp *headgate.Response) *httpanswer.Encoder {
+	if m.byRule == nil {
+		return m.encoder
+	}
+	if v := resp.Decisive(-1); v != nil && v.Rule != nil {
+		if e := m.byRule[v.Rule.ID]; e != nil {
+			return e
+		}
+	}
+	return m.encoder
+}
+
+// maxPooledBody keeps one long body from staying in the pool for ever, in bytes.
+const maxPooledBody = 16 << 10
+
+func (m *Middleware) release(c *call) {
+	if !c.pass.Reset() || cap(c.body) > maxPooledBody {
+		return
+	}
+	c.fields, c.body = c.fields[:0], c.body[:0]
+	m.calls.Put(c)
+}
+
+// Stats is what a Middleware has counted since it was made.
+type Stats struct {
+	// Allowed, Denied (429) and Unavailable (503) are the outcomes.
+	Allowed, Denied, Unavailable uint64
+	// Skipped counts requests that were not limited.
+	Skipped uint64
+	// Refused counts requests that were answered with 4xx because they could
+	// not be identified or were malformed, GaveUp those whose client went away
+	// while they were held back.
+	Refused, GaveUp uint64
+	// Failed counts errors of the Checker that FailClosed, or its absence,
+	// answered; those requests are in Unavailable or Allowed too.
+	Failed uint64
+	// Delayed counts requests that were held back by limits that shape.
+	Delayed uint64
+	// Waiting is how many are held back now.
+	Waiting int
+	// Refunded counts requests whose hits were given back, RefundsDropped those
+	// for which that failed or was too much at a time.
+	Refunded, RefundsDropped uint64
+}
+
+// Stats returns the counts.
+func (m *Middleware) Stats() Stats {
+	s := m.gate.Stats()
+	return Stats{
+		Allowed: s.Allowed, Denied: s.Denied, Unavailable: s.Unavailable,
+		Skipped: m.skipped.Load(), Refused: m.refused.Load(), GaveUp: s.GaveUp,
+		Failed: s.Failed, Delayed: s.Delayed, Waiting: s.Waiting,
+		Refunded: s.Refunded, RefundsDropped: s.RefundsDropped,
+	}
+}

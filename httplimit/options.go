@@ -1,0 +1,182 @@
+package httplimit
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/rules"
+)
+
+// Checker decides requests[i] into responses[i]. A headgate.Limiter is one, and
+// so is any client of a decision service. An error means that nothing was
+// decided: a request is malformed (headgate.ErrDescriptor and its kin: 400), or
+// the checker could not be reached (Options.FailClosed). Neither slice may be
+// kept after it returns, nor what they refer to but for the strings.
+type Checker interface {
+	Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error
+}
+
+var _ Checker = (*headgate.Limiter)(nil)
+
+// Generation is a wire form of the RateLimit header fields.
+type Generation = httpanswer.Generation
+
+// The generations. The zero value is the current one.
+const (
+	// Draft8 is the form of drafts 08 to 11: RateLimit and RateLimit-Policy as
+	// lists of named items.
+	Draft8 = httpanswer.Draft8
+	// Draft7 is the form of draft 07: RateLimit as a dictionary.
+	Draft7 = httpanswer.Draft7
+	// Draft6 is the form of drafts 04 to 06: RateLimit-Limit,
+	// RateLimit-Remaining, RateLimit-Reset (delta seconds) and RateLimit-Policy.
+	Draft6 = httpanswer.Draft6
+	// NoDraft sends none of them.
+	NoDraft = httpanswer.NoDraft
+)
+
+// ResetFormat is how X-RateLimit-Reset tells time, in whole seconds, rounded up.
+type ResetFormat = httpanswer.ResetFormat
+
+// The formats of X-RateLimit-Reset.
+const (
+	// UnixSeconds is an instant: seconds since the Unix epoch (default).
+	UnixSeconds = httpanswer.UnixSeconds
+	// DeltaSeconds is the time from now.
+	DeltaSeconds = httpanswer.DeltaSeconds
+)
+
+// Body is a preset for the body of a denial.
+type Body = httpanswer.Body
+
+// The bodies of a denial.
+const (
+	// Platform is an error object with code, message, retry_after, limit,
+	// window and scope (default).
+	Platform = httpanswer.Platform
+	// Flat is an object of two strings: error and message.
+	Flat = httpanswer.Flat
+	// Problem is application/problem+json (RFC 9457) with violated-policies.
+	Problem = httpanswer.Problem
+)
+
+// Answer says what clients are told. The zero value is the default: draft-8 and
+// X-RateLimit-* fields, Reset as Unix seconds, platform bodies, no jitter.
+type Answer struct {
+	// Generation is the form of the RateLimit fields.
+	Generation Generation
+	// OmitX leaves X-RateLimit-Limit, -Remaining and -Reset out.
+	OmitX bool
+	// Reset is the format of X-RateLimit-Reset.
+	Reset ResetFormat
+	// Body is the form of the body of a denial.
+	Body Body
+	// Jitter lengthens every retry time by a random share of itself, from 0 up
+	// to this fraction, so that a crowd that was denied together does not
+	// return together. From 0 (none) to 1.
+	Jitter float64
+	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
+	// means math/rand/v2.
+	Random func() float64
+}
+
+func (a Answer) encoder() (*httpanswer.Encoder, error) {
+	return httpanswer.New(httpanswer.Options{
+		Generation: a.Generation, OmitX: a.OmitX, Reset: a.Reset,
+		Body: a.Body, Jitter: a.Jitter, Random: a.Random,
+	})
+}
+
+// Options configures a Middleware.
+type Options struct {
+	// Domain is the domain of the rules; required, but with Limits.
+	Domain string
+	// Limits, in place of a Domain, decide without rules: each of them limits
+	// each descriptor. Their periods differ. A nameless one is called by its
+	// period where there are several. Two Middlewares over one store share the
+	// bucket of equal descriptors and periods; add an entry to keep them apart.
+	Limits []rules.NamedLimit
+	// Identify says what a request is limited on; nil means RemoteAddress.
+	Identify Identify
+	// Hits is the cost of a request, brought into 0 (a peek, which charges
+	// nothing) to limit.MaxQuota; nil means 1. A rule may have its own idea of
+	// the cost: see Attributes.
+	Hits func(*http.Request) int64
+	// Attributes are facts about the request that are passed on, so that rules
+	// can take their cost from them: "content_length" and "header:NAME". A
+	// header that is given more than once is refused with 400. A body whose
+	// length is not known in advance has no content_length.
+	Attributes []string
+
+	// SkipPaths are paths that are not limited: as they are, or with all below
+	// when they end in a slash. A path with "//", "/./" or "/../" in it is below
+	// none.
+	SkipPaths []string
+	// SkipMethods are methods that are not limited.
+	SkipMethods []string
+	// Skip, when not nil, is asked about the requests that nothing above skips.
+	Skip func(*http.Request) bool
+	// CountPreflight limits CORS preflight requests too. Without it an OPTIONS
+	// request with Origin and Access-Control-Request-Method passes uncounted.
+	CountPreflight bool
+
+	// Answer says what clients are told, and AnswerByRule what those are told
+	// for whom the rule of that ID speaks.
+	Answer       Answer
+	AnswerByRule map[string]Answer
+	// Denied answers denials in place of the preset bodies. It finds all header
+	// fields set but Content-Type, and what to say by FromContext; its status
+	// should be Result.Status.
+	Denied http.Handler
+	// ExposeHeaders adds Access-Control-Expose-Headers to answers to requests
+	// with an Origin, so that scripts of other sites can read the fields.
+	ExposeHeaders bool
+	// Override replaces RateLimit fields that the handler sets by ours, at the
+	// price of a wrapped ResponseWriter. It suits reverse proxies, which add the
+	// fields of a backend to those that are there.
+	Override bool
+
+	// Challenge is the WWW-Authenticate of requests that say nobody asks
+	// (ErrUnidentified), which then are answered with 401. Without it they get
+	// 400, as other requests that cannot be identified.
+	Challenge string
+	// IdentifyStatus, when not nil, chooses the status by the error of Identify:
+	// 400 to 499, but 429.
+	IdentifyStatus func(error) int
+	// FailClosed answers 503 when the Checker fails; else such requests pass
+	// with Result.Degraded. It has no part in a store that fails: the rules say
+	// what happens then.
+	FailClosed bool
+	// OnError, when not nil, is told of errors of Identify and of malformed
+	// requests, which are answered with 4xx. It must not block.
+	OnError func(*http.Request, error)
+
+	// Refund, when not nil, is asked with the status that the handler answered:
+	// true gives the hits back. A handler that panics before it answers has
+	// status 500, one that hijacks 101. It wraps the ResponseWriter.
+	Refund func(status int) bool
+	// MaxRefunds bounds the refunds under way at a time; 0 means 1000. One more
+	// is dropped and counted.
+	MaxRefunds int
+	// RefundTimeout bounds one refund, and so how much later its answer ends; 0
+	// means 100 ms.
+	RefundTimeout time.Duration
+
+	// MaxWait bounds the delay of limits that shape (leaky_queue) which is
+	// waited out before the handler runs; a request that would wait longer is
+	// denied and not charged. 0 means any delay that the limits ask for,
+	// negative none.
+	MaxWait time.Duration
+	// MaxWaiting bounds the requests held back at a time; 0 means 10,000. One
+	// more is answered with 503 and not charged.
+	MaxWaiting int
+
+	// PassResult puts the Result into the context of the handler (FromContext),
+	// at the price of two allocations. Denied always finds it.
+	PassResult bool
+	// Now is the clock of X-RateLimit-Reset; nil means time.Now.
+	Now func() time.Time
+}

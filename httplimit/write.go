@@ -1,0 +1,150 @@
+package httplimit
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/httpanswer"
+)
+
+// canonical returns the spelling of a field of package httpanswer under which
+// handlers find and replace it in an http.Header.
+func canonical(name string) string {
+	switch name {
+	case "RateLimit":
+		return "Ratelimit"
+	case "RateLimit-Policy":
+		return "Ratelimit-Policy"
+	case "RateLimit-Limit":
+		return "Ratelimit-Limit"
+	case "RateLimit-Remaining":
+		return "Ratelimit-Remaining"
+	case "RateLimit-Reset":
+		return "Ratelimit-Reset"
+	case "X-RateLimit-Limit":
+		return "X-Ratelimit-Limit"
+	case "X-RateLimit-Remaining":
+		return "X-Ratelimit-Remaining"
+	case "X-RateLimit-Reset":
+		return "X-Ratelimit-Reset"
+	}
+	return http.CanonicalHeaderKey(name)
+}
+
+// setFields sets fields in h by one allocation.
+func setFields(h http.Header, fields []httpanswer.Field) {
+	values := make([]string, len(fields))
+	for i := range fields {
+		values[i] = fields[i].Value
+		h[canonical(fields[i].Name)] = values[i : i+1 : i+1]
+	}
+}
+
+// replaceFields is setFields for a header in which fields may stand under other
+// spellings too.
+func replaceFields(h http.Header, fields []httpanswer.Field) {
+	for i := range fields {
+		delete(h, fields[i].Name)
+	}
+	setFields(h, fields)
+}
+
+// exposed lists the names of fields that scripts cannot read unless told.
+func exposed(fields []httpanswer.Field) string {
+	var names []string
+	for i := range fields {
+		if fields[i].Name != "Cache-Control" {
+			names = append(names, fields[i].Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// reply is an answer in place of the handler's.
+type reply struct {
+	status int
+	media  string
+}
+
+// writeBody sends a whole answer, to HEAD its head alone. That the client may
+// be gone is nobody's error.
+func writeBody(w http.ResponseWriter, r *http.Request, a reply, body []byte) {
+	w.Header().Set("Content-Type", a.media)
+	w.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body)
+	}
+}
+
+// refuse answers a request that cannot be decided at all.
+func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil && !admission.Malformed(err) {
+		// Most likely the client is gone, but it may be a deadline of the server.
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	m.refused.Add(1)
+	if m.options.OnError != nil {
+		m.options.OnError(r, err)
+	}
+	status := m.refusalStatus(err)
+	w.Header().Set("Cache-Control", "no-store")
+	if status == http.StatusUnauthorized && m.options.Challenge != "" {
+		w.Header().Set("Www-Authenticate", m.options.Challenge)
+	}
+	media := "application/json"
+	if m.options.Answer.Body == Problem {
+		media = "application/problem+json"
+	}
+	writeBody(w, r, reply{status, media}, appendRefusal(nil, m.options.Answer.Body, status))
+}
+
+func (m *Middleware) refusalStatus(err error) int {
+	status := http.StatusBadRequest
+	switch {
+	case m.options.IdentifyStatus != nil && !admission.Malformed(err):
+		status = m.options.IdentifyStatus(err)
+	case m.options.Challenge != "" && errors.Is(err, ErrUnidentified):
+		status = http.StatusUnauthorized
+	}
+	if status < 400 || status > 499 || status == http.StatusTooManyRequests {
+		return http.StatusBadRequest
+	}
+	return status
+}
+
+// appendRefusal writes a body of the shape that denials have. It does not show
+// the error: that may hold what the client sent.
+func appendRefusal(dst []byte, b Body, status int) []byte {
+	code, message := "BAD_REQUEST", "The request does not say clearly who asks."
+	if status == http.StatusUnauthorized {
+		code, message = "UNAUTHENTICATED", "The request needs credentials."
+	}
+	switch b {
+	case Flat:
+		dst = append(dst, `{"error":"`...)
+		dst = append(dst, strings.ToLower(code)...)
+		dst = append(dst, `","message":"`...)
+		dst = append(dst, message...)
+		return append(dst, "\"}\n"...)
+	case Problem:
+		dst = append(dst, `{"type":"about:blank","title":`...)
+		dst = httpanswer.AppendJSONString(dst, http.StatusText(status))
+		dst = append(dst, `,"status":`...)
+		dst = strconv.AppendInt(dst, int64(status), 10)
+		dst = append(dst, `,"detail":"`...)
+		dst = append(dst, message...)
+		return append(dst, "\"}\n"...)
+	default:
+		dst = append(dst, `{"error":{"code":"`...)
+		dst = append(dst, code...)
+		dst = append(dst, `","message":"`...)
+		dst = append(dst, message...)
+		return append(dst, "\"}}\n"...)
+	}
+}

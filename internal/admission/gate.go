@@ -1,0 +1,337 @@
+// Package admission lets calls in or not, for fronts that stand before a handler
+// and then run it: it asks a Checker, answers in its place when it fails, waits
+// out the delay of limits that shape, and gives hits back. What the caller is
+// told is a matter of the front.
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Checker decides requests[i] into responses[i]. An error means that nothing
+// was decided: a request is malformed (headgate.ErrDescriptor and its kin), or
+// the checker could not be reached. Neither slice may be kept after it returns,
+// nor what they refer to but for the strings.
+type Checker interface {
+	Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error
+}
+
+var _ Checker = (*headgate.Limiter)(nil)
+
+// Defaults of Options.
+const (
+	// DefaultMaxWaiting bounds the goroutines held back: at some 8 KiB of stack
+	// and buffers each, 80 MiB.
+	DefaultMaxWaiting = 10_000
+	// DefaultMaxRefunds bounds the refunds under way, so that a store that hangs
+	// holds back so many finished calls at most.
+	DefaultMaxRefunds = 1_000
+	// DefaultRefundTimeout bounds one refund, and so how much later an answer
+	// ends because of it.
+	DefaultRefundTimeout = 100 * time.Millisecond
+)
+
+// failureRetryAfter is what callers are told to wait when the checker failed:
+// the same as the engine tells for a store that did.
+const failureRetryAfter = time.Second
+
+// Options configures a Gate.
+type Options struct {
+	// Checker decides; required.
+	Checker Checker
+	// FailClosed denies when the Checker returns an error for another reason
+	// than a malformed request; else such calls pass, marked degraded.
+	FailClosed bool
+	// MaxWait bounds the delay of limits that shape which is waited out: a call
+	// that would wait longer is given its hits back and denied. 0 means any
+	// delay that the limits ask for; negative none.
+	MaxWait time.Duration
+	// MaxWaiting bounds the calls that wait at a time; 0 means
+	// DefaultMaxWaiting. One more is given its hits back and denied.
+	MaxWaiting int
+	// MaxRefunds bounds the refunds under way at a time; 0 means
+	// DefaultMaxRefunds. One more is dropped and counted.
+	MaxRefunds int
+	// RefundTimeout bounds one refund; 0 means DefaultRefundTimeout.
+	RefundTimeout time.Duration
+}
+
+// Gate lets calls in. It is safe for concurrent use. Make one with New.
+type Gate struct {
+	options Options
+	waiting chan struct{}
+	refunds chan struct{}
+	counts  counts
+}
+
+// New returns a Gate.
+func New(o Options) (*Gate, error) {
+	if o.Checker == nil {
+		return nil, errors.New("no Checker; hint: pass a headgate.Limiter")
+	}
+	if o.MaxWaiting < 0 || o.MaxRefunds < 0 || o.RefundTimeout < 0 {
+		return nil, fmt.Errorf("MaxWaiting %d, MaxRefunds %d, RefundTimeout %v; hint: 0 is the default", o.MaxWaiting, o.MaxRefunds, o.RefundTimeout)
+	}
+	if o.MaxWaiting == 0 {
+		o.MaxWaiting = DefaultMaxWaiting
+	}
+	if o.MaxRefunds == 0 {
+		o.MaxRefunds = DefaultMaxRefunds
+	}
+	if o.RefundTimeout == 0 {
+		o.RefundTimeout = DefaultRefundTimeout
+	}
+	return &Gate{
+		options: o,
+		waiting: make(chan struct{}, o.MaxWaiting),
+		refunds: make(chan struct{}, o.MaxRefunds),
+	}, nil
+}
+
+// Malformed reports whether err says that the request itself is at fault, and
+// so that another try would fail as well.
+func Malformed(err error) bool {
+	return errors.Is(err, headgate.ErrDescriptor) || errors.Is(err, headgate.ErrHits) ||
+		errors.Is(err, headgate.ErrNoDescriptors) || errors.Is(err, headgate.ErrNoDomain)
+}
+
+// Admit decides p.Request into p.Response and, when it is allowed, waits until
+// it may go on. A checker that fails is answered by the failure mode and never
+// an error. An error means that the request is malformed, or that ctx ended
+// while it waited; nothing is charged then.
+func (g *Gate) Admit(ctx context.Context, p *Pass) error {
+	p.request[0].Descriptors = p.Descriptors
+	if err := g.options.Checker.Check(ctx, p.request[:], p.response[:]); err != nil {
+		if Malformed(err) {
+			g.counts.malformed.Add(1)
+			return err
+		}
+		g.counts.failed.Add(1)
+		g.answerFailure(p.Response(), err)
+	}
+	if len(p.Limits) > 0 {
+		p.nameVerdicts()
+	}
+	if delay := p.Response().Delay(); delay > 0 {
+		if err := g.wait(ctx, p, delay); err != nil {
+			g.counts.gaveUp.Add(1)
+			return err
+		}
+	}
+	g.count(p.Response())
+	return nil
+}
+
+// AdmitWithin is Admit for a caller with patience: while p is denied and would
+// pass before so much time is over and before ctx ends, it waits and tries again.
+func (g *Gate) AdmitWithin(ctx context.Context, p *Pass, patience time.Duration) error {
+	for {
+		if err := g.Admit(ctx, p); err != nil || p.Response().Allowed {
+			return err
+		}
+		v := p.Response().Decisive(-1)
+		if v == nil || v.Decision.Never {
+			return nil
+		}
+		retry := max(v.Decision.RetryAfter, leastRetry)
+		if patience -= retry; patience < 0 {
+			return nil
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < retry {
+			return nil
+		}
+		select {
+		case g.waiting <- struct{}{}:
+		default:
+			return nil
+		}
+		g.counts.delayed.Add(1)
+		err := sleep(ctx, retry)
+		<-g.waiting
+		if err != nil {
+			g.counts.gaveUp.Add(1)
+			return err
+		}
+	}
+}
+
+// leastRetry keeps a caller with patience from asking without a pause.
+const leastRetry = time.Millisecond
+
+// sleep returns after d, or with the cause when ctx ends before.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// answerFailure answers in place of a Checker that could not.
+func (g *Gate) answerFailure(resp *headgate.Response, err error) {
+	reason := store.ReasonOf(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		reason = store.Timeout
+	case reason == store.Internal:
+		reason = store.Unavailable
+	}
+	deny(resp, reason)
+	if !g.options.FailClosed {
+		resp.Allowed = true
+		resp.Verdicts[0].Decision = limit.Decision{Allowed: true}
+	}
+}
+
+// deny makes resp a denial that is no count: 503 in HTTP.
+func deny(resp *headgate.Response, reason store.Reason) {
+	resp.Allowed = false
+	resp.Verdicts = append(resp.Verdicts[:0], headgate.Verdict{
+		Enforced: true,
+		Degraded: reason,
+		Decision: limit.Decision{RetryAfter: failureRetryAfter},
+	})
+}
+
+// wait holds the call back. A call that may not wait is turned into a denial.
+func (g *Gate) wait(ctx context.Context, p *Pass, delay time.Duration) error {
+	if maxWait := g.options.MaxWait; maxWait < 0 || maxWait > 0 && delay > maxWait {
+		g.giveBack(ctx, p)
+		denyByDelay(p.Response())
+		return nil
+	}
+	select {
+	case g.waiting <- struct{}{}:
+		defer func() { <-g.waiting }()
+	default:
+		g.giveBack(ctx, p)
+		deny(p.Response(), store.Overloaded)
+		return nil
+	}
+	g.counts.delayed.Add(1)
+	if err := sleep(ctx, delay); err != nil {
+		g.giveBack(ctx, p)
+		return err
+	}
+	return nil
+}
+
+// denyByDelay denies by the limits that wanted to hold the call back, which
+// would let it pass after the delay.
+func denyByDelay(resp *headgate.Response) {
+	resp.Allowed = false
+	for i := range resp.Verdicts {
+		v := &resp.Verdicts[i]
+		if d := &v.Decision; v.Enforced && d.Allowed && d.Delay > 0 {
+			d.Allowed, d.RetryAfter, d.Delay = false, d.Delay, 0
+		}
+	}
+}
+
+// Refund gives back the hits that p was charged by Admit. It ends within the
+// RefundTimeout though ctx may have ended, and is dropped when too many are
+// under way. It does nothing for a call that was denied or that the store did
+// not decide: what was charged then is unknown, and giving back what was not
+// taken would raise a limit.
+func (g *Gate) Refund(ctx context.Context, p *Pass) {
+	if resp := p.Response(); !resp.Allowed || resp.Degraded() != store.NoReason {
+		return
+	}
+	select {
+	case g.refunds <- struct{}{}:
+		defer func() { <-g.refunds }()
+	default:
+		g.counts.refundsDropped.Add(1)
+		return
+	}
+	if err := g.refund(ctx, p); err != nil {
+		g.counts.refundsDropped.Add(1)
+		return
+	}
+	g.counts.refunded.Add(1)
+}
+
+// giveBack refunds what a call was charged that gives up its place. It is not
+// bounded as Refund is: MaxWaiting and the rate of requests bound it.
+func (g *Gate) giveBack(ctx context.Context, p *Pass) {
+	if err := g.refund(ctx, p); err != nil {
+		g.counts.refundsDropped.Add(1)
+	}
+}
+
+func (g *Gate) refund(ctx context.Context, p *Pass) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.options.RefundTimeout)
+	defer cancel()
+	for i := range p.Descriptors {
+		p.Descriptors[i].Op = store.Refund
+	}
+	refund := [1]headgate.Request{p.request[0]}
+	var answer [1]headgate.Response
+	if err := g.options.Checker.Check(ctx, refund[:], answer[:]); err != nil {
+		return err
+	}
+	if reason := answer[0].Degraded(); reason != store.NoReason {
+		return fmt.Errorf("refund: %s", reason)
+	}
+	return nil
+}
+
+func (g *Gate) count(resp *headgate.Response) {
+	if resp.Allowed {
+		g.counts.allowed.Add(1)
+		return
+	}
+	if v := resp.Decisive(-1); v != nil && v.Guessed() {
+		g.counts.unavailable.Add(1)
+		return
+	}
+	g.counts.denied.Add(1)
+}
+
+type counts struct {
+	allowed, denied, unavailable, failed, malformed atomic.Uint64
+	delayed, gaveUp, refunded, refundsDropped       atomic.Uint64
+}
+
+// Stats is what a Gate has counted since it was made.
+type Stats struct {
+	// Allowed, Denied (by a count) and Unavailable (by a failure mode, or
+	// because too many waited) are the outcomes.
+	Allowed, Denied, Unavailable uint64
+	// Failed counts errors of the Checker that the failure mode answered; those
+	// calls are in Allowed or Unavailable too.
+	Failed uint64
+	// Malformed counts requests that the Checker refused; they have no outcome.
+	Malformed uint64
+	// Delayed counts calls that were held back, GaveUp those whose context
+	// ended meanwhile; these have no outcome.
+	Delayed, GaveUp uint64
+	// Refunded counts refunds, RefundsDropped those that were too many or
+	// failed: the callers keep what they were charged.
+	Refunded, RefundsDropped uint64
+	// Waiting is how many calls are held back now.
+	Waiting int
+}
+
+// Stats returns the counts.
+func (g *Gate) Stats() Stats {
+	c := &g.counts
+	return Stats{
+		Allowed: c.allowed.Load(), Denied: c.denied.Load(), Unavailable: c.unavailable.Load(),
+		Failed: c.failed.Load(), Malformed: c.malformed.Load(),
+		Delayed: c.delayed.Load(), GaveUp: c.gaveUp.Load(),
+		Refunded: c.refunded.Load(), RefundsDropped: c.refundsDropped.Load(),
+		Waiting: len(g.waiting),
+	}
+}

@@ -1,0 +1,83 @@
+package admission
+
+import (
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+)
+
+// Pass is the working memory of one call. It can be pooled: Reset makes it as
+// new but for its room and its Limits.
+type Pass struct {
+	// Descriptors are those of the request, by Add.
+	Descriptors []headgate.Descriptor
+	// Limits, when there are some, decide in place of rules: Add adds a
+	// descriptor for each of them.
+	Limits []Limit
+
+	entries  []descriptor.Entry
+	request  [1]headgate.Request
+	response [1]headgate.Response
+}
+
+// maxPooled bounds the room that a Pass keeps, in elements of each kind, so that
+// one huge call does not stay in a pool for ever.
+const maxPooled = 256
+
+// Request is what is asked. Its Descriptors are set by Admit.
+func (p *Pass) Request() *headgate.Request { return &p.request[0] }
+
+// Response is the answer, valid until Reset.
+func (p *Pass) Response() *headgate.Response { return &p.response[0] }
+
+// Add appends a descriptor of a copy of entries, with one hit; for each of the
+// Limits one, in their order, where there are some.
+func (p *Pass) Add(entries ...descriptor.Entry) {
+	if len(p.Limits) == 0 {
+		p.add(entries, nil)
+	}
+	for i := range p.Limits {
+		p.add(entries, &p.Limits[i])
+	}
+}
+
+func (p *Pass) add(entries []descriptor.Entry, l *Limit) {
+	from := len(p.entries)
+	p.entries = append(p.entries, entries...)
+	d := headgate.Descriptor{Hits: 1}
+	if l != nil {
+		p.entries = append(p.entries, l.mark)
+		d.Limit = l.limit
+	}
+	d.Entries = p.entries[from:len(p.entries):len(p.entries)]
+	p.Descriptors = append(p.Descriptors, d)
+}
+
+// Mark is a state of a Pass to which it can be taken back.
+type Mark struct{ descriptors, entries, attributes int }
+
+// Mark returns the state of p.
+func (p *Pass) Mark() Mark {
+	return Mark{len(p.Descriptors), len(p.entries), len(p.request[0].Attributes)}
+}
+
+// Rewind takes back what was added since p was marked.
+func (p *Pass) Rewind(m Mark) {
+	p.Descriptors, p.entries = p.Descriptors[:m.descriptors], p.entries[:m.entries]
+	p.request[0].Attributes = p.request[0].Attributes[:m.attributes]
+}
+
+// Reset makes p as new and reports whether it is worth keeping.
+func (p *Pass) Reset() bool {
+	response, request := &p.response[0], &p.request[0]
+	if cap(p.entries) > maxPooled || cap(p.Descriptors) > maxPooled || cap(response.Verdicts) > maxPooled {
+		return false
+	}
+	// What was asked may be long or private; what is overwritten by the next call
+	// in any case, and refers to limits alone, may stay.
+	clear(p.entries)
+	clear(request.Attributes)
+	p.Descriptors, p.entries = p.Descriptors[:0], p.entries[:0]
+	request.Descriptors, request.Attributes = nil, request.Attributes[:0]
+	response.Allowed, response.DomainKnown, response.Verdicts = false, false, response.Verdicts[:0]
+	return true
+}

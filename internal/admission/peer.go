@@ -1,0 +1,53 @@
+package admission
+
+import (
+	"net/netip"
+	"strconv"
+)
+
+// RemoteAddressKey is the entry key of the address of a peer.
+const RemoteAddressKey = "remote_address"
+
+// ipv6PrefixBits is what one customer usually holds of IPv6: limiting single
+// addresses would hand out 2^64 quotas.
+const ipv6PrefixBits = 64
+
+// RemoteAddress names the peer of an address with a port: an IPv4 address, or
+// the /64 of an IPv6 address; false when it is neither.
+func RemoteAddress(peer string) (string, bool) {
+	if address, ok := ipv4(peer); ok {
+		return address, true
+	}
+	parsed, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return "", false
+	}
+	address := parsed.Addr().Unmap().WithZone("")
+	if address.Is4() {
+		return address.String(), true
+	}
+	prefix, err := address.Prefix(ipv6PrefixBits)
+	return prefix.String(), err == nil
+}
+
+// ipv4 returns the address of an IPv4 address with a port, of which there is one
+// way to write it; false for anything else. It is there for speed: net/http
+// keeps the address of each request as text.
+func ipv4(peer string) (string, bool) {
+	at := 0
+	for part := range 4 {
+		from, n := at, 0
+		for at < len(peer) && isDigit(peer[at]) && at-from < 3 {
+			n = n*10 + int(peer[at]-'0')
+			at++
+		}
+		if at == from || n > 255 || peer[from] == '0' && at-from > 1 || at == len(peer) || peer[at] != "...:"[part] {
+			return "", false
+		}
+		at++
+	}
+	_, err := strconv.ParseUint(peer[at:], 10, 16)
+	return peer[:at-1], err == nil
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -1,0 +1,226 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/fleet"
+	"github.com/headgate/headgate/store/hotkey"
+	"github.com/headgate/headgate/store/lease"
+	"github.com/headgate/headgate/store/local"
+	"github.com/headgate/headgate/store/spread"
+	"github.com/headgate/headgate/store/subbucket"
+)
+
+// leaveTimeout bounds how long the end of the process waits for the store to
+// take back leases: what it does not take back in that time expires there.
+const leaveTimeout = time.Second
+
+// stack is the stores and the layers over them, from what limits ask (Store)
+// down to what counts (backends):
+//
+//	denials      remembers what was denied
+//	spread       sub-buckets
+//	leases       leased, synced and local modes, hot keys; one for each backend
+//	backends     Redis, memcached or memory; one, or two by unit
+//
+// Beside them stands local, which decides by the share of this node.
+type stack struct {
+	store.Store
+	backends []backend
+	local    *local.Store
+	leases   []*lease.Store
+	spread   *subbucket.Store // nil: in memory
+	denials  *denial.Store    // nil: denials are not remembered
+	fleet    *fleet.Fleet
+	// quit ends the heartbeat, gone is closed when it has ended; nil before
+	// join.
+	quit context.CancelFunc
+	gone chan struct{}
+}
+
+// newStack opens the stores of s and puts the layers on them. told is told of
+// hot keys.
+func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
+	backends, err := openBackends(s)
+	if err != nil {
+		return nil, err
+	}
+	k := &stack{backends: backends, fleet: fleet.Join(fleet.Options{Roster: rosterOf(&backends[0]), Static: s.Nodes})}
+	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the local store: %w", err), k.closeBackends())
+	}
+	layers := make([]store.Store, len(backends))
+	for i := range backends {
+		layers[i] = k.overBackend(&backends[i], told)
+	}
+	k.Store = layers[0]
+	if len(layers) == 2 {
+		k.Store = spread.ByPeriod(layers[1], layers[0])
+	}
+	if !backends[0].inMemory() {
+		k.spread = subbucket.New(k.Store)
+		k.Store = k.spread
+	}
+	if s.DenialMemory > 0 && !backends[0].inMemory() {
+		k.denials = denial.New(k.Store, denial.Options{MaxEntries: s.DenialMemory, Longest: s.DenialTime})
+		k.Store = k.denials
+	}
+	return k, nil
+}
+
+// rosterOf returns where nodes that share b find each other; nil if they cannot.
+func rosterOf(b *backend) store.Roster {
+	if b.inMemory() {
+		return nil
+	}
+	roster, ok := b.Store.(store.Roster)
+	if !ok {
+		return nil
+	}
+	return roster
+}
+
+// overBackend returns the layer that decides b's buckets by the modes of their
+// rules. A store in memory has nothing to relieve, and one that hands out no
+// leases cannot be relieved: there, only the local mode is apart.
+func (k *stack) overBackend(b *backend, told *hotReporter) store.Store {
+	leaser, ok := b.Store.(store.Leaser)
+	if !ok || b.inMemory() {
+		alone := func(t *store.Take) int {
+			if t.Mode != nil && t.Mode.Consistency == store.Local {
+				return 1
+			}
+			return 0
+		}
+		// It fails for no stores, and for too many.
+		apart, err := spread.New(alone, b.Store, k.local)
+		if err != nil {
+			return b.Store
+		}
+		return apart
+	}
+	l := lease.New(lease.Options{
+		Store: leaser,
+		Local: k.local,
+		Nodes: k.fleet.Live,
+		Hot:   hotkey.New(hotkey.Options{}),
+		OnHot: told.report,
+	})
+	k.leases = append(k.leases, l)
+	return l
+}
+
+// modesAreExact says why leased and synced rules are decided exactly, "" if they
+// are not.
+func (k *stack) modesAreExact() string {
+	switch {
+	case len(k.leases) == len(k.backends):
+		return ""
+	case k.backends[0].inMemory():
+		return "the counters are in this process"
+	}
+	return "the store hands out no leases"
+}
+
+// unfit returns why the backend that l goes to cannot decide it; nil if it can.
+func (k *stack) unfit(l *limit.Limit) error {
+	b := &k.backends[0]
+	if len(k.backends) == 2 && l.Period == time.Second && l.Calendar == nil { // as spread.ByPeriod has it
+		b = &k.backends[1]
+	}
+	if b.unfit == nil {
+		return nil
+	}
+	return b.unfit(l)
+}
+
+// watch adds what the layers count to metrics.
+func (k *stack) watch(metrics *telemetry.Metrics) {
+	if read := k.backends[0].memory; read != nil {
+		metrics.WatchMemory(read)
+	}
+	metrics.WatchShards(k.shards)
+	if len(k.leases) > 0 {
+		metrics.WatchLeases(func() telemetry.Leases { return sumLeases(k.leases) })
+	}
+	metrics.WatchFleet(func() telemetry.Fleet { return fleetOf(k.fleet.Stats()) })
+	if k.spread != nil {
+		metrics.WatchSubBuckets(func() telemetry.SubBuckets { return telemetry.SubBuckets(k.spread.Stats()) })
+	}
+	if k.denials != nil {
+		metrics.WatchDenials(func() telemetry.Denials { return denialsOf(k.denials.Stats()) })
+	}
+}
+
+// shards returns the state of the servers of all backends.
+func (k *stack) shards() []telemetry.Shard {
+	var all []telemetry.Shard
+	for i := range k.backends {
+		b := &k.backends[i]
+		if b.shards == nil {
+			continue
+		}
+		for _, s := range b.shards() {
+			s.Store = b.name
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// ping asks every store whether it can decide, and returns why one cannot.
+func (k *stack) ping(ctx context.Context) error {
+	for i := range k.backends {
+		if err := k.backends[i].ping(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// join begins the heartbeat by which other nodes know of this one.
+func (k *stack) join() {
+	ctx, quit := context.WithCancel(context.Background())
+	k.quit, k.gone = quit, make(chan struct{})
+	go func() {
+		defer close(k.gone)
+		k.fleet.Run(ctx)
+	}()
+}
+
+// leave gives back what this node holds of the shared store, so that others may
+// use it at once, leaves the fleet and closes the stores. No take may follow.
+func (k *stack) leave(logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	defer cancel()
+	for _, l := range k.leases {
+		if err := l.Drain(ctx); err != nil {
+			logger.Warn("leases were not given back; they expire by themselves", "error", err)
+		}
+	}
+	if k.quit != nil {
+		k.quit()
+		<-k.gone
+	}
+	if err := k.Close(); err != nil {
+		logger.Warn("close the store", "error", err)
+	}
+}
+
+// closeBackends closes the stores without their layers.
+func (k *stack) closeBackends() error {
+	var errs []error
+	for i := range k.backends {
+		errs = append(errs, k.backends[i].Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/store/breaker"
+	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/fleet"
+	"github.com/headgate/headgate/store/lease"
+	"github.com/headgate/headgate/store/memcachestore"
+	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/store/redisstore"
+)
+
+// breakerStates numbers the states as metrics do.
+var breakerStates = map[breaker.State]int{breaker.Closed: 0, breaker.HalfOpen: 1, breaker.Open: 2}
+
+func memoryOf(s memstore.Stats) telemetry.Memory {
+	return telemetry.Memory{
+		Keys: s.Keys, Bytes: s.Bytes, MaxBytes: s.MaxBytes,
+		Shared: s.Shared, Overflowed: s.Overflowed, Expired: s.Expired,
+	}
+}
+
+func redisShards(stats redisstore.Stats) []telemetry.Shard {
+	shards := make([]telemetry.Shard, len(stats.Shards))
+	for i := range stats.Shards {
+		s := &stats.Shards[i]
+		shards[i] = telemetry.Shard{
+			Addr: s.Addr, Connected: s.Connected, Breaker: breakerStates[s.Breaker], InFlight: s.InFlight,
+			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Late: s.Late, Redirected: s.Redirected, Reseeded: s.Reseeded,
+			Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
+		}
+	}
+	return shards
+}
+
+func memcachedShards(stats memcachestore.Stats) []telemetry.Shard {
+	shards := make([]telemetry.Shard, len(stats.Servers))
+	for i := range stats.Servers {
+		s := &stats.Servers[i]
+		shards[i] = telemetry.Shard{
+			Addr: s.Addr, Connected: s.Open > 0, Breaker: breakerStates[s.Breaker.State], InFlight: int64(s.Open - s.Idle),
+			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused,
+		}
+	}
+	return shards
+}
+
+// sumLeases adds up what the leases of all stores are.
+func sumLeases(stores []*lease.Store) telemetry.Leases {
+	var total telemetry.Leases
+	for _, one := range stores {
+		s := one.Stats()
+		total.Buckets += s.Buckets
+		total.Leases += s.Leases
+		total.Held += s.Held
+		total.Hot += int64(s.Hot)
+		total.Granted += s.Granted
+		total.Used += s.Used
+		total.Returned += s.Returned
+		total.Expired += s.Expired
+		total.Decided += s.Decided
+		total.Direct += s.Direct
+		total.LeaseCalls += s.LeaseCalls
+		total.Exchanges += s.Exchanges
+		total.ExchangeCalls += s.ExchangeCalls
+		total.Dropped += s.Dropped
+		total.Failures += s.Failures
+		total.Partings += s.Partings
+	}
+	return total
+}
+
+func fleetOf(s fleet.Stats) telemetry.Fleet {
+	return telemetry.Fleet{Live: s.Live, Beats: s.Answered + s.Failed, Missed: s.Failed}
+}
+
+func denialsOf(s denial.Stats) telemetry.Denials {
+	return telemetry.Denials{
+		Entries: s.Entries, MaxEntries: s.MaxEntries,
+		Answered: s.Answered, Skipped: s.Skipped, Remembered: s.Remembered, Dropped: s.Dropped,
+	}
+}

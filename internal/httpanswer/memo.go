@@ -1,0 +1,71 @@
+package httpanswer
+
+import (
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+)
+
+// memoVerdicts bounds the verdicts of answers whose policies are remembered.
+const memoVerdicts = 4
+
+// memo is a RateLimit-Policy: nearly all answers of a front list the same limits.
+type memo struct {
+	count int
+	of    [memoVerdicts]policySource
+	value string
+}
+
+// policySource is all that a policy is made of. Limits and rules are immutable.
+type policySource struct {
+	limit *limit.Limit
+	rule  *rules.Rule
+	name  string
+	quota int64
+}
+
+// missesToForget is how many answers have other policies before these are
+// remembered in place of the last: where answers alternate, remembering each
+// would cost more than it saves.
+const missesToForget = 32
+
+// remember notes that verdicts make value, which is not empty.
+func (e *Encoder) remember(verdicts []headgate.Verdict, value []byte) {
+	if e.policy.Load() != nil && e.misses.Add(1)%missesToForget != 0 {
+		return
+	}
+	m := &memo{}
+	for i := range verdicts {
+		v := &verdicts[i]
+		if !v.Enforced || v.Limit == nil {
+			continue
+		}
+		if m.count == memoVerdicts {
+			return
+		}
+		m.of[m.count] = policySource{v.Limit, v.Rule, v.Name, v.Decision.Limit}
+		m.count++
+	}
+	m.value = string(value)
+	e.policy.Store(m)
+}
+
+// remembers reports whether the value of m is that of verdicts.
+func (m *memo) remembers(verdicts []headgate.Verdict) bool {
+	at := 0
+	for i := range verdicts {
+		v := &verdicts[i]
+		if !v.Enforced || v.Limit == nil {
+			continue
+		}
+		if at == m.count {
+			return false
+		}
+		of := &m.of[at]
+		if of.limit != v.Limit || of.rule != v.Rule || of.quota != v.Decision.Limit || of.name != v.Name {
+			return false
+		}
+		at++
+	}
+	return at == m.count
+}

@@ -1,0 +1,42 @@
+package telemetry
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// sampled is a collector that reads a snapshot of type T once for each
+// collection and makes a series of each of its metrics.
+type sampled[T any] struct {
+	read    func() T
+	metrics []metric[T]
+}
+
+// metric is how one metric is read from a T.
+type metric[T any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(*T) float64
+}
+
+// gauge and counter return a metric without labels of its own.
+func gauge[T any](name, help string, value func(*T) float64) metric[T] {
+	return metric[T]{prometheus.NewDesc(name, help, nil, nil), prometheus.GaugeValue, value}
+}
+
+func counter[T any](name, help string, value func(*T) float64) metric[T] {
+	return metric[T]{prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, value}
+}
+
+// Describe implements prometheus.Collector.
+func (c sampled[T]) Describe(ch chan<- *prometheus.Desc) {
+	for i := range c.metrics {
+		ch <- c.metrics[i].desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c sampled[T]) Collect(ch chan<- prometheus.Metric) {
+	snapshot := c.read()
+	for i := range c.metrics {
+		m := &c.metrics[i]
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&snapshot))
+	}
+}

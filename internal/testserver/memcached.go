@@ -1,0 +1,178 @@
+package testserver
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// memcachedThreads is how many threads of memcached serve connections, in
+	// turn, unless it is told otherwise.
+	memcachedThreads = 4
+	// silence is how long a frozen server must not answer.
+	silence = 20 * time.Millisecond
+)
+
+// MemcachedConfig says what kind of memcached a test needs. The zero value is a
+// plain one on a free TCP port of 127.0.0.1.
+type MemcachedConfig struct {
+	// Unix listens on a unix socket, and on no port.
+	Unix bool
+	// Args are further arguments, such as "-m", "2".
+	Args []string
+}
+
+// MemcachedServer is a running memcached.
+type MemcachedServer struct {
+	// Addr is HOST:PORT, or the path of the unix socket.
+	Addr string
+
+	t      testing.TB
+	cfg    MemcachedConfig
+	binary string
+	port   int
+	proc   *Process
+}
+
+// Memcached starts a memcached, waits until it answers, and stops it when the
+// test ends.
+func Memcached(t testing.TB, cfg MemcachedConfig) *MemcachedServer {
+	t.Helper()
+	s := &MemcachedServer{t: t, cfg: cfg, binary: Binary(t, "memcached")}
+	if cfg.Unix {
+		s.Addr = filepath.Join(socketDir(t), "memcached.sock")
+	}
+	t.Cleanup(s.Kill)
+	var err error
+	for range portAttempts {
+		if !cfg.Unix {
+			s.port = FreePort(t)
+			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+		}
+		if err = s.start(); err == nil {
+			return s
+		}
+		s.Kill()
+		if cfg.Unix || !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+	}
+	t.Fatalf("start memcached: %v", err)
+	return nil
+}
+
+// start runs the binary on the chosen address and waits until it answers.
+func (s *MemcachedServer) start() error {
+	args := []string{"-l", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "0"}
+	if s.cfg.Unix {
+		args = []string{"-s", s.Addr, "-a", "700"}
+	}
+	// Memcached refuses to be root unless it is told to be.
+	if who, err := user.Current(); err == nil && who.Uid == "0" {
+		args = append(args, "-u", "root")
+	}
+	proc, err := StartProcess(exec.Command(s.binary, append(args, s.cfg.Args...)...))
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	return proc.Poll(s.ping)
+}
+
+// ping asks whether the server answers.
+func (s *MemcachedServer) ping() error {
+	answer, err := s.Exchange("version\r\n")
+	if err == nil && !strings.HasPrefix(answer, "VERSION ") && !strings.HasPrefix(answer, "CLIENT_ERROR unauthenticated") {
+		err = fmt.Errorf("unexpected answer %q to version", answer)
+	}
+	return err
+}
+
+// Exchange sends text on a new connection and returns the first line of the
+// answer.
+func (s *MemcachedServer) Exchange(text string) (string, error) {
+	return s.exchange(text, time.Second)
+}
+
+func (s *MemcachedServer) exchange(text string, patience time.Duration) (string, error) {
+	network := "tcp"
+	if s.cfg.Unix {
+		network = "unix"
+	}
+	conn, err := net.DialTimeout(network, s.Addr, patience)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return "", err
+	}
+	if _, err := conn.Write([]byte(text)); err != nil {
+		return "", err
+	}
+	answer, err := bufio.NewReader(conn).ReadString('\n')
+	return strings.TrimSpace(answer), err
+}
+
+// Kill ends the server with SIGKILL and waits until it is gone. It may be
+// called more than once.
+func (s *MemcachedServer) Kill() {
+	if s.proc == nil {
+		return
+	}
+	s.proc.Kill()
+	s.proc = nil
+}
+
+// Restart starts a killed server again on the same address. It has forgotten
+// everything.
+func (s *MemcachedServer) Restart() {
+	s.t.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("restart memcached: %v", err)
+	}
+}
+
+// Stop freezes the server with SIGSTOP: connections stay, nothing is answered.
+// Its threads do not stop at once; Stop returns when all have.
+func (s *MemcachedServer) Stop() {
+	s.t.Helper()
+	s.signal(syscall.SIGSTOP)
+	err := s.proc.Poll(func() error {
+		for range memcachedThreads {
+			if answer, err := s.exchange("version\r\n", silence); err == nil {
+				return fmt.Errorf("still answers %q", answer)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatalf("freeze memcached: %v", err)
+	}
+}
+
+// Continue thaws a server that Stop froze.
+func (s *MemcachedServer) Continue() { s.signal(syscall.SIGCONT) }
+
+func (s *MemcachedServer) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if s.proc == nil {
+		s.t.Fatalf("signal %v to a memcached that does not run", sig)
+	}
+	if err := s.proc.Signal(sig); err != nil {
+		s.t.Fatalf("signal %v to memcached: %v", sig, err)
+	}
+}
+
+// URL returns the address in the form memcached:// without credentials.
+func (s *MemcachedServer) URL() string { return "memcached://" + s.Addr }

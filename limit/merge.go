@@ -1,0 +1,103 @@
+package limit
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Merge returns a state of the bucket that holds at least as much as a and as b.
+// It is for a store that has lost its latest writes (a is what it still holds)
+// and a node that remembers them (b is what it saw last): when one of the two
+// states came out of the other by charges alone, the result is that one. Merging
+// again changes nothing, and the order of a and b does not matter, unless their
+// kinds differ; then a counts, or b where a is unused.
+//
+// What was refunded or reset between the two states may come back: the result is
+// never too generous.
+func Merge(l *Limit, a, b State) State {
+	if a.Kind != b.Kind || a.Kind == 0 {
+		if a.Kind == 0 {
+			return b
+		}
+		return a
+	}
+	switch a.Kind {
+	case kindFixedWindow:
+		return mergeFixedWindows(a, b)
+	case kindSlidingWindow:
+		return mergeSlidingWindows(l.periodMicros, a, b)
+	case kindSubWindows:
+		return mergeSubWindows(a, b)
+	case kindSlidingLog:
+		return mergeSlidingLogs(a, b)
+	default:
+		return mergeTATs(a, b)
+	}
+}
+
+// mergeFixedWindows takes the later window, and the larger count of one window.
+func mergeFixedWindows(a, b State) State {
+	if c := cmp.Or(cmp.Compare(a.A, b.A), cmp.Compare(a.B, b.B)); c < 0 {
+		return b
+	}
+	return a
+}
+
+// mergeSlidingWindows takes the larger count of each window. The current window
+// of one may be the previous one of the other.
+func mergeSlidingWindows(period int64, a, b State) State {
+	if a.A < b.A {
+		a, b = b, a
+	}
+	switch {
+	case a.A == b.A:
+		a.B, a.C = max(a.B, b.B), max(a.C, b.C)
+	case a.A-b.A == period:
+		a.C = max(a.C, b.B)
+	}
+	return a
+}
+
+// mergeSubWindows takes the larger count of each part. Parts of another length or
+// number cannot be told apart; of those the later state counts.
+func mergeSubWindows(a, b State) State {
+	if a.A < b.A {
+		a, b = b, a
+	}
+	if a.B != b.B || a.B < 1 || len(a.Wide) != len(b.Wide) {
+		return a
+	}
+	shift := (a.A - b.A) / a.B
+	if shift >= int64(len(a.Wide)) || (a.A-b.A)%a.B != 0 {
+		return a
+	}
+	a.Wide = slices.Clone(a.Wide)
+	for i := range b.Wide[:len(b.Wide)-int(shift)] {
+		a.Wide[i+int(shift)] = max(a.Wide[i+int(shift)], b.Wide[i])
+	}
+	return a
+}
+
+// mergeSlidingLogs takes the log with the later hit, of equals the longer one.
+func mergeSlidingLogs(a, b State) State {
+	last := func(s State) int64 {
+		if len(s.Wide) == 0 {
+			return 0
+		}
+		return s.Wide[len(s.Wide)-1]
+	}
+	if c := cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(len(a.Wide), len(b.Wide))); c < 0 {
+		return b
+	}
+	return a
+}
+
+// mergeTATs takes the later TAT; the sign only says whether the bucket owes.
+func mergeTATs(a, b State) State {
+	magnitude := func(n int64) int64 { return max(n, -n) }
+	c := cmp.Or(cmp.Compare(magnitude(a.A), magnitude(b.A)), cmp.Compare(a.B, b.B), cmp.Compare(b.A, a.A))
+	if c < 0 {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Consistency says how much of a rule's decisions is made in the shared store.
+type Consistency uint8
+
+const (
+	// Exact decides every request in the shared store (default).
+	Exact Consistency = iota
+	// Leased decides from hits that a node took from the shared bucket in
+	// advance. The limit is never exceeded.
+	Leased
+	// Synced decides from a node's last view of the shared bucket, and charges
+	// there every interval what it has let pass. The excess is bounded.
+	Synced
+	// Local decides in each node alone.
+	Local
+)
+
+// String returns the word that rules use.
+func (c Consistency) String() string {
+	return [...]string{"exact", "leased", "synced", "local"}[c]
+}
+
+// Bounds and defaults of a Mode; those of the stores are the same.
+const (
+	// DefaultSyncInterval is the sync_interval unless a rule says otherwise,
+	// MinSyncInterval and MaxSyncInterval what it may be.
+	DefaultSyncInterval = 200 * time.Millisecond
+	MinSyncInterval     = 50 * time.Millisecond
+	MaxSyncInterval     = 5 * time.Second
+	// DefaultLeaseTTL is the lease_ttl unless a rule says otherwise,
+	// MinLeaseTTL and MaxLeaseTTL what it may be.
+	DefaultLeaseTTL = time.Second
+	MinLeaseTTL     = 50 * time.Millisecond
+	MaxLeaseTTL     = time.Minute
+	// MinSubBuckets and MaxSubBuckets are what sub_buckets may be.
+	MinSubBuckets = 2
+	MaxSubBuckets = 64
+)
+
+// Mode says how the decisions of one rule are made. The zero value is the
+// default: exactly, each in the shared store.
+type Mode struct {
+	Consistency Consistency
+	// SyncInterval is the time between exchanges of a synced rule; 0 means
+	// DefaultSyncInterval.
+	SyncInterval time.Duration
+	// LeaseTTL bounds a lease on a limit that drains (token_bucket,
+	// leaky_bucket, gcra); 0 means DefaultLeaseTTL. A lease on a window ends
+	// with it.
+	LeaseTTL time.Duration
+	// Whole gives every node the whole limit where nodes decide alone, not a
+	// share of it (`local_share: whole`).
+	Whole bool
+	// LeaseHot lets a bucket of an exact rule be leased while it is hot
+	// (`hot_keys: lease`).
+	LeaseHot bool
+	// SubBuckets is the number of buckets that each count is spread over, from
+	// MinSubBuckets to MaxSubBuckets; 0 means one.
+	SubBuckets int
+	// AskAlways asks the store for every decision, also after a denial
+	// (`remember_denials: false`).
+	AskAlways bool
+}
+
+// syncInterval returns the interval in force.
+func (m *Mode) syncInterval() time.Duration {
+	if m.SyncInterval == 0 {
+		return DefaultSyncInterval
+	}
+	return m.SyncInterval
+}
+
+// leaseTTL returns the time to live in force.
+func (m *Mode) leaseTTL() time.Duration {
+	if m.LeaseTTL == 0 {
+		return DefaultLeaseTTL
+	}
+	return m.LeaseTTL
+}
+
+// leases reports whether hits may be taken in advance.
+func (m *Mode) leases() bool { return m.Consistency == Leased || m.LeaseHot }
+
+// String returns the mode as rules write it, on one line: "exact", "synced
+// every 200ms", "leased", "leased for up to 2s", "exact, hot keys leased",
+// "exact in 8 sub-buckets", "local, the whole limit on each node".
+func (m Mode) String() string {
+	text := m.Consistency.String()
+	switch {
+	case m.Consistency == Synced:
+		text += " every " + DurationText(m.syncInterval())
+	case m.Consistency == Leased:
+		text += m.ttlText()
+	case m.LeaseHot:
+		text += ", hot keys leased" + m.ttlText()
+	case m.Consistency == Local && m.Whole:
+		text += ", the whole limit on each node"
+	case m.SubBuckets > 0:
+		text += fmt.Sprintf(" in %d sub-buckets", m.SubBuckets)
+	}
+	if m.AskAlways {
+		text += ", denials not remembered"
+	}
+	return text
+}
+
+// ttlText is what the rule says of the time to live of its leases.
+func (m *Mode) ttlText() string {
+	if m.LeaseTTL == 0 {
+		return ""
+	}
+	return " for up to " + DurationText(m.LeaseTTL)
+}
+
+// facts returns the mode by the keys of the rule language.
+func (m *Mode) facts() map[string]string {
+	facts := map[string]string{
+		"consistency": m.Consistency.String(), "local_share": "share", "hot_keys": "coalesce", "remember_denials": "true",
+	}
+	if m.Consistency == Synced {
+		facts["sync_interval"] = DurationText(m.syncInterval())
+	}
+	if m.leases() {
+		facts["lease_ttl"] = DurationText(m.leaseTTL())
+	}
+	if m.Whole {
+		facts["local_share"] = "whole"
+	}
+	if m.LeaseHot {
+		facts["hot_keys"] = "lease"
+	}
+	if m.SubBuckets > 0 {
+		facts["sub_buckets"] = fmt.Sprint(m.SubBuckets)
+	}
+	if m.AskAlways {
+		facts["remember_denials"] = "false"
+	}
+	return facts
+}
+
+// wordsOf joins the names of a list of words for hints: "a, b or c".
+func wordsOf(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}

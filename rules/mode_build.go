@@ -1,0 +1,159 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// modeSpec is what a descriptor says about how its decisions are made.
+type modeSpec struct {
+	consistency, localShare, hotKeys string
+	syncInterval, leaseTTL           time.Duration
+	subBuckets                       int64
+	askAlways                        bool
+	// at says where the values of the keys stand that were given.
+	at map[string]position
+}
+
+// modeKeys are the keys of a modeSpec.
+var modeKeys = []string{"consistency", "sync_interval", "lease_ttl", "local_share", "hot_keys", "sub_buckets", "remember_denials"}
+
+// modeField decodes the keys that say how decisions are made.
+func (d *decoder) modeField(s *descriptorSpec, f field) bool {
+	m := &s.mode
+	if !slices.Contains(modeKeys, f.name) {
+		return false
+	}
+	if n := d.follow(f.value); n == nil || isNull(n) {
+		return true
+	}
+	switch f.name {
+	case "consistency":
+		m.consistency = d.text(f)
+	case "sync_interval":
+		m.syncInterval = d.durationWithin(f, MinSyncInterval, MaxSyncInterval)
+	case "lease_ttl":
+		m.leaseTTL = d.durationWithin(f, MinLeaseTTL, MaxLeaseTTL)
+	case "local_share":
+		m.localShare = d.text(f)
+	case "hot_keys":
+		m.hotKeys = d.text(f)
+	case "sub_buckets":
+		m.subBuckets = d.number(f, MinSubBuckets, MaxSubBuckets)
+	case "remember_denials":
+		m.askAlways = !d.flag(f)
+	}
+	if m.at == nil {
+		m.at = make(map[string]position)
+	}
+	m.at[f.name] = d.valueAt(f)
+	s.flags = append(s.flags, f)
+	return true
+}
+
+// durationWithin reads a duration in [low, high]; 0 after reporting another one.
+func (d *decoder) durationWithin(f field, low, high time.Duration) time.Duration {
+	before := len(d.diagnostics)
+	t := d.duration(f)
+	if d.failedSince(before) {
+		return 0
+	}
+	if t < low || t > high {
+		d.errorf(d.valueAt(f), fmt.Sprintf("write a duration from %s to %s", DurationText(low), DurationText(high)),
+			"%s %s is out of range", f.name, DurationText(t))
+		return 0
+	}
+	return t
+}
+
+// mode compiles how the decisions of r are made. Its limits are known by then.
+func (c *compiler) mode(r *Rule, s *modeSpec) Mode {
+	m := Mode{SyncInterval: s.syncInterval, LeaseTTL: s.leaseTTL, SubBuckets: int(s.subBuckets), AskAlways: s.askAlways}
+	m.Consistency = Consistency(c.word(s, "consistency", s.consistency, "exact", "leased", "synced", "local"))
+	m.Whole = c.word(s, "local_share", s.localShare, "share", "whole") == 1
+	m.LeaseHot = c.word(s, "hot_keys", s.hotKeys, "coalesce", "lease") == 1
+	if r.Unlimited {
+		for key, at := range s.at {
+			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)
+		}
+		return m
+	}
+	c.checkMode(r, &m, s)
+	for i := range r.Limits {
+		c.checkModeOf(r.Limits[i].Limit, &m, s)
+	}
+	return m
+}
+
+// word returns the index of the word that a key has; 0 when it was not given.
+func (c *compiler) word(s *modeSpec, key, have string, words ...string) int {
+	for i, word := range words {
+		if have == word {
+			return i
+		}
+	}
+	if at, given := s.at[key]; given {
+		c.errorf(at, "write "+wordsOf(words), "%s '%s' is unknown", key, have)
+	}
+	return 0
+}
+
+// checkMode refuses keys that contradict each other or mean nothing.
+func (c *compiler) checkMode(r *Rule, m *Mode, s *modeSpec) {
+	refuse := func(key, hint, format string, args ...any) {
+		if at, given := s.at[key]; given {
+			c.errorf(at, hint, format, args...)
+		}
+	}
+	if m.Consistency != Synced {
+		refuse("sync_interval", "write consistency: synced, or delete sync_interval", "sync_interval is for consistency: synced, not %v", m.Consistency)
+	}
+	if !m.leases() {
+		refuse("lease_ttl", "write consistency: leased or hot_keys: lease, or delete lease_ttl", "lease_ttl is for rules that lease")
+	}
+	if m.Consistency != Local && r.Failure != FailLocal {
+		refuse("local_share", "write consistency: local or failure_mode: local, or delete local_share", "local_share is for rules whose nodes decide alone")
+	}
+	if m.Consistency != Exact {
+		refuse("hot_keys", "delete one of them", "hot_keys is for consistency: exact, not %v", m.Consistency)
+		refuse("sub_buckets", "delete one of them", "sub_buckets is for consistency: exact, not %v", m.Consistency)
+	} else if m.LeaseHot {
+		refuse("sub_buckets", "delete one of them: both relieve a hot key", "sub_buckets does not go with hot_keys: lease")
+	}
+}
+
+// checkModeOf refuses a mode that one of the limits cannot be decided by.
+func (c *compiler) checkModeOf(l *limit.Limit, m *Mode, s *modeSpec) {
+	const exact = "use consistency: exact for it, or another algorithm"
+	switch {
+	case m.Consistency == Leased && !l.Leasable():
+		c.errorf(s.at["consistency"], exact, "hits of %v cannot be leased", l.Algorithm)
+	case m.LeaseHot && !l.Leasable():
+		c.errorf(s.at["hot_keys"], "write hot_keys: coalesce, or another algorithm", "hits of %v cannot be leased", l.Algorithm)
+	case m.Consistency == Synced && !l.Leasable():
+		c.errorf(s.at["consistency"], exact, "%v cannot be synced: each of its hits has to be placed when it passes", l.Algorithm)
+	}
+	if m.SubBuckets == 0 {
+		return
+	}
+	at := s.at["sub_buckets"]
+	atOnce := l.Quota
+	if l.Burst > 0 {
+		atOnce = min(atOnce, l.Burst)
+	}
+	switch {
+	case l.Algorithm == limit.LeakyBucket || l.Algorithm == limit.LeakyQueue:
+		c.errorf(at, "use token_bucket or a window, or delete sub_buckets", "sub_buckets would undo the even spacing of %v", l.Algorithm)
+	case l.CountDenied:
+		c.errorf(at, "write count_denied: false, or delete sub_buckets", "sub_buckets do not count denied hits: one would count in several")
+	case int64(m.SubBuckets) > atOnce:
+		hint := "delete sub_buckets: so small a limit makes no hot key"
+		if atOnce >= MinSubBuckets {
+			hint = fmt.Sprintf("write at most %d", atOnce)
+		}
+		c.errorf(at, hint, "%d sub_buckets of a limit of %d: each needs at least one hit", m.SubBuckets, atOnce)
+	}
+}

@@ -1,0 +1,152 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func modeOf(t *testing.T, keys string) *Rule {
+	t.Helper()
+	return mustLoad(t, "domain: d\ndescriptors:\n- {key: k, "+keys+", rate_limit: {unit: minute, requests_per_unit: 100}}", Options{}).Rules()[0]
+}
+
+func TestModeOfKeys(t *testing.T) {
+	for _, tt := range []struct {
+		keys, text string
+		want       Mode
+	}{
+		{"consistency: exact", "exact", Mode{}},
+		{"consistency: , sync_interval: , lease_ttl: , local_share: , hot_keys: , sub_buckets: , remember_denials: ", "exact", Mode{}},
+		{"consistency: leased", "leased", Mode{Consistency: Leased}},
+		{"consistency: leased, lease_ttl: 50ms", "leased for up to 50ms", Mode{Consistency: Leased, LeaseTTL: 50 * time.Millisecond}},
+		{"consistency: synced", "synced every 200ms", Mode{Consistency: Synced}},
+		{"consistency: synced, sync_interval: 5s", "synced every 5s", Mode{Consistency: Synced, SyncInterval: 5 * time.Second}},
+		{"consistency: local", "local", Mode{Consistency: Local}},
+		{"consistency: local, local_share: whole", "local, the whole limit on each node", Mode{Consistency: Local, Whole: true}},
+		{"hot_keys: lease, lease_ttl: 1m", "exact, hot keys leased for up to 1m", Mode{LeaseHot: true, LeaseTTL: time.Minute}},
+		{"sub_buckets: 8", "exact in 8 sub-buckets", Mode{SubBuckets: 8}},
+		{"remember_denials: false", "exact, denials not remembered", Mode{AskAlways: true}},
+		{"failure_mode: local, local_share: whole", "exact", Mode{Whole: true}},
+	} {
+		r := modeOf(t, tt.keys)
+		if r.Mode != tt.want || r.Mode.String() != tt.text {
+			t.Errorf("%s: %+v, %q; want %+v, %q", tt.keys, r.Mode, r.Mode, tt.want, tt.text)
+		}
+		if inSummary := strings.Contains(r.Summary(), "; "+tt.text+"; "); inSummary != (tt.text != "exact") {
+			t.Errorf("%s: summary is %q", tt.keys, r.Summary())
+		}
+	}
+}
+
+// The keys are Headgate's own, so that they switch match as the others do.
+func TestModeKeysAreOfHeadgate(t *testing.T) {
+	for _, key := range modeKeys {
+		if keys[key].envoy || !keys[key].belongs(inDescriptor) {
+			t.Errorf("%s is %+v", key, keys[key])
+		}
+	}
+	if r := modeOf(t, "consistency: exact"); r.Match() != Path {
+		t.Errorf("match is %v, want path", r.Match())
+	}
+}
+
+func TestModeWithoutLimitIsWarnedOf(t *testing.T) {
+	set := mustLoad(t, "domain: d\ndescriptors: [{key: k, consistency: leased, sub_buckets: 8}]", Options{})
+	if len(set.Warnings()) != 2 {
+		t.Errorf("warnings are %v, want one for each key", set.Warnings())
+	}
+}
+
+func TestIndexIsThePlaceInTheSet(t *testing.T) {
+	set := mustLoad(t, `
+domain: d
+descriptors:
+- {always: true, name: all, rate_limit: &l {unit: minute, requests_per_unit: 5}}
+- {key: a, rate_limit: *l, descriptors: [{key: b, rate_limit: *l}]}
+- {key: c, rate_limit: *l}
+`, Options{})
+	for i, r := range set.Rules() {
+		if r.Index() != i {
+			t.Errorf("rule %s has index %d, want %d", r.ID, r.Index(), i)
+		}
+	}
+}
+
+func TestDiffShowsModes(t *testing.T) {
+	const file = "domain: d\ndescriptors: [{key: k, %s, rate_limit: {unit: minute, requests_per_unit: 100}}]"
+	from := mustLoad(t, fmt.Sprintf(file, "consistency: synced, failure_mode: local, local_share: whole"), Options{})
+	to := mustLoad(t, fmt.Sprintf(file, "hot_keys: lease, lease_ttl: 2s, remember_denials: false"), Options{})
+	var lines []string
+	for _, c := range Diff(from, to) {
+		lines = append(lines, c.String())
+	}
+	want := `~ d.k: consistency: synced -> exact
+~ d.k: failure_mode: local -> open
+~ d.k: hot_keys: coalesce -> lease
+~ d.k: lease_ttl: none -> 2s
+~ d.k: local_share: whole -> share
+~ d.k: remember_denials: true -> false
+~ d.k: sync_interval: 200ms -> none`
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestPromise(t *testing.T) {
+	for _, tt := range []struct {
+		keys  string
+		nodes int
+		want  string
+	}{
+		{"consistency: exact", 10, "exact: every decision is made in the shared store, so excess 0"},
+		{"consistency: leased", 0, "leased: hits that a node takes in advance count as used until its lease ends, so excess 0"},
+		{"consistency: leased", 10, "so excess 0; with 10 nodes: store calls per window of 100: about 53"},
+		{"consistency: synced", 0, "synced: a node decides by what it saw up to 200ms ago; excess <= min((nodes - 1) x limit, demand x (200ms + delay))"},
+		{"consistency: synced", 10, "; with 10 nodes: excess <= 900"},
+		{"consistency: synced", 1, "; with 1 node: excess <= 0"},
+		{"consistency: local", 10, "; with 10 nodes: 10 of 100 on each, excess <= 0"},
+		{"consistency: local", 130, "; with 130 nodes: 1 of 100 on each, excess <= 30"},
+		{"consistency: local, local_share: whole", 3, "excess <= (nodes - 1) x limit; with 3 nodes: excess <= 200"},
+		{"hot_keys: lease", 0, "and for a hot key hits that a node takes in advance count as used"},
+		{"sub_buckets: 8", 0, "denied while fewer than 8 are left"},
+		{"failure_mode: local", 10, "so excess 0; without the store each node decides alone by limit / nodes"},
+	} {
+		if got := modeOf(t, tt.keys).Promise(tt.nodes); !strings.Contains(got, tt.want) {
+			t.Errorf("%s with %d nodes: %q, want %q in it", tt.keys, tt.nodes, got, tt.want)
+		}
+	}
+	unlimited := mustLoad(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]", Options{}).Rules()[0]
+	if got := unlimited.Promise(10); got != "" {
+		t.Errorf("an unlimited rule promises %q", got)
+	}
+}
+
+// 2 x 10 x (1 + ln(100,000 / (2 x 10))) is 190.3.
+func TestLeaseCalls(t *testing.T) {
+	for _, tt := range []struct{ quota, nodes, want int64 }{
+		{1_000, 10, 99}, {10_000, 10, 145}, {100_000, 10, 191}, {100_000, 100, 1443}, {10, 10, 10}, {0, 10, 0},
+	} {
+		if got := leaseCalls(tt.quota, tt.nodes); got != tt.want {
+			t.Errorf("quota %d on %d nodes: %d calls, want %d", tt.quota, tt.nodes, got, tt.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		quota, nodes := rapid.Int64Range(0, 1<<50).Draw(t, "quota"), rapid.Int64Range(1, MaxNodes).Draw(t, "nodes")
+		if got := leaseCalls(quota, nodes); got < 0 || got > quota {
+			t.Fatalf("%d calls for %d hits", got, quota)
+		}
+	})
+}
+
+func TestSatProduct(t *testing.T) {
+	for _, tt := range []struct{ a, b, want int64 }{{0, math.MaxInt64, 0}, {2, math.MaxInt64, math.MaxInt64}, {3, 4, 12}, {9999, 1 << 50, math.MaxInt64}} {
+		if got := satProduct(tt.a, tt.b); got != tt.want {
+			t.Errorf("%d x %d = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}

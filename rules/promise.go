@@ -1,0 +1,130 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// MaxNodes bounds the nodes that Promise and its callers reckon with.
+const MaxNodes = 10_000
+
+// Promise says in one sentence what the mode of r holds to, with the formula of
+// the most by which it may exceed the limit (the excess). With nodes above 0 it
+// adds what the formula comes to for so many nodes. It is "" for a rule that
+// does not limit.
+//
+// In the formulas, limit is the quota of a window and the burst of a bucket,
+// nodes the number of live nodes, demand the hits per second that all of them
+// see, and delay the time of one exchange with the store.
+func (r *Rule) Promise(nodes int) string {
+	if len(r.Limits) == 0 {
+		return ""
+	}
+	text := r.Mode.promise()
+	if figures := r.figures(nodes); figures != "" {
+		text += fmt.Sprintf("; with %s: %s", countOf(nodes, "node"), figures)
+	}
+	if r.Failure == FailLocal {
+		text += "; without the store " + localPromise(r.Mode.Whole)
+	}
+	return text
+}
+
+// promise is the sentence and the formula.
+func (m *Mode) promise() string {
+	const leased = "hits that a node takes in advance count as used until its lease ends, so excess 0"
+	switch {
+	case m.Consistency == Leased:
+		return "leased: " + leased
+	case m.Consistency == Synced:
+		return fmt.Sprintf("synced: a node decides by what it saw up to %[1]s ago; excess <= min((nodes - 1) x limit, demand x (%[1]s + delay))", DurationText(m.syncInterval()))
+	case m.Consistency == Local:
+		return "local: " + localPromise(m.Whole)
+	case m.LeaseHot:
+		return "exact: every decision is made in the shared store, and for a hot key " + leased
+	case m.SubBuckets > 0:
+		return fmt.Sprintf("exact in %d sub-buckets: their parts add up to limit, so excess 0, and a hit may be denied while fewer than %[1]d are left in all of them together", m.SubBuckets)
+	}
+	return "exact: every decision is made in the shared store, so excess 0"
+}
+
+func localPromise(whole bool) string {
+	if whole {
+		return "each node decides alone by the whole limit; excess <= (nodes - 1) x limit"
+	}
+	return "each node decides alone by limit / nodes, at least 1; excess <= max(0, nodes - limit) while all know who is alive, and a busy node denies early"
+}
+
+// figures fills in the formula for each limit of r, joined by "and".
+func (r *Rule) figures(nodes int) string {
+	if nodes <= 0 {
+		return ""
+	}
+	var parts []string
+	for i := range r.Limits {
+		if figure := r.Mode.figure(r.Limits[i].Limit, int64(min(nodes, MaxNodes))); figure != "" {
+			parts = append(parts, figure)
+		}
+	}
+	return strings.Join(parts, " and ")
+}
+
+// figure fills in the formula for one limit; "" where there is nothing to fill
+// in.
+func (m *Mode) figure(l *limit.Limit, nodes int64) string {
+	switch {
+	case m.Consistency == Leased && !l.Algorithm.IsBucket():
+		return fmt.Sprintf("store calls per window of %d: about %d", l.Quota, leaseCalls(l.Quota, nodes))
+	case m.Consistency == Synced || m.Consistency == Local && m.Whole:
+		return fmt.Sprintf("excess <= %d", satProduct(nodes-1, hitsAtOnce(l)))
+	case m.Consistency == Local:
+		whole := hitsAtOnce(l)
+		each := max(whole/nodes, min(whole, 1))
+		return fmt.Sprintf("%d of %d on each, excess <= %d", each, whole, max(0, each*nodes-whole))
+	}
+	return ""
+}
+
+// leasesPerNode is how many leases of a node the remaining hits are made to
+// last for; a lease is never larger than remaining / (leasesPerNode x nodes).
+const leasesPerNode = 2
+
+// leaseCalls is the number of store calls by which n nodes use up a window of
+// quota hits in leases: k n (1 + ln(quota / (k n))), the sum of grants that
+// each take the k n-th part of what is left, until that is one hit. It is never
+// more than a call for each hit.
+func leaseCalls(quota, n int64) int64 {
+	kn := float64(leasesPerNode * n)
+	if float64(quota) <= kn {
+		return quota
+	}
+	return min(quota, int64(math.Ceil(kn*(1+math.Log(float64(quota)/kn)))))
+}
+
+// hitsAtOnce is the most hits that l admits at one instant.
+func hitsAtOnce(l *limit.Limit) int64 {
+	if l.Algorithm.IsBucket() {
+		return max(l.Burst, 1)
+	}
+	return l.Quota
+}
+
+// satProduct is a x b, or math.MaxInt64 where that is too small; neither is
+// negative.
+func satProduct(a, b int64) int64 {
+	if a != 0 && b > math.MaxInt64/a {
+		return math.MaxInt64
+	}
+	return a * b
+}
+
+// countOf is "1 node", "2 nodes".
+func countOf(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

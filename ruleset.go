@@ -1,0 +1,58 @@
+package headgate
+
+import (
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// ruleset is a set of rules in force and what stores are told of each. It is
+// immutable.
+type ruleset struct {
+	set *rules.Set // nil: no rules
+	// modes has the mode of each rule by its index.
+	modes []*store.Mode
+	// failsLocally says that a rule has failure mode local.
+	failsLocally bool
+}
+
+// newRuleset compiles what stores are told of the rules of set.
+func newRuleset(set *rules.Set) *ruleset {
+	r := &ruleset{set: set}
+	if set == nil {
+		return r
+	}
+	list := set.Rules()
+	r.modes = make([]*store.Mode, len(list))
+	for i, rule := range list {
+		r.modes[i] = storeMode(rule)
+		r.failsLocally = r.failsLocally || rule.Failure == rules.FailLocal
+	}
+	return r
+}
+
+// mode returns how the takes of a rule of the set are decided.
+func (r *ruleset) mode(rule *rules.Rule) *store.Mode { return r.modes[rule.Index()] }
+
+// consistencies are the words of stores for those of rules.
+var consistencies = [...]store.Consistency{
+	rules.Exact:  store.Exact,
+	rules.Leased: store.Leased,
+	rules.Synced: store.Synced,
+	rules.Local:  store.Local,
+}
+
+// storeMode returns what stores are told of a rule: at least its id, by which they
+// name hot keys.
+func storeMode(r *rules.Rule) *store.Mode {
+	m := &r.Mode
+	return &store.Mode{
+		Rule:         r.ID,
+		Consistency:  consistencies[m.Consistency],
+		SyncInterval: m.SyncInterval,
+		LeaseTTL:     m.LeaseTTL,
+		Whole:        m.Whole,
+		AutoLease:    m.LeaseHot,
+		SubBuckets:   m.SubBuckets,
+		AskAlways:    m.AskAlways,
+	}
+}

@@ -1,0 +1,265 @@
+package coalesce
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// flight is one call of Fly. One with a single job uses what its caller gave;
+// one with several has copies.
+type flight struct {
+	jobs    []*job
+	kinds   []kind // of the jobs
+	spare   []*job // see arrange
+	cost    int
+	takesOf int // takes of the jobs
+	// soonest and latest are the ends of what the deadlines aboard leave;
+	// endless says that there are none.
+	soonest, latest time.Duration
+	endless         bool
+	deadline        time.Time
+
+	takes   []store.Take
+	results []store.Result
+	keys    []byte
+	ctx     *flightContext
+}
+
+// kind is a likeness and how many jobs have it.
+type kind struct {
+	likeness uint64
+	jobs     int
+}
+
+// join takes j aboard if there is room and their times left are similar.
+func (f *flight) join(j *job, now time.Time, maxCost int) bool {
+	endless, left := j.deadline.IsZero(), j.deadline.Sub(now)
+	if len(f.jobs) == 0 {
+		f.endless, f.soonest, f.latest, f.deadline = endless, left, left, j.deadline
+	}
+	cost := j.cost
+	at, known := f.kindOf(j.likeness)
+	if known {
+		cost = 0
+	}
+	soonest, latest := min(f.soonest, left), max(f.latest, left)
+	if len(f.jobs) > 0 {
+		if f.cost+cost > maxCost || f.takesOf+len(j.takes) > MaxTakes || f.endless != endless {
+			return false
+		}
+		if !endless && latest > spread*max(soonest, 0) {
+			return false
+		}
+	}
+	if left < f.soonest {
+		f.deadline = j.deadline
+	}
+	f.soonest, f.latest = soonest, latest
+	f.jobs = append(f.jobs, j)
+	f.cost += cost
+	f.takesOf += len(j.takes)
+	if !known {
+		f.kinds = append(f.kinds, kind{likeness: j.likeness})
+	}
+	f.kinds[at].jobs++
+	j.kind = at
+	return true
+}
+
+// kindOf looks through the few kinds that MaxCost allows, and returns the place
+// of a likeness among them, or the next free one.
+func (f *flight) kindOf(likeness uint64) (at int, known bool) {
+	for i := range f.kinds {
+		if f.kinds[i].likeness == likeness {
+			return i, true
+		}
+	}
+	return len(f.kinds), false
+}
+
+// arrange puts jobs that say the same one after the other, so that Fly finds them
+// together. The first job stays the first.
+func (f *flight) arrange() {
+	if len(f.kinds) == len(f.jobs) {
+		return
+	}
+	from := 0
+	for i := range f.kinds {
+		f.kinds[i].jobs, from = from, from+f.kinds[i].jobs
+	}
+	f.spare = append(f.spare[:0], f.jobs...)
+	for _, j := range f.spare {
+		k := &f.kinds[j.kind]
+		f.jobs[k.jobs] = j
+		k.jobs++
+	}
+	clear(f.spare)
+}
+
+// copyTakes copies the takes and keys of all aboard, n takes, and numbers their
+// groups anew. Callers cannot leave meanwhile.
+func (f *flight) copyTakes(n int) {
+	group := uint32(0)
+	for _, j := range f.jobs {
+		before := uint32(0)
+		for i := range j.takes {
+			t := j.takes[i]
+			if t.Group != before && t.Group != 0 {
+				group++
+			}
+			before = t.Group
+			if t.Group != 0 {
+				t.Group = group
+			}
+			f.keys = append(f.keys, t.Key...)
+			f.takes = append(f.takes, t)
+		}
+	}
+	// The copies stay in place only from here on.
+	at := 0
+	for i := range f.takes {
+		end := at + len(f.takes[i].Key)
+		f.takes[i].Key = f.keys[at:end:end]
+		at = end
+	}
+	if cap(f.results) < n {
+		f.results = make([]store.Result, n, max(n, 2*cap(f.results)))
+	}
+	f.results = f.results[:n]
+}
+
+// context returns the context of a flight with several aboard.
+func (f *flight) context() context.Context {
+	if f.deadline.IsZero() {
+		return context.Background()
+	}
+	if f.ctx == nil {
+		f.ctx = newFlightContext()
+	}
+	f.ctx.start(f.deadline)
+	return f.ctx
+}
+
+// fail answers all aboard with err.
+func (f *flight) fail(err error) {
+	if len(f.jobs) == 1 {
+		refuse(f.jobs[0].results, err)
+	} else {
+		refuse(f.results, err)
+	}
+}
+
+// land gives the results to those who still wait for them, and makes f ready
+// for another use. Its first job, who flew it, needs no call.
+func (f *flight) land(c *Coalescer) {
+	if f.ctx != nil && !f.ctx.stop() {
+		f.ctx = nil
+	}
+	from := 0
+	for i, j := range f.jobs {
+		to := from + len(j.takes)
+		switch {
+		case j.state.CompareAndSwap(boarded, answered):
+			if len(f.jobs) > 1 {
+				copy(j.results, f.results[from:to])
+			}
+			if i > 0 {
+				j.wake <- nil
+			}
+		default:
+			// Its caller has gone, and nobody else has it.
+			c.free(j)
+		}
+		from = to
+	}
+	clear(f.jobs)
+	clear(f.takes)
+	clear(f.results)
+	if cap(f.keys) > keptBytes {
+		f.keys = nil
+	}
+	*f = flight{
+		jobs: f.jobs[:0], kinds: f.kinds[:0], spare: f.spare[:0], takes: f.takes[:0],
+		results: f.results[:0], keys: f.keys[:0], ctx: f.ctx,
+	}
+}
+
+// flightContext is a context with a deadline that is used again and again.
+type flightContext struct {
+	deadline time.Time
+	timer    *time.Timer
+	done     chan struct{}
+	running  bool // between start and stop
+
+	mu  sync.Mutex
+	err error
+}
+
+func newFlightContext() *flightContext { return &flightContext{done: make(chan struct{})} }
+
+func (c *flightContext) start(deadline time.Time) {
+	c.deadline = deadline
+	c.running = true
+	left := time.Until(deadline)
+	if c.timer == nil {
+		c.timer = time.AfterFunc(left, c.expire)
+		return
+	}
+	c.timer.Reset(left)
+}
+
+// stop ends the use of c, and reports false when it cannot be used again.
+func (c *flightContext) stop() bool {
+	if !c.running {
+		return true
+	}
+	c.running = false
+	return c.timer.Stop()
+}
+
+func (c *flightContext) expire() {
+	c.mu.Lock()
+	c.err = context.DeadlineExceeded
+	c.mu.Unlock()
+	close(c.done)
+}
+
+// Deadline implements context.Context.
+func (c *flightContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// Done implements context.Context.
+func (c *flightContext) Done() <-chan struct{} { return c.done }
+
+// Err implements context.Context.
+func (c *flightContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// Value implements context.Context. A flight belongs to no caller.
+func (c *flightContext) Value(any) any { return nil }
+
+// likenessOf returns the same for takes that say the same. That others share it
+// by chance is harmless: their cost is then not counted.
+func likenessOf(seed maphash.Seed, takes []store.Take) uint64 {
+	type part struct {
+		before, key uint64
+		limit       *limit.Limit
+		hits        int64
+		op          store.Op
+		shadow      bool
+		grouped     bool
+	}
+	var h uint64
+	for i := range takes {
+		t := &takes[i]
+		h = maphash.Comparable(seed, part{h, maphash.Bytes(seed, t.Key), t.Limit, t.Hits, t.Op, t.Shadow, t.Group != 0})
+	}
+	return h
+}

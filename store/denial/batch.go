@@ -1,0 +1,195 @@
+package denial
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// maxBatch is the longest batch that is answered from memory in parts: which
+	// takes may be answered is found out by comparing them with each other.
+	// Longer ones are asked whole.
+	maxBatch = 512
+	// fewTakes is the longest batch for which no memory is fetched.
+	fewTakes = 8
+)
+
+// batch is memory for one call.
+type batch struct {
+	asks []ask
+	// takes and results are those that are asked, when others are answered.
+	takes   []store.Take
+	results []store.Result
+}
+
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+func (b *batch) release() {
+	clear(b.asks)
+	clear(b.takes)
+	clear(b.results)
+	batches.Put(b)
+}
+
+// takeBatch answers what it can from memory, and asks for the rest in order.
+func (s *Store) takeBatch(ctx context.Context, takes []store.Take, results []store.Result) {
+	var few [fewTakes]ask
+	asks := few[:]
+	if len(takes) > fewTakes {
+		b := batches.Get().(*batch)
+		defer b.release()
+		b.asks = slices.Grow(b.asks[:0], len(takes))[:len(takes)]
+		asks = b.asks
+	}
+	asks = asks[:len(takes)]
+	at, found := s.at(), false
+	for i := range takes {
+		asks[i] = s.look(&takes[i], at)
+		found = found || asks[i].entry != nil
+	}
+	if found {
+		found = markAnswered(takes, asks)
+	}
+	if found {
+		s.answer(takes, results, asks, at)
+		s.askRest(ctx, takes, results, asks)
+	} else {
+		s.inner.Take(ctx, takes, results)
+	}
+	for i := range takes {
+		switch {
+		case asks[i].answered:
+		case repeated(takes, asks, i):
+			s.noteChange(&takes[i], &results[i], asks[i].first)
+		default:
+			s.learn(&takes[i], &results[i], asks[i], at)
+		}
+	}
+}
+
+// runEnd returns the end of the run of takes that begins at i: one take, or all
+// of a group.
+func runEnd(takes []store.Take, i int) int {
+	end := i + 1
+	if takes[i].Group != 0 {
+		for end < len(takes) && takes[end].Group == takes[i].Group {
+			end++
+		}
+	}
+	return end
+}
+
+// markAnswered marks the takes that need not be asked, and reports whether there
+// are any.
+func markAnswered(takes []store.Take, asks []ask) (found bool) {
+	for i := 0; i < len(takes); {
+		end := runEnd(takes, i)
+		decided := false
+		for j := i; j < end; j++ {
+			if asks[j].entry != nil && disturbed(takes, asks, j) {
+				asks[j].entry = nil
+			}
+			// A denial of a Shadow take that stands alone is its answer; in a group
+			// it holds nothing back.
+			decided = decided || asks[j].entry != nil && (!takes[j].Shadow || takes[j].Group == 0)
+		}
+		for j := i; j < end; j++ {
+			if asks[j].answered = decided; !decided {
+				asks[j].entry = nil
+			}
+		}
+		found = found || decided
+		i = end
+	}
+	return found
+}
+
+// disturbed reports whether a take that is asked before the one at j may change
+// its bucket.
+func disturbed(takes []store.Take, asks []ask, j int) bool {
+	for i := range j {
+		a := &asks[i]
+		if a.first == asks[j].first && !a.answered && a.entry == nil && !isPeek(&takes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func isPeek(t *store.Take) bool { return t.Op == store.Hit && t.Hits <= 0 }
+
+// repeated reports whether the take at i comes after another one on its key in
+// the same group: such a hit is denied beside what that one would have charged,
+// and may pass alone when the group does not.
+func repeated(takes []store.Take, asks []ask, i int) bool {
+	for j := i - 1; j >= 0 && takes[i].Group != 0 && takes[j].Group == takes[i].Group; j-- {
+		if asks[j].first == asks[i].first {
+			return true
+		}
+	}
+	return false
+}
+
+// answer writes the results of the takes that are answered.
+func (s *Store) answer(takes []store.Take, results []store.Result, asks []ask, at int64) {
+	for i := range takes {
+		a := &asks[i]
+		if !a.answered {
+			continue
+		}
+		if a.entry == nil {
+			results[i] = store.Result{Skipped: true}
+			results[i].Allowed, results[i].Limit = true, capacity(takes[i].Limit)
+			s.memory.setOf(a.first).skipped.Add(1)
+			continue
+		}
+		results[i] = store.Result{Decision: a.entry.answer(takes[i].Hits, at)}
+		s.memory.setOf(a.first).answered.Add(1)
+	}
+}
+
+// capacity is the Limit of all decisions by l.
+func capacity(l *limit.Limit) int64 {
+	var s limit.State
+	var d limit.Decision
+	limit.DecideInPlace(l, &s, 0, 0, &d)
+	return d.Limit
+}
+
+// askRest asks the store beneath for the takes that are not answered. Groups get
+// new numbers: what stood between two of one number may be gone.
+func (s *Store) askRest(ctx context.Context, takes []store.Take, results []store.Result, asks []ask) {
+	b := batches.Get().(*batch)
+	defer b.release()
+	b.takes, b.results = b.takes[:0], b.results[:0]
+	group := uint32(0)
+	for i := range takes {
+		if asks[i].answered {
+			continue
+		}
+		t := takes[i]
+		if t.Group != 0 {
+			if i == 0 || takes[i-1].Group != t.Group {
+				group++
+			}
+			t.Group = group
+		}
+		b.takes = append(b.takes, t)
+		b.results = append(b.results, store.Result{})
+	}
+	if len(b.takes) == 0 {
+		return
+	}
+	s.inner.Take(ctx, b.takes, b.results)
+	next := 0
+	for i := range takes {
+		if !asks[i].answered {
+			results[i] = b.results[next]
+			next++
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package denial
+
+const raceEnabled = true

@@ -1,0 +1,77 @@
+package lease
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// maxParting is by how much wall and monotonic clock may part between two
+	// looks at them before all leases are dropped. A machine that was suspended
+	// for less overruns its leases by less.
+	maxParting = 100 * time.Millisecond
+	// rebaseAfter is how long two looks may be apart: slower partings are the
+	// wall clock being slewed, at most 500 µs in a second.
+	rebaseAfter = 10 * time.Second
+)
+
+// clock reads the time that leases are counted by: monotonic, since the store
+// was made and a second more, so that 0 is before everything.
+type clock struct {
+	// now and wall are set by tests; nil means time.Now, and its wall reading.
+	now, wall func() time.Time
+	start     time.Time
+	// offset is wall minus monotonic time at based, both in ns.
+	offset, based atomic.Int64
+	parting       sync.Mutex
+}
+
+func (c *clock) init(now, wall func() time.Time) {
+	c.now, c.wall = now, wall
+	if c.now == nil {
+		c.now = time.Now
+	}
+	c.start = c.now()
+	at, offset := c.look()
+	c.offset.Store(offset)
+	c.based.Store(int64(at))
+}
+
+// look returns the monotonic time and how far the wall clock is from it.
+func (c *clock) look() (at time.Duration, offset int64) {
+	t := c.now()
+	at = t.Sub(c.start) + time.Second
+	if c.wall != nil {
+		t = c.wall()
+	}
+	return at, t.UnixNano() - int64(at)
+}
+
+// read returns the monotonic time. Before it does, it calls parted if the clocks
+// have parted since the last look: the monotonic clock may have stood still
+// while the machine was suspended, and nothing that was measured with it holds.
+func (c *clock) read(parted func()) time.Duration {
+	at, offset := c.look()
+	if by := offset - c.offset.Load(); by > int64(maxParting) || by < -int64(maxParting) {
+		c.part(parted)
+	} else if int64(at)-c.based.Load() > int64(rebaseAfter) {
+		c.based.Store(int64(at))
+		c.offset.Store(offset)
+	}
+	return at
+}
+
+// part calls parted once for all who have noticed; the others wait until it is
+// done, since they must not decide before.
+func (c *clock) part(parted func()) {
+	c.parting.Lock()
+	defer c.parting.Unlock()
+	at, offset := c.look()
+	if by := offset - c.offset.Load(); by <= int64(maxParting) && by >= -int64(maxParting) {
+		return
+	}
+	parted()
+	c.based.Store(int64(at))
+	c.offset.Store(offset)
+}

@@ -1,0 +1,156 @@
+package memcachestore
+
+import (
+	"context"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// A group is decided on what was read of all its buckets, and its changes are
+// written only when it passes. A bucket that somebody else changed in between is
+// read and decided again; what is written already stays, and is given back if
+// the group is denied in the end. Buckets that are reset come last, since a
+// reset cannot be given back. Takes whose server fails carry its error and hold
+// nothing back.
+
+// decideGroup decides the takes of one group.
+func (w *work) decideGroup(ctx context.Context) {
+	q := w.queueOf(w.buckets)
+	defer q.leave()
+	w.rounds(ctx, q, func() bool {
+		w.readAll(ctx, unsettled(w.buckets))
+		return w.settle(ctx)
+	})
+	for _, b := range unsettled(w.buckets) {
+		b.err = errLostRace
+	}
+	for i, b := range w.of {
+		if b != nil && b.err != nil {
+			w.results[i] = store.Result{Err: fault("take", b.server.addr, b.err)}
+		}
+	}
+}
+
+// settle decides on what was read, writes it, and reports whether the group is
+// through.
+func (w *work) settle(ctx context.Context) bool {
+	if !w.passes() {
+		w.rollBack(ctx)
+		return true
+	}
+	plain, resets := partition(unsettled(w.buckets))
+	w.writeAll(ctx, plain)
+	if len(unsettled(plain)) == 0 {
+		w.writeAll(ctx, resets)
+	}
+	return len(unsettled(w.buckets)) == 0
+}
+
+// passes decides the takes on all buckets that are not done, in order, and
+// reports whether none is denied.
+func (w *work) passes() bool {
+	passes := true
+	for i, b := range w.of {
+		if b == nil || b.err != nil {
+			continue
+		}
+		if !b.done {
+			w.take(i, b)
+		}
+		if w.takes[i].Op == store.Hit && !w.results[i].Allowed && !w.takes[i].Shadow {
+			passes = false
+		}
+	}
+	return passes
+}
+
+// partition splits buckets into those that are not reset and those that are.
+func partition(buckets []*bucket) (plain, resets []*bucket) {
+	for _, b := range buckets {
+		if b.resets {
+			resets = append(resets, b)
+		} else {
+			plain = append(plain, b)
+		}
+	}
+	return plain, resets
+}
+
+// rollBack gives back what a denied group has written, and answers its takes:
+// the denied ones with their denial, all others with a peek.
+func (w *work) rollBack(ctx context.Context) {
+	for _, b := range w.buckets {
+		switch {
+		case b.err != nil:
+		case b.wrote:
+			w.undo(ctx, b)
+		default:
+			b.after = b.read.state
+		}
+		b.done = true
+	}
+	for i, b := range w.of {
+		if b == nil || b.err != nil || (w.takes[i].Op == store.Hit && !w.results[i].Allowed) {
+			continue
+		}
+		w.results[i] = store.Result{}
+		_, w.results[i].Decision = limit.Decide(w.takes[i].Limit, b.after, w.now, 0)
+	}
+}
+
+// undo makes a bucket what it was before the group wrote it, or, where others
+// have changed it since, gives back what the group took. It leaves in after what
+// the bucket holds then, as far as is known.
+func (w *work) undo(ctx context.Context, b *bucket) {
+	written, before := b.after, b.before
+	one := []*bucket{b}
+	for range maxRounds {
+		b.done = false
+		if w.readAll(ctx, one); b.err != nil {
+			break
+		}
+		if sameState(b.read.state, written) {
+			b.after, b.limit = before, w.limitOf(b)
+		} else {
+			w.giveBack(b)
+		}
+		if w.writeAll(ctx, one); b.err != nil || b.done {
+			break
+		}
+	}
+	if b.err != nil || !b.done {
+		// The takes were decided all the same: the error is not theirs.
+		b.err = nil
+		b.after = written
+		w.store.unreturned.Add(1)
+	}
+}
+
+// giveBack does the opposite of the takes of b, from the last to the first. A
+// reset has none.
+func (w *work) giveBack(b *bucket) {
+	for i := len(w.of) - 1; i >= 0; i-- {
+		t := &w.takes[i]
+		if w.of[i] != b {
+			continue
+		}
+		switch {
+		case t.Op == store.Refund:
+			b.after, _ = limit.Charge(t.Limit, b.after, w.now, t.Hits)
+		case t.Op == store.Charge, t.Op == store.Hit && (w.results[i].Allowed || t.Limit.CountDenied):
+			b.after, _ = limit.Refund(t.Limit, b.after, w.now, t.Hits)
+		}
+		b.limit = t.Limit
+	}
+}
+
+// limitOf returns the limit of the last take on b.
+func (w *work) limitOf(b *bucket) *limit.Limit {
+	for i := len(w.of) - 1; i >= 0; i-- {
+		if w.of[i] == b {
+			return w.takes[i].Limit
+		}
+	}
+	return nil
+}

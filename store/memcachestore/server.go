@@ -1,0 +1,137 @@
+package memcachestore
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/store/breaker"
+)
+
+// pipelined bounds the commands of one exchange: their answers fit the buffers
+// of a connection while the commands are still being written.
+const pipelined = 64
+
+// server is one memcached.
+type server struct {
+	addr    string
+	place   uint64
+	pool    *pool
+	breaker *breaker.Breaker
+	lines   lines
+	// failure is the last one, to say why the breaker is open.
+	failure atomic.Pointer[error]
+	calls   atomic.Uint64
+	failed  atomic.Uint64
+	refused atomic.Uint64
+}
+
+func newServer(o *Options, addr string) *server {
+	return &server{addr: addr, place: placeOf(addr), pool: newPool(o, addr), breaker: breaker.New(o.Breaker)}
+}
+
+// exchange is commands that go out together and how their answers are read.
+type exchange struct {
+	ctx context.Context
+	// caller is the context whose end is no failure of the server.
+	caller context.Context
+	write  func(b []byte) []byte
+	read   func(r *bufio.Reader) error
+	// again says that the exchange may be made twice.
+	again bool
+}
+
+// do makes the exchange, if the breaker lets it.
+func (s *server) do(e exchange) error {
+	if err := e.ctx.Err(); err != nil {
+		return err
+	}
+	permit, ok := s.breaker.Allow(time.Now())
+	if !ok {
+		s.refused.Add(1)
+		if last := s.failure.Load(); last != nil {
+			return fmt.Errorf("%w: %w", errBreaker, *last)
+		}
+		return errBreaker
+	}
+	s.calls.Add(1)
+	took, err := s.attempt(e)
+	outcome := e.outcome(err)
+	if outcome == breaker.Failure {
+		s.failed.Add(1)
+		s.failure.Store(&err)
+	}
+	s.breaker.Done(permit, time.Now(), outcome, took)
+	return err
+}
+
+// outcome tells the breaker what err says about the server.
+func (e *exchange) outcome(err error) breaker.Outcome {
+	switch {
+	case err == nil:
+		return breaker.Success
+	case e.caller.Err() != nil, errors.Is(err, errNoConn), errors.Is(err, errClosed):
+		return breaker.Ignored
+	}
+	var failed *serverError
+	if errors.As(err, &failed) || errors.Is(err, errForeign) || errors.Is(err, errNoCAS) {
+		return breaker.Success // it answers
+	}
+	return breaker.Failure
+}
+
+// attempt makes the exchange, and says how long the server took for it: the wait
+// for a connection is not its fault. A connection that had been idle may have been
+// closed by the server meanwhile: what may be made twice is then made on a new
+// one.
+func (s *server) attempt(e exchange) (took time.Duration, err error) {
+	c, err := s.pool.get(e.ctx)
+	if err != nil {
+		return 0, err
+	}
+	used, began := c.used, time.Now()
+	err = s.on(c, e)
+	if err == nil || !used || !e.again || isTimeout(err) || isAnswer(err) || e.ctx.Err() != nil {
+		return time.Since(began), err
+	}
+	s.pool.dropIdle()
+	if c, err = s.pool.get(e.ctx); err != nil {
+		return 0, err
+	}
+	began = time.Now()
+	err = s.on(c, e)
+	return time.Since(began), err
+}
+
+// on makes the exchange on c and gives it back.
+func (s *server) on(c *conn, e exchange) error {
+	deadline, _ := e.ctx.Deadline()
+	if err := c.SetDeadline(deadline); err != nil {
+		s.pool.drop(c)
+		return err
+	}
+	stop := context.AfterFunc(e.ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	c.buf = e.write(c.buf[:0])
+	_, err := c.Write(c.buf)
+	if err == nil {
+		err = e.read(c.r)
+	}
+	inTime := stop()
+	var failed *serverError
+	if (err == nil || errors.As(err, &failed)) && inTime && c.r.Buffered() == 0 {
+		s.pool.put(c)
+	} else {
+		s.pool.drop(c)
+	}
+	return err
+}
+
+// isAnswer reports whether err is what the server said.
+func isAnswer(err error) bool {
+	var failed *serverError
+	var refused *clientError
+	return errors.As(err, &failed) || errors.As(err, &refused)
+}

@@ -1,0 +1,112 @@
+package memcachestore
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+const (
+	// hashBytes is how much of the SHA-256 of a key is in its name.
+	hashBytes = 16
+	// maxValue bounds the bytes of a value. Ours have at most 1 + 3*20.
+	maxValue = 1 << 10
+	// ttlMargin is how much longer than its lifetime a bucket is kept at least:
+	// a clock that steps back by less loses nothing.
+	ttlMargin = time.Second
+	// maxRelativeTTL is the longest time to live that memcached takes for one, in
+	// seconds; a larger number is an instant, in seconds since 1970.
+	maxRelativeTTL = 30 * 24 * 3600
+	// clockSlack is added to such an instant, as memcached judges it by its own
+	// clock.
+	clockSlack = time.Hour
+
+	kindSlidingWindow = 1 + uint8(limit.SlidingWindow)
+	kindFixedWindow   = 1 + uint8(limit.FixedWindow)
+)
+
+// nameOf returns the name of the bucket of a key, and a number that places it
+// on a server and is independent of the name.
+func nameOf(prefix string, key []byte) (name string, place uint64) {
+	sum := sha256.Sum256(key)
+	buf := make([]byte, 0, MaxPrefix+base64.RawURLEncoding.EncodedLen(hashBytes))
+	buf = append(buf, prefix...)
+	buf = base64.RawURLEncoding.AppendEncode(buf, sum[:hashBytes])
+	return string(buf), binary.BigEndian.Uint64(sum[hashBytes:])
+}
+
+// placeOf is the number of a server for placing buckets.
+func placeOf(server string) uint64 {
+	sum := sha256.Sum256([]byte(server))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// weigh mixes the numbers of a bucket and a server (the finalizer of
+// SplitMix64): a bucket lies on the server with which it weighs most.
+func weigh(bucket, server uint64) uint64 {
+	x := bucket ^ server
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// appendState writes a state that is not unused: its kind and its numbers, in
+// decimal, with spaces.
+func appendState(b []byte, s limit.State) []byte {
+	b = append(b, '0'+s.Kind, ' ')
+	b = strconv.AppendInt(b, s.A, 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, s.B, 10)
+	if s.Kind == kindSlidingWindow {
+		b = append(b, ' ')
+		b = strconv.AppendInt(b, s.C, 10)
+	}
+	return b
+}
+
+// parseState reads a value; what has no known form is the unused state.
+func parseState(value string) limit.State {
+	kind, rest, _ := strings.Cut(value, " ")
+	var s limit.State
+	var fields []*int64
+	switch kind {
+	case "1":
+		s.Kind, fields = kindSlidingWindow, []*int64{&s.A, &s.B, &s.C}
+	case "2":
+		s.Kind, fields = kindFixedWindow, []*int64{&s.A, &s.B}
+	default:
+		return limit.State{}
+	}
+	for i, field := range fields {
+		text, more, found := strings.Cut(rest, " ")
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || found != (i < len(fields)-1) {
+			return limit.State{}
+		}
+		*field, rest = n, more
+	}
+	return s
+}
+
+// sameState compares states, neither of which is wide.
+func sameState(a, b limit.State) bool {
+	return a.Kind == b.Kind && a.A == b.A && a.B == b.B && a.C == b.C
+}
+
+// expiry returns what to send as the time to live of a value that is needed for
+// lifetime from now on, a wall time. Memcached counts in whole seconds of a
+// clock that is up to one late, so that one more is added.
+func expiry(lifetime time.Duration, now time.Time) int64 {
+	seconds := int64((lifetime+ttlMargin+time.Second-1)/time.Second) + 1
+	if seconds <= maxRelativeTTL {
+		return seconds
+	}
+	// Older servers read 32 bits.
+	return min(now.Unix()+seconds+int64(clockSlack/time.Second), math.MaxInt32)
+}

@@ -1,0 +1,204 @@
+package memcachestore
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// The classic text protocol of memcached, as its protocol.txt has it: of that,
+// gets, add and cas, which every version and proxy knows.
+
+// lineBytes bounds a line of an answer. The longest that is known is that of a
+// VALUE: a key of 250 bytes and three numbers.
+const lineBytes = 2 << 10
+
+var (
+	errNotMemcached = errors.New("the answer is not one of memcached")
+	errNoCAS        = errors.New("the server has no compare-and-swap")
+	errForeign      = errors.New("the value is too long to be one of ours")
+)
+
+// serverError is an error line of the server, as it came.
+type serverError struct{ line string }
+
+func (e *serverError) Error() string { return e.line }
+
+// item is what a server holds under a name. The zero value is nothing.
+type item struct {
+	found bool
+	cas   uint64
+	state limit.State
+}
+
+// outcome is the answer to a write.
+type outcome uint8
+
+const (
+	stored   outcome = 1 + iota
+	conflict         // somebody else has written, or the value has expired
+)
+
+// appendGets asks for an item.
+func appendGets(b []byte, name string) []byte {
+	b = append(b, "gets "...)
+	b = append(b, name...)
+	return append(b, "\r\n"...)
+}
+
+// appendWrite stores state under name if the server still holds what was read:
+// as a new item if it held none. An unused state is not stored: the item
+// expires at once.
+func appendWrite(b []byte, name string, read item, state limit.State, expiry int64) []byte {
+	var value [maxValue]byte
+	text := value[:0]
+	if state.Kind == 0 {
+		expiry = -1
+	} else {
+		text = appendState(text, state)
+	}
+	if read.found {
+		b = append(b, "cas "...)
+	} else {
+		b = append(b, "add "...)
+	}
+	b = append(b, name...)
+	b = append(b, " 0 "...)
+	b = strconv.AppendInt(b, expiry, 10)
+	b = append(b, ' ')
+	b = strconv.AppendInt(b, int64(len(text)), 10)
+	if read.found {
+		b = append(b, ' ')
+		b = strconv.AppendUint(b, read.cas, 10)
+	}
+	b = append(b, "\r\n"...)
+	b = append(b, text...)
+	return append(b, "\r\n"...)
+}
+
+// appendAuth presents text, which is a user and a password: a server that asks
+// for them takes the first write of a connection for it.
+func appendAuth(b []byte, text string) []byte {
+	b = append(b, "set auth 0 0 "...)
+	b = strconv.AppendInt(b, int64(len(text)), 10)
+	b = append(b, "\r\n"...)
+	b = append(b, text...)
+	return append(b, "\r\n"...)
+}
+
+// readItem reads the answer to gets for name. After a serverError the next
+// answer can be read; after any other error the connection is of no use.
+func readItem(r *bufio.Reader, name string) (item, error) {
+	line, err := readLine(r)
+	if err != nil {
+		return item{}, err
+	}
+	if string(line) == "END" {
+		return item{}, nil
+	}
+	it, size, err := parseValueLine(line, name)
+	if err != nil {
+		return item{}, err
+	}
+	var data [maxValue + 2]byte
+	if _, err := io.ReadFull(r, data[:size+2]); err != nil {
+		return item{}, err
+	}
+	if string(data[size:size+2]) != "\r\n" {
+		return item{}, fmt.Errorf("%w: a value without its end", errNotMemcached)
+	}
+	line, err = readLine(r)
+	if err != nil {
+		return item{}, err
+	}
+	if string(line) != "END" {
+		return item{}, fmt.Errorf("%w: %.40q after a value", errNotMemcached, line)
+	}
+	it.state = parseState(string(data[:size]))
+	return it, nil
+}
+
+// parseValueLine reads "VALUE name flags bytes cas".
+func parseValueLine(line []byte, name string) (_ item, size int, err error) {
+	fields := strings.Split(string(line), " ")
+	if fields[0] != "VALUE" {
+		return item{}, 0, errorLine(line)
+	}
+	if len(fields) != 5 || fields[1] != name {
+		return item{}, 0, fmt.Errorf("%w: %.40q to gets", errNotMemcached, line)
+	}
+	long, err := strconv.ParseUint(fields[3], 10, 31)
+	if err != nil {
+		return item{}, 0, fmt.Errorf("%w: %.40q to gets", errNotMemcached, line)
+	}
+	if long > maxValue {
+		return item{}, 0, errForeign
+	}
+	it := item{found: true}
+	if it.cas, err = strconv.ParseUint(fields[4], 10, 64); err != nil {
+		return item{}, 0, fmt.Errorf("%w: %.40q to gets", errNotMemcached, line)
+	}
+	if it.cas == 0 {
+		// A server that was started without them gives all items this number,
+		// and then takes every swap.
+		return item{}, 0, errNoCAS
+	}
+	return it, int(long), nil
+}
+
+// readOutcome reads the answer to a write. After a serverError the next answer
+// can be read; after any other error the connection is of no use.
+func readOutcome(r *bufio.Reader) (outcome, error) {
+	line, err := readLine(r)
+	if err != nil {
+		return 0, err
+	}
+	switch string(line) {
+	case "STORED":
+		return stored, nil
+	case "EXISTS", "NOT_FOUND", "NOT_STORED":
+		return conflict, nil
+	}
+	return 0, errorLine(line)
+}
+
+// errorLine returns the error that a line says. Only after SERVER_ERROR does the
+// server read on where the next command begins.
+func errorLine(line []byte) error {
+	text := string(line)
+	switch {
+	case strings.HasPrefix(text, "SERVER_ERROR"):
+		return &serverError{text}
+	case text == "ERROR", strings.HasPrefix(text, "CLIENT_ERROR"):
+		return &clientError{text}
+	}
+	return fmt.Errorf("%w: %.40q", errNotMemcached, text)
+}
+
+// clientError is an error line after which the connection is of no use.
+type clientError struct{ line string }
+
+func (e *clientError) Error() string { return e.line }
+
+// readLine reads one line and returns it without its end. It is valid until the
+// next read.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, fmt.Errorf("%w: no end of line in %d bytes", errNotMemcached, lineBytes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	line, ok := bytes.CutSuffix(line, []byte("\r\n"))
+	if !ok {
+		return nil, fmt.Errorf("%w: %.40q", errNotMemcached, line)
+	}
+	return line, nil
+}

@@ -1,0 +1,128 @@
+package memstore
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+func leaseRequest(key string, l *limit.Limit, id uint64, want int64) store.LeaseRequest {
+	q := store.LeaseRequest{Key: []byte(key), Limit: l, Want: want, Share: 1, TTL: time.Minute}
+	binary.BigEndian.PutUint64(q.ID[:], id)
+	return q
+}
+
+func leaseOne(s *Store, q store.LeaseRequest) store.Grant {
+	grants := make([]store.Grant, 1)
+	s.Lease(context.Background(), []store.LeaseRequest{q}, grants)
+	return grants[0]
+}
+
+// A Store that remembers as many leases as it may grants no more until some have
+// ended; then what they took is free again.
+func TestLeasesAreBounded(t *testing.T) {
+	s, c := newStoreAt(t, noon)
+	l := limit.Must(limit.PerHour(1000))
+	for i := range uint64(maxLeases) {
+		if g := leaseOne(s, leaseRequest(fmt.Sprint("key ", i/200), l, i, 2)); g.Hits != 2 {
+			t.Fatalf("lease %d: %+v", i, g)
+		}
+	}
+	if g := leaseOne(s, leaseRequest("newcomer", l, 1, 2)); g.Hits != 0 || g.Decision.Remaining != 1000 {
+		t.Errorf("one too many: %+v", g)
+	}
+	if got := s.Stats(); got.Leases != maxLeases || got.LeasedHits != 2*maxLeases {
+		t.Errorf("stats %+v", got)
+	}
+	c.advance(limit.Micros(61_000_000))
+	if g := leaseOne(s, leaseRequest("newcomer", l, 1, 2)); g.Hits != 2 {
+		t.Errorf("after the end of all: %+v", g)
+	}
+	got := s.Stats()
+	if got.Leases != 1 || got.EndedHits != 2*maxLeases || got.ReturnedHits != 0 || len(s.leases.buckets) != 1 {
+		t.Errorf("stats %+v, %d registers", got, len(s.leases.buckets))
+	}
+}
+
+// Registers of buckets that nobody asks about any more are dropped, by and by,
+// when others get leases.
+func TestEndedLeasesAreSwept(t *testing.T) {
+	s, c := newStoreAt(t, noon)
+	l := limit.Must(limit.PerHour(1000))
+	for i := range uint64(20_000) {
+		leaseOne(s, leaseRequest(fmt.Sprint("key ", i), l, i, 2))
+		c.advance(60_000) // a thousand leases at a time
+	}
+	if n := len(s.leases.buckets); n > 5000 {
+		t.Errorf("%d registers, 1000 hold leases that last", n)
+	}
+}
+
+// A key for which there is no room gets no lease, and no hit is lost over it.
+func TestNoLeaseWithoutRoom(t *testing.T) {
+	clock := new(testClock)
+	clock.set(noon)
+	s := newStore(t, Options{MaxBytes: MinMaxBytes, Shards: 1, Now: clock.now})
+	l := limit.Must(limit.PerHour(1000))
+	for i := 0; s.Stats().Overflowed == 0; i++ {
+		s.TakeOne(fmt.Sprint("key ", i), l, 1)
+	}
+	before := s.TakeOne("newcomer", l, 0)
+	if g := leaseOne(s, leaseRequest("newcomer", l, 1, 100)); g.Hits != 0 || g.Decision != before {
+		t.Errorf("got %+v, before %+v", g, before)
+	}
+	if g := leaseOne(s, leaseRequest("key 0", l, 1, 100)); g.Hits != 100 {
+		t.Errorf("a key with a bucket: %+v", g)
+	}
+}
+
+// Many holders at a few buckets: at every instant what was granted is what was
+// given back, has ended or is out, and never more than the limit.
+func TestLeasesInACrowd(t *testing.T) {
+	s, _ := newStoreAt(t, noon)
+	const quota, goroutines = 5000, 8
+	l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: quota, Period: time.Hour})
+	keys := [...]string{"a", "b", "c"}
+	var kept [len(keys)]atomic.Int64
+	var group sync.WaitGroup
+	for g := range goroutines {
+		group.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(g), 7))
+			for i := range 500 {
+				at := random.IntN(len(keys))
+				q := leaseRequest(keys[at], l, uint64(g+1)<<32|uint64(i), 1+random.Int64N(20))
+				hits := leaseOne(s, q).Hits
+				back := random.Int64N(hits + 1)
+				if s.TakeOne(keys[at], l, 1).Allowed {
+					kept[at].Add(1)
+				}
+				q.Return, q.ReturnHits, q.Want = q.ID, back, 0
+				if r := leaseOne(s, q); r.Returned != (hits > 0) {
+					t.Errorf("returned %d of %d: %+v", back, hits, r)
+				}
+				kept[at].Add(hits - back)
+			}
+		})
+	}
+	group.Wait()
+	for i := range keys {
+		if d := s.TakeOne(keys[i], l, 0); d.Remaining != quota-kept[i].Load() || d.Remaining < 0 {
+			t.Errorf("%s: %+v, passed %d", keys[i], d, kept[i].Load())
+		}
+	}
+	out := int64(0)
+	for _, r := range s.leases.buckets {
+		out += r.hits
+	}
+	if got := s.Stats(); got.LeasedHits != got.ReturnedHits+got.EndedHits+out {
+		t.Errorf("out %d, stats %+v", out, got)
+	}
+}

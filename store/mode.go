@@ -1,0 +1,75 @@
+package store
+
+import "time"
+
+// Consistency says how much of a decision is made in the shared store.
+type Consistency uint8
+
+const (
+	// Exact decides every take in the shared store (default).
+	Exact Consistency = iota
+	// Leased decides from hits that the node took from the shared bucket in
+	// advance. The limit is never exceeded; what is refunded counts as refunded
+	// later, by the length of a lease at worst (limit.Lease).
+	Leased
+	// Synced decides from the node's last view of the shared bucket, and charges
+	// there every interval what it has let pass. The excess is bounded.
+	Synced
+	// Local decides in the node alone, by its share of the limit.
+	Local
+)
+
+// String returns the word that rules use.
+func (c Consistency) String() string {
+	switch c {
+	case Leased:
+		return "leased"
+	case Synced:
+		return "synced"
+	case Local:
+		return "local"
+	}
+	return "exact"
+}
+
+// Bounds and defaults of a Mode.
+const (
+	// DefaultSyncInterval, MinSyncInterval and MaxSyncInterval are about the
+	// time between two exchanges of a synced bucket.
+	DefaultSyncInterval = 200 * time.Millisecond
+	MinSyncInterval     = 50 * time.Millisecond
+	MaxSyncInterval     = 5 * time.Second
+	// DefaultLeaseTTL is how long a lease on a bucket that drains (token_bucket,
+	// leaky_bucket, gcra) lasts, MinLeaseTTL and MaxLeaseTTL its bounds.
+	DefaultLeaseTTL = time.Second
+	MinLeaseTTL     = 50 * time.Millisecond
+	MaxLeaseTTL     = time.Minute
+	// MaxSubBuckets bounds Mode.SubBuckets.
+	MaxSubBuckets = 64
+)
+
+// Mode says how the takes of one rule are decided. It is immutable and shared
+// by all takes of the rule; nil, and the zero value, mean exact.
+type Mode struct {
+	// Rule is the id of the rule, for metrics and logs; it comes from
+	// configuration only.
+	Rule string
+	// Consistency is what the rule asks for.
+	Consistency Consistency
+	// SyncInterval is the time between exchanges of a synced bucket; 0 means
+	// DefaultSyncInterval.
+	SyncInterval time.Duration
+	// LeaseTTL bounds a lease on a bucket that drains; 0 means DefaultLeaseTTL.
+	// A lease on a window lasts until the window (the part of sub_windows)
+	// ends.
+	LeaseTTL time.Duration
+	// Whole gives a local bucket the whole limit on every node, not a share.
+	Whole bool
+	// AutoLease lets an exact bucket be leased while it is hot.
+	AutoLease bool
+	// SubBuckets spreads a bucket over that many, each with its part of the
+	// limit; 0 and 1 mean one.
+	SubBuckets int
+	// AskAlways keeps denials from being remembered.
+	AskAlways bool
+}

@@ -1,0 +1,287 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+)
+
+const (
+	// A call whose script provably did not run is made again after a pause drawn
+	// between these two.
+	minRetryPause = time.Millisecond
+	maxRetryPause = 4 * time.Millisecond
+	// maxRedirections bounds how often a call follows a redirection.
+	maxRedirections = 3
+	// maxWaits bounds how often a call pauses for a server to which the
+	// connection is being made, the first that leads there.
+	maxWaits = 8
+)
+
+// body is what a script call says and what it hears: takes, for one.
+type body interface {
+	// encode returns KEYS and ARGV of the script. They are valid until the body
+	// is released or encoded again.
+	encode(h header) (keys, args []string)
+	// decode reads the answer to call number. It must not keep anything of an
+	// answer whose status is not statusDecided.
+	decode(answer []rueidis.RedisMessage, number uint32) (head, error)
+	// release ends the use of what encode returned. The client may still read it
+	// unless reusable.
+	release(reusable bool)
+}
+
+// call is one script call, with the few ways in which it is made again. It has
+// an outcome, now or err, when again has returned false.
+type call struct {
+	store    *Store
+	script   *script
+	body     body
+	tag      int // see Store.tag
+	deadline time.Time
+
+	at     *shard    // who is asked; nil until aimed
+	asking bool      // for a slot that at is about to take over
+	number uint32    // of the last attempt
+	keys   int       // of the last attempt
+	seeds  *seedBody // what the last attempt told the server before; nil if nothing
+
+	// What has been made good, how often, and will not be for ever.
+	triedEval, triedClock, triedEdges, triedAgain bool
+	redirections, waits                           int
+
+	now limit.Micros // of Redis's clock, at which the body was decided
+	err error        // a *store.Error
+}
+
+// run makes a script call on behalf of the bucket with that hash, which says
+// where in a cluster it goes: all keys of the body begin with prefix(hash). It
+// returns the instant of Redis's clock at which the body was decided, or a
+// *store.Error. A body of several keys fails while their slot is being moved.
+func (s *Store) run(ctx context.Context, script *script, body body, hash keyHash, deadline time.Time) (limit.Micros, error) {
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	c := call{store: s, script: script, body: body, tag: s.tag(hash), deadline: deadline}
+	c.run(ctx)
+	if errors.Is(c.err, errApart) {
+		return 0, s.options.fault("take", c.err)
+	}
+	return c.now, c.err
+}
+
+// run makes the call, and makes it again where the answer proves that nothing
+// was counted and the cause can be removed.
+func (c *call) run(ctx context.Context) {
+	for {
+		again, pause := c.again(c.attempt(ctx))
+		if !again {
+			return
+		}
+		if pause > 0 {
+			wait(ctx, pause)
+		}
+	}
+}
+
+// attempt makes one attempt.
+func (c *call) attempt(ctx context.Context) (head, error) {
+	if err := c.aim(); err != nil {
+		return head{}, err
+	}
+	t, err := c.at.enter(ctx)
+	if err != nil {
+		return head{}, err
+	}
+	var answer rueidis.RedisResult
+	command, client := c.command(t), t.session.client
+	if lead, ok := c.lead(t); c.asking {
+		// One unit: nothing of others can come between the two.
+		all := client.DoMulti(ctx, client.B().Arbitrary("ASKING").Build(), command)
+		answer = all[len(all)-1]
+	} else if ok {
+		all := client.DoMulti(ctx, lead, command)
+		c.led(t, all[0])
+		answer = all[1]
+	} else {
+		answer = client.Do(ctx, command)
+	}
+	message, err := answer.ToMessage()
+	c.at.leave(t, err)
+	return c.read(t.session, message, err)
+}
+
+// aim looks up whom to ask, if nobody has said so yet.
+func (c *call) aim() error {
+	if c.at != nil {
+		return nil
+	}
+	at, fault := c.store.shard(c.tag)
+	if fault != nil {
+		return fault
+	}
+	c.at = at
+	return nil
+}
+
+// command builds the command of the next attempt.
+func (c *call) command(t trip) rueidis.Completed {
+	s, se := c.store, t.session
+	c.number = s.number.Add(1)
+	h := header{number: c.number, wall: se.redisTime(t.began), history: se.history}
+	if s.clock != nil {
+		h.now = s.clock()
+		h.wall = h.now
+	} else {
+		h.deadline = max(se.redisTime(c.deadline), 1)
+	}
+	keys, args := c.body.encode(h)
+	c.keys = len(keys)
+	name, script := "EVALSHA", c.script.sha
+	if c.triedEval {
+		name, script = "EVAL", c.script.text
+	}
+	return se.client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+}
+
+// read reads the answer of an attempt.
+func (c *call) read(se *session, answer rueidis.RedisMessage, err error) (head, error) {
+	if err != nil {
+		c.body.release(isReply(err))
+		return head{}, err
+	}
+	c.body.release(true)
+	list, err := answer.ToArray()
+	if err != nil {
+		return head{}, errBadReply
+	}
+	h, err := c.body.decode(list, c.number)
+	if err != nil {
+		// The connection gives answers to other questions: it is of no use.
+		se.end(err)
+		return head{}, err
+	}
+	switch {
+	case c.store.clock != nil:
+	case h.status == statusLate:
+		se.setClock(h.now)
+	default:
+		se.learnClock(h.now)
+	}
+	return h, nil
+}
+
+// again reports whether the call has to be made again, and after what pause. If
+// not it notes the outcome.
+func (c *call) again(h head, err error) (again bool, pause time.Duration) {
+	switch {
+	case err == nil && h.status == statusDecided:
+		c.now = h.now
+		return false, 0
+	case err == nil && h.status == statusLate:
+		// The answer is here before the deadline, so it was not late: our idea
+		// of Redis's clock was wrong.
+		if c.at.stats.late.Add(1); tried(&c.triedClock) && time.Now().Before(c.deadline) {
+			return true, 0
+		}
+		err = errLate
+	case err == nil && h.status == statusEdges:
+		if tried(&c.triedEdges) {
+			return true, 0
+		}
+		err = errWindow
+	case err == nil:
+		err = errBadReply
+	default:
+		if again, pause := c.mend(err); again {
+			return true, pause
+		}
+	}
+	c.fail(err)
+	return false, 0
+}
+
+// tried sets what has not been tried yet and reports whether it has not.
+func tried(flag *bool) bool {
+	before := *flag
+	*flag = true
+	return !before
+}
+
+// mend removes the cause of an error that proves that the script did not run,
+// if it can.
+func (c *call) mend(err error) (again bool, pause time.Duration) {
+	if isNoScript(err) {
+		return tried(&c.triedEval), 0
+	}
+	if router := c.store.router; router != nil {
+		if r, ok := redirectionOf(err); ok {
+			return c.follow(router, r), 0
+		}
+		if c.comesSoon(err) {
+			c.waits++
+			return true, retryPause()
+		}
+	}
+	if neverRan(err) && !c.splits(err) && tried(&c.triedAgain) {
+		return true, retryPause()
+	}
+	return false, 0
+}
+
+func retryPause() time.Duration { return minRetryPause + rand.N(maxRetryPause-minRetryPause) }
+
+// follow aims the call at the target of a redirection.
+func (c *call) follow(router *router, r redirection) bool {
+	if c.redirections++; c.redirections > maxRedirections || r.ask && c.keys > 1 {
+		return false
+	}
+	target := router.redirect(c.tag, c.at, r)
+	if target == nil {
+		return false
+	}
+	c.at.stats.redirected.Add(1)
+	c.at, c.asking = target, r.ask
+	return true
+}
+
+// comesSoon reports whether an error is that of a server whose first connection
+// is being made, or of one that has left the cluster; the next attempt may find
+// another one. Nothing was sent.
+func (c *call) comesSoon(err error) bool {
+	if c.waits >= maxWaits || c.at == nil || !time.Now().Before(c.deadline) {
+		return false
+	}
+	if errors.Is(err, errRetired) {
+		c.at, c.asking = nil, false
+		return true
+	}
+	return errors.Is(err, errFirstDial)
+}
+
+// splits reports whether err means that the keys of the call lie on two servers
+// now, since their slot is being moved. One by one they can be asked for.
+func (c *call) splits(err error) bool {
+	if c.store.router == nil || c.keys < 2 {
+		return false
+	}
+	r, redirected := redirectionOf(err)
+	return redirected && r.ask || isTryAgain(err)
+}
+
+// fail notes the error that the call ends with.
+func (c *call) fail(err error) {
+	switch {
+	case c.splits(err):
+		c.err = errApart
+	case c.at == nil:
+		c.err = c.store.options.fault("take", err)
+	default:
+		c.err = c.at.fault("take", err)
+	}
+}

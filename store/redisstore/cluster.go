@@ -1,0 +1,351 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// The servers of a cluster are looked up every minRefresh to twice that, and
+	// every minHurry to twice that while one of them cannot be reached.
+	minRefresh = 5 * time.Second
+	minHurry   = 200 * time.Millisecond
+	// refreshGap is the least time between two look-ups, however many calls are
+	// redirected.
+	refreshGap = 50 * time.Millisecond
+	// maxShards bounds the servers that are connected: more than the tags have
+	// no use, but for those that are about to take over.
+	maxShards = 2 * tagCount
+	// maxKnown bounds the servers that are remembered for look-ups.
+	maxKnown = 1000
+	// spare is how long a server without slots stays connected after a call was
+	// redirected to it: it is about to get some.
+	spare = 30 * time.Second
+)
+
+// router knows which server of a cluster has which buckets. It looks that up in
+// the background, and learns from redirections.
+type router struct {
+	options *Options
+	// equip gives a new shard what Take needs.
+	equip func(*shard)
+
+	table atomic.Pointer[table]
+	// fault says why a tag has no shard.
+	fault atomic.Pointer[store.Error]
+
+	mu     sync.Mutex
+	shards map[string]*shard    // by address
+	spares map[string]time.Time // when a call was last redirected to an address
+	nodes  []string             // addresses of servers, replicas among them
+	// emptied has the histories of servers that were well when their last slot
+	// was moved away; at most maxKnown, the latest.
+	emptied []uint32
+	closed  bool
+
+	hurry    chan struct{} // has room for one
+	cancel   context.CancelFunc
+	done     chan struct{}
+	retiring sync.WaitGroup
+}
+
+// table says which shard has the slot of each tag; nil where none does. It is
+// never changed, only replaced.
+type table [tagCount]*shard
+
+// openRouter starts to look for the servers, and returns when the first look-up
+// has succeeded or failed.
+func openRouter(o *Options, equip func(*shard)) *router {
+	ctx, cancel := context.WithCancel(context.Background())
+	r := &router{
+		options: o,
+		equip:   equip,
+		shards:  map[string]*shard{},
+		spares:  map[string]time.Time{},
+		nodes:   slices.Clone(o.Cluster),
+		hurry:   make(chan struct{}, 1),
+		cancel:  cancel,
+		done:    make(chan struct{}),
+	}
+	r.table.Store(new(table))
+	r.fault.Store(o.fault("dial", errFirstDial))
+	first := make(chan struct{})
+	go r.run(ctx, first)
+	<-first
+	return r
+}
+
+// close ends the connections and the background work.
+func (r *router) close() {
+	r.cancel()
+	<-r.done
+	r.mu.Lock()
+	r.closed = true
+	all := r.shards
+	r.shards = nil
+	r.mu.Unlock()
+	r.fault.Store(r.options.fault("dial", errClosed))
+	for _, sh := range all {
+		r.retiring.Go(func() { sh.close(errClosed) })
+	}
+	r.retiring.Wait()
+}
+
+// shard returns the shard that has the slot of a tag, or why there is none.
+func (r *router) shard(tag int) (*shard, *store.Error) {
+	if sh := r.table.Load()[tag]; sh != nil {
+		return sh, nil
+	}
+	return nil, r.fault.Load()
+}
+
+// gap says why some tag has no shard; nil if all have.
+func (r *router) gap() *store.Error {
+	for _, sh := range r.table.Load() {
+		if sh == nil {
+			return r.fault.Load()
+		}
+	}
+	return nil
+}
+
+// all returns the shards, in the order of their addresses.
+func (r *router) all() []*shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	list := make([]*shard, 0, len(r.shards))
+	for _, sh := range r.shards {
+		list = append(list, sh)
+	}
+	slices.SortFunc(list, func(a, b *shard) int { return strings.Compare(a.options.Addr, b.options.Addr) })
+	return list
+}
+
+// run looks up the servers, again and again.
+func (r *router) run(ctx context.Context, first chan<- struct{}) {
+	defer close(r.done)
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		r.refresh(ctx)
+		if attempt == 0 {
+			close(first)
+		}
+		wait(ctx, refreshGap+rand.N(refreshGap))
+		pause := minRefresh
+		if !r.well() {
+			pause = minHurry
+		}
+		timer := time.NewTimer(pause + rand.N(pause))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-r.hurry:
+		}
+		timer.Stop()
+	}
+}
+
+// wake has the servers looked up soon.
+func (r *router) wake() {
+	select {
+	case r.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// well reports whether every tag has a shard that is connected.
+func (r *router) well() bool {
+	for _, sh := range r.table.Load() {
+		if sh == nil {
+			return false
+		}
+		if _, fault := sh.link.session(); fault != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// refresh looks up the servers once.
+func (r *router) refresh(ctx context.Context) {
+	v, fault := r.look(ctx)
+	if fault != nil {
+		r.fault.Store(fault)
+		return
+	}
+	r.fault.Store(r.options.fault("take", errNoServer))
+	next := r.tableOf(ctx, v)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.table.Store(next)
+	r.remember(v.nodes)
+	r.retire(next)
+}
+
+// tableOf opens the shards that a view names, and waits until each new one is
+// connected or cannot be: until then the old table stays.
+func (r *router) tableOf(ctx context.Context, v view) *table {
+	next := new(table)
+	for i, addr := range v.of {
+		if addr != "" {
+			next[i] = r.open(addr)
+		}
+	}
+	for _, sh := range next {
+		if sh != nil {
+			select {
+			case <-sh.link.first:
+			case <-ctx.Done():
+			}
+		}
+	}
+	return next
+}
+
+// open returns the shard at an address, and begins to connect to a new one. It
+// returns nil when there are too many, or the router is closed.
+func (r *router) open(addr string) *shard {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sh := r.shards[addr]; sh != nil {
+		return sh
+	}
+	if r.closed || len(r.shards) >= maxShards {
+		return nil
+	}
+	o := r.options.at(addr)
+	sh := &shard{options: o}
+	r.equip(sh)
+	sh.link = (&link{
+		options: o,
+		dial:    func(ctx context.Context) (*session, error) { return dial(ctx, o) },
+		lost:    r.wake,
+	}).open()
+	r.shards[addr] = sh
+	return sh
+}
+
+// remember notes servers to ask when those that are connected do not answer.
+// The caller holds mu.
+func (r *router) remember(nodes []string) {
+	for _, seed := range r.options.Cluster {
+		if !slices.Contains(nodes, seed) {
+			nodes = append(nodes, seed)
+		}
+	}
+	r.nodes = nodes[:min(len(nodes), maxKnown)]
+}
+
+// retire closes the shards that no tag leads to any more, once the calls under
+// way there are over. The caller holds mu.
+func (r *router) retire(next *table) {
+	now := time.Now()
+	for addr, sh := range r.shards {
+		if slices.Contains(next[:], sh) || now.Sub(r.spares[addr]) < spare {
+			continue
+		}
+		delete(r.shards, addr)
+		delete(r.spares, addr)
+		if se, _ := sh.link.session(); se != nil {
+			r.emptied = append(r.emptied[max(0, len(r.emptied)-maxKnown+1):], se.history)
+		}
+		r.retiring.Go(func() { sh.close(errRetired) })
+	}
+}
+
+// unharmed reports whether the server with a history has not failed: it is connected,
+// or was until it had no slot any more.
+func (r *router) unharmed(history uint32) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, sh := range r.shards {
+		if se, _ := sh.link.session(); se != nil && se.history == history {
+			return true
+		}
+	}
+	return slices.Contains(r.emptied, history)
+}
+
+// redirection is what a server says that does not have a slot.
+type redirection struct {
+	addr string // HOST:PORT; an empty HOST is that of the server itself
+	// ask says that this call alone goes there: the slot is being moved.
+	ask bool
+}
+
+// redirectionOf reads "MOVED slot host:port" and "ASK slot host:port".
+func redirectionOf(err error) (redirection, bool) {
+	text, ok := replyText(err)
+	if !ok {
+		return redirection{}, false
+	}
+	words := strings.Fields(text)
+	if len(words) != 3 || words[0] != "MOVED" && words[0] != "ASK" {
+		return redirection{}, false
+	}
+	return redirection{addr: words[2], ask: words[0] == "ASK"}, true
+}
+
+// redirect returns the shard to which a call was redirected from another, or nil
+// if there is no such server. The next calls of the tag go there too if the slot
+// has moved for good.
+func (r *router) redirect(tag int, from *shard, to redirection) *shard {
+	r.wake()
+	addr, ok := resolve(to.addr, from.options.Addr)
+	if !ok {
+		return nil
+	}
+	sh := r.open(addr)
+	if sh == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.spares[addr] = time.Now(); !to.ask && r.shards[addr] == sh {
+		next := *r.table.Load()
+		next[tag] = sh
+		r.table.Store(&next)
+	}
+	return sh
+}
+
+// resolve completes an address as a server gives it with the host of the server
+// itself, where it does not know better.
+func resolve(given, asked string) (string, bool) {
+	// An IPv6 address comes without brackets.
+	i := strings.LastIndexByte(given, ':')
+	if i < 0 {
+		return "", false
+	}
+	return nodeAt(strings.Trim(given[:i], "[]"), given[i+1:], asked)
+}
+
+// nodeAt makes an address of a host, which may be unknown, and a port.
+func nodeAt(host, port, asked string) (string, bool) {
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", false
+	}
+	if host == "" || host == "?" {
+		own, _, err := net.SplitHostPort(asked)
+		if err != nil {
+			return "", false
+		}
+		host = own
+	}
+	return net.JoinHostPort(host, port), true
+}
+
+var errNoServer = errors.New("no server of the cluster has this slot")
+
+// errNoSlots is for a server that knows of no slots.
+var errNoSlots = fmt.Errorf("%w, nor any other", errNoServer)

@@ -1,0 +1,486 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/store/storetest"
+)
+
+// clusterOptions are those for one node of a cluster: the others are found.
+func clusterOptions(servers *testserver.ClusterServers) Options {
+	o := Options{Cluster: servers.Addrs()[:1]}
+	if servers.Certificates != nil {
+		o.TLS = servers.Certificates.Client()
+	}
+	return o
+}
+
+// clusterKeys returns a key for each tag.
+func clusterKeys() (keys [tagCount]string) {
+	for i, left := 0, tagCount; left > 0; i++ {
+		key := fmt.Sprintf("key %d", i)
+		if tag := tagOf(hashOf([]byte(key))); keys[tag] == "" {
+			keys[tag] = key
+			left--
+		}
+	}
+	return keys
+}
+
+// oneTag keeps all buckets of a test in one tag, so that no group falls apart: a
+// cluster then is as exact as a single Redis. Groups that do fall apart have
+// TestClusterAsOneStore.
+type oneTag struct {
+	*Store
+	tag int
+}
+
+// keysOfTags remembers what keyOfTag has found.
+var keysOfTags sync.Map // of keyAndTag, []byte
+
+type keyAndTag struct {
+	key string
+	tag int
+}
+
+func (o oneTag) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	moved := slices.Clone(takes)
+	for i := range moved {
+		moved[i].Key = keyOfTag(moved[i].Key, o.tag)
+	}
+	o.Store.Take(ctx, moved, results)
+}
+
+// keyOfTag lengthens a key until it has the tag.
+func keyOfTag(key []byte, tag int) []byte {
+	id := keyAndTag{string(key), tag}
+	if known, ok := keysOfTags.Load(id); ok {
+		return known.([]byte)
+	}
+	for i := 0; ; i++ {
+		if longer := fmt.Appendf(nil, "%s/%d", key, i); tagOf(hashOf(longer)) == tag {
+			keysOfTags.Store(id, longer)
+			return longer
+		}
+	}
+}
+
+func TestClusterConformance(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	tag := 0
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		for _, node := range servers.Nodes {
+			node.MustDo("FLUSHALL")
+		}
+		tag = (tag + 41) % tagCount
+		s := open(t, clusterOptions(servers))
+		var now atomic.Int64
+		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		return storetest.Harness{Store: oneTag{s, tag}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+	})
+}
+
+// Groups over several servers answer as in one store, one batch after the other.
+func TestClusterAsOneStore(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	for _, coalescing := range []bool{false, true} {
+		o := clusterOptions(servers)
+		o.NoCoalescing = !coalescing
+		s := open(t, o)
+		round := 0
+		rapid.Check(t, func(rt *rapid.T) {
+			round++
+			now := limit.Micros(1_780_315_200_000_000)
+			s.clock = func() limit.Micros { return now }
+			one, err := memstore.New(memstore.Options{MaxBytes: 4 << 20, Now: s.clock})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			for range rapid.IntRange(1, 8).Draw(rt, "batches") {
+				takes := drawHits(rt, fmt.Sprintf("%t %d", coalescing, round))
+				got, want := takeAll(s, takes...), make([]store.Result, len(takes))
+				one.Take(t.Context(), takes, want)
+				for i := range takes {
+					if got[i] != want[i] {
+						rt.Fatalf("take %d of %+v:\n got %+v\nwant %+v", i, takes, got[i], want[i])
+					}
+				}
+				now += limit.Micros(rapid.IntRange(0, 5_000_000).Draw(rt, "later"))
+			}
+		})
+	}
+}
+
+// drawHits draws a batch of hits in groups on a few buckets, each with a limit.
+func drawHits(t *rapid.T, name string) []store.Take {
+	limits := everyLimit()
+	takes := make([]store.Take, rapid.IntRange(1, 12).Draw(t, "takes"))
+	group := uint32(0)
+	for i := range takes {
+		key := rapid.IntRange(0, 11).Draw(t, "key")
+		if rapid.Bool().Draw(t, "other group") {
+			group = uint32(rapid.IntRange(0, 2).Draw(t, "group"))
+		}
+		takes[i] = store.Take{
+			Key:    fmt.Appendf(nil, "%s %d", name, key),
+			Limit:  limits[key%len(limits)],
+			Hits:   int64(rapid.IntRange(0, 6).Draw(t, "hits")),
+			Shadow: rapid.IntRange(0, 4).Draw(t, "shadow") == 0,
+			Group:  group,
+		}
+	}
+	return takes
+}
+
+// Every primary gets its part of the buckets, and one batch may be about all.
+func TestClusterSpread(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	s := open(t, clusterOptions(servers))
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	keys := clusterKeys()
+	takes := make([]store.Take, len(keys))
+	for i, key := range keys {
+		takes[i] = store.Take{Key: []byte(key), Limit: tenPerHour, Hits: 3}
+	}
+	for round := int64(1); round <= 3; round++ {
+		for i, r := range takeAll(s, takes...) {
+			if r.Err != nil || !r.Allowed || r.Remaining != 10-3*round {
+				t.Fatalf("round %d, key %d: %+v", round, i, r)
+			}
+		}
+	}
+	for i, key := range keys {
+		b, err := s.Lookup(t.Context(), []byte(key))
+		if err != nil || !b.Found || b.Name != s.Name([]byte(key)) {
+			t.Fatalf("lookup of key %d: %+v, %v", i, b, err)
+		}
+	}
+	stats := s.Stats()
+	if len(stats.Shards) != 3 {
+		t.Fatalf("%d shards", len(stats.Shards))
+	}
+	for _, sh := range stats.Shards {
+		if !sh.Connected || sh.Calls == 0 || sh.Failures != 0 || sh.Redirected != 0 || sh.InFlight != 0 {
+			t.Errorf("shard: %+v", sh)
+		}
+	}
+	for _, node := range servers.Nodes {
+		if n, ok := node.MustDo("DBSIZE").(int64); !ok || n < 40 || n > 46 {
+			t.Errorf("%s has %v of 128 buckets", node.Addr, node.MustDo("DBSIZE"))
+		}
+	}
+}
+
+// The user of a cluster may do what the documentation asks for, and nothing
+// else; everything over TLS.
+func TestClusterUserOverTLS(t *testing.T) {
+	t.Parallel()
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true, TLS: true})
+	for _, node := range servers.Nodes {
+		node.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~hg:*",
+			"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+strlen", "+getrange", "+append", "+pexpire", "+cluster|slots", "+asking")
+	}
+	o := clusterOptions(servers)
+	o.Username, o.Password = "app", "secret"
+	s := open(t, o)
+	for i, key := range clusterKeys() {
+		if r := takeOne(s, key, tenPerHour, 1); r.Err != nil || !r.Allowed {
+			t.Fatalf("key %d: %+v", i, r)
+		}
+	}
+	o.Password = "wrong secret"
+	wantReason(t, open(t, o), store.Denied, "user")
+	o.TLS = nil
+	wantReason(t, open(t, o), store.Unavailable, "TLS")
+}
+
+func TestWrongKindOfServer(t *testing.T) {
+	t.Parallel()
+	plain := testserver.Redis(t, testserver.RedisConfig{})
+	nodes := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	watched := testserver.Sentinel(t, testserver.SentinelConfig{})
+	sentinel := watched.Addrs()[0]
+	cases := map[string]struct {
+		o      Options
+		reason store.Reason
+		words  string
+	}{
+		"cluster as single":   {Options{Addr: nodes.Addrs()[0]}, store.Misconfigured, "redis+cluster://"},
+		"single as cluster":   {Options{Cluster: []string{plain.Addr}}, store.Misconfigured, "this Redis is no cluster"},
+		"sentinel as single":  {Options{Addr: sentinel}, store.Misconfigured, "redis+sentinel://"},
+		"sentinel as cluster": {Options{Cluster: []string{sentinel}}, store.Misconfigured, "redis+sentinel://"},
+		"single as sentinel":  {Options{Sentinel: &Sentinel{Addrs: []string{plain.Addr}, Master: "headgate"}}, store.Misconfigured, "no sentinel"},
+		"cluster as sentinel": {Options{Sentinel: &Sentinel{Addrs: nodes.Addrs()[:1], Master: "headgate"}}, store.Misconfigured, "no sentinel"},
+		"no such name":        {Options{Sentinel: &Sentinel{Addrs: watched.Addrs(), Master: "other"}}, store.Misconfigured, `no primary of this name: "other"`},
+		"no sentinel there":   {Options{Sentinel: &Sentinel{Addrs: []string{closedAddr(t)}, Master: "headgate"}}, store.Unavailable, "is Redis running there"},
+		"no node there":       {Options{Cluster: []string{closedAddr(t)}}, store.Unavailable, "is Redis running there"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, c.o)
+			wantReason(t, s, c.reason, c.words, "hint: ")
+			if err := s.Ping(t.Context()); store.ReasonOf(err) != c.reason {
+				t.Errorf("ping says %v", err)
+			}
+		})
+	}
+}
+
+// load takes hits of many keys from several goroutines until it is ended, and
+// counts what passed.
+type load struct {
+	group   sync.WaitGroup
+	ended   atomic.Bool
+	passed  []atomic.Int64 // by key
+	unknown []atomic.Int64 // calls without an answer, by key
+	reasons sync.Map       // store.Reason -> true
+}
+
+// startLoad takes from as many goroutines as workers; batches of several keys
+// hold a group now and then.
+func startLoad(s *Store, keys []string, l *limit.Limit, workers int) *load {
+	d := &load{passed: make([]atomic.Int64, len(keys)), unknown: make([]atomic.Int64, len(keys))}
+	for w := range workers {
+		d.group.Go(func() {
+			for n := w; !d.ended.Load(); n++ {
+				size := 1 + n%4
+				takes, at := make([]store.Take, size), make([]int, size)
+				for i := range takes {
+					at[i] = (n*7 + i) % len(keys)
+					takes[i] = store.Take{Key: []byte(keys[at[i]]), Limit: l, Hits: 1, Group: uint32(n % 2)}
+				}
+				for i, r := range takeAll(s, takes...) {
+					switch {
+					case r.Err != nil:
+						d.unknown[at[i]].Add(1)
+						d.reasons.Store(store.ReasonOf(r.Err), r.Err)
+					case r.Allowed:
+						d.passed[at[i]].Add(1)
+					}
+				}
+			}
+		})
+	}
+	return d
+}
+
+func (d *load) end() {
+	d.ended.Store(true)
+	d.group.Wait()
+}
+
+// A slot is moved, key by key, while it is in use: every hit that passes is
+// counted, once, and none fails.
+func TestSlotMoves(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	s := open(t, clusterOptions(servers))
+	roomy := limit.Must(limit.PerDay(1_000_000_000))
+	// Forty keys of one tag, so that calls carry several.
+	var keys []string
+	for i := 0; len(keys) < 40; i++ {
+		if key := fmt.Sprintf("key %d", i); tagOf(hashOf([]byte(key))) == 5 {
+			keys = append(keys, key)
+		}
+	}
+	d := startLoad(s, keys, roomy, 8)
+	counted := func() (n int64) {
+		for i := range keys {
+			n += d.passed[i].Load()
+		}
+		return n
+	}
+	until(t, "work", func() bool { return counted() > 500 })
+	slot := int(tags[5].slot)
+	for range 3 {
+		from := servers.SlotOwner(slot)
+		to := servers.Nodes[0]
+		if to == from {
+			to = servers.Nodes[1]
+		}
+		move := servers.MoveSlot(slot, from, to)
+		move.Begin()
+		for {
+			// Calls meet keys on both sides.
+			before := counted()
+			until(t, "work in the midst of the move", func() bool { return counted() > before+50 })
+			if move.MoveKeys(7) == 0 {
+				break
+			}
+		}
+		move.Finish()
+		before := counted()
+		until(t, "work after the move", func() bool { return counted() > before+200 })
+	}
+	d.end()
+	d.reasons.Range(func(reason, err any) bool {
+		t.Errorf("calls failed: %v", err)
+		return true
+	})
+	for i, key := range keys {
+		r := takeOne(s, key, roomy, 0)
+		if used := roomy.Quota - r.Remaining; r.Err != nil || used != d.passed[i].Load() {
+			t.Errorf("key %d: %d passed, %d counted, %v", i, d.passed[i].Load(), used, r.Err)
+		}
+	}
+	redirected := uint64(0)
+	for _, sh := range s.Stats().Shards {
+		redirected += sh.Redirected
+	}
+	if redirected == 0 {
+		t.Error("no call was redirected")
+	}
+}
+
+// A primary dies. Its buckets fail until its replica has taken over, all others
+// go on, and nothing has to be restarted.
+func TestClusterFailover(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{})
+	s := open(t, clusterOptions(servers))
+	keys := clusterKeys()
+	for _, key := range keys {
+		if r := takeOne(s, key, tenPerHour, 1); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	slot := servers.FirstSlot(1)
+	dead := servers.KillPrimary(1)
+	others := 0
+	until(t, "the dead primary's buckets work again", func() bool {
+		healed := true
+		for tag, key := range keys {
+			mine := int(tags[tag].slot) >= slot && int(tags[tag].slot) < servers.FirstSlot(2)
+			switch r := takeOne(s, key, tenPerHour, 0); {
+			case mine:
+				healed = healed && r.Err == nil
+			case r.Err != nil:
+				t.Fatalf("a bucket of another server: %v", r.Err)
+			default:
+				others++
+			}
+		}
+		return healed
+	})
+	if others == 0 {
+		t.Error("no other bucket was asked for")
+	}
+	for _, sh := range s.Stats().Shards {
+		if sh.Addr == dead.Addr {
+			until(t, "the dead server is forgotten", func() bool { return len(s.Stats().Shards) == 3 })
+		}
+	}
+}
+
+// A replica takes over from its living primary, which then sends callers to it:
+// nothing is lost, nothing counted twice, and no call fails.
+func TestClusterHandover(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{})
+	s := open(t, clusterOptions(servers))
+	roomy := limit.Must(limit.PerDay(1_000_000_000))
+	all := clusterKeys()
+	keys := all[:]
+	d := startLoad(s, keys, roomy, 4)
+	counted := func() (n int64) {
+		for i := range keys {
+			n += d.passed[i].Load()
+		}
+		return n
+	}
+	until(t, "work", func() bool { return counted() > 500 })
+	slot := servers.FirstSlot(0)
+	old := servers.SlotOwner(slot)
+	servers.Nodes[3].MustDo("CLUSTER", "FAILOVER")
+	servers.WaitForPrimary(slot, old)
+	before := counted()
+	until(t, "work after the handover", func() bool { return counted() > before+500 })
+	d.end()
+	d.reasons.Range(func(reason, err any) bool {
+		t.Errorf("calls failed: %v", err)
+		return true
+	})
+	for i, key := range keys {
+		r := takeOne(s, key, roomy, 0)
+		if used := roomy.Quota - r.Remaining; r.Err != nil || used != d.passed[i].Load() {
+			t.Errorf("key %d: %d passed, %d counted, %v", i, d.passed[i].Load(), used, r.Err)
+		}
+	}
+}
+
+// An address in a redirection or a view may lack the host.
+func TestResolve(t *testing.T) {
+	cases := []struct{ given, want string }{
+		{"10.0.0.1:6379", "10.0.0.1:6379"},
+		{":6380", "seed:6380"},
+		{"?:6380", "seed:6380"},
+		{"fe80::1:6379", "[fe80::1]:6379"},
+		{"[fe80::1]:6379", "[fe80::1]:6379"},
+		{"redis-0.internal:6379", "redis-0.internal:6379"},
+		{"nonsense", ""}, {"host:0", ""}, {"host:x", ""}, {"", ""},
+	}
+	for _, c := range cases {
+		got, ok := resolve(c.given, "seed:6379")
+		if got != c.want || ok != (c.want != "") {
+			t.Errorf("resolve(%q) = %q, %t; want %q", c.given, got, ok, c.want)
+		}
+	}
+}
+
+// Nodes that announce names, or nothing, are reached by them, or by the address
+// that was asked.
+func TestAnnouncedNames(t *testing.T) {
+	t.Parallel()
+	for kind, host := range map[string]string{"hostname": "localhost", "unknown-endpoint": "127.0.0.1", "ip": "127.0.0.1"} {
+		t.Run(kind, func(t *testing.T) {
+			servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true, Args: []string{
+				"--cluster-announce-hostname", "localhost", "--cluster-preferred-endpoint-type", kind,
+			}})
+			s := open(t, clusterOptions(servers))
+			for i, key := range clusterKeys() {
+				if r := takeOne(s, key, tenPerHour, 1); r.Err != nil {
+					t.Fatalf("key %d: %v", i, r.Err)
+				}
+			}
+			for _, sh := range s.Stats().Shards {
+				if !strings.HasPrefix(sh.Addr, host+":") {
+					t.Errorf("a shard is at %s", sh.Addr)
+				}
+			}
+		})
+	}
+}
+
+// Close ends calls under way within the budget.
+func TestClusterClose(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	o := clusterOptions(servers)
+	o.Budget = 100 * time.Millisecond
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := clusterKeys()
+	d := startLoad(s, keys[:], tenPerHour, 8)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.end()
+	results := make([]store.Result, 1)
+	s.Take(context.Background(), []store.Take{{Key: []byte("key"), Limit: tenPerHour, Hits: 1}}, results)
+	if store.ReasonOf(results[0].Err) != store.Unavailable {
+		t.Errorf("after close: %+v", results[0])
+	}
+}

@@ -1,0 +1,316 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The values of Check.Status, from good to bad.
+const (
+	// CheckOK is as it should be.
+	CheckOK = "ok"
+	// CheckWarning works, with a risk that Hint names.
+	CheckWarning = "warning"
+	// CheckProblem keeps the store from deciding, or from deciding right.
+	CheckProblem = "problem"
+	// CheckUnknown could not be found out: the user may not ask, most of the
+	// time.
+	CheckUnknown = "unknown"
+)
+
+// Check is one thing that Diagnose has looked at.
+type Check struct {
+	// Name says what was looked at, in one word: "connect", "eviction".
+	Name string `json:"name"`
+	// Server is the address of the server that was asked; empty when it is about
+	// all of them.
+	Server string `json:"server,omitempty"`
+	// Status is one of CheckOK, CheckWarning, CheckProblem and CheckUnknown.
+	Status string `json:"status"`
+	// Found is what was found, in a few words.
+	Found string `json:"found"`
+	// Hint is what to change; it may be empty.
+	Hint string `json:"hint,omitempty"`
+}
+
+// Report is what Diagnose has found.
+type Report struct {
+	// Store is the address that was given, without credentials.
+	Store string
+	// Checks are in the order in which they were made. A server whose first
+	// checks fail is not asked further.
+	Checks []Check
+}
+
+// OK reports whether there is no problem. Warnings are none.
+func (r *Report) OK() bool {
+	for _, c := range r.Checks {
+		if c.Status == CheckProblem {
+			return false
+		}
+	}
+	return true
+}
+
+// Diagnose tries, step by step, what a Store with these options needs, and says
+// what is wrong and what to change. It opens connections of its own, and writes
+// one key for a moment, under the prefix. Each step lasts up to the dial timeout;
+// ctx ends it all. What it finds contains no password.
+func Diagnose(ctx context.Context, o Options) Report {
+	r := Report{Store: o.address()}
+	o, err := o.withDefaults()
+	if err != nil {
+		what, hint, _ := strings.Cut(err.Error(), "; hint: ")
+		r.Checks = append(r.Checks, Check{Name: "options", Status: CheckProblem, Found: what, Hint: hint})
+		return r
+	}
+	d := &doctor{options: &o, report: &r}
+	switch o.topology() {
+	case sentinel:
+		d.sentinels(ctx)
+	case cluster:
+		d.cluster(ctx)
+	default:
+		if p := d.visit(ctx, visit{network: o.Network, addr: o.Addr, username: o.Username, password: o.Password, tls: o.TLS, db: o.DB}); p != nil {
+			defer p.close()
+			if d.isSingle(p) {
+				d.examine(p, 0)
+			}
+		}
+	}
+	for i := range r.Checks {
+		c := &r.Checks[i]
+		for _, secret := range o.secrets() {
+			c.Found = strings.ReplaceAll(c.Found, secret, "***")
+			c.Hint = strings.ReplaceAll(c.Hint, secret, "***")
+		}
+	}
+	return r
+}
+
+// doctor collects what it finds.
+type doctor struct {
+	options *Options
+	report  *Report
+}
+
+func (d *doctor) say(c Check) { d.report.Checks = append(d.report.Checks, c) }
+
+// blame notes a step that failed.
+func (d *doctor) blame(name, server string, err error) {
+	_, hint := classify(err)
+	d.say(Check{Name: name, Server: server, Status: CheckProblem, Found: plainError(err), Hint: hint})
+}
+
+// unknown notes what could not be found out, and why.
+func (d *doctor) unknown(name, server string, err error) {
+	d.say(Check{Name: name, Server: server, Status: CheckUnknown, Found: plainError(err)})
+}
+
+// plainError says err without the words of package net that repeat the address.
+func plainError(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.Is(err, context.Canceled):
+		return "ended"
+	}
+	text := err.Error()
+	if strings.HasSuffix(text, "i/o timeout") {
+		return "no answer in time"
+	}
+	return text
+}
+
+// isSingle checks that a server is what a plain address is for.
+func (d *doctor) isSingle(p *subject) bool {
+	switch p.mode() {
+	case "cluster":
+		d.say(Check{
+			Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is one node of a cluster, and was given as a single Redis",
+			Hint: "give it as " + d.scheme() + "+cluster://" + p.addr,
+		})
+		return false
+	case "sentinel":
+		d.say(Check{
+			Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is a Sentinel, and was given as a Redis",
+			Hint: "give it as " + d.scheme() + "+sentinel://" + p.addr + "/0?master=NAME; it knows " + p.masters(),
+		})
+		return false
+	case "":
+		d.say(Check{Name: "kind", Server: p.addr, Status: CheckUnknown, Found: "the user may ask for neither INFO nor CLUSTER INFO", Hint: "give the user +info to have it checked"})
+		return true
+	}
+	d.say(Check{Name: "kind", Server: p.addr, Status: CheckOK, Found: "a single Redis"})
+	return true
+}
+
+func (d *doctor) scheme() string {
+	if d.options.TLS != nil {
+		return "rediss"
+	}
+	return "redis"
+}
+
+// sentinels asks each sentinel for the primary, and examines that.
+func (d *doctor) sentinels(ctx context.Context) {
+	s := d.options.Sentinel
+	named := map[string]bool{}
+	var primary string
+	for _, addr := range s.Addrs {
+		p := d.visit(ctx, visit{network: "tcp", addr: addr, username: s.Username, password: s.Password, tls: s.TLS, optional: true})
+		if p == nil {
+			continue
+		}
+		if found := d.askSentinel(p); found != "" {
+			primary = found
+			named[found] = true
+		}
+		p.close()
+	}
+	switch {
+	case len(named) == 0:
+		d.say(Check{Name: "sentinels", Status: CheckProblem, Found: fmt.Sprintf("none of %d names a primary called %q", len(s.Addrs), s.Master), Hint: "see the checks of each sentinel above"})
+		return
+	case len(named) > 1:
+		d.say(Check{Name: "sentinels", Status: CheckWarning, Found: "the sentinels name different primaries", Hint: "a failover may be under way: ask again; if it stays, see SENTINEL MASTER on each"})
+	default:
+		d.say(Check{Name: "sentinels", Status: CheckOK, Found: "the primary is " + primary})
+	}
+	o := d.options
+	p := d.visit(ctx, visit{network: "tcp", addr: primary, username: o.Username, password: o.Password, tls: o.TLS, db: o.DB, toldBy: "the sentinels"})
+	if p == nil {
+		return
+	}
+	defer p.close()
+	if d.isSingle(p) {
+		d.examine(p, 1)
+	}
+}
+
+// askSentinel returns the primary that a sentinel names; "" if it names none.
+func (d *doctor) askSentinel(p *subject) string {
+	name := d.options.Sentinel.Master
+	if mode := p.mode(); mode != "sentinel" && mode != "" {
+		form := d.scheme() + "://" + p.addr
+		if mode == "cluster" {
+			form = d.scheme() + "+cluster://" + p.addr
+		}
+		d.say(Check{Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is a Redis, and was given as a Sentinel", Hint: "sentinels listen on port 26379 by default; give a Redis without them as " + form})
+		return ""
+	}
+	reply, err := p.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
+	if err != nil {
+		d.blame("master", p.addr, err)
+		return ""
+	}
+	parts := texts(reply)
+	if len(parts) != 2 {
+		d.say(Check{
+			Name: "master", Server: p.addr, Status: CheckProblem, Found: fmt.Sprintf("this sentinel knows no primary called %q", name),
+			Hint: "it knows " + p.masters() + ": give one as ?master=NAME",
+		})
+		return ""
+	}
+	primary := net.JoinHostPort(parts[0], parts[1])
+	if _, err := p.do("SENTINEL", "CKQUORUM", name); isRefusal(err) {
+		d.say(Check{Name: "quorum", Server: p.addr, Status: CheckWarning, Found: plainError(err), Hint: "too few sentinels agree or can be reached to replace a dead primary"})
+	} else if err != nil {
+		d.unknown("quorum", p.addr, err)
+	} else {
+		d.say(Check{Name: "quorum", Server: p.addr, Status: CheckOK, Found: "a failover can be agreed on"})
+	}
+	return primary
+}
+
+// cluster asks the first node that answers for the others, and examines each
+// primary.
+func (d *doctor) cluster(ctx context.Context) {
+	o := d.options
+	for i, addr := range o.Cluster {
+		p := d.visit(ctx, d.nodeVisit(addr, i < len(o.Cluster)-1))
+		if p == nil {
+			continue
+		}
+		nodes := d.askNode(p)
+		p.close()
+		if len(nodes) > 0 {
+			d.nodes(ctx, nodes)
+			return
+		}
+	}
+}
+
+func (d *doctor) nodeVisit(addr string, optional bool) visit {
+	o := d.options
+	return visit{network: "tcp", addr: addr, username: o.Username, password: o.Password, tls: o.TLS, optional: optional}
+}
+
+// askNode checks that a server is a node of a cluster which serves all slots, and
+// returns its primaries.
+func (d *doctor) askNode(p *subject) []clusterNode {
+	if mode := p.mode(); mode != "cluster" && mode != "" {
+		c := Check{Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is a single Redis, and was given as a node of a cluster", Hint: "give it as " + d.scheme() + "://" + p.addr + "/0"}
+		if mode == "sentinel" {
+			c.Found, c.Hint = "this is a Sentinel, and was given as a node of a cluster", "give it as "+d.scheme()+"+sentinel://"+p.addr+"/0?master=NAME; it knows "+p.masters()
+		}
+		d.say(c)
+		return nil
+	}
+	d.say(Check{Name: "kind", Server: p.addr, Status: CheckOK, Found: "a node of a cluster"})
+	reply, err := p.do("CLUSTER", "SLOTS")
+	if err != nil {
+		d.blame("slots", p.addr, err)
+		return nil
+	}
+	nodes, covered := clusterNodes(reply, p.addr)
+	if missing := slotCount - covered; missing > 0 {
+		d.say(Check{Name: "slots", Server: p.addr, Status: CheckProblem, Found: fmt.Sprintf("%d of %d slots have no primary", missing, slotCount), Hint: "redis-cli --cluster fix, or bring the missing primaries back"})
+	} else {
+		d.say(Check{Name: "slots", Server: p.addr, Status: CheckOK, Found: fmt.Sprintf("all served, by %d primaries", len(nodes))})
+	}
+	if info, err := p.do("CLUSTER", "INFO"); err == nil {
+		if state := field(text(info), "cluster_state"); state != "ok" {
+			d.say(Check{Name: "state", Server: p.addr, Status: CheckProblem, Found: "cluster_state is " + state, Hint: "see CLUSTER NODES for what is down"})
+		}
+	}
+	return nodes
+}
+
+// nodes examines the primaries of a cluster.
+func (d *doctor) nodes(ctx context.Context, nodes []clusterNode) {
+	for _, n := range nodes {
+		v := d.nodeVisit(n.addr, false)
+		v.toldBy = "the nodes"
+		p := d.visit(ctx, v)
+		if p == nil {
+			continue
+		}
+		p.key = d.options.Prefix + tagFor(n.slot) + "doctor"
+		d.examine(p, 1)
+		p.close()
+	}
+}
+
+// tagFor returns a hash tag that leads to slot.
+func tagFor(slot uint16) string {
+	for n := 0; ; n++ {
+		if tag := strconv.Itoa(n); crc16(tag)%slotCount == slot {
+			return "{" + tag + "}"
+		}
+	}
+}
+
+// deadline is when a step that begins now ends at the latest.
+func (d *doctor) deadline(ctx context.Context) time.Time {
+	deadline := time.Now().Add(d.options.DialTimeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
+		return end
+	}
+	return deadline
+}

@@ -1,0 +1,256 @@
+package redisstore_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store/redisstore"
+)
+
+// finding is what a report must contain: a check of this name and status whose
+// words, hint included, contain the text.
+type finding struct{ name, status, text string }
+
+func diagnose(t *testing.T, url string, change func(*redisstore.Options)) redisstore.Report {
+	t.Helper()
+	o, err := redisstore.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.DialTimeout = 5 * time.Second
+	// Answers may be slow on a busy machine; that is not what is tested.
+	o.Budget = 5 * time.Second
+	if change != nil {
+		change(&o)
+	}
+	r := redisstore.Diagnose(t.Context(), o)
+	if text := fmt.Sprintf("%+v", r); strings.Contains(text, "hunter2") {
+		t.Errorf("the password is in the report: %s", text)
+	}
+	return r
+}
+
+// expect fails the test unless the report has the finding, and is OK exactly
+// when the finding is no problem.
+func expect(t *testing.T, r redisstore.Report, want finding) {
+	t.Helper()
+	if r.OK() != (want.status != redisstore.CheckProblem) {
+		t.Errorf("OK is %t", r.OK())
+	}
+	find(t, r, want)
+}
+
+// find fails the test unless the report has the finding.
+func find(t *testing.T, r redisstore.Report, want finding) {
+	t.Helper()
+	for _, c := range r.Checks {
+		if c.Name == want.name && c.Status == want.status && strings.Contains(c.Found+"; hint: "+c.Hint, want.text) {
+			return
+		}
+	}
+	t.Errorf("no %s %q about %s in\n%s", want.status, want.text, want.name, show(r))
+}
+
+func show(r redisstore.Report) string {
+	var b strings.Builder
+	fmt.Fprintln(&b, r.Store)
+	for _, c := range r.Checks {
+		fmt.Fprintf(&b, "%s %-8s %-10s %s; hint: %s\n", c.Server, c.Status, c.Name, c.Found, c.Hint)
+	}
+	return b.String()
+}
+
+func TestDiagnoseSingle(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{Unix: true})
+	for _, url := range []string{server.URL() + "/3", "unix://" + server.Socket} {
+		r := diagnose(t, url, nil)
+		names := ""
+		for _, c := range r.Checks {
+			if c.Status != redisstore.CheckOK {
+				t.Errorf("%+v", c)
+			}
+			names += " " + c.Name
+		}
+		if want := " connect protocol auth kind version role scripts eviction memory persistence clock latency"; names != want {
+			t.Errorf("%s: checks%s, want%s", url, names, want)
+		}
+	}
+	if n, err := server.Do("DBSIZE"); err != nil || n != int64(0) {
+		t.Errorf("the doctor left %v keys, %v", n, err)
+	}
+}
+
+func TestDiagnoseAddress(t *testing.T) {
+	free := fmt.Sprintf("redis://127.0.0.1:%d", testserver.FreePort(t))
+	expect(t, diagnose(t, free, nil), finding{"connect", redisstore.CheckProblem, "is Redis running there?"})
+	expect(t, diagnose(t, "redis://no-such-host.invalid", nil), finding{"resolve", redisstore.CheckProblem, "the host name is unknown"})
+	expect(t, diagnose(t, "unix:///no/such/socket", nil), finding{"connect", redisstore.CheckProblem, "there is no such socket"})
+}
+
+// listen serves connections of one kind of stranger.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+			conn.Close()
+		}
+	}()
+	return "redis://" + listener.Addr().String()
+}
+
+func TestDiagnoseStrangers(t *testing.T) {
+	web := listen(t, func(c net.Conn) {
+		bufio.NewReader(c).ReadString('\n')
+		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+	})
+	expect(t, diagnose(t, web, nil), finding{"protocol", redisstore.CheckProblem, "does not speak the Redis protocol"})
+	frozen := testserver.Redis(t, testserver.RedisConfig{})
+	frozen.Stop()
+	defer frozen.Continue()
+	soon := func(o *redisstore.Options) { o.DialTimeout = 50 * time.Millisecond }
+	expect(t, diagnose(t, frozen.URL(), soon), finding{"protocol", redisstore.CheckProblem, "nothing answers"})
+}
+
+// TestDiagnoseMixedTLS has each side speak TLS alone, and a certificate that
+// nobody trusts.
+func TestDiagnoseMixedTLS(t *testing.T) {
+	secure := testserver.Redis(t, testserver.RedisConfig{TLS: true})
+	plain := testserver.Redis(t, testserver.RedisConfig{})
+	expect(t, diagnose(t, "redis://"+secure.Addr, nil), finding{"protocol", redisstore.CheckProblem, "use rediss://"})
+	soon := func(o *redisstore.Options) { o.DialTimeout = 500 * time.Millisecond }
+	expect(t, diagnose(t, "rediss://"+plain.Addr, soon), finding{"tls", redisstore.CheckProblem, "use redis://"})
+	expect(t, diagnose(t, secure.URL(), nil), finding{"tls", redisstore.CheckProblem, "not trusted"})
+	trusting := func(o *redisstore.Options) { o.TLS = secure.Certificates.Client() }
+	// The certificate of the test lasts for a day.
+	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", redisstore.CheckWarning, "TLS 1.3, certificate until"})
+	expect(t, diagnose(t, secure.URL(), trusting), finding{"scripts", redisstore.CheckOK, ""})
+	other := func(o *redisstore.Options) {
+		o.TLS = secure.Certificates.Client()
+		o.TLS = &tls.Config{RootCAs: o.TLS.RootCAs, ServerName: "redis.example.com"}
+	}
+	expect(t, diagnose(t, secure.URL(), other), finding{"tls", redisstore.CheckProblem, "another name"})
+}
+
+func TestDiagnoseUsers(t *testing.T) {
+	locked := testserver.Redis(t, testserver.RedisConfig{Password: "hunter2"})
+	expect(t, diagnose(t, locked.URL(), nil), finding{"auth", redisstore.CheckProblem, "give a password"})
+	expect(t, diagnose(t, "redis://:hunter1@"+locked.Addr, nil), finding{"auth", redisstore.CheckProblem, "wrong user or password"})
+	expect(t, diagnose(t, "redis://:hunter2@"+locked.Addr, nil), finding{"auth", redisstore.CheckOK, "accepted, user default"})
+	open := testserver.Redis(t, testserver.RedisConfig{})
+	expect(t, diagnose(t, "redis://:hunter2@"+open.Addr, nil), finding{"auth", redisstore.CheckProblem, "give none"})
+	expect(t, diagnose(t, open.URL()+"/99", nil), finding{"database", redisstore.CheckProblem, "fewer databases"})
+
+	users := testserver.Redis(t, testserver.RedisConfig{Users: []string{
+		"user default off",
+		"user all on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
+		"user asks on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire +role",
+		"user noeval on >hunter2 ~hg:* +time +info",
+		"user noset on >hunter2 ~hg:* +evalsha +eval +time +get +info",
+		"user nokeys on >hunter2 ~other:* +@all",
+	}})
+	as := func(user string) redisstore.Report { return diagnose(t, "redis://"+user+":hunter2@"+users.Addr, nil) }
+	expect(t, as("all"), finding{"scripts", redisstore.CheckOK, ""})
+	expect(t, as("all"), finding{"kind", redisstore.CheckUnknown, "+info"})
+	expect(t, as("all"), finding{"role", redisstore.CheckUnknown, "+role"})
+	expect(t, as("asks"), finding{"role", redisstore.CheckOK, "primary with 0 replicas"})
+	expect(t, as("all"), finding{"eviction", redisstore.CheckUnknown, "noeviction"})
+	expect(t, as("noeval"), finding{"scripts", redisstore.CheckProblem, "the ACL user needs +evalsha"})
+	expect(t, as("noset"), finding{"scripts", redisstore.CheckProblem, "SET, APPEND, STRLEN, GETRANGE, PEXPIRE, DEL refused"})
+	expect(t, as("nokeys"), finding{"scripts", redisstore.CheckProblem, "~<prefix>*"})
+}
+
+func TestDiagnoseMemory(t *testing.T) {
+	full := testserver.Redis(t, testserver.RedisConfig{MaxMemory: "1"})
+	expect(t, diagnose(t, full.URL(), nil), finding{"memory", redisstore.CheckProblem, "raise maxmemory"})
+	expect(t, diagnose(t, full.URL(), nil), finding{"scripts", redisstore.CheckProblem, "raise maxmemory"})
+	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+		evicting := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--maxmemory", "100mb", "--maxmemory-policy", policy}})
+		expect(t, diagnose(t, evicting.URL(), nil), finding{"eviction", redisstore.CheckWarning, "set noeviction"})
+	}
+}
+
+func TestDiagnoseReplica(t *testing.T) {
+	primary := testserver.Redis(t, testserver.RedisConfig{})
+	replica := testserver.Redis(t, testserver.RedisConfig{ReplicaOf: primary})
+	expect(t, diagnose(t, replica.URL(), nil), finding{"role", redisstore.CheckProblem, "give the address of its primary, " + primary.Addr})
+	guarded := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--min-replicas-to-write", "1"}})
+	expect(t, diagnose(t, guarded.URL(), nil), finding{"scripts", redisstore.CheckProblem, "min-replicas-to-write"})
+}
+
+func TestDiagnoseSentinel(t *testing.T) {
+	s := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
+	all := strings.Join(s.Addrs(), ",")
+	good := "redis+sentinel://" + all + "/0?master=" + s.Name
+	expect(t, diagnose(t, good, nil), finding{"sentinels", redisstore.CheckOK, s.Primary().Addr})
+	expect(t, diagnose(t, good, nil), finding{"role", redisstore.CheckOK, "primary with 1 replica; hint: min-replicas-to-write 1"})
+	expect(t, diagnose(t, good, nil), finding{"quorum", redisstore.CheckOK, ""})
+	expect(t, diagnose(t, "redis+sentinel://"+all+"/0?master=nobody", nil), finding{"master", redisstore.CheckProblem, fmt.Sprintf("it knows %q", s.Name)})
+	expect(t, diagnose(t, "redis://"+s.Addrs()[0], nil), finding{"kind", redisstore.CheckProblem, "redis+sentinel://" + s.Addrs()[0]})
+	expect(t, diagnose(t, "redis+sentinel://"+s.Nodes[0].Addr+"/0?master=x", nil), finding{"kind", redisstore.CheckProblem, "this is a Redis, and was given as a Sentinel"})
+	expect(t, diagnose(t, "redis+cluster://"+s.Addrs()[0], nil), finding{"kind", redisstore.CheckProblem, "this is a Sentinel"})
+	// One that is away is no problem while others answer.
+	s.Sentinels()[0].Kill()
+	expect(t, diagnose(t, good, nil), finding{"connect", redisstore.CheckWarning, "is Redis running there?"})
+}
+
+func TestDiagnoseCluster(t *testing.T) {
+	c := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	all := "redis+cluster://" + strings.Join(c.Addrs(), ",")
+	r := diagnose(t, all, nil)
+	expect(t, r, finding{"slots", redisstore.CheckOK, "all served, by 3 primaries"})
+	expect(t, r, finding{"role", redisstore.CheckWarning, "add a replica"})
+	scripts := 0
+	for _, check := range r.Checks {
+		if check.Name == "scripts" && check.Status == redisstore.CheckOK {
+			scripts++
+		}
+	}
+	if scripts != 3 {
+		t.Errorf("scripts were tried on %d primaries:\n%s", scripts, show(r))
+	}
+	expect(t, diagnose(t, c.Nodes[0].URL(), nil), finding{"kind", redisstore.CheckProblem, "redis+cluster://" + c.Nodes[0].Addr})
+	expect(t, diagnose(t, "redis+sentinel://"+c.Addrs()[0]+"/0?master=x", nil), finding{"kind", redisstore.CheckProblem, "redis+cluster://"})
+	single := testserver.Redis(t, testserver.RedisConfig{})
+	expect(t, diagnose(t, "redis+cluster://"+single.Addr, nil), finding{"kind", redisstore.CheckProblem, "this is a single Redis"})
+	c.Nodes[2].Kill()
+	expect(t, diagnose(t, all, nil), finding{"connect", redisstore.CheckProblem, "the nodes tell this address"})
+}
+
+// TestDiagnoseSentinelUsers: the sentinels and the servers have passwords, and
+// certificates, of their own.
+func TestDiagnoseSentinelUsers(t *testing.T) {
+	s := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true, Password: "hunter2", SentinelPassword: "hunter22", TLS: true})
+	all := strings.Join(s.Addrs(), ",")
+	url := func(server, sentinel string) string {
+		return "rediss+sentinel://:" + server + "@" + all + "/0?master=" + s.Name + "&sentinel_password=" + sentinel
+	}
+	trusting := func(o *redisstore.Options) {
+		o.TLS, o.Sentinel.TLS = s.Certificates.Client(), s.Certificates.Client()
+	}
+	expect(t, diagnose(t, url("hunter2", "hunter22"), trusting), finding{"scripts", redisstore.CheckOK, ""})
+	find(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"auth", redisstore.CheckWarning, "wrong user or password"})
+	expect(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"sentinels", redisstore.CheckProblem, "none of 3"})
+	expect(t, diagnose(t, url("hunter1", "hunter22"), trusting), finding{"auth", redisstore.CheckProblem, "wrong user or password"})
+	half := func(o *redisstore.Options) {
+		trusting(o)
+		o.Sentinel.TLS = nil
+	}
+	find(t, diagnose(t, url("hunter2", "hunter22"), half), finding{"protocol", redisstore.CheckWarning, "use rediss://"})
+}

@@ -1,0 +1,255 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+//go:embed lua/lease.lua
+var luaLease string
+
+// The form of the script's arguments and answer; lease.lua has the words.
+const (
+	// registerSuffix is what the name of a bucket's register has after that of
+	// the bucket: no other name is as long.
+	registerSuffix = "leases"
+
+	fieldBytes   = 37
+	leaseBytes   = 22
+	registerHead = 14
+	answerLease  = 6
+	// maxNumber is the largest number of a request that is told apart.
+	maxNumber = 1 << 50
+	// leaseCost is what a request costs Redis in takes, by measurement, while few
+	// leases are out: it reads and writes two values, and decides up to five
+	// times. With two hundred leases out it is three times as much.
+	leaseCost = 2
+)
+
+// leaseScript answers requests for leases. It shares the head and the algorithms
+// with the script of the takes.
+var leaseScript = newScript(strings.NewReplacer(
+	"FIELD_BYTES", strconv.Itoa(fieldBytes),
+	"LEASE_BYTES", strconv.Itoa(leaseBytes),
+	"REGISTER_HEAD", strconv.Itoa(registerHead),
+	"MAX_LEASES", strconv.Itoa(store.MaxLeases),
+	"LEASE_PART", strconv.Itoa(limit.LeasePart),
+).Replace(sections.Replace(luaHead + luaLease)))
+
+var _ store.Leaser = (*Store)(nil)
+
+// Lease implements store.Leaser. Requests whose buckets have one tag share calls of
+// one script; those of other tags are asked side by side. It lasts no longer than
+// the budget. A request whose answer is lost is not repeated: what it may have
+// been granted ends by itself.
+func (s *Store) Lease(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant) {
+	deadline := time.Now().Add(s.options.Budget)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	byTag := map[int][]int{} // indexes of requests, in order
+	var peeks []int
+	for i := range requests {
+		grants[i] = store.Grant{}
+		if !requests[i].Limit.Leasable() {
+			peeks = append(peeks, i)
+			continue
+		}
+		tag := s.tag(hashOf(requests[i].Key))
+		byTag[tag] = append(byTag[tag], i)
+	}
+	var others sync.WaitGroup
+	for _, of := range byTag {
+		if len(byTag) == 1 && len(peeks) == 0 {
+			s.leaseInTurn(ctx, requests, grants, of, deadline)
+			return
+		}
+		others.Go(func() { s.leaseInTurn(ctx, requests, grants, of, deadline) })
+	}
+	s.leasePeeks(ctx, requests, grants, peeks)
+	others.Wait()
+}
+
+// leasePeeks answers requests for what cannot be leased.
+func (s *Store) leasePeeks(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant, of []int) {
+	if len(of) == 0 {
+		return
+	}
+	takes, results := make([]store.Take, len(of)), make([]store.Result, len(of))
+	for i, at := range of {
+		takes[i] = store.Take{Key: requests[at].Key, Limit: requests[at].Limit}
+	}
+	s.Take(ctx, takes, results)
+	for i, at := range of {
+		grants[at].Decision, grants[at].Err = results[i].Decision, results[i].Err
+	}
+}
+
+// leaseInTurn answers the requests of one tag in as many calls as it takes.
+func (s *Store) leaseInTurn(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant, of []int, deadline time.Time) {
+	for len(of) > 0 {
+		n, cost := 0, 0
+		for n < len(of) {
+			cost += leaseCost * costOf(requests[of[n]].Limit)
+			if n > 0 && cost > maxKeys {
+				break
+			}
+			n++
+		}
+		s.leaseCall(ctx, requests, grants, of[:n], deadline)
+		of = of[n:]
+	}
+}
+
+// leaseCall makes one call. If the keys lie on two servers, since their slot is
+// being moved, it asks again for each bucket alone.
+func (s *Store) leaseCall(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant, of []int, deadline time.Time) {
+	hash := hashOf(requests[of[0]].Key)
+	body := &leaseBody{prefix: s.prefix(hash), requests: requests, grants: grants, of: of}
+	_, err := s.run(ctx, leaseScript, body, hash, deadline)
+	if err == nil {
+		return
+	}
+	if errors.Is(err, errApart) && len(of) > 1 {
+		for i := range of {
+			s.leaseCall(ctx, requests, grants, of[i:i+1], deadline)
+		}
+		return
+	}
+	fault := s.faultOf("lease", err)
+	for _, i := range of {
+		grants[i] = store.Grant{Err: fault}
+	}
+}
+
+// faultOf makes err, of a call, one of what was asked for.
+func (s *Store) faultOf(op string, err error) *store.Error {
+	var fault *store.Error
+	if !errors.As(err, &fault) {
+		return s.options.fault(op, err)
+	}
+	renamed := *fault
+	renamed.Op = op
+	return &renamed
+}
+
+// leaseBody is the body of a call that answers requests for leases.
+type leaseBody struct {
+	prefix   string
+	requests []store.LeaseRequest
+	grants   []store.Grant
+	of       []int // which requests, and grants
+	request  *request
+}
+
+// encode implements body. What stands before the fields is what a call of takes
+// would say.
+func (b *leaseBody) encode(h header) (keys, args []string) {
+	takes := make([]store.Take, len(b.of))
+	for i, at := range b.of {
+		q := &b.requests[at]
+		takes[i] = store.Take{Key: q.Key, Limit: q.Limit, Hits: min(max(q.Want, 0), limit.MaxQuota)}
+	}
+	r := requests.Get().(*request)
+	b.request = r
+	r.buf = r.buf[:0]
+	r.number(takes)
+	name := len(b.prefix) + hashBytes
+	for i := range r.keys {
+		r.buf = append(r.buf, b.prefix...)
+		r.buf = append(r.buf, r.keys[i].hash[:]...)
+	}
+	for i := range r.keys {
+		r.buf = append(r.buf, b.prefix...)
+		r.buf = append(r.buf, r.keys[i].hash[:]...)
+		r.buf = append(r.buf, registerSuffix...)
+	}
+	data := len(r.buf)
+	r.header(h, takes)
+	for i := range takes {
+		r.take(takes, i, h.wall)
+	}
+	fields := len(r.buf)
+	for _, at := range b.of {
+		q := &b.requests[at]
+		r.buf = append(r.buf, q.ID[:]...)
+		r.buf = append(r.buf, q.Return[:]...)
+		r.int(min(max(q.ReturnHits, 0), limit.MaxQuota))
+		r.int(min(max(q.Share, 1), maxNumber))
+		r.int(min(max(q.TTL.Microseconds(), 0), maxNumber))
+	}
+	text := unsafe.String(unsafe.SliceData(r.buf), len(r.buf))
+	r.args = r.args[:0]
+	for at, n := 0, 0; at < data; at += n {
+		n = name
+		if len(r.args) >= len(r.keys) {
+			n += len(registerSuffix)
+		}
+		r.args = append(r.args, text[at:at+n])
+	}
+	r.args = append(r.args, text[data:fields], text[fields:])
+	return r.args[:2*len(r.keys)], r.args[2*len(r.keys):]
+}
+
+// decode implements body: it fills the grants.
+func (b *leaseBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+	if len(answer) < answerHead {
+		return head{}, errBadReply
+	}
+	var first [answerHead]int64
+	if !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
+		return head{}, errBadReply
+	}
+	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
+	if h.status != statusDecided {
+		return h, nil
+	}
+	answer = answer[answerHead:]
+	if len(answer) != answerLease*len(b.of) {
+		return head{}, errBadReply
+	}
+	for i, at := range b.of {
+		var n [answerLease]int64
+		if !integers(answer[i*answerLease:(i+1)*answerLease], n[:]) {
+			return head{}, errBadReply
+		}
+		b.grants[at] = store.Grant{
+			Hits: n[0], TTL: micros(n[1]), Returned: n[2] == 1,
+			Decision: decision(b.requests[at].Limit, n[3], n[4], n[5]),
+		}
+	}
+	return h, nil
+}
+
+// decision makes one of a verdict, and what remains and resets.
+func decision(l *limit.Limit, verdict, remaining, reset int64) limit.Decision {
+	d := limit.Decision{Limit: l.Capacity(), Remaining: remaining, ResetAfter: micros(reset)}
+	switch {
+	case verdict >= 0:
+		d.Allowed, d.Delay = true, micros(verdict)
+	case verdict == verdictNever:
+		d.Never = true
+	default:
+		d.RetryAfter = micros(-1 - verdict)
+	}
+	return d
+}
+
+// release implements body.
+func (b *leaseBody) release(reusable bool) {
+	if reusable {
+		b.request.release()
+	}
+	b.request = nil
+}

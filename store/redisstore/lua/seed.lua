@@ -1,0 +1,69 @@
+-- Brings back what a failover has lost: merges states that a node remembers into
+-- the buckets, as limit.Merge does. A bucket so holds at least what it held and
+-- what the node saw. Doing it again changes nothing.
+--
+-- KEYS[s]  the name of bucket s
+-- ARGV[1]  the number of the call, ARGV[2] the deadline, as in the script of the
+--          takes; and for each bucket
+--   kind, a, b, c  the state
+--   period         of a sliding window, in us
+--   ttl            how long it lasts, in ms
+--
+-- Returns {status + 4 * number of the call, now}. Status 0: merged. 1: the
+-- deadline has passed, and nothing was written.
+
+local number, deadline = ARGV[1] + 0, ARGV[2] + 0
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+if deadline > 0 and now > deadline then
+  return {4 * number + 1, now}
+end
+
+for s = 1, #KEYS do
+  local at = 6 * s - 3
+  local kind, a, b, c = ARGV[at], ARGV[at + 1] + 0, ARGV[at + 2] + 0, ARGV[at + 3] + 0
+  local period, ttl = ARGV[at + 4] + 0, ARGV[at + 5] + 0
+  local text = redis.call('GET', KEYS[s])
+  local stored, first, second, third
+  if text then
+    stored, first, second, third = string.match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
+  end
+  local write = not text
+  if stored == kind then
+    local x, y, z = first + 0, second + 0, 0
+    if third ~= '' then
+      z = third + 0
+    end
+    local held_x, held_y, held_z = x, y, z
+    if kind == '1' then
+      if x < a then
+        x, y, z, a, b, c = a, b, c, x, y, z
+      end
+      if x == a then
+        y, z = math.max(y, b), math.max(z, c)
+      elseif x - a == period then
+        z = math.max(z, b)
+      end
+    elseif kind == '2' then
+      if x < a or (x == a and y < b) then
+        x, y = a, b
+      end
+    else
+      local mine, theirs = math.abs(a), math.abs(x)
+      if theirs < mine or (theirs == mine and (y < b or (y == b and a < x))) then
+        x, y = a, b
+      end
+    end
+    write = x ~= held_x or y ~= held_y or z ~= held_z
+    a, b, c = x, y, z
+    ttl = math.max(ttl, redis.call('PTTL', KEYS[s]))
+  end
+  if write then
+    local format = '%s %d %d'
+    if kind == '1' then
+      format = '%s %d %d %d'
+    end
+    redis.call('SET', KEYS[s], string.format(format, kind, a, b, c), 'PX', string.format('%d', ttl))
+  end
+end
+return {4 * number, now}

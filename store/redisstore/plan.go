@@ -1,0 +1,295 @@
+package redisstore
+
+import (
+	"bytes"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Takes that say the same are one operation of the script, if no other take of
+// their buckets stands between them: it finds out how many of them pass, charges
+// those at once and answers with the state from before, from which the answers
+// are dealt out here, by the arithmetic of package limit. So a hot bucket costs
+// one operation in each batch, however many ask. Likewise for whole groups.
+//
+// States that are wide stay as they are: to send one costs more than is saved, and
+// those who want sub_windows or a log to be cheap have other algorithms.
+
+// merges reports whether hits by l can come several times in an operation.
+func merges(l *limit.Limit) bool {
+	return l.Algorithm != limit.SubWindows && l.Algorithm != limit.SlidingLog
+}
+
+// same reports whether two takes on one bucket say the same.
+func same(a, b *store.Take) bool {
+	return a.Op == b.Op && a.Hits == b.Hits && a.Shadow == b.Shadow && (a.Limit == b.Limit || *a.Limit == *b.Limit)
+}
+
+// groupEnd returns the end of the group, or of the single take, that begins at i.
+func groupEnd(takes []store.Take, i int) int {
+	end := i + 1
+	for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group {
+		end++
+	}
+	return end
+}
+
+// plan makes the operations; the keys have their numbers.
+func (r *request) plan(takes []store.Take) {
+	r.ops, r.opOf = r.ops[:0], r.opOf[:0]
+	for i := range r.keys {
+		r.keys[i].sharing = ownBucket
+	}
+	for i := 0; i < len(takes); {
+		end := groupEnd(takes, i)
+		if !r.joins(takes, i, end) {
+			r.begin(takes, i, end)
+		}
+		i = end
+	}
+}
+
+// joins makes the takes from i to end part of operations that say the same, if
+// these are the last ones of their buckets.
+func (r *request) joins(takes []store.Take, i, end int) bool {
+	first := r.keys[r.of[i]-1].last
+	if first < 0 {
+		return false
+	}
+	op := &r.ops[first]
+	if op.length != end-i || op.times >= maxTimes || (op.group == alone) != (takes[i].Group == 0) {
+		return false
+	}
+	for j := range end - i {
+		if r.keys[r.of[i+j]-1].last != first+j || !same(&takes[r.ops[first+j].take], &takes[i+j]) {
+			return false
+		}
+	}
+	for j := range end - i {
+		r.ops[first+j].times++
+		r.opOf = append(r.opOf, first+j)
+	}
+	return true
+}
+
+// begin makes operations of the takes from i to end.
+func (r *request) begin(takes []store.Take, i, end int) {
+	first := len(r.ops)
+	repeatable := true
+	for j := i; j < end; j++ {
+		t, key := &takes[j], &r.keys[r.of[j]-1]
+		op := operation{take: j, slot: r.of[j], times: 1}
+		if t.Op != store.Hit || !merges(t.Limit) {
+			repeatable = false
+		}
+		if t.Group == 0 {
+			repeatable = repeatable && t.Hits > 0
+		} else {
+			op.group = inGroup
+			repeatable = repeatable && !t.Shadow && key.last < first
+		}
+		switch {
+		case key.last >= 0:
+			key.sharing = sharedBucket
+		case t.Group != 0:
+			key.sharing = groupBucket
+		}
+		key.last = len(r.ops)
+		r.opOf = append(r.opOf, len(r.ops))
+		r.ops = append(r.ops, op)
+	}
+	if repeatable {
+		r.ops[first].length = end - i
+	}
+	if takes[i].Group != 0 {
+		r.ops[len(r.ops)-1].group = lastOfGroup
+	}
+}
+
+// records writes the operations.
+func (r *request) records(takes []store.Take, wall limit.Micros) {
+	var before *limit.Limit
+	slot := 0
+	for i := range r.ops {
+		op := &r.ops[i]
+		t := &takes[op.take]
+		if before != t.Limit && (before == nil || *before != *t.Limit) {
+			r.buf = append(r.buf, recordLimit)
+			r.algorithm(t.Limit)
+			r.limit(t.Limit, wall)
+			before = t.Limit
+		}
+		r.record(t, op, slot)
+		slot = op.slot
+	}
+}
+
+// record writes an operation; slot is the bucket of the one before.
+func (r *request) record(t *store.Take, op *operation, slot int) {
+	hits := min(max(t.Hits, 0), limit.MaxQuota)
+	sharing := r.keys[op.slot-1].sharing
+	if sharing != sharedBucket && op.times == 1 && op.slot == slot+1 && t.Op == store.Hit && !t.Shadow && hits <= maxPlain {
+		if op.group == alone {
+			r.buf = append(r.buf, byte(recordPlain+hits))
+		} else {
+			r.buf = append(r.buf, recordGroup+op.group-inGroup, byte(hits))
+		}
+		return
+	}
+	group := op.group
+	if group != alone && op.times > 1 {
+		group += repeated
+	}
+	r.buf = append(r.buf, byte(min(t.Op, store.Charge)), group)
+	r.bool(t.Shadow)
+	r.buf = append(r.buf, sharing, byte(op.slot>>16), byte(op.slot>>8), byte(op.slot))
+	r.int(hits)
+	r.buf = append(r.buf, byte(op.times>>16), byte(op.times>>8), byte(op.times))
+}
+
+// deal reads the answer to the operations, whose numbers begin at answer[0], into
+// results: of an operation that is several takes each gets its own.
+func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []store.Take, results []store.Result) bool {
+	at := 0
+	for i := range r.ops {
+		r.ops[i].at = at
+		at += r.width(&r.ops[i], takes)
+	}
+	if len(answer) != at {
+		return false
+	}
+	for i := range r.ops {
+		if !r.read(&r.ops[i], now, answer, takes, results) {
+			return false
+		}
+	}
+	for i := 0; i < len(takes); {
+		end := groupEnd(takes, i)
+		first := r.opOf[i]
+		switch op := &r.ops[first]; {
+		case op.times == 1:
+			// Read already.
+		case op.group == alone:
+			results[i] = store.Result{}
+			limit.DecideInPlace(takes[i].Limit, &op.state, now, takes[i].Hits, &results[i].Decision)
+		default:
+			dealGroup(r.ops[first:first+end-i], now, takes[i:end], results[i:end])
+		}
+		i = end
+	}
+	return true
+}
+
+// width returns how many numbers the answer to an operation has.
+func (r *request) width(o *operation, takes []store.Take) int {
+	if o.times > 1 || r.tells && takes[o.take].Limit.Algorithm == limit.SlidingWindow {
+		return answerState
+	}
+	return answerTake
+}
+
+// read reads what is said of o: the answer to its only take, or the state from
+// which several are answered.
+func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMessage, takes []store.Take, results []store.Result) bool {
+	var n [answerState]int64
+	width := r.width(o, takes)
+	if !integers(answer[o.at:o.at+width], n[:width]) {
+		return false
+	}
+	if o.times > 1 {
+		o.state = limit.State{Kind: uint8(n[0]), A: n[1], B: n[2], C: n[3]}
+		return true
+	}
+	l, result := takes[o.take].Limit, &results[o.take]
+	*result = store.Result{Decision: decision(l, n[0], n[1], n[2])}
+	if r.tells {
+		o.state = stateOf(l, &result.Decision, now, n[3])
+	}
+	return true
+}
+
+// dealGroup answers one of several groups that say the same.
+func dealGroup(ops []operation, now limit.Micros, takes []store.Take, results []store.Result) {
+	held := false
+	for i := range takes {
+		after := ops[i].state
+		results[i] = store.Result{}
+		limit.DecideInPlace(takes[i].Limit, &after, now, takes[i].Hits, &results[i].Decision)
+		held = held || !results[i].Allowed
+	}
+	for i := range takes {
+		switch {
+		case !held:
+			var d limit.Decision
+			limit.DecideInPlace(takes[i].Limit, &ops[i].state, now, takes[i].Hits, &d)
+		case results[i].Allowed:
+			results[i] = store.Result{}
+			limit.DecideInPlace(takes[i].Limit, &ops[i].state, now, 0, &results[i].Decision)
+		}
+	}
+}
+
+// callLength returns how many of takes go into the next call: as many as cost no
+// more than maxKeys, but no group is cut, and one take or group always goes.
+// Takes that say what others before them say, in one of the last scanned groups or
+// takes, cost nothing.
+func callLength(takes []store.Take) int {
+	var begins [scanned]int
+	n, cost, units := 0, 0, 0
+	for n < len(takes) {
+		end := groupEnd(takes, n)
+		if n > 0 && repeats(takes, begins[:min(units, scanned)], n, end) {
+			n = end
+			continue
+		}
+		for i := n; i < end; i++ {
+			cost += costOf(takes[i].Limit)
+		}
+		if n > 0 && cost > maxKeys {
+			return n
+		}
+		begins[units%scanned] = n
+		units++
+		n = end
+	}
+	return n
+}
+
+// repeats reports whether the takes from i to end say what one of those beginning
+// at begins say, and can be part of their operations. (They are not if something
+// else stands between; that is rare, and only makes a call longer.)
+func repeats(takes []store.Take, begins []int, i, end int) bool {
+	if !merges(takes[i].Limit) || takes[i].Op != store.Hit || takes[i].Group == 0 && takes[i].Hits <= 0 {
+		return false
+	}
+next:
+	for _, at := range begins {
+		if groupEnd(takes, at)-at != end-i || (takes[at].Group == 0) != (takes[i].Group == 0) {
+			continue
+		}
+		for j := range end - i {
+			a, b := &takes[at+j], &takes[i+j]
+			if !same(a, b) || !bytes.Equal(a.Key, b.Key) {
+				continue next
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// costOf returns what a take costs Redis, in takes of a plain counter, by
+// measurement: sub_windows reads and writes its parts as text.
+func costOf(l *limit.Limit) int {
+	switch l.Algorithm {
+	case limit.SubWindows:
+		return 2 + l.SubWindows/10
+	case limit.SlidingLog:
+		return 2
+	default:
+		return 1
+	}
+}

@@ -1,0 +1,196 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/store"
+)
+
+// watchPause: while a session lasts, the sentinels are asked every watchPause to
+// twice that whether its server still is the primary. A sentinel would tell it
+// by a message too, but a message can be missed.
+const watchPause = 700 * time.Millisecond
+
+var (
+	errNoMaster    = errors.New("the sentinels know no primary of this name")
+	errNotSentinel = errors.New("the server is no sentinel")
+	errNoAnswer    = errors.New("no sentinel answers")
+)
+
+// finder asks sentinels where the primary is. It is used by one goroutine.
+type finder struct {
+	options *Options
+	peers   []peer
+	// epoch is that of the report that the present session came from.
+	epoch int64
+}
+
+// peer is one sentinel and the connection to it.
+type peer struct {
+	options *Options
+	session *session
+}
+
+// report is what sentinels say.
+type report struct {
+	addr  string
+	epoch int64 // of the failover that made it the primary
+	votes int   // how many sentinels say so
+}
+
+// newFinder returns a finder for the sentinels of o.
+func newFinder(o *Options) *finder {
+	f := &finder{options: o}
+	for _, addr := range o.Sentinel.Addrs {
+		one := *o
+		one.Sentinel, one.DB, one.Addr = nil, 0, addr
+		one.Username, one.Password, one.TLS = o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLS
+		f.peers = append(f.peers, peer{options: &one})
+	}
+	return f
+}
+
+// close ends the connections to the sentinels.
+func (f *finder) close() {
+	for i := range f.peers {
+		f.peers[i].hangUp()
+	}
+}
+
+// dial finds the primary and connects to it.
+func (f *finder) dial(ctx context.Context) (*session, error) {
+	found, err := f.find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := f.options.at(found.addr)
+	se, err := dial(ctx, o)
+	if err != nil {
+		return nil, o.fault("dial", err)
+	}
+	f.epoch = found.epoch
+	return se, nil
+}
+
+// watch ends the session when another server has become the primary: one that
+// was made so later, or that most sentinels name. Sentinels that do not answer
+// change nothing.
+func (f *finder) watch(ctx context.Context, se *session) {
+	for {
+		wait(ctx, watchPause+rand.N(watchPause))
+		if ctx.Err() != nil {
+			return
+		}
+		found, err := f.find(ctx)
+		if err != nil || found.addr == se.options.Addr {
+			continue
+		}
+		if found.epoch >= f.epoch || found.votes > len(f.peers)/2 {
+			se.end(errMoved)
+			return
+		}
+	}
+}
+
+// find asks all sentinels and returns the newest answer: one that was cut off
+// from the others knows an old one.
+func (f *finder) find(ctx context.Context) (report, error) {
+	reports, errs := gather(ctx, f.options.DialTimeout, len(f.peers), func(ctx context.Context, i int) (report, error) {
+		return f.peers[i].ask(ctx, f.options.Sentinel.Master)
+	})
+	if len(reports) == 0 {
+		return report{}, f.silence(errs)
+	}
+	best := report{epoch: -1}
+	for _, r := range reports {
+		for _, other := range reports {
+			if other.addr == r.addr {
+				r.votes++
+			}
+		}
+		if r.epoch > best.epoch || r.epoch == best.epoch && r.votes > best.votes {
+			best = r
+		}
+	}
+	return best, nil
+}
+
+// silence says why no sentinel names a primary: with the first thing that one of
+// them has answered, if any has.
+func (f *finder) silence(errs []error) error {
+	if len(errs) == 0 {
+		return f.options.fault("dial", errNoAnswer)
+	}
+	best := errs[0]
+	for _, err := range errs {
+		if store.ReasonOf(best) == store.Unavailable {
+			best = err
+		}
+	}
+	return best
+}
+
+// ask asks one sentinel.
+func (p *peer) ask(ctx context.Context, master string) (report, error) {
+	r, err := p.tryAsk(ctx, master)
+	if err == nil {
+		return r, nil
+	}
+	if !errors.Is(err, errNoMaster) {
+		p.hangUp()
+	}
+	fault := asUnavailable(p.options.fault("dial", err))
+	if errors.Is(err, errNoMaster) {
+		fault.Err = fmt.Errorf("%w: %q", errNoMaster, master)
+	}
+	return report{}, fault
+}
+
+func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
+	if p.session == nil || p.session.isOver() {
+		p.hangUp()
+		se, err := connect(ctx, p.options)
+		if err != nil {
+			return report{}, err
+		}
+		p.session = se
+	}
+	b := p.session.client.B()
+	answers := p.session.client.DoMulti(ctx,
+		b.Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master).Build(),
+		b.Arbitrary("SENTINEL", "MASTER", master).Build())
+	addr, err := answers[0].AsStrSlice()
+	switch {
+	case rueidis.IsRedisNil(err), err == nil && len(addr) == 0:
+		return report{}, errNoMaster
+	case err != nil && isReply(err) && strings.Contains(err.Error(), "unknown command"):
+		return report{}, errNotSentinel
+	case err != nil:
+		return report{}, err
+	case len(addr) != 2:
+		return report{}, errBadReply
+	}
+	r := report{addr: net.JoinHostPort(addr[0], addr[1])}
+	// A user that may not ask for it gets along without.
+	if facts, err := answers[1].AsStrMap(); err == nil {
+		r.epoch, _ = strconv.ParseInt(facts["config-epoch"], 10, 64)
+	}
+	return r, nil
+}
+
+// hangUp ends the connection, if there is one.
+func (p *peer) hangUp() {
+	if p.session != nil {
+		p.session.close()
+		p.session = nil
+	}
+}

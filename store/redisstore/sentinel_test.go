@@ -1,0 +1,126 @@
+package redisstore
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/storetest"
+)
+
+// sentinelOptions are those for all sentinels of servers.
+func sentinelOptions(servers *testserver.SentinelServers) Options {
+	o := Options{Sentinel: &Sentinel{Addrs: servers.Addrs(), Master: servers.Name}}
+	if servers.Certificates != nil {
+		o.TLS = servers.Certificates.Client()
+		o.Sentinel.TLS = servers.Certificates.Client()
+	}
+	return o
+}
+
+func TestSentinelConformance(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		servers.Primary().MustDo("FLUSHALL")
+		s := open(t, sentinelOptions(servers))
+		var now atomic.Int64
+		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+	})
+}
+
+// The primary dies; the store goes on with the one that the sentinels promote.
+func TestSentinelFailover(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
+	s := open(t, sentinelOptions(servers))
+	for range 2 {
+		wantAllowed(t, s)
+		before := s.Stats().Shards[0].Addr
+		dead := servers.KillPrimary()
+		if before != dead.Addr {
+			t.Errorf("the store was at %s, the primary at %s", before, dead.Addr)
+		}
+		until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+		if after := s.Stats().Shards[0].Addr; after == dead.Addr {
+			t.Errorf("the store still is at %s", after)
+		}
+		servers.WaitForPrimary(dead)
+		servers.Restart(dead)
+	}
+}
+
+// A primary that is deposed while it lives, and of which no message tells: the
+// store asks, and leaves it.
+func TestMissedSwitch(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
+	s := open(t, sentinelOptions(servers))
+	wantAllowed(t, s)
+	old := servers.Primary()
+	// The sentinels find that it is silent, and promote the replica; then it
+	// comes back, as a primary as far as it knows.
+	old.Stop()
+	servers.WaitForPrimary(old)
+	old.Continue()
+	until(t, "the store is at the new primary", func() bool {
+		stats := s.Stats().Shards[0]
+		return stats.Addr != old.Addr && stats.Connected && takeOne(s, "key", tenPerHour, 0).Err == nil
+	})
+}
+
+// The sentinels depose a live primary (REPLICAOF, behind the store's back): it
+// refuses, and the store follows them.
+func TestDeposedPrimary(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
+	s := open(t, sentinelOptions(servers))
+	for range 2 {
+		wantAllowed(t, s)
+		old := servers.Primary()
+		until(t, "a replica can be promoted", func() bool {
+			_, err := servers.Sentinels()[0].Do("SENTINEL", "FAILOVER", servers.Name)
+			return err == nil
+		})
+		until(t, "the store is at the new primary", func() bool {
+			return takeOne(s, "key", tenPerHour, 0).Err == nil && s.Stats().Shards[0].Addr != old.Addr
+		})
+		servers.WaitForPrimary(old)
+		servers.Restart(old)
+	}
+}
+
+// Sentinels have users of their own; they may be dead, but for one.
+func TestSentinelPasswordsOverTLS(t *testing.T) {
+	t.Parallel()
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Password: "secret-one", SentinelPassword: "secret-two", TLS: true})
+	o := sentinelOptions(servers)
+	o.Password = "secret-one"
+	o.Sentinel.Password = "secret-three"
+	wantReason(t, open(t, o), store.Denied, "wrong user or password")
+	o.Sentinel.Password = "secret-two"
+	plain := sentinelOptions(servers)
+	plain.Sentinel.TLS = nil
+	wantReason(t, open(t, plain), store.Unavailable, "TLS")
+	s := open(t, o)
+	wantAllowed(t, s)
+	for _, sentinel := range servers.Sentinels()[1:] {
+		sentinel.Kill()
+	}
+	wantAllowed(t, open(t, o))
+	servers.Sentinels()[0].Kill()
+	// Without any, what is connected goes on.
+	wantAllowed(t, s)
+	before := time.Now().Add(3 * watchPause)
+	until(t, "the sentinels have been asked in vain", func() bool {
+		wantPeek(t, s)
+		return time.Now().After(before)
+	})
+}
+
+func wantPeek(t *testing.T, s *Store) {
+	t.Helper()
+	if r := takeOne(s, "key", tenPerHour, 0); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}

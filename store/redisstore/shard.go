@@ -1,0 +1,208 @@
+package redisstore
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
+	"github.com/headgate/headgate/store/coalesce"
+)
+
+// shard is one server that has buckets: the way to it, and what is counted there.
+type shard struct {
+	store   *Store
+	options *Options // with the address of this server, where it is known
+	link    *link
+	merge   *coalesce.Coalescer // nil without coalescing
+	// leaving says why no calls begin any more.
+	leaving atomic.Pointer[store.Error]
+	stats   struct{ calls, failures, late, refused, redirected, reseeded atomic.Uint64 }
+}
+
+// trip is one exchange with the server of a shard, of one command or several.
+type trip struct {
+	session *session
+	permit  breaker.Permit
+	mark    int64
+	began   time.Time
+	// deadline is when it is given up on.
+	deadline time.Time
+}
+
+// wokenLate is how long after its deadline a call that was given up on comes back
+// when it was this process that had no processor to run on.
+const wokenLate = 3 * time.Millisecond
+
+// enter begins a trip, if there is a session, its breaker is not open, and it
+// has room for one more. Each trip ends with leave.
+func (sh *shard) enter(ctx context.Context) (trip, error) {
+	if err := ctx.Err(); err != nil {
+		return trip{}, err
+	}
+	se, fault := sh.link.session()
+	if fault != nil {
+		return trip{}, fault
+	}
+	if fault := sh.leaving.Load(); fault != nil {
+		return trip{}, fault
+	}
+	t := trip{session: se, began: time.Now()}
+	t.deadline, _ = ctx.Deadline()
+	var ok bool
+	if t.permit, ok = se.breaker.Allow(t.began); !ok {
+		sh.stats.refused.Add(1)
+		return trip{}, se.refuse()
+	}
+	if t.mark, ok = se.inFlight.begin(int64(sh.options.MaxInFlight)); !ok {
+		se.breaker.Done(t.permit, t.began, breaker.Ignored, 0)
+		se.probe()
+		return trip{}, errTooMany
+	}
+	sh.stats.calls.Add(1)
+	return t, nil
+}
+
+// leave ends a trip whose worst answer was err.
+func (sh *shard) leave(t trip, err error) {
+	se, now := t.session, time.Now()
+	took := now.Sub(t.began)
+	outcome := sh.outcomeOf(t, err, now)
+	se.breaker.Done(t.permit, now, outcome, took)
+	if outcome == breaker.Failure {
+		sh.stats.failures.Add(1)
+		se.lastFailure.Store(sh.fault("take", err))
+	}
+	if err != nil && givenUp(err) {
+		se.inFlight.abandon()
+		return
+	}
+	se.inFlight.end(t.mark)
+	if err != nil && endsSession(err) {
+		se.end(err)
+	}
+}
+
+// close lets no more calls begin because of cause, waits for those under way, no
+// longer than the budget, and ends the connection.
+func (sh *shard) close(cause error) {
+	sh.leaving.Store(sh.options.fault("dial", cause))
+	if se := sh.link.current.Load(); se != nil {
+		se.inFlight.drain(sh.options.Budget, se.over)
+	}
+	sh.link.close(cause)
+}
+
+// ping asks for a sign of life. Not by PING: the ACL user of the store needs TIME
+// anyway.
+func (sh *shard) ping(ctx context.Context) error {
+	_, err := sh.do(ctx, "ping", func(b rueidis.Builder) rueidis.Completed { return b.Time().Build() })
+	return err
+}
+
+// do makes one plain command and returns its answer or a *store.Error. A key that
+// is not there is no error.
+func (sh *shard) do(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+	t, err := sh.enter(ctx)
+	if err != nil {
+		return rueidis.RedisMessage{}, sh.fault(op, err)
+	}
+	answer, err := t.session.client.Do(ctx, build(t.session.client.B())).ToMessage()
+	if rueidis.IsRedisNil(err) {
+		err = nil
+	}
+	sh.leave(t, err)
+	if err != nil {
+		return answer, sh.fault(op, err)
+	}
+	return answer, nil
+}
+
+// outcomeOf says what the end of a trip at now tells about the server.
+func (sh *shard) outcomeOf(t trip, err error, now time.Time) breaker.Outcome {
+	switch {
+	case err == nil || aboutTheCall(err):
+		return breaker.Success
+	case givenUp(err) && now.Sub(t.began) < sh.options.Breaker.Slow:
+		// The caller went away before the call could even count as slow.
+		return breaker.Ignored
+	case givenUp(err) && !t.deadline.IsZero() && now.Sub(t.deadline) > wokenLate:
+		// Not even the deadline was noticed in time, so the answer may well be
+		// there. It counts as slow, of which many open the breaker, and not as a
+		// failure, of which three do.
+		return breaker.Success
+	}
+	return breaker.Failure
+}
+
+// fault makes the *store.Error of an error at this server.
+func (sh *shard) fault(op string, err error) *store.Error {
+	if se := sh.link.current.Load(); se != nil {
+		return se.options.fault(op, err)
+	}
+	return sh.options.fault(op, err)
+}
+
+// ShardStats is what the store knows of one server.
+type ShardStats struct {
+	// Addr is the address of the server; with sentinels that of the primary as
+	// last seen, empty if none was.
+	Addr string
+	// Connected says whether there is a connection.
+	Connected bool
+	// Fault says why there is none, or what the last failure on it was; nil if
+	// there was none.
+	Fault error
+	// Breaker is the state of the breaker, Opened how often it has opened on
+	// this connection. A new connection begins with a closed one.
+	Breaker breaker.State
+	Opened  uint64
+	// InFlight is the number of trips that wait for their answers, those that
+	// were given up on included.
+	InFlight int64
+	// Calls counts the trips to the server; a trip may carry several script
+	// calls. Failures are those that the breaker counts as such, Refused what it
+	// did not let through. Late counts scripts that ran after their deadline,
+	// and charged nothing. Redirected counts the calls that the server sent to
+	// another one.
+	Calls, Failures, Refused, Late, Redirected uint64
+	// Reseeded counts the buckets that the server was told of because it might
+	// have lost their latest hits in a failover; see Options.Remembered.
+	Reseeded uint64
+	// Merged says how Takes were joined; zero without coalescing.
+	Merged coalesce.Stats
+}
+
+// snapshot returns what is known at now.
+func (sh *shard) snapshot(now time.Time) ShardStats {
+	stats := ShardStats{
+		Addr:       sh.options.Addr,
+		Calls:      sh.stats.calls.Load(),
+		Failures:   sh.stats.failures.Load(),
+		Refused:    sh.stats.refused.Load(),
+		Late:       sh.stats.late.Load(),
+		Redirected: sh.stats.redirected.Load(),
+		Reseeded:   sh.stats.reseeded.Load(),
+	}
+	if sh.merge != nil {
+		stats.Merged = sh.merge.Stats()
+	}
+	se := sh.link.last.Load()
+	if se != nil {
+		stats.Addr = se.options.Addr
+		stats.Breaker, stats.Opened = se.breaker.State(now), se.breaker.Stats(now).Opened
+		stats.InFlight = se.inFlight.taken()
+		if failure := se.lastFailure.Load(); failure != nil {
+			stats.Fault = failure
+		}
+	}
+	if _, fault := sh.link.session(); fault != nil {
+		stats.Fault, stats.InFlight = fault, 0
+	} else {
+		stats.Connected = true
+	}
+	return stats
+}

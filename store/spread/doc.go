@@ -1,0 +1,30 @@
+// Package spread decides the takes of one batch in several places: the slots of
+// a cluster, or several stores.
+//
+// Each place, a part, gets its takes in their order and in one batch, and the
+// parts are asked side by side. Only groups, which are all or nothing, need more
+// than that when their takes fall into several parts. Such a group is decided in
+// two steps:
+//
+//  1. Each part decides the hits of the group as a group of its own. Refunds,
+//     resets and charges are only peeks.
+//  2. If a part denied, the others give back at once what they have charged. If
+//     all passed, the refunds, resets and charges are done.
+//
+// So a group never charges one part and not the other for long, and never lets
+// more pass than the limits do. The price is that for the time of one trip
+// others see the group as used, and may be denied for it. Decided one batch after
+// the other it answers as one store does, with two exceptions in such groups. A
+// hit that follows a refund, a reset or a charge of its own bucket is decided
+// without it. And what a refund cannot give back is not given back: the hits of a
+// limit with another algorithm, which end with the first hit of the new one, and
+// those of a counter that has reached its bound of 2^51.
+//
+// What was charged right before the edge of a window and would be given back
+// after it stays charged, because the hits of others would be given back in its
+// place.
+//
+// An error belongs to the takes of its part. The other parts of a group keep
+// what they have charged then: whether the request passes is a matter of the
+// caller's failure mode, not of the store.
+package spread

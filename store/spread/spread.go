@@ -1,0 +1,88 @@
+package spread
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/store"
+)
+
+// MaxStores bounds the stores of a Store: each that a batch needs is asked by a
+// goroutine.
+const MaxStores = 16
+
+// Store is a store.Store that decides each take in one of several stores. Make
+// one with New or ByPeriod.
+type Store struct {
+	stores []store.Store
+	of     func(*store.Take) int
+	now    func() time.Time // nil: time.Now
+}
+
+var _ store.Store = (*Store)(nil)
+
+// New returns a store that decides a take in stores[of(take)]. All takes of one
+// bucket must go to the same store. It owns the stores: Close closes them.
+func New(of func(*store.Take) int, stores ...store.Store) (*Store, error) {
+	if len(stores) == 0 || len(stores) > MaxStores {
+		return nil, fmt.Errorf("new spread store: %d stores; hint: from 1 to %d", len(stores), MaxStores)
+	}
+	return &Store{stores: stores, of: of}, nil
+}
+
+// ByPeriod returns a store that decides in perSecond the takes whose limit has a
+// period of one second, and all others in rest, so that the many short-lived
+// counters burden a server of their own. A bucket whose limit changes its period
+// from or to a second starts afresh. It owns both.
+func ByPeriod(perSecond, rest store.Store) *Store {
+	return &Store{stores: []store.Store{perSecond, rest}, of: func(t *store.Take) int {
+		if t.Limit.Calendar == nil && t.Limit.Period == time.Second {
+			return 0
+		}
+		return 1
+	}}
+}
+
+// Take implements store.Store. The stores are asked side by side.
+func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	if len(takes) == 0 {
+		return
+	}
+	first := s.of(&takes[0])
+	for i := 1; ; i++ {
+		if i == len(takes) {
+			s.stores[first].Take(ctx, takes, results)
+			return
+		}
+		if s.of(&takes[i]) != first {
+			break
+		}
+	}
+	Plan{
+		Part: func(i int) int { return s.of(&takes[i]) },
+		Ask: func(parts []Part) {
+			var others sync.WaitGroup
+			for _, p := range parts[1:] {
+				others.Go(func() { s.stores[p.ID].Take(ctx, p.Takes, p.Results) })
+			}
+			s.stores[parts[0].ID].Take(ctx, parts[0].Takes, parts[0].Results)
+			others.Wait()
+		},
+		Now: s.now,
+	}.Take(takes, results)
+}
+
+// Stores returns the stores, for those who look after them.
+func (s *Store) Stores() []store.Store { return s.stores }
+
+// Close closes all stores and returns their errors.
+func (s *Store) Close() error {
+	var errs []error
+	for _, one := range s.stores {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package subbucket
+
+const raceEnabled = true
