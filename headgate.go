@@ -1,6 +1,7 @@
 package headgate
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -22,8 +23,9 @@ type Request struct {
 	// Descriptors says what the request is limited on; never empty.
 	Descriptors []Descriptor
 	// Hold names the request towards limits on concurrency, so that it can renew
-	// and release its slots, and so that asking twice takes no second one; up to
-	// limit.MaxHold. 0: Check draws one, see Response.Hold.
+	// and release its slots, and so that asking twice takes no second one: see
+	// NewHold. 0 is for whoever will not tell when the request ends: it takes no
+	// slot, and those limits only say whether one is free.
 	Hold limit.Hold
 	// Attributes are facts about the request from which a rule may take its
 	// cost: "content_length", "header:NAME" (lower case), "claim:NAME".
@@ -53,10 +55,10 @@ type Descriptor struct {
 type Response struct {
 	// Allowed is the answer.
 	Allowed bool
-	// Hold is not 0 when the request holds slots of limits on concurrency, or its
-	// time in flight counts: it must be renewed before HoldFor is over while it
-	// runs, and released when it ends, with this Hold. A request that is denied
-	// holds nothing.
+	// Hold is Request.Hold, or what a descriptor entry named (rules.Rule.HoldEntry),
+	// when the request holds slots of limits on concurrency, or its time in flight
+	// counts: it must be renewed before HoldFor is over while it runs, and released
+	// when it ends. Else it is 0; a request that is denied holds nothing.
 	Hold limit.Hold
 	// HoldFor is the shortest timeout of what is held.
 	HoldFor time.Duration
@@ -150,3 +152,6 @@ type Options struct {
 	// limits that shape (leaky_queue); 0 means 10,000.
 	MaxWaiting int
 }
+
+// NewHold draws a Hold at random.
+func NewHold() limit.Hold { return limit.Hold(1 + rand.Uint64N(limit.MaxHold)) }

@@ -133,6 +133,11 @@ type Rule struct {
 	Mode Mode
 	// Cost says where the number of hits comes from.
 	Cost Cost
+	// HoldEntry, when not "", is the key of the descriptor entry whose value names
+	// the request towards the rule's limit on concurrency (`concurrency.hold`).
+	// Entries with that key take no part in matching nor in any bucket's key, for
+	// all rules of the domain.
+	HoldEntry string
 	// Soft, when not nil, says what happens above a share of each main limit.
 	Soft *Soft
 	// Answer, when not nil, says how clients are told of a denial by this rule.

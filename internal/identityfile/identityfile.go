@@ -1,0 +1,152 @@
+package identityfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/identity"
+)
+
+const (
+	// maxBytes bounds the file: 4,096 routes of a hundred bytes have 400 KiB.
+	maxBytes = 1 << 20
+	// maxHashKey bounds the file that holds the key of hashes.
+	maxHashKey = 4 << 10
+)
+
+// Source tells who asks. Make one with Load.
+type Source struct {
+	// Extractor turns requests into descriptors.
+	Extractor *identity.Extractor
+
+	keys *identity.KeySet // nil: no tokens
+}
+
+// Options are what a way in says beside the file.
+type Options struct {
+	// Path is the file. "" means none: requests are limited on the address of the
+	// client, and on the address and the method.
+	Path string
+	// Proxies are the networks of the proxies in front, which append to
+	// X-Forwarded-For. They count where the file has no client_ip of its own.
+	Proxies []netip.Prefix
+	// LocalPeer stands for a peer on a unix socket, where the file has no client_ip
+	// of its own. The zero value refuses such requests.
+	LocalPeer netip.Addr
+	// OnRefresh, when not nil, is told of every read of the keys of tokens by Run.
+	OnRefresh func(error)
+}
+
+// Load reads the file. It opens the files that this one names and fetches nothing.
+// The error names the file, and the line where it is known, and holds no secret.
+func Load(o Options) (*Source, error) {
+	if o.Path == "" {
+		return o.withoutFile()
+	}
+	data, err := read(o.Path, maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read identity: %w", err)
+	}
+	s, err := o.parse(data)
+	var line *lineError
+	if errors.As(err, &line) {
+		return nil, fmt.Errorf("%s:%d: %w", o.Path, line.line, line.err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Path, err)
+	}
+	return s, nil
+}
+
+// Refresh reads the keys of tokens now, so that the first tokens are good. It does
+// nothing where no tokens are verified.
+func (s *Source) Refresh(ctx context.Context) error {
+	if s.keys == nil {
+		return nil
+	}
+	return s.keys.Refresh(ctx)
+}
+
+// Run keeps the keys of tokens fresh until ctx ends.
+func (s *Source) Run(ctx context.Context) {
+	if s.keys != nil {
+		_ = s.keys.Run(ctx) // the error is ctx's
+	}
+}
+
+// withoutFile counts on what no client can invent.
+func (o *Options) withoutFile() (*Source, error) {
+	clients, err := identity.NewClientIP(o.clients())
+	if err != nil {
+		return nil, err
+	}
+	address := identity.FirstOf(words["remote_address"])
+	method := identity.FirstOf(words["method"])
+	e, err := identity.NewExtractor(identity.Options{ClientIP: clients, Descriptors: []identity.Descriptor{
+		{Entries: []identity.Preference{address}},
+		{Entries: []identity.Preference{address, method}},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &Source{Extractor: e}, nil
+}
+
+// clients returns how the client's address is told without a file.
+func (o *Options) clients() identity.ClientIPOptions {
+	c := identity.ClientIPOptions{LocalPeer: o.LocalPeer}
+	if len(o.Proxies) > 0 {
+		c.Trusted, c.Source = o.Proxies, identity.ForwardedFor
+	}
+	return c
+}
+
+func (o *Options) parse(data []byte) (*Source, error) {
+	var d document
+	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithKnownFields(), yaml.WithUniqueKeys())
+	if err != nil {
+		return nil, err
+	}
+	if err := loader.Load(&d); errors.Is(err, io.EOF) {
+		return nil, errors.New("empty; hint: descriptors: [{entries: [remote_address]}]")
+	} else if err != nil {
+		return nil, yamlError(err)
+	}
+	if err := loader.Load(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return nil, errors.New("more than one document; hint: delete the line ---")
+	}
+	return o.build(&d)
+}
+
+// beside returns the path of a file named in the file: relative ones lie beside it.
+func (o *Options) beside(name string) string {
+	if name == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(o.Path), name)
+}
+
+// read reads a whole file of at most limit bytes.
+func read(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("%s: larger than %d bytes; hint: is this the right file?", path, limit)
+	}
+	return data, nil
+}
