@@ -24,6 +24,7 @@ var rooms = map[string]struct {
 	"rules":                 {[]string{"limit", "descriptor"}, "rules are bytes made into an immutable set: no store, no source, no wire"},
 	"identity":              {[]string{"descriptor"}, "who asks is told from a request alone, whatever is then done with it"},
 	"rules/ruletest":        {[]string{"rules", "limit", "descriptor"}, "rule tests are told who decides"},
+	"tenant":                {[]string{"limit", "descriptor"}, "what customers may use is resolved without a database and without a clock"},
 	"store":                 {[]string{"limit"}, "the contract of stores knows none of them"},
 	"store/memstore":        {[]string{"store", "limit"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/redisstore":      {[]string{"store", "limit", "store/breaker", "store/coalesce", "store/spread"}, "a store knows keys as bytes, not the rules or requests behind them"},

@@ -22,37 +22,37 @@ const hexDigits = "0123456789abcdef"
 // printable, on one line, and Parse returns the same entries. An entry with an
 // empty key is not valid; it formats as ":value", which Parse refuses. No
 // entries format as "".
-func Format(entries []Entry) string {
-	var b strings.Builder
+func Format(entries []Entry) string { return string(AppendText(nil, entries)) }
+
+// AppendText appends what Format returns.
+func AppendText(dst []byte, entries []Entry) []byte {
 	for i := range entries {
 		if i > 0 {
-			b.WriteByte(',')
+			dst = append(dst, ',')
 		}
-		writeEscaped(&b, entries[i].Key, true)
-		b.WriteByte(':')
-		writeEscaped(&b, entries[i].Value, false)
+		dst = appendEscaped(dst, entries[i].Key, true)
+		dst = append(dst, ':')
+		dst = appendEscaped(dst, entries[i].Value, false)
 	}
-	return b.String()
+	return dst
 }
 
-func writeEscaped(b *strings.Builder, s string, isKey bool) {
+func appendEscaped(dst []byte, s string, isKey bool) []byte {
 	for i := 0; i < len(s); {
 		r, size := utf8.DecodeRuneInString(s[i:])
 		switch {
 		case r == utf8.RuneError && size == 1, isControl(r):
 			for _, c := range []byte(s[i : i+size]) {
-				b.WriteString(`\x`)
-				b.WriteByte(hexDigits[c>>4])
-				b.WriteByte(hexDigits[c&15])
+				dst = append(dst, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
 			}
 		case r == '\\' || r == ',' || isKey && r == ':':
-			b.WriteByte('\\')
-			b.WriteRune(r)
+			dst = append(dst, '\\', byte(r))
 		default:
-			b.WriteRune(r)
+			dst = append(dst, s[i:i+size]...)
 		}
 		i += size
 	}
+	return dst
 }
 
 // isControl reports whether r moves the cursor, ends a line or reorders text on

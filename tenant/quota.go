@@ -1,0 +1,117 @@
+package tenant
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+)
+
+// Default is the descriptor of the quota that counts all that a subject does.
+const Default = ""
+
+const (
+	// MaxLimits bounds the limits of one quota: a request asks the store for each.
+	MaxLimits = 8
+	// MaxDescriptor bounds the text of a descriptor that has a quota, in bytes.
+	MaxDescriptor = 256
+	// MaxName bounds the names of limits and tiers, in bytes.
+	MaxName = 64
+)
+
+// Limit is one limit of a quota.
+type Limit struct {
+	*limit.Limit
+	// Name is what answers call it; it may be empty.
+	Name string
+}
+
+// Quota is what may be used: all of its limits count. It is immutable, and shared
+// by all who have the same.
+type Quota struct {
+	// Limits are none when the quota is unlimited, else 1 to MaxLimits.
+	Limits []Limit
+}
+
+// Unlimited reports whether q lets everything pass without counting.
+func (q *Quota) Unlimited() bool { return len(q.Limits) == 0 }
+
+// Validate refuses too many limits, a name that is too long or not printable, and
+// two limits that would count in one bucket: of one algorithm and one length.
+func (q *Quota) Validate() error {
+	if len(q.Limits) > MaxLimits {
+		return fmt.Errorf("%d limits; hint: at most %d", len(q.Limits), MaxLimits)
+	}
+	for i, l := range q.Limits {
+		if l.Limit == nil {
+			return fmt.Errorf("limit %d is missing", i)
+		}
+		if err := checkName(l.Name); l.Name != "" && err != nil {
+			return fmt.Errorf("limit %d: %w", i, err)
+		}
+		if slices.ContainsFunc(q.Limits[:i], func(other Limit) bool { return sameBucket(l, other) }) {
+			return fmt.Errorf("limit %d: a second %v over %v; hint: one of the two is always the stricter one", i, l.Algorithm, l.Period)
+		}
+	}
+	return nil
+}
+
+func sameBucket(a, b Limit) bool {
+	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
+}
+
+// checkName takes letters, digits, "-", "_" and ".".
+func checkName(name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("a name has 1 to %d bytes", MaxName)
+	}
+	for _, c := range []byte(name) {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.') {
+			return fmt.Errorf("name %.64q; hint: letters, digits, '-', '_' and '.'", name)
+		}
+	}
+	return nil
+}
+
+// ParseDescriptor returns the canonical text of what a person writes for a
+// descriptor: "default" and "" for Default, else entries as descriptor.Parse takes
+// them, such as "endpoint:POST /v1/orders".
+func ParseDescriptor(text string) (string, error) {
+	if text == "default" || text == Default {
+		return Default, nil
+	}
+	entries, err := descriptor.Parse(text)
+	if err != nil {
+		return "", err
+	}
+	if err := descriptor.Validate(entries); err != nil {
+		return "", err
+	}
+	canonical := descriptor.Format(entries)
+	if len(canonical) > MaxDescriptor {
+		return "", fmt.Errorf("descriptor of %d bytes; hint: at most %d", len(canonical), MaxDescriptor)
+	}
+	return canonical, nil
+}
+
+// DescriptorText is the inverse of ParseDescriptor: "default" for Default.
+func DescriptorText(canonical string) string {
+	if canonical == Default {
+		return "default"
+	}
+	return canonical
+}
+
+// checkDescriptor refuses what ParseDescriptor would not have returned.
+func checkDescriptor(canonical string) error {
+	got, err := ParseDescriptor(canonical)
+	if err != nil {
+		return err
+	}
+	if got != canonical {
+		return errors.New("descriptor is not in its canonical form; hint: ParseDescriptor returns that")
+	}
+	return nil
+}

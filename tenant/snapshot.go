@@ -1,0 +1,164 @@
+package tenant
+
+import (
+	"hash/maphash"
+	"iter"
+	"maps"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+)
+
+// shards is how many parts a snapshot is made of. A change copies one of them: of a
+// million accounts, a thousand.
+const shards = 1024
+
+// Snapshot is what all subjects may use. It is immutable and safe for concurrent
+// use. Make one with NewSnapshot.
+type Snapshot struct {
+	tiers    *Tiers
+	seed     maphash.Seed
+	accounts [shards]map[Subject]*account
+	count    int
+}
+
+// NewSnapshot returns a snapshot of accounts. Of two with one subject the later one
+// counts. They must be valid: see Account.Validate.
+func NewSnapshot(tiers *Tiers, accounts iter.Seq[Account]) *Snapshot {
+	s := &Snapshot{tiers: tiers, seed: maphash.MakeSeed()}
+	shared := interner{}
+	for a := range accounts {
+		s.set(&a, shared)
+	}
+	return s
+}
+
+// With returns a snapshot in which accounts took the place of those with their
+// subjects; an account without tiers and overrides takes its subject out.
+func (s *Snapshot) With(accounts ...Account) *Snapshot {
+	next := *s
+	var copied [shards]bool
+	shared := interner{}
+	for i := range accounts {
+		at := next.shard(accounts[i].Subject)
+		if !copied[at] {
+			next.accounts[at], copied[at] = maps.Clone(next.accounts[at]), true
+		}
+		next.set(&accounts[i], shared)
+	}
+	return &next
+}
+
+// WithTiers returns a snapshot of the same accounts with other tiers.
+func (s *Snapshot) WithTiers(tiers *Tiers) *Snapshot {
+	next := *s
+	next.tiers = tiers
+	return &next
+}
+
+// Tiers returns the tiers.
+func (s *Snapshot) Tiers() *Tiers { return s.tiers }
+
+// Len returns the number of accounts.
+func (s *Snapshot) Len() int { return s.count }
+
+func (s *Snapshot) shard(subject Subject) int {
+	return int(maphash.Comparable(s.seed, subject) % shards)
+}
+
+// set changes s, which nobody else sees yet.
+func (s *Snapshot) set(a *Account, shared interner) {
+	at := s.shard(a.Subject)
+	before := len(s.accounts[at])
+	if a.empty() {
+		delete(s.accounts[at], a.Subject)
+	} else {
+		if s.accounts[at] == nil {
+			s.accounts[at] = map[Subject]*account{}
+		}
+		c := compile(a)
+		shared.intern(c)
+		s.accounts[at][Subject{Key: shared.text(a.Subject.Key), Value: a.Subject.Value}] = c
+	}
+	s.count += len(s.accounts[at]) - before
+}
+
+// interner lets accounts share the texts that most of them have.
+type interner map[string]string
+
+func (t interner) text(s string) string {
+	if kept, ok := t[s]; ok {
+		return kept
+	}
+	t[s] = s
+	return s
+}
+
+func (t interner) intern(a *account) {
+	for i := range a.tiers {
+		a.tiers[i].tier = t.text(a.tiers[i].tier)
+	}
+	for i := range a.overrides {
+		a.overrides[i].descriptor = t.text(a.overrides[i].descriptor)
+	}
+}
+
+// Source says where a quota comes from.
+type Source uint8
+
+const (
+	// FromRule: neither the subject nor its tier has a quota for the descriptor.
+	FromRule Source = iota
+	// FromTier: the tier of the subject has it.
+	FromTier
+	// FromOverride: the subject has one of its own.
+	FromOverride
+)
+
+// String returns the word for answers and logs.
+func (s Source) String() string { return [...]string{"rule", "tier", "override"}[s] }
+
+// Resolution is the quota of a subject for a descriptor.
+type Resolution struct {
+	// Quota is nil when Source is FromRule.
+	Quota  *Quota
+	Source Source
+	// Tier is the name of the tier that the subject has, "" when there are none.
+	Tier string
+}
+
+// Resolve returns the quota of subject for what the entries after it in a
+// descriptor say; none of them ask for its default quota. It does not allocate.
+func (s *Snapshot) Resolve(subject Subject, rest []descriptor.Entry, now limit.Micros) Resolution {
+	a := s.accounts[s.shard(subject)][subject]
+	var r Resolution
+	tier := s.tiers.resolve(a.tierAt(now))
+	if tier != nil {
+		r.Tier = tier.Name
+	}
+	if size(rest) > MaxDescriptor {
+		return r // no quota has so long a descriptor
+	}
+	// Escapes make four bytes of one at most.
+	var room [4 * MaxDescriptor]byte
+	text := descriptor.AppendText(room[:0], rest)
+	if r.Quota = a.quotaAt(text, now); r.Quota != nil {
+		r.Source = FromOverride
+		return r
+	}
+	if tier != nil {
+		if r.Quota = tier.Quotas[string(text)]; r.Quota != nil {
+			r.Source = FromTier
+		}
+	}
+	return r
+}
+
+// size returns the length of the text of entries, or less where it has escapes.
+func size(entries []descriptor.Entry) int {
+	n := 0
+	for i := range entries {
+		n += len(entries[i].Key) + len(entries[i].Value) + len(":,")
+	}
+	return max(n-len(","), 0)
+}
