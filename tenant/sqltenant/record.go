@@ -1,0 +1,146 @@
+package sqltenant
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
+)
+
+const (
+	// MaxSubject bounds the key and the value of a subject, in bytes.
+	MaxSubject = 256
+	// MaxActor bounds the name of who made a change, in bytes.
+	MaxActor = 256
+)
+
+// Record is an account as it is kept.
+type Record struct {
+	Subject tenant.Subject
+	// Last4 is what people know a key by: its last four letters; "" for a subject
+	// that is no secret.
+	Last4 string
+	Tiers []tenant.Assignment
+	// Overrides have the ID that the database gave them; a new one has none.
+	Overrides []Override
+	// Version is that of the last change, 0 for an account that is not there. It is
+	// what an ETag is made of.
+	Version int64
+	// UpdatedAt is the instant of the last change.
+	UpdatedAt time.Time
+}
+
+// Override is an override as it is kept: one limit, or none when Unlimited.
+type Override struct {
+	ID         string
+	Descriptor string // canonical; see tenant.ParseDescriptor
+	// Unlimited lets everything pass; then the next four fields mean nothing.
+	Unlimited       bool
+	RequestsPerUnit int64
+	Unit            time.Duration
+	Algorithm       limit.Algorithm
+	Burst           int64
+	Term            tenant.Term
+	// CreatedAt, UpdatedAt and CreatedBy are set by the database.
+	CreatedAt, UpdatedAt time.Time
+	CreatedBy            string
+}
+
+// Account returns what counts of r. The error names the override that cannot be.
+func (r *Record) Account() (tenant.Account, error) {
+	a := tenant.Account{Subject: r.Subject, Tiers: r.Tiers}
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		quota, err := o.quota()
+		if err != nil {
+			return a, fmt.Errorf("override %d: %w", i, err)
+		}
+		a.Overrides = append(a.Overrides, tenant.Override{Descriptor: o.Descriptor, Quota: quota, Term: o.Term})
+	}
+	return a, nil
+}
+
+func (o *Override) quota() (*tenant.Quota, error) {
+	if o.Unlimited {
+		return &tenant.Quota{}, nil
+	}
+	l, err := limit.New(limit.Spec{Algorithm: o.Algorithm, Quota: o.RequestsPerUnit, Period: o.Unit, Burst: o.Burst})
+	if err != nil {
+		return nil, err
+	}
+	if o.Algorithm == limit.Concurrency || o.Algorithm == limit.Ban {
+		return nil, fmt.Errorf("algorithm %v is no quota over time; hint: one of the other algorithms", o.Algorithm)
+	}
+	if tenant.UnitText(o.Unit) == "0s" || o.Unit%time.Second != 0 {
+		return nil, fmt.Errorf("unit of %v; hint: whole seconds", o.Unit)
+	}
+	return &tenant.Quota{Limits: []tenant.Limit{{Limit: l}}}, nil
+}
+
+// Validate refuses what the tables or a snapshot cannot hold.
+func (r *Record) Validate() error {
+	if err := storable(r.Subject); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(r.Last4) > 4 {
+		return errors.New("last4 has more than four letters: it must not give a key away")
+	}
+	if err := printable("last4", r.Last4, MaxSubject); r.Last4 != "" && err != nil {
+		return err
+	}
+	for i := range r.Overrides {
+		if t := r.Overrides[i].Term; t.From.Before(time.Unix(0, 0)) && !t.From.IsZero() {
+			return fmt.Errorf("override %d: effective before 1970; hint: leave it out for always", i)
+		}
+	}
+	for i := range r.Tiers {
+		if t := r.Tiers[i].Term; t.From.Before(time.Unix(0, 0)) && !t.From.IsZero() {
+			return fmt.Errorf("tier %d: effective before 1970; hint: leave it out for always", i)
+		}
+	}
+	a, err := r.Account()
+	if err != nil {
+		return err
+	}
+	return a.Validate()
+}
+
+// storable refuses a subject that the tables cannot hold.
+func storable(s tenant.Subject) error {
+	return cmp.Or(printable("subject", s.Key, MaxSubject), printable("subject", s.Value, MaxSubject))
+}
+
+// printable takes text that a terminal and a column of text can hold.
+func printable(what, text string, most int) error {
+	switch {
+	case text == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(text) > most:
+		return fmt.Errorf("%s of %d bytes; hint: at most %d", what, len(text), most)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("%s is not printable text", what)
+	}
+	return nil
+}
+
+// micros returns an instant as it is kept: 0 for always and never.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+// instant is the inverse of micros.
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}

@@ -1,0 +1,298 @@
+package sqltenant
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/headgate/headgate/tenant"
+)
+
+// The times of a Watcher.
+const (
+	// pollEvery is how late a change is seen whose notice was lost.
+	pollEvery = 5 * time.Second
+	// repairEvery is how often what is held is compared with the database.
+	repairEvery = 30 * time.Second
+	// maxRepair bounds the accounts that are all read again for that. With more of
+	// them the number and the version are compared.
+	maxRepair = 10_000
+	// maxChanged bounds the changes that are followed one by one; past them all
+	// accounts are read again.
+	maxChanged = 10_000
+	// retryMin and retryMax bound the pause after a failure, which doubles.
+	retryMin, retryMax = 250 * time.Millisecond, 5 * time.Second
+)
+
+// Watcher keeps a snapshot of a database at hand. Make one with NewWatcher and run
+// it.
+type Watcher struct {
+	db      *DB
+	tiers   *tenant.Tiers
+	options WatcherOptions
+	current atomic.Pointer[view]
+	skipped atomic.Int64
+}
+
+// view is what was read last.
+type view struct {
+	snapshot *tenant.Snapshot
+	version  int64
+}
+
+// WatcherOptions configures a Watcher.
+type WatcherOptions struct {
+	// OnChange, when not nil, is told of every new snapshot and its version. It is
+	// called by one goroutine at a time.
+	OnChange func(*tenant.Snapshot, int64)
+	// OnError, when not nil, is told of every failed read, and with nil when it
+	// works again, and of accounts that cannot be used.
+	OnError func(error)
+}
+
+// NewWatcher returns a Watcher of db whose snapshots have tiers.
+func NewWatcher(db *DB, tiers *tenant.Tiers, o WatcherOptions) *Watcher {
+	return &Watcher{db: db, tiers: tiers, options: o}
+}
+
+// Snapshot returns the last snapshot and its version; nil before the first read.
+func (w *Watcher) Snapshot() (*tenant.Snapshot, int64) {
+	v := w.current.Load()
+	if v == nil {
+		return nil, 0
+	}
+	return v.snapshot, v.version
+}
+
+// Skipped returns how many accounts could not be used when they were last read:
+// somebody else than Headgate has written them.
+func (w *Watcher) Skipped() int64 { return w.skipped.Load() }
+
+// Load reads all accounts now. Run does so too; calling it first lets a node serve
+// with what counts from the first request on.
+func (w *Watcher) Load(ctx context.Context) error {
+	version, err := w.db.Version(ctx)
+	if err != nil {
+		return err
+	}
+	// Read after the version: what changes meanwhile is read again later.
+	var all []tenant.Account
+	var skipped int64
+	after := tenant.Subject{}
+	for {
+		page, err := w.db.List(ctx, after, MaxPage)
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			if a, ok := w.usable(&page[i]); ok {
+				all = append(all, a)
+			} else {
+				skipped++
+			}
+		}
+		if len(page) < MaxPage {
+			break
+		}
+		after = page[len(page)-1].Subject
+	}
+	w.skipped.Store(skipped)
+	w.publish(tenant.NewSnapshot(w.tiers, slices.Values(all)), version)
+	return nil
+}
+
+// usable returns the account of a record. One that cannot be is left out, so that
+// the others count.
+func (w *Watcher) usable(r *Record) (tenant.Account, bool) {
+	err := r.Validate()
+	if err != nil {
+		w.tell(fmt.Errorf("account %s:%s is left out: %w", r.Subject.Key, r.Subject.Value, err))
+		return tenant.Account{}, false
+	}
+	a, _ := r.Account() // was validated
+	return a, true
+}
+
+func (w *Watcher) tell(err error) {
+	if w.options.OnError != nil {
+		w.options.OnError(err)
+	}
+}
+
+func (w *Watcher) publish(s *tenant.Snapshot, version int64) {
+	w.current.Store(&view{s, version})
+	if w.options.OnChange != nil {
+		w.options.OnChange(s, version)
+	}
+}
+
+// Follow reads what has changed since the last snapshot.
+func (w *Watcher) Follow(ctx context.Context) error {
+	v := w.current.Load()
+	if v == nil {
+		return w.Load(ctx)
+	}
+	version, err := w.db.Version(ctx)
+	if err != nil || version == v.version {
+		return err
+	}
+	if version < v.version || version > v.version+maxChanged {
+		return w.Load(ctx) // another database, or too much of this one
+	}
+	changed, last, err := w.changedSince(ctx, v.version)
+	if err != nil {
+		return err
+	}
+	accounts := make([]tenant.Account, 0, len(changed))
+	for subject := range changed {
+		r, err := w.db.Get(ctx, subject)
+		if err != nil {
+			return err
+		}
+		a, ok := w.usable(&r)
+		if !ok {
+			a = tenant.Account{Subject: subject}
+		}
+		accounts = append(accounts, a)
+	}
+	w.publish(v.snapshot.With(accounts...), last)
+	return nil
+}
+
+// changedSince returns whose accounts have changed after a version, and the last
+// version that it saw.
+func (w *Watcher) changedSince(ctx context.Context, version int64) (map[tenant.Subject]bool, int64, error) {
+	changed := map[tenant.Subject]bool{}
+	for {
+		page, err := w.db.Changes(ctx, version, MaxPage)
+		if err != nil {
+			return nil, 0, err
+		}
+		for i := range page {
+			changed[page[i].Subject] = true
+			version = page[i].Version
+		}
+		if len(page) < MaxPage {
+			return changed, version, nil
+		}
+	}
+}
+
+// repair makes sure that the snapshot is the database, whatever was missed.
+func (w *Watcher) repair(ctx context.Context) error {
+	v := w.current.Load()
+	if v == nil || v.snapshot.Len() <= maxRepair {
+		return w.Load(ctx)
+	}
+	var accounts int64
+	if err := w.db.read.QueryRowContext(ctx, `SELECT count(*) FROM accounts`).Scan(&accounts); err != nil {
+		return w.db.failed("count", err)
+	}
+	if err := w.Follow(ctx); err != nil {
+		return err
+	}
+	if v := w.current.Load(); int64(v.snapshot.Len())+w.skipped.Load() != accounts {
+		return w.Load(ctx)
+	}
+	return nil
+}
+
+// Run keeps the snapshot fresh until ctx ends. While the database is away the last
+// snapshot counts.
+func (w *Watcher) Run(ctx context.Context) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.db.hear(ctx)
+	}()
+	defer func() { <-done }()
+	failing, pause := false, retryMin
+	refresh := w.repair
+	nextRepair := time.Now().Add(repairEvery)
+	for {
+		// Before the read: a change that comes after it rings.
+		rung := w.db.local.next()
+		wait := pollEvery
+		if err := refresh(ctx); ctx.Err() != nil {
+			return
+		} else if err != nil {
+			w.tell(err)
+			failing, wait = true, pause
+			pause = min(2*pause, retryMax)
+			refresh = w.repair
+		} else {
+			if failing {
+				w.tell(nil)
+			}
+			failing, pause = false, retryMin
+			refresh = w.Follow
+		}
+		if time.Now().After(nextRepair) {
+			refresh, nextRepair = w.repair, time.Now().Add(repairEvery)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-rung:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// hear rings the bell for each notice of PostgreSQL, and after each reconnect, when
+// some may have been missed. It does nothing with SQLite, whose one process rings
+// by itself.
+func (d *DB) hear(ctx context.Context) {
+	if !d.postgres() {
+		return
+	}
+	for pause := retryMin; ctx.Err() == nil; pause = min(2*pause, retryMax) {
+		if heard := d.hearOnce(ctx); heard {
+			pause = retryMin
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// hearOnce listens on a connection of its own until that breaks, and reports
+// whether it ever worked.
+func (d *DB) hearOnce(ctx context.Context) (worked bool) {
+	connection, err := pgx.ConnectConfig(ctx, d.listen)
+	if err != nil {
+		return false
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		_ = connection.Close(closing)
+	}()
+	if _, err := connection.Exec(ctx, "LISTEN "+channel); err != nil {
+		return false
+	}
+	for {
+		d.local.ring()
+		// A notice within the poll, or a sign that the connection is alive.
+		waiting, cancel := context.WithTimeout(ctx, pollEvery)
+		_, err := connection.WaitForNotification(waiting)
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return true
+		case errors.Is(err, context.DeadlineExceeded):
+			ping, cancel := context.WithTimeout(ctx, connectTimeout)
+			err = connection.Ping(ping)
+			cancel()
+		}
+		if err != nil {
+			return true
+		}
+	}
+}

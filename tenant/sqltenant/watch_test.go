@@ -1,0 +1,231 @@
+package sqltenant_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// patience bounds how long a test waits for what must come.
+const patience = 60 * time.Second
+
+func someTiers(t *testing.T) *tenant.Tiers {
+	t.Helper()
+	free := &tenant.Quota{Limits: []tenant.Limit{{Limit: limit.Must(limit.PerMinute(100))}}}
+	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free", Quotas: map[string]*tenant.Quota{tenant.Default: free}}, {Name: "pro"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tiers
+}
+
+// node is one process of a fleet: a database of its own connections, and a watcher.
+type node struct {
+	t       *testing.T
+	db      *sqltenant.DB
+	watcher *sqltenant.Watcher
+	mu      sync.Mutex
+	errors  []error
+	changed chan struct{} // holds one
+}
+
+func newNode(t *testing.T, dsn string) *node {
+	t.Helper()
+	n := &node{t: t, db: open(t, dsn), changed: make(chan struct{}, 1)}
+	n.watcher = sqltenant.NewWatcher(n.db, someTiers(t), sqltenant.WatcherOptions{
+		OnChange: func(*tenant.Snapshot, int64) { n.wake() },
+		OnError: func(err error) {
+			n.mu.Lock()
+			n.errors = append(n.errors, err)
+			n.mu.Unlock()
+			n.wake()
+		},
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n.watcher.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+	return n
+}
+
+func (n *node) wake() {
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+// until waits for a condition that only a change of this node can fulfil.
+func (n *node) until(what string, met func() bool) {
+	n.t.Helper()
+	deadline := time.After(patience)
+	for !met() {
+		select {
+		case <-n.changed:
+		case <-deadline:
+			n.t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// quota returns the default quota that n knows of a subject, 0 for none.
+func (n *node) quota(subject tenant.Subject) int64 {
+	s, _ := n.watcher.Snapshot()
+	if s == nil {
+		return 0
+	}
+	r := s.Resolve(subject, nil, limit.MicrosOf(start))
+	if r.Quota == nil {
+		return 0
+	}
+	return r.Quota.Limits[0].Quota
+}
+
+func (n *node) lastError() (error, int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.errors) == 0 {
+		return nil, 0
+	}
+	return n.errors[len(n.errors)-1], len(n.errors)
+}
+
+// TestI2ChangesReachAllNodes sets overrides on one of three nodes and prints how
+// long they took to be in force on the others.
+func TestI2ChangesReachAllNodes(t *testing.T) {
+	dsn := testserver.Postgres(t).DSN
+	nodes := []*node{newNode(t, dsn), newNode(t, dsn), newNode(t, dsn)}
+	for _, n := range nodes {
+		n.until("the tier of an unknown key", func() bool { return n.quota(key("k")) == 100 })
+	}
+	var took []time.Duration
+	for i := range 30 {
+		subject := key(fmt.Sprint(i % 3))
+		put(t, nodes[i%3].db, subject, "pro", perMinute(tenant.Default, int64(1000+i)))
+		set := time.Now()
+		for _, n := range nodes {
+			n.until("an override", func() bool { return n.quota(subject) == int64(1000+i) })
+		}
+		took = append(took, time.Since(set))
+	}
+	slices.Sort(took)
+	t.Logf("in force on all of 3 nodes after: median %v, most %v of %d", took[len(took)/2], took[len(took)-1], len(took))
+}
+
+func TestChangesWithinOneProcess(t *testing.T) {
+	n := newNode(t, "sqlite://"+filepath.Join(t.TempDir(), "tenants.db"))
+	n.until("the tier of an unknown key", func() bool { return n.quota(key("k")) == 100 })
+	put(t, n.db, key("k"), "pro", perMinute(tenant.Default, 7))
+	n.until("an override", func() bool { return n.quota(key("k")) == 7 })
+	put(t, n.db, key("k"), "free")
+	n.until("the tier again", func() bool { return n.quota(key("k")) == 100 })
+}
+
+// TestE7DatabaseGone: while PostgreSQL is away the last snapshot counts and writes
+// fail; when it is back, what others wrote meanwhile arrives.
+func TestE7DatabaseGone(t *testing.T) {
+	server := testserver.Postgres(t)
+	n := newNode(t, server.DSN)
+	put(t, n.db, key("k"), "pro", perMinute(tenant.Default, 7))
+	n.until("an override", func() bool { return n.quota(key("k")) == 7 })
+	server.Kill()
+	put := func() error {
+		_, err := n.db.Update(t.Context(), sqltenant.Change{
+			Subject: key("k"), Actor: "ann", Version: sqltenant.Anyway, At: start,
+			Edit: func(r *sqltenant.Record) error { r.Overrides[0].RequestsPerUnit++; return nil },
+		})
+		return err
+	}
+	if err := put(); err == nil {
+		t.Error("a write without a database")
+	}
+	n.until("a failed read", func() bool { err, _ := n.lastError(); return err != nil })
+	if got := n.quota(key("k")); got != 7 {
+		t.Errorf("without the database the quota is %d", got)
+	}
+	server.Restart()
+	n.until("the word that it works again", func() bool { err, n := n.lastError(); return n > 0 && err == nil })
+	if err := put(); err != nil {
+		t.Errorf("a write to the database that is back: %v", err)
+	}
+	n.until("the new quota", func() bool { return n.quota(key("k")) == 8 })
+}
+
+// TestBadRowsAreLeftOut: what somebody has written by hand and cannot be takes
+// nothing else with it.
+func TestBadRowsAreLeftOut(t *testing.T) {
+	onEach(t, func(t *testing.T, dsn string) {
+		d := open(t, dsn)
+		put(t, d, key("bad"), "pro", perMinute(tenant.Default, 5))
+		put(t, d, key("good"), "pro", perMinute(tenant.Default, 6))
+		tamper(t, dsn, `UPDATE quota_overrides SET unit = 'fortnight' WHERE subject = 'bad'`)
+		var named []error
+		w := sqltenant.NewWatcher(d, someTiers(t), sqltenant.WatcherOptions{OnError: func(err error) { named = append(named, err) }})
+		if err := w.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, version := w.Snapshot()
+		if version != 2 || s.Len() != 1 || w.Skipped() != 1 || len(named) != 1 {
+			t.Errorf("version %d, %d accounts, %d skipped, %v", version, s.Len(), w.Skipped(), named)
+		}
+		for name, want := range map[string]int64{"bad": 100, "good": 6} {
+			if got := s.Resolve(key(name), nil, 0).Quota.Limits[0].Quota; got != want {
+				t.Errorf("%s: %d, want %d", name, got, want)
+			}
+		}
+	})
+}
+
+// TestFollowIsLoad: a watcher that follows changes one by one ends where one does
+// that reads everything.
+func TestFollowIsLoad(t *testing.T) {
+	onEach(t, func(t *testing.T, dsn string) {
+		d := open(t, dsn)
+		follower := sqltenant.NewWatcher(d, someTiers(t), sqltenant.WatcherOptions{})
+		for i := range 20 {
+			if i%4 == 3 {
+				put(t, d, key(fmt.Sprint(i%5)), "free")
+			} else {
+				put(t, d, key(fmt.Sprint(i%5)), "pro", perMinute(tenant.Default, int64(i+1)))
+			}
+			if i%3 == 0 {
+				if err := follower.Follow(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		reader := sqltenant.NewWatcher(d, someTiers(t), sqltenant.WatcherOptions{})
+		for _, err := range []error{follower.Follow(t.Context()), reader.Load(t.Context())} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, va := follower.Snapshot()
+		b, vb := reader.Snapshot()
+		if va != vb || a.Len() != b.Len() {
+			t.Errorf("version %d with %d accounts, want %d with %d", va, a.Len(), vb, b.Len())
+		}
+		for i := range 6 {
+			subject := key(fmt.Sprint(i))
+			x, y := a.Resolve(subject, nil, 0), b.Resolve(subject, nil, 0)
+			if x.Tier != y.Tier || x.Source != y.Source || (x.Quota != nil && x.Quota.Limits[0].Quota != y.Quota.Limits[0].Quota) {
+				t.Errorf("%v: %+v, want %+v", subject, x, y)
+			}
+		}
+	})
+}
