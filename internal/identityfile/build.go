@@ -6,32 +6,9 @@ import (
 	"net/netip"
 	"strings"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
-
-// strict decodes n and refuses keys that out does not have.
-func strict(n *yaml.Node, out any) error {
-	if err := n.Load(out, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
-		return yamlError(err)
-	}
-	return nil
-}
-
-// yamlError returns the first thing that is wrong, with its line, in place of the
-// library's list.
-func yamlError(err error) error {
-	var many *yaml.LoadErrors
-	var one *yaml.LoadError
-	switch {
-	case errors.As(err, &many) && len(many.Errors) > 0:
-		one = many.Errors[0]
-	case !errors.As(err, &one):
-		return err
-	}
-	return &lineError{one.Mark.Line, errors.New(one.Message)}
-}
 
 // build makes the parts that the sources of d need.
 func (o *Options) build(d *document) (*Source, error) {
@@ -115,7 +92,7 @@ func (o *Options) buildHasher(name string, made *identity.Options) error {
 	if name == "" {
 		return nil
 	}
-	key, err := read(o.beside(name), maxHashKey)
+	key, err := yamlfile.Read(o.beside(name), maxHashKey)
 	if err != nil {
 		return err
 	}

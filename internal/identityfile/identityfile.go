@@ -1,18 +1,14 @@
 package identityfile
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/netip"
-	"os"
 	"path/filepath"
 
-	"go.yaml.in/yaml/v4"
-
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 const (
@@ -51,19 +47,12 @@ func Load(o Options) (*Source, error) {
 	if o.Path == "" {
 		return o.withoutFile()
 	}
-	data, err := read(o.Path, maxBytes)
+	data, err := yamlfile.Read(o.Path, maxBytes)
 	if err != nil {
 		return nil, fmt.Errorf("read identity: %w", err)
 	}
 	s, err := o.parse(data)
-	var line *lineError
-	if errors.As(err, &line) {
-		return nil, fmt.Errorf("%s:%d: %w", o.Path, line.line, line.err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.Path, err)
-	}
-	return s, nil
+	return s, yamlfile.In(o.Path, err)
 }
 
 // Refresh reads the keys of tokens now, so that the first tokens are good. It does
@@ -111,17 +100,10 @@ func (o *Options) clients() identity.ClientIPOptions {
 
 func (o *Options) parse(data []byte) (*Source, error) {
 	var d document
-	loader, err := yaml.NewLoader(bytes.NewReader(data), yaml.WithKnownFields(), yaml.WithUniqueKeys())
-	if err != nil {
-		return nil, err
-	}
-	if err := loader.Load(&d); errors.Is(err, io.EOF) {
+	if err := yamlfile.Parse(data, &d); errors.Is(err, yamlfile.ErrEmpty) {
 		return nil, errors.New("empty; hint: descriptors: [{entries: [remote_address]}]")
 	} else if err != nil {
-		return nil, yamlError(err)
-	}
-	if err := loader.Load(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more than one document; hint: delete the line ---")
+		return nil, err
 	}
 	return o.build(&d)
 }
@@ -132,21 +114,4 @@ func (o *Options) beside(name string) string {
 		return name
 	}
 	return filepath.Join(filepath.Dir(o.Path), name)
-}
-
-// read reads a whole file of at most limit bytes.
-func read(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes; hint: is this the right file?", path, limit)
-	}
-	return data, nil
 }

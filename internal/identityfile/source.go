@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 // words are the sources that need nothing said about them.
@@ -21,19 +22,6 @@ var words = map[string]identity.Source{
 }
 
 const wordsHint = "api_key, user, remote_address, method, route, endpoint, or a mapping with claim, header, cookie, literal or remote_address"
-
-// lineError is an error at a line of the file.
-type lineError struct {
-	line int
-	err  error
-}
-
-func (e *lineError) Error() string { return fmt.Sprintf("line %d: %v", e.line, e.err) }
-func (e *lineError) Unwrap() error { return e.err }
-
-func at(n *yaml.Node, format string, args ...any) error {
-	return &lineError{n.Line, fmt.Errorf(format, args...)}
-}
 
 // preference reads an entry of a descriptor: a source, {first: [...]} or
 // {all: [...]}.
@@ -72,7 +60,7 @@ func combination(n *yaml.Node) (identity.Combination, error) {
 		return nil, err
 	}
 	if c.First != nil {
-		return nil, at(n, "first inside of first; hint: write its sources into the outer list")
+		return nil, yamlfile.At(n, "first inside of first; hint: write its sources into the outer list")
 	}
 	var all identity.Combination
 	for i := range c.All {
@@ -100,11 +88,11 @@ func isChoice(n *yaml.Node) bool {
 
 func readChoice(n *yaml.Node) (choice, error) {
 	var c choice
-	if err := strict(n, &c); err != nil {
+	if err := yamlfile.Node(n, &c); err != nil {
 		return c, err
 	}
 	if (len(c.First) == 0) == (len(c.All) == 0) {
-		return c, at(n, "first and all: one of them, with a list of sources; hint: {first: [api_key, remote_address]}")
+		return c, yamlfile.At(n, "first and all: one of them, with a list of sources; hint: {first: [api_key, remote_address]}")
 	}
 	return c, nil
 }
@@ -115,21 +103,21 @@ func oneSource(n *yaml.Node) (identity.Source, error) {
 	case yaml.ScalarNode:
 		s, ok := words[n.Value]
 		if !ok {
-			return s, at(n, "unknown source %.40q; hint: one of %s", n.Value, wordsHint)
+			return s, yamlfile.At(n, "unknown source %.40q; hint: one of %s", n.Value, wordsHint)
 		}
 		return s, nil
 	case yaml.MappingNode:
 		var s source
-		if err := strict(n, &s); err != nil {
+		if err := yamlfile.Node(n, &s); err != nil {
 			return identity.Source{}, err
 		}
 		made, err := s.make()
 		if err != nil {
-			return made, at(n, "%w", err)
+			return made, yamlfile.At(n, "%w", err)
 		}
 		return made, nil
 	}
-	return identity.Source{}, at(n, "not a source; hint: one of %s", wordsHint)
+	return identity.Source{}, yamlfile.At(n, "not a source; hint: one of %s", wordsHint)
 }
 
 func (s *source) make() (identity.Source, error) {

@@ -1,0 +1,147 @@
+// Package tierfile reads the file that says which tiers there are and what their
+// tenants may use: YAML, made into tenant.Tiers.
+//
+//	fallback: free
+//	tiers:
+//	  free:
+//	    default: [{requests_per_unit: 100, unit: minute}, {requests_per_unit: 1000, unit: hour}]
+//	  pro:
+//	    default: [{requests_per_unit: 1000, unit: minute}, {requests_per_unit: 50000, unit: hour}]
+//	    "endpoint:POST /v1/orders": {requests_per_unit: 50, unit: minute, algorithm: token_bucket, burst: 90}
+//	  enterprise:
+//	    default: {requests_per_unit: 10000, unit: minute}
+//	    "endpoint:GET /v1/status": {unlimited: true}
+//
+// A quota is one limit or a list of them, all of which count. A descriptor that a
+// tier does not name is left to the rules.
+package tierfile
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/internal/yamlfile"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
+)
+
+// maxBytes bounds the file: 256 tiers with a hundred quotas each have 3 MiB.
+const maxBytes = 4 << 20
+
+// document is the file as it is written.
+type document struct {
+	Fallback string                          `yaml:"fallback"`
+	Tiers    map[string]map[string]yaml.Node `yaml:"tiers"`
+}
+
+// limitSpec is one limit of a quota.
+type limitSpec struct {
+	Name            string `yaml:"name"`
+	RequestsPerUnit *int64 `yaml:"requests_per_unit"`
+	Unit            string `yaml:"unit"`
+	Algorithm       string `yaml:"algorithm"`
+	Burst           int64  `yaml:"burst"`
+	Unlimited       bool   `yaml:"unlimited"`
+}
+
+// Load reads the file at path. The error names it, and the line where it is known.
+func Load(path string) (*tenant.Tiers, error) {
+	data, err := yamlfile.Read(path, maxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read tiers: %w", err)
+	}
+	tiers, err := Parse(data)
+	return tiers, yamlfile.In(path, err)
+}
+
+// Parse returns the tiers of a file.
+func Parse(data []byte) (*tenant.Tiers, error) {
+	var d document
+	if err := yamlfile.Parse(data, &d); errors.Is(err, yamlfile.ErrEmpty) {
+		return nil, errors.New("no tiers; hint: tiers: {free: {default: {requests_per_unit: 100, unit: minute}}}")
+	} else if err != nil {
+		return nil, err
+	}
+	var list []tenant.Tier
+	for name, quotas := range d.Tiers {
+		t := tenant.Tier{Name: name, Quotas: map[string]*tenant.Quota{}}
+		for text, n := range quotas {
+			descriptor, err := tenant.ParseDescriptor(text)
+			if err != nil {
+				return nil, yamlfile.At(&n, "tier %.64s: %w", name, err)
+			}
+			if t.Quotas[descriptor] != nil {
+				return nil, yamlfile.At(&n, "tier %.64s: a second quota of %s", name, tenant.DescriptorText(descriptor))
+			}
+			if t.Quotas[descriptor], err = quotaOf(&n); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, t)
+	}
+	return tenant.NewTiers(list, d.Fallback)
+}
+
+// quotaOf reads one limit or a list of them.
+func quotaOf(n *yaml.Node) (*tenant.Quota, error) {
+	list := []*yaml.Node{n}
+	if n.Kind == yaml.SequenceNode {
+		list = n.Content
+	}
+	if len(list) == 0 {
+		return nil, yamlfile.At(n, "a quota without limits; hint: {unlimited: true}")
+	}
+	q := &tenant.Quota{}
+	for _, item := range list {
+		var s limitSpec
+		if err := yamlfile.Node(item, &s); err != nil {
+			return nil, err
+		}
+		if s.Unlimited {
+			if len(list) > 1 || s != (limitSpec{Unlimited: true}) {
+				return nil, yamlfile.At(item, "unlimited stands alone")
+			}
+			return q, nil
+		}
+		l, err := s.limit()
+		if err != nil {
+			return nil, yamlfile.At(item, "%w", err)
+		}
+		q.Limits = append(q.Limits, l)
+	}
+	if err := q.Validate(); err != nil {
+		return nil, yamlfile.At(n, "%w", err)
+	}
+	return q, nil
+}
+
+func (s *limitSpec) limit() (l tenant.Limit, err error) {
+	if s.RequestsPerUnit == nil {
+		return l, errors.New("no requests_per_unit; hint: {requests_per_unit: 100, unit: minute}")
+	}
+	spec := limit.Spec{Quota: *s.RequestsPerUnit, Burst: s.Burst}
+	if s.Algorithm != "" {
+		if spec.Algorithm, err = limit.ParseAlgorithm(s.Algorithm); err != nil {
+			return l, err
+		}
+	}
+	if spec.Algorithm == limit.Concurrency || spec.Algorithm == limit.Ban {
+		return l, fmt.Errorf("algorithm %v is no quota over time; hint: one of the other algorithms", spec.Algorithm)
+	}
+	if spec.Period, err = period(s.Unit); err != nil {
+		return l, err
+	}
+	l.Name = s.Name
+	l.Limit, err = limit.New(spec)
+	return l, err
+}
+
+func period(unit string) (time.Duration, error) {
+	if unit == "" {
+		return 0, errors.New("no unit; hint: minute")
+	}
+	return tenant.ParseUnit(unit)
+}

@@ -1,0 +1,120 @@
+package tierfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
+)
+
+// platform are the tiers of the worked example.
+const platform = `
+tiers:
+  free: {default: [{requests_per_unit: 100, unit: minute}, {requests_per_unit: 1000, unit: hour}]}
+  pro:
+    default: [{requests_per_unit: 1000, unit: minute}, {requests_per_unit: 50000, unit: hour, name: hourly}]
+    "endpoint:POST /v1/orders": {requests_per_unit: 50, unit: 90s, algorithm: token_bucket, burst: 90}
+  enterprise:
+    default: {requests_per_unit: 10000, unit: minute}
+    endpoint:GET /v1/status: {unlimited: true}
+  custom: {}
+`
+
+func TestI1Tiers(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tiers.yaml")
+	if err := os.WriteFile(path, []byte(platform), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tiers, err := Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(tiers.Names(), " "); got != "custom enterprise free pro" || tiers.Fallback() != "free" {
+		t.Errorf("tiers %s, fallback %s", got, tiers.Fallback())
+	}
+	free, pro := tiers.Tier("free").Quotas, tiers.Tier("pro").Quotas
+	if l := free[tenant.Default].Limits; len(l) != 2 || l[0].Quota != 100 || l[0].Period != time.Minute || l[1].Quota != 1000 || l[1].Period != time.Hour {
+		t.Errorf("free: %+v", l)
+	}
+	orders := pro["endpoint:POST /v1/orders"].Limits[0]
+	if orders.Algorithm != limit.TokenBucket || orders.Burst != 90 || orders.Period != 90*time.Second {
+		t.Errorf("orders of pro: %+v", orders)
+	}
+	if name := pro[tenant.Default].Limits[1].Name; name != "hourly" {
+		t.Errorf("the hour of pro is called %q", name)
+	}
+	if !tiers.Tier("enterprise").Quotas["endpoint:GET /v1/status"].Unlimited() {
+		t.Error("enterprise has a limit on status")
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	one := func(quota string) string { return "tiers:\n  free:\n    default: " + quota + "\n" }
+	for text, want := range map[string]string{
+		"":          "no tiers",
+		"[]":        "line 1: ",
+		"{":         "line 2: ",
+		"tier: {}":  "line 1: ",
+		"tiers: []": "line 1: ",
+		"tiers: {pro: {default: {unlimited: true}}}":                                           "no tier free",
+		"tiers: {free: {}, free: {}}":                                                          "line 1: ",
+		one("{}"):                                                                              "line 3: no requests_per_unit",
+		one("[]"):                                                                              "line 3: a quota without limits",
+		one("{requests_per_unit: 1}"):                                                          "line 3: no unit",
+		one("{requests_per_unit: -1, unit: minute}"):                                           "line 3: limit: quota -1 is negative",
+		one("{requests_per_unit: 1, unit: fortnight}"):                                         `line 3: unit "fortnight"`,
+		one("{requests_per_unit: 1, unit: 367d}"):                                              "line 3: unit",
+		one("{requests_per_unit: 1, unit: minute, algorithm: best}"):                           "line 3: unknown algorithm",
+		one("{requests_per_unit: 1, unit: minute, algorithm: ban}"):                            "line 3: algorithm ban",
+		one("{requests_per_unit: 1, unit: minute, burst: 2}"):                                  "line 3: limit: burst",
+		one("{requests_per_unit: one, unit: minute}"):                                          "line 3: ",
+		one("{requests_per_unit: 1, per: minute}"):                                             "line 3: ",
+		one("{requests_per_unit: 1, unlimited: true}"):                                         "line 3: unlimited stands alone",
+		one("[{unlimited: true}, {requests_per_unit: 1, unit: minute}]"):                       "line 3: unlimited stands alone",
+		one("[{requests_per_unit: 1, unit: minute}, {requests_per_unit: 2, unit: minute}]"):    "line 3: limit 1: a second",
+		"tiers:\n  free:\n    orders: {unlimited: true}":                                       "line 3: tier free: ",
+		"tiers:\n  free:\n    default: {unlimited: true}\n    \"\": {unlimited: true}":         "tier free: a second quota of default",
+		"tiers: {\"a b\": {default: {unlimited: true}}, free: {default: {unlimited: true}}}":   "tier: name",
+		"fallback: gold\ntiers: {free: {default: {unlimited: true}}}":                          "no tier gold",
+		"a: &a [x]\ntiers: {free: {default: *a}}":                                              "",
+		"tiers: {free: {default: {requests_per_unit: 99999999999999999999999, unit: minute}}}": "line 1: ",
+	} {
+		tiers, err := Parse([]byte(text))
+		if err == nil {
+			t.Errorf("%s: accepted as %+v", text, tiers)
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, want %q", text, err, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "tiers.yaml")
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "read tiers") {
+		t.Errorf("no file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("#"+strings.Repeat("x", maxBytes)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("a large file: %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(platform)
+	f.Fuzz(func(t *testing.T, text string) {
+		tiers, err := Parse([]byte(text))
+		if err != nil {
+			return
+		}
+		for _, name := range tiers.Names() {
+			for _, q := range tiers.Tier(name).Quotas {
+				if err := q.Validate(); err != nil {
+					t.Errorf("tier %s: %v", name, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package yamlfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+)
+
+type shape struct {
+	Name string      `yaml:"name"`
+	List []yaml.Node `yaml:"list"`
+}
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]string{
+		"name: a":          "",
+		"":                 "empty",
+		"# nothing":        "empty",
+		"name: a\nnome: b": "line 2: field nome not found in type yamlfile.shape",
+		"name: a\nname: b": `line 2: mapping key "name" already defined at line 1`,
+		"name: [":          "line 2: did not find expected node content",
+		"name: a\n---\n":   "more than one document; hint: delete the line ---",
+		"name: a\nlist: 1": "line 2: cannot construct !!int `1` into []libyaml.Node",
+	} {
+		got := ""
+		if err := Parse([]byte(text), new(shape)); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestNodeAndAt(t *testing.T) {
+	var s shape
+	if err := Parse([]byte("list:\n  - {name: a}\n  - {nome: b}\n"), &s); err != nil {
+		t.Fatal(err)
+	}
+	var inner shape
+	if err := Node(&s.List[0], &inner); err != nil || inner.Name != "a" {
+		t.Errorf("%+v, %v", inner, err)
+	}
+	err := In("f.yaml", Node(&s.List[1], &inner))
+	if err == nil || err.Error() != "f.yaml:3: field nome not found in type yamlfile.shape" {
+		t.Errorf("%v", err)
+	}
+	cause := errors.New("cause")
+	if err := In("f.yaml", At(&s.List[0], "x: %w", cause)); err.Error() != "f.yaml:2: x: cause" || !errors.Is(err, cause) {
+		t.Errorf("%v", err)
+	}
+	if err := In("f.yaml", cause); err.Error() != "f.yaml: cause" {
+		t.Errorf("%v", err)
+	}
+	if err := In("f.yaml", nil); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.yaml")
+	if err := os.WriteFile(path, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := Read(path, 5); string(data) != "12345" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := Read(path, 4); err == nil || err.Error() != path+": larger than 4 bytes; hint: is this the right file?" {
+		t.Errorf("%v", err)
+	}
+	if _, err := Read(path+"x", 4); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+}
