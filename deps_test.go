@@ -53,6 +53,7 @@ var rooms = map[string]struct {
 	"grpclimit":             {[]string{".", "limit", "descriptor", "rules", "internal/httpanswer", "internal/admission"}, "interceptors ask a one-method Checker"},
 	"internal/telemetry":    {[]string{".", "rules", "store"}, "an observer sees decisions and reaches into nothing"},
 	"internal/yamlfile":     {nil, "reading what an operator writes is no matter of what it says"},
+	"internal/quotas":       {[]string{"identity", "limit", "tenant", "tenant/sqltenant"}, "what people write of accounts is read in one place, whoever asks"},
 	"internal/tierfile":     {[]string{"tenant", "limit", "internal/yamlfile"}, "the file of tiers becomes tiers, whoever resolves by them"},
 	"internal/identityfile": {[]string{"identity", "internal/yamlfile"}, "the file of who asks becomes an extractor, whatever way in uses it"},
 	"internal/config":       {nil, "settings are read before there is anything else"},

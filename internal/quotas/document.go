@@ -1,0 +1,219 @@
+package quotas
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// MaxDocument bounds the JSON of one account, in bytes: 4,096 overrides of 250.
+const MaxDocument = 1 << 20
+
+// Document is an account as people write it: what shall be of it, whole. An
+// override without effective_at counts always, one without expires_at for ever.
+type Document struct {
+	// Tier may be empty: then the subject has the fallback tier.
+	Tier        string     `json:"tier,omitempty"`
+	EffectiveAt *time.Time `json:"effective_at,omitempty"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+	// Tiers are further tiers that the subject had or will have; Tier, EffectiveAt
+	// and ExpiresAt are the first.
+	Tiers     []Assignment `json:"tiers,omitempty"`
+	Overrides []Override   `json:"overrides,omitempty"`
+}
+
+// Assignment is a tier for a time.
+type Assignment struct {
+	Tier        string     `json:"tier"`
+	EffectiveAt *time.Time `json:"effective_at,omitempty"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+}
+
+// Override is the quota of a subject for a descriptor: requests_per_unit and unit,
+// or unlimited.
+type Override struct {
+	Descriptor      string     `json:"descriptor"`
+	RequestsPerUnit *int64     `json:"requests_per_unit,omitempty"`
+	Unit            string     `json:"unit,omitempty"`
+	Unlimited       bool       `json:"unlimited,omitempty"`
+	Algorithm       string     `json:"algorithm,omitempty"`
+	Burst           int64      `json:"burst,omitempty"`
+	EffectiveAt     *time.Time `json:"effective_at,omitempty"`
+	ExpiresAt       *time.Time `json:"expires_at,omitempty"`
+}
+
+// FieldError says which field of a document cannot be.
+type FieldError struct {
+	// Field is its path, such as "overrides[2].unit"; "" for the whole.
+	Field   string
+	Problem string
+}
+
+// Error implements error.
+func (e *FieldError) Error() string {
+	if e.Field == "" {
+		return e.Problem
+	}
+	return e.Field + ": " + e.Problem
+}
+
+func wrong(field, format string, args ...any) error {
+	return &FieldError{field, fmt.Sprintf(format, args...)}
+}
+
+// Parse reads a document: one JSON object, without unknown fields.
+func Parse(data []byte) (Document, error) {
+	var d Document
+	if len(data) > MaxDocument {
+		return d, wrong("", "%d bytes; hint: at most %d", len(data), MaxDocument)
+	}
+	return d, decode(data, &d)
+}
+
+// decode reads one JSON value strictly. Its errors name a field where they can.
+func decode(data []byte, out any) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(out)
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &kind):
+		return wrong(kind.Field, "%s is not %v", kind.Value, kind.Type)
+	case err != nil:
+		return wrong("", "%v", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return wrong("", "more than one JSON value")
+	}
+	return nil
+}
+
+// Record turns d into r, in place of the tiers and overrides that r had. tiers, when
+// not nil, says which tiers there are. The error is a *FieldError; r is then as it
+// was.
+func (d *Document) Record(r *sqltenant.Record, tiers *tenant.Tiers) error {
+	next := *r
+	next.Tiers, next.Overrides = nil, nil
+	assignments := d.Tiers
+	if d.Tier != "" {
+		assignments = append([]Assignment{{d.Tier, d.EffectiveAt, d.ExpiresAt}}, assignments...)
+	} else if d.EffectiveAt != nil || d.ExpiresAt != nil {
+		return wrong("tier", "missing, though effective_at or expires_at is there")
+	}
+	for i, a := range assignments {
+		field := "tier"
+		if at := i - (len(assignments) - len(d.Tiers)); at >= 0 {
+			field = fmt.Sprintf("tiers[%d].tier", at)
+		}
+		if tiers != nil && !tiers.Has(a.Tier) {
+			return wrong(field, "unknown tier %.64q; hint: one of %v", a.Tier, tiers.Names())
+		}
+		next.Tiers = append(next.Tiers, tenant.Assignment{Tier: a.Tier, Term: term(a.EffectiveAt, a.ExpiresAt)})
+	}
+	for i := range d.Overrides {
+		o, err := d.Overrides[i].record()
+		if err != nil {
+			var field *FieldError
+			errors.As(err, &field) // is always one
+			return wrong(fmt.Sprintf("overrides[%d].%s", i, field.Field), "%s", field.Problem)
+		}
+		next.Overrides = append(next.Overrides, o)
+	}
+	if err := next.Validate(); err != nil {
+		return wrong("", "%v", err)
+	}
+	*r = next
+	return nil
+}
+
+func (o *Override) record() (r sqltenant.Override, err error) {
+	if r.Descriptor, err = tenant.ParseDescriptor(o.Descriptor); err != nil {
+		return r, wrong("descriptor", "%v", err)
+	}
+	r.Term, r.Unlimited = term(o.EffectiveAt, o.ExpiresAt), o.Unlimited
+	if o.Unlimited {
+		if o.RequestsPerUnit != nil || o.Unit != "" || o.Algorithm != "" || o.Burst != 0 {
+			return r, wrong("unlimited", "stands alone; hint: leave requests_per_unit, unit, algorithm and burst out")
+		}
+		return r, nil
+	}
+	if o.RequestsPerUnit == nil {
+		return r, wrong("requests_per_unit", "missing; hint: a whole number, or unlimited: true")
+	}
+	if r.Unit, err = tenant.ParseUnit(o.Unit); err != nil {
+		return r, wrong("unit", "%v", err)
+	}
+	if o.Algorithm != "" {
+		if r.Algorithm, err = limit.ParseAlgorithm(o.Algorithm); err != nil {
+			return r, wrong("algorithm", "%v", err)
+		}
+	}
+	r.RequestsPerUnit, r.Burst = *o.RequestsPerUnit, o.Burst
+	if _, err := limit.New(limit.Spec{Algorithm: r.Algorithm, Quota: r.RequestsPerUnit, Period: r.Unit, Burst: r.Burst}); err != nil {
+		var spec *limit.SpecError
+		errors.As(err, &spec) // is always one
+		field := spec.Field
+		if field == "quota" {
+			field = "requests_per_unit"
+		}
+		return r, wrong(field, "%s; hint: %s", spec.Problem, spec.Hint)
+	}
+	return r, nil
+}
+
+// term reads the times of a document. What is sent as the zero time is as good as
+// not sent.
+func term(from, until *time.Time) (t tenant.Term) {
+	if from != nil {
+		t.From = *from
+	}
+	if until != nil {
+		t.Until = *until
+	}
+	return t
+}
+
+// DocumentOf is the inverse of Record.
+func DocumentOf(r *sqltenant.Record) Document {
+	var d Document
+	for i, a := range r.Tiers {
+		if i == 0 {
+			d.Tier, d.EffectiveAt, d.ExpiresAt = a.Tier, optional(a.Term.From), optional(a.Term.Until)
+			continue
+		}
+		d.Tiers = append(d.Tiers, Assignment{a.Tier, optional(a.Term.From), optional(a.Term.Until)})
+	}
+	for i := range r.Overrides {
+		d.Overrides = append(d.Overrides, overrideOf(&r.Overrides[i]))
+	}
+	return d
+}
+
+func overrideOf(r *sqltenant.Override) Override {
+	o := Override{
+		Descriptor: tenant.DescriptorText(r.Descriptor), Unlimited: r.Unlimited,
+		EffectiveAt: optional(r.Term.From), ExpiresAt: optional(r.Term.Until),
+	}
+	if !r.Unlimited {
+		quota := r.RequestsPerUnit
+		o.RequestsPerUnit, o.Unit, o.Burst = &quota, tenant.UnitText(r.Unit), r.Burst
+		if r.Algorithm != limit.SlidingWindow {
+			o.Algorithm = r.Algorithm.String()
+		}
+	}
+	return o
+}
+
+func optional(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
