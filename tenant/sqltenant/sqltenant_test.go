@@ -316,3 +316,35 @@ func TestMigrateTogether(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// TestUpdateAll: all changes or none, each with a version of its own, and none for
+// one that changes nothing.
+func TestUpdateAll(t *testing.T) {
+	onEach(t, func(t *testing.T, dsn string) {
+		d := open(t, dsn)
+		to := func(name, tier string) sqltenant.Change {
+			return sqltenant.Change{
+				Subject: key(name), Actor: "ann", Version: sqltenant.Anyway, At: start,
+				Edit: func(r *sqltenant.Record) error { r.Tiers = []tenant.Assignment{{Tier: tier}}; return nil },
+			}
+		}
+		records, err := d.UpdateAll(t.Context(), []sqltenant.Change{to("a", "pro"), to("b", "pro"), to("a", "pro"), to("a", "free")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []int64{1, 2, 1, 3} {
+			if records[i].Version != want {
+				t.Errorf("change %d made version %d, want %d", i, records[i].Version, want)
+			}
+		}
+		if _, err := d.UpdateAll(t.Context(), []sqltenant.Change{to("c", "pro"), to("d", "no tier")}); !errors.Is(err, sqltenant.ErrInvalid) {
+			t.Errorf("%v", err)
+		}
+		if _, err := d.UpdateAll(t.Context(), make([]sqltenant.Change, sqltenant.MaxChanges+1)); !errors.Is(err, sqltenant.ErrInvalid) {
+			t.Errorf("%v", err)
+		}
+		if n, err := d.Verify(t.Context()); n != 3 || err != nil {
+			t.Errorf("%d changes, %v", n, err)
+		}
+	})
+}

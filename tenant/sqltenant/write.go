@@ -32,34 +32,62 @@ type Change struct {
 	Edit func(*Record) error
 }
 
+// MaxChanges bounds the changes of one UpdateAll.
+const MaxChanges = 1000
+
 // Update makes a change and returns the account as it is then. Nothing is written
 // unless all of it is. The error wraps ErrConflict when the account is not in the
 // asked-for version, ErrInvalid when the record that Edit made cannot be, or what
 // Edit returned. A change that changes nothing leaves no trace.
 func (d *DB) Update(ctx context.Context, c Change) (Record, error) {
-	if err := cmp.Or(printable("actor", c.Actor, MaxActor), storable(c.Subject)); err != nil {
-		return Record{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	records, err := d.UpdateAll(ctx, []Change{c})
+	if err != nil {
+		return Record{}, err
+	}
+	return records[0], nil
+}
+
+// UpdateAll makes up to MaxChanges changes, in order, and returns the accounts as
+// they are after each: all of the changes, or none with the error of the first one
+// that cannot be, as Update returns it.
+func (d *DB) UpdateAll(ctx context.Context, changes []Change) ([]Record, error) {
+	if len(changes) > MaxChanges {
+		return nil, fmt.Errorf("%w: %d changes at once; hint: at most %d", ErrInvalid, len(changes), MaxChanges)
+	}
+	for i := range changes {
+		c := &changes[i]
+		if err := cmp.Or(printable("actor", c.Actor, MaxActor), storable(c.Subject)); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
 	}
 	tx, err := d.write.BeginTx(ctx, nil)
 	if err != nil {
-		return Record{}, d.failed("change", err)
+		return nil, d.failed("change", err)
 	}
-	after, changed, err := d.update(ctx, tx, &c)
-	if err != nil || !changed {
-		return after, errors.Join(err, tx.Rollback())
+	records := make([]Record, len(changes))
+	changed := false
+	for i := range changes {
+		var one bool
+		if records[i], one, err = d.update(ctx, tx, &changes[i]); err != nil {
+			return nil, errors.Join(err, tx.Rollback())
+		}
+		changed = changed || one
+	}
+	if !changed {
+		return records, tx.Rollback()
 	}
 	if err := tx.Commit(); err != nil {
-		return Record{}, d.failed("change", err)
+		return nil, d.failed("change", err)
 	}
 	d.local.ring()
-	return after, nil
+	return records, nil
 }
 
 func (d *DB) update(ctx context.Context, tx *sql.Tx, c *Change) (after Record, changed bool, err error) {
 	// First: this row's lock puts writers in order.
 	var version int64
 	var digest string
-	if err := tx.QueryRowContext(ctx, `UPDATE tenant_state SET version = version + 1 WHERE id = 1 RETURNING version, digest`).
+	if err := tx.QueryRowContext(ctx, `UPDATE tenant_state SET version = version WHERE id = 1 RETURNING version + 1, digest`).
 		Scan(&version, &digest); err != nil {
 		return after, false, d.failed("change", err)
 	}
@@ -141,7 +169,7 @@ func (d *DB) store(ctx context.Context, tx *sql.Tx, before, after *Record, e Ent
 	steps = append(steps,
 		statement{`INSERT INTO account_changes (version, at, actor, subject_key, subject, before_state, after_state, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			[]any{e.Version, micros(e.At), e.Actor, s.Key, s.Value, e.Before, e.After, e.Hash}},
-		statement{`UPDATE tenant_state SET digest = $1 WHERE id = 1`, []any{e.Hash}})
+		statement{`UPDATE tenant_state SET version = $1, digest = $2 WHERE id = 1`, []any{e.Version, e.Hash}})
 	if d.postgres() {
 		steps = append(steps, statement{`SELECT pg_notify('` + channel + `', '')`, nil})
 	}
