@@ -58,7 +58,7 @@ var rooms = map[string]struct {
 	"internal/identityfile": {[]string{"identity", "internal/yamlfile"}, "the file of who asks becomes an extractor, whatever way in uses it"},
 	"internal/config":       {nil, "settings are read before there is anything else"},
 	"internal/app":          {[]string{".", "limit", "rules", "store", "store/breaker", "store/denial", "store/fleet", "store/hotkey", "store/lease", "store/local", "store/memcachestore", "store/memstore", "store/redisstore", "store/spread", "store/subbucket", "internal/config", "internal/rulesource", "internal/telemetry", "internal/httpanswer", "internal/httpcheck", "internal/rls"}, "the wiring knows the parts but not the command line"},
-	"internal/cli":          {[]string{".", "limit", "descriptor", "rules", "rules/ruletest", "store", "store/memstore", "store/memcachestore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app"}, "commands speak with the parts, not with wires"},
+	"internal/cli":          {[]string{".", "limit", "descriptor", "rules", "rules/ruletest", "store", "store/memstore", "store/memcachestore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app", "identity", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas"}, "commands speak with the parts, not with wires"},
 	"cmd/headgate":          {[]string{"internal/cli"}, "the binary is thin"},
 }
 

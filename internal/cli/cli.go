@@ -41,6 +41,7 @@ type root struct {
 	Rules   rulesCmd   `cmd:"" help:"Check, test and explain rule files."`
 	Check   checkCmd   `cmd:"" help:"Ask a running headgate whether a request may pass."`
 	Store   storeCmd   `cmd:"" help:"Look into a store."`
+	Quota   quotaCmd   `cmd:"" help:"Show and change what tenants may use."`
 	Version versionCmd `cmd:"" help:"Say which headgate this is."`
 }
 

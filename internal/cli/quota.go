@@ -1,0 +1,325 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+type quotaCmd struct {
+	Get    quotaGetCmd    `cmd:"" help:"Show the account of an API key or a tenant."`
+	Set    quotaSetCmd    `cmd:"" help:"Give an account a tier or a quota of its own."`
+	Delete quotaDeleteCmd `cmd:"" help:"Take an account out: the fallback tier counts then."`
+	List   quotaListCmd   `cmd:"" help:"List accounts."`
+	Export quotaExportCmd `cmd:"" help:"Write all accounts, one JSON object to a line."`
+	Import quotaImportCmd `cmd:"" help:"Read accounts, as export writes them."`
+	Log    quotaLogCmd    `cmd:"" help:"Show who has changed what, and verify the chain of changes."`
+}
+
+// tenantFlags are the flags of every command on accounts.
+type tenantFlags struct {
+	Tenants config.DatabaseURL `required:"" placeholder:"URL" help:"The database of tenants: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database."`
+	HashKey string             `placeholder:"FILE" help:"The key that API keys are hashed by, to name one in full; the hash_key_file of the identity file."`
+	Timeout time.Duration      `default:"30s" env:"-" help:"Longest wait for the database."`
+}
+
+// open opens the database. The caller ends with the function that it returns.
+func (f *tenantFlags) open() (context.Context, *sqltenant.DB, func(), error) {
+	if err := f.Tenants.Check(); err != nil {
+		return nil, nil, nil, &codeError{exitUsage, err}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
+	db, err := sqltenant.Open(ctx, f.Tenants.Reveal())
+	if err != nil {
+		cancel()
+		return nil, nil, nil, &codeError{exitUsage, err}
+	}
+	return ctx, db, func() { db.Close(); cancel() }, nil
+}
+
+// hasher returns what API keys are hashed by, nil without --hash-key.
+func (f *tenantFlags) hasher() (*identity.Hasher, error) {
+	if f.HashKey == "" {
+		return nil, nil
+	}
+	key, err := os.ReadFile(f.HashKey)
+	if err != nil {
+		return nil, &codeError{exitUsage, err}
+	}
+	hasher, err := identity.NewHasher(identity.NewSecret(strings.TrimRight(string(key), "\r\n")))
+	if err != nil {
+		return nil, &codeError{exitUsage, fmt.Errorf("%s: %w", f.HashKey, err)}
+	}
+	return hasher, nil
+}
+
+// name reads the name of a subject.
+func (f *tenantFlags) name(text string) (quotas.Name, error) {
+	hasher, err := f.hasher()
+	if err != nil {
+		return quotas.Name{}, err
+	}
+	name, err := quotas.ParseName(text, hasher)
+	if err != nil {
+		return name, &codeError{exitUsage, err}
+	}
+	return name, nil
+}
+
+// actorFlag says who makes a change.
+type actorFlag struct {
+	Actor string `placeholder:"NAME" env:"-" help:"Who does it, for the log of changes. Default: your user name."`
+}
+
+func (f *actorFlag) actor() string {
+	if f.Actor != "" {
+		return f.Actor
+	}
+	if who, err := user.Current(); err == nil && who.Username != "" {
+		return who.Username
+	}
+	return "unknown"
+}
+
+// refused makes the error of a change that cannot be an answer, and any other one a
+// failure.
+func refused(err error) error {
+	var field *quotas.FieldError
+	if errors.Is(err, sqltenant.ErrInvalid) || errors.Is(err, sqltenant.ErrConflict) || errors.As(err, &field) {
+		return &codeError{exitNo, err}
+	}
+	return &codeError{exitUsage, err}
+}
+
+type quotaGetCmd struct {
+	tenantFlags `embed:""`
+	JSON        bool   `name:"json" env:"-" help:"Print JSON, as import reads it."`
+	Name        string `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
+}
+
+// Run shows an account; the answer is no when there is none.
+func (c *quotaGetCmd) Run(std *stdio) error {
+	name, err := c.name(c.Name)
+	if err != nil {
+		return err
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	r, err := db.Get(ctx, name.Subject)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	if r.Version == 0 {
+		return &codeError{exitNo, fmt.Errorf("no account %s: the fallback tier counts", quotas.NameText(name.Subject))}
+	}
+	return show(std.out, &r, c.JSON)
+}
+
+func show(w io.Writer, r *sqltenant.Record, asJSON bool) error {
+	if asJSON {
+		line := quotas.LineOf(r)
+		text, err := line.Append(nil)
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(table, "account\t%s\n", quotas.NameText(r.Subject))
+	if r.Last4 != "" {
+		fmt.Fprintf(table, "key\t%s\n", quotas.Masked(r))
+	}
+	fmt.Fprintf(table, "version\t%d, of %s\n", r.Version, r.UpdatedAt.Format(time.RFC3339))
+	for _, t := range r.Tiers {
+		fmt.Fprintf(table, "tier\t%s%s\n", t.Tier, termText(t.Term))
+	}
+	for i := range r.Overrides {
+		o := &r.Overrides[i]
+		fmt.Fprintf(table, "%s\t%s%s, by %s\n", tenant.DescriptorText(o.Descriptor), limitText(o), termText(o.Term), o.CreatedBy)
+	}
+	return table.Flush()
+}
+
+// limitText is the inverse of parseQuota.
+func limitText(o *sqltenant.Override) string {
+	if o.Unlimited {
+		return "unlimited"
+	}
+	text := fmt.Sprintf("%d/%s %v", o.RequestsPerUnit, tenant.UnitText(o.Unit), o.Algorithm)
+	if o.Burst > 0 {
+		text += fmt.Sprintf(" burst %d", o.Burst)
+	}
+	return text
+}
+
+func termText(t tenant.Term) string {
+	text := ""
+	if !t.From.IsZero() {
+		text += " from " + t.From.Format(time.RFC3339)
+	}
+	if !t.Until.IsZero() {
+		text += " until " + t.Until.Format(time.RFC3339)
+	}
+	return text
+}
+
+type quotaDeleteCmd struct {
+	tenantFlags `embed:""`
+	actorFlag   `embed:""`
+	Name        string `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
+}
+
+// Run takes an account out; the answer is no when there is none.
+func (c *quotaDeleteCmd) Run(std *stdio) error {
+	name, err := c.name(c.Name)
+	if err != nil {
+		return err
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	was := false
+	_, err = db.Update(ctx, sqltenant.Change{
+		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
+		Edit: func(r *sqltenant.Record) error {
+			was = r.Version != 0
+			r.Tiers, r.Overrides = nil, nil
+			return nil
+		},
+	})
+	if err != nil {
+		return refused(err)
+	}
+	if !was {
+		return &codeError{exitNo, fmt.Errorf("no account %s", quotas.NameText(name.Subject))}
+	}
+	_, err = fmt.Fprintf(std.out, "took %s out\n", quotas.NameText(name.Subject))
+	return err
+}
+
+type quotaListCmd struct {
+	tenantFlags `embed:""`
+	JSON        bool   `name:"json" env:"-" help:"Print one JSON object to a line."`
+	After       string `placeholder:"NAME" env:"-" help:"Begin after this account."`
+	Limit       int    `default:"100" env:"-" placeholder:"N" help:"How many accounts at most, up to 1000. Default ${default}."`
+}
+
+// Run lists accounts.
+func (c *quotaListCmd) Run(std *stdio) error {
+	var after tenant.Subject
+	if c.After != "" {
+		name, err := c.name(c.After)
+		if err != nil {
+			return err
+		}
+		after = name.Subject
+	}
+	if c.Limit < 1 || c.Limit > sqltenant.MaxPage {
+		return &codeError{exitUsage, fmt.Errorf("--limit: %d is out of range; hint: from 1 to %d", c.Limit, sqltenant.MaxPage)}
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	records, err := db.List(ctx, after, c.Limit)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	if c.JSON {
+		for i := range records {
+			if err := show(std.out, &records[i], true); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := tabwriter.NewWriter(std.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "ACCOUNT\tKEY\tTIERS\tOVERRIDES\tUPDATED")
+	for i := range records {
+		r := &records[i]
+		names := make([]string, len(r.Tiers))
+		for j, t := range r.Tiers {
+			names[j] = t.Tier
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", quotas.NameText(r.Subject), quotas.Masked(r), strings.Join(names, ","), len(r.Overrides), r.UpdatedAt.Format(time.RFC3339))
+	}
+	return table.Flush()
+}
+
+type quotaLogCmd struct {
+	tenantFlags `embed:""`
+	After       int64 `default:"0" env:"-" placeholder:"VERSION" help:"Show the changes after this one."`
+	Limit       int   `default:"100" env:"-" placeholder:"N" help:"How many changes at most, up to 1000. Default ${default}."`
+	Verify      bool  `env:"-" help:"Show none, but verify that none was altered, put in or taken out."`
+	JSON        bool  `name:"json" env:"-" help:"Print one JSON object to a line."`
+}
+
+// Run shows changes, or verifies them all.
+func (c *quotaLogCmd) Run(std *stdio) error {
+	if c.Limit < 1 || c.Limit > sqltenant.MaxPage {
+		return &codeError{exitUsage, fmt.Errorf("--limit: %d is out of range; hint: from 1 to %d", c.Limit, sqltenant.MaxPage)}
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if c.Verify {
+		n, err := db.Verify(ctx)
+		var broken *sqltenant.BrokenError
+		if errors.As(err, &broken) {
+			return &codeError{exitNo, err}
+		} else if err != nil {
+			return &codeError{exitUsage, err}
+		}
+		_, err = fmt.Fprintf(std.out, "%d changes, each as it was made\n", n)
+		return err
+	}
+	entries, err := db.Changes(ctx, c.After, c.Limit)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	for i := range entries {
+		if err := showEntry(std.out, &entries[i], c.JSON); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func showEntry(w io.Writer, e *sqltenant.Entry, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(struct {
+			Version int64           `json:"version"`
+			At      time.Time       `json:"at"`
+			Actor   string          `json:"actor"`
+			Name    string          `json:"name"`
+			Before  json.RawMessage `json:"before"`
+			After   json.RawMessage `json:"after"`
+			Hash    string          `json:"hash"`
+		}{e.Version, e.At, e.Actor, quotas.NameText(e.Subject), json.RawMessage(e.Before), json.RawMessage(e.After), e.Hash})
+	}
+	_, err := fmt.Fprintf(w, "%d  %s  %s  %s\n  before %s\n  after  %s\n",
+		e.Version, e.At.Format(time.RFC3339), e.Actor, quotas.NameText(e.Subject), e.Before, e.After)
+	return err
+}

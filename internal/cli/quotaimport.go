@@ -1,0 +1,182 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+type quotaExportCmd struct {
+	tenantFlags `embed:""`
+}
+
+// Run writes all accounts.
+func (c *quotaExportCmd) Run(std *stdio) error {
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	w := bufio.NewWriter(std.out)
+	for after := (tenant.Subject{}); ; {
+		page, err := db.List(ctx, after, sqltenant.MaxPage)
+		if err != nil {
+			return &codeError{exitUsage, err}
+		}
+		for i := range page {
+			if err := show(w, &page[i], true); err != nil {
+				return err
+			}
+		}
+		if len(page) < sqltenant.MaxPage {
+			return w.Flush()
+		}
+		after = page[len(page)-1].Subject
+	}
+}
+
+type quotaImportCmd struct {
+	tenantFlags `embed:""`
+	actorFlag   `embed:""`
+	Tiers       string `placeholder:"FILE" help:"The file of tiers: an account with another tier is refused."`
+	DryRun      bool   `env:"-" help:"Read and check everything, and change nothing."`
+	File        string `arg:"" help:"The file to read: one JSON object to a line, as export writes it; '-' is standard input."`
+}
+
+// Help implements kong.HelpProvider.
+func (*quotaImportCmd) Help() string {
+	return `Example of a line:
+
+  {"name":"tenant:acme","tier":"pro","overrides":[{"descriptor":"default","requests_per_unit":2000,"unit":"minute"}]}
+
+The file is checked whole before anything is changed. Each account becomes what its
+line says; others stay as they are. What is written already stays written when the
+database fails in between: import the file again.`
+}
+
+// Run reads and writes accounts.
+func (c *quotaImportCmd) Run(std *stdio) error {
+	data, err := c.read(std)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	var tiers *tenant.Tiers
+	if c.Tiers != "" {
+		if tiers, err = tierfile.Load(c.Tiers); err != nil {
+			return &codeError{exitUsage, err}
+		}
+	}
+	hasher, err := c.hasher()
+	if err != nil {
+		return err
+	}
+	changes, err := c.changes(data, tiers, hasher)
+	if err != nil {
+		return &codeError{exitNo, err}
+	}
+	if c.DryRun {
+		_, err := fmt.Fprintf(std.out, "%d accounts can be imported\n", len(changes))
+		return err
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := write(ctx, db, changes); err != nil {
+		return refused(err)
+	}
+	_, err = fmt.Fprintf(std.out, "imported %d accounts\n", len(changes))
+	return err
+}
+
+func write(ctx context.Context, db *sqltenant.DB, changes []sqltenant.Change) error {
+	for len(changes) > 0 {
+		n := min(len(changes), sqltenant.MaxChanges)
+		if _, err := db.UpdateAll(ctx, changes[:n]); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// maxImport bounds the bytes of an import: a million accounts of a kilobyte.
+const maxImport = 1 << 30
+
+func (c *quotaImportCmd) read(std *stdio) ([]byte, error) {
+	in := std.in
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxImport+1))
+	if err == nil && len(data) > maxImport {
+		err = fmt.Errorf("%s: larger than %d bytes; hint: import it in parts", c.File, maxImport)
+	}
+	return data, err
+}
+
+// changes reads all lines. The error names the first line that cannot be.
+func (c *quotaImportCmd) changes(data []byte, tiers *tenant.Tiers, hasher *identity.Hasher) ([]sqltenant.Change, error) {
+	var changes []sqltenant.Change
+	seen := map[tenant.Subject]int{}
+	actor, now := c.actor(), time.Now()
+	for number := 1; len(data) > 0; number++ {
+		var text []byte
+		text, data, _ = bytes.Cut(data, []byte("\n"))
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		change, err := changeOf(text, tiers, hasher)
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", c.File, number, err)
+		}
+		if first := seen[change.Subject]; first != 0 {
+			return nil, fmt.Errorf("%s:%d: the account of line %d again", c.File, number, first)
+		}
+		seen[change.Subject] = number
+		change.Actor, change.Version, change.At = actor, sqltenant.Anyway, now
+		changes = append(changes, change)
+	}
+	return changes, nil
+}
+
+// changeOf makes a line the change that imports it.
+func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher) (change sqltenant.Change, err error) {
+	line, err := quotas.ParseLine(text)
+	if err != nil {
+		return change, err
+	}
+	name, err := quotas.ParseName(line.Name, hasher)
+	if err != nil {
+		return change, err
+	}
+	if line.Last4 != "" {
+		name.Last4 = line.Last4
+	}
+	wanted := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
+	if err := line.Record(&wanted, tiers); err != nil {
+		return change, err
+	}
+	change.Subject = name.Subject
+	change.Edit = func(r *sqltenant.Record) error {
+		r.Last4, r.Tiers, r.Overrides = wanted.Last4, wanted.Tiers, wanted.Overrides
+		return nil
+	}
+	return change, nil
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+type quotaSetCmd struct {
+	tenantFlags `embed:""`
+	actorFlag   `embed:""`
+	Tier        string   `env:"-" placeholder:"TIER" help:"The tier of the account."`
+	Quota       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR=QUOTA" help:"A quota of its own, such as 'default=2000/minute' or 'endpoint:POST /v1/orders=70/minute'; 'unlimited' for none. May be repeated."`
+	Unset       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR" help:"A descriptor whose quota that begins at --from is taken back. May be repeated."`
+	From        string   `env:"-" placeholder:"TIME" help:"When it begins: an RFC 3339 time, or 'now'. Default: always. A later one counts before an earlier one."`
+	Until       string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('168h'). Default: never."`
+	JSON        bool     `name:"json" env:"-" help:"Print JSON."`
+	Name        string   `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
+}
+
+// Help implements kong.HelpProvider.
+func (*quotaSetCmd) Help() string {
+	return `Examples:
+
+  headgate quota set tenant:acme --tier pro
+  headgate quota set tenant:acme --quota 'default=2000/minute' --from now --until 168h
+  headgate quota set tenant:acme --unset 'endpoint:POST /v1/orders'
+
+What is not named stays as it is. Of several quotas of one descriptor the one that
+began last counts, and when it ends the one before it is back.`
+}
+
+// Run changes an account.
+func (c *quotaSetCmd) Run(std *stdio) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	edit, err := c.edit(now)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	name, err := c.name(c.Name)
+	if err != nil {
+		return err
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	r, err := db.Update(ctx, sqltenant.Change{
+		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
+		Edit: func(r *sqltenant.Record) error {
+			if name.Last4 != "" {
+				r.Last4 = name.Last4
+			}
+			return edit(r)
+		},
+	})
+	if err != nil {
+		return refused(err)
+	}
+	if r.Version == 0 {
+		_, err := fmt.Fprintf(std.out, "%s has no account: the fallback tier counts\n", quotas.NameText(name.Subject))
+		return err
+	}
+	return show(std.out, &r, c.JSON)
+}
+
+// edit returns what is to be done with the account.
+func (c *quotaSetCmd) edit(now time.Time) (func(*sqltenant.Record) error, error) {
+	if c.Tier == "" && len(c.Quota) == 0 && len(c.Unset) == 0 {
+		return nil, errors.New("nothing to set; hint: --tier, --quota or --unset")
+	}
+	term, err := c.term(now)
+	if err != nil {
+		return nil, err
+	}
+	var set []sqltenant.Override
+	for _, text := range c.Quota {
+		o, err := parseQuota(text)
+		if err != nil {
+			return nil, fmt.Errorf("--quota %q: %w", text, err)
+		}
+		o.Term = term
+		set = append(set, o)
+	}
+	var unset []string
+	for _, text := range c.Unset {
+		d, err := tenant.ParseDescriptor(text)
+		if err != nil {
+			return nil, fmt.Errorf("--unset %q: %w", text, err)
+		}
+		unset = append(unset, d)
+	}
+	return func(r *sqltenant.Record) error {
+		if c.Tier != "" {
+			r.Tiers = slices.DeleteFunc(r.Tiers, func(t tenant.Assignment) bool { return t.Term.From.Equal(term.From) })
+			r.Tiers = append(r.Tiers, tenant.Assignment{Tier: c.Tier, Term: term})
+		}
+		r.Overrides = slices.DeleteFunc(r.Overrides, func(o sqltenant.Override) bool {
+			named := slices.Contains(unset, o.Descriptor) ||
+				slices.ContainsFunc(set, func(s sqltenant.Override) bool { return s.Descriptor == o.Descriptor })
+			return named && o.Term.From.Equal(term.From)
+		})
+		r.Overrides = append(r.Overrides, set...)
+		return nil
+	}, nil
+}
+
+func (c *quotaSetCmd) term(now time.Time) (t tenant.Term, err error) {
+	if c.From == "now" {
+		t.From = now
+	} else if c.From != "" {
+		if t.From, err = time.Parse(time.RFC3339, c.From); err != nil {
+			return t, fmt.Errorf("--from %q: not a time; hint: 'now', or 2026-12-31T23:59:59Z", c.From)
+		}
+	}
+	if c.Until == "" {
+		return t, nil
+	}
+	if lasts, err := time.ParseDuration(c.Until); err == nil && lasts > 0 {
+		t.Until = now.Add(lasts)
+		return t, nil
+	}
+	if t.Until, err = time.Parse(time.RFC3339, c.Until); err != nil {
+		return t, fmt.Errorf("--until %q: neither a time nor a length; hint: 2026-12-31T23:59:59Z, or 168h", c.Until)
+	}
+	return t, nil
+}
+
+// parseQuota reads "DESCRIPTOR=N/UNIT" and "DESCRIPTOR=unlimited". The last "="
+// ends the descriptor, which may hold others.
+func parseQuota(text string) (o sqltenant.Override, err error) {
+	at := strings.LastIndexByte(text, '=')
+	if at < 0 {
+		return o, errors.New("no '='; hint: default=2000/minute")
+	}
+	if o.Descriptor, err = tenant.ParseDescriptor(text[:at]); err != nil {
+		return o, err
+	}
+	quota := text[at+1:]
+	if quota == "unlimited" {
+		o.Unlimited = true
+		return o, nil
+	}
+	number, unit, _ := strings.Cut(quota, "/")
+	if o.RequestsPerUnit, err = strconv.ParseInt(number, 10, 64); err != nil {
+		return o, fmt.Errorf("quota %q is not a number; hint: 2000/minute, or unlimited", number)
+	}
+	o.Unit, err = tenant.ParseUnit(unit)
+	return o, err
+}
