@@ -110,6 +110,15 @@ type quotaGetCmd struct {
 	Name        string `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
 }
 
+// Help implements kong.HelpProvider.
+func (*quotaGetCmd) Help() string {
+	return `Example:
+
+  headgate quota get tenant:acme
+
+The exit code is 1 when there is no account.`
+}
+
 // Run shows an account; the answer is no when there is none.
 func (c *quotaGetCmd) Run(std *stdio) error {
 	name, err := c.name(c.Name)
@@ -186,6 +195,15 @@ type quotaDeleteCmd struct {
 	Name        string `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
 }
 
+// Help implements kong.HelpProvider.
+func (*quotaDeleteCmd) Help() string {
+	return `Example:
+
+  headgate quota delete tenant:acme
+
+The log of changes keeps what was there. The exit code is 1 when there was no account.`
+}
+
 // Run takes an account out; the answer is no when there is none.
 func (c *quotaDeleteCmd) Run(std *stdio) error {
 	name, err := c.name(c.Name)
@@ -221,6 +239,15 @@ type quotaListCmd struct {
 	JSON        bool   `name:"json" env:"-" help:"Print one JSON object to a line."`
 	After       string `placeholder:"NAME" env:"-" help:"Begin after this account."`
 	Limit       int    `default:"100" env:"-" placeholder:"N" help:"How many accounts at most, up to 1000. Default ${default}."`
+}
+
+// Help implements kong.HelpProvider.
+func (*quotaListCmd) Help() string {
+	return `Example:
+
+  headgate quota list --limit 1000 --after tenant:acme
+
+Accounts are listed in the order of their names, API keys by their hash.`
 }
 
 // Run lists accounts.
@@ -272,6 +299,16 @@ type quotaLogCmd struct {
 	Limit       int   `default:"100" env:"-" placeholder:"N" help:"How many changes at most, up to 1000. Default ${default}."`
 	Verify      bool  `env:"-" help:"Show none, but verify that none was altered, put in or taken out."`
 	JSON        bool  `name:"json" env:"-" help:"Print one JSON object to a line."`
+}
+
+// Help implements kong.HelpProvider.
+func (*quotaLogCmd) Help() string {
+	return `Example:
+
+  headgate quota log --verify
+
+Each change is hashed together with the one before it. Whoever alters one, puts one in
+or takes one out breaks the chain there, and --verify says where; the exit code is then 1.`
 }
 
 // Run shows changes, or verifies them all.

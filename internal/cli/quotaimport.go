@@ -20,6 +20,15 @@ type quotaExportCmd struct {
 	tenantFlags `embed:""`
 }
 
+// Help implements kong.HelpProvider.
+func (*quotaExportCmd) Help() string {
+	return `Example:
+
+  headgate quota export > accounts.jsonl
+
+Who changes accounts meanwhile may be in it or not; each account is whole.`
+}
+
 // Run writes all accounts.
 func (c *quotaExportCmd) Run(std *stdio) error {
 	ctx, db, done, err := c.open()
@@ -55,7 +64,11 @@ type quotaImportCmd struct {
 
 // Help implements kong.HelpProvider.
 func (*quotaImportCmd) Help() string {
-	return `Example of a line:
+	return `Example:
+
+  headgate quota import --tiers tiers.yaml accounts.jsonl
+
+A line of the file:
 
   {"name":"tenant:acme","tier":"pro","overrides":[{"descriptor":"default","requests_per_unit":2000,"unit":"minute"}]}
 
