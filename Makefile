@@ -52,8 +52,9 @@ race: ## All tests with the race detector, against real servers
 	$(GO) test -race -count=1 -timeout 15m $(TESTFLAGS) ./...
 
 .PHONY: allocs
-allocs: ## The tests that count allocations, which the race detector disturbs
+allocs: ## The tests that the race detector disturbs: of allocations, and models of overload
 	$(GO) test -run Alloc ./...
+	$(GO) test ./overload/...
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)

@@ -39,6 +39,47 @@ func TestCheckAllocatesNothing(t *testing.T) {
 	}
 }
 
+// A request that holds a slot, by its own Hold or by an entry, may be banned and
+// counts its time, and its renewal and release.
+func TestHoldingAllocatesNothing(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+- key: user
+  rate_limit: {unit: minute, requests_per_unit: 1000000}
+  concurrency: {limit: 20, hold: request_id}
+  secondary_limits: [{concurrency: 10, over: 1h}]
+  ban: {after: 20, within: 1m, for: 15m}
+  soft_limit: {at: 1%, action: delay, delay: 1s}
+`, headgate.Options{})
+	requests := []headgate.Request{
+		{Domain: "d", Hold: 7, Descriptors: []headgate.Descriptor{on("user:u")}},
+		{Domain: "d", Descriptors: []headgate.Descriptor{on("user:u,request_id:6c1f7d1e-8d3c-4b92-a6a5-0a8c3f2d9b11")}},
+		{Domain: "d", Hold: 7, Descriptors: []headgate.Descriptor{on("user:u")}},
+		{Domain: "d", Hold: 7, Descriptors: []headgate.Descriptor{on("user:u")}},
+	}
+	requests[2].Turn(store.Renew, 0)
+	requests[3].Turn(store.Release, 0)
+	responses := make([]headgate.Response, len(requests))
+	ctx := t.Context()
+	if allocs := testing.AllocsPerRun(200, func() {
+		if err := b.limiter.Check(ctx, requests, responses); err != nil {
+			t.Fatal(err)
+		}
+		_ = responses[0].Delay()
+	}); allocs != 0 {
+		t.Errorf("a decision allocates %v times, want 0", allocs)
+	}
+	for i, want := range []bool{true, true, true, false} {
+		if !responses[i].Allowed || (responses[i].Hold != 0) != want {
+			t.Errorf("request %d: %+v", i, responses[i])
+		}
+	}
+	if allocs := testing.AllocsPerRun(200, func() { headgate.NewHold() }); allocs != 0 {
+		t.Errorf("drawing a hold allocates %v times, want 0", allocs)
+	}
+}
+
 func TestKeyedAllocatesNothing(t *testing.T) {
 	buckets, err := memstore.New(memstore.Options{})
 	if err != nil {

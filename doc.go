@@ -18,6 +18,15 @@
 // of layers over it (packages lease, denial, subbucket) and of the rules; what
 // happens when it does not answer, of the rules and of [Options.Fallback].
 //
+// A rule may also bound how many requests are in flight at one time. Give a
+// request a [Request.Hold], drawn by [NewHold]; while it runs, renew what it holds
+// before [Response.HoldFor] is over, and release it when it ends, both by
+// [Request.Turn] and another Check. A slot whose holder dies is free after its
+// timeout, by the store's clock. What else stands beside the main limits of a rule
+// needs nothing of the caller: secondary limits, and bans after repeated denials.
+// A soft limit denies nothing; [Verdict.Soft] and [Response.Delay] say what it
+// asks for.
+//
 // Neither promises anything about requests that do not ask, and a count is as
 // durable as its store: a memory store forgets when the process ends.
 package headgate

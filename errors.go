@@ -15,6 +15,7 @@ var (
 	ErrNoDescriptors = errors.New("rate limit descriptor list must not be empty")
 	ErrDescriptor    = errors.New("malformed descriptor")
 	ErrHits          = errors.New("hits out of range")
+	ErrHold          = errors.New("hold out of range")
 )
 
 // ErrQueueFull is returned by Wait when too many calls are waiting already.
@@ -31,6 +32,9 @@ func (r *Request) validate() error {
 	if len(r.Descriptors) > descriptor.MaxDescriptors {
 		return fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)
 	}
+	if r.Hold > limit.MaxHold {
+		return fmt.Errorf("%w: %d; hint: 1 to %d, as NewHold draws, or 0", ErrHold, r.Hold, int64(limit.MaxHold))
+	}
 	for i := range r.Descriptors {
 		if err := r.Descriptors[i].validate(); err != nil {
 			return fmt.Errorf("descriptor %d: %w", i, err)
@@ -46,8 +50,9 @@ func (d *Descriptor) validate() error {
 	if d.Hits < 0 || d.Hits > limit.MaxQuota {
 		return fmt.Errorf("%w: %d; hint: 0 (a peek) to %d", ErrHits, d.Hits, int64(limit.MaxQuota))
 	}
-	if d.Op > store.Reset {
-		return fmt.Errorf("%w: unknown operation %d", ErrDescriptor, d.Op)
+	switch d.Op {
+	case store.Hit, store.Refund, store.Reset, store.Renew, store.Release:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: unknown operation %d", ErrDescriptor, d.Op)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/local"
@@ -114,6 +115,94 @@ func ExampleResponse_Delay() {
 	// true 100ms
 	// true 200ms
 	// false 0s
+}
+
+// limiterOf returns a limiter in memory by the rules of a file.
+func limiterOf(file string) *headgate.Limiter {
+	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(file)}}, rules.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	buckets, err := memstore.New(memstore.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return limiter
+}
+
+// Let each user have one export in flight: hold a slot while it runs, and release
+// it when it ends. A holder that runs for long renews before HoldFor is over.
+func ExampleRequest_Turn() {
+	limiter := limiterOf(`
+domain: api
+descriptors:
+  - key: user
+    concurrency: {limit: 1, timeout: 30s}
+`)
+	request := func() headgate.Request {
+		return headgate.Request{
+			Domain: "api", Hold: headgate.NewHold(),
+			Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "user", Value: "42"}}, Hits: 1}},
+		}
+	}
+	check := func(r *headgate.Request) (resp headgate.Response) {
+		responses := make([]headgate.Response, 1)
+		if err := limiter.Check(context.Background(), []headgate.Request{*r}, responses); err != nil {
+			log.Fatal(err)
+		}
+		return responses[0]
+	}
+	first, second := request(), request()
+	resp := check(&first)
+	fmt.Println("first:", resp.Allowed, resp.Hold != 0, resp.HoldFor)
+	fmt.Println("second:", check(&second).Allowed)
+
+	first.Turn(store.Renew, 10*time.Second) // it is still at work after ten seconds
+	check(&first)
+	first.Turn(store.Release, 5*time.Second) // and ends five seconds later
+	check(&first)
+
+	fmt.Println("second:", check(&second).Allowed)
+	// Output:
+	// first: true true 30s
+	// second: false
+	// second: true
+}
+
+// Have the service do less for whoever has used most of the limit.
+func ExampleVerdict_Soft() {
+	limiter := limiterOf(`
+domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 4}
+    soft_limit: {at: 75%, action: degrade, header: X-Degraded, value: "1"}
+`)
+	requests := []headgate.Request{{
+		Domain:      "api",
+		Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "user", Value: "42"}}, Hits: 1}},
+	}}
+	responses := make([]headgate.Response, 1)
+	for range 4 {
+		if err := limiter.Check(context.Background(), requests, responses); err != nil {
+			log.Fatal(err)
+		}
+		v := responses[0].Decisive(-1)
+		if soft := v.Soft(); soft != nil {
+			fmt.Println(v.Decision.Remaining, "left:", soft.Header, soft.Value)
+		} else {
+			fmt.Println(v.Decision.Remaining, "left")
+		}
+	}
+	// Output:
+	// 3 left
+	// 2 left
+	// 1 left: X-Degraded 1
+	// 0 left: X-Degraded 1
 }
 
 // Put the layers over a shared store, so that rules may lease, and let each of

@@ -13,83 +13,39 @@ import (
 // wait: about the time in which a store that blinked is back.
 const degradedRetryAfter = time.Second
 
-// giveBackWithin bounds the time that giving back adds to a decision.
-const giveBackWithin = 5 * time.Millisecond
-
 // fallBack asks the fallback what the store could not decide of rules that fail
 // locally. Those takes stay in order, and in groups among themselves. Their
-// results keep the error of the store beside the decision.
+// results keep the error of the store beside the decision. What is released is
+// released there in any case: the slot may have been taken while the store was
+// away.
 func (l *Limiter) fallBack(ctx context.Context, p *plan) {
 	if l.fallback == nil {
 		clear(p.locally)
 		return
 	}
 	for t := range p.takes {
-		if p.locally[t] && p.results[t].Err != nil {
+		if p.locally[t] && (p.results[t].Err != nil || p.takes[t].Op == store.Release) {
 			p.again = append(p.again, p.takes[t])
 			p.againOf = append(p.againOf, t)
 		}
 	}
-	if cap(p.againResults) < len(p.again) {
-		p.againResults = make([]store.Result, len(p.again))
-	}
-	p.againResults = p.againResults[:len(p.again)]
-	l.take(ctx, l.fallback, p.again, p.againResults)
+	p.fellBack = len(p.again) > 0
+	l.takeAgain(ctx, l.fallback, p)
 	for i, t := range p.againOf {
 		r := &p.againResults[i]
-		if p.locally[t] = r.Err == nil; p.locally[t] {
+		if p.locally[t] = r.Err == nil; p.locally[t] && p.results[t].Err != nil {
 			p.results[t].Decision, p.results[t].Skipped = r.Decision, r.Skipped
 		}
 	}
 }
 
-// giveBack refunds what the store charged for requests that are denied although
-// it denied none of their limits: one that it could not decide fails closed, or
-// is over the node's share. A denied request burns nothing, and while one part
-// of the store is away its clients would use up their quotas in the other one.
-// What cannot be given back in time stays charged. p has been answered.
-func (l *Limiter) giveBack(ctx context.Context, p *plan, responses []Response) {
-	p.again = p.again[:0]
-	for i := range responses {
-		if takes := p.spans[i].takes; !responses[i].Allowed && p.fellApart(takes) {
-			p.addRefunds(takes)
-		}
+// takeAgain asks s what is in p.again.
+func (l *Limiter) takeAgain(ctx context.Context, s store.Store, p *plan) {
+	if cap(p.againResults) < len(p.again) {
+		p.againResults = make([]store.Result, len(p.again))
 	}
-	if len(p.again) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackWithin)
-	defer cancel()
-	l.take(ctx, l.store, p.again, make([]store.Result, len(p.again))) // best effort
-}
-
-// fellApart reports whether the store could not decide some of the takes of one
-// request, all or nothing, and denied none. Where it denied one, nothing is
-// charged.
-func (p *plan) fellApart(s span) (apart bool) {
-	for t := s.from; t < s.to; t++ {
-		r := &p.results[t]
-		switch {
-		case p.takes[t].Group == 0:
-			return false
-		case r.Err != nil:
-			apart = true
-		case r.Skipped || !r.Allowed && !p.takes[t].Shadow && p.takes[t].Op == store.Hit:
-			return false
-		}
-	}
-	return apart
-}
-
-// addRefunds appends the refunds of the takes that were charged.
-func (p *plan) addRefunds(s span) {
-	for t := s.from; t < s.to; t++ {
-		take, r := p.takes[t], &p.results[t]
-		if take.Op == store.Hit && take.Hits > 0 && r.Err == nil && r.Allowed && !take.Limit.CountDenied {
-			take.Op, take.Group = store.Refund, 0
-			p.again = append(p.again, take)
-		}
-	}
+	p.againResults = p.againResults[:len(p.again)]
+	l.take(ctx, s, p.again, p.againResults)
 }
 
 // failLocally answers by the decision that the fallback made in place of the

@@ -1,7 +1,6 @@
 package headgate
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -58,7 +57,8 @@ type Response struct {
 	// Hold is Request.Hold, or what a descriptor entry named (rules.Rule.HoldEntry),
 	// when the request holds slots of limits on concurrency, or its time in flight
 	// counts: it must be renewed before HoldFor is over while it runs, and released
-	// when it ends. Else it is 0; a request that is denied holds nothing.
+	// when it ends, also where the store did not answer (Degraded). Else it is 0; a
+	// request that is denied holds nothing.
 	Hold limit.Hold
 	// HoldFor is the shortest timeout of what is held.
 	HoldFor time.Duration
@@ -152,6 +152,3 @@ type Options struct {
 	// limits that shape (leaky_queue); 0 means 10,000.
 	MaxWaiting int
 }
-
-// NewHold draws a Hold at random.
-func NewHold() limit.Hold { return limit.Hold(1 + rand.Uint64N(limit.MaxHold)) }

@@ -21,7 +21,8 @@ type Keyed struct {
 
 // NewKeyed returns a Keyed that counts in s by l. Two Keyed on one store share
 // the bucket of equal keys; prefix the keys to keep them apart. When the store
-// cannot decide, keys are allowed; see FailClosed.
+// cannot decide, keys are allowed; see FailClosed. A limit on concurrency only says
+// whether a slot is free here: it takes a Limiter to hold one.
 func NewKeyed(s store.Store, l *limit.Limit) *Keyed {
 	k := &Keyed{store: s, limit: l}
 	k.pool.New = func() any { return new(scratch) }

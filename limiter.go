@@ -69,7 +69,10 @@ func (l *Limiter) LacksFallback() bool {
 
 // Check decides requests[i] into responses[i]; the slices have the same length.
 // The verdict slices of the responses are reused. All requests go to the store
-// in one batch, in order: a later one sees what an earlier one was charged.
+// in one batch, in order: a later one sees what an earlier one was charged. A
+// second batch, for which Check waits 5 ms at most, follows where a request was
+// denied after all that had taken a slot or hits, and where a denial counts towards
+// a ban.
 //
 // An error names a malformed request (see ErrNoDomain and its kin) and means
 // that nothing was decided or charged. A store that fails is never an error:
@@ -115,7 +118,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	p.limiter = l
 	p.rules = l.inForce.Load()
 	for i := range requests {
-		responses[i].Verdicts = responses[i].Verdicts[:0]
+		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
 		p.addRequest(&requests[i], &responses[i])
 	}
 	p.bindKeys()
@@ -124,7 +127,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	for i := range responses {
 		p.answer(&responses[i], p.spans[i].verdicts)
 	}
-	l.giveBack(ctx, p, responses)
+	l.followUp(ctx, p, responses)
 }
 
 // take asks s, turning a panic of it into errors of the takes.
@@ -148,6 +151,7 @@ func (l *Limiter) take(ctx context.Context, s store.Store, takes []store.Take, r
 func (l *Limiter) answerPanic(responses []Response, cause any) {
 	err := l.panicked(cause)
 	for i := range responses {
+		responses[i].Hold, responses[i].HoldFor = 0, 0
 		responses[i].Verdicts = append(responses[i].Verdicts[:0], Verdict{
 			Enforced: true,
 			Degraded: store.ReasonOf(err),

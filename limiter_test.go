@@ -31,12 +31,14 @@ type bench struct {
 func newBench(t *testing.T, yaml string, o headgate.Options) *bench {
 	t.Helper()
 	b := &bench{t: t, now: noon}
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(b.now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if o.Store == nil {
-		buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(b.now) }})
-		if err != nil {
-			t.Fatal(err)
-		}
 		o.Store = buckets
+	} else if seen, ok := o.Store.(*recording); ok && seen.Store == nil {
+		seen.Store = buckets
 	}
 	o.Now = func() time.Time { return b.now }
 	if yaml != "" {

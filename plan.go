@@ -35,6 +35,9 @@ type plan struct {
 	matched []rules.Matched
 	// anyReplaces says that a rule in matches takes the place of others.
 	anyReplaces bool
+	// mayBan says that a request makes hits on a rule with a ban, and fellBack that
+	// the fallback was asked.
+	mayBan, fellBack bool
 	// verdictTake[i] is the take of the i-th verdict of the batch, or -1.
 	verdictTake []int
 	// spans[i] are the parts of request i.
@@ -159,61 +162,99 @@ func (p *plan) replaced(name string) bool {
 
 func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	d := &req.Descriptors[i]
+	a, role := ask{op: d.Op, hits: d.Hits, cost: d.Hits, hold: req.Hold}, rules.Main
+	if d.Limit.Algorithm == limit.Concurrency {
+		role = rules.InFlight
+	}
+	take, takesPart := a.of(role)
+	if !takesPart {
+		return
+	}
+	if a.holds(role) {
+		resp.Hold = a.hold
+	}
 	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(store.Take{Limit: d.Limit, Hits: d.Hits, Op: d.Op, Shadow: p.limiter.shadow}, false)
+	take.Limit, take.Shadow = d.Limit, p.limiter.shadow
+	p.addTake(take, false)
 	p.addVerdict(resp, Verdict{
-		Descriptor: i, Limit: d.Limit, Hits: d.Hits, Enforced: !p.limiter.shadow,
+		Descriptor: i, Limit: d.Limit, Hits: take.Hits, Enforced: !p.limiter.shadow,
 	}, len(p.takes)-1)
 }
 
 // addRule appends what rule m asks for: a take and a verdict for each limit, or
 // a verdict alone where it frees the request.
 func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *match, first int) {
-	v := Verdict{
-		Descriptor: m.descriptor, Rule: m.Rule,
-		Enforced: !m.Rule.Shadow && !p.limiter.shadow,
-	}
-	v.Decision.Allowed = true
+	d := &req.Descriptors[m.descriptor]
 	if m.Rule.Unlimited {
-		p.addVerdict(resp, v, -1)
+		if d.Op != store.Renew && d.Op != store.Release {
+			p.addVerdict(resp, p.verdictOf(m), -1)
+		}
 		return
 	}
-	d := &req.Descriptors[m.descriptor]
 	if d.Op == store.Reset && !m.innermost {
 		// Forgetting what one descriptor has used is no reason to forget what
 		// all that share an outer limit have used.
 		return
 	}
-	v.Hits = cost(m.Rule, req, m.descriptor)
-	for i := range m.Rule.Limits {
-		named := &m.Rule.Limits[i]
-		v.Name, v.Limit = named.Name, named.Limit
-		if p.replaced(named.Name) {
-			v.Limit, v.Replaced = nil, true
-			p.addVerdict(resp, v, -1)
-			v.Replaced = false
-			continue
-		}
-		start := len(p.keys)
-		p.keys = m.AppendKey(p.keys, d.Entries, i)
-		if domain.Match == rules.Path {
-			// Descriptors of one request that share the head of a path
-			// share its limit, and the request is charged there once.
-			if t := p.sameBucket(first, start); t >= 0 && p.takes[t].Op == d.Op {
-				p.keys = p.keys[:start]
-				p.takes[t].Hits = max(p.takes[t].Hits, v.Hits)
-				p.addVerdict(resp, v, t)
-				continue
-			}
-		}
-		p.ends = append(p.ends, len(p.keys))
-		p.addTake(store.Take{
-			Limit: named.Limit, Hits: v.Hits, Op: d.Op, Mode: p.rules.mode(m.Rule),
-			Shadow: !v.Enforced || m.Rule.Quota,
-		}, m.Rule.Failure == rules.FailLocal)
-		p.addVerdict(resp, v, len(p.takes)-1)
+	a := ask{entries: d.Entries, op: d.Op, hits: d.Hits, hold: holdFor(m.Rule, req, m.descriptor)}
+	if m.Rule.Always {
+		a.hits = alwaysHits(req)
 	}
+	a.cost = cost(m.Rule, req, m.descriptor, a.hits)
+	for i := range m.Rule.Limits {
+		p.addLimit(domain, resp, m, &a, i, first)
+	}
+}
+
+// verdictOf returns what all verdicts on rule m have in common.
+func (p *plan) verdictOf(m *match) Verdict {
+	v := Verdict{
+		Descriptor: m.descriptor, Rule: m.Rule,
+		Enforced: !m.Rule.Shadow && !p.limiter.shadow,
+	}
+	v.Decision.Allowed = true
+	return v
+}
+
+// addLimit appends what a asks of limit i of rule m. first is the first take of
+// the request.
+func (p *plan) addLimit(domain *rules.Domain, resp *Response, m *match, a *ask, i, first int) {
+	named := &m.Rule.Limits[i]
+	take, takesPart := a.of(named.Role)
+	if !takesPart {
+		return
+	}
+	v := p.verdictOf(m)
+	v.Name, v.Role, v.Hits = named.Name, named.Role, take.Hits
+	if p.replaced(named.Name) {
+		v.Replaced = true
+		p.addVerdict(resp, v, -1)
+		return
+	}
+	v.Limit = named.Limit
+	if a.holds(named.Role) && resp.Hold == 0 {
+		resp.Hold = a.hold
+	}
+	p.mayBan = p.mayBan || named.Role == rules.Banning && take.Hits > 0
+	start := len(p.keys)
+	p.keys = m.AppendKey(p.keys, a.entries, i)
+	if domain.Match == rules.Path {
+		// Descriptors of one request that share the head of a path share its
+		// limit, and the request is charged there once.
+		if t := p.sameBucket(first, start); t >= 0 && p.takes[t].Op == take.Op && sameHolder(p.takes[t].Hold, take.Hold) {
+			p.keys = p.keys[:start]
+			shared := &p.takes[t]
+			shared.Hits, shared.Hold = max(shared.Hits, take.Hits), max(shared.Hold, take.Hold)
+			p.addVerdict(resp, v, t)
+			return
+		}
+	}
+	p.ends = append(p.ends, len(p.keys))
+	take.Limit, take.Mode = named.Limit, p.rules.mode(m.Rule)
+	take.Shadow = !v.Enforced || m.Rule.Quota && named.Role == rules.Main
+	p.addTake(take, m.Rule.Failure == rules.FailLocal)
+	p.addVerdict(resp, v, len(p.takes)-1)
 }
 
 // sameBucket returns the take since first whose key is p.keys[start:], or -1.
@@ -283,6 +324,7 @@ func (p *plan) answer(resp *Response, s span) {
 		}
 	}
 	resp.settle()
+	p.settleHold(resp, s)
 }
 
 // settled turns the answer of a store into a verdict on what was asked: giving
@@ -294,19 +336,14 @@ func settled(d limit.Decision, op store.Op) limit.Decision {
 	return d
 }
 
-// cost returns the hits that the request is worth to a rule. A peek stays one.
-func cost(r *rules.Rule, req *Request, i int) int64 {
-	d := &req.Descriptors[i]
-	hits := d.Hits
-	if r.Always {
-		hits = alwaysHits(req)
-	}
+// cost returns what hits of descriptor i are worth to a rule. A peek stays one.
+func cost(r *rules.Rule, req *Request, i int, hits int64) int64 {
 	if r.Cost.Source == rules.CostHits || hits == 0 {
 		return hits
 	}
 	facts := req.Attributes
 	if r.Cost.Source == rules.CostEntry {
-		facts = d.Entries
+		facts = req.Descriptors[i].Entries
 	}
 	return r.Cost.Of(factNamed(facts, r.Cost.Name))
 }

@@ -3,6 +3,7 @@ package headgate
 import (
 	"cmp"
 
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
@@ -10,11 +11,14 @@ import (
 // for the whole request when i is negative; nil when nothing limited it.
 //
 // When one denies, it is the denying one with the longest retry-after, one that
-// can never pass before all others; else the one with the smallest remaining,
-// of equals the one with the longest reset. A verdict in shadow mode speaks for
-// its descriptor only when no enforced one does, and never for the request.
-// Verdicts without counts (degraded, unlimited, replaced) come last. A quota
-// rule that is over does not speak for a request that passed by another one.
+// can never pass before all others; but a ban before them all, since it lasts, and
+// a limit on concurrency after them all, since a slot may be free at any moment.
+// Else it is the one with the smallest remaining, of equals the one with the
+// longest reset; one that is not rules.Main only where there is no other. A
+// verdict in shadow mode speaks for its descriptor only when no enforced one does,
+// and never for the request. Verdicts without counts (degraded, unlimited,
+// replaced) come last. A quota rule that is over does not speak for a request that
+// passed by another one.
 func (r *Response) Decisive(i int) *Verdict {
 	var best *Verdict
 	for j := range r.Verdicts {
@@ -50,20 +54,49 @@ func speaksBefore(a, b *Verdict) bool {
 	return da.ResetAfter > db.ResetAfter
 }
 
-// rank orders verdicts by how much they have to say: a denial, counts, shadow
-// counts, a degraded answer, nothing.
+// notMain is added to the rank of verdicts that clients are told of only when they
+// deny, or when there is nothing else to tell.
+const notMain = 8
+
+// rank orders verdicts by how much they have to say: a ban, a denial, one for want
+// of a slot; then counts, shadow counts, a degraded answer, nothing.
 func (v *Verdict) rank() int {
-	switch {
-	case v.OverLimit():
-		return 0
-	case v.Counted() && v.Enforced:
+	if v.OverLimit() {
+		switch v.Role {
+		case rules.Banning:
+			return 0
+		case rules.InFlight:
+			return 2
+		}
 		return 1
-	case v.Counted():
-		return 2
-	case v.Degraded != store.NoReason:
-		return 3
 	}
-	return 4
+	rank := 6
+	switch {
+	case v.Counted() && v.Enforced:
+		rank = 3
+	case v.Counted():
+		rank = 4
+	case v.Degraded != store.NoReason:
+		rank = 5
+	}
+	if v.Role != rules.Main {
+		rank += notMain
+	}
+	return rank
+}
+
+// Soft returns what the rule wants done because this request, which passes, is
+// above the soft limit; nil where it is not, and where there is none. It goes by
+// the main limits of the rule that were counted and are enforced.
+func (v *Verdict) Soft() *rules.Soft {
+	if v.Rule == nil || v.Rule.Soft == nil || v.Role != rules.Main || !v.Enforced || !v.Decision.Allowed || !v.Counted() {
+		return nil
+	}
+	soft, d := v.Rule.Soft, &v.Decision
+	if used := d.Limit - d.Remaining; used*100 < int64(soft.Percent)*d.Limit {
+		return nil
+	}
+	return soft
 }
 
 // Degraded returns the reason of the first verdict that the store did not
@@ -84,7 +117,7 @@ func (r *Response) settle() {
 	quotas, quotasOver := 0, 0
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		if v.Rule != nil && v.Rule.Quota && !v.Replaced && v.Limit != nil {
+		if v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && !v.Replaced && v.Limit != nil {
 			quotas++
 			if v.OverLimit() {
 				quotasOver++

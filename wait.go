@@ -4,26 +4,32 @@ import (
 	"context"
 	"time"
 
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
 // Delay returns how long the request must wait before it goes on: the longest
-// delay of the limits that shape it (leaky_queue), 0 when denied.
+// delay of the limits that shape it (leaky_queue) and of the soft limits that it
+// is above, 0 when denied.
 func (r *Response) Delay() time.Duration {
 	var delay time.Duration
 	if !r.Allowed {
 		return 0
 	}
 	for i := range r.Verdicts {
-		if v := &r.Verdicts[i]; v.Enforced {
+		v := &r.Verdicts[i]
+		if v.Enforced {
 			delay = max(delay, v.Decision.Delay)
+		}
+		if soft := v.Soft(); soft != nil && soft.Action == rules.Delay {
+			delay = max(delay, soft.Delay)
 		}
 	}
 	return delay
 }
 
-// Wait is Check for one request that also waits out the delay of limits that
-// shape. It returns when the request may go on or is denied (see
+// Wait is Check for one request that also waits out its delay. What the request
+// holds is not renewed meanwhile. It returns when the request may go on or is denied (see
 // Response.Allowed). When ctx ends first, the request gives up its place: the
 // hits are refunded and ctx's error is returned. At most Options.MaxWaiting
 // calls wait at a time; one more is refunded and returns ErrQueueFull.

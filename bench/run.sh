@@ -58,3 +58,7 @@ echo "## gRPC: CPU microseconds for each request; client, server and Redis share
 go build -o "$work/rlsload" ./cmd/rlsload
 "$work/rlsload" -headgate "$work/headgate" -ratelimit "${RATELIMIT_BINARY:-}" \
 	-rounds "${ROUNDS:-2}" -measure "${MEASURE:-3s}"
+
+echo
+echo "## Reverse proxy: CPU microseconds of the proxy for each request, beside httputil.ReverseProxy; load and backend share the machine"
+go run ./proxy -headgate "$work/headgate" -rounds "${ROUNDS:-2}" -measure "${MEASURE:-3s}"

@@ -57,11 +57,12 @@ type CheckerOptions struct {
 
 // Checker asks a Headgate server. It has the method of headgate.Limiter; what
 // differs is what the wire does not carry:
-//   - A Response has at most one Verdict, the decisive one, for descriptor 0;
-//     others, those in shadow mode and the names of their limits are not told.
-//   - Its Rule has an ID only. Its Limit is the one that the caller named; else a
-//     sliding window of the quota and window that RateLimit-Policy tells; without
-//     that (a batch, or a server that sends no such field) its Period is a
+//   - A Response has the decisive Verdict, for descriptor 0, and one for each
+//     other limit whose soft limit the request is above; others, those in shadow
+//     mode and the names of their limits are not told.
+//   - A Rule has an ID and a Soft only. A Limit is the one that the caller named;
+//     else, of requests in flight, with the default timeout, or a sliding window of
+//     the quota and window that are told; where none is told its Period is a
 //     microsecond, which stands for unknown.
 //   - DomainKnown is false also where nothing limits the request.
 //   - RetryAfter is in whole seconds, rounded up and jittered as the server does;

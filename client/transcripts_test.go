@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/client"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
@@ -45,6 +46,9 @@ func transcript(t *testing.T, path string) client.CheckerOptions {
 // summary writes what a response says on one line.
 func summary(r *headgate.Response) string {
 	s := fmt.Sprintf("allowed=%v known=%v", r.Allowed, r.DomainKnown)
+	if r.Hold != 0 {
+		s += fmt.Sprintf(" hold=%x for=%v", uint64(r.Hold), r.HoldFor)
+	}
 	for _, v := range r.Verdicts {
 		d := v.Decision
 		s += fmt.Sprintf(" rule=%s limit=%d remaining=%d reset=%v retry=%v delay=%v", v.Rule.ID, d.Limit, d.Remaining, d.ResetAfter, d.RetryAfter, d.Delay)
@@ -54,6 +58,12 @@ func summary(r *headgate.Response) string {
 		if d.Never {
 			s += " never"
 		}
+		if v.Role != rules.Main {
+			s += " role=" + v.Role.String()
+		}
+		if soft := v.Soft(); soft != nil {
+			s += " soft=" + soft.Header
+		}
 		if v.Degraded != "" {
 			s += fmt.Sprintf(" degraded=%s local=%v", v.Degraded, v.Local)
 		}
@@ -62,16 +72,19 @@ func summary(r *headgate.Response) string {
 }
 
 // TestCheckerTranscripts reads what the server is known to answer, one by one
-// and in a batch, where the windows are not told.
+// and in a batch.
 func TestCheckerTranscripts(t *testing.T) {
 	want := []struct{ name, says string }{
 		{"allowed", "allowed=true known=true rule=writes limit=20 remaining=17 reset=41.2s retry=0s delay=0s window=1m0s"},
+		{"banned", "allowed=false known=true rule=writes limit=3 remaining=0 reset=1h0m0s retry=1h0m0s delay=0s window=1µs role=ban"},
 		{"degraded-closed", "allowed=false known=true rule=writes limit=20 remaining=0 reset=0s retry=1s delay=0s window=1m0s degraded=store_timeout local=false"},
 		{"degraded-open", "allowed=true known=true rule=writes limit=20 remaining=0 reset=0s retry=0s delay=0s window=1m0s degraded=store_timeout local=false"},
 		{"denied", "allowed=false known=true rule=writes limit=20 remaining=0 reset=55.001s retry=42s delay=0s window=1m0s"},
+		{"held", "allowed=true known=true hold=a1b2c3d4e5f60 for=30s rule=writes limit=20 remaining=3 reset=55s retry=0s delay=0s window=1m0s soft=X-Degraded"},
 		{"local-allowed", "allowed=true known=true rule=writes limit=5 remaining=2 reset=30s retry=0s delay=0s window=1m0s degraded=store_breaker local=true"},
 		{"local-denied", "allowed=false known=true rule=writes limit=5 remaining=0 reset=30s retry=12s delay=0s window=1m0s degraded=store_breaker local=true"},
 		{"never", "allowed=false known=true rule=writes limit=20 remaining=20 reset=0s retry=0s delay=0s window=1m0s never"},
+		{"no-slot", "allowed=false known=true rule=writes limit=2 remaining=0 reset=29s retry=1s delay=0s window=1m0s role=concurrency"},
 		{"shaped", "allowed=true known=true rule=writes limit=20 remaining=5 reset=1s retry=0s delay=2ms window=1m0s"},
 		{"skipped", "allowed=false known=true rule=writes limit=20 remaining=0 reset=55s retry=41s delay=0s window=1m0s"},
 		{"unknown", "allowed=true known=false"},
@@ -97,8 +110,8 @@ func TestCheckerTranscripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, c := range want {
-		if got, says := summary(&responses[i]), strings.Replace(c.says, "window=1m0s", "window=1µs", 1); got != says {
-			t.Errorf("%s in a batch: got\n%s, want\n%s", c.name, got, says)
+		if got := summary(&responses[i]); got != c.says {
+			t.Errorf("%s in a batch: got\n%s, want\n%s", c.name, got, c.says)
 		}
 	}
 	for _, name := range []string{"malformed", "no-domain"} {

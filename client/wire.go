@@ -21,6 +21,7 @@ type wireCheck struct {
 	Domain      string            `json:"domain,omitempty"`
 	Descriptors []wireDescriptor  `json:"descriptors,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
+	Hold        string            `json:"hold,omitempty"`
 
 	Key       string `json:"key,omitempty"`
 	Limit     *int64 `json:"limit,omitempty"`
@@ -85,6 +86,8 @@ func encodeCheck(r *headgate.Request) (wireCheck, error) {
 		return wireCheck{}, fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", headgate.ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)
 	case !utf8.ValidString(r.Domain):
 		return wireCheck{}, fmt.Errorf("domain %q is not UTF-8; hint: only the entries of descriptors may hold any bytes", r.Domain)
+	case r.Hold > limit.MaxHold:
+		return wireCheck{}, fmt.Errorf("%w: %d; hint: 1 to %d, as headgate.NewHold draws, or 0", headgate.ErrHold, r.Hold, int64(limit.MaxHold))
 	}
 	for i := range r.Descriptors {
 		if err := validate(&r.Descriptors[i]); err != nil {
@@ -94,7 +97,7 @@ func encodeCheck(r *headgate.Request) (wireCheck, error) {
 	if r.Domain == headgate.CallerDomain {
 		return encodeNamed(r)
 	}
-	c := wireCheck{Domain: r.Domain, Descriptors: make([]wireDescriptor, len(r.Descriptors))}
+	c := wireCheck{Domain: r.Domain, Descriptors: make([]wireDescriptor, len(r.Descriptors)), Hold: holdText(r.Hold)}
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
 		if d.Limit != nil {
@@ -124,13 +127,33 @@ func validate(d *headgate.Descriptor) error {
 	if d.Hits < 0 || d.Hits > limit.MaxQuota {
 		return fmt.Errorf("%w: %d; hint: 0 (a peek) to %d", headgate.ErrHits, d.Hits, int64(limit.MaxQuota))
 	}
-	if d.Op > store.Reset {
+	switch d.Op {
+	case store.Hit, store.Refund, store.Reset:
+	case store.Renew, store.Release:
+		if d.Hits > maxInFlight {
+			return fmt.Errorf("%w: %d ms in flight; hint: at most %d in one call", headgate.ErrHits, d.Hits, maxInFlight)
+		}
+	default:
 		return fmt.Errorf("%w: unknown operation %d", headgate.ErrDescriptor, d.Op)
 	}
 	return nil
 }
 
-var opNames = [...]string{store.Hit: "", store.Refund: "refund", store.Reset: "reset"}
+// maxInFlight is the longest time of a request that one call charges, in
+// milliseconds, as the server has it.
+const maxInFlight = int64(24 * time.Hour / time.Millisecond)
+
+var opNames = [...]string{
+	store.Hit: "", store.Refund: "refund", store.Reset: "reset", store.Renew: "renew", store.Release: "release",
+}
+
+// holdText returns what is sent as hold: nothing for nobody.
+func holdText(h limit.Hold) string {
+	if h == 0 {
+		return ""
+	}
+	return headgate.HoldText(h)
+}
 
 // hitsOf returns what is sent as hits: nothing for a reset, which takes none.
 func hitsOf(d *headgate.Descriptor) *int64 {
@@ -175,7 +198,7 @@ func encodeNamed(r *headgate.Request) (wireCheck, error) {
 	}
 	c := wireCheck{
 		Key: keyText(d.Entries, l.Period), Limit: &l.Quota, WindowMS: int64(l.Period / time.Millisecond),
-		Weight: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op],
+		Weight: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op], Hold: holdText(r.Hold),
 	}
 	if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {
 		c.Burst = l.Burst
@@ -204,18 +227,6 @@ func keyText(entries []descriptor.Entry, window time.Duration) string {
 		return entries[0].Value
 	}
 	return descriptor.Format(entries)
-}
-
-// wireDecision is the answer to one check; what is not known is nil.
-type wireDecision struct {
-	Allowed    *bool  `json:"allowed"`
-	Limit      *int64 `json:"limit"`
-	Remaining  *int64 `json:"remaining"`
-	ResetMS    int64  `json:"reset_ms"`
-	RetryAfter *int64 `json:"retry_after_s"`
-	DelayMS    int64  `json:"delay_ms"`
-	Rule       string `json:"rule"`
-	Degraded   string `json:"degraded"`
 }
 
 // problem is how the server refuses a call.
@@ -280,92 +291,13 @@ func decodeProblem(resp *http.Response, body []byte) (store.Reason, error) {
 	return store.NoReason, fmt.Errorf("remote check: refused with status %d: %s", resp.StatusCode, p.Detail)
 }
 
-// fill turns the answer to req into resp. told is what its header says, which
-// names the windows.
-func (w *wireDecision) fill(req *headgate.Request, resp *headgate.Response, told *Limits) {
-	*resp = headgate.Response{
-		Allowed: *w.Allowed, DomainKnown: w.Rule != "" || w.Limit != nil, Verdicts: resp.Verdicts[:0],
-	}
-	if !resp.DomainKnown && resp.Allowed && w.Degraded == "" {
-		return
-	}
-	d := &req.Descriptors[0]
-	v := headgate.Verdict{
-		Hits: d.Hits, Enforced: true, Degraded: reasonTold(w.Degraded),
-		Decision: limit.Decision{
-			Allowed: *w.Allowed, ResetAfter: millis(w.ResetMS), Delay: millis(w.DelayMS),
-		},
-	}
-	if w.Rule != "" {
-		v.Rule = &rules.Rule{ID: w.Rule, Domain: req.Domain}
-	}
-	if w.Limit != nil {
-		v.Decision.Limit = max(*w.Limit, 0)
-		if v.Limit = d.Limit; v.Limit == nil {
-			v.Name, v.Limit = limitTold(v.Decision.Limit, told)
-		}
-	}
-	if v.Name == w.Rule {
-		v.Name = ""
-	}
-	if w.Remaining != nil {
-		v.Decision.Remaining = max(*w.Remaining, 0)
-		v.Local = v.Degraded != store.NoReason
-	}
-	switch {
-	case *w.Allowed:
-	case w.RetryAfter == nil || *w.RetryAfter <= 0:
-		v.Decision.Never = true
-	default:
-		v.Decision.RetryAfter = durationOf(*w.RetryAfter)
-	}
-	resp.Verdicts = append(resp.Verdicts, v)
-}
-
-// reasonTold keeps the reasons few, as labels must be, whatever a server says.
-func reasonTold(text string) store.Reason {
-	switch r := store.Reason(text); r {
-	case store.NoReason, store.Timeout, store.Unavailable, store.Overloaded, store.BreakerOpen, store.Denied,
-		store.Full, store.ReadOnly, store.Loading, store.Misconfigured:
-		return r
-	}
-	return store.Internal
-}
-
-func millis(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), int64(maxTold/time.Millisecond))) * time.Millisecond
-}
-
-// unknownWindow stands for the window of a limit that is not told. It is less
-// than a second, so that whoever writes header fields leaves it out.
-const unknownWindow = time.Microsecond
-
-// limitTold returns the limit of which an answer speaks, and its name: that of
-// RateLimit among the policies, or without names the first of the same quota.
-func limitTold(quota int64, told *Limits) (string, *limit.Limit) {
-	name := ""
-	if len(told.Levels) > 0 {
-		name = told.Levels[0].Name
-	}
-	window := unknownWindow
-	for i := range told.Policies {
-		if p := &told.Policies[i]; p.Quota == quota && (name == "" || p.Name == name) && p.Window > 0 {
-			window, name = p.Window, p.Name
-			break
-		}
-	}
-	l, err := limit.New(limit.Spec{Quota: min(quota, limit.MaxQuota), Period: window})
-	if err != nil {
-		return name, nil
-	}
-	return name, l
-}
-
 // failedRetryAfter is what a request denied by failure mode closed is told to
 // wait, as headgate.Limiter does.
 const failedRetryAfter = time.Second
 
-// failed answers in place of the server. A refund and a reset are never denied.
+// failed answers in place of the server. A refund and a reset are never denied. A
+// request that passes because the answer was late may hold something there, so it
+// renews and releases it, as it does when a store was late.
 func failed(req *headgate.Request, resp *headgate.Response, mode rules.FailureMode, reason store.Reason) {
 	d := limit.Decision{Allowed: true}
 	if mode == rules.Closed && asks(req) {
@@ -373,6 +305,20 @@ func failed(req *headgate.Request, resp *headgate.Response, mode rules.FailureMo
 	}
 	v := headgate.Verdict{Hits: req.Descriptors[0].Hits, Limit: req.Descriptors[0].Limit, Decision: d, Enforced: true, Degraded: reason}
 	*resp = headgate.Response{Allowed: d.Allowed, DomainKnown: true, Verdicts: append(resp.Verdicts[:0], v)}
+	if d.Allowed && reason == store.Timeout && mayHold(req) {
+		resp.Hold, resp.HoldFor = req.Hold, rules.DefaultHoldTimeout
+	}
+}
+
+// mayHold reports whether a request that passes may hold something.
+func mayHold(req *headgate.Request) bool {
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		if d.Op == store.Renew || d.Op == store.Hit && d.Hits > 0 {
+			return req.Hold != 0
+		}
+	}
+	return false
 }
 
 // asks reports whether a request wants leave to pass.

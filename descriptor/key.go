@@ -18,6 +18,9 @@ const (
 	KindAlways
 	// KindCaller is a bucket of a limit that the caller named.
 	KindCaller
+	// KindTenant is a bucket of a quota that a tenant has; its ordinal is the
+	// length of the window in seconds.
+	KindTenant
 )
 
 // MaxInline is the longest string that stands in a key as it is. A longer one
@@ -75,7 +78,7 @@ func AppendKeyPattern(dst []byte, key, pattern string) []byte {
 }
 
 // AppendKeyEnd appends the tail of a key: the position of the limit in its
-// rule.
+// rule, or what else tells the limits of one name apart.
 func AppendKeyEnd(dst []byte, ordinal int) []byte {
 	dst = append(dst, tagEnd)
 	return binary.AppendUvarint(dst, uint64(ordinal))
@@ -107,7 +110,7 @@ type Key struct {
 	Kind    Kind
 	Domain  KeyString
 	Entries []KeyEntry
-	// Ordinal is the position of the limit in its rule.
+	// Ordinal is the position of the limit in its rule; see KindTenant.
 	Ordinal uint64
 }
 

@@ -3,8 +3,12 @@ package grpclimit
 import (
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 
 	"google.golang.org/grpc"
+
+	"github.com/headgate/headgate/limit"
 )
 
 // Client limits the calls that a client makes, by its interceptors, before they
@@ -31,23 +35,46 @@ var (
 
 // Unary is a grpc.UnaryClientInterceptor.
 func (c *Client) Unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if err := c.admitMessage(ctx, Call{FullMethod: method, Message: req, Target: cc.Target()}); err != nil {
+	pass, err := c.admitted(ctx, Call{FullMethod: method, Message: req, Target: cc.Target()}, 0)
+	if err != nil {
 		return err
+	}
+	if pass != nil {
+		defer c.end(ctx, pass)
+		ctx = withActions(ctx, pass, outgoing)
 	}
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
 // Stream is a grpc.StreamClientInterceptor.
 func (c *Client) Stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	opening := Call{FullMethod: method, Stream: true, Target: cc.Target()}
-	if err := c.admitMessage(ctx, opening); err != nil {
+	limited := &clientStream{client: c, opening: Call{FullMethod: method, Stream: true, Target: cc.Target()}}
+	pass, err := c.admitted(ctx, limited.opening, 0)
+	if err != nil {
 		return nil, err
 	}
-	stream, err := open(ctx, desc, cc, method, opts...)
-	if err != nil || !c.options.Messages {
-		return stream, err
+	if pass != nil {
+		end := sync.OnceFunc(func() { c.end(ctx, pass) })
+		if limited.hold = holdOf(pass); limited.hold != 0 {
+			// The only one that learns of every end: by a status, a cancelled
+			// context, a connection that breaks.
+			opts = append(slices.Clip(opts), grpc.OnFinish(func(error) { end() }))
+		}
+		defer func() { // also when open panics
+			if limited.hold == 0 || limited.ClientStream == nil {
+				end()
+			}
+		}()
+		ctx = withActions(ctx, pass, outgoing)
 	}
-	return &clientStream{stream, c, opening}, nil
+	limited.ctx = ctx
+	if limited.ClientStream, err = open(ctx, desc, cc, method, opts...); err != nil {
+		return nil, err
+	}
+	if !c.options.Messages {
+		return limited.ClientStream, nil
+	}
+	return limited, nil
 }
 
 // clientStream limits each message that is sent.
@@ -55,6 +82,8 @@ type clientStream struct {
 	grpc.ClientStream
 	client  *Client
 	opening Call
+	hold    limit.Hold
+	ctx     context.Context // of the call; to ask the stream for its own would keep it from being retried
 }
 
 // SendMsg implements grpc.ClientStream. A denied message is not sent; the
@@ -62,7 +91,7 @@ type clientStream struct {
 func (s *clientStream) SendMsg(message any) error {
 	call := s.opening
 	call.Message = message
-	if err := s.client.admitMessage(s.Context(), call); err != nil {
+	if err := s.client.admitMessage(s.ctx, call, s.hold); err != nil {
 		return err
 	}
 	return s.ClientStream.SendMsg(message)

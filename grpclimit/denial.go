@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/rules"
 )
 
 // pushbackKey is the trailer by which a server tells the retry policy of a
@@ -24,6 +25,9 @@ const pushbackKey = "grpc-retry-pushback-ms"
 // maxViolations bounds the limits that one denial lists, so that its status
 // stays within the header lists that proxies take (8 KiB is common).
 const maxViolations = 16
+
+// errorDomain is the domain of the reasons in google.rpc.ErrorInfo.
+const errorDomain = "headgate"
 
 // denial is a denied call as a status, and what travels beside it.
 type denial struct {
@@ -38,12 +42,15 @@ func (g *guard) denialOf(pass *admission.Pass) *denial {
 		return nil
 	}
 	s := g.encoder.Summarize(resp)
-	code, message := codes.ResourceExhausted, "rate limit exceeded"
+	code := codes.ResourceExhausted
 	if v := s.Verdict; v == nil || v.Guessed() {
-		code, message = codes.Unavailable, "the rate limit could not be checked"
+		code = codes.Unavailable
 	}
 	pushback := "-1"
-	st := status.New(code, message)
+	st := status.New(code, statusText(s.Sentence()))
+	if detailed, err := st.WithDetails(&errdetails.ErrorInfo{Reason: s.Code(), Domain: errorDomain}); err == nil {
+		st = detailed
+	}
 	if !s.Never() {
 		retry := s.RetryAfter
 		pushback = strconv.FormatInt(ceilMillis(retry), 10)
@@ -74,25 +81,34 @@ func quotaFailure(resp *headgate.Response) *errdetails.QuotaFailure {
 		if !v.OverLimit() || v.Guessed() || len(failure.Violations) == maxViolations {
 			continue
 		}
-		name := "default"
-		switch {
-		case v.Name != "":
-			name = v.Name
-		case v.Rule != nil:
-			name = v.Rule.ID
-		}
-		violation := &errdetails.QuotaFailure_Violation{
-			Subject:     name,
-			Description: "at most " + strconv.FormatInt(v.Decision.Limit, 10) + " hits",
-			QuotaId:     name,
-			QuotaValue:  v.Decision.Limit,
-		}
-		if v.Rule != nil {
-			violation.QuotaMetric = v.Rule.ID
-		}
-		failure.Violations = append(failure.Violations, violation)
+		failure.Violations = append(failure.Violations, violationOf(v))
 	}
 	return failure
+}
+
+// violationOf describes a limit that denies. What leads to a ban, and how much time
+// in flight is too much, is not told.
+func violationOf(v *headgate.Verdict) *errdetails.QuotaFailure_Violation {
+	name := httpanswer.NameOfLimit(v)
+	violation := &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name}
+	most := "at most " + strconv.FormatInt(v.Decision.Limit, 10)
+	switch v.Role {
+	case rules.Main, rules.Secondary:
+		violation.Description, violation.QuotaValue = most+" hits", v.Decision.Limit
+	case rules.InFlight:
+		violation.Description, violation.QuotaValue = most+" calls in flight", v.Decision.Limit
+	default:
+		violation.Description = v.Role.String()
+	}
+	if v.Rule != nil {
+		violation.QuotaMetric = v.Rule.ID
+	}
+	return violation
+}
+
+// statusText makes the message of a status of a sentence: no capital, no full stop.
+func statusText(sentence string) string {
+	return strings.ToLower(sentence[:1]) + strings.TrimSuffix(sentence[1:], ".")
 }
 
 // fields are the header fields of an answer as metadata; nil when none are sent.

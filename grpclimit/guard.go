@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +23,9 @@ type guard struct {
 	gate    *admission.Gate
 	encoder *httpanswer.Encoder
 	passes  sync.Pool // of *admission.Pass
+	ruled   bool      // by the rules of a domain
+
+	upstream httpanswer.UpstreamNames
 
 	skipped, refused atomic.Uint64
 }
@@ -54,7 +58,8 @@ func newGuard(checker Checker, o Options) (*guard, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &guard{options: o, gate: gate, encoder: encoder}
+	g := &guard{options: o, gate: gate, encoder: encoder, ruled: len(limits) == 0}
+	g.upstream.Spell = strings.ToLower
 	g.passes.New = func() any { return &admission.Pass{Limits: limits} }
 	return g, nil
 }
@@ -66,17 +71,20 @@ func (g *guard) stats() Stats {
 		Skipped: g.skipped.Load(), Refused: g.refused.Load(), GaveUp: s.GaveUp,
 		Failed: s.Failed, Delayed: s.Delayed, Waiting: s.Waiting,
 		Refunded: s.Refunded, RefundsDropped: s.RefundsDropped,
+		Held: s.Held, Renewed: s.Renewed, RenewalsFailed: s.RenewalsFailed,
+		Released: s.Released, ReleasesDropped: s.ReleasesDropped,
 	}
 }
 
-// admit decides a call. The pass is nil when it is not limited; else the caller
-// releases it. An error is a status.
-func (g *guard) admit(ctx context.Context, c Call) (*admission.Pass, error) {
+// admit decides a call, or a message of the stream that has a hold. The pass is nil
+// when it is not limited; else the caller ends it. An error is a status.
+func (g *guard) admit(ctx context.Context, c Call, of limit.Hold) (*admission.Pass, error) {
 	if skipped(g.options.Skip, c.FullMethod) {
 		g.skipped.Add(1)
 		return nil, nil
 	}
 	pass := g.passes.Get().(*admission.Pass)
+	pass.Request().Hold, pass.Rides = of, of != 0
 	if err := g.describe(ctx, c, pass); err != nil {
 		g.refused.Add(1)
 		g.release(pass)
@@ -116,8 +124,45 @@ func (g *guard) describe(ctx context.Context, c Call, pass *admission.Pass) erro
 	return nil
 }
 
+// admitted is admit for those who are told of a denial by nothing but a status.
+func (g *guard) admitted(ctx context.Context, c Call, of limit.Hold) (*admission.Pass, error) {
+	pass, err := g.admit(ctx, c, of)
+	if err != nil || pass == nil {
+		return nil, err
+	}
+	if d := g.denialOf(pass); d != nil {
+		g.release(pass)
+		return nil, d.err
+	}
+	return pass, nil
+}
+
+// admitMessage decides one message of a stream that has a hold. The fields stay out
+// of it: the headers may be gone, and they are no trailers.
+func (g *guard) admitMessage(ctx context.Context, c Call, of limit.Hold) error {
+	pass, err := g.admitted(ctx, c, of)
+	if pass != nil {
+		g.end(ctx, pass)
+	}
+	return err
+}
+
+// holdOf returns the hold of a call in flight, 0 if it holds nothing.
+func holdOf(pass *admission.Pass) limit.Hold {
+	if !pass.Holds() {
+		return 0
+	}
+	return pass.Request().Hold
+}
+
+// end frees what a call holds that has ended, and its pass.
+func (g *guard) end(ctx context.Context, pass *admission.Pass) {
+	g.gate.Release(ctx, pass)
+	g.release(pass)
+}
+
 func (g *guard) release(pass *admission.Pass) {
-	if pass != nil && pass.Reset() {
+	if pass.Reset() {
 		g.passes.Put(pass)
 	}
 }

@@ -105,7 +105,8 @@ type Options struct {
 	// Limits, in place of a Domain, decide without rules: each of them limits
 	// each descriptor. Their periods differ. A nameless one is called by its
 	// period where there are several. Those who share a store share the bucket
-	// of equal descriptors and periods; add an entry to keep them apart.
+	// of equal descriptors and periods; add an entry to keep them apart. One of them
+	// may be on concurrency.
 	Limits []rules.NamedLimit
 	// Identify says what a call is limited on; nil means RemoteAddress for a
 	// Server and Target for a Client.
@@ -114,7 +115,8 @@ type Options struct {
 	// charges nothing) to limit.MaxQuota; nil means 1.
 	Hits func(ctx context.Context, c Call) int64
 	// Messages limits each message of a stream too: on a Server those received,
-	// on a Client those sent.
+	// on a Client those sent. They share the slots of their stream; one that they
+	// take where the stream has none ends by its timeout.
 	Messages bool
 	// Skip names what is not limited: "/package.Service/Method", or all of
 	// "/package.Service/". nil means health checks and reflection; an empty list
@@ -137,10 +139,10 @@ type Options struct {
 	// gives the hits of a unary call, or of the opening of a stream, back. Only a
 	// Server has it.
 	Refund func(codes.Code) bool
-	// MaxRefunds bounds the refunds under way at a time; 0 means 1000. One more
-	// is dropped and counted.
+	// MaxRefunds bounds the refunds under way at a time, and the releases of slots;
+	// 0 means 1000. One more is dropped and counted.
 	MaxRefunds int
-	// RefundTimeout bounds one refund; 0 means 100 ms.
+	// RefundTimeout bounds one refund or release; 0 means 100 ms.
 	RefundTimeout time.Duration
 
 	// MaxWait bounds the delay of limits that shape (leaky_queue) which is
@@ -186,4 +188,12 @@ type Stats struct {
 	// Refunded counts calls whose hits were given back, RefundsDropped those for
 	// which that failed or was too much at a time.
 	Refunded, RefundsDropped uint64
+	// Held is how many calls in flight hold slots of limits on concurrency, or have
+	// their time counted. Renewed and RenewalsFailed count how often that was
+	// renewed; Released counts calls whose slots were freed at their end,
+	// ReleasesDropped those for which that failed or was too much at a time: such
+	// slots end by their timeout.
+	Held                      int
+	Renewed, RenewalsFailed   uint64
+	Released, ReleasesDropped uint64
 }

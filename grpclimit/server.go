@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/limit"
 )
 
 // Server limits the calls of a gRPC server by its interceptors. It is safe for
@@ -36,7 +37,8 @@ var (
 
 // Unary is a grpc.UnaryServerInterceptor.
 func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-	pass, err := s.admit(ctx, Call{FullMethod: info.FullMethod, Message: req})
+	ctx = s.withoutForged(ctx)
+	pass, err := s.admit(ctx, Call{FullMethod: info.FullMethod, Message: req}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -50,37 +52,51 @@ func (s *Server) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		_ = grpc.SetTrailer(ctx, d.trailers)
 		return nil, d.err
 	}
-	_ = grpc.SetHeader(ctx, s.headers(pass))
-	defer s.settle(ctx, pass, &err)
 	err = errUnfinished
-	reply, err := handler(ctx, req)
+	defer s.settle(ctx, pass, &err)
+	_ = grpc.SetHeader(ctx, s.headers(pass))
+	reply, err := handler(withActions(ctx, pass, incoming), req)
 	return reply, err
 }
 
 // Stream is a grpc.StreamServerInterceptor.
 func (s *Server) Stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-	ctx := stream.Context()
+	ctx := s.withoutForged(stream.Context())
 	opening := Call{FullMethod: info.FullMethod, Stream: true}
-	pass, err := s.admit(ctx, opening)
+	pass, err := s.admit(ctx, opening, 0)
 	if err != nil {
 		return err
 	}
+	var hold limit.Hold
 	if pass != nil {
 		if d := s.denialOf(pass); d != nil {
 			s.release(pass)
 			stream.SetTrailer(d.trailers)
 			return d.err
 		}
-		_ = stream.SetHeader(s.headers(pass))
+		err = errUnfinished
 		defer s.settle(ctx, pass, &err)
+		_ = stream.SetHeader(s.headers(pass))
+		ctx, hold = withActions(ctx, pass, incoming), holdOf(pass)
+	}
+	if ctx != stream.Context() {
+		stream = &contextStream{stream, ctx}
 	}
 	if s.options.Messages {
-		stream = &serverStream{ServerStream: stream, server: s, opening: opening}
+		stream = &serverStream{ServerStream: stream, server: s, opening: opening, hold: hold}
 	}
-	err = errUnfinished
 	err = handler(srv, stream)
 	return err
 }
+
+// contextStream is a stream with another context.
+type contextStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s *contextStream) Context() context.Context { return s.ctx }
 
 // errUnfinished is what a handler that panics has ended with.
 var errUnfinished = status.Error(codes.Internal, "the handler did not return")
@@ -94,13 +110,13 @@ func (s *Server) headers(pass *admission.Pass) metadata.MD {
 	return s.fields(pass.Response(), &summary)
 }
 
-// settle gives the hits of a call back that ended with err where Options.Refund
-// says so.
+// settle ends a call that ended with err: it gives the hits back where
+// Options.Refund says so, and frees the slots.
 func (s *Server) settle(ctx context.Context, pass *admission.Pass, err *error) {
+	defer s.end(ctx, pass)
 	if s.options.Refund != nil && s.options.Refund(status.Code(*err)) {
 		s.gate.Refund(ctx, pass)
 	}
-	s.release(pass)
 }
 
 // serverStream limits each message that is received.
@@ -108,6 +124,7 @@ type serverStream struct {
 	grpc.ServerStream
 	server  *Server
 	opening Call
+	hold    limit.Hold
 	denied  error
 }
 
@@ -121,20 +138,6 @@ func (s *serverStream) RecvMsg(message any) error {
 	}
 	call := s.opening
 	call.Message = message
-	s.denied = s.server.admitMessage(s.Context(), call)
+	s.denied = s.server.admitMessage(s.Context(), call, s.hold)
 	return s.denied
-}
-
-// admitMessage decides one message of a stream: an error is a status. The
-// fields stay out of it: the headers may be gone, and they are no trailers.
-func (g *guard) admitMessage(ctx context.Context, c Call) error {
-	pass, err := g.admit(ctx, c)
-	if err != nil || pass == nil {
-		return err
-	}
-	defer g.release(pass)
-	if d := g.denialOf(pass); d != nil {
-		return d.err
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/httplimit"
+	"github.com/headgate/headgate/identity"
 )
 
 // discard is a ResponseWriter that keeps its header map.
@@ -34,5 +35,21 @@ func TestAllocations(t *testing.T) {
 		if got := testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }); got != c.want {
 			t.Errorf("%s: %v allocations, want %v", name, got, c.want)
 		}
+	}
+}
+
+// TestIdentityAllocates only what the Extractor does.
+func TestIdentityAllocates(t *testing.T) {
+	e := newExtractor(t, identity.Anonymous)
+	h := perMinute(t, 1_000_000, httplimit.Options{Identify: httplimit.Identity(e)}).Wrap(status(200))
+	r, w := newRequest("GET", "/", "X-Api-Key", "k-1"), &discard{http.Header{}}
+	var who identity.Identity
+	extract := testing.AllocsPerRun(200, func() {
+		if err := e.Extract(r, exampleNow, &who); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got := testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }); got != extract+2 {
+		t.Errorf("%v allocations, want 2 beside the %v of the Extractor", got, extract)
 	}
 }

@@ -30,11 +30,18 @@
 // hijacking, flushing, full-duplex and the fast path of io.Copy are those of the
 // server.
 //
+// # Slots and soft limits
+//
+// A request that takes a slot of a limit on concurrency holds it until its handler
+// returns, panics included; the slot is renewed meanwhile. What soft limits ask of
+// whatever serves the request (degrade, challenge) stands in the header of the
+// request; fields of these names that a client sends are removed first.
+//
 // # What it does not do
 //
 // It trusts no header by itself. RemoteAddress is the peer of the connection,
-// which behind a proxy is the proxy: say who asks by an Identify of your own
-// there. A CORS preflight is not limited unless Options.CountPreflight asks for
+// which behind a proxy is the proxy: say who asks by Identity, or an Identify of
+// your own, there. A CORS preflight is not limited unless Options.CountPreflight asks for
 // it, since browsers send it without credentials and cannot read its denial; put
 // the CORS middleware outside of this one, so that denials carry its fields.
 package httplimit

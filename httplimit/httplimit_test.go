@@ -250,7 +250,7 @@ func TestCustomDenial(t *testing.T) {
 	if r.StatusCode != 429 || body(t, r) != "slow down" || r.Header.Get("Retry-After") != "60" {
 		t.Errorf("status %d, Retry-After %q; want 429, 60 and the handler's body", r.StatusCode, r.Header.Get("Retry-After"))
 	}
-	if seen.RetryAfter != time.Minute || seen.Limit != 1 || !seen.Counted {
+	if seen.RetryAfter != time.Minute || seen.Limit != 1 || !seen.Counted || seen.Code != "RATE_LIMITED" {
 		t.Errorf("the handler was told %+v", seen)
 	}
 }

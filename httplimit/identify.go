@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/admission"
@@ -28,7 +29,10 @@ type Identify func(r *http.Request, s *Subject) error
 
 // Subject is what one request is limited on. It is valid during the call that
 // it is passed to.
-type Subject struct{ pass *admission.Pass }
+type Subject struct {
+	pass *admission.Pass
+	now  func() time.Time
+}
 
 // Add adds one descriptor of these entries, which are copied. It costs what
 // Options.Hits says.

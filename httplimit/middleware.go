@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -19,6 +20,7 @@ type Middleware struct {
 	gate       *admission.Gate
 	encoder    *httpanswer.Encoder
 	byRule     map[string]*httpanswer.Encoder
+	upstream   httpanswer.UpstreamNames
 	attributes []attribute
 	skip       skipList
 	calls      sync.Pool // of *call
@@ -32,7 +34,8 @@ type Middleware struct {
 type call struct {
 	pass    admission.Pass
 	subject Subject
-	fields  []httpanswer.Field
+	fields  []httpanswer.Field // for the client
+	actions []httpanswer.Field // for the handler
 	body    []byte
 }
 
@@ -60,6 +63,7 @@ func newMiddleware(checker Checker, o Options) (*Middleware, error) {
 		o.Now = time.Now
 	}
 	m := &Middleware{options: o, gate: gate, skip: newSkipList(o.SkipPaths, o.SkipMethods)}
+	m.upstream.Spell = http.CanonicalHeaderKey
 	if m.limits, err = admission.NewLimits(o.Limits); err != nil {
 		return nil, err
 	}
@@ -84,7 +88,7 @@ func newMiddleware(checker Checker, o Options) (*Middleware, error) {
 	}
 	m.calls.New = func() any {
 		c := new(call)
-		c.subject.pass = &c.pass
+		c.subject = Subject{&c.pass, m.options.Now}
 		c.pass.Limits = m.limits
 		return c
 	}
@@ -102,6 +106,9 @@ type handler struct {
 
 // ServeHTTP implements http.Handler.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if len(h.limits) == 0 { // without rules there are no soft limits
+		h.dropForged(r)
+	}
 	if h.skips(r) {
 		h.skipped.Add(1)
 		h.next.ServeHTTP(w, r)
@@ -124,6 +131,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.refuse(w, r, err)
 		return
 	}
+	if c.pass.Holds() {
+		// Whatever becomes of the handler: a panic, a connection taken over, a
+		// client that is gone.
+		defer h.letGo(r.Context(), c)
+	}
 	h.answer(w, r, c)
 }
 
@@ -141,19 +153,43 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 	if h.options.PassResult || denied && h.options.Denied != nil {
 		r = r.WithContext(&resultContext{r.Context(), resultOf(resp, &s)})
 	}
+	if len(h.limits) == 0 { // without rules there are no soft limits
+		h.setActions(r, c)
+	}
 	switch {
 	case denied && h.options.Denied != nil:
 		h.release(c)
 		h.options.Denied.ServeHTTP(w, r)
 	case denied:
 		c.body = append(encoder.AppendBody(c.body, c.pass.Request(), resp, &s), '\n')
-		writeBody(w, r, reply{s.Status, encoder.ContentType()}, c.body)
+		writeBody(w, r, reply{s.Status, encoder.ContentType(&s)}, c.body)
 		h.release(c)
 	case h.options.Refund != nil || h.options.Override:
 		h.observe(w, r, c)
 	default:
 		h.release(c)
 		h.next.ServeHTTP(w, r)
+	}
+}
+
+// letGo frees what c holds when the handler has ended.
+func (m *Middleware) letGo(ctx context.Context, c *call) {
+	m.gate.Release(ctx, &c.pass)
+	m.release(c)
+}
+
+// dropForged removes from a request the fields that only we set.
+func (m *Middleware) dropForged(r *http.Request) {
+	for _, name := range m.upstream.Of(m.gate.Rules()) {
+		delete(r.Header, name)
+	}
+}
+
+// setActions sets what soft limits ask of whatever serves the request.
+func (m *Middleware) setActions(r *http.Request, c *call) {
+	c.actions = httpanswer.AppendUpstream(c.actions, c.pass.Response())
+	for _, f := range c.actions {
+		r.Header.Set(f.Name, f.Value)
 	}
 }
 
@@ -206,11 +242,12 @@ func (m *Middleware) encoderOf(resp *headgate.Response) *httpanswer.Encoder {
 // maxPooledBody keeps one long body from staying in the pool for ever, in bytes.
 const maxPooledBody = 16 << 10
 
+// release returns c for another request, unless it holds something: see letGo.
 func (m *Middleware) release(c *call) {
-	if !c.pass.Reset() || cap(c.body) > maxPooledBody {
+	if c.pass.Holds() || !c.pass.Reset() || cap(c.body) > maxPooledBody {
 		return
 	}
-	c.fields, c.body = c.fields[:0], c.body[:0]
+	c.fields, c.actions, c.body = c.fields[:0], c.actions[:0], c.body[:0]
 	m.calls.Put(c)
 }
 
@@ -227,13 +264,22 @@ type Stats struct {
 	// Failed counts errors of the Checker that FailClosed, or its absence,
 	// answered; those requests are in Unavailable or Allowed too.
 	Failed uint64
-	// Delayed counts requests that were held back by limits that shape.
+	// Delayed counts requests that were held back by limits that shape, and by soft
+	// limits.
 	Delayed uint64
 	// Waiting is how many are held back now.
 	Waiting int
 	// Refunded counts requests whose hits were given back, RefundsDropped those
 	// for which that failed or was too much at a time.
 	Refunded, RefundsDropped uint64
+	// Held is how many requests in flight hold slots of limits on concurrency, or
+	// have their time counted. Renewed and RenewalsFailed count how often that was
+	// renewed; Released counts requests whose slots were freed at their end,
+	// ReleasesDropped those for which that failed or was too much at a time: such
+	// slots end by their timeout.
+	Held                      int
+	Renewed, RenewalsFailed   uint64
+	Released, ReleasesDropped uint64
 }
 
 // Stats returns the counts.
@@ -244,5 +290,7 @@ func (m *Middleware) Stats() Stats {
 		Skipped: m.skipped.Load(), Refused: m.refused.Load(), GaveUp: s.GaveUp,
 		Failed: s.Failed, Delayed: s.Delayed, Waiting: s.Waiting,
 		Refunded: s.Refunded, RefundsDropped: s.RefundsDropped,
+		Held: s.Held, Renewed: s.Renewed, RenewalsFailed: s.RenewalsFailed,
+		Released: s.Released, ReleasesDropped: s.ReleasesDropped,
 	}
 }

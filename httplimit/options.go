@@ -97,7 +97,8 @@ type Options struct {
 	// Limits, in place of a Domain, decide without rules: each of them limits
 	// each descriptor. Their periods differ. A nameless one is called by its
 	// period where there are several. Two Middlewares over one store share the
-	// bucket of equal descriptors and periods; add an entry to keep them apart.
+	// bucket of equal descriptors and periods; add an entry to keep them apart. One
+	// of them may be on concurrency.
 	Limits []rules.NamedLimit
 	// Identify says what a request is limited on; nil means RemoteAddress.
 	Identify Identify
@@ -124,7 +125,8 @@ type Options struct {
 	CountPreflight bool
 
 	// Answer says what clients are told, and AnswerByRule what those are told
-	// for whom the rule of that ID speaks.
+	// for whom the rule of that ID speaks. What a rule says itself (`answer`) comes
+	// before both.
 	Answer       Answer
 	AnswerByRule map[string]Answer
 	// Denied answers denials in place of the preset bodies. It finds all header
@@ -144,7 +146,7 @@ type Options struct {
 	// 400, as other requests that cannot be identified.
 	Challenge string
 	// IdentifyStatus, when not nil, chooses the status by the error of Identify:
-	// 400 to 499, but 429.
+	// 400 to 499, but 429. See Identity for what there is without it.
 	IdentifyStatus func(error) int
 	// FailClosed answers 503 when the Checker fails; else such requests pass
 	// with Result.Degraded. It has no part in a store that fails: the rules say
@@ -158,15 +160,15 @@ type Options struct {
 	// true gives the hits back. A handler that panics before it answers has
 	// status 500, one that hijacks 101. It wraps the ResponseWriter.
 	Refund func(status int) bool
-	// MaxRefunds bounds the refunds under way at a time; 0 means 1000. One more
-	// is dropped and counted.
+	// MaxRefunds bounds the refunds under way at a time, and the releases of slots;
+	// 0 means 1000. One more is dropped and counted.
 	MaxRefunds int
-	// RefundTimeout bounds one refund, and so how much later its answer ends; 0
-	// means 100 ms.
+	// RefundTimeout bounds one refund or release, and so how much later its answer
+	// ends; 0 means 100 ms.
 	RefundTimeout time.Duration
 
-	// MaxWait bounds the delay of limits that shape (leaky_queue) which is
-	// waited out before the handler runs; a request that would wait longer is
+	// MaxWait bounds the delay of limits that shape (leaky_queue) and of soft limits
+	// which is waited out before the handler runs; a request that would wait longer is
 	// denied and not charged. 0 means any delay that the limits ask for,
 	// negative none.
 	MaxWait time.Duration
@@ -177,6 +179,6 @@ type Options struct {
 	// PassResult puts the Result into the context of the handler (FromContext),
 	// at the price of two allocations. Denied always finds it.
 	PassResult bool
-	// Now is the clock of X-RateLimit-Reset; nil means time.Now.
+	// Now is the clock of X-RateLimit-Reset and of tokens; nil means time.Now.
 	Now func() time.Time
 }

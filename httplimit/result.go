@@ -2,6 +2,7 @@ package httplimit
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -13,8 +14,16 @@ import (
 type Result struct {
 	// Status is 200, 429, or 503 when the denial is not a count.
 	Status int
+	// Code says why it was denied, as platform bodies do: RATE_LIMITED,
+	// CONCURRENCY_LIMITED, SECONDARY_RATE_LIMITED, BANNED or SERVICE_UNAVAILABLE;
+	// empty when it was allowed.
+	Code string
 	// Rule is the ID of the rule that speaks for the request, "" if none does.
 	Rule string
+	// Priority is the word for how late the request is shed when there are too
+	// many, "p0" to "p3": of the rules that matched, of that which is shed first;
+	// "" when none has one.
+	Priority string
 	// Counted says that Limit, Remaining and ResetAfter hold counts.
 	Counted bool
 	// Limit is the quota of a window or the burst of a bucket.
@@ -39,8 +48,16 @@ func resultOf(resp *headgate.Response, s *httpanswer.Summary) Result {
 		Limit: s.Limit, Remaining: s.Remaining, ResetAfter: s.ResetAfter,
 		RetryAfter: s.RetryAfter, Delay: s.Delay, Degraded: resp.Degraded(),
 	}
+	if s.Status != http.StatusOK {
+		r.Code = s.Code()
+	}
 	if v := s.Verdict; v != nil && v.Rule != nil {
 		r.Rule = v.Rule.ID
+	}
+	for i := range resp.Verdicts {
+		if rule := resp.Verdicts[i].Rule; rule != nil {
+			r.Priority = max(r.Priority, rule.Priority) // "" < "p0" < "p3"
+		}
 	}
 	return r
 }

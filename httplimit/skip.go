@@ -27,6 +27,9 @@ func newSkipList(paths, methods []string) skipList {
 }
 
 func (s *skipList) has(r *http.Request) bool {
+	if len(s.methods)+len(s.paths)+len(s.prefixes) == 0 {
+		return false
+	}
 	return slices.Contains(s.methods, r.Method) || slices.Contains(s.paths, r.URL.Path) ||
 		slices.ContainsFunc(s.prefixes, func(prefix string) bool { return isBelow(r.URL.Path, prefix) })
 }

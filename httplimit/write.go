@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/httpanswer"
 )
@@ -30,6 +31,10 @@ func canonical(name string) string {
 		return "X-Ratelimit-Remaining"
 	case "X-RateLimit-Reset":
 		return "X-Ratelimit-Reset"
+	case "X-RateLimit-Warning":
+		return "X-Ratelimit-Warning"
+	case "Retry-After", "Cache-Control":
+		return name
 	}
 	return http.CanonicalHeaderKey(name)
 }
@@ -94,22 +99,30 @@ func (m *Middleware) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	status := m.refusalStatus(err)
 	w.Header().Set("Cache-Control", "no-store")
-	if status == http.StatusUnauthorized && m.options.Challenge != "" {
+	switch {
+	case status == http.StatusUnauthorized && m.options.Challenge != "":
 		w.Header().Set("Www-Authenticate", m.options.Challenge)
+	case status == http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", "1")
 	}
-	media := "application/json"
-	if m.options.Answer.Body == Problem {
-		media = "application/problem+json"
-	}
-	writeBody(w, r, reply{status, media}, appendRefusal(nil, m.options.Answer.Body, status))
+	b := m.options.Answer.Body
+	writeBody(w, r, reply{status, httpanswer.MediaType(b)}, appendRefusal(nil, b, status))
 }
 
+// refusalStatus is 4xx, but for what is a fault of ours: no address where one must
+// be, and no keys to verify a token.
 func (m *Middleware) refusalStatus(err error) int {
-	status := http.StatusBadRequest
+	var credential *identity.RefusedError
+	status, refused := http.StatusBadRequest, errors.As(err, &credential)
 	switch {
 	case m.options.IdentifyStatus != nil && !admission.Malformed(err):
 		status = m.options.IdentifyStatus(err)
-	case m.options.Challenge != "" && errors.Is(err, ErrUnidentified):
+	case errors.Is(err, identity.ErrNoAddress):
+		return http.StatusInternalServerError
+	case refused && credential.Reason.Ours():
+		return http.StatusServiceUnavailable
+	case refused && credential.Reason == identity.Conflicting:
+	case m.options.Challenge != "" && (refused || errors.Is(err, ErrUnidentified)):
 		status = http.StatusUnauthorized
 	}
 	if status < 400 || status > 499 || status == http.StatusTooManyRequests {
@@ -122,8 +135,13 @@ func (m *Middleware) refusalStatus(err error) int {
 // the error: that may hold what the client sent.
 func appendRefusal(dst []byte, b Body, status int) []byte {
 	code, message := "BAD_REQUEST", "The request does not say clearly who asks."
-	if status == http.StatusUnauthorized {
-		code, message = "UNAUTHENTICATED", "The request needs credentials."
+	switch status {
+	case http.StatusUnauthorized:
+		code, message = "UNAUTHENTICATED", "The request needs good credentials."
+	case http.StatusInternalServerError:
+		code, message = "INTERNAL_ERROR", "It cannot be told who asks."
+	case http.StatusServiceUnavailable:
+		code, message = "SERVICE_UNAVAILABLE", "The credentials cannot be verified now. Retry in 1 second."
 	}
 	switch b {
 	case Flat:

@@ -8,7 +8,7 @@ import (
 // benchLimits is an everyday limit of every algorithm.
 func benchLimits() []*Limit {
 	var limits []*Limit
-	for _, a := range allAlgorithms {
+	for _, a := range countingAlgorithms {
 		limits = append(limits, Must(Spec{Algorithm: a, Quota: 100, Period: time.Minute}))
 	}
 	return append(limits,

@@ -10,7 +10,7 @@ import (
 // TestChargeIsTheOracle mixes hits with charges that do not fit. The definitions
 // of the algorithms say what that means: more was used, or poured in.
 func TestChargeIsTheOracle(t *testing.T) {
-	for _, a := range allAlgorithms {
+	for _, a := range countingAlgorithms {
 		t.Run(a.String(), rapid.MakeCheck(func(t *rapid.T) {
 			l := drawLimit(t, a)
 			o := newOracle(l.Spec)

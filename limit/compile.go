@@ -172,6 +172,8 @@ func checkBurst(s *Spec) error {
 		return &SpecError{"burst", "is not for leaky_bucket, which spaces hits evenly", "use token_bucket, or pair it with a second limit"}
 	case s.Algorithm == LeakyQueue:
 		return &SpecError{"burst", "is not for leaky_queue, which delays hits instead", "use max_delay and max_queue"}
+	case s.Algorithm == Concurrency, s.Algorithm == Ban:
+		return &SpecError{"burst", fmt.Sprintf("is not for %v", s.Algorithm), "only token_bucket and gcra take it"}
 	case !s.Algorithm.IsBucket():
 		return &SpecError{"burst", fmt.Sprintf("is not for %v, which counts in windows", s.Algorithm), "pair it with a second limit over a shorter period, or use token_bucket"}
 	case s.Burst > MaxBucketQuota:
@@ -245,7 +247,7 @@ func (l *Limit) PeriodMicros() int64 { return l.periodMicros }
 // PartMicros returns the length of a part of sub_windows in µs, else 0.
 func (l *Limit) PartMicros() int64 { return l.partMicros }
 
-// BanMicros returns BanFor in µs.
+// BanMicros returns BanFor in µs, 0 unless l is a ban.
 func (l *Limit) BanMicros() int64 { return l.banMicros }
 
 // EmissionInterval returns the time in which one hit of a bucket drains:
@@ -256,6 +258,5 @@ func (l *Limit) EmissionInterval() (num, den int64) { return l.num, l.den }
 // part/den µs, with the den of EmissionInterval.
 func (l *Limit) Tolerance() (whole, part int64) { return l.tolerance.whole, l.tolerance.part }
 
-// Capacity returns what Decision.Limit says: the quota of the windowed
-// algorithms, the burst of the buckets, the longest queue of leaky_queue.
+// Capacity returns what Decision.Limit says; see there.
 func (l *Limit) Capacity() int64 { return l.capacity }

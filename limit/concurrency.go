@@ -1,5 +1,7 @@
 package limit
 
+import "time"
+
 // Concurrency.
 //
 // At most Quota requests are in flight at one time. Each holds a slot by a Hold
@@ -14,11 +16,10 @@ package limit
 // costs. Decide, which knows no holder, tells whether a slot is free and takes
 // none.
 //
-// State: Wide are pairs of until in µs and Hold, in the ascending order of until,
-// and in the order of arrival where these are equal. Slots that have ended are
-// dropped when the state is next written. An until that is more than a Period
-// ahead was written by another clock, or under a longer timeout, and counts as
-// now + Period.
+// State: Wide are pairs of until in µs and Hold, in the ascending order of until.
+// Slots that have ended are dropped when the state is next written. An until that
+// is more than a Period ahead was written by another clock, or under a longer
+// timeout, and counts as now + Period.
 
 // Hold names a request that holds slots. Its holder draws it at random from 1 to
 // MaxHold, or takes a hash: two requests with one Hold share a slot. 0 is nobody.
@@ -27,9 +28,8 @@ type Hold uint64
 // MaxHold is the largest Hold: 2^53-1, so that a Lua number holds it.
 const MaxHold = 1<<53 - 1
 
-// MaxConcurrency bounds the Quota of concurrency, whose state has fourteen to
-// sixteen bytes for each slot, and twice that the slots of a bucket: Renew never
-// denies.
+// MaxConcurrency bounds the Quota of concurrency, whose state has sixteen bytes for
+// each slot. A bucket may have twice as many slots, since Renew never denies.
 const MaxConcurrency = 4096
 
 const (
@@ -40,13 +40,16 @@ const (
 // Acquire takes a slot for hold at now if there is one, and returns the state to
 // store and the decision. A hold that has a slot keeps it, for another Period:
 // asking again is harmless. Hold 0, and one above MaxHold, takes nothing and is
-// answered as by Decide. l is a limit of concurrency.
+// answered as a hit by Decide, and so is a hold for which there is no slot. l is a
+// limit of concurrency.
 func Acquire(l *Limit, s State, now Micros, hold Hold) (State, Decision) {
 	p := l.slotsAt(&s, clampInstant(int64(now)))
-	if !hold.valid() || p.find(hold) < 0 && p.used() >= l.Quota {
-		return p.decide(l, &s, 1)
+	at := p.find(hold)
+	if at < 0 && (p.used() >= l.Quota || !hold.valid()) {
+		d := p.decide(l, &s, 1)
+		return s, d
 	}
-	p.add(&s, hold)
+	p.rewrite(&s, at, hold)
 	return s, p.peek(l)
 }
 
@@ -54,22 +57,24 @@ func Acquire(l *Limit, s State, now Micros, hold Hold) (State, Decision) {
 // and what a peek would say of it. Whoever renews is at work: when its slot is not
 // there any more, because it was silent for too long or the store has forgotten
 // it, it gets one even if there are more than Quota then; but none past twice
-// MaxConcurrency.
+// MaxConcurrency. So a renewal that comes after the release takes a slot which
+// nobody gives back before its timeout: a holder releases when its last renewal has
+// been answered. l is a limit of concurrency.
 func Renew(l *Limit, s State, now Micros, hold Hold) (State, Decision) {
 	p := l.slotsAt(&s, clampInstant(int64(now)))
-	if hold.valid() && (p.find(hold) >= 0 || p.used() < mostSlots) {
-		p.add(&s, hold)
+	at := p.find(hold)
+	if at >= 0 || p.used() < mostSlots && hold.valid() {
+		p.rewrite(&s, at, hold)
 	}
 	return s, p.peek(l)
 }
 
 // Release frees the slot of hold, if it has one, and returns the state to store
-// and what a peek would say of it.
+// and what a peek would say of it. l is a limit of concurrency.
 func Release(l *Limit, s State, now Micros, hold Hold) (State, Decision) {
 	p := l.slotsAt(&s, clampInstant(int64(now)))
-	if p.find(hold) >= 0 {
-		p.remove(&s, hold)
-		p.save(&s)
+	if at := p.find(hold); at >= 0 {
+		p.rewrite(&s, at, 0)
 	}
 	return s, p.peek(l)
 }
@@ -97,13 +102,11 @@ func (l *Limit) slotsAt(s *State, now int64) slots {
 
 func (p *slots) used() int64 { return int64(len(p.pairs) / slotWords) }
 
-// moved reports whether a slot lies further ahead than this clock and limit put it.
-func (p *slots) moved() bool {
-	return len(p.pairs) > 0 && p.pairs[len(p.pairs)-slotWords] > p.last
-}
-
 // find returns the index of the slot of hold in pairs, or -1.
 func (p *slots) find(hold Hold) int {
+	if !hold.valid() {
+		return -1
+	}
 	for i := 0; i < len(p.pairs); i += slotWords {
 		if p.pairs[i+1] == int64(hold) {
 			return i
@@ -112,71 +115,62 @@ func (p *slots) find(hold Hold) int {
 	return -1
 }
 
-// add gives hold the last place, in place of the one that it may have. As no
-// until is later than last, the order holds.
-func (p *slots) add(s *State, hold Hold) {
-	p.remove(s, hold)
-	p.pairs = append(p.pairs, p.last, int64(hold))
-	p.save(s)
+// left returns how long the slot at an index counts: 1 µs at the least, and a
+// Period at the most.
+func (p *slots) left(at int) time.Duration {
+	return duration(min(max(p.pairs[at], p.now+1), p.last) - p.now)
 }
 
-// remove moves what counts, but the slot of hold, to the front of the memory of s.
-func (p *slots) remove(s *State, hold Hold) {
-	at := p.find(hold)
-	if s.Kind == kindConcurrency {
-		p.pairs = s.Wide[:copy(s.Wide, p.pairs)]
-	}
-	if at >= 0 {
-		p.pairs = append(p.pairs[:at], p.pairs[at+slotWords:]...)
-	}
-}
-
-// save writes the slots, which lie at the front of the memory of s or in memory of
-// their own.
-func (p *slots) save(s *State) {
-	if len(p.pairs) == 0 {
-		*s = State{}
-		return
+// rewrite writes what counts to s, in the memory that it has: without the slot at
+// an index, unless that is -1, and with a new one of hold, unless that is 0. No
+// until is later than that of the new one, so the order holds.
+func (p *slots) rewrite(s *State, without int, hold Hold) {
+	p.pairs = s.Wide[:copy(s.Wide, p.pairs)]
+	if without >= 0 {
+		p.pairs = append(p.pairs[:without], p.pairs[without+slotWords:]...)
 	}
 	for i := len(p.pairs) - slotWords; i >= 0 && p.pairs[i] > p.last; i -= slotWords {
 		p.pairs[i] = p.last
 	}
-	s.set(kindConcurrency, 0, 0, 0)
-	s.Wide = p.pairs
+	if hold != 0 {
+		p.pairs = append(p.pairs, p.last, int64(hold))
+	}
+	*s = State{}
+	if len(p.pairs) > 0 {
+		s.Kind, s.Wide = kindConcurrency, p.pairs
+	}
 }
 
 // peek returns what is left.
 func (p *slots) peek(l *Limit) Decision {
 	d := Decision{Allowed: true, Limit: l.Quota, Remaining: max(l.Quota-p.used(), 0)}
-	if len(p.pairs) > 0 {
-		d.ResetAfter = duration(min(p.pairs[len(p.pairs)-slotWords], p.last) - p.now)
+	if n := len(p.pairs); n > 0 {
+		d.ResetAfter = p.left(n - slotWords)
 	}
 	return d
 }
 
 // decide answers hits of nobody: they pass if there is a slot, and take none.
-// RetryAfter is when the first slots end by themselves; they may be released at
-// any time before.
-func (p *slots) decide(l *Limit, s *State, hits int64) (State, Decision) {
+// RetryAfter is when so many slots have ended by themselves that one is free;
+// they may be released at any time before.
+func (p *slots) decide(l *Limit, s *State, hits int64) Decision {
 	d := p.peek(l)
 	if hits == 0 || d.Remaining > 0 {
-		return *s, d
+		return d
 	}
 	d.Allowed, d.Never = false, l.Quota == 0
+	n := len(p.pairs)
 	if !d.Never {
-		// With more slots than Quota, all but Quota-1 of them have to end.
-		i := len(p.pairs) - int(l.Quota)*slotWords
-		d.RetryAfter = duration(min(p.pairs[i], p.last) - p.now)
+		d.RetryAfter = p.left(n - int(l.Quota)*slotWords)
 	}
-	if p.moved() {
-		p.remove(s, 0)
-		p.save(s)
+	if n > 0 && p.pairs[n-slotWords] > p.last {
+		p.rewrite(s, -1, 0)
 	}
-	return *s, d
+	return d
 }
 
 // decideConcurrency answers as decide does.
 func decideConcurrency(l *Limit, s *State, now, hits int64, d *Decision) {
 	p := l.slotsAt(s, now)
-	*s, *d = p.decide(l, s, hits)
+	*d = p.decide(l, s, hits)
 }

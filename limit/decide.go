@@ -16,7 +16,9 @@ const (
 // returns the state to store. It is total and deterministic: every Limit made
 // by New, every State, every now and every hits has an answer; hits outside
 // [0, MaxQuota] count as the nearest end of that range, instants before 1970 or
-// after 2112 as the nearest end of that one. hits == 0 is a peek.
+// after 2112 as the nearest end of that one. hits == 0 is a peek. Hits take no slot
+// of concurrency (see Acquire) and are no denials that lead to a ban (see Charge):
+// there Decide only tells.
 //
 // A peek returns state unchanged, and so does a denial, unless the limit counts
 // denied hits. There is one exception: when state cannot be of this clock or is
@@ -65,15 +67,17 @@ func (s *State) set(kind uint8, a, b, c int64) {
 	s.Wide = nil
 }
 
-// Refund gives hits back and returns the state to store and what a peek would
+// Refund gives hits back, to a ban denials, and returns the state to store and what a peek would
 // say of it. It never makes a bucket emptier than unused and never fails. What
-// has expired since it was charged cannot be given back.
+// has expired since it was charged cannot be given back, no refund lifts a ban, and
+// slots of concurrency are given back by Release.
 func Refund(l *Limit, s State, now Micros, hits int64) (State, Decision) {
-	if hits > 0 {
-		refund(l, &s, clampInstant(int64(now)), min(hits, MaxQuota))
+	if hits < 1 || l.Algorithm == Concurrency {
+		return Decide(l, s, now, 0)
 	}
+	refund(l, &s, clampInstant(int64(now)), min(hits, MaxQuota))
 	s, d := Decide(l, s, now, 0)
-	if hits > 0 && d.ResetAfter == 0 {
+	if d.ResetAfter == 0 {
 		s = State{}
 	}
 	return s, d
@@ -91,7 +95,6 @@ func refund(l *Limit, s *State, now, hits int64) {
 		refundTAT(l, s, now, hits)
 	case Ban:
 		refundBan(l, s, now, hits)
-	case Concurrency: // hits hold no slot; see Release
 	default:
 		refundSlidingWindow(l, s, now, hits)
 	}

@@ -9,12 +9,18 @@
 //
 // # Algorithms
 //
-// Eight algorithms share the one Decide; each has a file of its own with its
-// formula and the source of it. SlidingWindow is the default and right for most
+// Ten algorithms share the one Decide; each has a file of its own with its
+// formula and the source of it. Eight count hits. SlidingWindow is the default and right for most
 // limits: two counters, no burst at the window's edge. FixedWindow suits quotas
 // that people read on a calendar; SubWindows and SlidingLog promise that no
 // window of any phase exceeds the quota; TokenBucket and GCRA let a burst pass
 // and then a steady stream; LeakyBucket and LeakyQueue space hits evenly.
+//
+// The other two count something else, by functions of their own, and only ask
+// Decide. Concurrency has slots for requests in flight: each Acquires one under
+// a name of its own, Renews it while it runs, and Releases it; who falls silent
+// loses it after a time. Ban counts denials, by Charge, and denies everything for
+// a time after too many.
 //
 // # Numbers
 //
@@ -29,7 +35,8 @@
 //
 // A SlidingWindow admits at most Quota*(1+t/Period) in any interval of length
 // t, so up to twice the quota in one Period, spread out; a FixedWindow admits
-// twice the quota around a window's edge, at once. Changing the Algorithm of a
+// twice the quota around a window's edge, at once. Concurrency takes whoever has
+// been silent for a Period for gone, at work or not. Changing the Algorithm of a
 // bucket forgets what it used; changing quota or period does not, but carries
 // it over in the new limit's terms. Instants before 1970 count as 1970, and
 // after 2112 as that year.

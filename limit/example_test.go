@@ -60,6 +60,40 @@ func ExampleDecide_leakyQueue() {
 	// false wait 0s or retry after 500ms
 }
 
+// Requests in flight hold slots until they release them.
+func ExampleAcquire() {
+	l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 1, Period: time.Minute})
+	now := limit.MicrosOf(time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC))
+	const alice, bob limit.Hold = 0xa11ce, 0xb0b
+	bucket, d := limit.Acquire(l, limit.State{}, now, alice)
+	fmt.Println("alice", d.Allowed)
+	bucket, d = limit.Acquire(l, bucket, now, bob)
+	fmt.Println("bob", d.Allowed, "or at last after", d.RetryAfter)
+	bucket, _ = limit.Release(l, bucket, now, alice)
+	_, d = limit.Acquire(l, bucket, now, bob)
+	fmt.Println("bob", d.Allowed)
+	// Output:
+	// alice true
+	// bob false or at last after 1m0s
+	// bob true
+}
+
+// A ban counts what others have denied.
+func ExampleCharge_ban() {
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 2, Period: time.Minute, BanFor: time.Hour})
+	now := limit.MicrosOf(time.Date(2026, time.June, 1, 12, 0, 0, 0, time.UTC))
+	var bucket limit.State
+	for range 3 {
+		_, d := limit.Decide(l, bucket, now, 1)
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter)
+		bucket, _ = limit.Charge(l, bucket, now, 1)
+	}
+	// Output:
+	// true 2 0s
+	// true 1 0s
+	// false 0 1h0m0s
+}
+
 // Errors say which field is wrong and what to do instead.
 func ExampleNew() {
 	_, err := limit.New(limit.Spec{Quota: 100, Period: time.Minute, Burst: 20})

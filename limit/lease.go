@@ -20,7 +20,8 @@ const LeasePart = 4
 // debt ends when the window does, or weighs on the next as its algorithm says. A
 // log keeps its newest Quota stamps: all that are older no longer tell whether a
 // hit fits. What a bucket owes (see tat.go) stops at 64 bursts and what drains in
-// an hour, so that a clock that steps back locks no one out for longer.
+// an hour, so that a clock that steps back locks no one out for longer. For a ban
+// hits are denials; slots of concurrency have no debts, see Renew.
 func Charge(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 	if hits > 0 {
 		charge(l, &s, clampInstant(int64(now)), min(hits, MaxQuota))

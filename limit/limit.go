@@ -197,9 +197,10 @@ type State struct {
 	Kind    uint8
 	A, B, C int64
 	// Wide holds what does not fit: the parts of sub_windows, the stamps of
-	// sliding_log. Decide may append to it and may reuse its memory when it
-	// changes the state, as append does; it leaves it alone on a denial that
-	// is not charged and on a peek.
+	// sliding_log, the slots of concurrency. Decide and the like may append to it
+	// and may reuse its memory when they change the state, as append does; they
+	// leave it alone on a denial that is not charged (but for the exception that
+	// Decide names) and on a peek.
 	Wide []int64
 }
 
@@ -212,14 +213,18 @@ type Decision struct {
 	// It is only set when Allowed is not.
 	Never bool
 	// Limit is the quota of the windowed algorithms, the burst of the buckets
-	// and the longest queue of leaky_queue.
+	// and the longest queue of leaky_queue; the slots of concurrency, and the
+	// denials that lead to a ban.
 	Limit int64
-	// Remaining is the number of hits admissible right now, after this one.
+	// Remaining is the number of hits admissible right now, after this one. Of
+	// concurrency it is the number of free slots, of a ban that of denials until
+	// there is one.
 	Remaining int64
 	// ResetAfter is the time until the bucket is as if unused; 0 when it is.
 	ResetAfter time.Duration
 	// RetryAfter is the time until exactly these hits would pass if nothing
-	// else happened. It is 0 when Allowed or Never is set, else at least 1 µs.
+	// else happened. It is 0 when Allowed or Never is set, else at least 1 µs. A
+	// slot of concurrency is mostly released long before.
 	RetryAfter time.Duration
 	// Delay is how long an allowed hit of leaky_queue must wait before it goes
 	// on; 0 for all others.

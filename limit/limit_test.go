@@ -50,6 +50,17 @@ func TestNewRefuses(t *testing.T) {
 		{"max_queue", "larger unit", minute(LeakyQueue, func(s *Spec) { s.MaxQueue = MaxBucketQuota })},
 		{"count_denied", "only fixed_window", minute(SlidingLog, func(s *Spec) { s.CountDenied = true })},
 		{"count_denied", "only fixed_window", minute(LeakyQueue, func(s *Spec) { s.CountDenied = true })},
+		{"quota", "4096, the most of concurrency", minute(Concurrency, func(s *Spec) { s.Quota = MaxConcurrency + 1 })},
+		{"quota", "of a ban is below 1", minute(Ban, func(s *Spec) { s.Quota, s.BanFor = 0, time.Hour })},
+		{"ban_for", "0s is out of range", minute(Ban, func(*Spec) {})},
+		{"ban_for", "out of range", minute(Ban, func(s *Spec) { s.BanFor = -time.Second })},
+		{"ban_for", "up to 8784h", minute(Ban, func(s *Spec) { s.BanFor = MaxBan + time.Microsecond })},
+		{"ban_for", "whole number of microseconds", minute(Ban, func(s *Spec) { s.BanFor = 1500 })},
+		{"ban_for", "only ban", minute(Concurrency, func(s *Spec) { s.BanFor = time.Hour })},
+		{"burst", "only token_bucket and gcra", minute(Concurrency, func(s *Spec) { s.Burst = 5 })},
+		{"burst", "only token_bucket and gcra", minute(Ban, func(s *Spec) { s.Burst, s.BanFor = 5, time.Hour })},
+		{"count_denied", "only fixed_window", minute(Ban, func(s *Spec) { s.CountDenied, s.BanFor = true, time.Hour })},
+		{"calendar", "belong to fixed_window", minute(Concurrency, func(s *Spec) { s.Calendar = day })},
 		{"calendar", "belong to fixed_window", minute(SlidingWindow, func(s *Spec) { s.Calendar = day })},
 		{"calendar", "belong to fixed_window", minute(GCRA, func(s *Spec) { s.Calendar = day })},
 		{"calendar", "NewCalendar", minute(FixedWindow, func(s *Spec) { s.Calendar = &Calendar{Unit: CalendarDay} })},
@@ -85,6 +96,10 @@ func TestNewFillsInDefaults(t *testing.T) {
 	whole, part := l.Tolerance()
 	if num != 5000 || den != 3 || whole != 11_666 || part != 2 || l.Capacity() != 7 || l.PeriodMicros() != 1_000_000 {
 		t.Errorf("600/s burst 7: %d/%d µs each, %d and %d/%d µs, capacity %d", num, den, whole, part, den, l.Capacity())
+	}
+	ban := Must(Spec{Algorithm: Ban, Quota: 7, Period: time.Second, BanFor: time.Minute})
+	if ban.BanMicros() != 60_000_000 || ban.Capacity() != 7 || l.BanMicros() != 0 {
+		t.Errorf("a ban of a minute after 7: %d µs after %d, a bucket %d µs", ban.BanMicros(), ban.Capacity(), l.BanMicros())
 	}
 	calendar := Must(Spec{Algorithm: FixedWindow, Quota: 7, Period: time.Second, Calendar: mustCalendar(t, CalendarDay, "")})
 	if calendar.PeriodMicros() != 0 {
@@ -125,7 +140,7 @@ func TestAlgorithmNames(t *testing.T) {
 // TestQuota0DeniesEverything is a promise of Spec, and the place where an
 // algorithm could divide by zero.
 func TestQuota0DeniesEverything(t *testing.T) {
-	for _, a := range allAlgorithms {
+	for _, a := range allAlgorithms[:len(allAlgorithms)-1] { // a ban has a quota
 		l := Must(Spec{Algorithm: a, Period: time.Minute})
 		for _, hits := range []int64{0, 1, MaxQuota} {
 			s, d := Decide(l, State{}, Micros(epoch), hits)
@@ -137,15 +152,30 @@ func TestQuota0DeniesEverything(t *testing.T) {
 	}
 }
 
+// use charges n to a bucket: hits, a slot for the hold n, or denials.
+func use(l *Limit, s State, now Micros, n int64) (State, Decision) {
+	switch l.Algorithm {
+	case Concurrency:
+		return Acquire(l, s, now, Hold(n))
+	case Ban:
+		return Charge(l, s, now, n)
+	}
+	return Decide(l, s, now, n)
+}
+
 // TestAnotherAlgorithmsStateIsUnused is what lets a limit change its algorithm.
 func TestAnotherAlgorithmsStateIsUnused(t *testing.T) {
-	spec := Spec{Quota: 5, Period: time.Minute}
+	of := func(a Algorithm) *Limit {
+		spec := Spec{Algorithm: a, Quota: 5, Period: time.Minute}
+		if a == Ban {
+			spec.BanFor = time.Hour
+		}
+		return Must(spec)
+	}
 	for _, before := range allAlgorithms {
 		for _, after := range allAlgorithms {
-			spec.Algorithm = before
-			s, _ := Decide(Must(spec), State{}, Micros(epoch), 1)
-			spec.Algorithm = after
-			l := Must(spec)
+			s, _ := use(of(before), State{}, Micros(epoch), 1)
+			l := of(after)
 			_, got := Decide(l, s, Micros(epoch), 0)
 			_, unused := Decide(l, State{}, Micros(epoch), 0)
 			if (got == unused) != (before != after) {

@@ -12,8 +12,8 @@ import (
 // again changes nothing, and the order of a and b does not matter, unless their
 // kinds differ; then a counts, or b where a is unused.
 //
-// What was refunded or reset between the two states may come back: the result is
-// never too generous.
+// What was refunded, released or reset between the two states may come back: the
+// result is never too generous.
 func Merge(l *Limit, a, b State) State {
 	if a.Kind != b.Kind || a.Kind == 0 {
 		if a.Kind == 0 {
@@ -30,6 +30,10 @@ func Merge(l *Limit, a, b State) State {
 		return mergeSubWindows(a, b)
 	case kindSlidingLog:
 		return mergeSlidingLogs(a, b)
+	case kindConcurrency:
+		return mergeSlots(a, b)
+	case kindBan:
+		return mergeBans(l.periodMicros, a, b)
 	default:
 		return mergeTATs(a, b)
 	}
@@ -88,6 +92,46 @@ func mergeSlidingLogs(a, b State) State {
 	}
 	if c := cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(len(a.Wide), len(b.Wide))); c < 0 {
 		return b
+	}
+	return a
+}
+
+// mergeSlots takes the slots of both, each until the later of its ends; of more
+// than a bucket may have those that end last. It puts those that end at one instant
+// in the order of their holds, which says nothing.
+func mergeSlots(a, b State) State {
+	type slot struct{ until, hold int64 }
+	var all []slot
+	for _, pairs := range [...][]int64{a.Wide, b.Wide} {
+		for i := slotWords - 1; i < len(pairs); i += slotWords {
+			all = append(all, slot{pairs[i-1], pairs[i]})
+		}
+	}
+	slices.SortFunc(all, func(x, y slot) int {
+		return cmp.Or(cmp.Compare(x.hold, y.hold), cmp.Compare(y.until, x.until))
+	})
+	all = slices.CompactFunc(all, func(x, y slot) bool { return x.hold == y.hold })
+	slices.SortFunc(all, func(x, y slot) int {
+		return cmp.Or(cmp.Compare(x.until, y.until), cmp.Compare(x.hold, y.hold))
+	})
+	merged := State{Kind: kindConcurrency}
+	for _, s := range all[max(len(all)-mostSlots, 0):] {
+		merged.Wide = append(merged.Wide, s.until, s.hold)
+	}
+	return merged
+}
+
+// mergeBans takes the later ban, unless a count has begun after it, or the later
+// count. Of counts that are no Period apart it takes the larger number too: they
+// have parted, or there was a short ban between them, which is then forgotten on the
+// safe side.
+func mergeBans(period int64, a, b State) State {
+	last := func(s State) int64 { return max(s.A, s.C) }
+	if c := cmp.Or(cmp.Compare(last(a), last(b)), cmp.Compare(a.A, b.A)); c < 0 {
+		a, b = b, a
+	}
+	if a.C == 0 && b.C == 0 && a.A-b.A < period {
+		a.B = max(a.B, b.B)
 	}
 	return a
 }

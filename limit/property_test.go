@@ -8,10 +8,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allAlgorithms = []Algorithm{
+// countingAlgorithms count hits.
+var countingAlgorithms = []Algorithm{
 	SlidingWindow, FixedWindow, SubWindows, SlidingLog,
 	TokenBucket, LeakyBucket, LeakyQueue, GCRA,
 }
+
+var allAlgorithms = slices.Concat(countingAlgorithms, []Algorithm{Concurrency, Ban})
 
 // epoch is an ordinary instant, in 2026.
 const epoch = int64(1_790_000_000_000_000)
@@ -27,7 +30,16 @@ func drawSpec(t *rapid.T, a Algorithm) Spec {
 	if a.IsBucket() {
 		bound = MaxBucketQuota
 	}
-	if a != SlidingLog {
+	switch a {
+	case SlidingLog:
+	case Concurrency:
+		quotas[1] = rapid.Int64Range(1, MaxConcurrency)
+	case Ban:
+		quotas = []*rapid.Generator[int64]{rapid.Int64Range(1, 12), rapid.Int64Range(1, MaxQuota)}
+		s.BanFor = time.Duration(rapid.OneOf(
+			rapid.Int64Range(1, 100), rapid.Int64Range(1, 100_000_000), rapid.Int64Range(maxPeriodMicros-1000, maxPeriodMicros),
+		).Draw(t, "ban µs")) * time.Microsecond
+	default:
 		quotas = append(quotas, rapid.Int64Range(1, 5_000_000_000), rapid.Int64Range(bound-1000, bound))
 	}
 	s.Quota = rapid.OneOf(quotas...).Draw(t, "quota")
@@ -112,7 +124,7 @@ func decide(t *rapid.T, l *Limit, s State, now, hits int64) (State, Decision) {
 // the verdicts of its definition, and that every other number of the decision is
 // exactly what the definition then does.
 func TestDecideIsTheOracle(t *testing.T) {
-	for _, a := range allAlgorithms {
+	for _, a := range countingAlgorithms {
 		t.Run(a.String(), rapid.MakeCheck(func(t *rapid.T) {
 			l := drawLimit(t, a)
 			o := newOracle(l.Spec)

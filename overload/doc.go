@@ -57,6 +57,11 @@
 //
 // While the usage is unknown, nothing is shed.
 //
+// # Fronts
+//
+// A Gate asks both shedders, and counts. Packages httpshed and grpcshed put one
+// before handlers; package fleetusage counts the usage of a fleet in a store.
+//
 // # What it does not promise
 //
 // The worker shedder looks at all requests together. When the mix of fast and

@@ -10,26 +10,21 @@ import (
 	"github.com/headgate/headgate/overload"
 )
 
-// shedding wraps a handler with both shedders: the fleet's first, since what it
-// sheds need not be counted here.
-func shedding(next http.Handler, classifier *overload.Classifier, fleet *overload.Fleet, worker *overload.Shedder) http.Handler {
+// shedding puts a gate before a handler, as package httpshed does it more
+// carefully.
+func shedding(next http.Handler, classifier *overload.Classifier, gate *overload.Gate) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		priority := classifier.Priority(overload.Asked{Method: r.Method, Path: r.URL.Path, Header: r.Header.Get("X-Priority")})
-		if d := fleet.Admit(priority, time.Now()); !d.Admitted() {
-			refuse(w, d)
-			return
-		}
-		ticket, d := worker.Admit(priority, time.Now())
+		ticket, d := gate.Admit(priority, time.Now())
 		if !d.Admitted() {
 			refuse(w, d)
 			return
 		}
 		outcome := overload.Ignored // also after a panic, whose latency says nothing
-		defer func() { worker.Done(ticket, outcome, time.Now()) }()
+		defer func() { gate.Done(ticket, outcome, time.Now()) }()
 		next.ServeHTTP(w, r)
-		outcome = overload.Served
-		if r.Context().Err() != nil {
-			outcome = overload.Overloaded
+		if r.Context().Err() == nil {
+			outcome = overload.Served
 		}
 	})
 }
@@ -61,7 +56,7 @@ func Example() {
 		panic(err)
 	}
 	api := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, "done") })
-	handler := shedding(api, classifier, fleet, worker)
+	handler := shedding(api, classifier, overload.NewGate(fleet, worker))
 
 	for i := range 100 { // ten seconds of what others asked
 		fleet.Admit(overload.P2, start.Add(time.Duration(i)*100*time.Millisecond))

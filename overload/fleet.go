@@ -195,8 +195,8 @@ type FleetStats struct {
 	Usage Usage
 	// Share of each priority that is admitted now, 0 to 1.
 	Share [Priorities]float64
-	// Admitted and Shed count requests since the start, by priority. A node
-	// tells the fleet's counter what it admitted.
+	// Admitted and Shed count requests since the start, by priority. What is
+	// admitted here may be shed by a worker shedder yet: see Gate.TotalAdmitted.
 	Admitted, Shed [Priorities]int64
 }
 

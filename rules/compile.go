@@ -56,10 +56,14 @@ type compiler struct {
 	compat    bool
 	domain    *Domain
 	set       *Set
+	// fileAnswer is the answer of the file, the default of its rules; nil for
+	// none.
+	fileAnswer *Answer
 }
 
 // addFile adds the descriptors of a file to their domain.
 func (c *compiler) addFile(f *fileSpec) {
+	c.fileAnswer = c.answer(f.answer)
 	for _, spec := range f.descriptors {
 		if spec.always {
 			c.addAlways(f, spec)

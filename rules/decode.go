@@ -19,6 +19,7 @@ type fileSpec struct {
 	matchAt      position
 	consumption  string
 	consumptAt   position
+	answer       *answerSpec
 	descriptors  []*descriptorSpec
 }
 
@@ -38,17 +39,23 @@ type descriptorSpec struct {
 	nested    []*descriptorSpec
 	nestsAt   position
 
-	shadow, quota, detailedMetric, valueToMetric, share, always, sensitive bool
+	shadow, quota, detailedMetric, valueToMetric, share, always, tenant, sensitive bool
 
-	shareAt, alwaysAt position
-	mode              modeSpec
-	failureMode       string
-	failureAt         position
-	validFrom         time.Time
-	validUntil        time.Time
-	validAt           position
-	cost              *costSpec
-	metadata          map[string]any
+	shareAt, alwaysAt, tenantAt position
+
+	mode        modeSpec
+	failureMode string
+	failureAt   position
+	validFrom   time.Time
+	validUntil  time.Time
+	validAt     position
+	cost        *costSpec
+	guards      guardSpecs
+	soft        *softSpec
+	answer      *answerSpec
+	priority    string
+	priorityAt  position
+	metadata    map[string]any
 	// flags names the keys that mean something only beside a limit.
 	flags []field
 }
@@ -81,6 +88,9 @@ type limitSpec struct {
 	countDenied *bool
 	maxDelay    time.Duration
 	maxQueue    int64
+	// inFlight and over are those of an entry of secondary_limits.
+	inFlight int64
+	over     time.Duration
 	// broken is set when an error about a key of the limit was reported.
 	broken bool
 	// fieldAt says where the keys of the limit stand.
@@ -132,6 +142,8 @@ func (d *decoder) fileField(f *fileSpec, field field) {
 		f.match, f.matchAt = d.text(field), d.valueAt(field)
 	case "consumption":
 		f.consumption, f.consumptAt = d.text(field), d.valueAt(field)
+	case "answer":
+		f.answer = d.answer(field)
 	case "descriptors":
 		f.descriptors = d.descriptors(field, 1)
 	}
@@ -162,7 +174,7 @@ func (d *decoder) descriptor(n *yaml.Node, depth int) *descriptorSpec {
 	}
 	for _, f := range d.mapping(n, inDescriptor) {
 		d.enter(f.alias, func() {
-			if !d.envoyField(s, f, depth) && !d.modeField(s, f) {
+			if !d.envoyField(s, f, depth) && !d.modeField(s, f) && !d.guardField(s, f) && !d.responseField(s, f) {
 				d.headgateField(s, f)
 			}
 		})
@@ -196,7 +208,7 @@ func (d *decoder) envoyField(s *descriptorSpec, f field, depth int) bool {
 		}
 	case "rate_limit":
 		if n := d.follow(f.value); n != nil && !isNull(n) {
-			s.limit = d.limit(f.value)
+			s.limit = d.limit(f.value, inRateLimit)
 		}
 	case "descriptors":
 		s.nested, s.nestsAt = d.descriptors(f, depth+1), f.at
@@ -222,6 +234,8 @@ func (d *decoder) headgateField(s *descriptorSpec, f field) {
 		d.setValue(s, f, matchRegex, d.text(f))
 	case "always":
 		s.always, s.alwaysAt = d.flag(f), f.at
+	case "tenant":
+		s.tenant, s.tenantAt = d.flag(f), f.at
 	case "sensitive":
 		s.sensitive = d.flag(f)
 		s.flags = append(s.flags, f)
@@ -240,7 +254,7 @@ func (d *decoder) headgateField(s *descriptorSpec, f field) {
 	case "limits":
 		for _, item := range d.items(f) {
 			d.enter(item.Kind == yaml.AliasNode, func() {
-				if l := d.limit(item); l != nil {
+				if l := d.limit(item, inRateLimit); l != nil {
 					s.limits = append(s.limits, l)
 				}
 			})

@@ -12,15 +12,16 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
-// limit decodes a rate_limit or one of limits; nil if it is not a map.
-func (d *decoder) limit(n *yaml.Node) *limitSpec {
+// limit decodes a rate_limit, or one of limits or secondary_limits; nil if it is
+// not a map.
+func (d *decoder) limit(n *yaml.Node, p place) *limitSpec {
 	if target := d.follow(n); target == nil || target.Kind != yaml.MappingNode {
-		d.mapping(n, inRateLimit)
+		d.mapping(n, p)
 		return nil
 	}
 	s := &limitSpec{at: at(n), fieldAt: make(map[string]position)}
 	before := len(d.diagnostics)
-	for _, f := range d.mapping(n, inRateLimit) {
+	for _, f := range d.mapping(n, p) {
 		s.fieldAt[f.name] = d.valueAt(f)
 		d.enter(f.alias, func() { d.limitField(s, f) })
 	}
@@ -59,6 +60,10 @@ func (d *decoder) limitField(s *limitSpec, f field) {
 		s.maxDelay = d.duration(f)
 	case "max_queue":
 		s.maxQueue = d.number(f, 1, math.MaxInt64)
+	case "concurrency":
+		s.inFlight = d.number(f, 1, math.MaxInt64)
+	case "over":
+		s.over = d.duration(f)
 	}
 }
 

@@ -56,10 +56,13 @@ func (r *Rule) Consumption() Consumption { return r.domain.Consumption }
 func (r *Rule) Summary() string {
 	var parts []string
 	for i := range r.Limits {
-		parts = append(parts, LimitText(r.Limits[i].Limit))
+		parts = append(parts, r.Limits[i].String())
 	}
 	if r.Unlimited {
 		parts = append(parts, "unlimited")
+	}
+	if r.Tenant {
+		parts = append(parts, "tenants by "+r.node.key)
 	}
 	if mode := r.Mode.String(); mode != (Mode{}).String() && !r.Unlimited {
 		parts = append(parts, mode)
@@ -72,6 +75,10 @@ func (r *Rule) Summary() string {
 		{r.Always, "always"}, {r.Shadow, "shadow"}, {r.Quota, "quota"}, {r.Sensitive, "sensitive"},
 		{r.hasShared, "shared threshold"}, {r.Cost.Source != CostHits, "cost " + r.Cost.String()},
 		{len(r.Replaces) > 0, "replaces " + strings.Join(r.Replaces, " ")},
+		{r.HoldEntry != "", "held by entry " + r.HoldEntry},
+		{r.Soft != nil, "soft limit " + r.Soft.String()},
+		{r.Answer != nil, "answers " + r.Answer.String()},
+		{r.Priority != "", "priority " + r.Priority},
 		{!r.ValidFrom.IsZero(), "from " + r.ValidFrom.Format(time.RFC3339)},
 		{!r.ValidUntil.IsZero(), "until " + r.ValidUntil.Format(time.RFC3339)},
 	} {
@@ -82,8 +89,69 @@ func (r *Rule) Summary() string {
 	return strings.Join(parts, "; ")
 }
 
+// String returns the limit and its role in one line, such as "100 per 1m
+// sliding_window", "20 in flight, timeout 1m", "secondary pacing: 2000 per 1h
+// sliding_window", "secondary: 10 in flight on average over 10m" or "ban for 15m
+// after 20 denials within 1m".
+func (n *NamedLimit) String() string {
+	text := LimitText(n.Limit)
+	if n.Role == Sustained {
+		text = fmt.Sprintf("%d in flight on average over %s", n.Quota/n.Period.Milliseconds(), DurationText(n.Period))
+	}
+	if n.Role != Secondary && n.Role != Sustained {
+		return text
+	}
+	if n.Name == "" {
+		return "secondary: " + text
+	}
+	return "secondary " + n.Name + ": " + text
+}
+
+// String returns the threshold and what happens above it, such as "from 80%:
+// delay 250ms".
+func (s *Soft) String() string {
+	if s == nil {
+		return ""
+	}
+	text := fmt.Sprintf("from %d%%: %v", s.Percent, s.Action)
+	switch s.Action {
+	case Delay:
+		text += " " + DurationText(s.Delay)
+	case Degrade:
+		text += fmt.Sprintf(" %s: %s", s.Header, s.Value)
+	case Challenge:
+		text += " " + s.Challenge
+	}
+	return text
+}
+
+// String returns what a says, as rules write it: "body problem, headers draft-7".
+func (a *Answer) String() string {
+	if a == nil {
+		return ""
+	}
+	var parts []string
+	for _, part := range []struct{ key, text string }{
+		{"body", a.Body}, {"headers", a.Headers}, {"x_ratelimit", a.XRateLimit}, {"x_ratelimit_reset", a.XRateLimitReset},
+	} {
+		if part.text != "" {
+			parts = append(parts, part.key+" "+part.text)
+		}
+	}
+	if a.Message != "" {
+		parts = append(parts, fmt.Sprintf("message %q", a.Message))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // LimitText returns a limit in one line, such as "100 per 1m sliding_window".
 func LimitText(l *limit.Limit) string {
+	switch l.Algorithm {
+	case limit.Concurrency:
+		return fmt.Sprintf("%d in flight, timeout %s", l.Quota, DurationText(l.Period))
+	case limit.Ban:
+		return fmt.Sprintf("ban for %s after %s within %s", DurationText(l.BanFor), countOf(l.Quota, "denial"), DurationText(l.Period))
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d per %s %v", l.Quota, windowText(l), l.Algorithm)
 	switch l.Algorithm {

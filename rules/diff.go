@@ -197,9 +197,19 @@ func (r *Rule) limitsText() string {
 	if r.Unlimited {
 		return "unlimited"
 	}
-	texts := make([]string, len(r.Limits))
+	if r.Tenant && len(r.Limits) == 0 {
+		return "that of the tenant"
+	}
+	return r.textOf(Main, InFlight, Secondary, Sustained, Banning)
+}
+
+// textOf returns the limits of r that have one of some roles, joined.
+func (r *Rule) textOf(roles ...Role) string {
+	var texts []string
 	for i := range r.Limits {
-		texts[i] = LimitText(r.Limits[i].Limit)
+		if slices.Contains(roles, r.Limits[i].Role) {
+			texts = append(texts, r.Limits[i].String())
+		}
 	}
 	return strings.Join(texts, " and ")
 }
@@ -211,21 +221,31 @@ func (r *Rule) facts() map[string]string {
 		names = append(names, r.name)
 	}
 	for i := range r.Limits {
-		if name := r.Limits[i].Name; name != "" && !slices.Contains(names, name) {
+		if name := r.Limits[i].Name; r.Limits[i].Role == Main && name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	facts := map[string]string{
-		"limit":        r.limitsText(),
-		"name":         strings.Join(names, " "),
-		"failure_mode": r.Failure.String(),
-		"cost":         r.Cost.String(),
-		"replaces":     strings.Join(r.Replaces, " "),
-		"valid_from":   instantText(r.ValidFrom),
-		"valid_until":  instantText(r.ValidUntil),
+		"limit":            r.textOf(Main),
+		"concurrency":      r.textOf(InFlight),
+		"concurrency.hold": r.HoldEntry,
+		"secondary_limits": r.textOf(Secondary, Sustained),
+		"ban":              r.textOf(Banning),
+		"soft_limit":       r.Soft.String(),
+		"answer":           r.Answer.String(),
+		"priority":         r.Priority,
+		"name":             strings.Join(names, " "),
+		"failure_mode":     r.Failure.String(),
+		"cost":             r.Cost.String(),
+		"replaces":         strings.Join(r.Replaces, " "),
+		"valid_from":       instantText(r.ValidFrom),
+		"valid_until":      instantText(r.ValidUntil),
+	}
+	if r.Unlimited {
+		facts["limit"] = r.limitsText()
 	}
 	for name, set := range map[string]bool{
-		"shadow_mode": r.Shadow, "quota_mode": r.Quota, "sensitive": r.Sensitive, "share_threshold": r.ShareThreshold,
+		"shadow_mode": r.Shadow, "quota_mode": r.Quota, "sensitive": r.Sensitive, "tenant": r.Tenant, "share_threshold": r.ShareThreshold,
 		"detailed_metric": r.DetailedMetric, "value_to_metric": r.ValueToMetric,
 	} {
 		facts[name] = strconv.FormatBool(set)

@@ -13,6 +13,7 @@ descriptors:
   - {key: changed, rate_limit: {unit: minute, requests_per_unit: 5, name: old}}
   - {key: removed, rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: freed, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: tenant, rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: p, value: "a*", rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: p, value: "b*", rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: p, value: "c*", rate_limit: {unit: minute, requests_per_unit: 5}}
@@ -29,6 +30,8 @@ descriptors:
   - {key: kept, rate_limit: {unit: minute, requests_per_unit: 5}}
   - {key: changed, shadow_mode: true, sensitive: true, rate_limit: {unit: hour, requests_per_unit: 6, name: new}}
   - {key: freed}
+  - {key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: customer, tenant: true}
   - {key: added, limits: [{unit: second, requests_per_unit: 1}, {unit: day, requests_per_unit: 2}]}
 `, Options{})
 	var lines []string
@@ -44,9 +47,11 @@ descriptors:
 ~ d.changed: name: old -> new
 ~ d.changed: sensitive: false -> true
 ~ d.changed: shadow_mode: false -> true
++ d.customer: that of the tenant
 ~ d.freed: limit: 5 per 1m sliding_window -> no limit
 + d.p_x*: 5 per 1m sliding_window
 - d.removed: 5 per 1m sliding_window
+~ d.tenant: tenant: false -> true
 ~ domain d: consumption: all_or_nothing -> independent
 ~ domain d: match: leaf -> path
 `

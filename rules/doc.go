@@ -19,6 +19,10 @@
 // way back from a choice. Which limits count is said by `match`: that of the
 // last entry's descriptor, or all on the way.
 //
+// A rule may also bound the requests in flight (concurrency), guard against abuse
+// that stays within its limits (secondary_limits, ban), and act before they are
+// reached (soft_limit): see Role and Soft.
+//
 // Load reports every error of every file with its place and a hint. Lint finds
 // what is valid but hardly meant, Explain says why a request is matched as it
 // is, Diff compares two sets, and package ruletest holds unit tests for rules.

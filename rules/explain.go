@@ -76,8 +76,8 @@ func Explain(s *Set, domain string, entries []descriptor.Entry, now time.Time) E
 	}
 	n, depth := d.root, 0
 	for i := range entries {
-		if d.isCost(entries[i].Key) {
-			x.Steps = append(x.Steps, Step{Entry: entries[i], Note: "a rule of the domain takes its cost from this entry, so it takes no part in matching"})
+		if a := d.asideOf(entries[i].Key); a != nil {
+			x.Steps = append(x.Steps, Step{Entry: entries[i], Note: "a rule of the domain " + a.use + ", so it takes no part in matching"})
 			continue
 		}
 		step, child := n.explain(&entries[i])
@@ -245,11 +245,11 @@ func (t Try) String() string {
 }
 
 // bucketText names the bucket of a rule for the entries that it matched: costs
-// are left out, and patterns stand for values that share a threshold.
+// and holds are left out, and patterns stand for values that share a threshold.
 func (r *Rule) bucketText(entries []descriptor.Entry) string {
 	var named []descriptor.Entry
 	for _, e := range entries {
-		if r.domain.isCost(e.Key) {
+		if r.domain.asideOf(e.Key) != nil {
 			continue
 		}
 		if level := len(named); r.hasShared && r.shared[level] != "" {

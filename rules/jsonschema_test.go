@@ -50,7 +50,11 @@ func readSchema(t *testing.T) *schemaOf {
 // check returns what is wrong with a value, "" if nothing is.
 func (s *schemaOf) check(root *schemaOf, path string, v any) string {
 	if s.Ref != "" {
-		def := root.Defs[strings.TrimPrefix(s.Ref, "#/$defs/")]
+		name, property, nested := strings.Cut(strings.TrimPrefix(s.Ref, "#/$defs/"), "/properties/")
+		def := root.Defs[name]
+		if nested && def != nil {
+			def = def.Properties[property]
+		}
 		if def == nil {
 			return path + ": no definition of " + s.Ref
 		}
@@ -154,6 +158,12 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		inRateLimit:  root.Defs["rate_limit"].Properties,
 		inReplaces:   root.Defs["rate_limit"].Properties["replaces"].Items.Properties,
 		inCost:       root.Defs["cost"].Properties,
+
+		inConcurrency: root.Defs["concurrency"].Properties,
+		inSecondary:   root.Defs["secondary_limit"].Properties,
+		inBan:         root.Defs["ban"].Properties,
+		inSoft:        root.Defs["soft_limit"].Properties,
+		inAnswer:      root.Defs["answer"].Properties,
 	}
 	for p, properties := range places {
 		for name, info := range keys {
@@ -207,6 +217,17 @@ func TestSchemaRefuses(t *testing.T) {
 		"domain: d\ndescriptors: [{key: k, rate_limit: {sub_windows: 61}}]",
 		"domain: d\ndescriptors: [{key: k, cost: {max: 1}}]",
 		"domain: d\ndescriptors: [{key: k, rate_limit: {replaces: [{}]}}]",
+		"domain: d\ndescriptors: [{key: k, concurrency: 0}]",
+		"domain: d\ndescriptors: [{key: k, concurrency: {limit: 4097}}]",
+		"domain: d\ndescriptors: [{key: k, concurrency: {timeout: soon}}]",
+		"domain: d\ndescriptors: [{key: k, secondary_limits: [{unlimited: true}]}]",
+		"domain: d\ndescriptors: [{key: k, secondary_limits: [{unit: fortnight}]}]",
+		"domain: d\ndescriptors: [{key: k, ban: {after: 1, within: 1m}}]",
+		"domain: d\ndescriptors: [{key: k, soft_limit: {at: 100%}}]",
+		"domain: d\ndescriptors: [{key: k, soft_limit: {at: 0}}]",
+		"domain: d\ndescriptors: [{key: k, soft_limit: {at: 80%, header: 'X Y'}}]",
+		"domain: d\nanswer: {body: html}",
+		"domain: d\ndescriptors: [{key: k, priority: p4}]",
 	} {
 		var v any
 		if err := yaml.Unmarshal([]byte(text), &v); err != nil {

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func keyText(t *testing.T, key []byte) string {
 		t.Fatal(err)
 	}
 	var b strings.Builder
-	b.WriteString([]string{"", "rule ", "always ", "caller "}[k.Kind])
+	b.WriteString([]string{"", "rule ", "always ", "caller ", "tenant "}[k.Kind])
 	b.WriteString(k.Domain.String())
 	for _, e := range k.Entries {
 		sign := "="
@@ -38,7 +39,7 @@ func keyText(t *testing.T, key []byte) string {
 		}
 		b.WriteString(" " + e.Key.String() + sign + e.Value.String())
 	}
-	b.WriteString(" #" + string(rune('0'+k.Ordinal)))
+	b.WriteString(" #" + strconv.FormatUint(k.Ordinal, 10))
 	return b.String()
 }
 
@@ -90,5 +91,45 @@ func TestKeyDoesNotDependOnTheLimit(t *testing.T) {
 	after := mustLoad(t, "domain: d\ndescriptors: [{key: k, name: new, rate_limit: {window: 5s, requests_per_unit: 9, algorithm: gcra}}]", Options{})
 	if a, b := keysOf(t, before, "k:v"), keysOf(t, after, "k:v"); len(a) != 1 || a[0] != b[0] {
 		t.Errorf("keys %v and %v", a, b)
+	}
+}
+
+// The key of a tenant's quota names the entries up to the quota, whatever the rules
+// below the tenant are; what stands before the tenant is named as by the rules.
+func TestAppendTenantKey(t *testing.T) {
+	set := mustLoad(t, `
+domain: d
+descriptors:
+  - key: region
+    value: "eu*"
+    share_threshold: true
+    descriptors:
+      - key: api_key
+        tenant: true
+        rate_limit: {unit: minute, requests_per_unit: 1}
+        descriptors:
+          - {key: op, value: "w*", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 1}}
+  - {key: size, rate_limit: {unit: minute, requests_per_unit: 1}, cost: {from: entry, name: bytes}}
+`, Options{})
+	d := set.Domain("d")
+	entries := mustParse(t, "bytes:7,region:eu-west,api_key:k,bytes:9,op:write,more:x")
+	m, ok := d.Tenant(entries, time.Now)
+	if !ok || m.Rule.ID != "d.region_eu*.api_key" || m.Depth != 3 {
+		t.Fatalf("tenant: %+v, %t", m, ok)
+	}
+	for depth, want := range map[int]string{
+		3: "tenant d region~value:eu* api_key=k #60",
+		4: "tenant d region~value:eu* api_key=k #60",
+		5: "tenant d region~value:eu* api_key=k op=write #60",
+		6: "tenant d region~value:eu* api_key=k op=write more=x #60",
+	} {
+		if got := keyText(t, Matched{m.Rule, depth}.AppendTenantKey(nil, entries, 60)); got != want {
+			t.Errorf("depth %d: %s, want %s", depth, got, want)
+		}
+	}
+	for _, text := range []string{"region:us,api_key:k", "region:eu-west", "api_key:k", ""} {
+		if m, ok := d.Tenant(mustParse(t, text), time.Now); ok {
+			t.Errorf("%q: tenant %+v", text, m)
+		}
 	}
 }

@@ -119,7 +119,12 @@ func (c *compiler) limit(s *limitSpec) *limit.Limit {
 func (c *compiler) setAlgorithm(spec *limit.Spec, s *limitSpec) {
 	if s.algorithm != "" {
 		a, err := limit.ParseAlgorithm(s.algorithm)
-		if err != nil || a == limit.Concurrency || a == limit.Ban {
+		switch {
+		case a == limit.Concurrency:
+			c.errorf(s.algorithmAt, "write concurrency: 20 on the descriptor, beside rate_limit or in its place", "concurrency is not an algorithm of rate_limit")
+		case a == limit.Ban:
+			c.errorf(s.algorithmAt, "write ban: {after: 20, within: 1m, for: 15m} on the descriptor, beside rate_limit", "ban is not an algorithm of rate_limit")
+		case err != nil:
 			c.errorf(s.algorithmAt, "one of sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra",
 				"algorithm '%s' is unknown", s.algorithm)
 		}
@@ -194,18 +199,24 @@ var limitKeys = map[string]string{
 
 // reportLimit reports an error of limit.New where the key at fault stands.
 func (c *compiler) reportLimit(s *limitSpec, err error) {
+	c.reportSpec(s.at, s.fieldAt, limitKeys, err)
+}
+
+// reportSpec reports an error of limit.New about the map at at, whose values
+// stand at valueAt; keys are the keys of the map by the fields of limit.Spec,
+// where they are called differently.
+func (c *compiler) reportSpec(at position, valueAt map[string]position, keys map[string]string, err error) {
 	var spec *limit.SpecError
 	if !errors.As(err, &spec) {
-		c.errorf(s.at, "", "%v", err)
+		c.errorf(at, "", "%v", err)
 		return
 	}
 	key := spec.Field
-	if k, ok := limitKeys[key]; ok {
+	if k, ok := keys[key]; ok {
 		key = k
 	}
-	at, ok := s.fieldAt[key]
-	if !ok {
-		at = s.at
+	if place, ok := valueAt[key]; ok {
+		at = place
 	}
 	hint := spec.Hint
 	if key == "burst" && !strings.Contains(hint, "second limit") {

@@ -16,7 +16,9 @@ const manyDimensions = 4
 // Lint returns what is probably not meant, though it is valid: the warnings of
 // Load, rules that nothing reaches, values that shut others out of rules below
 // ("no way back"), keys that "_" makes ambiguous, buckets named by many entries,
-// login routes without protection, and sensitive rules that may be exceeded. All are warnings, sorted by place.
+// login routes without protection, sensitive rules that may be exceeded, bans
+// that one client brings on all, thresholds and limits that are never reached
+// before others, and values of tenants that go without their quota. All are warnings, sorted by place.
 func Lint(s *Set) []Diagnostic {
 	l := linter{set: s, diagnostics: s.Warnings()}
 	for _, name := range s.names {
@@ -32,6 +34,8 @@ func Lint(s *Set) []Diagnostic {
 		l.dimensions(r)
 		l.login(r, guarded[r.Domain])
 		l.guess(r)
+		l.guards(r)
+		l.tenants(r)
 	}
 	sortDiagnostics(l.diagnostics)
 	return l.diagnostics
@@ -283,11 +287,7 @@ func (l *linter) guess(r *Rule) {
 	if !r.Sensitive || r.Mode.Consistency != Synced && !r.Mode.Whole {
 		return
 	}
-	at := position{line: r.Line, column: 1}
-	if r.node != nil {
-		at.column = r.node.at.column
-	}
-	l.warn(r.File, at, "use consistency: exact or leased, whose excess is 0", "rule %s is sensitive, and may be exceeded: %s", r.ID, r.Promise(0))
+	l.warn(r.File, r.place(), "use consistency: exact or leased, whose excess is 0", "rule %s is sensitive, and may be exceeded: %s", r.ID, r.Promise(0))
 }
 
 // login warns of rules for login routes where nothing counts per client

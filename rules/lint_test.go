@@ -48,6 +48,12 @@ func TestLint(t *testing.T) {
 - {key: card, sensitive: true, failure_mode: local, local_share: whole, LIMIT}
 - {key: code, sensitive: true, consistency: leased, LIMIT}
 `, []string{"3:3: warning: rule d.pin is sensitive, and may be exceeded: synced", "4:3: warning: rule d.card is sensitive, and may be exceeded"}},
+		{"one value that is no tenant", `
+- {key: api_key, tenant: true, descriptors: [{key: op, LIMIT}]}
+- {key: api_key, value: own, LIMIT, descriptors: [{key: op, LIMIT}]}
+- {key: tenant, tenant: true}
+- {key: tenant, value: acme, tenant: true}
+`, []string{"4:3: warning: d.api_key_own is picked before api_key on line 3 and is not one of tenants"}},
 		{"value without the limit of the default", `
 - {key: tenant, value: acme, descriptors: [{key: op, value: write, LIMIT}]}
 - {key: tenant, LIMIT}

@@ -141,13 +141,14 @@ func (l *loader) finish() []Diagnostic {
 		if d.consumeFrom == "" && l.options.Compat {
 			d.Consumption = Independent
 		}
-		d.checkCostNames(r)
+		d.checkAsides(r)
 		d.root.seal(l.options.Compat)
 		l.set.names = append(l.set.names, name)
 	}
 	assignIDs(l.set.rules)
 	for i, r := range l.set.rules {
 		r.index = i
+		r.settleHold()
 	}
 	return r.diagnostics
 }

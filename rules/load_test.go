@@ -291,7 +291,7 @@ func mergeBomb() string {
 // Whatever a file is cut to, Load answers; and what it accepts, it would accept
 // from Envoy's service too: a whole first part of the list.
 func TestTruncatedAtEveryByte(t *testing.T) {
-	for _, name := range []string{"envoy/accepted/everything.yaml", "headgate/accepted/rules.yaml", "headgate/accepted/limits.yaml"} {
+	for _, name := range []string{"envoy/accepted/everything.yaml", "headgate/accepted/rules.yaml", "headgate/accepted/limits.yaml", "headgate/accepted/guards.yaml"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)
@@ -375,14 +375,35 @@ func checkSet(t *testing.T, set *Set) {
 			t.Errorf("two rules have the ID %q", r.ID)
 		}
 		ids[r.ID] = true
-		if r.Unlimited == (len(r.Limits) > 0) {
+		if r.Unlimited == (len(r.Limits) > 0) && !r.Tenant {
 			t.Errorf("rule %s: unlimited %t with %d limits", r.ID, r.Unlimited, len(r.Limits))
 		}
+		checkRoles(t, r)
 		if r.Summary() == "" || set.Domain(r.Domain) == nil {
 			t.Errorf("rule %s: summary %q, domain %q", r.ID, r.Summary(), r.Domain)
 		}
 	}
 	if changes := Diff(set, set); len(changes) > 0 {
 		t.Errorf("a set differs from itself: %v", changes)
+	}
+	Lint(set)
+}
+
+// checkRoles checks the order of the limits of a rule, and that no two share a
+// key.
+func checkRoles(t *testing.T, r *Rule) {
+	rank := [...]int{Main: 0, InFlight: 1, Secondary: 2, Sustained: 2, Banning: 3}
+	keys := make(map[int]bool)
+	for i := range r.Limits {
+		if i > 0 && rank[r.Limits[i].Role] < rank[r.Limits[i-1].Role] {
+			t.Errorf("rule %s: %s", r.ID, r.Summary())
+		}
+		keys[r.Limits[i].ordinal] = true
+	}
+	if len(keys) != len(r.Limits) || len(r.Limits) == 1 && r.Limits[0].Role == Banning && !r.Tenant {
+		t.Errorf("rule %s: %d keys of %d limits", r.ID, len(keys), len(r.Limits))
+	}
+	if soft := r.Soft; soft != nil && (soft.Percent < 1 || soft.Percent > 99 || soft.Delay > MaxSoftDelay || r.limitOf(Main) == nil && !r.Tenant) {
+		t.Errorf("rule %s: soft limit %+v", r.ID, soft)
 	}
 }

@@ -191,7 +191,10 @@ func (r *reader) checkKey(f field, p place) bool {
 		return true
 	}
 	hint := fmt.Sprintf("move it into %s", info.home())
-	if !info.envoy {
+	if info.belongs(inDescriptor) && p.isHeadgates() {
+		hint = "move it out into the descriptor"
+	}
+	if !info.envoy || p.isHeadgates() {
 		r.errorf(f.at, hint, "key '%s' means nothing in %s", f.name, placeNames[p])
 		return false
 	}

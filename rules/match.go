@@ -17,7 +17,7 @@ func (d *Domain) AppendMatches(dst []Matched, entries []descriptor.Entry, now fu
 	n, depth := d.root, 0
 	for i := range entries {
 		e := &entries[i]
-		if len(d.costNames) > 0 && d.isCost(e.Key) {
+		if len(d.asides) > 0 && d.asideOf(e.Key) != nil {
 			continue
 		}
 		if n = n.child(e); n == nil {
@@ -51,19 +51,21 @@ func (n *node) child(e *descriptor.Entry) *node {
 }
 
 // AppendKey appends the bucket key of limit number i of m.Rule for a descriptor
-// that it matched: the domain, the leading m.Depth entries and i. What the rule
-// says is not part of it, so that a limit may change and keep its counters.
+// that it matched: the domain, the leading m.Depth entries, and the role of the
+// limit and its position among those of the rule that have it. What the limit
+// says is not part of it, so that it may change and keep its counters; nor are
+// the limits of other roles, so that they may come and go.
 //
 // Two rules never reach the same entries in one domain, so none shares a bucket
-// with another. Entries that are costs are left out; where values share a
-// threshold, their pattern stands in their place.
+// with another. Entries that are costs or holds are left out; where values share
+// a threshold, their pattern stands in their place.
 func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte {
 	r := m.Rule
 	dst = append(dst, r.keyStart...)
 	level := 0
 	for j := range entries[:m.Depth] {
 		e := &entries[j]
-		if len(r.domain.costNames) > 0 && r.domain.isCost(e.Key) {
+		if len(r.domain.asides) > 0 && r.domain.asideOf(e.Key) != nil {
 			continue
 		}
 		if r.hasShared && r.shared[level] != "" {
@@ -73,7 +75,25 @@ func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte
 		}
 		level++
 	}
-	return descriptor.AppendKeyEnd(dst, i)
+	return descriptor.AppendKeyEnd(dst, r.Limits[i].ordinal)
+}
+
+// roleShift keeps the positions of limits of one role apart from those of the
+// next: a file has fewer bytes than a role has room for limits.
+const roleShift = 24
+
+const _ = uint(1<<roleShift - MaxFileSize)
+
+// numberLimits gives each limit of r what stands for it in keys: its position
+// among the limits of its role, and the role in the bits above. That of a main
+// limit is its index.
+func (r *Rule) numberLimits() {
+	var next [Banning + 1]int
+	for i := range r.Limits {
+		role := r.Limits[i].Role
+		r.Limits[i].ordinal = int(role)<<roleShift | next[role]
+		next[role]++
+	}
 }
 
 // ancestor returns the node at a depth on the way to n.

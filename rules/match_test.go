@@ -266,9 +266,10 @@ descriptors:
       - {key: ip, value_cidr: 10.0.0.0/8, rate_limit: {unit: minute, requests_per_unit: 1}}
       - {key: ip, value_regex: "[0-9.]+", rate_limit: {unit: minute, requests_per_unit: 1}}
       - {key: model, cost: {from: entry, name: tokens}, rate_limit: {unit: minute, requests_per_unit: 1}}
+      - {key: job, concurrency: {hold: id}, ban: {after: 1, within: 1m, for: 1m}}
 `, options)
 		d := set.Domain("d")
-		for _, request := range []string{"api_key:k,path:/axbxc", "api_key:k,ip:10.1.2.3", "api_key:k,ip:1.2.3.4", "api_key:k,tokens:1,model:m", "api_key:k,none:x"} {
+		for _, request := range []string{"api_key:k,path:/axbxc", "api_key:k,ip:10.1.2.3", "api_key:k,ip:1.2.3.4", "api_key:k,tokens:1,model:m", "api_key:k,id:5,job:j", "api_key:k,none:x"} {
 			entries := mustParse(t, request)
 			matches, key := make([]Matched, 0, 8), make([]byte, 0, 512)
 			now := time.Now
@@ -276,7 +277,9 @@ descriptors:
 				matches = d.AppendMatches(matches[:0], entries, now)
 				key = key[:0]
 				for _, m := range matches {
-					key = m.AppendKey(key, entries, 0)
+					for i := range m.Rule.Limits {
+						key = m.AppendKey(key, entries, i)
+					}
 				}
 				key = Matched{Rule: d.Always()[0]}.AppendKey(key, entries, 0)
 			}); n != 0 {

@@ -72,9 +72,9 @@ func (d *decoder) durationWithin(f field, low, high time.Duration) time.Duration
 // mode compiles how the decisions of r are made. Its limits are known by then.
 func (c *compiler) mode(r *Rule, s *modeSpec) Mode {
 	m := Mode{SyncInterval: s.syncInterval, LeaseTTL: s.leaseTTL, SubBuckets: int(s.subBuckets), AskAlways: s.askAlways}
-	m.Consistency = Consistency(c.word(s, "consistency", s.consistency, "exact", "leased", "synced", "local"))
-	m.Whole = c.word(s, "local_share", s.localShare, "share", "whole") == 1
-	m.LeaseHot = c.word(s, "hot_keys", s.hotKeys, "coalesce", "lease") == 1
+	m.Consistency = Consistency(c.word(s.at, "consistency", s.consistency, "exact", "leased", "synced", "local"))
+	m.Whole = c.word(s.at, "local_share", s.localShare, "share", "whole") == 1
+	m.LeaseHot = c.word(s.at, "hot_keys", s.hotKeys, "coalesce", "lease") == 1
 	if r.Unlimited {
 		for key, at := range s.at {
 			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)
@@ -83,19 +83,25 @@ func (c *compiler) mode(r *Rule, s *modeSpec) Mode {
 	}
 	c.checkMode(r, &m, s)
 	for i := range r.Limits {
-		c.checkModeOf(r.Limits[i].Limit, &m, s)
+		switch r.Limits[i].Role {
+		case Main, Secondary:
+			c.checkModeOf(r.Limits[i].Limit, &m, s)
+		default:
+			c.checkModeOfRole(r.Limits[i].Role, &m, s)
+		}
 	}
 	return m
 }
 
-// word returns the index of the word that a key has; 0 when it was not given.
-func (c *compiler) word(s *modeSpec, key, have string, words ...string) int {
+// word returns the index of the word that a key has; 0 when it was not given. at
+// says where the values of the keys stand that were.
+func (c *compiler) word(at map[string]position, key, have string, words ...string) int {
 	for i, word := range words {
 		if have == word {
 			return i
 		}
 	}
-	if at, given := s.at[key]; given {
+	if at, given := at[key]; given {
 		c.errorf(at, "write "+wordsOf(words), "%s '%s' is unknown", key, have)
 	}
 	return 0
@@ -155,5 +161,21 @@ func (c *compiler) checkModeOf(l *limit.Limit, m *Mode, s *modeSpec) {
 			hint = fmt.Sprintf("write at most %d", atOnce)
 		}
 		c.errorf(at, hint, "%d sub_buckets of a limit of %d: each needs at least one hit", m.SubBuckets, atOnce)
+	}
+}
+
+// checkModeOfRole refuses a mode by which a limit that is no ordinary one cannot
+// be decided: a slot belongs to one request, time in flight is charged when it
+// has passed, and denials are counted in one place.
+func (c *compiler) checkModeOfRole(role Role, m *Mode, s *modeSpec) {
+	what := map[Role]string{InFlight: "concurrency", Sustained: "a secondary limit on concurrency", Banning: "a ban"}[role]
+	if m.Consistency == Leased || m.Consistency == Synced {
+		c.errorf(s.at["consistency"], "write consistency: exact or local, or move one of them to another rule", "%s cannot be %v", what, m.Consistency)
+	}
+	if m.LeaseHot {
+		c.errorf(s.at["hot_keys"], "write hot_keys: coalesce", "%s cannot be leased", what)
+	}
+	if m.SubBuckets > 0 {
+		c.errorf(s.at["sub_buckets"], "delete sub_buckets, or move one of them to another rule", "%s cannot be spread over sub_buckets", what)
 	}
 }

@@ -30,7 +30,25 @@ func (r *Rule) Promise(nodes int) string {
 	if r.Failure == FailLocal {
 		text += "; without the store " + localPromise(r.Mode.Whole)
 	}
+	for i := range r.Limits {
+		if promise := r.Limits[i].promise(&r.Mode); promise != "" {
+			text += "; " + promise
+		}
+	}
 	return text
+}
+
+// promise is what a limit that is no ordinary one adds; "" for others.
+func (n *NamedLimit) promise(m *Mode) string {
+	switch n.Role {
+	case InFlight:
+		return "a slot that is not renewed is free after " + DurationText(n.Period)
+	case Banning:
+		if m.Consistency == Local {
+			return "each node bans for the denials that it has seen"
+		}
+	}
+	return ""
 }
 
 // promise is the sentence and the formula.
@@ -65,6 +83,9 @@ func (r *Rule) figures(nodes int) string {
 	}
 	var parts []string
 	for i := range r.Limits {
+		if role := r.Limits[i].Role; role == Sustained || role == Banning {
+			continue // they admit no hits
+		}
 		if figure := r.Mode.figure(r.Limits[i].Limit, int64(min(nodes, MaxNodes))); figure != "" {
 			parts = append(parts, figure)
 		}
@@ -122,7 +143,7 @@ func satProduct(a, b int64) int64 {
 }
 
 // countOf is "1 node", "2 nodes".
-func countOf(n int, noun string) string {
+func countOf[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

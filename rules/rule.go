@@ -95,11 +95,13 @@ func (r Role) String() string {
 // NamedLimit is one of the limits of a rule.
 type NamedLimit struct {
 	*limit.Limit
-	// Name is what answers call this limit: the `name` of its rate_limit, else
-	// empty.
+	// Name is what answers call this limit: the `name` of its rate_limit or of its
+	// entry of secondary_limits, else empty.
 	Name string
 	// Role says what it is for.
 	Role Role
+
+	ordinal int // of keys, see numberLimits
 }
 
 // Rule is one node of the tree that limits (or frees) the requests that reach
@@ -112,7 +114,9 @@ type Rule struct {
 	ID string
 	// Domain is the domain of the rule.
 	Domain string
-	// Limits has at least one element, but none when Unlimited.
+	// Limits has at least one element, but none when Unlimited, and none of its own
+	// where Tenant: the main ones, then that on concurrency, the secondary and
+	// sustained ones, and the ban last.
 	Limits []NamedLimit
 	// Unlimited lets every request pass without counting.
 	Unlimited bool
@@ -124,6 +128,10 @@ type Rule struct {
 	// Always marks a rule that applies to every request of its domain, though
 	// no descriptor reaches it.
 	Always bool
+	// Tenant says that the last entry which reaches the rule names a tenant: what
+	// its account or its tier says takes the place of the main limits, here and in
+	// the rules below.
+	Tenant bool
 	// Sensitive marks a rule that guards something that must not be guessed
 	// (login, payment): it fails closed unless told otherwise.
 	Sensitive bool
@@ -134,13 +142,14 @@ type Rule struct {
 	// Cost says where the number of hits comes from.
 	Cost Cost
 	// HoldEntry, when not "", is the key of the descriptor entry whose value names
-	// the request towards the rule's limit on concurrency (`concurrency.hold`).
-	// Entries with that key take no part in matching nor in any bucket's key, for
-	// all rules of the domain.
+	// the request towards limits on concurrency (`concurrency.hold`). It is the same
+	// for all rules of the domain that have such limits. Entries with that key take
+	// no part in matching nor in any bucket's key.
 	HoldEntry string
 	// Soft, when not nil, says what happens above a share of each main limit.
 	Soft *Soft
-	// Answer, when not nil, says how clients are told of a denial by this rule.
+	// Answer, when not nil, says how clients are told of a denial by this rule;
+	// where the rule says nothing it has what the file says for its rules.
 	Answer *Answer
 	// Priority is the word for how late the requests of the rule are shed when
 	// there are too many: "p0" to "p3", "" for none of its own.
@@ -163,6 +172,8 @@ type Rule struct {
 	domain   *Domain
 	node     *node // nil for Always
 	keyStart []byte
+	// tenantStart is the keyStart of the quotas of tenants; nil unless Tenant.
+	tenantStart []byte
 	// shared has the pattern that stands in keys for each level of the path
 	// whose values share a bucket, "" for the others.
 	shared    []string

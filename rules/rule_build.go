@@ -13,7 +13,7 @@ func (c *compiler) newRule(f *fileSpec, n *node, spec *descriptorSpec) *Rule {
 	if spec.name != "" {
 		c.checkName(f, spec.name, spec.nameAt)
 	}
-	if spec.limit == nil && len(spec.limits) == 0 {
+	if !spec.isLimited() {
 		for _, flag := range spec.flags {
 			c.warnf(flag.at, "add a rate_limit, or delete the key", "key '%s' has no effect on a descriptor without a rate_limit", flag.name)
 		}
@@ -29,10 +29,15 @@ func (c *compiler) newRule(f *fileSpec, n *node, spec *descriptorSpec) *Rule {
 	if !r.ValidUntil.IsZero() && !r.ValidFrom.Before(r.ValidUntil) {
 		c.errorf(spec.validAt, "the rule applies from valid_from until just before valid_until", "valid_until is not after valid_from")
 	}
+	if spec.tenant {
+		r.Tenant = c.tenant(n, spec)
+	}
 	r.Failure = c.failure(spec)
 	r.Cost = c.cost(spec.cost)
 	c.addLimits(f, r, spec)
+	c.addGuards(f, r, spec)
 	r.Mode = c.mode(r, &spec.mode)
+	c.setResponse(r, spec)
 	r.finish()
 	return r
 }
@@ -42,9 +47,11 @@ func (c *compiler) addAlways(f *fileSpec, spec *descriptorSpec) {
 	switch {
 	case spec.key != "" || spec.match != matchAny || len(spec.nested) > 0 || spec.share:
 		c.errorf(spec.alwaysAt, "delete key, value and descriptors", "an always rule applies to every request, and so matches nothing")
+	case spec.tenant:
+		c.errorf(spec.tenantAt, "move it to a descriptor with a key, such as api_key", "an always rule has no entry that could name a tenant")
 	case spec.name == "":
 		c.errorf(spec.alwaysAt, "write name: NAME beside always", "an always rule needs a name")
-	case spec.limit == nil && len(spec.limits) == 0:
+	case !spec.isLimited():
 		c.errorf(spec.alwaysAt, "write a rate_limit or limits beside always", "an always rule needs a limit")
 	case spec.limit != nil && spec.limit.unlimited:
 		c.errorf(spec.alwaysAt, "delete it", "an always rule that is unlimited does nothing")
@@ -111,7 +118,7 @@ func (c *compiler) cost(spec *costSpec) Cost {
 	cost.Source = from.source
 	if from.source == CostEntry {
 		cost.Name = spec.name
-		c.domain.addCostName(spec.name, c.file, spec.nameAt)
+		c.domain.addAside(aside{spec.name, c.file, spec.nameAt, usedForCost})
 	} else if from.source == CostAttribute {
 		cost.Name = from.attribute + attributeName(spec.from, spec.name)
 	}
@@ -138,6 +145,7 @@ func (c *compiler) checkName(f *fileSpec, name string, at position) {
 
 // finish prepares what AppendKey needs.
 func (r *Rule) finish() {
+	r.numberLimits()
 	if r.Always {
 		r.keyStart = descriptor.AppendKeyStart(nil, descriptor.KindAlways, r.Domain)
 		r.keyStart = descriptor.AppendKeyEntry(r.keyStart, descriptor.Entry{Key: r.name})
@@ -146,6 +154,9 @@ func (r *Rule) finish() {
 	r.keyStart = descriptor.AppendKeyStart(nil, descriptor.KindRule, r.Domain)
 	if r.node == nil {
 		return
+	}
+	if r.Tenant {
+		r.tenantStart = descriptor.AppendKeyStart(nil, descriptor.KindTenant, r.Domain)
 	}
 	r.shared = make([]string, r.node.depth)
 	for n := r.node; n.parent != nil; n = n.parent {

@@ -124,11 +124,16 @@ func plain(n *yaml.Node) string {
 	case yaml.MappingNode:
 		return "{...}"
 	}
+	return shortened(n.Value)
+}
+
+// shortened returns the beginning of a text, for a message about it.
+func shortened(text string) string {
 	const longest = 60
-	if text := []rune(n.Value); len(text) > longest {
-		return string(text[:longest]) + "..."
+	if runes := []rune(text); len(runes) > longest {
+		return string(runes[:longest]) + "..."
 	}
-	return n.Value
+	return text
 }
 
 // leaf returns the scalar of a field, and false after reporting why it is none.

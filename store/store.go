@@ -9,14 +9,29 @@
 //     that instant.
 //   - Takes are decided in order. A later take of a batch sees what an earlier
 //     one charged to the same bucket.
-//   - Decisions are those of limit.Decide, bit for bit.
+//   - Decisions are those of Take.Decide, which are those of package limit, bit
+//     for bit. A store that lacks an algorithm answers its takes with an error.
 //   - Consecutive takes with the same Group other than 0 are all or nothing.
 //     They are decided in order, and see each other. When a hit of them that is
 //     not Shadow is denied, nothing of the group is charged, given back or
-//     reset (not even denied hits where their limit counts those); the denied
-//     ones answer with their denial, all others as a peek at what was there
-//     before. Refunds and resets are never denied.
-//   - A refund and a reset answer as a peek does after them.
+//     reset, and no slot taken, renewed or released (not even denied hits are
+//     charged where their limit counts those); the denied ones answer with their
+//     denial, all others as a peek at what was there before. Only hits hold their
+//     group back.
+//   - All but a hit answers as a peek does after it.
+//   - A slot of concurrency belongs to a Hold. A Hit of one hit or more by a Hold
+//     takes one slot, however many the hits are; when the Hold has one already,
+//     it keeps that for another timeout, so a Hit that is repeated because its
+//     answer got lost takes nothing more. Two hits of one Hold on one bucket in
+//     one batch share a slot. What a Hit took, a Refund of one hit or more by
+//     the same Hold gives back, and so does a Release. Charges, refunds by nobody
+//     and hits of nobody take and free nothing.
+//   - A Renew is never denied and passes over the quota where its slot is gone
+//     (limit.Renew): it says that a request is at work. One that arrives after the
+//     Release takes a slot until its timeout, so whoever releases waits for the
+//     answer to its last Renew.
+//   - A Charge on a ban counts denials, and a Refund takes them back; a hit
+//     counts nothing, and is denied while the ban lasts. Only a Reset lifts a ban.
 //   - An error belongs to a take, never to the batch: a store that cannot
 //     decide some of its takes still decides the others. An error is never a
 //     decision.
@@ -44,11 +59,11 @@ const (
 	// Charge charges Hits whether they fit or not (limit.Charge), and answers as
 	// a peek does after it. It is for hits that have passed already.
 	Charge
-	// Renew keeps the slot of Hold for another period of the limit's timeout
-	// (limit.Renew). On a limit that is not concurrency it is a peek.
+	// Renew keeps the slot of Hold for another timeout, which is the limit's
+	// Period (limit.Renew). On a limit that is not concurrency it is a peek.
 	Renew
-	// Release frees the slot of Hold (limit.Release), and so does Refund. On a
-	// limit that is not concurrency it is a peek.
+	// Release frees the slot of Hold (limit.Release); so does a Refund of one hit
+	// or more. On a limit that is not concurrency it is a peek.
 	Release
 )
 
@@ -64,8 +79,8 @@ type Take struct {
 	// Hits is the number of hits, from 0 to limit.MaxQuota.
 	Hits int64
 	// Hold is who takes, keeps or frees a slot of a concurrency limit. A Hit of
-	// one hit or more by a Hold is limit.Acquire; one of Hold 0 only says whether
-	// a slot is free. Other limits do not look at it.
+	// one hit or more by a Hold is limit.Acquire; one of Hold 0, which is nobody,
+	// only says whether a slot is free. Other limits do not look at it.
 	Hold limit.Hold
 	// Group joins consecutive takes into one that is all or nothing; 0 stands
 	// alone.

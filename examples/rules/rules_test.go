@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/ruletest"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -54,11 +55,11 @@ func TestExamples(t *testing.T) {
 // open decides with a Limiter over an empty memory store.
 func open(set *rules.Set) (ruletest.Checker, func(), error) {
 	var now time.Time
-	store, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	buckets, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return limit.MicrosOf(now) }})
 	if err != nil {
 		return nil, nil, err
 	}
-	limiter, err := headgate.New(headgate.Options{Store: store, Rules: set, Now: func() time.Time { return now }})
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now }})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,24 +67,35 @@ func open(set *rules.Set) (ruletest.Checker, func(), error) {
 		now = at
 		return ask(limiter, r)
 	}
-	return check, func() { store.Close() }, nil
+	return check, func() { buckets.Close() }, nil
 }
 
 func ask(limiter *headgate.Limiter, r ruletest.Request) (ruletest.Answer, error) {
-	requests := []headgate.Request{{Domain: r.Domain, Attributes: r.Attributes}}
+	requests := []headgate.Request{{Domain: r.Domain, Attributes: r.Attributes, Hold: r.Hold}}
 	for _, d := range r.Descriptors {
 		requests[0].Descriptors = append(requests[0].Descriptors, headgate.Descriptor{Entries: d.Entries, Hits: d.Hits})
+	}
+	switch r.Op {
+	case ruletest.Renew:
+		requests[0].Turn(store.Renew, r.InFlight)
+	case ruletest.Release:
+		requests[0].Turn(store.Release, r.InFlight)
 	}
 	responses := make([]headgate.Response, 1)
 	if err := limiter.Check(context.Background(), requests, responses); err != nil {
 		return ruletest.Answer{}, err
 	}
-	answer := ruletest.Answer{Allowed: responses[0].Allowed}
+	answer := ruletest.Answer{Allowed: responses[0].Allowed, Hold: responses[0].Hold, Delay: responses[0].Delay()}
+	for i := range responses[0].Verdicts {
+		if soft := responses[0].Verdicts[i].Soft(); soft != nil {
+			answer.Soft = soft.Action.String()
+			break
+		}
+	}
 	if v := responses[0].Decisive(-1); v != nil {
-		answer.Rule = v.Rule.ID
+		answer.Rule, answer.Role = v.Rule.ID, v.Role.String()
 		answer.Limit, answer.Remaining = v.Decision.Limit, v.Decision.Remaining
 		answer.ResetAfter, answer.RetryAfter = v.Decision.ResetAfter, v.Decision.RetryAfter
-		answer.Delay = v.Decision.Delay
 	}
 	return answer, nil
 }

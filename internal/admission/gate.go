@@ -1,14 +1,14 @@
 // Package admission lets calls in or not, for fronts that stand before a handler
 // and then run it: it asks a Checker, answers in its place when it fails, waits
-// out the delay of limits that shape, and gives hits back. What the caller is
-// told is a matter of the front.
+// out the delay of limits that shape, keeps the slots of calls in flight and frees
+// them at the end, and gives hits back. What the caller is told is a matter of the
+// front.
 package admission
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -31,11 +31,11 @@ const (
 	// DefaultMaxWaiting bounds the goroutines held back: at some 8 KiB of stack
 	// and buffers each, 80 MiB.
 	DefaultMaxWaiting = 10_000
-	// DefaultMaxRefunds bounds the refunds under way, so that a store that hangs
-	// holds back so many finished calls at most.
+	// DefaultMaxRefunds bounds the refunds under way, and the releases, so that a
+	// store that hangs holds back so many finished calls at most.
 	DefaultMaxRefunds = 1_000
-	// DefaultRefundTimeout bounds one refund, and so how much later an answer
-	// ends because of it.
+	// DefaultRefundTimeout bounds one refund or release, and so how much later an
+	// answer ends because of it.
 	DefaultRefundTimeout = 100 * time.Millisecond
 )
 
@@ -57,19 +57,24 @@ type Options struct {
 	// MaxWaiting bounds the calls that wait at a time; 0 means
 	// DefaultMaxWaiting. One more is given its hits back and denied.
 	MaxWaiting int
-	// MaxRefunds bounds the refunds under way at a time; 0 means
-	// DefaultMaxRefunds. One more is dropped and counted.
+	// MaxRefunds bounds the refunds under way at a time, and the releases; 0 means
+	// DefaultMaxRefunds. One more is dropped and counted: what was charged stays
+	// charged, and a slot ends by its timeout.
 	MaxRefunds int
-	// RefundTimeout bounds one refund; 0 means DefaultRefundTimeout.
+	// RefundTimeout bounds one refund or release; 0 means DefaultRefundTimeout.
 	RefundTimeout time.Duration
 }
 
 // Gate lets calls in. It is safe for concurrent use. Make one with New.
 type Gate struct {
-	options Options
-	waiting chan struct{}
-	refunds chan struct{}
-	counts  counts
+	options  Options
+	ruled    ruled // nil: the Checker does not tell its rules
+	waiting  chan struct{}
+	refunds  chan struct{}
+	releases chan struct{}
+	keeper   keeper
+	mayHold  holdFacts
+	counts   counts
 }
 
 // New returns a Gate.
@@ -89,26 +94,35 @@ func New(o Options) (*Gate, error) {
 	if o.RefundTimeout == 0 {
 		o.RefundTimeout = DefaultRefundTimeout
 	}
-	return &Gate{
-		options: o,
-		waiting: make(chan struct{}, o.MaxWaiting),
-		refunds: make(chan struct{}, o.MaxRefunds),
-	}, nil
+	g := &Gate{
+		options:  o,
+		waiting:  make(chan struct{}, o.MaxWaiting),
+		refunds:  make(chan struct{}, o.MaxRefunds),
+		releases: make(chan struct{}, o.MaxRefunds),
+	}
+	g.ruled, _ = o.Checker.(ruled)
+	g.keeper.checker, g.keeper.counts = o.Checker, &g.counts
+	return g, nil
 }
 
 // Malformed reports whether err says that the request itself is at fault, and
 // so that another try would fail as well.
 func Malformed(err error) bool {
 	return errors.Is(err, headgate.ErrDescriptor) || errors.Is(err, headgate.ErrHits) ||
-		errors.Is(err, headgate.ErrNoDescriptors) || errors.Is(err, headgate.ErrNoDomain)
+		errors.Is(err, headgate.ErrNoDescriptors) || errors.Is(err, headgate.ErrNoDomain) || errors.Is(err, headgate.ErrHold)
 }
 
 // Admit decides p.Request into p.Response and, when it is allowed, waits until
 // it may go on. A checker that fails is answered by the failure mode and never
 // an error. An error means that the request is malformed, or that ctx ended
 // while it waited; nothing is charged then.
+//
+// What the call holds is renewed from then on, until Release.
 func (g *Gate) Admit(ctx context.Context, p *Pass) error {
 	p.request[0].Descriptors = p.Descriptors
+	if p.request[0].Hold == 0 && g.holds(p) {
+		p.request[0].Hold = headgate.NewHold()
+	}
 	if err := g.options.Checker.Check(ctx, p.request[:], p.response[:]); err != nil {
 		if Malformed(err) {
 			g.counts.malformed.Add(1)
@@ -119,6 +133,9 @@ func (g *Gate) Admit(ctx context.Context, p *Pass) error {
 	}
 	if len(p.Limits) > 0 {
 		p.nameVerdicts()
+	}
+	if resp := p.Response(); resp.Hold != 0 && resp.Allowed && !p.Rides {
+		p.held = g.keeper.keep(p, resp)
 	}
 	if delay := p.Response().Delay(); delay > 0 {
 		if err := g.wait(ctx, p, delay); err != nil {
@@ -196,7 +213,7 @@ func (g *Gate) answerFailure(resp *headgate.Response, err error) {
 
 // deny makes resp a denial that is no count: 503 in HTTP.
 func deny(resp *headgate.Response, reason store.Reason) {
-	resp.Allowed = false
+	resp.Allowed, resp.Hold, resp.HoldFor = false, 0, 0
 	resp.Verdicts = append(resp.Verdicts[:0], headgate.Verdict{
 		Enforced: true,
 		Degraded: reason,
@@ -230,11 +247,15 @@ func (g *Gate) wait(ctx context.Context, p *Pass, delay time.Duration) error {
 // denyByDelay denies by the limits that wanted to hold the call back, which
 // would let it pass after the delay.
 func denyByDelay(resp *headgate.Response) {
-	resp.Allowed = false
+	resp.Allowed, resp.Hold, resp.HoldFor = false, 0, 0
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]
-		if d := &v.Decision; v.Enforced && d.Allowed && d.Delay > 0 {
-			d.Allowed, d.RetryAfter, d.Delay = false, d.Delay, 0
+		d, delay := &v.Decision, v.Decision.Delay
+		if soft := v.Soft(); soft != nil {
+			delay = max(delay, soft.Delay)
+		}
+		if v.Enforced && d.Allowed && delay > 0 {
+			d.Allowed, d.RetryAfter, d.Delay = false, delay, 0
 		}
 	}
 }
@@ -262,9 +283,45 @@ func (g *Gate) Refund(ctx context.Context, p *Pass) {
 	g.counts.refunded.Add(1)
 }
 
-// giveBack refunds what a call was charged that gives up its place. It is not
-// bounded as Refund is: MaxWaiting and the rate of requests bound it.
+// Release frees the slots that p holds since Admit, and charges the time that it was
+// in flight. Whoever has called Admit calls it when the call has ended, however that
+// was: it does nothing where nothing is held. It ends within the RefundTimeout
+// though ctx may have ended, and is dropped when too many are under way: then the
+// slots end by their timeout.
+func (g *Gate) Release(ctx context.Context, p *Pass) {
+	h := p.held
+	if h == nil {
+		return
+	}
+	p.held = nil
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.options.RefundTimeout)
+	defer cancel()
+	if released := g.keeper.letGo(h); released != nil {
+		select {
+		case <-released:
+		case <-ctx.Done(): // the keeper goes on
+		}
+		return
+	}
+	defer g.keeper.recycle(h)
+	select {
+	case g.releases <- struct{}{}:
+		defer func() { <-g.releases }()
+		g.keeper.release(ctx, h)
+	default:
+		g.counts.releasesDropped.Add(1)
+	}
+}
+
+// giveBack refunds what a call was charged that gives up its place; a refund frees
+// its slots too. It is not bounded as Refund is: MaxWaiting and the rate of requests
+// bound it.
 func (g *Gate) giveBack(ctx context.Context, p *Pass) {
+	if h := p.held; h != nil {
+		if p.held = nil; g.keeper.letGo(h) == nil {
+			g.keeper.recycle(h)
+		}
+	}
 	if err := g.refund(ctx, p); err != nil {
 		g.counts.refundsDropped.Add(1)
 	}
@@ -277,6 +334,9 @@ func (g *Gate) refund(ctx context.Context, p *Pass) error {
 		p.Descriptors[i].Op = store.Refund
 	}
 	refund := [1]headgate.Request{p.request[0]}
+	if p.Rides {
+		refund[0].Hold = 0 // the slot is that of a call that goes on
+	}
 	var answer [1]headgate.Response
 	if err := g.options.Checker.Check(ctx, refund[:], answer[:]); err != nil {
 		return err
@@ -297,41 +357,4 @@ func (g *Gate) count(resp *headgate.Response) {
 		return
 	}
 	g.counts.denied.Add(1)
-}
-
-type counts struct {
-	allowed, denied, unavailable, failed, malformed atomic.Uint64
-	delayed, gaveUp, refunded, refundsDropped       atomic.Uint64
-}
-
-// Stats is what a Gate has counted since it was made.
-type Stats struct {
-	// Allowed, Denied (by a count) and Unavailable (by a failure mode, or
-	// because too many waited) are the outcomes.
-	Allowed, Denied, Unavailable uint64
-	// Failed counts errors of the Checker that the failure mode answered; those
-	// calls are in Allowed or Unavailable too.
-	Failed uint64
-	// Malformed counts requests that the Checker refused; they have no outcome.
-	Malformed uint64
-	// Delayed counts calls that were held back, GaveUp those whose context
-	// ended meanwhile; these have no outcome.
-	Delayed, GaveUp uint64
-	// Refunded counts refunds, RefundsDropped those that were too many or
-	// failed: the callers keep what they were charged.
-	Refunded, RefundsDropped uint64
-	// Waiting is how many calls are held back now.
-	Waiting int
-}
-
-// Stats returns the counts.
-func (g *Gate) Stats() Stats {
-	c := &g.counts
-	return Stats{
-		Allowed: c.allowed.Load(), Denied: c.denied.Load(), Unavailable: c.unavailable.Load(),
-		Failed: c.failed.Load(), Malformed: c.malformed.Load(),
-		Delayed: c.delayed.Load(), GaveUp: c.gaveUp.Load(),
-		Refunded: c.refunded.Load(), RefundsDropped: c.refundsDropped.Load(),
-		Waiting: len(g.waiting),
-	}
 }

@@ -18,13 +18,17 @@ type Limit struct {
 	mark descriptor.Entry
 	// name is what answers call it.
 	name string
+	role rules.Role
 }
 
 // windowKey is the entry key that keeps the buckets of several limits apart.
 const windowKey = "window"
 
-// NewLimits returns the limits of a list whose periods differ. A nameless one is
-// called by its period where there are several.
+// concurrencyWindow stands for the period of a limit on concurrency, which has none.
+const concurrencyWindow = "concurrency"
+
+// NewLimits returns the limits of a list whose periods differ; one of them may be on
+// concurrency. A nameless one is called by its period where there are several.
 func NewLimits(list []rules.NamedLimit) ([]Limit, error) {
 	var limits []Limit
 	seen := make(map[string]bool, len(list))
@@ -32,8 +36,13 @@ func NewLimits(list []rules.NamedLimit) ([]Limit, error) {
 		if l.Limit == nil {
 			return nil, errors.New("a limit is nil; hint: limit.New makes one")
 		}
-		period := rules.DurationText(l.Period)
-		if l.Calendar != nil {
+		period, role := rules.DurationText(l.Period), rules.Main
+		switch {
+		case l.Algorithm == limit.Ban:
+			return nil, errors.New("a ban without rules would count nothing; hint: `ban` of a rule counts its denials")
+		case l.Algorithm == limit.Concurrency:
+			period, role = concurrencyWindow, rules.InFlight
+		case l.Calendar != nil:
 			period = l.Calendar.Unit.String()
 		}
 		if seen[period] {
@@ -44,7 +53,7 @@ func NewLimits(list []rules.NamedLimit) ([]Limit, error) {
 		if name == "" && len(list) > 1 {
 			name = period
 		}
-		limits = append(limits, Limit{l.Limit, descriptor.Entry{Key: windowKey, Value: period}, name})
+		limits = append(limits, Limit{l.Limit, descriptor.Entry{Key: windowKey, Value: period}, name, role})
 	}
 	return limits, nil
 }
@@ -63,13 +72,14 @@ func DomainOf(domain string, limits []Limit) (string, error) {
 	return domain, nil
 }
 
-// nameVerdicts gives the limits of p their names, which the engine does not
-// know. Add made a descriptor for each of them.
+// nameVerdicts gives the limits of p their names and roles, which the engine does
+// not know. Add made a descriptor for each of them.
 func (p *Pass) nameVerdicts() {
 	resp := p.Response()
 	for i := range resp.Verdicts {
 		if v := &resp.Verdicts[i]; v.Rule == nil && v.Limit != nil {
-			v.Name = p.Limits[v.Descriptor%len(p.Limits)].name
+			l := &p.Limits[v.Descriptor%len(p.Limits)]
+			v.Name, v.Role = l.name, l.role
 		}
 	}
 }

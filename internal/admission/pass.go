@@ -13,10 +13,14 @@ type Pass struct {
 	// Limits, when there are some, decide in place of rules: Add adds a
 	// descriptor for each of them.
 	Limits []Limit
+	// Rides says that the call is part of another one in flight, whose Hold the
+	// Request has: it is neither renewed nor released for itself.
+	Rides bool
 
 	entries  []descriptor.Entry
 	request  [1]headgate.Request
 	response [1]headgate.Response
+	held     *held // nil: nothing is held
 }
 
 // maxPooled bounds the room that a Pass keeps, in elements of each kind, so that
@@ -28,6 +32,9 @@ func (p *Pass) Request() *headgate.Request { return &p.request[0] }
 
 // Response is the answer, valid until Reset.
 func (p *Pass) Response() *headgate.Response { return &p.response[0] }
+
+// Holds reports whether p holds something that has to be released.
+func (p *Pass) Holds() bool { return p.held != nil }
 
 // Add appends a descriptor of a copy of entries, with one hit; for each of the
 // Limits one, in their order, where there are some.
@@ -66,7 +73,8 @@ func (p *Pass) Rewind(m Mark) {
 	p.request[0].Attributes = p.request[0].Attributes[:m.attributes]
 }
 
-// Reset makes p as new and reports whether it is worth keeping.
+// Reset makes p as new and reports whether it is worth keeping. What it holds was
+// released before.
 func (p *Pass) Reset() bool {
 	response, request := &p.response[0], &p.request[0]
 	if cap(p.entries) > maxPooled || cap(p.Descriptors) > maxPooled || cap(response.Verdicts) > maxPooled {
@@ -77,7 +85,8 @@ func (p *Pass) Reset() bool {
 	clear(p.entries)
 	clear(request.Attributes)
 	p.Descriptors, p.entries = p.Descriptors[:0], p.entries[:0]
-	request.Descriptors, request.Attributes = nil, request.Attributes[:0]
-	response.Allowed, response.DomainKnown, response.Verdicts = false, false, response.Verdicts[:0]
+	request.Descriptors, request.Attributes, request.Hold = nil, request.Attributes[:0], 0
+	*response = headgate.Response{Verdicts: response.Verdicts[:0]}
+	p.Rides, p.held = false, nil
 	return true
 }

@@ -1,8 +1,8 @@
 package admission
 
 import (
+	"math"
 	"net/netip"
-	"strconv"
 )
 
 // RemoteAddressKey is the entry key of the address of a peer.
@@ -46,8 +46,19 @@ func ipv4(peer string) (string, bool) {
 		}
 		at++
 	}
-	_, err := strconv.ParseUint(peer[at:], 10, 16)
-	return peer[:at-1], err == nil
+	return peer[:at-1], isPort(peer[at:])
+}
+
+// isPort accepts a number up to 65535 of at most five digits, as all systems write it.
+func isPort(s string) bool {
+	n := 0
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+		n = n*10 + int(s[i]-'0')
+	}
+	return 0 < len(s) && len(s) <= len("65535") && n <= math.MaxUint16
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

@@ -28,13 +28,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings returns what the command line makes of no flags, on free ports.
-func settings() config.Settings {
+// shared returns what the command line makes of no flags, on a free port, for every
+// way to serve.
+func shared() config.Settings {
 	return config.Settings{
 		Store: config.NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond, RulesPoll: time.Hour,
-		HTTPAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0", OpsAddr: "127.0.0.1:0", DrainTimeout: 5 * time.Second,
-		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
-		RLSHeaders: "off", RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
+		OpsAddr: "127.0.0.1:0", DrainTimeout: 5 * time.Second,
+		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform",
+		LogLevel: "info", LogFormat: "text",
+	}
+}
+
+// settings is shared for those who ask for decisions.
+func settings() config.Serve {
+	return config.Serve{
+		Settings: shared(), HTTPAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0",
+		CallerLimits: true, RLSHeaders: "off", RLSClosed: "over_limit",
+		Auth: config.Auth{AuthPeers: "127.0.0.0/8,::1/128"},
 	}
 }
 
@@ -48,7 +58,7 @@ type runner struct {
 }
 
 // run starts Run and waits until it is ready.
-func run(t *testing.T, s config.Settings, reload <-chan os.Signal) *runner {
+func run(t *testing.T, s config.Serve, reload <-chan os.Signal) *runner {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
@@ -125,15 +135,15 @@ func TestRunRefusesToStart(t *testing.T) {
 	defer taken.Close()
 	for _, tt := range []struct {
 		name   string
-		change func(*config.Settings)
+		change func(*config.Serve)
 		want   string
 	}{
-		{"address taken", func(s *config.Settings) { s.OpsAddr = taken.Addr().String() }, "--ops-addr: listen tcp"},
-		{"no rules", func(s *config.Settings) { s.Rules = "absent" }, "absent"},
-		{"bad store", func(s *config.Settings) { s.Store = config.NewStoreURL("redis://h/x") }, "--store: "},
-		{"small store", func(s *config.Settings) { s.Store = config.NewStoreURL("memory://?max_bytes=1") }, "--store: "},
-		{"no such header", func(s *config.Settings) { s.Headers = "x" }, `"x"`},
-		{"no such directory", func(s *config.Settings) { s.GRPCAddr = "unix:///absent/x.sock" }, "--grpc-addr: "},
+		{"address taken", func(s *config.Serve) { s.OpsAddr = taken.Addr().String() }, "--ops-addr: listen tcp"},
+		{"no rules", func(s *config.Serve) { s.Rules = "absent" }, "absent"},
+		{"bad store", func(s *config.Serve) { s.Store = config.NewStoreURL("redis://h/x") }, "--store: "},
+		{"small store", func(s *config.Serve) { s.Store = config.NewStoreURL("memory://?max_bytes=1") }, "--store: "},
+		{"no such header", func(s *config.Serve) { s.Headers = "x" }, `"x"`},
+		{"no such directory", func(s *config.Serve) { s.GRPCAddr = "unix:///absent/x.sock" }, "--grpc-addr: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := settings()
@@ -149,11 +159,16 @@ func TestRunRefusesToStart(t *testing.T) {
 func TestReadinessGoesFirst(t *testing.T) {
 	s := settings()
 	s.DrainDelay = time.Hour // so that it can be looked at
-	a, err := build(s, Options{Logger: quiet(), Out: io.Discard})
+	a, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.stack.Close()
+	fronts, err := a.deciders(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checks := fronts[0].start(nil).(*gentleServer).Handler
 	handler := a.ops.Handler
 	status := func(path string, h http.Handler) int {
 		w := newRecorder()
@@ -170,11 +185,11 @@ func TestReadinessGoesFirst(t *testing.T) {
 	if got := status("/healthz", handler); got != 200 {
 		t.Errorf("/healthz %d while draining", got)
 	}
-	if got := status("/healthcheck", a.http.Handler); got != 500 {
+	if got := status("/healthcheck", checks); got != 500 {
 		t.Errorf("/healthcheck %d while draining", got)
 	}
 	w := newRecorder()
-	a.http.Handler.ServeHTTP(w, must(http.NewRequest("GET", "/healthcheck", nil)))
+	checks.ServeHTTP(w, must(http.NewRequest("GET", "/healthcheck", nil)))
 	if w.header.Get("Connection") != "close" {
 		t.Error("open connections are not asked to go")
 	}
@@ -262,26 +277,13 @@ func TestReloadBySignal(t *testing.T) {
 	}
 }
 
-func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1, "268435456": 268435456, "1KiB": 1024, "64MiB": 64 << 20, "4GiB": 4 << 30} {
-		if got, err := parseSize(text); err != nil || got != want {
-			t.Errorf("%s: %d %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "0", "-1", "1MB", "MiB", "1.5GiB", "9999999999999GiB", "1 KiB"} {
-		if got, err := parseSize(text); err == nil {
-			t.Errorf("%q is %d", text, got)
-		}
-	}
-}
-
 func TestMemoryOptions(t *testing.T) {
 	for raw, want := range map[string]int64{"memory://": 0, "memory:///": 0, "memory://?max_bytes=1MiB": 1 << 20} {
 		if got, err := memoryOptions(raw); err != nil || got != want {
 			t.Errorf("%s: %d %v", raw, got, err)
 		}
 	}
-	for _, raw := range []string{"memory://host", "memory://u:p@", "memory:///path", "memory://?max=1", "memory://?max_bytes=1&max_bytes=2", "memory://?%zz"} {
+	for _, raw := range []string{"memory://host", "memory://u:p@", "memory:///path", "memory://?max=1", "memory://?max_bytes=1&max_bytes=2", "memory://?max_bytes=0", "memory://?max_bytes=-1", "memory://?%zz"} {
 		if _, err := memoryOptions(raw); err == nil {
 			t.Errorf("%s was accepted", raw)
 		}

@@ -3,7 +3,6 @@ package app
 import (
 	"encoding/hex"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate/internal/telemetry"
@@ -19,13 +18,7 @@ var hotLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 10, Pe
 type hotReporter struct {
 	metrics *telemetry.Metrics
 	logger  *slog.Logger
-
-	mu struct {
-		sync.Mutex
-		lines limit.State
-		// untold is the number of hot keys since the last line that got none.
-		untold int
-	}
+	lines   lineLimit
 }
 
 // report notes that an exact bucket of rule is hot now; where the rule allows it
@@ -33,24 +26,9 @@ type hotReporter struct {
 // nobody can go back.
 func (r *hotReporter) report(rule string, key hotkey.Key, rate float64) {
 	r.metrics.HotKey(rule)
-	untold, ok := r.mayTell(limit.MicrosOf(time.Now()))
+	untold, ok := r.lines.mayTell(hotLines, limit.MicrosOf(time.Now()))
 	if !ok {
 		return
 	}
 	r.logger.Info("a key is hot", "rule", rule, "key_hash", hex.EncodeToString(key[:]), "per_second", int64(rate), "others_since", untold)
-}
-
-// mayTell reports whether a line may be written at now, and how many were not
-// since the last.
-func (r *hotReporter) mayTell(now limit.Micros) (untold int, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	state, d := limit.Decide(hotLines, r.mu.lines, now, 1)
-	r.mu.lines = state
-	if !d.Allowed {
-		r.mu.untold++
-		return 0, false
-	}
-	untold, r.mu.untold = r.mu.untold, 0
-	return untold, true
 }

@@ -17,11 +17,6 @@ const (
 	maxHTTP2Streams   = 1000
 )
 
-// lastRequests is how long the connections that were accepted last have to
-// bring their first request before the server is shut down: from then on it
-// hangs up on a request that it has read but not begun to serve.
-const lastRequests = 200 * time.Millisecond
-
 // newHTTPServer returns a server of HTTP/1.1 and, without TLS too, of HTTP/2.
 func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	var protocols http.Protocols
@@ -43,10 +38,11 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 // closing asks the clients of HTTP/1.1 to open a new connection after the next
 // answer once draining is set. A connection that is closed while it is idle
 // may be closed just as a request is on its way; one that is closed after an
-// answer is not.
+// answer is not. One that asks for another protocol is told by that protocol, if at
+// all.
 func closing(draining *atomic.Bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if draining.Load() && r.ProtoMajor == 1 {
+		if draining.Load() && r.ProtoMajor == 1 && len(r.Header["Upgrade"]) == 0 {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

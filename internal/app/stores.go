@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
@@ -159,24 +156,13 @@ func memoryOptions(raw string) (maxBytes int64, err error) {
 		if name != "max_bytes" || len(values) != 1 {
 			return 0, fmt.Errorf("memory store: unknown or repeated option %q; hint: memory://?max_bytes=256MiB", name)
 		}
-		if maxBytes, err = parseSize(values[0]); err != nil {
+		var size config.Size
+		if err := size.UnmarshalText([]byte(values[0])); err != nil {
 			return 0, fmt.Errorf("memory store: max_bytes: %w", err)
+		}
+		if maxBytes = int64(size); maxBytes == 0 {
+			return 0, errors.New("memory store: max_bytes: 0 holds nothing; hint: leave it out, or 256MiB")
 		}
 	}
 	return maxBytes, nil
-}
-
-// parseSize reads a positive number of bytes, with or without KiB, MiB or GiB.
-func parseSize(text string) (int64, error) {
-	number, shift := text, 0
-	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
-		if n, ok := strings.CutSuffix(text, suffix); ok {
-			number, shift = n, 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("%q is not a size; hint: 268435456, 256MiB or 4GiB", text)
-	}
-	return n << shift, nil
 }

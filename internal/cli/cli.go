@@ -38,6 +38,7 @@ const (
 // root is the whole command line.
 type root struct {
 	Serve   serveCmd   `cmd:"" help:"Decide requests over gRPC and HTTP."`
+	Proxy   proxyCmd   `cmd:"" help:"Limit requests in front of an HTTP backend."`
 	Rules   rulesCmd   `cmd:"" help:"Check, test and explain rule files."`
 	Check   checkCmd   `cmd:"" help:"Ask a running headgate whether a request may pass."`
 	Store   storeCmd   `cmd:"" help:"Look into a store."`
@@ -142,9 +143,13 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 
 // groups are the headings of flags in help texts.
 var groups = []kong.Group{
+	{Key: "backend", Title: "Backend:"},
 	{Key: "rules", Title: "Rules:"},
 	{Key: "store", Title: "Store:"},
 	{Key: "listen", Title: "Addresses and shutdown:"},
+	{Key: "gateways", Title: "Sub-requests of gateways:"},
+	{Key: "identity", Title: "Who asks:"},
+	{Key: "shedding", Title: "Overload:"},
 	{Key: "answers", Title: "Answers:"},
 	{Key: "logs", Title: "Logs:"},
 }

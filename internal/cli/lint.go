@@ -19,8 +19,9 @@ func (*lintCmd) Help() string {
 
 It finds what is valid and probably not meant: rules that no request reaches,
 values that hide more general rules, keys that mean two things, buckets named by
-many entries, and login routes without protection. The exit code is 1 when it
-finds something.`
+many entries, login routes without protection, bans that one client brings on
+all, and thresholds that are never reached before the limit. The exit code is 1
+when it finds something.`
 }
 
 // Run prints the findings.

@@ -45,6 +45,9 @@ and what must be answered:
           descriptors: ["api_key:k1"]
           want: {allowed: false, rule: api_platform.api_key}
 
+A step with hold: NAME takes slots of limits on concurrency; steps with renew: NAME
+and release: NAME keep and free them.
+
 Time is that of the steps: nothing waits. The exit code is 1 when a test fails.`
 }
 
@@ -169,10 +172,7 @@ func openChecker(set *rules.Set) (ruletest.Checker, func(), error) {
 	}
 	check := func(at time.Time, r ruletest.Request) (ruletest.Answer, error) {
 		now = at
-		request := headgate.Request{Domain: r.Domain, Attributes: r.Attributes}
-		for _, d := range r.Descriptors {
-			request.Descriptors = append(request.Descriptors, headgate.Descriptor{Entries: d.Entries, Hits: d.Hits})
-		}
+		request := requestOf(&r)
 		responses := make([]headgate.Response, 1)
 		if err := limiter.Check(context.Background(), []headgate.Request{request}, responses); err != nil {
 			return ruletest.Answer{}, err
@@ -185,8 +185,29 @@ func openChecker(set *rules.Set) (ruletest.Checker, func(), error) {
 	return check, func() { buckets.Close() }, nil
 }
 
+// requestOf is what a step asks of a limiter.
+func requestOf(r *ruletest.Request) headgate.Request {
+	request := headgate.Request{Domain: r.Domain, Attributes: r.Attributes, Hold: r.Hold}
+	for _, d := range r.Descriptors {
+		request.Descriptors = append(request.Descriptors, headgate.Descriptor{Entries: d.Entries, Hits: d.Hits})
+	}
+	switch r.Op {
+	case ruletest.Renew:
+		request.Turn(store.Renew, r.InFlight)
+	case ruletest.Release:
+		request.Turn(store.Release, r.InFlight)
+	}
+	return request
+}
+
 func answerOf(r *headgate.Response) ruletest.Answer {
-	a := ruletest.Answer{Allowed: r.Allowed}
+	a := ruletest.Answer{Allowed: r.Allowed, Hold: r.Hold, Delay: r.Delay()}
+	for i := range r.Verdicts {
+		if soft := r.Verdicts[i].Soft(); soft != nil {
+			a.Soft = soft.Action.String()
+			break
+		}
+	}
 	v := r.Decisive(-1)
 	if v == nil {
 		return a
@@ -194,7 +215,8 @@ func answerOf(r *headgate.Response) ruletest.Answer {
 	if v.Rule != nil {
 		a.Rule = v.Rule.ID
 	}
+	a.Role = v.Role.String()
 	a.Limit, a.Remaining = v.Decision.Limit, v.Decision.Remaining
-	a.ResetAfter, a.RetryAfter, a.Delay = v.Decision.ResetAfter, v.Decision.RetryAfter, v.Decision.Delay
+	a.ResetAfter, a.RetryAfter = v.Decision.ResetAfter, v.Decision.RetryAfter
 	return a
 }

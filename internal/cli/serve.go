@@ -15,8 +15,8 @@ import (
 )
 
 type serveCmd struct {
-	Config          string `placeholder:"FILE" help:"YAML file of settings: the flags below, without the dashes, as keys."`
-	config.Settings `embed:""`
+	Config       string `placeholder:"FILE" help:"YAML file of settings: the flags below, without the dashes, as keys."`
+	config.Serve `embed:""`
 }
 
 // Help implements kong.HelpProvider.
@@ -41,7 +41,14 @@ second one ends it at once.`
 
 // Run serves until a signal ends it.
 func (c *serveCmd) Run(std *stdio, parsed *kong.Context) error {
-	logger := app.NewLogger(std.err, &c.Settings)
+	return serving(std, parsed, &c.Settings, func(ctx context.Context, o app.Options) error {
+		return app.Run(ctx, c.Serve, o)
+	})
+}
+
+// serving runs what serves until a signal ends it, with logs as s has them.
+func serving(std *stdio, parsed *kong.Context, s *config.Settings, run func(context.Context, app.Options) error) error {
+	logger := app.NewLogger(std.err, s)
 	for _, name := range strayVariables(parsed.Selected(), os.Environ()) {
 		logger.Warn("the environment has a variable that is no setting; hint: is it misspelt?", "name", name)
 	}
@@ -52,7 +59,7 @@ func (c *serveCmd) Run(std *stdio, parsed *kong.Context) error {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
-	return app.Run(ctx, c.Settings, app.Options{
+	return run(ctx, app.Options{
 		Build:  buildInfo(),
 		Logger: logger,
 		Out:    std.out,

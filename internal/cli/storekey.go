@@ -10,8 +10,8 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
 )
 
@@ -106,21 +106,49 @@ func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "  limit  %s\n  key    %s\n", rules.LimitText(l.Limit), quoted(bucket.Name))
+		fmt.Fprintf(w, "  limit  %s\n  key    %s\n", l.String(), quoted(bucket.Name))
 		if !bucket.Found {
 			fmt.Fprintln(w, "  state  not there: as if unused")
 			continue
 		}
-		peeked := []store.Result{{}}
-		redis.Take(context.Background(), []store.Take{{Key: key, Limit: l.Limit}}, peeked)
-		if peeked[0].Err != nil {
-			return peeked[0].Err
-		}
-		d := peeked[0].Decision
 		fmt.Fprintf(w, "  value  %s, kept for %v\n", quoted(bucket.Value), bucket.TTL)
-		fmt.Fprintf(w, "  state  %d of %d remaining, reset in %v\n", d.Remaining, d.Limit, d.ResetAfter)
+		fmt.Fprintf(w, "  state  %s\n", stateText(l.Limit, bucket.State, bucket.Now))
 	}
 	return nil
+}
+
+// stateText says what a state means to a limit at now.
+func stateText(l *limit.Limit, s limit.State, now limit.Micros) string {
+	_, d := limit.Decide(l, s, now, 0)
+	switch {
+	case l.Algorithm == limit.Concurrency:
+		used, first := slotsIn(s, now)
+		if used == 0 {
+			return fmt.Sprintf("none of %d slots in use", d.Limit)
+		}
+		return fmt.Sprintf("%d of %d slots in use; if not renewed the first ends in %v, the last in %v",
+			used, d.Limit, min(first, d.ResetAfter), d.ResetAfter)
+	case l.Algorithm != limit.Ban:
+		return fmt.Sprintf("%d of %d remaining, reset in %v", d.Remaining, d.Limit, d.ResetAfter)
+	case d.Remaining == 0:
+		return fmt.Sprintf("banned for another %v", d.ResetAfter)
+	case d.ResetAfter == 0:
+		return fmt.Sprintf("none of %d denials counted", d.Limit)
+	default:
+		return fmt.Sprintf("%d of %d denials counted, forgotten in %v", d.Limit-d.Remaining, d.Limit, d.ResetAfter)
+	}
+}
+
+// slotsIn returns how many slots of a state of concurrency count at now, and when
+// the first of them ends.
+func slotsIn(s limit.State, now limit.Micros) (used int, first time.Duration) {
+	if s.Kind != 1+uint8(limit.Concurrency) {
+		return 0, 0
+	}
+	for i := len(s.Wide) - 2; i >= 0 && s.Wide[i] > int64(now); i -= 2 {
+		used, first = used+1, time.Duration(s.Wide[i]-int64(now))*time.Microsecond
+	}
+	return used, first
 }
 
 // whereElse says what the bucket in Redis does not show of a rule; "" when it

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
@@ -20,10 +22,11 @@ descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 20}}
   - {key: leased, consistency: leased, rate_limit: {unit: hour, requests_per_unit: 20}}
   - {key: spread, sub_buckets: 2, rate_limit: {unit: hour, requests_per_unit: 20}}
+  - {key: guarded, rate_limit: {unit: hour, requests_per_unit: 20}, concurrency: {limit: 5, timeout: 1h}, ban: {after: 3, within: 1h, for: 2h}}
 `
 
-// charge uses up hits of a descriptor's bucket in the store.
-func charge(t *testing.T, url, text string, hits int64) {
+// charge does takes on the bucket of one role of a descriptor in the store.
+func charge(t *testing.T, url, text string, role rules.Role, takes ...store.Take) {
 	t.Helper()
 	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(storedRules)}}, rules.Options{})
 	if err != nil {
@@ -44,10 +47,17 @@ func charge(t *testing.T, url, text string, hits int64) {
 		t.Fatal(err)
 	}
 	defer redis.Close()
-	results := make([]store.Result, 1)
-	redis.Take(t.Context(), []store.Take{{Key: matched[0].AppendKey(nil, entries, 0), Limit: matched[0].Rule.Limits[0].Limit, Hits: hits}}, results)
-	if results[0].Err != nil || !results[0].Allowed {
-		t.Fatalf("charge: %+v", results[0])
+	limits := matched[0].Rule.Limits
+	at := slices.IndexFunc(limits, func(l rules.NamedLimit) bool { return l.Role == role })
+	for i := range takes {
+		takes[i].Key, takes[i].Limit = matched[0].AppendKey(nil, entries, at), limits[at].Limit
+	}
+	results := make([]store.Result, len(takes))
+	redis.Take(t.Context(), takes, results)
+	for _, r := range results {
+		if r.Err != nil || !r.Allowed {
+			t.Fatalf("charge: %+v", r)
+		}
 	}
 }
 
@@ -63,7 +73,10 @@ func TestStoreKeyOnEveryTopology(t *testing.T) {
 		"cluster":  "redis+cluster://" + strings.Join(testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true}).Addrs(), ","),
 	} {
 		t.Run(name, func(t *testing.T) {
-			charge(t, url, "user:u", 3)
+			charge(t, url, "user:u", rules.Main, store.Take{Hits: 3})
+			charge(t, url, "guarded:g", rules.InFlight, store.Take{Hits: 1, Hold: 1}, store.Take{Hits: 1, Hold: 2})
+			charge(t, url, "guarded:g", rules.Banning, store.Take{Hits: 2, Op: store.Charge})
+			charge(t, url, "guarded:bad", rules.Banning, store.Take{Hits: 3, Op: store.Charge})
 			show := func(text string, want ...string) {
 				t.Helper()
 				var out, errs bytes.Buffer
@@ -79,9 +92,36 @@ func TestStoreKeyOnEveryTopology(t *testing.T) {
 			}
 			show("user:u", "limit  20 per 1h sliding_window", `key    "hg:`, "state  17 of 20 remaining")
 			show("user:other", "state  not there: as if unused")
+			show("guarded:g", "limit  5 in flight, timeout 1h", "state  2 of 5 slots in use; if not renewed the first ends in 59m",
+				"limit  ban for 2h after 3 denials within 1h", "state  2 of 3 denials counted, forgotten in 59m")
+			show("guarded:bad", "state  banned for another 1h59m")
 			show("leased:x", "note   what nodes have leased counts as used")
 			show("spread:x", "note   spread over 2 sub-buckets")
 		})
+	}
+}
+
+// What a state means depends on the instant at which it was read, and on the limit.
+func TestStateText(t *testing.T) {
+	const now = limit.Micros(1_780_315_200_000_000)
+	slots := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 2, Period: time.Minute})
+	ban := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Hour})
+	in := func(seconds int64) int64 { return int64(now) + seconds*1_000_000 }
+	for want, c := range map[string]struct {
+		limit *limit.Limit
+		state limit.State
+	}{
+		"3 of 2 slots in use; if not renewed the first ends in 5s, the last in 50s":    {slots, limit.State{Kind: 9, Wide: []int64{in(-1), 1, in(5), 2, in(6), 3, in(50), 4}}},
+		"1 of 2 slots in use; if not renewed the first ends in 1m0s, the last in 1m0s": {slots, limit.State{Kind: 9, Wide: []int64{in(3600), 1}}},
+		"none of 2 slots in use":                   {slots, limit.State{Kind: 9, Wide: []int64{in(0), 1}}},
+		"1 of 3 denials counted, forgotten in 55s": {ban, limit.State{Kind: 10, A: in(-5), B: 1}},
+		"banned for another 2s":                    {ban, limit.State{Kind: 10, C: in(2)}},
+		"none of 3 denials counted":                {ban, limit.State{Kind: 10, C: in(0)}},
+		"20 of 20 remaining, reset in 0s":          {limit.Must(limit.PerHour(20)), limit.State{}},
+	} {
+		if got := stateText(c.limit, c.state, now); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 

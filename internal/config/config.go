@@ -21,9 +21,9 @@ import (
 // EnvPrefix begins the name of every environment variable that is a setting.
 const EnvPrefix = "HEADGATE"
 
-// Settings is everything that can be set on `headgate serve`. The zero value is
-// not usable: the defaults stand in the tags and are filled in by the command
-// line parser; see Validate.
+// Settings are those of every way to serve: `headgate serve` and `headgate
+// proxy`. The zero value is not usable: the defaults stand in the tags and are
+// filled in by the command line parser.
 type Settings struct {
 	// Rules is a file, or a directory that is read with its subdirectories.
 	// Empty means no rules: only limits that callers name are decided.
@@ -69,10 +69,6 @@ type Settings struct {
 	// to a year, which no denial reaches.
 	DenialTime time.Duration `group:"store" default:"2s" placeholder:"TIME" help:"How long a denial is remembered at most, if it does not end before: so late may a refund, a reset or a raised limit by another node take effect here. Default ${default}."`
 
-	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck.
-	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
-	// GRPCAddr serves Envoy's rate limit service.
-	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. Default ${default}."`
 	// OpsAddr serves what operators need and nobody else should reach.
 	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig and /debug/pprof. Default ${default}."`
 	// DrainDelay is the time between "not ready" and the end of listening. The
@@ -81,6 +77,9 @@ type Settings struct {
 	// DrainTimeout bounds how long requests under way may take at shutdown. The
 	// default value is 15s; from 0 (cut off at once) to 10m.
 	DrainTimeout time.Duration `group:"listen" default:"15s" help:"How long requests under way may take to finish at shutdown."`
+
+	// Identity is the file that says who asks; "" is none.
+	Identity string `group:"identity" placeholder:"FILE" help:"YAML file that says by what requests are limited: API key, token, address, route. Default: by the address of the client, and by address and method."`
 
 	// Headers is the generation of the RateLimit header fields over HTTP.
 	Headers string `group:"answers" enum:"draft-8,draft-7,draft-6,off" default:"draft-8" help:"RateLimit header fields over HTTP: draft-8 (structured fields, the current form), draft-7, draft-6 or off."`
@@ -93,21 +92,10 @@ type Settings struct {
 	// RetryJitter lengthens retry times by a random share of themselves, up to
 	// this one; from 0 (the default value) to 1.
 	RetryJitter float64 `group:"answers" default:"0" placeholder:"SHARE" help:"Lengthen each retry time over HTTP by a random share of itself, up to this one (0.1 is a tenth), so that a crowd that was denied together does not come back together."`
-	// CallerLimits serves limits, refunds and resets that callers name.
-	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
-	// RLSHeaders is which header fields Envoy is asked to add to its answers.
-	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
-	// RLSMetadata adds dynamic metadata to the answers to Envoy.
-	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
-	// RLSClosed is what Envoy is told when a rule fails closed.
-	RLSClosed string `group:"answers" name:"rls-closed" enum:"over_limit,error" default:"over_limit" help:"What Envoy is told when the store is away and the rule fails closed: over_limit, or error (then Envoy's own failure_mode_deny speaks)."`
-
 	// LogLevel is the least severe level that is logged.
 	LogLevel string `group:"logs" enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
 	// LogFormat is the format of log lines.
 	LogFormat string `group:"logs" enum:"text,json" default:"text" help:"Format of log lines: text or json."`
-	// Hints prints commands to try once the process is ready.
-	Hints bool `group:"logs" help:"Print commands to try once ready."`
 }
 
 // EnvoyCompat reports whether rules have the defaults of envoyproxy/ratelimit.
@@ -128,9 +116,9 @@ const (
 	maxDenialTime             = 366 * 24 * time.Hour
 )
 
-// Validate reports everything that is wrong with s, each problem with the name
+// validate reports everything that is wrong with s, each problem with the name
 // of its setting and a hint. It opens and resolves nothing.
-func (s *Settings) Validate() error {
+func (s *Settings) validate() error {
 	return errors.Join(
 		s.Store.Check(),
 		s.validatePerSecond(),
@@ -146,8 +134,6 @@ func (s *Settings) Validate() error {
 		between("drain-delay", s.DrainDelay, 0, maxDrainDelay),
 		between("drain-timeout", s.DrainTimeout, 0, maxDrain),
 		share("retry-jitter", s.RetryJitter),
-		address("http-addr", s.HTTPAddr),
-		address("grpc-addr", s.GRPCAddr),
 		address("ops-addr", s.OpsAddr),
 	)
 }

@@ -16,11 +16,11 @@ import (
 
 // command is a command line with settings, as `headgate serve` has.
 type command struct {
-	Config   string `placeholder:"FILE"`
-	Settings `embed:""`
+	Config string `placeholder:"FILE"`
+	Serve  `embed:""`
 }
 
-func parse(t *testing.T, args ...string) (Settings, error) {
+func parse(t *testing.T, args ...string) (Serve, error) {
 	t.Helper()
 	var c command
 	parser, err := kong.New(&c, kong.DefaultEnvars(EnvPrefix), kong.Resolvers(&File{}), kong.Exit(func(int) {}))
@@ -32,7 +32,7 @@ func parse(t *testing.T, args ...string) (Settings, error) {
 	if errors.As(err, &inFile) {
 		err = inFile
 	}
-	return c.Settings, err
+	return c.Serve, err
 }
 
 func settingsFile(t *testing.T, text string) string {
@@ -52,12 +52,17 @@ func TestDefaultsAreValid(t *testing.T) {
 	if err := s.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	want := Settings{
-		RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
-		BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
-		HTTPAddr: ":8080", GRPCAddr: ":8081", OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
-		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform", CallerLimits: true,
-		RLSHeaders: "off", RLSClosed: "over_limit", LogLevel: "info", LogFormat: "text",
+	want := Serve{
+		Settings: Settings{
+			RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
+			BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
+			OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
+			Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform",
+			LogLevel: "info", LogFormat: "text",
+		},
+		HTTPAddr: ":8080", GRPCAddr: ":8081", CallerLimits: true,
+		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
+		RLSHeaders: "off", RLSClosed: "over_limit",
 	}
 	if s != want {
 		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
@@ -88,7 +93,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "log-level": "debug", "log-format": "json"}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "auth-addr": ":1", "auth-peers": "10.0.0.0/8", "log-level": "debug", "log-format": "json"}
 	for _, flag := range parser.Model.Flags {
 		if flag.Name == "help" || flag.Name == "config" {
 			continue
@@ -227,7 +232,7 @@ func TestStoreURLNeverPrintsSecrets(t *testing.T) {
 		if got := u.String(); got != tt.want {
 			t.Errorf("%s prints as %s, want %s", tt.raw, got, tt.want)
 		}
-		s := Settings{Store: u, StorePerSecond: u}
+		s := Serve{Settings: Settings{Store: u, StorePerSecond: u}}
 		asJSON, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)

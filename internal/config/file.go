@@ -117,7 +117,7 @@ func (f *File) load(path string, flags []*kong.Flag) error {
 	}
 	for key, v := range values {
 		if !slices.ContainsFunc(flags, func(fl *kong.Flag) bool { return fl.Name == key && key != "config" && key != "help" }) {
-			return &FileError{path, v.line, fmt.Errorf("unknown setting %q; hint: settings have the names of the flags of `headgate serve --help`, without the dashes", key)}
+			return &FileError{path, v.line, fmt.Errorf("unknown setting %q; hint: settings have the names of the flags that --help shows, without the dashes", key)}
 		}
 	}
 	f.path, f.values, f.loaded = path, values, true

@@ -211,6 +211,14 @@ func TestXResetRoundsUp(t *testing.T) {
 	}
 }
 
+// anyRules are rules that say all that a rule can say of answers, and none.
+var anyRules = []*rules.Rule{
+	nil,
+	{ID: "plain"},
+	{ID: "warns", Limits: make([]rules.NamedLimit, 2), Soft: &rules.Soft{Percent: 1}},
+	{ID: "answers", Soft: &rules.Soft{Percent: 50}, Answer: &rules.Answer{Body: "problem", XRateLimit: "on", XRateLimitReset: "delta", Message: "Ask \"us\" for more."}},
+}
+
 // anyResponse draws a response with verdicts of every kind.
 func anyResponse(t *rapid.T) headgate.Response {
 	amount := rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, limit.MaxQuota), rapid.Int64Range(0, math.MaxInt64))
@@ -221,6 +229,11 @@ func anyResponse(t *rapid.T) headgate.Response {
 			Name:     rapid.String().Draw(t, "name"),
 			Limit:    limit.Must(limit.PerSecond(1 + rapid.Int64Range(0, 99).Draw(t, "quota"))),
 			Enforced: rapid.Bool().Draw(t, "enforced"),
+			Role:     rapid.SampledFrom([]rules.Role{rules.Main, rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning}).Draw(t, "role"),
+			Rule:     rapid.SampledFrom(anyRules).Draw(t, "rule"),
+		}
+		if v.Role == rules.InFlight {
+			v.Limit = inFlight
 		}
 		v.Decision = limit.Decision{
 			Allowed: rapid.Bool().Draw(t, "allowed"), Limit: amount.Draw(t, "limit"),
@@ -278,14 +291,14 @@ func verifyFields(t fataler, o Options, resp *headgate.Response, s *Summary, fie
 		if v.Decision.Never == hasRetry {
 			t.Fatalf("never %v with Retry-After %q", v.Decision.Never, retry)
 		}
-		if hasRetry && (seconds < 1 || time.Duration(seconds) < v.Decision.RetryAfter/time.Second) {
+		if hasRetry && !isConcurrency(v) && (seconds < 1 || time.Duration(seconds) < v.Decision.RetryAfter/time.Second) {
 			t.Fatalf("Retry-After %s is before %v", retry, v.Decision.RetryAfter)
 		}
 	}
 	if (fields[cacheField] == "no-store") == resp.Allowed {
 		t.Fatalf("allowed %v with Cache-Control %q", resp.Allowed, fields[cacheField])
 	}
-	if _, sent := fields[xRemainingField]; sent != s.Counted {
+	if _, sent := fields[xRemainingField]; sent != (s.plain != nil) || sent && !s.Counted {
 		t.Fatalf("counted %v, X-RateLimit-Remaining sent %v", s.Counted, sent)
 	}
 	told := int64(0) // the time that RateLimit tells
@@ -328,6 +341,7 @@ func canonicalList(t fataler, value string) httpsfv.List {
 }
 
 func verifyDraft8(t fataler, s *Summary, fields map[string]string) (told int64) {
+	canonicalList(t, fields[warningField])
 	listed := map[any]bool{}
 	for _, member := range canonicalList(t, fields[policyField]) {
 		item := member.(httpsfv.Item)
@@ -340,8 +354,8 @@ func verifyDraft8(t fataler, s *Summary, fields map[string]string) (told int64) 
 		}
 	}
 	list := canonicalList(t, fields[rateLimitField])
-	if (len(list) == 1) != s.Counted {
-		t.Fatalf("counted %v, RateLimit %q", s.Counted, fields[rateLimitField])
+	if (len(list) == 1) != (s.told != nil) {
+		t.Fatalf("told %v, RateLimit %q", s.told, fields[rateLimitField])
 	}
 	if len(list) == 0 {
 		return 0

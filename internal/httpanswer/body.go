@@ -5,11 +5,17 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/rules"
 )
 
-// ContentType returns the media type of what AppendBody writes.
-func (e *Encoder) ContentType() string {
-	if e.options.Body == Problem {
+// ContentType returns the media type of what AppendBody writes for s.
+func (e *Encoder) ContentType(s *Summary) string {
+	return MediaType(e.styleOf(s.Verdict).body)
+}
+
+// MediaType returns the media type of a body.
+func MediaType(b Body) string {
+	if b == Problem {
 		return "application/problem+json"
 	}
 	return "application/json"
@@ -19,38 +25,40 @@ func (e *Encoder) ContentType() string {
 // and returns dst. s is the Summary of resp; req may be nil, then the scope is
 // the rule alone. Call it for denials only.
 func (e *Encoder) AppendBody(dst []byte, req *headgate.Request, resp *headgate.Response, s *Summary) []byte {
-	switch e.options.Body {
+	style, c := e.styleOf(s.Verdict), s.cause()
+	switch style.body {
 	case Flat:
-		return appendFlat(dst, s)
+		dst = append(dst, `{"error":"`...)
+		dst = append(dst, c.flat...)
+		dst = append(dst, `","message":`...)
+		return append(appendMessage(dst, s, style.message), '}')
 	case Problem:
-		return appendProblem(dst, resp, s)
+		return appendProblem(dst, resp, s, style.message)
 	default:
-		return e.appendPlatform(dst, req, s)
+		dst = append(dst, `{"error":{"code":"`...)
+		dst = append(dst, c.code...)
+		dst = append(dst, `","message":`...)
+		dst = appendMessage(dst, s, style.message)
+		return appendDetails(dst, req, s)
 	}
 }
 
-func unavailable(s *Summary) bool { return s.Status == http.StatusServiceUnavailable }
-
-func (e *Encoder) appendPlatform(dst []byte, req *headgate.Request, s *Summary) []byte {
-	code := "RATE_LIMITED"
-	if unavailable(s) {
-		code = "SERVICE_UNAVAILABLE"
-	}
-	dst = append(dst, `{"error":{"code":"`...)
-	dst = append(dst, code...)
-	dst = append(dst, `","message":"`...)
-	dst = appendMessage(dst, s)
-	dst = append(dst, '"')
+// appendDetails appends the rest of a platform body.
+func appendDetails(dst []byte, req *headgate.Request, s *Summary) []byte {
 	if retry := s.RetryAfterSeconds(); retry > 0 {
 		dst = append(dst, `,"retry_after":`...)
 		dst = strconv.AppendInt(dst, retry, 10)
 	}
 	if v := s.Verdict; v != nil {
-		if v.Limit != nil {
+		// How many denials lead to a ban, and how many milliseconds make sustained
+		// use, is nothing that a client could go by.
+		if v.Limit != nil && v.Role != rules.Sustained && v.Role != rules.Banning {
 			dst = append(dst, `,"limit":`...)
 			dst = strconv.AppendInt(dst, max(v.Decision.Limit, 0), 10)
-			dst = append(dst, `,"window":`...)
-			dst = AppendJSONString(dst, windowText(v.Limit))
+			if !isConcurrency(v) {
+				dst = append(dst, `,"window":`...)
+				dst = AppendJSONString(dst, windowText(v.Limit))
+			}
 		}
 		dst = append(dst, `,"scope":`...)
 		dst = AppendJSONString(dst, scope(req, v))
@@ -58,32 +66,17 @@ func (e *Encoder) appendPlatform(dst []byte, req *headgate.Request, s *Summary) 
 	return append(dst, "}}"...)
 }
 
-func appendFlat(dst []byte, s *Summary) []byte {
-	code := "rate_limit_exceeded"
-	if unavailable(s) {
-		code = "service_unavailable"
-	}
-	dst = append(dst, `{"error":"`...)
-	dst = append(dst, code...)
-	dst = append(dst, `","message":"`...)
-	dst = appendMessage(dst, s)
-	return append(dst, `"}`...)
-}
-
-func appendProblem(dst []byte, resp *headgate.Response, s *Summary) []byte {
-	kind, title := "quota-exceeded", "Quota Exceeded"
-	if unavailable(s) {
-		kind, title = "temporary-reduced-capacity", "Temporary Reduced Capacity"
-	}
+func appendProblem(dst []byte, resp *headgate.Response, s *Summary, message string) []byte {
+	kind := &s.cause().problem
 	dst = append(dst, `{"type":"`+problemTypePrefix...)
-	dst = append(dst, kind...)
+	dst = append(dst, kind.name...)
 	dst = append(dst, `","title":"`...)
-	dst = append(dst, title...)
+	dst = append(dst, kind.title...)
 	dst = append(dst, `","status":`...)
 	dst = strconv.AppendInt(dst, int64(s.Status), 10)
-	dst = append(dst, `,"detail":"`...)
-	dst = appendAdvice(dst, s)
-	dst = append(dst, `","violated-policies":[`...)
+	dst = append(dst, `,"detail":`...)
+	dst = appendMessage(dst, s, message)
+	dst = append(dst, `,"violated-policies":[`...)
 	dst = appendViolated(dst, resp)
 	return append(dst, "]}"...)
 }
@@ -110,16 +103,19 @@ func appendViolated(dst []byte, resp *headgate.Response) []byte {
 	return dst
 }
 
-// appendMessage and appendAdvice write text that needs no escaping.
-func appendMessage(dst []byte, s *Summary) []byte {
-	if unavailable(s) {
-		dst = append(dst, "The limit could not be checked. "...)
-	} else {
-		dst = append(dst, "Rate limit exceeded. "...)
+// appendMessage appends the sentence of a body as a JSON string: the rule's own for
+// a denial that is a count, else what the cause is and what to do.
+func appendMessage(dst []byte, s *Summary, own string) []byte {
+	if own != "" && s.Status == http.StatusTooManyRequests {
+		return AppendJSONString(dst, own)
 	}
-	return appendAdvice(dst, s)
+	dst = append(dst, '"')
+	dst = append(dst, s.Sentence()...)
+	dst = append(dst, ' ')
+	return append(appendAdvice(dst, s), '"')
 }
 
+// appendAdvice appends text that needs no escaping.
 func appendAdvice(dst []byte, s *Summary) []byte {
 	retry := s.RetryAfterSeconds()
 	if retry == 0 {

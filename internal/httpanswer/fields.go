@@ -32,19 +32,18 @@ const maxInteger = 999_999_999_999_999
 // AppendFields appends the header fields of an answer and returns dst. s is the
 // Summary of resp; now is only used for X-RateLimit-Reset in Unix seconds.
 func (e *Encoder) AppendFields(dst []Field, resp *headgate.Response, s *Summary, now time.Time) []Field {
+	style := e.styleOf(s.Verdict)
 	w := fieldWriters.Get().(*fieldWriter)
 	w.text, w.count = w.text[:0], 0
-	dst = e.appendPolicy(dst, w, resp, s)
-	e.writeRateLimit(w, s)
-	if !e.options.OmitX && s.Counted {
-		w.integerField(xLimitField, s.Limit)
-		w.integerField(xRemainingField, s.Remaining)
-		w.integerField(xResetField, e.xReset(s, now))
+	dst = e.appendPolicy(dst, w, resp, s, style.generation)
+	w.writeRateLimit(s, style.generation)
+	if !style.omitX && s.plain != nil {
+		w.writeX(s, style.reset, now)
 	}
-	if s.Status != http.StatusOK {
-		if retry := s.RetryAfterSeconds(); retry > 0 {
-			w.integerField(retryAfterField, retry)
-		}
+	if s.Status == http.StatusOK {
+		w.writeWarning(resp.Verdicts)
+	} else if retry := s.RetryAfterSeconds(); retry > 0 {
+		w.integerField(retryAfterField, retry)
 	}
 	dst = w.appendTo(dst)
 	if s.Status != http.StatusOK {
@@ -63,11 +62,23 @@ func SetHeader(h http.Header, fields []Field) {
 	}
 }
 
-func (e *Encoder) xReset(s *Summary, now time.Time) int64 {
-	if e.options.Reset == DeltaSeconds {
-		return CeilSeconds(s.wait())
+// writeX writes X-RateLimit-Limit, -Remaining and -Reset.
+func (w *fieldWriter) writeX(s *Summary, reset ResetFormat, now time.Time) {
+	limit, remaining, wait := s.Limit, s.Remaining, s.wait()
+	if s.plain != s.Verdict {
+		d := &s.plain.Decision
+		limit, remaining, wait = max(d.Limit, 0), max(d.Remaining, 0), max(d.ResetAfter, 0)
 	}
-	at := now.Add(s.wait())
+	w.integerField(xLimitField, limit)
+	w.integerField(xRemainingField, remaining)
+	w.integerField(xResetField, xReset(wait, reset, now))
+}
+
+func xReset(wait time.Duration, reset ResetFormat, now time.Time) int64 {
+	if reset == DeltaSeconds {
+		return CeilSeconds(wait)
+	}
+	at := now.Add(wait)
 	if at.Nanosecond() > 0 {
 		return at.Unix() + 1
 	}
@@ -76,34 +87,35 @@ func (e *Encoder) xReset(s *Summary, now time.Time) int64 {
 
 // appendPolicy appends RateLimit-Policy, which is told even where there are no
 // counts: it should not come and go. It is made anew only where it changes.
-func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Response, s *Summary) []Field {
-	if e.options.Generation == NoDraft {
+func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Response, s *Summary, g Generation) []Field {
+	if g == NoDraft {
 		return dst
 	}
-	if last := e.policy.Load(); last != nil && last.remembers(resp.Verdicts) {
+	if last := e.policy.Load(); last != nil && last.remembers(resp.Verdicts, s.told, g) {
 		return append(dst, Field{policyField, last.value})
 	}
 	var space [8]policy
-	policies := appendPolicies(space[:0], resp.Verdicts, s.Verdict)
-	if e.options.Generation == Draft8 {
+	policies := appendPolicies(space[:0], resp.Verdicts, s.told)
+	if g == Draft8 {
 		w.namedPolicies(policies)
 	} else {
 		w.barePolicies(policies)
 	}
 	if len(w.text) > 0 {
-		e.remember(resp.Verdicts, w.text)
+		e.remember(resp.Verdicts, s.told, g, w.text)
 		w.end(policyField)
 	}
 	return dst
 }
 
-// writeRateLimit writes the other RateLimit fields of the chosen generation,
-// where there are counts.
-func (e *Encoder) writeRateLimit(w *fieldWriter, s *Summary) {
-	if !s.Counted {
+// writeRateLimit writes the other RateLimit fields of a generation, where there is
+// a limit to speak of. Drafts 6 and 7 can say nothing of requests in flight: they
+// must say when the limit is reset.
+func (w *fieldWriter) writeRateLimit(s *Summary, g Generation) {
+	if s.told == nil || g != Draft8 && isConcurrency(s.told) {
 		return
 	}
-	switch e.options.Generation {
+	switch g {
 	case Draft8:
 		w.rateLimit8(s)
 	case Draft7:
@@ -120,7 +132,7 @@ func (e *Encoder) writeRateLimit(w *fieldWriter, s *Summary) {
 func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
 // maxFields is the most fields that one answer writes: those of Draft6 with X,
-// and Retry-After.
+// and Retry-After or a warning.
 const maxFields = 8
 
 // usualText is room for the values of an answer with a few policies, in bytes.
@@ -195,6 +207,9 @@ func (w *fieldWriter) namedPolicies(ps []policy) {
 		w.name(ps[i].name, ps[i].suffix)
 		w.text = append(w.text, ";q="...)
 		w.integer(ps[i].quota)
+		if ps[i].concurrent {
+			w.text = append(w.text, `;qu="concurrent-requests"`...)
+		}
 		if ps[i].window > 0 {
 			w.text = append(w.text, ";w="...)
 			w.integer(ps[i].window)
@@ -222,12 +237,13 @@ func (w *fieldWriter) barePolicies(ps []policy) {
 
 // rateLimit8 writes RateLimit of drafts 08 and later: "name";r=17;t=42. t is
 // left out when the limit is as if unused: t=0 beside a full quota would invite
-// all of it every instant.
+// all of it every instant. It is left out of requests in flight too: nobody knows
+// when they end.
 func (w *fieldWriter) rateLimit8(s *Summary) {
-	w.name(nameOfLimit(s.Verdict))
+	w.name(nameOfLimit(s.told))
 	w.text = append(w.text, ";r="...)
 	w.integer(s.Remaining)
-	if t := CeilSeconds(s.wait()); t > 0 {
+	if t := CeilSeconds(s.wait()); t > 0 && !isConcurrency(s.told) {
 		w.text = append(w.text, ";t="...)
 		w.integer(t)
 	}

@@ -135,7 +135,7 @@ func transcript(t *testing.T, o Options, resp *headgate.Response) string {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
 	}
 	if !resp.Allowed {
-		fmt.Fprintf(&b, "Content-Type: %s\n\n%s\n", e.ContentType(), e.AppendBody(nil, &exampleRequest, resp, &s))
+		fmt.Fprintf(&b, "Content-Type: %s\n\n%s\n", e.ContentType(&s), e.AppendBody(nil, &exampleRequest, resp, &s))
 	}
 	return b.String()
 }

@@ -11,9 +11,10 @@ const memoVerdicts = 4
 
 // memo is a RateLimit-Policy: nearly all answers of a front list the same limits.
 type memo struct {
-	count int
-	of    [memoVerdicts]policySource
-	value string
+	generation Generation
+	count      int
+	of         [memoVerdicts]policySource
+	value      string
 }
 
 // policySource is all that a policy is made of. Limits and rules are immutable.
@@ -22,6 +23,7 @@ type policySource struct {
 	rule  *rules.Rule
 	name  string
 	quota int64
+	role  rules.Role
 }
 
 // missesToForget is how many answers have other policies before these are
@@ -29,40 +31,44 @@ type policySource struct {
 // would cost more than it saves.
 const missesToForget = 32
 
-// remember notes that verdicts make value, which is not empty.
-func (e *Encoder) remember(verdicts []headgate.Verdict, value []byte) {
+// remember notes that verdicts, of which told is the one that RateLimit speaks of,
+// make value in a generation. It is not empty.
+func (e *Encoder) remember(verdicts []headgate.Verdict, told *headgate.Verdict, g Generation, value []byte) {
 	if e.policy.Load() != nil && e.misses.Add(1)%missesToForget != 0 {
 		return
 	}
-	m := &memo{}
+	m := &memo{generation: g}
 	for i := range verdicts {
 		v := &verdicts[i]
-		if !v.Enforced || v.Limit == nil {
+		if !listed(v, told) {
 			continue
 		}
 		if m.count == memoVerdicts {
 			return
 		}
-		m.of[m.count] = policySource{v.Limit, v.Rule, v.Name, v.Decision.Limit}
+		m.of[m.count] = policySource{v.Limit, v.Rule, v.Name, v.Decision.Limit, v.Role}
 		m.count++
 	}
 	m.value = string(value)
 	e.policy.Store(m)
 }
 
-// remembers reports whether the value of m is that of verdicts.
-func (m *memo) remembers(verdicts []headgate.Verdict) bool {
+// remembers reports whether the value of m is that of verdicts in a generation.
+func (m *memo) remembers(verdicts []headgate.Verdict, told *headgate.Verdict, g Generation) bool {
+	if m.generation != g {
+		return false
+	}
 	at := 0
 	for i := range verdicts {
 		v := &verdicts[i]
-		if !v.Enforced || v.Limit == nil {
+		if !listed(v, told) {
 			continue
 		}
 		if at == m.count {
 			return false
 		}
 		of := &m.of[at]
-		if of.limit != v.Limit || of.rule != v.Rule || of.quota != v.Decision.Limit || of.name != v.Name {
+		if of.limit != v.Limit || of.rule != v.Rule || of.quota != v.Decision.Limit || of.name != v.Name || of.role != v.Role {
 			return false
 		}
 		at++

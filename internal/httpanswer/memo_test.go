@@ -13,13 +13,17 @@ import (
 // TestRememberedPoliciesAreRight: an encoder that has answered before writes
 // what a fresh one does.
 func TestRememberedPoliciesAreRight(t *testing.T) {
-	ruleList := []*rules.Rule{nil, {ID: "a", Limits: make([]rules.NamedLimit, 1)}, {ID: "b", Limits: make([]rules.NamedLimit, 2)}}
-	limits := []*limit.Limit{nil, perMinute, writes, limit.Must(limit.PerSecond(5))}
+	ruleList := []*rules.Rule{
+		nil, {ID: "a", Limits: make([]rules.NamedLimit, 1)}, {ID: "b", Limits: make([]rules.NamedLimit, 2)},
+		{ID: "b", Limits: make([]rules.NamedLimit, 1), Answer: &rules.Answer{Headers: "draft-7"}},
+	}
+	limits := []*limit.Limit{nil, perMinute, writes, inFlight, limit.Must(limit.PerSecond(5))}
 	verdict := rapid.Custom(func(t *rapid.T) headgate.Verdict {
 		return headgate.Verdict{
 			Limit:    rapid.SampledFrom(limits).Draw(t, "limit"),
 			Rule:     rapid.SampledFrom(ruleList).Draw(t, "rule"),
 			Name:     rapid.SampledFrom([]string{"", "x"}).Draw(t, "name"),
+			Role:     rapid.SampledFrom([]rules.Role{rules.Main, rules.InFlight, rules.Secondary, rules.Banning}).Draw(t, "role"),
 			Enforced: rapid.Bool().Draw(t, "enforced"),
 			Decision: limit.Decision{Allowed: true, Limit: rapid.Int64Range(4, 6).Draw(t, "quota")},
 		}
@@ -32,7 +36,10 @@ func TestRememberedPoliciesAreRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, verdicts := range answers.Draw(t, "answers") {
-			resp := headgate.Response{Allowed: true, Verdicts: verdicts}
+			resp := headgate.Response{Allowed: rapid.Bool().Draw(t, "allowed"), Verdicts: verdicts}
+			for i := range verdicts {
+				verdicts[i].Decision.Allowed = resp.Allowed || verdicts[i].Role != rules.Secondary
+			}
 			for range 2 { // the second time it may be remembered
 				s := used.Summarize(&resp)
 				fresh, _ := New(o)

@@ -21,38 +21,71 @@ const defaultName = "default"
 type policy struct {
 	name, suffix string // the name is name + suffix
 	quota        int64
-	window       int64 // seconds, rounded up; 0 = less than a second
+	window       int64 // seconds, rounded up; 0 = less than a second, or none
+	concurrent   bool  // quota counts requests in flight
 }
 
 // policyOf describes the limit of v. Only call it with a Limit.
 func policyOf(v *headgate.Verdict) policy {
-	p := policy{quota: max(v.Decision.Limit, 0), window: windowSeconds(v.Limit, v.Decision.Limit)}
+	p := policy{quota: max(v.Decision.Limit, 0), concurrent: isConcurrency(v)}
+	if !p.concurrent {
+		p.window = windowSeconds(v.Limit, v.Decision.Limit)
+	}
 	p.name, p.suffix = nameOfLimit(v)
 	return p
 }
 
+// isConcurrency reports whether v is about requests in flight.
+func isConcurrency(v *headgate.Verdict) bool {
+	return v.Role == rules.InFlight || v.Limit != nil && v.Limit.Algorithm == limit.Concurrency
+}
+
+// NameOfLimit returns what answers call the limit of v.
+func NameOfLimit(v *headgate.Verdict) string {
+	name, suffix := nameOfLimit(v)
+	return name + suffix
+}
+
 // nameOfLimit returns the name of the limit of v in two parts: its own; else the
-// id of its rule, with the window where the rule has several limits that the id
-// alone would not tell apart; else "default".
+// id of its rule, with its role where that is not the main one, and with the window
+// where the rule may have several that the rest would not tell apart; else
+// "default".
 func nameOfLimit(v *headgate.Verdict) (name, suffix string) {
 	switch {
 	case v.Name != "":
 		return v.Name, ""
 	case v.Rule == nil || v.Rule.ID == "":
 		return defaultName, ""
-	case v.Limit != nil && len(v.Rule.Limits) > 1:
+	case v.Role == rules.Secondary && v.Limit != nil:
+		return v.Rule.ID, "/secondary/" + windowText(v.Limit)
+	case v.Role != rules.Main:
+		return v.Rule.ID, roleSuffix[v.Role]
+	case v.Limit != nil && hasSeveral(v.Rule):
 		return v.Rule.ID, "/" + windowText(v.Limit)
 	}
 	return v.Rule.ID, ""
 }
 
-// appendPolicies appends the policies of the enforced limits in the order of the
-// verdicts, each once, at most maxPolicies of them and the decisive one among
-// these.
-func appendPolicies(dst []policy, verdicts []headgate.Verdict, decisive *headgate.Verdict) []policy {
+var roleSuffix = [...]string{
+	rules.InFlight: "/concurrency", rules.Secondary: "/secondary", rules.Sustained: "/sustained", rules.Banning: "/ban",
+}
+
+// hasSeveral reports whether r has several main limits, which come first.
+func hasSeveral(r *rules.Rule) bool { return len(r.Limits) > 1 && r.Limits[1].Role == rules.Main }
+
+// listed reports whether clients are told of the limit of v: of main limits and
+// those on concurrency always, so that the list does not come and go; of another
+// one when it is what RateLimit speaks of, which is told.
+func listed(v, told *headgate.Verdict) bool {
+	return v.Enforced && v.Limit != nil && (v.Role == rules.Main || v.Role == rules.InFlight || v == told)
+}
+
+// appendPolicies appends the policies that clients are told of in the order of the
+// verdicts, each once, at most maxPolicies of them and that of told among these.
+func appendPolicies(dst []policy, verdicts []headgate.Verdict, told *headgate.Verdict) []policy {
 	for i := range verdicts {
 		v := &verdicts[i]
-		if !v.Enforced || v.Limit == nil {
+		if !listed(v, told) {
 			continue
 		}
 		p := policyOf(v)
@@ -61,7 +94,7 @@ func appendPolicies(dst []policy, verdicts []headgate.Verdict, decisive *headgat
 		}
 		if len(dst) < maxPolicies {
 			dst = append(dst, p)
-		} else if v == decisive {
+		} else if v == told {
 			dst[maxPolicies-1] = p
 			return dst
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/rules"
 )
 
 // Summary is what a client is told of a Response, in numbers. It refers to the
@@ -25,21 +26,25 @@ type Summary struct {
 	// ResetAfter is the time until the limit is as if unused.
 	ResetAfter time.Duration
 	// RetryAfter is the time until this request would pass, jittered; 0 when it
-	// was allowed or never can pass.
+	// was allowed or never can pass. For want of a slot it is a second: one may be
+	// free at any moment.
 	RetryAfter time.Duration
 	// Delay is how long an allowed request must wait before it goes on: the
-	// longest that a limit which shapes asks for.
+	// longest that a limit which shapes, or a soft one, asks for.
 	Delay time.Duration
+
+	// told is the verdict that the RateLimit fields speak of, and plain the one
+	// that X-RateLimit-* do, which cannot say that they count requests in flight;
+	// nil for none.
+	told, plain *headgate.Verdict
 }
+
+// slotRetry is when to ask again for a slot.
+const slotRetry = time.Second
 
 // Summarize takes from resp what its client is told.
 func (e *Encoder) Summarize(resp *headgate.Response) Summary {
-	s := Summary{Status: http.StatusOK, Verdict: resp.Decisive(-1)}
-	for i := range resp.Verdicts {
-		if v := &resp.Verdicts[i]; v.Enforced && resp.Allowed {
-			s.Delay = max(s.Delay, v.Decision.Delay)
-		}
-	}
+	s := Summary{Status: http.StatusOK, Verdict: resp.Decisive(-1), Delay: resp.Delay()}
 	v := s.Verdict
 	if !resp.Allowed {
 		s.Status = http.StatusTooManyRequests
@@ -55,11 +60,46 @@ func (e *Encoder) Summarize(resp *headgate.Response) Summary {
 		s.Limit = max(v.Decision.Limit, 0)
 		s.Remaining = max(v.Decision.Remaining, 0)
 		s.ResetAfter = max(v.Decision.ResetAfter, 0)
+		s.speakOf(v, resp)
 	}
 	if !resp.Allowed && !v.Decision.Never {
-		s.RetryAfter = e.jittered(max(v.Decision.RetryAfter, 1))
+		wait := v.Decision.RetryAfter
+		if isConcurrency(v) && !v.Guessed() {
+			wait = slotRetry
+		}
+		s.RetryAfter = e.jittered(max(wait, 1))
 	}
 	return s
+}
+
+// speakOf says which verdicts the fields speak of, where v speaks for the request:
+// of a secondary limit only when it denies; of a ban and of time in flight never,
+// since they count other things than requests.
+func (s *Summary) speakOf(v *headgate.Verdict, resp *headgate.Response) {
+	switch {
+	case isConcurrency(v):
+		s.told, s.plain = v, tightestMain(resp.Verdicts)
+	case v.Role == rules.Main, v.Role == rules.Secondary && !resp.Allowed:
+		s.told, s.plain = v, v
+	}
+}
+
+// tightestMain returns the main limit with the smallest remaining, of equals the
+// one with the longest reset; nil if none is enforced and counted.
+func tightestMain(verdicts []headgate.Verdict) *headgate.Verdict {
+	var best *headgate.Verdict
+	for i := range verdicts {
+		v := &verdicts[i]
+		if !v.Enforced || !v.Counted() || v.Role != rules.Main || isConcurrency(v) {
+			continue
+		}
+		d := &v.Decision
+		if best == nil || d.Remaining < best.Decision.Remaining ||
+			d.Remaining == best.Decision.Remaining && d.ResetAfter > best.Decision.ResetAfter {
+			best = v
+		}
+	}
+	return best
 }
 
 // Never reports whether the request was denied and can never pass.

@@ -37,15 +37,21 @@ type decoder struct {
 	scanner
 	limits       *callerLimits
 	trustCallers bool
+	// verb is what the path does to all descriptors of a body: store.Hit leaves it
+	// to each, store.Renew and store.Release do not.
+	verb store.Op
 
-	requests    []headgate.Request
+	requests []headgate.Request
+	// holds[i] is by which id request i holds, "" for none that the caller knows.
+	holds       []string
 	descriptors []headgate.Descriptor
 	entries     []descriptor.Entry
 	batch       bool
 }
 
 // The members of a check, as bits. The first three make the form of a domain
-// with descriptors, the others but the last the form of a key with its limit.
+// with descriptors, those after them the form of a key with its limit; the last
+// three belong to neither.
 const (
 	hasDomain = 1 << iota
 	hasDescriptors
@@ -57,6 +63,8 @@ const (
 	hasAlgorithm
 	hasBurst
 	hasOp
+	hasHold
+	hasInFlight
 	hasChecks
 )
 
@@ -72,6 +80,9 @@ type check struct {
 	spec        limit.Spec
 	cost        cost
 	attributes  []descriptor.Entry
+	// id is the hold, inFlight what is charged of the time in milliseconds.
+	id       string
+	inFlight int64
 	// descriptors[from:] of the decoder are its own.
 	from int
 }
@@ -162,8 +173,14 @@ func (d *decoder) member(c *check, name string) (err *inputError) {
 	case "op":
 		c.has |= hasOp
 		err = d.op(&c.cost)
+	case "hold":
+		c.has |= hasHold
+		c.id, err = d.hold()
+	case "in_flight_ms":
+		c.has |= hasInFlight
+		c.inFlight, err = d.inFlight()
 	default:
-		return &inputError{what: "unknown member of a check", hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; or checks"}
+		return &inputError{what: "unknown member of a check", hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; hold with either; or checks"}
 	}
 	return err
 }
@@ -182,7 +199,7 @@ func (d *decoder) finish(c *check) *inputError {
 	if c.domain == headgate.CallerDomain {
 		return inMember(&inputError{what: "reserved: " + quoted(c.domain), hint: "send key, limit and window_ms instead"}, "domain")
 	}
-	d.requests = append(d.requests, headgate.Request{
+	d.addRequest(c, headgate.Request{
 		Domain:      c.domain,
 		Descriptors: d.descriptors[c.from:len(d.descriptors):len(d.descriptors)],
 		Attributes:  c.attributes,
@@ -219,7 +236,7 @@ func (d *decoder) finishKey(c *check) *inputError {
 	}); err != nil {
 		return err
 	}
-	d.requests = append(d.requests, headgate.Request{
+	d.addRequest(c, headgate.Request{
 		Domain:      headgate.CallerDomain,
 		Descriptors: d.descriptors[from:len(d.descriptors):len(d.descriptors)],
 	})
@@ -361,8 +378,12 @@ func (d *decoder) op(c *cost) *inputError {
 		c.op = store.Refund
 	case "reset":
 		c.op = store.Reset
+	case "renew":
+		c.op = store.Renew
+	case "release":
+		c.op = store.Release
 	default:
-		return &inputError{what: "unknown operation " + quoted(name), hint: "hit, refund or reset"}
+		return &inputError{what: "unknown operation " + quoted(name), hint: "hit, refund, reset, renew or release"}
 	}
 	return nil
 }
@@ -371,7 +392,11 @@ func (d *decoder) op(c *cost) *inputError {
 // for more trust than the listener gives.
 func (d *decoder) settle(c *cost) *inputError {
 	switch {
-	case !c.given && c.op != store.Reset:
+	case d.verb != store.Hit && c.opSet:
+		return &inputError{what: "op beside what the path says", hint: "leave it out, or send it to /v1/check"}
+	case d.verb != store.Hit:
+		c.hits, c.op = 0, d.verb
+	case !c.given && c.op == store.Hit, !c.given && c.op == store.Refund:
 		c.hits = 1
 	case c.op == store.Reset && c.hits != 0:
 		return &inputError{what: "a reset takes no hits", hint: "leave them out"}
@@ -379,6 +404,12 @@ func (d *decoder) settle(c *cost) *inputError {
 		return &inputError{what: "negative hits beside op", hint: "either negative hits, or op refund with positive ones"}
 	case c.hits < 0:
 		c.hits, c.op = -c.hits, store.Refund
+	}
+	if isInFlight(c.op) {
+		if c.hits > maxInFlight {
+			return inMember(inFlightTooLong(c.hits), "hits")
+		}
+		return nil
 	}
 	if c.op != store.Hit && !d.trustCallers {
 		return &inputError{status: http.StatusForbidden, what: "refund and reset are not served here", hint: "ask on a trusted listener"}

@@ -63,6 +63,8 @@ func TestDecode(t *testing.T) {
 		{"weight 0", `{"key":"k","limit":0,"window_ms":1,"weight":0}`, byCaller(limit.Spec{Period: time.Millisecond}, "1", 0, store.Hit)},
 		{"weight -3", `{"key":"k","limit":100,"window_ms":60000,"weight":-3}`, byCaller(limit.PerMinute(100), "60000", 3, store.Refund)},
 		{"key reset", `{"key":"k","limit":100,"window_ms":60000,"op":"reset"}`, byCaller(limit.PerMinute(100), "60000", 0, store.Reset)},
+		{"renew", `{"domain":"api","descriptors":[{` + entries + `,"op":"renew"}]}`, byRule(headgate.Descriptor{Op: store.Renew})},
+		{"release", `{"domain":"api","descriptors":[{` + entries + `,"hits":7,"op":"release"}]}`, byRule(headgate.Descriptor{Hits: 7, Op: store.Release})},
 		{
 			"algorithm", `{"key":"k","limit":10,"window_ms":1000,"algorithm":"gcra","burst":20}`,
 			byCaller(limit.Spec{Algorithm: limit.GCRA, Quota: 10, Period: time.Second, Burst: 20}, "1000", 1, store.Hit),
@@ -246,6 +248,10 @@ func TestTrust(t *testing.T) {
 		`{"domain":"d","descriptors":[{` + entries + `,"hits":-1}]}`:     true,
 		`{"key":"k","limit":1,"window_ms":1}`:                            true,
 		`{"checks":[{"key":"k","limit":1,"window_ms":1,"op":"refund"}]}`: true,
+		// Whoever knows the hold may release it.
+		`{"domain":"d","hold":"x","descriptors":[{` + entries + `,"op":"release"}]}`: false,
+		`{"domain":"d","hold":"x","descriptors":[{` + entries + `,"op":"renew"}]}`:   false,
+		`{"key":"k","limit":1,"window_ms":1,"hold":"x","op":"release"}`:              true,
 	} {
 		if _, _, err := decode(body, true); err != nil {
 			t.Errorf("trusted: %s: %v", body, err)
@@ -289,6 +295,7 @@ type reference struct {
 	Weight        *int64
 	Algorithm, Op string
 	Burst         int64
+	Hold          any
 	Checks        []reference
 }
 
@@ -300,6 +307,8 @@ func FuzzDecode(f *testing.F) {
 		`{"key":"user:42","limit":100,"window_ms":60000,"weight":1,"algorithm":"gcra","burst":20,"op":"hit"}`,
 		`{"checks":[{"key":"k","limit":1,"window_ms":1},{"domain":"d","descriptors":[{"descriptor":"a:b","op":"reset"}],"attributes":{"a":"\u00e9"}}]}`,
 		`{"key":"\ud83d\ude00\n","limit":0,"window_ms":1,"weight":-1}`,
+		`{"domain":"d","hold":true,"descriptors":[{"descriptor":"a:b","op":"renew","hits":9}]}`,
+		`{"key":"k","limit":1,"window_ms":1,"hold":"0a1b2c3d4e5f60","op":"release"}`,
 		"{\"key\":\"\xff\"}", `{"limit":1e3}`, `{"checks":[]}`, ``,
 	} {
 		f.Add(seed)
@@ -328,6 +337,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		for i := range checks {
 			verifyRequest(t, &checks[i], &requests[i])
+			if hold := requests[i].Hold; (hold != 0) != (checks[i].Hold != nil) || hold > limit.MaxHold {
+				t.Fatalf("hold %d of %v", hold, checks[i].Hold)
+			}
 		}
 	})
 }
@@ -335,7 +347,7 @@ func FuzzDecode(f *testing.F) {
 func verifyRequest(t *testing.T, want *reference, got *headgate.Request) {
 	hits := func(given *int64, op string) int64 {
 		switch {
-		case op == "reset":
+		case op == "reset", given == nil && (op == "renew" || op == "release"):
 			return 0
 		case given == nil:
 			return 1

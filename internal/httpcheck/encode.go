@@ -1,17 +1,27 @@
 package httpcheck
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/rules"
 )
+
+// told is what the answer to a check depends on beside the decision.
+type told struct {
+	// id is what the caller named to hold by, "" if nothing.
+	id string
+	// inBatch says that there are no header fields that name the limit.
+	inBatch bool
+}
 
 // appendDecision appends the JSON object of one check. What is not known is left
 // out: limit where nothing limits, remaining and reset_ms where nothing was
 // counted, retry_after_s where waiting does not help.
-func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary) []byte {
+func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, t told) []byte {
 	dst = append(dst, `{"allowed":`...)
 	dst = strconv.AppendBool(dst, resp.Allowed)
 	if s.Verdict != nil && s.Verdict.Limit != nil {
@@ -28,14 +38,101 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary) 
 		dst = appendInt(dst, `,"delay_ms":`, ceilMillis(s.Delay))
 	}
 	dst = append(dst, `,"rule":`...)
-	rule := ""
-	if s.Verdict != nil && s.Verdict.Rule != nil {
-		rule = s.Verdict.Rule.ID
+	dst = httpanswer.AppendJSONString(dst, ruleOf(s.Verdict))
+	if s.Verdict != nil && s.Verdict.Role != rules.Main {
+		dst = appendText(dst, `,"role":`, s.Verdict.Role.String())
 	}
-	dst = httpanswer.AppendJSONString(dst, rule)
-	dst = append(dst, `,"degraded":`...)
-	dst = httpanswer.AppendJSONString(dst, string(resp.Degraded()))
+	if t.inBatch {
+		dst = appendLimit(dst, s)
+	}
+	if resp.Hold != 0 {
+		dst = appendHold(dst, resp, t.id)
+	}
+	dst = appendSoft(dst, resp)
+	dst = appendText(dst, `,"degraded":`, string(resp.Degraded()))
 	return append(dst, '}')
+}
+
+func ruleOf(v *headgate.Verdict) string {
+	if v == nil || v.Rule == nil {
+		return ""
+	}
+	return v.Rule.ID
+}
+
+// appendLimit appends what header fields tell of the limit of a single check.
+func appendLimit(dst []byte, s *httpanswer.Summary) []byte {
+	if s.Verdict != nil && s.Verdict.Name != "" {
+		dst = appendText(dst, `,"name":`, s.Verdict.Name)
+	}
+	if window := s.WindowSeconds(); window > 0 {
+		dst = appendInt(dst, `,"window_s":`, window)
+	}
+	return dst
+}
+
+func appendHold(dst []byte, resp *headgate.Response, id string) []byte {
+	if id == "" {
+		id = headgate.HoldText(resp.Hold) // named by an entry
+	}
+	dst = appendText(dst, `,"hold":{"id":`, id)
+	dst = appendInt(dst, `,"renew_within_ms":`, max(int64(resp.HoldFor/time.Millisecond), 1))
+	return append(dst, '}')
+}
+
+// maxSoft bounds the soft limits that one answer lists.
+const maxSoft = 16
+
+// appendSoft appends the soft limits that an allowed request is above, those of
+// each rule once.
+func appendSoft(dst []byte, resp *headgate.Response) []byte {
+	if !resp.Allowed {
+		return dst
+	}
+	var space [maxSoft]*rules.Soft
+	listed := space[:0]
+	for i := range resp.Verdicts {
+		v := &resp.Verdicts[i]
+		soft := v.Soft()
+		if soft == nil || len(listed) == maxSoft || slices.Contains(listed, soft) {
+			continue
+		}
+		if listed = append(listed, soft); len(listed) == 1 {
+			dst = append(dst, `,"soft":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = appendSoftLimit(dst, v, soft)
+	}
+	if len(listed) > 0 {
+		dst = append(dst, ']')
+	}
+	return dst
+}
+
+func appendSoftLimit(dst []byte, v *headgate.Verdict, soft *rules.Soft) []byte {
+	dst = appendText(dst, `{"action":`, soft.Action.String())
+	dst = appendText(dst, `,"rule":`, ruleOf(v))
+	if v.Name != "" {
+		dst = appendText(dst, `,"name":`, v.Name)
+	}
+	dst = appendInt(dst, `,"percent":`, int64(soft.Percent))
+	dst = appendInt(dst, `,"limit":`, v.Decision.Limit)
+	dst = appendInt(dst, `,"remaining":`, v.Decision.Remaining)
+	switch soft.Action {
+	case rules.Delay:
+		dst = appendInt(dst, `,"delay_ms":`, ceilMillis(soft.Delay))
+	case rules.Degrade:
+		dst = appendText(dst, `,"header":`, soft.Header)
+		dst = appendText(dst, `,"value":`, soft.Value)
+	case rules.Challenge:
+		dst = appendText(dst, `,"challenge":`, soft.Challenge)
+	}
+	return append(dst, '}')
+}
+
+func appendText(dst []byte, name, text string) []byte {
+	return httpanswer.AppendJSONString(append(dst, name...), text)
 }
 
 func appendInt(dst []byte, name string, n int64) []byte {

@@ -1,6 +1,8 @@
 // Package httpcheck answers rate limit checks over HTTP and JSON.
 //
 //	POST /v1/check    one check or a batch
+//	POST /v1/renew    a request is still in flight, and keeps its slots
+//	POST /v1/release  it has ended, and frees them
 //	     /json        Envoy's ShouldRateLimit in proto3 JSON
 //	     /healthcheck 200 "OK", or 500 and why not
 //
@@ -39,15 +41,56 @@
 // Options.Answer chooses, so that a gateway can pass them on: error and message,
 // or those of a problem, whose media type the answer then has.
 //
+// role is there when the limit that speaks is not a main one: "concurrency",
+// "secondary", "sustained" or "ban". limit and remaining then count requests in
+// flight, hits, milliseconds in flight or denials. soft lists the soft limits that an allowed
+// request is above, at most 16:
+//
+//	"soft":[{"action":"degrade","rule":"api.user","percent":80,"limit":100,"remaining":12,"header":"X-Degraded","value":"1"}]
+//
+// where warn has nothing more, delay has delay_ms (which is in the decision's
+// delay_ms too), and challenge has challenge.
+//
 // {"checks":[...]} takes many checks of either form and decides them in order
 // and in one call. Its answer has always status 200: {"results":[...]}, one for
-// each. A malformed check refuses the whole batch, and nothing is charged.
+// each. As there are no header fields that say it, each result also has the name
+// and the window_s of its limit, where it has such. A malformed check refuses the
+// whole batch, and nothing is charged.
+//
+// # Requests in flight
+//
+// A check of either form may have "hold": an id of up to 256 bytes, or true to have
+// one drawn. By it the request takes a slot of each limit on concurrency, and says
+// that its time in flight counts. The answer to a request that holds something has
+//
+//	"hold":{"id":"0a1b2c3d4e5f60","renew_within_ms":60000}
+//
+// also where a descriptor entry named it (concurrency.hold of a rule). Without a
+// hold no slot is taken: such limits only say whether one is free. A denied request
+// holds nothing.
+//
+// POST /v1/renew and /v1/release take the same body again, a check or a batch,
+// with the hold that was answered. Renew before renew_within_ms is over, and
+// release at the end; slots of whoever does neither are free after the timeout.
+// "in_flight_ms", up to a day, is the time since the check or the last renewal, for
+// limits on sustained concurrency: it is charged in any case. hits, weight and
+// attributes may stand there and say nothing. The answer is that of a check, always
+// allowed; when it has no hold, nothing is held any more and there is nothing to
+// renew. degraded says that the store could not: try again. That is safe: renewing
+// or releasing twice is the same as once, except that in_flight_ms is charged each
+// time, so leave it out of a retry. A batch may also mix all of this at /v1/check,
+// by op "renew" and "release", where hits or weight are the milliseconds.
 //
 // # Trust
 //
 // Whoever may ask can spend anybody's quota: this is an interface for gateways
 // and services, not for their clients. Bind it accordingly. Requests that a
 // browser sends from another site are refused.
+//
+// Whoever knows the id of a hold can release it, and nobody else: it is the
+// capability, and asks for no more trust than a check. One that is drawn here has
+// 53 random bits. Who names holds by ids that clients choose lets a client free
+// the slots of another whose id it knows, and use one slot for many requests.
 package httpcheck
 
 import (
@@ -62,6 +105,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/store"
 )
 
 // Checker decides requests[i] into responses[i]. An error names a malformed
@@ -104,7 +148,9 @@ func NewHandler(o Options) (http.Handler, error) {
 	h := &handler{options: o, encoder: encoder, limits: newCallerLimits(), origins: http.NewCrossOriginProtection()}
 	h.calls.New = func() any { return new(call) }
 	mux := http.NewServeMux()
-	mux.HandleFunc("/v1/check", h.check)
+	mux.HandleFunc("/v1/check", h.checks(store.Hit))
+	mux.HandleFunc("/v1/renew", h.checks(store.Renew))
+	mux.HandleFunc("/v1/release", h.checks(store.Release))
 	mux.HandleFunc("/healthcheck", h.health)
 	if o.JSON != nil {
 		mux.Handle("/json", h.sameSite(o.JSON))
@@ -144,6 +190,7 @@ func (h *handler) release(c *call) {
 	// Nothing may keep a body, a rule or a limit alive.
 	d := &c.decoder
 	clear(d.requests)
+	clear(d.holds)
 	clear(d.descriptors)
 	clear(d.entries)
 	clear(c.fields)
@@ -152,14 +199,19 @@ func (h *handler) release(c *call) {
 		clear(verdicts)
 		c.responses[i] = headgate.Response{Verdicts: verdicts[:0]}
 	}
-	*d = decoder{requests: d.requests[:0], descriptors: d.descriptors[:0], entries: d.entries[:0]}
+	*d = decoder{requests: d.requests[:0], holds: d.holds[:0], descriptors: d.descriptors[:0], entries: d.entries[:0]}
 	c.body.Reset()
 	c.fields, c.out = c.fields[:0], c.out[:0]
 	h.calls.Put(c)
 }
 
-// check serves /v1/check.
-func (h *handler) check(w http.ResponseWriter, r *http.Request) {
+// checks serves checks on which verb is done, which is store.Hit where each says
+// what.
+func (h *handler) checks(verb store.Op) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { h.check(w, r, verb) }
+}
+
+func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
 	if p, ok := h.acceptable(r); !ok {
 		if p.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", http.MethodPost)
@@ -173,7 +225,7 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, unreadable(err))
 		return
 	}
-	c.decoder.limits, c.decoder.trustCallers = h.limits, h.options.TrustCallerLimits
+	c.decoder.limits, c.decoder.trustCallers, c.decoder.verb = h.limits, h.options.TrustCallerLimits, verb
 	if err := c.decoder.decode(c.body.String()); err != nil {
 		writeProblem(w, malformed(err))
 		return
@@ -198,7 +250,7 @@ func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Respon
 	s := h.encoder.Summarize(resp)
 	c.fields = h.encoder.AppendFields(c.fields, resp, &s, h.options.Now())
 	httpanswer.SetHeader(w.Header(), c.fields)
-	c.out = appendDecision(c.out, resp, &s)
+	c.out = appendDecision(c.out, resp, &s, told{id: c.decoder.holds[0]})
 	media := mediaJSON
 	if !resp.Allowed {
 		// The members of the preset follow in the same object: its brace
@@ -206,7 +258,7 @@ func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Respon
 		last := len(c.out) - 1
 		c.out = h.encoder.AppendBody(c.out[:last], &c.decoder.requests[0], resp, &s)
 		c.out[last] = ','
-		media = h.encoder.ContentType()
+		media = h.encoder.ContentType(&s)
 	}
 	c.out = append(c.out, '\n')
 	write(w, s.Status, media, c.out)
@@ -219,7 +271,7 @@ func (h *handler) writeBatch(w http.ResponseWriter, c *call, responses []headgat
 			c.out = append(c.out, ',')
 		}
 		s := h.encoder.Summarize(&responses[i])
-		c.out = appendDecision(c.out, &responses[i], &s)
+		c.out = appendDecision(c.out, &responses[i], &s, told{c.decoder.holds[i], true})
 	}
 	c.out = append(c.out, "]}\n"...)
 	write(w, http.StatusOK, mediaJSON, c.out)
@@ -314,7 +366,7 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, problem{
 		status: http.StatusNotFound, detail: "nothing is served at " + quoted(r.URL.Path),
-		hint: "POST /v1/check, POST /json, GET /healthcheck",
+		hint: "POST /v1/check, POST /v1/renew, POST /v1/release, POST /json, GET /healthcheck",
 	})
 }
 

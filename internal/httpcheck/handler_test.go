@@ -88,7 +88,20 @@ func answersOfEveryKind() map[string]headgate.Response {
 		Rule: &rules.Rule{ID: "all", Limits: make([]rules.NamedLimit, 1)}, Limit: limit.Must(limit.PerHour(100)),
 		Hits: 1, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true, Limit: 100},
 	})
+	held := one(verdict(limit.Decision{Allowed: true, Limit: 20, Remaining: 3, ResetAfter: 55 * time.Second}))
+	held.Hold, held.HoldFor = 0xa1b2c3d4e5f60, 30*time.Second
+	held.Verdicts[0].Rule = &rules.Rule{
+		ID: "writes", Limits: make([]rules.NamedLimit, 1),
+		Soft: &rules.Soft{Percent: 80, Action: rules.Degrade, Header: "X-Degraded", Value: "1"},
+	}
+	noSlot := one(verdict(limit.Decision{Limit: 2, ResetAfter: 29 * time.Second, RetryAfter: 12 * time.Second}))
+	noSlot.Verdicts[0].Role, noSlot.Verdicts[0].Limit = rules.InFlight, limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 2, Period: 30 * time.Second})
+	banned := one(verdict(limit.Decision{Limit: 3, ResetAfter: time.Hour, RetryAfter: time.Hour}))
+	banned.Verdicts[0].Role, banned.Verdicts[0].Limit = rules.Banning, limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Hour})
 	return map[string]headgate.Response{
+		"held":            held,
+		"no-slot":         noSlot,
+		"banned":          banned,
 		"local-allowed":   local(limit.Decision{Allowed: true, Limit: 5, Remaining: 2, ResetAfter: 30 * time.Second}),
 		"local-denied":    local(limit.Decision{Limit: 5, ResetAfter: 30 * time.Second, RetryAfter: 12 * time.Second}),
 		"skipped":         skipped,

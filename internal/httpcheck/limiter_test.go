@@ -99,14 +99,31 @@ type answer struct {
 	RetryAfterS  *int64 `json:"retry_after_s"`
 	Rule         string
 	Degraded     string
+	Name         string
+	WindowS      int64 `json:"window_s"`
+	DelayMS      int64 `json:"delay_ms"`
+	Role         string
+	Hold         *held
+	Soft         []map[string]any
 	Results      []answer
 	Detail, Hint string
 }
 
+// held is what an answer says of a hold.
+type held struct {
+	ID            string
+	RenewWithinMS int64 `json:"renew_within_ms"`
+}
+
 func ask(t testing.TB, h http.Handler, body string) answer {
 	t.Helper()
+	return post(t, h, "/v1/check", body)
+}
+
+func post(t testing.TB, h http.Handler, path, body string) answer {
+	t.Helper()
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/check", strings.NewReader(body)))
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
 	a := answer{status: w.Code, header: w.Header()}
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
 		t.Fatalf("%s: %v", w.Body, err)
@@ -301,6 +318,9 @@ func FuzzCheck(f *testing.F) {
 		`{"checks":[{"key":"k","limit":1,"window_ms":1},{"domain":"api","descriptors":[{"descriptor":"bytes:b","op":"reset"}]}]}`,
 		`{"key":"k","limit":1125899906842624,"window_ms":1,"weight":-1125899906842624}`,
 		`{"key":"k","limit":7,"window_ms":31622400000,"algorithm":"leaky_queue","weight":3}`,
+		`{"key":"k","limit":2,"window_ms":60000,"algorithm":"concurrency","hold":true}`,
+		`{"checks":[{"domain":"api","descriptors":[{"descriptor":"user:u","op":"renew","hits":5}],"hold":"a"}]}`,
+		`{"domain":"api","descriptors":[{"descriptor":"user:u"}],"hold":"a","in_flight_ms":12}`,
 		"{\"key\":\"\xff\"}", ``,
 	} {
 		f.Add(seed)
@@ -315,12 +335,14 @@ func FuzzCheck(f *testing.F) {
 			}
 			stored, _ = handlers.LoadOrStore("", serve(t, s))
 		}
-		a := ask(t, stored.(http.Handler), body)
-		if a.status >= 500 {
-			t.Fatalf("status %d: %q", a.status, body)
-		}
-		if a.Allowed && a.status != 200 {
-			t.Fatalf("status %d, allowed: %q", a.status, body)
+		for _, path := range []string{"/v1/check", "/v1/renew", "/v1/release"} {
+			a := post(t, stored.(http.Handler), path, body)
+			if a.status >= 500 {
+				t.Fatalf("%s: status %d: %q", path, a.status, body)
+			}
+			if a.Allowed && a.status != 200 {
+				t.Fatalf("%s: status %d, allowed: %q", path, a.status, body)
+			}
 		}
 	})
 }

@@ -70,6 +70,9 @@ func (a *answer) generated() *rlsv3.RateLimitResponse {
 	for _, h := range a.headers {
 		resp.ResponseHeadersToAdd = append(resp.ResponseHeadersToAdd, &corev3.HeaderValue{Key: h.key, Value: h.value})
 	}
+	for _, h := range a.requestHeaders {
+		resp.RequestHeadersToAdd = append(resp.RequestHeadersToAdd, &corev3.HeaderValue{Key: h.key, Value: h.value})
+	}
 	return resp
 }
 
@@ -334,9 +337,10 @@ func answers() *rapid.Generator[*answer] {
 	})
 	return rapid.Custom(func(t *rapid.T) *answer {
 		a := &answer{
-			overall:  rapid.SampledFrom([]int32{codeOK, codeOverLimit}).Draw(t, "overall"),
-			statuses: rapid.SliceOfN(one, 0, 5).Draw(t, "statuses"),
-			headers:  rapid.SliceOfN(pair, 0, 4).Draw(t, "headers"),
+			overall:        rapid.SampledFrom([]int32{codeOK, codeOverLimit}).Draw(t, "overall"),
+			statuses:       rapid.SliceOfN(one, 0, 5).Draw(t, "statuses"),
+			headers:        rapid.SliceOfN(pair, 0, 4).Draw(t, "headers"),
+			requestHeaders: rapid.SliceOfN(pair, 0, 4).Draw(t, "request headers"),
 		}
 		if rapid.Bool().Draw(t, "metadata") {
 			a.metadata, _ = proto.Marshal(structOf(map[string]any{"k": rapid.String().Draw(t, "text")}))

@@ -14,7 +14,13 @@
 //
 // A delay of a limit that shapes (leaky_queue) is not waited out here: the
 // answer says whether the request may pass, and Envoy's 20 ms are no place to
-// hold it back.
+// hold it back. The same goes for the delay of a soft limit; headers that soft
+// limits want the upstream to see go out as request_headers_to_add.
+//
+// Envoy names no holder, so slots of limits on concurrency are held by an entry
+// that the rule names, and freed by the call with negative hits that Envoy makes
+// when a stream is done. A limit on concurrency and a ban have no window, so their
+// unit is UNKNOWN.
 package rls
 
 import (

@@ -9,6 +9,7 @@ const (
 	responseOverallCode     protowire.Number = 1
 	responseStatuses        protowire.Number = 2
 	responseHeaders         protowire.Number = 3
+	responseRequestHeaders  protowire.Number = 4
 	responseDynamicMetadata protowire.Number = 6
 
 	statusCode         protowire.Number = 1
@@ -31,8 +32,8 @@ const (
 type answer struct {
 	overall  int32
 	statuses []descriptorStatus
-	// headers are response_headers_to_add.
-	headers []header
+	// headers are response_headers_to_add, requestHeaders request_headers_to_add.
+	headers, requestHeaders []header
 	// metadata is dynamic_metadata, an encoded google.protobuf.Struct; nil is
 	// none.
 	metadata []byte
@@ -43,7 +44,8 @@ type header struct{ key, value string }
 func (a *answer) reset() {
 	clear(a.statuses)
 	clear(a.headers)
-	*a = answer{statuses: a.statuses[:0], headers: a.headers[:0]}
+	clear(a.requestHeaders)
+	*a = answer{statuses: a.statuses[:0], headers: a.headers[:0], requestHeaders: a.requestHeaders[:0]}
 }
 
 // size returns the length of what append appends.
@@ -54,6 +56,9 @@ func (a *answer) size() int {
 	}
 	for i := range a.headers {
 		n += sizeBytes(responseHeaders, a.headers[i].size())
+	}
+	for i := range a.requestHeaders {
+		n += sizeBytes(responseRequestHeaders, a.requestHeaders[i].size())
 	}
 	if a.metadata != nil {
 		n += sizeBytes(responseDynamicMetadata, len(a.metadata))
@@ -69,15 +74,21 @@ func (a *answer) append(b []byte) []byte {
 		b = appendPrefix(b, responseStatuses, s.size())
 		b = s.append(b)
 	}
-	for i := range a.headers {
-		h := &a.headers[i]
-		b = appendPrefix(b, responseHeaders, h.size())
-		b = appendString(b, headerKey, h.key)
-		b = appendString(b, headerValue, h.value)
-	}
+	b = appendHeaders(b, responseHeaders, a.headers)
+	b = appendHeaders(b, responseRequestHeaders, a.requestHeaders)
 	if a.metadata != nil {
 		b = appendPrefix(b, responseDynamicMetadata, len(a.metadata))
 		b = append(b, a.metadata...)
+	}
+	return b
+}
+
+func appendHeaders(b []byte, n protowire.Number, headers []header) []byte {
+	for i := range headers {
+		h := &headers[i]
+		b = appendPrefix(b, n, h.size())
+		b = appendString(b, headerKey, h.key)
+		b = appendString(b, headerValue, h.value)
 	}
 	return b
 }

@@ -40,6 +40,9 @@ func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bo
 	if !denied && *names == (HeaderNames{}) {
 		return dst
 	}
+	if s.options.Answer == nil {
+		dst = appendFields(dst, httpanswer.AppendWarning(nil, resp))
+	}
 	speaker := resp.Decisive(-1)
 	if speaker == nil {
 		return dst
@@ -52,7 +55,7 @@ func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bo
 		dst = appendHeader(dst, names.Reset, told.resetSeconds)
 	}
 	if denied && !speaker.Decision.Never && !has(dst, retryAfterHeader) {
-		dst = appendHeader(dst, retryAfterHeader, max(httpanswer.CeilSeconds(speaker.Decision.RetryAfter), 1))
+		dst = appendHeader(dst, retryAfterHeader, max(httpanswer.CeilSeconds(waitOf(speaker)), 1))
 	}
 	return dst
 }

@@ -46,6 +46,8 @@ type Options struct {
 	DynamicMetadata bool
 	// OnPanic is told of a panic that was answered with OK; nil logs it.
 	OnPanic func(cause any, stack []byte)
+	// Register, when not nil, registers further services on the same server.
+	Register func(grpc.ServiceRegistrar)
 	// Reflection serves grpc.reflection, for tools such as grpcurl.
 	Reflection bool
 	// Credentials secure the connections; nil means plain text.
@@ -112,6 +114,9 @@ func NewServer(o Options) *Server {
 	}
 	s.grpc.RegisterService(&serviceDesc, service)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
+	if o.Register != nil {
+		o.Register(s.grpc)
+	}
 	if o.Reflection {
 		reflection.Register(s.grpc)
 	}

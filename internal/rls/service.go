@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/store"
 )
 
@@ -90,6 +91,9 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	}
 	c.fillAnswer()
 	c.answer.headers = s.appendHeaders(c.answer.headers[:0], resp, c.answer.overall == codeOverLimit)
+	if resp.Allowed {
+		c.answer.requestHeaders = appendFields(c.answer.requestHeaders[:0], httpanswer.AppendUpstream(nil, resp))
+	}
 	if s.options.DynamicMetadata {
 		c.answer.metadata = dynamicMetadata(&c.message, &c.requests[0], c.answer.statuses, resp)
 	}

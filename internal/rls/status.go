@@ -2,10 +2,11 @@ package rls
 
 import (
 	"math"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
-	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
@@ -87,7 +88,7 @@ func speakerOf(verdicts []headgate.Verdict) (speaker *headgate.Verdict, over boo
 		if v.Decision.Allowed || v.Rule != nil && v.Rule.Shadow {
 			continue
 		}
-		if !over || waitsLonger(&v.Decision, &speaker.Decision) {
+		if !over || deniesBefore(v, speaker) {
 			speaker, over = v, true
 		}
 	}
@@ -98,17 +99,44 @@ func speakerOf(verdicts []headgate.Verdict) (speaker *headgate.Verdict, over boo
 	return part.Decisive(verdicts[0].Descriptor), false
 }
 
-// waitsLonger orders denials: what never passes before all, then by the wait.
-func waitsLonger(a, b *limit.Decision) bool {
-	if a.Never != b.Never {
-		return a.Never
+// deniesBefore orders denials as headgate.Response.Decisive does: a ban before all
+// others and a limit on concurrency after them, then what never passes, then by
+// the wait.
+func deniesBefore(a, b *headgate.Verdict) bool {
+	if ra, rb := denialRank(a.Role), denialRank(b.Role); ra != rb {
+		return ra < rb
 	}
-	return a.RetryAfter > b.RetryAfter
+	if a.Decision.Never != b.Decision.Never {
+		return a.Decision.Never
+	}
+	return a.Decision.RetryAfter > b.Decision.RetryAfter
+}
+
+func denialRank(role rules.Role) int {
+	switch role {
+	case rules.Banning:
+		return 0
+	case rules.InFlight:
+		return 2
+	}
+	return 1
+}
+
+// waitOf returns when whoever v denies may come back. A slot may be free at any
+// moment, not only when the first one ends by itself.
+func waitOf(v *headgate.Verdict) time.Duration {
+	if v.Role == rules.InFlight {
+		return min(v.Decision.RetryAfter, time.Second)
+	}
+	return v.Decision.RetryAfter
 }
 
 // count fills in the limit of v and its numbers.
 func (s *descriptorStatus) count(v *headgate.Verdict) {
 	unit, multiplier := wireUnit(v.Limit)
+	if v.Role == rules.InFlight || v.Role == rules.Banning {
+		unit, multiplier = unitUnknown, 1 // a number of requests or denials, not a rate
+	}
 	s.currentLimit = currentLimit{
 		present:    true,
 		requests:   clamp(v.Limit.Quota),
@@ -123,7 +151,7 @@ func (s *descriptorStatus) count(v *headgate.Verdict) {
 	}
 	// A denial that would pass later says when. One that never will says when
 	// the limit is as if unused, for Envoy insists on a time.
-	wait := v.Decision.RetryAfter
+	wait := waitOf(v)
 	if v.Decision.Never {
 		wait = v.Decision.ResetAfter
 	}

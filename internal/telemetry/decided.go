@@ -98,8 +98,16 @@ func requestOutcome(resp *headgate.Response, degraded bool) int {
 	}
 }
 
-// Decided implements headgate.Observer. It neither blocks nor allocates.
-func (m *Metrics) Decided(_ *headgate.Request, resp *headgate.Response, took time.Duration) {
+// Decided implements headgate.Observer. It neither blocks nor allocates. Who renews
+// or releases asks for no decision and is counted apart.
+func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
+	m.duration.Observe(took.Seconds())
+	if m.guards.inFlight(req, resp) {
+		if reason := resp.Degraded(); reason != store.NoReason {
+			m.storeError(reason)
+		}
+		return
+	}
 	t := m.rules.load()
 	degraded := store.NoReason
 	for i := range resp.Verdicts {
@@ -112,12 +120,17 @@ func (m *Metrics) Decided(_ *headgate.Request, resp *headgate.Response, took tim
 				m.failOpen.Inc()
 			}
 		}
+		if resp.Allowed {
+			m.guards.above(v)
+		}
 	}
 	if degraded != store.NoReason {
 		m.storeError(degraded)
 	}
+	if !resp.Allowed {
+		m.guards.denied(resp)
+	}
 	m.requests[requestOutcome(resp, degraded != store.NoReason)].Inc()
-	m.duration.Observe(took.Seconds())
 }
 
 // storeError counts one request that the store could not decide. A reason that

@@ -49,6 +49,7 @@ type Metrics struct {
 	panics    prometheus.Counter
 	hotKeys   *prometheus.CounterVec
 	rules     ruleTable
+	guards    guardMetrics
 	reload    reloadMetrics
 }
 
@@ -114,6 +115,7 @@ func New(b Build) *Metrics {
 		m.decisions, requests, m.failOpen, storeErrors, m.duration, m.storeUp, m.panics, m.hotKeys, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
+	m.guards.register(m.registry)
 	m.reload.register(m.registry)
 	return m
 }

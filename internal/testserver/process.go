@@ -28,7 +28,7 @@ const (
 	outputKept = 256 << 10
 )
 
-// Binary returns the path of the named server: from PATH, else from
+// Binary returns the path of the named server: from PATH, else from /usr/sbin or
 // .tools/bin at the root of this module. Where it is in neither place it skips
 // the test, or fails it when the servers are required.
 func Binary(t testing.TB, name string) string {
@@ -36,8 +36,12 @@ func Binary(t testing.TB, name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
+	folders := []string{"/usr/sbin"} // which is not in the PATH of everyone
 	if root := moduleRoot(); root != "" {
-		path := filepath.Join(root, ".tools", "bin", name)
+		folders = append(folders, filepath.Join(root, ".tools", "bin"))
+	}
+	for _, folder := range folders {
+		path := filepath.Join(folder, name)
 		if info, err := os.Stat(path); err == nil && !info.IsDir() {
 			return path
 		}

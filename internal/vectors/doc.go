@@ -19,18 +19,22 @@
 // steps that follow, and may come again: the bucket keeps its state.
 //
 //	limit ALGORITHM QUOTA per PERIOD [burst=N] [parts=N] [strict] [max_delay=D]
-//	                                 [max_queue=N] [count_denied]
+//	                                 [max_queue=N] [count_denied] [for=D]
 //	limit fixed_window QUOTA per day|week|month|year [zone=ZONE]
 //
 // "at" is a step: an instant, what is done, and the decision.
 //
 //	at INSTANT hits=N|refund=N|charge=N => allow|deny|never [limit=N] remaining=N
 //	                                       [reset=D] [retry=D] [delay=D]
+//	at INSTANT acquire=HOLD|renew=HOLD|release=HOLD => (the same)
 //	at INSTANT reset
 //
 // hits=0 is a peek; a refund, and a charge of hits whether they fit or not, are
-// answered as a peek; a reset forgets the bucket and is not answered. What a decision does not name is 0, and its limit is the
-// quota. Durations are those of Go, and "3d" for 72h. An instant is
+// answered as a peek. A hold, which takes, keeps and frees a slot of concurrency,
+// is a number; renewing and releasing are answered as a peek too. A charge on a ban
+// is a denial. A reset forgets the bucket and is not answered. What a decision does
+// not name is 0, and its limit is the quota. Durations are those of Go, and "3d"
+// for 72h. An instant is
 //
 //	12:00:59.25            a time of Monday, 1 June 2026, UTC
 //	2026-03-29T00:30:00Z   any other

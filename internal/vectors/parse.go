@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -176,13 +177,15 @@ func parseOption(spec *limit.Spec, name, value string) (err error) {
 		spec.MaxQueue, err = parseCount(value)
 	case "count_denied":
 		spec.CountDenied = true
+	case "for":
+		spec.BanFor, err = parseDuration(value)
 	default:
-		return fmt.Errorf("unknown option %q of a limit; hint: burst=, parts=, strict, max_delay=, max_queue=, count_denied, zone= (with day, week, month, year)", name)
+		return fmt.Errorf("unknown option %q of a limit; hint: burst=, parts=, strict, max_delay=, max_queue=, count_denied, for=, zone= (with day, week, month, year)", name)
 	}
 	return err
 }
 
-// parseStep reads "INSTANT hits=N|refund=N|charge=N|reset [=> decision]".
+// parseStep reads "INSTANT OPERATION [=> decision]".
 func (p *parser) parseStep(words []string) (Step, error) {
 	if p.limit == nil {
 		return Step{}, errors.New("step has no limit; hint: a limit line must come before it")
@@ -196,34 +199,46 @@ func (p *parser) parseStep(words []string) (Step, error) {
 	}
 	p.now = now
 	step := Step{Line: p.line, Limit: p.limit, Now: limit.MicrosOf(now)}
-	verb, count, _ := strings.Cut(words[1], "=")
-	switch verb {
-	case "hits":
-		step.Op = Hit
-	case "refund":
-		step.Op = Refund
-	case "charge":
-		step.Op = Charge
-	case "reset":
-		step.Op = Reset
-		if len(words) > 2 || words[1] != verb {
-			return Step{}, errors.New("a reset has no number and no answer")
-		}
-		return step, nil
-	default:
-		return Step{}, fmt.Errorf("unknown operation %q; hint: hits=N, refund=N, charge=N or reset", verb)
-	}
-	if step.Hits, err = parseCount(count); err != nil {
+	if err := parseOp(&step, words[1]); err != nil {
 		return Step{}, err
 	}
 	if len(words) == 2 {
 		return step, nil
+	}
+	if step.Op == Reset {
+		return Step{}, errors.New("a reset has no answer")
 	}
 	if words[2] != "=>" || len(words) == 3 {
 		return Step{}, errors.New("incomplete step; hint: at INSTANT hits=N => allow remaining=N")
 	}
 	step.Want, err = parseDecision(words[3:], p.limit.Quota)
 	return step, err
+}
+
+// parseOp reads "hits=N|refund=N|charge=N|acquire=HOLD|renew=HOLD|release=HOLD|reset".
+func parseOp(step *Step, word string) error {
+	verb, number, numbered := strings.Cut(word, "=")
+	op := slices.Index(ops[:], verb)
+	if op < 0 || numbered == (Op(op) == Reset) {
+		return fmt.Errorf("unknown operation %q; hint: hits=N, refund=N, charge=N, acquire=HOLD, renew=HOLD, release=HOLD or reset", word)
+	}
+	step.Op = Op(op)
+	if step.Op == Reset {
+		return nil
+	}
+	n, err := parseCount(number)
+	switch step.Op {
+	case Hit, Refund, Charge:
+		step.Hits = n
+		return err
+	case Acquire:
+		step.Hits = 1
+	}
+	if err == nil && step.Limit.Algorithm != limit.Concurrency {
+		return fmt.Errorf("%v has no slots; hint: limit concurrency QUOTA per TIMEOUT", step.Limit.Algorithm)
+	}
+	step.Hold = limit.Hold(n)
+	return err
 }
 
 func parseDecision(words []string, quota int64) (*limit.Decision, error) {

@@ -35,7 +35,19 @@ const (
 	Reset
 	// Charge charges hits whether they fit or not.
 	Charge
+	// Acquire takes a slot for a hold. In a store it is one hit by the hold.
+	Acquire
+	// Renew keeps the slot of a hold.
+	Renew
+	// Release frees the slot of a hold.
+	Release
 )
+
+// ops are the words of the language.
+var ops = [...]string{
+	Hit: "hits", Refund: "refund", Reset: "reset", Charge: "charge",
+	Acquire: "acquire", Renew: "renew", Release: "release",
+}
 
 // Step is one take of a scenario.
 type Step struct {
@@ -46,8 +58,11 @@ type Step struct {
 	// Now is the instant of the take. It may be before that of the last step.
 	Now limit.Micros
 	Op  Op
-	// Hits is the number of hits charged or given back; 0 for Reset.
+	// Hits is the number of hits charged or given back: 1 for Acquire, 0 for
+	// Reset, Renew and Release.
 	Hits int64
+	// Hold is who acquires, renews and releases.
+	Hold limit.Hold
 	// Want is the decision to demand, all of it. It is nil when nothing has
 	// been recorded yet, and for Reset.
 	Want *limit.Decision
@@ -109,21 +124,14 @@ func (s Step) Check(got limit.Decision) error {
 	if s.Want == nil || *s.Want == got {
 		return nil
 	}
-	return fmt.Errorf("scenario step %v hits=%d: got %q, want %q",
-		s.Op, s.Hits, FormatDecision(s.Limit, got), FormatDecision(s.Limit, *s.Want))
+	return fmt.Errorf("scenario step %v hits=%d hold=%d: got %q, want %q",
+		s.Op, s.Hits, s.Hold, FormatDecision(s.Limit, got), FormatDecision(s.Limit, *s.Want))
 }
 
-// String returns the word of the language, "hits", "refund", "reset" or "charge".
+// String returns the word of the language, such as "hits".
 func (o Op) String() string {
-	switch o {
-	case Hit:
-		return "hits"
-	case Refund:
-		return "refund"
-	case Reset:
-		return "reset"
-	case Charge:
-		return "charge"
+	if int(o) < len(ops) {
+		return ops[o]
 	}
 	return fmt.Sprintf("op(%d)", uint8(o))
 }
@@ -143,6 +151,12 @@ func (b *Bucket) Take(s Step) (limit.Decision, error) {
 		b.State, d = limit.Refund(s.Limit, b.State, s.Now, s.Hits)
 	case Charge:
 		b.State, d = limit.Charge(s.Limit, b.State, s.Now, s.Hits)
+	case Acquire:
+		b.State, d = limit.Acquire(s.Limit, b.State, s.Now, s.Hold)
+	case Renew:
+		b.State, d = limit.Renew(s.Limit, b.State, s.Now, s.Hold)
+	case Release:
+		b.State, d = limit.Release(s.Limit, b.State, s.Now, s.Hold)
 	case Reset:
 		b.State = limit.State{}
 	default:

@@ -65,7 +65,7 @@ func TestScriptsAreWhole(t *testing.T) {
 			}
 		}
 	}
-	for a := limit.SlidingWindow; a <= limit.GCRA; a++ {
+	for a := limit.SlidingWindow; a <= limit.Ban; a++ {
 		if !seen[a] {
 			t.Errorf("no script for %v", a)
 		}
@@ -124,16 +124,20 @@ func TestParseRefuses(t *testing.T) {
 		"scenario s\nlimit gcra 1 per 1s zone=Z":                        "unknown option",
 		"scenario s\nlimit gcra 1 per day":                              "calendar",
 		"scenario s\nlimit fixed_window 1 per day zone=Europe/Atlantis": "time zone",
-		head + "go":                           "x:3: unknown line",
-		head + "at noon hits=1":               "instant",
-		head + "at 12:00:00":                  "incomplete step",
-		head + "at 12:00:00 hits=-1":          "not a count",
-		head + "at 12:00:00 take=1":           "unknown operation",
-		head + "at 12:00:00 reset => allow":   "a reset has no",
-		head + "at 12:00:00 hits=1 =>":        "incomplete step",
-		head + "at 12:00:00 hits=1 allow":     "incomplete step",
-		head + "at 12:00:00 hits=1 => maybe":  "unknown verdict",
-		head + "at 12:00:00 hits=1 => deny a": "unknown part",
+		head + "go":                            "x:3: unknown line",
+		head + "at noon hits=1":                "instant",
+		head + "at 12:00:00":                   "incomplete step",
+		head + "at 12:00:00 hits=-1":           "not a count",
+		head + "at 12:00:00 take=1":            "unknown operation",
+		head + "at 12:00:00 reset => allow":    "a reset has no",
+		head + "at 12:00:00 reset=1":           "unknown operation",
+		head + "at 12:00:00 hits":              "unknown operation",
+		head + "at 12:00:00 acquire=1":         "gcra has no slots",
+		"scenario s\nlimit ban 1 per 1s for=x": "duration",
+		head + "at 12:00:00 hits=1 =>":         "incomplete step",
+		head + "at 12:00:00 hits=1 allow":      "incomplete step",
+		head + "at 12:00:00 hits=1 => maybe":   "unknown verdict",
+		head + "at 12:00:00 hits=1 => deny a":  "unknown part",
 	} {
 		_, err := vectors.Parse("x", text)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -148,6 +152,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(example)
 	f.Add("scenario s\nlimit fixed_window 5 per month zone=Europe/Berlin\nat 2026-03-29T00:30:00Z hits=5 #\n")
 	f.Add("scenario s\nlimit sub_windows 5 per 1s parts=4 strict count_denied\nat -1h hits=9 => never")
+	f.Add("scenario s\nlimit concurrency 1 per 1s\nat +0s acquire=1\nat +0s renew=2\nat +1s release=1\nat +0s acquire=9007199254740992")
+	f.Add("scenario s\nlimit ban 2 per 1s for=3s\nat +0s charge=1\nat +0s charge=1\nat +0s hits=1")
 	f.Fuzz(func(t *testing.T, text string) {
 		recorded, err := vectors.Record("f", text, newBucket)
 		if err != nil {

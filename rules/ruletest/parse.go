@@ -38,12 +38,17 @@ type stepSpec struct {
 	Attributes  map[string]string `yaml:"attributes"`
 	Hits        *int64            `yaml:"hits"`
 	Times       *int              `yaml:"times"`
+	Hold        string            `yaml:"hold"`
+	Renew       string            `yaml:"renew"`
+	Release     string            `yaml:"release"`
 	Want        *wantSpec         `yaml:"want"`
 }
 
 type wantSpec struct {
 	Allowed    *bool   `yaml:"allowed"`
 	Rule       *string `yaml:"rule"`
+	Role       *string `yaml:"role"`
+	Soft       *string `yaml:"soft"`
 	Limit      *int64  `yaml:"limit"`
 	Remaining  *int64  `yaml:"remaining"`
 	Reset      *string `yaml:"reset"`
@@ -160,6 +165,9 @@ type parser struct {
 	file   string
 	domain string
 	errs   rules.Errors
+	// held are the requests of the steps of a test that hold something, by the
+	// names that they give it.
+	held map[string]Request
 }
 
 func (p *parser) errorf(line int, hint, format string, args ...any) {
@@ -176,6 +184,7 @@ func (p *parser) test(spec *testSpec, n *yaml.Node) Test {
 	}
 	nodes := items(n, "steps")
 	now := Start
+	p.held = make(map[string]Request)
 	for i := range spec.Steps {
 		step := p.step(&spec.Steps[i], nodeAt(nodes, i, n).Line, now)
 		now = step.At
@@ -185,8 +194,11 @@ func (p *parser) test(spec *testSpec, n *yaml.Node) Test {
 }
 
 func (p *parser) step(spec *stepSpec, line int, before time.Time) Step {
-	s := Step{Line: line, At: before, Times: 1}
-	s.At = p.instant(spec.At, line, before)
+	s := Step{Line: line, At: p.instant(spec.At, line, before), Times: 1}
+	if spec.Renew != "" || spec.Release != "" {
+		p.turn(&s, spec)
+		return s
+	}
 	if spec.Times != nil {
 		s.Times = *spec.Times
 	}
@@ -221,8 +233,41 @@ func (p *parser) step(spec *stepSpec, line int, before time.Time) Step {
 		s.Request.Attributes = append(s.Request.Attributes, descriptor.Entry{Key: name, Value: value})
 	}
 	slices.SortFunc(s.Request.Attributes, func(a, b descriptor.Entry) int { return cmp.Compare(a.Key, b.Key) })
+	if s.Hold = spec.Hold; s.Hold != "" {
+		if _, taken := p.held[s.Hold]; taken {
+			p.errorf(line, "release it first, or choose another name", "a step before holds '%s'", s.Hold)
+		}
+		p.held[s.Hold] = s.Request
+	}
 	s.Want = p.want(spec.Want, line)
 	return s
+}
+
+// turn reads a step that renews or releases what a step before holds.
+func (p *parser) turn(s *Step, spec *stepSpec) {
+	op := Release
+	if spec.Renew != "" {
+		op = Renew
+	}
+	s.Hold = cmp.Or(spec.Renew, spec.Release)
+	if spec.Hold != "" || spec.Renew != "" && spec.Release != "" {
+		p.errorf(s.Line, "write several steps", "a step has only one of hold, renew and release")
+	}
+	if len(spec.Descriptors) > 0 || len(spec.Attributes) > 0 || spec.Hits != nil || spec.Times != nil || spec.Domain != "" {
+		p.errorf(s.Line, "delete the rest: it is about the requests of the step that holds", "a step that renews or releases has only at and want beside it")
+	}
+	held, ok := p.held[s.Hold]
+	if !ok {
+		p.errorf(s.Line, fmt.Sprintf("write hold: %s in a step before", s.Hold), "no step before holds '%s'", s.Hold)
+	}
+	s.Request = held
+	s.Request.Op = op
+	if op == Release {
+		delete(p.held, s.Hold)
+	}
+	if spec.Want != nil {
+		s.Want = p.want(spec.Want, s.Line)
+	}
 }
 
 // instant reads an instant or an offset from the one before.
@@ -264,7 +309,9 @@ func (p *parser) want(spec *wantSpec, line int) Want {
 		p.errorf(line, "write want: {allowed: true}", "the step wants nothing")
 		return Want{}
 	}
-	w := Want{Allowed: spec.Allowed, Rule: spec.Rule, Limit: spec.Limit, Remaining: spec.Remaining}
+	w := Want{Allowed: spec.Allowed, Rule: spec.Rule, Role: spec.Role, Soft: spec.Soft, Limit: spec.Limit, Remaining: spec.Remaining}
+	word(p, "role", spec.Role, line, rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning)
+	word(p, "soft", spec.Soft, line, rules.Warn, rules.Delay, rules.Degrade, rules.Challenge)
 	for _, duration := range []struct {
 		name string
 		text *string
@@ -275,4 +322,15 @@ func (p *parser) want(spec *wantSpec, line int) Want {
 		}
 	}
 	return w
+}
+
+// word reports a word that no answer has.
+func word[T fmt.Stringer](p *parser, name string, have *string, line int, values ...T) {
+	words := []string{NoRule}
+	for _, v := range values {
+		words = append(words, v.String())
+	}
+	if have != nil && !slices.Contains(words, *have) {
+		p.errorf(line, "one of "+strings.Join(words, ", "), "%s '%s' is unknown", name, *have)
+	}
 }

@@ -19,15 +19,26 @@
 // at the same instant. What a step wants of `allowed` holds for each of its
 // `times`, the rest for the last one.
 //
+// A step that names what it holds takes slots of limits on concurrency, one for
+// each of its `times`, until a later step releases them; another may renew them
+// meanwhile. These ask for the descriptors of the step that holds:
+//
+//   - {descriptors: ["user:u"], hold: uploads, times: 20, want: {allowed: true}}
+//   - {descriptors: ["user:u"], want: {allowed: false, role: concurrency}}
+//   - {at: +30s, renew: uploads}
+//   - {at: +10s, release: uploads}
+//
 // The package does not decide: who runs a suite passes what does.
 package ruletest
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -40,7 +51,8 @@ const (
 	MaxTimes = 1_000_000
 )
 
-// NoRule is what `rule` says when no rule limits the request.
+// NoRule is what `rule` says when no rule limits the request, and what `soft` says
+// when it is below every soft limit.
 const NoRule = "none"
 
 // Suite is one file of tests.
@@ -64,12 +76,29 @@ type Test struct {
 
 // Step is one request, or the same one several times.
 type Step struct {
-	Line    int
-	At      time.Time
+	Line int
+	At   time.Time
+	// Request is what is asked; of a step that renews or releases, what the one
+	// that holds has asked.
 	Request Request
 	Times   int
-	Want    Want
+	// Hold names what the step holds, renews or releases, by Request.Op; "" for a
+	// request that is over when it is answered.
+	Hold string
+	Want Want
 }
+
+// Op says what a request is for.
+type Op uint8
+
+const (
+	// Hit asks whether a request may pass (default).
+	Hit Op = iota
+	// Renew keeps what a request holds.
+	Renew
+	// Release ends a request, and frees what it holds.
+	Release
+)
 
 // Request is what a step asks.
 type Request struct {
@@ -78,6 +107,12 @@ type Request struct {
 	// Attributes are facts about the request from which a rule may take its
 	// cost: "content_length", "header:NAME" (lower case), "claim:NAME".
 	Attributes []descriptor.Entry
+	Op         Op
+	// Hold is who the request is towards limits on concurrency; 0 is nobody.
+	Hold limit.Hold
+	// InFlight is the time since a request that Op renews or releases was admitted
+	// or last renewed.
+	InFlight time.Duration
 }
 
 // Descriptor is one list of entries to limit a request on.
@@ -90,7 +125,13 @@ type Descriptor struct {
 type Want struct {
 	Allowed *bool
 	// Rule is the ID of the rule that decides, or NoRule.
-	Rule       *string
+	Rule *string
+	// Role is what its limit is for: "main", "concurrency", "secondary",
+	// "sustained" or "ban".
+	Role *string
+	// Soft is the action of the soft limit that was reached: "warn", "delay",
+	// "degrade" or "challenge", or NoRule.
+	Soft       *string
 	Limit      *int64
 	Remaining  *int64
 	Reset      *time.Duration
@@ -102,12 +143,18 @@ type Want struct {
 // rule that speaks for it.
 type Answer struct {
 	Allowed bool
-	// Rule is the ID of the rule that speaks, "" for none.
-	Rule             string
+	// Rule is the ID of the rule that speaks, "" for none, and Role what its limit
+	// is for.
+	Rule, Role string
+	// Soft is the action of the first soft limit that was reached, "" for none.
+	Soft string
+	// Hold is what the request now holds by; 0 if nothing has to be released.
+	Hold             limit.Hold
 	Limit, Remaining int64
 	ResetAfter       time.Duration
 	RetryAfter       time.Duration
-	Delay            time.Duration
+	// Delay is how long the request is held back.
+	Delay time.Duration
 }
 
 // Checker decides one request at now. It remembers what came before.
@@ -154,33 +201,11 @@ func (s *Suite) Run(set *rules.Set, open Open) []Result {
 			results[i].Failures = []rules.Diagnostic{s.failure(test, test.Line, fmt.Sprintf("open: %v", err))}
 			continue
 		}
-		results[i].Failures = s.runTest(test, check)
+		r := runner{suite: s, test: test, check: check, held: make(map[string][]slot)}
+		results[i].Failures = r.run()
 		closeChecker()
 	}
 	return results
-}
-
-// runTest runs the steps up to the first that fails: what comes after depends
-// on it.
-func (s *Suite) runTest(test *Test, check Checker) []rules.Diagnostic {
-	for i := range test.Steps {
-		step := &test.Steps[i]
-		var failures []rules.Diagnostic
-		for n := 1; n <= step.Times && len(failures) == 0; n++ {
-			answer, err := check(step.At, step.Request)
-			if err != nil {
-				failures = append(failures, s.failure(test, step.Line, fmt.Sprintf("step %d: %v", i+1, err)))
-				break
-			}
-			for _, wrong := range step.Want.compare(answer, n == step.Times) {
-				failures = append(failures, s.failure(test, step.Line, fmt.Sprintf("step %d, request %d of %d: %s", i+1, n, step.Times, wrong)))
-			}
-		}
-		if len(failures) > 0 {
-			return failures
-		}
-	}
-	return nil
 }
 
 func (s *Suite) failure(test *Test, line int, message string) rules.Diagnostic {
@@ -203,11 +228,13 @@ func (w *Want) compare(a Answer, last bool) []string {
 	if !last {
 		return wrong
 	}
-	if a.Rule == "" {
-		a.Rule = NoRule
-	}
-	if w.Rule != nil && a.Rule != *w.Rule {
-		differ("rule", a.Rule, *w.Rule)
+	for _, word := range []struct {
+		name, got string
+		want      *string
+	}{{"rule", cmp.Or(a.Rule, NoRule), w.Rule}, {"role", cmp.Or(a.Role, NoRule), w.Role}, {"soft", cmp.Or(a.Soft, NoRule), w.Soft}} {
+		if word.want != nil && word.got != *word.want {
+			differ(word.name, word.got, *word.want)
+		}
 	}
 	for _, number := range []struct {
 		name string

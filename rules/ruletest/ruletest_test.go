@@ -122,8 +122,18 @@ func TestParseRefuses(t *testing.T) {
 		step(", times: 0"):                 "f:5:1: times 0 is out of range",
 		step(", times: 2000000"):           "times 2000000 is out of range",
 		step(", hits: -1"):                 "hits -1 is out of range",
-		step(", at: noon"):                 "at 'noon' is not an instant",
-		step(", at: +x"):                   "at: duration 'x' is malformed",
+		step(", hold: a}\n  - {release: a}\n  - {release: a"):                  "f:7:1: no step before holds 'a'",
+		step("}\n  - {renew: a"):                                               "f:6:1: no step before holds 'a'",
+		step(", hold: a}\n  - {renew: a, release: a"):                          "a step has only one of hold, renew and release",
+		step(", hold: a}\n  - {release: a, hold: b"):                           "a step has only one of hold, renew and release",
+		step(", hold: a}\n  - {release: a, times: 2"):                          "a step that renews or releases has only at and want",
+		step(", hold: a}\n  - {release: a, descriptors: [\"k:v\"]"):            "a step that renews or releases has only at and want",
+		step(", hold: a}\n  - {release: a, want: {}"):                          "f:6:1: the step wants nothing",
+		step(", hold: a}\n  - {domain: d, descriptors: [\"k:v\"], hold: a"):    "a step before holds 'a'",
+		step("}\n  - {domain: d, descriptors: [\"k:v\"], want: {role: slots}"): "role 'slots' is unknown",
+		step("}\n  - {domain: d, descriptors: [\"k:v\"], want: {soft: hard}"):  "soft 'hard' is unknown",
+		step(", at: noon"): "at 'noon' is not an instant",
+		step(", at: +x"):   "at: duration 'x' is malformed",
 		step("}\n  - {domain: d, descriptors: [\"k:v\"], want: {}"):                                                                  "f:6:1: the step wants nothing",
 		step("}\n  - {descriptors: [\"k:v\"], want: {allowed: true}"):                                                                "the step has no domain",
 		step("}\n  - {domain: d, want: {allowed: true}"):                                                                             "the step has no descriptors",
@@ -157,6 +167,7 @@ func TestLoadNamesTheMissingFile(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("rules: [r]\ndomain: d\ntests:\n- name: n\n  steps:\n  - {at: +1s, descriptors: [\"k:v\"], times: 2, want: {allowed: true, reset: 1m}}"))
+	f.Add([]byte("rules: [r]\ndomain: d\ntests:\n- name: n\n  steps:\n  - {descriptors: [\"k:v\"], hold: a, times: 3, want: {soft: none, role: ban}}\n  - {at: +1s, renew: a}\n  - {release: a, want: {remaining: 3}}"))
 	f.Add([]byte("x: &x {tests: [{name: n, steps: [{}]}]}\n<<: *x\nrules: [r]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		suite, err := Parse(rules.File{Name: "f", Data: data})

@@ -21,6 +21,8 @@ import (
 var (
 	perMinute = limit.Must(limit.PerMinute(40))
 	perHour   = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 30, Period: time.Hour})
+	inFlight  = limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 30, Period: time.Hour})
+	ban       = limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 30, Period: time.Hour, BanFor: time.Hour})
 )
 
 func fixedStore(t *testing.T) *memstore.Store {
@@ -132,6 +134,7 @@ func randomTakes(random *rand.Rand) []store.Take {
 			Key:    fmt.Appendf(nil, "key %d", key),
 			Limit:  perMinute,
 			Hits:   random.Int64N(4),
+			Hold:   limit.Hold(random.IntN(100)),
 			Group:  uint32(random.IntN(3)),
 			Shadow: random.IntN(5) == 0,
 			Mode:   new(store.Mode),
@@ -139,8 +142,17 @@ func randomTakes(random *rand.Rand) []store.Take {
 		if key%3 == 0 {
 			takes[i].Limit = perHour
 		}
-		if n := random.IntN(60); n < 2 {
-			takes[i].Op = []store.Op{store.Refund, store.Reset}[n]
+		more := []store.Op{store.Refund, store.Reset}
+		switch key {
+		case 1:
+			takes[i].Limit = inFlight
+			more = append(more, store.Renew, store.Release, store.Release, store.Release)
+		case 2:
+			takes[i].Limit = ban
+			more = append(more, store.Charge, store.Charge, store.Charge)
+		}
+		if n := random.IntN(60); n < len(more) {
+			takes[i].Op = more[n]
 		}
 	}
 	return takes

@@ -245,13 +245,16 @@ func (c *flightContext) Err() error {
 // Value implements context.Context. A flight belongs to no caller.
 func (c *flightContext) Value(any) any { return nil }
 
-// likenessOf returns the same for takes that say the same. That others share it
-// by chance is harmless: their cost is then not counted.
+// likenessOf returns the same for takes that say the same. A take on slots of
+// concurrency is about its own hold, and so it is like no other request's; hits
+// on a ban, which change nothing, are all alike. That others share it by chance is
+// harmless: their cost is then not counted.
 func likenessOf(seed maphash.Seed, takes []store.Take) uint64 {
 	type part struct {
 		before, key uint64
 		limit       *limit.Limit
 		hits        int64
+		hold        limit.Hold
 		op          store.Op
 		shadow      bool
 		grouped     bool
@@ -259,7 +262,14 @@ func likenessOf(seed maphash.Seed, takes []store.Take) uint64 {
 	var h uint64
 	for i := range takes {
 		t := &takes[i]
-		h = maphash.Comparable(seed, part{h, maphash.Bytes(seed, t.Key), t.Limit, t.Hits, t.Op, t.Shadow, t.Group != 0})
+		hits, hold := t.Hits, limit.Hold(0)
+		switch {
+		case t.Limit.Algorithm == limit.Concurrency:
+			hold = t.Hold
+		case t.Limit.Algorithm == limit.Ban && t.Op == store.Hit:
+			hits = min(hits, 1)
+		}
+		h = maphash.Comparable(seed, part{h, maphash.Bytes(seed, t.Key), t.Limit, hits, hold, t.Op, t.Shadow, t.Group != 0})
 	}
 	return h
 }

@@ -113,14 +113,21 @@ func markAnswered(takes []store.Take, asks []ask) (found bool) {
 func disturbed(takes []store.Take, asks []ask, j int) bool {
 	for i := range j {
 		a := &asks[i]
-		if a.first == asks[j].first && !a.answered && a.entry == nil && !isPeek(&takes[i]) {
+		if a.first == asks[j].first && !a.answered && a.entry == nil && !harmless(&takes[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-func isPeek(t *store.Take) bool { return t.Op == store.Hit && t.Hits <= 0 }
+// harmless reports whether t changes nothing that is remembered of its bucket: a
+// peek, and what does not lift a ban.
+func harmless(t *store.Take) bool {
+	if t.Limit.Algorithm == limit.Ban {
+		return t.Op != store.Reset
+	}
+	return t.Op == store.Hit && t.Hits <= 0
+}
 
 // repeated reports whether the take at i comes after another one on its key in
 // the same group: such a hit is denied beside what that one would have charged,

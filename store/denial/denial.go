@@ -37,12 +37,15 @@
 // algorithms are asked once for each number of hits. Remaining is as it was when
 // the store was asked, so it may be too low, never too high.
 //
-// Not remembered are peeks, errors, takes with Mode.AskAlways, and the denials
-// of limits with CountDenied: there each denied hit makes it worse for the next.
-// The exception is fixed_window, where after a hit that is denied and counted
-// nothing passes until the window ends, however many follow. (A refund or a
-// raised limit inside of that window then finds those not counted that were
-// answered here.)
+// A ban is remembered as any denial, and answers all hits on it alike. Nothing but
+// a reset lifts it: a charge of denials or a refund of them leaves it remembered.
+//
+// Not remembered are peeks, errors, takes with Mode.AskAlways, the denials of
+// concurrency, since a slot may be released at any moment, and those of limits with
+// CountDenied: there each denied hit makes it worse for the next. The exception is
+// fixed_window, where after a hit that is denied and counted nothing passes until
+// the window ends, however many follow. (A refund or a raised limit inside of that
+// window then finds those not counted that were answered here.)
 //
 // # Groups
 //
@@ -228,8 +231,8 @@ func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
 		sent: at, until: at + int64(hold),
 		decision: r.Decision,
 	}
-	if t.Limit.CountDenied {
-		e.hits = 1 // the bucket is over its quota now
+	if t.Limit.CountDenied || t.Limit.Algorithm == limit.Ban {
+		e.hits = 1 // the bucket is over its quota now, or banned
 	}
 	set.put(e, s.horizon(at))
 	// A refund that was decided after e, but came back before it, has either
@@ -242,7 +245,7 @@ func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
 // rememberable reports whether r, the answer to the hit t, is a denial that
 // holds until its RetryAfter.
 func rememberable(t *store.Take, r *store.Result) bool {
-	if t.Op != store.Hit || t.Hits <= 0 || r.Err != nil || r.Skipped || r.Allowed || asksAlways(t) {
+	if t.Op != store.Hit || t.Hits <= 0 || r.Err != nil || r.Skipped || r.Allowed || asksAlways(t) || t.Limit.Algorithm == limit.Concurrency {
 		return false
 	}
 	if t.Limit.CountDenied {
@@ -257,10 +260,10 @@ func rememberable(t *store.Take, r *store.Result) bool {
 func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64) bool {
 	set := s.memory.setOf(first)
 	switch {
-	case t.Op == store.Reset, t.Op != store.Hit && t.Hits > 0:
+	case mayMakeRoom(t):
 		set.changes.Add(1)
 		set.drop(first)
-	case t.Hits > 0 && (r.Err != nil || r.Allowed && !r.Skipped):
+	case t.Op == store.Hit && t.Hits > 0 && (r.Err != nil || r.Allowed && !r.Skipped):
 		// More is used now, so a denial that comes in late still holds: no need to
 		// count this as a change, which would have all hits write here.
 		set.drop(first)
@@ -268,6 +271,19 @@ func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64) bool {
 		return false
 	}
 	return true
+}
+
+// mayMakeRoom reports whether after t, which is no hit, what was denied may pass,
+// or be denied with other words. After what it does to a ban or to slots nothing
+// changes that is remembered.
+func mayMakeRoom(t *store.Take) bool {
+	switch t.Op {
+	case store.Reset:
+		return true
+	case store.Refund, store.Charge:
+		return t.Hits > 0 && t.Limit.Algorithm != limit.Ban && t.Limit.Algorithm != limit.Concurrency
+	}
+	return false
 }
 
 // Stats is what a Store remembers and what it has done since New.

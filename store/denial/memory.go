@@ -35,7 +35,11 @@ func (e *entry) answers(hits int64) bool {
 	if hits <= e.hits {
 		return hits == e.hits
 	}
-	return hits > e.decision.Limit || e.limit.Algorithm == limit.FixedWindow || e.limit.Algorithm.IsBucket()
+	switch e.limit.Algorithm {
+	case limit.FixedWindow, limit.Ban:
+		return true
+	}
+	return hits > e.decision.Limit || e.limit.Algorithm.IsBucket()
 }
 
 // answer is the decision on a hit of so many, which e answers, at the instant
@@ -44,7 +48,7 @@ func (e *entry) answer(hits, at int64) limit.Decision {
 	d := e.decision
 	elapsed := max(at-e.sent, 0)
 	d.ResetAfter = left(d.ResetAfter, elapsed)
-	if hits > d.Limit {
+	if hits > d.Limit && e.limit.Algorithm != limit.Ban {
 		d.Never, d.RetryAfter = true, 0
 		return d
 	}

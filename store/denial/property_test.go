@@ -11,7 +11,8 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// specs has a limit of ten for each algorithm, and some that count denials.
+// specs has a limit of ten for each algorithm that counts hits, and some that
+// count denials.
 var specs = []limit.Spec{
 	{Algorithm: limit.SlidingWindow, Quota: 10, Period: time.Minute},
 	{Algorithm: limit.FixedWindow, Quota: 10, Period: time.Minute},
@@ -24,6 +25,10 @@ var specs = []limit.Spec{
 	{Algorithm: limit.GCRA, Quota: 11, Period: time.Minute, Burst: 10},
 	{Algorithm: limit.SlidingWindow, Quota: 10, Period: time.Minute, CountDenied: true},
 	{Algorithm: limit.FixedWindow, Quota: 10, Period: time.Minute, CountDenied: true},
+	{Algorithm: limit.Concurrency, Quota: 2, Period: 5 * time.Second},
+	{Algorithm: limit.Concurrency, Quota: 0, Period: 5 * time.Second},
+	{Algorithm: limit.Ban, Quota: 2, Period: 3 * time.Second, BanFor: 10 * time.Second},
+	{Algorithm: limit.Ban, Quota: 1, Period: time.Second, BanFor: time.Second},
 }
 
 func drawTake(t *rapid.T, limits []*limit.Limit) store.Take {
@@ -31,9 +36,10 @@ func drawTake(t *rapid.T, limits []*limit.Limit) store.Take {
 	take := hit(fmt.Sprint("key ", key), limits[key%len(limits)], int64(rapid.IntRange(0, 12).Draw(t, "hits")))
 	if !take.Limit.CountDenied {
 		// Where denials are counted, a refund finds fewer of them: see Options.
-		ops := []store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Charge, store.Reset}
+		ops := []store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Charge, store.Reset, store.Renew, store.Release}
 		take.Op = rapid.SampledFrom(ops).Draw(t, "op")
 	}
+	take.Hold = limit.Hold(rapid.IntRange(0, 3).Draw(t, "hold"))
 	take.Shadow = rapid.IntRange(0, 3).Draw(t, "shadow") == 0
 	if rapid.IntRange(0, 9).Draw(t, "askAlways") == 0 {
 		take.Mode = &store.Mode{AskAlways: true}

@@ -70,7 +70,7 @@ func (s *Store) look(takes []store.Take) (here, observed bool) {
 	for i := range takes {
 		t := &takes[i]
 		switch {
-		case t.Mode == nil:
+		case t.Mode == nil, !followed(t.Limit):
 		case t.Op == store.Hit:
 			here = s.isHot(t, s.hash(t.Key), max(t.Hits, 1), at) || here
 		default:

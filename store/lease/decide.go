@@ -44,7 +44,7 @@ func (s *Store) decide(c *call, t *store.Take, st *step, d *limit.Decision, fina
 		}
 		return
 	}
-	if m.Consistency == store.Exact && s.hot == nil {
+	if m.Consistency == store.Exact && s.hot == nil || !followed(t.Limit) {
 		return
 	}
 	hash := s.hash(t.Key)
@@ -84,6 +84,13 @@ func (s *Store) decide(c *call, t *store.Take, st *step, d *limit.Decision, fina
 		return
 	}
 	s.decideLeased(c, t, st, d, final)
+}
+
+// followed says that l counts hits. Slots of concurrency and bans are decided in
+// the store, or in Options.Local, whatever the mode: nobody can hold in advance
+// what belongs to a request, and there are no hits to lease or to sum up.
+func followed(l *limit.Limit) bool {
+	return l.Algorithm != limit.Concurrency && l.Algorithm != limit.Ban
 }
 
 // worthwhile says that t can be decided here at all: its algorithm allows it, and

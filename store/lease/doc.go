@@ -89,6 +89,12 @@
 // ResetAfter is the store's last answer less the time since. RetryAfter of a denial
 // from memory is when the store will be asked again, or later.
 //
+// # What is always asked
+//
+// Slots of concurrency belong to requests, and a ban counts no hits: neither can be
+// leased or summed up. The store decides on them whatever the mode is, unless that
+// is local, and they never count as hot.
+//
 // # Refunds, resets and new limits
 //
 // Refunds, resets and peeks go to the store. What is refunded may pass as if it had

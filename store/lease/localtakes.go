@@ -55,8 +55,7 @@ func (s *Store) settleLocal(ctx context.Context, c *call, u unit, passes bool) {
 			s.local.Take(ctx, []store.Take{t}, answer[:])
 			*r = answer[0]
 		case !passes && t.Op == store.Hit && t.Hits > 0 && r.Err == nil && r.Allowed:
-			t.Op = store.Refund
-			s.local.Take(ctx, []store.Take{t}, answer[:])
+			s.local.Take(ctx, []store.Take{t.Undo()}, answer[:])
 			*r = answer[0]
 			r.Allowed = true
 		}

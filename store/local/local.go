@@ -15,10 +15,24 @@
 // max_queue is below n holds back n hits. While nodes join or leave, those who
 // have not noticed yet go on with the old share.
 //
+// Of concurrency each node has its part of the slots, and of a ban its part of the
+// denials that lead to it; the ban is the node's own, and lasts as long as any.
+//
 // What it does not promise: that the whole limit can be used. Nodes that get
 // less than an equal part of the load leave some of their share unused, at worst
 // (all load on one node) all but one n-th of the limit; and a take of more hits
 // than the share can never pass here.
+//
+// # Slots of a fallback
+//
+// A slot belongs to the store that gave it. A request that was let in here while
+// the shared store was away is not known there when that is back, nor the other way
+// round, until its next renewal: that puts it there, past the quota if need be
+// (limit.Renew). Until then each store lets in by what it knows. The slot in the
+// store that is no longer asked ends at its timeout, or when it is released there: a
+// release of what a store does not hold changes nothing, so whoever has asked both
+// may release in both, in any order. A slot that is left to its timeout is on the
+// safe side: fewer are let in, not more.
 package local
 
 import (

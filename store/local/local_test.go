@@ -131,6 +131,64 @@ func TestLeakyAlgorithms(t *testing.T) {
 	}
 }
 
+// TestSlotsOfANode: a node has its part of the slots, at least one, and frees and
+// renews what it has given whatever its part has become.
+func TestSlotsOfANode(t *testing.T) {
+	var nodes atomic.Int64
+	s := open(t, func() int { return int(nodes.Load()) }, func() limit.Micros { return noon })
+	l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 6, Period: time.Minute})
+	by := func(hold limit.Hold, op store.Op) limit.Decision {
+		var results [1]store.Result
+		s.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1, Hold: hold, Op: op}}, results[:])
+		return results[0].Decision
+	}
+	for _, step := range []struct {
+		nodes     int64
+		hold      limit.Hold
+		op        store.Op
+		allowed   bool
+		remaining int64
+	}{
+		{3, 1, store.Hit, true, 1},
+		{3, 2, store.Hit, true, 0},
+		{3, 3, store.Hit, false, 0},
+		{2, 3, store.Hit, true, 0},
+		{20, 4, store.Hit, false, 0},
+		{20, 3, store.Renew, true, 0},
+		{20, 1, store.Release, true, 0},
+		{20, 2, store.Release, true, 0},
+		{20, 4, store.Hit, false, 0},
+		{20, 3, store.Release, true, 1},
+		{20, 4, store.Hit, true, 0},
+		{20, 9, store.Release, true, 0}, // is held elsewhere
+		{20, 9, store.Renew, true, 0},   // and is at work all the same
+		{1, 5, store.Hit, true, 3},
+	} {
+		nodes.Store(step.nodes)
+		if d := by(step.hold, step.op); d.Allowed != step.allowed || d.Remaining != step.remaining {
+			t.Fatalf("%d nodes, hold %d op %d: %+v, want allowed=%t remaining=%d", step.nodes, step.hold, step.op, d, step.allowed, step.remaining)
+		}
+	}
+}
+
+// TestBanOfANode: its part of the denials bans, for the whole time.
+func TestBanOfANode(t *testing.T) {
+	s := open(t, func() int { return 4 }, func() limit.Micros { return noon })
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 20, Period: time.Minute, BanFor: time.Hour})
+	var results [1]store.Result
+	for denials := range 5 {
+		s.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1}}, results[:])
+		if !results[0].Allowed {
+			t.Fatalf("banned after %d denials: %+v", denials, results[0])
+		}
+		s.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1, Op: store.Charge}}, results[:])
+	}
+	s.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1}}, results[:])
+	if results[0].Allowed || results[0].RetryAfter != time.Hour {
+		t.Errorf("after a quarter of the denials: %+v", results[0])
+	}
+}
+
 // TestNodesChange: a bucket keeps what it has counted.
 func TestNodesChange(t *testing.T) {
 	var nodes atomic.Int64

@@ -150,17 +150,7 @@ func (w *work) take(i int, b *bucket) {
 	t, r := &w.takes[i], &w.results[i]
 	before := b.after
 	*r = store.Result{}
-	switch t.Op {
-	case store.Refund:
-		b.after, r.Decision = limit.Refund(t.Limit, before, w.now, t.Hits)
-	case store.Reset:
-		b.after = limit.State{}
-		_, r.Decision = limit.Decide(t.Limit, b.after, w.now, 0)
-	case store.Charge:
-		b.after, r.Decision = limit.Charge(t.Limit, before, w.now, t.Hits)
-	default:
-		limit.DecideInPlace(t.Limit, &b.after, w.now, t.Hits, &r.Decision)
-	}
+	b.after, r.Decision = t.Decide(before, w.now)
 	if !sameState(before, b.after) {
 		b.limit = t.Limit
 	}

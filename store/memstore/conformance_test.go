@@ -1,6 +1,7 @@
 package memstore
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -17,6 +18,19 @@ func (c *testClock) set(now limit.Micros) { c.micros.Store(int64(now)) }
 
 func (c *testClock) advance(by limit.Micros) { c.micros.Add(int64(by)) }
 
+// stateOf is what is stored for key.
+func (s *Store) stateOf(key string) limit.State {
+	k := s.identBytes([]byte(key))
+	sh := s.shardOf(k)
+	where := sh.locate(k, narrow)
+	if !where.found {
+		return limit.State{}
+	}
+	state := sh.state(where)
+	state.Wide = slices.Clone(state.Wide)
+	return state
+}
+
 // TestConformance runs the suite on many shards, where buckets are by
 // themselves, and on one, where they move, sweep and reuse each other's slots.
 func TestConformance(t *testing.T) {
@@ -29,7 +43,8 @@ func TestConformance(t *testing.T) {
 				c := new(testClock)
 				o := o
 				o.Now = c.now
-				return storetest.Harness{Store: newStore(t, o), SetNow: c.set}
+				s := newStore(t, o)
+				return storetest.Harness{Store: s, SetNow: c.set, State: s.stateOf}
 			}
 			storetest.Run(t, open)
 			t.Run("leases", func(t *testing.T) { storetest.RunLeases(t, open) })

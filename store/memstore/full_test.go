@@ -302,12 +302,20 @@ func TestGroupWhenFull(t *testing.T) {
 		key := fmt.Append(nil, "group ", i)
 		takes = append(takes, store.Take{Key: key, Limit: l, Hits: 1, Group: 1}, store.Take{Key: key, Limit: l, Hits: 1, Group: 1})
 	}
+	for hold := limit.Hold(1); hold < 4; hold++ {
+		slot := by(hold, store.Hit, "slots", slotsOf(20))
+		slot.Group = 1
+		renewal, release := slot, slot
+		renewal.Op, release.Op = store.Renew, store.Release
+		release.Hold = 1
+		takes = append(takes, slot, renewal, release)
+	}
 	s.fill(t, limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 3, Period: 24 * time.Hour}), 1)
 	s.fill(t, limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 3, Period: 24 * time.Hour}), 1)
 	denied := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 0, Period: time.Hour})
 	peeks := append([]store.Take(nil), takes...)
 	for i := range peeks {
-		peeks[i].Hits, peeks[i].Group = 0, 0
+		peeks[i].Hits, peeks[i].Group, peeks[i].Op = 0, 0, store.Hit
 	}
 	before, after := make([]store.Result, len(peeks)), make([]store.Result, len(peeks))
 	for range 3 {
@@ -322,6 +330,7 @@ func TestGroupWhenFull(t *testing.T) {
 			}
 		}
 		s.TakeOne("group 1", takes[2].Limit, 1)
+		s.do(by(7, store.Hit, "slots", takes[len(takes)-1].Limit))
 	}
 	s.check(t)
 }

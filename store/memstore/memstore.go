@@ -7,10 +7,11 @@
 //
 // A Store never takes more than Options.MaxBytes for its buckets. A bucket of
 // the bucket algorithms or the fixed window takes about 40 bytes, one of the
-// sliding window about 50, sub-windows and the sliding log about 100 and nine
-// for each part or stamp; there are no pointers in it, so that the garbage
-// collector has nothing to do. While a table grows, its old array exists beside
-// the new one until the next collection; so does an arena's.
+// sliding window and the ban about 50, sub-windows, the sliding log and
+// concurrency about 100 and nine for each part or stamp, or eighteen for each slot;
+// there are no pointers in it, so that the garbage collector has nothing to do.
+// While a table grows, its old array exists beside the new one until the next
+// collection; so does an arena's.
 //
 // What a Store remembers of leases and of the nodes of a roster comes on top: up
 // to 65,536 leases, which with their buckets' registers are a few megabytes, and
@@ -33,8 +34,16 @@
 // dishonest have used. Stats says when it happens: raise MaxBytes then, or put a
 // limit on what the keys are made of.
 //
-// A sliding log for which there is not even a shared bucket is denied, and so
-// is a hit that its own log has no memory for.
+// Requests in flight are counted so too: the keys without a bucket share the slots
+// of one. When there is room again, a key starts with all slots of the shared
+// bucket taken, and each of those that is not its own ends at its timeout.
+//
+// A sliding log or concurrency for which there is not even a shared bucket is
+// denied, and so is a hit for which its own bucket has no memory. A renewal for
+// which there is none is not remembered.
+//
+// Bans are the exception: nobody is banned for what others were denied. Bans that
+// are there stay, but the denials of keys that have no bucket are not counted.
 //
 // # Identity
 //
@@ -208,7 +217,7 @@ func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Resu
 }
 
 func (s *Store) askOf(t *store.Take, now limit.Micros) ask {
-	return ask{key: s.identBytes(t.Key), limit: t.Limit, hits: t.Hits, now: now, op: t.Op}
+	return ask{key: s.identBytes(t.Key), limit: t.Limit, hits: t.Hits, hold: t.Hold, now: now, op: t.Op}
 }
 
 // Close implements store.Store. It has nothing to release that the garbage

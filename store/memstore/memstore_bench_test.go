@@ -96,6 +96,25 @@ func BenchmarkParallel(b *testing.B) {
 }
 
 // BenchmarkTake decides batches on random keys, alone or all or nothing.
+// BenchmarkHold takes and releases a slot beside others in the bucket.
+func BenchmarkHold(b *testing.B) {
+	for _, others := range []limit.Hold{0, 19, 999} {
+		b.Run(fmt.Sprintf("beside %d", others), func(b *testing.B) {
+			s := newStore(b, Options{})
+			l := slotsOf(1_000)
+			for hold := range others {
+				s.do(by(hold+1, store.Renew, "key", l))
+			}
+			takes := []store.Take{by(1_000_000, store.Hit, "key", l), by(1_000_000, store.Release, "key", l)}
+			results := make([]store.Result, len(takes))
+			b.ReportAllocs()
+			for b.Loop() {
+				s.Take(b.Context(), takes, results)
+			}
+		})
+	}
+}
+
 func BenchmarkTake(b *testing.B) {
 	l := limit.Must(algorithms[0])
 	for _, size := range []int{1, 3, 100} {

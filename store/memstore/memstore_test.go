@@ -263,6 +263,7 @@ func TestConcurrent(t *testing.T) {
 	for _, spec := range algorithms {
 		limits = append(limits, limit.Must(spec))
 	}
+	limits = append(limits, slotsOf(3), limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Hour, BanFor: time.Hour}))
 	var goroutines sync.WaitGroup
 	for g := range 4 {
 		goroutines.Go(func() {
@@ -275,7 +276,8 @@ func TestConcurrent(t *testing.T) {
 						Limit: limits[random.IntN(len(limits))],
 						Hits:  random.Int64N(3),
 						Group: uint32(i / 3),
-						Op:    []store.Op{store.Hit, store.Hit, store.Hit, store.Refund, store.Reset}[random.IntN(5)],
+						Hold:  limit.Hold(random.IntN(20)),
+						Op:    []store.Op{store.Hit, store.Hit, store.Hit, store.Refund, store.Reset, store.Charge, store.Renew, store.Release}[random.IntN(8)],
 					}
 				}
 				s.Take(t.Context(), takes, results)

@@ -6,7 +6,8 @@ import "github.com/headgate/headgate/limit"
 // for which the shard has no room. All keys of one limit share one bucket, so
 // together they get no more than one key would. Limits for which there is no
 // bucket left share one per algorithm, whose used part each reads in its own
-// terms; sliding logs, which are long, have none there and are denied.
+// terms; sliding logs and slots of concurrency, which are long, have none there and
+// are denied. Bans are not shared at all.
 type overflow struct {
 	shapes []sharedBucket
 	kinds  [kindMask + 1]limit.State // by State.Kind
@@ -74,6 +75,8 @@ func wideWords(l *limit.Limit) int {
 		return 2 * int(l.Quota)
 	case limit.SubWindows:
 		return l.SubWindows + 1
+	case limit.Concurrency:
+		return slotRoom * int(l.Quota)
 	default:
 		return 0
 	}
@@ -82,13 +85,16 @@ func wideWords(l *limit.Limit) int {
 // find returns the bucket in which l is decided. It is nil when there is none
 // yet; then vacant says whether there may be one.
 func (o *overflow) find(l *limit.Limit, unit uint32) (state *limit.State, vacant bool) {
+	if l.Algorithm == limit.Ban {
+		return nil, false
+	}
 	if b := o.shape(l, unit); b != nil {
 		return &b.state, false
 	}
 	if o.vacancy(l, unit) >= 0 {
 		return nil, true
 	}
-	if l.Algorithm == limit.SlidingLog {
+	if l.Algorithm == limit.SlidingLog || l.Algorithm == limit.Concurrency {
 		return nil, false
 	}
 	return &o.kinds[1+uint8(l.Algorithm)], false
@@ -119,8 +125,12 @@ func (o *overflow) vacancy(l *limit.Limit, unit uint32) int {
 }
 
 // put stores s as the state of the bucket in which l is decided, and reports
-// whether there is one. It copies Wide.
+// whether there is one with room for it: renewals may take more slots than there
+// are. It copies Wide.
 func (o *overflow) put(l *limit.Limit, s limit.State, unit, expiry uint32) bool {
+	if l.Algorithm == limit.Concurrency && len(s.Wide) > wideWords(l) {
+		return false
+	}
 	state, vacant := o.find(l, unit)
 	if vacant {
 		state = &o.add(l, o.vacancy(l, unit)).state

@@ -13,8 +13,8 @@ type class uint8
 
 const (
 	narrow  class = iota // A and B: the bucket algorithms and the fixed window
-	medium               // A, B and C: the sliding window
-	wide                 // a block in the arena: sub-windows and the log
+	medium               // A, B and C: the sliding window and the ban
+	wide                 // a block in the arena: sub-windows, the log, concurrency
 	classes = 3
 )
 
@@ -24,9 +24,9 @@ var strides = [classes]int{narrow: 4, medium: 5, wide: 3}
 // classOf is the class of the states that an algorithm writes.
 func classOf(a limit.Algorithm) class {
 	switch a {
-	case limit.SlidingWindow:
+	case limit.SlidingWindow, limit.Ban:
 		return medium
-	case limit.SubWindows, limit.SlidingLog:
+	case limit.SubWindows, limit.SlidingLog, limit.Concurrency:
 		return wide
 	default:
 		return narrow
@@ -55,8 +55,33 @@ type ask struct {
 	key   ident
 	limit *limit.Limit
 	hits  int64
+	hold  limit.Hold
 	now   limit.Micros
 	op    store.Op
+}
+
+// decide decides a on a bucket that holds state.
+func (a *ask) decide(state limit.State) (limit.State, limit.Decision) {
+	t := store.Take{Limit: a.limit, Hits: a.hits, Hold: a.hold, Op: a.op}
+	return t.Decide(state, a.now)
+}
+
+// mayCharge reports whether a can charge hits, or denials, to a bucket that is
+// there or not.
+func (a *ask) mayCharge() bool {
+	return a.hits > 0 && (a.op == store.Hit || a.op == store.Charge) && a.limit.Algorithm != limit.Concurrency
+}
+
+// byHold reports whether a may take, renew or free a slot of concurrency.
+func (a *ask) byHold() bool {
+	if a.limit.Algorithm != limit.Concurrency {
+		return false
+	}
+	switch a.op {
+	case store.Hit, store.Refund:
+		return a.hits > 0
+	}
+	return a.op == store.Renew || a.op == store.Release
 }
 
 // take decides one ask into d. The caller holds mu. (Decisions are handed down
@@ -143,19 +168,21 @@ func (s *shard) state(l place) limit.State {
 var buffers = sync.Pool{New: func() any { return new([]int64) }}
 
 // takeSlow decides what table.take does not: wide states, refunds, resets,
-// charges, keys without a slot or with one of another class.
+// charges, renewals, releases, keys without a slot or with one of another class.
 func (s *shard) takeSlow(c class, a *ask) limit.Decision {
 	where := s.locate(a.key, c)
 	switch {
 	case a.op == store.Reset && where.found:
 		s.drop(where)
 		where = place{}
+	case a.byHold():
+		return s.takeHold(where, a)
 	case a.op == store.Refund && where.found && a.hits > 0:
 		next, d := limit.Refund(a.limit, s.state(where), a.now, a.hits)
 		s.put(where, a, next, expiryOf(a.now, d.ResetAfter))
 		return d
 	}
-	if (a.op != store.Hit && a.op != store.Charge) || a.hits <= 0 {
+	if !a.mayCharge() {
 		base := s.sharedState(a)
 		if where.found {
 			base = s.state(where)
@@ -184,7 +211,7 @@ func (s *shard) base(where place, c class, a *ask) limit.State {
 	return s.sharedState(a)
 }
 
-// room is how many words a hit may add to the Wide of a state.
+// room is how many words a hit or charge may add to the Wide of a state.
 func room(a *ask) int {
 	if a.limit.Algorithm == limit.SlidingLog {
 		return int(min(a.hits, a.limit.Quota))
@@ -203,14 +230,8 @@ func copyInto(buffer *[]int64, words []int64, n int) []int64 {
 // hit decides a hit or a charge on base and stores what comes of it where there is
 // room: in the key's own slot or else in the shared bucket.
 func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
-	var next limit.State
-	var d limit.Decision
-	if a.op == store.Charge {
-		next, d = limit.Charge(a.limit, base, a.now, a.hits)
-	} else if next, d = limit.Decide(a.limit, base, a.now, a.hits); !d.Allowed && !a.limit.CountDenied && !rewritten(where, base, next) {
-		return d
-	}
-	if next.Kind == 0 {
+	next, d := a.decide(base)
+	if next.Kind == 0 || a.op == store.Hit && !a.charges(d) && !rewritten(where, base, next) {
 		return d
 	}
 	expiry := expiryOf(a.now, d.ResetAfter)
@@ -226,6 +247,10 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 	where = s.locate(a.key, where.class)
 	if where.found && where.class == classOf(a.limit.Algorithm) {
 		return s.stuck(where, a)
+	}
+	if a.limit.Algorithm == limit.Ban {
+		_, d = limit.Decide(a.limit, limit.State{}, a.now, 0)
+		return d
 	}
 	if s.shared == nil {
 		s.shared = newOverflow(s.share)
@@ -245,8 +270,14 @@ func (s *shard) keep(where place, a *ask, state limit.State, expiry uint32) bool
 	return s.purge(unitOf(a.now)) && s.put(s.locate(a.key, where.class), a, state, expiry)
 }
 
-// rewritten reports whether a denial changed the state: Decide puts a state that
-// is not of this clock in order. In a block it may have done so in place.
+// charges reports whether a hit that is answered by d has charged anything: a denial
+// does under a limit that counts those, and nothing does under a ban.
+func (a *ask) charges(d limit.Decision) bool {
+	return (d.Allowed || a.limit.CountDenied) && a.limit.Algorithm != limit.Ban
+}
+
+// rewritten reports whether a hit that charged nothing changed the state: Decide
+// puts a state that is not of this clock in order. In a block it may have done so in place.
 func rewritten(where place, base, next limit.State) bool {
 	if where.found && where.class == wide {
 		return true

@@ -228,7 +228,9 @@ func (s *shard) sweep(c class, n int, unit uint32) {
 func (s *shard) shrink(c class, unit uint32) {
 	t := &s.tables[c]
 	if c == wide && s.arena.live()*3 < len(s.arena.words) {
-		s.copyArena(s.arenaLength(0))
+		if n := s.arenaLength(0); n > 0 && n < len(s.arena.words) {
+			s.copyArena(n)
+		}
 	}
 	if size := max(uint64(t.used)*3/2, s.firstSize); uint64(t.used)*3 < t.size && size < t.size {
 		s.resize(c, size, unit)

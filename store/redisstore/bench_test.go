@@ -136,6 +136,76 @@ func BenchmarkScript(b *testing.B) {
 	}
 }
 
+// BenchmarkHolds measures the taking and the releasing of one slot of buckets in
+// which so many are in use. A call has one take, or as many as go into one.
+func BenchmarkHolds(b *testing.B) {
+	for _, c := range []struct{ used, size int }{{0, 1}, {20, 1}, {100, 1}, {1000, 1}, {limit.MaxConcurrency - 1, 1}, {0, maxKeys}, {20, maxKeys}} {
+		b.Run(fmt.Sprintf("used=%d/takes=%d", c.used, c.size), func(b *testing.B) {
+			server := testserver.Redis(b, testserver.RedisConfig{})
+			s := open(b, Options{Addr: server.Addr, NoCoalescing: true})
+			l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: int64(c.used + 1), Period: time.Hour})
+			random := rand.New(rand.NewPCG(4, 4))
+			takes, results := make([]store.Take, c.size), make([]store.Result, c.size)
+			for i := range takes {
+				takes[i] = store.Take{Key: fmt.Append(nil, i), Limit: l, Hits: 1}
+			}
+			take := func(op store.Op) {
+				for i := range takes {
+					if takes[i].Op = op; op == store.Hit {
+						takes[i].Hold = 1 + limit.Hold(random.Int64N(limit.MaxHold))
+					}
+				}
+				if s.Take(context.Background(), takes, results); results[0].Err != nil || !results[0].Allowed {
+					b.Fatalf("op %d: %+v", op, results[0])
+				}
+			}
+			for range c.used {
+				take(store.Hit)
+			}
+			before := costsOf(b, s)
+			for b.Loop() {
+				take(store.Hit)
+				take(store.Release)
+			}
+			before.report(b, s, 2*b.N*c.size)
+		})
+	}
+}
+
+// BenchmarkBan measures hits that ask whether there is a ban, on buckets of which
+// nothing is known, with denials counted and with a ban, beside hits on a plain
+// counter that pass. A call has one take, or as many as go into one.
+func BenchmarkBan(b *testing.B) {
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Hour, BanFor: time.Hour})
+	for _, c := range []struct {
+		name    string
+		limit   *limit.Limit
+		denials int64
+	}{{"unused", l, 0}, {"counted", l, 2}, {"banned", l, 3}, {"sliding", benchLimits[0].limit, 0}} {
+		for _, size := range []int{1, maxKeys} {
+			b.Run(fmt.Sprintf("%s/takes=%d", c.name, size), func(b *testing.B) {
+				server := testserver.Redis(b, testserver.RedisConfig{})
+				s := open(b, Options{Addr: server.Addr, NoCoalescing: true})
+				takes, results := make([]store.Take, size), make([]store.Result, size)
+				for i := range takes {
+					takes[i] = store.Take{Key: fmt.Append(nil, i), Limit: c.limit, Hits: c.denials, Op: store.Charge}
+				}
+				s.Take(b.Context(), takes, results)
+				for i := range takes {
+					takes[i].Hits, takes[i].Op = 1, store.Hit
+				}
+				before := costsOf(b, s)
+				for b.Loop() {
+					if s.Take(b.Context(), takes, results); results[0].Err != nil {
+						b.Fatal(results[0].Err)
+					}
+				}
+				before.report(b, s, b.N*size)
+			})
+		}
+	}
+}
+
 // ownCPU returns the seconds of processor time that this process has used.
 func ownCPU(b *testing.B) float64 {
 	var usage syscall.Rusage

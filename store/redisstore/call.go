@@ -135,7 +135,7 @@ func (c *call) command(t trip) rueidis.Completed {
 	c.number = s.number.Add(1)
 	h := header{number: c.number, wall: se.redisTime(t.began), history: se.history}
 	if s.clock != nil {
-		h.now = s.clock()
+		h.now = max(s.clock(), 1) // 0 is Redis's own clock
 		h.wall = h.now
 	} else {
 		h.deadline = max(se.redisTime(c.deadline), 1)

@@ -14,7 +14,8 @@
 //
 // A Take ends within the Budget of the Options whatever Redis does. What could
 // not be decided by then carries a *store.Error with a store.Reason. A call
-// whose answer was lost is never repeated, since it may have been counted; and
+// whose answer was lost is never repeated, since it may have been counted (whoever
+// asked for a slot of concurrency may ask again: the same hold gets no second one); and
 // the script refuses to count when it runs only after the deadline of its
 // caller, so that a Redis which was frozen for a while does not count what
 // was answered without it. What Redis provably did not run is made again: once
@@ -81,6 +82,9 @@
 //	                           first; no spaces
 //	5 TAT PART                 token_bucket; 6 leaky_bucket, 7 leaky_queue and
 //	                           8 gcra likewise
+//	9 and 14 bytes for each    concurrency: its end and its hold, high byte first,
+//	slot                       the slot that ends first in front; no spaces
+//	10 START COUNT UNTIL       ban
 //
 // There may be zeros before the last number of kinds 1 and 2: they say under which
 // period the time to live was set last (see take.lua) and mean nothing else.

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// everyLimit has one limit of each algorithm, of quota 10 a minute.
+// everyLimit has one limit of each algorithm that counts hits, of quota 10 a minute.
 func everyLimit() []*limit.Limit {
 	var all []*limit.Limit
 	for a := limit.SlidingWindow; a <= limit.GCRA; a++ {

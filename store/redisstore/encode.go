@@ -28,7 +28,7 @@ const (
 	// keptBytes bounds the buffers that are kept for other calls.
 	keptBytes = 64 << 10
 	// codeCalendar is the algorithm of the script for calendar windows.
-	codeCalendar = 9
+	codeCalendar = 100
 	// maxInstant is the last instant that limit tells apart.
 	maxInstant = 1 << 52
 )
@@ -223,11 +223,7 @@ func (r *request) encode(prefix string, h header, takes []store.Take) (keys, arg
 
 // header writes what stands before the takes.
 func (r *request) header(h header, takes []store.Take) {
-	now := int64(0)
-	if h.now != 0 {
-		now = int64(min(max(h.now, 1), maxInstant))
-	}
-	r.int(now)
+	r.int(int64(min(h.now, maxInstant)))
 	r.int(int64(max(h.deadline, 0)))
 	r.buf = binary.BigEndian.AppendUint32(r.buf, h.number)
 	known := false
@@ -360,6 +356,10 @@ func (r *request) limit(l *limit.Limit, wall limit.Micros) {
 		r.int(den)
 		r.int(whole)
 		r.int(part)
+	case l.Algorithm == limit.Ban:
+		r.int(l.Quota)
+		r.int(l.PeriodMicros())
+		r.int(l.BanMicros())
 	default:
 		r.int(l.Quota)
 		r.int(l.PeriodMicros())

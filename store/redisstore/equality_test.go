@@ -15,7 +15,7 @@ import (
 )
 
 // model is the contract of package store in the plainest words: a map of
-// states and limit.Decide.
+// states and Take.Decide.
 type model struct {
 	states map[string]limit.State
 	now    limit.Micros
@@ -60,20 +60,8 @@ func (m *model) group(takes []store.Take, out []limit.Decision) {
 }
 
 func (m *model) one(t *store.Take) limit.Decision {
-	key := string(t.Key)
-	state := clone(m.states[key])
-	var d limit.Decision
-	switch t.Op {
-	case store.Refund:
-		state, d = limit.Refund(t.Limit, state, m.now, t.Hits)
-	case store.Charge:
-		state, d = limit.Charge(t.Limit, state, m.now, t.Hits)
-	case store.Reset:
-		state, d = limit.Decide(t.Limit, limit.State{}, m.now, 0)
-	default:
-		state, d = limit.Decide(t.Limit, state, m.now, t.Hits)
-	}
-	m.states[key] = state
+	state, d := t.Decide(clone(m.states[string(t.Key)]), m.now)
+	m.states[string(t.Key)] = state
 	return d
 }
 
@@ -92,7 +80,7 @@ var somePeriods = []time.Duration{
 // drawSpec draws any valid limit, and some that are not.
 func drawSpec(t *rapid.T) limit.Spec {
 	s := limit.Spec{
-		Algorithm: limit.Algorithm(rapid.IntRange(0, int(limit.GCRA)).Draw(t, "algorithm")),
+		Algorithm: limit.Algorithm(rapid.IntRange(0, int(limit.Ban)).Draw(t, "algorithm")),
 		Quota:     rapid.OneOf(rapid.SampledFrom(someQuotas), rapid.Int64Range(0, 50)).Draw(t, "quota"),
 		Period:    rapid.SampledFrom(somePeriods).Draw(t, "period"),
 	}
@@ -105,6 +93,8 @@ func drawSpec(t *rapid.T) limit.Spec {
 	case limit.LeakyQueue:
 		s.MaxDelay = rapid.SampledFrom(append([]time.Duration{0}, somePeriods...)).Draw(t, "max_delay")
 		s.MaxQueue = rapid.SampledFrom([]int64{0, 1, 5, 1000}).Draw(t, "max_queue")
+	case limit.Ban:
+		s.BanFor = rapid.SampledFrom(somePeriods).Draw(t, "ban_for")
 	case limit.FixedWindow:
 		unit := rapid.IntRange(0, 2*int(limit.CalendarYear)).Draw(t, "unit")
 		if unit > 0 && unit <= int(limit.CalendarYear) {
@@ -149,12 +139,23 @@ func drawTakes(t *rapid.T, limits []*limit.Limit) []store.Take {
 				if one.Group != 0 {
 					one.Group = group
 				}
+				if one.Hold > 0 && one.Hold < limit.MaxHold/2 {
+					one.Hold += limit.Hold(group) // another one, mostly
+				}
 				takes = append(takes, one)
 			}
 		}
 	}
 	return takes
 }
+
+var (
+	someHolds = []limit.Hold{0, 1, 2, 3, 4, 250, 1 << 40, limit.MaxHold, limit.MaxHold + 1, 1 << 63}
+	someOps   = []store.Op{
+		store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit,
+		store.Refund, store.Reset, store.Charge, store.Charge, store.Renew, store.Release,
+	}
+)
 
 func drawTake(t *rapid.T, limits []*limit.Limit) store.Take {
 	l := rapid.SampledFrom(limits).Draw(t, "which")
@@ -164,7 +165,8 @@ func drawTake(t *rapid.T, limits []*limit.Limit) store.Take {
 		Limit:  l,
 		Hits:   hits.Draw(t, "hits"),
 		Group:  uint32(rapid.IntRange(0, 2).Draw(t, "group")),
-		Op:     rapid.SampledFrom([]store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset, store.Charge}).Draw(t, "op"),
+		Hold:   rapid.SampledFrom(someHolds).Draw(t, "hold"),
+		Op:     rapid.SampledFrom(someOps).Draw(t, "op"),
 		Shadow: rapid.IntRange(0, 3).Draw(t, "shadow") == 0,
 	}
 }

@@ -11,8 +11,12 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
-// stampBytes is the length of a stamp in the value of a sliding_log.
-const stampBytes = 7
+const (
+	// stampBytes is the length of a stamp in the value of a sliding_log, and
+	// slotBytes that of a slot in the value of concurrency.
+	stampBytes = 7
+	slotBytes  = 2 * stampBytes
+)
 
 // Bucket is what Redis holds for one key, for tools and people.
 type Bucket struct {
@@ -27,6 +31,8 @@ type Bucket struct {
 	State limit.State
 	// TTL is how long Redis will keep it, in whole milliseconds.
 	TTL time.Duration
+	// Now is the instant of Redis's clock just after it was read.
+	Now limit.Micros
 }
 
 // Name returns the name under which the bucket of a Take.Key is stored.
@@ -57,10 +63,30 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	if err != nil {
 		return b, sh.fault("lookup", errBadReply)
 	}
+	if b.Now, err = sh.time(ctx); err != nil {
+		return b, err
+	}
 	b.Found = true
 	b.TTL = time.Duration(max(left, 0)) * time.Millisecond
 	b.State = parseState(b.Value)
 	return b, nil
+}
+
+// time asks for the instant of Redis's clock.
+func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
+	answer, err := sh.do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Time().Build() })
+	if err != nil {
+		return 0, err
+	}
+	var n [2]int64 // seconds and microseconds
+	texts, err := answer.AsStrSlice()
+	for i := 0; i < len(n) && err == nil && len(texts) == len(n); i++ {
+		n[i], err = strconv.ParseInt(texts[i], 10, 64)
+	}
+	if err != nil || len(texts) != len(n) {
+		return 0, sh.fault("lookup", errBadReply)
+	}
+	return limit.Micros(n[0]*1_000_000 + n[1]), nil
 }
 
 // parseState reads a value as the script does; what has no known form is the
@@ -69,47 +95,50 @@ func parseState(value string) limit.State {
 	if value == "" {
 		return limit.State{}
 	}
-	if value[0] == '4' {
-		return parseLog(value[1:])
+	switch value[0] {
+	case '4':
+		return parseNumbers(limit.SlidingLog, value[1:], 1)
+	case '9':
+		return parseNumbers(limit.Concurrency, value[1:], slotBytes/stampBytes)
 	}
-	kind, rest, ok := strings.Cut(value, " ")
-	if !ok || len(kind) != 1 || kind[0] < '1' || kind[0] > '8' {
-		return limit.State{}
-	}
+	kind, rest, _ := strings.Cut(value, " ")
 	var fields []int64
 	for text := range strings.SplitSeq(rest, " ") {
 		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil {
+		if err != nil || n < 0 && (len(fields) > 0 || kind == "3" || kind == "10") {
 			return limit.State{}
 		}
 		fields = append(fields, n)
 	}
-	s := limit.State{Kind: kind[0] - '0'}
+	var s limit.State
 	switch {
-	case s.Kind == 1 && len(fields) == 3:
+	case (kind == "1" || kind == "10") && len(fields) == 3:
 		s.A, s.B, s.C = fields[0], fields[1], fields[2]
-	case s.Kind == 3 && len(fields) > 2:
+	case kind == "3" && len(fields) > 2:
 		s.A, s.B, s.Wide = fields[0], fields[1], fields[2:]
-	case s.Kind != 1 && s.Kind != 3 && len(fields) == 2:
+	case strings.Contains("25678", kind) && len(kind) == 1 && len(fields) == 2:
 		s.A, s.B = fields[0], fields[1]
 	default:
 		return limit.State{}
 	}
+	n, _ := strconv.Atoi(kind)
+	s.Kind = uint8(n)
 	return s
 }
 
-// parseLog reads the stamps of a sliding_log.
-func parseLog(text string) limit.State {
-	if len(text) == 0 || len(text)%stampBytes != 0 {
+// parseNumbers reads the state of an algorithm whose value is numbers of seven
+// bytes, so many to each thing that it remembers.
+func parseNumbers(a limit.Algorithm, text string, each int) limit.State {
+	if len(text) == 0 || len(text)%(each*stampBytes) != 0 {
 		return limit.State{}
 	}
-	s := limit.State{Kind: 1 + uint8(limit.SlidingLog)}
+	s := limit.State{Kind: 1 + uint8(a)}
 	for ; text != ""; text = text[stampBytes:] {
-		var stamp int64
+		var n int64
 		for i := range stampBytes {
-			stamp = stamp<<8 | int64(text[i])
+			n = n<<8 | int64(text[i])
 		}
-		s.Wide = append(s.Wide, stamp)
+		s.Wide = append(s.Wide, n)
 	}
 	return s
 }

@@ -14,7 +14,8 @@ import (
 // this node last asked for it, and the first call for it under another history
 // of the server brings that state along (see seed.lua). Since the states of a
 // bucket only grow but for refunds, the larger one is the later one, and one node
-// that saw the last hit is enough to bring back all before it.
+// that saw the last hit is enough to bring back all before it. So a failover frees
+// nobody who is banned.
 
 const (
 	// memoryShards is the number of parts with a lock of their own.
@@ -29,7 +30,7 @@ type remembered struct {
 	kind    uint8 // 0: the place is free
 	history uint32
 	a, b, c int64
-	period  int64 // of a sliding window, µs
+	period  int64 // of the limit, µs
 	// until is when the bucket will be as if unused, µs of the clock of the
 	// memory.
 	until int64
@@ -144,6 +145,9 @@ func stateOf(l *limit.Limit, d *limit.Decision, now limit.Micros, previous int64
 	if d.ResetAfter <= 0 || !merges(l) {
 		return limit.State{}
 	}
+	if l.Algorithm == limit.Ban {
+		return banOf(l, d, now)
+	}
 	// An unused bucket that is hit knows the window, and what kind it is.
 	s, _ := limit.Decide(l, limit.State{}, now, 1)
 	if s.Kind == 0 || s.Wide != nil {
@@ -158,6 +162,18 @@ func stateOf(l *limit.Limit, d *limit.Decision, now limit.Micros, previous int64
 		s.B = unhit.Remaining - d.Remaining
 	default:
 		s.A, s.B = int64(now)+d.ResetAfter.Microseconds(), 0
+	}
+	return s
+}
+
+// banOf is stateOf for a ban. A count has at least one denial left.
+func banOf(l *limit.Limit, d *limit.Decision, now limit.Micros) limit.State {
+	ends := int64(now) + d.ResetAfter.Microseconds()
+	s := limit.State{Kind: 1 + uint8(limit.Ban)}
+	if d.Remaining == 0 {
+		s.C = ends
+	} else {
+		s.A, s.B = ends-l.PeriodMicros(), d.Limit-d.Remaining
 	}
 	return s
 }

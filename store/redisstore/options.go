@@ -109,7 +109,8 @@ type Options struct {
 	// remembered: a server that has lost its latest writes in a failover or a
 	// restart is told of them, once, with the first call for the bucket. 0 means
 	// DefaultRemembered, a negative number none; at most MaxRemembered. Buckets
-	// of sub_windows and sliding_log are never remembered.
+	// of sub_windows, sliding_log and concurrency are never remembered; slots of
+	// concurrency come back when their holders renew them.
 	Remembered int
 }
 

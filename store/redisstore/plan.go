@@ -16,11 +16,16 @@ import (
 // one operation in each batch, however many ask. Likewise for whole groups.
 //
 // States that are wide stay as they are: to send one costs more than is saved, and
-// those who want sub_windows or a log to be cheap have other algorithms.
+// those who want sub_windows or a log to be cheap have other algorithms. A slot of
+// concurrency is a hold's own.
 
 // merges reports whether hits by l can come several times in an operation.
 func merges(l *limit.Limit) bool {
-	return l.Algorithm != limit.SubWindows && l.Algorithm != limit.SlidingLog
+	switch l.Algorithm {
+	case limit.SubWindows, limit.SlidingLog, limit.Concurrency:
+		return false
+	}
+	return true
 }
 
 // same reports whether two takes on one bucket say the same.
@@ -129,9 +134,9 @@ func (r *request) records(takes []store.Take, wall limit.Micros) {
 
 // record writes an operation; slot is the bucket of the one before.
 func (r *request) record(t *store.Take, op *operation, slot int) {
-	hits := min(max(t.Hits, 0), limit.MaxQuota)
+	what, hits := said(t)
 	sharing := r.keys[op.slot-1].sharing
-	if sharing != sharedBucket && op.times == 1 && op.slot == slot+1 && t.Op == store.Hit && !t.Shadow && hits <= maxPlain {
+	if sharing != sharedBucket && op.times == 1 && op.slot == slot+1 && what == store.Hit && !t.Shadow && hits <= maxPlain {
 		if op.group == alone {
 			r.buf = append(r.buf, byte(recordPlain+hits))
 		} else {
@@ -143,11 +148,39 @@ func (r *request) record(t *store.Take, op *operation, slot int) {
 	if group != alone && op.times > 1 {
 		group += repeated
 	}
-	r.buf = append(r.buf, byte(min(t.Op, store.Charge)), group)
+	r.buf = append(r.buf, byte(what), group)
 	r.bool(t.Shadow)
 	r.buf = append(r.buf, sharing, byte(op.slot>>16), byte(op.slot>>8), byte(op.slot))
 	r.int(hits)
 	r.buf = append(r.buf, byte(op.times>>16), byte(op.times>>8), byte(op.times))
+}
+
+// nobody is the hold of a hit that has none: it asks for a slot and gets none.
+const nobody = limit.MaxHold + 1
+
+// said returns what the script is told in place of the Op and the Hits of a take: it
+// knows of no holds, and of no Op above Charge.
+func said(t *store.Take) (store.Op, int64) {
+	if t.Limit.Algorithm != limit.Concurrency {
+		if t.Op > store.Charge {
+			return store.Charge, 0
+		}
+		return t.Op, min(max(t.Hits, 0), limit.MaxQuota)
+	}
+	hold := int64(min(t.Hold, nobody))
+	switch {
+	case t.Op == store.Renew:
+		return store.Charge, hold
+	case t.Op == store.Release:
+		return store.Refund, hold
+	case t.Op > store.Release, t.Op == store.Charge:
+		return store.Charge, 0
+	case t.Hits <= 0:
+		return t.Op, 0
+	case t.Op == store.Hit && hold == 0:
+		return store.Hit, nobody
+	}
+	return t.Op, hold
 }
 
 // deal reads the answer to the operations, whose numbers begin at answer[0], into
@@ -232,6 +265,10 @@ func dealGroup(ops []operation, now limit.Micros, takes []store.Take, results []
 	}
 }
 
+// slotsOfATake is how many slots in use make a take of concurrency as much dearer as
+// a plain take costs.
+const slotsOfATake = 128
+
 // callLength returns how many of takes go into the next call: as many as cost no
 // more than maxKeys, but no group is cut, and one take or group always goes.
 // Takes that say what others before them say, in one of the last scanned groups or
@@ -282,13 +319,16 @@ next:
 }
 
 // costOf returns what a take costs Redis, in takes of a plain counter, by
-// measurement: sub_windows reads and writes its parts as text.
+// measurement: sub_windows reads and writes its parts as text, concurrency its slots
+// whole.
 func costOf(l *limit.Limit) int {
 	switch l.Algorithm {
 	case limit.SubWindows:
 		return 2 + l.SubWindows/10
 	case limit.SlidingLog:
 		return 2
+	case limit.Concurrency:
+		return 1 + int(l.Quota/slotsOfATake)
 	default:
 		return 1
 	}

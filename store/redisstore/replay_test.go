@@ -156,6 +156,8 @@ func replayLimits() []*limit.Limit {
 		{Algorithm: limit.LeakyQueue, Quota: 300, Period: time.Second, MaxDelay: 20 * time.Millisecond},
 		{Algorithm: limit.GCRA, Quota: 1_000, Period: 1_009 * time.Millisecond, Burst: 3},
 		{Quota: 1 << 40, Period: time.Hour},
+		{Algorithm: limit.Concurrency, Quota: 6, Period: 80 * time.Millisecond},
+		{Algorithm: limit.Ban, Quota: 5, Period: 60 * time.Millisecond, BanFor: 40 * time.Millisecond},
 	}
 	limits := make([]*limit.Limit, len(specs))
 	for i, spec := range specs {
@@ -211,7 +213,7 @@ func drawReplayed(random *rand.Rand, limits []*limit.Limit) []store.Take {
 		}
 		takes[i] = store.Take{
 			Key: fmt.Appendf(nil, "replayed %d", key), Limit: limits[which%len(limits)], Hits: 1, Group: group,
-			Shadow: random.IntN(10) == 0,
+			Shadow: random.IntN(10) == 0, Hold: limit.Hold(random.IntN(9)),
 		}
 		switch n := random.IntN(40); {
 		case n == 0:
@@ -224,6 +226,12 @@ func drawReplayed(random *rand.Rand, limits []*limit.Limit) []store.Take {
 			takes[i].Op = store.Charge
 		case n < 6:
 			takes[i].Hits = random.Int64N(6)
+		case n < 9:
+			takes[i].Op = store.Release
+		case n == 9:
+			takes[i].Op = store.Renew
+		case n < 14 && takes[i].Limit.Algorithm == limit.Ban:
+			takes[i].Op = store.Charge
 		}
 	}
 	return takes
@@ -287,8 +295,8 @@ func (m *replayModel) call(c recorded) (undo map[string]limit.State, err error) 
 		for j := range want {
 			if got := c.results[i+j].Decision; got != want[j] {
 				t := c.takes[i+j]
-				return undo, fmt.Errorf("take %d of %d at %d, %s by %s, %d hits, op %d, group %d: Redis said %+v, the model %+v",
-					i+j, len(c.takes), c.now, t.Key, t.Limit.Algorithm, t.Hits, t.Op, t.Group, got, want[j])
+				return undo, fmt.Errorf("take %d of %d at %d, %s by %s, %d hits, hold %d, op %d, group %d: Redis said %+v, the model %+v",
+					i+j, len(c.takes), c.now, t.Key, t.Limit.Algorithm, t.Hits, t.Hold, t.Op, t.Group, got, want[j])
 			}
 			if !want[j].Allowed {
 				m.denied++

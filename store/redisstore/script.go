@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
 )
 
 // The script that decides batches is put together from these files. The first
@@ -32,6 +34,10 @@ var (
 	luaSlidingLog string
 	//go:embed lua/tat.lua
 	luaTAT string
+	//go:embed lua/concurrency.lua
+	luaConcurrency string
+	//go:embed lua/ban.lua
+	luaBan string
 	//go:embed lua/marked_save.lua
 	luaMarkedSave string
 	//go:embed lua/load.lua
@@ -52,15 +58,17 @@ var (
 //
 // With refund > 0 that many hits are given back, hits is 0, and again asks for
 // another run, which answers as a peek. With denied == 1 hits are charged whether
-// they fit or not, by every algorithm. SUB_WINDOWS and SLIDING_LOG make functions
-// instead, when the first take needs them. LOAD reads text, the value of a bucket,
-// into kind, a, b, c and wide.
+// they fit or not, by every algorithm. SUB_WINDOWS, SLIDING_LOG and CONCURRENCY make
+// functions instead, when the first take needs them. LOAD reads text, the value of a
+// bucket, into kind, a, b, c and wide.
 var sections = strings.NewReplacer(
 	"SLIDING_WINDOW\n", luaSlidingWindow,
 	"FIXED_WINDOW\n", luaFixedWindow,
 	"SUB_WINDOWS\n", luaSubWindows,
 	"SLIDING_LOG\n", luaSlidingLog,
 	"TAT\n", luaTAT,
+	"CONCURRENCY\n", luaConcurrency,
+	"BAN\n", luaBan,
 	"MARKED_SAVE\n", strings.Replace(luaMarkedSave, "SAVE\n", luaSave, 1),
 	"SAVE\n", luaSave,
 	"LOAD\n", luaLoad,
@@ -76,8 +84,11 @@ var constants = strings.NewReplacer(
 	"MAX_PARTS", "61",
 	"NEVER", strconv.Itoa(verdictNever),
 	"CALENDAR_ZERO", strconv.Itoa(calendarZero),
+	"CALENDAR", strconv.Itoa(codeCalendar),
 	"TAKE_BYTES", strconv.Itoa(takeBytes),
 	"STAMP_BYTES", strconv.Itoa(stampBytes),
+	"SLOT_BYTES", strconv.Itoa(slotBytes),
+	"MAX_SLOTS", strconv.Itoa(2*limit.MaxConcurrency),
 	"MAX_DRAIN", "1125899906842624", // 2^50
 	"DEBT_BURSTS", "64",
 	"DEBT_US", "3600000000", // an hour
@@ -98,20 +109,27 @@ func newScript(text string) *script {
 var takeScript = newScript(sections.Replace(luaHead + luaTake))
 
 // byteMacro matches the words that expandBytes writes out.
-var byteMacro = regexp.MustCompile(`(BYTES|WHOLE)\((\w+), (\d)\)`)
+var byteMacro = regexp.MustCompile(`(BYTES|WHOLE|CHARS)\((\w+), (\d)\)`)
 
 // expandBytes writes out BYTES(x, 3), which are the variables x1, x2, x3, and
-// WHOLE(x, 3), the number that these bytes are, the high one first.
+// WHOLE(x, 3), the number that these bytes are, the high one first, and CHARS(x, 3),
+// the bytes of the number x.
 func expandBytes(text string) string {
 	return byteMacro.ReplaceAllStringFunc(text, func(macro string) string {
 		m := byteMacro.FindStringSubmatch(macro)
 		n, name := int(m[3][0]-'0'), m[2]
 		out := name + "1"
+		if m[1] == "CHARS" {
+			out = name + " % 256"
+		}
 		for i := 2; i <= n; i++ {
-			if m[1] == "BYTES" {
+			switch m[1] {
+			case "BYTES":
 				out += fmt.Sprintf(", %s%d", name, i)
-			} else {
+			case "WHOLE":
 				out = fmt.Sprintf("(%s) * 256 + %s%d", out, name, i)
+			case "CHARS":
+				out = fmt.Sprintf("floor(%s / %d) %% 256, %s", name, int64(1)<<(8*(i-1)), out)
 			}
 		}
 		return out

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -9,12 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 )
 
 // textOf is the value that a state is stored as.
 func textOf(s limit.State) string {
-	if s.Kind == 1 {
-		return fmt.Sprintf("1 %d %d %d", s.A, s.B, s.C)
+	if s.Kind == 1 || s.Kind == 10 {
+		return fmt.Sprintf("%d %d %d %d", s.Kind, s.A, s.B, s.C)
 	}
 	return fmt.Sprintf("%d %d %d", s.Kind, s.A, s.B)
 }
@@ -31,6 +33,12 @@ func drawNarrow(t *rapid.T, kind uint8, period int64, label string) limit.State 
 		if kind == 1 {
 			s.C = rapid.Int64Range(0, 5).Draw(t, label+" c")
 		}
+	case 10:
+		instant := noon + rapid.Int64Range(-3, 3).Draw(t, label+" instant")*period/2
+		if rapid.Bool().Draw(t, label+" banned") {
+			return limit.State{Kind: kind, C: instant}
+		}
+		s.A, s.B = instant, s.B+1
 	default:
 		s.A = noon + rapid.Int64Range(-3, 3).Draw(t, label+" tat")
 		if rapid.Bool().Draw(t, label+" owes") {
@@ -44,10 +52,14 @@ func drawNarrow(t *rapid.T, kind uint8, period int64, label string) limit.State 
 func TestSeedMerges(t *testing.T) {
 	s, _ := openRedis(t)
 	l := limit.Must(limit.PerMinute(10))
-	kinds := []uint8{1, 2, 5, 6, 7, 8}
+	kinds := []uint8{1, 2, 5, 6, 7, 8, 10}
 	rapid.Check(t, func(t *rapid.T) {
 		stored := drawNarrow(t, rapid.SampledFrom(kinds).Draw(t, "stored kind"), l.PeriodMicros(), "stored")
-		known := drawNarrow(t, rapid.SampledFrom(kinds).Draw(t, "known kind"), l.PeriodMicros(), "known")
+		kind := stored.Kind
+		if rapid.Bool().Draw(t, "another kind") {
+			kind = rapid.SampledFrom(kinds).Draw(t, "known kind")
+		}
+		known := drawNarrow(t, kind, l.PeriodMicros(), "known")
 		if rapid.Bool().Draw(t, "nothing stored") {
 			stored = limit.State{}
 		}
@@ -80,13 +92,41 @@ func TestSeedMerges(t *testing.T) {
 	})
 }
 
+// TestSeedMergesBans holds the script to limit.Merge for each two of the bans and
+// counts that begin and end at and around the same instants.
+func TestSeedMergesBans(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 9, Period: time.Minute, BanFor: time.Hour})
+	var states []limit.State
+	for half := range int64(4) {
+		instant := 1_780_315_200_000_000 + half*l.PeriodMicros()/2
+		states = append(states, limit.State{Kind: 10, C: instant}, limit.State{Kind: 10, A: instant, B: 1}, limit.State{Kind: 10, A: instant, B: 4})
+	}
+	key := []byte("seeded")
+	hash := hashOf(key)
+	for _, stored := range states {
+		for _, known := range states {
+			command(t, s, "SET", s.Name(key), textOf(stored), "PX", "90000")
+			body := &seedBody{prefix: s.prefix(hash), seeds: []seed{{
+				remembered{hash: hash, kind: known.Kind, a: known.A, b: known.B, c: known.C, period: l.PeriodMicros()}, time.Minute,
+			}}}
+			if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := command(t, s, "GET", s.Name(key)), textOf(limit.Merge(l, stored, known)); got != want {
+				t.Errorf("%q and %q: stored %q, want %q", textOf(stored), textOf(known), got, want)
+			}
+		}
+	}
+}
+
 // TestSeedLeavesOthersAlone holds that what is no state of a known form, or that
 // of a log, is not touched.
 func TestSeedLeavesOthersAlone(t *testing.T) {
 	s, _ := openRedis(t)
 	key := []byte("seeded")
 	hash := hashOf(key)
-	for _, value := range []string{"", "4abcdefg", "3 1780315200000000 1000 1 2 3", "1 x y z", strings.Repeat("9", 100)} {
+	for _, value := range []string{"", "4abcdefg", "3 1780315200000000 1000 1 2 3", "1 x y z", "9abcdefghijklmn", "10 1 1", strings.Repeat("9", 100)} {
 		command(t, s, "SET", s.Name(key), value, "PX", "90000")
 		body := &seedBody{prefix: s.prefix(hash), seeds: []seed{{remembered{hash: hash, kind: 2, a: 60_000_000, b: 3}, time.Minute}}}
 		if _, err := s.run(t.Context(), seedScript, body, hash, time.Now().Add(patient)); err != nil {
@@ -163,6 +203,28 @@ func TestStateOf(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestStateOfBan holds that of a ban the state is known from its decisions, whole.
+func TestStateOfBan(t *testing.T) {
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 4, Period: time.Minute, BanFor: 90 * time.Second})
+	rapid.Check(t, func(t *rapid.T) {
+		var s limit.State
+		now := limit.Micros(1_780_315_200_000_000)
+		for range rapid.IntRange(1, 20).Draw(t, "takes") {
+			now += limit.Micros(rapid.Int64Range(0, 40_000_000).Draw(t, "later"))
+			take := store.Take{Limit: l, Hits: rapid.Int64Range(0, 2).Draw(t, "hits"), Op: rapid.SampledFrom([]store.Op{store.Hit, store.Charge, store.Refund}).Draw(t, "op")}
+			var d limit.Decision
+			s, d = take.Decide(s, now)
+			want := s
+			if d.ResetAfter == 0 {
+				want = limit.State{}
+			}
+			if got := stateOf(l, &d, now, 0); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%+v: %+v, want %+v", d, got, want)
+			}
+		}
+	})
 }
 
 func mustCommand(t *rapid.T, s *Store, words ...string) {

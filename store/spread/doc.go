@@ -7,18 +7,20 @@
 // two steps:
 //
 //  1. Each part decides the hits of the group as a group of its own. Refunds,
-//     resets and charges are only peeks.
-//  2. If a part denied, the others give back at once what they have charged. If
-//     all passed, the refunds, resets and charges are done.
+//     resets, charges, renewals and releases are only peeks.
+//  2. If a part denied, the others give back at once what they have charged, and
+//     the slots of concurrency that they gave. If all passed, what was left for
+//     later is done.
 //
 // So a group never charges one part and not the other for long, and never lets
 // more pass than the limits do. The price is that for the time of one trip
 // others see the group as used, and may be denied for it. Decided one batch after
-// the other it answers as one store does, with two exceptions in such groups. A
-// hit that follows a refund, a reset or a charge of its own bucket is decided
-// without it. And what a refund cannot give back is not given back: the hits of a
-// limit with another algorithm, which end with the first hit of the new one, and
-// those of a counter that has reached its bound of 2^51.
+// the other it answers as one store does, with three exceptions in such groups. A
+// hit that follows something else of its own bucket is decided without it. What a
+// refund cannot give back is not given back: the hits of a limit with another
+// algorithm, which end with the first hit of the new one, and those of a counter
+// that has reached its bound of 2^51. And a hold that had its slot before loses it
+// with a group that is denied, until it renews it.
 //
 // What was charged right before the edge of a window and would be given back
 // after it stays charged, because the hits of others would be given back in its

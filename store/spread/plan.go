@@ -206,7 +206,7 @@ func (b *batch) giveBack(q *questions, g group, denied map[int]bool, spent time.
 		t, r := &b.takes[i], &b.results[i]
 		// The refund arrives about as long after the answer as that took.
 		if !denied[b.of[i]] && b.charged(i) && 2*spent < untilEdge(t.Limit, &r.Decision) {
-			q.add(b.of[i], store.Take{Key: t.Key, Limit: t.Limit, Hits: t.Hits, Op: store.Refund, Mode: t.Mode}, unheard)
+			q.add(b.of[i], t.Undo(), unheard)
 		}
 	}
 	for i := g.from; i < g.to; i++ {
@@ -220,13 +220,13 @@ func (b *batch) giveBack(q *questions, g group, denied map[int]bool, spent time.
 
 // finish does what was left for later of group n, which has passed. Hits that
 // followed it on its bucket come after it: they are taken back first
-// and charged again. All of a part is one group, so that nobody sees it half
-// done.
+// and charged again, or a slot taken again. All of a part is one group, so that
+// nobody sees it half done.
 func (b *batch) finish(q *questions, n int, g group) {
 	for i := g.from; i < g.to; i++ {
 		if b.displaced(g, i) {
-			t := b.takes[i]
-			t.Op, t.Shadow, t.Group = store.Refund, false, q.groupIn(n, b.of[i])
+			t := b.takes[i].Undo()
+			t.Group = q.groupIn(n, b.of[i])
 			q.add(b.of[i], t, unheard)
 		}
 	}
@@ -238,15 +238,18 @@ func (b *batch) finish(q *questions, n int, g group) {
 			q.add(b.of[i], t, i)
 		case b.displaced(g, i):
 			t.Op, t.Shadow, t.Group = store.Charge, false, q.groupIn(n, b.of[i])
+			if t.Limit.Algorithm == limit.Concurrency {
+				t.Op = store.Renew
+			}
 			q.add(b.of[i], t, unheard)
 		}
 	}
 }
 
-// charged reports whether take i has changed its bucket.
+// charged reports whether take i has changed its bucket. Hits on a ban do not.
 func (b *batch) charged(i int) bool {
 	t, r := &b.takes[i], &b.results[i]
-	return t.Op == store.Hit && t.Hits > 0 && r.Err == nil && !r.Skipped && (r.Allowed || t.Limit.CountDenied)
+	return t.Op == store.Hit && t.Hits > 0 && t.Limit.Algorithm != limit.Ban && r.Err == nil && !r.Skipped && (r.Allowed || t.Limit.CountDenied)
 }
 
 // displaced reports whether take i of g was charged before one of its bucket that

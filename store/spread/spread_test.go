@@ -55,13 +55,22 @@ var limits = []*limit.Limit{
 	limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 5, Period: time.Minute}),
 	limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 5, Period: time.Minute}),
 	limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Minute, Burst: 3}),
+	inFlight,
+	ban,
 }
+
+var (
+	inFlight = limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 3, Period: 20 * time.Second})
+	ban      = limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 4, Period: 20 * time.Second, BanFor: 10 * time.Second})
+)
 
 // ops are drawn from: hits are the most.
 var ops = []store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Charge, store.Refund, store.Reset}
 
-// drawBatch draws takes on few keys. Each key has one limit.
-func drawBatch(t *rapid.T) []store.Take {
+// drawBatch draws takes on few keys. Each key has one limit. Slots are taken by
+// holds that nobody had before the one at first, and renewed and released by those
+// and others.
+func drawBatch(t *rapid.T, first int) []store.Take {
 	takes := make([]store.Take, rapid.IntRange(1, 8).Draw(t, "takes"))
 	group := uint32(0)
 	for i := range takes {
@@ -76,6 +85,12 @@ func drawBatch(t *rapid.T) []store.Take {
 			Op:     rapid.SampledFrom(ops).Draw(t, "op"),
 			Shadow: rapid.IntRange(0, 4).Draw(t, "shadow") == 0,
 			Group:  group,
+		}
+		if takes[i].Limit == inFlight {
+			takes[i].Hold = limit.Hold(first + i)
+			if late := rapid.SampledFrom([]store.Op{store.Hit, store.Renew, store.Release}).Draw(t, "late"); late != store.Hit {
+				takes[i].Op, takes[i].Hold = late, limit.Hold(rapid.IntRange(0, first+i).Draw(t, "hold"))
+			}
 		}
 	}
 	return takes
@@ -129,8 +144,8 @@ func TestAsOneStore(t *testing.T) {
 			}.Take(takes, results)
 			return results
 		}
-		for range rapid.IntRange(1, 12).Draw(t, "batches") {
-			takes := drawBatch(t)
+		for i := range rapid.IntRange(1, 12).Draw(t, "batches") {
+			takes := drawBatch(t, 1+8*i)
 			if excepted(takes) {
 				continue
 			}
@@ -167,6 +182,58 @@ func TestHitAfterReset(t *testing.T) {
 		if r := take(s, []store.Take{{Key: []byte("a"), Limit: l}})[0]; r.Remaining != 7 {
 			t.Errorf("op %d: %d remain of ten after three hits", op, r.Remaining)
 		}
+	}
+}
+
+// A hit by a hold that follows a release or a reset of its bucket has a slot in the
+// end, and one on a ban has taken no denial back.
+func TestHoldAfterRelease(t *testing.T) {
+	now := limit.Micros(1_780_315_200_000_000)
+	for _, op := range []store.Op{store.Reset, store.Release} {
+		s := openThree(t, func() limit.Micros { return now })
+		take(s, []store.Take{
+			{Key: []byte("a"), Limit: inFlight, Hits: 1, Hold: 1},
+			{Key: []byte("b"), Limit: ban, Hits: 2, Op: store.Charge},
+		})
+		group := []store.Take{
+			{Key: []byte("a"), Limit: inFlight, Hold: 1, Op: op, Group: 1},
+			{Key: []byte("a"), Limit: inFlight, Hits: 1, Hold: 2, Group: 1},
+			{Key: []byte("b"), Limit: ban, Hits: 1, Op: store.Charge, Group: 1},
+			{Key: []byte("b"), Limit: ban, Hits: 1, Group: 1},
+		}
+		for i, r := range take(s, group) {
+			if r.Err != nil || !r.Allowed {
+				t.Fatalf("op %d, take %d: %+v", op, i, r)
+			}
+		}
+		left := take(s, []store.Take{{Key: []byte("a"), Limit: inFlight}, {Key: []byte("b"), Limit: ban}})
+		if left[0].Remaining != 2 || left[1].Remaining != 1 {
+			t.Errorf("op %d: %d slots and %d denials are left, want 2 and 1", op, left[0].Remaining, left[1].Remaining)
+		}
+		if d := take(s, []store.Take{{Key: []byte("a"), Limit: inFlight, Hold: 2, Op: store.Release}})[0]; d.Remaining != 3 {
+			t.Errorf("op %d: after the release: %+v", op, d)
+		}
+	}
+}
+
+// A group that is denied in one part leaves no slot taken in another, and no
+// denial taken back.
+func TestDeniedGroupHoldsNothing(t *testing.T) {
+	now := limit.Micros(1_780_315_200_000_000)
+	s := openThree(t, func() limit.Micros { return now })
+	none := limit.Must(limit.Spec{Quota: 0, Period: time.Minute})
+	take(s, []store.Take{{Key: []byte("b"), Limit: ban, Hits: 2, Op: store.Charge}})
+	results := take(s, []store.Take{
+		{Key: []byte("a"), Limit: inFlight, Hits: 1, Hold: 7, Group: 1},
+		{Key: []byte("b"), Limit: ban, Hits: 1, Group: 1},
+		{Key: []byte("c"), Limit: none, Hits: 1, Group: 1},
+	})
+	if results[0].Remaining != 3 || results[1].Remaining != 2 || results[2].Allowed {
+		t.Errorf("a group that is denied: %+v", results)
+	}
+	left := take(s, []store.Take{{Key: []byte("a"), Limit: inFlight}, {Key: []byte("b"), Limit: ban}})
+	if left[0].Remaining != 3 || left[1].Remaining != 2 {
+		t.Errorf("after it: %+v", left)
 	}
 }
 

@@ -18,7 +18,7 @@ func charge(key string, l *limit.Limit, hits int64) store.Take {
 // testCharge charges what fits and what does not: the answer is a peek at a
 // bucket that then owes, until the instant that the denial of a hit names.
 func testCharge(t *testing.T, h Harness) {
-	eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
 		h.SetNow(noon)
 		m := newModel()
 		m.now = noon
@@ -52,7 +52,7 @@ func testCharge(t *testing.T, h Harness) {
 // testChargeInGroup: a charge is never denied, and not done when its group is.
 func testChargeInGroup(t *testing.T, h Harness) {
 	l := limit.Must(limit.PerHour(5))
-	bucket := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Hour})
+	bucket := h.need(t, limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Hour})
 	results := h.batch(t, grouped(1, charge("a", l, 7), charge("b", bucket, 7), take("c", l, 1))...)
 	if !results[2].Allowed || results[0].Remaining != 0 || results[1].Remaining != 0 {
 		t.Errorf("a group with charges: %+v", results)

@@ -28,7 +28,7 @@ func (h Harness) remaining(t *testing.T, key string, l *limit.Limit, want int64)
 
 func testGroupPasses(t *testing.T, h Harness) {
 	var takes []store.Take
-	for i, spec := range specs {
+	for i, spec := range h.specs(specs) {
 		takes = append(takes, take(string(rune('a'+i)), limit.Must(spec), 1))
 	}
 	for i, r := range h.batch(t, grouped(1, takes...)...) {
@@ -43,6 +43,7 @@ func testGroupPasses(t *testing.T, h Harness) {
 func testGroupDenied(t *testing.T, h Harness) {
 	full := limit.Must(limit.PerHour(3))
 	h.hit(t, "full", full, 3)
+	specs := h.specs(specs)
 	for at := range len(specs) + 1 {
 		var takes []store.Take
 		for i, spec := range specs {
@@ -67,7 +68,7 @@ func testGroupDenied(t *testing.T, h Harness) {
 			}
 		}
 	}
-	for i, spec := range specs {
+	for i, spec := range h.specs(specs) {
 		l := limit.Must(spec)
 		h.remaining(t, string(rune('a'+i)), l, capacity(l))
 	}
@@ -114,7 +115,7 @@ func testGroupShadow(t *testing.T, h Harness) {
 
 // testGroupDuplicates: takes on one bucket see each other.
 func testGroupDuplicates(t *testing.T, h Harness) {
-	eachSpec(t, func(t *testing.T, l *limit.Limit, key string) {
+	eachSpec(t, h, func(t *testing.T, l *limit.Limit, key string) {
 		most := capacity(l)
 		results := h.batch(t, grouped(1, take(key, l, most), take(key, l, 1))...)
 		if results[1].Allowed || results[0].Remaining != most {
@@ -168,7 +169,7 @@ func testGroupsApart(t *testing.T, h Harness) {
 // testCrowd has many goroutines at one key while the clock stands still.
 func testCrowd(t *testing.T, h Harness) {
 	const goroutines, each = 16, 40
-	for _, spec := range specs {
+	for _, spec := range h.specs(specs) {
 		spec.Quota *= 10
 		if spec.Burst > 0 || spec.MaxQueue > 0 {
 			spec.Burst, spec.MaxQueue = 10*spec.Burst, 10*spec.MaxQueue
@@ -196,8 +197,8 @@ func testCrowd(t *testing.T, h Harness) {
 // or nothing. Each key is charged as often as groups passed.
 func testCrowdOfGroups(t *testing.T, h Harness) {
 	const goroutines, each, quota = 8, 60, 200
-	l := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: quota, Period: time.Hour})
-	tight := limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: quota / 2, Period: time.Hour})
+	l := h.need(t, limit.Spec{Algorithm: limit.SlidingLog, Quota: quota, Period: time.Hour})
+	tight := h.need(t, limit.Spec{Algorithm: limit.SubWindows, Quota: quota / 2, Period: time.Hour})
 	keys := [...]string{"a", "b", "c"}
 	var passed atomic.Int64
 	crowd(goroutines, func(g int) {

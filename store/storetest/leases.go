@@ -366,6 +366,8 @@ func testNotLeasable(t *testing.T, h Harness) {
 		{Algorithm: limit.LeakyBucket, Quota: 100, Period: time.Minute}, // one hit is too few
 		{Algorithm: limit.GCRA, Quota: 0, Period: time.Minute},
 		{Algorithm: limit.FixedWindow, Quota: 0, Period: time.Minute},
+		{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute},
+		{Algorithm: limit.Ban, Quota: 100, Period: time.Minute, BanFor: time.Minute},
 	} {
 		l, key := limit.Must(spec), fmt.Sprint("key ", i)
 		for range 2 {

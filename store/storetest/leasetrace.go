@@ -23,6 +23,7 @@ func testLeaseModel(t *testing.T, h Harness) {
 			model:  newModel(),
 			now:    noon,
 			latest: noon,
+			specs:  specs,
 			ops:    []store.Op{store.Hit, store.Hit, store.Hit, store.Charge, store.Refund, store.Reset},
 		}
 		for range 3 {

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// model is the plainest store: a map of states, and limit.Decide. It forgets
+// model is the plainest store: a map of states, and Take.Decide. It forgets
 // nothing.
 type model struct {
 	buckets map[string]bucket
@@ -68,18 +68,7 @@ func (m *model) takeGroup(takes []store.Take, results []store.Result) {
 
 func (m *model) takeOne(t *store.Take) limit.Decision {
 	before := m.buckets[string(t.Key)].state
-	var after limit.State
-	var d limit.Decision
-	switch t.Op {
-	case store.Refund:
-		after, d = limit.Refund(t.Limit, copyState(before), m.now, t.Hits)
-	case store.Charge:
-		after, d = limit.Charge(t.Limit, copyState(before), m.now, t.Hits)
-	case store.Reset:
-		_, d = limit.Decide(t.Limit, limit.State{}, m.now, 0)
-	default:
-		after, d = limit.Decide(t.Limit, copyState(before), m.now, t.Hits)
-	}
+	after, d := t.Decide(copyState(before), m.now)
 	m.save(string(t.Key), t.Limit, before, after)
 	return d
 }

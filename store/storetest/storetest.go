@@ -20,6 +20,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +35,31 @@ type Harness struct {
 	// SetNow makes now the instant at which all later takes are decided. It may
 	// step back. It is not called while a take is under way.
 	SetNow func(now limit.Micros)
+	// Supports returns an error for a limit that the store cannot decide by; the
+	// suite leaves that out, and tests that are about its algorithm alone. Nil
+	// means that the store has all algorithms.
+	Supports func(l *limit.Limit) error
+	// State returns what is stored for a key, the zero State if nothing is. Nil
+	// means that the suite cannot look: it then compares decisions alone.
+	State func(key string) limit.State
+}
+
+// has reports whether the store decides by l.
+func (h Harness) has(l *limit.Limit) bool { return h.Supports == nil || h.Supports(l) == nil }
+
+// need returns the limit that spec is, and skips the test if the store has no such.
+func (h Harness) need(t *testing.T, spec limit.Spec) *limit.Limit {
+	t.Helper()
+	l := limit.Must(spec)
+	if !h.has(l) {
+		t.Skipf("the store has no %v", l.Algorithm)
+	}
+	return l
+}
+
+// specs returns those of all that the store decides by.
+func (h Harness) specs(all []limit.Spec) []limit.Spec {
+	return slices.DeleteFunc(slices.Clone(all), func(s limit.Spec) bool { return !h.has(limit.Must(s)) })
 }
 
 // Run checks the store that open returns. It calls open once for each of its
@@ -64,6 +90,19 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"charge", testCharge},
 		{"charge in a group", testChargeInGroup},
 		{"charges and the model", testModelCharges},
+		{"slots", testSlots},
+		{"slots are kept", testSlotsKept},
+		{"slots come back", testSlotsComeBack},
+		{"slots of nobody", testSlotsOfNobody},
+		{"many slots", testManySlots},
+		{"slots in a group", testSlotsInGroup},
+		{"slots in a batch", testSlotsInBatch},
+		{"renewals and releases elsewhere", testHoldsElsewhere},
+		{"ban", testBan},
+		{"ban and its denials", testBanDenials},
+		{"ban in a group", testBanInGroup},
+		{"holds, bans and the model", testModelHolds},
+		{"crowd of holds", testCrowdOfHolds},
 		{"crowd on one key", testCrowd},
 		{"crowd of groups", testCrowdOfGroups},
 	})
@@ -93,7 +132,7 @@ const noon = limit.Micros(1_780_315_200_000_000)
 // micros is d in the unit of the clock.
 func micros(d time.Duration) limit.Micros { return limit.Micros(d / time.Microsecond) }
 
-// specs has a limit of ten for each algorithm. (A leaky bucket admits one at a
+// specs has a limit of ten for each algorithm that counts hits. (A leaky bucket admits one at a
 // time; a queue of ten has the eleventh go on at once.)
 var specs = []limit.Spec{
 	{Algorithm: limit.SlidingWindow, Quota: 10, Period: time.Minute},
@@ -107,9 +146,9 @@ var specs = []limit.Spec{
 	{Algorithm: limit.GCRA, Quota: 10, Period: time.Minute},
 }
 
-func eachSpec(t *testing.T, f func(t *testing.T, l *limit.Limit, key string)) {
+func eachSpec(t *testing.T, h Harness, f func(t *testing.T, l *limit.Limit, key string)) {
 	t.Helper()
-	for i, spec := range specs {
+	for i, spec := range h.specs(specs) {
 		name := spec.Algorithm.String()
 		if spec.Strict {
 			name += " strict"

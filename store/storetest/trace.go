@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,18 +14,26 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
+// ops are the takes that stand for the steps of vectors.
+var ops = [...]store.Op{
+	vectors.Hit: store.Hit, vectors.Refund: store.Refund, vectors.Reset: store.Reset, vectors.Charge: store.Charge,
+	vectors.Acquire: store.Hit, vectors.Renew: store.Renew, vectors.Release: store.Release,
+}
+
 // testVectors replays the recorded scenarios, each on a key of its own.
 func testVectors(t *testing.T, h Harness) {
-	ops := [...]store.Op{vectors.Hit: store.Hit, vectors.Refund: store.Refund, vectors.Reset: store.Reset, vectors.Charge: store.Charge}
 	scenarios := vectors.All()
 	if len(scenarios) == 0 {
 		t.Fatal("there are no recorded vectors")
 	}
 	for _, s := range scenarios {
+		if slices.ContainsFunc(s.Steps, func(step vectors.Step) bool { return !h.has(step.Limit) }) {
+			continue
+		}
 		key := fmt.Appendf(nil, "%s:%d", s.File, s.Line)
 		err := s.Replay(func(step vectors.Step) (limit.Decision, error) {
 			h.SetNow(step.Now)
-			takes := [1]store.Take{{Key: key, Limit: step.Limit, Hits: step.Hits, Op: ops[step.Op]}}
+			takes := [1]store.Take{{Key: key, Limit: step.Limit, Hits: step.Hits, Hold: step.Hold, Op: ops[step.Op]}}
 			var results [1]store.Result
 			h.Store.Take(t.Context(), takes[:], results[:])
 			return results[0].Decision, results[0].Err
@@ -41,12 +50,20 @@ const stepMargin = limit.Micros(time.Second / time.Microsecond)
 
 // testModel drives the store and the model with the same random traces and
 // demands the same decisions.
-func testModel(t *testing.T, h Harness) { driveModel(t, h, false) }
+func testModel(t *testing.T, h Harness) { driveModel(t, h, specs, mostlyHits) }
 
 // testModelCharges does so with charges among the takes.
-func testModelCharges(t *testing.T, h Harness) { driveModel(t, h, true) }
+func testModelCharges(t *testing.T, h Harness) {
+	driveModel(t, h, specs, append(slices.Clone(mostlyHits), store.Charge, store.Charge))
+}
 
-func driveModel(t *testing.T, h Harness, charges bool) {
+var mostlyHits = []store.Op{
+	store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset,
+}
+
+// driveModel draws limits of the algorithms of specs, and ops.
+func driveModel(t *testing.T, h Harness, specs []limit.Spec, ops []store.Op) {
+	specs = h.specs(specs)
 	traces := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		traces++
@@ -55,10 +72,8 @@ func driveModel(t *testing.T, h Harness, charges bool) {
 			prefix: fmt.Sprintf("trace %d ", traces),
 			model:  newModel(),
 			latest: noon,
-			ops:    []store.Op{store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Hit, store.Refund, store.Reset},
-		}
-		if charges {
-			tr.ops = append(tr.ops, store.Charge, store.Charge)
+			specs:  specs,
+			ops:    ops,
 		}
 		tr.now = noon
 		for range 4 {
@@ -81,6 +96,7 @@ type trace struct {
 	keys   [][]*limit.Limit // the limits that a key is asked about
 	now    limit.Micros
 	latest limit.Micros // the latest instant since the clock last stepped far back
+	specs  []limit.Spec // whose algorithms are drawn
 	ops    []store.Op   // what is drawn
 	log    strings.Builder
 }
@@ -90,9 +106,9 @@ func (tr *trace) key(i int) string { return fmt.Sprintf("%s%d", tr.prefix, i) }
 // drawLimits draws the limits of one key: one that is asked most of the time,
 // one that differs in numbers, and one of any algorithm.
 func (tr *trace) drawLimits() []*limit.Limit {
-	first := drawLimit(tr.rt, rapid.SampledFrom(specs).Draw(tr.rt, "spec").Algorithm)
+	first := drawLimit(tr.rt, rapid.SampledFrom(tr.specs).Draw(tr.rt, "spec").Algorithm)
 	second := drawLimit(tr.rt, first.Algorithm)
-	third := drawLimit(tr.rt, rapid.SampledFrom(specs).Draw(tr.rt, "spec").Algorithm)
+	third := drawLimit(tr.rt, rapid.SampledFrom(tr.specs).Draw(tr.rt, "spec").Algorithm)
 	return []*limit.Limit{first, first, first, first, second, third}
 }
 
@@ -116,6 +132,9 @@ func drawLimit(rt *rapid.T, algorithm limit.Algorithm) *limit.Limit {
 	case limit.LeakyQueue:
 		spec.MaxDelay = rapid.SampledFrom([]time.Duration{0, time.Second, time.Minute}).Draw(rt, "delay")
 		spec.MaxQueue = rapid.Int64Range(0, 20).Draw(rt, "queue")
+	case limit.Ban:
+		spec.Quota = max(spec.Quota, 1)
+		spec.BanFor = rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour}).Draw(rt, "ban")
 	}
 	l, err := limit.New(spec)
 	if err != nil {
@@ -178,6 +197,7 @@ func (tr *trace) drawTake() store.Take {
 	t := store.Take{
 		Key:    []byte(tr.key(i)),
 		Limit:  l,
+		Hold:   rapid.SampledFrom([]limit.Hold{0, 1, 2, 3, 4, 5, limit.MaxHold, limit.MaxHold + 1}).Draw(tr.rt, "hold"),
 		Shadow: rapid.IntRange(0, 4).Draw(tr.rt, "shadow") == 0,
 		Op:     rapid.SampledFrom(tr.ops).Draw(tr.rt, "op"),
 	}
@@ -218,15 +238,34 @@ func (tr *trace) compare(takes []store.Take) {
 	tr.h.Store.Take(tr.t.Context(), takes, got)
 	for i := range takes {
 		t := &takes[i]
-		fmt.Fprintf(&tr.log, "at %d key=%s op=%d hits=%d group=%d shadow=%t %v => %+v\n",
-			tr.now, t.Key, t.Op, t.Hits, t.Group, t.Shadow, describe(t.Limit), want[i].Decision)
+		fmt.Fprintf(&tr.log, "at %d key=%s op=%d hits=%d hold=%d group=%d shadow=%t %v => %+v\n",
+			tr.now, t.Key, t.Op, t.Hits, t.Hold, t.Group, t.Shadow, describe(t.Limit), want[i].Decision)
 		if got[i].Err != nil || got[i].Decision != want[i].Decision {
 			tr.rt.Fatalf("after\n%sthe store says %+v, error %v", tr.log.String(), got[i].Decision, got[i].Err)
+		}
+	}
+	tr.compareStates(takes)
+}
+
+// compareStates compares the slots and bans that are stored, where the store
+// cannot have forgotten them.
+func (tr *trace) compareStates(takes []store.Take) {
+	if tr.h.State == nil {
+		return
+	}
+	for i := range takes {
+		key := string(takes[i].Key)
+		want := tr.model.buckets[key]
+		if want.state.Kind <= 1+uint8(limit.GCRA) || tr.latest >= want.deadline {
+			continue
+		}
+		if got := tr.h.State(key); !sameState(got, want.state) {
+			tr.rt.Fatalf("after\n%sthe store has %+v for %s, want %+v", tr.log.String(), got, key, want.state)
 		}
 	}
 }
 
 func describe(l *limit.Limit) string {
-	return fmt.Sprintf("%v %d per %v burst=%d parts=%d strict=%t delay=%v queue=%d count_denied=%t",
-		l.Algorithm, l.Quota, l.Period, l.Burst, l.SubWindows, l.Strict, l.MaxDelay, l.MaxQueue, l.CountDenied)
+	return fmt.Sprintf("%v %d per %v burst=%d parts=%d strict=%t delay=%v queue=%d count_denied=%t for=%v",
+		l.Algorithm, l.Quota, l.Period, l.Burst, l.SubWindows, l.Strict, l.MaxDelay, l.MaxQueue, l.CountDenied, l.BanFor)
 }

@@ -22,9 +22,14 @@ type parts struct {
 // cut returns the n parts of l, or nil if l is not cut; see the package comment.
 // The parts differ by one at most, and add up exactly.
 func cut(l *limit.Limit, n int) *parts {
-	windowed := !l.Algorithm.IsBucket()
-	burst := l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA
-	if n < 2 || l.CountDenied || !windowed && !burst || l.Quota < int64(n) || burst && l.Burst < int64(n) {
+	burst := false
+	switch l.Algorithm {
+	case limit.TokenBucket, limit.GCRA:
+		burst = true
+	case limit.LeakyBucket, limit.LeakyQueue, limit.Concurrency, limit.Ban:
+		return nil
+	}
+	if n < 2 || l.CountDenied || l.Quota < int64(n) || burst && l.Burst < int64(n) {
 		return nil
 	}
 	p := &parts{least: limit.MaxQuota}

@@ -15,7 +15,7 @@ import (
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := limit.Spec{
-			Algorithm: limit.Algorithm(rapid.IntRange(0, 7).Draw(t, "algorithm")),
+			Algorithm: limit.Algorithm(rapid.IntRange(0, int(limit.Ban)).Draw(t, "algorithm")),
 			Quota:     rapid.OneOf(rapid.Int64Range(0, 200), rapid.Int64Range(0, limit.MaxLogQuota)).Draw(t, "quota"),
 			Period:    time.Hour,
 		}
@@ -26,11 +26,18 @@ func TestPartsAddUp(t *testing.T) {
 		if spec.Algorithm == limit.FixedWindow || spec.Algorithm == limit.SlidingWindow {
 			spec.CountDenied = rapid.IntRange(0, 3).Draw(t, "countDenied") == 0
 		}
+		switch spec.Algorithm {
+		case limit.Concurrency:
+			spec.Quota = min(spec.Quota, limit.MaxConcurrency)
+		case limit.Ban:
+			spec.Quota, spec.BanFor = max(spec.Quota, 1), time.Hour
+		}
 		l := limit.Must(spec)
 		n := rapid.IntRange(0, store.MaxSubBuckets).Draw(t, "n")
 		p := cut(l, n)
 		whole := n >= 2 && !l.CountDenied && l.Quota >= int64(n) &&
-			l.Algorithm != limit.LeakyBucket && l.Algorithm != limit.LeakyQueue && (!burst || l.Burst >= int64(n))
+			l.Algorithm != limit.LeakyBucket && l.Algorithm != limit.LeakyQueue &&
+			l.Algorithm != limit.Concurrency && l.Algorithm != limit.Ban && (!burst || l.Burst >= int64(n))
 		if (p != nil) != whole {
 			t.Fatalf("%+v in %d parts: cut %v, want %v", spec, n, p != nil, whole)
 		}

@@ -44,10 +44,12 @@
 // # What is not spread
 //
 // Limits with a quota or a burst below n; leaky_bucket and leaky_queue, whose
-// even spacing parts cannot keep; limits with CountDenied, which would count one
-// denied hit in several parts. Their takes pass through as they are. So do those
-// whose rule asks for no sub-buckets. A bucket whose number of parts changes
-// keeps what was used in the parts that stay; one that was whole begins anew.
+// even spacing parts cannot keep; concurrency, whose slots are renewed and
+// released where they were taken; bans, which end in all parts or in none; limits
+// with CountDenied, which would count one denied hit in several parts. Their takes
+// pass through as they are. So do those whose rule asks for no sub-buckets. A
+// bucket whose number of parts changes keeps what was used in the parts that stay;
+// one that was whole begins anew.
 package subbucket
 
 import (

@@ -94,6 +94,9 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 func TestMain(m *testing.M) {
+	if orders := os.Getenv(holderVariable); orders != "" {
+		os.Exit(runHolder(orders))
+	}
 	code := m.Run()
 	if buildDir != "" {
 		os.RemoveAll(buildDir)

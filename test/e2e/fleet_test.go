@@ -21,15 +21,17 @@ import (
 
 // node is one headgate process, asked over a unix socket.
 type node struct {
+	socket  string
 	process *testserver.Process
 	client  *http.Client
 }
 
 // answer is what POST /v1/check says, and its status.
 type answer struct {
-	Status   int
-	Allowed  bool   `json:"allowed"`
-	Degraded string `json:"degraded"`
+	Status    int
+	Allowed   bool   `json:"allowed"`
+	Remaining int    `json:"remaining"`
+	Degraded  string `json:"degraded"`
 }
 
 // startNode runs `headgate serve` with these further arguments and waits until
@@ -47,7 +49,7 @@ func startNode(t *testing.T, args ...string) *node {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "http")
-	n := &node{client: &http.Client{Timeout: patience, Transport: &http.Transport{
+	n := &node{socket: socket, client: &http.Client{Timeout: patience, Transport: &http.Transport{
 		MaxIdleConnsPerHost: 64,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)

@@ -1,6 +1,6 @@
 -- fixed_window.go
 local start, finish, next_finish
-if algorithm == 9 then
+if algorithm == CALENDAR then
   local edge = at + TAKE_BYTES
   while now >= instant(edge + 7) do
     edge = edge + 7

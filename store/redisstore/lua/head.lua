@@ -18,17 +18,18 @@
 --             calendar may be before 1970 and have 2^48 added
 -- and what the scripts say themselves. All describe a limit so:
 --   algorithm one byte: 1 + its number in Go, which is also the kind of its
---             states; 9 is fixed_window with calendar windows
+--             states; CALENDAR is fixed_window with calendar windows
 --   denied    one byte: 1 if denied hits count
 --   quota     or the capacity of a bucket, <= 2^50
 --   period    < 2^45: of 3 that of a part, of 5 to 8 num (one hit drains in
---             num/den us), of 9 nothing
+--             num/den us), of CALENDAR nothing
 --   and for some algorithms
 --   3 sub_windows     parts 2 .. 60 and strict 0|1, one byte each
 --   5 token_bucket, 6 leaky_bucket, 7 leaky_queue, 8 gcra
 --                     den <= 2^45, tolerance < 2^51: its whole us, and its
 --                     numerator over den
---   9 fixed_window    five edges of the calendar in a row; the script decides
+--   10 ban            how long it lasts, < 2^45
+--   CALENDAR          five edges of the calendar in a row; the script decides
 --                     from the first up to the fourth, since deciding takes the
 --                     end of the next window
 -- and where each take has its own limit, it is TAKE_BYTES and what some algorithms
@@ -43,7 +44,8 @@
 --
 -- Why the numbers fit a double, which holds integers up to 2^53: instants stop
 -- at 2^52 (the year 2112), stored ones at 2^53; counters stop at 2^51, so that a
--- counter and the hits of a request stay below 2^53; longer products are taken
+-- counter and the hits of a request stay below 2^53, and so does a hold; longer
+-- products are taken
 -- by muldivmod in parts.
 --
 -- Why it is built as it is: it runs from its first line in every call, and to

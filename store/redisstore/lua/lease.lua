@@ -7,7 +7,7 @@
 --          registers
 -- ARGV[1]  the head, and for each request a take without op and group, in the
 --          words of head.lua: hits is how many are wanted. Its algorithms are 1, 2,
---          3, 5, 6, 8 and 9; logs and queues are not leased
+--          3, 5, 6, 8 and that with calendar windows; others are not leased
 -- ARGV[2]  for each request FIELD_BYTES more bytes
 --   id       of the new lease, eight bytes
 --   return   the lease that ends, eight bytes; all zero is none
@@ -30,8 +30,7 @@ local no_lease = string.rep('\0', 8)
 
 -- seven writes a number of seven bytes.
 local function seven(n)
-  return char(floor(n / 281474976710656) % 256, floor(n / 1099511627776) % 256, floor(n / 4294967296) % 256,
-    floor(n / 16777216) % 256, floor(n / 65536) % 256, floor(n / 256) % 256, n % 256)
+  return char(CHARS(n, 7))
 end
 
 -- two reads two such numbers.
@@ -58,7 +57,7 @@ while at <= last do
   local BYTES(give, 7), BYTES(share, 7), BYTES(ttl, 7) = byte(fields, field + 16, field + 36)
   local give, share, lasts = WHOLE(give, 7), WHOLE(share, 7), WHOLE(ttl, 7)
   local own, is_bucket = algorithm, algorithm > 4 and algorithm < 9
-  if algorithm == 9 then
+  if algorithm == CALENDAR then
     own = 2
   elseif algorithm == 3 and not sub_windows then
     sub_windows = (function()
@@ -86,7 +85,7 @@ LOAD
       if algorithm == 1 then
 SLIDING_WINDOW
         ends = start + period
-      elseif algorithm == 2 or algorithm == 9 then
+      elseif algorithm == 2 or algorithm == CALENDAR then
 FIXED_WINDOW
         ends = finish
       elseif algorithm == 3 then

@@ -13,6 +13,10 @@ elseif kind == 3 then
   redis.call('SET', KEYS[s], format('3 %d %d ', a, b) .. table.concat(counts, ' '), 'PX', ttl)
 elseif kind == 4 then
   save_log(s, wide, ttl)
+elseif kind == 9 then
+  redis.call('SET', KEYS[s], wide, 'PX', ttl)
+elseif kind == 10 then
+  redis.call('SET', KEYS[s], format('10 %d %d %d', a, b, c), 'PX', ttl)
 else
   redis.call('SET', KEYS[s], format('%d %d %d', kind, a, b), 'PX', ttl)
 end

@@ -6,7 +6,7 @@
 -- ARGV[1]  the number of the call, ARGV[2] the deadline, as in the script of the
 --          takes; and for each bucket
 --   kind, a, b, c  the state
---   period         of a sliding window, in us
+--   period         of a sliding window or of a ban, in us
 --   ttl            how long it lasts, in ms
 --
 -- Returns {status + 4 * number of the call, now}. Status 0: merged. 1: the
@@ -27,6 +27,9 @@ for s = 1, #KEYS do
   local stored, first, second, third
   if text then
     stored, first, second, third = string.match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
+    if not stored then
+      stored, first, second, third = string.match(text, '^(10) (%d+) (%d+) (%d+)$')
+    end
   end
   local write = not text
   if stored == kind then
@@ -48,6 +51,14 @@ for s = 1, #KEYS do
       if x < a or (x == a and y < b) then
         x, y = a, b
       end
+    elseif kind == '10' then
+      local mine, theirs = math.max(a, c), math.max(x, z)
+      if theirs < mine or (theirs == mine and x < a) then
+        x, y, z, a, b, c = a, b, c, x, y, z
+      end
+      if z == 0 and c == 0 and x - a < period then
+        y = math.max(y, b)
+      end
     else
       local mine, theirs = math.abs(a), math.abs(x)
       if theirs < mine or (theirs == mine and (y < b or (y == b and a < x))) then
@@ -60,7 +71,7 @@ for s = 1, #KEYS do
   end
   if write then
     local format = '%s %d %d'
-    if kind == '1' then
+    if kind == '1' or kind == '10' then
       format = '%s %d %d %d'
     end
     redis.call('SET', KEYS[s], string.format(format, kind, a, b, c), 'PX', string.format('%d', ttl))

@@ -9,11 +9,13 @@
 --     shared one byte: 0 if the bucket has no other take, 1 if it has, 2 if it has
 --            none but this is one of a group
 --     s      three bytes: the bucket
---     hits   0 .. 2^50, in seven bytes
+--     hits   0 .. 2^50, in seven bytes; of concurrency 0, or the hold that asks for
+--            a slot, gives it back (a refund) or keeps it (a charge), or 2^53 if
+--            nobody asks for one
 --     times  three bytes: so many takes (groups) that all say the same, one after
 --            the other; more than 1 only for hits > 0 alone, and for groups of
 --            hits that are no shadows, each on another bucket; and never for
---            sub_windows and sliding_log
+--            sub_windows, sliding_log and concurrency
 --   4        a limit, as head.lua describes it: all takes up to the next one are
 --            decided by it
 --   5, 6     a hit in a group, on the bucket after that of the last take, which has
@@ -31,7 +33,8 @@
 -- that the caller tells the answers apart, since it knows the arithmetic too.
 --
 -- A state is five variables: kind, a, b, c and wide. Kind 0 is unused. wide is a
--- table, never changed once it is made: of 3 its parts, of 4 the log.
+-- table, never changed once it is made: of 3 its parts, of 4 the log. Of 9 it is the
+-- value.
 --
 -- To set a time to live anew costs a fifth of a take. A counter of the present
 -- window does not need it, if its time to live was set in this window under the
@@ -49,7 +52,7 @@ local group_at, group_limit_at, group_s, group_filled, held, peek
 local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
-local sub_windows, sliding_log, load_log, save_log -- made when needed
+local sub_windows, sliding_log, load_log, save_log, concurrency -- made when needed
 
 local algorithm, counts_denied, quota, period = 0, 0, 0, 0
 -- at is so that what only some algorithms have begins TAKE_BYTES after it, as where
@@ -74,11 +77,20 @@ local function read_limit(i)
       limit_mark = '0000'
     end
     own_form = algorithm == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
+  elseif algorithm == 10 then
+    own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
   end
-  if algorithm > 4 then
-    return i + (algorithm == 9 and 52 or 38)
+  local length = 17
+  if algorithm == CALENDAR then
+    length = 52
+  elseif algorithm == 10 then
+    length = 24
+  elseif algorithm > 4 and algorithm < 9 then
+    length = 38
+  elseif algorithm == 3 then
+    length = 19
   end
-  return i + (algorithm == 3 and 19 or 17)
+  return i + length
 end
 
 local reply, filled, last = {4 * number, now, 0, 0, 0}, 2, #data
@@ -93,6 +105,10 @@ SUB_WINDOWS
     elseif algorithm == 4 and not sliding_log then
       sliding_log, load_log, save_log = (function()
 SLIDING_LOG
+      end)()
+    elseif algorithm == 9 and not concurrency then
+      concurrency = (function()
+CONCURRENCY
       end)()
     end
     op = byte(data, place)
@@ -138,7 +154,7 @@ SLIDING_LOG
         first, second, third, fourth = match(text, own_form)
       end
       if fourth then
-        kind, a, b, stored_mark, c = 1, first + 0, second + 0, third, fourth + 0
+        kind, a, b, stored_mark, c = algorithm, first + 0, second + 0, third, fourth + 0
       elseif first then
         kind, a, stored_mark, b = 2, first + 0, second, third + 0
       end
@@ -191,7 +207,7 @@ LOAD
     local again = false
     if algorithm == 1 then
 SLIDING_WINDOW
-    elseif algorithm == 2 or algorithm == 9 then
+    elseif algorithm == 2 or algorithm == CALENDAR then
 FIXED_WINDOW
     elseif algorithm == 3 then
       local parts, strict = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 1)
@@ -214,6 +230,18 @@ FIXED_WINDOW
           kind = 4
         end
       end
+    elseif algorithm == 9 then
+      local before = kind == 9 and wide
+      local after
+      after, verdict, remaining, reset = concurrency(quota, period, before, hits, refund, op == 3)
+      if after ~= before then
+        kind, wide, changed = 0, after, true
+        if after then
+          kind = 9
+        end
+      end
+    elseif algorithm == 10 then
+BAN
     else
 TAT
     end
@@ -223,9 +251,9 @@ TAT
       remaining, reset = 0, 0
     elseif deal > 0 then
       local passing = deal
-      if verdict < 0 then
+      if verdict < 0 or remaining == 0 and algorithm == 10 then
         passing = 0
-      elseif each > 0 then
+      elseif each > 0 and algorithm ~= 10 then
         passing = floor(remaining / each)
       end
       if group > 0 then

@@ -1,0 +1,176 @@
+package headgate
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// sustainedHoldFor is the HoldFor of a request whose time in flight counts but
+// which holds no slot: so late may its time be charged. It is the default timeout
+// of a slot.
+const sustainedHoldFor = time.Minute
+
+// holdDigits is the length of the text of a Hold: MaxHold in base 16.
+const holdDigits = 14
+
+// NewHold draws a Hold from the system's source of randomness: 53 bits that
+// nobody guesses. Whoever knows a Hold can release what it holds.
+func NewHold() limit.Hold {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return limit.Hold(1 + binary.LittleEndian.Uint64(b[:])%limit.MaxHold)
+}
+
+// HoldText returns the text of a Hold, by which HoldOf finds it again.
+func HoldText(h limit.Hold) string {
+	digits := strconv.FormatUint(uint64(h), 16)
+	return "00000000000000"[min(len(digits), holdDigits):] + digits
+}
+
+// HoldOf returns the Hold that an id names: that of HoldText, and for any other
+// text 53 bits of its SHA-256. The empty text is nobody's, 0. Whoever chooses ids
+// answers for them: two requests with one id share a slot.
+func HoldOf(id string) limit.Hold {
+	if id == "" {
+		return 0
+	}
+	if h, ok := parseHold(id); ok {
+		return h
+	}
+	var space [64]byte // ids are short as a rule; a longer one allocates
+	sum := sha256.Sum256(append(space[:0], id...))
+	return limit.Hold(1 + binary.BigEndian.Uint64(sum[:])%limit.MaxHold)
+}
+
+// parseHold reads the text of a Hold.
+func parseHold(id string) (limit.Hold, bool) {
+	if len(id) != holdDigits {
+		return 0, false
+	}
+	var n uint64
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= '0' && c <= '9':
+			n = n<<4 | uint64(c-'0')
+		case c >= 'a' && c <= 'f':
+			n = n<<4 | uint64(c-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return limit.Hold(n), n > 0 && n <= limit.MaxHold
+}
+
+// Turn makes r, which Check has let pass, the request that renews or releases what
+// it holds: op is store.Renew or store.Release. inFlight is the time since r was
+// admitted or last renewed, and counts in milliseconds, rounded up; negative is 0.
+// The Hold and the entries stay as they are: by them the slots are found.
+func (r *Request) Turn(op store.Op, inFlight time.Duration) {
+	ms := int64((max(inFlight, 0) + time.Millisecond - 1) / time.Millisecond)
+	for i := range r.Descriptors {
+		d := &r.Descriptors[i]
+		d.Op, d.Hits = op, min(ms, limit.MaxQuota)
+	}
+}
+
+// ask is what a descriptor asks of the limits of one rule.
+type ask struct {
+	entries []descriptor.Entry
+	op      store.Op
+	// hits are those of the descriptor, cost what they are worth to the rule.
+	hits, cost int64
+	hold       limit.Hold
+}
+
+// of returns the take that a makes on a limit with that role, but for its key and
+// how it is decided, and false when such a limit takes no part in the operation.
+func (a *ask) of(role rules.Role) (take store.Take, takesPart bool) {
+	inFlight := a.op == store.Renew || a.op == store.Release
+	take = store.Take{Op: a.op, Hits: a.cost}
+	switch {
+	case a.op == store.Reset:
+	case role == rules.InFlight:
+		// A request has one slot, whatever it costs.
+		take.Hold, take.Hits = a.hold, 1
+		if a.op == store.Hit {
+			take.Hits = min(a.hits, 1)
+			return take, true
+		}
+		return take, a.hold != 0
+	case role == rules.Sustained && inFlight:
+		take.Op, take.Hits = store.Charge, a.hits
+	case role == rules.Sustained:
+		take.Hits = min(a.hits, 1)
+	case role == rules.Banning:
+		take.Hits = min(a.hits, max(a.cost, 1)) // what costs nothing is banned too
+		return take, a.op == store.Hit
+	default:
+		return take, !inFlight
+	}
+	return take, true
+}
+
+// holds reports whether a asks for what has to be renewed and released.
+func (a *ask) holds(role rules.Role) bool {
+	return a.hold != 0 && (a.op == store.Renew || a.op == store.Hit && a.hits > 0) &&
+		(role == rules.InFlight || role == rules.Sustained)
+}
+
+// holdFor returns who descriptor i of req is towards limits on concurrency of r.
+func holdFor(r *rules.Rule, req *Request, i int) limit.Hold {
+	if req.Hold != 0 || r.HoldEntry == "" {
+		return req.Hold
+	}
+	if !r.Always {
+		return HoldOf(factNamed(req.Descriptors[i].Entries, r.HoldEntry))
+	}
+	for i := range req.Descriptors {
+		if id := factNamed(req.Descriptors[i].Entries, r.HoldEntry); id != "" {
+			return HoldOf(id)
+		}
+	}
+	return 0
+}
+
+// sameHolder reports whether two descriptors of one request speak for one holder:
+// one that names nobody goes with any.
+func sameHolder(a, b limit.Hold) bool { return a == b || a == 0 || b == 0 }
+
+// settleHold clears resp.Hold, which is what the request asked to hold by, unless
+// it holds something, and says for how long. A request that passes because the
+// store did not answer may hold something all the same: the answer alone may have
+// been lost. It is at work in any case, so it renews, and counts again when the
+// store is back, and frees what it has when it ends.
+func (p *plan) settleHold(resp *Response, s span) {
+	hold := resp.Hold
+	resp.Hold, resp.HoldFor = 0, 0
+	if hold == 0 || !resp.Allowed {
+		return
+	}
+	for i := range resp.Verdicts {
+		v, t := &resp.Verdicts[i], p.verdictTake[s.from+i]
+		if t < 0 || v.Skipped || !v.Decision.Allowed {
+			continue
+		}
+		lasts := v.Limit.Period
+		switch take := &p.takes[t]; {
+		case take.Op == store.Release || take.Op == store.Refund || take.Op == store.Reset:
+			continue
+		case v.Role == rules.Sustained:
+			lasts = min(lasts, sustainedHoldFor)
+		case take.Hold == 0 || v.Limit.Algorithm != limit.Concurrency:
+			continue
+		}
+		if resp.Hold == 0 || lasts < resp.HoldFor {
+			resp.Hold, resp.HoldFor = hold, lasts
+		}
+	}
+}

@@ -1,0 +1,324 @@
+package admission
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// MaxHeld bounds the calls whose holds are renewed at a time, at some half a
+	// KiB each: 50 MiB. The slots of one more are its own until they end by their
+	// timeout; it releases them when it ends, as all do.
+	MaxHeld = 100_000
+	// renewalsPerCall is how many calls are renewed by one call of the Checker.
+	renewalsPerCall = 100
+	// renewalTimeout bounds one call that renews. Nobody waits for it.
+	renewalTimeout = time.Second
+	// renewalsPerHold is how often a hold is renewed while it lasts: it outlives
+	// two renewals that fail.
+	renewalsPerHold = 3
+	// leastRenewal keeps absurdly short holds from being renewed without a pause.
+	leastRenewal = 100 * time.Millisecond
+	// aheadShare is the share of the time between two renewals by which one may
+	// come early, so that many of them share a call.
+	aheadShare = 4
+)
+
+// held is a call in flight that holds slots, or whose time counts. It has a copy of
+// what was asked, since a renewal may be under way when the call ends.
+type held struct {
+	request headgate.Request
+	entries []descriptor.Entry
+
+	since time.Time     // admitted or last renewed
+	due   time.Time     // to be renewed
+	every time.Duration // between renewals
+	at    int           // in keeper.mu.calls, notKept
+	// renewing says that a call of the Checker is under way that renews it.
+	renewing bool
+	// ended, when not nil, says that its owner has let go meanwhile. It is closed
+	// when the slots have been freed.
+	ended chan struct{}
+}
+
+// notKept is held.at of what is not renewed.
+const notKept = -1
+
+// keeper renews what calls hold. It is a heap and a timer, which runs a goroutine
+// at most every leastRenewal and only while something is held.
+type keeper struct {
+	checker Checker
+	counts  *counts
+	pool    sync.Pool // of *held, those that have ended
+
+	mu struct {
+		sync.Mutex
+		calls dueHeap
+		timer *time.Timer
+		// wakes is when the timer fires, the zero time when it does not; running
+		// says that it has fired and its work goes on.
+		wakes   time.Time
+		running bool
+	}
+}
+
+// keep starts to renew what p holds by resp.
+func (k *keeper) keep(p *Pass, resp *headgate.Response) *held {
+	h, _ := k.pool.Get().(*held)
+	if h == nil {
+		h = new(held)
+	}
+	h.copy(p.Request())
+	h.request.Hold = resp.Hold
+	h.since, h.every = time.Now(), renewEvery(resp.HoldFor)
+	h.due, h.at = h.since.Add(h.every), notKept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.mu.calls) == MaxHeld {
+		k.counts.unrenewed.Add(1)
+		return h
+	}
+	heap.Push(&k.mu.calls, h)
+	k.wakeLocked()
+	return h
+}
+
+// renewEvery is the time between renewals of a hold that lasts so long.
+func renewEvery(lasts time.Duration) time.Duration { return max(lasts/renewalsPerHold, leastRenewal) }
+
+// wakeLocked sets the timer for the first that is due.
+func (k *keeper) wakeLocked() {
+	if k.mu.running || len(k.mu.calls) == 0 {
+		return
+	}
+	first := k.mu.calls[0].due
+	if !k.mu.wakes.IsZero() && !first.Before(k.mu.wakes) {
+		return // a timer that finds nothing due sets itself again
+	}
+	k.mu.wakes = first
+	if wait := max(time.Until(first), 0); k.mu.timer == nil {
+		k.mu.timer = time.AfterFunc(wait, k.renewDue)
+	} else {
+		k.mu.timer.Reset(wait)
+	}
+}
+
+// letGo ends the renewing of h, which then is the caller's to release; but not when
+// a renewal is under way. A renewal that comes after a release would take the slot
+// again, so the keeper releases h after it, and then closes the channel that is
+// returned. It is nil else.
+func (k *keeper) letGo(h *held) (released <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.renewing {
+		h.ended = make(chan struct{})
+		return h.ended
+	}
+	if h.at != notKept {
+		heap.Remove(&k.mu.calls, h.at)
+	}
+	return nil
+}
+
+// renewDue renews all that is due, or nearly so.
+func (k *keeper) renewDue() {
+	k.mu.Lock()
+	if k.mu.running {
+		k.mu.Unlock()
+		return
+	}
+	k.mu.running, k.mu.wakes = true, time.Time{}
+	k.mu.Unlock()
+	b := &batch{}
+	for k.takeDue(b, time.Now()) {
+		k.renew(b)
+		k.putBack(b)
+		k.releaseEnded(b)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.running = false
+	k.wakeLocked()
+}
+
+// batch is what is renewed by one call.
+type batch struct {
+	calls     []*held
+	done      []bool // of calls, by the last ask
+	requests  []headgate.Request
+	responses []headgate.Response
+}
+
+// takeDue moves what is due out of the heap into b, as much as one call renews.
+func (k *keeper) takeDue(b *batch, now time.Time) bool {
+	b.calls = b.calls[:0]
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.mu.calls) > 0 && len(b.calls) < renewalsPerCall {
+		h := k.mu.calls[0]
+		if h.due.Add(-h.every / aheadShare).After(now) {
+			break
+		}
+		heap.Pop(&k.mu.calls)
+		h.renewing = true
+		b.calls = append(b.calls, h)
+	}
+	return len(b.calls) > 0
+}
+
+// renew asks the Checker to renew b.
+func (k *keeper) renew(b *batch) {
+	now := time.Now()
+	k.ask(b, store.Renew, now)
+	for i, h := range b.calls {
+		if !b.done[i] {
+			k.counts.renewalsFailed.Add(1)
+			continue
+		}
+		k.counts.renewed.Add(1)
+		h.since = now
+		if lasts := b.responses[i].HoldFor; lasts > 0 {
+			h.every = renewEvery(lasts)
+		}
+	}
+}
+
+// ask makes one call of the Checker with the operation for all of b, as of now, and
+// notes for which it was done.
+func (k *keeper) ask(b *batch, op store.Op, now time.Time) {
+	b.requests, b.done = b.requests[:0], append(b.done[:0], make([]bool, len(b.calls))...)
+	for _, h := range b.calls {
+		h.request.Turn(op, now.Sub(h.since))
+		b.requests = append(b.requests, h.request)
+	}
+	b.responses = slices.Grow(b.responses[:0], len(b.calls))[:len(b.calls)]
+	ctx, cancel := context.WithTimeout(context.Background(), renewalTimeout)
+	defer cancel()
+	if err := k.checker.Check(ctx, b.requests, b.responses); err != nil {
+		return
+	}
+	for i := range b.responses {
+		b.done[i] = b.responses[i].Degraded() == store.NoReason
+	}
+}
+
+// putBack returns to the heap what is still in flight, to be renewed once more, and
+// leaves in b what has ended.
+func (k *keeper) putBack(b *batch) {
+	now := time.Now()
+	ended := b.calls[:0]
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range b.calls {
+		h.renewing = false
+		if h.ended != nil {
+			ended = append(ended, h)
+			continue
+		}
+		h.due = now.Add(h.every)
+		heap.Push(&k.mu.calls, h)
+	}
+	b.calls = ended
+}
+
+// releaseEnded releases what has ended during its renewal.
+func (k *keeper) releaseEnded(b *batch) {
+	if len(b.calls) == 0 {
+		return
+	}
+	k.ask(b, store.Release, time.Now())
+	for i, h := range b.calls {
+		if b.done[i] {
+			k.counts.released.Add(1)
+		} else {
+			k.counts.releasesDropped.Add(1)
+		}
+		close(h.ended)
+		k.recycle(h)
+	}
+}
+
+// release frees what h holds, which is not renewed any more.
+func (k *keeper) release(ctx context.Context, h *held) {
+	h.request.Turn(store.Release, time.Since(h.since))
+	requests := [1]headgate.Request{h.request}
+	var responses [1]headgate.Response
+	if err := k.checker.Check(ctx, requests[:], responses[:]); err != nil || responses[0].Degraded() != store.NoReason {
+		k.counts.releasesDropped.Add(1)
+		return
+	}
+	k.counts.released.Add(1)
+}
+
+// held returns how many calls are renewed now.
+func (k *keeper) held() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.mu.calls)
+}
+
+// recycle keeps h for another call. What was asked may be private.
+func (k *keeper) recycle(h *held) {
+	if cap(h.entries) > maxPooled || cap(h.request.Descriptors) > maxPooled {
+		return
+	}
+	clear(h.entries)
+	*h = held{request: headgate.Request{Descriptors: h.request.Descriptors[:0]}, entries: h.entries[:0]}
+	k.pool.Put(h)
+}
+
+// copy takes over what was asked. Attributes are not: they price hits.
+func (h *held) copy(request *headgate.Request) {
+	h.entries, h.request.Descriptors = h.entries[:0], h.request.Descriptors[:0]
+	h.request.Domain = request.Domain
+	total := 0
+	for i := range request.Descriptors {
+		total += len(request.Descriptors[i].Entries)
+	}
+	h.entries = slices.Grow(h.entries, total) // so that what points into it stays
+	for _, d := range request.Descriptors {
+		from := len(h.entries)
+		h.entries = append(h.entries, d.Entries...)
+		d.Entries = h.entries[from:len(h.entries):len(h.entries)]
+		h.request.Descriptors = append(h.request.Descriptors, d)
+	}
+}
+
+// dueHeap is a heap of calls by when they are due; each knows its place.
+type dueHeap []*held
+
+// Len implements heap.Interface.
+func (d dueHeap) Len() int { return len(d) }
+
+// Less implements heap.Interface.
+func (d dueHeap) Less(i, j int) bool { return d[i].due.Before(d[j].due) }
+
+// Swap implements heap.Interface.
+func (d dueHeap) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].at, d[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (d *dueHeap) Push(x any) {
+	h := x.(*held)
+	h.at = len(*d)
+	*d = append(*d, h)
+}
+
+// Pop implements heap.Interface.
+func (d *dueHeap) Pop() any {
+	last := len(*d) - 1
+	h := (*d)[last]
+	(*d)[last] = nil
+	*d = (*d)[:last]
+	h.at = notKept
+	return h
+}

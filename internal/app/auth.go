@@ -1,0 +1,98 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/extauthz"
+	"github.com/headgate/headgate/internal/forwardauth"
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/identityfile"
+	"github.com/headgate/headgate/internal/rls"
+	"github.com/headgate/headgate/internal/telemetry"
+)
+
+const (
+	// maxAuthHeaderBytes bounds the header of a sub-request, which holds that of a
+	// client. It is more than gateways take of their clients (servers in Go 1 MiB,
+	// others less): one that fails open takes it for an outage when it cannot ask.
+	maxAuthHeaderBytes = 2 << 20
+	// authIdleTimeout is longer than gateways keep idle connections (Envoy an hour): one
+	// that is closed just as a question is on its way looks like an outage, too.
+	authIdleTimeout = 2 * time.Hour
+)
+
+// gateways returns the ways in for gateways that ask about each request: over HTTP
+// on an address of its own, and on that of Envoy, which envoy gets. None when it is
+// off.
+func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rls.Options) ([]front, error) {
+	if s.AuthAddr == "" {
+		return nil, nil
+	}
+	if err := p.checkAuthDomain(s.AuthDomain); err != nil {
+		return nil, err
+	}
+	peers, err := s.Peers()
+	if err != nil {
+		return nil, err
+	}
+	source, err := identityfile.Load(identityfile.Options{
+		Path: s.Identity, Proxies: peers, LocalPeer: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
+	})
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := httpanswer.New(answer)
+	if err != nil {
+		return nil, err
+	}
+	authorizer, err := forwardauth.New(forwardauth.Options{
+		Checker:   p.limiter,
+		Extractor: source.Extractor,
+		Answer:    encoder,
+		Peers:     forwardauth.NewPeers(peers),
+		Domain:    s.AuthDomain,
+		Rules:     p.limiter.Rules,
+		OnTrouble: func(err error, count uint64) {
+			p.logger.Warn("a gateway was not answered as it asked", "error", err, "count", count)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.metrics.WatchGateways(func() telemetry.Gateways {
+		s := authorizer.Stats()
+		return telemetry.Gateways{Strangers: s.Strangers, Refused: s.Refused, Skipped: s.Skipped}
+	})
+	p.tasks = append(p.tasks, source.Run)
+	envoy.Register = extauthz.New(authorizer, envoy.OnPanic).Register
+	server := newHTTPServer(closing(&p.health.draining, authorizer), p.logger)
+	server.MaxHeaderBytes, server.IdleTimeout = maxAuthHeaderBytes, authIdleTimeout
+	return []front{{name: "auth", addr: s.AuthAddr, start: p.gentle("auth", server)}}, nil
+}
+
+// checkAuthDomain says whether it is known which rules gateways ask for.
+func (p *process) checkAuthDomain(domain string) error {
+	domains := p.domains()
+	switch {
+	case domain == "" && len(domains) > 1:
+		return fmt.Errorf("--auth-domain: the rules have the domains %q; hint: name the one that gateways ask for", domains)
+	case domain != "" && !slices.Contains(domains, domain):
+		p.logger.Warn("gateways ask for a domain that has no rules, so that everything passes; hint: --auth-domain", "domain", domain, "domains", domains)
+	}
+	return nil
+}
+
+// printAuthHint prints a command that asks as a gateway does; nothing where no
+// gateways are served, or on a socket.
+func printAuthHint(w io.Writer, listener net.Listener) {
+	if listener != nil && listener.Addr().Network() == "tcp" {
+		fmt.Fprintf(w, "As a gateway would ask about a client's request:\n\n  curl -i -H 'X-Forwarded-Method: GET' -H 'X-Forwarded-Uri: /orders/7' -H 'X-Forwarded-For: 203.0.113.9' http://%s%straefik\n\n",
+			reachable(listener), forwardauth.Prefix)
+	}
+}

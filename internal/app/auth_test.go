@@ -1,0 +1,184 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/telemetry"
+)
+
+const perAddress = `
+descriptors:
+  - key: remote_address
+    rate_limit: {name: per-address, unit: hour, requests_per_unit: 2}
+`
+
+// syncBuffer is a log that can be read while it is written.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// authSettings serve gateways, with rules for each of the domains.
+func authSettings(t *testing.T, domains ...string) config.Serve {
+	t.Helper()
+	s := settings()
+	s.AuthAddr = "127.0.0.1:0"
+	s.Rules = t.TempDir()
+	for _, domain := range domains {
+		if err := os.WriteFile(filepath.Join(s.Rules, domain+".yaml"), []byte("domain: "+domain+perAddress), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// startAuth runs s and returns the addresses of the ready line.
+func startAuth(t *testing.T, s config.Serve, logger *slog.Logger) map[string]string {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	read, write := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		err := Run(ctx, s, Options{Build: telemetry.Build{Version: "test"}, Logger: logger, Out: write})
+		write.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	t.Cleanup(func() {
+		cancel()
+		http.DefaultClient.CloseIdleConnections()
+		if err := <-ended; err != nil {
+			t.Errorf("ended with %v", err)
+		}
+	})
+	line, err := bufio.NewReader(read).ReadString('\n')
+	if err != nil {
+		t.Fatalf("not ready: %v", err)
+	}
+	addrs := map[string]string{}
+	for _, pair := range regexp.MustCompile(`(\w+)=(\S+)`).FindAllStringSubmatch(line, -1) {
+		addrs[pair[1]] = pair[2]
+	}
+	return addrs
+}
+
+// subRequest asks as nginx does about a request of client.
+func subRequest(t *testing.T, addr, client string) *http.Response {
+	t.Helper()
+	r := must(http.NewRequest("GET", "http://"+addr+"/auth/nginx", nil))
+	for name, value := range map[string]string{
+		"X-Original-Method": "GET", "X-Original-URI": "/", "X-Forwarded-For": client,
+	} {
+		r.Header.Set(name, value)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp
+}
+
+func TestGatewaysAreServed(t *testing.T) {
+	addrs := startAuth(t, authSettings(t, "edge"), quiet())
+	for i, want := range []int{200, 200, 403} {
+		if got := subRequest(t, addrs["auth"], "203.0.113.9"); got.StatusCode != want {
+			t.Errorf("request %d: %s", i+1, got.Status)
+		}
+	}
+	if got := subRequest(t, addrs["auth"], "203.0.113.10"); got.StatusCode != 200 {
+		t.Errorf("another client: %s", got.Status)
+	}
+	if status, body := get(t, "http://"+addrs["ops"]+"/metrics"); status != 200 || !strings.Contains(body, "headgate_gateway_refused_total 0") {
+		t.Errorf("metrics: %d, without those of gateways", status)
+	}
+	if status, _ := get(t, "http://"+addrs["http"]+"/auth/nginx"); status != 404 {
+		t.Errorf("the HTTP API answers gateways: %d", status)
+	}
+}
+
+func TestGatewaysAreOffByDefault(t *testing.T) {
+	s := authSettings(t, "edge")
+	s.AuthAddr = ""
+	if addrs := startAuth(t, s, quiet()); addrs["auth"] != "" || addrs["http"] == "" {
+		t.Errorf("serves on %v", addrs)
+	}
+}
+
+func TestStrangersAreLogged(t *testing.T) {
+	var log syncBuffer
+	s := authSettings(t, "edge")
+	s.AuthPeers = "192.0.2.1"
+	addrs := startAuth(t, s, slog.New(slog.NewTextHandler(&log, nil)))
+	if got := subRequest(t, addrs["auth"], "203.0.113.9"); got.StatusCode != 403 || got.Header.Get("X-RateLimit-Status") != "" {
+		t.Errorf("%s, %v", got.Status, got.Header)
+	}
+	if !strings.Contains(log.String(), "127.0.0.1 asks and is no peer; hint: --auth-peers") {
+		t.Errorf("log: %s", log.String())
+	}
+	if _, body := get(t, "http://"+addrs["ops"]+"/metrics"); !strings.Contains(body, "headgate_gateway_strangers_total 1") {
+		t.Error("the stranger is not counted")
+	}
+}
+
+func TestGatewaysNeedADomain(t *testing.T) {
+	err := Run(t.Context(), authSettings(t, "a", "b"), Options{Logger: quiet(), Out: io.Discard})
+	if err == nil || !strings.Contains(err.Error(), `--auth-domain: the rules have the domains ["a" "b"]; hint:`) {
+		t.Errorf("error %v", err)
+	}
+	var log syncBuffer
+	s := authSettings(t, "a", "b")
+	s.AuthDomain = "c"
+	addrs := startAuth(t, s, slog.New(slog.NewTextHandler(&log, nil)))
+	if got := subRequest(t, addrs["auth"], "203.0.113.9"); got.StatusCode != 200 || !strings.Contains(log.String(), "a domain that has no rules") {
+		t.Errorf("%s; log: %s", got.Status, log.String())
+	}
+}
+
+func TestBadIdentityFileIsNamed(t *testing.T) {
+	s := authSettings(t, "edge")
+	s.Identity = filepath.Join(t.TempDir(), "absent.yaml")
+	if err := Run(t.Context(), s, Options{Logger: quiet(), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "absent.yaml") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestAuthHint(t *testing.T) {
+	var b strings.Builder
+	printAuthHint(&b, nil)
+	if b.Len() > 0 {
+		t.Errorf("off: %s", b.String())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	printAuthHint(&b, l)
+	if !strings.Contains(b.String(), "-H 'X-Forwarded-For: 203.0.113.9' http://"+l.Addr().String()+"/auth/traefik\n") {
+		t.Errorf("hint: %s", b.String())
+	}
+}

@@ -1,0 +1,240 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/telemetry"
+)
+
+// process is what every way of serving has: stores, rules in force, health, and
+// the address for operators.
+type process struct {
+	settings *config.Settings
+	options  Options
+	logger   *slog.Logger
+	metrics  *telemetry.Metrics
+	observer observer
+	stack    *stack
+	limiter  *headgate.Limiter
+	health   *health
+	ops      *http.Server
+
+	// tasks run beside the fronts until the end begins.
+	tasks []func(context.Context)
+	// onDrain is called when the end begins, while callers are still served.
+	onDrain []func()
+	// hints, when not nil, prints what to try on the listeners of the fronts.
+	hints func(map[string]net.Listener)
+}
+
+// front is one way in: an address, and what serves there.
+type front struct {
+	// name stands in messages; the setting of addr is called by it, with "-addr".
+	name, addr string
+	// start returns the server of the listener. It is called once, when all
+	// addresses are bound.
+	start func(net.Listener) server
+}
+
+// server serves the connections of its listener.
+type server interface {
+	// Serve serves until Shutdown, and returns nil then.
+	Serve() error
+	// Shutdown takes no new connections and returns when what is under way is
+	// finished, or cut off since ctx has ended.
+	Shutdown(ctx context.Context)
+}
+
+// newProcess makes the parts. Nothing runs and nothing listens yet.
+func newProcess(s *config.Settings, o Options) (*process, error) {
+	metrics := telemetry.New(o.Build)
+	stores, err := newStack(s, &hotReporter{metrics: metrics, logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	stores.watch(metrics)
+	p := &process{
+		settings: s, options: o, logger: o.Logger, metrics: metrics,
+		observer: observer{metrics, o.Logger}, stack: stores,
+		health: &health{logger: o.Logger, metrics: metrics},
+	}
+	if err := p.assemble(); err != nil {
+		return nil, errors.Join(err, stores.Close())
+	}
+	return p, nil
+}
+
+func (p *process) assemble() error {
+	var err error
+	if p.limiter, err = headgate.New(headgate.Options{
+		Store: p.stack, Fallback: p.stack.local, Shadow: p.settings.Shadow, Observer: p.observer,
+	}); err != nil {
+		return err
+	}
+	if !p.stack.backends[0].inMemory() {
+		p.health.ping = p.stack.ping
+	}
+	if p.settings.Rules != "" {
+		told := &ruleReporter{metrics: p.metrics, logger: p.logger, modesAreExact: p.stack.modesAreExact(), unfit: p.stack.unfit}
+		if p.health.rules, err = newRuleSource(p.settings, p.limiter, told); err != nil {
+			return err
+		}
+	}
+	p.ops = newHTTPServer(opsHandler(p.health, p.limiter), p.logger)
+	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
+	return nil
+}
+
+// observer counts decisions, and logs panics too.
+type observer struct {
+	*telemetry.Metrics
+	logger *slog.Logger
+}
+
+// Panicked implements headgate.PanicObserver.
+func (o observer) Panicked(err error) {
+	o.Metrics.Panicked(err)
+	o.logger.Error("a panic was caught; failure modes answered", "error", err)
+}
+
+// loadRules puts the rules in force, if there are any.
+func (p *process) loadRules() error {
+	if p.health.rules == nil {
+		p.logger.Warn("no rules: only limits that callers name are decided; hint: --rules FILE_OR_DIR")
+		return nil
+	}
+	return p.health.rules.Load()
+}
+
+// domains returns the domains that have rules.
+func (p *process) domains() []string {
+	if set := p.limiter.Rules(); set != nil {
+		return set.Domains()
+	}
+	return nil
+}
+
+// run serves on all fronts until ctx ends or one of them fails, then drains.
+func (p *process) run(ctx context.Context, fronts []front) error {
+	listeners, err := p.listen(ctx, fronts)
+	if err != nil {
+		return err
+	}
+	p.stack.join()
+	group, running := errgroup.WithContext(ctx)
+	servers := make([]server, len(fronts))
+	for i, f := range fronts {
+		servers[i] = f.start(listeners[i])
+		group.Go(servers[i].Serve)
+	}
+	ops := listeners[len(fronts)]
+	group.Go(func() error { return serveHTTP(p.ops, ops) })
+	for _, task := range p.allTasks() {
+		group.Go(func() error { task(running); return nil })
+	}
+	group.Go(func() error {
+		<-running.Done()
+		p.drain(ctx, servers)
+		// Last, so that the end can be watched.
+		p.ops.Close()
+		return nil
+	})
+	p.announce(fronts, listeners)
+	err = group.Wait()
+	p.logger.Info("stopped")
+	return err
+}
+
+// listen binds the addresses of all fronts and, last, that for operators.
+func (p *process) listen(ctx context.Context, fronts []front) ([]net.Listener, error) {
+	var listeners []net.Listener
+	for _, f := range append(fronts[:len(fronts):len(fronts)], front{name: "ops", addr: p.settings.OpsAddr}) {
+		l, err := listen(ctx, f.name+"-addr", f.addr)
+		if err != nil {
+			for _, l := range listeners {
+				l.Close()
+			}
+			return nil, err
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners, nil
+}
+
+func (p *process) allTasks() []func(context.Context) {
+	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore)
+	if p.health.rules != nil {
+		tasks = append(tasks, p.health.rules.Run, p.reloadOnSignal)
+	}
+	return tasks
+}
+
+func (p *process) reloadOnSignal(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.options.Reload:
+			p.logger.Info("reload asked for by signal")
+			p.health.rules.Reload()
+		}
+	}
+}
+
+// announce says where the process serves. The listeners are bound by now, so
+// that a caller who reads this is not refused.
+func (p *process) announce(fronts []front, listeners []net.Listener) {
+	names := make([]string, 0, len(listeners))
+	bound := map[string]net.Listener{}
+	for _, f := range fronts {
+		names = append(names, f.name)
+	}
+	names = append(names, "ops")
+	var line strings.Builder
+	var attributes []any
+	for i, name := range names {
+		bound[name] = listeners[i]
+		fmt.Fprintf(&line, " %s=%s", name, display(listeners[i]))
+		attributes = append(attributes, name, display(listeners[i]))
+	}
+	p.logger.Info("serving", append(attributes,
+		"store", p.settings.Store, "store_per_second", p.settings.StorePerSecond, "version", p.options.Build.Version)...)
+	fmt.Fprintf(p.options.Out, "headgate ready%s\n", line.String())
+	if p.hints != nil {
+		p.hints(bound)
+	}
+}
+
+// drain ends the servers of callers. If ctx has not ended, a server has failed,
+// and there is no point in waiting before the others stop too.
+func (p *process) drain(ctx context.Context, servers []server) {
+	p.health.draining.Store(true)
+	for _, tell := range p.onDrain {
+		tell()
+	}
+	p.logger.Info("draining", "delay", p.settings.DrainDelay, "timeout", p.settings.DrainTimeout)
+	last := time.Duration(0)
+	if ctx.Err() != nil {
+		time.Sleep(p.settings.DrainDelay)
+		last = min(lastRequests, p.settings.DrainTimeout)
+	}
+	deadline, cancel := context.WithTimeout(context.Background(), last+p.settings.DrainTimeout)
+	defer cancel()
+	var ending sync.WaitGroup
+	for _, s := range servers {
+		ending.Go(func() { s.Shutdown(deadline) })
+	}
+	ending.Wait()
+}

@@ -1,0 +1,198 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/httplimit"
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/identityfile"
+	"github.com/headgate/headgate/internal/proxy"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/limit"
+)
+
+// RunProxy forwards to a backend what may pass, by settings s until ctx ends, then
+// stops gently. It returns nil when everything under way was finished.
+func RunProxy(ctx context.Context, s config.Proxy, o Options) error {
+	p, err := newProcess(&s.Settings, o)
+	if err != nil {
+		return err
+	}
+	// Last: what this node holds goes back when no decision can follow.
+	defer p.stack.leave(o.Logger)
+	if err := p.loadRules(); err != nil {
+		return err
+	}
+	forwarder, err := p.forwarder(&s)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, []front{forwarder})
+}
+
+// forwarder returns the way in that forwards.
+func (p *process) forwarder(s *config.Proxy) (front, error) {
+	source, err := p.identity(s)
+	if err != nil {
+		return front{}, err
+	}
+	answer, err := answerOptions(&s.Settings)
+	if err != nil {
+		return front{}, err
+	}
+	limits, err := p.limits(s, source.Extractor, answer)
+	if err != nil {
+		return front{}, err
+	}
+	shed, err := p.shedding(&s.Shedding, source.Extractor.PeerTrusted)
+	if err != nil {
+		return front{}, err
+	}
+	to, err := s.Target()
+	if err != nil {
+		return front{}, err
+	}
+	trouble := &backendReporter{logger: p.logger}
+	var forward *proxy.Proxy
+	forward, err = proxy.New(proxy.Options{
+		To:          to,
+		RewriteHost: s.RewriteHost,
+		Timeout:     s.BackendTimeout,
+		MaxBody:     int64(s.MaxBody),
+		Wrap:        around(limits.Wrap, shed),
+		PeerTrusted: source.Extractor.PeerTrusted,
+		Errors:      answer.Body,
+		OnTrouble:   trouble.report,
+		OnBackend:   p.metrics.WatchProxy(func() telemetry.Proxy { return proxied(forward.Stats(), limits.Stats()) }),
+		ErrorLog:    slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
+	})
+	if err != nil {
+		return front{}, err
+	}
+	clients := newHTTPServer(closing(&p.health.draining, forward), p.logger)
+	// A body, and an answer, may be a stream without an end.
+	clients.ReadTimeout, clients.WriteTimeout = 0, 0
+	clients.MaxHeaderBytes = int(s.MaxHeader)
+	clients.DisableGeneralOptionsHandler = true // OPTIONS * is the backend's to answer
+	if clients.TLSConfig, err = p.tlsConfig(s); err != nil {
+		return front{}, err
+	}
+	gentle := p.gentle("http", clients)
+	return front{name: "http", addr: s.HTTPAddr, start: func(l net.Listener) server {
+		if clients.TLSConfig != nil {
+			l = tls.NewListener(l, clients.TLSConfig)
+		}
+		return &proxyServer{gentle(l), forward, p.logger}
+	}}, nil
+}
+
+// proxyServer ends the connections that were upgraded along with the others.
+type proxyServer struct {
+	server
+	proxy  *proxy.Proxy
+	logger *slog.Logger
+}
+
+// Shutdown implements server.
+func (s *proxyServer) Shutdown(ctx context.Context) {
+	var ending sync.WaitGroup
+	ending.Go(func() { s.server.Shutdown(ctx) })
+	if cut := s.proxy.Shutdown(ctx); cut > 0 {
+		s.logger.Warn("upgraded connections were cut off", "connections", cut)
+	}
+	ending.Wait()
+}
+
+// identity returns what tells who asks, and keeps it up to date.
+func (p *process) identity(s *config.Proxy) (*identityfile.Source, error) {
+	trusted, err := s.Trusted()
+	if err != nil {
+		return nil, err
+	}
+	o := identityfile.Options{Path: s.Identity, Proxies: trusted}
+	if network, _, err := config.ListenAddress(s.HTTPAddr); err == nil && network == "unix" {
+		// Whoever connects is on this machine.
+		o.LocalPeer = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	source, err := identityfile.Load(o)
+	if err != nil {
+		return nil, err
+	}
+	p.tasks = append(p.tasks, source.Run)
+	return source, nil
+}
+
+// limits returns the middleware that lets requests pass, or not.
+func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpanswer.Options) (*httplimit.Middleware, error) {
+	domain, err := p.domain(s.Domain)
+	if err != nil {
+		return nil, err
+	}
+	return httplimit.New(p.limiter, httplimit.Options{
+		Domain:   domain,
+		Identify: httplimit.Identity(who),
+		Answer: httplimit.Answer{
+			Generation: answer.Generation, OmitX: answer.OmitX, Reset: answer.Reset,
+			Body: answer.Body, Jitter: answer.Jitter,
+		},
+		// Only a token can be refused, and only where the file says so.
+		Challenge: "Bearer",
+		// Else a backend that limits too would add its fields to ours.
+		Override: true,
+		// The shedders behind the limits take the priorities of rules from it.
+		PassResult: s.Shedding.On(),
+	})
+}
+
+// domain returns the domain of the rules that requests are limited by.
+func (p *process) domain(named string) (string, error) {
+	domains := p.domains()
+	switch {
+	case named != "" && !slices.Contains(domains, named):
+		return "", fmt.Errorf("--domain: %q has no rules; hint: the rules have the domains %q", named, domains)
+	case named != "":
+		return named, nil
+	case len(domains) == 0:
+		return "", errors.New("--rules: there is no rule; hint: `headgate rules explain` shows what files hold")
+	case len(domains) > 1:
+		return "", fmt.Errorf("--domain: the rules have the domains %q; hint: name the one that requests are limited by", domains)
+	}
+	return domains[0], nil
+}
+
+// proxied returns what metrics show of the proxy and of the limits in it.
+func proxied(p proxy.Stats, l httplimit.Stats) telemetry.Proxy {
+	return telemetry.Proxy{
+		Answered: p.Answered, Broken: p.Broken, Unreachable: p.Unreachable, TimedOut: p.TimedOut,
+		TooLarge: p.TooLarge, BadBody: p.BadBody, NotForwarded: p.NotForwarded,
+		Denied: l.Denied, Unavailable: l.Unavailable, Refused: l.Refused, Left: p.Left + l.GaveUp,
+		InFlight: p.InFlight, Upgraded: p.Upgraded,
+	}
+}
+
+// backendLines bounds the log lines about the backend: while it is away, every
+// request has the same to say.
+var backendLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 6, Period: time.Minute, Burst: 2})
+
+// backendReporter tells the log why the backend did not answer.
+type backendReporter struct {
+	logger *slog.Logger
+	lines  lineLimit
+}
+
+func (b *backendReporter) report(err error) {
+	if others, ok := b.lines.mayTell(backendLines, limit.MicrosOf(time.Now())); ok {
+		b.logger.Warn("the backend did not answer", "error", err, "others_since", others)
+	}
+}

@@ -1,0 +1,179 @@
+package app
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+// proxyBefore is what the command line makes of these rules before a backend.
+func proxyBefore(t *testing.T, to, rules string) config.Proxy {
+	t.Helper()
+	s := config.Proxy{Settings: shared(), To: to, HTTPAddr: "127.0.0.1:0", BackendTimeout: time.Minute, MaxHeader: 64 << 10}
+	s.Rules = filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(s.Rules, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const twoADay = "domain: a\ndescriptors:\n  - {key: remote_address, rate_limit: {window: 365d, requests_per_unit: 2, algorithm: fixed_window}}\n"
+
+func TestRunProxyRefusesToStart(t *testing.T) {
+	certificates := testserver.NewCertificates(t)
+	for _, tt := range []struct {
+		name, rules string
+		change      func(*config.Proxy)
+		want        string
+	}{
+		{"two domains", twoADay, func(s *config.Proxy) {
+			s.Rules = filepath.Dir(s.Rules)
+			if err := os.WriteFile(filepath.Join(s.Rules, "b.yaml"), []byte(strings.Replace(twoADay, "domain: a", "domain: b", 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, `--domain: the rules have the domains ["a" "b"]; hint:`},
+		{"another domain", twoADay, func(s *config.Proxy) { s.Domain = "b" }, `--domain: "b" has no rules; hint: the rules have the domains ["a"]`},
+		{"bad rules", "domain: a\nrules: 7\n", nil, "rules.yaml:2"},
+		{"no identity", twoADay, func(s *config.Proxy) { s.Identity = "absent.yaml" }, "absent.yaml"},
+		{"no certificate", twoADay, func(s *config.Proxy) { s.TLSCert, s.TLSKey = "absent.pem", "absent.key" }, "--tls-cert, --tls-key: open absent.pem"},
+		{"another key", twoADay, func(s *config.Proxy) {
+			s.TLSCert, s.TLSKey = certificates.CertFile, testserver.NewCertificates(t).KeyFile
+		}, "--tls-cert, --tls-key: tls: private key does not match"},
+		{"bad headers", twoADay, func(s *config.Proxy) { s.Headers = "x" }, `"x"`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := proxyBefore(t, "http://127.0.0.1:1", tt.rules)
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			err := RunProxy(t.Context(), s, Options{Logger: quiet(), Out: io.Discard})
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one with %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestProxyOverUnixSocket: whoever connects there counts as this machine.
+func TestProxyOverUnixSocket(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.Header.Get("X-Forwarded-For"))
+	}))
+	defer backend.Close()
+	s := proxyBefore(t, backend.URL, twoADay)
+	s.HTTPAddr = "unix:///run/x.sock"
+	p, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stack.Close()
+	if err := p.loadRules(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := p.forwarder(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := f.start(nil).(*proxyServer)
+	defer started.proxy.Shutdown(t.Context())
+	handler := started.server.(*gentleServer).Handler
+	for i, want := range []int{200, 200, 429} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = "@"
+		handler.ServeHTTP(w, r)
+		if w.Code != want || w.Body.Len() > 0 && want == 200 {
+			t.Errorf("request %d: %d %s", i, w.Code, w.Body)
+		}
+	}
+}
+
+func TestCertificateIsReadAgain(t *testing.T) {
+	first, second := testserver.NewCertificates(t), testserver.NewCertificates(t)
+	dir := t.TempDir()
+	s := config.Proxy{TLSCert: filepath.Join(dir, "cert"), TLSKey: filepath.Join(dir, "key")}
+	install := func(c *testserver.Certificates, at time.Time) {
+		t.Helper()
+		for from, to := range map[string]string{c.CertFile: s.TLSCert, c.KeyFile: s.TLSKey} {
+			data, err := os.ReadFile(from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(to, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(to, at, at); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	at := time.Unix(1e9, 0)
+	install(first, at)
+	var log strings.Builder
+	c := &certificate{cert: s.TLSCert, key: s.TLSKey, logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := c.readLocked(); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(after time.Duration, want *testserver.Certificates, lines int) {
+		t.Helper()
+		at = at.Add(after)
+		pair, err := tls.LoadX509KeyPair(want.CertFile, want.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.at(at); !bytes.Equal(got.Certificate[0], pair.Certificate[0]) {
+			t.Error("another certificate")
+		}
+		if got := strings.Count(log.String(), "\n"); got != lines {
+			t.Errorf("%d lines, want %d:\n%s", got, lines, log.String())
+		}
+	}
+	expect(0, first, 0)
+	install(second, at.Add(time.Second))
+	expect(certificateEvery/2, first, 0) // not looked at yet
+	expect(certificateEvery, second, 1)
+	if err := os.WriteFile(s.TLSKey, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	expect(certificateEvery, second, 2)
+	expect(certificateEvery, second, 2) // told once
+	install(first, at.Add(time.Minute))
+	expect(certificateEvery, first, 3)
+}
+
+func TestUpgradesAreNotClosedWhileDraining(t *testing.T) {
+	h := &health{}
+	h.draining.Store(true)
+	handler := closing(&h.draining, http.NotFoundHandler())
+	for upgrade, want := range map[string]string{"": "close", "websocket": ""} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		if upgrade != "" {
+			r.Header.Set("Upgrade", upgrade)
+		}
+		handler.ServeHTTP(w, r)
+		if got := w.Header().Get("Connection"); got != want {
+			t.Errorf("upgrade %q: Connection %q, want %q", upgrade, got, want)
+		}
+	}
+}
+
+func TestBackendTroubleIsToldNowAndThen(t *testing.T) {
+	var log strings.Builder
+	r := &backendReporter{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 1000 {
+		r.report(io.ErrUnexpectedEOF)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines < 2 || lines > 6 {
+		t.Errorf("%d lines", lines)
+	}
+}

@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/headgate/headgate/internal/app"
+	"github.com/headgate/headgate/internal/config"
+)
+
+type proxyCmd struct {
+	Config       string `placeholder:"FILE" help:"YAML file of settings: the flags below, without the dashes, as keys."`
+	config.Proxy `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*proxyCmd) Help() string {
+	return `Examples:
+
+  headgate proxy --to http://localhost:9000 --rules rules.yaml
+      Limit each address by rules on remote_address, and forward what may pass.
+
+  headgate proxy --to http://localhost:9000 --rules rules.yaml --identity identity.yaml --store redis://redis:6379/0
+      Limit by API key, token or route; several proxies share one count.
+
+  headgate proxy --to http://localhost:9000 --rules rules.yaml --trusted-proxies 10.0.0.0/8
+      Behind a load balancer that sets X-Forwarded-For.
+
+SIGHUP reloads the rules, SIGTERM and SIGINT end the process gently, and a
+second one ends it at once.`
+}
+
+// Run forwards until a signal ends it.
+func (c *proxyCmd) Run(std *stdio, parsed *kong.Context) error {
+	return serving(std, parsed, &c.Settings, func(ctx context.Context, o app.Options) error {
+		return app.RunProxy(ctx, c.Proxy, o)
+	})
+}

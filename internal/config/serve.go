@@ -1,0 +1,38 @@
+package config
+
+import "errors"
+
+// Serve is everything that can be set on `headgate serve`.
+type Serve struct {
+	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck.
+	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
+	// GRPCAddr serves Envoy's rate limit service.
+	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. Default ${default}."`
+
+	Settings `embed:""`
+
+	Auth `embed:""`
+
+	// CallerLimits serves limits, refunds and resets that callers name.
+	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
+	// RLSHeaders is which header fields Envoy is asked to add to its answers.
+	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
+	// RLSMetadata adds dynamic metadata to the answers to Envoy.
+	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
+	// RLSClosed is what Envoy is told when a rule fails closed.
+	RLSClosed string `group:"answers" name:"rls-closed" enum:"over_limit,error" default:"over_limit" help:"What Envoy is told when the store is away and the rule fails closed: over_limit, or error (then Envoy's own failure_mode_deny speaks)."`
+
+	// Hints prints commands to try once the process is ready.
+	Hints bool `group:"logs" help:"Print commands to try once ready."`
+}
+
+// Validate reports everything that is wrong with s, each problem with the name
+// of its setting and a hint. It opens and resolves nothing.
+func (s *Serve) Validate() error {
+	return errors.Join(
+		s.Settings.validate(),
+		address("http-addr", s.HTTPAddr),
+		address("grpc-addr", s.GRPCAddr),
+		s.Auth.validate(),
+	)
+}

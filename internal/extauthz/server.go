@@ -1,0 +1,81 @@
+package extauthz
+
+import (
+	"context"
+	"net/http"
+	"runtime/debug"
+
+	authpb "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/internal/forwardauth"
+)
+
+// Authorizer decides requests for those who may ask. forwardauth.Authorizer is one.
+type Authorizer interface {
+	// Admit returns an error for who asks from addr and may not.
+	Admit(addr string) error
+	// Decide decides a request by the rules of domain, "" for the usual one.
+	Decide(original *http.Request, domain string) forwardauth.Reply
+	// Refuse answers a request that cannot be decided because of err.
+	Refuse(err error) forwardauth.Reply
+}
+
+var _ Authorizer = (*forwardauth.Authorizer)(nil)
+
+// Service answers Envoy. Make one with New.
+type Service struct {
+	authpb.UnimplementedAuthorizationServer
+	authorizer Authorizer
+	onPanic    func(cause any, stack []byte)
+}
+
+// New returns a Service that asks authorizer. onPanic is told of a panic, which is a
+// bug and ends that call alone.
+func New(authorizer Authorizer, onPanic func(cause any, stack []byte)) *Service {
+	return &Service{authorizer: authorizer, onPanic: onPanic}
+}
+
+// Register registers the service.
+func (s *Service) Register(r grpc.ServiceRegistrar) { authpb.RegisterAuthorizationServer(r, s) }
+
+// domainExtension is the entry of context_extensions, which the configuration of
+// Envoy sets, that names the domain of the rules.
+const domainExtension = "domain"
+
+// Check implements the service.
+func (s *Service) Check(ctx context.Context, r *authpb.CheckRequest) (answer *authpb.CheckResponse, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			s.onPanic(cause, debug.Stack())
+			answer, err = nil, status.Error(codes.Internal, "a bug; the log of headgate has more")
+		}
+	}()
+	if err := s.authorizer.Admit(callerOf(ctx)); err != nil {
+		return nil, status.Error(codes.PermissionDenied, err.Error())
+	}
+	attributes := r.GetAttributes()
+	if attributes.GetRequest().GetHttp() == nil {
+		return nil, status.Error(codes.InvalidArgument, "no attributes of an HTTP request; hint: use the HTTP filter envoy.filters.http.ext_authz")
+	}
+	original, err := originalOf(ctx, attributes)
+	if err != nil {
+		return responseTo(s.authorizer.Refuse(err)), nil
+	}
+	return responseTo(s.authorizer.Decide(original, attributes.GetContextExtensions()[domainExtension])), nil
+}
+
+// callerOf returns the address of who asks: "" on a unix socket.
+func callerOf(ctx context.Context) string {
+	p, ok := peer.FromContext(ctx)
+	switch {
+	case !ok || p.Addr == nil:
+		return "unknown"
+	case p.Addr.Network() == "unix":
+		return ""
+	}
+	return p.Addr.String()
+}

@@ -1,0 +1,68 @@
+package forwardauth
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/internal/httpanswer"
+)
+
+// ServeHTTP implements http.Handler: it answers the sub-requests of gateways.
+func (a *Authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := a.Admit(r.RemoteAddr); err != nil {
+		w.Header().Set("Connection", "close") // strangers hold none
+		fault(w, r, http.StatusForbidden, err.Error())
+		return
+	}
+	t := parseTarget(r.RequestURI)
+	if t.profile == nil {
+		fault(w, r, http.StatusNotFound, fmt.Sprintf("no such profile; hint: %sPROFILE or %sPROFILE@DOMAIN, where PROFILE is one of %s", Prefix, Prefix, profileNames()))
+		return
+	}
+	original, err := t.original(r)
+	if err != nil {
+		t.profile.answer(w, r, a.Refuse(err))
+		return
+	}
+	t.profile.answer(w, r, a.Decide(original, t.domain))
+}
+
+// fault answers a request that no profile can answer.
+func fault(w http.ResponseWriter, r *http.Request, status int, message string) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		fmt.Fprintln(w, message)
+	}
+}
+
+// answer writes reply as the gateway of p wants it.
+func (p *profile) answer(w http.ResponseWriter, r *http.Request, reply Reply) {
+	h := w.Header()
+	httpanswer.SetHeader(h, reply.Fields)
+	httpanswer.SetHeader(h, reply.Upstream)
+	status := reply.Status
+	if p.removes != "" && len(reply.Removed) > 0 {
+		h[p.removes] = []string{strings.Join(reply.Removed, ", ")}
+	}
+	if p.tells && status != http.StatusOK {
+		h[statusField] = []string{strconv.Itoa(status)}
+	}
+	if p.forbids && status != http.StatusOK {
+		status = http.StatusForbidden
+	}
+	if p.bodiless || len(reply.Body) == 0 {
+		h.Set("Content-Length", "0")
+		w.WriteHeader(status)
+		return
+	}
+	h.Set("Content-Type", reply.Media)
+	h.Set("Content-Length", strconv.Itoa(len(reply.Body)))
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(reply.Body) // the gateway may be gone: that is nobody's error
+	}
+}

@@ -1,0 +1,125 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/headgate/headgate/internal/httpanswer"
+)
+
+// outcome is what became of a request, as far as it is counted.
+type outcome uint8
+
+const (
+	notForwarded outcome = iota
+	tooLarge
+	badBody
+	unreachable
+	timedOut
+	gone     // the client, before an answer began
+	begun    // an answer
+	broken   // an answer, by the backend
+	left     // an answer, by the client
+	outcomes // their number
+
+	// faults are those that the proxy answers itself: the first ones.
+	faults = gone
+)
+
+// faultText is what a client is told. No text of the client, of the backend or of
+// an error is in it.
+type faultText struct {
+	status        int
+	code, message string
+}
+
+var faultTexts = [faults]faultText{
+	notForwarded: {http.StatusBadRequest, "BAD_REQUEST", "Requests of this form are not forwarded."},
+	tooLarge:     {http.StatusRequestEntityTooLarge, "BODY_TOO_LARGE", "The body of the request is too large."},
+	badBody:      {http.StatusBadRequest, "BAD_REQUEST", "The body of the request is malformed."},
+	unreachable:  {http.StatusBadGateway, "BAD_GATEWAY", "The service behind this proxy cannot be reached."},
+	timedOut:     {http.StatusGatewayTimeout, "GATEWAY_TIMEOUT", "The service behind this proxy took too long to answer."},
+}
+
+// faultBodies are the bodies of faults in one shape.
+type faultBodies struct {
+	media  string
+	bodies [faults][]byte
+}
+
+func newFaultBodies(shape httpanswer.Body) faultBodies {
+	f := faultBodies{media: "application/json"}
+	if shape == httpanswer.Problem {
+		f.media = "application/problem+json"
+	}
+	for i, t := range faultTexts {
+		f.bodies[i] = t.body(shape)
+	}
+	return f
+}
+
+// body returns the body of t, of the shape that denials have. Nothing in a
+// faultText needs escaping.
+func (t *faultText) body(shape httpanswer.Body) []byte {
+	switch shape {
+	case httpanswer.Flat:
+		return []byte(`{"error":"` + strings.ToLower(t.code) + `","message":"` + t.message + "\"}\n")
+	case httpanswer.Problem:
+		return []byte(`{"type":"about:blank","title":"` + http.StatusText(t.status) +
+			`","status":` + strconv.Itoa(t.status) + `,"detail":"` + t.message + "\"}\n")
+	}
+	return []byte(`{"error":{"code":"` + t.code + `","message":"` + t.message + "\"}}\n")
+}
+
+// fault answers a request in place of the backend.
+func (p *Proxy) fault(w http.ResponseWriter, r *http.Request, o outcome) {
+	p.counts[o].Add(1)
+	if b := bodyOf(r.Context()); b != nil {
+		b.answered(faultTexts[o].status)
+	}
+	h := w.Header()
+	h.Set("Content-Type", p.faults.media)
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(faultTexts[o].status)
+	if r.Method != http.MethodHead {
+		// That the client may be gone is nobody's error.
+		_, _ = w.Write(p.faults.bodies[o])
+	}
+}
+
+// failed is told why the backend did not answer.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	o := causeOf(r.Context(), err)
+	if o == gone {
+		// Nobody reads it; the status is for what counts them.
+		p.counts[gone].Add(1)
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	if p.options.OnTrouble != nil && (o == unreachable || o == timedOut) {
+		p.options.OnTrouble(err)
+	}
+	p.fault(w, r, o)
+}
+
+// causeOf tells whose fault err is.
+func causeOf(ctx context.Context, err error) outcome {
+	b := bodyOf(ctx)
+	var timeout net.Error
+	switch {
+	case errors.Is(err, errTooLarge):
+		return tooLarge
+	case ctx.Err() != nil:
+		return gone
+	case b != nil && b.failed.Load():
+		return badBody
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return timedOut
+	}
+	return unreachable
+}

@@ -1,0 +1,480 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/httpanswer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// edge is a Proxy that serves in front of a backend.
+type edge struct {
+	t     *testing.T
+	proxy *Proxy
+	addr  string
+	url   string
+}
+
+// front serves a Proxy before the backend, over HTTP/1.1 and h2c.
+func front(t *testing.T, backend http.Handler, o Options) *edge {
+	t.Helper()
+	b := httptest.NewUnstartedServer(backend)
+	b.Config.DisableGeneralOptionsHandler = true
+	b.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	b.Start()
+	t.Cleanup(b.Close)
+	if o.To == nil {
+		o.To = parse(t, b.URL)
+	}
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(p)
+	s.Config.DisableGeneralOptionsHandler = true
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Config.ErrorLog = b.Config.ErrorLog
+	s.Start()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		p.Shutdown(over)
+	})
+	return &edge{t, p, s.Listener.Addr().String(), s.URL}
+}
+
+func parse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// dial opens a connection to the proxy.
+func (e *edge) dial() *client {
+	e.t.Helper()
+	conn, err := net.Dial("tcp", e.addr)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(patience))
+	return &client{e.t, conn, bufio.NewReader(conn)}
+}
+
+// client speaks HTTP/1.1 by hand.
+type client struct {
+	t *testing.T
+	net.Conn
+	*bufio.Reader
+}
+
+func (c *client) Read(p []byte) (int, error) { return c.Reader.Read(p) }
+
+// send writes text with "\n" as "\r\n".
+func (c *client) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.Conn, strings.ReplaceAll(text, "\n", "\r\n")); err != nil {
+		c.t.Fatalf("send: %v", err)
+	}
+}
+
+// answer reads the header of an answer.
+func (c *client) answer(method string) *http.Response {
+	c.t.Helper()
+	res, err := http.ReadResponse(c.Reader, &http.Request{Method: method})
+	if err != nil {
+		c.t.Fatalf("read an answer: %v", err)
+	}
+	return res
+}
+
+// ended reports whether the proxy closed the connection.
+func (c *client) ended() error {
+	n, err := io.Copy(io.Discard, c.Reader)
+	if n > 0 {
+		return fmt.Errorf("%d more bytes", n)
+	}
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return errors.New("it is open")
+	}
+	return nil // an end, or a reset: something of ours was not read
+}
+
+func read(t *testing.T, res *http.Response) string {
+	t.Helper()
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("read a body: %v", err)
+	}
+	return string(text)
+}
+
+// get asks the proxy with the fields given as name and value.
+func (e *edge) get(path string, fields ...string) *http.Response {
+	e.t.Helper()
+	r, err := http.NewRequest("GET", e.url+path, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	return e.do(r)
+}
+
+func (e *edge) do(r *http.Request) *http.Response {
+	e.t.Helper()
+	transport := &http.Transport{DisableCompression: true}
+	e.t.Cleanup(transport.CloseIdleConnections)
+	res, err := transport.RoundTrip(r)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return res
+}
+
+// eventually waits until the counts are as wanted.
+func (e *edge) eventually(what string, ok func(Stats) bool) {
+	e.t.Helper()
+	for end := time.Now().Add(patience); !ok(e.proxy.Stats()); {
+		if time.Now().After(end) {
+			e.t.Fatalf("%s: %+v", what, e.proxy.Stats())
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// TestForwardsAsItCame: nothing but fields of one hop and of origin is changed.
+func TestForwardsAsItCame(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent, _ := io.ReadAll(r.Body)
+		w.Header()["X-Twice"] = []string{"a", "b"}
+		w.WriteHeader(http.StatusTeapot)
+		fmt.Fprintf(w, "%s %s %s %q %q %d", r.Method, r.RequestURI, r.Host, r.Header["X-Many"], sent, r.ContentLength)
+	}), Options{})
+	for _, tt := range []struct{ request, want string }{
+		{"GET /a%2Fb//c/../d?x=1;y=2&z=%zz&&q HTTP/1.1\nHost: api.example\nX-Many: 1\nX-Many: 2\n\n", `GET /a%2Fb//c/../d?x=1;y=2&z=%zz&&q api.example ["1" "2"] "" 0`},
+		{"DELETE / HTTP/1.1\nHost: h\nContent-Length: 3\n\nabc", `DELETE / h [] "abc" 3`},
+		{"MKCOL /? HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n2\nab\n1\nc\n0\n\n", `MKCOL /? h [] "abc" -1`},
+		{"OPTIONS * HTTP/1.1\nHost: h\n\n", `OPTIONS * h [] "" 0`},
+		{"GET http://other/x HTTP/1.1\nHost: h\n\n", `GET /x other [] "" 0`},
+	} {
+		c := e.dial()
+		c.send(tt.request)
+		res := c.answer("GET")
+		if got := read(t, res); got != tt.want || res.StatusCode != http.StatusTeapot || !slices.Equal(res.Header["X-Twice"], []string{"a", "b"}) || res.Close {
+			t.Errorf("%.30q: got %d %s, want %s; %v", tt.request, res.StatusCode, got, tt.want, res.Header)
+		}
+	}
+}
+
+func TestTargetWithPath(t *testing.T) {
+	for _, tt := range []struct{ to, request, want string }{
+		{"http://b:1", "/x?y", "http://b:1/x?y"},
+		{"http://b:1/", "/", "http://b:1/"},
+		{"https://b/v1", "/x%2Fy/z?q=%zz", "https://b/v1/x%2Fy/z?q=%zz"},
+		{"https://b/v1/", "//x", "https://b/v1//x"},
+		{"https://b/a%2Fb", "/x", "https://b/a%2Fb/x"},
+		{"https://b/v1", "http://evil/x", "https://b/v1/x"},
+	} {
+		in, err := url.ParseRequestURI(tt.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := *in
+		target(&out, in, parse(t, tt.to))
+		if out.String() != tt.want {
+			t.Errorf("%s to %s: %s, want %s", tt.request, tt.to, out.String(), tt.want)
+		}
+	}
+}
+
+func TestHostIsRewrittenOnRequest(t *testing.T) {
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Host, " ", r.Header.Get("X-Forwarded-Host"))
+	})
+	e := front(t, echo, Options{RewriteHost: true})
+	c := e.dial()
+	c.send("GET / HTTP/1.1\nHost: public.example\n\n")
+	if got, want := read(t, c.answer("GET")), e.proxy.options.To.Host+" public.example"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// TestWhereRequestsComeFrom: who is not trusted cannot tell the backend an address.
+func TestWhereRequestsComeFrom(t *testing.T) {
+	names := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-Ip", "X-Forwarded-Port"}
+	spoofed := []string{
+		"X-Forwarded-For", "1.1.1.1", "x-forwarded-for", "2.2.2.2, 3.3.3.3", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "https",
+		"Forwarded", "for=4.4.4.4", "X-Real-IP", "5.5.5.5", "X-Forwarded-Port", "443",
+	}
+	for _, tt := range []struct {
+		name    string
+		trusted bool
+		sent    []string
+		want    string
+	}{
+		{"plain", false, nil, "127.0.0.1|HOST|http|||"},
+		{"spoofed", false, spoofed, "127.0.0.1|HOST|http|||"},
+		{"trusted and silent", true, nil, "127.0.0.1|HOST|http|||"},
+		{"trusted", true, spoofed, "1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1|evil|https|for=4.4.4.4, for=127.0.0.1|5.5.5.5|443"},
+		{"struck out", false, append([]string{"Connection", "x-forwarded-for, forwarded, x-forwarded-host"}, spoofed...), "127.0.0.1|HOST|http|||"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var values []string
+				for _, name := range names {
+					values = append(values, strings.Join(r.Header[name], "/"))
+				}
+				io.WriteString(w, strings.Join(values, "|"))
+			}), Options{PeerTrusted: func(*http.Request) bool { return tt.trusted }})
+			if got, want := read(t, e.get("/", tt.sent...)), strings.Replace(tt.want, "HOST", e.addr, 1); got != want {
+				t.Errorf("got %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+func TestForwardedNode(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[2001:db8::1]:80": `"[2001:db8::1]"`, "[fe80::1%eth0]:80": `"[fe80::1]"`,
+		"[::ffff:192.0.2.1]:80": "192.0.2.1", "@": "unknown", "": "unknown",
+	} {
+		if _, addr := peerOf(&http.Request{RemoteAddr: remote}); node(addr) != want {
+			t.Errorf("%q: %s, want %s", remote, node(addr), want)
+		}
+	}
+	if text, _ := peerOf(&http.Request{RemoteAddr: "[fe80::1%eth0]:80"}); text != "fe80::1" {
+		t.Errorf("a zone of ours is told: %s", text)
+	}
+}
+
+// TestFieldsOfOneHop: they do not pass, and whoever limits sees what the backend
+// sees.
+func TestFieldsOfOneHop(t *testing.T) {
+	var seen http.Header
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "X-Secret")
+		w.Header().Set("X-Secret", "1")
+		w.Header().Set("Keep-Alive", "timeout=5")
+		for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Authorization", "Te", "X-Api-Key", "X-Degraded", "Upgrade", "Http2-Settings", "X-Kept"} {
+			if values := r.Header[name]; len(values) > 0 {
+				fmt.Fprintf(w, "%s=%s ", name, strings.Join(values, ","))
+			}
+		}
+	}), Options{Wrap: func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen = r.Header.Clone()
+			r.Header.Set("X-Degraded", "1")
+			next.ServeHTTP(w, r)
+		})
+	}})
+	for _, tt := range []struct{ fields, want string }{
+		{"Connection: keep-alive\nKeep-Alive: 5\nProxy-Authorization: x\nTe: trailers, deflate\nX-Kept: 1", "Te=trailers X-Degraded=1 X-Kept=1 "},
+		{"Connection: X-Api-Key, x-degraded\nConnection: close\nX-Api-Key: victim", "X-Degraded=1 "},
+		{"Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA", "X-Degraded=1 "},
+		{"Connection: Upgrade\nUpgrade: websocket, H2C\nHTTP2-Settings: AA", "X-Degraded=1 "},
+		{"Connection: Upgrade\nUpgrade: TLS/1.2", "X-Degraded=1 "},
+		{"Upgrade: websocket", "X-Degraded=1 "},
+	} {
+		c := e.dial()
+		c.send("GET / HTTP/1.1\nHost: h\n" + tt.fields + "\n\n")
+		res := c.answer("GET")
+		if got := read(t, res); got != tt.want || res.Header.Get("X-Secret") != "" || res.Header.Get("Keep-Alive") != "" {
+			t.Errorf("%q: got %q, want %q; %v", tt.fields, got, tt.want, res.Header)
+		}
+		if seen.Get("X-Api-Key") != "" {
+			t.Errorf("%q: who limits saw a key that the backend did not", tt.fields)
+		}
+	}
+}
+
+func TestFaults(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	nowhere := parse(t, "http://user-less.invalid:1")
+	nowhere.Host = closed.Addr().String()
+	hold := make(chan struct{})
+	defer close(hold)
+	slow := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body) // until then nobody tells that the proxy is gone
+		select {
+		case <-hold:
+		case <-r.Context().Done():
+		}
+	})
+	for _, tt := range []struct {
+		name    string
+		options Options
+		request string
+		status  int
+		media   string
+		body    string
+		counted func(Stats) uint64
+	}{
+		{"unreachable", Options{To: nowhere}, "GET / HTTP/1.1\nHost: h\n\n", 502, "application/json", `{"error":{"code":"BAD_GATEWAY","message":"The service behind this proxy cannot be reached."}}` + "\n", func(s Stats) uint64 { return s.Unreachable }},
+		{"unreachable, flat", Options{To: nowhere, Errors: httpanswer.Flat}, "GET / HTTP/1.1\nHost: h\n\n", 502, "application/json", `{"error":"bad_gateway","message":"The service behind this proxy cannot be reached."}` + "\n", func(s Stats) uint64 { return s.Unreachable }},
+		{"unreachable, HEAD", Options{To: nowhere}, "HEAD / HTTP/1.1\nHost: h\n\n", 502, "application/json", "", func(s Stats) uint64 { return s.Unreachable }},
+		{"timeout", Options{Timeout: time.Millisecond, Errors: httpanswer.Problem}, "GET / HTTP/1.1\nHost: h\n\n", 504, "application/problem+json", `{"type":"about:blank","title":"Gateway Timeout","status":504,"detail":"The service behind this proxy took too long to answer."}` + "\n", func(s Stats) uint64 { return s.TimedOut }},
+		{"length beyond the bound", Options{MaxBody: 4}, "POST / HTTP/1.1\nHost: h\nContent-Length: 5\n\nabcde", 413, "application/json", `{"error":{"code":"BODY_TOO_LARGE","message":"The body of the request is too large."}}` + "\n", func(s Stats) uint64 { return s.TooLarge }},
+		{"chunks beyond the bound", Options{MaxBody: 4}, "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n3\nabc\n2\nde\n", 413, "application/json", `{"error":{"code":"BODY_TOO_LARGE","message":"The body of the request is too large."}}` + "\n", func(s Stats) uint64 { return s.TooLarge }},
+		{"no chunk", Options{}, "POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n3\nabc\nzz\nGET /smuggled HTTP/1.1\nHost: h\n\n", 400, "application/json", `{"error":{"code":"BAD_REQUEST","message":"The body of the request is malformed."}}` + "\n", func(s Stats) uint64 { return s.BadBody }},
+		{"tunnel", Options{}, "CONNECT elsewhere:443 HTTP/1.1\nHost: elsewhere:443\n\n", 400, "application/json", `{"error":{"code":"BAD_REQUEST","message":"Requests of this form are not forwarded."}}` + "\n", func(s Stats) uint64 { return s.NotForwarded }},
+		{"opaque", Options{}, "GET urn:x HTTP/1.1\nHost: h\n\n", 400, "application/json", `{"error":{"code":"BAD_REQUEST","message":"Requests of this form are not forwarded."}}` + "\n", func(s Stats) uint64 { return s.NotForwarded }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var trouble []error
+			tt.options.OnTrouble = func(err error) { trouble = append(trouble, err) }
+			e := front(t, slow, tt.options)
+			c := e.dial()
+			c.send(tt.request)
+			method, _, _ := strings.Cut(tt.request, " ")
+			res := c.answer(method)
+			if got := read(t, res); res.StatusCode != tt.status || got != tt.body || res.Header.Get("Content-Type") != tt.media || res.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%d %q %v", res.StatusCode, got, res.Header)
+			}
+			if s := e.proxy.Stats(); tt.counted(s) != 1 {
+				t.Errorf("counted %+v", s)
+			}
+			if (len(trouble) > 0) != (tt.status > 500) {
+				t.Errorf("trouble %v", trouble)
+			}
+			if tt.status < 500 && tt.name != "tunnel" && tt.name != "opaque" && !res.Close && !strings.Contains(tt.name, "length") {
+				t.Error("the connection goes on in the middle of a body")
+			}
+		})
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for _, to := range []string{"localhost:9000", "ftp://h", "http://", "http://u:hunter2@h", "http://h?x=hunter2", "http://h#x", "/x"} {
+		u, err := url.Parse(to)
+		if err != nil {
+			continue
+		}
+		if _, err := New(Options{To: u}); err == nil || !strings.Contains(err.Error(), "hint: ") || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	if _, err := New(Options{}); err == nil {
+		t.Error("no backend was accepted")
+	}
+	if _, err := New(Options{To: parse(t, "http://h"), MaxBody: -1}); err == nil {
+		t.Error("a bound below 0 was accepted")
+	}
+}
+
+func TestBackendBreaksOff(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		defer conn.Close()
+		rw.WriteString("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+		rw.Write(make([]byte, 500000))
+		rw.Flush()
+	}), Options{})
+	res := e.get("/")
+	defer res.Body.Close()
+	if text, err := io.ReadAll(res.Body); err == nil {
+		t.Errorf("half an answer passes for a whole one of %d bytes", len(text))
+	}
+	e.eventually("broken answers", func(s Stats) bool { return s.Broken == 1 && s.Answered == 0 && s.InFlight == 0 })
+}
+
+func TestClientLeaves(t *testing.T) {
+	arrived, gone := make(chan struct{}), make(chan struct{})
+	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done()
+		close(gone)
+	}), Options{})
+	c := e.dial()
+	c.send("GET / HTTP/1.1\nHost: h\n\n")
+	<-arrived
+	c.Close()
+	select {
+	case <-gone:
+	case <-time.After(patience):
+		t.Fatal("the backend works on for nobody")
+	}
+	e.eventually("clients that left", func(s Stats) bool { return s.Left == 1 && s.InFlight == 0 })
+}
+
+func TestBuffersComeBack(t *testing.T) {
+	var b buffers
+	if got := len(b.Get()); got != bufferSize {
+		t.Errorf("%d bytes", got)
+	}
+	b.Put(make([]byte, 7)) // none of ours
+	if got := len(b.Get()); got != bufferSize {
+		t.Errorf("%d bytes", got)
+	}
+}
+
+func TestHeadAndPreflight(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Allow", "GET")
+		w.Header().Set("Content-Length", "5")
+		if r.Method == "OPTIONS" {
+			w.Header().Set("Content-Length", "0")
+			w.Header().Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if r.Method != "HEAD" {
+			io.WriteString(w, "12345")
+		}
+	}), Options{})
+	c := e.dial()
+	c.send("HEAD / HTTP/1.1\nHost: h\n\nOPTIONS /x HTTP/1.1\nHost: h\nOrigin: https://a\nAccess-Control-Request-Method: PUT\n\n")
+	if res := c.answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 5 {
+		t.Errorf("HEAD: %d, length %d", res.StatusCode, res.ContentLength)
+	}
+	if res := c.answer("OPTIONS"); res.StatusCode != 204 || res.Header.Get("Access-Control-Allow-Origin") != "https://a" {
+		t.Errorf("OPTIONS: %d %v", res.StatusCode, res.Header)
+	}
+}
+
+func TestErrorLogIsSilentByDefault(t *testing.T) {
+	p, err := New(Options{To: parse(t, "http://h")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := p.reverse.ErrorLog.Writer().Write(bytes.Repeat([]byte("x"), 9)); n != 9 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}

@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// hearsay are fields by which proxies tell what they saw of the client, beside
+// those that every request gets anew. They are as good as who wrote them.
+var hearsay = []string{"X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Prefix", "X-Forwarded-Ssl", "X-Real-Ip"}
+
+// rewrite makes the request for the backend. Package httputil has taken out the
+// fields of one hop, X-Forwarded-For, -Host and -Proto, and Forwarded.
+func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
+	in, out := pr.In, pr.Out
+	target(out.URL, in.URL, p.options.To)
+	if p.options.RewriteHost {
+		out.Host = ""
+	}
+	// Their values come when the body has been read, into the map of the one.
+	out.Trailer = in.Trailer
+	h := out.Header
+	if p.options.PeerTrusted != nil && p.options.PeerTrusted(in) {
+		p.appendHop(h, in)
+		return
+	}
+	for _, name := range hearsay {
+		delete(h, name)
+	}
+	peer, _ := peerOf(in)
+	set(h, "X-Forwarded-For", peer)
+	set(h, "X-Forwarded-Host", in.Host)
+	set(h, "X-Forwarded-Proto", scheme(in))
+}
+
+// target makes out lead to the backend. The query is sent as it came: package
+// httputil would write one anew that it reads otherwise than some servers do.
+func target(out, in, to *url.URL) {
+	out.RawQuery = in.RawQuery
+	out.Scheme, out.Host, out.User = to.Scheme, to.Host, nil
+	if to.Path == "" || to.Path == "/" || in.Path == "*" {
+		return
+	}
+	joined := to.JoinPath()
+	out.Path = strings.TrimSuffix(joined.Path, "/") + in.Path
+	if in.RawPath != "" || joined.RawPath != "" {
+		out.RawPath = strings.TrimSuffix(joined.EscapedPath(), "/") + in.EscapedPath()
+	}
+}
+
+// appendHop adds what is known of this hop to what a trusted peer wrote of those
+// before.
+func (p *Proxy) appendHop(h http.Header, in *http.Request) {
+	peer, addr := peerOf(in)
+	if prior := in.Header["X-Forwarded-For"]; len(prior) > 0 {
+		if peer != "" {
+			peer = ", " + peer
+		}
+		peer = strings.Join(prior, ", ") + peer
+	}
+	set(h, "X-Forwarded-For", peer)
+	keep(h, in, "X-Forwarded-Host", in.Host)
+	keep(h, in, "X-Forwarded-Proto", scheme(in))
+	if prior := in.Header["Forwarded"]; len(prior) > 0 {
+		set(h, "Forwarded", strings.Join(prior, ", ")+", for="+node(addr))
+	}
+}
+
+// keep passes on the values of a field, or says ours where there are none.
+func keep(h http.Header, in *http.Request, name, ours string) {
+	if prior := in.Header[name]; len(prior) > 0 {
+		h[name] = prior
+		return
+	}
+	set(h, name, ours)
+}
+
+func set(h http.Header, name, value string) {
+	if value != "" {
+		h[name] = []string{value}
+	}
+}
+
+func scheme(r *http.Request) string {
+	if r.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+// peerOf returns the address of the peer, as text for X-Forwarded-For and parsed;
+// "" for one that has no IP address.
+func peerOf(r *http.Request) (string, netip.Addr) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return "", netip.Addr{}
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", netip.Addr{}
+	}
+	host, _, _ = strings.Cut(host, "%")
+	return host, addr
+}
+
+// node writes an address as RFC 7239 has it, section 6.
+func node(addr netip.Addr) string {
+	switch {
+	case !addr.IsValid():
+		return "unknown"
+	case addr.Is6() && !addr.Is4In6():
+		return `"[` + addr.WithZone("").String() + `]"`
+	}
+	return addr.Unmap().String()
+}

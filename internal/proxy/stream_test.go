@@ -1,0 +1,293 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// echo sends back every piece of a body as it comes.
+func echo(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	_ = rc.EnableFullDuplex() // HTTP/2 is by itself
+	w.WriteHeader(http.StatusOK)
+	rc.Flush()
+	buffer := make([]byte, 1024)
+	for {
+		n, err := r.Body.Read(buffer)
+		w.Write(buffer[:n])
+		rc.Flush()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// TestStreamsBothWays: over one request, a piece goes to the backend and its echo
+// comes back before the next is sent.
+func TestStreamsBothWays(t *testing.T) {
+	e := front(t, http.HandlerFunc(echo), Options{})
+	t.Run("HTTP/1.1", func(t *testing.T) {
+		c := e.dial()
+		c.send("POST / HTTP/1.1\nHost: h\nTransfer-Encoding: chunked\n\n")
+		res := c.answer("POST")
+		for i := range 3 {
+			piece := fmt.Sprintf("piece %d", i)
+			c.send(fmt.Sprintf("%x\n%s\n", len(piece), piece))
+			expect(t, res.Body, piece)
+		}
+		c.send("0\n\n")
+		if rest := read(t, res); rest != "" || !res.Close {
+			t.Errorf("rest %q, close %v", rest, res.Close)
+		}
+	})
+	t.Run("HTTP/2", func(t *testing.T) {
+		transport := &http.Transport{Protocols: new(http.Protocols)}
+		transport.Protocols.SetUnencryptedHTTP2(true)
+		t.Cleanup(transport.CloseIdleConnections)
+		in, out := io.Pipe()
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		r, err := http.NewRequestWithContext(ctx, "POST", e.url, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.ProtoMajor != 2 {
+			t.Errorf("%s", res.Proto)
+		}
+		for i := range 3 {
+			piece := fmt.Sprintf("piece %d", i)
+			io.WriteString(out, piece)
+			expect(t, res.Body, piece)
+		}
+		out.Close()
+		if rest := read(t, res); rest != "" {
+			t.Errorf("rest %q", rest)
+		}
+	})
+}
+
+func expect(t *testing.T, r io.Reader, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(r, got); err != nil || string(got) != want {
+		t.Fatalf("got %q, %v, want %q", got, err, want)
+	}
+}
+
+// TestEventsAreNotHeldBack: the client reads an event before the next is written.
+func TestEventsAreNotHeldBack(t *testing.T) {
+	for _, media := range []string{"text/event-stream", "application/x-ndjson"} {
+		next := make(chan struct{})
+		e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", media)
+			for i := range 3 {
+				fmt.Fprintf(w, "data: %d\n", i)
+				http.NewResponseController(w).Flush()
+				select {
+				case <-next:
+				case <-r.Context().Done():
+					return
+				}
+			}
+		}), Options{})
+		res := e.get("/")
+		lines := bufio.NewScanner(res.Body)
+		for i := range 3 {
+			if !lines.Scan() || lines.Text() != fmt.Sprintf("data: %d", i) {
+				t.Fatalf("%s: %q, %v", media, lines.Text(), lines.Err())
+			}
+			next <- struct{}{}
+		}
+		res.Body.Close()
+	}
+}
+
+// TestUploadStreams: the backend reads what has come while the client holds back
+// the rest.
+func TestUploadStreams(t *testing.T) {
+	got, more := make(chan string), make(chan struct{})
+	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		first := make([]byte, 5)
+		io.ReadFull(r.Body, first)
+		got <- string(first)
+		rest, _ := io.ReadAll(r.Body)
+		got <- string(rest)
+	}), Options{MaxBody: 10})
+	c := e.dial()
+	c.send("POST / HTTP/1.1\nHost: h\nContent-Length: 10\n\nfirst")
+	if text := <-got; text != "first" {
+		t.Errorf("%q", text)
+	}
+	close(more)
+	c.send("other")
+	if text := <-got; text != "other" {
+		t.Errorf("%q", text)
+	}
+	if res := c.answer("POST"); res.StatusCode != 200 || res.Close {
+		t.Errorf("%d, close %v", res.StatusCode, res.Close)
+	}
+}
+
+func TestTrailers(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "X-Announced")
+		io.Copy(w, r.Body)
+		w.Header().Set("X-Announced", r.Trailer.Get("X-Sum"))
+		w.Header().Set(http.TrailerPrefix+"X-Late", "2")
+	}), Options{})
+	c := e.dial()
+	c.send("POST / HTTP/1.1\nHost: h\nTE: trailers\nTransfer-Encoding: chunked\nTrailer: X-Sum\n\n2\nab\n0\nX-Sum: 7\n\n")
+	res := c.answer("POST")
+	if text := read(t, res); text != "ab" || res.Trailer.Get("X-Announced") != "7" || res.Trailer.Get("X-Late") != "2" {
+		t.Errorf("%q, trailers %v", text, res.Trailer)
+	}
+}
+
+// TestContinue: who waits to be asked for the body is asked when the backend asks,
+// and not when it does not.
+func TestContinue(t *testing.T) {
+	asked := make(chan struct{})
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/no" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		text, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s", text)
+		close(asked)
+	}), Options{})
+	head := "Host: h\nExpect: 100-continue\nContent-Length: 4\n\n"
+	c := e.dial()
+	c.send("PUT /yes HTTP/1.1\n" + head)
+	if res := c.answer("PUT"); res.StatusCode != 100 {
+		t.Fatalf("%d", res.StatusCode)
+	}
+	c.send("body")
+	if res := c.answer("PUT"); res.StatusCode != 200 || read(t, res) != "body" {
+		t.Errorf("%d", res.StatusCode)
+	}
+	<-asked
+	c = e.dial()
+	c.send("PUT /no HTTP/1.1\n" + head)
+	if res := c.answer("PUT"); res.StatusCode != 403 || !res.Close {
+		t.Errorf("%d, close %v", res.StatusCode, res.Close)
+	}
+}
+
+// TestEarlyHints: what comes before the answer passes.
+func TestEarlyHints(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusNoContent)
+	}), Options{})
+	c := e.dial()
+	c.send("GET / HTTP/1.1\nHost: h\n\n")
+	if res := c.answer("GET"); res.StatusCode != 103 || res.Header.Get("Link") == "" {
+		t.Errorf("%d %v", res.StatusCode, res.Header)
+	}
+	if res := c.answer("GET"); res.StatusCode != 204 {
+		t.Errorf("%d", res.StatusCode)
+	}
+}
+
+// TestBodyThatNeverEnds: the answer comes at once, and the connection ends.
+func TestBodyThatNeverEnds(t *testing.T) {
+	deny := func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	}
+	refuse := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	for _, tt := range []struct {
+		name    string
+		options Options
+		head    string
+		begin   string
+		status  int
+	}{
+		{"chunks, denied", Options{Wrap: deny}, "Transfer-Encoding: chunked", "5\nabcde\n", 429},
+		{"long, denied", Options{Wrap: deny}, "Content-Length: 100000000", "abcde", 429},
+		{"short, denied", Options{Wrap: deny}, "Content-Length: 10", "abcde", 429},
+		{"asked for, denied", Options{Wrap: deny}, "Expect: 100-continue\nContent-Length: 10", "", 429},
+		{"chunks, refused by the backend", Options{}, "Transfer-Encoding: chunked", "5\nabcde\n", 401},
+		{"long, refused by the backend", Options{}, "Content-Length: 100000000", "abcde", 401},
+		{"tunnel", Options{}, "Connection: close\nTransfer-Encoding: chunked", "5\nabcde\n", 401},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := front(t, refuse, tt.options)
+			c := e.dial()
+			c.send("POST / HTTP/1.1\nHost: h\n" + tt.head + "\n\n" + tt.begin)
+			res := c.answer("POST")
+			if res.StatusCode != tt.status || !res.Close {
+				t.Errorf("%d, close %v", res.StatusCode, res.Close)
+			}
+			read(t, res)
+			if err := c.ended(); err != nil {
+				t.Errorf("the connection: %v", err)
+			}
+			e.eventually("requests under way", func(s Stats) bool { return s.InFlight == 0 })
+		})
+	}
+}
+
+// TestDenialKeepsTheConnection: who sends a short body whole may go on.
+func TestDenialKeepsTheConnection(t *testing.T) {
+	e := front(t, http.HandlerFunc(echo), Options{Wrap: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
+	}})
+	c := e.dial()
+	for range 3 {
+		c.send("POST / HTTP/1.1\nHost: h\nContent-Length: 10\n\n0123456789")
+		if res := c.answer("POST"); res.StatusCode != 429 || res.Close || read(t, res) != "" {
+			t.Errorf("%d, close %v", res.StatusCode, res.Close)
+		}
+	}
+}
+
+// TestReadBodyKeepsTheConnection: so may who was forwarded.
+func TestReadBodyKeepsTheConnection(t *testing.T) {
+	e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, _ := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n)
+	}), Options{})
+	c := e.dial()
+	for _, request := range []string{
+		"Content-Length: 100000\n\n" + strings.Repeat("x", 100000),
+		"Transfer-Encoding: chunked\n\n3\nabc\n0\n\n",
+		"Content-Length: 2\n\nab",
+	} {
+		c.send("POST / HTTP/1.1\nHost: h\n" + request)
+		res := c.answer("POST")
+		if text := read(t, res); res.Close || text == "0" {
+			t.Errorf("%.20q: %q, close %v", request, text, res.Close)
+		}
+	}
+}
+
+// TestClientBreaksOffItsBody: it is no trouble of the backend.
+func TestClientBreaksOffItsBody(t *testing.T) {
+	seen := make(chan error, 1)
+	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		seen <- err
+	}), Options{OnTrouble: func(err error) { t.Errorf("trouble: %v", err) }})
+	c := e.dial()
+	c.send("POST / HTTP/1.1\nHost: h\nContent-Length: 10\n\nabc")
+	c.Close()
+	if err := <-seen; !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("the backend read %v", err)
+	}
+	e.eventually("faults", func(s Stats) bool { return s.BadBody+s.Left == 1 && s.InFlight == 0 })
+}

@@ -1,0 +1,87 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Proxy is what the reverse proxy has counted since start.
+type Proxy struct {
+	// Answered, Broken, Unreachable, TimedOut, TooLarge, BadBody and NotForwarded
+	// count requests that limits let pass by what became of them; Denied (429),
+	// Unavailable (503) and Refused (4xx) those that they did not; Left those whose
+	// client went away.
+	Answered, Broken, Unreachable, TimedOut, TooLarge, BadBody, NotForwarded uint64
+	Denied, Unavailable, Refused, Left                                       uint64
+	// InFlight is the number of requests under way, Upgraded that of the upgraded
+	// connections among them.
+	InFlight, Upgraded int64
+}
+
+// backendBuckets are the bounds of the histogram in seconds: from a backend on
+// the same machine to one that is about to be given up.
+var backendBuckets = []float64{1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5, 5, 10, 30, 60}
+
+// proxyOutcome is a value of the label outcome.
+type proxyOutcome struct {
+	name  string
+	value func(*Proxy) uint64
+}
+
+var proxyOutcomes = []proxyOutcome{
+	{"answered", func(p *Proxy) uint64 { return p.Answered }},
+	{"denied", func(p *Proxy) uint64 { return p.Denied }},
+	{"unavailable", func(p *Proxy) uint64 { return p.Unavailable }},
+	{"refused", func(p *Proxy) uint64 { return p.Refused }},
+	{"backend_unreachable", func(p *Proxy) uint64 { return p.Unreachable }},
+	{"backend_timeout", func(p *Proxy) uint64 { return p.TimedOut }},
+	{"backend_broken", func(p *Proxy) uint64 { return p.Broken }},
+	{"body_too_large", func(p *Proxy) uint64 { return p.TooLarge }},
+	{"bad_body", func(p *Proxy) uint64 { return p.BadBody }},
+	{"not_forwarded", func(p *Proxy) uint64 { return p.NotForwarded }},
+	{"client_left", func(p *Proxy) uint64 { return p.Left }},
+}
+
+// WatchProxy adds what the reverse proxy counts to the metrics. read is called
+// once for each collection. What it returns takes the time to the begin of an
+// answer of the backend.
+func (m *Metrics) WatchProxy(read func() Proxy) (backend func(time.Duration)) {
+	duration := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name:                            "headgate_proxy_backend_duration_seconds",
+		Help:                            "Time from a request that is forwarded to the header of the backend's answer.",
+		Buckets:                         backendBuckets,
+		NativeHistogramBucketFactor:     nativeFactor,
+		NativeHistogramMaxBucketNumber:  nativeBuckets,
+		NativeHistogramMinResetDuration: time.Hour,
+	})
+	m.registry.MustRegister(duration, proxyCollector(read))
+	return func(took time.Duration) { duration.Observe(took.Seconds()) }
+}
+
+type proxyCollector func() Proxy
+
+var (
+	proxyRequests = prometheus.NewDesc("headgate_proxy_requests_total",
+		"Requests of the reverse proxy, by outcome (answered, denied, unavailable, refused, backend_unreachable, backend_timeout, backend_broken, body_too_large, bad_body, not_forwarded, client_left).",
+		[]string{"outcome"}, nil)
+	proxyInFlight = prometheus.NewDesc("headgate_proxy_in_flight", "Requests of the reverse proxy under way, upgraded connections included.", nil, nil)
+	proxyUpgraded = prometheus.NewDesc("headgate_proxy_upgraded_connections", "Upgraded connections, such as websockets, through the reverse proxy.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (proxyCollector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- proxyRequests
+	ch <- proxyInFlight
+	ch <- proxyUpgraded
+}
+
+// Collect implements prometheus.Collector.
+func (read proxyCollector) Collect(ch chan<- prometheus.Metric) {
+	p := read()
+	for _, o := range proxyOutcomes {
+		ch <- prometheus.MustNewConstMetric(proxyRequests, prometheus.CounterValue, float64(o.value(&p)), o.name)
+	}
+	ch <- prometheus.MustNewConstMetric(proxyInFlight, prometheus.GaugeValue, float64(p.InFlight))
+	ch <- prometheus.MustNewConstMetric(proxyUpgraded, prometheus.GaugeValue, float64(p.Upgraded))
+}
