@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/watched"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -196,10 +197,11 @@ func (m *Middleware) setActions(r *http.Request, c *call) {
 // observe runs the handler with a ResponseWriter that sees the status, and
 // gives hits back where that says so. A panic of the handler goes on.
 func (h *handler) observe(w http.ResponseWriter, r *http.Request, c *call) {
-	rec := &recorder{inner: w}
+	var fields []httpanswer.Field
 	if h.options.Override {
-		rec.fields = c.fields
+		fields = c.fields
 	}
+	watching, rec := watched.Writer[recorder](w, recorder{fields: fields})
 	returned := false
 	defer func() {
 		if h.options.Refund != nil && h.options.Refund(rec.final(returned)) {
@@ -207,8 +209,8 @@ func (h *handler) observe(w http.ResponseWriter, r *http.Request, c *call) {
 		}
 		h.release(c)
 	}()
-	h.next.ServeHTTP(rec.widened(), r)
-	rec.beforeEnd()
+	h.next.ServeHTTP(watching, r)
+	rec.Begin(http.StatusOK, w.Header()) // of a handler that wrote nothing
 	returned = true
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headgate/headgate/internal/watched"
 	"github.com/headgate/headgate/overload"
 )
 
@@ -46,11 +47,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, r, decision)
 		return
 	}
-	rec, widened := record(w, h.Middleware, ticket)
+	watching, rec := watched.Writer[recorder](w, recorder{m: h.Middleware, ticket: ticket})
 	returned := false
 	// Also after a panic, which goes on.
 	defer func() { rec.end(r, returned) }()
-	h.next.ServeHTTP(widened, r)
+	h.next.ServeHTTP(watching, r)
 	returned = true
 }
 

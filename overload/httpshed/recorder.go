@@ -1,21 +1,16 @@
 package httpshed
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 
 	"github.com/headgate/headgate/overload"
 )
 
-// recorder is a ResponseWriter that sees how the answer ends. A request has one
-// of it, in one allocation with the methods around it.
+// recorder sees how an answer ends.
 type recorder struct {
-	http.ResponseWriter
 	m      *Middleware
 	ticket overload.Ticket
 	status int // 0: not answered yet
@@ -24,34 +19,19 @@ type recorder struct {
 	streams bool
 }
 
-// Unwrap lets an http.ResponseController find what the inner one can do.
-func (c *recorder) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-// WriteHeader implements http.ResponseWriter. Informational answers come before
-// the one that counts, but for 101, which ends HTTP.
-func (c *recorder) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		c.begin(status)
-	}
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Write implements http.ResponseWriter.
-func (c *recorder) Write(p []byte) (int, error) {
-	c.begin(http.StatusOK)
-	return c.ResponseWriter.Write(p)
-}
-
-// begin notes the status of the first header that is written.
-func (c *recorder) begin(status int) {
+// Begin implements watched.Watcher.
+func (c *recorder) Begin(status int, h http.Header) {
 	if c.status != 0 {
 		return
 	}
 	c.status = status
-	if status == http.StatusSwitchingProtocols || isEventStream(c.Header()) {
+	if status == http.StatusSwitchingProtocols || isEventStream(h) {
 		c.stream()
 	}
 }
+
+// Hijacked implements watched.Watcher.
+func (c *recorder) Hijacked() { c.stream() }
 
 // stream takes the request out of what is in flight.
 func (c *recorder) stream() {
@@ -108,116 +88,3 @@ func outcomeOf(status int, err error) overload.Outcome {
 	}
 	return overload.Served
 }
-
-// record returns a recorder for w, and it with the methods that a server's
-// ResponseWriter has beyond the three, since many libraries ask for them directly
-// and not by an http.ResponseController.
-func record(w http.ResponseWriter, m *Middleware, t overload.Ticket) (*recorder, http.ResponseWriter) {
-	plain := recorder{ResponseWriter: w, m: m, ticket: t}
-	flusher, canFlush := w.(http.Flusher)
-	flushing := flushRecorder{plain, flusher}
-	hijacker, canHijack := w.(http.Hijacker)
-	readerFrom, canReadFrom := w.(io.ReaderFrom)
-	pusher, canPush := w.(http.Pusher)
-	switch {
-	case !canFlush:
-		c := new(recorder)
-		*c = plain
-		return c, c
-	case canHijack && canReadFrom:
-		c := &http1Recorder{flushing, hijacker, readerFrom}
-		return &c.recorder, c
-	case canHijack:
-		c := &hijackRecorder{flushing, hijacker}
-		return &c.recorder, c
-	case canPush:
-		c := &http2Recorder{flushing, pusher}
-		return &c.recorder, c
-	}
-	c := new(flushRecorder)
-	*c = flushing
-	return &c.recorder, c
-}
-
-type flushRecorder struct {
-	recorder
-	flusher http.Flusher
-}
-
-// Flush implements http.Flusher.
-func (f *flushRecorder) Flush() {
-	f.begin(http.StatusOK)
-	f.flusher.Flush()
-}
-
-// FlushError is what an http.ResponseController asks for first.
-func (f *flushRecorder) FlushError() error {
-	f.begin(http.StatusOK)
-	return http.NewResponseController(f.ResponseWriter).Flush()
-}
-
-type hijackRecorder struct {
-	flushRecorder
-	hijacker http.Hijacker
-}
-
-// Hijack implements http.Hijacker.
-func (h *hijackRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return h.hijack(h.hijacker)
-}
-
-// http1Recorder has what the ResponseWriter of HTTP/1 has.
-type http1Recorder struct {
-	flushRecorder
-	hijacker   http.Hijacker
-	readerFrom io.ReaderFrom
-}
-
-// Hijack implements http.Hijacker.
-func (h *http1Recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return h.hijack(h.hijacker)
-}
-
-func (c *recorder) hijack(h http.Hijacker) (net.Conn, *bufio.ReadWriter, error) {
-	conn, rw, err := h.Hijack()
-	if err == nil {
-		c.stream()
-	}
-	return conn, rw, err
-}
-
-// ReadFrom implements io.ReaderFrom: io.Copy to the client by sendfile.
-func (h *http1Recorder) ReadFrom(src io.Reader) (int64, error) {
-	h.begin(http.StatusOK)
-	return h.readerFrom.ReadFrom(src)
-}
-
-// WriteString implements io.StringWriter.
-func (h *http1Recorder) WriteString(s string) (int, error) {
-	h.begin(http.StatusOK)
-	return io.WriteString(h.ResponseWriter, s)
-}
-
-// http2Recorder has what the ResponseWriter of HTTP/2 has.
-type http2Recorder struct {
-	flushRecorder
-	pusher http.Pusher
-}
-
-// Push implements http.Pusher.
-func (h *http2Recorder) Push(target string, o *http.PushOptions) error {
-	return h.pusher.Push(target, o)
-}
-
-// WriteString implements io.StringWriter.
-func (h *http2Recorder) WriteString(s string) (int, error) {
-	h.begin(http.StatusOK)
-	return io.WriteString(h.ResponseWriter, s)
-}
-
-var (
-	_ http.Flusher  = (*http1Recorder)(nil)
-	_ http.Hijacker = (*http1Recorder)(nil)
-	_ io.ReaderFrom = (*http1Recorder)(nil)
-	_ http.Pusher   = (*http2Recorder)(nil)
-)
