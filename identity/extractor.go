@@ -280,11 +280,7 @@ func (e *Extractor) Extract(r *http.Request, now time.Time, into *Identity) erro
 // PeerTrusted reports whether the request comes from a proxy of ours, by
 // Options.ClientIP, so that what it writes of earlier hops may be passed on.
 func (e *Extractor) PeerTrusted(r *http.Request) bool {
-	if e.o.ClientIP == nil {
-		return false
-	}
-	peer, ok := e.o.ClientIP.peer(r)
-	return ok && e.o.ClientIP.trusts(peer)
+	return e.o.ClientIP != nil && e.o.ClientIP.PeerTrusted(r)
 }
 
 // StripQuery returns a raw query without the parameters that may hold an API key,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -378,4 +379,33 @@ func FuzzExtract(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestPeerTrusted(t *testing.T) {
+	clients, err := NewClientIP(ClientIPOptions{Source: ForwardedFor, Trusted: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	method := []Descriptor{{Entries: []Preference{FirstOf(Source{Kind: KindMethod})}}}
+	for _, test := range []struct {
+		clients *ClientIP
+		peer    string
+		want    bool
+	}{
+		{clients, "10.1.2.3:80", true},
+		{clients, "192.0.2.1:80", false},
+		{clients, "@", false},
+		{nil, "10.1.2.3:80", false},
+	} {
+		e, err := NewExtractor(Options{ClientIP: test.clients, Descriptors: method})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = test.peer
+		r.Header.Set("X-Forwarded-For", "10.0.0.1")
+		if got := e.PeerTrusted(r); got != test.want {
+			t.Errorf("%s: %v, want %v", test.peer, got, test.want)
+		}
+	}
 }
