@@ -375,7 +375,8 @@ func TestRulesView(t *testing.T) {
 descriptors:
   - {key: free, rate_limit: {unlimited: true}}
   - {key: quota, quota_mode: true, rate_limit: {window: 90s, requests_per_unit: 5, algorithm: fixed_window}}
-  - {key: login, sensitive: true, rate_limit: {unit: day, requests_per_unit: 7, time_zone: Europe/Berlin}}
+  - {key: login, sensitive: true, rate_limit: {unit: day, requests_per_unit: 7, time_zone: Europe/Berlin}, concurrency: 3,
+     ban: {after: 9, within: 1m, for: 2h}, soft_limit: {at: 80%, action: warn}, answer: {body: flat}, priority: p1}
 `)}}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -393,7 +394,10 @@ d.login: unit=DAY IN EUROPE/BERLIN requests_per_unit=7, shadow_mode: false, quot
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{`"id":"d.login"`, `"failure":"closed"`, `"period":"day in Europe/Berlin"`, `"file":"r.yaml","line":5`, `"unlimited":true`} {
+	for _, part := range []string{`"id":"d.login"`, `"failure":"closed"`, `"period":"day in Europe/Berlin"`, `"file":"r.yaml","line":5`, `"unlimited":true`,
+		`{"role":"concurrency","algorithm":"concurrency","quota":3,"period":"minute"}`, `"role":"ban","algorithm":"ban","quota":9,"period":"minute","ban_for":"2h"`,
+		`"priority":"p1","soft_limit":"`, `"answer":"`,
+	} {
 		if !strings.Contains(string(data), part) {
 			t.Errorf("no %s in %s", part, data)
 		}

@@ -25,6 +25,9 @@ type ruleView struct {
 	Quota      bool        `json:"quota,omitempty"`
 	Always     bool        `json:"always,omitempty"`
 	Sensitive  bool        `json:"sensitive,omitempty"`
+	Priority   string      `json:"priority,omitempty"`
+	Soft       string      `json:"soft_limit,omitempty"`
+	Answer     string      `json:"answer,omitempty"`
 	Failure    string      `json:"failure"`
 	Cost       string      `json:"cost"`
 	Replaces   []string    `json:"replaces,omitempty"`
@@ -36,11 +39,13 @@ type ruleView struct {
 
 type limitView struct {
 	Name        string `json:"name,omitempty"`
+	Role        string `json:"role"`
 	Algorithm   string `json:"algorithm"`
 	Quota       int64  `json:"quota"`
 	Period      string `json:"period"`
 	Burst       int64  `json:"burst,omitempty"`
 	CountDenied bool   `json:"count_denied,omitempty"`
+	BanFor      string `json:"ban_for,omitempty"`
 }
 
 func viewOf(set *rules.Set) rulesView {
@@ -58,7 +63,7 @@ func viewOf(set *rules.Set) rulesView {
 func ruleViewOf(r *rules.Rule) ruleView {
 	v := ruleView{
 		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always,
-		Sensitive: r.Sensitive, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
+		Sensitive: r.Sensitive, Priority: r.Priority, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
 	}
 	if !r.ValidFrom.IsZero() {
 		v.ValidFrom = &r.ValidFrom
@@ -66,11 +71,25 @@ func ruleViewOf(r *rules.Rule) ruleView {
 	if !r.ValidUntil.IsZero() {
 		v.ValidUntil = &r.ValidUntil
 	}
+	if r.Soft != nil {
+		v.Soft = r.Soft.String()
+	}
+	if r.Answer != nil {
+		v.Answer = r.Answer.String()
+	}
 	for _, l := range r.Limits {
-		v.Limits = append(v.Limits, limitView{
-			Name: l.Name, Algorithm: l.Algorithm.String(), Quota: l.Quota, Period: periodOf(l.Limit),
-			Burst: l.Burst, CountDenied: l.CountDenied,
-		})
+		v.Limits = append(v.Limits, limitViewOf(l))
+	}
+	return v
+}
+
+func limitViewOf(l rules.NamedLimit) limitView {
+	v := limitView{
+		Name: l.Name, Role: l.Role.String(), Algorithm: l.Algorithm.String(), Quota: l.Quota, Period: periodOf(l.Limit),
+		Burst: l.Burst, CountDenied: l.CountDenied,
+	}
+	if l.Role == rules.Banning {
+		v.BanFor = rules.DurationText(l.BanFor)
 	}
 	return v
 }
@@ -103,7 +122,7 @@ var envoyUnits = []struct {
 	{"YEAR", 365 * 24 * time.Hour},
 }
 
-// writeRLConfig writes one line for each limit, as /rlconfig of
+// writeRLConfig writes one line for each main limit, as /rlconfig of
 // envoyproxy/ratelimit does, for the scripts that read it.
 func writeRLConfig(w io.Writer, set *rules.Set) {
 	if set == nil {
@@ -114,6 +133,9 @@ func writeRLConfig(w io.Writer, set *rules.Set) {
 			fmt.Fprintf(w, "%s: unlimited, shadow_mode: %t, quota_mode: %t\n", r.ID, r.Shadow, r.Quota)
 		}
 		for _, l := range r.Limits {
+			if l.Role != rules.Main {
+				continue
+			}
 			fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
 				r.ID, strings.ToUpper(periodOf(l.Limit)), l.Quota, r.Shadow, r.Quota)
 		}
