@@ -18,7 +18,7 @@ import (
 // patience bounds how long a test waits for what must come.
 const patience = 60 * time.Second
 
-func someTiers(t *testing.T) *tenant.Tiers {
+func someTiers(t testing.TB) *tenant.Tiers {
 	t.Helper()
 	free := &tenant.Quota{Limits: []tenant.Limit{{Limit: limit.Must(limit.PerMinute(100))}}}
 	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free", Quotas: map[string]*tenant.Quota{tenant.Default: free}}, {Name: "pro"}}, "")
@@ -96,13 +96,14 @@ func (n *node) quota(subject tenant.Subject) int64 {
 	return r.Quota.Limits[0].Quota
 }
 
-func (n *node) lastError() (error, int) {
+// lastError returns how many errors n was told, nil ones included, and the last.
+func (n *node) lastError() (told int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if len(n.errors) == 0 {
-		return nil, 0
+		return 0, nil
 	}
-	return n.errors[len(n.errors)-1], len(n.errors)
+	return len(n.errors), n.errors[len(n.errors)-1]
 }
 
 // TestI2ChangesReachAllNodes sets overrides on one of three nodes and prints how
@@ -154,12 +155,12 @@ func TestE7DatabaseGone(t *testing.T) {
 	if err := put(); err == nil {
 		t.Error("a write without a database")
 	}
-	n.until("a failed read", func() bool { err, _ := n.lastError(); return err != nil })
+	n.until("a failed read", func() bool { _, err := n.lastError(); return err != nil })
 	if got := n.quota(key("k")); got != 7 {
 		t.Errorf("without the database the quota is %d", got)
 	}
 	server.Restart()
-	n.until("the word that it works again", func() bool { err, n := n.lastError(); return n > 0 && err == nil })
+	n.until("the word that it works again", func() bool { told, err := n.lastError(); return told > 0 && err == nil })
 	if err := put(); err != nil {
 		t.Errorf("a write to the database that is back: %v", err)
 	}
