@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -26,7 +27,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 		requests := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("api_key:k,op:write"), on("api_key:j"), on("own:x"), on("a:x,b:y")}}}
 		responses := make([]headgate.Response, 1)
 		ctx := t.Context()
-		if allocs := testing.AllocsPerRun(200, func() {
+		if allocs := alloctest.PerRun(200, func() {
 			if err := b.limiter.Check(ctx, requests, responses); err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +63,7 @@ descriptors:
 	requests[3].Turn(store.Release, 0)
 	responses := make([]headgate.Response, len(requests))
 	ctx := t.Context()
-	if allocs := testing.AllocsPerRun(200, func() {
+	if allocs := alloctest.PerRun(200, func() {
 		if err := b.limiter.Check(ctx, requests, responses); err != nil {
 			t.Fatal(err)
 		}
@@ -75,7 +76,7 @@ descriptors:
 			t.Errorf("request %d: %+v", i, responses[i])
 		}
 	}
-	if allocs := testing.AllocsPerRun(200, func() { headgate.NewHold() }); allocs != 0 {
+	if allocs := alloctest.PerRun(200, func() { headgate.NewHold() }); allocs != 0 {
 		t.Errorf("drawing a hold allocates %v times, want 0", allocs)
 	}
 }
@@ -87,7 +88,7 @@ func TestKeyedAllocatesNothing(t *testing.T) {
 	}
 	k := headgate.NewKeyed(buckets, limit.Must(limit.PerMinute(2)))
 	ctx := t.Context()
-	if allocs := testing.AllocsPerRun(200, func() { k.Take(ctx, "user", 1) }); allocs != 0 {
+	if allocs := alloctest.PerRun(200, func() { k.Take(ctx, "user", 1) }); allocs != 0 {
 		t.Errorf("a take allocates %v times, want 0", allocs)
 	}
 }

@@ -383,7 +383,7 @@ func TestCallerNamesALimitOnConcurrency(t *testing.T) {
 			t.Errorf("hold %d: allowed=%v, holds by %d", hold, r.Allowed, r.Hold)
 		}
 	}
-	if r := ask(1, store.Release); !r.Allowed || r.Verdicts[0].Decision.Remaining != 1 {
+	if r := ask(1, store.Release); !r.Allowed || r.Verdicts[0].Decision.Remaining != 1 || r.Verdicts[0].Role != rules.InFlight {
 		t.Errorf("released: %+v", r)
 	}
 }

@@ -16,7 +16,7 @@ const followUpWithin = 5 * time.Millisecond
 // followUp does, in one more call, what only the answers tell: what was taken for
 // requests that are denied is given back, and denials are counted towards bans. p
 // has been answered. It is done as well as it can be in time: a refund that fails
-// stays charged, a slot ends by its timeout, a denial is not counted.
+// stays charged, a slot is left over for the next call, a denial is not counted.
 func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
 	l.followUpIn(ctx, l.store, p, responses, false)
 	if p.fellBack {
@@ -24,8 +24,8 @@ func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
 	}
 }
 
-// followUpIn is followUp in the store or, when locally, for what the fallback
-// decided.
+// followUpIn is followUp in the store, where it also releases what is left over from
+// calls before, or, when locally, for what the fallback decided.
 func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, responses []Response, locally bool) {
 	p.again, p.againOf = p.again[:0], p.againOf[:0]
 	for i := range responses {
@@ -36,12 +36,26 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 			p.addDenials(&responses[i], p.spans[i].verdicts, locally)
 		}
 	}
+	own := len(p.again)
+	if !locally {
+		p.again = l.leftovers.appendDue(p.again)
+	}
 	if len(p.again) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followUpWithin)
 	defer cancel()
 	l.takeAgain(ctx, s, p)
+	for i := range p.again {
+		t, failed := &p.again[i], p.againResults[i].Err != nil
+		switch {
+		case t.Hold == 0:
+		case i < own && failed:
+			l.leftovers.add(t)
+		case i >= own && !failed:
+			l.leftovers.freed(t)
+		}
+	}
 }
 
 // decided reports whether the store, or when locally the fallback, decided take t.

@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
 )
 
 // CallerDomain is the domain of limits that callers name themselves where no
@@ -74,16 +75,23 @@ type Verdict struct {
 	// Descriptor is the index of the descriptor in the request. A rule that
 	// always applies speaks for descriptor 0.
 	Descriptor int
-	// Rule is the rule that matched, nil for a limit named by the caller.
+	// Rule is the rule that matched, nil for a limit named by the caller. For a quota
+	// of a tenant where no rule stands it is the one that names the tenant.
 	Rule *rules.Rule
-	// Limit is the limit that decided; nil when the rule is unlimited or
-	// Replaced.
+	// Limit is the limit that decided; nil when the rule or the quota is unlimited,
+	// or Replaced.
 	Limit *limit.Limit
 	// Name is the name of the limit, "" if it has none.
 	Name string
 	// Role says what the limit is for; of a limit named by the caller it is
 	// rules.Main.
 	Role rules.Role
+	// Tier is the tier of the tenant that the descriptor names, "" where it names none
+	// or there are no tiers.
+	Tier string
+	// Source says where the limit comes from: the rule, or in place of its main limits
+	// the tier or an override of the tenant. An unlimited quota has no Limit.
+	Source tenant.Source
 	// Hits is what was asked of the bucket.
 	Hits int64
 	// Decision is what the limit said, whether it is enforced or not.
@@ -145,8 +153,8 @@ type Options struct {
 	Shadow bool
 	// Observer, when not nil, is told of every decision.
 	Observer Observer
-	// Now is the clock for rules that are valid for a time only; nil means
-	// time.Now. No decision of a limit depends on it.
+	// Now is the clock for rules, tiers and overrides that are in force for a time
+	// only; nil means time.Now. No decision of a limit depends on it.
 	Now func() time.Time
 	// MaxWaiting bounds the calls of Wait that are held back at one time by
 	// limits that shape (leaky_queue); 0 means 10,000.

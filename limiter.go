@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
 )
 
 // defaultMaxWaiting bounds the goroutines that Wait parks: at 4 KiB of stack
@@ -23,11 +24,14 @@ type Limiter struct {
 	store    store.Store
 	fallback store.Store // nil: none
 	inForce  atomic.Pointer[ruleset]
+	tenants  atomic.Pointer[tenant.Snapshot]
 	shadow   bool
 	observer Observer
 	now      func() time.Time
 	plans    sync.Pool // of *plan
 	waiting  chan struct{}
+
+	leftovers leftovers
 }
 
 // New returns a Limiter. The caller keeps the store and closes it.
@@ -71,8 +75,8 @@ func (l *Limiter) LacksFallback() bool {
 // The verdict slices of the responses are reused. All requests go to the store
 // in one batch, in order: a later one sees what an earlier one was charged. A
 // second batch, for which Check waits 5 ms at most, follows where a request was
-// denied after all that had taken a slot or hits, and where a denial counts towards
-// a ban.
+// denied after all that had taken a slot or hits, where a denial counts towards a
+// ban, and where a call before could not release slots of who was denied.
 //
 // An error names a malformed request (see ErrNoDomain and its kin) and means
 // that nothing was decided or charged. A store that fails is never an error:
@@ -116,12 +120,13 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		l.plans.Put(p)
 	}()
 	p.limiter = l
-	p.rules = l.inForce.Load()
+	p.rules, p.tenants = l.inForce.Load(), l.tenants.Load()
 	for i := range requests {
 		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
 		p.addRequest(&requests[i], &responses[i])
 	}
 	p.bindKeys()
+	l.leftovers.forget(p.takes)
 	l.take(ctx, l.store, p.takes, p.results)
 	l.fallBack(ctx, p)
 	for i := range responses {

@@ -23,12 +23,12 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // bench is a limiter over a memory store, both at a time that the test sets.
 type bench struct {
-	t       *testing.T
+	t       testing.TB
 	now     time.Time
 	limiter *headgate.Limiter
 }
 
-func newBench(t *testing.T, yaml string, o headgate.Options) *bench {
+func newBench(t testing.TB, yaml string, o headgate.Options) *bench {
 	t.Helper()
 	b := &bench{t: t, now: noon}
 	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(b.now) }})
@@ -52,7 +52,7 @@ func newBench(t *testing.T, yaml string, o headgate.Options) *bench {
 	return b
 }
 
-func load(t *testing.T, yaml string) *rules.Set {
+func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
 	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(yaml)}}, rules.Options{})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
 )
 
 // plan is the working memory of one Check: what is asked of the store, and
@@ -15,6 +16,17 @@ import (
 type plan struct {
 	limiter *Limiter
 	rules   *ruleset
+	tenants *tenant.Snapshot // nil: the rules alone
+	// now is the instant for which tenants are looked up, one for the whole batch; 0
+	// until it is needed.
+	now limit.Micros
+	// rest are the entries after the tenant that name a quota.
+	rest []descriptor.Entry
+
+	// path and first are those of the request being planned: whether all limits on
+	// the path count, and its first take.
+	path  bool
+	first int
 
 	takes   []store.Take
 	results []store.Result
@@ -55,6 +67,7 @@ type match struct {
 	descriptor int
 	// innermost says that no rule further in applies to the descriptor.
 	innermost bool
+	grant
 }
 
 // maxPooledKeys and maxPooledTakes keep one huge request from staying in the
@@ -75,10 +88,11 @@ func (p *plan) reset() {
 	clear(p.againResults)
 	clear(p.matches)
 	clear(p.matched)
+	clear(p.rest)
 	*p = plan{
 		takes: p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
 		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
-		matches: p.matches[:0], matched: p.matched[:0],
+		matches: p.matches[:0], matched: p.matched[:0], rest: p.rest[:0],
 		verdictTake: p.verdictTake[:0], spans: p.spans[:0],
 	}
 }
@@ -89,6 +103,7 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 	from := len(p.verdictTake)
 	domain := p.domain(req.Domain)
 	resp.DomainKnown = domain != nil
+	p.path, p.first = domain != nil && domain.Match == rules.Path, first
 
 	p.match(domain, req)
 	next := 0
@@ -98,7 +113,7 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 			p.addCallerLimit(req, resp, i)
 		}
 		for ; next < len(p.matches) && p.matches[next].descriptor == i; next++ {
-			p.addRule(domain, req, resp, &p.matches[next], first)
+			p.addRule(req, resp, &p.matches[next])
 		}
 	}
 	if domain == nil || domain.Consumption == rules.AllOrNothing {
@@ -133,8 +148,11 @@ func (p *plan) match(domain *rules.Domain, req *Request) {
 			continue
 		}
 		p.matched = domain.AppendMatches(p.matched[:0], d.Entries, p.limiter.now)
+		if p.matchTenant(domain, i, d.Entries) {
+			continue
+		}
 		for j, m := range p.matched {
-			p.addMatch(match{m, i, j == len(p.matched)-1})
+			p.addMatch(match{Matched: m, descriptor: i, innermost: j == len(p.matched)-1})
 		}
 	}
 }
@@ -178,15 +196,16 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	take.Limit, take.Shadow = d.Limit, p.limiter.shadow
 	p.addTake(take, false)
 	p.addVerdict(resp, Verdict{
-		Descriptor: i, Limit: d.Limit, Hits: take.Hits, Enforced: !p.limiter.shadow,
+		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: !p.limiter.shadow,
 	}, len(p.takes)-1)
 }
 
 // addRule appends what rule m asks for: a take and a verdict for each limit, or
-// a verdict alone where it frees the request.
-func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *match, first int) {
+// a verdict alone where it frees the request. The quota of a tenant takes the place
+// of the main limits, and of their absence.
+func (p *plan) addRule(req *Request, resp *Response, m *match) {
 	d := &req.Descriptors[m.descriptor]
-	if m.Rule.Unlimited {
+	if m.Rule.Unlimited && m.quota == nil {
 		if d.Op != store.Renew && d.Op != store.Release {
 			p.addVerdict(resp, p.verdictOf(m), -1)
 		}
@@ -202,8 +221,16 @@ func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *ma
 		a.hits = alwaysHits(req)
 	}
 	a.cost = cost(m.Rule, req, m.descriptor, a.hits)
+	if m.quota != nil {
+		p.addQuota(resp, m, &a)
+	}
+	if m.alone {
+		return
+	}
 	for i := range m.Rule.Limits {
-		p.addLimit(domain, resp, m, &a, i, first)
+		if m.quota == nil || m.Rule.Limits[i].Role != rules.Main {
+			p.addLimit(resp, m, &a, i)
+		}
 	}
 }
 
@@ -211,15 +238,14 @@ func (p *plan) addRule(domain *rules.Domain, req *Request, resp *Response, m *ma
 func (p *plan) verdictOf(m *match) Verdict {
 	v := Verdict{
 		Descriptor: m.descriptor, Rule: m.Rule,
-		Enforced: !m.Rule.Shadow && !p.limiter.shadow,
+		Enforced: !m.Rule.Shadow && !p.limiter.shadow, Tier: m.tier,
 	}
 	v.Decision.Allowed = true
 	return v
 }
 
-// addLimit appends what a asks of limit i of rule m. first is the first take of
-// the request.
-func (p *plan) addLimit(domain *rules.Domain, resp *Response, m *match, a *ask, i, first int) {
+// addLimit appends what a asks of limit i of rule m.
+func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	named := &m.Rule.Limits[i]
 	take, takesPart := a.of(named.Role)
 	if !takesPart {
@@ -239,10 +265,16 @@ func (p *plan) addLimit(domain *rules.Domain, resp *Response, m *match, a *ask, 
 	p.mayBan = p.mayBan || named.Role == rules.Banning && take.Hits > 0
 	start := len(p.keys)
 	p.keys = m.AppendKey(p.keys, a.entries, i)
-	if domain.Match == rules.Path {
+	p.addBucket(resp, m, v, take, start)
+}
+
+// addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
+// v. take has yet no limit and nothing of how rule m is decided.
+func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
+	if p.path {
 		// Descriptors of one request that share the head of a path share its
 		// limit, and the request is charged there once.
-		if t := p.sameBucket(first, start); t >= 0 && p.takes[t].Op == take.Op && sameHolder(p.takes[t].Hold, take.Hold) {
+		if t := p.sameBucket(p.first, start); t >= 0 && p.takes[t].Op == take.Op && sameHolder(p.takes[t].Hold, take.Hold) {
 			p.keys = p.keys[:start]
 			shared := &p.takes[t]
 			shared.Hits, shared.Hold = max(shared.Hits, take.Hits), max(shared.Hold, take.Hold)
@@ -251,8 +283,8 @@ func (p *plan) addLimit(domain *rules.Domain, resp *Response, m *match, a *ask, 
 		}
 	}
 	p.ends = append(p.ends, len(p.keys))
-	take.Limit, take.Mode = named.Limit, p.rules.mode(m.Rule)
-	take.Shadow = !v.Enforced || m.Rule.Quota && named.Role == rules.Main
+	take.Limit, take.Mode = v.Limit, p.rules.mode(m.Rule)
+	take.Shadow = !v.Enforced || m.Rule.Quota && v.Role == rules.Main
 	p.addTake(take, m.Rule.Failure == rules.FailLocal)
 	p.addVerdict(resp, v, len(p.takes)-1)
 }

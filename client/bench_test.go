@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 // still is a RoundTripper that costs nothing: it answers the same every time.
@@ -61,7 +63,7 @@ func BenchmarkTransport(b *testing.B) {
 func TestAllocs(t *testing.T) {
 	for i, a := range stillAnswers {
 		rt, req := &Transport{Base: stillAnswer(a.header), PaceBelow: -1}, newRequest(t)
-		got := testing.AllocsPerRun(200, func() {
+		got := alloctest.PerRun(200, func() {
 			if _, err := rt.RoundTrip(req); err != nil {
 				t.Fatal(err)
 			}

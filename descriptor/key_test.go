@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 // parts is everything that a key is made of.
@@ -167,7 +169,7 @@ func TestDecodeKeyRefuses(t *testing.T) {
 func TestAppendKeyDoesNotAllocate(t *testing.T) {
 	entries := []Entry{{"api_key", "abc"}, {"path", strings.Repeat("long", 100)}}
 	dst := make([]byte, 0, MaxKeyLength)
-	if n := testing.AllocsPerRun(100, func() { dst = AppendKey(dst[:0], KindRule, "domain", entries, 1) }); n != 0 {
+	if n := alloctest.PerRun(100, func() { dst = AppendKey(dst[:0], KindRule, "domain", entries, 1) }); n != 0 {
 		t.Errorf("AppendKey allocates %v times", n)
 	}
 }

@@ -191,7 +191,7 @@ type Stats struct {
 	// Held is how many calls in flight hold slots of limits on concurrency, or have
 	// their time counted. Renewed and RenewalsFailed count how often that was
 	// renewed; Released counts calls whose slots were freed at their end,
-	// ReleasesDropped those for which that failed or was too much at a time: such
+	// ReleasesDropped those for which that failed for as long as they last: such
 	// slots end by their timeout.
 	Held                      int
 	Renewed, RenewalsFailed   uint64

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 // discard is a ResponseWriter that keeps its header map.
@@ -32,7 +33,7 @@ func TestAllocations(t *testing.T) {
 	} {
 		h := perMinute(t, 1_000_000, c.options).Wrap(status(200))
 		r, w := newRequest("GET", "/"), &discard{http.Header{}}
-		if got := testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }); got != c.want {
+		if got := alloctest.PerRun(200, func() { h.ServeHTTP(w, r) }); got != c.want {
 			t.Errorf("%s: %v allocations, want %v", name, got, c.want)
 		}
 	}
@@ -44,12 +45,12 @@ func TestIdentityAllocates(t *testing.T) {
 	h := perMinute(t, 1_000_000, httplimit.Options{Identify: httplimit.Identity(e)}).Wrap(status(200))
 	r, w := newRequest("GET", "/", "X-Api-Key", "k-1"), &discard{http.Header{}}
 	var who identity.Identity
-	extract := testing.AllocsPerRun(200, func() {
+	extract := alloctest.PerRun(200, func() {
 		if err := e.Extract(r, exampleNow, &who); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if got := testing.AllocsPerRun(200, func() { h.ServeHTTP(w, r) }); got != extract+2 {
+	if got := alloctest.PerRun(200, func() { h.ServeHTTP(w, r) }); got != extract+2 {
 		t.Errorf("%v allocations, want 2 beside the %v of the Extractor", got, extract)
 	}
 }

@@ -263,11 +263,14 @@ func TestSoftActions(t *testing.T) {
 	for _, c := range cases {
 		m := ruled(t, quota+c.soft, httplimit.Options{SkipPaths: []string{"/healthz"}})
 		var seen []string
-		h := m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Values(c.field) }))
+		h := m.Wrap(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			seen = append(r.Header.Values(c.field), r.Header.Values(strings.ReplaceAll(c.field, "-", "_"))...)
+		}))
 		for i, path := range []string{"/", "/", "/healthz", "/"} {
 			request := newRequest("GET", path)
 			if c.value != "" {
 				request.Header.Set(c.field, "forged")
+				request.Header.Set(strings.ReplaceAll(c.field, "-", "_"), "forged") // the same to many applications
 			}
 			r := ask(h, request)
 			reached := i == 1 || i == 3

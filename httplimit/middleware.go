@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -179,10 +180,26 @@ func (m *Middleware) letGo(ctx context.Context, c *call) {
 	m.release(c)
 }
 
-// dropForged removes from a request the fields that only we set.
+// dropForged removes from a request the fields that only we set, also where they are
+// written with underscores: CGI and its heirs (WSGI, Rack, PHP) read those as dashes.
 func (m *Middleware) dropForged(r *http.Request) {
-	for _, name := range m.upstream.Of(m.gate.Rules()) {
+	names := m.upstream.Of(m.gate.Rules())
+	if len(names) == 0 {
+		return
+	}
+	for _, name := range names {
 		delete(r.Header, name)
+	}
+	for sent := range r.Header {
+		if strings.IndexByte(sent, '_') < 0 {
+			continue
+		}
+		read := strings.ReplaceAll(sent, "_", "-")
+		for _, name := range names {
+			if strings.EqualFold(read, name) {
+				delete(r.Header, sent)
+			}
+		}
 	}
 }
 
@@ -277,7 +294,7 @@ type Stats struct {
 	// Held is how many requests in flight hold slots of limits on concurrency, or
 	// have their time counted. Renewed and RenewalsFailed count how often that was
 	// renewed; Released counts requests whose slots were freed at their end,
-	// ReleasesDropped those for which that failed or was too much at a time: such
+	// ReleasesDropped those for which that failed for as long as they last: such
 	// slots end by their timeout.
 	Held                      int
 	Renewed, RenewalsFailed   uint64

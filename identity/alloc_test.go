@@ -5,7 +5,11 @@
 
 package identity
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/headgate/headgate/internal/alloctest"
+)
 
 // The paths that every request takes make as little garbage as can be: an entry's
 // text, where it is not a part of the request already.
@@ -37,7 +41,7 @@ func TestAllocations(t *testing.T) {
 		{"extract by address", 2, func() { _ = platformed.Extract(byAddress, noon, &id) }},
 		{"extract by a token seen before", 2, func() { _ = platformed.Extract(byToken, noon, &id) }},
 	} {
-		if got := testing.AllocsPerRun(200, test.do); got > test.most {
+		if got := alloctest.PerRun(200, test.do); got > test.most {
 			t.Errorf("%s: %v allocations, want %v at most", test.name, got, test.most)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 // slotOracle is concurrency as plainly as it can be said: who holds a slot, and
@@ -285,7 +287,7 @@ func TestSlotsReuseMemory(t *testing.T) {
 		s, _ = Acquire(l, s, Micros(epoch), 100+hold)
 	}
 	now := Micros(epoch)
-	if n := testing.AllocsPerRun(200, func() {
+	if n := alloctest.PerRun(200, func() {
 		now += 1000
 		for hold := Hold(1); hold < 5; hold++ {
 			s, _ = Acquire(l, s, now, hold)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -195,7 +197,7 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 			s, _ = Decide(l, s, now, 1)
 			now += Micros(l.periodMicros / 50)
 		}
-		allocations := testing.AllocsPerRun(500, func() {
+		allocations := alloctest.PerRun(500, func() {
 			s, _ = Decide(l, s, now, 1)
 			Decide(l, s, now, l.capacity)
 			Decide(l, s, now, 0)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 func drawSample(t *rapid.T) sample {
@@ -310,7 +312,7 @@ func TestAdmitDoesNotAllocate(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := testOrigin
-	if got := testing.AllocsPerRun(1000, func() {
+	if got := alloctest.PerRun(1000, func() {
 		now = now.Add(10 * time.Millisecond)
 		f.Admit(P3, now)
 		a, _ := s.Admit(P1, now)

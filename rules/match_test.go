@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 func mustLoad(t testing.TB, text string, o Options) *Set {
@@ -273,7 +274,7 @@ descriptors:
 			entries := mustParse(t, request)
 			matches, key := make([]Matched, 0, 8), make([]byte, 0, 512)
 			now := time.Now
-			if n := testing.AllocsPerRun(100, func() {
+			if n := alloctest.PerRun(100, func() {
 				matches = d.AppendMatches(matches[:0], entries, now)
 				key = key[:0]
 				for _, m := range matches {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/store"
 )
 
@@ -30,7 +31,7 @@ func TestReasonOf(t *testing.T) {
 // Every take that the store fails asks for the reason.
 func TestReasonOfAllocatesNothing(t *testing.T) {
 	var err error = &store.Error{Reason: store.Full}
-	if n := testing.AllocsPerRun(100, func() { store.ReasonOf(err) }); n > 0 {
+	if n := alloctest.PerRun(100, func() { store.ReasonOf(err) }); n > 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
 }

@@ -162,6 +162,28 @@ func compile(a *Account) *account {
 	return c
 }
 
+// expand is the inverse of compile.
+func (a *account) expand(subject Subject) Account {
+	all := Account{Subject: subject}
+	for _, t := range a.tiers {
+		all.Tiers = append(all.Tiers, Assignment{t.tier, termOf(t.from, t.until)})
+	}
+	for _, o := range a.overrides {
+		all.Overrides = append(all.Overrides, Override{o.descriptor, o.quota, termOf(o.from, o.until)})
+	}
+	return all
+}
+
+func termOf(from, until limit.Micros) (t Term) {
+	if from != math.MinInt64 {
+		t.From = from.Time()
+	}
+	if until != math.MaxInt64 {
+		t.Until = until.Time()
+	}
+	return t
+}
+
 // tierAt returns the name of the tier in force, "" for none. a may be nil.
 func (a *account) tierAt(now limit.Micros) string {
 	if a == nil {

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
+	"unicode"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
@@ -24,8 +27,14 @@ const (
 // Limit is one limit of a quota.
 type Limit struct {
 	*limit.Limit
-	// Name is what answers call it; it may be empty.
+	// Name is what answers call it; it may be empty, and then they name the rule.
 	Name string
+}
+
+// LimitName returns the name of a limit of the quota for a descriptor that has not
+// been given one: "default/minute", "endpoint:POST /v1/orders/hour".
+func LimitName(canonical string, l *limit.Limit) string {
+	return DescriptorText(canonical) + "/" + UnitText(l.Period)
 }
 
 // Quota is what may be used: all of its limits count. It is immutable, and shared
@@ -38,8 +47,9 @@ type Quota struct {
 // Unlimited reports whether q lets everything pass without counting.
 func (q *Quota) Unlimited() bool { return len(q.Limits) == 0 }
 
-// Validate refuses too many limits, a name that is too long or not printable, and
-// two limits that would count in one bucket: of one algorithm and one length.
+// Validate refuses too many limits, a name that is too long or not printable, a
+// window that is a calendar's or no whole number of seconds, an algorithm that is no
+// quota over time, and two limits that would count in one bucket: of one length.
 func (q *Quota) Validate() error {
 	if len(q.Limits) > MaxLimits {
 		return fmt.Errorf("%d limits; hint: at most %d", len(q.Limits), MaxLimits)
@@ -48,18 +58,30 @@ func (q *Quota) Validate() error {
 		if l.Limit == nil {
 			return fmt.Errorf("limit %d is missing", i)
 		}
-		if err := checkName(l.Name); l.Name != "" && err != nil {
+		if err := l.validate(); err != nil {
 			return fmt.Errorf("limit %d: %w", i, err)
 		}
-		if slices.ContainsFunc(q.Limits[:i], func(other Limit) bool { return sameBucket(l, other) }) {
-			return fmt.Errorf("limit %d: a second %v over %v; hint: one of the two is always the stricter one", i, l.Algorithm, l.Period)
+		if slices.ContainsFunc(q.Limits[:i], func(other Limit) bool { return l.Period == other.Period }) {
+			return fmt.Errorf("limit %d: a second one per %s; hint: one limit for each length", i, UnitText(l.Period))
 		}
 	}
 	return nil
 }
 
-func sameBucket(a, b Limit) bool {
-	return a.Algorithm == b.Algorithm && a.Period == b.Period && a.Calendar == b.Calendar
+// maxLimitName bounds the name of a limit, in bytes: that of a descriptor and a
+// unit.
+const maxLimitName = MaxDescriptor + MaxName
+
+func (l *Limit) validate() error {
+	switch {
+	case len(l.Name) > maxLimitName || strings.ContainsFunc(l.Name, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("name %.64q; hint: up to %d bytes of printable text", l.Name, maxLimitName)
+	case l.Calendar != nil || l.Period%time.Second != 0:
+		return fmt.Errorf("a window of %v; hint: whole seconds, and none of a calendar", l.Period)
+	case l.Algorithm == limit.Concurrency || l.Algorithm == limit.Ban:
+		return fmt.Errorf("algorithm %v is no quota over time; hint: one of the other algorithms", l.Algorithm)
+	}
+	return nil
 }
 
 // checkName takes letters, digits, "-", "_" and ".".

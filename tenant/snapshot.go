@@ -62,6 +62,19 @@ func (s *Snapshot) Tiers() *Tiers { return s.tiers }
 // Len returns the number of accounts.
 func (s *Snapshot) Len() int { return s.count }
 
+// All returns the accounts in no order, sorted each as snapshots keep them.
+func (s *Snapshot) All() iter.Seq[Account] {
+	return func(yield func(Account) bool) {
+		for i := range s.accounts {
+			for subject, a := range s.accounts[i] {
+				if !yield(a.expand(subject)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (s *Snapshot) shard(subject Subject) int {
 	return int(maphash.Comparable(s.seed, subject) % shards)
 }
@@ -127,31 +140,55 @@ type Resolution struct {
 	Tier string
 }
 
-// Resolve returns the quota of subject for what the entries after it in a
-// descriptor say; none of them ask for its default quota. It does not allocate.
-func (s *Snapshot) Resolve(subject Subject, rest []descriptor.Entry, now limit.Micros) Resolution {
+// Standing is what a subject has at an instant: its account and its tier. The zero
+// value has neither.
+type Standing struct {
+	account *account
+	tier    *Tier
+	now     limit.Micros
+}
+
+// Standing returns what a subject has at now. It does not allocate.
+func (s *Snapshot) Standing(subject Subject, now limit.Micros) Standing {
 	a := s.accounts[s.shard(subject)][subject]
-	var r Resolution
-	tier := s.tiers.resolve(a.tierAt(now))
-	if tier != nil {
-		r.Tier = tier.Name
+	return Standing{a, s.tiers.resolve(a.tierAt(now)), now}
+}
+
+// Tier returns the name of the tier, "" when there is none.
+func (s Standing) Tier() string {
+	if s.tier == nil {
+		return ""
 	}
-	if size(rest) > MaxDescriptor {
-		return r // no quota has so long a descriptor
+	return s.tier.Name
+}
+
+// Quota returns the quota for what the entries after the subject in a descriptor
+// say, and where it comes from; none of them ask for the default quota. The quota is
+// nil when that is FromRule. It does not allocate.
+func (s Standing) Quota(rest []descriptor.Entry) (*Quota, Source) {
+	if s.account == nil && s.tier == nil || size(rest) > MaxDescriptor {
+		return nil, FromRule // no quota has so long a descriptor
 	}
 	// Escapes make four bytes of one at most.
 	var room [4 * MaxDescriptor]byte
 	text := descriptor.AppendText(room[:0], rest)
-	if r.Quota = a.quotaAt(text, now); r.Quota != nil {
-		r.Source = FromOverride
-		return r
+	if q := s.account.quotaAt(text, s.now); q != nil {
+		return q, FromOverride
 	}
-	if tier != nil {
-		if r.Quota = tier.Quotas[string(text)]; r.Quota != nil {
-			r.Source = FromTier
+	if s.tier != nil {
+		if q := s.tier.Quotas[string(text)]; q != nil {
+			return q, FromTier
 		}
 	}
-	return r
+	return nil, FromRule
+}
+
+// Resolve returns the quota of subject for what the entries after it in a
+// descriptor say; none of them ask for its default quota. It does not allocate.
+func (s *Snapshot) Resolve(subject Subject, rest []descriptor.Entry, now limit.Micros) Resolution {
+	has := s.Standing(subject, now)
+	quota, source := has.Quota(rest)
+	return Resolution{quota, source, has.Tier()}
 }
 
 // size returns the length of the text of entries, or less where it has escapes.

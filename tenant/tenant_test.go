@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 )
@@ -192,6 +193,11 @@ func TestSnapshotAgainstModel(t *testing.T) {
 				t.Fatalf("%d accounts, want %d", s.Len(), len(model))
 			}
 		}
+		// What All returns is the whole of it.
+		s = tenant.NewSnapshot(tiers, s.All())
+		if s.Len() != len(model) {
+			t.Fatalf("%d accounts of All, want %d", s.Len(), len(model))
+		}
 		for i := range 6 {
 			for j, text := range texts {
 				now := limit.MicrosOf(instant(rapid.IntRange(0, 130).Draw(t, "now")))
@@ -225,12 +231,19 @@ func TestValidateRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, test.want)
 		}
 	}
+	day, err := limit.NewCalendar(limit.CalendarDay, "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
 	second := tenant.Limit{Limit: limit.Must(limit.PerMinute(5))}
 	for want, q := range map[string]tenant.Quota{
-		"a second sliding_window": {Limits: []tenant.Limit{second, second}},
+		"a second one per minute": {Limits: []tenant.Limit{second, second}},
+		"whole seconds":           {Limits: []tenant.Limit{{Limit: limit.Must(limit.Spec{Quota: 1, Period: 1500 * time.Millisecond})}}},
+		"no quota over time":      {Limits: []tenant.Limit{{Limit: limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 1, Period: time.Minute})}}},
+		"none of a calendar":      {Limits: []tenant.Limit{{Limit: limit.Must(limit.Spec{Quota: 1, Algorithm: limit.FixedWindow, Calendar: day})}}},
 		"at most 8":               {Limits: make([]tenant.Limit, 9)},
 		"is missing":              {Limits: make([]tenant.Limit, 1)},
-		"letters":                 {Limits: []tenant.Limit{{Limit: second.Limit, Name: "a\n"}}},
+		"printable":               {Limits: []tenant.Limit{{Limit: second.Limit, Name: "a\n"}}},
 	} {
 		if err := q.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
@@ -278,7 +291,7 @@ func TestAllocResolve(t *testing.T) {
 		{Subject: key("raised"), Overrides: []tenant.Override{{Descriptor: "endpoint:POST /v1/orders", Quota: quota(70)}}},
 	}))
 	rest := orders()
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.PerRun(100, func() {
 		s.Resolve(key("raised"), rest, 0)
 		s.Resolve(key("unknown"), rest, 0)
 	}); n != 0 {

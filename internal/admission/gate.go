@@ -58,8 +58,8 @@ type Options struct {
 	// DefaultMaxWaiting. One more is given its hits back and denied.
 	MaxWaiting int
 	// MaxRefunds bounds the refunds under way at a time, and the releases; 0 means
-	// DefaultMaxRefunds. One more is dropped and counted: what was charged stays
-	// charged, and a slot ends by its timeout.
+	// DefaultMaxRefunds. One more refund is dropped and counted: what was charged
+	// stays charged. One more release waits.
 	MaxRefunds int
 	// RefundTimeout bounds one refund or release; 0 means DefaultRefundTimeout.
 	RefundTimeout time.Duration
@@ -286,8 +286,8 @@ func (g *Gate) Refund(ctx context.Context, p *Pass) {
 // Release frees the slots that p holds since Admit, and charges the time that it was
 // in flight. Whoever has called Admit calls it when the call has ended, however that
 // was: it does nothing where nothing is held. It ends within the RefundTimeout
-// though ctx may have ended, and is dropped when too many are under way: then the
-// slots end by their timeout.
+// though ctx may have ended. When that is not enough, or too many are under way, it
+// is tried again in the background for as long as the slots last.
 func (g *Gate) Release(ctx context.Context, p *Pass) {
 	h := p.held
 	if h == nil {
@@ -303,27 +303,36 @@ func (g *Gate) Release(ctx context.Context, p *Pass) {
 		}
 		return
 	}
-	defer g.keeper.recycle(h)
 	select {
 	case g.releases <- struct{}{}:
 		defer func() { <-g.releases }()
-		g.keeper.release(ctx, h)
+		if g.keeper.release(ctx, h) {
+			g.keeper.recycle(h)
+			return
+		}
 	default:
-		g.counts.releasesDropped.Add(1)
 	}
+	g.keeper.releaseLater(h)
 }
 
 // giveBack refunds what a call was charged that gives up its place; a refund frees
 // its slots too. It is not bounded as Refund is: MaxWaiting and the rate of requests
 // bound it.
 func (g *Gate) giveBack(ctx context.Context, p *Pass) {
-	if h := p.held; h != nil {
-		if p.held = nil; g.keeper.letGo(h) == nil {
-			g.keeper.recycle(h)
-		}
+	h := p.held
+	if p.held = nil; h != nil && g.keeper.letGo(h) != nil {
+		h = nil // the keeper releases it
 	}
-	if err := g.refund(ctx, p); err != nil {
+	err := g.refund(ctx, p)
+	if err != nil {
 		g.counts.refundsDropped.Add(1)
+	}
+	switch {
+	case h == nil:
+	case err != nil:
+		g.keeper.releaseLater(h)
+	default:
+		g.keeper.recycle(h)
 	}
 }
 

@@ -29,6 +29,12 @@ const (
 	// aheadShare is the share of the time between two renewals by which one may
 	// come early, so that many of them share a call.
 	aheadShare = 4
+	// releaseAgainEvery is the most time between two tries to release what could not
+	// be: a store that is back may let others in about so soon.
+	releaseAgainEvery = time.Second
+	// maxEnded bounds the calls that have ended and are still to be released. They
+	// count towards MaxHeld. The slots of one more end by their timeout.
+	maxEnded = MaxHeld / 4
 )
 
 // held is a call in flight that holds slots, or whose time counts. It has a copy of
@@ -41,10 +47,13 @@ type held struct {
 	due   time.Time     // to be renewed
 	every time.Duration // between renewals
 	at    int           // in keeper.mu.calls, notKept
+	// stopped is when the call ended, zero while it runs; until is when its slots
+	// have ended by themselves if it could not be released.
+	stopped, until time.Time
 	// renewing says that a call of the Checker is under way that renews it.
 	renewing bool
 	// ended, when not nil, says that its owner has let go meanwhile. It is closed
-	// when the slots have been freed.
+	// when the slots have been freed, or could not be at once.
 	ended chan struct{}
 }
 
@@ -66,6 +75,8 @@ type keeper struct {
 		// says that it has fired and its work goes on.
 		wakes   time.Time
 		running bool
+		// ended is how many of calls have stopped.
+		ended int
 	}
 }
 
@@ -138,8 +149,10 @@ func (k *keeper) renewDue() {
 	k.mu.Unlock()
 	b := &batch{}
 	for k.takeDue(b, time.Now()) {
-		k.renew(b)
-		k.putBack(b)
+		if b.calls[0].stopped.IsZero() {
+			k.renew(b)
+			k.putBack(b)
+		}
 		k.releaseEnded(b)
 	}
 	k.mu.Lock()
@@ -148,7 +161,7 @@ func (k *keeper) renewDue() {
 	k.wakeLocked()
 }
 
-// batch is what is renewed by one call.
+// batch is what is renewed, or released, by one call.
 type batch struct {
 	calls     []*held
 	done      []bool // of calls, by the last ask
@@ -156,18 +169,22 @@ type batch struct {
 	responses []headgate.Response
 }
 
-// takeDue moves what is due out of the heap into b, as much as one call renews.
+// takeDue moves what is due out of the heap into b, as much as one call renews: of
+// calls that run, or of those that have ended.
 func (k *keeper) takeDue(b *batch, now time.Time) bool {
 	b.calls = b.calls[:0]
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.mu.calls) > 0 && len(b.calls) < renewalsPerCall {
 		h := k.mu.calls[0]
-		if h.due.Add(-h.every / aheadShare).After(now) {
+		runs := h.stopped.IsZero()
+		if h.due.Add(-h.every/aheadShare).After(now) || len(b.calls) > 0 && runs != b.calls[0].stopped.IsZero() {
 			break
 		}
 		heap.Pop(&k.mu.calls)
-		h.renewing = true
+		if h.renewing = runs; !runs {
+			k.mu.ended--
+		}
 		b.calls = append(b.calls, h)
 	}
 	return len(b.calls) > 0
@@ -195,7 +212,7 @@ func (k *keeper) renew(b *batch) {
 func (k *keeper) ask(b *batch, op store.Op, now time.Time) {
 	b.requests, b.done = b.requests[:0], append(b.done[:0], make([]bool, len(b.calls))...)
 	for _, h := range b.calls {
-		h.request.Turn(op, now.Sub(h.since))
+		h.request.Turn(op, h.inFlight(now))
 		b.requests = append(b.requests, h.request)
 	}
 	b.responses = slices.Grow(b.responses[:0], len(b.calls))[:len(b.calls)]
@@ -228,40 +245,75 @@ func (k *keeper) putBack(b *batch) {
 	b.calls = ended
 }
 
-// releaseEnded releases what has ended during its renewal.
+// inFlight is the time that is charged for h: until it stopped, or now.
+func (h *held) inFlight(now time.Time) time.Duration {
+	if !h.stopped.IsZero() {
+		now = h.stopped
+	}
+	return now.Sub(h.since)
+}
+
+// releaseEnded releases what has ended during its renewal, or could not be released
+// before.
 func (k *keeper) releaseEnded(b *batch) {
 	if len(b.calls) == 0 {
 		return
 	}
 	k.ask(b, store.Release, time.Now())
 	for i, h := range b.calls {
-		if b.done[i] {
-			k.counts.released.Add(1)
-		} else {
-			k.counts.releasesDropped.Add(1)
+		if h.ended != nil {
+			close(h.ended)
+			h.ended = nil
 		}
-		close(h.ended)
+		if !b.done[i] {
+			k.releaseLater(h)
+			continue
+		}
+		k.counts.released.Add(1)
 		k.recycle(h)
 	}
 }
 
-// release frees what h holds, which is not renewed any more.
-func (k *keeper) release(ctx context.Context, h *held) {
-	h.request.Turn(store.Release, time.Since(h.since))
+// release frees what h holds, which is not renewed any more, and reports whether it
+// could.
+func (k *keeper) release(ctx context.Context, h *held) bool {
+	h.request.Turn(store.Release, h.inFlight(time.Now()))
 	requests := [1]headgate.Request{h.request}
 	var responses [1]headgate.Response
 	if err := k.checker.Check(ctx, requests[:], responses[:]); err != nil || responses[0].Degraded() != store.NoReason {
-		k.counts.releasesDropped.Add(1)
-		return
+		return false
 	}
 	k.counts.released.Add(1)
+	return true
+}
+
+// releaseLater tries again to release h until its slots have ended by themselves:
+// those who come when a store is back would else find them taken by calls that are
+// over.
+func (k *keeper) releaseLater(h *held) {
+	now := time.Now()
+	if h.until.IsZero() {
+		h.stopped, h.until = now, h.since.Add(renewalsPerHold*h.every)
+		h.every = min(h.every, releaseAgainEvery)
+	}
+	h.due, h.at = now.Add(h.every), notKept
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if h.due.After(h.until) || k.mu.ended == maxEnded || len(k.mu.calls) == MaxHeld {
+		k.counts.releasesDropped.Add(1)
+		k.recycle(h)
+		return
+	}
+	k.mu.ended++
+	heap.Push(&k.mu.calls, h)
+	k.wakeLocked()
 }
 
 // held returns how many calls are renewed now.
 func (k *keeper) held() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return len(k.mu.calls)
+	return len(k.mu.calls) - k.mu.ended
 }
 
 // recycle keeps h for another call. What was asked may be private.

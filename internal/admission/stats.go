@@ -29,9 +29,9 @@ type Stats struct {
 	// that the Checker or the store did not do: they are tried again. Unrenewed
 	// counts calls that were too many to be renewed (MaxHeld).
 	Renewed, RenewalsFailed, Unrenewed uint64
-	// Released counts calls whose slots were freed at their end, ReleasesDropped
-	// those for which that failed or was too much at a time: the slots end by
-	// their timeout.
+	// Released counts calls whose slots were freed when they had ended,
+	// ReleasesDropped those for which that failed for as long as these last, or
+	// which were too many: the slots end by their timeout.
 	Released, ReleasesDropped uint64
 	// Waiting is how many calls are held back now, and Held how many hold slots,
 	// or have their time counted, and are renewed.

@@ -89,11 +89,15 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
+	admin, err := p.admin(&s.Admin)
+	if err != nil {
+		return nil, err
+	}
 	http := newHTTPServer(closing(&p.health.draining, checks), p.logger)
 	return append([]front{
 		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", http)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy)},
-	}, auth...), nil
+	}, append(auth, admin...)...), nil
 }
 
 // rlsOptions returns how Envoy is answered.

@@ -41,7 +41,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	if err != nil {
 		return nil, err
 	}
-	source, err := identityfile.Load(identityfile.Options{
+	source, err := p.who(identityfile.Options{
 		Path: s.Identity, Proxies: peers, LocalPeer: netip.AddrFrom4([4]byte{127, 0, 0, 1}),
 	})
 	if err != nil {
@@ -69,7 +69,6 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		s := authorizer.Stats()
 		return telemetry.Gateways{Strangers: s.Strangers, Refused: s.Refused, Skipped: s.Skipped}
 	})
-	p.tasks = append(p.tasks, source.Run)
 	envoy.Register = extauthz.New(authorizer, envoy.OnPanic).Register
 	server := newHTTPServer(closing(&p.health.draining, authorizer), p.logger)
 	server.MaxHeaderBytes, server.IdleTimeout = maxAuthHeaderBytes, authIdleTimeout

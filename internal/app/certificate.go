@@ -7,8 +7,6 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/headgate/headgate/internal/config"
 )
 
 // certificateEvery is how often a handshake looks whether the files of the
@@ -29,14 +27,19 @@ type certificate struct {
 	}
 }
 
-// tlsConfig returns how clients are served by TLS, nil when they are not.
-func (p *process) tlsConfig(s *config.Proxy) (*tls.Config, error) {
-	if s.TLSCert == "" {
+// certificate returns that of two files; "" are none.
+func (p *process) certificate(cert, key string) *certificate {
+	return &certificate{cert: cert, key: key, logger: p.logger}
+}
+
+// tlsConfig returns how clients are served by TLS, nil when they are not: c then has
+// no files. The settings of the two begin with setting.
+func (c *certificate) tlsConfig(setting string) (*tls.Config, error) {
+	if c.cert == "" {
 		return nil, nil
 	}
-	c := &certificate{cert: s.TLSCert, key: s.TLSKey, logger: p.logger}
 	if err := c.readLocked(); err != nil {
-		return nil, fmt.Errorf("--tls-cert, --tls-key: %w; hint: PEM, the chain with the server's certificate first, and its key", err)
+		return nil, fmt.Errorf("--%[1]s-cert, --%[1]s-key: %[2]w; hint: PEM, the chain with the server's certificate first, and its key", setting, err)
 	}
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

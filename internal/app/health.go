@@ -31,6 +31,7 @@ var errDraining = errors.New("draining: this process is about to end")
 type health struct {
 	draining atomic.Bool
 	rules    *rulesource.Source // nil without rules
+	tenants  *tenants           // nil without tenants
 	// ping asks whether the stores can decide; nil for those that cannot fail.
 	ping     func(context.Context) error
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
@@ -43,14 +44,14 @@ type health struct {
 	undecidedAt time.Time
 }
 
-// ready returns why this process should get no traffic. A store that is away
-// is no reason: failure modes answer then, in every process alike, and taking
+// ready returns why this process should get no traffic: it is about to end, or does
+// not know yet what tenants may use. A store that is away is no reason: failure modes answer then, in every process alike, and taking
 // all of them out of service would turn that into an outage.
 func (h *health) ready() error {
 	if h.draining.Load() {
 		return errDraining
 	}
-	return nil
+	return h.tenants.ready()
 }
 
 // watchStore asks the store until ctx ends and logs when it goes and comes
@@ -126,6 +127,8 @@ type report struct {
 	Draining bool        `json:"draining"`
 	Store    storeReport `json:"store"`
 	Rules    rulesReport `json:"rules"`
+	// Tenants is missing where the rules alone decide.
+	Tenants *tenantsReport `json:"tenants,omitempty"`
 }
 
 type storeReport struct {
@@ -156,6 +159,7 @@ func (h *health) report() report {
 			r.Rules.Error = brief(s.Err)
 		}
 	}
-	r.Degraded = !r.Store.OK || !r.Rules.OK
+	r.Tenants = h.tenants.report()
+	r.Degraded = !r.Store.OK || !r.Rules.OK || r.Tenants != nil && !r.Tenants.OK
 	return r
 }

@@ -31,6 +31,8 @@ type process struct {
 	health   *health
 	ops      *http.Server
 
+	// before is called in turn before anything is served.
+	before []func(context.Context)
 	// tasks run beside the fronts until the end begins.
 	tasks []func(context.Context)
 	// onDrain is called when the end begins, while callers are still served.
@@ -92,6 +94,9 @@ func (p *process) assemble() error {
 			return err
 		}
 	}
+	if err := p.watchTenants(); err != nil {
+		return err
+	}
 	p.ops = newHTTPServer(opsHandler(p.health, p.limiter), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
@@ -128,6 +133,9 @@ func (p *process) domains() []string {
 
 // run serves on all fronts until ctx ends or one of them fails, then drains.
 func (p *process) run(ctx context.Context, fronts []front) error {
+	for _, prepare := range p.before {
+		prepare(ctx)
+	}
 	listeners, err := p.listen(ctx, fronts)
 	if err != nil {
 		return err
@@ -176,9 +184,9 @@ func (p *process) listen(ctx context.Context, fronts []front) ([]net.Listener, e
 func (p *process) allTasks() []func(context.Context) {
 	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore)
 	if p.health.rules != nil {
-		tasks = append(tasks, p.health.rules.Run, p.reloadOnSignal)
+		tasks = append(tasks, p.health.rules.Run)
 	}
-	return tasks
+	return append(tasks, p.reloadOnSignal)
 }
 
 func (p *process) reloadOnSignal(ctx context.Context) {
@@ -188,7 +196,10 @@ func (p *process) reloadOnSignal(ctx context.Context) {
 			return
 		case <-p.options.Reload:
 			p.logger.Info("reload asked for by signal")
-			p.health.rules.Reload()
+			if p.health.rules != nil {
+				p.health.rules.Reload()
+			}
+			p.health.tenants.reload()
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 	clients.ReadTimeout, clients.WriteTimeout = 0, 0
 	clients.MaxHeaderBytes = int(s.MaxHeader)
 	clients.DisableGeneralOptionsHandler = true // OPTIONS * is the backend's to answer
-	if clients.TLSConfig, err = p.tlsConfig(s); err != nil {
+	if clients.TLSConfig, err = p.certificate(s.TLSCert, s.TLSKey).tlsConfig("tls"); err != nil {
 		return front{}, err
 	}
 	gentle := p.gentle("http", clients)
@@ -114,7 +114,7 @@ func (s *proxyServer) Shutdown(ctx context.Context) {
 	ending.Wait()
 }
 
-// identity returns what tells who asks, and keeps it up to date.
+// identity returns what tells who asks.
 func (p *process) identity(s *config.Proxy) (*identityfile.Source, error) {
 	trusted, err := s.Trusted()
 	if err != nil {
@@ -125,12 +125,7 @@ func (p *process) identity(s *config.Proxy) (*identityfile.Source, error) {
 		// Whoever connects is on this machine.
 		o.LocalPeer = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 	}
-	source, err := identityfile.Load(o)
-	if err != nil {
-		return nil, err
-	}
-	p.tasks = append(p.tasks, source.Run)
-	return source, nil
+	return p.who(o)
 }
 
 // limits returns the middleware that lets requests pass, or not.

@@ -60,7 +60,7 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 	}
 	layers := make([]store.Store, len(backends))
 	for i := range backends {
-		layers[i] = k.overBackend(&backends[i], told)
+		layers[i] = k.overBackend(&backends[i], s.StoreBudget, told)
 	}
 	k.Store = layers[0]
 	if len(layers) == 2 {
@@ -92,7 +92,7 @@ func rosterOf(b *backend) store.Roster {
 // overBackend returns the layer that decides b's buckets by the modes of their
 // rules. A store in memory has nothing to relieve, and one that hands out no
 // leases cannot be relieved: there, only the local mode is apart.
-func (k *stack) overBackend(b *backend, told *hotReporter) store.Store {
+func (k *stack) overBackend(b *backend, budget time.Duration, told *hotReporter) store.Store {
 	leaser, ok := b.Store.(store.Leaser)
 	if !ok || b.inMemory() {
 		alone := func(t *store.Take) int {
@@ -114,6 +114,8 @@ func (k *stack) overBackend(b *backend, told *hotReporter) store.Store {
 		Nodes: k.fleet.Live,
 		Hot:   hotkey.New(hotkey.Options{}),
 		OnHot: told.report,
+		// Who lets requests wait for long lets what is behind them wait as long.
+		Budget: max(lease.DefaultBudget, budget),
 	})
 	k.leases = append(k.leases, l)
 	return l

@@ -22,7 +22,7 @@ import (
 func openTestStack(t *testing.T, s config.Settings) *stack {
 	t.Helper()
 	if s.StoreBudget == 0 {
-		s.StoreBudget = time.Second
+		s.StoreBudget = 10 * time.Second
 	}
 	k, err := newStack(&s, &hotReporter{metrics: telemetry.New(telemetry.Build{}), logger: quiet()})
 	if err != nil {
@@ -193,7 +193,7 @@ func (l *lines) has(part string) bool {
 func TestD6HotKeyIsLeasedAndNamed(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	var log lines
-	settings := config.Settings{Store: config.NewStoreURL(redis.URL()), StoreBudget: time.Second}
+	settings := config.Settings{Store: config.NewStoreURL(redis.URL()), StoreBudget: 10 * time.Second}
 	k, err := newStack(&settings, &hotReporter{metrics: telemetry.New(telemetry.Build{}), logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)

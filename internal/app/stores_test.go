@@ -39,7 +39,7 @@ func TestPingTellsOfOneLostServer(t *testing.T) {
 // await waits until ready returns nil.
 func await(t *testing.T, ready func() error) {
 	t.Helper()
-	deadline, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	deadline, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -71,7 +71,7 @@ func TestPingOfAStoreThatCannotDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			opened, err := newStack(&config.Settings{Store: config.NewStoreURL(testserver.Redis(t, c.server).URL()), StoreBudget: time.Second}, nil)
+			opened, err := newStack(&config.Settings{Store: config.NewStoreURL(testserver.Redis(t, c.server).URL()), StoreBudget: 10 * time.Second}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -43,6 +43,7 @@ type root struct {
 	Check   checkCmd   `cmd:"" help:"Ask a running headgate whether a request may pass."`
 	Store   storeCmd   `cmd:"" help:"Look into a store."`
 	Quota   quotaCmd   `cmd:"" help:"Show and change what tenants may use."`
+	Admin   adminCmd   `cmd:"" help:"Prepare the API for operators."`
 	Version versionCmd `cmd:"" help:"Say which headgate this is."`
 }
 
@@ -149,6 +150,8 @@ var groups = []kong.Group{
 	{Key: "listen", Title: "Addresses and shutdown:"},
 	{Key: "gateways", Title: "Sub-requests of gateways:"},
 	{Key: "identity", Title: "Who asks:"},
+	{Key: "tenants", Title: "Tenants:"},
+	{Key: "admin", Title: "Admin API:"},
 	{Key: "shedding", Title: "Overload:"},
 	{Key: "answers", Title: "Answers:"},
 	{Key: "logs", Title: "Logs:"},

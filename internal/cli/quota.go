@@ -107,7 +107,7 @@ func refused(err error) error {
 type quotaGetCmd struct {
 	tenantFlags `embed:""`
 	JSON        bool   `name:"json" env:"-" help:"Print JSON, as import reads it."`
-	Name        string `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
+	Name        string `arg:"" help:"tenant:ID, hash:HASH, entry:KEY:VALUE, or an API key with --hash-key."`
 }
 
 // Help implements kong.HelpProvider.
@@ -166,7 +166,8 @@ func show(w io.Writer, r *sqltenant.Record, asJSON bool) error {
 	return table.Flush()
 }
 
-// limitText is the inverse of parseQuota.
+// limitText returns what an override allows, as parseQuota reads it and with its
+// algorithm.
 func limitText(o *sqltenant.Override) string {
 	if o.Unlimited {
 		return "unlimited"
@@ -192,7 +193,7 @@ func termText(t tenant.Term) string {
 type quotaDeleteCmd struct {
 	tenantFlags `embed:""`
 	actorFlag   `embed:""`
-	Name        string `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
+	Name        string `arg:"" help:"tenant:ID, hash:HASH, entry:KEY:VALUE, or an API key with --hash-key."`
 }
 
 // Help implements kong.HelpProvider.

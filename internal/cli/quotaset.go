@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -16,20 +17,21 @@ import (
 type quotaSetCmd struct {
 	tenantFlags `embed:""`
 	actorFlag   `embed:""`
+	Tiers       string   `placeholder:"FILE" help:"The file of tiers: another tier is refused."`
 	Tier        string   `env:"-" placeholder:"TIER" help:"The tier of the account."`
 	Quota       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR=QUOTA" help:"A quota of its own, such as 'default=2000/minute' or 'endpoint:POST /v1/orders=70/minute'; 'unlimited' for none. May be repeated."`
 	Unset       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR" help:"A descriptor whose quota that begins at --from is taken back. May be repeated."`
 	From        string   `env:"-" placeholder:"TIME" help:"When it begins: an RFC 3339 time, or 'now'. Default: always. A later one counts before an earlier one."`
 	Until       string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('168h'). Default: never."`
 	JSON        bool     `name:"json" env:"-" help:"Print JSON."`
-	Name        string   `arg:"" help:"hash:HASH, tenant:ID, or an API key with --hash-key."`
+	Name        string   `arg:"" help:"tenant:ID, hash:HASH, entry:KEY:VALUE, or an API key with --hash-key."`
 }
 
 // Help implements kong.HelpProvider.
 func (*quotaSetCmd) Help() string {
 	return `Examples:
 
-  headgate quota set tenant:acme --tier pro
+  headgate quota set tenant:acme --tier pro --tiers tiers.yaml
   headgate quota set tenant:acme --quota 'default=2000/minute' --from now --until 168h
   headgate quota set tenant:acme --unset 'endpoint:POST /v1/orders'
 
@@ -41,6 +43,9 @@ began last counts, and when it ends the one before it is back.`
 func (c *quotaSetCmd) Run(std *stdio) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	edit, err := c.edit(now)
+	if err == nil {
+		err = c.checkTier()
+	}
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
@@ -70,6 +75,18 @@ func (c *quotaSetCmd) Run(std *stdio) error {
 		return err
 	}
 	return show(std.out, &r, c.JSON)
+}
+
+// checkTier refuses a tier that the file of tiers does not have.
+func (c *quotaSetCmd) checkTier() error {
+	if c.Tiers == "" || c.Tier == "" {
+		return nil
+	}
+	tiers, err := tierfile.Load(c.Tiers)
+	if err == nil && !tiers.Has(c.Tier) {
+		err = fmt.Errorf("--tier: unknown tier %.64q; hint: one of %v", c.Tier, tiers.Names())
+	}
+	return err
 }
 
 // edit returns what is to be done with the account.

@@ -81,6 +81,8 @@ type Settings struct {
 	// Identity is the file that says who asks; "" is none.
 	Identity string `group:"identity" placeholder:"FILE" help:"YAML file that says by what requests are limited: API key, token, address, route. Default: by the address of the client, and by address and method."`
 
+	Tenancy `embed:""`
+
 	// Headers is the generation of the RateLimit header fields over HTTP.
 	Headers string `group:"answers" enum:"draft-8,draft-7,draft-6,off" default:"draft-8" help:"RateLimit header fields over HTTP: draft-8 (structured fields, the current form), draft-7, draft-6 or off."`
 	// XRateLimit sends the X-RateLimit-* header fields as well.
@@ -135,6 +137,7 @@ func (s *Settings) validate() error {
 		between("drain-timeout", s.DrainTimeout, 0, maxDrain),
 		share("retry-jitter", s.RetryJitter),
 		address("ops-addr", s.OpsAddr),
+		s.Tenancy.validate(),
 	)
 }
 

@@ -93,7 +93,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "auth-addr": ":1", "auth-peers": "10.0.0.0/8", "log-level": "debug", "log-format": "json"}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "tenants": "sqlite:///t.db", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "auth-addr": ":1", "admin-addr": ":1", "auth-peers": "10.0.0.0/8", "log-level": "debug", "log-format": "json"}
 	for _, flag := range parser.Model.Flags {
 		if flag.Name == "help" || flag.Name == "config" {
 			continue
@@ -113,6 +113,13 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 			}
 			if flag.Name == "store-per-second" {
 				t.Setenv("HEADGATE_STORE", "redis://h") // it stands beside such a store only
+			}
+			if flag.Name == "tenants-file" {
+				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db") // so does this
+			}
+			if flag.Name == "admin-addr" {
+				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db")
+				t.Setenv("HEADGATE_ADMIN_TOKENS", "tokens.yaml")
 			}
 			before, err := parse(t)
 			if err != nil {

@@ -13,6 +13,8 @@ type Serve struct {
 
 	Auth `embed:""`
 
+	Admin `embed:""`
+
 	// CallerLimits serves limits, refunds and resets that callers name.
 	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
@@ -34,5 +36,6 @@ func (s *Serve) Validate() error {
 		address("http-addr", s.HTTPAddr),
 		address("grpc-addr", s.GRPCAddr),
 		s.Auth.validate(),
+		s.Admin.validate(s.Tenants),
 	)
 }

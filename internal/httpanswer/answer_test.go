@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
@@ -405,7 +406,7 @@ func TestAppendFieldsAllocates(t *testing.T) {
 	e := encoder(t, Options{})
 	resp := exampleDenied()
 	fields := make([]Field, 0, 8)
-	if n := testing.AllocsPerRun(100, func() {
+	if n := alloctest.PerRun(100, func() {
 		s := e.Summarize(&resp)
 		fields = e.AppendFields(fields[:0], &resp, &s, exampleNow)
 	}); n > 1 {

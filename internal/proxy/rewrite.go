@@ -24,6 +24,7 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	// Their values come when the body has been read, into the map of the one.
 	out.Trailer = in.Trailer
 	h := out.Header
+	dropLookalikes(h)
 	if p.options.PeerTrusted != nil && p.options.PeerTrusted(in) {
 		p.appendHop(h, in)
 		return
@@ -35,6 +36,21 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	set(h, "X-Forwarded-For", peer)
 	set(h, "X-Forwarded-Host", in.Host)
 	set(h, "X-Forwarded-Proto", scheme(in))
+}
+
+// dropLookalikes removes fields that many backends cannot tell from those by which
+// proxies tell what they saw: CGI and its heirs (WSGI, Rack, PHP) make one name of
+// X_Forwarded_For and X-Forwarded-For. No proxy writes them so.
+func dropLookalikes(h http.Header) {
+	for name := range h {
+		if strings.IndexByte(name, '_') < 0 {
+			continue
+		}
+		read := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+		if read == "x-real-ip" || strings.HasPrefix(read, "x-forwarded-") {
+			delete(h, name)
+		}
+	}
 }
 
 // target makes out lead to the backend. The query is sent as it came: package

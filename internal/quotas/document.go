@@ -155,6 +155,9 @@ func (o *Override) record() (r sqltenant.Override, err error) {
 			return r, wrong("algorithm", "%v", err)
 		}
 	}
+	if r.Algorithm == limit.Concurrency || r.Algorithm == limit.Ban {
+		return r, wrong("algorithm", "%v is no quota over time; hint: one of the other algorithms", r.Algorithm)
+	}
 	r.RequestsPerUnit, r.Burst = *o.RequestsPerUnit, o.Burst
 	if _, err := limit.New(limit.Spec{Algorithm: r.Algorithm, Quota: r.RequestsPerUnit, Period: r.Unit, Burst: r.Burst}); err != nil {
 		var spec *limit.SpecError

@@ -34,6 +34,8 @@ func TestParseName(t *testing.T) {
 		"hash:" + hashed: {tenant.Subject{Key: "api_key", Value: hashed}, ""},
 		"tenant:acme":    {tenant.Subject{Key: "tenant", Value: "acme"}, ""},
 		"tenant:a:b":     {tenant.Subject{Key: "tenant", Value: "a:b"}, ""},
+		"entry:org:a:b":  {tenant.Subject{Key: "org", Value: "a:b"}, ""},
+		"entry:tenant:x": {tenant.Subject{Key: "tenant", Value: "x"}, ""},
 	} {
 		got, err := ParseName(text, h)
 		if got != want || err != nil {
@@ -43,7 +45,7 @@ func TestParseName(t *testing.T) {
 			t.Errorf("%s: %s names %+v, %v", text, NameText(got.Subject), again, err)
 		}
 	}
-	for _, text := range []string{"", "hash:", "hash:short", "hash:" + hashed[1:] + "!", "tenant:", "tenant:" + strings.Repeat("x", 300), strings.Repeat("k", 2000)} {
+	for _, text := range []string{"", "hash:", "hash:short", "hash:" + hashed[1:] + "!", "tenant:", "tenant:" + strings.Repeat("x", 300), "entry:", "entry:org", "entry:org:", "entry::x", "entry:api_key:sk_live_abcd", strings.Repeat("k", 2000)} {
 		if got, err := ParseName(text, h); err == nil {
 			t.Errorf("%q: %+v", text, got)
 		} else if len(text) > 6 && strings.Contains(err.Error(), text[5:]) {

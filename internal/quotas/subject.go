@@ -17,6 +17,7 @@ const (
 	tenantEntry  = "tenant"
 	hashPrefix   = "hash:"
 	tenantPrefix = "tenant:"
+	entryPrefix  = "entry:"
 )
 
 // Name is what a text says about a subject.
@@ -31,6 +32,7 @@ type Name struct {
 //	sk_live_abcd       an API key: its hash is the subject, by hasher
 //	hash:jEZV...       the hash of an API key, as logs and answers show it
 //	tenant:acme        a tenant by its id
+//	entry:org:acme     a tenant that requests carry in another entry, here org:acme
 //
 // hasher may be nil where no key is named in full. Errors do not hold the text,
 // which may be a key.
@@ -47,15 +49,30 @@ func ParseName(text string, hasher *identity.Hasher) (Name, error) {
 		}
 		return Name{Subject: tenant.Subject{Key: tenantEntry, Value: id}}, nil
 	}
+	if entry, ok := strings.CutPrefix(text, entryPrefix); ok {
+		return entryName(entry)
+	}
 	switch {
 	case text == "":
-		return Name{}, errors.New("no API key; hint: a key, hash:HASH or tenant:ID")
+		return Name{}, errors.New("no API key; hint: a key, hash:HASH, tenant:ID or entry:KEY:VALUE")
 	case len(text) > identity.MaxSecret:
 		return Name{}, fmt.Errorf("an API key of %d bytes; hint: at most %d", len(text), identity.MaxSecret)
 	case hasher == nil:
 		return Name{}, errors.New("an API key, and no key to hash it by; hint: --hash-key FILE, or name it by hash:HASH")
 	}
 	return Name{Subject: tenant.Subject{Key: apiKeyEntry, Value: hasher.APIKey(text)}, Last4: last4(text)}, nil
+}
+
+// entryName reads KEY:VALUE. The first ":" ends the key.
+func entryName(text string) (Name, error) {
+	key, value, found := strings.Cut(text, ":")
+	switch {
+	case !found || key == "" || value == "" || len(key) > sqltenant.MaxSubject || len(value) > sqltenant.MaxSubject:
+		return Name{}, fmt.Errorf("not the entry of a tenant; hint: entry:KEY:VALUE, of at most %d bytes each", sqltenant.MaxSubject)
+	case key == apiKeyEntry:
+		return Name{}, errors.New("an API key is not kept as it is; hint: hash:HASH, or the key itself and --hash-key FILE")
+	}
+	return Name{Subject: tenant.Subject{Key: key, Value: value}}, nil
 }
 
 const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -75,10 +92,13 @@ func last4(key string) string {
 // NameText is the inverse of ParseName as far as that can be: an API key is shown
 // by its hash.
 func NameText(s tenant.Subject) string {
-	if s.Key == apiKeyEntry {
+	switch s.Key {
+	case apiKeyEntry:
 		return hashPrefix + s.Value
+	case tenantEntry:
+		return tenantPrefix + s.Value
 	}
-	return s.Key + ":" + s.Value
+	return entryPrefix + s.Key + ":" + s.Value
 }
 
 // Masked is what a person knows an API key by: "****wxyz"; for a tenant its name.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
@@ -62,7 +63,7 @@ func TestCallHardlyAllocates(t *testing.T) {
 		t.Skip("the race detector makes pools forget")
 	}
 	run := cycle(t, newService(Options{Checker: says(true, allowedVerdict())}))
-	if n := testing.AllocsPerRun(1000, run); n > 2 {
+	if n := alloctest.PerRun(1000, run); n > 2 {
 		t.Errorf("%v allocations per call, want at most 2", n)
 	}
 }

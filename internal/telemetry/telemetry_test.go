@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
@@ -216,7 +217,7 @@ func TestDecidedDoesNotAllocate(t *testing.T) {
 	m.RulesInForce(set, time.Now())
 	request, resp := &headgate.Request{}, response(set)
 	took := time.Microsecond
-	if n := testing.AllocsPerRun(1000, func() {
+	if n := alloctest.PerRun(1000, func() {
 		took = took%time.Millisecond + time.Microsecond
 		m.Decided(request, &resp, took)
 	}); n != 0 {

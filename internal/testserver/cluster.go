@@ -29,7 +29,7 @@ type ClusterConfig struct {
 	// certificates.
 	TLS bool
 	// NodeTimeout is how long a node must be silent to count as down; 0 means
-	// 500 ms.
+	// 2 s, so that one on a busy machine does not.
 	NodeTimeout time.Duration
 	// Args are further arguments of the servers.
 	Args []string
@@ -57,7 +57,7 @@ func Cluster(t testing.TB, cfg ClusterConfig) *ClusterServers {
 		cfg.Primaries = 3
 	}
 	if cfg.NodeTimeout == 0 {
-		cfg.NodeTimeout = 500 * time.Millisecond
+		cfg.NodeTimeout = 2 * time.Second
 	}
 	c := &ClusterServers{t: t, shards: cfg.Primaries}
 	if cfg.TLS {

@@ -17,6 +17,7 @@
 package tierfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"time"
@@ -49,12 +50,21 @@ type limitSpec struct {
 
 // Load reads the file at path. The error names it, and the line where it is known.
 func Load(path string) (*tenant.Tiers, error) {
-	data, err := yamlfile.Read(path, maxBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read tiers: %w", err)
+	tiers, _, err := LoadChanged(path, nil)
+	return tiers, err
+}
+
+// LoadChanged is Load for a file that was read before, and then had the text that it
+// returned: while it has that the tiers are nil. Nil is the text of no file.
+func LoadChanged(path string, before []byte) (tiers *tenant.Tiers, text []byte, err error) {
+	if text, err = yamlfile.Read(path, maxBytes); err != nil {
+		return nil, nil, fmt.Errorf("read tiers: %w", err)
 	}
-	tiers, err := Parse(data)
-	return tiers, yamlfile.In(path, err)
+	if before != nil && bytes.Equal(text, before) {
+		return nil, text, nil
+	}
+	tiers, err = Parse(text)
+	return tiers, text, yamlfile.In(path, err)
 }
 
 // Parse returns the tiers of a file.
@@ -76,7 +86,7 @@ func Parse(data []byte) (*tenant.Tiers, error) {
 			if t.Quotas[descriptor] != nil {
 				return nil, yamlfile.At(&n, "tier %.64s: a second quota of %s", name, tenant.DescriptorText(descriptor))
 			}
-			if t.Quotas[descriptor], err = quotaOf(&n); err != nil {
+			if t.Quotas[descriptor], err = quotaOf(descriptor, &n); err != nil {
 				return nil, err
 			}
 		}
@@ -85,8 +95,8 @@ func Parse(data []byte) (*tenant.Tiers, error) {
 	return tenant.NewTiers(list, d.Fallback)
 }
 
-// quotaOf reads one limit or a list of them.
-func quotaOf(n *yaml.Node) (*tenant.Quota, error) {
+// quotaOf reads one limit or a list of them, of the quota for a descriptor.
+func quotaOf(descriptor string, n *yaml.Node) (*tenant.Quota, error) {
 	list := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
 		list = n.Content
@@ -109,6 +119,9 @@ func quotaOf(n *yaml.Node) (*tenant.Quota, error) {
 		l, err := s.limit()
 		if err != nil {
 			return nil, yamlfile.At(item, "%w", err)
+		}
+		if l.Name == "" {
+			l.Name = tenant.LimitName(descriptor, l.Limit)
 		}
 		q.Limits = append(q.Limits, l)
 	}

@@ -52,6 +52,34 @@ func TestI1Tiers(t *testing.T) {
 	}
 }
 
+func TestLoadChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tiers.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("tiers: {free: {default: {requests_per_unit: 1, unit: minute}}}")
+	tiers, text, err := LoadChanged(path, nil)
+	if err != nil || !tiers.Has("free") {
+		t.Fatalf("%v, %v", tiers, err)
+	}
+	if name := tiers.Tier("free").Quotas[tenant.Default].Limits[0].Name; name != "default/minute" {
+		t.Errorf("a limit without a name is called %q", name)
+	}
+	if again, same, err := LoadChanged(path, text); again != nil || string(same) != string(text) || err != nil {
+		t.Errorf("unchanged: %v, %q, %v", again, same, err)
+	}
+	write("tiers: {free: {}, pro: {}}")
+	if tiers, _, err := LoadChanged(path, text); err != nil || !tiers.Has("pro") {
+		t.Errorf("changed: %v, %v", tiers, err)
+	}
+	write("tiers: {free: {}, pro: 7}")
+	if tiers, _, err := LoadChanged(path, text); tiers != nil || err == nil || !strings.Contains(err.Error(), path+":1: ") {
+		t.Errorf("broken: %v, %v", tiers, err)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	one := func(quota string) string { return "tiers:\n  free:\n    default: " + quota + "\n" }
 	for text, want := range map[string]string{

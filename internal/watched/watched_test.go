@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/internal/watched"
 )
 
@@ -147,7 +148,7 @@ func TestNoMoreThanTheInner(t *testing.T) {
 
 func TestAllocWriter(t *testing.T) {
 	var inner http.ResponseWriter = httptest.NewRecorder()
-	if got := testing.AllocsPerRun(100, func() { watched.Writer[notes](inner, notes{}) }); got > 1 {
+	if got := alloctest.PerRun(100, func() { watched.Writer[notes](inner, notes{}) }); got > 1 {
 		t.Errorf("%v allocations, want 1", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/overload"
 	"github.com/headgate/headgate/overload/httpshed"
 )
@@ -27,7 +28,7 @@ func (d *discard) Flush()                      {}
 func TestAllocations(t *testing.T) {
 	h, r := admitting(t)
 	for name, w := range map[string]http.ResponseWriter{"plain": plain{httptest.NewRecorder()}, "server": &discard{header: http.Header{}}} {
-		if got := testing.AllocsPerRun(1000, func() { h.ServeHTTP(w, r) }); got != 1 {
+		if got := alloctest.PerRun(1000, func() { h.ServeHTTP(w, r) }); got != 1 {
 			t.Errorf("%s: %v allocations, want 1", name, got)
 		}
 	}

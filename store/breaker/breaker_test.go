@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -344,7 +346,7 @@ func TestStateNames(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	b := New(Options{Slow: time.Second})
 	now := time.Now()
-	allocs := testing.AllocsPerRun(1000, func() {
+	allocs := alloctest.PerRun(1000, func() {
 		p, _ := b.Allow(now)
 		b.Done(p, now, Success, time.Millisecond)
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -59,7 +60,7 @@ func (c *crew) takeOnce() {
 func TestTakeDoesNotAllocate(t *testing.T) {
 	c := New(Options{Fly: instant, MaxCost: 8})
 	takes, results := []store.Take{{Key: []byte("key"), Limit: perMinute, Hits: 1}}, make([]store.Result, 1)
-	alone := testing.AllocsPerRun(1000, func() {
+	alone := alloctest.PerRun(1000, func() {
 		if err := c.Take(context.Background(), takes, results); err != nil {
 			t.Error(err)
 		}
@@ -72,7 +73,7 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 	before := c.Stats()
 	// Pools that the collector empties are filled again: less than one for a
 	// round of twenty.
-	if n := testing.AllocsPerRun(2000, crew.takeOnce); n > 0 {
+	if n := alloctest.PerRun(2000, crew.takeOnce); n > 0 {
 		t.Errorf("twenty callers cost %v allocations", n)
 	}
 	if s := c.Stats(); s.Flights-before.Flights >= s.Callers-before.Callers {

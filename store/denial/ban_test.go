@@ -13,9 +13,33 @@ func banned(t *testing.T) (*bench, *limit.Limit) {
 	t.Helper()
 	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Minute})
 	b := newBench(t, Options{Longest: time.Hour})
-	b.one(store.Take{Key: []byte("a"), Limit: l, Hits: 3, Op: store.Charge}, true, true)
+	b.elsewhere(store.Take{Key: []byte("a"), Limit: l, Hits: 3, Op: store.Charge})
 	b.one(hit("a", l, 2), false, true)
 	return b, l
+}
+
+// elsewhere takes t by another node.
+func (b *bench) elsewhere(t store.Take) {
+	b.inner.Store.Take(b.t.Context(), []store.Take{t}, make([]store.Result, 1))
+}
+
+// A ban is known from the denial that begins it, and no earlier.
+func TestKnowsABanFromItsBeginning(t *testing.T) {
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Hour})
+	b := newBench(t, Options{Longest: time.Hour})
+	charge := store.Take{Key: []byte("a"), Limit: l, Hits: 1, Op: store.Charge}
+	for range 2 {
+		b.one(charge, true, true)
+		b.one(hit("a", l, 5), true, true)
+	}
+	b.one(charge, true, true)
+	b.clock.advance(time.Minute)
+	if d := b.one(hit("a", l, 5), false, false); d.RetryAfter != 59*time.Minute || d.ResetAfter != d.RetryAfter || d.Remaining != 0 || d.Limit != 3 {
+		t.Errorf("banned: %+v", d)
+	}
+	charge.Op = store.Reset
+	b.one(charge, true, true)
+	b.one(hit("a", l, 5), true, true)
 }
 
 // A ban is answered from memory until it ends, whatever the hits are.
@@ -71,7 +95,7 @@ func TestDenialsDoNotUndoABan(t *testing.T) {
 	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Minute})
 	b := newBench(t, Options{})
 	charge := store.Take{Key: []byte("a"), Limit: l, Hits: 3, Op: store.Charge}
-	b.batch(charge)
+	b.elsewhere(charge)
 	b.inner.then = func() { b.batch(charge) }
 	b.one(hit("a", l, 1), false, true)
 	b.one(hit("a", l, 1), false, false)

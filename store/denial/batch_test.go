@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -166,7 +167,7 @@ func TestNoAllocations(t *testing.T) {
 	} {
 		results := make([]store.Result, len(takes))
 		ctx := t.Context()
-		if allocs := testing.AllocsPerRun(200, func() { b.Take(ctx, takes, results) }); allocs >= 1 && !raceEnabled {
+		if allocs := alloctest.PerRun(200, func() { b.Take(ctx, takes, results) }); allocs >= 1 && !raceEnabled {
 			t.Errorf("%s: %v allocations", name, allocs)
 		}
 	}

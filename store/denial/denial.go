@@ -37,8 +37,8 @@
 // algorithms are asked once for each number of hits. Remaining is as it was when
 // the store was asked, so it may be too low, never too high.
 //
-// A ban is remembered as any denial, and answers all hits on it alike. Nothing but
-// a reset lifts it: a charge of denials or a refund of them leaves it remembered.
+// A ban is remembered as any denial, from the charge that begins it, and answers all
+// hits on it alike. Nothing but a reset lifts it: a charge of denials or a refund of them leaves it remembered.
 //
 // Not remembered are peeks, errors, takes with Mode.AskAlways, the denials of
 // concurrency, since a slot may be released at any moment, and those of limits with
@@ -207,14 +207,21 @@ func (s *Store) horizon(at int64) span { return span{at: at, latest: at + int64(
 // learn notes what the answer to t, asked at the instant at, says about its
 // bucket.
 func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
-	if s.noteChange(t, r, a.first) || !rememberable(t, r) {
+	if s.noteChange(t, r, a.first) {
+		return
+	}
+	denial := r.Decision
+	switch {
+	case begins(t, r):
+		denial.Allowed, denial.RetryAfter = false, r.ResetAfter
+	case !rememberable(t, r):
 		return
 	}
 	set := s.memory.setOf(a.first)
 	if set.changes.Load() != a.changes {
 		return
 	}
-	hold := r.RetryAfter
+	hold := denial.RetryAfter
 	if r.Never {
 		hold = r.ResetAfter // from then on it is denied with other words
 	}
@@ -229,7 +236,7 @@ func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
 		first: a.first, second: maphash.Bytes(s.seeds[1], t.Key),
 		limit: t.Limit, hits: t.Hits,
 		sent: at, until: at + int64(hold),
-		decision: r.Decision,
+		decision: denial,
 	}
 	if t.Limit.CountDenied || t.Limit.Algorithm == limit.Ban {
 		e.hits = 1 // the bucket is over its quota now, or banned
@@ -240,6 +247,13 @@ func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
 	if set.changes.Load() != a.changes {
 		set.dropEntry(e)
 	}
+}
+
+// begins reports whether a ban lasts after t, which has counted a denial: it answers
+// as a peek does. Where the other limits of a request are remembered as denied, the
+// ban is not looked at, and nobody would hear of it before those have ended.
+func begins(t *store.Take, r *store.Result) bool {
+	return t.Op == store.Charge && t.Limit.Algorithm == limit.Ban && r.Err == nil && r.Remaining == 0 && r.ResetAfter > 0
 }
 
 // rememberable reports whether r, the answer to the hit t, is a denial that

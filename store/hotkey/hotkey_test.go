@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/alloctest"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -238,7 +240,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	d := newSeeded(Options{}, testSeed(1))
 	n := uint64(0)
-	if allocs := testing.AllocsPerRun(20_000, func() {
+	if allocs := alloctest.PerRun(20_000, func() {
 		n++
 		d.Observe(keyOf(n), 1, after(time.Duration(n)))
 	}); allocs != 0 {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/hotkey"
@@ -28,7 +29,7 @@ func TestHotPathAllocatesNothing(t *testing.T) {
 		for range 100_000 {
 			s.Take(ctx, takes, results)
 		}
-		if n := testing.AllocsPerRun(1000, func() { s.Take(ctx, takes, results) }); n >= 1 {
+		if n := alloctest.PerRun(1000, func() { s.Take(ctx, takes, results) }); n >= 1 {
 			t.Errorf("mode %v: %v allocations", mode, n)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/local"
@@ -227,7 +228,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	takes := []store.Take{{Key: []byte("k"), Limit: limit.Must(limit.PerMinute(100)), Hits: 1}}
 	results := make([]store.Result, 1)
 	ctx := t.Context()
-	if n := testing.AllocsPerRun(100, func() { s.Take(ctx, takes, results) }); n > 0 {
+	if n := alloctest.PerRun(100, func() { s.Take(ctx, takes, results) }); n > 0 {
 		t.Errorf("Take allocates %v times", n)
 	}
 }

@@ -56,8 +56,9 @@ type Options struct {
 	// shorter deadline of the caller's context counts instead. 0 means
 	// DefaultBudget.
 	Budget time.Duration
-	// DialTimeout bounds one attempt to connect; 0 means DefaultDialTimeout. A
-	// take that waits for one does so within its budget.
+	// DialTimeout bounds one attempt to connect; 0 means DefaultDialTimeout, or
+	// the Budget if that is longer. A take that waits for one does so within its
+	// budget.
 	DialTimeout time.Duration
 	// MaxConns bounds the connections to each server; from 1 to the constant of
 	// that name; 0 means DefaultMaxConns.
@@ -85,7 +86,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.Budget = DefaultBudget
 	}
 	if o.DialTimeout == 0 {
-		o.DialTimeout = DefaultDialTimeout
+		o.DialTimeout = max(DefaultDialTimeout, o.Budget)
 	}
 	if o.MaxConns == 0 {
 		o.MaxConns = DefaultMaxConns

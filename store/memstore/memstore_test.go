@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -153,7 +154,7 @@ func allocates(t *testing.T, name string, f func()) {
 		f() // sync.Pool drops what it gets at random
 		return
 	}
-	if n := testing.AllocsPerRun(100, f); n != 0 {
+	if n := alloctest.PerRun(100, f); n != 0 {
 		t.Errorf("%s: %v allocations", name, n)
 	}
 }

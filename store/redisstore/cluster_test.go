@@ -403,7 +403,10 @@ func TestClusterHandover(t *testing.T) {
 	until(t, "work", func() bool { return counted() > 500 })
 	slot := servers.FirstSlot(0)
 	old := servers.SlotOwner(slot)
-	servers.Nodes[3].MustDo("CLUSTER", "FAILOVER")
+	until(t, "the replica may take over", func() bool {
+		_, err := servers.Nodes[3].Do("CLUSTER", "FAILOVER")
+		return err == nil
+	})
 	servers.WaitForPrimary(slot, old)
 	before := counted()
 	until(t, "work after the handover", func() bool { return counted() > before+500 })

@@ -124,7 +124,7 @@ func TestDiagnoseStrangers(t *testing.T) {
 	frozen := testserver.Redis(t, testserver.RedisConfig{})
 	frozen.Stop()
 	defer frozen.Continue()
-	soon := func(o *redisstore.Options) { o.DialTimeout = 50 * time.Millisecond }
+	soon := func(o *redisstore.Options) { o.DialTimeout = 2 * time.Second }
 	expect(t, diagnose(t, frozen.URL(), soon), finding{"protocol", redisstore.CheckProblem, "nothing answers"})
 }
 
@@ -134,7 +134,7 @@ func TestDiagnoseMixedTLS(t *testing.T) {
 	secure := testserver.Redis(t, testserver.RedisConfig{TLS: true})
 	plain := testserver.Redis(t, testserver.RedisConfig{})
 	expect(t, diagnose(t, "redis://"+secure.Addr, nil), finding{"protocol", redisstore.CheckProblem, "use rediss://"})
-	soon := func(o *redisstore.Options) { o.DialTimeout = 500 * time.Millisecond }
+	soon := func(o *redisstore.Options) { o.DialTimeout = 2 * time.Second }
 	expect(t, diagnose(t, "rediss://"+plain.Addr, soon), finding{"tls", redisstore.CheckProblem, "use redis://"})
 	expect(t, diagnose(t, secure.URL(), nil), finding{"tls", redisstore.CheckProblem, "not trusted"})
 	trusting := func(o *redisstore.Options) { o.TLS = secure.Certificates.Client() }

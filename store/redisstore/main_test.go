@@ -17,7 +17,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patient is a budget that busy machines keep: most tests are not about time.
-const patient = 10 * time.Second
+const patient = 30 * time.Second
 
 // open returns a store for o that is closed when the test ends.
 func open(t testing.TB, o Options) *Store {

@@ -92,7 +92,8 @@ type Options struct {
 	// shorter deadline of the caller's context counts instead. 0 means
 	// DefaultBudget.
 	Budget time.Duration
-	// DialTimeout bounds one attempt to connect; 0 means DefaultDialTimeout.
+	// DialTimeout bounds one attempt to connect; 0 means DefaultDialTimeout, or the
+	// Budget if that is longer.
 	DialTimeout time.Duration
 	// MaxInFlight bounds the calls that wait for an answer, those that were
 	// given up on but are still unanswered included; a call above it ends at
@@ -112,6 +113,9 @@ type Options struct {
 	// of sub_windows, sliding_log and concurrency are never remembered; slots of
 	// concurrency come back when their holders renew them.
 	Remembered int
+
+	// silence is how long a connection may be without any answer.
+	silence time.Duration
 }
 
 // topology returns the kind of deployment that o is for.
@@ -190,8 +194,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Budget == 0 {
 		o.Budget = DefaultBudget
 	}
+	o.silence = max(minSilence, o.Budget)
 	if o.DialTimeout == 0 {
-		o.DialTimeout = DefaultDialTimeout
+		o.DialTimeout = max(DefaultDialTimeout, o.Budget)
 	}
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = DefaultMaxInFlight

@@ -101,6 +101,7 @@ func TestSentinelPasswordsOverTLS(t *testing.T) {
 	o.Sentinel.Password = "secret-two"
 	plain := sentinelOptions(servers)
 	plain.Sentinel.TLS = nil
+	plain.DialTimeout = time.Second // the sentinels hold their tongue
 	wantReason(t, open(t, plain), store.Unavailable, "TLS")
 	s := open(t, o)
 	wantAllowed(t, s)

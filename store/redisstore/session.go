@@ -24,10 +24,10 @@ import (
 
 const (
 	// keepAlive is how often a silent connection is asked for a sign of life,
-	// and writeTimeout how long it may take to give one: a server that hangs is
-	// noticed after their sum at most.
-	keepAlive    = 300 * time.Millisecond
-	writeTimeout = 500 * time.Millisecond
+	// and minSilence how long it may take to give one, or the Budget if that is
+	// longer: a server that hangs is noticed after their sum at most.
+	keepAlive  = 300 * time.Millisecond
+	minSilence = 500 * time.Millisecond
 	// oneConnection is the client's exponent for a single connection: 2^0
 	// would be taken for "the default", any negative number means one.
 	oneConnection = -1
@@ -211,7 +211,7 @@ func (s *session) clientOption(ctx context.Context, o *Options) rueidis.ClientOp
 		Username:            o.Username,
 		Password:            o.Password,
 		SelectDB:            o.DB,
-		ConnWriteTimeout:    writeTimeout,
+		ConnWriteTimeout:    o.silence,
 		ReadBufferEachConn:  bufferBytes,
 		WriteBufferEachConn: bufferBytes,
 		PipelineMultiplex:   oneConnection,
@@ -433,7 +433,7 @@ func (s *session) probe() {
 	s.probing = true
 	s.probes.Go(func() {
 		mark := s.inFlight.givenUp.Load()
-		ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), s.options.silence)
 		defer cancel()
 		if err := s.client.Do(ctx, s.client.B().Ping().Build()).Error(); err == nil || isReply(err) {
 			s.inFlight.reached(mark)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -411,7 +412,7 @@ func TestPassesThrough(t *testing.T) {
 			t.Errorf("%+v goes to %v", take, b.inner.byKey)
 		}
 		takes, results := []store.Take{take}, make([]store.Result, 1)
-		if allocs := testing.AllocsPerRun(100, func() { b.Store.Take(context.Background(), takes, results) }); allocs > 0 {
+		if allocs := alloctest.PerRun(100, func() { b.Store.Take(context.Background(), takes, results) }); allocs > 0 {
 			t.Errorf("%v allocations", allocs)
 		}
 	}
@@ -422,7 +423,7 @@ func TestNoAllocations(t *testing.T) {
 	s := New(newMemstore(t, c))
 	huge := limit.Must(limit.Spec{Quota: 1 << 40, Period: time.Minute})
 	takes, results := []store.Take{hit("k", huge, 1), hit("other", huge, 1)}, make([]store.Result, 2)
-	if allocs := testing.AllocsPerRun(500, func() { s.Take(context.Background(), takes, results) }); allocs >= 1 && !raceEnabled {
+	if allocs := alloctest.PerRun(500, func() { s.Take(context.Background(), takes, results) }); allocs >= 1 && !raceEnabled {
 		t.Errorf("%v allocations", allocs)
 	}
 }

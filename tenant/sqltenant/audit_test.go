@@ -11,7 +11,7 @@ import (
 )
 
 // tamper runs a statement behind the back of the package.
-func tamper(t *testing.T, dsn, statement string) {
+func tamper(t testing.TB, dsn, statement string) {
 	t.Helper()
 	driver, source := "pgx", dsn
 	if path, ok := strings.CutPrefix(dsn, "sqlite://"); ok {

@@ -31,6 +31,10 @@ const (
 	// lockPoll is how many seconds a node waits between two looks at whether another
 	// one has migrated, lockTries how often it looks.
 	lockPoll, lockTries = 1, 60
+	// migrateTries is how often a process migrates a file of SQLite again when another
+	// one has come between: it has no lock for that, but each migration is made whole
+	// or not at all, so that the next try finds it made.
+	migrateTries = 20
 	// channel is where PostgreSQL tells of changes.
 	channel = "headgate_accounts"
 )
@@ -136,6 +140,9 @@ func (d *DB) migrate(ctx context.Context) error {
 		return err
 	}
 	_, err = provider.Up(ctx)
+	for try := 1; err != nil && !d.postgres() && try < migrateTries && ctx.Err() == nil; try++ {
+		_, err = provider.Up(ctx)
+	}
 	return err
 }
 

@@ -34,7 +34,7 @@ func (d *DB) Get(ctx context.Context, subject tenant.Subject) (Record, error) {
 // List returns up to n accounts, at most MaxPage, whose subjects come after one, in
 // the order of subjects; the zero subject is before all.
 func (d *DB) List(ctx context.Context, after tenant.Subject, n int) ([]Record, error) {
-	records, err := query(ctx, d.read, `WHERE (a.subject_key > $1 OR a.subject_key = $1 AND a.subject > $2)
+	records, err := query(ctx, d.read, `WHERE (a.subject_key, a.subject) > ($1, $2)
 		ORDER BY a.subject_key, a.subject LIMIT $3`, after.Key, after.Value, min(max(n, 1), MaxPage))
 	if err != nil {
 		return nil, d.failed("list", err)
@@ -48,6 +48,14 @@ func (d *DB) Version(ctx context.Context) (version int64, err error) {
 		return 0, d.failed("read the version of", err)
 	}
 	return version, nil
+}
+
+// count returns the number of accounts.
+func (d *DB) count(ctx context.Context) (accounts int64, err error) {
+	if err = d.read.QueryRowContext(ctx, `SELECT count(*) FROM accounts`).Scan(&accounts); err != nil {
+		return 0, d.failed("count", err)
+	}
+	return accounts, nil
 }
 
 func get(ctx context.Context, q querier, subject tenant.Subject) (Record, error) {

@@ -74,13 +74,7 @@ func (o *Override) quota() (*tenant.Quota, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Algorithm == limit.Concurrency || o.Algorithm == limit.Ban {
-		return nil, fmt.Errorf("algorithm %v is no quota over time; hint: one of the other algorithms", o.Algorithm)
-	}
-	if tenant.UnitText(o.Unit) == "0s" || o.Unit%time.Second != 0 {
-		return nil, fmt.Errorf("unit of %v; hint: whole seconds", o.Unit)
-	}
-	return &tenant.Quota{Limits: []tenant.Limit{{Limit: l}}}, nil
+	return &tenant.Quota{Limits: []tenant.Limit{{Limit: l, Name: tenant.LimitName(o.Descriptor, l)}}}, nil
 }
 
 // Validate refuses what the tables or a snapshot cannot hold.

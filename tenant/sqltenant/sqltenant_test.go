@@ -22,7 +22,7 @@ func onEach(t *testing.T, test func(t *testing.T, dsn string)) {
 	t.Run("postgres", func(t *testing.T) { test(t, testserver.Postgres(t).DSN) })
 }
 
-func open(t *testing.T, dsn string) *sqltenant.DB {
+func open(t testing.TB, dsn string) *sqltenant.DB {
 	t.Helper()
 	d, err := sqltenant.Open(t.Context(), dsn)
 	if err != nil {
@@ -58,6 +58,34 @@ func put(t *testing.T, d *sqltenant.DB, subject tenant.Subject, tier string, ove
 		t.Fatal(err)
 	}
 	return r
+}
+
+// Many processes open a new database at once: one makes the tables, and all can use
+// them.
+func TestManyOpenAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, dsn string) {
+		var opened sync.WaitGroup
+		for i := range 8 {
+			opened.Go(func() {
+				d, err := sqltenant.Open(t.Context(), dsn)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer d.Close()
+				if _, err := d.Update(t.Context(), sqltenant.Change{
+					Subject: key(fmt.Sprint(i)), Actor: "ann", Version: sqltenant.Anyway, At: start,
+					Edit: func(r *sqltenant.Record) error { r.Tiers = []tenant.Assignment{{Tier: "pro"}}; return nil },
+				}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		opened.Wait()
+		if list, err := open(t, dsn).List(t.Context(), tenant.Subject{}, 100); len(list) != 8 || err != nil {
+			t.Errorf("%d accounts, %v", len(list), err)
+		}
+	})
 }
 
 func TestI1AccountsAreKept(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 
 // The times of a Watcher.
 const (
-	// pollEvery is how late a change is seen whose notice was lost.
-	pollEvery = 5 * time.Second
+	// pollEvery is how late a change is seen whose notice was lost. Nobody tells of
+	// what another process writes into a file of SQLite, and asking that costs little.
+	pollEvery, pollFileEvery = 5 * time.Second, time.Second
 	// repairEvery is how often what is held is compared with the database.
 	repairEvery = 30 * time.Second
 	// maxRepair bounds the accounts that are all read again for that. With more of
@@ -24,9 +25,12 @@ const (
 	maxRepair = 10_000
 	// maxChanged bounds the changes that are followed one by one; past them all
 	// accounts are read again.
-	maxChanged = 10_000
+	maxChanged = 1000
 	// retryMin and retryMax bound the pause after a failure, which doubles.
 	retryMin, retryMax = 250 * time.Millisecond, 5 * time.Second
+	// stepTimeout bounds one question to the database, so that one which does not
+	// answer, and does not break the connection either, is as good as away.
+	stepTimeout = 10 * time.Second
 )
 
 // Watcher keeps a snapshot of a database at hand. Make one with NewWatcher and run
@@ -37,6 +41,10 @@ type Watcher struct {
 	options WatcherOptions
 	current atomic.Pointer[view]
 	skipped atomic.Int64
+	readAt  atomic.Int64 // Unix time in microseconds; 0: never
+
+	// shared lets what has not changed stay what it was when it is read again.
+	shared tenant.Sharer
 }
 
 // view is what was read last.
@@ -51,7 +59,7 @@ type WatcherOptions struct {
 	// called by one goroutine at a time.
 	OnChange func(*tenant.Snapshot, int64)
 	// OnError, when not nil, is told of every failed read, and with nil when it
-	// works again, and of accounts that cannot be used.
+	// works again, and of accounts that cannot be used (ErrInvalid).
 	OnError func(error)
 }
 
@@ -73,10 +81,15 @@ func (w *Watcher) Snapshot() (*tenant.Snapshot, int64) {
 // somebody else than Headgate has written them.
 func (w *Watcher) Skipped() int64 { return w.skipped.Load() }
 
+// ReadAt returns when the database last told what the snapshot should be, the zero
+// time before that.
+func (w *Watcher) ReadAt() time.Time { return instant(w.readAt.Load()) }
+
 // Load reads all accounts now. Run does so too; calling it first lets a node serve
-// with what counts from the first request on.
+// with what counts from the first request on. No two calls of Load, Follow and Run
+// may overlap.
 func (w *Watcher) Load(ctx context.Context) error {
-	version, err := w.db.Version(ctx)
+	version, err := w.version(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,7 +98,7 @@ func (w *Watcher) Load(ctx context.Context) error {
 	var skipped int64
 	after := tenant.Subject{}
 	for {
-		page, err := w.db.List(ctx, after, MaxPage)
+		page, err := step(ctx, func(ctx context.Context) ([]Record, error) { return w.db.List(ctx, after, MaxPage) })
 		if err != nil {
 			return err
 		}
@@ -106,15 +119,25 @@ func (w *Watcher) Load(ctx context.Context) error {
 	return nil
 }
 
+// step asks the database one thing, within stepTimeout.
+func step[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	return ask(ctx)
+}
+
+func (w *Watcher) version(ctx context.Context) (int64, error) { return step(ctx, w.db.Version) }
+
 // usable returns the account of a record. One that cannot be is left out, so that
 // the others count.
 func (w *Watcher) usable(r *Record) (tenant.Account, bool) {
 	err := r.Validate()
 	if err != nil {
-		w.tell(fmt.Errorf("account %s:%s is left out: %w", r.Subject.Key, r.Subject.Value, err))
+		w.tell(fmt.Errorf("%w: account %s:%s is left out: %w", ErrInvalid, r.Subject.Key, r.Subject.Value, err))
 		return tenant.Account{}, false
 	}
 	a, _ := r.Account() // was validated
+	w.shared.Share(&a)
 	return a, true
 }
 
@@ -126,6 +149,7 @@ func (w *Watcher) tell(err error) {
 
 func (w *Watcher) publish(s *tenant.Snapshot, version int64) {
 	w.current.Store(&view{s, version})
+	w.readAt.Store(time.Now().UnixMicro())
 	if w.options.OnChange != nil {
 		w.options.OnChange(s, version)
 	}
@@ -137,9 +161,13 @@ func (w *Watcher) Follow(ctx context.Context) error {
 	if v == nil {
 		return w.Load(ctx)
 	}
-	version, err := w.db.Version(ctx)
-	if err != nil || version == v.version {
+	version, err := w.version(ctx)
+	if err != nil {
 		return err
+	}
+	if version == v.version {
+		w.readAt.Store(time.Now().UnixMicro())
+		return nil
 	}
 	if version < v.version || version > v.version+maxChanged {
 		return w.Load(ctx) // another database, or too much of this one
@@ -150,7 +178,7 @@ func (w *Watcher) Follow(ctx context.Context) error {
 	}
 	accounts := make([]tenant.Account, 0, len(changed))
 	for subject := range changed {
-		r, err := w.db.Get(ctx, subject)
+		r, err := step(ctx, func(ctx context.Context) (Record, error) { return w.db.Get(ctx, subject) })
 		if err != nil {
 			return err
 		}
@@ -169,7 +197,7 @@ func (w *Watcher) Follow(ctx context.Context) error {
 func (w *Watcher) changedSince(ctx context.Context, version int64) (map[tenant.Subject]bool, int64, error) {
 	changed := map[tenant.Subject]bool{}
 	for {
-		page, err := w.db.Changes(ctx, version, MaxPage)
+		page, err := step(ctx, func(ctx context.Context) ([]Entry, error) { return w.db.Changes(ctx, version, MaxPage) })
 		if err != nil {
 			return nil, 0, err
 		}
@@ -189,9 +217,9 @@ func (w *Watcher) repair(ctx context.Context) error {
 	if v == nil || v.snapshot.Len() <= maxRepair {
 		return w.Load(ctx)
 	}
-	var accounts int64
-	if err := w.db.read.QueryRowContext(ctx, `SELECT count(*) FROM accounts`).Scan(&accounts); err != nil {
-		return w.db.failed("count", err)
+	accounts, err := step(ctx, w.db.count)
+	if err != nil {
+		return err
 	}
 	if err := w.Follow(ctx); err != nil {
 		return err
@@ -212,12 +240,16 @@ func (w *Watcher) Run(ctx context.Context) {
 	}()
 	defer func() { <-done }()
 	failing, pause := false, retryMin
+	poll := pollFileEvery
+	if w.db.postgres() {
+		poll = pollEvery
+	}
 	refresh := w.repair
 	nextRepair := time.Now().Add(repairEvery)
 	for {
 		// Before the read: a change that comes after it rings.
 		rung := w.db.local.next()
-		wait := pollEvery
+		wait := poll
 		if err := refresh(ctx); ctx.Err() != nil {
 			return
 		} else if err != nil {

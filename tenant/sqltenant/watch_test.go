@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
@@ -190,6 +191,40 @@ func TestBadRowsAreLeftOut(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestReadingAgainChangesNothing: quotas that are read again are those that were read
+// before, so that what is remembered by their limits stays.
+func TestReadingAgainChangesNothing(t *testing.T) {
+	d := open(t, "sqlite://"+filepath.Join(t.TempDir(), "tenants.db"))
+	put(t, d, key("a"), "pro", perMinute(tenant.Default, 5), sqltenant.Override{Descriptor: "op:x", Unlimited: true})
+	put(t, d, key("b"), "pro", perMinute(tenant.Default, 5), perMinute("op:x", 5))
+	w := sqltenant.NewWatcher(d, someTiers(t), sqltenant.WatcherOptions{})
+	if !w.ReadAt().IsZero() {
+		t.Errorf("read at %v before any read", w.ReadAt())
+	}
+	load := func() *tenant.Snapshot {
+		if err := w.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := w.Snapshot()
+		return s
+	}
+	first, second := load(), load()
+	for _, name := range []string{"a", "b"} {
+		for _, rest := range [][]descriptor.Entry{nil, {{Key: "op", Value: "x"}}} {
+			before, after := first.Resolve(key(name), rest, 0), second.Resolve(key(name), rest, 0)
+			if before != after || before.Source != tenant.FromOverride {
+				t.Errorf("%s %v: %+v, then %+v", name, rest, before, after)
+			}
+		}
+	}
+	if first.Resolve(key("a"), nil, 0).Quota != first.Resolve(key("b"), nil, 0).Quota {
+		t.Error("two accounts with the same quota do not share it")
+	}
+	if w.ReadAt().IsZero() {
+		t.Error("never read")
+	}
 }
 
 // TestFollowIsLoad: a watcher that follows changes one by one ends where one does

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,7 +39,14 @@ type edge struct {
 	headgate *testserver.Process
 	envoy    *testserver.EnvoyServer
 	client   *http.Client
+	// slow counts the requests for slowPath that have reached the backend. It
+	// answers them when finish is closed.
+	slow   atomic.Int64
+	finish chan struct{}
 }
+
+// slowPath is what the backend does not answer before it is told to.
+const slowPath = "/reports/slow"
 
 const exampleDir = "../../examples/envoy"
 
@@ -47,11 +55,18 @@ const exampleDir = "../../examples/envoy"
 // about their time.
 func startEdge(t *testing.T) *edge {
 	t.Helper()
-	e := &edge{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml"), client: &http.Client{Timeout: patience}}
+	e := &edge{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml"), client: &http.Client{Timeout: patience}, finish: make(chan struct{})}
 	t.Cleanup(e.client.CloseIdleConnections)
 	e.writeRules(readFile(t, filepath.Join(exampleDir, "rules.yaml")))
 
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == slowPath {
+			e.slow.Add(1)
+			select {
+			case <-e.finish:
+			case <-r.Context().Done():
+			}
+		}
 		fmt.Fprintln(w, "backend", r.URL.Path)
 	}))
 	t.Cleanup(backend.Close)

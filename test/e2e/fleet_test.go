@@ -38,6 +38,29 @@ type answer struct {
 // it is healthy.
 func startNode(t *testing.T, args ...string) *node {
 	t.Helper()
+	n := launch(t, args...)
+	if err := n.process.Poll(func() error { return n.health(http.StatusOK) }); err != nil {
+		t.Fatalf("start headgate: %v\n%s", err, n.process.Output())
+	}
+	return n
+}
+
+// health returns nil when n says of itself what is wanted.
+func (n *node) health(status int) error {
+	resp, err := n.client.Get("http://headgate/healthcheck")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != status {
+		return fmt.Errorf("healthcheck: %s", resp.Status)
+	}
+	return nil
+}
+
+// launch runs `headgate serve` with these further arguments.
+func launch(t *testing.T, args ...string) *node {
+	t.Helper()
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -63,19 +86,6 @@ func startNode(t *testing.T, args ...string) *node {
 		t.Fatalf("start headgate: %v", err)
 	}
 	t.Cleanup(n.process.Terminate)
-	if err := n.process.Poll(func() error {
-		resp, err := n.client.Get("http://headgate/healthcheck")
-		if err != nil {
-			return err
-		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			return fmt.Errorf("healthcheck: %s", resp.Status)
-		}
-		return nil
-	}); err != nil {
-		t.Fatalf("start headgate: %v\n%s", err, n.process.Output())
-	}
 	return n
 }
 

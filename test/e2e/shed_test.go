@@ -163,7 +163,7 @@ func TestFleetSheds(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
 	defer backend.Close()
-	args := []string{"--store", redis.URL(), "--fleet-capacity", "5"}
+	args := []string{"--store", redis.URL(), "--store-budget", "10s", "--fleet-capacity", "5"}
 	busy, idle := startShedder(t, backend.URL, args...), startShedder(t, backend.URL, args...)
 	sheds := func(s *shedder) bool {
 		// Some for the others to share: the one that asks little is to see it too.
@@ -176,10 +176,9 @@ func TestFleetSheds(t *testing.T) {
 		return answer.StatusCode == 503
 	}
 	awaitShedding(t, "test traffic shed by the busy proxy", func() bool { return sheds(busy) })
-	awaitShedding(t, "test traffic shed by the idle proxy", func() bool { return sheds(idle) })
-	if m := idle.metrics(t); !strings.Contains(m, "headgate_fleet_usage_known 1") {
-		t.Error("the idle proxy does not show the usage of its fleet")
-	}
+	awaitShedding(t, "test traffic shed by the idle proxy, which shows the usage of its fleet", func() bool {
+		return sheds(idle) && strings.Contains(idle.metrics(t), "headgate_fleet_usage_known 1")
+	})
 	redis.Kill()
 	awaitShedding(t, "test traffic let pass without Redis", func() bool {
 		answer, _ := busy.ask(t, "GET", "/v1/orders", "test")

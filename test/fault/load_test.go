@@ -17,10 +17,8 @@ import (
 )
 
 const (
-	// budget is what a decision may take, and margin what a busy machine may
-	// add before the call counts as slow. One that takes longer than patience has
-	// failed.
-	budget = 20 * time.Millisecond
+	// margin is what a busy machine may add to the budget of a decision before the
+	// call counts as slow. One that takes longer than patience has failed.
 	margin = time.Second
 	// healedRun is how many answers in a row must come from the store for it to
 	// count as healed.
@@ -169,7 +167,7 @@ func (w *worker) check(turn int, keys ...asked) {
 		return
 	case took > patience:
 		w.fail(fmt.Errorf("a decision took %v", took))
-	case took > budget+margin:
+	case took > begun.budget+margin:
 		w.slow.Add(1)
 	}
 	for i, k := range keys {

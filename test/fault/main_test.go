@@ -16,7 +16,7 @@ var (
 	long      = flag.Bool("long", false, "run all scenarios, with more tries, for longer and at a higher rate")
 	tries     = flag.Int("tries", 0, "faults in each scenario; 0 means 1, with -long 5")
 	killTries = flag.Int("kills", 0, "kills of a primary in the loops; 0 means 1, with -long 10")
-	rate      = flag.Int("rate", 0, "checks per second and scenario; 0 means 1000, with -long 4000")
+	rate      = flag.Int("rate", 0, "checks per second and scenario; 0 means 300, with -long 4000")
 	seed      = flag.Uint64("seed", 0, "seed of the instants at which faults begin and end; 0 draws one")
 	commit    = flag.String("commit", "unknown", "what was built, for the table")
 	tableFile = flag.String("table", "", "file that the table is written to, beside the output")
@@ -29,6 +29,7 @@ var begun struct {
 	tries, kills  int
 	rate, workers int
 	length        time.Duration // of a fault, which is up to twice that
+	budget        time.Duration // of a decision
 }
 
 // The table gathers a row of each scenario.
@@ -40,11 +41,12 @@ var reseedings reseedTable
 func TestMain(m *testing.M) {
 	flag.Parse()
 	begun.at = time.Now()
-	begun.tries, begun.kills, begun.rate, begun.workers = 1, 1, 1000, 16
-	begun.length = 300 * time.Millisecond
+	// The short half runs beside other tests: what it demands is true of any load.
+	begun.tries, begun.kills, begun.rate, begun.workers = 1, 1, 300, 8
+	begun.length, begun.budget = 300*time.Millisecond, 100*time.Millisecond
 	if *long {
 		begun.tries, begun.kills, begun.rate, begun.workers = 5, 10, 4000, 64
-		begun.length = time.Second
+		begun.length, begun.budget = time.Second, 20*time.Millisecond
 	}
 	for _, given := range []struct {
 		flag, value *int

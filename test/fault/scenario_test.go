@@ -21,7 +21,7 @@ const (
 	// calmFor is about how long the load runs before, between and after faults.
 	calmFor = 200 * time.Millisecond
 	// patience bounds the time to heal. The goal is five seconds.
-	patience = 30 * time.Second
+	patience = 60 * time.Second
 	// spareGoroutines is what a run may have beside its workers, of which each
 	// may have some waiting for it.
 	spareGoroutines, perWorker = 150, 3
@@ -72,7 +72,7 @@ type scenario struct {
 	leased bool
 	// tries is how often the fault happens; 0 means as many as was asked for.
 	tries int
-	// options says where the store is; a Budget of 0 means budget.
+	// options says where the store is; a Budget of 0 means begun.budget.
 	options redisstore.Options
 	// fault makes the fault, lasts as long as it does, and repairs it. It
 	// returns the instant of the repair. Where counts may be lost it says so: see
@@ -139,7 +139,7 @@ func openLimiter(t *testing.T, o redisstore.Options, rule ruleMode, heard *liste
 func openNode(t *testing.T, o redisstore.Options, rule ruleMode, heard *listener) (*headgate.Limiter, *redisstore.Store) {
 	t.Helper()
 	if o.Budget == 0 {
-		o.Budget = budget
+		o.Budget = begun.budget
 	}
 	shared, err := redisstore.New(o)
 	if err != nil {

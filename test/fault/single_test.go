@@ -134,9 +134,9 @@ func noLateCharges(f *faulted) {
 
 // abandoned reports whether a call that began then was given up on while the server was
 // stopped, with a budget to spare for clocks that differ.
-func (f *faulted) abandoned(begun time.Time) bool {
+func (f *faulted) abandoned(at time.Time) bool {
 	for _, stop := range f.stops {
-		if begun.After(stop[0]) && begun.Add(2*budget).Before(stop[1]) {
+		if at.After(stop[0]) && at.Add(2*begun.budget).Before(stop[1]) {
 			return true
 		}
 	}

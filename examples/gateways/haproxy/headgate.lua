@@ -6,7 +6,8 @@
 -- answer: "open" lets them pass, "closed" denies them with 503. HAProxy 2.6 or
 -- newer. The URL holds an address, not a name, and has no TLS.
 
--- How long HAProxy waits for Headgate, in milliseconds.
+-- How long HAProxy waits for an answer of Headgate, in milliseconds. It asks up to
+-- three times more when none comes (from 2.8 on, httpclient.retries 0 ends that).
 local patience = 100
 
 -- Header fields of an allowed answer: those for the client are kept in variables

@@ -1,0 +1,118 @@
+// Package tenants_test decides by the example rules, tiers and accounts.
+package tenants_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// accounts reads the lines of accounts.jsonl, with tiers that there are.
+func accounts(t *testing.T, tiers *tenant.Tiers) []tenant.Account {
+	t.Helper()
+	var list []tenant.Account
+	for text := range bytes.Lines(read(t, "accounts.jsonl")) {
+		line, err := quotas.ParseLine(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := quotas.ParseName(line.Name, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := sqltenant.Record{Subject: name.Subject}
+		if err := line.Record(&r, tiers); err != nil {
+			t.Fatal(err)
+		}
+		a, err := r.Account()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+func TestExample(t *testing.T) {
+	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: read(t, "rules.yaml")}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range rules.Lint(set) {
+		t.Errorf("lint: %v", d)
+	}
+	tiers, err := tierfile.Load("tiers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values(accounts(t, tiers))))
+
+	for _, test := range []struct {
+		at                  time.Time
+		request, wantLimits string
+	}{
+		{now, "tenant:new,endpoint:POST /v1/orders", "100/minute tier, 1000/hour tier, 20/minute rule"},
+		{now, "tenant:acme,endpoint:POST /v1/orders", "1000/minute tier, 50000/hour tier, 50/minute tier"},
+		{now, "tenant:acme,endpoint:GET /v1/orders", "1000/minute tier, 50000/hour tier"},
+		{now, "tenant:globex,endpoint:POST /v1/orders", "10000/minute tier, 200/minute override"},
+		{now, "tenant:globex,endpoint:GET /v1/status", "10000/minute tier, unlimited tier"},
+		{now, "tenant:initech", "40/10s override"},
+		{now.AddDate(0, 0, 1), "tenant:initech", "400/10s override"},
+		{now.AddDate(0, 0, 8), "tenant:initech", "40/10s override"},
+	} {
+		now = test.at
+		entries, err := descriptor.Parse(test.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		responses := make([]headgate.Response, 1)
+		if err := limiter.Check(t.Context(), []headgate.Request{{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: entries, Hits: 1}}}}, responses); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range responses[0].Verdicts {
+			switch {
+			case v.Role != rules.Main:
+			case v.Limit == nil:
+				got = append(got, fmt.Sprintf("unlimited %v", v.Source))
+			default:
+				got = append(got, fmt.Sprintf("%d/%s %v", v.Limit.Quota, tenant.UnitText(v.Limit.Period), v.Source))
+			}
+		}
+		if text := strings.Join(got, ", "); text != test.wantLimits {
+			t.Errorf("%s at %v counts %s, want %s", test.request, test.at, text, test.wantLimits)
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// Accounts is the database of accounts. Its errors are as sqltenant.DB has them.
+type Accounts interface {
+	Get(ctx context.Context, subject tenant.Subject) (sqltenant.Record, error)
+	List(ctx context.Context, after tenant.Subject, n int) ([]sqltenant.Record, error)
+	UpdateAll(ctx context.Context, changes []sqltenant.Change) ([]sqltenant.Record, error)
+	Changes(ctx context.Context, after int64, n int) ([]sqltenant.Entry, error)
+}
+
+var _ Accounts = (*sqltenant.DB)(nil)
+
+// Options configures a Handler.
+type Options struct {
+	// Accounts returns the database, nil while it has not been reached yet. Required.
+	Accounts func() Accounts
+	// Tiers returns the tiers in force, never nil. Required.
+	Tiers func() *tenant.Tiers
+	// Tokens are those of who may ask. Required.
+	Tokens *Tokens
+	// Hasher names API keys; nil: they can be named by their hash only.
+	Hasher *identity.Hasher
+	// Now is the clock; nil means the wall clock.
+	Now func() time.Time
+	// OnError, when not nil, is told what callers are not: errors of the database, and
+	// panics with their stack. They hold no token and no API key.
+	OnError func(error)
+}
+
+// Handler serves the API. It is safe for concurrent use. Make one with New.
+type Handler struct {
+	options  Options
+	routes   []route
+	guard    *guard
+	answered *memory
+	imports  chan struct{} // holds one value while an import is under way
+	document []byte        // OpenAPI
+}
+
+// New returns a Handler.
+func New(o Options) (*Handler, error) {
+	if o.Accounts == nil || o.Tiers == nil || o.Tokens == nil {
+		return nil, errors.New("new admin API: Accounts, Tiers and Tokens are required")
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	g, err := newGuard(o.Now)
+	if err != nil {
+		return nil, err
+	}
+	return &Handler{options: o, routes: routes(), guard: g, answered: newMemory(), imports: make(chan struct{}, 1), document: openAPI()}, nil
+}
+
+// call is a request that is allowed, on its way through a route.
+type call struct {
+	*Handler
+	request  *http.Request
+	accounts Accounts
+	actor    string
+	segment  string // of the path, unescaped: {api_key}
+	body     []byte
+	now      time.Time
+}
+
+// answer is what a route answers. One with stream is written by that.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	stream func(http.ResponseWriter) error
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header(), r)
+	defer func() {
+		switch cause := recover(); cause {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(cause)
+		default:
+			h.options.OnError(fmt.Errorf("panic: %v\n%s", cause, debug.Stack()))
+			fail(http.StatusInternalServerError, "a bug of Headgate; it is in its log").write(w)
+		}
+	}()
+	now := h.options.Now()
+	who, bad := h.options.Tokens.current.Load().authenticate(r, now)
+	if bad != nil {
+		if h.guard.admitFailure(w, r) {
+			bad.write(w)
+		}
+		return
+	}
+	if !h.guard.admit(w, r, who.actor) {
+		return
+	}
+	a, err := h.serve(w, r, who, now)
+	if err == nil && a.stream != nil {
+		err = a.stream(w)
+	} else if err == nil {
+		a.write(w)
+	}
+	if err != nil {
+		bad, ours := problemOf(err)
+		if ours && r.Context().Err() == nil {
+			h.options.OnError(err)
+		}
+		bad.write(w)
+	}
+}
+
+// secure sets what every answer has. The API is for programs: no browser may show,
+// keep or guess at what it says, and no page of another origin may read it.
+func secure(h http.Header, r *http.Request) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	if r.TLS != nil {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// serve answers by the route of r.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential, now time.Time) (*answer, error) {
+	ways, segment, bad := match(h.routes, r.URL.EscapedPath())
+	if bad != nil {
+		return nil, bad
+	}
+	allowed := allowedMethods(ways)
+	if r.Method == http.MethodOptions {
+		return &answer{status: http.StatusNoContent, header: http.Header{"Allow": {allowed}}}, nil
+	}
+	way := routeOf(ways, r.Method)
+	if way == nil {
+		return nil, fail(http.StatusMethodNotAllowed, "%.20s is none of %s", r.Method, allowed).with("Allow", allowed)
+	}
+	if bad := who.allows(way.scope); bad != nil {
+		return nil, bad
+	}
+	if bad := way.checkQuery(r); bad != nil {
+		return nil, bad
+	}
+	if way.slow {
+		select {
+		case h.imports <- struct{}{}: // one at a time, for its body is held in memory
+			defer func() { <-h.imports }()
+		default:
+			return nil, fail(http.StatusServiceUnavailable, "another import is under way").with("Retry-After", strconv.Itoa(retryAfter))
+		}
+		takeTime(w, importTimeout)
+	}
+	body, bad := way.read(r)
+	if bad != nil {
+		return nil, bad
+	}
+	c := &call{Handler: h, request: r, actor: who.actor, segment: segment, body: body, now: now}
+	if c.accounts = h.options.Accounts(); c.accounts == nil && !way.local {
+		return nil, unavailable("it has not been reached since the start; nothing was changed")
+	}
+	if way.scope == Read {
+		return way.serve(c)
+	}
+	return h.answered.once(c, func() (*answer, error) { return way.serve(c) })
+}
+
+// takeTime lets a request take longer than others; where there is no deadline, there
+// is none to move.
+func takeTime(w http.ResponseWriter, d time.Duration) {
+	control := http.NewResponseController(w)
+	until := time.Now().Add(d)
+	_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until))
+}
+
+// read returns the body of a request, which must be of the type that the route
+// takes.
+func (way *route) read(r *http.Request) ([]byte, *problem) {
+	if way.body == nil {
+		return nil, nil
+	}
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	if !strings.EqualFold(strings.TrimSpace(kind), way.body.kind) {
+		return nil, badField(http.StatusUnsupportedMediaType, "Content-Type", "not %s; hint: -H 'Content-Type: %s'", way.body.kind, way.body.kind)
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return nil, badField(http.StatusUnsupportedMediaType, "Content-Encoding", "a body is read as it is; hint: send it uncompressed")
+	}
+	var body bytes.Buffer
+	if r.ContentLength <= way.body.most {
+		if _, err := body.ReadFrom(io.LimitReader(r.Body, way.body.most+1)); err != nil {
+			return nil, badField(http.StatusBadRequest, "body", "it ended before its end")
+		}
+	}
+	if max(r.ContentLength, int64(body.Len())) > way.body.most {
+		// Who is still sending does not read the answer, so some more is taken of him.
+		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
+		return nil, badField(http.StatusRequestEntityTooLarge, "body", "more than %d bytes", way.body.most).with("Connection", "close")
+	}
+	return body.Bytes(), nil
+}
+
+// maxDiscarded bounds the bytes that are read of a body that is too large.
+const maxDiscarded = 16 << 20
+
+// checkQuery refuses parameters that the route does not have, and repeated ones.
+func (way *route) checkQuery(r *http.Request) *problem {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return badField(http.StatusBadRequest, "query", "it cannot be read")
+	}
+	for name, list := range values {
+		known := false
+		for i := range way.query {
+			known = known || way.query[i].name == name
+		}
+		if !known {
+			return badField(http.StatusBadRequest, printableName(name), "no such parameter")
+		}
+		if len(list) > 1 {
+			return badField(http.StatusBadRequest, name, "it is there %d times", len(list))
+		}
+	}
+	return nil
+}
+
+// jsonAnswer is an answer with a body of JSON.
+func jsonAnswer(status int, body any) (*answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{status: status, header: http.Header{"Content-Type": {jsonType}}, body: append(text, '\n')}, nil
+}
+
+func (a *answer) write(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // nobody is there to hear of an error
+}

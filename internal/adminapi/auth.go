@@ -1,0 +1,72 @@
+package adminapi
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// challenge begins every WWW-Authenticate.
+const challenge = `Bearer realm="headgate admin"`
+
+// authenticate returns who asks, or the answer to somebody who may not. It reads
+// nothing of a request but its Authorization and its certificate: a token in the
+// query is none, for addresses are logged on the way.
+func (k *keyring) authenticate(r *http.Request, now time.Time) (*credential, *problem) {
+	text, presented, bad := bearer(r.Header)
+	if bad != nil {
+		return nil, bad
+	}
+	if !presented {
+		if subject, ok := peerSubject(r); ok {
+			return k.known(k.certificate(subject), "the certificate", now)
+		}
+		return nil, fail(http.StatusUnauthorized, "no token; hint: Authorization: Bearer TOKEN").with("WWW-Authenticate", challenge)
+	}
+	return k.known(k.token(text), "the token", now)
+}
+
+func (k *keyring) known(c *credential, what string, now time.Time) (*credential, *problem) {
+	switch {
+	case c == nil:
+		return nil, invalidToken(what + " is not known")
+	case c.expired(now):
+		return nil, invalidToken(what + " has expired")
+	}
+	return c, nil
+}
+
+func invalidToken(detail string) *problem {
+	return fail(http.StatusUnauthorized, "%s", detail).with("WWW-Authenticate", challenge+`, error="invalid_token"`)
+}
+
+// bearer returns the token of a header (RFC 6750, section 2.1).
+func bearer(h http.Header) (token string, presented bool, bad *problem) {
+	values := h.Values("Authorization")
+	if len(values) == 0 {
+		return "", false, nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", true, invalidToken("Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
+	}
+	return token, true, nil
+}
+
+// peerSubject returns the common name of the certificate of a client, which the
+// server has verified.
+func peerSubject(r *http.Request) (string, bool) {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 || len(r.TLS.PeerCertificates) == 0 {
+		return "", false
+	}
+	return r.TLS.PeerCertificates[0].Subject.CommonName, true
+}
+
+// allows refuses who lacks the scope that a route asks for.
+func (c *credential) allows(s Scope) *problem {
+	if c.scope >= s {
+		return nil
+	}
+	return fail(http.StatusForbidden, "%s has the scope %s, and this needs %s", c.actor, c.scope, s).
+		with("WWW-Authenticate", challenge+`, error="insufficient_scope", scope="`+s.String()+`"`)
+}

@@ -1,0 +1,97 @@
+package adminapi
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"time"
+
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// record turns a document into a record and says all that is wrong with it that can
+// be seen field by field.
+func record(d *quotas.Document, r *sqltenant.Record, tiers *tenant.Tiers) []fieldError {
+	list := checkTerms(d)
+	for i := range d.Overrides {
+		if hint := deceptive(d.Overrides[i].Descriptor); hint != "" {
+			list = append(list, fieldError{Field: fmt.Sprintf("overrides[%d].descriptor", i), Message: hint})
+		}
+	}
+	if d.Tier == "" && len(d.Tiers) == 0 && len(d.Overrides) == 0 {
+		list = append(list, fieldError{Field: "tier", Message: "neither a tier nor overrides; hint: DELETE takes an account out"})
+	}
+	if err := d.Record(r, tiers); err != nil {
+		// What it says of the body as a whole is what was found above, if that was.
+		if bad, _ := problemOf(err); len(list) == 0 || bad.Errors[0].Field != wholeBody {
+			list = append(bad.Errors, list...)
+		}
+	}
+	return list
+}
+
+// checkTerms finds terms that end before they begin, and two of one thing that begin
+// at one instant.
+func checkTerms(d *quotas.Document) (list []fieldError) {
+	begun := map[string]bool{}
+	check := func(path, what string, from, until *time.Time) {
+		if from != nil && until != nil && !until.IsZero() && !until.After(*from) {
+			list = append(list, fieldError{Field: path + "expires_at", Message: "it is not after effective_at"})
+		}
+		at := int64(0)
+		if from != nil {
+			at = from.UnixMicro()
+			if at < 0 && !from.IsZero() {
+				list = append(list, fieldError{Field: path + "effective_at", Message: "before 1970; hint: leave it out for always"})
+			}
+		}
+		key := fmt.Sprintf("%d %s", at, what)
+		if begun[key] {
+			list = append(list, fieldError{Field: path + "effective_at", Message: "a second one of " + what + " that begins at this instant"})
+		}
+		begun[key] = true
+	}
+	if d.Tier != "" {
+		check("", "the tier", d.EffectiveAt, d.ExpiresAt)
+	}
+	for i, t := range d.Tiers {
+		check(fmt.Sprintf("tiers[%d].", i), "the tier", t.EffectiveAt, t.ExpiresAt)
+	}
+	for i := range d.Overrides {
+		o := &d.Overrides[i]
+		if canonical, err := tenant.ParseDescriptor(o.Descriptor); err == nil {
+			check(fmt.Sprintf("overrides[%d].", i), "the descriptor "+tenant.DescriptorText(canonical), o.EffectiveAt, o.ExpiresAt)
+		}
+	}
+	return list
+}
+
+// parseDocument reads the body of a request.
+func parseDocument(data []byte) (quotas.Document, *problem) {
+	d, err := quotas.Parse(data)
+	if err == nil {
+		return d, nil
+	}
+	bad, _ := problemOf(err)
+	bad.Status, bad.Title = http.StatusBadRequest, http.StatusText(http.StatusBadRequest)
+	return d, bad
+}
+
+// wholeBody is the field of an error that is of no single one.
+const wholeBody = "body"
+
+// unknownField is how the decoder of JSON tells of one.
+var unknownField = regexp.MustCompile(`^json: unknown field "(.{1,64})"$`)
+
+// fieldOf is the error of a field as this API tells it.
+func fieldOf(e *quotas.FieldError) fieldError {
+	if m := unknownField.FindStringSubmatch(e.Problem); m != nil && e.Field == "" {
+		return fieldError{Field: m[1], Message: "no such field"}
+	}
+	if e.Field == "" {
+		return fieldError{Field: wholeBody, Message: e.Problem}
+	}
+	return fieldError{Field: e.Field, Message: e.Problem}
+}

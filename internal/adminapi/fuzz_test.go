@@ -1,0 +1,108 @@
+package adminapi
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/quotas"
+)
+
+// FuzzPath: whatever is asked for, the answer is documented, no bug is met, and a name
+// that is taken is shown again as one that names the same account.
+func FuzzPath(f *testing.F) {
+	s := newTestServer(f, sqliteDSN(f))
+	for _, seed := range []string{"quotas/tenant:a", "quotas/%00", "quotas/sk_live_1?x=%", "quotas?limit=7&cursor=x", "../../x", "quotas//", "changes?after=9", "quotas/entry:a:b:c"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, path string) {
+		target, err := url.Parse("http://headgate" + Prefix + path)
+		if err != nil {
+			return
+		}
+		for _, method := range []string{"GET", "PUT", "DELETE"} {
+			r := &http.Request{Method: method, URL: target, Header: http.Header{"Authorization": {"Bearer " + s.tokens[Write]}, "Content-Type": {jsonType}}, RemoteAddr: "192.0.2.1:1"}
+			r.Body = http.NoBody
+			if method == "PUT" {
+				r.Body = struct {
+					*strings.Reader
+					nothing
+				}{strings.NewReader(`{"tier":"pro"}`), nothing{}}
+				r.ContentLength = -1
+			}
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, r)
+			if w.Code >= 500 {
+				t.Fatalf("%s %q: %d %s %s", method, path, w.Code, w.Body, s.reported())
+			}
+		}
+		if name, bad := parseName(path, "name", s.hasher); bad == nil {
+			again, bad := parseName(quotas.NameText(name.Subject), "name", nil)
+			if bad != nil || again.Subject != name.Subject {
+				t.Errorf("%q is shown as %q, which is %+v, %v", path, quotas.NameText(name.Subject), again.Subject, bad)
+			}
+		}
+	})
+}
+
+type nothing struct{}
+
+func (nothing) Close() error { return nil }
+
+// FuzzBody: a body is refused with a field named, or becomes an account that says the
+// same.
+func FuzzBody(f *testing.F) {
+	s := newTestServer(f, sqliteDSN(f))
+	for _, seed := range []string{
+		`{"tier":"pro"}`, `{"tiers":[{"tier":"pro","expires_at":"2026-01-01T00:00:00Z"}]}`, `{"overrides":[{"descriptor":"a:1","unlimited":true}]}`,
+		`{"overrides":[{"descriptor":"default","requests_per_unit":5,"unit":"10s","algorithm":"token_bucket","burst":7,"effective_at":"1970-01-01T00:00:00.000001Z"}]}`, `nul`, `{"tier":"a"}{`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		put := func(body string) *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest("PUT", Prefix+"quotas/tenant:a", strings.NewReader(body))
+			r.Header.Set("Authorization", "Bearer "+s.tokens[Write])
+			r.Header.Set("Content-Type", jsonType)
+			s.handler.ServeHTTP(w, r)
+			return w
+		}
+		w := put(body)
+		reply := testReply{w.Code, w.Header(), w.Body.Bytes()}
+		if problems := documented("PUT", "quotas/{api_key}", &reply); len(problems) > 0 || w.Code >= 500 {
+			t.Fatalf("%d %s: %v", w.Code, w.Body, problems)
+		}
+		if w.Code >= 400 {
+			var p problem
+			if reply.json(t, &p); len(p.Errors) == 0 || p.Errors[0].Field == "" {
+				t.Fatalf("no field is named: %s", w.Body)
+			}
+			return
+		}
+		var v quotaView
+		reply.json(t, &v)
+		a, err := jsonAnswer(200, v.Account)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again := put(string(a.body)); again.Code != 200 || again.Header().Get("ETag") != w.Header().Get("ETag") {
+			t.Fatalf("%s became %s, and that %d %s", body, w.Body, again.Code, again.Body)
+		}
+	})
+}
+
+// TestNamesThatDeceive: what looks like another name is refused, what is only not
+// English is not.
+func TestNamesThatDeceive(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"acme": true, "Müller & Söhne": true, "компания": true, "東京": true, "O'Reilly": true, "Ωmega": false, "Ω": true,
+		"pаypal": false, "a\u200bb": false, "a\x00": false, "\xff": false, "ａ": false, "𝐚": false, "a\u202eb": false,
+	} {
+		if got := deceptive(text); (got == "") != ok {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}

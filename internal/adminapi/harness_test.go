@@ -1,0 +1,340 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+const testTiers = `
+tiers:
+  free:
+    default: [{requests_per_unit: 100, unit: minute}, {requests_per_unit: 1000, unit: hour}]
+  pro:
+    default: [{requests_per_unit: 1000, unit: minute}, {requests_per_unit: 50000, unit: hour}]
+    "endpoint:POST /v1/orders": {requests_per_unit: 50, unit: minute}
+  enterprise:
+    default: {requests_per_unit: 10000, unit: minute}
+`
+
+// testServer is the API over a database, with a token of each scope. Its clock
+// moves a second with every request, so that nobody is limited who does not mean to be.
+type testServer struct {
+	t       testing.TB
+	db      *sqltenant.DB
+	handler *Handler
+	url     string
+	client  *http.Client
+	tokens  map[Scope]string
+	hasher  *identity.Hasher
+	file    string // of tokens
+
+	mu     sync.Mutex
+	now    time.Time
+	step   time.Duration
+	errors []error
+}
+
+func newTestServer(t testing.TB, dsn string) *testServer {
+	t.Helper()
+	db, err := sqltenant.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return newTestServerOn(t, db)
+}
+
+func newTestServerOn(t testing.TB, db *sqltenant.DB) *testServer {
+	t.Helper()
+	s := &testServer{t: t, db: db, tokens: map[Scope]string{}, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), step: time.Second}
+	text := "tokens:\n"
+	for _, scope := range []Scope{Read, Write, Admin} {
+		token, lines, err := NewToken("test-"+scope.String(), scope, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.tokens[scope] = token
+		text += lines
+	}
+	s.file = filepath.Join(t.TempDir(), "tokens.yaml")
+	s.write(text)
+	tokens, err := LoadTokens(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tiers, err := tierfile.Parse([]byte(testTiers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.hasher, err = identity.NewHasher(identity.NewSecret(strings.Repeat("k", 32))); err != nil {
+		t.Fatal(err)
+	}
+	s.handler, err = New(Options{
+		Accounts: func() Accounts {
+			if db == nil {
+				return nil
+			}
+			return db
+		},
+		Tiers: func() *tenant.Tiers { return tiers }, Tokens: tokens, Hasher: s.hasher, Now: s.clock,
+		OnError: func(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.errors = append(s.errors, err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(s.handler)
+	t.Cleanup(server.Close)
+	s.url, s.client = server.URL, server.Client()
+	return s
+}
+
+func (s *testServer) write(text string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *testServer) clock() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = s.now.Add(s.step)
+	return s.now
+}
+
+// reported returns what the operator was told.
+func (s *testServer) reported() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint(s.errors)
+}
+
+// reply is an answer of the API, read.
+type testReply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+// json reads the body into out.
+func (r testReply) json(t testing.TB, out any) {
+	t.Helper()
+	if err := json.Unmarshal(r.body, out); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+}
+
+// do sends a request as who has a scope and checks its answer against the OpenAPI
+// document. header is name, value, name, value...
+func (s *testServer) do(scope Scope, method, path, body string, header ...string) testReply {
+	s.t.Helper()
+	if token := s.tokens[scope]; token != "" {
+		header = append([]string{"Authorization", "Bearer " + token}, header...)
+	}
+	return s.send(method, path, body, header...)
+}
+
+func (s *testServer) send(method, path, body string, header ...string) testReply {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.url+Prefix+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", jsonType)
+		if strings.HasPrefix(path, "import") {
+			req.Header.Set("Content-Type", linesType)
+		}
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatalf("%s %.80s: %v", method, path, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatalf("%s %.80s: %v", method, path, err)
+	}
+	r := testReply{resp.StatusCode, resp.Header, text}
+	if path, _, _ := strings.Cut(path, "?"); method != http.MethodHead && method != http.MethodOptions && resp.StatusCode != http.StatusMethodNotAllowed {
+		if ways, _, bad := match(s.handler.routes, Prefix+path); bad == nil {
+			for _, err := range documented(method, ways[0].path, &r) {
+				s.t.Errorf("%s %.80s: %d: %s", method, path, r.status, err)
+			}
+		}
+	}
+	if r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Cache-Control") != "no-store" || r.header.Get("Access-Control-Allow-Origin") != "" {
+		s.t.Errorf("%s %.80s: header %v", method, path, r.header)
+	}
+	return r
+}
+
+// want fails the test unless the answer has a status.
+func (s *testServer) want(r testReply, status int) testReply {
+	s.t.Helper()
+	if r.status != status {
+		s.t.Fatalf("status %d: %s; want %d", r.status, r.body, status)
+	}
+	return r
+}
+
+var theDocument = sync.OnceValue(func() map[string]any {
+	text, err := os.ReadFile("openapi.json")
+	var d map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return d
+})
+
+// documented says in what an answer differs from the committed OpenAPI document.
+func documented(method, path string, r *testReply) (problems []string) {
+	operation := dig(theDocument(), "paths", Prefix+path, strings.ToLower(method))
+	if operation == nil {
+		return nil // no such route
+	}
+	kinds := dig(operation, "responses", fmt.Sprint(r.status))
+	if kinds == nil {
+		return []string{"the document has no such answer"}
+	}
+	kind := r.header.Get("Content-Type")
+	content := dig(kinds, "content")
+	if content == nil {
+		if len(r.body) > 0 {
+			return []string{fmt.Sprintf("a body: %.200s", r.body)}
+		}
+		return nil
+	}
+	shape := dig(content, kind, "schema")
+	if shape == nil {
+		return []string{"the document has no such media type: " + kind}
+	}
+	if dig(kinds, "headers", "ETag") != nil && r.header.Get("ETag") == "" {
+		problems = append(problems, "no ETag")
+	}
+	for text := range bytes.SplitSeq(r.body, []byte("\n")) {
+		if len(text) == 0 {
+			continue
+		}
+		var value any
+		if err := json.Unmarshal(text, &value); err != nil {
+			if path == "openapi.json" {
+				return nil
+			}
+			return append(problems, fmt.Sprintf("%v: %.200s", err, text))
+		}
+		if problems = append(problems, conforms(value, shape, "")...); len(problems) > 3 {
+			return problems
+		}
+	}
+	return problems
+}
+
+func dig(v any, keys ...string) any {
+	for _, key := range keys {
+		m, ok := v.(map[string]any)
+		if !ok || m[key] == nil {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+// conforms says in what a value differs from a schema, of those that we write.
+func conforms(value, shape any, at string) (problems []string) {
+	if ref, ok := dig(shape, "$ref").(string); ok {
+		shape = dig(theDocument(), strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
+	}
+	is := func(kind string, ok bool) {
+		if dig(shape, "type") == kind && !ok {
+			problems = append(problems, fmt.Sprintf("%s: %v is no %s", at, value, kind))
+		}
+	}
+	number, isNumber := value.(float64)
+	_, isText := value.(string)
+	_, isBool := value.(bool)
+	array, isArray := value.([]any)
+	fields, isObject := value.(map[string]any)
+	is("integer", isNumber && number == float64(int64(number)))
+	is("string", isText)
+	is("boolean", isBool)
+	is("array", isArray)
+	is("object", isObject)
+	if allowed, ok := dig(shape, "enum").([]any); ok && !slices.Contains(allowed, value) {
+		problems = append(problems, fmt.Sprintf("%s: %v is none of %v", at, value, allowed))
+	}
+	for i, item := range array {
+		problems = append(problems, conforms(item, dig(shape, "items"), fmt.Sprintf("%s[%d]", at, i))...)
+	}
+	if required, ok := dig(shape, "required").([]any); ok {
+		for _, name := range required {
+			if _, there := fields[name.(string)]; !there {
+				problems = append(problems, fmt.Sprintf("%s has no %v", at, name))
+			}
+		}
+	}
+	for name, field := range fields {
+		if property := dig(shape, "properties", name); property != nil {
+			problems = append(problems, conforms(field, property, at+"."+name)...)
+		} else if dig(shape, "properties") != nil && fmt.Sprint(shape.(map[string]any)["additionalProperties"]) == "false" {
+			problems = append(problems, fmt.Sprintf("%s.%s is not in the document", at, name))
+		}
+	}
+	return problems
+}
+
+// each runs the suite on a database that open names for each part.
+func each(t *testing.T, open func(t *testing.T, name string) string) {
+	for _, part := range []struct {
+		name string
+		run  func(*testing.T, *testServer)
+	}{
+		{"lifecycle", testLifecycle},
+		{"conditions", testConditions},
+		{"concurrent", testConcurrentPuts},
+		{"bad_input", testBadInput},
+		{"list", testList},
+		{"import", testImport},
+		{"idempotency", testIdempotency},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.run(t, newTestServer(t, open(t, part.name))) })
+	}
+}
+
+func TestOnSQLite(t *testing.T) {
+	each(t, func(t *testing.T, name string) string { return sqliteDSN(t) })
+}
+
+func TestOnPostgres(t *testing.T) {
+	pg := testserver.Postgres(t)
+	each(t, func(t *testing.T, name string) string { return pg.Database(name) })
+}
+
+func sqliteDSN(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "tenants.db") }

@@ -1,0 +1,159 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+const (
+	// importTimeout bounds an import.
+	importTimeout = 10 * time.Minute
+	// maxLines bounds the accounts of an import.
+	maxLines = 200_000
+)
+
+// imported is what an import has done.
+type imported struct {
+	Accounts int  `json:"accounts"`
+	DryRun   bool `json:"dry_run,omitempty"`
+}
+
+// importLines makes accounts what the lines of the body say.
+func (c *call) importLines() (*answer, error) {
+	query := c.request.URL.Query()
+	dry := query.Get("dry_run")
+	if query.Has("dry_run") && dry != "true" && dry != "false" {
+		return nil, badField(http.StatusBadRequest, "dry_run", "neither true nor false")
+	}
+	changes, bad := c.parseLines()
+	if bad != nil {
+		return nil, bad
+	}
+	if dry != "true" {
+		if err := c.writeLines(changes); err != nil {
+			return nil, err
+		}
+	}
+	return jsonAnswer(http.StatusOK, imported{len(changes), dry == "true"})
+}
+
+// parseLines reads all lines, and says of the first ones that cannot be what is wrong.
+func (c *call) parseLines() ([]sqltenant.Change, *problem) {
+	var changes []sqltenant.Change
+	var list []fieldError
+	seen := map[tenant.Subject]int{}
+	tiers := c.options.Tiers()
+	data := c.body
+	for number := 1; len(data) > 0 && len(list) < maxFieldErrors; number++ {
+		var text []byte
+		text, data, _ = bytes.Cut(data, []byte("\n"))
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		if len(changes) == maxLines {
+			return nil, badField(http.StatusRequestEntityTooLarge, "body", "more than %d lines; hint: import them in parts", maxLines)
+		}
+		change, bad := c.parseLine(text, tiers)
+		if first := seen[change.Subject]; len(bad) == 0 && first != 0 {
+			bad = []fieldError{{Field: "name", Message: fmt.Sprintf("the account of line %d again", first)}}
+		}
+		for _, e := range bad {
+			e.Line = number
+			list = append(list, e)
+		}
+		if len(bad) == 0 {
+			seen[change.Subject] = number
+			changes = append(changes, change)
+		}
+	}
+	if len(list) > 0 {
+		return nil, badFields(http.StatusUnprocessableEntity, list)
+	}
+	if len(changes) == 0 {
+		return nil, badField(http.StatusUnprocessableEntity, "body", "no lines; hint: one JSON object to a line, as export writes them")
+	}
+	return changes, nil
+}
+
+func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Change, bad []fieldError) {
+	line, err := quotas.ParseLine(text)
+	if err != nil {
+		p, _ := problemOf(err)
+		return change, p.Errors
+	}
+	name, p := parseName(line.Name, "name", c.options.Hasher)
+	if p != nil {
+		return change, p.Errors
+	}
+	if line.Last4 != "" {
+		name.Last4 = line.Last4
+	}
+	wanted := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
+	if bad := record(&line.Document, &wanted, tiers); len(bad) > 0 {
+		return change, bad
+	}
+	return sqltenant.Change{
+		Subject: name.Subject, Actor: c.actor, Version: sqltenant.Anyway, At: c.now,
+		Edit: func(r *sqltenant.Record) error {
+			r.Last4, r.Tiers, r.Overrides = wanted.Last4, wanted.Tiers, wanted.Overrides
+			return nil
+		},
+	}, nil
+}
+
+func (c *call) writeLines(changes []sqltenant.Change) error {
+	ctx, cancel := context.WithTimeout(c.request.Context(), importTimeout)
+	defer cancel()
+	for len(changes) > 0 {
+		n := min(len(changes), sqltenant.MaxChanges)
+		if _, err := c.accounts.UpdateAll(ctx, changes[:n]); err != nil {
+			return err
+		}
+		changes = changes[n:]
+	}
+	return nil
+}
+
+// export answers with all accounts.
+func (c *call) export() (*answer, error) {
+	first, err := c.exportPage(tenant.Subject{})
+	if err != nil {
+		return nil, err
+	}
+	return &answer{stream: func(w http.ResponseWriter) error {
+		w.Header().Set("Content-Type", linesType)
+		for records := first; ; {
+			takeTime(w, time.Minute)
+			var lines []byte
+			for i := range records {
+				line := quotas.LineOf(&records[i])
+				if lines, err = line.Append(lines); err != nil {
+					panic(err) // strings and integers only
+				}
+			}
+			if _, err := w.Write(lines); err != nil {
+				panic(http.ErrAbortHandler) // nobody reads it any more
+			}
+			if len(records) < sqltenant.MaxPage || c.request.Method == http.MethodHead {
+				return nil
+			}
+			if records, err = c.exportPage(records[len(records)-1].Subject); err != nil {
+				c.options.OnError(err)
+				panic(http.ErrAbortHandler) // so that what came is not taken for all
+			}
+		}
+	}}, nil
+}
+
+func (c *call) exportPage(after tenant.Subject) ([]sqltenant.Record, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	return c.accounts.List(ctx, after, sqltenant.MaxPage)
+}

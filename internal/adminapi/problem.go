@@ -1,0 +1,109 @@
+package adminapi
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// retryAfter is what callers are told to wait, in seconds, while the database is
+// away.
+const retryAfter = 5
+
+// maxFieldErrors bounds the errors of one answer; who has more finds out when these
+// are mended.
+const maxFieldErrors = 20
+
+// problem is the body of every answer that is an error (RFC 9457).
+type problem struct {
+	Type   string       `json:"type"`
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail"`
+	Errors []fieldError `json:"errors,omitempty"`
+
+	header http.Header
+}
+
+// fieldError says what is wrong with one field.
+type fieldError struct {
+	// Line is the line of an import, from 1; 0 elsewhere.
+	Line int `json:"line,omitempty"`
+	// Field is its path in the body, such as "overrides[2].unit"; or the name of a
+	// parameter or a header field; "body" for the body as a whole.
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// Error implements error.
+func (p *problem) Error() string { return fmt.Sprintf("%d: %s", p.Status, p.Detail) }
+
+func fail(status int, format string, args ...any) *problem {
+	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// with adds a header field.
+func (p *problem) with(name, value string) *problem {
+	if p.header == nil {
+		p.header = http.Header{}
+	}
+	p.header.Set(name, value)
+	return p
+}
+
+// badField is a problem with one field.
+func badField(status int, field, format string, args ...any) *problem {
+	return badFields(status, []fieldError{{Field: field, Message: fmt.Sprintf(format, args...)}})
+}
+
+// badFields is a problem with some fields, of which there is at least one.
+func badFields(status int, list []fieldError) *problem {
+	list = list[:min(len(list), maxFieldErrors)]
+	first := list[0]
+	where := first.Field
+	if first.Line > 0 {
+		where = fmt.Sprintf("line %d: %s", first.Line, where)
+	}
+	p := fail(status, "%s: %s", where, first.Message)
+	p.Errors = list
+	return p
+}
+
+// problemOf turns the error of a handler into what its caller is told. ours reports
+// that it is not the caller's: then he is told no more than what to do.
+func problemOf(err error) (p *problem, ours bool) {
+	var field *quotas.FieldError
+	switch {
+	case errors.As(err, &p):
+		return p, false
+	case errors.As(err, &field):
+		return badFields(http.StatusUnprocessableEntity, []fieldError{fieldOf(field)}), false
+	case errors.Is(err, sqltenant.ErrInvalid):
+		return badField(http.StatusUnprocessableEntity, "body", "%v", err), false
+	}
+	return unavailable("it is not known whether all that was asked was done; send the request again, it does no harm"), true
+}
+
+func unavailable(detail string) *problem {
+	return fail(http.StatusServiceUnavailable, "the database of accounts does not answer: %s", detail).
+		with("Retry-After", strconv.Itoa(retryAfter))
+}
+
+// write sends p.
+func (p *problem) write(w http.ResponseWriter) {
+	for name, values := range p.header {
+		w.Header()[name] = values
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // strings and integers only
+	}
+	w.Header().Set("Content-Type", problemType)
+	w.WriteHeader(p.Status)
+	_, _ = w.Write(append(body, '\n')) // nobody is there to hear of an error
+}

@@ -1,0 +1,250 @@
+package adminapi
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode"
+
+	"github.com/headgate/headgate/internal/yamlfile"
+)
+
+// Scope says what a token may be used for. Each holds those before it.
+type Scope uint8
+
+// The scopes.
+const (
+	// None is no scope: nothing is allowed.
+	None Scope = iota
+	// Read is to look.
+	Read
+	// Write is to change one account at a time.
+	Write
+	// Admin is to change many at once.
+	Admin
+)
+
+var scopeNames = [...]string{None: "none", Read: "read", Write: "write", Admin: "admin"}
+
+// String returns the name used in files.
+func (s Scope) String() string { return scopeNames[s] }
+
+// ParseScope is the inverse of String; None has no name that it takes.
+func ParseScope(name string) (Scope, error) {
+	if i := slices.Index(scopeNames[1:], name); i >= 0 {
+		return Scope(i + 1), nil
+	}
+	return None, fmt.Errorf("scope %.40q; hint: read, write or admin", name)
+}
+
+const (
+	// maxTokenFile bounds the file: 1,000 tokens have 200 KiB.
+	maxTokenFile = 1 << 20
+	// maxTokens bounds the tokens of a file, and its certificates: a request is
+	// compared with each.
+	maxTokens = 1000
+	// maxActor bounds the name of a token and the subject of a certificate, in bytes.
+	maxActor = 128
+	// tokenPrefix lets scanners of source code and logs know a token by its look.
+	tokenPrefix = "hgat_"
+	// certificateActor begins the names of those who are known by a certificate, so
+	// that no token has the same one: names of tokens have no ":".
+	certificateActor = "cert:"
+)
+
+// NewToken makes a token and the lines of it for the file of tokens. The token itself
+// is kept nowhere.
+func NewToken(name string, scope Scope, expires time.Time) (token, lines string, err error) {
+	if err := checkTokenName(name); err != nil {
+		return "", "", err
+	}
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
+	digest := sha256.Sum256([]byte(token))
+	var b strings.Builder
+	fmt.Fprintf(&b, "  - name: %q\n    sha256: %q\n    scopes: [%s]\n", name, hex.EncodeToString(digest[:]), scope)
+	if !expires.IsZero() {
+		fmt.Fprintf(&b, "    expires_at: %s\n", expires.UTC().Format(time.RFC3339))
+	}
+	return token, b.String(), nil
+}
+
+// tokenDocument is the file of tokens as it is written.
+type tokenDocument struct {
+	Tokens []struct {
+		Name      string    `yaml:"name"`
+		SHA256    string    `yaml:"sha256"`
+		Scopes    []string  `yaml:"scopes"`
+		ExpiresAt time.Time `yaml:"expires_at"`
+	} `yaml:"tokens"`
+	Certificates []struct {
+		Subject   string    `yaml:"subject"`
+		Scopes    []string  `yaml:"scopes"`
+		ExpiresAt time.Time `yaml:"expires_at"`
+	} `yaml:"certificates"`
+}
+
+// credential is what one token or certificate is good for.
+type credential struct {
+	actor   string
+	digest  [sha256.Size]byte // of a token
+	scope   Scope
+	expires time.Time // zero: never
+}
+
+func (c *credential) expired(now time.Time) bool {
+	return !c.expires.IsZero() && !now.Before(c.expires)
+}
+
+// keyring is a file of tokens, read.
+type keyring struct {
+	tokens       []credential
+	certificates map[string]credential // by subject
+}
+
+// token returns the credential of a token, nil when there is none. How long that
+// takes says nothing of the tokens that there are.
+func (k *keyring) token(text string) *credential {
+	digest := sha256.Sum256([]byte(text))
+	var found *credential
+	for i := range k.tokens {
+		if subtle.ConstantTimeCompare(digest[:], k.tokens[i].digest[:]) == 1 {
+			found = &k.tokens[i]
+		}
+	}
+	return found
+}
+
+// certificate returns the credential of the subject of a verified certificate, nil
+// when there is none.
+func (k *keyring) certificate(subject string) *credential {
+	if c, ok := k.certificates[subject]; ok {
+		return &c
+	}
+	return nil
+}
+
+// parseTokens reads a file of tokens. Errors hold no digest.
+func parseTokens(data []byte) (*keyring, error) {
+	var d tokenDocument
+	if err := yamlfile.Parse(data, &d); errors.Is(err, yamlfile.ErrEmpty) {
+		return nil, errors.New("no tokens; hint: `headgate admin token NAME` makes one")
+	} else if err != nil {
+		return nil, err
+	}
+	if len(d.Tokens) > maxTokens || len(d.Certificates) > maxTokens {
+		return nil, fmt.Errorf("%d tokens and %d certificates; hint: at most %d each", len(d.Tokens), len(d.Certificates), maxTokens)
+	}
+	k := &keyring{certificates: map[string]credential{}}
+	for i, t := range d.Tokens {
+		c := credential{actor: t.Name, expires: t.ExpiresAt}
+		digest, err := hex.DecodeString(t.SHA256)
+		switch {
+		case err != nil || len(digest) != sha256.Size:
+			err = fmt.Errorf("sha256: not %d hexadecimal digits", 2*sha256.Size)
+		default:
+			copy(c.digest[:], digest)
+			err = errors.Join(checkTokenName(t.Name), c.grant(t.Scopes))
+		}
+		if err == nil && slices.ContainsFunc(k.tokens, func(o credential) bool { return o.digest == c.digest }) {
+			err = errors.New("the same token twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("tokens[%d]: %w", i, err)
+		}
+		k.tokens = append(k.tokens, c)
+	}
+	for i, t := range d.Certificates {
+		c := credential{actor: certificateActor + t.Subject, expires: t.ExpiresAt}
+		_, twice := k.certificates[t.Subject]
+		err := errors.Join(checkSubject(t.Subject), c.grant(t.Scopes))
+		if err == nil && twice {
+			err = errors.New("the same subject twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("certificates[%d]: %w", i, err)
+		}
+		k.certificates[t.Subject] = c
+	}
+	return k, nil
+}
+
+func (c *credential) grant(scopes []string) error {
+	if len(scopes) == 0 {
+		return errors.New("no scopes; hint: scopes: [read]")
+	}
+	for _, name := range scopes {
+		s, err := ParseScope(name)
+		if err != nil {
+			return err
+		}
+		c.scope = max(c.scope, s)
+	}
+	return nil
+}
+
+func checkTokenName(name string) error {
+	const others = "-_.@"
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(others, r))
+	}
+	if name == "" || len(name) > maxActor || strings.ContainsFunc(name, bad) {
+		return fmt.Errorf("the name of a token; hint: 1 to %d letters, digits, '-', '_', '.' or '@'", maxActor)
+	}
+	return nil
+}
+
+func checkSubject(subject string) error {
+	if subject == "" || len(subject) > maxActor || strings.ContainsFunc(subject, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("the subject of a certificate; hint: its common name, 1 to %d bytes of printable text", maxActor)
+	}
+	return nil
+}
+
+// Tokens are those of a file. They are safe for concurrent use. Make them with
+// LoadTokens.
+type Tokens struct {
+	path    string
+	read    []byte // what Reload saw last
+	current atomic.Pointer[keyring]
+}
+
+// LoadTokens reads the file at path.
+func LoadTokens(path string) (*Tokens, error) {
+	t := &Tokens{path: path}
+	_, err := t.Reload()
+	return t, err
+}
+
+// Reload reads the file again and reports whether it has changed. A file that cannot
+// be read or used leaves the tokens as they were; its error is told once, until the
+// file changes. No two calls may overlap.
+func (t *Tokens) Reload() (changed bool, err error) {
+	data, err := yamlfile.Read(t.path, maxTokenFile)
+	if err != nil {
+		data = []byte(err.Error()) // so that it counts as a change when it can be read
+	}
+	if t.read != nil && bytes.Equal(data, t.read) {
+		return false, nil
+	}
+	t.read = data
+	if err != nil {
+		return true, fmt.Errorf("read tokens: %w", err)
+	}
+	k, err := parseTokens(data)
+	if err != nil {
+		return true, yamlfile.In(t.path, err)
+	}
+	t.current.Store(k)
+	return true, nil
+}

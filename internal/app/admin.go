@@ -1,0 +1,157 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/tenant"
+)
+
+const (
+	// tokensEvery is how often the file of tokens is compared with those in force.
+	tokensEvery = time.Second
+	// maxAuthorities bounds the file of authorities, in bytes.
+	maxAuthorities = 1 << 20
+)
+
+// admin returns the way in for operators who change what tenants may use; none when
+// it is off.
+func (p *process) admin(s *config.Admin) ([]front, error) {
+	if s.AdminAddr == "" {
+		return nil, nil
+	}
+	tokens, err := adminapi.LoadTokens(s.AdminTokens)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-tokens: %w", err)
+	}
+	hasher, err := readHasher(s.AdminHashKey)
+	if err != nil {
+		return nil, fmt.Errorf("--admin-hash-key: %w", err)
+	}
+	handler, err := adminapi.New(adminapi.Options{
+		Accounts: p.health.tenants.database,
+		Tiers:    p.health.tenants.tiersInForce,
+		Tokens:   tokens,
+		Hasher:   hasher,
+		OnError:  func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	operators := newHTTPServer(closing(&p.health.draining, handler), p.logger)
+	operators.DisableGeneralOptionsHandler = true // OPTIONS * needs a token too
+	if operators.TLSConfig, err = p.adminTLS(s); err != nil {
+		return nil, err
+	}
+	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
+		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
+	}
+	p.tasks = append(p.tasks, func(ctx context.Context) { p.watchTokens(ctx, tokens) })
+	gentle := p.gentle("admin", operators)
+	return []front{{name: "admin", addr: s.AdminAddr, start: func(l net.Listener) server {
+		if operators.TLSConfig != nil {
+			l = tls.NewListener(l, operators.TLSConfig)
+		}
+		return gentle(l)
+	}}}, nil
+}
+
+// database returns the database of accounts, nil while it has not been opened.
+func (t *tenants) database() adminapi.Accounts {
+	if db := t.db.Load(); db != nil {
+		return db
+	}
+	return nil
+}
+
+// tiersInForce returns the tiers.
+func (t *tenants) tiersInForce() *tenant.Tiers {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.tiers
+}
+
+// watchTokens keeps tokens as their file has them until ctx ends.
+func (p *process) watchTokens(ctx context.Context, tokens *adminapi.Tokens) {
+	tick := time.NewTicker(tokensEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if changed, err := tokens.Reload(); err != nil {
+			p.logger.Error("the file of tokens has changed and cannot be used; the tokens before stay, also those that should go", "error", err)
+		} else if changed {
+			p.logger.Info("the file of tokens was read again")
+		}
+	}
+}
+
+// readHasher returns what API keys are hashed by, nil without a file.
+func readHasher(path string) (*identity.Hasher, error) {
+	if path == "" {
+		return nil, nil
+	}
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	hasher, err := identity.NewHasher(identity.NewSecret(strings.TrimRight(string(key), "\r\n")))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return hasher, nil
+}
+
+// adminTLS returns how operators are served by TLS, nil when they are not.
+func (p *process) adminTLS(s *config.Admin) (*tls.Config, error) {
+	settings, err := p.certificate(s.AdminTLSCert, s.AdminTLSKey).tlsConfig("admin-tls")
+	if err != nil || settings == nil || s.AdminClientCA == "" {
+		return settings, err
+	}
+	settings.ClientCAs, err = readAuthorities(s.AdminClientCA)
+	settings.ClientAuth = tls.RequireAndVerifyClientCert
+	return settings, err
+}
+
+func readAuthorities(path string) (*x509.CertPool, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxAuthorities {
+		err = errors.New("too large; hint: is this the right file?")
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(path)
+	}
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(text) {
+		err = errors.New("no certificate in it; hint: PEM")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--admin-client-ca: %s: %w", path, err)
+	}
+	return pool, nil
+}
+
+// loopback reports whether only this machine reaches an address.
+func loopback(addr string) bool {
+	network, address, err := config.ListenAddress(addr)
+	if err != nil || network == "unix" {
+		return err == nil
+	}
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

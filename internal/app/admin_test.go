@@ -1,0 +1,135 @@
+package app
+
+import (
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+// adminSettings serve the admin API on a database of SQLite, and return a token that
+// may write.
+func adminSettings(t *testing.T) (s config.Serve, token string) {
+	t.Helper()
+	s = settings()
+	dir := t.TempDir()
+	s.AdminAddr, s.AdminTokens = "127.0.0.1:0", filepath.Join(dir, "tokens.yaml")
+	s.Tenants = config.NewDatabaseURL("sqlite://" + filepath.Join(dir, "tenants.db"))
+	s.Tiers = filepath.Join(dir, "tiers.yaml")
+	writeFile(t, s.Tiers, "tiers: {free: {default: {requests_per_unit: 1, unit: hour}}, pro: {default: {requests_per_unit: 9, unit: hour}}}")
+	token, lines, err := adminapi.NewToken("ann", adminapi.Write, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, s.AdminTokens, "tokens:\n"+lines)
+	return s, token
+}
+
+func putTier(t *testing.T, client *http.Client, base, token string) (status int, body string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, base+adminapi.Prefix+"quotas/tenant:acme", strings.NewReader(`{"tier":"pro"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+token)
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
+}
+
+// eventually waits until put answers with a status.
+func eventually(t *testing.T, want int, put func() (int, string)) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		status, body := put()
+		if status == want {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("status %d: %s, want %d", status, body, want)
+		}
+	}
+}
+
+// TestAdminAPI: the API is a listener of its own, works once the database is open, and
+// its file of tokens is read again.
+func TestAdminAPI(t *testing.T) {
+	s, token := adminSettings(t)
+	var log syncBuffer
+	at := startAuth(t, s, slog.New(slog.NewTextHandler(&log, nil)))
+	base := "http://" + at["admin"]
+	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+	for _, other := range []string{at["http"], at["ops"]} {
+		if status, _ := putTier(t, http.DefaultClient, "http://"+other, token); status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
+			t.Errorf("the admin API is on %s: %d", other, status)
+		}
+	}
+	fresh, lines, err := adminapi.NewToken("ben", adminapi.Write, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, s.AdminTokens, "tokens:\n"+lines)
+	eventually(t, http.StatusOK, func() (int, string) { return putTier(t, http.DefaultClient, base, fresh) })
+	// Until the next second it may be told that it has asked too often with a bad token.
+	eventually(t, http.StatusUnauthorized, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+	if strings.Contains(log.String(), token) || strings.Contains(log.String(), fresh) {
+		t.Error("a token is in the log")
+	}
+}
+
+// TestAdminAPIOverTLS: with --admin-client-ca nobody is served without a certificate.
+func TestAdminAPIOverTLS(t *testing.T) {
+	s, token := adminSettings(t)
+	certs := testserver.NewCertificates(t)
+	s.AdminTLSCert, s.AdminTLSKey, s.AdminClientCA = certs.CertFile, certs.KeyFile, certs.CAFile
+	at := startAuth(t, s, slog.New(slog.DiscardHandler))
+	pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, stranger := certs.Client(), certs.Client()
+	known.Certificates = []tls.Certificate{pair}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: known}}
+	defer client.CloseIdleConnections()
+	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, client, "https://"+at["admin"], token) })
+	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: stranger}}
+	if resp, err := nobody.Get("https://" + at["admin"] + adminapi.Prefix + "tiers"); err == nil {
+		resp.Body.Close()
+		t.Errorf("without a certificate: %s", resp.Status)
+	}
+}
+
+func TestBadAdminFiles(t *testing.T) {
+	for name, spoil := range map[string]func(*config.Serve){
+		"--admin-tokens":   func(s *config.Serve) { s.AdminTokens += ".none" },
+		"--admin-hash-key": func(s *config.Serve) { s.AdminHashKey = s.AdminTokens + ".none" },
+		"--admin-tls-cert": func(s *config.Serve) { s.AdminTLSCert, s.AdminTLSKey = s.AdminTokens, s.AdminTokens },
+		"--admin-client-ca": func(s *config.Serve) {
+			c := testserver.NewCertificates(t)
+			s.AdminTLSCert, s.AdminTLSKey, s.AdminClientCA = c.CertFile, c.KeyFile, s.AdminTokens
+		},
+	} {
+		s, _ := adminSettings(t)
+		spoil(&s)
+		err := Run(t.Context(), s, Options{Logger: slog.New(slog.DiscardHandler), Out: io.Discard})
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// tenantSettings are those of a process with rules and tiers for tenants.
+func tenantSettings(t *testing.T) config.Serve {
+	t.Helper()
+	s, dir := settings(), t.TempDir()
+	s.Rules, s.Tiers = filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tiers.yaml")
+	writeFile(t, s.Rules, "domain: api\ndescriptors: [{key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}]\n")
+	writeFile(t, s.Tiers, "tiers: {free: {default: {requests_per_unit: 100, unit: minute}}, pro: {}}")
+	return s
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask posts a question and returns the answer.
+func (r *runner) ask(t *testing.T, body string) string {
+	t.Helper()
+	response, err := http.Post("http://"+r.http+"/v1/check", "application/json", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// counts waits until a tenant is counted by a limit.
+func (r *runner) counts(t *testing.T, name string, limit int) {
+	t.Helper()
+	want, body := fmt.Sprintf(`"limit":%d,`, limit), fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":"tenant","value":%q}],"hits":0}]}`, name)
+	r.eventually(t, func() string {
+		answer := r.ask(t, body)
+		if strings.Contains(answer, want) {
+			return ""
+		}
+		return fmt.Sprintf("%s is counted by %s, want %s", name, answer, want)
+	})
+}
+
+// eventually waits until nothing is wrong.
+func (r *runner) eventually(t *testing.T, wrong func() string) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for text := wrong(); text != ""; text = wrong() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatal(text)
+		}
+	}
+}
+
+func (r *runner) shows(t *testing.T, path string, wanted ...string) {
+	t.Helper()
+	_, body := get(t, "http://"+r.ops+path)
+	for _, want := range wanted {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s does not show %q:\n%s", path, want, body)
+		}
+	}
+}
+
+// With tiers alone each tenant has the fallback tier; their file is read again by a
+// signal, and a bad one changes nothing.
+func TestTiersAreReloaded(t *testing.T) {
+	s, reload := tenantSettings(t), make(chan os.Signal)
+	r := run(t, s, reload)
+	r.counts(t, "acme", 100)
+	writeFile(t, s.Tiers, "tiers: {free: {default: {requests_per_unit: 200, unit: minute}}}")
+	reload <- syscall.SIGHUP
+	r.counts(t, "acme", 200)
+	r.shows(t, "/readyz", `"degraded": false`)
+	writeFile(t, s.Tiers, "tiers: {free: {default: {requests_per_unit: lots}}}")
+	reload <- syscall.SIGHUP
+	reload <- syscall.SIGHUP // taken when the first is done
+	r.counts(t, "acme", 200)
+	r.shows(t, "/readyz", `"ready": true`, `"degraded": true`, "tiers.yaml:1: ")
+	r.shows(t, "/metrics", "headgate_tiers_stale 1")
+	r.stop()
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// What was kept decides when the database cannot be opened; without it the process
+// gets no traffic.
+func TestStartWithoutTheDatabase(t *testing.T) {
+	s := tenantSettings(t)
+	dir := t.TempDir()
+	dsn := "sqlite://" + filepath.Join(dir, "tenants.db")
+	s.Tenants, s.TenantsFile = config.NewDatabaseURL(dsn), filepath.Join(dir, "accounts.jsonl")
+	putAccount(t, dsn, "acme", 7)
+	first := run(t, s, nil)
+	first.counts(t, "acme", 7)
+	first.counts(t, "other", 100)
+	first.shows(t, "/metrics", "headgate_tenant_accounts 1", "headgate_tenant_version 1", "headgate_tenant_snapshot_from_file 0")
+	putAccount(t, dsn, "acme", 8) // as another process does
+	first.counts(t, "acme", 8)
+	first.eventually(t, func() string {
+		if _, _, err := quotas.ReadFile(s.TenantsFile); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	first.stop()
+	if err := <-first.ended; err != nil {
+		t.Error(err)
+	}
+	// The second change may have come too soon after the first to be kept.
+	_, head, err := quotas.ReadFile(s.TenantsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	s.Tenants = config.NewDatabaseURL("sqlite://" + filepath.Join(dir, "none", "tenants.db"))
+	second := run(t, s, nil)
+	second.counts(t, "acme", int(6+head.Version))
+	second.shows(t, "/readyz", `"ready": true`, `"from_file": true`, fmt.Sprintf(`"version": %d`, head.Version))
+	second.shows(t, "/metrics", "headgate_tenant_snapshot_from_file 1")
+
+	s.TenantsFile = filepath.Join(dir, "nothing")
+	third := run(t, s, nil)
+	third.counts(t, "acme", 5) // by the rule
+	if status, body := get(t, "http://"+third.ops+"/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, `"ready": false`) {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, r := range []*runner{second, third} {
+		r.stop()
+		if err := <-r.ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func putAccount(t *testing.T, dsn, name string, perMinute int64) {
+	t.Helper()
+	db, err := sqltenant.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Update(t.Context(), sqltenant.Change{
+		Subject: tenant.Subject{Key: "tenant", Value: name}, Actor: "ann", Version: sqltenant.Anyway, At: time.Now(),
+		Edit: func(r *sqltenant.Record) error {
+			r.Overrides = []sqltenant.Override{{RequestsPerUnit: perMinute, Unit: time.Minute}}
+			return nil
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBadTiersRefuseToStart(t *testing.T) {
+	s := tenantSettings(t)
+	writeFile(t, s.Tiers, "tiers: {pro: {}}")
+	if err := Run(t.Context(), s, Options{Logger: quiet(), Out: os.Stdout}); err == nil || !strings.Contains(err.Error(), "no tier free") {
+		t.Errorf("%v", err)
+	}
+}

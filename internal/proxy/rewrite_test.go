@@ -1,0 +1,80 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestWhereRequestsComeFrom: who is not trusted cannot tell the backend an address.
+func TestWhereRequestsComeFrom(t *testing.T) {
+	names := []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded", "X-Real-Ip", "X-Forwarded-Port"}
+	spoofed := []string{
+		"X-Forwarded-For", "1.1.1.1", "x-forwarded-for", "2.2.2.2, 3.3.3.3", "X-Forwarded-Host", "evil", "X-Forwarded-Proto", "https",
+		"Forwarded", "for=4.4.4.4", "X-Real-IP", "5.5.5.5", "X-Forwarded-Port", "443",
+	}
+	for _, tt := range []struct {
+		name    string
+		trusted bool
+		sent    []string
+		want    string
+	}{
+		{"plain", false, nil, "127.0.0.1|HOST|http|||"},
+		{"spoofed", false, spoofed, "127.0.0.1|HOST|http|||"},
+		{"trusted and silent", true, nil, "127.0.0.1|HOST|http|||"},
+		{"trusted", true, spoofed, "1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1|evil|https|for=4.4.4.4, for=127.0.0.1|5.5.5.5|443"},
+		{"with underscores", false, underscored(spoofed), "127.0.0.1|HOST|http|||"},
+		{"trusted, with underscores", true, underscored(spoofed), "127.0.0.1|HOST|http|||"},
+		{"struck out", false, append([]string{"Connection", "x-forwarded-for, forwarded, x-forwarded-host"}, spoofed...), "127.0.0.1|HOST|http|||"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := front(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var values []string
+				for _, name := range names {
+					values = append(values, strings.Join(asCGI(r.Header, name), "/"))
+				}
+				io.WriteString(w, strings.Join(values, "|"))
+			}), Options{PeerTrusted: func(*http.Request) bool { return tt.trusted }})
+			if got, want := read(t, e.get("/", tt.sent...)), strings.Replace(tt.want, "HOST", e.addr, 1); got != want {
+				t.Errorf("got %s\nwant %s", got, want)
+			}
+		})
+	}
+}
+
+// asCGI returns the values of a field to a backend that reads underscores as dashes.
+func asCGI(h http.Header, called string) []string {
+	var values []string
+	for name, list := range h {
+		if strings.EqualFold(strings.ReplaceAll(name, "_", "-"), called) {
+			values = append(values, list...)
+		}
+	}
+	return values
+}
+
+// underscored returns those of the fields that can be written with underscores, so.
+func underscored(fields []string) []string {
+	var written []string
+	for i := 0; i < len(fields); i += 2 {
+		if name := strings.ReplaceAll(fields[i], "-", "_"); name != fields[i] {
+			written = append(written, name, fields[i+1], strings.Replace(fields[i], "-", "_", 1), fields[i+1])
+		}
+	}
+	return written
+}
+
+func TestForwardedNode(t *testing.T) {
+	for remote, want := range map[string]string{
+		"192.0.2.1:80": "192.0.2.1", "[2001:db8::1]:80": `"[2001:db8::1]"`, "[fe80::1%eth0]:80": `"[fe80::1]"`,
+		"[::ffff:192.0.2.1]:80": "192.0.2.1", "@": "unknown", "": "unknown",
+	} {
+		if _, addr := peerOf(&http.Request{RemoteAddr: remote}); node(addr) != want {
+			t.Errorf("%q: %s, want %s", remote, node(addr), want)
+		}
+	}
+	if text, _ := peerOf(&http.Request{RemoteAddr: "[fe80::1%eth0]:80"}); text != "fe80::1" {
+		t.Errorf("a zone of ours is told: %s", text)
+	}
+}

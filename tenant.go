@@ -1,0 +1,186 @@
+package headgate
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
+)
+
+// SetTenants swaps in what tenants may use, for rules with `tenant: true`; with nil,
+// and before the first call, the limits of the rules count alone. Requests under way
+// finish with the old. Buckets keep their state: what a tenant has used counts
+// towards its new quota of the same window.
+func (l *Limiter) SetTenants(s *tenant.Snapshot) { l.tenants.Store(s) }
+
+// Tenants returns what SetTenants was given last.
+func (l *Limiter) Tenants() *tenant.Snapshot { return l.tenants.Load() }
+
+// grant is what a tenant has in place of the main limits of a rule. The zero value
+// leaves them.
+type grant struct {
+	quota  *tenant.Quota // nil: the limits of the rule count
+	source tenant.Source
+	tier   string
+	// by is the rule that names the tenant; nil where no tenant is concerned.
+	by *rules.Rule
+	// alone says that no rule stands for these entries. The quota is then decided as
+	// by says, and nothing else of by counts.
+	alone bool
+}
+
+// tenancy is the tenant of one descriptor.
+type tenancy struct {
+	rules.Matched
+	descriptor int
+	entries    []descriptor.Entry
+	has        tenant.Standing
+}
+
+// matchTenant collects the rules that apply to descriptor i, which are p.matched,
+// and the quotas of its tenant. It reports false, and has done nothing, when the
+// descriptor names none.
+func (p *plan) matchTenant(domain *rules.Domain, i int, entries []descriptor.Entry) bool {
+	if p.tenants == nil || !domain.HasTenants() {
+		return false
+	}
+	by, ok := p.tenantOf(domain, entries)
+	if !ok {
+		return false
+	}
+	if p.now == 0 {
+		p.now = limit.MicrosOf(p.limiter.now())
+	}
+	t := tenancy{by, i, entries, p.tenants.Standing(entries[by.Depth-1], p.now)}
+	first := len(p.matches)
+	p.rest = p.rest[:0]
+	if domain.Match == rules.Path {
+		p.matchPath(domain, &t)
+	} else {
+		p.matchLeaf(domain, &t)
+	}
+	if last := len(p.matches) - 1; last >= first {
+		p.matches[last].innermost = true
+	}
+	return true
+}
+
+// tenantOf returns the rule that names the tenant of a descriptor, whose rules are
+// p.matched. With match: leaf it may be one that does not apply.
+func (p *plan) tenantOf(domain *rules.Domain, entries []descriptor.Entry) (rules.Matched, bool) {
+	if domain.Match == rules.Leaf {
+		return domain.Tenant(entries, p.limiter.now)
+	}
+	for _, m := range p.matched {
+		if m.Rule.Tenant {
+			return m, true
+		}
+	}
+	return rules.Matched{}, false
+}
+
+// grantOf returns what the tenant has for the entries that follow it, and the rule
+// that stands for the leading depth entries of the descriptor; nil for none.
+func (t *tenancy) grantOf(rest []descriptor.Entry, depth int, rule *rules.Matched) match {
+	m := match{Matched: rules.Matched{Rule: t.Rule, Depth: depth}, descriptor: t.descriptor}
+	m.grant = grant{tier: t.has.Tier(), by: t.Rule, alone: rule == nil}
+	m.quota, m.source = t.has.Quota(rest)
+	if rule != nil {
+		m.Matched = *rule
+	}
+	return m
+}
+
+// matchPath collects all rules on the path, and each quota that the tenant has for
+// what follows it.
+func (p *plan) matchPath(domain *rules.Domain, t *tenancy) {
+	next := 0
+	for ; next < len(p.matched) && p.matched[next].Depth < t.Depth; next++ {
+		p.addMatch(match{Matched: p.matched[next], descriptor: t.descriptor})
+	}
+	for depth := t.Depth; depth <= len(t.entries); depth++ {
+		if depth > t.Depth {
+			if domain.Aside(t.entries[depth-1].Key) {
+				continue
+			}
+			p.rest = append(p.rest, t.entries[depth-1])
+		}
+		var rule *rules.Matched
+		if next < len(p.matched) && p.matched[next].Depth == depth {
+			rule = &p.matched[next]
+			next++
+		}
+		if m := t.grantOf(p.rest, depth, rule); rule != nil || m.quota != nil {
+			p.addMatch(m)
+		}
+	}
+}
+
+// matchLeaf collects the rule that the last entry reaches or, where that has no main
+// limits of its own, the most specific quota of the tenant, and that rule for the
+// limits that stand beside the main ones.
+func (p *plan) matchLeaf(domain *rules.Domain, t *tenancy) {
+	for _, e := range t.entries[t.Depth:] {
+		if !domain.Aside(e.Key) {
+			p.rest = append(p.rest, e)
+		}
+	}
+	rest := len(p.rest)
+	var leaf match
+	for depth := len(t.entries); depth >= t.Depth; depth-- {
+		if depth > t.Depth && domain.Aside(t.entries[depth-1].Key) {
+			continue
+		}
+		var rule *rules.Matched
+		if len(p.matched) > 0 && p.matched[0].Depth == depth {
+			rule = &p.matched[0]
+		}
+		m := t.grantOf(p.rest[:rest], depth, rule)
+		rest--
+		if rule != nil {
+			leaf = m
+		} else if m.quota != nil {
+			p.addMatch(m)
+		}
+		if m.quota != nil || rule != nil && (rule.Rule.Unlimited || hasMain(rule.Rule)) {
+			break
+		}
+	}
+	if leaf.Rule != nil {
+		p.addMatch(leaf)
+	}
+}
+
+// hasMain reports whether r has main limits, which come first.
+func hasMain(r *rules.Rule) bool { return len(r.Limits) > 0 && r.Limits[0].Role == rules.Main }
+
+// addQuota appends what a asks of the quota of m.
+func (p *plan) addQuota(resp *Response, m *match, a *ask) {
+	take, takesPart := a.of(rules.Main)
+	if !takesPart {
+		return
+	}
+	v := p.verdictOf(m)
+	v.Source, v.Hits = m.source, take.Hits
+	if !m.alone && hasMain(m.Rule) && p.replaced(m.Rule.Limits[0].Name) {
+		v.Name, v.Replaced = m.Rule.Limits[0].Name, true
+		p.addVerdict(resp, v, -1)
+		return
+	}
+	if m.quota.Unlimited() {
+		if a.op != store.Reset {
+			p.addVerdict(resp, v, -1)
+		}
+		return
+	}
+	for i := range m.quota.Limits {
+		l := &m.quota.Limits[i]
+		v.Limit, v.Name = l.Limit, l.Name
+		start := len(p.keys)
+		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, int(l.Period/time.Second))
+		p.addBucket(resp, m, v, take, start)
+	}
+}

@@ -1,0 +1,514 @@
+package headgate_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
+)
+
+// quota makes the quota for a descriptor from texts such as "5/minute"; none is
+// unlimited.
+func quota(of string, limits ...string) *tenant.Quota {
+	q := &tenant.Quota{}
+	for _, text := range limits {
+		number, unit, _ := strings.Cut(text, "/")
+		var n int64
+		if _, err := fmt.Sscan(number, &n); err != nil {
+			panic(err)
+		}
+		period, err := tenant.ParseUnit(unit)
+		if err != nil {
+			panic(err)
+		}
+		l := limit.Must(limit.Spec{Quota: n, Period: period})
+		q.Limits = append(q.Limits, tenant.Limit{Limit: l, Name: tenant.LimitName(of, l)})
+	}
+	return q
+}
+
+const writes = "op:write"
+
+// someTiers are free, with a default quota, and pro, with two limits and one for
+// writes.
+func someTiers(t testing.TB) *tenant.Tiers {
+	t.Helper()
+	tiers, err := tenant.NewTiers([]tenant.Tier{
+		{Name: "free", Quotas: map[string]*tenant.Quota{tenant.Default: quota(tenant.Default, "10/minute")}},
+		{Name: "pro", Quotas: map[string]*tenant.Quota{
+			tenant.Default: quota(tenant.Default, "100/minute", "1000/hour"), writes: quota(writes, "20/minute"),
+		}},
+		{Name: "bare"},
+		{Name: "open", Quotas: map[string]*tenant.Quota{tenant.Default: quota(tenant.Default)}},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tiers
+}
+
+func apiKey(name string) tenant.Subject { return tenant.Subject{Key: "api_key", Value: name} }
+
+func tiered(name, tier string, overrides ...tenant.Override) tenant.Account {
+	return tenant.Account{Subject: apiKey(name), Tiers: []tenant.Assignment{{Tier: tier}}, Overrides: overrides}
+}
+
+func snapshot(t testing.TB, accounts ...tenant.Account) *tenant.Snapshot {
+	t.Helper()
+	for i := range accounts {
+		if err := accounts[i].Validate(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tenant.NewSnapshot(someTiers(t), slices.Values(accounts))
+}
+
+// counted says what counts for a response: rule, limit, where it comes from.
+func counted(r *headgate.Response) string {
+	var parts []string
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		what := "unlimited"
+		if v.Limit != nil {
+			what = fmt.Sprintf("%d/%s", v.Limit.Quota, tenant.UnitText(v.Limit.Period))
+		}
+		if v.Replaced {
+			what = "replaced"
+		}
+		if v.Role != rules.Main {
+			what += "(" + v.Role.String() + ")"
+		}
+		part := fmt.Sprintf("%s %s %v", strings.TrimPrefix(v.Rule.ID, "d."), what, v.Source)
+		if v.Tier != "" {
+			part += " " + v.Tier
+		}
+		parts = append(parts, part)
+	}
+	return strings.Join(parts, "; ")
+}
+
+const tenants = `
+domain: d
+descriptors:
+- always: true
+  name: all
+  rate_limit: {unit: second, requests_per_unit: 999}
+- key: api_key
+  tenant: true
+  rate_limit: {unit: minute, requests_per_unit: 5}
+  concurrency: 3
+  descriptors:
+  - {key: op, value: write, rate_limit: {unit: minute, requests_per_unit: 2}, secondary_limits: [{unit: hour, requests_per_unit: 50}]}
+  - {key: op, value: free, rate_limit: {unlimited: true}}
+- key: plain
+  rate_limit: {unit: minute, requests_per_unit: 5}
+`
+
+func tenantAccounts() []tenant.Account {
+	return []tenant.Account{
+		tiered("pro", "pro"), tiered("bare", "bare"), tiered("open", "open"),
+		tiered("raised", "pro",
+			tenant.Override{Quota: quota(tenant.Default, "700/minute")},
+			tenant.Override{Descriptor: "op:write", Quota: quota("op:write", "70/minute")},
+			tenant.Override{Descriptor: "op:free", Quota: quota("op:free", "7/minute")},
+			tenant.Override{Descriptor: "op:read,path:/a", Quota: quota("op:read,path:/a", "9/minute")}),
+		tiered("freed", "pro", tenant.Override{Descriptor: "op:write", Quota: quota("op:write")}),
+	}
+}
+
+func TestI2QuotasTakeThePlaceOfLimits(t *testing.T) {
+	const all = "all 999/second rule; "
+	for _, test := range []struct{ match, request, want string }{
+		{"path", "plain:x", "plain 5/minute rule"},
+		{"path", "api_key:new", "api_key 10/minute tier free; api_key 3/minute(concurrency) rule free"},
+		{"path", "api_key:new,op:write", "api_key 10/minute tier free; api_key 3/minute(concurrency) rule free; api_key.op_write 2/minute rule free; api_key.op_write 50/hour(secondary) rule free"},
+		{"path", "api_key:pro,op:write", "api_key 100/minute tier pro; api_key 1000/hour tier pro; api_key 3/minute(concurrency) rule pro; api_key.op_write 20/minute tier pro; api_key.op_write 50/hour(secondary) rule pro"},
+		{"path", "api_key:bare", "api_key 5/minute rule bare; api_key 3/minute(concurrency) rule bare"},
+		{"path", "api_key:open,op:write", "api_key unlimited tier open; api_key 3/minute(concurrency) rule open; api_key.op_write 2/minute rule open; api_key.op_write 50/hour(secondary) rule open"},
+		{"path", "api_key:raised,op:free", "api_key 700/minute override pro; api_key 3/minute(concurrency) rule pro; api_key.op_free 7/minute override pro"},
+		{"path", "api_key:raised,op:read,path:/a", "api_key 700/minute override pro; api_key 3/minute(concurrency) rule pro; api_key 9/minute override pro"},
+		{"path", "api_key:freed,op:write", "api_key 100/minute tier pro; api_key 1000/hour tier pro; api_key 3/minute(concurrency) rule pro; api_key.op_write unlimited override pro; api_key.op_write 50/hour(secondary) rule pro"},
+
+		{"leaf", "api_key:new", "api_key 10/minute tier free; api_key 3/minute(concurrency) rule free"},
+		{"leaf", "api_key:new,op:write", "api_key.op_write 2/minute rule free; api_key.op_write 50/hour(secondary) rule free"},
+		{"leaf", "api_key:new,op:read", "api_key 10/minute tier free"},
+		{"leaf", "api_key:new,op:free", "api_key.op_free unlimited rule free"},
+		{"leaf", "api_key:pro,op:write", "api_key.op_write 20/minute tier pro; api_key.op_write 50/hour(secondary) rule pro"},
+		{"leaf", "api_key:bare,op:read", ""},
+		{"leaf", "api_key:raised,op:read,path:/a", "api_key 9/minute override pro"},
+		{"leaf", "api_key:raised,op:read,path:/b", "api_key 700/minute override pro"},
+		{"leaf", "api_key:open,op:read", "api_key unlimited tier open"},
+	} {
+		b := newBench(t, "match: "+test.match+tenants, headgate.Options{})
+		b.limiter.SetTenants(snapshot(t, tenantAccounts()...))
+		want := strings.TrimSuffix(all+test.want, "; ")
+		if got := counted(b.check(on(test.request))); got != want {
+			t.Errorf("%s %s:\n got %s\nwant %s", test.match, test.request, got, want)
+		}
+		b.limiter.SetTenants(nil)
+		if got := counted(b.check(on(test.request))); strings.Contains(got, "tier") || strings.Contains(got, "override") {
+			t.Errorf("%s %s without tenants: %s", test.match, test.request, got)
+		}
+	}
+}
+
+// What a rule of the request replaces is replaced whoever says how much it is, and a
+// quota is decided as its rule says.
+func TestQuotasAreDecidedAsTheirRule(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+- key: api_key
+  tenant: true
+  shadow_mode: true
+  descriptors:
+  - {key: size, sensitive: true, cost: {from: header, name: x-cost}, rate_limit: {unit: minute, requests_per_unit: 2, name: sized}}
+- {key: big, rate_limit: {unit: minute, requests_per_unit: 2, replaces: [{name: sized}]}}
+`, headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Descriptor: "size:big", Quota: quota("size:big", "30/minute")})))
+	requests := []headgate.Request{{
+		Domain: "d", Descriptors: []headgate.Descriptor{on("api_key:k,size:big")},
+		Attributes: []descriptor.Entry{{Key: "header:x-cost", Value: "7"}},
+	}}
+	responses := make([]headgate.Response, 1)
+	if err := b.limiter.Check(t.Context(), requests, responses); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		hits     int64
+		enforced bool
+		name     string
+	}{{1, false, "default/minute"}, {1, false, "default/hour"}, {7, true, "size:big/minute"}} {
+		v := &responses[0].Verdicts[i]
+		if v.Hits != want.hits || v.Enforced != want.enforced || v.Name != want.name {
+			t.Errorf("verdict %d: %q of %d hits, enforced %t, want %+v", i, v.Name, v.Hits, v.Enforced, want)
+		}
+	}
+	if got := counted(b.check(on("api_key:k,size:big"), on("big:x"))); !strings.Contains(got, "sized replaced override pro") {
+		t.Errorf("beside what replaces it: %s", got)
+	}
+}
+
+// A counter lives on when the quota changes from tier to override, and back, at the
+// very instants at which the override begins and ends.
+func TestI1InForceToTheInstant(t *testing.T) {
+	b := newBench(t, "match: path"+tenants, headgate.Options{})
+	from, until := noon.Add(10*time.Second), noon.Add(20*time.Second)
+	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{
+		Quota: quota(tenant.Default, "700/minute"), Term: tenant.Term{From: from, Until: until},
+	})))
+	used := int64(0)
+	for _, step := range []struct {
+		at    time.Time
+		quota int64
+	}{
+		{noon, 100}, {from.Add(-time.Microsecond), 100}, {from, 700}, {until.Add(-time.Microsecond), 700}, {until, 100}, {until.Add(time.Second), 100},
+	} {
+		b.now = step.at
+		v := b.check(on("api_key:k")).Verdicts[1]
+		used++
+		if v.Limit.Quota != step.quota || v.Decision.Remaining != step.quota-used {
+			t.Errorf("at %v: %d, %d left, want %d, %d left", step.at, v.Limit.Quota, v.Decision.Remaining, step.quota, step.quota-used)
+		}
+	}
+}
+
+// Two limits of a quota count apart, and a denial of one charges none.
+func TestQuotaIsAllOrNothing(t *testing.T) {
+	b := newBench(t, tenants, headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Descriptor: writes, Quota: quota(writes, "1/minute")})))
+	b.check(on("api_key:k,op:write"))
+	if r := b.check(on("api_key:k,op:write")); r.Allowed || r.Decisive(-1).Name != "op:write/minute" || r.Decisive(-1).Source != tenant.FromOverride {
+		t.Fatalf("the second write: allowed %t, %+v", r.Allowed, r.Decisive(-1))
+	}
+	peek := on("api_key:k")
+	peek.Hits = 0
+	r := b.check(peek)
+	for i, want := range map[int]int64{1: 99, 2: 999} {
+		if got := r.Verdicts[i].Decision.Remaining; got != want {
+			t.Errorf("%s has %d left, want %d", r.Verdicts[i].Name, got, want)
+		}
+	}
+	if d := b.check(on("api_key:k,op:read"), on("api_key:k,op:write")); len(d.Verdicts) == 0 {
+		t.Fatal("no verdicts")
+	}
+	if got := b.check(peek).Verdicts[1].Decision.Remaining; got != 99 {
+		t.Errorf("a request denied for one of two descriptors left %d, want 99", got)
+	}
+	if b.check(on("api_key:k,op:read"), on("api_key:k,op:list")); b.check(peek).Verdicts[1].Decision.Remaining != 98 {
+		t.Errorf("two descriptors of one tenant left %d, want 98: they are charged there once", b.check(peek).Verdicts[1].Decision.Remaining)
+	}
+}
+
+// A reset forgets the innermost bucket, a refund gives back to all.
+func TestResetAndRefundReachQuotas(t *testing.T) {
+	for _, test := range []struct {
+		name, request string
+		accounts      []tenant.Account
+	}{
+		{"of a tier", "api_key:k", []tenant.Account{tiered("k", "pro")}},
+		{"of an override where a rule stands", "api_key:k,op:write", []tenant.Account{tiered("k", "pro", tenant.Override{Descriptor: writes, Quota: quota(writes, "7/minute")})}},
+		{"of an override where none stands", "api_key:k,op:none", []tenant.Account{tiered("k", "pro", tenant.Override{Descriptor: "op:none", Quota: quota("op:none", "7/minute")})}},
+	} {
+		for _, match := range []string{"path", "leaf"} {
+			b := newBench(t, "match: "+match+tenants, headgate.Options{})
+			b.limiter.SetTenants(snapshot(t, test.accounts...))
+			left := func() string {
+				d := on(test.request)
+				d.Hits = 0
+				var parts []string
+				for _, v := range b.check(d).Verdicts {
+					if v.Source != tenant.FromRule {
+						parts = append(parts, fmt.Sprint(v.Decision.Remaining))
+					}
+				}
+				return strings.Join(parts, " ")
+			}
+			act := func(op store.Op, hits int64) {
+				d := on(test.request)
+				d.Op, d.Hits = op, hits
+				b.check(d)
+			}
+			unused := left()
+			act(store.Hit, 3)
+			used := left()
+			act(store.Refund, 3)
+			if got := left(); got != unused || used == unused {
+				t.Errorf("%s, %s: %s, used %s, refunded %s", test.name, match, unused, used, got)
+			}
+			act(store.Hit, 3)
+			act(store.Reset, 0)
+			want := unused
+			if match == "path" && test.request != "api_key:k" {
+				want = strings.Join(append(strings.Fields(used)[:2:2], strings.Fields(unused)[2]), " ")
+			}
+			if got := left(); got != want {
+				t.Errorf("%s, %s: after a reset %s, want %s", test.name, match, got, want)
+			}
+		}
+	}
+}
+
+// A reset of a tenant that nothing limits resets nothing else.
+func TestResetOfNothing(t *testing.T) {
+	b := newBench(t, "match: leaf"+tenants, headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("bare", "bare")))
+	b.check(on("plain:x"))
+	d := on("api_key:bare,op:none")
+	d.Op = store.Reset
+	if r := b.check(d); len(r.Verdicts) != 0 {
+		t.Errorf("a reset reached %s", counted(r))
+	}
+}
+
+// Denials of a quota count towards the ban of its rule.
+func TestQuotaDenialsBan(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+- {key: api_key, tenant: true, ban: {after: 2, within: 1m, for: 1h}}
+`, headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Quota: quota(tenant.Default, "1/minute")})))
+	for range 3 {
+		b.check(on("api_key:k"))
+	}
+	if v := b.check(on("api_key:k")).Decisive(-1); v.Role != rules.Banning {
+		t.Errorf("after three denials %+v speaks", v)
+	}
+}
+
+// modelRule is a rule of it: the entries that reach it, "" for any value.
+type modelRule struct {
+	path  []descriptor.Entry
+	quota int64 // 0: a rule of tenants without a limit of its own
+}
+
+// naive is a plain account of what counts.
+type naive struct {
+	match    string
+	rules    []modelRule // rules[0] is that of tenants
+	tiers    *tenant.Tiers
+	accounts []tenant.Account
+}
+
+func (m *naive) yaml() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "domain: d\nmatch: %s\ndescriptors:\n", m.match)
+	var write func(prefix []descriptor.Entry)
+	write = func(prefix []descriptor.Entry) {
+		for i, r := range m.rules {
+			if len(r.path) != len(prefix)+1 || !slices.Equal(r.path[:len(prefix)], prefix) {
+				continue
+			}
+			e, indent := r.path[len(prefix)], strings.Repeat("    ", len(prefix))
+			fmt.Fprintf(&b, "%s  - key: %s\n", indent, e.Key)
+			if e.Value != "" {
+				fmt.Fprintf(&b, "%s    value: %s\n", indent, e.Value)
+			}
+			if i == 0 {
+				fmt.Fprintf(&b, "%s    tenant: true\n", indent)
+			}
+			if r.quota > 0 {
+				fmt.Fprintf(&b, "%s    rate_limit: {unit: minute, requests_per_unit: %d}\n", indent, r.quota)
+			}
+			fmt.Fprintf(&b, "%s    descriptors:\n", indent)
+			write(r.path)
+		}
+	}
+	write(nil)
+	return b.String()
+}
+
+// reached returns the rules that the leading entries reach one by one, nil from the
+// first on that finds none.
+func (m *naive) reached(entries []descriptor.Entry) []*modelRule {
+	var found []*modelRule
+	var path []descriptor.Entry
+	for _, e := range entries {
+		var next *modelRule
+		for _, value := range []string{e.Value, ""} {
+			want := append(slices.Clone(path), descriptor.Entry{Key: e.Key, Value: value})
+			for i := range m.rules {
+				if next == nil && slices.Equal(m.rules[i].path, want) {
+					next = &m.rules[i]
+				}
+			}
+		}
+		if next == nil {
+			return found
+		}
+		found, path = append(found, next), next.path
+	}
+	return found
+}
+
+// quotaOf looks at every override and every tier.
+func (m *naive) quotaOf(subject tenant.Subject, text string, now time.Time) (*tenant.Quota, tenant.Source) {
+	at := limit.MicrosOf(now)
+	tier := m.tiers.Fallback()
+	for _, a := range m.accounts {
+		if a.Subject != subject {
+			continue
+		}
+		var best *tenant.Override
+		for i := range a.Overrides {
+			o := &a.Overrides[i]
+			if o.Descriptor == text && o.Term.InForce(at) && (best == nil || o.Term.From.After(best.Term.From)) {
+				best = o
+			}
+		}
+		if best != nil {
+			return best.Quota, tenant.FromOverride
+		}
+		if len(a.Tiers) > 0 {
+			tier = a.Tiers[0].Tier
+		}
+	}
+	if q := m.tiers.Tier(tier).Quotas[text]; q != nil {
+		return q, tenant.FromTier
+	}
+	return nil, tenant.FromRule
+}
+
+// counts returns "QUOTA/UNIT SOURCE" for all that counts for a request.
+func (m *naive) counts(entries []descriptor.Entry, now time.Time) []string {
+	reached := m.reached(entries)
+	var all [][]string // by the number of entries
+	for n := 1; n <= len(entries); n++ {
+		var here []string
+		var q *tenant.Quota
+		var source tenant.Source
+		if len(reached) > 0 && reached[0] == &m.rules[0] {
+			q, source = m.quotaOf(entries[0], descriptor.Format(entries[1:n]), now)
+		}
+		switch {
+		case q != nil && q.Unlimited():
+			here = append(here, "unlimited "+source.String())
+		case q != nil:
+			for _, l := range q.Limits {
+				here = append(here, fmt.Sprintf("%d/%s %v", l.Quota, tenant.UnitText(l.Period), source))
+			}
+		case n <= len(reached) && reached[n-1].quota > 0 && (m.match == "path" || len(reached) == len(entries) && n == len(entries)):
+			here = append(here, fmt.Sprintf("%d/minute rule", reached[n-1].quota))
+		}
+		all = append(all, here)
+	}
+	if m.match == "path" {
+		return slices.Concat(all...)
+	}
+	for _, here := range slices.Backward(all) {
+		if len(here) > 0 {
+			return here
+		}
+	}
+	return nil
+}
+
+// TestI2ResolutionAgainstModel compares what counts for random requests, by random
+// rules and accounts, with a model that looks at everything.
+func TestI2ResolutionAgainstModel(t *testing.T) {
+	texts := []string{"", "op:a", "op:b", "op:a,at:x", "op:c,at:y"}
+	base := noon.Add(-time.Hour)
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &naive{match: rapid.SampledFrom([]string{"path", "leaf"}).Draw(rt, "match"), tiers: someTiers(t)}
+		next := int64(1000)
+		numbered := func() int64 { next++; return next }
+		m.rules = []modelRule{{path: []descriptor.Entry{{Key: "api_key"}}}}
+		if rapid.Bool().Draw(rt, "tenants have a limit") {
+			m.rules[0].quota = numbered()
+		}
+		for _, text := range []string{"other:", "api_key:,op:", "api_key:,op:a", "api_key:,op:a,at:x", "api_key:,op:,at:y"} {
+			entries, _ := descriptor.Parse(text)
+			parent := entries[:len(entries)-1]
+			hasParent := len(parent) == 0 || slices.ContainsFunc(m.rules, func(r modelRule) bool { return slices.Equal(r.path, parent) })
+			if hasParent && rapid.Bool().Draw(rt, text) {
+				m.rules = append(m.rules, modelRule{entries, numbered()})
+			}
+		}
+		for _, name := range []string{"k", "l"} {
+			a := tiered(name, rapid.SampledFrom([]string{"free", "pro", "bare", "open"}).Draw(rt, "tier"))
+			for range rapid.IntRange(0, 5).Draw(rt, "overrides") {
+				text := rapid.SampledFrom(texts).Draw(rt, "descriptor")
+				o := tenant.Override{Descriptor: text, Quota: quota(text, fmt.Sprintf("%d/minute", numbered()))}
+				if rapid.IntRange(0, 4).Draw(rt, "unlimited") == 0 {
+					o.Quota = quota(text)
+				}
+				o.Term.From = base.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "from")) * time.Minute)
+				o.Term.Until = o.Term.From.Add(time.Duration(rapid.IntRange(1, 5).Draw(rt, "lasts")) * time.Minute)
+				a.Overrides = append(a.Overrides, o)
+			}
+			if a.Validate() == nil {
+				m.accounts = append(m.accounts, a)
+			}
+		}
+		b := newBench(t, m.yaml(), headgate.Options{})
+		b.limiter.SetTenants(tenant.NewSnapshot(m.tiers, slices.Values(m.accounts)))
+		for range 8 {
+			b.now = base.Add(time.Duration(rapid.IntRange(-1, 9).Draw(rt, "now")) * time.Minute)
+			text := rapid.SampledFrom([]string{"api_key:k", "api_key:l", "api_key:n", "other:k"}).Draw(rt, "who") +
+				rapid.SampledFrom([]string{"", ",op:a", ",op:b", ",op:c", ",op:a,at:x", ",op:c,at:y", ",op:b,at:z,more:1"}).Draw(rt, "what")
+			d := on(text)
+			var got []string
+			for _, v := range b.check(d).Verdicts {
+				what := "unlimited"
+				if v.Limit != nil {
+					what = fmt.Sprintf("%d/%s", v.Limit.Quota, tenant.UnitText(v.Limit.Period))
+				}
+				got = append(got, fmt.Sprintf("%s %v", what, v.Source))
+			}
+			if want := m.counts(d.Entries, b.now); !slices.Equal(got, want) {
+				rt.Fatalf("%s at %v counts %q, want %q\n%s\n%+v", text, b.now, got, want, m.yaml(), m.accounts)
+			}
+		}
+	})
+}
