@@ -110,6 +110,7 @@ descriptors:
   descriptors:
   - {key: op, value: write, rate_limit: {unit: minute, requests_per_unit: 2}, secondary_limits: [{unit: hour, requests_per_unit: 50}]}
   - {key: op, value: free, rate_limit: {unlimited: true}}
+  - {key: op, value: slow, concurrency: 2}
 - key: plain
   rate_limit: {unit: minute, requests_per_unit: 5}
 `
@@ -142,6 +143,8 @@ func TestI2QuotasTakeThePlaceOfLimits(t *testing.T) {
 		{"leaf", "api_key:new", "api_key 10/minute tier free; api_key 3/minute(concurrency) rule free"},
 		{"leaf", "api_key:new,op:write", "api_key.op_write 2/minute rule free; api_key.op_write 50/hour(secondary) rule free"},
 		{"leaf", "api_key:new,op:read", "api_key 10/minute tier free"},
+		{"leaf", "api_key:new,op:slow", "api_key 10/minute tier free; api_key.op_slow 2/minute(concurrency) rule free"},
+		{"leaf", "api_key:bare,op:slow", "api_key.op_slow 2/minute(concurrency) rule bare"},
 		{"leaf", "api_key:new,op:free", "api_key.op_free unlimited rule free"},
 		{"leaf", "api_key:pro,op:write", "api_key.op_write 20/minute tier pro; api_key.op_write 50/hour(secondary) rule pro"},
 		{"leaf", "api_key:bare,op:read", ""},
@@ -247,6 +250,20 @@ func TestQuotaIsAllOrNothing(t *testing.T) {
 	}
 	if b.check(on("api_key:k,op:read"), on("api_key:k,op:list")); b.check(peek).Verdicts[1].Decision.Remaining != 98 {
 		t.Errorf("two descriptors of one tenant left %d, want 98: they are charged there once", b.check(peek).Verdicts[1].Decision.Remaining)
+	}
+}
+
+// The limits of one quota have a bucket each, by their length.
+func TestLimitsOfAQuotaCountApart(t *testing.T) {
+	b := newBench(t, tenants, headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Quota: quota(tenant.Default, "9/second", "50/10s", "90/11s", "900/day")})))
+	b.check(on("api_key:k"))
+	b.now = b.now.Add(2 * time.Second)
+	r := b.check(on("api_key:k"))
+	for i, want := range []int64{8, 48, 88, 898} {
+		if got := r.Verdicts[1+i].Decision.Remaining; got != want {
+			t.Errorf("%s has %d left, want %d", r.Verdicts[1+i].Name, got, want)
+		}
 	}
 }
 
@@ -477,7 +494,7 @@ func TestI2ResolutionAgainstModel(t *testing.T) {
 		}
 		for _, name := range []string{"k", "l"} {
 			a := tiered(name, rapid.SampledFrom([]string{"free", "pro", "bare", "open"}).Draw(rt, "tier"))
-			for range rapid.IntRange(0, 5).Draw(rt, "overrides") {
+			for range rapid.IntRange(0, 12).Draw(rt, "overrides") {
 				text := rapid.SampledFrom(texts).Draw(rt, "descriptor")
 				o := tenant.Override{Descriptor: text, Quota: quota(text, fmt.Sprintf("%d/minute", numbered()))}
 				if rapid.IntRange(0, 4).Draw(rt, "unlimited") == 0 {
@@ -485,16 +502,16 @@ func TestI2ResolutionAgainstModel(t *testing.T) {
 				}
 				o.Term.From = base.Add(time.Duration(rapid.IntRange(0, 3).Draw(rt, "from")) * time.Minute)
 				o.Term.Until = o.Term.From.Add(time.Duration(rapid.IntRange(1, 5).Draw(rt, "lasts")) * time.Minute)
-				a.Overrides = append(a.Overrides, o)
+				if a.Overrides = append(a.Overrides, o); a.Validate() != nil { // a second one of that instant
+					a.Overrides = a.Overrides[:len(a.Overrides)-1]
+				}
 			}
-			if a.Validate() == nil {
-				m.accounts = append(m.accounts, a)
-			}
+			m.accounts = append(m.accounts, a)
 		}
 		b := newBench(t, m.yaml(), headgate.Options{})
 		b.limiter.SetTenants(tenant.NewSnapshot(m.tiers, slices.Values(m.accounts)))
-		for range 8 {
-			b.now = base.Add(time.Duration(rapid.IntRange(-1, 9).Draw(rt, "now")) * time.Minute)
+		for range 32 {
+			b.now = base.Add(time.Duration(rapid.IntRange(-1, 8).Draw(rt, "now")) * time.Minute)
 			text := rapid.SampledFrom([]string{"api_key:k", "api_key:l", "api_key:n", "other:k"}).Draw(rt, "who") +
 				rapid.SampledFrom([]string{"", ",op:a", ",op:b", ",op:c", ",op:a,at:x", ",op:c,at:y", ",op:b,at:z,more:1"}).Draw(rt, "what")
 			d := on(text)

@@ -154,7 +154,7 @@ func (s *testServer) do(scope Scope, method, path, body string, header ...string
 
 func (s *testServer) send(method, path, body string, header ...string) testReply {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(s.t.Context(), importTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, s.url+Prefix+path, strings.NewReader(body))
 	if err != nil {

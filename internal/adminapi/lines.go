@@ -14,7 +14,7 @@ import (
 
 const (
 	// importTimeout bounds an import.
-	importTimeout = 10 * time.Minute
+	importTimeout = 30 * time.Minute
 	// maxLines bounds the accounts of an import.
 	maxLines = 200_000
 )

@@ -193,10 +193,13 @@ func testLifetime(t *testing.T, h Harness) {
 func (h Harness) others(t *testing.T, name string) {
 	t.Helper()
 	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1, Period: time.Microsecond})
-	specs := h.specs(specs)
+	var limits []*limit.Limit
+	for _, spec := range h.specs(specs) {
+		limits = append(limits, limit.Must(spec))
+	}
 	takes := make([]store.Take, 2_000)
 	for i := range takes {
-		takes[i] = take(fmt.Sprint(name, " other ", i), limit.Must(specs[i%len(specs)]), 1)
+		takes[i] = take(fmt.Sprint(name, " other ", i), limits[i%len(limits)], 1)
 		if i%3 == 0 && h.has(l) {
 			takes[i].Limit = l
 		}
@@ -238,7 +241,7 @@ func testMargin(t *testing.T, h Harness) {
 			key = fmt.Sprint(key, " ", i)
 			end := start + micros(h.hit(t, key, l, capacity(l)).ResetAfter)
 			h.SetNow(end + stepMargin - 2)
-			if i%5 == 0 {
+			if i%10 == 0 {
 				h.others(t, key)
 			}
 			h.SetNow(end - 1)

@@ -155,7 +155,7 @@ func TestReseedCluster(t *testing.T) {
 	if !*long {
 		t.Skip("only with -long")
 	}
-	c := openCluster(t)
+	c := openCluster(t, soon())
 	const shard = 0
 	var killed *testserver.RedisServer
 	forgetful{
