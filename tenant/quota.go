@@ -24,7 +24,7 @@ const (
 	MaxName = 64
 )
 
-// Limit is one limit of a quota.
+// Limit is one limit of a quota: of hits over time, whole seconds of it.
 type Limit struct {
 	*limit.Limit
 	// Name is what answers call it; it may be empty, and then they name the rule.

@@ -24,6 +24,7 @@ type ruleView struct {
 	Shadow     bool        `json:"shadow,omitempty"`
 	Quota      bool        `json:"quota,omitempty"`
 	Always     bool        `json:"always,omitempty"`
+	Tenant     bool        `json:"tenant,omitempty"`
 	Sensitive  bool        `json:"sensitive,omitempty"`
 	Priority   string      `json:"priority,omitempty"`
 	Soft       string      `json:"soft_limit,omitempty"`
@@ -62,7 +63,7 @@ func viewOf(set *rules.Set) rulesView {
 
 func ruleViewOf(r *rules.Rule) ruleView {
 	v := ruleView{
-		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always,
+		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always, Tenant: r.Tenant,
 		Sensitive: r.Sensitive, Priority: r.Priority, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
 	}
 	if !r.ValidFrom.IsZero() {

@@ -21,7 +21,8 @@ import (
 )
 
 // leaveTimeout bounds how long the end of the process waits for the store to
-// take back leases: what it does not take back in that time expires there.
+// take back leases, unless the budget of a request is longer: what it does not take
+// back in that time expires there.
 const leaveTimeout = time.Second
 
 // stack is the stores and the layers over them, from what limits ask (Store)
@@ -41,6 +42,7 @@ type stack struct {
 	spread   *subbucket.Store // nil: in memory
 	denials  *denial.Store    // nil: denials are not remembered
 	fleet    *fleet.Fleet
+	patience time.Duration // of leave
 	// quit ends the heartbeat, gone is closed when it has ended; nil before
 	// join.
 	quit context.CancelFunc
@@ -54,7 +56,11 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &stack{backends: backends, fleet: fleet.Join(fleet.Options{Roster: rosterOf(&backends[0]), Static: s.Nodes})}
+	k := &stack{
+		backends: backends,
+		fleet:    fleet.Join(fleet.Options{Roster: rosterOf(&backends[0]), Static: s.Nodes}),
+		patience: max(leaveTimeout, s.StoreBudget),
+	}
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the local store: %w", err), k.closeBackends())
 	}
@@ -202,7 +208,7 @@ func (k *stack) join() {
 // leave gives back what this node holds of the shared store, so that others may
 // use it at once, leaves the fleet and closes the stores. No take may follow.
 func (k *stack) leave(logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), k.patience)
 	defer cancel()
 	for _, l := range k.leases {
 		if err := l.Drain(ctx); err != nil {

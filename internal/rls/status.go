@@ -72,7 +72,7 @@ func statusOf(op store.Op, verdicts []headgate.Verdict) descriptorStatus {
 	switch {
 	case speaker.Counted():
 		s.count(speaker)
-	case speaker.Rule != nil && speaker.Rule.Unlimited:
+	case speaker.Rule != nil && speaker.Limit == nil && !speaker.Replaced: // unlimited, by the rule or by a quota
 		s.remaining = math.MaxUint32
 	}
 	return s

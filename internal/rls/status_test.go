@@ -134,6 +134,11 @@ func TestStatuses(t *testing.T) {
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{{Code: ok, LimitRemaining: math.MaxUint32}, bare(ok)},
 		overall:  ok,
 	}, {
+		name: "unlimited by a quota", allowed: true,
+		verdicts: []headgate.Verdict{{Rule: &rules.Rule{Tenant: true}, Enforced: true, Decision: limit.Decision{Allowed: true}}},
+		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{{Code: ok, LimitRemaining: math.MaxUint32}, bare(ok)},
+		overall:  ok,
+	}, {
 		name: "replaced", allowed: true,
 		verdicts: []headgate.Verdict{{Rule: &rules.Rule{}, Name: "five", Replaced: true, Enforced: true, Decision: limit.Decision{Allowed: true}}},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), bare(ok)},

@@ -106,11 +106,13 @@ func TestRedis(t *testing.T) {
 			if passed.Load() > most {
 				t.Errorf("%d passed, want at most %d", passed.Load(), most)
 			}
-			if passed.Load() < quota*99/100 {
-				t.Errorf("%d passed, want at least 99 %% of %d", passed.Load(), quota)
+			// How little is lost, and how rarely the store is asked, is measured in
+			// virtual time; here a busy machine may let leases end unused.
+			if passed.Load() < quota*9/10 {
+				t.Errorf("%d passed, want at least 90 %% of %d", passed.Load(), quota)
 			}
-			if calls*50 > asked.Load() {
-				t.Errorf("%d calls for %d decisions, want at most 2 in 100", calls, asked.Load())
+			if calls*20 > asked.Load() {
+				t.Errorf("%d calls for %d decisions, want at most 5 in 100", calls, asked.Load())
 			}
 		})
 	}

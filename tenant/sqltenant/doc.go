@@ -9,8 +9,9 @@
 //
 // A Watcher turns that into a tenant.Snapshot that is always at hand: it is told of
 // changes (LISTEN and NOTIFY with PostgreSQL, within the process with SQLite), asks
-// for the version every 5 s should a notice be lost, and every 30 s and after each
-// reconnect compares what it holds with the database as a whole. No request waits
+// for the version every 5 s should a notice be lost (with SQLite every second, as
+// other processes may write too), and every 30 s and after each failed read compares
+// what it holds with the database as a whole. No request waits
 // for the database, and when the database is away the last snapshot counts on.
 //
 // Times are whole microseconds since the Unix epoch, UTC. Nothing here sees an API

@@ -137,8 +137,10 @@ func TestD2LeasedFleet(t *testing.T) {
 	if admitted > quota || wrong != 0 {
 		t.Errorf("%d admitted, %d degraded or failed; want at most %d, 0", admitted, wrong, quota)
 	}
-	if admitted < quota*98/100 {
-		t.Errorf("%d admitted of %d: more than 2 %% are missing", admitted, quota)
+	// How little is lost is measured in virtual time (package lease); here a busy
+	// machine may let leases end unused.
+	if admitted < quota*9/10 {
+		t.Errorf("%d admitted of %d: more than a tenth is missing", admitted, quota)
 	}
 	if made*10 > decisions {
 		t.Errorf("%d calls for %d decisions, want less than a tenth", made, decisions)
