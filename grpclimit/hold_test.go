@@ -26,11 +26,14 @@ const patience = 30 * time.Second
 // eventually waits until what holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
+	look, deadline := time.NewTicker(time.Millisecond), time.After(patience)
+	defer look.Stop()
+	for !holds() {
+		select {
+		case <-look.C:
+		case <-deadline:
 			t.Fatalf("%s: not within %v", what, patience)
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

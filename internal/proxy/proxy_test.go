@@ -165,11 +165,14 @@ func (e *edge) do(r *http.Request) *http.Response {
 // eventually waits until the counts are as wanted.
 func (e *edge) eventually(what string, ok func(Stats) bool) {
 	e.t.Helper()
-	for end := time.Now().Add(patience); !ok(e.proxy.Stats()); {
-		if time.Now().After(end) {
+	look, end := time.NewTicker(time.Millisecond), time.After(patience)
+	defer look.Stop()
+	for !ok(e.proxy.Stats()) {
+		select {
+		case <-look.C:
+		case <-end:
 			e.t.Fatalf("%s: %+v", what, e.proxy.Stats())
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
