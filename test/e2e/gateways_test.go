@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -313,8 +314,14 @@ func TestGatewaysMustBePeers(t *testing.T) {
 	g := startGuarded(t, "--auth-peers", "192.0.2.1")
 	startNginx(g, false)
 	g.send(403, request{uri: "/login"})
-	if out := g.headgate.Output(); !strings.Contains(out, "127.0.0.1 asks and is no peer; hint: --auth-peers") {
-		t.Errorf("the log does not say which setting:\n%s", out)
+	// The log comes by a pipe, and so perhaps after the answer.
+	if err := g.headgate.Poll(func() error {
+		if !strings.Contains(g.headgate.Output(), "127.0.0.1 asks and is no peer; hint: --auth-peers") {
+			return errors.New("the log does not say which setting")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
 	}
 }
 
