@@ -134,6 +134,45 @@ type Spec struct {
 	// or years in a named time zone; Period is then ignored. Nil means plain
 	// windows, aligned to the Unix epoch.
 	Calendar *Calendar
+	// Carry says what becomes of what a bucket has used when its limit changes.
+	Carry Carry
+	// MaxDebt bounds the hits that Charge may take a bucket beyond what it admits;
+	// what is more is forgiven. 0 leaves the bound that Charge names.
+	MaxDebt int64
+}
+
+// Carry says what becomes of what a bucket has used when the numbers of its limit
+// or its algorithm change.
+type Carry uint8
+
+const (
+	// CarryUsed keeps the hits: 30 used of 100 are 30 of 200. What cannot be told
+	// exactly is taken for the larger use.
+	CarryUsed Carry = iota
+	// CarryShare keeps the share that was used: 30 of 100 are 60 of 200, rounded up.
+	CarryShare
+	// CarryNothing begins anew.
+	CarryNothing
+)
+
+var carryNames = [...]string{CarryUsed: "carry", CarryShare: "proportional", CarryNothing: "reset"}
+
+// String returns the word used in rules and JSON.
+func (c Carry) String() string {
+	if int(c) < len(carryNames) {
+		return carryNames[c]
+	}
+	return fmt.Sprintf("carry(%d)", uint8(c))
+}
+
+// ParseCarry is the inverse of String.
+func ParseCarry(name string) (Carry, error) {
+	for c, n := range carryNames {
+		if n == name {
+			return Carry(c), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown carry-over %q; hint: carry, proportional or reset", name)
 }
 
 // PerSecond, PerMinute, PerHour and PerDay return the Spec of a sliding window

@@ -45,11 +45,28 @@ type Assignment struct {
 	Term Term
 }
 
+// TopUp is a grant of hits beyond a quota, each to be used once: while its Term
+// lasts, hits that the quota for Descriptor denies are charged to it.
+type TopUp struct {
+	// ID names it towards stores: what was used of it is counted by this name.
+	ID string
+	// Descriptor is canonical text; see ParseDescriptor.
+	Descriptor string
+	// Hits is how many it grants, from 1 to limit.MaxQuota.
+	Hits int64
+	// Term has a begin and an end, at most limit.MaxPeriod apart.
+	Term Term
+}
+
+// MaxTopUps bounds the top-ups of one account, those of the past included.
+const MaxTopUps = 256
+
 // Account is all that is known of one subject.
 type Account struct {
 	Subject   Subject
 	Tiers     []Assignment
 	Overrides []Override
+	TopUps    []TopUp
 }
 
 // empty reports whether a says nothing that its absence would not.

@@ -29,6 +29,8 @@ type Record struct {
 	Tiers []tenant.Assignment
 	// Overrides have the ID that the database gave them; a new one has none.
 	Overrides []Override
+	// TopUps are those that have not been cleared away, past ones too.
+	TopUps []tenant.TopUp
 	// Version is that of the last change, 0 for an account that is not there. It is
 	// what an ETag is made of.
 	Version int64

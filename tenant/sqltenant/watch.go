@@ -58,6 +58,10 @@ type WatcherOptions struct {
 	// OnChange, when not nil, is told of every new snapshot and its version. It is
 	// called by one goroutine at a time.
 	OnChange func(*tenant.Snapshot, int64)
+	// OnSettings, when not nil, is told of the documents and the rows of rules when
+	// one of them has changed, also by other means than Headgate, and first with what
+	// there is.
+	OnSettings func(Settings)
 	// OnError, when not nil, is told of every failed read, and with nil when it
 	// works again, and of accounts that cannot be used (ErrInvalid).
 	OnError func(error)
