@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -25,6 +26,7 @@ type Limiter struct {
 	fallback store.Store // nil: none
 	inForce  atomic.Pointer[ruleset]
 	tenants  atomic.Pointer[tenant.Snapshot]
+	switches atomic.Pointer[switches.Set]
 	shadow   bool
 	observer Observer
 	now      func() time.Time
@@ -95,7 +97,7 @@ func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Res
 	if l.observer != nil {
 		start = time.Now()
 	}
-	l.decide(ctx, requests, responses)
+	l.decide(ctx, requests, responses, l.switches.Load())
 	if l.observer != nil {
 		took := time.Since(start)
 		for i := range requests {
@@ -107,7 +109,7 @@ func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Res
 
 // decide plans the takes of all requests, asks the store once, and turns its
 // results into responses.
-func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response) {
+func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set) {
 	p := l.plans.Get().(*plan)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -120,7 +122,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		l.plans.Put(p)
 	}()
 	p.limiter = l
-	p.rules, p.tenants = l.inForce.Load(), l.tenants.Load()
+	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
 	for i := range requests {
 		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
 		p.addRequest(&requests[i], &responses[i])

@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -17,16 +18,22 @@ type plan struct {
 	limiter *Limiter
 	rules   *ruleset
 	tenants *tenant.Snapshot // nil: the rules alone
-	// now is the instant for which tenants are looked up, one for the whole batch; 0
-	// until it is needed.
+	// switches are what operators have switched; nil: nothing.
+	switches *switches.Set
+	// now is the instant for which tenants and switches are looked up, one for the
+	// whole batch; 0 until it is needed.
 	now limit.Micros
 	// rest are the entries after the tenant that name a quota.
 	rest []descriptor.Entry
 
-	// path and first are those of the request being planned: whether all limits on
-	// the path count, and its first take.
-	path  bool
-	first int
+	// request, path and first are those of the request being planned: whether all
+	// limits on the path count, and its first take.
+	request *Request
+	// asked is what switches are asked about descriptor askedOf-1 of the request.
+	asked   switches.Asked
+	askedOf int
+	path    bool
+	first   int
 
 	takes   []store.Take
 	results []store.Result
@@ -67,6 +74,8 @@ type match struct {
 	descriptor int
 	// innermost says that no rule further in applies to the descriptor.
 	innermost bool
+	// enforced is false where denials are reported only.
+	enforced bool
 	grant
 }
 
@@ -103,13 +112,14 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 	from := len(p.verdictTake)
 	domain := p.domain(req.Domain)
 	resp.DomainKnown = domain != nil
-	p.path, p.first = domain != nil && domain.Match == rules.Path, first
+	p.askedOf = 0
+	p.request, p.path, p.first = req, domain != nil && domain.Match == rules.Path, first
 
 	p.match(domain, req)
 	next := 0
 	for i := range req.Descriptors {
 		d := &req.Descriptors[i]
-		if d.Limit != nil && (domain != nil || req.Domain == CallerDomain) {
+		if d.Limit != nil && (domain != nil || req.Domain == CallerDomain) && p.callerLimits(d.Op) != switches.Off {
 			p.addCallerLimit(req, resp, i)
 		}
 		for ; next < len(p.matches) && p.matches[next].descriptor == i; next++ {
@@ -157,7 +167,22 @@ func (p *plan) match(domain *rules.Domain, req *Request) {
 	}
 }
 
+// instant is the one for which the whole batch is decided, as far as no store says
+// another.
+func (p *plan) instant() limit.Micros {
+	if p.now == 0 {
+		p.now = limit.MicrosOf(p.limiter.now())
+	}
+	return p.now
+}
+
+// addMatch adds m, unless it is switched off.
 func (p *plan) addMatch(m match) {
+	m.enforced = !m.Rule.Shadow
+	if p.switches != nil && !p.obeySwitches(&m) {
+		return
+	}
+	m.enforced = m.enforced && !p.limiter.shadow
 	p.anyReplaces = p.anyReplaces || len(m.Rule.Replaces) > 0
 	p.matches = append(p.matches, m)
 }
@@ -193,10 +218,11 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	}
 	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
 	p.ends = append(p.ends, len(p.keys))
-	take.Limit, take.Shadow = d.Limit, p.limiter.shadow
+	enforced := !p.limiter.shadow && p.callerLimits(d.Op) == switches.On
+	take.Limit, take.Shadow = d.Limit, !enforced
 	p.addTake(take, false)
 	p.addVerdict(resp, Verdict{
-		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: !p.limiter.shadow,
+		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: enforced,
 	}, len(p.takes)-1)
 }
 
@@ -238,7 +264,7 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 func (p *plan) verdictOf(m *match) Verdict {
 	v := Verdict{
 		Descriptor: m.descriptor, Rule: m.Rule,
-		Enforced: !m.Rule.Shadow && !p.limiter.shadow, Tier: m.tier,
+		Enforced: m.enforced, Tier: m.tier,
 	}
 	v.Decision.Allowed = true
 	return v

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
@@ -51,10 +50,7 @@ func (p *plan) matchTenant(domain *rules.Domain, i int, entries []descriptor.Ent
 	if !ok {
 		return false
 	}
-	if p.now == 0 {
-		p.now = limit.MicrosOf(p.limiter.now())
-	}
-	t := tenancy{by, i, entries, p.tenants.Standing(entries[by.Depth-1], p.now)}
+	t := tenancy{by, i, entries, p.tenants.Standing(entries[by.Depth-1], p.instant())}
 	first := len(p.matches)
 	p.rest = p.rest[:0]
 	if domain.Match == rules.Path {

@@ -230,6 +230,9 @@ func (s *Set) OfCandidate(a *Asked) (State, bool) {
 	return On, false
 }
 
+// NamesTenant reports whether there is a switch for the tenant that an entry names.
+func (s *Set) NamesTenant(e descriptor.Entry) bool { return s != nil && s.tenants[e] != nil }
+
 // isFor reports whether s, which may be nil, is for a request.
 func (s *Switch) isFor(a *Asked) bool {
 	if s == nil || !s.Until.IsZero() && a.Now >= limit.MicrosOf(s.Until) {
