@@ -62,7 +62,7 @@ func (p *plan) askedFor(m *match) *switches.Asked {
 		if by, ok := p.domain(m.Rule.Domain).Tenant(entries, p.limiter.now); ok {
 			entries = entries[by.Depth-1 : by.Depth]
 			p.asked.Tenant = entries[0]
-		} else if i := slices.IndexFunc(entries, p.switches.NamesTenant); i >= 0 {
+		} else if i := slices.IndexFunc(entries, p.switches.Names); i >= 0 {
 			p.asked.Tenant = entries[i]
 		}
 		p.asked.Share = switches.ShareOf(entries)

@@ -144,6 +144,8 @@ type Set struct {
 	rules      map[string]*Switch
 	candidates map[string]*Switch
 	tenants    map[descriptor.Entry]*Switch
+	// named are all tenants that a switch names, in its target or in its canary.
+	named map[descriptor.Entry]bool
 }
 
 // NewSet returns the set of switches, nil when there are none. The error names the
@@ -155,7 +157,10 @@ func NewSet(list []Switch) (*Set, error) {
 	if len(list) > MaxSwitches {
 		return nil, fmt.Errorf("%d switches; hint: at most %d", len(list), MaxSwitches)
 	}
-	s := &Set{rules: map[string]*Switch{}, candidates: map[string]*Switch{}, tenants: map[descriptor.Entry]*Switch{}}
+	s := &Set{
+		rules: map[string]*Switch{}, candidates: map[string]*Switch{},
+		tenants: map[descriptor.Entry]*Switch{}, named: map[descriptor.Entry]bool{},
+	}
 	for i := range list {
 		one := list[i]
 		if err := cmp.Or(one.Validate(), s.add(&one)); err != nil {
@@ -167,6 +172,11 @@ func NewSet(list []Switch) (*Set, error) {
 
 func (s *Set) add(one *Switch) error {
 	t, twice := one.Target, errors.New("it is there twice")
+	for _, e := range append(one.Tenants[:len(one.Tenants):len(one.Tenants)], t.Tenant) {
+		if e.Key != "" {
+			s.named[e] = true
+		}
+	}
 	switch {
 	case t.Rule != "":
 		if s.rules[t.Rule] != nil {
@@ -230,8 +240,8 @@ func (s *Set) OfCandidate(a *Asked) (State, bool) {
 	return On, false
 }
 
-// NamesTenant reports whether there is a switch for the tenant that an entry names.
-func (s *Set) NamesTenant(e descriptor.Entry) bool { return s != nil && s.tenants[e] != nil }
+// Names reports whether a switch, or its canary, is for the tenant that an entry names.
+func (s *Set) Names(e descriptor.Entry) bool { return s != nil && s.named[e] }
 
 // isFor reports whether s, which may be nil, is for a request.
 func (s *Switch) isFor(a *Asked) bool {
