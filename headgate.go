@@ -86,6 +86,10 @@ type Verdict struct {
 	// Role says what the limit is for; of a limit named by the caller it is
 	// rules.Main.
 	Role rules.Role
+	// Tenant is the number of leading entries of the descriptor of which the last one
+	// names the tenant; 0 where none is concerned. Depth is the number of those that
+	// the limit counts by; 0 of a rule that always applies.
+	Tenant, Depth int
 	// Tier is the tier of the tenant that the descriptor names, "" where it names none
 	// or there are no tiers.
 	Tier string

@@ -264,7 +264,7 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 func (p *plan) verdictOf(m *match) Verdict {
 	v := Verdict{
 		Descriptor: m.descriptor, Rule: m.Rule,
-		Enforced: m.enforced, Tier: m.tier,
+		Enforced: m.enforced, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
 	}
 	v.Decision.Allowed = true
 	return v
@@ -290,7 +290,11 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	}
 	p.mayBan = p.mayBan || named.Role == rules.Banning && take.Hits > 0
 	start := len(p.keys)
-	p.keys = m.AppendKey(p.keys, a.entries, i)
+	if q := p.rules.quotas[m.Rule.Index()]; m.by != nil && named.Role == rules.Main && q != nil {
+		p.keys = p.appendTenantKey(m, a.entries, q, i)
+	} else {
+		p.keys = m.AppendKey(p.keys, a.entries, i)
+	}
 	p.addBucket(resp, m, v, take, start)
 }
 

@@ -3,6 +3,7 @@ package headgate
 import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
 )
 
 // ruleset is a set of rules in force and what stores are told of each. It is
@@ -11,6 +12,9 @@ type ruleset struct {
 	set *rules.Set // nil: no rules
 	// modes has the mode of each rule by its index.
 	modes []*store.Mode
+	// quotas has the main limits of each rule by its index; nil where they cannot count
+	// in the buckets of a tenant.
+	quotas []*tenant.Quota
 	// failsLocally says that a rule has failure mode local.
 	failsLocally bool
 }
@@ -22,9 +26,9 @@ func newRuleset(set *rules.Set) *ruleset {
 		return r
 	}
 	list := set.Rules()
-	r.modes = make([]*store.Mode, len(list))
+	r.modes, r.quotas = make([]*store.Mode, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
-		r.modes[i] = storeMode(rule)
+		r.modes[i], r.quotas[i] = storeMode(rule), mainQuota(rule)
 		r.failsLocally = r.failsLocally || rule.Failure == rules.FailLocal
 	}
 	return r

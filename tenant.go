@@ -23,9 +23,13 @@ func (l *Limiter) Tenants() *tenant.Snapshot { return l.tenants.Load() }
 type grant struct {
 	quota  *tenant.Quota // nil: the limits of the rule count
 	source tenant.Source
-	tier   string
-	// by is the rule that names the tenant; nil where no tenant is concerned.
-	by *rules.Rule
+	// home is what most tenants have for the same entries, nil where the rule says it.
+	home *tenant.Quota
+	tier string
+	// by is the rule that names the tenant; nil where no tenant is concerned. tenant is
+	// the depth at which it does.
+	by     *rules.Rule
+	tenant int
 	// alone says that no rule stands for these entries. The quota is then decided as
 	// by says, and nothing else of by counts.
 	alone bool
@@ -82,8 +86,8 @@ func (p *plan) tenantOf(domain *rules.Domain, entries []descriptor.Entry) (rules
 // that stands for the leading depth entries of the descriptor; nil for none.
 func (t *tenancy) grantOf(rest []descriptor.Entry, depth int, rule *rules.Matched) match {
 	m := match{Matched: rules.Matched{Rule: t.Rule, Depth: depth}, descriptor: t.descriptor}
-	m.grant = grant{tier: t.has.Tier(), by: t.Rule, alone: rule == nil}
-	m.quota, m.source = t.has.Quota(rest)
+	m.grant = grant{tier: t.has.Tier(), by: t.Rule, tenant: t.Depth, alone: rule == nil}
+	m.quota, m.source, m.home = t.has.Quota(rest)
 	if rule != nil {
 		m.Matched = *rule
 	}
@@ -176,7 +180,50 @@ func (p *plan) addQuota(resp *Response, m *match, a *ask) {
 		l := &m.quota.Limits[i]
 		v.Limit, v.Name = l.Limit, l.Name
 		start := len(p.keys)
-		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, int(l.Period/time.Second))
+		p.keys = p.appendTenantKey(m, a.entries, m.quota, i)
 		p.addBucket(resp, m, v, take, start)
 	}
+}
+
+// appendTenantKey appends the key of limit i of a quota that the tenant of m has.
+func (p *plan) appendTenantKey(m *match, entries []descriptor.Entry, q *tenant.Quota, i int) []byte {
+	home := m.home
+	if home == nil && !m.alone {
+		home = p.rules.quotas[m.Rule.Index()]
+	}
+	if home == nil || home.Unlimited() {
+		home = q
+	}
+	return rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, entries, slotOf(q, i, home))
+}
+
+// slotOf returns which bucket of a tenant limit i of a quota counts in, given what most
+// tenants have for the same entries, their home. What was used counts on for a limit of
+// the same length; and for one of a length that the home does not have, that which is
+// counted by the longest limit of the home, wherever the quota has room for it. So a
+// window may change and the counter lives on.
+func slotOf(q *tenant.Quota, i int, home *tenant.Quota) int {
+	length, main := q.Limits[i].Period, home.Longest()
+	if length == main || length == q.Longest() && !home.Has(length) && !q.Has(main) {
+		return 0
+	}
+	return int(length / time.Second)
+}
+
+// mainQuota returns the main limits of a rule as the quota of a tenant: where one is
+// concerned they count in its buckets, so that what was used counts on when the tenant
+// gets a quota of its own. It returns nil where that cannot be: for limits that are no
+// quota, for want of a length or since they are of one length, and for buckets that
+// values share.
+func mainQuota(r *rules.Rule) *tenant.Quota {
+	var q tenant.Quota
+	for i := range r.Limits {
+		if r.Limits[i].Role == rules.Main {
+			q.Limits = append(q.Limits, tenant.Limit{Limit: r.Limits[i].Limit, Name: r.Limits[i].Name})
+		}
+	}
+	if r.SharesBuckets() || q.Unlimited() || q.Validate() != nil {
+		return nil
+	}
+	return &q
 }

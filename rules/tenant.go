@@ -59,10 +59,10 @@ func (d *Domain) Aside(key string) bool { return len(d.asides) > 0 && d.asideOf(
 // less than that at which it matched. What stands before the tenant is named as in
 // the keys of the rule.
 //
-// The length of the window in seconds tells the limits of one quota apart. The rest
-// of a limit is not part of the key, nor is whether an override, a tier or a rule
-// is where the quota comes from: they may change, and the counters stay.
-func (m Matched) AppendTenantKey(dst []byte, entries []descriptor.Entry, seconds int) []byte {
+// The slot tells the limits of one quota apart. The rest of a limit is not part of the
+// key, nor is whether an override, a tier or a rule is where the quota comes from: they
+// may change, and the counters stay.
+func (m Matched) AppendTenantKey(dst []byte, entries []descriptor.Entry, slot int) []byte {
 	r := m.Rule
 	dst = append(dst, r.tenantStart...)
 	level := 0
@@ -78,8 +78,12 @@ func (m Matched) AppendTenantKey(dst []byte, entries []descriptor.Entry, seconds
 		}
 		level++
 	}
-	return descriptor.AppendKeyEnd(dst, seconds)
+	return descriptor.AppendKeyEnd(dst, slot)
 }
+
+// SharesBuckets reports whether all values that a pattern of the rule takes count in
+// one bucket (share_threshold).
+func (r *Rule) SharesBuckets() bool { return r.hasShared }
 
 // tenants warns of what leaves a tenant without its quota.
 func (l *linter) tenants(r *Rule) {

@@ -68,6 +68,24 @@ func (q *Quota) Validate() error {
 	return nil
 }
 
+// Longest returns the length of the longest limit, 0 when there are none.
+func (q *Quota) Longest() (longest time.Duration) {
+	for i := range q.Limits {
+		longest = max(longest, q.Limits[i].Period)
+	}
+	return longest
+}
+
+// Has reports whether there is a limit of that length.
+func (q *Quota) Has(length time.Duration) bool {
+	for i := range q.Limits {
+		if q.Limits[i].Period == length {
+			return true
+		}
+	}
+	return false
+}
+
 // maxLimitName bounds the name of a limit, in bytes: that of a descriptor and a
 // unit.
 const maxLimitName = MaxDescriptor + MaxName

@@ -145,13 +145,14 @@ type Resolution struct {
 type Standing struct {
 	account *account
 	tier    *Tier
+	home    *Tier // the fallback
 	now     limit.Micros
 }
 
 // Standing returns what a subject has at now. It does not allocate.
 func (s *Snapshot) Standing(subject Subject, now limit.Micros) Standing {
 	a := s.accounts[s.shard(subject)][subject]
-	return Standing{a, s.tiers.resolve(a.tierAt(now)), now}
+	return Standing{a, s.tiers.resolve(a.tierAt(now)), s.tiers.resolve(""), now}
 }
 
 // Tier returns the name of the tier, "" when there is none.
@@ -164,30 +165,34 @@ func (s Standing) Tier() string {
 
 // Quota returns the quota for what the entries after the subject in a descriptor
 // say, and where it comes from; none of them ask for the default quota. The quota is
-// nil when that is FromRule. It does not allocate.
-func (s Standing) Quota(rest []descriptor.Entry) (*Quota, Source) {
+// nil when that is FromRule. home is that of the fallback tier, nil where it has none.
+// It does not allocate.
+func (s Standing) Quota(rest []descriptor.Entry) (q *Quota, from Source, home *Quota) {
 	if s.account == nil && s.tier == nil || size(rest) > MaxDescriptor {
-		return nil, FromRule // no quota has so long a descriptor
+		return nil, FromRule, nil // no quota has so long a descriptor
 	}
 	// Escapes make four bytes of one at most.
 	var room [4 * MaxDescriptor]byte
 	text := descriptor.AppendText(room[:0], rest)
+	if s.home != nil {
+		home = s.home.Quotas[string(text)]
+	}
 	if q := s.account.quotaAt(text, s.now); q != nil {
-		return q, FromOverride
+		return q, FromOverride, home
 	}
 	if s.tier != nil {
 		if q := s.tier.Quotas[string(text)]; q != nil {
-			return q, FromTier
+			return q, FromTier, home
 		}
 	}
-	return nil, FromRule
+	return nil, FromRule, home
 }
 
 // Resolve returns the quota of subject for what the entries after it in a
 // descriptor say; none of them ask for its default quota. It does not allocate.
 func (s *Snapshot) Resolve(subject Subject, rest []descriptor.Entry, now limit.Micros) Resolution {
 	has := s.Standing(subject, now)
-	quota, source := has.Quota(rest)
+	quota, source, _ := has.Quota(rest)
 	return Resolution{quota, source, has.Tier()}
 }
 

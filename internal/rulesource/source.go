@@ -1,5 +1,5 @@
-// Package rulesource turns a file or a directory into rules in force, and keeps
-// them so while the files change.
+// Package rulesource turns a file or a directory, and documents of elsewhere, into
+// rules in force, and keeps them so while they change.
 //
 // Rules are read whole, parsed, checked, guarded and only then handed on: a
 // reload that is wrong in any way changes nothing. What was last in force is
@@ -23,7 +23,8 @@ import (
 
 // Options configures a Source.
 type Options struct {
-	// Path is the rule file, or the directory of rule files; required.
+	// Path is the rule file, or the directory of rule files; "" where there are
+	// documents only.
 	Path string
 	// Rules are the options with which the files are parsed.
 	Rules rules.Options
@@ -66,6 +67,10 @@ const (
 	// NotWatched says that changes are not reported by the operating system,
 	// so that they are found by polling only.
 	NotWatched
+	// Joined says that other documents are in force.
+	Joined
+	// DocumentRefused says that a document is bad; Err names it. The others count.
+	DocumentRefused
 )
 
 // Event is something that an operator wants to know.
@@ -88,6 +93,8 @@ type Status struct {
 	LastGood bool
 	// Err is why the files are not those in force, nil if they are.
 	Err error
+	// Refused are the documents that are not in force.
+	Refused []RefusedDocument
 }
 
 // Source keeps rules in force. Make one with New, call Load once, then Run. It
@@ -102,18 +109,24 @@ type Source struct {
 	// mu is held during a look at the files, so that looks do not overlap.
 	mu struct {
 		sync.Mutex
-		set     *rules.Set
+		set     *rules.Set // in force, with the documents
+		fileSet *rules.Set // the rules of files
+		files   []rules.File
 		inForce string   // hash of the files in force
 		refused string   // hash of the files that were refused last, or what else was wrong
 		kept    string   // hash of the files in the state directory
 		watch   interest // of the last look at the files
+
+		docs   []rules.File // as SetDocuments has them
+		joiner joiner
+		told   map[string]string // why documents are refused, by their names
 	}
 }
 
 // New returns a Source that has nothing in force yet.
 func New(o Options) (*Source, error) {
-	if o.Path == "" || o.Apply == nil {
-		return nil, errors.New("rule source: Path and Apply are required")
+	if o.Apply == nil {
+		return nil, errors.New("rule source: Apply is required")
 	}
 	if o.Poll <= 0 {
 		o.Poll = 10 * time.Second
@@ -126,6 +139,7 @@ func New(o Options) (*Source, error) {
 	}
 	s := &Source{o: o, forced: make(chan struct{}, 1)}
 	s.status.Store(&Status{})
+	s.mu.joiner.options = o.Rules
 	return s, nil
 }
 
@@ -173,7 +187,7 @@ func (s *Source) Reload() {
 func (s *Source) check(again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err := read(s.o.Path, s.o.AnyName)
+	next, err := s.read()
 	if err != nil {
 		s.refuseLocked(err.Error(), err, again)
 		return
@@ -190,7 +204,7 @@ func (s *Source) check(again bool) {
 	}
 	set, err := rules.Load(next.files, s.o.Rules)
 	if err == nil && !s.o.AllowDrop {
-		err = guard(s.mu.set, set)
+		err = guard(s.mu.fileSet, set)
 	}
 	if err != nil {
 		s.refuseLocked(next.hash, err, again)
@@ -201,7 +215,7 @@ func (s *Source) check(again bool) {
 
 // parse reads and parses the files. The snapshot is valid as far as it got.
 func (s *Source) parse() (snapshot, *rules.Set, error) {
-	next, err := read(s.o.Path, s.o.AnyName)
+	next, err := s.read()
 	if err != nil {
 		return next, nil, err
 	}
@@ -209,18 +223,39 @@ func (s *Source) parse() (snapshot, *rules.Set, error) {
 	return next, set, err
 }
 
-func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error) {
+// read reads the files; there are none without a path.
+func (s *Source) read() (snapshot, error) {
+	if s.o.Path == "" {
+		return snapshot{hash: hashOf(nil)}, nil
+	}
+	return read(s.o.Path, s.o.AnyName)
+}
+
+// inForceLocked puts the files and documents in force.
+func (s *Source) inForceLocked() {
+	set, refused := s.mu.joiner.join(s.mu.files, s.mu.fileSet, s.mu.docs)
 	s.o.Apply(set)
 	s.mu.set = set
+	status := s.Status()
+	status.Version, status.LoadedAt, status.Refused = set.Version(), s.o.Now(), refused
+	s.status.Store(&status)
+}
+
+func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error) {
+	s.mu.files, s.mu.fileSet = next.files, set
 	s.mu.inForce = next.hash
 	s.mu.watch = next.watch
-	s.status.Store(&Status{Version: set.Version(), LoadedAt: s.o.Now(), LastGood: kind == LastGood, Err: err})
+	s.inForceLocked()
+	status := s.Status()
+	status.LastGood, status.Err = kind == LastGood, err
+	s.status.Store(&status)
 	if kind == Loaded {
 		s.mu.refused = ""
 	} else {
 		s.mu.kept = next.hash
 	}
 	s.reportLocked(kind, err)
+	s.tellRefusedLocked()
 	s.keepLocked(next)
 }
 
@@ -250,7 +285,7 @@ func (s *Source) refuseLocked(seen string, err error, again bool) {
 }
 
 func (s *Source) keepLocked(next snapshot) {
-	if s.o.StateDir == "" || s.mu.kept == next.hash {
+	if s.o.StateDir == "" || s.o.Path == "" || s.mu.kept == next.hash {
 		return
 	}
 	if err := saveLastGood(s.o.StateDir, next, s.o.Now()); err != nil {

@@ -47,7 +47,7 @@ func (r *recorder) last() Event { return r.events[len(r.events)-1] }
 func (r *recorder) kinds() string {
 	var names []string
 	for _, e := range r.events {
-		names = append(names, [...]string{"loaded", "unchanged", "refused", "last good", "not kept", "not watched"}[e.Kind])
+		names = append(names, [...]string{"loaded", "unchanged", "refused", "last good", "not kept", "not watched", "joined", "document refused"}[e.Kind])
 	}
 	return strings.Join(names, ", ")
 }

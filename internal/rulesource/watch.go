@@ -20,6 +20,10 @@ const (
 // Run watches the files until ctx ends. Directories are watched, not files: an
 // editor and a Kubernetes volume replace what a file watch is attached to.
 func (s *Source) Run(ctx context.Context) {
+	if s.o.Path == "" {
+		<-ctx.Done()
+		return
+	}
 	w := s.openWatch()
 	defer w.close()
 	s.follow(ctx, w)

@@ -25,6 +25,11 @@ func counter[T any](name, help string, value func(*T) float64) metric[T] {
 	return metric[T]{prometheus.NewDesc(name, help, nil, nil), prometheus.CounterValue, value}
 }
 
+// gaugeOf is gauge for one of several series of a name, which labels tells apart.
+func gaugeOf[T any](name, help string, labels prometheus.Labels, value func(*T) float64) metric[T] {
+	return metric[T]{prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, value}
+}
+
 // Describe implements prometheus.Collector.
 func (c sampled[T]) Describe(ch chan<- *prometheus.Desc) {
 	for i := range c.metrics {

@@ -1,0 +1,280 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+const (
+	// maxToldSwitches bounds the lines in the log for one change of switches.
+	maxToldSwitches = 20
+	// maxShownRefused bounds what /readyz shows of what is refused.
+	maxShownRefused = 20
+)
+
+// Kinds of what is refused; those of documents have their own names.
+const kindRuleRow sqltenant.Kind = "rule_row"
+
+// documents keeps in force what the database of tenants says beside accounts: rules,
+// tiers and switches. What is bad by itself is left out by itself.
+type documents struct {
+	limiter *headgate.Limiter
+	rules   *rulesource.Source
+	// tiers puts the text of tiers in force, "" for none.
+	tiers  func(text string) error
+	logger *slog.Logger
+
+	// applying is held while something is put in force, so that it is whole.
+	applying sync.Mutex
+	mu       struct {
+		sync.Mutex
+		known    bool // something was read, of the database or of the file
+		settings sqltenant.Settings
+		switched []switches.Switch
+		refused  []refusal // but for rules, which the source knows
+	}
+}
+
+// refusal is something of the database that is not in force.
+type refusal struct {
+	Kind  sqltenant.Kind `json:"kind"`
+	Name  string         `json:"name"`
+	Error string         `json:"error"`
+	// Before says that what the name stood for before is in force in its place.
+	Before bool `json:"before,omitempty"`
+}
+
+// inForce puts what was read of the database in force.
+func (d *documents) inForce(s sqltenant.Settings) {
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	d.applyLocked(s)
+}
+
+// unlessKnown puts what was read of a file in force, if nothing else was before.
+func (d *documents) unlessKnown(s sqltenant.Settings) {
+	d.applying.Lock()
+	defer d.applying.Unlock()
+	if _, known := d.read(); !known {
+		d.applyLocked(s)
+	}
+}
+
+// read returns what was put in force last, and false before that.
+func (d *documents) read() (sqltenant.Settings, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.mu.settings, d.mu.known
+}
+
+func (d *documents) applyLocked(s sqltenant.Settings) {
+	var files []rules.File
+	var list []switches.Switch
+	var refused []refusal
+	refuse := func(kind sqltenant.Kind, name string, before bool, err error) {
+		refused = append(refused, refusal{kind, name, brief(err), before})
+	}
+	tiers := ""
+	for _, doc := range s.Documents {
+		switch doc.Kind {
+		case sqltenant.RulesDocument:
+			files = append(files, rules.File{Name: documentFile(doc.Name), Data: []byte(doc.Text)})
+		case sqltenant.TiersDocument:
+			if doc.Name != sqltenant.DefaultName {
+				refuse(doc.Kind, doc.Name, false, fmt.Errorf("there is one document of tiers; hint: its name is %s", sqltenant.DefaultName))
+				continue
+			}
+			tiers = doc.Text
+		case sqltenant.SwitchDocument:
+			one, err := switchOf(&doc)
+			if err != nil {
+				refuse(doc.Kind, doc.Name, false, err)
+				continue
+			}
+			list = append(list, one)
+		}
+	}
+	d.rules.SetDocuments(files)
+	if err := d.tiers(tiers); err != nil {
+		refuse(sqltenant.TiersDocument, sqltenant.DefaultName, true, err)
+	}
+	list, err := d.setSwitches(list)
+	if err != nil {
+		refuse(sqltenant.SwitchDocument, "", false, err)
+	}
+	d.mu.Lock()
+	before, told := d.mu.switched, d.mu.refused
+	d.mu.known, d.mu.settings, d.mu.switched, d.mu.refused = true, s, list, refused
+	d.mu.Unlock()
+	d.tellSwitches(before, list)
+	for _, r := range refused {
+		if !slices.Contains(told, r) {
+			d.logger.Error("something of the database is not in force since it cannot be", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
+		}
+	}
+}
+
+// documentFile is what messages call a document of rules.
+func documentFile(name string) string { return "database:" + name }
+
+// switchOf reads a switch of the database.
+func switchOf(doc *sqltenant.Document) (switches.Switch, error) {
+	one, err := switches.Parse([]byte(doc.Text))
+	if err == nil && one.Target.String() != doc.Name {
+		err = fmt.Errorf("it is for %.80q; hint: its name is its target", one.Target)
+	}
+	return one, err
+}
+
+// setSwitches puts switches in force, but for those that are over, and returns them.
+func (d *documents) setSwitches(list []switches.Switch) ([]switches.Switch, error) {
+	now := time.Now()
+	list = slices.DeleteFunc(list, func(s switches.Switch) bool { return over(&s, now) })
+	set, err := switches.NewSet(list)
+	if err != nil {
+		return d.switched(), err // those before stay
+	}
+	d.limiter.SetSwitches(set)
+	return list, nil
+}
+
+func over(s *switches.Switch, now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
+
+// switched returns the switches that are in force, but for those that are over.
+func (d *documents) switched() []switches.Switch {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now, list := time.Now(), []switches.Switch(nil)
+	for i := range d.mu.switched {
+		if !over(&d.mu.switched[i], now) {
+			list = append(list, d.mu.switched[i])
+		}
+	}
+	return list
+}
+
+// tellSwitches logs what has been switched.
+func (d *documents) tellSwitches(before, after []switches.Switch) {
+	targets := map[switches.Target]*switches.Switch{}
+	for i := range before {
+		targets[before[i].Target] = &before[i]
+	}
+	told := 0
+	tell := func(message string, s *switches.Switch) {
+		if told++; told <= maxToldSwitches {
+			d.logger.Warn(message, "target", s.Target, "state", s.State, "percent", s.Percent, "tenants", len(s.Tenants), "until", s.Until, "reason", s.Reason)
+		}
+	}
+	for i := range after {
+		s := &after[i]
+		was := targets[s.Target]
+		delete(targets, s.Target)
+		if was == nil || !sameSwitch(was, s) {
+			tell("switched", s)
+			d.tellStray(s.Target)
+		}
+	}
+	for _, s := range targets {
+		tell("no longer switched", s)
+	}
+	if told > maxToldSwitches {
+		d.logger.Warn("more was switched; /switches shows all", "untold", told-maxToldSwitches)
+	}
+}
+
+func sameSwitch(a, b *switches.Switch) bool {
+	return a.Target == b.Target && a.State == b.State && a.Percent == b.Percent && a.Reason == b.Reason &&
+		a.Until.Equal(b.Until) && slices.Equal(a.Tenants, b.Tenants)
+}
+
+// tellStray logs that no rule in force is what a switch is for.
+func (d *documents) tellStray(t switches.Target) {
+	id, set := cmp.Or(t.Rule, t.Candidate), d.limiter.Rules()
+	if id == "" || set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id }) {
+		return
+	}
+	d.logger.Warn("a switch is for a rule that is not in force; hint: /rules shows the ids of those that are", "target", t)
+}
+
+// refused returns what is not in force, rules included, and where an earlier text
+// counts in its place.
+func (d *documents) refused() []refusal {
+	var list []refusal
+	for _, r := range d.rules.Status().Refused {
+		list = append(list, refusal{sqltenant.RulesDocument, r.Name, brief(r.Err), r.Before})
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return append(list, d.mu.refused...)
+}
+
+var errNoDocuments = errors.New("which rules and switches the database has is not known yet")
+
+// ready returns why this process should get no traffic: rules may be missing.
+func (d *documents) ready() error {
+	if d == nil {
+		return nil
+	}
+	if _, known := d.read(); !known {
+		return errNoDocuments
+	}
+	return nil
+}
+
+// state returns what metrics show.
+func (d *documents) state() telemetry.Documents {
+	settings, _ := d.read()
+	s := telemetry.Documents{Version: settings.Version}
+	for _, one := range d.switched() {
+		*[...]*int64{switches.On: &s.On, switches.Shadow: &s.Shadow, switches.Off: &s.Off}[one.State]++
+	}
+	for _, r := range d.refused() {
+		switch r.Kind {
+		case sqltenant.RulesDocument:
+			s.RefusedRules++
+		case kindRuleRow:
+			s.RefusedRows++
+		case sqltenant.TiersDocument:
+			s.RefusedTiers++
+		case sqltenant.SwitchDocument:
+			s.RefusedSwitches++
+		}
+	}
+	return s
+}
+
+// documentsReport is what /readyz says of documents.
+type documentsReport struct {
+	OK       bool  `json:"ok"`
+	Version  int64 `json:"version"`
+	Switches int   `json:"switches"`
+	// Refused are the first of those that are refused.
+	Refused []refusal `json:"refused,omitempty"`
+}
+
+func (d *documents) report() *documentsReport {
+	if d == nil {
+		return nil
+	}
+	settings, known := d.read()
+	refused := d.refused()
+	return &documentsReport{
+		OK: known && len(refused) == 0, Version: settings.Version, Switches: len(d.switched()),
+		Refused: refused[:min(len(refused), maxShownRefused)],
+	}
+}

@@ -1,0 +1,226 @@
+package rulesource
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/headgate/headgate/rules"
+)
+
+// maxTriedAlone bounds the documents that are tried one after the other, which is
+// quadratic, where the errors of all together name none of them.
+const maxTriedAlone = 64
+
+// RefusedDocument is a document that is not in force.
+type RefusedDocument struct {
+	Name string
+	Err  error
+	// Before says that an earlier text of it is in force in its place.
+	Before bool
+}
+
+// String returns what is wrong, for logs.
+func (r *RefusedDocument) String() string {
+	if r.Before {
+		return fmt.Sprintf("%s, whose text before stays in force: %v", r.Name, r.Err)
+	}
+	return fmt.Sprintf("%s: %v", r.Name, r.Err)
+}
+
+// SetDocuments makes docs the rules that count beside the files, in place of those of
+// the call before. Unlike a file, a document that is bad, by itself or beside the
+// others, is left out by itself: the last text of its name that was in force stays,
+// if there was one. Where a domain may have one file only, files go before documents,
+// and documents before those of later names.
+func (s *Source) SetDocuments(docs []rules.File) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slices.EqualFunc(s.mu.docs, docs, sameFile) {
+		return
+	}
+	s.mu.docs = docs
+	if s.mu.fileSet == nil {
+		return // Load will
+	}
+	s.inForceLocked()
+	s.reportLocked(Joined, nil)
+	s.tellRefusedLocked()
+}
+
+func sameFile(a, b rules.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }
+
+// tellRefusedLocked reports the documents that were not refused for the same reason
+// before.
+func (s *Source) tellRefusedLocked() {
+	told := map[string]string{}
+	for _, r := range s.Status().Refused {
+		text := r.String()
+		if told[r.Name] = text; s.mu.told[r.Name] != text {
+			s.reportLocked(DocumentRefused, errors.New(text))
+		}
+	}
+	s.mu.told = told
+}
+
+// joiner puts documents beside files.
+type joiner struct {
+	options rules.Options
+	// looked is what is known of each text by itself, inForce the texts of documents
+	// in force; by name.
+	looked  map[string]looked
+	inForce map[string]rules.File
+}
+
+// looked is a document by itself.
+type looked struct {
+	data    []byte
+	domains []string
+	err     error
+}
+
+// join returns the rules of files, whose rules alone are fileSet, and docs, as far as
+// they can be, and the documents that are not among them.
+func (j *joiner) join(files []rules.File, fileSet *rules.Set, docs []rules.File) (*rules.Set, []RefusedDocument) {
+	before, seen := j.inForce, make(map[string]looked, len(docs))
+	j.inForce = map[string]rules.File{}
+	if len(docs) == 0 {
+		j.looked = nil
+		return fileSet, nil
+	}
+	t := trial{joiner: j, files: files, refused: map[string]error{}}
+	t.domains(fileSet)
+	room, size := rules.MaxFiles-len(files), 0
+	for i, d := range docs {
+		seen[d.Name] = j.look(d)
+		if size += len(d.Data); i >= room || size > maxTotalBytes {
+			t.refused[d.Name] = fmt.Errorf("more than %d files and documents, or %d MiB of documents", rules.MaxFiles, maxTotalBytes>>20)
+			continue
+		}
+		if err := t.add(d, seen[d.Name]); err != nil {
+			t.refused[d.Name] = err
+			if earlier, ok := before[d.Name]; ok && t.add(earlier, j.look(earlier)) == nil {
+				continue
+			}
+		}
+	}
+	j.looked = seen
+	set := t.load(fileSet)
+	var refused []RefusedDocument
+	for _, d := range t.docs {
+		j.inForce[d.Name] = d
+	}
+	for _, d := range docs {
+		if err := t.refused[d.Name]; err != nil {
+			_, stays := j.inForce[d.Name]
+			refused = append(refused, RefusedDocument{d.Name, err, stays})
+		}
+	}
+	return set, refused
+}
+
+// look returns what is known of a document by itself.
+func (j *joiner) look(d rules.File) looked {
+	if l, ok := j.looked[d.Name]; ok && bytes.Equal(l.data, d.Data) {
+		return l
+	}
+	l := looked{data: d.Data}
+	set, err := rules.Load([]rules.File{d}, j.options)
+	if l.err = err; err == nil {
+		l.domains = set.Domains()
+	}
+	return l
+}
+
+// trial is the documents of one join.
+type trial struct {
+	*joiner
+	files []rules.File
+	// docs are those that are in so far.
+	docs    []rules.File
+	owners  map[string]string // of domains; what messages call them
+	refused map[string]error
+}
+
+func (t *trial) domains(fileSet *rules.Set) {
+	t.owners = map[string]string{}
+	for _, name := range fileSet.Domains() {
+		t.owners[name] = "the rule files have"
+	}
+}
+
+// add takes a document in unless it cannot be by itself, or has a domain of another.
+func (t *trial) add(d rules.File, l looked) error {
+	if l.err != nil {
+		return l.err
+	}
+	for _, name := range l.domains {
+		if owner := t.owners[name]; owner != "" && !t.options.MergeDomains {
+			return fmt.Errorf("%s domain %s already; hint: --merge-domains lets them share it", owner, name)
+		}
+	}
+	for _, name := range l.domains {
+		t.owners[name] = d.Name + " has"
+	}
+	t.docs = append(t.docs, d)
+	return nil
+}
+
+// load returns the rules of files and documents. It drops documents that cannot be
+// beside the others; without any the rules are fileSet.
+func (t *trial) load(fileSet *rules.Set) *rules.Set {
+	for len(t.docs) > 0 {
+		set, err := t.with(t.docs...)
+		if err == nil {
+			return set
+		}
+		if !t.dropNamed(err) {
+			t.dropOneByOne()
+		}
+	}
+	return fileSet
+}
+
+func (t *trial) with(docs ...rules.File) (*rules.Set, error) {
+	return rules.Load(append(t.files[:len(t.files):len(t.files)], docs...), t.options)
+}
+
+// dropNamed drops the documents that errors name, and reports whether there were any.
+func (t *trial) dropNamed(err error) bool {
+	var list rules.Errors
+	if !errors.As(err, &list) {
+		return false
+	}
+	of := map[string]rules.Errors{}
+	for _, d := range list {
+		of[d.File] = append(of[d.File], d)
+	}
+	before := len(t.docs)
+	t.docs = slices.DeleteFunc(t.docs, func(d rules.File) bool {
+		own := of[d.Name]
+		if own != nil && t.refused[d.Name] == nil {
+			t.refused[d.Name] = own
+		}
+		return own != nil
+	})
+	return len(t.docs) < before
+}
+
+// dropOneByOne drops every document that cannot be beside the files and those before
+// it.
+func (t *trial) dropOneByOne() {
+	kept := t.docs[:0:0]
+	for i, d := range t.docs {
+		err := fmt.Errorf("it cannot be tried beside %d others", i)
+		if i < maxTriedAlone {
+			_, err = t.with(append(kept[:len(kept):len(kept)], d)...)
+		}
+		if err == nil {
+			kept = append(kept, d)
+		} else if t.refused[d.Name] == nil {
+			t.refused[d.Name] = err
+		}
+	}
+	t.docs = kept
+}

@@ -1,0 +1,158 @@
+package rulesource
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/rules"
+)
+
+func doc(name, text string) rules.File { return rules.File{Name: name, Data: []byte(text)} }
+
+// refused returns the names of the documents that are not in force, with a "+" where
+// an earlier text is.
+func refused(s *Source) string {
+	var names []string
+	for _, r := range s.Status().Refused {
+		name := r.Name
+		if r.Before {
+			name += "+"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestDocumentsCountBesideFiles(t *testing.T) {
+	path := t.TempDir() + "/a.yaml"
+	write(t, path, ruleText("a", 2))
+	s, r := loaded(t, Options{Path: path})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))})
+	expectRules(t, r, 5)
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))})
+	expectKinds(t, r, "loaded, joined") // the same again is no change
+
+	// A change of the files keeps them, and one of them the files.
+	write(t, path, ruleText("a", 3))
+	s.check(false)
+	expectRules(t, r, 6)
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("c", 1))})
+	expectRules(t, r, 5)
+	write(t, path, "domain: a\ndescriptors: oops")
+	s.check(false)
+	expectRules(t, r, 5)
+	if st := s.Status(); st.Err == nil || st.Version != r.last().Set.Version() {
+		t.Errorf("status %+v", st)
+	}
+	s.SetDocuments(nil)
+	expectRules(t, r, 3)
+}
+
+func TestWithoutFilesDocumentsAreTheRules(t *testing.T) {
+	s, r := loaded(t, Options{StateDir: t.TempDir()})
+	expectRules(t, r, 0)
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))})
+	expectRules(t, r, 3)
+	s.check(true)
+	expectKinds(t, r, "loaded, joined")
+	expectRules(t, r, 3)
+}
+
+// A document that is bad is left out by itself, or its text before stays, and it is
+// told once.
+func TestBadDocumentIsLeftOut(t *testing.T) {
+	path := t.TempDir() + "/a.yaml"
+	write(t, path, ruleText("a", 2))
+	s, r := loaded(t, Options{Path: path})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:c", "domain: c\ndescriptors: [{key: x, rate_limit: lots}]")})
+	expectRules(t, r, 5)
+	expectKinds(t, r, "loaded, joined, document refused")
+	if got := refused(s); got != "db:c" || !strings.Contains(r.last().Err.Error(), "db:c") {
+		t.Errorf("refused %q, told %v", got, r.last().Err)
+	}
+	write(t, path, ruleText("a", 1))
+	s.check(false)
+	expectKinds(t, r, "loaded, joined, document refused, loaded")
+
+	s.SetDocuments([]rules.File{doc("db:b", "domain: [b")})
+	expectRules(t, r, 4)
+	if got := refused(s); got != "db:b+" {
+		t.Errorf("refused %q", got)
+	}
+	// It stays while others come and go, and goes with its name.
+	s.SetDocuments([]rules.File{doc("db:b", "domain: [b"), doc("db:d", ruleText("d", 1))})
+	expectRules(t, r, 5)
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 2))})
+	expectRules(t, r, 3)
+	if got := refused(s); got != "" {
+		t.Errorf("refused %q", got)
+	}
+	s.SetDocuments([]rules.File{doc("db:d", ruleText("d", 1))})
+	expectRules(t, r, 2)
+}
+
+// Files go before documents: what the documents say never takes rules of files away.
+func TestDocumentsWithADomainOfOthers(t *testing.T) {
+	path := t.TempDir() + "/a.yaml"
+	write(t, path, ruleText("a", 2))
+	docs := []rules.File{doc("0", ruleText("a", 3)), doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("b", 5))}
+	s, r := loaded(t, Options{Path: path})
+	s.SetDocuments(docs)
+	expectRules(t, r, 3)
+	if got := refused(s); got != "0 db:c" {
+		t.Errorf("refused %q", got)
+	}
+	if err := s.Status().Refused[0].Err; !strings.Contains(err.Error(), "the rule files have domain a already; hint: --merge-domains") {
+		t.Errorf("%v", err)
+	}
+	// A file that takes over the domain of a document displaces it.
+	write(t, path, ruleText("b", 2)+"\n")
+	s.o.AllowDrop = true
+	s.check(false)
+	expectRules(t, r, 5) // b of the file, a of "0"
+	if got := refused(s); got != "db:b db:c" {
+		t.Errorf("refused %q", got)
+	}
+
+	merged, r := loaded(t, Options{Path: path, Rules: rules.Options{MergeDomains: true}})
+	merged.SetDocuments([]rules.File{docs[0], doc("db:b", strings.ReplaceAll(ruleText("b", 4), "{key: k", "{key: q"))})
+	expectRules(t, r, 9)
+	if got := refused(merged); got != "" {
+		t.Errorf("refused %q", got)
+	}
+}
+
+// With domains merged, documents may be at odds in ways that errors lay at the door of
+// a file: then those documents go that cannot stand beside what is before them.
+func TestDocumentsAtOddsWithFiles(t *testing.T) {
+	path := t.TempDir() + "/z.yaml"
+	write(t, path, "match: leaf\n"+ruleText("a", 2))
+	s, r := loaded(t, Options{Path: path, Rules: rules.Options{MergeDomains: true}})
+	s.SetDocuments([]rules.File{
+		doc("!a", "match: path\n"+ruleText("a", 3)), // its name is read before the file
+		doc("!b", ruleText("b", 1)),
+		doc("~c", "match: path\n"+ruleText("a", 3)),
+	})
+	expectRules(t, r, 3)
+	if got := refused(s); got != "!a ~c" {
+		t.Errorf("refused %q: %v", got, s.Status().Refused)
+	}
+}
+
+func TestDocumentsAreBounded(t *testing.T) {
+	s, r := loaded(t, Options{})
+	docs := make([]rules.File, rules.MaxFiles+2)
+	for i := range docs {
+		docs[i] = doc(fmt.Sprintf("db:%05d", i), "domain: d"+fmt.Sprint(i)+"\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]")
+	}
+	s.SetDocuments(docs)
+	expectRules(t, r, rules.MaxFiles)
+	if got := refused(s); got != "db:10000 db:10001" {
+		t.Errorf("refused %q", got)
+	}
+	if st := s.Status(); !slices.ContainsFunc(st.Refused, func(r RefusedDocument) bool { return strings.Contains(r.String(), "more than 10000 files and documents") }) {
+		t.Errorf("%v", st.Refused[0].String())
+	}
+}

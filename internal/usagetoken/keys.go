@@ -1,0 +1,110 @@
+package usagetoken
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/keyfile"
+	"github.com/headgate/headgate/internal/yamlfile"
+)
+
+const (
+	// maxFile bounds a file of keys, in bytes.
+	maxFile = 1 << 20
+	// maxRevoked bounds the tokens that a file takes back.
+	maxRevoked = 10_000
+	// revokedWord begins the line that takes a token back.
+	revokedWord = "revoked "
+)
+
+// Keys are what tokens are signed with. They are safe for concurrent use. Make them
+// with New or Load.
+type Keys struct {
+	path    string
+	read    []byte // what Reload saw last
+	current atomic.Pointer[ring]
+}
+
+// ring is a file of keys, read.
+type ring struct {
+	keys    []identity.Secret // at least one; the first one signs
+	revoked map[string]bool   // by Grant.ID
+}
+
+// New returns keys of at least keyfile.MinKey bytes each. The first one signs, and
+// all of them verify.
+func New(keys ...identity.Secret) (*Keys, error) {
+	if len(keys) == 0 {
+		return nil, errors.New("keys of usage tokens: none")
+	}
+	for _, key := range keys {
+		if err := keyfile.Check(key); err != nil {
+			return nil, fmt.Errorf("keys of usage tokens: %w", err)
+		}
+	}
+	k := &Keys{}
+	k.current.Store(&ring{keys: keys})
+	return k, nil
+}
+
+// Load reads the file at path: keys as package keyfile has them, and "revoked ID" in
+// a line of its own for each token that is taken back.
+func Load(path string) (*Keys, error) {
+	k := &Keys{path: path}
+	_, err := k.Reload()
+	return k, err
+}
+
+// Reload reads the file again and reports whether it has changed. A file that cannot
+// be read or used leaves the keys as they were; its error is told once, until the
+// file changes. No two calls may overlap.
+func (k *Keys) Reload() (changed bool, err error) {
+	data, err := yamlfile.Read(k.path, maxFile)
+	if err != nil {
+		data = []byte(err.Error()) // so that it counts as a change when it can be read
+	}
+	if k.read != nil && bytes.Equal(data, k.read) {
+		return false, nil
+	}
+	k.read = data
+	if err != nil {
+		return true, fmt.Errorf("read the keys of usage tokens: %w", err)
+	}
+	r, err := parseFile(string(data))
+	if err != nil {
+		return true, yamlfile.In(k.path, err)
+	}
+	k.current.Store(r)
+	return true, nil
+}
+
+// parseFile reads the text of a file. Errors hold nothing of it.
+func parseFile(text string) (*ring, error) {
+	r := &ring{revoked: map[string]bool{}}
+	var keys strings.Builder
+	line := 0
+	for text := range strings.Lines(text) {
+		line++
+		id, ok := strings.CutPrefix(strings.TrimSpace(text), revokedWord)
+		if !ok {
+			keys.WriteString(text)
+			continue
+		}
+		id = strings.TrimSpace(id)
+		if len(id) != 2*idLength || strings.Trim(id, "0123456789abcdef") != "" {
+			return nil, &yamlfile.Error{Line: line, Err: fmt.Errorf("not the id of a token; hint: revoked and %d hexadecimal digits", 2*idLength)}
+		}
+		r.revoked[id] = true
+		keys.WriteString("\n") // so that lines keep their numbers
+	}
+	if len(r.revoked) > maxRevoked {
+		return nil, fmt.Errorf("%d revoked tokens; hint: at most %d; a new key takes all of them back", len(r.revoked), maxRevoked)
+	}
+	var err error
+	r.keys, err = keyfile.Parse([]byte(keys.String()))
+	return r, err
+}

@@ -1,0 +1,12 @@
+// Package webhook tells others over HTTP what happens to quotas, and knows what is
+// told to Headgate in the same way.
+//
+// Out: a Notifier sees decisions. When a tenant has used a share of a quota it sends
+// an event to each receiver that the file names: once for each tenant, limit,
+// threshold and window. No decision waits for it. Every node tells what it sees; an
+// event has the same ID on all of them, and a receiver keeps the first.
+//
+// In: Verify checks the signature of a request. What it asks for is done elsewhere.
+//
+// Both directions are signed alike: see Sign.
+package webhook

@@ -1,0 +1,67 @@
+package headgate_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/tenant"
+)
+
+// TestA11WhatATenantHasUsedCountsOn holds that no change of tier, override or rule
+// gives a tenant a fresh budget: each row says what counts first, then what counts, and
+// what is left by then of the second after so many hits.
+func TestA11WhatATenantHasUsedCountsOn(t *testing.T) {
+	const none = ""
+	for name, c := range map[string]struct {
+		rule          string // the rate_limit of the rule
+		before, after string // TIER or TIER OVERRIDE, tiers as someTiers has them
+		hits          int
+		left          int64
+	}{
+		"from the rule to an override":             {"5/minute", "bare", "bare 20/minute", 4, 16},
+		"from an override to the rule":             {"5/minute", "bare 20/minute", "bare", 4, 1},
+		"from the rule to a tier":                  {"5/minute", "bare", "free", 4, 6},
+		"from a tier to a larger one":              {none, "free", "pro", 8, 92},
+		"from a tier to a smaller one":             {none, "pro", "free", 8, 2},
+		"more was used than there is now":          {none, "pro", "free", 30, 0},
+		"to another window":                        {none, "free", "free 20/hour", 8, 12},
+		"to another window than the rule's":        {"5/minute", "bare", "bare 20/hour", 4, 16},
+		"the hour of a tier to an override's":      {none, "pro", "pro 500/hour", 30, 470},
+		"the minute of a tier to an override's":    {none, "pro", "pro 200/minute", 30, 170},
+		"a window of two that no other tier has":   {none, "pro", "free 50/day", 8, 42},
+		"a window that neither rule nor tier has":  {none, "bare 10/minute", "bare 10/hour", 4, 6},
+		"from an override to one of another quota": {none, "bare 10/minute", "bare 30/minute", 4, 26},
+	} {
+		t.Run(name, func(t *testing.T) {
+			yaml := "domain: d\nmatch: path\ndescriptors:\n- key: api_key\n  tenant: true\n"
+			if c.rule != none {
+				quota, unit, _ := strings.Cut(c.rule, "/")
+				yaml += "  rate_limit: {requests_per_unit: " + quota + ", unit: " + unit + "}\n"
+			}
+			b := newBench(t, yaml, headgate.Options{})
+			b.limiter.SetTenants(snapshot(t, having("a", c.before)))
+			if got := b.passed(c.hits, "api_key:a"); got != c.hits {
+				t.Fatalf("%d of %d passed before the change", got, c.hits)
+			}
+			b.limiter.SetTenants(snapshot(t, having("a", c.after)))
+			b.now = b.now.Add(time.Second)
+			if got := b.remaining("api_key:a"); got != c.left {
+				t.Errorf("%d left, want %d", got, c.left)
+			}
+			if got := b.remaining("api_key:b"); got == c.left {
+				t.Errorf("another tenant has %d left too", got)
+			}
+		})
+	}
+}
+
+// having returns an account of a tier and, after a space, a default quota of its own.
+func having(name, what string) tenant.Account {
+	tier, own, _ := strings.Cut(what, " ")
+	if own == "" {
+		return tiered(name, tier)
+	}
+	return tiered(name, tier, tenant.Override{Descriptor: tenant.Default, Quota: quota(tenant.Default, own)})
+}
