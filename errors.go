@@ -51,7 +51,7 @@ func (d *Descriptor) validate() error {
 		return fmt.Errorf("%w: %d; hint: 0 (a peek) to %d", ErrHits, d.Hits, int64(limit.MaxQuota))
 	}
 	switch d.Op {
-	case store.Hit, store.Refund, store.Reset, store.Renew, store.Release:
+	case store.Hit, store.Refund, store.Reset, store.Charge, store.Renew, store.Release:
 		return nil
 	}
 	return fmt.Errorf("%w: unknown operation %d", ErrDescriptor, d.Op)

@@ -45,6 +45,7 @@ func (l *Limiter) takeAgain(ctx context.Context, s store.Store, p *plan) {
 		p.againResults = make([]store.Result, len(p.again))
 	}
 	p.againResults = p.againResults[:len(p.again)]
+	clear(p.againResults) // it may hold those of a call before
 	l.take(ctx, s, p.again, p.againResults)
 }
 

@@ -14,8 +14,8 @@ import (
 const followUpWithin = 5 * time.Millisecond
 
 // followUp does, in one more call, what only the answers tell: what was taken for
-// requests that are denied is given back, and denials are counted towards bans. p
-// has been answered. It is done as well as it can be in time: a refund that fails
+// requests that are denied is given back, denials are counted towards bans, and hits
+// that only a main limit denied towards the candidate that watches. p has been answered. It is done as well as it can be in time: a refund that fails
 // stays charged, a slot is left over for the next call, a denial is not counted.
 func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
 	l.followUpIn(ctx, l.store, p, responses, false)
@@ -28,9 +28,17 @@ func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
 // calls before, or, when locally, for what the fallback decided.
 func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, responses []Response, locally bool) {
 	p.again, p.againOf = p.again[:0], p.againOf[:0]
+	if !locally {
+		for _, t := range p.undo {
+			p.addAgain(-1, t)
+		}
+	}
 	for i := range responses {
 		if !responses[i].Allowed {
 			p.addGiveBacks(p.spans[i].takes, locally)
+		}
+		if !responses[i].Allowed && p.mayTry && !locally {
+			p.addRetries(&responses[i], p.spans[i].verdicts)
 		}
 		if p.mayBan {
 			p.addDenials(&responses[i], p.spans[i].verdicts, locally)
@@ -46,6 +54,7 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), followUpWithin)
 	defer cancel()
 	l.takeAgain(ctx, s, p)
+	p.retold()
 	for i := range p.again {
 		t, failed := &p.again[i], p.againResults[i].Err != nil
 		switch {
@@ -111,6 +120,7 @@ func mayHold(take *store.Take, err error) bool {
 // fate reports of the takes of one request whether the store could not decide some
 // of them, and whether it, or when locally the fallback, denied one of the group.
 func (p *plan) fate(s span, locally bool) (apart, denied bool) {
+	apart = p.reserves // nothing is reserved for a request that is denied, by whatever
 	for t := s.from; t < s.to; t++ {
 		take, r := &p.takes[t], &p.results[t]
 		apart = apart || r.Err != nil
@@ -136,7 +146,7 @@ func (p *plan) addDenials(resp *Response, s span, locally bool) {
 			continue
 		}
 		if v.Role != rules.Banning {
-			denied = denied || !v.Decision.Allowed
+			denied = denied || !v.Decision.Allowed && !v.Watched
 			continue
 		}
 		if denied && v.Decision.Allowed && v.Hits > 0 && p.decided(t, locally) && !slices.Contains(p.againOf, t) {

@@ -41,6 +41,11 @@ type Descriptor struct {
 	// Op is what to do; the zero value is store.Hit. A refund goes to all limits
 	// that a hit would charge, a reset to the innermost rule alone.
 	//
+	// store.Charge charges what has been used already, such as bytes that were sent,
+	// whether it fits or not: what is too much is a debt that is paid back before
+	// anything passes again. It is never denied; slots, time in flight and bans do
+	// not take part.
+	//
 	// store.Renew and store.Release are for a request that is in flight: they keep
 	// and free its slots (Request.Hold), and charge Hits, here the milliseconds
 	// since it was admitted or last renewed, to limits on sustained concurrency.
@@ -102,6 +107,10 @@ type Verdict struct {
 	Decision limit.Decision
 	// Enforced is false in shadow mode: the decision is reported only.
 	Enforced bool
+	// Watched says that the limit only counts what it would do, whatever the rule is: a
+	// candidate, or a main limit in whose place the candidate is enforced. It is not
+	// Enforced then, and speaks for nobody.
+	Watched bool
 	// Replaced says that another rule of the request took this one's place.
 	Replaced bool
 	// Degraded says why the store did not decide; the Decision then only has
@@ -157,9 +166,14 @@ type Options struct {
 	Shadow bool
 	// Observer, when not nil, is told of every decision.
 	Observer Observer
-	// Now is the clock for rules, tiers and overrides that are in force for a time
-	// only; nil means time.Now. No decision of a limit depends on it.
+	// Now is the clock for rules, shifts of schedules, tiers and overrides that are in
+	// force for a time only, and for candidates; nil means time.Now. No decision of a
+	// limit depends on it.
 	Now func() time.Time
+	// OnRollBack, when not nil, is told once when this node stops enforcing the
+	// candidate of a rule by itself. It must not block: it is called from Check, in no
+	// lock.
+	OnRollBack func(CandidateReport)
 	// MaxWaiting bounds the calls of Wait that are held back at one time by
 	// limits that shape (leaky_queue); 0 means 10,000.
 	MaxWaiting int

@@ -97,6 +97,8 @@ func (a *ask) of(role rules.Role) (take store.Take, takesPart bool) {
 	take = store.Take{Op: a.op, Hits: a.cost}
 	switch {
 	case a.op == store.Reset:
+	case a.op == store.Charge:
+		return take, countsHits(role)
 	case role == rules.InFlight:
 		// A request has one slot, whatever it costs.
 		take.Hold, take.Hits = a.hold, 1
@@ -116,6 +118,12 @@ func (a *ask) of(role rules.Role) (take store.Take, takesPart bool) {
 		return take, !inFlight
 	}
 	return take, true
+}
+
+// countsHits reports whether limits with that role count what requests cost: not
+// slots, time in flight or denials.
+func countsHits(role rules.Role) bool {
+	return role != rules.InFlight && role != rules.Sustained && role != rules.Banning
 }
 
 // holds reports whether a asks for what has to be renewed and released.

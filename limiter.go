@@ -30,8 +30,10 @@ type Limiter struct {
 	shadow   bool
 	observer Observer
 	now      func() time.Time
-	plans    sync.Pool // of *plan
-	waiting  chan struct{}
+	// onRollBack may be nil.
+	onRollBack func(CandidateReport)
+	plans      sync.Pool // of *plan
+	waiting    chan struct{}
 
 	leftovers leftovers
 }
@@ -48,12 +50,13 @@ func New(o Options) (*Limiter, error) {
 		o.MaxWaiting = defaultMaxWaiting
 	}
 	l := &Limiter{
-		store:    o.Store,
-		fallback: o.Fallback,
-		shadow:   o.Shadow,
-		observer: o.Observer,
-		now:      o.Now,
-		waiting:  make(chan struct{}, o.MaxWaiting),
+		store:      o.Store,
+		fallback:   o.Fallback,
+		shadow:     o.Shadow,
+		observer:   o.Observer,
+		now:        o.Now,
+		onRollBack: o.OnRollBack,
+		waiting:    make(chan struct{}, o.MaxWaiting),
 	}
 	l.plans.New = func() any { return new(plan) }
 	l.SetRules(o.Rules)
@@ -61,8 +64,9 @@ func New(o Options) (*Limiter, error) {
 }
 
 // SetRules swaps the rules in whole; requests under way finish with the old.
-// Buckets keep their state: it does not belong to a rule.
-func (l *Limiter) SetRules(s *rules.Set) { l.inForce.Store(newRuleset(s)) }
+// Buckets keep their state: it does not belong to a rule. What is known of candidates
+// is kept for rules that try out the same.
+func (l *Limiter) SetRules(s *rules.Set) { l.inForce.Store(newRuleset(s, l.inForce.Load())) }
 
 // Rules returns the rules in force, nil if there are none.
 func (l *Limiter) Rules() *rules.Set { return l.inForce.Load().set }
@@ -134,7 +138,13 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	for i := range responses {
 		p.answer(&responses[i], p.spans[i].verdicts)
 	}
+	l.coverDenials(ctx, p, requests, responses)
 	l.followUp(ctx, p, responses)
+	if p.mayTry {
+		for i := range responses {
+			p.compare(&responses[i], p.spans[i].verdicts)
+		}
+	}
 }
 
 // take asks s, turning a panic of it into errors of the takes.

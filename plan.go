@@ -54,17 +54,27 @@ type plan struct {
 	matched []rules.Matched
 	// anyReplaces says that a rule in matches takes the place of others.
 	anyReplaces bool
-	// mayBan says that a request makes hits on a rule with a ban, and fellBack that
-	// the fallback was asked.
-	mayBan, fellBack bool
+	// mayBan says that a request makes hits on a rule with a ban, mayTry that it counts
+	// for a candidate, and fellBack that the fallback was asked.
+	mayBan, mayTry, fellBack bool
 	// verdictTake[i] is the take of the i-th verdict of the batch, or -1.
 	verdictTake []int
 	// spans[i] are the parts of request i.
 	spans []parts
+	coverage
+	// reserves says that a reservation is made, and settles that one is settled:
+	// claims are then what was asked for, and charges what was charged for it.
+	reserves, settles bool
+	claims            claims
+	charges           []charge
 }
 
-// parts are the ranges of one request in takes and in verdictTake.
-type parts struct{ takes, verdicts span }
+// parts are the ranges of one request in takes and in verdictTake, and what it asked
+// to hold by.
+type parts struct {
+	takes, verdicts span
+	hold            limit.Hold
+}
 
 type span struct{ from, to int }
 
@@ -76,6 +86,7 @@ type match struct {
 	innermost bool
 	// enforced is false where denials are reported only.
 	enforced bool
+	stance   stance
 	grant
 }
 
@@ -98,11 +109,13 @@ func (p *plan) reset() {
 	clear(p.matches)
 	clear(p.matched)
 	clear(p.rest)
+	p.claims.clear()
 	*p = plan{
 		takes: p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
 		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
 		matches: p.matches[:0], matched: p.matched[:0], rest: p.rest[:0],
-		verdictTake: p.verdictTake[:0], spans: p.spans[:0],
+		verdictTake: p.verdictTake[:0], spans: p.spans[:0], coverage: p.coverage.emptied(),
+		claims: p.claims, charges: p.charges[:0],
 	}
 }
 
@@ -129,7 +142,7 @@ func (p *plan) addRequest(req *Request, resp *Response) {
 	if domain == nil || domain.Consumption == rules.AllOrNothing {
 		p.groupSince(first)
 	}
-	p.spans = append(p.spans, parts{span{first, len(p.takes)}, span{from, len(p.verdictTake)}})
+	p.spans = append(p.spans, parts{span{first, len(p.takes)}, span{from, len(p.verdictTake)}, resp.Hold})
 }
 
 func (p *plan) domain(name string) *rules.Domain {
@@ -183,6 +196,7 @@ func (p *plan) addMatch(m match) {
 		return
 	}
 	m.enforced = m.enforced && !p.limiter.shadow
+	m.stance = p.stanceOf(&m)
 	p.anyReplaces = p.anyReplaces || len(m.Rule.Replaces) > 0
 	p.matches = append(p.matches, m)
 }
@@ -254,7 +268,7 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 		return
 	}
 	for i := range m.Rule.Limits {
-		if m.quota == nil || m.Rule.Limits[i].Role != rules.Main {
+		if m.quota == nil || !m.Rule.Limits[i].Role.IsMain() {
 			p.addLimit(resp, m, &a, i)
 		}
 	}
@@ -274,21 +288,25 @@ func (p *plan) verdictOf(m *match) Verdict {
 func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	named := &m.Rule.Limits[i]
 	take, takesPart := a.of(named.Role)
-	if !takesPart {
+	if !takesPart || p.settles && !countsHits(named.Role) || named.Role == rules.Candidate && m.stance == noCandidate {
 		return
 	}
 	v := p.verdictOf(m)
 	v.Name, v.Role, v.Hits = named.Name, named.Role, take.Hits
-	if p.replaced(named.Name) {
+	if v.Watched = m.watched(named.Role); v.Watched {
+		v.Enforced = false
+	}
+	if p.replaced(m.replacedAs(i)) {
 		v.Replaced = true
 		p.addVerdict(resp, v, -1)
 		return
 	}
-	v.Limit = named.Limit
+	v.Limit = p.limitFor(m, named)
 	if a.holds(named.Role) && resp.Hold == 0 {
 		resp.Hold = a.hold
 	}
 	p.mayBan = p.mayBan || named.Role == rules.Banning && take.Hits > 0
+	p.mayTry = p.mayTry || named.Role == rules.Candidate && take.Op == store.Hit && take.Hits > 0
 	start := len(p.keys)
 	if q := p.rules.quotas[m.Rule.Index()]; m.by != nil && named.Role == rules.Main && q != nil {
 		p.keys = p.appendTenantKey(m, a.entries, q, i)
@@ -301,6 +319,7 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 // addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
 // v. take has yet no limit and nothing of how rule m is decided.
 func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
+	take.Shadow = !v.Enforced || m.Rule.Quota && v.Role == rules.Main
 	if p.path {
 		// Descriptors of one request that share the head of a path share its
 		// limit, and the request is charged there once.
@@ -308,13 +327,13 @@ func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, s
 			p.keys = p.keys[:start]
 			shared := &p.takes[t]
 			shared.Hits, shared.Hold = max(shared.Hits, take.Hits), max(shared.Hold, take.Hold)
+			shared.Shadow = shared.Shadow && take.Shadow
 			p.addVerdict(resp, v, t)
 			return
 		}
 	}
 	p.ends = append(p.ends, len(p.keys))
 	take.Limit, take.Mode = v.Limit, p.rules.mode(m.Rule)
-	take.Shadow = !v.Enforced || m.Rule.Quota && v.Role == rules.Main
 	p.addTake(take, m.Rule.Failure == rules.FailLocal)
 	p.addVerdict(resp, v, len(p.takes)-1)
 }

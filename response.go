@@ -14,7 +14,8 @@ import (
 // can never pass before all others; but a ban before them all, since it lasts, and
 // a limit on concurrency after them all, since a slot may be free at any moment.
 // Else it is the one with the smallest remaining, of equals the one with the
-// longest reset; one that is not rules.Main only where there is no other. A
+// longest reset; one of which clients are not told else (rules.Role.IsMain) only where
+// there is no other. A limit that only watches never speaks. A
 // verdict in shadow mode speaks for its descriptor only when no enforced one does,
 // and never for the request. Verdicts without counts (degraded, unlimited,
 // replaced) come last. A quota rule that is over does not speak for a request that
@@ -23,7 +24,7 @@ func (r *Response) Decisive(i int) *Verdict {
 	var best *Verdict
 	for j := range r.Verdicts {
 		v := &r.Verdicts[j]
-		if i >= 0 && v.Descriptor != i {
+		if v.Watched || i >= 0 && v.Descriptor != i {
 			continue
 		}
 		if i < 0 && (!v.Enforced || r.Allowed && v.OverLimit()) {
@@ -79,7 +80,7 @@ func (v *Verdict) rank() int {
 	case v.Degraded != store.NoReason:
 		rank = 5
 	}
-	if v.Role != rules.Main {
+	if !v.Role.IsMain() {
 		rank += notMain
 	}
 	return rank
@@ -87,9 +88,10 @@ func (v *Verdict) rank() int {
 
 // Soft returns what the rule wants done because this request, which passes, is
 // above the soft limit; nil where it is not, and where there is none. It goes by
-// the main limits of the rule that were counted and are enforced.
+// the main limits of the rule that were counted and are enforced, and not by what a
+// tenant has beyond them.
 func (v *Verdict) Soft() *rules.Soft {
-	if v.Rule == nil || v.Rule.Soft == nil || v.Role != rules.Main || !v.Enforced || !v.Decision.Allowed || !v.Counted() {
+	if v.Rule == nil || v.Rule.Soft == nil || !v.Role.IsMain() || !v.Enforced || !v.Decision.Allowed || !v.Counted() || v.Source.Beyond() {
 		return nil
 	}
 	soft, d := v.Rule.Soft, &v.Decision
@@ -113,22 +115,30 @@ func (r *Response) Degraded() store.Reason {
 // settle sets Allowed from the verdicts: denied by any enforced verdict, except
 // that quota rules (Envoy's quota_mode) deny only when all of them are over.
 func (r *Response) settle() {
-	r.Allowed = true
-	quotas, quotasOver := 0, 0
+	r.Allowed = !r.quotaModeDenies()
 	for i := range r.Verdicts {
-		v := &r.Verdicts[i]
-		if v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && !v.Replaced && v.Limit != nil {
-			quotas++
-			if v.OverLimit() {
-				quotasOver++
+		r.Allowed = r.Allowed && !r.Verdicts[i].denies()
+	}
+}
+
+// denies reports whether v alone denies its request.
+func (v *Verdict) denies() bool { return v.OverLimit() && !v.inQuotaMode() }
+
+// inQuotaMode reports whether v is one of a quota rule.
+func (v *Verdict) inQuotaMode() bool {
+	return v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && !v.Replaced && v.Limit != nil
+}
+
+// quotaModeDenies reports whether there are quota rules, and all are over.
+func (r *Response) quotaModeDenies() bool {
+	denied := false
+	for i := range r.Verdicts {
+		if v := &r.Verdicts[i]; v.inQuotaMode() {
+			if !v.OverLimit() {
+				return false
 			}
-			continue
-		}
-		if v.OverLimit() {
-			r.Allowed = false
+			denied = true
 		}
 	}
-	if quotas > 0 && quotas == quotasOver {
-		r.Allowed = false
-	}
+	return denied
 }

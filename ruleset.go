@@ -10,6 +10,10 @@ import (
 // immutable.
 type ruleset struct {
 	set *rules.Set // nil: no rules
+	// rules are those of set, and trials what is counted for the candidates of each by
+	// its index, nil where it has none.
+	rules  []*rules.Rule
+	trials []*trial
 	// modes has the mode of each rule by its index.
 	modes []*store.Mode
 	// quotas has the main limits of each rule by its index; nil where they cannot count
@@ -19,13 +23,15 @@ type ruleset struct {
 	failsLocally bool
 }
 
-// newRuleset compiles what stores are told of the rules of set.
-func newRuleset(set *rules.Set) *ruleset {
+// newRuleset compiles what stores are told of the rules of set. Trials of before, which
+// may be nil, go on.
+func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 	r := &ruleset{set: set}
 	if set == nil {
 		return r
 	}
 	list := set.Rules()
+	r.rules, r.trials = list, trialsOf(list, before)
 	r.modes, r.quotas = make([]*store.Mode, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
 		r.modes[i], r.quotas[i] = storeMode(rule), mainQuota(rule)

@@ -48,7 +48,7 @@ func (p *plan) obeySwitches(m *match) bool {
 		return true
 	}
 	m.enforced = state == switches.On
-	return state != switches.Off || p.request.Descriptors[m.descriptor].Op != store.Hit
+	return state != switches.Off || !charges(p.request.Descriptors[m.descriptor].Op)
 }
 
 // askedFor returns what switches and canaries are asked about m: the tenant that its
@@ -77,8 +77,11 @@ func (p *plan) callerLimits(op store.Op) switches.State {
 		return switches.On
 	}
 	state, _ := p.switches.Of(&switches.Asked{Now: p.instant()})
-	if state == switches.Off && op != store.Hit {
+	if state == switches.Off && !charges(op) {
 		return switches.Shadow
 	}
 	return state
 }
+
+// charges reports whether op is for hits that a limit which is off does not count.
+func charges(op store.Op) bool { return op == store.Hit || op == store.Charge }

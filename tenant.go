@@ -178,7 +178,7 @@ func (p *plan) addQuota(resp *Response, m *match, a *ask) {
 	}
 	for i := range m.quota.Limits {
 		l := &m.quota.Limits[i]
-		v.Limit, v.Name = l.Limit, l.Name
+		v.Limit, v.Name = p.scaled(m, l.Limit), l.Name
 		start := len(p.keys)
 		p.keys = p.appendTenantKey(m, a.entries, m.quota, i)
 		p.addBucket(resp, m, v, take, start)

@@ -320,7 +320,7 @@ func (s *survey) ask(ctx context.Context, quotas []ownQuota, op store.Op) []Resp
 	for i := range quotas {
 		takes, verdicts := len(p.takes), len(p.verdictTake)
 		p.addOwn(&responses[i], &quotas[i], op)
-		p.spans = append(p.spans, parts{span{takes, len(p.takes)}, span{verdicts, len(p.verdictTake)}})
+		p.spans = append(p.spans, parts{takes: span{takes, len(p.takes)}, verdicts: span{verdicts, len(p.verdictTake)}})
 	}
 	p.bindKeys()
 	s.limiter.take(ctx, s.limiter.store, p.takes, p.results)

@@ -21,6 +21,14 @@ const (
 	// KindTenant is a bucket of a quota that a tenant has; its ordinal is the
 	// length of the window in seconds.
 	KindTenant
+	// KindReservation is a mark on a reservation: that it was made, or settled.
+	KindReservation
+	// KindTopUp is a bucket of a top-up: its entries are the tenant and the ID of the
+	// top-up. It has no domain: what a tenant was granted, it has once.
+	KindTopUp
+	// KindPool is a bucket of the burst pool that a tenant has: its entries are the
+	// tenant, and for the share of a key the entry with it. It has no domain.
+	KindPool
 )
 
 // MaxInline is the longest string that stands in a key as it is. A longer one

@@ -53,7 +53,7 @@ func text() *rapid.Generator[string] {
 
 func drawParts(t *rapid.T) parts {
 	p := parts{
-		kind:    Kind(rapid.IntRange(1, int(KindTenant)).Draw(t, "kind")),
+		kind:    Kind(rapid.IntRange(1, int(KindReservation)).Draw(t, "kind")),
 		domain:  text().Draw(t, "domain"),
 		ordinal: rapid.IntRange(0, 300).Draw(t, "ordinal"),
 	}
@@ -121,7 +121,7 @@ func TestKeysThatOthersConfuse(t *testing.T) {
 	}
 	seen := make(map[string][]Entry)
 	for _, entries := range all {
-		for _, kind := range []Kind{KindRule, KindAlways, KindCaller, KindTenant} {
+		for _, kind := range []Kind{KindRule, KindAlways, KindCaller, KindTenant, KindTopUp, KindPool} {
 			key := string(AppendKey(nil, kind, "domain", entries, 0))
 			if other, ok := seen[key]; ok {
 				t.Errorf("%v and %v (kind %d) share the key %x", entries, other, kind, key)

@@ -16,26 +16,13 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/grpclimit"
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
 )
 
 // patience is how long a test waits for what must happen.
 const patience = 30 * time.Second
-
-// eventually waits until what holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	look, deadline := time.NewTicker(time.Millisecond), time.After(patience)
-	defer look.Stop()
-	for !holds() {
-		select {
-		case <-look.C:
-		case <-deadline:
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
 
 // ruled decides by one rule, which all share.
 func ruled(t *testing.T, rule string) *headgate.Limiter {
@@ -115,17 +102,17 @@ func TestStreamHoldsItsSlot(t *testing.T) {
 	}
 	echo(t, stream)
 	finish(t, stream)
-	eventually(t, "the slot of a stream that ended is free", func() bool { return limits.Stats().Held == 0 })
+	eventually.True(t, "the slot of a stream that ended is free", func() bool { return limits.Stats().Held == 0 })
 	for range 3 {
 		if err := say(t, cc, "x"); err != nil {
 			t.Errorf("after it: %v; %+v", err, limits.Stats())
 		}
-		eventually(t, "the slot of a call that ended is free", func() bool { return limits.Stats().Held == 0 })
+		eventually.True(t, "the slot of a call that ended is free", func() bool { return limits.Stats().Held == 0 })
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	open(ctx, t, cc)
 	cancel()
-	eventually(t, "the slot of a stream that was cancelled is free", func() bool { return limits.Stats().Held == 0 })
+	eventually.True(t, "the slot of a stream that was cancelled is free", func() bool { return limits.Stats().Held == 0 })
 	if s := limits.Stats(); s.Released != 5 || s.ReleasesDropped != 0 {
 		t.Errorf("stats %+v, want two streams and three calls released", s)
 	}
@@ -160,7 +147,7 @@ func TestClientHoldsItsSlot(t *testing.T) {
 	cc := serve(t, server, grpc.WithUnaryInterceptor(client.Unary), grpc.WithStreamInterceptor(client.Stream))
 	free := func(after string) {
 		t.Helper()
-		eventually(t, "the slot is free after "+after, func() bool { return client.Stats().Held == 0 })
+		eventually.True(t, "the slot is free after "+after, func() bool { return client.Stats().Held == 0 })
 		if err := say(t, cc, "x"); err != nil {
 			t.Errorf("after %s: %v; %+v", after, err, client.Stats())
 		}

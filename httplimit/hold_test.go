@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/httplimit"
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
@@ -40,17 +41,6 @@ func ruled(t *testing.T, rule string, o httplimit.Options) *httplimit.Middleware
 	}
 	o.Domain = "api"
 	return newMiddleware(t, limiterOver(t, buckets, "domain: api\ndescriptors:\n  - {key: remote_address, name: each, "+rule+"}\n"), o)
-}
-
-// eventually waits until what holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-		time.Sleep(time.Millisecond)
-	}
 }
 
 // TestNeverMoreInFlight: of 200 requests at once no more than five run at a time,
@@ -145,7 +135,7 @@ func TestUpgradeHoldsTheSlot(t *testing.T) {
 			t.Errorf("%s: status %d beside an open socket, want 429", name, r.StatusCode)
 		}
 		_, _ = io.WriteString(conn, "ping") // the handler echoes it and returns
-		eventually(t, name+": the slot of a closed socket is free", func() bool { return m.Stats().Held == 0 })
+		eventually.True(t, name+": the slot of a closed socket is free", func() bool { return m.Stats().Held == 0 })
 		if answer, _ := dialSocket(t, server.Listener.Addr().String()); !strings.Contains(answer, "101") {
 			t.Errorf("%s: the next socket got %q", name, answer)
 		}
@@ -184,7 +174,7 @@ func TestClientGoesAway(t *testing.T) {
 	if err := <-gone; err == nil {
 		t.Error("the request was answered")
 	}
-	eventually(t, "the slot is free", func() bool { return m.Stats().Held == 0 })
+	eventually.True(t, "the slot is free", func() bool { return m.Stats().Held == 0 })
 	if got := get(t, http.DefaultClient, server.URL).StatusCode; got != 200 {
 		t.Errorf("status %d after it, stats %+v", got, m.Stats())
 	}

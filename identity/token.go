@@ -105,8 +105,10 @@ func NewTokenVerifier(o TokenOptions) (*TokenVerifier, error) {
 
 // Token is a token that was verified. It does not change.
 type Token struct {
-	// values are the claims that are text, numbers or booleans.
+	// values are the claims that are text, numbers or booleans, and lists those that
+	// are lists.
 	values map[string]string
+	lists  map[string][]string
 	dates  dates
 }
 
@@ -124,6 +126,16 @@ func (t *Token) Claim(name string) (string, bool) {
 	}
 	value, ok := t.values[name]
 	return value, ok
+}
+
+// List returns the elements of a claim of the token that is a list of strings; nil
+// for any other one, for one that holds something else, and for one with an element
+// that is longer than MaxValue. The caller must not change it.
+func (t *Token) List(name string) []string {
+	if t == nil {
+		return nil
+	}
+	return t.lists[name]
 }
 
 // Verify checks a token: its form, its signature by a key of the set and an
@@ -211,9 +223,26 @@ func (v *TokenVerifier) read(payload []byte) (*Token, Reason) {
 	for name, raw := range claims {
 		if value := scalar(raw); value != "" && len(value) <= MaxValue {
 			t.values[name] = value
+		} else if list := texts(raw); list != nil {
+			if t.lists == nil {
+				t.lists = map[string][]string{}
+			}
+			t.lists[name] = list
 		}
 	}
 	return t, 0
+}
+
+// texts returns a claim that is a list of strings, nil for any other.
+func texts(raw json.RawMessage) (list []string) {
+	text := strings.TrimLeft(string(raw), " \t\r\n")
+	if text == "" || text[0] != '[' || json.Unmarshal(raw, &list) != nil {
+		return nil
+	}
+	if slices.ContainsFunc(list, func(s string) bool { return len(s) > MaxValue }) {
+		return nil
+	}
+	return list
 }
 
 // scalar returns the text of a claim that is no list, object or null, else "".

@@ -14,7 +14,8 @@ const (
 type SpecError struct {
 	// Field is the field at fault, as rules spell it: "quota", "period",
 	// "burst", "sub_windows", "strict", "max_delay", "max_queue",
-	// "count_denied", "ban_for", "calendar" or "algorithm".
+	// "count_denied", "ban_for", "calendar", "on_change", "max_debt" or
+	// "algorithm".
 	Field string
 	// Problem is what is wrong with it.
 	Problem string
@@ -31,7 +32,7 @@ func (e *SpecError) Error() string {
 func (l *Limit) compile() error {
 	for _, check := range [...]func(*Spec) error{
 		checkAlgorithm, checkQuota, checkPeriod, checkBurst,
-		checkSubWindows, checkQueue, checkCountDenied, checkBan,
+		checkSubWindows, checkQueue, checkCountDenied, checkBan, checkCarry, checkMaxDebt,
 	} {
 		if err := check(&l.Spec); err != nil {
 			return err
@@ -51,8 +52,31 @@ func (l *Limit) compile() error {
 		parts := int64(l.SubWindows)
 		l.partMicros = (l.periodMicros + parts - 1) / parts
 	case l.Algorithm.IsBucket():
-		return l.compileBucket()
+		if err := l.compileBucket(); err != nil {
+			return err
+		}
+		if err := l.compileDebt(); err != nil {
+			return err
+		}
+	case l.Calendar != nil:
+		l.per = perCalendar<<perShift | Per(l.Calendar.Unit)
+	case l.Algorithm == FixedWindow, l.Algorithm == SlidingWindow:
+		l.per = perOf(l.periodMicros)
 	}
+	l.compileForm()
+	return nil
+}
+
+// compileDebt sets the most that a bucket may owe.
+func (l *Limit) compileDebt() error {
+	if debt := l.drainTime(l.MaxDebt); debt.whole >= maxDrain {
+		return &SpecError{
+			Field:   "max_debt",
+			Problem: fmt.Sprintf("of %d takes more than %d µs (35 years) to pay back at %d per %v", l.MaxDebt, int64(maxDrain), l.Quota, l.Period),
+			Hint:    "lower max_debt or raise quota",
+		}
+	}
+	l.owed = l.mostOwed()
 	return nil
 }
 
@@ -230,6 +254,34 @@ func checkCountDenied(s *Spec) error {
 	return nil
 }
 
+func checkCarry(s *Spec) error {
+	switch {
+	case int(s.Carry) >= len(carryNames):
+		return &SpecError{"on_change", fmt.Sprintf("%d is unknown", uint8(s.Carry)), "use one of the constants, such as CarryUsed"}
+	case s.Carry != CarryUsed && (s.Algorithm == Concurrency || s.Algorithm == Ban):
+		return &SpecError{"on_change", fmt.Sprintf("is not for %v", s.Algorithm), "only limits that count hits carry over what was used"}
+	}
+	return nil
+}
+
+func checkMaxDebt(s *Spec) error {
+	bound := int64(MaxQuota)
+	if s.Algorithm.IsBucket() {
+		bound = MaxBucketQuota
+	}
+	switch {
+	case s.MaxDebt == 0:
+		return nil
+	case s.MaxDebt < 0:
+		return &SpecError{"max_debt", fmt.Sprintf("%d is negative", s.MaxDebt), "0 leaves the bound that all limits have"}
+	case s.Algorithm == Concurrency, s.Algorithm == Ban:
+		return &SpecError{"max_debt", fmt.Sprintf("is not for %v", s.Algorithm), "only limits that count hits have debts"}
+	case s.MaxDebt > bound:
+		return &SpecError{"max_debt", fmt.Sprintf("%d is above %d", s.MaxDebt, bound), "count in a larger unit"}
+	}
+	return nil
+}
+
 // gcd returns the greatest common divisor of two positive numbers (Euclid).
 func gcd(a, b int64) int64 {
 	for b != 0 {
@@ -246,6 +298,10 @@ func (l *Limit) PeriodMicros() int64 { return l.periodMicros }
 
 // PartMicros returns the length of a part of sub_windows in µs, else 0.
 func (l *Limit) PartMicros() int64 { return l.partMicros }
+
+// Per returns the period that states of fixed_window and sliding_window are marked
+// with, else 0.
+func (l *Limit) Per() Per { return l.per }
 
 // BanMicros returns BanFor in µs, 0 unless l is a ban.
 func (l *Limit) BanMicros() int64 { return l.banMicros }

@@ -23,7 +23,8 @@ const (
 // A peek returns state unchanged, and so does a denial, unless the limit counts
 // denied hits. There is one exception: when state cannot be of this clock or is
 // not in terms of this limit (an instant so far ahead that the clock must have
-// stepped back, a bucket fuller than its burst, parts of another length), a
+// stepped back, a bucket fuller than its burst, parts of another length, windows of
+// another period, another algorithm), a
 // denial too returns it in the terms in which it was judged. Not storing that
 // would judge it so again, later, and lock the bucket out.
 func Decide(l *Limit, s State, now Micros, hits int64) (_ State, d Decision) {
@@ -37,6 +38,10 @@ func Decide(l *Limit, s State, now Micros, hits int64) (_ State, d Decision) {
 func DecideInPlace(l *Limit, s *State, now Micros, hits int64, d *Decision) {
 	at := clampInstant(int64(now))
 	hits = min(max(hits, 0), MaxQuota)
+	if f := formOf(s); f != l.form && f != l.unused {
+		decideForeign(l, s, at, hits, d)
+		return
+	}
 	switch l.Algorithm {
 	case FixedWindow:
 		decideFixedWindow(l, s, at, hits, d)
@@ -63,7 +68,7 @@ func DecideInPlace(l *Limit, s *State, now Micros, hits int64, d *Decision) {
 
 // set writes a state that is not wide.
 func (s *State) set(kind uint8, a, b, c int64) {
-	s.Kind, s.A, s.B, s.C = kind, a, b, c
+	s.Kind, s.Per, s.A, s.B, s.C = kind, 0, a, b, c
 	s.Wide = nil
 }
 
@@ -75,7 +80,10 @@ func Refund(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 	if hits < 1 || l.Algorithm == Concurrency {
 		return Decide(l, s, now, 0)
 	}
-	refund(l, &s, clampInstant(int64(now)), min(hits, MaxQuota))
+	at := clampInstant(int64(now))
+	own := l.own(&s, at)
+	refund(l, &own, at, min(hits, MaxQuota))
+	l.pack(&s, &own)
 	s, d := Decide(l, s, now, 0)
 	if d.ResetAfter == 0 {
 		s = State{}

@@ -14,10 +14,11 @@ package limit
 // next all pass.
 //
 // State: A is the start of the window in which the count was made, in µs; B is
-// the count.
+// the count; Per is how long the window is.
 //
-// When Period changes, a count whose window started inside the present window
-// is kept, an older one is forgotten.
+// When Period changes, the count goes to the present window if some of it may have
+// been made there (carry.go). Where Per is 0, it does if its window started inside
+// the present one.
 
 // fixedWindow is the window that a state counts in at some instant.
 type fixedWindow struct {
@@ -62,7 +63,10 @@ func (l *Limit) fixedWindowAt(s *State, now int64) fixedWindow {
 	return w
 }
 
-func (w fixedWindow) save(s *State) { s.set(kindFixedWindow, w.start, w.count, 0) }
+func (w fixedWindow) save(l *Limit, s *State) {
+	s.set(kindFixedWindow, w.start, w.count, 0)
+	s.Per = l.per
+}
 
 func decideFixedWindow(l *Limit, s *State, now, hits int64, d *Decision) {
 	w := l.fixedWindowAt(s, now)
@@ -84,12 +88,12 @@ func decideFixedWindow(l *Limit, s *State, now, hits int64, d *Decision) {
 		}
 	}
 	if charge || (w.moved && hits > 0) {
-		w.save(s)
+		w.save(l, s)
 	}
 }
 
 func refundFixedWindow(l *Limit, s *State, now, hits int64) {
 	w := l.fixedWindowAt(s, now)
 	w.count -= min(hits, w.count)
-	w.save(s)
+	w.save(l, s)
 }

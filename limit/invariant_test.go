@@ -34,6 +34,7 @@ func drawState(t *rapid.T) State {
 		A:    word.Draw(t, "A"),
 		B:    word.Draw(t, "B"),
 		C:    word.Draw(t, "C"),
+		Per:  rapid.SampledFrom([]Per{0, 0, perOf(60_000_000), perOf(1), perCalendar<<perShift | Per(CalendarMonth), 0xffff}).Draw(t, "per"),
 		Wide: rapid.SliceOfN(word, 0, 70).Draw(t, "wide"),
 	}
 }
@@ -81,9 +82,12 @@ func checkRange(t *rapid.T, l *Limit, s State, d Decision) {
 // and clock came from: time stands still for a window at the most, and then what
 // was used leaves. See the files of the algorithms.
 func lockOut(l *Limit, s State) int64 {
+	if s.Kind == KindTerms {
+		s = unpacked(&s)
+	}
 	switch {
 	case l.Algorithm.IsBucket() && s.A < 0:
-		return l.mostOwed().up()
+		return l.owed.up()
 	case l.Algorithm == SubWindows:
 		return int64(2*l.SubWindows+2) * l.partMicros
 	case l.Algorithm.IsBucket():
@@ -133,6 +137,53 @@ func TestAnyLifeKeepsThePromises(t *testing.T) {
 			}
 		}))
 	}
+}
+
+// TestAnyChangeKeepsThePromises is that test with limits of any algorithm one after
+// the other, that carry over in any way.
+func TestAnyChangeKeepsThePromises(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var s State
+		now := epoch
+		l := drawAnyLimit(t)
+		if rapid.Bool().Draw(t, "rotten") {
+			s = drawState(t)
+			slices.Sort(s.Wide)
+		}
+		for range rapid.IntRange(1, 12).Draw(t, "steps") {
+			if rapid.IntRange(0, 2).Draw(t, "change") == 0 {
+				l = drawAnyLimit(t)
+			}
+			now = min(drawInstant(t, now, l.periodMicros), maxInstant-3*maxDrain-3*maxPeriodMicros)
+			own := l.own(&s, now)
+			as := *l
+			as.form = formOf(&own)
+			if again := as.own(&own, now); !sameState(again, own) {
+				t.Fatalf("%+v is %+v, which is %+v", s, own, again)
+			}
+			switch rapid.IntRange(0, 6).Draw(t, "op") {
+			case 0:
+				s = refundAndCheck(t, l, s, now)
+			case 1:
+				s = chargeAndCheck(t, l, s, now)
+			default:
+				s = decideAndCheck(t, l, s, now, max(1, drawHits(t, l, 1)))
+			}
+		}
+	})
+}
+
+// drawAnyLimit draws a limit that counts hits.
+func drawAnyLimit(t *rapid.T) *Limit {
+	spec := drawSpec(t, rapid.SampledFrom(countingAlgorithms).Draw(t, "algorithm"))
+	spec.CountDenied = spec.Algorithm <= SubWindows && rapid.Bool().Draw(t, "count denied")
+	spec.Carry = rapid.SampledFrom([]Carry{CarryUsed, CarryUsed, CarryShare, CarryNothing}).Draw(t, "carry")
+	spec.MaxDebt = rapid.SampledFrom([]int64{0, 0, 1, 100, 1 << 40}).Draw(t, "debt")
+	l, err := New(spec)
+	if err != nil {
+		t.Skip(err)
+	}
+	return l
 }
 
 func refundAndCheck(t *rapid.T, l *Limit, s State, now int64) State {

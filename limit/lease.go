@@ -22,9 +22,18 @@ const LeasePart = 4
 // hit fits. What a bucket owes (see tat.go) stops at 64 bursts and what drains in
 // an hour, so that a clock that steps back locks no one out for longer. For a ban
 // hits are denials; slots of concurrency have no debts, see Renew.
+//
+// With MaxDebt a window counts at most Quota+MaxDebt by charges, and what a bucket
+// owes stops at MaxDebt hits; what is more is forgiven. A log holds no more than
+// Quota anyway.
 func Charge(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 	if hits > 0 {
-		charge(l, &s, clampInstant(int64(now)), min(hits, MaxQuota))
+		at := clampInstant(int64(now))
+		own := l.own(&s, at)
+		charge(l, &own, at, min(hits, MaxQuota))
+		if own.Kind != 0 {
+			l.pack(&s, &own)
+		}
 	}
 	return Decide(l, s, now, 0)
 }
@@ -39,11 +48,28 @@ func charge(l *Limit, s *State, now, hits int64) {
 		chargeBan(l, s, now, hits)
 	case l.Algorithm == Concurrency: // hits hold no slot; see Renew
 	default:
+		if l.MaxDebt > 0 {
+			hits = min(hits, max(l.Quota+l.MaxDebt-l.usedOfWindows(s, now), 0))
+		}
 		counting := *l
 		counting.CountDenied = true
+		counting.form = formOf(s)
 		var d Decision
 		DecideInPlace(&counting, s, Micros(now), hits, &d)
 	}
+}
+
+// usedOfWindows returns the hits that weigh on the windows of s at now.
+func (l *Limit) usedOfWindows(s *State, now int64) int64 {
+	switch l.Algorithm {
+	case FixedWindow:
+		return l.fixedWindowAt(s, now).count
+	case SubWindows:
+		p := l.partsAt(s, now)
+		return l.usedOfParts(&p)
+	}
+	w, _ := l.slidingWindowAt(s, now)
+	return w.used(l.periodMicros)
 }
 
 // PeekOne returns what a peek says, or when not even one hit remains the denial
@@ -67,13 +93,14 @@ func PeekOne(l *Limit, s State, now Micros) Decision {
 
 // Leasable reports whether hits of l can be handed out in advance: a sliding log
 // cannot say when a leased hit is used, and a queue not when it may go on. Slots
-// belong to the request that holds them, and a ban counts no hits.
+// belong to the request that holds them, and a ban counts no hits. A Carry other
+// than CarryUsed cannot say what a hit that was leased before a change counts for.
 func (l *Limit) Leasable() bool {
 	switch l.Algorithm {
 	case SlidingLog, LeakyQueue, Concurrency, Ban:
 		return false
 	}
-	return true
+	return l.Carry == CarryUsed
 }
 
 // Lease charges up to want hits at now for a holder who lets them pass before
@@ -118,11 +145,11 @@ func (l *Limit) Leasable() bool {
 // top, until the leases end.
 func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) (_ State, granted int64, lasts time.Duration) {
 	at := clampInstant(int64(now))
-	length := l.leaseLength(&s, at, ttl)
+	base := l.own(&s, at)
+	length := l.leaseLength(&base, at, ttl)
 	if want < 1 || length < 1 || !l.Leasable() {
 		return s, 0, 0
 	}
-	base := s
 	if l.Algorithm.IsBucket() {
 		l.anchor(&base, at, length)
 	}

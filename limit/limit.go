@@ -134,10 +134,13 @@ type Spec struct {
 	// or years in a named time zone; Period is then ignored. Nil means plain
 	// windows, aligned to the Unix epoch.
 	Calendar *Calendar
-	// Carry says what becomes of what a bucket has used when its limit changes.
+	// Carry says what becomes of what a bucket has used when its limit changes; see
+	// carry.go. Concurrency and ban take only the zero value.
 	Carry Carry
 	// MaxDebt bounds the hits that Charge may take a bucket beyond what it admits;
-	// what is more is forgiven. 0 leaves the bound that Charge names.
+	// what is more is forgiven. It is up to MaxQuota, for buckets up to
+	// MaxBucketQuota and what drains in 35 years; 0 leaves the bound that Charge
+	// names. Concurrency and ban have no debts.
 	MaxDebt int64
 }
 
@@ -147,11 +150,14 @@ type Carry uint8
 
 const (
 	// CarryUsed keeps the hits: 30 used of 100 are 30 of 200. What cannot be told
-	// exactly is taken for the larger use.
+	// exactly is taken for the larger use. It costs nothing.
 	CarryUsed Carry = iota
 	// CarryShare keeps the share that was used: 30 of 100 are 60 of 200, rounded up.
+	// The state then holds what the limit was (seven words more); of a state that
+	// does not, the hits are kept.
 	CarryShare
-	// CarryNothing begins anew.
+	// CarryNothing begins anew whenever the algorithm, the quota, the burst or the
+	// period change; the state is like that of CarryShare.
 	CarryNothing
 )
 
@@ -206,6 +212,13 @@ type Limit struct {
 	tolerance span
 	// capacity is Decision.Limit.
 	capacity int64
+	// owed is the most by which the TAT of a bucket that owes may be ahead of now.
+	owed span
+	// per is that of the windows of fixed_window and sliding_window, else 0.
+	per Per
+	// form is that of the states that l writes, unused that of the unused state:
+	// those are decided on as they are. With a Carry no state is.
+	form, unused form
 }
 
 // New checks spec and returns its Limit. Errors name the field at fault and
@@ -230,10 +243,13 @@ func Must(spec Spec) *Limit {
 
 // State is what is stored for one bucket. The zero State is an unused bucket.
 // The meaning of A, B, C and Wide belongs to the algorithm that Kind names and
-// is written at its file; a State of another kind counts as unused.
+// is written at its file; what a State of another kind counts for is in carry.go.
 type State struct {
-	// Kind is 1 + the Algorithm that wrote the state; 0 is unused.
-	Kind    uint8
+	// Kind is 1 + the Algorithm that wrote the state; 0 is unused, and KindTerms a
+	// state together with the limit under which it was written.
+	Kind uint8
+	// Per is the period of a window that A is the start of; else 0.
+	Per     Per
 	A, B, C int64
 	// Wide holds what does not fit: the parts of sub_windows, the stamps of
 	// sliding_log, the slots of concurrency. Decide and the like may append to it

@@ -34,6 +34,8 @@ func Merge(l *Limit, a, b State) State {
 		return mergeSlots(a, b)
 	case kindBan:
 		return mergeBans(l.periodMicros, a, b)
+	case KindTerms:
+		return mergeTerms(l, a, b)
 	default:
 		return mergeTATs(a, b)
 	}

@@ -104,7 +104,7 @@ func cloneState(s State) State {
 }
 
 func sameState(a, b State) bool {
-	return a.Kind == b.Kind && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
+	return a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
 }
 
 // decide is Decide that fails t when a peek or a denial does not leave the state

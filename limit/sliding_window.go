@@ -17,10 +17,12 @@ package limit
 // most Quota+a*previous, and each further window adds at most Quota.
 //
 // State: A is the start of the current window in µs, B its count, C the count
-// of the window before it.
+// of the window before it; Per is how long a window is.
 //
-// When Period changes and A is no longer the start of a window, both counts are
-// taken together as one, which never forgets a hit that may still matter.
+// When Period changes, each count goes to the window in which it may have been made
+// last (carry.go). Where Per is 0 and A is no longer the start of a window, both
+// are taken together as one, which forgets no hit that may still matter if the
+// period has become longer.
 
 // slidingWindow is what a state says at some instant.
 type slidingWindow struct {
@@ -65,8 +67,9 @@ func (l *Limit) slidingWindowAt(s *State, now int64) (w slidingWindow, moved boo
 	return w, false
 }
 
-func (w slidingWindow) save(s *State) {
+func (w slidingWindow) save(l *Limit, s *State) {
 	s.set(kindSlidingWindow, w.start, w.current, w.previous)
+	s.Per = l.per
 }
 
 // used is the estimate of the hits in the last period, rounded up.
@@ -120,7 +123,7 @@ func decideSlidingWindow(l *Limit, s *State, now, hits int64, d *Decision) {
 		}
 	}
 	if charge || (moved && hits > 0) {
-		w.save(s)
+		w.save(l, s)
 	}
 }
 
@@ -131,5 +134,5 @@ func refundSlidingWindow(l *Limit, s *State, now, hits int64) {
 	fromCurrent := min(hits, w.current)
 	w.current -= fromCurrent
 	w.previous -= min(hits-fromCurrent, w.previous)
-	w.save(s)
+	w.save(l, s)
 }

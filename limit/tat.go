@@ -20,7 +20,9 @@ import "math"
 // stepped back makes it look so too; only what was charged on purpose is to be
 // paid back. So A is negative, -1 times the whole part, when the bucket owed at
 // its last change: such a TAT may be ahead by debtBursts tolerances and
-// debtMicros more.
+// debtMicros more, or by what MaxDebt hits take to drain.
+//
+// A state of one algorithm of the family is one of all.
 
 const (
 	// debtBursts and debtMicros bound what a bucket owes: enough for every node
@@ -97,8 +99,12 @@ func (l *Limit) hitsIn(t span) int64 {
 	return hits
 }
 
-// mostOwed is how far ahead of now the TAT of a bucket that owes may be.
+// mostOwed is how far ahead of now the TAT of a bucket that owes may be: by its
+// MaxDebt, or else by the constants above.
 func (l *Limit) mostOwed() span {
+	if l.MaxDebt > 0 {
+		return l.tolerance.plus(l.drainTime(l.MaxDebt), l.den)
+	}
 	debt := min(debtBursts*l.tolerance.whole+debtMicros, maxDrain)
 	return span{l.tolerance.whole + debt, l.tolerance.part}
 }
@@ -138,8 +144,8 @@ func (l *Limit) debtAt(s *State, now int64) (backlog span, moved bool) {
 		return span{}, false
 	}
 	backlog = span{whole - now, part}
-	if most := l.mostOwed(); backlog.exceeds(most) {
-		return most, true
+	if backlog.exceeds(l.owed) {
+		return l.owed, true
 	}
 	return backlog, false
 }
@@ -193,11 +199,10 @@ func refundTAT(l *Limit, s *State, now, hits int64) {
 // need be.
 func chargeTAT(l *Limit, s *State, now, hits int64) {
 	backlog, _ := l.backlogAt(s, now)
-	most := l.mostOwed()
-	if more := l.drainTime(hits); more.exceeds(most) {
-		backlog = most
-	} else if backlog = backlog.plus(more, l.den); backlog.exceeds(most) {
-		backlog = most
+	if more := l.drainTime(hits); more.exceeds(l.owed) {
+		backlog = l.owed
+	} else if backlog = backlog.plus(more, l.den); backlog.exceeds(l.owed) {
+		backlog = l.owed
 	}
 	l.saveTAT(s, now, backlog)
 }

@@ -7,6 +7,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
 )
 
 // fileSpec is a file of rules as it is written.
@@ -44,6 +45,7 @@ type descriptorSpec struct {
 	shareAt, alwaysAt, tenantAt position
 
 	mode        modeSpec
+	change      changeSpec
 	failureMode string
 	failureAt   position
 	validFrom   time.Time
@@ -91,6 +93,9 @@ type limitSpec struct {
 	// inFlight and over are those of an entry of secondary_limits.
 	inFlight int64
 	over     time.Duration
+	// carry and maxDebt are those of the descriptor.
+	carry   limit.Carry
+	maxDebt int64
 	// broken is set when an error about a key of the limit was reported.
 	broken bool
 	// fieldAt says where the keys of the limit stand.
@@ -174,7 +179,7 @@ func (d *decoder) descriptor(n *yaml.Node, depth int) *descriptorSpec {
 	}
 	for _, f := range d.mapping(n, inDescriptor) {
 		d.enter(f.alias, func() {
-			if !d.envoyField(s, f, depth) && !d.modeField(s, f) && !d.guardField(s, f) && !d.responseField(s, f) {
+			if !d.envoyField(s, f, depth) && !d.modeField(s, f) && !d.guardField(s, f) && !d.responseField(s, f) && !d.changeField(s, f) {
 				d.headgateField(s, f)
 			}
 		})

@@ -74,6 +74,10 @@ func (r *Rule) Summary() string {
 	}{
 		{r.Always, "always"}, {r.Shadow, "shadow"}, {r.Quota, "quota"}, {r.Sensitive, "sensitive"},
 		{r.hasShared, "shared threshold"}, {r.Cost.Source != CostHits, "cost " + r.Cost.String()},
+		{r.Scheduled(), "schedule " + r.scheduleText()},
+		{r.Trial != nil, "candidate " + r.Trial.String()},
+		{r.Carry != limit.CarryUsed, "on change " + r.Carry.String()},
+		{r.MaxDebt > 0, fmt.Sprintf("debt up to %d", r.MaxDebt)},
 		{len(r.Replaces) > 0, "replaces " + strings.Join(r.Replaces, " ")},
 		{r.HoldEntry != "", "held by entry " + r.HoldEntry},
 		{r.Soft != nil, "soft limit " + r.Soft.String()},
@@ -91,20 +95,25 @@ func (r *Rule) Summary() string {
 
 // String returns the limit and its role in one line, such as "100 per 1m
 // sliding_window", "20 in flight, timeout 1m", "secondary pacing: 2000 per 1h
-// sliding_window", "secondary: 10 in flight on average over 10m" or "ban for 15m
+// sliding_window", "candidate: 50 per 1m sliding_window", "secondary: 10 in flight on average over 10m" or "ban for 15m
 // after 20 denials within 1m".
 func (n *NamedLimit) String() string {
 	text := LimitText(n.Limit)
 	if n.Role == Sustained {
 		text = fmt.Sprintf("%d in flight on average over %s", n.Quota/n.Period.Milliseconds(), DurationText(n.Period))
 	}
-	if n.Role != Secondary && n.Role != Sustained {
+	word := "secondary"
+	switch n.Role {
+	case Secondary, Sustained:
+	case Candidate:
+		word = "candidate"
+	default:
 		return text
 	}
 	if n.Name == "" {
-		return "secondary: " + text
+		return word + ": " + text
 	}
-	return "secondary " + n.Name + ": " + text
+	return word + " " + n.Name + ": " + text
 }
 
 // String returns the threshold and what happens above it, such as "from 80%:

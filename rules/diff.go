@@ -200,11 +200,11 @@ func (r *Rule) limitsText() string {
 	if r.Tenant && len(r.Limits) == 0 {
 		return "that of the tenant"
 	}
-	return r.textOf(Main, InFlight, Secondary, Sustained, Banning)
+	return r.LimitsText(Main, Candidate, InFlight, Secondary, Sustained, Banning)
 }
 
-// textOf returns the limits of r that have one of some roles, joined.
-func (r *Rule) textOf(roles ...Role) string {
+// LimitsText returns the limits of r that have one of some roles in one line.
+func (r *Rule) LimitsText(roles ...Role) string {
 	var texts []string
 	for i := range r.Limits {
 		if slices.Contains(roles, r.Limits[i].Role) {
@@ -226,11 +226,14 @@ func (r *Rule) facts() map[string]string {
 		}
 	}
 	facts := map[string]string{
-		"limit":            r.textOf(Main),
-		"concurrency":      r.textOf(InFlight),
+		"limit":            r.LimitsText(Main),
+		"concurrency":      r.LimitsText(InFlight),
 		"concurrency.hold": r.HoldEntry,
-		"secondary_limits": r.textOf(Secondary, Sustained),
-		"ban":              r.textOf(Banning),
+		"secondary_limits": r.LimitsText(Secondary, Sustained),
+		"ban":              r.LimitsText(Banning),
+		"candidate":        r.candidateText(),
+		"schedule":         r.scheduleText(),
+		"on_change":        r.Carry.String(),
 		"soft_limit":       r.Soft.String(),
 		"answer":           r.Answer.String(),
 		"priority":         r.Priority,
@@ -240,6 +243,9 @@ func (r *Rule) facts() map[string]string {
 		"replaces":         strings.Join(r.Replaces, " "),
 		"valid_from":       instantText(r.ValidFrom),
 		"valid_until":      instantText(r.ValidUntil),
+	}
+	if r.MaxDebt > 0 {
+		facts["max_debt"] = strconv.FormatInt(r.MaxDebt, 10)
 	}
 	if r.Unlimited {
 		facts["limit"] = r.limitsText()
@@ -255,6 +261,14 @@ func (r *Rule) facts() map[string]string {
 		facts["metadata"] = fmt.Sprint(r.Metadata)
 	}
 	return facts
+}
+
+// candidateText returns the candidate limits of r and whom they are enforced for.
+func (r *Rule) candidateText() string {
+	if r.Trial == nil {
+		return ""
+	}
+	return r.LimitsText(Candidate) + ", " + r.Trial.String()
 }
 
 func instantText(t time.Time) string {

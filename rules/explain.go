@@ -59,6 +59,9 @@ type Applied struct {
 	Why  string
 	// Entries are those that name the bucket; nil for an always rule.
 	Entries []descriptor.Entry
+	// Schedule says what the schedule of the rule makes of its limits at that time; ""
+	// when it has none.
+	Schedule string
 }
 
 // Explain says how a descriptor is matched at now. It chooses as AppendMatches
@@ -122,7 +125,7 @@ func (x *Explanation) endAt(d *Domain, n *node, entries []descriptor.Entry, now 
 
 // add notes that the walk reached a rule.
 func (x *Explanation) add(r *Rule, entries []descriptor.Entry, now time.Time, why string) {
-	a := Applied{Rule: r, Why: why, Entries: entries}
+	a := Applied{Rule: r, Why: why, Entries: entries, Schedule: r.ScheduleText(now)}
 	if r.InForce(func() time.Time { return now }) {
 		x.Applies = append(x.Applies, a)
 		return
@@ -216,6 +219,9 @@ func (x Explanation) String() string {
 	for _, a := range x.Applies {
 		fmt.Fprintf(&b, "applies: %s (%s:%d): %s\n", a.Rule.ID, a.Rule.File, a.Rule.Line, a.Why)
 		fmt.Fprintf(&b, "  %s\n", a.Rule.Summary())
+		if a.Schedule != "" {
+			fmt.Fprintf(&b, "  %s\n", a.Schedule)
+		}
 		if promise := a.Rule.Promise(x.Nodes); promise != "" {
 			fmt.Fprintf(&b, "  %s\n", promise)
 		}

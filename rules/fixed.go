@@ -20,11 +20,10 @@ func (r *Rule) Fixed() iter.Seq2[*Rule, []descriptor.Entry] {
 
 func (n *node) fixed(way []descriptor.Entry, yield func(*Rule, []descriptor.Entry) bool) bool {
 	for _, child := range n.children {
-		e := descriptor.Entry{Key: child.key, Value: child.value}
-		if n.exact[e] != child {
+		if child.match != matchValue || child.pattern != nil {
 			continue
 		}
-		next := append(way, e)
+		next := append(way, descriptor.Entry{Key: child.key, Value: child.value})
 		if child.rule != nil && !yield(child.rule, next) || !child.fixed(next, yield) {
 			return false
 		}

@@ -97,6 +97,7 @@ func (c *compiler) addSecondary(f *fileSpec, r *Rule, s *limitSpec) {
 	_, inFlight := s.fieldAt["concurrency"]
 	_, over := s.fieldAt["over"]
 	if !inFlight && !over {
+		s.carry = r.Carry
 		if l := c.limit(s); l != nil {
 			r.Limits = append(r.Limits, NamedLimit{Limit: l, Name: s.name, Role: Secondary})
 		}

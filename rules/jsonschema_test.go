@@ -65,7 +65,7 @@ func (s *schemaOf) check(root *schemaOf, path string, v any) string {
 	if len(s.AnyOf) > 0 && !slices.ContainsFunc(s.AnyOf, func(one *schemaOf) bool { return one.check(root, path, v) == "" }) {
 		return path + ": none of anyOf"
 	}
-	if s.Type != nil && !slices.Contains(typeNames(s.Type), typeName(v)) {
+	if s.Type != nil && !slices.Contains(typeNames(s.Type), typeName(v)) && !(s.Type == "number" && typeName(v) == "integer") {
 		return fmt.Sprintf("%s: %v is %s, want %v", path, v, typeName(v), s.Type)
 	}
 	switch v := v.(type) {
@@ -90,9 +90,16 @@ func (s *schemaOf) check(root *schemaOf, path string, v any) string {
 			return fmt.Sprintf("%s: %q does not match %s", path, v, s.Pattern)
 		}
 	case int:
-		if s.Minimum != nil && float64(v) < *s.Minimum || s.Maximum != nil && float64(v) > *s.Maximum {
-			return fmt.Sprintf("%s: %d is out of range", path, v)
-		}
+		return s.checkRange(path, float64(v))
+	case float64:
+		return s.checkRange(path, v)
+	}
+	return ""
+}
+
+func (s *schemaOf) checkRange(path string, v float64) string {
+	if s.Minimum != nil && v < *s.Minimum || s.Maximum != nil && v > *s.Maximum {
+		return fmt.Sprintf("%s: %v is out of range", path, v)
 	}
 	return ""
 }
@@ -164,6 +171,9 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		inBan:         root.Defs["ban"].Properties,
 		inSoft:        root.Defs["soft_limit"].Properties,
 		inAnswer:      root.Defs["answer"].Properties,
+		inShift:       root.Defs["shift"].Properties,
+		inCandidate:   root.Defs["candidate"].Properties,
+		inRollBack:    root.Defs["roll_back"].Properties,
 	}
 	for p, properties := range places {
 		for name, info := range keys {
@@ -227,6 +237,14 @@ func TestSchemaRefuses(t *testing.T) {
 		"domain: d\ndescriptors: [{key: k, soft_limit: {at: 0}}]",
 		"domain: d\ndescriptors: [{key: k, soft_limit: {at: 80%, header: 'X Y'}}]",
 		"domain: d\nanswer: {body: html}",
+		"domain: d\ndescriptors: [{key: k, on_change: keep}]",
+		"domain: d\ndescriptors: [{key: k, max_debt: 0}]",
+		"domain: d\ndescriptors: [{key: k, schedule: [{cron: '0 22 * * *', factor: 2}]}]",
+		"domain: d\ndescriptors: [{key: k, schedule: [{cron: '0 22 * * *', for: 1h, factor: 0}]}]",
+		"domain: d\ndescriptors: [{key: k, schedule: [{cron: '0 22 * * *', for: 1h, factor: 0.5x}]}]",
+		"domain: d\ndescriptors: [{key: k, candidate: {percent: 101}}]",
+		"domain: d\ndescriptors: [{key: k, candidate: {tenants: [acme]}}]",
+		"domain: d\ndescriptors: [{key: k, candidate: {roll_back: {over: 1m}}}]",
 		"domain: d\ndescriptors: [{key: k, priority: p4}]",
 	} {
 		var v any

@@ -25,6 +25,7 @@ func (c *compiler) addLimits(f *fileSpec, r *Rule, spec *descriptorSpec) {
 			c.checkName(f, s.name, s.nameAt)
 		}
 		c.addReplaces(r, s)
+		spec.change.apply(s, r)
 		if s.unlimited {
 			c.checkUnlimited(s, i == 0 && spec.limit != nil && len(spec.limits) == 0)
 			if r.name == "" {
@@ -96,7 +97,7 @@ func (c *compiler) limit(s *limitSpec) *limit.Limit {
 	before := len(c.diagnostics)
 	spec := limit.Spec{
 		Quota: s.requests, Burst: s.burst, SubWindows: int(s.subWindows),
-		MaxDelay: s.maxDelay, MaxQueue: s.maxQueue,
+		MaxDelay: s.maxDelay, MaxQueue: s.maxQueue, Carry: s.carry, MaxDebt: s.maxDebt,
 	}
 	c.setAlgorithm(&spec, s)
 	c.setWindow(&spec, s)
@@ -194,7 +195,7 @@ func (c *compiler) setMode(spec *limit.Spec, s *limitSpec) {
 
 // limitKeys are the keys of the rule language by the fields of limit.Spec.
 var limitKeys = map[string]string{
-	"quota": "requests_per_unit", "period": "window", "strict": "mode", "calendar": "time_zone",
+	"quota": "requests_per_unit", "period": "window", "strict": "mode", "calendar": "time_zone", "carry": "on_change",
 }
 
 // reportLimit reports an error of limit.New where the key at fault stands.

@@ -146,9 +146,16 @@ func (l *loader) finish() []Diagnostic {
 		l.set.names = append(l.set.names, name)
 	}
 	assignIDs(l.set.rules)
+	var derived *derivedLimits
 	for i, r := range l.set.rules {
 		r.index = i
 		r.settleHold()
+		if r.domain.tenants {
+			if derived == nil {
+				derived = newDerivedLimits()
+			}
+			r.derived = derived
+		}
 	}
 	return r.diagnostics
 }

@@ -383,16 +383,32 @@ func checkSet(t *testing.T, set *Set) {
 			t.Errorf("rule %s: summary %q, domain %q", r.ID, r.Summary(), r.Domain)
 		}
 	}
+	checkSchedules(t, set)
 	if changes := Diff(set, set); len(changes) > 0 {
 		t.Errorf("a set differs from itself: %v", changes)
 	}
 	Lint(set)
 }
 
+// checkSchedules holds that schedules make limits of limits at any time.
+func checkSchedules(t *testing.T, set *Set) {
+	now := time.Date(2028, 2, 29, 1, 30, 0, 0, time.UTC)
+	for _, r := range set.rules {
+		if shift, until := r.ShiftAt(now); !until.After(now) || shift != nil && shift.Factor < 1 {
+			t.Errorf("rule %s: %v until %v", r.ID, shift, until)
+		}
+		for i := range r.Limits {
+			if r.Limits[i].Role.IsMain() && r.Scaled(r.Limits[i].Limit, now, "pro") == nil {
+				t.Errorf("rule %s: no limit of %v", r.ID, &r.Limits[i])
+			}
+		}
+	}
+}
+
 // checkRoles checks the order of the limits of a rule, and that no two share a
 // key.
 func checkRoles(t *testing.T, r *Rule) {
-	rank := [...]int{Main: 0, InFlight: 1, Secondary: 2, Sustained: 2, Banning: 3}
+	rank := [...]int{Main: 0, Candidate: 1, InFlight: 2, Secondary: 3, Sustained: 3, Banning: 4}
 	keys := make(map[int]bool)
 	for i := range r.Limits {
 		if i > 0 && rank[r.Limits[i].Role] < rank[r.Limits[i-1].Role] {

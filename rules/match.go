@@ -88,7 +88,7 @@ const _ = uint(1<<roleShift - MaxFileSize)
 // among the limits of its role, and the role in the bits above. That of a main
 // limit is its index.
 func (r *Rule) numberLimits() {
-	var next [Banning + 1]int
+	var next [Candidate + 1]int
 	for i := range r.Limits {
 		role := r.Limits[i].Role
 		r.Limits[i].ordinal = int(role)<<roleShift | next[role]

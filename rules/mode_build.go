@@ -84,7 +84,7 @@ func (c *compiler) mode(r *Rule, s *modeSpec) Mode {
 	c.checkMode(r, &m, s)
 	for i := range r.Limits {
 		switch r.Limits[i].Role {
-		case Main, Secondary:
+		case Main, Candidate, Secondary:
 			c.checkModeOf(r.Limits[i].Limit, &m, s)
 		default:
 			c.checkModeOfRole(r.Limits[i].Role, &m, s)

@@ -83,8 +83,8 @@ func (r *Rule) figures(nodes int) string {
 	}
 	var parts []string
 	for i := range r.Limits {
-		if role := r.Limits[i].Role; role == Sustained || role == Banning {
-			continue // they admit no hits
+		if role := r.Limits[i].Role; role == Sustained || role == Banning || role == Candidate {
+			continue // they admit no hits, or not beside the main ones
 		}
 		if figure := r.Mode.figure(r.Limits[i].Limit, int64(min(nodes, MaxNodes))); figure != "" {
 			parts = append(parts, figure)

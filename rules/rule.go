@@ -85,11 +85,19 @@ const (
 	// Banning counts the denials of the rule and denies everything for a while
 	// after too many (`ban`). It is the last limit of its rule.
 	Banning
+	// Candidate limits may take the place of the main ones one day (`candidate`). They
+	// count the same requests in buckets of their own, and are enforced, if at all,
+	// where the main ones are not: see Trial.
+	Candidate
 )
+
+// IsMain reports whether clients are promised and told of limits with that role: of
+// candidates where they are enforced.
+func (r Role) IsMain() bool { return r == Main || r == Candidate }
 
 // String returns the word for metrics, logs and answers.
 func (r Role) String() string {
-	return [...]string{"main", "concurrency", "secondary", "sustained", "ban"}[r]
+	return [...]string{"main", "concurrency", "secondary", "sustained", "ban", "candidate"}[r]
 }
 
 // NamedLimit is one of the limits of a rule.
@@ -115,8 +123,8 @@ type Rule struct {
 	// Domain is the domain of the rule.
 	Domain string
 	// Limits has at least one element, but none when Unlimited, and none of its own
-	// where Tenant: the main ones, then that on concurrency, the secondary and
-	// sustained ones, and the ban last.
+	// where Tenant: the main ones, then the candidates, that on concurrency, the
+	// secondary and sustained ones, and the ban last.
 	Limits []NamedLimit
 	// Unlimited lets every request pass without counting.
 	Unlimited bool
@@ -154,6 +162,14 @@ type Rule struct {
 	// Priority is the word for how late the requests of the rule are shed when
 	// there are too many: "p0" to "p3", "" for none of its own.
 	Priority string
+	// Carry says what becomes of what was used when a main, candidate or secondary limit
+	// changes, or a quota of a tenant that is decided by the rule.
+	Carry limit.Carry
+	// MaxDebt bounds the hits that are charged beyond a main or candidate limit, or such
+	// a quota; 0 leaves the bound that limit.Charge names.
+	MaxDebt int64
+	// Trial, when not nil, says whom the candidate limits are enforced for.
+	Trial *Trial
 	// Replaces names the limits that do not apply when this rule matched.
 	Replaces []string
 	// ValidFrom and ValidUntil bound the time in which the rule applies,
@@ -178,6 +194,11 @@ type Rule struct {
 	// whose values share a bucket, "" for the others.
 	shared    []string
 	hasShared bool
+	// timetable is nil when the rule has no schedule.
+	timetable *timetable
+	// derived remembers the quotas of tenants as rules make them; nil where the domain
+	// has no tenants.
+	derived *derivedLimits
 }
 
 // Matched is one rule that applies to a descriptor.

@@ -34,9 +34,12 @@ func (c *compiler) newRule(f *fileSpec, n *node, spec *descriptorSpec) *Rule {
 	}
 	r.Failure = c.failure(spec)
 	r.Cost = c.cost(spec.cost)
+	c.setChange(r, &spec.change)
 	c.addLimits(f, r, spec)
+	c.addCandidate(f, r, spec)
 	c.addGuards(f, r, spec)
 	r.Mode = c.mode(r, &spec.mode)
+	c.setSchedule(r, spec)
 	c.setResponse(r, spec)
 	r.finish()
 	return r

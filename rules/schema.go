@@ -18,6 +18,9 @@ const (
 	inBan
 	inSoft
 	inAnswer
+	inShift
+	inCandidate
+	inRollBack
 )
 
 var placeNames = [...]string{
@@ -31,6 +34,9 @@ var placeNames = [...]string{
 	inBan:         "ban",
 	inSoft:        "soft_limit",
 	inAnswer:      "answer",
+	inShift:       "an entry of schedule",
+	inCandidate:   "candidate",
+	inRollBack:    "roll_back",
 }
 
 // isHeadgates reports whether envoyproxy/ratelimit has no such mapping, so that
@@ -51,7 +57,7 @@ var keys = map[string]keyInfo{
 	"descriptors":       {[]place{inFile, inDescriptor}, true},
 	"key":               {[]place{inDescriptor}, true},
 	"value":             {[]place{inDescriptor, inSoft}, true},
-	"rate_limit":        {[]place{inDescriptor}, true},
+	"rate_limit":        {[]place{inDescriptor, inCandidate}, true},
 	"shadow_mode":       {[]place{inDescriptor}, true},
 	"quota_mode":        {[]place{inDescriptor}, true},
 	"detailed_metric":   {[]place{inDescriptor}, true},
@@ -71,6 +77,8 @@ var keys = map[string]keyInfo{
 	"value_regex":      {[]place{inDescriptor}, false},
 	"always":           {[]place{inDescriptor}, false},
 	"tenant":           {[]place{inDescriptor}, false},
+	"on_change":        {[]place{inDescriptor}, false},
+	"max_debt":         {[]place{inDescriptor}, false},
 	"sensitive":        {[]place{inDescriptor}, false},
 	"failure_mode":     {[]place{inDescriptor}, false},
 	"consistency":      {[]place{inDescriptor}, false},
@@ -84,11 +92,11 @@ var keys = map[string]keyInfo{
 	"valid_from":   {[]place{inDescriptor}, false},
 	"valid_until":  {[]place{inDescriptor}, false},
 	"cost":         {[]place{inDescriptor}, false},
-	"limits":       {[]place{inDescriptor}, false},
+	"limits":       {[]place{inDescriptor, inCandidate}, false},
 	"algorithm":    {[]place{inRateLimit, inSecondary}, false},
 	"burst":        {[]place{inRateLimit, inSecondary}, false},
 	"window":       {[]place{inRateLimit, inSecondary}, false},
-	"time_zone":    {[]place{inRateLimit, inSecondary}, false},
+	"time_zone":    {[]place{inRateLimit, inSecondary, inShift}, false},
 	"sub_windows":  {[]place{inRateLimit, inSecondary}, false},
 	"mode":         {[]place{inRateLimit, inSecondary}, false},
 	"count_denied": {[]place{inRateLimit, inSecondary}, false},
@@ -102,11 +110,11 @@ var keys = map[string]keyInfo{
 	"timeout":           {[]place{inConcurrency}, false},
 	"hold":              {[]place{inConcurrency}, false},
 	"secondary_limits":  {[]place{inDescriptor}, false},
-	"over":              {[]place{inSecondary}, false},
+	"over":              {[]place{inSecondary, inRollBack}, false},
 	"ban":               {[]place{inDescriptor}, false},
 	"after":             {[]place{inBan}, false},
 	"within":            {[]place{inBan}, false},
-	"for":               {[]place{inBan}, false},
+	"for":               {[]place{inBan, inShift}, false},
 	"soft_limit":        {[]place{inDescriptor}, false},
 	"at":                {[]place{inSoft}, false},
 	"action":            {[]place{inSoft}, false},
@@ -120,6 +128,17 @@ var keys = map[string]keyInfo{
 	"x_ratelimit_reset": {[]place{inAnswer}, false},
 	"message":           {[]place{inAnswer}, false},
 	"priority":          {[]place{inDescriptor}, false},
+
+	"schedule":     {[]place{inDescriptor}, false},
+	"cron":         {[]place{inShift}, false},
+	"factor":       {[]place{inShift}, false},
+	"tiers":        {[]place{inShift}, false},
+	"candidate":    {[]place{inDescriptor}, false},
+	"percent":      {[]place{inCandidate}, false},
+	"tenants":      {[]place{inCandidate}, false},
+	"roll_back":    {[]place{inCandidate}, false},
+	"above":        {[]place{inRollBack}, false},
+	"min_requests": {[]place{inRollBack}, false},
 }
 
 // belongs reports whether a key means something in p.

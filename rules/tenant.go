@@ -54,6 +54,9 @@ func (d *Domain) Tenant(entries []descriptor.Entry, now func() time.Time) (m Mat
 // bucket's key: they measure a request or name it.
 func (d *Domain) Aside(key string) bool { return len(d.asides) > 0 && d.asideOf(key) != nil }
 
+// Aside is Domain.Aside of the domain of r.
+func (r *Rule) Aside(key string) bool { return r.domain != nil && r.domain.Aside(key) }
+
 // AppendTenantKey appends the bucket key of a quota that a tenant has for the
 // leading m.Depth entries of a descriptor. m.Rule is one of tenants and m.Depth not
 // less than that at which it matched. What stands before the tenant is named as in

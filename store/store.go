@@ -17,7 +17,9 @@
 //     reset, and no slot taken, renewed or released (not even denied hits are
 //     charged where their limit counts those); the denied ones answer with their
 //     denial, all others as a peek at what was there before. Only hits hold their
-//     group back.
+//     group back. Where a store can decide some takes of a group and not others,
+//     it does what is no hit only after all hits that are not Shadow were decided:
+//     so a hit can see to it that the rest is done once.
 //   - All but a hit answers as a peek does after it.
 //   - A slot of concurrency belongs to a Hold. A Hit of one hit or more by a Hold
 //     takes one slot, however many the hits are; when the Hold has one already,

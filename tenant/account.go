@@ -45,22 +45,6 @@ type Assignment struct {
 	Term Term
 }
 
-// TopUp is a grant of hits beyond a quota, each to be used once: while its Term
-// lasts, hits that the quota for Descriptor denies are charged to it.
-type TopUp struct {
-	// ID names it towards stores: what was used of it is counted by this name.
-	ID string
-	// Descriptor is canonical text; see ParseDescriptor.
-	Descriptor string
-	// Hits is how many it grants, from 1 to limit.MaxQuota.
-	Hits int64
-	// Term has a begin and an end, at most limit.MaxPeriod apart.
-	Term Term
-}
-
-// MaxTopUps bounds the top-ups of one account, those of the past included.
-const MaxTopUps = 256
-
 // Account is all that is known of one subject.
 type Account struct {
 	Subject   Subject
@@ -70,18 +54,21 @@ type Account struct {
 }
 
 // empty reports whether a says nothing that its absence would not.
-func (a *Account) empty() bool { return len(a.Tiers) == 0 && len(a.Overrides) == 0 }
+func (a *Account) empty() bool {
+	return len(a.Tiers) == 0 && len(a.Overrides) == 0 && len(a.TopUps) == 0
+}
 
 // Validate refuses an account whose parts cannot be: names and descriptors that are
-// not canonical, a quota that is not valid, a Term that ends before it begins, and
-// two overrides of one descriptor, or two tiers, that begin at one instant.
+// not canonical, a quota or a top-up that is not valid, a Term that ends before it
+// begins, two overrides of one descriptor, or two tiers, that begin at one instant, and
+// two top-ups of one ID.
 func (a *Account) Validate() error {
 	if err := descriptor.Validate([]descriptor.Entry{a.Subject}); err != nil {
 		return fmt.Errorf("subject: %w", err)
 	}
-	if len(a.Overrides) > MaxOverrides || len(a.Tiers) > MaxAssignments {
-		return fmt.Errorf("%d overrides and %d tiers; hint: at most %d and %d; delete those of the past",
-			len(a.Overrides), len(a.Tiers), MaxOverrides, MaxAssignments)
+	if len(a.Overrides) > MaxOverrides || len(a.Tiers) > MaxAssignments || len(a.TopUps) > MaxTopUps {
+		return fmt.Errorf("%d overrides, %d tiers and %d top-ups; hint: at most %d, %d and %d; delete those of the past",
+			len(a.Overrides), len(a.Tiers), len(a.TopUps), MaxOverrides, MaxAssignments, MaxTopUps)
 	}
 	type start struct {
 		descriptor string
@@ -108,6 +95,17 @@ func (a *Account) Validate() error {
 			return fmt.Errorf("tier %d: a second one that begins at that instant", i)
 		}
 		assigned[t.Term.from()] = true
+	}
+	granted := make(map[string]bool, len(a.TopUps))
+	for i := range a.TopUps {
+		t := &a.TopUps[i]
+		if err := t.validate(); err != nil {
+			return fmt.Errorf("top-up %d: %w", i, err)
+		}
+		if granted[t.ID] {
+			return fmt.Errorf("top-up %d: a second one with the id %s", i, t.ID)
+		}
+		granted[t.ID] = true
 	}
 	return nil
 }
@@ -146,8 +144,8 @@ func (t Term) until() limit.Micros {
 	return limit.MicrosOf(t.Until)
 }
 
-// account is an Account as snapshots keep it: sorted, so that what is in force is
-// found by a search, and without what repeats.
+// account is an Account as snapshots keep it, but for its top-ups: sorted, so that what
+// is in force is found by a search, and without what repeats.
 type account struct {
 	tiers     []assignment // the latest From first
 	overrides []override   // by descriptor, then the latest From first
@@ -179,14 +177,17 @@ func compile(a *Account) *account {
 	return c
 }
 
-// expand is the inverse of compile.
-func (a *account) expand(subject Subject) Account {
+// expand is the inverse of compile and grantsOf.
+func (a *account) expand(subject Subject, grants []Grant) Account {
 	all := Account{Subject: subject}
 	for _, t := range a.tiers {
 		all.Tiers = append(all.Tiers, Assignment{t.tier, termOf(t.from, t.until)})
 	}
 	for _, o := range a.overrides {
 		all.Overrides = append(all.Overrides, Override{o.descriptor, o.quota, termOf(o.from, o.until)})
+	}
+	for i := range grants {
+		all.TopUps = append(all.TopUps, grants[i].topUp())
 	}
 	return all
 }

@@ -19,7 +19,10 @@ type Snapshot struct {
 	tiers    *Tiers
 	seed     maphash.Seed
 	accounts [shards]map[Subject]*account
-	count    int
+	// grants are those of the accounts that have top-ups. They are few, and the others
+	// shall not pay for them.
+	grants [shards]map[Subject][]Grant
+	count  int
 }
 
 // NewSnapshot returns a snapshot of accounts. Of two with one subject the later one
@@ -34,7 +37,7 @@ func NewSnapshot(tiers *Tiers, accounts iter.Seq[Account]) *Snapshot {
 }
 
 // With returns a snapshot in which accounts took the place of those with their
-// subjects; an account without tiers and overrides takes its subject out.
+// subjects; an account without tiers, overrides and top-ups takes its subject out.
 func (s *Snapshot) With(accounts ...Account) *Snapshot {
 	next := *s
 	var copied [shards]bool
@@ -42,7 +45,8 @@ func (s *Snapshot) With(accounts ...Account) *Snapshot {
 	for i := range accounts {
 		at := next.shard(accounts[i].Subject)
 		if !copied[at] {
-			next.accounts[at], copied[at] = maps.Clone(next.accounts[at]), true
+			next.accounts[at], next.grants[at] = maps.Clone(next.accounts[at]), maps.Clone(next.grants[at])
+			copied[at] = true
 		}
 		next.set(&accounts[i], shared)
 	}
@@ -67,7 +71,7 @@ func (s *Snapshot) All() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
 		for i := range s.accounts {
 			for subject, a := range s.accounts[i] {
-				if !yield(a.expand(subject)) {
+				if !yield(a.expand(subject, s.grants[i][subject])) {
 					return
 				}
 			}
@@ -94,6 +98,19 @@ func (s *Snapshot) set(a *Account, shared interner) {
 		s.accounts[at][Subject{Key: shared.text(a.Subject.Key), Value: a.Subject.Value}] = c
 	}
 	s.count += len(s.accounts[at]) - before
+	s.setGrants(at, a)
+}
+
+// setGrants is set for the top-ups of a.
+func (s *Snapshot) setGrants(at int, a *Account) {
+	if len(a.TopUps) == 0 {
+		delete(s.grants[at], a.Subject)
+		return
+	}
+	if s.grants[at] == nil {
+		s.grants[at] = map[Subject][]Grant{}
+	}
+	s.grants[at][a.Subject] = grantsOf(a.TopUps)
 }
 
 // interner lets accounts share the texts that most of them have.
@@ -126,10 +143,19 @@ const (
 	FromTier
 	// FromOverride: the subject has one of its own.
 	FromOverride
+	// FromTopUp: the quota denied, and a top-up has what it lacks.
+	FromTopUp
+	// FromPool: the quota denied, and the burst pool of the tenant has what it lacks.
+	FromPool
 )
 
 // String returns the word for answers and logs.
-func (s Source) String() string { return [...]string{"rule", "tier", "override"}[s] }
+func (s Source) String() string {
+	return [...]string{"rule", "tier", "override", "top_up", "pool"}[s]
+}
+
+// Beyond reports whether s is none of a quota: the quota denied.
+func (s Source) Beyond() bool { return s == FromTopUp || s == FromPool }
 
 // Resolution is the quota of a subject for a descriptor.
 type Resolution struct {

@@ -22,6 +22,8 @@ type Tier struct {
 	// Quotas by the canonical text of the descriptor; Default is that of the
 	// subject as a whole. None of a descriptor leaves it to the rule.
 	Quotas map[string]*Quota
+	// Pool is what each tenant may use beyond them; nil for nothing.
+	Pool *Pool
 }
 
 // Tiers is an immutable set of tiers. The zero value has none: every subject then
@@ -74,6 +76,11 @@ func (t *Tier) validate() error {
 		}
 		if err := q.Validate(); err != nil {
 			return fmt.Errorf("tier %s: %s: %w", t.Name, DescriptorText(d), err)
+		}
+	}
+	if t.Pool != nil {
+		if err := t.Pool.Validate(); err != nil {
+			return fmt.Errorf("tier %s: burst pool: %w", t.Name, err)
 		}
 	}
 	return nil

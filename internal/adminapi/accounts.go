@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -18,9 +19,14 @@ func (c *call) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(c.request.Context(), databaseTimeout)
 }
 
+// name reads {api_key}.
+func (c *call) name() (quotas.Name, *problem) {
+	return parseName(c.path["api_key"], "api_key", c.options.Hasher)
+}
+
 // get answers with one account.
 func (c *call) get() (*answer, error) {
-	name, bad := parseName(c.segment, "api_key", c.options.Hasher)
+	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
@@ -56,7 +62,7 @@ func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + 
 
 // put makes an account what the body says.
 func (c *call) put() (*answer, error) {
-	name, bad := parseName(c.segment, "api_key", c.options.Hasher)
+	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
@@ -87,7 +93,7 @@ func (c *call) put() (*answer, error) {
 
 // remove takes an account out.
 func (c *call) remove() (*answer, error) {
-	name, bad := parseName(c.segment, "api_key", c.options.Hasher)
+	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
@@ -164,13 +170,13 @@ func parseConditions(h http.Header) (c conditions, bad *problem) {
 	return c, nil
 }
 
-// check refuses an account of another version; 0 is one that is not there.
+// check refuses what is in another version; 0 is what is not there.
 func (c *conditions) check(version int64) *problem {
 	switch {
 	case c.missing && version != 0:
-		return fail(http.StatusPreconditionFailed, "If-None-Match: there is such an account, in version %d", version).with("ETag", etag(version))
+		return fail(http.StatusPreconditionFailed, "If-None-Match: it is there, in version %d", version).with("ETag", etag(version))
 	case (c.there || c.match != nil) && version == 0:
-		return fail(http.StatusPreconditionFailed, "If-Match: there is no such account")
+		return fail(http.StatusPreconditionFailed, "If-Match: it is not there")
 	case c.match == nil:
 		return nil
 	}
@@ -179,7 +185,7 @@ func (c *conditions) check(version int64) *problem {
 			return nil
 		}
 	}
-	return fail(http.StatusPreconditionFailed, "If-Match: the account has changed since; it is in version %d", version).with("ETag", etag(version))
+	return fail(http.StatusPreconditionFailed, "If-Match: it has changed since; it is in version %d", version).with("ETag", etag(version))
 }
 
 // printableName is the name of a parameter for an answer.

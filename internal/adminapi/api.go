@@ -10,24 +10,67 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// Accounts is the database of accounts. Its errors are as sqltenant.DB has them.
+// Accounts is the database: of accounts, and of the documents and rows that all nodes
+// follow. Its errors are as sqltenant.DB has them.
 type Accounts interface {
 	Get(ctx context.Context, subject tenant.Subject) (sqltenant.Record, error)
 	List(ctx context.Context, after tenant.Subject, n int) ([]sqltenant.Record, error)
 	UpdateAll(ctx context.Context, changes []sqltenant.Change) ([]sqltenant.Record, error)
 	Changes(ctx context.Context, after int64, n int) ([]sqltenant.Entry, error)
+
+	Document(ctx context.Context, kind sqltenant.Kind, name string) (sqltenant.Document, error)
+	Documents(ctx context.Context, kind sqltenant.Kind) ([]sqltenant.Document, error)
+	PutDocument(ctx context.Context, c sqltenant.DocumentChange) (sqltenant.Document, error)
+	RuleRows(ctx context.Context) ([]sqltenant.RuleRow, error)
+	PutRuleRow(ctx context.Context, c sqltenant.RuleRowChange) (sqltenant.RuleRow, int64, error)
 }
 
 var _ Accounts = (*sqltenant.DB)(nil)
+
+// Limiter is what decides on this node, by the rules that are in force here. Its
+// methods are as headgate.Limiter has them.
+type Limiter interface {
+	Usage(ctx context.Context, subjects []tenant.Subject) ([]headgate.TenantUsage, error)
+	ResetUsage(ctx context.Context, domain string, subject tenant.Subject, descriptors ...string) error
+	RefundUsage(ctx context.Context, domain string, subject tenant.Subject, descriptor string, hits int64) error
+	UsageDomains(key string) []string
+	Rules() *rules.Set
+}
+
+var _ Limiter = (*headgate.Limiter)(nil)
+
+// Action is something that an operator did and that the log of changes does not have,
+// since it is not kept in the database.
+type Action struct {
+	// Actor is who did it, Name what it was: ActionReset, ActionRefund or ActionToken.
+	Actor, Name string
+	// Subject is the account, as quotas.NameText writes it: no API key.
+	Subject string
+	// Domain and Descriptor are what it was for, "" for all.
+	Domain, Descriptor string
+	// Hits are those that were given back.
+	Hits int64
+	At   time.Time
+}
+
+// The names of actions.
+const (
+	ActionReset  = "usage reset"
+	ActionRefund = "usage refund"
+	ActionToken  = "usage token"
+)
 
 // Options configures a Handler.
 type Options struct {
@@ -37,10 +80,34 @@ type Options struct {
 	Tiers func() *tenant.Tiers
 	// Tokens are those of who may ask. Required.
 	Tokens *Tokens
+	// Limiter tells what was used and which rules are in force. nil: the routes for
+	// that say that this process does not decide.
+	Limiter Limiter
+	// CheckRules says whether a document of rules could be in force together with all
+	// other rules that are or will be: the files, the other documents and the rows. The
+	// text "" is that of a document which is taken out. Warnings are what Lint says of
+	// the document; the error, where a text is at fault, is of type rules.Errors, with
+	// name as the File of each Diagnostic of this document. nil: a document is checked
+	// by itself.
+	CheckRules func(name, text string) (warnings []rules.Diagnostic, err error)
+	// RuleSource says where a rule in force comes from, by its File: "file",
+	// "document" or "row". nil: all are said to come from files.
+	RuleSource func(file string) string
+	// Candidates returns what has been seen of the candidate limits of rules. nil: of
+	// none.
+	Candidates func() []headgate.CandidateReport
+	// SignUsageToken makes a token with which a customer may see the usage of one
+	// subject, for about ttl. nil: there are no such tokens.
+	SignUsageToken func(subject tenant.Subject, ttl time.Duration) (token string, expires time.Time, err error)
+	// Billing are the keys that events of billing are signed with; none: there are no
+	// such events.
+	Billing []identity.Secret
 	// Hasher names API keys; nil: they can be named by their hash only.
 	Hasher *identity.Hasher
 	// Now is the clock; nil means the wall clock.
 	Now func() time.Time
+	// OnAction, when not nil, is told of what the log of changes does not have.
+	OnAction func(Action)
 	// OnError, when not nil, is told what callers are not: errors of the database, and
 	// panics with their stack. They hold no token and no API key.
 	OnError func(error)
@@ -64,6 +131,9 @@ func New(o Options) (*Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	if o.OnAction == nil {
+		o.OnAction = func(Action) {}
+	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
@@ -79,8 +149,9 @@ type call struct {
 	*Handler
 	request  *http.Request
 	accounts Accounts
+	who      *credential
 	actor    string
-	segment  string // of the path, unescaped: {api_key}
+	path     map[string]string // the parameters of the path, unescaped
 	body     []byte
 	now      time.Time
 }
@@ -107,7 +178,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}()
 	now := h.options.Now()
-	who, bad := h.options.Tokens.current.Load().authenticate(r, now)
+	who, bad := h.authenticate(r, now)
 	if bad != nil {
 		if h.guard.admitFailure(w, r) {
 			bad.write(w)
@@ -146,7 +217,7 @@ func secure(h http.Header, r *http.Request) {
 
 // serve answers by the route of r.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential, now time.Time) (*answer, error) {
-	ways, segment, bad := match(h.routes, r.URL.EscapedPath())
+	ways, path, bad := match(h.routes, r.URL.EscapedPath())
 	if bad != nil {
 		return nil, bad
 	}
@@ -157,6 +228,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential,
 	way := routeOf(ways, r.Method)
 	if way == nil {
 		return nil, fail(http.StatusMethodNotAllowed, "%.20s is none of %s", r.Method, allowed).with("Allow", allowed)
+	}
+	if way.signed && !who.signed {
+		return nil, fail(http.StatusNotFound, "events of billing are off: this process has no key to check their signatures with")
 	}
 	if bad := who.allows(way.scope); bad != nil {
 		return nil, bad
@@ -177,7 +251,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential,
 	if bad != nil {
 		return nil, bad
 	}
-	c := &call{Handler: h, request: r, actor: who.actor, segment: segment, body: body, now: now}
+	c := &call{Handler: h, request: r, who: who, actor: who.actor, path: path, body: body, now: now}
 	if c.accounts = h.options.Accounts(); c.accounts == nil && !way.local {
 		return nil, unavailable("it has not been reached since the start; nothing was changed")
 	}
@@ -195,15 +269,14 @@ func takeTime(w http.ResponseWriter, d time.Duration) {
 	_ = errors.Join(control.SetReadDeadline(until), control.SetWriteDeadline(until))
 }
 
-// read returns the body of a request, which must be of the type that the route
-// takes.
+// read returns the body of a request, which must be of a type that the route takes.
 func (way *route) read(r *http.Request) ([]byte, *problem) {
-	if way.body == nil {
+	if way.body == nil || way.body.optional && r.ContentLength == 0 {
 		return nil, nil
 	}
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	if !strings.EqualFold(strings.TrimSpace(kind), way.body.kind) {
-		return nil, badField(http.StatusUnsupportedMediaType, "Content-Type", "not %s; hint: -H 'Content-Type: %s'", way.body.kind, way.body.kind)
+	if !slices.ContainsFunc(way.body.kinds, func(taken string) bool { return strings.EqualFold(strings.TrimSpace(kind), taken) }) {
+		return nil, badField(http.StatusUnsupportedMediaType, "Content-Type", "not %s; hint: -H 'Content-Type: %s'", strings.Join(way.body.kinds, " or "), way.body.kinds[0])
 	}
 	if r.Header.Get("Content-Encoding") != "" {
 		return nil, badField(http.StatusUnsupportedMediaType, "Content-Encoding", "a body is read as it is; hint: send it uncompressed")
@@ -232,15 +305,12 @@ func (way *route) checkQuery(r *http.Request) *problem {
 		return badField(http.StatusBadRequest, "query", "it cannot be read")
 	}
 	for name, list := range values {
-		known := false
-		for i := range way.query {
-			known = known || way.query[i].name == name
-		}
-		if !known {
+		at := slices.IndexFunc(way.query, func(p parameter) bool { return p.name == name })
+		if at < 0 {
 			return badField(http.StatusBadRequest, printableName(name), "no such parameter")
 		}
-		if len(list) > 1 {
-			return badField(http.StatusBadRequest, name, "it is there %d times", len(list))
+		if most := way.query[at].most(); len(list) > most {
+			return badField(http.StatusBadRequest, name, "it is there %d times; hint: at most %d", len(list), most)
 		}
 	}
 	return nil

@@ -23,7 +23,11 @@ func (k *keyring) authenticate(r *http.Request, now time.Time) (*credential, *pr
 		}
 		return nil, fail(http.StatusUnauthorized, "no token; hint: Authorization: Bearer TOKEN").with("WWW-Authenticate", challenge)
 	}
-	return k.known(k.token(text), "the token", now)
+	c := k.token(text)
+	if c == nil && len(k.issuers) > 0 && looksSigned(text) {
+		return k.login(text, now)
+	}
+	return k.known(c, "the token", now)
 }
 
 func (k *keyring) known(c *credential, what string, now time.Time) (*credential, *problem) {

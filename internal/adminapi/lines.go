@@ -27,21 +27,20 @@ type imported struct {
 
 // importLines makes accounts what the lines of the body say.
 func (c *call) importLines() (*answer, error) {
-	query := c.request.URL.Query()
-	dry := query.Get("dry_run")
-	if query.Has("dry_run") && dry != "true" && dry != "false" {
-		return nil, badField(http.StatusBadRequest, "dry_run", "neither true nor false")
+	dry, bad := c.flag("dry_run")
+	if bad != nil {
+		return nil, bad
 	}
 	changes, bad := c.parseLines()
 	if bad != nil {
 		return nil, bad
 	}
-	if dry != "true" {
+	if !dry {
 		if err := c.writeLines(changes); err != nil {
 			return nil, err
 		}
 	}
-	return jsonAnswer(http.StatusOK, imported{len(changes), dry == "true"})
+	return jsonAnswer(http.StatusOK, imported{len(changes), dry})
 }
 
 // parseLines reads all lines, and says of the first ones that cannot be what is wrong.

@@ -3,12 +3,9 @@ package adminapi
 import (
 	"encoding/base64"
 	"encoding/json"
-	"math"
 	"net/http"
 	"strings"
-	"time"
 
-	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -131,55 +128,6 @@ func parseCursor(text string) (tenant.Subject, *problem) {
 		return s, badField(http.StatusBadRequest, "cursor", "none of ours; hint: next_cursor of the page before")
 	}
 	return s, nil
-}
-
-// changesPage is one answer of the log of changes.
-type changesPage struct {
-	Changes []changeView `json:"changes"`
-	// NextAfter is there when there may be more.
-	NextAfter int64 `json:"next_after,omitempty"`
-}
-
-// changeView is one change. Before and After are the account as the audit chain
-// has it.
-type changeView struct {
-	Version int64           `json:"version"`
-	At      time.Time       `json:"at"`
-	Actor   string          `json:"actor"`
-	Name    string          `json:"name"`
-	Before  json.RawMessage `json:"before"`
-	After   json.RawMessage `json:"after"`
-	Hash    string          `json:"hash"`
-}
-
-// changes answers with a page of the log.
-func (c *call) changes() (*answer, error) {
-	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
-	if bad != nil {
-		return nil, bad
-	}
-	after, bad := c.number("after", 0, math.MaxInt64, 0)
-	if bad != nil {
-		return nil, bad
-	}
-	ctx, cancel := c.context()
-	defer cancel()
-	entries, err := c.accounts.Changes(ctx, after, int(n))
-	if err != nil {
-		return nil, err
-	}
-	p := changesPage{Changes: make([]changeView, 0, len(entries))}
-	for i := range entries {
-		e := &entries[i]
-		p.Changes = append(p.Changes, changeView{
-			Version: e.Version, At: e.At, Actor: e.Actor, Name: quotas.NameText(e.Subject),
-			Before: json.RawMessage(e.Before), After: json.RawMessage(e.After), Hash: e.Hash,
-		})
-	}
-	if len(entries) == int(n) {
-		p.NextAfter = entries[len(entries)-1].Version
-	}
-	return jsonAnswer(http.StatusOK, p)
 }
 
 // openAPI answers with the document of this API.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/headgate/headgate/internal/webhook"
 )
 
 // schema is a JSON schema, or any other object of the document.
@@ -17,8 +19,14 @@ func openAPI() []byte {
 		item, ok := paths[path].(schema)
 		if !ok {
 			item = schema{}
-			if strings.Contains(way.path, "{api_key}") {
-				item["parameters"] = []any{schema{"$ref": "#/components/parameters/api_key"}}
+			var list []any
+			for segment := range strings.SplitSeq(way.path, "/") {
+				if name, ok := parameterName(segment); ok {
+					list = append(list, schema{"$ref": "#/components/parameters/" + name})
+				}
+			}
+			if list != nil {
+				item["parameters"] = list
 			}
 			paths[path] = item
 		}
@@ -35,14 +43,12 @@ func openAPI() []byte {
 		"security": []any{schema{"token": []any{}}, schema{"certificate": []any{}}},
 		"paths":    paths,
 		"components": schema{
-			"schemas": schemas(),
-			"parameters": schema{"api_key": schema{
-				"name": "api_key", "in": "path", "required": true, "schema": schema{"type": "string"},
-				"description": "hash:HASH of an API key, tenant:ID, entry:KEY:VALUE, or an API key in full, where the process has the key that they are hashed by.",
-			}},
+			"schemas":    schemas(),
+			"parameters": pathParameters(),
 			"securitySchemes": schema{
 				"token":       schema{"type": "http", "scheme": "bearer"},
 				"certificate": schema{"type": "mutualTLS"},
+				"signature":   schema{"type": "apiKey", "in": "header", "name": webhook.SignatureHeader, "description": "t=UNIX_SECONDS,v1=HEX, where HEX is the HMAC-SHA-256 of UNIX_SECONDS, a dot and the body."},
 			},
 		},
 	}
@@ -59,6 +65,10 @@ func (way *route) operation() schema {
 		"description": strings.TrimSpace(way.about + fmt.Sprintf(" Needs the scope %s.", way.scope)),
 		"x-scope":     way.scope.String(),
 	}
+	if way.signed {
+		delete(o, "x-scope")
+		o["description"], o["security"] = way.about, []any{schema{"signature": []any{}}}
+	}
 	var parameters []any
 	for i, list := range [][]parameter{way.query, way.header} {
 		for _, p := range list {
@@ -69,10 +79,11 @@ func (way *route) operation() schema {
 		o["parameters"] = parameters
 	}
 	if b := way.body; b != nil {
-		o["requestBody"] = schema{
-			"required": true, "description": fmt.Sprintf("%s At most %d bytes.", b.about, b.most),
-			"content": schema{b.kind: schema{"schema": reference(b.schema)}},
+		content := schema{}
+		for _, kind := range b.kinds {
+			content[kind] = schema{"schema": reference(b.schema)}
 		}
+		o["requestBody"] = schema{"required": !b.optional, "description": fmt.Sprintf("%s At most %d bytes.", b.about, b.most), "content": content}
 	}
 	replies := schema{}
 	for _, list := range [][]reply{common(), way.answers} {
@@ -90,12 +101,33 @@ func (r *reply) object() schema {
 		o["content"] = schema{r.kind: schema{"schema": reference(r.schema)}}
 	}
 	if r.etag {
-		o["headers"] = schema{"ETag": schema{"description": "The version of the account, for If-Match.", "schema": schema{"type": "string"}}}
+		o["headers"] = schema{"ETag": schema{"description": "The version of it, for If-Match.", "schema": schema{"type": "string"}}}
 	}
 	return o
 }
 
-func reference(name string) schema { return schema{"$ref": "#/components/schemas/" + name} }
+// pathParameters are those of paths.
+func pathParameters() schema {
+	all := schema{}
+	for name, about := range map[string]string{
+		"api_key":  "hash:HASH of an API key, tenant:ID, entry:KEY:VALUE, or an API key in full, where the process has the key that they are hashed by.",
+		"document": "The name of a document of rules: letters, digits, '-', '_' and '.'.",
+		"row":      "The id of a row of the table of rules.",
+		"target":   "What a switch is for: all, rule:ID, candidate:ID or tenant:KEY:VALUE.",
+		"top_up":   "The id of a top-up.",
+	} {
+		all[name] = schema{"name": name, "in": "path", "required": true, "schema": schema{"type": "string"}, "description": about}
+	}
+	return all
+}
+
+// reference is the schema of that name; without a name that of a text.
+func reference(name string) schema {
+	if name == "" {
+		return schema{"type": "string"}
+	}
+	return schema{"$ref": "#/components/schemas/" + name}
+}
 
 // object is the schema of an object: of the fields all are there whose names end in
 // "!", and there are no others.

@@ -32,12 +32,17 @@ type problem struct {
 
 // fieldError says what is wrong with one field.
 type fieldError struct {
-	// Line is the line of an import, from 1; 0 elsewhere.
-	Line int `json:"line,omitempty"`
+	// Line is the line of an import or of a text, from 1, and Column the letter in it; 0
+	// where there is none. File is the one that they are of, where there are several.
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	File   string `json:"file,omitempty"`
 	// Field is its path in the body, such as "overrides[2].unit"; or the name of a
 	// parameter or a header field; "body" for the body as a whole.
 	Field   string `json:"field"`
 	Message string `json:"message"`
+	// Hint is what to do about it, where that is not part of Message.
+	Hint string `json:"hint,omitempty"`
 }
 
 // Error implements error.

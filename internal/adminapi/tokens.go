@@ -92,6 +92,7 @@ type tokenDocument struct {
 		Scopes    []string  `yaml:"scopes"`
 		ExpiresAt time.Time `yaml:"expires_at"`
 	} `yaml:"certificates"`
+	OIDC []oidcSection `yaml:"oidc"`
 }
 
 // credential is what one token or certificate is good for.
@@ -100,6 +101,9 @@ type credential struct {
 	digest  [sha256.Size]byte // of a token
 	scope   Scope
 	expires time.Time // zero: never
+	// signed says that it is not a token but the signature of a request: see
+	// route.signed.
+	signed bool
 }
 
 func (c *credential) expired(now time.Time) bool {
@@ -110,6 +114,8 @@ func (c *credential) expired(now time.Time) bool {
 type keyring struct {
 	tokens       []credential
 	certificates map[string]credential // by subject
+	oidc         []oidcSection
+	issuers      []*issuer // made of oidc
 }
 
 // token returns the credential of a token, nil when there is none. How long that
@@ -176,6 +182,7 @@ func parseTokens(data []byte) (*keyring, error) {
 		}
 		k.certificates[t.Subject] = c
 	}
+	k.oidc = d.OIDC
 	return k, nil
 }
 
@@ -217,11 +224,14 @@ type Tokens struct {
 	path    string
 	read    []byte // what Reload saw last
 	current atomic.Pointer[keyring]
+	// changed holds one value while Run has not seen current.
+	changed chan struct{}
+	onError atomic.Pointer[func(error)]
 }
 
 // LoadTokens reads the file at path.
 func LoadTokens(path string) (*Tokens, error) {
-	t := &Tokens{path: path}
+	t := &Tokens{path: path, changed: make(chan struct{}, 1)}
 	_, err := t.Reload()
 	return t, err
 }
@@ -242,9 +252,20 @@ func (t *Tokens) Reload() (changed bool, err error) {
 		return true, fmt.Errorf("read tokens: %w", err)
 	}
 	k, err := parseTokens(data)
+	if err == nil {
+		var before []*issuer
+		if last := t.current.Load(); last != nil {
+			before = last.issuers
+		}
+		k.issuers, err = buildIssuers(k.oidc, before, t.tell)
+	}
 	if err != nil {
 		return true, yamlfile.In(t.path, err)
 	}
 	t.current.Store(k)
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
 	return true, nil
 }

@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -95,7 +94,7 @@ func inOrder(r *sqltenant.Record) {
 // resolve fills in what counts.
 func (v *quotaView) resolve(has tenant.Standing, r *sqltenant.Record, tiers *tenant.Tiers) {
 	v.Tier = has.Tier()
-	quota, source := has.Quota(nil)
+	quota, source, _ := has.Quota(nil)
 	v.Quotas = &quotasView{Default: quotaOf(tenant.Default, quota, source), Overrides: []quotaOfView{}}
 	v.Quotas.Default.Descriptor = ""
 	var texts []string
@@ -113,7 +112,7 @@ func (v *quotaView) resolve(has tenant.Standing, r *sqltenant.Record, tiers *ten
 		if text == tenant.Default || err != nil {
 			continue
 		}
-		if quota, source := has.Quota(entries); quota != nil {
+		if quota, source, _ := has.Quota(entries); quota != nil {
 			v.Quotas.Overrides = append(v.Quotas.Overrides, quotaOf(text, quota, source))
 		}
 	}
@@ -140,35 +139,4 @@ func quotaOf(text string, q *tenant.Quota, source tenant.Source) quotaOfView {
 func limitOf(l *limit.Limit) limitView {
 	quota := l.Quota
 	return limitView{RequestsPerUnit: &quota, Unit: tenant.UnitText(l.Period), Algorithm: l.Algorithm.String(), Burst: l.Burst}
-}
-
-// tiersView is the set of tiers as it is answered.
-type tiersView struct {
-	Fallback string     `json:"fallback"`
-	Tiers    []tierView `json:"tiers"`
-}
-
-type tierView struct {
-	Name string `json:"name"`
-	// Quotas are that of default first, then those of other descriptors in order.
-	Quotas []quotaOfView `json:"quotas"`
-}
-
-// tiers answers with the tiers in force.
-func (c *call) tiers() (*answer, error) {
-	set := c.options.Tiers()
-	v := tiersView{Fallback: set.Fallback(), Tiers: []tierView{}}
-	for _, name := range set.Names() {
-		t := tierView{Name: name, Quotas: []quotaOfView{}}
-		var texts []string
-		for text := range set.Tier(name).Quotas {
-			texts = append(texts, text)
-		}
-		slices.Sort(texts) // "" is the first
-		for _, text := range texts {
-			t.Quotas = append(t.Quotas, quotaOf(text, set.Tier(name).Quotas[text], tenant.FromTier))
-		}
-		v.Tiers = append(v.Tiers, t)
-	}
-	return jsonAnswer(http.StatusOK, v)
 }

@@ -78,7 +78,7 @@ func (t *tenants) database() adminapi.Accounts {
 func (t *tenants) tiersInForce() *tenant.Tiers {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.mu.tiers
+	return t.mu.tiers.inForce()
 }
 
 // watchTokens keeps tokens as their file has them until ctx ends.

@@ -85,6 +85,13 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := p.loadUsageKeys(s); err != nil {
+		return nil, err
+	}
+	asked, err := p.customers(checks)
+	if err != nil {
+		return nil, err
+	}
 	auth, err := p.gateways(s, answer, &envoy)
 	if err != nil {
 		return nil, err
@@ -93,7 +100,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
-	http := newHTTPServer(closing(&p.health.draining, checks), p.logger)
+	http := newHTTPServer(closing(&p.health.draining, asked), p.logger)
 	return append([]front{
 		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", http)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy)},

@@ -177,7 +177,7 @@ func (d *documents) tellSwitches(before, after []switches.Switch) {
 	told := 0
 	tell := func(message string, s *switches.Switch) {
 		if told++; told <= maxToldSwitches {
-			d.logger.Warn(message, "target", s.Target, "state", s.State, "percent", s.Percent, "tenants", len(s.Tenants), "until", s.Until, "reason", s.Reason)
+			d.logger.Info(message, "target", s.Target, "state", s.State, "percent", s.Percent, "tenants", len(s.Tenants), "until", s.Until, "reason", s.Reason)
 		}
 	}
 	for i := range after {
@@ -193,7 +193,7 @@ func (d *documents) tellSwitches(before, after []switches.Switch) {
 		tell("no longer switched", s)
 	}
 	if told > maxToldSwitches {
-		d.logger.Warn("more was switched; /switches shows all", "untold", told-maxToldSwitches)
+		d.logger.Info("more was switched; /switches shows all", "untold", told-maxToldSwitches)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
 )
 
 const (
@@ -52,6 +53,15 @@ func (h *health) ready() error {
 		return errDraining
 	}
 	return h.tenants.ready()
+}
+
+// switched returns the switches in force, never nil.
+func (h *health) switched() []switches.Switch {
+	list := []switches.Switch{}
+	if h.tenants != nil {
+		list = append(list, h.tenants.documents.switched()...)
+	}
+	return list
 }
 
 // watchStore asks the store until ctx ends and logs when it goes and comes
@@ -129,6 +139,8 @@ type report struct {
 	Rules    rulesReport `json:"rules"`
 	// Tenants is missing where the rules alone decide.
 	Tenants *tenantsReport `json:"tenants,omitempty"`
+	// Documents is what the database says beside accounts; missing without one.
+	Documents *documentsReport `json:"documents,omitempty"`
 }
 
 type storeReport struct {
@@ -160,6 +172,9 @@ func (h *health) report() report {
 		}
 	}
 	r.Tenants = h.tenants.report()
-	r.Degraded = !r.Store.OK || !r.Rules.OK || r.Tenants != nil && !r.Tenants.OK
+	if h.tenants != nil {
+		r.Documents = h.tenants.documents.report()
+	}
+	r.Degraded = !r.Store.OK || !r.Rules.OK || r.Tenants != nil && !r.Tenants.OK || r.Documents != nil && !r.Documents.OK
 	return r
 }

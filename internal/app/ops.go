@@ -17,6 +17,7 @@ const opsIndex = `headgate
 /readyz         200 while it should get traffic, else 503; the body says why
 /rules          the rules in force, as JSON
 /rlconfig       the same, one line for each limit
+/switches       what operators have switched, as JSON
 /debug/pprof/   profiles
 `
 
@@ -42,6 +43,9 @@ func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
 	mux.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		writeRLConfig(w, limiter.Rules())
+	})
+	mux.HandleFunc("GET /switches", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, h.switched())
 	})
 	// Without /debug/pprof/cmdline: the command line may hold a password.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -16,6 +16,8 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/usagetoken"
+	"github.com/headgate/headgate/internal/webhook"
 )
 
 // process is what every way of serving has: stores, rules in force, health, and
@@ -30,6 +32,11 @@ type process struct {
 	limiter  *headgate.Limiter
 	health   *health
 	ops      *http.Server
+
+	rollBacks *rollBacks
+	// hooks are those of --hooks, usageKeys those of --usage-key; nil without.
+	hooks     *webhook.Config
+	usageKeys *usagetoken.Keys
 
 	// before is called in turn before anything is served.
 	before []func(context.Context)
@@ -70,7 +77,8 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 	p := &process{
 		settings: s, options: o, logger: o.Logger, metrics: metrics,
 		observer: observer{metrics, o.Logger}, stack: stores,
-		health: &health{logger: o.Logger, metrics: metrics},
+		health:    &health{logger: o.Logger, metrics: metrics},
+		rollBacks: newRollBacks(o.Logger),
 	}
 	if err := p.assemble(); err != nil {
 		return nil, errors.Join(err, stores.Close())
@@ -79,16 +87,21 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 }
 
 func (p *process) assemble() error {
-	var err error
+	seen, err := p.watchHooks()
+	if err != nil {
+		return fmt.Errorf("--hooks: %w", err)
+	}
 	if p.limiter, err = headgate.New(headgate.Options{
-		Store: p.stack, Fallback: p.stack.local, Shadow: p.settings.Shadow, Observer: p.observer,
+		Store: p.stack, Fallback: p.stack.local, Shadow: p.settings.Shadow, Observer: seen,
+		OnRollBack: p.rollBacks.tell,
 	}); err != nil {
 		return err
 	}
+	p.metrics.WatchCandidates(p.limiter.Candidates)
 	if !p.stack.backends[0].inMemory() {
 		p.health.ping = p.stack.ping
 	}
-	if p.settings.Rules != "" {
+	if p.hasRules() {
 		told := &ruleReporter{metrics: p.metrics, logger: p.logger, modesAreExact: p.stack.modesAreExact(), unfit: p.stack.unfit}
 		if p.health.rules, err = newRuleSource(p.settings, p.limiter, told); err != nil {
 			return err
@@ -100,6 +113,11 @@ func (p *process) assemble() error {
 	p.ops = newHTTPServer(opsHandler(p.health, p.limiter), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
+}
+
+// hasRules reports whether rules may come into force, of files or of a database.
+func (p *process) hasRules() bool {
+	return p.settings.Rules != "" || p.settings.Tenants != config.DatabaseURL{}
 }
 
 // observer counts decisions, and logs panics too.
@@ -182,7 +200,7 @@ func (p *process) listen(ctx context.Context, fronts []front) ([]net.Listener, e
 }
 
 func (p *process) allTasks() []func(context.Context) {
-	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore)
+	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore, p.rollBacks.run)
 	if p.health.rules != nil {
 		tasks = append(tasks, p.health.rules.Run)
 	}

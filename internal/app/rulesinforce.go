@@ -66,6 +66,13 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
 		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", brief(e.Err))
+	case rulesource.Joined:
+		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
+		r.warnings(e.Set)
+		r.modes(e.Set)
+		r.unfitLimits(e.Set)
+	case rulesource.DocumentRefused:
+		r.logger.Error("rules of the database are refused", "error", brief(e.Err))
 	case rulesource.NotKept, rulesource.NotWatched:
 		r.logger.Warn(e.Err.Error())
 	}

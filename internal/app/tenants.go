@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"slices"
 	"sync"
@@ -13,9 +12,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
-	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -48,9 +45,7 @@ type tenants struct {
 
 	mu struct {
 		sync.Mutex
-		tiersText []byte
-		tiers     *tenant.Tiers
-		tiersErr  error
+		tiers tierSources
 		// accounts are nil until they were read, of the database or of the file;
 		// their tiers are not those in force.
 		accounts *tenant.Snapshot
@@ -64,7 +59,9 @@ type tenants struct {
 	failed  atomic.Uint64
 	told    atomic.Pointer[string] // what was wrong with the file of tiers
 	skipped lineLimit
-	// changed holds one value while accounts are to be kept.
+	// documents is what the database says beside accounts; nil without one.
+	documents *documents
+	// changed holds one value while something is to be kept.
 	changed chan struct{}
 	// kept is the version in the file; only keep uses it.
 	kept int64
@@ -83,6 +80,9 @@ func (p *process) watchTenants() error {
 	if s.Tenants == (config.DatabaseURL{}) {
 		t.inForce(tenant.NewSnapshot(new(tenant.Tiers), slices.Values([]tenant.Account(nil))), 0)
 	} else {
+		t.documents = &documents{limiter: p.limiter, rules: p.health.rules, tiers: t.storedTiers, logger: p.logger}
+		p.metrics.WatchDocuments(t.documents.state)
+		p.rollBacks.database = t.db.Load
 		p.tasks = append(p.tasks, t.watch)
 		if s.TenantsFile != "" {
 			p.tasks = append(p.tasks, t.loadFile, t.keep)
@@ -96,69 +96,6 @@ func (p *process) watchTenants() error {
 	return nil
 }
 
-// loadTiers reads the file of tiers, if there is one and it is not that in force. A
-// file that is refused changes nothing.
-func (t *tenants) loadTiers() error {
-	if t.settings.Tiers == "" {
-		t.mu.tiers = new(tenant.Tiers)
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	tiers, text, err := tierfile.LoadChanged(t.settings.Tiers, t.mu.tiersText)
-	if t.mu.tiersErr = err; err != nil || tiers == nil {
-		return err
-	}
-	t.mu.tiersText, t.mu.tiers = text, tiers
-	t.logger.Info("tiers in force", "tiers", tiers.Names(), "fallback", tiers.Fallback())
-	t.tellUnfit(tiers)
-	t.applyLocked()
-	return nil
-}
-
-// tellUnfit says which limits of tiers the store cannot decide.
-func (t *tenants) tellUnfit(tiers *tenant.Tiers) {
-	for _, name := range tiers.Names() {
-		for text, q := range tiers.Tier(name).Quotas {
-			for _, l := range q.Limits {
-				if err := t.unfit(l.Limit); err != nil {
-					t.logger.Error("a limit of a tier cannot be decided by the store; the failure mode of its rule decides",
-						"tier", name, "descriptor", tenant.DescriptorText(text), "error", err)
-				}
-			}
-		}
-	}
-}
-
-// watchTiers compares the file of tiers with those in force until ctx ends.
-func (t *tenants) watchTiers(ctx context.Context) {
-	tick := time.NewTicker(t.settings.RulesPoll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			t.reload()
-		}
-	}
-}
-
-// reload reads the file of tiers, and says once what is wrong with it.
-func (t *tenants) reload() {
-	if t == nil || t.settings.Tiers == "" {
-		return
-	}
-	err := t.loadTiers()
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if before := t.told.Swap(&text); err != nil && (before == nil || *before != text) {
-		t.logger.Error("the file of tiers is refused; the tiers in force stay", "error", err)
-	}
-}
-
 // inForce puts accounts in force, under the tiers that there are.
 func (t *tenants) inForce(accounts *tenant.Snapshot, version int64) {
 	t.mu.Lock()
@@ -169,30 +106,8 @@ func (t *tenants) inForce(accounts *tenant.Snapshot, version int64) {
 
 func (t *tenants) applyLocked() {
 	if t.mu.accounts != nil {
-		t.limiter.SetTenants(t.mu.accounts.WithTiers(t.mu.tiers))
+		t.limiter.SetTenants(t.mu.accounts.WithTiers(t.mu.tiers.inForce()))
 	}
-}
-
-// loadFile puts the accounts in force that were kept, if there are any and the
-// database has not answered meanwhile.
-func (t *tenants) loadFile(context.Context) {
-	accounts, head, err := quotas.ReadFile(t.settings.TenantsFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
-	if err != nil {
-		t.logger.Error("the kept accounts cannot be used", "error", err)
-		return
-	}
-	kept := tenant.NewSnapshot(new(tenant.Tiers), slices.Values(accounts))
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.mu.accounts != nil {
-		return
-	}
-	t.mu.accounts, t.mu.version, t.mu.fromFile, t.mu.savedAt = kept, head.Version, true, head.SavedAt
-	t.applyLocked()
-	t.logger.Info("the kept accounts are in force until the database answers", "accounts", head.Accounts, "version", head.Version, "saved_at", head.SavedAt)
 }
 
 // watch keeps the accounts of the database in force until ctx ends.
@@ -220,7 +135,7 @@ func (t *tenants) watchOnce(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	w := sqltenant.NewWatcher(db, new(tenant.Tiers), sqltenant.WatcherOptions{OnChange: t.changedTo, OnError: t.tell})
+	w := sqltenant.NewWatcher(db, new(tenant.Tiers), sqltenant.WatcherOptions{OnChange: t.changedTo, OnSettings: t.documentsChangedTo, OnError: t.tell})
 	t.watcher.Store(w)
 	t.db.Store(db)
 	w.Run(ctx)
@@ -239,6 +154,17 @@ func (t *tenants) changedTo(s *tenant.Snapshot, version int64) {
 	} else if news {
 		t.logger.Debug("accounts of tenants have changed", "accounts", s.Len(), "version", version)
 	}
+	t.keepSoon()
+}
+
+// documentsChangedTo puts what the database says beside accounts in force.
+func (t *tenants) documentsChangedTo(s sqltenant.Settings) {
+	t.documents.inForce(s)
+	t.keepSoon()
+}
+
+// keepSoon asks keep to write the file.
+func (t *tenants) keepSoon() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
@@ -269,40 +195,6 @@ func (t *tenants) tell(err error) {
 	}
 }
 
-// keep writes the accounts in force to the file until ctx ends.
-func (t *tenants) keep(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.changed:
-		}
-		t.keepNow()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(keepEvery):
-		}
-	}
-}
-
-// keepNow writes the accounts of the database that are in force, unless the file has
-// them.
-func (t *tenants) keepNow() {
-	t.mu.Lock()
-	accounts, version, fromFile := t.mu.accounts, t.mu.version, t.mu.fromFile
-	t.mu.Unlock()
-	if accounts == nil || fromFile || version == t.kept {
-		return
-	}
-	err := quotas.WriteFile(t.settings.TenantsFile, accounts, quotas.Head{Version: version, SavedAt: time.Now().UTC().Truncate(time.Second)})
-	if err != nil {
-		t.logger.Error("the accounts of tenants were not kept; without them a start needs the database", "error", err)
-		return
-	}
-	t.kept = version
-}
-
 // ready returns why this process should get no traffic: it does not know yet what
 // tenants may use.
 func (t *tenants) ready() error {
@@ -314,14 +206,14 @@ func (t *tenants) ready() error {
 	if t.mu.accounts == nil {
 		return errNoTenants
 	}
-	return nil
+	return t.documents.ready()
 }
 
 // state returns what metrics show.
 func (t *tenants) state() telemetry.Tenants {
 	now := time.Now()
 	t.mu.Lock()
-	s := telemetry.Tenants{Version: t.mu.version, FromFile: t.mu.fromFile, TiersStale: t.mu.tiersErr != nil}
+	s := telemetry.Tenants{Version: t.mu.version, FromFile: t.mu.fromFile, TiersStale: errors.Join(t.mu.tiers.fileErr, t.mu.tiers.storedErr) != nil}
 	if t.mu.accounts != nil {
 		s.Accounts = int64(t.mu.accounts.Len())
 	}
@@ -358,7 +250,7 @@ func (t *tenants) report() *tenantsReport {
 	if t.mu.accounts != nil {
 		r.Accounts = t.mu.accounts.Len()
 	}
-	err := errors.Join(t.mu.tiersErr, t.mu.err)
+	err := errors.Join(t.mu.tiers.fileErr, t.mu.err)
 	if err == nil && (t.mu.accounts == nil || t.mu.fromFile) {
 		err = errNoTenants
 	}

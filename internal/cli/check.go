@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -201,11 +200,7 @@ func (c *checkCmd) ask(request *checkRequest) ([]byte, error) {
 func (c *checkCmd) client() (*http.Client, string, error) {
 	const path = "/v1/check"
 	if socket, ok := strings.CutPrefix(c.Addr, "unix://"); ok {
-		dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}
-		return &http.Client{Transport: &http.Transport{DialContext: dial}}, "http://headgate" + path, nil
+		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}}, "http://headgate" + path, nil
 	}
 	u, err := url.Parse(c.Addr)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

@@ -39,10 +39,12 @@ const (
 type root struct {
 	Serve   serveCmd   `cmd:"" help:"Decide requests over gRPC and HTTP."`
 	Proxy   proxyCmd   `cmd:"" help:"Limit requests in front of an HTTP backend."`
-	Rules   rulesCmd   `cmd:"" help:"Check, test and explain rule files."`
+	Rules   rulesCmd   `cmd:"" help:"Check, test and explain rule files, and keep some in the database."`
 	Check   checkCmd   `cmd:"" help:"Ask a running headgate whether a request may pass."`
 	Store   storeCmd   `cmd:"" help:"Look into a store."`
 	Quota   quotaCmd   `cmd:"" help:"Show and change what tenants may use."`
+	Tier    tierCmd    `cmd:"" help:"Show and change the tiers that tenants may have."`
+	Switch  switchCmd  `cmd:"" help:"Turn rules and tenants off, on or into shadow mode while everything runs."`
 	Admin   adminCmd   `cmd:"" help:"Prepare the API for operators."`
 	Version versionCmd `cmd:"" help:"Say which headgate this is."`
 }

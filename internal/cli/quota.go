@@ -1,19 +1,16 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/headgate/headgate/identity"
-	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -26,49 +23,38 @@ type quotaCmd struct {
 	List   quotaListCmd   `cmd:"" help:"List accounts."`
 	Export quotaExportCmd `cmd:"" help:"Write all accounts, one JSON object to a line."`
 	Import quotaImportCmd `cmd:"" help:"Read accounts, as export writes them."`
+	Usage  quotaUsageCmd  `cmd:"" help:"Show what was used, as the counters have it."`
+	Reset  quotaResetCmd  `cmd:"" help:"Forget what was used."`
+	Refund quotaRefundCmd `cmd:"" help:"Give hits back."`
+	TopUp  quotaTopUpCmd  `cmd:"" name:"top-up" help:"Grant hits beyond a quota, once."`
 	Log    quotaLogCmd    `cmd:"" help:"Show who has changed what, and verify the chain of changes."`
 }
 
 // tenantFlags are the flags of every command on accounts.
 type tenantFlags struct {
-	Tenants config.DatabaseURL `required:"" placeholder:"URL" help:"The database of tenants: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database."`
-	HashKey string             `placeholder:"FILE" help:"The key that API keys are hashed by, to name one in full; the hash_key_file of the identity file."`
-	Timeout time.Duration      `default:"30s" env:"-" help:"Longest wait for the database."`
+	databaseFlags `embed:""`
+	HashKey       string `placeholder:"FILE" help:"The key that API keys are hashed by, to name one in full; the hash_key_file of the identity file."`
 }
 
-// open opens the database. The caller ends with the function that it returns.
-func (f *tenantFlags) open() (context.Context, *sqltenant.DB, func(), error) {
-	if err := f.Tenants.Check(); err != nil {
-		return nil, nil, nil, &codeError{exitUsage, err}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
-	db, err := sqltenant.Open(ctx, f.Tenants.Reveal())
-	if err != nil {
-		cancel()
-		return nil, nil, nil, &codeError{exitUsage, err}
-	}
-	return ctx, db, func() { db.Close(); cancel() }, nil
-}
-
-// hasher returns what API keys are hashed by, nil without --hash-key.
-func (f *tenantFlags) hasher() (*identity.Hasher, error) {
-	if f.HashKey == "" {
+// readHasher returns what API keys are hashed by, nil without a file of --hash-key.
+func readHasher(path string) (*identity.Hasher, error) {
+	if path == "" {
 		return nil, nil
 	}
-	key, err := os.ReadFile(f.HashKey)
+	key, err := os.ReadFile(path)
 	if err != nil {
 		return nil, &codeError{exitUsage, err}
 	}
 	hasher, err := identity.NewHasher(identity.NewSecret(strings.TrimRight(string(key), "\r\n")))
 	if err != nil {
-		return nil, &codeError{exitUsage, fmt.Errorf("%s: %w", f.HashKey, err)}
+		return nil, &codeError{exitUsage, fmt.Errorf("%s: %w", path, err)}
 	}
 	return hasher, nil
 }
 
 // name reads the name of a subject.
 func (f *tenantFlags) name(text string) (quotas.Name, error) {
-	hasher, err := f.hasher()
+	hasher, err := readHasher(f.HashKey)
 	if err != nil {
 		return quotas.Name{}, err
 	}
@@ -77,31 +63,6 @@ func (f *tenantFlags) name(text string) (quotas.Name, error) {
 		return name, &codeError{exitUsage, err}
 	}
 	return name, nil
-}
-
-// actorFlag says who makes a change.
-type actorFlag struct {
-	Actor string `placeholder:"NAME" env:"-" help:"Who does it, for the log of changes. Default: your user name."`
-}
-
-func (f *actorFlag) actor() string {
-	if f.Actor != "" {
-		return f.Actor
-	}
-	if who, err := user.Current(); err == nil && who.Username != "" {
-		return who.Username
-	}
-	return "unknown"
-}
-
-// refused makes the error of a change that cannot be an answer, and any other one a
-// failure.
-func refused(err error) error {
-	var field *quotas.FieldError
-	if errors.Is(err, sqltenant.ErrInvalid) || errors.Is(err, sqltenant.ErrConflict) || errors.As(err, &field) {
-		return &codeError{exitNo, err}
-	}
-	return &codeError{exitUsage, err}
 }
 
 type quotaGetCmd struct {
@@ -163,6 +124,10 @@ func show(w io.Writer, r *sqltenant.Record, asJSON bool) error {
 		o := &r.Overrides[i]
 		fmt.Fprintf(table, "%s\t%s%s, by %s\n", tenant.DescriptorText(o.Descriptor), limitText(o), termText(o.Term), o.CreatedBy)
 	}
+	for i := range r.TopUps {
+		t := &r.TopUps[i]
+		fmt.Fprintf(table, "top-up %s\t%d hits of %s%s\n", t.ID, t.Hits, tenant.DescriptorText(t.Descriptor), termText(t.Term))
+	}
 	return table.Flush()
 }
 
@@ -221,7 +186,7 @@ func (c *quotaDeleteCmd) Run(std *stdio) error {
 		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
 		Edit: func(r *sqltenant.Record) error {
 			was = r.Version != 0
-			r.Tiers, r.Overrides = nil, nil
+			r.Tiers, r.Overrides, r.TopUps = nil, nil, nil
 			return nil
 		},
 	})
@@ -351,13 +316,26 @@ func showEntry(w io.Writer, e *sqltenant.Entry, asJSON bool) error {
 			Version int64           `json:"version"`
 			At      time.Time       `json:"at"`
 			Actor   string          `json:"actor"`
+			Kind    sqltenant.Kind  `json:"kind"`
 			Name    string          `json:"name"`
 			Before  json.RawMessage `json:"before"`
 			After   json.RawMessage `json:"after"`
 			Hash    string          `json:"hash"`
-		}{e.Version, e.At, e.Actor, quotas.NameText(e.Subject), json.RawMessage(e.Before), json.RawMessage(e.After), e.Hash})
+		}{e.Version, e.At, e.Actor, e.Kind, entryName(e), json.RawMessage(e.Before), json.RawMessage(e.After), e.Hash})
+	}
+	what := entryName(e)
+	if e.Kind != sqltenant.AccountEntry {
+		what = string(e.Kind) + " " + what
 	}
 	_, err := fmt.Fprintf(w, "%d  %s  %s  %s\n  before %s\n  after  %s\n",
-		e.Version, e.At.Format(time.RFC3339), e.Actor, quotas.NameText(e.Subject), e.Before, e.After)
+		e.Version, e.At.Format(time.RFC3339), e.Actor, what, e.Before, e.After)
 	return err
+}
+
+// entryName returns the name of what was changed.
+func entryName(e *sqltenant.Entry) string {
+	if e.Kind == sqltenant.AccountEntry {
+		return quotas.NameText(e.Subject)
+	}
+	return e.Subject.Value
 }

@@ -89,7 +89,7 @@ func (c *quotaImportCmd) Run(std *stdio) error {
 			return &codeError{exitUsage, err}
 		}
 	}
-	hasher, err := c.hasher()
+	hasher, err := readHasher(c.HashKey)
 	if err != nil {
 		return err
 	}

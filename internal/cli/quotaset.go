@@ -131,24 +131,41 @@ func (c *quotaSetCmd) edit(now time.Time) (func(*sqltenant.Record) error, error)
 }
 
 func (c *quotaSetCmd) term(now time.Time) (t tenant.Term, err error) {
-	if c.From == "now" {
-		t.From = now
-	} else if c.From != "" {
-		if t.From, err = time.Parse(time.RFC3339, c.From); err != nil {
-			return t, fmt.Errorf("--from %q: not a time; hint: 'now', or 2026-12-31T23:59:59Z", c.From)
-		}
+	if t.From, err = parseFrom(c.From, now); err != nil {
+		return t, err
 	}
-	if c.Until == "" {
-		return t, nil
+	t.Until, err = parseUntil(c.Until, now)
+	return t, err
+}
+
+// parseFrom reads --from: a time, or "now"; "" is the zero time.
+func parseFrom(text string, now time.Time) (time.Time, error) {
+	switch text {
+	case "":
+		return time.Time{}, nil
+	case "now":
+		return now, nil
 	}
-	if lasts, err := time.ParseDuration(c.Until); err == nil && lasts > 0 {
-		t.Until = now.Add(lasts)
-		return t, nil
+	from, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return from, fmt.Errorf("--from %q: not a time; hint: 'now', or 2026-12-31T23:59:59Z", text)
 	}
-	if t.Until, err = time.Parse(time.RFC3339, c.Until); err != nil {
-		return t, fmt.Errorf("--until %q: neither a time nor a length; hint: 2026-12-31T23:59:59Z, or 168h", c.Until)
+	return from, nil
+}
+
+// parseUntil reads --until: a time, or a length from now on; "" is the zero time.
+func parseUntil(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
 	}
-	return t, nil
+	if lasts, err := time.ParseDuration(text); err == nil && lasts > 0 {
+		return now.Add(lasts), nil
+	}
+	until, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return until, fmt.Errorf("--until %q: neither a time nor a length; hint: 2026-12-31T23:59:59Z, or 168h", text)
+	}
+	return until, nil
 }
 
 // parseQuota reads "DESCRIPTOR=N/UNIT" and "DESCRIPTOR=unlimited". The last "="

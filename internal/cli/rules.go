@@ -16,6 +16,11 @@ type rulesCmd struct {
 	Explain  explainCmd  `cmd:"" help:"Say which limits a request meets, and why."`
 	Diff     diffCmd     `cmd:"" help:"Say what changes from one set of rules to another."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of rule files, for editors."`
+
+	Put    rulesPutCmd    `cmd:"" help:"Put a rule file into the database, for every process."`
+	Get    rulesGetCmd    `cmd:"" help:"Print a rule file of the database."`
+	Delete rulesDeleteCmd `cmd:"" help:"Take a rule file out of the database."`
+	List   rulesListCmd   `cmd:"" help:"List the rule files of the database."`
 }
 
 // ruleFlags are the flags of every command that reads rule files.

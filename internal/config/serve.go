@@ -4,7 +4,8 @@ import "errors"
 
 // Serve is everything that can be set on `headgate serve`.
 type Serve struct {
-	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck.
+	// HTTPAddr serves POST /v1/check, POST /json, /healthcheck and, with UsageKey, GET
+	// /v1/usage.
 	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
 	// GRPCAddr serves Envoy's rate limit service.
 	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. Default ${default}."`
@@ -14,6 +15,10 @@ type Serve struct {
 	Auth `embed:""`
 
 	Admin `embed:""`
+
+	// UsageKey is the file of the keys that tokens of customers are signed with; "" (the
+	// default) serves none.
+	UsageKey string `group:"tenants" placeholder:"FILE" help:"Keys that sign the tokens with which customers read their own usage, at /v1/usage of --http-addr: one to a line, the first one signs ('openssl rand -base64 32'). The admin API makes the tokens. Read again when it changes. Default: off."`
 
 	// CallerLimits serves limits, refunds and resets that callers name.
 	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`

@@ -40,6 +40,9 @@ type decoder struct {
 	// verb is what the path does to all descriptors of a body: store.Hit leaves it
 	// to each, store.Renew and store.Release do not.
 	verb store.Op
+	// reserves says that the body asks for a reservation, and reservation for which.
+	reserves    bool
+	reservation headgate.ReserveOptions
 
 	requests []headgate.Request
 	// holds[i] is by which id request i holds, "" for none that the caller knows.
@@ -100,8 +103,13 @@ func (d *decoder) decode(text string) *inputError {
 	d.scanner = scanner{text: text}
 	c := check{}
 	err := d.object(func(name string) *inputError {
-		if name != "checks" {
+		switch {
+		case d.reserves && (name == "id" || name == "ttl_ms"):
+			return d.reserveMember(name)
+		case name != "checks":
 			return d.member(&c, name)
+		case d.reserves:
+			return &inputError{what: "reservations are made one by one", hint: "send several requests"}
 		}
 		c.has |= hasChecks
 		return d.checks()
@@ -211,6 +219,9 @@ func (d *decoder) finish(c *check) *inputError {
 // window is part of the bucket's identity, so that one key can have several
 // limits side by side; the numbers in it may change while the bucket lives.
 func (d *decoder) finishKey(c *check) *inputError {
+	if d.reserves {
+		return &inputError{what: "limits named by the caller cannot be reserved", hint: "use domain and descriptors, limited by the server's rules"}
+	}
 	if missing := hasKey | hasLimit | hasWindow; c.has&missing != missing {
 		return &inputError{what: "a check with a key needs limit and window_ms too", hint: "or domain and descriptors, limited by the server's rules"}
 	}
@@ -382,8 +393,10 @@ func (d *decoder) op(c *cost) *inputError {
 		c.op = store.Renew
 	case "release":
 		c.op = store.Release
+	case "charge":
+		c.op = store.Charge
 	default:
-		return &inputError{what: "unknown operation " + quoted(name), hint: "hit, refund, reset, renew or release"}
+		return &inputError{what: "unknown operation " + quoted(name), hint: "hit, charge, refund, reset, renew or release"}
 	}
 	return nil
 }
@@ -392,11 +405,13 @@ func (d *decoder) op(c *cost) *inputError {
 // for more trust than the listener gives.
 func (d *decoder) settle(c *cost) *inputError {
 	switch {
+	case d.reserves && (c.opSet || c.hits < 0):
+		return &inputError{what: "only hits can be reserved", hint: "leave op out; send refunds, resets and the like to /v1/check"}
 	case d.verb != store.Hit && c.opSet:
 		return &inputError{what: "op beside what the path says", hint: "leave it out, or send it to /v1/check"}
 	case d.verb != store.Hit:
 		c.hits, c.op = 0, d.verb
-	case !c.given && c.op == store.Hit, !c.given && c.op == store.Refund:
+	case !c.given && c.op != store.Reset && !isInFlight(c.op):
 		c.hits = 1
 	case c.op == store.Reset && c.hits != 0:
 		return &inputError{what: "a reset takes no hits", hint: "leave them out"}
@@ -411,7 +426,7 @@ func (d *decoder) settle(c *cost) *inputError {
 		}
 		return nil
 	}
-	if c.op != store.Hit && !d.trustCallers {
+	if (c.op == store.Refund || c.op == store.Reset) && !d.trustCallers {
 		return &inputError{status: http.StatusForbidden, what: "refund and reset are not served here", hint: "ask on a trusted listener"}
 	}
 	return nil

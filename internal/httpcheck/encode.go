@@ -16,6 +16,8 @@ type told struct {
 	id string
 	// inBatch says that there are no header fields that name the limit.
 	inBatch bool
+	// reservation is what was made, the zero value if nothing.
+	reservation headgate.Reservation
 }
 
 // appendDecision appends the JSON object of one check. What is not known is left
@@ -47,6 +49,9 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, 
 	}
 	if resp.Hold != 0 {
 		dst = appendHold(dst, resp, t.id)
+	}
+	if t.reservation != (headgate.Reservation{}) {
+		dst = appendReservation(dst, t.reservation)
 	}
 	dst = appendSoft(dst, resp)
 	dst = appendText(dst, `,"degraded":`, string(resp.Degraded()))

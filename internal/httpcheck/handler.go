@@ -3,6 +3,9 @@
 //	POST /v1/check    one check or a batch
 //	POST /v1/renew    a request is still in flight, and keeps its slots
 //	POST /v1/release  it has ended, and frees them
+//	POST /v1/reserve  charges an estimate
+//	POST /v1/commit   settles it by what was used
+//	POST /v1/cancel   settles it by nothing
 //	     /json        Envoy's ShouldRateLimit in proto3 JSON
 //	     /healthcheck 200 "OK", or 500 and why not
 //
@@ -24,7 +27,8 @@
 // 1000 per day.
 //
 // hits and weight default to 1; 0 is a peek, which counts nothing; a negative
-// number gives hits back. "op" beside them is "hit" (default), "refund" (gives
+// number gives hits back. "op" beside them is "hit" (default), "charge" (charges that
+// many whether they fit or not, for what has been used already), "refund" (gives
 // back that many) or "reset" (forgets the bucket). "attributes" beside domain is
 // an object of strings for rules that take their cost from the request:
 // {"content_length":"512","header:x-cost":"3","claim:plan":"5"}.
@@ -81,6 +85,25 @@
 // time, so leave it out of a retry. A batch may also mix all of this at /v1/check,
 // by op "renew" and "release", where hits or weight are the milliseconds.
 //
+// # Reservations
+//
+// POST /v1/reserve takes a check of the first form, of hits alone, and beside it "id"
+// (up to 128 bytes; asking again with it, for the same, reserves nothing more) and
+// "ttl_ms" (1,000 to 3,600,000, default 300,000). An allowed answer is that of a check
+// with
+//
+//	"reservation":"AR0...","expires_at":"2026-11-20T12:05:00.000Z"
+//
+// POST /v1/commit takes {"reservation":"AR0...","hits":1234}, where hits may also be an
+// array with a number for each descriptor, and "attributes" those that have become
+// known. POST /v1/cancel takes {"reservation":"AR0..."}. Both answer
+//
+//	{"settled":true,"outcome":"settled","rule":"api.user","limit":100,"remaining":73,"reset_ms":41200,"degraded":""}
+//
+// with outcome "settled_before" where a call before has settled it: then nothing is
+// charged or given back. When the store does not answer they answer 503 with
+// "settled":false; to try again is safe. A reservation whose time is over is 410.
+//
 // # Trust
 //
 // Whoever may ask can spend anybody's quota: this is an interface for gateways
@@ -91,6 +114,10 @@
 // capability, and asks for no more trust than a check. One that is drawn here has
 // 53 random bits. Who names holds by ids that clients choose lets a client free
 // the slots of another whose id it knows, and use one slot for many requests.
+//
+// Reservations are no secret and ask for no more trust than a check either: what one
+// says that it has charged is given back only if the store remembers that it was made,
+// and once. A commit may charge more than a limit has left, up to its max_debt.
 package httpcheck
 
 import (
@@ -151,6 +178,12 @@ func NewHandler(o Options) (http.Handler, error) {
 	mux.HandleFunc("/v1/check", h.checks(store.Hit))
 	mux.HandleFunc("/v1/renew", h.checks(store.Renew))
 	mux.HandleFunc("/v1/release", h.checks(store.Release))
+	if r, ok := o.Checker.(Reserver); ok {
+		served := &reservations{h, r}
+		mux.HandleFunc("/v1/reserve", served.reserve)
+		mux.HandleFunc("/v1/commit", served.commit)
+		mux.HandleFunc("/v1/cancel", served.cancel)
+	}
 	mux.HandleFunc("/healthcheck", h.health)
 	if o.JSON != nil {
 		mux.Handle("/json", h.sameSite(o.JSON))
@@ -211,20 +244,30 @@ func (h *handler) checks(verb store.Op) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { h.check(w, r, verb) }
 }
 
-func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
+// read takes in the body of a request that may be one; whoever gets a call releases it.
+func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 	if p, ok := h.acceptable(r); !ok {
 		if p.status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", http.MethodPost)
 		}
 		writeProblem(w, p)
-		return
+		return nil, false
 	}
 	c := h.calls.Get().(*call)
-	defer h.release(c)
 	if _, err := c.body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+		h.release(c)
 		writeProblem(w, unreadable(err))
+		return nil, false
+	}
+	return c, true
+}
+
+func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
+	c, ok := h.read(w, r)
+	if !ok {
 		return
 	}
+	defer h.release(c)
 	c.decoder.limits, c.decoder.trustCallers, c.decoder.verb = h.limits, h.options.TrustCallerLimits, verb
 	if err := c.decoder.decode(c.body.String()); err != nil {
 		writeProblem(w, malformed(err))
@@ -242,15 +285,23 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
 	if c.decoder.batch {
 		h.writeBatch(w, c, responses)
 	} else {
-		h.writeOne(w, c, &responses[0])
+		h.writeOne(w, c, &responses[0], told{id: c.decoder.holds[0]})
 	}
 }
 
-func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Response) {
+// response is the memory for one answer.
+func (c *call) response() *headgate.Response {
+	if len(c.responses) == 0 {
+		c.responses = append(c.responses, headgate.Response{})
+	}
+	return &c.responses[0]
+}
+
+func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Response, t told) {
 	s := h.encoder.Summarize(resp)
 	c.fields = h.encoder.AppendFields(c.fields, resp, &s, h.options.Now())
 	httpanswer.SetHeader(w.Header(), c.fields)
-	c.out = appendDecision(c.out, resp, &s, told{id: c.decoder.holds[0]})
+	c.out = appendDecision(c.out, resp, &s, t)
 	media := mediaJSON
 	if !resp.Allowed {
 		// The members of the preset follow in the same object: its brace
@@ -271,7 +322,7 @@ func (h *handler) writeBatch(w http.ResponseWriter, c *call, responses []headgat
 			c.out = append(c.out, ',')
 		}
 		s := h.encoder.Summarize(&responses[i])
-		c.out = appendDecision(c.out, &responses[i], &s, told{c.decoder.holds[i], true})
+		c.out = appendDecision(c.out, &responses[i], &s, told{id: c.decoder.holds[i], inBatch: true})
 	}
 	c.out = append(c.out, "]}\n"...)
 	write(w, http.StatusOK, mediaJSON, c.out)
@@ -366,7 +417,7 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, problem{
 		status: http.StatusNotFound, detail: "nothing is served at " + quoted(r.URL.Path),
-		hint: "POST /v1/check, POST /v1/renew, POST /v1/release, POST /json, GET /healthcheck",
+		hint: "POST /v1/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck",
 	})
 }
 

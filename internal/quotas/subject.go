@@ -60,7 +60,7 @@ func ParseName(text string, hasher *identity.Hasher) (Name, error) {
 	case hasher == nil:
 		return Name{}, errors.New("an API key, and no key to hash it by; hint: --hash-key FILE, or name it by hash:HASH")
 	}
-	return Name{Subject: tenant.Subject{Key: apiKeyEntry, Value: hasher.APIKey(text)}, Last4: last4(text)}, nil
+	return Name{Subject: tenant.Subject{Key: apiKeyEntry, Value: hasher.APIKey(text)}, Last4: Last4(text)}, nil
 }
 
 // entryName reads KEY:VALUE. The first ":" ends the key.
@@ -81,7 +81,9 @@ const base64url = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 // shorter one they would give too much away.
 const minMasked = 12
 
-func last4(key string) string {
+// Last4 returns the last four letters of an API key, by which people know it; "" of
+// one that is too short for that.
+func Last4(key string) string {
 	runes := []rune(key)
 	if len(runes) < minMasked || !utf8.ValidString(key) {
 		return ""

@@ -22,7 +22,9 @@ type call struct {
 	descriptors []headgate.Descriptor
 	requests    [1]headgate.Request
 	responses   [1]headgate.Response
-	answer      answer
+	// bookings are the descriptors that make or settle reservations.
+	bookings []booking
+	answer   answer
 	// encoded is the answer on its way to the codec.
 	encoded mem.Buffer
 }
@@ -49,6 +51,7 @@ func (c *call) release() {
 	c.answer.reset()
 	clear(c.descriptors)
 	c.descriptors = c.descriptors[:0]
+	c.bookings = nil
 	c.requests[0] = headgate.Request{}
 	verdicts := c.responses[0].Verdicts
 	clear(verdicts)
@@ -73,6 +76,9 @@ func (c *call) build(limits *overrides) error {
 	for i := range m.descriptors {
 		d, err := m.descriptor(i, limits)
 		if err != nil {
+			return malformed(fmt.Errorf("descriptor %d: %w", i, err))
+		}
+		if err := c.operate(i, &d); err != nil {
 			return malformed(fmt.Errorf("descriptor %d: %w", i, err))
 		}
 		c.descriptors = append(c.descriptors, d)

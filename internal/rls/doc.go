@@ -21,6 +21,11 @@
 // that the rule names, and freed by the call with negative hits that Envoy makes
 // when a stream is done. A limit on concurrency and a ban have no window, so their
 // unit is UNKNOWN.
+//
+// What a request has cost once it is done comes in a call of its own, when Envoy has
+// said its descriptors with apply_on_stream_done. An entry headgate_op in such a
+// descriptor says that its hits are charged whether they fit or not, or that they
+// settle a reservation; see reserve.go. Nothing but that entry turns any of it on.
 package rls
 
 import (

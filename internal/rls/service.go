@@ -80,7 +80,11 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	if err := c.build(s.limits); err != nil {
 		return err
 	}
-	if err := s.options.Checker.Check(ctx, c.requests[:], c.responses[:]); err != nil {
+	if len(c.bookings) > 0 {
+		if err := s.checkBooked(ctx, c); err != nil {
+			return err
+		}
+	} else if err := s.options.Checker.Check(ctx, c.requests[:], c.responses[:]); err != nil {
 		return malformed(err)
 	}
 	resp := &c.responses[0]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/headgate/headgate/rules"
 )
@@ -62,6 +63,37 @@ func (s *Source) tellRefusedLocked() {
 		}
 	}
 	s.mu.told = told
+}
+
+// Try returns the rules that there would be with d among the documents, in place of
+// that of its name, and changes nothing. The error says why d cannot be there; where
+// its text is at fault it is of type rules.Errors. Who has no data is taken out.
+func (s *Source) Try(d rules.File) (*rules.Set, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.fileSet == nil {
+		return nil, errors.New("the rules have not been read yet")
+	}
+	docs := slices.DeleteFunc(slices.Clone(s.mu.docs), func(other rules.File) bool { return other.Name == d.Name })
+	if len(d.Data) > 0 {
+		docs = append(docs, d)
+		slices.SortFunc(docs, func(a, b rules.File) int { return strings.Compare(a.Name, b.Name) })
+	}
+	j := joiner{options: s.o.Rules, looked: s.mu.joiner.looked}
+	set, refused := j.join(s.mu.files, s.mu.fileSet, docs)
+	already := map[string]bool{}
+	for _, r := range s.Status().Refused {
+		already[r.Name] = true
+	}
+	for _, r := range refused {
+		if r.Name == d.Name {
+			return nil, r.Err
+		}
+		if !already[r.Name] {
+			return nil, fmt.Errorf("beside it %s could not be in force: %w", r.Name, r.Err)
+		}
+	}
+	return set, nil
 }
 
 // joiner puts documents beside files.

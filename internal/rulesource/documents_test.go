@@ -152,7 +152,40 @@ func TestDocumentsAreBounded(t *testing.T) {
 	if got := refused(s); got != "db:10000 db:10001" {
 		t.Errorf("refused %q", got)
 	}
-	if st := s.Status(); !slices.ContainsFunc(st.Refused, func(r RefusedDocument) bool { return strings.Contains(r.String(), "more than 10000 files and documents") }) {
+	if st := s.Status(); !slices.ContainsFunc(st.Refused, func(r RefusedDocument) bool {
+		return strings.Contains(r.String(), "more than 10000 files and documents")
+	}) {
 		t.Errorf("%v", st.Refused[0].String())
 	}
+}
+
+// What is tried changes nothing, and must leave the others alone.
+func TestTryADocument(t *testing.T) {
+	path := t.TempDir() + "/a.yaml"
+	write(t, path, ruleText("a", 2))
+	s, r := loaded(t, Options{Path: path})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:x", "oops")})
+	for _, tt := range []struct {
+		doc  rules.File
+		want string // of the error; or else
+		n    int    // rules
+	}{
+		{doc("db:c", ruleText("c", 2)), "", 7},
+		{doc("db:b", ruleText("b", 1)), "", 3},
+		{doc("db:b", ""), "", 2},
+		{doc("db:c", "domain: [c"), "db:c:1", 0},
+		{doc("db:c", ruleText("a", 1)), "the rule files have domain a already", 0},
+		{doc("db:a", ruleText("b", 1)), "beside it db:b could not be in force: db:a has domain b already", 0},
+	} {
+		set, err := s.Try(tt.doc)
+		if tt.want != "" {
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%s %q: %v, want %q", tt.doc.Name, tt.doc.Data, err, tt.want)
+			}
+		} else if err != nil || set.NumRules() != tt.n {
+			t.Errorf("%s %q: %v, want %d rules", tt.doc.Name, tt.doc.Data, err, tt.n)
+		}
+	}
+	expectRules(t, r, 5)
+	expectKinds(t, r, "loaded, joined, document refused")
 }

@@ -8,12 +8,14 @@
 //	  pro:
 //	    default: [{requests_per_unit: 1000, unit: minute}, {requests_per_unit: 50000, unit: hour}]
 //	    "endpoint:POST /v1/orders": {requests_per_unit: 50, unit: minute, algorithm: token_bucket, burst: 90}
+//	    burst_pool: {requests_per_unit: 500, unit: hour, per_key: {entry: api_key, requests_per_unit: 100}}
 //	  enterprise:
 //	    default: {requests_per_unit: 10000, unit: minute}
 //	    "endpoint:GET /v1/status": {unlimited: true}
 //
 // A quota is one limit or a list of them, all of which count. A descriptor that a
-// tier does not name is left to the rules.
+// tier does not name is left to the rules. The burst pool is what each tenant may use
+// beyond its quotas; see tenant.Pool.
 package tierfile
 
 import (
@@ -48,6 +50,25 @@ type limitSpec struct {
 	Unlimited       bool   `yaml:"unlimited"`
 }
 
+// poolKey stands among the descriptors of a tier. It is none.
+const poolKey = "burst_pool"
+
+// poolSpec is the burst pool of a tier.
+type poolSpec struct {
+	Name            string   `yaml:"name"`
+	RequestsPerUnit *int64   `yaml:"requests_per_unit"`
+	Unit            string   `yaml:"unit"`
+	Algorithm       string   `yaml:"algorithm"`
+	Burst           int64    `yaml:"burst"`
+	PerKey          *capSpec `yaml:"per_key"`
+}
+
+// capSpec is what one key may take of a burst pool, in its unit and by its algorithm.
+type capSpec struct {
+	Entry           string `yaml:"entry"`
+	RequestsPerUnit *int64 `yaml:"requests_per_unit"`
+}
+
 // Load reads the file at path. The error names it, and the line where it is known.
 func Load(path string) (*tenant.Tiers, error) {
 	tiers, _, err := LoadChanged(path, nil)
@@ -79,6 +100,13 @@ func Parse(data []byte) (*tenant.Tiers, error) {
 	for name, quotas := range d.Tiers {
 		t := tenant.Tier{Name: name, Quotas: map[string]*tenant.Quota{}}
 		for text, n := range quotas {
+			if text == poolKey {
+				var err error
+				if t.Pool, err = poolOf(&n); err != nil {
+					return nil, err
+				}
+				continue
+			}
 			descriptor, err := tenant.ParseDescriptor(text)
 			if err != nil {
 				return nil, yamlfile.At(&n, "tier %.64s: %w", name, err)
@@ -129,6 +157,35 @@ func quotaOf(descriptor string, n *yaml.Node) (*tenant.Quota, error) {
 		return nil, yamlfile.At(n, "%w", err)
 	}
 	return q, nil
+}
+
+// poolOf reads a burst pool.
+func poolOf(n *yaml.Node) (*tenant.Pool, error) {
+	var s poolSpec
+	if err := yamlfile.Node(n, &s); err != nil {
+		return nil, err
+	}
+	own := limitSpec{s.Name, s.RequestsPerUnit, s.Unit, s.Algorithm, s.Burst, false}
+	l, err := own.limit()
+	if err != nil {
+		return nil, yamlfile.At(n, "%s: %w", poolKey, err)
+	}
+	if l.Name == "" {
+		l.Name = tenant.PoolName
+	}
+	p := &tenant.Pool{Limit: l}
+	if s.PerKey != nil {
+		one := limitSpec{"", s.PerKey.RequestsPerUnit, s.Unit, s.Algorithm, 0, false}
+		if l, err = one.limit(); err != nil {
+			return nil, yamlfile.At(n, "%s: per_key: %w", poolKey, err)
+		}
+		l.Name = p.Name + "/key"
+		p.PerKey = &tenant.KeyCap{Entry: s.PerKey.Entry, Limit: l}
+	}
+	if err := p.Validate(); err != nil {
+		return nil, yamlfile.At(n, "%s: %w", poolKey, err)
+	}
+	return p, nil
 }
 
 func (s *limitSpec) limit() (l tenant.Limit, err error) {

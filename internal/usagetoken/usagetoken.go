@@ -96,7 +96,7 @@ func (k *Keys) Verify(token string, now time.Time) (Grant, error) {
 		return Grant{}, ErrInvalid
 	}
 	data, err := encoding.DecodeString(text)
-	if err != nil || len(data) < headLength+sha256.Size {
+	if err != nil || len(data) < headLength+sha256.Size || strings.ContainsAny(text, "\r\n") { // the decoder skips those
 		return Grant{}, ErrInvalid
 	}
 	payload, signature := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]

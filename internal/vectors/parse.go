@@ -179,8 +179,12 @@ func parseOption(spec *limit.Spec, name, value string) (err error) {
 		spec.CountDenied = true
 	case "for":
 		spec.BanFor, err = parseDuration(value)
+	case "on_change":
+		spec.Carry, err = limit.ParseCarry(value)
+	case "max_debt":
+		spec.MaxDebt, err = parseCount(value)
 	default:
-		return fmt.Errorf("unknown option %q of a limit; hint: burst=, parts=, strict, max_delay=, max_queue=, count_denied, for=, zone= (with day, week, month, year)", name)
+		return fmt.Errorf("unknown option %q of a limit; hint: burst=, parts=, strict, max_delay=, max_queue=, count_denied, for=, on_change=, max_debt=, zone= (with day, week, month, year)", name)
 	}
 	return err
 }

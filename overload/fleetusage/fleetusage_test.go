@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/overload"
 	"github.com/headgate/headgate/store"
@@ -250,7 +251,7 @@ func TestRedis(t *testing.T) {
 		all = append(all, c)
 	}
 	// A busy machine delays reports, so one figure may be off; not all for ever.
-	eventually(t, "3000/s on each node", func() bool {
+	eventually.True(t, "3000/s on each node", func() bool {
 		for _, c := range all {
 			if math.Abs(c.Usage().Used-3000) > 500 {
 				return false
@@ -259,17 +260,7 @@ func TestRedis(t *testing.T) {
 		return true
 	})
 	server.Kill()
-	eventually(t, "unknown usage without Redis", func() bool { return all[0].Usage() == overload.Usage{} })
+	eventually.True(t, "unknown usage without Redis", func() bool { return all[0].Usage() == overload.Usage{} })
 	server.Restart()
-	eventually(t, "a figure again", func() bool { return all[0].Usage().Capacity > 0 })
-}
-
-func eventually(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !reached(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s", what)
-		}
-		<-time.After(5 * time.Millisecond)
-	}
+	eventually.True(t, "a figure again", func() bool { return all[0].Usage().Capacity > 0 })
 }

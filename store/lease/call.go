@@ -252,8 +252,8 @@ func (s *Store) askStore(ctx context.Context, c *call) {
 // settle books the answers of the store to u, and undoes what was deducted for it
 // elsewhere if it is denied.
 func (s *Store) settle(ctx context.Context, c *call, u unit) {
-	passes := true
-	at := u.ask
+	passes, at := true, u.ask
+	var undecided error
 	for i := u.from; i < u.to; i++ {
 		st, t, r := &c.steps[i], &c.takes[i], &c.results[i]
 		if st.outcome != ask {
@@ -264,6 +264,9 @@ func (s *Store) settle(ctx context.Context, c *call, u unit) {
 		if r.Err == nil && !r.Skipped && !r.Allowed && t.Op == store.Hit && !t.Shadow {
 			passes = false
 		}
+		if r.Err != nil && t.Op == store.Hit && !t.Shadow {
+			undecided = r.Err
+		}
 	}
 	for i := u.from; i < u.to; i++ {
 		if st := &c.steps[i]; st.outcome == ask && st.b != nil {
@@ -273,5 +276,5 @@ func (s *Store) settle(ctx context.Context, c *call, u unit) {
 	if !passes && u.to-u.from > 1 {
 		s.putBackAll(c, u)
 	}
-	s.settleLocal(ctx, c, u, passes)
+	s.settleLocal(ctx, c, u, passes, undecided)
 }

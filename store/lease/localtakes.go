@@ -38,8 +38,9 @@ func (s *Store) askLocal(ctx context.Context, c *call, u unit) bool {
 }
 
 // settleLocal ends the part of a group that Options.Local has: when the group
-// passes, what is never denied is done, else the hits are given back.
-func (s *Store) settleLocal(ctx context.Context, c *call, u unit, passes bool) {
+// passes, what is never denied is done, else the hits are given back. While a hit of
+// it is undecided, for the error that is given, the former is not done.
+func (s *Store) settleLocal(ctx context.Context, c *call, u unit, passes bool, undecided error) {
 	if u.to-u.from == 1 {
 		return
 	}
@@ -51,6 +52,8 @@ func (s *Store) settleLocal(ctx context.Context, c *call, u unit, passes bool) {
 		t, r := c.takes[i], &c.results[i]
 		t.Group = 0
 		switch {
+		case passes && t.Op != store.Hit && undecided != nil:
+			*r = store.Result{Err: undecided}
 		case passes && t.Op != store.Hit:
 			s.local.Take(ctx, []store.Take{t}, answer[:])
 			*r = answer[0]

@@ -63,12 +63,15 @@ func (s *Store) fill(tb testing.TB, l *limit.Limit, hits int64) {
 	tb.Helper()
 	before := s.Stats().Overflowed
 	for i := 0; s.Stats().Overflowed == before; i++ {
-		s.TakeOne(fmt.Sprint("fill ", i), l, hits)
+		s.TakeOne(filler(l, i), l, hits)
 		if i > 1_000_000 {
 			tb.Fatal("the store does not fill")
 		}
 	}
 }
+
+// filler is the name of a key that fill has filled a store with.
+func filler(l *limit.Limit, i int) string { return fmt.Sprint("fill ", l.Algorithm, " ", i) }
 
 // TestFullNeverExceeds has more keys than there is room for come again and again
 // while buckets expire and others take their place. No key may ever have more
@@ -168,7 +171,7 @@ func TestFreedRoomIsNoFreshBudget(t *testing.T) {
 	var results [200]store.Result
 	var resets []store.Take
 	for i := range results {
-		resets = append(resets, store.Take{Key: fmt.Append(nil, "fill ", i), Limit: l, Op: store.Reset})
+		resets = append(resets, store.Take{Key: []byte(filler(l, i)), Limit: l, Op: store.Reset})
 	}
 	s.Take(t.Context(), resets, results[:])
 	if d := s.TakeOne("new", l, 1); d.Allowed {
@@ -236,7 +239,8 @@ func TestLogIsWholeWhenStuck(t *testing.T) {
 // which there is no room: they share.
 func TestAlgorithmChangesWhenFull(t *testing.T) {
 	s, _ := newStoreAt(t, noon)
-	s.fill(t, limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 3, Period: 24 * time.Hour}), 1)
+	full := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 3, Period: 24 * time.Hour})
+	s.fill(t, full, 1)
 	l := limit.Must(limit.PerHour(20))
 	for i := 0; s.Stats().Overflowed < 2; i++ {
 		s.TakeOne(fmt.Sprint("sliding ", i), l, 1)
@@ -244,7 +248,7 @@ func TestAlgorithmChangesWhenFull(t *testing.T) {
 	passed := 0
 	for i := range 10 {
 		for range 20 {
-			if s.TakeOne(fmt.Sprint("fill ", i), l, 1).Allowed {
+			if s.TakeOne(filler(full, i), l, 1).Allowed {
 				passed++
 			}
 		}

@@ -96,7 +96,7 @@ func (g *group) charge(s *Store, takes []store.Take, results []store.Result) boo
 // remember writes down what a may change.
 func (g *group) remember(sh *shard, a *ask) {
 	var u undo
-	if where := sh.locate(a.key, classOf(a.limit.Algorithm)); where.found {
+	if where := sh.locate(a.key, classOf(a.limit)); where.found {
 		u.own = g.save(sh.state(where))
 		u.expiry = metaExpiry(sh.tables[where.class].words[where.at+slotMeta])
 	}
@@ -134,7 +134,7 @@ func (g *group) rollBack(s *Store) {
 // needs was there before the group, but may be in other hands now (an array that
 // has grown since), so the shard's share does not count here.
 func (s *shard) restore(a *ask, state limit.State, expiry uint32) {
-	where := s.locate(a.key, classOf(a.limit.Algorithm))
+	where := s.locate(a.key, classOf(a.limit))
 	share := s.share
 	s.share = math.MaxInt64
 	s.put(where, a, state, expiry)

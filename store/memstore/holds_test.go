@@ -101,7 +101,7 @@ func TestSlotsWhenFull(t *testing.T) {
 	// There is room again for the first one: with its own slot it has those of the
 	// others, until they end or it forgets them.
 	for i := range 200 {
-		s.do(store.Take{Key: fmt.Append(nil, "fill ", i), Limit: l, Op: store.Reset})
+		s.do(store.Take{Key: fmt.Append(nil, "fill ", limit.SlidingLog, " ", i), Limit: l, Op: store.Reset})
 	}
 	if d := s.do(by(1, store.Renew, key(1), l)); d.Remaining != 0 || s.Stats().Keys == 0 {
 		t.Errorf("a renewal when there is room: %+v", d)

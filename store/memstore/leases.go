@@ -180,7 +180,7 @@ func (s *Store) lease(q *store.LeaseRequest, now limit.Micros) store.Grant {
 // leaseBase is the state that a lease meets, with its Wide in buffer so that it
 // may be changed without changing what is stored.
 func (s *shard) leaseBase(a *ask, buffer *[]int64) limit.State {
-	c := classOf(a.limit.Algorithm)
+	c := classOf(a.limit)
 	state := s.base(s.locate(a.key, c), c, a)
 	if c == wide {
 		state.Wide = copyInto(buffer, state.Wide, len(state.Wide)+room(a))
@@ -205,7 +205,7 @@ func (b *leaseBook) takeBack(sh *shard, a *ask, r *register, q *store.LeaseReque
 	if hits == 0 {
 		return true
 	}
-	where := sh.locate(a.key, classOf(a.limit.Algorithm))
+	where := sh.locate(a.key, classOf(a.limit))
 	if !where.found || sh.state(where).Kind != 1+uint8(a.limit.Algorithm) {
 		// Used from a shared bucket, where it stays, or forgotten.
 		return true
@@ -224,7 +224,7 @@ func (b *leaseBook) grant(sh *shard, a *ask, r *register, q *store.LeaseRequest,
 	if hits == 0 {
 		return 0, 0
 	}
-	where := sh.locate(a.key, classOf(a.limit.Algorithm))
+	where := sh.locate(a.key, classOf(a.limit))
 	if !sh.keep(where, a, next, expiryOf(a.now, limit.Lifetime(a.limit, next, a.now))) {
 		return 0, 0
 	}

@@ -7,7 +7,8 @@ import "github.com/headgate/headgate/limit"
 // together they get no more than one key would. Limits for which there is no
 // bucket left share one per algorithm, whose used part each reads in its own
 // terms; sliding logs and slots of concurrency, which are long, have none there and
-// are denied. Bans are not shared at all.
+// are denied, and so are limits whose states tell one limit from another (a Carry).
+// Bans are not shared at all.
 type overflow struct {
 	shapes []sharedBucket
 	kinds  [kindMask + 1]limit.State // by State.Kind
@@ -70,15 +71,19 @@ func (o *overflow) inUse(unit uint32) int64 {
 // wideWords is the most words that a state of l has in Wide. A log drops its
 // expired stamps when they are half of all.
 func wideWords(l *limit.Limit) int {
+	n := 0
+	if l.Carry != limit.CarryUsed {
+		n = limit.TermWords
+	}
 	switch l.Algorithm {
 	case limit.SlidingLog:
-		return 2 * int(l.Quota)
+		return n + 2*int(l.Quota)
 	case limit.SubWindows:
-		return l.SubWindows + 1
+		return n + l.SubWindows + 1
 	case limit.Concurrency:
 		return slotRoom * int(l.Quota)
 	default:
-		return 0
+		return n
 	}
 }
 
@@ -94,7 +99,7 @@ func (o *overflow) find(l *limit.Limit, unit uint32) (state *limit.State, vacant
 	if o.vacancy(l, unit) >= 0 {
 		return nil, true
 	}
-	if l.Algorithm == limit.SlidingLog || l.Algorithm == limit.Concurrency {
+	if l.Algorithm == limit.SlidingLog || l.Algorithm == limit.Concurrency || l.Carry != limit.CarryUsed {
 		return nil, false
 	}
 	return &o.kinds[1+uint8(l.Algorithm)], false

@@ -21,12 +21,20 @@ const (
 // strides are the words of a slot: hash, meta, and the state or its block.
 var strides = [classes]int{narrow: 4, medium: 5, wide: 3}
 
-// classOf is the class of the states that an algorithm writes.
-func classOf(a limit.Algorithm) class {
-	switch a {
-	case limit.SlidingWindow, limit.Ban:
+// classOf is the class of the states that l writes.
+func classOf(l *limit.Limit) class {
+	if l.Carry != limit.CarryUsed {
+		return wide
+	}
+	return classOfKind(1 + uint8(l.Algorithm))
+}
+
+// classOfKind is the class of the states of a kind.
+func classOfKind(kind uint8) class {
+	switch kind {
+	case 1 + uint8(limit.SlidingWindow), 1 + uint8(limit.Ban):
 		return medium
-	case limit.SubWindows, limit.SlidingLog, limit.Concurrency:
+	case 1 + uint8(limit.SubWindows), 1 + uint8(limit.SlidingLog), 1 + uint8(limit.Concurrency), limit.KindTerms:
 		return wide
 	default:
 		return narrow
@@ -88,7 +96,7 @@ func (a *ask) byHold() bool {
 // as a pointer because copying one from frame to frame costs as much as making
 // it.)
 func (s *shard) take(a *ask, d *limit.Decision) {
-	c := classOf(a.limit.Algorithm)
+	c := classOf(a.limit)
 	t := &s.tables[c]
 	if c != wide && a.op == store.Hit && t.used > 0 {
 		if p, ok := t.find(a.key); ok {
@@ -103,10 +111,10 @@ func (s *shard) take(a *ask, d *limit.Decision) {
 func (t *table) take(p int, c class, a *ask, d *limit.Decision) {
 	var state limit.State
 	t.load(p, c, &state)
-	kind, A, B, C := state.Kind, state.A, state.B, state.C
+	kind, per, A, B, C := state.Kind, state.Per, state.A, state.B, state.C
 	*d = limit.Decision{}
 	limit.DecideInPlace(a.limit, &state, a.now, a.hits, d)
-	if state.A != A || state.B != B || state.C != C || state.Kind != kind {
+	if state.A != A || state.B != B || state.C != C || state.Kind != kind || state.Per != per {
 		t.store(p, c, a.key, &state, expiryOf(a.now, d.ResetAfter))
 	}
 }
@@ -115,7 +123,9 @@ func (t *table) take(p int, c class, a *ask, d *limit.Decision) {
 func (t *table) load(p int, c class, s *limit.State) {
 	w := t.words[p : p+4 : len(t.words)]
 	s.Kind = metaKind(w[slotMeta])
-	s.A, s.B = int64(w[slotState]), int64(w[slotState+1])
+	a, b := w[slotState], w[slotState+1]
+	s.Per = perOf(a, b)
+	s.A, s.B = withoutPer(a), withoutPer(b)
 	if c == medium {
 		s.C = int64(t.words[p+slotState+2])
 	}
@@ -126,7 +136,7 @@ func (t *table) store(p int, c class, k ident, state *limit.State, expiry uint32
 	w := t.words[p : p+4 : len(t.words)]
 	w[slotHash] = k.inv
 	w[slotMeta] = metaOf(k.id, state.Kind, expiry)
-	w[slotState], w[slotState+1] = uint64(state.A), uint64(state.B)
+	w[slotState], w[slotState+1] = withPer(state.A, state.Per>>8), withPer(state.B, state.Per)
 	if c == medium {
 		t.words[p+slotState+2] = uint64(state.C)
 	}
@@ -202,10 +212,10 @@ func (s *shard) takeSlow(c class, a *ask) limit.Decision {
 	return s.hit(where, a, base)
 }
 
-// base is the state that a hit meets. A state of another class was written by
-// another algorithm and counts as unused.
+// base is the state that a hit meets. One of another class was written by another
+// algorithm, and says something to those that count hits.
 func (s *shard) base(where place, c class, a *ask) limit.State {
-	if where.found && where.class == c {
+	if where.found && (where.class == c || a.limit.Algorithm <= limit.GCRA) {
 		return s.state(where)
 	}
 	return s.sharedState(a)
@@ -214,9 +224,9 @@ func (s *shard) base(where place, c class, a *ask) limit.State {
 // room is how many words a hit or charge may add to the Wide of a state.
 func room(a *ask) int {
 	if a.limit.Algorithm == limit.SlidingLog {
-		return int(min(a.hits, a.limit.Quota))
+		return limit.TermWords + int(min(a.hits, a.limit.Quota))
 	}
-	return a.limit.SubWindows + 1
+	return limit.TermWords + a.limit.SubWindows + 1
 }
 
 // copyInto copies words into a buffer and leaves room for n in all.
@@ -243,9 +253,16 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 	if s.keep(where, a, next, expiry) {
 		return d
 	}
-	s.overflowed++
 	where = s.locate(a.key, where.class)
-	if where.found && where.class == classOf(a.limit.Algorithm) {
+	own := where.found && where.class == classOf(a.limit)
+	if where.found && !own && a.limit.Algorithm <= limit.GCRA {
+		// There is no room for what the bucket is to this limit. The key becomes one
+		// of those that have none.
+		s.drop(where)
+		return s.takeSlow(classOf(a.limit), a)
+	}
+	s.overflowed++
+	if own {
 		return s.stuck(where, a)
 	}
 	if a.limit.Algorithm == limit.Ban {
@@ -282,7 +299,7 @@ func rewritten(where place, base, next limit.State) bool {
 	if where.found && where.class == wide {
 		return true
 	}
-	return next.Kind != base.Kind || next.A != base.A || next.B != base.B || next.C != base.C
+	return next.Kind != base.Kind || next.Per != base.Per || next.A != base.A || next.B != base.B || next.C != base.C
 }
 
 // stuck denies a hit that would pass but whose key has a block that cannot grow.

@@ -81,7 +81,7 @@ func drawIdent(t *rapid.T) ident {
 func drawState(t *rapid.T, a int) limit.State {
 	algorithm := rapid.SampledFrom(algorithms).Draw(t, "spec").Algorithm
 	s := limit.State{Kind: 1 + uint8(algorithm), A: int64(a), B: int64(-a)}
-	switch classOf(algorithm) {
+	switch classOfKind(1 + uint8(algorithm)) {
 	case medium:
 		s.C = int64(a) << 40
 	case wide:

@@ -15,7 +15,7 @@ func (s *shard) put(where place, a *ask, state limit.State, expiry uint32) bool 
 		}
 		return true
 	}
-	c := classOf(limit.Algorithm(state.Kind - 1))
+	c := classOfKind(state.Kind)
 	if where.found && where.class == c {
 		return s.update(where, a.key, state, expiry)
 	}

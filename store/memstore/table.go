@@ -1,6 +1,10 @@
 package memstore
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/headgate/headgate/limit"
+)
 
 // A table keeps its slots sorted by hash (linear probing in hash order, also
 // known as Robin Hood with sorted runs). The home of a hash is its rank among
@@ -49,6 +53,16 @@ func metaOf(id uint64, kind uint8, expiry uint32) uint64 {
 
 func metaKind(meta uint64) uint8    { return uint8(meta>>kindShift) & kindMask }
 func metaExpiry(meta uint64) uint32 { return uint32(meta) }
+
+// The words of A and B have half of the Per each, above 56 bits of the number, which
+// no state is longer than.
+const perBits = 56
+
+func withPer(n int64, half limit.Per) uint64 { return uint64(n)&(1<<perBits-1) | uint64(half)<<perBits }
+
+func withoutPer(word uint64) int64 { return int64(word<<(64-perBits)) >> (64 - perBits) }
+
+func perOf(a, b uint64) limit.Per { return limit.Per(a>>perBits<<8 | b>>perBits) }
 
 // expired reports whether a slot with that meta word may be reused at unit.
 func expired(meta uint64, unit uint32) bool { return metaExpiry(meta) < unit }

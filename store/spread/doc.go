@@ -28,5 +28,6 @@
 //
 // An error belongs to the takes of its part. The other parts of a group keep
 // what they have charged then: whether the request passes is a matter of the
-// caller's failure mode, not of the store.
+// caller's failure mode, not of the store. What was left for later is not done when
+// a hit could not be decided, and carries its error.
 package spread

@@ -175,6 +175,8 @@ func (b *batch) makeGood(ask func([]Part), spent time.Duration) {
 		}
 		if denied := b.deniedParts(g); len(denied) > 0 {
 			b.giveBack(&q, g, denied, spent)
+		} else if err := b.undecided(g); err != nil {
+			b.leave(g, err)
 		} else {
 			b.finish(&q, n, g)
 		}
@@ -195,6 +197,27 @@ func (b *batch) deniedParts(g group) map[int]bool {
 		}
 	}
 	return denied
+}
+
+// undecided returns why a hit of g that could have denied it was not decided, nil if
+// all were.
+func (b *batch) undecided(g group) error {
+	for i := g.from; i < g.to; i++ {
+		if t := &b.takes[i]; t.Op == store.Hit && !t.Shadow && b.results[i].Err != nil {
+			return b.results[i].Err
+		}
+	}
+	return nil
+}
+
+// leave does not do what was left for later of g, since nobody knows whether it has
+// passed.
+func (b *batch) leave(g group, err error) {
+	for i := g.from; i < g.to; i++ {
+		if later(b.takes[i].Op) {
+			b.results[i] = store.Result{Err: err}
+		}
+	}
 }
 
 // giveBack undoes, from the last to the first, what the parts have charged that

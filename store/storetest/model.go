@@ -89,5 +89,5 @@ func copyState(s limit.State) limit.State {
 }
 
 func sameState(a, b limit.State) bool {
-	return a.Kind == b.Kind && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
+	return a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
 }

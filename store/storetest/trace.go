@@ -81,6 +81,7 @@ func driveModel(t *testing.T, h Harness, specs []limit.Spec, ops []store.Op) {
 		}
 		for range rapid.IntRange(1, 30).Draw(rt, "batches") {
 			tr.moveClock()
+			tr.changeLimits()
 			tr.batch()
 		}
 	})
@@ -117,7 +118,7 @@ func drawLimit(rt *rapid.T, algorithm limit.Algorithm) *limit.Limit {
 		Algorithm: algorithm,
 		Quota:     rapid.SampledFrom([]int64{0, 1, 2, 3, 7, 10, 60, 997}).Draw(rt, "quota"),
 		Period: rapid.SampledFrom([]time.Duration{
-			time.Microsecond, 7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, 36 * time.Hour,
+			time.Microsecond, 7 * time.Millisecond, time.Second, 10 * time.Second, 5003 * time.Millisecond, time.Minute, 36 * time.Hour,
 		}).Draw(rt, "period"),
 	}
 	switch algorithm {
@@ -135,6 +136,12 @@ func drawLimit(rt *rapid.T, algorithm limit.Algorithm) *limit.Limit {
 	case limit.Ban:
 		spec.Quota = max(spec.Quota, 1)
 		spec.BanFor = rapid.SampledFrom([]time.Duration{time.Microsecond, time.Second, time.Hour}).Draw(rt, "ban")
+	}
+	if algorithm < limit.Concurrency {
+		spec.Carry = rapid.SampledFrom([]limit.Carry{
+			limit.CarryUsed, limit.CarryUsed, limit.CarryUsed, limit.CarryShare, limit.CarryNothing,
+		}).Draw(rt, "carry")
+		spec.MaxDebt = rapid.SampledFrom([]int64{0, 0, 1, 5, 1000}).Draw(rt, "debt")
 	}
 	l, err := limit.New(spec)
 	if err != nil {
@@ -174,6 +181,13 @@ func (tr *trace) moveClock() {
 	tr.latest = max(tr.latest, tr.now)
 	tr.h.SetNow(tr.now)
 	tr.model.now = tr.now
+}
+
+// changeLimits gives a key other limits now and then.
+func (tr *trace) changeLimits() {
+	if rapid.IntRange(0, 4).Draw(tr.rt, "change") == 0 {
+		tr.keys[rapid.IntRange(0, len(tr.keys)-1).Draw(tr.rt, "key")] = tr.drawLimits()
+	}
 }
 
 // batch draws a batch, decides it twice and compares.
@@ -247,8 +261,7 @@ func (tr *trace) compare(takes []store.Take) {
 	tr.compareStates(takes)
 }
 
-// compareStates compares the slots and bans that are stored, where the store
-// cannot have forgotten them.
+// compareStates compares what is stored, where the store cannot have forgotten it.
 func (tr *trace) compareStates(takes []store.Take) {
 	if tr.h.State == nil {
 		return
@@ -256,7 +269,7 @@ func (tr *trace) compareStates(takes []store.Take) {
 	for i := range takes {
 		key := string(takes[i].Key)
 		want := tr.model.buckets[key]
-		if want.state.Kind <= 1+uint8(limit.GCRA) || tr.latest >= want.deadline {
+		if tr.latest >= want.deadline {
 			continue
 		}
 		if got := tr.h.State(key); !sameState(got, want.state) {
@@ -266,6 +279,6 @@ func (tr *trace) compareStates(takes []store.Take) {
 }
 
 func describe(l *limit.Limit) string {
-	return fmt.Sprintf("%v %d per %v burst=%d parts=%d strict=%t delay=%v queue=%d count_denied=%t for=%v",
-		l.Algorithm, l.Quota, l.Period, l.Burst, l.SubWindows, l.Strict, l.MaxDelay, l.MaxQueue, l.CountDenied, l.BanFor)
+	return fmt.Sprintf("%v %d per %v burst=%d parts=%d strict=%t delay=%v queue=%d count_denied=%t for=%v on_change=%v max_debt=%d",
+		l.Algorithm, l.Quota, l.Period, l.Burst, l.SubWindows, l.Strict, l.MaxDelay, l.MaxQueue, l.CountDenied, l.BanFor, l.Carry, l.MaxDebt)
 }

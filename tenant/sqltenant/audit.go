@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,8 +21,14 @@ type Entry struct {
 	Version int64
 	At      time.Time
 	Actor   string
+	// Kind is AccountEntry, RuleRowEntry or that of a document.
+	Kind Kind
+	// Subject is whose account was changed. For the other kinds its Key is "" and its
+	// Value the name of the document, or the ID of the row in decimal digits.
 	Subject tenant.Subject
-	// Before and After are the account as JSON: what counts of it, and Last4.
+	// Before and After are what was changed as JSON, "{}" for what is not there: what
+	// counts of an account, and Last4; the text of a document as {"text": "..."}; the
+	// columns of a row of rules.
 	Before, After string
 	// Hash is the SHA-256, in hexadecimal digits, of the hash before it and of all
 	// the fields above, each with its length before it.
@@ -36,23 +44,19 @@ func (e *BrokenError) Error() string {
 	return fmt.Sprintf("the audit chain is broken at version %d: this change was altered, or one before it was taken out", e.Version)
 }
 
-// entryOf returns the entry of a change, chained to the one with the hash previous.
-func entryOf(c *Change, before, after *Record, previous string) Entry {
-	e := Entry{
-		Version: after.Version, At: after.UpdatedAt, Actor: c.Actor, Subject: c.Subject,
-		Before: state(before), After: state(after),
-	}
-	e.Hash = e.chained(previous)
-	return e
-}
-
 // chained returns the hash of e after that of the one before. A length stands
-// before each field, so that no two entries have the same bytes.
+// before each field, so that no two entries have the same bytes. Accounts were the
+// only kind once: their entries have no field for it.
 func (e *Entry) chained(previous string) string {
+	fields := []string{
+		previous, strconv.FormatInt(e.Version, 10), strconv.FormatInt(micros(e.At), 10), e.Actor,
+		e.Subject.Key, e.Subject.Value, e.Before, e.After,
+	}
+	if e.Kind != AccountEntry {
+		fields = append(fields, string(e.Kind))
+	}
 	h := sha256.New()
-	for _, field := range []string{
-		previous, fmt.Sprint(e.Version), fmt.Sprint(micros(e.At)), e.Actor, e.Subject.Key, e.Subject.Value, e.Before, e.After,
-	} {
+	for _, field := range fields {
 		fmt.Fprintf(h, "%d:%s", len(field), field)
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -65,6 +69,7 @@ type (
 		Last4     string          `json:"last4,omitempty"`
 		Tiers     []tierState     `json:"tiers,omitempty"`
 		Overrides []overrideState `json:"overrides,omitempty"`
+		TopUps    []topUpState    `json:"top_ups,omitempty"`
 	}
 	tierState struct {
 		Tier        string `json:"tier"`
@@ -80,6 +85,13 @@ type (
 		Burst           int64  `json:"burst,omitempty"`
 		EffectiveAt     int64  `json:"effective_at_us,omitempty"`
 		ExpiresAt       int64  `json:"expires_at_us,omitempty"`
+	}
+	topUpState struct {
+		ID          string `json:"id"`
+		Descriptor  string `json:"descriptor"`
+		Hits        int64  `json:"hits"`
+		EffectiveAt int64  `json:"effective_at_us,omitempty"`
+		ExpiresAt   int64  `json:"expires_at_us"`
 	}
 )
 
@@ -97,6 +109,10 @@ func state(r *Record) string {
 	slices.SortFunc(s.Overrides, func(a, b overrideState) int {
 		return cmp.Or(strings.Compare(a.Descriptor, b.Descriptor), cmp.Compare(a.EffectiveAt, b.EffectiveAt))
 	})
+	for i := range r.TopUps {
+		s.TopUps = append(s.TopUps, topUpStateOf(&r.TopUps[i]))
+	}
+	slices.SortFunc(s.TopUps, func(a, b topUpState) int { return strings.Compare(a.ID, b.ID) })
 	if r.empty() {
 		s = accountState{}
 	}
@@ -107,6 +123,10 @@ func state(r *Record) string {
 	return string(text)
 }
 
+func topUpStateOf(t *tenant.TopUp) topUpState {
+	return topUpState{t.ID, t.Descriptor, t.Hits, micros(t.Term.From), micros(t.Term.Until)}
+}
+
 func (o *Override) state() overrideState {
 	s := overrideState{Descriptor: o.Descriptor, Unlimited: o.Unlimited, EffectiveAt: micros(o.Term.From), ExpiresAt: micros(o.Term.Until)}
 	if !o.Unlimited {
@@ -115,26 +135,61 @@ func (o *Override) state() overrideState {
 	return s
 }
 
+// maxEntriesText bounds the texts of one page of entries, in bytes: documents are
+// long.
+const maxEntriesText = 8 << 20
+
 // Changes returns up to n entries, at most MaxPage, of versions after one, in
-// order.
+// order. There are fewer when they are long, but none only at the end.
 func (d *DB) Changes(ctx context.Context, after int64, n int) ([]Entry, error) {
-	rows, err := d.read.QueryContext(ctx, `SELECT version, at, actor, subject_key, subject, before_state, after_state, hash
-		FROM account_changes WHERE version > $1 ORDER BY version LIMIT $2`, after, min(max(n, 1), MaxPage))
+	var entries []Entry
+	size := 0
+	err := entriesAfter(ctx, d.read, after, min(max(n, 1), MaxPage), func(e *Entry) (more bool) {
+		entries = append(entries, *e)
+		size += len(e.Before) + len(e.After)
+		return size < maxEntriesText
+	})
 	if err != nil {
 		return nil, d.failed("read the changes of", err)
 	}
+	return entries, nil
+}
+
+// entriesAfter hands over up to n entries of versions after one, in order, as long as
+// more are wanted.
+func entriesAfter(ctx context.Context, q querier, after int64, n int, each func(*Entry) (more bool)) error {
+	rows, err := q.QueryContext(ctx, `SELECT version, at, actor, kind, subject_key, subject, before_state, after_state, hash
+		FROM account_changes WHERE version > $1 ORDER BY version LIMIT $2`, after, n)
+	if err != nil {
+		return err
+	}
 	defer rows.Close()
-	var entries []Entry
 	for rows.Next() {
 		var e Entry
 		var at int64
-		if err := rows.Scan(&e.Version, &at, &e.Actor, &e.Subject.Key, &e.Subject.Value, &e.Before, &e.After, &e.Hash); err != nil {
-			return nil, d.failed("read the changes of", err)
+		if err := rows.Scan(&e.Version, &at, &e.Actor, &e.Kind, &e.Subject.Key, &e.Subject.Value, &e.Before, &e.After, &e.Hash); err != nil {
+			return err
 		}
 		e.At = instant(at)
-		entries = append(entries, e)
+		if !each(&e) {
+			return nil
+		}
 	}
-	if err := rows.Err(); err != nil {
+	return rows.Err()
+}
+
+// headings returns up to MaxPage entries of versions after one, in order: their
+// versions, kinds and subjects.
+func (d *DB) headings(ctx context.Context, after int64) ([]Entry, error) {
+	var entries []Entry
+	err := eachRow(ctx, d.read, `SELECT version, kind, subject_key, subject FROM account_changes WHERE version > $1 ORDER BY version LIMIT $2`,
+		[]any{after, MaxPage}, func(rows *sql.Rows) error {
+			var e Entry
+			err := rows.Scan(&e.Version, &e.Kind, &e.Subject.Key, &e.Subject.Value)
+			entries = append(entries, e)
+			return err
+		})
+	if err != nil {
 		return nil, d.failed("read the changes of", err)
 	}
 	return entries, nil
@@ -144,40 +199,57 @@ func (d *DB) Changes(ctx context.Context, after int64, n int) ([]Entry, error) {
 // is a *BrokenError when a change was altered, put in or taken out, at the end too.
 // It sees the chain of one instant as far as no change is made meanwhile.
 func (d *DB) Verify(ctx context.Context) (changes int, err error) {
-	previous, last := "", int64(0)
+	c := chain{}
 	for {
-		page, err := d.Changes(ctx, last, MaxPage)
-		if err != nil {
-			return changes, err
-		}
-		for i := range page {
-			e := &page[i]
-			if e.Version != last+1 || e.Hash != e.chained(previous) {
-				return changes, &BrokenError{e.Version}
-			}
-			previous, last = e.Hash, e.Version
-			changes++
-		}
-		if len(page) < MaxPage {
-			break
+		before := c.version
+		err := entriesAfter(ctx, d.read, c.version, MaxPage, c.takes)
+		switch {
+		case err != nil:
+			return int(c.version), d.failed("verify", err)
+		case c.broken != nil:
+			return int(c.version), c.broken
+		case c.version == before:
+			return int(c.version), d.verifyEnd(ctx, &c)
 		}
 	}
+}
+
+// chain is the part of an audit chain that was found whole: its end, and what is
+// broken after it.
+type chain struct {
+	version int64
+	hash    string
+	broken  *BrokenError
+}
+
+// takes moves c on to e, if that comes next.
+func (c *chain) takes(e *Entry) bool {
+	if e.Version != c.version+1 || e.Hash != e.chained(c.hash) {
+		c.broken = &BrokenError{e.Version}
+		return false
+	}
+	c.version, c.hash = e.Version, e.Hash
+	return true
+}
+
+// verifyEnd holds the end of the chain against what the state says.
+func (d *DB) verifyEnd(ctx context.Context, c *chain) error {
 	var version int64
 	var digest string
 	if err := d.read.QueryRowContext(ctx, `SELECT version, digest FROM tenant_state WHERE id = 1`).Scan(&version, &digest); err != nil {
-		return changes, d.failed("verify", err)
+		return d.failed("verify", err)
 	}
-	if version < last || version == last && digest != previous {
-		return changes, &BrokenError{last}
+	if version < c.version || version == c.version && digest != c.hash {
+		return &BrokenError{c.version}
 	}
-	if version > last {
-		more, err := d.Changes(ctx, last, 1)
+	if version > c.version {
+		more, err := d.Changes(ctx, c.version, 1)
 		if err != nil {
-			return changes, err
+			return err
 		}
 		if len(more) == 0 {
-			return changes, &BrokenError{last + 1}
+			return &BrokenError{c.version + 1}
 		}
 	}
-	return changes, nil
+	return nil
 }

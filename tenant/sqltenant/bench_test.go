@@ -8,8 +8,54 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
+
+// BenchmarkImport writes accounts with a tier and two overrides each, then the same
+// ones with another quota, as an import does that is run again.
+func BenchmarkImport(b *testing.B) {
+	const n = 10_000
+	b.Run("sqlite", func(b *testing.B) { benchmarkImport(b, "sqlite://"+filepath.Join(b.TempDir(), "tenants.db"), n) })
+	b.Run("postgres", func(b *testing.B) { benchmarkImport(b, testserver.Postgres(b).DSN, n) })
+}
+
+func benchmarkImport(b *testing.B, dsn string, n int) {
+	db := open(b, dsn)
+	imported := func(quota int64) time.Duration {
+		begun := time.Now()
+		for from := 0; from < n; from += sqltenant.MaxChanges {
+			var changes []sqltenant.Change
+			for i := from; i < min(from+sqltenant.MaxChanges, n); i++ {
+				changes = append(changes, sqltenant.Change{
+					Subject: key(fmt.Sprintf("abcdefghijklmnop%09d", i)), Actor: "ann", Version: sqltenant.Anyway, At: start,
+					Edit: func(r *sqltenant.Record) error {
+						r.Last4, r.Tiers = "wxyz", []tenant.Assignment{{Tier: "pro"}}
+						r.Overrides = []sqltenant.Override{perMinute(tenant.Default, quota), perMinute("op:x", 10)}
+						return nil
+					},
+				})
+			}
+			if _, err := db.UpdateAll(b.Context(), changes); err != nil {
+				b.Fatal(err)
+			}
+		}
+		return time.Since(begun)
+	}
+	var quota int64
+	var fresh, again time.Duration
+	for b.Loop() {
+		if quota++; quota == 1 {
+			fresh = imported(quota)
+		} else {
+			again = imported(quota)
+		}
+	}
+	b.ReportMetric(float64(n)/fresh.Seconds(), "new/s")
+	if again > 0 {
+		b.ReportMetric(float64(n)/again.Seconds(), "changed/s")
+	}
+}
 
 // BenchmarkLoad reads a million accounts with a tier and an override each, as a node
 // does that starts. B/account is what they keep, peak-MB what the process took of

@@ -1,12 +1,21 @@
 package sqltenant
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate/tenant"
 )
 
-// Kind says what a document is about.
+// Kind says what a change is of: of an account, of a document of some kind, or of a
+// row of rules.
 type Kind string
 
 // The kinds of documents.
@@ -21,6 +30,17 @@ const (
 	SwitchDocument Kind = "switch"
 )
 
+// The other kinds of changes.
+const (
+	// AccountEntry is of an account.
+	AccountEntry Kind = "account"
+	// RuleRowEntry is of a row of the table rate_limit_rules.
+	RuleRowEntry Kind = "rule_row"
+)
+
+// documentKinds are the kinds of documents, in the order in which Settings has them.
+var documentKinds = []Kind{RulesDocument, TiersDocument, SwitchDocument}
+
 // DefaultName is the name of a document of which there is one.
 const DefaultName = "default"
 
@@ -29,13 +49,19 @@ const (
 	MaxDocument = 1 << 20
 	// MaxDocuments bounds the documents of one kind.
 	MaxDocuments = 10_000
+	// MaxDocumentsText bounds the texts of all documents of one kind together, in
+	// bytes: every node keeps them at hand.
+	MaxDocumentsText = 64 << 20
+	// maxDocumentName bounds the name of a document, in bytes.
+	maxDocumentName = 600
 )
 
 // Document is a text that every node follows: rules, tiers, a switch. The database
 // does not look into it.
 type Document struct {
 	Kind Kind
-	// Name is printable text of 1 to 600 bytes, one of its kind.
+	// Name is printable text of 1 to 600 bytes, one of its kind. Text is valid UTF-8
+	// without NUL.
 	Name, Text string
 	// Version is that of its last change, 0 for one that is not there.
 	Version   int64
@@ -55,72 +81,188 @@ type DocumentChange struct {
 	At      time.Time
 }
 
-var errUnderWay = errors.New("not built yet")
+func (c *DocumentChange) validate() error {
+	if err := printable("actor", c.Actor, MaxActor); err != nil {
+		return err
+	}
+	if err := c.Kind.ofDocument(); err != nil {
+		return err
+	}
+	if err := printable("name of the document", c.Name, maxDocumentName); err != nil {
+		return err
+	}
+	if c.Kind == TiersDocument && c.Name != DefaultName {
+		return fmt.Errorf("a document of tiers of the name %.64q; hint: there is one, %q", c.Name, DefaultName)
+	}
+	return checkText(c.Text)
+}
+
+func (k Kind) ofDocument() error {
+	for _, known := range documentKinds {
+		if k == known {
+			return nil
+		}
+	}
+	return fmt.Errorf("kind %.64q is none of documents; hint: one of %v", string(k), documentKinds)
+}
+
+func checkText(text string) error {
+	switch {
+	case len(text) > MaxDocument:
+		return fmt.Errorf("a document of %d bytes; hint: at most %d", len(text), MaxDocument)
+	case !utf8.ValidString(text) || strings.ContainsRune(text, 0):
+		return errors.New("the text of a document is UTF-8 without NUL")
+	}
+	return nil
+}
 
 // PutDocument makes a change and returns the document as it is then, as Update does
 // for accounts: in the audit chain, whole or not at all, ErrConflict and ErrInvalid
 // likewise.
 func (d *DB) PutDocument(ctx context.Context, c DocumentChange) (Document, error) {
-	return Document{}, errUnderWay
+	if err := c.validate(); err != nil {
+		return Document{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	var after Document
+	err := d.change(ctx, func(w *writer) (err error) {
+		after, err = d.putDocument(ctx, w, &c)
+		return err
+	})
+	if err != nil {
+		return Document{}, err
+	}
+	return after, nil
+}
+
+func (d *DB) putDocument(ctx context.Context, w *writer, c *DocumentChange) (Document, error) {
+	before, err := document(ctx, w.tx, c.Kind, c.Name)
+	if err != nil {
+		return before, d.failed("change a document of", err)
+	}
+	if c.Version != Anyway && c.Version != before.Version {
+		return before, fmt.Errorf("%w: the document is in version %d, not %d", ErrConflict, before.Version, c.Version)
+	}
+	if c.Text == before.Text {
+		return before, nil
+	}
+	if err := d.roomFor(ctx, w, c, &before); err != nil {
+		return before, err
+	}
+	after := Document{Kind: c.Kind, Name: c.Name, Text: c.Text, UpdatedAt: c.At.UTC().Truncate(time.Microsecond), UpdatedBy: c.Actor}
+	after.Version = w.add(Entry{
+		At: after.UpdatedAt, Actor: c.Actor, Kind: c.Kind, Subject: tenant.Subject{Value: c.Name},
+		Before: before.state(), After: after.state(),
+	})
+	if after.Text == "" {
+		_, err = w.tx.ExecContext(ctx, `DELETE FROM documents WHERE kind = $1 AND name = $2`, string(c.Kind), c.Name)
+		after = Document{Kind: c.Kind, Name: c.Name}
+	} else {
+		_, err = w.tx.ExecContext(ctx, `INSERT INTO documents (kind, name, text, version, updated_at, updated_by) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (kind, name) DO UPDATE SET text = excluded.text, version = excluded.version, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
+			string(c.Kind), c.Name, after.Text, after.Version, micros(after.UpdatedAt), after.UpdatedBy)
+	}
+	if err != nil {
+		return before, d.failed("change a document of", err)
+	}
+	return after, nil
+}
+
+// roomFor refuses what would be past the bounds of one kind.
+func (d *DB) roomFor(ctx context.Context, w *writer, c *DocumentChange, before *Document) error {
+	var count, size int64
+	err := w.tx.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(octet_length(text)), 0) FROM documents WHERE kind = $1`, string(c.Kind)).
+		Scan(&count, &size)
+	if err != nil {
+		return d.failed("count the documents of", err)
+	}
+	if before.Version == 0 {
+		count++
+	}
+	if size += int64(len(c.Text) - len(before.Text)); c.Text != "" && (count > MaxDocuments || size > MaxDocumentsText) {
+		return fmt.Errorf("%w: %d documents of the kind %s with %d bytes; hint: at most %d with %d; take some out",
+			ErrInvalid, count, c.Kind, size, MaxDocuments, MaxDocumentsText)
+	}
+	return nil
+}
+
+// state returns the JSON of d for the audit chain, "{}" for one that is not there.
+func (d *Document) state() string {
+	text, err := json.Marshal(struct {
+		Text string `json:"text,omitempty"`
+	}{d.Text})
+	if err != nil {
+		panic(err) // a string only
+	}
+	return string(text)
 }
 
 // Document returns one document; one that is not there has Version 0.
 func (d *DB) Document(ctx context.Context, kind Kind, name string) (Document, error) {
-	return Document{}, errUnderWay
+	if kind.ofDocument() != nil || printable("name", name, maxDocumentName) != nil {
+		return Document{Kind: kind, Name: name}, nil
+	}
+	one, err := document(ctx, d.read, kind, name)
+	if err != nil {
+		return one, d.failed("read a document of", err)
+	}
+	return one, nil
 }
 
-// Documents returns all documents of a kind, in the order of their names.
+const selectDocuments = `SELECT kind, name, text, version, updated_at, updated_by FROM documents `
+
+func document(ctx context.Context, q querier, kind Kind, name string) (Document, error) {
+	one, err := scanDocument(q.QueryRowContext(ctx, selectDocuments+`WHERE kind = $1 AND name = $2`, string(kind), name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Document{Kind: kind, Name: name}, nil
+	}
+	return one, err
+}
+
+// scanner is a row of an answer.
+type scanner interface{ Scan(into ...any) error }
+
+func scanDocument(row scanner) (d Document, err error) {
+	var version, updated whole
+	err = row.Scan(&d.Kind, &d.Name, &d.Text, &version, &updated, &d.UpdatedBy)
+	// A document that is there has a version, whoever wrote it.
+	d.Version, d.UpdatedAt = cmp.Or(int64(version), -1), updated.instant()
+	return d, err
+}
+
+// Documents returns all documents of a kind, in the order of their names. Those that
+// somebody wrote by other means, and PutDocument would have refused, are left out.
 func (d *DB) Documents(ctx context.Context, kind Kind) ([]Document, error) {
-	return nil, errUnderWay
+	documents, _, err := documentsOf(ctx, d.read, kind)
+	if err != nil {
+		return nil, d.failed("list the documents of", err)
+	}
+	return documents, nil
 }
 
-// RuleRow is a row of the table rate_limit_rules, in which operators may also write
-// by other means than Headgate. Nothing of it is checked here but by PutRuleRow.
-type RuleRow struct {
-	ID int64
-	// Scope says what the rule counts by: user, ip or apikey.
-	Scope string
-	// Route and Method are what it is for; nil means all.
-	Route, Method *string
-	// LimitCount hits pass in WindowMS milliseconds.
-	LimitCount, WindowMS int64
-	// WeightField names where the cost of a request comes from; "" means 1.
-	WeightField string
-	// Algorithm, FailureMode and Burst are as in rules; "" and 0 mean the default.
-	Algorithm, FailureMode string
-	Burst                  int64
-	Active                 bool
-	CreatedAt, UpdatedAt   time.Time
-}
-
-// MaxRuleRows bounds the rows that are read.
-const MaxRuleRows = 10_000
-
-// RuleRowChange says what is to be done with a row of the table of rules.
-type RuleRowChange struct {
-	// Row is what it shall be. Its ID is 0 for a new one.
-	Row RuleRow
-	// Delete takes the row with that ID out.
-	Delete bool
-	Actor  string
-	At     time.Time
-}
-
-// PutRuleRow makes a change and returns the row as it is then, with its ID, and the
-// version of the change; ErrInvalid where there is no row with that ID. The audit
-// chain has it under the kind "rule_row".
-func (d *DB) PutRuleRow(ctx context.Context, c RuleRowChange) (RuleRow, int64, error) {
-	return RuleRow{}, 0, errUnderWay
-}
-
-// RuleRows returns all rows, those that are not active included, in the order of
-// their IDs.
-func (d *DB) RuleRows(ctx context.Context) ([]RuleRow, error) { return nil, errUnderWay }
-
-// Settings is what a database holds beside accounts, as it was at one version or
-// after it.
-type Settings struct {
-	Documents []Document
-	RuleRows  []RuleRow
-	Version   int64
+// documentsOf returns the documents of a kind, and what is wrong with those that it
+// left out.
+func documentsOf(ctx context.Context, q querier, kind Kind) (documents []Document, bad []error, err error) {
+	rows, err := q.QueryContext(ctx, selectDocuments+`WHERE kind = $1 ORDER BY name LIMIT $2`, string(kind), MaxDocuments+1)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer rows.Close()
+	size := 0
+	for rows.Next() {
+		d, err := scanDocument(rows)
+		if err != nil {
+			return nil, nil, err
+		}
+		if size += len(d.Text); len(documents) == MaxDocuments || size > MaxDocumentsText {
+			bad = append(bad, fmt.Errorf("%w: documents of the kind %s from %.64q on are left out: more than %d, or more than %d bytes",
+				ErrInvalid, kind, d.Name, MaxDocuments, MaxDocumentsText))
+			break
+		}
+		if err := cmp.Or(printable("name", d.Name, maxDocumentName), checkText(d.Text)); err != nil {
+			bad = append(bad, fmt.Errorf("%w: the document %.64q of the kind %s is left out: %w", ErrInvalid, d.Name, kind, err))
+			continue
+		}
+		documents = append(documents, d)
+	}
+	return documents, bad, rows.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,14 @@ import (
 
 //go:embed migrations/*.sql
 var migrations embed.FS
+
+// postgresMigration follows the migrations that all databases have; its number is
+// postgresVersion.
+//
+//go:embed migrations/postgres/up.sql
+var postgresMigration string
+
+const postgresVersion = 3
 
 const (
 	// maxConnections bounds what one node asks of PostgreSQL at a time, beside the
@@ -37,6 +46,9 @@ const (
 	migrateTries = 20
 	// channel is where PostgreSQL tells of changes.
 	channel = "headgate_accounts"
+	// ruleRowsNotice is what it says there of rows of rules, whoever wrote them: such
+	// a change may have no version.
+	ruleRowsNotice = "rule_rows"
 )
 
 // DB is a database of accounts. It is safe for concurrent use. Make one with Open.
@@ -46,6 +58,7 @@ type DB struct {
 	listen      *pgx.ConnConfig // nil with SQLite
 	local       *bell           // told of changes by this process
 	name        string          // for errors: without credentials
+	rowNotices  atomic.Int64    // how often rows of rules may have changed
 }
 
 // Open opens the database that dsn names, and brings its tables up to date under a
@@ -133,7 +146,11 @@ func (d *DB) migrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		dialect, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker))
+		further := goose.NewGoMigration(postgresVersion, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, postgresMigration)
+			return err
+		}}, nil)
+		dialect, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker), goose.WithGoMigrations(further))
 	}
 	provider, err := goose.NewProvider(dialect, d.write, dir, options...)
 	if err != nil {

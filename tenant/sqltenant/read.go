@@ -1,8 +1,12 @@
 package sqltenant
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -18,28 +22,326 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Get returns the account of a subject; one that is not there has Version 0 and
-// nothing but its Subject.
+// view lets read see the database as it is at one instant.
+func (d *DB) view(ctx context.Context, read func(querier) error) error {
+	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	if err := read(tx); err != nil {
+		_ = tx.Rollback() // nothing was written
+		return err
+	}
+	return tx.Commit()
+}
+
+// records returns the accounts of a selection, as they are at one instant.
+func (d *DB) records(ctx context.Context, s selection) (records []Record, err error) {
+	err = d.view(ctx, func(q querier) (err error) {
+		records, err = query(ctx, q, s)
+		return err
+	})
+	return records, err
+}
+
+// Get returns the account of a subject, as it is at one instant; one that is not
+// there has Version 0 and nothing but its Subject.
 func (d *DB) Get(ctx context.Context, subject tenant.Subject) (Record, error) {
 	if storable(subject) != nil {
 		return Record{Subject: subject}, nil
 	}
-	r, err := get(ctx, d.read, subject)
+	records, err := d.records(ctx, selectionOf([]tenant.Subject{subject}, d.postgres()))
 	if err != nil {
-		return r, d.failed("read", err)
+		return Record{Subject: subject}, d.failed("read", err)
 	}
-	return r, nil
+	if len(records) == 0 {
+		return Record{Subject: subject}, nil
+	}
+	return records[0], nil
 }
 
 // List returns up to n accounts, at most MaxPage, whose subjects come after one, in
 // the order of subjects; the zero subject is before all.
 func (d *DB) List(ctx context.Context, after tenant.Subject, n int) ([]Record, error) {
-	records, err := query(ctx, d.read, `WHERE (a.subject_key, a.subject) > ($1, $2)
-		ORDER BY a.subject_key, a.subject LIMIT $3`, after.Key, after.Value, min(max(n, 1), MaxPage))
+	return d.Find(ctx, ListOptions{After: after, N: n})
+}
+
+// ListOptions says which accounts Find returns. The zero value asks for the first
+// one of all.
+type ListOptions struct {
+	// After is the subject after which to begin; the zero one is before all.
+	After tenant.Subject
+	// N is how many at most, up to MaxPage.
+	N int
+	// Prefix keeps to subjects with its Key whose Value begins with its Value, byte
+	// by byte; without a Key it keeps all.
+	Prefix tenant.Subject
+	// Tier keeps to accounts which have the tier of that name in force at At; "" keeps
+	// all.
+	Tier string
+	// OtherTiers leaves out accounts which have one of these tiers in force at At.
+	// Those of the fallback tier are found so: all that have none of the other tiers,
+	// which are those without a tier in force and with one of an unknown name, too.
+	OtherTiers []string
+	At         time.Time
+}
+
+// Find returns accounts in the order of subjects. It reads no more of the database
+// than the page and what OtherTiers leave out.
+func (d *DB) Find(ctx context.Context, o ListOptions) ([]Record, error) {
+	records, err := d.records(ctx, o.selection(d.postgres()))
 	if err != nil {
 		return nil, d.failed("list", err)
 	}
 	return records, nil
+}
+
+// selection turns o into SQL. With a tier the index by tier leads; its order is that
+// of subjects, too.
+func (o *ListOptions) selection(postgres bool) selection {
+	s := selection{whole: o.Tier == "" && len(o.OtherTiers) == 0, numbered: postgres}
+	lead := "a"
+	var b strings.Builder
+	if o.Tier != "" {
+		lead = "t"
+		b.WriteString(` JOIN account_tiers t ON t.subject_key = a.subject_key AND t.subject = a.subject`)
+	}
+	b.WriteString(` WHERE (` + lead + `.subject_key, ` + lead + `.subject) > (` + s.arg(o.After.Key) + `, ` + s.arg(o.After.Value) + `)`)
+	if o.Prefix.Key != "" {
+		b.WriteString(` AND ` + lead + `.subject_key = ` + s.arg(o.Prefix.Key) + ` AND ` + lead + `.subject >= ` + s.arg(o.Prefix.Value))
+		if end := pastPrefix(o.Prefix.Value); end != "" {
+			b.WriteString(` AND ` + lead + `.subject < ` + s.arg(end))
+		}
+	}
+	if o.Tier != "" {
+		b.WriteString(` AND t.tier = ` + s.arg(o.Tier) + ` AND ` + s.inForce("t", o.At))
+	}
+	if len(o.OtherTiers) > 0 {
+		b.WriteString(` AND NOT EXISTS (SELECT 1 FROM account_tiers t WHERE t.subject_key = a.subject_key AND t.subject = a.subject AND t.tier IN (`)
+		for i, tier := range o.OtherTiers {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			b.WriteString(s.arg(tier))
+		}
+		b.WriteString(`) AND ` + s.inForce("t", o.At) + `)`)
+	}
+	b.WriteString(` ORDER BY ` + lead + `.subject_key, ` + lead + `.subject LIMIT ` + s.arg(min(max(o.N, 1), MaxPage)))
+	s.text = b.String()
+	return s
+}
+
+// pastPrefix returns the first text that comes after all that begin with prefix, ""
+// when there is none.
+func pastPrefix(prefix string) string {
+	runes := []rune(prefix)
+	for len(runes) > 0 {
+		last := &runes[len(runes)-1]
+		switch *last {
+		case 0x10FFFF: // no text is after it: the end is that of the letters before it
+			runes = runes[:len(runes)-1]
+			continue
+		case 0xD7FF: // what follows is no letter
+			*last = 0xE000
+		default:
+			*last++
+		}
+		return string(runes)
+	}
+	return ""
+}
+
+// selection is which accounts to read: what follows FROM accounts a, with its
+// parameters.
+type selection struct {
+	text string
+	args []any
+	// whole says that these are all accounts between the first and the last of them.
+	whole bool
+	// numbered is as values takes it.
+	numbered bool
+}
+
+// arg adds a parameter and returns its name.
+func (s *selection) arg(value any) string {
+	s.args = append(s.args, value)
+	return "$" + strconv.Itoa(len(s.args))
+}
+
+// inForce is a condition on a row of account_tiers: that it is the one in force.
+func (s *selection) inForce(alias string, at time.Time) string {
+	now := func() string { return s.arg(micros(at)) }
+	return alias + `.effective_at <= ` + now() + ` AND (` + alias + `.expires_at IS NULL OR ` + alias + `.expires_at > ` + now() + `)
+		AND NOT EXISTS (SELECT 1 FROM account_tiers later WHERE later.subject_key = ` + alias + `.subject_key AND later.subject = ` + alias + `.subject
+			AND later.effective_at > ` + alias + `.effective_at AND later.effective_at <= ` + now() + ` AND (later.expires_at IS NULL OR later.expires_at > ` + now() + `))`
+}
+
+// selectionOf selects accounts by their subjects.
+func selectionOf(subjects []tenant.Subject, numbered bool) selection {
+	text, args := subjectValues(subjects, numbered)
+	return selection{
+		text: `JOIN (VALUES ` + text + `) s ON s.column1 = a.subject_key AND s.column2 = a.subject`,
+		args: args, numbered: numbered,
+	}
+}
+
+// subjectValues returns subjects as rows of values.
+func subjectValues(subjects []tenant.Subject, numbered bool) (text string, args []any) {
+	rows := make([][]any, len(subjects))
+	for i, s := range subjects {
+		rows[i] = []any{s.Key, s.Value}
+	}
+	return values(rows, numbered)
+}
+
+// query returns the accounts of a selection with all that belongs to them. The
+// selection bounds how many there are; q sees one instant.
+func query(ctx context.Context, q querier, s selection) ([]Record, error) {
+	rows, err := q.QueryContext(ctx, `SELECT a.subject_key, a.subject, a.last4, a.version, a.updated_at FROM accounts a `+s.text, s.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var records []Record
+	for rows.Next() {
+		var r Record
+		var updated int64
+		if err := rows.Scan(&r.Subject.Key, &r.Subject.Value, &r.Last4, &r.Version, &updated); err != nil {
+			return nil, err
+		}
+		r.UpdatedAt = instant(updated)
+		records = append(records, r)
+	}
+	if err := rows.Err(); err != nil || len(records) == 0 {
+		return nil, err
+	}
+	rows.Close()
+	return records, addParts(ctx, q, records, s)
+}
+
+// addParts reads what belongs to records: in the range of their subjects when these
+// are all that there are in it, else subject by subject.
+func addParts(ctx context.Context, q querier, records []Record, from selection) error {
+	of := make(map[tenant.Subject]*Record, len(records))
+	subjects := make([]tenant.Subject, len(records))
+	for i := range records {
+		of[records[i].Subject], subjects[i] = &records[i], records[i].Subject
+	}
+	var s selection
+	if first, last := subjects[0], subjects[len(subjects)-1]; from.whole {
+		s.text = `WHERE (t.subject_key, t.subject) >= ($1, $2) AND (t.subject_key, t.subject) <= ($3, $4)`
+		s.args = []any{first.Key, first.Value, last.Key, last.Value}
+	} else {
+		s.text, s.args = subjectValues(subjects, from.numbered)
+		s.text = `JOIN (VALUES ` + s.text + `) s ON s.column1 = t.subject_key AND s.column2 = t.subject`
+	}
+	for _, part := range []struct {
+		statement string
+		scan      func(*sql.Rows, func(tenant.Subject) *Record) error
+	}{
+		{`SELECT t.subject_key, t.subject, t.tier, t.effective_at, t.expires_at FROM account_tiers t `, scanTier},
+		{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.requests_per_unit, t.unit, t.algorithm, t.burst,
+			t.effective_at, t.expires_at, t.created_at, t.updated_at, t.created_by FROM quota_overrides t `, scanOverride},
+		{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.hits, t.effective_at, t.expires_at FROM account_top_ups t `, scanTopUp},
+	} {
+		if err := eachRow(ctx, q, part.statement+s.text, s.args, func(rows *sql.Rows) error {
+			return part.scan(rows, func(s tenant.Subject) *Record { return of[s] })
+		}); err != nil {
+			return err
+		}
+	}
+	for i := range records {
+		records[i].sort()
+	}
+	return nil
+}
+
+func eachRow(ctx context.Context, q querier, statement string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := q.QueryContext(ctx, statement, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func scanTier(rows *sql.Rows, of func(tenant.Subject) *Record) error {
+	var s tenant.Subject
+	var t tenant.Assignment
+	var from int64
+	var until sql.NullInt64
+	if err := rows.Scan(&s.Key, &s.Value, &t.Tier, &from, &until); err != nil {
+		return err
+	}
+	t.Term = term(from, until)
+	if r := of(s); r != nil {
+		r.Tiers = append(r.Tiers, t)
+	}
+	return nil
+}
+
+func scanOverride(rows *sql.Rows, of func(tenant.Subject) *Record) error {
+	var s tenant.Subject
+	var o Override
+	var quota, until sql.NullInt64
+	var unit, algorithm string
+	var from, created, updated int64
+	if err := rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &o.Burst,
+		&from, &until, &created, &updated, &o.CreatedBy); err != nil {
+		return err
+	}
+	// A word that is none, which Headgate has not written, makes this one override
+	// invalid and no error of the query: the other accounts must be read.
+	var unitErr, algorithmErr error
+	o.Unit, unitErr = tenant.ParseUnit(unit)
+	o.Algorithm, algorithmErr = limit.ParseAlgorithm(algorithm)
+	if unitErr != nil || algorithmErr != nil {
+		o.Unit = 0
+	}
+	o.Unlimited, o.RequestsPerUnit = !quota.Valid, quota.Int64
+	o.Term, o.CreatedAt, o.UpdatedAt = term(from, until), instant(created), instant(updated)
+	if r := of(s); r != nil {
+		r.Overrides = append(r.Overrides, o)
+	}
+	return nil
+}
+
+func scanTopUp(rows *sql.Rows, of func(tenant.Subject) *Record) error {
+	var s tenant.Subject
+	var t tenant.TopUp
+	var hits, from, until whole
+	if err := rows.Scan(&s.Key, &s.Value, &t.ID, &t.Descriptor, &hits, &from, &until); err != nil {
+		return err
+	}
+	t.Hits, t.Term = int64(hits), tenant.Term{From: from.instant(), Until: until.instant()}
+	if r := of(s); r != nil {
+		r.TopUps = append(r.TopUps, t)
+	}
+	return nil
+}
+
+// sort puts the parts of r in the order of their descriptors and begins.
+func (r *Record) sort() {
+	slices.SortFunc(r.Tiers, func(x, y tenant.Assignment) int { return x.Term.From.Compare(y.Term.From) })
+	slices.SortFunc(r.Overrides, func(x, y Override) int {
+		return cmp.Or(strings.Compare(x.Descriptor, y.Descriptor), x.Term.From.Compare(y.Term.From))
+	})
+	slices.SortFunc(r.TopUps, func(x, y tenant.TopUp) int {
+		return cmp.Or(strings.Compare(x.Descriptor, y.Descriptor), x.Term.From.Compare(y.Term.From), strings.Compare(x.ID, y.ID))
+	})
+}
+
+func term(from int64, until sql.NullInt64) tenant.Term {
+	t := tenant.Term{From: instant(from)}
+	if until.Valid {
+		t.Until = time.UnixMicro(until.Int64).UTC()
+	}
+	return t
 }
 
 // Version returns the version of the last change.
@@ -56,126 +358,4 @@ func (d *DB) count(ctx context.Context) (accounts int64, err error) {
 		return 0, d.failed("count", err)
 	}
 	return accounts, nil
-}
-
-func get(ctx context.Context, q querier, subject tenant.Subject) (Record, error) {
-	records, err := query(ctx, q, `WHERE a.subject_key = $1 AND a.subject = $2`, subject.Key, subject.Value)
-	if err != nil || len(records) == 0 {
-		return Record{Subject: subject}, err
-	}
-	return records[0], nil
-}
-
-// query returns the accounts of a condition with all that belongs to them. The
-// condition bounds how many there are.
-func query(ctx context.Context, q querier, condition string, args ...any) ([]Record, error) {
-	rows, err := q.QueryContext(ctx, `SELECT a.subject_key, a.subject, a.last4, a.version, a.updated_at FROM accounts a `+condition, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var records []Record
-	index := map[tenant.Subject]int{}
-	for rows.Next() {
-		var r Record
-		var updated int64
-		if err := rows.Scan(&r.Subject.Key, &r.Subject.Value, &r.Last4, &r.Version, &updated); err != nil {
-			return nil, err
-		}
-		r.UpdatedAt = instant(updated)
-		index[r.Subject] = len(records)
-		records = append(records, r)
-	}
-	if err := rows.Err(); err != nil || len(records) == 0 {
-		return nil, err
-	}
-	rows.Close()
-	of := func(s tenant.Subject) *Record {
-		if i, ok := index[s]; ok {
-			return &records[i]
-		}
-		return nil // of a change that came between the queries
-	}
-	if err := addTiers(ctx, q, of, condition, args); err != nil {
-		return nil, err
-	}
-	return records, addOverrides(ctx, q, of, condition, args)
-}
-
-// selected is the part of a statement that keeps to the accounts of a condition.
-func selected(condition string) string {
-	return ` JOIN (SELECT a.subject_key, a.subject FROM accounts a ` + condition + `) s
-		ON s.subject_key = t.subject_key AND s.subject = t.subject`
-}
-
-func addTiers(ctx context.Context, q querier, of func(tenant.Subject) *Record, condition string, args []any) error {
-	rows, err := q.QueryContext(ctx, `SELECT t.subject_key, t.subject, t.tier, t.effective_at, t.expires_at
-		FROM account_tiers t`+selected(condition)+` ORDER BY t.effective_at`, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var s tenant.Subject
-		var t tenant.Assignment
-		var from int64
-		var until sql.NullInt64
-		if err := rows.Scan(&s.Key, &s.Value, &t.Tier, &from, &until); err != nil {
-			return err
-		}
-		t.Term = term(from, until)
-		if r := of(s); r != nil {
-			r.Tiers = append(r.Tiers, t)
-		}
-	}
-	return rows.Err()
-}
-
-func addOverrides(ctx context.Context, q querier, of func(tenant.Subject) *Record, condition string, args []any) error {
-	rows, err := q.QueryContext(ctx, `SELECT t.subject_key, t.subject, t.id, t.descriptor, t.requests_per_unit, t.unit, t.algorithm, t.burst,
-		t.effective_at, t.expires_at, t.created_at, t.updated_at, t.created_by
-		FROM quota_overrides t`+selected(condition)+` ORDER BY t.descriptor, t.effective_at`, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		s, o, err := scanOverride(rows)
-		if err != nil {
-			return err
-		}
-		if r := of(s); r != nil {
-			r.Overrides = append(r.Overrides, o)
-		}
-	}
-	return rows.Err()
-}
-
-func scanOverride(rows *sql.Rows) (s tenant.Subject, o Override, err error) {
-	var quota, until sql.NullInt64
-	var unit, algorithm string
-	var from, created, updated int64
-	if err = rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &o.Burst,
-		&from, &until, &created, &updated, &o.CreatedBy); err != nil {
-		return s, o, err
-	}
-	// A word that is none, which Headgate has not written, makes this one override
-	// invalid and no error of the query: the other accounts must be read.
-	var unitErr, algorithmErr error
-	o.Unit, unitErr = tenant.ParseUnit(unit)
-	o.Algorithm, algorithmErr = limit.ParseAlgorithm(algorithm)
-	if unitErr != nil || algorithmErr != nil {
-		o.Unit = 0
-	}
-	o.Unlimited, o.RequestsPerUnit = !quota.Valid, quota.Int64
-	o.Term, o.CreatedAt, o.UpdatedAt = term(from, until), instant(created), instant(updated)
-	return s, o, nil
-}
-
-func term(from int64, until sql.NullInt64) tenant.Term {
-	t := tenant.Term{From: instant(from)}
-	if until.Valid {
-		t.Until = time.UnixMicro(until.Int64).UTC()
-	}
-	return t
 }

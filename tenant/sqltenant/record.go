@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -29,7 +30,8 @@ type Record struct {
 	Tiers []tenant.Assignment
 	// Overrides have the ID that the database gave them; a new one has none.
 	Overrides []Override
-	// TopUps are those that have not been cleared away, past ones too.
+	// TopUps are those that have not been cleared away, past ones too. The database
+	// gives a new one without an ID one; one that keeps its ID keeps its origin.
 	TopUps []tenant.TopUp
 	// Version is that of the last change, 0 for an account that is not there. It is
 	// what an ETag is made of.
@@ -56,7 +58,7 @@ type Override struct {
 
 // Account returns what counts of r. The error names the override that cannot be.
 func (r *Record) Account() (tenant.Account, error) {
-	a := tenant.Account{Subject: r.Subject, Tiers: r.Tiers}
+	a := tenant.Account{Subject: r.Subject, Tiers: r.Tiers, TopUps: r.TopUps}
 	for i := range r.Overrides {
 		o := &r.Overrides[i]
 		quota, err := o.quota()
@@ -104,7 +106,22 @@ func (r *Record) Validate() error {
 	if err != nil {
 		return err
 	}
+	a.TopUps = named(a.TopUps)
 	return a.Validate()
+}
+
+// named returns top-ups of which those without an ID have one.
+func named(topUps []tenant.TopUp) []tenant.TopUp {
+	if !slices.ContainsFunc(topUps, func(t tenant.TopUp) bool { return t.ID == "" }) {
+		return topUps
+	}
+	all := slices.Clone(topUps)
+	for i := range all {
+		if all[i].ID == "" {
+			all[i].ID = newID()
+		}
+	}
+	return all
 }
 
 // storable refuses a subject that the tables cannot hold.

@@ -23,9 +23,9 @@ const (
 	// maxRepair bounds the accounts that are all read again for that. With more of
 	// them the number and the version are compared.
 	maxRepair = 10_000
-	// maxChanged bounds the changes that are followed one by one; past them all
-	// accounts are read again.
-	maxChanged = 1000
+	// maxChanged bounds the changes that are followed; past them all accounts are read
+	// again.
+	maxChanged = 100_000
 	// retryMin and retryMax bound the pause after a failure, which doubles.
 	retryMin, retryMax = 250 * time.Millisecond, 5 * time.Second
 	// stepTimeout bounds one question to the database, so that one which does not
@@ -43,6 +43,10 @@ type Watcher struct {
 	skipped atomic.Int64
 	readAt  atomic.Int64 // Unix time in microseconds; 0: never
 
+	// settings are those that were told last, nil before that; notices is how many of
+	// rows had come when they were read.
+	settings *Settings
+	notices  int64
 	// shared lets what has not changed stay what it was when it is read again.
 	shared tenant.Sharer
 }
@@ -63,7 +67,7 @@ type WatcherOptions struct {
 	// there is.
 	OnSettings func(Settings)
 	// OnError, when not nil, is told of every failed read, and with nil when it
-	// works again, and of accounts that cannot be used (ErrInvalid).
+	// works again, and of accounts and documents that cannot be used (ErrInvalid).
 	OnError func(error)
 }
 
@@ -89,10 +93,13 @@ func (w *Watcher) Skipped() int64 { return w.skipped.Load() }
 // time before that.
 func (w *Watcher) ReadAt() time.Time { return instant(w.readAt.Load()) }
 
-// Load reads all accounts now. Run does so too; calling it first lets a node serve
-// with what counts from the first request on. No two calls of Load, Follow and Run
-// may overlap.
+// Load reads the settings and all accounts now. Run does so too; calling it first
+// lets a node serve with what counts from the first request on. No two calls of Load,
+// Follow and Run may overlap.
 func (w *Watcher) Load(ctx context.Context) error {
+	if err := w.readSettings(ctx); err != nil {
+		return err
+	}
 	version, err := w.version(ctx)
 	if err != nil {
 		return err
@@ -120,6 +127,33 @@ func (w *Watcher) Load(ctx context.Context) error {
 	}
 	w.skipped.Store(skipped)
 	w.publish(tenant.NewSnapshot(w.tiers, slices.Values(all)), version)
+	return nil
+}
+
+// readSettings reads the settings, and tells of them if they are not those that were
+// told last.
+func (w *Watcher) readSettings(ctx context.Context) error {
+	if w.options.OnSettings == nil {
+		return nil
+	}
+	// Before the read: a notice that comes after it asks for another one.
+	notices := w.db.rowNotices.Load()
+	var bad []error
+	s, err := step(ctx, func(ctx context.Context) (s Settings, err error) {
+		s, bad, err = w.db.settings(ctx)
+		return s, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, err := range bad {
+		w.tell(err)
+	}
+	w.notices = notices
+	if w.settings == nil || !w.settings.Equal(&s) {
+		w.settings = &s
+		w.options.OnSettings(s)
+	}
 	return nil
 }
 
@@ -169,57 +203,100 @@ func (w *Watcher) Follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if version == v.version {
-		w.readAt.Store(time.Now().UnixMicro())
-		return nil
-	}
 	if version < v.version || version > v.version+maxChanged {
 		return w.Load(ctx) // another database, or too much of this one
 	}
-	changed, last, err := w.changedSince(ctx, v.version)
+	changed := changes{version: v.version}
+	if version != v.version {
+		if changed, err = w.changedSince(ctx, v.version); err != nil {
+			return err
+		}
+	}
+	if changed.settings || w.db.rowNotices.Load() != w.notices {
+		if err := w.readSettings(ctx); err != nil {
+			return err
+		}
+	}
+	if changed.version == v.version {
+		w.readAt.Store(time.Now().UnixMicro())
+		return nil
+	}
+	accounts, err := w.accounts(ctx, changed.subjects)
 	if err != nil {
 		return err
 	}
-	accounts := make([]tenant.Account, 0, len(changed))
-	for subject := range changed {
-		r, err := step(ctx, func(ctx context.Context) (Record, error) { return w.db.Get(ctx, subject) })
-		if err != nil {
-			return err
-		}
-		a, ok := w.usable(&r)
-		if !ok {
-			a = tenant.Account{Subject: subject}
-		}
-		accounts = append(accounts, a)
-	}
-	w.publish(v.snapshot.With(accounts...), last)
+	w.publish(v.snapshot.With(accounts...), changed.version)
 	return nil
 }
 
-// changedSince returns whose accounts have changed after a version, and the last
-// version that it saw.
-func (w *Watcher) changedSince(ctx context.Context, version int64) (map[tenant.Subject]bool, int64, error) {
-	changed := map[tenant.Subject]bool{}
-	for {
-		page, err := step(ctx, func(ctx context.Context) ([]Entry, error) { return w.db.Changes(ctx, version, MaxPage) })
+// accounts reads the accounts of subjects; those that are not there, or cannot be
+// used, have nothing but their subject.
+func (w *Watcher) accounts(ctx context.Context, subjects []tenant.Subject) ([]tenant.Account, error) {
+	accounts := make([]tenant.Account, 0, len(subjects))
+	for some := range slices.Chunk(subjects, MaxPage) {
+		records, err := step(ctx, func(ctx context.Context) ([]Record, error) {
+			return w.db.records(ctx, selectionOf(some, w.db.postgres()))
+		})
 		if err != nil {
-			return nil, 0, err
+			return nil, w.db.failed("read", err)
+		}
+		usable := make(map[tenant.Subject]tenant.Account, len(records))
+		for i := range records {
+			if a, ok := w.usable(&records[i]); ok {
+				usable[a.Subject] = a
+			}
+		}
+		for _, subject := range some {
+			a := usable[subject]
+			a.Subject = subject
+			accounts = append(accounts, a)
+		}
+	}
+	return accounts, nil
+}
+
+// changes is what has changed up to a version: accounts of subjects, and whether
+// settings have.
+type changes struct {
+	subjects []tenant.Subject
+	settings bool
+	version  int64
+}
+
+// changedSince returns what has changed after a version.
+func (w *Watcher) changedSince(ctx context.Context, version int64) (changes, error) {
+	all := changes{version: version}
+	seen := map[tenant.Subject]bool{}
+	for {
+		page, err := step(ctx, func(ctx context.Context) ([]Entry, error) { return w.db.headings(ctx, all.version) })
+		if err != nil {
+			return changes{}, err
 		}
 		for i := range page {
-			changed[page[i].Subject] = true
-			version = page[i].Version
+			e := &page[i]
+			all.version = e.Version
+			if e.Kind != AccountEntry {
+				all.settings = true
+			} else if !seen[e.Subject] {
+				seen[e.Subject] = true
+				all.subjects = append(all.subjects, e.Subject)
+			}
 		}
 		if len(page) < MaxPage {
-			return changed, version, nil
+			return all, nil
 		}
 	}
 }
 
-// repair makes sure that the snapshot is the database, whatever was missed.
+// repair makes sure that the settings and the snapshot are those of the database,
+// whatever was missed.
 func (w *Watcher) repair(ctx context.Context) error {
 	v := w.current.Load()
 	if v == nil || v.snapshot.Len() <= maxRepair {
 		return w.Load(ctx)
+	}
+	if err := w.readSettings(ctx); err != nil {
+		return err
 	}
 	accounts, err := step(ctx, w.db.count)
 	if err != nil {
@@ -313,13 +390,16 @@ func (d *DB) hearOnce(ctx context.Context) (worked bool) {
 	if _, err := connection.Exec(ctx, "LISTEN "+channel); err != nil {
 		return false
 	}
+	d.rowNotices.Add(1) // one may have been missed
 	for {
 		d.local.ring()
 		// A notice within the poll, or a sign that the connection is alive.
 		waiting, cancel := context.WithTimeout(ctx, pollEvery)
-		_, err := connection.WaitForNotification(waiting)
+		notice, err := connection.WaitForNotification(waiting)
 		cancel()
 		switch {
+		case err == nil && notice.Payload == ruleRowsNotice:
+			d.rowNotices.Add(1)
 		case ctx.Err() != nil:
 			return true
 		case errors.Is(err, context.DeadlineExceeded):

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -28,7 +26,8 @@ type Change struct {
 	// At is the instant of the change.
 	At time.Time
 	// Edit changes the record as it is kept into the one that shall be; one without
-	// tiers and overrides takes the account out. It may be called more than once.
+	// tiers, overrides and top-ups takes the account out. It may be called more than
+	// once.
 	Edit func(*Record) error
 }
 
@@ -54,74 +53,149 @@ func (d *DB) UpdateAll(ctx context.Context, changes []Change) ([]Record, error) 
 	if len(changes) > MaxChanges {
 		return nil, fmt.Errorf("%w: %d changes at once; hint: at most %d", ErrInvalid, len(changes), MaxChanges)
 	}
+	if len(changes) == 0 {
+		return nil, nil
+	}
 	for i := range changes {
 		c := &changes[i]
 		if err := cmp.Or(printable("actor", c.Actor, MaxActor), storable(c.Subject)); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return nil, fmt.Errorf("%w account: %w", ErrInvalid, err)
 		}
 	}
-	tx, err := d.write.BeginTx(ctx, nil)
+	var records []Record
+	err := d.change(ctx, func(w *writer) (err error) {
+		records, err = d.updateAll(ctx, w, changes)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return records, nil
+}
+
+func (d *DB) updateAll(ctx context.Context, w *writer, changes []Change) ([]Record, error) {
+	b, err := readBatch(ctx, w, changes)
 	if err != nil {
 		return nil, d.failed("change", err)
 	}
 	records := make([]Record, len(changes))
-	changed := false
 	for i := range changes {
-		var one bool
-		if records[i], one, err = d.update(ctx, tx, &changes[i]); err != nil {
-			return nil, errors.Join(err, tx.Rollback())
+		if records[i], err = b.update(w, &changes[i]); err != nil {
+			return nil, err
 		}
-		changed = changed || one
 	}
-	if !changed {
-		return records, tx.Rollback()
-	}
-	if err := tx.Commit(); err != nil {
+	if err := b.store(ctx, w); err != nil {
 		return nil, d.failed("change", err)
 	}
-	d.local.ring()
 	return records, nil
 }
 
-func (d *DB) update(ctx context.Context, tx *sql.Tx, c *Change) (after Record, changed bool, err error) {
-	// First: this row's lock puts writers in order.
-	var version int64
-	var digest string
-	if err := tx.QueryRowContext(ctx, `UPDATE tenant_state SET version = version WHERE id = 1 RETURNING version + 1, digest`).
-		Scan(&version, &digest); err != nil {
-		return after, false, d.failed("change", err)
+// batch are the accounts that some changes are about. All changes are made here
+// before any of them is written: one account may have several.
+type batch struct {
+	kept    map[tenant.Subject]Record // as the tables have them
+	now     map[tenant.Subject]Record // as the changes made them
+	touched []tenant.Subject          // of now, in order of their first change
+	granted map[grant]origin          // the top-ups that changes brought
+}
+
+// grant names a top-up.
+type grant struct {
+	subject tenant.Subject
+	id      string
+}
+
+// origin is when and by whom something was made.
+type origin struct {
+	at    time.Time
+	actor string
+}
+
+func readBatch(ctx context.Context, w *writer, changes []Change) (*batch, error) {
+	b := &batch{
+		kept: make(map[tenant.Subject]Record, len(changes)), now: make(map[tenant.Subject]Record, len(changes)),
+		granted: map[grant]origin{},
 	}
-	before, err := get(ctx, tx, c.Subject)
-	if err != nil {
-		return after, false, d.failed("change", err)
+	var subjects []tenant.Subject
+	for i := range changes {
+		s := changes[i].Subject
+		if _, known := b.kept[s]; !known {
+			b.kept[s] = Record{Subject: s}
+			subjects = append(subjects, s)
+		}
+	}
+	records, err := query(ctx, w.tx, selectionOf(subjects, w.postgres))
+	for _, r := range records {
+		b.kept[r.Subject] = r
+	}
+	return b, err
+}
+
+// update makes one change, which leaves an entry if it changes anything.
+func (b *batch) update(w *writer, c *Change) (Record, error) {
+	before, touched := b.now[c.Subject]
+	if !touched {
+		before = b.kept[c.Subject]
 	}
 	if c.Version != Anyway && c.Version != before.Version {
-		return before, false, fmt.Errorf("%w: it is in version %d, not %d", ErrConflict, before.Version, c.Version)
+		return before, fmt.Errorf("%w: the account is in version %d, not %d", ErrConflict, before.Version, c.Version)
 	}
-	after = before
-	after.Tiers, after.Overrides = slices.Clone(before.Tiers), slices.Clone(before.Overrides)
+	after := before
+	after.Tiers, after.Overrides, after.TopUps = slices.Clone(before.Tiers), slices.Clone(before.Overrides), slices.Clone(before.TopUps)
 	if err := c.Edit(&after); err != nil {
-		return before, false, err
+		return before, err
 	}
 	after.Subject = c.Subject
 	if err := after.Validate(); err != nil {
-		return before, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return before, fmt.Errorf("%w account: %w", ErrInvalid, err)
 	}
-	if state(&before) == state(&after) {
-		return before, false, nil
+	for i := range after.TopUps {
+		if t := &after.TopUps[i]; t.ID == "" {
+			t.ID = newID()
+		}
 	}
-	after.Version, after.UpdatedAt = version, c.At.UTC().Truncate(time.Microsecond)
+	e := Entry{
+		At: c.At.UTC().Truncate(time.Microsecond), Actor: c.Actor, Kind: AccountEntry, Subject: c.Subject,
+		Before: state(&before), After: state(&after),
+	}
+	if e.Before == e.After {
+		return before, nil
+	}
+	after.Version, after.UpdatedAt = w.add(e), e.At
 	after.stamp(&before, c.Actor)
-	if err := d.store(ctx, tx, &before, &after, entryOf(c, &before, &after, digest)); err != nil {
-		return before, false, d.failed("change", err)
-	}
+	b.noteGrants(&before, &after, c.Actor)
 	if after.empty() {
 		after = Record{Subject: c.Subject}
 	}
-	return after, true, nil
+	if !touched {
+		b.touched = append(b.touched, c.Subject)
+	}
+	b.now[c.Subject] = after
+	return after, nil
 }
 
-func (r *Record) empty() bool { return len(r.Tiers) == 0 && len(r.Overrides) == 0 }
+// noteGrants remembers where the top-ups come from that a change brought.
+func (b *batch) noteGrants(before, after *Record, actor string) {
+	for _, t := range after.TopUps {
+		if !slices.ContainsFunc(before.TopUps, func(old tenant.TopUp) bool { return old.ID == t.ID }) {
+			b.granted[grant{after.Subject, t.ID}] = origin{after.UpdatedAt, actor}
+		}
+	}
+}
+
+// store writes what the changes have changed.
+func (b *batch) store(ctx context.Context, w *writer) error {
+	var d difference
+	for _, s := range b.touched {
+		before, after := b.kept[s], b.now[s]
+		d.add(&before, &after, func(t *tenant.TopUp) origin { return b.granted[grant{s, t.ID}] })
+	}
+	return d.write(ctx, w)
+}
+
+func (r *Record) empty() bool {
+	return len(r.Tiers) == 0 && len(r.Overrides) == 0 && len(r.TopUps) == 0
+}
 
 // stamp sets what the database sets of the overrides of r: those that were there
 // keep their ID and origin.
@@ -149,57 +223,4 @@ func newID() string {
 	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// store writes after in place of before, and the entry of the audit chain.
-func (d *DB) store(ctx context.Context, tx *sql.Tx, before, after *Record, e Entry) error {
-	s := after.Subject
-	steps := []statement{{`DELETE FROM accounts WHERE subject_key = $1 AND subject = $2`, []any{s.Key, s.Value}}}
-	if !after.empty() {
-		steps = append(steps, statement{`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) VALUES ($1, $2, $3, $4, $5)`,
-			[]any{s.Key, s.Value, after.Last4, after.Version, micros(after.UpdatedAt)}})
-	}
-	for _, t := range after.Tiers {
-		steps = append(steps, statement{`INSERT INTO account_tiers (subject_key, subject, tier, effective_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
-			[]any{s.Key, s.Value, t.Tier, micros(t.Term.From), nullMicros(t.Term.Until)}})
-	}
-	for i := range after.Overrides {
-		steps = append(steps, insertOverride(s, &after.Overrides[i]))
-	}
-	steps = append(steps,
-		statement{`INSERT INTO account_changes (version, at, actor, subject_key, subject, before_state, after_state, hash) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			[]any{e.Version, micros(e.At), e.Actor, s.Key, s.Value, e.Before, e.After, e.Hash}},
-		statement{`UPDATE tenant_state SET version = $1, digest = $2 WHERE id = 1`, []any{e.Version, e.Hash}})
-	if d.postgres() {
-		steps = append(steps, statement{`SELECT pg_notify('` + channel + `', '')`, nil})
-	}
-	for _, step := range steps {
-		if _, err := tx.ExecContext(ctx, step.text, step.args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-type statement struct {
-	text string
-	args []any
-}
-
-func insertOverride(s tenant.Subject, o *Override) statement {
-	quota := sql.NullInt64{Int64: o.RequestsPerUnit, Valid: !o.Unlimited}
-	unit := tenant.UnitText(o.Unit)
-	if o.Unlimited {
-		unit = tenant.UnitText(time.Second)
-	}
-	return statement{`INSERT INTO quota_overrides (id, subject_key, subject, descriptor, requests_per_unit, unit, algorithm, burst,
-		effective_at, expires_at, created_at, updated_at, created_by) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-		[]any{
-			o.ID, s.Key, s.Value, o.Descriptor, quota, unit, o.Algorithm.String(), o.Burst,
-			micros(o.Term.From), nullMicros(o.Term.Until), micros(o.CreatedAt), micros(o.UpdatedAt), o.CreatedBy,
-		}}
-}
-
-func nullMicros(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: micros(t), Valid: !t.IsZero()}
 }

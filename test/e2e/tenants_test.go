@@ -70,11 +70,17 @@ func (y *tenancy) args(more ...string) []string {
 // quota runs `headgate quota` in a process of its own.
 func (y *tenancy) quota(args ...string) (string, error) {
 	y.t.Helper()
+	return y.command(append([]string{"quota"}, args...)...)
+}
+
+// command runs a command of headgate in a process of its own.
+func (y *tenancy) command(args ...string) (string, error) {
+	y.t.Helper()
 	path, err := binary()
 	if err != nil {
 		y.t.Fatal(err)
 	}
-	cmd := exec.Command(path, append([]string{"quota"}, args...)...)
+	cmd := exec.Command(path, args...)
 	cmd.Env = append(os.Environ(), "HEADGATE_TENANTS="+y.database.DSN)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -1,0 +1,305 @@
+package adminapi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/webhook"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+const (
+	// billingPath is the route of events of billing, after Prefix.
+	billingPath = "hooks/billing"
+	// billingActor is who asks there; with ":" and the id of the event in the log of
+	// changes.
+	billingActor = "billing"
+	// maxEvent bounds the id of an event, in bytes: it becomes that of a top-up.
+	maxEvent = tenant.MaxName
+)
+
+// The types of events of billing.
+const (
+	tierSet  = "tier.set"
+	quotaSet = "quota.set"
+	topUpAdd = "top_up.add"
+)
+
+// billingEvent is the body of a request of billing. What it asks for begins at At, so
+// that of two events the later one counts, in whatever order they come and however
+// often: nothing needs to be remembered of them but what they have changed.
+type billingEvent struct {
+	// ID is the name of the event, and of the top-up that it adds.
+	ID   string    `json:"id"`
+	Type string    `json:"type"`
+	At   time.Time `json:"at"`
+	// ExpiresAt ends what it asks for; a top-up needs it.
+	ExpiresAt *time.Time `json:"expires_at"`
+	// Subject names the account as paths do.
+	Subject string `json:"subject"`
+	// Exactly one of these is there, by Type.
+	Tier  *string          `json:"tier"`
+	Quota *quotas.Override `json:"quota"`
+	TopUp *billingTopUp    `json:"top_up"`
+}
+
+// billingTopUp is a grant of hits beyond a quota.
+type billingTopUp struct {
+	Descriptor string `json:"descriptor"`
+	Hits       int64  `json:"hits"`
+}
+
+// billingView answers an event.
+type billingView struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Changed is false where the account says it already, or where a later event
+	// counts.
+	Changed bool  `json:"changed"`
+	Version int64 `json:"version"`
+}
+
+// authenticate returns who asks, or the answer to somebody who may not. What billing
+// sends is known by its signature, and by nothing else.
+func (h *Handler) authenticate(r *http.Request, now time.Time) (*credential, *problem) {
+	if len(h.options.Billing) == 0 || r.URL.EscapedPath() != Prefix+billingPath {
+		return h.options.Tokens.current.Load().authenticate(r, now)
+	}
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxSmallBody+1))
+	if err != nil {
+		return nil, badField(http.StatusBadRequest, wholeBody, "it ended before its end")
+	}
+	if len(body) <= maxSmallBody {
+		values := r.Header.Values(webhook.SignatureHeader)
+		if len(values) != 1 {
+			return nil, fail(http.StatusUnauthorized, "%v", webhook.ErrSignature)
+		}
+		if err := webhook.Verify(h.options.Billing, values[0], body, now); err != nil {
+			return nil, fail(http.StatusUnauthorized, "%v", err)
+		}
+	}
+	// A body that is too large is refused by the route.
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return &credential{actor: billingActor, signed: true}, nil
+}
+
+// billing does what an event asks for.
+func (c *call) billing() (*answer, error) {
+	var e billingEvent
+	if bad := decodeBody(c.body, &e); bad != nil {
+		return nil, bad
+	}
+	name, edit, bad := e.read(c)
+	if bad != nil {
+		return nil, bad
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	changed := false
+	records, err := c.accounts.UpdateAll(ctx, []sqltenant.Change{{
+		Subject: name.Subject, Actor: billingActor + ":" + e.ID, Version: sqltenant.Anyway, At: c.now,
+		Edit: func(r *sqltenant.Record) (err error) {
+			if changed, err = edit(r); changed && name.Last4 != "" {
+				r.Last4 = name.Last4
+			}
+			return err
+		},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(http.StatusOK, billingView{e.ID, quotas.NameText(name.Subject), changed, records[0].Version})
+}
+
+// read checks an event and returns what it does to an account: an edit that says
+// whether it has changed something.
+func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Record) (bool, error), bad *problem) {
+	wrong := func(field, format string, args ...any) (quotas.Name, func(*sqltenant.Record) (bool, error), *problem) {
+		return name, nil, badField(http.StatusUnprocessableEntity, field, format, args...)
+	}
+	switch {
+	case e.ID == "" || len(e.ID) > maxEvent || strings.ContainsFunc(e.ID, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return wrong("id", "the name of the event has 1 to %d printable ASCII characters, and no space", maxEvent)
+	case e.At.IsZero():
+		return wrong("at", "missing; hint: the instant from which the change counts, the same when the event is sent again")
+	}
+	if name, bad = parseName(e.Subject, "subject", c.options.Hasher); bad != nil {
+		return name, nil, bad
+	}
+	term := tenant.Term{From: e.At.UTC().Truncate(time.Microsecond)}
+	if e.ExpiresAt != nil {
+		if term.Until = e.ExpiresAt.UTC().Truncate(time.Microsecond); !term.From.Before(term.Until) {
+			return wrong("expires_at", "not after at")
+		}
+	}
+	for _, part := range []struct {
+		field, of string
+		there     bool
+	}{{"tier", tierSet, e.Tier != nil}, {"quota", quotaSet, e.Quota != nil}, {"top_up", topUpAdd, e.TopUp != nil}} {
+		if part.there != (e.Type == part.of) {
+			return wrong(part.field, "it is there when type is %s, and only then", part.of)
+		}
+	}
+	switch e.Type {
+	case tierSet:
+		if tiers := c.options.Tiers(); !tiers.Has(*e.Tier) {
+			return wrong("tier", "unknown tier %.64q; hint: one of %v", *e.Tier, tiers.Names())
+		}
+		return name, setTier(tenant.Assignment{Tier: *e.Tier, Term: term}, c.now), nil
+	case quotaSet:
+		if e.Quota.EffectiveAt != nil || e.Quota.ExpiresAt != nil {
+			return wrong("quota", "it has times of its own; hint: at and expires_at of the event")
+		}
+		override, bad := e.override(term)
+		if bad != nil {
+			return name, nil, bad
+		}
+		return name, setOverride(override, c.now), nil
+	case topUpAdd:
+		text, err := tenant.ParseDescriptor(e.TopUp.Descriptor)
+		if err != nil {
+			return wrong("top_up.descriptor", "%v", err)
+		}
+		if term.Until.IsZero() {
+			return wrong("expires_at", "missing; hint: a top-up has an end")
+		}
+		return name, addTopUp(tenant.TopUp{ID: e.ID, Descriptor: text, Hits: e.TopUp.Hits, Term: term}, c.now), nil
+	}
+	return wrong("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
+}
+
+// override returns the quota of e as accounts have it.
+func (e *billingEvent) override(term tenant.Term) (sqltenant.Override, *problem) {
+	var r sqltenant.Record
+	err := (&quotas.Document{Overrides: []quotas.Override{*e.Quota}}).Record(&r, nil)
+	var field *quotas.FieldError
+	if errors.As(err, &field) {
+		of := strings.TrimPrefix(strings.TrimPrefix(field.Field, "overrides[0]"), ".")
+		return sqltenant.Override{}, badField(http.StatusUnprocessableEntity, strings.TrimSuffix("quota."+of, "."), "%s", field.Problem)
+	}
+	o := r.Overrides[0]
+	o.Term = term
+	return o, nil
+}
+
+// setTier gives an account a tier from an instant on. Tiers that cannot count any
+// more, now or later, are taken out.
+func setTier(a tenant.Assignment, now time.Time) func(*sqltenant.Record) (bool, error) {
+	return func(r *sqltenant.Record) (bool, error) {
+		for _, o := range r.Tiers {
+			switch {
+			case !o.Term.From.Equal(a.Term.From):
+			case o.Tier == a.Tier && o.Term.Until.Equal(a.Term.Until):
+				return false, nil
+			default:
+				return false, errAtOnce
+			}
+		}
+		if slices.ContainsFunc(r.Tiers, func(o tenant.Assignment) bool { return covers(o.Term, a.Term, now) }) {
+			return false, nil
+		}
+		r.Tiers = append(slices.DeleteFunc(r.Tiers, func(o tenant.Assignment) bool { return covers(a.Term, o.Term, now) }), a)
+		return true, nil
+	}
+}
+
+// setOverride is setTier for the quota of a descriptor.
+func setOverride(a sqltenant.Override, now time.Time) func(*sqltenant.Record) (bool, error) {
+	return func(r *sqltenant.Record) (bool, error) {
+		same := func(o sqltenant.Override) bool { return o.Descriptor == a.Descriptor }
+		for _, o := range r.Overrides {
+			switch {
+			case !same(o) || !o.Term.From.Equal(a.Term.From):
+			case sameQuota(&o, &a) && o.Term.Until.Equal(a.Term.Until):
+				return false, nil
+			default:
+				return false, errAtOnce
+			}
+		}
+		if slices.ContainsFunc(r.Overrides, func(o sqltenant.Override) bool { return same(o) && covers(o.Term, a.Term, now) }) {
+			return false, nil
+		}
+		r.Overrides = append(slices.DeleteFunc(r.Overrides, func(o sqltenant.Override) bool { return same(o) && covers(a.Term, o.Term, now) }), a)
+		return true, nil
+	}
+}
+
+// errAtOnce is the answer to an event for an instant for which something else is
+// known.
+var errAtOnce = badField(http.StatusConflict, "at", "something else begins at that instant; hint: no two events for one thing have the same")
+
+// sameQuota reports whether two overrides let the same pass.
+func sameQuota(a, b *sqltenant.Override) bool {
+	return a.Unlimited == b.Unlimited && (a.Unlimited ||
+		a.RequestsPerUnit == b.RequestsPerUnit && a.Unit == b.Unit && a.Algorithm == b.Algorithm && a.Burst == b.Burst)
+}
+
+// covers reports whether, from now on, b never counts beside a: a began after b, has
+// begun already, and does not end before it.
+func covers(a, b tenant.Term, now time.Time) bool {
+	return a.From.After(b.From) && !a.From.After(now) && (a.Until.IsZero() || !b.Until.IsZero() && !a.Until.Before(b.Until))
+}
+
+// addTopUp grants a top-up once, by its ID. When there is no room for it, those that
+// have ended make some.
+func addTopUp(t tenant.TopUp, now time.Time) func(*sqltenant.Record) (bool, error) {
+	return func(r *sqltenant.Record) (bool, error) {
+		for _, o := range r.TopUps {
+			if o.ID != t.ID {
+				continue
+			}
+			if o.Descriptor == t.Descriptor && o.Hits == t.Hits && o.Term.From.Equal(t.Term.From) && o.Term.Until.Equal(t.Term.Until) {
+				return false, nil
+			}
+			return false, badField(http.StatusConflict, "id", "another top-up has it")
+		}
+		if !t.Term.Until.After(now) {
+			return false, nil // it has ended, and may have been cleared away
+		}
+		if len(r.TopUps) >= tenant.MaxTopUps {
+			r.TopUps = slices.DeleteFunc(r.TopUps, func(o tenant.TopUp) bool { return !o.Term.Until.After(now) })
+		}
+		r.TopUps = append(r.TopUps, t)
+		if len(r.TopUps) > tenant.MaxTopUps {
+			return false, badField(http.StatusUnprocessableEntity, "top_up", "the account has %d that have not ended", tenant.MaxTopUps)
+		}
+		return true, nil
+	}
+}
+
+// billingSchema is what the body of an event is.
+func billingSchema(override, instant schema) schema {
+	text := schema{"type": "string"}
+	return object(fmt.Sprintf("An event of billing. Of two events for one thing the one with the later %q counts, in whatever order they come.", "at"), schema{
+		"id!":        schema{"type": "string", "maxLength": maxEvent, "description": "Sent again, the event changes nothing more."},
+		"type!":      schema{"type": "string", "enum": []any{tierSet, quotaSet, topUpAdd}},
+		"at!":        instant,
+		"expires_at": instant,
+		"subject!":   schema{"type": "string", "description": "The account, as paths name it."},
+		"tier":       text,
+		"quota":      override,
+		"top_up":     object("Hits beyond a quota.", schema{"descriptor!": text, "hits!": schema{"type": "integer", "minimum": 1}}),
+	})
+}
+
+// billingRoutes are those of what billing sends.
+func billingRoutes() []route {
+	body := payload{jsonOnly, maxSmallBody, "BillingEvent", "What has changed.", false}
+	return []route{{
+		method: http.MethodPost, path: billingPath, signed: true, serve: (*call).billing, id: "takeBillingEvent", summary: "Take an event of billing",
+		about: "Its signature is its authority, and no token is.",
+		body:  &body,
+		answers: []reply{
+			{http.StatusOK, "What the event asks for is so, or a later event counts.", jsonType, "BillingResult", false},
+			notHere, errorReply(http.StatusConflict, "Another event begins at that instant, or has that id."), tooLargeReply, wrongType, unprocessable,
+		},
+	}}
+}

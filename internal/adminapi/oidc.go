@@ -1,0 +1,361 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/identity"
+)
+
+const (
+	// oidcActor begins the names of those whom an issuer vouches for.
+	oidcActor = "oidc:"
+	// maxIssuers bounds the issuers of a file, and maxClaims the claims of each that
+	// give a scope.
+	maxIssuers, maxClaims = 8, 100
+	// maxIssuer bounds the name of an issuer, in bytes: beside that of a person it
+	// fits the log of changes.
+	maxIssuer = 112
+	// maxDiscovery bounds what an issuer says of itself, in bytes.
+	maxDiscovery = 64 << 10
+	// wellKnown is where it says so, after its name (OpenID Connect Discovery 1.0).
+	wellKnown = "/.well-known/openid-configuration"
+)
+
+// oidcSection is what a file of tokens says of one issuer.
+type oidcSection struct {
+	Issuer       string       `yaml:"issuer"`
+	Audience     string       `yaml:"audience"`
+	JWKSURL      string       `yaml:"jwks_url"`
+	SubjectClaim string       `yaml:"subject_claim"`
+	Scopes       []claimScope `yaml:"scopes"`
+}
+
+// claimScope gives a scope to whom a claim has a value.
+type claimScope struct {
+	Claim string `yaml:"claim"`
+	Value string `yaml:"value"`
+	Scope string `yaml:"scope"`
+}
+
+// issuer is who signs the tokens of people.
+type issuer struct {
+	oidcSection
+	grants   []claimGrant
+	keys     *identity.KeySet
+	verifier *identity.TokenVerifier
+}
+
+// claimGrant is a claimScope, read.
+type claimGrant struct {
+	claim, value string
+	scope        Scope
+}
+
+// algorithms are what issuers may sign with: all that a public key verifies. With
+// which of them a key is used, the key says.
+var algorithms = []identity.Algorithm{
+	identity.RS256, identity.RS384, identity.RS512, identity.PS256, identity.PS384, identity.PS512,
+	identity.ES256, identity.ES384, identity.ES512, identity.EdDSA,
+}
+
+// buildIssuers makes issuers of what a file says. Keys of the issuers before that are
+// the same go on being used. tell is told when reading keys fails, and works again.
+func buildIssuers(sections []oidcSection, before []*issuer, tell func(error)) ([]*issuer, error) {
+	if len(sections) > maxIssuers {
+		return nil, fmt.Errorf("oidc: %d issuers; hint: at most %d", len(sections), maxIssuers)
+	}
+	var list []*issuer
+	for i, s := range sections {
+		made, err := buildIssuer(s, before, tell)
+		if err == nil && slices.ContainsFunc(list, func(o *issuer) bool { return o.Issuer == s.Issuer }) {
+			err = errors.New("issuer: the same one twice")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("oidc[%d]: %w", i, err)
+		}
+		list = append(list, made)
+	}
+	return list, nil
+}
+
+func buildIssuer(s oidcSection, before []*issuer, tell func(error)) (*issuer, error) {
+	made := &issuer{oidcSection: s}
+	if made.SubjectClaim == "" {
+		made.SubjectClaim = "sub"
+	}
+	u, err := url.Parse(s.Issuer)
+	switch {
+	case err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(s.Issuer) > maxIssuer || !printable(s.Issuer):
+		return nil, fmt.Errorf("issuer: no address of an issuer; hint: https://login.example.com, %d bytes at most", maxIssuer)
+	case !safeAddress(u, loopbackIssuer(u)):
+		return nil, errors.New("issuer: it is not https; hint: http is for issuers of this machine alone")
+	case s.Audience == "":
+		return nil, errors.New(`audience: missing; hint: what tokens for this service have as "aud"`)
+	case len(s.Scopes) == 0 || len(s.Scopes) > maxClaims:
+		return nil, fmt.Errorf("scopes: %d; hint: 1 to %d such as {claim: groups, value: platform-admins, scope: admin}", len(s.Scopes), maxClaims)
+	}
+	for i, g := range s.Scopes {
+		scope, err := ParseScope(g.Scope)
+		if err == nil && (g.Claim == "" || g.Value == "") {
+			err = errors.New("claim and value are needed")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("scopes[%d]: %w", i, err)
+		}
+		made.grants = append(made.grants, claimGrant{g.Claim, g.Value, scope})
+	}
+	if err := made.read(before, loopbackIssuer(u), tell); err != nil {
+		return nil, err
+	}
+	return made, nil
+}
+
+// read makes what reads the keys of an issuer, or takes it of one before.
+func (i *issuer) read(before []*issuer, loopback bool, tell func(error)) (err error) {
+	for _, o := range before {
+		if o.Issuer == i.Issuer && o.JWKSURL == i.JWKSURL {
+			i.keys = o.keys
+		}
+	}
+	if i.keys == nil {
+		told := onChange{tell: tell, issuer: i.Issuer}
+		o := identity.KeySetOptions{URL: i.JWKSURL, AllowLoopback: loopback, OnRefresh: told.refreshed}
+		if o.URL == "" {
+			o.URL = strings.TrimSuffix(i.Issuer, "/") + wellKnown
+			o.Client = &http.Client{Transport: &discovery{address: o.URL, issuer: i.Issuer, loopback: loopback, transport: newTransport()}}
+		}
+		if i.keys, err = identity.NewKeySet(o); err != nil {
+			return fmt.Errorf("jwks_url: %w", err)
+		}
+	}
+	i.verifier, err = identity.NewTokenVerifier(identity.TokenOptions{
+		Keys: i.keys, Algorithms: algorithms, Issuer: i.Issuer, Audiences: []string{i.Audience},
+	})
+	return err
+}
+
+// onChange tells when reading the keys of an issuer begins to fail, and when it works
+// again.
+type onChange struct {
+	tell   func(error)
+	issuer string
+	failed bool
+}
+
+func (o *onChange) refreshed(err error) {
+	switch {
+	case err != nil && !o.failed:
+		o.tell(fmt.Errorf("the keys of %s cannot be read; logins by it are refused when those read last are a day old, or at once if there are none: %w", o.issuer, err))
+	case err == nil && o.failed:
+		o.tell(fmt.Errorf("the keys of %s are read again", o.issuer))
+	}
+	o.failed = err != nil
+}
+
+// looksSigned reports whether a text has the look of a JSON Web Token.
+func looksSigned(text string) bool {
+	return strings.HasPrefix(text, "eyJ") && strings.Count(text, ".") == 2
+}
+
+// login returns who a signed token says that its bearer is, and what he may do; or
+// why it is not to be believed.
+func (k *keyring) login(text string, now time.Time) (*credential, *problem) {
+	i := k.issuerOf(text)
+	if i == nil {
+		return nil, invalidToken("the token is of no issuer that the file of tokens names")
+	}
+	token, reason := i.verifier.Verify(text, now)
+	switch {
+	case reason.Ours():
+		return nil, fail(http.StatusServiceUnavailable, "the keys of the issuer could not be read; tokens of the file of tokens work meanwhile").
+			with("Retry-After", strconv.Itoa(retryAfter))
+	case reason == identity.TokenUnknownKey:
+		return nil, invalidToken("the key that has signed the token is not one of the issuer; hint: if it is new, ask again in some seconds")
+	case reason != 0:
+		return nil, invalidToken(reason.String())
+	}
+	name, ok := token.Claim(i.SubjectClaim)
+	if !ok || checkSubject(name) != nil {
+		return nil, invalidToken("the claim " + i.SubjectClaim + " of the token, which is to name its bearer, is missing, too long or not printable")
+	}
+	if verified, there := token.Claim("email_verified"); i.SubjectClaim == "email" && there && verified != "true" {
+		return nil, invalidToken("the issuer has not verified the email of the token, which is to name its bearer")
+	}
+	c := &credential{actor: oidcActor + name, scope: i.scopeOf(token)}
+	if len(k.issuers) > 1 {
+		c.actor += " (" + i.Issuer + ")"
+	}
+	return c, nil
+}
+
+// issuerOf returns the issuer that a token names, nil when there is none. Nothing of
+// the token is believed for that: each issuer refuses what it has not signed.
+func (k *keyring) issuerOf(text string) *issuer {
+	if len(text) > identity.MaxToken {
+		return nil
+	}
+	_, rest, _ := strings.Cut(text, ".")
+	payload, _, _ := strings.Cut(rest, ".")
+	data, err := base64.RawURLEncoding.DecodeString(payload)
+	var claims struct {
+		Issuer string `json:"iss"`
+	}
+	if err != nil || json.Unmarshal(data, &claims) != nil {
+		return nil
+	}
+	for _, i := range k.issuers {
+		if i.Issuer == claims.Issuer {
+			return i
+		}
+	}
+	return nil
+}
+
+// scopeOf returns the widest scope that a token gives.
+func (i *issuer) scopeOf(t *identity.Token) (scope Scope) {
+	for _, g := range i.grants {
+		if g.scope > scope && g.givenBy(t) {
+			scope = g.scope
+		}
+	}
+	return scope
+}
+
+// givenBy reports whether the claim is the value, a list with it, or text of words
+// with spaces between them of which it is one.
+func (g *claimGrant) givenBy(t *identity.Token) bool {
+	value, _ := t.Claim(g.claim)
+	return value == g.value || slices.Contains(strings.Split(value, " "), g.value) || slices.Contains(t.List(g.claim), g.value)
+}
+
+// discovery is a transport that fetches, in place of what an issuer says of itself,
+// the keys of which that says where they are. So the address of the keys may change.
+type discovery struct {
+	address, issuer string
+	loopback        bool
+	transport       http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *discovery) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.String() != d.address {
+		return d.transport.RoundTrip(r)
+	}
+	keys, err := d.ask(r.Context())
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	moved := r.Clone(r.Context())
+	moved.URL, moved.Host = keys, keys.Host
+	return d.transport.RoundTrip(moved)
+}
+
+// ask returns where the keys of the issuer are.
+func (d *discovery) ask(ctx context.Context) (*url.URL, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept", jsonType)
+	answer, err := d.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(answer.Body, maxDiscovery+1))
+	var says struct {
+		Issuer  string `json:"issuer"`
+		JWKSURI string `json:"jwks_uri"`
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("status %d", answer.StatusCode)
+	case len(data) > maxDiscovery || json.Unmarshal(data, &says) != nil:
+		return nil, errors.New("not what an issuer says of itself; hint: name the keys by jwks_url")
+	case says.Issuer != d.issuer:
+		return nil, errors.New("it says that it is another issuer; hint: write the issuer letter by letter as it does")
+	}
+	keys, err := url.Parse(says.JWKSURI)
+	if err != nil || keys.Hostname() == "" || keys.User != nil || !safeAddress(keys, d.loopback) {
+		return nil, errors.New("jwks_uri is no https address")
+	}
+	return keys, nil
+}
+
+// newTransport returns what issuers are asked by.
+func newTransport() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxResponseHeaderBytes = maxDiscovery
+	return t
+}
+
+// safeAddress reports whether what is read at u cannot be exchanged on the way.
+func safeAddress(u *url.URL, loopback bool) bool {
+	return u.Scheme == "https" || u.Scheme == "http" && loopback && loopbackHost(u.Hostname())
+}
+
+// loopbackIssuer reports whether an issuer is one of this machine, without TLS: for
+// trying things out.
+func loopbackIssuer(u *url.URL) bool { return u.Scheme == "http" && loopbackHost(u.Hostname()) }
+
+func loopbackHost(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
+
+// Run keeps the keys of the issuers that the file names until ctx ends. onError, when
+// not nil, is told when that begins to fail, and when it works again; it may be called
+// from several goroutines. Run it once. Without it, and until an issuer has answered,
+// logins by it are refused; all other tokens work.
+func (t *Tokens) Run(ctx context.Context, onError func(error)) {
+	if onError != nil {
+		t.onError.Store(&onError)
+	}
+	var reading sync.WaitGroup
+	running := map[*identity.KeySet]context.CancelFunc{}
+	for {
+		wanted := map[*identity.KeySet]bool{}
+		for _, i := range t.current.Load().issuers {
+			wanted[i.keys] = true
+			if running[i.keys] == nil {
+				ctx, stop := context.WithCancel(ctx)
+				running[i.keys] = stop
+				reading.Go(func() { _ = i.keys.Run(ctx) }) // it ends with ctx
+			}
+		}
+		for keys, stop := range running {
+			if !wanted[keys] {
+				stop()
+				delete(running, keys)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			for _, stop := range running {
+				stop()
+			}
+			reading.Wait()
+			return
+		case <-t.changed:
+		}
+	}
+}
+
+// tell passes on what Run's onError is to be told.
+func (t *Tokens) tell(err error) {
+	if onError := t.onError.Load(); onError != nil {
+		(*onError)(err)
+	}
+}

@@ -1,0 +1,200 @@
+package adminapi
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// switchView is a switch as it is answered.
+type switchView struct {
+	Target string `json:"target"`
+	// Switch is what a PUT of the same would send.
+	Switch json.RawMessage `json:"switch"`
+	// InForce is false after its until; Invalid says why it is not for another reason.
+	InForce bool   `json:"in_force"`
+	Invalid string `json:"invalid,omitempty"`
+	// Known says whether the rule that it is for is in force on this node; it is not
+	// there for other switches.
+	Known     *bool     `json:"known,omitempty"`
+	Version   int64     `json:"version"`
+	UpdatedAt time.Time `json:"updated_at"`
+	UpdatedBy string    `json:"updated_by"`
+}
+
+type switchesPage struct {
+	Switches   []switchView `json:"switches"`
+	NextCursor string       `json:"next_cursor,omitempty"`
+}
+
+func (c *call) switchViewOf(d *sqltenant.Document) switchView {
+	v := switchView{Target: d.Name, Switch: json.RawMessage("{}"), Version: d.Version, UpdatedAt: d.UpdatedAt, UpdatedBy: d.UpdatedBy}
+	s, err := switches.Parse([]byte(d.Text))
+	if err == nil && s.Target.String() != d.Name {
+		err = errors.New("it is for another target than its name says")
+	}
+	if err != nil {
+		v.Invalid = err.Error()
+		return v
+	}
+	v.Switch = json.RawMessage(d.Text)
+	v.InForce = s.Until.IsZero() || c.now.Before(s.Until)
+	if id := cmp.Or(s.Target.Rule, s.Target.Candidate); id != "" {
+		v.Known = c.known(id)
+	}
+	return v
+}
+
+// switches answers with a page of switches.
+func (c *call) switches() (*answer, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	all, err := c.accounts.Documents(ctx, sqltenant.SwitchDocument)
+	if err != nil {
+		return nil, err
+	}
+	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name })
+	if bad != nil {
+		return nil, bad
+	}
+	p := switchesPage{Switches: make([]switchView, len(page)), NextCursor: next}
+	for i := range page {
+		p.Switches[i] = c.switchViewOf(&page[i])
+	}
+	return jsonAnswer(http.StatusOK, p)
+}
+
+// target reads {target}.
+func (c *call) target() (switches.Target, *problem) {
+	text := c.path["target"]
+	if hint := deceptive(text); hint != "" {
+		return switches.Target{}, badField(http.StatusUnprocessableEntity, "target", "%s", hint)
+	}
+	t, err := switches.ParseTarget(text)
+	if err != nil {
+		return t, badField(http.StatusUnprocessableEntity, "target", "%v", err)
+	}
+	return t, checkTenant("target", t.Tenant)
+}
+
+// checkTenant refuses an API key that stands where its hash belongs: switches are kept
+// and shown as they are.
+func checkTenant(field string, e descriptor.Entry) *problem {
+	if e.Key != "api_key" {
+		return nil
+	}
+	if _, err := quotas.ParseName("hash:"+e.Value, nil); err != nil {
+		return badField(http.StatusUnprocessableEntity, field, "an API key is not kept as it is; hint: api_key:HASH, where HASH is what GET quotas shows after hash:")
+	}
+	return nil
+}
+
+// one answers with one switch.
+func (c *call) getSwitch() (*answer, error) {
+	t, bad := c.target()
+	if bad != nil {
+		return nil, bad
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	d, err := c.accounts.Document(ctx, sqltenant.SwitchDocument, t.String())
+	if err != nil {
+		return nil, err
+	}
+	if d.Version == 0 {
+		return nil, fail(http.StatusNotFound, "nothing is switched for it")
+	}
+	return versioned(http.StatusOK, c.switchViewOf(&d), d.Version)
+}
+
+// putSwitch switches something.
+func (c *call) putSwitch() (*answer, error) {
+	t, bad := c.allowedTarget()
+	if bad != nil {
+		return nil, bad
+	}
+	s, bad := c.parseSwitch(t)
+	if bad != nil {
+		return nil, bad
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	after, before, err := c.putDocument(sqltenant.SwitchDocument, t.String(), string(text))
+	if err != nil {
+		return nil, err
+	}
+	return versioned(statusOf(before.Version), c.switchViewOf(&after), after.Version)
+}
+
+// removeSwitch switches something back.
+func (c *call) removeSwitch() (*answer, error) {
+	t, bad := c.allowedTarget()
+	if bad != nil {
+		return nil, bad
+	}
+	if _, _, err := c.putDocument(sqltenant.SwitchDocument, t.String(), ""); err != nil {
+		return nil, err
+	}
+	return gone(), nil
+}
+
+// allowedTarget is target for who changes it: one tenant is a matter of the scope
+// Write, all others of Admin.
+func (c *call) allowedTarget() (switches.Target, *problem) {
+	t, bad := c.target()
+	if bad == nil && t.Tenant.Key == "" {
+		bad = c.who.allows(Admin)
+	}
+	return t, bad
+}
+
+// parseSwitch reads the body as a switch for t, which it need not say.
+func (c *call) parseSwitch(t switches.Target) (switches.Switch, *problem) {
+	var fields map[string]json.RawMessage
+	text := c.body
+	if json.Unmarshal(c.body, &fields) == nil && fields != nil && fields["target"] == nil {
+		fields["target"], _ = json.Marshal(t.String()) // a string
+		text, _ = json.Marshal(fields)                 // was JSON
+	}
+	s, err := switches.Parse(text)
+	if err != nil {
+		return s, switchProblem(err)
+	}
+	if s.Target != t {
+		return s, badField(http.StatusUnprocessableEntity, "target", "not that of the path; hint: leave it out")
+	}
+	if hint := deceptive(s.Reason); s.Reason != "" && hint != "" {
+		return s, badField(http.StatusUnprocessableEntity, "reason", "%s", hint)
+	}
+	for i, e := range s.Tenants {
+		field := fmt.Sprintf("tenants[%d]", i)
+		if hint := deceptive(e.Key + ":" + e.Value); hint != "" {
+			return s, badField(http.StatusUnprocessableEntity, field, "%s", hint)
+		}
+		if bad := checkTenant(field, e); bad != nil {
+			return s, bad
+		}
+	}
+	if !s.Until.IsZero() && !s.Until.After(c.now) {
+		return s, badField(http.StatusUnprocessableEntity, "until", "in the past; hint: leave it out for ever")
+	}
+	return s, nil
+}
+
+func switchProblem(err error) *problem {
+	var field *switches.FieldError
+	if !errors.As(err, &field) {
+		return badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)
+	}
+	return badFields(http.StatusUnprocessableEntity, []fieldError{fieldOf(&quotas.FieldError{Field: field.Field, Problem: field.Problem})})
+}

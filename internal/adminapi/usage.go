@@ -1,0 +1,364 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+const (
+	// usageTimeout bounds how long the store is waited for.
+	usageTimeout = 10 * time.Second
+	// labelTimeout bounds how long the database is waited for where it only tells the
+	// last letters of keys.
+	labelTimeout = time.Second
+	// maxUsageTokenTTL and usageTokenTTL bound how long a token for customers is good.
+	maxUsageTokenTTL = 366 * 24 * time.Hour
+	minUsageTokenTTL = time.Minute
+)
+
+// usageView is what one account has used.
+type usageView struct {
+	// APIKey is masked; of a tenant it is its name.
+	APIKey string `json:"api_key"`
+	Name   string `json:"name"`
+	Tier   string `json:"tier"`
+	// CurrentWindow is that of the default quota.
+	CurrentWindow *windowView `json:"current_window,omitempty"`
+	// Usage is by descriptor.
+	Usage map[string]*usageOfView `json:"usage"`
+	// Cut says that there are more descriptors.
+	Cut bool `json:"cut,omitempty"`
+}
+
+type windowView struct {
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+// usageOfView is what was used for one descriptor. The fields of its tightest limit
+// stand in it, and all of its limits in Limits.
+type usageOfView struct {
+	usedView
+	// Limits are there when there are several.
+	Limits []usedView `json:"limits,omitempty"`
+}
+
+// usedView is what was used of one limit.
+type usedView struct {
+	// Used, Limit and Remaining are not there where nothing counts, and where the
+	// store did not tell.
+	Used      *int64      `json:"used,omitempty"`
+	Limit     *int64      `json:"limit,omitempty"`
+	Remaining *int64      `json:"remaining,omitempty"`
+	Window    *windowView `json:"window,omitempty"`
+	// ResetAt is when all of it may be used again, if nothing more is.
+	ResetAt *time.Time `json:"reset_at,omitempty"`
+	limitView
+	Unlimited bool   `json:"unlimited,omitempty"`
+	Source    string `json:"source"`
+	Domain    string `json:"domain"`
+	Rule      string `json:"rule"`
+	LimitName string `json:"limit_name,omitempty"`
+	// Degraded says why the store did not tell, Local that the counts are those of
+	// this node alone.
+	Degraded string `json:"degraded,omitempty"`
+	Local    bool   `json:"local,omitempty"`
+}
+
+var errNoLimiter = fail(http.StatusNotFound, "this process decides nothing: it has no limiter")
+
+// usage answers with what one account has used.
+func (c *call) usage() (*answer, error) {
+	name, bad := c.name()
+	if bad != nil {
+		return nil, bad
+	}
+	list, err := c.usageOf([]quotas.Name{name})
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(http.StatusOK, list[0])
+}
+
+// usageMany answers with what several accounts have used.
+func (c *call) usageMany() (*answer, error) {
+	texts := c.request.URL.Query()["name"]
+	if len(texts) == 0 {
+		return nil, badField(http.StatusBadRequest, "name", "missing; hint: ?name=tenant:acme&name=tenant:bolt")
+	}
+	names := make([]quotas.Name, len(texts))
+	for i, text := range texts {
+		var bad *problem
+		if names[i], bad = parseName(text, "name", c.options.Hasher); bad != nil {
+			return nil, bad
+		}
+	}
+	list, err := c.usageOf(names)
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(http.StatusOK, map[string]any{"usage": list})
+}
+
+func (c *call) usageOf(names []quotas.Name) ([]usageView, error) {
+	if c.options.Limiter == nil {
+		return nil, errNoLimiter
+	}
+	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
+	defer cancel()
+	subjects := make([]tenant.Subject, len(names))
+	for i := range names {
+		subjects[i] = names[i].Subject
+	}
+	usage, err := c.options.Limiter.Usage(ctx, subjects)
+	if err != nil {
+		return nil, err
+	}
+	c.label(names)
+	list := make([]usageView, len(names))
+	for i := range usage {
+		list[i] = usageViewOf(&usage[i], &names[i], c.now)
+	}
+	return list, nil
+}
+
+// label fills in the last letters of API keys as far as the database tells them in
+// time.
+func (c *call) label(names []quotas.Name) {
+	ctx, cancel := context.WithTimeout(c.request.Context(), labelTimeout)
+	defer cancel()
+	for i := range names {
+		if c.accounts == nil || names[i].Last4 != "" || names[i].Subject.Key != "api_key" {
+			continue
+		}
+		r, err := c.accounts.Get(ctx, names[i].Subject)
+		if err != nil {
+			return
+		}
+		names[i].Last4 = r.Last4
+	}
+}
+
+func usageViewOf(u *headgate.TenantUsage, name *quotas.Name, now time.Time) usageView {
+	r := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
+	v := usageView{APIKey: quotas.Masked(&r), Name: quotas.NameText(name.Subject), Tier: u.Tier, Usage: map[string]*usageOfView{}, Cut: u.Cut}
+	byText := map[string][]*headgate.LimitUsage{}
+	for i := range u.Limits {
+		l := &u.Limits[i]
+		byText[l.Descriptor] = append(byText[l.Descriptor], l)
+	}
+	for text, limits := range byText {
+		first := slices.MinFunc(limits, tighter)
+		of := &usageOfView{usedView: usedOf(first, now)}
+		for i := 0; i < len(limits) && len(limits) > 1; i++ {
+			of.Limits = append(of.Limits, usedOf(limits[i], now))
+		}
+		v.Usage[tenant.DescriptorText(text)] = of
+		if text == tenant.Default {
+			v.CurrentWindow = of.Window
+		}
+	}
+	return v
+}
+
+// tighter orders limits by how soon they deny: those with counts first, of them that
+// with the smallest remaining, then that with the latest reset.
+func tighter(a, b *headgate.LimitUsage) int {
+	rank := func(u *headgate.LimitUsage) int {
+		switch {
+		case u.Counted():
+			return 0
+		case !u.Unlimited():
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
+}
+
+func usedOf(u *headgate.LimitUsage, now time.Time) usedView {
+	v := usedView{Source: u.Source.String(), Domain: u.Domain, Rule: u.Rule, LimitName: u.Name, Unlimited: u.Unlimited()}
+	if v.Unlimited {
+		return v
+	}
+	v.limitView = limitOf(u.Limit)
+	v.Limit = &u.Quota
+	v.Window = &windowView{u.Start.UTC(), u.End.UTC()}
+	if u.Degraded != store.NoReason {
+		v.Degraded, v.Local = string(u.Degraded), u.Local
+	}
+	if u.Counted() {
+		reset := now.Add(u.ResetAfter).UTC()
+		v.Used, v.Remaining, v.ResetAt = &u.Used, &u.Remaining, &reset
+	}
+	return v
+}
+
+// resetBody is the body of a reset.
+type resetBody struct {
+	Descriptor *string `json:"descriptor"`
+	Domain     string  `json:"domain"`
+}
+
+// reset forgets what an account has used.
+func (c *call) reset() (*answer, error) {
+	name, bad := c.name()
+	if bad != nil {
+		return nil, bad
+	}
+	var body resetBody
+	if len(c.body) > 0 {
+		if bad := decodeBody(c.body, &body); bad != nil {
+			return nil, bad
+		}
+	}
+	var texts []string
+	action := Action{Name: ActionReset, Domain: body.Domain}
+	if body.Descriptor != nil {
+		text, bad := parseDescriptor(*body.Descriptor)
+		if bad != nil {
+			return nil, bad
+		}
+		texts, action.Descriptor = []string{text}, tenant.DescriptorText(text)
+	}
+	if bad := c.checkDomain(body.Domain, name.Subject.Key, false); bad != nil {
+		return nil, bad
+	}
+	return c.act(name, action, func(ctx context.Context) error {
+		return c.options.Limiter.ResetUsage(ctx, body.Domain, name.Subject, texts...)
+	})
+}
+
+// refundBody is the body of a refund.
+type refundBody struct {
+	Descriptor *string `json:"descriptor"`
+	Domain     string  `json:"domain"`
+	Hits       *int64  `json:"hits"`
+}
+
+// refund gives hits back.
+func (c *call) refund() (*answer, error) {
+	name, bad := c.name()
+	if bad != nil {
+		return nil, bad
+	}
+	var body refundBody
+	if bad := decodeBody(c.body, &body); bad != nil {
+		return nil, bad
+	}
+	switch {
+	case body.Descriptor == nil:
+		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "missing; hint: default for what has no quota of its own")
+	case body.Hits == nil || *body.Hits < 1 || *body.Hits > limit.MaxQuota:
+		return nil, badField(http.StatusUnprocessableEntity, "hits", "not a whole number from 1 to %d", int64(limit.MaxQuota))
+	}
+	text, bad := parseDescriptor(*body.Descriptor)
+	if bad != nil {
+		return nil, bad
+	}
+	if bad := c.checkDomain(body.Domain, name.Subject.Key, true); bad != nil {
+		return nil, bad
+	}
+	domain := cmp.Or(body.Domain, c.options.Limiter.UsageDomains(name.Subject.Key)[0])
+	return c.act(name, Action{Name: ActionRefund, Domain: domain, Descriptor: tenant.DescriptorText(text), Hits: *body.Hits}, func(ctx context.Context) error {
+		return c.options.Limiter.RefundUsage(ctx, domain, name.Subject, text, *body.Hits)
+	})
+}
+
+// act does what the log of changes does not have, tells of it, and answers with what is
+// used then.
+func (c *call) act(name quotas.Name, a Action, do func(context.Context) error) (*answer, error) {
+	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
+	defer cancel()
+	a.Actor, a.Subject, a.At = c.actor, quotas.NameText(name.Subject), c.now
+	switch err := do(ctx); {
+	case errors.Is(err, headgate.ErrNoQuota):
+		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "nothing counts it; hint: GET usage says what is counted")
+	case err != nil:
+		c.options.OnError(err)
+		return nil, fail(http.StatusServiceUnavailable, "the store does not answer: it is not known whether that was done").with("Retry-After", "1")
+	}
+	c.options.OnAction(a)
+	return c.usage()
+}
+
+// checkDomain refuses a domain in which accounts with that key have no quota, and, where
+// just one is needed, several.
+func (c *call) checkDomain(domain, key string, one bool) *problem {
+	if c.options.Limiter == nil {
+		return errNoLimiter
+	}
+	names := c.options.Limiter.UsageDomains(key)
+	switch {
+	case len(names) == 0:
+		return badField(http.StatusUnprocessableEntity, "api_key", "no rule with tenant: true counts by the entry %.64q", key)
+	case domain == "" && one && len(names) > 1:
+		return badField(http.StatusUnprocessableEntity, "domain", "missing, and there are several; hint: one of %v", names)
+	case domain != "" && !slices.Contains(names, domain):
+		return badField(http.StatusUnprocessableEntity, "domain", "no such domain; hint: one of %v", names)
+	}
+	return nil
+}
+
+// parseDescriptor reads a descriptor of a body.
+func parseDescriptor(text string) (string, *problem) {
+	if hint := deceptive(text); hint != "" {
+		return "", badField(http.StatusUnprocessableEntity, "descriptor", "%s", hint)
+	}
+	canonical, err := tenant.ParseDescriptor(text)
+	if err != nil {
+		return "", badField(http.StatusUnprocessableEntity, "descriptor", "%v", err)
+	}
+	return canonical, nil
+}
+
+// usageTokenBody is the body of a request for a token.
+type usageTokenBody struct {
+	TTL string `json:"ttl"`
+}
+
+// usageTokenView is a token for a customer.
+type usageTokenView struct {
+	APIKey    string    `json:"api_key"`
+	Name      string    `json:"name"`
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// usageToken makes a token with which a customer sees his own usage.
+func (c *call) usageToken() (*answer, error) {
+	name, bad := c.name()
+	if bad != nil {
+		return nil, bad
+	}
+	if c.options.SignUsageToken == nil {
+		return nil, fail(http.StatusNotFound, "tokens for customers are off: this process has no key to sign them with")
+	}
+	var body usageTokenBody
+	if bad := decodeBody(c.body, &body); bad != nil {
+		return nil, bad
+	}
+	ttl, err := time.ParseDuration(body.TTL)
+	if err != nil || ttl < minUsageTokenTTL || ttl > maxUsageTokenTTL {
+		return nil, badField(http.StatusUnprocessableEntity, "ttl", "not a time from %v to %v; hint: \"720h\"", minUsageTokenTTL, maxUsageTokenTTL)
+	}
+	token, expires, err := c.options.SignUsageToken(name.Subject, ttl)
+	if err != nil {
+		return nil, badField(http.StatusUnprocessableEntity, "api_key", "%v", err)
+	}
+	c.label([]quotas.Name{name})
+	r := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
+	c.options.OnAction(Action{Actor: c.actor, Name: ActionToken, Subject: quotas.NameText(name.Subject), At: c.now})
+	return jsonAnswer(http.StatusCreated, usageTokenView{quotas.Masked(&r), quotas.NameText(name.Subject), token, expires.UTC()})
+}

@@ -1,0 +1,120 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+const (
+	// maxRollBacks bounds the roll-backs that wait to be told to the database. A node
+	// rolls a candidate back once.
+	maxRollBacks = 1000
+	// rollBackTimeout bounds one try to tell the database, retryMin and retryMax the
+	// pause after one that failed, which doubles.
+	rollBackTimeout    = 10 * time.Second
+	retryMin, retryMax = time.Second, time.Minute
+	// rollBackActor is who has switched, in the log of changes.
+	rollBackActor = "headgate"
+)
+
+// rollBacks tells all nodes that one of them has taken candidate limits back.
+type rollBacks struct {
+	logger *slog.Logger
+	queue  chan headgate.CandidateReport
+	// database returns the database, nil while it has not been opened; nil itself
+	// where there is none.
+	database func() *sqltenant.DB
+}
+
+func newRollBacks(logger *slog.Logger) *rollBacks {
+	return &rollBacks{logger: logger, queue: make(chan headgate.CandidateReport, maxRollBacks)}
+}
+
+// tell notes a roll-back of this node. A decision waits for it, so that it waits for
+// nothing.
+func (b *rollBacks) tell(r headgate.CandidateReport) {
+	select {
+	case b.queue <- r:
+	default:
+		b.logger.Error("candidate limits are not enforced on this node any more, and others are not told; hint: headgate switch set candidate:RULE shadow", "rule", r.Rule)
+	}
+}
+
+// run tells the log and the database until ctx ends.
+func (b *rollBacks) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case r := <-b.queue:
+			b.logger.Error("candidate limits are not enforced any more: they denied too much", "rule", r.Rule, "limits", r.Limits, "candidate", r.Candidate,
+				"requests", r.Decided, "added_denials", r.Added, "added_percent", fmt.Sprintf("%.3f", r.AddedPercent), "over", r.Over)
+			if b.database != nil {
+				b.switchOff(ctx, &r)
+			}
+		}
+	}
+}
+
+// switchOff writes the switch that takes the candidate of a rule back everywhere, and
+// tries until that has worked or ctx ends.
+func (b *rollBacks) switchOff(ctx context.Context, r *headgate.CandidateReport) {
+	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+		err := b.write(ctx, r)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, sqltenant.ErrConflict), err == nil:
+			return // another node was first, or an operator knows better
+		}
+		b.logger.Error("other nodes are not told yet that candidate limits were taken back", "rule", r.Rule, "error", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+var errNotOpen = errors.New("the database of tenants has not been opened yet")
+
+// write puts the switch into the database, unless one is in force there.
+func (b *rollBacks) write(ctx context.Context, r *headgate.CandidateReport) error {
+	db := b.database()
+	if db == nil {
+		return errNotOpen
+	}
+	ctx, cancel := context.WithTimeout(ctx, rollBackTimeout)
+	defer cancel()
+	one := switches.Switch{
+		Target: switches.Target{Candidate: r.Rule}, State: switches.Shadow,
+		Reason: fmt.Sprintf("rolled back: %d of %d requests would not have been denied by %s", r.Added, r.Decided, r.Limits),
+	}
+	one.Reason = strings.ToValidUTF8(one.Reason[:min(len(one.Reason), switches.MaxReason)], "")
+	text, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	before, err := db.Document(ctx, sqltenant.SwitchDocument, one.Target.String())
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if there, err := switchOf(&before); before.Version != 0 && err == nil && !over(&there, now) {
+		return nil
+	}
+	_, err = db.PutDocument(ctx, sqltenant.DocumentChange{
+		Kind: sqltenant.SwitchDocument, Name: one.Target.String(), Text: string(text),
+		Actor: rollBackActor, Version: before.Version, At: now,
+	})
+	return err
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/adminapi"
+)
+
+const (
+	// maxTokenFile and maxCAFile bound the files of a token and of authorities.
+	maxTokenFile, maxCAFile = 64 << 10, 1 << 20
+	// maxAdminAnswer bounds what is read of an answer: ten thousand quotas.
+	maxAdminAnswer = 16 << 20
+)
+
+// adminFlags say where the admin API is, and with which token it is asked.
+type adminFlags struct {
+	Admin          string        `placeholder:"URL" help:"The address of the admin API: https://host:port, http://127.0.0.1:9090 or unix:///path."`
+	AdminTokenFile string        `placeholder:"FILE" help:"File whose first line is the token to ask with; 'headgate admin token' makes one."`
+	AdminCA        string        `name:"admin-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificate of the admin API. Default: those of this machine."`
+	HashKey        string        `placeholder:"FILE" help:"The key that API keys are hashed by, to name one in full; the hash_key_file of the identity file. The key itself is then not sent."`
+	Timeout        time.Duration `default:"15s" env:"-" help:"Longest wait for the answer."`
+	JSON           bool          `name:"json" env:"-" help:"Print the answer as it came."`
+}
+
+// ask asks the admin API and returns its answer. body nil sends none.
+func (f *adminFlags) ask(method, path string, body any) ([]byte, error) {
+	raw, err := f.tryAsk(method, path, body)
+	var coded *codeError
+	if err != nil && !errors.As(err, &coded) {
+		err = &codeError{exitUsage, err}
+	}
+	return raw, err
+}
+
+func (f *adminFlags) tryAsk(method, path string, body any) ([]byte, error) {
+	token, err := f.token()
+	if err != nil {
+		return nil, err
+	}
+	client, base, err := f.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	var text io.Reader
+	if body != nil {
+		data, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		text = bytes.NewReader(data)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, base+adminapi.Prefix+path, text)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask the admin API: %w; hint: is it served at --admin?", withoutURL(err))
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("ask the admin API: %w", withoutURL(err))
+	}
+	if response.StatusCode/100 != 2 {
+		return nil, adminProblem(response.StatusCode, raw)
+	}
+	return raw, nil
+}
+
+// token returns the first line of the file of the token.
+func (f *adminFlags) token() (string, error) {
+	if f.AdminTokenFile == "" {
+		return "", errors.New("--admin-token-file: the admin API needs a token; hint: `headgate admin token NAME`, and HEADGATE_ADMIN_TOKEN_FILE in the environment")
+	}
+	text, err := readBounded(f.AdminTokenFile, maxTokenFile)
+	if err != nil {
+		return "", fmt.Errorf("--admin-token-file: %w", err)
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	line = strings.TrimSpace(line)
+	if line == "" || strings.ContainsFunc(line, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return "", fmt.Errorf("--admin-token-file: the first line of %s is no token; hint: that of `headgate admin token NAME`", f.AdminTokenFile)
+	}
+	return line, nil
+}
+
+// client returns a client for --admin that goes nowhere else, and the URL that paths
+// follow.
+func (f *adminFlags) client() (*http.Client, string, error) {
+	if f.Admin == "" {
+		return nil, "", errors.New("--admin: no admin API is named; hint: --admin https://host:port, or HEADGATE_ADMIN in the environment")
+	}
+	// A redirect would take the token elsewhere.
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	if socket, ok := strings.CutPrefix(f.Admin, "unix://"); ok {
+		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}, CheckRedirect: stay}, "http://headgate", nil
+	}
+	u, err := url.Parse(f.Admin)
+	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, "", errors.New("--admin is not an address; hint: https://host:port, http://127.0.0.1:9090 or unix:///run/headgate-admin.sock")
+	}
+	if u.Scheme == "http" && !thisMachine(u.Hostname()) {
+		return nil, "", errors.New("--admin: over http the token could be read on the way; hint: https, or a tunnel to this machine")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	if f.AdminCA != "" {
+		pem, err := readBounded(f.AdminCA, maxCAFile)
+		if err != nil {
+			return nil, "", fmt.Errorf("--admin-ca: %w", err)
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, "", fmt.Errorf("--admin-ca: no certificate in %s; hint: PEM", f.AdminCA)
+		}
+	}
+	return &http.Client{Transport: transport, CheckRedirect: stay}, strings.TrimSuffix(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), nil
+}
+
+// dialSocket dials a Unix socket, whatever is asked for.
+func dialSocket(path string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", path)
+	}
+}
+
+// thisMachine reports whether nobody but this machine sees what goes to host.
+func thisMachine(host string) bool {
+	return strings.EqualFold(host, "localhost") || net.ParseIP(host).IsLoopback()
+}
+
+func readBounded(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s: larger than %d bytes; hint: is this the right file?", path, most)
+	}
+	return text, err
+}
+
+// adminProblem makes an answer that is none an error. What the API refuses is a no;
+// what it cannot do is not.
+func adminProblem(status int, raw []byte) error {
+	code := exitNo
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		code = exitUsage
+	default:
+		if status/100 != 4 {
+			code = exitUsage
+		}
+	}
+	var p struct {
+		Detail string `json:"detail"`
+		Errors []struct {
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"errors"`
+	}
+	if json.Unmarshal(raw, &p) != nil || p.Detail == "" {
+		return &codeError{exitUsage, fmt.Errorf("the admin API answers %d %s; hint: does --admin name it?", status, http.StatusText(status))}
+	}
+	if len(p.Errors) == 0 {
+		return &codeError{code, errors.New(p.Detail)}
+	}
+	problems := make([]error, len(p.Errors))
+	for i, e := range p.Errors {
+		problems[i] = fmt.Errorf("%s: %s", e.Field, e.Message)
+	}
+	return &codeError{code, errors.Join(problems...)}
+}

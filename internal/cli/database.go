@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os/user"
+	"time"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// databaseFlags are the flags of every command on the database of tenants.
+type databaseFlags struct {
+	Tenants config.DatabaseURL `placeholder:"URL" help:"The database of tenants: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database."`
+	Timeout time.Duration      `default:"30s" env:"-" help:"Longest wait for the database."`
+}
+
+// open opens the database. The caller ends with the function that it returns.
+func (f *databaseFlags) open() (context.Context, *sqltenant.DB, func(), error) {
+	if f.Tenants == (config.DatabaseURL{}) {
+		return nil, nil, nil, &codeError{exitUsage, errors.New("--tenants: no database is named; hint: --tenants URL, or HEADGATE_TENANTS in the environment")}
+	}
+	if err := f.Tenants.Check(); err != nil {
+		return nil, nil, nil, &codeError{exitUsage, err}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
+	db, err := sqltenant.Open(ctx, f.Tenants.Reveal())
+	if err != nil {
+		cancel()
+		return nil, nil, nil, &codeError{exitUsage, err}
+	}
+	return ctx, db, func() { db.Close(); cancel() }, nil
+}
+
+// actorFlag says who makes a change.
+type actorFlag struct {
+	Actor string `placeholder:"NAME" env:"-" help:"Who does it, for the log of changes. Default: your user name."`
+}
+
+func (f *actorFlag) actor() string {
+	if f.Actor != "" {
+		return f.Actor
+	}
+	if who, err := user.Current(); err == nil && who.Username != "" {
+		return who.Username
+	}
+	return "unknown"
+}
+
+// refused makes the error of a change that cannot be an answer, and any other one a
+// failure.
+func refused(err error) error {
+	var field *quotas.FieldError
+	if errors.Is(err, sqltenant.ErrInvalid) || errors.Is(err, sqltenant.ErrConflict) || errors.As(err, &field) {
+		return &codeError{exitNo, err}
+	}
+	return &codeError{exitUsage, err}
+}
+
+// putDocument makes a document what text is, and takes it out when that is "". It
+// returns the document as it was before, too.
+func putDocument(ctx context.Context, db *sqltenant.DB, kind sqltenant.Kind, name, text, actor string) (before, after sqltenant.Document, err error) {
+	if before, err = db.Document(ctx, kind, name); err != nil {
+		return before, after, refused(err)
+	}
+	after, err = db.PutDocument(ctx, sqltenant.DocumentChange{Kind: kind, Name: name, Text: text, Actor: actor, Version: sqltenant.Anyway, At: time.Now()})
+	if err != nil {
+		return before, after, refused(err)
+	}
+	return before, after, nil
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+type switchCmd struct {
+	List  switchListCmd  `cmd:"" help:"List what is switched."`
+	Set   switchSetCmd   `cmd:"" help:"Turn a rule, a tenant or everything off, on or into shadow mode."`
+	Clear switchClearCmd `cmd:"" help:"Take a switch out: what the rules say counts again."`
+}
+
+type switchListCmd struct {
+	databaseFlags `embed:""`
+	JSON          bool `name:"json" env:"-" help:"Print one JSON object to a line."`
+}
+
+// Help implements kong.HelpProvider.
+func (*switchListCmd) Help() string {
+	return `Example:
+
+  headgate switch list
+
+A switch that is over is listed until it is cleared, and counts for nothing. One that
+no process can use is listed with what is wrong; the exit code is then 1.`
+}
+
+// keptSwitch is a switch as it is kept; one that cannot be used has an error.
+type keptSwitch struct {
+	sqltenant.Document
+	switches.Switch
+	err error
+}
+
+func keptSwitchOf(d sqltenant.Document) keptSwitch {
+	k := keptSwitch{Document: d}
+	if k.Switch, k.err = switches.Parse([]byte(d.Text)); k.err == nil && k.Target.String() != d.Name {
+		k.err = fmt.Errorf("it is for %.80q", k.Target)
+	}
+	return k
+}
+
+// Run lists the switches; the answer is no when one of them is bad.
+func (c *switchListCmd) Run(std *stdio) error {
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	docs, err := db.Documents(ctx, sqltenant.SwitchDocument)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	list, bad := make([]keptSwitch, len(docs)), []error(nil)
+	for i, d := range docs {
+		if list[i] = keptSwitchOf(d); list[i].err != nil {
+			bad = append(bad, fmt.Errorf("switch %.80q cannot be used: %w; hint: headgate switch clear takes it out", d.Name, list[i].err))
+		}
+	}
+	if c.JSON {
+		err = printSwitchesJSON(std.out, list)
+	} else {
+		err = printSwitches(std.out, list, time.Now())
+	}
+	if err == nil && bad != nil {
+		err = &codeError{exitNo, errors.Join(bad...)}
+	}
+	return err
+}
+
+func printSwitchesJSON(w io.Writer, list []keptSwitch) error {
+	encoder := json.NewEncoder(w)
+	for i := range list {
+		if list[i].err != nil {
+			continue
+		}
+		if err := encoder.Encode(&list[i].Switch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printSwitches(w io.Writer, list []keptSwitch, now time.Time) error {
+	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(table, "TARGET\tSTATE\tFOR\tUNTIL\tSINCE\tBY\tREASON")
+	for i := range list {
+		k := &list[i]
+		if k.err != nil {
+			fmt.Fprintf(table, "%s\tcannot be used\t\t\t%s\t%s\t\n", k.Name, k.UpdatedAt.Format(time.RFC3339), k.UpdatedBy)
+			continue
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.Target, k.State, forText(&k.Switch), untilText(&k.Switch, now), k.UpdatedAt.Format(time.RFC3339), k.UpdatedBy, k.Reason)
+	}
+	return table.Flush()
+}
+
+// maxShownTenants bounds the tenants of a canary that a table shows.
+const maxShownTenants = 3
+
+// forText says whom a switch is for.
+func forText(s *switches.Switch) string {
+	var parts []string
+	if s.Percent > 0 {
+		parts = append(parts, fmt.Sprintf("%d%%", s.Percent))
+	}
+	for i, t := range s.Tenants {
+		if i == maxShownTenants {
+			parts = append(parts, fmt.Sprintf("%d more", len(s.Tenants)-i))
+			break
+		}
+		parts = append(parts, t.Key+":"+t.Value)
+	}
+	if parts == nil {
+		return "all"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func untilText(s *switches.Switch, now time.Time) string {
+	switch {
+	case s.Until.IsZero():
+		return "cleared"
+	case !now.Before(s.Until):
+		return s.Until.Format(time.RFC3339) + " (over)"
+	}
+	return s.Until.Format(time.RFC3339)
+}
+
+type switchSetCmd struct {
+	databaseFlags `embed:""`
+	actorFlag     `embed:""`
+	Percent       *int     `env:"-" placeholder:"N" help:"A canary: only for this share of the tenants, from 1 to 100, always the same ones."`
+	Tenant        []string `env:"-" sep:"none" placeholder:"KEY:VALUE" help:"A canary: for this tenant, by the entry of its requests, such as tenant:acme. May be repeated."`
+	Until         string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('30m'). Default: when it is cleared."`
+	Reason        string   `env:"-" placeholder:"TEXT" help:"Why, for the people who find it."`
+	JSON          bool     `name:"json" env:"-" help:"Print JSON."`
+	Target        string   `arg:"" help:"What to switch: all, rule:ID, candidate:ID (the candidate limits of a rule) or tenant:KEY:VALUE."`
+	State         string   `arg:"" help:"on (enforce), shadow (count and report, deny nothing) or off (do not count either)."`
+}
+
+// Help implements kong.HelpProvider.
+func (*switchSetCmd) Help() string {
+	return `Examples:
+
+  headgate switch set rule:api.tenant off --until 30m --reason 'wrong limit since the deploy'
+  headgate switch set all shadow
+  headgate switch set rule:api.tenant on --percent 5 --tenant tenant:acme
+  headgate switch set tenant:tenant:acme off --until 2h
+
+Every process of this database follows within two seconds. The switch of a tenant counts
+before that of a rule, and that before the one for all. /rules of a process shows the ids
+of its rules.`
+}
+
+// Run sets a switch.
+func (c *switchSetCmd) Run(std *stdio) error {
+	now := time.Now().UTC().Truncate(time.Second)
+	one, err := c.make(now)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	text, err := json.Marshal(one)
+	if err != nil {
+		return err
+	}
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, after, err := putDocument(ctx, db, sqltenant.SwitchDocument, one.Target.String(), string(text), c.actor())
+	if err != nil {
+		return err
+	}
+	list := []keptSwitch{{Document: after, Switch: one}}
+	if c.JSON {
+		return printSwitchesJSON(std.out, list)
+	}
+	return printSwitches(std.out, list, now)
+}
+
+// make returns the switch that the flags name.
+func (c *switchSetCmd) make(now time.Time) (s switches.Switch, err error) {
+	if s.Target, err = switches.ParseTarget(c.Target); err != nil {
+		return s, err
+	}
+	if s.State, err = switches.ParseState(c.State); err != nil {
+		return s, err
+	}
+	if c.Percent != nil {
+		if s.Percent = *c.Percent; s.Percent == 0 {
+			return s, errors.New("--percent: 0 switches nobody; hint: from 1 to 100")
+		}
+	}
+	for _, text := range c.Tenant {
+		key, value, _ := strings.Cut(text, ":")
+		if key == "" || value == "" {
+			return s, fmt.Errorf("--tenant %.80q names no tenant; hint: KEY:VALUE, the entry of its requests, such as tenant:acme", text)
+		}
+		s.Tenants = append(s.Tenants, descriptor.Entry{Key: key, Value: value})
+	}
+	if s.Until, err = parseUntil(c.Until, now); err != nil {
+		return s, err
+	}
+	if !s.Until.IsZero() && !now.Before(s.Until) {
+		return s, fmt.Errorf("--until %s: that is over; hint: how long from now, such as 30m", c.Until)
+	}
+	s.Reason = c.Reason
+	return s, s.Validate()
+}
+
+type switchClearCmd struct {
+	databaseFlags `embed:""`
+	actorFlag     `embed:""`
+	Target        string `arg:"" help:"The target, as list shows it."`
+}
+
+// Help implements kong.HelpProvider.
+func (*switchClearCmd) Help() string {
+	return `Example:
+
+  headgate switch clear rule:api.tenant
+
+The exit code is 1 when there was no such switch.`
+}
+
+// Run takes a switch out; the answer is no when there is none.
+func (c *switchClearCmd) Run(std *stdio) error {
+	ctx, db, done, err := c.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	before, _, err := putDocument(ctx, db, sqltenant.SwitchDocument, c.Target, "", c.actor())
+	if err != nil {
+		return err
+	}
+	if before.Version == 0 {
+		return &codeError{exitNo, fmt.Errorf("no switch %.80q; hint: headgate switch list shows those that there are", c.Target)}
+	}
+	_, err = fmt.Fprintf(std.out, "cleared %s: what the rules say counts\n", c.Target)
+	return err
+}

@@ -1,0 +1,222 @@
+package httpcheck
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Reserver is a Checker that also reserves, as headgate.Limiter does. With one,
+// /v1/reserve, /v1/commit and /v1/cancel are served.
+type Reserver interface {
+	Reserve(context.Context, *headgate.Request, headgate.ReserveOptions, *headgate.Response) (headgate.Reservation, error)
+	Commit(context.Context, headgate.Reservation, headgate.Actual, *headgate.Response) (headgate.Outcome, error)
+	Cancel(context.Context, headgate.Reservation, *headgate.Response) (headgate.Outcome, error)
+}
+
+// reservations serves the paths of reservations.
+type reservations struct {
+	*handler
+	reserver Reserver
+}
+
+// reserve serves /v1/reserve.
+func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
+	c, ok := h.read(w, r)
+	if !ok {
+		return
+	}
+	defer h.release(c)
+	d := &c.decoder
+	d.limits, d.trustCallers, d.verb, d.reserves = h.limits, h.options.TrustCallerLimits, store.Hit, true
+	if err := d.decode(c.body.String()); err != nil {
+		writeProblem(w, malformed(err))
+		return
+	}
+	resp := c.response()
+	made, err := h.reserver.Reserve(r.Context(), &d.requests[0], d.reservation, resp)
+	if err != nil {
+		writeProblem(w, refused(err))
+		return
+	}
+	h.writeOne(w, c, resp, told{id: d.holds[0], reservation: made})
+}
+
+// commit serves /v1/commit.
+func (h *reservations) commit(w http.ResponseWriter, r *http.Request) {
+	h.settle(w, r, "/v1/commit", func(s *settlement, resp *headgate.Response) (headgate.Outcome, error) {
+		return h.reserver.Commit(r.Context(), s.reservation, s.actual, resp)
+	})
+}
+
+// cancel serves /v1/cancel.
+func (h *reservations) cancel(w http.ResponseWriter, r *http.Request) {
+	h.settle(w, r, "/v1/cancel", func(s *settlement, resp *headgate.Response) (headgate.Outcome, error) {
+		return h.reserver.Cancel(r.Context(), s.reservation, resp)
+	})
+}
+
+func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(*settlement, *headgate.Response) (headgate.Outcome, error)) {
+	c, ok := h.read(w, r)
+	if !ok {
+		return
+	}
+	defer h.release(c)
+	var s settlement
+	if err := c.decoder.settlement(c.body.String(), &s, path == "/v1/cancel"); err != nil {
+		writeProblem(w, malformed(err))
+		return
+	}
+	resp := c.response()
+	outcome, err := do(&s, resp)
+	if err != nil {
+		writeProblem(w, refused(err))
+		return
+	}
+	h.writeSettled(w, c, resp, outcome)
+}
+
+// writeSettled answers a commit or a cancellation. One that is undecided is to be
+// tried again.
+func (h *reservations) writeSettled(w http.ResponseWriter, c *call, resp *headgate.Response, outcome headgate.Outcome) {
+	status := http.StatusOK
+	if outcome == headgate.Undecided {
+		status = http.StatusServiceUnavailable
+		w.Header().Set("Retry-After", "1")
+	}
+	c.out = append(c.out, `{"settled":`...)
+	if outcome == headgate.Undecided {
+		c.out = append(c.out, "false"...)
+	} else {
+		c.out = append(c.out, "true"...)
+	}
+	c.out = appendText(c.out, `,"outcome":`, outcome.String())
+	s := h.encoder.Summarize(resp)
+	c.out = appendCounts(append(c.out, ','), &s)
+	c.out = appendText(c.out, `,"degraded":`, string(resp.Degraded()))
+	c.out = append(c.out, "}\n"...)
+	w.Header().Set("Cache-Control", "no-store")
+	write(w, status, mediaJSON, c.out)
+}
+
+// appendCounts appends what is left of the tightest limit, without a comma in front.
+func appendCounts(dst []byte, s *httpanswer.Summary) []byte {
+	dst = appendText(dst, `"rule":`, ruleOf(s.Verdict))
+	if s.Verdict != nil && s.Verdict.Limit != nil {
+		dst = appendInt(dst, `,"limit":`, s.Verdict.Decision.Limit)
+	}
+	if s.Counted {
+		dst = appendInt(dst, `,"remaining":`, s.Remaining)
+		dst = appendInt(dst, `,"reset_ms":`, ceilMillis(s.ResetAfter))
+	}
+	return dst
+}
+
+// refused says what a Reserver found wrong with a request.
+func refused(err error) problem {
+	p := problem{status: http.StatusBadRequest, detail: err.Error()}
+	if errors.Is(err, headgate.ErrExpired) {
+		p.status = http.StatusGone
+	}
+	return p
+}
+
+// appendReservation appends the members that a check does not have.
+func appendReservation(dst []byte, r headgate.Reservation) []byte {
+	dst = appendText(dst, `,"reservation":`, r.String())
+	dst = append(dst, `,"expires_at":"`...)
+	dst = r.Expires().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
+	return append(dst, '"')
+}
+
+// settlement is the body of /v1/commit and /v1/cancel.
+type settlement struct {
+	reservation headgate.Reservation
+	actual      headgate.Actual
+}
+
+// settlement reads a whole body; that of a cancellation names the reservation alone.
+func (d *decoder) settlement(text string, s *settlement, cancels bool) *inputError {
+	d.scanner = scanner{text: text}
+	given := false
+	err := d.object(func(name string) (err *inputError) {
+		switch {
+		case name == "reservation":
+			given = true
+			s.reservation, err = d.reservationText()
+		case name == "hits" && !cancels:
+			s.actual.Hits, err = d.actualHits()
+		case name == "attributes" && !cancels:
+			s.actual.Attributes, err = d.attributes()
+		case cancels:
+			err = &inputError{what: "unknown member of a cancellation", hint: "reservation"}
+		default:
+			err = &inputError{what: "unknown member of a commit", hint: "reservation, hits, attributes"}
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !given:
+		return &inputError{what: "no reservation", hint: "send the one that /v1/reserve answered"}
+	case !cancels && s.actual.Hits == nil && s.actual.Attributes == nil:
+		return &inputError{what: "a commit needs hits or attributes", hint: "what was really used"}
+	}
+	return d.end()
+}
+
+func (d *decoder) reservationText() (headgate.Reservation, *inputError) {
+	text, err := d.string()
+	if err != nil {
+		return headgate.Reservation{}, err
+	}
+	r, parseErr := headgate.ParseReservation(text)
+	if parseErr != nil {
+		return headgate.Reservation{}, &inputError{what: parseErr.Error()}
+	}
+	return r, nil
+}
+
+// actualHits reads one number for all descriptors, or one for each.
+func (d *decoder) actualHits() (hits []int64, err *inputError) {
+	one := func(int) *inputError {
+		n, err := d.integer(0, limit.MaxQuota)
+		hits = append(hits, n)
+		return err
+	}
+	if d.next() != '[' {
+		return hits, one(0)
+	}
+	if err := d.array(descriptor.MaxDescriptors, one); err != nil {
+		return nil, err
+	}
+	if len(hits) == 0 {
+		return nil, &inputError{what: "empty", hint: "one number, or one for each descriptor"}
+	}
+	return hits, nil
+}
+
+// maxTTL is the longest ttl_ms.
+const maxTTL = int64(headgate.MaxReservationTTL / time.Millisecond)
+
+// reserveMember reads a member that only /v1/reserve has.
+func (d *decoder) reserveMember(name string) (err *inputError) {
+	if name == "ttl_ms" {
+		var ms int64
+		ms, err = d.integer(int64(headgate.MinReservationTTL/time.Millisecond), maxTTL)
+		d.reservation.TTL = time.Duration(ms) * time.Millisecond
+		return err
+	}
+	if d.reservation.ID, err = d.string(); err == nil && d.reservation.ID == "" {
+		return &inputError{what: "empty", hint: "an id, or leave it out to have one drawn"}
+	}
+	return err
+}

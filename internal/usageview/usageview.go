@@ -1,0 +1,138 @@
+// Package usageview is the JSON of what a tenant has used, the same for operators and
+// for the tenant.
+package usageview
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
+)
+
+// Tenant is what one tenant has used.
+type Tenant struct {
+	// APIKey is masked; of a tenant that is none it is its name.
+	APIKey string `json:"api_key,omitempty"`
+	// Name is what the account can be asked for by.
+	Name string `json:"name"`
+	Tier string `json:"tier"`
+	// CurrentWindow is that of the default quota.
+	CurrentWindow *Window `json:"current_window,omitempty"`
+	// Usage is by descriptor: "default" is all that the tenant does.
+	Usage map[string]*Quota `json:"usage"`
+	// Cut says that there are more descriptors.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// Window is the time in which hits count: from Start until just before End.
+type Window struct {
+	Start time.Time `json:"start"`
+	End   time.Time `json:"end"`
+}
+
+// Quota is what was used for one descriptor. The fields of its tightest limit stand in
+// it, and all of its limits in Limits.
+type Quota struct {
+	Limit
+	// Limits are there when there are several.
+	Limits []Limit `json:"limits,omitempty"`
+}
+
+// Limit is what was used of one limit.
+type Limit struct {
+	// Used, Limit and Remaining are not there where nothing counts, and where the store
+	// did not tell.
+	Used      *int64  `json:"used,omitempty"`
+	Limit     *int64  `json:"limit,omitempty"`
+	Remaining *int64  `json:"remaining,omitempty"`
+	Window    *Window `json:"window,omitempty"`
+	// ResetAt is when all of it may be used again, if nothing more is.
+	ResetAt *time.Time `json:"reset_at,omitempty"`
+
+	RequestsPerUnit *int64 `json:"requests_per_unit,omitempty"`
+	Unit            string `json:"unit,omitempty"`
+	Algorithm       string `json:"algorithm,omitempty"`
+	Burst           int64  `json:"burst,omitempty"`
+	// Unlimited says that everything passes, and nothing counts.
+	Unlimited bool `json:"unlimited,omitempty"`
+	// Source is override, tier or rule.
+	Source string `json:"source"`
+	Domain string `json:"domain"`
+	// Rule is for operators.
+	Rule      string `json:"rule,omitempty"`
+	LimitName string `json:"limit_name,omitempty"`
+	// Degraded says why the store did not tell, Local that the counts are those of one
+	// node alone.
+	Degraded string `json:"degraded,omitempty"`
+	Local    bool   `json:"local,omitempty"`
+}
+
+// Of returns what u said at now. APIKey is left to the caller, who knows by what the
+// key may be shown.
+func Of(u *headgate.TenantUsage, now time.Time) Tenant {
+	t := Tenant{Name: quotas.NameText(u.Subject), Tier: u.Tier, Usage: map[string]*Quota{}, Cut: u.Cut}
+	byText := map[string][]*headgate.LimitUsage{}
+	for i := range u.Limits {
+		l := &u.Limits[i]
+		byText[l.Descriptor] = append(byText[l.Descriptor], l)
+	}
+	for text, limits := range byText {
+		q := &Quota{Limit: limitOf(slices.MinFunc(limits, tighter), now)}
+		for i := 0; i < len(limits) && len(limits) > 1; i++ {
+			q.Limits = append(q.Limits, limitOf(limits[i], now))
+		}
+		t.Usage[tenant.DescriptorText(text)] = q
+		if text == tenant.Default {
+			t.CurrentWindow = q.Window
+		}
+	}
+	return t
+}
+
+// tighter orders limits by how soon they deny: those with counts first, of them that
+// with the smallest remaining, then that with the latest reset.
+func tighter(a, b *headgate.LimitUsage) int {
+	rank := func(u *headgate.LimitUsage) int {
+		switch {
+		case u.Counted():
+			return 0
+		case !u.Unlimited():
+			return 1
+		}
+		return 2
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
+}
+
+func limitOf(u *headgate.LimitUsage, now time.Time) Limit {
+	l := Limit{Source: u.Source.String(), Domain: u.Domain, Rule: u.Rule, LimitName: u.Name, Unlimited: u.Unlimited()}
+	if l.Unlimited {
+		return l
+	}
+	l.RequestsPerUnit, l.Unit = &u.Limit.Quota, tenant.UnitText(u.Limit.Period)
+	l.Algorithm, l.Burst = u.Limit.Algorithm.String(), u.Limit.Burst
+	l.Limit = &u.Quota
+	l.Window = &Window{u.Start.UTC(), u.End.UTC()}
+	if u.Degraded != store.NoReason {
+		l.Degraded, l.Local = string(u.Degraded), u.Local
+	}
+	if u.Counted() {
+		reset := now.Add(u.ResetAfter).UTC()
+		l.Used, l.Remaining, l.ResetAt = &u.Used, &u.Remaining, &reset
+	}
+	return l
+}
+
+// ForTenant leaves out what is for operators.
+func (t *Tenant) ForTenant() {
+	for _, q := range t.Usage {
+		q.Rule = ""
+		for i := range q.Limits {
+			q.Limits[i].Rule = ""
+		}
+	}
+}

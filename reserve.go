@@ -1,0 +1,240 @@
+package headgate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/store"
+)
+
+// ReserveOptions says how long a reservation lasts and by which name it is known.
+type ReserveOptions struct {
+	// ID names the reservation, so that asking again, because the answer got lost,
+	// reserves nothing more: up to MaxReservationID bytes. It belongs to what is asked
+	// for; the same id with other descriptors, hits, attributes or TTL is another
+	// reservation. Empty, one is drawn.
+	ID string
+	// TTL is how long the reservation can be settled, from MinReservationTTL to
+	// MaxReservationTTL in whole milliseconds; 0 means DefaultReservationTTL.
+	TTL time.Duration
+}
+
+func (o *ReserveOptions) validate() error {
+	switch {
+	case len(o.ID) > MaxReservationID:
+		return fmt.Errorf("%w: an id of %d bytes; hint: at most %d, hash longer ones", ErrReservation, len(o.ID), MaxReservationID)
+	case o.TTL == 0:
+		return nil
+	case o.TTL < MinReservationTTL || o.TTL > MaxReservationTTL || o.TTL%time.Millisecond != 0:
+		return fmt.Errorf("%w: ttl %v; hint: %v to %v in whole milliseconds, 0 for %v", ErrReservation, o.TTL, MinReservationTTL, MaxReservationTTL, DefaultReservationTTL)
+	}
+	return nil
+}
+
+// reservable refuses requests for which nothing can be reserved.
+func (r *Request) reservable() error {
+	if err := r.validate(); err != nil {
+		return err
+	}
+	for i := range r.Descriptors {
+		switch d := &r.Descriptors[i]; {
+		case d.Op != store.Hit:
+			return fmt.Errorf("descriptor %d: %w: only hits can be reserved; hint: ask for refunds, resets and the like by Check", i, ErrReservation)
+		case d.Limit != nil:
+			return fmt.Errorf("descriptor %d: %w: a limit named by the caller; hint: limits of rules can be reserved", i, ErrReservation)
+		}
+	}
+	return nil
+}
+
+// Reserve is Check for one request whose cost is known only afterwards. Its hits are
+// an estimate; when it passes they are charged like any, and the Reservation that is
+// returned settles them: Commit by what was really used, Cancel by nothing. A
+// reservation that is not settled in time stays charged. One that is denied charges
+// nothing, whatever the consumption of its domain, and the Reservation is the zero
+// value.
+//
+// What counts hits is reserved and settled: main and secondary limits, and the quotas
+// and candidates in their place. Slots are taken as Check does, and released by
+// themselves.
+//
+// An error names a malformed request, or one too long for a Reservation, and means
+// that nothing was charged. Where the store does not answer, the failure mode does;
+// what was not charged then, Commit charges whole.
+func (l *Limiter) Reserve(ctx context.Context, req *Request, o ReserveOptions, resp *Response) (Reservation, error) {
+	err := o.validate()
+	if err == nil {
+		err = req.reservable()
+	}
+	if err != nil {
+		return Reservation{}, fmt.Errorf("reserve: %w", err)
+	}
+	if o.TTL == 0 {
+		o.TTL = DefaultReservationTTL
+	}
+	start := time.Now()
+	responses := [1]Response{{Verdicts: resp.Verdicts}}
+	r, err := l.reserve(ctx, req, &o, responses[:])
+	*resp = responses[0]
+	if err != nil {
+		return Reservation{}, fmt.Errorf("reserve: %w", err)
+	}
+	if l.observer != nil {
+		l.observer.Decided(req, resp, time.Since(start))
+	}
+	return r, nil
+}
+
+// ReservationOf returns the reservation that Reserve makes of the same request and
+// options, for those who settle it without having kept it; o.ID is required. What it
+// has charged is taken from the rules in force then; when the store does not remember
+// it, nothing is settled.
+func ReservationOf(req *Request, o ReserveOptions) (Reservation, error) {
+	err := o.validate()
+	if err == nil {
+		err = req.reservable()
+	}
+	if err == nil && o.ID == "" {
+		err = fmt.Errorf("%w: no id", ErrReservation)
+	}
+	if err != nil {
+		return Reservation{}, fmt.Errorf("reservation of a request: %w", err)
+	}
+	if o.TTL == 0 {
+		o.TTL = DefaultReservationTTL
+	}
+	return Reservation{claims: string(appendClaims(nil, req, &o))}, nil
+}
+
+// begin returns a plan for one call; finish ends it.
+func (l *Limiter) begin() *plan {
+	p := l.plans.Get().(*plan)
+	p.limiter = l
+	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), l.switches.Load()
+	return p
+}
+
+// finish is deferred: it answers for a panic as decide does.
+func (l *Limiter) finish(p *plan, responses []Response) {
+	if cause := recover(); cause != nil {
+		l.answerPanic(responses, cause)
+		return
+	}
+	p.reset()
+	l.plans.Put(p)
+}
+
+func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, responses []Response) (r Reservation, err error) {
+	p := l.begin()
+	defer l.finish(p, responses)
+	resp := &responses[0]
+	p.reserves = true
+	p.addRequest(req, resp)
+	var room [1 << 10]byte
+	text := appendClaims(room[:0], req, o)
+	if most := len(text) + len(p.takes)*maxChargeLength + 16; most > maxReservation {
+		return Reservation{}, fmt.Errorf("%w: %d bytes; hint: at most %d; hash long values, reserve for fewer descriptors", ErrReservation, most, maxReservation)
+	}
+	var repeated repetition
+	length, expires := len(text), l.now().Add(o.TTL)
+	if len(p.takes) > 0 {
+		repeated = l.takeReserved(ctx, p, req, o, text, responses)
+		if repeated.known {
+			expires = l.now().Add(min(o.TTL, repeated.lasts))
+		}
+	} else {
+		resp.settle()
+	}
+	if !resp.Allowed {
+		return Reservation{}, nil
+	}
+	p.addCharges(resp, repeated.known)
+	for _, c := range p.charges {
+		text = appendCharge(text, c)
+	}
+	all := string(text)
+	return Reservation{claims: all[:length], charged: all[length:], expires: expires.UnixMilli()}, nil
+}
+
+// repetition says whether a reservation was made before, and for how long the store
+// remembers it.
+type repetition struct {
+	known bool
+	lasts time.Duration
+}
+
+// takeReserved charges the takes of p together with the mark that the reservation was
+// made, which stands with them or falls: where it is there already, the request was
+// let in before and nothing is charged. It fills in resp.
+func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *ReserveOptions, claims []byte, responses []Response) repetition {
+	mark := p.addMark(req.Domain, claims, o.TTL, reserved)
+	p.spans[0].takes.to++
+	p.bindKeys()
+	l.leftovers.forget(p.takes)
+	l.take(ctx, l.store, p.takes, p.results)
+	l.fallBack(ctx, p)
+	p.answer(&responses[0], p.spans[0].verdicts)
+	made := p.results[mark]
+	before := made.Err == nil && !made.Skipped && !made.Allowed
+	if o.ID != "" && made.Err == nil && made.Skipped {
+		// A remembered denial has answered, and nobody looked at the mark.
+		made = l.peek(ctx, &p.takes[mark])
+		before = isMarked(&made)
+	}
+	if before {
+		responses[0].letIn()
+		return repetition{true, made.ResetAfter}
+	}
+	l.followUp(ctx, p, responses)
+	return repetition{}
+}
+
+// isMarked reports whether a peek found a mark.
+func isMarked(r *store.Result) bool { return r.Err == nil && r.Remaining == 0 }
+
+// letIn answers a request that has passed already.
+func (r *Response) letIn() {
+	for i := range r.Verdicts {
+		r.Verdicts[i].Decision = settled(r.Verdicts[i].Decision, store.Refund)
+	}
+	r.settle()
+}
+
+// addMark makes all takes of p one group, of which the last is a mark on the
+// reservation with those claims, and returns its index.
+func (p *plan) addMark(domain string, claims []byte, ttl time.Duration, mark int) int {
+	p.keys = appendMarkKey(p.keys, domain, claims, mark)
+	p.ends = append(p.ends, len(p.keys))
+	p.addTake(store.Take{Limit: markLimit(ttl), Hits: 1}, false)
+	for i := range p.takes {
+		p.takes[i].Group = 1
+	}
+	return len(p.takes) - 1
+}
+
+// peek asks the store what it has in the bucket of t.
+func (l *Limiter) peek(ctx context.Context, t *store.Take) store.Result {
+	takes := [1]store.Take{{Key: t.Key, Limit: t.Limit}}
+	var results [1]store.Result
+	l.take(ctx, l.store, takes[:], results[:])
+	return results[0]
+}
+
+// addCharges fills in what the store has charged for resp; all that was asked where
+// the request was let in before.
+func (p *plan) addCharges(resp *Response, before bool) {
+	p.charges = p.charges[:0]
+	next := 0
+	for i := range resp.Verdicts {
+		t := p.verdictTake[i]
+		if t < next || !countsHits(resp.Verdicts[i].Role) {
+			continue
+		}
+		next = t + 1 // verdicts that share a bucket have one take
+		take, r := &p.takes[t], &p.results[t]
+		if take.Hits > 0 && (before || r.Err == nil && r.Allowed && !r.Skipped) {
+			p.charges = append(p.charges, charge{bucketMark(take.Key), take.Hits})
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// Factor is what a shift multiplies limits by, in thousandths: 500 halves them.
+type Factor int64
+
+const (
+	// NoFactor leaves limits as they are.
+	NoFactor Factor = 1000
+	// MaxFactor is the largest one: a thousandfold.
+	MaxFactor = 1000 * NoFactor
+)
+
+// String returns the factor as rules write it, such as "0.5".
+func (f Factor) String() string { return thousandths(int64(f)) }
+
+// thousandths returns n/1000 as a decimal number, as short as it is exact.
+func thousandths(n int64) string {
+	text := strconv.FormatInt(n/1000, 10)
+	if n%1000 != 0 {
+		text += "." + strings.TrimRight(fmt.Sprintf("%03d", n%1000), "0")
+	}
+	return text
+}
+
+const (
+	// MaxShifts bounds the shifts of one rule.
+	MaxShifts = 16
+	// MinShift and MaxShift are the lengths that a shift may have, in whole seconds.
+	MinShift = time.Minute
+	MaxShift = 31 * day
+	// MaxShiftTiers bounds the tiers of one shift.
+	MaxShiftTiers = 256
+)
+
+// Shift is one entry of `schedule`: times that come again, in which the limits of a
+// rule are others.
+type Shift struct {
+	// Cron is the expression that says when it begins, on the clocks of Zone, and For
+	// how long it lasts from then on.
+	Cron string
+	For  time.Duration
+	// Zone is the name of the time zone in the IANA database.
+	Zone string
+	// Tiers has the factors of tenants by their tier, and Factor that of all others.
+	Tiers  map[string]Factor
+	Factor Factor
+
+	begins   *cron
+	location *time.Location
+}
+
+// FactorOf returns the factor for tenants with a tier, "" for whoever has none.
+func (s *Shift) FactorOf(tier string) Factor {
+	if f, ok := s.Tiers[tier]; ok {
+		return f
+	}
+	return s.Factor
+}
+
+// String returns the shift in one line: "0 22 * * * for 8h in Europe/Berlin: x0.5, pro
+// x2".
+func (s *Shift) String() string {
+	return fmt.Sprintf("%s for %s in %s: %s", s.Cron, DurationText(s.For), s.Zone, s.factors())
+}
+
+func (s *Shift) factors() string {
+	text := "x" + s.Factor.String()
+	for _, tier := range slices.Sorted(maps.Keys(s.Tiers)) {
+		text += fmt.Sprintf(", %s x%v", tier, s.Tiers[tier])
+	}
+	return text
+}
+
+// scheduleHorizon is how far ahead and behind a shift is looked for while none is in
+// force: what is found holds for so long at least.
+const scheduleHorizon = 2 * secondsPerDay
+
+// at reports whether s is in force at t, and from when until when the answer holds; all
+// in seconds since 1970.
+func (s *Shift) at(t int64) (inForce bool, from, until int64) {
+	lasts := int64(s.For / time.Second)
+	from, until = t-scheduleHorizon, t+scheduleHorizon
+	begin, ok := s.begins.lastBegin(from-lasts, t, s.location)
+	if ok && begin+lasts > t {
+		return true, begin, begin + lasts
+	}
+	if ok {
+		from = begin + lasts
+	}
+	if next, ok := s.begins.nextBegin(t, until, s.location); ok {
+		until = next
+	}
+	return false, from, until
+}
+
+// timetable is the schedule of a rule.
+type timetable struct {
+	shifts []Shift
+	// latest is what was found last: nearly every question is about the same time.
+	latest atomic.Pointer[found]
+	// scaled has the limits of the rule as shifts make them.
+	scaled map[scaledKey]*limit.Limit
+}
+
+// found is the shift that is in force in [from, until), microseconds since 1970; nil
+// for none.
+type found struct {
+	from, until int64
+	shift       *Shift
+}
+
+const microsPerSecond = 1_000_000
+
+// at returns what is in force at now. It does not allocate while that is what was found
+// last.
+func (t *timetable) at(now time.Time) *found {
+	micros := now.UnixMicro()
+	if f := t.latest.Load(); f != nil && f.from <= micros && micros < f.until {
+		return f
+	}
+	f := t.find(floorDiv(micros, microsPerSecond))
+	t.latest.Store(f)
+	return f
+}
+
+// find looks for the first shift that is in force at now, in seconds since 1970.
+func (t *timetable) find(now int64) *found {
+	f := found{from: now - scheduleHorizon, until: now + scheduleHorizon}
+	for i := range t.shifts {
+		inForce, from, until := t.shifts[i].at(now)
+		f.from, f.until = max(f.from, from), min(f.until, until)
+		if inForce {
+			f.shift = &t.shifts[i]
+			break
+		}
+	}
+	f.from, f.until = f.from*microsPerSecond, f.until*microsPerSecond
+	return &f
+}
+
+// Scheduled reports whether the limits of r depend on the time.
+func (r *Rule) Scheduled() bool { return r.timetable != nil }
+
+// Schedule returns the shifts of r in their order: of those in force at one time, the
+// first one counts. The caller must not change them.
+func (r *Rule) Schedule() []Shift {
+	if r.timetable == nil {
+		return nil
+	}
+	return r.timetable.shifts
+}
+
+// ShiftAt returns the shift that is in force at now, nil for none, and an instant until
+// which that stays so.
+func (r *Rule) ShiftAt(now time.Time) (s *Shift, until time.Time) {
+	if r.timetable == nil {
+		return nil, now.Add(scheduleHorizon * time.Second)
+	}
+	f := r.timetable.at(now)
+	return f.shift, time.UnixMicro(f.until).UTC()
+}
+
+// ScheduleText says in one line what the schedule of r makes of its limits at now: "from
+// 0 22 * * * for 8h in Europe/Berlin: x0.5 until 2026-05-02T04:00:00Z", or that no shift
+// is in force; "" when r has no schedule.
+func (r *Rule) ScheduleText(now time.Time) string {
+	if r.timetable == nil {
+		return ""
+	}
+	s, until := r.ShiftAt(now)
+	if s == nil {
+		return "no shift of the schedule is in force until " + until.Format(time.RFC3339) + " at least"
+	}
+	return fmt.Sprintf("in force until %s: %v", until.Format(time.RFC3339), s)
+}
+
+// scheduleText returns the shifts of r in one line, "" for none.
+func (r *Rule) scheduleText() string {
+	var parts []string
+	for i := range r.Schedule() {
+		parts = append(parts, r.Schedule()[i].String())
+	}
+	return strings.Join(parts, ", else ")
+}
+
+// Scaled returns the limit to decide by in place of l, which is a main or candidate
+// limit of r or the quota of a tenant that is decided by r: with the on_change and
+// max_debt of r, and with quota and burst times the factor that its schedule has at now
+// for that tier, rounded half up. They stay at least 1 unless they were 0, and at most
+// what the algorithm can count. tier is "" where no tenant is concerned. It returns the
+// same limit for the same question, but for quotas of very many kinds.
+func (r *Rule) Scaled(l *limit.Limit, now time.Time, tier string) *limit.Limit {
+	factor := NoFactor
+	if r.timetable != nil {
+		if s := r.timetable.at(now).shift; s != nil {
+			factor = s.FactorOf(tier)
+		}
+		if scaled, ok := r.timetable.scaled[scaledKey{l, factor}]; ok {
+			return scaled
+		}
+	}
+	if factor == NoFactor && l.Carry == r.Carry && l.MaxDebt == r.MaxDebt || r.derived == nil {
+		return l
+	}
+	return r.derived.of(l, derivation{l.Spec, factor, r.Carry, r.MaxDebt})
+}

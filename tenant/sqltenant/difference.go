@@ -1,0 +1,133 @@
+package sqltenant
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+	"time"
+
+	"github.com/headgate/headgate/tenant"
+)
+
+// difference is what turns accounts as the tables have them into what they shall be,
+// as rows of values of each statement.
+type difference struct {
+	goneAccounts, accounts   [][]any
+	goneTiers, tiers         [][]any
+	goneOverrides, overrides [][]any
+	goneTopUps, topUps       [][]any
+}
+
+// add adds what turns before into after. Where a top-up that before has not comes
+// from is asked of from.
+func (d *difference) add(before, after *Record, from func(*tenant.TopUp) origin) {
+	s := after.Subject
+	if after.empty() {
+		if before.Version != 0 {
+			d.goneAccounts = append(d.goneAccounts, []any{s.Key, s.Value})
+		}
+		return
+	}
+	d.accounts = append(d.accounts, []any{s.Key, s.Value, after.Last4, after.Version, micros(after.UpdatedAt)})
+	d.addTiers(before, after)
+	d.addOverrides(before, after)
+	d.addTopUps(before, after, from)
+}
+
+func (d *difference) addTiers(before, after *Record) {
+	s := after.Subject
+	if slices.Equal(before.Tiers, after.Tiers) {
+		return
+	}
+	if len(before.Tiers) > 0 {
+		d.goneTiers = append(d.goneTiers, []any{s.Key, s.Value})
+	}
+	for _, t := range after.Tiers {
+		d.tiers = append(d.tiers, []any{s.Key, s.Value, t.Tier, micros(t.Term.From), nullMicros(t.Term.Until)})
+	}
+}
+
+func (d *difference) addOverrides(before, after *Record) {
+	old := make(map[string]*Override, len(before.Overrides))
+	for i := range before.Overrides {
+		old[before.Overrides[i].ID] = &before.Overrides[i]
+	}
+	for i := range after.Overrides {
+		o := &after.Overrides[i]
+		if was := old[o.ID]; was == nil || *was != *o {
+			d.overrides = append(d.overrides, o.row(after.Subject))
+		}
+		delete(old, o.ID)
+	}
+	for id := range old {
+		d.goneOverrides = append(d.goneOverrides, []any{id})
+	}
+}
+
+// row returns the values of a row of quota_overrides.
+func (o *Override) row(s tenant.Subject) []any {
+	quota := sql.NullInt64{Int64: o.RequestsPerUnit, Valid: !o.Unlimited}
+	unit := tenant.UnitText(o.Unit)
+	if o.Unlimited {
+		unit = tenant.UnitText(time.Second)
+	}
+	return []any{
+		o.ID, s.Key, s.Value, o.Descriptor, quota, unit, o.Algorithm.String(), o.Burst,
+		micros(o.Term.From), nullMicros(o.Term.Until), micros(o.CreatedAt), micros(o.UpdatedAt), o.CreatedBy,
+	}
+}
+
+func (d *difference) addTopUps(before, after *Record, from func(*tenant.TopUp) origin) {
+	s := after.Subject
+	old := make(map[string]*tenant.TopUp, len(before.TopUps))
+	for i := range before.TopUps {
+		old[before.TopUps[i].ID] = &before.TopUps[i]
+	}
+	for i := range after.TopUps {
+		t := &after.TopUps[i]
+		if was := old[t.ID]; was == nil || *was != *t {
+			made := from(t)
+			d.topUps = append(d.topUps, []any{
+				t.ID, s.Key, s.Value, t.Descriptor, t.Hits, micros(t.Term.From), micros(t.Term.Until), micros(made.at), made.actor,
+			})
+		}
+		delete(old, t.ID)
+	}
+	for id := range old {
+		d.goneTopUps = append(d.goneTopUps, []any{s.Key, s.Value, id})
+	}
+}
+
+// write makes the tables what they shall be. What goes does so before anything comes
+// in its place; what belongs to an account goes with it, and comes after it.
+func (d *difference) write(ctx context.Context, w *writer) error {
+	for _, step := range []struct {
+		before string
+		rows   [][]any
+		after  string
+	}{
+		{`DELETE FROM accounts WHERE (subject_key, subject) IN (VALUES `, d.goneAccounts, `)`},
+		{`DELETE FROM account_tiers WHERE (subject_key, subject) IN (VALUES `, d.goneTiers, `)`},
+		{`DELETE FROM quota_overrides WHERE id IN (VALUES `, d.goneOverrides, `)`},
+		{`DELETE FROM account_top_ups WHERE (subject_key, subject, id) IN (VALUES `, d.goneTopUps, `)`},
+		{`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) VALUES `, d.accounts,
+			` ON CONFLICT (subject_key, subject) DO UPDATE SET last4 = excluded.last4, version = excluded.version, updated_at = excluded.updated_at`},
+		{`INSERT INTO account_tiers (subject_key, subject, tier, effective_at, expires_at) VALUES `, d.tiers, ``},
+		{`INSERT INTO quota_overrides (id, subject_key, subject, descriptor, requests_per_unit, unit, algorithm, burst,
+			effective_at, expires_at, created_at, updated_at, created_by) VALUES `, d.overrides,
+			` ON CONFLICT (id) DO UPDATE SET requests_per_unit = excluded.requests_per_unit, unit = excluded.unit, algorithm = excluded.algorithm,
+			burst = excluded.burst, expires_at = excluded.expires_at, updated_at = excluded.updated_at`},
+		{`INSERT INTO account_top_ups (id, subject_key, subject, descriptor, hits, effective_at, expires_at, created_at, created_by) VALUES `, d.topUps,
+			` ON CONFLICT (subject_key, subject, id) DO UPDATE SET descriptor = excluded.descriptor, hits = excluded.hits,
+			effective_at = excluded.effective_at, expires_at = excluded.expires_at`},
+	} {
+		if err := w.each(ctx, step.before, step.rows, step.after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func nullMicros(t time.Time) sql.NullInt64 {
+	return sql.NullInt64{Int64: micros(t), Valid: !t.IsZero()}
+}

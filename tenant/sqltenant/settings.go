@@ -1,0 +1,85 @@
+package sqltenant
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// Settings is what a database holds beside accounts, as it was at one version or
+// after it. Who gets it does not change it.
+type Settings struct {
+	// Documents are those of all kinds, each kind in the order of names.
+	Documents []Document
+	// RuleRows are all rows of rules, those that are not active included.
+	RuleRows []RuleRow
+	Version  int64
+}
+
+// Equal reports whether s and o say the same, at whatever version.
+func (s *Settings) Equal(o *Settings) bool {
+	return slices.EqualFunc(s.Documents, o.Documents, func(a, b Document) bool {
+		same := a.UpdatedAt.Equal(b.UpdatedAt)
+		a.UpdatedAt, b.UpdatedAt = time.Time{}, time.Time{}
+		return same && a == b
+	}) && slices.EqualFunc(s.RuleRows, o.RuleRows, func(a, b RuleRow) bool { return a.Equal(&b) })
+}
+
+// settings reads what there is at one instant, and says what is wrong with what it
+// left out.
+func (d *DB) settings(ctx context.Context) (s Settings, bad []error, err error) {
+	err = d.view(ctx, func(q querier) error {
+		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_state WHERE id = 1`).Scan(&s.Version); err != nil {
+			return err
+		}
+		for _, kind := range documentKinds {
+			documents, wrong, err := documentsOf(ctx, q, kind)
+			if err != nil {
+				return err
+			}
+			s.Documents, bad = append(s.Documents, documents...), append(bad, wrong...)
+		}
+		rows, wrong, err := ruleRows(ctx, q)
+		if wrong != nil {
+			bad = append(bad, wrong)
+		}
+		s.RuleRows = rows
+		return err
+	})
+	if err != nil {
+		return Settings{}, nil, d.failed("read the settings of", err)
+	}
+	return s, bad, nil
+}
+
+// whole is a whole number of a column that somebody else may have written: a file of
+// SQLite holds anything anywhere. It is -1 for what is none.
+type whole int64
+
+// Scan implements sql.Scanner; it takes everything, so that one bad row does not hide
+// the others.
+func (w *whole) Scan(value any) error {
+	*w = -1
+	if n, ok := value.(int64); ok {
+		*w = whole(n)
+	}
+	return nil
+}
+
+func (w whole) instant() time.Time { return instant(max(int64(w), 0)) }
+
+// truth is likewise a boolean, false for what is none.
+type truth bool
+
+// Scan implements sql.Scanner.
+func (t *truth) Scan(value any) error {
+	switch v := value.(type) {
+	case bool:
+		*t = truth(v)
+	case int64:
+		*t = v != 0
+	default:
+		*t = false
+	}
+	return nil
+}
