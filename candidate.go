@@ -3,6 +3,7 @@ package headgate
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,8 @@ import (
 
 // CandidateReport says how the candidate limits of a rule compare with its main ones on
 // this node. Requests count that the rule alone decided: neither another rule nor a
-// limit of another kind denied them, and the store did not fail.
+// limit of another kind denied them, as far as these were looked at, and the store did
+// not fail.
 type CandidateReport struct {
 	// Rule is the ID of the rule, Domain its domain.
 	Rule, Domain string
@@ -186,7 +188,7 @@ func (t *trial) report(r *rules.Rule, now limit.Micros) CandidateReport {
 	sum := *t.countedLocked(now, r.Trial.Over())
 	t.mu.Unlock()
 	c := CandidateReport{
-		Rule: r.ID, Domain: r.Domain, Limits: r.LimitsText(rules.Main), Candidate: r.LimitsText(rules.Candidate),
+		Rule: r.ID, Domain: r.Domain, Limits: limitsText(r, rules.Main), Candidate: limitsText(r, rules.Candidate),
 		Percent: r.Trial.Percent, Tenants: r.Trial.Tenants, Over: r.Trial.Over(),
 		Decided: sum.decided, Denied: sum.denied, CandidateDenied: sum.candidateDenied, Added: sum.added, Avoided: sum.avoided,
 	}
@@ -199,10 +201,21 @@ func (t *trial) report(r *rules.Rule, now limit.Micros) CandidateReport {
 	return c
 }
 
+// limitsText returns the limits of r with a role, joined.
+func limitsText(r *rules.Rule, role rules.Role) string {
+	var texts []string
+	for i := range r.Limits {
+		if r.Limits[i].Role == role {
+			texts = append(texts, rules.LimitText(r.Limits[i].Limit))
+		}
+	}
+	return strings.Join(texts, " and ")
+}
+
 // sameTrial reports whether two rules try the same out.
 func sameTrial(a, b *rules.Rule) bool {
 	return a.ID == b.ID && a.Domain == b.Domain && reflect.DeepEqual(a.Trial, b.Trial) &&
-		a.LimitsText(rules.Main) == b.LimitsText(rules.Main) && a.LimitsText(rules.Candidate) == b.LimitsText(rules.Candidate)
+		limitsText(a, rules.Main) == limitsText(b, rules.Main) && limitsText(a, rules.Candidate) == limitsText(b, rules.Candidate)
 }
 
 // trialsOf returns the trials of a list of rules, by their index, nil for those without
@@ -265,7 +278,7 @@ func (r *Response) decidedBy(own span) bool {
 func (p *plan) addRetries(resp *Response, s span) {
 	for i, next := 0, 0; i < len(resp.Verdicts); i = next {
 		next = resp.sameRule(i)
-		if !p.tries(resp.Verdicts[i].Rule) || !resp.decidedBy(span{i, next}) {
+		if !p.tries(resp.Verdicts[i].Rule) || !resp.decidedBy(span{i, next}) || deniedToo(resp.Verdicts[i:next]) {
 			continue
 		}
 		for j := i; j < next; j++ {
@@ -279,6 +292,11 @@ func (p *plan) addRetries(resp *Response, s span) {
 			}
 		}
 	}
+}
+
+// deniedToo reports whether limits that watch are known to deny.
+func deniedToo(verdicts []Verdict) bool {
+	return slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Watched && v.Counted() && !v.Decision.Allowed })
 }
 
 // retryGroup is above the groups of requests.

@@ -222,6 +222,9 @@ func appendText(dst []byte, text string) []byte {
 // read fills c, whose texts are parts of text. What is read can be checked: it is
 // what Reserve takes.
 func (c *claims) read(text string) error {
+	if text == "" {
+		return fmt.Errorf("%w: it reserves nothing; hint: Reserve answers so when a request is denied", ErrReservation)
+	}
 	in := claimReader{rest: text}
 	c.descriptors, c.entries, c.attributes = c.descriptors[:0], c.entries[:0], c.attributes[:0]
 	c.id, _ = in.text()

@@ -74,7 +74,7 @@ func (l *Limiter) Reserve(ctx context.Context, req *Request, o ReserveOptions, r
 		o.TTL = DefaultReservationTTL
 	}
 	start := time.Now()
-	responses := [1]Response{{Verdicts: resp.Verdicts}}
+	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	r, err := l.reserve(ctx, req, &o, responses[:])
 	*resp = responses[0]
 	if err != nil {

@@ -37,6 +37,30 @@ func TestTenantsAllocateNothing(t *testing.T) {
 	}
 }
 
+// A rule with a schedule and a candidate, and a quota of a tenant that a schedule scales.
+func TestSchedulesAndCandidatesAllocateNothing(t *testing.T) {
+	b := newBench(t, nights, headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tenantAccounts()...))
+	b.now = night
+	requests := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("user:u"), on("api_key:pro,op:write")}}}
+	responses := make([]headgate.Response, 1)
+	ctx := t.Context()
+	denied := 0
+	if allocs := alloctest.PerRun(200, func() {
+		if err := b.limiter.Check(ctx, requests, responses); err != nil {
+			t.Fatal(err)
+		}
+		if !responses[0].Allowed {
+			denied++
+		}
+	}); allocs != 0 {
+		t.Errorf("a decision allocates %v times, want 0", allocs)
+	}
+	if r := b.limiter.Candidates()[0]; denied == 0 || r.Decided == 0 || r.Added != 1 {
+		t.Errorf("%d denied, %+v", denied, r)
+	}
+}
+
 // BenchmarkTenants compares a decision by rules alone with one in which quotas of
 // tenants take their place, two limits each.
 func BenchmarkTenants(b *testing.B) {

@@ -80,7 +80,8 @@ type CheckerOptions struct {
 // use.
 type Checker struct {
 	options CheckerOptions
-	target  *url.URL
+	base    *url.URL
+	target  string // of checks
 	breaker *breaker.Breaker
 	counts  struct {
 		calls, requests, degraded, refused, skipped atomic.Uint64
@@ -125,7 +126,7 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 	if o.Transport == nil {
 		o.Transport = newTransport()
 	}
-	return &Checker{options: o, target: target.JoinPath("/v1/check"), breaker: breaker.New(breaker.Options{})}, nil
+	return &Checker{options: o, base: target, target: target.JoinPath("/v1/check").String(), breaker: breaker.New(breaker.Options{})}, nil
 }
 
 // redacted is a URL without its password, if it can be read at all.
@@ -174,7 +175,9 @@ func (c *Checker) Check(ctx context.Context, requests []headgate.Request, respon
 		c.counts.refused.Add(1)
 		return err
 	}
-	reason, err := c.ask(ctx, body, requests, responses)
+	reason, err := c.ask(ctx, c.target, body, len(requests), func(resp *http.Response, answer []byte) (store.Reason, error) {
+		return decodeAnswer(resp, answer, requests, responses)
+	})
 	if err != nil {
 		c.counts.refused.Add(1)
 		return err
@@ -188,20 +191,20 @@ func (c *Checker) Check(ctx context.Context, requests []headgate.Request, respon
 	return nil
 }
 
-// ask sends one call, within the budget and unless the breaker is open, and fills
-// in the responses. It returns why it could not.
-func (c *Checker) ask(ctx context.Context, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
+// ask sends one call about so many requests, within the budget and unless the breaker
+// is open, and decodes its answer. It returns why it could not.
+func (c *Checker) ask(ctx context.Context, target string, body []byte, requests int, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
 	permit, ok := c.breaker.Allow(time.Now())
 	if !ok {
 		c.counts.skipped.Add(1)
 		return store.BreakerOpen, nil
 	}
 	c.counts.calls.Add(1)
-	c.counts.requests.Add(uint64(len(requests)))
+	c.counts.requests.Add(uint64(requests))
 	start := time.Now()
 	budget, cancel := context.WithTimeout(ctx, c.options.Budget)
 	defer cancel()
-	reason, err := c.exchange(budget, body, requests, responses)
+	reason, err := c.exchange(budget, target, body, decode)
 	outcome := breaker.Success
 	if reason != store.NoReason {
 		outcome = breaker.Failure
@@ -214,8 +217,8 @@ func (c *Checker) ask(ctx context.Context, body []byte, requests []headgate.Requ
 	return reason, err
 }
 
-func (c *Checker) exchange(ctx context.Context, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.target.String(), bytes.NewReader(body))
+func (c *Checker) exchange(ctx context.Context, target string, body []byte, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return store.Misconfigured, nil
 	}
@@ -235,7 +238,7 @@ func (c *Checker) exchange(ctx context.Context, body []byte, requests []headgate
 	if len(answer) > maxAnswer {
 		return store.Misconfigured, nil
 	}
-	return decodeAnswer(resp, answer, requests, responses)
+	return decode(resp, answer)
 }
 
 // reasonOf classifies an error of the way to the server.

@@ -128,7 +128,7 @@ func validate(d *headgate.Descriptor) error {
 		return fmt.Errorf("%w: %d; hint: 0 (a peek) to %d", headgate.ErrHits, d.Hits, int64(limit.MaxQuota))
 	}
 	switch d.Op {
-	case store.Hit, store.Refund, store.Reset:
+	case store.Hit, store.Refund, store.Reset, store.Charge:
 	case store.Renew, store.Release:
 		if d.Hits > maxInFlight {
 			return fmt.Errorf("%w: %d ms in flight; hint: at most %d in one call", headgate.ErrHits, d.Hits, maxInFlight)
@@ -144,7 +144,7 @@ func validate(d *headgate.Descriptor) error {
 const maxInFlight = int64(24 * time.Hour / time.Millisecond)
 
 var opNames = [...]string{
-	store.Hit: "", store.Refund: "refund", store.Reset: "reset", store.Renew: "renew", store.Release: "release",
+	store.Hit: "", store.Refund: "refund", store.Reset: "reset", store.Charge: "charge", store.Renew: "renew", store.Release: "release",
 }
 
 // holdText returns what is sent as hold: nothing for nobody.
@@ -240,10 +240,8 @@ type problem struct {
 func decodeAnswer(resp *http.Response, body []byte, requests []headgate.Request, responses []headgate.Response) (store.Reason, error) {
 	switch resp.StatusCode {
 	case http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable:
-	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
-		return decodeProblem(resp, body)
 	default:
-		return foreign(resp.StatusCode), nil
+		return decodeRefusal(resp, body)
 	}
 	if len(requests) == 1 {
 		var d wireDecision
@@ -269,6 +267,16 @@ func decodeAnswer(resp *http.Response, body []byte, requests []headgate.Request,
 		batch.Results[i].fill(&requests[i], &responses[i], &Limits{})
 	}
 	return store.NoReason, nil
+}
+
+// decodeRefusal turns an answer that decides nothing into the error of a malformed
+// call, where a Headgate says so.
+func decodeRefusal(resp *http.Response, body []byte) (store.Reason, error) {
+	switch resp.StatusCode {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
+		return decodeProblem(resp, body)
+	}
+	return foreign(resp.StatusCode), nil
 }
 
 // foreign is the reason when something else than a Headgate answered.

@@ -93,7 +93,7 @@ func violationOf(v *headgate.Verdict) *errdetails.QuotaFailure_Violation {
 	violation := &errdetails.QuotaFailure_Violation{Subject: name, QuotaId: name}
 	most := "at most " + strconv.FormatInt(v.Decision.Limit, 10)
 	switch v.Role {
-	case rules.Main, rules.Secondary:
+	case rules.Main, rules.Candidate, rules.Secondary:
 		violation.Description, violation.QuotaValue = most+" hits", v.Decision.Limit
 	case rules.InFlight:
 		violation.Description, violation.QuotaValue = most+" calls in flight", v.Decision.Limit

@@ -46,7 +46,7 @@ const TermWords = 4
 // terms say what a limit is, as far as what was used is a share of it.
 type terms struct {
 	capacity int64 // as Decision.Limit
-	// Of buckets num and den; of windows the period in µs and 0, of a calendar its
+	// Of buckets num and den; of windows their length in µs and 0, of a calendar its
 	// unit and 1.
 	a, b int64
 }
@@ -64,7 +64,7 @@ func (l *Limit) terms() terms {
 	case l.Calendar != nil:
 		return terms{l.capacity, int64(l.Calendar.Unit), 1}
 	}
-	return terms{l.capacity, l.periodMicros, 0}
+	return terms{l.capacity, l.lengthAt(0), 0}
 }
 
 // form tells the states apart that a limit may decide on as they are.
@@ -120,6 +120,9 @@ func (l *Limit) own(s *State, now int64) State {
 		}
 		return l.share(&own, before, now)
 	case own.Kind == kind && (own.Per == l.per || own.Per == 0):
+		if (s.Kind == KindTerms) == (l.Carry == CarryUsed) {
+			own.Per = l.per // it will be written anew
+		}
 		return own
 	case isTAT(own.Kind) && isTAT(kind):
 		own.Kind = kind
@@ -173,7 +176,8 @@ func (l *Limit) pack(s, own *State) {
 // made is hits that were made at an instant or before.
 type made struct{ at, hits int64 }
 
-// mostUses is how many uses a state has, as far as they are told apart.
+// mostUses is how many uses a state has, as far as they are told apart, but for a log
+// that another log reads.
 const mostUses = MaxSubWindows + 1
 
 // usesOf appends the uses of s that may matter to l at now, the latest first. None
@@ -214,13 +218,19 @@ func (l *Limit) periodOf(s *State, now int64) int64 {
 	return l.lengthAt(now)
 }
 
-// lengthAt returns the period of l in µs, with a Calendar that of the window at now.
+// lengthAt returns how long l remembers a hit, in µs: the period, or the length of all
+// parts, or of the calendar's window at now, or the time in which a bucket drains.
 func (l *Limit) lengthAt(now int64) int64 {
-	if l.Calendar == nil {
-		return l.periodMicros
+	switch {
+	case l.Algorithm.IsBucket():
+		return l.tolerance.whole + 1
+	case l.Algorithm == SubWindows:
+		return l.partMicros * int64(l.SubWindows)
+	case l.Calendar != nil:
+		start, end, _ := l.Calendar.around(now)
+		return end - start
 	}
-	start, end, _ := l.Calendar.around(now)
-	return end - start
+	return l.periodMicros
 }
 
 // usesOfLog adds stamps together that l cannot tell apart.
@@ -251,6 +261,8 @@ func (l *Limit) cells(now int64) (from, width int64) {
 		return now - now%l.periodMicros - l.periodMicros, l.periodMicros
 	case SubWindows:
 		return now - now%l.partMicros - int64(l.SubWindows)*l.partMicros, l.partMicros
+	case SlidingLog:
+		return now - l.periodMicros + 1, 1
 	}
 	// What was made earlier has drained, or was no more than what is left of it.
 	return now - l.tolerance.whole, 0

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"hash/maphash"
 	"math/bits"
 	"sync/atomic"
 
@@ -73,7 +72,6 @@ const (
 // derivedLimits remembers limits that are made from others. It is safe for concurrent
 // use.
 type derivedLimits struct {
-	seed  maphash.Seed
 	sets  [derivedSets][derivedWays]atomic.Pointer[derived]
 	turns atomic.Uint32
 }
@@ -84,12 +82,21 @@ type derived struct {
 	limit *limit.Limit
 }
 
-func newDerivedLimits() *derivedLimits { return &derivedLimits{seed: maphash.MakeSeed()} }
+// place returns the set in which what d makes is kept. Operators choose what goes into
+// it, so it need not be hard to guess.
+func (d *derivation) place() int {
+	h := uint64(14695981039346656037)
+	for _, n := range [...]int64{d.spec.Quota, int64(d.spec.Period), d.spec.Burst, int64(d.spec.Algorithm), int64(d.factor)} {
+		h = (h ^ uint64(n)) * 0x9e3779b97f4a7c15
+		h ^= h >> 32
+	}
+	return int(h % derivedSets)
+}
 
 // of returns what d, whose spec is that of l, makes of l. A quota that cannot be so
 // large or small, or have such a debt, stays as it is.
 func (m *derivedLimits) of(l *limit.Limit, d derivation) *limit.Limit {
-	set := &m.sets[maphash.Comparable(m.seed, d)%derivedSets]
+	set := &m.sets[d.place()]
 	free := -1
 	for i := range set {
 		if kept := set[i].Load(); kept == nil {

@@ -200,11 +200,11 @@ func (r *Rule) limitsText() string {
 	if r.Tenant && len(r.Limits) == 0 {
 		return "that of the tenant"
 	}
-	return r.LimitsText(Main, Candidate, InFlight, Secondary, Sustained, Banning)
+	return r.textOf(Main, Candidate, InFlight, Secondary, Sustained, Banning)
 }
 
-// LimitsText returns the limits of r that have one of some roles in one line.
-func (r *Rule) LimitsText(roles ...Role) string {
+// textOf returns the limits of r that have one of some roles, joined.
+func (r *Rule) textOf(roles ...Role) string {
 	var texts []string
 	for i := range r.Limits {
 		if slices.Contains(roles, r.Limits[i].Role) {
@@ -226,11 +226,11 @@ func (r *Rule) facts() map[string]string {
 		}
 	}
 	facts := map[string]string{
-		"limit":            r.LimitsText(Main),
-		"concurrency":      r.LimitsText(InFlight),
+		"limit":            r.textOf(Main),
+		"concurrency":      r.textOf(InFlight),
 		"concurrency.hold": r.HoldEntry,
-		"secondary_limits": r.LimitsText(Secondary, Sustained),
-		"ban":              r.LimitsText(Banning),
+		"secondary_limits": r.textOf(Secondary, Sustained),
+		"ban":              r.textOf(Banning),
 		"candidate":        r.candidateText(),
 		"schedule":         r.scheduleText(),
 		"on_change":        r.Carry.String(),
@@ -268,7 +268,7 @@ func (r *Rule) candidateText() string {
 	if r.Trial == nil {
 		return ""
 	}
-	return r.LimitsText(Candidate) + ", " + r.Trial.String()
+	return r.textOf(Candidate) + ", " + r.Trial.String()
 }
 
 func instantText(t time.Time) string {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -20,6 +21,12 @@ type Options struct {
 	// MergeDomains allows several files to have the same domain: their
 	// descriptors stand one after the other. Otherwise that is an error.
 	MergeDomains bool
+	// Rows are rules out of a table, which stand in RowsDomain after those of all files;
+	// "" means DefaultRowsDomain. They join a domain that files have, whatever
+	// MergeDomains says. A row that is bad, by itself or beside others, is left out and
+	// refuses nothing: see Set.BadRows.
+	Rows       []Row
+	RowsDomain string
 }
 
 // Load compiles files into a Set. They are read in the order of their names,
@@ -40,6 +47,9 @@ func Load(files []File, o Options) (*Set, error) {
 		r := &reader{reporter: reporter{file: files[i].Name}}
 		l.file(r, files[i].Data)
 		diagnostics = append(diagnostics, r.diagnostics...)
+	}
+	if errs, _ := split(diagnostics); len(errs) == 0 {
+		l.rows(o.Rows)
 	}
 	diagnostics = append(diagnostics, l.finish()...)
 	sortDiagnostics(diagnostics)
@@ -152,7 +162,7 @@ func (l *loader) finish() []Diagnostic {
 		r.settleHold()
 		if r.domain.tenants {
 			if derived == nil {
-				derived = newDerivedLimits()
+				derived = new(derivedLimits)
 			}
 			r.derived = derived
 		}
@@ -170,5 +180,9 @@ func version(files []File, o Options) string {
 		h.Write(files[i].Data)
 	}
 	fmt.Fprintf(h, "compat=%t merge=%t", o.Compat, o.MergeDomains)
+	if len(o.Rows) > 0 {
+		fmt.Fprintf(h, " rows in %s: ", o.RowsDomain)
+		json.NewEncoder(h).Encode(o.Rows) // never fails
+	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
 }

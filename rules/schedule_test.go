@@ -312,7 +312,7 @@ descriptors:
 // However many quotas there are, they are scaled right, in bounded memory: no more than
 // the places of derivedLimits keep one each.
 func TestVeryManyQuotasAreScaled(t *testing.T) {
-	m := newDerivedLimits()
+	m := new(derivedLimits)
 	for round := range 2 {
 		for i := int64(1); i <= 3*derivedSets*derivedWays; i++ {
 			l := limit.Must(limit.Spec{Quota: 2 * i, Period: time.Second})
@@ -326,7 +326,7 @@ func TestVeryManyQuotasAreScaled(t *testing.T) {
 // A quota that cannot be as the factor has it stays as it is.
 func TestAQuotaThatCannotBeScaled(t *testing.T) {
 	l := limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Burst: 35, Period: 365 * 24 * time.Hour})
-	got := newDerivedLimits().of(l, derivation{l.Spec, 1400, limit.CarryNothing, 0})
+	got := new(derivedLimits).of(l, derivation{l.Spec, 1400, limit.CarryNothing, 0})
 	if got.Quota != 1 || got.Burst != 35 || got.Carry != limit.CarryNothing {
 		t.Errorf("got %s, %v", LimitText(got), got.Carry)
 	}

@@ -14,6 +14,7 @@ type Set struct {
 	names    []string
 	rules    []*Rule
 	warnings []Diagnostic
+	badRows  []RowError
 	version  string
 	compat   bool
 }

@@ -40,7 +40,7 @@ const (
 var EarliestTopUp = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func (t *TopUp) validate() error {
-	if err := cmp.Or(checkTopUpID(t.ID), checkDescriptor(t.Descriptor)); err != nil {
+	if err := cmp.Or(CheckTopUpID(t.ID), checkDescriptor(t.Descriptor)); err != nil {
 		return err
 	}
 	switch {
@@ -56,8 +56,8 @@ func (t *TopUp) validate() error {
 	return t.Term.validate()
 }
 
-// checkTopUpID takes printable ASCII without spaces.
-func checkTopUpID(id string) error {
+// CheckTopUpID refuses what cannot be the ID of a top-up.
+func CheckTopUpID(id string) error {
 	if id == "" || len(id) > MaxName || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("id %.64q; hint: 1 to %d printable ASCII characters without spaces", id, MaxName)
 	}

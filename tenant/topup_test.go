@@ -194,22 +194,36 @@ func TestI5GrantsCountOnce(t *testing.T) {
 	})
 }
 
-// The end and the hits of a top-up may change, and what was used of it counts on.
+// The hits and the term of a top-up may change, and what was used of it counts on.
 func TestGrantsCountOnWhenChanged(t *testing.T) {
-	grant := func(hits int64, term time.Duration) *tenant.Grant {
-		return tenant.NewSnapshot(mustTiers(t), slices.Values([]tenant.Account{{Subject: key("k"), TopUps: []tenant.TopUp{topUp("a", "", hits, 0, term)}}})).
+	grant := func(hits int64, from, until time.Duration) *tenant.Grant {
+		return tenant.NewSnapshot(mustTiers(t), slices.Values([]tenant.Account{{Subject: key("k"), TopUps: []tenant.TopUp{topUp("a", "", hits, from, until)}}})).
 			AppendGrants(nil, key("k"), nil, limit.MicrosOf(noon))[0]
 	}
 	now := limit.MicrosOf(noon)
-	state, _ := limit.Decide(grant(10, day).Ask, limit.State{}, now, 7)
+	state, _ := limit.Decide(grant(10, -time.Hour, day).Ask, limit.State{}, now-1, 7)
 	for _, changed := range []struct {
-		hits int64
-		term time.Duration
-		left int64
-	}{{10, 9 * day, 3}, {10, time.Hour, 3}, {10, tenant.MaxTopUpTerm, 3}, {12, 2 * day, 5}, {5, day, 0}} {
-		if _, d := limit.Decide(grant(changed.hits, changed.term).Ask, state, now, 0); d.Remaining != changed.left {
-			t.Errorf("%d hits for %v: %d are left, want %d", changed.hits, changed.term, d.Remaining, changed.left)
+		hits        int64
+		from, until time.Duration
+		left        int64
+	}{
+		{10, -time.Hour, 9 * day, 3},
+		{10, -time.Hour, time.Hour, 3},
+		{10, -time.Hour, tenant.MaxTopUpTerm - time.Hour, 3},
+		{12, -time.Hour, 2 * day, 5},
+		{5, -time.Hour, day, 0},
+		{10, 0, day, 3},
+		{10, -time.Minute, day, 3},
+		{10, -9 * day, day, 3},
+		{10, -99 * day, 200 * day, 3},
+	} {
+		if _, d := limit.Decide(grant(changed.hits, changed.from, changed.until).Ask, state, now, 0); d.Remaining != changed.left {
+			t.Errorf("%d hits from %v until %v: %d are left, want %d", changed.hits, changed.from, changed.until, d.Remaining, changed.left)
 		}
+	}
+	// A day later too, when its new window begins after the old one.
+	if _, d := limit.Decide(grant(10, -30*day, 30*day).Ask, state, now+limit.Micros(20*day/time.Microsecond), 0); d.Remaining != 3 {
+		t.Errorf("later: %d are left, want 3", d.Remaining)
 	}
 }
 

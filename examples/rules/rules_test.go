@@ -86,6 +86,11 @@ func ask(limiter *headgate.Limiter, r ruletest.Request) (ruletest.Answer, error)
 		return ruletest.Answer{}, err
 	}
 	answer := ruletest.Answer{Allowed: responses[0].Allowed, Hold: responses[0].Hold, Delay: responses[0].Delay()}
+	for _, v := range responses[0].Verdicts {
+		if v.Role == rules.Candidate {
+			answer.Candidate = answer.Candidate.And(v.Decision.Allowed)
+		}
+	}
 	for i := range responses[0].Verdicts {
 		if soft := responses[0].Verdicts[i].Soft(); soft != nil {
 			answer.Soft = soft.Action.String()

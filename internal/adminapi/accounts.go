@@ -70,20 +70,18 @@ func (c *call) put() (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	wanted := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
-	if list := record(&document, &wanted, c.options.Tiers()); len(list) > 0 {
+	tiers := c.options.Tiers()
+	if list := checkDocument(&document, name.Subject, tiers, c.now); len(list) > 0 {
 		return nil, badFields(http.StatusUnprocessableEntity, list)
 	}
 	status := http.StatusOK
 	r, err := c.change(name.Subject, func(r *sqltenant.Record) error {
-		if status = http.StatusOK; r.Version == 0 {
-			status = http.StatusCreated
+		status = statusOf(r.Version)
+		if name.Last4 != "" {
+			r.Last4 = name.Last4
 		}
-		if wanted.Last4 != "" {
-			r.Last4 = wanted.Last4
-		}
-		r.Tiers, r.Overrides = wanted.Tiers, wanted.Overrides
-		return nil
+		whole := document.Filled(r.TopUps, c.now)
+		return whole.Record(r, tiers)
 	})
 	if err != nil {
 		return nil, err
@@ -101,7 +99,7 @@ func (c *call) remove() (*answer, error) {
 		if r.Version == 0 {
 			return c.missing()
 		}
-		r.Tiers, r.Overrides = nil, nil
+		r.Tiers, r.Overrides, r.TopUps = nil, nil, nil
 		return nil
 	})
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 type Accounts interface {
 	Get(ctx context.Context, subject tenant.Subject) (sqltenant.Record, error)
 	List(ctx context.Context, after tenant.Subject, n int) ([]sqltenant.Record, error)
+	Find(ctx context.Context, o sqltenant.ListOptions) ([]sqltenant.Record, error)
 	UpdateAll(ctx context.Context, changes []sqltenant.Change) ([]sqltenant.Record, error)
 	Changes(ctx context.Context, after int64, n int) ([]sqltenant.Entry, error)
 

@@ -54,7 +54,7 @@ type billingEvent struct {
 // billingTopUp is a grant of hits beyond a quota.
 type billingTopUp struct {
 	Descriptor string `json:"descriptor"`
-	Hits       int64  `json:"hits"`
+	Hits       *int64 `json:"hits"`
 }
 
 // billingView answers an event.
@@ -158,36 +158,51 @@ func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Rec
 		if e.Quota.EffectiveAt != nil || e.Quota.ExpiresAt != nil {
 			return wrong("quota", "it has times of its own; hint: at and expires_at of the event")
 		}
-		override, bad := e.override(term)
+		override, bad := e.override(name.Subject, term)
 		if bad != nil {
 			return name, nil, bad
 		}
 		return name, setOverride(override, c.now), nil
 	case topUpAdd:
-		text, err := tenant.ParseDescriptor(e.TopUp.Descriptor)
-		if err != nil {
-			return wrong("top_up.descriptor", "%v", err)
-		}
 		if term.Until.IsZero() {
 			return wrong("expires_at", "missing; hint: a top-up has an end")
 		}
-		return name, addTopUp(tenant.TopUp{ID: e.ID, Descriptor: text, Hits: e.TopUp.Hits, Term: term}, c.now), nil
+		t, err := topUpOf(name.Subject, &quotas.TopUp{
+			ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
+		}, nil, c.now)
+		var field *quotas.FieldError
+		if errors.As(err, &field) {
+			return wrong(billingField("top_up", field.Field), "%s", field.Problem)
+		}
+		return name, addTopUp(t, c.now), nil
 	}
 	return wrong("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
 }
 
 // override returns the quota of e as accounts have it.
-func (e *billingEvent) override(term tenant.Term) (sqltenant.Override, *problem) {
-	var r sqltenant.Record
+func (e *billingEvent) override(subject tenant.Subject, term tenant.Term) (sqltenant.Override, *problem) {
+	r := sqltenant.Record{Subject: subject}
 	err := (&quotas.Document{Overrides: []quotas.Override{*e.Quota}}).Record(&r, nil)
 	var field *quotas.FieldError
 	if errors.As(err, &field) {
-		of := strings.TrimPrefix(strings.TrimPrefix(field.Field, "overrides[0]"), ".")
-		return sqltenant.Override{}, badField(http.StatusUnprocessableEntity, strings.TrimSuffix("quota."+of, "."), "%s", field.Problem)
+		return sqltenant.Override{}, badField(http.StatusUnprocessableEntity, billingField("quota", strings.TrimPrefix(field.Field, "overrides[0].")), "%s", field.Problem)
 	}
 	o := r.Overrides[0]
 	o.Term = term
 	return o, nil
+}
+
+// billingField is where a field of a part of an event stands in it.
+func billingField(part, field string) string {
+	switch field {
+	case "":
+		return part
+	case "effective_at":
+		return "at"
+	case "id", "expires_at":
+		return field
+	}
+	return part + "." + field
 }
 
 // setTier gives an account a tier from an instant on. Tiers that cannot count any

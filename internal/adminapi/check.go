@@ -11,19 +11,26 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// record turns a document into a record and says all that is wrong with it that can
-// be seen field by field.
-func record(d *quotas.Document, r *sqltenant.Record, tiers *tenant.Tiers) []fieldError {
+// checkDocument says all that is wrong with a document and that can be seen field by
+// field.
+func checkDocument(d *quotas.Document, subject tenant.Subject, tiers *tenant.Tiers, now time.Time) []fieldError {
 	list := checkTerms(d)
-	for i := range d.Overrides {
-		if hint := deceptive(d.Overrides[i].Descriptor); hint != "" {
-			list = append(list, fieldError{Field: fmt.Sprintf("overrides[%d].descriptor", i), Message: hint})
+	deceives := func(path, text string) {
+		if hint := deceptive(text); hint != "" {
+			list = append(list, fieldError{Field: path + ".descriptor", Message: hint})
 		}
 	}
-	if d.Tier == "" && len(d.Tiers) == 0 && len(d.Overrides) == 0 {
+	for i := range d.Overrides {
+		deceives(fmt.Sprintf("overrides[%d]", i), d.Overrides[i].Descriptor)
+	}
+	for i := range d.TopUps {
+		deceives(fmt.Sprintf("top_ups[%d]", i), d.TopUps[i].Descriptor)
+	}
+	if d.Tier == "" && len(d.Tiers) == 0 && len(d.Overrides) == 0 && len(d.TopUps) == 0 {
 		list = append(list, fieldError{Field: "tier", Message: "neither a tier nor overrides; hint: DELETE takes an account out"})
 	}
-	if err := d.Record(r, tiers); err != nil {
+	whole := d.Filled(nil, now)
+	if err := whole.Record(&sqltenant.Record{Subject: subject}, tiers); err != nil {
 		// What it says of the body as a whole is what was found above, if that was.
 		if bad, _ := problemOf(err); len(list) == 0 || bad.Errors[0].Field != wholeBody {
 			list = append(bad.Errors, list...)

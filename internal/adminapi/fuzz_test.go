@@ -14,7 +14,7 @@ import (
 // that is taken is shown again as one that names the same account.
 func FuzzPath(f *testing.F) {
 	s := newTestServer(f, sqliteDSN(f))
-	for _, seed := range []string{"quotas/tenant:a", "quotas/%00", "quotas/sk_live_1?x=%", "quotas?limit=7&cursor=x", "../../x", "quotas//", "changes?after=9", "quotas/entry:a:b:c"} {
+	for _, seed := range []string{"quotas/tenant:a", "quotas/%00", "quotas/sk_live_1?x=%", "quotas?limit=7&cursor=x", "../../x", "quotas//", "changes?after=9", "quotas/entry:a:b:c", "usage/tenant:a", "usage?name=a", "usage/x/reset", "switches/rule:%2f", "rules/documents/..", "rules/rows/1", "quotas/tenant:a/top-ups/%00", "tiers/document"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
@@ -22,7 +22,7 @@ func FuzzPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, method := range []string{"GET", "PUT", "DELETE"} {
+		for _, method := range []string{"GET", "PUT", "DELETE", "POST"} {
 			r := &http.Request{Method: method, URL: target, Header: http.Header{"Authorization": {"Bearer " + s.tokens[Write]}, "Content-Type": {jsonType}}, RemoteAddr: "192.0.2.1:1"}
 			r.Body = http.NoBody
 			if method == "PUT" {
@@ -90,6 +90,45 @@ func FuzzBody(f *testing.F) {
 		}
 		if again := put(string(a.body)); again.Code != 200 || again.Header().Get("ETag") != w.Header().Get("ETag") {
 			t.Fatalf("%s became %s, and that %d %s", body, w.Body, again.Code, again.Body)
+		}
+	})
+}
+
+// FuzzSettings: a body of any route is refused with a field named, or taken; and the
+// answer is documented.
+func FuzzSettings(f *testing.F) {
+	s := newTestServer(f, sqliteDSN(f))
+	var taking []route
+	for _, way := range routes() {
+		if way.body == nil || way.slow || way.signed {
+			continue
+		}
+		taking = append(taking, way)
+		f.Add(uint8(len(taking)-1), examples[way.id].body)
+	}
+	for _, bad := range badSettings() {
+		for i, way := range taking {
+			if strings.HasPrefix(bad.path, strings.SplitN(way.path, "/{", 2)[0]) && len(bad.body) < 1000 {
+				f.Add(uint8(i), bad.body)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, body string) {
+		way := taking[int(which)%len(taking)]
+		r := httptest.NewRequest(way.method, Prefix+examplePath(way.path), strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+s.tokens[Admin])
+		r.Header.Set("Content-Type", way.body.kinds[0])
+		w := httptest.NewRecorder()
+		s.handler.ServeHTTP(w, r)
+		reply := testReply{w.Code, w.Header(), w.Body.Bytes()}
+		if problems := documented(way.method, way.path, &reply); len(problems) > 0 || w.Code >= 500 {
+			t.Fatalf("%s %q: %d %s: %v %s", way.id, body, w.Code, w.Body, problems, s.reported())
+		}
+		if w.Code == 400 || w.Code == 422 {
+			var p problem
+			if reply.json(t, &p); len(p.Errors) == 0 || p.Errors[0].Field == "" {
+				t.Fatalf("%s %q: no field is named: %s", way.id, body, w.Body)
+			}
 		}
 	})
 }

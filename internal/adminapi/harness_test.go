@@ -16,9 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -34,6 +39,18 @@ tiers:
     default: {requests_per_unit: 10000, unit: minute}
 `
 
+const testRules = `
+domain: api
+descriptors:
+  - key: tenant
+    tenant: true
+    descriptors:
+      - {key: endpoint, value: GET /v1/search, rate_limit: {unit: minute, requests_per_unit: 30}}
+  - key: api_key
+    name: keys
+    tenant: true
+`
+
 // testServer is the API over a database, with a token of each scope. Its clock
 // moves a second with every request, so that nobody is limited who does not mean to be.
 type testServer struct {
@@ -45,6 +62,8 @@ type testServer struct {
 	tokens  map[Scope]string
 	hasher  *identity.Hasher
 	file    string // of tokens
+	limiter *headgate.Limiter
+	actions []Action
 
 	mu     sync.Mutex
 	now    time.Time
@@ -87,6 +106,8 @@ func newTestServerOn(t testing.TB, db *sqltenant.DB) *testServer {
 	if s.hasher, err = identity.NewHasher(identity.NewSecret(strings.Repeat("k", 32))); err != nil {
 		t.Fatal(err)
 	}
+	s.limiter = testLimiter(t, s.clock)
+	s.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account(nil))))
 	s.handler, err = New(Options{
 		Accounts: func() Accounts {
 			if db == nil {
@@ -95,7 +116,13 @@ func newTestServerOn(t testing.TB, db *sqltenant.DB) *testServer {
 			return db
 		},
 		Tiers: func() *tenant.Tiers { return tiers }, Tokens: tokens, Hasher: s.hasher, Now: s.clock,
-		OnError: func(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.errors = append(s.errors, err) },
+		Limiter:    s.limiter,
+		Candidates: s.limiter.Candidates,
+		SignUsageToken: func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
+			return "hgut_" + subject.Value, s.clock().Add(ttl), nil
+		},
+		OnAction: func(a Action) { s.mu.Lock(); defer s.mu.Unlock(); s.actions = append(s.actions, a) },
+		OnError:  func(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.errors = append(s.errors, err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -104,6 +131,56 @@ func newTestServerOn(t testing.TB, db *sqltenant.DB) *testServer {
 	t.Cleanup(server.Close)
 	s.url, s.client = server.URL, server.Client()
 	return s
+}
+
+// testLimiter is a limiter over a memory store.
+func testLimiter(t testing.TB, now func() time.Time) *headgate.Limiter {
+	t.Helper()
+	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(testRules)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+// follow puts the accounts of the database in force.
+func (s *testServer) follow() {
+	s.t.Helper()
+	records, err := s.db.List(s.t.Context(), tenant.Subject{}, sqltenant.MaxPage)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var accounts []tenant.Account
+	for i := range records {
+		a, err := records[i].Account()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		accounts = append(accounts, a)
+	}
+	s.limiter.SetTenants(tenant.NewSnapshot(s.limiter.Tenants().Tiers(), slices.Values(accounts)))
+}
+
+// hit charges hits to a descriptor.
+func (s *testServer) hit(text string, hits int64) {
+	s.t.Helper()
+	entries, err := descriptor.Parse(text)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	responses := make([]headgate.Response, 1)
+	request := headgate.Request{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: entries, Hits: hits}}}
+	if err := s.limiter.Check(s.t.Context(), []headgate.Request{request}, responses); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 func (s *testServer) write(text string) {
@@ -162,6 +239,9 @@ func (s *testServer) send(method, path, body string, header ...string) testReply
 	}
 	if body != "" {
 		req.Header.Set("Content-Type", jsonType)
+		if strings.HasPrefix(path, "rules/documents") || path == "tiers" {
+			req.Header.Set("Content-Type", yamlType)
+		}
 		if strings.HasPrefix(path, "import") {
 			req.Header.Set("Content-Type", linesType)
 		}
@@ -238,6 +318,9 @@ func documented(method, path string, r *testReply) (problems []string) {
 	if dig(kinds, "headers", "ETag") != nil && r.header.Get("ETag") == "" {
 		problems = append(problems, "no ETag")
 	}
+	if kind == yamlType {
+		return problems
+	}
 	for text := range bytes.SplitSeq(r.body, []byte("\n")) {
 		if len(text) == 0 {
 			continue
@@ -303,6 +386,8 @@ func conforms(value, shape any, at string) (problems []string) {
 	for name, field := range fields {
 		if property := dig(shape, "properties", name); property != nil {
 			problems = append(problems, conforms(field, property, at+"."+name)...)
+		} else if more := dig(shape, "additionalProperties", "$ref"); more != nil {
+			problems = append(problems, conforms(field, dig(shape, "additionalProperties"), at+"."+name)...)
 		} else if dig(shape, "properties") != nil && fmt.Sprint(shape.(map[string]any)["additionalProperties"]) == "false" {
 			problems = append(problems, fmt.Sprintf("%s.%s is not in the document", at, name))
 		}
@@ -323,6 +408,14 @@ func each(t *testing.T, open func(t *testing.T, name string) string) {
 		{"list", testList},
 		{"import", testImport},
 		{"idempotency", testIdempotency},
+		{"usage", testUsage},
+		{"top_ups", testTopUps},
+		{"tiers", testTiersDocument},
+		{"rules", testRuleDocuments},
+		{"rows", testRows},
+		{"switches", testSwitches},
+		{"bad_settings", testBadSettings},
+		{"routes", testRoutes},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.run(t, newTestServer(t, open(t, part.name))) })
 	}

@@ -94,15 +94,18 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 	if line.Last4 != "" {
 		name.Last4 = line.Last4
 	}
-	wanted := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
-	if bad := record(&line.Document, &wanted, tiers); len(bad) > 0 {
+	if bad := checkDocument(&line.Document, name.Subject, tiers, c.now); len(bad) > 0 {
 		return change, bad
+	}
+	if err := (&sqltenant.Record{Subject: name.Subject, Last4: name.Last4}).Validate(); err != nil {
+		return change, []fieldError{{Field: wholeBody, Message: err.Error()}}
 	}
 	return sqltenant.Change{
 		Subject: name.Subject, Actor: c.actor, Version: sqltenant.Anyway, At: c.now,
 		Edit: func(r *sqltenant.Record) error {
-			r.Last4, r.Tiers, r.Overrides = wanted.Last4, wanted.Tiers, wanted.Overrides
-			return nil
+			r.Last4 = name.Last4
+			whole := line.Filled(r.TopUps, c.now)
+			return whole.Record(r, tiers)
 		},
 	}, nil
 }

@@ -4,31 +4,18 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// maxScanned bounds the accounts that one page looks at for its filters.
-const maxScanned = 10_000
-
 // page is one answer of a list.
 type page struct {
 	Quotas []quotaView `json:"quotas"`
 	// NextCursor is "" at the end.
 	NextCursor string `json:"next_cursor,omitempty"`
-}
-
-// filter says which accounts a list is of.
-type filter struct {
-	tier   string
-	key    string // of subjects; "" is any
-	prefix string // of names
-}
-
-func (f *filter) matches(v *quotaView) bool {
-	return (f.tier == "" || v.Tier == f.tier) && strings.HasPrefix(v.Name, f.prefix)
 }
 
 // list answers with a page of accounts.
@@ -38,74 +25,68 @@ func (c *call) list() (*answer, error) {
 		return nil, bad
 	}
 	query := c.request.URL.Query()
-	f, after, bad := parseFilter(query.Get("tier"), query.Get("name_prefix"))
-	if bad != nil {
+	o := sqltenant.ListOptions{N: int(n), At: c.now}
+	if o.Prefix, bad = parsePrefix(query.Get("name_prefix")); bad != nil {
 		return nil, bad
 	}
 	if query.Has("cursor") {
-		if after, bad = parseCursor(query.Get("cursor")); bad != nil {
+		if o.After, bad = parseCursor(query.Get("cursor")); bad != nil {
 			return nil, bad
 		}
 	}
+	tiers := c.options.Tiers()
+	if tier := query.Get("tier"); tier != "" {
+		if len(tier) > tenant.MaxName || deceptive(tier) != "" {
+			return nil, badField(http.StatusBadRequest, "tier", "no tier has such a name")
+		}
+		if !tiers.Has(tier) {
+			return jsonAnswer(http.StatusOK, page{Quotas: []quotaView{}})
+		}
+		havingTier(&o, tier, tiers)
+	}
 	ctx, cancel := c.context()
 	defer cancel()
-	tiers := c.options.Tiers()
-	p := page{Quotas: []quotaView{}}
-	step := sqltenant.MaxPage
-	if f == (filter{}) {
-		step = int(n)
+	records, err := c.accounts.Find(ctx, o)
+	if err != nil {
+		return nil, err
 	}
-	for scanned := 0; scanned < maxScanned; scanned += step {
-		records, err := c.accounts.List(ctx, after, step)
-		if err != nil {
-			return nil, err
-		}
-		for i, v := range views(records, tiers, c.now) {
-			after = records[i].Subject
-			if f.key != "" && after.Key != f.key {
-				return jsonAnswer(http.StatusOK, p) // names that begin so are all before it
-			}
-			if f.matches(&v) {
-				p.Quotas = append(p.Quotas, v)
-			}
-			if len(p.Quotas) == int(n) {
-				p.NextCursor = cursorOf(after)
-				return jsonAnswer(http.StatusOK, p)
-			}
-		}
-		if len(records) < step {
-			return jsonAnswer(http.StatusOK, p)
-		}
+	p := page{Quotas: views(records, tiers, c.now)}
+	if len(records) == int(n) {
+		p.NextCursor = cursorOf(records[n-1].Subject)
 	}
-	p.NextCursor = cursorOf(after)
 	return jsonAnswer(http.StatusOK, p)
 }
 
-// parseFilter reads a filter, and after which subject to begin. Subjects with one
-// key stand together in every order of text, so that is as near as can be told.
-func parseFilter(tier, prefix string) (f filter, after tenant.Subject, bad *problem) {
-	if len(tier) > tenant.MaxName || deceptive(tier) != "" {
-		return f, after, badField(http.StatusBadRequest, "tier", "no tier has such a name")
+// havingTier keeps o to accounts that have a tier: the fallback tier is that of all who
+// have none of the others.
+func havingTier(o *sqltenant.ListOptions, tier string, tiers *tenant.Tiers) {
+	if tier != tiers.Fallback() {
+		o.Tier = tier
+		return
 	}
-	if len(prefix) > 2*sqltenant.MaxSubject || deceptive(prefix) != "" {
-		return f, after, badField(http.StatusBadRequest, "name_prefix", "no account has such a name")
+	o.OtherTiers = slices.DeleteFunc(tiers.Names(), func(name string) bool { return name == tier })
+}
+
+// parsePrefix reads the beginning of a name.
+func parsePrefix(text string) (s tenant.Subject, bad *problem) {
+	if len(text) > 2*sqltenant.MaxSubject || deceptive(text) != "" {
+		return s, badField(http.StatusBadRequest, "name_prefix", "no account has such a name")
 	}
-	f = filter{tier: tier, prefix: prefix}
-	kind, rest, found := strings.Cut(prefix, ":")
+	kind, rest, _ := strings.Cut(text, ":")
 	switch {
-	case prefix == "":
-	case kind == "hash" && found:
-		f.key = "api_key"
-	case kind == "tenant" && found:
-		f.key = "tenant"
-	case kind == "entry" && found:
-		if key, _, whole := strings.Cut(rest, ":"); whole {
-			f.key = key
+	case text == "":
+		return s, nil
+	case strings.HasPrefix("hash:", text) || kind == "hash":
+		return tenant.Subject{Key: "api_key", Value: rest}, nil
+	case strings.HasPrefix("tenant:", text) || kind == "tenant":
+		return tenant.Subject{Key: "tenant", Value: rest}, nil
+	case kind == "entry":
+		key, value, whole := strings.Cut(rest, ":")
+		if whole && key != "" && key != "api_key" && key != "tenant" {
+			return tenant.Subject{Key: key, Value: value}, nil
 		}
-	case !strings.HasPrefix("hash:", prefix) && !strings.HasPrefix("tenant:", prefix) && !strings.HasPrefix("entry:", prefix):
-		return f, after, badField(http.StatusBadRequest, "name_prefix", "names begin with hash:, tenant: or entry:; an API key is not searched for by its beginning")
 	}
-	return f, tenant.Subject{Key: f.key}, nil
+	return s, badField(http.StatusBadRequest, "name_prefix", "names begin with hash:, tenant: or entry:KEY:; an API key is not searched for by its beginning")
 }
 
 // cursorOf is where a page ended.

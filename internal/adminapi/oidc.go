@@ -54,6 +54,7 @@ type claimScope struct {
 type issuer struct {
 	oidcSection
 	grants   []claimGrant
+	loopback bool // it is of this machine, without TLS
 	keys     *identity.KeySet
 	verifier *identity.TokenVerifier
 }
@@ -71,15 +72,18 @@ var algorithms = []identity.Algorithm{
 	identity.ES256, identity.ES384, identity.ES512, identity.EdDSA,
 }
 
-// buildIssuers makes issuers of what a file says. Keys of the issuers before that are
-// the same go on being used. tell is told when reading keys fails, and works again.
-func buildIssuers(sections []oidcSection, before []*issuer, tell func(error)) ([]*issuer, error) {
+// issuers makes what a file says into issuers. Keys that are read already go on being
+// used.
+func (t *Tokens) issuers(sections []oidcSection) ([]*issuer, error) {
 	if len(sections) > maxIssuers {
 		return nil, fmt.Errorf("oidc: %d issuers; hint: at most %d", len(sections), maxIssuers)
 	}
 	var list []*issuer
 	for i, s := range sections {
-		made, err := buildIssuer(s, before, tell)
+		made, err := newIssuer(s)
+		if err == nil {
+			err = t.readKeys(made)
+		}
 		if err == nil && slices.ContainsFunc(list, func(o *issuer) bool { return o.Issuer == s.Issuer }) {
 			err = errors.New("issuer: the same one twice")
 		}
@@ -91,7 +95,8 @@ func buildIssuers(sections []oidcSection, before []*issuer, tell func(error)) ([
 	return list, nil
 }
 
-func buildIssuer(s oidcSection, before []*issuer, tell func(error)) (*issuer, error) {
+// newIssuer checks what a file says of an issuer.
+func newIssuer(s oidcSection) (*issuer, error) {
 	made := &issuer{oidcSection: s}
 	if made.SubjectClaim == "" {
 		made.SubjectClaim = "sub"
@@ -117,25 +122,26 @@ func buildIssuer(s oidcSection, before []*issuer, tell func(error)) (*issuer, er
 		}
 		made.grants = append(made.grants, claimGrant{g.Claim, g.Value, scope})
 	}
-	if err := made.read(before, loopbackIssuer(u), tell); err != nil {
-		return nil, err
-	}
+	made.loopback = loopbackIssuer(u)
 	return made, nil
 }
 
-// read makes what reads the keys of an issuer, or takes it of one before.
-func (i *issuer) read(before []*issuer, loopback bool, tell func(error)) (err error) {
-	for _, o := range before {
-		if o.Issuer == i.Issuer && o.JWKSURL == i.JWKSURL {
-			i.keys = o.keys
+// readKeys gives i what verifies its tokens: by the keys of an issuer in force that is
+// the same, else by such as Run will read.
+func (t *Tokens) readKeys(i *issuer) (err error) {
+	if k := t.current.Load(); k != nil {
+		for _, o := range k.issuers {
+			if o.Issuer == i.Issuer && o.JWKSURL == i.JWKSURL {
+				i.keys = o.keys
+			}
 		}
 	}
 	if i.keys == nil {
-		told := onChange{tell: tell, issuer: i.Issuer}
-		o := identity.KeySetOptions{URL: i.JWKSURL, AllowLoopback: loopback, OnRefresh: told.refreshed}
+		told := onChange{tell: t.tell, issuer: i.Issuer}
+		o := identity.KeySetOptions{URL: i.JWKSURL, AllowLoopback: i.loopback, OnRefresh: told.refreshed, Client: &http.Client{Transport: t.transport}}
 		if o.URL == "" {
 			o.URL = strings.TrimSuffix(i.Issuer, "/") + wellKnown
-			o.Client = &http.Client{Transport: &discovery{address: o.URL, issuer: i.Issuer, loopback: loopback, transport: newTransport()}}
+			o.Client.Transport = &discovery{address: o.URL, issuer: i.Issuer, loopback: i.loopback, transport: t.transport}
 		}
 		if i.keys, err = identity.NewKeySet(o); err != nil {
 			return fmt.Errorf("jwks_url: %w", err)

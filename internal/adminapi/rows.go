@@ -1,17 +1,19 @@
 package adminapi
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
-
-// maxRowText bounds the texts of a row, in bytes.
-const maxRowText = 256
 
 // rowBody is a row of the table of rules as the body of a request has it.
 type rowBody struct {
@@ -47,84 +49,81 @@ func rowViewOf(r *sqltenant.RuleRow) rowView {
 	}, r.CreatedAt, r.UpdatedAt}
 }
 
-// row turns b into a row and says all that is wrong with it.
+// row turns b into a row and says what is wrong with it by itself.
 func (b *rowBody) row() (r sqltenant.RuleRow, list []fieldError) {
-	bad := func(field, format string, args ...any) {
-		list = append(list, fieldError{Field: field, Message: fmt.Sprintf(format, args...)})
-	}
 	r = sqltenant.RuleRow{
 		Scope: b.Scope, Route: b.Route, Method: b.Method, WeightField: b.WeightField,
 		Algorithm: b.Algorithm, FailureMode: b.FailureMode, Burst: b.Burst, Active: b.Active == nil || *b.Active,
-	}
-	if b.Scope != "user" && b.Scope != "ip" && b.Scope != "apikey" {
-		bad("scope", "%.40q; hint: user, ip or apikey", b.Scope)
 	}
 	for _, text := range []struct {
 		field string
 		value *string
 	}{{"route", b.Route}, {"method", b.Method}, {"weight_field", &b.WeightField}} {
-		switch {
-		case text.value == nil || text.field == "weight_field" && *text.value == "":
-		case *text.value == "":
-			bad(text.field, "empty; hint: leave it out for all")
-		case len(*text.value) > maxRowText:
-			bad(text.field, "%d bytes; hint: at most %d", len(*text.value), maxRowText)
-		case deceptive(*text.value) != "":
-			bad(text.field, "%s", deceptive(*text.value))
+		if text.value != nil && *text.value != "" && deceptive(*text.value) != "" {
+			list = append(list, fieldError{Field: text.field, Message: deceptive(*text.value)})
 		}
 	}
-	switch b.FailureMode {
-	case "", "open", "closed", "local":
-	default:
-		bad("failure_mode", "%.40q; hint: open, closed or local", b.FailureMode)
-	}
-	spec := limit.Spec{Burst: b.Burst}
-	if b.Algorithm != "" {
-		var err error
-		if spec.Algorithm, err = limit.ParseAlgorithm(b.Algorithm); err != nil {
-			bad("algorithm", "%v", err)
-		} else if spec.Algorithm == limit.Concurrency || spec.Algorithm == limit.Ban {
-			bad("algorithm", "%v is no limit over time; hint: one of the other algorithms", spec.Algorithm)
+	for _, number := range []struct {
+		field string
+		value *int64
+		into  *int64
+	}{{"limit_count", b.LimitCount, &r.LimitCount}, {"window_ms", b.WindowMS, &r.WindowMS}} {
+		if number.value == nil {
+			list = append(list, fieldError{Field: number.field, Message: "missing", Hint: "a whole number"})
+		} else {
+			*number.into = *number.value
 		}
 	}
-	const longest = int64(limit.MaxPeriod / time.Millisecond)
-	switch {
-	case b.WindowMS == nil:
-		bad("window_ms", "missing; hint: 60000 for a minute")
-	case *b.WindowMS < 1 || *b.WindowMS > longest:
-		bad("window_ms", "not a whole number from 1 to %d", longest)
-	default:
-		r.WindowMS = *b.WindowMS
-		spec.Period = time.Duration(r.WindowMS) * time.Millisecond
+	if len(list) > 0 {
+		return r, list
 	}
-	if b.LimitCount == nil {
-		bad("limit_count", "missing; hint: a whole number")
-	} else {
-		r.LimitCount, spec.Quota = *b.LimitCount, *b.LimitCount
-	}
-	if len(list) == 0 {
-		list = specErrors(spec)
-	}
-	return r, list
+	one := ruleOf(&r)
+	return r, rowErrors(one.Check(rules.Options{}))
 }
 
-// specErrors says what is wrong with a limit, by the names of columns.
-func specErrors(spec limit.Spec) []fieldError {
-	_, err := limit.New(spec)
-	if err == nil {
+// ruleOf is a row as rules are made of it.
+func ruleOf(r *sqltenant.RuleRow) rules.Row {
+	return rules.Row{
+		ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
+		WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
+	}
+}
+
+// rowErrors is the error of a row as this API tells it.
+func rowErrors(err error) []fieldError {
+	var bad rules.RowError
+	switch {
+	case err == nil:
 		return nil
+	case errors.As(err, &bad):
+		return []fieldError{{Field: cmp.Or(bad.Column, wholeBody), Message: bad.Problem, Hint: bad.Hint}}
 	}
-	e := fieldError{Field: wholeBody, Message: err.Error()}
-	if at, ok := err.(*limit.SpecError); ok {
-		e.Field, e.Message, e.Hint = at.Field, at.Problem, at.Hint
+	return []fieldError{{Field: wholeBody, Message: err.Error()}}
+}
+
+// checkBeside refuses a row that would not count beside the others. Of rules in files it
+// knows nothing: where one stands in its place already, each node leaves the row out,
+// and says so.
+func checkBeside(r sqltenant.RuleRow, others []sqltenant.RuleRow) *problem {
+	if r.ID == 0 {
+		r.ID = math.MaxInt32 // after all others
 	}
-	switch e.Field {
-	case "quota":
-		e.Field = "limit_count"
-	case "period":
-		e.Field = "window_ms"
+	list := []rules.Row{ruleOf(&r)}
+	for i := range others {
+		if others[i].ID != r.ID {
+			list = append(list, ruleOf(&others[i]))
+		}
 	}
-	return []fieldError{e}
+	set, err := rules.Load(nil, rules.Options{Rows: list})
+	if err != nil {
+		return badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)
+	}
+	for _, bad := range set.BadRows() {
+		if bad.ID == r.ID {
+			return badFields(http.StatusUnprocessableEntity, rowErrors(bad))
+		}
+	}
+	return nil
 }
 
 // rows answers with a page of rows.
@@ -153,30 +152,60 @@ func (c *call) addRow() (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return c.putRow(http.StatusCreated, sqltenant.RuleRowChange{Row: r})
+	return c.putRow(http.StatusCreated, r)
 }
 
 // changeRow makes a row what the body says.
 func (c *call) changeRow() (*answer, error) {
-	id, err := c.rowID()
-	if err != nil {
-		return nil, err
+	id, bad := c.rowID()
+	if bad != nil {
+		return nil, bad
 	}
 	r, bad := c.parseRow()
 	if bad != nil {
 		return nil, bad
 	}
 	r.ID = id
-	return c.putRow(http.StatusOK, sqltenant.RuleRowChange{Row: r})
+	return c.putRow(http.StatusOK, r)
+}
+
+// putRow writes a row, if it counts beside the others.
+func (c *call) putRow(status int, r sqltenant.RuleRow) (*answer, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	others, err := c.otherRows(ctx, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	if bad := checkBeside(r, others); bad != nil && r.Active {
+		return nil, bad
+	}
+	after, version, err := c.accounts.PutRuleRow(ctx, sqltenant.RuleRowChange{Row: r, Actor: c.actor, At: c.now})
+	if err != nil {
+		return nil, err
+	}
+	return jsonAnswer(status, changedRow{rowViewOf(&after), version})
+}
+
+// changedRow is a row that was changed, and the version of that change.
+type changedRow struct {
+	rowView
+	Version int64 `json:"version"`
 }
 
 // removeRow takes a row out.
 func (c *call) removeRow() (*answer, error) {
-	id, err := c.rowID()
-	if err != nil {
+	id, bad := c.rowID()
+	if bad != nil {
+		return nil, bad
+	}
+	ctx, cancel := c.context()
+	defer cancel()
+	if _, err := c.otherRows(ctx, id); err != nil {
 		return nil, err
 	}
-	if _, err := c.putRow(http.StatusNoContent, sqltenant.RuleRowChange{Row: sqltenant.RuleRow{ID: id}, Delete: true}); err != nil {
+	_, _, err := c.accounts.PutRuleRow(ctx, sqltenant.RuleRowChange{Row: sqltenant.RuleRow{ID: id}, Delete: true, Actor: c.actor, At: c.now})
+	if err != nil {
 		return nil, err
 	}
 	return gone(), nil
@@ -194,36 +223,24 @@ func (c *call) parseRow() (r sqltenant.RuleRow, bad *problem) {
 	return r, nil
 }
 
-// rowID reads {row}, of which there must be one.
-func (c *call) rowID() (int64, error) {
+// rowID reads {row}.
+func (c *call) rowID() (int64, *problem) {
 	id, err := strconv.ParseInt(c.path["row"], 10, 64)
 	if err != nil || id < 1 {
 		return 0, badField(http.StatusUnprocessableEntity, "row", "not the id of a row")
 	}
-	ctx, cancel := c.context()
-	defer cancel()
-	all, err := c.accounts.RuleRows(ctx)
-	if err != nil {
-		return 0, err
-	}
-	for i := range all {
-		if all[i].ID == id {
-			return id, nil
-		}
-	}
-	return 0, fail(http.StatusNotFound, "there is no row %d", id)
+	return id, nil
 }
 
-func (c *call) putRow(status int, change sqltenant.RuleRowChange) (*answer, error) {
-	change.Actor, change.At = c.actor, c.now
-	ctx, cancel := c.context()
-	defer cancel()
-	r, version, err := c.accounts.PutRuleRow(ctx, change)
+// otherRows returns all rows, among which must be the one with that ID, unless that is
+// 0.
+func (c *call) otherRows(ctx context.Context, id int64) ([]sqltenant.RuleRow, error) {
+	all, err := c.accounts.RuleRows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return jsonAnswer(status, struct {
-		rowView
-		Version int64 `json:"version"`
-	}{rowViewOf(&r), version})
+	if id != 0 && !slices.ContainsFunc(all, func(r sqltenant.RuleRow) bool { return r.ID == id }) {
+		return nil, fail(http.StatusNotFound, "there is no row %d", id)
+	}
+	return all, nil
 }

@@ -167,11 +167,11 @@ func (c *call) checkRules(name, text string) ([]fieldError, *problem) {
 	}
 	warnings, err := check(name, text)
 	if err == nil {
-		return diagnosed(warnings[:min(len(warnings), maxFieldErrors)]), nil
+		return diagnosed(name, warnings[:min(len(warnings), maxFieldErrors)]), nil
 	}
 	var list rules.Errors
 	if errors.As(err, &list) && len(list) > 0 {
-		return nil, badFields(http.StatusUnprocessableEntity, diagnosed(list))
+		return nil, badFields(http.StatusUnprocessableEntity, diagnosed(name, list))
 	}
 	return nil, badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)
 }
@@ -188,9 +188,13 @@ func checkAlone(name, text string) ([]rules.Diagnostic, error) {
 	return rules.Lint(set), nil
 }
 
-func diagnosed(list []rules.Diagnostic) []fieldError {
+// diagnosed tells diagnostics of a document and, with their names, of other files.
+func diagnosed(name string, list []rules.Diagnostic) []fieldError {
 	var out []fieldError
 	for _, d := range list {
+		if d.File == name {
+			d.File = ""
+		}
 		out = append(out, fieldError{Line: d.Line, Column: d.Column, File: d.File, Field: wholeBody, Message: d.Message, Hint: d.Hint})
 	}
 	return out

@@ -28,6 +28,7 @@ func schemas() schema {
 		"tier":      schema{"type": "string", "maxLength": tenant.MaxName, "description": "Left out, the fallback tier counts."},
 		"tiers":     schema{"type": "array", "items": reference("Assignment"), "maxItems": tenant.MaxAssignments, "description": "Further tiers that the account had or will have."},
 		"overrides": schema{"type": "array", "items": reference("Override"), "maxItems": tenant.MaxOverrides},
+		"top_ups":   schema{"type": "array", "items": reference("TopUpBody"), "maxItems": tenant.MaxTopUps, "description": "Left out, those that the account has stay."},
 	}, term)
 	quota := with(schema{
 		"descriptor": text, "unlimited": yes, "limits": list(reference("Limit")),
@@ -118,6 +119,7 @@ func usageSchemas(requests schema) schema {
 		}),
 		"UsageToken": object("A token for a customer.", schema{"api_key!": text, "name!": text, "token!": text, "expires_at!": instant}),
 		"TopUpBody": object("A grant of hits beyond a quota.", schema{
+			"id":         schema{"type": "string", "maxLength": tenant.MaxName, "description": "Left out, one is drawn."},
 			"descriptor": descriptor, "hits!": hits, "expires_at!": instant,
 			"effective_at": schema{"type": "string", "format": "date-time", "description": "Left out, now."},
 		}),

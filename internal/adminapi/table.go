@@ -19,12 +19,11 @@ func accountRoutes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: "quotas", scope: Read, serve: (*call).list, id: "listQuotas", summary: "List accounts",
-			about: "A page looks at 10,000 accounts at most; with a filter it may hold fewer accounts than asked for, or none, and still name a next one.",
 			query: []parameter{
 				limitParameter,
 				{"cursor", "next_cursor of the page before.", schema{"type": "string"}},
 				{"tier", "Only accounts that have this tier now.", schema{"type": "string"}},
-				{"name_prefix", "Only accounts whose name begins so, such as tenant:ac.", schema{"type": "string"}},
+				{"name_prefix", "Only accounts whose name begins so, such as tenant:ac; of entry:KEY: with the whole key.", schema{"type": "string"}},
 			},
 			answers: []reply{{http.StatusOK, "A page.", jsonType, "Page", false}},
 		},
@@ -65,10 +64,10 @@ func accountRoutes() []route {
 			answers: []reply{{http.StatusOK, "Those that are kept, past ones too; what is left of each is no matter of the database.", jsonType, "TopUps", true}, unprocessable},
 		},
 		{
-			method: http.MethodPost, path: "quotas/{api_key}/top-ups", scope: Write, serve: (*call).addTopUp, id: "addTopUp", summary: "Grant hits beyond a quota",
-			about:  "Each hit can be used once, while the top-up lasts, where the quota denies. An account that is not there is made.",
+			method: http.MethodPost, path: "quotas/{api_key}/top-ups", scope: Write, serve: (*call).grant, id: "addTopUp", summary: "Grant hits beyond a quota",
+			about:  "Each hit can be used once, while the top-up lasts, where the quota denies. An account that is not there is made. With an id of the sender's it is granted once, however often it is sent.",
 			header: []parameter{ifMatch, ifNone, idKey}, body: &payload{jsonOnly, maxSmallBody, "TopUpBody", "The top-up.", false},
-			answers: []reply{{http.StatusCreated, "The top-up.", jsonType, "TopUp", true}, preconditionFailed, inFlight, tooLargeReply, wrongType, unprocessable},
+			answers: []reply{{http.StatusCreated, "The top-up.", jsonType, "TopUp", true}, {http.StatusOK, "The top-up, which was there.", jsonType, "TopUp", true}, preconditionFailed, inFlight, tooLargeReply, wrongType, unprocessable},
 		},
 		{
 			method: http.MethodDelete, path: "quotas/{api_key}/top-ups/{top_up}", scope: Write, serve: (*call).removeTopUp, id: "deleteTopUp", summary: "Take a top-up back",

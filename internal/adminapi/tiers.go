@@ -95,26 +95,13 @@ func (c *call) checkDropped(next *tenant.Tiers) error {
 	return nil
 }
 
-// anyoneHas reports whether an account has, had or will have a tier.
+// anyoneHas reports whether an account has a tier that is not the fallback now. Those
+// that will have it are not asked for.
 func (c *call) anyoneHas(tier string) (bool, error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	after := tenant.Subject{}
-	for {
-		records, err := c.accounts.List(ctx, after, sqltenant.MaxPage)
-		if err != nil {
-			return false, err
-		}
-		for i := range records {
-			if slices.ContainsFunc(records[i].Tiers, func(a tenant.Assignment) bool { return a.Tier == tier }) {
-				return true, nil
-			}
-		}
-		if len(records) < sqltenant.MaxPage {
-			return false, nil
-		}
-		after = records[len(records)-1].Subject
-	}
+	records, err := c.accounts.Find(ctx, sqltenant.ListOptions{N: 1, Tier: tier, At: c.now})
+	return len(records) > 0, err
 }
 
 // removeTiers leaves the tiers to the file.

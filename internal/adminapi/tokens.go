@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -224,6 +225,8 @@ type Tokens struct {
 	path    string
 	read    []byte // what Reload saw last
 	current atomic.Pointer[keyring]
+	// transport is how issuers are asked.
+	transport http.RoundTripper
 	// changed holds one value while Run has not seen current.
 	changed chan struct{}
 	onError atomic.Pointer[func(error)]
@@ -231,7 +234,11 @@ type Tokens struct {
 
 // LoadTokens reads the file at path.
 func LoadTokens(path string) (*Tokens, error) {
-	t := &Tokens{path: path, changed: make(chan struct{}, 1)}
+	return loadTokens(path, newTransport())
+}
+
+func loadTokens(path string, transport http.RoundTripper) (*Tokens, error) {
+	t := &Tokens{path: path, changed: make(chan struct{}, 1), transport: transport}
 	_, err := t.Reload()
 	return t, err
 }
@@ -253,11 +260,7 @@ func (t *Tokens) Reload() (changed bool, err error) {
 	}
 	k, err := parseTokens(data)
 	if err == nil {
-		var before []*issuer
-		if last := t.current.Load(); last != nil {
-			before = last.issuers
-		}
-		k.issuers, err = buildIssuers(k.oidc, before, t.tell)
+		k.issuers, err = t.issuers(k.oidc)
 	}
 	if err != nil {
 		return true, yamlfile.In(t.path, err)

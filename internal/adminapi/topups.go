@@ -3,24 +3,17 @@ package adminapi
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"fmt"
+	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
-
-// topUpBody is a grant of hits beyond a quota.
-type topUpBody struct {
-	// Descriptor is default where it is not said.
-	Descriptor  string     `json:"descriptor"`
-	Hits        *int64     `json:"hits"`
-	EffectiveAt *time.Time `json:"effective_at"`
-	ExpiresAt   *time.Time `json:"expires_at"`
-}
 
 // topUpView is a top-up as it is answered.
 type topUpView struct {
@@ -57,70 +50,59 @@ func (c *call) topUps() (*answer, error) {
 	return versioned(http.StatusOK, map[string]any{"top_ups": list}, r.Version)
 }
 
-// addTopUp grants hits to an account.
-func (c *call) addTopUp() (*answer, error) {
+// grant grants hits to an account.
+func (c *call) grant() (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
-	var body topUpBody
+	var body quotas.TopUp
 	if bad := decodeBody(c.body, &body); bad != nil {
 		return nil, bad
 	}
-	t, list := body.topUp(c.now)
-	if len(list) > 0 {
-		return nil, badFields(http.StatusUnprocessableEntity, list)
+	if body.ID == "" {
+		body.ID = newTopUpID()
 	}
-	t.ID = newTopUpID()
+	if hint := deceptive(body.Descriptor); hint != "" {
+		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "%s", hint)
+	}
+	t, err := topUpOf(name.Subject, &body, nil, c.now)
+	if err != nil {
+		return nil, err
+	}
+	if !t.Term.Until.After(c.now) {
+		return nil, badField(http.StatusUnprocessableEntity, "expires_at", "in the past")
+	}
+	status := http.StatusCreated
 	r, err := c.change(name.Subject, func(r *sqltenant.Record) error {
 		if name.Last4 != "" {
 			r.Last4 = name.Last4
 		}
-		_, err := addTopUp(t, c.now)(r)
+		if t, err = topUpOf(name.Subject, &body, r.TopUps, c.now); err != nil {
+			return err
+		}
+		changed, err := addTopUp(t, c.now)(r)
+		if status = http.StatusCreated; !changed {
+			status = http.StatusOK
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return versioned(http.StatusCreated, topUpViewOf(&t, c.now), r.Version)
+	return versioned(status, topUpViewOf(&t, c.now), r.Version)
 }
 
-// topUp turns b into a top-up without an ID and says all that is wrong with it.
-func (b *topUpBody) topUp(now time.Time) (t tenant.TopUp, list []fieldError) {
-	bad := func(field, format string, args ...any) {
-		list = append(list, fieldError{Field: field, Message: fmt.Sprintf(format, args...)})
+// topUpOf returns the top-up that a body means for a subject which had others.
+func topUpOf(subject tenant.Subject, body *quotas.TopUp, had []tenant.TopUp, now time.Time) (tenant.TopUp, error) {
+	document := quotas.Document{TopUps: []quotas.TopUp{*body}}.Filled(had, now)
+	r := sqltenant.Record{Subject: subject}
+	err := document.Record(&r, nil)
+	var field *quotas.FieldError
+	if errors.As(err, &field) {
+		return tenant.TopUp{}, &quotas.FieldError{Field: strings.TrimPrefix(field.Field, "top_ups[0]."), Problem: field.Problem}
 	}
-	text, p := tenant.Default, (*problem)(nil)
-	if b.Descriptor != "" {
-		text, p = parseDescriptor(b.Descriptor)
-	}
-	if p != nil {
-		list = append(list, p.Errors...)
-	}
-	t = tenant.TopUp{Descriptor: text, Term: tenant.Term{From: now.Truncate(time.Microsecond)}}
-	if b.Hits == nil || *b.Hits < 1 || *b.Hits > limit.MaxQuota {
-		bad("hits", "not a whole number from 1 to %d", int64(limit.MaxQuota))
-	} else {
-		t.Hits = *b.Hits
-	}
-	if b.EffectiveAt != nil && !b.EffectiveAt.IsZero() {
-		if t.Term.From = *b.EffectiveAt; t.Term.From.Before(time.Unix(0, 0)) {
-			bad("effective_at", "before 1970; hint: leave it out for now")
-		}
-	}
-	switch {
-	case b.ExpiresAt == nil || b.ExpiresAt.IsZero():
-		bad("expires_at", "missing; hint: a top-up has an end")
-	case !b.ExpiresAt.After(t.Term.From):
-		bad("expires_at", "it is not after effective_at")
-	case !b.ExpiresAt.After(now):
-		bad("expires_at", "in the past")
-	case b.ExpiresAt.Sub(t.Term.From) > limit.MaxPeriod:
-		bad("expires_at", "more than 366 days after effective_at")
-	default:
-		t.Term.Until = *b.ExpiresAt
-	}
-	return t, list
+	return r.TopUps[0], nil
 }
 
 // newTopUpID returns 128 random bits.

@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -38,13 +40,7 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin-hash-key: %w", err)
 	}
-	handler, err := adminapi.New(adminapi.Options{
-		Accounts: p.health.tenants.database,
-		Tiers:    p.health.tenants.tiersInForce,
-		Tokens:   tokens,
-		Hasher:   hasher,
-		OnError:  func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
-	})
+	handler, err := adminapi.New(p.adminOptions(tokens, hasher))
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +52,9 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
 	}
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.watchTokens(ctx, tokens) })
+	p.tasks = append(p.tasks,
+		func(ctx context.Context) { p.watchTokens(ctx, tokens) },
+		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
 	gentle := p.gentle("admin", operators)
 	return []front{{name: "admin", addr: s.AdminAddr, start: func(l net.Listener) server {
 		if operators.TLSConfig != nil {
@@ -64,6 +62,83 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 		}
 		return gentle(l)
 	}}}, nil
+}
+
+// adminOptions returns what the API shows and changes.
+func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher) adminapi.Options {
+	o := adminapi.Options{
+		Accounts:   p.health.tenants.database,
+		Tiers:      p.health.tenants.tiersInForce,
+		Tokens:     tokens,
+		Limiter:    p.limiter,
+		CheckRules: p.checkDocument,
+		RuleSource: ruleSource,
+		Candidates: p.limiter.Candidates,
+		Hasher:     hasher,
+		OnAction: func(a adminapi.Action) {
+			p.logger.Info("an operator did what the log of changes does not have", "action", a.Name, "actor", a.Actor, "account", a.Subject,
+				"domain", a.Domain, "descriptor", a.Descriptor, "hits", a.Hits)
+		},
+		OnError: func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
+	}
+	if p.hooks != nil {
+		o.Billing = p.hooks.In
+	}
+	if keys := p.usageKeys; keys != nil {
+		o.SignUsageToken = func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
+			until := time.Now().Add(ttl).Truncate(time.Second)
+			token, err := keys.Sign(subject, until)
+			return token, until, err
+		}
+	}
+	return o
+}
+
+// tellLogins logs that issuers of logins do not answer, or do again (nil).
+func (p *process) tellLogins(err error) {
+	if err == nil {
+		p.logger.Info("the issuers of logins for the admin API answer again")
+		return
+	}
+	p.logger.Error("logins for the admin API cannot be checked", "error", err)
+}
+
+// checkDocument says whether a document of rules could be in force beside everything
+// else, and what is odd in it.
+func (p *process) checkDocument(name, text string) ([]rules.Diagnostic, error) {
+	file := documentFile(name)
+	set, err := p.health.rules.Try(rules.File{Name: file, Data: []byte(text)})
+	var list rules.Errors
+	if errors.As(err, &list) {
+		return nil, rules.Errors(renamed(list, file, name))
+	}
+	if err != nil {
+		return nil, err
+	}
+	odd := slices.DeleteFunc(rules.Lint(set), func(d rules.Diagnostic) bool { return d.File != file })
+	return renamed(odd, file, name), nil
+}
+
+// renamed returns list with a file under another name.
+func renamed(list []rules.Diagnostic, from, to string) []rules.Diagnostic {
+	list = slices.Clone(list)
+	for i := range list {
+		if list[i].File == from {
+			list[i].File = to
+		}
+	}
+	return list
+}
+
+// ruleSource says where a rule comes from, by its file.
+func ruleSource(file string) string {
+	switch {
+	case file == rules.RowsFile:
+		return "row"
+	case strings.HasPrefix(file, documentFile("")):
+		return "document"
+	}
+	return "file"
 }
 
 // database returns the database of accounts, nil while it has not been opened.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -23,9 +24,6 @@ const (
 	// maxShownRefused bounds what /readyz shows of what is refused.
 	maxShownRefused = 20
 )
-
-// Kinds of what is refused; those of documents have their own names.
-const kindRuleRow sqltenant.Kind = "rule_row"
 
 // documents keeps in force what the database of tenants says beside accounts: rules,
 // tiers and switches. What is bad by itself is left out by itself.
@@ -106,7 +104,7 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 			list = append(list, one)
 		}
 	}
-	d.rules.SetDocuments(files)
+	d.rules.SetDocuments(files, RuleRows(s.RuleRows))
 	if err := d.tiers(tiers); err != nil {
 		refuse(sqltenant.TiersDocument, sqltenant.DefaultName, true, err)
 	}
@@ -124,6 +122,18 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 			d.logger.Error("something of the database is not in force since it cannot be", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
 		}
 	}
+}
+
+// RuleRows returns rows of a database as rules have them.
+func RuleRows(list []sqltenant.RuleRow) []rules.Row {
+	rows := make([]rules.Row, len(list))
+	for i, r := range list {
+		rows[i] = rules.Row{
+			ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
+			WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
+		}
+	}
+	return rows
 }
 
 // documentFile is what messages call a document of rules.
@@ -215,8 +225,12 @@ func (d *documents) tellStray(t switches.Target) {
 // counts in its place.
 func (d *documents) refused() []refusal {
 	var list []refusal
-	for _, r := range d.rules.Status().Refused {
+	status := d.rules.Status()
+	for _, r := range status.Refused {
 		list = append(list, refusal{sqltenant.RulesDocument, r.Name, brief(r.Err), r.Before})
+	}
+	for _, r := range status.BadRows {
+		list = append(list, refusal{Kind: sqltenant.RuleRowEntry, Name: strconv.FormatInt(r.ID, 10), Error: r.Error()})
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -247,7 +261,7 @@ func (d *documents) state() telemetry.Documents {
 		switch r.Kind {
 		case sqltenant.RulesDocument:
 			s.RefusedRules++
-		case kindRuleRow:
+		case sqltenant.RuleRowEntry:
 			s.RefusedRows++
 		case sqltenant.TiersDocument:
 			s.RefusedTiers++

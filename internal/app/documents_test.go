@@ -1,13 +1,16 @@
 package app
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -131,10 +134,8 @@ func TestTiersOfTheDatabase(t *testing.T) {
 	r.counts(t, "acme", 70)
 	putDocument(t, db, sqltenant.TiersDocument, sqltenant.DefaultName, "tiers: {free: oops}")
 	r.eventuallyShows(t, "/metrics", "headgate_tiers_stale 1")
-	r.shows(t, "/metrics", `headgate_documents_refused{kind="tiers"} 1`)
+	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="tiers"} 1`)
 	r.counts(t, "acme", 70)
-	putDocument(t, db, sqltenant.TiersDocument, "other", "tiers: {free: {}}")
-	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="tiers"} 2`)
 	putDocument(t, db, sqltenant.TiersDocument, sqltenant.DefaultName, "")
 	r.counts(t, "acme", 100)
 	r.shows(t, "/metrics", "headgate_tiers_stale 0")
@@ -172,4 +173,92 @@ func TestSwitchesOfTheDatabase(t *testing.T) {
 		r.shows(t, "/metrics", `headgate_documents_refused{kind="switch"} 2`)
 		r.shows(t, "/readyz", `"name": "rule:b"`, "it is for", `"degraded": true`)
 	}
+}
+
+// Rows of the table of rules count, and bad ones are left out by themselves.
+func TestRuleRowsOfTheDatabase(t *testing.T) {
+	s, db := storedSettings(t)
+	s.RowsDomain = "shop"
+	put := func(row sqltenant.RuleRow) sqltenant.RuleRow {
+		t.Helper()
+		row, _, err := db.PutRuleRow(t.Context(), sqltenant.RuleRowChange{Row: row, Actor: "ann", At: time.Now()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return row
+	}
+	row := put(sqltenant.RuleRow{Scope: "user", LimitCount: 4, WindowMS: 3_600_000, Active: true})
+	r := run(t, s, nil)
+	defer r.end(t)
+	r.decides(t, "shop", "user", "ann", `"limit":4,`)
+	r.counts(t, "acme", 100)
+	r.shows(t, "/rules", `"file": "rate_limit_rules"`)
+	row.LimitCount = 6
+	put(row)
+	r.decides(t, "shop", "user", "ann", `"limit":6,`)
+	put(sqltenant.RuleRow{Scope: "user", LimitCount: 9, WindowMS: 3_600_000, Active: true}) // as the first
+	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="rule_row"} 1`)
+	r.shows(t, "/readyz", `"kind": "rule_row"`, `"name": "2"`, `"degraded": true`)
+	r.decides(t, "shop", "user", "ann", `"limit":6,`)
+}
+
+// A node that takes a candidate back says so to all others, unless one of them or an
+// operator was first.
+func TestRollBackIsToldToTheDatabase(t *testing.T) {
+	_, db := storedSettings(t)
+	b := newRollBacks(quiet())
+	b.database = func() *sqltenant.DB { return db }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); b.run(ctx) }()
+	defer func() { cancel(); <-ended }()
+	target := switches.Target{Candidate: "api.tenant"}
+	stored := func() sqltenant.Document {
+		t.Helper()
+		doc, err := db.Document(t.Context(), sqltenant.SwitchDocument, target.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	b.tell(headgate.CandidateReport{Rule: "api.tenant", Limits: "9 per 1m", Decided: 1000, Added: 30})
+	(&runner{}).eventually(t, func() string {
+		doc := stored()
+		one, err := switchOf(&doc)
+		if doc.Version == 1 && err == nil && one.State == switches.Shadow && doc.UpdatedBy == "headgate" && strings.Contains(one.Reason, "30 of 1000") {
+			return ""
+		}
+		return fmt.Sprintf("the switch is %+v (%v)", doc, err)
+	})
+	// What an operator says after that stays.
+	putSwitch(t, db, switches.Switch{Target: target, State: switches.On})
+	if err := b.write(t.Context(), &headgate.CandidateReport{Rule: "api.tenant"}); err != nil {
+		t.Error(err)
+	}
+	if doc := stored(); doc.Version != 2 || doc.UpdatedBy != "ann" {
+		t.Errorf("%+v", doc)
+	}
+	// What is over says nothing any more.
+	putSwitch(t, db, switches.Switch{Target: target, State: switches.On, Until: time.Now().Add(-time.Second)})
+	if err := b.write(t.Context(), &headgate.CandidateReport{Rule: "api.tenant"}); err != nil {
+		t.Error(err)
+	}
+	if doc := stored(); doc.Version != 4 || doc.UpdatedBy != "headgate" {
+		t.Errorf("%+v", doc)
+	}
+}
+
+// While the database is away a roll-back waits for it.
+func TestRollBackWaitsForTheDatabase(t *testing.T) {
+	b := newRollBacks(quiet())
+	b.database = func() *sqltenant.DB { return nil }
+	if err := b.write(t.Context(), &headgate.CandidateReport{Rule: "r"}); !errors.Is(err, errNotOpen) {
+		t.Errorf("%v", err)
+	}
+	for range maxRollBacks + 1 { // the last finds no room, and waits for none
+		b.tell(headgate.CandidateReport{Rule: "r"})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.switchOff(ctx, &headgate.CandidateReport{Rule: "r"})
 }

@@ -16,7 +16,7 @@ import (
 
 // RuleOptions returns the options by which rule files are read.
 func RuleOptions(s *config.Settings) rules.Options {
-	return rules.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains}
+	return rules.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain}
 }
 
 // newRuleSource returns the source that keeps the rules of s in force in

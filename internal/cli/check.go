@@ -83,7 +83,10 @@ type checkAnswer struct {
 	ResetMS    *int64 `json:"reset_ms"`
 	RetryAfter *int64 `json:"retry_after_s"`
 	Rule       string `json:"rule"`
-	Degraded   string `json:"degraded"`
+	// Tier and Source are there where the limit is that of a tenant.
+	Tier     string `json:"tier"`
+	Source   string `json:"source"`
+	Degraded string `json:"degraded"`
 }
 
 // Run asks once.
@@ -242,6 +245,12 @@ func (a *checkAnswer) String() string {
 	}
 	if a.Rule != "" {
 		fmt.Fprintf(&b, ", by rule %s", a.Rule)
+	}
+	if a.Source != "" {
+		fmt.Fprintf(&b, ", source %s", a.Source)
+	}
+	if a.Tier != "" {
+		fmt.Fprintf(&b, ", tier %s", a.Tier)
 	}
 	if a.Degraded != "" {
 		fmt.Fprintf(&b, ", degraded: %s", a.Degraded)

@@ -10,12 +10,13 @@ import (
 )
 
 type explainCmd struct {
-	ruleFlags   `embed:""`
-	nodeFlag    `embed:""`
-	Domain      string    `env:"-" help:"The domain of the request. Default: the only one of the rules."`
-	At          time.Time `env:"-" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"The time of the request, for rules that are valid for a time (2026-12-24T18:00:00Z). Default: now."`
-	Path        string    `arg:"" name:"file_or_dir" help:"The rules."`
-	Descriptors []string  `arg:"" name:"descriptor" help:"Descriptors of the request: 'key:value,key:value'."`
+	ruleFlags     `embed:""`
+	nodeFlag      `embed:""`
+	standingFlags `embed:""`
+	Domain        string    `env:"-" help:"The domain of the request. Default: the only one of the rules."`
+	At            time.Time `env:"-" format:"2006-01-02T15:04:05Z07:00" placeholder:"TIME" help:"The time of the request, for rules that are valid for a time (2026-12-24T18:00:00Z). Default: now."`
+	Path          string    `arg:"" name:"file_or_dir" help:"The rules."`
+	Descriptors   []string  `arg:"" name:"descriptor" help:"Descriptors of the request: 'key:value,key:value'."`
 }
 
 // Help implements kong.HelpProvider.
@@ -25,7 +26,8 @@ func (*explainCmd) Help() string {
   headgate rules explain rules/ 'api_key:abc123,endpoint:POST /api/v1/orders'
 
 For each descriptor it prints what was compared, in order, where the walk ended,
-the limits that apply, and what their consistency modes promise.`
+the limits that apply, and what their consistency modes promise. With --tiers or
+--tenants it also prints what the tenant of the descriptor has in their place.`
 }
 
 // Run explains each descriptor.
@@ -45,17 +47,33 @@ func (c *explainCmd) Run(std *stdio) error {
 	if at.IsZero() {
 		at = time.Now()
 	}
+	descriptors := make([][]descriptor.Entry, len(c.Descriptors))
 	for i, text := range c.Descriptors {
-		entries, err := descriptor.Parse(text)
-		if err != nil {
+		if descriptors[i], err = descriptor.Parse(text); err != nil {
 			return &codeError{exitUsage, fmt.Errorf("descriptor %q: %w", text, err)}
 		}
+	}
+	tenants, err := c.snapshot(set.Domain(domain), descriptors, func() time.Time { return at })
+	if err != nil {
+		return err
+	}
+	for i, entries := range descriptors {
 		if i > 0 {
 			fmt.Fprintln(std.out)
 		}
 		explained := rules.Explain(set, domain, entries, at)
 		explained.Nodes = c.Nodes
 		if _, err := fmt.Fprint(std.out, explained); err != nil {
+			return err
+		}
+		if tenants == nil {
+			continue
+		}
+		list, err := limitsOf(set, tenants, domain, entries, at)
+		if err != nil {
+			return &codeError{exitUsage, err}
+		}
+		if err := printStanding(std.out, list, entries); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ import (
 type quotaSetCmd struct {
 	tenantFlags `embed:""`
 	actorFlag   `embed:""`
-	Tiers       string   `placeholder:"FILE" help:"The file of tiers: another tier is refused."`
+	Tiers       string   `placeholder:"FILE" help:"The file of tiers: another tier is refused. Default: the tiers of the database."`
 	Tier        string   `env:"-" placeholder:"TIER" help:"The tier of the account."`
 	Quota       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR=QUOTA" help:"A quota of its own, such as 'default=2000/minute' or 'endpoint:POST /v1/orders=70/minute'; 'unlimited' for none. May be repeated."`
 	Unset       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR" help:"A descriptor whose quota that begins at --from is taken back. May be repeated."`
@@ -43,9 +44,6 @@ began last counts, and when it ends the one before it is back.`
 func (c *quotaSetCmd) Run(std *stdio) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	edit, err := c.edit(now)
-	if err == nil {
-		err = c.checkTier()
-	}
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
@@ -58,6 +56,9 @@ func (c *quotaSetCmd) Run(std *stdio) error {
 		return err
 	}
 	defer done()
+	if err := c.checkTier(ctx, db); err != nil {
+		return err
+	}
 	r, err := db.Update(ctx, sqltenant.Change{
 		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
 		Edit: func(r *sqltenant.Record) error {
@@ -77,16 +78,25 @@ func (c *quotaSetCmd) Run(std *stdio) error {
 	return show(std.out, &r, c.JSON)
 }
 
-// checkTier refuses a tier that the file of tiers does not have.
-func (c *quotaSetCmd) checkTier() error {
-	if c.Tiers == "" || c.Tier == "" {
+// checkTier refuses a tier that the file of tiers does not have or, without one, the
+// database.
+func (c *quotaSetCmd) checkTier(ctx context.Context, db *sqltenant.DB) error {
+	if c.Tier == "" {
 		return nil
 	}
-	tiers, err := tierfile.Load(c.Tiers)
-	if err == nil && !tiers.Has(c.Tier) {
+	tiers, err := c.tiers(ctx, db)
+	if err == nil && tiers != nil && !tiers.Has(c.Tier) {
 		err = fmt.Errorf("--tier: unknown tier %.64q; hint: one of %v", c.Tier, tiers.Names())
 	}
-	return err
+	return usageIf(err)
+}
+
+// tiers returns the tiers that an account may have, nil where that is not known.
+func (c *quotaSetCmd) tiers(ctx context.Context, db *sqltenant.DB) (*tenant.Tiers, error) {
+	if c.Tiers != "" {
+		return tierfile.Load(c.Tiers)
+	}
+	return storedTiers(ctx, db)
 }
 
 // edit returns what is to be done with the account.

@@ -21,6 +21,7 @@ type rulesCmd struct {
 	Get    rulesGetCmd    `cmd:"" help:"Print a rule file of the database."`
 	Delete rulesDeleteCmd `cmd:"" help:"Take a rule file out of the database."`
 	List   rulesListCmd   `cmd:"" help:"List the rule files of the database."`
+	Rows   rulesRowsCmd   `cmd:"" help:"List the rules that stand as rows in the database."`
 }
 
 // ruleFlags are the flags of every command that reads rule files.

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/headgate/headgate/internal/app"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -31,6 +32,14 @@ type besideFlags struct {
 	databaseFlags `embed:""`
 	ruleFlags     `embed:""`
 	Rules         string `placeholder:"FILE_OR_DIR" help:"The rule files that processes have beside those of the database, to check both together."`
+	RowsDomain    string `default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the database. Default ${default}."`
+}
+
+// options returns how processes read the rules.
+func (f *besideFlags) options() rules.Options {
+	o := f.ruleFlags.options()
+	o.RowsDomain = f.RowsDomain
+	return o
 }
 
 // beside returns a source of the rule files and of all documents of the database.
@@ -48,11 +57,15 @@ func (f *besideFlags) beside(ctx context.Context, db *sqltenant.DB) (*rulesource
 	if err != nil {
 		return nil, nil, &codeError{exitUsage, err}
 	}
+	rows, err := db.RuleRows(ctx)
+	if err != nil {
+		return nil, nil, &codeError{exitUsage, err}
+	}
 	files := make([]rules.File, len(docs))
 	for i, d := range docs {
 		files[i] = rules.File{Name: d.Name, Data: []byte(d.Text)}
 	}
-	source.SetDocuments(files)
+	source.SetDocuments(files, app.RuleRows(rows))
 	return source, docs, nil
 }
 

@@ -203,6 +203,11 @@ func requestOf(r *ruletest.Request) headgate.Request {
 func answerOf(r *headgate.Response) ruletest.Answer {
 	a := ruletest.Answer{Allowed: r.Allowed, Hold: r.Hold, Delay: r.Delay()}
 	for i := range r.Verdicts {
+		if v := &r.Verdicts[i]; v.Role == rules.Candidate {
+			a.Candidate = a.Candidate.And(v.Decision.Allowed)
+		}
+	}
+	for i := range r.Verdicts {
 		if soft := r.Verdicts[i].Soft(); soft != nil {
 			a.Soft = soft.Action.String()
 			break

@@ -21,12 +21,13 @@ type storeCmd struct {
 }
 
 type storeKeyCmd struct {
-	ruleFlags  `embed:""`
-	Rules      string          `required:"" placeholder:"FILE_OR_DIR" help:"The rules by which the descriptor is limited."`
-	Store      config.StoreURL `required:"" placeholder:"URL" help:"The Redis: redis://, unix://, redis+sentinel:// or redis+cluster://; rediss for TLS."`
-	Domain     string          `required:"" env:"-" help:"The domain of the rules."`
-	Descriptor string          `arg:"" help:"The descriptor: 'key:value,key:value'."`
-	Timeout    time.Duration   `default:"2s" env:"-" help:"Longest wait for Redis."`
+	ruleFlags     `embed:""`
+	standingFlags `embed:""`
+	Rules         string          `required:"" placeholder:"FILE_OR_DIR" help:"The rules by which the descriptor is limited."`
+	Store         config.StoreURL `required:"" placeholder:"URL" help:"The Redis: redis://, unix://, redis+sentinel:// or redis+cluster://; rediss for TLS."`
+	Domain        string          `required:"" env:"-" help:"The domain of the rules."`
+	Descriptor    string          `arg:"" help:"The descriptor: 'key:value,key:value'."`
+	Timeout       time.Duration   `default:"2s" env:"-" help:"Longest wait for Redis."`
 }
 
 // Help implements kong.HelpProvider.
@@ -52,11 +53,16 @@ func (c *storeKeyCmd) Run(std *stdio) error {
 	if domain == nil {
 		return &codeError{exitUsage, fmt.Errorf("the rules have no domain %q; hint: they have %q", c.Domain, set.Domains())}
 	}
-	matches := domain.AppendMatches(nil, entries, time.Now)
-	for _, r := range domain.Always() {
-		matches = append(matches, rules.Matched{Rule: r})
+	now := time.Now()
+	tenants, err := c.snapshot(domain, [][]descriptor.Entry{entries}, func() time.Time { return now })
+	if err != nil {
+		return err
 	}
-	if len(matches) == 0 {
+	list, err := limitsOf(set, tenants, c.Domain, entries, now)
+	if err != nil {
+		return &codeError{exitUsage, err}
+	}
+	if len(list) == 0 {
 		_, err := fmt.Fprintln(std.out, "no rule limits this descriptor")
 		return err
 	}
@@ -65,8 +71,11 @@ func (c *storeKeyCmd) Run(std *stdio) error {
 		return &codeError{exitUsage, err}
 	}
 	defer redis.Close()
-	for _, m := range matches {
-		if err := showBuckets(std.out, redis, m, entries); err != nil {
+	for i := range list {
+		if i == 0 || list[i].Rule != list[i-1].Rule {
+			fmt.Fprintf(std.out, "%s:%d: %s\n", list[i].Rule.File, list[i].Rule.Line, list[i].Rule.ID)
+		}
+		if err := showBucket(std.out, redis, &list[i]); err != nil {
 			return &codeError{exitUsage, err}
 		}
 	}
@@ -91,30 +100,39 @@ func (c *storeKeyCmd) open() (*redisstore.Store, error) {
 	return redisstore.New(o)
 }
 
-// showBuckets shows the bucket of each limit of m.
-func showBuckets(w io.Writer, redis *redisstore.Store, m rules.Matched, entries []descriptor.Entry) error {
-	fmt.Fprintf(w, "%s:%d: %s\n", m.Rule.File, m.Rule.Line, m.Rule.ID)
-	if m.Rule.Unlimited {
+// showBucket shows the bucket of a limit.
+func showBucket(w io.Writer, redis *redisstore.Store, a *asked) error {
+	if a.key == nil {
 		fmt.Fprintln(w, "  unlimited: nothing is stored")
+		return nil
 	}
-	for i, l := range m.Rule.Limits {
-		if note := whereElse(&m.Rule.Mode); note != "" {
-			fmt.Fprintf(w, "  note   %s\n", note)
-		}
-		key := m.AppendKey(nil, entries, i)
-		bucket, err := redis.Lookup(context.Background(), key)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(w, "  limit  %s\n  key    %s\n", l.String(), quoted(bucket.Name))
-		if !bucket.Found {
-			fmt.Fprintln(w, "  state  not there: as if unused")
-			continue
-		}
-		fmt.Fprintf(w, "  value  %s, kept for %v\n", quoted(bucket.Value), bucket.TTL)
-		fmt.Fprintf(w, "  state  %s\n", stateText(l.Limit, bucket.State, bucket.Now))
+	if note := whereElse(&a.Rule.Mode); note != "" {
+		fmt.Fprintf(w, "  note   %s\n", note)
 	}
+	bucket, err := redis.Lookup(context.Background(), a.key)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "  limit  %s\n", a.limitText())
+	if a.Tenant > 0 {
+		fmt.Fprintf(w, "  source %s\n", sourceText(a))
+	}
+	fmt.Fprintf(w, "  key    %s\n", quoted(bucket.Name))
+	if !bucket.Found {
+		fmt.Fprintln(w, "  state  not there: as if unused")
+		return nil
+	}
+	fmt.Fprintf(w, "  value  %s, kept for %v\n", quoted(bucket.Value), bucket.TTL)
+	fmt.Fprintf(w, "  state  %s\n", stateText(a.Limit, bucket.State, bucket.Now))
 	return nil
+}
+
+// sourceText says where the limit of a tenant comes from.
+func sourceText(a *asked) string {
+	if a.Tier == "" {
+		return a.Source.String()
+	}
+	return fmt.Sprintf("%v, tier %s", a.Source, a.Tier)
 }
 
 // stateText says what a state means to a limit at now.

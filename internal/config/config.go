@@ -32,6 +32,9 @@ type Settings struct {
 	Compat string `group:"rules" enum:",envoy" default:"" placeholder:"envoy" help:"Defaults of another service for rules that do not say otherwise: 'envoy' means fixed windows, and denied hits count, as in envoyproxy/ratelimit."`
 	// MergeDomains lets several files add to one domain.
 	MergeDomains bool `group:"rules" help:"Let several rule files add to the same domain, instead of refusing the second one."`
+	// RowsDomain is the domain of the rules that stand in the table rate_limit_rules of
+	// Tenants; the default value is "api".
+	RowsDomain string `group:"rules" default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the table rate_limit_rules of --tenants. Default ${default}."`
 	// AllowRuleDrop switches off the guard of reloads.
 	AllowRuleDrop bool `group:"rules" help:"Accept a reload that drops most of the rules in force. By default it is refused, because a half-mounted directory looks just like that."`
 	// RulesPoll is how often the files are compared though nothing was

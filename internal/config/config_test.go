@@ -54,7 +54,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 	want := Serve{
 		Settings: Settings{
-			RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
+			RowsDomain: "api", RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
 			BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
 			OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
 			Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform",

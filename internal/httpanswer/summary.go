@@ -79,7 +79,7 @@ func (s *Summary) speakOf(v *headgate.Verdict, resp *headgate.Response) {
 	switch {
 	case isConcurrency(v):
 		s.told, s.plain = v, tightestMain(resp.Verdicts)
-	case v.Role == rules.Main, v.Role == rules.Secondary && !resp.Allowed:
+	case v.Role.IsMain(), v.Role == rules.Secondary && !resp.Allowed:
 		s.told, s.plain = v, v
 	}
 }
@@ -90,7 +90,7 @@ func tightestMain(verdicts []headgate.Verdict) *headgate.Verdict {
 	var best *headgate.Verdict
 	for i := range verdicts {
 		v := &verdicts[i]
-		if !v.Enforced || !v.Counted() || v.Role != rules.Main || isConcurrency(v) {
+		if !v.Enforced || !v.Counted() || !v.Role.IsMain() || isConcurrency(v) {
 			continue
 		}
 		d := &v.Decision

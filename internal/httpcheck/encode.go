@@ -41,8 +41,11 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, 
 	}
 	dst = append(dst, `,"rule":`...)
 	dst = httpanswer.AppendJSONString(dst, ruleOf(s.Verdict))
-	if s.Verdict != nil && s.Verdict.Role != rules.Main {
+	if s.Verdict != nil && !s.Verdict.Role.IsMain() {
 		dst = appendText(dst, `,"role":`, s.Verdict.Role.String())
+	}
+	if s.Verdict != nil && s.Verdict.Tenant > 0 {
+		dst = appendTenant(dst, s.Verdict)
 	}
 	if t.inBatch {
 		dst = appendLimit(dst, s)
@@ -63,6 +66,14 @@ func ruleOf(v *headgate.Verdict) string {
 		return ""
 	}
 	return v.Rule.ID
+}
+
+// appendTenant appends where the limit of a tenant comes from.
+func appendTenant(dst []byte, v *headgate.Verdict) []byte {
+	if v.Tier != "" {
+		dst = appendText(dst, `,"tier":`, v.Tier)
+	}
+	return appendText(dst, `,"source":`, v.Source.String())
 }
 
 // appendLimit appends what header fields tell of the limit of a single check.

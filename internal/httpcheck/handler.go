@@ -96,7 +96,7 @@
 //
 // POST /v1/commit takes {"reservation":"AR0...","hits":1234}, where hits may also be an
 // array with a number for each descriptor, and "attributes" those that have become
-// known. POST /v1/cancel takes {"reservation":"AR0..."}. Both answer
+// known; what is left out stays as estimated. POST /v1/cancel takes {"reservation":"AR0..."}. Both answer
 //
 //	{"settled":true,"outcome":"settled","rule":"api.user","limit":100,"remaining":73,"reset_ms":41200,"degraded":""}
 //

@@ -167,8 +167,6 @@ func (d *decoder) settlement(text string, s *settlement, cancels bool) *inputErr
 		return err
 	case !given:
 		return &inputError{what: "no reservation", hint: "send the one that /v1/reserve answered"}
-	case !cancels && s.actual.Hits == nil && s.actual.Attributes == nil:
-		return &inputError{what: "a commit needs hits or attributes", hint: "what was really used"}
 	}
 	return d.end()
 }

@@ -1,11 +1,8 @@
 package quotas
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -16,8 +13,9 @@ import (
 // MaxDocument bounds the JSON of one account, in bytes: 4,096 overrides of 250.
 const MaxDocument = 1 << 20
 
-// Document is an account as people write it: what shall be of it, whole. An
-// override without effective_at counts always, one without expires_at for ever.
+// Document is an account as people write it: what shall be of it, whole but for
+// top-ups. An override without effective_at counts always, one without expires_at for
+// ever.
 type Document struct {
 	// Tier may be empty: then the subject has the fallback tier.
 	Tier        string     `json:"tier,omitempty"`
@@ -27,6 +25,9 @@ type Document struct {
 	// and ExpiresAt are the first.
 	Tiers     []Assignment `json:"tiers,omitempty"`
 	Overrides []Override   `json:"overrides,omitempty"`
+	// TopUps, when nil, leaves those that the account has; when empty it has none. A
+	// top-up is sold, and who sets a tier shall not have to know of it.
+	TopUps []TopUp `json:"top_ups,omitzero"`
 }
 
 // Assignment is a tier for a time.
@@ -77,27 +78,10 @@ func Parse(data []byte) (Document, error) {
 	return d, decode(data, &d)
 }
 
-// decode reads one JSON value strictly. Its errors name a field where they can.
-func decode(data []byte, out any) error {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(out)
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &kind):
-		return wrong(kind.Field, "%s is not %v", kind.Value, kind.Type)
-	case err != nil:
-		return wrong("", "%v", err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return wrong("", "more than one JSON value")
-	}
-	return nil
-}
-
-// Record turns d into r, in place of the tiers and overrides that r had. tiers, when
-// not nil, says which tiers there are. The error is a *FieldError; r is then as it
-// was.
+// Record turns d into r, in place of the tiers and overrides that r had, and of the
+// top-ups where d says which. tiers, when not nil, says which tiers there are. The error
+// is a *FieldError; r is then as it was. What top-ups may leave out has been filled in;
+// see Filled.
 func (d *Document) Record(r *sqltenant.Record, tiers *tenant.Tiers) error {
 	next := *r
 	next.Tiers, next.Overrides = nil, nil
@@ -125,6 +109,12 @@ func (d *Document) Record(r *sqltenant.Record, tiers *tenant.Tiers) error {
 			return wrong(fmt.Sprintf("overrides[%d].%s", i, field.Field), "%s", field.Problem)
 		}
 		next.Overrides = append(next.Overrides, o)
+	}
+	if d.TopUps != nil {
+		var err error
+		if next.TopUps, err = d.topUps(); err != nil {
+			return err
+		}
 	}
 	if err := next.Validate(); err != nil {
 		return wrong("", "%v", err)
@@ -195,6 +185,9 @@ func DocumentOf(r *sqltenant.Record) Document {
 	}
 	for i := range r.Overrides {
 		d.Overrides = append(d.Overrides, overrideOf(&r.Overrides[i]))
+	}
+	for i := range r.TopUps {
+		d.TopUps = append(d.TopUps, topUpOf(&r.TopUps[i]))
 	}
 	return d
 }

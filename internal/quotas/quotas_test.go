@@ -81,23 +81,34 @@ func platformTiers(t testing.TB) *tenant.Tiers {
 func TestRecordRefuses(t *testing.T) {
 	override := func(fields string) string { return `{"overrides":[{"descriptor":"default",` + fields + `}]}` }
 	for text, want := range map[string]string{
-		``:                                      ": EOF",
-		`[]`:                                    "array is not quotas.Document",
-		`{} {}`:                                 "more than one JSON value",
-		`{"teir":"pro"}`:                        `unknown field "teir"`,
-		`{"tier":7}`:                            "tier: number is not string",
-		`{"tier":"gold"}`:                       `tier: unknown tier "gold"; hint: one of [free pro]`,
-		`{"tier":"pro","tiers":[{"tier":""}]}`:  "tiers[0].tier: unknown tier",
-		`{"expires_at":"2026-01-01T00:00:00Z"}`: "tier: missing",
-		`{"tier":"pro","expires_at":"soon"}`:    "",
+		``:                                       ": EOF",
+		`[]`:                                     ": a list is not an object",
+		`{} {}`:                                  "more than one JSON value",
+		`{"teir":"pro"}`:                         `teir: no such field`,
+		`{"tier":7}`:                             "tier: the number 7 is not text",
+		`{"tier":"gold"}`:                        `tier: unknown tier "gold"; hint: one of [free pro]`,
+		`{"tier":"pro","tiers":[{"tier":""}]}`:   "tiers[0].tier: unknown tier",
+		`{"expires_at":"2026-01-01T00:00:00Z"}`:  "tier: missing",
+		`{"tier":"pro","expires_at":"soon"}`:     "expires_at: not a time; hint",
+		`{"tier":"pro","tiers":[{},{"tire":1}]}`: "tiers[1].tire: no such field",
+		`{"tier":"pro","tiers":[{},[]]}`:         "tiers[1]: a list is not an object",
+		`{"tier":{}}`:                            "tier: an object is not text",
+		`{"overrides":[{"unlimited":true},{"unit":7}]}`:        "overrides[1].unit: the number 7 is not text",
+		`{"overrides":[{"unlimited":"yes"}]}`:                  "overrides[0].unlimited: text is not true or false",
+		`{"overrides":[{"effective_at":7}]}`:                   "overrides[0].effective_at: the number 7 is not a time",
+		`{"overrides":true}`:                                   "overrides: true is not a list",
+		`{"OVERRIDES":[{"Unit":null,"burst":false}]}`:          "OVERRIDES[0].burst: false is not a whole number",
+		`{"\u001b[2J\u202e` + strings.Repeat("x", 99) + `":1}`: `\x1b[2J\u202exxx`,
+		`{"tier":"pro"`:   ": unexpected EOF",
+		`{"tier":"pro",}`: "invalid character",
 		`{"tier":"pro","effective_at":"2026-01-02T00:00:00Z","expires_at":"2026-01-01T00:00:00Z"}`: "ends before it begins",
 		override(`"unit":"minute"`):                                          "overrides[0].requests_per_unit: missing",
 		override(`"requests_per_unit":1`):                                    "overrides[0].unit: unit",
 		override(`"requests_per_unit":1,"unit":"fortnight"`):                 `overrides[0].unit: unit "fortnight"`,
 		override(`"requests_per_unit":-1,"unit":"minute"`):                   "overrides[0].requests_per_unit: -1 is negative",
 		override(`"requests_per_unit":9007199254740993,"unit":"minute"`):     "overrides[0].requests_per_unit: ",
-		override(`"requests_per_unit":1.5,"unit":"minute"`):                  "number 1.5 is not int64",
-		override(`"requests_per_unit":1e400,"unit":"minute"`):                "is not int64",
+		override(`"requests_per_unit":1.5,"unit":"minute"`):                  "overrides[0].requests_per_unit: the number 1.5 is not a whole number",
+		override(`"requests_per_unit":1e400,"unit":"minute"`):                "overrides[0].requests_per_unit: the number 1e400 is not a whole number",
 		override(`"requests_per_unit":1,"unit":"minute","burst":3`):          "overrides[0].burst: ",
 		override(`"requests_per_unit":1,"unit":"minute","algorithm":"best"`): "overrides[0].algorithm: ",
 		override(`"requests_per_unit":1,"unit":"minute","algorithm":"ban"`):  "overrides[0].",
@@ -157,6 +168,13 @@ func TestDocumentsRoundTrip(t *testing.T) {
 		for range rapid.IntRange(0, 3).Draw(t, "tiers") {
 			r.Tiers = append(r.Tiers, tenant.Assignment{Tier: rapid.SampledFrom([]string{"free", "pro"}).Draw(t, "tier"), Term: term.Draw(t, "term")})
 		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "top-ups") {
+			begin := tenant.EarliestTopUp.Add(time.Duration(rapid.Int64Range(0, 1<<50).Draw(t, "begin")) * time.Microsecond)
+			r.TopUps = append(r.TopUps, tenant.TopUp{
+				ID: string(rune('a' + i)), Descriptor: rapid.SampledFrom([]string{"", "op:x"}).Draw(t, "descriptor"), Hits: rapid.Int64Range(1, limit.MaxQuota).Draw(t, "hits"),
+				Term: tenant.Term{From: begin, Until: begin.Add(time.Duration(rapid.Int64Range(1, int64(tenant.MaxTopUpTerm/time.Microsecond)).Draw(t, "lasts")) * time.Microsecond)},
+			})
+		}
 		if r.Validate() != nil {
 			t.Skip("not an account")
 		}
@@ -195,11 +213,17 @@ func canonical(r *sqltenant.Record) string {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"tier":"pro","overrides":[{"descriptor":"endpoint:POST /v1/orders","requests_per_unit":70,"unit":"minute","expires_at":"2026-02-01T00:00:00Z"}]}`))
 	f.Add([]byte(`{"tiers":[{"tier":"free","effective_at":"2026-01-01T00:00:00+02:00"}]}`))
+	f.Add([]byte(`{"top_ups":[{"descriptor":"default","hits":500,"expires_at":"2026-12-01T00:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := Parse(data)
 		if err != nil {
+			var field *FieldError
+			if !errors.As(err, &field) {
+				t.Errorf("%v is no FieldError", err)
+			}
 			return
 		}
+		d = d.Filled(nil, noon)
 		r := sqltenant.Record{Subject: tenant.Subject{Key: "tenant", Value: "acme"}}
 		if err := d.Record(&r, nil); err != nil {
 			var field *FieldError

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -30,18 +31,18 @@ func (r *RefusedDocument) String() string {
 	return fmt.Sprintf("%s: %v", r.Name, r.Err)
 }
 
-// SetDocuments makes docs the rules that count beside the files, in place of those of
-// the call before. Unlike a file, a document that is bad, by itself or beside the
-// others, is left out by itself: the last text of its name that was in force stays,
+// SetDocuments makes docs and rows the rules that count beside the files, in place of
+// those of the call before. Unlike a file, a document that is bad, by itself or beside
+// the others, is left out by itself: the last text of its name that was in force stays,
 // if there was one. Where a domain may have one file only, files go before documents,
-// and documents before those of later names.
-func (s *Source) SetDocuments(docs []rules.File) {
+// and documents before those of later names. A row that is bad is left out.
+func (s *Source) SetDocuments(docs []rules.File, rows []rules.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.EqualFunc(s.mu.docs, docs, sameFile) {
+	if slices.EqualFunc(s.mu.docs, docs, sameFile) && slices.EqualFunc(s.mu.joiner.options.Rows, rows, sameRow) {
 		return
 	}
-	s.mu.docs = docs
+	s.mu.docs, s.mu.joiner.options.Rows = docs, rows
 	if s.mu.fileSet == nil {
 		return // Load will
 	}
@@ -52,15 +53,32 @@ func (s *Source) SetDocuments(docs []rules.File) {
 
 func sameFile(a, b rules.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }
 
-// tellRefusedLocked reports the documents that were not refused for the same reason
-// before.
+func sameRow(a, b rules.Row) bool { return reflect.DeepEqual(a, b) } // routes and methods are pointers
+
+// maxTold bounds the documents and rows that are reported at once.
+const maxTold = 20
+
+// tellRefusedLocked reports the documents and rows that were not refused for the same
+// reason before.
 func (s *Source) tellRefusedLocked() {
-	told := map[string]string{}
-	for _, r := range s.Status().Refused {
-		text := r.String()
-		if told[r.Name] = text; s.mu.told[r.Name] != text {
+	told, fresh := map[string]bool{}, 0
+	tell := func(text string) {
+		if told[text] = true; s.mu.told[text] {
+			return
+		}
+		if fresh++; fresh <= maxTold {
 			s.reportLocked(DocumentRefused, errors.New(text))
 		}
+	}
+	status := s.Status()
+	for _, r := range status.Refused {
+		tell(r.String())
+	}
+	for _, r := range status.BadRows {
+		tell(r.Error())
+	}
+	if fresh > maxTold {
+		s.reportLocked(DocumentRefused, fmt.Errorf("and %d more", fresh-maxTold))
 	}
 	s.mu.told = told
 }
@@ -79,7 +97,7 @@ func (s *Source) Try(d rules.File) (*rules.Set, error) {
 		docs = append(docs, d)
 		slices.SortFunc(docs, func(a, b rules.File) int { return strings.Compare(a.Name, b.Name) })
 	}
-	j := joiner{options: s.o.Rules, looked: s.mu.joiner.looked}
+	j := joiner{options: s.mu.joiner.options, looked: s.mu.joiner.looked}
 	set, refused := j.join(s.mu.files, s.mu.fileSet, docs)
 	already := map[string]bool{}
 	for _, r := range s.Status().Refused {
@@ -117,10 +135,6 @@ type looked struct {
 func (j *joiner) join(files []rules.File, fileSet *rules.Set, docs []rules.File) (*rules.Set, []RefusedDocument) {
 	before, seen := j.inForce, make(map[string]looked, len(docs))
 	j.inForce = map[string]rules.File{}
-	if len(docs) == 0 {
-		j.looked = nil
-		return fileSet, nil
-	}
 	t := trial{joiner: j, files: files, refused: map[string]error{}}
 	t.domains(fileSet)
 	room, size := rules.MaxFiles-len(files), 0
@@ -158,7 +172,9 @@ func (j *joiner) look(d rules.File) looked {
 		return l
 	}
 	l := looked{data: d.Data}
-	set, err := rules.Load([]rules.File{d}, j.options)
+	alone := j.options
+	alone.Rows = nil
+	set, err := rules.Load([]rules.File{d}, alone)
 	if l.err = err; err == nil {
 		l.domains = set.Domains()
 	}
@@ -202,10 +218,13 @@ func (t *trial) add(d rules.File, l looked) error {
 // load returns the rules of files and documents. It drops documents that cannot be
 // beside the others; without any the rules are fileSet.
 func (t *trial) load(fileSet *rules.Set) *rules.Set {
-	for len(t.docs) > 0 {
+	for len(t.docs) > 0 || len(t.options.Rows) > 0 {
 		set, err := t.with(t.docs...)
 		if err == nil {
 			return set
+		}
+		if len(t.docs) == 0 {
+			break
 		}
 		if !t.dropNamed(err) {
 			t.dropOneByOne()

@@ -29,16 +29,16 @@ func TestDocumentsCountBesideFiles(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))}, nil)
 	expectRules(t, r, 5)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))}, nil)
 	expectKinds(t, r, "loaded, joined") // the same again is no change
 
 	// A change of the files keeps them, and one of them the files.
 	write(t, path, ruleText("a", 3))
 	s.check(false)
 	expectRules(t, r, 6)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("c", 1))})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("c", 1))}, nil)
 	expectRules(t, r, 5)
 	write(t, path, "domain: a\ndescriptors: oops")
 	s.check(false)
@@ -46,14 +46,14 @@ func TestDocumentsCountBesideFiles(t *testing.T) {
 	if st := s.Status(); st.Err == nil || st.Version != r.last().Set.Version() {
 		t.Errorf("status %+v", st)
 	}
-	s.SetDocuments(nil)
+	s.SetDocuments(nil, nil)
 	expectRules(t, r, 3)
 }
 
 func TestWithoutFilesDocumentsAreTheRules(t *testing.T) {
 	s, r := loaded(t, Options{StateDir: t.TempDir()})
 	expectRules(t, r, 0)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))}, nil)
 	expectRules(t, r, 3)
 	s.check(true)
 	expectKinds(t, r, "loaded, joined")
@@ -66,7 +66,7 @@ func TestBadDocumentIsLeftOut(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:c", "domain: c\ndescriptors: [{key: x, rate_limit: lots}]")})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:c", "domain: c\ndescriptors: [{key: x, rate_limit: lots}]")}, nil)
 	expectRules(t, r, 5)
 	expectKinds(t, r, "loaded, joined, document refused")
 	if got := refused(s); got != "db:c" || !strings.Contains(r.last().Err.Error(), "db:c") {
@@ -76,20 +76,20 @@ func TestBadDocumentIsLeftOut(t *testing.T) {
 	s.check(false)
 	expectKinds(t, r, "loaded, joined, document refused, loaded")
 
-	s.SetDocuments([]rules.File{doc("db:b", "domain: [b")})
+	s.SetDocuments([]rules.File{doc("db:b", "domain: [b")}, nil)
 	expectRules(t, r, 4)
 	if got := refused(s); got != "db:b+" {
 		t.Errorf("refused %q", got)
 	}
 	// It stays while others come and go, and goes with its name.
-	s.SetDocuments([]rules.File{doc("db:b", "domain: [b"), doc("db:d", ruleText("d", 1))})
+	s.SetDocuments([]rules.File{doc("db:b", "domain: [b"), doc("db:d", ruleText("d", 1))}, nil)
 	expectRules(t, r, 5)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 2))})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 2))}, nil)
 	expectRules(t, r, 3)
 	if got := refused(s); got != "" {
 		t.Errorf("refused %q", got)
 	}
-	s.SetDocuments([]rules.File{doc("db:d", ruleText("d", 1))})
+	s.SetDocuments([]rules.File{doc("db:d", ruleText("d", 1))}, nil)
 	expectRules(t, r, 2)
 }
 
@@ -99,7 +99,7 @@ func TestDocumentsWithADomainOfOthers(t *testing.T) {
 	write(t, path, ruleText("a", 2))
 	docs := []rules.File{doc("0", ruleText("a", 3)), doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("b", 5))}
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments(docs)
+	s.SetDocuments(docs, nil)
 	expectRules(t, r, 3)
 	if got := refused(s); got != "0 db:c" {
 		t.Errorf("refused %q", got)
@@ -117,7 +117,7 @@ func TestDocumentsWithADomainOfOthers(t *testing.T) {
 	}
 
 	merged, r := loaded(t, Options{Path: path, Rules: rules.Options{MergeDomains: true}})
-	merged.SetDocuments([]rules.File{docs[0], doc("db:b", strings.ReplaceAll(ruleText("b", 4), "{key: k", "{key: q"))})
+	merged.SetDocuments([]rules.File{docs[0], doc("db:b", strings.ReplaceAll(ruleText("b", 4), "{key: k", "{key: q"))}, nil)
 	expectRules(t, r, 9)
 	if got := refused(merged); got != "" {
 		t.Errorf("refused %q", got)
@@ -134,7 +134,7 @@ func TestDocumentsAtOddsWithFiles(t *testing.T) {
 		doc("!a", "match: path\n"+ruleText("a", 3)), // its name is read before the file
 		doc("!b", ruleText("b", 1)),
 		doc("~c", "match: path\n"+ruleText("a", 3)),
-	})
+	}, nil)
 	expectRules(t, r, 3)
 	if got := refused(s); got != "!a ~c" {
 		t.Errorf("refused %q: %v", got, s.Status().Refused)
@@ -147,7 +147,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	for i := range docs {
 		docs[i] = doc(fmt.Sprintf("db:%05d", i), "domain: d"+fmt.Sprint(i)+"\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]")
 	}
-	s.SetDocuments(docs)
+	s.SetDocuments(docs, nil)
 	expectRules(t, r, rules.MaxFiles)
 	if got := refused(s); got != "db:10000 db:10001" {
 		t.Errorf("refused %q", got)
@@ -164,7 +164,7 @@ func TestTryADocument(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:x", "oops")})
+	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:x", "oops")}, nil)
 	for _, tt := range []struct {
 		doc  rules.File
 		want string // of the error; or else
@@ -173,7 +173,7 @@ func TestTryADocument(t *testing.T) {
 		{doc("db:c", ruleText("c", 2)), "", 7},
 		{doc("db:b", ruleText("b", 1)), "", 3},
 		{doc("db:b", ""), "", 2},
-		{doc("db:c", "domain: [c"), "db:c:1", 0},
+		{doc("db:c", "domain: [c"), "db:c:2", 0},
 		{doc("db:c", ruleText("a", 1)), "the rule files have domain a already", 0},
 		{doc("db:a", ruleText("b", 1)), "beside it db:b could not be in force: db:a has domain b already", 0},
 	} {

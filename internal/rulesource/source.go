@@ -69,7 +69,8 @@ const (
 	NotWatched
 	// Joined says that other documents are in force.
 	Joined
-	// DocumentRefused says that a document is bad; Err names it. The others count.
+	// DocumentRefused says that a document or row is bad; Err names it. The others
+	// count.
 	DocumentRefused
 )
 
@@ -93,8 +94,9 @@ type Status struct {
 	LastGood bool
 	// Err is why the files are not those in force, nil if they are.
 	Err error
-	// Refused are the documents that are not in force.
+	// Refused are the documents that are not in force, BadRows the rows.
 	Refused []RefusedDocument
+	BadRows []rules.RowError
 }
 
 // Source keeps rules in force. Make one with New, call Load once, then Run. It
@@ -119,7 +121,7 @@ type Source struct {
 
 		docs   []rules.File // as SetDocuments has them
 		joiner joiner
-		told   map[string]string // why documents are refused, by their names
+		told   map[string]bool // why documents and rows are refused
 	}
 }
 
@@ -238,6 +240,7 @@ func (s *Source) inForceLocked() {
 	s.mu.set = set
 	status := s.Status()
 	status.Version, status.LoadedAt, status.Refused = set.Version(), s.o.Now(), refused
+	status.BadRows = set.BadRows()
 	s.status.Store(&status)
 }
 

@@ -112,6 +112,9 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 	degraded := store.NoReason
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]
+		if v.Watched {
+			continue // Limiter.Candidates tells what it would have done
+		}
 		o := outcomeOf(v)
 		t.of(v.Rule).inc(o)
 		if v.Degraded != store.NoReason {

@@ -18,7 +18,7 @@ type guardMetrics struct {
 }
 
 // roles are the values of the label role, by the Role.
-var roles = [...]rules.Role{rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning}
+var roles = [...]rules.Role{rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning, rules.Candidate}
 
 // softActions are the values of the label action, by the SoftAction.
 var softActions = [...]rules.SoftAction{rules.Warn, rules.Delay, rules.Degrade, rules.Challenge}
@@ -26,7 +26,7 @@ var softActions = [...]rules.SoftAction{rules.Warn, rules.Delay, rules.Degrade, 
 func (g *guardMetrics) register(r *prometheus.Registry) {
 	denials := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "headgate_denied_requests_total",
-		Help: "Requests that a count denied, by the role of the limit that spoke (main, concurrency, secondary, sustained, ban).",
+		Help: "Requests that a count denied, by the role of the limit that spoke (main, concurrency, secondary, sustained, ban, candidate).",
 	}, []string{"role"})
 	for _, role := range roles {
 		g.denials[role] = denials.WithLabelValues(role.String())

@@ -91,10 +91,11 @@ func LoadChanged(path string, before []byte) (tiers *tenant.Tiers, text []byte, 
 // Parse returns the tiers of a file.
 func Parse(data []byte) (*tenant.Tiers, error) {
 	var d document
-	if err := yamlfile.Parse(data, &d); errors.Is(err, yamlfile.ErrEmpty) {
-		return nil, errors.New("no tiers; hint: tiers: {free: {default: {requests_per_unit: 100, unit: minute}}}")
-	} else if err != nil {
+	if err := yamlfile.Parse(data, &d); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
 		return nil, err
+	}
+	if len(d.Tiers) == 0 {
+		return nil, errors.New("no tiers; hint: tiers: {free: {default: {requests_per_unit: 100, unit: minute}}}")
 	}
 	var list []tenant.Tier
 	for name, quotas := range d.Tiers {

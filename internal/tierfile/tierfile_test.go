@@ -88,6 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		"{":         "line 2: ",
 		"tier: {}":  "line 1: ",
 		"tiers: []": "line 1: ",
+		"tiers: {}": "no tiers",
 		"tiers: {pro: {default: {unlimited: true}}}":                                           "no tier free",
 		"tiers: {free: {}, free: {}}":                                                          "line 1: ",
 		one("{}"):                                                                              "line 3: no requests_per_unit",
@@ -132,6 +133,7 @@ func TestParseRefuses(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(platform)
+	f.Add("tiers: {free: {burst_pool: {requests_per_unit: 5, unit: hour, per_key: {entry: k, requests_per_unit: 1}}}}")
 	f.Fuzz(func(t *testing.T, text string) {
 		tiers, err := Parse([]byte(text))
 		if err != nil {
@@ -143,6 +145,54 @@ func FuzzParse(f *testing.F) {
 					t.Errorf("tier %s: %v", name, err)
 				}
 			}
+			if p := tiers.Tier(name).Pool; p != nil && p.Validate() != nil {
+				t.Errorf("tier %s: %v", name, p.Validate())
+			}
 		}
 	})
+}
+
+func TestI5BurstPools(t *testing.T) {
+	tiers, err := Parse([]byte(`
+tiers:
+  free: {burst_pool: {requests_per_unit: 50, unit: minute}}
+  pro:
+    default: {requests_per_unit: 1000, unit: minute}
+    burst_pool: {name: spare, requests_per_unit: 500, unit: hour, algorithm: token_bucket, burst: 900, per_key: {entry: api_key, requests_per_unit: 100}}
+  none: {}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := tiers.Tier("free").Pool; p.Quota != 50 || p.Period != time.Minute || p.Algorithm != limit.SlidingWindow || p.Name != "burst_pool" || p.PerKey != nil {
+		t.Errorf("free: %+v", p)
+	}
+	p := tiers.Tier("pro").Pool
+	if p.Quota != 500 || p.Period != time.Hour || p.Burst != 900 || p.Name != "spare" {
+		t.Errorf("pro: %+v", p)
+	}
+	if k := p.PerKey; k.Entry != "api_key" || k.Quota != 100 || k.Period != time.Hour || k.Algorithm != limit.TokenBucket || k.Name != "spare/key" {
+		t.Errorf("a key of pro: %+v", k)
+	}
+	if tiers.Tier("none").Pool != nil || len(tiers.Tier("pro").Quotas) != 1 {
+		t.Error("a pool that nobody has written, or one that is a quota")
+	}
+	one := func(pool string) string { return "tiers:\n  free:\n    burst_pool: " + pool + "\n" }
+	for text, want := range map[string]string{
+		one("7"):                      "line 3: ",
+		one("[]"):                     "line 3: ",
+		one("~"):                      "line 3: burst_pool: no requests_per_unit",
+		one("{requests_per_unit: 1}"): "line 3: burst_pool: no unit",
+		one("{requests_per_unit: 1, unit: hour, algorithm: ban}"):                                          "line 3: burst_pool: algorithm ban",
+		one("{unlimited: true}"):                                                                           "line 3: ",
+		one("{requests_per_unit: 1, unit: hour, per_key: {requests_per_unit: 1}}"):                         "line 3: burst_pool: per key: entry of 0 bytes",
+		one("{requests_per_unit: 1, unit: hour, per_key: {entry: k}}"):                                     "line 3: burst_pool: per_key: no requests_per_unit",
+		one("{requests_per_unit: 1, unit: hour, per_key: {entry: k, requests_per_unit: -1}}"):              "line 3: burst_pool: per_key: limit: quota",
+		one("{requests_per_unit: 1, unit: hour, per_key: {entry: k, requests_per_unit: 1, unit: minute}}"): "line 3: ",
+		one("{requests_per_unit: 1, unit: hour}\n    burst_pool: {requests_per_unit: 1, unit: hour}"):      "line ",
+	} {
+		if tiers, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v, want %q", text, tiers, err, want)
+		}
+	}
 }

@@ -49,6 +49,7 @@ type wantSpec struct {
 	Rule       *string `yaml:"rule"`
 	Role       *string `yaml:"role"`
 	Soft       *string `yaml:"soft"`
+	Candidate  *string `yaml:"candidate"`
 	Limit      *int64  `yaml:"limit"`
 	Remaining  *int64  `yaml:"remaining"`
 	Reset      *string `yaml:"reset"`
@@ -309,9 +310,10 @@ func (p *parser) want(spec *wantSpec, line int) Want {
 		p.errorf(line, "write want: {allowed: true}", "the step wants nothing")
 		return Want{}
 	}
-	w := Want{Allowed: spec.Allowed, Rule: spec.Rule, Role: spec.Role, Soft: spec.Soft, Limit: spec.Limit, Remaining: spec.Remaining}
-	word(p, "role", spec.Role, line, rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning)
+	w := Want{Allowed: spec.Allowed, Rule: spec.Rule, Role: spec.Role, Soft: spec.Soft, Candidate: spec.Candidate, Limit: spec.Limit, Remaining: spec.Remaining}
+	word(p, "role", spec.Role, line, rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning, rules.Candidate)
 	word(p, "soft", spec.Soft, line, rules.Warn, rules.Delay, rules.Degrade, rules.Challenge)
+	word(p, "candidate", spec.Candidate, line, CandidateAllows, CandidateDenies)
 	for _, duration := range []struct {
 		name string
 		text *string

@@ -52,8 +52,28 @@ const (
 )
 
 // NoRule is what `rule` says when no rule limits the request, and what `soft` says
-// when it is below every soft limit.
+// when it is below every soft limit; of `candidate`, that no rule with one is reached.
 const NoRule = "none"
+
+// CandidateWord is what candidate limits say of a request.
+type CandidateWord string
+
+// The words.
+const (
+	CandidateAllows CandidateWord = "allows"
+	CandidateDenies CandidateWord = "denies"
+)
+
+// String returns the word.
+func (w CandidateWord) String() string { return string(w) }
+
+// And returns the word of two limits, the other of which allows or not.
+func (w CandidateWord) And(allows bool) CandidateWord {
+	if !allows || w == CandidateDenies {
+		return CandidateDenies
+	}
+	return CandidateAllows
+}
 
 // Suite is one file of tests.
 type Suite struct {
@@ -127,11 +147,14 @@ type Want struct {
 	// Rule is the ID of the rule that decides, or NoRule.
 	Rule *string
 	// Role is what its limit is for: "main", "concurrency", "secondary",
-	// "sustained" or "ban".
+	// "sustained", "ban" or "candidate".
 	Role *string
 	// Soft is the action of the soft limit that was reached: "warn", "delay",
 	// "degrade" or "challenge", or NoRule.
-	Soft       *string
+	Soft *string
+	// Candidate is what the candidate limits that were reached say, whether they are
+	// enforced or not: "allows", "denies" if one of them does, or NoRule.
+	Candidate  *string
 	Limit      *int64
 	Remaining  *int64
 	Reset      *time.Duration
@@ -148,6 +171,8 @@ type Answer struct {
 	Rule, Role string
 	// Soft is the action of the first soft limit that was reached, "" for none.
 	Soft string
+	// Candidate is what candidate limits say, "" where there are none.
+	Candidate CandidateWord
 	// Hold is what the request now holds by; 0 if nothing has to be released.
 	Hold             limit.Hold
 	Limit, Remaining int64
@@ -231,7 +256,7 @@ func (w *Want) compare(a Answer, last bool) []string {
 	for _, word := range []struct {
 		name, got string
 		want      *string
-	}{{"rule", cmp.Or(a.Rule, NoRule), w.Rule}, {"role", cmp.Or(a.Role, NoRule), w.Role}, {"soft", cmp.Or(a.Soft, NoRule), w.Soft}} {
+	}{{"rule", cmp.Or(a.Rule, NoRule), w.Rule}, {"role", cmp.Or(a.Role, NoRule), w.Role}, {"soft", cmp.Or(a.Soft, NoRule), w.Soft}, {"candidate", cmp.Or(string(a.Candidate), NoRule), w.Candidate}} {
 		if word.want != nil && word.got != *word.want {
 			differ(word.name, word.got, *word.want)
 		}

@@ -13,6 +13,16 @@ func TestConformance(t *testing.T) {
 		s, _ := openRedis(t)
 		var now atomic.Int64
 		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+		return storetest.Harness{
+			Store:  s,
+			SetNow: func(m limit.Micros) { now.Store(int64(m)) },
+			State: func(key string) limit.State {
+				b, err := s.Lookup(t.Context(), []byte(key))
+				if err != nil {
+					t.Error(err)
+				}
+				return b.State
+			},
+		}
 	})
 }

@@ -53,6 +53,11 @@ const (
 	flagEdges    = 1
 	flagPrevious = 2
 
+	// How a limit counts, in bits; the Carry is the second and third.
+	flagCountDenied = 1
+	flagShare       = 2
+	flagMaxDebt     = 8
+
 	ownBucket    = 0 // none
 	sharedBucket = 1
 	groupBucket  = 2 // none, but it is in a group
@@ -330,16 +335,29 @@ func (r *request) algorithm(l *limit.Limit) {
 	if l.Calendar != nil {
 		code = codeCalendar
 	}
-	r.buf = append(r.buf, code)
-	r.bool(l.CountDenied)
+	flags := byte(l.Carry) * flagShare
+	if l.CountDenied {
+		flags |= flagCountDenied
+	}
+	if l.MaxDebt > 0 {
+		flags |= flagMaxDebt
+	}
+	r.buf = append(r.buf, code, flags)
 }
 
 // limit writes the rest of a limit.
 func (r *request) limit(l *limit.Limit, wall limit.Micros) {
+	r.numbers(l, wall)
+	if l.MaxDebt > 0 {
+		r.int(l.MaxDebt)
+	}
+}
+
+func (r *request) numbers(l *limit.Limit, wall limit.Micros) {
 	switch {
 	case l.Calendar != nil:
 		r.int(l.Quota)
-		r.int(0)
+		r.int(int64(l.Calendar.Unit))
 		for _, edge := range l.Calendar.Around(wall) {
 			r.int(int64(edge) + calendarZero)
 		}

@@ -109,7 +109,15 @@ func drawSpec(t *rapid.T) limit.Spec {
 	if s.Algorithm <= limit.SubWindows {
 		s.CountDenied = rapid.Bool().Draw(t, "count_denied")
 	}
+	if s.Algorithm < limit.Concurrency {
+		s.Carry = rapid.SampledFrom(someCarries).Draw(t, "on_change")
+		s.MaxDebt = rapid.SampledFrom([]int64{0, 0, 0, 1, 7, 1 << 40}).Draw(t, "max_debt")
+	}
 	return s
+}
+
+var someCarries = []limit.Carry{
+	limit.CarryUsed, limit.CarryUsed, limit.CarryUsed, limit.CarryUsed, limit.CarryShare, limit.CarryNothing,
 }
 
 func drawLimit(t *rapid.T) *limit.Limit {
@@ -201,9 +209,9 @@ func TestScriptEqualsLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &model{states: make(map[string]limit.State)}
-		limits := []*limit.Limit{drawLimit(t), drawLimit(t)}
+		limits := []*limit.Limit{drawLimit(t), drawLimit(t), drawLimit(t)}
 		now = limit.Micros(rapid.SampledFrom([]int64{1_763_666_315_123_456, 1 << 20, 1 << 51}).Draw(t, "start"))
-		if limits[0].Calendar == nil && limits[1].Calendar == nil && rapid.Bool().Draw(t, "late") {
+		if !slices.ContainsFunc(limits, func(l *limit.Limit) bool { return l.Calendar != nil }) && rapid.Bool().Draw(t, "late") {
 			now = 1 << 52
 		}
 		for range rapid.IntRange(1, 25).Draw(t, "calls") {

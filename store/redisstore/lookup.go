@@ -95,6 +95,9 @@ func parseState(value string) limit.State {
 	if value == "" {
 		return limit.State{}
 	}
+	if inner, ok := strings.CutPrefix(value, "11 "); ok {
+		return parseTerms(inner)
+	}
 	switch value[0] {
 	case '4':
 		return parseNumbers(limit.SlidingLog, value[1:], 1)
@@ -102,6 +105,10 @@ func parseState(value string) limit.State {
 		return parseNumbers(limit.Concurrency, value[1:], slotBytes/stampBytes)
 	}
 	kind, rest, _ := strings.Cut(value, " ")
+	var s limit.State
+	if kind == "1" || kind == "2" {
+		s.Per, rest = cutMark(rest)
+	}
 	var fields []int64
 	for text := range strings.SplitSeq(rest, " ") {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -110,7 +117,6 @@ func parseState(value string) limit.State {
 		}
 		fields = append(fields, n)
 	}
-	var s limit.State
 	switch {
 	case (kind == "1" || kind == "10") && len(fields) == 3:
 		s.A, s.B, s.C = fields[0], fields[1], fields[2]
@@ -123,6 +129,48 @@ func parseState(value string) limit.State {
 	}
 	n, _ := strconv.Atoi(kind)
 	s.Kind = uint8(n)
+	return s
+}
+
+// marks are those of the periods that are most used; all others are words.
+var marks = [...]string{1: "1m", 2: "1h", 3: "1d", 4: "1s"}
+
+// cutMark takes the mark out of the fields of a window counter, before the last.
+func cutMark(fields string) (limit.Per, string) {
+	before := strings.LastIndexByte(fields, ' ') + 1
+	last := fields[before:]
+	count := strings.TrimLeft(last, "0")
+	if count == "" && last != "" {
+		count = "0"
+	}
+	if zeros := len(last) - len(count); zeros > 0 && zeros < len(marks) {
+		per, _ := limit.ParsePer(marks[zeros])
+		return per, fields[:before] + count
+	}
+	word := strings.TrimRight(last, "0123456789")
+	per, err := limit.ParsePer(word)
+	if err != nil {
+		return 0, fields
+	}
+	return per, fields[:before] + last[len(word):]
+}
+
+// parseTerms reads a state with the terms of its limit, which come first.
+func parseTerms(value string) limit.State {
+	s := limit.State{Kind: limit.KindTerms}
+	for _, field := range [...]*int64{&s.A, &s.B, &s.C} {
+		text, rest, _ := strings.Cut(value, " ")
+		n, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return limit.State{}
+		}
+		*field, value = int64(n), rest
+	}
+	inner := parseState(value)
+	if inner.Kind == 0 || inner.Kind > 1+uint8(limit.GCRA) {
+		return limit.State{}
+	}
+	s.Wide = append([]int64{int64(inner.Kind) | int64(inner.Per)<<8, inner.A, inner.B, inner.C}, inner.Wide...)
 	return s
 }
 

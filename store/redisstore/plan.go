@@ -16,8 +16,8 @@ import (
 // one operation in each batch, however many ask. Likewise for whole groups.
 //
 // States that are wide stay as they are: to send one costs more than is saved, and
-// those who want sub_windows or a log to be cheap have other algorithms. A slot of
-// concurrency is a hold's own.
+// those who want sub_windows or a log to be cheap have other algorithms. (States with
+// the terms of their limit are wide too.) A slot of concurrency is a hold's own.
 
 // merges reports whether hits by l can come several times in an operation.
 func merges(l *limit.Limit) bool {
@@ -25,7 +25,7 @@ func merges(l *limit.Limit) bool {
 	case limit.SubWindows, limit.SlidingLog, limit.Concurrency:
 		return false
 	}
-	return true
+	return l.Carry == limit.CarryUsed
 }
 
 // same reports whether two takes on one bucket say the same.
@@ -234,6 +234,9 @@ func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMes
 	}
 	if o.times > 1 {
 		o.state = limit.State{Kind: uint8(n[0]), A: n[1], B: n[2], C: n[3]}
+		if o.state.Kind != 0 {
+			o.state.Per = takes[o.take].Limit.Per()
+		}
 		return true
 	}
 	l, result := takes[o.take].Limit, &results[o.take]

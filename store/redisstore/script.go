@@ -38,10 +38,16 @@ var (
 	luaConcurrency string
 	//go:embed lua/ban.lua
 	luaBan string
-	//go:embed lua/marked_save.lua
-	luaMarkedSave string
+	//go:embed lua/carry.lua
+	luaCarry string
+	//go:embed lua/terms.lua
+	luaTerms string
+	//go:embed lua/mark.lua
+	luaMark string
 	//go:embed lua/load.lua
 	luaLoad string
+	//go:embed lua/kept_save.lua
+	luaKeptSave string
 	//go:embed lua/save.lua
 	luaSave string
 )
@@ -58,9 +64,12 @@ var (
 //
 // With refund > 0 that many hits are given back, hits is 0, and again asks for
 // another run, which answers as a peek. With denied == 1 hits are charged whether
-// they fit or not, by every algorithm. SUB_WINDOWS, SLIDING_LOG and CONCURRENCY make
-// functions instead, when the first take needs them. LOAD reads text, the value of a
-// bucket, into kind, a, b, c and wide.
+// they fit or not, by every algorithm; debt is false, or how many more than the quota
+// may be charged. SUB_WINDOWS, SLIDING_LOG, CONCURRENCY and CARRY make functions
+// instead, when the first take needs them. LOAD reads text, the value of a bucket, into
+// kind, a, b, c, wide, stored_mark and terms; SAVE writes it, with mark and terms,
+// and KEPT_SAVE where kept says whether its time to live stays as it is. MARK finds the mark of a limit, TERMS
+// what is in its bits.
 var sections = strings.NewReplacer(
 	"SLIDING_WINDOW\n", luaSlidingWindow,
 	"FIXED_WINDOW\n", luaFixedWindow,
@@ -69,7 +78,10 @@ var sections = strings.NewReplacer(
 	"TAT\n", luaTAT,
 	"CONCURRENCY\n", luaConcurrency,
 	"BAN\n", luaBan,
-	"MARKED_SAVE\n", strings.Replace(luaMarkedSave, "SAVE\n", luaSave, 1),
+	"CARRY\n", luaCarry,
+	"TERMS\n", luaTerms,
+	"MARK\n", luaMark,
+	"KEPT_SAVE\n", strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1),
 	"SAVE\n", luaSave,
 	"LOAD\n", luaLoad,
 )

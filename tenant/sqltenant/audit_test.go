@@ -3,6 +3,7 @@ package sqltenant_test
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,6 +14,23 @@ import (
 // tamper runs a statement behind the back of the package.
 func tamper(t testing.TB, dsn, statement string) {
 	t.Helper()
+	if err := execute(t, dsn, statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// execute runs a statement that may be refused.
+func execute(t testing.TB, dsn, statement string) error {
+	t.Helper()
+	db := raw(t, dsn)
+	defer db.Close()
+	_, err := db.ExecContext(t.Context(), statement)
+	return err
+}
+
+// raw opens a database as somebody else does.
+func raw(t testing.TB, dsn string) *sql.DB {
+	t.Helper()
 	driver, source := "pgx", dsn
 	if path, ok := strings.CutPrefix(dsn, "sqlite://"); ok {
 		driver, source = "sqlite", "file:"+path+"?_pragma=busy_timeout(5000)"
@@ -21,10 +39,7 @@ func tamper(t testing.TB, dsn, statement string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
-	}
+	return db
 }
 
 func TestL2AuditChain(t *testing.T) {
@@ -60,25 +75,53 @@ func TestL2AuditChain(t *testing.T) {
 	})
 }
 
+// mixed makes a chain of one change of each kind, the account first and last.
+func mixed(t *testing.T, d *sqltenant.DB) {
+	t.Helper()
+	put(t, d, key("a"), "pro", perMinute(tenant.Default, 1))
+	putDocument(t, d, sqltenant.RulesDocument, "api", "domain: api")
+	putDocument(t, d, sqltenant.TiersDocument, sqltenant.DefaultName, "tiers: {}")
+	putDocument(t, d, sqltenant.SwitchDocument, "all", `{"target":"all"}`)
+	putRow(t, d, sqltenant.RuleRowChange{Row: row("user", 1)})
+	put(t, d, key("a"), "pro", perMinute(tenant.Default, 2))
+}
+
 func TestL2VerifyFindsTampering(t *testing.T) {
-	for name, test := range map[string]struct {
+	type tampering struct {
 		statement string
 		version   int64
-	}{
-		"an altered change":    {`UPDATE account_changes SET after_state = '{}' WHERE version = 2`, 2},
-		"another actor":        {`UPDATE account_changes SET actor = 'eve' WHERE version = 1`, 1},
+	}
+	tests := map[string]tampering{
 		"a change taken out":   {`DELETE FROM account_changes WHERE version = 2`, 3},
 		"the first taken out":  {`DELETE FROM account_changes WHERE version = 1`, 2},
-		"the last taken out":   {`DELETE FROM account_changes WHERE version = 3`, 3},
-		"another end":          {`UPDATE tenant_state SET digest = 'x'`, 3},
-		"the version set back": {`UPDATE tenant_state SET version = 2`, 3},
-		"a hash of its own":    {`UPDATE account_changes SET hash = 'x' WHERE version = 3`, 3},
+		"the last taken out":   {`DELETE FROM account_changes WHERE version = 6`, 6},
+		"another end":          {`UPDATE tenant_state SET digest = 'x'`, 6},
+		"the version set back": {`UPDATE tenant_state SET version = 5`, 6},
+		"a hash of its own":    {`UPDATE account_changes SET hash = 'x' WHERE version = 6`, 6},
+		"no account":           {`UPDATE account_changes SET kind = 'rules' WHERE version = 1`, 1},
+	}
+	for i, kind := range []sqltenant.Kind{
+		sqltenant.AccountEntry, sqltenant.RulesDocument, sqltenant.TiersDocument, sqltenant.SwitchDocument, sqltenant.RuleRowEntry,
 	} {
+		for column, value := range map[string]string{
+			"at": "7", "actor": "'eve'", "subject": "'eve'", "subject_key": "'eve'", "before_state": "'x'", "after_state": "'x'", "kind": "'account'",
+		} {
+			if kind == sqltenant.AccountEntry && column == "kind" {
+				continue
+			}
+			version := int64(i + 1)
+			tests[fmt.Sprintf("%s of %s", column, kind)] = tampering{
+				fmt.Sprintf(`UPDATE account_changes SET %s = %s WHERE version = %d AND kind = '%s'`, column, value, version, kind), version,
+			}
+		}
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			dsn := "sqlite://" + t.TempDir() + "/tenants.db"
 			d := open(t, dsn)
-			for i := range 3 {
-				put(t, d, key("a"), "pro", perMinute(tenant.Default, int64(i+1)))
+			mixed(t, d)
+			if n, err := d.Verify(t.Context()); n != 6 || err != nil {
+				t.Fatalf("%d changes, %v", n, err)
 			}
 			tamper(t, dsn, test.statement)
 			var broken *sqltenant.BrokenError

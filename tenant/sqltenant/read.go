@@ -197,56 +197,64 @@ func subjectValues(subjects []tenant.Subject, numbered bool) (text string, args 
 // query returns the accounts of a selection with all that belongs to them. The
 // selection bounds how many there are; q sees one instant.
 func query(ctx context.Context, q querier, s selection) ([]Record, error) {
-	rows, err := q.QueryContext(ctx, `SELECT a.subject_key, a.subject, a.last4, a.version, a.updated_at FROM accounts a `+s.text, s.args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var records []Record
-	for rows.Next() {
+	err := eachRow(ctx, q, accountsOf(s), s.args, func(rows *sql.Rows) error {
 		var r Record
 		var updated int64
-		if err := rows.Scan(&r.Subject.Key, &r.Subject.Value, &r.Last4, &r.Version, &updated); err != nil {
-			return nil, err
-		}
+		err := rows.Scan(&r.Subject.Key, &r.Subject.Value, &r.Last4, &r.Version, &updated)
 		r.UpdatedAt = instant(updated)
 		records = append(records, r)
-	}
-	if err := rows.Err(); err != nil || len(records) == 0 {
+		return err
+	})
+	if err != nil || len(records) == 0 {
 		return nil, err
 	}
-	rows.Close()
 	return records, addParts(ctx, q, records, s)
 }
 
-// addParts reads what belongs to records: in the range of their subjects when these
-// are all that there are in it, else subject by subject.
-func addParts(ctx context.Context, q querier, records []Record, from selection) error {
-	of := make(map[tenant.Subject]*Record, len(records))
-	subjects := make([]tenant.Subject, len(records))
-	for i := range records {
-		of[records[i].Subject], subjects[i] = &records[i], records[i].Subject
-	}
-	var s selection
-	if first, last := subjects[0], subjects[len(subjects)-1]; from.whole {
+// accountsOf is the statement that reads the accounts of a selection.
+func accountsOf(s selection) string {
+	return `SELECT a.subject_key, a.subject, a.last4, a.version, a.updated_at FROM accounts a ` + s.text
+}
+
+// parts are what belongs to accounts, each with the statement that reads it and what
+// takes a row of that.
+var parts = [...]struct {
+	statement string
+	scan      func(*sql.Rows, map[tenant.Subject]*Record) error
+}{
+	{`SELECT t.subject_key, t.subject, t.tier, t.effective_at, t.expires_at FROM account_tiers t `, scanTier},
+	{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.requests_per_unit, t.unit, t.algorithm, t.burst,
+		t.effective_at, t.expires_at, t.created_at, t.updated_at, t.created_by FROM quota_overrides t `, scanOverride},
+	{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.hits, t.effective_at, t.expires_at FROM account_top_ups t `, scanTopUp},
+}
+
+// partsOf selects the rows t that belong to records of a selection: those in the range
+// of their subjects when the records are all that there are in it, else those of each
+// subject.
+func partsOf(records []Record, from selection) (s selection) {
+	if first, last := records[0].Subject, records[len(records)-1].Subject; from.whole {
 		s.text = `WHERE (t.subject_key, t.subject) >= ($1, $2) AND (t.subject_key, t.subject) <= ($3, $4)`
 		s.args = []any{first.Key, first.Value, last.Key, last.Value}
-	} else {
-		s.text, s.args = subjectValues(subjects, from.numbered)
-		s.text = `JOIN (VALUES ` + s.text + `) s ON s.column1 = t.subject_key AND s.column2 = t.subject`
+		return s
 	}
-	for _, part := range []struct {
-		statement string
-		scan      func(*sql.Rows, func(tenant.Subject) *Record) error
-	}{
-		{`SELECT t.subject_key, t.subject, t.tier, t.effective_at, t.expires_at FROM account_tiers t `, scanTier},
-		{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.requests_per_unit, t.unit, t.algorithm, t.burst,
-			t.effective_at, t.expires_at, t.created_at, t.updated_at, t.created_by FROM quota_overrides t `, scanOverride},
-		{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.hits, t.effective_at, t.expires_at FROM account_top_ups t `, scanTopUp},
-	} {
-		if err := eachRow(ctx, q, part.statement+s.text, s.args, func(rows *sql.Rows) error {
-			return part.scan(rows, func(s tenant.Subject) *Record { return of[s] })
-		}); err != nil {
+	subjects := make([]tenant.Subject, len(records))
+	for i := range records {
+		subjects[i] = records[i].Subject
+	}
+	text, args := subjectValues(subjects, from.numbered)
+	return selection{text: `JOIN (VALUES ` + text + `) s ON s.column1 = t.subject_key AND s.column2 = t.subject`, args: args}
+}
+
+// addParts reads what belongs to the records of a selection.
+func addParts(ctx context.Context, q querier, records []Record, from selection) error {
+	of := make(map[tenant.Subject]*Record, len(records))
+	for i := range records {
+		of[records[i].Subject] = &records[i]
+	}
+	s := partsOf(records, from)
+	for i := range parts {
+		if err := eachRow(ctx, q, parts[i].statement+s.text, s.args, func(rows *sql.Rows) error { return parts[i].scan(rows, of) }); err != nil {
 			return err
 		}
 	}
@@ -256,6 +264,7 @@ func addParts(ctx context.Context, q querier, records []Record, from selection) 
 	return nil
 }
 
+// eachRow runs a statement and hands over its rows.
 func eachRow(ctx context.Context, q querier, statement string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := q.QueryContext(ctx, statement, args...)
 	if err != nil {
@@ -270,7 +279,7 @@ func eachRow(ctx context.Context, q querier, statement string, args []any, scan 
 	return rows.Err()
 }
 
-func scanTier(rows *sql.Rows, of func(tenant.Subject) *Record) error {
+func scanTier(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var s tenant.Subject
 	var t tenant.Assignment
 	var from int64
@@ -279,13 +288,13 @@ func scanTier(rows *sql.Rows, of func(tenant.Subject) *Record) error {
 		return err
 	}
 	t.Term = term(from, until)
-	if r := of(s); r != nil {
+	if r := of[s]; r != nil {
 		r.Tiers = append(r.Tiers, t)
 	}
 	return nil
 }
 
-func scanOverride(rows *sql.Rows, of func(tenant.Subject) *Record) error {
+func scanOverride(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var s tenant.Subject
 	var o Override
 	var quota, until sql.NullInt64
@@ -305,13 +314,13 @@ func scanOverride(rows *sql.Rows, of func(tenant.Subject) *Record) error {
 	}
 	o.Unlimited, o.RequestsPerUnit = !quota.Valid, quota.Int64
 	o.Term, o.CreatedAt, o.UpdatedAt = term(from, until), instant(created), instant(updated)
-	if r := of(s); r != nil {
+	if r := of[s]; r != nil {
 		r.Overrides = append(r.Overrides, o)
 	}
 	return nil
 }
 
-func scanTopUp(rows *sql.Rows, of func(tenant.Subject) *Record) error {
+func scanTopUp(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var s tenant.Subject
 	var t tenant.TopUp
 	var hits, from, until whole
@@ -319,7 +328,7 @@ func scanTopUp(rows *sql.Rows, of func(tenant.Subject) *Record) error {
 		return err
 	}
 	t.Hits, t.Term = int64(hits), tenant.Term{From: from.instant(), Until: until.instant()}
-	if r := of(s); r != nil {
+	if r := of[s]; r != nil {
 		r.TopUps = append(r.TopUps, t)
 	}
 	return nil

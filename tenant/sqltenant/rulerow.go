@@ -93,7 +93,7 @@ func given(text string) *string {
 }
 
 func (r *RuleRow) validateLimit() error {
-	spec := limit.Spec{Quota: r.LimitCount, Period: limit.MaxPeriod + 1, Burst: r.Burst}
+	spec := limit.Spec{Quota: r.LimitCount, Period: limit.MaxPeriod + time.Millisecond, Burst: r.Burst}
 	if r.WindowMS <= limit.MaxPeriod.Milliseconds() {
 		spec.Period = time.Duration(r.WindowMS) * time.Millisecond
 	}

@@ -47,6 +47,8 @@ type Watcher struct {
 	// rows had come when they were read.
 	settings *Settings
 	notices  int64
+	// repairEvery is the constant of that name but in tests.
+	repairEvery time.Duration
 	// shared lets what has not changed stay what it was when it is read again.
 	shared tenant.Sharer
 }
@@ -73,7 +75,7 @@ type WatcherOptions struct {
 
 // NewWatcher returns a Watcher of db whose snapshots have tiers.
 func NewWatcher(db *DB, tiers *tenant.Tiers, o WatcherOptions) *Watcher {
-	return &Watcher{db: db, tiers: tiers, options: o}
+	return &Watcher{db: db, tiers: tiers, options: o, repairEvery: repairEvery}
 }
 
 // Snapshot returns the last snapshot and its version; nil before the first read.
@@ -326,7 +328,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		poll = pollEvery
 	}
 	refresh := w.repair
-	nextRepair := time.Now().Add(repairEvery)
+	nextRepair := time.Now().Add(w.repairEvery)
 	for {
 		// Before the read: a change that comes after it rings.
 		rung := w.db.local.next()
@@ -346,7 +348,7 @@ func (w *Watcher) Run(ctx context.Context) {
 			refresh = w.Follow
 		}
 		if time.Now().After(nextRepair) {
-			refresh, nextRepair = w.repair, time.Now().Add(repairEvery)
+			refresh, nextRepair = w.repair, time.Now().Add(w.repairEvery)
 		}
 		select {
 		case <-ctx.Done():

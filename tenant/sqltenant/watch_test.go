@@ -36,14 +36,28 @@ type node struct {
 	watcher *sqltenant.Watcher
 	mu      sync.Mutex
 	errors  []error
+	told    []sqltenant.Settings
 	changed chan struct{} // holds one
 }
 
 func newNode(t *testing.T, dsn string) *node {
 	t.Helper()
+	return newNodeRepairing(t, dsn, 0, func() {})
+}
+
+// newNodeRepairing returns a node that does something before it runs, and repairs as
+// often as asked, if that is not 0.
+func newNodeRepairing(t *testing.T, dsn string, every time.Duration, before func()) *node {
+	t.Helper()
 	n := &node{t: t, db: open(t, dsn), changed: make(chan struct{}, 1)}
 	n.watcher = sqltenant.NewWatcher(n.db, someTiers(t), sqltenant.WatcherOptions{
 		OnChange: func(*tenant.Snapshot, int64) { n.wake() },
+		OnSettings: func(s sqltenant.Settings) {
+			n.mu.Lock()
+			n.told = append(n.told, s)
+			n.mu.Unlock()
+			n.wake()
+		},
 		OnError: func(err error) {
 			n.mu.Lock()
 			n.errors = append(n.errors, err)
@@ -51,6 +65,10 @@ func newNode(t *testing.T, dsn string) *node {
 			n.wake()
 		},
 	})
+	if every != 0 {
+		n.watcher.RepairEvery(every)
+	}
+	before()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -95,6 +113,26 @@ func (n *node) quota(subject tenant.Subject) int64 {
 		return 0
 	}
 	return r.Quota.Limits[0].Quota
+}
+
+// settings returns those that n was told last.
+func (n *node) settings() (s sqltenant.Settings) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.told) > 0 {
+		s = n.told[len(n.told)-1]
+	}
+	return s
+}
+
+// text returns the text of a document that n knows.
+func (n *node) text(kind sqltenant.Kind, name string) string {
+	for _, d := range n.settings().Documents {
+		if d.Kind == kind && d.Name == name {
+			return d.Text
+		}
+	}
+	return ""
 }
 
 // lastError returns how many errors n was told, nil ones included, and the last.
@@ -144,7 +182,8 @@ func TestE7DatabaseGone(t *testing.T) {
 	server := testserver.Postgres(t)
 	n := newNode(t, server.DSN)
 	put(t, n.db, key("k"), "pro", perMinute(tenant.Default, 7))
-	n.until("an override", func() bool { return n.quota(key("k")) == 7 })
+	putDocument(t, n.db, sqltenant.RulesDocument, "api", "before")
+	n.until("an override and a document", func() bool { return n.quota(key("k")) == 7 && n.text("rules", "api") == "before" })
 	server.Kill()
 	put := func() error {
 		_, err := n.db.Update(t.Context(), sqltenant.Change{
@@ -157,15 +196,24 @@ func TestE7DatabaseGone(t *testing.T) {
 		t.Error("a write without a database")
 	}
 	n.until("a failed read", func() bool { _, err := n.lastError(); return err != nil })
-	if got := n.quota(key("k")); got != 7 {
-		t.Errorf("without the database the quota is %d", got)
+	if got := n.quota(key("k")); got != 7 || n.text("rules", "api") != "before" {
+		t.Errorf("without the database the quota is %d, the settings %+v", got, n.settings())
+	}
+	if _, err := n.db.PutDocument(t.Context(), sqltenant.DocumentChange{
+		Kind: sqltenant.RulesDocument, Name: "api", Text: "meanwhile", Actor: "ann", Version: sqltenant.Anyway, At: start,
+	}); err == nil {
+		t.Error("a document was written without a database")
 	}
 	server.Restart()
+	other := open(t, server.DSN)
+	putDocument(t, other, sqltenant.RulesDocument, "api", "after")
+	tamper(t, server.DSN, `INSERT INTO rate_limit_rules (scope, limit_count, window_ms) VALUES ('ip', 10, 1000)`)
 	n.until("the word that it works again", func() bool { told, err := n.lastError(); return told > 0 && err == nil })
 	if err := put(); err != nil {
 		t.Errorf("a write to the database that is back: %v", err)
 	}
 	n.until("the new quota", func() bool { return n.quota(key("k")) == 8 })
+	n.until("the new document and row", func() bool { return n.text("rules", "api") == "after" && len(n.settings().RuleRows) == 1 })
 }
 
 // TestBadRowsAreLeftOut: what somebody has written by hand and cannot be takes

@@ -125,7 +125,7 @@ func TestB8FleetHearsOfRulesInSQL(t *testing.T) {
 	y.database.Exec(
 		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms) VALUES ('apikey', 30, 60000)`,
 		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms) VALUES ('planet', 30, 60000)`,
-		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms) VALUES ('user', -1, 60000)`,
+		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms, algorithm) VALUES ('user', 5, 60000, 'teleport')`,
 	)
 	limitOf("api_key", "k", 30)
 	limitOf("user", "u", 0)

@@ -69,7 +69,8 @@ func badFiles(env *testscript.Env) error {
 }
 
 // serve starts `headgate serve` with more arguments on free ports and sets HTTP,
-// GRPC and OPS to its addresses. A script has one server at a time.
+// GRPC, OPS and, where it serves that, ADMIN to its addresses. A script has one server
+// at a time.
 //
 //	serve [arguments]
 func serve(ts *testscript.TestScript, neg bool, args []string) {
@@ -83,9 +84,9 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Logf("[server]\n%s", s.log.text())
 	})
 	running.Store(ts, s)
-	ts.Setenv("HTTP", s.http)
-	ts.Setenv("GRPC", s.grpc)
-	ts.Setenv("OPS", s.ops)
+	for name, addr := range s.addrs {
+		ts.Setenv(strings.ToUpper(name), addr)
+	}
 }
 
 // running holds the server of each script, by its *testscript.TestScript.
@@ -102,7 +103,7 @@ func serverOf(ts *testscript.TestScript) *server {
 // scriptEnvironment returns the environment of the script, settings included.
 func scriptEnvironment(ts *testscript.TestScript) []string {
 	env := environment()
-	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_HTP_ADDR"} {
+	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_TENANTS", "HEADGATE_HTP_ADDR"} {
 		if value := ts.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}

@@ -81,8 +81,8 @@ func TestGracefulStopUnderLoad(t *testing.T) {
 	overHTTP, overGRPC := &calls{enough: make(chan struct{})}, &calls{enough: make(chan struct{})}
 	var callers sync.WaitGroup
 	for range 4 {
-		callers.Go(func() { callHTTP(t, s.http, overHTTP) })
-		callers.Go(func() { callGRPC(t, s.grpc, overGRPC) })
+		callers.Go(func() { callHTTP(t, s.addrs["http"], overHTTP) })
+		callers.Go(func() { callGRPC(t, s.addrs["grpc"], overGRPC) })
 	}
 	<-overHTTP.enough
 	<-overGRPC.enough
@@ -190,7 +190,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	s := start(t, "--rules", path, "--drain-delay=200ms")
 	c := &calls{enough: make(chan struct{})}
 	var caller sync.WaitGroup
-	caller.Go(func() { callHTTP(t, s.http, c) })
+	caller.Go(func() { callHTTP(t, s.addrs["http"], c) })
 	for i := range 20 {
 		text := strings.ReplaceAll(userRules, "1000000", fmt.Sprint(1000000+i))
 		want := fmt.Sprintf("d.user: unit=HOUR requests_per_unit=%d,", 1000000+i)
@@ -208,7 +208,7 @@ func TestReloadUnderLoad(t *testing.T) {
 		if err := s.log.await(reloaded, s.ended); err != nil {
 			t.Fatal(err)
 		}
-		if got := get(t, "http://"+s.ops+"/rlconfig"); i%2 == 1 && !strings.HasPrefix(got, want) {
+		if got := get(t, "http://"+s.addrs["ops"]+"/rlconfig"); i%2 == 1 && !strings.HasPrefix(got, want) {
 			t.Fatalf("after reload %d: %s, want %s", i, got, want)
 		}
 	}
@@ -264,7 +264,7 @@ descriptors:
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := start(t, append([]string{"--rules", rules}, tt.args...)...)
-			conn, err := grpc.NewClient(s.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
+			conn, err := grpc.NewClient(s.addrs["grpc"], grpc.WithTransportCredentials(insecure.NewCredentials()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,7 +317,7 @@ func TestStoreKey(t *testing.T) {
 	}
 	s := start(t, "--rules", rules, "--store", redis.URL(), "--store-budget=10s")
 	for range 3 {
-		if out, err := exec.Command("headgate", "check", "--addr=http://"+s.http, "--timeout=20s", "--domain=d", "user:42").CombinedOutput(); err != nil || !strings.Contains(string(out), "remaining") {
+		if out, err := exec.Command("headgate", "check", "--addr=http://"+s.addrs["http"], "--timeout=20s", "--domain=d", "user:42").CombinedOutput(); err != nil || !strings.Contains(string(out), "remaining") {
 			t.Fatalf("%s %v", out, err)
 		}
 	}

@@ -20,12 +20,12 @@ const patience = 30 * time.Second
 
 // server is a running `headgate serve`.
 type server struct {
-	http, grpc, ops string // addresses
-	cmd             *exec.Cmd
-	out             string // what it printed once ready
-	log             log
-	ended           chan struct{} // closed when the process has ended
-	err             error         // how it ended; read after ended
+	addrs map[string]string // by the names of the fronts: http, grpc, ops and so on
+	cmd   *exec.Cmd
+	out   string // what it printed once ready
+	log   log
+	ended chan struct{} // closed when the process has ended
+	err   error         // how it ended; read after ended
 }
 
 // startServer starts headgate serve with args on free ports, in dir, and
@@ -58,7 +58,7 @@ func startServer(dir string, env []string, args ...string) (*server, error) {
 	select {
 	case line := <-ready:
 		s.out = line
-		if _, err := fmt.Sscanf(line, "headgate ready http=%s grpc=%s ops=%s", &s.http, &s.grpc, &s.ops); err == nil {
+		if s.addrs = readAddrs(line); s.addrs["ops"] != "" {
 			return s, nil
 		}
 	case <-s.ended:
@@ -66,6 +66,21 @@ func startServer(dir string, env []string, args ...string) (*server, error) {
 	}
 	s.kill()
 	return nil, fmt.Errorf("headgate serve was not ready: %s%s", s.out, s.log.text())
+}
+
+// readAddrs reads "headgate ready http=ADDR grpc=ADDR ops=ADDR"; it returns nil for
+// another line.
+func readAddrs(line string) map[string]string {
+	rest, ok := strings.CutPrefix(line, "headgate ready ")
+	if !ok {
+		return nil
+	}
+	addrs := map[string]string{}
+	for _, field := range strings.Fields(rest) {
+		name, addr, _ := strings.Cut(field, "=")
+		addrs[name] = addr
+	}
+	return addrs
 }
 
 // readReady sends the first line of r, and "" if there is none.

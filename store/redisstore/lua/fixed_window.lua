@@ -36,6 +36,9 @@ if refund > 0 then
     kind, a, b = 2, start, count - refund
   end
 else
+  if debt then
+    hits = max(min(hits, quota + debt - count), 0)
+  end
   local allowed = count + hits <= quota
   if not allowed then
     verdict = NEVER

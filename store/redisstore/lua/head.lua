@@ -19,10 +19,10 @@
 -- and what the scripts say themselves. All describe a limit so:
 --   algorithm one byte: 1 + its number in Go, which is also the kind of its
 --             states; CALENDAR is fixed_window with calendar windows
---   denied    one byte: 1 if denied hits count
+--   denied    one byte: 1 if denied hits count, and the bits of terms.lua
 --   quota     or the capacity of a bucket, <= 2^50
 --   period    < 2^45: of 3 that of a part, of 5 to 8 num (one hit drains in
---             num/den us), of CALENDAR nothing
+--             num/den us), of CALENDAR its unit: 1 day, 2 week, 3 month, 4 year
 --   and for some algorithms
 --   3 sub_windows     parts 2 .. 60 and strict 0|1, one byte each
 --   5 token_bucket, 6 leaky_bucket, 7 leaky_queue, 8 gcra
@@ -32,6 +32,7 @@
 --   CALENDAR          five edges of the calendar in a row; the script decides
 --                     from the first up to the fourth, since deciding takes the
 --                     end of the next window
+--   and last max_debt, if the bits of denied say so
 -- and where each take has its own limit, it is TAKE_BYTES and what some algorithms
 -- have beyond that:
 --   op, group, shadow, shared   one byte each; see take.lua

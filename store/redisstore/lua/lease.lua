@@ -48,7 +48,8 @@ local function place(leases, id)
   return p
 end
 
-local sub_windows, save_log
+local sub_windows, sliding_log, carry
+local load_log, save_log, log_of, log_stamp, log_after, log_before
 local reply, filled, last, field, buckets = {4 * number, now, 0, 0, 0, 0, 0, 0}, 2, #data, 1, #KEYS / 2
 while at <= last do
   local op, group, shadow, shared, BYTES(s, 3), algorithm, denied, BYTES(want, 7), BYTES(quota, 7), BYTES(period, 7) = byte(data, at, at + TAKE_BYTES - 1)
@@ -56,7 +57,7 @@ while at <= last do
   local id, back = sub(fields, field, field + 7), sub(fields, field + 8, field + 15)
   local BYTES(give, 7), BYTES(share, 7), BYTES(ttl, 7) = byte(fields, field + 16, field + 36)
   local give, share, lasts = WHOLE(give, 7), WHOLE(share, 7), WHOLE(ttl, 7)
-  local own, is_bucket = algorithm, algorithm > 4 and algorithm < 9
+  local own, is_bucket, limit_mark = algorithm, algorithm > 4 and algorithm < 9, ''
   if algorithm == CALENDAR then
     own = 2
   elseif algorithm == 3 and not sub_windows then
@@ -64,13 +65,34 @@ while at <= last do
 SUB_WINDOWS
     end)()
   end
+  local counts_denied, limit_terms, resets, max_debt = denied, false, false, 0
+  if counts_denied > 1 then
+TERMS
+  end
+MARK
   denied = 0 -- nothing here is charged that does not pass
+  local debt = false
 
   local kind, a, b, c, wide = 0, 0, 0, 0, false
+  local stored_mark, terms = '', false
   local text = redis.call('GET', KEYS[s])
   if text then
 LOAD
   end
+  local held = kind == own and not terms -- a lease may be of its hits
+  if kind ~= own and kind ~= 0 or stored_mark ~= limit_mark or terms then
+    if kind == 4 and not sliding_log then
+      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
+SLIDING_LOG
+      end)()
+    end
+    carry = carry or (function()
+CARRY
+    end)()
+    kind, a, b, c, wide = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, false, false)
+  end
+  local mark = limit_mark
+  terms = false
 
   -- step runs the algorithm on the state; ends is the end of the window, ahead and
   -- ahead_part how far ahead of now the TAT is, and most and most_part how far it
@@ -146,7 +168,7 @@ TAT
       if leases == '' then
         latest, total = 0, 0
       end
-      if kind == own and give > 0 then
+      if held and give > 0 then
         write = true
         local before, before_part, tat, tat_part = ahead, ahead_part, a, b
         step(0, give)
@@ -218,6 +240,6 @@ SAVE
   end
   reply[filled + 1], reply[filled + 2], reply[filled + 3] = granted, length, returned
   reply[filled + 4], reply[filled + 5], reply[filled + 6] = verdict, remaining, reset
-  filled, field, at = filled + 6, field + FIELD_BYTES, at + TAKE_BYTES + extra
+  filled, field, at = filled + 6, field + FIELD_BYTES, at + TAKE_BYTES + extra + (max_debt > 0 and 7 or 0)
 end
 return reply

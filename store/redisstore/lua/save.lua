@@ -1,22 +1,31 @@
 -- The time to live is the time in which the state becomes as if unused, rounded
--- up to the millisecond, and a margin.
-local ttl = format('%d', floor((reset + 999) / 1000) + TTL_MARGIN_MS)
+-- up to the millisecond, and a margin. What is written has the mark and, if its limit
+-- wants to know that later, the terms of the limit.
+local ttl, text = format('%d', floor((reset + 999) / 1000) + TTL_MARGIN_MS), nil
 if kind == 1 then
-  redis.call('SET', KEYS[s], format('1 %d %d %d', a, b, c), 'PX', ttl)
-elseif kind == 0 then
-  redis.call('DEL', KEYS[s])
+  text = format('1 %d %d %s%d', a, b, mark, c)
+elseif kind == 2 then
+  text = format('2 %d %s%d', a, mark, b)
 elseif kind == 3 then
   local counts = {}
   for i = 1, #wide do
     counts[i] = wide[i] == 0 and '0' or format('%d', wide[i])
   end
-  redis.call('SET', KEYS[s], format('3 %d %d ', a, b) .. table.concat(counts, ' '), 'PX', ttl)
+  text = format('3 %d %d ', a, b) .. table.concat(counts, ' ')
 elseif kind == 4 then
-  save_log(s, wide, ttl)
+  save_log(s, wide, ttl, terms)
 elseif kind == 9 then
-  redis.call('SET', KEYS[s], wide, 'PX', ttl)
+  text = wide
 elseif kind == 10 then
-  redis.call('SET', KEYS[s], format('10 %d %d %d', a, b, c), 'PX', ttl)
+  text = format('10 %d %d %d', a, b, c)
+elseif kind == 0 then
+  redis.call('DEL', KEYS[s])
 else
-  redis.call('SET', KEYS[s], format('%d %d %d', kind, a, b), 'PX', ttl)
+  text = format('%d %d %d', kind, a, b)
+end
+if text then
+  if terms then
+    text = format('11 %d %d %d ', terms[1], terms[2], terms[3]) .. text
+  end
+  redis.call('SET', KEYS[s], text, 'PX', ttl)
 end

@@ -30,6 +30,13 @@ for s = 1, #KEYS do
     if not stored then
       stored, first, second, third = string.match(text, '^(10) (%d+) (%d+) (%d+)$')
     end
+    if not stored then -- a window counter with the mark of its period
+      stored, first, second = string.match(text, '^(2) (%-?%d+) %d*%a+(%d+)$')
+      third = ''
+    end
+    if not stored then
+      stored, first, second, third = string.match(text, '^(1) (%d+) (%d+) %d*%a+(%d+)$')
+    end
   end
   local write = not text
   if stored == kind then

@@ -24,18 +24,29 @@ local function load(s)
   return {bucket = s, head = head, from = 0, kept = n, had = n, tail = '', n = n}, true
 end
 
-local function save(s, state, ttl)
-  if state.from == 0 and state.kept == state.had then
+-- Returns the log in text, of which Redis may hold another form.
+local function of(s, text)
+  local n = floor((#text - 1) / STAMP_BYTES)
+  return {bucket = s, head = text, from = 0, kept = n, had = -1, tail = '', n = n}
+end
+
+local function save(s, state, ttl, terms)
+  if not terms and state.from == 0 and state.kept == state.had then
     redis.call('APPEND', KEYS[s], state.tail)
     redis.call('PEXPIRE', KEYS[s], ttl)
     return
   end
-  local kept = ''
-  if state.kept > 0 then
-    local first = 1 + state.from * STAMP_BYTES
+  local kept, first = '', 1 + state.from * STAMP_BYTES
+  if state.head then
+    kept = state.head:sub(first + 1, first + state.kept * STAMP_BYTES)
+  elseif state.kept > 0 then
     kept = redis.call('GETRANGE', KEYS[s], first, first + state.kept * STAMP_BYTES - 1)
   end
-  redis.call('SET', KEYS[s], '4' .. kept .. state.tail, 'PX', ttl)
+  local text = '4' .. kept .. state.tail
+  if terms then
+    text = format('11 %d %d %d ', terms[1], terms[2], terms[3]) .. text
+  end
+  redis.call('SET', KEYS[s], text, 'PX', ttl)
 end
 
 local function encode(t)
@@ -50,6 +61,11 @@ end
 local function decode(text, i)
   local a, b, c, d, e, f, g = text:byte(i, i + 6)
   return (((a * 256 + b) * 256 + c) * 256 + d) * 16777216 + (e * 256 + f) * 256 + g
+end
+
+-- Puts hits at an instant before all others of a log that of has made.
+local function add_before(log, t, hits)
+  log.tail, log.n = encode(t):rep(hits) .. log.tail, log.n + hits
 end
 
 -- Returns the stamp at index i, from 0.
@@ -197,4 +213,4 @@ local function decide(s, quota, period, state, hits, refund, charged)
   return state, verdict, quota - used, reset
 end
 
-return decide, load, save
+return decide, load, save, of, stamp, first_after, add_before

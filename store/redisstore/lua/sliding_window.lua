@@ -47,6 +47,9 @@ else
     end
     used = weight + current
   end
+  if debt then
+    hits = max(min(hits, quota + debt - used), 0)
+  end
   local allowed = used + hits <= quota
   local charge = hits > 0 and (allowed or denied == 1)
   if charge then

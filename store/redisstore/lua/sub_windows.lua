@@ -104,7 +104,7 @@ local function parts_state(parts, width, n)
   return {parts.start, width, wide}
 end
 
-local function decide(quota, count_denied, width, n, strict, state, hits, refund)
+local function decide(quota, count_denied, width, n, strict, state, hits, refund, debt)
   local parts = parts_at(width, n, state)
 
   if refund > 0 then
@@ -122,6 +122,9 @@ local function decide(quota, count_denied, width, n, strict, state, hits, refund
   end
 
   local used = used_of_parts(parts, width, n, strict)
+  if debt then
+    hits = max(min(hits, quota + debt - used), 0)
+  end
   local allowed = used + hits <= quota
   local charge = hits > 0 and (allowed or count_denied)
   if charge then

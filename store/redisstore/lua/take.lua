@@ -36,23 +36,27 @@
 -- table, never changed once it is made: of 3 its parts, of 4 the log. Of 9 it is the
 -- value.
 --
--- To set a time to live anew costs a fifth of a take. A counter of the present
--- window does not need it, if its time to live was set in this window under the
--- same period. That is what zeros before its last number say, which all others
--- read over: one for a minute, two for an hour, three for a day, four for a
--- second. A limit of another period finds another mark, or none, and sets it anew.
+-- Beside it, a state has a mark, the period of a window counter, or '', and terms, a
+-- table or false. Where these and the kind are not those that the limit writes, the
+-- state is read by carry.lua.
+--
+-- To set a time to live anew costs a fifth of a take. A counter of the present window
+-- does not need it if it had hits in this window before, under the same period: then it
+-- was set until the same instant.
 --
 -- The bucket of a take alone is read, decided and written on the spot; that of one
 -- in a group is written when the group has passed. A bucket with several takes is
 -- read once, kept in known, and written in the end.
-local known -- by bucket: {kind, a, b, c, wide, exists, as_log, changed, reset}
+local known -- by bucket: {kind, a, b, c, wide, exists, mark, changed, reset, terms}
 local undo  -- by bucket: what known held before the group
-local pending, pended = {}, 0 -- what the group writes: nine values for each
+local pending, pended = {}, 0 -- what the group writes: ten values for each
 local group_at, group_limit_at, group_s, group_filled, held, peek
 local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
-local sub_windows, sliding_log, load_log, save_log, concurrency -- made when needed
+local own, limit_terms, resets, max_debt = 0, false, false, 0 -- of the limit; own is the kind of its states
+local sub_windows, sliding_log, concurrency, carry -- made when needed
+local load_log, save_log, log_of, log_stamp, log_after, log_before
 
 local algorithm, counts_denied, quota, period = 0, 0, 0, 0
 -- at is so that what only some algorithms have begins TAKE_BYTES after it, as where
@@ -65,18 +69,14 @@ local function read_limit(i)
   algorithm, counts_denied, BYTES(quota_, 7), BYTES(period_, 7) = byte(data, i + 1, i + 16)
   quota, period = WHOLE(quota_, 7), WHOLE(period_, 7)
   limit_at, at = i, i + 17 - TAKE_BYTES
-  limit_mark, own_form = nil, nil
-  if algorithm < 3 then
-    if period == 60000000 then
-      limit_mark = '0'
-    elseif period == 3600000000 then
-      limit_mark = '00'
-    elseif period == 86400000000 then
-      limit_mark = '000'
-    elseif period == 1000000 then
-      limit_mark = '0000'
+  own, own_form = algorithm == CALENDAR and 2 or algorithm, nil
+MARK
+  if own < 3 then
+    if byte(limit_mark) == 48 or limit_mark == '' then -- '0'
+      own_form = own == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
+    else
+      own_form = (own == 1 and '^1 (%d+) (%d+) (' or '^2 (%d+) (') .. limit_mark .. ')(%d+)$'
     end
-    own_form = algorithm == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
   elseif algorithm == 10 then
     own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
   end
@@ -89,6 +89,13 @@ local function read_limit(i)
     length = 38
   elseif algorithm == 3 then
     length = 19
+  end
+  limit_terms, resets, max_debt = false, false, 0
+  if counts_denied > 1 then
+TERMS
+    if max_debt > 0 then
+      length = length + 7
+    end
   end
   return i + length
 end
@@ -103,7 +110,7 @@ while place <= last do
 SUB_WINDOWS
       end)()
     elseif algorithm == 4 and not sliding_log then
-      sliding_log, load_log, save_log = (function()
+      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
 SLIDING_LOG
       end)()
     elseif algorithm == 9 and not concurrency then
@@ -128,25 +135,24 @@ CONCURRENCY
     place = place + 17
   end
   local kind, a, b, c, wide, exists, changed = 0, 0, 0, 0, false, false, false
-  local stored_at, stored_mark
+  local stored_mark, terms, foreign, touched = '', false, false, false
   local refund, verdict, remaining, reset = 0, 0, 0, 0
-  local denied = counts_denied
+  local denied, debt = counts_denied, false
 
   local entry = known and known[s]
-  if entry and entry[1] == 0 and entry[6] and entry[7] ~= (algorithm == 4) then
-    -- What the command by which it was read cannot tell, a log read as text or
-    -- text as a log, is unused, but only to its like.
-    entry = nil
-  end
   if entry then
     kind, a, b, c, wide, exists = entry[1], entry[2], entry[3], entry[4], entry[5], entry[6]
-  elseif algorithm == 4 then
-    wide, exists = load_log(s)
+    stored_mark, terms = entry[7], entry[10]
+  else
+    local text
+    if algorithm == 4 then
+      wide, exists = load_log(s)
+    end
     if wide then
       kind = 4
+    elseif algorithm ~= 4 or exists then
+      text = redis.call('GET', KEYS[s])
     end
-  else
-    local text = redis.call('GET', KEYS[s])
     if text then
       exists = true
       local first, second, third, fourth
@@ -158,7 +164,6 @@ CONCURRENCY
       elseif first then
         kind, a, stored_mark, b = 2, first + 0, second, third + 0
       end
-      stored_at = a
       if kind == 0 then
 LOAD
       end
@@ -167,7 +172,7 @@ LOAD
   if shared == 1 then
     known = known or {}
     if not entry then
-      entry = {kind, a, b, c, wide, exists, algorithm == 4}
+      entry = {kind, a, b, c, wide, exists, stored_mark, false, 0, terms}
       known[s] = entry
     end
     if group > 0 then
@@ -177,6 +182,22 @@ LOAD
   end
   if group > 0 and not group_at then
     group_at, group_limit_at, group_s, group_filled, held, fits = here, limit_at, s_before, filled, false, times
+  end
+
+  local stored_at, stored_count = a, b
+  if kind ~= own and kind ~= 0 or stored_mark ~= limit_mark or terms or limit_terms then
+    if kind == 4 and not sliding_log then
+      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
+SLIDING_LOG
+      end)()
+    end
+    carry = carry or (function()
+CARRY
+    end)()
+    kind, a, b, c, wide, foreign = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, limit_terms, resets)
+  end
+  if kind == 4 and type(wide) == 'string' then
+    wide = log_of(s, wide)
   end
 
   local each, deal = hits, 0
@@ -193,7 +214,7 @@ LOAD
   elseif peek then
     hits = 0
   elseif op == 3 then
-    denied = 1
+    denied, debt = 1, max_debt > 0 and max_debt
   elseif dealt then
     hits = hits * fits
   elseif times > 1 then
@@ -205,6 +226,7 @@ LOAD
 
   repeat
     local again = false
+    touched = touched or foreign and hits > 0
     if algorithm == 1 then
 SLIDING_WINDOW
     elseif algorithm == 2 or algorithm == CALENDAR then
@@ -213,7 +235,7 @@ FIXED_WINDOW
       local parts, strict = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 1)
       local before = kind == 3 and {a, b, wide}
       local after
-      after, verdict, remaining, reset = sub_windows(quota, denied == 1, period, parts, strict == 1, before, hits, refund)
+      after, verdict, remaining, reset = sub_windows(quota, denied == 1, period, parts, strict == 1, before, hits, refund, debt)
       if refund > 0 or after ~= before then
         kind, changed = 0, true
         if after then
@@ -244,6 +266,9 @@ FIXED_WINDOW
 BAN
     else
 TAT
+    end
+    if touched and kind ~= 0 then
+      changed = true
     end
     refund = again and 0 or refund
     if op == 3 and hits > 0 then
@@ -288,19 +313,18 @@ TAT
     end
   end
   if changed then
-    local mark, kept = nil, false
-    if limit_mark and kind == algorithm and b > 0 and a == now - now % period then
-      mark, kept = limit_mark, stored_mark == limit_mark and stored_at == a
-    end
+    local mark, terms = limit_mark, limit_terms
+    local kept = mark ~= '' and stored_mark == mark and stored_at == a and stored_count > 0 and b > 0
+      and kind == algorithm and not foreign and not terms and a == now - now % period
     if shared == 1 then
-      known[s] = {kind, a, b, c, wide, kind ~= 0, algorithm == 4, true, reset}
+      known[s] = {kind, a, b, c, wide, kind ~= 0, kind == 0 and '' or mark, true, reset, kind ~= 0 and terms}
     elseif shared == 2 then
       pending[pended + 1], pending[pended + 2], pending[pended + 3], pending[pended + 4] = s, kind, a, b
       pending[pended + 5], pending[pended + 6], pending[pended + 7] = c, wide, reset
-      pending[pended + 8], pending[pended + 9] = mark or false, kept
-      pended = pended + 9
+      pending[pended + 8], pending[pended + 9], pending[pended + 10] = mark, kept, terms
+      pended = pended + 10
     else
-MARKED_SAVE
+KEPT_SAVE
     end
   end
 
@@ -325,10 +349,10 @@ MARKED_SAVE
       pended, filled, peek, place, s = 0, group_filled, true, group_at, group_s
       read_limit(group_limit_at)
     elseif group % 2 == 0 then
-      for i = 1, pended, 9 do
+      for i = 1, pended, 10 do
         local s, kind, a, b, c, wide, reset = pending[i], pending[i + 1], pending[i + 2], pending[i + 3], pending[i + 4], pending[i + 5], pending[i + 6]
-        local mark, kept = pending[i + 7], pending[i + 8]
-MARKED_SAVE
+        local mark, kept, terms = pending[i + 7], pending[i + 8], pending[i + 9]
+KEPT_SAVE
       end
       pended, peek, dealt, group_at, undo = 0, false, false, nil, nil
     end
@@ -339,6 +363,7 @@ if known then
   for s, entry in pairs(known) do
     if entry[8] then
       local kind, a, b, c, wide, reset = entry[1], entry[2], entry[3], entry[4], entry[5], entry[9]
+      local mark, terms = entry[7], entry[10]
 SAVE
     end
   end

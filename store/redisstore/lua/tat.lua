@@ -6,10 +6,22 @@ local BYTES(den, 7), BYTES(tolerance, 7), BYTES(part, 7) = byte(data, at + TAKE_
 local den, tolerance, tolerance_part = WHOLE(den, 7), WHOLE(tolerance, 7), WHOLE(part, 7)
 extra = 21
 local whole, part, moved = 0, 0, false
+local owed, owed_part = tolerance, tolerance_part -- what it may owe, where that matters
+if (denied == 1 and hits > 0) or (kind == algorithm and a < 0) then
+  if max_debt > 0 then
+    local most, most_part = muldivmod(max_debt, num, den)
+    owed, owed_part = owed + most, owed_part + most_part
+    if owed_part >= den then
+      owed, owed_part = owed + 1, owed_part - den
+    end
+  else
+    owed = tolerance + min(DEBT_BURSTS * tolerance + DEBT_US, MAX_DRAIN)
+  end
+end
 if kind == algorithm then
-  local tat, tat_part, most = a, b, tolerance
+  local tat, tat_part, most, most_part = a, b, tolerance, tolerance_part
   if tat < 0 then
-    tat, most = -tat, tolerance + min(DEBT_BURSTS * tolerance + DEBT_US, MAX_DRAIN)
+    tat, most, most_part = -tat, owed, owed_part
   end
   if tat > MAX_STORED then
     tat = MAX_STORED
@@ -19,8 +31,8 @@ if kind == algorithm then
   end
   if tat >= now then
     whole, part = tat - now, tat_part
-    if whole > most or (whole == most and part > tolerance_part) then
-      whole, part, moved = most, tolerance_part, true
+    if whole > most or (whole == most and part > most_part) then
+      whole, part, moved = most, most_part, true
     end
   end
 end
@@ -43,7 +55,6 @@ if refund > 0 then
 else
   local charge = denied == 1 and hits > 0
   if charge then
-    local most = tolerance + min(DEBT_BURSTS * tolerance + DEBT_US, MAX_DRAIN)
     local more, more_part = MAX_INSTANT, 0
     if (hits + 0.0) * num / den < MAX_INSTANT then
       more, more_part = muldivmod(hits, num, den)
@@ -52,8 +63,8 @@ else
         more, more_part = more + 1, more_part - den
       end
     end
-    if more > most or (more == most and more_part > tolerance_part) then
-      more, more_part = most, tolerance_part
+    if more > owed or (more == owed and more_part > owed_part) then
+      more, more_part = owed, owed_part
     end
     whole, part = more, more_part
   elseif hits > capacity then

@@ -1,0 +1,186 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// wireReserve is the body of POST /v1/reserve.
+type wireReserve struct {
+	wireCheck
+	ID    string `json:"id,omitempty"`
+	TTLMS int64  `json:"ttl_ms,omitempty"`
+}
+
+// wireSettle is the body of POST /v1/commit and /v1/cancel.
+type wireSettle struct {
+	Reservation string            `json:"reservation"`
+	Hits        []int64           `json:"hits,omitempty"`
+	Attributes  map[string]string `json:"attributes,omitempty"`
+}
+
+// Reserve is headgate.Limiter.Reserve over the wire. When the server does not answer
+// and the failure mode lets the request pass, there is no reservation, as the zero
+// value says, and what the request uses is not counted; what the server may have
+// reserved in time stays charged.
+func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o headgate.ReserveOptions, resp *headgate.Response) (headgate.Reservation, error) {
+	var r headgate.Reservation
+	body, err := encodeReserve(req, o)
+	if err != nil {
+		c.counts.refused.Add(1)
+		return r, err
+	}
+	reason, err := c.ask(ctx, c.base.JoinPath("/v1/reserve").String(), body, 1, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
+		r, reason, err = decodeReserved(answer, body, req, resp)
+		return reason, err
+	})
+	switch {
+	case err != nil:
+		c.counts.refused.Add(1)
+	case reason != store.NoReason:
+		c.counts.degraded.Add(1)
+		failed(req, resp, c.options.Failure, reason)
+	}
+	return r, err
+}
+
+func encodeReserve(req *headgate.Request, o headgate.ReserveOptions) ([]byte, error) {
+	if !utf8.ValidString(o.ID) {
+		return nil, fmt.Errorf("remote reserve: %w: the id is not UTF-8", headgate.ErrReservation)
+	}
+	for i := range req.Descriptors {
+		if d := &req.Descriptors[i]; d.Op != store.Hit || d.Limit != nil {
+			return nil, fmt.Errorf("remote reserve: descriptor %d: %w; hint: hits, limited by the server's rules", i, headgate.ErrReservation)
+		}
+	}
+	check, err := encodeCheck(req)
+	if err != nil {
+		return nil, fmt.Errorf("remote reserve: %w", err)
+	}
+	body, err := json.Marshal(wireReserve{check, o.ID, int64(o.TTL / time.Millisecond)})
+	if err == nil && len(body) > maxBody {
+		err = fmt.Errorf("%d bytes; hint: at most %d", len(body), maxBody)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("remote reserve: %w", err)
+	}
+	return body, nil
+}
+
+// decodeReserved fills in resp from an answer, and returns the reservation in it.
+func decodeReserved(answer *http.Response, body []byte, req *headgate.Request, resp *headgate.Response) (headgate.Reservation, store.Reason, error) {
+	var r headgate.Reservation
+	responses := [1]headgate.Response{*resp}
+	reason, err := decodeAnswer(answer, body, []headgate.Request{*req}, responses[:])
+	if reason != store.NoReason || err != nil {
+		return r, reason, err
+	}
+	var told struct {
+		Reservation string `json:"reservation"`
+	}
+	if json.Unmarshal(body, &told) != nil {
+		return r, store.Misconfigured, nil
+	}
+	if responses[0].Allowed {
+		if r, err = headgate.ParseReservation(told.Reservation); err != nil {
+			return r, store.Misconfigured, nil
+		}
+	}
+	*resp = responses[0]
+	return r, store.NoReason, nil
+}
+
+// Commit is headgate.Limiter.Commit over the wire. When the server does not answer, the
+// outcome is Undecided: to try again is safe.
+func (c *Checker) Commit(ctx context.Context, r headgate.Reservation, actual headgate.Actual, resp *headgate.Response) (headgate.Outcome, error) {
+	body := wireSettle{Reservation: r.String(), Hits: actual.Hits}
+	for _, hits := range actual.Hits {
+		if hits < 0 || hits > limit.MaxQuota {
+			c.counts.refused.Add(1)
+			return headgate.Undecided, fmt.Errorf("remote commit: %w: %d; hint: 0 to %d", headgate.ErrHits, hits, int64(limit.MaxQuota))
+		}
+	}
+	for _, a := range actual.Attributes {
+		if !utf8.ValidString(a.Key) || !utf8.ValidString(a.Value) {
+			c.counts.refused.Add(1)
+			return headgate.Undecided, fmt.Errorf("remote commit: attribute %q is not UTF-8", a.Key)
+		}
+		if body.Attributes == nil {
+			body.Attributes = make(map[string]string, len(actual.Attributes))
+		}
+		if _, given := body.Attributes[a.Key]; !given {
+			body.Attributes[a.Key] = a.Value
+		}
+	}
+	return c.settle(ctx, "commit", body, resp)
+}
+
+// Cancel is headgate.Limiter.Cancel over the wire; see Commit.
+func (c *Checker) Cancel(ctx context.Context, r headgate.Reservation, resp *headgate.Response) (headgate.Outcome, error) {
+	return c.settle(ctx, "cancel", wireSettle{Reservation: r.String()}, resp)
+}
+
+func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp *headgate.Response) (headgate.Outcome, error) {
+	if what.Reservation == "" {
+		c.counts.refused.Add(1)
+		return headgate.Undecided, fmt.Errorf("remote %s: %w: it reserves nothing", verb, headgate.ErrReservation)
+	}
+	body, err := json.Marshal(what)
+	if err != nil {
+		return headgate.Undecided, fmt.Errorf("remote %s: %w", verb, err)
+	}
+	outcome := headgate.Undecided
+	reason, err := c.ask(ctx, c.base.JoinPath("/v1/"+verb).String(), body, 1, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
+		outcome, reason, err = decodeSettled(answer, body, resp)
+		return reason, err
+	})
+	switch {
+	case err != nil:
+		c.counts.refused.Add(1)
+	case reason != store.NoReason:
+		c.counts.degraded.Add(1)
+		v := headgate.Verdict{Enforced: true, Degraded: reason, Decision: limit.Decision{Allowed: true}}
+		*resp = headgate.Response{Allowed: true, Verdicts: append(resp.Verdicts[:0], v)}
+	}
+	return outcome, err
+}
+
+// decodeSettled reads the answer to a commit or a cancellation.
+func decodeSettled(answer *http.Response, body []byte, resp *headgate.Response) (headgate.Outcome, store.Reason, error) {
+	switch answer.StatusCode {
+	case http.StatusOK, http.StatusServiceUnavailable:
+	case http.StatusGone:
+		reason, err := decodeProblem(answer, body)
+		if err != nil {
+			err = fmt.Errorf("remote settlement: %w", headgate.ErrExpired)
+		}
+		return headgate.Undecided, reason, err
+	default:
+		reason, err := decodeRefusal(answer, body)
+		return headgate.Undecided, reason, err
+	}
+	var told struct {
+		wireDecision
+		Outcome string `json:"outcome"`
+	}
+	if json.Unmarshal(body, &told) != nil {
+		return headgate.Undecided, foreign(answer.StatusCode), nil
+	}
+	for _, outcome := range [...]headgate.Outcome{headgate.Undecided, headgate.Settled, headgate.SettledBefore} {
+		if outcome.String() == told.Outcome {
+			allowed := true
+			told.Allowed = &allowed
+			told.fill(&headgate.Request{Descriptors: make([]headgate.Descriptor, 1)}, resp, &Limits{})
+			return outcome, store.NoReason, nil
+		}
+	}
+	return headgate.Undecided, foreign(answer.StatusCode), nil
+}

@@ -1,0 +1,222 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/tenant"
+)
+
+const pro = `{"tier":"pro","overrides":[{"descriptor":"endpoint:POST /api/v1/orders","requests_per_unit":70,"unit":"minute","algorithm":"fixed_window"}]}`
+
+func (s *testServer) usage(path string) (v usageView) {
+	s.t.Helper()
+	s.want(s.do(Read, "GET", "usage/"+path, ""), 200).json(s.t, &v)
+	return v
+}
+
+func (u *usageView) used(descriptor string) int64 {
+	if of := u.Usage[descriptor]; of != nil && of.Used != nil {
+		return *of.Used
+	}
+	return -1
+}
+
+// testUsage (I5): what is told is what was charged, in the shape of the worked examples,
+// and telling it charges nothing; it can be reset and given back.
+func testUsage(t *testing.T, s *testServer) {
+	s.want(s.do(Write, "PUT", "quotas/"+apiKey, pro), 201)
+	s.follow()
+	name := "hash:" + s.hasher.APIKey(apiKey)
+	entry := "api_key:" + s.hasher.APIKey(apiKey)
+	s.mu.Lock()
+	s.step = 0
+	s.mu.Unlock()
+	s.hit(entry, 5)
+	s.hit(entry+",endpoint:POST /api/v1/orders", 3)
+	v := s.usage(apiKey)
+	if v.APIKey != "****WXYZ" || v.Name != name || v.Tier != "pro" || v.CurrentWindow == nil || *v.CurrentWindow != *v.Usage["default"].Window {
+		t.Errorf("%+v", v)
+	}
+	if shown := s.usage(name); shown.APIKey != "****WXYZ" {
+		t.Errorf("asked for by its hash it is %s", shown.APIKey)
+	}
+	d := v.Usage["default"]
+	if *d.Used != 8 || *d.Limit != 1000 || *d.Remaining != 992 || d.Source != "tier" || d.Domain != "api" || d.Rule != "keys" || len(d.Limits) != 2 || *d.Limits[1].Remaining != 49992 {
+		t.Errorf("default %+v", d)
+	}
+	o := v.Usage["endpoint:POST /api/v1/orders"]
+	start := s.clock().Truncate(time.Minute)
+	if *o.Used != 3 || *o.Limit != 70 || *o.Remaining != 67 || o.Source != "override" || len(o.Limits) != 0 ||
+		!o.Window.Start.Equal(start) || !o.Window.End.Equal(start.Add(time.Minute)) || !o.ResetAt.Equal(start.Add(time.Minute)) {
+		t.Errorf("orders %+v", o)
+	}
+	if got := slices.Sorted(maps.Keys(v.Usage)); fmt.Sprint(got) != "[default endpoint:POST /api/v1/orders endpoint:POST /v1/orders]" {
+		t.Errorf("descriptors %v", got)
+	}
+	for range 1000 {
+		if _, err := s.limiter.Usage(t.Context(), []tenant.Subject{{Key: "api_key", Value: s.hasher.APIKey(apiKey)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := s.usage(apiKey); again.used("default") != 8 || again.used("endpoint:POST /api/v1/orders") != 3 {
+		t.Errorf("after a thousand looks: %+v", again)
+	}
+	s.testManyUsages(name)
+	s.testUsageActions(name)
+}
+
+func (s *testServer) testManyUsages(name string) {
+	s.t.Helper()
+	s.mu.Lock()
+	s.step = time.Second // so that nobody is limited
+	s.mu.Unlock()
+	var many struct{ Usage []usageView }
+	s.want(s.do(Read, "GET", "usage?name="+name+"&name=tenant:nobody&name=entry:org:x", ""), 200).json(s.t, &many)
+	if len(many.Usage) != 3 || many.Usage[0].used("default") != 8 || many.Usage[0].APIKey != "****WXYZ" || many.Usage[1].used("default") != 0 ||
+		many.Usage[1].used("endpoint:GET /v1/search") != 0 || many.Usage[1].Tier != "free" || len(many.Usage[2].Usage) != 0 {
+		s.t.Errorf("%+v", many)
+	}
+	s.wantField(s.do(Read, "GET", "usage", ""), 400, "name")
+	s.wantField(s.do(Read, "GET", "usage?name=", ""), 422, "name")
+	s.wantField(s.do(Read, "GET", "usage?"+strings.Repeat("name=tenant:a&", 101), ""), 400, "name")
+	s.want(s.do(Read, "GET", "usage?"+strings.Repeat("name=tenant:a&", 100)[:1399], ""), 200)
+	s.wantField(s.do(Read, "GET", "usage/"+url.PathEscape("tenant:аcme"), ""), 422, "api_key") // Cyrillic
+}
+
+func (s *testServer) testUsageActions(name string) {
+	s.t.Helper()
+	var v usageView
+	refund := s.do(Write, "POST", "usage/"+name+"/refund", `{"descriptor":"endpoint:POST /api/v1/orders","hits":2}`, idempotencyField, "once")
+	s.want(refund, 200).json(s.t, &v)
+	if v.used("default") != 6 || v.used("endpoint:POST /api/v1/orders") != 1 {
+		s.t.Errorf("after a refund %s", refund.body)
+	}
+	s.want(s.do(Write, "POST", "usage/"+name+"/refund", `{"descriptor":"endpoint:POST /api/v1/orders","hits":2}`, idempotencyField, "once"), 200)
+	if u := s.usage(name); u.used("default") != 6 {
+		s.t.Errorf("a refund that was sent again was done again: %+v", u)
+	}
+	s.want(s.do(Write, "POST", "usage/"+name+"/reset", `{"descriptor":"endpoint:POST /api/v1/orders"}`), 200).json(s.t, &v)
+	if v.used("default") != 6 || v.used("endpoint:POST /api/v1/orders") != 0 {
+		s.t.Errorf("after a reset of one %+v", v)
+	}
+	s.want(s.do(Write, "POST", "usage/"+name+"/reset", ""), 200).json(s.t, &v)
+	if v.used("default") != 0 {
+		s.t.Errorf("after a reset %+v", v)
+	}
+	var token usageTokenView
+	s.want(s.do(Write, "POST", "usage-tokens/"+apiKey, `{"ttl":"24h"}`), 201).json(s.t, &token)
+	if token.APIKey != "****WXYZ" || token.Token != "hgut_"+s.hasher.APIKey(apiKey) || token.ExpiresAt.IsZero() {
+		s.t.Errorf("%+v", token)
+	}
+	var told []string
+	s.mu.Lock()
+	for _, a := range s.actions {
+		if a.Actor != "test-write" || a.Subject != name || a.At.IsZero() {
+			s.t.Errorf("%+v", a)
+		}
+		told = append(told, fmt.Sprintf("%s %s %d", a.Name, a.Descriptor, a.Hits))
+	}
+	s.mu.Unlock()
+	if want := "[usage refund endpoint:POST /api/v1/orders 2 usage reset endpoint:POST /api/v1/orders 0 usage reset  0 usage token  0]"; fmt.Sprint(told) != want {
+		s.t.Errorf("told %v, want %v", told, want)
+	}
+	for _, bad := range []struct {
+		path, body string
+		status     int
+		field      string
+	}{
+		{"reset", `{"descriptor":"endpoint:GET /nothing"}`, 422, "descriptor"},
+		{"reset", `{"descriptor":"no colon"}`, 422, "descriptor"},
+		{"reset", `{"descriptor":"endpоint:GET /"}`, 422, "descriptor"}, // Cyrillic
+		{"reset", `{"descriptor":7}`, 400, "descriptor"},
+		{"reset", `{"domain":"other"}`, 422, "domain"},
+		{"reset", `{"what":1}`, 400, "what"},
+		{"reset", `[`, 400, "body"},
+		{"refund", `{"hits":1}`, 422, "descriptor"},
+		{"refund", `{"descriptor":"default"}`, 422, "hits"},
+		{"refund", `{"descriptor":"default","hits":-1}`, 422, "hits"},
+		{"refund", `{"descriptor":"default","hits":9007199254740993}`, 422, "hits"},
+		{"refund", `{"descriptor":"default","hits":1e30}`, 400, "hits"},
+		{"refund", `{"descriptor":"endpoint:GET /nothing","hits":1}`, 422, "descriptor"},
+	} {
+		s.wantField(s.do(Write, "POST", "usage/"+name+"/"+bad.path, bad.body), bad.status, bad.field)
+	}
+	s.wantField(s.do(Write, "POST", "usage/entry:org:x/reset", ""), 422, "api_key")
+	for _, body := range []string{`{}`, `{"ttl":"10s"}`, `{"ttl":"9000h"}`, `{"ttl":"soon"}`} {
+		s.wantField(s.do(Write, "POST", "usage-tokens/"+name, body), 422, "ttl")
+	}
+}
+
+// brokenLimiter is one whose store does not answer.
+type brokenLimiter struct{ Limiter }
+
+func (brokenLimiter) ResetUsage(context.Context, string, tenant.Subject, ...string) error {
+	return errors.New("reset: the store is away: a secret")
+}
+
+// TestUsageWithoutParts: what this process does not have is said, and a store that does
+// not answer.
+func TestUsageWithoutParts(t *testing.T) {
+	s := newTestServer(t, sqliteDSN(t))
+	s.handler.options.Limiter = brokenLimiter{s.limiter}
+	r := s.want(s.do(Write, "POST", "usage/tenant:a/reset", ""), 503)
+	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "secret") || !strings.Contains(s.reported(), "a secret") || len(s.actions) != 0 {
+		t.Errorf("%s; reported %s", r.body, s.reported())
+	}
+	s.handler.options.Limiter, s.handler.options.SignUsageToken = nil, nil
+	for _, c := range [][3]string{
+		{"GET", "usage/tenant:a"}, {"GET", "usage?name=tenant:a"}, {"POST", "usage/tenant:a/reset", `{}`},
+		{"POST", "usage/tenant:a/refund", `{"descriptor":"default","hits":1}`}, {"POST", "usage-tokens/tenant:a", `{"ttl":"1h"}`}, {"GET", "rules"},
+	} {
+		s.want(s.do(Write, c[0], c[1], c[2]), 404)
+	}
+}
+
+// TestUsageWithoutDatabase: usage comes from the store.
+func TestUsageWithoutDatabase(t *testing.T) {
+	s := newTestServerOn(t, nil)
+	s.hit("tenant:a", 2)
+	if v := s.usage("tenant:a"); v.used("default") != 2 {
+		t.Errorf("%+v", v)
+	}
+	if v := s.usage("hash:" + s.hasher.APIKey(apiKey)); v.APIKey != "****" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestRefundNamesOneDomain: where an account counts in several, one is to be named.
+func TestRefundNamesOneDomain(t *testing.T) {
+	s := newTestServer(t, sqliteDSN(t))
+	set, err := rules.Load([]rules.File{
+		{Name: "a.yaml", Data: []byte(testRules)},
+		{Name: "b.yaml", Data: []byte("domain: web\ndescriptors: [{key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 7}}]")},
+	}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.limiter.SetRules(set)
+	s.hit("tenant:a", 2)
+	s.wantField(s.do(Write, "POST", "usage/tenant:a/refund", `{"descriptor":"default","hits":1}`), 422, "domain")
+	var v usageView
+	s.want(s.do(Write, "POST", "usage/tenant:a/refund", `{"descriptor":"default","hits":1,"domain":"api"}`), 200).json(t, &v)
+	var got []string
+	for _, l := range v.Usage["default"].Limits {
+		got = append(got, fmt.Sprintf("%s %d of %d", l.Domain, *l.Used, *l.Limit))
+	}
+	if want := "[api 1 of 100 api 1 of 1000 web 0 of 100 web 0 of 1000]"; fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	s.want(s.do(Write, "POST", "usage/tenant:a/reset", `{"domain":"web"}`), 200)
+	if s.usage("tenant:a").Usage["default"].Domain != "api" {
+		t.Error("another domain was reset")
+	}
+}

@@ -1,0 +1,633 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/tenant"
+)
+
+const testRules = `
+domain: api
+descriptors:
+  - key: tenant
+    tenant: true
+    descriptors:
+      - key: endpoint
+        value: GET /slow
+        rate_limit: {unit: minute, requests_per_unit: 4}
+  - key: api_key
+    tenant: true
+  - key: path
+    rate_limit: {unit: minute, requests_per_unit: 2}
+`
+
+const testTiers = `
+tiers:
+  free:
+    default: {requests_per_unit: 10, unit: minute, algorithm: fixed_window}
+    "endpoint:POST /orders": {requests_per_unit: 5, unit: hour}
+  open:
+    default: {unlimited: true}
+  none:
+    default: {requests_per_unit: 0, unit: minute}
+`
+
+// newLimiter returns a limiter that tells observer, and reads the wall clock, which
+// is not that of the wall within a bubble.
+func newLimiter(t testing.TB, observer headgate.Observer) *headgate.Limiter {
+	t.Helper()
+	store, err := memstore.New(memstore.Options{MaxBytes: 64 << 20, Now: func() limit.Micros { return limit.MicrosOf(time.Now()) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: store, Observer: observer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(testRules)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter.SetRules(set)
+	tiers, err := tierfile.Parse([]byte(testTiers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{
+		{Subject: tenant.Subject{Key: "tenant", Value: "open"}, Tiers: []tenant.Assignment{{Tier: "open"}}},
+		{Subject: tenant.Subject{Key: "tenant", Value: "none"}, Tiers: []tenant.Assignment{{Tier: "none"}}},
+	})))
+	return limiter
+}
+
+// hit asks n times for what a descriptor such as "tenant:acme" says.
+func hit(t testing.TB, l *headgate.Limiter, n int, text string) {
+	t.Helper()
+	entries, err := descriptor.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range n {
+		requests := []headgate.Request{{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: entries, Hits: 1}}}}
+		if err := l.Check(t.Context(), requests, make([]headgate.Response, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// listener is a network of which the connections are pipes: real HTTP, also within a
+// bubble. While it is down, nobody is there.
+type listener struct {
+	connections chan net.Conn
+	mu          sync.Mutex
+	down        bool
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	if c, ok := <-l.connections; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l *listener) Close() error   { return nil }
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
+
+func (l *listener) dial(context.Context, string, string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.down {
+		return nil, errors.New("connection refused")
+	}
+	client, server := net.Pipe()
+	l.connections <- server
+	return client, nil
+}
+
+func (l *listener) set(down bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.down = down
+}
+
+// receiverOf is one who is told of all events.
+func receiverOf(address string, thresholds ...int) Receiver {
+	u, err := url.Parse(address)
+	if err != nil {
+		panic(err)
+	}
+	if thresholds == nil {
+		thresholds = []int{80, 100}
+	}
+	return Receiver{URL: u, Keys: []identity.Secret{testKey}, Thresholds: thresholds, Events: []Type{NearExhaustion, Exhausted}}
+}
+
+// inbox keeps what a receiver is told, after a check of the signatures.
+type inbox struct {
+	t      testing.TB
+	mu     sync.Mutex
+	events []Event
+	// answer, when not nil, answers in place of 204; n is the number of the request.
+	answer   func(n int, w http.ResponseWriter, r *http.Request)
+	requests int
+}
+
+func (b *inbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
+		b.t.Errorf("%s %s: %v", r.Method, r.Header, err)
+	}
+	if err := Verify([]identity.Secret{testKey}, r.Header.Get(SignatureHeader), body, time.Now()); err != nil {
+		b.t.Error(err)
+	}
+	b.mu.Lock()
+	b.requests++
+	n, answer := b.requests, b.answer
+	b.mu.Unlock()
+	if answer != nil {
+		answer(n, w, r)
+		return
+	}
+	var e Event
+	if err := json.Unmarshal(body, &e); err != nil {
+		b.t.Error(err)
+	}
+	b.mu.Lock()
+	b.events = append(b.events, e)
+	b.mu.Unlock()
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// brief says what an inbox has, in order.
+func (b *inbox) brief() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var list []string
+	for _, e := range b.events {
+		list = append(list, fmt.Sprintf("%s %s %s %d%% %d/%d", e.Type, e.Tenant, e.LimitName, e.Threshold, e.Used, e.Limit))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (b *inbox) want(t *testing.T, want ...string) {
+	t.Helper()
+	if got := b.brief(); !slices.Equal(got, want) {
+		t.Errorf("told:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// world is a limiter whose notifier tells one inbox, in a bubble.
+type world struct {
+	*headgate.Limiter
+	inbox    *inbox
+	network  *listener
+	notifier *Notifier
+	errors   []string
+}
+
+// inWorld runs f in a bubble.
+func inWorld(t *testing.T, thresholds []int, f func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{inbox: &inbox{t: t}, network: &listener{connections: make(chan net.Conn)}}
+		server := &http.Server{Handler: w.inbox}
+		go func() { _ = server.Serve(w.network) }() // it ends with the network
+		transport := &http.Transport{DialContext: w.network.dial}
+		var mu sync.Mutex
+		w.notifier = newNotifier(Options{
+			Out:     []Receiver{receiverOf("http://localhost/SeCrEt?token=SeCrEt", thresholds...)},
+			OnError: func(err error) { mu.Lock(); defer mu.Unlock(); w.errors = append(w.errors, err.Error()) },
+		}, func(string) http.RoundTripper { return transport })
+		w.Limiter = newLimiter(t, w.notifier)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { w.notifier.Run(ctx) })
+		f(t, w)
+		cancel()
+		running.Wait()
+		transport.CloseIdleConnections()
+		close(w.network.connections)
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		if all := strings.Join(w.errors, "\n"); strings.Contains(all, "SeCrEt") {
+			t.Errorf("an error tells an address: %s", all)
+		}
+		if s := w.notifier.Stats(); s.Told != s.Sent+s.Failed+s.Dropped+uint64(s.Queued) {
+			t.Errorf("%+v does not add up", s)
+		}
+	})
+}
+
+// TestOncePerWindow: of each limit of a tenant one is told once for each threshold and
+// window.
+func TestOncePerWindow(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		hit(t, w.Limiter, 7, "tenant:acme")
+		synctest.Wait()
+		w.inbox.want(t)
+		hit(t, w.Limiter, 1, "tenant:acme")
+		synctest.Wait()
+		near := "quota.near_exhaustion tenant:acme default/minute 80% 8/10"
+		w.inbox.want(t, near)
+		hit(t, w.Limiter, 1, "tenant:acme")
+		synctest.Wait()
+		w.inbox.want(t, near)
+		hit(t, w.Limiter, 30, "tenant:acme")
+		synctest.Wait()
+		all := "quota.exhausted tenant:acme default/minute 100% 10/10"
+		w.inbox.want(t, all, near)
+		hit(t, w.Limiter, 8, "tenant:bolt")
+		synctest.Wait()
+		bolt := "quota.near_exhaustion tenant:bolt default/minute 80% 8/10"
+		w.inbox.want(t, all, near, bolt)
+
+		time.Sleep(time.Minute) // bubble: the next window
+		hit(t, w.Limiter, 8, "tenant:acme")
+		synctest.Wait()
+		w.inbox.want(t, all, near, near, bolt)
+		time.Sleep(3*time.Minute - time.Millisecond) // bubble: the end of a window
+		hit(t, w.Limiter, 40, "tenant:acme")
+		time.Sleep(time.Millisecond) // bubble: the next one
+		hit(t, w.Limiter, 40, "tenant:acme")
+		synctest.Wait()
+		w.inbox.want(t, all, all, all, near, near, near, near, bolt)
+		if s := w.notifier.Stats(); s != (Stats{Told: 8, Sent: 8}) {
+			t.Errorf("%+v", s)
+		}
+		ids := map[string]bool{}
+		for _, e := range w.inbox.events {
+			ids[e.ID] = true
+		}
+		if len(ids) != 8 {
+			t.Errorf("%d ids of 8 events", len(ids))
+		}
+	})
+}
+
+// TestEvent pins what is told, and what is not told of at all.
+func TestEvent(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		hash := strings.Repeat("h", identity.HashLength)
+		for _, text := range []string{
+			"path:/x",     // no tenant
+			"tenant:open", // unlimited
+			"tenant:none", // of no hits, all are used at any time
+			"api_key:" + hash, "api_key:sk_live_abcdwxyz",
+		} {
+			hit(t, w.Limiter, 10, text)
+		}
+		// The last of these is denied, and charged to neither limit.
+		hit(t, w.Limiter, 5, "tenant:acme,endpoint:GET /slow")
+		hit(t, w.Limiter, 5, "tenant:acme,endpoint:POST /orders")
+		synctest.Wait()
+		w.inbox.want(t,
+			"quota.exhausted ****wxyz default/minute 100% 10/10",
+			"quota.exhausted hash:"+hash+" default/minute 100% 10/10",
+			"quota.exhausted tenant:acme api.tenant.endpoint_GET /slow 100% 4/4",
+			"quota.exhausted tenant:acme endpoint:POST /orders/hour 100% 5/5",
+			"quota.near_exhaustion ****wxyz default/minute 80% 8/10",
+			"quota.near_exhaustion hash:"+hash+" default/minute 80% 8/10",
+			"quota.near_exhaustion tenant:acme default/minute 80% 8/10",
+			"quota.near_exhaustion tenant:acme endpoint:POST /orders/hour 80% 4/5",
+		)
+		for _, e := range w.inbox.events {
+			if e.LimitName == "endpoint:POST /orders/hour" && e.Threshold == 100 {
+				e.ID = e.ID[:4] + "..."
+				text, err := json.Marshal(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				const want = `{"id":"5a15...","type":"quota.exhausted","at":"2000-01-01T00:00:00Z","tenant":"tenant:acme","tier":"free","domain":"api",` +
+					`"descriptor":"endpoint:POST /orders","limit_name":"endpoint:POST /orders/hour","threshold":100,"limit":5,"used":5,"remaining":0,"reset_at":"2000-01-01T02:00:00Z"}`
+				if string(text) != want {
+					t.Errorf("%s, want\n%s", text, want)
+				}
+			}
+		}
+	})
+}
+
+// TestJump: one decision that passes two thresholds tells of the higher one.
+func TestJump(t *testing.T) {
+	inWorld(t, []int{50, 100}, func(t *testing.T, w *world) {
+		entries := []descriptor.Entry{{Key: "tenant", Value: "acme"}}
+		requests := []headgate.Request{{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: entries, Hits: 10}}}}
+		if err := w.Check(t.Context(), requests, make([]headgate.Response, 1)); err != nil {
+			t.Fatal(err)
+		}
+		hit(t, w.Limiter, 5, "tenant:acme")
+		synctest.Wait()
+		w.inbox.want(t, "quota.exhausted tenant:acme default/minute 100% 10/10")
+	})
+}
+
+// TestSameIDs: two nodes tell of one thing under one ID.
+func TestSameIDs(t *testing.T) {
+	var ids [2][]string
+	for i := range ids {
+		inWorld(t, nil, func(t *testing.T, w *world) {
+			time.Sleep(time.Duration(i) * time.Second) // bubble: the clocks of nodes are not one
+			hit(t, w.Limiter, 10, "tenant:acme")
+			hit(t, w.Limiter, 5, "tenant:bolt,endpoint:POST /orders")
+			synctest.Wait()
+			for _, e := range w.inbox.events {
+				ids[i] = append(ids[i], e.LimitName+" "+e.ID)
+			}
+			slices.Sort(ids[i])
+		})
+	}
+	if len(ids[0]) != 4 || !slices.Equal(ids[0], ids[1]) {
+		t.Errorf("%v", ids)
+	}
+}
+
+// TestReceiverIsDown: what is due is sent when the receiver is back, and the counts
+// add up.
+func TestReceiverIsDown(t *testing.T) {
+	inWorld(t, nil, func(t *testing.T, w *world) {
+		w.network.set(true)
+		for i := range 20 {
+			hit(t, w.Limiter, 10, fmt.Sprintf("tenant:t%d", i))
+		}
+		synctest.Wait()
+		if s := w.notifier.Stats(); s != (Stats{Told: 40, Queued: 40}) {
+			t.Errorf("while it is down: %+v", s)
+		}
+		time.Sleep(10 * time.Second) // bubble
+		w.network.set(false)
+		time.Sleep(time.Minute) // bubble
+		s := w.notifier.Stats()
+		if s.Retried < 4*3 {
+			t.Errorf("%d retries of four events in ten seconds", s.Retried)
+		}
+		if s.Retried = 0; s != (Stats{Told: 40, Sent: 40}) || len(w.inbox.brief()) != 40 {
+			t.Errorf("when it is back: %+v, %d events", s, len(w.inbox.brief()))
+		}
+	})
+}
+
+// TestGivenUp: an event is tried so often and no more, and the operator is told.
+func TestGivenUp(t *testing.T) {
+	inWorld(t, []int{80}, func(t *testing.T, w *world) {
+		w.inbox.answer = func(_ int, rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) }
+		hit(t, w.Limiter, 8, "tenant:acme")
+		time.Sleep(time.Hour) // bubble
+		if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1, Retried: MaxTries - 1}) || w.inbox.requests != MaxTries {
+			t.Errorf("%+v, %d requests", s, w.inbox.requests)
+		}
+		if len(w.errors) != 1 || !strings.HasPrefix(w.errors[0], "webhook out[0] (localhost): event ") || !strings.HasSuffix(w.errors[0], "was given up after 10 tries: status 502") {
+			t.Errorf("%q", w.errors)
+		}
+	})
+}
+
+// TestRefusedForGood: what the receiver will not take later either is not sent again;
+// a redirect is one of these, and is not followed.
+func TestRefusedForGood(t *testing.T) {
+	for _, status := range []int{301, 302, 307, 308, 400, 401, 404, 410, 413} {
+		inWorld(t, []int{80}, func(t *testing.T, w *world) {
+			w.inbox.answer = func(_ int, rw http.ResponseWriter, _ *http.Request) {
+				rw.Header().Set("Location", "/elsewhere")
+				rw.WriteHeader(status)
+			}
+			hit(t, w.Limiter, 8, "tenant:acme")
+			time.Sleep(time.Hour) // bubble
+			if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1}) || w.inbox.requests != 1 {
+				t.Errorf("status %d: %+v, %d requests", status, s, w.inbox.requests)
+			}
+		})
+	}
+}
+
+// TestRetryAfter: a receiver that asks for time gets it.
+func TestRetryAfter(t *testing.T) {
+	inWorld(t, []int{80}, func(t *testing.T, w *world) {
+		var at []time.Time
+		w.inbox.answer = func(n int, rw http.ResponseWriter, r *http.Request) {
+			at = append(at, time.Now())
+			switch n {
+			case 1:
+				rw.Header().Set("Retry-After", "100")
+				rw.WriteHeader(http.StatusTooManyRequests)
+			case 2:
+				rw.Header().Set("Retry-After", time.Now().Add(200*time.Second).UTC().Format(http.TimeFormat))
+				rw.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}
+		hit(t, w.Limiter, 8, "tenant:acme")
+		time.Sleep(time.Hour) // bubble
+		if s := w.notifier.Stats(); s != (Stats{Told: 1, Sent: 1, Retried: 2}) || len(at) != 3 {
+			t.Fatalf("%+v, %v", s, at)
+		}
+		if first, second := at[1].Sub(at[0]), at[2].Sub(at[1]); first != 100*time.Second || second < 199*time.Second || second > 201*time.Second {
+			t.Errorf("pauses %v and %v", first, second)
+		}
+	})
+}
+
+// TestSlowReceiver: a receiver that does not answer holds up no decision; what finds
+// no room is dropped and counted.
+func TestSlowReceiver(t *testing.T) {
+	inWorld(t, []int{80}, func(t *testing.T, w *world) {
+		w.inbox.answer = func(_ int, _ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		for i := range workers {
+			hit(t, w.Limiter, 8, fmt.Sprintf("tenant:busy%d", i))
+		}
+		synctest.Wait()
+		begun := time.Now()
+		for i := range MaxQueue + 500 {
+			hit(t, w.Limiter, 8, fmt.Sprintf("tenant:t%d", i))
+		}
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("decisions have waited %v", took)
+		}
+		synctest.Wait()
+		if s := w.notifier.Stats(); s != (Stats{Told: workers + MaxQueue + 500, Dropped: 500, Queued: workers + MaxQueue}) {
+			t.Errorf("%+v", s)
+		}
+		time.Sleep(sendTimeout) // bubble: each request is given up in time
+		synctest.Wait()
+		if w.inbox.requests != workers {
+			t.Errorf("%d requests", w.inbox.requests)
+		}
+	})
+}
+
+// TestSeveralReceivers: each is told by its own thresholds and types.
+func TestSeveralReceivers(t *testing.T) {
+	var boxes [3]*inbox
+	var out []Receiver
+	for i, r := range []Receiver{receiverOf("http://x", 50, 80), receiverOf("http://x", 80, 100), receiverOf("http://x", 100)} {
+		boxes[i] = &inbox{t: t}
+		server := httptest.NewServer(boxes[i])
+		t.Cleanup(server.Close)
+		address, err := parseURL(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.URL = address
+		out = append(out, r)
+	}
+	out[1].Events = []Type{NearExhaustion}
+	n := New(Options{Out: out})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { n.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	hit(t, newLimiter(t, n), 10, "tenant:acme,endpoint:a")
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(30 * time.Second); n.Stats().Queued > 0; {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%+v", n.Stats())
+		}
+	}
+	const near, all = "quota.near_exhaustion tenant:acme default/minute ", "quota.exhausted tenant:acme default/minute 100% 10/10"
+	boxes[0].want(t, near+"50% 5/10", near+"80% 8/10")
+	boxes[1].want(t, near+"80% 8/10")
+	boxes[2].want(t, all)
+}
+
+func TestPause(t *testing.T) {
+	for _, c := range []struct {
+		try     int
+		refused *refusal
+		spread  float64
+		want    time.Duration
+	}{
+		{1, nil, 0, 500 * time.Millisecond},
+		{1, nil, 0.5, 750 * time.Millisecond},
+		{4, nil, 0, 4 * time.Second},
+		{9, nil, 0, 128 * time.Second},
+		{10, nil, 0, 150 * time.Second},
+		{1 << 40, nil, 1, 300 * time.Second},
+		{2, &refusal{}, 0, time.Second},
+		{2, &refusal{after: time.Minute}, 0, time.Minute},
+	} {
+		if got := pause(c.try, c.refused, c.spread); got != c.want {
+			t.Errorf("after try %d: %v, want %v", c.try, got, c.want)
+		}
+	}
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Duration{
+		"": 0, "x": 0, "-1": 0, "1.5": 0, "7": 7 * time.Second, "999999999": time.Hour, "99999999999999999999": 0,
+		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 00:00:00 GMT": 0, "Thu, 01 Jan 2099 00:00:00 GMT": time.Hour,
+	} {
+		if got := retryAfter(text, now); got != want {
+			t.Errorf("Retry-After %q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestToldIsBounded: of many limits the oldest are forgotten, and the youngest are not.
+func TestToldIsBounded(t *testing.T) {
+	var memory told
+	const n = 3 * MaxTold
+	for key := range uint64(n) {
+		if _, ok := memory.rise(key, 1, 80); !ok {
+			t.Fatalf("key %d was told before", key)
+		}
+	}
+	kept := 0
+	for i := range memory.shards {
+		kept += len(memory.shards[i].young) + len(memory.shards[i].old)
+	}
+	if kept > MaxTold || kept < MaxTold/2 {
+		t.Errorf("%d are kept", kept)
+	}
+	for key := uint64(n - MaxTold/2); key < n; key++ {
+		if before, ok := memory.rise(key, 1, 80); ok || before != 80 {
+			t.Fatalf("key %d is forgotten", key)
+		}
+	}
+	if _, ok := memory.rise(n-1, 0, 100); ok {
+		t.Error("a decision of a window that is over is told")
+	}
+	if before, ok := memory.rise(n-1, 1, 100); !ok || before != 80 {
+		t.Errorf("the next threshold: %d, %v", before, ok)
+	}
+	if before, ok := memory.rise(n-1, 2, 80); !ok || before != 0 {
+		t.Errorf("the next window: %d, %v", before, ok)
+	}
+}
+
+// decided returns a notifier, and a decision of which a share is used.
+func decided(tb testing.TB, used int64) (*Notifier, *headgate.Request, *headgate.Response) {
+	tb.Helper()
+	n := New(Options{Out: []Receiver{receiverOf("https://h.example/")}})
+	c := &captured{}
+	l := newLimiter(tb, c)
+	hit(tb, l, 1, "tenant:acme,endpoint:POST /orders")
+	for i := range c.resp.Verdicts {
+		c.resp.Verdicts[i].Decision.Remaining = c.resp.Verdicts[i].Decision.Limit - used
+	}
+	return n, &c.req, &c.resp
+}
+
+// captured keeps the last decision.
+type captured struct {
+	req  headgate.Request
+	resp headgate.Response
+}
+
+func (c *captured) Decided(req *headgate.Request, resp *headgate.Response, _ time.Duration) {
+	c.req, c.resp = *req, *resp
+	c.resp.Verdicts = slices.Clone(resp.Verdicts)
+}
+
+// TestDecidedDoesNotAllocate, neither below all thresholds nor above one of which was
+// told.
+func TestDecidedDoesNotAllocate(t *testing.T) {
+	for _, used := range []int64{1, 5} {
+		n, req, resp := decided(t, used)
+		if len(resp.Verdicts) != 2 {
+			t.Fatalf("%d verdicts", len(resp.Verdicts))
+		}
+		n.Decided(req, resp, 0)
+		if got := alloctest.PerRun(100, func() { n.Decided(req, resp, 0) }); got != 0 {
+			t.Errorf("with %d used: %v allocations", used, got)
+		}
+		if told := n.Stats().Told; told != uint64(used/5) {
+			t.Errorf("with %d used, %d were told", used, told)
+		}
+	}
+}
+
+// BenchmarkDecided is a decision on two limits: below the thresholds, and above one of
+// which was told.
+func BenchmarkDecided(b *testing.B) {
+	for name, used := range map[string]int64{"below": 1, "told": 5} {
+		b.Run(name, func(b *testing.B) {
+			n, req, resp := decided(b, used)
+			b.ReportAllocs()
+			for b.Loop() {
+				n.Decided(req, resp, 0)
+			}
+		})
+	}
+}

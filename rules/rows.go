@@ -1,0 +1,407 @@
+package rules
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// Row is a rule as a table of a database holds it: one limit on whoever asks, for an
+// endpoint or for all.
+type Row struct {
+	// ID names the row, from 1.
+	ID int64
+	// Scope is whom the limit counts by: "user", "ip" or "apikey", the entries user,
+	// remote_address and api_key.
+	Scope string
+	// Route and Method are what it is for: the value of the entry endpoint is "METHOD
+	// ROUTE". nil means any; all routes or methods that a row is for count together.
+	// '*' in Route stands for any characters.
+	Route, Method *string
+	// LimitCount hits pass in WindowMS milliseconds.
+	LimitCount, WindowMS int64
+	// WeightField says where the cost of a request comes from: "content_length",
+	// "header:NAME", "claim:NAME", or the key of an entry; "" is one hit for each.
+	WeightField string
+	// Algorithm, FailureMode and Burst are as in files; "" and 0 mean the default.
+	Algorithm, FailureMode string
+	Burst                  int64
+	// Active is false for a row that does not count.
+	Active bool
+}
+
+const (
+	// RowsFile is the File of rules that are made of rows; their Line is the ID of their
+	// first row.
+	RowsFile = "rate_limit_rules"
+	// DefaultRowsDomain is the domain of rows unless Options say otherwise.
+	DefaultRowsDomain = "api"
+	// MaxRows bounds the active rows of one set.
+	MaxRows = 10_000
+	// maxRowText bounds a text of a row, in bytes.
+	maxRowText = 512
+)
+
+// endpointKey is the key of the entry that names method and route.
+const endpointKey = "endpoint"
+
+// scopeKeys are the keys of entries by the scopes of rows.
+var scopeKeys = map[string]string{"user": "user", "ip": "remote_address", "apikey": "api_key"}
+
+// column is a column of the table.
+type column int
+
+const (
+	noColumn column = iota
+	scopeColumn
+	routeColumn
+	methodColumn
+	countColumn
+	windowColumn
+	weightColumn
+	algorithmColumn
+	burstColumn
+	failureColumn
+)
+
+var columnNames = [...]string{"", "scope", "route", "method", "limit_count", "window_ms", "weight_field", "algorithm", "burst", "failure_mode"}
+
+// RowError says why a row does not count.
+type RowError struct {
+	// ID is that of the row.
+	ID int64
+	// Column is what is wrong with it; "" when it is the row as a whole.
+	Column string
+	// Problem is what is wrong, Hint what to do about it.
+	Problem, Hint string
+}
+
+// Error returns "rate_limit_rules id=7: window_ms: what is wrong; hint: what to do".
+func (e RowError) Error() string {
+	text := fmt.Sprintf("%s id=%d: ", RowsFile, e.ID)
+	if e.Column != "" {
+		text += e.Column + ": "
+	}
+	text += e.Problem
+	if e.Hint != "" {
+		text += "; hint: " + e.Hint
+	}
+	return text
+}
+
+// Check says what is wrong with a row by itself; the error is a RowError. It does not
+// know the rules and rows beside it.
+func (w Row) Check(o Options) error {
+	c := rowCompiler{compiler: compiler{reporter: new(reporter), compat: o.Compat, domain: &Domain{root: &node{}}, set: new(Set)}}
+	if bad := c.checkAlone(&w); bad != nil {
+		return *bad
+	}
+	return nil
+}
+
+// BadRows returns why rows of Options.Rows do not count, in the order of their IDs.
+func (s *Set) BadRows() []RowError { return slices.Clone(s.badRows) }
+
+// rowTarget is what rows are for that make one rule.
+type rowTarget struct {
+	key              string // of the entry that the scope names
+	method, route    string // "" for any
+	anyMethod, anyAt bool
+}
+
+func (w *Row) target() rowTarget {
+	t := rowTarget{key: scopeKeys[w.Scope], anyMethod: w.Method == nil, anyAt: w.Route == nil}
+	if w.Method != nil {
+		t.method = strings.ToUpper(*w.Method)
+	}
+	if w.Route != nil {
+		t.route = *w.Route
+	}
+	return t
+}
+
+// endpoint returns how the value of the entry is matched, and whether all values that
+// match count together. It is matchAny where t is for all endpoints.
+func (t *rowTarget) endpoint() (kind matchKind, value string, together bool) {
+	switch {
+	case t.anyMethod && t.anyAt:
+		return matchAny, "", false
+	case t.anyMethod:
+		return matchValue, "* " + t.route, true
+	case t.anyAt:
+		return matchPrefix, t.method + " ", true
+	}
+	value = t.method + " " + t.route
+	return matchValue, value, strings.Contains(value, "*")
+}
+
+// rank orders the patterns of one level, of which the first that fits is taken: a route
+// says more than a method.
+func (t *rowTarget) rank() int {
+	switch {
+	case !t.anyMethod && !t.anyAt:
+		return 0
+	case !t.anyAt:
+		return 1
+	case !t.anyMethod:
+		return 2
+	}
+	return 3
+}
+
+// rowCompiler makes rules of rows.
+type rowCompiler struct {
+	compiler
+	bad []RowError
+}
+
+// rows adds the rules that active rows make to the set. A row that cannot be is left
+// out by itself.
+func (l *loader) rows(rows []Row) {
+	if len(rows) == 0 {
+		return
+	}
+	name := cmp.Or(l.options.RowsDomain, DefaultRowsDomain)
+	domain := l.byDomain[name]
+	if domain == nil {
+		domain = &domainFiles{Domain: &Domain{Name: name, Match: Path, root: &node{}}, first: RowsFile, matchFrom: RowsFile}
+		l.byDomain[name], l.set.domains[name] = domain, domain.Domain
+	}
+	c := rowCompiler{compiler: compiler{reporter: &reporter{file: RowsFile}, compat: l.options.Compat, domain: domain.Domain, set: l.set}}
+	byTarget := make(map[rowTarget][]*Row)
+	for _, w := range c.checked(rows) {
+		t := w.target()
+		byTarget[t] = append(byTarget[t], w)
+	}
+	targets := make([]rowTarget, 0, len(byTarget))
+	for t := range byTarget {
+		targets = append(targets, t)
+	}
+	slices.SortFunc(targets, func(a, b rowTarget) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(byTarget[a][0].ID, byTarget[b][0].ID))
+	})
+	for _, t := range targets {
+		c.add(&t, c.together(byTarget[t]))
+	}
+	slices.SortStableFunc(c.bad, func(a, b RowError) int { return cmp.Compare(a.ID, b.ID) })
+	l.set.badRows = c.bad
+}
+
+// checked returns the active rows that can be by themselves, by their IDs.
+func (c *rowCompiler) checked(rows []Row) []*Row {
+	var good []*Row
+	active := 0
+	for i := range rows {
+		w := &rows[i]
+		if !w.Active {
+			continue
+		}
+		if active++; active > MaxRows {
+			c.refuse(w, noColumn, "write rules that many share into files", "more than %d active rows", MaxRows)
+			continue
+		}
+		if err := w.Check(Options{Compat: c.compat}); err != nil {
+			var bad RowError
+			errors.As(err, &bad)
+			c.bad = append(c.bad, bad)
+			continue
+		}
+		good = append(good, w)
+	}
+	slices.SortStableFunc(good, func(a, b *Row) int { return cmp.Compare(a.ID, b.ID) })
+	return good
+}
+
+func (c *rowCompiler) refuse(w *Row, at column, hint, format string, args ...any) {
+	c.bad = append(c.bad, RowError{w.ID, columnNames[at], fmt.Sprintf(format, args...), hint})
+}
+
+// checkAlone says what is wrong with a row, nil if nothing is.
+func (c *rowCompiler) checkAlone(w *Row) *RowError {
+	c.checkTexts(w)
+	if w.WindowMS < 1 || w.WindowMS > int64(limit.MaxPeriod/time.Millisecond) {
+		c.refuse(w, windowColumn, "write milliseconds, such as 60000", "%d is not from 1 to %d", w.WindowMS, limit.MaxPeriod/time.Millisecond)
+	}
+	if w.Burst < 0 {
+		c.refuse(w, burstColumn, "0 means the limit", "%d is negative", w.Burst)
+	}
+	if len(c.bad) > 0 {
+		return &c.bad[0]
+	}
+	t := w.target()
+	c.rule(&t, []*Row{w}, &node{parent: c.domain.root, depth: 1, key: t.key})
+	for _, d := range c.diagnostics {
+		if d.Severity == SeverityError {
+			return &RowError{w.ID, columnNames[d.Column], d.Message, d.Hint}
+		}
+	}
+	return nil
+}
+
+// checkTexts refuses texts that name nothing.
+func (c *rowCompiler) checkTexts(w *Row) {
+	if scopeKeys[w.Scope] == "" {
+		c.refuse(w, scopeColumn, "one of user, ip, apikey", "'%s' is unknown", shortened(w.Scope))
+	}
+	isMethod := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
+	if m := w.Method; m != nil && (*m == "" || len(*m) > 32 || strings.ContainsFunc(*m, func(r rune) bool { return !isMethod(r) })) {
+		c.refuse(w, methodColumn, "write one such as GET, or NULL for all", "'%s' is no method", shortened(*m))
+	}
+	if r := w.Route; r != nil && (*r == "" || len(*r) > maxRowText || strings.ContainsFunc(*r, isControl)) {
+		c.refuse(w, routeColumn, "write a path template such as /v1/orders/{id}, or NULL for all", "'%s' is no route", shortened(*r))
+	}
+	if key, isEntry := w.weightEntry(); isEntry && (key == endpointKey || key == "user" || key == "remote_address" || key == "api_key") {
+		c.refuse(w, weightColumn, "name the entry that says what a request costs", "entry '%s' says who asks for what", key)
+	}
+	if len(w.WeightField) > maxRowText || strings.ContainsFunc(w.WeightField, isControl) {
+		c.refuse(w, weightColumn, "write content_length, header:NAME, claim:NAME or the key of an entry", "'%s' is no name", shortened(w.WeightField))
+	}
+}
+
+// weightEntry returns the key of the entry that a row takes its cost from, and false
+// when it takes it from something else.
+func (w *Row) weightEntry() (key string, ok bool) {
+	s := w.cost()
+	if s == nil || s.from != "entry" {
+		return "", false
+	}
+	return s.name, true
+}
+
+// cost returns what the weight_field is in files, nil for nothing.
+func (w *Row) cost() *costSpec {
+	at := position{int(w.ID), int(weightColumn)}
+	s := &costSpec{at: at, fromAt: at, nameAt: at}
+	from, name, named := strings.Cut(w.WeightField, ":")
+	switch {
+	case w.WeightField == "" || w.WeightField == "hits":
+		return nil
+	case w.WeightField == "content_length":
+		s.from = w.WeightField
+	case named && (from == "header" || from == "claim" || from == "entry"):
+		s.from, s.name = from, name
+	default:
+		s.from, s.name = "entry", w.WeightField
+	}
+	return s
+}
+
+// together returns those of the rows for one target, by their IDs, that go with the
+// first one.
+func (c *rowCompiler) together(rows []*Row) []*Row {
+	kept := rows[:1]
+	for _, w := range rows[1:] {
+		first := kept[0]
+		i := slices.IndexFunc(kept, func(other *Row) bool { return other.WindowMS == w.WindowMS })
+		switch {
+		case i >= 0:
+			c.refuse(w, windowColumn, "delete one of them, or make it inactive", "row %d has the same scope, route, method and window", kept[i].ID)
+		case w.WeightField != first.WeightField:
+			c.refuse(w, weightColumn, "write the same in both", "it is '%s' in row %d of the same scope, route and method", shortened(first.WeightField), first.ID)
+		case w.FailureMode != first.FailureMode:
+			c.refuse(w, failureColumn, "write the same in both", "it is '%s' in row %d of the same scope, route and method", shortened(first.FailureMode), first.ID)
+		default:
+			kept = append(kept, w)
+		}
+	}
+	return kept
+}
+
+// rule compiles the rule of rows for a target at n.
+func (c *rowCompiler) rule(t *rowTarget, rows []*Row, n *node) *Rule {
+	first := rows[0]
+	spec := c.descriptor(t, first)
+	for _, w := range rows {
+		id := int(w.ID)
+		l := &limitSpec{
+			at: position{id, 0}, requests: w.LimitCount, hasQuota: true, burst: w.Burst,
+			window: time.Duration(w.WindowMS) * time.Millisecond, hasWindow: true, windowAt: position{id, int(windowColumn)},
+			algorithm: w.Algorithm, algorithmAt: position{id, int(algorithmColumn)},
+			fieldAt: map[string]position{
+				"requests_per_unit": {id, int(countColumn)}, "window": {id, int(windowColumn)},
+				"algorithm": {id, int(algorithmColumn)}, "burst": {id, int(burstColumn)},
+			},
+		}
+		spec.limits = append(spec.limits, l)
+	}
+	return c.newRule(&fileSpec{name: RowsFile, usesHeadgate: true}, n, spec)
+}
+
+// descriptor returns what a row says in files, but for its limit.
+func (c *rowCompiler) descriptor(t *rowTarget, w *Row) *descriptorSpec {
+	at := position{int(w.ID), int(noColumn)}
+	spec := &descriptorSpec{
+		at: at, key: t.key, cost: w.cost(),
+		failureMode: w.FailureMode, failureAt: position{int(w.ID), int(failureColumn)},
+	}
+	if kind, value, together := t.endpoint(); kind != matchAny {
+		spec.key, spec.match, spec.value, spec.share = endpointKey, kind, value, together
+		spec.valueAt, spec.shareAt = position{int(w.ID), int(routeColumn)}, at
+	}
+	return spec
+}
+
+// add adds the rule of rows for a target to the domain, unless something stands there.
+func (c *rowCompiler) add(t *rowTarget, rows []*Row) {
+	refuse := func(at column, hint, format string, args ...any) {
+		for _, w := range rows {
+			c.refuse(w, at, hint, format, args...)
+		}
+	}
+	for _, key := range []string{t.key, endpointKey} {
+		if a := c.domain.asideOf(key); a != nil {
+			refuse(scopeColumn, "give that entry another key", "the rule at %s:%d %s, so that '%s' takes no part in matching", a.file, a.at.line, a.use, key)
+			return
+		}
+	}
+	if key, isEntry := rows[0].weightEntry(); isEntry && c.domain.root.hasKey(key) {
+		refuse(weightColumn, "give that entry another key", "entry '%s' is matched by a rule of the domain", key)
+		return
+	}
+	root := c.domain.root
+	spec := c.descriptor(t, rows[0])
+	scope := root.anyValue(t.key)
+	target := scope
+	if spec.key == endpointKey && scope != nil {
+		like := c.newNode(&fileSpec{name: RowsFile}, scope, spec)
+		target = nil
+		if i := slices.IndexFunc(scope.children, func(n *node) bool { return n.identity() == like.identity() }); i >= 0 {
+			target = scope.children[i]
+		}
+	}
+	if target != nil && (target.file != RowsFile && (spec.key == endpointKey || len(target.children) == 0) || target.rule != nil) {
+		refuse(noColumn, "delete one of them", "%s stands at %s:%d already", target.path(), target.file, target.at.line)
+		return
+	}
+	if scope == nil {
+		scope = &node{parent: root, depth: 1, key: t.key, at: spec.at, file: RowsFile}
+		root.children = append(root.children, scope)
+	}
+	n := scope
+	if spec.key == endpointKey {
+		n = c.newNode(&fileSpec{name: RowsFile}, scope, spec)
+		scope.children = append(scope.children, n)
+	}
+	n.rule = c.rule(t, rows, n)
+	c.set.rules = append(c.set.rules, n.rule)
+}
+
+// anyValue returns the child of n for any value of a key, nil if there is none.
+func (n *node) anyValue(key string) *node {
+	for _, child := range n.children {
+		if child.key == key && child.match == matchAny && child.pattern == nil {
+			return child
+		}
+	}
+	return nil
+}
+
+// hasKey reports whether a descriptor below n has a key.
+func (n *node) hasKey(key string) bool {
+	return slices.ContainsFunc(n.children, func(child *node) bool { return child.key == key || child.hasKey(key) })
+}
