@@ -349,7 +349,7 @@ func (p *plan) contest(resp *Response, s span, own span) (one tally, ok bool) {
 		if v.Watched && p.results[t].Err == nil {
 			v.Decision, v.Skipped = p.results[t].Decision, p.results[t].Skipped
 		}
-		if !v.Counted() {
+		if !v.Counted() || v.Degraded != store.NoReason {
 			return tally{}, false
 		}
 		if v.Role == rules.Candidate {

@@ -2,6 +2,7 @@ package headgate_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -450,4 +451,38 @@ func TestRollBackOnceUnderLoad(t *testing.T) {
 	if r := b.limiter.Candidates()[0]; told != 1 || r.Decided != workers*each || r.RolledBack.IsZero() {
 		t.Errorf("told %d times, %+v", told, r)
 	}
+}
+
+// Two descriptors that share the bucket of the rule are one request to it.
+func TestARequestCountsOnceForACandidate(t *testing.T) {
+	b := newBench(t, fmt.Sprintf(candidateRules, "")+"  descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 1}}]\n", headgate.Options{})
+	b.check(on("user:a,op:x"), on("user:a,op:y"))
+	b.wantReport(headgate.CandidateReport{Decided: 1})
+	// What the rule below denies is no matter of this one, and charged nowhere.
+	b.check(on("user:a,op:x"))
+	b.wantReport(headgate.CandidateReport{Decided: 1})
+	if got, want := tell(b.check(on("user:a"))), "main allows at 2, candidate would allow at 0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// With consumption: independent each limit is charged on its own, a candidate too.
+func TestCandidatesAreIndependent(t *testing.T) {
+	b := newBench(t, "consumption: independent"+fmt.Sprintf(candidateRules, "")+"  descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 1}}]\n", headgate.Options{})
+	for range 3 {
+		b.check(on("user:a,op:x"))
+	}
+	if got, want := tell(b.check(on("user:a"))), "main allows at 0, candidate would deny at 0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	b.wantReport(headgate.CandidateReport{Decided: 2, CandidateDenied: 1, Added: 1})
+}
+
+// A store that fails decides nothing, and nothing is counted or rolled back for it.
+func TestNothingIsReportedWithoutAStore(t *testing.T) {
+	b := newBench(t, fmt.Sprintf(candidateRules, "percent: 100\n    roll_back: {above: 1, min_requests: 1}"), headgate.Options{Store: failing{errors.New("away")}})
+	for range 3 {
+		b.check(on("user:a"))
+	}
+	b.wantReport(headgate.CandidateReport{})
 }

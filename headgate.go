@@ -84,7 +84,7 @@ type Verdict struct {
 	// of a tenant where no rule stands it is the one that names the tenant.
 	Rule *rules.Rule
 	// Limit is the limit that decided; nil when the rule or the quota is unlimited,
-	// or Replaced.
+	// or Replaced. Of a top-up it is its hits, once in its term.
 	Limit *limit.Limit
 	// Name is the name of the limit, "" if it has none.
 	Name string
@@ -99,7 +99,9 @@ type Verdict struct {
 	// or there are no tiers.
 	Tier string
 	// Source says where the limit comes from: the rule, or in place of its main limits
-	// the tier or an override of the tenant. An unlimited quota has no Limit.
+	// the tier or an override of the tenant. An unlimited quota has no Limit. Where the
+	// quota denied, and the burst pool or a top-up of the tenant has let the request
+	// pass, it is that, and so are Limit, Name and Decision.
 	Source tenant.Source
 	// Hits is what was asked of the bucket.
 	Hits int64

@@ -83,6 +83,8 @@ func (l *Limiter) LacksFallback() bool {
 // second batch, for which Check waits 5 ms at most, follows where a request was
 // denied after all that had taken a slot or hits, where a denial counts towards a
 // ban, and where a call before could not release slots of who was denied.
+// Where quotas of a tenant deny that has a burst pool or top-ups, up to 8 batches come
+// before that.
 //
 // An error names a malformed request (see ErrNoDomain and its kin) and means
 // that nothing was decided or charged. A store that fails is never an error:

@@ -272,6 +272,24 @@ func TestA10OneSettlementWins(t *testing.T) {
 	}
 }
 
+// TestA10OnACluster does both where the marks and the buckets of a reservation lie on
+// different servers.
+func TestA10OnACluster(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	url := "redis+cluster://" + strings.Join(servers.Addrs(), ",")
+	raceSettlements(t, openRedis(t, url))
+	shared := openRedis(t, url)
+	defer shared.Close()
+	var runs atomic.Int64
+	rapid.Check(t, func(t *rapid.T) {
+		w := newReserveWorld(t, shared, fmt.Sprint("cluster", runs.Add(1)))
+		for range rapid.IntRange(1, 25).Draw(t, "steps") {
+			w.step()
+			w.compare()
+		}
+	})
+}
+
 func raceSettlements(t *testing.T, s store.Store) {
 	defer s.Close()
 	var nodes [2]*headgate.Limiter

@@ -27,6 +27,9 @@ match: path
 descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: 100, algorithm: token_bucket}
+- key: capped
+  max_debt: 50
+  rate_limit: {unit: minute, requests_per_unit: 100, algorithm: token_bucket}
 - key: bytes
   cost: {from: content_length}
   rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: fixed_window}
@@ -111,6 +114,22 @@ func TestA10Overshoot(t *testing.T) {
 		t.Errorf("cancelled: %v, %v", outcome, err)
 	}
 	b.commit(r, headgate.SettledBefore, used(10))
+}
+
+// Debts end at the ceiling of the rule; what is more is forgiven.
+func TestA10DebtHasACeiling(t *testing.T) {
+	b := newBench(t, tokens, headgate.Options{})
+	for range 3 {
+		r, _ := b.reserve(headgate.ReserveOptions{}, some("capped:c", 0))
+		b.commit(r, headgate.Settled, used(500))
+		if resp := b.check(on("capped:c")); resp.Allowed || resp.Verdicts[0].Decision.RetryAfter != 30600*time.Millisecond {
+			t.Errorf("%+v", resp.Verdicts[0].Decision)
+		}
+		if _, resp := b.reserve(headgate.ReserveOptions{}, some("capped:c", 0)); resp.Allowed {
+			t.Error("who owes reserves")
+		}
+		b.now = b.now.Add(30 * time.Second)
+	}
 }
 
 // Costs that rules take from elsewhere are settled by what is known then of the same;
@@ -578,4 +597,108 @@ func FuzzParseReservation(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+const everyAlgorithm = `
+domain: d
+descriptors:
+- {key: sliding_window, rate_limit: {unit: hour, requests_per_unit: 20}}
+- {key: fixed_window, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: fixed_window}}
+- {key: smooth, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: sub_windows, sub_windows: 6}}
+- {key: strict, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: sub_windows, mode: strict}}
+- {key: sliding_log, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: sliding_log}}
+- {key: token_bucket, rate_limit: {unit: hour, requests_per_unit: 20, burst: 15, algorithm: token_bucket}}
+- {key: gcra, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: gcra}}
+- {key: leaky_bucket, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: leaky_bucket}}
+- {key: leaky_queue, rate_limit: {unit: hour, requests_per_unit: 20, algorithm: leaky_queue, max_queue: 9}}
+- {key: calendar, rate_limit: {unit: day, requests_per_unit: 20, algorithm: fixed_window, time_zone: Europe/Berlin}}
+`
+
+// TestA10EveryAlgorithm: what is reserved and then settled, at the same instant or
+// later in the same window, leaves a bucket as if what was used had been charged at
+// once; where time weighs on it, a bucket is never emptier than that.
+func TestA10EveryAlgorithm(t *testing.T) {
+	for _, key := range []string{"sliding_window", "fixed_window", "smooth", "strict", "sliding_log", "token_bucket", "gcra", "leaky_bucket", "leaky_queue", "calendar"} {
+		t.Run(key, func(test *testing.T) {
+			rapid.Check(test, func(t *rapid.T) {
+				b := newBench(test, everyAlgorithm, headgate.Options{})
+				peek := func(name string) limit.Decision { return b.check(some(key+":"+name, 0)).Verdicts[0].Decision }
+				estimate := rapid.Int64Range(0, peek("a").Limit).Draw(t, "estimate")
+				actual := rapid.Int64Range(0, 60).Draw(t, "actual")
+				later := rapid.SampledFrom([]time.Duration{0, 0, time.Second, 10 * time.Minute}).Draw(t, "later")
+				r, resp := b.reserve(headgate.ReserveOptions{TTL: time.Hour}, some(key+":a", estimate))
+				if !resp.Allowed {
+					t.Fatalf("%d of %d: %+v", estimate, peek("a").Limit, resp)
+				}
+				charge := some(key+":b", min(estimate, actual))
+				charge.Op = store.Charge
+				b.check(charge)
+				b.now = b.now.Add(later)
+				b.commit(r, headgate.Settled, used(actual))
+				if charge.Hits = actual - charge.Hits; charge.Hits > 0 {
+					b.check(charge)
+				}
+				got, want := peek("a"), peek("b")
+				if got.Remaining > want.Remaining || got.ResetAfter < want.ResetAfter || (later == 0 || actual >= estimate) && got != want {
+					t.Fatalf("reserved %d, used %d: %+v, want %+v", estimate, actual, got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestA10ReservationsInEveryMode: however a rule is decided, what is left afterwards is
+// what was not used.
+func TestA10ReservationsInEveryMode(t *testing.T) {
+	b := layered(t, shared(t), 1, layerRules)
+	for _, key := range []string{"exact", "leased", "synced", "local", "whole", "hot", "spread", "asks"} {
+		for i := range 15 {
+			r, resp := b.reserve(headgate.ReserveOptions{}, some(key+":x", 4))
+			if !resp.Allowed {
+				t.Fatalf("%s: reservation %d: %+v", key, i, resp)
+			}
+			actual := used(6)
+			if i >= 10 {
+				actual = used(0)
+			}
+			b.commit(r, headgate.Settled, actual)
+			b.commit(r, headgate.SettledBefore, actual)
+		}
+		if got := b.admitted(key+":x", 60); got > 40 || got < 33 {
+			t.Errorf("%s: %d of the 40 that are left are admitted", key, got)
+		}
+	}
+}
+
+// TestA10TenantsQuotas: the quotas that a tenant has in place of the limits of a rule
+// are settled.
+func TestA10TenantsQuotas(t *testing.T) {
+	b := newBench(t, "domain: d\nmatch: path\ndescriptors: [{key: api_key, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}]", headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("acme", "pro")))
+	r, resp := b.reserve(headgate.ReserveOptions{}, some("api_key:acme", 60))
+	if !resp.Allowed {
+		t.Fatalf("%+v", resp)
+	}
+	b.commit(r, headgate.Settled, used(10))
+	if left := b.remaining("api_key:acme"); left != 90 {
+		t.Errorf("%d left, want 90", left)
+	}
+}
+
+// BenchmarkReserveAndCommit is one reservation and its commit, in memory.
+func BenchmarkReserveAndCommit(b *testing.B) {
+	bench := newBench(b, tokens, headgate.Options{})
+	req := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("shared:s", 1)}}
+	var resp headgate.Response
+	back := used(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := bench.limiter.Reserve(b.Context(), &req, headgate.ReserveOptions{}, &resp)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if outcome, err := bench.limiter.Commit(b.Context(), r, back, &resp); outcome != headgate.Settled || err != nil {
+			b.Fatal(outcome, err)
+		}
+	}
 }

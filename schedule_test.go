@@ -1,11 +1,14 @@
 package headgate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -115,5 +118,33 @@ descriptors:
 	b.now = night
 	if got := b.remaining("user:u"); got != 3 {
 		t.Errorf("%d left of 5 after two fifths were used", got)
+	}
+}
+
+// A denial that is remembered by day holds nobody back when the night allows more.
+func TestARememberedDenialEndsWithTheShift(t *testing.T) {
+	b := &bench{t: t, now: night.Add(-time.Millisecond)}
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(b.now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.limiter, err = headgate.New(headgate.Options{
+		Store: denial.New(buckets, denial.Options{Now: func() time.Time { return b.now }}), Now: func() time.Time { return b.now },
+		Rules: load(t, strings.ReplaceAll(nights, "factor: 0.5}]", "factor: 2}]")),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		b.check(on("user:u"))
+	}
+	for range 2 { // the second time it is remembered
+		if b.check(on("user:u")).Allowed {
+			t.Fatal("the eleventh of ten passes by day")
+		}
+	}
+	b.now = night
+	if r := b.check(on("user:u")); !r.Allowed || r.Decisive(-1).Decision.Limit != 20 {
+		t.Errorf("by night: %+v", r.Decisive(-1))
 	}
 }

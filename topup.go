@@ -130,7 +130,7 @@ func (p *plan) addRetry(i int, req *Request, resp *Response) {
 // cover finds what may stand in for take t, which denied by v, and reports whether
 // there is anything.
 func (p *plan) cover(r *retry, req *Request, v *Verdict, t int) bool {
-	if t < 0 || v.Role != rules.Main || v.Tenant == 0 || p.takes[t].Op != store.Hit || p.takes[t].Hits == 0 {
+	if t < 0 || !v.Role.IsMain() || v.Tenant == 0 || p.takes[t].Op != store.Hit || p.takes[t].Hits == 0 {
 		return false
 	}
 	if p.coverOf[t] != 0 {
@@ -175,6 +175,7 @@ func (p *plan) coverFor(req *Request, v *Verdict) cover {
 	c.span.from = len(p.grants)
 	p.grants = p.tenants.AppendGrants(p.grants, c.subject, p.rest, p.instant())
 	c.span.to = min(len(p.grants), c.span.from+maxGrants)
+	p.grants = p.grants[:c.span.to]
 	return c
 }
 

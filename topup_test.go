@@ -343,7 +343,7 @@ func TestI5SlotsAndTopUps(t *testing.T) {
 // When the store does not answer the second time, the first answer stays, and what was
 // charged of the rest is given back.
 func TestI5StoreErrorsAndTopUps(t *testing.T) {
-	isTopUp := func(t *store.Take) bool { return t.Limit.Algorithm == limit.FixedWindow }
+	isTopUp := func(t *store.Take) bool { return t.Limit.Algorithm == limit.SubWindows }
 	for _, consumption := range []string{"all_or_nothing", "independent"} {
 		seen := &recording{}
 		b := newBench(t, "consumption: "+consumption+strings.Replace(toppedRules, "tenant: true", "tenant: true\n  concurrency: 9", 1), headgate.Options{Store: seen})
@@ -449,5 +449,74 @@ func TestI5TopUpsCountOnceForAllDomains(t *testing.T) {
 	}
 	if passed != 3+3+4 {
 		t.Errorf("%d pass, want 3 by the quota of each domain and 4 by the top-up", passed)
+	}
+}
+
+// Beside what a top-up covers, what else is asked of a request is asked again as it
+// stands: a denial in shadow mode holds nothing back, one that no top-up is for does,
+// and where the store could not decide all of it nothing is asked.
+func TestI5WhatStandsBesideTopUps(t *testing.T) {
+	for name, c := range map[string]struct {
+		beside, want string
+		fails        bool
+		calls        int
+	}{
+		"nothing":        {"", "passes, top_up 8/9, tier 1/5", false, 2},
+		"in shadow mode": {"{key: plain, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}", "passes, top_up 8/9, tier 1/5, rule 0/0 over", false, 2},
+		"denies":         {"{key: plain, rate_limit: {unit: minute, requests_per_unit: 0}}", "denied, tier 0/3 over, tier 2/5, rule 0/0 over", false, 1},
+		"slots": {"{key: plain, concurrency: 1, rate_limit: {unit: minute, requests_per_unit: 9}}",
+			"denied, tier 0/3 over, tier 2/5, rule 8/9, rule 0/1 concurrency over", false, 1},
+		"quota mode, one of two over": {"{key: plain, quota_mode: true, limits: [{unit: minute, requests_per_unit: 0}, {unit: hour, requests_per_unit: 9}]}",
+			"passes, top_up 8/9, tier 1/5, rule 0/0 over, rule 8/9", false, 2},
+		"quota mode, over": {"{key: plain, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}", "denied, tier 0/3 over, tier 2/5, rule 0/0 over", false, 1},
+		"not decided":      {"{key: plain, rate_limit: {unit: day, requests_per_unit: 9}}", "denied, tier 0/3 over, tier 2/5, rule 0/9", true, 1},
+	} {
+		seen := &recording{}
+		yaml := toppedRules[:strings.Index(toppedRules, "- {key: plain")]
+		if c.beside != "" {
+			yaml += "- " + c.beside + "\n"
+		}
+		b := newBench(t, yaml, headgate.Options{Store: seen})
+		b.limiter.SetTenants(beyond(t, toppedUp("k", topUp("a", "", 9))))
+		b.admitted("api_key:k", 3)
+		if name == "slots" {
+			b.take(1, "plain:x")
+		}
+		if c.fails {
+			seen.fails = func(t *store.Take) bool { return t.Limit.Period == 24*time.Hour }
+		}
+		seen.calls = 0
+		got := answered(b.by(2, store.Hit, 1, "api_key:k", "plain:x"))
+		if got != c.want || seen.calls != c.calls {
+			t.Errorf("%s: %s in %d calls, want %s in %d", name, got, seen.calls, c.want, c.calls)
+		}
+		seen.fails = nil
+		if v := b.check(headgate.Descriptor{Entries: on("api_key:k").Entries}); c.calls == 1 && v.Verdicts[1].Decision.Remaining != 2 {
+			t.Errorf("%s: who is denied was charged: %s", name, answered(v))
+		}
+	}
+}
+
+// A top-up is counted in the shared store, however the rule is: two nodes use it to the
+// last hit, and not one more.
+func TestI5TopUpsOfRulesInOtherModes(t *testing.T) {
+	for _, mode := range []string{"consistency: leased", "consistency: synced", "consistency: local", "hot_keys: lease", "sub_buckets: 4", "failure_mode: local"} {
+		yaml := strings.Replace(toppedRules, "tenant: true", "tenant: true\n  "+mode, 1)
+		buckets := shared(t)
+		nodes := []*bench{layered(t, buckets, 2, yaml), layered(t, buckets, 2, yaml)}
+		used := int64(0)
+		for i := range 60 {
+			b := nodes[i%2]
+			if i < 2 {
+				b.limiter.SetTenants(beyond(t, toppedUp("k", topUp("a", "", 20))))
+			}
+			r := b.check(on("api_key:k"))
+			if r.Allowed && slices.ContainsFunc(r.Verdicts, func(v headgate.Verdict) bool { return v.Source == tenant.FromTopUp }) {
+				used++
+			}
+		}
+		if used != 20 {
+			t.Errorf("%s: %d hits of the top-up are used, want 20", mode, used)
+		}
 	}
 }

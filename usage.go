@@ -28,12 +28,18 @@ var ErrNoQuota = errors.New("no quota counts that")
 // TenantUsage is what one tenant has used.
 type TenantUsage struct {
 	Subject tenant.Subject
+	// At is the instant for which it is told, by the clock of this process.
+	At time.Time
 	// Tier is the name of its tier, "" where there are no tiers.
 	Tier string
 	// Limits are those of its quotas, by domain and within one that of tenant.Default
 	// first, then those of other descriptors in order; the limits of one quota follow
 	// each other.
 	Limits []LimitUsage
+	// Beyond is what the tenant may use where its quotas deny, in all domains together:
+	// its burst pool, then its top-ups by descriptor. The Source tells which; the Name
+	// of a top-up is its ID, and its window is its term.
+	Beyond []LimitUsage
 	// Cut says that there are more quotas than were looked at.
 	Cut bool
 }
@@ -59,7 +65,8 @@ type LimitUsage struct {
 	// it is now, aligned or of its calendar, by the clock of this process; of all
 	// others the Period that ends now.
 	Start, End time.Time
-	// ResetAfter is the time until the limit is as if unused, 0 when it is.
+	// ResetAfter is the time until the limit is as if unused, 0 when it is; a top-up
+	// never is.
 	ResetAfter time.Duration
 	// Degraded says why the store did not tell; then there are no counts, unless Local
 	// says that they are those of this node.
@@ -71,13 +78,19 @@ type LimitUsage struct {
 func (u *LimitUsage) Unlimited() bool { return u.Limit == nil }
 
 // Counted reports whether u has counts.
-func (u *LimitUsage) Counted() bool { return u.Limit != nil && (u.Degraded == store.NoReason || u.Local) }
+func (u *LimitUsage) Counted() bool {
+	return u.Limit != nil && (u.Degraded == store.NoReason || u.Local)
+}
 
-// ownQuota is what a subject has for the entries that follow it in a descriptor.
+// ownQuota is what a subject has for the entries that follow it in a descriptor, or
+// beyond that.
 type ownQuota struct {
 	match
 	entries []descriptor.Entry // the subject first
 	text    string             // of those that follow it
+	// pool or grant is there for what is beyond quotas.
+	pool  *tenant.Pool
+	grant *tenant.Grant
 }
 
 // Usage tells what subjects have used, without charging anything and without telling
@@ -98,8 +111,8 @@ func (l *Limiter) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenan
 	ends := make([]int, len(subjects))
 	for i, subject := range subjects {
 		has := s.standing(subject)
-		usage[i].Subject, usage[i].Tier = subject, has.Tier()
-		own := s.quotas(subject, has)
+		usage[i].Subject, usage[i].At, usage[i].Tier = subject, s.now, has.Tier()
+		own := append(s.beyond(subject, has), s.quotas(subject, has)...)
 		if most := MaxUsageQuotas / len(subjects); len(own) > most {
 			own, usage[i].Cut = own[:most], true
 		}
@@ -110,7 +123,11 @@ func (l *Limiter) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenan
 	next := 0
 	for i, end := range ends {
 		for ; next < end; next++ {
-			usage[i].Limits = s.appendUsage(usage[i].Limits, &quotas[next], &responses[next])
+			into := &usage[i].Limits
+			if quotas[next].Rule == nil {
+				into = &usage[i].Beyond
+			}
+			*into = s.appendUsage(*into, &quotas[next], &responses[next])
 		}
 	}
 	return usage, nil
@@ -258,6 +275,21 @@ func (s *survey) quotas(subject tenant.Subject, has tenant.Standing) (list []own
 	return list
 }
 
+// beyond returns what a subject has where its quotas deny.
+func (s *survey) beyond(subject tenant.Subject, has tenant.Standing) (list []ownQuota) {
+	if s.tenants == nil {
+		return nil
+	}
+	entries := []descriptor.Entry{subject}
+	if pool := has.Pool(); pool != nil {
+		list = append(list, ownQuota{entries: entries, pool: pool})
+	}
+	for _, g := range s.tenants.Grants(subject, limit.MicrosOf(s.now)) {
+		list = append(list, ownQuota{entries: entries, text: g.Descriptor(), grant: g})
+	}
+	return list
+}
+
 // quotasFor returns what a subject has for one descriptor, in one domain or with ""
 // in all.
 func (s *survey) quotasFor(domain string, subject tenant.Subject, has tenant.Standing, text string) (list []ownQuota) {
@@ -333,6 +365,10 @@ func (s *survey) ask(ctx context.Context, quotas []ownQuota, op store.Op) []Resp
 
 // addOwn appends what op asks of q.
 func (p *plan) addOwn(resp *Response, q *ownQuota, op store.Op) {
+	if q.Rule == nil {
+		p.addBeyond(resp, q)
+		return
+	}
 	a := ask{entries: q.entries, op: op}
 	if q.quota != nil {
 		p.addQuota(resp, &q.match, &a)
@@ -350,17 +386,42 @@ func (p *plan) addOwn(resp *Response, q *ownQuota, op store.Op) {
 	}
 }
 
+// addBeyond appends a peek at what q has beyond quotas.
+func (p *plan) addBeyond(resp *Response, q *ownQuota) {
+	var take store.Take
+	v := Verdict{Source: tenant.FromPool, Enforced: true}
+	if q.pool != nil {
+		v.Name, v.Limit = q.pool.Name, q.pool.Limit.Limit
+		take.Limit = v.Limit
+		p.keys = appendPoolKey(p.keys, q.entries[0])
+	} else {
+		v.Source, v.Name, v.Limit = tenant.FromTopUp, q.grant.ID, q.grant.Shown
+		take.Limit = q.grant.Ask
+		p.keys = appendTopUpKey(p.keys, q.entries[0], q.grant.ID)
+	}
+	p.ends = append(p.ends, len(p.keys))
+	p.addTake(take, false)
+	p.addVerdict(resp, v, len(p.takes)-1)
+}
+
 // appendUsage appends what the verdicts on q say.
 func (s *survey) appendUsage(dst []LimitUsage, q *ownQuota, resp *Response) []LimitUsage {
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]
-		u := LimitUsage{Domain: q.Rule.Domain, Descriptor: q.text, Rule: q.Rule.ID, Name: v.Name, Source: q.source, Limit: v.Limit}
+		u := LimitUsage{Descriptor: q.text, Name: v.Name, Source: v.Source, Limit: v.Limit}
+		if q.Rule != nil {
+			u.Domain, u.Rule = q.Rule.Domain, q.Rule.ID
+		}
 		if u.Limit != nil {
 			d := &v.Decision
 			u.Degraded, u.Local, u.Quota = v.Degraded, v.Local, d.Limit
 			u.Start, u.End = windowOf(u.Limit, s.now)
 			if u.Counted() {
 				u.Remaining, u.Used, u.ResetAfter = d.Remaining, max(d.Limit-d.Remaining, 0), d.ResetAfter
+			}
+			if q.grant != nil {
+				term := q.grant.Term()
+				u.Start, u.End, u.ResetAfter = term.From, term.Until, 0
 			}
 		}
 		dst = append(dst, u)

@@ -204,6 +204,50 @@ descriptors:
 	}
 }
 
+// TestUsageBeyondQuotas: what was used of the burst pool and of each top-up in force is
+// told too, and stays when quotas are reset.
+func TestUsageBeyondQuotas(t *testing.T) {
+	b := newBench(t, fmt.Sprintf(usageRules, "path"), headgate.Options{})
+	pool := &tenant.Pool{Limit: tenant.Limit{Limit: limit.Must(limit.PerHour(4)), Name: "spare"}}
+	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free", Pool: pool, Quotas: map[string]*tenant.Quota{tenant.Default: quota(tenant.Default, "10/minute")}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	topUp := func(id, of string, from, until time.Duration) tenant.TopUp {
+		return tenant.TopUp{ID: id, Descriptor: of, Hits: 100, Term: tenant.Term{From: noon.Add(from), Until: noon.Add(until)}}
+	}
+	a := tenant.Account{Subject: apiKey("a"), TopUps: []tenant.TopUp{
+		topUp("late", tenant.Default, -time.Hour, 9*time.Hour), topUp("soon", tenant.Default, -time.Hour, time.Hour),
+		topUp("over", tenant.Default, -2*time.Hour, -time.Hour), topUp("user", "user:7", 0, time.Hour),
+	}}
+	if err := a.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	b.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{a})))
+	for i := range 17 { // 10 by the quota, 4 by the pool, 3 by the top-up that ends first
+		if !b.check(on("api_key:a,op:other")).Allowed {
+			t.Fatalf("request %d was denied", i)
+		}
+	}
+	beyond := func() string {
+		var parts []string
+		for _, l := range usageOf(t, b.limiter, apiKey("a"))[0].Beyond {
+			parts = append(parts, fmt.Sprintf("%s %s %s %d/%d until %s", l.Source, tenant.DescriptorText(l.Descriptor), l.Name, l.Used, l.Quota, l.End.Format("15:04")))
+		}
+		return strings.Join(parts, "; ")
+	}
+	want := fmt.Sprintf("%s default spare 4/4 until 12:00; %s default soon 3/100 until 13:00; %[2]s default late 0/100 until 21:00; %[2]s user:7 user 0/100 until 13:00", tenant.FromPool, tenant.FromTopUp)
+	if got := beyond(); got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if err := b.limiter.ResetUsage(t.Context(), "", apiKey("a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := beyond(); got != want {
+		t.Errorf("after a reset: %s", got)
+	}
+}
+
 // TestResetAndRefundUsage: one descriptor is forgotten, with its ban, or all are; hits
 // are given back to all limits that were charged; and what nothing counts is refused.
 func TestResetAndRefundUsage(t *testing.T) {

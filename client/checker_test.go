@@ -246,7 +246,7 @@ func TestRefusals(t *testing.T) {
 		{"no descriptors", headgate.Request{Domain: "api"}, headgate.ErrNoDescriptors, ""},
 		{"an empty key", ask(1, "", "b"), headgate.ErrDescriptor, "empty key"},
 		{"hits", ask(-1, "a", "b"), headgate.ErrHits, ""},
-		{"an operation", op(store.Charge, ask(1, "a", "b")), headgate.ErrDescriptor, "operation"},
+		{"an operation", op(99, ask(1, "a", "b")), headgate.ErrDescriptor, "operation"},
 		{"a domain of bytes", domain("\xff", ask(1, "a", "b")), nil, "UTF-8"},
 		{"a limit beside rules", named(minute, ask(1, "a", "b")), nil, headgate.CallerDomain},
 		{"a limit that is not plain", domain(headgate.CallerDomain, named(limit.Must(limit.Spec{Quota: 1, Period: time.Second, CountDenied: true}), ask(1, "a", "b"))), nil, "wire"},

@@ -74,13 +74,15 @@ func (t *Trial) String() string {
 	return text
 }
 
+// tenantsTold is how many tenants of a candidate are named on one line.
+const tenantsTold = 3
+
 // tenantsText names tenants as rules do, the first few of them.
 func tenantsText(tenants []descriptor.Entry) string {
-	const most = 3
 	text := ""
 	for i, tenant := range tenants {
-		if i == most {
-			return text + fmt.Sprintf(" and %d more", len(tenants)-most)
+		if i == tenantsTold {
+			return text + fmt.Sprintf(" and %d more", len(tenants)-i)
 		}
 		if i > 0 {
 			text += " "

@@ -247,6 +247,9 @@ func (r *Rule) facts() map[string]string {
 	if r.MaxDebt > 0 {
 		facts["max_debt"] = strconv.FormatInt(r.MaxDebt, 10)
 	}
+	if r.Trial != nil && len(r.Trial.Tenants) > tenantsTold {
+		facts["candidate.tenants"] = fmt.Sprint(r.Trial.Tenants)
+	}
 	if r.Unlimited {
 		facts["limit"] = r.limitsText()
 	}

@@ -27,6 +27,11 @@
 // Overrides and tiers are in force within a Term. Of several for one descriptor the
 // one that began last counts; when it ends the previous one is back.
 //
+// # Beyond quotas
+//
+// What a quota denies may be taken from the burst Pool of the tier, which refills, and
+// from a TopUp of the subject for that descriptor, whose hits are used once.
+//
 // # Snapshots
 //
 // A Snapshot is immutable. Resolve reads it without a lock, an allocation or a

@@ -32,11 +32,13 @@ type TopUp struct {
 const (
 	// MaxTopUps bounds the top-ups of one account, those of the past included.
 	MaxTopUps = 256
-	// MaxTopUpTerm is the longest time in which a top-up is in force. See newGrant.
-	MaxTopUpTerm = 350 * 24 * time.Hour
+	// MaxTopUpTerm is the longest time in which a top-up is in force: a year, which is
+	// a day less than its hits are counted for, so that clocks may differ by that.
+	MaxTopUpTerm = limit.MaxPeriod - 24*time.Hour
 )
 
-// EarliestTopUp is the first instant at which a top-up may begin. See newGrant.
+// EarliestTopUp is the first instant at which a top-up may begin. What is before it is
+// a slip of the pen.
 var EarliestTopUp = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func (t *TopUp) validate() error {
@@ -82,39 +84,27 @@ type Grant struct {
 // Until returns the first instant at which g is no longer in force.
 func (g *Grant) Until() limit.Micros { return g.until }
 
-// grantLead is how long before its top-up the window of a grant begins, so that a
-// clock which is ahead does not count in the window before.
-const grantLead = limit.Micros(24 * time.Hour / time.Microsecond)
-
 // newGrant makes the grant of a top-up, which is valid.
 //
-// Hits that count once and for all take an algorithm that gives nothing back: a fixed
-// window, if one holds the whole term. Windows begin at whole multiples of their
-// length since 1970. So for a window that begins where we want, at b, the length is
-// b/k for a whole k, rounded down; the k-th window then begins at b, or up to k
-// microseconds before, and the smallest k for which the length is allowed makes it
-// longest: no shorter than MaxPeriod*(k-1)/k. For an instant from 2000 on k is 30 or
-// more, so that the window lasts for at least 353 days: MaxTopUpTerm, grantLead, and
-// two days for clocks that are behind.
-//
-// The length does not depend on the end of the term nor on the hits. They may change,
-// and what was used of the top-up counts on.
+// Hits that count once and for all take an algorithm that gives nothing back during the
+// term. Strict sub-windows of the longest period are one: none of their hits is forgotten
+// before it is older than MaxPeriod, whenever the term begins and wherever the windows
+// do. They do not depend on the term, so that may change, and the hits too, and what was
+// used of the top-up counts on. (A fixed window begins where it begins, and would give
+// the hits a second time to whoever's term lies across its end.)
 func newGrant(t *TopUp) Grant {
-	const longest = limit.Micros(limit.MaxPeriod / time.Microsecond)
 	from, until := t.Term.from(), t.Term.until()
-	begin := from - grantLead
-	length := begin / ((begin + longest - 1) / longest)
 	return Grant{
-		ID: t.ID, Hits: t.Hits, Ask: once(t.Hits, length), Shown: once(t.Hits, until-from),
+		ID: t.ID, Hits: t.Hits,
+		Ask: limit.Must(limit.Spec{
+			Algorithm: limit.SubWindows, SubWindows: limit.MinSubWindows, Strict: true,
+			Quota: t.Hits, Period: limit.MaxPeriod,
+		}),
+		Shown: limit.Must(limit.Spec{
+			Algorithm: limit.FixedWindow, Quota: t.Hits, Period: time.Duration(until-from) * time.Microsecond,
+		}),
 		descriptor: t.Descriptor, from: from, until: until,
 	}
-}
-
-// once is the limit that lets so many hits pass in a window of that length.
-func once(hits int64, length limit.Micros) *limit.Limit {
-	return limit.Must(limit.Spec{
-		Algorithm: limit.FixedWindow, Quota: hits, Period: time.Duration(length) * time.Microsecond,
-	})
 }
 
 // grantsOf returns the grants of top-ups by descriptor, then the soonest to expire

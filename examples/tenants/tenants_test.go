@@ -56,7 +56,9 @@ func accounts(t *testing.T, tiers *tenant.Tiers) []tenant.Account {
 	return list
 }
 
-func TestExample(t *testing.T) {
+// newLimiter decides by the example, at the instant that now points to.
+func newLimiter(t *testing.T, now *time.Time) *headgate.Limiter {
+	t.Helper()
 	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: read(t, "rules.yaml")}}, rules.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -68,17 +70,35 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(*now) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now }})
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return *now }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values(accounts(t, tiers))))
+	return limiter
+}
 
+// check decides a request of one descriptor.
+func check(t *testing.T, limiter *headgate.Limiter, text string, hits int64) *headgate.Response {
+	t.Helper()
+	entries, err := descriptor.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	responses := make([]headgate.Response, 1)
+	if err := limiter.Check(t.Context(), []headgate.Request{{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: entries, Hits: hits}}}}, responses); err != nil {
+		t.Fatal(err)
+	}
+	return &responses[0]
+}
+
+func TestExample(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	limiter := newLimiter(t, &now)
 	for _, test := range []struct {
 		at                  time.Time
 		request, wantLimits string
@@ -93,16 +113,8 @@ func TestExample(t *testing.T) {
 		{now.AddDate(0, 0, 8), "tenant:initech", "40/10s override"},
 	} {
 		now = test.at
-		entries, err := descriptor.Parse(test.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		responses := make([]headgate.Response, 1)
-		if err := limiter.Check(t.Context(), []headgate.Request{{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: entries, Hits: 1}}}}, responses); err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for _, v := range responses[0].Verdicts {
+		for _, v := range check(t, limiter, test.request, 1).Verdicts {
 			switch {
 			case v.Role != rules.Main:
 			case v.Limit == nil:
@@ -113,6 +125,37 @@ func TestExample(t *testing.T) {
 		}
 		if text := strings.Join(got, ", "); text != test.wantLimits {
 			t.Errorf("%s at %v counts %s, want %s", test.request, test.at, text, test.wantLimits)
+		}
+	}
+}
+
+// TestBeyondQuotas: what the quotas deny is taken from the top-up of initech, and from
+// the burst pool of globex, of which a user has a part.
+func TestBeyondQuotas(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	limiter := newLimiter(t, &now)
+	for _, test := range []struct {
+		request string
+		hits    int64
+		want    string
+	}{
+		{"tenant:initech", 40, "override, 0 left"},
+		{"tenant:initech", 600, "top_up, 400 left"},
+		{"tenant:initech", 400, "top_up, 0 left"},
+		{"tenant:initech", 1, "denied"},
+		{"tenant:globex", 10_000, "tier, 0 left"},
+		{"tenant:globex,user:ann", 500, "pool, 0 left"},
+		{"tenant:globex,user:ann", 1, "denied"},
+		{"tenant:globex,user:bob", 100, "pool, 400 left"},
+	} {
+		r := check(t, limiter, test.request, test.hits)
+		v := r.Decisive(-1)
+		got := fmt.Sprintf("%v, %d left", v.Source, v.Decision.Remaining)
+		if !r.Allowed {
+			got = "denied"
+		}
+		if got != test.want {
+			t.Errorf("%s, %d hits: %s, want %s", test.request, test.hits, got, test.want)
 		}
 	}
 }

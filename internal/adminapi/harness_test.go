@@ -410,6 +410,7 @@ func each(t *testing.T, open func(t *testing.T, name string) string) {
 		{"idempotency", testIdempotency},
 		{"usage", testUsage},
 		{"top_ups", testTopUps},
+		{"changes", testChanges},
 		{"tiers", testTiersDocument},
 		{"rules", testRuleDocuments},
 		{"rows", testRows},

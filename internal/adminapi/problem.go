@@ -71,8 +71,14 @@ func badFields(status int, list []fieldError) *problem {
 	list = list[:min(len(list), maxFieldErrors)]
 	first := list[0]
 	where := first.Field
-	if first.Line > 0 {
+	switch {
+	case first.Line > 0 && where == wholeBody:
+		where = fmt.Sprintf("line %d", first.Line)
+	case first.Line > 0:
 		where = fmt.Sprintf("line %d: %s", first.Line, where)
+	}
+	if first.Hint != "" {
+		first.Message += "; hint: " + first.Hint
 	}
 	p := fail(status, "%s: %s", where, first.Message)
 	p.Errors = list

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 )
@@ -149,6 +150,19 @@ func TestRoutesDoNotOverlap(t *testing.T) {
 			if got[name] != value {
 				t.Errorf("%s: %v", c.path, got)
 			}
+		}
+	}
+}
+
+// TestGuideNamesEveryRoute: docs/admin.md lists what there is.
+func TestGuideNamesEveryRoute(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/admin.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range routes() {
+		if want := "| `" + way.method + " " + way.path; !strings.Contains(string(guide), want+"`") && !strings.Contains(string(guide), want+"?") {
+			t.Errorf("no line %s", want)
 		}
 	}
 }

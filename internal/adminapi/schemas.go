@@ -94,8 +94,8 @@ func usageSchemas(requests schema) schema {
 		"used": number, "remaining": number,
 		"limit":  schema{"type": "integer", "minimum": 0, "description": "How much may be used: the quota of a window, the burst of a bucket."},
 		"window": reference("Window"), "reset_at": schema{"type": "string", "format": "date-time", "description": "When all of it may be used again, if nothing more is."},
-		"unlimited": yes, "source!": schema{"type": "string", "enum": []any{"override", "tier", "rule"}},
-		"domain!": text, "rule!": text, "limit_name": text,
+		"unlimited": yes, "source!": schema{"type": "string", "enum": []any{"override", "tier", "rule", tenant.FromPool.String()}},
+		"domain": text, "rule": text, "limit_name": text,
 		"degraded": schema{"type": "string", "description": "Why the store did not tell; then there are no counts, or with local those of this node alone."}, "local": yes,
 	}, requests)
 	descriptor := schema{"type": "string", "description": "default, or entries such as endpoint:POST /v1/orders."}
@@ -109,7 +109,11 @@ func usageSchemas(requests schema) schema {
 			"api_key!": schema{"type": "string", "description": "Masked; of a tenant its name."}, "name!": text, "tier!": text,
 			"current_window": reference("Window"),
 			"usage!":         schema{"type": "object", "description": "By descriptor. Nothing is in it where no rule counts by the account.", "additionalProperties": reference("UsageOf")},
-			"cut":            schema{"type": "boolean", "description": "There are more descriptors."},
+			"burst_pool":     with(schema{"description": "What may be used where quotas deny, of all descriptors together."}, reference("Used")),
+			"top_ups": list(object("What was used of a top-up.", schema{
+				"id!": text, "descriptor!": text, "hits!": number, "used": number, "remaining": number, "window!": reference("Window"), "degraded": text,
+			})),
+			"cut": schema{"type": "boolean", "description": "There are more descriptors."},
 		}),
 		"Usages":     object("What several accounts have used.", schema{"usage!": list(reference("Usage"))}),
 		"ResetBody":  object("What is forgotten: of all descriptors, or of one; in all domains, or in one.", schema{"descriptor": descriptor, "domain": text}),

@@ -33,6 +33,10 @@ func testTopUps(t *testing.T, s *testServer) {
 	if len(list.TopUps) != 2 || list.TopUps[0] != made || list.TopUps[1].Descriptor != "default" || list.TopUps[1].InForce {
 		t.Errorf("%+v", list)
 	}
+	s.follow()
+	if u := s.usage(apiKey); len(u.TopUps) != 1 || u.TopUps[0].ID != made.ID || *u.TopUps[0].Used != 0 || *u.TopUps[0].Remaining != 500 || !u.TopUps[0].Window.End.Equal(made.ExpiresAt) {
+		t.Errorf("%+v", u.TopUps)
+	}
 	named := `{"id":"invoice-7","hits":9,"expires_at":"2027-02-01T00:00:00Z"}`
 	s.want(s.do(Write, "POST", path, named), 201)
 	s.want(s.do(Write, "POST", path, named), 200)
@@ -58,6 +62,35 @@ func testTopUps(t *testing.T, s *testServer) {
 	}
 	if n, err := s.db.Verify(t.Context()); n != 7 || err != nil {
 		t.Errorf("Verify: %d, %v", n, err)
+	}
+}
+
+// testChanges: the log is told in pages, however many are read at once.
+func testChanges(t *testing.T, s *testServer) {
+	s.want(s.do(Admin, "POST", "import", manyLines(45)), 200)
+	for _, c := range []struct {
+		query       string
+		n           int
+		first, next int64
+	}{{"limit=30", 30, 1, 30}, {"limit=30&after=30", 15, 31, 0}, {"limit=20", 20, 1, 20}, {"limit=45", 45, 1, 45}, {"after=45", 0, 0, 0}, {"", 45, 1, 0}} {
+		var p changesPage
+		s.want(s.do(Read, "GET", "changes?"+c.query, ""), 200).json(t, &p)
+		if len(p.Changes) != c.n || p.NextAfter != c.next || c.n > 0 && (p.Changes[0].Version != c.first || p.Changes[0].Kind != "account" || p.Changes[0].Name == "") {
+			t.Errorf("%s: %d changes, next %d", c.query, len(p.Changes), p.NextAfter)
+		}
+	}
+	// Large ones end a page early.
+	text := "#" + strings.Repeat("x", 1<<20-1)
+	for i := range changesStep + 2 {
+		_, err := s.db.PutDocument(t.Context(), sqltenant.DocumentChange{Kind: sqltenant.RulesDocument, Name: fmt.Sprint(i), Text: text, Actor: "x", Version: sqltenant.Anyway, At: s.clock()})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var p changesPage
+	s.want(s.do(Read, "GET", "changes?limit=100&after=45", ""), 200).json(t, &p)
+	if len(p.Changes) != changesStep || p.NextAfter != 45+changesStep {
+		t.Errorf("%d changes, next %d", len(p.Changes), p.NextAfter)
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -26,55 +26,6 @@ const (
 	maxUsageTokenTTL = 366 * 24 * time.Hour
 	minUsageTokenTTL = time.Minute
 )
-
-// usageView is what one account has used.
-type usageView struct {
-	// APIKey is masked; of a tenant it is its name.
-	APIKey string `json:"api_key"`
-	Name   string `json:"name"`
-	Tier   string `json:"tier"`
-	// CurrentWindow is that of the default quota.
-	CurrentWindow *windowView `json:"current_window,omitempty"`
-	// Usage is by descriptor.
-	Usage map[string]*usageOfView `json:"usage"`
-	// Cut says that there are more descriptors.
-	Cut bool `json:"cut,omitempty"`
-}
-
-type windowView struct {
-	Start time.Time `json:"start"`
-	End   time.Time `json:"end"`
-}
-
-// usageOfView is what was used for one descriptor. The fields of its tightest limit
-// stand in it, and all of its limits in Limits.
-type usageOfView struct {
-	usedView
-	// Limits are there when there are several.
-	Limits []usedView `json:"limits,omitempty"`
-}
-
-// usedView is what was used of one limit.
-type usedView struct {
-	// Used, Limit and Remaining are not there where nothing counts, and where the
-	// store did not tell.
-	Used      *int64      `json:"used,omitempty"`
-	Limit     *int64      `json:"limit,omitempty"`
-	Remaining *int64      `json:"remaining,omitempty"`
-	Window    *windowView `json:"window,omitempty"`
-	// ResetAt is when all of it may be used again, if nothing more is.
-	ResetAt *time.Time `json:"reset_at,omitempty"`
-	limitView
-	Unlimited bool   `json:"unlimited,omitempty"`
-	Source    string `json:"source"`
-	Domain    string `json:"domain"`
-	Rule      string `json:"rule"`
-	LimitName string `json:"limit_name,omitempty"`
-	// Degraded says why the store did not tell, Local that the counts are those of
-	// this node alone.
-	Degraded string `json:"degraded,omitempty"`
-	Local    bool   `json:"local,omitempty"`
-}
 
 var errNoLimiter = fail(http.StatusNotFound, "this process decides nothing: it has no limiter")
 
@@ -111,7 +62,7 @@ func (c *call) usageMany() (*answer, error) {
 	return jsonAnswer(http.StatusOK, map[string]any{"usage": list})
 }
 
-func (c *call) usageOf(names []quotas.Name) ([]usageView, error) {
+func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
 	if c.options.Limiter == nil {
 		return nil, errNoLimiter
 	}
@@ -126,9 +77,10 @@ func (c *call) usageOf(names []quotas.Name) ([]usageView, error) {
 		return nil, err
 	}
 	c.label(names)
-	list := make([]usageView, len(names))
+	list := make([]usageview.Tenant, len(names))
 	for i := range usage {
-		list[i] = usageViewOf(&usage[i], &names[i], c.now)
+		list[i] = usageview.Of(&usage[i])
+		list[i].APIKey = quotas.Masked(&sqltenant.Record{Subject: names[i].Subject, Last4: names[i].Last4})
 	}
 	return list, nil
 }
@@ -148,61 +100,6 @@ func (c *call) label(names []quotas.Name) {
 		}
 		names[i].Last4 = r.Last4
 	}
-}
-
-func usageViewOf(u *headgate.TenantUsage, name *quotas.Name, now time.Time) usageView {
-	r := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
-	v := usageView{APIKey: quotas.Masked(&r), Name: quotas.NameText(name.Subject), Tier: u.Tier, Usage: map[string]*usageOfView{}, Cut: u.Cut}
-	byText := map[string][]*headgate.LimitUsage{}
-	for i := range u.Limits {
-		l := &u.Limits[i]
-		byText[l.Descriptor] = append(byText[l.Descriptor], l)
-	}
-	for text, limits := range byText {
-		first := slices.MinFunc(limits, tighter)
-		of := &usageOfView{usedView: usedOf(first, now)}
-		for i := 0; i < len(limits) && len(limits) > 1; i++ {
-			of.Limits = append(of.Limits, usedOf(limits[i], now))
-		}
-		v.Usage[tenant.DescriptorText(text)] = of
-		if text == tenant.Default {
-			v.CurrentWindow = of.Window
-		}
-	}
-	return v
-}
-
-// tighter orders limits by how soon they deny: those with counts first, of them that
-// with the smallest remaining, then that with the latest reset.
-func tighter(a, b *headgate.LimitUsage) int {
-	rank := func(u *headgate.LimitUsage) int {
-		switch {
-		case u.Counted():
-			return 0
-		case !u.Unlimited():
-			return 1
-		}
-		return 2
-	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
-}
-
-func usedOf(u *headgate.LimitUsage, now time.Time) usedView {
-	v := usedView{Source: u.Source.String(), Domain: u.Domain, Rule: u.Rule, LimitName: u.Name, Unlimited: u.Unlimited()}
-	if v.Unlimited {
-		return v
-	}
-	v.limitView = limitOf(u.Limit)
-	v.Limit = &u.Quota
-	v.Window = &windowView{u.Start.UTC(), u.End.UTC()}
-	if u.Degraded != store.NoReason {
-		v.Degraded, v.Local = string(u.Degraded), u.Local
-	}
-	if u.Counted() {
-		reset := now.Add(u.ResetAfter).UTC()
-		v.Used, v.Remaining, v.ResetAt = &u.Used, &u.Remaining, &reset
-	}
-	return v
 }
 
 // resetBody is the body of a reset.

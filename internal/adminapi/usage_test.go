@@ -11,19 +11,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 )
 
 const pro = `{"tier":"pro","overrides":[{"descriptor":"endpoint:POST /api/v1/orders","requests_per_unit":70,"unit":"minute","algorithm":"fixed_window"}]}`
 
-func (s *testServer) usage(path string) (v usageView) {
+// testUsageView is what is told, read.
+type testUsageView struct{ usageview.Tenant }
+
+func (s *testServer) usage(path string) (v testUsageView) {
 	s.t.Helper()
 	s.want(s.do(Read, "GET", "usage/"+path, ""), 200).json(s.t, &v)
 	return v
 }
 
-func (u *usageView) used(descriptor string) int64 {
+func (u *testUsageView) used(descriptor string) int64 {
 	if of := u.Usage[descriptor]; of != nil && of.Used != nil {
 		return *of.Used
 	}
@@ -79,7 +83,7 @@ func (s *testServer) testManyUsages(name string) {
 	s.mu.Lock()
 	s.step = time.Second // so that nobody is limited
 	s.mu.Unlock()
-	var many struct{ Usage []usageView }
+	var many struct{ Usage []testUsageView }
 	s.want(s.do(Read, "GET", "usage?name="+name+"&name=tenant:nobody&name=entry:org:x", ""), 200).json(s.t, &many)
 	if len(many.Usage) != 3 || many.Usage[0].used("default") != 8 || many.Usage[0].APIKey != "****WXYZ" || many.Usage[1].used("default") != 0 ||
 		many.Usage[1].used("endpoint:GET /v1/search") != 0 || many.Usage[1].Tier != "free" || len(many.Usage[2].Usage) != 0 {
@@ -94,7 +98,7 @@ func (s *testServer) testManyUsages(name string) {
 
 func (s *testServer) testUsageActions(name string) {
 	s.t.Helper()
-	var v usageView
+	var v testUsageView
 	refund := s.do(Write, "POST", "usage/"+name+"/refund", `{"descriptor":"endpoint:POST /api/v1/orders","hits":2}`, idempotencyField, "once")
 	s.want(refund, 200).json(s.t, &v)
 	if v.used("default") != 6 || v.used("endpoint:POST /api/v1/orders") != 1 {
@@ -206,7 +210,7 @@ func TestRefundNamesOneDomain(t *testing.T) {
 	s.limiter.SetRules(set)
 	s.hit("tenant:a", 2)
 	s.wantField(s.do(Write, "POST", "usage/tenant:a/refund", `{"descriptor":"default","hits":1}`), 422, "domain")
-	var v usageView
+	var v testUsageView
 	s.want(s.do(Write, "POST", "usage/tenant:a/refund", `{"descriptor":"default","hits":1,"domain":"api"}`), 200).json(t, &v)
 	var got []string
 	for _, l := range v.Usage["default"].Limits {

@@ -53,10 +53,13 @@ func putTier(t *testing.T, client *http.Client, base, token string) (status int,
 	return resp.StatusCode, string(text)
 }
 
-// eventually waits until put answers with a status.
+// eventually waits until put answers with a status, and asks no more often than the
+// admin API allows.
 func eventually(t *testing.T, want int, put func() (int, string)) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C {
 		status, body := put()
 		if status == want {
 			return

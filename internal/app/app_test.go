@@ -390,7 +390,7 @@ d.login: unit=DAY IN EUROPE/BERLIN requests_per_unit=7, shadow_mode: false, quot
 	if lines.String() != want {
 		t.Errorf("got\n%swant\n%s", lines.String(), want)
 	}
-	data, err := json.Marshal(viewOf(set))
+	data, err := json.Marshal(viewOf(set, time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}

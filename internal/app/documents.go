@@ -187,7 +187,7 @@ func (d *documents) tellSwitches(before, after []switches.Switch) {
 	told := 0
 	tell := func(message string, s *switches.Switch) {
 		if told++; told <= maxToldSwitches {
-			d.logger.Info(message, "target", s.Target, "state", s.State, "percent", s.Percent, "tenants", len(s.Tenants), "until", s.Until, "reason", s.Reason)
+			d.logger.Info(message, switchAttributes(s)...)
 		}
 	}
 	for i := range after {
@@ -205,6 +205,18 @@ func (d *documents) tellSwitches(before, after []switches.Switch) {
 	if told > maxToldSwitches {
 		d.logger.Info("more was switched; /switches shows all", "untold", told-maxToldSwitches)
 	}
+}
+
+// switchAttributes are what the log says of a switch.
+func switchAttributes(s *switches.Switch) []any {
+	attributes := []any{"target", s.Target, "state", s.State}
+	if s.Percent > 0 || len(s.Tenants) > 0 {
+		attributes = append(attributes, "percent", s.Percent, "tenants", len(s.Tenants))
+	}
+	if !s.Until.IsZero() {
+		attributes = append(attributes, "until", s.Until)
+	}
+	return append(attributes, "reason", s.Reason)
 }
 
 func sameSwitch(a, b *switches.Switch) bool {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -9,19 +10,25 @@ import (
 
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// loadFile puts the accounts in force that were kept, if there are any and the
-// database has not answered meanwhile.
+// keptVersions are the versions of the database that a file has.
+type keptVersions struct{ accounts, documents int64 }
+
+// loadFile puts in force what was kept, if there is anything and the database has not
+// answered meanwhile.
 func (t *tenants) loadFile(context.Context) {
 	accounts, head, err := quotas.ReadFile(t.settings.TenantsFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		t.logger.Error("the kept accounts cannot be used", "error", err)
+		t.logger.Error("what was kept of the database cannot be used", "error", err)
 		return
 	}
+	// A file of an earlier version has no settings: there were none.
+	t.documents.unlessKnown(*cmp.Or(head.Settings, new(sqltenant.Settings)))
 	kept := tenant.NewSnapshot(new(tenant.Tiers), slices.Values(accounts))
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,11 +37,12 @@ func (t *tenants) loadFile(context.Context) {
 	}
 	t.mu.accounts, t.mu.version, t.mu.fromFile, t.mu.savedAt = kept, head.Version, true, head.SavedAt
 	t.applyLocked()
-	t.logger.Info("the kept accounts are in force until the database answers", "accounts", head.Accounts, "version", head.Version, "saved_at", head.SavedAt)
+	t.logger.Info("what was kept of the database is in force until it answers", "accounts", head.Accounts, "version", head.Version, "saved_at", head.SavedAt)
 }
 
-// keep writes the accounts in force to the file until ctx ends.
+// keep writes what the database says to the file until ctx ends, and then once more.
 func (t *tenants) keep(ctx context.Context) {
+	defer t.keepNow()
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,19 +58,20 @@ func (t *tenants) keep(ctx context.Context) {
 	}
 }
 
-// keepNow writes the accounts of the database that are in force, unless the file has
-// them.
+// keepNow writes what the database says and is in force, unless the file has it.
 func (t *tenants) keepNow() {
 	t.mu.Lock()
 	accounts, version, fromFile := t.mu.accounts, t.mu.version, t.mu.fromFile
 	t.mu.Unlock()
-	if accounts == nil || fromFile || version == t.kept {
+	settings, known := t.documents.read()
+	now := keptVersions{version, settings.Version}
+	if accounts == nil || !known || fromFile || now == t.kept {
 		return
 	}
-	err := quotas.WriteFile(t.settings.TenantsFile, accounts, quotas.Head{Version: version, SavedAt: time.Now().UTC().Truncate(time.Second)})
-	if err != nil {
-		t.logger.Error("the accounts of tenants were not kept; without them a start needs the database", "error", err)
+	head := quotas.Head{Version: version, SavedAt: time.Now().UTC().Truncate(time.Second), Settings: &settings}
+	if err := quotas.WriteFile(t.settings.TenantsFile, accounts, head); err != nil {
+		t.logger.Error("what the database says was not kept; without it a start needs the database", "error", err)
 		return
 	}
-	t.kept = version
+	t.kept = now
 }

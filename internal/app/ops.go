@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/pprof"
+	"time"
 
 	"github.com/headgate/headgate"
 )
@@ -38,7 +39,7 @@ func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
 		writeJSON(w, status, r)
 	})
 	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, viewOf(limiter.Rules()))
+		writeJSON(w, http.StatusOK, viewOf(limiter.Rules(), time.Now()))
 	})
 	mux.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")

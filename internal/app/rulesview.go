@@ -32,6 +32,11 @@ type ruleView struct {
 	Failure    string      `json:"failure"`
 	Cost       string      `json:"cost"`
 	Replaces   []string    `json:"replaces,omitempty"`
+	OnChange   string      `json:"on_change"`
+	MaxDebt    int64       `json:"max_debt,omitempty"`
+	Schedule   []string    `json:"schedule,omitempty"`
+	Shift      string      `json:"shift,omitempty"` // what the schedule makes of the limits now
+	Candidate  string      `json:"candidate,omitempty"`
 	ValidFrom  *time.Time  `json:"valid_from,omitempty"`
 	ValidUntil *time.Time  `json:"valid_until,omitempty"`
 	File       string      `json:"file"`
@@ -49,22 +54,26 @@ type limitView struct {
 	BanFor      string `json:"ban_for,omitempty"`
 }
 
-func viewOf(set *rules.Set) rulesView {
+func viewOf(set *rules.Set, now time.Time) rulesView {
 	v := rulesView{Rules: []ruleView{}}
 	if set == nil {
 		return v
 	}
 	v.Version = set.Version()
 	for _, r := range set.Rules() {
-		v.Rules = append(v.Rules, ruleViewOf(r))
+		v.Rules = append(v.Rules, ruleViewOf(r, now))
 	}
 	return v
 }
 
-func ruleViewOf(r *rules.Rule) ruleView {
+func ruleViewOf(r *rules.Rule, now time.Time) ruleView {
 	v := ruleView{
 		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always, Tenant: r.Tenant,
 		Sensitive: r.Sensitive, Priority: r.Priority, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
+		OnChange: r.Carry.String(), MaxDebt: r.MaxDebt, Shift: r.ScheduleText(now), Candidate: r.Trial.String(),
+	}
+	for i := range r.Schedule() {
+		v.Schedule = append(v.Schedule, r.Schedule()[i].String())
 	}
 	if !r.ValidFrom.IsZero() {
 		v.ValidFrom = &r.ValidFrom

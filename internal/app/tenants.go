@@ -23,8 +23,8 @@ const (
 	openTimeout = time.Minute
 	// reopenMin and reopenMax bound the pause after a try that failed, which doubles.
 	reopenMin, reopenMax = 250 * time.Millisecond, 5 * time.Second
-	// keepEvery is how often accounts that changed are written to --tenants-file at
-	// most.
+	// keepEvery is how often what changed is written to --tenants-file at most, but for
+	// the end of the process.
 	keepEvery = 10 * time.Second
 )
 
@@ -63,8 +63,8 @@ type tenants struct {
 	documents *documents
 	// changed holds one value while something is to be kept.
 	changed chan struct{}
-	// kept is the version in the file; only keep uses it.
-	kept int64
+	// kept is what the file has; only keep uses it.
+	kept keptVersions
 }
 
 // watchTenants makes the parts that tell what tenants may use, if settings name any.
@@ -73,7 +73,7 @@ func (p *process) watchTenants() error {
 	if s.Tiers == "" && s.Tenants == (config.DatabaseURL{}) {
 		return nil
 	}
-	t := &tenants{settings: s, limiter: p.limiter, logger: p.logger, unfit: p.stack.unfit, changed: make(chan struct{}, 1), kept: -1}
+	t := &tenants{settings: s, limiter: p.limiter, logger: p.logger, unfit: p.stack.unfit, changed: make(chan struct{}, 1), kept: keptVersions{accounts: -1}}
 	if err := t.loadTiers(); err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (t *tenants) keepSoon() {
 func (t *tenants) tell(err error) {
 	if errors.Is(err, sqltenant.ErrInvalid) {
 		if untold, ok := t.skipped.mayTell(tenantLines, limit.MicrosOf(time.Now())); ok {
-			t.logger.Error("an account is not in force since it cannot be", "error", err, "untold", untold)
+			t.logger.Error("something of the database of tenants is not in force since it cannot be", "error", err, "untold", untold)
 		}
 		return
 	}
@@ -191,7 +191,7 @@ func (t *tenants) tell(err error) {
 	}
 	t.failed.Add(1)
 	if before == nil {
-		t.logger.Error("the database of tenants does not answer; the accounts that were read last stay in force", "known", known, "error", err)
+		t.logger.Error("the database of tenants does not answer; what was read last stays in force", "known", known, "error", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -124,27 +125,31 @@ func TestStartWithoutTheDatabase(t *testing.T) {
 	first.shows(t, "/metrics", "headgate_tenant_accounts 1", "headgate_tenant_version 1", "headgate_tenant_snapshot_from_file 0")
 	putAccount(t, dsn, "acme", 8) // as another process does
 	first.counts(t, "acme", 8)
-	first.eventually(t, func() string {
-		if _, _, err := quotas.ReadFile(s.TenantsFile); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	first.stop()
-	if err := <-first.ended; err != nil {
-		t.Error(err)
-	}
-	// The second change may have come too soon after the first to be kept.
-	_, head, err := quotas.ReadFile(s.TenantsFile)
-	if err != nil {
+	db := openDatabase(t, dsn)
+	putSwitch(t, db, switches.Switch{Target: switches.Target{Rule: "shop.basket"}, State: switches.Off})
+	putDocument(t, db, sqltenant.RulesDocument, "shop", "domain: shop\ndescriptors: [{key: cart, rate_limit: {unit: hour, requests_per_unit: 0}}, {key: basket, rate_limit: {unit: hour, requests_per_unit: 0}}]")
+	putDocument(t, db, sqltenant.TiersDocument, sqltenant.DefaultName, "tiers: {free: {default: {requests_per_unit: 70, unit: minute}}}")
+	if _, _, err := db.PutRuleRow(t.Context(), sqltenant.RuleRowChange{
+		Row: sqltenant.RuleRow{Scope: "user", LimitCount: 4, WindowMS: 3_600_000, Active: true}, Actor: "ann", At: time.Now(),
+	}); err != nil {
 		t.Fatal(err)
+	}
+	first.decides(t, "api", "user", "ann", `"limit":4,`)
+	first.end(t)
+	_, head, err := quotas.ReadFile(s.TenantsFile)
+	if err != nil || head.Version < 2 || head.Settings == nil || len(head.Settings.Documents) != 3 || len(head.Settings.RuleRows) != 1 {
+		t.Fatalf("kept %+v, %v", head, err) // at the end, too soon after the first time as it may be
 	}
 
 	s.Tenants = config.NewDatabaseURL("sqlite://" + filepath.Join(dir, "none", "tenants.db"))
 	second := run(t, s, nil)
-	second.counts(t, "acme", int(6+head.Version))
+	second.counts(t, "acme", 8)
 	second.shows(t, "/readyz", `"ready": true`, `"from_file": true`, fmt.Sprintf(`"version": %d`, head.Version))
-	second.shows(t, "/metrics", "headgate_tenant_snapshot_from_file 1")
+	second.shows(t, "/metrics", "headgate_tenant_snapshot_from_file 1", `headgate_switches{state="off"} 1`)
+	second.counts(t, "other", 70)
+	second.decides(t, "api", "user", "ann", `"limit":4,`)
+	second.decides(t, "shop", "cart", "a", `"allowed":false,"limit":0`)
+	second.decides(t, "shop", "basket", "a", `"allowed":true`) // switched off
 
 	s.TenantsFile = filepath.Join(dir, "nothing")
 	third := run(t, s, nil)

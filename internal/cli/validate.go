@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/headgate/headgate/rules"
 )
@@ -71,6 +72,9 @@ func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
 	for i, r := range list {
 		if _, err := fmt.Fprintf(w, "%s:%d: %s\n    %s\n", r.File, r.Line, r.ID, r.Summary()); err != nil {
 			return err
+		}
+		if shift := r.ScheduleText(time.Now()); shift != "" {
+			fmt.Fprintf(w, "    %s\n", shift)
 		}
 		if promise := r.Promise(c.Nodes); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)

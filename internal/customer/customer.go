@@ -169,7 +169,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.S
 		w.Header().Set("Retry-After", retryAfter)
 		fail(w, http.StatusServiceUnavailable, "the store of the counters does not answer")
 	default:
-		view := usageview.Of(usage, h.options.Now())
+		view := usageview.Of(usage)
 		view.ForTenant()
 		write(w, http.StatusOK, "application/json", view)
 	}

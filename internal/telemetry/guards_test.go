@@ -25,8 +25,8 @@ func TestDenialsByRole(t *testing.T) {
 	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Role: rules.Banning, Limit: ten}}})
 	expect(t, m, map[string]float64{
 		`headgate_denied_requests_total{role="main"}`: 1, `headgate_denied_requests_total{role="concurrency"}`: 2, `headgate_denied_requests_total{role="secondary"}`: 3,
-		`headgate_denied_requests_total{role="sustained"}`: 4, `headgate_denied_requests_total{role="ban"}`: 5,
-		`headgate_requests_total{outcome="denied"}`: 15,
+		`headgate_denied_requests_total{role="sustained"}`: 4, `headgate_denied_requests_total{role="ban"}`: 5, `headgate_denied_requests_total{role="candidate"}`: 6,
+		`headgate_requests_total{outcome="denied"}`: 21,
 	})
 }
 

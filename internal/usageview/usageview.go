@@ -24,8 +24,23 @@ type Tenant struct {
 	CurrentWindow *Window `json:"current_window,omitempty"`
 	// Usage is by descriptor: "default" is all that the tenant does.
 	Usage map[string]*Quota `json:"usage"`
+	// Pool and TopUps are what may be used where those quotas deny.
+	Pool   *Count  `json:"burst_pool,omitempty"`
+	TopUps []TopUp `json:"top_ups,omitempty"`
 	// Cut says that there are more descriptors.
 	Cut bool `json:"cut,omitempty"`
+}
+
+// TopUp is what was used of one top-up.
+type TopUp struct {
+	ID         string `json:"id"`
+	Descriptor string `json:"descriptor"`
+	Hits       int64  `json:"hits"`
+	// Used and Remaining are as those of a Count.
+	Used      *int64 `json:"used,omitempty"`
+	Remaining *int64 `json:"remaining,omitempty"`
+	Window    Window `json:"window"`
+	Degraded  string `json:"degraded,omitempty"`
 }
 
 // Window is the time in which hits count: from Start until just before End.
@@ -37,13 +52,13 @@ type Window struct {
 // Quota is what was used for one descriptor. The fields of its tightest limit stand in
 // it, and all of its limits in Limits.
 type Quota struct {
-	Limit
+	Count
 	// Limits are there when there are several.
-	Limits []Limit `json:"limits,omitempty"`
+	Limits []Count `json:"limits,omitempty"`
 }
 
-// Limit is what was used of one limit.
-type Limit struct {
+// Count is what was used of one limit.
+type Count struct {
 	// Used, Limit and Remaining are not there where nothing counts, and where the store
 	// did not tell.
 	Used      *int64  `json:"used,omitempty"`
@@ -59,9 +74,9 @@ type Limit struct {
 	Burst           int64  `json:"burst,omitempty"`
 	// Unlimited says that everything passes, and nothing counts.
 	Unlimited bool `json:"unlimited,omitempty"`
-	// Source is override, tier or rule.
+	// Source is override, tier, rule or, of a burst pool, pool.
 	Source string `json:"source"`
-	Domain string `json:"domain"`
+	Domain string `json:"domain,omitempty"`
 	// Rule is for operators.
 	Rule      string `json:"rule,omitempty"`
 	LimitName string `json:"limit_name,omitempty"`
@@ -71,9 +86,9 @@ type Limit struct {
 	Local    bool   `json:"local,omitempty"`
 }
 
-// Of returns what u said at now. APIKey is left to the caller, who knows by what the
+// Of returns what u says. APIKey is left to the caller, who knows by what the
 // key may be shown.
-func Of(u *headgate.TenantUsage, now time.Time) Tenant {
+func Of(u *headgate.TenantUsage) Tenant {
 	t := Tenant{Name: quotas.NameText(u.Subject), Tier: u.Tier, Usage: map[string]*Quota{}, Cut: u.Cut}
 	byText := map[string][]*headgate.LimitUsage{}
 	for i := range u.Limits {
@@ -81,16 +96,29 @@ func Of(u *headgate.TenantUsage, now time.Time) Tenant {
 		byText[l.Descriptor] = append(byText[l.Descriptor], l)
 	}
 	for text, limits := range byText {
-		q := &Quota{Limit: limitOf(slices.MinFunc(limits, tighter), now)}
+		q := &Quota{Count: countOf(slices.MinFunc(limits, tighter), u.At)}
 		for i := 0; i < len(limits) && len(limits) > 1; i++ {
-			q.Limits = append(q.Limits, limitOf(limits[i], now))
+			q.Limits = append(q.Limits, countOf(limits[i], u.At))
 		}
 		t.Usage[tenant.DescriptorText(text)] = q
 		if text == tenant.Default {
 			t.CurrentWindow = q.Window
 		}
 	}
+	for i := range u.Beyond {
+		t.addBeyond(&u.Beyond[i], u.At)
+	}
 	return t
+}
+
+// addBeyond adds what may be used where quotas deny.
+func (t *Tenant) addBeyond(u *headgate.LimitUsage, at time.Time) {
+	l := countOf(u, at)
+	if u.Source == tenant.FromPool {
+		t.Pool = &l
+		return
+	}
+	t.TopUps = append(t.TopUps, TopUp{u.Name, tenant.DescriptorText(u.Descriptor), u.Quota, l.Used, l.Remaining, *l.Window, l.Degraded})
 }
 
 // tighter orders limits by how soon they deny: those with counts first, of them that
@@ -108,24 +136,27 @@ func tighter(a, b *headgate.LimitUsage) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
 }
 
-func limitOf(u *headgate.LimitUsage, now time.Time) Limit {
-	l := Limit{Source: u.Source.String(), Domain: u.Domain, Rule: u.Rule, LimitName: u.Name, Unlimited: u.Unlimited()}
+func countOf(u *headgate.LimitUsage, at time.Time) Count {
+	l := Count{Source: u.Source.String(), Domain: u.Domain, Rule: u.Rule, LimitName: u.Name, Unlimited: u.Unlimited()}
 	if l.Unlimited {
 		return l
 	}
 	l.RequestsPerUnit, l.Unit = &u.Limit.Quota, tenant.UnitText(u.Limit.Period)
 	l.Algorithm, l.Burst = u.Limit.Algorithm.String(), u.Limit.Burst
 	l.Limit = &u.Quota
-	l.Window = &Window{u.Start.UTC(), u.End.UTC()}
+	l.Window = &Window{rounded(u.Start), rounded(u.End)}
 	if u.Degraded != store.NoReason {
 		l.Degraded, l.Local = string(u.Degraded), u.Local
 	}
 	if u.Counted() {
-		reset := now.Add(u.ResetAfter).UTC()
+		reset := rounded(at.Add(u.ResetAfter))
 		l.Used, l.Remaining, l.ResetAt = &u.Used, &u.Remaining, &reset
 	}
 	return l
 }
+
+// rounded is t as people read it.
+func rounded(t time.Time) time.Time { return t.UTC().Round(time.Millisecond) }
 
 // ForTenant leaves out what is for operators.
 func (t *Tenant) ForTenant() {
@@ -134,5 +165,8 @@ func (t *Tenant) ForTenant() {
 		for i := range q.Limits {
 			q.Limits[i].Rule = ""
 		}
+	}
+	if t.Pool != nil {
+		t.Pool.Rule = ""
 	}
 }

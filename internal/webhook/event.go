@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"iter"
 	"strings"
 	"time"
 
@@ -61,13 +62,22 @@ func eventOf(req *headgate.Request, v *headgate.Verdict, at time.Time) Event {
 		e.LimitName = v.Rule.ID
 	}
 	var rest []descriptor.Entry
-	for _, entry := range entries[v.Tenant:max(v.Tenant, v.Depth)] {
-		if !v.Rule.Aside(entry.Key) {
-			rest = append(rest, masked(entry))
-		}
+	for entry := range counted(req, v, v.Tenant) {
+		rest = append(rest, masked(entry))
 	}
 	e.Descriptor = tenant.DescriptorText(descriptor.Format(rest))
 	return e
+}
+
+// counted are the entries that a limit counts by, those before from left out.
+func counted(req *headgate.Request, v *headgate.Verdict, from int) iter.Seq[descriptor.Entry] {
+	return func(yield func(descriptor.Entry) bool) {
+		for _, e := range req.Descriptors[v.Descriptor].Entries[from:max(from, v.Depth)] {
+			if !v.Rule.Aside(e.Key) && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // used returns what has been used of a limit.
@@ -87,21 +97,20 @@ func masked(e descriptor.Entry) descriptor.Entry {
 	return descriptor.Entry{Key: e.Key, Value: "****" + quotas.Last4(e.Value)}
 }
 
-// identify gives e its ID. names are the entries that the limit counts by, and window
-// numbers the window. Every part is preceded by its length, so that no two events have
-// one text.
-func (e *Event) identify(names []descriptor.Entry, rule string, window int64) {
+// identify gives e, the event of a verdict in a window, its ID. Every part is preceded
+// by its length, so that no two events have one text.
+func (e *Event) identify(req *headgate.Request, v *headgate.Verdict, window int64) {
 	var text []byte
 	part := func(s string) {
 		text = binary.AppendUvarint(text, uint64(len(s)))
 		text = append(text, s...)
 	}
 	part(e.Domain)
-	part(rule)
+	part(v.Rule.ID)
 	part(e.LimitName)
-	for i := range names {
-		part(names[i].Key)
-		part(names[i].Value)
+	for entry := range counted(req, v, 0) {
+		part(entry.Key)
+		part(entry.Value)
 	}
 	text = binary.AppendVarint(text, window)
 	text = binary.AppendUvarint(text, uint64(e.Threshold))

@@ -9,10 +9,9 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
 )
 
 // Options configures a Notifier.
@@ -98,7 +97,7 @@ func (n *Notifier) Decided(req *headgate.Request, resp *headgate.Response, _ tim
 func (n *Notifier) near(v *headgate.Verdict) bool {
 	d := &v.Decision
 	return v.Tenant > 0 && (d.Limit-d.Remaining)*100 >= n.lowest*d.Limit && d.Limit > 0 &&
-		v.Limit != nil && v.Enforced && v.Role == rules.Main && !v.Skipped && v.Degraded == store.NoReason
+		v.Limit != nil && v.Enforced && v.Role.IsMain() && !v.Skipped && v.Degraded == store.NoReason
 }
 
 // tell queues the events of a verdict, unless they were told before.
@@ -119,7 +118,7 @@ func (n *Notifier) tell(req *headgate.Request, v *headgate.Verdict) {
 			e.Type = Exhausted
 		}
 		if s.wants(e.Type) {
-			e.identify(req.Descriptors[v.Descriptor].Entries[v.Tenant-1:v.Tenant], v.Rule.ID, window)
+			e.identify(req, v, window)
 			s.queue(e)
 		}
 	}
@@ -137,22 +136,24 @@ func (n *Notifier) reached(v *headgate.Verdict) int {
 	return 0
 }
 
-// windowOf numbers the windows of a limit, so that decisions of one window have one
-// number on all nodes, whose clocks may be some way apart: by their end where windows
-// begin and end at once for all, else by what whole periods there have been.
+// windowOf returns the end of the window that a limit counts in, in microseconds from
+// 1970, such that all decisions of one window have the same, on all nodes, whose clocks
+// may be some way apart. What has no windows that begin and end at once for all is told
+// of once in each whole period.
 func windowOf(v *headgate.Verdict, at time.Time) int64 {
 	now := int64(limit.MicrosOf(at))
-	end := now + v.Decision.ResetAfter.Microseconds()
+	end, period := now+v.Decision.ResetAfter.Microseconds(), v.Limit.PeriodMicros()
 	switch {
-	case v.Limit.Calendar != nil:
-		return (end + microsOf(time.Minute)/2) / microsOf(time.Minute)
+	case v.Limit.Calendar != nil, v.Source == tenant.FromTopUp:
+		return nearest(end, time.Minute.Microseconds())
 	case v.Limit.Algorithm == limit.FixedWindow:
-		return (end + microsOf(v.Limit.Period)/2) / microsOf(v.Limit.Period)
+		return nearest(end, period)
 	}
-	return now / microsOf(v.Limit.Period)
+	return now - now%period + period
 }
 
-func microsOf(d time.Duration) int64 { return max(1, d.Microseconds()) }
+// nearest returns the multiple of unit that is nearest to n.
+func nearest(n, unit int64) int64 { return (n + unit/2) / unit * unit }
 
 // key returns what a limit of a tenant is remembered by. That two have one is as
 // likely as a wrong guess at 64 bits.
@@ -166,18 +167,11 @@ func (n *Notifier) key(req *headgate.Request, v *headgate.Verdict) uint64 {
 	part(req.Domain)
 	part(v.Rule.ID)
 	part(v.Name)
-	for _, e := range counted(req, v) {
-		if !v.Rule.Aside(e.Key) {
-			part(e.Key)
-			part(e.Value)
-		}
+	for e := range counted(req, v, 0) {
+		part(e.Key)
+		part(e.Value)
 	}
 	return h.Sum64()
-}
-
-// counted returns the entries that a limit of a tenant counts by.
-func counted(req *headgate.Request, v *headgate.Verdict) []descriptor.Entry {
-	return req.Descriptors[v.Descriptor].Entries[:max(v.Tenant, v.Depth)]
 }
 
 // Stats are counts since the start, over all receivers. Told is always the sum of

@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 )
@@ -37,6 +38,9 @@ descriptors:
       - key: endpoint
         value: GET /slow
         rate_limit: {unit: minute, requests_per_unit: 4}
+      - key: job
+        rate_limit: {unit: minute, requests_per_unit: 8}
+        cost: {from: entry, name: rows}
   - key: api_key
     tenant: true
   - key: path
@@ -264,12 +268,15 @@ func TestOncePerWindow(t *testing.T) {
 		w.inbox.want(t, all, near, bolt)
 
 		time.Sleep(time.Minute) // bubble: the next window
+		synctest.Wait()
 		hit(t, w.Limiter, 8, "tenant:acme")
 		synctest.Wait()
 		w.inbox.want(t, all, near, near, bolt)
 		time.Sleep(3*time.Minute - time.Millisecond) // bubble: the end of a window
+		synctest.Wait()
 		hit(t, w.Limiter, 40, "tenant:acme")
 		time.Sleep(time.Millisecond) // bubble: the next one
+		synctest.Wait()
 		hit(t, w.Limiter, 40, "tenant:acme")
 		synctest.Wait()
 		w.inbox.want(t, all, all, all, near, near, near, near, bolt)
@@ -301,6 +308,11 @@ func TestEvent(t *testing.T) {
 		// The last of these is denied, and charged to neither limit.
 		hit(t, w.Limiter, 5, "tenant:acme,endpoint:GET /slow")
 		hit(t, w.Limiter, 5, "tenant:acme,endpoint:POST /orders")
+		// What a request costs is not part of its name.
+		hit(t, w.Limiter, 1, "tenant:cost,rows:3,job:night")
+		hit(t, w.Limiter, 1, "tenant:cost,rows:4,job:night")
+		hit(t, w.Limiter, 1, "tenant:cost,rows:3,job:day")
+		hit(t, w.Limiter, 1, "tenant:cost,rows:4,job:day")
 		synctest.Wait()
 		w.inbox.want(t,
 			"quota.exhausted ****wxyz default/minute 100% 10/10",
@@ -311,22 +323,105 @@ func TestEvent(t *testing.T) {
 			"quota.near_exhaustion hash:"+hash+" default/minute 80% 8/10",
 			"quota.near_exhaustion tenant:acme default/minute 80% 8/10",
 			"quota.near_exhaustion tenant:acme endpoint:POST /orders/hour 80% 4/5",
+			"quota.near_exhaustion tenant:cost api.tenant.job 80% 7/8",
+			"quota.near_exhaustion tenant:cost api.tenant.job 80% 7/8",
 		)
+		ids := map[string]bool{}
 		for _, e := range w.inbox.events {
+			if ids[e.ID] = true; e.Tenant == "tenant:cost" && e.Descriptor != "job:night" && e.Descriptor != "job:day" {
+				t.Errorf("descriptor %s", e.Descriptor)
+			}
 			if e.LimitName == "endpoint:POST /orders/hour" && e.Threshold == 100 {
 				e.ID = e.ID[:4] + "..."
 				text, err := json.Marshal(e)
 				if err != nil {
 					t.Fatal(err)
 				}
-				const want = `{"id":"5a15...","type":"quota.exhausted","at":"2000-01-01T00:00:00Z","tenant":"tenant:acme","tier":"free","domain":"api",` +
+				const want = `{"id":"b18c...","type":"quota.exhausted","at":"2000-01-01T00:00:00Z","tenant":"tenant:acme","tier":"free","domain":"api",` +
 					`"descriptor":"endpoint:POST /orders","limit_name":"endpoint:POST /orders/hour","threshold":100,"limit":5,"used":5,"remaining":0,"reset_at":"2000-01-01T02:00:00Z"}`
 				if string(text) != want {
 					t.Errorf("%s, want\n%s", text, want)
 				}
 			}
 		}
+		if len(ids) != len(w.inbox.events) {
+			t.Errorf("%d ids of %d events", len(ids), len(w.inbox.events))
+		}
 	})
+}
+
+// TestNear: what is told of is the exact decision of a main limit in force of a tenant.
+func TestNear(t *testing.T) {
+	n, _, resp := decided(t, 4)
+	if v := resp.Verdicts[0]; n.near(&v) {
+		t.Errorf("four of ten: %+v", v)
+	}
+	good := resp.Verdicts[1]
+	if !n.near(&good) {
+		t.Errorf("four of five: %+v", good)
+	}
+	for name, change := range map[string]func(*headgate.Verdict){
+		"no tenant":     func(v *headgate.Verdict) { v.Tenant = 0 },
+		"shadow":        func(v *headgate.Verdict) { v.Enforced = false },
+		"concurrency":   func(v *headgate.Verdict) { v.Role = rules.InFlight },
+		"a ban":         func(v *headgate.Verdict) { v.Role = rules.Banning },
+		"secondary":     func(v *headgate.Verdict) { v.Role = rules.Secondary },
+		"not looked at": func(v *headgate.Verdict) { v.Skipped = true },
+		"guessed":       func(v *headgate.Verdict) { v.Degraded = store.Timeout },
+		"of one node":   func(v *headgate.Verdict) { v.Degraded, v.Local = store.Timeout, true },
+		"unlimited":     func(v *headgate.Verdict) { v.Limit, v.Decision = nil, limit.Decision{Allowed: true} },
+	} {
+		v := good
+		if change(&v); n.near(&v) {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	largest := good
+	largest.Decision.Limit, largest.Decision.Remaining = limit.MaxQuota, limit.MaxQuota/5+1
+	if n.near(&largest) {
+		t.Error("the largest quota, below the threshold")
+	}
+	if largest.Decision.Remaining = limit.MaxQuota / 5; !n.near(&largest) {
+		t.Error("the largest quota, at the threshold")
+	}
+	if New(Options{}).near(&good) {
+		t.Error("nobody is to be told")
+	}
+}
+
+// TestWindow: decisions of one window have one number, though clocks differ and answers
+// take their time, and those of the next one a larger one.
+func TestWindow(t *testing.T) {
+	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	month, err := limit.NewCalendar(limit.CalendarMonth, "UTC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		spec   limit.Spec
+		source tenant.Source
+		at     time.Time
+		reset  time.Duration
+		want   time.Time
+	}{
+		{"fixed", limit.Spec{Algorithm: limit.FixedWindow, Period: time.Minute}, 0, noon, time.Minute, noon.Add(time.Minute)},
+		{"fixed, a clock ahead", limit.Spec{Algorithm: limit.FixedWindow, Period: time.Minute}, 0, noon.Add(20 * time.Second), time.Minute, noon.Add(time.Minute)},
+		{"fixed, a clock behind", limit.Spec{Algorithm: limit.FixedWindow, Period: time.Minute}, 0, noon.Add(-20 * time.Second), time.Minute, noon.Add(time.Minute)},
+		{"fixed, its end", limit.Spec{Algorithm: limit.FixedWindow, Period: time.Minute}, 0, noon.Add(59 * time.Second), time.Second, noon.Add(time.Minute)},
+		{"calendar", limit.Spec{Algorithm: limit.FixedWindow, Calendar: month}, 0, noon, 29*24*time.Hour + 12*time.Hour + 7*time.Second, time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)},
+		{"sliding", limit.Spec{Period: time.Minute}, 0, noon, 2 * time.Minute, noon.Add(time.Minute)},
+		{"sliding, its end", limit.Spec{Period: time.Minute}, 0, noon.Add(59 * time.Second), 2 * time.Minute, noon.Add(time.Minute)},
+		{"sliding, the next", limit.Spec{Period: time.Minute}, 0, noon.Add(60 * time.Second), time.Second, noon.Add(2 * time.Minute)},
+		{"a bucket", limit.Spec{Algorithm: limit.TokenBucket, Period: time.Hour}, 0, noon.Add(time.Minute), time.Second, noon.Add(time.Hour)},
+		{"a top-up", limit.Spec{Algorithm: limit.FixedWindow, Period: 10 * 24 * time.Hour}, tenant.FromTopUp, noon, 90*time.Hour + 3*time.Second, noon.Add(90 * time.Hour)},
+	} {
+		c.spec.Quota = 10
+		v := &headgate.Verdict{Limit: limit.Must(c.spec), Source: c.source, Decision: limit.Decision{ResetAfter: c.reset}}
+		if got := windowOf(v, c.at); got != int64(limit.MicrosOf(c.want)) {
+			t.Errorf("%s: %v, want %v", c.name, limit.Micros(got).Time(), c.want)
+		}
+	}
 }
 
 // TestJump: one decision that passes two thresholds tells of the higher one.
@@ -349,6 +444,7 @@ func TestSameIDs(t *testing.T) {
 	for i := range ids {
 		inWorld(t, nil, func(t *testing.T, w *world) {
 			time.Sleep(time.Duration(i) * time.Second) // bubble: the clocks of nodes are not one
+			synctest.Wait()
 			hit(t, w.Limiter, 10, "tenant:acme")
 			hit(t, w.Limiter, 5, "tenant:bolt,endpoint:POST /orders")
 			synctest.Wait()
@@ -376,8 +472,10 @@ func TestReceiverIsDown(t *testing.T) {
 			t.Errorf("while it is down: %+v", s)
 		}
 		time.Sleep(10 * time.Second) // bubble
+		synctest.Wait()
 		w.network.set(false)
 		time.Sleep(time.Minute) // bubble
+		synctest.Wait()
 		s := w.notifier.Stats()
 		if s.Retried < 4*3 {
 			t.Errorf("%d retries of four events in ten seconds", s.Retried)
@@ -394,6 +492,7 @@ func TestGivenUp(t *testing.T) {
 		w.inbox.answer = func(_ int, rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusBadGateway) }
 		hit(t, w.Limiter, 8, "tenant:acme")
 		time.Sleep(time.Hour) // bubble
+		synctest.Wait()
 		if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1, Retried: MaxTries - 1}) || w.inbox.requests != MaxTries {
 			t.Errorf("%+v, %d requests", s, w.inbox.requests)
 		}
@@ -414,6 +513,7 @@ func TestRefusedForGood(t *testing.T) {
 			}
 			hit(t, w.Limiter, 8, "tenant:acme")
 			time.Sleep(time.Hour) // bubble
+			synctest.Wait()
 			if s := w.notifier.Stats(); s != (Stats{Told: 1, Failed: 1}) || w.inbox.requests != 1 {
 				t.Errorf("status %d: %+v, %d requests", status, s, w.inbox.requests)
 			}
@@ -438,6 +538,7 @@ func TestRetryAfter(t *testing.T) {
 		}
 		hit(t, w.Limiter, 8, "tenant:acme")
 		time.Sleep(time.Hour) // bubble
+		synctest.Wait()
 		if s := w.notifier.Stats(); s != (Stats{Told: 1, Sent: 1, Retried: 2}) || len(at) != 3 {
 			t.Fatalf("%+v, %v", s, at)
 		}
@@ -511,6 +612,17 @@ func TestSeveralReceivers(t *testing.T) {
 	boxes[0].want(t, near+"50% 5/10", near+"80% 8/10")
 	boxes[1].want(t, near+"80% 8/10")
 	boxes[2].want(t, all)
+}
+
+func TestFinal(t *testing.T) {
+	for status, want := range map[int]bool{
+		302: true, 308: true, 400: true, 401: true, 404: true, 410: true, 422: true,
+		408: false, 409: false, 425: false, 429: false, 500: false, 502: false, 503: false, 504: false, 599: false,
+	} {
+		if final(status) != want {
+			t.Errorf("status %d: %v", status, !want)
+		}
+	}
 }
 
 func TestPause(t *testing.T) {

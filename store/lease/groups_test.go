@@ -144,3 +144,49 @@ func count(takes []store.Take, results []store.Result, plan []planned, charged [
 		from = to
 	}
 }
+
+// away is a store that answers nothing.
+type away struct{ store.Leaser }
+
+var errAway = &store.Error{Op: "take", Store: "test", Reason: store.Unavailable}
+
+func (away) Take(_ context.Context, _ []store.Take, results []store.Result) {
+	for i := range results {
+		results[i] = store.Result{Err: errAway}
+	}
+}
+
+// What is no hit is not done on this node either while a hit of its group is
+// undecided in the store.
+func TestUndecidedGroupChargesNothingHere(t *testing.T) {
+	buckets, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := local.New(local.Options{Nodes: func() int { return 1 }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limit.Must(limit.PerHour(10))
+	here := &store.Mode{Consistency: store.Local}
+	group := []store.Take{
+		{Key: []byte("shared"), Limit: l, Hits: 1, Group: 1},
+		{Key: []byte("here"), Limit: l, Hits: 4, Op: store.Charge, Group: 1, Mode: here},
+	}
+	for _, c := range []struct {
+		inner store.Leaser
+		left  int64
+	}{{away{buckets}, 10}, {buckets, 6}} {
+		s := lease.New(lease.Options{Store: c.inner, Local: own, Nodes: func() int { return 1 }})
+		results := make([]store.Result, 2)
+		s.Take(t.Context(), group, results)
+		if (results[1].Err != nil) != (c.left == 10) {
+			t.Errorf("the charge says %+v", results[1])
+		}
+		peek := []store.Take{{Key: []byte("here"), Limit: l, Mode: here}}
+		if s.Take(t.Context(), peek, results[:1]); results[0].Remaining != c.left {
+			t.Errorf("%+v, want %d left", results[0], c.left)
+		}
+		s.Close()
+	}
+}

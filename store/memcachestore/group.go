@@ -10,9 +10,10 @@ import (
 // A group is decided on what was read of all its buckets, and its changes are
 // written only when it passes. A bucket that somebody else changed in between is
 // read and decided again; what is written already stays, and is given back if
-// the group is denied in the end. Buckets that are reset come last, since a
+// the group is denied in the end. Buckets that are hit come first, since what is no
+// hit waits until all hits are decided; those that are reset come last, since a
 // reset cannot be given back. Takes whose server fails carry its error and hold
-// nothing back.
+// no other hit back.
 
 // decideGroup decides the takes of one group.
 func (w *work) decideGroup(ctx context.Context) {
@@ -39,12 +40,33 @@ func (w *work) settle(ctx context.Context) bool {
 		w.rollBack(ctx)
 		return true
 	}
-	plain, resets := partition(unsettled(w.buckets))
+	hit, plain, resets := w.partition(unsettled(w.buckets))
+	w.writeAll(ctx, hit)
+	if len(unsettled(hit)) > 0 {
+		return false
+	}
+	if err := w.undecided(); err != nil {
+		for _, b := range unsettled(w.buckets) {
+			b.err = err
+		}
+		return true
+	}
 	w.writeAll(ctx, plain)
 	if len(unsettled(plain)) == 0 {
 		w.writeAll(ctx, resets)
 	}
 	return len(unsettled(w.buckets)) == 0
+}
+
+// undecided returns why a hit that could have denied the group was not decided, nil
+// if all were.
+func (w *work) undecided() error {
+	for i, b := range w.of {
+		if b != nil && b.err != nil && w.takes[i].Op == store.Hit && !w.takes[i].Shadow {
+			return b.err
+		}
+	}
+	return nil
 }
 
 // passes decides the takes on all buckets that are not done, in order, and
@@ -65,16 +87,28 @@ func (w *work) passes() bool {
 	return passes
 }
 
-// partition splits buckets into those that are not reset and those that are.
-func partition(buckets []*bucket) (plain, resets []*bucket) {
+// partition splits buckets into those that are hit, others, and those that are reset.
+func (w *work) partition(buckets []*bucket) (hit, plain, resets []*bucket) {
 	for _, b := range buckets {
-		if b.resets {
+		switch {
+		case b.resets:
 			resets = append(resets, b)
-		} else {
+		case w.isHit(b):
+			hit = append(hit, b)
+		default:
 			plain = append(plain, b)
 		}
 	}
-	return plain, resets
+	return hit, plain, resets
+}
+
+func (w *work) isHit(b *bucket) bool {
+	for i := range w.takes {
+		if w.of[i] == b && w.takes[i].Op == store.Hit {
+			return true
+		}
+	}
+	return false
 }
 
 // rollBack gives back what a denied group has written, and answers its takes:

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -57,17 +58,19 @@ func weigh(bucket, server uint64) uint64 {
 }
 
 // appendState writes a state that is not unused: its kind and its numbers, in
-// decimal, with spaces.
+// decimal, with spaces, and the word of its period before the last of them.
 func appendState(b []byte, s limit.State) []byte {
 	b = append(b, '0'+s.Kind, ' ')
 	b = strconv.AppendInt(b, s.A, 10)
 	b = append(b, ' ')
-	b = strconv.AppendInt(b, s.B, 10)
+	last := s.B
 	if s.Kind == kindSlidingWindow {
+		b = strconv.AppendInt(b, s.B, 10)
 		b = append(b, ' ')
-		b = strconv.AppendInt(b, s.C, 10)
+		last = s.C
 	}
-	return b
+	b = append(b, s.Per.String()...)
+	return strconv.AppendInt(b, last, 10)
 }
 
 // parseState reads a value; what has no known form is the unused state.
@@ -85,6 +88,14 @@ func parseState(value string) limit.State {
 	}
 	for i, field := range fields {
 		text, more, found := strings.Cut(rest, " ")
+		if i == len(fields)-1 {
+			word := text[:strings.LastIndexFunc(text, unicode.IsLetter)+1]
+			per, err := limit.ParsePer(word)
+			if err != nil {
+				return limit.State{}
+			}
+			s.Per, text = per, text[len(word):]
+		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || found != (i < len(fields)-1) {
 			return limit.State{}
@@ -96,7 +107,7 @@ func parseState(value string) limit.State {
 
 // sameState compares states, neither of which is wide.
 func sameState(a, b limit.State) bool {
-	return a.Kind == b.Kind && a.A == b.A && a.B == b.B && a.C == b.C
+	return a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C
 }
 
 // expiry returns what to send as the time to live of a value that is needed for

@@ -309,6 +309,34 @@ func TestErrorOfOnePart(t *testing.T) {
 	}
 }
 
+// What is no hit is done only when all hits of its group were decided: so one of them
+// can see to it that the rest is done once.
+func TestErrorOfAHitLeavesTheRest(t *testing.T) {
+	now := limit.Micros(1_780_315_200_000_000)
+	good := open(t, func() limit.Micros { return now })
+	s, err := spread.New(byLastByte(2), good, failing{good})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limit.Must(limit.PerHour(10))
+	charge := store.Take{Key: []byte("b"), Limit: l, Hits: 4, Op: store.Charge, Group: 1}
+	for _, c := range []struct {
+		hit  store.Take
+		left int64
+	}{
+		{store.Take{Key: []byte("a"), Limit: l, Hits: 1, Group: 1}, 10},
+		{store.Take{Key: []byte("d"), Limit: l, Hits: 1, Group: 1}, 6},
+	} {
+		r := take(s, []store.Take{c.hit, charge})
+		if (r[1].Err != nil) != (c.left == 10) {
+			t.Errorf("%s: the charge says %+v", c.hit.Key, r[1])
+		}
+		if left := take(s, []store.Take{{Key: []byte("b"), Limit: l}})[0].Remaining; left != c.left {
+			t.Errorf("%s: %d left, want %d", c.hit.Key, left, c.left)
+		}
+	}
+}
+
 // What was charged right before the edge of a window is not given back after it.
 func TestNoRefundIntoTheNextWindow(t *testing.T) {
 	// The group is charged a microsecond before its window ends.

@@ -93,13 +93,13 @@ func (r *Record) Validate() error {
 		return err
 	}
 	for i := range r.Overrides {
-		if t := r.Overrides[i].Term; t.From.Before(time.Unix(0, 0)) && !t.From.IsZero() {
-			return fmt.Errorf("override %d: effective before 1970; hint: leave it out for always", i)
+		if err := checkTerm(r.Overrides[i].Term); err != nil {
+			return fmt.Errorf("override %d: %w", i, err)
 		}
 	}
 	for i := range r.Tiers {
-		if t := r.Tiers[i].Term; t.From.Before(time.Unix(0, 0)) && !t.From.IsZero() {
-			return fmt.Errorf("tier %d: effective before 1970; hint: leave it out for always", i)
+		if err := checkTerm(r.Tiers[i].Term); err != nil {
+			return fmt.Errorf("tier %d: %w", i, err)
 		}
 	}
 	a, err := r.Account()
@@ -108,6 +108,20 @@ func (r *Record) Validate() error {
 	}
 	a.TopUps = named(a.TopUps)
 	return a.Validate()
+}
+
+// lastInstant is the first one that a text of RFC 3339 cannot show.
+var lastInstant = time.Date(10_000, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// checkTerm refuses instants that cannot be kept or shown.
+func checkTerm(t tenant.Term) error {
+	switch {
+	case t.From.Before(time.Unix(0, 0)) && !t.From.IsZero():
+		return errors.New("effective before 1970; hint: leave it out for always")
+	case !t.From.Before(lastInstant) || !t.Until.Before(lastInstant):
+		return errors.New("begins or ends after the year 9999; hint: leave the end out for never")
+	}
+	return nil
 }
 
 // named returns top-ups of which those without an ID have one.

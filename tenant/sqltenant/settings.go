@@ -66,7 +66,14 @@ func (w *whole) Scan(value any) error {
 	return nil
 }
 
-func (w whole) instant() time.Time { return instant(max(int64(w), 0)) }
+// instant returns the zero time for what is no instant that a text of RFC 3339 can
+// show.
+func (w whole) instant() time.Time {
+	if w < 0 || int64(w) >= lastInstant.UnixMicro() {
+		return time.Time{}
+	}
+	return instant(int64(w))
+}
 
 // truth is likewise a boolean, false for what is none.
 type truth bool

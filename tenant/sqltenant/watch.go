@@ -99,14 +99,14 @@ func (w *Watcher) ReadAt() time.Time { return instant(w.readAt.Load()) }
 // lets a node serve with what counts from the first request on. No two calls of Load,
 // Follow and Run may overlap.
 func (w *Watcher) Load(ctx context.Context) error {
-	if err := w.readSettings(ctx); err != nil {
-		return err
-	}
 	version, err := w.version(ctx)
 	if err != nil {
 		return err
 	}
 	// Read after the version: what changes meanwhile is read again later.
+	if err := w.readSettings(ctx); err != nil {
+		return err
+	}
 	var all []tenant.Account
 	var skipped int64
 	after := tenant.Subject{}

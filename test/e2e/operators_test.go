@@ -99,7 +99,7 @@ func TestB6FleetHearsOfSwitches(t *testing.T) {
 // in force on all processes beside those of files. A row that cannot be is left out.
 func TestB8FleetHearsOfRulesInSQL(t *testing.T) {
 	y := newTenancy(t)
-	fleet := []*node{startNode(t, y.args()...), startNode(t, y.args()...)}
+	fleet := []*node{startNode(t, y.args("--merge-domains")...), startNode(t, y.args("--merge-domains")...)}
 	limitOf := func(key, value string, want int64) {
 		t.Helper()
 		for _, n := range fleet {

@@ -25,5 +25,5 @@ else
   elseif period % 1000 == 0 then
     n, unit = period / 1000, 'ms'
   end
-  limit_mark = n < 4096 and format('%d', n) .. unit or ''
+  limit_mark = n < 4096 and string.format('%d', n) .. unit or ''
 end

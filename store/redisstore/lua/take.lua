@@ -54,7 +54,7 @@ local group_at, group_limit_at, group_s, group_filled, held, peek
 local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
-local own, limit_terms, resets, max_debt = 0, false, false, 0 -- of the limit; own is the kind of its states
+local rare -- of a limit that has such: {limit_terms, resets, max_debt}
 local sub_windows, sliding_log, concurrency, carry -- made when needed
 local load_log, save_log, log_of, log_stamp, log_after, log_before
 
@@ -69,13 +69,13 @@ local function read_limit(i)
   algorithm, counts_denied, BYTES(quota_, 7), BYTES(period_, 7) = byte(data, i + 1, i + 16)
   quota, period = WHOLE(quota_, 7), WHOLE(period_, 7)
   limit_at, at = i, i + 17 - TAKE_BYTES
-  own, own_form = algorithm == CALENDAR and 2 or algorithm, nil
+  own_form, rare = nil, nil
 MARK
-  if own < 3 then
+  if algorithm < 3 or algorithm == CALENDAR then
     if byte(limit_mark) == 48 or limit_mark == '' then -- '0'
-      own_form = own == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
+      own_form = algorithm == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
     else
-      own_form = (own == 1 and '^1 (%d+) (%d+) (' or '^2 (%d+) (') .. limit_mark .. ')(%d+)$'
+      own_form = (algorithm == 1 and '^1 (%d+) (%d+) (' or '^2 (%d+) (') .. limit_mark .. ')(%d+)$'
     end
   elseif algorithm == 10 then
     own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
@@ -90,9 +90,10 @@ MARK
   elseif algorithm == 3 then
     length = 19
   end
-  limit_terms, resets, max_debt = false, false, 0
   if counts_denied > 1 then
+    local limit_terms, resets, max_debt = false, false, 0
 TERMS
+    rare = {limit_terms, resets, max_debt}
     if max_debt > 0 then
       length = length + 7
     end
@@ -138,6 +139,11 @@ CONCURRENCY
   local stored_mark, terms, foreign, touched = '', false, false, false
   local refund, verdict, remaining, reset = 0, 0, 0, 0
   local denied, debt = counts_denied, false
+  local own = algorithm == CALENDAR and 2 or algorithm
+  local limit_terms, resets, max_debt = false, false, 0
+  if rare then
+    limit_terms, resets, max_debt = rare[1], rare[2], rare[3]
+  end
 
   local entry = known and known[s]
   if entry then

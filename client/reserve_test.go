@@ -1,0 +1,140 @@
+package client_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/client"
+	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
+)
+
+const reservable = `
+domain: api
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 100, name: hits}}
+  - {key: sent, cost: {from: content_length}, rate_limit: {unit: hour, requests_per_unit: 100}}
+`
+
+// TestA10ReserveOverWire: a reservation that is made over the wire is settled by a
+// Limiter on the same store, and the other way round.
+func TestA10ReserveOverWire(t *testing.T) {
+	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(reservable)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buckets, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer buckets.Close()
+	now := time.Now()
+	near, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := remote(t, client.CheckerOptions{URL: serve(t, near, httpcheck.Options{})})
+	request := ask(40, "user", "1")
+	request.Descriptors = append(request.Descriptors, ask(1, "sent", "x").Descriptors...)
+	var resp headgate.Response
+
+	r, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{ID: "a", TTL: time.Minute}, &resp)
+	if err != nil || !resp.Allowed || r.ID() != "a" || r.Expires().Sub(now) > time.Minute {
+		t.Fatalf("%v, %+v, %v", r, resp, err)
+	}
+	if outcome, err := near.Commit(t.Context(), r, headgate.Actual{Hits: []int64{70, 1}}, &resp); outcome != headgate.Settled || err != nil {
+		t.Fatal(outcome, err)
+	}
+	for range 2 {
+		if outcome, err := far.Cancel(t.Context(), r, &resp); outcome != headgate.SettledBefore || err != nil {
+			t.Fatal(outcome, err)
+		}
+	}
+	if r, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp); err != nil || resp.Allowed || r != (headgate.Reservation{}) {
+		t.Fatalf("70 and 40 of 100: %v, %+v, %v", r, resp, err)
+	}
+	request.Descriptors[0].Hits = 10
+	r, err = near.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	if err != nil || !resp.Allowed {
+		t.Fatalf("%+v, %v", resp, err)
+	}
+	actual := headgate.Actual{Attributes: ask(1, "content_length", "5").Descriptors[0].Entries}
+	if outcome, err := far.Commit(t.Context(), r, actual, &resp); outcome != headgate.Settled || err != nil || resp.Decisive(-1).Decision.Remaining != 20 {
+		t.Fatalf("%v, %v, %+v", outcome, err, resp)
+	}
+	if left := check(t, near, ask(0, "sent", "x")).Verdicts[0].Decision.Remaining; left != 94 {
+		t.Errorf("%d left of what is sent, want 94", left)
+	}
+
+	late, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	if err != nil || !resp.Allowed {
+		t.Fatal(err)
+	}
+	now = now.Add(5 * time.Minute)
+	if _, err := far.Commit(t.Context(), late, headgate.Actual{}, &resp); !errors.Is(err, headgate.ErrExpired) {
+		t.Errorf("late: %v", err)
+	}
+	for name, try := range map[string]func() error{
+		"nothing": func() error { _, err := far.Cancel(t.Context(), headgate.Reservation{}, &resp); return err },
+		"hits": func() error {
+			_, err := far.Commit(t.Context(), late, headgate.Actual{Hits: []int64{-1}}, &resp)
+			return err
+		},
+		"an id": func() error {
+			_, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{ID: "\xff"}, &resp)
+			return err
+		},
+		"a ttl": func() error {
+			_, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{TTL: time.Millisecond}, &resp)
+			return err
+		},
+		"a refund": func() error {
+			refund := ask(1, "user", "1")
+			refund.Descriptors[0].Op = store.Refund
+			_, err := far.Reserve(t.Context(), &refund, headgate.ReserveOptions{}, &resp)
+			return err
+		},
+	} {
+		if err := try(); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if s := far.Stats(); s.Degraded != 0 || s.Refused != 6 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// TestA10ReserveWithoutServer: by failure mode, and without a reservation.
+func TestA10ReserveWithoutServer(t *testing.T) {
+	request := ask(1, "user", "1")
+	var resp headgate.Response
+	for _, mode := range []rules.FailureMode{rules.Open, rules.Closed} {
+		far := remote(t, client.CheckerOptions{URL: "http://127.0.0.1:1", Failure: mode})
+		r, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+		if err != nil || resp.Allowed != (mode == rules.Open) || resp.Degraded() == store.NoReason || r != (headgate.Reservation{}) {
+			t.Errorf("%v: %v, %+v, %v", mode, r, resp, err)
+		}
+		made, err := headgate.ParseReservation(settleable(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if outcome, err := far.Commit(t.Context(), made, headgate.Actual{}, &resp); outcome != headgate.Undecided || err != nil || resp.Degraded() == store.NoReason {
+			t.Errorf("%v: %v, %+v, %v", mode, outcome, resp, err)
+		}
+	}
+}
+
+func settleable(t *testing.T) string {
+	t.Helper()
+	request := ask(1, "user", "1")
+	var resp headgate.Response
+	r, err := newLimiter(t).Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.String()
+}

@@ -1,0 +1,92 @@
+package rules
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+)
+
+const changing = `
+domain: d
+descriptors:
+- key: user
+  on_change: proportional
+  max_debt: 50
+  rate_limit: {unit: minute, requests_per_unit: 100}
+  secondary_limits: [{unit: second, requests_per_unit: 10}]
+  concurrency: 5
+  candidate:
+    rate_limit: {name: stricter, unit: minute, requests_per_unit: 60}
+    percent: 10
+    tenants: ["user:a", "user:b", "user:c", "user:d"]
+    roll_back: {above: 0.5, min_requests: 1}
+  schedule:
+  - {cron: "0 22 * * *", for: 8h, time_zone: Europe/Berlin, factor: 0.5, tiers: {pro: 2, free: 0.125}}
+  - {cron: "0 0 1 * *", for: 1d, factor: 3}
+`
+
+func TestSummaryOfChanges(t *testing.T) {
+	r := mustLoad(t, changing, Options{}).Rules()[0]
+	const want = "100 per 1m sliding_window; candidate stricter: 60 per 1m sliding_window; 5 in flight, timeout 1m; secondary: 10 per 1s sliding_window; " +
+		"match path; all_or_nothing; fails open; " +
+		"schedule 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3; " +
+		"candidate for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m; on change proportional; debt up to 50"
+	if got := r.Summary(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for i, want := range []struct {
+		role  Role
+		carry limit.Carry
+		debt  int64
+	}{{Main, limit.CarryShare, 50}, {Candidate, limit.CarryShare, 50}, {InFlight, 0, 0}, {Secondary, limit.CarryShare, 0}} {
+		if l := r.Limits[i]; l.Role != want.role || l.Carry != want.carry || l.MaxDebt != want.debt {
+			t.Errorf("limit %d: %v, %v, debt %d", i, l.Role, l.Carry, l.MaxDebt)
+		}
+	}
+}
+
+func TestDiffOfChanges(t *testing.T) {
+	plain := strings.NewReplacer("proportional", "carry", "  max_debt: 50\n", "", "factor: 3", "factor: 4", "percent: 10", "percent: 20", "requests_per_unit: 60", "requests_per_unit: 70").Replace(changing)
+	var lines []string
+	for _, c := range Diff(mustLoad(t, changing, Options{}), mustLoad(t, plain, Options{})) {
+		lines = append(lines, c.String())
+	}
+	const want = `~ d.user: candidate: candidate stricter: 60 per 1m sliding_window, for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m -> candidate stricter: 70 per 1m sliding_window, for 20% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m
+~ d.user: max_debt: 50 -> none
+~ d.user: on_change: proportional -> carry
+~ d.user: schedule: 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3 -> 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x4`
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Tenants beyond those that a diff names are compared all the same.
+func TestDiffOfManyTenants(t *testing.T) {
+	other := strings.Replace(changing, `"user:d"`, `"user:e"`, 1)
+	changes := Diff(mustLoad(t, changing, Options{}), mustLoad(t, other, Options{}))
+	if len(changes) != 1 || changes[0].Field != "candidate.tenants" {
+		t.Errorf("got %v", changes)
+	}
+}
+
+func TestExplainSaysWhichShiftIsInForce(t *testing.T) {
+	set := mustLoad(t, changing, Options{})
+	entries := []descriptor.Entry{{Key: "user", Value: "u"}}
+	for at, want := range map[string]string{
+		"2026-05-15T12:00:00Z": "  no shift of the schedule is in force until 2026-05-15T20:00:00Z at least\n",
+		"2026-05-15T20:00:00Z": "  in force until 2026-05-16T04:00:00Z: 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2\n",
+		"2026-05-31T23:00:00Z": "  in force until 2026-06-01T04:00:00Z: 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2\n",
+		"2026-06-01T04:00:00Z": "  in force until 2026-06-01T20:00:00Z: 0 0 1 * * for 1d in UTC: x3\n",
+	} {
+		now, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Explain(set, "d", entries, now).String(); !strings.Contains(got, want) {
+			t.Errorf("at %s: no %q in\n%s", at, want, got)
+		}
+	}
+}
