@@ -286,7 +286,7 @@ func (p *plan) addRetries(resp *Response, s span) {
 			if !resp.Verdicts[j].Watched || t < 0 || slices.Contains(p.againOf, t) {
 				continue
 			}
-			if take := p.takes[t]; take.Op == store.Hit && take.Hits > 0 && take.Group != 0 && p.results[t].Err == nil {
+			if take := p.takes[t]; take.Op == store.Hit && take.Hits > 0 && take.Shadow && take.Group != 0 && p.results[t].Err == nil {
 				take.Group, take.Shadow = retryGroup+uint32(i), false
 				p.addAgain(t, take)
 			}

@@ -476,6 +476,56 @@ func TestCandidatesAreIndependent(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	b.wantReport(headgate.CandidateReport{Decided: 2, CandidateDenied: 1, Added: 1})
+
+	// What only the main limit denies was charged to the candidate at once, and is once.
+	b = newBench(t, "consumption: independent"+strings.Replace(fmt.Sprintf(candidateRules, ""), "requests_per_unit: 2", "requests_per_unit: 6", 1), headgate.Options{})
+	for range 5 {
+		b.check(on("user:a"))
+	}
+	if got, want := tell(b.check(on("user:a"))), "main denies at 0, candidate would allow at 0"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// A tenant with a quota of its own has neither the main limits nor the candidate.
+func TestTenantsWithQuotasAreNotPartOfATrial(t *testing.T) {
+	b := newBench(t, strings.Replace(fmt.Sprintf(candidateRules, "percent: 100"), "- key: user", "- key: api_key\n  tenant: true", 1), headgate.Options{})
+	b.limiter.SetTenants(snapshot(t, tiered("b", "bare")))
+	for text, want := range map[string]string{
+		"api_key:f": "api_key 10/minute tier free",
+		"api_key:b": "api_key 4/minute rule bare; api_key 2/minute(candidate) rule bare",
+	} {
+		if got := counted(b.check(on(text))); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	b.wantReport(headgate.CandidateReport{Decided: 1})
+}
+
+// Two descriptors of a request share a bucket, and the candidate is for one of them
+// alone: a denial of the other is one of the request, and charges nothing.
+func TestASharedBucketIsEnforcedIfOneSaysSo(t *testing.T) {
+	within, beyond := "", ""
+	for i := range 100 {
+		text := fmt.Sprintf("user:a,op:o%d", i)
+		if switches.ShareOf(on(text).Entries) < 50 {
+			within = text
+		} else {
+			beyond = text
+		}
+	}
+	b := newBench(t, strings.Replace(fmt.Sprintf(candidateRules, "percent: 50"), "requests_per_unit: 2", "requests_per_unit: 9", 1)+`
+  descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 9}}]
+`, headgate.Options{})
+	for range 4 {
+		b.check(on(within), on(beyond))
+	}
+	if r := b.check(on(within), on(beyond)); r.Allowed {
+		t.Errorf("the fifth of four passes: %s", tell(r))
+	}
+	if got := b.remaining(within); got != 5 {
+		t.Errorf("%d left of 9 after four that passed", got)
+	}
 }
 
 // A store that fails decides nothing, and nothing is counted or rolled back for it.
@@ -485,4 +535,25 @@ func TestNothingIsReportedWithoutAStore(t *testing.T) {
 		b.check(on("user:a"))
 	}
 	b.wantReport(headgate.CandidateReport{})
+}
+
+// BenchmarkCandidate compares a decision by one limit with one that is compared with a
+// candidate too.
+func BenchmarkCandidate(b *testing.B) {
+	for _, with := range []bool{false, true} {
+		yaml := strings.NewReplacer("requests_per_unit: 4", "requests_per_unit: 1000000000", "requests_per_unit: 2", "requests_per_unit: 900000000").Replace(fmt.Sprintf(candidateRules, "percent: 10"))
+		if !with {
+			yaml, _, _ = strings.Cut(yaml, "  candidate:")
+		}
+		b.Run(fmt.Sprintf("candidate=%t", with), func(b *testing.B) {
+			limiter := newBench(b, yaml, headgate.Options{}).limiter
+			requests, responses := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("user:a")}}}, make([]headgate.Response, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := limiter.Check(b.Context(), requests, responses); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -141,10 +141,11 @@ func newReservationID(dst []byte) []byte {
 	return base64.RawURLEncoding.AppendEncode(dst, b[:])
 }
 
-// What a mark says of a reservation; the ordinals of their keys.
+// What a mark says of a reservation: that it was made, or settled. They are the
+// ordinals of their keys.
 const (
-	reserved = iota
-	settledMark
+	markMade = iota
+	markSettled
 )
 
 // appendMarkKey appends the key of a mark on the reservation with those claims. All of

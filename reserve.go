@@ -168,7 +168,7 @@ type repetition struct {
 // made, which stands with them or falls: where it is there already, the request was
 // let in before and nothing is charged. It fills in resp.
 func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *ReserveOptions, claims []byte, responses []Response) repetition {
-	mark := p.addMark(req.Domain, claims, o.TTL, reserved)
+	mark := p.addMark(req.Domain, claims, o.TTL, markMade)
 	p.spans[0].takes.to++
 	p.bindKeys()
 	l.leftovers.forget(p.takes)

@@ -264,8 +264,9 @@ func (w *reserveWorld) compare() {
 	}
 }
 
-// TestA10OneSettlementWins lets commits and cancellations of one reservation race on
-// many nodes: one of them wins, and the buckets say which.
+// TestA10OneSettlementWins lets reservations by one id race on two nodes, and then
+// commits and cancellations of it: it is reserved once, one settlement wins, and the
+// buckets say which.
 func TestA10OneSettlementWins(t *testing.T) {
 	for name, open := range stores(t) {
 		t.Run(name, func(t *testing.T) { raceSettlements(t, open()) })
@@ -304,18 +305,24 @@ func raceSettlements(t *testing.T, s store.Store) {
 		req := &headgate.Request{Domain: "race", Descriptors: []headgate.Descriptor{{
 			Entries: []descriptor.Entry{{Key: "user", Value: fmt.Sprint(round)}}, Hits: 10,
 		}}}
-		var resp headgate.Response
-		r, err := nodes[0].Reserve(t.Context(), req, headgate.ReserveOptions{}, &resp)
-		if err != nil || !resp.Allowed {
-			t.Fatalf("%+v, %v", resp, err)
-		}
-		var used, wins, before atomic.Int64
+		var reservations [8]headgate.Reservation
 		var all sync.WaitGroup
+		for i := range reservations { // all ask for the same one
+			all.Go(func() {
+				var resp headgate.Response
+				var err error
+				if reservations[i], err = nodes[i%2].Reserve(t.Context(), req, headgate.ReserveOptions{ID: fmt.Sprint(round)}, &resp); err != nil || !resp.Allowed {
+					t.Errorf("%+v, %v", resp, err)
+				}
+			})
+		}
+		all.Wait()
+		var used, wins, before atomic.Int64
 		for i := range 8 {
 			all.Go(func() {
 				var resp headgate.Response
 				actual := headgate.Actual{Hits: []int64{int64(5 * i)}}
-				outcome, err := nodes[i%2].Commit(t.Context(), r, actual, &resp)
+				outcome, err := nodes[i%2].Commit(t.Context(), reservations[i], actual, &resp)
 				switch {
 				case err != nil:
 					t.Error(err)

@@ -200,8 +200,8 @@ func (p *plan) replan(req *Request, resp *Response) {
 func (l *Limiter) takeSettled(ctx context.Context, p *plan, r Reservation, resp *Response) Outcome {
 	var room [128]byte
 	text, ttl, domain := []byte(r.claims), p.claims.ttl, p.claims.request.Domain
-	made := l.peek(ctx, &store.Take{Key: appendMarkKey(room[:0], domain, text, reserved), Limit: markLimit(ttl)})
-	mark := p.addMark(domain, text, ttl, settledMark)
+	made := l.peek(ctx, &store.Take{Key: appendMarkKey(room[:0], domain, text, markMade), Limit: markLimit(ttl)})
+	mark := p.addMark(domain, text, ttl, markSettled)
 	p.bindKeys()
 	clear(p.locally)
 	switch {

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -237,6 +238,30 @@ func TestClaim(t *testing.T) {
 		}
 	}
 	if _, ok := (*Token)(nil).Claim("sub"); ok {
+		t.Error("a claim of no token")
+	}
+}
+
+func TestList(t *testing.T) {
+	v := verifier(t, fileKeys(t, allKeys(t)))
+	longest := strings.Repeat("x", MaxValue)
+	token, reason := v.Verify(sign(t, signers().ec, `{"alg":"ES256","kid":"e"}`, claims("groups", ` ["a", "b c", ""]`, "one", `"a"`, "none", "[]", "n", "[1]", "mixed", `["a", 1]`,
+		"null", "[null]", "nested", `[["a"]]`, "o", `{"a":"b"}`, "longest", `["`+longest+`"]`, "long", `["a", "`+longest+`x"]`)), noon)
+	if reason != 0 {
+		t.Fatal(reason)
+	}
+	for name, want := range map[string][]string{
+		"groups": {"a", "b c", ""}, "longest": {longest},
+		"one": nil, "none": nil, "n": nil, "mixed": nil, "nested": nil, "o": nil, "long": nil, "Groups": nil, "missing": nil, "sub": nil,
+	} {
+		if got := token.List(name); !slices.Equal(got, want) {
+			t.Errorf("%s: %.80q; want %.80q", name, got, want)
+		}
+	}
+	if list := token.List("null"); slices.Contains(list, "null") {
+		t.Errorf("a list of nothing: %q", list)
+	}
+	if (*Token)(nil).List("groups") != nil {
 		t.Error("a claim of no token")
 	}
 }

@@ -36,8 +36,9 @@
 // A SlidingWindow admits at most Quota*(1+t/Period) in any interval of length
 // t, so up to twice the quota in one Period, spread out; a FixedWindow admits
 // twice the quota around a window's edge, at once. Concurrency takes whoever has
-// been silent for a Period for gone, at work or not. Changing the Algorithm of a
-// bucket forgets what it used; changing quota or period does not, but carries
-// it over in the new limit's terms. Instants before 1970 count as 1970, and
-// after 2112 as that year.
+// been silent for a Period for gone, at work or not. Changing a limit, its
+// Algorithm too, carries over what was used, on the careful side: for a while after
+// it, less may pass than if the limit had always been the new one. (Spec.Carry says
+// otherwise; carry.go has how.) Instants before 1970 count as 1970, and after 2112 as
+// that year.
 package limit

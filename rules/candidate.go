@@ -53,20 +53,20 @@ func (t *Trial) Over() time.Duration {
 	return t.RollBack.Over
 }
 
-// String returns whom the candidate is enforced for and until when, such as "for 10% and tenant:acme,
+// String returns whom the candidate is enforced for and until when, such as "enforced for 10% and tenant:acme,
 // rolled back above 5% of 100 requests or more in 10m".
 func (t *Trial) String() string {
 	if t == nil {
 		return ""
 	}
-	text := "for nobody yet"
+	text := "enforced for nobody yet"
 	switch {
 	case t.Percent > 0 && len(t.Tenants) > 0:
-		text = fmt.Sprintf("for %d%% and %s", t.Percent, tenantsText(t.Tenants))
+		text = fmt.Sprintf("enforced for %d%% and %s", t.Percent, tenantsText(t.Tenants))
 	case t.Percent > 0:
-		text = fmt.Sprintf("for %d%%", t.Percent)
+		text = fmt.Sprintf("enforced for %d%%", t.Percent)
 	case len(t.Tenants) > 0:
-		text = "for " + tenantsText(t.Tenants)
+		text = "enforced for " + tenantsText(t.Tenants)
 	}
 	if b := t.RollBack; b != nil {
 		text += fmt.Sprintf(", rolled back above %s%% of %s or more in %s", thousandths(b.Above), countOf(b.MinRequests, "request"), DurationText(b.Over))

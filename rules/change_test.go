@@ -33,7 +33,7 @@ func TestSummaryOfChanges(t *testing.T) {
 	const want = "100 per 1m sliding_window; candidate stricter: 60 per 1m sliding_window; 5 in flight, timeout 1m; secondary: 10 per 1s sliding_window; " +
 		"match path; all_or_nothing; fails open; " +
 		"schedule 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3; " +
-		"candidate for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m; on change proportional; debt up to 50"
+		"candidate enforced for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m; on change proportional; debt up to 50"
 	if got := r.Summary(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -54,7 +54,7 @@ func TestDiffOfChanges(t *testing.T) {
 	for _, c := range Diff(mustLoad(t, changing, Options{}), mustLoad(t, plain, Options{})) {
 		lines = append(lines, c.String())
 	}
-	const want = `~ d.user: candidate: candidate stricter: 60 per 1m sliding_window, for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m -> candidate stricter: 70 per 1m sliding_window, for 20% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m
+	const want = `~ d.user: candidate: candidate stricter: 60 per 1m sliding_window, enforced for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m -> candidate stricter: 70 per 1m sliding_window, enforced for 20% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m
 ~ d.user: max_debt: 50 -> none
 ~ d.user: on_change: proportional -> carry
 ~ d.user: schedule: 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3 -> 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x4`

@@ -109,7 +109,9 @@ func (m *derivedLimits) of(l *limit.Limit, d derivation) *limit.Limit {
 		free = int(m.turns.Add(1) % derivedWays)
 	}
 	made := &derived{from: d, limit: l}
-	for _, try := range [...]derivation{d, {d.spec, NoFactor, d.carry, d.maxDebt}, {d.spec, NoFactor, d.carry, d.spec.MaxDebt}} {
+	for _, try := range [...]derivation{
+		d, {d.spec, d.factor, d.carry, d.spec.MaxDebt}, {d.spec, NoFactor, d.carry, d.maxDebt}, {d.spec, NoFactor, d.carry, d.spec.MaxDebt},
+	} {
 		if limit, err := try.limit(); err == nil {
 			made.limit = limit
 			break

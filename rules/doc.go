@@ -21,7 +21,8 @@
 //
 // A rule may also bound the requests in flight (concurrency), guard against abuse
 // that stays within its limits (secondary_limits, ban), and act before they are
-// reached (soft_limit): see Role and Soft.
+// reached (soft_limit): see Role and Soft. Its limits may depend on the time (schedule),
+// and others may be tried out beside them (candidate): see Shift and Trial.
 //
 // Load reports every error of every file with its place and a hint. Lint finds
 // what is valid but hardly meant, Explain says why a request is matched as it

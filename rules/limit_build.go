@@ -195,7 +195,7 @@ func (c *compiler) setMode(spec *limit.Spec, s *limitSpec) {
 
 // limitKeys are the keys of the rule language by the fields of limit.Spec.
 var limitKeys = map[string]string{
-	"quota": "requests_per_unit", "period": "window", "strict": "mode", "calendar": "time_zone", "carry": "on_change",
+	"quota": "requests_per_unit", "period": "window", "strict": "mode", "calendar": "time_zone",
 }
 
 // reportLimit reports an error of limit.New where the key at fault stands.

@@ -121,6 +121,7 @@ type Handler struct {
 	guard    *guard
 	answered *memory
 	imports  chan struct{} // holds one value while an import is under way
+	lookups  chan struct{} // holds one value for each look at usage under way
 	document []byte        // OpenAPI
 }
 
@@ -142,7 +143,7 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{options: o, routes: routes(), guard: g, answered: newMemory(), imports: make(chan struct{}, 1), document: openAPI()}, nil
+	return &Handler{options: o, routes: routes(), guard: g, answered: newMemory(), imports: make(chan struct{}, 1), lookups: make(chan struct{}, maxLookups), document: openAPI()}, nil
 }
 
 // call is a request that is allowed, on its way through a route.

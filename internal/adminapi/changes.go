@@ -10,14 +10,6 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-const (
-	// changesStep is how many changes are read at once: those of documents have up to
-	// 2 MiB each.
-	changesStep = 20
-	// maxChangesBytes bounds the states of one page, unless it has one step only.
-	maxChangesBytes = 8 << 20
-)
-
 // changesPage is one answer of the log of changes.
 type changesPage struct {
 	Changes []changeView `json:"changes"`
@@ -63,21 +55,22 @@ func (c *call) changes() (*answer, error) {
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	p := changesPage{Changes: []changeView{}}
-	for size := 0; len(p.Changes) < int(n) && size < maxChangesBytes; {
-		asked := min(changesStep, int(n)-len(p.Changes))
-		entries, err := c.accounts.Changes(ctx, after, asked)
-		if err != nil {
+	entries, err := c.accounts.Changes(ctx, after, int(n))
+	if err != nil {
+		return nil, err
+	}
+	p := changesPage{Changes: make([]changeView, len(entries))}
+	for i := range entries {
+		p.Changes[i], after = changeViewOf(&entries[i]), entries[i].Version
+	}
+	more := entries
+	if len(entries) > 0 && len(entries) < int(n) { // at the end, or since they are long
+		if more, err = c.accounts.Changes(ctx, after, 1); err != nil {
 			return nil, err
 		}
-		for i := range entries {
-			after, size = entries[i].Version, size+len(entries[i].Before)+len(entries[i].After)
-			p.Changes = append(p.Changes, changeViewOf(&entries[i]))
-		}
-		if len(entries) < asked {
-			return jsonAnswer(http.StatusOK, p)
-		}
 	}
-	p.NextAfter = after
+	if len(more) > 0 {
+		p.NextAfter = after
+	}
 	return jsonAnswer(http.StatusOK, p)
 }

@@ -97,7 +97,7 @@ func problemOf(err error) (p *problem, ours bool) {
 	case errors.Is(err, sqltenant.ErrInvalid):
 		return badField(http.StatusUnprocessableEntity, "body", "%v", err), false
 	}
-	return unavailable("it is not known whether all that was asked was done; send the request again, it does no harm"), true
+	return unavailable("it is not known whether all that was asked was done; sent again, a PUT or DELETE does no harm, nor what has an id or an Idempotency-Key"), true
 }
 
 func unavailable(detail string) *problem {

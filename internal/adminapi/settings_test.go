@@ -24,6 +24,11 @@ func testTopUps(t *testing.T, s *testServer) {
 	if string(again.body) != string(first.body) || made.ID == "" || made.Descriptor != "endpoint:POST /v1/orders" || made.Hits != 500 || !made.InForce || made.EffectiveAt.IsZero() {
 		t.Errorf("%s, then %s", first.body, again.body)
 	}
+	s.handler.answered = newMemory() // as another process
+	var other topUpView
+	if s.want(s.do(Write, "POST", path, body, idempotencyField, "grant"), 200).json(t, &other); other != made {
+		t.Errorf("another process granted %+v after %+v", other, made)
+	}
 	s.want(s.do(Write, "POST", path, `{"hits":7,"effective_at":"2027-01-01T00:00:00Z","expires_at":"2027-02-01T00:00:00Z"}`, "If-Match", first.header.Get("ETag")), 201)
 	s.want(s.do(Write, "POST", path, `{"hits":7,"expires_at":"2027-02-01T00:00:00Z"}`, "If-Match", first.header.Get("ETag")), 412)
 	var list struct {
@@ -81,7 +86,7 @@ func testChanges(t *testing.T, s *testServer) {
 	}
 	// Large ones end a page early.
 	text := "#" + strings.Repeat("x", 1<<20-1)
-	for i := range changesStep + 2 {
+	for i := range 12 {
 		_, err := s.db.PutDocument(t.Context(), sqltenant.DocumentChange{Kind: sqltenant.RulesDocument, Name: fmt.Sprint(i), Text: text, Actor: "x", Version: sqltenant.Anyway, At: s.clock()})
 		if err != nil {
 			t.Fatal(err)
@@ -89,7 +94,7 @@ func testChanges(t *testing.T, s *testServer) {
 	}
 	var p changesPage
 	s.want(s.do(Read, "GET", "changes?limit=100&after=45", ""), 200).json(t, &p)
-	if len(p.Changes) != changesStep || p.NextAfter != 45+changesStep {
+	if len(p.Changes) == 0 || len(p.Changes) >= 12 || p.NextAfter != 45+int64(len(p.Changes)) {
 		t.Errorf("%d changes, next %d", len(p.Changes), p.NextAfter)
 	}
 }
@@ -401,6 +406,7 @@ func badSettings() []badSetting {
 		{"PUT", all, `[]`, 422, "body"},
 		{"PUT", all, `nul`, 422, "body"},
 		{"PUT", all, strings.Repeat(" ", 10<<20), 413, "body"},
+		{"PUT", "switches/" + apiKey, `{"state":"off"}`, 422, "target"},
 		{"PUT", "switches/everything", `{"state":"off"}`, 422, "target"},
 		{"PUT", "switches/rule:", `{"state":"off"}`, 422, "target"},
 		{"PUT", "switches/rule:%00", `{"state":"off"}`, 422, "target"},
@@ -427,7 +433,11 @@ func badSettings() []badSetting {
 // they were.
 func testBadSettings(t *testing.T, s *testServer) {
 	for _, c := range badSettings() {
-		s.wantField(s.do(Admin, c.method, c.path, c.body), c.status, c.field)
+		r := s.do(Admin, c.method, c.path, c.body)
+		s.wantField(r, c.status, c.field)
+		if strings.Contains(string(r.body), apiKey) {
+			t.Errorf("the answer repeats the key: %s", r.body)
+		}
 		if t.Failed() {
 			t.Fatalf("%s %s %.100s", c.method, c.path, c.body)
 		}

@@ -80,7 +80,8 @@ func (c *call) target() (switches.Target, *problem) {
 	}
 	t, err := switches.ParseTarget(text)
 	if err != nil {
-		return t, badField(http.StatusUnprocessableEntity, "target", "%v", err)
+		// Without the text: it may be an API key.
+		return t, badField(http.StatusUnprocessableEntity, "target", "not a target; hint: all, rule:ID, candidate:ID or tenant:KEY:VALUE, the entry of its requests")
 	}
 	return t, checkTenant("target", t.Tenant)
 }

@@ -92,7 +92,7 @@ func usageRoutes() []route {
 		},
 		{
 			method: http.MethodPost, path: "usage/{api_key}/reset", scope: Write, local: true, serve: (*call).reset, id: "resetUsage", summary: "Forget what an account has used",
-			about:  "Bans of its rules end too. It is not in the log of changes, since counters are not in the database.",
+			about:  "Bans of its rules end too, and slots of those on concurrency are freed. It is not in the log of changes, since counters are not in the database.",
 			header: []parameter{idKey}, body: &payload{jsonOnly, maxSmallBody, "ResetBody", "What is forgotten; without a body all that the account has used.", true},
 			answers: []reply{{http.StatusOK, "What is used now.", jsonType, "Usage", false}, notHere, inFlight, tooLargeReply, wrongType, unprocessable},
 		},

@@ -2,8 +2,10 @@ package adminapi
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -61,7 +63,7 @@ func (c *call) grant() (*answer, error) {
 		return nil, bad
 	}
 	if body.ID == "" {
-		body.ID = newTopUpID()
+		body.ID = c.topUpID()
 	}
 	if hint := deceptive(body.Descriptor); hint != "" {
 		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "%s", hint)
@@ -105,10 +107,16 @@ func topUpOf(subject tenant.Subject, body *quotas.TopUp, had []tenant.TopUp, now
 	return r.TopUps[0], nil
 }
 
-// newTopUpID returns 128 random bits.
-func newTopUpID() string {
+// topUpID names a top-up that its sender has not named: by the name of the request, so
+// that no process grants it again under that, else by 128 random bits.
+func (c *call) topUpID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
+	if name := c.request.Header.Get(idempotencyField); name != "" {
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(c.actor), c.actor, name))
+		copy(b[:], sum[:])
+	} else {
+		_, _ = rand.Read(b[:]) // never fails
+	}
 	return hex.EncodeToString(b[:])
 }
 

@@ -17,6 +17,9 @@ import (
 )
 
 const (
+	// maxLookups bounds the looks at usage at one time: each may ask the store for
+	// headgate.MaxUsageQuotas limits, and decisions are not to wait for that.
+	maxLookups = 4
 	// usageTimeout bounds how long the store is waited for.
 	usageTimeout = 10 * time.Second
 	// labelTimeout bounds how long the database is waited for where it only tells the
@@ -68,6 +71,12 @@ func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
+	select {
+	case c.lookups <- struct{}{}:
+		defer func() { <-c.lookups }()
+	case <-ctx.Done():
+		return nil, fail(http.StatusServiceUnavailable, "too many look at usage").with("Retry-After", "1")
+	}
 	subjects := make([]tenant.Subject, len(names))
 	for i := range names {
 		subjects[i] = names[i].Subject

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
@@ -175,6 +178,16 @@ func TestUsageWithoutParts(t *testing.T) {
 	r := s.want(s.do(Write, "POST", "usage/tenant:a/reset", ""), 503)
 	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "secret") || !strings.Contains(s.reported(), "a secret") || len(s.actions) != 0 {
 		t.Errorf("%s; reported %s", r.body, s.reported())
+	}
+	for range maxLookups {
+		s.handler.lookups <- struct{}{}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	busy := &call{Handler: s.handler, request: httptest.NewRequestWithContext(ctx, "GET", "/", http.NoBody)}
+	var bad *problem
+	if _, err := busy.usageOf([]quotas.Name{{}}); !errors.As(err, &bad) || bad.Status != 503 {
+		t.Errorf("while others look: %v", err)
 	}
 	s.handler.options.Limiter, s.handler.options.SignUsageToken = nil, nil
 	for _, c := range [][3]string{

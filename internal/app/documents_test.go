@@ -57,7 +57,13 @@ func putSwitch(t *testing.T, db *sqltenant.DB, one switches.Switch) {
 // decides waits until a request for an entry is answered with text.
 func (r *runner) decides(t *testing.T, domain, key, value, want string) {
 	t.Helper()
-	body := fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":%q,"value":%q}]}]}`, domain, key, value)
+	r.answers(t, 1, domain, key, value, want)
+}
+
+// answers is decides for a request of so many hits.
+func (r *runner) answers(t *testing.T, hits int, domain, key, value, want string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":%q,"value":%q}],"hits":%d}]}`, domain, key, value, hits)
 	r.eventually(t, func() string {
 		if answer := r.ask(t, body); !strings.Contains(answer, want) {
 			return fmt.Sprintf("%s:%s is answered %s, want %s", key, value, answer, want)
@@ -261,4 +267,32 @@ func TestRollBackWaitsForTheDatabase(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b.switchOff(ctx, &headgate.CandidateReport{Rule: "r"})
+}
+
+// A candidate that denies too much on one node is taken back on all of them.
+func TestCandidateIsTakenBackEverywhere(t *testing.T) {
+	s, db := storedSettings(t)
+	s.Tiers = ""
+	writeFile(t, s.Rules, `domain: api
+descriptors:
+  - key: user
+    rate_limit: {unit: day, requests_per_unit: 1000}
+    candidate: {rate_limit: {unit: day, requests_per_unit: 2}, percent: 100, roll_back: {above: 10%, over: 1h, min_requests: 10}}
+`)
+	first, second := run(t, s, nil), run(t, s, nil)
+	defer first.end(t)
+	defer second.end(t)
+	second.answers(t, 0, "api", "user", "ben", `"limit":2,`)
+	first.decides(t, "api", "user", "ann", `"allowed":false`)
+	for range 10 {
+		first.ask(t, `{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`)
+	}
+	first.decides(t, "api", "user", "ann", `"limit":1000,`)
+	first.shows(t, "/metrics", `headgate_candidate_rolled_back{rule="api.user"} 1`)
+	second.answers(t, 0, "api", "user", "ben", `"limit":1000,`) // no request has been denied there
+	second.shows(t, "/metrics", `headgate_candidate_rolled_back{rule="api.user"} 0`, `headgate_switches{state="shadow"} 1`)
+	doc, err := db.Document(t.Context(), sqltenant.SwitchDocument, "candidate:api.user")
+	if err != nil || doc.UpdatedBy != "headgate" {
+		t.Errorf("%+v, %v", doc, err)
+	}
 }

@@ -155,7 +155,7 @@ func (c *quotaImportCmd) changes(data []byte, tiers *tenant.Tiers, hasher *ident
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		change, err := changeOf(text, tiers, hasher)
+		change, err := changeOf(text, tiers, hasher, now)
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", c.File, number, err)
 		}
@@ -169,8 +169,8 @@ func (c *quotaImportCmd) changes(data []byte, tiers *tenant.Tiers, hasher *ident
 	return changes, nil
 }
 
-// changeOf makes a line the change that imports it.
-func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher) (change sqltenant.Change, err error) {
+// changeOf makes a line the change that imports it at now.
+func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher, now time.Time) (change sqltenant.Change, err error) {
 	line, err := quotas.ParseLine(text)
 	if err != nil {
 		return change, err
@@ -182,14 +182,15 @@ func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher) (change
 	if line.Last4 != "" {
 		name.Last4 = line.Last4
 	}
-	wanted := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
-	if err := line.Record(&wanted, tiers); err != nil {
+	whole := line.Filled(nil, now)
+	if err := whole.Record(&sqltenant.Record{Subject: name.Subject, Last4: name.Last4}, tiers); err != nil {
 		return change, err
 	}
 	change.Subject = name.Subject
 	change.Edit = func(r *sqltenant.Record) error {
-		r.Last4, r.Tiers, r.Overrides = wanted.Last4, wanted.Tiers, wanted.Overrides
-		return nil
+		r.Last4 = name.Last4
+		whole := line.Filled(r.TopUps, now)
+		return whole.Record(r, tiers)
 	}
 	return change, nil
 }

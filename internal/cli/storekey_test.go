@@ -9,12 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
+	"github.com/headgate/headgate/tenant"
 )
 
 const storedRules = `domain: d
@@ -98,6 +101,56 @@ func TestStoreKeyOnEveryTopology(t *testing.T) {
 			show("leased:x", "note   what nodes have leased counts as used")
 			show("spread:x", "note   spread over 2 sub-buckets")
 		})
+	}
+}
+
+// The limit of a tenant is that of its quota, and so is the bucket.
+func TestStoreKeyOfATenant(t *testing.T) {
+	dir := t.TempDir()
+	path, tiersFile := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tiers.yaml")
+	const text = "domain: d\ndescriptors: [{key: tenant, tenant: true, rate_limit: {unit: hour, requests_per_unit: 5}, concurrency: 9}]"
+	const tiersText = "tiers: {free: {default: {requests_per_unit: 20, unit: hour}, \"op:x\": {unlimited: true}}}"
+	for name, text := range map[string]string{path: text, tiersFile: tiersText} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	url := testserver.Redis(t, testserver.RedisConfig{}).URL()
+	o, err := redisstore.ParseURL(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Budget = 2 * time.Second
+	redis, err := redisstore.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer redis.Close()
+	set, err := rules.Load([]rules.File{{Name: path, Data: []byte(text)}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tiers, err := tierfile.Load(tiersFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: redis, Rules: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account(nil))))
+	request := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "tenant", Value: "acme"}}, Hits: 3}}}
+	if err := limiter.Check(t.Context(), []headgate.Request{request}, make([]headgate.Response, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	if code := Run([]string{"store", "key", "--store", url, "--rules", path, "--tiers", tiersFile, "--domain", "d", "tenant:acme,op:x"}, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	for _, want := range []string{"limit  20 per 1h sliding_window", "source tier, tier free", "state  17 of 20 remaining", "9 in flight", "unlimited: nothing is stored"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ func TestGuard(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		admitted := c.admit(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
-		if admitted != (c.status == 0) || !slices.Equal(w.Header()["X-RateLimit-Limit"], []string{"2"}) {
+		if admitted != (c.status == 0) || !slices.Equal(field(w, "X-RateLimit-Limit"), []string{"2"}) {
 			t.Errorf("%d: %v, header %v", i, admitted, w.Header())
 		}
 		if !admitted && (w.Code != c.status || w.Header().Get("Retry-After") == "" || w.Header().Get("Content-Type") != "application/problem+json" || w.Body.Len() == 0) {
@@ -55,3 +55,6 @@ func TestGuard(t *testing.T) {
 		t.Errorf("two seconds later: %d", w.Code)
 	}
 }
+
+// field returns a field of the header as it was written.
+func field(w *httptest.ResponseRecorder, name string) []string { return w.Header()[name] }

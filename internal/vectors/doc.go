@@ -20,6 +20,7 @@
 //
 //	limit ALGORITHM QUOTA per PERIOD [burst=N] [parts=N] [strict] [max_delay=D]
 //	                                 [max_queue=N] [count_denied] [for=D]
+//	                                 [on_change=carry|proportional|reset] [max_debt=N]
 //	limit fixed_window QUOTA per day|week|month|year [zone=ZONE]
 //
 // "at" is a step: an instant, what is done, and the decision.

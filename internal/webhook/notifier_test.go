@@ -743,3 +743,24 @@ func BenchmarkDecided(b *testing.B) {
 		})
 	}
 }
+
+// TestOnceByMany: of many who decide at once for a tenant one tells.
+func TestOnceByMany(t *testing.T) {
+	n, req, resp := decided(t, 5)
+	var deciding sync.WaitGroup
+	for range 16 {
+		deciding.Go(func() {
+			for i := range 200 {
+				r := *req
+				entries := slices.Clone(req.Descriptors[0].Entries)
+				entries[0].Value = fmt.Sprintf("t%d", i)
+				r.Descriptors = []headgate.Descriptor{{Entries: entries, Hits: 1}}
+				n.Decided(&r, resp, 0)
+			}
+		})
+	}
+	deciding.Wait()
+	if s := n.Stats(); s != (Stats{Told: 200, Queued: 200}) {
+		t.Errorf("%+v", s)
+	}
+}

@@ -5,7 +5,9 @@
 // # What it can
 //
 // fixed_window (calendar windows too) and sliding_window. Other algorithms are
-// refused: by Supports, which is for the start, and by an error of each take.
+// refused: by Supports, which is for the start, and by an error of each take; and so is
+// an on_change other than carry, whose states are longer than it writes. A limit that
+// changes keeps what was used, as elsewhere.
 // Counts are exact: whatever many processes do at one time, a bucket never lets
 // more pass than its limit, since every change is a compare-and-swap of the whole
 // value.

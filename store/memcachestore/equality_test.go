@@ -121,6 +121,7 @@ func drawLimit(rt *rapid.T) *limit.Limit {
 		Quota:       rapid.SampledFrom([]int64{0, 1, 2, 7, 10, 997}).Draw(rt, "quota"),
 		Period:      rapid.SampledFrom([]time.Duration{7 * time.Millisecond, time.Second, time.Minute, 36 * time.Hour, 300 * 24 * time.Hour}).Draw(rt, "period"),
 		CountDenied: rapid.Bool().Draw(rt, "count denied"),
+		MaxDebt:     rapid.SampledFrom([]int64{0, 0, 3}).Draw(rt, "debt"),
 	})
 }
 

@@ -21,11 +21,15 @@ var (
 )
 
 // Supports returns nil for the limits that the store can decide: fixed_window
-// and sliding_window. It is for whoever reads rules, to refuse them at start.
+// and sliding_window that carry over what was used. It is for whoever reads rules, to
+// refuse them at start.
 func Supports(l *limit.Limit) error {
 	switch l.Algorithm {
 	case limit.FixedWindow, limit.SlidingWindow:
-		return nil
+		if l.Carry == limit.CarryUsed {
+			return nil
+		}
+		return fmt.Errorf("memcached cannot decide on_change %v; hint: it takes carry, Redis takes all", l.Carry)
 	}
 	return fmt.Errorf("memcached cannot decide %v; hint: it takes fixed_window and sliding_window, Redis takes all algorithms", l.Algorithm)
 }
@@ -34,8 +38,8 @@ func Supports(l *limit.Limit) error {
 func unsupported(o *Options, l *limit.Limit) *store.Error {
 	return &store.Error{
 		Op: "take", Store: o.String(), Reason: store.Misconfigured,
-		Hint: "memcached takes fixed_window and sliding_window; Redis takes all algorithms",
-		Err:  fmt.Errorf("memcached cannot decide %v", l.Algorithm),
+		Hint: "memcached takes fixed_window and sliding_window with on_change carry; Redis takes all",
+		Err:  fmt.Errorf("memcached cannot decide %v with on_change %v", l.Algorithm, l.Carry),
 	}
 }
 

@@ -141,6 +141,21 @@ func TestIsolation(t *testing.T) {
 					}
 				}
 			}
+			// What is no hit waits until all hits of its group are decided.
+			charge := store.Take{Key: []byte(keys[servers[1].Addr][0]), Limit: yearly, Hits: 9, Op: store.Charge, Group: 1}
+			undecided := hit(keys[servers[0].Addr][0], yearly, 1)
+			undecided.Group = 1
+			before := takeOne(s, string(charge.Key), yearly, 0).Remaining
+			for _, order := range [][]store.Take{{undecided, charge}, {charge, undecided}} {
+				for i, r := range takeAll(s, order...) {
+					if r.Err == nil {
+						t.Errorf("take %d of an undecided group: %+v", i, r)
+					}
+				}
+			}
+			if left := takeOne(s, string(charge.Key), yearly, 0).Remaining; left != before {
+				t.Errorf("charged %d for an undecided group", before-left)
+			}
 		})
 	}
 }

@@ -100,6 +100,9 @@ func TestStateRoundTrip(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := limit.State{Kind: rapid.SampledFrom([]uint8{kindFixedWindow, kindSlidingWindow}).Draw(rt, "kind")}
 		s.A, s.B = rapid.Int64().Draw(rt, "a"), rapid.Int64().Draw(rt, "b")
+		s.Per = limit.Must(limit.Spec{
+			Quota: 1, Period: rapid.SampledFrom([]time.Duration{time.Second, 1500 * time.Millisecond, time.Hour, 4097 * time.Microsecond}).Draw(rt, "period"),
+		}).Per()
 		if s.Kind == kindSlidingWindow {
 			s.C = rapid.Int64().Draw(rt, "c")
 		}

@@ -16,7 +16,7 @@ import (
 const (
 	// hashBytes is how much of the SHA-256 of a key is in its name.
 	hashBytes = 16
-	// maxValue bounds the bytes of a value. Ours have at most 1 + 3*20.
+	// maxValue bounds the bytes of a value. Ours have at most 1 + 3*21 + 6.
 	maxValue = 1 << 10
 	// ttlMargin is how much longer than its lifetime a bucket is kept at least:
 	// a clock that steps back by less loses nothing.

@@ -8,8 +8,9 @@
 // A Store never takes more than Options.MaxBytes for its buckets. A bucket of
 // the bucket algorithms or the fixed window takes about 40 bytes, one of the
 // sliding window and the ban about 50, sub-windows, the sliding log and
-// concurrency about 100 and nine for each part or stamp, or eighteen for each slot;
-// there are no pointers in it, so that the garbage collector has nothing to do.
+// concurrency about 100 and nine for each part or stamp, or eighteen for each slot.
+// One of a limit with a Carry other than limit.CarryUsed takes about 130 and what it
+// has beyond that. There are no pointers in it, so that the garbage collector has nothing to do.
 // While a table grows, its old array exists beside the new one until the next
 // collection; so does an arena's.
 //

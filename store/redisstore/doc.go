@@ -85,9 +85,14 @@
 //	9 and 14 bytes for each    concurrency: its end and its hold, high byte first,
 //	slot                       the slot that ends first in front; no spaces
 //	10 START COUNT UNTIL       ban
+//	11 CAPACITY X Y and one    what the limit was, and the state, of limits with an
+//	of the others              on_change other than carry: Decision.Limit, and num and
+//	                           den of a bucket, or the period and 0, or a calendar's
+//	                           unit and 1
 //
-// There may be zeros before the last number of kinds 1 and 2: they say under which
-// period the time to live was set last (see take.lua) and mean nothing else.
+// Before the last number of kinds 1 and 2 stands the period of the windows: one zero
+// for a minute, two for an hour, three for a day, four for a second, or a word such as
+// 15m or month; nothing where it has no such form (limit.Per).
 //
 // Beside the bucket, "<name>leases" has the leases on it, and "<prefix>nodes" the
 // nodes that are alive.

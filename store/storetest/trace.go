@@ -107,10 +107,21 @@ func (tr *trace) key(i int) string { return fmt.Sprintf("%s%d", tr.prefix, i) }
 // drawLimits draws the limits of one key: one that is asked most of the time,
 // one that differs in numbers, and one of any algorithm.
 func (tr *trace) drawLimits() []*limit.Limit {
-	first := drawLimit(tr.rt, rapid.SampledFrom(tr.specs).Draw(tr.rt, "spec").Algorithm)
-	second := drawLimit(tr.rt, first.Algorithm)
-	third := drawLimit(tr.rt, rapid.SampledFrom(tr.specs).Draw(tr.rt, "spec").Algorithm)
+	first := tr.drawLimit(rapid.SampledFrom(tr.specs).Draw(tr.rt, "spec").Algorithm)
+	second := tr.drawLimit(first.Algorithm)
+	third := tr.drawLimit(rapid.SampledFrom(tr.specs).Draw(tr.rt, "spec").Algorithm)
 	return []*limit.Limit{first, first, first, first, second, third}
+}
+
+// drawLimit draws a limit that the store decides by.
+func (tr *trace) drawLimit(algorithm limit.Algorithm) *limit.Limit {
+	l := drawLimit(tr.rt, algorithm)
+	if !tr.h.has(l) {
+		spec := l.Spec
+		spec.Carry = limit.CarryUsed
+		return limit.Must(spec)
+	}
+	return l
 }
 
 func drawLimit(rt *rapid.T, algorithm limit.Algorithm) *limit.Limit {

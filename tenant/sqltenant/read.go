@@ -93,42 +93,50 @@ func (d *DB) Find(ctx context.Context, o ListOptions) ([]Record, error) {
 	if err != nil {
 		return nil, d.failed("list", err)
 	}
+	slices.SortFunc(records, func(x, y Record) int {
+		return cmp.Or(strings.Compare(x.Subject.Key, y.Subject.Key), strings.Compare(x.Subject.Value, y.Subject.Value))
+	})
 	return records, nil
 }
 
 // selection turns o into SQL. With a tier the index by tier leads; its order is that
-// of subjects, too.
+// of subjects, too. What is in force is asked row by row: PostgreSQL would make a join
+// of a condition that it can take apart, and read all before the first row.
 func (o *ListOptions) selection(postgres bool) selection {
 	s := selection{whole: o.Tier == "" && len(o.OtherTiers) == 0, numbered: postgres}
-	lead := "a"
-	var b strings.Builder
-	if o.Tier != "" {
-		lead = "t"
-		b.WriteString(` JOIN account_tiers t ON t.subject_key = a.subject_key AND t.subject = a.subject`)
+	if o.Tier == "" {
+		s.text = ` WHERE ` + o.page(&s, "a")
+		return s
 	}
-	b.WriteString(` WHERE (` + lead + `.subject_key, ` + lead + `.subject) > (` + s.arg(o.After.Key) + `, ` + s.arg(o.After.Value) + `)`)
+	s.text = ` JOIN (SELECT t.subject_key, t.subject FROM account_tiers t WHERE t.tier = ` + s.arg(o.Tier) +
+		` AND t.effective_at = ` + s.inForce("effective_at", "t", o.At) + ` AND ` + o.page(&s, "t") +
+		`) s ON s.subject_key = a.subject_key AND s.subject = a.subject`
+	return s
+}
+
+// page is the condition on the table that leads, its order and its bound.
+func (o *ListOptions) page(s *selection, lead string) string {
+	key, value := lead+`.subject_key`, lead+`.subject`
+	var b strings.Builder
+	b.WriteString(`(` + key + `, ` + value + `) > (` + s.arg(o.After.Key) + `, ` + s.arg(o.After.Value) + `)`)
 	if o.Prefix.Key != "" {
-		b.WriteString(` AND ` + lead + `.subject_key = ` + s.arg(o.Prefix.Key) + ` AND ` + lead + `.subject >= ` + s.arg(o.Prefix.Value))
+		b.WriteString(` AND ` + key + ` = ` + s.arg(o.Prefix.Key) + ` AND ` + value + ` >= ` + s.arg(o.Prefix.Value))
 		if end := pastPrefix(o.Prefix.Value); end != "" {
-			b.WriteString(` AND ` + lead + `.subject < ` + s.arg(end))
+			b.WriteString(` AND ` + value + ` < ` + s.arg(end))
 		}
 	}
-	if o.Tier != "" {
-		b.WriteString(` AND t.tier = ` + s.arg(o.Tier) + ` AND ` + s.inForce("t", o.At))
-	}
 	if len(o.OtherTiers) > 0 {
-		b.WriteString(` AND NOT EXISTS (SELECT 1 FROM account_tiers t WHERE t.subject_key = a.subject_key AND t.subject = a.subject AND t.tier IN (`)
+		b.WriteString(` AND coalesce(` + s.inForce("tier", lead, o.At) + `, '') NOT IN (`)
 		for i, tier := range o.OtherTiers {
 			if i > 0 {
 				b.WriteByte(',')
 			}
 			b.WriteString(s.arg(tier))
 		}
-		b.WriteString(`) AND ` + s.inForce("t", o.At) + `)`)
+		b.WriteByte(')')
 	}
-	b.WriteString(` ORDER BY ` + lead + `.subject_key, ` + lead + `.subject LIMIT ` + s.arg(min(max(o.N, 1), MaxPage)))
-	s.text = b.String()
-	return s
+	b.WriteString(` ORDER BY ` + key + `, ` + value + ` LIMIT ` + s.arg(min(max(o.N, 1), MaxPage)))
+	return b.String()
 }
 
 // pastPrefix returns the first text that comes after all that begin with prefix, ""
@@ -168,12 +176,12 @@ func (s *selection) arg(value any) string {
 	return "$" + strconv.Itoa(len(s.args))
 }
 
-// inForce is a condition on a row of account_tiers: that it is the one in force.
-func (s *selection) inForce(alias string, at time.Time) string {
-	now := func() string { return s.arg(micros(at)) }
-	return alias + `.effective_at <= ` + now() + ` AND (` + alias + `.expires_at IS NULL OR ` + alias + `.expires_at > ` + now() + `)
-		AND NOT EXISTS (SELECT 1 FROM account_tiers later WHERE later.subject_key = ` + alias + `.subject_key AND later.subject = ` + alias + `.subject
-			AND later.effective_at > ` + alias + `.effective_at AND later.effective_at <= ` + now() + ` AND (later.expires_at IS NULL OR later.expires_at > ` + now() + `))`
+// inForce is a column of that row of account_tiers which is in force for the subject
+// of a row: of those in force the one that began last.
+func (s *selection) inForce(column, row string, at time.Time) string {
+	return `(SELECT i.` + column + ` FROM account_tiers i WHERE i.subject_key = ` + row + `.subject_key AND i.subject = ` + row + `.subject
+		AND i.effective_at <= ` + s.arg(micros(at)) + ` AND (i.expires_at IS NULL OR i.expires_at > ` + s.arg(micros(at)) + `)
+		ORDER BY i.effective_at DESC LIMIT 1)`
 }
 
 // selectionOf selects accounts by their subjects.

@@ -1,6 +1,7 @@
 package sqltenant_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,6 +104,28 @@ func TestSettingsAreTold(t *testing.T) {
 		}
 		if len(l.bad) != 0 {
 			t.Errorf("told of errors: %v", l.bad)
+		}
+	})
+}
+
+// TestChangeWhileLoading: what changes between two reads of one Load is followed
+// after it.
+func TestChangeWhileLoading(t *testing.T) {
+	onEach(t, func(t *testing.T, dsn string) {
+		d := open(t, dsn)
+		var told []sqltenant.Settings
+		w := sqltenant.NewWatcher(d, someTiers(t), sqltenant.WatcherOptions{OnSettings: func(s sqltenant.Settings) {
+			if told = append(told, s); len(told) == 1 {
+				putDocument(t, d, sqltenant.RulesDocument, "a", "domain: a")
+			}
+		}})
+		for _, read := range []func(context.Context) error{w.Load, w.Follow} {
+			if err := read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(told) != 2 || len(told[1].Documents) != 1 {
+			t.Errorf("%+v", told)
 		}
 	})
 }

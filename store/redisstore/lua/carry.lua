@@ -37,7 +37,7 @@ local function ceil_div(x, y, z)
 end
 
 return function(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota, period, own_mark, own_terms, resets)
-  if kind == 0 or kind > 8 or own > 8 then
+  if kind > 8 or own > 8 then
     if kind == own then
       return kind, a, b, c, wide, false
     end

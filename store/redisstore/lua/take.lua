@@ -191,7 +191,7 @@ LOAD
   end
 
   local stored_at, stored_count = a, b
-  if kind ~= own and kind ~= 0 or stored_mark ~= limit_mark or terms or limit_terms then
+  if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms or limit_terms) then
     if kind == 4 and not sliding_log then
       sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
 SLIDING_LOG
