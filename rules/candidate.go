@@ -53,8 +53,8 @@ func (t *Trial) Over() time.Duration {
 	return t.RollBack.Over
 }
 
-// String returns whom the candidate is enforced for and until when, such as "enforced for 10% and tenant:acme,
-// rolled back above 5% of 100 requests or more in 10m".
+// String returns whom the candidate is enforced for and until when, such as "enforced for
+// 10% and tenant:acme, rolled back above 5% of 100 requests or more in 10m".
 func (t *Trial) String() string {
 	if t == nil {
 		return ""

@@ -228,7 +228,7 @@ func TestReadsAreOfOneInstant(t *testing.T) {
 				}
 			}
 		})
-		for range 200 {
+		for range 60 {
 			one, err := reader.Get(t.Context(), key("7"))
 			if err != nil {
 				t.Fatal(err)

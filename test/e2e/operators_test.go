@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -168,7 +169,9 @@ func TestI3UsageOfAFleet(t *testing.T) {
 	for i := range 2 {
 		socket := filepath.Join(dir, fmt.Sprint(i))
 		fleet = append(fleet, startNode(t, y.args("--admin-addr", "unix://"+socket, "--admin-tokens", tokens)...))
-		admins = append(admins, &http.Client{Timeout: patience, Transport: &http.Transport{Dial: func(string, string) (net.Conn, error) { return net.Dial("unix", socket) }}})
+		admins = append(admins, &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}})
 		t.Cleanup(admins[i].CloseIdleConnections)
 	}
 	ask := func(i int, method, path, body string) (int, string) {
