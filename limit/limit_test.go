@@ -192,7 +192,11 @@ func TestAnotherAlgorithmsHitsCount(t *testing.T) {
 // TestDecideDoesNotAllocate once the state of the wide algorithms has its memory.
 func TestDecideDoesNotAllocate(t *testing.T) {
 	calendar := Must(Spec{Algorithm: FixedWindow, Quota: 100, Calendar: mustCalendar(t, CalendarDay, "Europe/Berlin")})
-	for _, l := range append(benchLimits(), calendar) {
+	carrying := []*Limit{
+		Must(Spec{Algorithm: GCRA, Quota: 100, Period: time.Minute, Carry: CarryShare}),
+		Must(Spec{Algorithm: SubWindows, Quota: 100, Period: time.Minute, Carry: CarryNothing}),
+	}
+	for _, l := range append(append(benchLimits(), calendar), carrying...) {
 		now := Micros(epoch)
 		var s State
 		for range 300 { // a log has reached its size when half of it has expired
