@@ -109,6 +109,9 @@ type Verdict struct {
 	Decision limit.Decision
 	// Enforced is false in shadow mode: the decision is reported only.
 	Enforced bool
+	// Shadow says that the rule is in shadow mode, by itself or by a switch. It is
+	// false where nothing but Options.Shadow holds the verdict back.
+	Shadow bool
 	// Watched says that the limit only counts what it would do, whatever the rule is: a
 	// candidate, or a main limit in whose place the candidate is enforced. It is not
 	// Enforced then, and speaks for nobody.

@@ -84,8 +84,9 @@ type match struct {
 	descriptor int
 	// innermost says that no rule further in applies to the descriptor.
 	innermost bool
-	// enforced is false where denials are reported only.
-	enforced bool
+	// enforced is false where denials are reported only, and shadow is true where that
+	// is for the rule's sake.
+	enforced, shadow bool
 	stance   stance
 	grant
 }
@@ -195,6 +196,7 @@ func (p *plan) addMatch(m match) {
 	if p.switches != nil && !p.obeySwitches(&m) {
 		return
 	}
+	m.shadow = !m.enforced
 	m.enforced = m.enforced && !p.limiter.shadow
 	m.stance = p.stanceOf(&m)
 	p.anyReplaces = p.anyReplaces || len(m.Rule.Replaces) > 0
@@ -232,11 +234,12 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	}
 	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
 	p.ends = append(p.ends, len(p.keys))
-	enforced := !p.limiter.shadow && p.callerLimits(d.Op) == switches.On
+	shadow := p.callerLimits(d.Op) != switches.On
+	enforced := !p.limiter.shadow && !shadow
 	take.Limit, take.Shadow = d.Limit, !enforced
 	p.addTake(take, false)
 	p.addVerdict(resp, Verdict{
-		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: enforced,
+		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: enforced, Shadow: shadow,
 	}, len(p.takes)-1)
 }
 
@@ -278,7 +281,7 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 func (p *plan) verdictOf(m *match) Verdict {
 	v := Verdict{
 		Descriptor: m.descriptor, Rule: m.Rule,
-		Enforced: m.enforced, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
+		Enforced: m.enforced, Shadow: m.shadow, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
 	}
 	v.Decision.Allowed = true
 	return v

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,15 +9,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/ruletest"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 type testCmd struct {
@@ -44,6 +49,9 @@ and what must be answered:
         - at: +10s
           descriptors: ["api_key:k1"]
           want: {allowed: false, rule: api_platform.api_key}
+
+With tiers: FILE and accounts: FILE at the top, rules with tenant: true count by those
+tiers, and by accounts as 'quota export' writes them.
 
 A step with hold: NAME takes slots of limits on concurrency; steps with renew: NAME
 and release: NAME keep and free them.
@@ -115,7 +123,11 @@ func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
 	if err != nil {
 		return 0, printDiagnostics(std.err, err, read)
 	}
-	results := suite.Run(set, openChecker)
+	tenants, err := tenantsOf(suite)
+	if err != nil {
+		return 0, err
+	}
+	results := suite.Run(set, func(set *rules.Set) (ruletest.Checker, func(), error) { return openChecker(set, tenants) })
 	for i := range results {
 		if !results[i].Passed() {
 			failed++
@@ -158,9 +170,62 @@ func readTestFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxTestFileBytes))
 }
 
+// tenantsOf returns what tenants may use in a suite, nil where the rules alone say
+// that.
+func tenantsOf(suite *ruletest.Suite) (*tenant.Snapshot, error) {
+	if suite.Tiers == "" && suite.Accounts == "" {
+		return nil, nil
+	}
+	tiers := new(tenant.Tiers)
+	if suite.Tiers != "" {
+		var err error
+		if tiers, err = tierfile.Load(suite.Path(suite.Tiers)); err != nil {
+			return nil, err
+		}
+	}
+	var accounts []tenant.Account
+	if suite.Accounts != "" {
+		path := suite.Path(suite.Accounts)
+		data, err := readTestFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if accounts, err = accountsOf(data); err != nil {
+			return nil, fmt.Errorf("%s:%w", path, err)
+		}
+	}
+	return tenant.NewSnapshot(tiers, slices.Values(accounts)), nil
+}
+
+// accountsOf reads accounts as export writes them. The error begins with the line.
+func accountsOf(data []byte) ([]tenant.Account, error) {
+	var accounts []tenant.Account
+	number := 0
+	for text := range bytes.Lines(data) {
+		number++
+		if text = bytes.TrimSpace(text); len(text) == 0 {
+			continue
+		}
+		change, err := changeOf(text, nil, nil, ruletest.Start)
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", number, err)
+		}
+		r := sqltenant.Record{Subject: change.Subject}
+		if err := change.Edit(&r); err != nil {
+			return nil, fmt.Errorf("%d: %w", number, err)
+		}
+		a, err := r.Account()
+		if err != nil {
+			return nil, fmt.Errorf("%d: %w", number, err)
+		}
+		accounts = append(accounts, a)
+	}
+	return accounts, nil
+}
+
 // openChecker opens a limiter that counts in memory and whose clock is that of
 // the steps.
-func openChecker(set *rules.Set) (ruletest.Checker, func(), error) {
+func openChecker(set *rules.Set, tenants *tenant.Snapshot) (ruletest.Checker, func(), error) {
 	now := ruletest.Start
 	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
 	if err != nil {
@@ -170,6 +235,7 @@ func openChecker(set *rules.Set) (ruletest.Checker, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	limiter.SetTenants(tenants)
 	check := func(at time.Time, r ruletest.Request) (ruletest.Answer, error) {
 		now = at
 		request := requestOf(&r)

@@ -79,14 +79,14 @@ func statusOf(op store.Op, verdicts []headgate.Verdict) descriptorStatus {
 }
 
 // speakerOf returns the verdict that speaks for a descriptor and whether its
-// descriptorStatus is over the limit. A shadow rule never makes it so, nor does a limit
-// that only watches. Shadow mode for all
-// rules does: the overall code alone is held back then, as in
-// envoyproxy/ratelimit, so that Envoy's statistics still show the denials.
+// descriptorStatus is over the limit. A rule in shadow mode never makes it so, nor does a
+// limit that only watches. Shadow mode for the whole process does: the overall code alone
+// is held back then, as in envoyproxy/ratelimit, so that Envoy's statistics still show
+// the denials.
 func speakerOf(verdicts []headgate.Verdict) (speaker *headgate.Verdict, over bool) {
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.Watched || v.Decision.Allowed || v.Rule != nil && v.Rule.Shadow {
+		if v.Watched || v.Decision.Allowed || v.Shadow {
 			continue
 		}
 		if !over || deniesBefore(v, speaker) {

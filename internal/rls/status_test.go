@@ -146,7 +146,7 @@ func TestStatuses(t *testing.T) {
 	}, {
 		name: "shadow rule", allowed: true,
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Rule, v.Enforced = &rules.Rule{Shadow: true}, false
+			v.Rule, v.Shadow, v.Enforced = &rules.Rule{}, true, false
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(ok, five, 0, 42), bare(ok)},
 		overall:  ok,

@@ -20,6 +20,8 @@ import (
 // suiteSpec is a file of tests as it is written.
 type suiteSpec struct {
 	Rules        []string   `yaml:"rules"`
+	Tiers        string     `yaml:"tiers"`
+	Accounts     string     `yaml:"accounts"`
 	Domain       string     `yaml:"domain"`
 	Compat       bool       `yaml:"compat"`
 	MergeDomains bool       `yaml:"merge_domains"`
@@ -72,7 +74,7 @@ func Parse(file rules.File) (*Suite, error) {
 	}
 	p := parser{file: file.Name, domain: spec.Domain}
 	suite := &Suite{
-		File: file.Name, Rules: spec.Rules,
+		File: file.Name, Rules: spec.Rules, Tiers: spec.Tiers, Accounts: spec.Accounts,
 		Options: rules.Options{Compat: spec.Compat, MergeDomains: spec.MergeDomains},
 	}
 	if len(spec.Rules) == 0 {

@@ -82,6 +82,9 @@ type Suite struct {
 	// Rules are the files of rules under test, as they are written: relative
 	// to File.
 	Rules []string
+	// Tiers and Accounts are the files of what tenants may use, as they are written;
+	// "" for none. See Path.
+	Tiers, Accounts string
 	// Options say how they are read: `compat` and `merge_domains`.
 	Options rules.Options
 	Tests   []Test
@@ -193,9 +196,7 @@ type Open func(set *rules.Set) (check Checker, closeChecker func(), err error)
 func (s *Suite) Load(read func(name string) ([]byte, error)) (*rules.Set, error) {
 	files := make([]rules.File, 0, len(s.Rules))
 	for _, name := range s.Rules {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(filepath.Dir(s.File), name)
-		}
+		name = s.Path(name)
 		data, err := read(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: rules under test: %w", s.File, err)
@@ -203,6 +204,14 @@ func (s *Suite) Load(read func(name string) ([]byte, error)) (*rules.Set, error)
 		files = append(files, rules.File{Name: name, Data: data})
 	}
 	return rules.Load(files, s.Options)
+}
+
+// Path returns where a file is that the suite names: relative ones are beside it.
+func (s *Suite) Path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(filepath.Dir(s.File), name)
 }
 
 // Result is how one test went.

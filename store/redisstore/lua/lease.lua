@@ -65,7 +65,7 @@ while at <= last do
 SUB_WINDOWS
     end)()
   end
-  local counts_denied, limit_terms, resets, max_debt = denied, false, false, 0
+  local counts_denied, limit_terms, resets, max_debt = denied, nil, nil, nil
   if counts_denied > 1 then
 TERMS
   end
@@ -240,6 +240,6 @@ SAVE
   end
   reply[filled + 1], reply[filled + 2], reply[filled + 3] = granted, length, returned
   reply[filled + 4], reply[filled + 5], reply[filled + 6] = verdict, remaining, reset
-  filled, field, at = filled + 6, field + FIELD_BYTES, at + TAKE_BYTES + extra + (max_debt > 0 and 7 or 0)
+  filled, field, at = filled + 6, field + FIELD_BYTES, at + TAKE_BYTES + extra + (max_debt and 7 or 0)
 end
 return reply

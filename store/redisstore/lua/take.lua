@@ -91,10 +91,10 @@ MARK
     length = 19
   end
   if counts_denied > 1 then
-    local limit_terms, resets, max_debt = false, false, 0
+    local limit_terms, resets, max_debt
 TERMS
     rare = {limit_terms, resets, max_debt}
-    if max_debt > 0 then
+    if max_debt then
       length = length + 7
     end
   end
@@ -140,7 +140,7 @@ CONCURRENCY
   local refund, verdict, remaining, reset = 0, 0, 0, 0
   local denied, debt = counts_denied, false
   local own = algorithm == CALENDAR and 2 or algorithm
-  local limit_terms, resets, max_debt = false, false, 0
+  local limit_terms, resets, max_debt
   if rare then
     limit_terms, resets, max_debt = rare[1], rare[2], rare[3]
   end
@@ -220,7 +220,7 @@ CARRY
   elseif peek then
     hits = 0
   elseif op == 3 then
-    denied, debt = 1, max_debt > 0 and max_debt
+    denied, debt = 1, max_debt
   elseif dealt then
     hits = hits * fits
   elseif times > 1 then
@@ -232,7 +232,9 @@ CARRY
 
   repeat
     local again = false
-    touched = touched or foreign and hits > 0
+    if foreign and hits > 0 then
+      touched = true
+    end
     if algorithm == 1 then
 SLIDING_WINDOW
     elseif algorithm == 2 or algorithm == CALENDAR then

@@ -8,7 +8,7 @@ extra = 21
 local whole, part, moved = 0, 0, false
 local owed, owed_part = tolerance, tolerance_part -- what it may owe, where that matters
 if (denied == 1 and hits > 0) or (kind == algorithm and a < 0) then
-  if max_debt > 0 then
+  if max_debt then
     local most, most_part = muldivmod(max_debt, num, den)
     owed, owed_part = owed + most, owed_part + most_part
     if owed_part >= den then
