@@ -87,7 +87,7 @@ type match struct {
 	// enforced is false where denials are reported only, and shadow is true where that
 	// is for the rule's sake.
 	enforced, shadow bool
-	stance   stance
+	stance           stance
 	grant
 }
 
