@@ -61,7 +61,7 @@ func TestBatches(t *testing.T) {
 		{"a reset before", alone(op(store.Reset, "full", 0), full, full), 3, "+++"},
 		{"a charge before", alone(op(store.Charge, "full", 1), full), 2, "--"},
 		{"a charge of nothing before", alone(op(store.Charge, "full", 0), full), 2, "+-"},
-		{"another limit before", alone(hit("full", sliding, 1), full), 2, "++"},
+		{"another limit before", alone(hit("full", sliding, 1), full), 2, "--"},
 		{"a refund after", alone(full, op(store.Refund, "full", 1)), 1, "-+"},
 		{"a refund of another key before", alone(op(store.Refund, "free", 1), full), 1, "+-"},
 		{"group", group(1, free, full, hit("other", bucket, 1)), 0, "s-s"},
