@@ -134,6 +134,15 @@ func (c *compiler) checkMode(r *Rule, m *Mode, s *modeSpec) {
 // checkModeOf refuses a mode that one of the limits cannot be decided by.
 func (c *compiler) checkModeOf(l *limit.Limit, m *Mode, s *modeSpec) {
 	const exact = "use consistency: exact for it, or another algorithm"
+	if l.Carry != limit.CarryUsed && (m.Consistency == Leased || m.Consistency == Synced || m.LeaseHot) {
+		at := s.at["consistency"]
+		if m.LeaseHot {
+			at = s.at["hot_keys"]
+		}
+		c.errorf(at, "delete on_change, or use consistency: exact and hot_keys: coalesce",
+			"on_change: %v needs every hit where the limit is decided: hits cannot be leased", l.Carry)
+		return
+	}
 	switch {
 	case m.Consistency == Leased && !l.Leasable():
 		c.errorf(s.at["consistency"], exact, "hits of %v cannot be leased", l.Algorithm)

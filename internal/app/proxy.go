@@ -152,8 +152,12 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 
 // domain returns the domain of the rules that requests are limited by.
 func (p *process) domain(named string) (string, error) {
-	domains := p.domains()
+	domains, stored := p.domains(), p.settings.Tenants != config.DatabaseURL{}
 	switch {
+	case named != "" && stored:
+		return named, nil // the database may have its rules, now or later
+	case len(domains) == 0 && stored:
+		return "", errors.New("--domain: the rule files have none; hint: name the domain of the rules in the database")
 	case named != "" && !slices.Contains(domains, named):
 		return "", fmt.Errorf("--domain: %q has no rules; hint: the rules have the domains %q", named, domains)
 	case named != "":

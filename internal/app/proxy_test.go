@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 // proxyBefore is what the command line makes of these rules before a backend.
@@ -50,6 +52,9 @@ func TestRunProxyRefusesToStart(t *testing.T) {
 		{"another key", twoADay, func(s *config.Proxy) {
 			s.TLSCert, s.TLSKey = certificates.CertFile, testserver.NewCertificates(t).KeyFile
 		}, "--tls-cert, --tls-key: tls: private key does not match"},
+		{"rules of a database without a domain", twoADay, func(s *config.Proxy) {
+			s.Rules, s.Tenants = "", config.NewDatabaseURL("sqlite://"+filepath.Join(t.TempDir(), "t.db"))
+		}, "--domain: the rule files have none; hint: name the domain of the rules in the database"},
 		{"bad headers", twoADay, func(s *config.Proxy) { s.Headers = "x" }, `"x"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,6 +68,41 @@ func TestRunProxyRefusesToStart(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestProxyByRulesOfADatabase: rules that come after the start limit requests.
+func TestProxyByRulesOfADatabase(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer backend.Close()
+	s := proxyBefore(t, backend.URL, twoADay)
+	dsn := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
+	s.Rules, s.Domain, s.Tenants = "", "a", config.NewDatabaseURL(dsn)
+	db := openDatabase(t, dsn)
+	p, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.stack.Close()
+	if err := p.loadRules(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := p.forwarder(&s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := f.start(nil).(*proxyServer)
+	defer started.proxy.Shutdown(t.Context())
+	handler := started.server.(*gentleServer).Handler
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.health.tenants.watch(ctx) }()
+	defer func() { cancel(); <-ended }()
+	putDocument(t, db, sqltenant.RulesDocument, "a", twoADay)
+	eventually(t, http.StatusTooManyRequests, func() (int, string) {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
+		handler.ServeHTTP(w, r)
+		return w.Code, w.Body.String()
+	})
 }
 
 // TestProxyOverUnixSocket: whoever connects there counts as this machine.

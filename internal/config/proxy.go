@@ -85,8 +85,8 @@ func (s *Proxy) Validate() error {
 }
 
 func (s *Proxy) validateRules() error {
-	if s.Rules == "" {
-		return errors.New("--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR")
+	if s.Rules == "" && s.Tenants == (DatabaseURL{}) {
+		return errors.New("--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR, or --tenants URL for those of a database")
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package rulesource
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -188,4 +190,51 @@ func TestTryADocument(t *testing.T) {
 	}
 	expectRules(t, r, 5)
 	expectKinds(t, r, "loaded, joined, document refused")
+}
+
+// Whatever comes and goes, what is in force is what a plain model says: in order, each
+// document that reads well and whose domain is free, or else its text before.
+func TestDocumentsMatchAModel(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	s, _ := loaded(t, Options{})
+	inForce := map[string]string{} // domain by document
+	for range 300 {
+		var docs []rules.File
+		asked := map[string]string{} // domain by document, "" for a bad one
+		for i := range 5 {
+			name := fmt.Sprintf("db:%d", i)
+			switch n := random.IntN(6); n {
+			case 0: // not there
+			case 1:
+				docs, asked[name] = append(docs, doc(name, "oops")), ""
+			default:
+				domain := string(rune('a' + n - 2))
+				docs, asked[name] = append(docs, doc(name, ruleText(domain, 1))), domain
+			}
+		}
+		s.SetDocuments(docs, nil)
+		before, taken := inForce, map[string]bool{}
+		inForce = map[string]string{}
+		var refusals []string
+		for _, d := range docs {
+			for _, domain := range []string{asked[d.Name], before[d.Name]} {
+				if domain != "" && !taken[domain] {
+					inForce[d.Name], taken[domain] = domain, true
+					break
+				}
+			}
+			if inForce[d.Name] == "" {
+				refusals = append(refusals, d.Name)
+			} else if inForce[d.Name] != asked[d.Name] {
+				refusals = append(refusals, d.Name+"+")
+			}
+		}
+		if got, want := refused(s), strings.Join(refusals, " "); got != want {
+			t.Fatalf("refused %q, want %q; asked for %v after %v", got, want, asked, before)
+		}
+		domains := slices.Sorted(maps.Keys(taken))
+		if got := s.mu.set.Domains(); !slices.Equal(got, domains) {
+			t.Fatalf("domains %q, want %q", got, domains)
+		}
+	}
 }
