@@ -60,6 +60,7 @@ func New(o Options) (*Limiter, error) {
 	}
 	l.plans.New = func() any { return new(plan) }
 	l.SetRules(o.Rules)
+	l.SetTenants(nil)
 	return l, nil
 }
 

@@ -17,7 +17,7 @@ import (
 type plan struct {
 	limiter *Limiter
 	rules   *ruleset
-	tenants *tenant.Snapshot // nil: the rules alone
+	tenants *tenant.Snapshot
 	// switches are what operators have switched; nil: nothing.
 	switches *switches.Set
 	// now is the instant for which tenants and switches are looked up, one for the

@@ -9,14 +9,28 @@ import (
 	"github.com/headgate/headgate/tenant"
 )
 
+// noTenants has no tiers and no accounts. It stands where nothing is known of tenants, so
+// that what they use is counted where it is when something is.
+var noTenants = tenant.NewSnapshot(new(tenant.Tiers), func(func(tenant.Account) bool) {})
+
 // SetTenants swaps in what tenants may use, for rules with `tenant: true`; with nil,
 // and before the first call, the limits of the rules count alone. Requests under way
 // finish with the old. Buckets keep their state: what a tenant has used counts
 // towards its new quota of the same window.
-func (l *Limiter) SetTenants(s *tenant.Snapshot) { l.tenants.Store(s) }
+func (l *Limiter) SetTenants(s *tenant.Snapshot) {
+	if s == nil {
+		s = noTenants
+	}
+	l.tenants.Store(s)
+}
 
-// Tenants returns what SetTenants was given last.
-func (l *Limiter) Tenants() *tenant.Snapshot { return l.tenants.Load() }
+// Tenants returns what SetTenants was given last, nil for nothing.
+func (l *Limiter) Tenants() *tenant.Snapshot {
+	if s := l.tenants.Load(); s != noTenants {
+		return s
+	}
+	return nil
+}
 
 // grant is what a tenant has in place of the main limits of a rule. The zero value
 // leaves them.
@@ -47,7 +61,7 @@ type tenancy struct {
 // and the quotas of its tenant. It reports false, and has done nothing, when the
 // descriptor names none.
 func (p *plan) matchTenant(domain *rules.Domain, i int, entries []descriptor.Entry) bool {
-	if p.tenants == nil || !domain.HasTenants() {
+	if !domain.HasTenants() {
 		return false
 	}
 	by, ok := p.tenantOf(domain, entries)

@@ -65,3 +65,23 @@ func having(name, what string) tenant.Account {
 	}
 	return tiered(name, tier, tenant.Override{Descriptor: tenant.Default, Quota: quota(tenant.Default, own)})
 }
+
+// TestA11WhatIsUsedBeforeAnythingIsKnownOfTenants holds that a process which counts
+// before it has read what tenants may use goes on from that.
+func TestA11WhatIsUsedBeforeAnythingIsKnownOfTenants(t *testing.T) {
+	for _, match := range []string{"path", "leaf"} {
+		b := newBench(t, "domain: d\nmatch: "+match+"\ndescriptors:\n- key: api_key\n  tenant: true\n  rate_limit: {requests_per_unit: 5, unit: minute}\n", headgate.Options{})
+		if b.limiter.Tenants() != nil {
+			t.Error("there are tenants before there are any")
+		}
+		b.passed(4, "api_key:a")
+		b.limiter.SetTenants(snapshot(t, having("a", "bare 20/minute")))
+		if got := b.remaining("api_key:a"); got != 16 {
+			t.Errorf("%s: %d left, want 16", match, got)
+		}
+		b.limiter.SetTenants(nil)
+		if got := b.remaining("api_key:a"); got != 1 {
+			t.Errorf("%s: %d left without tenants, want 1", match, got)
+		}
+	}
+}

@@ -77,7 +77,7 @@ func (c *coverage) emptied() coverage {
 // was charged the first time, with consumption: independent, is not asked again; and
 // when it is denied again, or the store does not answer, the first answer stays.
 func (l *Limiter) coverDenials(ctx context.Context, p *plan, requests []Request, responses []Response) {
-	if p.tenants == nil {
+	if p.tenants == noTenants {
 		return
 	}
 	for i := range responses {

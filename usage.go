@@ -209,7 +209,7 @@ func failureOf(op string, responses []Response) error {
 type survey struct {
 	limiter *Limiter
 	rules   *ruleset
-	tenants *tenant.Snapshot // nil: the rules alone
+	tenants *tenant.Snapshot
 	now     time.Time
 }
 
@@ -220,9 +220,6 @@ func (l *Limiter) survey() *survey {
 func (s *survey) instant() time.Time { return s.now }
 
 func (s *survey) standing(subject tenant.Subject) tenant.Standing {
-	if s.tenants == nil {
-		return tenant.Standing{}
-	}
 	return s.tenants.Standing(subject, limit.MicrosOf(s.now))
 }
 
@@ -277,9 +274,6 @@ func (s *survey) quotas(subject tenant.Subject, has tenant.Standing) (list []own
 
 // beyond returns what a subject has where its quotas deny.
 func (s *survey) beyond(subject tenant.Subject, has tenant.Standing) (list []ownQuota) {
-	if s.tenants == nil {
-		return nil
-	}
 	entries := []descriptor.Entry{subject}
 	if pool := has.Pool(); pool != nil {
 		list = append(list, ownQuota{entries: entries, pool: pool})
