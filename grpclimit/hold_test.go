@@ -21,9 +21,6 @@ import (
 	"github.com/headgate/headgate/store/memstore"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
-
 // ruled decides by one rule, which all share.
 func ruled(t *testing.T, rule string) *headgate.Limiter {
 	t.Helper()

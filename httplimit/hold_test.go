@@ -22,9 +22,6 @@ import (
 	"github.com/headgate/headgate/store/memstore"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
-
 // slots is a middleware whose rule gives each address so many slots, which no
 // machine is too slow to renew.
 func slots(t *testing.T, n int) *httplimit.Middleware {

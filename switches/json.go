@@ -89,7 +89,9 @@ func Parse(data []byte) (Switch, error) {
 		s.Tenants = append(s.Tenants, descriptor.Entry{Key: key, Value: value})
 	}
 	if d.Until != nil {
-		s.Until = d.Until.UTC()
+		if s.Until = d.Until.UTC(); !showable(s.Until) {
+			return s, wrong("until", errUntil)
+		}
 	}
 	s.Reason = d.Reason
 	if err := s.Validate(); err != nil {

@@ -131,11 +131,18 @@ func (s *Switch) Validate() error {
 		return fmt.Errorf("%d tenants; hint: at most %d; a percentage reaches more", len(s.Tenants), MaxTenants)
 	case len(s.Reason) > MaxReason:
 		return fmt.Errorf("reason of %d bytes; hint: at most %d", len(s.Reason), MaxReason)
+	case !showable(s.Until):
+		return fmt.Errorf("until %w", errUntil)
 	case s.Target.Tenant.Key != "" && (s.Percent > 0 || len(s.Tenants) > 0):
 		return errors.New("a canary of one tenant; hint: leave percent and tenants out")
 	}
 	return nil
 }
+
+var errUntil = errors.New("after the year 9999; hint: leave it out for ever")
+
+// showable reports whether JSON can show an end: one may come out of range by its zone.
+func showable(until time.Time) bool { return until.UTC().Year() <= 9999 }
 
 // Set is what is switched. It is immutable and safe for concurrent use; the nil Set
 // switches nothing. Make one with NewSet.

@@ -87,6 +87,7 @@ func TestRefusedSwitches(t *testing.T) {
 		"a canary of one tenant":    {[]switches.Switch{{Target: switches.Target{Tenant: acme}, Percent: 5}}, "canary of one tenant"},
 		"a state that there is not": {[]switches.Switch{{State: 7}}, "state 7"},
 		"a long reason":             {[]switches.Switch{{Reason: strings.Repeat("x", switches.MaxReason+1)}}, "reason of 501 bytes"},
+		"an end that no JSON shows": {[]switches.Switch{{Until: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}, "year 9999"},
 		"too many tenants":          {[]switches.Switch{{Tenants: make([]descriptor.Entry, switches.MaxTenants+1)}}, "1001 tenants"},
 		"too many":                  {make([]switches.Switch, switches.MaxSwitches+1), "10001 switches"},
 	} {
@@ -113,6 +114,7 @@ func TestParse(t *testing.T) {
 		{`{"target":"all","state":"off","percent":"10"}`, "percent: "},
 		{`{"target":"all","state":"off","tenants":["acme"]}`, "tenants[0]: "},
 		{`{"target":"all","state":"off","until":"tomorrow"}`, "parsing time"},
+		{`{"target":"all","state":"off","until":"9999-12-31T23:59:59-23:59"}`, "until: after the year 9999"},
 		{`{"target":"all","state":"off","why":"x"}`, "unknown field"},
 		{`{"target":"all","state":"off"} {}`, "more than one"},
 		{`[]`, "array"},

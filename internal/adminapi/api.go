@@ -36,6 +36,7 @@ type Accounts interface {
 	PutDocument(ctx context.Context, c sqltenant.DocumentChange) (sqltenant.Document, error)
 	RuleRows(ctx context.Context) ([]sqltenant.RuleRow, error)
 	PutRuleRow(ctx context.Context, c sqltenant.RuleRowChange) (sqltenant.RuleRow, int64, error)
+	Note(ctx context.Context, a sqltenant.Action) error
 }
 
 var _ Accounts = (*sqltenant.DB)(nil)
@@ -51,27 +52,6 @@ type Limiter interface {
 }
 
 var _ Limiter = (*headgate.Limiter)(nil)
-
-// Action is something that an operator did and that the log of changes does not have,
-// since it is not kept in the database.
-type Action struct {
-	// Actor is who did it, Name what it was: ActionReset, ActionRefund or ActionToken.
-	Actor, Name string
-	// Subject is the account, as quotas.NameText writes it: no API key.
-	Subject string
-	// Domain and Descriptor are what it was for, "" for all.
-	Domain, Descriptor string
-	// Hits are those that were given back.
-	Hits int64
-	At   time.Time
-}
-
-// The names of actions.
-const (
-	ActionReset  = "usage reset"
-	ActionRefund = "usage refund"
-	ActionToken  = "usage token"
-)
 
 // Options configures a Handler.
 type Options struct {
@@ -107,8 +87,6 @@ type Options struct {
 	Hasher *identity.Hasher
 	// Now is the clock; nil means the wall clock.
 	Now func() time.Time
-	// OnAction, when not nil, is told of what the log of changes does not have.
-	OnAction func(Action)
 	// OnError, when not nil, is told what callers are not: errors of the database, and
 	// panics with their stack. They hold no token and no API key.
 	OnError func(error)
@@ -132,9 +110,6 @@ func New(o Options) (*Handler, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.OnAction == nil {
-		o.OnAction = func(Action) {}
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}

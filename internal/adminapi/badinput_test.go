@@ -35,6 +35,8 @@ func badPuts() []badPut {
 		{account, override(`"requests_per_unit":1,"unit":"minute","unlimited":true`), 422, "overrides[0].unlimited"},
 		{account, override(`"requests_per_unit":1,"unit":"minute","effective_at":"2026-12-02T00:00:00Z","expires_at":"2026-12-01T00:00:00Z"`), 422, "overrides[0].expires_at"},
 		{account, override(`"requests_per_unit":1,"unit":"minute","effective_at":"1950-12-02T00:00:00Z"`), 422, "overrides[0].effective_at"},
+		{account, override(`"requests_per_unit":1,"unit":"minute","expires_at":"1969-12-31T00:00:00Z"`), 422, "overrides[0].expires_at"},
+		{account, `{"tier":"pro","expires_at":"1970-01-01T00:00:00Z"}`, 422, "expires_at"},
 		{account, override(`"requests_per_unit":1,"unit":"minute","effective_at":"tomorrow"`), 400, "overrides[0].effective_at"},
 		{account, `{"tier":"pro","effective_at":"2026-12-02T00:00:00Z","expires_at":"2026-12-02T00:00:00Z"}`, 422, "expires_at"},
 		{account, `{"effective_at":"2026-12-02T00:00:00Z","overrides":[{"descriptor":"default","unlimited":true}]}`, 422, "tier"},

@@ -23,9 +23,10 @@ type changeView struct {
 	Version int64     `json:"version"`
 	At      time.Time `json:"at"`
 	Actor   string    `json:"actor"`
-	// Kind is account, rules, tiers, switch or rule_row.
+	// Kind is account, rules, tiers, switch, rule_row or action.
 	Kind string `json:"kind"`
-	// Name is that of the account or the document, or the id of the row.
+	// Name is that of the account or the document, or the id of the row. An action, of
+	// which After says what it was, has the account that it was for.
 	Name   string          `json:"name"`
 	Before json.RawMessage `json:"before"`
 	After  json.RawMessage `json:"after"`
@@ -34,7 +35,7 @@ type changeView struct {
 
 func changeViewOf(e *sqltenant.Entry) changeView {
 	name := e.Subject.Value
-	if e.Kind == sqltenant.AccountEntry {
+	if e.Kind == sqltenant.AccountEntry || e.Kind == sqltenant.ActionEntry {
 		name = quotas.NameText(e.Subject)
 	}
 	return changeView{

@@ -47,6 +47,9 @@ func checkTerms(d *quotas.Document) (list []fieldError) {
 		if from != nil && until != nil && !until.IsZero() && !until.After(*from) {
 			list = append(list, fieldError{Field: path + "expires_at", Message: "it is not after effective_at"})
 		}
+		if until != nil && !until.IsZero() && until.UnixMicro() <= 0 {
+			list = append(list, fieldError{Field: path + "expires_at", Message: "before 1970; hint: leave it out for never"})
+		}
 		at := int64(0)
 		if from != nil {
 			at = from.UnixMicro()

@@ -63,7 +63,6 @@ type testServer struct {
 	hasher  *identity.Hasher
 	file    string // of tokens
 	limiter *headgate.Limiter
-	actions []Action
 
 	mu     sync.Mutex
 	now    time.Time
@@ -121,8 +120,7 @@ func newTestServerOn(t testing.TB, db *sqltenant.DB) *testServer {
 		SignUsageToken: func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
 			return "hgut_" + subject.Value, s.clock().Add(ttl), nil
 		},
-		OnAction: func(a Action) { s.mu.Lock(); defer s.mu.Unlock(); s.actions = append(s.actions, a) },
-		OnError:  func(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.errors = append(s.errors, err) },
+		OnError: func(err error) { s.mu.Lock(); defer s.mu.Unlock(); s.errors = append(s.errors, err) },
 	})
 	if err != nil {
 		t.Fatal(err)

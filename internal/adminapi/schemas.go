@@ -64,7 +64,7 @@ func schemas() schema {
 		"Changes": object("The log of changes.", schema{
 			"changes!": list(object("A change.", schema{
 				"version!": number, "at!": instant, "actor!": text,
-				"kind!": schema{"type": "string", "enum": []any{"account", "rules", "tiers", "switch", "rule_row"}},
+				"kind!": schema{"type": "string", "enum": []any{"account", "rules", "tiers", "switch", "rule_row", "action"}},
 				"name!": schema{"type": "string", "description": "Of the account or the document, or the id of the row."}, "before!": reference("Any"), "after!": reference("Any"),
 				"hash!": schema{"type": "string", "description": "SHA-256 over the hash before it and all fields: whoever alters a change breaks the chain."},
 			})),

@@ -296,6 +296,7 @@ func testSwitches(t *testing.T, s *testServer) {
 		s.want(s.do(Write, "DELETE", "switches/"+target, ""), 403)
 		s.want(s.do(Admin, "PUT", "switches/"+target, `{"state":"on"}`, "If-Match", `"99"`), 412)
 	}
+	s.wantField(s.do(Admin, "PUT", "switches/all", `{"state":"off","until":"9999-12-31T23:59:59-23:59"}`), 422, "until")
 	tenant := "switches/" + url.PathEscape("tenant:tenant:a/b")
 	v = switchView{}
 	s.want(s.do(Write, "PUT", tenant, `{"state":"off","until":"2026-11-22T13:00:00Z"}`), 201).json(t, &v)

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -130,18 +131,18 @@ func (c *call) reset() (*answer, error) {
 		}
 	}
 	var texts []string
-	action := Action{Name: ActionReset, Domain: body.Domain}
+	what := action{Name: "usage reset", Domain: body.Domain}
 	if body.Descriptor != nil {
 		text, bad := parseDescriptor(*body.Descriptor)
 		if bad != nil {
 			return nil, bad
 		}
-		texts, action.Descriptor = []string{text}, tenant.DescriptorText(text)
+		texts, what.Descriptor = []string{text}, tenant.DescriptorText(text)
 	}
 	if bad := c.checkDomain(body.Domain, name.Subject.Key, false); bad != nil {
 		return nil, bad
 	}
-	return c.act(name, action, func(ctx context.Context) error {
+	return c.act(name, what, func(ctx context.Context) error {
 		return c.options.Limiter.ResetUsage(ctx, body.Domain, name.Subject, texts...)
 	})
 }
@@ -177,17 +178,38 @@ func (c *call) refund() (*answer, error) {
 		return nil, bad
 	}
 	domain := cmp.Or(body.Domain, c.options.Limiter.UsageDomains(name.Subject.Key)[0])
-	return c.act(name, Action{Name: ActionRefund, Domain: domain, Descriptor: tenant.DescriptorText(text), Hits: *body.Hits}, func(ctx context.Context) error {
+	return c.act(name, action{Name: "usage refund", Domain: domain, Descriptor: tenant.DescriptorText(text), Hits: *body.Hits}, func(ctx context.Context) error {
 		return c.options.Limiter.RefundUsage(ctx, domain, name.Subject, text, *body.Hits)
 	})
 }
 
-// act does what the log of changes does not have, tells of it, and answers with what is
-// used then.
-func (c *call) act(name quotas.Name, a Action, do func(context.Context) error) (*answer, error) {
+// action is what the log of changes has of something that changes nothing in the
+// database.
+type action struct {
+	Name       string `json:"action"`
+	Domain     string `json:"domain,omitempty"`
+	Descriptor string `json:"descriptor,omitempty"`
+	Hits       int64  `json:"hits,omitempty"`
+	TTL        string `json:"ttl,omitempty"`
+}
+
+// note puts a into the log of changes.
+func (c *call) note(ctx context.Context, name quotas.Name, a action) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return c.accounts.Note(ctx, sqltenant.Action{Actor: c.actor, At: c.now, Subject: name.Subject, Text: string(text)})
+}
+
+// act notes what changes nothing in the database, does it, and answers with what is used
+// then.
+func (c *call) act(name quotas.Name, a action, do func(context.Context) error) (*answer, error) {
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
-	a.Actor, a.Subject, a.At = c.actor, quotas.NameText(name.Subject), c.now
+	if err := c.note(ctx, name, a); err != nil {
+		return nil, err
+	}
 	switch err := do(ctx); {
 	case errors.Is(err, headgate.ErrNoQuota):
 		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "nothing counts it; hint: GET usage says what is counted")
@@ -195,7 +217,6 @@ func (c *call) act(name quotas.Name, a Action, do func(context.Context) error) (
 		c.options.OnError(err)
 		return nil, fail(http.StatusServiceUnavailable, "the store does not answer: it is not known whether that was done").with("Retry-After", "1")
 	}
-	c.options.OnAction(a)
 	return c.usage()
 }
 
@@ -259,12 +280,16 @@ func (c *call) usageToken() (*answer, error) {
 	if err != nil || ttl < minUsageTokenTTL || ttl > maxUsageTokenTTL {
 		return nil, badField(http.StatusUnprocessableEntity, "ttl", "not a time from %v to %v; hint: \"720h\"", minUsageTokenTTL, maxUsageTokenTTL)
 	}
+	ctx, cancel := c.context()
+	defer cancel()
+	if err := c.note(ctx, name, action{Name: "usage token", TTL: ttl.String()}); err != nil {
+		return nil, err
+	}
 	token, expires, err := c.options.SignUsageToken(name.Subject, ttl)
 	if err != nil {
 		return nil, badField(http.StatusUnprocessableEntity, "api_key", "%v", err)
 	}
 	c.label([]quotas.Name{name})
 	r := sqltenant.Record{Subject: name.Subject, Last4: name.Last4}
-	c.options.OnAction(Action{Actor: c.actor, Name: ActionToken, Subject: quotas.NameText(name.Subject), At: c.now})
 	return jsonAnswer(http.StatusCreated, usageTokenView{quotas.Masked(&r), quotas.NameText(name.Subject), token, expires.UTC()})
 }

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +18,7 @@ import (
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 const pro = `{"tier":"pro","overrides":[{"descriptor":"endpoint:POST /api/v1/orders","requests_per_unit":70,"unit":"minute","algorithm":"fixed_window"}]}`
@@ -125,14 +127,16 @@ func (s *testServer) testUsageActions(name string) {
 		s.t.Errorf("%+v", token)
 	}
 	var told []string
-	s.mu.Lock()
-	for _, a := range s.actions {
-		if a.Actor != "test-write" || a.Subject != name || a.At.IsZero() {
-			s.t.Errorf("%+v", a)
+	for _, e := range s.actions(name) {
+		if e.Actor != "test-write" || e.At.IsZero() || string(e.Before) != "{}" {
+			s.t.Errorf("%+v", e)
+		}
+		var a action
+		if err := json.Unmarshal(e.After, &a); err != nil {
+			s.t.Fatal(err)
 		}
 		told = append(told, fmt.Sprintf("%s %s %d", a.Name, a.Descriptor, a.Hits))
 	}
-	s.mu.Unlock()
 	if want := "[usage refund endpoint:POST /api/v1/orders 2 usage reset endpoint:POST /api/v1/orders 0 usage reset  0 usage token  0]"; fmt.Sprint(told) != want {
 		s.t.Errorf("told %v, want %v", told, want)
 	}
@@ -170,13 +174,26 @@ func (brokenLimiter) ResetUsage(context.Context, string, tenant.Subject, ...stri
 	return errors.New("reset: the store is away: a secret")
 }
 
+// actions returns those of an account in the log of changes.
+func (s *testServer) actions(name string) (list []changeView) {
+	s.t.Helper()
+	var page changesPage
+	s.want(s.do(Read, "GET", "changes?limit=1000", ""), 200).json(s.t, &page)
+	for _, e := range page.Changes {
+		if e.Kind == string(sqltenant.ActionEntry) && e.Name == name {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // TestUsageWithoutParts: what this process does not have is said, and a store that does
 // not answer.
 func TestUsageWithoutParts(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
 	s.handler.options.Limiter = brokenLimiter{s.limiter}
 	r := s.want(s.do(Write, "POST", "usage/tenant:a/reset", ""), 503)
-	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "secret") || !strings.Contains(s.reported(), "a secret") || len(s.actions) != 0 {
+	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "secret") || !strings.Contains(s.reported(), "a secret") || len(s.actions("tenant:a")) != 1 {
 		t.Errorf("%s; reported %s", r.body, s.reported())
 	}
 	for range maxLookups {

@@ -75,11 +75,7 @@ func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher)
 		RuleSource: ruleSource,
 		Candidates: p.limiter.Candidates,
 		Hasher:     hasher,
-		OnAction: func(a adminapi.Action) {
-			p.logger.Info("an operator did what the log of changes does not have", "action", a.Name, "actor", a.Actor, "account", a.Subject,
-				"domain", a.Domain, "descriptor", a.Descriptor, "hits", a.Hits)
-		},
-		OnError: func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
+		OnError:    func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
 	}
 	if p.hooks != nil {
 		o.Billing = p.hooks.In

@@ -334,7 +334,7 @@ func showEntry(w io.Writer, e *sqltenant.Entry, asJSON bool) error {
 
 // entryName returns the name of what was changed.
 func entryName(e *sqltenant.Entry) string {
-	if e.Kind == sqltenant.AccountEntry {
+	if e.Kind == sqltenant.AccountEntry || e.Kind == sqltenant.ActionEntry {
 		return quotas.NameText(e.Subject)
 	}
 	return e.Subject.Value

@@ -118,6 +118,8 @@ func checkTerm(t tenant.Term) error {
 	switch {
 	case t.From.Before(time.Unix(0, 0)) && !t.From.IsZero():
 		return errors.New("effective before 1970; hint: leave it out for always")
+	case t.Until.UnixMicro() <= 0 && !t.Until.IsZero():
+		return errors.New("ends before 1970; hint: leave it out for never")
 	case !t.From.Before(lastInstant) || !t.Until.Before(lastInstant):
 		return errors.New("begins or ends after the year 9999; hint: leave the end out for never")
 	}

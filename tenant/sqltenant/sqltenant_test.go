@@ -175,6 +175,10 @@ func TestUpdateRefuses(t *testing.T) {
 				r.Overrides[0].Term = tenant.Term{From: start, Until: start.Add(-1)}
 				return nil
 			}, sqltenant.ErrInvalid, "ends before"},
+			{"ends before 1970", key("a"), 1, func(r *sqltenant.Record) error {
+				r.Overrides[0].Term = tenant.Term{Until: time.Unix(0, 0)}
+				return nil
+			}, sqltenant.ErrInvalid, "before 1970"},
 			{"a whole key", key("a"), 1, func(r *sqltenant.Record) error { r.Last4 = "sk_live"; return nil }, sqltenant.ErrInvalid, "four letters"},
 			{"no quota over time", key("a"), 1, func(r *sqltenant.Record) error { r.Overrides[0].Algorithm = limit.Concurrency; return nil }, sqltenant.ErrInvalid, "over time"},
 			{"control bytes", key("a\x00b"), 0, func(r *sqltenant.Record) error { r.Tiers = []tenant.Assignment{{Tier: "pro"}}; return nil }, sqltenant.ErrInvalid, "printable"},

@@ -277,9 +277,11 @@ func (w *Watcher) changedSince(ctx context.Context, version int64) (changes, err
 		for i := range page {
 			e := &page[i]
 			all.version = e.Version
-			if e.Kind != AccountEntry {
+			switch {
+			case e.Kind == ActionEntry: // it has changed nothing here
+			case e.Kind != AccountEntry:
 				all.settings = true
-			} else if !seen[e.Subject] {
+			case !seen[e.Subject]:
 				seen[e.Subject] = true
 				all.subjects = append(all.subjects, e.Subject)
 			}
