@@ -34,14 +34,18 @@ var cronFields = [...]cronField{
 	{"hour", 0, 23, nil},
 	{"day of the month", 1, 31, nil},
 	{"month", 1, 12, []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}},
-	{"day of the week", 0, 7, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
+	{"day of the week", 0, sunday, []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}},
 }
+
+// sunday is the day that ends a week, where 0 begins one.
+const sunday = 7
 
 // maxCron bounds the text of an expression, in bytes.
 const maxCron = 256
 
 // parseCron reads an expression: each field is a list of *, N, N-M, and these with /STEP.
-// Months and days of the week may be words; 7 is Sunday too.
+// Months and days of the week may be words; 7 is Sunday too, and so is the end of a
+// range that ends with it.
 func parseCron(text string) (*cron, error) {
 	fields := strings.Fields(text)
 	if len(text) > maxCron || len(fields) != len(cronFields) {
@@ -58,7 +62,7 @@ func parseCron(text string) (*cron, error) {
 		minutes: sets[0], hours: sets[1], days: sets[2], months: sets[3], weekdays: sets[4],
 		anyDay: fields[2] == "*", anyWeekday: fields[4] == "*", everyHour: fields[1] == "*",
 	}
-	if c.weekdays&(1<<7) != 0 {
+	if c.weekdays&(1<<sunday) != 0 {
 		c.weekdays |= 1 << 0
 	}
 	// Leap days are eight years apart at most.
@@ -90,6 +94,9 @@ func (f *cronField) parse(text string) (set uint64, err error) {
 			if ranged {
 				if high, err = f.value(last); err != nil {
 					return 0, err
+				}
+				if high == 0 && low > 0 && f.high == sunday {
+					high = sunday
 				}
 			}
 		}

@@ -1,9 +1,12 @@
 package app
 
 import (
+	"bufio"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -115,6 +118,47 @@ func TestAdminAPIOverTLS(t *testing.T) {
 	if resp, err := nobody.Get("https://" + at["admin"] + adminapi.Prefix + "tiers"); err == nil {
 		resp.Body.Close()
 		t.Errorf("without a certificate: %s", resp.Status)
+	}
+}
+
+// TestChangesUnderWayAreMadeAtTheEnd: a change whose body is still coming when the process
+// is to end finds the database open.
+func TestChangesUnderWayAreMadeAtTheEnd(t *testing.T) {
+	s, token := adminSettings(t)
+	s.DrainTimeout = time.Minute
+	at, stop := startUntil(t, s, slog.New(slog.DiscardHandler))
+	base := "http://" + at["admin"]
+	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+
+	conn, err := net.Dial("tcp", at["admin"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	const body = `{"tier":"free"}`
+	fmt.Fprintf(conn, "PUT %squotas/tenant:late HTTP/1.1\r\nHost: headgate\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", adminapi.Prefix, token, len(body), body[:1])
+	stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(30 * time.Second); ; <-tick.C { // until nobody new is served
+		other, err := net.Dial("tcp", at["admin"])
+		if err != nil {
+			break
+		}
+		other.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("it goes on listening")
+		}
+	}
+	fmt.Fprint(conn, body[1:])
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusCreated {
+		t.Errorf("%s", answer.Status)
 	}
 }
 

@@ -59,6 +59,14 @@ func authSettings(t *testing.T, domains ...string) config.Serve {
 // startAuth runs s and returns the addresses of the ready line.
 func startAuth(t *testing.T, s config.Serve, logger *slog.Logger) map[string]string {
 	t.Helper()
+	addrs, _ := startUntil(t, s, logger)
+	return addrs
+}
+
+// startUntil runs s until it is stopped, or the test ends, and returns the addresses of
+// the ready line.
+func startUntil(t *testing.T, s config.Serve, logger *slog.Logger) (addrs map[string]string, stop context.CancelFunc) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
@@ -78,11 +86,11 @@ func startAuth(t *testing.T, s config.Serve, logger *slog.Logger) map[string]str
 	if err != nil {
 		t.Fatalf("not ready: %v", err)
 	}
-	addrs := map[string]string{}
+	addrs = map[string]string{}
 	for _, pair := range regexp.MustCompile(`(\w+)=(\S+)`).FindAllStringSubmatch(line, -1) {
 		addrs[pair[1]] = pair[2]
 	}
-	return addrs
+	return addrs, cancel
 }
 
 // subRequest asks as nginx does about a request of client.

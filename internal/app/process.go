@@ -160,6 +160,9 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	}
 	p.stack.join()
 	group, running := errgroup.WithContext(ctx)
+	// The requests under way at the end need what tasks keep, the database among it.
+	drained, stopTasks := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopTasks()
 	servers := make([]server, len(fronts))
 	for i, f := range fronts {
 		servers[i] = f.start(listeners[i])
@@ -168,11 +171,12 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	ops := listeners[len(fronts)]
 	group.Go(func() error { return serveHTTP(p.ops, ops) })
 	for _, task := range p.allTasks() {
-		group.Go(func() error { task(running); return nil })
+		group.Go(func() error { task(drained); return nil })
 	}
 	group.Go(func() error {
 		<-running.Done()
 		p.drain(ctx, servers)
+		stopTasks()
 		// Last, so that the end can be watched.
 		p.ops.Close()
 		return nil

@@ -97,10 +97,11 @@ func printSwitches(w io.Writer, list []keptSwitch, now time.Time) error {
 	for i := range list {
 		k := &list[i]
 		if k.err != nil {
-			fmt.Fprintf(table, "%s\tcannot be used\t\t\t%s\t%s\t\n", k.Name, k.UpdatedAt.Format(time.RFC3339), k.UpdatedBy)
+			fmt.Fprintf(table, "%s\tcannot be used\t\t\t%s\t%s\t\n", oneLine(k.Name), k.UpdatedAt.Format(time.RFC3339), oneLine(k.UpdatedBy))
 			continue
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", k.Target, k.State, forText(&k.Switch), untilText(&k.Switch, now), k.UpdatedAt.Format(time.RFC3339), k.UpdatedBy, k.Reason)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(k.Target.String()), k.State, oneLine(forText(&k.Switch)), untilText(&k.Switch, now),
+			k.UpdatedAt.Format(time.RFC3339), oneLine(k.UpdatedBy), oneLine(k.Reason))
 	}
 	return table.Flush()
 }
@@ -216,7 +217,9 @@ func (c *switchSetCmd) make(now time.Time) (s switches.Switch, err error) {
 	if !s.Until.IsZero() && !now.Before(s.Until) {
 		return s, fmt.Errorf("--until %s: that is over; hint: how long from now, such as 30m", c.Until)
 	}
-	s.Reason = c.Reason
+	if s.Reason = c.Reason; oneLine(s.Reason) != s.Reason {
+		return s, errors.New("--reason: a letter of it is not printable; hint: one line of text")
+	}
 	return s, s.Validate()
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -107,5 +108,16 @@ func first(err error) error {
 	case !errors.As(err, &one):
 		return err
 	}
-	return &Error{"", one.Mark.Line, errors.New(one.Message)}
+	return &Error{"", one.Mark.Line, errors.New(plain(one.Message))}
+}
+
+var (
+	noField = regexp.MustCompile(`^field (.*) not found in type \S+$`)
+	noPlace = regexp.MustCompile("^cannot construct (!!\\S+ `.*`) into \\S+$")
+)
+
+// plain says what is wrong without the names of Go types, which say nothing to who
+// wrote the file.
+func plain(message string) string {
+	return noPlace.ReplaceAllString(noField.ReplaceAllString(message, `unknown key "$1"`), "$1 is of the wrong kind or out of range")
 }

@@ -19,11 +19,11 @@ func TestParse(t *testing.T) {
 		"name: a":          "",
 		"":                 "empty",
 		"# nothing":        "empty",
-		"name: a\nnome: b": "line 2: field nome not found in type yamlfile.shape",
+		"name: a\nnome: b": `line 2: unknown key "nome"`,
 		"name: a\nname: b": `line 2: mapping key "name" already defined at line 1`,
 		"name: [":          "line 2: did not find expected node content",
 		"name: a\n---\n":   "more than one document; hint: delete the line ---",
-		"name: a\nlist: 1": "line 2: cannot construct !!int `1` into []libyaml.Node",
+		"name: a\nlist: 1": "line 2: !!int `1` is of the wrong kind or out of range",
 	} {
 		got := ""
 		if err := Parse([]byte(text), new(shape)); err != nil {
@@ -45,7 +45,7 @@ func TestNodeAndAt(t *testing.T) {
 		t.Errorf("%+v, %v", inner, err)
 	}
 	err := In("f.yaml", Node(&s.List[1], &inner))
-	if err == nil || err.Error() != "f.yaml:3: field nome not found in type yamlfile.shape" {
+	if err == nil || err.Error() != `f.yaml:3: unknown key "nome"` {
 		t.Errorf("%v", err)
 	}
 	cause := errors.New("cause")
