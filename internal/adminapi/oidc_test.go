@@ -569,7 +569,7 @@ func TestOIDCFile(t *testing.T) {
 		{"issuer: https://login.example, audience: headgate", "oidc[0]: scopes: 0; hint: 1 to 100"},
 		{good + ", jwks_url: http://login.example/keys", "oidc[0]: jwks_url: identity: URL: is not https"},
 		{good + ", jwks_url: http://localhost/keys", "oidc[0]: jwks_url: identity: URL: is not https"},
-		{good + ", leeway: 5m", "line 1: field leeway not found"},
+		{good + ", leeway: 5m", `unknown key "leeway"`},
 		{good + "}, {" + good, "oidc[1]: issuer: the same one twice"},
 		{good + strings.Repeat("}, {"+good, 8), "oidc: 9 issuers; hint: at most 8"},
 	} {
