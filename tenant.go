@@ -197,10 +197,55 @@ func (p *plan) addQuota(resp *Response, m *match, a *ask) {
 		p.keys = p.appendTenantKey(m, a.entries, m.quota, i)
 		p.addBucket(resp, m, v, take, start)
 	}
+	if take.Op != store.Hit || take.Hits > 0 {
+		p.addHome(m, a, take)
+	}
+}
+
+// addHome appends takes on what most tenants have for the entries of m, as far as the
+// quota of m counts in no bucket of it, so that what is used under the quota has been
+// used when it ends, or when it gets another window. They hold nothing back, and no
+// verdict tells of them.
+func (p *plan) addHome(m *match, a *ask, take store.Take) {
+	home := p.homeOf(m, m.quota)
+	if home == m.quota {
+		return
+	}
+	for i := range home.Limits {
+		slot := slotOf(home, i, home)
+		if countsIn(m.quota, slot, home) {
+			continue
+		}
+		start := len(p.keys)
+		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, slot)
+		if p.path && p.sameBucket(p.first, start) >= 0 {
+			p.keys = p.keys[:start]
+			continue
+		}
+		p.ends = append(p.ends, len(p.keys))
+		take.Limit, take.Mode, take.Shadow = p.scaled(m, home.Limits[i].Limit), p.rules.mode(m.Rule), true
+		p.addTake(take, m.Rule.Failure == rules.FailLocal)
+	}
+}
+
+// countsIn reports whether a limit of a quota counts in a slot.
+func countsIn(q *tenant.Quota, slot int, home *tenant.Quota) bool {
+	for i := range q.Limits {
+		if slotOf(q, i, home) == slot {
+			return true
+		}
+	}
+	return false
 }
 
 // appendTenantKey appends the key of limit i of a quota that the tenant of m has.
 func (p *plan) appendTenantKey(m *match, entries []descriptor.Entry, q *tenant.Quota, i int) []byte {
+	return rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, entries, slotOf(q, i, p.homeOf(m, q)))
+}
+
+// homeOf returns what most tenants have for the entries of m: what the fallback tier
+// says, else the rule, else q.
+func (p *plan) homeOf(m *match, q *tenant.Quota) *tenant.Quota {
 	home := m.home
 	if home == nil && !m.alone {
 		home = p.rules.quotas[m.Rule.Index()]
@@ -208,7 +253,7 @@ func (p *plan) appendTenantKey(m *match, entries []descriptor.Entry, q *tenant.Q
 	if home == nil || home.Unlimited() {
 		home = q
 	}
-	return rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, entries, slotOf(q, i, home))
+	return home
 }
 
 // slotOf returns which bucket of a tenant limit i of a quota counts in, given what most

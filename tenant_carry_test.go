@@ -1,6 +1,7 @@
 package headgate_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,56 @@ func TestA11WhatIsUsedBeforeAnythingIsKnownOfTenants(t *testing.T) {
 		b.limiter.SetTenants(nil)
 		if got := b.remaining("api_key:a"); got != 1 {
 			t.Errorf("%s: %d left without tenants, want 1", match, got)
+		}
+	}
+}
+
+// TestA11UnderAnOverrideTheTierCountsOn holds that what is used under an override of one
+// window has been used of the others that the tier has, when the override gets one of
+// these, and when it ends; and that the tier holds nobody back meanwhile.
+func TestA11UnderAnOverrideTheTierCountsOn(t *testing.T) {
+	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free", Quotas: map[string]*tenant.Quota{
+		tenant.Default: quota(tenant.Default, "10/minute", "40/hour"), writes: quota(writes, "5/minute", "30/hour"),
+	}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		text, during, after string
+		hits                int
+		left                int64
+	}{
+		"to the hour":                  {"api_key:a", "60/minute", "30/hour", 25, 5},
+		"its end":                      {"api_key:a", "60/minute", "", 35, 5},
+		"its end, with more than both": {"api_key:a", "60/minute", "", 50, 0},
+		"of the hour to the minute":    {"api_key:a", "50/hour", "30/minute", 7, 23},
+		"of writes":                    {"api_key:a,op:write", "60/minute", "", 27, 3},
+	} {
+		for _, match := range []string{"path", "leaf"} {
+			t.Run(name+"/"+match, func(t *testing.T) {
+				b := newBench(t, "domain: d\nmatch: "+match+"\ndescriptors:\n- key: api_key\n  tenant: true\n", headgate.Options{})
+				having := func(text string) {
+					account := tenant.Account{Subject: apiKey("a")}
+					for _, of := range []string{tenant.Default, writes} {
+						if text != "" {
+							account.Overrides = append(account.Overrides, tenant.Override{Descriptor: of, Quota: quota(of, text)})
+						}
+					}
+					b.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{account})))
+				}
+				having(c.during)
+				if got := b.passed(c.hits, c.text); got != c.hits {
+					t.Fatalf("%d of %d passed under the override", got, c.hits)
+				}
+				b.now = b.now.Add(2 * time.Minute) // the minute is over
+				if c.during == "50/hour" {
+					b.now = b.now.Add(-2 * time.Minute)
+				}
+				having(c.after)
+				if got := b.remaining(c.text); got != c.left {
+					t.Errorf("%d left, want %d", got, c.left)
+				}
+			})
 		}
 	}
 }
