@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// tokensEvery is how often the file of tokens is compared with those in force.
+	// tokensEvery is how often files of tokens and keys are compared with those in force.
 	tokensEvery = time.Second
 	// maxAuthorities bounds the file of authorities, in bytes.
 	maxAuthorities = 1 << 20
@@ -53,7 +53,7 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
 	}
 	p.tasks = append(p.tasks,
-		func(ctx context.Context) { p.watchTokens(ctx, tokens) },
+		func(ctx context.Context) { p.reread(ctx, "the file of tokens", tokens.Reload) },
 		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
 	gentle := p.gentle("admin", operators)
 	return []front{{name: "admin", addr: s.AdminAddr, start: func(l net.Listener) server {
@@ -152,8 +152,8 @@ func (t *tenants) tiersInForce() *tenant.Tiers {
 	return t.mu.tiers.inForce()
 }
 
-// watchTokens keeps tokens as their file has them until ctx ends.
-func (p *process) watchTokens(ctx context.Context, tokens *adminapi.Tokens) {
+// reread keeps what a file of secrets says as it has it until ctx ends.
+func (p *process) reread(ctx context.Context, file string, reload func() (changed bool, err error)) {
 	tick := time.NewTicker(tokensEvery)
 	defer tick.Stop()
 	for {
@@ -162,10 +162,10 @@ func (p *process) watchTokens(ctx context.Context, tokens *adminapi.Tokens) {
 			return
 		case <-tick.C:
 		}
-		if changed, err := tokens.Reload(); err != nil {
-			p.logger.Error("the file of tokens has changed and cannot be used; the tokens before stay, also those that should go", "error", err)
+		if changed, err := reload(); err != nil {
+			p.logger.Error(file+" has changed and cannot be used; what it said before stays, also what should go", "error", err)
 		} else if changed {
-			p.logger.Info("the file of tokens was read again")
+			p.logger.Info(file + " was read again")
 		}
 	}
 }

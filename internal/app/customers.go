@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/customer"
@@ -22,26 +21,8 @@ func (p *process) loadUsageKeys(s *config.Serve) error {
 		return fmt.Errorf("--usage-key: %w", err)
 	}
 	p.usageKeys = keys
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.watchUsageKeys(ctx, keys) })
+	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --usage-key", keys.Reload) })
 	return nil
-}
-
-// watchUsageKeys keeps keys as their file has them until ctx ends.
-func (p *process) watchUsageKeys(ctx context.Context, keys *usagetoken.Keys) {
-	tick := time.NewTicker(tokensEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if changed, err := keys.Reload(); err != nil {
-			p.logger.Error("the file of --usage-key has changed and cannot be used; the keys before stay, also those that should go", "error", err)
-		} else if changed {
-			p.logger.Info("the file of --usage-key was read again")
-		}
-	}
 }
 
 // customers puts what customers ask beside what those ask who want decisions.

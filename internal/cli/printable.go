@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"strings"
 	"unicode"
@@ -36,4 +37,15 @@ func oneLine(text string) string {
 		}
 		return utf8.RuneError
 	}, text)
+}
+
+// printLines prints each element of list as a line of JSON.
+func printLines[T any](w io.Writer, list []T) error {
+	encoder := json.NewEncoder(w)
+	for i := range list {
+		if err := encoder.Encode(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

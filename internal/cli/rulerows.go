@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -85,13 +84,7 @@ func (c *rulesRowsCmd) Run(std *stdio) error {
 
 func (c *rulesRowsCmd) print(w io.Writer, list []listedRow) error {
 	if c.JSON {
-		encoder := json.NewEncoder(w)
-		for i := range list {
-			if err := encoder.Encode(&list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(w, list)
 	}
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tSCOPE\tMETHOD\tROUTE\tLIMIT\tWEIGHT\tSTATE")

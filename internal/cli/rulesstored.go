@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -262,13 +261,7 @@ func (c *rulesListCmd) Run(std *stdio) error {
 
 func (c *rulesListCmd) print(w io.Writer, list []listedRules) error {
 	if c.JSON {
-		encoder := json.NewEncoder(w)
-		for i := range list {
-			if err := encoder.Encode(&list[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return printLines(w, list)
 	}
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tRULES\tDOMAINS\tUPDATED\tBY")
