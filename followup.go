@@ -15,8 +15,9 @@ const followUpWithin = 5 * time.Millisecond
 
 // followUp does, in one more call, what only the answers tell: what was taken for
 // requests that are denied is given back, denials are counted towards bans, and hits
-// that only a main limit denied towards the candidate that watches. p has been answered. It is done as well as it can be in time: a refund that fails
-// stays charged, a slot is left over for the next call, a denial is not counted.
+// that only a main limit denied towards the candidate that watches. p has been answered.
+// It is done as well as it can be in time: a refund that fails stays charged, a slot is
+// left over for the next call, a denial is not counted.
 func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
 	l.followUpIn(ctx, l.store, p, responses, false)
 	if p.fellBack {

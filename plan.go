@@ -29,11 +29,11 @@ type plan struct {
 	// request, path and first are those of the request being planned: whether all
 	// limits on the path count, and its first take.
 	request *Request
+	path    bool
+	first   int
 	// asked is what switches are asked about descriptor askedOf-1 of the request.
 	asked   switches.Asked
 	askedOf int
-	path    bool
-	first   int
 
 	takes   []store.Take
 	results []store.Result
@@ -322,23 +322,27 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 // addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
 // v. take has yet no limit and nothing of how rule m is decided.
 func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
-	take.Shadow = !v.Enforced || m.Rule.Quota && v.Role == rules.Main
+	take.Limit, take.Shadow = v.Limit, !v.Enforced || m.Rule.Quota && v.Role == rules.Main
+	p.addVerdict(resp, v, p.takeOn(m, take, start))
+}
+
+// takeOn appends take, on the bucket with the key p.keys[start:], decided as rule m
+// says, and returns which take it is. Descriptors of one request that share the head of
+// a path share its limit, and the request is charged there once.
+func (p *plan) takeOn(m *match, take store.Take, start int) int {
 	if p.path {
-		// Descriptors of one request that share the head of a path share its
-		// limit, and the request is charged there once.
 		if t := p.sameBucket(p.first, start); t >= 0 && p.takes[t].Op == take.Op && sameHolder(p.takes[t].Hold, take.Hold) {
 			p.keys = p.keys[:start]
 			shared := &p.takes[t]
 			shared.Hits, shared.Hold = max(shared.Hits, take.Hits), max(shared.Hold, take.Hold)
 			shared.Shadow = shared.Shadow && take.Shadow
-			p.addVerdict(resp, v, t)
-			return
+			return t
 		}
 	}
 	p.ends = append(p.ends, len(p.keys))
-	take.Limit, take.Mode = v.Limit, p.rules.mode(m.Rule)
+	take.Mode = p.rules.mode(m.Rule)
 	p.addTake(take, m.Rule.Failure == rules.FailLocal)
-	p.addVerdict(resp, v, len(p.takes)-1)
+	return len(p.takes) - 1
 }
 
 // sameBucket returns the take since first whose key is p.keys[start:], or -1.

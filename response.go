@@ -15,9 +15,8 @@ import (
 // a limit on concurrency after them all, since a slot may be free at any moment.
 // Else it is the one with the smallest remaining, of equals the one with the
 // longest reset; one of which clients are not told else (rules.Role.IsMain) only where
-// there is no other. A limit that only watches never speaks. A
-// verdict in shadow mode speaks for its descriptor only when no enforced one does,
-// and never for the request. Verdicts without counts (degraded, unlimited,
+// there is no other. A limit that only watches never speaks. A verdict in shadow mode
+// speaks for its descriptor only when no enforced one does, and never for the request. Verdicts without counts (degraded, unlimited,
 // replaced) come last. A quota rule that is over does not speak for a request that
 // passed by another one.
 func (r *Response) Decisive(i int) *Verdict {

@@ -218,13 +218,8 @@ func (p *plan) addHome(m *match, a *ask, take store.Take) {
 		}
 		start := len(p.keys)
 		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, slot)
-		if p.path && p.sameBucket(p.first, start) >= 0 {
-			p.keys = p.keys[:start]
-			continue
-		}
-		p.ends = append(p.ends, len(p.keys))
-		take.Limit, take.Mode, take.Shadow = p.scaled(m, home.Limits[i].Limit), p.rules.mode(m.Rule), true
-		p.addTake(take, m.Rule.Failure == rules.FailLocal)
+		take.Limit, take.Shadow = p.scaled(m, home.Limits[i].Limit), true
+		p.takeOn(m, take, start)
 	}
 }
 

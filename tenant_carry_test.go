@@ -136,3 +136,30 @@ func TestA11UnderAnOverrideTheTierCountsOn(t *testing.T) {
 		}
 	}
 }
+
+// TestA11TheTierCountsARequestOnce holds that descriptors of one request that share a
+// quota are charged once, and as the dearest of them, also to what the tier counts under
+// an override.
+func TestA11TheTierCountsARequestOnce(t *testing.T) {
+	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free", Quotas: map[string]*tenant.Quota{
+		tenant.Default: quota(tenant.Default, "10/minute", "40/hour"),
+	}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, "domain: d\nmatch: path\ndescriptors:\n- key: api_key\n  tenant: true\n", headgate.Options{})
+	account := tenant.Account{Subject: apiKey("a"), Overrides: []tenant.Override{{Descriptor: tenant.Default, Quota: quota(tenant.Default, "100/minute")}}}
+	b.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{account})))
+	cheap, dear := on("api_key:a,op:read"), on("api_key:a,op:write")
+	cheap.Hits, dear.Hits = 3, 25
+	if !b.check(cheap, dear).Allowed {
+		t.Fatal("denied under the override")
+	}
+	b.now = b.now.Add(2 * time.Minute)
+	b.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account(nil))))
+	for _, v := range b.check(on("api_key:a")).Verdicts {
+		if v.Limit.Period == time.Hour && v.Decision.Remaining != 40-25-1 {
+			t.Errorf("%d of the hour are left, want %d", v.Decision.Remaining, 40-25-1)
+		}
+	}
+}

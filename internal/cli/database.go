@@ -71,3 +71,14 @@ func putDocument(ctx context.Context, db *sqltenant.DB, kind sqltenant.Kind, nam
 	}
 	return before, after, nil
 }
+
+// takeOut takes a document out of the database, and reports whether it was there.
+func (f *databaseFlags) takeOut(kind sqltenant.Kind, name, actor string) (was bool, err error) {
+	ctx, db, done, err := f.open()
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	before, _, err := putDocument(ctx, db, kind, name, "", actor)
+	return before.Version != 0, err
+}

@@ -182,16 +182,11 @@ The log of changes keeps its text. The exit code is 1 when there was no such doc
 
 // Run takes a document out; the answer is no when there is none.
 func (c *rulesDeleteCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
+	was, err := c.takeOut(sqltenant.RulesDocument, c.Name, c.actor())
 	if err != nil {
 		return err
 	}
-	defer done()
-	before, _, err := putDocument(ctx, db, sqltenant.RulesDocument, c.Name, "", c.actor())
-	if err != nil {
-		return err
-	}
-	if before.Version == 0 {
+	if !was {
 		return noDocument(c.Name)
 	}
 	_, err = fmt.Fprintf(std.out, "took %s out\n", c.Name)

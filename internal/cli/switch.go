@@ -240,16 +240,11 @@ The exit code is 1 when there was no such switch.`
 
 // Run takes a switch out; the answer is no when there is none.
 func (c *switchClearCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
+	was, err := c.takeOut(sqltenant.SwitchDocument, c.Target, c.actor())
 	if err != nil {
 		return err
 	}
-	defer done()
-	before, _, err := putDocument(ctx, db, sqltenant.SwitchDocument, c.Target, "", c.actor())
-	if err != nil {
-		return err
-	}
-	if before.Version == 0 {
+	if !was {
 		return &codeError{exitNo, fmt.Errorf("no switch %.80q; hint: headgate switch list shows those that there are", c.Target)}
 	}
 	_, err = fmt.Fprintf(std.out, "cleared %s: what the rules say counts\n", c.Target)

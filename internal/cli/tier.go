@@ -289,16 +289,11 @@ The exit code is 1 when there were none.`
 
 // Run takes the tiers out of the database; the answer is no when there are none.
 func (c *tierClearCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
+	was, err := c.takeOut(sqltenant.TiersDocument, sqltenant.DefaultName, c.actor())
 	if err != nil {
 		return err
 	}
-	defer done()
-	before, _, err := putDocument(ctx, db, sqltenant.TiersDocument, sqltenant.DefaultName, "", c.actor())
-	if err != nil {
-		return err
-	}
-	if before.Version == 0 {
+	if !was {
 		return &codeError{exitNo, errors.New("the database has no tiers")}
 	}
 	_, err = fmt.Fprintln(std.out, "cleared: the file of --tiers counts")
