@@ -164,7 +164,7 @@ func TestHooksAreTold(t *testing.T) {
 	case <-timeout.C:
 		t.Fatal("nobody was told")
 	}
-	r.eventuallyShows(t, "/metrics", "headgate_webhook_sent_total 1")
+	r.shows(t, "/metrics", "headgate_webhook_sent_total 1")
 	s.Hooks += ".none"
 	if err := Run(t.Context(), s, Options{Logger: quiet(), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), "--hooks") {
 		t.Errorf("%v", err)

@@ -72,16 +72,6 @@ func (r *runner) answers(t *testing.T, hits int, domain, key, value, want string
 	})
 }
 
-func (r *runner) eventuallyShows(t *testing.T, path, want string) {
-	t.Helper()
-	r.eventually(t, func() string {
-		if _, body := get(t, "http://"+r.ops+path); !strings.Contains(body, want) {
-			return fmt.Sprintf("%s does not show %q:\n%s", path, want, body)
-		}
-		return ""
-	})
-}
-
 func (r *runner) end(t *testing.T) {
 	t.Helper()
 	r.stop()
@@ -114,18 +104,18 @@ func TestRulesOfTheDatabase(t *testing.T) {
 	defer r.end(t)
 	r.decides(t, "shop", "cart", "b", `"limit":3,`)
 	putDocument(t, db, sqltenant.RulesDocument, "more", "domain: more\ndescriptors: oops")
-	r.eventuallyShows(t, "/readyz", `"name": "database:more"`)
+	r.shows(t, "/readyz", `"name": "database:more"`)
 	r.shows(t, "/readyz", `"ready": true`, `"degraded": true`)
 	r.shows(t, "/metrics", `headgate_documents_refused{kind="rules"} 1`, "headgate_rules_stale 0", "headgate_documents_version 2")
 	r.counts(t, "acme", 100)
 	r.decides(t, "shop", "cart", "b", `"limit":3,`)
 	putDocument(t, db, sqltenant.RulesDocument, "shop", "domain: shop\ndescriptors: [{key: cart, rate_limit: {unit: hour, requests_per_unit: lots}}]")
-	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="rules"} 2`)
+	r.shows(t, "/metrics", `headgate_documents_refused{kind="rules"} 2`)
 	r.decides(t, "shop", "cart", "b", `"limit":3,`) // its text before stays
 	r.shows(t, "/readyz", `"before": true`)
 	putDocument(t, db, sqltenant.RulesDocument, "shop", "")
 	putDocument(t, db, sqltenant.RulesDocument, "more", "")
-	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="rules"} 0`)
+	r.shows(t, "/metrics", `headgate_documents_refused{kind="rules"} 0`)
 	r.shows(t, "/readyz", `"degraded": false`)
 	r.decides(t, "shop", "cart", "b", `"allowed":true`)
 }
@@ -139,8 +129,8 @@ func TestTiersOfTheDatabase(t *testing.T) {
 	putDocument(t, db, sqltenant.TiersDocument, sqltenant.DefaultName, "tiers: {free: {default: {requests_per_unit: 70, unit: minute}}}")
 	r.counts(t, "acme", 70)
 	putDocument(t, db, sqltenant.TiersDocument, sqltenant.DefaultName, "tiers: {free: oops}")
-	r.eventuallyShows(t, "/metrics", "headgate_tiers_stale 1")
-	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="tiers"} 1`)
+	r.shows(t, "/metrics", "headgate_tiers_stale 1")
+	r.shows(t, "/metrics", `headgate_documents_refused{kind="tiers"} 1`)
 	r.counts(t, "acme", 70)
 	putDocument(t, db, sqltenant.TiersDocument, sqltenant.DefaultName, "")
 	r.counts(t, "acme", 100)
@@ -203,7 +193,7 @@ func TestRuleRowsOfTheDatabase(t *testing.T) {
 	put(row)
 	r.decides(t, "shop", "user", "ann", `"limit":6,`)
 	put(sqltenant.RuleRow{Scope: "user", LimitCount: 9, WindowMS: 3_600_000, Active: true}) // as the first
-	r.eventuallyShows(t, "/metrics", `headgate_documents_refused{kind="rule_row"} 1`)
+	r.shows(t, "/metrics", `headgate_documents_refused{kind="rule_row"} 1`)
 	r.shows(t, "/readyz", `"kind": "rule_row"`, `"name": "2"`, `"degraded": true`)
 	r.decides(t, "shop", "user", "ann", `"limit":6,`)
 }

@@ -79,14 +79,19 @@ func (r *runner) eventually(t *testing.T, wrong func() string) {
 	}
 }
 
+// shows waits until what stands at path contains all that is wanted: what one loop has
+// taken over says nothing of the others.
 func (r *runner) shows(t *testing.T, path string, wanted ...string) {
 	t.Helper()
-	_, body := get(t, "http://"+r.ops+path)
-	for _, want := range wanted {
-		if !strings.Contains(body, want) {
-			t.Errorf("%s does not show %q:\n%s", path, want, body)
+	r.eventually(t, func() string {
+		_, body := get(t, "http://"+r.ops+path)
+		for _, want := range wanted {
+			if !strings.Contains(body, want) {
+				return fmt.Sprintf("%s does not show %q:\n%s", path, want, body)
+			}
 		}
-	}
+		return ""
+	})
 }
 
 // With tiers alone each tenant has the fallback tier; their file is read again by a
