@@ -58,7 +58,14 @@ var rooms = map[string]struct {
 	"internal/forwardauth":  {[]string{".", "limit", "descriptor", "rules", "identity", "internal/httpanswer", "internal/admission"}, "a way in asks a one-method Checker and knows no other way in"},
 	"internal/extauthz":     {[]string{"internal/httpanswer", "internal/forwardauth"}, "sub-requests over gRPC are decided as those over HTTP are"},
 	"internal/proxy":        {[]string{"internal/httpanswer"}, "what forwards knows nothing of limits: they are put around it"},
-	"internal/telemetry":    {[]string{".", "rules", "store"}, "an observer sees decisions and reaches into nothing"},
+	"internal/telemetry":    {[]string{".", "limit", "rules", "store", "internal/view"}, "an observer sees decisions and reaches into nothing"},
+	"internal/view":         {nil, "what operators see is types that the API, the dashboard and the terminal share"},
+	"internal/keyname":      {[]string{".", "descriptor", "identity"}, "keys are named alike in metrics, events and lists, whoever asks"},
+	"internal/topkeys":      {[]string{".", "descriptor", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
+	"internal/audit":        {[]string{".", "descriptor", "limit", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
+	"internal/tracing":      {[]string{".", "rules", "store", "internal/view"}, "an observer sees decisions and reaches into nothing"},
+	"internal/denialog":     {[]string{".", "descriptor", "limit", "rules", "store", "internal/keyname"}, "an observer sees decisions and reaches into nothing"},
+	"internal/dashboard":    {[]string{"internal/selflimit"}, "the dashboard shows what the admin API says, and knows nothing more"},
 	"internal/watched":      {nil, "seeing how an answer begins is no matter of why one looks"},
 	"internal/yamlfile":     {nil, "reading what an operator writes is no matter of what it says"},
 	"internal/keyfile":      {[]string{"identity", "internal/yamlfile"}, "the keys of a file are read alike, whatever is signed with them"},
@@ -70,10 +77,10 @@ var rooms = map[string]struct {
 	"internal/quotas":       {[]string{"identity", "limit", "tenant", "tenant/sqltenant"}, "what people write of accounts is read in one place, whoever asks"},
 	"internal/tierfile":     {[]string{"tenant", "limit", "internal/yamlfile"}, "the file of tiers becomes tiers, whoever resolves by them"},
 	"internal/identityfile": {[]string{"identity", "internal/yamlfile"}, "the file of who asks becomes an extractor, whatever way in uses it"},
-	"internal/adminapi":     {[]string{".", "limit", "descriptor", "identity", "rules", "store", "switches", "tenant", "tenant/sqltenant", "internal/quotas", "internal/selflimit", "internal/tierfile", "internal/usageview", "internal/webhook", "internal/yamlfile"}, "operators change what tenants may use; whoever decides reads it elsewhere"},
+	"internal/adminapi":     {[]string{".", "limit", "descriptor", "identity", "rules", "store", "switches", "tenant", "tenant/sqltenant", "internal/quotas", "internal/selflimit", "internal/tierfile", "internal/usageview", "internal/view", "internal/webhook", "internal/yamlfile"}, "operators change what tenants may use; whoever decides reads it elsewhere"},
 	"internal/config":       {nil, "settings are read before there is anything else"},
-	"internal/app":          {[]string{".", "limit", "rules", "store", "store/breaker", "store/denial", "store/fleet", "store/hotkey", "store/lease", "store/local", "store/memcachestore", "store/memstore", "store/redisstore", "store/spread", "store/subbucket", "overload", "overload/fleetusage", "overload/httpshed", "internal/config", "internal/rulesource", "internal/telemetry", "internal/customer", "internal/usagetoken", "internal/webhook", "internal/httpanswer", "internal/httpcheck", "internal/rls", "internal/identityfile", "internal/forwardauth", "internal/extauthz", "identity", "httplimit", "internal/proxy", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "switches"}, "the wiring knows the parts but not the command line"},
-	"internal/cli":          {[]string{".", "limit", "descriptor", "rules", "rules/ruletest", "store", "store/memstore", "store/memcachestore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app", "identity", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "internal/yamlfile", "switches"}, "commands speak with the parts, not with wires"},
+	"internal/app":          {[]string{".", "limit", "rules", "store", "store/breaker", "store/denial", "store/fleet", "store/hotkey", "store/lease", "store/local", "store/memcachestore", "store/memstore", "store/redisstore", "store/spread", "store/subbucket", "overload", "overload/fleetusage", "overload/httpshed", "internal/config", "internal/rulesource", "internal/telemetry", "internal/customer", "internal/usagetoken", "internal/webhook", "internal/httpanswer", "internal/httpcheck", "internal/rls", "internal/identityfile", "internal/forwardauth", "internal/extauthz", "identity", "httplimit", "internal/proxy", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "internal/audit", "internal/dashboard", "internal/denialog", "internal/keyname", "internal/topkeys", "internal/tracing", "internal/view", "switches"}, "the wiring knows the parts but not the command line"},
+	"internal/cli":          {[]string{".", "limit", "descriptor", "rules", "rules/ruletest", "store", "store/memstore", "store/memcachestore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app", "identity", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "internal/view", "internal/yamlfile", "switches"}, "commands speak with the parts, not with wires"},
 	"cmd/headgate":          {[]string{"internal/cli"}, "the binary is thin"},
 }
 
@@ -95,8 +102,11 @@ var outsiders = []struct {
 	{"database/sql", []string{"tenant/sqltenant"}, "no decision waits for a database"},
 	{"github.com/jackc", []string{"tenant/sqltenant"}, "no decision waits for a database"},
 	{"github.com/go-jose", []string{"identity"}, "tokens are verified in one room"},
-	{"net/http", []string{"internal/adminapi", "internal/customer", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/app", "internal/cli"}, "the inside knows no wire"},
-	{"log/slog", []string{"internal/rls", "internal/config", "internal/telemetry", "internal/app"}, "the inside returns errors and logs nothing"},
+	{"go.opentelemetry.io", []string{"internal/tracing"}, "traces have one room, so that they can be exchanged"},
+	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
+	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
+	{"net/http", []string{"internal/adminapi", "internal/dashboard", "internal/tracing", "internal/customer", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/app", "internal/cli"}, "the inside knows no wire"},
+	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 
 // free are packages that only tests and examples are made of.

@@ -30,6 +30,8 @@ type Request struct {
 	// Attributes are facts about the request from which a rule may take its
 	// cost: "content_length", "header:NAME" (lower case), "claim:NAME".
 	Attributes []descriptor.Entry
+	// Origin is what is known of who sent the request, for observers.
+	Origin Origin
 }
 
 // Descriptor is one list of entries to limit a request on.
@@ -60,6 +62,8 @@ type Descriptor struct {
 type Response struct {
 	// Allowed is the answer.
 	Allowed bool
+	// ID names the decision where an observer has recorded it.
+	ID DecisionID
 	// Hold is Request.Hold, or what a descriptor entry named (rules.Rule.HoldEntry),
 	// when the request holds slots of limits on concurrency, or its time in flight
 	// counts: it must be renewed before HoldFor is over while it runs, and released
@@ -143,8 +147,9 @@ func (v *Verdict) Counted() bool {
 // mode open or closed answered.
 func (v *Verdict) Guessed() bool { return v.Degraded != store.NoReason && !v.Local }
 
-// Observer is told of every decision. It must not block, and must not keep
-// either pointer after it returns. It is called from many goroutines.
+// Observer is told of every decision. It must not block, and must not keep either
+// pointer, nor any string of the request, after it returns: some ways in use their
+// memory again. It is called from many goroutines. Of the response it may set ID.
 type Observer interface {
 	Decided(req *Request, resp *Response, took time.Duration)
 }

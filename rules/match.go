@@ -78,6 +78,29 @@ func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte
 	return descriptor.AppendKeyEnd(dst, r.Limits[i].ordinal)
 }
 
+// CountedEntries returns the entries that a rule which matched the first depth of
+// entries counts by: what AppendKey makes keys of, with the pattern in place of a value
+// that shares its bucket. They are in dst's array only where they differ from the first
+// of entries.
+func (r *Rule) CountedEntries(dst, entries []descriptor.Entry, depth int) []descriptor.Entry {
+	entries = entries[:depth]
+	if len(r.domain.asides) == 0 && !r.hasShared {
+		return entries
+	}
+	level := 0
+	for _, e := range entries {
+		if r.domain.asideOf(e.Key) != nil {
+			continue
+		}
+		if r.hasShared && r.shared[level] != "" {
+			e.Value = r.node.ancestor(level + 1).value
+		}
+		dst = append(dst, e)
+		level++
+	}
+	return dst
+}
+
 // roleShift keeps the positions of limits of one role apart from those of the
 // next: a file has fewer bytes than a role has room for limits.
 const roleShift = 24

@@ -2,13 +2,13 @@ package config
 
 import "errors"
 
-// Admin are the settings of the API for operators that changes what tenants may
-// use.
+// Admin are the settings of the API for operators, which shows how the node is and
+// changes what tenants may use. Without a database of tenants it shows only.
 type Admin struct {
 	// AdminAddr serves the API; "" (the default) serves none.
-	AdminAddr string `group:"admin" placeholder:"ADDR" help:"Address of the API that shows and changes what tenants may use: host:port, or unix:///path. Default: off."`
+	AdminAddr string `group:"admin" placeholder:"ADDR" help:"Address of the API that shows how this node is, and shows and changes what tenants may use: host:port, or unix:///path. Default: off."`
 	// AdminTokens is the file of those who may ask; required with AdminAddr.
-	AdminTokens string `group:"admin" placeholder:"FILE" help:"YAML file of the tokens and client certificates that the admin API allows; 'headgate admin token' makes a line of it. Read again when it changes."`
+	AdminTokens string `group:"admin" placeholder:"FILE" help:"YAML file of the tokens and client certificates that the admin API and the dashboard allow; 'headgate admin token' makes a line of it. Read again when it changes."`
 	// AdminHashKey is the file with the key that API keys are hashed by; "" is none.
 	AdminHashKey string `group:"admin" placeholder:"FILE" help:"The key that API keys are hashed by, so that the admin API takes them in full; the hash_key_file of the identity file. Without it keys are named by hash:HASH."`
 	// AdminTLSCert and AdminTLSKey are files in PEM; both or neither.
@@ -18,9 +18,8 @@ type Admin struct {
 	AdminClientCA string `group:"admin" placeholder:"FILE" help:"Authorities in PEM: every client of the admin API must have a certificate that one of them has signed. Without a token its common name is who asks."`
 }
 
-// validate looks at nothing while no API is served. tenants is the database whose
-// accounts it shows.
-func (a *Admin) validate(tenants DatabaseURL) error {
+// validate looks at nothing while no API is served.
+func (a *Admin) validate() error {
 	if a.AdminAddr == "" {
 		return nil
 	}
@@ -30,7 +29,6 @@ func (a *Admin) validate(tenants DatabaseURL) error {
 		text    string
 	}{
 		{a.AdminTokens == "", "--admin-tokens: nobody could ask; hint: `headgate admin token NAME --scope write`"},
-		{tenants == DatabaseURL{}, "--admin-addr: there is no database whose accounts it could show; hint: --tenants URL"},
 		{(a.AdminTLSCert == "") != (a.AdminTLSKey == ""), "--admin-tls-cert, --admin-tls-key: one without the other"},
 		{a.AdminClientCA != "" && a.AdminTLSCert == "", "--admin-client-ca: certificates of clients need TLS; hint: --admin-tls-cert and --admin-tls-key"},
 	} {

@@ -86,6 +86,8 @@ type Settings struct {
 
 	Tenancy `embed:""`
 
+	Observing `embed:""`
+
 	// Headers is the generation of the RateLimit header fields over HTTP.
 	Headers string `group:"answers" enum:"draft-8,draft-7,draft-6,off" default:"draft-8" help:"RateLimit header fields over HTTP: draft-8 (structured fields, the current form), draft-7, draft-6 or off."`
 	// XRateLimit sends the X-RateLimit-* header fields as well.
@@ -141,6 +143,7 @@ func (s *Settings) validate() error {
 		share("retry-jitter", s.RetryJitter),
 		address("ops-addr", s.OpsAddr),
 		s.Tenancy.validate(),
+		s.Observing.validate(),
 	)
 }
 

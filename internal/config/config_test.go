@@ -59,8 +59,10 @@ func TestDefaultsAreValid(t *testing.T) {
 			OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
 			Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform",
 			LogLevel: "info", LogFormat: "text",
+			Observing: Observing{DenialLines: 1, TopKeys: 64, AccuracySample: 0.001, AuditSample: 0.01, AuditBuffer: 65536, AuditKeys: "hashed"},
 		},
-		HTTPAddr: ":8080", GRPCAddr: ":8081", CallerLimits: true,
+		Dashboard: Dashboard{DashboardSession: 12 * time.Hour},
+		HTTPAddr:  ":8080", GRPCAddr: ":8081", CallerLimits: true,
 		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
 		RLSHeaders: "off", RLSClosed: "over_limit",
 	}
@@ -93,7 +95,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "tenants": "sqlite:///t.db", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "auth-addr": ":1", "admin-addr": ":1", "auth-peers": "10.0.0.0/8", "log-level": "debug", "log-format": "json"}
+	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "tenants": "sqlite:///t.db", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "auth-addr": ":1", "admin-addr": ":1", "auth-peers": "10.0.0.0/8", "log-level": "debug", "log-format": "json", "layer": "edge", "denial-lines": "5", "top-keys": "9", "accuracy-sample": "0.5", "audit-files": "file:///x", "audit-kafka": "kafka://h/t", "audit-sample": "0.5", "audit-buffer": "99", "audit-keys": "plain", "trace-endpoint": "http://h:1", "trace-ratio": "0.5", "dashboard-addr": ":1"}
 	for _, flag := range parser.Model.Flags {
 		if flag.Name == "help" || flag.Name == "config" {
 			continue
@@ -117,8 +119,10 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 			if flag.Name == "tenants-file" {
 				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db") // so does this
 			}
-			if flag.Name == "admin-addr" {
-				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db")
+			if flag.Name == "trace-ratio" {
+				t.Setenv("HEADGATE_TRACE_ENDPOINT", "http://h:1")
+			}
+			if flag.Name == "admin-addr" || flag.Name == "dashboard-addr" {
 				t.Setenv("HEADGATE_ADMIN_TOKENS", "tokens.yaml")
 			}
 			before, err := parse(t)

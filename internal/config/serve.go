@@ -16,6 +16,8 @@ type Serve struct {
 
 	Admin `embed:""`
 
+	Dashboard `embed:""`
+
 	// UsageKey is the file of the keys that tokens of customers are signed with; "" (the
 	// default) serves none.
 	UsageKey string `group:"tenants" placeholder:"FILE" help:"Keys that sign the tokens with which customers read their own usage, at /v1/usage of --http-addr: one to a line, the first one signs ('openssl rand -base64 32'). The admin API makes the tokens. Read again when it changes. Default: off."`
@@ -41,6 +43,7 @@ func (s *Serve) Validate() error {
 		address("http-addr", s.HTTPAddr),
 		address("grpc-addr", s.GRPCAddr),
 		s.Auth.validate(),
-		s.Admin.validate(s.Tenants),
+		s.Admin.validate(),
+		s.Dashboard.validate(s.AdminTokens),
 	)
 }

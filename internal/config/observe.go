@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Observing are the settings of what is told of decisions: metrics, traces, log lines,
+// top keys, and events.
+type Observing struct {
+	// NodeName names this node to people; "" is the name of the host.
+	NodeName string `group:"watch" placeholder:"NAME" help:"Name of this node in events, traces and the dashboard. Default: the name of the host."`
+	// Layer says where this process stands; "" says nothing.
+	Layer string `group:"watch" enum:",edge,gateway,backend" default:"" placeholder:"edge|gateway|backend" help:"Where this process stands: edge, gateway or backend. It becomes the label layer of all metrics. Default: none."`
+	// EnvoyMetrics and PlainMetrics serve metrics under the names of others as well.
+	EnvoyMetrics bool `group:"watch" help:"Serve metrics under the names of envoyproxy/ratelimit as well (ratelimit_service_*), for its dashboards."`
+	PlainMetrics bool `group:"watch" help:"Serve metrics under plain names as well (ratelimit_*)."`
+
+	// DenialLines is how many denials of one rule are logged in a minute. The default
+	// value is 1, at most 1000; 0 logs none.
+	DenialLines int `group:"logs" default:"1" placeholder:"N" help:"Denials of one rule to log in a minute, with what was used and why; 0 for none. Keys are hashed. Default ${default}."`
+
+	// TopKeys is how many keys of one rule are told apart; 0: none. The default value
+	// is 64.
+	TopKeys int `group:"watch" default:"64" placeholder:"N" help:"Keys of one rule that are told apart to find those with the most hits and denials; 0 for none. A key with more than 1/N of the hits of its rule is found. Default ${default}."`
+	// AccuracySample is the share of keys whose decisions are compared with an exact
+	// count. The default value is 0.001.
+	AccuracySample float64 `group:"watch" default:"0.001" placeholder:"SHARE" help:"Share of keys whose decisions are compared with an exact log of what was admitted, which costs the store another bucket for each of them; 0 for none. Default ${default}."`
+
+	// AuditFiles and AuditKafka are where events go; with neither (the default) the
+	// latest are kept in memory alone.
+	AuditFiles StoreURL `group:"audit" placeholder:"URL" help:"Directory that events of decisions are written to: file:///var/log/headgate/events. ?max_size=64MiB&max_age=1h&keep=168h&fsync=1s are some of what docs/audit.md lists. Default: none."`
+	AuditKafka StoreURL `group:"audit" placeholder:"URL" help:"Topic that events of decisions are sent to: kafka://host:port,host:port/topic; ?tls=true&sasl=scram-sha-256 are some of what docs/audit.md lists. Default: none."`
+	// AuditSample is the share of allowed requests of which there are events; of
+	// denied ones there are always. The default value is 0.01.
+	AuditSample float64 `group:"audit" default:"0.01" placeholder:"SHARE" help:"Share of allowed requests that become events; denied and degraded ones always do. Default ${default}."`
+	// AuditBuffer bounds the events that wait. The default value is 65536.
+	AuditBuffer int `group:"audit" default:"65536" placeholder:"N" help:"Events that may wait to be written; more are dropped and counted. No decision waits. Default ${default}."`
+	// AuditKeys says whether events hold keys.
+	AuditKeys string `group:"audit" enum:"hashed,plain" default:"hashed" help:"Keys in events that are written: hashed (by --audit-hash-key), or plain. Keys of APIs and addresses are among them. Default ${default}."`
+	// AuditHashKey is the file with the key that keys are hashed by; "": one is drawn
+	// at start.
+	AuditHashKey string `group:"audit" placeholder:"FILE" help:"The key that keys in events, logs and lists of top keys are hashed by, 32 bytes or more ('openssl rand -base64 32'); give the same to all nodes, so that their hashes agree. Default: one that is drawn at start."`
+
+	// DecisionID is the header field that names the event of a decision; "" sends none.
+	DecisionID string `group:"answers" name:"decision-id" placeholder:"HEADER" help:"Header field over HTTP that names the event of a decision, where there is one, such as X-Decision-Id. Default: none."`
+
+	// TraceEndpoint is where spans go; the zero value is nowhere.
+	TraceEndpoint StoreURL `group:"watch" placeholder:"URL" help:"Collector that gets a span of each decision whose caller records one, by OTLP over HTTP: http://127.0.0.1:4318. Default: off."`
+	// TraceRatio is the share of decisions without a caller's trace that begin one.
+	// The default value is 0.
+	TraceRatio float64 `group:"watch" default:"0" placeholder:"SHARE" help:"Share of the requests which bring no trace that begin one. Requests that bring one follow it. Default ${default}."`
+}
+
+const (
+	maxDenialLines, maxTopKeys     = 1000, 1024
+	minAuditBuffer, maxAuditBuffer = 16, 1 << 22
+	maxHeader, maxName             = 64, 255
+)
+
+func (o *Observing) validate() error {
+	problems := []error{
+		within("denial-lines", o.DenialLines, 0, maxDenialLines),
+		within("top-keys", o.TopKeys, 0, maxTopKeys),
+		share("accuracy-sample", o.AccuracySample),
+		share("audit-sample", o.AuditSample),
+		within("audit-buffer", o.AuditBuffer, minAuditBuffer, maxAuditBuffer),
+		share("trace-ratio", o.TraceRatio),
+	}
+	for _, place := range []struct {
+		name, scheme string
+		url          StoreURL
+	}{{"audit-files", "file", o.AuditFiles}, {"audit-kafka", "kafka", o.AuditKafka}} {
+		if place.url != (StoreURL{}) {
+			problems = append(problems, place.url.checkScheme(place.name, []string{place.scheme}))
+		}
+	}
+	if o.TraceEndpoint != (StoreURL{}) {
+		problems = append(problems, o.TraceEndpoint.checkScheme("trace-endpoint", []string{"http", "https"}))
+	} else if o.TraceRatio > 0 {
+		problems = append(problems, errors.New("--trace-ratio: there is no collector for traces; hint: --trace-endpoint URL"))
+	}
+	if o.DecisionID != "" && !isToken(o.DecisionID) {
+		problems = append(problems, fmt.Errorf("--decision-id: not the name of a header field; hint: letters, digits and dashes, at most %d", maxHeader))
+	}
+	if len(o.NodeName) > maxName || strings.ContainsFunc(o.NodeName, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		problems = append(problems, fmt.Errorf("--node-name: blanks and control characters are not for names, nor more than %d bytes", maxName))
+	}
+	return errors.Join(problems...)
+}
+
+// checkScheme is check for a URL of one of schemes.
+func (u StoreURL) checkScheme(name string, schemes []string) error {
+	if !slices.Contains(schemes, u.Scheme()) {
+		return fmt.Errorf("--%s: unknown kind of place; hint: the URL begins with %s://", name, strings.Join(schemes, "://, "))
+	}
+	if _, err := url.Parse(u.raw); err != nil {
+		return fmt.Errorf("--%s: not a URL; hint: write special characters of a password as %%XX, '@' as %%40, '/' as %%2F, ':' as %%3A", name)
+	}
+	return nil
+}
+
+// isToken reports whether s may name a header field of ours.
+func isToken(s string) bool {
+	return len(s) <= maxHeader && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-'
+	})
+}
+
+// Dashboard are the settings of the web dashboard.
+type Dashboard struct {
+	// DashboardAddr serves the dashboard; "" (the default) serves none.
+	DashboardAddr string `group:"admin" placeholder:"ADDR" help:"Address of the web dashboard: host:port, or unix:///path. Who may log in is who has a token of --admin-tokens. Default: off."`
+	// DashboardTLSCert and DashboardTLSKey are files in PEM; both or neither.
+	DashboardTLSCert string `group:"admin" placeholder:"FILE" help:"Certificate chain in PEM, to serve the dashboard over HTTPS. Read again when it changes."`
+	DashboardTLSKey  string `group:"admin" placeholder:"FILE" help:"Key of --dashboard-tls-cert in PEM."`
+	// DashboardSession is how long a login lasts. The default value is 12h, from 1m to
+	// 30 days.
+	DashboardSession time.Duration `group:"admin" default:"12h" help:"How long a login to the dashboard lasts."`
+}
+
+const maxSession = 30 * 24 * time.Hour
+
+func (d *Dashboard) validate(tokens string) error {
+	if d.DashboardAddr == "" {
+		return nil
+	}
+	problems := []error{address("dashboard-addr", d.DashboardAddr), between("dashboard-session", d.DashboardSession, time.Minute, maxSession)}
+	if tokens == "" {
+		problems = append(problems, errors.New("--admin-tokens: nobody could log in to the dashboard; hint: `headgate admin token NAME --scope write`"))
+	}
+	if (d.DashboardTLSCert == "") != (d.DashboardTLSKey == "") {
+		problems = append(problems, errors.New("--dashboard-tls-cert, --dashboard-tls-key: one without the other"))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,37 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestBadObservingSettings(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--denial-lines=-1"}, "--denial-lines: -1 is out of range; hint: from 0 to 1000"},
+		{[]string{"--top-keys=5000"}, "--top-keys: 5000 is out of range; hint:"},
+		{[]string{"--accuracy-sample=2"}, "--accuracy-sample: 2 is out of range; hint:"},
+		{[]string{"--audit-sample=-0.1"}, "--audit-sample: -0.1 is out of range; hint:"},
+		{[]string{"--audit-buffer=1"}, "--audit-buffer: 1 is out of range; hint:"},
+		{[]string{"--audit-files=/var/log"}, "--audit-files: unknown kind of place; hint: the URL begins with file://"},
+		{[]string{"--audit-kafka=file:///var/log"}, "--audit-kafka: unknown kind of place; hint: the URL begins with kafka://"},
+		{[]string{"--audit-kafka=kafka://u:se%cret@h/t"}, "--audit-kafka: not a URL; hint:"},
+		{[]string{"--trace-endpoint=localhost:4318"}, "--trace-endpoint: unknown kind of place; hint: the URL begins with http://"},
+		{[]string{"--trace-ratio=0.1"}, "--trace-ratio: there is no collector for traces; hint:"},
+		{[]string{"--decision-id=X Id"}, "--decision-id: not the name of a header field; hint:"},
+		{[]string{"--node-name=a\nb"}, "--node-name: blanks and control characters"},
+		{[]string{"--dashboard-addr=:1"}, "--admin-tokens: nobody could log in to the dashboard; hint:"},
+		{[]string{"--dashboard-addr=:1", "--admin-tokens=t", "--dashboard-tls-key=k"}, "--dashboard-tls-cert, --dashboard-tls-key: one without the other"},
+		{[]string{"--dashboard-addr=:1", "--admin-tokens=t", "--dashboard-session=1s"}, "--dashboard-session: 1s is out of range; hint:"},
+	} {
+		s, err := parse(t, tt.args...)
+		if err == nil {
+			err = s.Validate()
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "se%cret") {
+			t.Errorf("%v: error %v, want one with %q", tt.args, err, tt.want)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package dashboard serves the web dashboard.
+package dashboard

@@ -1,0 +1,2 @@
+// Package denialog writes a log line of some denials.
+package denialog

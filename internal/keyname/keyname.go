@@ -1,0 +1,105 @@
+// Package keyname names the keys that limits count by: in words for those who may see
+// them, and by a keyed hash for all others.
+//
+// A key is the entries of a descriptor that a limit counts by. Its text is that of
+// descriptor.Format: printable, on one line, whatever bytes a request has brought.
+package keyname
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/identity"
+)
+
+// MaxText bounds the text of a key in bytes.
+const MaxText = maxHead + len(cut) + 2*cutHash
+
+// A text of more than maxHead bytes is cut there; cut stands after it, and the first
+// cutHash bytes of the SHA-256 of the key in hexadecimal, so that it still names one key.
+const (
+	maxHead = 512
+	cut     = "…"
+	cutHash = 8
+)
+
+// Entries returns the entries that the limit of v counts by, none for a rule that always
+// applies. They are in dst's array, or in that of the request.
+func Entries(dst []descriptor.Entry, req *headgate.Request, v *headgate.Verdict) []descriptor.Entry {
+	if v.Descriptor >= len(req.Descriptors) {
+		return nil // of a decision that panicked
+	}
+	entries := req.Descriptors[v.Descriptor].Entries
+	switch {
+	case v.Rule == nil && v.Limit == nil:
+		return nil
+	case v.Rule == nil:
+		return entries
+	}
+	return v.Rule.CountedEntries(dst, entries, min(v.Depth, len(entries)))
+}
+
+// AppendText appends the text of a key, at most MaxText bytes. Equal texts are of equal
+// keys.
+func AppendText(dst []byte, entries []descriptor.Entry) []byte {
+	from := len(dst)
+	for i := range entries {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		e := entries[i]
+		e.Key, e.Value = head(e.Key), head(e.Value)
+		dst = descriptor.AppendText(dst, []descriptor.Entry{e})
+		if len(dst)-from > maxHead {
+			return appendCut(dst, from, entries)
+		}
+	}
+	return dst
+}
+
+// appendCut cuts the text since from.
+func appendCut(dst []byte, from int, entries []descriptor.Entry) []byte {
+	end := from + maxHead
+	for !utf8.RuneStart(dst[end]) {
+		end--
+	}
+	sum := sha256.Sum256(descriptor.AppendKey(nil, descriptor.KindRule, "", entries, 0))
+	return hex.AppendEncode(append(dst[:end], cut...), sum[:cutHash])
+}
+
+// head returns so much of s that its text is too long if s is.
+func head(s string) string { return s[:min(len(s), maxHead+utf8.UTFMax)] }
+
+// Hasher names keys by a keyed hash. It is safe for concurrent use. Make one with
+// NewHasher or Random.
+type Hasher struct{ hasher *identity.Hasher }
+
+// NewHasher returns a Hasher with a key of identity.MinHashKey bytes or more. Nodes with
+// the same key give the same names.
+func NewHasher(key identity.Secret) (*Hasher, error) {
+	h, err := identity.NewHasher(key)
+	if err != nil {
+		return nil, err
+	}
+	return &Hasher{h}, nil
+}
+
+// Random returns a Hasher whose names nobody else gives.
+func Random() *Hasher {
+	var key [32]byte
+	rand.Read(key[:]) // never fails
+	h, err := NewHasher(identity.NewSecret(base64.RawStdEncoding.EncodeToString(key[:])))
+	if err != nil {
+		panic(err) // the key is long enough
+	}
+	return h
+}
+
+// Hash returns the name of the key with this text in a domain: identity.HashLength
+// letters, digits, "-" and "_".
+func (h *Hasher) Hash(domain, text string) string { return h.hasher.Hash("key:"+domain, text) }

@@ -1,0 +1,46 @@
+package view
+
+// EventSchema is the version of Event. Fields may be added without a new one.
+const EventSchema = 1
+
+// Event is one decision, as it is kept for audits.
+type Event struct {
+	Schema  int    `json:"schema"`
+	TS      int64  `json:"ts"` // Unix milliseconds
+	EventID string `json:"event_id"`
+	Node    string `json:"node"`
+	Domain  string `json:"domain"`
+	// Key is what the limit counts by, as people write descriptors or, where keys are
+	// hashed, a keyed hash.
+	Key       string `json:"key"`
+	KeyHashed bool   `json:"key_hashed"`
+	Rule      string `json:"rule"`
+	LimitName string `json:"limit_name,omitempty"`
+	Role      string `json:"role,omitempty"` // of the limit; "" for a main one
+	Algorithm string `json:"algorithm,omitempty"`
+	Limit     int64  `json:"limit"`
+	Used      int64  `json:"used"`
+	Remaining int64  `json:"remaining"`
+	Hits      int64  `json:"hits"`
+	// Outcome is one of those of headgate_requests_total, or shadow_denied.
+	Outcome      string `json:"outcome"`
+	Allowed      bool   `json:"allowed"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	// Degraded says why the store did not decide, "" where it did.
+	Degraded      string `json:"degraded"`
+	Tier          string `json:"tier,omitempty"`
+	ClientIP      string `json:"client_ip,omitempty"`
+	UserAgent     string `json:"user_agent,omitempty"`
+	TraceID       string `json:"trace_id,omitempty"`
+	ConfigVersion string `json:"config_version"`
+	TookUS        int64  `json:"took_us"`
+	// SampleRate is how many such events this one stands for; 1 for denials.
+	SampleRate float64 `json:"sample_rate"`
+}
+
+// Events are events that are still remembered, the latest first.
+type Events struct {
+	Events []Event `json:"events"`
+	// NextCursor continues with older ones; "" when there are none.
+	NextCursor string `json:"next_cursor,omitempty"`
+}

@@ -1,0 +1,24 @@
+package view
+
+// TopKeys are the keys with the most hits, of one order.
+type TopKeys struct {
+	By   string   `json:"by"` // total or denied
+	Keys []TopKey `json:"keys"`
+	// Nodes is how many nodes the counts are of.
+	Nodes int `json:"nodes"`
+}
+
+// TopKey is a key of a rule. Counts are of the last minutes (they fade), and no less than
+// the truth less Error, no more than the truth plus Error, but for what sampling adds.
+type TopKey struct {
+	Rule string `json:"rule"`
+	// Hash names the key towards those who may not see it: a keyed hash, the same as
+	// in events.
+	Hash string `json:"hash"`
+	// Key is the key as people write descriptors, "" for those who may not see it, and
+	// where only other nodes have seen it.
+	Key    string  `json:"key,omitempty"`
+	Total  float64 `json:"total"`
+	Denied float64 `json:"denied"`
+	Error  float64 `json:"error"`
+}

@@ -1,0 +1,139 @@
+package view
+
+import "time"
+
+// Overview is how a node is.
+type Overview struct {
+	At        time.Time `json:"at"`
+	Node      Identity  `json:"node"`
+	Health    Health    `json:"health"`
+	Requests  Requests  `json:"requests"` // since start
+	Rates     Requests  `json:"rates"`    // per second
+	Latency   Latency   `json:"latency"`
+	Shards    []Shard   `json:"shards"`
+	Rules     []Rule    `json:"rules"` // those with the most decisions of late first
+	RulesMore int       `json:"rules_more,omitempty"`
+	Audit     Audit     `json:"audit"`
+	Shed      float64   `json:"shed"` // requests refused because there were too many, per second
+	LiveNodes int       `json:"live_nodes"`
+	HotKeys   int64     `json:"hot_keys"`
+	Memory    *Memory   `json:"memory,omitempty"` // of the memory store
+}
+
+// Identity says which node it is.
+type Identity struct {
+	Name      string    `json:"name"`
+	Version   string    `json:"version"`
+	Commit    string    `json:"commit"`
+	Go        string    `json:"go"`
+	Layer     string    `json:"layer,omitempty"`
+	StartedAt time.Time `json:"started_at"`
+}
+
+// Health is what /readyz says.
+type Health struct {
+	Ready    bool   `json:"ready"`
+	Degraded bool   `json:"degraded"`
+	Draining bool   `json:"draining"`
+	Store    State  `json:"store"`
+	Rules    Config `json:"rules"`
+	// Tenants and Documents are missing where the rules of files alone decide.
+	Tenants   *Config `json:"tenants,omitempty"`
+	Documents *Config `json:"documents,omitempty"`
+}
+
+// State says whether something works, and why not.
+type State struct {
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason,omitempty"`
+	Error  string `json:"error,omitempty"`
+}
+
+// Config is what is in force of rules, or of what a database says.
+type Config struct {
+	State
+	Version  string    `json:"version,omitempty"`
+	LoadedAt time.Time `json:"loaded_at,omitzero"`
+	// LastGood says that what was good before is in force, since what is there now is
+	// not.
+	LastGood bool `json:"last_good,omitempty"`
+}
+
+// Requests are requests by what they were answered: counts, or rates.
+type Requests struct {
+	Allowed         float64 `json:"allowed"`
+	Denied          float64 `json:"denied"` // 429
+	DegradedAllowed float64 `json:"degraded_allowed"`
+	DegradedDenied  float64 `json:"degraded_denied"` // 503
+	Unmatched       float64 `json:"unmatched"`
+	UnknownDomain   float64 `json:"unknown_domain"`
+}
+
+// Latency is how long decisions took, in seconds; all are 0 when there were none.
+type Latency struct {
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	Count uint64  `json:"count"`
+}
+
+// Shard is one server of a store.
+type Shard struct {
+	Store     string `json:"store"`
+	Addr      string `json:"addr"`
+	Connected bool   `json:"connected"`
+	Breaker   string `json:"breaker"` // closed, half_open, open
+	InFlight  int64  `json:"in_flight"`
+	Calls     uint64 `json:"calls"`
+	Failures  uint64 `json:"failures"`
+	Refused   uint64 `json:"refused"`
+}
+
+// Rule is what the limits of a rule have said, since start, and per second.
+type Rule struct {
+	ID       string   `json:"id"`
+	Outcomes Outcomes `json:"outcomes"`
+	Rates    Outcomes `json:"rates"`
+}
+
+// Outcomes are what limits said, as the label outcome of headgate_decisions_total has
+// it.
+type Outcomes struct {
+	Allowed         float64 `json:"allowed"`
+	Denied          float64 `json:"denied"`
+	ShadowDenied    float64 `json:"shadow_denied"`
+	Replaced        float64 `json:"replaced"`
+	DegradedAllowed float64 `json:"degraded_allowed"`
+	DegradedDenied  float64 `json:"degraded_denied"`
+	LocalAllowed    float64 `json:"local_allowed"`
+	LocalDenied     float64 `json:"local_denied"`
+	Skipped         float64 `json:"skipped"`
+}
+
+// Audit is what became of events of decisions. Decided is always the sum of Produced,
+// Dropped, Buffered and Unsampled.
+type Audit struct {
+	Decided   uint64      `json:"decided"`
+	Unsampled uint64      `json:"unsampled"` // allowed, and not in the sample
+	Produced  uint64      `json:"produced"`
+	Dropped   uint64      `json:"dropped"`
+	Buffered  uint64      `json:"buffered"`
+	Sinks     []AuditSink `json:"sinks"`
+}
+
+// AuditSink is where events go: a directory or a topic. Its counts are of the events
+// that were Produced for all sinks together.
+type AuditSink struct {
+	Name     string `json:"name"` // without secrets
+	Written  uint64 `json:"written"`
+	Failed   uint64 `json:"failed"`
+	Buffered uint64 `json:"buffered"`
+	Error    string `json:"error,omitempty"` // of the last failure, "" since it works again
+}
+
+// Memory is how full the memory store is.
+type Memory struct {
+	Keys     int64 `json:"keys"`
+	Bytes    int64 `json:"bytes"`
+	MaxBytes int64 `json:"max_bytes"`
+}
