@@ -1,5 +1,7 @@
 package view
 
+import "strings"
+
 // EventSchema is the version of Event. Fields may be added without a new one.
 const EventSchema = 1
 
@@ -43,4 +45,25 @@ type Events struct {
 	Events []Event `json:"events"`
 	// NextCursor continues with older ones; "" when there are none.
 	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// EventFilter chooses events. The zero value chooses all; of several fields all must
+// agree.
+type EventFilter struct {
+	Domain, Rule string
+	// Outcome is one of those of Event; "over" is all that are not allowed.
+	Outcome string
+	// Key is a part of the key in words, or the whole hash of it.
+	Key string
+}
+
+// OutcomeOver is the Outcome of EventFilter that chooses what is not allowed.
+const OutcomeOver = "over"
+
+// Matches reports whether f chooses e, whose key has that hash.
+func (f *EventFilter) Matches(e *Event, hash string) bool {
+	return (f.Domain == "" || f.Domain == e.Domain) &&
+		(f.Rule == "" || f.Rule == e.Rule) &&
+		(f.Outcome == "" || f.Outcome == e.Outcome || f.Outcome == OutcomeOver && !e.Allowed) &&
+		(f.Key == "" || f.Key == hash || !e.KeyHashed && strings.Contains(e.Key, f.Key))
 }
