@@ -26,11 +26,19 @@ build: ## Build bin/headgate, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -tags $(TAGS) -ldflags '-s -w' -o bin/headgate ./cmd/headgate
 
 .PHONY: run
-run: build ## Serve the quick start rules, counting in memory
-	./bin/headgate serve --rules examples/rules/quickstart.yaml --store memory:// --hints
+run: build bin/quickstart-tokens.yaml ## Serve the quick start rules, counting in memory, with a dashboard
+	@echo "The token to log in to the dashboard is the first line of bin/quickstart-token: $$(head -1 bin/quickstart-token)"
+	./bin/headgate serve --rules examples/rules/quickstart.yaml --store memory:// \
+		--tenants sqlite://$(CURDIR)/bin/quickstart.db --admin-tokens bin/quickstart-tokens.yaml \
+		--dashboard-addr 127.0.0.1:6071 --hints
+
+# The first line of bin/quickstart-token is what to log in with; the rest is for the file.
+bin/quickstart-tokens.yaml: | build
+	@umask 077; ./bin/headgate admin token quickstart --scope admin >bin/quickstart-token
+	@umask 077; { echo tokens:; sed 1d bin/quickstart-token; } >$@
 
 .PHONY: deps
-deps: ## Install what the tests talk to: redis-server, and Envoy into .tools/bin
+deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Prometheus and Kafka into .tools
 	./scripts/test-servers.sh
 
 .PHONY: test

@@ -60,6 +60,7 @@ var rooms = map[string]struct {
 	"internal/proxy":        {[]string{"internal/httpanswer"}, "what forwards knows nothing of limits: they are put around it"},
 	"internal/telemetry":    {[]string{".", "limit", "rules", "store", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/view":         {nil, "what operators see is types that the API, the dashboard and the terminal share"},
+	"internal/explain":      {[]string{".", "descriptor", "limit", "rules", "store", "switches", "tenant", "internal/keyname", "internal/view"}, "what would be decided is told by a peek, through one small interface"},
 	"internal/keyname":      {[]string{".", "descriptor", "identity"}, "keys are named alike in metrics, events and lists, whoever asks"},
 	"internal/topkeys":      {[]string{".", "descriptor", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/audit":        {[]string{".", "descriptor", "limit", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
@@ -105,7 +106,7 @@ var outsiders = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing"}, "traces have one room, so that they can be exchanged"},
 	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
-	{"net/http", []string{"internal/adminapi", "internal/dashboard", "internal/tracing", "internal/customer", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/app", "internal/cli"}, "the inside knows no wire"},
+	{"net/http", []string{"internal/adminapi", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/app", "internal/cli"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 

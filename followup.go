@@ -15,7 +15,8 @@ const followUpWithin = 5 * time.Millisecond
 
 // followUp does, in one more call, what only the answers tell: what was taken for
 // requests that are denied is given back, denials are counted towards bans, and hits
-// that only a main limit denied towards the candidate that watches. p has been answered.
+// that only a main limit denied towards the candidate that watches, and references are
+// put right. p has been answered.
 // It is done as well as it can be in time: a refund that fails stays charged, a slot is
 // left over for the next call, a denial is not counted.
 func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
@@ -44,6 +45,9 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 		if p.mayBan {
 			p.addDenials(&responses[i], p.spans[i].verdicts, locally)
 		}
+	}
+	if !locally {
+		p.addReferences(responses)
 	}
 	own := len(p.again)
 	if !locally {

@@ -32,6 +32,7 @@ type Limiter struct {
 	now      func() time.Time
 	// onRollBack may be nil.
 	onRollBack func(CandidateReport)
+	accuracy   *accuracy // nil: not measured
 	plans      sync.Pool // of *plan
 	waiting    chan struct{}
 
@@ -49,6 +50,10 @@ func New(o Options) (*Limiter, error) {
 	if o.MaxWaiting == 0 {
 		o.MaxWaiting = defaultMaxWaiting
 	}
+	accuracy, err := newAccuracy(&o)
+	if err != nil {
+		return nil, err
+	}
 	l := &Limiter{
 		store:      o.Store,
 		fallback:   o.Fallback,
@@ -56,6 +61,7 @@ func New(o Options) (*Limiter, error) {
 		observer:   o.Observer,
 		now:        o.Now,
 		onRollBack: o.OnRollBack,
+		accuracy:   accuracy,
 		waiting:    make(chan struct{}, o.MaxWaiting),
 	}
 	l.plans.New = func() any { return new(plan) }
@@ -66,7 +72,8 @@ func New(o Options) (*Limiter, error) {
 
 // SetRules swaps the rules in whole; requests under way finish with the old.
 // Buckets keep their state: it does not belong to a rule. What is known of candidates
-// is kept for rules that try out the same.
+// is kept for rules that try out the same, and what was measured for those that limit
+// alike.
 func (l *Limiter) SetRules(s *rules.Set) { l.inForce.Store(newRuleset(s, l.inForce.Load())) }
 
 // Rules returns the rules in force, nil if there are none.
@@ -134,6 +141,9 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
 		p.addRequest(&requests[i], &responses[i])
 	}
+	if l.accuracy != nil {
+		p.addMeasurements(responses)
+	}
 	p.bindKeys()
 	l.leftovers.forget(p.takes)
 	l.take(ctx, l.store, p.takes, p.results)
@@ -147,6 +157,9 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		for i := range responses {
 			p.compare(&responses[i], p.spans[i].verdicts)
 		}
+	}
+	if len(p.measurements) > 0 {
+		p.count(responses)
 	}
 }
 

@@ -60,6 +60,31 @@ func ParseTraceparent(text string) (t Trace, ok bool) {
 	return t, true
 }
 
+// TraceOf returns the trace that the values of the header field traceparent name; none
+// where there is no such field, several, or one that ParseTraceparent does not read.
+func TraceOf(traceparent []string) Trace {
+	if len(traceparent) != 1 {
+		return Trace{}
+	}
+	t, _ := ParseTraceparent(traceparent[0])
+	return t
+}
+
+// Traceparent returns t as the header field traceparent names it, in version 00; "" for
+// the zero value.
+func (t Trace) Traceparent() string {
+	if t.IsZero() {
+		return ""
+	}
+	text := make([]byte, 0, traceparentLength)
+	text = hex.AppendEncode(append(text, "00-"...), t.ID[:])
+	text = hex.AppendEncode(append(text, '-'), t.Span[:])
+	if t.Sampled {
+		return string(append(text, "-01"...))
+	}
+	return string(append(text, "-00"...))
+}
+
 // lowerHex decodes text, hexadecimal digits in lower case, into dst, which has half its
 // length.
 func lowerHex(dst []byte, text string) bool {

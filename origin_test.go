@@ -36,6 +36,32 @@ func TestParseTraceparent(t *testing.T) {
 	}
 }
 
+// What Traceparent writes is what ParseTraceparent reads.
+func TestTraceparentIsReadBack(t *testing.T) {
+	for _, sampled := range []bool{false, true} {
+		want := headgate.Trace{ID: [16]byte{0: 0x0a, 15: 0xff}, Span: [8]byte{7: 1}, Sampled: sampled}
+		if got, ok := headgate.ParseTraceparent(want.Traceparent()); !ok || got != want {
+			t.Errorf("%q is %+v, %v", want.Traceparent(), got, ok)
+		}
+	}
+	if text := (headgate.Trace{}).Traceparent(); text != "" {
+		t.Errorf("no trace is named by %q", text)
+	}
+}
+
+// A field that is there twice names no trace: which one counts cannot be told.
+func TestTraceOf(t *testing.T) {
+	const named = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if headgate.TraceOf([]string{named}).Traceparent() != named {
+		t.Error("one field names no trace")
+	}
+	for _, values := range [][]string{nil, {}, {""}, {named, named}, {named + ", " + named}} {
+		if trace := headgate.TraceOf(values); !trace.IsZero() {
+			t.Errorf("%q name %+v", values, trace)
+		}
+	}
+}
+
 func TestDecisionIDs(t *testing.T) {
 	at := time.UnixMilli(1714142400123)
 	seen := map[headgate.DecisionID]bool{}

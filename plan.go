@@ -61,6 +61,8 @@ type plan struct {
 	verdictTake []int
 	// spans[i] are the parts of request i.
 	spans []parts
+	// measurements are the decisions of the batch that are compared with a reference.
+	measurements []measurement
 	coverage
 	// reserves says that a reservation is made, and settles that one is settled:
 	// claims are then what was asked for, and charges what was charged for it.
@@ -110,12 +112,13 @@ func (p *plan) reset() {
 	clear(p.matches)
 	clear(p.matched)
 	clear(p.rest)
+	clear(p.measurements)
 	p.claims.clear()
 	*p = plan{
 		takes: p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
 		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
 		matches: p.matches[:0], matched: p.matched[:0], rest: p.rest[:0],
-		verdictTake: p.verdictTake[:0], spans: p.spans[:0], coverage: p.coverage.emptied(),
+		verdictTake: p.verdictTake[:0], spans: p.spans[:0], measurements: p.measurements[:0], coverage: p.coverage.emptied(),
 		claims: p.claims, charges: p.charges[:0],
 	}
 }

@@ -14,6 +14,8 @@ type ruleset struct {
 	// its index, nil where it has none.
 	rules  []*rules.Rule
 	trials []*trial
+	// gauges has what is measured of each rule by its index.
+	gauges []*gauge
 	// modes has the mode of each rule by its index.
 	modes []*store.Mode
 	// quotas has the main limits of each rule by its index; nil where they cannot count
@@ -23,15 +25,15 @@ type ruleset struct {
 	failsLocally bool
 }
 
-// newRuleset compiles what stores are told of the rules of set. Trials of before, which
-// may be nil, go on.
+// newRuleset compiles what stores are told of the rules of set. Trials and gauges of
+// before, which may be nil, go on.
 func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 	r := &ruleset{set: set}
 	if set == nil {
 		return r
 	}
 	list := set.Rules()
-	r.rules, r.trials = list, trialsOf(list, before)
+	r.rules, r.trials, r.gauges = list, trialsOf(list, before), gaugesOf(list, before)
 	r.modes, r.quotas = make([]*store.Mode, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
 		r.modes[i], r.quotas[i] = storeMode(rule), mainQuota(rule)

@@ -225,6 +225,9 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r Reservation, resp 
 	case done.Err != nil:
 		return Undecided
 	case done.Allowed && !done.Skipped:
+		if l.accuracy != nil {
+			l.mirror(ctx, p, resp)
+		}
 		return Settled
 	}
 	return SettledBefore

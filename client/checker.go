@@ -64,6 +64,8 @@ type CheckerOptions struct {
 //     else, of requests in flight, with the default timeout, or a sliding window of
 //     the quota and window that are told; where none is told its Period is a
 //     microsecond, which stands for unknown.
+//   - Of the Origin of requests the server is told the address, the beginning of the
+//     user agent and, for all requests of a call, the trace of the first that has one.
 //   - DomainKnown is false also where nothing limits the request.
 //   - RetryAfter is in whole seconds, rounded up and jittered as the server does;
 //     ResetAfter and Delay are in milliseconds, rounded up.
@@ -175,7 +177,7 @@ func (c *Checker) Check(ctx context.Context, requests []headgate.Request, respon
 		c.counts.refused.Add(1)
 		return err
 	}
-	reason, err := c.ask(ctx, c.target, body, len(requests), func(resp *http.Response, answer []byte) (store.Reason, error) {
+	reason, err := c.ask(ctx, question{c.target, body, len(requests), traceOf(requests)}, func(resp *http.Response, answer []byte) (store.Reason, error) {
 		return decodeAnswer(resp, answer, requests, responses)
 	})
 	if err != nil {
@@ -191,20 +193,28 @@ func (c *Checker) Check(ctx context.Context, requests []headgate.Request, respon
 	return nil
 }
 
-// ask sends one call about so many requests, within the budget and unless the breaker
-// is open, and decodes its answer. It returns why it could not.
-func (c *Checker) ask(ctx context.Context, target string, body []byte, requests int, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
+// question is what one call asks.
+type question struct {
+	target   string
+	body     []byte
+	requests int // in body
+	trace    headgate.Trace
+}
+
+// ask sends one call, within the budget and unless the breaker is open, and decodes its
+// answer. It returns why it could not.
+func (c *Checker) ask(ctx context.Context, q question, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
 	permit, ok := c.breaker.Allow(time.Now())
 	if !ok {
 		c.counts.skipped.Add(1)
 		return store.BreakerOpen, nil
 	}
 	c.counts.calls.Add(1)
-	c.counts.requests.Add(uint64(requests))
+	c.counts.requests.Add(uint64(q.requests))
 	start := time.Now()
 	budget, cancel := context.WithTimeout(ctx, c.options.Budget)
 	defer cancel()
-	reason, err := c.exchange(budget, target, body, decode)
+	reason, err := c.exchange(budget, &q, decode)
 	outcome := breaker.Success
 	if reason != store.NoReason {
 		outcome = breaker.Failure
@@ -217,8 +227,8 @@ func (c *Checker) ask(ctx context.Context, target string, body []byte, requests 
 	return reason, err
 }
 
-func (c *Checker) exchange(ctx context.Context, target string, body []byte, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+func (c *Checker) exchange(ctx context.Context, q *question, decode func(*http.Response, []byte) (store.Reason, error)) (store.Reason, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.target, bytes.NewReader(q.body))
 	if err != nil {
 		return store.Misconfigured, nil
 	}
@@ -226,6 +236,9 @@ func (c *Checker) exchange(ctx context.Context, target string, body []byte, deco
 		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if trace := q.trace.Traceparent(); trace != "" {
+		req.Header["Traceparent"] = []string{trace}
+	}
 	resp, err := c.options.Transport.RoundTrip(req)
 	if err != nil {
 		return reasonOf(err), nil

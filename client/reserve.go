@@ -38,7 +38,7 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o headgate
 		c.counts.refused.Add(1)
 		return r, err
 	}
-	reason, err := c.ask(ctx, c.base.JoinPath("/v1/reserve").String(), body, 1, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
+	reason, err := c.ask(ctx, question{c.base.JoinPath("/v1/reserve").String(), body, 1, req.Origin.Trace}, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
 		r, reason, err = decodeReserved(answer, body, req, resp)
 		return reason, err
 	})
@@ -138,7 +138,7 @@ func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp
 		return headgate.Undecided, fmt.Errorf("remote %s: %w", verb, err)
 	}
 	outcome := headgate.Undecided
-	reason, err := c.ask(ctx, c.base.JoinPath("/v1/"+verb).String(), body, 1, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
+	reason, err := c.ask(ctx, question{target: c.base.JoinPath("/v1/" + verb).String(), body: body, requests: 1}, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
 		outcome, reason, err = decodeSettled(answer, body, resp)
 		return reason, err
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ type wireCheck struct {
 	Descriptors []wireDescriptor  `json:"descriptors,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
 	Hold        string            `json:"hold,omitempty"`
+	ClientIP    string            `json:"client_ip,omitempty"`
+	UserAgent   string            `json:"user_agent,omitempty"`
 
 	Key       string `json:"key,omitempty"`
 	Limit     *int64 `json:"limit,omitempty"`
@@ -97,7 +100,10 @@ func encodeCheck(r *headgate.Request) (wireCheck, error) {
 	if r.Domain == headgate.CallerDomain {
 		return encodeNamed(r)
 	}
-	c := wireCheck{Domain: r.Domain, Descriptors: make([]wireDescriptor, len(r.Descriptors)), Hold: holdText(r.Hold)}
+	c := wireCheck{
+		Domain: r.Domain, Descriptors: make([]wireDescriptor, len(r.Descriptors)), Hold: holdText(r.Hold),
+		ClientIP: addressText(r.Origin.ClientIP), UserAgent: agentText(r.Origin.UserAgent),
+	}
 	for i := range r.Descriptors {
 		d := &r.Descriptors[i]
 		if d.Limit != nil {
@@ -155,6 +161,33 @@ func holdText(h limit.Hold) string {
 	return headgate.HoldText(h)
 }
 
+// addressText returns what is sent as client_ip: nothing for nobody.
+func addressText(addr netip.Addr) string {
+	if !addr.IsValid() {
+		return ""
+	}
+	return addr.WithZone("").String()
+}
+
+// maxUserAgent is how many bytes of a user agent are sent. Clients choose how long theirs
+// is, and it must not fill the body.
+const maxUserAgent = 256
+
+// agentText returns what is sent as user_agent.
+func agentText(agent string) string {
+	return strings.ToValidUTF8(agent[:min(len(agent), maxUserAgent)], "")
+}
+
+// traceOf returns the trace of the first request that is part of one.
+func traceOf(requests []headgate.Request) headgate.Trace {
+	for i := range requests {
+		if trace := requests[i].Origin.Trace; !trace.IsZero() {
+			return trace
+		}
+	}
+	return headgate.Trace{}
+}
+
 // hitsOf returns what is sent as hits: nothing for a reset, which takes none.
 func hitsOf(d *headgate.Descriptor) *int64 {
 	if d.Op == store.Reset {
@@ -199,6 +232,7 @@ func encodeNamed(r *headgate.Request) (wireCheck, error) {
 	c := wireCheck{
 		Key: keyText(d.Entries, l.Period), Limit: &l.Quota, WindowMS: int64(l.Period / time.Millisecond),
 		Weight: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op], Hold: holdText(r.Hold),
+		ClientIP: addressText(r.Origin.ClientIP), UserAgent: agentText(r.Origin.UserAgent),
 	}
 	if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {
 		c.Burst = l.Burst

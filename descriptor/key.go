@@ -31,6 +31,10 @@ const (
 	KindPool
 )
 
+// KindReference is set in the kind of a bucket that counts what another one lets pass,
+// to tell how exact that is: such as KindReference|KindRule.
+const KindReference Kind = 1 << 7
+
 // MaxInline is the longest string that stands in a key as it is. A longer one
 // is replaced by its SHA-256, which has a length byte of its own so that no
 // plain string looks like it.
@@ -90,6 +94,15 @@ func AppendKeyPattern(dst []byte, key, pattern string) []byte {
 func AppendKeyEnd(dst []byte, ordinal int) []byte {
 	dst = append(dst, tagEnd)
 	return binary.AppendUvarint(dst, uint64(ordinal))
+}
+
+// AppendReferenceKey appends the key of the reference of the bucket with that key, which
+// the functions above have made.
+func AppendReferenceKey(dst, key []byte) []byte {
+	kind := len(dst) + 1 // after the version
+	dst = append(dst, key...)
+	dst[kind] |= byte(KindReference)
+	return dst
 }
 
 // AppendKey appends a whole key.

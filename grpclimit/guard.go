@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
@@ -26,6 +27,8 @@ type guard struct {
 	ruled   bool      // by the rules of a domain
 
 	upstream httpanswer.UpstreamNames
+	// originOf tells observers who sent a call; nil where it is this process.
+	originOf func(context.Context) headgate.Origin
 
 	skipped, refused atomic.Uint64
 }
@@ -114,6 +117,9 @@ func (g *guard) describe(ctx context.Context, c Call, pass *admission.Pass) erro
 	pass.Request().Domain = g.options.Domain
 	for _, entries := range list {
 		pass.Add(entries...)
+	}
+	if g.originOf != nil {
+		pass.Request().Origin = g.originOf(ctx)
 	}
 	if g.options.Hits != nil {
 		hits := min(max(g.options.Hits(ctx, c), 0), limit.MaxQuota)

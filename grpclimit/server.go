@@ -27,6 +27,7 @@ func NewServer(checker Checker, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new server limits: %w", err)
 	}
+	g.originOf = originOf
 	return &Server{g}, nil
 }
 

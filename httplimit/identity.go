@@ -28,6 +28,7 @@ func Identity(e *identity.Extractor) Identify {
 			for _, entries := range who.Descriptors {
 				s.Add(entries...)
 			}
+			s.pass.Request().Origin.ClientIP = e.Client(r, who)
 		}
 		who.Token = nil // it is the client's, and may be long
 		identities.Put(who)

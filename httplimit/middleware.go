@@ -237,6 +237,7 @@ func (m *Middleware) describe(c *call, r *http.Request) error {
 	if err := m.options.Identify(r, &c.subject); err != nil {
 		return err
 	}
+	m.addOrigin(c, r)
 	if m.options.Hits != nil {
 		hits := min(max(m.options.Hits(r), 0), limit.MaxQuota)
 		for i := range c.pass.Descriptors {
@@ -244,6 +245,19 @@ func (m *Middleware) describe(c *call, r *http.Request) error {
 		}
 	}
 	return m.addAttributes(c, r)
+}
+
+// addOrigin tells observers who sent r: by the peer where Identify has not found the
+// client's address behind it.
+func (m *Middleware) addOrigin(c *call, r *http.Request) {
+	origin := &c.pass.Request().Origin
+	if !origin.ClientIP.IsValid() {
+		origin.ClientIP = admission.PeerAddr(r.RemoteAddr)
+	}
+	if agent := r.Header["User-Agent"]; len(agent) > 0 {
+		origin.UserAgent = agent[0]
+	}
+	origin.Trace = headgate.TraceOf(r.Header["Traceparent"])
 }
 
 func (m *Middleware) encoderOf(resp *headgate.Response) *httpanswer.Encoder {

@@ -81,12 +81,16 @@ type Answer struct {
 	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
 	// means math/rand/v2.
 	Random func() float64
+	// DecisionID is the name of the header field that names a decision which an
+	// observer has recorded (headgate.Response.ID), such as X-Decision-Id; "" sends
+	// none.
+	DecisionID string
 }
 
 func (a Answer) encoder() (*httpanswer.Encoder, error) {
 	return httpanswer.New(httpanswer.Options{
 		Generation: a.Generation, OmitX: a.OmitX, Reset: a.Reset,
-		Body: a.Body, Jitter: a.Jitter, Random: a.Random,
+		Body: a.Body, Jitter: a.Jitter, Random: a.Random, DecisionID: a.DecisionID,
 	})
 }
 

@@ -283,6 +283,16 @@ func (e *Extractor) PeerTrusted(r *http.Request) bool {
 	return e.o.ClientIP != nil && e.o.ClientIP.PeerTrusted(r)
 }
 
+// Client returns the address of the client of a request of which Extract made id, for
+// whoever only wants to know it; the zero value where it cannot be told.
+func (e *Extractor) Client(r *http.Request, id *Identity) netip.Addr {
+	if id.Address.IsValid() || e.o.ClientIP == nil {
+		return id.Address
+	}
+	addr, _ := e.o.ClientIP.Addr(r) // without one, nobody is told one
+	return addr
+}
+
 // StripQuery returns a raw query without the parameters that may hold an API key,
 // for logs and for what is forwarded.
 func (e *Extractor) StripQuery(raw string) string {

@@ -38,6 +38,28 @@ func (r *Rule) Promise(nodes int) string {
 	return text
 }
 
+// Excess returns the most by which decisions of mode m may exceed l, as a share of what l
+// admits at one instant, while the store answers and nodes know of each other: what
+// Promise says in words. It is math.Inf(1) where that depends on the number of nodes and
+// nodes is 0.
+func (m *Mode) Excess(l *limit.Limit, nodes int) float64 {
+	whole := hitsAtOnce(l)
+	switch {
+	case m.Consistency != Synced && m.Consistency != Local || whole == 0:
+		return 0
+	case nodes <= 0:
+		return math.Inf(1)
+	case m.Consistency == Local && !m.Whole:
+		return float64(localExcess(whole, int64(min(nodes, MaxNodes)))) / float64(whole)
+	}
+	return float64(min(nodes, MaxNodes) - 1)
+}
+
+// localExcess is what the shares of so many nodes come to beyond the whole.
+func localExcess(whole, nodes int64) int64 {
+	return max(0, max(whole/nodes, min(whole, 1))*nodes-whole)
+}
+
 // promise is what a limit that is no ordinary one adds; "" for others.
 func (n *NamedLimit) promise(m *Mode) string {
 	switch n.Role {
@@ -104,7 +126,7 @@ func (m *Mode) figure(l *limit.Limit, nodes int64) string {
 	case m.Consistency == Local:
 		whole := hitsAtOnce(l)
 		each := max(whole/nodes, min(whole, 1))
-		return fmt.Sprintf("%d of %d on each, excess <= %d", each, whole, max(0, each*nodes-whole))
+		return fmt.Sprintf("%d of %d on each, excess <= %d", each, whole, localExcess(whole, nodes))
 	}
 	return ""
 }

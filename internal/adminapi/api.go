@@ -55,9 +55,10 @@ var _ Limiter = (*headgate.Limiter)(nil)
 
 // Options configures a Handler.
 type Options struct {
-	// Accounts returns the database, nil while it has not been reached yet. Required.
+	// Accounts returns the database, nil while it has not been reached yet. nil: this
+	// process has none, and the routes for that say so.
 	Accounts func() Accounts
-	// Tiers returns the tiers in force, never nil. Required.
+	// Tiers returns the tiers in force, never nil. Required with Accounts.
 	Tiers func() *tenant.Tiers
 	// Tokens are those of who may ask. Required.
 	Tokens *Tokens
@@ -77,6 +78,10 @@ type Options struct {
 	// Candidates returns what has been seen of the candidate limits of rules. nil: of
 	// none.
 	Candidates func() []headgate.CandidateReport
+	// Watch is what this node shows of itself; nil: nothing.
+	Watch *Watch
+	// Draining is closed when the process begins to end: then streams do. nil: never.
+	Draining <-chan struct{}
 	// SignUsageToken makes a token with which a customer may see the usage of one
 	// subject, for about ttl. nil: there are no such tokens.
 	SignUsageToken func(subject tenant.Subject, ttl time.Duration) (token string, expires time.Time, err error)
@@ -100,13 +105,15 @@ type Handler struct {
 	answered *memory
 	imports  chan struct{} // holds one value while an import is under way
 	lookups  chan struct{} // holds one value for each look at usage under way
-	document []byte        // OpenAPI
+	streams  chan struct{} // holds one value for each stream under way
+	glances  [len(topics)][2]glance
+	document []byte // OpenAPI
 }
 
 // New returns a Handler.
 func New(o Options) (*Handler, error) {
-	if o.Accounts == nil || o.Tiers == nil || o.Tokens == nil {
-		return nil, errors.New("new admin API: Accounts, Tiers and Tokens are required")
+	if o.Tokens == nil || o.Accounts != nil && o.Tiers == nil {
+		return nil, errors.New("new admin API: Tokens are required, and Tiers with Accounts")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -114,11 +121,17 @@ func New(o Options) (*Handler, error) {
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
+	if o.Watch == nil {
+		o.Watch = &Watch{}
+	}
 	g, err := newGuard(o.Now)
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{options: o, routes: routes(), guard: g, answered: newMemory(), imports: make(chan struct{}, 1), lookups: make(chan struct{}, maxLookups), document: openAPI()}, nil
+	return &Handler{
+		options: o, routes: routes(), guard: g, answered: newMemory(), document: openAPI(),
+		imports: make(chan struct{}, 1), lookups: make(chan struct{}, maxLookups), streams: make(chan struct{}, maxStreams),
+	}, nil
 }
 
 // call is a request that is allowed, on its way through a route.
@@ -229,13 +242,26 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential,
 		return nil, bad
 	}
 	c := &call{Handler: h, request: r, who: who, actor: who.actor, path: path, body: body, now: now}
-	if c.accounts = h.options.Accounts(); c.accounts == nil && !way.local {
-		return nil, unavailable("it has not been reached since the start; nothing was changed")
+	if bad := c.reachAccounts(); bad != nil && !way.local {
+		return nil, bad
 	}
 	if way.scope == Read {
 		return way.serve(c)
 	}
 	return h.answered.once(c, func() (*answer, error) { return way.serve(c) })
+}
+
+var errNoDatabase = fail(http.StatusServiceUnavailable, "this process has no database of tenants; hint: --tenants URL")
+
+// reachAccounts finds the database, or says why it is not there.
+func (c *call) reachAccounts() *problem {
+	if c.options.Accounts == nil {
+		return errNoDatabase
+	}
+	if c.accounts = c.options.Accounts(); c.accounts == nil {
+		return unavailable("it has not been reached since the start; nothing was changed")
+	}
+	return nil
 }
 
 // takeTime lets a request take longer than others; where there is no deadline, there

@@ -112,6 +112,7 @@ func pathParameters() schema {
 	for name, about := range map[string]string{
 		"api_key":  "hash:HASH of an API key, tenant:ID, entry:KEY:VALUE, or an API key in full, where the process has the key that they are hashed by.",
 		"document": "The name of a document of rules: letters, digits, '-', '_' and '.'.",
+		"event":    "The id of an event.",
 		"row":      "The id of a row of the table of rules.",
 		"target":   "What a switch is for: all, rule:ID, candidate:ID or tenant:KEY:VALUE.",
 		"top_up":   "The id of a top-up.",

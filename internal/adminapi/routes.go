@@ -17,6 +17,7 @@ const (
 	jsonType    = "application/json"
 	yamlType    = "application/yaml"
 	linesType   = "application/x-ndjson"
+	streamType  = "text/event-stream"
 	problemType = "application/problem+json"
 )
 
@@ -31,7 +32,8 @@ const (
 type route struct {
 	method string
 	// path is that after Prefix. A segment in braces is a parameter, which any segment
-	// fits. No request fits two paths of the table.
+	// fits, but for a path without parameters that is the whole of it. No request fits
+	// two paths of the table otherwise.
 	path  string
 	scope Scope
 	// signed says that requests bring a signature and no token; then scope is None.
@@ -106,6 +108,7 @@ var (
 // Answers that several routes have.
 var (
 	notThere           = errorReply(http.StatusNotFound, "There is no such account: the fallback tier counts.")
+	noEvent            = errorReply(http.StatusNotFound, "No such event is remembered here, or this process keeps none.")
 	noSuch             = errorReply(http.StatusNotFound, "There is none of that name.")
 	notHere            = errorReply(http.StatusNotFound, "This process does not have what the route is for.")
 	preconditionFailed = errorReply(http.StatusPreconditionFailed, "It is not as If-Match or If-None-Match asks.")
@@ -123,7 +126,7 @@ func common() []reply {
 		errorReply(http.StatusForbidden, "The scope of the token does not reach."),
 		errorReply(http.StatusTooManyRequests, "The token asks too often, or the address with bad tokens."),
 		errorReply(http.StatusInternalServerError, "A bug."),
-		errorReply(http.StatusServiceUnavailable, "The database does not answer. Nothing else of Headgate waits for it."),
+		errorReply(http.StatusServiceUnavailable, "The database does not answer, or this process has none, or too much is asked at once. No decision waits for any of it."),
 	}
 }
 
@@ -140,6 +143,9 @@ func match(table []route, escaped string) (ways []route, parameters map[string]s
 		if found && fits(way.path, segments) {
 			ways = append(ways, way)
 		}
+	}
+	if plain := func(way route) bool { return way.path == path }; slices.ContainsFunc(ways, plain) {
+		ways = slices.DeleteFunc(ways, func(way route) bool { return !plain(way) })
 	}
 	if len(ways) == 0 {
 		return nil, nil, fail(http.StatusNotFound, "no such path; hint: %sopenapi.json says what there is; a '/' within a name is written %%2F", Prefix)

@@ -83,7 +83,7 @@ func schemas() schema {
 			})),
 		}, "required": []any{"detail", "status", "title", "type"}},
 	}
-	return with(all, usageSchemas(requests), settingSchemas())
+	return with(all, usageSchemas(requests), settingSchemas(), watchSchemas())
 }
 
 // usageSchemas are those of what was used.
@@ -198,4 +198,13 @@ func with(fields schema, more ...schema) schema {
 		maps.Copy(fields, m)
 	}
 	return fields
+}
+
+// texts are texts as a list of a schema.
+func texts(list []string) []any {
+	all := make([]any, len(list))
+	for i := range list {
+		all[i] = list[i]
+	}
+	return all
 }

@@ -11,7 +11,7 @@ import (
 
 // routes returns all that can be asked for.
 func routes() []route {
-	return slices.Concat(accountRoutes(), usageRoutes(), tierRoutes(), ruleRoutes(), rowRoutes(), switchRoutes(), billingRoutes(), otherRoutes())
+	return slices.Concat(accountRoutes(), usageRoutes(), tierRoutes(), ruleRoutes(), rowRoutes(), switchRoutes(), billingRoutes(), watchRoutes(), otherRoutes())
 }
 
 // accountRoutes are those of what is kept of accounts.
@@ -247,8 +247,78 @@ func otherRoutes() []route {
 			answers: []reply{{http.StatusOK, "A page of the log of changes, the oldest first.", jsonType, "Changes", false}},
 		},
 		{
+			method: http.MethodGet, path: "me", scope: Read, local: true, serve: (*call).me, id: "getMe", summary: "Say who asks",
+			answers: []reply{{http.StatusOK, "Who the token is of, and what it is good for.", jsonType, "Me", false}},
+		},
+		{
 			method: http.MethodGet, path: "openapi.json", scope: Read, local: true, serve: (*call).openAPI, id: "getOpenAPI", summary: "This document",
 			answers: []reply{{http.StatusOK, "OpenAPI 3.1.", jsonType, "Any", false}},
+		},
+	}
+}
+
+// What is said of routes that name keys, and of streams.
+const (
+	namesAbout  = "Keys and addresses of clients are named to the scopes write and admin; read has a keyed hash in their place."
+	streamAbout = "The stream ends when the token does, and when the process begins to end. "
+)
+
+// watchRoutes are those of how this node is, and of what it decides.
+func watchRoutes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "overview", scope: Read, local: true, serve: (*call).overview, id: "getOverview", summary: "Show how this node is",
+			answers: []reply{{http.StatusOK, "How it is.", jsonType, "Overview", false}, notHere},
+		},
+		{
+			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: (*call).keys, id: "listTopKeys", summary: "List the keys with the most hits of late",
+			about: namesAbout,
+			query: []parameter{
+				{"by", "By what they are ordered.", schema{"type": "string", "enum": []any{byTotal, byDenied}, "default": byTotal}},
+				{"rule", "Only of the rule with this id.", schema{"type": "string"}},
+				{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": maxKeys, "default": defaultKeys}},
+				{"fleet", "Those of all nodes.", schema{"type": "boolean", "default": false}},
+			},
+			answers: []reply{{http.StatusOK, "The keys.", jsonType, "TopKeys", false}, notHere},
+		},
+		{
+			method: http.MethodGet, path: "fleet", scope: Read, local: true, serve: (*call).fleet, id: "getFleet", summary: "Show what this node knows of all nodes",
+			answers: []reply{{http.StatusOK, "The nodes.", jsonType, "Fleet", false}, notHere},
+		},
+		{
+			method: http.MethodGet, path: "accuracy", scope: Read, local: true, serve: (*call).accuracy, id: "getAccuracy", summary: "Show how exact decisions were",
+			about:   "Measured on a sample of keys, against an exact count.",
+			answers: []reply{{http.StatusOK, "By rule.", jsonType, "Accuracy", false}, notHere},
+		},
+		{
+			method: http.MethodGet, path: "events", scope: Read, local: true, serve: (*call).events, id: "listEvents", summary: "List events of decisions of this node",
+			about:   "Those that are remembered, the latest first: denials, and a sample of what was allowed. " + namesAbout,
+			query:   append([]parameter{{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": maxEvents, "default": defaultPage}}, cursorParameter}, filterParameters...),
+			answers: []reply{{http.StatusOK, "A page.", jsonType, "Events", false}, notHere},
+		},
+		{
+			method: http.MethodGet, path: "events/{event}", scope: Read, local: true, serve: (*call).event, id: "getEvent", summary: "Show an event of a decision",
+			about:   namesAbout,
+			answers: []reply{{http.StatusOK, "The event.", jsonType, "Event", false}, noEvent},
+		},
+		{
+			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: (*call).explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
+			about: "Nothing is charged.", body: &payload{jsonOnly, maxExplained, "ExplainBody", "The request, as /v1/check takes it.", false},
+			answers: []reply{{http.StatusOK, "How, and why.", jsonType, "Explanation", false}, notHere, tooLargeReply, wrongType, unprocessable},
+		},
+		{
+			method: http.MethodGet, path: "live", scope: Read, local: true, serve: (*call).live, id: "watchNode", summary: "Watch how this node is",
+			about: "Server-sent events overview (each second), keys (each 2 s) and fleet (each 5 s); the data is JSON on one line: Overview, BothKeys and Fleet. " + streamAbout + namesAbout,
+			query: []parameter{
+				{"topics", "Some of overview, keys and fleet, separated by commas; left out, all.", schema{"type": "string"}},
+			},
+			answers: []reply{{http.StatusOK, "A stream.", streamType, "", false}, notHere},
+		},
+		{
+			method: http.MethodGet, path: "events/live", scope: Read, local: true, serve: (*call).liveEvents, id: "watchEvents", summary: "Watch events of decisions of this node",
+			about:   "Server-sent events decision, whose data is an Event, and dropped, whose data says of how many decisions there would have been one had they been read sooner. " + streamAbout + namesAbout,
+			query:   filterParameters,
+			answers: []reply{{http.StatusOK, "A stream.", streamType, "", false}, notHere},
 		},
 	}
 }

@@ -24,6 +24,9 @@ type tierView struct {
 
 // tiers answers with the tiers in force.
 func (c *call) tiers() (*answer, error) {
+	if c.options.Tiers == nil {
+		return nil, errNoDatabase
+	}
 	return jsonAnswer(http.StatusOK, tiersViewOf(c.options.Tiers()))
 }
 

@@ -72,12 +72,11 @@ func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
-	select {
-	case c.lookups <- struct{}{}:
-		defer func() { <-c.lookups }()
-	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "too many look at usage").with("Retry-After", "1")
+	done, bad := c.look(ctx)
+	if bad != nil {
+		return nil, bad
 	}
+	defer done()
 	subjects := make([]tenant.Subject, len(names))
 	for i := range names {
 		subjects[i] = names[i].Subject
@@ -93,6 +92,16 @@ func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
 		list[i].APIKey = quotas.Masked(&sqltenant.Record{Subject: names[i].Subject, Last4: names[i].Last4})
 	}
 	return list, nil
+}
+
+// look waits for its turn to ask the store for many limits.
+func (c *call) look(ctx context.Context) (done func(), bad *problem) {
+	select {
+	case c.lookups <- struct{}{}:
+		return func() { <-c.lookups }, nil
+	case <-ctx.Done():
+		return nil, fail(http.StatusServiceUnavailable, "too many look at usage").with("Retry-After", "1")
+	}
 }
 
 // label fills in the last letters of API keys as far as the database tells them in

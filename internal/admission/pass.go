@@ -85,7 +85,7 @@ func (p *Pass) Reset() bool {
 	clear(p.entries)
 	clear(request.Attributes)
 	p.Descriptors, p.entries = p.Descriptors[:0], p.entries[:0]
-	request.Descriptors, request.Attributes, request.Hold = nil, request.Attributes[:0], 0
+	*request = headgate.Request{Attributes: request.Attributes[:0]}
 	*response = headgate.Response{Verdicts: response.Verdicts[:0]}
 	p.Rides, p.held = false, nil
 	return true

@@ -15,8 +15,8 @@ const ipv6PrefixBits = 64
 // RemoteAddress names the peer of an address with a port: an IPv4 address, or
 // the /64 of an IPv6 address; false when it is neither.
 func RemoteAddress(peer string) (string, bool) {
-	if address, ok := ipv4(peer); ok {
-		return address, true
+	if end, _, ok := ipv4(peer); ok {
+		return peer[:end], true
 	}
 	parsed, err := netip.ParseAddrPort(peer)
 	if err != nil {
@@ -30,23 +30,37 @@ func RemoteAddress(peer string) (string, bool) {
 	return prefix.String(), err == nil
 }
 
-// ipv4 returns the address of an IPv4 address with a port, of which there is one
-// way to write it; false for anything else. It is there for speed: net/http
-// keeps the address of each request as text.
-func ipv4(peer string) (string, bool) {
+// PeerAddr returns the address of a peer's address with a port, as IPv4 where it is
+// that, without a zone; the zero value of what is neither.
+func PeerAddr(peer string) netip.Addr {
+	if _, address, ok := ipv4(peer); ok {
+		return netip.AddrFrom4(address)
+	}
+	parsed, err := netip.ParseAddrPort(peer)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return parsed.Addr().Unmap().WithZone("")
+}
+
+// ipv4 reads an IPv4 address with a port, of which there is one way to write it;
+// false for anything else. The address ends before end. It is there for speed:
+// net/http keeps the address of each request as text.
+func ipv4(peer string) (end int, address [4]byte, ok bool) {
 	at := 0
-	for part := range 4 {
+	for part := range address {
 		from, n := at, 0
 		for at < len(peer) && isDigit(peer[at]) && at-from < 3 {
 			n = n*10 + int(peer[at]-'0')
 			at++
 		}
 		if at == from || n > 255 || peer[from] == '0' && at-from > 1 || at == len(peer) || peer[at] != "...:"[part] {
-			return "", false
+			return 0, address, false
 		}
+		address[part] = byte(n)
 		at++
 	}
-	return peer[:at-1], isPort(peer[at:])
+	return at - 1, address, isPort(peer[at:])
 }
 
 // isPort accepts a number up to 65535 of at most five digits, as all systems write it.

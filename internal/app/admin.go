@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -26,10 +27,10 @@ const (
 	maxAuthorities = 1 << 20
 )
 
-// admin returns the way in for operators who change what tenants may use; none when
-// it is off.
-func (p *process) admin(s *config.Admin) ([]front, error) {
-	if s.AdminAddr == "" {
+// adminAPI returns what answers operators: programs at an address of its own, and
+// browsers through the dashboard; nil when neither is served.
+func (p *process) adminAPI(s *config.Serve) (http.Handler, error) {
+	if s.AdminAddr == "" && s.DashboardAddr == "" {
 		return nil, nil
 	}
 	tokens, err := adminapi.LoadTokens(s.AdminTokens)
@@ -40,11 +41,19 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin-hash-key: %w", err)
 	}
-	handler, err := adminapi.New(p.adminOptions(tokens, hasher))
-	if err != nil {
-		return nil, err
+	p.tasks = append(p.tasks,
+		func(ctx context.Context) { p.reread(ctx, "the file of tokens", tokens.Reload) },
+		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
+	return adminapi.New(p.adminOptions(tokens, hasher))
+}
+
+// admin returns the way in for programs of operators; none when it is off.
+func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
+	if s.AdminAddr == "" {
+		return nil, nil
 	}
-	operators := newHTTPServer(closing(&p.health.draining, handler), p.logger)
+	var err error
+	operators := newHTTPServer(closing(&p.health.draining, api), p.logger)
 	operators.DisableGeneralOptionsHandler = true // OPTIONS * needs a token too
 	if operators.TLSConfig, err = p.adminTLS(s); err != nil {
 		return nil, err
@@ -52,9 +61,6 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
 	}
-	p.tasks = append(p.tasks,
-		func(ctx context.Context) { p.reread(ctx, "the file of tokens", tokens.Reload) },
-		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
 	gentle := p.gentle("admin", operators)
 	return []front{{name: "admin", addr: s.AdminAddr, start: func(l net.Listener) server {
 		if operators.TLSConfig != nil {
@@ -67,15 +73,18 @@ func (p *process) admin(s *config.Admin) ([]front, error) {
 // adminOptions returns what the API shows and changes.
 func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher) adminapi.Options {
 	o := adminapi.Options{
-		Accounts:   p.health.tenants.database,
-		Tiers:      p.health.tenants.tiersInForce,
 		Tokens:     tokens,
+		Watch:      p.watching.shown(),
+		Draining:   p.watching.draining,
 		Limiter:    p.limiter,
 		CheckRules: p.checkDocument,
 		RuleSource: ruleSource,
 		Candidates: p.limiter.Candidates,
 		Hasher:     hasher,
 		OnError:    func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
+	}
+	if p.settings.Tenants != (config.DatabaseURL{}) {
+		o.Accounts, o.Tiers = p.health.tenants.database, p.health.tenants.tiersInForce
 	}
 	if p.hooks != nil {
 		o.Billing = p.hooks.In
@@ -175,15 +184,21 @@ func readHasher(path string) (*identity.Hasher, error) {
 	if path == "" {
 		return nil, nil
 	}
-	key, err := os.ReadFile(path)
+	key, err := readSecret(path)
 	if err != nil {
 		return nil, err
 	}
-	hasher, err := identity.NewHasher(identity.NewSecret(strings.TrimRight(string(key), "\r\n")))
+	hasher, err := identity.NewHasher(key)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return hasher, nil
+}
+
+// readSecret returns what a file holds, without the ends of lines after it.
+func readSecret(path string) (identity.Secret, error) {
+	text, err := os.ReadFile(path)
+	return identity.NewSecret(strings.TrimRight(string(text), "\r\n")), err
 }
 
 // adminTLS returns how operators are served by TLS, nil when they are not.

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/httpanswer"
@@ -43,8 +44,7 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 	if err != nil {
 		return err
 	}
-	// Last: what this node holds goes back when no decision can follow.
-	defer p.stack.leave(o.Logger)
+	defer p.leave()
 	if err := p.loadRules(); err != nil {
 		return err
 	}
@@ -56,6 +56,7 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 		p.hints = func(listeners map[string]net.Listener) {
 			printHints(o.Out, listeners["http"], p.limiter.Rules(), s.CallerLimits)
 			printAuthHint(o.Out, listeners["auth"])
+			printDashboardHint(o.Out, listeners["dashboard"], s.DashboardTLSCert != "", s.AdminTokens)
 		}
 	}
 	return p.run(ctx, fronts)
@@ -96,7 +97,15 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
-	admin, err := p.admin(&s.Admin)
+	api, err := p.adminAPI(s)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := p.admin(&s.Admin, api)
+	if err != nil {
+		return nil, err
+	}
+	dashboard, err := p.dashboard(&s.Dashboard, api)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +113,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	return append([]front{
 		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", http)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy)},
-	}, append(auth, admin...)...), nil
+	}, slices.Concat(auth, admin, dashboard)...), nil
 }
 
 // rlsOptions returns how Envoy is answered.

@@ -296,7 +296,7 @@ func TestStoreThatGoesAndComes(t *testing.T) {
 	var answer error
 	h := &health{
 		logger:  slog.New(slog.NewTextHandler(&log, nil)),
-		metrics: telemetry.New(telemetry.Build{}),
+		metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
 		ping:    func(context.Context) error { return answer },
 	}
 	expect := func(lines int, degraded bool) {
@@ -334,7 +334,7 @@ func TestRequestsWithoutTheStoreAreTold(t *testing.T) {
 	var log strings.Builder
 	h := &health{
 		logger:  slog.New(slog.NewTextHandler(&log, nil)),
-		metrics: telemetry.New(telemetry.Build{}),
+		metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
 	}
 	at := time.Unix(1e9, 0)
 	expect := func(after time.Duration, lines int) {

@@ -32,3 +32,16 @@ func printHints(w io.Writer, listener net.Listener, set *rules.Set, callerLimits
 	}
 	fmt.Fprintln(w)
 }
+
+// printDashboardHint says where the dashboard is and what it asks for; nothing without
+// one. tokens is the file of those who may log in.
+func printDashboardHint(w io.Writer, listener net.Listener, tls bool, tokens string) {
+	if listener == nil || listener.Addr().Network() != "tcp" {
+		return
+	}
+	scheme := "http"
+	if tls {
+		scheme = "https"
+	}
+	fmt.Fprintf(w, "Watch it at %s://%s/ (it asks for a token of %s).\n\n", scheme, reachable(listener), tokens)
+}

@@ -3,7 +3,6 @@ package app
 import (
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/webhook"
 	"github.com/headgate/headgate/limit"
@@ -14,17 +13,17 @@ var hookLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Pe
 
 // watchHooks makes those who are told what tenants have used, if settings name any,
 // and has them see decisions.
-func (p *process) watchHooks() (headgate.Observer, error) {
+func (p *process) watchHooks() error {
 	if p.settings.Hooks == "" {
-		return p.observer, nil
+		return nil
 	}
 	hooks, err := webhook.Load(p.settings.Hooks)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.hooks = hooks
 	if len(hooks.Out) == 0 {
-		return p.observer, nil
+		return nil
 	}
 	var lines lineLimit
 	notifier := webhook.New(webhook.Options{Out: hooks.Out, OnError: func(err error) {
@@ -34,17 +33,6 @@ func (p *process) watchHooks() (headgate.Observer, error) {
 	}})
 	p.tasks = append(p.tasks, notifier.Run)
 	p.metrics.WatchHooks(func() telemetry.Hooks { return telemetry.Hooks(notifier.Stats()) })
-	return hookedObserver{p.observer, notifier}, nil
-}
-
-// hookedObserver counts decisions, and tells others of some.
-type hookedObserver struct {
-	observer
-	hooks *webhook.Notifier
-}
-
-// Decided implements headgate.Observer.
-func (o hookedObserver) Decided(request *headgate.Request, response *headgate.Response, took time.Duration) {
-	o.observer.Decided(request, response, took)
-	o.hooks.Decided(request, response, took)
+	p.observer.rest = append(p.observer.rest, notifier)
+	return nil
 }

@@ -27,7 +27,8 @@ type process struct {
 	options  Options
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
-	observer observer
+	observer *observers
+	watching *watching
 	stack    *stack
 	limiter  *headgate.Limiter
 	health   *health
@@ -68,7 +69,9 @@ type server interface {
 
 // newProcess makes the parts. Nothing runs and nothing listens yet.
 func newProcess(s *config.Settings, o Options) (*process, error) {
-	metrics := telemetry.New(o.Build)
+	metrics := telemetry.New(o.Build, telemetry.Options{
+		Layer: s.Layer, EnvoyNames: s.EnvoyMetrics, PlainNames: s.PlainMetrics, Exemplars: s.TraceEndpoint != (config.StoreURL{}),
+	})
 	stores, err := newStack(s, &hotReporter{metrics: metrics, logger: o.Logger})
 	if err != nil {
 		return nil, err
@@ -76,7 +79,7 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 	stores.watch(metrics)
 	p := &process{
 		settings: s, options: o, logger: o.Logger, metrics: metrics,
-		observer: observer{metrics, o.Logger}, stack: stores,
+		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
 		health:    &health{logger: o.Logger, metrics: metrics},
 		rollBacks: newRollBacks(o.Logger),
 	}
@@ -87,13 +90,16 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 }
 
 func (p *process) assemble() error {
-	seen, err := p.watchHooks()
+	err := p.watch()
 	if err != nil {
+		return err
+	}
+	if err := p.watchHooks(); err != nil {
 		return fmt.Errorf("--hooks: %w", err)
 	}
 	if p.limiter, err = headgate.New(headgate.Options{
-		Store: p.stack, Fallback: p.stack.local, Shadow: p.settings.Shadow, Observer: seen,
-		OnRollBack: p.rollBacks.tell,
+		Store: p.stack, Fallback: p.stack.local, Shadow: p.settings.Shadow, Observer: p.observer,
+		OnRollBack: p.rollBacks.tell, AccuracySample: p.settings.AccuracySample,
 	}); err != nil {
 		return err
 	}
@@ -102,7 +108,7 @@ func (p *process) assemble() error {
 		p.health.ping = p.stack.ping
 	}
 	if p.hasRules() {
-		told := &ruleReporter{metrics: p.metrics, logger: p.logger, modesAreExact: p.stack.modesAreExact(), unfit: p.stack.unfit}
+		told := &ruleReporter{metrics: p.metrics, logger: p.logger, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), unfit: p.stack.unfit}
 		if p.health.rules, err = newRuleSource(p.settings, p.limiter, told); err != nil {
 			return err
 		}
@@ -115,21 +121,18 @@ func (p *process) assemble() error {
 	return nil
 }
 
+// leave ends what outlives the last decision: events are written, and what this node
+// holds of the store goes back.
+func (p *process) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
+	defer cancel()
+	p.watching.close(ctx)
+	p.stack.leave(p.logger)
+}
+
 // hasRules reports whether rules may come into force, of files or of a database.
 func (p *process) hasRules() bool {
 	return p.settings.Rules != "" || p.settings.Tenants != config.DatabaseURL{}
-}
-
-// observer counts decisions, and logs panics too.
-type observer struct {
-	*telemetry.Metrics
-	logger *slog.Logger
-}
-
-// Panicked implements headgate.PanicObserver.
-func (o observer) Panicked(err error) {
-	o.Metrics.Panicked(err)
-	o.logger.Error("a panic was caught; failure modes answered", "error", err)
 }
 
 // loadRules puts the rules in force, if there are any.

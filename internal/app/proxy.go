@@ -29,8 +29,7 @@ func RunProxy(ctx context.Context, s config.Proxy, o Options) error {
 	if err != nil {
 		return err
 	}
-	// Last: what this node holds goes back when no decision can follow.
-	defer p.stack.leave(o.Logger)
+	defer p.leave()
 	if err := p.loadRules(); err != nil {
 		return err
 	}

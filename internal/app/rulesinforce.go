@@ -32,6 +32,7 @@ func newRuleSource(s *config.Settings, limiter *headgate.Limiter, told *ruleRepo
 		Apply: func(set *rules.Set) {
 			// The metrics first: no decision may meet a rule they do not know.
 			told.metrics.RulesInForce(set, time.Now())
+			told.ruleKeys(set)
 			limiter.SetRules(set)
 		},
 		Report: told.report,
@@ -42,6 +43,8 @@ func newRuleSource(s *config.Settings, limiter *headgate.Limiter, told *ruleRepo
 type ruleReporter struct {
 	metrics *telemetry.Metrics
 	logger  *slog.Logger
+	// ruleKeys is told of rules before they are in force.
+	ruleKeys func(*rules.Set)
 	// modesAreExact is why consistency modes change nothing, "" if they do or
 	// if it was told.
 	modesAreExact string

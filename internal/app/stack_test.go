@@ -24,7 +24,7 @@ func openTestStack(t *testing.T, s config.Settings) *stack {
 	if s.StoreBudget == 0 {
 		s.StoreBudget = 10 * time.Second
 	}
-	k, err := newStack(&s, &hotReporter{metrics: telemetry.New(telemetry.Build{}), logger: quiet()})
+	k, err := newStack(&s, &hotReporter{metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}), logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestD6HotKeyIsLeasedAndNamed(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	var log lines
 	settings := config.Settings{Store: config.NewStoreURL(redis.URL()), StoreBudget: 10 * time.Second}
-	k, err := newStack(&settings, &hotReporter{metrics: telemetry.New(telemetry.Build{}), logger: slog.New(slog.NewTextHandler(&log, nil))})
+	k, err := newStack(&settings, &hotReporter{metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}), logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestD6HotKeyIsLeasedAndNamed(t *testing.T) {
 
 func TestD6HotKeysAreNamedButNotEndlessly(t *testing.T) {
 	var log strings.Builder
-	r := &hotReporter{metrics: telemetry.New(telemetry.Build{}), logger: slog.New(slog.NewTextHandler(&log, nil))}
+	r := &hotReporter{metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}), logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for i := range 1000 {
 		r.report("api.user", hotkey.Key{byte(i)}, 1234.5)
 	}

@@ -28,7 +28,7 @@ func redisShards(stats redisstore.Stats) []telemetry.Shard {
 		shards[i] = telemetry.Shard{
 			Addr: s.Addr, Connected: s.Connected, Breaker: breakerStates[s.Breaker], InFlight: s.InFlight,
 			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Late: s.Late, Redirected: s.Redirected, Reseeded: s.Reseeded,
-			Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
+			Took: s.Took, Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
 		}
 	}
 	return shards
@@ -40,7 +40,7 @@ func memcachedShards(stats memcachestore.Stats) []telemetry.Shard {
 		s := &stats.Servers[i]
 		shards[i] = telemetry.Shard{
 			Addr: s.Addr, Connected: s.Open > 0, Breaker: breakerStates[s.Breaker.State], InFlight: int64(s.Open - s.Idle),
-			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused,
+			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Took: s.Took,
 		}
 	}
 	return shards

@@ -1,2 +1,15 @@
-// Package audit keeps decisions as events: in memory, in rotating files, in Kafka.
+// Package audit keeps decisions as events: the latest in memory, all of them in rotating
+// files and in Kafka.
+//
+// One request is one event. What was denied, would have been (shadow mode), or could not
+// be decided by the store always is one; of all others a sample. The verdict that
+// speaks for the request (headgate.Response.Decisive) speaks in its event.
+//
+//	Decided -> ring -> Run -> memory, followers
+//	                       -> a queue for each sink -> files, Kafka
+//
+// Decided copies what it needs into a record and leaves it in a ring that never makes
+// anybody wait; whoever runs Run turns records into events, and sinks write them in
+// goroutines of their own. Each step is bounded and counts what it could not take, so
+// that the counts of Recorder.Stats always add up.
 package audit

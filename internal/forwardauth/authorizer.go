@@ -129,9 +129,19 @@ func (a *Authorizer) describe(c *call, original *http.Request, now time.Time) er
 		c.descriptors = append(c.descriptors, headgate.Descriptor{Entries: entries, Hits: 1})
 	}
 	request := &c.requests[0]
+	request.Origin = a.originOf(original, &c.identity)
 	var err error
 	request.Attributes, err = appendFacts(request.Attributes, a.facts.of(a.options.Rules()), original, c.identity.Token)
 	return err
+}
+
+// originOf tells observers who sent original.
+func (a *Authorizer) originOf(original *http.Request, who *identity.Identity) headgate.Origin {
+	return headgate.Origin{
+		ClientIP:  a.options.Extractor.Client(original, who),
+		UserAgent: original.Header.Get("User-Agent"),
+		Trace:     headgate.TraceOf(original.Header["Traceparent"]),
+	}
 }
 
 // skip lets a request pass that nothing limits.

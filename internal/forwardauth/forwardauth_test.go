@@ -108,6 +108,7 @@ type setup struct {
 	now       func() time.Time
 	checker   forwardauth.Checker
 	extractor *identity.Extractor
+	observer  headgate.Observer
 }
 
 func (s setup) make(t testing.TB) *forwardauth.Authorizer {
@@ -129,7 +130,7 @@ func (s setup) make(t testing.TB) *forwardauth.Authorizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := headgate.New(headgate.Options{Store: s.store, Rules: set})
+	limiter, err := headgate.New(headgate.Options{Store: s.store, Rules: set, Observer: s.observer})
 	if err != nil {
 		t.Fatal(err)
 	}

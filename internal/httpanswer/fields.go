@@ -23,6 +23,14 @@ const (
 	cacheField      = "Cache-Control"
 )
 
+// answerFields are those that an answer has for another reason than to name its
+// decision.
+var answerFields = [...]string{
+	policyField, rateLimitField, limitField, remainingField, resetField,
+	xLimitField, xRemainingField, xResetField, retryAfterField, cacheField,
+	warningField, ChallengeField, "Content-Type", "Content-Length",
+}
+
 // Field is one header field.
 type Field struct{ Name, Value string }
 
@@ -44,6 +52,10 @@ func (e *Encoder) AppendFields(dst []Field, resp *headgate.Response, s *Summary,
 		w.writeWarning(resp.Verdicts)
 	} else if retry := s.RetryAfterSeconds(); retry > 0 {
 		w.integerField(retryAfterField, retry)
+	}
+	if e.options.DecisionID != "" && !resp.ID.IsZero() {
+		w.text = resp.ID.AppendText(w.text)
+		w.end(e.options.DecisionID)
 	}
 	dst = w.appendTo(dst)
 	if s.Status != http.StatusOK {
@@ -132,8 +144,8 @@ func (w *fieldWriter) writeRateLimit(s *Summary, g Generation) {
 func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
 // maxFields is the most fields that one answer writes: those of Draft6 with X,
-// and Retry-After or a warning.
-const maxFields = 8
+// Retry-After or a warning, and the ID of the decision.
+const maxFields = 9
 
 // usualText is room for the values of an answer with a few policies, in bytes.
 // maxPolicies bounds what one can grow to.

@@ -65,6 +65,12 @@ func exampleDegraded(allowed bool) headgate.Response {
 	return headgate.Response{Allowed: allowed, DomainKnown: true, Verdicts: []headgate.Verdict{v}}
 }
 
+// recorded is resp as an observer leaves it that has recorded it.
+func recorded(resp headgate.Response) headgate.Response {
+	resp.ID, _ = headgate.ParseDecisionID("018f1ad9-4e7b-7a3c-9b1e-0123456789ab")
+	return resp
+}
+
 var exampleRequest = headgate.Request{
 	Domain: "edge",
 	Descriptors: []headgate.Descriptor{{
@@ -75,7 +81,7 @@ var exampleRequest = headgate.Request{
 // TestTranscripts compares whole answers with testdata; run it with -update to
 // rewrite them after a look at the difference.
 func TestTranscripts(t *testing.T) {
-	draft6, draft7 := Options{Generation: Draft6}, Options{Generation: Draft7}
+	draft6, draft7, named := Options{Generation: Draft6}, Options{Generation: Draft7}, Options{DecisionID: "X-Decision-Id"}
 	cases := []struct {
 		name    string
 		options Options
@@ -100,6 +106,11 @@ func TestTranscripts(t *testing.T) {
 		{"degraded-closed-flat", Options{Body: Flat}, exampleDegraded(false)},
 		{"degraded-closed-problem", Options{Body: Problem}, exampleDegraded(false)},
 		{"nothing-limits", Options{}, headgate.Response{Allowed: true}},
+		{"allowed-recorded", named, recorded(exampleAllowed())},
+		{"denied-recorded", named, recorded(exampleDenied())},
+		{"degraded-closed-recorded", named, recorded(exampleDegraded(false))},
+		{"nothing-limits-recorded", named, recorded(headgate.Response{Allowed: true})},
+		{"denied-draft-6-recorded", Options{Generation: Draft6, DecisionID: "x-decision"}, recorded(exampleDenied())},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,6 +14,8 @@ package httpanswer
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync/atomic"
 )
 
@@ -114,6 +116,9 @@ type Options struct {
 	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
 	// means math/rand/v2.
 	Random func() float64
+	// DecisionID is the name of the header field that names a decision which has a
+	// headgate.Response.ID; "" sends none.
+	DecisionID string
 }
 
 // Encoder writes answers. It is safe for concurrent use.
@@ -133,10 +138,24 @@ func New(o Options) (*Encoder, error) {
 	if !(o.Jitter >= 0 && o.Jitter <= 1) {
 		return nil, fmt.Errorf("answer options: jitter %v; hint: a fraction from 0 to 1", o.Jitter)
 	}
+	if o.DecisionID != "" && !mayNameDecisions(o.DecisionID) {
+		return nil, fmt.Errorf("answer options: decision ID in the header field %.100q; hint: a name that no other field of an answer has, such as X-Decision-Id", o.DecisionID)
+	}
 	if o.Random == nil {
 		o.Random = rand.Float64
 	}
 	return &Encoder{options: o}, nil
+}
+
+// mayNameDecisions reports whether name is one of a header field that nothing else
+// in an answer is told by.
+func mayNameDecisions(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(answerFields[:], func(taken string) bool { return strings.EqualFold(taken, name) })
 }
 
 func nameOf(names []string, i uint8) string {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -43,6 +44,8 @@ type decoder struct {
 	// reserves says that the body asks for a reservation, and reservation for which.
 	reserves    bool
 	reservation headgate.ReserveOptions
+	// trace is that of the call, and so of all checks in it.
+	trace headgate.Trace
 
 	requests []headgate.Request
 	// holds[i] is by which id request i holds, "" for none that the caller knows.
@@ -54,7 +57,7 @@ type decoder struct {
 
 // The members of a check, as bits. The first three make the form of a domain
 // with descriptors, those after them the form of a key with its limit; the last
-// three belong to neither.
+// ones, from hold on, belong to neither.
 const (
 	hasDomain = 1 << iota
 	hasDescriptors
@@ -68,6 +71,7 @@ const (
 	hasOp
 	hasHold
 	hasInFlight
+	hasClient
 	hasChecks
 )
 
@@ -86,6 +90,9 @@ type check struct {
 	// id is the hold, inFlight what is charged of the time in milliseconds.
 	id       string
 	inFlight int64
+	// clientIP and userAgent are those of whoever the caller asks for.
+	clientIP  netip.Addr
+	userAgent string
 	// descriptors[from:] of the decoder are its own.
 	from int
 }
@@ -187,10 +194,29 @@ func (d *decoder) member(c *check, name string) (err *inputError) {
 	case "in_flight_ms":
 		c.has |= hasInFlight
 		c.inFlight, err = d.inFlight()
+	case "client_ip":
+		c.has |= hasClient
+		c.clientIP, err = d.address()
+	case "user_agent":
+		c.has |= hasClient
+		c.userAgent, err = d.string()
 	default:
-		return &inputError{what: "unknown member of a check", hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; hold with either; or checks"}
+		return &inputError{what: "unknown member of a check", hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; hold, client_ip and user_agent with either; or checks"}
 	}
 	return err
+}
+
+// address reads an IP address; "" is none.
+func (d *decoder) address() (netip.Addr, *inputError) {
+	text, err := d.string()
+	if err != nil || text == "" {
+		return netip.Addr{}, err
+	}
+	addr, parseErr := netip.ParseAddr(text)
+	if parseErr != nil || addr.Zone() != "" {
+		return netip.Addr{}, &inputError{what: "no IP address: " + quoted(text), hint: "such as 203.0.113.9 or 2001:db8::9, without a port or a zone; leave it out where it is not known"}
+	}
+	return addr.Unmap(), nil
 }
 
 // finish appends the request of a check that was read.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,12 @@ func decode(body string, trust bool) ([]headgate.Request, bool, *inputError) {
 	d := decoder{limits: newCallerLimits(), trustCallers: trust}
 	err := d.decode(body)
 	return d.requests, d.batch, err
+}
+
+// from is r as o sent it.
+func from(r headgate.Request, o headgate.Origin) headgate.Request {
+	r.Origin = o
+	return r
 }
 
 func TestDecode(t *testing.T) {
@@ -69,7 +76,17 @@ func TestDecode(t *testing.T) {
 			"algorithm", `{"key":"k","limit":10,"window_ms":1000,"algorithm":"gcra","burst":20}`,
 			byCaller(limit.Spec{Algorithm: limit.GCRA, Quota: 10, Period: time.Second, Burst: 20}, "1000", 1, store.Hit),
 		},
+		{
+			"client", `{"client_ip":"::ffff:203.0.113.9","user_agent":"a \"b\"","domain":"api","descriptors":[{` + entries + `}]}`,
+			from(byRule(headgate.Descriptor{Hits: 1}), headgate.Origin{ClientIP: netip.MustParseAddr("203.0.113.9"), UserAgent: `a "b"`}),
+		},
+		{
+			"client of a key", `{"key":"k","limit":100,"window_ms":60000,"client_ip":"2001:db8::9"}`,
+			from(byCaller(limit.PerMinute(100), "60000", 1, store.Hit), headgate.Origin{ClientIP: netip.MustParseAddr("2001:db8::9")}),
+		},
+		{"no client", `{"client_ip":"","user_agent":"","domain":"api","descriptors":[{` + entries + `}]}`, byRule(headgate.Descriptor{Hits: 1})},
 	}
+	sameAddress := cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 	sameLimit := cmp.Comparer(func(a, b *limit.Limit) bool { return (a == nil) == (b == nil) && (a == nil || a.Spec == b.Spec) })
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,14 +94,14 @@ func TestDecode(t *testing.T) {
 			if err != nil || batch {
 				t.Fatalf("batch %v, error %v", batch, err)
 			}
-			if d := cmp.Diff([]headgate.Request{c.want}, got, sameLimit); d != "" {
+			if d := cmp.Diff([]headgate.Request{c.want}, got, sameLimit, sameAddress); d != "" {
 				t.Errorf("request differs (-want +got):\n%s", d)
 			}
 			batched, batch, err := decode(`{"checks":[`+c.body+","+c.body+`]}`, true)
 			if err != nil || !batch {
 				t.Fatalf("in a batch: batch %v, error %v", batch, err)
 			}
-			if d := cmp.Diff([]headgate.Request{c.want, c.want}, batched, sameLimit); d != "" {
+			if d := cmp.Diff([]headgate.Request{c.want, c.want}, batched, sameLimit, sameAddress); d != "" {
 				t.Errorf("in a batch: requests differ (-want +got):\n%s", d)
 			}
 		})
@@ -148,6 +165,13 @@ func TestBadInput(t *testing.T) {
 		{"burst of a window", key(`,"burst":5`), "burst"},
 		{"unknown algorithm", key(`,"algorithm":"magic"`), "algorithm: unknown algorithm"},
 		{"log too long", `{"key":"k","limit":1000000,"window_ms":1000,"algorithm":"sliding_log"}`, "limit: "},
+		{"client with a port", key(`,"client_ip":"203.0.113.9:1"`), "client_ip: no IP address"},
+		{"client with a zone", key(`,"client_ip":"fe80::1%eth0"`), "client_ip: no IP address"},
+		{"client by name", key(`,"client_ip":"unknown"`), "client_ip: no IP address"},
+		{"client of 1 MB", key(`,"client_ip":"` + strings.Repeat("1", 1_000_000) + `"`), "client_ip: no IP address"},
+		{"client as a number", key(`,"client_ip":3405803785`), "client_ip: wants a string"},
+		{"user agent as a list", key(`,"user_agent":["a"]`), "user_agent: wants a string"},
+		{"client beside checks", `{"client_ip":"203.0.113.9","checks":[` + key("") + `]}`, "checks stands beside"},
 		{"unknown op", key(`,"op":"drain"`), "op: unknown operation"},
 		{"reset with weight", key(`,"op":"reset","weight":3`), "a reset takes no hits"},
 		{"negative with op", key(`,"op":"hit","weight":-3`), "negative hits beside op"},
@@ -309,6 +333,7 @@ func FuzzDecode(f *testing.F) {
 		`{"key":"\ud83d\ude00\n","limit":0,"window_ms":1,"weight":-1}`,
 		`{"domain":"d","hold":true,"descriptors":[{"descriptor":"a:b","op":"renew","hits":9}]}`,
 		`{"key":"k","limit":1,"window_ms":1,"hold":"0a1b2c3d4e5f60","op":"release"}`,
+		`{"key":"k","limit":1,"window_ms":1,"client_ip":"203.0.113.9","user_agent":"a\u0000"}`,
 		"{\"key\":\"\xff\"}", `{"limit":1e3}`, `{"checks":[]}`, ``,
 	} {
 		f.Add(seed)

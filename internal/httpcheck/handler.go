@@ -61,6 +61,15 @@
 // and the window_s of its limit, where it has such. A malformed check refuses the
 // whole batch, and nothing is charged.
 //
+// # Who sent the request
+//
+// A check of either form may have "client_ip" and "user_agent", those of the client that
+// the caller asks for, and the call the header field traceparent (W3C Trace Context), of
+// the trace that all of its checks are part of. Nothing is decided by them: they are for
+// those who watch decisions. A client_ip that is no IP address is refused; a user_agent
+// may be as long as the body, of which events keep the beginning; a traceparent that
+// cannot be read is none.
+//
 // # Requests in flight
 //
 // A check of either form may have "hold": an id of up to 256 bytes, or true to have
@@ -262,13 +271,19 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 	return c, true
 }
 
+// prepare makes d ready for the body of r, on which verb is done.
+func (h *handler) prepare(d *decoder, r *http.Request, verb store.Op) {
+	d.limits, d.trustCallers, d.verb = h.limits, h.options.TrustCallerLimits, verb
+	d.trace = headgate.TraceOf(r.Header["Traceparent"])
+}
+
 func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
 	c, ok := h.read(w, r)
 	if !ok {
 		return
 	}
 	defer h.release(c)
-	c.decoder.limits, c.decoder.trustCallers, c.decoder.verb = h.limits, h.options.TrustCallerLimits, verb
+	h.prepare(&c.decoder, r, verb)
 	if err := c.decoder.decode(c.body.String()); err != nil {
 		writeProblem(w, malformed(err))
 		return

@@ -55,9 +55,10 @@ func inFlightTooLong(ms int64) *inputError {
 	return &inputError{what: "out of range: " + strconv.FormatInt(ms, 10), hint: fmt.Sprintf("milliseconds in flight, from 0 to %d", maxInFlight)}
 }
 
-// addRequest appends a request and who holds by it.
+// addRequest appends a request, who holds by it, and what it is known of who sent it.
 func (d *decoder) addRequest(c *check, r headgate.Request) {
 	r.Hold = headgate.HoldOf(c.id)
+	r.Origin = headgate.Origin{ClientIP: c.clientIP, UserAgent: c.userAgent, Trace: d.trace}
 	if d.verb != store.Hit {
 		for i := range r.Descriptors {
 			r.Descriptors[i].Hits = c.inFlight

@@ -35,7 +35,8 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.release(c)
 	d := &c.decoder
-	d.limits, d.trustCallers, d.verb, d.reserves = h.limits, h.options.TrustCallerLimits, store.Hit, true
+	h.prepare(d, r, store.Hit)
+	d.reserves = true
 	if err := d.decode(c.body.String()); err != nil {
 		writeProblem(w, malformed(err))
 		return

@@ -11,6 +11,7 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -45,7 +46,11 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "read the request: "+err.Error(), code)
 		return
 	}
-	resp, err := h.answer(r.Context(), body)
+	ctx := r.Context()
+	if trace := r.Header["Traceparent"]; len(trace) > 0 {
+		ctx = metadata.NewIncomingContext(ctx, metadata.MD{traceparent: trace})
+	}
+	resp, err := h.answer(ctx, body)
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), httpStatus(err))
 		return

@@ -221,7 +221,7 @@ func (s *service) checkRest(ctx context.Context, c *call, all *headgate.Response
 	if len(rest) == 0 {
 		return nil
 	}
-	requests := []headgate.Request{{Domain: c.message.domain, Descriptors: rest}}
+	requests := []headgate.Request{{Domain: c.message.domain, Descriptors: rest, Origin: c.requests[0].Origin}}
 	responses := make([]headgate.Response, 1)
 	if err := s.options.Checker.Check(ctx, requests, responses); err != nil {
 		return malformed(err)
@@ -234,6 +234,9 @@ func (s *service) checkRest(ctx context.Context, c *call, all *headgate.Response
 func add(all, one *headgate.Response, of func(int) int) {
 	all.Allowed = all.Allowed && one.Allowed
 	all.DomainKnown = all.DomainKnown || one.DomainKnown
+	if !one.ID.IsZero() {
+		all.ID = one.ID // the last one, since nothing is asked after a denial
+	}
 	for _, v := range one.Verdicts {
 		v.Descriptor = of(v.Descriptor)
 		all.Verdicts = append(all.Verdicts, v)

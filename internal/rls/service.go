@@ -80,6 +80,7 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	if err := c.build(s.limits); err != nil {
 		return err
 	}
+	c.setOrigin(ctx)
 	if len(c.bookings) > 0 {
 		if err := s.checkBooked(ctx, c); err != nil {
 			return err

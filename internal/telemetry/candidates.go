@@ -9,7 +9,7 @@ import (
 // WatchCandidates adds to the metrics what was seen of candidate limits. read is
 // called once for each collection; it names each rule once.
 func (m *Metrics) WatchCandidates(read func() []headgate.CandidateReport) {
-	m.registry.MustRegister(candidateCollector(read))
+	m.register.MustRegister(candidateCollector(read))
 }
 
 type candidateCollector func() []headgate.CandidateReport

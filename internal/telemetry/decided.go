@@ -1,12 +1,11 @@
 package telemetry
 
 import (
-	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
@@ -101,65 +100,132 @@ func requestOutcome(resp *headgate.Response, degraded bool) int {
 // Decided implements headgate.Observer. It neither blocks nor allocates. Who renews
 // or releases asks for no decision and is counted apart.
 func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
-	m.duration.Observe(took.Seconds())
-	if m.guards.inFlight(req, resp) {
-		if reason := resp.Degraded(); reason != store.NoReason {
-			m.storeError(reason)
-		}
-		return
+	s := m.stripes.acquire()
+	s.took += took
+	s.cells[cellOf(took)]++
+	if call, ok := holdCallOf(req); ok {
+		s.countHold(call, resp)
+	} else {
+		s.count(resp)
 	}
-	t := m.rules.load()
+	m.stripes.release(s)
+	if m.exemplars != nil && req != nil && req.Origin.Trace.Sampled {
+		m.exemplars.note(req, resp, took)
+	}
+}
+
+// count counts a decision.
+func (s *stripe) count(resp *headgate.Response) {
 	degraded := store.NoReason
+	s.decided++
+	sampled := s.decided%sampleEvery == 0
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]
 		if v.Watched {
 			continue // Limiter.Candidates tells what it would have done
 		}
+		row := s.row(v.Rule)
 		o := outcomeOf(v)
-		t.of(v.Rule).inc(o)
+		s.rows[row].outcomes[o]++
+		if o != allowed {
+			s.rows[row].countBurst(o, v)
+		}
 		if v.Degraded != store.NoReason {
 			degraded = v.Degraded
 			if o == degradedAllowed {
-				m.failOpen.Inc()
+				s.failOpen++
 			}
 		}
-		if resp.Allowed {
-			m.guards.above(v)
+		if resp.Allowed && v.Rule != nil && v.Rule.Soft != nil {
+			s.countSoft(v)
+		}
+		if s.hits != nil && v.Role == rules.Main && v.Limit != nil {
+			s.hits[row].count(v)
+		}
+		if sampled && v.Role.IsMain() && v.Counted() && v.Decision.Limit > 0 {
+			s.look(row, &v.Decision)
 		}
 	}
 	if degraded != store.NoReason {
-		m.storeError(degraded)
+		s.errors[reasonIndex(degraded)]++
 	}
 	if !resp.Allowed {
-		m.guards.denied(resp)
+		s.countDenial(resp)
 	}
-	m.requests[requestOutcome(resp, degraded != store.NoReason)].Inc()
+	s.requests[requestOutcome(resp, degraded != store.NoReason)]++
 }
 
-// storeError counts one request that the store could not decide. A reason that
-// is not in the list is a slip on our side, and counted as one.
-func (m *Metrics) storeError(r store.Reason) {
-	c, ok := m.errors[r]
-	if !ok {
-		c = m.errors[store.Internal]
-	}
-	c.series.Inc()
-	c.n.Add(1)
+// look counts the share of a limit that is left.
+func (s *stripe) look(row int, d *limit.Decision) {
+	s.rows[row].remaining, s.rows[row].looked = d.Remaining, s.looked.Add(1)
+	s.share(float64(d.Remaining) / float64(d.Limit))
 }
 
-// reasonCounter is a series that can be read.
-type reasonCounter struct {
-	series prometheus.Counter
-	n      atomic.Uint64
+// countBurst counts a denial by a limit that has a burst. Hits that are more than the
+// burst would not pass an unused one either.
+func (c *counts) countBurst(o outcome, v *headgate.Verdict) {
+	if (o == denied || o == localDenied) && hasBurst(v.Limit) && !v.Decision.Never {
+		c.burst++
+	}
+}
+
+// hasBurst reports whether l, which may be nil, is of a kind that takes a burst.
+func hasBurst(l *limit.Limit) bool {
+	return l != nil && (l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA)
+}
+
+// countSoft counts a soft limit that is reached.
+func (s *stripe) countSoft(v *headgate.Verdict) {
+	if soft := v.Soft(); soft != nil && int(soft.Action) < len(s.soft) {
+		s.soft[soft.Action]++
+	}
+}
+
+// countDenial counts a request that is denied: the role of the limit that spoke, unless
+// failure mode did, and what the client is told to wait.
+func (s *stripe) countDenial(resp *headgate.Response) {
+	v := resp.Decisive(-1)
+	if v == nil {
+		return
+	}
+	if !v.Guessed() && int(v.Role) < len(s.denials) {
+		s.denials[v.Role]++
+	}
+	if wait := v.Decision.RetryAfter; wait > 0 {
+		s.retryAfter(wait)
+	}
+}
+
+// holdCallOf returns which call for requests in flight req is, if it is one.
+func holdCallOf(req *headgate.Request) (holdCall, bool) {
+	if req == nil || len(req.Descriptors) == 0 {
+		return 0, false
+	}
+	switch req.Descriptors[0].Op {
+	case store.Renew:
+		return renewed, true
+	case store.Release:
+		return released, true
+	}
+	return 0, false
+}
+
+// countHold counts a call for requests in flight.
+func (s *stripe) countHold(call holdCall, resp *headgate.Response) {
+	if reason := resp.Degraded(); reason != store.NoReason {
+		s.errors[reasonIndex(reason)]++
+		call++ // the same, degraded
+	}
+	s.holds[call]++
 }
 
 // Undecided returns how many requests the store could not decide so far, by
 // reason; reasons of none are left out.
 func (m *Metrics) Undecided() map[store.Reason]uint64 {
 	counts := map[store.Reason]uint64{}
-	for reason, c := range m.errors {
-		if n := c.n.Load(); n > 0 {
-			counts[reason] = n
+	for i, n := range m.stripes.total().errors {
+		if n > 0 {
+			counts[storeReasons[i]] = n
 		}
 	}
 	return counts

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDocumentsAndCandidates(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	m.WatchDocuments(func() Documents {
 		return Documents{Version: 7, On: 1, Shadow: 2, Off: 3, RefusedRules: 4, RefusedRows: 5, RefusedTiers: 6, RefusedSwitches: 8}
 	})

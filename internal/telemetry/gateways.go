@@ -13,7 +13,7 @@ type Gateways struct {
 // WatchGateways adds what the way in for gateways counts to the metrics. read is
 // called once for each collection.
 func (m *Metrics) WatchGateways(read func() Gateways) {
-	m.registry.MustRegister(sampled[Gateways]{read, []metric[Gateways]{
+	m.register.MustRegister(sampled[Gateways]{read, []metric[Gateways]{
 		counter("headgate_gateway_strangers_total", "Sub-requests from addresses that are not in --auth-peers.", func(s *Gateways) float64 { return float64(s.Strangers) }),
 		counter("headgate_gateway_refused_total", "Requests that were refused since they did not tell who asks (400 and 401).", func(s *Gateways) float64 { return float64(s.Refused) }),
 		counter("headgate_gateway_skipped_total", "Requests of gateways that nothing limits, such as CORS preflights.", func(s *Gateways) float64 { return float64(s.Skipped) }),

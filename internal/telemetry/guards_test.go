@@ -11,7 +11,7 @@ import (
 )
 
 func TestDenialsByRole(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	ten := limit.Must(limit.PerMinute(10))
 	for n, role := range roles {
 		denies := headgate.Verdict{Role: role, Limit: ten, Enforced: true}
@@ -31,7 +31,7 @@ func TestDenialsByRole(t *testing.T) {
 }
 
 func TestSoftLimitsAndHoldsAreCounted(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	ten := limit.Must(limit.PerMinute(10))
 	for n, action := range softActions {
 		v := headgate.Verdict{

@@ -10,7 +10,7 @@ type Hooks struct {
 // WatchHooks adds what others are told to the metrics. read is called once for each
 // collection.
 func (m *Metrics) WatchHooks(read func() Hooks) {
-	m.registry.MustRegister(sampled[Hooks]{read, []metric[Hooks]{
+	m.register.MustRegister(sampled[Hooks]{read, []metric[Hooks]{
 		counter("headgate_webhook_told_total", "Events that were due, one for each receiver: the sum of sent, failed, dropped and queued.", func(h *Hooks) float64 { return float64(h.Told) }),
 		counter("headgate_webhook_sent_total", "Events that their receiver has taken.", func(h *Hooks) float64 { return float64(h.Sent) }),
 		counter("headgate_webhook_failed_total", "Events that were given up: refused for good, or tried too often.", func(h *Hooks) float64 { return float64(h.Failed) }),

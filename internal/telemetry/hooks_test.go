@@ -3,7 +3,7 @@ package telemetry
 import "testing"
 
 func TestHooks(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	state := Hooks{Told: 10, Sent: 4, Failed: 3, Dropped: 2, Retried: 7, Queued: 1}
 	m.WatchHooks(func() Hooks { return state })
 	expect(t, m, map[string]float64{

@@ -24,7 +24,7 @@ type Leases struct {
 // WatchLeases adds the state of leases to the metrics. read is called once for
 // each collection.
 func (m *Metrics) WatchLeases(read func() Leases) {
-	m.registry.MustRegister(sampled[Leases]{read, []metric[Leases]{
+	m.register.MustRegister(sampled[Leases]{read, []metric[Leases]{
 		gauge("headgate_lease_buckets", "Buckets of leased, synced and hot rules that this node follows.", func(s *Leases) float64 { return float64(s.Buckets) }),
 		gauge("headgate_leases_held", "Leases of this node that have something left.", func(s *Leases) float64 { return float64(s.Leases) }),
 		gauge("headgate_lease_hits_held", "Hits that this node may still let pass by its leases.", func(s *Leases) float64 { return float64(s.Held) }),
@@ -55,7 +55,7 @@ type SubBuckets struct {
 // WatchSubBuckets adds what was decided in sub-buckets to the metrics. read is
 // called once for each collection.
 func (m *Metrics) WatchSubBuckets(read func() SubBuckets) {
-	m.registry.MustRegister(sampled[SubBuckets]{read, []metric[SubBuckets]{
+	m.register.MustRegister(sampled[SubBuckets]{read, []metric[SubBuckets]{
 		counter("headgate_sub_bucket_hits_total", "Hits of buckets that are spread over sub-buckets.", func(s *SubBuckets) float64 { return float64(s.Hits) }),
 		counter("headgate_sub_bucket_retries_total", "Times that a hit was tried again because a sub-bucket had denied it.", func(s *SubBuckets) float64 { return float64(s.Again) }),
 		counter("headgate_sub_bucket_split_total", "Times that a hit was charged to several sub-buckets.", func(s *SubBuckets) float64 { return float64(s.Spread) }),
@@ -75,7 +75,7 @@ type Denials struct {
 // WatchDenials adds the state of the memory of denials to the metrics. read is
 // called once for each collection.
 func (m *Metrics) WatchDenials(read func() Denials) {
-	m.registry.MustRegister(sampled[Denials]{read, []metric[Denials]{
+	m.register.MustRegister(sampled[Denials]{read, []metric[Denials]{
 		gauge("headgate_denials", "Denials that are remembered now.", func(s *Denials) float64 { return float64(s.Entries) }),
 		gauge("headgate_denials_max", "Denials that can be remembered.", func(s *Denials) float64 { return float64(s.MaxEntries) }),
 		counter("headgate_denials_answered_total", "Takes that were denied from memory, without asking the store.", func(s *Denials) float64 { return float64(s.Answered) }),
@@ -96,7 +96,7 @@ type Fleet struct {
 // WatchFleet adds the number of live nodes to the metrics. read is called once
 // for each collection.
 func (m *Metrics) WatchFleet(read func() Fleet) {
-	m.registry.MustRegister(sampled[Fleet]{read, []metric[Fleet]{
+	m.register.MustRegister(sampled[Fleet]{read, []metric[Fleet]{
 		gauge("headgate_nodes_live", "Live nodes, this one among them, as far as this one knows.", func(s *Fleet) float64 { return float64(s.Live) }),
 		counter("headgate_heartbeats_total", "Heartbeats of this node.", func(s *Fleet) float64 { return float64(s.Beats) }),
 		counter("headgate_heartbeats_missed_total", "Heartbeats that the store did not answer.", func(s *Fleet) float64 { return float64(s.Missed) }),

@@ -3,7 +3,7 @@ package telemetry
 import "testing"
 
 func TestK1LayersOfTheStore(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	m.WatchLeases(func() Leases {
 		return Leases{Buckets: 1, Leases: 2, Held: 3, Hot: 4, Granted: 5, Used: 6, Returned: 7, Expired: 8, Decided: 9, Direct: 10,
 			LeaseCalls: 11, Exchanges: 12, ExchangeCalls: 13, Dropped: 14, Failures: 15, Partings: 16}
@@ -30,7 +30,7 @@ func TestK1LayersOfTheStore(t *testing.T) {
 }
 
 func TestE2BreakerStatePerShard(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	shards := []Shard{
 		{Store: "store", Addr: "a:1", Connected: true, Calls: 5, Failures: 2, InFlight: 1, Redirected: 3, Flights: 4, Callers: 9, Takes: 11, Late: 1, Reseeded: 6},
 		{Store: "store", Addr: "b:1", Breaker: 2, Refused: 7},

@@ -18,7 +18,7 @@ type Memory struct {
 // WatchMemory adds the state of the memory store to the metrics. read is called
 // once for each collection.
 func (m *Metrics) WatchMemory(read func() Memory) {
-	m.registry.MustRegister(sampled[Memory]{read, []metric[Memory]{
+	m.register.MustRegister(sampled[Memory]{read, []metric[Memory]{
 		gauge("headgate_memory_store_keys", "Buckets in the memory store.", func(s *Memory) float64 { return float64(s.Keys) }),
 		gauge("headgate_memory_store_bytes", "Memory that the memory store takes.", func(s *Memory) float64 { return float64(s.Bytes) }),
 		gauge("headgate_memory_store_max_bytes", "Memory that the memory store may take.", func(s *Memory) float64 { return float64(s.MaxBytes) }),

@@ -9,7 +9,7 @@ import (
 )
 
 func TestProxyMetrics(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	backend := m.WatchProxy(func() Proxy {
 		return Proxy{
 			Answered: 1, Broken: 2, Unreachable: 3, TimedOut: 4, TooLarge: 5, BadBody: 6, NotForwarded: 7,

@@ -33,7 +33,7 @@ type reloadMetrics struct {
 	}
 }
 
-func (r *reloadMetrics) register(registry *prometheus.Registry) {
+func (r *reloadMetrics) register(registry prometheus.Registerer) {
 	total := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "headgate_rules_reloads_total",
 		Help: "Attempts to put rules in force, by outcome (loaded, refused, last_good).",
@@ -64,7 +64,9 @@ func (r *reloadMetrics) register(registry *prometheus.Registry) {
 // RulesInForce notes that set decides from now on, which is at. Call it before
 // the limiter gets the set, so that no decision meets a rule that is not known.
 func (m *Metrics) RulesInForce(set *rules.Set, at time.Time) {
-	m.rules.set(set.Rules(), m.hotKeys)
+	for _, gone := range m.stripes.set(set.Rules()) {
+		m.hotKeys.DeleteLabelValues(gone)
+	}
 	version := set.Version()
 	m.reload.mu.Lock()
 	defer m.reload.mu.Unlock()

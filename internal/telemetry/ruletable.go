@@ -1,11 +1,6 @@
 package telemetry
 
 import (
-	"sync"
-	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/headgate/headgate/rules"
 )
 
@@ -16,105 +11,117 @@ const (
 	outdatedRule = "(outdated)" // rules no longer in force, decided while they were swapped
 )
 
-// counters holds the counters of one rule. Each is resolved once, since looking
-// a series up by its labels costs more than the decision, and most of them only
-// when they are needed, since a series that stays 0 costs as much as any other.
-type counters struct {
-	vec    *prometheus.CounterVec
-	id     string
-	series [outcomes]atomic.Pointer[prometheus.Counter]
+// counts is what the limits of one rule have said.
+type counts struct {
+	outcomes [outcomes]uint64
+	// burst counts denials by limits that have a burst, which is used up.
+	burst uint64
+	// remaining is what the last decision that was looked at has left, and looked its
+	// number among those; 0: none was.
+	remaining int64
+	looked    uint64
 }
 
-// inc counts one outcome.
-func (c *counters) inc(o outcome) {
-	series := c.series[o].Load()
-	if series == nil {
-		resolved := c.vec.WithLabelValues(c.id, outcomeNames[o])
-		series = &resolved
-		c.series[o].Store(series) // whoever else resolves it gets the same one
+func (c *counts) add(other *counts) {
+	sum(c.outcomes[:], other.outcomes[:])
+	c.burst += other.burst
+	if other.looked > c.looked {
+		c.remaining, c.looked = other.remaining, other.looked
 	}
-	(*series).Inc()
 }
 
-// show makes a series visible before its first event, so that a rate over the
-// first one is right.
-func (c *counters) show(o outcome) {
-	series := c.vec.WithLabelValues(c.id, outcomeNames[o])
-	c.series[o].Store(&series)
+// row is what one stripe has counted of a rule; rule is nil in the last two rows, those
+// of callerRule and outdatedRule.
+type row struct {
+	rule *rules.Rule
+	counts
 }
 
-// generation maps the rules of one set to their counters. It is immutable.
+// generation is the rules of one set, as rows. It is immutable but for carried.
 type generation struct {
-	byRule   map[*rules.Rule]*counters
-	byID     map[string]*counters
-	caller   *counters
-	outdated *counters
-	// previous serves the requests under way while the rules are swapped.
-	previous map[*rules.Rule]*counters
+	// rules are those in force, by their index, which is that of their rows.
+	rules []*rules.Rule
+	byID  map[string]int
+	// late has the rows of the rules of the set before, for the requests under way
+	// while they are swapped.
+	late map[*rules.Rule]int
+	// carried is what was counted before the generation began, by row.
+	carried []counts
+	// hits are the carried hits, by row; nil unless they are counted.
+	hits []hits
 }
 
-func (g *generation) of(r *rules.Rule) *counters {
-	if r == nil {
-		return g.caller
-	}
-	if c, ok := g.byRule[r]; ok {
-		return c
-	}
-	if c, ok := g.previous[r]; ok {
-		return c
-	}
-	return g.outdated
-}
-
-// ruleTable holds the generation in force.
-type ruleTable struct {
-	vec     *prometheus.CounterVec
-	current atomic.Pointer[generation]
-	swap    sync.Mutex // held while a generation is made
-}
-
-func (t *ruleTable) init(vec *prometheus.CounterVec) {
-	t.vec = vec
-	t.current.Store(&generation{caller: t.counters(callerRule), outdated: t.counters(outdatedRule)})
-}
-
-func (t *ruleTable) load() *generation { return t.current.Load() }
-
-func (t *ruleTable) counters(id string) *counters { return &counters{vec: t.vec, id: id} }
-
-// set makes the rules of a set those in force. A rule that keeps its ID keeps
-// its series; those of IDs that are gone are dropped here and from also.
-func (t *ruleTable) set(inForce []*rules.Rule, also *prometheus.CounterVec) {
-	t.swap.Lock()
-	defer t.swap.Unlock()
-	old := t.current.Load()
+// next returns the generation of inForce that follows g. Rules are the same when their IDs
+// are.
+func (g *generation) next(inForce []*rules.Rule) *generation {
 	next := &generation{
-		byRule:   make(map[*rules.Rule]*counters, len(inForce)),
-		byID:     make(map[string]*counters, len(inForce)),
-		caller:   old.caller,
-		outdated: old.outdated,
-		previous: make(map[*rules.Rule]*counters, len(old.byRule)),
+		rules:   inForce,
+		byID:    make(map[string]int, len(inForce)),
+		late:    make(map[*rules.Rule]int, len(g.rules)),
+		carried: make([]counts, len(inForce)+2),
 	}
-	for _, r := range inForce {
-		c, ok := old.byID[r.ID]
-		if !ok {
-			c = t.counters(r.ID)
-			c.show(allowed)
-			c.show(denied)
-		}
-		next.byRule[r], next.byID[r.ID] = c, c
+	for i, r := range inForce {
+		next.byID[r.ID] = i
 	}
-	for r, c := range old.byRule {
-		if _, stays := next.byID[r.ID]; !stays {
-			c = old.outdated
-		}
-		next.previous[r] = c
-	}
-	t.current.Store(next)
-	for id := range old.byID {
-		if _, stays := next.byID[id]; !stays {
-			t.vec.DeletePartialMatch(prometheus.Labels{"rule": id})
-			also.DeleteLabelValues(id)
+	for _, r := range g.rules {
+		if i, stays := next.byID[r.ID]; stays {
+			next.late[r] = i
 		}
 	}
+	if g.hits != nil {
+		next.hits = make([]hits, len(next.carried))
+	}
+	return next
+}
+
+// caller and outdated are the rows beside those of rules.
+func (g *generation) caller() int   { return len(g.rules) }
+func (g *generation) outdated() int { return len(g.rules) + 1 }
+
+// rows returns rows that have counted nothing.
+func (g *generation) rows() []row {
+	rows := make([]row, len(g.rules)+2)
+	for i, r := range g.rules {
+		rows[i].rule = r
+	}
+	return rows
+}
+
+// id returns the value of the label rule of a row.
+func (g *generation) id(i int) string {
+	switch i {
+	case g.caller():
+		return callerRule
+	case g.outdated():
+		return outdatedRule
+	}
+	return g.rules[i].ID
+}
+
+// heirs returns, for each row of the generation before, the row of g that takes it over;
+// -1 for that of a rule that is gone.
+func (g *generation) heirs(before *generation) []int {
+	heirs := make([]int, len(before.carried))
+	for i := range heirs {
+		heirs[i] = -1
+		switch i {
+		case before.caller():
+			heirs[i] = g.caller()
+		case before.outdated():
+			heirs[i] = g.outdated()
+		default:
+			if heir, stays := g.byID[before.rules[i].ID]; stays {
+				heirs[i] = heir
+			}
+		}
+	}
+	return heirs
+}
+
+// lateRow returns the row of a rule that is not in force.
+func (g *generation) lateRow(r *rules.Rule) int {
+	if i, known := g.late[r]; known {
+		return i
+	}
+	return g.outdated()
 }

@@ -1,6 +1,14 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/store"
+)
 
 // Shard is the state of one server of a store.
 type Shard struct {
@@ -21,16 +29,31 @@ type Shard struct {
 	// Flights counts the batches that concurrent checks were joined into,
 	// Callers the checks aboard, Takes what they asked.
 	Flights, Callers, Takes uint64
+	// Took counts how long the calls took.
+	Took store.DurationCounts
 }
 
 // WatchShards adds the state of the servers of the stores to the metrics. read
 // is called once for each collection. Addresses come from configuration and
 // from the topology that the servers report.
 func (m *Metrics) WatchShards(read func() []Shard) {
-	m.registry.MustRegister(shardCollector(read))
+	m.shards = func() []Shard { return distinct(read()) }
+	m.register.MustRegister(shardCollector{m})
 }
 
-type shardCollector func() []Shard
+// distinct leaves out what is listed twice, as a server may be while the topology
+// changes: two series of one name would spoil the whole collection.
+func distinct(all []Shard) []Shard {
+	seen := map[[2]string]bool{}
+	return slices.DeleteFunc(all, func(s Shard) bool {
+		id := [2]string{s.Store, s.Addr}
+		twice := seen[id]
+		seen[id] = true
+		return twice
+	})
+}
+
+type shardCollector struct{ metrics *Metrics }
 
 // shardMetrics are the metrics of one server; the labels are store and shard.
 var shardMetrics = []metric[Shard]{
@@ -58,27 +81,87 @@ func shardCounter(name, help string, value func(*Shard) float64) metric[Shard] {
 	return metric[Shard]{prometheus.NewDesc(name, help, shardLabels, nil), prometheus.CounterValue, value}
 }
 
+// The metrics of a store as a whole; the label is store.
+var (
+	storeDuration = prometheus.NewDesc("headgate_store_call_duration_seconds",
+		"Time that calls of the servers of a store took, those given up included.", []string{"store"}, nil)
+	storeSkew = prometheus.NewDesc("headgate_store_slot_skew_ratio",
+		"Calls of the busiest server of a store by those of the mean one, of the last minute; 1 is even. Only of stores with several servers.", []string{"store"}, nil)
+)
+
 // Describe implements prometheus.Collector.
 func (shardCollector) Describe(ch chan<- *prometheus.Desc) {
 	for i := range shardMetrics {
 		ch <- shardMetrics[i].desc
 	}
+	ch <- storeDuration
+	ch <- storeSkew
 }
 
-// Collect implements prometheus.Collector. A server that is listed twice, as may
-// be while the topology changes, is shown once: two series of one name would
-// spoil the whole collection.
-func (read shardCollector) Collect(ch chan<- prometheus.Metric) {
-	seen := map[[2]string]bool{}
-	for _, s := range read() {
-		id := [2]string{s.Store, s.Addr}
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
+// Collect implements prometheus.Collector.
+func (c shardCollector) Collect(ch chan<- prometheus.Metric) {
+	shards := c.metrics.shards()
+	took := map[string]*store.DurationCounts{}
+	for _, s := range shards {
 		for i := range shardMetrics {
 			m := &shardMetrics[i]
 			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&s), s.Store, s.Addr)
 		}
+		if took[s.Store] == nil {
+			took[s.Store] = new(store.DurationCounts)
+		}
+		took[s.Store].Add(&s.Took)
 	}
+	for name, t := range took {
+		ch <- newHistogram(storeDuration, seconds(store.DurationBounds[:]), t.Buckets[:], t.Total.Seconds(), name)
+	}
+	for name, skew := range c.metrics.skews(shards, time.Now()) {
+		ch <- prometheus.MustNewConstMetric(storeSkew, prometheus.GaugeValue, skew, name)
+	}
+}
+
+// shardCalls are the calls of servers, by store and address.
+type shardCalls map[[2]string]uint64
+
+func callsOf(shards []Shard) shardCalls {
+	calls := make(shardCalls, len(shards))
+	for _, s := range shards {
+		calls[[2]string{s.Store, s.Addr}] = s.Calls
+	}
+	return calls
+}
+
+// skews returns, for each store with several servers, how many times the calls of the
+// mean one the busiest has got: since the look at a view.LatencySpan ago, or since start
+// where there is none.
+func (m *Metrics) skews(shards []Shard, now time.Time) map[string]float64 {
+	m.history.mu.Lock()
+	base := m.history.calls.before(now, view.LatencySpan)
+	m.history.mu.Unlock()
+	byStore := map[string][]uint64{}
+	for id, calls := range callsOf(shards) {
+		if base != nil && base.value[id] <= calls {
+			calls -= base.value[id]
+		}
+		byStore[id[0]] = append(byStore[id[0]], calls)
+	}
+	skews := map[string]float64{}
+	for name, calls := range byStore {
+		if len(calls) > 1 {
+			skews[name] = skew(calls)
+		}
+	}
+	return skews
+}
+
+// skew returns the largest of counts by their mean; 1 where all are 0.
+func skew(counts []uint64) float64 {
+	sum := uint64(0)
+	for _, n := range counts {
+		sum += n
+	}
+	if sum == 0 {
+		return 1
+	}
+	return float64(slices.Max(counts)) * float64(len(counts)) / float64(sum)
 }

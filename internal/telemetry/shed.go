@@ -50,7 +50,7 @@ type ShedFleet struct {
 // once for each collection. The values of its labels are priorities, reasons and
 // outcomes, so there are 37 series at most.
 func (m *Metrics) WatchShedding(read func() Shedding) {
-	m.registry.MustRegister(shedCollector(read))
+	m.register.MustRegister(shedCollector(read))
 }
 
 type shedCollector func() Shedding

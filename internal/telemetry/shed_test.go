@@ -6,7 +6,7 @@ import (
 )
 
 func TestJ5Shedding(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	state := Shedding{
 		Priorities: []ShedPriority{
 			{Name: "P0", Admitted: 1, AtHardCap: 2, UpTo: 3, Share: 1},

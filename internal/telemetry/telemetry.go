@@ -10,47 +10,47 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/store"
 )
-
-// decisionBuckets are the bounds of the duration histogram in seconds: from a
-// decision in memory to one that waited for a store in another region.
-var decisionBuckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 20e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1}
-
-// nativeFactor is the growth from one bucket of the native histogram to the
-// next; with it a quantile is off by 5 % at most.
-const nativeFactor = 1.1
-
-// nativeBuckets bounds the memory of the native histogram.
-const nativeBuckets = 160
 
 // Build says which headgate runs.
 type Build struct {
 	Version, Commit, Go string
 }
 
+// Options says which metrics there are beside the usual ones. The zero value is none.
+type Options struct {
+	// Layer, when not "", is the value of the label layer of every series: where the
+	// process stands, such as "edge" or "backend".
+	Layer string
+	// EnvoyNames serves the statistics of envoyproxy/ratelimit too, by its names.
+	EnvoyNames bool
+	// PlainNames serves the metrics ratelimit_* too, and those without a prefix.
+	PlainNames bool
+	// Exemplars links series to traces, in the OpenMetrics format.
+	Exemplars bool
+}
+
 // Metrics collects. Make one with New; it is safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
+	// register is registry, with the label layer where there is one.
+	register prometheus.Registerer
+	options  Options
 
-	decisions *prometheus.CounterVec
-	requests  [requestOutcomes]prometheus.Counter
-	failOpen  prometheus.Counter
-	errors    map[store.Reason]*reasonCounter
-	duration  prometheus.Histogram
+	stripes   stripes
+	exemplars *exemplars // nil: none
 	storeUp   prometheus.Gauge
 	panics    prometheus.Counter
 	hotKeys   *prometheus.CounterVec
-	rules     ruleTable
-	guards    guardMetrics
+	shards    func() []Shard // nil: not watched
 	reload    reloadMetrics
+	history   history
 }
 
 var (
@@ -58,46 +58,18 @@ var (
 	_ headgate.PanicObserver = (*Metrics)(nil)
 )
 
-// storeReasons are the values of the label reason.
-var storeReasons = []store.Reason{
-	store.Timeout, store.Unavailable, store.Overloaded, store.BreakerOpen, store.Denied, store.Full,
-	store.ReadOnly, store.Loading, store.Misconfigured, store.Internal,
-}
-
 // New returns Metrics with a registry of its own, so that two may stand in one
 // process.
-func New(b Build) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), errors: map[store.Reason]*reasonCounter{}}
-	m.decisions = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "headgate_decisions_total",
-		Help: "Limits decided, by rule and outcome (allowed, denied, shadow_denied, replaced, degraded_allowed, degraded_denied; local_allowed, local_denied: by the node alone, as the store could not; skipped: another limit of the request is known to deny).",
-	}, []string{"rule", "outcome"})
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "headgate_requests_total",
-		Help: "Requests answered, by outcome (allowed, denied, degraded_allowed, degraded_denied, unmatched, unknown_domain).",
-	}, []string{"outcome"})
-	for i, name := range requestOutcomeNames {
-		m.requests[i] = requests.WithLabelValues(name)
+func New(b Build, o Options) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry(), options: o}
+	m.register = m.registry
+	if o.Layer != "" {
+		m.register = prometheus.WrapRegistererWith(prometheus.Labels{"layer": o.Layer}, m.registry)
 	}
-	m.failOpen = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "headgate_failopen_total",
-		Help: "Limits that allowed because the store could not decide.",
-	})
-	storeErrors := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "headgate_store_errors_total",
-		Help: "Requests that the store could not decide, by reason.",
-	}, []string{"reason"})
-	for _, r := range storeReasons {
-		m.errors[r] = &reasonCounter{series: storeErrors.WithLabelValues(string(r))}
+	if o.Exemplars {
+		m.exemplars = new(exemplars)
 	}
-	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name:                            "headgate_decision_duration_seconds",
-		Help:                            "Time to decide a call, whichever number of requests it carried, the store included.",
-		Buckets:                         decisionBuckets,
-		NativeHistogramBucketFactor:     nativeFactor,
-		NativeHistogramMaxBucketNumber:  nativeBuckets,
-		NativeHistogramMinResetDuration: time.Hour,
-	})
+	m.stripes.open(o.EnvoyNames)
 	m.storeUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_store_up",
 		Help: "1 while the store can decide, 0 while it cannot; asked every few seconds.",
@@ -110,13 +82,11 @@ func New(b Build) *Metrics {
 		Name: "headgate_hot_keys_total",
 		Help: "Keys of exact rules that became hot, by rule.",
 	}, []string{"rule"})
-	m.rules.init(m.decisions)
-	m.registry.MustRegister(
-		m.decisions, requests, m.failOpen, storeErrors, m.duration, m.storeUp, m.panics, m.hotKeys, buildInfo(b),
+	m.register.MustRegister(
+		decisionCollector{&m.stripes, m.exemplars}, m.storeUp, m.panics, m.hotKeys, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
-	m.guards.register(m.registry)
-	m.reload.register(m.registry)
+	m.reload.register(m.register)
 	return m
 }
 
@@ -143,7 +113,7 @@ func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(oneIf(up)) }
 
 // HotKey counts a key of a rule that became hot; rule is the rule's ID.
 func (m *Metrics) HotKey(rule string) {
-	if _, inForce := m.rules.load().byID[rule]; !inForce {
+	if !m.stripes.inForce(rule) {
 		rule = outdatedRule
 	}
 	m.hotKeys.WithLabelValues(rule).Inc()

@@ -76,7 +76,7 @@ func decided(m *Metrics, resp headgate.Response) {
 }
 
 func TestOutcomes(t *testing.T) {
-	m := New(Build{Version: "v1"})
+	m := New(Build{Version: "v1"}, Options{})
 	set := load(t, twoRules)
 	m.RulesInForce(set, time.Unix(1700000000, 0))
 	rule := set.Rules()[0]
@@ -119,7 +119,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 func TestRequestsThatNothingLimits(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	decided(m, headgate.Response{Allowed: true})
 	decided(m, headgate.Response{Allowed: true, DomainKnown: true})
 	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Enforced: true, Decision: limit.Decision{Allowed: true}}}})
@@ -137,7 +137,7 @@ func TestRequestsThatNothingLimits(t *testing.T) {
 // stays that of the rules in force, rules that stay keep their counts, and a
 // request that was under way is counted.
 func TestSeriesFollowTheRules(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	stays := load(t, twoRules)
 	m.RulesInForce(stays, time.Now())
 	deny := func(r *rules.Rule) {
@@ -171,7 +171,7 @@ func TestSeriesFollowTheRules(t *testing.T) {
 }
 
 func TestReloads(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	m.Reloaded(ReloadLoaded)
 	expect(t, m, map[string]float64{`headgate_rules_reloads_total{outcome="loaded"}`: 1, "headgate_rules_stale": 0})
 	m.Reloaded(ReloadRefused)
@@ -183,13 +183,13 @@ func TestReloads(t *testing.T) {
 }
 
 func TestPanicsAreCounted(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	m.Panicked(errors.New("bug"))
 	expect(t, m, map[string]float64{"headgate_panics_total": 1})
 }
 
 func TestMemoryAndStore(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	state := Memory{Keys: 1, Bytes: 2, MaxBytes: 3, Overflowed: 4}
 	m.WatchMemory(func() Memory { return state })
 	m.StoreUp(true)
@@ -212,7 +212,7 @@ func response(set *rules.Set) headgate.Response {
 }
 
 func TestDecidedDoesNotAllocate(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	set := load(t, twoRules)
 	m.RulesInForce(set, time.Now())
 	request, resp := &headgate.Request{}, response(set)
@@ -226,7 +226,7 @@ func TestDecidedDoesNotAllocate(t *testing.T) {
 }
 
 func TestDecidedWhileRulesChange(t *testing.T) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	sets := []*rules.Set{load(t, twoRules), load(t, strings.ReplaceAll(twoRules, "key: b", "key: c"))}
 	m.RulesInForce(sets[1], time.Now())
 	m.RulesInForce(sets[0], time.Now()) // both are known, the other as the previous one
@@ -252,7 +252,7 @@ func TestDecidedWhileRulesChange(t *testing.T) {
 }
 
 func BenchmarkDecided(b *testing.B) {
-	m := New(Build{})
+	m := New(Build{}, Options{})
 	set := load(b, twoRules)
 	m.RulesInForce(set, time.Now())
 	request, resp := &headgate.Request{}, response(set)

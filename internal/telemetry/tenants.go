@@ -21,7 +21,7 @@ type Tenants struct {
 // WatchTenants adds what is known of tenants to the metrics. read is called once for
 // each collection.
 func (m *Metrics) WatchTenants(read func() Tenants) {
-	m.registry.MustRegister(sampled[Tenants]{read, []metric[Tenants]{
+	m.register.MustRegister(sampled[Tenants]{read, []metric[Tenants]{
 		gauge("headgate_tenant_accounts", "Accounts of tenants in force.", func(s *Tenants) float64 { return float64(s.Accounts) }),
 		gauge("headgate_tenant_version", "Version of the last change of accounts that is in force; nodes of one database that differ for long do not hear from it.", func(s *Tenants) float64 { return float64(s.Version) }),
 		gauge("headgate_tenant_accounts_skipped", "Accounts that are not in force since they cannot be.", func(s *Tenants) float64 { return float64(s.Skipped) }),

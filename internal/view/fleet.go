@@ -29,3 +29,11 @@ type Node struct {
 	TopTotal  []TopKey `json:"top_total"`
 	TopDenied []TopKey `json:"top_denied"`
 }
+
+// Top returns the keys with the most hits by "total" or "denied".
+func (n *Node) Top(by string) []TopKey {
+	if by == "denied" {
+		return n.TopDenied
+	}
+	return n.TopTotal
+}

@@ -1,6 +1,6 @@
 package view
 
-// TopKeys are the keys with the most hits, of one order.
+// TopKeys are the keys with the most decisions, of one order.
 type TopKeys struct {
 	By   string   `json:"by"` // total or denied
 	Keys []TopKey `json:"keys"`
@@ -8,8 +8,9 @@ type TopKeys struct {
 	Nodes int `json:"nodes"`
 }
 
-// TopKey is a key of a rule. Counts are of the last minutes (they fade), and no less than
-// the truth less Error, no more than the truth plus Error, but for what sampling adds.
+// TopKey is a key of a rule. Counts are of decisions, one for each request, of the last
+// minutes: they fade. That which the list is ordered by is no less than the truth less
+// Error, no more than the truth plus Error, but for what sampling adds.
 type TopKey struct {
 	Rule string `json:"rule"`
 	// Hash names the key towards those who may not see it: a keyed hash, the same as
@@ -21,4 +22,7 @@ type TopKey struct {
 	Total  float64 `json:"total"`
 	Denied float64 `json:"denied"`
 	Error  float64 `json:"error"`
+	// Unlisted is the most that a key of the rule may have which the list lacks, for
+	// those who add lists up.
+	Unlisted float64 `json:"unlisted,omitempty"`
 }

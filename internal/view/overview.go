@@ -14,7 +14,6 @@ type Overview struct {
 	Rules     []Rule    `json:"rules"` // those with the most decisions of late first
 	RulesMore int       `json:"rules_more,omitempty"`
 	Audit     Audit     `json:"audit"`
-	Shed      float64   `json:"shed"` // requests refused because there were too many, per second
 	LiveNodes int       `json:"live_nodes"`
 	HotKeys   int64     `json:"hot_keys"`
 	Memory    *Memory   `json:"memory,omitempty"` // of the memory store

@@ -180,6 +180,8 @@ type ServerStats struct {
 	// Calls counts the exchanges with the server, Failures those that failed,
 	// and Refused those that the breaker did not let through.
 	Calls, Failures, Refused uint64
+	// Took counts how long the exchanges took, without the wait for a connection.
+	Took store.DurationCounts
 }
 
 // Stats returns a snapshot.
@@ -190,6 +192,7 @@ func (s *Store) Stats() Stats {
 		one := ServerStats{
 			Addr: server.addr, Breaker: server.breaker.Stats(now), Dials: server.pool.dialed.Load(),
 			Calls: server.calls.Load(), Failures: server.failed.Load(), Refused: server.refused.Load(),
+			Took: server.took.Counts(),
 		}
 		one.Open, one.Idle = server.pool.counts()
 		stats.Servers = append(stats.Servers, one)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
 
@@ -27,6 +28,7 @@ type server struct {
 	calls   atomic.Uint64
 	failed  atomic.Uint64
 	refused atomic.Uint64
+	took    store.Durations // of exchanges, without the wait for a connection
 }
 
 func newServer(o *Options, addr string) *server {
@@ -59,6 +61,7 @@ func (s *server) do(e exchange) error {
 	}
 	s.calls.Add(1)
 	took, err := s.attempt(e)
+	s.took.Note(took)
 	outcome := e.outcome(err)
 	if outcome == breaker.Failure {
 		s.failed.Add(1)

@@ -52,7 +52,7 @@
 // a slot that is being moved is divided into calls of one bucket each.
 //
 // The user needs +evalsha +eval +time +get +set +del +strlen +getrange +append
-// +pexpire and ~<prefix>*; for the roster and tools +pttl +zadd +zcard +zrem
+// +pexpire and ~<prefix>*; for the roster, the board and tools +pttl +zadd +zcard +zrem
 // +zremrangebyscore +zrevrange +zscore; in a cluster +cluster|slots and +asking
 // too. With +role and +info the store can tell more about a wrong address, with
 // +cluster|info it prefers servers of a cluster that are up to date. By +info it
@@ -95,7 +95,9 @@
 // 15m or month; nothing where it has no such form (limit.Per).
 //
 // Beside the bucket, "<name>leases" has the leases on it, and "<prefix>nodes" the
-// nodes that are alive.
+// nodes that are alive. "<prefix>board" has the nodes that tell of themselves, and
+// what each says is in a string named by the prefix, 16 raw bytes of the SHA-256 of
+// its name, and "board".
 //
 // Instants and lengths are microseconds, instants since 1970. Every key has a
 // time to live in milliseconds: until it is as if unused, rounded up, and one

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -41,10 +40,8 @@ var _ store.Roster = (*Store)(nil)
 // number are in one key, in a cluster that of the first bucket tag. It lasts no
 // longer than the budget; errors are *store.Error.
 func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (live int, err error) {
-	if len(node) == 0 || len(node) > maxRosterName {
-		fault := s.options.fault("attend", fmt.Errorf("the name has %d bytes", len(node)))
-		fault.Reason, fault.Hint = store.Misconfigured, "a node's name has 1 to 256 bytes"
-		return 0, fault
+	if err := s.checkNode("attend", node); err != nil {
+		return 0, err
 	}
 	deadline := time.Now().Add(s.options.Budget)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {

@@ -21,6 +21,7 @@ type shard struct {
 	// leaving says why no calls begin any more.
 	leaving atomic.Pointer[store.Error]
 	stats   struct{ calls, failures, late, refused, redirected, reseeded atomic.Uint64 }
+	took    store.Durations // of trips
 }
 
 // trip is one exchange with the server of a shard, of one command or several.
@@ -70,6 +71,7 @@ func (sh *shard) enter(ctx context.Context) (trip, error) {
 func (sh *shard) leave(t trip, err error) {
 	se, now := t.session, time.Now()
 	took := now.Sub(t.began)
+	sh.took.Note(took)
 	outcome := sh.outcomeOf(t, err, now)
 	se.breaker.Done(t.permit, now, outcome, took)
 	if outcome == breaker.Failure {
@@ -172,6 +174,8 @@ type ShardStats struct {
 	// Reseeded counts the buckets that the server was told of because it might
 	// have lost their latest hits in a failover; see Options.Remembered.
 	Reseeded uint64
+	// Took counts how long trips took, those that were given up on included.
+	Took store.DurationCounts
 	// Merged says how Takes were joined; zero without coalescing.
 	Merged coalesce.Stats
 }
@@ -186,6 +190,7 @@ func (sh *shard) snapshot(now time.Time) ShardStats {
 		Late:       sh.stats.late.Load(),
 		Redirected: sh.stats.redirected.Load(),
 		Reseeded:   sh.stats.reseeded.Load(),
+		Took:       sh.took.Counts(),
 	}
 	if sh.merge != nil {
 		stats.Merged = sh.merge.Stats()

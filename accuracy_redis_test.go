@@ -1,0 +1,160 @@
+package headgate_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/lease"
+	"github.com/headgate/headgate/store/local"
+	"github.com/headgate/headgate/store/redisstore"
+)
+
+// sampledNode is a node of a fleet over a store, with the layers of all modes, that
+// samples all keys.
+func sampledNode(t *testing.T, inner store.Leaser, nodes int, share float64, yaml string) *bench {
+	t.Helper()
+	live := func() int { return nodes }
+	own, err := local.New(local.Options{Nodes: live})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := lease.New(lease.Options{Store: inner, Local: own, Nodes: live})
+	t.Cleanup(func() { leases.Close() })
+	return newBench(t, yaml, headgate.Options{Store: leases, Fallback: own, AccuracySample: share, Nodes: live})
+}
+
+// patientRedis opens a store that waits for its server, however busy the machine is.
+func patientRedis(t *testing.T, o redisstore.Options) *redisstore.Store {
+	t.Helper()
+	if o.Budget == 0 {
+		o.Budget = 5 * time.Second
+	}
+	s, err := redisstore.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func optionsOf(t *testing.T, server *testserver.RedisServer) redisstore.Options {
+	t.Helper()
+	o, err := redisstore.ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// Two nodes that each have the whole limit let twice as much pass: the excess that the
+// rule promises, seen by both together.
+func TestRedisMeasuresLocalNodes(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	yaml := `
+domain: d
+descriptors:
+- {key: whole, name: whole, consistency: local, local_share: whole, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
+- {key: share, name: share, consistency: local, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
+- {key: exact, name: exact, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: sub_windows, strict: true}}
+`
+	var nodes [2]*bench
+	for i := range nodes {
+		nodes[i] = sampledNode(t, patientRedis(t, optionsOf(t, server)), len(nodes), 1, yaml)
+	}
+	for range 15 {
+		for _, node := range nodes {
+			for _, text := range []string{"whole:k", "share:k", "exact:k"} {
+				node.check(on(text))
+			}
+		}
+	}
+	for rule, want := range map[string]headgate.AccuracyReport{
+		"whole": {Bound: 1, AccuracyCounts: headgate.AccuracyCounts{Decided: 30, WrongAllowed: 10, Overshoot: 1}},
+		"share": {AccuracyCounts: headgate.AccuracyCounts{Decided: 30}},
+		"exact": {AccuracyCounts: headgate.AccuracyCounts{Decided: 30}},
+	} {
+		var sum headgate.AccuracyCounts
+		for _, node := range nodes {
+			r := node.accuracyOf(rule)
+			sum.Decided, sum.WrongAllowed, sum.WrongDenied = sum.Decided+r.Decided, sum.WrongAllowed+r.WrongAllowed, sum.WrongDenied+r.WrongDenied
+			if sum.Overshoot = max(sum.Overshoot, r.Overshoot); r.Bound != want.Bound {
+				t.Errorf("%s: bound %v, want %v", rule, r.Bound, want.Bound)
+			}
+		}
+		if sum != want.AccuracyCounts {
+			t.Errorf("%s: %+v, want %+v", rule, sum, want.AccuracyCounts)
+		}
+	}
+}
+
+// While the server is away, a node that samples answers as one that does not.
+func TestRedisKilledWhileMeasuring(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	yaml := `
+domain: d
+descriptors:
+- {key: open, name: open, rate_limit: &l {unit: hour, requests_per_unit: 5}}
+- {key: closed, name: closed, failure_mode: closed, rate_limit: *l}
+- {key: fallback, name: fallback, failure_mode: local, rate_limit: *l}
+- {key: local, name: local, consistency: local, rate_limit: *l}
+`
+	o := optionsOf(t, server)
+	o.Budget = 100 * time.Millisecond
+	plain, sampled := sampledNode(t, patientRedis(t, o), 1, 0, yaml), sampledNode(t, patientRedis(t, o), 1, 1, yaml)
+	ask := func(when string) {
+		for _, key := range []string{"open", "closed", "fallback", "local"} {
+			for i := range 7 {
+				want, got := plain.check(on(key+":plain")), sampled.check(on(key+":sampled"))
+				w, g := &want.Verdicts[0], &got.Verdicts[0]
+				if len(got.Verdicts) != 1 || got.Allowed != want.Allowed || (g.Degraded == store.NoReason) != (w.Degraded == store.NoReason) || g.Local != w.Local || g.Decision.Remaining != w.Decision.Remaining {
+					t.Fatalf("%s, %s, request %d:\n got %+v\nwant %+v", when, key, i+1, g, w)
+				}
+			}
+		}
+	}
+	ask("alive")
+	before := sampled.limiter.Accuracy()
+	server.Kill()
+	ask("killed")
+	for i, after := range sampled.limiter.Accuracy() {
+		if before[i].AccuracyCounts != (headgate.AccuracyCounts{Decided: 7}) {
+			t.Errorf("alive: %+v", before[i])
+		}
+		if want := (headgate.AccuracyCounts{Decided: 7, Missed: 7}); after.AccuracyCounts != want {
+			t.Errorf("killed: %+v, want %+v", after, want)
+		}
+	}
+}
+
+// In a cluster a group over several shards stays what it is, and references are exact
+// though they are in other shards than their buckets.
+func TestClusterMeasuresGroups(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{})
+	b := sampledNode(t, patientRedis(t, redisstore.Options{Cluster: servers.Addrs()[:1]}), 1, 1, `
+domain: d
+descriptors:
+- {key: user, name: user, rate_limit: {window: 365d, requests_per_unit: 6, algorithm: sub_windows, strict: true}}
+- {key: address, name: address, rate_limit: {window: 365d, requests_per_unit: 4, algorithm: fixed_window}}
+`)
+	for user := range 8 {
+		d := []headgate.Descriptor{on(fmt.Sprintf("user:u%d", user)), on(fmt.Sprintf("address:a%d", user))}
+		for i := range 10 {
+			if r := b.check(d...); r.Allowed != (i < 4) || r.Degraded() != store.NoReason {
+				t.Fatalf("user %d, request %d: %+v", user, i+1, r)
+			}
+		}
+		for i := range 3 { // what addresses denied was charged to no user
+			if r := b.check(d[0]); r.Allowed != (i < 2) {
+				t.Fatalf("user %d alone, request %d: %+v", user, i+1, r)
+			}
+		}
+	}
+	for rule, decided := range map[string]int64{"user": 8 * (4 + 3), "address": 8 * 10} {
+		if got := b.accuracyOf(rule).AccuracyCounts; got != (headgate.AccuracyCounts{Decided: decided}) {
+			t.Errorf("%s: %+v, want %d decided", rule, got, decided)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/internal/view"
+)
+
+const (
+	// maxStreams bounds the streams under way.
+	maxStreams = 64
+	// beat is how often a stream of topics shows the first of them.
+	beat = time.Second
+	// checkEvery is how often a stream looks whether its token is still good, and
+	// heartbeatEvery how long it is silent at most.
+	checkEvery, heartbeatEvery = 5 * time.Second, 15 * time.Second
+	// writeWait is how long a reader may take for what is sent at once; he who takes
+	// longer is cut off. It is short enough for a process that ends to wait for it.
+	writeWait = 5 * time.Second
+	// maxEventRate bounds the events of a stream in a second; those beyond wait in its
+	// Follower, and are dropped there, and counted.
+	maxEventRate = 1000
+	// reconnect is how long clients are told to wait before they open a stream again.
+	reconnect = 2 * time.Second
+)
+
+// topic is one thing that a stream of topics shows.
+type topic struct {
+	name  string
+	every int // beats
+	// shows reports whether the process has it; now returns it.
+	shows func(w *Watch) bool
+	now   func(w *Watch, names bool) any
+}
+
+// bothKeys are the keys with the most hits, in both orders.
+type bothKeys struct {
+	Total  view.TopKeys `json:"total"`
+	Denied view.TopKeys `json:"denied"`
+}
+
+// topics are all that a stream can show.
+var topics = [...]topic{
+	{"overview", 1, func(w *Watch) bool { return w.Overview != nil }, func(w *Watch, _ bool) any { return w.Overview() }},
+	{"keys", 2, func(w *Watch) bool { return w.TopKeys != nil }, func(w *Watch, names bool) any {
+		of := func(by string) view.TopKeys { return unnamedKeys(w.TopKeys(by, "", defaultKeys, true), names) }
+		return bothKeys{of(byTotal), of(byDenied)}
+	}},
+	{"fleet", 5, func(w *Watch) bool { return w.Fleet != nil }, func(w *Watch, _ bool) any { return unnamedFleet(w.Fleet()) }},
+}
+
+// glance is a topic as it was last shown. However many look, it is made twice in a
+// beat at most.
+type glance struct {
+	mu   sync.Mutex
+	at   time.Time
+	text []byte
+}
+
+// glanceAt returns topics[i] as JSON, as it is at now or was half a beat before.
+func (h *Handler) glanceAt(now time.Time, i int, names bool) ([]byte, error) {
+	g := &h.glances[i][0]
+	if names {
+		g = &h.glances[i][1]
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.text != nil && now.Sub(g.at) < beat/2 {
+		return g.text, nil
+	}
+	text, err := json.Marshal(topics[i].now(h.options.Watch, names))
+	if err == nil {
+		g.at, g.text = now, text
+	}
+	return text, err
+}
+
+// live answers with a stream of topics.
+func (c *call) live() (*answer, error) {
+	list, bad := c.topics()
+	if bad != nil {
+		return nil, bad
+	}
+	return c.streaming(func(s *stream) error {
+		if s.open() {
+			s.showTopics(list)
+		}
+		return nil
+	}), nil
+}
+
+// topics reads which topics are asked for, as indexes of topics.
+func (c *call) topics() (list []int, bad *problem) {
+	query := c.request.URL.Query()
+	var names []string
+	if query.Has("topics") {
+		names = strings.Split(query.Get("topics"), ",")
+	}
+	for i := range topics {
+		asked := slices.Contains(names, topics[i].name)
+		switch shows := topics[i].shows(c.options.Watch); {
+		case asked && !shows:
+			return nil, errNotShown
+		case asked || names == nil && shows:
+			list = append(list, i)
+		}
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(topics[:], func(t topic) bool { return t.name == name }) {
+			return nil, badField(http.StatusBadRequest, "topics", "no such topic; hint: overview, keys and fleet, separated by commas")
+		}
+	}
+	if list == nil {
+		return nil, errNotShown
+	}
+	return list, nil
+}
+
+// liveEvents answers with a stream of events.
+func (c *call) liveEvents() (*answer, error) {
+	f, bad := c.eventFilter()
+	if bad != nil {
+		return nil, bad
+	}
+	w := c.options.Watch
+	if w.Events == nil || w.Follow == nil {
+		return nil, errNotShown
+	}
+	return c.streaming(func(s *stream) error {
+		follower, err := w.Follow(f)
+		if err != nil {
+			c.options.OnError(fmt.Errorf("follow events: %w", err))
+			return fail(http.StatusServiceUnavailable, "events cannot be followed now; the log of this process says why").with("Retry-After", strconv.Itoa(retryAfter))
+		}
+		defer follower.Close()
+		if s.open() {
+			s.showEvents(&f, follower)
+		}
+		return nil
+	}), nil
+}
+
+// stream is an answer of server-sent events that is under way.
+type stream struct {
+	*call
+	w       http.ResponseWriter
+	control *http.ResponseController
+	ctx     context.Context // ends with the request, and with the process
+	shown   uint64          // how much has been shown
+	checked time.Time       // when the token was found good last
+	spoke   time.Time       // when anything was sent last
+	buffer  []byte
+}
+
+// streaming is the answer that run writes. An error of run is answered while nothing
+// is open.
+func (c *call) streaming(run func(*stream) error) *answer {
+	return &answer{stream: func(w http.ResponseWriter) error {
+		select {
+		case <-c.options.Draining:
+			return fail(http.StatusServiceUnavailable, "this process is about to end").with("Retry-After", strconv.Itoa(retryAfter))
+		default:
+		}
+		select {
+		case c.streams <- struct{}{}:
+			defer func() { <-c.streams }()
+		default:
+			return fail(http.StatusServiceUnavailable, "%d streams are watched already", maxStreams).with("Retry-After", strconv.Itoa(retryAfter))
+		}
+		ctx, cancel := context.WithCancel(c.request.Context())
+		defer cancel()
+		go func() {
+			select {
+			case <-c.options.Draining:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		return run(&stream{call: c, w: w, control: http.NewResponseController(w), ctx: ctx, checked: time.Now()})
+	}}
+}
+
+// open sends the head. It reports false where there is nothing more to send.
+func (s *stream) open() bool {
+	// Else the server would take a request that lasts for one that is not read.
+	_ = s.control.SetReadDeadline(time.Time{})
+	s.w.Header().Set("Content-Type", streamType)
+	s.w.Header().Set("X-Accel-Buffering", "no") // a proxy that collects shows nothing live
+	if s.request.Method == http.MethodHead {
+		return false
+	}
+	return s.write(fmt.Appendf(nil, "retry: %d\n\n", reconnect.Milliseconds()))
+}
+
+// showTopics shows topics until the stream ends.
+func (s *stream) showTopics(list []int) {
+	tick := time.NewTicker(beat)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		for _, i := range list {
+			if n%topics[i].every != 0 {
+				continue
+			}
+			text, err := s.glanceAt(time.Now(), i, s.who.names())
+			if err != nil {
+				s.options.OnError(fmt.Errorf("show %s: %w", topics[i].name, err))
+				return
+			}
+			s.shown++
+			if !s.send(topics[i].name, strconv.FormatUint(s.shown, 10), text) {
+				return
+			}
+		}
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if !s.goesOn() {
+			return
+		}
+	}
+}
+
+// showEvents shows the events of a follower, which f has chosen, until the stream ends.
+func (s *stream) showEvents(f *view.EventFilter, follower Follower) {
+	pace := pace{began: time.Now()}
+	for s.goesOn() && pace.wait(s.ctx, time.Now()) {
+		ctx, cancel := context.WithTimeout(s.ctx, checkEvery)
+		e, dropped, err := follower.Next(ctx)
+		waited := ctx.Err() != nil
+		cancel()
+		if dropped > 0 && !s.send("dropped", "", fmt.Appendf(nil, `{"dropped":%d}`, dropped)) {
+			return
+		}
+		switch {
+		case err != nil && !waited:
+			return
+		case err == nil && !s.showEvent(f, e):
+			return
+		}
+	}
+}
+
+// showEvent shows e, if who asks may see that it is there. It reports false when the
+// stream has ended.
+func (s *stream) showEvent(f *view.EventFilter, e view.Event) bool {
+	e, ok := s.shownEvent(f, e)
+	if !ok {
+		return true
+	}
+	text, err := json.Marshal(e)
+	if err != nil {
+		s.options.OnError(fmt.Errorf("show an event: %w", err))
+		return false
+	}
+	return s.send("decision", e.EventID, text)
+}
+
+// goesOn reports whether the stream goes on: nobody has ended it, and from time to time,
+// whether its token is still good for the same. It sends a heartbeat where nothing else
+// was sent for long.
+func (s *stream) goesOn() bool {
+	if s.ctx.Err() != nil {
+		return false
+	}
+	now := time.Now()
+	if now.Sub(s.checked) >= checkEvery {
+		s.checked = now
+		if who, bad := s.authenticate(s.request, s.options.Now()); bad != nil || who.actor != s.actor || who.scope != s.who.scope {
+			return false
+		}
+	}
+	return now.Sub(s.spoke) < heartbeatEvery || s.write([]byte(": still here\n\n"))
+}
+
+// send sends an event. It reports false when the stream has ended.
+func (s *stream) send(event, id string, data []byte) bool {
+	s.buffer = s.buffer[:0]
+	if id != "" {
+		s.buffer = fmt.Appendf(s.buffer, "id: %s\n", id)
+	}
+	s.buffer = fmt.Appendf(s.buffer, "event: %s\ndata: %s\n\n", event, data)
+	return s.write(s.buffer)
+}
+
+func (s *stream) write(text []byte) bool {
+	s.spoke = time.Now()
+	_ = s.control.SetWriteDeadline(s.spoke.Add(writeWait)) // where there is none, there is none to move
+	_, err := s.w.Write(text)
+	return err == nil && s.control.Flush() == nil
+}
+
+// pace keeps a stream of events to maxEventRate.
+type pace struct {
+	began time.Time // of the second that is counted
+	sent  int
+}
+
+// wait waits until another event may be sent. It reports false when ctx has ended.
+func (p *pace) wait(ctx context.Context, now time.Time) bool {
+	p.sent++
+	rest := time.Second - now.Sub(p.began)
+	if rest > 0 && p.sent <= maxEventRate {
+		return true
+	}
+	if rest > 0 {
+		timer := time.NewTimer(rest)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return false
+		case <-timer.C:
+		}
+		now = now.Add(rest)
+	}
+	p.began, p.sent = now, 1
+	return true
+}

@@ -1,0 +1,51 @@
+package adminapi
+
+import (
+	"context"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/view"
+)
+
+// Watch is what a node shows of itself and of what it decides. A part that is nil is one
+// that the process does not have; its routes say so. The functions are called often,
+// and by several at once: they answer from memory.
+type Watch struct {
+	// Overview says how the node is.
+	Overview func() view.Overview
+	// TopKeys returns up to n keys with the most hits by "total" or "denied", of a rule
+	// or, with "", of all; with fleet those of all nodes that are known of, where
+	// only keys that this node has seen have a Key.
+	TopKeys func(by, rule string, n int, fleet bool) view.TopKeys
+	// Fleet says what is known of all nodes.
+	Fleet func() view.Fleet
+	// Accuracy says how exact decisions were.
+	Accuracy func() view.Accuracy
+	// Explain says how a request would be decided. Its error is one of the store or of
+	// the caller's ctx.
+	Explain func(ctx context.Context, request headgate.Request) (view.Explanation, error)
+	// Events are those that are remembered, and Follow returns those that come.
+	Events Events
+	Follow func(f view.EventFilter) (Follower, error)
+}
+
+// Events are the events of decisions that are remembered.
+type Events interface {
+	// Recent returns up to n events that f chooses, the latest first, after a cursor of
+	// Recent or, with "", from the latest on. Its error is one of the cursor.
+	Recent(f view.EventFilter, n int, cursor string) (view.Events, error)
+	// Event returns one.
+	Event(id string) (e view.Event, ok bool)
+	// Redact returns e as those see it who may not see whose it is: a keyed hash in
+	// place of the key, and nothing of the client.
+	Redact(e view.Event) view.Event
+}
+
+// Follower gets the events from the instant on at which it was made.
+type Follower interface {
+	// Next waits for an event. dropped is how many were not kept for it since the
+	// one before, since it has read too slowly. An error is that of ctx, after which
+	// Next may be called again, or says that no more come.
+	Next(ctx context.Context) (e view.Event, dropped uint64, err error)
+	Close()
+}

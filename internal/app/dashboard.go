@@ -1,0 +1,36 @@
+package app
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/dashboard"
+)
+
+// dashboard returns the way in for operators with a browser, over what answers those
+// with a program; none when it is off.
+func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, error) {
+	if s.DashboardAddr == "" {
+		return nil, nil
+	}
+	pages, err := dashboard.New(dashboard.Options{API: api, Session: s.DashboardSession})
+	if err != nil {
+		return nil, err
+	}
+	browsers := newHTTPServer(closing(&p.health.draining, pages), p.logger)
+	if browsers.TLSConfig, err = p.certificate(s.DashboardTLSCert, s.DashboardTLSKey).tlsConfig("dashboard-tls"); err != nil {
+		return nil, err
+	}
+	if browsers.TLSConfig == nil && !loopback(s.DashboardAddr) {
+		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)
+	}
+	gentle := p.gentle("dashboard", browsers)
+	return []front{{name: "dashboard", addr: s.DashboardAddr, start: func(l net.Listener) server {
+		if browsers.TLSConfig != nil {
+			l = tls.NewListener(l, browsers.TLSConfig)
+		}
+		return gentle(l)
+	}}}, nil
+}

@@ -1,0 +1,31 @@
+package app
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/telemetry"
+)
+
+// observers are told of every decision, in their order: whoever names decisions stands
+// before those who tell the name.
+type observers struct {
+	metrics *telemetry.Metrics
+	rest    []headgate.Observer
+	logger  *slog.Logger
+}
+
+// Decided implements headgate.Observer.
+func (o *observers) Decided(request *headgate.Request, response *headgate.Response, took time.Duration) {
+	o.metrics.Decided(request, response, took)
+	for _, other := range o.rest {
+		other.Decided(request, response, took)
+	}
+}
+
+// Panicked implements headgate.PanicObserver.
+func (o *observers) Panicked(err error) {
+	o.metrics.Panicked(err)
+	o.logger.Error("a panic was caught; failure modes answered", "error", err)
+}

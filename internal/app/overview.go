@@ -1,0 +1,115 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/view"
+)
+
+const (
+	// shownRules bounds the rules of an overview, and shownShards its servers.
+	shownRules, shownShards = 500, 512
+)
+
+// breakerNames are the states of breakers as people read them, by their number.
+var breakerNames = [...]string{"closed", "half_open", "open"}
+
+// overview returns how this node is.
+func (w *watching) overview() view.Overview {
+	p := w.process
+	o := view.Overview{
+		At: time.Now(), Node: w.node, Health: healthOf(p.health.report()), Shards: shardsOf(p.stack.shards()),
+		Audit: w.events.Stats(), LiveNodes: p.stack.fleet.Live(), HotKeys: sumLeases(p.stack.leases).Hot,
+	}
+	p.metrics.Overview(&o, shownRules)
+	if read := p.stack.backends[0].memory; read != nil {
+		m := read()
+		o.Memory = &view.Memory{Keys: m.Keys, Bytes: m.Bytes, MaxBytes: m.MaxBytes}
+	}
+	return o
+}
+
+// node returns what this node tells the others of itself: hashes, and no key.
+func (w *watching) notice() view.Node {
+	p := w.process
+	var o view.Overview
+	p.metrics.Overview(&o, 0)
+	r := p.health.report()
+	n := view.Node{
+		Identity: w.node, At: time.Now(), ConfigVersion: r.Rules.Version,
+		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
+		Rates: o.Rates, Latency: o.Latency,
+		TopTotal: w.nameless("total"), TopDenied: w.nameless("denied"),
+	}
+	if r.Rules.LoadedAt != nil {
+		n.ConfigAt = *r.Rules.LoadedAt
+	}
+	for _, s := range p.stack.shards() {
+		if breakerNames[s.Breaker] == "open" {
+			n.BreakersOpen++
+		}
+	}
+	return n
+}
+
+// nameless returns the keys of this node with the most hits, without the keys; their
+// hashes stay.
+func (w *watching) nameless(by string) []view.TopKey {
+	keys := []view.TopKey{}
+	if w.keys != nil {
+		keys = append(keys, w.keys.Top(by, "", noticedKeys)...)
+	}
+	for i := range keys {
+		keys[i].Key = ""
+	}
+	return keys
+}
+
+func shardsOf(shards []telemetry.Shard) []view.Shard {
+	shown := []view.Shard{}
+	for _, s := range shards[:min(len(shards), shownShards)] {
+		shown = append(shown, view.Shard{
+			Store: s.Store, Addr: s.Addr, Connected: s.Connected, Breaker: breakerNames[s.Breaker],
+			InFlight: s.InFlight, Calls: s.Calls, Failures: s.Failures, Refused: s.Refused,
+		})
+	}
+	return shown
+}
+
+// healthOf is what /readyz says, as operators see it elsewhere.
+func healthOf(r report) view.Health {
+	h := view.Health{
+		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
+		Store: view.State{OK: r.Store.OK, Reason: string(r.Store.Reason), Error: r.Store.Error},
+		Rules: view.Config{State: view.State{OK: r.Rules.OK, Error: r.Rules.Error}, Version: r.Rules.Version, LastGood: r.Rules.LastGood},
+	}
+	if r.Rules.LoadedAt != nil {
+		h.Rules.LoadedAt = *r.Rules.LoadedAt
+	}
+	if t := r.Tenants; t != nil {
+		h.Tenants = &view.Config{State: view.State{OK: t.OK, Error: t.Error}, Version: strconv.FormatInt(t.Version, 10), LastGood: t.FromFile}
+	}
+	if d := r.Documents; d != nil {
+		h.Documents = &view.Config{State: view.State{OK: d.OK}, Version: strconv.FormatInt(d.Version, 10)}
+		for _, refused := range d.Refused {
+			h.Documents.Error = cmp.Or(h.Documents.Error, fmt.Sprintf("%s %s: %s", refused.Kind, refused.Name, refused.Error))
+		}
+	}
+	return h
+}
+
+// accuracy says how exact decisions were.
+func (w *watching) accuracy() view.Accuracy {
+	a := view.Accuracy{Share: w.process.settings.AccuracySample, Rules: []view.RuleAccuracy{}}
+	for _, r := range w.process.limiter.Accuracy() {
+		a.Rules = append(a.Rules, view.RuleAccuracy{
+			Rule: r.Rule, Decided: r.Decided, WrongAllowed: r.WrongAllowed, WrongDenied: r.WrongDenied, Overshoot: r.Overshoot,
+			Bound: r.Bound, BoundText: r.BoundText, Reference: r.Reference,
+		})
+	}
+	return a
+}

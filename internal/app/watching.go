@@ -1,0 +1,258 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/audit"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/denialog"
+	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/topkeys"
+	"github.com/headgate/headgate/internal/tracing"
+	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// watching is all that looks on while this node decides, and what operators see of it.
+type watching struct {
+	process *process
+	node    view.Identity
+	hasher  *keyname.Hasher
+	events  *audit.Recorder
+	keys    *topkeys.Tracker // nil: keys are not told apart
+	traces  *tracing.Tracer  // nil: there are none
+	board   *noticeBoard
+	lines   lineLimit
+	// draining is closed when the end begins.
+	draining chan struct{}
+}
+
+// watchTimeout bounds how long events and spans may take to leave at the end.
+const watchTimeout = 5 * time.Second
+
+// watchLines is how many lines trouble with events and traces gets in the log.
+var watchLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 5})
+
+// watch makes all that looks on, as settings say.
+func (p *process) watch() error {
+	w := &watching{process: p, draining: make(chan struct{})}
+	p.watching = w
+	var err error
+	if w.node, err = p.identify(); err != nil {
+		return err
+	}
+	if w.hasher, err = readKeyHasher(p.settings.AuditHashKey); err != nil {
+		return fmt.Errorf("--audit-hash-key: %w", err)
+	}
+	p.observer.rest = append(p.observer.rest, w.watchKeys()...)
+	recorder, err := w.watchEvents()
+	if err != nil {
+		return err
+	}
+	p.observer.rest = append(p.observer.rest, recorder)
+	if n := p.settings.DenialLines; n > 0 {
+		p.observer.rest = append(p.observer.rest, denialog.New(denialog.Options{
+			Logger: p.logger, PerMinute: n, Hasher: w.hasher, ConfigVersion: p.configVersion,
+		}))
+	}
+	if err := w.watchTraces(); err != nil {
+		return err
+	}
+	w.watchNodes()
+	p.tasks = append(p.tasks, p.metrics.Run)
+	p.onDrain = append(p.onDrain, func() { close(w.draining) })
+	return nil
+}
+
+// identify says which node this is.
+func (p *process) identify() (view.Identity, error) {
+	name := p.settings.NodeName
+	if name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return view.Identity{}, fmt.Errorf("name this node: %w; hint: --node-name NAME", err)
+		}
+		name = host
+	}
+	b := p.options.Build
+	return view.Identity{Name: name, Version: b.Version, Commit: b.Commit, Go: b.Go, Layer: p.settings.Layer, StartedAt: time.Now()}, nil
+}
+
+// configVersion is that of the rules in force, "" while there are none.
+func (p *process) configVersion() string {
+	if set := p.limiter.Rules(); set != nil {
+		return set.Version()
+	}
+	return ""
+}
+
+// readKeyHasher returns what keys are hashed by; one that agrees with no other node's
+// without a file.
+func readKeyHasher(path string) (*keyname.Hasher, error) {
+	if path == "" {
+		return keyname.Random(), nil
+	}
+	key, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	hasher, err := keyname.NewHasher(key)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return hasher, nil
+}
+
+// watchKeys finds the keys with the most hits, if it is to.
+func (w *watching) watchKeys() []headgate.Observer {
+	p := w.process
+	if p.settings.TopKeys == 0 {
+		return nil
+	}
+	w.keys = topkeys.New(topkeys.Options{PerRule: p.settings.TopKeys, Hasher: w.hasher})
+	p.tasks = append(p.tasks, w.keys.Run)
+	p.metrics.WatchTopKeys(func() telemetry.TopKeys {
+		s := w.keys.Stats()
+		return telemetry.TopKeys{Tracked: s.Tracked, Capacity: s.Capacity, Seen: s.Seen, Evicted: s.Evicted, NewKeys: w.keys.NewKeys()}
+	})
+	return []headgate.Observer{w.keys}
+}
+
+// setRules tells which rules are about to be in force.
+func (w *watching) setRules(set *rules.Set) {
+	if w.keys != nil {
+		w.keys.SetRules(set)
+	}
+}
+
+// watchEvents makes decisions events, and sends them where they are to go.
+func (w *watching) watchEvents() (*audit.Recorder, error) {
+	p, s := w.process, w.process.settings
+	var sinks []audit.Sink
+	for _, to := range []struct {
+		setting string
+		url     config.StoreURL
+		open    func(string, audit.SinkOptions) (audit.Sink, error)
+	}{{"audit-files", s.AuditFiles, audit.OpenFiles}, {"audit-kafka", s.AuditKafka, audit.OpenKafka}} {
+		if to.url == (config.StoreURL{}) {
+			continue
+		}
+		sink, err := to.open(to.url.Reveal(), audit.SinkOptions{Node: w.node.Name, Buffer: s.AuditBuffer})
+		if err != nil {
+			return nil, fmt.Errorf("--%s: %w", to.setting, err)
+		}
+		sinks = append(sinks, sink)
+	}
+	w.events = audit.New(audit.Options{
+		Node: w.node.Name, Sample: s.AuditSample, Buffer: s.AuditBuffer, PlainKeys: s.AuditKeys == "plain", Hasher: w.hasher,
+		Sinks: sinks, ConfigVersion: p.configVersion, OnError: w.tell("an event of a decision could not be kept"),
+	})
+	p.tasks = append(p.tasks, w.events.Run)
+	p.metrics.WatchAudit(w.events.Stats)
+	return w.events, nil
+}
+
+// watchTraces makes spans of decisions, if they are to go anywhere.
+func (w *watching) watchTraces() error {
+	p := w.process
+	if p.settings.TraceEndpoint == (config.StoreURL{}) {
+		return nil
+	}
+	traces, err := tracing.New(tracing.Options{
+		Endpoint: p.settings.TraceEndpoint.Reveal(), Ratio: p.settings.TraceRatio, Node: w.node.Name, Version: w.node.Version,
+		OnError: w.tell("spans of decisions were not taken by the collector"),
+	})
+	if err != nil {
+		return fmt.Errorf("--trace-endpoint: %w", err)
+	}
+	w.traces = traces
+	p.metrics.WatchTracing(func() telemetry.Tracing { return telemetry.Tracing(traces.Stats()) })
+	p.observer.rest = append(p.observer.rest, traces)
+	return nil
+}
+
+// watchNodes has this node tell the others of itself.
+func (w *watching) watchNodes() {
+	k := w.process.stack
+	w.board = &noticeBoard{
+		alone: k.backends[0].inMemory(), live: k.fleet.Live, id: headgate.NewDecisionID(time.Now()).String(),
+		self: w.notice, logger: w.process.logger,
+	}
+	w.board.board, _ = k.backends[0].Store.(store.Board)
+	w.process.tasks = append(w.process.tasks, w.board.run)
+}
+
+// tell returns what logs trouble, though not each of it.
+func (w *watching) tell(message string) func(error) {
+	return func(err error) {
+		if others, ok := w.lines.mayTell(watchLines, limit.MicrosOf(time.Now())); ok {
+			w.process.logger.Error(message, "error", err, "others_since", others)
+		}
+	}
+}
+
+// close sends what waits, within ctx. No decision may follow.
+func (w *watching) close(ctx context.Context) {
+	if err := w.events.Close(ctx); err != nil {
+		w.process.logger.Error("events of decisions were lost at the end", "error", err)
+	}
+	if w.traces == nil {
+		return
+	}
+	if err := w.traces.Close(ctx); err != nil {
+		w.process.logger.Warn("spans of decisions were lost at the end", "error", err)
+	}
+}
+
+// shown is what the admin API shows of this node.
+func (w *watching) shown() *adminapi.Watch {
+	return &adminapi.Watch{
+		Overview: w.overview,
+		TopKeys:  w.topKeys,
+		Fleet:    func() view.Fleet { return w.board.fleet(time.Now()) },
+		Accuracy: w.accuracy,
+		Events:   w.events,
+		Follow:   func(f view.EventFilter) (adminapi.Follower, error) { return w.events.Follow(f) },
+	}
+}
+
+// topKeys returns the keys with the most hits of this node, or of all nodes.
+func (w *watching) topKeys(by, rule string, n int, fleet bool) view.TopKeys {
+	top := view.TopKeys{By: by, Keys: []view.TopKey{}, Nodes: 1}
+	if w.keys == nil {
+		return top
+	}
+	if !fleet {
+		top.Keys = append(top.Keys, w.keys.Top(by, rule, n)...)
+		return top
+	}
+	lists := [][]view.TopKey{w.keys.Top(by, rule, noticedKeys)}
+	for _, node := range w.board.fleet(time.Now()).Nodes[1:] {
+		lists = append(lists, ofRule(node.Top(by), rule))
+	}
+	top.Nodes = len(lists)
+	top.Keys = append(top.Keys, topkeys.Merge(by, n, lists...)...)
+	return top
+}
+
+// ofRule returns the keys of one rule; all of them for "".
+func ofRule(keys []view.TopKey, rule string) []view.TopKey {
+	if rule == "" {
+		return keys
+	}
+	var list []view.TopKey
+	for _, k := range keys {
+		if k.Rule == rule {
+			list = append(list, k)
+		}
+	}
+	return list
+}

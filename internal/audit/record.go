@@ -1,0 +1,206 @@
+package audit
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+)
+
+// What a request brings is cut to so many bytes in events; cutMark stands where. Keys
+// have a bound of their own, keyname.MaxText.
+const (
+	maxUserAgent = 256
+	maxDomain    = 255
+	cutMark      = "…"
+)
+
+// maxAddress is the longest text of an address without a zone.
+const maxAddress = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
+
+// addressEntries are the keys of descriptor entries that may hold the address of the
+// client, the best first.
+var addressEntries = [...]string{"remote_address", "remote_ip", "client_ip"}
+
+// record is what is kept of a decision until its event is made. Nothing in it is memory
+// of the request: text holds copies, and the strings are those of rules and tiers,
+// which never change.
+type record struct {
+	id         headgate.DecisionID
+	at         time.Time
+	took       time.Duration
+	sampled    bool
+	allowed    bool
+	outcome    outcome
+	degraded   store.Reason
+	clientIP   netip.Addr
+	trace      [16]byte
+	config     string
+	rule       string
+	limitName  string
+	tier       string
+	role       rules.Role
+	algorithm  string
+	hits       int64
+	limit      int64
+	// used and remaining are 0 where nothing was counted.
+	used, remaining int64
+	retryAfter time.Duration
+
+	// text is the domain, the key and the user agent, one after the other.
+	text              []byte
+	domainEnd, keyEnd int
+	domainCut         bool
+	userAgentCut      bool
+}
+
+// fill makes r the record of a decision, but for id, at, sampled and config.
+func (r *record) fill(req *headgate.Request, resp *headgate.Response, took time.Duration) {
+	*r = record{text: r.text[:0], took: took, allowed: resp.Allowed, trace: req.Origin.Trace.ID, clientIP: clientIP(req)}
+	var v *headgate.Verdict
+	r.outcome, r.degraded, v = judge(resp)
+	if v != nil {
+		r.fillVerdict(v)
+	}
+	domain, agent := req.Domain, req.Origin.UserAgent
+	if r.domainCut = len(domain) > maxDomain; r.domainCut {
+		domain = domain[:maxDomain]
+	}
+	if r.userAgentCut = len(agent) > maxUserAgent; r.userAgentCut {
+		agent = agent[:maxUserAgent]
+	}
+	r.text = append(r.text, domain...)
+	r.domainEnd = len(r.text)
+	r.text = appendKey(r.text, req, v)
+	r.keyEnd = len(r.text)
+	r.text = append(r.text, agent...)
+}
+
+func (r *record) fillVerdict(v *headgate.Verdict) {
+	r.limitName, r.tier, r.role, r.hits = v.Name, v.Tier, v.Role, v.Hits
+	r.retryAfter = v.Decision.RetryAfter
+	if v.Rule != nil {
+		r.rule = v.Rule.ID
+	}
+	if v.Limit != nil {
+		r.algorithm = v.Limit.Algorithm.String()
+	}
+	if r.limit = v.Decision.Limit; v.Counted() {
+		r.remaining = v.Decision.Remaining
+		r.used = r.limit - r.remaining
+	}
+}
+
+// appendKey appends the text of what v counts by; without a verdict, of the first
+// descriptor.
+func appendKey(dst []byte, req *headgate.Request, v *headgate.Verdict) []byte {
+	var room [8]descriptor.Entry
+	switch {
+	case v != nil:
+		return keyname.AppendText(dst, keyname.Entries(room[:0], req, v))
+	case len(req.Descriptors) > 0:
+		return keyname.AppendText(dst, req.Descriptors[0].Entries)
+	}
+	return dst
+}
+
+// clientIP returns the address of the client: the one that the way in knows, else that of
+// an entry that tells it.
+func clientIP(req *headgate.Request) netip.Addr {
+	if req.Origin.ClientIP.IsValid() {
+		return req.Origin.ClientIP
+	}
+	for _, key := range addressEntries {
+		for i := range req.Descriptors {
+			for _, e := range req.Descriptors[i].Entries {
+				if e.Key != key || len(e.Value) > maxAddress || strings.Contains(e.Value, "%") {
+					continue
+				}
+				if ip, err := netip.ParseAddr(e.Value); err == nil {
+					return ip
+				}
+			}
+		}
+	}
+	return netip.Addr{}
+}
+
+// event makes the event of r, which was chosen from a share of those allowed. All of its
+// texts are in one string, put together in room, which is returned to be used again.
+func (r *record) event(room []byte, node string, share float64) (view.Event, []byte) {
+	b := appendBounded(room[:0], r.text[:r.domainEnd], r.domainCut)
+	domain := len(b)
+	b = append(b, r.text[r.domainEnd:r.keyEnd]...)
+	key := len(b)
+	b = appendBounded(b, r.text[r.keyEnd:], r.userAgentCut)
+	agent := len(b)
+	b = r.id.AppendText(b)
+	id := len(b)
+	if r.clientIP.IsValid() {
+		b = r.clientIP.Unmap().WithZone("").AppendTo(b)
+	}
+	ip := len(b)
+	if r.trace != [16]byte{} {
+		b = hex.AppendEncode(b, r.trace[:])
+	}
+	text := string(b)
+	e := view.Event{
+		Schema: view.EventSchema, TS: r.at.UnixMilli(), EventID: text[agent:id], Node: node,
+		Domain: text[:domain], Key: text[domain:key], Rule: r.rule, LimitName: r.limitName, Algorithm: r.algorithm,
+		Limit: r.limit, Used: r.used, Remaining: r.remaining, Hits: r.hits,
+		Outcome: string(r.outcome), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
+		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[ip:],
+		ConfigVersion: r.config, TookUS: r.took.Microseconds(), SampleRate: 1,
+		RetryAfterMS: int64((r.retryAfter + time.Millisecond - 1) / time.Millisecond),
+	}
+	if r.role != rules.Main {
+		e.Role = r.role.String()
+	}
+	if r.sampled {
+		e.SampleRate = 1 / share
+	}
+	return e, b
+}
+
+// appendBounded appends text as valid UTF-8, marked where it was cut, which may have
+// been within a character.
+func appendBounded(dst, text []byte, cut bool) []byte {
+	if cut {
+		text = wholeRunes(text)
+	}
+	for len(text) > 0 {
+		_, size := utf8.DecodeRune(text)
+		if size == 1 && text[0] >= utf8.RuneSelf {
+			dst = utf8.AppendRune(dst, utf8.RuneError)
+		} else {
+			dst = append(dst, text[:size]...)
+		}
+		text = text[size:]
+	}
+	if cut {
+		dst = append(dst, cutMark...)
+	}
+	return dst
+}
+
+// wholeRunes returns text without a character that is cut off at its end.
+func wholeRunes(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		tail := text[len(text)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return text[:len(text)-n]
+			}
+			return text
+		}
+	}
+	return text
+}

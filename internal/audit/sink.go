@@ -1,0 +1,54 @@
+package audit
+
+import "context"
+
+// Sink is where events go. Write, Counts and Close are for the Recorder.
+type Sink interface {
+	// Name is the place to people, without secrets.
+	Name() string
+	// Write takes a batch over. It waits for nothing: each of the events counts as
+	// written or as failed, now or later.
+	Write(Batch)
+	// Counts returns what became of events so far. Both counts only grow. err is why
+	// none is written at present, nil when nothing is known to be wrong; it holds no
+	// secret.
+	Counts() (written, failed uint64, err error)
+	// Close writes what waits until ctx ends, counts the rest as failed, and returns
+	// when nothing is written any more. Nothing is written after it.
+	Close(ctx context.Context) error
+}
+
+// Batch is some events in the order of their decisions. Nobody changes it any more: it
+// may be kept.
+type Batch struct {
+	// Lines are the events as JSON, each with a line end.
+	Lines []byte
+	// Events are where they are.
+	Events []Line
+}
+
+// Line is one event of a Batch.
+type Line struct {
+	// Key is the key of the event, as it is written in it.
+	Key string
+	// End is where the line ends in Batch.Lines, past its line end.
+	End int
+}
+
+// line returns event i without its line end.
+func (b *Batch) line(i int) []byte {
+	from := 0
+	if i > 0 {
+		from = b.Events[i-1].End
+	}
+	return b.Lines[from : b.Events[i].End-1 : b.Events[i].End-1]
+}
+
+// SinkOptions configures a sink.
+type SinkOptions struct {
+	// Node names this node: Options.Node.
+	Node string
+	// Buffer bounds the events that wait to be written; 0 means DefaultBuffer. When
+	// more come they count as failed.
+	Buffer int
+}

@@ -1,0 +1,145 @@
+// Lines over time, drawn as SVG, with the same in words and as a table.
+
+import { h, svg, put, text, attr, id } from "./dom.js";
+import { hms, hm, none } from "./format.js";
+import { remembered } from "./live.js";
+
+const left = 52;
+const right = 8;
+const top = 8;
+const bottom = 20;
+// A gap of more than this between two points, in ms, is a gap in the line.
+const gap = 3500;
+const tableStep = 10000;
+const tableRows = 12;
+
+// scale returns a round number of at least most, and its parts.
+function scale(most) {
+  if (!(most > 0)) return { most: 1, step: 0.5 };
+  const size = 10 ** Math.floor(Math.log10(most / 3));
+  const step = [1, 2, 2.5, 5, 10].map((n) => n * size).find((n) => n * 4 >= most);
+  return { most: Math.ceil(most / step - 1e-9) * step, step };
+}
+
+const line = (points) => points.map((p, i) => `${i && !p.gap ? "L" : "M"}${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("");
+
+// chart draws series: {name, of(point), tone, area}, by format. about says in a few words
+// what is drawn. It returns {element, update(points)}.
+export function chart({ title, series, format, about, height = 180, least = 0 }) {
+  const heading = id("chart");
+  const drawing = svg("svg", { class: "plot", role: "img", height, "aria-label": title });
+  const marks = series.map(() => h("span", { class: "num" }, none));
+  const legend = h("ul", { class: "legend" }, series.map((s, i) => h("li", null,
+    svg("svg", { class: `swatch tone-${s.tone}`, width: 18, height: 10, "aria-hidden": "true" }, svg("path", { class: "line", d: "M0 5H18" })),
+    h("span", null, s.name), marks[i])));
+  const rows = h("tbody");
+  const numbers = h("details", { class: "numbers" },
+    h("summary", null, "As a table"),
+    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, as a table` }, h("table", null,
+      h("caption", { class: "unseen" }, `${title}: every ten seconds, the latest first`),
+      h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), series.map((s) => h("th", { scope: "col", class: "num" }, s.name)))),
+      rows)));
+  numbers.addEventListener("toggle", () => tabulate());
+  const tip = h("div", { class: "tip", hidden: true, "aria-hidden": "true" });
+  const frame = h("div", { class: "frame" }, drawing, tip);
+  const element = h("section", { class: "panel chart", "aria-labelledby": heading }, h("header", null, h("h2", { id: heading }, title), legend), frame, numbers);
+
+  const grid = svg("g", { class: "grid" });
+  const areas = series.map((s) => svg("path", { class: `tone-${s.tone} ${s.area ? "area" : "none"}` }));
+  const lines = series.map((s) => svg("path", { class: `tone-${s.tone} line` }));
+  const cross = svg("path", { class: "cross" });
+  put(drawing, grid, areas, lines, cross);
+
+  let points = [];
+  let width = 0;
+  let end = 0;
+  let pointer = null;
+  let spoken = 0;
+
+  const x = (t) => left + (width - left - right) * (1 - (end - t) / remembered);
+
+  function draw() {
+    if (!width) return;
+    attr(drawing, "viewBox", `0 0 ${width} ${height}`);
+    end = Math.max(points.at(-1)?.t ?? 0, Date.now() - 2000);
+    const { most, step } = scale(Math.max(least, ...points.map((p) => Math.max(...series.map((s) => s.of(p) || 0)))));
+    const y = (v) => top + (height - top - bottom) * (1 - v / most);
+    const parts = [];
+    for (let v = 0; v <= most * 1.001; v += step) {
+      parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, format(v)));
+    }
+    const every = width < 420 ? 120000 : 60000;
+    for (let t = Math.ceil((end - remembered) / every) * every; t <= end; t += every) {
+      if (x(t) < left + 14 || x(t) > width - right - 14) continue;
+      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, hm(t)));
+    }
+    put(grid, parts);
+    series.forEach((s, i) => {
+      const dots = points.filter((p) => p.t >= end - remembered).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p) || 0), gap: n > 0 && p.t - list[n - 1].t > gap }));
+      attr(lines[i], "d", line(dots));
+      if (s.area) attr(areas[i], "d", fillOf(dots, y(0)));
+    });
+    hover();
+  }
+
+  function fillOf(dots, base) {
+    const pieces = [];
+    for (const dot of dots) {
+      if (dot.gap || !pieces.length) pieces.push([]);
+      pieces.at(-1).push({ ...dot, gap: false });
+    }
+    return pieces.map((piece) => `${line(piece)}L${piece.at(-1).x.toFixed(1)} ${base}L${piece[0].x.toFixed(1)} ${base}Z`).join("");
+  }
+
+  function hover() {
+    const at = pointer === null ? null : points.reduce((best, p) => (!best || Math.abs(x(p.t) - pointer) < Math.abs(x(best.t) - pointer) ? p : best), null);
+    tip.hidden = !at || x(at.t) < left;
+    attr(cross, "d", tip.hidden ? "" : `M${x(at.t).toFixed(1)} ${top}V${height - bottom}`);
+    if (tip.hidden) return;
+    put(tip, h("div", { class: "num" }, hms(at.t)), series.map((s) => h("div", null, h("span", { class: `dot tone-${s.tone}` }), ` ${s.name} `, h("b", { class: "num" }, format(s.of(at))))));
+    const across = tip.offsetWidth + 14;
+    tip.style.transform = `translateX(${Math.round(x(at.t) + across > width ? x(at.t) - across : x(at.t) + 12)}px)`;
+  }
+
+  frame.addEventListener("pointermove", (event) => {
+    pointer = event.clientX - frame.getBoundingClientRect().left;
+    hover();
+  });
+  frame.addEventListener("pointerleave", () => {
+    pointer = null;
+    hover();
+  });
+
+  function tabulate() {
+    if (!numbers.open) return;
+    const list = [];
+    for (const p of points.toReversed()) if (!list.length || list.at(-1).t - p.t >= tableStep) list.push(p);
+    put(rows, list.slice(0, tableRows).map((p) => h("tr", null, h("th", { scope: "row", class: "num" }, hms(p.t)), series.map((s) => h("td", { class: "num" }, format(s.of(p)))))));
+  }
+
+  // Words change every ten seconds: who listens to them hears them to the end.
+  function speak() {
+    const last = points.at(-1);
+    if (!last || last.t - spoken < tableStep) return;
+    spoken = last.t;
+    const most = (s) => Math.max(...points.map((p) => s.of(p) || 0));
+    attr(drawing, "aria-label", `${about}, over five minutes. ${series.map((s) => `${s.name}: ${format(s.of(last))}, at most ${format(most(s))}`).join("; ")}.`);
+  }
+
+  new ResizeObserver(() => {
+    width = frame.clientWidth;
+    draw();
+  }).observe(frame);
+
+  return {
+    element,
+    update(list) {
+      points = list;
+      const last = points.at(-1);
+      series.forEach((s, i) => text(marks[i], last ? format(s.of(last)) : none));
+      draw();
+      tabulate();
+      speak();
+    },
+  };
+}

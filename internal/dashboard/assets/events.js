@@ -1,0 +1,156 @@
+// Decisions as they are made, and one of them in full.
+
+import { h, put, text, attr } from "./dom.js";
+import { get, url } from "./api.js";
+import { follow } from "./live.js";
+import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
+import { count, hmsm, millis, none, outcome, seconds, time, tone, version } from "./format.js";
+import { explainLink, keyName } from "./keys.js";
+import { ruleIndex, tenantOf } from "./rules.js";
+
+export const title = ([event]) => (event ? "Event" : "Events");
+
+const kept = 300;
+const first = 100;
+const columns = [{ label: "Time" }, { label: "Outcome" }, { label: "Key" }, { label: "Rule" }, { label: "Used", num: true }, { label: "Retry after", num: true }, { label: "Client" }, { label: "Took", num: true }];
+const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "refused, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
+
+function row(e) {
+  return h("tr", null,
+    h("th", { scope: "row", class: "num" }, h("a", { href: `#/events/${encodeURIComponent(e.event_id)}` }, time(e.ts, hmsm))),
+    h("td", null, pill(tone(e.outcome, e.allowed), outcome(e.outcome))),
+    h("td", null, keyName(e.key_hashed ? "" : e.key, e.key)),
+    h("td", null, e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none),
+    h("td", { class: "num" }, e.limit ? `${count(e.used)} of ${count(e.limit)}` : none),
+    h("td", { class: "num" }, e.retry_after_ms ? millis(e.retry_after_ms) : none),
+    h("td", { class: "num" }, e.client_ip || none), h("td", { class: "num" }, seconds(e.took_us / 1e6)));
+}
+
+function tail(root, query) {
+  const domain = h("input", { type: "text", value: query.get("domain") ?? "", list: "domains", autocomplete: "off" });
+  const domains = h("datalist", { id: "domains" });
+  const rule = h("input", { type: "text", value: query.get("rule") ?? "", list: "rules", autocomplete: "off" });
+  const rules = h("datalist", { id: "rules" });
+  const what = choice(outcomes, query.get("outcome") ?? "");
+  const key = h("input", { type: "search", value: query.get("key") ?? "", "data-search": true, placeholder: "a part of it, or its hash", autocomplete: "off" });
+  const pause = h("button", { type: "button", "aria-pressed": "false", "data-pause": true }, "Pause");
+  const said = h("span", { class: "muted" });
+  const t = table("Events, the latest first", columns);
+  const holder = h("div");
+  let waiting = [];
+  let drawing = false;
+  let paused = false;
+  let missed = 0;
+  let ids = new Set();
+  let end = () => {};
+
+  const filters = () => ({ domain: domain.value.trim(), rule: rule.value.trim(), outcome: what.value, key: key.value.trim() });
+  const draw = () => {
+    drawing = false;
+    if (paused) return text(said, `${count(waiting.length)} more since`);
+    const fresh = waiting.filter((e) => !ids.has(e.event_id));
+    waiting = [];
+    for (const e of fresh.slice(-kept)) {
+      ids.add(e.event_id);
+      t.rows.prepend(row(e));
+    }
+    while (t.rows.children.length > kept) t.rows.lastElementChild.remove();
+    if (ids.size > 10 * kept) ids = new Set([...ids].slice(-kept));
+    if (t.rows.children.length && t.element.parentNode !== holder) put(holder, t.element);
+    text(said, missed ? `${count(missed)} came too fast to be shown` : "");
+  };
+  const soon = () => {
+    if (drawing) return;
+    drawing = true;
+    setTimeout(draw, 200); // so many times a second a screen is worth reading
+  };
+  const begin = async () => {
+    end();
+    const now = filters();
+    const wanted = new URLSearchParams(Object.entries(now).filter(([, v]) => v));
+    history.replaceState(null, "", `#/events${wanted.size ? `?${wanted}` : ""}`);
+    put(holder, loading("events"));
+    put(t.rows);
+    ids = new Set();
+    waiting = [];
+    missed = 0;
+    let stopped = false;
+    let stop = () => {};
+    end = () => {
+      stopped = true;
+      stop();
+    };
+    try {
+      const { events } = await get("events", { ...now, limit: first });
+      if (stopped) return;
+      waiting = events.toReversed();
+      draw();
+      if (!events.length) put(holder, empty("No such decision is remembered.", "Denied ones always are; of allowed ones a sample. New ones appear here by themselves."));
+      stop = follow(url("events/live", now), {
+        decision(e) {
+          waiting.push(e);
+          if (waiting.length > 4 * kept) waiting.splice(0, waiting.length - kept);
+          soon();
+        },
+        dropped({ dropped }) {
+          missed += dropped;
+          soon();
+        },
+      }, (s) => attr(holder, "data-stale", s.live ? null : "true"));
+    } catch (problem) {
+      if (problem.status !== 401 && !stopped) put(holder, failed(problem, begin));
+    }
+  };
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    attr(pause, "aria-pressed", String(paused));
+    text(pause, paused ? "Go on" : "Pause");
+    draw();
+  });
+  let typing = null;
+  const changed = () => {
+    clearTimeout(typing);
+    typing = setTimeout(begin, 300);
+  };
+  for (const control of [domain, rule, key]) control.addEventListener("input", changed);
+  what.addEventListener("change", begin);
+  ruleIndex().then((index) => {
+    put(domains, [...index.domains.keys()].map((name) => h("option", { value: name })));
+    put(rules, [...index.byID.keys()].map((name) => h("option", { value: name })));
+  }).catch(() => {});
+  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), pause, domains, rules),
+    panel("Latest decisions", { more: said }, holder));
+  begin();
+  return () => {
+    clearTimeout(typing);
+    end();
+  };
+}
+
+function one(root, name) {
+  const holder = h("div", null, loading("the event"));
+  put(root, h("p", null, h("a", { href: "#/events" }, "← All events")), holder);
+  const load = async () => {
+    try {
+      const e = await get(`events/${encodeURIComponent(name)}`);
+      const index = await ruleIndex().catch(() => null);
+      const key = e.key_hashed ? null : e.key;
+      const explain = explainLink(e.domain, key);
+      const tenant = key && index ? tenantOf(index, e.domain, key) : null;
+      const facts = [["Time", time(e.ts, (at) => `${at.toLocaleDateString()} ${hmsm(at)}`)], ["Outcome", pill(tone(e.outcome, e.allowed), outcome(e.outcome))], ["Domain", e.domain], ["Key", keyName(key, e.key)],
+        ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${e.role ? `, ${e.role}` : ""}${e.algorithm ? `, ${e.algorithm}` : ""}` : none],
+        ["Used", count(e.used)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
+        ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? h("code", null, e.trace_id) : none], ["Configuration", h("code", { title: e.config_version }, version(e.config_version))],
+        ["Node", e.node], ["Took", seconds(e.took_us / 1e6)], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", h("code", null, e.event_id)]];
+      put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key })}` }, "Events of the key")] },
+        h("dl", { class: "facts wide" }, facts.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))))));
+    } catch (problem) {
+      if (problem.status !== 401) put(holder, failed(problem, load));
+    }
+  };
+  load();
+}
+
+export function show(root, { parts, query }) {
+  return parts.length ? one(root, parts[0]) : tail(root, query);
+}

@@ -1,0 +1,96 @@
+// How a request would be decided now, and why.
+
+import { h, put } from "./dom.js";
+import { post } from "./api.js";
+import { bar, empty, failed, field, loading, panel, pill, table } from "./parts.js";
+import { count, millis, none, version } from "./format.js";
+import { format, parse } from "./descriptor.js";
+import { ruleIndex } from "./rules.js";
+
+export const lead = "Nothing is charged: this says what would happen to a request if it came now.";
+
+const most = 8; // descriptors of a request here
+
+function descriptorField(value, onRemove) {
+  const input = h("input", { type: "text", value, required: true, autocomplete: "off", spellcheck: "false", class: "mono", placeholder: "tenant:acme,endpoint:POST /v1/orders", "data-search": true });
+  const hits = h("input", { type: "number", min: 0, value: "1", required: true });
+  const element = h("div", { class: "descriptor" }, field("Descriptor", input, "key:value,key:value; a backslash before a comma of a value"), field("Hits", hits), onRemove ? h("button", { type: "button", class: "quiet", onclick: () => onRemove(element) }, "Remove") : null);
+  return { element, input, hits };
+}
+
+const counters = (c) => `${count(c.used)} of ${count(c.limit)} used, ${count(c.remaining)} left${c.reset_ms ? `, all back in ${millis(c.reset_ms)}` : ""}`;
+
+function limitOf(l) {
+  const state = l.allowed ? pill("allowed", "allows") : l.enforced ? pill("denied", "denies") : pill("shadow", l.shadow ? "would deny: shadow" : "would deny: only watches");
+  const fact = (name, ...words) => h("div", null, h("dt", null, name), h("dd", null, words));
+  return h("article", { class: "limit" },
+    h("header", null, h("h4", null, h("a", { href: `#/rules/${encodeURIComponent(l.rule)}` }, l.rule), l.name ? ` · ${l.name}` : ""), state, l.degraded ? pill("degraded", `degraded: ${l.degraded}`) : null),
+    h("p", { class: "arithmetic mono" }, l.arithmetic),
+    h("dl", { class: "facts wide" },
+      fact("Limit", l.limit, ` (${l.role}; from the ${l.source}${l.tier ? ` ${l.tier}` : ""})`),
+      fact("Counts by", h("code", null, l.key || "everything together")),
+      fact("Before", bar(l.before.used, l.before.limit), " ", h("span", { class: "num" }, counters(l.before))),
+      fact("After", bar(l.after.used, l.after.limit), " ", h("span", { class: "num" }, counters(l.after), l.after.retry_after_ms ? `; to be tried again in ${millis(l.after.retry_after_ms)}` : "")),
+      l.promise ? fact("Promise", l.promise) : null,
+      l.file ? fact("From", `${l.file}${l.line ? `, line ${l.line}` : ""}`) : null));
+}
+
+function explained(d) {
+  const t = table(`The walk of ${d.descriptor}`, [{ label: "Entry" }, { label: "Compared with" }, { label: "" }, { label: "Why" }]);
+  put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth, 5)}` }, h("code", null, s.entry || none)), h("td", null, h("code", null, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
+  return panel(d.descriptor || "No entries", { more: h("span", { class: "muted" }, `${count(d.hits)} hits`), wide: true },
+    h("h3", null, "The walk through the rules"), d.steps.length ? t.element : empty("Nothing was compared."), d.ended ? h("p", null, d.ended) : null,
+    h("h3", null, "The limits that count"), d.limits.length ? d.limits.map(limitOf) : empty("No limit counts it: it passes."));
+}
+
+export function show(root, { query }) {
+  const domain = h("input", { type: "text", required: true, value: query.get("domain") ?? "", list: "explain-domains", autocomplete: "off" });
+  const domains = h("datalist", { id: "explain-domains" });
+  const list = h("div", { class: "descriptors" });
+  const outcome = h("div", { "aria-live": "polite" });
+  let descriptors = [];
+  const add = (value = "") => {
+    if (descriptors.length >= most) return;
+    const d = descriptorField(value, descriptors.length ? (element) => {
+      descriptors = descriptors.filter((x) => x.element !== element);
+      element.remove();
+    } : null);
+    descriptors.push(d);
+    list.append(d.element);
+    return d;
+  };
+  const given = query.getAll("d");
+  (given.length ? given : [""]).forEach((d) => add(d));
+  let text = null;
+
+  const run = async () => {
+    let body;
+    try {
+      body = { domain: domain.value.trim(), descriptors: descriptors.map((d) => ({ entries: parse(d.input.value), hits: Number(d.hits.value) })) };
+    } catch (error) {
+      return put(outcome, failed(error));
+    }
+    const wanted = new URLSearchParams([["domain", body.domain], ...body.descriptors.map((d) => ["d", format(d.entries)])]);
+    history.replaceState(null, "", `#/explain?${wanted}`);
+    put(outcome, loading("the explanation"));
+    try {
+      const e = await post("explain", body);
+      text = h("details", null, h("summary", null, "As text"), h("pre", { tabindex: 0 }, e.text));
+      put(outcome, h("p", { class: `verdict ${e.allowed ? "tone-allowed" : "tone-denied"}` }, h("b", null, e.allowed ? "It would be allowed." : "It would be denied."),
+        e.domain_known ? "" : ` There is no domain ${e.domain}.`, h("span", { class: "muted" }, " By the configuration ", h("code", { title: e.config_version }, version(e.config_version)), ".")),
+      e.descriptors.map(explained), text);
+    } catch (problem) {
+      if (problem.status !== 401) put(outcome, failed(problem));
+    }
+  };
+  ruleIndex().then((index) => {
+    put(domains, [...index.domains.keys()].map((name) => h("option", { value: name })));
+    if (!domain.value && index.domains.size === 1) [domain.value] = index.domains.keys();
+  }).catch(() => {});
+  put(root, h("form", { class: "panel", onsubmit: (event) => {
+    event.preventDefault();
+    run();
+  } }, field("Domain", domain), domains, list, h("div", { class: "actions" },
+    h("button", { type: "button", class: "quiet", onclick: () => add()?.input.focus() }, "Add a descriptor"), h("button", { type: "submit", class: "main" }, "Explain"))), outcome);
+  if (domain.value && given.length) run();
+}

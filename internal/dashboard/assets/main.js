@@ -1,0 +1,254 @@
+// The frame of the dashboard: who is logged in, which page is shown, and how the node is.
+
+import { h, put, text, attr } from "./dom.js";
+import { get, login, logout, onLoggedOut } from "./api.js";
+import { live, listen, silent, on } from "./live.js";
+import { announcer, dialog, field, problems, pill } from "./parts.js";
+import { hms, seconds, version } from "./format.js";
+import * as overview from "./overview.js";
+import * as keys from "./keys.js";
+import * as rules from "./rules.js";
+import * as tenants from "./tenants.js";
+import * as tenant from "./tenant.js";
+import * as explain from "./explain.js";
+import * as events from "./events.js";
+import * as fleet from "./fleet.js";
+import * as accuracy from "./accuracy.js";
+
+// A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
+// which may return what ends it.
+const pages = [
+  { name: "overview", label: "Overview", key: "o", page: overview },
+  { name: "keys", label: "Limited keys", key: "k", page: keys },
+  { name: "rules", label: "Rules", key: "r", page: rules },
+  { name: "tenants", label: "Tenants", key: "t", page: tenants, inner: tenant },
+  { name: "explain", label: "Explain", key: "x", page: explain },
+  { name: "events", label: "Events", key: "e", page: events },
+  { name: "fleet", label: "Fleet", key: "f", page: fleet },
+  { name: "accuracy", label: "Accuracy", key: "a", page: accuracy },
+];
+
+let me = null;
+let leave = null;
+let main = null;
+const links = new Map();
+
+// route reads the address: #/page/part/part?query.
+function route() {
+  const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
+  const [name, ...parts] = path.split("/");
+  const found = pages.find((p) => p.name === name) ?? pages[0];
+  let decoded = [];
+  try {
+    decoded = parts.map(decodeURIComponent);
+  } catch {
+    // An address that somebody has cut off is that of the page.
+  }
+  return { found, parts: decoded, query: new URLSearchParams(search) };
+}
+
+function show({ focus = true } = {}) {
+  if (!me) return;
+  const { found, parts, query } = route();
+  leave?.();
+  leave = null;
+  const page = found.inner && parts.length ? found.inner : found.page;
+  for (const [name, link] of links) attr(link, "aria-current", name === found.name ? "page" : null);
+  links.get(found.name)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  const title = page.title?.(parts) ?? found.label;
+  document.title = `${title} · Headgate`;
+  const heading = h("h1", { tabindex: -1 }, title);
+  const lead = page.lead ? h("p", { class: "lead" }, page.lead) : null;
+  const root = h("div", { class: `page page-${found.name}` });
+  put(main, h("div", { class: "title" }, heading, lead), root);
+  listen(...(page.topics ?? []));
+  leave = page.show(root, { parts, query, me }) ?? null;
+  scrollTo(0, 0);
+  if (focus) heading.focus({ preventScroll: true });
+}
+
+function themeButton() {
+  const order = ["auto", "light", "dark"];
+  const button = h("button", { type: "button", class: "quiet" });
+  const now = () => document.documentElement.dataset.theme ?? "auto";
+  const label = () => {
+    text(button, { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" }[now()]);
+    attr(button, "aria-label", `Colours: ${now()}. Change`);
+  };
+  button.addEventListener("click", () => {
+    const next = order[(order.indexOf(now()) + 1) % order.length];
+    if (next === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = next;
+    try {
+      localStorage.setItem("headgate-theme", next);
+    } catch {
+      // Then it is for this page alone.
+    }
+    label();
+  });
+  label();
+  return button;
+}
+
+// health is how the node is, in one word and why. It is read aloud when it changes.
+function healthOf(o) {
+  const { health: is } = o;
+  const whys = [is.store, is.rules, is.tenants, is.documents].filter((s) => s && !s.ok).map((s) => s.error || s.reason);
+  if (is.draining) return ["degraded", "Draining", "it takes leave"];
+  if (!is.ready) return ["denied", "Not ready", whys.join("; ")];
+  if (is.degraded) return ["degraded", "Degraded", whys.join("; ")];
+  return ["allowed", "Ready", ""];
+}
+
+function status() {
+  const word = h("span", { class: "health", role: "status" });
+  const mark = h("span", { class: "mark", role: "status" }, "Connecting…");
+  const node = h("span", { class: "node" });
+  const keep = [];
+  let was = "";
+  keep.push(on("overview", (o) => {
+    const [tone, name, why] = healthOf(o);
+    if (was !== name + why) put(word, pill(tone, name, why), why ? h("span", { class: "why" }, why) : null);
+    was = name + why;
+    put(node, h("b", null, o.node.name), h("span", { class: "muted" }, ` ${version(o.node.version)}${o.node.layer ? ` · ${o.node.layer}` : ""}`));
+  }));
+  keep.push(on("state", (s) => {
+    attr(mark, "class", s.live ? "mark live" : "mark stale");
+    if (s.live) text(mark, "Live");
+    else if (s.since && live.overview) text(mark, `Stale since ${hms(s.since)}; trying again in ${seconds(Math.ceil(s.retryIn / 1000))}`);
+    else text(mark, "Connecting…");
+    document.body.classList.toggle("stale", !s.live && Boolean(live.overview));
+  }));
+  return { element: h("div", { class: "status" }, word, node, mark), end: () => keep.forEach((k) => k()) };
+}
+
+const shortcuts = [
+  ...pages.map((p) => [["g", p.key], `Go to ${p.label}`]),
+  [["/"], "Go to the search or the filter of the page"],
+  [["p"], "Pause or go on with what comes live"],
+  [["?"], "Show this"],
+  [["Esc"], "Close a dialog"],
+];
+
+function help() {
+  if (document.querySelector("dialog")) return;
+  dialog("Keys", (close) => [
+    h("dl", { class: "shortcuts" }, shortcuts.map(([list, what]) => h("div", null,
+      h("dt", null, list.map((k, i) => [i ? " then " : "", h("kbd", null, k)])), h("dd", null, what)))),
+    h("div", { class: "actions" }, h("button", { type: "button", class: "main", onclick: () => close() }, "Close")),
+  ]);
+}
+
+let prefix = 0;
+const prefixLasts = 1500;
+
+function onKey(event) {
+  if (!me || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, select, textarea, dialog")) return;
+  const after = event.timeStamp - prefix < prefixLasts;
+  prefix = 0;
+  if (after) {
+    const found = pages.find((p) => p.key === event.key);
+    if (found) {
+      event.preventDefault();
+      location.hash = `#/${found.name}`;
+      return;
+    }
+  }
+  if (event.key === "g") prefix = event.timeStamp;
+  else if (event.key === "?") help();
+  else if (event.key === "/") {
+    const search = main.querySelector("[data-search]");
+    if (search) {
+      event.preventDefault();
+      search.focus();
+    }
+  } else if (event.key === "p") main.querySelector("[data-pause]")?.click();
+}
+
+let endFrame = null;
+
+function frame() {
+  const strip = status();
+  endFrame = strip.end;
+  links.clear();
+  const nav = h("nav", { "aria-label": "Pages" }, h("ul", null, pages.map((p) => {
+    const link = h("a", { href: `#/${p.name}`, title: `g then ${p.key}` }, p.label);
+    links.set(p.name, link);
+    return h("li", null, link);
+  })));
+  main = h("main", { id: "main" });
+  const out = h("button", { type: "button", class: "quiet", onclick: async () => {
+    try {
+      await logout();
+    } catch {
+      // Then the session ends by itself.
+    }
+    enter("You are logged out.");
+  } }, "Log out");
+  put(document.body,
+    h("a", { class: "skip", href: "#main", onclick: (event) => {
+      event.preventDefault();
+      main.querySelector("h1").focus();
+    } }, "Skip to the page"),
+    h("header", { class: "top" },
+      h("a", { class: "brand", href: "#/overview" }, "Headgate"),
+      strip.element,
+      h("div", { class: "tools" }, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
+        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted" }, ` ${me.scope}`)), out)),
+    nav, main, announcer());
+  show({ focus: false });
+}
+
+// enter shows the login; words say why.
+function enter(words) {
+  me = null;
+  leave?.();
+  leave = null;
+  endFrame?.();
+  endFrame = null;
+  silent();
+  for (const open of document.querySelectorAll("dialog")) open.close();
+  document.body.className = "";
+  document.title = "Log in · Headgate";
+  const token = h("input", { type: "password", name: "token", required: true, autocomplete: "current-password", spellcheck: "false", autocapitalize: "off" });
+  const outcome = h("div");
+  const button = h("button", { type: "submit", class: "main" }, "Log in");
+  const form = h("form", { onsubmit: async (event) => {
+    event.preventDefault();
+    button.disabled = true;
+    put(outcome);
+    try {
+      me = await login(token.value);
+      me = await get("me");
+      frame();
+    } catch (problem) {
+      me = null;
+      put(outcome, problems(problem));
+      token.select();
+      token.focus();
+    } finally {
+      button.disabled = false;
+    }
+  } }, words ? h("p", { class: "muted", role: "status" }, words) : null,
+  field("Token", token, "One of those that the admin API takes. It stays in this process and is not kept in the browser."),
+  outcome, h("div", { class: "actions" }, button));
+  put(document.body, h("main", { class: "login" }, h("h1", null, "Headgate"), form), announcer());
+  token.focus();
+}
+
+async function begin() {
+  document.addEventListener("keydown", onKey);
+  addEventListener("hashchange", () => show());
+  onLoggedOut(() => {
+    if (me) enter("Your login has ended.");
+  });
+  try {
+    me = await get("me");
+    frame();
+  } catch (problem) {
+    enter(problem.status === 401 ? "" : problem.message);
+  }
+}
+
+begin();

@@ -1,0 +1,177 @@
+// How this node is, at a glance.
+
+import { h, put, text, keyed } from "./dom.js";
+import { chart } from "./chart.js";
+import { live, on } from "./live.js";
+import { panel, pill, table, empty, loading, bar } from "./parts.js";
+import { about, age, bytes, count, none, percent, rate, seconds, time, version } from "./format.js";
+import { keyRow, keyColumns } from "./keys.js";
+
+export const topics = ["keys"];
+
+const all = (r) => r.allowed + r.denied + r.degraded_allowed + r.degraded_denied + r.unmatched + r.unknown_domain;
+const passed = (r) => r.allowed + r.unmatched + r.unknown_domain;
+const degraded = (r) => r.degraded_allowed + r.degraded_denied;
+const share = (part, whole) => (whole > 0 ? part / whole : 0);
+
+// tiles are the numbers that come first.
+function tiles() {
+  const list = [
+    ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since the start`],
+    ["Denied (429)", (o) => rate(o.rates.denied), (o) => `${percent(share(o.rates.denied, all(o.rates)))} of the traffic`],
+    ["Refused, degraded (503)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed unchecked`],
+    ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
+    ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
+    ["Shed", (o) => rate(o.shed), (o) => `${count(o.hot_keys)} hot keys leased`],
+  ].map(([name, number, more]) => ({ name, number, more, big: h("dd", { class: "big num" }, none), small: h("dd", { class: "muted" }, "") }));
+  return {
+    element: h("dl", { class: "tiles" }, list.map((t) => h("div", null, h("dt", null, t.name), t.big, t.small))),
+    update(o) {
+      for (const t of list) {
+        text(t.big, t.number(o));
+        text(t.small, t.more(o));
+      }
+    },
+  };
+}
+
+const breakers = { closed: ["allowed", "closed"], half_open: ["warn", "half open"], open: ["denied", "open"] };
+
+function shards() {
+  const t = table("Servers of the store", [{ label: "Server" }, { label: "State" }, { label: "Breaker" }, { label: "In flight", num: true }, { label: "Calls", num: true },
+    { label: "Failures", num: true }, { label: "Refused", num: true, hint: "Calls that the breaker did not make" }]);
+  const show = keyed(t.rows, (s) => `${s.store} ${s.addr}`, () => {
+    const cells = ["", "", "num", "num", "num", "num"].map((c) => h("td", { class: c }));
+    const head = h("th", { scope: "row" });
+    return {
+      element: h("tr", null, head, cells),
+      update(s) {
+        text(head, s.store ? `${s.store} ${s.addr}` : s.addr);
+        put(cells[0], s.connected ? pill("allowed", "connected") : pill("denied", "no connection"));
+        put(cells[1], pill(...(breakers[s.breaker] ?? ["warn", s.breaker])));
+        [s.in_flight, s.calls, s.failures, s.refused].forEach((n, i) => text(cells[i + 2], count(n)));
+      },
+    };
+  });
+  const holder = h("div");
+  const memory = h("div");
+  return {
+    element: panel("Store", {}, holder, memory),
+    update(o) {
+      if (!o.shards.length) put(holder, h("p", { class: "state" }, o.memory ? "This node counts in its own memory." : "The store has no servers."));
+      else if (t.element.parentNode !== holder) put(holder, t.element);
+      show(o.shards);
+      if (o.memory) put(memory, h("p", { class: "usage" }, bar(o.memory.bytes, o.memory.max_bytes), h("span", { class: "num" }, `${bytes(o.memory.bytes)} of ${bytes(o.memory.max_bytes)}`), h("span", { class: "muted num" }, `${count(o.memory.keys)} keys`)));
+      if (!o.health.store.ok) put(memory, h("p", { class: "note bad" }, o.health.store.error || o.health.store.reason));
+    },
+  };
+}
+
+function configuration() {
+  const t = table("What is in force", [{ label: "Of" }, { label: "State" }, { label: "Version" }, { label: "Since" }]);
+  return {
+    element: panel("Configuration", {}, t.element),
+    update(o) {
+      const parts = [["Rules", o.health.rules], ["Tenants", o.health.tenants], ["Documents", o.health.documents]];
+      put(t.rows, parts.map(([name, c]) => h("tr", null, h("th", { scope: "row" }, name),
+        h("td", null, !c ? h("span", { class: "muted" }, "no database") : c.ok ? pill("allowed", "in force") : c.last_good ? pill("warn", "the last good one", c.error) : pill("denied", "not in force", c.error),
+          c && !c.ok ? h("div", { class: "muted" }, c.error || c.reason) : null),
+        h("td", null, c?.version ? h("code", { title: c.version }, version(c.version)) : none),
+        h("td", null, c ? [time(c.loaded_at), " ", h("span", { class: "muted" }, age(c.loaded_at))] : none))));
+    },
+  };
+}
+
+function audit() {
+  const numbers = h("dl", { class: "facts" });
+  const t = table("Where events go", [{ label: "To" }, { label: "Written", num: true }, { label: "Failed", num: true }, { label: "Waiting", num: true }]);
+  const holder = h("div");
+  return {
+    element: panel("Audit", { more: h("a", { href: "#/events" }, "Events") }, numbers, holder),
+    update({ audit: a }) {
+      put(numbers, [["Decided", a.decided], ["Produced", a.produced], ["Dropped", a.dropped], ["Waiting", a.buffered], ["Not in the sample", a.unsampled]].map(([name, n]) =>
+        h("div", { class: name === "Dropped" && n > 0 ? "tone-denied" : null }, h("dt", null, name), h("dd", { class: "num" }, count(n)))));
+      if (!a.sinks.length) return put(holder, h("p", { class: "muted" }, "The latest are kept in memory alone; --audit-files or --audit-kafka keeps them."));
+      put(t.rows, a.sinks.map((s) => h("tr", null, h("th", { scope: "row" }, s.name, s.error ? h("div", { class: "tone-denied" }, s.error) : null), [s.written, s.failed, s.buffered].map((n) => h("td", { class: "num" }, count(n))))));
+      if (!t.element.isConnected) put(holder, t.element);
+    },
+  };
+}
+
+const busiest = 6;
+
+function hotRules() {
+  const t = table("Rules with the most decisions", [{ label: "Rule" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Share denied", num: true }]);
+  const holder = h("div", null, t.element);
+  const show = keyed(t.rows, (r) => r.id, (r) => {
+    const cells = [0, 1, 2].map(() => h("td", { class: "num" }));
+    return {
+      element: h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.id)}` }, r.id)), cells),
+      update({ rates }) {
+        const denied = rates.denied + rates.local_denied + rates.degraded_denied;
+        const whole = denied + rates.allowed + rates.local_allowed + rates.degraded_allowed + rates.shadow_denied;
+        text(cells[0], rate(whole - denied));
+        text(cells[1], rate(denied));
+        text(cells[2], percent(share(denied, whole)));
+      },
+    };
+  });
+  return {
+    element: panel("Busiest rules", { more: h("a", { href: "#/rules" }, "All rules") }, holder),
+    update(o) {
+      if (!o.rules.length) put(holder, empty("No rule has decided anything yet."));
+      else if (t.element.parentNode !== holder) put(holder, t.element);
+      show(o.rules.slice(0, busiest));
+    },
+  };
+}
+
+function topDenied() {
+  const t = table("Keys with the most denials", keyColumns.slice(0, 4));
+  const holder = h("div", null, loading("keys"));
+  const show = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k));
+  return {
+    element: panel("Most denied keys", { more: h("a", { href: "#/keys" }, "All") }, holder),
+    update({ denied }) {
+      const list = denied.keys.filter((k) => k.denied > 0).slice(0, busiest);
+      if (!list.length) put(holder, empty("No key was denied in the last minutes."));
+      else if (t.element.parentNode !== holder) put(holder, t.element);
+      show(list);
+    },
+  };
+}
+
+export function show(root) {
+  const charts = [
+    chart({ title: "Decisions per second", about: "Decisions per second", format: about, series: [
+      { name: "allowed", tone: "allowed", area: true, of: passed },
+      { name: "denied", tone: "denied", of: (p) => p.denied },
+      { name: "degraded", tone: "degraded", of: degraded },
+    ] }),
+    chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
+      { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },
+    ] }),
+    chart({ title: "Refused since degraded (503)", about: "Requests per second that were refused because the store did not decide", format: about, height: 150, series: [
+      { name: "503 per second", tone: "degraded", area: true, of: (p) => p.degraded_denied },
+    ] }),
+    chart({ title: "Time that decisions take", about: "Time that decisions take, over the last minute each", format: seconds, height: 150, series: [
+      { name: "p50", tone: "allowed", of: (p) => p.p50 },
+      { name: "p90", tone: "accent", of: (p) => p.p90 },
+      { name: "p99", tone: "denied", of: (p) => p.p99 },
+    ] }),
+  ];
+  const parts = [tiles(), shards(), configuration(), audit(), hotRules()];
+  const top = topDenied();
+  const [numbers, store, config, log, rules] = parts;
+  put(root, numbers.element, h("div", { class: "grid main-chart" }, charts[0].element),
+    h("div", { class: "grid three" }, charts.slice(1).map((c) => c.element)),
+    h("div", { class: "grid two" }, top.element, rules.element, store.element, config.element, log.element));
+  const ends = [
+    on("overview", (o) => {
+      for (const p of parts) p.update(o);
+      for (const c of charts) c.update(live.history);
+    }),
+    on("keys", top.update),
+  ];
+  return () => ends.forEach((end) => end());
+}

@@ -1,0 +1,243 @@
+// The rules of this node: what they say, what they do, and what is switched.
+
+import { h, put, text, keyed } from "./dom.js";
+import { all, get } from "./api.js";
+import { chart } from "./chart.js";
+import { live, on, remembered } from "./live.js";
+import { empty, every, failed, field, loading, noDatabase, panel, pill, table } from "./parts.js";
+import { about, count, none, rate, seconds } from "./format.js";
+import { parse } from "./descriptor.js";
+import { byWhom, control, stateOf, switches } from "./switches.js";
+import { accuracyTable } from "./accuracy.js";
+
+export const title = ([rule]) => rule ?? "Rules";
+
+let index = null;
+let indexed = null;
+
+// ruleIndex returns the rules in force on this node, by id and by domain; asked for once
+// for each version of them.
+export async function ruleIndex() {
+  const version = live.overview?.health.rules.version ?? "";
+  if (index && indexed === version) return index;
+  indexed = version;
+  index = all("rules", "rules").then(({ rules, version: is }) => {
+    const domains = new Map();
+    for (const r of rules) domains.set(r.domain, [...(domains.get(r.domain) ?? []), r]);
+    return { rules, version: is, byID: new Map(rules.map((r) => [r.id, r])), domains };
+  });
+  index.catch(() => (index = null));
+  return index;
+}
+
+// tenantOf returns the name of the account whose key that is, null where a rule of the
+// domain counts by no account in it.
+export function tenantOf(found, domain, key) {
+  const entries = [];
+  try {
+    entries.push(...parse(key));
+  } catch {
+    return null;
+  }
+  for (const r of found.domains.get(domain) ?? []) {
+    const by = /(?:^|; )tenants by ([^;]+)/.exec(r.summary)?.[1];
+    const entry = by && entries.find((e) => e.key === by);
+    if (!entry) continue;
+    if (by === "tenant") return `tenant:${entry.value}`;
+    return by === "api_key" ? `hash:${entry.value}` : `entry:${by}:${entry.value}`;
+  }
+  return null;
+}
+
+// tree puts rules below those whose id theirs goes on from: ids are paths.
+function tree(rules) {
+  const sorted = rules.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  const above = [];
+  return sorted.map((rule) => {
+    while (above.length && !rule.id.startsWith(`${above.at(-1).id}.`)) above.pop();
+    const parent = above.at(-1);
+    above.push(rule);
+    const start = parent ? parent.id.length + 1 : rule.id.startsWith(`${rule.domain}.`) ? rule.domain.length + 1 : 0;
+    return { rule, depth: above.length - 1, label: rule.id.slice(start) };
+  });
+}
+
+const isShadow = (rule) => /(?:^|; )shadow(?:;|$)/.test(rule.summary);
+
+// counted are the outcomes of a rule in the groups that people ask for.
+const allowed = (o) => o.allowed + o.local_allowed + o.degraded_allowed + o.skipped;
+const denied = (o) => o.denied + o.local_denied + o.degraded_denied;
+
+const columns = [{ label: "Rule" }, { label: "Says" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Shadow", num: true, hint: "What would have been denied" },
+  { label: "Denied since start", num: true }, { label: "State" }];
+
+function ruleRow({ rule, depth, label }, act) {
+  const numbers = [0, 1, 2, 3].map(() => h("td", { class: "num" }, none));
+  const state = h("td");
+  const head = h("th", { scope: "row", class: `depth depth-${Math.min(depth, 5)}` }, h("a", { href: `#/rules/${encodeURIComponent(rule.id)}`, title: rule.id }, label),
+    isShadow(rule) ? [" ", pill("shadow", "shadow", "The rule says shadow: true")] : null);
+  const row = {
+    element: h("tr", null, head, h("td", { class: "says" }, rule.summary.split("; ")[0]), numbers, state),
+    update() {},
+    count(r) {
+      const words = r ? [rate(allowed(r.rates)), rate(denied(r.rates)), rate(r.rates.shadow_denied), count(denied(r.outcomes))] : [none, none, none, none];
+      words.forEach((w, i) => text(numbers[i], w));
+      numbers[1].classList.toggle("tone-denied", Boolean(r) && denied(r.rates) > 0);
+    },
+    switched: () => put(state, act(rule)),
+  };
+  return row;
+}
+
+function list(root, me) {
+  const search = h("input", { type: "search", "data-search": true, placeholder: "id, file or what it says" });
+  const domains = h("div");
+  const everything = h("div");
+  const note = h("div");
+  const candidates = h("div");
+  let rows = new Map();
+  let groups = [];
+  let found = { byTarget: new Map(), problem: null };
+
+  const counted = (o) => {
+    const byID = new Map(o.rules.map((r) => [r.id, r]));
+    for (const [name, row] of rows) row.count(byID.get(name));
+    put(note, noDatabase(o, "switches"), o.rules_more ? h("p", { class: "muted" }, `Rates are of the ${count(o.rules.length)} busiest rules; ${count(o.rules_more)} more have decided something.`) : null);
+  };
+  const filter = () => {
+    const wanted = search.value.toLowerCase();
+    for (const g of groups) {
+      let some = false;
+      for (const { rule } of g.entries) {
+        const hit = [rule.id, rule.file, rule.summary].some((t) => t.toLowerCase().includes(wanted));
+        rows.get(rule.id).element.hidden = !hit;
+        some ||= hit;
+      }
+      g.element.hidden = !some;
+    }
+  };
+  const draw = async () => {
+    try {
+      const is = await ruleIndex();
+      rows = new Map();
+      groups = [...is.domains].map(([domain, rules]) => {
+        const t = table(`Rules of the domain ${domain}`, columns);
+        const entries = tree(rules);
+        for (const e of entries) {
+          const row = ruleRow(e, (rule) => control(`rule:${rule.id}`, `the rule ${rule.id}`, found, me, again));
+          rows.set(e.rule.id, row);
+          t.rows.append(row.element);
+        }
+        return { entries, element: panel(domain, { more: h("span", { class: "muted" }, `${count(rules.length)} rules`) }, t.element) };
+      });
+      put(domains, groups.length ? groups.map((g) => g.element) : empty("No rules are in force.", "--rules names their files."));
+      if (live.overview) counted(live.overview);
+      await again();
+      filter();
+    } catch (problem) {
+      if (problem.status !== 401) put(domains, failed(problem, draw));
+    }
+  };
+  const again = async () => {
+    found = await switches();
+    for (const row of rows.values()) row.switched();
+    put(everything, panel("Everything", {}, h("p", { class: "muted" }, "The brake for a bad day: in shadow everything passes, and the numbers go on telling what would have been denied."), control("all", "everything", found, me, again)));
+  };
+  search.addEventListener("input", filter);
+  put(root, h("form", { class: "filters", onsubmit: (e) => e.preventDefault() }, field("Find", search)), note, put(domains, loading("rules")), everything, candidates);
+  showCandidates(candidates, me);
+  draw();
+  let version = live.overview?.health.rules.version;
+  const ends = [on("overview", (o) => {
+    counted(o);
+    if (version !== o.health.rules.version) {
+      version = o.health.rules.version;
+      draw();
+    }
+  }), every(10000, async () => rows.size && (await again()))];
+  return () => ends.forEach((end) => end());
+}
+
+const candidateColumns = [{ label: "Rule" }, { label: "In force" }, { label: "Candidate" }, { label: "For" }, { label: "Decided", num: true }, { label: "Denied", num: true }, { label: "Candidate denies", num: true },
+  { label: "Only it denies", num: true, hint: "Requests that the candidate alone denies" }, { label: "Only the main ones deny", num: true }];
+
+async function showCandidates(holder, me, rule) {
+  try {
+    const { candidates } = await all("candidates", "candidates");
+    const list = candidates.filter((c) => !rule || c.rule === rule);
+    if (!list.length) return;
+    const found = await switches();
+    const t = table("Candidate limits beside those in force", [...candidateColumns, { label: "Switch" }]);
+    put(t.rows, list.map((c) => h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(c.rule)}` }, c.rule)), h("td", null, c.limits), h("td", null, c.candidate),
+      h("td", null, c.rolled_back_at ? pill("denied", "taken back", c.rolled_back_at) : c.percent ? `${c.percent} %` : "watching", c.tenants?.length ? ` and ${c.tenants.length} tenants` : ""),
+      [c.decided, c.denied, c.candidate_denied].map((n) => h("td", { class: "num" }, count(n))), h("td", { class: "num" }, `${count(c.added)} (${about(c.added_percent)} %)`), h("td", { class: "num" }, count(c.avoided)),
+      h("td", null, control(`candidate:${c.rule}`, `the candidate of ${c.rule}`, found, me, () => showCandidates(holder, me, rule))))));
+    put(holder, panel("Candidates", { more: h("span", { class: "muted" }, `over the last ${seconds(Math.max(...list.map((c) => c.over_seconds)))}`) }, t.element));
+  } catch (problem) {
+    if (problem.status !== 401) put(holder, failed(problem));
+  }
+}
+
+const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"],
+  ["degraded_allowed", "Allowed unchecked: degraded"], ["degraded_denied", "Refused unchecked: degraded"], ["replaced", "Another rule stood in its place"], ["skipped", "Switched off"]];
+
+function one(root, me, name) {
+  const facts = h("div", null, loading("the rule"));
+  const holder = h("div");
+  const candidates = h("div");
+  const exact = h("div");
+  const points = [];
+  const drawn = chart({ title: "Decisions of this rule per second", about: "Decisions of this rule per second", format: about, series: [
+    { name: "allowed", tone: "allowed", area: true, of: (p) => allowed(p) },
+    { name: "denied", tone: "denied", of: (p) => denied(p) },
+    { name: "in shadow", tone: "shadow", of: (p) => p.shadow_denied },
+  ] });
+  const t = table("Outcomes of this rule", [{ label: "Outcome" }, { label: "Per second", num: true }, { label: "Since the start", num: true }]);
+  const show = keyed(t.rows, ([key]) => key, ([key, label]) => {
+    const cells = [h("td", { class: "num" }), h("td", { class: "num" })];
+    return { element: h("tr", null, h("th", { scope: "row" }, label), cells), update: ([, , r]) => [rate(r?.rates[key] ?? 0), count(r?.outcomes[key] ?? 0)].forEach((w, i) => text(cells[i], w)) };
+  });
+  const switched = async () => {
+    const found = await switches();
+    const there = found.byTarget.get(`rule:${name}`);
+    put(holder, control(`rule:${name}`, `the rule ${name}`, found, me, switched), there ? h("p", null, byWhom(there)) : null,
+      found.byTarget.get("all") ? h("p", { class: "note" }, "Everything is switched: ", stateOf(found.byTarget.get("all"))) : null, found.problem ? h("p", { class: "muted" }, found.problem.message) : null);
+  };
+  const draw = async () => {
+    try {
+      const rule = (await ruleIndex()).byID.get(name);
+      if (!rule) return put(facts, empty(`There is no rule ${name} in force on this node.`, "It may have been taken out, or be of another node."));
+      const link = (words, page, parameters) => h("a", { href: `#/${page}?${new URLSearchParams(parameters)}` }, words);
+      put(facts, h("dl", { class: "facts wide" }, [["Domain", rule.domain], ["Says", h("ul", { class: "plain" }, rule.summary.split("; ").map((s) => h("li", null, s)))],
+        ["From", `${rule.source}: ${rule.file}${rule.line ? `, line ${rule.line}` : ""}`],
+        ["See", [link("Its keys", "keys", { rule: name }), " · ", link("Its events", "events", { rule: name }), " · ", link("Explain", "explain", { domain: rule.domain })]]]
+        .map(([what, words]) => h("div", null, h("dt", null, what), h("dd", null, words)))));
+    } catch (problem) {
+      if (problem.status !== 401) put(facts, failed(problem, draw));
+    }
+  };
+  const measured = async () => {
+    const accuracy = await get("accuracy").catch(() => null);
+    const list = accuracy?.rules.filter((r) => r.rule === name) ?? [];
+    put(exact, list.length ? accuracyTable(list) : empty("Nothing was measured of this rule.", "--accuracy-sample says of which share of keys."));
+  };
+  put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
+    h("div", { class: "grid two" }, panel("What it says", {}, facts), panel("Switch", {}, holder), panel("Outcomes", {}, t.element), panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact)), candidates);
+  draw();
+  switched();
+  showCandidates(candidates, me, name);
+  const ends = [every(5000, measured), on("overview", (o) => {
+    const r = o.rules.find((x) => x.id === name);
+    const t0 = Date.parse(o.at);
+    points.push({ t: t0, ...(r?.rates ?? { allowed: 0, denied: 0, shadow_denied: 0, local_allowed: 0, local_denied: 0, degraded_allowed: 0, degraded_denied: 0, skipped: 0 }) });
+    while (points[0].t < t0 - remembered) points.shift();
+    drawn.update(points);
+    show(outcomeRows.map(([key, label]) => [key, label, r]));
+  })];
+  return () => ends.forEach((end) => end());
+}
+
+export function show(root, { parts, me }) {
+  return parts.length ? one(root, me, parts[0]) : list(root, me);
+}
+

@@ -1,0 +1,124 @@
+// Switches of rules, tenants and everything: shown, set and taken back.
+
+import { h, put } from "./dom.js";
+import { all, change, versioned } from "./api.js";
+import { choice, edit, expiry, field, pill } from "./parts.js";
+import { day, none, time } from "./format.js";
+
+const words = {
+  on: ["allowed", "on", "enforced, whatever the rule says"],
+  shadow: ["shadow", "shadow", "counts and reports, denies nothing"],
+  off: ["warn", "off", "does not count and does not deny"],
+};
+
+// switches returns all by their targets. Where there is no database there are none, and
+// problem says so.
+export async function switches() {
+  try {
+    const { switches: list } = await all("switches", "switches");
+    return { byTarget: new Map(list.map((s) => [s.target, s])), problem: null };
+  } catch (problem) {
+    return { byTarget: new Map(), problem };
+  }
+}
+
+// stateOf shows a switch; usual stands where there is none in force.
+export function stateOf(s, usual = h("span", { class: "muted" }, "as the rule says")) {
+  if (!s) return usual;
+  if (s.invalid) return pill("denied", "not valid", s.invalid);
+  const [tone, name, about] = words[s.switch.state] ?? ["warn", s.switch.state, ""];
+  if (!s.in_force) return h("span", { class: "muted" }, `${name}, ended`);
+  const { percent, tenants, until, reason } = s.switch;
+  const part = [percent ? `${percent} %` : "", tenants?.length ? `${tenants.length} tenants` : ""].filter(Boolean).join(" and ");
+  return h("span", null, pill(tone, part ? `${name} for ${part}` : name, about), until ? h("span", { class: "muted" }, " until ", time(until)) : null,
+    reason ? h("span", { class: "muted" }, ` ${reason}`) : null);
+}
+
+const describe = (s) => (s?.switch?.state ? `${s.switch.state}${s.switch.until ? ` until ${day(s.switch.until)}` : ""}${s.switch.reason ? `: ${s.switch.reason}` : ""}${s.in_force ? "" : " (ended)"}` : "as the rules say");
+
+// maySwitch reports whether a scope reaches for a target.
+export function maySwitch(me, target) {
+  return me.scope === "admin" || (me.scope === "write" && target.startsWith("tenant:"));
+}
+
+// setSwitch asks what to switch a target to, and does it. It resolves to true when
+// something was changed.
+export async function setSwitch(target, what) {
+  const path = `switches/${encodeURIComponent(target)}`;
+  const read = () => versioned(path);
+  const there = await read();
+  const state = choice([["shadow", "shadow: counts and reports, denies nothing"], ["off", "off: does not count and does not deny"], ["on", "on: enforced, also where the rule says shadow"]], there.data?.switch?.state ?? "shadow");
+  const until = expiry("How long");
+  const reason = h("input", { type: "text", maxlength: 200, value: there.data?.switch?.reason ?? "", placeholder: "for those who come after you" });
+  const result = await edit({
+    title: `Switch ${what}`,
+    say: "Every node obeys within two seconds. What was used before is not forgotten.",
+    fields: [field("State", state), until.element, field("Reason", reason)],
+    confirm: "Switch it",
+    danger: target === "all",
+    now: async () => describe((await read()).data),
+    plan() {
+      const body = { state: state.value };
+      const end = until.until();
+      if (end) body.until = end;
+      if (reason.value.trim()) body.reason = reason.value.trim();
+      // A canary stays one: this dialog does not ask for its share.
+      for (const name of ["percent", "tenants"]) if (there.data?.switch?.[name]) body[name] = there.data.switch[name];
+      return {
+        changes: [{ what: "Switch", before: describe(there.data), after: describe({ switch: body, in_force: true }) }],
+        warn: target === "all" ? "This is for all rules of all domains, on every node." : null,
+        words: `${what} is switched: ${state.value}.`,
+        send: () => change("PUT", path, body, there.etag),
+      };
+    },
+  });
+  return result === "again" ? setSwitch(target, what) : Boolean(result);
+}
+
+// clearSwitch takes a switch back.
+export async function clearSwitch(target, what) {
+  const path = `switches/${encodeURIComponent(target)}`;
+  const there = await versioned(path);
+  if (!there.data) return true;
+  const result = await edit({
+    title: `Take the switch of ${what} back`,
+    confirm: "Take it back",
+    now: async () => describe((await versioned(path)).data),
+    plan: () => ({
+      changes: [{ what: "Switch", before: describe(there.data), after: "none: what the rules say counts" }],
+      words: `The switch of ${what} is taken back.`,
+      send: () => change("DELETE", path, null, there.etag),
+    }),
+  });
+  return result === "again" ? clearSwitch(target, what) : Boolean(result);
+}
+
+// control shows a switch and, to those who may, what can be done to it. changed is called
+// after that.
+export function control(target, what, found, me, changed) {
+  const there = found.byTarget.get(target);
+  const holder = h("div", { class: "control" });
+  const run = (act) => async (event) => {
+    const button = event.currentTarget;
+    button.disabled = true;
+    try {
+      if (await act(target, what)) await changed();
+    } catch (problem) {
+      put(holder, h("span", { class: "tone-denied", role: "alert" }, problem.message));
+    } finally {
+      button.disabled = false;
+    }
+  };
+  const may = maySwitch(me, target);
+  const why = found.problem ? found.problem.message : may ? null : `It takes the scope ${target.startsWith("tenant:") ? "write" : "admin"}; yours is ${me.scope}.`;
+  put(holder, h("span", null, stateOf(there)),
+    h("span", { class: "actions" },
+      h("button", { type: "button", disabled: Boolean(why), title: why, "aria-label": `Switch ${what}`, onclick: run(setSwitch) }, "Switch"),
+      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Take the switch of ${what} back`, onclick: run(clearSwitch) }, "Take back") : null));
+  return holder;
+}
+
+// byWhom says who has switched and when.
+export function byWhom(s) {
+  return s ? h("span", { class: "muted" }, "by ", s.updated_by, ", ", time(s.updated_at)) : none;
+}

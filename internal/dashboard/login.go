@@ -1,0 +1,142 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+const (
+	// maxToken bounds a token in bytes: those of issuers of logins hold groups.
+	maxToken = 16 << 10
+	// maxLogin bounds the body of a login in bytes.
+	maxLogin = maxToken + 1024
+	// maxMe bounds what the admin API says of who asks.
+	maxMe = 64 << 10
+)
+
+// identity is what GET /admin/v1/me says of who asks.
+type identity struct {
+	Actor string `json:"actor"`
+	Scope string `json:"scope"`
+}
+
+// login begins a session for who shows a token that the admin API takes.
+func (h *handler) login(w http.ResponseWriter, r *http.Request) {
+	var body struct{ Token string }
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxLogin)).Decode(&body); err != nil {
+		fail(http.StatusBadRequest, "body: not {\"token\": \"...\"} of at most %d bytes", maxLogin).write(w)
+		return
+	}
+	token := strings.TrimSpace(body.Token)
+	if !printable(token) || token == "" || len(token) > maxToken {
+		fail(http.StatusUnprocessableEntity, "token: not one; hint: a token is 1 to %d letters of visible ASCII", maxToken).write(w)
+		return
+	}
+	asked := r.Clone(r.Context())
+	asked.Method, asked.Body, asked.ContentLength = http.MethodGet, http.NoBody, 0
+	asked.URL.Path, asked.URL.RawPath, asked.URL.RawQuery = adminPath+"me", "", ""
+	asked.Header = http.Header{"Authorization": {"Bearer " + token}}
+	answer := captured{header: http.Header{}}
+	h.api.ServeHTTP(&answer, asked)
+	var who identity
+	if answer.status != http.StatusOK || json.Unmarshal(answer.body.Bytes(), &who) != nil {
+		answer.pass(w)
+		return
+	}
+	if old := h.session(r); old != nil {
+		h.sessions.drop(old)
+	}
+	name, begun := h.sessions.begin(token, h.now())
+	http.SetCookie(w, cookie(r, name, int(h.sessions.lasts/time.Second)))
+	writeJSON(w, http.StatusOK, jsonType, struct {
+		identity
+		ExpiresAt time.Time `json:"expires_at"`
+	}{who, begun.expires.UTC()})
+}
+
+func printable(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// logout ends the session of who asks, if there is one.
+func (h *handler) logout(w http.ResponseWriter, r *http.Request) {
+	if s := h.session(r); s != nil {
+		h.sessions.drop(s)
+	}
+	http.SetCookie(w, cookie(r, "", -1))
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// session returns that of who asks, nil when there is none.
+func (h *handler) session(r *http.Request) *session {
+	c, err := r.Cookie(cookieName(r))
+	if err != nil {
+		return nil
+	}
+	return h.sessions.find(c.Value, h.now())
+}
+
+// cookieName has the port in it: browsers keep cookies by host alone, and operators
+// reach several nodes as ports of one host.
+func cookieName(r *http.Request) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		return "headgate_session_" + port
+	}
+	return "headgate_session"
+}
+
+// cookie keeps the name of a session for some seconds; below 0 it takes it away.
+func cookie(r *http.Request, name string, seconds int) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName(r), Value: name, Path: "/", MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		// A browser that sees HTTPS has it, though a proxy may have taken it off.
+		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
+	}
+}
+
+// captured is an http.ResponseWriter that keeps a small answer.
+type captured struct {
+	status int
+	header http.Header
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (c *captured) Header() http.Header { return c.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (c *captured) WriteHeader(status int) {
+	if c.status == 0 {
+		c.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (c *captured) Write(b []byte) (int, error) {
+	c.WriteHeader(http.StatusOK)
+	if c.body.Len()+len(b) > maxMe {
+		return 0, io.ErrShortWrite
+	}
+	return c.body.Write(b)
+}
+
+// pass tells the browser why there is no login.
+func (c *captured) pass(w http.ResponseWriter) {
+	if c.status < http.StatusBadRequest {
+		fail(http.StatusBadGateway, "the admin API does not say who asks").write(w)
+		return
+	}
+	if wait := c.header.Get("Retry-After"); wait != "" {
+		w.Header().Set("Retry-After", wait)
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Type", problemType)
+	w.WriteHeader(c.status)
+	_, _ = w.Write(c.body.Bytes()) // nobody is there to hear of an error
+}

@@ -1,0 +1,22 @@
+package rls
+
+import (
+	"context"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/headgate/headgate"
+)
+
+// traceparent is the header of a call by which Envoy tells its trace.
+const traceparent = "traceparent"
+
+// setOrigin tells observers of which trace the call is part. Its peer and its user
+// agent are those of a proxy, and no client's.
+func (c *call) setOrigin(ctx context.Context) {
+	trace := headgate.TraceOf(metadata.ValueFromIncomingContext(ctx, traceparent))
+	c.requests[0].Origin.Trace = trace
+	for i := range c.bookings {
+		c.bookings[i].request.Origin.Trace = trace
+	}
+}

@@ -1,0 +1,132 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/headgate/headgate/rules"
+)
+
+// decisionCollector makes series of what decisions have added up to.
+type decisionCollector struct {
+	stripes   *stripes
+	exemplars *exemplars // nil: none
+}
+
+var (
+	decisionsTotal = prometheus.NewDesc("headgate_decisions_total",
+		"Limits decided, by rule and outcome (allowed, denied, shadow_denied, replaced, degraded_allowed, degraded_denied; local_allowed, local_denied: by the node alone, as the store could not; skipped: another limit of the request is known to deny).",
+		[]string{"rule", "outcome"}, nil)
+	burstExhausted = prometheus.NewDesc("headgate_burst_exhausted_total",
+		"Denials by a limit with a burst that is used up (token_bucket, gcra), by rule.", []string{"rule"}, nil)
+	requestsTotal = prometheus.NewDesc("headgate_requests_total",
+		"Requests answered, by outcome (allowed, denied, degraded_allowed, degraded_denied, unmatched, unknown_domain).",
+		[]string{"outcome"}, nil)
+	failOpenTotal    = prometheus.NewDesc("headgate_failopen_total", "Limits that allowed because the store could not decide.", nil, nil)
+	storeErrorsTotal = prometheus.NewDesc("headgate_store_errors_total", "Requests that the store could not decide, by reason.", []string{"reason"}, nil)
+	deniedRequests   = prometheus.NewDesc("headgate_denied_requests_total",
+		"Requests that a count denied, by the role of the limit that spoke (main, concurrency, secondary, sustained, ban, candidate).",
+		[]string{"role"}, nil)
+	softLimits = prometheus.NewDesc("headgate_soft_limits_total",
+		"Limits on which an allowed request was above the soft limit, by action (warn, delay, degrade, challenge).",
+		[]string{"action"}, nil)
+	holdsTotal = prometheus.NewDesc("headgate_holds_total",
+		"Calls for requests in flight, by operation (renew, release) and outcome (done, degraded: the store could not).",
+		[]string{"op", "outcome"}, nil)
+	decisionDuration = prometheus.NewDesc("headgate_decision_duration_seconds",
+		"Time to decide a call, whichever number of requests it carried, the store included.", nil, nil)
+	retryAfter = prometheus.NewDesc("headgate_retry_after_seconds",
+		"What denied requests are told to wait; requests that can never pass are not counted.", nil, nil)
+	remainingRatio = prometheus.NewDesc("headgate_remaining_ratio",
+		"Share of a limit that is left after a request, of one request in 16.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (decisionCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		decisionsTotal, burstExhausted, requestsTotal, failOpenTotal, storeErrorsTotal, deniedRequests, softLimits, holdsTotal,
+		decisionDuration, retryAfter, remainingRatio,
+	} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c decisionCollector) Collect(ch chan<- prometheus.Metric) {
+	t := c.stripes.total()
+	for i := range t.rules {
+		collectRule(ch, t, i)
+	}
+	for o, n := range t.requests {
+		one := total(requestsTotal, n, requestOutcomeNames[o])
+		if o == requestDenied {
+			one = withExemplars(one, c.exemplars.ofDenied())
+		}
+		ch <- one
+	}
+	ch <- total(failOpenTotal, t.failOpen)
+	for i, n := range t.errors {
+		ch <- total(storeErrorsTotal, n, string(storeReasons[i]))
+	}
+	for i, n := range t.denials {
+		ch <- total(deniedRequests, n, roles[i].String())
+	}
+	for i, n := range t.soft {
+		ch <- total(softLimits, n, softActions[i].String())
+	}
+	for call, n := range t.holds {
+		ch <- total(holdsTotal, n, holdCallNames[call][:]...)
+	}
+	took := t.durations(decisionDuration, decisionBounds[:])
+	zero, native := t.cells.native()
+	took.native = &nativeBuckets{zero, native}
+	ch <- withExemplars(took, c.exemplars.ofDurations())
+	ch <- newHistogram(retryAfter, seconds(retryBounds[:]), t.retries[:], t.retry.Seconds())
+	ch <- newHistogram(remainingRatio, remainingBounds[:], t.remaining[:], t.left)
+}
+
+// collectRule makes the series of a row. Those of a rule in force that a rate is likely
+// asked of are there before their first event, so that a rate over that one is right;
+// the others only when they are needed, since a series that stays 0 costs as much as any.
+func collectRule(ch chan<- prometheus.Metric, t *totals, i int) {
+	inForce := i < len(t.gen.rules)
+	id := t.gen.id(i)
+	for o, n := range t.rules[i].outcomes {
+		if n > 0 || inForce && (outcome(o) == allowed || outcome(o) == denied) {
+			ch <- total(decisionsTotal, n, id, outcomeNames[o])
+		}
+	}
+	if n := t.rules[i].burst; n > 0 || inForce && takesBursts(t.gen.rules[i]) {
+		ch <- total(burstExhausted, n, id)
+	}
+}
+
+// takesBursts reports whether r has a limit with a burst.
+func takesBursts(r *rules.Rule) bool {
+	for i := range r.Limits {
+		if hasBurst(r.Limits[i].Limit) {
+			return true
+		}
+	}
+	return false
+}
+
+// total returns a counter.
+func total(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+// durations returns the histogram of how long decisions took, with other bounds.
+func (t *tally) durations(d *prometheus.Desc, bounds []time.Duration, labels ...string) *histogram {
+	return newHistogram(d, seconds(bounds), t.cells.buckets(bounds), t.took.Seconds(), labels...)
+}
+
+// seconds converts bounds.
+func seconds(bounds []time.Duration) []float64 {
+	all := make([]float64, len(bounds))
+	for i, b := range bounds {
+		all[i] = b.Seconds()
+	}
+	return all
+}

@@ -1,0 +1,211 @@
+package telemetry
+
+import (
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/rules"
+)
+
+// Processors that add to one number wait for each other's caches, so each has counters
+// of its own: a stripe. A decision takes one, locks it, which nobody else wants but for
+// the rare reader, and counts everything by plain additions; readers add stripes up.
+//
+// Which stripe is nearest is left to a sync.Pool, whose first place is the processor's.
+// The pool may forget a stripe or hand one out twice: locks and the list of all stripes
+// see to it that nothing is lost or counted twice.
+
+const (
+	// stripeGap keeps stripes from sharing a cache line, or two that are fetched
+	// together.
+	stripeGap = 128
+	// maxStripes bounds their number, on machines with many processors.
+	maxStripes = 256
+	// maxRows bounds the rows of all stripes together, at 104 bytes each, or 144 with
+	// the hits of Options.EnvoyNames: where there are very many rules, fewer
+	// stripes are in use.
+	maxRows = 1 << 19
+	// sampleEvery is how many decisions of a stripe there are for each of which the
+	// share that is left is looked at.
+	sampleEvery = 16
+)
+
+// stripe is the counters of a processor.
+type stripe struct {
+	mu sync.Mutex
+	// decided counts decisions, to sample some.
+	decided uint32
+	// gen and rows are those of the rules in force; rows is nil while the stripe is
+	// not in use.
+	gen    *generation
+	rows   []row
+	hits   []hits         // by row; nil unless they are counted
+	looked *atomic.Uint64 // that of stripes
+	tally
+	_ [stripeGap]byte
+}
+
+// stripes are all counters of decisions.
+type stripes struct {
+	all    []stripe
+	active atomic.Uint32 // how many are in use, the first ones
+	turn   atomic.Uint32
+	looked atomic.Uint64 // numbers the verdicts whose share was looked at
+	near   sync.Pool     // of *stripe
+
+	// swap is held while rules are swapped, and while stripes are added up. It is
+	// locked before any stripe.
+	swap struct {
+		sync.Mutex
+		gen *generation
+	}
+}
+
+// open makes the stripes; withHits says whether hits are counted.
+func (s *stripes) open(withHits bool) {
+	s.all = make([]stripe, min(1<<bits.Len(uint(2*runtime.GOMAXPROCS(0)-1)), maxStripes))
+	for i := range s.all {
+		s.all[i].looked = &s.looked
+	}
+	s.near.New = func() any { return s.another() }
+	s.swap.gen = new(generation)
+	if withHits {
+		s.swap.gen.hits = []hits{}
+	}
+	first := s.swap.gen.next(nil)
+	s.enact(first)
+}
+
+// another returns a stripe that is in use, each in turn.
+func (s *stripes) another() *stripe { return &s.all[s.turn.Add(1)%s.active.Load()] }
+
+// acquire returns a stripe that is locked. It waits for a reader at most.
+func (s *stripes) acquire() *stripe {
+	for {
+		one := s.near.Get().(*stripe)
+		if !one.mu.TryLock() {
+			one = s.another()
+			one.mu.Lock()
+		}
+		if one.rows != nil {
+			return one
+		}
+		one.mu.Unlock() // and the pool forgets it
+	}
+}
+
+// release gives back what acquire returned.
+func (s *stripes) release(one *stripe) {
+	one.mu.Unlock()
+	s.near.Put(one)
+}
+
+// set makes the rules of a set those in force, and returns the IDs that are gone. A rule
+// that keeps its ID keeps its counts. A decision that meets a new rule must not come
+// before set has returned.
+func (s *stripes) set(inForce []*rules.Rule) (gone []string) {
+	s.swap.Lock()
+	defer s.swap.Unlock()
+	old := s.swap.gen
+	s.enact(old.next(inForce))
+	for id := range old.byID {
+		if _, stays := s.swap.gen.byID[id]; !stays {
+			gone = append(gone, id)
+		}
+	}
+	return gone
+}
+
+// enact puts a generation in force, stripe by stripe, and carries over what has been
+// counted. s.swap is held, or nobody knows s yet.
+func (s *stripes) enact(next *generation) {
+	before := s.swap.gen
+	heirs := next.heirs(before)
+	for i := range before.carried {
+		carry(next.carried, heirs[i], &before.carried[i])
+	}
+	for i := range before.hits {
+		carry(next.hits, heirs[i], &before.hits[i])
+	}
+	active := min(len(s.all), max(1, maxRows/len(next.carried)))
+	s.active.Store(uint32(active))
+	for i := range s.all {
+		one := &s.all[i]
+		one.mu.Lock()
+		for i := range one.rows {
+			carry(next.carried, heirs[i], &one.rows[i].counts)
+		}
+		for i := range one.hits {
+			carry(next.hits, heirs[i], &one.hits[i])
+		}
+		one.gen, one.rows, one.hits = next, nil, nil
+		if i < active {
+			one.rows = next.rows()
+			if next.hits != nil {
+				one.hits = make([]hits, len(one.rows))
+			}
+		}
+		one.mu.Unlock()
+	}
+	s.swap.gen = next
+}
+
+// carry adds what a row has counted to that of its heir, if it has one.
+func carry[T any, P interface {
+	*T
+	add(*T)
+}](to []T, heir int, count *T) {
+	if heir >= 0 {
+		P(&to[heir]).add(count)
+	}
+}
+
+// inForce reports whether a rule in force has that ID.
+func (s *stripes) inForce(id string) bool {
+	s.swap.Lock()
+	defer s.swap.Unlock()
+	_, known := s.swap.gen.byID[id]
+	return known
+}
+
+// totals is the sum of all stripes.
+type totals struct {
+	tally
+	gen   *generation
+	rules []counts // by row of gen
+	hits  []hits   // by row of gen; nil unless they are counted
+}
+
+// total adds up all stripes. Each is a snapshot, but not of one instant.
+func (s *stripes) total() *totals {
+	s.swap.Lock()
+	defer s.swap.Unlock()
+	gen := s.swap.gen
+	t := &totals{gen: gen, rules: append([]counts(nil), gen.carried...), hits: append([]hits(nil), gen.hits...)}
+	for i := range s.all {
+		one := &s.all[i]
+		one.mu.Lock()
+		t.tally.add(&one.tally)
+		for i := range one.rows {
+			t.rules[i].add(&one.rows[i].counts)
+		}
+		for i := range one.hits {
+			t.hits[i].add(&one.hits[i])
+		}
+		one.mu.Unlock()
+	}
+	return t
+}
+
+// row returns the row of a rule; nil is a limit that a caller has named.
+func (s *stripe) row(r *rules.Rule) int {
+	if r == nil {
+		return s.gen.caller()
+	}
+	if i := r.Index(); i < len(s.rows) && s.rows[i].rule == r {
+		return i
+	}
+	return s.gen.lateRow(r)
+}

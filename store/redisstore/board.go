@@ -1,0 +1,177 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+//go:embed lua/board.lua
+var luaBoard string
+
+const (
+	// boardName is what the name of the board has after the prefix, and that of a
+	// notice after the prefix and the hash of its node.
+	boardName = "board"
+	// maxNotices bounds how many notices a board holds: with store.MaxNotice that is 16
+	// MiB of Redis's memory.
+	maxNotices = 256
+	// noticePage bounds, in bytes, how much of the board one call reads beyond the first
+	// notice, and noticeBatch how many it asks for: what decides waits for no longer
+	// than some takes last.
+	noticePage  = 128 << 10
+	noticeBatch = 16
+)
+
+var boardScript = newScript(strings.NewReplacer(
+	"MAX_NOTICES", strconv.Itoa(maxNotices),
+	"PAGE_BYTES", strconv.Itoa(noticePage),
+).Replace(luaBoard))
+
+var errBoard = errors.New("the board is full")
+
+var _ store.Board = (*Store)(nil)
+
+// Post implements store.Board for all who use this Redis with this prefix. A name has
+// 1 to 256 bytes, and the board holds 256 notices. The board is one key, and each
+// notice another one; in a cluster they are of the first bucket tag. It lasts no longer
+// than the budget; errors are *store.Error.
+func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error {
+	if err := s.checkNode("post", node); err != nil {
+		return err
+	}
+	if len(notice) > store.MaxNotice {
+		fault := s.options.fault("post", fmt.Errorf("the notice has %d bytes", len(notice)))
+		fault.Reason, fault.Hint = store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice)
+		return fault
+	}
+	body := &boardBody{prefix: s.prefix(keyHash{}), nodes: []string{node}, post: true, notice: string(notice), ttl: max(ttl.Microseconds(), 0)}
+	if err := s.askBoard(ctx, "post", body); err != nil {
+		return err
+	}
+	if len(body.answer) != 1 {
+		return s.options.fault("post", errBadReply)
+	}
+	if n, err := body.answer[0].ToInt64(); err != nil || n < 0 {
+		fault := s.options.fault("post", errBoard)
+		fault.Reason, fault.Hint = store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices)
+		return fault
+	}
+	return nil
+}
+
+// Notices implements store.Board. It reads in several calls, so that no decision waits
+// for all of them; each lasts no longer than the budget. Errors are *store.Error.
+func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
+	list := &boardBody{prefix: s.prefix(keyHash{})}
+	if err := s.askBoard(ctx, "read notices", list); err != nil {
+		return nil, err
+	}
+	nodes := make([]string, len(list.answer))
+	for i := range list.answer {
+		nodes[i], _ = list.answer[i].ToString() // a notice of "" is read for what is none
+	}
+	notices := make(map[string][]byte, len(nodes))
+	for len(nodes) > 0 {
+		page := &boardBody{prefix: list.prefix, nodes: nodes[:min(len(nodes), noticeBatch)]}
+		if err := s.askBoard(ctx, "read notices", page); err != nil {
+			return nil, err
+		}
+		if n := len(page.answer); n == 0 || n > len(page.nodes) {
+			return nil, s.options.fault("read notices", errBadReply)
+		}
+		for i := range page.answer {
+			if text, err := page.answer[i].ToString(); err == nil {
+				notices[nodes[i]] = []byte(text)
+			}
+		}
+		nodes = nodes[len(page.answer):]
+	}
+	return notices, nil
+}
+
+// checkNode refuses what is no name of a node.
+func (s *Store) checkNode(op, node string) error {
+	if len(node) > 0 && len(node) <= maxRosterName {
+		return nil
+	}
+	fault := s.options.fault(op, fmt.Errorf("the name has %d bytes", len(node)))
+	fault.Reason, fault.Hint = store.Misconfigured, "a node's name has 1 to 256 bytes"
+	return fault
+}
+
+// askBoard makes one call.
+func (s *Store) askBoard(ctx context.Context, op string, body *boardBody) error {
+	deadline := time.Now().Add(s.options.Budget)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	// The hash that is all zeros leads to the first tag.
+	if _, err := s.run(ctx, boardScript, body, keyHash{}, deadline); err != nil {
+		return s.faultOf(op, err)
+	}
+	return nil
+}
+
+// boardBody is the body of a call that posts the notice of one node, reads those of
+// some, or asks which there are where it has none.
+type boardBody struct {
+	prefix string
+	nodes  []string
+	post   bool
+	notice string
+	ttl    int64                  // µs
+	answer []rueidis.RedisMessage // what followed the head
+}
+
+// encode implements body.
+func (b *boardBody) encode(h header) (keys, args []string) {
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	keys = []string{b.prefix + boardName}
+	for _, node := range b.nodes {
+		hash := hashOf([]byte(node))
+		keys = append(keys, b.prefix+string(hash[:])+boardName)
+	}
+	args = append([]string{number(int64(h.number)), number(int64(h.now)), number(int64(max(h.deadline, 0)))}, b.op())
+	args = append(args, b.nodes...)
+	if b.post {
+		args = append(args, number(min(b.ttl, maxNumber)), b.notice)
+	}
+	return keys, args
+}
+
+// op is the word of the script for what is asked.
+func (b *boardBody) op() string {
+	switch {
+	case b.post:
+		return "post"
+	case len(b.nodes) > 0:
+		return "read"
+	}
+	return "nodes"
+}
+
+// decode implements body.
+func (b *boardBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+	var n [answerHead]int64
+	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
+		return head{}, errBadReply
+	}
+	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
+	if h.status == statusDecided {
+		b.answer = answer[answerHead:]
+	}
+	return h, nil
+}
+
+// release implements body: the strings are not used again.
+func (b *boardBody) release(bool) {}

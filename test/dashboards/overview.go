@@ -1,0 +1,80 @@
+package dashboards
+
+// Colors of what requests and limits were answered.
+const (
+	green, red, orange, purple, gray, darkRed, blue = "green", "red", "orange", "purple", "#8e8e8e", "dark-red", "blue"
+)
+
+// outcomeColors are the colors of outcomes, wherever they are shown.
+var outcomeColors = map[string]string{
+	"allowed": green, "denied": red, "shadow_denied": purple, "degraded_allowed": orange, "degraded_denied": darkRed,
+	"local_allowed": "light-green", "local_denied": "light-red", "replaced": blue, "skipped": gray, "unmatched": gray, "unknown_domain": "#5e5e5e",
+}
+
+// breakerWords are the states of breakers.
+var breakerWords = []Word{{Text: "closed", Color: green}, {Text: "half-open", Color: orange}, {Text: "open", Color: red}}
+
+func overview() Dashboard {
+	requests := "headgate_requests_total"
+	share := func(matchers ...string) string {
+		return sum("", rate(requests, matchers...)) + " / " + sum("", rate(requests))
+	}
+	return build("headgate-overview", "Headgate / Overview",
+		"Whether the limiter is well, what it answers, and how fast.", nil,
+		section{"Now", []Panel{
+			figure(4, "Requests", "Requests answered per second.", "reqps", always(green), query("", sum("", rate(requests)))),
+			figure(4, "Denied", "Share of requests that a limit denied: 429 over HTTP.", "percentunit", from(0.1, 0.5),
+				query("", share(`outcome="denied"`))),
+			figure(4, "Degraded", "Share of requests that were decided without the store, by the failure mode of their rule.", "percentunit", redFrom(0.0001),
+				query("", share(`outcome=~"degraded_.*"`))),
+			figure(4, "Decision time, p99", "99 of 100 calls were decided in this time or less, the store included.", "s", from(0.01, 0.02),
+				query("", quantile(0.99, "", "headgate_decision_duration_seconds"))),
+			figure(4, "Breakers not closed", "Breakers of servers of the store that are open or try again, over all processes.", "none", redFrom(1),
+				query("", "sum("+of("headgate_store_breaker_state")+" > bool 0) or vector(0)")),
+			figure(4, "Processes up", "Processes that Prometheus could scrape, of those that it should.", "none", redBelow(1),
+				query("up", `sum(up{job=~"$job",instance=~"$instance"})`),
+				query("of", `count(up{job=~"$job",instance=~"$instance"})`)),
+		}},
+		section{"Traffic", []Panel{
+			colored(stacked(12, "Requests by outcome", "Requests answered per second: allowed, denied (429), degraded_allowed (passed without the store), degraded_denied (503), unmatched (no rule), unknown_domain.", "reqps",
+				query("{{outcome}}", sum("outcome", rate(requests)))), outcomeColors),
+			colored(lines(12, "429 and 503 against traffic", "Share of all requests that a limit denied, and share that was denied since the store could not decide.", "percentunit",
+				query("429: denied", share(`outcome="denied"`)),
+				query("503: degraded_denied", share(`outcome="degraded_denied"`))), map[string]string{"429: denied": red, "503: degraded_denied": darkRed}),
+			ranking(12, "Busiest rules", "The ten rules with the most decisions per second: the hot routes.", "reqps",
+				query("{{rule}}", "topk(10, "+sum("rule", rate("headgate_decisions_total"))+")")),
+			ranking(12, "Rules that deny most", "The ten rules with the most denials per second. Which keys they are of, the dashboard of Headgate itself and `headgate top` tell.", "reqps",
+				query("{{rule}}", "topk(10, "+sum("rule", rate("headgate_decisions_total", `outcome=~"denied|local_denied"`))+")")),
+			lines(12, "Decision time", "Time to decide a call, the store included.", "s",
+				query("p50", quantile(0.5, "", "headgate_decision_duration_seconds")),
+				query("p90", quantile(0.9, "", "headgate_decision_duration_seconds")),
+				query("p99", quantile(0.99, "", "headgate_decision_duration_seconds"))),
+			lines(12, "Edge against gateway", "Requests per second by where the process stands (--layer): all, and those denied. Without a layer, all are in one line.", "reqps",
+				query("{{layer}} all", sum("layer", rate(requests))),
+				query("{{layer}} denied", sum("layer", rate(requests, `outcome="denied"`)))),
+			stacked(12, "Denied, by the role of the limit", "Requests per second that a count denied, by what the limit is for: main, concurrency, secondary, sustained, ban, candidate.", "reqps",
+				query("{{role}}", sum("role", rate("headgate_denied_requests_total")))),
+			stacked(12, "Shed", "Requests per second that were shed with 503 by priority, where --shed or --fleet-capacity is in use.", "reqps",
+				query("{{priority}}: {{reason}}", sum("priority, reason", rate("headgate_shed_total")))),
+		}},
+		section{"Health", []Panel{
+			states(12, "Breakers", "State of the breaker of each server of the store, the worst of all processes.", breakerWords,
+				query("{{store}} {{shard}}", "max by (store, shard) ("+of("headgate_store_breaker_state")+")")),
+			list(12, "Alerts", "Alerts of Headgate that are pending or firing.", "none",
+				query("", `sum by (alertname, severity, alertstate, instance) (ALERTS{alertname=~"Headgate.*",job=~"$job"})`)),
+			states(12, "Store up", "Whether the store can decide, for each process.", []Word{{Text: "down", Color: red}, {Text: "up", Color: green}},
+				query("{{instance}}", of("headgate_store_up"))),
+			list(12, "Versions", "Processes by the version of their rules; after a change all have the same within a minute.", "none",
+				query("", "count by (version) ("+of("headgate_rules_info")+")")),
+			states(12, "Rules", "Whether the rule files are in force. Refused files leave those before them in force.", []Word{{Text: "in force", Color: green}, {Text: "refused", Color: red}},
+				query("{{instance}}", of("headgate_rules_stale"))),
+			lines(12, "Live nodes", "Nodes that each process knows of, itself among them.", "none",
+				query("{{instance}}", of("headgate_nodes_live"))),
+		}},
+		section{"Processes", []Panel{
+			lines(8, "CPU", "Processors in use, of each process.", "none", query("{{instance}}", rate("process_cpu_seconds_total"))),
+			lines(8, "Memory", "Resident memory of each process.", "bytes", query("{{instance}}", of("process_resident_memory_bytes"))),
+			lines(8, "Goroutines", "Goroutines of each process; a steady rise is a leak.", "none", query("{{instance}}", of("go_goroutines"))),
+		}},
+	)
+}

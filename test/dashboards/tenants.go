@@ -1,0 +1,32 @@
+package dashboards
+
+func tenants() Dashboard {
+	return build("headgate-tenants", "Headgate / Tenants",
+		"What is known of accounts, tiers, rules in the database and switches, and who is told of quotas that end.", nil,
+		section{"Accounts", []Panel{
+			figure(6, "Accounts", "Accounts in force.", "short", always(green), query("", "max("+of("headgate_tenant_accounts")+")")),
+			figure(6, "Age", "Time since the database last told what the accounts are, of the process that knows least.", "s", from(30, 300), query("", "max("+of("headgate_tenant_snapshot_age_seconds")+")")),
+			figure(6, "Skipped", "Accounts that are not in force since they cannot be.", "none", redFrom(1), query("", "max("+of("headgate_tenant_accounts_skipped")+")")),
+			figure(6, "From the file", "Processes whose accounts are those of --tenants-file, since the database has not answered since start.", "none", redFrom(1), query("", "sum("+of("headgate_tenant_snapshot_from_file")+")")),
+			lines(12, "Age of what is known", "Time since the database last told what the accounts are.", "s", query("{{instance}}", of("headgate_tenant_snapshot_age_seconds"))),
+			lines(12, "Changes behind", "How many changes of accounts a process is behind the one that knows most.", "none",
+				query("{{instance}}", "scalar(max("+of("headgate_tenant_version")+")) - "+of("headgate_tenant_version"))),
+			lines(12, "Failed reads", "Reads of the database per second that have failed.", "ops", query("{{instance}}", rate("headgate_tenant_reads_failed_total"))),
+			states(12, "File of tiers", "Whether the file of tiers is in force. A refused file leaves the one before it in force.", []Word{{Text: "in force", Color: green}, {Text: "refused", Color: red}},
+				query("{{instance}}", of("headgate_tiers_stale"))),
+		}},
+		section{"Rules, tiers and switches in the database", []Panel{
+			stacked(12, "Left out", "What the database says and is not in force since it cannot be, the most of all processes.", "none",
+				query("{{kind}}", "max by (kind) ("+of("headgate_documents_refused")+")")),
+			stacked(12, "Switches", "Switches in force, by state.", "none", query("{{state}}", "max by (state) ("+of("headgate_switches")+")")),
+			lines(12, "Version", "Version of the database that is in force; processes that differ for long do not hear from it.", "none", query("{{instance}}", of("headgate_documents_version"))),
+		}},
+		section{"Web hooks", []Panel{
+			lines(12, "Events", "Events per second: sent, failed (given up), dropped (the queue of the receiver was full).", "ops",
+				query("sent", sum("", rate("headgate_webhook_sent_total"))),
+				query("failed", sum("", rate("headgate_webhook_failed_total"))),
+				query("dropped", sum("", rate("headgate_webhook_dropped_total")))),
+			lines(12, "Events that wait", "Events that wait, or are being sent.", "none", query("{{instance}}", of("headgate_webhook_queued"))),
+		}},
+	)
+}

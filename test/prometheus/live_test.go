@@ -1,0 +1,300 @@
+package prometheus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/test/dashboards"
+)
+
+// buildDir is where binary builds; "" until it does.
+var buildDir string
+
+// binary builds the headgate command once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "headgate-prometheus")
+	if err != nil {
+		return "", err
+	}
+	buildDir = dir
+	path := filepath.Join(dir, "headgate")
+	out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build headgate: %w\n%s", err, out)
+	}
+	return path, err
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
+	}
+	os.Exit(code)
+}
+
+// watched is what Prometheus watches in these tests: a node over a Redis and a database
+// of tenants, and a reverse proxy in front of a backend, both under load.
+type watched struct {
+	redis       *testserver.RedisServer
+	node, proxy *process
+}
+
+// process is a running headgate, and where it serves.
+type process struct {
+	*testserver.Process
+	http, ops string
+}
+
+// The rules of the node; what is asked of each is in calls.
+const nodeRules = `
+domain: api
+descriptors:
+- {key: many, rate_limit: {unit: minute, requests_per_unit: 1000000}}
+- {key: few, rate_limit: {unit: minute, requests_per_unit: 5}}
+- {key: shadow, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 5}}
+- {key: leased, consistency: leased, rate_limit: {unit: minute, requests_per_unit: 1000000}}
+- {key: strict, failure_mode: closed, rate_limit: {unit: minute, requests_per_unit: 1000000}}
+- {key: tried, rate_limit: {unit: minute, requests_per_unit: 1000000}, candidate: {rate_limit: {unit: minute, requests_per_unit: 5}}}
+- {key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}
+`
+
+// proxyRules are those of the proxy.
+const proxyRules = `
+domain: site
+descriptors:
+- {key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5}}
+`
+
+const tiers = `
+tiers:
+  free: {default: {requests_per_unit: 5, unit: minute}}
+`
+
+// calls are the bodies that the node is asked with, in turn.
+var calls = []string{"many", "few", "shadow", "leased", "strict", "tried", "tenant"}
+
+// watch starts everything and keeps it under load until the test ends.
+func watch(t *testing.T) *watched {
+	t.Helper()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "served") }))
+	t.Cleanup(backend.Close)
+	file("hooks.key", strings.Repeat("k", 32)+"\n")
+	w := &watched{redis: testserver.Redis(t, testserver.RedisConfig{})}
+	w.node = start(t, "serve", "--layer", "backend", "--grpc-addr", "127.0.0.1:0",
+		"--rules", file("node.yaml", nodeRules), "--store", w.redis.URL(), "--store-budget", "1s",
+		"--tiers", file("tiers.yaml", tiers), "--tenants", "sqlite://"+filepath.Join(dir, "tenants.db"),
+		"--hooks", file("hooks.yaml", "out: [{url: "+backend.URL+", secret_file: hooks.key}]\n"),
+		"--accuracy-sample", "1",
+	)
+	w.proxy = start(t, "proxy", "--layer", "edge", "--to", backend.URL, "--rules", file("proxy.yaml", proxyRules),
+		"--shed", "--fleet-capacity", "100000",
+	)
+	w.load(t)
+	return w
+}
+
+// start runs a command of headgate and waits until it serves.
+func start(t *testing.T, command string, args ...string) *process {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{}
+	p.Process, err = testserver.StartProcess(exec.Command(path, append([]string{command,
+		"--http-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-delay", "0s"}, args...)...))
+	if err != nil {
+		t.Fatalf("start headgate: %v", err)
+	}
+	t.Cleanup(p.Terminate)
+	if err := p.Poll(func() error {
+		for line := range strings.Lines(p.Output()) {
+			if rest, ok := strings.CutPrefix(line, "headgate ready "); ok {
+				for field := range strings.FieldsSeq(rest) {
+					switch name, address, _ := strings.Cut(field, "="); name {
+					case "http":
+						p.http = address
+					case "ops":
+						p.ops = address
+					}
+				}
+				return nil
+			}
+		}
+		return errors.New("not ready")
+	}); err != nil {
+		t.Fatalf("start headgate %s: %v", command, err)
+	}
+	return p
+}
+
+// load asks both processes a hundred times a second until the test ends.
+func (w *watched) load(t *testing.T) {
+	const pause = 10 * time.Millisecond
+	client := &http.Client{Timeout: 10 * time.Second}
+	discard := func(resp *http.Response, err error) {
+		if err == nil { // a process that is about to end may not answer
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for n := 0; ; n++ {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			body := fmt.Sprintf(`{"domain":"api","descriptors":[{"entries":[{"key":%q,"value":"1"}]}]}`, calls[n%len(calls)])
+			discard(client.Post("http://"+w.node.http+"/v1/check", "application/json", strings.NewReader(body)))
+			discard(client.Get("http://" + w.proxy.http + "/"))
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+		client.CloseIdleConnections()
+	})
+}
+
+// scrape starts a Prometheus that watches w twice a second, with the rules of deploy;
+// its alerts fire without delay.
+func (w *watched) scrape(t *testing.T, features ...string) *testserver.PrometheusServer {
+	t.Helper()
+	text, err := os.ReadFile(alerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hasty := filepath.Join(t.TempDir(), "alerts.yaml")
+	if err := os.WriteFile(hasty, regexp.MustCompile(`(?m)^    for: .*$`).ReplaceAll(text, []byte("    for: 0s")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	records, err := filepath.Abs(recording)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return testserver.Prometheus(t, fmt.Sprintf(`
+global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
+rule_files: [%q, %q]
+scrape_configs:
+- job_name: headgate
+  static_configs: [{targets: [%q, %q]}]
+`, records, hasty, w.node.ops, w.proxy.ops), features...)
+}
+
+// answers waits until a query has a sample that is a number.
+func answers(t *testing.T, p *testserver.PrometheusServer, expr string) {
+	t.Helper()
+	eventually.True(t, expr, func() bool { return len(numbers(t, p, expr)) > 0 })
+}
+
+// numbers are the samples of a query that are numbers.
+func numbers(t *testing.T, p *testserver.PrometheusServer, expr string) []testserver.Sample {
+	t.Helper()
+	samples, err := p.Query(expr)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, p.Output())
+	}
+	var kept []testserver.Sample
+	for _, s := range samples {
+		if !math.IsNaN(s.Value) {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// emptyHere are queries that have no answer in this test, and why.
+var emptyHere = map[string]string{}
+
+// interval is what rates are over: long enough for some scrapes.
+const interval = "5s"
+
+// TestK3DashboardsShow: a Prometheus that scrapes Headgate under load has an answer to
+// every query of every dashboard; recording rules make their series; and alerts fire
+// when Redis dies, and end when it is back.
+func TestK3DashboardsShow(t *testing.T) {
+	w := watch(t)
+	p := w.scrape(t)
+	firing := func(alert string) bool {
+		return len(numbers(t, p, `ALERTS{alertstate="firing",alertname="`+alert+`"}`)) > 0
+	}
+	outage := []string{"HeadgateBreakerOpen", "HeadgateShardDown", "HeadgateStoreDown", "HeadgateFailOpen", "HeadgateFailClosed"}
+
+	for _, r := range rulesOf(t, recording) {
+		answers(t, p, r.Record)
+	}
+	for _, alert := range outage {
+		if firing(alert) {
+			t.Errorf("%s fires while all is well", alert)
+		}
+	}
+
+	w.redis.Kill()
+	for _, alert := range outage {
+		eventually.True(t, alert+" fires without Redis", func() bool { return firing(alert) })
+	}
+	// The alerts themselves are among what is shown.
+	for _, d := range dashboards.All() {
+		for _, expr := range queries(&d) {
+			if why, ok := emptyHere[expr]; ok {
+				t.Logf("%s: no answer here: %s", expr, why)
+				continue
+			}
+			answers(t, p, filled(expr, interval))
+		}
+	}
+
+	w.redis.Restart()
+	for _, alert := range []string{"HeadgateBreakerOpen", "HeadgateShardDown", "HeadgateStoreDown"} {
+		eventually.True(t, alert+" ends when Redis is back", func() bool { return !firing(alert) })
+	}
+}
+
+// TestK1NativeHistograms: a Prometheus that keeps native histograms, and so drops the
+// classic buckets, answers the same queries of durations.
+func TestK1NativeHistograms(t *testing.T) {
+	w := watch(t)
+	p := w.scrape(t, "native-histograms")
+	answers(t, p, `histogram_count(rate(headgate_decision_duration_seconds[5s])) > 0`)
+	for _, r := range rulesOf(t, recording) {
+		if strings.Contains(r.Record, "duration") {
+			answers(t, p, r.Record)
+		}
+	}
+	for _, d := range dashboards.All() {
+		for _, expr := range queries(&d) {
+			if strings.Contains(expr, "histogram_quantile") {
+				answers(t, p, filled(expr, interval))
+			}
+		}
+	}
+}
