@@ -34,11 +34,12 @@ type measurement struct {
 
 // addMeasurements appends the takes on references of the requests that are planned.
 func (p *plan) addMeasurements(responses []Response) {
+	sampled := p.limiter.accuracy.sample
 	for i := range responses {
-		s, first := p.spans[i], len(p.measurements)
-		for j := range responses[i].Verdicts {
-			t := p.verdictTake[s.verdicts.from+j]
-			if t < 0 || p.measured(first, t) {
+		first := len(p.measurements)
+		s := p.spans[i].verdicts
+		for j, t := range p.verdictTake[s.from:s.to] {
+			if t < 0 || !sampled.has(p.keyOf(t)) || p.measured(first, t) {
 				continue
 			}
 			if ref := p.referenceOf(&responses[i].Verdicts[j], t); ref != nil {
@@ -59,14 +60,11 @@ func (p *plan) measured(first, t int) bool {
 	return false
 }
 
-// referenceOf returns the reference of take t, to which v belongs; nil where it is not in
-// the sample.
+// referenceOf returns the reference of take t, to which v belongs; nil where it is none
+// that can be measured.
 func (p *plan) referenceOf(v *Verdict, t int) *reference {
 	take := &p.takes[t]
 	if v.Role != rules.Main || v.Rule == nil || v.Limit == nil || v.Watched || take.Hits == 0 && take.Op != store.Reset {
-		return nil
-	}
-	if !p.limiter.accuracy.sample.has(p.keyOf(t)) {
 		return nil
 	}
 	return p.limiter.accuracy.of(v.Limit)
@@ -189,8 +187,11 @@ func (p *plan) addMirrored(resp *Response) {
 			continue
 		}
 		next = t + 1 // verdicts that share a bucket have one take
-		v, take, r := &resp.Verdicts[i], p.takes[t], &p.results[t]
-		ref := p.referenceOf(v, t)
+		take, r := p.takes[t], &p.results[t]
+		if !p.limiter.accuracy.sample.has(take.Key) {
+			continue
+		}
+		ref := p.referenceOf(&resp.Verdicts[i], t)
 		if ref == nil || r.Err != nil || r.Skipped || take.Op == store.Hit && !r.Allowed {
 			continue
 		}

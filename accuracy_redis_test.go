@@ -58,7 +58,7 @@ domain: d
 descriptors:
 - {key: whole, name: whole, consistency: local, local_share: whole, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
 - {key: share, name: share, consistency: local, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
-- {key: exact, name: exact, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: sub_windows, strict: true}}
+- {key: exact, name: exact, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: sub_windows}}
 `
 	var nodes [2]*bench
 	for i := range nodes {
@@ -136,7 +136,7 @@ func TestClusterMeasuresGroups(t *testing.T) {
 	b := sampledNode(t, patientRedis(t, redisstore.Options{Cluster: servers.Addrs()[:1]}), 1, 1, `
 domain: d
 descriptors:
-- {key: user, name: user, rate_limit: {window: 365d, requests_per_unit: 6, algorithm: sub_windows, strict: true}}
+- {key: user, name: user, rate_limit: {window: 365d, requests_per_unit: 6, algorithm: sub_windows}}
 - {key: address, name: address, rate_limit: {window: 365d, requests_per_unit: 4, algorithm: fixed_window}}
 `)
 	for user := range 8 {

@@ -45,7 +45,7 @@ func keyHash(key []byte) uint64 {
 	case n > 0:
 		a, b = uint64(key[0])<<8|uint64(key[n/2]), uint64(key[n-1])
 	}
-	return fold(fold(a^hashLeft, b^h)^hashRight, h^hashStart)
+	return fold(fold(a^hashLeft, b^h)^hashRight, h^hashLeft)
 }
 
 // fold multiplies two numbers and joins the halves of the product.

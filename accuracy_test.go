@@ -424,3 +424,23 @@ func TestCandidatesAreNotMeasured(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkAccuracy is what it costs a decision that keys are sampled, and that its key
+// is.
+func BenchmarkAccuracy(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		share float64
+	}{{"off", 0}, {"not sampled", 1e-12}, {"sampled", 1}} {
+		b.Run(c.name, func(b *testing.B) {
+			limiter := newBench(b, "domain: d\ndescriptors: [{key: api_key, rate_limit: {unit: minute, requests_per_unit: 1000000000}}]", headgate.Options{AccuracySample: c.share}).limiter
+			requests, responses := []headgate.Request{{Domain: "d", Descriptors: []headgate.Descriptor{on("api_key:0123456789abcdef")}}}, make([]headgate.Response, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := limiter.Check(b.Context(), requests, responses); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

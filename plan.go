@@ -67,8 +67,10 @@ type plan struct {
 	// reserves says that a reservation is made, and settles that one is settled:
 	// claims are then what was asked for, and charges what was charged for it.
 	reserves, settles bool
-	claims            claims
-	charges           []charge
+	// supposes says that nothing shall be charged any more.
+	supposes bool
+	claims   claims
+	charges  []charge
 }
 
 // parts are the ranges of one request in takes and in verdictTake, and what it asked

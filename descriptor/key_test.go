@@ -100,6 +100,21 @@ func plainOrHashed(s string) KeyString {
 	return KeyString{Text: string(sum[:]), Hashed: true}
 }
 
+// The key of a reference is that of its bucket but for the kind, which no other key has.
+func TestReferenceKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := drawParts(t)
+		got := AppendReferenceKey([]byte("before"), p.key())
+		p.kind |= KindReference
+		if want := append([]byte("before"), p.key()...); !bytes.Equal(got, want) {
+			t.Fatalf("%x, want %x", got, want)
+		}
+	})
+	if KindPool >= KindReference {
+		t.Errorf("kind %d is taken for that of a reference", KindPool)
+	}
+}
+
 func TestKeysThatOthersConfuse(t *testing.T) {
 	sum := sha256.Sum256([]byte(strings.Repeat("v", MaxInline+1)))
 	all := [][]Entry{

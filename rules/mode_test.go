@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/limit"
 )
 
 func modeOf(t *testing.T, keys string) *Rule {
@@ -123,6 +125,37 @@ func TestPromise(t *testing.T) {
 	unlimited := mustLoad(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]", Options{}).Rules()[0]
 	if got := unlimited.Promise(10); got != "" {
 		t.Errorf("an unlimited rule promises %q", got)
+	}
+}
+
+// Excess is what Promise says in words, as a share of the limit.
+func TestExcess(t *testing.T) {
+	for _, tt := range []struct {
+		keys  string
+		nodes int
+		want  float64
+	}{
+		{"consistency: exact", 0, 0},
+		{"hot_keys: lease", 10, 0},
+		{"sub_buckets: 8", 10, 0},
+		{"consistency: leased", 10, 0},
+		{"consistency: synced", 0, math.Inf(1)},
+		{"consistency: synced", 1, 0},
+		{"consistency: synced", 10, 9},
+		{"consistency: synced", MaxNodes + 1, MaxNodes - 1},
+		{"consistency: local", 0, math.Inf(1)},
+		{"consistency: local", 10, 0},
+		{"consistency: local", 130, 0.3},
+		{"consistency: local, local_share: whole", 3, 2},
+	} {
+		r := modeOf(t, tt.keys)
+		if got := r.Mode.Excess(r.Limits[0].Limit, tt.nodes); got != tt.want {
+			t.Errorf("%s with %d nodes: %v, want %v", tt.keys, tt.nodes, got, tt.want)
+		}
+	}
+	nothing := limit.Must(limit.PerMinute(0))
+	if got := (&Mode{Consistency: Local}).Excess(nothing, 10); got != 0 {
+		t.Errorf("of a limit of nothing: %v", got)
 	}
 }
 

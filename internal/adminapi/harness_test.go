@@ -62,6 +62,7 @@ type testServer struct {
 	tokens  map[Scope]string
 	hasher  *identity.Hasher
 	file    string // of tokens
+	lines   string // of the file
 	limiter *headgate.Limiter
 
 	mu     sync.Mutex
@@ -82,18 +83,27 @@ func newTestServer(t testing.TB, dsn string) *testServer {
 
 func newTestServerOn(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *testServer {
 	t.Helper()
+	s := newTestHandler(t, db, edits...)
+	server := httptest.NewServer(s.handler)
+	t.Cleanup(server.Close)
+	s.url, s.client = server.URL, server.Client()
+	return s
+}
+
+// newTestHandler is newTestServerOn without a server.
+func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *testServer {
+	t.Helper()
 	s := &testServer{t: t, db: db, tokens: map[Scope]string{}, now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), step: time.Second}
-	text := "tokens:\n"
 	for _, scope := range []Scope{Read, Write, Admin} {
 		token, lines, err := NewToken("test-"+scope.String(), scope, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.tokens[scope] = token
-		text += lines
+		s.lines += lines
 	}
 	s.file = filepath.Join(t.TempDir(), "tokens.yaml")
-	s.write(text)
+	s.write("tokens:\n" + s.lines)
 	tokens, err := LoadTokens(s.file)
 	if err != nil {
 		t.Fatal(err)
@@ -129,9 +139,6 @@ func newTestServerOn(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *t
 	if s.handler, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(s.handler)
-	t.Cleanup(server.Close)
-	s.url, s.client = server.URL, server.Client()
 	return s
 }
 

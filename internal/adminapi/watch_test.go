@@ -51,8 +51,6 @@ func hashOf(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return base64.RawURLEncoding.EncodeToString(sum[:])[:identity.HashLength]
 }
-	return strings.Repeat("h", 22-len(key)) + strings.ReplaceAll(key, ":", "_")
-}
 
 func (l *eventLog) add(e view.Event) {
 	l.mu.Lock()

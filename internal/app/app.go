@@ -148,6 +148,7 @@ func answerOptions(s *config.Settings) (httpanswer.Options, error) {
 	body, err3 := httpanswer.ParseBody(s.Body)
 	return httpanswer.Options{
 			Generation: generation, OmitX: !s.XRateLimit, Reset: reset, Body: body, Jitter: s.RetryJitter,
+			DecisionID: s.DecisionID,
 		},
 		errors.Join(err1, err2, err3)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/explain"
 )
 
 // opsIndex is what GET / of the ops address says.
@@ -19,6 +20,7 @@ const opsIndex = `headgate
 /rules          the rules in force, as JSON
 /rlconfig       the same, one line for each limit
 /switches       what operators have switched, as JSON
+/v1/explain     POST: how a request would be decided, and why
 /debug/pprof/   profiles
 `
 
@@ -48,6 +50,7 @@ func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
 	mux.HandleFunc("GET /switches", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, h.switched())
 	})
+	mux.Handle("POST /v1/explain", explain.Handler(limiter))
 	// Without /debug/pprof/cmdline: the command line may hold a password.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/usagetoken"
+	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/internal/webhook"
 )
 
@@ -104,6 +105,9 @@ func (p *process) assemble() error {
 		return err
 	}
 	p.metrics.WatchCandidates(p.limiter.Candidates)
+	if p.settings.AccuracySample > 0 {
+		p.metrics.WatchAccuracy(func() []view.RuleAccuracy { return p.watching.accuracy().Rules })
+	}
 	if !p.stack.backends[0].inMemory() {
 		p.health.ping = p.stack.ping
 	}

@@ -138,7 +138,7 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 		Identify: httplimit.Identity(who),
 		Answer: httplimit.Answer{
 			Generation: answer.Generation, OmitX: answer.OmitX, Reset: answer.Reset,
-			Body: answer.Body, Jitter: answer.Jitter,
+			Body: answer.Body, Jitter: answer.Jitter, DecisionID: answer.DecisionID,
 		},
 		// Only a token can be refused, and only where the file says so.
 		Challenge: "Bearer",

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/audit"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/denialog"
+	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/topkeys"
@@ -67,6 +68,7 @@ func (p *process) watch() error {
 		return err
 	}
 	w.watchNodes()
+	p.watchServers()
 	p.tasks = append(p.tasks, p.metrics.Run)
 	p.onDrain = append(p.onDrain, func() { close(w.draining) })
 	return nil
@@ -214,13 +216,17 @@ func (w *watching) close(ctx context.Context) {
 
 // shown is what the admin API shows of this node.
 func (w *watching) shown() *adminapi.Watch {
+	limiter := w.process.limiter
 	return &adminapi.Watch{
 		Overview: w.overview,
 		TopKeys:  w.topKeys,
 		Fleet:    func() view.Fleet { return w.board.fleet(time.Now()) },
 		Accuracy: w.accuracy,
-		Events:   w.events,
-		Follow:   func(f view.EventFilter) (adminapi.Follower, error) { return w.events.Follow(f) },
+		Explain: func(ctx context.Context, request headgate.Request) (view.Explanation, error) {
+			return explain.Request(ctx, limiter, request)
+		},
+		Events: w.events,
+		Follow: func(f view.EventFilter) (adminapi.Follower, error) { return w.events.Follow(f) },
 	}
 }
 

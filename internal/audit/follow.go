@@ -34,12 +34,12 @@ type Follower struct {
 func (f *Follower) Next(ctx context.Context) (e view.Event, dropped uint64, err error) {
 	select {
 	case e = <-f.events:
-	default:
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-f.done:
 		select {
 		case e = <-f.events:
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-f.done:
+		default:
 			err = ErrClosed
 		}
 	}

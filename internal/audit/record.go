@@ -34,26 +34,26 @@ var addressEntries = [...]string{"remote_address", "remote_ip", "client_ip"}
 // of the request: text holds copies, and the strings are those of rules and tiers,
 // which never change.
 type record struct {
-	id         headgate.DecisionID
-	at         time.Time
-	took       time.Duration
-	sampled    bool
-	allowed    bool
-	outcome    outcome
-	degraded   store.Reason
-	clientIP   netip.Addr
-	trace      [16]byte
-	config     string
-	rule       string
-	limitName  string
-	tier       string
-	role       rules.Role
-	algorithm  string
-	hits       int64
-	limit      int64
+	id        headgate.DecisionID
+	at        time.Time
+	took      time.Duration
+	sampled   bool
+	allowed   bool
+	outcome   outcome
+	degraded  store.Reason
+	clientIP  netip.Addr
+	trace     [16]byte
+	config    string
+	rule      string
+	limitName string
+	tier      string
+	role      rules.Role
+	algorithm string
+	hits      int64
+	limit     int64
 	// used and remaining are 0 where nothing was counted.
 	used, remaining int64
-	retryAfter time.Duration
+	retryAfter      time.Duration
 
 	// text is the domain, the key and the user agent, one after the other.
 	text              []byte

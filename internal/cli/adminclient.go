@@ -26,19 +26,26 @@ const (
 	maxAdminAnswer = 16 << 20
 )
 
-// adminFlags say where the admin API is, and with which token it is asked.
+// adminAddress says where the admin API is, and with which token it is asked.
+type adminAddress struct {
+	Admin          string `placeholder:"URL" help:"The address of the admin API: https://host:port, http://127.0.0.1:9090 or unix:///path."`
+	AdminTokenFile string `placeholder:"FILE" help:"File whose first line is the token to ask with; 'headgate admin token' makes one."`
+	AdminCA        string `name:"admin-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificate of the admin API. Default: those of this machine."`
+}
+
+// adminFlags are those of commands that ask it for accounts.
 type adminFlags struct {
-	Admin          string        `placeholder:"URL" help:"The address of the admin API: https://host:port, http://127.0.0.1:9090 or unix:///path."`
-	AdminTokenFile string        `placeholder:"FILE" help:"File whose first line is the token to ask with; 'headgate admin token' makes one."`
-	AdminCA        string        `name:"admin-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificate of the admin API. Default: those of this machine."`
-	HashKey        string        `placeholder:"FILE" help:"The key that API keys are hashed by, to name one in full; the hash_key_file of the identity file. The key itself is then not sent."`
-	Timeout        time.Duration `default:"15s" env:"-" help:"Longest wait for the answer."`
-	JSON           bool          `name:"json" env:"-" help:"Print the answer as it came."`
+	adminAddress `embed:""`
+	HashKey      string        `placeholder:"FILE" help:"The key that API keys are hashed by, to name one in full; the hash_key_file of the identity file. The key itself is then not sent."`
+	Timeout      time.Duration `default:"15s" env:"-" help:"Longest wait for the answer."`
+	JSON         bool          `name:"json" env:"-" help:"Print the answer as it came."`
 }
 
 // ask asks the admin API and returns its answer. body nil sends none.
 func (f *adminFlags) ask(method, path string, body any) ([]byte, error) {
-	raw, err := f.tryAsk(method, path, body)
+	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
+	defer cancel()
+	raw, err := f.tryAsk(ctx, method, path, body)
 	var coded *codeError
 	if err != nil && !errors.As(err, &coded) {
 		err = &codeError{exitUsage, err}
@@ -46,16 +53,7 @@ func (f *adminFlags) ask(method, path string, body any) ([]byte, error) {
 	return raw, err
 }
 
-func (f *adminFlags) tryAsk(method, path string, body any) ([]byte, error) {
-	token, err := f.token()
-	if err != nil {
-		return nil, err
-	}
-	client, base, err := f.client()
-	if err != nil {
-		return nil, err
-	}
-	defer client.CloseIdleConnections()
+func (f *adminAddress) tryAsk(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var text io.Reader
 	if body != nil {
 		data, err := json.Marshal(body)
@@ -64,21 +62,11 @@ func (f *adminFlags) tryAsk(method, path string, body any) ([]byte, error) {
 		}
 		text = bytes.NewReader(data)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, base+adminapi.Prefix+path, text)
+	response, done, err := f.open(ctx, method, path, text)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, fmt.Errorf("ask the admin API: %w; hint: is it served at --admin?", withoutURL(err))
-	}
-	defer response.Body.Close()
+	defer done()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("ask the admin API: %w", withoutURL(err))
@@ -89,8 +77,36 @@ func (f *adminFlags) tryAsk(method, path string, body any) ([]byte, error) {
 	return raw, nil
 }
 
+// open asks the admin API. done ends what is read of its answer.
+func (f *adminAddress) open(ctx context.Context, method, path string, body io.Reader) (response *http.Response, done func(), err error) {
+	token, err := f.token()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, base, err := f.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, method, base+adminapi.Prefix+path, body)
+	if err != nil {
+		return nil, nil, withoutURL(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	if response, err = client.Do(request); err != nil {
+		client.CloseIdleConnections()
+		return nil, nil, fmt.Errorf("ask the admin API: %w; hint: is it served at --admin?", withoutURL(err))
+	}
+	return response, func() {
+		response.Body.Close()
+		client.CloseIdleConnections()
+	}, nil
+}
+
 // token returns the first line of the file of the token.
-func (f *adminFlags) token() (string, error) {
+func (f *adminAddress) token() (string, error) {
 	if f.AdminTokenFile == "" {
 		return "", errors.New("--admin-token-file: the admin API needs a token; hint: `headgate admin token NAME`, and HEADGATE_ADMIN_TOKEN_FILE in the environment")
 	}
@@ -108,7 +124,7 @@ func (f *adminFlags) token() (string, error) {
 
 // client returns a client for --admin that goes nowhere else, and the URL that paths
 // follow.
-func (f *adminFlags) client() (*http.Client, string, error) {
+func (f *adminAddress) client() (*http.Client, string, error) {
 	if f.Admin == "" {
 		return nil, "", errors.New("--admin: no admin API is named; hint: --admin https://host:port, or HEADGATE_ADMIN in the environment")
 	}

@@ -45,6 +45,8 @@ type root struct {
 	Quota   quotaCmd   `cmd:"" help:"Show and change what tenants may use."`
 	Tier    tierCmd    `cmd:"" help:"Show and change the tiers that tenants may have."`
 	Switch  switchCmd  `cmd:"" help:"Turn rules and tenants off, on or into shadow mode while everything runs."`
+	Top     topCmd     `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
+	Tail    tailCmd    `cmd:"" help:"Show decisions as they are made."`
 	Admin   adminCmd   `cmd:"" help:"Prepare the API for operators."`
 	Version versionCmd `cmd:"" help:"Say which headgate this is."`
 }

@@ -86,14 +86,17 @@ func (c decisionCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- newHistogram(remainingRatio, remainingBounds[:], t.remaining[:], t.left)
 }
 
-// collectRule makes the series of a row. Those of a rule in force that a rate is likely
-// asked of are there before their first event, so that a rate over that one is right;
-// the others only when they are needed, since a series that stays 0 costs as much as any.
+// shown reports whether the series of an outcome are there before their first event, so
+// that a rate over that one is right; the others only come when they are needed, since a
+// series that stays 0 costs as much as any.
+func shown(o outcome) bool { return o == allowed || o == denied }
+
+// collectRule makes the series of a row.
 func collectRule(ch chan<- prometheus.Metric, t *totals, i int) {
 	inForce := i < len(t.gen.rules)
 	id := t.gen.id(i)
 	for o, n := range t.rules[i].outcomes {
-		if n > 0 || inForce && (outcome(o) == allowed || outcome(o) == denied) {
+		if n > 0 || inForce && shown(outcome(o)) {
 			ch <- total(decisionsTotal, n, id, outcomeNames[o])
 		}
 	}

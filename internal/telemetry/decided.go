@@ -101,8 +101,7 @@ func requestOutcome(resp *headgate.Response, degraded bool) int {
 // or releases asks for no decision and is counted apart.
 func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
 	s := m.stripes.acquire()
-	s.took += took
-	s.cells[cellOf(took)]++
+	s.time(took)
 	if call, ok := holdCallOf(req); ok {
 		s.countHold(call, resp)
 	} else {
@@ -112,6 +111,12 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 	if m.exemplars != nil && req != nil && req.Origin.Trace.Sampled {
 		m.exemplars.note(req, resp, took)
 	}
+}
+
+// time counts how long a call took.
+func (s *stripe) time(took time.Duration) {
+	s.took += took
+	s.cells[cellOf(took)]++
 }
 
 // count counts a decision.

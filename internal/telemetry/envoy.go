@@ -1,7 +1,14 @@
 package telemetry
 
 import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/rules"
 )
 
 // hits are the hits of one rule as envoyproxy/ratelimit counts them.
@@ -17,11 +24,12 @@ func (h *hits) add(other *hits) {
 	h.shadow += other.shadow
 }
 
-// nearPercent is the share of a limit above which hits are near it.
+// nearPercent is the share of a limit above which hits are near it: the default of
+// NEAR_LIMIT_RATIO.
 const nearPercent = 80
 
-// count counts what a main limit said. Hits that cross the limit as a whole are over it:
-// none of them has passed.
+// count counts what a main limit said. Hits that cross the limit are over it as a whole,
+// since none of them has passed.
 func (h *hits) count(v *headgate.Verdict) {
 	n := uint64(max(v.Hits, 0))
 	h.total += n
@@ -29,8 +37,7 @@ func (h *hits) count(v *headgate.Verdict) {
 	case !v.Counted():
 	case v.Decision.Allowed:
 		h.within += n
-		used := v.Decision.Limit - v.Decision.Remaining
-		if beyond := used - v.Decision.Limit/100*nearPercent - v.Decision.Limit%100*nearPercent/100; beyond > 0 {
+		if beyond := v.Decision.Limit - v.Decision.Remaining - nearThreshold(v.Decision.Limit); beyond > 0 {
 			h.near += min(n, uint64(beyond))
 		}
 	default:
@@ -39,4 +46,122 @@ func (h *hits) count(v *headgate.Verdict) {
 			h.shadow += n
 		}
 	}
+}
+
+// nearThreshold is nearPercent of a limit, rounded down. The product would not overflow: a
+// limit is at most 2^50.
+func nearThreshold(limit int64) int64 { return limit * nearPercent / 100 }
+
+// envoyCollector makes the series that envoyproxy/ratelimit has at its Prometheus endpoint,
+// of what is counted here. The labels of a rule's series are as many as its path is long, so
+// the collector describes none.
+type envoyCollector struct {
+	stripes *stripes
+	reload  *reloadMetrics
+}
+
+// grpcMethod is the one method that those dashboards know; here it stands for all ways in.
+const grpcMethod = "ShouldRateLimit"
+
+var (
+	envoyRequests = prometheus.NewDesc("ratelimit_service_total_requests", "Requests answered.", []string{"grpc_method"}, nil)
+	envoyDuration = prometheus.NewDesc("ratelimit_service_response_time_seconds", "Time to decide a call.", []string{"grpc_method"}, nil)
+	envoyErrors   = prometheus.NewDesc("ratelimit_service_should_rate_limit_error", "Requests that the store could not decide.", []string{"err_type"}, nil)
+	envoyLoaded   = prometheus.NewDesc("ratelimit_service_config_load_success", "Rules that came into force.", nil, nil)
+	envoyRefused  = prometheus.NewDesc("ratelimit_service_config_load_error", "Rules that were refused.", nil, nil)
+)
+
+// envoyHits are the statistics of a rule.
+var envoyHits = []struct {
+	name, help string
+	value      func(*hits) uint64
+}{
+	{"total_hits", "Hits.", func(h *hits) uint64 { return h.total }},
+	{"over_limit", "Hits over the limit.", func(h *hits) uint64 { return h.over }},
+	{"near_limit", "Hits above 80 % of the limit that passed.", func(h *hits) uint64 { return h.near }},
+	{"within_limit", "Hits within the limit.", func(h *hits) uint64 { return h.within }},
+	{"shadow_mode", "Hits over the limit of a rule in shadow mode.", func(h *hits) uint64 { return h.shadow }},
+}
+
+// Describe implements prometheus.Collector: it names nothing, so nothing is checked.
+func (envoyCollector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c envoyCollector) Collect(ch chan<- prometheus.Metric) {
+	t := c.stripes.total()
+	requests, errors := uint64(0), uint64(0)
+	for _, n := range t.requests {
+		requests += n
+	}
+	for _, n := range t.errors {
+		errors += n
+	}
+	ch <- untyped(envoyRequests, requests, grpcMethod)
+	ch <- t.durations(envoyDuration, customaryBounds[:], grpcMethod)
+	ch <- untyped(envoyErrors, errors, "redis_error")
+	ch <- untyped(envoyLoaded, c.reload.total[ReloadLoaded].Load())
+	ch <- untyped(envoyRefused, c.reload.total[ReloadRefused].Load()+c.reload.total[ReloadLastGood].Load())
+	collectHits(ch, t)
+}
+
+// untyped returns a counter whose type is not told: the OpenMetrics format appends _total to
+// the names of counters, and these are known without.
+func untyped(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.UntypedValue, float64(n), labels...)
+}
+
+// collectHits makes the series of rules. Two rules of one path, as files may have them, are
+// one there.
+func collectHits(ch chan<- prometheus.Metric, t *totals) {
+	type series struct {
+		names, values []string
+		hits
+	}
+	var all []*series
+	known := map[string]*series{}
+	for i, r := range t.gen.rules {
+		names, values := envoyLabels(r)
+		if names == nil {
+			continue
+		}
+		id := strings.Join(values, "\x00")
+		if known[id] == nil {
+			known[id] = &series{names: names, values: values}
+			all = append(all, known[id])
+		}
+		known[id].add(&t.hits[i])
+	}
+	for _, s := range all {
+		for _, stat := range envoyHits {
+			desc := prometheus.NewDesc("ratelimit_service_rate_limit_"+stat.name, stat.help, s.names, nil)
+			ch <- untyped(desc, stat.value(&s.hits), s.values...)
+		}
+	}
+}
+
+// envoyLabels returns the labels of a rule's series: its domain and, as key1, key2 and so
+// on, its path. It returns none for a rule that envoyproxy/ratelimit could not have.
+func envoyLabels(r *rules.Rule) (names, values []string) {
+	path := r.Path()
+	if len(path) == 0 || r.Unlimited {
+		return nil, nil
+	}
+	names, values = []string{"domain"}, []string{envoyText(r.Domain)}
+	for i, level := range path {
+		names = append(names, "key"+strconv.Itoa(i+1))
+		values = append(values, envoyText(level))
+	}
+	return names, values
+}
+
+// envoyText is how that service writes a part of a name: what has a meaning to its sinks is
+// replaced, and so are the dots of IPv4 addresses.
+func envoyText(part string) string {
+	part = strings.NewReplacer(":", "_", "|", "_").Replace(part)
+	if at := strings.LastIndexByte(part, '_') + 1; at > 0 {
+		if _, err := netip.ParseAddr(part[at:]); err == nil {
+			part = part[:at] + strings.ReplaceAll(part[at:], ".", "_")
+		}
+	}
+	return part
 }

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,7 +22,7 @@ const (
 
 // reloadMetrics tells how the rules in force came about.
 type reloadMetrics struct {
-	total   map[ReloadOutcome]prometheus.Counter
+	total   map[ReloadOutcome]*atomic.Uint64
 	failing prometheus.Gauge
 	count   prometheus.Gauge
 	since   prometheus.Gauge
@@ -34,13 +35,15 @@ type reloadMetrics struct {
 }
 
 func (r *reloadMetrics) register(registry prometheus.Registerer) {
-	total := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "headgate_rules_reloads_total",
-		Help: "Attempts to put rules in force, by outcome (loaded, refused, last_good).",
-	}, []string{"outcome"})
-	r.total = map[ReloadOutcome]prometheus.Counter{}
+	r.total = map[ReloadOutcome]*atomic.Uint64{}
 	for _, o := range []ReloadOutcome{ReloadLoaded, ReloadRefused, ReloadLastGood} {
-		r.total[o] = total.WithLabelValues(string(o))
+		n := new(atomic.Uint64)
+		r.total[o] = n
+		registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name:        "headgate_rules_reloads_total",
+			Help:        "Attempts to put rules in force, by outcome (loaded, refused, last_good).",
+			ConstLabels: prometheus.Labels{"outcome": string(o)},
+		}, func() float64 { return float64(n.Load()) }))
 	}
 	r.failing = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_rules_stale",
@@ -58,7 +61,7 @@ func (r *reloadMetrics) register(registry prometheus.Registerer) {
 		Name: "headgate_rules_info",
 		Help: "Always 1; the label is the version (content hash) of the rules in force.",
 	}, []string{"version"})
-	registry.MustRegister(total, r.failing, r.count, r.since, r.info)
+	registry.MustRegister(r.failing, r.count, r.since, r.info)
 }
 
 // RulesInForce notes that set decides from now on, which is at. Call it before
@@ -81,7 +84,7 @@ func (m *Metrics) RulesInForce(set *rules.Set, at time.Time) {
 
 // Reloaded counts an attempt to put rules in force.
 func (m *Metrics) Reloaded(o ReloadOutcome) {
-	m.reload.total[o].Inc()
+	m.reload.total[o].Add(1)
 	m.RulesStale(o != ReloadLoaded)
 }
 

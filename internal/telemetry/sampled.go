@@ -40,8 +40,13 @@ func (c sampled[T]) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c sampled[T]) Collect(ch chan<- prometheus.Metric) {
 	snapshot := c.read()
+	c.send(ch, &snapshot)
+}
+
+// send makes the series of a snapshot.
+func (c sampled[T]) send(ch chan<- prometheus.Metric, snapshot *T) {
 	for i := range c.metrics {
 		m := &c.metrics[i]
-		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(&snapshot))
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(snapshot))
 	}
 }

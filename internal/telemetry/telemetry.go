@@ -41,7 +41,6 @@ type Metrics struct {
 	registry *prometheus.Registry
 	// register is registry, with the label layer where there is one.
 	register prometheus.Registerer
-	options  Options
 
 	stripes   stripes
 	exemplars *exemplars // nil: none
@@ -61,7 +60,7 @@ var (
 // New returns Metrics with a registry of its own, so that two may stand in one
 // process.
 func New(b Build, o Options) *Metrics {
-	m := &Metrics{registry: prometheus.NewRegistry(), options: o}
+	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.register = m.registry
 	if o.Layer != "" {
 		m.register = prometheus.WrapRegistererWith(prometheus.Labels{"layer": o.Layer}, m.registry)
@@ -87,6 +86,12 @@ func New(b Build, o Options) *Metrics {
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.reload.register(m.register)
+	if o.EnvoyNames {
+		m.register.MustRegister(envoyCollector{&m.stripes, &m.reload})
+	}
+	if o.PlainNames {
+		m.register.MustRegister(plainCollector{m})
+	}
 	return m
 }
 

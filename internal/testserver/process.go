@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,11 +21,12 @@ import (
 const (
 	// readyTimeout bounds how long a server may take to answer after it was
 	// started. It is generous because machines that run tests are busy.
-	readyTimeout = 20 * time.Second
+	readyTimeout = 60 * time.Second
 	// readyPoll is how often a starting server is asked.
 	readyPoll = 5 * time.Millisecond
-	// stopTimeout is how long a server may take to end by itself.
-	stopTimeout = 5 * time.Second
+	// stopTimeout is how long a server may take to end by itself: longer than any
+	// takes, since one that is killed meanwhile has not done what it does at its end.
+	stopTimeout = 30 * time.Second
 	// outputKept bounds how much of a server's output is kept for messages.
 	outputKept = 256 << 10
 )
@@ -73,17 +76,30 @@ func moduleRoot() string {
 	}
 }
 
+// Ports of FreePort. They lie below those that a system gives to connections and to
+// whoever listens on port 0 (from 32768 on Linux): a port that is closed for a moment,
+// since its server is not up yet or is started again, is not taken by one of these.
+const (
+	firstPort, ports = 12000, 20000
+	portTries        = 1000
+)
+
 // FreePort returns a TCP port of 127.0.0.1 that nobody listened on a moment
-// ago. Another process may take it before the caller does, so start servers in
+// ago. Another test may take it before the caller does, so start servers in
 // a loop that tries another port.
 func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
+	var err error
+	for range portTries {
+		var l net.Listener
+		port := firstPort + rand.IntN(ports)
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			l.Close()
+			return port
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatalf("find a free port: %v", err)
+	return 0
 }
 
 // Process is a running child process of the test.

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// budget is the number of samples in a second that a gate aims at. At about 200 ns
-	// each they take 0.4 % of one core.
+	// budget is the number of samples in a second that a gate aims at. At 400 ns each,
+	// were all keys new, they take 0.8 % of one core.
 	budget = 20_000
 	// reserve is how much of the budget may pass before a gate closes further by
 	// itself, since the load has grown since the last tick.
@@ -32,10 +32,11 @@ type gate struct {
 	_         [56]byte
 	// left is how many may pass until the gate closes further.
 	left atomic.Int64
-	// stood is what has passed since the last tick, times what it stands for.
-	stood  atomic.Uint64
-	passed atomic.Uint64
-	budget int64
+	// stood is what the samples since the last tick stand for, passed their number since
+	// the start.
+	stood, passed atomic.Uint64
+	budget        int64
+	_             [32]byte
 }
 
 func (g *gate) init(budget int64) {

@@ -165,11 +165,11 @@ func (t *Tracker) look(req *headgate.Request, resp *headgate.Response, total, de
 			continue
 		}
 		if keys := inForce.of(verdict.Rule); keys != nil {
-			s := sample{domain: req.Domain, total: total}
-			if over {
-				s.denied = denied
+			if !over {
+				t.count(keys, req, verdict, total, 0)
+			} else {
+				t.count(keys, req, verdict, total, denied)
 			}
-			t.count(keys, req, verdict, &s)
 		}
 	}
 }
@@ -208,21 +208,21 @@ func asks(req *headgate.Request, v *headgate.Verdict) bool {
 // entriesOnStack is how many entries of a key are put together without allocating.
 const entriesOnStack = 8
 
-// count counts a sample of the key of a verdict.
-func (t *Tracker) count(keys *ruleKeys, req *headgate.Request, v *headgate.Verdict, s *sample) {
-	if s.total == 0 && s.denied == 0 {
+// count counts the key of a verdict, as so many decisions and denials.
+func (t *Tracker) count(keys *ruleKeys, req *headgate.Request, v *headgate.Verdict, total, denied float64) {
+	if total == 0 && denied == 0 {
 		return
 	}
 	var buffer [entriesOnStack]descriptor.Entry
-	s.entries = keyname.Entries(buffer[:0], req, v)
+	s := sample{domain: req.Domain, entries: keyname.Entries(buffer[:0], req, v), total: total, denied: denied}
 	s.hash = t.hash(s.domain, s.entries)
 	keys.mu.Lock()
 	defer keys.mu.Unlock()
-	keys.mu.load += s.total
+	keys.mu.load += total
 	if keys.mu.keys == nil && !t.open(keys) {
 		return
 	}
-	if evicted := keys.mu.keys.add(s); evicted > 0 {
+	if evicted := keys.mu.keys.add(&s); evicted > 0 {
 		t.evicted.Add(evicted)
 	}
 }

@@ -2,27 +2,177 @@ package redisstore
 
 import (
 	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // Inspection is what one server tells of itself.
 type Inspection struct {
 	// Addr is the address of the server.
 	Addr string
-	// ClockOffset is its clock minus that of this process, give or take ClockError:
+	// ClockOffset is its clock minus that of this process, give or take ClockError,
 	// half of the round trip.
 	ClockOffset, ClockError time.Duration
-	// Memory is what it uses, MaxMemory what it may use, in bytes; 0: no bound.
+	// Memory is what it uses, MaxMemory what it may use, in bytes; 0: as much as there is.
 	Memory, MaxMemory int64
-	// Keys is the number of keys, of all databases.
+	// Keys is the number of its keys, those of all databases and users together.
 	Keys int64
-	// Evicted counts keys dropped for want of memory, Expired those whose time was
-	// over, since it started.
+	// Evicted counts the keys that it has dropped for want of memory, Expired those whose
+	// time was over, since it started.
 	Evicted, Expired uint64
-	// Err says why it told nothing; the other fields but Addr are 0 then.
+	// Err says why it did not tell; all others but Addr are 0 then.
 	Err error
 }
 
-// Inspect asks each server, in a cluster each primary, how it is: one round trip of TIME
-// and INFO.
-func (s *Store) Inspect(ctx context.Context) ([]Inspection, error) { return nil, nil }
+// maxInspected bounds what is read of an answer to INFO: about ten times what servers say.
+// Sections are not named, since servers before Redis 7 take one name only.
+const maxInspected = 64 << 10
+
+// errOddTime is what a server gets blamed for that does not tell the time.
+var errOddTime = errors.New("the answer to TIME is no time")
+
+// Inspect asks each server, in a cluster each primary, how it is and what time it has, by
+// one round trip. It lasts no longer than the budget. A server that does not answer has
+// Err in its Inspection; the error of Inspect joins those.
+func (s *Store) Inspect(ctx context.Context) ([]Inspection, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
+	defer cancel()
+	shards := []*shard{s.only}
+	if s.router != nil {
+		shards = s.router.all()
+	}
+	inspections := make([]Inspection, len(shards))
+	var asking sync.WaitGroup
+	for i, sh := range shards {
+		asking.Go(func() { inspections[i] = sh.inspect(ctx) })
+	}
+	asking.Wait()
+	var errs []error
+	for i := range inspections {
+		errs = append(errs, inspections[i].Err)
+	}
+	return inspections, errors.Join(errs...)
+}
+
+// inspect asks one server. The client's ring has places for more commands than a trip
+// stands for.
+func (sh *shard) inspect(ctx context.Context) Inspection {
+	t, err := sh.enter(ctx)
+	if err != nil {
+		return Inspection{Addr: sh.addr(), Err: sh.fault("inspect", err)}
+	}
+	client := t.session.client
+	began := time.Now()
+	answers := client.DoMulti(ctx, client.B().Time().Build(), client.B().Info().Build())
+	ended := time.Now()
+	in := Inspection{Addr: t.session.options.Addr}
+	told, err := readTime(answers[0])
+	if err == nil {
+		in.learnTime(told, began, ended)
+		var info string
+		if info, err = answers[1].ToString(); err == nil {
+			in.learnInfo(info)
+		}
+	}
+	if isReply(err) {
+		sh.leave(t, nil) // it may not tell, but is well
+	} else {
+		sh.leave(t, err)
+	}
+	if err != nil {
+		return Inspection{Addr: in.Addr, Err: sh.fault("inspect", err)}
+	}
+	return in
+}
+
+// addr is the address that the shard has, or had.
+func (sh *shard) addr() string {
+	if se := sh.link.last.Load(); se != nil {
+		return se.options.Addr
+	}
+	return sh.options.Addr
+}
+
+// readTime reads the answer to TIME: seconds and microseconds.
+func readTime(answer rueidis.RedisResult) (time.Time, error) {
+	words, err := answer.AsStrSlice()
+	if err != nil {
+		return time.Time{}, err
+	}
+	if len(words) != 2 {
+		return time.Time{}, errOddTime
+	}
+	seconds, err1 := strconv.ParseInt(words[0], 10, 64)
+	micros, err2 := strconv.ParseInt(words[1], 10, 64)
+	if err1 != nil || err2 != nil || micros < 0 || micros >= 1e6 {
+		return time.Time{}, errOddTime
+	}
+	return time.Unix(seconds, micros*1e3), nil
+}
+
+// learnTime compares the time that a server has told, somewhen between began and ended,
+// with the middle of both: the truth is off by half of the way at most.
+func (in *Inspection) learnTime(told, began, ended time.Time) {
+	half := ended.Sub(began) / 2
+	in.ClockOffset, in.ClockError = told.Sub(began.Add(half)), half
+}
+
+// learnInfo reads an answer to INFO. What a server does not tell, or says in another way,
+// stays 0.
+func (in *Inspection) learnInfo(info string) {
+	for line := range strings.Lines(info[:min(len(info), maxInspected)]) {
+		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if !found {
+			continue
+		}
+		switch {
+		case name == "used_memory":
+			in.Memory = count(value)
+		case name == "maxmemory":
+			in.MaxMemory = count(value)
+		case name == "evicted_keys":
+			in.Evicted = uint64(count(value))
+		case name == "expired_keys":
+			in.Expired = uint64(count(value))
+		case isDatabase(name):
+			in.Keys += keysOf(value)
+		}
+	}
+}
+
+// isDatabase reports whether name is that of a line of the section keyspace: db0, db1...
+func isDatabase(name string) bool {
+	number, found := strings.CutPrefix(name, "db")
+	if !found {
+		return false
+	}
+	_, err := strconv.ParseUint(number, 10, 16)
+	return err == nil
+}
+
+// keysOf reads the number of keys from "keys=12,expires=3,avg_ttl=0".
+func keysOf(value string) int64 {
+	for field := range strings.SplitSeq(value, ",") {
+		if text, found := strings.CutPrefix(field, "keys="); found {
+			return count(text)
+		}
+	}
+	return 0
+}
+
+// maxCount bounds what is believed of a number: the sum of all databases fits too.
+const maxCount = 1 << 48
+
+// count reads a number of things; 0 for what is none.
+func count(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return min(n, maxCount)
+}

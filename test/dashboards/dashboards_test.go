@@ -154,7 +154,7 @@ func (g GridPos) overlaps(o GridPos) bool {
 	return g.X < o.X+o.W && o.X < g.X+g.W && g.Y < o.Y+o.H && o.Y < g.Y+g.H
 }
 
-var variable = regexp.MustCompile(`\$\{?(\w+)`)
+var variable = regexp.MustCompile(`\$\{?([a-z_]\w*)`) // not $1 of label_replace
 
 // panelProblems says what is wrong with a panel of a dashboard that has these variables.
 func panelProblems(p *Panel, variables []string) (found []error) {
@@ -191,7 +191,7 @@ func panelProblems(p *Panel, variables []string) (found []error) {
 		if q.Instant == q.Range {
 			say("%s: neither an instant nor a range", q.Expr)
 		}
-		if strings.Contains(q.Expr, "rate(") && strings.Count(q.Expr, "[") != strings.Count(q.Expr, "[$__rate_interval]") {
+		if strings.Count(q.Expr, "rate(") != strings.Count(q.Expr, "[$__rate_interval]") {
 			say("%s: a rate over other than $__rate_interval", q.Expr)
 		}
 		if strings.Count(q.Expr, "{") != strings.Count(q.Expr, `job=~"$job"`) || !strings.Contains(q.Expr, "{") {

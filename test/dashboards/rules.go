@@ -25,6 +25,32 @@ func rulesInForce() Dashboard {
 			ranking(12, "Rules that deny most", "The rules with the most denials per second.", "reqps",
 				query("{{rule}}", "topk(20, "+by("denied|local_denied")+")")),
 		}},
+		section{"Domains", []Panel{
+			lines(12, "Decisions by domain", "Limits decided per second, by the first part of the names of rules, which is their domain. Rules that have a name of their own are together.", "reqps",
+				query("{{domain}}", domains(sum("rule", rate(decisions))))),
+			lines(12, "Denials by domain", "Limits that denied per second, by the first part of the names of rules.", "reqps",
+				query("{{domain}}", domains(sum("rule", rate(decisions, `outcome=~"denied|local_denied"`))))),
+		}},
+		section{"What clients see", []Panel{
+			lines(12, "Told to wait", "What denied requests are told to wait (Retry-After).", "s",
+				query("p50", quantile(0.5, "", "headgate_retry_after_seconds")),
+				query("p99", quantile(0.99, "", "headgate_retry_after_seconds"))),
+			lines(12, "Left of limits", "Share of a limit that is left after a request, of a sample of requests: half, and one of ten, have less.", "percentunit",
+				query("half", quantile(0.5, "", "headgate_remaining_ratio")),
+				query("one of ten", quantile(0.1, "", "headgate_remaining_ratio"))),
+			lines(12, "Bursts used up", "Denials per second by limits whose burst is used up (token_bucket, gcra).", "reqps",
+				query("{{rule}}", sum("rule", rate("headgate_burst_exhausted_total", ofRule)))),
+			lines(12, "Keys", "Different keys in the last minute, estimated. A rule that counts by what clients make up shows here.", "short",
+				query("{{rule}}", sum("rule", of("headgate_rule_keys", ofRule)))),
+		}},
+		section{"Accuracy", []Panel{
+			lines(12, "Wrong decisions", "Share of the decisions about sampled keys that an exact count would not have made.", "percentunit",
+				query("{{rule}} allowed", accuracy("wrong_allowed", ofRule)),
+				query("{{rule}} denied", accuracy("wrong_denied", ofRule))),
+			lines(12, "Overshoot", "Most hits beyond a limit that were admitted, as a share of it, beside what the rule promises.", "percentunit",
+				query("{{rule}}", "max by (rule) ("+of("headgate_accuracy_overshoot_ratio", ofRule)+")"),
+				query("{{rule}} promised", "max by (rule) ("+of("headgate_accuracy_bound_ratio", ofRule)+")")),
+		}},
 		section{"Beside the main limits", []Panel{
 			stacked(12, "Denied, by the role of the limit", "Requests per second that a count denied, by what the limit is for.", "reqps",
 				query("{{role}}", sum("role", rate("headgate_denied_requests_total")))),
@@ -37,4 +63,14 @@ func rulesInForce() Dashboard {
 				query("{{op}} {{outcome}}", sum("op, outcome", rate("headgate_holds_total")))),
 		}},
 	)
+}
+
+// domains adds up what is told by rule, by the first part of the names of rules.
+func domains(byRule string) string {
+	return sum("domain", `label_replace(`+byRule+`, "domain", "$1", "rule", "([^.]+)[.].*")`)
+}
+
+// accuracy is the share of the decisions compared, by rule, that were wrong in a way.
+func accuracy(wrong string, matchers ...string) string {
+	return sum("rule", rate("headgate_accuracy_"+wrong+"_total", matchers...)) + " / " + sum("rule", rate("headgate_accuracy_decided_total", matchers...))
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +45,52 @@ func startNode(t *testing.T, args ...string) *node {
 		t.Fatalf("start headgate: %v\n%s", err, n.process.Output())
 	}
 	return n
+}
+
+// at returns where a node listens, by the name that it gives it in the line that says it
+// is ready.
+func (n *node) at(t *testing.T, name string) string {
+	t.Helper()
+	line := regexp.MustCompile(`headgate ready .*\b` + name + `=(\S+)`)
+	var found []string
+	if err := n.process.Poll(func() error {
+		if found = line.FindStringSubmatch(n.process.Output()); found == nil {
+			return fmt.Errorf("no address of %s", name)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return found[1]
+}
+
+// scrape returns what the node shows at /metrics.
+func (n *node) scrape(t *testing.T) string {
+	t.Helper()
+	return n.shown(t, n.at(t, "ops"), "/metrics", "")
+}
+
+// shown returns what stands at path of an address of a node, for who has a token, "" for
+// nobody.
+func (n *node) shown(t *testing.T, addr, path, token string) string {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v\n%.500s", path, resp.Status, err, body)
+	}
+	return string(body)
 }
 
 // health returns nil when n says of itself what is wanted.

@@ -10,6 +10,8 @@ const top = 8;
 const bottom = 20;
 // A gap of more than this between two points, in ms, is a gap in the line.
 const gap = 3500;
+// So much time is drawn at least, in ms.
+const leastSpan = 60000;
 const tableStep = 10000;
 const tableRows = 12;
 
@@ -44,7 +46,7 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
   const frame = h("div", { class: "frame" }, drawing, tip);
   const element = h("section", { class: "panel chart", "aria-labelledby": heading }, h("header", null, h("h2", { id: heading }, title), legend), frame, numbers);
 
-  const grid = svg("g", { class: "grid" });
+  const grid = svg("g", { class: "rule" });
   const areas = series.map((s) => svg("path", { class: `tone-${s.tone} ${s.area ? "area" : "none"}` }));
   const lines = series.map((s) => svg("path", { class: `tone-${s.tone} line` }));
   const cross = svg("path", { class: "cross" });
@@ -53,29 +55,31 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
   let points = [];
   let width = 0;
   let end = 0;
+  let span = remembered;
   let pointer = null;
   let spoken = 0;
 
-  const x = (t) => left + (width - left - right) * (1 - (end - t) / remembered);
+  const x = (t) => left + (width - left - right) * (1 - (end - t) / span);
 
   function draw() {
     if (!width) return;
     attr(drawing, "viewBox", `0 0 ${width} ${height}`);
     end = Math.max(points.at(-1)?.t ?? 0, Date.now() - 2000);
+    span = Math.min(remembered, Math.max(leastSpan, end - (points[0]?.t ?? end)));
     const { most, step } = scale(Math.max(least, ...points.map((p) => Math.max(...series.map((s) => s.of(p) || 0)))));
     const y = (v) => top + (height - top - bottom) * (1 - v / most);
     const parts = [];
     for (let v = 0; v <= most * 1.001; v += step) {
       parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, format(v)));
     }
-    const every = width < 420 ? 120000 : 60000;
-    for (let t = Math.ceil((end - remembered) / every) * every; t <= end; t += every) {
+    const every = [10000, 30000, 60000, 120000].find((ms) => (ms / span) * width > 64) ?? 120000;
+    for (let t = Math.ceil((end - span) / every) * every; t <= end; t += every) {
       if (x(t) < left + 14 || x(t) > width - right - 14) continue;
-      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, hm(t)));
+      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, (every < 60000 ? hms(t) : hm(t))));
     }
     put(grid, parts);
     series.forEach((s, i) => {
-      const dots = points.filter((p) => p.t >= end - remembered).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p) || 0), gap: n > 0 && p.t - list[n - 1].t > gap }));
+      const dots = points.filter((p) => p.t >= end - span).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p) || 0), gap: n > 0 && p.t - list[n - 1].t > gap }));
       attr(lines[i], "d", line(dots));
       if (s.area) attr(areas[i], "d", fillOf(dots, y(0)));
     });
@@ -123,7 +127,7 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
     if (!last || last.t - spoken < tableStep) return;
     spoken = last.t;
     const most = (s) => Math.max(...points.map((p) => s.of(p) || 0));
-    attr(drawing, "aria-label", `${about}, over five minutes. ${series.map((s) => `${s.name}: ${format(s.of(last))}, at most ${format(most(s))}`).join("; ")}.`);
+    attr(drawing, "aria-label", `${about}, over the last ${Math.round(span / 60000)} minutes. ${series.map((s) => `${s.name}: ${format(s.of(last))}, at most ${format(most(s))}`).join("; ")}.`);
   }
 
   new ResizeObserver(() => {

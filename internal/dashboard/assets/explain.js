@@ -61,7 +61,6 @@ export function show(root, { query }) {
   };
   const given = query.getAll("d");
   (given.length ? given : [""]).forEach((d) => add(d));
-  let text = null;
 
   const run = async () => {
     let body;
@@ -75,10 +74,9 @@ export function show(root, { query }) {
     put(outcome, loading("the explanation"));
     try {
       const e = await post("explain", body);
-      text = h("details", null, h("summary", null, "As text"), h("pre", { tabindex: 0 }, e.text));
       put(outcome, h("p", { class: `verdict ${e.allowed ? "tone-allowed" : "tone-denied"}` }, h("b", null, e.allowed ? "It would be allowed." : "It would be denied."),
         e.domain_known ? "" : ` There is no domain ${e.domain}.`, h("span", { class: "muted" }, " By the configuration ", h("code", { title: e.config_version }, version(e.config_version)), ".")),
-      e.descriptors.map(explained), text);
+      e.descriptors.map(explained), h("details", null, h("summary", null, "As text"), h("pre", { tabindex: 0 }, e.text)));
     } catch (problem) {
       if (problem.status !== 401) put(outcome, failed(problem));
     }

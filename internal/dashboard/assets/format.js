@@ -154,5 +154,6 @@ export function tone(name, allowed) {
   if (name.startsWith("degraded") || name.startsWith("local")) return "degraded";
   if (name === "shadow_denied") return "shadow";
   if (name === "denied") return "denied";
+  if (name.startsWith("un")) return "plain";
   return allowed === false ? "denied" : "allowed";
 }

@@ -36,6 +36,9 @@ export function explainLink(domain, key) {
   return `#/explain?${new URLSearchParams({ domain, d: key })}`;
 }
 
+// hits are whole from one on, though they fade.
+const hits = (n) => (n >= 1 ? count(Math.round(n)) : about(n));
+
 // keyRow is the row of a key: so many columns as there are of keyColumns.
 export function keyRow(key, columns = 4) {
   const cells = Array.from({ length: Math.min(columns, 6) - 2 }, () => h("td", { class: "num" }));
@@ -61,7 +64,7 @@ export function keyRow(key, columns = 4) {
         put(name, keyName(k.key, k.hash));
         link();
       }
-      [about(k.denied), about(k.total), percent(k.total > 0 ? k.denied / k.total : 0), `± ${about(k.error)}`].slice(0, cells.length).forEach((words, i) => text(cells[i], words));
+      [hits(k.denied), hits(k.total), percent(k.total > 0 ? k.denied / k.total : 0), `± ${hits(k.error)}`].slice(0, cells.length).forEach((words, i) => text(cells[i], words));
     },
   };
 }

@@ -230,7 +230,7 @@ function enter(words) {
     } finally {
       button.disabled = false;
     }
-  } }, words ? h("p", { class: "muted", role: "status" }, words) : null,
+  } }, h("input", { type: "text", autocomplete: "username", value: "headgate", hidden: true }), words ? h("p", { class: "muted", role: "status" }, words) : null,
   field("Token", token, "One of those that the admin API takes. It stays in this process and is not kept in the browser."),
   outcome, h("div", { class: "actions" }, button));
   put(document.body, h("main", { class: "login" }, h("h1", null, "Headgate"), form), announcer());

@@ -77,7 +77,7 @@ function configuration() {
         h("td", null, !c ? h("span", { class: "muted" }, "no database") : c.ok ? pill("allowed", "in force") : c.last_good ? pill("warn", "the last good one", c.error) : pill("denied", "not in force", c.error),
           c && !c.ok ? h("div", { class: "muted" }, c.error || c.reason) : null),
         h("td", null, c?.version ? h("code", { title: c.version }, version(c.version)) : none),
-        h("td", null, c ? [time(c.loaded_at), " ", h("span", { class: "muted" }, age(c.loaded_at))] : none))));
+        h("td", null, c?.loaded_at ? [time(c.loaded_at), " ", h("span", { class: "muted" }, age(c.loaded_at))] : none))));
     },
   };
 }
@@ -165,7 +165,7 @@ export function show(root) {
   const [numbers, store, config, log, rules] = parts;
   put(root, numbers.element, h("div", { class: "grid main-chart" }, charts[0].element),
     h("div", { class: "grid three" }, charts.slice(1).map((c) => c.element)),
-    h("div", { class: "grid two" }, top.element, rules.element, store.element, config.element, log.element));
+    h("div", { class: "grid two" }, h("div", { class: "column" }, top.element, store.element), h("div", { class: "column" }, rules.element, config.element, log.element)));
   const ends = [
     on("overview", (o) => {
       for (const p of parts) p.update(o);

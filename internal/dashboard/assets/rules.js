@@ -91,7 +91,7 @@ function ruleRow({ rule, depth, label }, act) {
 
 function list(root, me) {
   const search = h("input", { type: "search", "data-search": true, placeholder: "id, file or what it says" });
-  const domains = h("div");
+  const domains = h("div", { class: "column" }, loading("rules"));
   const everything = h("div");
   const note = h("div");
   const candidates = h("div");
@@ -128,7 +128,7 @@ function list(root, me) {
           rows.set(e.rule.id, row);
           t.rows.append(row.element);
         }
-        return { entries, element: panel(domain, { more: h("span", { class: "muted" }, `${count(rules.length)} rules`) }, t.element) };
+        return { entries, element: panel(domain, { more: h("span", { class: "muted" }, `${count(rules.length)} ${rules.length === 1 ? "rule" : "rules"}`) }, t.element) };
       });
       put(domains, groups.length ? groups.map((g) => g.element) : empty("No rules are in force.", "--rules names their files."));
       if (live.overview) counted(live.overview);
@@ -144,7 +144,7 @@ function list(root, me) {
     put(everything, panel("Everything", {}, h("p", { class: "muted" }, "The brake for a bad day: in shadow everything passes, and the numbers go on telling what would have been denied."), control("all", "everything", found, me, again)));
   };
   search.addEventListener("input", filter);
-  put(root, h("form", { class: "filters", onsubmit: (e) => e.preventDefault() }, field("Find", search)), note, put(domains, loading("rules")), everything, candidates);
+  put(root, h("form", { class: "filters", onsubmit: (e) => e.preventDefault() }, field("Find", search)), note, domains, everything, candidates);
   showCandidates(candidates, me);
   draw();
   let version = live.overview?.health.rules.version;

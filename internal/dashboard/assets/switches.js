@@ -22,9 +22,8 @@ export async function switches() {
   }
 }
 
-// stateOf shows a switch; usual stands where there is none in force.
-export function stateOf(s, usual = h("span", { class: "muted" }, "as the rule says")) {
-  if (!s) return usual;
+// stateOf shows a switch.
+export function stateOf(s) {
   if (s.invalid) return pill("denied", "not valid", s.invalid);
   const [tone, name, about] = words[s.switch.state] ?? ["warn", s.switch.state, ""];
   if (!s.in_force) return h("span", { class: "muted" }, `${name}, ended`);
@@ -111,7 +110,7 @@ export function control(target, what, found, me, changed) {
   };
   const may = maySwitch(me, target);
   const why = found.problem ? found.problem.message : may ? null : `It takes the scope ${target.startsWith("tenant:") ? "write" : "admin"}; yours is ${me.scope}.`;
-  put(holder, h("span", null, stateOf(there)),
+  put(holder, h("span", null, there ? stateOf(there) : h("span", { class: "muted" }, target.startsWith("rule:") || target.startsWith("candidate:") ? "as the rule says" : "not switched")),
     h("span", { class: "actions" },
       h("button", { type: "button", disabled: Boolean(why), title: why, "aria-label": `Switch ${what}`, onclick: run(setSwitch) }, "Switch"),
       there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Take the switch of ${what} back`, onclick: run(clearSwitch) }, "Take back") : null));

@@ -1,0 +1,381 @@
+package audit
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/headgate/headgate/internal/view"
+)
+
+const (
+	kafkaPort = "9092"
+	// schemaHeader is the header of records that says the version of the events.
+	schemaHeader = "schema"
+	maxTopic     = 249
+
+	minDelivery, maxDelivery = time.Second, time.Hour
+	// askEvery is how often a topic that failed is looked after.
+	askEvery = 30 * time.Second
+	// clientSlack is how many records more than Buffer the client has room for: it lets
+	// go of a record a moment after it has told so.
+	clientSlack = 4096
+	// closeGrace is how long Close waits, beyond its context, for the client to give up
+	// what it has.
+	closeGrace = time.Second
+)
+
+// kafkaConfig is what the URL of a topic says.
+type kafkaConfig struct {
+	brokers  []string
+	topic    string
+	user     string
+	password string
+	acks     string
+	sasl     string
+	compress string
+	tls      *tls.Config   // nil: none
+	timeout  time.Duration // until a record that is not written has failed
+}
+
+// parseKafka reads the URL of a topic. Its errors hold no part of what stands before the
+// brokers.
+func parseKafka(raw string) (kafkaConfig, error) {
+	c := kafkaConfig{acks: "all", compress: "zstd", timeout: 30 * time.Second}
+	place, s, err := parsePlace(raw, "kafka")
+	if err != nil {
+		return c, err
+	}
+	if c.brokers, err = brokersOf(place.Host); err != nil {
+		return c, err
+	}
+	if c.topic = strings.TrimPrefix(place.Path, "/"); !isTopic(c.topic) {
+		return c, fmt.Errorf("the URL names no topic, or none that may be; hint: kafka://host:9092/topic, with letters, digits, '.', '_' and '-', at most %d", maxTopic)
+	}
+	s.choice("acks", &c.acks, "all", "leader", "none")
+	s.choice("compression", &c.compress, "zstd", "lz4", "snappy", "gzip", "none")
+	s.choice("sasl", &c.sasl, "plain", "scram-sha-256", "scram-sha-512")
+	s.duration("timeout", &c.timeout, minDelivery, maxDelivery)
+	withTLS := "false"
+	s.choice("tls", &withTLS, "true", "false")
+	authority, _ := s.read("ca")
+	c.readUser(place.User, s)
+	c.readTLS(withTLS == "true", authority, s)
+	return c, s.check()
+}
+
+func (c *kafkaConfig) readUser(user *url.Userinfo, s *settings) {
+	if user != nil {
+		c.user = user.Username()
+		c.password, _ = user.Password()
+	}
+	switch {
+	case c.sasl != "" && (c.user == "" || c.password == ""):
+		s.refuse("sasl: no user, or no password; hint: kafka://user:password@host:9092/topic")
+	case c.sasl == "" && user != nil:
+		s.refuse("sasl: how the user is to log in is not said; hint: sasl=scram-sha-256, scram-sha-512 or plain")
+	}
+}
+
+func (c *kafkaConfig) readTLS(on bool, authority string, s *settings) {
+	if !on {
+		if authority != "" {
+			s.refuse("ca: without TLS there is nobody to trust; hint: tls=true")
+		}
+		return
+	}
+	c.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	if authority == "" {
+		return
+	}
+	pem, err := os.ReadFile(authority)
+	if err != nil {
+		s.refuse("ca: %w", err)
+		return
+	}
+	c.tls.RootCAs = x509.NewCertPool()
+	if !c.tls.RootCAs.AppendCertsFromPEM(pem) {
+		s.refuse("ca: %s holds no certificate in PEM", authority)
+	}
+}
+
+// brokersOf reads host:port,host:port.
+func brokersOf(text string) ([]string, error) {
+	var brokers []string
+	for broker := range strings.SplitSeq(text, ",") {
+		host, port, err := net.SplitHostPort(broker)
+		if err != nil {
+			host, port, err = net.SplitHostPort(broker + ":" + kafkaPort)
+		}
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || host == "" {
+			return nil, errors.New("the URL names no broker, or not as host:port; hint: kafka://host:9092,host:9092/topic")
+		}
+		brokers = append(brokers, net.JoinHostPort(host, port))
+	}
+	return brokers, nil
+}
+
+// isTopic reports whether Kafka lets a topic be called so.
+func isTopic(name string) bool {
+	return name != "" && len(name) <= maxTopic && name != "." && name != ".." && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r)
+	})
+}
+
+// options are those of the client.
+func (c *kafkaConfig) options(buffer int) []kgo.Opt {
+	options := []kgo.Opt{
+		kgo.ClientID("headgate"),
+		kgo.SeedBrokers(c.brokers...),
+		kgo.DefaultProduceTopic(c.topic),
+		kgo.MaxBufferedRecords(buffer + clientSlack),
+		kgo.RecordDeliveryTimeout(c.timeout),
+		kgo.UnknownTopicRetries(-1), // RecordDeliveryTimeout is the bound
+	}
+	switch c.acks {
+	case "leader":
+		options = append(options, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
+	case "none":
+		options = append(options, kgo.RequiredAcks(kgo.NoAck()), kgo.DisableIdempotentWrite())
+	}
+	codec := map[string]kgo.CompressionCodec{
+		"zstd": kgo.ZstdCompression(), "lz4": kgo.Lz4Compression(), "snappy": kgo.SnappyCompression(),
+		"gzip": kgo.GzipCompression(), "none": kgo.NoCompression(),
+	}[c.compress]
+	options = append(options, kgo.ProducerBatchCompression(codec, kgo.NoCompression()))
+	if c.tls != nil {
+		options = append(options, kgo.DialTLSConfig(c.tls))
+	}
+	if m := c.mechanism(); m != nil {
+		options = append(options, kgo.SASL(m))
+	}
+	return options
+}
+
+// mechanism returns how to log in, nil for not at all.
+func (c *kafkaConfig) mechanism() sasl.Mechanism {
+	switch c.sasl {
+	case "plain":
+		return plain.Auth{User: c.user, Pass: c.password}.AsMechanism()
+	case "scram-sha-256":
+		return scram.Auth{User: c.user, Pass: c.password}.AsSha256Mechanism()
+	case "scram-sha-512":
+		return scram.Auth{User: c.user, Pass: c.password}.AsSha512Mechanism()
+	}
+	return nil
+}
+
+// OpenKafka returns the sink of the topic that a URL names, as docs/audit.md has it:
+//
+//	kafka://user:password@host:9092,host:9092/topic?acks=all&tls=true&ca=FILE&sasl=scram-sha-256&compression=zstd&timeout=30s
+//
+// An error names what is wrong with the URL, or with the file of ca. That no broker
+// answers, or that there is no such topic, is none: events wait, up to o.Buffer of them
+// and 64 MiB, until timeout.
+func OpenKafka(url string, o SinkOptions) (Sink, error) {
+	c, err := parseKafka(url)
+	if err != nil {
+		return nil, fmt.Errorf("events in Kafka: %w", err)
+	}
+	return openKafka(c, o)
+}
+
+func openKafka(c kafkaConfig, o SinkOptions, more ...kgo.Opt) (*kafka, error) {
+	if o.Buffer == 0 {
+		o.Buffer = DefaultBuffer
+	}
+	s := &kafka{
+		name:  "kafka://" + strings.Join(c.brokers, ",") + "/" + c.topic,
+		topic: c.topic, buffer: o.Buffer, closing: make(chan struct{}),
+	}
+	client, err := kgo.NewClient(append(c.options(o.Buffer), append(more, kgo.WithHooks(connects{s}))...)...)
+	if err != nil {
+		return nil, fmt.Errorf("events in Kafka: %w", err)
+	}
+	s.client = client
+	s.asking.Go(s.ask)
+	return s, nil
+}
+
+// kafka is the Sink of a topic.
+type kafka struct {
+	name, topic string
+	buffer      int
+	client      *kgo.Client
+	closing     chan struct{}
+	asking      sync.WaitGroup
+
+	mu              sync.Mutex
+	waiting, bytes  int // of what the client has
+	written, failed uint64
+	err             error
+	abandoned       bool // Close has counted what waited
+}
+
+// Name implements Sink.
+func (s *kafka) Name() string { return s.name }
+
+// Counts implements Sink.
+func (s *kafka) Counts() (written, failed uint64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written, s.failed, s.err
+}
+
+// Write implements Sink.
+func (s *kafka) Write(b Batch) {
+	records := make([]kgo.Record, s.admit(&b))
+	headers := []kgo.RecordHeader{{Key: schemaHeader, Value: strconv.AppendInt(nil, view.EventSchema, 10)}}
+	for i := range records {
+		r := &records[i]
+		// A key of no bytes still is one: its events stay in order too.
+		*r = kgo.Record{Key: []byte(b.Events[i].Key), Value: b.line(i), Timestamp: b.Events[i].At, Headers: headers}
+		s.client.TryProduce(context.Background(), r, s.settle)
+	}
+}
+
+// admit takes as many events of b as may wait and counts the rest as failed.
+func (s *kafka) admit(b *Batch) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := min(len(b.Events), s.buffer-s.waiting)
+	for n > 0 && s.bytes+b.Events[n-1].End > maxWaitingBytes {
+		n--
+	}
+	if s.abandoned {
+		n = 0
+	}
+	s.failed += uint64(len(b.Events) - n)
+	s.waiting += n
+	if n > 0 {
+		s.bytes += b.Events[n-1].End - n // without line ends
+	}
+	return n
+}
+
+// settle counts what became of a record.
+func (s *kafka) settle(r *kgo.Record, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.abandoned {
+		return
+	}
+	s.waiting--
+	s.bytes -= len(r.Value)
+	if s.err = err; err != nil {
+		s.failed++
+	} else {
+		s.written++
+	}
+}
+
+// note remembers why nothing can be written, or that something can.
+func (s *kafka) note(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// connects is told of connections.
+type connects struct{ s *kafka }
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (c connects) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err != nil {
+		c.s.note(err)
+	}
+}
+
+// ask asks for the topic at first, and then while something is wrong, so that an operator
+// need not wait for an event to fail, or to be written.
+func (s *kafka) ask() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		select {
+		case <-s.closing:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for {
+		if err := s.askTopic(ctx); ctx.Err() == nil {
+			s.note(err)
+		}
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+			}
+			if _, _, err := s.Counts(); err != nil {
+				break
+			}
+		}
+	}
+}
+
+// askTopic asks a broker whether there is the topic.
+func (s *kafka) askTopic(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, askEvery)
+	defer cancel()
+	request := kmsg.NewPtrMetadataRequest()
+	topic := kmsg.NewMetadataRequestTopic()
+	topic.Topic = &s.topic
+	request.Topics = append(request.Topics, topic)
+	answer, err := request.RequestWith(ctx, s.client)
+	if err != nil {
+		return err
+	}
+	for i := range answer.Topics {
+		if err := kerr.ErrorForCode(answer.Topics[i].ErrorCode); err != nil {
+			return fmt.Errorf("topic %s: %w", s.topic, err)
+		}
+	}
+	return nil
+}
+
+// Close implements Sink.
+func (s *kafka) Close(ctx context.Context) error {
+	close(s.closing)
+	_, before, _ := s.Counts()
+	_ = s.client.Flush(ctx) // what could not be flushed is in the counts
+	s.asking.Wait()
+	closed := make(chan struct{})
+	go func() {
+		s.client.Close() // fails what it still has
+		close(closed)
+	}()
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-closed:
+	case <-grace.C:
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed += uint64(s.waiting)
+	s.abandoned, s.waiting, s.bytes = true, 0, 0
+	if lost := s.failed - before; lost > 0 {
+		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, errors.Join(s.err, ctx.Err()))
+	}
+	return nil
+}

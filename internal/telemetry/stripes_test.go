@@ -1,0 +1,151 @@
+package telemetry
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+)
+
+// TestK1CountsFollowTheModel decides and swaps rules at random, and holds what is read against
+// plain counting by ID.
+func TestK1CountsFollowTheModel(t *testing.T) {
+	var sets []*rules.Set
+	for _, keys := range []string{"ab", "ba", "bc", "d", "abcd"} {
+		var text strings.Builder
+		text.WriteString("domain: d\ndescriptors:\n")
+		for _, key := range keys {
+			fmt.Fprintf(&text, "  - {key: %c, rate_limit: {unit: minute, requests_per_unit: 1}}\n", key)
+		}
+		sets = append(sets, load(t, text.String()))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		m := New(Build{}, Options{EnvoyNames: true})
+		model := map[string]uint64{}
+		inForce, before := sets[0], sets[0]
+		m.RulesInForce(inForce, time.Unix(0, 0))
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			if rapid.IntRange(0, 5).Draw(t, "step") == 0 {
+				before, inForce = inForce, rapid.SampledFrom(sets).Draw(t, "set")
+				m.RulesInForce(inForce, time.Unix(0, 0))
+				kept := idsOf(inForce)
+				for id := range model {
+					if !kept[id] && id != callerRule && id != outdatedRule {
+						delete(model, id)
+					}
+				}
+				continue
+			}
+			from := rapid.SampledFrom([]*rules.Set{inForce, inForce, before, nil}).Draw(t, "from")
+			id, verdict := callerRule, headgate.Verdict{Enforced: true}
+			if from != nil {
+				verdict.Rule = rapid.SampledFrom(from.Rules()).Draw(t, "rule")
+				if id = verdict.Rule.ID; !idsOf(inForce)[id] {
+					id = outdatedRule
+				}
+			}
+			m.Decided(&headgate.Request{}, &headgate.Response{Verdicts: []headgate.Verdict{verdict}}, 0)
+			model[id]++
+		}
+		total := m.stripes.total()
+		for i := range total.rules {
+			if id := total.gen.id(i); total.rules[i].outcomes[denied] != model[id] {
+				t.Fatalf("%s: %d, want %d", id, total.rules[i].outcomes[denied], model[id])
+			}
+		}
+	})
+}
+
+func idsOf(set *rules.Set) map[string]bool {
+	ids := map[string]bool{}
+	for _, r := range set.Rules() {
+		ids[r.ID] = true
+	}
+	return ids
+}
+
+// With very many rules fewer stripes are in use, and nothing is lost when their number
+// changes, whoever holds one.
+func TestManyRulesTakeFewerStripes(t *testing.T) {
+	m := New(Build{}, Options{})
+	few := load(t, twoRules)
+	m.RulesInForce(few, time.Now())
+	if n := int(m.stripes.active.Load()); n != len(m.stripes.all) {
+		t.Fatalf("%d stripes of %d are in use", n, len(m.stripes.all))
+	}
+	many := make([]*rules.Rule, maxRows/len(m.stripes.all)+1)
+	copy(many, few.Rules())
+	for i := len(few.Rules()); i < len(many); i++ {
+		many[i] = &rules.Rule{ID: fmt.Sprint(i)}
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			resp := response(few)
+			for range 3000 {
+				m.Decided(&headgate.Request{}, &resp, time.Microsecond)
+			}
+		})
+	}
+	for range 3 {
+		m.stripes.set(many)
+		if n := int(m.stripes.active.Load()); n >= len(m.stripes.all) {
+			t.Errorf("%d stripes are in use for %d rules", n, len(many))
+		}
+		m.stripes.set(few.Rules())
+	}
+	all.Wait()
+	total := m.stripes.total()
+	if n := total.requests[requestDenied]; n != 12_000 {
+		t.Errorf("%d requests, want 12000", n)
+	}
+	if n := total.rules[0].outcomes[allowed]; n != 12_000 {
+		t.Errorf("%d decisions of the first rule, want 12000", n)
+	}
+}
+
+func TestK1BurstsRetriesAndShares(t *testing.T) {
+	m := New(Build{}, Options{})
+	set := load(t, `domain: d
+descriptors:
+  - {key: bucket, rate_limit: {unit: second, requests_per_unit: 10, algorithm: token_bucket, burst: 20}}
+  - {key: window, rate_limit: {unit: minute, requests_per_unit: 10}}
+`)
+	m.RulesInForce(set, time.Now())
+	bucket, window := set.Rules()[0], set.Rules()[1]
+	denies := func(r *rules.Rule, d limit.Decision) {
+		decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r, Limit: r.Limits[0].Limit, Enforced: true, Decision: d}}})
+	}
+	expect(t, m, map[string]float64{`headgate_burst_exhausted_total{rule="d.bucket"}`: 0})
+	denies(bucket, limit.Decision{Limit: 20, RetryAfter: 50 * time.Millisecond})
+	denies(bucket, limit.Decision{Limit: 20, Never: true})
+	denies(window, limit.Decision{Limit: 10, RetryAfter: 30 * time.Second})
+	for i := range 2 * sampleEvery * len(m.stripes.all) { // wherever they are counted, some are looked at
+		decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{
+			{Rule: window, Limit: window.Limits[0].Limit, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: int64(i % 2)}},
+		}})
+	}
+	expect(t, m, map[string]float64{
+		`headgate_burst_exhausted_total{rule="d.bucket"}`: 1,
+		"headgate_retry_after_seconds_count":              2,
+		"headgate_retry_after_seconds_sum":                30.05,
+		`headgate_retry_after_seconds_bucket{le="0.01"}`:  0,
+		`headgate_retry_after_seconds_bucket{le="0.1"}`:   1,
+		`headgate_retry_after_seconds_bucket{le="30"}`:    2,
+	})
+	series := scrape(t, m)
+	if _, there := series[`headgate_burst_exhausted_total{rule="d.window"}`]; there {
+		t.Error("a rule without a burst has a series of bursts")
+	}
+	looked := series["headgate_remaining_ratio_count"]
+	if looked == 0 || looked > float64(2*len(m.stripes.all)) || series[`headgate_remaining_ratio_bucket{le="0.1"}`] != looked || series["headgate_remaining_ratio_sum"] > 0.1*looked+1e-9 {
+		t.Errorf("%v looked at, of which %v had a tenth or less; sum %v", looked, series[`headgate_remaining_ratio_bucket{le="0.1"}`], series["headgate_remaining_ratio_sum"])
+	}
+}

@@ -1,0 +1,143 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// watchAll has m watch all there is, with figures that tell the metrics apart.
+func watchAll(m *Metrics) {
+	m.WatchAudit(func() view.Audit {
+		return view.Audit{Decided: 10, Unsampled: 1, Produced: 2, Dropped: 3, Buffered: 4, Sinks: []view.AuditSink{
+			{Name: "files", Written: 5, Failed: 6, Buffered: 7},
+			{Name: "kafka", Error: "no broker"},
+		}}
+	})
+	m.WatchAccuracy(func() []view.RuleAccuracy {
+		return []view.RuleAccuracy{
+			{Rule: "d.a", Decided: 1, WrongAllowed: 2, WrongDenied: 3, Overshoot: 0.25, Bound: 0.5},
+			{Rule: "d.b", Bound: -1},
+		}
+	})
+	m.WatchTopKeys(func() TopKeys {
+		return TopKeys{Tracked: 1, Capacity: 2, Seen: 3, Evicted: 4, NewKeys: map[string]float64{"d.a": 1234.5}}
+	})
+	m.WatchTracing(func() Tracing { return Tracing{Started: 1, Exported: 2, Failed: 3, Dropped: 4} })
+	m.WatchInspection(func() []Inspection {
+		return []Inspection{
+			{Store: "store", Addr: "a:1", Reachable: true, ClockOffset: -0.5, ClockError: 0.25, Memory: 1, MaxMemory: 2, Keys: 3, Evicted: 4, Expired: 5},
+			{Store: "store", Addr: "b:1", Reachable: true},
+			{Store: "store", Addr: "c:1"},
+		}
+	})
+	m.WatchShards(func() []Shard {
+		took := store.DurationCounts{Total: 3 * time.Millisecond}
+		took.Buckets[0], took.Buckets[5] = 1, 1
+		return []Shard{{Store: "store", Addr: "a:1", Calls: 30, Took: took}, {Store: "store", Addr: "b:1", Calls: 10, Took: took}, {Store: "per_second", Addr: "a:1", Calls: 9}}
+	})
+	m.WatchCandidates(func() []headgate.CandidateReport { return []headgate.CandidateReport{{Rule: "d.a", Decided: 1}} })
+	m.WatchDenials(func() Denials { return Denials{} })
+	m.WatchDocuments(func() Documents { return Documents{} })
+	m.WatchFleet(func() Fleet { return Fleet{} })
+	m.WatchGateways(func() Gateways { return Gateways{} })
+	m.WatchHooks(func() Hooks { return Hooks{} })
+	m.WatchLeases(func() Leases { return Leases{} })
+	m.WatchMemory(func() Memory { return Memory{} })
+	m.WatchProxy(func() Proxy { return Proxy{} })
+	m.WatchShedding(func() Shedding {
+		return Shedding{Priorities: []ShedPriority{{Name: "p0"}}, Worker: &ShedWorker{}, Fleet: &ShedFleet{Known: true}}
+	})
+	m.WatchSubBuckets(func() SubBuckets { return SubBuckets{} })
+	m.WatchTenants(func() Tenants { return Tenants{} })
+}
+
+// everything returns Metrics that have all series there may be.
+func everything(t *testing.T, o Options) *Metrics {
+	t.Helper()
+	m := New(Build{}, o)
+	set := load(t, twoRules)
+	m.RulesInForce(set, time.Now())
+	watchAll(m)
+	m.HotKey("d.a")
+	bursts := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 10, Period: time.Second})
+	for range 2 * sampleEvery * len(m.stripes.all) {
+		decided(m, headgate.Response{Verdicts: []headgate.Verdict{
+			{Rule: set.Rules()[0], Limit: bursts, Enforced: true, Decision: limit.Decision{Limit: 10, RetryAfter: time.Second}},
+		}})
+	}
+	return m
+}
+
+func TestK1WhatOthersCount(t *testing.T) {
+	m := New(Build{}, Options{})
+	watchAll(m)
+	expect(t, m, map[string]float64{
+		"headgate_audit_decided_total": 10, "headgate_audit_unsampled_total": 1, "headgate_audit_produced_total": 2,
+		"headgate_audit_dropped_total": 3, "headgate_audit_buffered": 4,
+		`headgate_audit_sink_written_total{sink="files"}`: 5, `headgate_audit_sink_failed_total{sink="files"}`: 6,
+		`headgate_audit_sink_buffered{sink="files"}`: 7, `headgate_audit_sink_up{sink="files"}`: 1, `headgate_audit_sink_up{sink="kafka"}`: 0,
+
+		`headgate_accuracy_decided_total{rule="d.a"}`: 1, `headgate_accuracy_wrong_allowed_total{rule="d.a"}`: 2,
+		`headgate_accuracy_wrong_denied_total{rule="d.a"}`: 3, `headgate_accuracy_overshoot_ratio{rule="d.a"}`: 0.25,
+		`headgate_accuracy_bound_ratio{rule="d.a"}`: 0.5, `headgate_accuracy_decided_total{rule="d.b"}`: 0,
+
+		"headgate_top_keys": 1, "headgate_top_keys_max": 2, "headgate_top_keys_seen_total": 3, "headgate_top_keys_evicted_total": 4,
+		`headgate_rule_keys{rule="d.a"}`: 1234.5,
+
+		"headgate_trace_spans_started_total": 1, "headgate_trace_spans_exported_total": 2,
+		"headgate_trace_spans_failed_total": 3, "headgate_trace_spans_dropped_total": 4,
+
+		`headgate_store_inspected{shard="a:1",store="store"}`: 1, `headgate_store_inspected{shard="c:1",store="store"}`: 0,
+		`headgate_store_clock_offset_seconds{shard="a:1",store="store"}`: -0.5, `headgate_store_clock_error_seconds{shard="a:1",store="store"}`: 0.25,
+		`headgate_store_memory_bytes{shard="a:1",store="store"}`: 1, `headgate_store_memory_max_bytes{shard="a:1",store="store"}`: 2,
+		`headgate_store_keys{shard="a:1",store="store"}`: 3, `headgate_store_evicted_keys_total{shard="a:1",store="store"}`: 4,
+		`headgate_store_expired_keys_total{shard="a:1",store="store"}`: 5,
+
+		`headgate_store_call_duration_seconds_count{store="store"}`: 4, `headgate_store_call_duration_seconds_bucket{store="store",le="0.0001"}`: 2,
+		`headgate_store_call_duration_seconds_sum{store="store"}`: 0.006, `headgate_store_call_duration_seconds_count{store="per_second"}`: 0,
+		`headgate_store_slot_skew_ratio{store="store"}`: 1.5,
+	})
+	series := scrape(t, m)
+	for _, absent := range []string{
+		`headgate_accuracy_bound_ratio{rule="d.b"}`, `headgate_store_memory_max_bytes{shard="b:1",store="store"}`,
+		`headgate_store_clock_offset_seconds{shard="c:1",store="store"}`, `headgate_store_slot_skew_ratio{store="per_second"}`,
+	} {
+		if _, there := series[absent]; there {
+			t.Errorf("there is %s, which nobody knows", absent)
+		}
+	}
+}
+
+// The skew is that of the last minute: what was long ago evens out.
+func TestSkewIsOfTheLastMinute(t *testing.T) {
+	m := New(Build{}, Options{})
+	calls := []uint64{1_000_000, 0}
+	m.WatchShards(func() []Shard {
+		return []Shard{{Store: "store", Addr: "a", Calls: calls[0]}, {Store: "store", Addr: "b", Calls: calls[1]}}
+	})
+	now := time.Unix(1_700_000_000, 0)
+	expectSkew := func(want float64) {
+		t.Helper()
+		if got := m.skews(m.shards(), now)["store"]; got != want {
+			t.Errorf("skew %v, want %v", got, want)
+		}
+	}
+	expectSkew(2) // since start
+	for range 90 {
+		m.look(now)
+		calls[0] += 10
+		calls[1] += 30
+		now = now.Add(time.Second)
+	}
+	expectSkew(1.5)
+	if n := len(m.history.calls); n > 62 {
+		t.Errorf("%d looks are remembered", n)
+	}
+	calls = []uint64{5, 5} // the servers were asked by somebody new
+	expectSkew(1)
+}

@@ -1,0 +1,179 @@
+package headgate_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
+)
+
+func (b *bench) suppose(descriptors ...headgate.Descriptor) (before, after headgate.Response) {
+	b.t.Helper()
+	if err := b.limiter.Suppose(b.t.Context(), &headgate.Request{Domain: "d", Descriptors: descriptors}, &before, &after); err != nil {
+		b.t.Fatal(err)
+	}
+	return before, after
+}
+
+// What is supposed is what Check then says, as far as it says anything.
+func TestSupposeSaysWhatCheckSays(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		algorithms := []string{"fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"}
+		b := newBench(t, fmt.Sprintf(`
+domain: d
+consumption: %s
+descriptors:
+- {always: true, name: all, rate_limit: {unit: minute, requests_per_unit: %d, algorithm: %s}}
+- key: user
+  name: user
+  shadow_mode: %t
+  rate_limit: {unit: hour, requests_per_unit: %d, algorithm: %s}
+  descriptors:
+  - {key: op, rate_limit: {unit: minute, requests_per_unit: %d, algorithm: %s}, ban: {after: 3, within: 1m, for: 2m}}
+`, rapid.SampledFrom([]string{"all_or_nothing", "independent"}).Draw(r, "consumption"),
+			rapid.IntRange(1, 9).Draw(r, "all"), rapid.SampledFrom(algorithms).Draw(r, "algorithm of all"), rapid.Bool().Draw(r, "shadow"),
+			rapid.IntRange(1, 30).Draw(r, "user"), rapid.SampledFrom(algorithms).Draw(r, "algorithm of user"),
+			rapid.IntRange(1, 9).Draw(r, "op"), rapid.SampledFrom(algorithms).Draw(r, "algorithm of op")), headgate.Options{})
+		for range rapid.IntRange(1, 40).Draw(r, "requests") {
+			b.now = b.now.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 7, 31, 200}).Draw(r, "seconds")) * time.Second)
+			d := on(rapid.SampledFrom([]string{"user:a", "user:b", "user:a,op:read"}).Draw(r, "descriptor"))
+			d.Hits = rapid.Int64Range(0, 4).Draw(r, "hits")
+			peek := d
+			peek.Hits = 0
+			found := b.check(peek)
+			before, after := b.suppose(d)
+			for i := range found.Verdicts {
+				if before.Verdicts[i].Decision != found.Verdicts[i].Decision {
+					r.Fatalf("before: %+v, want %+v", before.Verdicts[i], found.Verdicts[i])
+				}
+			}
+			real := b.check(d)
+			if after.Allowed != real.Allowed || len(after.Verdicts) != len(real.Verdicts) {
+				r.Fatalf("%v: supposed %+v, was %+v", d, after, real)
+			}
+			for i := range real.Verdicts {
+				if fault := differs(&after.Verdicts[i], &real.Verdicts[i]); fault != "" {
+					r.Fatalf("%v, limit %d of %v: %s is not as supposed:\nsupposed %+v\nwas      %+v", d, i, real.Verdicts[i].Limit.Spec, fault, after.Verdicts[i], real.Verdicts[i])
+				}
+			}
+		}
+	})
+}
+
+// differs returns what of a verdict is not as it was supposed to be, "" for nothing.
+func differs(supposed, real *headgate.Verdict) string {
+	s, r := &supposed.Decision, &real.Decision
+	window := !real.Limit.Algorithm.IsBucket() && real.Limit.Algorithm != limit.SlidingLog
+	switch {
+	case s.Allowed != r.Allowed || s.Never != r.Never:
+		return "the verdict"
+	case s.Remaining != r.Remaining || s.Limit != r.Limit || supposed.Hits != real.Hits:
+		return "the count"
+	case s.RetryAfter != 0 && (s.RetryAfter-r.RetryAfter).Abs() > time.Microsecond, s.RetryAfter == 0 && r.RetryAfter > s.ResetAfter:
+		return "retry after"
+	case !window && (s.ResetAfter-r.ResetAfter).Abs() > time.Microsecond:
+		return "reset after"
+	}
+	return ""
+}
+
+// Supposing charges nothing, however often.
+func TestSupposeChargesNothing(t *testing.T) {
+	seen := &recording{}
+	b := newBench(t, `
+domain: d
+descriptors:
+- key: user
+  rate_limit: {unit: minute, requests_per_unit: 2}
+  concurrency: {limit: 1}
+  ban: {after: 1, within: 1m, for: 1h}
+`, headgate.Options{Store: seen, AccuracySample: 1})
+	b.check(on("user:a"))
+	want := b.remaining("user:a")
+	for i := range 1000 {
+		d := on("user:a")
+		d.Hits = int64(i % 5)
+		b.suppose(d)
+		for j := range seen.takes {
+			if take := &seen.takes[j]; take.Op != store.Hit || take.Hits != 0 || take.Hold != 0 {
+				t.Fatalf("the store is asked %+v", take)
+			}
+		}
+	}
+	if got := b.remaining("user:a"); got != want {
+		t.Errorf("%d remaining, want %d", got, want)
+	}
+	if r := b.limiter.Accuracy()[0]; r.Decided != 1 {
+		t.Errorf("measured %+v", r)
+	}
+}
+
+// What a tenant has beyond its quota is supposed too, and not used.
+func TestSupposeTopUps(t *testing.T) {
+	b := newBench(t, toppedRules, headgate.Options{})
+	b.limiter.SetTenants(beyond(t, toppedUp("k", topUp("a", "", 2))))
+	for range 3 {
+		b.check(on("api_key:k"))
+	}
+	for range 5 {
+		before, after := b.suppose(on("api_key:k"))
+		if got := answered(&after); got != "passes, top_up 1/2, tier 1/5" {
+			t.Fatalf("supposed: %s", got)
+		}
+		if got := answered(&before); got != "passes, tier 0/3, tier 2/5" {
+			t.Fatalf("before: %s", got)
+		}
+	}
+	if got := answered(b.check(on("api_key:k"))); got != "passes, top_up 1/2, tier 1/5" {
+		t.Errorf("really: %s", got)
+	}
+}
+
+// Switches are obeyed, and a store that fails is answered for by the failure mode.
+func TestSupposeHeedsSwitchesAndFailures(t *testing.T) {
+	seen := &recording{}
+	b := newBench(t, `
+domain: d
+descriptors:
+- {key: user, name: user, rate_limit: {unit: minute, requests_per_unit: 1}}
+- {key: strict, failure_mode: closed, rate_limit: {unit: minute, requests_per_unit: 1}}
+`, headgate.Options{Store: seen})
+	d := on("user:a")
+	d.Hits = 2
+	if _, after := b.suppose(d); after.Allowed || !after.Verdicts[0].Decision.Never {
+		t.Errorf("%+v", after)
+	}
+	off, err := switches.NewSet([]switches.Switch{{Target: switches.Target{Rule: "user"}, State: switches.Off}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.limiter.SetSwitches(off)
+	if _, after := b.suppose(d); !after.Allowed || len(after.Verdicts) != 0 {
+		t.Errorf("switched off: %+v", after)
+	}
+	seen.fails = func(*store.Take) bool { return true }
+	if before, after := b.suppose(on("strict:a")); after.Allowed || after.Degraded() == store.NoReason || before.Degraded() == store.NoReason {
+		t.Errorf("before %+v, after %+v", before, after)
+	}
+}
+
+func TestSupposeRefuses(t *testing.T) {
+	b := newBench(t, "", headgate.Options{})
+	refund := on("user:a")
+	refund.Op = store.Refund
+	for want, req := range map[error]headgate.Request{
+		headgate.ErrSuppose:  {Domain: "d", Descriptors: []headgate.Descriptor{refund}},
+		headgate.ErrNoDomain: {Descriptors: []headgate.Descriptor{on("user:a")}},
+	} {
+		if err := b.limiter.Suppose(t.Context(), &req, new(headgate.Response), new(headgate.Response)); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+	}
+}
