@@ -2,6 +2,7 @@ package headgate_test
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -155,6 +156,39 @@ descriptors:
 	for rule, decided := range map[string]int64{"user": 8 * (4 + 3), "address": 8 * 10} {
 		if got := b.accuracyOf(rule).AccuracyCounts; got != (headgate.AccuracyCounts{Decided: decided}) {
 			t.Errorf("%s: %+v, want %d decided", rule, got, decided)
+		}
+	}
+}
+
+// One server decides a batch in one step, so an exact limit and its reference agree
+// however many ask at once.
+func TestRedisMeasuresWhoAskAtOnce(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	const yaml = `
+domain: d
+descriptors:
+- {key: user, name: user, remember_denials: false, rate_limit: {window: 1h, requests_per_unit: 100, algorithm: sliding_log}}
+- {key: bucket, name: bucket, remember_denials: false, rate_limit: {unit: second, requests_per_unit: 200, algorithm: token_bucket, burst: 50}}
+`
+	var nodes [2]*bench
+	for i := range nodes {
+		nodes[i] = sampledNode(t, patientRedis(t, optionsOf(t, server)), len(nodes), 1, yaml)
+	}
+	var asking sync.WaitGroup
+	for i := range 16 {
+		asking.Go(func() {
+			for j := range 100 {
+				nodes[i%2].check(on(fmt.Sprintf("user:u%d", j%4)))
+				nodes[i%2].check(on("bucket:b"))
+			}
+		})
+	}
+	asking.Wait()
+	for _, rule := range []string{"user", "bucket"} {
+		for i, node := range nodes {
+			if got := node.accuracyOf(rule).AccuracyCounts; got != (headgate.AccuracyCounts{Decided: 800}) {
+				t.Errorf("%s on node %d: %+v, want 800 decided", rule, i, got)
+			}
 		}
 	}
 }

@@ -21,7 +21,8 @@ var ErrSuppose = errors.New("only hits can be supposed")
 // slices are reused.
 //
 // A peek does not tell all. Of a limit that denies, RetryAfter is 0 where only the store
-// knows it (sliding_window, sub_windows, sliding_log); ResetAfter is never earlier. Of
+// knows it (sliding_window, sub_windows, sliding_log); it is ResetAfter at most, unless the
+// limit counts denied hits, which then weigh too. Of
 // one that lets pass, ResetAfter stays what it was where only the store knows better (the
 // windows). Slots are taken by nobody, and nothing is counted towards bans.
 //
@@ -99,6 +100,9 @@ func supposeGroup(takes []store.Take, results []store.Result) {
 			d = r.Decision
 			d.Allowed = true
 		}
+		if !d.Allowed && t.Limit.CountDenied && (!denied || len(takes) == 1) {
+			d.Remaining = 0 // the hits are counted, and more than there were
+		}
 		r.Decision = d
 	}
 }
@@ -110,7 +114,7 @@ func supposed(t *store.Take, peek limit.Decision) limit.Decision {
 		return d
 	}
 	l := t.Limit
-	d.Allowed = t.Hits <= peek.Remaining
+	d.Allowed, d.Never, d.RetryAfter = t.Hits <= peek.Remaining, false, 0
 	if l.Algorithm == limit.Ban || l.Algorithm == limit.Concurrency {
 		// They count neither hits nor, here, slots.
 		d.Allowed = peek.Remaining > 0

@@ -31,7 +31,7 @@ echo
 echo "## In process: ns per decision, the clock included; ratios are to peers in this run, on 1 processor"
 go test -c -o "$work/inprocess" ./inprocess
 go build -o "$work/benchtable" ./cmd/benchtable
-"$work/inprocess" -test.run '^$' -test.bench 'Take|Check' -test.cpu 1,2 \
+"$work/inprocess" -test.run '^$' -test.bench 'Take|Check|Observe' -test.cpu 1,2 \
 	-test.benchtime "${BENCHTIME:-500ms}" -maxkeys "${MAXKEYS:-1000000}" >"$work/take"
 "$work/benchtable" <"$work/take"
 

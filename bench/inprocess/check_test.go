@@ -45,22 +45,22 @@ func BenchmarkCheck(b *testing.B) {
 		}
 		// Once for each value, so that all buckets exist.
 		i := -1
-		checkLoop(b, limiter, descriptors, values, func() bool { i++; return i < checkKeys }, func() uint64 { return uint64(i) })
+		checkLoop(b, limiter, descriptors, headgate.Origin{}, values, func() bool { i++; return i < checkKeys }, func() uint64 { return uint64(i) })
 		b.Run(fmt.Sprintf("headgate/sliding_window/descriptors=%d", descriptors), func(b *testing.B) {
 			b.ReportAllocs()
 			start := cpuTime()
 			b.RunParallel(func(pb *testing.PB) {
 				w := newKeyWriter(seeds.Add(1) << 32)
-				checkLoop(b, limiter, descriptors, values, pb.Next, func() uint64 { return w.draw(checkKeys) })
+				checkLoop(b, limiter, descriptors, headgate.Origin{}, values, pb.Next, func() uint64 { return w.draw(checkKeys) })
 			})
 			reportCPU(b, start)
 		})
 	}
 }
 
-// checkLoop asks while next, about the values that draw names.
-func checkLoop(b *testing.B, limiter *headgate.Limiter, descriptors int, values []string, next func() bool, draw func() uint64) {
-	requests := []headgate.Request{{Domain: "bench", Descriptors: make([]headgate.Descriptor, descriptors)}}
+// checkLoop asks while next, about the values that draw names, for who is the origin.
+func checkLoop(b *testing.B, limiter *headgate.Limiter, descriptors int, origin headgate.Origin, values []string, next func() bool, draw func() uint64) {
+	requests := []headgate.Request{{Domain: "bench", Origin: origin, Descriptors: make([]headgate.Descriptor, descriptors)}}
 	for i := range descriptors {
 		requests[0].Descriptors[i] = headgate.Descriptor{Hits: 1, Entries: []descriptor.Entry{{Key: checkEntryKeys[i]}}}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/audit"
+	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store/memstore"
 )
 
 // told is one event of a stream, or a comment.
@@ -388,5 +396,75 @@ func TestFollowFails(t *testing.T) {
 	}))
 	if s.want(s.do(Read, "GET", "events/live", ""), 503); !strings.Contains(s.reported(), "follow events: "+io.ErrClosedPipe.Error()) {
 		t.Error(s.reported())
+	}
+}
+
+// both tells two observers.
+type both struct{ a, b headgate.Observer }
+
+func (o both) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
+	o.a.Decided(req, resp, took)
+	o.b.Decided(req, resp, took)
+}
+
+// TestDecisionsAreSeen: what a limiter decides is seen live, remembered, listed among the
+// top keys, and named to those alone who may know.
+func TestDecisionsAreSeen(t *testing.T) {
+	hasher := keyname.Random()
+	events := audit.New(audit.Options{Node: "one", Hasher: hasher})
+	keys := topkeys.New(topkeys.Options{Hasher: hasher})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { events.Run(ctx) })
+	running.Go(func() { keys.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	buckets, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte("domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1}}]")}}, rules.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Observer: both{events, keys}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys.SetRules(set)
+	s := newTestServerOn(t, nil, withoutDatabase, func(o *Options) {
+		o.Watch = &Watch{
+			TopKeys: func(by, rule string, n int, _ bool) view.TopKeys {
+				return view.TopKeys{By: by, Keys: keys.Top(by, rule, n), Nodes: 1}
+			},
+			Events: events,
+			Follow: func(f view.EventFilter) (Follower, error) { return events.Follow(f) },
+		}
+	})
+	named, hashed := s.open(Write, "events/live?outcome=denied&key=user:ann"), s.open(Read, "events/live?key="+hasher.Hash("api", "user:ann"))
+	request := headgate.Request{Domain: "api", Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "user", Value: "ann"}}, Hits: 2}}, Origin: headgate.Origin{ClientIP: netip.MustParseAddr("192.0.2.7")}}
+	responses := make([]headgate.Response, 1)
+	if err := limiter.Check(t.Context(), []headgate.Request{request}, responses); err != nil || responses[0].Allowed {
+		t.Fatal(err, responses[0].Allowed)
+	}
+	for r, want := range map[*reader][2]string{named: {"user:ann", "192.0.2.7"}, hashed: {hasher.Hash("api", "user:ann"), "192.0.2.0/24"}} {
+		var e view.Event
+		if got := r.must(); got.event != "decision" || got.id != responses[0].ID.String() || json.Unmarshal([]byte(got.data), &e) != nil || e.Key != want[0] || e.ClientIP != want[1] || e.Allowed {
+			t.Errorf("%+v, want %v", got, want)
+		}
+	}
+	text := string(s.want(s.do(Read, "GET", "events/"+responses[0].ID.String(), ""), 200).body)
+	if strings.Contains(text, "ann") || strings.Contains(text, "192.0.2.7") {
+		t.Error(text)
+	}
+	s.want(s.do(Read, "GET", "events?cursor=nothing", ""), 400)
+	var top view.TopKeys
+	s.want(s.do(Write, "GET", "keys?by=denied", ""), 200).json(t, &top)
+	if len(top.Keys) != 1 || top.Keys[0].Key != "user:ann" || top.Keys[0].Hash != hasher.Hash("api", "user:ann") {
+		t.Errorf("%+v", top)
+	}
+	s.want(s.do(Read, "GET", "keys?by=denied", ""), 200).json(t, &top)
+	if len(top.Keys) != 1 || top.Keys[0].Key != "" {
+		t.Errorf("%+v", top)
 	}
 }

@@ -37,7 +37,7 @@ type Events interface {
 	// Event returns one.
 	Event(id string) (e view.Event, ok bool)
 	// Redact returns e as those see it who may not see whose it is: a keyed hash in
-	// place of the key, and nothing of the client.
+	// place of the key, and no address but its network.
 	Redact(e view.Event) view.Event
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"sync"
 	"time"
@@ -90,11 +91,11 @@ func OpenFiles(url string, o SinkOptions) (Sink, error) {
 		o.Buffer = DefaultBuffer
 	}
 	s := &files{
-		name: "file://" + filepath.ToSlash(c.dir), buffer: o.Buffer, writer: fileWriter{c: c, node: fileNode(o.Node)},
+		name: "file://" + filepath.ToSlash(c.dir), buffer: o.Buffer, writer: fileWriter{c: c, node: fileNode(o.Node), number: rand.Uint32() / 2},
 		janitor: janitor{c: c, nudge: make(chan struct{}, 1)},
 		wake:    make(chan struct{}, 1), closing: make(chan struct{}),
 	}
-	s.writer.finished = s.janitor.call
+	s.writer.left = s.janitor.call
 	s.working.Go(func() { s.janitor.run(s.closing) })
 	s.working.Go(s.run)
 	return s, nil
@@ -217,7 +218,7 @@ func (s *files) run() {
 		}
 		now := time.Now()
 		if !closing && now.Before(s.writer.retryAt) {
-			continue // the timer is set for then
+			continue // the timer ends then
 		}
 		err := s.flush(now)
 		if err == nil {

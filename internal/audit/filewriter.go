@@ -12,9 +12,10 @@ import (
 const (
 	// openSuffix ends the name of a file that is not finished.
 	openSuffix = ".open"
-	// lineSuffix and zipSuffix end the names of finished ones.
+	// lineSuffix ends the names of finished ones, with gzipSuffix behind it where they are
+	// compressed.
 	lineSuffix = ".jsonl"
-	zipSuffix  = lineSuffix + ".gz"
+	gzipSuffix = ".gz"
 	filePrefix = "events-"
 	fileTime   = "20060102T150405Z"
 
@@ -32,13 +33,15 @@ const (
 type fileWriter struct {
 	c    filesConfig
 	node string
-	// finished is called when a file is left to be finished.
-	finished func()
+	// left is called when a file is left to be finished.
+	left func()
+	// number is that of the last file. It begins anywhere, so that files of two processes
+	// that call themselves alike have different names, wherever they are taken.
+	number uint32
 
 	file     *os.File // nil: none is open
 	size     int64
 	opened   time.Time
-	number   int
 	unsynced time.Time // when the first was written that may not be on disk
 	looked   time.Time
 	retryAt  time.Time
@@ -107,11 +110,11 @@ func (w *fileWriter) fitting(p *pending) (n, bytes int) {
 	return n, bytes
 }
 
-// cut makes the file end at size; when that fails too the file is given up, and the
-// janitor cuts it.
+// cut makes the file end at size. It is given up when that fails, for the janitor to cut
+// it, and where what is on disk must be known.
 func (w *fileWriter) cut(size int64) {
-	if w.c.sync == syncAlways || w.file.Truncate(size) != nil {
-		_ = w.leave()
+	if err := w.file.Truncate(size); err != nil || w.c.sync == syncAlways {
+		_ = w.leave() // the error that came before is told
 	}
 }
 
@@ -122,8 +125,8 @@ func (w *fileWriter) open(now time.Time) error {
 	}
 	for range nameAttempts {
 		w.number++
-		name := fmt.Sprintf("%s%s-%s-%06d%s%s", filePrefix, w.node, now.UTC().Format(fileTime), w.number, lineSuffix, openSuffix)
-		f, err := os.OpenFile(filepath.Join(w.c.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, filePerm)
+		name := filepath.Join(w.c.dir, fmt.Sprintf("%s%s-%s-%010d%s", filePrefix, w.node, now.UTC().Format(fileTime), w.number, lineSuffix))
+		f, err := os.OpenFile(name+openSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, filePerm)
 		if errors.Is(err, os.ErrExist) {
 			continue
 		}
@@ -132,13 +135,21 @@ func (w *fileWriter) open(now time.Time) error {
 		}
 		if locked, err := lock(f); err != nil {
 			return errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
-		} else if locked && inPlace(f) {
+		} else if locked && inPlace(f) && !finished(name) {
 			w.file, w.size, w.opened, w.looked, w.unsynced = f, 0, now, now, time.Time{}
 			return nil
 		}
-		f.Close() // somebody's janitor was faster, and removes it
+		f.Close() // a janitor removes it, and may have had it before us
 	}
 	return fmt.Errorf("open a file in %s: all names are taken", w.c.dir)
+}
+
+// finished reports whether there is a finished file of this name. Whoever has locked the
+// open one need not fear that there soon is.
+func finished(name string) bool {
+	_, plain := os.Lstat(name)
+	_, zipped := os.Lstat(name + gzipSuffix)
+	return plain == nil || zipped == nil
 }
 
 // inPlace reports whether f is still the file of its name.
@@ -184,6 +195,9 @@ func (w *fileWriter) maintain(now time.Time) error {
 
 // wait returns the time until there is something to do, if nothing comes.
 func (w *fileWriter) wait(now time.Time) time.Duration {
+	if !w.retryAt.IsZero() {
+		return max(w.retryAt.Sub(now), time.Millisecond)
+	}
 	next := now.Add(time.Hour)
 	earlier := func(t time.Time) {
 		if t.Before(next) {
@@ -195,9 +209,6 @@ func (w *fileWriter) wait(now time.Time) time.Duration {
 	}
 	if w.file != nil && w.c.sync > 0 && !w.unsynced.IsZero() {
 		earlier(w.unsynced.Add(w.c.sync))
-	}
-	if !w.retryAt.IsZero() {
-		earlier(w.retryAt)
 	}
 	return max(next.Sub(now), time.Millisecond)
 }
@@ -215,7 +226,7 @@ func (w *fileWriter) rotate() error {
 func (w *fileWriter) leave() error {
 	err := w.file.Close()
 	w.file, w.size = nil, 0
-	w.finished()
+	w.left()
 	return err
 }
 

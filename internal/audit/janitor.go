@@ -130,7 +130,7 @@ func (j *janitor) finish(ctx context.Context, path string) error {
 		}
 		return j.syncDir()
 	}
-	if err := j.compress(ctx, f, name+strings.TrimPrefix(zipSuffix, lineSuffix)); err != nil {
+	if err := j.compress(ctx, f, name+gzipSuffix); err != nil {
 		return err
 	}
 	return os.Remove(path)
@@ -246,7 +246,7 @@ func (j *janitor) removeOld(now time.Time) error {
 			continue // removed by another process, or not ours
 		}
 		total += info.Size()
-		if strings.HasSuffix(e.Name(), lineSuffix) || strings.HasSuffix(e.Name(), zipSuffix) {
+		if strings.HasSuffix(e.Name(), lineSuffix) || strings.HasSuffix(e.Name(), lineSuffix+gzipSuffix) {
 			finished = append(finished, info)
 		}
 	}

@@ -46,11 +46,7 @@ func (f *adminFlags) ask(method, path string, body any) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), f.Timeout)
 	defer cancel()
 	raw, err := f.tryAsk(ctx, method, path, body)
-	var coded *codeError
-	if err != nil && !errors.As(err, &coded) {
-		err = &codeError{exitUsage, err}
-	}
-	return raw, err
+	return raw, unanswered(err)
 }
 
 func (f *adminAddress) tryAsk(ctx context.Context, method, path string, body any) ([]byte, error) {

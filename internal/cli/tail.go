@@ -48,13 +48,12 @@ func (c *tailCmd) Run(std *stdio) error {
 	signal.Ignore(syscall.SIGPIPE) // a reader that has gone is an error of Write, and no trouble
 	defer signal.Reset(syscall.SIGPIPE)
 	t := tailing{out: std.out, err: std.err}
-	if file, ok := std.terminal(); ok {
+	t.show = t.line
+	if file, ok := std.terminal(); ok && !c.JSON {
 		t.out, t.colour = file, colours()
 	}
 	if c.JSON {
-		t.show, t.out = t.json, raw(std.out)
-	} else {
-		t.show = t.line
+		t.show = t.json
 	}
 	w := watching{from: &c.adminAddress, path: c.path(), event: t.event, ended: t.ended}
 	err := w.run(ctx)
@@ -64,7 +63,7 @@ func (c *tailCmd) Run(std *stdio) error {
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe) {
 		return nil
 	}
-	return asked(err)
+	return unanswered(err)
 }
 
 // path is what is asked for.

@@ -129,7 +129,7 @@ func (w *watching) once(ctx context.Context) (began bool, err error) {
 	}
 	defer done()
 	if response.StatusCode != http.StatusOK {
-		return false, refused(response)
+		return false, refusalOf(response)
 	}
 	lost.Stop()
 	lost = time.AfterFunc(silence, func() { cancel(fmt.Errorf("nothing was heard for %v", silence)) })
@@ -158,8 +158,8 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// refused makes an error of an answer that is no stream.
-func refused(response *http.Response) error {
+// refusalOf makes an error of an answer that is no stream.
+func refusalOf(response *http.Response) error {
 	raw, _ := io.ReadAll(io.LimitReader(response.Body, maxAdminAnswer))
 	err := adminProblem(response.StatusCode, raw)
 	if response.StatusCode/100 == 4 && response.StatusCode != http.StatusTooManyRequests {
@@ -168,8 +168,8 @@ func refused(response *http.Response) error {
 	return err
 }
 
-// asked makes err one of a question that could not be asked, unless it says what it is.
-func asked(err error) error {
+// unanswered makes err one of a question that could not be asked, unless it says what it is.
+func unanswered(err error) error {
 	var coded *codeError
 	if err == nil || errors.As(err, &coded) {
 		return err

@@ -19,9 +19,9 @@ const (
 
 // session is a login.
 type session struct {
-	// token is that of the admin API. Nothing here writes it anywhere but into the
-	// header of requests to that.
-	token   string
+	// token returns that of the admin API, which stands in the header of requests to it
+	// and nowhere else. It is a function so that nothing that prints a session shows it.
+	token   func() string
 	expires time.Time
 	// ended is done when the session has ended before its time.
 	ended context.Context
@@ -57,7 +57,7 @@ func (s *sessions) begin(token string, now time.Time) (name string, made *sessio
 	var id [sessionBytes]byte
 	rand.Read(id[:]) // never fails
 	name = base64.RawURLEncoding.EncodeToString(id[:])
-	made = &session{token: token, expires: now.Add(s.lasts), key: keyOf(name)}
+	made = &session{token: func() string { return token }, expires: now.Add(s.lasts), key: keyOf(name)}
 	made.ended, made.end = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()

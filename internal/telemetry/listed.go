@@ -1,9 +1,13 @@
 package telemetry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // listed is a collector that reads a list of T once for each collection and makes series
-// of each. The list names each T once: two series of one name would spoil the whole
+// of each. What is listed twice is shown once: two series of one name would spoil the whole
 // collection.
 type listed[T any] struct {
 	read func() []T
@@ -40,10 +44,15 @@ func (c *listed[T]) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c *listed[T]) Collect(ch chan<- prometheus.Metric) {
-	all := c.read()
+	all, seen := c.read(), map[string]bool{}
 	for i := range all {
 		one := &all[i]
 		values := c.values(one)
+		id := strings.Join(values, "\x00")
+		if seen[id] {
+			continue
+		}
+		seen[id] = true
 		for j := range c.metrics {
 			if m := &c.metrics[j]; m.known == nil || m.known(one) {
 				ch <- prometheus.MustNewConstMetric(c.descs[j], m.kind, m.value(one), values...)

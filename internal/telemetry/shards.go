@@ -67,8 +67,8 @@ var shardMetrics = []metric[Shard]{
 	shardCounter("headgate_store_redirects_total", "Calls that the server sent to another one.", func(s *Shard) float64 { return float64(s.Redirected) }),
 	shardCounter("headgate_store_reseeds_total", "Buckets that were brought back to the server after a failover.", func(s *Shard) float64 { return float64(s.Reseeded) }),
 	shardCounter("headgate_store_flights_total", "Batches that concurrent checks were joined into.", func(s *Shard) float64 { return float64(s.Flights) }),
-	shardCounter("headgate_store_flight_callers_total", "Checks aboard of those batches.", func(s *Shard) float64 { return float64(s.Callers) }),
-	shardCounter("headgate_store_flight_takes_total", "Limits that those checks asked for.", func(s *Shard) float64 { return float64(s.Takes) }),
+	shardCounter("headgate_store_flight_callers_total", "Checks aboard of the batches that concurrent checks were joined into.", func(s *Shard) float64 { return float64(s.Callers) }),
+	shardCounter("headgate_store_flight_takes_total", "Limits that the checks aboard of batches asked for.", func(s *Shard) float64 { return float64(s.Takes) }),
 }
 
 var shardLabels = []string{"store", "shard"}

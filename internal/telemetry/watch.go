@@ -33,15 +33,15 @@ func (m *Metrics) WatchAudit(read func() view.Audit) {
 }
 
 // WatchAccuracy adds how exact decisions were to the metrics. read is called once for
-// each collection; it names each rule once.
+// each collection.
 func (m *Metrics) WatchAccuracy(read func() []view.RuleAccuracy) {
 	type rule = view.RuleAccuracy
 	m.register.MustRegister(newListed(read, []string{"rule"}, func(r *rule) []string { return []string{r.Rule} }, []listedMetric[rule]{
 		{totalValue, "headgate_accuracy_decided_total", "Decisions about keys of the sample, which were compared with an exact count.", func(r *rule) float64 { return float64(r.Decided) }, nil},
-		{totalValue, "headgate_accuracy_wrong_allowed_total", "Those of them that allowed what an exact count denies.", func(r *rule) float64 { return float64(r.WrongAllowed) }, nil},
-		{totalValue, "headgate_accuracy_wrong_denied_total", "Those of them that denied what an exact count allows.", func(r *rule) float64 { return float64(r.WrongDenied) }, nil},
+		{totalValue, "headgate_accuracy_wrong_allowed_total", "Decisions about keys of the sample that allowed what an exact count denies.", func(r *rule) float64 { return float64(r.WrongAllowed) }, nil},
+		{totalValue, "headgate_accuracy_wrong_denied_total", "Decisions about keys of the sample that denied what an exact count allows.", func(r *rule) float64 { return float64(r.WrongDenied) }, nil},
 		{nowValue, "headgate_accuracy_overshoot_ratio", "Most hits beyond a limit that were admitted, as a share of it.", func(r *rule) float64 { return r.Overshoot }, nil},
-		{nowValue, "headgate_accuracy_bound_ratio", "What the rule promises of that; there is none where no bound is known.", func(r *rule) float64 { return r.Bound }, func(r *rule) bool { return r.Bound >= 0 }},
+		{nowValue, "headgate_accuracy_bound_ratio", "Most hits beyond a limit that the rule promises to admit, as a share of it; missing where no bound is known.", func(r *rule) float64 { return r.Bound }, func(r *rule) bool { return r.Bound >= 0 }},
 	}...))
 }
 
@@ -62,9 +62,9 @@ type TopKeys struct {
 func (m *Metrics) WatchTopKeys(read func() TopKeys) {
 	m.register.MustRegister(topKeysCollector{sampled[TopKeys]{read, []metric[TopKeys]{
 		gauge("headgate_top_keys", "Keys that are counted one by one now.", func(s *TopKeys) float64 { return float64(s.Tracked) }),
-		gauge("headgate_top_keys_max", "Keys that can be.", func(s *TopKeys) float64 { return float64(s.Capacity) }),
-		counter("headgate_top_keys_seen_total", "Decisions that were looked at for that.", func(s *TopKeys) float64 { return float64(s.Seen) }),
-		counter("headgate_top_keys_evicted_total", "Keys that made room for others.", func(s *TopKeys) float64 { return float64(s.Evicted) }),
+		gauge("headgate_top_keys_max", "Keys that can be counted one by one.", func(s *TopKeys) float64 { return float64(s.Capacity) }),
+		counter("headgate_top_keys_seen_total", "Decisions that were looked at to find the keys with the most hits.", func(s *TopKeys) float64 { return float64(s.Seen) }),
+		counter("headgate_top_keys_evicted_total", "Keys that were counted and made room for others.", func(s *TopKeys) float64 { return float64(s.Evicted) }),
 	}}})
 }
 
@@ -126,19 +126,18 @@ type Inspection struct {
 }
 
 // WatchInspection adds what the servers of the stores tell of themselves to the metrics.
-// read is called once for each collection, and must not wait for a server; it names each
-// server once.
+// read is called once for each collection, and must not wait for a server.
 func (m *Metrics) WatchInspection(read func() []Inspection) {
 	type server = Inspection
 	told := func(s *server) bool { return s.Reachable }
 	m.register.MustRegister(newListed(read, []string{"store", "shard"}, func(s *server) []string { return []string{s.Store, s.Addr} }, []listedMetric[server]{
 		{nowValue, "headgate_store_inspected", "1 while the server tells of itself, 0 while it does not; the other figures are missing then.", func(s *server) float64 { return oneIf(s.Reachable) }, nil},
 		{nowValue, "headgate_store_clock_offset_seconds", "Clock of the server minus that of this node.", func(s *server) float64 { return s.ClockOffset }, told},
-		{nowValue, "headgate_store_clock_error_seconds", "By how much that may be off, either way: half of the round trip.", func(s *server) float64 { return s.ClockError }, told},
+		{nowValue, "headgate_store_clock_error_seconds", "By how much the offset of the clock may be off, either way: half of the round trip.", func(s *server) float64 { return s.ClockError }, told},
 		{nowValue, "headgate_store_memory_bytes", "Memory that the server uses.", func(s *server) float64 { return float64(s.Memory) }, told},
-		{nowValue, "headgate_store_memory_max_bytes", "Memory that it may use; missing where that is not bounded.", func(s *server) float64 { return float64(s.MaxMemory) }, func(s *server) bool { return s.Reachable && s.MaxMemory > 0 }},
+		{nowValue, "headgate_store_memory_max_bytes", "Memory that the server may use; missing where that is not bounded.", func(s *server) float64 { return float64(s.MaxMemory) }, func(s *server) bool { return s.Reachable && s.MaxMemory > 0 }},
 		{nowValue, "headgate_store_keys", "Keys of the server, those of others among them.", func(s *server) float64 { return float64(s.Keys) }, told},
-		{totalValue, "headgate_store_evicted_keys_total", "Keys that it dropped for want of memory; each may be a fresh budget.", func(s *server) float64 { return float64(s.Evicted) }, told},
-		{totalValue, "headgate_store_expired_keys_total", "Keys that it dropped since their time was over.", func(s *server) float64 { return float64(s.Expired) }, told},
+		{totalValue, "headgate_store_evicted_keys_total", "Keys that the server dropped for want of memory; each may be a fresh budget.", func(s *server) float64 { return float64(s.Evicted) }, told},
+		{totalValue, "headgate_store_expired_keys_total", "Keys that the server dropped since their time was over.", func(s *server) float64 { return float64(s.Expired) }, told},
 	}...))
 }

@@ -65,7 +65,8 @@ func (s *summary) count(from *sample, weight float64) (evicted uint64) {
 	if key.domain != from.domain {
 		key.domain = strings.Clone(from.domain) // the request's memory is used again
 	}
-	key.text = keyname.AppendText(key.text[:0], from.entries)
+	var scratch [keyname.MaxText]byte
+	key.text = append(key.text[:0], keyname.AppendText(scratch[:0], from.entries)...)
 	if full {
 		return 1
 	}

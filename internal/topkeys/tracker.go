@@ -24,8 +24,8 @@ const (
 )
 
 const (
-	// maxSlots bounds the keys of all summaries: 131,072 of them, with a text of 50
-	// bytes each, take 25 MB; were all texts of keyname.MaxText bytes, 90 MB.
+	// maxSlots bounds the keys of all summaries: 131,072 of them with texts of 20 bytes
+	// take 22 MB, and 90 MB were all texts of keyname.MaxText bytes.
 	maxSlots = 1 << 17
 	// maxRules bounds the rules that have summaries, which also have sketches of 8 KiB.
 	maxRules = 1024

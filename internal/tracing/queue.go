@@ -90,7 +90,6 @@ func (q *queue) Shutdown(ctx context.Context) error {
 	if first {
 		close(q.closing)
 	}
-	defer q.to.client.CloseIdleConnections()
 	lost := q.failed.Load()
 	select {
 	case <-q.done:
@@ -98,6 +97,8 @@ func (q *queue) Shutdown(ctx context.Context) error {
 		q.stop()
 		<-q.done
 	}
+	_ = q.exporter.Shutdown(ctx) // has nothing left to do
+	q.to.client.CloseIdleConnections()
 	if lost = q.failed.Load() - lost; lost > 0 {
 		return fmt.Errorf("close traces: the collector has not taken the last %d spans", lost)
 	}

@@ -20,6 +20,8 @@ type ExplainedDescriptor struct {
 	Steps  []ExplainStep    `json:"steps"`
 	Ended  string           `json:"ended,omitempty"` // where the walk ended, and why
 	Limits []ExplainedLimit `json:"limits"`
+	// Notes are what else there is to say, such as rules that do not apply, and why.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // ExplainStep is one comparison of the walk.
@@ -54,6 +56,8 @@ type ExplainedLimit struct {
 	Arithmetic string `json:"arithmetic"`
 	// Promise is what the consistency mode promises, "" for exact.
 	Promise string `json:"promise,omitempty"`
+	// Notes are what else there is to say, such as a schedule or a switch.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Counters are what a limit tells of a bucket.

@@ -65,6 +65,9 @@ type tally struct {
 	counts
 	// meanwhile are the hits that the store let pass under a fault.
 	meanwhile int64
+	// withdrawn are those of counts.allowed whose request was denied all the same, since
+	// the other key of it was not decided: they are given back, if there is time.
+	withdrawn int64
 	// answers are those of the store, if the key logs them: perKey at most, and
 	// some at the end.
 	logs    bool
@@ -137,6 +140,8 @@ type answer struct {
 	node       int
 	start, end time.Time // of the call
 	allowed    bool
+	// passed says that the request passed, with all of its keys.
+	passed bool
 }
 
 // count notes what v said to one hit on the key; answer.allowed is filled in.
@@ -158,6 +163,9 @@ func (t *tally) count(v *headgate.Verdict, a answer, faulty bool) {
 		t.allowed++
 		if faulty {
 			t.meanwhile++
+		}
+		if !a.passed {
+			t.withdrawn++
 		}
 	case v.Degraded == store.NoReason:
 		t.denied++

@@ -172,7 +172,7 @@ func (w *worker) check(turn int, keys ...asked) {
 	}
 	for i, k := range keys {
 		v := &responses[0].Verdicts[i]
-		k.key.count(v, answer{node: node, start: start, end: end}, faulty)
+		k.key.count(v, answer{node: node, start: start, end: end, passed: responses[0].Allowed}, faulty)
 		if !faulty && v.Degraded != store.NoReason {
 			w.hiccups.Add(1)
 		}

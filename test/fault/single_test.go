@@ -217,7 +217,8 @@ func isLoading(server *testserver.RedisServer) bool {
 
 // unaccounted compares what Redis has charged the keys below their limits with
 // what it has answered: late is what was charged beyond that, lost what is
-// missing. It asks by a node of its own, which remembers nothing.
+// missing and was not to be given back. It asks by a node of its own, which remembers
+// nothing.
 func (f *faulted) unaccounted(o redisstore.Options) (late, lost int64) {
 	f.t.Helper()
 	o.Remembered = -1
@@ -229,7 +230,7 @@ func (f *faulted) unaccounted(o redisstore.Options) (late, lost int64) {
 	}{{"below", f.load.below.all()}, {"below", pairs}, {"partner", twinsOf(pairs)}} {
 		for i, charged := range stored(f.t, limiter, set.entry, set.keys) {
 			late += max(0, charged-set.keys[i].allowed)
-			lost += max(0, set.keys[i].allowed-charged)
+			lost += max(0, set.keys[i].allowed-set.keys[i].withdrawn-charged)
 		}
 	}
 	return late, lost

@@ -16,13 +16,29 @@ const references = { sliding_log: "an exact sliding log", token_bucket: "an exac
 export function accuracyTable(list) {
   const t = table("Accuracy of rules", columns);
   put(t.rows, list.map((r) => {
-    const share = (n) => `${count(n)} (${percent(r.decided ? n / r.decided : 0)})`;
-    const kept = r.bound < 0 ? null : r.overshoot <= r.bound;
-    return h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.rule)}` }, r.rule)), h("td", { class: "num" }, count(r.decided)), h("td", { class: "num" }, share(r.wrong_allowed)), h("td", { class: "num" }, share(r.wrong_denied)),
-      h("td", { class: "num" }, percent(r.overshoot)), h("td", null, r.bound < 0 ? none : h("b", { class: "num" }, percent(r.bound)), r.bound_text ? h("span", { class: "muted" }, ` ${r.bound_text}`) : null),
-      h("td", null, kept === null ? h("span", { class: "muted" }, "no bound known") : kept ? pill("allowed", "within") : pill("denied", "beyond the bound")), h("td", { class: "muted" }, references[r.reference] ?? r.reference));
+    const [measured, allowed, denied, overshoot, bound, verdict, reference] = factsOf(r);
+    const number = (words) => h("td", { class: "num" }, words);
+    return h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.rule)}` }, r.rule)), number(measured), number(allowed), number(denied), number(overshoot), h("td", null, bound), h("td", null, verdict), h("td", { class: "muted" }, reference));
   }));
   return t.element;
+}
+
+// accuracyFacts shows what was measured of one.
+export function accuracyFacts(r) {
+  const facts = factsOf(r);
+  const names = ["Measured", "Wrongly allowed", "Wrongly denied", "Overshoot", "Bound", "Kept", "Compared with"];
+  return h("dl", { class: "facts wide" }, names.map((name, i) => h("div", null, h("dt", null, name), h("dd", null, facts[i]))));
+}
+
+function factsOf(r) {
+  const share = (n) => `${count(n)} (${percent(r.decided ? n / r.decided : 0)})`;
+  const verdict = () => {
+    if (!r.decided) return h("span", { class: "muted" }, "nothing yet");
+    if (r.bound < 0) return h("span", { class: "muted" }, "no bound known");
+    return r.overshoot <= r.bound ? pill("allowed", "within") : pill("denied", "beyond the bound");
+  };
+  return [count(r.decided), share(r.wrong_allowed), share(r.wrong_denied), percent(r.overshoot),
+    [r.bound < 0 ? none : h("b", { class: "num" }, percent(r.bound)), r.bound_text ? h("span", { class: "muted" }, ` ${r.bound_text}`) : null], verdict(), references[r.reference] ?? r.reference];
 }
 
 export function show(root) {

@@ -25,7 +25,8 @@ function scale(most) {
 
 const line = (points) => points.map((p, i) => `${i && !p.gap ? "L" : "M"}${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("");
 
-// chart draws series: {name, of(point), tone, area}, by format. about says in a few words
+// chart draws series: {name, of(point), tone, area}, by format; where of is no number
+// nothing is drawn. about says in a few words
 // what is drawn. It returns {element, update(points)}.
 export function chart({ title, series, format, about, height = 180, least = 0 }) {
   const heading = id("chart");
@@ -79,7 +80,7 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
     }
     put(grid, parts);
     series.forEach((s, i) => {
-      const dots = points.filter((p) => p.t >= end - span).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p) || 0), gap: n > 0 && p.t - list[n - 1].t > gap }));
+      const dots = points.filter((p) => p.t >= end - span && Number.isFinite(s.of(p))).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p)), gap: n > 0 && p.t - list[n - 1].t > gap }));
       attr(lines[i], "d", line(dots));
       if (s.area) attr(areas[i], "d", fillOf(dots, y(0)));
     });

@@ -27,7 +27,7 @@ function limitOf(l) {
     h("header", null, h("h4", null, h("a", { href: `#/rules/${encodeURIComponent(l.rule)}` }, l.rule), l.name ? ` · ${l.name}` : ""), state, l.degraded ? pill("degraded", `degraded: ${l.degraded}`) : null),
     h("p", { class: "arithmetic mono" }, l.arithmetic),
     h("dl", { class: "facts wide" },
-      fact("Limit", l.limit, ` (${l.role}; from the ${l.source}${l.tier ? ` ${l.tier}` : ""})`),
+      fact("Limit", l.limit, ` (${l.role}; from the ${l.source}${l.source === "tier" ? ` ${l.tier}` : ""})`),
       fact("Counts by", h("code", null, l.key || "everything together")),
       fact("Before", bar(l.before.used, l.before.limit), " ", h("span", { class: "num" }, counters(l.before))),
       fact("After", bar(l.after.used, l.after.limit), " ", h("span", { class: "num" }, counters(l.after), l.after.retry_after_ms ? `; to be tried again in ${millis(l.after.retry_after_ms)}` : "")),
@@ -37,8 +37,8 @@ function limitOf(l) {
 
 function explained(d) {
   const t = table(`The walk of ${d.descriptor}`, [{ label: "Entry" }, { label: "Compared with" }, { label: "" }, { label: "Why" }]);
-  put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth, 5)}` }, h("code", null, s.entry || none)), h("td", null, h("code", null, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
-  return panel(d.descriptor || "No entries", { more: h("span", { class: "muted" }, `${count(d.hits)} hits`), wide: true },
+  put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth - d.steps[0].depth, 5)}` }, h("code", null, s.entry || none)), h("td", null, h("code", null, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
+  return panel(d.descriptor || "No entries", { more: h("span", { class: "muted" }, d.hits === 1 ? "1 hit" : `${count(d.hits)} hits`), wide: true },
     h("h3", null, "The walk through the rules"), d.steps.length ? t.element : empty("Nothing was compared."), d.ended ? h("p", null, d.ended) : null,
     h("h3", null, "The limits that count"), d.limits.length ? d.limits.map(limitOf) : empty("No limit counts it: it passes."));
 }

@@ -72,7 +72,8 @@ function themeButton() {
   const button = h("button", { type: "button", class: "quiet" });
   const now = () => document.documentElement.dataset.theme ?? "auto";
   const label = () => {
-    text(button, { auto: "◐ Auto", light: "☀ Light", dark: "☾ Dark" }[now()]);
+    const [sign, word] = { auto: ["◐", "Auto"], light: ["☀", "Light"], dark: ["☾", "Dark"] }[now()];
+    put(button, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "word" }, ` ${word}`));
     attr(button, "aria-label", `Colours: ${now()}. Change`);
   };
   button.addEventListener("click", () => {
@@ -195,7 +196,7 @@ function frame() {
       h("a", { class: "brand", href: "#/overview" }, "Headgate"),
       strip.element,
       h("div", { class: "tools" }, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
-        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted" }, ` ${me.scope}`)), out)),
+        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted word" }, ` ${me.scope}`)), out)),
     nav, main, announcer());
   show({ focus: false });
 }

@@ -155,9 +155,9 @@ export function show(root) {
       { name: "503 per second", tone: "degraded", area: true, of: (p) => p.degraded_denied },
     ] }),
     chart({ title: "Time that decisions take", about: "Time that decisions take, over the last minute each", format: seconds, height: 150, series: [
-      { name: "p50", tone: "allowed", of: (p) => p.p50 },
-      { name: "p90", tone: "accent", of: (p) => p.p90 },
-      { name: "p99", tone: "denied", of: (p) => p.p99 },
+      { name: "p50", tone: "allowed", of: (p) => (p.decided ? p.p50 : NaN) },
+      { name: "p90", tone: "accent", of: (p) => (p.decided ? p.p90 : NaN) },
+      { name: "p99", tone: "denied", of: (p) => (p.decided ? p.p99 : NaN) },
     ] }),
   ];
   const parts = [tiles(), shards(), configuration(), audit(), hotRules()];

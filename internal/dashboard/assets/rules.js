@@ -8,7 +8,7 @@ import { empty, every, failed, field, loading, noDatabase, panel, pill, table } 
 import { about, count, none, rate, seconds } from "./format.js";
 import { parse } from "./descriptor.js";
 import { byWhom, control, stateOf, switches } from "./switches.js";
-import { accuracyTable } from "./accuracy.js";
+import { accuracyFacts } from "./accuracy.js";
 
 export const title = ([rule]) => rule ?? "Rules";
 
@@ -218,8 +218,8 @@ function one(root, me, name) {
   };
   const measured = async () => {
     const accuracy = await get("accuracy").catch(() => null);
-    const list = accuracy?.rules.filter((r) => r.rule === name) ?? [];
-    put(exact, list.length ? accuracyTable(list) : empty("Nothing was measured of this rule.", "--accuracy-sample says of which share of keys."));
+    const found = accuracy?.rules.find((r) => r.rule === name);
+    put(exact, found ? accuracyFacts(found) : empty("Nothing was measured of this rule.", "--accuracy-sample says of which share of keys."));
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
     h("div", { class: "grid two" }, panel("What it says", {}, facts), panel("Switch", {}, holder), panel("Outcomes", {}, t.element), panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact)), candidates);

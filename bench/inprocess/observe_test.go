@@ -1,0 +1,142 @@
+package inprocess
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/audit"
+	"github.com/headgate/headgate/internal/denialog"
+	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/topkeys"
+	"github.com/headgate/headgate/internal/tracing"
+	"github.com/headgate/headgate/rules"
+)
+
+// everyone is observers that are told one after the other.
+type everyone []headgate.Observer
+
+func (e everyone) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
+	for _, o := range e {
+		o.Decided(req, resp, took)
+	}
+}
+
+// idle is an observer that looks away: what it costs is the two readings of the clock.
+type idle struct{}
+
+func (idle) Decided(*headgate.Request, *headgate.Response, time.Duration) {}
+
+// observed is what may look on, with the settings that headgate serve has by default.
+type observed struct {
+	metrics *telemetry.Metrics
+	keys    *topkeys.Tracker
+	events  *audit.Recorder
+	lines   *denialog.Log
+	traces  *tracing.Tracer
+}
+
+// observe makes all of them and has them run until the benchmark ends.
+func observe(b *testing.B, set *rules.Set) *observed {
+	b.Helper()
+	hasher := keyname.Random()
+	version := func() string { return set.Version() }
+	traces, err := tracing.New(tracing.Options{Endpoint: "http://127.0.0.1:1"}) // spans get lost there
+	if err != nil {
+		b.Fatal(err)
+	}
+	o := &observed{
+		metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
+		keys:    topkeys.New(topkeys.Options{Hasher: hasher}),
+		events:  audit.New(audit.Options{Sample: 0.01, Hasher: hasher, ConfigVersion: version}),
+		lines:   denialog.New(denialog.Options{Logger: slog.New(slog.DiscardHandler), PerMinute: 1, Hasher: hasher, ConfigVersion: version}),
+		traces:  traces,
+	}
+	o.metrics.RulesInForce(set, time.Now())
+	o.keys.SetRules(set)
+	o.lines.SetRules(set)
+	ctx, cancel := context.WithCancel(context.Background())
+	for _, run := range []func(context.Context){o.metrics.Run, o.keys.Run, o.events.Run} {
+		go run(ctx)
+	}
+	b.Cleanup(func() {
+		cancel()
+		ended, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := o.events.Close(ended); err != nil {
+			b.Error(err)
+		}
+		_ = traces.Close(ended) // nobody takes the last spans
+	})
+	return o
+}
+
+// sets are the observers of each row, in order: each but the last adds one to those of the
+// row before, so that the difference of two rows is what one costs.
+func (o *observed) sets() []observerSet {
+	byDefault := everyone{o.metrics, o.keys, o.events, o.lines}
+	return []observerSet{
+		{"none", nil, false},
+		{"idle", everyone{idle{}}, false},
+		{"metrics", byDefault[:1], false},
+		{"metrics+topkeys", byDefault[:2], false},
+		{"metrics+topkeys+audit", byDefault[:3], false},
+		{"by_default", byDefault, false},
+		{"all_but_no_trace", append(byDefault[:4:4], o.traces), false},
+		{"all_and_every_trace", append(byDefault[:4:4], o.traces), true},
+	}
+}
+
+// observerSet is who looks on in one row, and whether requests are of traces that are
+// recorded.
+type observerSet struct {
+	name      string
+	observers everyone
+	traced    bool
+}
+
+// observeKeys is the number of values of each descriptor entry: few enough that their buckets
+// stay in the caches, since waits for memory would hide what a row adds.
+const observeKeys = 1000
+
+// BenchmarkObserve is a whole decision of two limits with and without those who look on.
+func BenchmarkObserve(b *testing.B) {
+	values := make([]string, observeKeys)
+	for i := range values {
+		values[i] = fmt.Sprintf("value-%06d", i)
+	}
+	set, err := rules.Load([]rules.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rules.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	const descriptors = 2
+	for _, with := range observe(b, set).sets() {
+		options := headgate.Options{Store: newMemstore(b, observeKeys), Rules: set}
+		if with.observers != nil {
+			options.Observer = with.observers
+		}
+		limiter, err := headgate.New(options)
+		if err != nil {
+			b.Fatal(err)
+		}
+		var origin headgate.Origin
+		if with.traced {
+			origin.Trace = headgate.Trace{ID: [16]byte{1}, Span: [8]byte{1}, Sampled: true}
+		}
+		i := -1
+		checkLoop(b, limiter, descriptors, origin, values, func() bool { i++; return i < observeKeys }, func() uint64 { return uint64(i) })
+		b.Run("headgate/"+with.name, func(b *testing.B) {
+			b.ReportAllocs()
+			start := cpuTime()
+			b.RunParallel(func(pb *testing.PB) {
+				w := newKeyWriter(seeds.Add(1) << 32)
+				checkLoop(b, limiter, descriptors, origin, values, pb.Next, func() uint64 { return w.draw(observeKeys) })
+			})
+			reportCPU(b, start)
+		})
+	}
+}

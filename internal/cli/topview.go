@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/view"
+)
+
+// summary is how a node is, in a few lines no wider than width; 0 is any.
+func summary(s *snapshot, width int, paint func(sgr, text string) string) []string {
+	o := s.Overview
+	if o == nil {
+		return []string{notShown}
+	}
+	state, sgr := stateOf(o.Health.Ready, o.Health.Degraded, o.Health.Draining)
+	node := paint(bold, oneLine(o.Node.Name)) + "  " + oneLine(o.Node.Version)
+	if o.Node.Layer != "" {
+		node += "  " + oneLine(o.Node.Layer)
+	}
+	node += "  " + paint(sgr, state)
+	if !o.Node.StartedAt.IsZero() {
+		node += "  up " + age(o.At.Sub(o.Node.StartedAt))
+	}
+	if live := max(o.LiveNodes, 0); live > 0 {
+		node += fmt.Sprintf("  %d nodes", live)
+	}
+	lines := []string{node}
+	if trouble := troubles(&o.Health); trouble != "" {
+		lines = append(lines, paint(red, oneLine(trouble)))
+	}
+	r := &o.Rates
+	degraded := r.DegradedAllowed + r.DegradedDenied
+	lines = append(lines,
+		fmt.Sprintf("allowed %s/s  %s  %s  unmatched %s/s",
+			paint(green, amount(r.Allowed)), coloured(paint, red, "denied", r.Denied), coloured(paint, yellow, "degraded", degraded), amount(r.Unmatched+r.UnknownDomain)),
+		fmt.Sprintf("latency p50 %s  p90 %s  p99 %s    hot keys %d", took(o.Latency.P50), took(o.Latency.P90), took(o.Latency.P99), o.HotKeys),
+		fmt.Sprintf("rules %s  %s  events %s written  %s  %s waiting", oneLine(cmp.Or(o.Health.Rules.Version, "none")), rulesState(&o.Health.Rules),
+			amount(float64(o.Audit.Produced)), lost(paint, o.Audit.Dropped), amount(float64(o.Audit.Buffered))))
+	if m := o.Memory; m != nil && m.MaxBytes > 0 {
+		lines[len(lines)-2] += fmt.Sprintf("  memory %s of %s MiB", amount(float64(m.Bytes)/(1<<20)), amount(float64(m.MaxBytes)/(1<<20)))
+	}
+	for i := range lines {
+		lines[i] = fitted(lines[i], width)
+	}
+	return lines
+}
+
+// coloured is a rate that has its colour where it is not 0.
+func coloured(paint func(sgr, text string) string, sgr, name string, v float64) string {
+	text := amount(v)
+	if v > 0 {
+		text = paint(sgr, text)
+	}
+	return name + " " + text + "/s"
+}
+
+func lost(paint func(sgr, text string) string, n uint64) string {
+	text := amount(float64(n)) + " dropped"
+	if n > 0 {
+		return paint(red, text)
+	}
+	return text
+}
+
+// rulesState says whether the rules that are there are in force.
+func rulesState(c *view.Config) string {
+	switch {
+	case c.OK:
+		return "in force"
+	case c.LastGood:
+		return "the last good ones in force"
+	}
+	return "not in force"
+}
+
+// troubles is what does not work, "" when all does.
+func troubles(h *view.Health) string {
+	var list []string
+	add := func(name string, s view.State) {
+		if !s.OK {
+			list = append(list, name+": "+cmp.Or(s.Error, s.Reason, "does not work"))
+		}
+	}
+	add("store", h.Store)
+	add("rules", h.Rules.State)
+	if h.Tenants != nil {
+		add("tenants", h.Tenants.State)
+	}
+	if h.Documents != nil {
+		add("documents", h.Documents.State)
+	}
+	return strings.Join(list, "; ")
+}
+
+// plain is all of a snapshot, for a pipe.
+func plain(s *snapshot) string {
+	paint := painter(false)
+	lines := summary(s, 0, paint)
+	for _, p := range panes {
+		lines = append(lines, "", strings.ToUpper(p.name[:1])+p.name[1:])
+		g, note := p.grid(s, p.orders[0])
+		if g.columns != nil {
+			lines = append(lines, g.lines(0, paint)...)
+		}
+		if note != "" {
+			lines = append(lines, note)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// render is the screen of a state: height lines, none wider than width.
+func render(s *topState, width, height int) string {
+	paint := painter(s.colour)
+	lines := summary(&s.shown, width, paint)
+	head := s.statusText()
+	if room := width - textWidth(head) - 2; room > 10 && len(s.rates) > 1 {
+		head += "  " + paint(dim, spark(s.rates, min(room, len(s.rates))))
+	}
+	lines = append([]string{fitted(head, width)}, append(lines, "", tabs(s, paint, width))...)
+	foot := s.footText(paint)
+	room := max(height-len(lines)-1, 0)
+	lines = append(lines, paneLines(s, paint, width, room)...)
+	for len(lines) < height-1 {
+		lines = append(lines, "")
+	}
+	lines = append(lines[:max(min(len(lines), height-1), 0)], fitted(foot, width))
+	return strings.Join(lines, "\n")
+}
+
+// tabs names the panes, with the one that is shown.
+func tabs(s *topState, paint func(sgr, text string) string, width int) string {
+	list := make([]string, len(panes))
+	for i, p := range panes {
+		text := " " + p.name + " "
+		if list[i] = text; i == s.pane {
+			list[i] = paint(reverse, "["+p.name+"]")
+		}
+	}
+	text := strings.Join(list, " ") + "   by " + s.order()
+	if s.filter != "" {
+		text += "   with " + oneLine(s.filter)
+	}
+	return fitted(text, width)
+}
+
+// paneLines is the pane that is shown, room lines at most.
+func paneLines(s *topState, paint func(sgr, text string) string, width, room int) []string {
+	g, note := panes[s.pane].grid(&s.shown, s.order())
+	if g.columns == nil {
+		return []string{fitted(note, width)}[:min(room, 1)]
+	}
+	g.found(s.filter)
+	lines := g.lines(width, paint)
+	title, rows := lines[0], lines[1:]
+	if note != "" {
+		room--
+	}
+	room = max(room-1, 0) // for the title
+	from := min(s.from, max(len(rows)-room, 0))
+	rows = rows[from:min(from+room, len(rows))]
+	if hidden := len(g.rows) - from - len(rows); hidden > 0 && room > 0 {
+		rows[room-1] = paint(dim, fitted(fmt.Sprintf("and %d more", hidden+1), width))
+	}
+	lines = append([]string{title}, rows...)
+	if note != "" {
+		lines = append(lines, paint(dim, fitted(note, width)))
+	}
+	return lines
+}
+
+// statusText says of when the screen is, and whether more comes.
+func (s *topState) statusText() string {
+	text := "headgate top"
+	if s.shown.Overview != nil {
+		text += "  " + s.shown.Overview.At.UTC().Format(time.TimeOnly) + "Z"
+	}
+	switch {
+	case s.trouble != "":
+		text += "  " + oneLine(s.trouble)
+	case s.paused:
+		text += "  paused"
+	}
+	return text
+}
+
+// footText says what keys do.
+func (s *topState) footText(paint func(sgr, text string) string) string {
+	if s.typing {
+		return "filter: " + oneLine(s.filter) + "_   enter: keep   esc: none"
+	}
+	keys := []string{"q quit", "tab pane", "s sort", "/ filter", "p pause", "up/down scroll"}
+	if s.paused {
+		keys[4] = "p go on"
+	}
+	return paint(dim, strings.Join(slices.Clip(keys), "   "))
+}

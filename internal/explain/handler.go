@@ -1,0 +1,67 @@
+package explain
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// maxBody bounds the body of a request, in bytes.
+const maxBody = 64 << 10
+
+// problem is the body of answers that are errors (RFC 9457).
+type problem struct {
+	Type   string       `json:"type"`
+	Title  string       `json:"title"`
+	Status int          `json:"status"`
+	Detail string       `json:"detail"`
+	Errors []fieldError `json:"errors,omitempty"`
+}
+
+// Handler answers POST /v1/explain for operators: to a request as POST /v1/check takes it
+// (domain, descriptors, attributes), with a view.Explanation. It shows what others have
+// used of their limits, so it is not for clients.
+func Handler(limiter Limiter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			refuse(w, http.StatusMethodNotAllowed, "what is to be explained is sent by POST")
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("body: more than %d bytes", maxBody))
+			return
+		}
+		if err != nil {
+			refuse(w, http.StatusBadRequest, "body: it could not be read")
+			return
+		}
+		req, bad := decode(body)
+		if bad != nil {
+			refuse(w, http.StatusBadRequest, bad.Error(), *bad)
+			return
+		}
+		e, err := Request(r.Context(), limiter, req)
+		if err != nil {
+			refuse(w, http.StatusBadRequest, err.Error())
+			return
+		}
+		write(w, http.StatusOK, "application/json", e)
+	})
+}
+
+func refuse(w http.ResponseWriter, status int, detail string, fields ...fieldError) {
+	write(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail, fields})
+}
+
+func write(w http.ResponseWriter, status int, media string, body any) {
+	h := w.Header()
+	h.Set("Content-Type", media)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(body) // an error is that of a client who has gone
+}
