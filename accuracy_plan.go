@@ -10,16 +10,23 @@ import (
 
 // How the decisions of sampled keys are measured.
 //
-// For each main limit with such a key the batch has one more take, behind all others: the
-// same hits on its reference. It stands alone, since in a group it would take part in
-// what is being measured: a group with leased takes waits for those that are not, and one
-// over several shards costs a trip more. So a reference never holds anything back, and no
+// For each main limit with such a key the batch has one more take, behind all others, on
+// its reference. It stands alone, since in a group it would take part in what is being
+// measured: of a group that is denied by what is remembered nothing is asked, and one over
+// several shards costs a trip more. So a reference never holds anything back, and no
 // verdict tells of it: whoever is told of verdicts, such as metrics and answers, is told
 // what a client could be told.
 //
-// The reference shall have counted what the limit let pass, and nothing else. Mostly both
-// say the same, and that is so already. What differs the follow-up call puts right: hits
-// that passed and did not fit are charged, hits that fit and did not pass are given back.
+// The reference shall have counted what the limit let pass, and nothing else, also for
+// those who look at it meanwhile.
+//
+//   - A limit that decides alone asks the same of its reference. Mostly both say the same,
+//     and the reference is right already. What differs the follow-up call puts right:
+//     hits that passed and did not fit are charged, hits that fit and did not pass are
+//     given back.
+//   - Of a limit in a group nobody knows beforehand what the others say, and they may deny
+//     at any rate. It peeks, and what has passed is charged in the follow-up call, whose
+//     answer says whether it fit.
 
 // measurement is the comparison of one decision.
 type measurement struct {
@@ -80,10 +87,14 @@ func (p *plan) keyOf(t int) []byte {
 }
 
 // addMeasurement appends the take of m: what the limit is asked, so that refunds, resets
-// and charges reach the reference as well. It has no mode, so that it is decided exactly
-// and is no hot key; that it is denied may be remembered, as of any.
+// and charges reach the reference as well, but a peek where it is in a group. It has no
+// mode, so that it is decided exactly and is no hot key; that it is denied may be
+// remembered, as of any.
 func (p *plan) addMeasurement(m measurement) {
 	take := p.takes[m.of]
+	if take.Op == store.Hit && take.Group != 0 {
+		take.Hits = 0
+	}
 	m.take = len(p.takes)
 	p.keys = descriptor.AppendReferenceKey(p.keys, p.keyOf(m.of))
 	p.ends = append(p.ends, len(p.keys))
@@ -96,22 +107,24 @@ func (p *plan) addMeasurement(m measurement) {
 func (p *plan) addCorrections(responses []Response) {
 	for i := range p.measurements {
 		m := &p.measurements[i]
-		take := p.takes[m.take]
+		take, r := p.takes[m.take], &p.results[m.take]
 		if take.Op != store.Hit {
 			continue
 		}
-		if p.results[m.take].Err != nil {
+		if r.Err != nil {
 			m.counts.Missed = 1
 			continue
 		}
-		passed, fits := p.compared(m, &responses[m.request]), p.results[m.take].Allowed
+		hits := p.takes[m.of].Hits
+		fits, peeked := r.Allowed && (take.Hits > 0 || r.Remaining >= hits), take.Hits == 0
+		passed := p.compared(m, &responses[m.request], fits)
 		switch {
-		case passed == fits:
-			continue
-		case passed:
-			take.Op, take.Limit = store.Charge, m.ref.wide
-		default:
+		case passed && (peeked || !fits):
+			take.Op, take.Limit, take.Hits = store.Charge, m.ref.wide, hits
+		case !passed && !peeked && fits:
 			take.Op = store.Refund
+		default:
+			continue
 		}
 		p.addAgain(-1, take)
 		m.at = len(p.again)
@@ -120,8 +133,8 @@ func (p *plan) addCorrections(responses []Response) {
 
 // compared counts what m came to, and reports whether the limit let its hits pass. In a
 // group that is the group's doing too.
-func (p *plan) compared(m *measurement, resp *Response) (passed bool) {
-	v, fits := &resp.Verdicts[m.verdict], p.results[m.take].Allowed
+func (p *plan) compared(m *measurement, resp *Response, fits bool) (passed bool) {
+	v := &resp.Verdicts[m.verdict]
 	denied := !v.Decision.Allowed
 	passed = !denied && !v.Skipped && !v.Source.Beyond() && (p.takes[m.of].Group == 0 || resp.Allowed)
 	switch {
@@ -148,18 +161,35 @@ func (r *Response) ownOf(j int) span {
 	return span{from, r.sameRule(from)}
 }
 
-// count counts what is measured, after the corrections: of hits that passed and did not
-// fit they tell by how much the limit is exceeded.
+// readCorrections takes over what references say of hits that have passed: by how much they
+// are too much, and where they were only peeked at before, whether they are.
+func (p *plan) readCorrections() {
+	for i := range p.measurements {
+		m := &p.measurements[i]
+		if m.at == 0 || p.again[m.at-1].Op != store.Charge {
+			continue
+		}
+		r := &p.againResults[m.at-1]
+		if r.Err != nil {
+			m.counts = AccuracyCounts{Missed: 1}
+			continue
+		}
+		m.counts.Overshoot = m.ref.overshoot(&r.Decision)
+		if p.takes[m.take].Hits == 0 {
+			m.counts.WrongAllowed = 0
+			if m.counts.Overshoot > 0 {
+				m.counts.WrongAllowed = 1
+			}
+		}
+	}
+}
+
+// count counts what is measured, after the corrections.
 func (p *plan) count(responses []Response) {
 	for i := range p.measurements {
 		m := &p.measurements[i]
 		if m.counts == (AccuracyCounts{}) {
 			continue
-		}
-		if m.counts.WrongAllowed > 0 && m.at > 0 {
-			if r := &p.againResults[m.at-1]; r.Err == nil {
-				m.counts.Overshoot = m.ref.overshoot(&r.Decision)
-			}
 		}
 		v := &responses[m.request].Verdicts[m.verdict]
 		p.rules.gauges[v.Rule.Index()].add(&m.counts, m.ref, p.instant())

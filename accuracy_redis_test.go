@@ -169,6 +169,8 @@ domain: d
 descriptors:
 - {key: user, name: user, remember_denials: false, rate_limit: {window: 1h, requests_per_unit: 100, algorithm: sliding_log}}
 - {key: bucket, name: bucket, remember_denials: false, rate_limit: {unit: second, requests_per_unit: 200, algorithm: token_bucket, burst: 50}}
+- {key: first, name: first, remember_denials: false, rate_limit: {unit: second, requests_per_unit: 500, algorithm: token_bucket, burst: 20}}
+- {key: second, name: second, remember_denials: false, rate_limit: {window: 1h, requests_per_unit: 5, algorithm: fixed_window}}
 `
 	var nodes [2]*bench
 	for i := range nodes {
@@ -180,10 +182,16 @@ descriptors:
 			for j := range 100 {
 				nodes[i%2].check(on(fmt.Sprintf("user:u%d", j%4)))
 				nodes[i%2].check(on("bucket:b"))
+				nodes[i%2].check(on("first:a"), on(fmt.Sprintf("second:%d", j%10)))
 			}
 		})
 	}
 	asking.Wait()
+	for _, node := range nodes { // what the first denies is never counted for the second
+		if got := node.accuracyOf("second"); got.WrongAllowed > 0 || got.Overshoot > 0 || got.Decided == 0 {
+			t.Errorf("in groups: %+v", got)
+		}
+	}
 	for _, rule := range []string{"user", "bucket"} {
 		for i, node := range nodes {
 			if got := node.accuracyOf(rule).AccuracyCounts; got != (headgate.AccuracyCounts{Decided: 800}) {

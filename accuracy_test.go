@@ -236,6 +236,19 @@ descriptors:
 	}
 }
 
+// firstBatch keeps what is asked first, and not what follows up.
+type firstBatch struct {
+	store.Store
+	takes []store.Take
+}
+
+func (f *firstBatch) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	if f.takes == nil {
+		f.takes = slices.Clone(takes)
+	}
+	f.Store.Take(ctx, takes, results)
+}
+
 // The batch of a request is that of one without references, and these behind it.
 func TestReferencesAreBehindTheBatch(t *testing.T) {
 	const yaml = `
@@ -245,11 +258,12 @@ descriptors:
 - {key: other, name: other, consistency: synced, rate_limit: {unit: minute, requests_per_unit: 3000}}
 - {key: slots, concurrency: {limit: 5}}
 `
-	plain, sampled := &recording{Store: memory(t)}, &recording{Store: memory(t)}
+	plain, sampled := &firstBatch{Store: memory(t)}, &firstBatch{Store: memory(t)}
 	without, with := newBench(t, yaml, headgate.Options{Store: plain}), newBench(t, yaml, headgate.Options{Store: sampled, AccuracySample: 1})
 	for _, op := range []store.Op{store.Hit, store.Refund, store.Charge, store.Reset} {
 		d := []headgate.Descriptor{on("user:a"), on("other:b"), on("slots:c")}
 		d[0].Op, d[1].Op, d[2].Op = op, op, op
+		plain.takes, sampled.takes = nil, nil
 		without.check(d...)
 		with.check(d...)
 		n := len(plain.takes)
@@ -262,9 +276,13 @@ descriptors:
 				t.Errorf("op %d: take %d is %+v, want %+v", op, i, g, w)
 			}
 		}
+		hits := int64(1)
+		if op == store.Hit {
+			hits = 0 // a peek, since they decide together
+		}
 		for i, l := range []limit.Algorithm{limit.SlidingLog, limit.SlidingWindow} {
 			take := sampled.takes[n+i]
-			if !isReference(&take) || take.Group != 0 || take.Op != op || take.Limit.Algorithm != l || take.Mode != nil {
+			if !isReference(&take) || take.Group != 0 || take.Op != op || take.Hits != hits || take.Limit.Algorithm != l || take.Mode != nil {
 				t.Errorf("op %d: reference %d is %+v", op, i, take)
 			}
 		}
@@ -276,7 +294,7 @@ descriptors:
 		"release":        {Entries: on("slots:b").Entries, Op: store.Release},
 		"without a rule": on("none:c"),
 	} {
-		sampled.takes = sampled.takes[:0]
+		sampled.takes = nil
 		if with.check(d); slices.ContainsFunc(sampled.takes, func(t store.Take) bool { return isReference(&t) }) {
 			t.Errorf("%s: %+v", name, sampled.takes)
 		}

@@ -60,6 +60,9 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 	defer cancel()
 	l.takeAgain(ctx, s, p)
 	p.retold()
+	if !locally {
+		p.readCorrections()
+	}
 	for i := range p.again {
 		t, failed := &p.again[i], p.againResults[i].Err != nil
 		switch {

@@ -37,6 +37,7 @@ type Limiter struct {
 	waiting    chan struct{}
 
 	leftovers leftovers
+	reserved  reservationCounters
 }
 
 // New returns a Limiter. The caller keeps the store and closes it.

@@ -80,6 +80,7 @@ func (l *Limiter) Reserve(ctx context.Context, req *Request, o ReserveOptions, r
 	if err != nil {
 		return Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
+	l.reserved.answered(resp.Allowed)
 	if l.observer != nil {
 		l.observer.Decided(req, resp, time.Since(start))
 	}

@@ -61,6 +61,7 @@ func (l *Limiter) Commit(ctx context.Context, r Reservation, actual Actual, resp
 	if err != nil {
 		return Undecided, fmt.Errorf("commit: %w", err)
 	}
+	l.reserved.commits[outcome].Add(1)
 	return outcome, nil
 }
 
@@ -73,6 +74,7 @@ func (l *Limiter) Cancel(ctx context.Context, r Reservation, resp *Response) (Ou
 	if err != nil {
 		return Undecided, fmt.Errorf("cancel: %w", err)
 	}
+	l.reserved.cancels[outcome].Add(1)
 	return outcome, nil
 }
 

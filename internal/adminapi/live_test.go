@@ -463,6 +463,7 @@ func TestDecisionsAreSeen(t *testing.T) {
 	if len(top.Keys) != 1 || top.Keys[0].Key != "user:ann" || top.Keys[0].Hash != hasher.Hash("api", "user:ann") {
 		t.Errorf("%+v", top)
 	}
+	top = view.TopKeys{}
 	s.want(s.do(Read, "GET", "keys?by=denied", ""), 200).json(t, &top)
 	if len(top.Keys) != 1 || top.Keys[0].Key != "" {
 		t.Errorf("%+v", top)

@@ -229,6 +229,9 @@ func (s *files) run() {
 			s.writer.retryAt = now.Add(retryEvery)
 		}
 		s.mu.Lock()
+		if s.err != nil && err == nil {
+			s.janitor.call() // what was wrong for it may be right again too
+		}
 		s.err = err
 		s.mu.Unlock()
 		timer.Reset(s.writer.wait(now))

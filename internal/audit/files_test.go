@@ -590,7 +590,7 @@ func TestKilledProcess(t *testing.T) {
 func BenchmarkFiles(b *testing.B) {
 	for _, settings := range []string{"fsync=1s", "fsync=1s&compress=none", "fsync=always"} {
 		b.Run(settings, func(b *testing.B) {
-			benchmarkEvents(b, Options{Sample: 1, Node: "n", Buffer: 1 << 22, Sinks: []Sink{opened(b, b.TempDir(), settings, SinkOptions{Buffer: 1 << 22})}})
+			benchmarkEvents(b, Options{Sample: 1, Node: "n", Sinks: []Sink{opened(b, b.TempDir(), settings, SinkOptions{})}})
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/view"
 )
@@ -107,7 +106,7 @@ func (r *Recorder) Event(id string) (view.Event, bool) {
 func matcher(f view.EventFilter, h *keyname.Hasher) func(*view.Event) bool {
 	return func(e *view.Event) bool {
 		hash := ""
-		if len(f.Key) == identity.HashLength {
+		if len(f.Key) == keyname.HashLength {
 			hash = h.Hash(e.Domain, e.Key)
 		}
 		return f.Matches(e, hash)

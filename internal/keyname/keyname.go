@@ -75,6 +75,9 @@ func appendCut(dst []byte, from int, entries []descriptor.Entry) []byte {
 // head returns so much of s that its text is too long if s is.
 func head(s string) string { return s[:min(len(s), maxHead+utf8.UTFMax)] }
 
+// HashLength is the length of what Hasher.Hash returns.
+const HashLength = identity.HashLength
+
 // Hasher names keys by a keyed hash. It is safe for concurrent use. Make one with
 // NewHasher or Random.
 type Hasher struct{ hasher *identity.Hasher }
@@ -100,6 +103,6 @@ func Random() *Hasher {
 	return h
 }
 
-// Hash returns the name of the key with this text in a domain: identity.HashLength
+// Hash returns the name of the key with this text in a domain: HashLength
 // letters, digits, "-" and "_".
 func (h *Hasher) Hash(domain, text string) string { return h.hasher.Hash("key:"+domain, text) }

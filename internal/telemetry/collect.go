@@ -20,6 +20,7 @@ var (
 		[]string{"rule", "outcome"}, nil)
 	burstExhausted = prometheus.NewDesc("headgate_burst_exhausted_total",
 		"Denials by a limit with a burst that is used up (token_bucket, gcra), by rule.", []string{"rule"}, nil)
+	hotKeysTotal  = prometheus.NewDesc("headgate_hot_keys_total", "Keys of exact rules that became hot, by rule.", []string{"rule"}, nil)
 	requestsTotal = prometheus.NewDesc("headgate_requests_total",
 		"Requests answered, by outcome (allowed, denied, degraded_allowed, degraded_denied, unmatched, unknown_domain).",
 		[]string{"outcome"}, nil)
@@ -45,7 +46,7 @@ var (
 // Describe implements prometheus.Collector.
 func (decisionCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		decisionsTotal, burstExhausted, requestsTotal, failOpenTotal, storeErrorsTotal, deniedRequests, softLimits, holdsTotal,
+		decisionsTotal, burstExhausted, hotKeysTotal, requestsTotal, failOpenTotal, storeErrorsTotal, deniedRequests, softLimits, holdsTotal,
 		decisionDuration, retryAfter, remainingRatio,
 	} {
 		ch <- d
@@ -102,6 +103,9 @@ func collectRule(ch chan<- prometheus.Metric, t *totals, i int) {
 	}
 	if n := t.rules[i].burst; n > 0 || inForce && takesBursts(t.gen.rules[i]) {
 		ch <- total(burstExhausted, n, id)
+	}
+	if n := t.rules[i].hot; n > 0 {
+		ch <- total(hotKeysTotal, n, id)
 	}
 }
 

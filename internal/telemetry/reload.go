@@ -67,9 +67,7 @@ func (r *reloadMetrics) register(registry prometheus.Registerer) {
 // RulesInForce notes that set decides from now on, which is at. Call it before
 // the limiter gets the set, so that no decision meets a rule that is not known.
 func (m *Metrics) RulesInForce(set *rules.Set, at time.Time) {
-	for _, gone := range m.stripes.set(set.Rules()) {
-		m.hotKeys.DeleteLabelValues(gone)
-	}
+	m.stripes.set(set.Rules())
 	version := set.Version()
 	m.reload.mu.Lock()
 	defer m.reload.mu.Unlock()

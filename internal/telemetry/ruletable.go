@@ -16,6 +16,8 @@ type counts struct {
 	outcomes [outcomes]uint64
 	// burst counts denials by limits that have a burst, which is used up.
 	burst uint64
+	// hot counts keys that became hot.
+	hot uint64
 	// remaining is what the last decision that was looked at has left, and looked its
 	// number among those; 0: none was.
 	remaining int64
@@ -25,6 +27,7 @@ type counts struct {
 func (c *counts) add(other *counts) {
 	sum(c.outcomes[:], other.outcomes[:])
 	c.burst += other.burst
+	c.hot += other.hot
 	if other.looked > c.looked {
 		c.remaining, c.looked = other.remaining, other.looked
 	}

@@ -23,7 +23,7 @@ const (
 	stripeGap = 128
 	// maxStripes bounds their number, on machines with many processors.
 	maxStripes = 256
-	// maxRows bounds the rows of all stripes together, at 104 bytes each, or 144 with
+	// maxRows bounds the rows of all stripes together, at 112 bytes each, or 152 with
 	// the hits of Options.EnvoyNames: where there are very many rules, fewer
 	// stripes are in use.
 	maxRows = 1 << 19
@@ -102,20 +102,12 @@ func (s *stripes) release(one *stripe) {
 	s.near.Put(one)
 }
 
-// set makes the rules of a set those in force, and returns the IDs that are gone. A rule
-// that keeps its ID keeps its counts. A decision that meets a new rule must not come
-// before set has returned.
-func (s *stripes) set(inForce []*rules.Rule) (gone []string) {
+// set makes the rules of a set those in force. A rule that keeps its ID keeps its counts.
+// A decision that meets a new rule must not come before set has returned.
+func (s *stripes) set(inForce []*rules.Rule) {
 	s.swap.Lock()
 	defer s.swap.Unlock()
-	old := s.swap.gen
-	s.enact(old.next(inForce))
-	for id := range old.byID {
-		if _, stays := s.swap.gen.byID[id]; !stays {
-			gone = append(gone, id)
-		}
-	}
-	return gone
+	s.enact(s.swap.gen.next(inForce))
 }
 
 // enact puts a generation in force, stripe by stripe, and carries over what has been
@@ -162,12 +154,15 @@ func carry[T any, P interface {
 	}
 }
 
-// inForce reports whether a rule in force has that ID.
-func (s *stripes) inForce(id string) bool {
-	s.swap.Lock()
-	defer s.swap.Unlock()
-	_, known := s.swap.gen.byID[id]
-	return known
+// hot counts a key of a rule that became hot, by the ID of the rule.
+func (s *stripes) hot(id string) {
+	one := s.acquire()
+	row, inForce := one.gen.byID[id]
+	if !inForce {
+		row = one.gen.outdated()
+	}
+	one.rows[row].hot++
+	s.release(one)
 }
 
 // totals is the sum of all stripes.

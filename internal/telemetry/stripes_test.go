@@ -149,3 +149,20 @@ descriptors:
 		t.Errorf("%v looked at, of which %v had a tenth or less; sum %v", looked, series[`headgate_remaining_ratio_bucket{le="0.1"}`], series["headgate_remaining_ratio_sum"])
 	}
 }
+
+// Keys that became hot are counted by their rules, as long as those are in force.
+func TestHotKeysFollowTheRules(t *testing.T) {
+	m := New(Build{}, Options{})
+	m.RulesInForce(load(t, twoRules), time.Now())
+	m.HotKey("d.a")
+	m.HotKey("d.b")
+	m.RulesInForce(load(t, strings.ReplaceAll(twoRules, "key: b", "key: c")), time.Now())
+	m.HotKey("d.a")
+	m.HotKey("d.b")
+	expect(t, m, map[string]float64{`headgate_hot_keys_total{rule="d.a"}`: 2, `headgate_hot_keys_total{rule="(outdated)"}`: 1})
+	for _, absent := range []string{`headgate_hot_keys_total{rule="d.b"}`, `headgate_hot_keys_total{rule="d.c"}`} {
+		if _, there := scrape(t, m)[absent]; there {
+			t.Errorf("there is %s", absent)
+		}
+	}
+}

@@ -46,7 +46,6 @@ type Metrics struct {
 	exemplars *exemplars // nil: none
 	storeUp   prometheus.Gauge
 	panics    prometheus.Counter
-	hotKeys   *prometheus.CounterVec
 	shards    func() []Shard // nil: not watched
 	reload    reloadMetrics
 	history   history
@@ -77,12 +76,8 @@ func New(b Build, o Options) *Metrics {
 		Name: "headgate_panics_total",
 		Help: "Panics that were caught and answered by failure mode; each is a bug.",
 	})
-	m.hotKeys = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "headgate_hot_keys_total",
-		Help: "Keys of exact rules that became hot, by rule.",
-	}, []string{"rule"})
 	m.register.MustRegister(
-		decisionCollector{&m.stripes, m.exemplars}, m.storeUp, m.panics, m.hotKeys, buildInfo(b),
+		decisionCollector{&m.stripes, m.exemplars}, m.storeUp, m.panics, buildInfo(b),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	m.reload.register(m.register)
@@ -117,12 +112,7 @@ func (m *Metrics) Handler(logger *slog.Logger) http.Handler {
 func (m *Metrics) StoreUp(up bool) { m.storeUp.Set(oneIf(up)) }
 
 // HotKey counts a key of a rule that became hot; rule is the rule's ID.
-func (m *Metrics) HotKey(rule string) {
-	if !m.stripes.inForce(rule) {
-		rule = outdatedRule
-	}
-	m.hotKeys.WithLabelValues(rule).Inc()
-}
+func (m *Metrics) HotKey(rule string) { m.stripes.hot(rule) }
 
 // Panicked counts a panic that was caught; it implements headgate.PanicObserver.
 func (m *Metrics) Panicked(error) { m.panics.Inc() }

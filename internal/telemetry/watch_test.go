@@ -41,6 +41,11 @@ func watchAll(m *Metrics) {
 		return []Shard{{Store: "store", Addr: "a:1", Calls: 30, Took: took}, {Store: "store", Addr: "b:1", Calls: 10, Took: took}, {Store: "per_second", Addr: "a:1", Calls: 9}}
 	})
 	m.WatchCandidates(func() []headgate.CandidateReport { return []headgate.CandidateReport{{Rule: "d.a", Decided: 1}} })
+	m.WatchReservations(func() headgate.ReservationCounts {
+		c := headgate.ReservationCounts{Made: 1, Denied: 2}
+		c.Commits[headgate.Settled], c.Cancels[headgate.Unknown] = 3, 4
+		return c
+	})
 	m.WatchDenials(func() Denials { return Denials{} })
 	m.WatchDocuments(func() Documents { return Documents{} })
 	m.WatchFleet(func() Fleet { return Fleet{} })
@@ -91,6 +96,10 @@ func TestK1WhatOthersCount(t *testing.T) {
 
 		"headgate_trace_spans_started_total": 1, "headgate_trace_spans_exported_total": 2,
 		"headgate_trace_spans_failed_total": 3, "headgate_trace_spans_dropped_total": 4,
+
+		`headgate_reservations_total{outcome="made"}`: 1, `headgate_reservations_total{outcome="denied"}`: 2,
+		`headgate_settlements_total{op="commit",outcome="settled"}`: 3, `headgate_settlements_total{op="cancel",outcome="unknown"}`: 4,
+		`headgate_settlements_total{op="cancel",outcome="settled"}`: 0,
 
 		`headgate_store_inspected{shard="a:1",store="store"}`: 1, `headgate_store_inspected{shard="c:1",store="store"}`: 0,
 		`headgate_store_clock_offset_seconds{shard="a:1",store="store"}`: -0.5, `headgate_store_clock_error_seconds{shard="a:1",store="store"}`: 0.25,

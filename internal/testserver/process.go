@@ -49,12 +49,18 @@ func Binary(t testing.TB, name string) string {
 			return path
 		}
 	}
-	message := fmt.Sprintf("%s is neither in PATH nor in .tools/bin; hint: run `make deps`", name)
+	unavailable(t, name+" is neither in PATH nor in .tools/bin; hint: run `make deps`")
+	return ""
+}
+
+// unavailable skips the test for want of a server, or fails it when the servers are
+// required.
+func unavailable(t testing.TB, message string) {
+	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("HEADGATE_TEST_SERVERS") == "required" {
 		t.Fatal(message)
 	}
 	t.Skip(message)
-	return ""
 }
 
 // moduleRoot returns the nearest folder above the working directory that holds

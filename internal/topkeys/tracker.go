@@ -165,11 +165,11 @@ func (t *Tracker) look(req *headgate.Request, resp *headgate.Response, total, de
 			continue
 		}
 		if keys := inForce.of(verdict.Rule); keys != nil {
+			denials := denied
 			if !over {
-				t.count(keys, req, verdict, total, 0)
-			} else {
-				t.count(keys, req, verdict, total, denied)
+				denials = 0
 			}
+			t.count(keys, req, verdict, total, denials)
 		}
 	}
 }

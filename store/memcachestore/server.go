@@ -61,7 +61,9 @@ func (s *server) do(e exchange) error {
 	}
 	s.calls.Add(1)
 	took, err := s.attempt(e)
-	s.took.Note(took)
+	if took > 0 { // else there was no connection
+		s.took.Note(took)
+	}
 	outcome := e.outcome(err)
 	if outcome == breaker.Failure {
 		s.failed.Add(1)

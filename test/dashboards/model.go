@@ -76,7 +76,8 @@ type Variable struct {
 	Name       string      `json:"name"`
 	Label      string      `json:"label"`
 	Datasource *Datasource `json:"datasource,omitempty"`
-	Query      any         `json:"query"` // the kind of data source, or a VariableQuery
+	Query      any         `json:"query"`           // the kind of data source, or a VariableQuery
+	Regex      string      `json:"regex,omitempty"` // what of each answer is the value: its group
 	Refresh    int         `json:"refresh"`
 	IncludeAll bool        `json:"includeAll"`
 	Multi      bool        `json:"multi"`

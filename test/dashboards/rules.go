@@ -2,11 +2,13 @@ package dashboards
 
 func rulesInForce() Dashboard {
 	const decisions = "headgate_decisions_total"
-	ofRule := `rule=~"$rule"`
+	ofRule := `rule=~"$domain([.].*)?",rule=~"$rule"`
+	domain := choice("domain", "Domain", `label_values(headgate_decisions_total{job=~"$job"}, rule)`)
+	domain.Regex = `/^([^.]+)[.]/`
 	by := func(outcome string) string { return sum("rule", rate(decisions, ofRule, `outcome=~"`+outcome+`"`)) }
 	return build("headgate-rules", "Headgate / Rules",
-		"What the limits of each domain and rule say. Rules without a name begin with their domain.",
-		[]Variable{choice("rule", "Rule", `label_values(headgate_decisions_total{job=~"$job"}, rule)`)},
+		"What the limits of each domain and rule say. Rules begin with their domain, unless they have a name of their own.",
+		[]Variable{domain, choice("rule", "Rule", `label_values(headgate_decisions_total{job=~"$job",rule=~"$domain([.].*)?"}, rule)`)},
 		section{"Decisions", []Panel{
 			colored(stacked(12, "Decisions by outcome", "Limits decided per second, of the rules chosen.", "reqps",
 				query("{{outcome}}", sum("outcome", rate(decisions, ofRule)))), outcomeColors),

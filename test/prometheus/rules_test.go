@@ -1,10 +1,12 @@
 package prometheus
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,6 +22,7 @@ const (
 	deploy    = "../../deploy/prometheus/"
 	recording = deploy + "headgate-recording.yaml"
 	alerts    = deploy + "headgate-alerts.yaml"
+	resource  = deploy + "prometheusrule.yaml"
 	runbook   = "https://github.com/headgate/headgate/blob/main/docs/monitoring.md#"
 )
 
@@ -54,8 +57,53 @@ type testFile struct {
 	} `yaml:"tests"`
 }
 
+var update = flag.Bool("update", false, "write deploy/prometheus/prometheusrule.yaml")
+
 func TestRules(t *testing.T) {
 	run(t, "promtool", "check", "rules", recording, alerts)
+}
+
+// TestPrometheusRule: what the operator of Prometheus is given is the same rules.
+func TestPrometheusRule(t *testing.T) {
+	made := "# The rules beside this file, for the operator of Prometheus. Made of them by\n" +
+		"# go test ./test/prometheus -run TestPrometheusRule -update\n" +
+		"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: headgate\nspec:\n  groups:\n"
+	var want ruleFile
+	for _, path := range []string{recording, alerts} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, groups, _ := strings.Cut(string(text), "\ngroups:\n")
+		for line := range strings.Lines(groups) {
+			if line != "\n" {
+				line = "  " + line
+			}
+			made += line
+		}
+		var file ruleFile
+		readYAML(t, path, &file)
+		want.Groups = append(want.Groups, file.Groups...)
+	}
+	if *update {
+		if err := os.WriteFile(resource, []byte(made), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	committed, err := os.ReadFile(resource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(committed) != made {
+		t.Error("prometheusrule.yaml does not hold the rules; hint: go test ./test/prometheus -run TestPrometheusRule -update")
+	}
+	var got struct {
+		Spec ruleFile `yaml:"spec"`
+	}
+	readYAML(t, resource, &got)
+	if !reflect.DeepEqual(got.Spec, want) {
+		t.Error("prometheusrule.yaml reads as other rules")
+	}
 }
 
 // TestRuleUnits runs the unit tests of the rules.
@@ -198,12 +246,12 @@ func cutLast(s, separator string) (before, after string, found bool) {
 	return s[:i], s[i+len(separator):], true
 }
 
-var choices = regexp.MustCompile(`=~"\$\w+"`)
+var choices = regexp.MustCompile(`\$[a-z]\w*`)
 
 // filled is a query as Grafana sends it when the viewer has chosen all, for rates over
 // the interval.
 func filled(expr, interval string) string {
-	return strings.ReplaceAll(choices.ReplaceAllString(expr, `=~".*"`), "$__rate_interval", interval)
+	return strings.ReplaceAll(choices.ReplaceAllString(expr, ".*"), "$__rate_interval", interval)
 }
 
 // unitTests are the files of unit tests.

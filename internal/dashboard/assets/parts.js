@@ -1,6 +1,6 @@
 // Parts that several pages are made of.
 
-import { h, put, text, id } from "./dom.js";
+import { h, put, id } from "./dom.js";
 import { Problem } from "./api.js";
 import { count, percent, none } from "./format.js";
 
@@ -17,12 +17,12 @@ export function pill(tone, words, title) {
 }
 
 // table is one that scrolls sideways by itself where it is too wide. columns are
-// {label, num, hint}. rows is where its rows go.
+// {label, spoken, num, hint}; spoken stands for a label that is not to be seen. rows is where its rows go.
 export function table(caption, columns, { unseen = true } = {}) {
   const rows = h("tbody");
   const element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, h("table", null,
     h("caption", { class: unseen ? "unseen" : null }, caption),
-    h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.num ? "num" : c.class, title: c.hint }, c.label)))),
+    h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.num ? "num" : c.class, title: c.hint }, c.label || h("span", { class: "unseen" }, c.spoken ?? "To do"))))),
     rows));
   return { element, rows };
 }
@@ -47,7 +47,7 @@ export function failed(problem, retry) {
 
 // noDatabase says why nothing can be changed here; null where there is a database.
 export function noDatabase(overview, what) {
-  if (!overview || overview.health.tenants) return null;
+  if (!overview || overview.health.documents) return null;
   return h("div", { class: "note" }, h("p", null, `No database: ${what} cannot be changed here.`),
     h("p", { class: "muted" }, "Hint: start Headgate with --tenants sqlite:///var/lib/headgate/tenants.db, or with a PostgreSQL."));
 }
@@ -130,7 +130,7 @@ export function notice(words, tone = "allowed") {
 
 // comparison is what will change: [{what, before, after}].
 export function comparison(changes) {
-  const t = table("What changes", [{ label: "" }, { label: "Now" }, { label: "Then" }]);
+  const t = table("What changes", [{ label: "", spoken: "What" }, { label: "Now" }, { label: "Then" }]);
   put(t.rows, changes.map((c) => h("tr", null, h("th", { scope: "row" }, c.what), h("td", { class: "before" }, c.before), h("td", { class: "after" }, c.after))));
   return t.element;
 }
@@ -222,21 +222,16 @@ export function edit({ title, fields, plan, say, act = "Review", confirm = "Chan
   });
 }
 
-// waiting keeps an element that says how far something is: loading, what load() made, or
-// why not.
-export function waiting(element, what, load) {
-  const run = async () => {
-    put(element, loading(what));
-    try {
-      put(element, await load());
-    } catch (problem) {
-      if (problem.status !== 401) put(element, failed(problem, run));
-    }
-  };
-  return run();
+// refocus gives the focus that a button had to the one that has taken its place, else to
+// the heading of the page: what it did may have drawn the page anew.
+export function refocus(button) {
+  if (document.activeElement !== document.body && document.activeElement.isConnected) return;
+  const name = (b) => b.getAttribute("aria-label") ?? b.textContent;
+  const all = [...document.querySelectorAll("main button:not(:disabled)")];
+  (all.find((b) => name(b) === name(button)) ?? document.querySelector("main h1"))?.focus({ preventScroll: true });
 }
 
-// when calls at once and then each so many ms, one call at a time and while somebody
+// every calls at once and then each so many ms, one call at a time and while somebody
 // looks. It returns what ends it.
 export function every(ms, call) {
   let ended = false;
@@ -251,5 +246,3 @@ export function every(ms, call) {
     clearTimeout(timer);
   };
 }
-
-export { text };

@@ -2,7 +2,7 @@
 
 import { h, put } from "./dom.js";
 import { all, change, versioned } from "./api.js";
-import { choice, edit, expiry, field, pill } from "./parts.js";
+import { choice, edit, expiry, field, pill, refocus } from "./parts.js";
 import { day, none, time } from "./format.js";
 
 const words = {
@@ -106,6 +106,7 @@ export function control(target, what, found, me, changed) {
       put(holder, h("span", { class: "tone-denied", role: "alert" }, problem.message));
     } finally {
       button.disabled = false;
+      refocus(button);
     }
   };
   const may = maySwitch(me, target);

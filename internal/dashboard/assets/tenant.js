@@ -3,7 +3,7 @@
 import { h, put } from "./dom.js";
 import { change, get, post, versioned } from "./api.js";
 import { live, on } from "./live.js";
-import { choice, edit, empty, every, expiry, failed, field, loading, noDatabase, panel, pill, table, usage } from "./parts.js";
+import { choice, edit, empty, every, expiry, failed, field, loading, noDatabase, panel, pill, refocus, table, usage } from "./parts.js";
 import { count, day, limit, limits, none, time } from "./format.js";
 import { control, switches } from "./switches.js";
 
@@ -68,14 +68,17 @@ export function show(root, { parts: [name], me }) {
   let account = null; // {data, etag}
   let consumed = null;
 
-  const button = (words, act, label, danger) => h("button", { type: "button", class: danger ? "quiet" : null, disabled: !may, title: may ? null : `It takes the scope write; yours is ${me.scope}.`, "aria-label": label, onclick: async () => {
+  const button = (words, act, label, danger) => h("button", { type: "button", class: danger ? "quiet" : null, disabled: !may, title: may ? null : `It takes the scope write; yours is ${me.scope}.`, "aria-label": label, onclick: async (event) => {
+    const button = event.currentTarget;
     try {
-      const result = await act();
-      if (result) await load();
-      if (result === "again") await act();
+      for (let result = "again"; result === "again"; ) {
+        result = await act();
+        if (result) await load();
+      }
     } catch (problem) {
       put(note, failed(problem));
     }
+    refocus(button);
   } }, words);
 
   const kept = () => account.data?.account ?? {};
@@ -88,7 +91,7 @@ export function show(root, { parts: [name], me }) {
   const store = (next) => (nothingIn(next) && !kept().top_ups?.length && account.etag ? change("DELETE", path, null, account.etag) : change("PUT", path, next, account.etag));
 
   const editQuota = (descriptor) => {
-    const was = resolved(descriptor ?? "default") ?? account.data?.quotas?.default;
+    const was = resolved(descriptor ?? "default") ?? consumed?.usage[descriptor ?? "default"];
     const what = h("input", { type: "text", required: true, value: descriptor ?? "", readOnly: descriptor !== undefined, placeholder: "endpoint:POST /v1/orders", autocomplete: "off" });
     const hits = h("input", { type: "number", min: 0, step: 1, value: was?.requests_per_unit ?? "" });
     const unit = h("input", { type: "text", list: "units", value: was?.unit ?? "minute", autocomplete: "off" });
@@ -115,7 +118,7 @@ export function show(root, { parts: [name], me }) {
         if (end) override.expires_at = end;
         const next = withOverride(kept(), override);
         return {
-          changes: [{ what: override.descriptor, before: limits(resolved(override.descriptor)), after: limit(override) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}; then what counts now` : "until it is changed" }],
+          changes: [{ what: override.descriptor, before: limits(resolved(override.descriptor) ?? consumed?.usage[override.descriptor]), after: limit(override) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}; then what counts now` : "until it is changed" }],
           words: `The quota of ${name} is ${limit(override)}.`,
           send: () => store(next),
         };

@@ -1,0 +1,184 @@
+package testserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const (
+	// kafkaCluster is the ID that the storage of a test's Kafka is made for.
+	kafkaCluster = "aGVhZGdhdGUtdGVzdHMAAA"
+	// kafkaReady is how often readyTimeout a Java program may take to answer.
+	kafkaReady = 3
+	// kafkaPatience bounds one question to a broker.
+	kafkaPatience = 10 * time.Second
+)
+
+// javaFlags have a small program start fast.
+var javaFlags = []string{"-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"}
+
+// KafkaServer is a running Apache Kafka of one node, broker and controller. What it was
+// given survives Kill and Restart.
+type KafkaServer struct {
+	// Addr is HOST:PORT of the broker.
+	Addr string
+
+	t               testing.TB
+	java, classPath string
+	dir             string
+	proc            *Process
+}
+
+// Kafka starts a Kafka without topics, waits until it answers, and kills it when the test
+// ends.
+func Kafka(t testing.TB) *KafkaServer {
+	t.Helper()
+	s := &KafkaServer{t: t, java: Binary(t, "java"), classPath: kafkaJars(t)}
+	t.Cleanup(s.Kill)
+	var err error
+	for range portAttempts {
+		s.dir = t.TempDir()
+		s.configure()
+		if err = s.start(); err == nil {
+			return s
+		}
+		s.Kill()
+	}
+	t.Fatalf("start Kafka: %v", err)
+	return nil
+}
+
+// kafkaJars returns the class path of Kafka.
+func kafkaJars(t testing.TB) string {
+	t.Helper()
+	lib := filepath.Join(moduleRoot(), ".tools", "kafka", "lib")
+	if jars, err := filepath.Glob(filepath.Join(lib, "kafka_*.jar")); err != nil || len(jars) == 0 {
+		unavailable(t, "Kafka is not in .tools/kafka/lib; hint: run `make deps`")
+	}
+	return filepath.Join(lib, "*")
+}
+
+// configure chooses ports and makes the storage.
+func (s *KafkaServer) configure() {
+	s.t.Helper()
+	port, controller := FreePort(s.t), FreePort(s.t)
+	s.Addr = fmt.Sprintf("127.0.0.1:%d", port)
+	properties := fmt.Sprintf(`process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:%[2]d
+listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
+advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d
+controller.listener.names=CONTROLLER
+log.dirs=%[3]s
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+auto.create.topics.enable=false
+group.initial.rebalance.delay.ms=0
+`, port, controller, filepath.Join(s.dir, "data"))
+	if err := os.WriteFile(s.properties(), []byte(properties), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := s.command("kafka.tools.StorageTool", "format", "--cluster-id", kafkaCluster, "--config", s.properties())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("make the storage of Kafka: %v: %s", err, out)
+	}
+}
+
+func (s *KafkaServer) properties() string { return filepath.Join(s.dir, "server.properties") }
+
+// command runs a program of Kafka's.
+func (s *KafkaServer) command(class string, args ...string) *exec.Cmd {
+	cmd := exec.Command(s.java, append(append(javaFlags[:len(javaFlags):len(javaFlags)], "-cp", s.classPath, class), args...)...)
+	cmd.Dir = s.dir
+	return cmd
+}
+
+func (s *KafkaServer) start() error {
+	proc, err := StartProcess(s.command("kafka.Kafka", s.properties()))
+	if err != nil {
+		return err
+	}
+	s.proc = proc
+	for range kafkaReady {
+		if err = proc.Poll(s.ping); err == nil {
+			return nil
+		}
+		select {
+		case <-proc.Ended():
+			return err
+		default:
+		}
+	}
+	return err
+}
+
+// ping asks whether the broker answers, and leads.
+func (s *KafkaServer) ping() error {
+	return s.ask(func(ctx context.Context, client *kgo.Client) error {
+		answer, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
+		if err == nil && len(answer.Brokers) == 0 {
+			err = kerr.BrokerNotAvailable
+		}
+		return err
+	})
+}
+
+// ask asks the broker something.
+func (s *KafkaServer) ask(question func(context.Context, *kgo.Client) error) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr), kgo.RequestRetries(0))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), kafkaPatience)
+	defer cancel()
+	return question(ctx, client)
+}
+
+// CreateTopic makes a topic.
+func (s *KafkaServer) CreateTopic(name string, partitions int32) {
+	s.t.Helper()
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 1
+	request := kmsg.NewPtrCreateTopicsRequest()
+	request.Topics, request.TimeoutMillis = append(request.Topics, topic), int32(kafkaPatience/time.Millisecond)
+	err := s.ask(func(ctx context.Context, client *kgo.Client) error {
+		answer, err := request.RequestWith(ctx, client)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	})
+	if err != nil {
+		s.t.Fatalf("create topic %s: %v", name, err)
+	}
+}
+
+// Kill ends the server with SIGKILL and waits until it is gone. It may be called more
+// than once.
+func (s *KafkaServer) Kill() {
+	if s.proc != nil {
+		s.proc.Kill()
+		s.proc = nil
+	}
+}
+
+// Restart starts a killed server again on the same addresses with the same data, and
+// waits until it answers.
+func (s *KafkaServer) Restart() {
+	s.t.Helper()
+	s.Kill()
+	if err := s.start(); err != nil {
+		s.t.Fatalf("restart Kafka: %v", err)
+	}
+}

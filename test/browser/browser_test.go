@@ -1,0 +1,240 @@
+package browser
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+const (
+	shopRules = `
+domain: shop
+descriptors:
+  - key: tenant
+    tenant: true
+    rate_limit: {unit: hour, requests_per_unit: 3}
+    descriptors:
+      - {key: endpoint, value: POST /v1/orders, rate_limit: {unit: hour, requests_per_unit: 50}}
+      - {key: endpoint, value: GET /v1/search, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - key: remote_address
+    rate_limit: {unit: hour, requests_per_unit: 1}
+`
+	shopTiers = `
+tiers:
+  free: {default: {requests_per_unit: 3, unit: hour}}
+  pro: {default: [{requests_per_unit: 200, unit: minute}, {requests_per_unit: 5000, unit: hour}]}
+`
+)
+
+// buildDir holds the binary under test, once there is one.
+var buildDir string
+
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "headgate-browser")
+	if err != nil {
+		return "", err
+	}
+	buildDir = dir
+	path := filepath.Join(dir, "headgate")
+	if out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if buildDir != "" {
+		os.RemoveAll(buildDir)
+	}
+	os.Exit(code)
+}
+
+// stage is a headgate with a dashboard, and what a script needs to use it.
+type stage struct {
+	t       *testing.T
+	node    string // the program that runs scripts
+	modules string
+	args    []string
+	process *testserver.Process
+	// What a script is told. Tokens are by their scope.
+	Base     string            `json:"base"`
+	Control  string            `json:"control"`
+	Tokens   map[string]string `json:"tokens"`
+	Chromium string            `json:"chromium"`
+	Modules  string            `json:"modules"`
+	Shots    string            `json:"shots"`
+
+	check string // the address of /v1/check
+}
+
+// newStage starts a headgate with these further arguments.
+func newStage(t *testing.T, args ...string) *stage {
+	t.Helper()
+	s := &stage{t: t, Chromium: testserver.Binary(t, "chromium"), node: testserver.Binary(t, "node"), Tokens: map[string]string{}, Shots: t.ArtifactDir()}
+	s.Modules = modules(t)
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	tokens := "tokens:\n"
+	for _, scope := range []string{"read", "write", "admin"} {
+		out := s.run("admin", "token", scope+"-ann", "--scope", scope)
+		token, rest, _ := strings.Cut(out, "\n")
+		s.Tokens[scope] = token
+		tokens += rest[strings.Index(rest, "  - "):]
+	}
+	s.args = append([]string{
+		"serve", "--rules", write("rules.yaml", shopRules), "--tiers", write("tiers.yaml", shopTiers), "--store", "memory://", "--admin-tokens", write("tokens.yaml", tokens),
+		"--dashboard-addr", net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t))),
+		"--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--drain-delay", "0s", "--node-name", "gate-1", "--audit-sample", "1", "--accuracy-sample", "1",
+	}, args...)
+	s.start()
+	control := httptest.NewServer(s.control())
+	t.Cleanup(control.Close)
+	s.Control = control.URL
+	return s
+}
+
+// withTenants is the argument for a database of accounts.
+func withTenants(t *testing.T) string {
+	return "--tenants=sqlite://" + filepath.Join(t.TempDir(), "tenants.db")
+}
+
+// modules returns the folder with the modules of the scripts, or skips the test as
+// testserver.Binary does.
+func modules(t *testing.T) string {
+	t.Helper()
+	path, err := filepath.Abs("../../.tools/node/node_modules")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "playwright-core")); err == nil {
+		return path
+	}
+	message := "playwright-core is not in .tools/node; hint: run `make deps`"
+	if os.Getenv("CI") != "" || os.Getenv("HEADGATE_TEST_SERVERS") == "required" {
+		t.Fatal(message)
+	}
+	t.Skip(message)
+	return ""
+}
+
+// run runs a command of headgate and returns what it has printed.
+func (s *stage) run(args ...string) string {
+	s.t.Helper()
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	out, err := exec.Command(path, args...).Output()
+	if err != nil {
+		s.t.Fatalf("headgate %q: %v", args, err)
+	}
+	return string(out)
+}
+
+// listening finds the addresses in what headgate says when it is ready.
+var listening = regexp.MustCompile(`headgate ready .*http=(\S+) .*dashboard=(\S+)`)
+
+func (s *stage) start() {
+	s.t.Helper()
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if s.process, err = testserver.StartProcess(exec.Command(path, s.args...)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(s.process.Terminate)
+	if err := s.process.Poll(func() error {
+		found := listening.FindStringSubmatch(s.process.Output())
+		if found == nil {
+			return errors.New("it does not say that it is ready")
+		}
+		s.check, s.Base = "http://"+found[1]+"/v1/check", "http://"+found[2]
+		return nil
+	}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// control is what a script asks for of what happens outside of the browser.
+func (s *stage) control() http.Handler {
+	mux := http.NewServeMux()
+	// check sends one request, and says whether it was allowed.
+	mux.HandleFunc("POST /check", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		resp, err := http.Post(s.check, "application/json", bytes.NewReader(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(w, resp.Body)
+	})
+	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { s.process.Kill() })
+	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { s.start() })
+	return mux
+}
+
+// play runs a script. It fails the test when the script does.
+func (s *stage) play(script string) {
+	s.t.Helper()
+	told, err := json.Marshal(s)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(s.t.Context(), s.node, script)
+	cmd.Env = append(os.Environ(), "STAGE="+string(told))
+	out, err := cmd.CombinedOutput()
+	s.t.Logf("%s:\n%s", script, out)
+	if err != nil {
+		s.t.Fatalf("%s: %v; screenshots are in %s with -artifacts", script, err, s.Shots)
+	}
+}
+
+// An operator logs in, sees a denial as it happens, finds whose it is, has it explained,
+// raises the quota and switches a rule into shadow mode, and both are in force.
+func TestStory(t *testing.T) { newStage(t, withTenants(t)).play("story.mjs") }
+
+// Every page, in light, in dark and on a small screen, has no fault that axe-core finds,
+// does not scroll sideways, and asks no other host for anything.
+func TestPages(t *testing.T) { newStage(t, withTenants(t)).play("pages.mjs") }
+
+// All of it can be done with the keyboard alone.
+func TestKeyboard(t *testing.T) { newStage(t, withTenants(t)).play("keyboard.mjs") }
+
+// What requests have brought in keys is text on every page.
+func TestHostileKeys(t *testing.T) { newStage(t, withTenants(t)).play("hostile.mjs") }
+
+// Who may only read sees hashes and no way to change anything.
+func TestReaders(t *testing.T) { newStage(t, withTenants(t)).play("readers.mjs") }
+
+// Without a database the dashboard works, and says what it cannot do and why.
+func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }
+
+// A node that goes away is shown as stale, and one that comes back asks for a login.
+func TestNodeGoesAway(t *testing.T) { newStage(t, withTenants(t)).play("away.mjs") }

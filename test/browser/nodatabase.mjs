@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { accessible, check, heading, login, open, play, shot } from "./stage.mjs";
+
+for (let i = 0; i < 5; i++) await check({ tenant: "acme" });
+
+await play(async (page) => {
+  await login(page);
+  await open(page, "tenants");
+  await page.getByText("No database: accounts cannot be changed here.").waitFor();
+  await page.getByText("--tenants sqlite:///var/lib/headgate/tenants.db").waitFor();
+  await page.locator(".page .spinner").first().waitFor({ state: "detached" });
+  await accessible(page, "tenants without a database");
+  await shot(page, "nodatabase-tenants");
+  // What was used is known all the same.
+  await page.getByLabel("Name, or how it begins").fill("acme");
+  await page.keyboard.press("Enter");
+  await heading(page, "tenant:acme");
+  await page.getByRole("table", { name: "What was used" }).getByText("3 of 3").waitFor();
+  await shot(page, "nodatabase-tenant");
+  await open(page, "rules");
+  const button = page.getByRole("button", { name: "Switch the rule shop.tenant", exact: true });
+  await button.waitFor();
+  assert.ok(await button.isDisabled());
+  await page.getByText("No database: switches cannot be changed here.").waitFor();
+  await page.getByText("switched").first().waitFor();
+});

@@ -1,0 +1,105 @@
+// What all scripts share: the stage that the Go side has set, and a browser.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+
+export const stage = JSON.parse(process.env.STAGE);
+const require = createRequire(path.join(stage.modules, "here.js"));
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+
+const patience = 30000;
+export const pages = ["overview", "keys", "rules", "tenants", "explain", "events", "fleet", "accuracy"];
+
+// check sends a request to be decided, from outside of the browser.
+export async function check(entries, hits = 1) {
+  const body = { domain: "shop", descriptors: [{ entries: Object.entries(entries).map(([key, value]) => ({ key, value })), hits }] };
+  const answer = await fetch(`${stage.control}/check`, { method: "POST", body: JSON.stringify(body) });
+  assert.ok(answer.ok, `control: ${answer.status}`);
+  return answer.json();
+}
+
+export async function control(what) {
+  assert.ok((await fetch(`${stage.control}/${what}`, { method: "POST" })).ok);
+}
+
+// until waits for a condition that is not one of a page.
+export async function until(what, holds) {
+  const end = Date.now() + patience;
+  for (;;) {
+    if (await holds()) return;
+    assert.ok(Date.now() < end, `waited in vain for ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+// play opens a browser for a script. Whatever the script does, no page may run what it
+// should not, ask another host, or fail by itself.
+export async function play(script, options = {}) {
+  const browser = await chromium.launch({ executablePath: stage.chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  const faults = [];
+  try {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, locale: "en-GB", timezoneId: "Europe/Berlin", ...options });
+    context.setDefaultTimeout(patience);
+    await context.addInitScript(() => {
+      globalThis.violations = [];
+      addEventListener("securitypolicyviolation", (event) => globalThis.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+    });
+    context.on("request", (request) => {
+      const asked = new URL(request.url());
+      if (asked.protocol !== "data:" && asked.origin !== stage.base) faults.push(`asked ${request.url()}`);
+    });
+    const page = await context.newPage();
+    page.on("pageerror", (error) => faults.push(`error in the page: ${error.stack}`));
+    page.on("console", (message) => {
+      // A browser tells of every answer that is an error; which of them may be is said by
+      // the scripts.
+      if (["error", "warning"].includes(message.type()) && !message.text().startsWith("Failed to load resource")) faults.push(`console: ${message.text()}`);
+    });
+    try {
+      await script(page, context);
+    } catch (error) {
+      await page.screenshot({ path: path.join(stage.shots, "failed.png"), fullPage: true }).catch(() => {});
+      throw error;
+    }
+    faults.push(...(await page.evaluate(() => globalThis.violations)).map((v) => `content security policy: ${v}`));
+    assert.deepEqual(faults, []);
+  } finally {
+    if (faults.length) console.log(faults.join("\n"));
+    await browser.close();
+  }
+}
+
+export async function login(page, scope = "admin") {
+  await page.goto(stage.base);
+  await page.getByLabel("Token").fill(stage.tokens[scope]);
+  await page.getByRole("button", { name: "Log in" }).click();
+  await heading(page, "Overview");
+  await page.getByText("Live", { exact: true }).waitFor();
+}
+
+export const heading = (page, name) => page.getByRole("heading", { level: 1, name, exact: true }).waitFor();
+
+// open goes to a page by its address.
+export async function open(page, hash) {
+  await page.evaluate((to) => (location.hash = to), `#/${hash}`);
+  await page.locator("main h1").waitFor();
+}
+
+// shot keeps a screenshot of the whole page.
+export async function shot(page, name) {
+  await page.screenshot({ path: path.join(stage.shots, `${name}.png`), fullPage: true });
+}
+
+// accessible finds faults of a page by axe-core, at the levels A and AA and by its best
+// practices.
+export async function accessible(page, name) {
+  await page.evaluate(axe);
+  const { violations, passes } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const list = violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary.split("\n").slice(1).join("; ")}`));
+  assert.deepEqual(list, [], `${name}: faults of accessibility`);
+  assert.ok(passes.length > 10, `${name}: only ${passes.length} rules of axe-core apply`);
+  return passes.length;
+}

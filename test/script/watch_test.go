@@ -1,0 +1,227 @@
+package script
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// watched is a server whose limits are used up, and how its admin API is asked.
+func watched(t *testing.T) (s *server, env []string) {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := exec.Command("headgate", "admin", "token", "ann", "--scope", "write").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfterN(string(out), "\n", 4)
+	token, tokens := filepath.Join(dir, "token"), filepath.Join(dir, "tokens.yaml")
+	for path, text := range map[string]string{token: lines[0], tokens: "tokens:\n" + lines[3]} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rules := writeRules(t, "domain: d\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 0}}]\n")
+	s = start(t, "--rules", rules, "--admin-addr=127.0.0.1:0", "--admin-tokens", tokens)
+	return s, append(environment(), "HEADGATE_ADMIN=http://"+s.addrs["admin"], "HEADGATE_ADMIN_TOKEN_FILE="+token)
+}
+
+// deny has a request denied every now and then until done is closed.
+func deny(t *testing.T, s *server, done <-chan struct{}) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		response, err := http.Post("http://"+s.addrs["http"]+"/v1/check", "application/json", strings.NewReader(`{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		response.Body.Close()
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// TestTailUntilInterrupted: decisions are shown as they are made, until SIGINT, and until
+// nobody reads them; neither is a failure.
+func TestTailUntilInterrupted(t *testing.T) {
+	s, env := watched(t)
+	done := make(chan struct{})
+	var denying sync.WaitGroup
+	denying.Go(func() { deny(t, s, done) })
+	defer denying.Wait()
+	defer close(done)
+	for _, tt := range []struct {
+		name string
+		end  func(cmd *exec.Cmd, out io.Closer) error
+	}{
+		{"interrupted", func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(syscall.SIGINT) }},
+		{"unread", func(_ *exec.Cmd, out io.Closer) error { return out.Close() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), "headgate", "tail", "--json", "--outcome", "denied", "--key", "ann")
+			var errs bytes.Buffer
+			cmd.Env, cmd.Stderr = env, &errs
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			lost := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			defer lost.Stop()
+			line, err := bufio.NewReader(out).ReadBytes('\n')
+			var e struct{ Key, Rule, Outcome string }
+			if err != nil || json.Unmarshal(line, &e) != nil || e.Key != "user:ann" || e.Rule != "d.user" || e.Outcome != "denied" {
+				t.Errorf("%s, %v", line, err)
+			}
+			if err := tt.end(cmd, out); err != nil {
+				t.Error(err)
+			}
+			if err := cmd.Wait(); err != nil || errs.Len() > 0 {
+				t.Errorf("%v: %s", err, errs.String())
+			}
+		})
+	}
+}
+
+// pseudoTerminal returns both ends of a terminal of a size.
+func pseudoTerminal(t *testing.T, columns, rows uint16) (ours, theirs *os.File) {
+	t.Helper()
+	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("this machine has no terminals: %v", err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	number, err := unix.IoctlGetInt(int(ours.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(ours.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	resize(t, ours, columns, rows)
+	return ours, theirs
+}
+
+func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
+	t.Helper()
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: columns, Row: rows}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// screen is what a terminal has been sent.
+type screen struct {
+	mu      sync.Mutex
+	text    []byte
+	changed chan struct{}
+}
+
+// await waits until text has been sent after what was awaited before.
+func (s *screen) await(t *testing.T, text string) {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		s.mu.Lock()
+		at := bytes.Index(s.text, []byte(text))
+		if at >= 0 {
+			s.text = s.text[at+len(text):]
+		}
+		s.mu.Unlock()
+		if at >= 0 {
+			return
+		}
+		select {
+		case <-s.changed:
+		case <-late:
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Fatalf("no %q in %q", text, s.text)
+		}
+	}
+}
+
+func (s *screen) read(from io.Reader) {
+	buffer := make([]byte, 4096)
+	for {
+		n, err := from.Read(buffer)
+		s.mu.Lock()
+		s.text = append(s.text, buffer[:n]...)
+		s.mu.Unlock()
+		select {
+		case s.changed <- struct{}{}:
+		default:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// TestTopOnATerminal looks at a node as a person does, and leaves the terminal as it was.
+func TestTopOnATerminal(t *testing.T) {
+	s, env := watched(t)
+	done := make(chan struct{})
+	var denying sync.WaitGroup
+	denying.Go(func() { deny(t, s, done) })
+	defer denying.Wait()
+	defer close(done)
+	ours, theirs := pseudoTerminal(t, 80, 24)
+	cmd := exec.CommandContext(t.Context(), "headgate", "top")
+	cmd.Env = append(env, "TERM=xterm-256color")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	theirs.Close()
+	lost := time.AfterFunc(2*patience, func() { cmd.Process.Kill() })
+	defer lost.Stop()
+	shown := &screen{changed: make(chan struct{}, 1)}
+	go shown.read(ours)
+	press := func(keys string) {
+		t.Helper()
+		if _, err := ours.WriteString(keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown.await(t, "\x1b[?1049h") // a screen of its own
+	shown.await(t, "[rules]")
+	shown.await(t, "d.user")
+	press("\t")
+	shown.await(t, "[keys]")
+	shown.await(t, "user:ann")
+	resize(t, ours, 120, 40)
+	press("/nobody")
+	shown.await(t, "nobody")
+	press("\x1b")
+	shown.await(t, "q quit") // else what follows would belong to the escape
+	press("\x1b[D\x1b[D")    // left, twice
+	shown.await(t, "[fleet]")
+	press("q")
+	shown.await(t, "\x1b[?1049l")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
