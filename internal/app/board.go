@@ -134,7 +134,17 @@ func (b *noticeBoard) others(now time.Time) ([]view.Node, error) {
 			b.readErr = fmt.Errorf("read the notice %q: it is not what this version of Headgate writes", id)
 			continue
 		}
+		node.TopTotal, node.TopDenied = slices.DeleteFunc(node.TopTotal, absurd), slices.DeleteFunc(node.TopDenied, absurd)
 		b.notices = append(b.notices, node)
 	}
 	return b.notices, b.readErr
+}
+
+// maxCount bounds the counts that another node is believed: what adds up from more
+// cannot be written as JSON some day.
+const maxCount = 1e18
+
+// absurd reports whether no node counts so.
+func absurd(k view.TopKey) bool {
+	return max(k.Total, k.Denied, k.Error, k.Unlisted) > maxCount || min(k.Total, k.Denied, k.Error, k.Unlisted) < 0
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -29,6 +30,7 @@ type watching struct {
 	hasher  *keyname.Hasher
 	events  *audit.Recorder
 	keys    *topkeys.Tracker // nil: keys are not told apart
+	denials *denialog.Log    // nil: none are logged
 	traces  *tracing.Tracer  // nil: there are none
 	board   *noticeBoard
 	lines   lineLimit
@@ -60,9 +62,8 @@ func (p *process) watch() error {
 	}
 	p.observer.rest = append(p.observer.rest, recorder)
 	if n := p.settings.DenialLines; n > 0 {
-		p.observer.rest = append(p.observer.rest, denialog.New(denialog.Options{
-			Logger: p.logger, PerMinute: n, Hasher: w.hasher, ConfigVersion: p.configVersion,
-		}))
+		w.denials = denialog.New(denialog.Options{Logger: p.logger, PerMinute: n, Hasher: w.hasher, ConfigVersion: p.configVersion})
+		p.observer.rest = append(p.observer.rest, w.denials)
 	}
 	if err := w.watchTraces(); err != nil {
 		return err
@@ -132,6 +133,9 @@ func (w *watching) watchKeys() []headgate.Observer {
 func (w *watching) setRules(set *rules.Set) {
 	if w.keys != nil {
 		w.keys.SetRules(set)
+	}
+	if w.denials != nil {
+		w.denials.SetRules(set)
 	}
 }
 
@@ -240,12 +244,14 @@ func (w *watching) topKeys(by, rule string, n int, fleet bool) view.TopKeys {
 		top.Keys = append(top.Keys, w.keys.Top(by, rule, n)...)
 		return top
 	}
+	// What a list lacks counts too, so that none may be cut before they are merged.
 	lists := [][]view.TopKey{w.keys.Top(by, rule, noticedKeys)}
 	for _, node := range w.board.fleet(time.Now()).Nodes[1:] {
-		lists = append(lists, ofRule(node.Top(by), rule))
+		lists = append(lists, node.Top(by))
 	}
 	top.Nodes = len(lists)
-	top.Keys = append(top.Keys, topkeys.Merge(by, n, lists...)...)
+	merged := ofRule(topkeys.Merge(by, math.MaxInt, lists...), rule)
+	top.Keys = append(top.Keys, merged[:min(n, len(merged))]...)
 	return top
 }
 

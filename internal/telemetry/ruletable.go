@@ -1,8 +1,6 @@
 package telemetry
 
-import (
-	"github.com/headgate/headgate/rules"
-)
+import "github.com/headgate/headgate/rules"
 
 // Values of the label rule that name no rule. Names and paths of rules have
 // no parenthesis at their start.
@@ -40,7 +38,8 @@ type row struct {
 	counts
 }
 
-// generation is the rules of one set, as rows. It is immutable but for carried.
+// generation is the rules of one set, as rows. It is immutable but for what it carries,
+// which stripes.swap guards.
 type generation struct {
 	// rules are those in force, by their index, which is that of their rows.
 	rules []*rules.Rule
@@ -81,13 +80,17 @@ func (g *generation) next(inForce []*rules.Rule) *generation {
 func (g *generation) caller() int   { return len(g.rules) }
 func (g *generation) outdated() int { return len(g.rules) + 1 }
 
-// rows returns rows that have counted nothing.
-func (g *generation) rows() []row {
-	rows := make([]row, len(g.rules)+2)
+// rows returns the rows of a stripe, and its hits if they are counted, which have counted
+// nothing.
+func (g *generation) rows() ([]row, []hits) {
+	rows := make([]row, len(g.carried))
 	for i, r := range g.rules {
 		rows[i].rule = r
 	}
-	return rows
+	if g.hits == nil {
+		return rows, nil
+	}
+	return rows, make([]hits, len(rows))
 }
 
 // id returns the value of the label rule of a row.

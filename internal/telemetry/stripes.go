@@ -74,14 +74,14 @@ func (s *stripes) open(withHits bool) {
 	if withHits {
 		s.swap.gen.hits = []hits{}
 	}
-	first := s.swap.gen.next(nil)
-	s.enact(first)
+	s.enact(s.swap.gen.next(nil))
 }
 
 // another returns a stripe that is in use, each in turn.
 func (s *stripes) another() *stripe { return &s.all[s.turn.Add(1)%s.active.Load()] }
 
-// acquire returns a stripe that is locked. It waits for a reader at most.
+// acquire returns a stripe that is locked. It waits for a reader at most, or for a decision
+// whose processor was taken away.
 func (s *stripes) acquire() *stripe {
 	for {
 		one := s.near.Get().(*stripe)
@@ -125,6 +125,11 @@ func (s *stripes) enact(next *generation) {
 	s.active.Store(uint32(active))
 	for i := range s.all {
 		one := &s.all[i]
+		var rows []row
+		var hit []hits
+		if i < active {
+			rows, hit = next.rows()
+		}
 		one.mu.Lock()
 		for i := range one.rows {
 			carry(next.carried, heirs[i], &one.rows[i].counts)
@@ -132,13 +137,7 @@ func (s *stripes) enact(next *generation) {
 		for i := range one.hits {
 			carry(next.hits, heirs[i], &one.hits[i])
 		}
-		one.gen, one.rows, one.hits = next, nil, nil
-		if i < active {
-			one.rows = next.rows()
-			if next.hits != nil {
-				one.hits = make([]hits, len(one.rows))
-			}
-		}
+		one.gen, one.rows, one.hits = next, rows, hit
 		one.mu.Unlock()
 	}
 	s.swap.gen = next

@@ -88,7 +88,6 @@ await play(async (page) => {
 
   // Esc leaves a dialog and changes nothing.
   await page.keyboard.press("Enter");
-  await page.keyboard.press("Enter");
   await page.getByRole("dialog").waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("dialog").waitFor({ state: "detached" });

@@ -124,8 +124,8 @@ await play(async (page) => {
   await overrides.getByRole("row", { name: /default 9,000 per hour from .* until/ }).waitFor();
   await page.getByRole("table", { name: "What counts now" }).getByRole("row", { name: /default 9,000 per hour/ }).waitFor();
   await page.getByRole("button", { name: "Grant hits" }).click();
-  await page.getByLabel("Hits").fill("500");
-  await page.getByLabel("Id").fill("invoice-7");
+  await page.getByLabel("Hits", { exact: true }).fill("500");
+  await page.getByLabel("Id", { exact: true }).fill("invoice-7");
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByRole("table", { name: "Top-ups" }).getByRole("row", { name: /invoice-7/ }).waitFor();

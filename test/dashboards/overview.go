@@ -87,6 +87,13 @@ func overview() Dashboard {
 				query("failed", sum("", rate("headgate_trace_spans_failed_total"))),
 				query("dropped", sum("", rate("headgate_trace_spans_dropped_total")))),
 		}},
+		section{"Reverse proxy", []Panel{
+			stacked(12, "Requests of the proxy", "Requests per second of `headgate proxy`, by what became of them: answered by the backend, denied, or why neither.", "reqps",
+				query("{{outcome}}", sum("outcome", rate("headgate_proxy_requests_total")))),
+			lines(12, "Time of the backend", "Time from a request that is forwarded to the header of the backend's answer.", "s",
+				query("p50", quantile(0.5, "", "headgate_proxy_backend_duration_seconds")),
+				query("p99", quantile(0.99, "", "headgate_proxy_backend_duration_seconds"))),
+		}},
 		section{"Processes", []Panel{
 			lines(8, "CPU", "Processors in use, of each process.", "none", query("{{instance}}", rate("process_cpu_seconds_total"))),
 			lines(8, "Memory", "Resident memory of each process.", "bytes", query("{{instance}}", of("process_resident_memory_bytes"))),

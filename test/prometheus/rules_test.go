@@ -216,6 +216,42 @@ func TestDashboardsAskPromQL(t *testing.T) {
 	run(t, "promtool", "check", "rules", file)
 }
 
+var metricName = regexp.MustCompile(`\b[a-z_]*:?headgate_[a-z_]+`)
+
+// TestMetricsAreKnown: rules and dashboards ask for no metric that docs/metrics.md does not
+// have, nor for a recorded series that is not recorded.
+func TestMetricsAreKnown(t *testing.T) {
+	text, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (\\w+)").FindAllStringSubmatch(string(text), -1) {
+		known[row[1]] = true
+		known[row[1]+"_bucket"] = row[2] == "histogram"
+	}
+	var asked []string
+	for _, r := range rulesOf(t, recording) {
+		level, metric, _ := strings.Cut(r.Record, ":")
+		metric, _, _ = strings.Cut(metric, ":")
+		known[level+":"+metric] = true
+		asked = append(asked, r.Expr)
+	}
+	for _, a := range rulesOf(t, alerts) {
+		asked = append(asked, a.Expr)
+	}
+	for _, d := range dashboards.All() {
+		asked = append(asked, queries(&d)...)
+	}
+	for _, expr := range asked {
+		for _, name := range metricName.FindAllString(expr, -1) {
+			if !known[name] {
+				t.Errorf("%s: docs/metrics.md has no %s", expr, name)
+			}
+		}
+	}
+}
+
 // queries are all that a dashboard asks: its panels, marks and variables.
 func queries(d *dashboards.Dashboard) []string {
 	var all []string

@@ -38,7 +38,7 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
   const rows = h("tbody");
   const numbers = h("details", { class: "numbers" },
     h("summary", null, "As a table"),
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}, as a table` }, h("table", null,
+    h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `${title}, as a table` }, h("table", null,
       h("caption", { class: "unseen" }, `${title}: every ten seconds, the latest first`),
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), series.map((s) => h("th", { scope: "col", class: "num" }, s.name)))),
       rows)));

@@ -120,6 +120,6 @@ export function show(root, { query, me }) {
   put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Order by", by), field("Rule", rule),
     h("div", { class: "field check" }, fleet, h("label", { for: fleet.id }, "Of all nodes")), pause),
   me.names === false ? h("p", { class: "note" }, "Your scope is read: keys are shown as hashes. The scopes write and admin see names.") : null,
-  h("section", { class: "panel", "aria-label": "Keys" }, said, holder));
+  h("div", { class: "panel" }, said, holder));
   return every(refresh, load);
 }

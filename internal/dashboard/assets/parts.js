@@ -20,7 +20,7 @@ export function pill(tone, words, title) {
 // {label, spoken, num, hint}; spoken stands for a label that is not to be seen. rows is where its rows go.
 export function table(caption, columns, { unseen = true } = {}) {
   const rows = h("tbody");
-  const element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, h("table", null,
+  const element = h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": caption }, h("table", null,
     h("caption", { class: unseen ? "unseen" : null }, caption),
     h("thead", null, h("tr", null, columns.map((c) => h("th", { scope: "col", class: c.num ? "num" : c.class, title: c.hint }, c.label || h("span", { class: "unseen" }, c.spoken ?? "To do"))))),
     rows));

@@ -109,7 +109,7 @@ export function show(root, { query }) {
     event.preventDefault();
     const name = prefix.value.trim();
     if (name) location.hash = `#/tenants/${encodeURIComponent(/^(tenant|hash|entry):/.test(name) ? name : `tenant:${name}`)}`;
-  } }, field("Name, or how it begins", prefix), open, field("Tier", tier)), note, h("section", { class: "panel", "aria-label": "Accounts" }, holder), summary);
+  } }, field("Name, or how it begins", prefix), open, field("Tier", tier)), note, h("div", { class: "panel" }, holder), summary);
   load();
   if (live.overview) put(note, noDatabase(live.overview, "accounts"));
   const end = on("overview", (o) => put(note, noDatabase(o, "accounts")));
