@@ -53,7 +53,7 @@ type AccuracyCounts struct {
 	Missed int64
 	// Overshoot is the most hits beyond a limit that the reference saw pass, as a share
 	// of what the limit admits at one instant; up to 3 where the Reference is a
-	// sliding_log, else up to 63.
+	// sliding_log, else up to 60 at least.
 	Overshoot float64
 }
 

@@ -59,6 +59,8 @@ domain: d
 descriptors:
 - {key: whole, name: whole, consistency: local, local_share: whole, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
 - {key: share, name: share, consistency: local, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
+- {key: synced, name: synced, consistency: synced, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: fixed_window}}
+- {key: leased, name: leased, consistency: leased, rate_limit: {window: 365d, requests_per_unit: 100, algorithm: fixed_window}}
 - {key: exact, name: exact, rate_limit: {window: 365d, requests_per_unit: 10, algorithm: sub_windows}}
 `
 	var nodes [2]*bench
@@ -67,8 +69,19 @@ descriptors:
 	}
 	for range 15 {
 		for _, node := range nodes {
-			for _, text := range []string{"whole:k", "share:k", "exact:k"} {
-				node.check(on(text))
+			for _, text := range []string{"whole:k", "share:k", "exact:k", "synced:k", "leased:k"} {
+				d := on(text)
+				if text == "leased:k" {
+					d.Hits = 10
+				}
+				node.check(d)
+			}
+		}
+	}
+	for _, node := range nodes { // how far they go within their bounds is a matter of time
+		for _, rule := range []string{"synced", "leased"} {
+			if r := node.accuracyOf(rule); r.Decided != 15 || r.Overshoot > r.Bound || r.Bound == 0 && r.WrongAllowed > 0 || r.Missed > 0 {
+				t.Errorf("%s: %+v", rule, r)
 			}
 		}
 	}

@@ -1,7 +1,9 @@
 package headgate
 
 import (
+	"math"
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -11,9 +13,9 @@ const (
 	// sliding_log, which keeps eight bytes for each hit. Larger ones are compared with
 	// themselves: what they approximate is not measured then, only how they are decided.
 	MaxReferenceLog = 1000
-	// wideCounter and wideLog are by how much more than the limit a reference can
-	// count, to tell by how much it was exceeded: a counter is as small as before, and a
-	// log grows to 32 KB.
+	// wideCounter and wideLog are how many times the limit a reference can count, to
+	// tell by how much it was exceeded: a counter is as small as before, and a log grows
+	// to 32 KB. Buckets that drain owe about as much as wideCounter, see limit.Charge.
 	wideCounter = 64
 	wideLog     = 4
 	// maxReferences bounds the limits whose references are remembered: 10 MB. When
@@ -28,7 +30,8 @@ type reference struct {
 	limit *limit.Limit
 	// exact says what should pass.
 	exact *limit.Limit
-	// wide counts in the same bucket what has passed beyond exact.
+	// wide charges to the same bucket what has passed, and tells how far that is beyond
+	// exact.
 	wide *limit.Limit
 }
 
@@ -38,7 +41,7 @@ func newReference(l *limit.Limit) *reference {
 	if l.Algorithm == limit.Concurrency || l.Algorithm == limit.Ban || l.CountDenied {
 		return nil
 	}
-	spec := l.Spec
+	spec := specOf(l)
 	// The numbers of exact and wide differ, and the state counts for both.
 	spec.Carry = limit.CarryUsed
 	if l.Algorithm == limit.SlidingWindow && l.Quota <= MaxReferenceLog {
@@ -51,21 +54,30 @@ func newReference(l *limit.Limit) *reference {
 	return &reference{l, exact, widened(exact)}
 }
 
-// widened returns a limit that reads the states of l and does not end where it does.
-func widened(l *limit.Limit) *limit.Limit {
+// specOf returns a Spec that makes l.
+func specOf(l *limit.Limit) limit.Spec {
 	spec := l.Spec
+	if l.Algorithm == limit.LeakyBucket {
+		spec.Burst = 0 // it has one that nobody may ask for
+	}
+	return spec
+}
+
+// widened returns a limit that reads the states of l and does not end where it does. A
+// bucket that drains tells by its time how full it is; with a larger burst it would not
+// know that it owes.
+func widened(l *limit.Limit) *limit.Limit {
+	spec := specOf(l)
 	spec.MaxDebt = 0
 	switch {
 	case l.Algorithm == limit.SlidingLog:
 		spec.Quota = min(wideLog*l.Quota, limit.MaxLogQuota)
-	case l.Algorithm.IsBucket():
-		spec = limit.Spec{Algorithm: limit.GCRA, Quota: l.Quota, Period: l.Period, Burst: min(wideCounter*l.Capacity(), limit.MaxBucketQuota)}
-	default:
+	case !l.Algorithm.IsBucket():
 		spec.Quota = min(wideCounter*l.Quota, limit.MaxQuota)
 	}
 	wide, err := limit.New(spec)
 	if err != nil {
-		return l // such as a burst that drains in years
+		return l
 	}
 	return wide
 }
@@ -74,10 +86,23 @@ func widened(l *limit.Limit) *limit.Limit {
 func (r *reference) approximated() bool { return r.limit.Algorithm != r.exact.Algorithm }
 
 // overshoot returns how far beyond the limit what has passed is, as a share of it, given
-// what a peek by wide says.
+// what a charge by wide says.
 func (r *reference) overshoot(d *limit.Decision) float64 {
-	whole := r.exact.Capacity()
-	return float64(max(r.wide.Capacity()-d.Remaining-whole, 0)) / float64(max(whole, 1))
+	whole := float64(r.exact.Capacity())
+	over := float64(r.wide.Capacity()-d.Remaining) - whole
+	if r.exact.Algorithm.IsBucket() {
+		over = owed(r.exact, d.ResetAfter)
+	}
+	return max(over, 0) / max(whole, 1)
+}
+
+// owed returns how many hits a bucket holds beyond what it may, at least, given the time
+// until it is as if unused, which is rounded up to the microsecond.
+func owed(l *limit.Limit, reset time.Duration) float64 {
+	whole, part := l.Tolerance()
+	num, den := l.EmissionInterval()
+	beyond := reset.Microseconds() - 1 - whole
+	return math.Ceil((float64(beyond)*float64(den) - float64(part)) / float64(num))
 }
 
 // references remembers the references of limits.

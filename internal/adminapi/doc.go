@@ -1,7 +1,8 @@
 // Package adminapi is the HTTP API of operators for what tenants may use, and for what
 // decides it: accounts with their tiers, overrides and top-ups, one by one, listed,
 // imported and exported; what they have used; the tiers; documents and rows of rules;
-// switches; and the log of changes.
+// switches; and the log of changes. It also shows how the node is and what it decides,
+// at once and as streams (Watch); for that it needs no database.
 //
 // Everything is denied that is not allowed by name: a request brings a token of the
 // file of tokens, or a client certificate that the file names, with the scope that

@@ -41,18 +41,12 @@ type topic struct {
 	now   func(w *Watch, names bool) any
 }
 
-// bothKeys are the keys with the most hits, in both orders.
-type bothKeys struct {
-	Total  view.TopKeys `json:"total"`
-	Denied view.TopKeys `json:"denied"`
-}
-
 // topics are all that a stream can show.
 var topics = [...]topic{
 	{"overview", 1, func(w *Watch) bool { return w.Overview != nil }, func(w *Watch, _ bool) any { return w.Overview() }},
 	{"keys", 2, func(w *Watch) bool { return w.TopKeys != nil }, func(w *Watch, names bool) any {
 		of := func(by string) view.TopKeys { return unnamedKeys(w.TopKeys(by, "", defaultKeys, true), names) }
-		return bothKeys{of(byTotal), of(byDenied)}
+		return view.BothTopKeys{Total: of(byTotal), Denied: of(byDenied)}
 	}},
 	{"fleet", 5, func(w *Watch) bool { return w.Fleet != nil }, func(w *Watch, _ bool) any { return unnamedFleet(w.Fleet()) }},
 }

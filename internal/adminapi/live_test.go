@@ -103,7 +103,7 @@ func TestLiveTopics(t *testing.T) {
 	for scope, names := range map[Scope]bool{Read: false, Write: true} {
 		r := s.open(scope, "live")
 		var o view.Overview
-		var k bothKeys
+		var k view.BothTopKeys
 		var f view.Fleet
 		for i, want := range []struct {
 			event string

@@ -36,7 +36,7 @@ func openAPI() []byte {
 		"openapi": "3.1.0",
 		"info": schema{
 			"title": "Headgate admin API", "version": "1",
-			"description": "What tenants may use. Every error is a problem (RFC 9457) that names the field at fault. Each token may ask " + fmt.Sprint(callsPerSecond) + " times a second; answers tell what is left of that.",
+			"description": "How a node is, what it decides, and what tenants may use. Every error is a problem (RFC 9457) that names the field at fault. Each token may ask " + fmt.Sprint(callsPerSecond) + " times a second; answers tell what is left of that.",
 			"license":     schema{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"servers":  []any{schema{"url": "/"}},

@@ -271,7 +271,7 @@ func watchRoutes() []route {
 			answers: []reply{{http.StatusOK, "How it is.", jsonType, "Overview", false}, notHere},
 		},
 		{
-			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: (*call).keys, id: "listTopKeys", summary: "List the keys with the most hits of late",
+			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: (*call).keys, id: "listTopKeys", summary: "List the keys with the most decisions of late",
 			about: namesAbout,
 			query: []parameter{
 				{"by", "By what they are ordered.", schema{"type": "string", "enum": []any{byTotal, byDenied}, "default": byTotal}},
@@ -308,7 +308,7 @@ func watchRoutes() []route {
 		},
 		{
 			method: http.MethodGet, path: "live", scope: Read, local: true, serve: (*call).live, id: "watchNode", summary: "Watch how this node is",
-			about: "Server-sent events overview (each second), keys (each 2 s) and fleet (each 5 s); the data is JSON on one line: Overview, BothKeys and Fleet. " + streamAbout + namesAbout,
+			about: "Server-sent events overview (each second), keys (each 2 s) and fleet (each 5 s); the data is JSON on one line: Overview, BothTopKeys and Fleet. " + streamAbout + namesAbout,
 			query: []parameter{
 				{"topics", "Some of overview, keys and fleet, separated by commas; left out, all.", schema{"type": "string"}},
 			},

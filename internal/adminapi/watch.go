@@ -9,12 +9,13 @@ import (
 
 // Watch is what a node shows of itself and of what it decides. A part that is nil is one
 // that the process does not have; its routes say so. The functions are called often,
-// and by several at once: they answer from memory.
+// and by several at once: they answer from memory, but for Fleet and Explain, which may
+// wait for the store.
 type Watch struct {
 	// Overview says how the node is.
 	Overview func() view.Overview
-	// TopKeys returns up to n keys with the most hits by "total" or "denied", of a rule
-	// or, with "", of all; with fleet those of all nodes that are known of, where
+	// TopKeys returns up to n keys with the most decisions by "total" or "denied", of a
+	// rule or, with "", of all; with fleet those of all nodes that are known of, where
 	// only keys that this node has seen have a Key.
 	TopKeys func(by, rule string, n int, fleet bool) view.TopKeys
 	// Fleet says what is known of all nodes.

@@ -85,6 +85,7 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 		rollBacks: newRollBacks(o.Logger),
 	}
 	if err := p.assemble(); err != nil {
+		p.watching.close(context.Background()) // nothing waits
 		return nil, errors.Join(err, stores.Close())
 	}
 	return p, nil
@@ -105,6 +106,7 @@ func (p *process) assemble() error {
 		return err
 	}
 	p.metrics.WatchCandidates(p.limiter.Candidates)
+	p.metrics.WatchReservations(p.limiter.Reservations)
 	if p.settings.AccuracySample > 0 {
 		p.metrics.WatchAccuracy(func() []view.RuleAccuracy { return p.watching.accuracy().Rules })
 	}

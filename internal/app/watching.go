@@ -153,6 +153,7 @@ func (w *watching) watchEvents() (*audit.Recorder, error) {
 		}
 		sink, err := to.open(to.url.Reveal(), audit.SinkOptions{Node: w.node.Name, Buffer: s.AuditBuffer})
 		if err != nil {
+			closeSinks(sinks)
 			return nil, fmt.Errorf("--%s: %w", to.setting, err)
 		}
 		sinks = append(sinks, sink)
@@ -164,6 +165,13 @@ func (w *watching) watchEvents() (*audit.Recorder, error) {
 	p.tasks = append(p.tasks, w.events.Run)
 	p.metrics.WatchAudit(w.events.Stats)
 	return w.events, nil
+}
+
+// closeSinks ends sinks that have got nothing.
+func closeSinks(sinks []audit.Sink) {
+	for _, s := range sinks {
+		_ = s.Close(context.Background()) // there is nothing to lose
+	}
 }
 
 // watchTraces makes spans of decisions, if they are to go anywhere.
@@ -207,14 +215,15 @@ func (w *watching) tell(message string) func(error) {
 
 // close sends what waits, within ctx. No decision may follow.
 func (w *watching) close(ctx context.Context) {
-	if err := w.events.Close(ctx); err != nil {
-		w.process.logger.Error("events of decisions were lost at the end", "error", err)
+	if w.events != nil {
+		if err := w.events.Close(ctx); err != nil {
+			w.process.logger.Error("events of decisions were lost at the end", "error", err)
+		}
 	}
-	if w.traces == nil {
-		return
-	}
-	if err := w.traces.Close(ctx); err != nil {
-		w.process.logger.Warn("spans of decisions were lost at the end", "error", err)
+	if w.traces != nil {
+		if err := w.traces.Close(ctx); err != nil {
+			w.process.logger.Warn("spans of decisions were lost at the end", "error", err)
+		}
 	}
 }
 

@@ -135,6 +135,24 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// The first decisions of a process are chosen with the same probability.
+func TestSampleOfTheFirst(t *testing.T) {
+	const samplers, each, share = 20_000, 12, 0.01
+	chosen, resp := 0, headgate.Response{}
+	for range samplers {
+		s := newSampler(share)
+		for range each {
+			if s.choose(&resp) {
+				chosen++
+			}
+		}
+	}
+	const n = samplers * each
+	if deviation := 5 * math.Sqrt(n*share*(1-share)); math.Abs(float64(chosen)-n*share) > deviation {
+		t.Errorf("%d chosen of %d, want %v ± %.0f", chosen, n, n*share, deviation)
+	}
+}
+
 // What one caller decides comes out in that order, whoever else decides meanwhile, and
 // nothing twice.
 func TestRingKeepsOrder(t *testing.T) {

@@ -273,7 +273,7 @@ func (s *files) Close(ctx context.Context) error {
 	s.abandoned, s.events, s.bytes, s.queue = true, 0, 0, nil
 	s.failed += uint64(lost)
 	if lost > 0 {
-		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, errors.Join(s.err, ctx.Err()))
+		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(s.err, ctx.Err()))
 	}
 	return nil
 }

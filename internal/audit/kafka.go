@@ -375,7 +375,7 @@ func (s *kafka) Close(ctx context.Context) error {
 	s.failed += uint64(s.waiting)
 	s.abandoned, s.waiting, s.bytes = true, 0, 0
 	if lost := s.failed - before; lost > 0 {
-		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, errors.Join(s.err, ctx.Err()))
+		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(s.err, ctx.Err()))
 	}
 	return nil
 }

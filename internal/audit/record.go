@@ -158,7 +158,7 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 		Limit: r.limit, Used: r.used, Remaining: r.remaining, Hits: r.hits,
 		Outcome: string(r.outcome), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
 		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[ip:],
-		ConfigVersion: r.config, TookUS: r.took.Microseconds(), SampleRate: 1,
+		ConfigVersion: r.config, TookUS: max(r.took, 0).Microseconds(), SampleRate: 1,
 		RetryAfterMS: int64((r.retryAfter + time.Millisecond - 1) / time.Millisecond),
 	}
 	if r.role != rules.Main {

@@ -16,8 +16,8 @@ type Sink interface {
 	// none is written at present, nil when nothing is known to be wrong; it holds no
 	// secret.
 	Counts() (written, failed uint64, err error)
-	// Close writes what waits until ctx ends, counts the rest as failed, and returns
-	// when nothing is written any more. Nothing is written after it.
+	// Close writes what waits until ctx ends and counts the rest as failed; the error
+	// says how much that was. The counts stay as they are then.
 	Close(ctx context.Context) error
 }
 
@@ -56,4 +56,13 @@ type SinkOptions struct {
 	// Buffer bounds the events that wait to be written; 0 means DefaultBuffer. When
 	// more come they count as failed.
 	Buffer int
+}
+
+// reason returns why events were lost at the end: what was wrong already, else that there
+// was no more time.
+func reason(wrong, late error) error {
+	if wrong != nil {
+		return wrong
+	}
+	return late
 }

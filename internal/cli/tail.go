@@ -107,7 +107,7 @@ var errNoEvents = errors.New("the admin API does not say what was decided; hint:
 
 // ended says that the stream has ended.
 func (t *tailing) ended(err error, pause time.Duration) {
-	fmt.Fprintf(t.err, "headgate: %v; asking again in %v\n", err, pause.Round(100*time.Millisecond))
+	fmt.Fprintf(t.err, "headgate: %s\n", againIn(err, pause))
 }
 
 // json prints an event as it came.

@@ -29,8 +29,8 @@ func (*topCmd) Help() string {
 	return `Examples:
 
   headgate top --admin http://127.0.0.1:9090 --admin-token-file token.txt
-      Show how this node is, its rules, the keys with the most hits, its stores and the
-      other nodes, each second.
+      Show how this node is, its rules, the keys with the most decisions, its stores and
+      the other nodes, each second.
 
   headgate top --once
   headgate top --json | jq .overview.rates
@@ -69,7 +69,7 @@ func (c *topCmd) once(w io.Writer) error {
 func (c *topCmd) snapshot(ctx context.Context) (*snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, snapshotTimeout)
 	defer cancel()
-	s := &snapshot{Overview: &view.Overview{}, Keys: &topKeys{}, Fleet: &view.Fleet{}}
+	s := &snapshot{Overview: &view.Overview{}, Keys: &view.BothTopKeys{}, Fleet: &view.Fleet{}}
 	for _, part := range []struct {
 		path    string
 		into    any
@@ -143,7 +143,7 @@ func (c *topCmd) watch(ctx context.Context, send func(tea.Msg)) error {
 			return err
 		},
 		ended: func(err error, pause time.Duration) {
-			send(brokenMsg{fmt.Sprintf("%v; asking again in %v", err, pause.Round(100*time.Millisecond))})
+			send(brokenMsg{againIn(err, pause)})
 		},
 	}
 	return w.run(ctx)

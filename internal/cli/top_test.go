@@ -37,7 +37,7 @@ func nodeSnapshot() snapshot {
 			Audit: view.Audit{Produced: 123456, Dropped: 7, Buffered: 42}, LiveNodes: 3, HotKeys: 2, RulesMore: 4,
 			Memory: &view.Memory{Bytes: 10 << 20, MaxBytes: 64 << 20},
 		},
-		Keys:  &topKeys{Total: view.TopKeys{By: "total", Nodes: 2}, Denied: view.TopKeys{By: "denied", Nodes: 2}},
+		Keys:  &view.BothTopKeys{Total: view.TopKeys{By: "total", Nodes: 2}, Denied: view.TopKeys{By: "denied", Nodes: 2}},
 		Fleet: &view.Fleet{Live: 3, Error: "read the notices: timeout"},
 	}
 	for i := range 30 {

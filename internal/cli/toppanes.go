@@ -12,15 +12,9 @@ import (
 
 // snapshot is what the admin API shows of a node; what it does not have is nil.
 type snapshot struct {
-	Overview *view.Overview `json:"overview,omitempty"`
-	Keys     *topKeys       `json:"keys,omitempty"`
-	Fleet    *view.Fleet    `json:"fleet,omitempty"`
-}
-
-// topKeys are the keys with the most hits, in both orders.
-type topKeys struct {
-	Total  view.TopKeys `json:"total"`
-	Denied view.TopKeys `json:"denied"`
+	Overview *view.Overview    `json:"overview,omitempty"`
+	Keys     *view.BothTopKeys `json:"keys,omitempty"`
+	Fleet    *view.Fleet       `json:"fleet,omitempty"`
 }
 
 // pane is one table of a snapshot.
@@ -104,7 +98,7 @@ func keysGrid(s *snapshot, order string) (g grid, note string) {
 	if s.Keys == nil {
 		return g, notShown
 	}
-	g.columns = []column{{"RULE", false, true}, {"KEY", false, true}, {"HITS", true, false}, {"DENIED", true, false}, {"SHARE", true, false}, {"±", true, false}}
+	g.columns = []column{{"RULE", false, true}, {"KEY", false, true}, {"DECIDED", true, false}, {"DENIED", true, false}, {"SHARE", true, false}, {"±", true, false}}
 	list := s.Keys.Denied.Keys
 	if order == "total" {
 		list = s.Keys.Total.Keys

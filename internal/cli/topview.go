@@ -25,8 +25,8 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 	if !o.Node.StartedAt.IsZero() {
 		node += "  up " + age(o.At.Sub(o.Node.StartedAt))
 	}
-	if live := max(o.LiveNodes, 0); live > 0 {
-		node += fmt.Sprintf("  %d nodes", live)
+	if o.LiveNodes > 1 {
+		node += fmt.Sprintf("  %d nodes", o.LiveNodes)
 	}
 	lines := []string{node}
 	if trouble := troubles(&o.Health); trouble != "" {

@@ -113,10 +113,16 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 	}
 }
 
-// time counts how long a call took.
+// time counts how long a call took. One that was timed stands for those before it that
+// were not.
 func (s *stripe) time(took time.Duration) {
-	s.took += took
-	s.cells[cellOf(took)]++
+	s.untimed++
+	if took < 0 {
+		return
+	}
+	s.took += took * time.Duration(s.untimed)
+	s.cells[cellOf(took)] += s.untimed
+	s.untimed = 0
 }
 
 // count counts a decision.

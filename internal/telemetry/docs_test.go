@@ -2,11 +2,13 @@ package telemetry
 
 import (
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 )
 
@@ -82,4 +84,33 @@ func labelsOf(f *dto.MetricFamily) []string {
 	}
 	slices.Sort(labels)
 	return labels
+}
+
+// The names are such as Prometheus wants them: units and suffixes that fit the types, and a
+// meaning. Those of others are not ours to choose.
+func TestNamesAreAsPrometheusWantsThem(t *testing.T) {
+	families, err := everything(t, Options{}).registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// What can be watched is watched by the tests of names, labels and layers.
+func TestTestsWatchEverything(t *testing.T) {
+	text, err := os.ReadFile("watch_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method := range reflect.TypeFor[*Metrics]().Methods() {
+		if strings.HasPrefix(method.Name, "Watch") && !strings.Contains(string(text), "m."+method.Name+"(") {
+			t.Errorf("watchAll does not call %s", method.Name)
+		}
+	}
 }

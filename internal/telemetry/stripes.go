@@ -37,6 +37,8 @@ type stripe struct {
 	mu sync.Mutex
 	// decided counts decisions, to sample some.
 	decided uint32
+	// untimed are the decisions since the last one that was timed.
+	untimed uint64
 	// gen and rows are those of the rules in force; rows is nil while the stripe is
 	// not in use.
 	gen    *generation

@@ -98,7 +98,7 @@ func (t *Tracer) record(req *headgate.Request, resp *headgate.Response, took tim
 			TraceID: from.ID, SpanID: from.Span, TraceFlags: trace.FlagsSampled, Remote: true,
 		}))
 	}
-	_, span := t.tracer.Start(ctx, spanName, trace.WithTimestamp(now.Add(-took)), trace.WithSpanKind(trace.SpanKindInternal))
+	_, span := t.tracer.Start(ctx, spanName, trace.WithTimestamp(now.Add(-max(took, 0))), trace.WithSpanKind(trace.SpanKindInternal))
 	describe(span, req, resp)
 	span.End(trace.WithTimestamp(now))
 }

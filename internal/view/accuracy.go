@@ -10,11 +10,13 @@ type Accuracy struct {
 // RuleAccuracy is that of one rule. A decision is wrong where an exact count of what the
 // rule admitted says otherwise.
 type RuleAccuracy struct {
-	Rule         string  `json:"rule"`
-	Decided      int64   `json:"decided"`
-	WrongAllowed int64   `json:"wrong_allowed"`
-	WrongDenied  int64   `json:"wrong_denied"`
-	Overshoot    float64 `json:"overshoot"` // most hits beyond a limit that were admitted, as a share of it
+	Rule         string `json:"rule"`
+	Decided      int64  `json:"decided"`
+	WrongAllowed int64  `json:"wrong_allowed"`
+	WrongDenied  int64  `json:"wrong_denied"`
+	// Overshoot is the most hits beyond a limit that were admitted in the last hour, as a
+	// share of the limit.
+	Overshoot float64 `json:"overshoot"`
 	// Bound is what the rule promises, as a share of the limit; -1 for no bound that is
 	// known here.
 	Bound     float64 `json:"bound"`

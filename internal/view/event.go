@@ -35,7 +35,9 @@ type Event struct {
 	UserAgent     string `json:"user_agent,omitempty"`
 	TraceID       string `json:"trace_id,omitempty"`
 	ConfigVersion string `json:"config_version"`
-	TookUS        int64  `json:"took_us"`
+	// TookUS is how long the call took in microseconds; 0 where it was not timed, since
+	// such calls are fast.
+	TookUS int64 `json:"took_us"`
 	// SampleRate is how many such events this one stands for; 1 for denials.
 	SampleRate float64 `json:"sample_rate"`
 }

@@ -8,6 +8,12 @@ type TopKeys struct {
 	Nodes int `json:"nodes"`
 }
 
+// BothTopKeys are the keys with the most decisions, in both orders.
+type BothTopKeys struct {
+	Total  TopKeys `json:"total"`
+	Denied TopKeys `json:"denied"`
+}
+
 // TopKey is a key of a rule. Counts are of decisions, one for each request, of the last
 // minutes: they fade. That which the list is ordered by is no less than the truth less
 // Error, no more than the truth plus Error, but for what sampling adds.

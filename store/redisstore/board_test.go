@@ -26,6 +26,17 @@ func TestBoardInACluster(t *testing.T) {
 		}
 		s := open(t, clusterOptions(servers))
 		var now atomic.Int64
+		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+	})
+}
+
+func TestBoardWithSentinels(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
+	storetest.RunBoard(t, func(t *testing.T) storetest.Harness {
+		servers.Primary().MustDo("FLUSHALL")
+		s := open(t, sentinelOptions(servers))
+		var now atomic.Int64
 		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
 		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 	})

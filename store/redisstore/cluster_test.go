@@ -88,7 +88,7 @@ func TestClusterConformance(t *testing.T) {
 		tag = (tag + 41) % tagCount
 		s := open(t, clusterOptions(servers))
 		var now atomic.Int64
-		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 		return storetest.Harness{Store: oneTag{s, tag}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 	})
 }
@@ -100,11 +100,12 @@ func TestClusterAsOneStore(t *testing.T) {
 		o := clusterOptions(servers)
 		o.NoCoalescing = !coalescing
 		s := open(t, o)
+		var now limit.Micros
+		setClock(t, s, func() limit.Micros { return now })
 		round := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			round++
-			now := limit.Micros(1_780_315_200_000_000)
-			s.clock = func() limit.Micros { return now }
+			now = 1_780_315_200_000_000
 			one, err := memstore.New(memstore.Options{MaxBytes: 4 << 20, Now: s.clock})
 			if err != nil {
 				rt.Fatal(err)

@@ -12,7 +12,7 @@ func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		s, _ := openRedis(t)
 		var now atomic.Int64
-		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 		return storetest.Harness{
 			Store:  s,
 			SetNow: func(m limit.Micros) { now.Store(int64(m)) },

@@ -203,7 +203,7 @@ func TestScriptEqualsLimit(t *testing.T) {
 	}()
 	s, _ := openRedis(t)
 	var now limit.Micros
-	s.clock = func() limit.Micros { return now }
+	setClock(t, s, func() limit.Micros { return now })
 	rapid.Check(t, func(t *rapid.T) {
 		if _, err := tryCommand(s, "FLUSHALL"); err != nil {
 			t.Fatal(err)
@@ -272,7 +272,7 @@ func compareStates(t *rapid.T, s *Store, m *model) {
 func TestLongLogEqualsLimit(t *testing.T) {
 	s, _ := openRedis(t)
 	m := &model{states: make(map[string]limit.State), now: 1_780_315_200_000_000}
-	s.clock = func() limit.Micros { return m.now }
+	setClock(t, s, func() limit.Micros { return m.now })
 	l := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 300, Period: time.Second})
 	random := rand.New(rand.NewPCG(3, 4))
 	longest := 0

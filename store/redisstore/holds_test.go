@@ -42,7 +42,7 @@ func chargeOne(s *Store, key string, l *limit.Limit, denials int64) store.Result
 func TestSlotsAndBansEqualLimit(t *testing.T) {
 	s, _ := openRedis(t)
 	var now limit.Micros
-	s.clock = func() limit.Micros { return now }
+	setClock(t, s, func() limit.Micros { return now })
 	draw := func(t *rapid.T) *limit.Limit {
 		period := rapid.SampledFrom([]time.Duration{7 * time.Microsecond, time.Second, time.Minute}).Draw(t, "period")
 		if rapid.IntRange(0, 2).Draw(t, "ban") == 0 {
@@ -76,7 +76,7 @@ func TestSlotsAndBansEqualLimit(t *testing.T) {
 func TestManySlotsEqualLimit(t *testing.T) {
 	s, _ := openRedis(t)
 	m := &model{states: make(map[string]limit.State), now: 1_780_315_200_000_000}
-	s.clock = func() limit.Micros { return m.now }
+	setClock(t, s, func() limit.Micros { return m.now })
 	l := slotsOf(300, 10*time.Second)
 	random := rand.New(rand.NewPCG(5, 6))
 	most, lapsed := 0, 0
@@ -114,7 +114,7 @@ func TestManySlotsEqualLimit(t *testing.T) {
 func TestHoldAcrossTwoNumbers(t *testing.T) {
 	s, _ := openRedis(t)
 	now := limit.Micros(0x06_01_02_03_04_05_06)
-	s.clock = func() limit.Micros { return now }
+	setClock(t, s, func() limit.Micros { return now })
 	l := slotsOf(9, 16*time.Microsecond) // so the slots end at 0x06_01_02_03_04_05_16
 	for _, hold := range []limit.Hold{0x11_12_13_14_15_16_17, 0x19_22_23_24_25_26_27} {
 		takeAll(s, byHold(hold, store.Hit, l))
@@ -144,7 +144,7 @@ func TestSlotsArePulledBack(t *testing.T) {
 	s, _ := openRedis(t)
 	percents := limit.Micros(0x06_25_25_25_25_25_25)
 	now := percents
-	s.clock = func() limit.Micros { return now }
+	setClock(t, s, func() limit.Micros { return now })
 	m := &model{states: make(map[string]limit.State)}
 	long, short := slotsOf(40, time.Minute), slotsOf(40, time.Second)
 	for i := range 40 {

@@ -23,7 +23,7 @@ import (
 func openClocked(t *testing.T) storetest.Harness {
 	s, _ := openRedis(t)
 	var now atomic.Int64
-	s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+	setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 	return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 }
 
@@ -53,7 +53,7 @@ func TestLeasesInACluster(t *testing.T) {
 		tag = (tag + 41) % tagCount
 		s := open(t, clusterOptions(servers))
 		var now atomic.Int64
-		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 		return storetest.Harness{Store: oneTagLeases{oneTag{s, tag}}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 	}
 	storetest.RunLeases(t, openTag)

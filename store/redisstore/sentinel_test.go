@@ -27,7 +27,7 @@ func TestSentinelConformance(t *testing.T) {
 		servers.Primary().MustDo("FLUSHALL")
 		s := open(t, sentinelOptions(servers))
 		var now atomic.Int64
-		s.clock = func() limit.Micros { return limit.Micros(now.Load()) }
+		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 	})
 }

@@ -6,6 +6,12 @@ const more = [["explained", "explain?domain=shop&d=tenant:acme,endpoint:POST%20/
 for (let i = 0; i < 6; i++) for (const tenant of ["acme", "globex", "initech"]) await check({ tenant });
 for (let i = 0; i < 3; i++) await check({ tenant: "umbrella", endpoint: "GET /v1/search" });
 
+// Something goes on while one looks.
+const traffic = setInterval(() => {
+  check({ tenant: ["acme", "globex", "initech", "umbrella"][Math.floor(Math.random() * 4)], endpoint: "GET /v1/search" }).catch(() => {});
+  check({ tenant: "acme", endpoint: "POST /v1/orders" }).catch(() => {});
+}, 150);
+
 for (const [name, options] of [
   ["light", { colorScheme: "light" }],
   ["dark", { colorScheme: "dark" }],
@@ -24,7 +30,7 @@ for (const [name, options] of [
     for (const [what, hash] of [...pages.map((p) => [p, p]), ...more]) {
       await open(page, hash);
       await page.locator(".page .spinner").first().waitFor({ state: "detached" });
-      if (what === "overview") await page.locator(".chart path.line.tone-allowed[d*=L]").first().waitFor();
+      if (what === "overview") await page.locator(".chart path.line.tone-allowed[d*=L]").first().waitFor({ state: "attached" });
       if (what === "explained") await page.getByText("As text").waitFor();
       const rules = await accessible(page, `${what}, ${name}`);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -37,3 +43,5 @@ for (const [name, options] of [
     await accessible(page, `dialog, ${name}`);
   }, { reducedMotion: "reduce", ...options });
 }
+
+clearInterval(traffic);

@@ -101,7 +101,7 @@ await play(async (page) => {
   await page.getByRole("row", { name: /Would have been denied \(shadow\)/ }).waitFor();
   await page.getByText("by admin-ann").waitFor();
   await shot(page, "story-7-rule");
-  await page.getByRole("button", { name: "Take the switch of the rule shop.remote_address back" }).click();
+  await page.getByRole("button", { name: "Take back the switch of the rule shop.remote_address" }).click();
   await page.getByRole("button", { name: "Take it back" }).click();
   await until("the rule to be enforced", async () => !(await check(address)).allowed);
 

@@ -59,9 +59,11 @@ func place(sections []section) []Panel {
 // usualVariables are the choices on every dashboard: the data source and which
 // processes to look at.
 func usualVariables() []Variable {
+	job := choice("job", "Job", `label_values(headgate_build_info, job)`)
+	job.AllValue = "" // all jobs of Headgate, not those of others
 	return []Variable{
 		{Type: "datasource", Name: "datasource", Label: "Data source", Query: "prometheus", Refresh: 1},
-		choice("job", "Job", `label_values(headgate_build_info, job)`),
+		job,
 		choice("layer", "Layer", `label_values(headgate_build_info{job=~"$job"}, layer)`),
 		choice("instance", "Instance", `label_values(headgate_build_info{job=~"$job",layer=~"$layer"}, instance)`),
 	}

@@ -79,7 +79,7 @@ descriptors:
 const proxyRules = `
 domain: site
 descriptors:
-- {key: remote_address, rate_limit: {unit: minute, requests_per_unit: 5}}
+- {key: remote_address, rate_limit: {unit: second, requests_per_unit: 2}}
 `
 
 const tiers = `

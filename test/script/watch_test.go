@@ -17,10 +17,12 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 // watched is a server whose limits are used up, and how its admin API is asked.
-func watched(t *testing.T) (s *server, env []string) {
+func watched(t *testing.T, args ...string) (s *server, env []string) {
 	t.Helper()
 	dir := t.TempDir()
 	out, err := exec.Command("headgate", "admin", "token", "ann", "--scope", "write").Output()
@@ -35,7 +37,7 @@ func watched(t *testing.T) (s *server, env []string) {
 		}
 	}
 	rules := writeRules(t, "domain: d\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 0}}]\n")
-	s = start(t, "--rules", rules, "--admin-addr=127.0.0.1:0", "--admin-tokens", tokens)
+	s = start(t, append(args, "--rules", rules, "--admin-addr=127.0.0.1:0", "--admin-tokens", tokens)...)
 	return s, append(environment(), "HEADGATE_ADMIN=http://"+s.addrs["admin"], "HEADGATE_ADMIN_TOKEN_FILE="+token)
 }
 
@@ -99,6 +101,67 @@ func TestTailUntilInterrupted(t *testing.T) {
 				t.Errorf("%v: %s", err, errs.String())
 			}
 		})
+	}
+}
+
+// TestTopOfAFleet: a node that is asked shows the others that use its store, and their
+// keys, until they go.
+func TestTopOfAFleet(t *testing.T) {
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	asked, env := watched(t, "--store", "redis://"+redis.Addr+"/0", "--node-name", "gate-1")
+	other, _ := watched(t, "--store", "redis://"+redis.Addr+"/0", "--node-name", "gate-2")
+	done := make(chan struct{})
+	var denying sync.WaitGroup
+	denying.Go(func() { deny(t, other, done) })
+	quiet := sync.OnceFunc(func() {
+		close(done)
+		denying.Wait()
+	})
+	defer quiet()
+	var s struct {
+		Keys struct {
+			Denied struct {
+				Nodes int
+				Keys  []struct{ Rule string }
+			}
+		}
+		Fleet struct {
+			Live  int
+			Nodes []struct {
+				Name string
+				Self bool
+			}
+		}
+	}
+	until := func(what string, holds func() bool) {
+		t.Helper()
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for late := time.After(patience); !holds(); {
+			select {
+			case <-tick.C:
+			case <-late:
+				t.Fatalf("%s: %+v", what, s)
+			}
+			cmd := exec.Command("headgate", "top", "--json")
+			cmd.Env = env
+			text, err := cmd.Output()
+			s.Fleet.Nodes, s.Keys.Denied.Keys = nil, nil
+			if err != nil || json.Unmarshal(text, &s) != nil {
+				t.Fatalf("%v: %s", err, text)
+			}
+		}
+	}
+	until("two nodes, and what the other denies", func() bool {
+		return len(s.Fleet.Nodes) == 2 && s.Fleet.Nodes[0].Self && s.Fleet.Nodes[1].Name == "gate-2" && s.Keys.Denied.Nodes == 2 && len(s.Keys.Denied.Keys) == 1
+	})
+	quiet()
+	if code, err := other.stop(syscall.SIGTERM); code != 0 || err != nil {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	until("one node", func() bool { return len(s.Fleet.Nodes) == 1 })
+	if code, err := asked.stop(syscall.SIGTERM); code != 0 || err != nil {
+		t.Errorf("exit code %d, %v", code, err)
 	}
 }
 

@@ -35,7 +35,9 @@ export function parse(text) {
     if (text[at] !== ":" || key === "") throw new Error("not a descriptor; hint: key:value,key:value");
     at += 1;
     entries.push({ key, value: until(",") });
+    if (at === text.length) break;
     at += 1; // the comma
+    if (at === text.length) throw new Error("nothing after the last comma; hint: key:value,key:value");
   }
   return entries;
 }

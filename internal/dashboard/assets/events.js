@@ -10,7 +10,7 @@ import { ruleIndex, tenantOf } from "./rules.js";
 
 export const title = ([event]) => (event ? "Event" : "Events");
 
-const kept = 300;
+const kept = 200;
 const first = 100;
 const columns = [{ label: "Time" }, { label: "Outcome" }, { label: "Key" }, { label: "Rule" }, { label: "Used", num: true }, { label: "Retry after", num: true }, { label: "Client" }, { label: "Took", num: true }];
 const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "refused, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];

@@ -119,12 +119,14 @@ export function announcer() {
 }
 
 const shownFor = 8000;
+const mostNotices = 3;
 
 // notice tells of something that has happened.
 export function notice(words, tone = "allowed") {
   const one = h("div", { class: `notice tone-${tone}` }, h("span", null, words),
     h("button", { type: "button", class: "quiet", "aria-label": "Dismiss", onclick: () => one.remove() }, "×"));
   notices?.append(one);
+  while (notices?.children.length > mostNotices) notices.firstElementChild.remove();
   setTimeout(() => one.remove(), shownFor);
 }
 
@@ -149,7 +151,7 @@ export function dialog(title, make) {
       result = value;
       element.close();
     };
-    element.append(h("h2", { id: heading }, title), make(close));
+    put(element, h("h2", { id: heading }, title), make(close));
     document.body.append(element);
     element.showModal();
   });

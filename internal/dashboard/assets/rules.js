@@ -120,6 +120,7 @@ function list(root, me) {
     try {
       const is = await ruleIndex();
       rows = new Map();
+      drawn = "";
       groups = [...is.domains].map(([domain, rules]) => {
         const t = table(`Rules of the domain ${domain}`, columns);
         const entries = tree(rules);
@@ -138,8 +139,12 @@ function list(root, me) {
       if (problem.status !== 401) put(domains, failed(problem, draw));
     }
   };
+  let drawn = "";
   const again = async () => {
     found = await switches();
+    const now = JSON.stringify([[...found.byTarget], found.problem?.message]);
+    if (now === drawn) return; // what has the focus keeps it
+    drawn = now;
     for (const row of rows.values()) row.switched();
     put(everything, panel("Everything", {}, h("p", { class: "muted" }, "The brake for a bad day: in shadow everything passes, and the numbers go on telling what would have been denied."), control("all", "everything", found, me, again)));
   };
@@ -222,7 +227,8 @@ function one(root, me, name) {
     put(exact, found ? accuracyFacts(found) : empty("Nothing was measured of this rule.", "--accuracy-sample says of which share of keys."));
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
-    h("div", { class: "grid two" }, panel("What it says", {}, facts), panel("Switch", {}, holder), panel("Outcomes", {}, t.element), panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact)), candidates);
+    h("div", { class: "grid two" }, h("div", { class: "column" }, panel("What it says", {}, facts), panel("Outcomes", {}, t.element)),
+    h("div", { class: "column" }, panel("Switch", {}, holder), panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), candidates);
   draw();
   switched();
   showCandidates(candidates, me, name);

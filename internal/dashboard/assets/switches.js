@@ -66,7 +66,7 @@ export async function setSwitch(target, what) {
       return {
         changes: [{ what: "Switch", before: describe(there.data), after: describe({ switch: body, in_force: true }) }],
         warn: target === "all" ? "This is for all rules of all domains, on every node." : null,
-        words: `${what} is switched: ${state.value}.`,
+        words: `Switched: ${what} is ${state.value}.`,
         send: () => change("PUT", path, body, there.etag),
       };
     },
@@ -114,7 +114,7 @@ export function control(target, what, found, me, changed) {
   put(holder, h("span", null, there ? stateOf(there) : h("span", { class: "muted" }, target.startsWith("rule:") || target.startsWith("candidate:") ? "as the rule says" : "not switched")),
     h("span", { class: "actions" },
       h("button", { type: "button", disabled: Boolean(why), title: why, "aria-label": `Switch ${what}`, onclick: run(setSwitch) }, "Switch"),
-      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Take the switch of ${what} back`, onclick: run(clearSwitch) }, "Take back") : null));
+      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Take back the switch of ${what}`, onclick: run(clearSwitch) }, "Take back") : null));
   return holder;
 }
 

@@ -194,7 +194,7 @@ export function show(root, { parts: [name], me }) {
       h("td", { class: "links" }, button("Change", () => editQuota(q.descriptor), `Change the quota of ${q.descriptor}`)))));
     const keptTable = table("Overrides as they are kept", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Lasts" }, { label: "" }]);
     const overrides = a?.account.overrides ?? [];
-    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limit(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Take out", () => removeOverride(o), `Take the quota of ${o.descriptor} out, which lasts ${lasts(o)}`, true)))));
+    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limit(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Take out", () => removeOverride(o), `Take out the quota of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
     put(quotas, list.length ? t.element : empty(account.missing ?? "The fallback tier counts.", "Change the default quota to make an account."),
       h("div", { class: "actions" }, list.length ? null : button("Set the default quota", () => editQuota("default")), button("Add a quota for a descriptor", () => editQuota())),
       overrides.length ? [h("h3", null, "Overrides, past and coming ones too"), keptTable.element] : null);
@@ -202,16 +202,16 @@ export function show(root, { parts: [name], me }) {
 
   const drawUsage = () => {
     const t = table("What was used", [{ label: "Descriptor" }, { label: "Used" }, { label: "Quota" }, { label: "All back" }, { label: "By rule" }]);
-    const lines = Object.entries(consumed.usage).flatMap(([descriptor, u]) => (u.limits?.length ? u.limits : [u]).map((one, i) => [i ? "" : descriptor, one]));
+    const lines = Object.entries(consumed.usage).flatMap(([descriptor, u]) => (u.limits?.length ? u.limits : [u]).map((one) => [descriptor, one]));
     if (consumed.burst_pool) lines.push(["burst pool", consumed.burst_pool]);
-    put(t.rows, lines.map(([descriptor, u]) => h("tr", null, h("th", { scope: "row" }, descriptor ? h("code", null, descriptor) : null), h("td", null, usage(u)), h("td", null, limit(u)), h("td", null, u.reset_at ? time(u.reset_at) : none), h("td", null, u.rule ? h("a", { href: `#/rules/${encodeURIComponent(u.rule)}` }, u.rule) : none, u.local ? h("span", { class: "muted" }, " counts of this node") : null))));
+    put(t.rows, lines.map(([descriptor, u]) => h("tr", null, h("th", { scope: "row" }, h("code", null, descriptor)), h("td", null, usage(u)), h("td", null, limit(u)), h("td", null, u.reset_at ? time(u.reset_at) : none), h("td", null, u.rule ? h("a", { href: `#/rules/${encodeURIComponent(u.rule)}` }, u.rule) : none, u.local ? h("span", { class: "muted" }, " counts of this node") : null))));
     put(used, lines.length ? t.element : empty("No rule counts by this tenant.", "A rule with tenant: true does."), consumed.cut ? h("p", { class: "muted" }, "There are more descriptors.") : null, h("div", { class: "actions" }, button("Forget what was used", reset, undefined, true)));
   };
 
   const drawTopUps = (list) => {
     const left = new Map((consumed?.top_ups ?? []).map((t) => [t.id, t]));
     const t = table("Top-ups", [{ label: "Id" }, { label: "Descriptor" }, { label: "Used" }, { label: "From" }, { label: "Until" }, { label: "" }]);
-    put(t.rows, list.map((u) => h("tr", { class: u.in_force ? null : "old" }, h("th", { scope: "row" }, u.id), h("td", null, h("code", null, u.descriptor)), h("td", null, left.get(u.id)?.used === undefined ? `${count(u.hits)} hits` : usage({ used: left.get(u.id).used, limit: u.hits })), h("td", null, time(u.effective_at)), h("td", null, time(u.expires_at)), h("td", { class: "links" }, button("Take back", () => removeTopUp(u), `Take the top-up ${u.id} back`, true)))));
+    put(t.rows, list.map((u) => h("tr", { class: u.in_force ? null : "old" }, h("th", { scope: "row" }, u.id), h("td", null, h("code", null, u.descriptor)), h("td", null, left.get(u.id)?.used === undefined ? `${count(u.hits)} hits` : usage({ used: left.get(u.id).used, limit: u.hits })), h("td", null, time(u.effective_at)), h("td", null, time(u.expires_at)), h("td", { class: "links" }, button("Take back", () => removeTopUp(u), `Take back the top-up ${u.id}`, true)))));
     put(topUps, list.length ? t.element : empty("No top-ups."), h("div", { class: "actions" }, button("Grant hits", grant)));
   };
 

@@ -1,0 +1,94 @@
+package headgate
+
+import (
+	"cmp"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// Hits that passed and did not fit are charged by the wide limit of a reference. For what
+// comes after that is as if they had been charged by the exact one, but they are all told.
+func TestWideLimitsReadTheSameBucket(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := limit.Must(limit.Spec{
+			Algorithm: limit.Algorithm(rapid.IntRange(int(limit.SlidingWindow), int(limit.GCRA)).Draw(t, "algorithm")),
+			Quota:     rapid.Int64Range(1, 20).Draw(t, "quota"),
+			Period:    time.Minute,
+		})
+		ref := newReference(l)
+		var narrow, wide limit.State
+		now := limit.Micros(1_780_315_200_000_000)
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			now += limit.Micros(rapid.Int64Range(0, 90_000_000).Draw(t, "later") * rapid.Int64Range(0, 1).Draw(t, "moves"))
+			hits := rapid.Int64Range(1, 3).Draw(t, "hits")
+			var a, b limit.Decision
+			if narrow, a = limit.Decide(ref.exact, narrow, now, hits); a.Allowed {
+				wide, b = limit.Decide(ref.exact, wide, now, hits)
+			} else if wide, b = limit.Decide(ref.exact, wide, now, hits); rapid.Bool().Draw(t, "passes all the same") {
+				narrow, _ = limit.Charge(ref.exact, narrow, now, hits)
+				var told limit.Decision
+				wide, told = limit.Charge(ref.wide, wide, now, hits)
+				if over := ref.overshoot(&told); over <= 0 || over > 120 {
+					t.Fatalf("%v: %d hits that did not fit are an overshoot of %v", l.Spec, hits, over)
+				}
+			}
+			if a.Allowed != b.Allowed || a.Remaining != b.Remaining {
+				t.Fatalf("%v: charged by exact %+v, by wide %+v", l.Spec, a, b)
+			}
+		}
+	})
+}
+
+// Overshoot is told as far as a reference is wide.
+func TestOvershootIsTold(t *testing.T) {
+	passing := map[limit.Algorithm]int64{limit.LeakyBucket: 60, limit.TokenBucket: 600}
+	for algorithm, most := range map[limit.Algorithm]float64{
+		limit.FixedWindow: wideCounter - 1, limit.SlidingLog: wideLog - 1, limit.SlidingWindow: wideLog - 1, limit.TokenBucket: 1e9, limit.LeakyBucket: 1e9,
+	} {
+		ref := newReference(limit.Must(limit.Spec{Algorithm: algorithm, Quota: 10, Period: time.Hour}))
+		whole := ref.limit.Capacity()
+		var s limit.State
+		var d limit.Decision
+		for passed := int64(1); passed < cmp.Or(passing[algorithm], 1000); passed++ {
+			s, d = limit.Charge(ref.wide, s, 1_780_315_200_000_000, 1)
+			if want := min(max(float64(passed-whole)/float64(whole), 0), most); ref.overshoot(&d) != want {
+				t.Fatalf("%v: %v after %d hits, want %v", algorithm, ref.overshoot(&d), passed, want)
+			}
+		}
+	}
+}
+
+// What cannot be measured has no reference, and few enough are remembered.
+func TestReferencesAreBounded(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{Algorithm: limit.Concurrency, Quota: 1, Period: time.Minute},
+		{Algorithm: limit.Ban, Quota: 1, Period: time.Minute, BanFor: time.Minute},
+		{Algorithm: limit.FixedWindow, Quota: 1, Period: time.Minute, CountDenied: true},
+	} {
+		if ref := newReference(limit.Must(spec)); ref != nil {
+			t.Errorf("%v has %+v", spec, ref)
+		}
+	}
+	for _, spec := range []limit.Spec{
+		{Algorithm: limit.FixedWindow, Quota: 0, Period: time.Minute},
+		{Algorithm: limit.TokenBucket, Quota: 1, Period: limit.MaxPeriod, Burst: 30},
+		{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota, Period: time.Minute, MaxDebt: 5},
+		{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: time.Minute},
+		{Algorithm: limit.SlidingWindow, Quota: MaxReferenceLog, Period: time.Minute, MaxDebt: 5, Carry: limit.CarryShare},
+	} {
+		if ref := newReference(limit.Must(spec)); ref == nil || ref.exact.Capacity() > ref.wide.Capacity() {
+			t.Errorf("%v has %+v", spec, ref)
+		}
+	}
+	var r references
+	for range 2*maxReferences + 1 {
+		l := limit.Must(limit.PerMinute(5))
+		if first := r.of(l); first == nil || r.of(l) != first || len(r.by) > maxReferences {
+			t.Fatalf("%v, %d remembered", first, len(r.by))
+		}
+	}
+}

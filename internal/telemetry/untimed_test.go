@@ -1,0 +1,29 @@
+package telemetry
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate"
+)
+
+// A call that was timed stands for those before it that were not, wherever they were
+// counted.
+func TestTimedCallsStandForOthers(t *testing.T) {
+	m := New(Build{}, Options{})
+	for n := range 1600 {
+		took := headgate.NotTimed
+		if n%16 == 15 {
+			took = 3 * time.Microsecond
+		}
+		m.Decided(&headgate.Request{}, &headgate.Response{}, took)
+	}
+	total := m.stripes.total()
+	var calls uint64
+	for _, n := range total.cells {
+		calls += n
+	}
+	if most := uint64(1600); calls > most || calls < most-16*uint64(len(m.stripes.all)) || total.took != time.Duration(calls)*3*time.Microsecond {
+		t.Errorf("%d of 1600 calls took %v together", calls, total.took)
+	}
+}

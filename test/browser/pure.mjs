@@ -1,0 +1,40 @@
+// What needs no browser: descriptors as text, and what a change makes of an account. The
+// Go side gives {text, entries} and gets the texts that this side writes.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
+import { live } from "../../internal/dashboard/assets/live.js";
+import { withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
+
+const cases = JSON.parse(readFileSync(0, "utf8"));
+for (const { text, entries } of cases) assert.deepEqual(parse(text), entries, text);
+for (const text of ["x", ":v", "a:b,", "a:b,c", "a:\\q", "a:\\x4"]) assert.throws(() => parse(text), /hint/, text);
+
+const at = "2026-11-22T12:00:00Z";
+live.overview = { at };
+const past = "2026-01-01T00:00:00Z";
+const soon = "2026-12-01T00:00:00Z";
+const later = "2027-01-01T00:00:00Z";
+const quota = (n, term) => ({ descriptor: "default", requests_per_unit: n, unit: "hour", ...term });
+const other = { descriptor: "endpoint:/a", unlimited: true };
+
+for (const [name, account, override, want] of [
+  ["the first", {}, quota(5), [quota(5)]],
+  ["in place of another", { overrides: [quota(1), other] }, quota(5), [other, quota(5)]],
+  ["for a while, over another", { overrides: [quota(1)] }, quota(5, { expires_at: soon }), [quota(1), quota(5, { expires_at: soon, effective_at: at })]],
+  ["for a while, over none", { overrides: [other] }, quota(5, { expires_at: soon }), [other, quota(5, { expires_at: soon })]],
+  ["for ever, over one for a while", { overrides: [quota(1, { effective_at: past, expires_at: soon })] }, quota(5), [quota(5)]],
+  ["before one that is to come", { overrides: [quota(9, { effective_at: later })] }, quota(5), [quota(9, { effective_at: later }), quota(5)]],
+  ["after one that has ended", { overrides: [quota(1, { expires_at: past })] }, quota(5, { expires_at: soon }), [quota(5, { expires_at: soon })]],
+]) assert.deepEqual(withOverride({ tier: "pro", top_ups: [{ id: "a" }], ...account }, override), { tier: "pro", overrides: want }, name);
+
+for (const [name, account, tier, want] of [
+  ["the first", {}, { tier: "pro" }, { tiers: [{ tier: "pro" }] }],
+  ["in place of another", { tier: "free" }, { tier: "pro" }, { tiers: [{ tier: "pro" }] }],
+  ["none", { tier: "free", overrides: [other] }, { tier: "" }, { overrides: [other] }],
+  ["for a while, over another", { tier: "free" }, { tier: "pro", expires_at: soon }, { tiers: [{ tier: "free", effective_at: undefined, expires_at: undefined }, { tier: "pro", expires_at: soon, effective_at: at }] }],
+  ["before one that is to come", { tier: "free", tiers: [{ tier: "pro", effective_at: later }] }, { tier: "big" }, { tiers: [{ tier: "pro", effective_at: later }, { tier: "big" }] }],
+]) assert.deepEqual(withTier({ top_ups: [], ...account }, tier), want, name);
+
+console.log(JSON.stringify(cases.map(({ entries }) => format(entries))));
