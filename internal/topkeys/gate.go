@@ -9,8 +9,8 @@ import (
 
 const (
 	// budget is the number of samples in a second that a gate aims at. At 250 ns each,
-	// were all keys new, they take 0.5 % of one core.
-	budget = 20_000
+	// were all keys new, they take an eighth of a percent of one core.
+	budget = 5_000
 	// reserve is how much of the budget may pass before a gate closes further by
 	// itself, since the load has grown since the last tick.
 	reserve = 2

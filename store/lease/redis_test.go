@@ -92,9 +92,10 @@ func TestRedis(t *testing.T) {
 			}
 			wg.Wait()
 			took := time.Since(start)
-			var calls int64
+			var calls, unused int64
 			for i, n := range nodes {
 				conserved(t, n.Stats())
+				unused += n.Stats().Expired
 				calls += tallies[i].takes.Load() + tallies[i].leases.Load()
 			}
 			most := quota + int64(float64(quota)*took.Seconds()/(24*time.Hour).Seconds()) + 1
@@ -108,8 +109,8 @@ func TestRedis(t *testing.T) {
 			}
 			// How little is lost, and how rarely the store is asked, is measured in
 			// virtual time; here a busy machine may let leases end unused.
-			if passed.Load() < quota*9/10 {
-				t.Errorf("%d passed, want at least 90 %% of %d", passed.Load(), quota)
+			if passed.Load()+unused < quota*9/10 {
+				t.Errorf("%d passed, %d leased and not used in time, want at least 90 %% of %d", passed.Load(), unused, quota)
 			}
 			if calls*20 > asked.Load() {
 				t.Errorf("%d calls for %d decisions, want at most 5 in 100", calls, asked.Load())

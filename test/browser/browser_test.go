@@ -69,7 +69,6 @@ func TestMain(m *testing.M) {
 type stage struct {
 	t       *testing.T
 	node    string // the program that runs scripts
-	modules string
 	args    []string
 	process *testserver.Process
 	// What a script is told. Tokens are by their scope.

@@ -28,7 +28,7 @@ await play(async (page, context) => {
     assert.ok(wide <= 0, `${where}: ${wide} px too wide`);
   };
   await login(page);
-  await page.getByText("tenant:<script>").first().waitFor();
+  await page.getByRole("table", { name: "Keys with the most denials" }).getByText("tenant:").first().waitFor();
   await inert("overview");
   for (const by of ["denied", "total"]) {
     await open(page, `keys?by=${by}`);

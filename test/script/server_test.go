@@ -16,7 +16,7 @@ import (
 
 // patience bounds every wait for something that must happen; a test that waits
 // that long has failed.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 // server is a running `headgate serve`.
 type server struct {

@@ -42,6 +42,12 @@ export function parse(text) {
   return entries;
 }
 
+// isCut reports whether a text is that of a key which is too long to be written: its
+// beginning, and a hash.
+export function isCut(text) {
+  return /…[0-9a-f]{16}$/.test(text);
+}
+
 // format is the inverse of parse.
 export function format(entries) {
   return entries.map((e) => `${e.key.replace(/[\\,:]/g, "\\$&")}:${e.value.replace(/[\\,]/g, "\\$&")}`).join(",");

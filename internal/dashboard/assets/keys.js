@@ -4,7 +4,7 @@ import { h, put, text, attr, keyed, id } from "./dom.js";
 import { get } from "./api.js";
 import { choice, empty, every, failed, field, loading, table } from "./parts.js";
 import { about, count, none, percent } from "./format.js";
-import { parse } from "./descriptor.js";
+import { isCut, parse } from "./descriptor.js";
 import { ruleIndex, tenantOf } from "./rules.js";
 
 export const lead = "Counts are of the last minutes and fade. Each is right to within the error beside it.";
@@ -27,7 +27,7 @@ export function keyName(key, hash) {
 
 // explainLink leads to how a request with that key is decided.
 export function explainLink(domain, key) {
-  if (!domain || !key || key.includes("…")) return null;
+  if (!domain || !key || isCut(key)) return null;
   try {
     parse(key);
   } catch {

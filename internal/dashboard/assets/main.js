@@ -107,14 +107,17 @@ function status() {
   const node = h("span", { class: "node" });
   const keep = [];
   let was = "";
-  keep.push(on("overview", (o) => {
-    const [tone, name, why] = healthOf(o);
+  const say = (tone, name, why) => {
     if (was !== name + why) put(word, pill(tone, name, why), why ? h("span", { class: "why" }, why) : null);
     was = name + why;
+  };
+  keep.push(on("overview", (o) => {
+    say(...healthOf(o));
     put(node, h("b", null, o.node.name), h("span", { class: "muted" }, ` ${version(o.node.version)}${o.node.layer ? ` · ${o.node.layer}` : ""}`));
   }));
   keep.push(on("state", (s) => {
     attr(mark, "class", s.live ? "mark live" : "mark stale");
+    if (!s.live && live.overview) say("plain", `Was ${healthOf(live.overview)[1].toLowerCase()}`, "");
     if (s.live) text(mark, "Live");
     else if (s.since && live.overview) text(mark, `Stale since ${hms(s.since)}; trying again in ${seconds(Math.ceil(s.retryIn / 1000))}`);
     else text(mark, "Connecting…");

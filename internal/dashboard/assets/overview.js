@@ -19,7 +19,7 @@ function tiles() {
   const list = [
     ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since the start`],
     ["Denied (429)", (o) => rate(o.rates.denied), (o) => `${percent(share(o.rates.denied, all(o.rates)))} of the traffic`],
-    ["Refused, degraded (503)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed unchecked`],
+    ["Degraded (503)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed unchecked`],
     ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
     ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
     ["Shed", (o) => rate(o.shed), (o) => `${count(o.hot_keys)} hot keys leased`],

@@ -6,7 +6,7 @@ import { chart } from "./chart.js";
 import { live, on, remembered } from "./live.js";
 import { empty, every, failed, field, loading, noDatabase, panel, pill, table } from "./parts.js";
 import { about, count, none, rate, seconds } from "./format.js";
-import { parse } from "./descriptor.js";
+import { isCut, parse } from "./descriptor.js";
 import { byWhom, control, stateOf, switches } from "./switches.js";
 import { accuracyFacts } from "./accuracy.js";
 
@@ -33,6 +33,7 @@ export async function ruleIndex() {
 // tenantOf returns the name of the account whose key that is, null where a rule of the
 // domain counts by no account in it.
 export function tenantOf(found, domain, key) {
+  if (isCut(key)) return null;
   const entries = [];
   try {
     entries.push(...parse(key));

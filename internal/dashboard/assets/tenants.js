@@ -87,7 +87,8 @@ export function show(root, { query }) {
         }))) : null);
       put(summary, tiersTable(quotas, used));
     } catch (problem) {
-      if (problem.status !== 401 && mine === turn) put(holder, failed(problem, load));
+      if (problem.status === 401 || mine !== turn) return;
+      put(holder, noDatabase(live.overview, "accounts") ? empty("No accounts are kept here.", "Open shows what a tenant has used all the same.") : failed(problem, load));
     }
   };
   const anew = () => {
