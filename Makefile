@@ -68,6 +68,11 @@ allocs: ## The tests that the race detector disturbs: of allocations, and models
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) ./scripts/fuzz.sh
 
+.PHONY: screenshots
+screenshots: deps ## Draw every page of the dashboard into bin/_artifacts
+	mkdir -p bin
+	$(GO) test -count=1 ./test/browser -artifacts -outputdir $(CURDIR)/bin
+
 .PHONY: fault
 fault: deps ## Kill, freeze and cut off real servers under load, for about a quarter of an hour
 	$(GO) test -count=1 -timeout 60m -run '^TestReplay$$' -v ./store/redisstore -args -replay $(REPLAY)

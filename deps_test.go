@@ -66,7 +66,7 @@ var rooms = map[string]struct {
 	"internal/audit":        {[]string{".", "descriptor", "identity", "limit", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/tracing":      {[]string{".", "rules", "store", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/denialog":     {[]string{".", "descriptor", "limit", "rules", "store", "internal/keyname"}, "an observer sees decisions and reaches into nothing"},
-	"internal/dashboard":    {[]string{"internal/selflimit"}, "the dashboard shows what the admin API says, and knows nothing more"},
+	"internal/dashboard":    {nil, "the dashboard shows what the admin API says, and knows nothing more"},
 	"internal/watched":      {nil, "seeing how an answer begins is no matter of why one looks"},
 	"internal/yamlfile":     {nil, "reading what an operator writes is no matter of what it says"},
 	"internal/keyfile":      {[]string{"identity", "internal/yamlfile"}, "the keys of a file are read alike, whatever is signed with them"},

@@ -47,7 +47,7 @@ var (
 func (decisionCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		decisionsTotal, burstExhausted, hotKeysTotal, requestsTotal, failOpenTotal, storeErrorsTotal, deniedRequests, softLimits, holdsTotal,
-		decisionDuration, retryAfter, remainingRatio,
+		decisionDuration, retryAfter, remainingRatio, tierDecisions, tierUsed,
 	} {
 		ch <- d
 	}
@@ -59,6 +59,7 @@ func (c decisionCollector) Collect(ch chan<- prometheus.Metric) {
 	for i := range t.rules {
 		collectRule(ch, t, i)
 	}
+	collectTiers(ch, t)
 	for o, n := range t.requests {
 		one := total(requestsTotal, n, requestOutcomeNames[o])
 		if o == requestDenied {

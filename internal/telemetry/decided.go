@@ -153,6 +153,9 @@ func (s *stripe) count(resp *headgate.Response) {
 		if s.hits != nil && v.Role == rules.Main && v.Limit != nil {
 			s.hits[row].count(v)
 		}
+		if v.Tier != "" {
+			s.countTier(o, v, sampled)
+		}
 		if sampled && v.Role.IsMain() && v.Counted() && v.Decision.Limit > 0 {
 			s.look(row, &v.Decision)
 		}

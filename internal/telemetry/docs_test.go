@@ -13,7 +13,7 @@ import (
 )
 
 // docRow is a row of the tables of docs/metrics.md: name, type, labels, unit, meaning.
-var docRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (counter|gauge|histogram|untyped) \\| ([^|]*) \\| ([^|]+) \\| (.+) \\|$")
+var docRow = regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| (counter|gauge|histogram|summary|untyped) \\| ([^|]*) \\| ([^|]+) \\| (.+) \\|$")
 
 var docLabel = regexp.MustCompile("`([a-z0-9_]+)`")
 

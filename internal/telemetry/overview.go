@@ -27,6 +27,7 @@ type ratesThen struct {
 	requests [requestOutcomes]uint64
 	gen      *generation
 	rules    [][outcomes]uint32 // by row of gen; the numbers wrap around
+	tiers    []tierCounts       // by the numbers of tiers
 }
 
 // past is values of the last span, the oldest first, and one that is older.
@@ -78,7 +79,7 @@ func (m *Metrics) Run(ctx context.Context) {
 // look notes what the counters are at now.
 func (m *Metrics) look(now time.Time) {
 	t := m.stripes.total()
-	rates := ratesThen{requests: t.requests, gen: t.gen, rules: make([][outcomes]uint32, len(t.rules))}
+	rates := ratesThen{requests: t.requests, gen: t.gen, tiers: t.tiers, rules: make([][outcomes]uint32, len(t.rules))}
 	for i := range t.rules {
 		for o, n := range t.rules[i].outcomes {
 			rates.rules[i][o] = uint32(n)
@@ -97,7 +98,7 @@ func (m *Metrics) look(now time.Time) {
 	}
 }
 
-// Overview fills in Requests, Rates, Latency, and Rules, of which there are maxRules at
+// Overview fills in Requests, Rates, Latency, Tiers, and Rules, of which there are maxRules at
 // most; RulesMore says how many more there would be. Rates and latencies are 0 until Run
 // has begun.
 func (m *Metrics) Overview(o *view.Overview, maxRules int) { m.overview(o, maxRules, time.Now()) }
@@ -108,8 +109,11 @@ func (m *Metrics) overview(o *view.Overview, maxRules int, now time.Time) {
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
 	var perSecond func(row int) view.Outcomes
+	var tiers []tierCounts
+	elapsed := 0.0
 	if base := m.history.rates.before(now, view.RateSpan); base != nil {
-		elapsed := max(now.Sub(base.at), lookEvery).Seconds()
+		elapsed = max(now.Sub(base.at), lookEvery).Seconds()
+		tiers = base.value.tiers
 		o.Rates = requestsOf(func(i int) float64 { return float64(t.requests[i]-base.value.requests[i]) / elapsed })
 		perSecond = func(row int) view.Outcomes {
 			was := base.value.of(t.gen, row)
@@ -117,6 +121,7 @@ func (m *Metrics) overview(o *view.Overview, maxRules int, now time.Time) {
 		}
 	}
 	o.Rules, o.RulesMore = busiest(t, maxRules, perSecond)
+	o.Tiers = tiersOf(t, tiers, elapsed)
 	if base := m.history.latencies.before(now, view.LatencySpan); base != nil {
 		o.Latency = latencyOf(&t.cells, &base.value)
 	}

@@ -45,6 +45,9 @@ type stripe struct {
 	rows   []row
 	hits   []hits         // by row; nil unless they are counted
 	looked *atomic.Uint64 // that of stripes
+	// tiers are counted by the numbers that stripes give them.
+	tiers   []tierCounts
+	numbers *tierNumbers
 	tally
 	_ [stripeGap]byte
 }
@@ -56,6 +59,7 @@ type stripes struct {
 	turn   atomic.Uint32
 	looked atomic.Uint64 // numbers the verdicts whose share was looked at
 	near   sync.Pool     // of *stripe
+	tiers  tierNumbers
 
 	// swap is held while rules are swapped, and while stripes are added up. It is
 	// locked before any stripe.
@@ -67,9 +71,10 @@ type stripes struct {
 
 // open makes the stripes; withHits says whether hits are counted.
 func (s *stripes) open(withHits bool) {
+	s.tiers.open()
 	s.all = make([]stripe, min(1<<bits.Len(uint(2*runtime.GOMAXPROCS(0)-1)), maxStripes))
 	for i := range s.all {
-		s.all[i].looked = &s.looked
+		s.all[i].looked, s.all[i].numbers = &s.looked, &s.tiers
 	}
 	s.near.New = func() any { return s.another() }
 	s.swap.gen = new(generation)
@@ -172,6 +177,9 @@ type totals struct {
 	gen   *generation
 	rules []counts // by row of gen
 	hits  []hits   // by row of gen; nil unless they are counted
+	// tiers and tierNames are by the numbers of tiers.
+	tiers     []tierCounts
+	tierNames []string
 }
 
 // total adds up all stripes. Each is a snapshot, but not of one instant.
@@ -190,8 +198,10 @@ func (s *stripes) total() *totals {
 		for i := range one.hits {
 			t.hits[i].add(&one.hits[i])
 		}
+		t.tiers = addTiers(t.tiers, one.tiers)
 		one.mu.Unlock()
 	}
+	t.tierNames = s.tiers.names()
 	return t
 }
 

@@ -13,6 +13,7 @@ type Overview struct {
 	Shards    []Shard   `json:"shards"`
 	Rules     []Rule    `json:"rules"` // those with the most decisions of late first
 	RulesMore int       `json:"rules_more,omitempty"`
+	Tiers     []Tier    `json:"tiers"` // by name
 	Audit     Audit     `json:"audit"`
 	LiveNodes int       `json:"live_nodes"`
 	HotKeys   int64     `json:"hot_keys"`
@@ -36,7 +37,8 @@ type Health struct {
 	Draining bool   `json:"draining"`
 	Store    State  `json:"store"`
 	Rules    Config `json:"rules"`
-	// Tenants and Documents are missing where the rules of files alone decide.
+	// Tenants is missing where neither tiers nor accounts decide, Documents where there is
+	// no database.
 	Tenants   *Config `json:"tenants,omitempty"`
 	Documents *Config `json:"documents,omitempty"`
 }
@@ -56,6 +58,18 @@ type Config struct {
 	// LastGood says that what was good before is in force, since what is there now is
 	// not.
 	LastGood bool `json:"last_good,omitempty"`
+}
+
+// Tier is what the quotas of the tenants of a tier have said, since start and per second.
+type Tier struct {
+	Tier        string  `json:"tier"`
+	Allowed     float64 `json:"allowed"`
+	Denied      float64 `json:"denied"`
+	AllowedRate float64 `json:"allowed_rate"`
+	DeniedRate  float64 `json:"denied_rate"`
+	// Used is the mean share of their quotas that tenants had used after the requests of
+	// late, from 0 to 1, by a sample of them.
+	Used float64 `json:"used"`
 }
 
 // Requests are requests by what they were answered: counts, or rates.

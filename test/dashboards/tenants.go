@@ -15,6 +15,13 @@ func tenants() Dashboard {
 			states(12, "File of tiers", "Whether the file of tiers is in force. A refused file leaves the one before it in force.", []Word{{Text: "in force", Color: green}, {Text: "refused", Color: red}},
 				query("{{instance}}", of("headgate_tiers_stale"))),
 		}},
+		section{"Quotas by tier", []Panel{
+			lines(12, "Decisions by tier", "Quotas of tenants decided per second, by tier: all, and those denied.", "reqps",
+				query("{{tier}} all", sum("tier", rate("headgate_tier_decisions_total"))),
+				query("{{tier}} denied", sum("tier", rate("headgate_tier_decisions_total", `outcome="denied"`)))),
+			lines(12, "Quota use by tier", "Mean share of their quotas that tenants have used after a request, by tier.", "percentunit",
+				query("{{tier}}", sum("tier", rate("headgate_tier_used_ratio_sum"))+" / "+sum("tier", rate("headgate_tier_used_ratio_count")))),
+		}},
 		section{"Rules, tiers and switches in the database", []Panel{
 			stacked(12, "Left out", "What the database says and is not in force since it cannot be, the most of all processes.", "none",
 				query("{{kind}}", "max by (kind) ("+of("headgate_documents_refused")+")")),

@@ -229,6 +229,8 @@ func TestMetricsAreKnown(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (\\w+)").FindAllStringSubmatch(string(text), -1) {
 		known[row[1]] = true
 		known[row[1]+"_bucket"] = row[2] == "histogram"
+		known[row[1]+"_sum"] = row[2] == "histogram" || row[2] == "summary"
+		known[row[1]+"_count"] = known[row[1]+"_sum"]
 	}
 	var asked []string
 	for _, r := range rulesOf(t, recording) {

@@ -48,7 +48,7 @@ export function seconds(s) {
   if (!isNumber(s)) return none;
   if (s === 0) return "0 s";
   if (s < 1e-3) return `${whole.format(s * 1e6)} µs`;
-  if (s < 1) return `${s < 0.1 ? hundredths.format(s * 1e3) : whole.format(s * 1e3)} ms`;
+  if (s < 1) return `${(s < 0.01 ? hundredths : s < 0.1 ? tenths : whole).format(s * 1e3)} ms`;
   if (s < 90) return `${s < 10 ? tenths.format(s) : whole.format(s)} s`;
   if (s < 5400) return `${whole.format(s / 60)} min`;
   if (s < 129600) return `${tenths.format(s / 3600)} h`;
@@ -75,7 +75,9 @@ export function bytes(n) {
 // age is how long ago an instant was.
 export function age(instant, now = Date.now()) {
   const at = Date.parse(instant);
-  return Number.isNaN(at) ? none : `${seconds(Math.max(0, Math.round((now - at) / 1000)))} ago`;
+  if (Number.isNaN(at)) return none;
+  const s = Math.max(0, Math.round((now - at) / 1000));
+  return `${s < 90 ? `${s} s` : seconds(s)} ago`;
 }
 
 const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

@@ -61,8 +61,8 @@ function shards() {
       if (!o.shards.length) put(holder, h("p", { class: "state" }, o.memory ? "This node counts in its own memory." : "The store has no servers."));
       else if (t.element.parentNode !== holder) put(holder, t.element);
       show(o.shards);
-      if (o.memory) put(memory, h("p", { class: "usage" }, bar(o.memory.bytes, o.memory.max_bytes), h("span", { class: "num" }, `${bytes(o.memory.bytes)} of ${bytes(o.memory.max_bytes)}`), h("span", { class: "muted num" }, `${count(o.memory.keys)} keys`)));
-      if (!o.health.store.ok) put(memory, h("p", { class: "note bad" }, o.health.store.error || o.health.store.reason));
+      put(memory, o.memory ? h("p", { class: "usage" }, bar(o.memory.bytes, o.memory.max_bytes), h("span", { class: "num" }, `${bytes(o.memory.bytes)} of ${bytes(o.memory.max_bytes)}`), h("span", { class: "muted num" }, `${count(o.memory.keys)} keys`)) : null,
+      o.health.store.ok ? null : h("p", { class: "note bad" }, o.health.store.error || o.health.store.reason));
     },
   };
 }
