@@ -139,7 +139,7 @@ func retryAfter(l *limit.Limit, hits int64, reset time.Duration) time.Duration {
 	case l.Algorithm.IsBucket():
 		whole, part := l.Tolerance()
 		_, den := l.EmissionInterval()
-		over := reset.Seconds()*1e6 + drain(l, hits) - float64(whole) - float64(part)/float64(den)
+		over := float64(reset.Microseconds()) + drain(l, hits) - float64(whole) - float64(part)/float64(den)
 		return micros(max(over, 1))
 	case l.Algorithm == limit.FixedWindow, l.Algorithm == limit.Ban, l.Algorithm == limit.Concurrency:
 		return reset
@@ -152,7 +152,7 @@ func retryAfter(l *limit.Limit, hits int64, reset time.Duration) time.Duration {
 func resetAfter(l *limit.Limit, hits int64, reset time.Duration) time.Duration {
 	switch {
 	case l.Algorithm.IsBucket():
-		return micros(reset.Seconds()*1e6 + drain(l, hits))
+		return micros(float64(reset.Microseconds()) + drain(l, hits))
 	case l.Algorithm == limit.SlidingLog:
 		return l.Period
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -213,18 +214,25 @@ func (w *watching) tell(message string) func(error) {
 	}
 }
 
-// close sends what waits, within ctx. No decision may follow.
+// close sends what waits, within ctx, events and spans at once: neither waits for a place
+// of the other that is away. No decision may follow.
 func (w *watching) close(ctx context.Context) {
+	var closing sync.WaitGroup
 	if w.events != nil {
-		if err := w.events.Close(ctx); err != nil {
-			w.process.logger.Error("events of decisions were lost at the end", "error", err)
-		}
+		closing.Go(func() {
+			if err := w.events.Close(ctx); err != nil {
+				w.process.logger.Error("events of decisions were lost at the end", "error", err)
+			}
+		})
 	}
 	if w.traces != nil {
-		if err := w.traces.Close(ctx); err != nil {
-			w.process.logger.Warn("spans of decisions were lost at the end", "error", err)
-		}
+		closing.Go(func() {
+			if err := w.traces.Close(ctx); err != nil {
+				w.process.logger.Warn("spans of decisions were lost at the end", "error", err)
+			}
+		})
 	}
+	closing.Wait()
 }
 
 // shown is what the admin API shows of this node.

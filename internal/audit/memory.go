@@ -87,14 +87,14 @@ func (r *Recorder) Recent(f view.EventFilter, n int, cursor string) (view.Events
 	if n <= 0 || n > MaxPage {
 		n = MaxPage
 	}
-	r.drain()
+	r.catchUp()
 	return r.memory.page(matcher(f, r.hasher), n, cursor), nil
 }
 
 // Event returns the event with this ID, if it is remembered: who has been told of a
 // decision finds it.
 func (r *Recorder) Event(id string) (view.Event, bool) {
-	r.drain()
+	r.catchUp()
 	r.memory.mu.RLock()
 	defer r.memory.mu.RUnlock()
 	n, ok := r.memory.number(id)

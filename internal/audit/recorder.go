@@ -187,6 +187,12 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
+// catchUp makes events of all that was decided before, for those who look some up.
+func (r *Recorder) catchUp() {
+	for until := r.ring.head.Load(); r.produced.Load()+r.discarded.Load() < until && r.drain() > 0; {
+	}
+}
+
 // drain makes a batch of events of what is in the ring and hands it to all who get
 // events. It returns how many there were.
 func (r *Recorder) drain() int {

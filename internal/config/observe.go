@@ -18,7 +18,7 @@ type Observing struct {
 	Layer string `group:"watch" enum:",edge,gateway,backend" default:"" placeholder:"edge|gateway|backend" help:"Where this process stands: edge, gateway or backend. It becomes the label layer of all metrics. Default: none."`
 	// EnvoyMetrics and PlainMetrics serve metrics under the names of others as well.
 	EnvoyMetrics bool `group:"watch" help:"Serve metrics under the names of envoyproxy/ratelimit as well (ratelimit_service_*), for its dashboards."`
-	PlainMetrics bool `group:"watch" help:"Serve metrics under plain names as well (ratelimit_*)."`
+	PlainMetrics bool `group:"watch" help:"Serve metrics under plain names as well (allowed_total, limited_total, ratelimit_*, retry_after_ms)."`
 
 	// DenialLines is how many denials of one rule are logged in a minute. The default
 	// value is 1, at most 1000; 0 logs none.
@@ -26,7 +26,7 @@ type Observing struct {
 
 	// TopKeys is how many keys of one rule are told apart; 0: none. The default value
 	// is 64.
-	TopKeys int `group:"watch" default:"64" placeholder:"N" help:"Keys of one rule that are told apart to find those with the most hits and denials; 0 for none. A key with more than 1/N of the hits of its rule is found. Default ${default}."`
+	TopKeys int `group:"watch" default:"64" placeholder:"N" help:"Keys of one rule that are told apart to find those with the most requests and denials; 0 for none. A key with more than 1/N of the requests of its rule is found. Default ${default}."`
 	// AccuracySample is the share of keys whose decisions are compared with an exact
 	// count. The default value is 0.001.
 	AccuracySample float64 `group:"watch" default:"0.001" placeholder:"SHARE" help:"Share of keys whose decisions are compared with an exact log of what was admitted, which costs the store another bucket for each of them; 0 for none. Default ${default}."`

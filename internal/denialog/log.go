@@ -139,13 +139,15 @@ func sameDenial(resp *headgate.Response, before, v *headgate.Verdict) bool {
 	return before.Rule == v.Rule && before.Descriptor == v.Descriptor && !before.Decision.Allowed && told(resp, before)
 }
 
-// endMinute sees to it that the minute under way ends.
+// endMinute sees to it that the minute under way ends. The timer says that it is over
+// before the next one begins: whoever takes the first line of that starts another timer,
+// without which it would never end.
 func (l *Log) endMinute() {
 	if l.ends.CompareAndSwap(false, true) {
 		time.AfterFunc(time.Minute, func() {
+			l.ends.Store(false)
 			l.minute.Add(1)
 			l.left.Store(MaxPerMinute)
-			l.ends.Store(false)
 		})
 	}
 }

@@ -34,7 +34,9 @@ func (e *exemplars) note(req *headgate.Request, resp *headgate.Response, took ti
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.took[bucket] = one
+	if took >= 0 { // else it was not timed, since it panicked
+		e.took[bucket] = one
+	}
 	if !resp.Allowed && resp.Degraded() == "" {
 		e.denied = one
 	}

@@ -104,10 +104,10 @@ func (m *Metrics) look(now time.Time) {
 func (m *Metrics) Overview(o *view.Overview, maxRules int) { m.overview(o, maxRules, time.Now()) }
 
 func (m *Metrics) overview(o *view.Overview, maxRules int, now time.Time) {
-	t := m.stripes.total()
-	o.Requests = requestsOf(func(i int) float64 { return float64(t.requests[i]) })
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
+	t := m.stripes.total() // with the lock held: what is remembered is no later
+	o.Requests = requestsOf(func(i int) float64 { return float64(t.requests[i]) })
 	var perSecond func(row int) view.Outcomes
 	var tiers []tierCounts
 	elapsed := 0.0

@@ -11,8 +11,8 @@ const (
 	totalValue = prometheus.CounterValue
 )
 
-// WatchAudit adds what became of events of decisions to the metrics. read is called once for
-// each collection. Names of sinks come from configuration.
+// WatchAudit adds what became of events of decisions to the metrics. read is called twice
+// for each collection. Names of sinks come from configuration.
 func (m *Metrics) WatchAudit(read func() view.Audit) {
 	type sink = view.AuditSink
 	m.register.MustRegister(
@@ -40,7 +40,7 @@ func (m *Metrics) WatchAccuracy(read func() []view.RuleAccuracy) {
 		{totalValue, "headgate_accuracy_decided_total", "Decisions about keys of the sample, which were compared with an exact count.", func(r *rule) float64 { return float64(r.Decided) }, nil},
 		{totalValue, "headgate_accuracy_wrong_allowed_total", "Decisions about keys of the sample that allowed what an exact count denies.", func(r *rule) float64 { return float64(r.WrongAllowed) }, nil},
 		{totalValue, "headgate_accuracy_wrong_denied_total", "Decisions about keys of the sample that denied what an exact count allows.", func(r *rule) float64 { return float64(r.WrongDenied) }, nil},
-		{nowValue, "headgate_accuracy_overshoot_ratio", "Most hits beyond a limit that were admitted, as a share of it.", func(r *rule) float64 { return r.Overshoot }, nil},
+		{nowValue, "headgate_accuracy_overshoot_ratio", "Most hits beyond a limit that were admitted in the last hour, as a share of it.", func(r *rule) float64 { return r.Overshoot }, nil},
 		{nowValue, "headgate_accuracy_bound_ratio", "Most hits beyond a limit that the rule promises to admit, as a share of it; missing where no bound is known.", func(r *rule) float64 { return r.Bound }, func(r *rule) bool { return r.Bound >= 0 }},
 	}...))
 }
@@ -63,7 +63,7 @@ func (m *Metrics) WatchTopKeys(read func() TopKeys) {
 	m.register.MustRegister(topKeysCollector{sampled[TopKeys]{read, []metric[TopKeys]{
 		gauge("headgate_top_keys", "Keys that are counted one by one now.", func(s *TopKeys) float64 { return float64(s.Tracked) }),
 		gauge("headgate_top_keys_max", "Keys that can be counted one by one.", func(s *TopKeys) float64 { return float64(s.Capacity) }),
-		counter("headgate_top_keys_seen_total", "Decisions that were looked at to find the keys with the most hits.", func(s *TopKeys) float64 { return float64(s.Seen) }),
+		counter("headgate_top_keys_seen_total", "Decisions that were looked at to find the keys with the most requests.", func(s *TopKeys) float64 { return float64(s.Seen) }),
 		counter("headgate_top_keys_evicted_total", "Keys that were counted and made room for others.", func(s *TopKeys) float64 { return float64(s.Evicted) }),
 	}}})
 }

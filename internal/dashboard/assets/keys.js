@@ -1,4 +1,4 @@
-// The keys with the most denials and the most hits.
+// The keys with the most denials and the most requests.
 
 import { h, put, text, attr, keyed, id } from "./dom.js";
 import { get } from "./api.js";
@@ -13,7 +13,7 @@ export const keyColumns = [
   { label: "Key" },
   { label: "Rule" },
   { label: "Denied", num: true, hint: "Hits that were denied in the last minutes" },
-  { label: "All hits", num: true, hint: "Hits in the last minutes" },
+  { label: "Requests", num: true, hint: "Requests in the last minutes, denied ones too" },
   { label: "Share denied", num: true },
   { label: "± error", num: true, hint: "How far the counts may be off" },
   { label: "" },
@@ -36,8 +36,8 @@ export function explainLink(domain, key) {
   return `#/explain?${new URLSearchParams({ domain, d: key })}`;
 }
 
-// hits are whole from one on, though they fade.
-const hits = (n) => (n >= 1 ? count(Math.round(n)) : about(n));
+// Counts are whole from one on, though they fade.
+const requests = (n) => (n >= 1 ? count(Math.round(n)) : about(n));
 
 // keyRow is the row of a key: so many columns as there are of keyColumns.
 export function keyRow(key, columns = 4) {
@@ -64,7 +64,7 @@ export function keyRow(key, columns = 4) {
         put(name, keyName(k.key, k.hash));
         link();
       }
-      [hits(k.denied), hits(k.total), percent(k.total > 0 ? k.denied / k.total : 0), `± ${hits(k.error)}`].slice(0, cells.length).forEach((words, i) => text(cells[i], words));
+      [requests(k.denied), requests(k.total), percent(k.total > 0 ? k.denied / k.total : 0), `± ${requests(k.error)}`].slice(0, cells.length).forEach((words, i) => text(cells[i], words));
     },
   };
 }
@@ -73,11 +73,11 @@ const refresh = 2000;
 const shown = 50;
 
 export function show(root, { query, me }) {
-  const by = choice([["denied", "denials"], ["total", "all hits"]], query.get("by") ?? "denied");
+  const by = choice([["denied", "denials"], ["total", "all requests"]], query.get("by") ?? "denied");
   const rule = choice([["", "all rules"]], "", { "data-search": true });
   const fleet = h("input", { type: "checkbox", id: id("fleet"), checked: query.get("fleet") === "true" });
   const pause = h("button", { type: "button", "aria-pressed": "false", "data-pause": true }, "Pause");
-  const t = table("Keys with the most hits", keyColumns);
+  const t = table("Keys with the most requests", keyColumns);
   const said = h("p", { class: "muted" });
   const holder = h("div", null, loading("keys"));
   const render = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k, keyColumns.length));
@@ -88,8 +88,8 @@ export function show(root, { query, me }) {
     try {
       const list = await get("keys", { by: by.value, rule: rule.value, limit: shown, fleet: fleet.checked && "true" });
       const keys = list.keys.filter((k) => by.value === "total" || k.denied > 0);
-      text(said, `${count(keys.length)} keys of ${list.nodes === 1 ? "this node" : `${count(list.nodes)} nodes`}, by ${by.value === "denied" ? "denials" : "hits"}`);
-      if (!keys.length) put(holder, by.value === "denied" ? empty("No key was denied in the last minutes.", "Order by all hits to see who asks the most.") : empty("No request was counted in the last minutes."));
+      text(said, `${count(keys.length)} keys of ${list.nodes === 1 ? "this node" : `${count(list.nodes)} nodes`}, by ${by.value === "denied" ? "denials" : "requests"}`);
+      if (!keys.length) put(holder, by.value === "denied" ? empty("No key was denied in the last minutes.", "Order by all requests to see who asks the most.") : empty("No request was counted in the last minutes."));
       else if (t.element.parentNode !== holder) put(holder, t.element);
       render(keys);
     } catch (problem) {

@@ -22,7 +22,7 @@ function tiles() {
     ["Degraded (503)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed unchecked`],
     ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
     ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
-    ["Shed", (o) => rate(o.shed), (o) => `${count(o.hot_keys)} hot keys leased`],
+    ["Hot keys", (o) => count(o.hot_keys), () => "asked so often that they may be leased"],
   ].map(([name, number, more]) => ({ name, number, more, big: h("dd", { class: "big num" }, none), small: h("dd", { class: "muted" }, "") }));
   return {
     element: h("dl", { class: "tiles" }, list.map((t) => h("div", null, h("dt", null, t.name), t.big, t.small))),
@@ -98,6 +98,20 @@ function audit() {
   };
 }
 
+// tiers are the quotas of tenants, summed up by tier; nothing where no tier has decided.
+function tiers() {
+  const t = table("Quotas by tier", [{ label: "Tier" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Mean use of quotas" }]);
+  const element = panel("Quotas by tier", { more: h("a", { href: "#/tenants" }, "Tenants") }, t.element);
+  return {
+    element,
+    update(o) {
+      element.hidden = !o.tiers.length;
+      put(t.rows, o.tiers.map((x) => h("tr", null, h("th", { scope: "row" }, x.tier), h("td", { class: "num" }, rate(x.allowed_rate)), h("td", { class: "num" }, rate(x.denied_rate)),
+        h("td", null, h("span", { class: "usage" }, bar(x.used, 1), h("span", { class: "num" }, percent(x.used)))))));
+    },
+  };
+}
+
 const busiest = 6;
 
 function hotRules() {
@@ -160,12 +174,12 @@ export function show(root) {
       { name: "p99", tone: "denied", of: (p) => (p.decided ? p.p99 : NaN) },
     ] }),
   ];
-  const parts = [tiles(), shards(), configuration(), audit(), hotRules()];
+  const parts = [tiles(), shards(), configuration(), audit(), hotRules(), tiers()];
   const top = topDenied();
-  const [numbers, store, config, log, rules] = parts;
+  const [numbers, store, config, log, rules, quotas] = parts;
   put(root, numbers.element, h("div", { class: "grid main-chart" }, charts[0].element),
     h("div", { class: "grid three" }, charts.slice(1).map((c) => c.element)),
-    h("div", { class: "grid two" }, h("div", { class: "column" }, top.element, store.element), h("div", { class: "column" }, rules.element, config.element, log.element)));
+    h("div", { class: "grid two" }, h("div", { class: "column" }, top.element, quotas.element, store.element), h("div", { class: "column" }, rules.element, config.element, log.element)));
   const ends = [
     on("overview", (o) => {
       for (const p of parts) p.update(o);
