@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -357,11 +358,12 @@ func (s *kafka) askTopic(ctx context.Context) error {
 func (s *kafka) Close(ctx context.Context) error {
 	close(s.closing)
 	_, before, _ := s.Counts()
-	_ = s.client.Flush(ctx) // what could not be flushed is in the counts
-	s.asking.Wait()
+	_ = s.client.Flush(ctx)    // what could not be flushed is in the counts
+	_, _, wrong := s.Counts() // from now on errors only say that the client is closed
 	closed := make(chan struct{})
 	go func() {
-		s.client.Close() // fails what it still has
+		s.client.Close() // fails what it still has, and ends what a silent broker is asked
+		s.asking.Wait()
 		close(closed)
 	}()
 	grace := time.NewTimer(closeGrace)
@@ -375,7 +377,7 @@ func (s *kafka) Close(ctx context.Context) error {
 	s.failed += uint64(s.waiting)
 	s.abandoned, s.waiting, s.bytes = true, 0, 0
 	if lost := s.failed - before; lost > 0 {
-		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(s.err, ctx.Err()))
+		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(cmp.Or(wrong, ctx.Err()), s.err))
 	}
 	return nil
 }

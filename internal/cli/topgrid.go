@@ -34,8 +34,9 @@ func (g *grid) add(texts ...string) {
 	g.rows = append(g.rows, row)
 }
 
-// minFlex is how narrow a column may get that gives way.
-const minFlex = 6
+// minFlex is how narrow a column may get that gives way, and maxFlex how wide it gets
+// where lines may have any width: one long key is no reason to draw all others apart.
+const minFlex, maxFlex = 6, 100
 
 // between stands between columns.
 const between = "  "
@@ -49,6 +50,9 @@ func (g *grid) widths(width int) []int {
 		list[i] = ansi.StringWidth(c.title)
 		for _, row := range g.rows {
 			list[i] = max(list[i], ansi.StringWidth(row[i].text))
+		}
+		if c.flex && width <= 0 {
+			list[i] = min(list[i], maxFlex)
 		}
 		total += list[i]
 	}

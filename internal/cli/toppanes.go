@@ -107,7 +107,14 @@ func keysGrid(s *snapshot, order string) (g grid, note string) {
 		g.add(k.Rule, cmp.Or(k.Key, "#"+k.Hash), amount(k.Total), amount(k.Denied), share(k.Denied, k.Total), amount(k.Error))
 		g.colourIf(k.Denied, 3, red)
 	}
-	return g, ""
+	switch {
+	case len(list) > 0:
+	case order == "total":
+		note = "no request was counted in the last minutes"
+	default:
+		note = "no key was denied in the last minutes"
+	}
+	return g, note
 }
 
 func shardsGrid(s *snapshot, order string) (g grid, note string) {

@@ -73,7 +73,7 @@ type Settings struct {
 	DenialTime time.Duration `group:"store" default:"2s" placeholder:"TIME" help:"How long a denial is remembered at most, if it does not end before: so late may a refund, a reset or a raised limit by another node take effect here. Default ${default}."`
 
 	// OpsAddr serves what operators need and nobody else should reach.
-	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig and /debug/pprof. Default ${default}."`
+	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. Default ${default}."`
 	// DrainDelay is the time between "not ready" and the end of listening. The
 	// default value is 1s; at most 5m. Open connections are asked to go meanwhile.
 	DrainDelay time.Duration `group:"listen" default:"1s" help:"How long to go on serving after readiness is off, so that load balancers and open connections notice."`

@@ -23,6 +23,9 @@ function scale(most) {
   return { most: Math.ceil(most / step - 1e-9) * step, step };
 }
 
+// tick is a number on the axis: a round one needs no zeros behind its point.
+const tick = (words) => words.replace(/\.(\d*?)0+(?!\d)/, (_, digits) => (digits ? `.${digits}` : ""));
+
 const line = (points) => points.map((p, i) => `${i && !p.gap ? "L" : "M"}${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("");
 
 // chart draws series: {name, of(point), tone, area}, by format; where of is no number
@@ -71,7 +74,7 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
     const y = (v) => top + (height - top - bottom) * (1 - v / most);
     const parts = [];
     for (let v = 0; v <= most * 1.001; v += step) {
-      parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, format(v)));
+      parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, tick(format(v))));
     }
     const every = [10000, 30000, 60000, 120000].find((ms) => (ms / span) * width > 64) ?? 120000;
     for (let t = Math.ceil((end - span) / every) * every; t <= end; t += every) {

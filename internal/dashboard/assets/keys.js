@@ -12,7 +12,7 @@ export const lead = "Counts are of the last minutes and fade. Each is right to w
 export const keyColumns = [
   { label: "Key" },
   { label: "Rule" },
-  { label: "Denied", num: true, hint: "Hits that were denied in the last minutes" },
+  { label: "Denied", num: true, hint: "Requests that were denied in the last minutes" },
   { label: "Requests", num: true, hint: "Requests in the last minutes, denied ones too" },
   { label: "Share denied", num: true },
   { label: "± error", num: true, hint: "How far the counts may be off" },
