@@ -141,7 +141,9 @@ func (a *accuracy) report(r *rules.Rule, g *gauge, now limit.Micros) (AccuracyRe
 type gauge struct {
 	mu    sync.Mutex
 	total AccuracyCounts
-	parts [accuracyParts]accuracyPart // by their number, modulo
+	// parts are by their number, modulo. It is nil before anything was compared: of many
+	// thousand rules, each of which would have 3 KB, few are.
+	parts *[accuracyParts]accuracyPart
 	// last is what was compared with last; nil: nothing was.
 	last *reference
 }
@@ -153,7 +155,7 @@ type accuracyPart struct {
 }
 
 func accuracyPartAt(now limit.Micros) int64 {
-	return int64(now) / (AccuracySpan.Microseconds() / accuracyParts)
+	return max(int64(now), 0) / (AccuracySpan.Microseconds() / accuracyParts)
 }
 
 // add counts what was compared with ref.
@@ -161,6 +163,9 @@ func (g *gauge) add(counts *AccuracyCounts, ref *reference, now limit.Micros) {
 	number := accuracyPartAt(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.parts == nil {
+		g.parts = new([accuracyParts]accuracyPart)
+	}
 	part := &g.parts[number%accuracyParts]
 	if part.number != number {
 		*part = accuracyPart{number: number}
@@ -176,6 +181,9 @@ func (g *gauge) read(now limit.Micros) (total, recent AccuracyCounts, last *refe
 	number := accuracyPartAt(now)
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.parts == nil {
+		return g.total, recent, g.last
+	}
 	for i := range g.parts {
 		if part := &g.parts[i]; part.number > number-accuracyParts && part.number <= number {
 			recent.add(&part.counts)

@@ -136,7 +136,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	p.limiter = l
 	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
 	if l.observer != nil {
-		p.stopwatch.start(requests)
+		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
 	}
 	for i := range requests {
 		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}

@@ -73,16 +73,15 @@ func (l *Limiter) Reserve(ctx context.Context, req *Request, o ReserveOptions, r
 	if o.TTL == 0 {
 		o.TTL = DefaultReservationTTL
 	}
-	start := time.Now()
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
-	r, err := l.reserve(ctx, req, &o, responses[:])
+	r, took, err := l.reserve(ctx, req, &o, responses[:])
 	*resp = responses[0]
 	if err != nil {
 		return Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	l.reserved.answered(resp.Allowed)
 	if l.observer != nil {
-		l.observer.Decided(req, resp, time.Since(start))
+		l.observer.Decided(req, resp, took)
 	}
 	return r, nil
 }
@@ -126,16 +125,20 @@ func (l *Limiter) finish(p *plan, responses []Response) {
 	l.plans.Put(p)
 }
 
-func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, responses []Response) (r Reservation, err error) {
+func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, responses []Response) (r Reservation, took time.Duration, err error) {
 	p := l.begin()
 	defer l.finish(p, responses)
+	if l.observer != nil {
+		p.stopwatch.start(req.Origin.Trace.Sampled)
+	}
+	defer func() { took = p.stopwatch.stop() }() // whatever is returned
 	resp := &responses[0]
 	p.reserves = true
 	p.addRequest(req, resp)
 	var room [1 << 10]byte
 	text := appendClaims(room[:0], req, o)
 	if most := len(text) + len(p.takes)*maxChargeLength + 16; most > maxReservation {
-		return Reservation{}, fmt.Errorf("%w: %d bytes; hint: at most %d; hash long values, reserve for fewer descriptors", ErrReservation, most, maxReservation)
+		return Reservation{}, NotTimed, fmt.Errorf("%w: %d bytes; hint: at most %d; hash long values, reserve for fewer descriptors", ErrReservation, most, maxReservation)
 	}
 	var repeated repetition
 	length, expires := len(text), l.now().Add(o.TTL)
@@ -148,14 +151,14 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, 
 		resp.settle()
 	}
 	if !resp.Allowed {
-		return Reservation{}, nil
+		return Reservation{}, NotTimed, nil
 	}
 	p.addCharges(resp, repeated.known)
 	for _, c := range p.charges {
 		text = appendCharge(text, c)
 	}
 	all := string(text)
-	return Reservation{claims: all[:length], charged: all[length:], expires: expires.UnixMilli()}, nil
+	return Reservation{claims: all[:length], charged: all[length:], expires: expires.UnixMilli()}, NotTimed, nil
 }
 
 // repetition says whether a reservation was made before, and for how long the store

@@ -64,7 +64,7 @@ func (c *call) accuracy() (*answer, error) {
 // Orders of keys.
 const byTotal, byDenied = "total", "denied"
 
-// keys answers with the keys that have the most decisions of late.
+// keys answers with the keys that have the most requests of late.
 func (c *call) keys() (*answer, error) {
 	n, bad := c.number("limit", 1, maxKeys, defaultKeys)
 	if bad != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -271,7 +272,7 @@ func watchRoutes() []route {
 			answers: []reply{{http.StatusOK, "How it is.", jsonType, "Overview", false}, notHere},
 		},
 		{
-			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: (*call).keys, id: "listTopKeys", summary: "List the keys with the most decisions of late",
+			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: (*call).keys, id: "listTopKeys", summary: "List the keys with the most requests of late",
 			about: namesAbout,
 			query: []parameter{
 				{"by", "By what they are ordered.", schema{"type": "string", "enum": []any{byTotal, byDenied}, "default": byTotal}},
@@ -303,7 +304,7 @@ func watchRoutes() []route {
 		},
 		{
 			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: (*call).explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
-			about: "Nothing is charged.", body: &payload{jsonOnly, maxExplained, "ExplainBody", "The request, as /v1/check takes it.", false},
+			about: "Nothing is charged.", body: &payload{jsonOnly, explain.MaxBody, "ExplainBody", "The request, as /v1/check takes it.", false},
 			answers: []reply{{http.StatusOK, "How, and why.", jsonType, "Explanation", false}, notHere, tooLargeReply, wrongType, unprocessable},
 		},
 		{

@@ -14,7 +14,7 @@ import (
 type Watch struct {
 	// Overview says how the node is.
 	Overview func() view.Overview
-	// TopKeys returns up to n keys with the most decisions by "total" or "denied", of a
+	// TopKeys returns up to n keys with the most requests by "total" or "denied", of a
 	// rule or, with "", of all; with fleet those of all nodes that are known of, where
 	// only keys that this node has seen have a Key.
 	TopKeys func(by, rule string, n int, fleet bool) view.TopKeys

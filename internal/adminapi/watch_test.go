@@ -154,7 +154,7 @@ func testWatch() *Watch {
 	}
 	return &Watch{
 		Overview: func() view.Overview {
-			return view.Overview{Node: view.Identity{Name: "one"}, Shards: []view.Shard{}, Rules: []view.Rule{{ID: "api.tenant"}}, Audit: view.Audit{Sinks: []view.AuditSink{}}}
+			return view.Overview{Node: view.Identity{Name: "one"}, Shards: []view.Shard{}, Rules: []view.Rule{{ID: "api.tenant"}}, Tiers: []view.Tier{}, Audit: view.Audit{Sinks: []view.AuditSink{}}}
 		},
 		TopKeys: func(by, rule string, n int, fleet bool) view.TopKeys {
 			list := view.TopKeys{By: by, Keys: slices.Clone(named[:min(n, 1)]), Nodes: 1}
@@ -289,22 +289,23 @@ func TestExplain(t *testing.T) {
 	}
 	const one = `"descriptors":[{"descriptor":"a:b"}]`
 	for body, want := range map[string]string{
-		`{` + one + `}`:                                                    "422 domain",
-		`{"domain":"",` + one + `}`:                                        "422 domain",
-		`{"domain":"d"}`:                                                   "422 descriptors",
-		`{"domain":"d","descriptors":[]}`:                                  "422 descriptors",
-		`{"domain":"d","descriptors":[{"hits":-1}]}`:                       "422 descriptors[0].hits",
-		`{"domain":"d","descriptors":[{"hits":1.5}]}`:                      "400 descriptors.hits",
-		`{"domain":"d","descriptors":[{"hits":1e30}]}`:                     "400 descriptors.hits",
-		`{"domain":"d","descriptors":[{"hits":9007199254740993}]}`:         "422 descriptors[0].hits",
-		`{"domain":"d","descriptors":[{"descriptor":"nothing"}]}`:          "422 descriptors[0].descriptor",
-		`{"domain":"d","descriptors":[{"descriptor":"a:b","entries":[]}]}`: "422 descriptors[0].descriptor",
-		`{"domain":"d","descriptors":[{"entries":[{"value":"x"}]}]}`:       "422 descriptors[0].entries",
+		`{` + one + `}`:                                                                                           "422 domain",
+		`{"domain":"",` + one + `}`:                                                                               "422 domain",
+		`{"domain":"d","descriptors":[{"hits":1}]}`:                                                               "422 descriptors[0].entries",
+		`{"domain":"d"}`:                                                                                          "422 descriptors",
+		`{"domain":"d","descriptors":[]}`:                                                                         "422 descriptors",
+		`{"domain":"d","descriptors":[{"entries":[],"hits":-1}]}`:                                                 "422 descriptors[0].hits",
+		`{"domain":"d","descriptors":[{"entries":[],"hits":1.5}]}`:                                                "422 descriptors[0].hits",
+		`{"domain":"d","descriptors":[{"entries":[],"hits":1e30}]}`:                                               "422 descriptors[0].hits",
+		`{"domain":"d","descriptors":[{"entries":[],"hits":9007199254740993}]}`:                                   "422 descriptors[0].hits",
+		`{"domain":"d","descriptors":[{"descriptor":"nothing"}]}`:                                                 "422 descriptors[0].descriptor",
+		`{"domain":"d","descriptors":[{"descriptor":"a:b","entries":[]}]}`:                                        "422 descriptors[0].descriptor",
+		`{"domain":"d","descriptors":[{"entries":[{"value":"x"}]}]}`:                                              "422 descriptors[0].entries",
 		`{"domain":"d","descriptors":[{"entries":[` + strings.Repeat(`{"key":"k"},`, 32) + `{"key":"k"}]}]}`:      "422 descriptors[0].entries",
 		`{"domain":"d","descriptors":[` + strings.Repeat(`{"descriptor":"a:b"},`, 100) + `{"descriptor":"a:b"}]}`: "422 descriptors",
 		`{"domain":"d",` + one + `,"attributes":{` + manyFields(33) + `}}`:                                        "422 attributes",
-		`{"domain":"d",` + one + `,"attributes":["x"]}`:                                                           "400 attributes",
-		`{"domain":"d",` + one + `,"limit":5}`:                                                                    "400 limit",
+		`{"domain":"d",` + one + `,"attributes":["x"]}`:                                                           "422 attributes",
+		`{"domain":"d",` + one + `,"limit":5}`:                                                                    "400 body",
 		`{"domain":"` + "\xff" + `",` + one + `}`:                                                                 "400 body",
 		`{"domain":"d",` + one + `} x`:                                                                            "400 body",
 	} {

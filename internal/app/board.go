@@ -105,6 +105,9 @@ func (b *noticeBoard) fleet(now time.Time) view.Fleet {
 		f.Error = err.Error()
 	}
 	f.Nodes = append(f.Nodes, others...)
+	if apart := slices.IndexFunc(others, func(n view.Node) bool { return n.HashedBy != self.HashedBy }); apart >= 0 && f.Error == "" {
+		f.Error = fmt.Sprintf("node %q hashes keys by another key than this one, so that its top keys cannot be added up; hint: the same --audit-hash-key on all nodes", others[apart].Name)
+	}
 	slices.SortStableFunc(f.Nodes[1:], func(a, b view.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return f
 }
@@ -130,7 +133,7 @@ func (b *noticeBoard) others(now time.Time) ([]view.Node, error) {
 			continue
 		}
 		var node view.Node
-		if err := json.Unmarshal(text, &node); err != nil {
+		if err := json.Unmarshal(text, &node); err != nil || node.Name == "" {
 			b.readErr = fmt.Errorf("read the notice %q: it is not what this version of Headgate writes", id)
 			continue
 		}

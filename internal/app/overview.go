@@ -33,7 +33,7 @@ func (w *watching) overview() view.Overview {
 	return o
 }
 
-// node returns what this node tells the others of itself: hashes, and no key.
+// notice returns what this node tells the others of itself: hashes, and no key.
 func (w *watching) notice() view.Node {
 	p := w.process
 	var o view.Overview
@@ -42,7 +42,7 @@ func (w *watching) notice() view.Node {
 	n := view.Node{
 		Identity: w.node, At: time.Now(), ConfigVersion: r.Rules.Version,
 		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
-		Rates: o.Rates, Latency: o.Latency,
+		Rates: o.Rates, Latency: o.Latency, HashedBy: w.hashedBy(),
 		TopTotal: w.nameless("total"), TopDenied: w.nameless("denied"),
 	}
 	if r.Rules.LoadedAt != nil {
@@ -56,7 +56,7 @@ func (w *watching) notice() view.Node {
 	return n
 }
 
-// nameless returns the keys of this node with the most hits, without the keys; their
+// nameless returns the keys of this node with the most decisions, without the keys; their
 // hashes stay.
 func (w *watching) nameless(by string) []view.TopKey {
 	keys := []view.TopKey{}

@@ -132,8 +132,10 @@ func (p *process) assemble() error {
 func (p *process) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
 	defer cancel()
-	p.watching.close(ctx)
+	var ending sync.WaitGroup
+	ending.Go(func() { p.watching.close(ctx) })
 	p.stack.leave(p.logger)
+	ending.Wait()
 }
 
 // hasRules reports whether rules may come into force, of files or of a database.

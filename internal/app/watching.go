@@ -110,12 +110,12 @@ func readKeyHasher(path string) (*keyname.Hasher, error) {
 	}
 	hasher, err := keyname.NewHasher(key)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: the key is too short; hint: `openssl rand -base64 32` makes one", path)
 	}
 	return hasher, nil
 }
 
-// watchKeys finds the keys with the most hits, if it is to.
+// watchKeys finds the keys with the most requests, if it is to.
 func (w *watching) watchKeys() []headgate.Observer {
 	p := w.process
 	if p.settings.TopKeys == 0 {
@@ -251,7 +251,7 @@ func (w *watching) shown() *adminapi.Watch {
 	}
 }
 
-// topKeys returns the keys with the most hits of this node, or of all nodes.
+// topKeys returns the keys with the most requests of this node, or of all nodes.
 func (w *watching) topKeys(by, rule string, n int, fleet bool) view.TopKeys {
 	top := view.TopKeys{By: by, Keys: []view.TopKey{}, Nodes: 1}
 	if w.keys == nil {
@@ -262,15 +262,20 @@ func (w *watching) topKeys(by, rule string, n int, fleet bool) view.TopKeys {
 		return top
 	}
 	// What a list lacks counts too, so that none may be cut before they are merged.
-	lists := [][]view.TopKey{w.keys.Top(by, rule, noticedKeys)}
+	lists := [][]view.TopKey{w.keys.Top(by, rule, max(n, noticedKeys))}
 	for _, node := range w.board.fleet(time.Now()).Nodes[1:] {
-		lists = append(lists, node.Top(by))
+		if node.HashedBy == w.hashedBy() {
+			lists = append(lists, node.Top(by))
+		}
 	}
 	top.Nodes = len(lists)
 	merged := ofRule(topkeys.Merge(by, math.MaxInt, lists...), rule)
 	top.Keys = append(top.Keys, merged[:min(n, len(merged))]...)
 	return top
 }
+
+// hashedBy names the key that keys are hashed by.
+func (w *watching) hashedBy() string { return w.hasher.Hash("", "") }
 
 // ofRule returns the keys of one rule; all of them for "".
 func ofRule(keys []view.TopKey, rule string) []view.TopKey {

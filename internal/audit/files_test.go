@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -319,6 +321,30 @@ func TestFinishingIsDoneOnce(t *testing.T) {
 	}
 	if got := readAll(t, dir); !slices.Equal(got, []string{"a"}) || j.failure() != nil {
 		t.Errorf("%v, %v", got, j.failure())
+	}
+}
+
+// What is wrong with all files of a directory is told of one of them: errors are logged,
+// and stand in metrics and pages.
+func TestTroubleOfManyFilesIsToldBriefly(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 50 {
+		path := filepath.Join(dir, fmt.Sprintf("events-n-20261122T120000Z-%010d.jsonl", i))
+		if err := os.WriteFile(path+".open", batch("a").Lines, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(path+".gz.tmp", 0o700); err != nil { // where it would be compressed
+			t.Fatal(err)
+		}
+	}
+	parsed, err := parseFiles("file://" + dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := janitor{c: parsed}
+	j.tidy(t.Context(), time.Now())
+	if err := j.failure(); !errors.Is(err, syscall.EISDIR) || !strings.Contains(err.Error(), "49 files more") || len(err.Error()) > 1000 {
+		t.Errorf("%v", err)
 	}
 }
 

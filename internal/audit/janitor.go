@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -90,16 +91,23 @@ func (j *janitor) finishAll(ctx context.Context) error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	var errs []error
+	var first error
+	bad := 0
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			break
 		}
-		if strings.HasPrefix(e.Name(), filePrefix) && strings.HasSuffix(e.Name(), lineSuffix+openSuffix) && e.Type().IsRegular() {
-			errs = append(errs, j.finish(ctx, filepath.Join(j.c.dir, e.Name())))
+		if !strings.HasPrefix(e.Name(), filePrefix) || !strings.HasSuffix(e.Name(), lineSuffix+openSuffix) || !e.Type().IsRegular() {
+			continue
+		}
+		if err := j.finish(ctx, filepath.Join(j.c.dir, e.Name())); err != nil {
+			first, bad = cmp.Or(first, err), bad+1
 		}
 	}
-	return errors.Join(errs...)
+	if bad > 1 { // what is wrong with one is mostly wrong with all
+		return fmt.Errorf("%w; and so with %d files more", first, bad-1)
+	}
+	return first
 }
 
 // finish finishes a file unless somebody writes it: a torn last line is cut off, and

@@ -358,7 +358,7 @@ func (s *kafka) askTopic(ctx context.Context) error {
 func (s *kafka) Close(ctx context.Context) error {
 	close(s.closing)
 	_, before, _ := s.Counts()
-	_ = s.client.Flush(ctx)    // what could not be flushed is in the counts
+	_ = s.client.Flush(ctx)   // what could not be flushed is in the counts
 	_, _, wrong := s.Counts() // from now on errors only say that the client is closed
 	closed := make(chan struct{})
 	go func() {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -319,6 +320,40 @@ func TestKafkaThatHangs(t *testing.T) {
 	s.Write(batch("late"))
 	if _, failed, _ := s.Counts(); failed != 121 {
 		t.Errorf("%d failed", failed)
+	}
+}
+
+// A broker that takes connections and never says anything: Close does not wait for an
+// answer to what was asked, whether events wait or not.
+func TestKafkaThatIsSilent(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	s, err := OpenKafka("kafka://"+listener.Addr().String()+"/"+topic, SinkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // it waits for an answer now
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close(ended) }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(5 * closeGrace): // the question alone lasts longer than that
+		t.Error("Close waits for the broker")
 	}
 }
 

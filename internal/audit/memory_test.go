@@ -119,6 +119,28 @@ func TestEventByID(t *testing.T) {
 	b.close()
 }
 
+// Who has been told of a decision finds it, however many were decided since Run has
+// looked.
+func TestEventsAreFoundAtOnce(t *testing.T) {
+	b := newBench(t, Options{Sample: 1})
+	var last string
+	for range 3*batchSize + 1 {
+		last = b.ask("everyone:k").ID.String()
+	}
+	if _, ok := b.Event(last); !ok {
+		t.Error("the event of the last decision is not found")
+	}
+	last = b.ask("everyone:k").ID.String()
+	for range 2 * batchSize {
+		b.ask("everyone:k")
+	}
+	page, err := b.Recent(view.EventFilter{}, 2*batchSize+1, "")
+	if err != nil || len(page.Events) != 2*batchSize+1 || page.Events[2*batchSize].EventID != last {
+		t.Errorf("%d events, %v", len(page.Events), err)
+	}
+	b.close()
+}
+
 func TestFollowers(t *testing.T) {
 	b := newBench(t, Options{Sample: 1})
 	slow, err := b.Follow(view.EventFilter{})

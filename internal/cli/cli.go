@@ -205,11 +205,24 @@ const hintMark = "; hint: "
 // may hold an "@" that should have been written as %40.
 var credentials = regexp.MustCompile(`://\S*@`)
 
+// example is what hints have in place of credentials.
+const example = "://user:password@"
+
+// hideCredentials hides credentials in the URLs of a text.
+func hideCredentials(text string) string {
+	return credentials.ReplaceAllStringFunc(text, func(found string) string {
+		if found == example {
+			return found
+		}
+		return "://xxxxx@"
+	})
+}
+
 // printError prints each line of err and, below it, its hint. Credentials in
 // URLs are hidden, wherever they come from: someone may have typed a store
 // where a file was expected.
 func printError(w io.Writer, err error) {
-	for line := range strings.Lines(credentials.ReplaceAllString(err.Error(), "://xxxxx@")) {
+	for line := range strings.Lines(hideCredentials(err.Error())) {
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), hintMark)
 		fmt.Fprintf(w, "headgate: %s\n", parts[0])
 		for _, hint := range parts[1:] {

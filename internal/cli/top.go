@@ -29,7 +29,7 @@ func (*topCmd) Help() string {
 	return `Examples:
 
   headgate top --admin http://127.0.0.1:9090 --admin-token-file token.txt
-      Show how this node is, its rules, the keys with the most decisions, its stores and
+      Show how this node is, its rules, the keys with the most requests, its stores and
       the other nodes, each second.
 
   headgate top --once

@@ -34,7 +34,7 @@ func nodeSnapshot() snapshot {
 				{Store: "default", Addr: "10.0.0.1:6379", Connected: true, Breaker: "closed", InFlight: 3, Calls: 1234567, Failures: 12},
 				{Store: "default", Addr: "10.0.0.2:6379", Breaker: "open", Calls: 765432, Failures: 4321, Refused: 99999},
 			},
-			Audit: view.Audit{Produced: 123456, Dropped: 7, Buffered: 42}, LiveNodes: 3, HotKeys: 2, RulesMore: 4,
+			Audit: view.Audit{Produced: 123456, Dropped: 5, Buffered: 40, Sinks: []view.AuditSink{{Name: "file:///events", Failed: 2, Buffered: 2}}}, LiveNodes: 3, HotKeys: 2, RulesMore: 4,
 			Memory: &view.Memory{Bytes: 10 << 20, MaxBytes: 64 << 20},
 		},
 		Keys:  &view.BothTopKeys{Total: view.TopKeys{By: "total", Nodes: 2}, Denied: view.TopKeys{By: "denied", Nodes: 2}},
@@ -306,4 +306,33 @@ func FuzzTopSnapshot(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What is printed once shows who asks the most where nobody is denied, says so
+// where nobody asks, and is no wider for one key that is very long.
+func TestTopOnce(t *testing.T) {
+	s := nodeSnapshot()
+	long := "user:" + strings.Repeat("x", 600)
+	s.Keys.Total.Keys = []view.TopKey{{Rule: "api.user", Key: long, Total: 3}, {Rule: "api.user", Key: "user:ann", Total: 2}}
+	s.Keys.Denied.Keys = nil
+	text := plain(&s)
+	if !strings.Contains(text, "user:ann") {
+		t.Errorf("who asks the most is not shown:\n%s", text)
+	}
+	for line := range strings.Lines(text) {
+		if w := ansi.StringWidth(line); strings.Contains(line, "user:") && w > 200 {
+			t.Errorf("%d wide: %s", w, line)
+		}
+	}
+	s.Keys.Total.Keys = nil
+	if text := plain(&s); !strings.Contains(text, "no request was counted in the last minutes") {
+		t.Errorf("nothing is said of keys:\n%s", text)
+	}
+	s.Overview.Audit.Sinks[0].Error = "no space left"
+	if text := plain(&s); !strings.Contains(text, "events to file:///events: no space left") {
+		t.Errorf("nothing is said of events:\n%s", text)
+	}
+	if _, note := keysGrid(&s, "denied"); note != "no key was denied in the last minutes" {
+		t.Errorf("by denied: %q", note)
+	}
 }

@@ -29,7 +29,7 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 		node += fmt.Sprintf("  %d nodes", o.LiveNodes)
 	}
 	lines := []string{node}
-	if trouble := troubles(&o.Health); trouble != "" {
+	if trouble := troubles(o); trouble != "" {
 		lines = append(lines, paint(red, oneLine(trouble)))
 	}
 	r := &o.Rates
@@ -38,8 +38,7 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 		fmt.Sprintf("allowed %s/s  %s  %s  unmatched %s/s",
 			paint(green, amount(r.Allowed)), coloured(paint, red, "denied", r.Denied), coloured(paint, yellow, "degraded", degraded), amount(r.Unmatched+r.UnknownDomain)),
 		fmt.Sprintf("latency p50 %s  p90 %s  p99 %s    hot keys %d", took(o.Latency.P50), took(o.Latency.P90), took(o.Latency.P99), o.HotKeys),
-		fmt.Sprintf("rules %s  %s  events %s written  %s  %s waiting", oneLine(cmp.Or(o.Health.Rules.Version, "none")), rulesState(&o.Health.Rules),
-			amount(float64(o.Audit.Produced)), lost(paint, o.Audit.Dropped), amount(float64(o.Audit.Buffered))))
+		fmt.Sprintf("rules %s  %s  %s", oneLine(cmp.Or(o.Health.Rules.Version, "none")), rulesState(&o.Health.Rules), events(paint, &o.Audit)))
 	if m := o.Memory; m != nil && m.MaxBytes > 0 {
 		lines[len(lines)-2] += fmt.Sprintf("  memory %s of %s MiB", amount(float64(m.Bytes)/(1<<20)), amount(float64(m.MaxBytes)/(1<<20)))
 	}
@@ -58,12 +57,19 @@ func coloured(paint func(sgr, text string) string, sgr, name string, v float64) 
 	return name + " " + text + "/s"
 }
 
-func lost(paint func(sgr, text string) string, n uint64) string {
-	text := amount(float64(n)) + " dropped"
-	if n > 0 {
-		return paint(red, text)
+// events is how many there were, and how many of them were lost or wait before a sink
+// or in one.
+func events(paint func(sgr, text string) string, a *view.Audit) string {
+	gone, waiting := a.Dropped, a.Buffered
+	for i := range a.Sinks {
+		gone += a.Sinks[i].Failed
+		waiting += a.Sinks[i].Buffered
 	}
-	return text
+	lost := amount(float64(gone)) + " lost"
+	if gone > 0 {
+		lost = paint(red, lost)
+	}
+	return fmt.Sprintf("events %s  %s  %s waiting", amount(float64(a.Produced)), lost, amount(float64(waiting)))
 }
 
 // rulesState says whether the rules that are there are in force.
@@ -78,7 +84,8 @@ func rulesState(c *view.Config) string {
 }
 
 // troubles is what does not work, "" when all does.
-func troubles(h *view.Health) string {
+func troubles(o *view.Overview) string {
+	h := &o.Health
 	var list []string
 	add := func(name string, s view.State) {
 		if !s.OK {
@@ -93,6 +100,9 @@ func troubles(h *view.Health) string {
 	if h.Documents != nil {
 		add("documents", h.Documents.State)
 	}
+	for i := range o.Audit.Sinks {
+		add("events to "+o.Audit.Sinks[i].Name, view.State{OK: o.Audit.Sinks[i].Error == "", Error: o.Audit.Sinks[i].Error})
+	}
 	return strings.Join(list, "; ")
 }
 
@@ -102,7 +112,13 @@ func plain(s *snapshot) string {
 	lines := summary(s, 0, paint)
 	for _, p := range panes {
 		lines = append(lines, "", strings.ToUpper(p.name[:1])+p.name[1:])
-		g, note := p.grid(s, p.orders[0])
+		var g grid
+		var note string
+		for _, order := range p.orders { // where nobody is denied, who asks the most is news
+			if g, note = p.grid(s, order); len(g.rows) > 0 {
+				break
+			}
+		}
 		if g.columns != nil {
 			lines = append(lines, g.lines(0, paint)...)
 		}

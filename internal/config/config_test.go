@@ -155,6 +155,7 @@ func TestFileErrors(t *testing.T) {
 		{"config in config", "config: other.yaml\n", `:1: unknown setting "config"`},
 		{"bad duration", "shadow: true\n\nstore-budget: 20\n", ":3: --store-budget"},
 		{"bad choice", "body: xml\n", `:1: --body: "xml" is not a choice; hint: one of platform, flat, problem`},
+		{"bad choice of what may be left out", "layer: moon\n", `:1: --layer: "moon" is not a choice; hint: one of edge, gateway, backend`},
 		{"bad bool", "shadow: perhaps\n", ":1: --shadow"},
 		{"list", "- a\n", ":1: not a mapping; hint:"},
 		{"nested", "shadow: {a: b}\n", ":1: shadow: not a single value; hint:"},

@@ -102,6 +102,7 @@ func try(flag *kong.Flag, text string) error {
 		return err
 	}
 	if choices := flag.EnumSlice(); flag.Enum != "" && !slices.Contains(choices, text) {
+		choices = slices.DeleteFunc(choices, func(choice string) bool { return choice == "" }) // whoever means none leaves the setting out
 		return fmt.Errorf("%s: %q is not a choice; hint: one of %s", flag.ShortSummary(), text, strings.Join(choices, ", "))
 	}
 	return nil

@@ -44,7 +44,7 @@ type Observing struct {
 	AuditKeys string `group:"audit" enum:"hashed,plain" default:"hashed" help:"Keys in events that are written: hashed (by --audit-hash-key), or plain. Keys of APIs and addresses are among them. Default ${default}."`
 	// AuditHashKey is the file with the key that keys are hashed by; "": one is drawn
 	// at start.
-	AuditHashKey string `group:"audit" placeholder:"FILE" help:"The key that keys in events, logs and lists of top keys are hashed by, 32 bytes or more ('openssl rand -base64 32'); give the same to all nodes, so that their hashes agree. Default: one that is drawn at start."`
+	AuditHashKey string `group:"audit" placeholder:"FILE" help:"The key that keys in events, logs and lists of top keys are hashed by, 16 bytes or more ('openssl rand -base64 32'); give the same to all nodes, so that their hashes agree. Default: one that is drawn at start."`
 
 	// DecisionID is the header field that names the event of a decision; "" sends none.
 	DecisionID string `group:"answers" name:"decision-id" placeholder:"HEADER" help:"Header field over HTTP that names the event of a decision, where there is one, such as X-Decision-Id. Default: none."`

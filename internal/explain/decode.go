@@ -18,9 +18,9 @@ import (
 // maxAttributes is the number of attributes of one request, as of POST /v1/check.
 const maxAttributes = 32
 
-// fieldError says what is wrong with a body.
-type fieldError struct {
-	// Field is the path of what is at fault, such as "descriptors[0].hits"; "body" for
+// FieldError says what is wrong with a body.
+type FieldError struct {
+	// Field is the path of what is at fault, such as "descriptors[0].hits"; wholeBody for
 	// the body as a whole.
 	Field   string `json:"field"`
 	Message string `json:"message"`
@@ -28,7 +28,7 @@ type fieldError struct {
 }
 
 // Error returns all of it in one line.
-func (e *fieldError) Error() string {
+func (e *FieldError) Error() string {
 	text := e.Field + ": " + e.Message
 	if e.Hint != "" {
 		text += "; hint: " + e.Hint
@@ -36,14 +36,21 @@ func (e *fieldError) Error() string {
 	return text
 }
 
-// decode reads a body. Members that it does not know are refused, as are those that are
+// wholeBody is the field of what is wrong with no field alone.
+const wholeBody = "body"
+
+// Malformed reports whether the body is none that could be read, so that no field of it is
+// at fault.
+func (e *FieldError) Malformed() bool { return e.Field == wholeBody }
+
+// Decode reads a request as POST /v1/check takes it, of MaxBody bytes at most. Members that it does not know are refused, as are those that are
 // there twice: what is explained is what was meant.
-func decode(body []byte) (headgate.Request, *fieldError) {
+func Decode(body []byte) (headgate.Request, *FieldError) {
 	var r headgate.Request
 	if !utf8.Valid(body) {
-		return r, &fieldError{"body", "not UTF-8", ""}
+		return r, &FieldError{wholeBody, "not UTF-8", ""}
 	}
-	top, bad := object(body, "body", "domain", "descriptors", "attributes")
+	top, bad := object(body, wholeBody, "domain", "descriptors", "attributes")
 	if bad != nil {
 		return r, bad
 	}
@@ -51,14 +58,14 @@ func decode(body []byte) (headgate.Request, *fieldError) {
 		return r, bad
 	}
 	if r.Domain == "" {
-		return r, &fieldError{"domain", "missing", "the domain of the rules that shall decide"}
+		return r, &FieldError{"domain", "missing", "the domain of the rules that shall decide"}
 	}
 	var list []json.RawMessage
 	if bad = read(top, "descriptors", &list, "an array"); bad != nil {
 		return r, bad
 	}
 	if n := len(list); n == 0 || n > descriptor.MaxDescriptors {
-		return r, &fieldError{"descriptors", countOf(n), fmt.Sprintf("1 to %d", descriptor.MaxDescriptors)}
+		return r, &FieldError{"descriptors", countOf(n), fmt.Sprintf("1 to %d", descriptor.MaxDescriptors)}
 	}
 	for i, raw := range list {
 		d, bad := decodeDescriptor(raw, fmt.Sprintf("descriptors[%d]", i))
@@ -71,6 +78,12 @@ func decode(body []byte) (headgate.Request, *fieldError) {
 	return r, bad
 }
 
+// hinted is what is wrong with a field, by an error that may end with what to do.
+func hinted(field string, err error) *FieldError {
+	message, hint, _ := strings.Cut(err.Error(), "; hint: ")
+	return &FieldError{field, message, hint}
+}
+
 func countOf(n int) string {
 	if n == 0 {
 		return "none"
@@ -80,7 +93,7 @@ func countOf(n int) string {
 
 // decodeDescriptor reads one descriptor: entries or, as the command line writes it,
 // descriptor; hits are 1 where they are left out.
-func decodeDescriptor(raw []byte, at string) (headgate.Descriptor, *fieldError) {
+func decodeDescriptor(raw []byte, at string) (headgate.Descriptor, *FieldError) {
 	d := headgate.Descriptor{Hits: 1}
 	members, bad := object(raw, at, "entries", "descriptor", "hits")
 	if bad != nil {
@@ -97,11 +110,11 @@ func decodeDescriptor(raw []byte, at string) (headgate.Descriptor, *fieldError) 
 		bad = read(members, "hits", &d.Hits, "a whole number")
 	}
 	if bad == nil && (d.Hits < 0 || d.Hits > limit.MaxQuota) {
-		bad = &fieldError{"hits", fmt.Sprintf("%d is out of range", d.Hits), fmt.Sprintf("0 to %d", int64(limit.MaxQuota))}
+		bad = &FieldError{"hits", fmt.Sprintf("%d is out of range", d.Hits), fmt.Sprintf("0 to %d", int64(limit.MaxQuota))}
 	}
 	if bad == nil {
 		if err := descriptor.Validate(d.Entries); err != nil {
-			bad = &fieldError{Field: field, Message: err.Error()}
+			bad = hinted(field, err)
 		}
 	}
 	if bad != nil {
@@ -110,9 +123,9 @@ func decodeDescriptor(raw []byte, at string) (headgate.Descriptor, *fieldError) 
 	return d, bad
 }
 
-func decodeText(members map[string]json.RawMessage) ([]descriptor.Entry, *fieldError) {
+func decodeText(members map[string]json.RawMessage) ([]descriptor.Entry, *FieldError) {
 	if _, both := members["entries"]; both {
-		return nil, &fieldError{"descriptor", "beside entries", "two ways to write the same; send one of them"}
+		return nil, &FieldError{"descriptor", "beside entries", "two ways to write the same; send one of them"}
 	}
 	var text string
 	if bad := read(members, "descriptor", &text, "a string"); bad != nil {
@@ -120,21 +133,21 @@ func decodeText(members map[string]json.RawMessage) ([]descriptor.Entry, *fieldE
 	}
 	entries, err := descriptor.Parse(text)
 	if err != nil {
-		return nil, &fieldError{Field: "descriptor", Message: err.Error()}
+		return nil, hinted("descriptor", err)
 	}
 	return entries, nil
 }
 
-func decodeEntries(members map[string]json.RawMessage) ([]descriptor.Entry, *fieldError) {
+func decodeEntries(members map[string]json.RawMessage) ([]descriptor.Entry, *FieldError) {
 	var list []json.RawMessage
 	if _, there := members["entries"]; !there {
-		return nil, &fieldError{"entries", "missing", "an array of objects of key and value"}
+		return nil, &FieldError{"entries", "missing", "an array of objects of key and value"}
 	}
 	if bad := read(members, "entries", &list, "an array"); bad != nil {
 		return nil, bad
 	}
 	if len(list) > descriptor.MaxEntries {
-		return nil, &fieldError{"entries", countOf(len(list)), fmt.Sprintf("at most %d", descriptor.MaxEntries)}
+		return nil, &FieldError{"entries", countOf(len(list)), fmt.Sprintf("at most %d", descriptor.MaxEntries)}
 	}
 	var entries []descriptor.Entry
 	for i, raw := range list {
@@ -156,13 +169,13 @@ func decodeEntries(members map[string]json.RawMessage) ([]descriptor.Entry, *fie
 	return entries, nil
 }
 
-func decodeAttributes(top map[string]json.RawMessage) ([]descriptor.Entry, *fieldError) {
+func decodeAttributes(top map[string]json.RawMessage) ([]descriptor.Entry, *FieldError) {
 	var facts map[string]string
 	if bad := read(top, "attributes", &facts, "an object of strings"); bad != nil {
 		return nil, bad
 	}
 	if len(facts) > maxAttributes {
-		return nil, &fieldError{"attributes", countOf(len(facts)), fmt.Sprintf("at most %d", maxAttributes)}
+		return nil, &FieldError{"attributes", countOf(len(facts)), fmt.Sprintf("at most %d", maxAttributes)}
 	}
 	var entries []descriptor.Entry
 	for key, value := range facts {
@@ -172,10 +185,10 @@ func decodeAttributes(top map[string]json.RawMessage) ([]descriptor.Entry, *fiel
 }
 
 // object reads the members of the object at a path, which are of those known.
-func object(raw []byte, at string, known ...string) (map[string]json.RawMessage, *fieldError) {
+func object(raw []byte, at string, known ...string) (map[string]json.RawMessage, *FieldError) {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	wrong := func(message string) *fieldError {
-		return &fieldError{at, message, "an object of " + strings.Join(known, ", ")}
+	wrong := func(message string) *FieldError {
+		return &FieldError{at, message, "an object of " + strings.Join(known, ", ")}
 	}
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, wrong("no JSON object")
@@ -210,13 +223,13 @@ func object(raw []byte, at string, known ...string) (map[string]json.RawMessage,
 
 // read reads a member into v, which is left alone where there is none. what is what it
 // should be.
-func read(members map[string]json.RawMessage, name string, v any, what string) *fieldError {
+func read(members map[string]json.RawMessage, name string, v any, what string) *FieldError {
 	raw, ok := members[name]
 	if !ok {
 		return nil
 	}
 	if err := json.Unmarshal(raw, v); err != nil || string(raw) == "null" {
-		return &fieldError{Field: name, Message: "not " + what}
+		return &FieldError{Field: name, Message: "not " + what}
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"net/http"
 )
 
-// maxBody bounds the body of a request, in bytes.
-const maxBody = 64 << 10
+// MaxBody bounds the body of a request, in bytes.
+const MaxBody = 64 << 10
 
 // problem is the body of answers that are errors (RFC 9457).
 type problem struct {
@@ -17,7 +17,7 @@ type problem struct {
 	Title  string       `json:"title"`
 	Status int          `json:"status"`
 	Detail string       `json:"detail"`
-	Errors []fieldError `json:"errors,omitempty"`
+	Errors []FieldError `json:"errors,omitempty"`
 }
 
 // Handler answers POST /v1/explain for operators: to a request as POST /v1/check takes it
@@ -30,16 +30,16 @@ func Handler(limiter Limiter) http.Handler {
 			refuse(w, http.StatusMethodNotAllowed, "what is to be explained is sent by POST")
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
-			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("body: more than %d bytes", maxBody))
+			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("body: more than %d bytes", MaxBody))
 			return
 		}
 		if err != nil {
 			refuse(w, http.StatusBadRequest, "body: it could not be read")
 			return
 		}
-		req, bad := decode(body)
+		req, bad := Decode(body)
 		if bad != nil {
 			refuse(w, http.StatusBadRequest, bad.Error(), *bad)
 			return
@@ -53,7 +53,7 @@ func Handler(limiter Limiter) http.Handler {
 	})
 }
 
-func refuse(w http.ResponseWriter, status int, detail string, fields ...fieldError) {
+func refuse(w http.ResponseWriter, status int, detail string, fields ...FieldError) {
 	write(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail, fields})
 }
 

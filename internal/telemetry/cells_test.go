@@ -47,11 +47,11 @@ func TestK1HistogramIsThatOfTheLibrary(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		took := time.Duration(math.Exp(random.Float64() * math.Log(60e9)))
-		m.stripes.all[random.IntN(len(m.stripes.all))].time(took)
+		m.stripes.all[random.IntN(len(m.stripes.all))].time(took, false)
 		reference.Observe(took.Seconds())
 	}
 	for _, edge := range decisionBounds {
-		m.stripes.all[0].time(edge)
+		m.stripes.all[0].time(edge, false)
 		reference.Observe(edge.Seconds())
 	}
 	got, want := histogramOf(t, m, "headgate_decision_duration_seconds"), new(dto.Metric)

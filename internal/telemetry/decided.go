@@ -100,29 +100,35 @@ func requestOutcome(resp *headgate.Response, degraded bool) int {
 // Decided implements headgate.Observer. It neither blocks nor allocates. Who renews
 // or releases asks for no decision and is counted apart.
 func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
+	traced := req != nil && req.Origin.Trace.Sampled
 	s := m.stripes.acquire()
-	s.time(took)
+	s.time(took, traced)
 	if call, ok := holdCallOf(req); ok {
 		s.countHold(call, resp)
 	} else {
 		s.count(resp)
 	}
 	m.stripes.release(s)
-	if m.exemplars != nil && req != nil && req.Origin.Trace.Sampled {
+	if m.exemplars != nil && traced {
 		m.exemplars.note(req, resp, took)
 	}
 }
 
 // time counts how long a call took. One that was timed stands for those before it that
-// were not.
-func (s *stripe) time(took time.Duration) {
-	s.untimed++
-	if took < 0 {
+// were not; but one that is timed because its trace is recorded stands for itself, since
+// it was not chosen by chance.
+func (s *stripe) time(took time.Duration, traced bool) {
+	stands := uint64(1)
+	switch {
+	case took < 0:
+		s.untimed++
 		return
+	case !traced:
+		stands += s.untimed
+		s.untimed = 0
 	}
-	s.took += took * time.Duration(s.untimed)
-	s.cells[cellOf(took)] += s.untimed
-	s.untimed = 0
+	s.took += took * time.Duration(stands)
+	s.cells[cellOf(took)] += stands
 }
 
 // count counts a decision.

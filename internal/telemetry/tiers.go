@@ -43,10 +43,10 @@ func (c *tierCounts) add(other *tierCounts) {
 	c.used += other.used
 }
 
-// share returns the mean share that was used since then, 0 where nothing was looked at.
+// share returns the mean share that was used since then, -1 where nothing was looked at.
 func (c *tierCounts) share(then *tierCounts) float64 {
 	if c.looked == then.looked {
-		return 0
+		return -1
 	}
 	return (c.used - then.used) / float64(c.looked-then.looked)
 }

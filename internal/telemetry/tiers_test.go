@@ -51,6 +51,10 @@ func TestTiers(t *testing.T) {
 	if len(o.Tiers) != 2 || o.Tiers[0].Tier != "free" || o.Tiers[0].DeniedRate != 1 || o.Tiers[1].AllowedRate != 160 || o.Tiers[1].Used < 0.59 || o.Tiers[1].Used > 0.61 {
 		t.Errorf("%+v", o.Tiers)
 	}
+	quiet := tierCounts{allowed: 1, looked: 3, used: 2}
+	if list := tiersOf(&totals{tiers: []tierCounts{quiet}, tierNames: []string{"pro"}}, []tierCounts{quiet}, 1); len(list) != 1 || list[0].Used != -1 {
+		t.Errorf("of a tier that was not looked at: %+v", list)
+	}
 }
 
 // Names that come and go for ever make no more series than there are places.

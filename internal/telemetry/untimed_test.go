@@ -23,6 +23,17 @@ func TestTimedCallsStandForOthers(t *testing.T) {
 	for _, n := range total.cells {
 		calls += n
 	}
+	traced := headgate.Request{Origin: headgate.Origin{Trace: headgate.Trace{ID: [16]byte{1}, Sampled: true}}}
+	before := calls
+	m.Decided(&traced, &headgate.Response{}, time.Second)
+	calls = 0
+	for _, n := range m.stripes.total().cells {
+		calls += n
+	}
+	if calls != before+1 {
+		t.Errorf("a call with a trace stands for %d", calls-before)
+	}
+	calls = before
 	if most := uint64(1600); calls > most || calls < most-16*uint64(len(m.stripes.all)) || total.took != time.Duration(calls)*3*time.Microsecond {
 		t.Errorf("%d of 1600 calls took %v together", calls, total.took)
 	}

@@ -62,7 +62,7 @@ func kafkaJars(t testing.TB) string {
 	t.Helper()
 	lib := filepath.Join(moduleRoot(), ".tools", "kafka", "lib")
 	if jars, err := filepath.Glob(filepath.Join(lib, "kafka_*.jar")); err != nil || len(jars) == 0 {
-		unavailable(t, "Kafka is not in .tools/kafka/lib; hint: run `make deps`")
+		Unavailable(t, "Kafka is not in .tools/kafka/lib; hint: run `make deps`")
 	}
 	return filepath.Join(lib, "*")
 }

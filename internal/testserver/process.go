@@ -49,13 +49,13 @@ func Binary(t testing.TB, name string) string {
 			return path
 		}
 	}
-	unavailable(t, name+" is neither in PATH nor in .tools/bin; hint: run `make deps`")
+	Unavailable(t, name+" is neither in PATH nor in .tools/bin; hint: run `make deps`")
 	return ""
 }
 
-// unavailable skips the test for want of a server, or fails it when the servers are
-// required.
-func unavailable(t testing.TB, message string) {
+// Unavailable skips the test for want of a server, or of what else `make deps` installs,
+// or fails it when the servers are required. message says what is missing, with a hint.
+func Unavailable(t testing.TB, message string) {
 	t.Helper()
 	if os.Getenv("CI") != "" || os.Getenv("HEADGATE_TEST_SERVERS") == "required" {
 		t.Fatal(message)

@@ -1,4 +1,4 @@
-// Package topkeys finds the keys with the most decisions and those with the most denials,
+// Package topkeys finds the keys with the most requests and those with the most denials,
 // rule by rule, in memory that does not grow with the number of keys.
 //
 // # What is counted
@@ -7,8 +7,8 @@
 // hits, so that one request which asks for a million of them hides nobody. It counts as
 // denied where an enforced limit of the rule said no, of whatever role; what the failure
 // mode answered for a store that could not decide is counted among the total alone, since
-// no limit spoke. What is unlimited, peeks, refunds, charges and the like do not count, nor do limits that
-// only watch, were replaced, or were not looked at.
+// no limit spoke. What is unlimited, peeks, refunds, charges and the like do not count, nor
+// do limits that only watch, were replaced, or were not looked at.
 //
 // # Space-Saving
 //

@@ -73,9 +73,6 @@ func (g *gate) tick(since time.Duration) {
 	g.left.Store(reserve * g.budget)
 }
 
-// interval returns how many requests a sample stands for.
-func (g *gate) interval() uint64 { return always / g.threshold.Load() }
-
 func (g *gate) setInterval(interval uint64) {
 	g.threshold.Store(always / min(max(interval, 1), maxInterval))
 }

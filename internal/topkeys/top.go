@@ -13,7 +13,7 @@ const (
 	ByDenied = "denied"
 )
 
-// Top returns the n keys with the most decisions (ByTotal, which anything else is taken
+// Top returns the n keys with the most requests (ByTotal, which anything else is taken
 // for too) or denials (ByDenied), the first one first, of one rule or, where rule is "",
 // of all.
 func (t *Tracker) Top(by, rule string, n int) []view.TopKey {

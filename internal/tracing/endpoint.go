@@ -46,7 +46,7 @@ type endpoint struct {
 // password.
 func parseEndpoint(raw string) (*endpoint, error) {
 	fail := func(problem string) (*endpoint, error) {
-		return nil, errors.New("trace endpoint: " + problem + "; hint: http://host:4318, or https://user:password@host/path")
+		return nil, errors.New("trace endpoint: " + problem + "; hint: http://host:4318, or https://host/path")
 	}
 	u, err := url.Parse(raw)
 	switch {

@@ -25,12 +25,15 @@ type Node struct {
 	BreakersOpen  int       `json:"breakers_open"`
 	Rates         Requests  `json:"rates"`
 	Latency       Latency   `json:"latency"`
-	// TopTotal and TopDenied are the keys with the most hits, without Key.
+	// HashedBy tells keys by which nodes hash keys apart: only the lists of nodes with
+	// the same one add up.
+	HashedBy string `json:"hashed_by"`
+	// TopTotal and TopDenied are the keys with the most requests, without Key.
 	TopTotal  []TopKey `json:"top_total"`
 	TopDenied []TopKey `json:"top_denied"`
 }
 
-// Top returns the keys with the most hits by "total" or "denied".
+// Top returns the keys with the most requests by "total" or "denied".
 func (n *Node) Top(by string) []TopKey {
 	if by == "denied" {
 		return n.TopDenied

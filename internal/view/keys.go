@@ -1,6 +1,6 @@
 package view
 
-// TopKeys are the keys with the most decisions, of one order.
+// TopKeys are the keys with the most requests, of one order.
 type TopKeys struct {
 	By   string   `json:"by"` // total or denied
 	Keys []TopKey `json:"keys"`
@@ -8,7 +8,7 @@ type TopKeys struct {
 	Nodes int `json:"nodes"`
 }
 
-// BothTopKeys are the keys with the most decisions, in both orders.
+// BothTopKeys are the keys with the most requests, in both orders.
 type BothTopKeys struct {
 	Total  TopKeys `json:"total"`
 	Denied TopKeys `json:"denied"`

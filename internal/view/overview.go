@@ -68,7 +68,7 @@ type Tier struct {
 	AllowedRate float64 `json:"allowed_rate"`
 	DeniedRate  float64 `json:"denied_rate"`
 	// Used is the mean share of their quotas that tenants had used after the requests of
-	// late, from 0 to 1, by a sample of them.
+	// late, from 0 to 1, by a sample of them; -1 where none of these is in the sample.
 	Used float64 `json:"used"`
 }
 

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -134,5 +135,34 @@ func TestBoardErrors(t *testing.T) {
 	})
 	if err := s.Post(t.Context(), "a", nil, time.Minute); err == nil || !strings.HasPrefix(err.Error(), "post ") {
 		t.Errorf("post: %v", err)
+	}
+}
+
+// A user who may decide and nothing else has no roster and no board, and decides all the
+// same: what is denied there takes neither the connection nor the breaker from takes.
+func TestDeniedBoardLeavesDecisionsAlone(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{Users: []string{
+		"user default off",
+		"user app on >secret ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
+	}})
+	o, err := ParseURL(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Username, o.Password = "app", "secret"
+	s := open(t, o)
+	l := limit.Must(limit.PerHour(100))
+	for i := range 20 {
+		_, attended := s.Attend(t.Context(), "n", time.Minute)
+		_, read := s.Notices(t.Context())
+		for op, err := range map[string]error{"attend": attended, "post": s.Post(t.Context(), "n", []byte("{}"), time.Minute), "read": read} {
+			var fault *store.Error
+			if !errors.As(err, &fault) || fault.Reason != store.Denied {
+				t.Fatalf("%s: %v", op, err)
+			}
+		}
+		if r := takeOne(s, "k", l, 1); r.Err != nil || !r.Allowed {
+			t.Fatalf("take %d: %+v", i, r)
+		}
 	}
 }

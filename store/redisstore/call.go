@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 )
 
 const (
@@ -112,8 +113,23 @@ func (c *call) attempt(ctx context.Context) (head, error) {
 		answer = client.Do(ctx, command)
 	}
 	message, err := answer.ToMessage()
-	c.at.leave(t, err)
+	if c.beside(err) {
+		c.at.leave(t, nil)
+	} else {
+		c.at.leave(t, err)
+	}
 	return c.read(t.session, message, err)
+}
+
+// beside reports whether err only says that the user may not make a call that decides
+// nothing: it may lack rights for the roster and the board, and calls that decide go on
+// as if nothing had been asked.
+func (c *call) beside(err error) bool {
+	if err == nil || !isReply(err) || c.script != rosterScript && c.script != boardScript {
+		return false
+	}
+	reason, _ := classify(err)
+	return reason == store.Denied
 }
 
 // aim looks up whom to ask, if nobody has said so yet.

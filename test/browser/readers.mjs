@@ -7,7 +7,7 @@ await play(async (page) => {
   await login(page, "read");
   await open(page, "keys");
   await page.getByText("keys are shown as hashes").waitFor();
-  await page.getByRole("table", { name: "Keys with the most hits" }).locator("code.hash").first().waitFor();
+  await page.getByRole("table", { name: "Keys with the most requests" }).locator("code.hash").first().waitFor();
   await open(page, "events");
   await page.getByRole("table", { name: "Events, the latest first" }).locator("code.hash").first().waitFor();
   await shot(page, "reader-events");

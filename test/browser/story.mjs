@@ -38,7 +38,7 @@ await play(async (page) => {
 
   // The key, and why.
   await open(page, "keys");
-  const keys = page.getByRole("table", { name: "Keys with the most hits" });
+  const keys = page.getByRole("table", { name: "Keys with the most requests" });
   await keys.getByRole("row", { name: /tenant:acme/ }).getByRole("link", { name: "Explain tenant:acme" }).click();
   await heading(page, "Explain");
   await page.getByText("It would be denied.").waitFor();

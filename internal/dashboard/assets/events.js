@@ -15,6 +15,9 @@ const first = 100;
 const columns = [{ label: "Time" }, { label: "Outcome" }, { label: "Key" }, { label: "Rule" }, { label: "Used", num: true }, { label: "Retry after", num: true }, { label: "Client" }, { label: "Took", num: true }];
 const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "refused, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
 
+// took is how long a decision took, where it was timed.
+const took = (e) => (e.took_us ? seconds(e.took_us / 1e6) : none);
+
 function row(e) {
   return h("tr", null,
     h("th", { scope: "row", class: "num" }, h("a", { href: `#/events/${encodeURIComponent(e.event_id)}` }, time(e.ts, hmsm))),
@@ -23,7 +26,7 @@ function row(e) {
     h("td", null, e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none),
     h("td", { class: "num" }, e.limit ? `${count(e.used)} of ${count(e.limit)}` : none),
     h("td", { class: "num" }, e.retry_after_ms ? millis(e.retry_after_ms) : none),
-    h("td", { class: "num" }, e.client_ip || none), h("td", { class: "num" }, seconds(e.took_us / 1e6)));
+    h("td", null, e.client_ip || none), h("td", { class: "num" }, took(e)));
 }
 
 function tail(root, query) {
@@ -141,7 +144,7 @@ function one(root, name) {
         ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${e.role ? `, ${e.role}` : ""}${e.algorithm ? `, ${e.algorithm}` : ""}` : none],
         ["Used", count(e.used)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
         ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? h("code", null, e.trace_id) : none], ["Configuration", h("code", { title: e.config_version }, version(e.config_version))],
-        ["Node", e.node], ["Took", seconds(e.took_us / 1e6)], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", h("code", null, e.event_id)]];
+        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", h("code", null, e.event_id)]];
       put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key })}` }, "Events of the key")] },
         h("dl", { class: "facts wide" }, facts.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))))));
     } catch (problem) {

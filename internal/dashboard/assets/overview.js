@@ -107,7 +107,7 @@ function tiers() {
     update(o) {
       element.hidden = !o.tiers.length;
       put(t.rows, o.tiers.map((x) => h("tr", null, h("th", { scope: "row" }, x.tier), h("td", { class: "num" }, rate(x.allowed_rate)), h("td", { class: "num" }, rate(x.denied_rate)),
-        h("td", null, h("span", { class: "usage" }, bar(x.used, 1), h("span", { class: "num" }, percent(x.used)))))));
+        h("td", null, x.used < 0 ? none : h("span", { class: "usage" }, bar(x.used, 1), h("span", { class: "num" }, percent(x.used)))))));
     },
   };
 }
