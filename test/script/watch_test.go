@@ -108,8 +108,12 @@ func TestTailUntilInterrupted(t *testing.T) {
 // keys, until they go.
 func TestTopOfAFleet(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
-	asked, env := watched(t, "--store", "redis://"+redis.Addr+"/0", "--node-name", "gate-1")
-	other, _ := watched(t, "--store", "redis://"+redis.Addr+"/0", "--node-name", "gate-2")
+	key := filepath.Join(t.TempDir(), "key") // by which both hash keys
+	if err := os.WriteFile(key, []byte(strings.Repeat("not-a-real-secret", 2)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	asked, env := watched(t, "--store", "redis://"+redis.Addr+"/0", "--node-name", "gate-1", "--audit-hash-key", key)
+	other, _ := watched(t, "--store", "redis://"+redis.Addr+"/0", "--node-name", "gate-2", "--audit-hash-key", key)
 	done := make(chan struct{})
 	var denying sync.WaitGroup
 	denying.Go(func() { deny(t, other, done) })
