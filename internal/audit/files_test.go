@@ -105,7 +105,7 @@ func batch(ids ...string) Batch {
 	for _, id := range ids {
 		e := view.Event{Schema: 1, EventID: id, Key: "user:" + id, UserAgent: browser}
 		b.Lines = append(appendEvent(b.Lines, &e), '\n')
-		b.Events = append(b.Events, Line{Key: e.Key, At: noon, End: len(b.Lines)})
+		b.Events = append(b.Events, Line{Key: e.Key, End: len(b.Lines)})
 	}
 	return b
 }

@@ -245,8 +245,9 @@ func (s *kafka) Write(b Batch) {
 	headers := []kgo.RecordHeader{{Key: schemaHeader, Value: strconv.AppendInt(nil, view.EventSchema, 10)}}
 	for i := range records {
 		r := &records[i]
-		// A key of no bytes still is one: its events stay in order too.
-		*r = kgo.Record{Key: []byte(b.Events[i].Key), Value: b.line(i), Timestamp: b.Events[i].At, Headers: headers}
+		// A key of no bytes still is one: its events stay in order too. The time of a
+		// record is that of its handing over, since its timeout is counted from then.
+		*r = kgo.Record{Key: []byte(b.Events[i].Key), Value: b.line(i), Headers: headers}
 		s.client.TryProduce(context.Background(), r, s.settle)
 	}
 }

@@ -234,7 +234,7 @@ func (r *Recorder) encode() Batch {
 			*e = redact(*e, r.hasher)
 		}
 		b.Lines = append(appendEvent(b.Lines, e), '\n')
-		b.Events[i] = Line{Key: e.Key, At: time.UnixMilli(e.TS), End: len(b.Lines)}
+		b.Events[i] = Line{Key: e.Key, End: len(b.Lines)}
 	}
 	r.lineBytes = max(len(b.Lines), r.lineBytes*7/8)
 	return b

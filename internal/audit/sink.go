@@ -1,9 +1,6 @@
 package audit
 
-import (
-	"context"
-	"time"
-)
+import "context"
 
 // Sink is where events go. Write, Counts and Close are for the Recorder.
 type Sink interface {
@@ -34,8 +31,6 @@ type Batch struct {
 type Line struct {
 	// Key is the key of the event, as it is written in it.
 	Key string
-	// At is the time of the decision.
-	At time.Time
 	// End is where the line ends in Batch.Lines, past its line end.
 	End int
 }
