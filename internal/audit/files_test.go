@@ -475,10 +475,11 @@ func writeForever(dir string) {
 	if err != nil {
 		panic(err)
 	}
+	tick := time.NewTicker(time.Millisecond)
 	for n := 0; ; n += 50 {
 		s.Write(batch(ids(fmt.Sprintf("b%07d-", n), 50)...))
 		for w := uint64(0); w < uint64(n+50); w, _, _ = s.Counts() {
-			time.Sleep(time.Millisecond)
+			<-tick.C
 		}
 		fmt.Println(n + 50)
 	}

@@ -337,7 +337,7 @@ func TestSessionsEnd(t *testing.T) {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		if alive(d, cookie) != 401 || alive(d, other) != 200 {
-			t.Error("not this session alone has ended")
+			t.Error("it is not this login alone that has ended")
 		}
 	})
 	t.Run("by another login of the browser", func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/headgate/headgate/internal/testserver"
@@ -41,29 +39,7 @@ tiers:
 `
 )
 
-// buildDir holds the binary under test, once there is one.
-var buildDir string
-
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "headgate-browser")
-	if err != nil {
-		return "", err
-	}
-	buildDir = dir
-	path := filepath.Join(dir, "headgate")
-	if out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if buildDir != "" {
-		os.RemoveAll(buildDir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testserver.RunTests(m) }
 
 // stage is a headgate with a dashboard, and what a script needs to use it.
 type stage struct {
@@ -137,7 +113,7 @@ func modules(t *testing.T) string {
 // run runs a command of headgate and returns what it has printed.
 func (s *stage) run(args ...string) string {
 	s.t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -153,7 +129,7 @@ var listening = regexp.MustCompile(`headgate ready .*http=(\S+) .*dashboard=(\S+
 
 func (s *stage) start() {
 	s.t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -90,39 +89,17 @@ func startEdge(t *testing.T) *edge {
 	return e
 }
 
-// buildDir is where binary builds; "" until it does.
-var buildDir string
-
-// binary builds the headgate command once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "headgate-e2e")
-	if err != nil {
-		return "", err
-	}
-	buildDir = dir
-	path := filepath.Join(dir, "headgate")
-	out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build headgate: %w\n%s", err, out)
-	}
-	return path, err
-})
-
 func TestMain(m *testing.M) {
 	if orders := os.Getenv(holderVariable); orders != "" {
 		os.Exit(runHolder(orders))
 	}
-	code := m.Run()
-	if buildDir != "" {
-		os.RemoveAll(buildDir)
-	}
-	os.Exit(code)
+	testserver.RunTests(m)
 }
 
 // startHeadgate runs `headgate serve` and waits until it is healthy.
 func (e *edge) startHeadgate() {
 	e.t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func startBytes(t *testing.T) (e *edge, httpAddr string) {
 	t.Cleanup(backend.Close)
 	e.grpcAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
 	httpAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (n *node) health(status int) error {
 // launch runs `headgate serve` with these further arguments.
 func launch(t *testing.T, args ...string) *node {
 	t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func startGuarded(t *testing.T, args ...string) *guarded {
 // ready.
 func (g *guarded) startHeadgate(args ...string) {
 	g.t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		g.t.Fatal(err)
 	}

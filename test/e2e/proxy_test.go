@@ -36,7 +36,7 @@ var readyLine = regexp.MustCompile(`headgate ready http=(\S+) ops=(\S+)`)
 // until it serves.
 func startProxy(t *testing.T, backend http.Handler, rules string, args ...string) *proxyProcess {
 	t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ type shedder struct {
 // waits until it serves.
 func startShedder(t *testing.T, backend string, args ...string) *shedder {
 	t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func (y *tenancy) quota(args ...string) (string, error) {
 // command runs a command of headgate in a process of its own.
 func (y *tenancy) command(args ...string) (string, error) {
 	y.t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		y.t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func startWatched(t *testing.T, scope string, names []string, args ...string) []
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		t.Fatal(err)
 	}

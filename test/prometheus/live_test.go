@@ -22,31 +22,7 @@ import (
 	"github.com/headgate/headgate/test/dashboards"
 )
 
-// buildDir is where binary builds; "" until it does.
-var buildDir string
-
-// binary builds the headgate command once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "headgate-prometheus")
-	if err != nil {
-		return "", err
-	}
-	buildDir = dir
-	path := filepath.Join(dir, "headgate")
-	out, err := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "../../cmd/headgate").CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("build headgate: %w\n%s", err, out)
-	}
-	return path, err
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if buildDir != "" {
-		os.RemoveAll(buildDir)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { testserver.RunTests(m) }
 
 // watched is what Prometheus watches in these tests: a node over a Redis and a database
 // of tenants, and a reverse proxy in front of a backend, both under load.
@@ -123,7 +99,7 @@ func watch(t *testing.T) *watched {
 // start runs a command of headgate and waits until it serves.
 func start(t *testing.T, command string, args ...string) *process {
 	t.Helper()
-	path, err := binary()
+	path, err := testserver.Headgate()
 	if err != nil {
 		t.Fatal(err)
 	}

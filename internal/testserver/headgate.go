@@ -1,0 +1,38 @@
+package testserver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// built is the folder of the headgate command, "" until it is built.
+var built string
+
+// Headgate builds the headgate command of this module, once for all tests of a package,
+// and returns its path. RunTests deletes it.
+var Headgate = sync.OnceValues(func() (path string, err error) {
+	if built, err = os.MkdirTemp("", "headgate"); err != nil {
+		return "", fmt.Errorf("build headgate: %w", err)
+	}
+	path = filepath.Join(built, "headgate")
+	build := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "./cmd/headgate")
+	build.Dir = moduleRoot()
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build headgate: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// RunTests is TestMain of a package whose tests call Headgate: it runs them, cleans up
+// and ends the process.
+func RunTests(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
