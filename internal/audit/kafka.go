@@ -319,7 +319,11 @@ func (s *kafka) ask() {
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
 	for {
-		if err := s.askTopic(ctx); ctx.Err() == nil {
+		err := s.askTopic(ctx)
+		select {
+		case <-s.closing:
+			return // the error may only say that the client is closed
+		default:
 			s.note(err)
 		}
 		for {
