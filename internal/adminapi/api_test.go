@@ -210,6 +210,9 @@ func testIdempotency(t *testing.T, s *testServer) {
 	for _, bad := range []string{strings.Repeat("x", 256), "é"} {
 		s.wantField(put(`{"tier":"pro"}`, bad), 400, idempotencyField)
 	}
+	// So is a request under another condition, which may not be answered as the first.
+	s.wantField(s.do(Write, "PUT", "quotas/tenant:acme", `{"tier":"pro"}`, idempotencyField, "two", "If-Match", `"1"`), 422, idempotencyField)
+	s.wantField(s.do(Write, "PUT", "quotas/tenant:acme", `{"tier":"pro"}`, idempotencyField, "two", "If-None-Match", "*"), 422, idempotencyField)
 	// The name of another token is another name.
 	s.want(s.do(Admin, "PUT", "quotas/tenant:acme", `{"tier":"free"}`, idempotencyField, "one"), 200)
 	if version, err := s.db.Version(t.Context()); version != 4 || err != nil {

@@ -301,6 +301,7 @@ func TestRequestsOfOtherPages(t *testing.T) {
 		{"a form that says nothing", "POST", []func(*http.Request){with("Content-Type", "")}, 415},
 		{"deleting from elsewhere", "DELETE", []func(*http.Request){with("Sec-Fetch-Site", "cross-site")}, 403},
 		{"reading from elsewhere", "GET", []func(*http.Request){with("Sec-Fetch-Site", "cross-site")}, 403},
+		{"reading from a name below the domain", "GET", []func(*http.Request){with("Sec-Fetch-Site", "same-site")}, 403},
 		{"an address that is typed in", "GET", []func(*http.Request){with("Sec-Fetch-Site", "none")}, 200},
 	} {
 		if w := d.ask(tt.method, "/api/quotas/tenant:a", "{}", append(tt.edits, cookie)...); w.Code != tt.status {
