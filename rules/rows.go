@@ -42,7 +42,7 @@ const (
 	// DefaultRowsDomain is the domain of rows unless Options say otherwise.
 	DefaultRowsDomain = "api"
 	// MaxRows bounds the active rows of one set.
-	MaxRows = 10_000
+	MaxRows = 100_000
 	// maxRowText bounds a text of a row, in bytes.
 	maxRowText = 512
 )
@@ -157,7 +157,8 @@ func (t *rowTarget) rank() int {
 // rowCompiler makes rules of rows.
 type rowCompiler struct {
 	compiler
-	bad []RowError
+	tree rowTree
+	bad  []RowError
 }
 
 // rows adds the rules that active rows make to the set. A row that cannot be is left
@@ -172,7 +173,7 @@ func (l *loader) rows(rows []Row) {
 		domain = &domainFiles{Domain: &Domain{Name: name, Match: Path, root: &node{}}, first: RowsFile, matchFrom: RowsFile}
 		l.byDomain[name], l.set.domains[name] = domain, domain.Domain
 	}
-	c := rowCompiler{compiler: compiler{reporter: &reporter{file: RowsFile}, compat: l.options.Compat, domain: domain.Domain, set: l.set}}
+	c := rowCompiler{compiler: compiler{reporter: &reporter{file: RowsFile}, compat: l.options.Compat, domain: domain.Domain, set: l.set}, tree: rowTree{root: domain.root}}
 	byTarget := make(map[rowTarget][]*Row)
 	for _, w := range c.checked(rows) {
 		t := w.target()
@@ -294,19 +295,20 @@ func (w *Row) cost() *costSpec {
 // together returns those of the rows for one target, by their IDs, that go with the
 // first one.
 func (c *rowCompiler) together(rows []*Row) []*Row {
-	kept := rows[:1]
+	first, kept := rows[0], rows[:1]
+	windows := map[int64]int64{first.WindowMS: first.ID}
 	for _, w := range rows[1:] {
-		first := kept[0]
-		i := slices.IndexFunc(kept, func(other *Row) bool { return other.WindowMS == w.WindowMS })
+		other := windows[w.WindowMS]
 		switch {
-		case i >= 0:
-			c.refuse(w, windowColumn, "delete one of them, or make it inactive", "row %d has the same scope, route, method and window", kept[i].ID)
+		case other != 0:
+			c.refuse(w, windowColumn, "delete one of them, or make it inactive", "row %d has the same scope, route, method and window", other)
 		case w.WeightField != first.WeightField:
 			c.refuse(w, weightColumn, "write the same in both", "it is '%s' in row %d of the same scope, route and method", shortened(first.WeightField), first.ID)
 		case w.FailureMode != first.FailureMode:
 			c.refuse(w, failureColumn, "write the same in both", "it is '%s' in row %d of the same scope, route and method", shortened(first.FailureMode), first.ID)
 		default:
 			kept = append(kept, w)
+			windows[w.WindowMS] = w.ID
 		}
 	}
 	return kept
@@ -359,49 +361,29 @@ func (c *rowCompiler) add(t *rowTarget, rows []*Row) {
 			return
 		}
 	}
-	if key, isEntry := rows[0].weightEntry(); isEntry && c.domain.root.hasKey(key) {
+	if key, isEntry := rows[0].weightEntry(); isEntry && c.tree.hasKey(key) {
 		refuse(weightColumn, "give that entry another key", "entry '%s' is matched by a rule of the domain", key)
 		return
 	}
-	root := c.domain.root
 	spec := c.descriptor(t, rows[0])
-	scope := root.anyValue(t.key)
-	target := scope
-	if spec.key == endpointKey && scope != nil {
-		like := c.newNode(&fileSpec{name: RowsFile}, scope, spec)
-		target = nil
-		if i := slices.IndexFunc(scope.children, func(n *node) bool { return n.identity() == like.identity() }); i >= 0 {
-			target = scope.children[i]
-		}
+	scope := c.tree.scope(t.key)
+	target, n := scope, scope
+	if spec.key == endpointKey {
+		n = c.newNode(&fileSpec{name: RowsFile}, cmp.Or(scope, &node{depth: 1}), spec)
+		target = c.tree.child(scope, n.identity())
 	}
 	if target != nil && (target.file != RowsFile && (spec.key == endpointKey || len(target.children) == 0) || target.rule != nil) {
 		refuse(noColumn, "delete one of them", "%s stands at %s:%d already", target.path(), target.file, target.at.line)
 		return
 	}
 	if scope == nil {
-		scope = &node{parent: root, depth: 1, key: t.key, at: spec.at, file: RowsFile}
-		root.children = append(root.children, scope)
+		scope = c.tree.addScope(&node{key: t.key, at: spec.at, file: RowsFile})
 	}
-	n := scope
 	if spec.key == endpointKey {
-		n = c.newNode(&fileSpec{name: RowsFile}, scope, spec)
-		scope.children = append(scope.children, n)
+		c.tree.add(scope, n)
+	} else {
+		n = scope
 	}
 	n.rule = c.rule(t, rows, n)
 	c.set.rules = append(c.set.rules, n.rule)
-}
-
-// anyValue returns the child of n for any value of a key, nil if there is none.
-func (n *node) anyValue(key string) *node {
-	for _, child := range n.children {
-		if child.key == key && child.match == matchAny && child.pattern == nil {
-			return child
-		}
-	}
-	return nil
-}
-
-// hasKey reports whether a descriptor below n has a key.
-func (n *node) hasKey(key string) bool {
-	return slices.ContainsFunc(n.children, func(child *node) bool { return child.key == key || child.hasKey(key) })
 }

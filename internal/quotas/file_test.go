@@ -204,7 +204,7 @@ func TestReadFileRefuses(t *testing.T) {
 		"token too long":              head + strings.Repeat(" ", maxLine),
 		"format 3 is not known":       strings.Replace(set, `"format":2`, `"format":3`, 1) + doc + row,
 		"line 1: settings":            strings.Replace(set, `"format":2,`, ``, 1) + doc + row,
-		"at most 10000 rows":          strings.Replace(set, `"rule_rows":1`, `"rule_rows":10001`, 1) + doc + row,
+		"at most 100000 rows":         strings.Replace(set, `"rule_rows":1`, `"rule_rows":100001`, 1) + doc + row,
 		"line 1: a version":           strings.Replace(set, `"accounts":0`, `"accounts":-1`, 1) + doc + row,
 		"it ends before line 3":       set + doc,
 		"more than the 3 lines":       set + doc + row + row,

@@ -15,7 +15,7 @@ import (
 
 const (
 	// MaxRuleRows bounds the rows that are read, those of the lowest IDs.
-	MaxRuleRows = 10_000
+	MaxRuleRows = 100_000
 	// maxRoute, maxMethod and maxWord bound texts of a row, in bytes.
 	maxRoute, maxMethod, maxWord = 1024, 64, 64
 	// maxWeightField bounds the name of the field of the weight, in bytes.

@@ -221,7 +221,7 @@ func TestTooManyRuleRows(t *testing.T) {
 			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT 'user', 1, 1000 FROM n`, sqltenant.MaxRuleRows+1))
 		l := newListener(t, d)
 		l.load()
-		if s := l.times(1); len(s.RuleRows) != sqltenant.MaxRuleRows || len(l.bad) != 1 || !strings.Contains(l.bad[0].Error(), "more than 10000") {
+		if s := l.times(1); len(s.RuleRows) != sqltenant.MaxRuleRows || len(l.bad) != 1 || !strings.Contains(l.bad[0].Error(), "more than 100000") {
 			t.Errorf("%d rows, %v", len(s.RuleRows), l.bad)
 		}
 	})
