@@ -110,6 +110,12 @@ func (f *finder) find(ctx context.Context) (report, error) {
 	if len(reports) == 0 {
 		return report{}, f.silence(errs)
 	}
+	return newest(reports), nil
+}
+
+// newest returns the report of the latest epoch, of several that which most sentinels
+// give, with how many do.
+func newest(reports []report) report {
 	best := report{epoch: -1}
 	for _, r := range reports {
 		for _, other := range reports {
@@ -121,7 +127,7 @@ func (f *finder) find(ctx context.Context) (report, error) {
 			best = r
 		}
 	}
-	return best, nil
+	return best
 }
 
 // silence says why no sentinel names a primary: with the first thing that one of
