@@ -440,8 +440,9 @@ func TestDirectoryGoneAndBack(t *testing.T) {
 	}
 	eventually.True(t, "noticed", func() bool {
 		s.Write(batch("lost")) // until it is: the file that was open is still written
-		_, _, err := s.Counts()
-		return err != nil
+		s.mu.Lock()            // the janitor may notice before
+		defer s.mu.Unlock()
+		return s.err != nil
 	})
 	before, _, _ := s.Counts()
 	s.Write(batch("b"))

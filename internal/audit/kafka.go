@@ -226,6 +226,7 @@ type kafka struct {
 	waiting, bytes  int // of what the client has
 	written, failed uint64
 	err             error
+	flushed         bool // all is done but to end the client
 	abandoned       bool // Close has counted what waited
 }
 
@@ -287,11 +288,14 @@ func (s *kafka) settle(r *kgo.Record, err error) {
 	}
 }
 
-// note remembers why nothing can be written, or that something can.
+// note remembers why nothing can be written, or that something can. What is cut off when
+// the sink closes says neither: only its own end has done that.
 func (s *kafka) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
+	if !s.flushed && !errors.Is(err, context.Canceled) && !errors.Is(err, kgo.ErrClientClosed) {
+		s.err = err
+	}
 }
 
 // connects is told of connections.
@@ -320,12 +324,10 @@ func (s *kafka) ask() {
 	defer ticker.Stop()
 	for {
 		err := s.askTopic(ctx)
-		select {
-		case <-s.closing:
-			return // the error may only say that the client is closed
-		default:
-			s.note(err)
+		if ctx.Err() != nil {
+			return
 		}
+		s.note(err)
 		for {
 			select {
 			case <-ctx.Done():
@@ -363,8 +365,11 @@ func (s *kafka) askTopic(ctx context.Context) error {
 func (s *kafka) Close(ctx context.Context) error {
 	close(s.closing)
 	_, before, _ := s.Counts()
-	_ = s.client.Flush(ctx)   // what could not be flushed is in the counts
-	_, _, wrong := s.Counts() // from now on errors only say that the client is closed
+	_ = s.client.Flush(ctx) // what could not be flushed is in the counts
+	s.mu.Lock()
+	s.flushed = true
+	wrong := s.err // from now on errors only say that the client is closed
+	s.mu.Unlock()
 	closed := make(chan struct{})
 	go func() {
 		s.client.Close() // fails what it still has, and ends what a silent broker is asked

@@ -160,6 +160,32 @@ func TestKafka(t *testing.T) {
 	}
 }
 
+// A sink that is closed while a broker is being dialled has no error: nothing was lost.
+func TestKafkaClosedWhileItConnects(t *testing.T) {
+	for _, ends := range []error{context.Canceled, kgo.ErrClientClosed} {
+		dials := make(chan struct{}, 100)
+		config, err := parseKafka("kafka://127.0.0.1:1/" + topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := openKafka(config, SinkOptions{}, kgo.Dialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dials <- struct{}{}
+			<-ctx.Done()
+			return nil, ends
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-dials
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if w, failed, err := s.Counts(); w != 0 || failed != 0 || err != nil {
+			t.Errorf("%d written, %d failed, %v", w, failed, err)
+		}
+	}
+}
+
 // idOf returns the ID of the event in a record.
 func idOf(t testing.TB, r *kgo.Record) string {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -43,10 +44,14 @@ type KafkaServer struct {
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
 	s := &KafkaServer{t: t, java: Binary(t, "java"), classPath: kafkaJars(t)}
-	t.Cleanup(s.Kill)
+	dir := t.TempDir()
+	t.Cleanup(s.Kill) // after the folder, so that it runs before that is removed
 	var err error
-	for range portAttempts {
-		s.dir = t.TempDir()
+	for i := range portAttempts {
+		s.dir = filepath.Join(dir, strconv.Itoa(i))
+		if err := os.Mkdir(s.dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
 		s.configure()
 		if err = s.start(); err == nil {
 			return s
