@@ -143,9 +143,6 @@ func (s *Store) at() int64 {
 // Close closes the store beneath.
 func (s *Store) Close() error { return s.inner.Close() }
 
-// Forget drops all that is remembered, also what is being asked just now.
-func (s *Store) Forget() { s.memory.forget() }
-
 // Take implements store.Store.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	switch {

@@ -251,13 +251,6 @@ func TestWhatDrops(t *testing.T) {
 		b.one(hit("a", sliding, 1), false, true)
 		b.one(hit("a", raised, 1), true, true)
 	})
-	t.Run("forget", func(t *testing.T) {
-		b := newBench(t, Options{})
-		b.one(hit("a", sliding, 10), true, true)
-		b.one(hit("a", sliding, 1), false, true)
-		b.Forget()
-		b.one(hit("a", sliding, 1), false, true)
-	})
 }
 
 func TestWhatIsNotRemembered(t *testing.T) {
@@ -330,11 +323,6 @@ func TestRefundOvertakesDenial(t *testing.T) {
 		b.one(hit("a", bucket, 1), false, true)
 		b.one(hit("a", bucket, 1), true, true)
 	}
-	b := newBench(t, Options{})
-	b.one(hit("a", bucket, 10), true, true)
-	b.inner.then = b.Forget
-	b.one(hit("a", bucket, 1), false, true)
-	b.one(hit("a", bucket, 1), false, true)
 }
 
 func TestClockStepsBack(t *testing.T) {
@@ -428,7 +416,6 @@ func TestConcurrent(t *testing.T) {
 				}
 				take(store.Take{Key: mine, Limit: l, Hits: 10, Op: store.Refund})
 				if i%100 == 0 {
-					s.Forget()
 					s.Stats()
 				}
 			}

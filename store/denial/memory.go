@@ -180,19 +180,6 @@ func (s *set) dropEntry(e *entry) {
 	}
 }
 
-// forget removes all entries. Tags may stay: they only say where to look.
-func (m *memory) forget() {
-	for i := range m.sets {
-		s := &m.sets[i]
-		s.changes.Add(1)
-		for j := range s.entries {
-			if s.entries[j].Swap(nil) != nil {
-				s.dropped.Add(1)
-			}
-		}
-	}
-}
-
 func (m *memory) stats(now span) Stats {
 	total := Stats{MaxEntries: int64(len(m.sets)) * ways}
 	for i := range m.sets {
