@@ -5,7 +5,8 @@
 // process says that it is not ready, and goes on serving for a while; then it
 // takes no new connections and finishes what is under way, within a deadline;
 // then the operators' address goes; then what was leased is given back, the node
-// leaves the fleet, and last the store is closed.
+// leaves the fleet, and last the store is closed. Each step has a time by which the
+// next begins, whatever a disk, a server or the reader of the log does.
 package app
 
 import (
@@ -31,7 +32,11 @@ type Options struct {
 	Build telemetry.Build
 	// Logger gets all messages; required.
 	Logger *slog.Logger
-	// Out gets the addresses once they serve, and hints; required.
+	// LinesDropped returns how many lines of logs were dropped since the start; nil is
+	// none.
+	LinesDropped func() uint64
+	// Out gets the addresses once they serve, as a line of the log where that is JSON,
+	// and hints; required.
 	Out io.Writer
 	// Reload asks for a reload of the rules by every value; nil never does.
 	Reload <-chan os.Signal

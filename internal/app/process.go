@@ -78,6 +78,9 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 		return nil, err
 	}
 	stores.watch(metrics)
+	if o.LinesDropped != nil {
+		metrics.WatchLog(o.LinesDropped)
+	}
 	p := &process{
 		settings: s, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
@@ -133,9 +136,34 @@ func (p *process) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
 	defer cancel()
 	var ending sync.WaitGroup
-	ending.Go(func() { p.watching.close(ctx) })
-	p.stack.leave(p.logger)
+	ending.Go(func() { p.within(watchTimeout+slack, "events and spans", func() { p.watching.close(ctx) }) })
+	p.within(p.stack.patience+slack, "the store", func() { p.stack.leave(p.logger) })
 	ending.Wait()
+}
+
+const (
+	// tasksTimeout bounds how long the end of the process waits for what it keeps up to
+	// date: files, and what it has read of databases, are written once more. A disk that
+	// hangs cannot be interrupted.
+	tasksTimeout = 10 * time.Second
+	// slack is what a step that has a deadline of its own may take beyond it.
+	slack = 2 * time.Second
+)
+
+// within takes a step of the end, and goes on without it when it takes longer.
+func (p *process) within(longest time.Duration, of string, step func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		step()
+	}()
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		p.logger.Error("the process ends without waiting any longer", "for", of, "waited", longest)
+	}
 }
 
 // hasRules reports whether rules may come into force, of files or of a database.
@@ -181,8 +209,9 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	}
 	ops := listeners[len(fronts)]
 	group.Go(func() error { return serveHTTP(p.ops, ops) })
+	var tasks sync.WaitGroup
 	for _, task := range p.allTasks() {
-		group.Go(func() error { task(drained); return nil })
+		tasks.Go(func() { task(drained) })
 	}
 	group.Go(func() error {
 		<-running.Done()
@@ -194,6 +223,7 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	})
 	p.announce(fronts, listeners)
 	err = group.Wait()
+	p.within(tasksTimeout, "files and databases", tasks.Wait)
 	p.logger.Info("stopped")
 	return err
 }
@@ -253,9 +283,14 @@ func (p *process) announce(fronts []front, listeners []net.Listener) {
 		fmt.Fprintf(&line, " %s=%s", name, display(listeners[i]))
 		attributes = append(attributes, name, display(listeners[i]))
 	}
-	p.logger.Info("serving", append(attributes,
+	p.logger.Info("serving", append(attributes[:len(attributes):len(attributes)],
 		"store", p.settings.Store, "store_per_second", p.settings.StorePerSecond, "version", p.options.Build.Version)...)
-	fmt.Fprintf(p.options.Out, "headgate ready%s\n", line.String())
+	if p.settings.LogFormat == "json" {
+		// At a level that no setting leaves out: it is what was asked for.
+		newLogger(p.options.Out, p.settings, slog.LevelInfo).Info("headgate ready", attributes...)
+	} else {
+		fmt.Fprintf(p.options.Out, "headgate ready%s\n", line.String())
+	}
 	if p.hints != nil {
 		p.hints(bound)
 	}

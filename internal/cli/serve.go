@@ -46,9 +46,24 @@ func (c *serveCmd) Run(std *stdio, parsed *kong.Context) error {
 	})
 }
 
-// serving runs what serves until a signal ends it, with logs as s has them.
+// serving runs what serves until a signal ends it, with logs as s has them. Who reads them
+// may stall or go: the process serves on, and ends when it is to.
 func serving(std *stdio, parsed *kong.Context, s *config.Settings, run func(context.Context, app.Options) error) error {
-	logger := app.NewLogger(std.err, s)
+	// Else writing to standard output or error after their reader has gone ends the
+	// process.
+	signal.Ignore(syscall.SIGPIPE)
+	logs := app.OpenLogs(std.out, std.err, s)
+	defer logs.Close()
+	err := serveUntilSignal(logs, parsed, run)
+	if err == nil {
+		return nil
+	}
+	// Told here, because printing it must not wait for a reader either.
+	return &codeError{code: codeOf(logs.Err, err)}
+}
+
+func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Context, app.Options) error) error {
+	logger := logs.Logger
 	for _, name := range strayVariables(parsed.Selected(), os.Environ()) {
 		logger.Warn("the environment has a variable that is no setting; hint: is it misspelt?", "name", name)
 	}
@@ -60,10 +75,11 @@ func serving(std *stdio, parsed *kong.Context, s *config.Settings, run func(cont
 	signal.Notify(reload, syscall.SIGHUP)
 	defer signal.Stop(reload)
 	return run(ctx, app.Options{
-		Build:  buildInfo(),
-		Logger: logger,
-		Out:    std.out,
-		Reload: reload,
+		Build:        buildInfo(),
+		Logger:       logger,
+		LinesDropped: logs.Dropped,
+		Out:          logs.Out,
+		Reload:       reload,
 	})
 }
 

@@ -2,6 +2,7 @@ package script
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,13 +32,23 @@ type server struct {
 // startServer starts headgate serve with args on free ports, in dir, and
 // returns when it is ready. Arguments come last, so that they win.
 func startServer(dir string, env []string, args ...string) (*server, error) {
+	return startServerWith(nil, dir, env, args...)
+}
+
+// startServerWith is startServer for a process that logs to a pipe of the test's; nil is
+// one that is read.
+func startServerWith(logs *os.File, dir string, env []string, args ...string) (*server, error) {
 	args = append([]string{"serve", "--http-addr=127.0.0.1:0", "--grpc-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--drain-delay=0s"}, args...)
 	s := &server{cmd: exec.Command("headgate", args...), ended: make(chan struct{})}
 	s.cmd.Dir, s.cmd.Env = dir, env
 	s.log.changed = make(chan struct{})
-	stderr, err := s.cmd.StderrPipe()
-	if err != nil {
+	var stderr io.Reader = strings.NewReader("")
+	if logs != nil {
+		s.cmd.Stderr = logs
+	} else if pipe, err := s.cmd.StderrPipe(); err != nil {
 		return nil, err
+	} else {
+		stderr = pipe
 	}
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -68,9 +79,13 @@ func startServer(dir string, env []string, args ...string) (*server, error) {
 	return nil, fmt.Errorf("headgate serve was not ready: %s%s", s.out, s.log.text())
 }
 
-// readAddrs reads "headgate ready http=ADDR grpc=ADDR ops=ADDR"; it returns nil for
-// another line.
+// readAddrs reads "headgate ready http=ADDR grpc=ADDR ops=ADDR", or the same as a line of
+// a log in JSON; it returns nil for another line.
 func readAddrs(line string) map[string]string {
+	var logged map[string]string
+	if json.Unmarshal([]byte(line), &logged) == nil && logged["msg"] == "headgate ready" {
+		return logged
+	}
 	rest, ok := strings.CutPrefix(line, "headgate ready ")
 	if !ok {
 		return nil

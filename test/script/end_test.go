@@ -1,0 +1,85 @@
+package script
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+// TestHungFileDoesNotHoldTheEnd: a file that cannot be read, nor the read interrupted, as on
+// a disk of a network that has gone, does not keep the process from ending.
+func TestHungFileDoesNotHoldTheEnd(t *testing.T) {
+	out, err := exec.Command("headgate", "admin", "token", "ann").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := filepath.Join(t.TempDir(), "tokens.yaml")
+	if err := os.WriteFile(tokens, []byte("tokens:\n"+strings.SplitAfterN(string(out), "\n", 4)[3]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, "--admin-addr=127.0.0.1:0", "--admin-tokens="+tokens)
+	if err := unix.Mkfifo(tokens+".new", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(tokens+".new", tokens); err != nil {
+		t.Fatal(err)
+	}
+	var hung int
+	eventually.True(t, "the file is being read", func() bool {
+		hung, err = unix.Open(tokens, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // fails while nobody reads
+		return err == nil
+	})
+	defer unix.Close(hung)
+	if code, err := s.stop(syscall.SIGTERM); code != 0 || err != nil {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+	if want := "the process ends without waiting any longer"; !strings.Contains(s.log.text(), want) {
+		t.Errorf("no %q in\n%s", want, s.log.text())
+	}
+}
+
+// TestSilentServersDoNotHoldTheEnd: servers that are there and do not answer any more keep
+// no process from ending: the database of tenants, brokers, the collector, the store.
+func TestSilentServersDoNotHoldTheEnd(t *testing.T) {
+	database, err := url.Parse(testserver.Postgres(t).DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants, store := testserver.NewProxy(t, database.Host), testserver.NewProxy(t, testserver.Redis(t, testserver.RedisConfig{}).Addr)
+	database.Host = tenants.Addr
+	silent := silence(t)
+	s := start(t, "--rules", writeRules(t, userRules), "--store=redis://"+store.Addr+"/0", "--store-budget=10s",
+		"--tenants="+database.String(), "--tenants-file="+filepath.Join(t.TempDir(), "tenants"),
+		"--audit-sample=1", "--audit-kafka=kafka://"+silent+"/events", "--trace-endpoint=http://"+silent, "--trace-ratio=1")
+	if err := s.log.await(regexp.MustCompile("accounts of tenants in force"), s.ended); err != nil {
+		t.Fatal(err)
+	}
+	allowed(t, s)
+	tenants.Set(testserver.Toxics{HalfOpen: true})
+	store.Set(testserver.Toxics{HalfOpen: true})
+	if code, err := s.stop(syscall.SIGTERM); code != 0 || err != nil {
+		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
+// silence returns the address of a server that takes connections and says nothing.
+func silence(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes what nobody accepts
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.Addr().String()
+}
