@@ -60,11 +60,18 @@ type runner struct {
 // run starts Run and waits until it is ready.
 func run(t *testing.T, s config.Serve, reload <-chan os.Signal) *runner {
 	t.Helper()
+	return runWith(t, s, Options{Build: telemetry.Build{Version: "test"}, Logger: quiet(), Reload: reload})
+}
+
+// runWith is run with options, but for Out.
+func runWith(t *testing.T, s config.Serve, o Options) *runner {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	r := &runner{stop: cancel, ended: make(chan error, 1)}
 	go func() {
-		err := Run(ctx, s, Options{Build: telemetry.Build{Version: "test"}, Logger: quiet(), Out: write, Reload: reload})
+		o.Out = write
+		err := Run(ctx, s, o)
 		write.CloseWithError(io.EOF)
 		r.ended <- err
 	}()

@@ -11,20 +11,27 @@ import (
 
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
 )
 
 const (
 	// pingEvery is how often the store is asked whether it can decide, for logs
-	// and health; no decision waits for that.
-	pingEvery = 5 * time.Second
-	// pingTimeout bounds one such question.
+	// and health; no decision waits for that. It is asked at once when a breaker has
+	// opened or closed.
+	pingEvery = time.Second
+	// pingTimeout bounds one such question, of pingTries at most: an answer that comes
+	// too late once is noise on a busy machine, and no outage.
 	pingTimeout = time.Second
+	pingTries   = 3
 	// undecidedEvery is how often it is logged at most that requests were decided
 	// without a store that answers pings.
 	undecidedEvery = time.Minute
 )
+
+// awayLines bounds the lines that say that the store cannot decide.
+var awayLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
 
 var errDraining = errors.New("draining: this process is about to end")
 
@@ -38,7 +45,14 @@ type health struct {
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
+	// hurry has the store asked at once; it has room for one. nil means never.
+	hurry chan struct{}
 
+	// away are the reasons that the log knows of since the store cannot decide, empty
+	// while it does, or while nobody was told since there were too many lines;
+	// awayLines limits those. Only watchStore uses them.
+	away      map[store.Reason]bool
+	awayLines lineLimit
 	// undecided are the requests without the store that the log knows of, and
 	// undecidedAt is when it was told of some last. Only watchStore uses them.
 	undecided   map[store.Reason]uint64
@@ -80,7 +94,16 @@ func (h *health) watchStore(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-h.hurry:
 		}
+	}
+}
+
+// askStore has the store asked at once.
+func (h *health) askStore() {
+	select {
+	case h.hurry <- struct{}{}:
+	default:
 	}
 }
 
@@ -88,22 +111,41 @@ func (h *health) pingStore(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, pingTimeout)
 	defer cancel()
 	err := h.ping(bounded)
+	for try := 1; try < pingTries && store.ReasonOf(err) == store.Timeout && bounded.Err() == nil; try++ {
+		err = h.ping(bounded)
+	}
 	if ctx.Err() != nil {
 		return // the process ends; the store is not to blame
 	}
 	h.metrics.StoreUp(err == nil)
 	before := h.storeErr.Load()
-	if err == nil {
-		h.storeErr.Store(nil)
-		if before != nil {
-			h.logger.Info("the store decides again")
-		}
+	if err != nil {
+		h.storeErr.Store(&err)
+		h.tellAway(err, before == nil)
 		return
 	}
-	h.storeErr.Store(&err)
-	if before == nil || store.ReasonOf(*before) != store.ReasonOf(err) {
-		h.logger.Error("the store cannot decide; rules decide by their failure mode", "reason", store.ReasonOf(err), "error", err)
+	h.storeErr.Store(nil)
+	if len(h.away) > 0 {
+		h.logger.Info("the store decides again")
 	}
+	h.away = nil
+}
+
+// tellAway logs that the store cannot decide; of one outage, whose beginning is fresh,
+// once for each reason. That its breaker is open says nothing new.
+func (h *health) tellAway(err error, fresh bool) {
+	reason := store.ReasonOf(err)
+	if !fresh && (len(h.away) == 0 || h.away[reason] || reason == store.BreakerOpen) {
+		return
+	}
+	if fresh {
+		if _, ok := h.awayLines.mayTell(awayLines, limit.MicrosOf(time.Now())); !ok {
+			return
+		}
+		h.away = map[store.Reason]bool{}
+	}
+	h.away[reason] = true
+	h.logger.Error("the store cannot decide; rules decide by their failure mode", "reason", reason, "error", err)
 }
 
 // tellUndecided logs that requests were decided without the store since the last

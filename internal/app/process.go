@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,7 +85,7 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 	p := &process{
 		settings: s, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
-		health:    &health{logger: o.Logger, metrics: metrics},
+		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
 		rollBacks: newRollBacks(o.Logger),
 	}
 	if err := p.assemble(); err != nil {
@@ -246,6 +247,10 @@ func (p *process) listen(ctx context.Context, fronts []front) ([]net.Listener, e
 
 func (p *process) allTasks() []func(context.Context) {
 	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore, p.rollBacks.run)
+	if slices.ContainsFunc(p.stack.backends, func(b backend) bool { return b.states != nil }) {
+		breakers := &breakerWatch{logger: p.logger, read: p.stack.shardStates, changed: p.health.askStore}
+		tasks = append(tasks, breakers.run)
+	}
 	if p.health.rules != nil {
 		tasks = append(tasks, p.health.rules.Run)
 	}

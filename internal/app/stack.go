@@ -185,6 +185,22 @@ func (k *stack) shards() []telemetry.Shard {
 	return all
 }
 
+// shardStates returns what the log tells of the servers of all backends.
+func (k *stack) shardStates() []shardState {
+	var all []shardState
+	for i := range k.backends {
+		b := &k.backends[i]
+		if b.states == nil {
+			continue
+		}
+		for _, s := range b.states() {
+			s.store = b.name
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // ping asks every store whether it can decide, and returns why one cannot.
 func (k *stack) ping(ctx context.Context) error {
 	for i := range k.backends {

@@ -28,10 +28,11 @@ type backend struct {
 	store.Store
 	name string // mainStore or perSecondStore
 	url  config.StoreURL
-	// memory reads the state of a memory store, shards that of the servers of
-	// others; nil for others.
+	// memory reads the state of a memory store, shards and states that of the
+	// servers of others, for metrics and for the log; nil for others.
 	memory func() telemetry.Memory
 	shards func() []telemetry.Shard
+	states func() []shardState
 	// unfit says why the store cannot decide a limit; nil when it decides all.
 	unfit func(*limit.Limit) error
 }
@@ -82,7 +83,11 @@ func openRedis(s *config.Settings, u config.StoreURL) (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	return backend{Store: redis, shards: func() []telemetry.Shard { return redisShards(redis.Stats()) }}, nil
+	return backend{
+		Store:  redis,
+		shards: func() []telemetry.Shard { return redisShards(redis.Stats()) },
+		states: func() []shardState { return redisStates(redis.Stats()) },
+	}, nil
 }
 
 func openMemcached(s *config.Settings, u config.StoreURL) (backend, error) {
@@ -96,7 +101,11 @@ func openMemcached(s *config.Settings, u config.StoreURL) (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	return backend{Store: memcached, unfit: memcachestore.Supports, shards: func() []telemetry.Shard { return memcachedShards(memcached.Stats()) }}, nil
+	return backend{
+		Store: memcached, unfit: memcachestore.Supports,
+		shards: func() []telemetry.Shard { return memcachedShards(memcached.Stats()) },
+		states: func() []shardState { return memcachedStates(memcached.Stats()) },
+	}, nil
 }
 
 // breakerOptions returns when a server of a store is left alone.

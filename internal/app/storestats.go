@@ -34,6 +34,24 @@ func redisShards(stats redisstore.Stats) []telemetry.Shard {
 	return shards
 }
 
+func redisStates(stats redisstore.Stats) []shardState {
+	states := make([]shardState, len(stats.Shards))
+	for i := range stats.Shards {
+		s := &stats.Shards[i]
+		states[i] = shardState{addr: s.Addr, breaker: s.Breaker, opened: s.Opened, fault: s.Fault}
+	}
+	return states
+}
+
+func memcachedStates(stats memcachestore.Stats) []shardState {
+	states := make([]shardState, len(stats.Servers))
+	for i := range stats.Servers {
+		s := &stats.Servers[i]
+		states[i] = shardState{addr: s.Addr, breaker: s.Breaker.State, opened: s.Breaker.Opened, fault: s.Fault}
+	}
+	return states
+}
+
 func memcachedShards(stats memcachestore.Stats) []telemetry.Shard {
 	shards := make([]telemetry.Shard, len(stats.Servers))
 	for i := range stats.Servers {

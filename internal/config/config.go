@@ -57,10 +57,10 @@ type Settings struct {
 	// BreakerFailures, BreakerRatio, BreakerSlow and BreakerPause are when a
 	// server of the store is not asked for a while; see package breaker. The
 	// default values are 3, 0.5, half of StoreBudget (0) and 1s.
-	BreakerFailures int           `group:"store" default:"3" placeholder:"N" help:"Failed calls in a row after which a server of the store is not asked for a while. Default ${default}."`
+	BreakerFailures int           `group:"store" default:"3" placeholder:"N" help:"Failed calls and connections in a row after which a server of the store is not asked for a while. Default ${default}."`
 	BreakerRatio    float64       `group:"store" default:"0.5" placeholder:"SHARE" help:"Share of failed and slow calls within a second that has the same effect. Default ${default}."`
 	BreakerSlow     time.Duration `group:"store" default:"0" help:"How long a call takes that counts as slow; 0 is half of --store-budget."`
-	BreakerPause    time.Duration `group:"store" default:"1s" help:"How long such a server is left alone before one call tries it again; doubles to 4s while it fails. A longer one does not double. Default ${default}."`
+	BreakerPause    time.Duration `group:"store" default:"1s" help:"How long such a server is left alone, without calls and connections, before one probe tries it again; doubles to 4s while it fails. A longer one does not double. Default ${default}."`
 	// Nodes is the number of live nodes, which share a limit where nodes decide
 	// alone; 0 counts them in the store. The default value is 0.
 	Nodes int `group:"store" default:"0" placeholder:"N" help:"Number of headgate processes on one store, for rules that are decided by each alone. Default 0: they count each other in the store."`

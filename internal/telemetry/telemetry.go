@@ -70,7 +70,7 @@ func New(b Build, o Options) *Metrics {
 	m.stripes.open(o.EnvoyNames)
 	m.storeUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_store_up",
-		Help: "1 while the store can decide, 0 while it cannot; asked every few seconds.",
+		Help: "1 while the store can decide, 0 while it cannot; asked every second, and when a breaker opens or closes.",
 	})
 	m.panics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "headgate_panics_total",

@@ -80,7 +80,9 @@ const jitterPart = 0.1
 
 // Options configures a Breaker. The zero value of each field is its default.
 type Options struct {
-	// Failures in a row open the breaker; default 3.
+	// Failures in a row open the breaker; default 3. Calls that began before the
+	// first of them had failed belong to that failure, and a success in between
+	// ends the row.
 	Failures int
 	// Ratio of failed and slow calls among those of the last Window opens it, if
 	// there were at least MinCalls; defaults 0.5, 1 s and 20. The window moves in
@@ -154,6 +156,10 @@ type Breaker struct {
 		pause  time.Duration // the last one, without jitter; 0 while closed
 		since  time.Time     // of the last change of State, zero if none
 		opened uint64
+		// failedAt is when the last failure of the row ended; hasFailed says that
+		// there ever was one.
+		failedAt  int64
+		hasFailed bool
 	}
 }
 
@@ -231,13 +237,28 @@ func (b *Breaker) Done(p Permit, now time.Time, o Outcome, took time.Duration) {
 	b.recent.add(at, bad)
 	row := int64(0)
 	if o == Failure {
-		row = b.row.Add(1)
+		row = b.addFailure(at, took)
 	} else if b.row.Load() != 0 {
 		b.row.Store(0)
 	}
 	if row >= int64(b.options.Failures) || bad && b.tooMany(at) {
 		b.open(p, now)
 	}
+}
+
+// addFailure counts the failure of a call that took so long and ended at the instant
+// at, and returns the length of the row. A call that began before the last failure of
+// the row ended is a part of it; an end that seems to lie far ahead was seen by a clock
+// that has stepped back since.
+func (b *Breaker) addFailure(at int64, took time.Duration) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ahead := b.mu.failedAt - (at - int64(took))
+	if b.mu.hasFailed && ahead > 0 && ahead <= int64(took)+2*int64(b.options.MaxPause) {
+		return b.row.Load()
+	}
+	b.mu.failedAt, b.mu.hasFailed = at, true
+	return b.row.Add(1)
 }
 
 // tooMany reports whether too large a part of the recent calls was bad.
@@ -271,10 +292,7 @@ func (b *Breaker) probed(p Permit, now time.Time, o Outcome, bad bool) {
 	case bad:
 		b.pauseLocked(now)
 	default:
-		b.mu.pause = 0
-		b.row.Store(0)
-		b.recent.clear()
-		b.enterLocked(Closed, now)
+		b.closeLocked(now)
 	}
 }
 
@@ -308,6 +326,35 @@ func (b *Breaker) at(now time.Time) int64 {
 		base = b.base.Load()
 	}
 	return int64(now.Sub(*base))
+}
+
+// Reset closes the breaker, as for another store in the place of the one that
+// failed. Permits that are out are not listened to.
+func (b *Breaker) Reset(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closeLocked(now)
+}
+
+// closeLocked closes the breaker, which forgets all calls.
+func (b *Breaker) closeLocked(now time.Time) {
+	b.mu.pause, b.mu.hasFailed = 0, false
+	b.row.Store(0)
+	b.recent.clear()
+	b.enterLocked(Closed, now)
+}
+
+// Wait returns how long no call will be let through after now; 0 if one is, or may
+// be. It may be cut short, by Reset for one.
+func (b *Breaker) Wait(now time.Time) time.Duration {
+	if stateOf(b.phase.Load()) == Closed {
+		return 0
+	}
+	at := b.at(now)
+	if !b.waits(at) {
+		return 0
+	}
+	return time.Duration(max(b.until.Load()-at, 0))
 }
 
 // State returns the state at now: Open until the pause is over, HalfOpen from

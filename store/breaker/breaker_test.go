@@ -51,6 +51,13 @@ func TestTransitions(t *testing.T) {
 			{outcome: Ignored, times: 100, want: Closed},
 			{outcome: Failure, times: 1, want: Open},
 		}},
+		{"calls that fail side by side are one failure", Options{MinCalls: 1000}, []step{
+			{at: 20 * ms, outcome: Failure, took: 20 * ms, times: 15, want: Closed},
+			{at: 25 * ms, outcome: Failure, took: 20 * ms, times: 15, want: Closed},
+			{at: 40 * ms, outcome: Failure, took: 20 * ms, times: 15, want: Closed},
+			{at: 41 * ms, outcome: Failure, took: 2 * ms, times: 10, want: Closed},
+			{at: 60 * ms, outcome: Failure, took: 20 * ms, times: 1, want: Open},
+		}},
 		{"half of the calls fail", Options{Failures: 1000}, []step{
 			{times: 10, want: Closed},
 			{outcome: Failure, times: 9, want: Closed},
@@ -222,6 +229,28 @@ func TestLostProbe(t *testing.T) {
 	}
 	if got := b.State(after(4 * time.Second)); got != HalfOpen {
 		t.Fatalf("after the second pause the state is %v", got)
+	}
+}
+
+// Another store in the place of the one that failed begins with a closed breaker.
+func TestReset(t *testing.T) {
+	b := opened(t, Options{})
+	if got := b.Wait(after(400 * time.Millisecond)); got != 600*time.Millisecond {
+		t.Errorf("in the pause the wait is %v", got)
+	}
+	if got := b.Wait(after(time.Second)); got != 0 {
+		t.Errorf("after the pause the wait is %v", got)
+	}
+	probe, _ := b.Allow(after(time.Second))
+	b.Reset(after(time.Second))
+	b.Done(probe, after(time.Second), Failure, 0)
+	if got := b.Stats(after(time.Second)); got.State != Closed || got.Opened != 1 || b.Wait(after(time.Second)) != 0 {
+		t.Fatalf("after a reset: %+v", got)
+	}
+	run(t, b, 1, step{at: time.Second, outcome: Failure, times: 2, want: Closed})
+	run(t, b, 2, step{at: time.Second, outcome: Failure, times: 1, want: Open})
+	if got := b.State(after(2 * time.Second)); got != HalfOpen {
+		t.Errorf("the first pause after a reset is longer than the first: %v", got)
 	}
 }
 

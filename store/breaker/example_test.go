@@ -16,6 +16,7 @@ func Example() {
 			fmt.Println("not asked:", b.State(now))
 			return
 		}
+		now = now.Add(time.Millisecond)
 		b.Done(permit, now, o, time.Millisecond)
 		fmt.Println("asked, then:", b.State(now))
 	}

@@ -14,9 +14,11 @@ type model struct {
 	changes uint64
 	calls   []modelCall
 	row     int
-	pause   time.Duration
-	until   time.Duration
-	opened  uint64
+	// failedAt is when the last failure of the row ended; an hour before all if there is none.
+	failedAt time.Duration
+	pause    time.Duration
+	until    time.Duration
+	opened   uint64
 }
 
 type modelCall struct {
@@ -61,19 +63,21 @@ func (m *model) done(change uint64, now time.Duration, o Outcome, took time.Dura
 	case m.state == HalfOpen && bad:
 		m.open(now)
 	case m.state == HalfOpen:
-		m.calls, m.row, m.pause = nil, 0, 0
+		m.calls, m.row, m.pause, m.failedAt = nil, 0, 0, -time.Hour
 		m.enter(Closed)
 	case o != Ignored:
-		m.count(now, o, bad)
+		m.count(now, o, bad, took)
 	}
 }
 
-func (m *model) count(now time.Duration, o Outcome, bad bool) {
+func (m *model) count(now time.Duration, o Outcome, bad bool, took time.Duration) {
 	slot := int64(now / (m.options.Window / slots))
 	m.calls = append(m.calls, modelCall{slot, bad})
-	m.row++
-	if o != Failure {
+	switch {
+	case o != Failure:
 		m.row = 0
+	case now-took >= m.failedAt:
+		m.row, m.failedAt = m.row+1, now
 	}
 	total, badOnes := m.recent(slot)
 	if m.row >= m.options.Failures ||
@@ -114,7 +118,7 @@ func TestAgainstModel(t *testing.T) {
 			MaxPause: rapid.SampledFrom([]time.Duration{time.Second, 4 * time.Second, 6 * time.Second}).Draw(t, "maxPause"),
 			Jitter:   noJitter,
 		}
-		b, m := New(options), &model{options: options}
+		b, m := New(options), &model{options: options, failedAt: -time.Hour}
 		type flight struct {
 			permit Permit
 			change uint64

@@ -173,6 +173,8 @@ type ServerStats struct {
 	Addr string
 	// Breaker is the state of its breaker.
 	Breaker breaker.Stats
+	// Fault is its last failure, a *store.Error; nil if there was none.
+	Fault error
 	// Open and Idle count its connections, and those that serve no call.
 	Open, Idle int
 	// Dials counts the attempts to connect.
@@ -195,6 +197,9 @@ func (s *Store) Stats() Stats {
 			Took: server.took.Counts(),
 		}
 		one.Open, one.Idle = server.pool.counts()
+		if last := server.failure.Load(); last != nil {
+			one.Fault = fault("take", server.addr, *last)
+		}
 		stats.Servers = append(stats.Servers, one)
 	}
 	return stats

@@ -51,7 +51,8 @@ func (s *server) do(e exchange) error {
 	if err := e.ctx.Err(); err != nil {
 		return err
 	}
-	permit, ok := s.breaker.Allow(time.Now())
+	began := time.Now()
+	permit, ok := s.breaker.Allow(began)
 	if !ok {
 		s.refused.Add(1)
 		if last := s.failure.Load(); last != nil {
@@ -69,7 +70,11 @@ func (s *server) do(e exchange) error {
 		s.failed.Add(1)
 		s.failure.Store(&err)
 	}
-	s.breaker.Done(permit, time.Now(), outcome, took)
+	now := time.Now()
+	if outcome == breaker.Failure {
+		took = now.Sub(began) // a failed dial is one too, and takes its time
+	}
+	s.breaker.Done(permit, now, outcome, took)
 	return err
 }
 

@@ -49,6 +49,9 @@ type router struct {
 	shards map[string]*shard    // by address
 	spares map[string]time.Time // when a call was last redirected to an address
 	nodes  []string             // addresses of servers, replicas among them
+	// gates are those of addresses that are no shard's and did not answer when they
+	// were asked for their view; at most maxKnown.
+	gates map[string]*gate
 	// emptied has the histories of servers that were well when their last slot
 	// was moved away; at most maxKnown, the latest.
 	emptied []uint32
@@ -73,6 +76,7 @@ func openRouter(o *Options, equip func(*shard)) *router {
 		equip:   equip,
 		shards:  map[string]*shard{},
 		spares:  map[string]time.Time{},
+		gates:   map[string]*gate{},
 		nodes:   slices.Clone(o.Cluster),
 		hurry:   make(chan struct{}, 1),
 		cancel:  cancel,
@@ -224,15 +228,34 @@ func (r *router) open(addr string) *shard {
 		return nil
 	}
 	o := r.options.at(addr)
-	sh := &shard{options: o}
+	sh := &shard{options: o, gate: newGate(o)}
 	r.equip(sh)
 	sh.link = (&link{
 		options: o,
+		gate:    sh.gate,
 		dial:    func(ctx context.Context) (*session, error) { return dial(ctx, o) },
 		lost:    r.wake,
 	}).open()
 	r.shards[addr] = sh
 	return sh
+}
+
+// gateOf returns the gate of the server at an address: that of its shard if it is one.
+func (r *router) gateOf(addr string) *gate {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sh := r.shards[addr]; sh != nil {
+		return sh.gate
+	}
+	g := r.gates[addr]
+	if g == nil {
+		if len(r.gates) >= maxKnown {
+			clear(r.gates)
+		}
+		g = newGate(r.options)
+		r.gates[addr] = g
+	}
+	return g
 }
 
 // remember notes servers to ask when those that are connected do not answer.

@@ -25,8 +25,13 @@ const (
 // callers learn at once why.
 type link struct {
 	options *Options
+	// gate says when to dial, and is told how it went.
+	gate *gate
 	// dial makes a session.
 	dial func(context.Context) (*session, error)
+	// elsewhere reports whether the next dial would be of another server than the
+	// last; it is asked while the gate is closed to this one. nil means never.
+	elsewhere func(context.Context) bool
 	// watch looks after a session until its context ends, and ends it when it
 	// should not be used further; nil means that nobody does.
 	watch func(context.Context, *session)
@@ -77,6 +82,10 @@ func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	pause := minPause
 	for attempt := 0; ctx.Err() == nil; attempt++ {
+		l.await(ctx)
+		if ctx.Err() != nil {
+			break
+		}
 		began := time.Now()
 		l.connect(ctx, func() {
 			if attempt == 0 {
@@ -99,12 +108,33 @@ func (l *link) run(ctx context.Context) {
 	l.fault.Store(l.faultOf(nil, context.Cause(ctx)))
 }
 
+// await returns when the gate lets a dial through, or ctx has ended. While it does
+// not, it asks now and then whether another server has taken over.
+func (l *link) await(ctx context.Context) {
+	for ctx.Err() == nil {
+		left := l.gate.breaker.Wait(time.Now())
+		if left <= 0 {
+			return
+		}
+		if l.elsewhere != nil {
+			if l.elsewhere(ctx) {
+				l.gate.breaker.Reset(time.Now())
+				return
+			}
+			left = min(left, watchPause+rand.N(watchPause))
+		}
+		wait(ctx, left)
+	}
+}
+
 // connect holds one session, from the dial to its end. It calls settled when
 // the dial has succeeded or failed.
 func (l *link) connect(ctx context.Context, settled func()) {
-	s, err := l.dial(ctx)
+	s, err := dialThrough(ctx, l.gate, l.options, l.dial)
 	if err != nil {
-		l.fault.Store(l.faultOf(nil, err))
+		if store.ReasonOf(err) != store.BreakerOpen { // else the fault before it says more
+			l.fault.Store(l.faultOf(nil, err))
+		}
 		settled()
 		return
 	}

@@ -47,19 +47,21 @@ func New(o Options) (*Store, error) {
 		s.router = openRouter(&s.options, s.equip)
 	case sentinel:
 		s.finder = newFinder(&s.options)
-		s.openOnly(s.finder.dial, s.finder.watch)
+		s.openOnly(&link{dial: s.finder.dial, elsewhere: s.finder.elsewhere, watch: s.finder.watch})
 	default:
-		s.openOnly(func(ctx context.Context) (*session, error) { return dial(ctx, &s.options) }, nil)
+		s.openOnly(&link{dial: func(ctx context.Context) (*session, error) { return dial(ctx, &s.options) }})
 	}
 	return s, nil
 }
 
-// openOnly makes the one shard and waits for its first attempt to connect.
-func (s *Store) openOnly(dial func(context.Context) (*session, error), watch func(context.Context, *session)) {
-	s.only = &shard{options: &s.options}
+// openOnly makes the one shard, with a link that knows how to dial, and waits for its
+// first attempt to connect.
+func (s *Store) openOnly(l *link) {
+	s.only = &shard{options: &s.options, gate: newGate(&s.options), link: l}
 	s.equip(s.only)
-	s.only.link = (&link{options: &s.options, dial: dial, watch: watch}).open()
-	<-s.only.link.first
+	l.options, l.gate = s.only.options, s.only.gate
+	l.open()
+	<-l.first
 }
 
 // Close waits for the calls under way, no longer than the budget, and ends the

@@ -30,8 +30,10 @@ var (
 type finder struct {
 	options *Options
 	peers   []peer
-	// epoch is that of the report that the present session came from.
-	epoch int64
+	// epoch is that of the report that the present session came from, dialled the
+	// address that was dialled last, empty before the first.
+	epoch   int64
+	dialled string
 }
 
 // peer is one sentinel and the connection to it.
@@ -72,6 +74,7 @@ func (f *finder) dial(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.dialled = found.addr
 	o := f.options.at(found.addr)
 	se, err := dial(ctx, o)
 	if err != nil {
@@ -79,6 +82,13 @@ func (f *finder) dial(ctx context.Context) (*session, error) {
 	}
 	f.epoch = found.epoch
 	return se, nil
+}
+
+// elsewhere reports whether the sentinels name another address than that which was
+// dialled last.
+func (f *finder) elsewhere(ctx context.Context) bool {
+	found, err := f.find(ctx)
+	return err == nil && f.dialled != "" && found.addr != f.dialled
 }
 
 // watch ends the session when another server has become the primary: one that

@@ -19,7 +19,6 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/breaker"
 )
 
 const (
@@ -47,12 +46,6 @@ type session struct {
 	options *Options // with the address of the server
 	client  rueidis.Client
 	epoch   time.Time // where the local clock of this connection begins
-
-	// breaker keeps calls away while they fail. It belongs to the connection: a
-	// new one, whose server has just answered, begins afresh.
-	breaker     *breaker.Breaker
-	lastFailure atomic.Pointer[store.Error]
-	openFault   atomic.Pointer[openFault]
 
 	// over is closed when the connection is gone or must not be used further;
 	// cause says why.
@@ -163,7 +156,7 @@ func dial(ctx context.Context, o *Options) (*session, error) {
 // connect makes a session with any server that speaks as Redis does, a sentinel
 // for one. ctx has a deadline.
 func connect(ctx context.Context, o *Options) (*session, error) {
-	s := &session{options: o, epoch: time.Now(), over: make(chan struct{}), breaker: breaker.New(o.Breaker)}
+	s := &session{options: o, epoch: time.Now(), over: make(chan struct{})}
 	// The client's own exchange after the dial does not heed ctx.
 	release := context.AfterFunc(ctx, s.hangUp)
 	defer release()
@@ -177,26 +170,6 @@ func connect(ctx context.Context, o *Options) (*session, error) {
 	}
 	s.client = client
 	return s, nil
-}
-
-// openFault is what calls get while the breaker is open, and the failure that it
-// names.
-type openFault struct{ last, fault *store.Error }
-
-// refuse returns what a call gets while the breaker is open. It is made once for
-// each failure: there may be many calls.
-func (s *session) refuse() *store.Error {
-	last := s.lastFailure.Load()
-	if known := s.openFault.Load(); known != nil && known.last == last {
-		return known.fault
-	}
-	fault := &store.Error{Op: "take", Store: s.options.address(), Reason: store.BreakerOpen, Err: errBreaker}
-	if last != nil {
-		fault.Err = fmt.Errorf("%w, at last with %s: %v", errBreaker, last.Reason, last.Err)
-		fault.Hint = last.Hint
-	}
-	s.openFault.Store(&openFault{last, fault})
-	return fault
 }
 
 // clientOption returns the settings of the client library. Nothing is ever

@@ -16,6 +16,7 @@ import (
 type shard struct {
 	store   *Store
 	options *Options // with the address of this server, where it is known
+	gate    *gate
 	link    *link
 	merge   *coalesce.Coalescer // nil without coalescing
 	// leaving says why no calls begin any more.
@@ -46,6 +47,9 @@ func (sh *shard) enter(ctx context.Context) (trip, error) {
 	}
 	se, fault := sh.link.session()
 	if fault != nil {
+		if !sh.gate.closed(time.Now()) {
+			sh.stats.refused.Add(1)
+		}
 		return trip{}, fault
 	}
 	if fault := sh.leaving.Load(); fault != nil {
@@ -54,12 +58,12 @@ func (sh *shard) enter(ctx context.Context) (trip, error) {
 	t := trip{session: se, began: time.Now()}
 	t.deadline, _ = ctx.Deadline()
 	var ok bool
-	if t.permit, ok = se.breaker.Allow(t.began); !ok {
+	if t.permit, ok = sh.gate.breaker.Allow(t.began); !ok {
 		sh.stats.refused.Add(1)
-		return trip{}, se.refuse()
+		return trip{}, sh.gate.refuse(se.options)
 	}
 	if t.mark, ok = se.inFlight.begin(int64(sh.options.MaxInFlight)); !ok {
-		se.breaker.Done(t.permit, t.began, breaker.Ignored, 0)
+		sh.gate.breaker.Done(t.permit, t.began, breaker.Ignored, 0)
 		se.probe()
 		return trip{}, errTooMany
 	}
@@ -73,11 +77,11 @@ func (sh *shard) leave(t trip, err error) {
 	took := now.Sub(t.began)
 	sh.took.Note(took)
 	outcome := sh.outcomeOf(t, err, now)
-	se.breaker.Done(t.permit, now, outcome, took)
 	if outcome == breaker.Failure {
 		sh.stats.failures.Add(1)
-		se.lastFailure.Store(sh.fault("take", err))
+		sh.gate.last.Store(sh.fault("take", err))
 	}
+	sh.gate.breaker.Done(t.permit, now, outcome, took)
 	if err != nil && givenUp(err) {
 		se.inFlight.abandon()
 		return
@@ -155,11 +159,11 @@ type ShardStats struct {
 	Addr string
 	// Connected says whether there is a connection.
 	Connected bool
-	// Fault says why there is none, or what the last failure on it was; nil if
-	// there was none.
+	// Fault says why there is none, or what the last failure of a call or a dial
+	// was; nil if there was none.
 	Fault error
-	// Breaker is the state of the breaker, Opened how often it has opened on
-	// this connection. A new connection begins with a closed one.
+	// Breaker is the state of the server's breaker, Opened how often it has
+	// opened since New, failed probes included. It outlives connections; see gate.
 	Breaker breaker.State
 	Opened  uint64
 	// InFlight is the number of trips that wait for their answers, those that
@@ -195,14 +199,13 @@ func (sh *shard) snapshot(now time.Time) ShardStats {
 	if sh.merge != nil {
 		stats.Merged = sh.merge.Stats()
 	}
-	se := sh.link.last.Load()
-	if se != nil {
-		stats.Addr = se.options.Addr
-		stats.Breaker, stats.Opened = se.breaker.State(now), se.breaker.Stats(now).Opened
-		stats.InFlight = se.inFlight.taken()
-		if failure := se.lastFailure.Load(); failure != nil {
-			stats.Fault = failure
-		}
+	gate := sh.gate.breaker.Stats(now)
+	stats.Breaker, stats.Opened = gate.State, gate.Opened
+	if failure := sh.gate.last.Load(); failure != nil {
+		stats.Fault = failure
+	}
+	if se := sh.link.last.Load(); se != nil {
+		stats.Addr, stats.InFlight = se.options.Addr, se.inFlight.taken()
 	}
 	if _, fault := sh.link.session(); fault != nil {
 		stats.Fault, stats.InFlight = fault, 0

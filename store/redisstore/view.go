@@ -69,7 +69,8 @@ func (r *router) look(ctx context.Context) (view, *store.Error) {
 		n := min(len(nodes), askedAtOnce)
 		var errs []error
 		views, errs = gather(ctx, r.options.DialTimeout, n, func(ctx context.Context, i int) (view, error) {
-			return dialView(ctx, r.options.at(addrs[nodes[i]]))
+			o := r.options.at(addrs[nodes[i]])
+			return dialThrough(ctx, r.gateOf(o.Addr), o, func(ctx context.Context) (view, error) { return dialView(ctx, o) })
 		})
 		nodes = nodes[n:]
 		fault = worse(fault, errs)
@@ -87,11 +88,11 @@ func (r *router) look(ctx context.Context) (view, *store.Error) {
 }
 
 // worse returns the fault that says most: what a server answered before what it
-// did not.
+// did not, and either before that it was not asked.
 func worse(fault *store.Error, errs []error) *store.Error {
 	for _, err := range errs {
 		var next *store.Error
-		if errors.As(err, &next) && (fault.Reason == store.Unavailable || next.Reason == store.Misconfigured) {
+		if errors.As(err, &next) && next.Reason != store.BreakerOpen && (fault.Reason == store.Unavailable || next.Reason == store.Misconfigured) {
 			fault = next
 		}
 	}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
+)
+
+// breakersEvery is how often the breakers of the stores' servers are looked at. It is
+// a look at this process's memory: no server is asked.
+const breakersEvery = 200 * time.Millisecond
+
+// breakerLines bounds the lines about one server: one that comes and goes all the time
+// must not fill the log.
+var breakerLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
+
+// shardState is what the log tells of one server of a store.
+type shardState struct {
+	store, addr string
+	breaker     breaker.State
+	opened      uint64 // how often the breaker has opened
+	fault       error  // the last failure
+}
+
+// breakerWatch tells the log, and whoever wants to know at once, when the breaker of a
+// server opens and closes. It is used by one goroutine.
+type breakerWatch struct {
+	logger *slog.Logger
+	read   func() []shardState
+	// changed is called when any breaker has opened or closed.
+	changed func()
+
+	seen map[[2]string]*seenBreaker
+}
+
+// seenBreaker is what is known of the breaker of one server.
+type seenBreaker struct {
+	opened uint64
+	open   bool
+	told   bool // of this opening
+	since  time.Time
+	lines  lineLimit
+}
+
+// run looks at the breakers until ctx ends.
+func (w *breakerWatch) run(ctx context.Context) {
+	tick := time.NewTicker(breakersEvery)
+	defer tick.Stop()
+	for {
+		w.look(time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look compares the breakers with what they were.
+func (w *breakerWatch) look(now time.Time) {
+	known, changed := w.seen, false
+	w.seen = make(map[[2]string]*seenBreaker, len(known))
+	for _, s := range w.read() {
+		id := [2]string{s.store, s.addr}
+		b := known[id]
+		if b == nil {
+			b = new(seenBreaker)
+			if s.breaker == breaker.Closed {
+				// With sentinels another server counts on where the one before it ended.
+				b.opened = s.opened
+			}
+		}
+		w.seen[id] = b
+		delete(known, id)
+		if s.opened != b.opened && !b.open {
+			b.open, b.since, changed = true, now, true
+			w.tellOpen(b, s, now)
+		}
+		b.opened = s.opened
+		if b.open && s.breaker == breaker.Closed {
+			b.open, changed = false, true
+			w.tellClosed(b, s.store, s.addr, now)
+		}
+	}
+	for id, b := range known { // another server has taken its place
+		if b.open {
+			changed = true
+			w.tellClosed(b, id[0], id[1], now)
+		}
+	}
+	if changed {
+		w.changed()
+	}
+}
+
+func (w *breakerWatch) tellOpen(b *seenBreaker, s shardState, now time.Time) {
+	untold, ok := b.lines.mayTell(breakerLines, limit.MicrosOf(now))
+	if b.told = ok; !ok {
+		return
+	}
+	args := []any{"store", s.store, "server", s.addr, "reason", store.ReasonOf(s.fault), "error", s.fault}
+	if untold > 0 {
+		args = append(args, "untold_openings", untold)
+	}
+	w.logger.Warn("the breaker of a server of the store is open: rules decide for its keys by their failure mode", args...)
+}
+
+func (w *breakerWatch) tellClosed(b *seenBreaker, name, addr string, now time.Time) {
+	if b.told {
+		w.logger.Info("the breaker of a server of the store is closed, or another server has taken its place",
+			"store", name, "server", addr, "after", now.Sub(b.since).Round(time.Millisecond))
+	}
+	b.told = false
+}

@@ -1,0 +1,87 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
+)
+
+// gate keeps calls and dials away from one server while they fail. It belongs to
+// the address of the server and outlives its connections: what a dial finds counts
+// as what a call finds, so that a server which is away is asked once in each pause,
+// by whichever of the two comes first.
+//
+// Another server in the place of the one that failed begins with a closed breaker:
+// with sentinels when they name another address (see link.elsewhere), in a cluster
+// since each address has a shard, and so a gate, of its own. A server that comes back
+// under its address is the same.
+type gate struct {
+	breaker *breaker.Breaker
+	// last is the failure that the breaker heard of last; nil before the first.
+	last atomic.Pointer[store.Error]
+	// open is what calls get while the breaker is open; see refuse.
+	open atomic.Pointer[openFault]
+}
+
+// openFault is what calls get while the breaker is open, and the failure that it
+// names.
+type openFault struct{ last, fault *store.Error }
+
+func newGate(o *Options) *gate { return &gate{breaker: breaker.New(o.Breaker)} }
+
+// refuse returns what a call gets while the breaker is open. It is made once for
+// each failure: there may be many calls.
+func (g *gate) refuse(o *Options) *store.Error {
+	last := g.last.Load()
+	if known := g.open.Load(); known != nil && known.last == last {
+		return known.fault
+	}
+	fault := &store.Error{Op: "take", Store: o.address(), Reason: store.BreakerOpen, Err: errBreaker}
+	if last != nil {
+		fault.Err = fmt.Errorf("%w, at last with %s: %v", errBreaker, last.Reason, last.Err)
+		fault.Hint = last.Hint
+	}
+	g.open.Store(&openFault{last, fault})
+	return fault
+}
+
+// closed reports whether calls are let through without waiting for a probe.
+func (g *gate) closed(now time.Time) bool { return g.breaker.State(now) == breaker.Closed }
+
+// dialled tells the breaker how a dial has ended; fault is nil if it has succeeded.
+// A server that answers the greeting counts as well however long that took: it is
+// several exchanges, and calls tell soon how long one takes.
+func (g *gate) dialled(p breaker.Permit, began time.Time, fault *store.Error) {
+	now := time.Now()
+	if fault == nil {
+		g.breaker.Done(p, now, breaker.Success, 0)
+		return
+	}
+	g.last.Store(fault)
+	g.breaker.Done(p, now, breaker.Failure, now.Sub(began))
+}
+
+// dialThrough makes a connection by dial, if g lets it.
+func dialThrough[T any](ctx context.Context, g *gate, o *Options, dial func(context.Context) (T, error)) (T, error) {
+	began := time.Now()
+	permit, ok := g.breaker.Allow(began)
+	if !ok {
+		var none T
+		return none, g.refuse(o)
+	}
+	found, err := dial(ctx)
+	switch {
+	case err == nil:
+		g.dialled(permit, began, nil)
+	case errors.Is(ctx.Err(), context.Canceled):
+		g.breaker.Done(permit, time.Now(), breaker.Ignored, 0)
+	default:
+		g.dialled(permit, began, asUnavailable(o.fault("dial", err)))
+	}
+	return found, err
+}

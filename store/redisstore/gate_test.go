@@ -1,0 +1,194 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/breaker"
+)
+
+// long is a pause of breakers that no test outlasts.
+const long = time.Hour
+
+// breakerOf returns what is known of the breaker of a store with one server.
+func breakerOf(s *Store) ShardStats { return s.Stats().Shards[0] }
+
+// untilOpen asks until the breaker is open.
+func untilOpen(t *testing.T, s *Store) {
+	t.Helper()
+	until(t, "the breaker is open", func() bool {
+		if r := takeOne(s, "asking", tenPerHour, 0); r.Err == nil {
+			return false
+		}
+		return breakerOf(s).Breaker == breaker.Open
+	})
+}
+
+// The breaker's pause is how often a server that refuses connections is dialled: three
+// times at once, then once in each pause.
+func TestNobodyDialsWhileOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &Options{Addr: "nowhere:1", Breaker: breaker.Options{Pause: 30 * time.Second, Jitter: func() float64 { return 0 }}}
+		var dials []time.Duration
+		began := time.Now()
+		l := &link{options: o, gate: newGate(o), dial: func(context.Context) (*session, error) {
+			dials = append(dials, time.Since(began))
+			return nil, errors.New("connection refused")
+		}}
+		l.open()
+		time.Sleep(100 * time.Second)
+		l.close(errClosed)
+		if len(dials) != 6 {
+			t.Fatalf("dialled after %v, want three times at once, and then each 30 s", dials)
+		}
+		if dials[2] > time.Second {
+			t.Errorf("the breaker had no three failures for %v", dials[2])
+		}
+		for i := 3; i < len(dials); i++ {
+			if pause := dials[i] - dials[i-1]; pause < 30*time.Second || pause > 31*time.Second {
+				t.Errorf("a pause of %v before dial %d", pause, i+1)
+			}
+		}
+	})
+}
+
+// The link does not wait for the breaker where another server has taken over, and only
+// there.
+func TestDialsElsewhereAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &Options{Addr: "nowhere:1", Breaker: breaker.Options{Pause: long}}
+		var dials, asked atomic.Int64
+		var moved atomic.Bool
+		l := &link{
+			options: o, gate: newGate(o),
+			dial:      func(context.Context) (*session, error) { dials.Add(1); return nil, errors.New("connection refused") },
+			elsewhere: func(context.Context) bool { asked.Add(1); return moved.Load() },
+		}
+		l.open()
+		time.Sleep(20 * time.Second)
+		if dials.Load() != 3 || asked.Load() < 10 {
+			t.Errorf("%d dials, and asked %d times who is the primary", dials.Load(), asked.Load())
+		}
+		moved.Store(true)
+		time.Sleep(2 * time.Second)
+		moved.Store(false)
+		time.Sleep(2 * time.Second)
+		if dials.Load() < 6 {
+			t.Errorf("%d dials after another server had taken over", dials.Load())
+		}
+		l.close(errClosed)
+	})
+}
+
+// A server that is killed opens the breaker, with and without its connection, and
+// nobody knocks at its door in the pause, not even when it is back.
+func TestBreakerOfAKilledServer(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	proxy := testserver.NewProxy(t, server.Addr)
+	s := open(t, Options{Addr: proxy.Addr, Breaker: breaker.Options{Pause: long}})
+	wantAllowed(t, s)
+	server.Kill()
+	untilOpen(t, s)
+	dials, stats := proxy.Stats().Accepted, breakerOf(s)
+	if stats.Opened != 1 || stats.Connected || store.ReasonOf(stats.Fault) != store.Unavailable {
+		t.Errorf("opened %d times, connected: %v, fault: %v", stats.Opened, stats.Connected, stats.Fault)
+	}
+	server.Restart()
+	for range 100 {
+		wantReason(t, s, store.Unavailable)
+	}
+	if stats := breakerOf(s); stats.Breaker != breaker.Open || stats.Refused < 100 {
+		t.Errorf("the breaker is %v and has held back %d calls", stats.Breaker, stats.Refused)
+	}
+	if more := proxy.Stats().Accepted - dials; more != 0 {
+		t.Errorf("%d dials while the breaker was open", more)
+	}
+}
+
+// A server that hangs opens the breaker by calls; that the connection is lost meanwhile
+// closes it no more than a new one does that is not greeted.
+func TestBreakerOfAStoppedServer(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	o, _ := ParseURL(server.URL())
+	o.Budget = 3 * time.Second // says how long the connection may be silent
+	o.Breaker.Pause = long
+	s := open(t, o)
+	until(t, "the first hit", func() bool { return takeOne(s, "warm", tenPerHour, 0).Err == nil })
+	s.options.Budget = 20 * time.Millisecond
+	server.Stop()
+	untilOpen(t, s)
+	until(t, "the connection is given up", func() bool { return !breakerOf(s).Connected })
+	server.Continue()
+	for range 100 {
+		if r := takeOne(s, "key", tenPerHour, 1); r.Err == nil {
+			t.Fatal("decided while the breaker was open")
+		}
+	}
+	if stats := breakerOf(s); stats.Breaker != breaker.Open || stats.Opened != 1 {
+		t.Errorf("the breaker is %v and has opened %d times", stats.Breaker, stats.Opened)
+	}
+}
+
+// The probe of a server without a connection is a dial, which needs no traffic.
+func TestBreakerClosesByADial(t *testing.T) {
+	s, server := openRedis(t)
+	wantAllowed(t, s)
+	server.Kill()
+	untilOpen(t, s)
+	server.Restart()
+	until(t, "the breaker is closed", func() bool { return breakerOf(s).Breaker == breaker.Closed })
+	wantAllowed(t, s)
+	if stats := breakerOf(s); !stats.Connected || stats.Opened == 0 {
+		t.Errorf("connected: %v, opened %d times", stats.Connected, stats.Opened)
+	}
+}
+
+// The failures of a primary are not those of the server in its place.
+func TestBreakerAfterAFailover(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
+	o := sentinelOptions(servers)
+	o.Breaker.Pause = long
+	s := open(t, o)
+	wantAllowed(t, s)
+	servers.KillPrimary()
+	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	if stats := breakerOf(s); stats.Breaker != breaker.Closed {
+		t.Errorf("the breaker of the new primary is %v", stats.Breaker)
+	}
+}
+
+// In an outage of a whole cluster nobody dials, neither for a shard nor for a look at
+// the slots.
+func TestClusterAwayIsLeftAlone(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{})
+	proxy := testserver.NewProxy(t, servers.Addrs()[0])
+	s := open(t, Options{Cluster: []string{proxy.Addr}, Breaker: breaker.Options{Pause: long}})
+	until(t, "the cluster is known", func() bool { return len(s.Stats().Shards) == 3 && s.router.well() })
+	proxy.Set(testserver.Toxics{Refuse: true})
+	for i := range 3 {
+		servers.KillPrimary(i)
+	}
+	until(t, "all breakers are open", func() bool {
+		for _, shard := range s.Stats().Shards {
+			if shard.Breaker != breaker.Open {
+				return false
+			}
+		}
+		return s.router.gateOf(proxy.Addr).breaker.State(time.Now()) == breaker.Open
+	})
+	dials := proxy.Stats().Accepted
+	for range 5 {
+		if _, fault := s.router.look(t.Context()); fault == nil {
+			t.Fatal("somebody answers")
+		}
+	}
+	if more := proxy.Stats().Accepted - dials; more != 0 {
+		t.Errorf("%d dials while the breaker was open", more)
+	}
+}
