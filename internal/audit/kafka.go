@@ -203,7 +203,7 @@ func openKafka(c kafkaConfig, o SinkOptions, more ...kgo.Opt) (*kafka, error) {
 	}
 	s := &kafka{
 		name:  "kafka://" + strings.Join(c.brokers, ",") + "/" + c.topic,
-		topic: c.topic, buffer: o.Buffer, closing: make(chan struct{}),
+		topic: c.topic, buffer: o.Buffer, timeout: c.timeout, closing: make(chan struct{}),
 	}
 	client, err := kgo.NewClient(append(c.options(o.Buffer), append(more, kgo.WithHooks(connects{s}))...)...)
 	if err != nil {
@@ -218,15 +218,20 @@ func openKafka(c kafkaConfig, o SinkOptions, more ...kgo.Opt) (*kafka, error) {
 type kafka struct {
 	name, topic string
 	buffer      int
+	timeout     time.Duration
 	client      *kgo.Client
 	closing     chan struct{}
 	asking      sync.WaitGroup
+	// sending is held while records go to the client, so that they do in order. It is
+	// taken before mu.
+	sending sync.Mutex
 
 	mu              sync.Mutex
-	waiting, bytes  int // of what the client has
+	waiting, bytes  int // of what the client has, and of what was refused
 	written, failed uint64
 	err             error
 	flushed         bool // all is done but to end the client
+	refused         refused
 	abandoned       bool // Close has counted what waited
 }
 
@@ -248,7 +253,23 @@ func (s *kafka) Write(b Batch) {
 		r := &records[i]
 		// A key of no bytes still is one: its events stay in order too. The time of a
 		// record is that of its handing over, since its timeout is counted from then.
-		*r = kgo.Record{Key: []byte(b.Events[i].Key), Value: b.line(i), Headers: headers}
+		*r = kgo.Record{Key: []byte(b.Events[i].Key), Value: b.line(i), Headers: headers, Timestamp: time.Now().Truncate(time.Millisecond)}
+		s.send(r)
+	}
+}
+
+// send hands a record to the client, which does not wait, or has it wait behind those
+// that were refused.
+func (s *kafka) send(r *kgo.Record) {
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.mu.Lock()
+	behind := len(s.refused.records) > 0
+	if behind {
+		s.refused.records = append(s.refused.records, r)
+	}
+	s.mu.Unlock()
+	if !behind {
 		s.client.TryProduce(context.Background(), r, s.settle)
 	}
 }
@@ -279,9 +300,12 @@ func (s *kafka) settle(r *kgo.Record, err error) {
 	if s.abandoned {
 		return
 	}
+	if s.err = err; err != nil && s.hold(r, err) {
+		return
+	}
 	s.waiting--
 	s.bytes -= len(r.Value)
-	if s.err = err; err != nil {
+	if err != nil {
 		s.failed++
 	} else {
 		s.written++
@@ -320,6 +344,7 @@ func (s *kafka) ask() {
 		case <-ctx.Done():
 		}
 	}()
+	s.asking.Go(func() { s.sendAgain(ctx) })
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()
 	for {
@@ -361,11 +386,29 @@ func (s *kafka) askTopic(ctx context.Context) error {
 	return nil
 }
 
+// flush waits until the client has nothing any more and nothing is refused, or ctx ends.
+func (s *kafka) flush(ctx context.Context) {
+	for s.client.Flush(ctx) == nil {
+		s.mu.Lock()
+		waits := s.waiting > 0
+		s.mu.Unlock()
+		if !waits {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(againEvery):
+			s.again(time.Now())
+		}
+	}
+}
+
 // Close implements Sink.
 func (s *kafka) Close(ctx context.Context) error {
 	close(s.closing)
 	_, before, _ := s.Counts()
-	_ = s.client.Flush(ctx) // what could not be flushed is in the counts
+	s.flush(ctx) // what could not be flushed is in the counts
 	s.mu.Lock()
 	s.flushed = true
 	wrong := s.err // from now on errors only say that the client is closed
@@ -385,7 +428,7 @@ func (s *kafka) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed += uint64(s.waiting)
-	s.abandoned, s.waiting, s.bytes = true, 0, 0
+	s.abandoned, s.waiting, s.bytes, s.refused = true, 0, 0, refused{}
 	if lost := s.failed - before; lost > 0 {
 		return fmt.Errorf("audit: %d events were not written to %s: %w", lost, s.name, reason(cmp.Or(wrong, ctx.Err()), s.err))
 	}

@@ -11,25 +11,45 @@ const (
 	totalValue = prometheus.CounterValue
 )
 
-// WatchAudit adds what became of events of decisions to the metrics. read is called twice
-// for each collection. Names of sinks come from configuration.
-func (m *Metrics) WatchAudit(read func() view.Audit) {
+// WatchAudit adds what became of events of decisions to the metrics. read is called once
+// for each collection, so that the sums of one scrape are exact. Names of sinks come from
+// configuration.
+func (m *Metrics) WatchAudit(read func() view.Audit) { m.register.MustRegister(audited{read}) }
+
+// audited collects what became of events, and of those of each sink, as it was at one
+// instant.
+type audited struct{ read func() view.Audit }
+
+// Describe implements prometheus.Collector.
+func (c audited) Describe(ch chan<- *prometheus.Desc) {
+	events, sinks := auditMetrics(new(view.Audit))
+	events.Describe(ch)
+	sinks.Describe(ch)
+}
+
+// Collect implements prometheus.Collector.
+func (c audited) Collect(ch chan<- prometheus.Metric) {
+	now := c.read()
+	events, sinks := auditMetrics(&now)
+	events.Collect(ch)
+	sinks.Collect(ch)
+}
+
+// auditMetrics returns what collects a, and what collects its sinks.
+func auditMetrics(a *view.Audit) (sampled[view.Audit], *listed[view.AuditSink]) {
 	type sink = view.AuditSink
-	m.register.MustRegister(
-		sampled[view.Audit]{read, []metric[view.Audit]{
+	return sampled[view.Audit]{func() view.Audit { return *a }, []metric[view.Audit]{
 			counter("headgate_audit_decided_total", "Decisions that events were due for: the sum of produced, dropped, buffered and unsampled.", func(a *view.Audit) float64 { return float64(a.Decided) }),
 			counter("headgate_audit_unsampled_total", "Allowed decisions that are not in the sample, and have no event.", func(a *view.Audit) float64 { return float64(a.Unsampled) }),
 			counter("headgate_audit_produced_total", "Events that were handed to the sinks, or kept in memory where there are none.", func(a *view.Audit) float64 { return float64(a.Produced) }),
 			counter("headgate_audit_dropped_total", "Events that found the buffer full, and are lost.", func(a *view.Audit) float64 { return float64(a.Dropped) }),
 			gauge("headgate_audit_buffered", "Events that wait.", func(a *view.Audit) float64 { return float64(a.Buffered) }),
-		}},
-		newListed(func() []sink { return read().Sinks }, []string{"sink"}, func(s *sink) []string { return []string{s.Name} }, []listedMetric[sink]{
+		}}, newListed(func() []sink { return a.Sinks }, []string{"sink"}, func(s *sink) []string { return []string{s.Name} }, []listedMetric[sink]{
 			{totalValue, "headgate_audit_sink_written_total", "Events that the sink has taken.", func(s *sink) float64 { return float64(s.Written) }, nil},
 			{totalValue, "headgate_audit_sink_failed_total", "Events that the sink has lost.", func(s *sink) float64 { return float64(s.Failed) }, nil},
 			{nowValue, "headgate_audit_sink_buffered", "Events that wait for the sink.", func(s *sink) float64 { return float64(s.Buffered) }, nil},
 			{nowValue, "headgate_audit_sink_up", "1 while the sink takes events, 0 since it failed.", func(s *sink) float64 { return oneIf(s.Error == "") }, nil},
-		}...),
-	)
+		}...)
 }
 
 // WatchAccuracy adds how exact decisions were to the metrics. read is called once for

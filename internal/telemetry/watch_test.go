@@ -153,3 +153,28 @@ func TestSkewIsOfTheLastMinute(t *testing.T) {
 	calls = []uint64{5, 5} // the servers were asked by somebody new
 	expectSkew(1)
 }
+
+// The counts of one scrape are those of one instant, though events go on.
+func TestAuditCountsOfOneScrapeAddUp(t *testing.T) {
+	m, reads := New(Build{}, Options{}), uint64(0)
+	m.WatchAudit(func() view.Audit {
+		reads++
+		return view.Audit{Produced: 100 * reads, Sinks: []view.AuditSink{{Name: "files", Written: 70 * reads, Failed: 10 * reads, Buffered: 20 * reads}}}
+	})
+	for range 3 {
+		families, err := m.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums := map[string]float64{}
+		for _, f := range families {
+			for _, one := range f.GetMetric() {
+				sums[f.GetName()] += one.GetCounter().GetValue() + one.GetGauge().GetValue()
+			}
+		}
+		parts := sums["headgate_audit_sink_written_total"] + sums["headgate_audit_sink_failed_total"] + sums["headgate_audit_sink_buffered"]
+		if produced := sums["headgate_audit_produced_total"]; produced == 0 || produced != parts {
+			t.Errorf("%g were produced, and %g have become something", produced, parts)
+		}
+	}
+}

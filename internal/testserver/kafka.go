@@ -169,6 +169,26 @@ func (s *KafkaServer) CreateTopic(name string, partitions int32) {
 	}
 }
 
+// DeleteTopic takes a topic away, and waits until the broker does not know it any more.
+func (s *KafkaServer) DeleteTopic(name string) {
+	s.t.Helper()
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = &name
+	request := kmsg.NewPtrDeleteTopicsRequest()
+	request.Topics, request.TopicNames = append(request.Topics, topic), []string{name}
+	request.TimeoutMillis = int32(kafkaPatience / time.Millisecond)
+	err := s.ask(func(ctx context.Context, client *kgo.Client) error {
+		answer, err := request.RequestWith(ctx, client)
+		if err != nil {
+			return err
+		}
+		return kerr.ErrorForCode(answer.Topics[0].ErrorCode)
+	})
+	if err != nil {
+		s.t.Fatalf("delete topic %s: %v", name, err)
+	}
+}
+
 // Kill ends the server with SIGKILL and waits until it is gone. It may be called more
 // than once.
 func (s *KafkaServer) Kill() {

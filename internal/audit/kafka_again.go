@@ -1,0 +1,108 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// againEvery is how often records are sent again that a broker has refused.
+const againEvery = 500 * time.Millisecond
+
+// refused are the records that a broker has refused, and those that came after them, in
+// the order in which they are to be sent again. It is kafka's, under its lock.
+type refused struct {
+	records []*kgo.Record
+	// gone says that the topic was deleted and made again: the client sends nothing more
+	// to one that it remembers under another ID.
+	gone bool
+}
+
+// passes reports whether an error may pass while its record waits: the broker has refused
+// the record, did not write it, and may take it later. Of the others the client has
+// waited as long as it should, or the record itself is at fault.
+func passes(err error) bool {
+	var refusal *kerr.Error
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	switch refusal.Code {
+	case kerr.MessageTooLarge.Code, kerr.RecordListTooLarge.Code, kerr.InvalidRecord.Code, kerr.InvalidTimestamp.Code, kerr.CorruptMessage.Code,
+		kerr.UnsupportedForMessageFormat.Code, kerr.UnsupportedCompressionType.Code, kerr.DuplicateSequenceNumber.Code,
+		kerr.RequestTimedOut.Code, kerr.NotEnoughReplicasAfterAppend.Code: // the last two may have been written
+		return false
+	}
+	return true
+}
+
+// hold keeps a record that was refused until it is sent again, and reports whether it
+// does: one whose time is over has failed.
+func (s *kafka) hold(r *kgo.Record, err error) bool {
+	if !passes(err) || time.Since(r.Timestamp) >= s.timeout {
+		return false
+	}
+	s.refused.records = append(s.refused.records, r)
+	s.refused.gone = s.refused.gone || errors.Is(err, kerr.UnknownTopicID)
+	return true
+}
+
+// sendAgain sends what was refused again, now and then, until ctx ends.
+func (s *kafka) sendAgain(ctx context.Context) {
+	ticker := time.NewTicker(againEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			s.again(time.Now())
+		}
+	}
+}
+
+// again fails the records whose time is over, and sends the others once the client has
+// none any more: else they would overtake each other.
+func (s *kafka) again(now time.Time) {
+	s.mu.Lock()
+	s.expireLocked(now)
+	due, gone := len(s.refused.records) > 0 && s.waiting == len(s.refused.records), s.refused.gone
+	s.mu.Unlock()
+	if !due {
+		return
+	}
+	if gone {
+		// It waits for the client's own look at the topic; what comes meanwhile is held.
+		s.client.PurgeTopicsFromProducing(s.topic)
+	}
+	s.sending.Lock()
+	defer s.sending.Unlock()
+	s.mu.Lock()
+	records := s.refused.records
+	s.refused = refused{}
+	s.mu.Unlock()
+	for _, r := range records {
+		s.client.TryProduce(context.Background(), r, s.settle)
+	}
+}
+
+// expireLocked fails the refused records whose time is over.
+func (s *kafka) expireLocked(now time.Time) {
+	if s.abandoned {
+		return // Close has counted them
+	}
+	kept := s.refused.records[:0]
+	for _, r := range s.refused.records {
+		if now.Sub(r.Timestamp) < s.timeout {
+			kept = append(kept, r)
+			continue
+		}
+		s.waiting--
+		s.bytes -= len(r.Value)
+		s.failed++
+	}
+	clear(s.refused.records[len(kept):])
+	s.refused.records = kept
+}

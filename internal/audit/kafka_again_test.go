@@ -1,0 +1,101 @@
+package audit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/headgate/headgate/internal/eventually"
+)
+
+// refusing has a cluster refuse all records while the switch is on.
+func refusing(c *kfake.Cluster, on *atomic.Bool, code int16) {
+	c.ControlKey(int16(kmsg.Produce), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if !on.Load() {
+			return nil, nil, false
+		}
+		request := r.(*kmsg.ProduceRequest)
+		answer := request.ResponseKind().(*kmsg.ProduceResponse)
+		for _, topic := range request.Topics {
+			one := kmsg.NewProduceResponseTopic()
+			one.Topic, one.TopicID = topic.Topic, topic.TopicID
+			for _, partition := range topic.Partitions {
+				p := kmsg.NewProduceResponseTopicPartition()
+				p.Partition, p.ErrorCode = partition.Partition, code
+				one.Partitions = append(one.Partitions, p)
+			}
+			answer.Topics = append(answer.Topics, one)
+		}
+		return answer, nil, true
+	})
+}
+
+// What a broker refuses for a while waits, and is written once and in order when it is
+// taken.
+func TestKafkaRefusalThatPasses(t *testing.T) {
+	c, refuse := fake(t), new(atomic.Bool)
+	refuse.Store(true)
+	refusing(c, refuse, kerr.TopicAuthorizationFailed.Code)
+	s := connected(t, c, "", "timeout=1h", SinkOptions{})
+	var want []string
+	for i := range 5 { // some come while others were refused
+		some := ids(fmt.Sprintf("%c", 'a'+i), 4)
+		want = append(want, some...)
+		s.Write(batch(some...))
+		eventually.True(t, "the refusal is seen", func() bool {
+			_, _, err := s.Counts()
+			return err != nil && strings.Contains(err.Error(), kerr.TopicAuthorizationFailed.Message)
+		})
+	}
+	if w, failed, _ := s.Counts(); w != 0 || failed != 0 {
+		t.Errorf("%d written and %d failed while they are refused", w, failed)
+	}
+	refuse.Store(false)
+	written(t, s, uint64(len(want)))
+	ends(t, s)
+	if _, failed, err := s.Counts(); failed != 0 || err != nil {
+		t.Errorf("%d failed: %v", failed, err)
+	}
+	byPartition, records := map[int32][]string{}, 0
+	for _, r := range consume(t, c, len(want)) {
+		byPartition[r.Partition] = append(byPartition[r.Partition], idOf(t, r))
+		records++
+	}
+	for _, got := range byPartition {
+		if !slices.IsSorted(got) || len(slices.Compact(got)) < len(got) {
+			t.Errorf("out of order, or twice: %v", got)
+		}
+	}
+	if records != len(want) {
+		t.Errorf("%d records, want %d", records, len(want))
+	}
+}
+
+// A refusal that does not pass ends with the timeout, one that is of the record itself at
+// once.
+func TestKafkaRefusalThatStays(t *testing.T) {
+	for settings, refusal := range map[string]*kerr.Error{"timeout=1s": kerr.TopicAuthorizationFailed, "timeout=1h": kerr.InvalidRecord} {
+		t.Run(refusal.Message, func(t *testing.T) {
+			c, refuse := fake(t), new(atomic.Bool)
+			refuse.Store(true)
+			refusing(c, refuse, refusal.Code)
+			s := connected(t, c, "", settings, SinkOptions{})
+			s.Write(batch(ids("a", 5)...))
+			eventually.True(t, "five have failed", func() bool {
+				_, failed, err := s.Counts()
+				return failed == 5 && err != nil
+			})
+			refuse.Store(false)
+			s.Write(batch(ids("b", 5)...))
+			written(t, s, 5)
+			ends(t, s)
+		})
+	}
+}
