@@ -111,3 +111,17 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+func TestDoorAllocatesNothing(t *testing.T) {
+	b := newBench(t, rightsRules, headgate.Options{})
+	door := b.limiter.Door(headgate.DoorOptions{Name: "front"})
+	requests, responses := bound(on("user:u"), on("slot:s")), make([]headgate.Response, 1)
+	ctx := t.Context()
+	if allocs := alloctest.PerRun(200, func() {
+		if err := door.Check(ctx, requests, responses); err != nil {
+			t.Fatal(err)
+		}
+	}); allocs != 0 {
+		t.Errorf("a decision through a door allocates %v times, want 0", allocs)
+	}
+}

@@ -101,26 +101,39 @@ func (l *Limiter) LacksFallback() bool {
 // the rule's failure mode answers, and the verdicts say Degraded. The same goes
 // for a panic inside the decision.
 func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
+	_, err := l.check(ctx, requests, responses, &everyRight)
+	return err
+}
+
+// check is Check for callers who have rights.
+func (l *Limiter) check(ctx context.Context, requests []Request, responses []Response, rights *Rights) (*RightsError, error) {
 	if len(requests) != len(responses) {
-		return fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
+		return nil, fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
 	}
 	for i := range requests {
 		if err := requests[i].validate(); err != nil {
-			return fmt.Errorf("check: request %d: %w", i, err)
+			return nil, fmt.Errorf("check: request %d: %w", i, err)
 		}
 	}
-	took := l.decide(ctx, requests, responses, l.switches.Load())
+	if refused := rights.permit(requests); refused != nil {
+		return refused, nil
+	}
+	took, refused := l.decide(ctx, requests, responses, l.switches.Load(), rights)
+	if refused != nil {
+		return refused, nil
+	}
 	if l.observer != nil {
 		for i := range requests {
 			l.observer.Decided(&requests[i], &responses[i], took)
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // decide plans the takes of all requests, asks the store once, and turns its
-// results into responses. It returns how long that took, for the observer.
-func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set) (took time.Duration) {
+// results into responses. It returns how long that took, for the observer. What rights
+// do not allow is refused before the store is asked.
+func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError) {
 	took = NotTimed
 	p := l.plans.Get().(*plan)
 	defer func() {
@@ -142,6 +155,11 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
 		p.addRequest(&requests[i], &responses[i])
 	}
+	if refused = rights.permitPlanned(p, responses); refused != nil {
+		p.stopwatch.stop()
+		forget(responses)
+		return NotTimed, refused
+	}
 	if l.accuracy != nil {
 		p.addMeasurements(responses)
 	}
@@ -162,7 +180,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	if len(p.measurements) > 0 {
 		p.count(responses)
 	}
-	return p.stopwatch.stop()
+	return p.stopwatch.stop(), nil
 }
 
 // take asks s, turning a panic of it into errors of the takes.

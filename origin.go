@@ -17,6 +17,9 @@ type Origin struct {
 	UserAgent string
 	// Trace is the trace that the request is part of.
 	Trace Trace
+	// Front names the way in by which the request came: the name of a Door. "" is a
+	// call inside of the program.
+	Front string
 }
 
 // Trace names a span of a trace (W3C Trace Context, level 1). The zero value names none.

@@ -37,7 +37,7 @@ func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Resp
 			return fmt.Errorf("peek: request %d: %w", i, err)
 		}
 	}
-	l.decide(ctx, requests, responses, nil)
+	l.decide(ctx, requests, responses, nil, &everyRight)
 	return nil
 }
 

@@ -184,7 +184,7 @@ func TestSameAsInProcess(t *testing.T) {
 		return tell(t, &responses[0])
 	}
 	local := newLimiter(t)
-	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t), httpcheck.Options{TrustCallerLimits: true})})
+	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t), httpcheck.Options{})})
 	for i := range script {
 		want, got := run(local, i), run(far, i)
 		got.Known = want.Known // not on the wire where nothing limits
@@ -231,7 +231,7 @@ func TestBatch(t *testing.T) {
 
 // TestRefusals: what is malformed is an error with a hint, never a decision.
 func TestRefusals(t *testing.T) {
-	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t), httpcheck.Options{})})
+	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t).Door(headgate.DoorOptions{}), httpcheck.Options{})})
 	domain := func(d string, r headgate.Request) headgate.Request { r.Domain = d; return r }
 	op := func(o store.Op, r headgate.Request) headgate.Request { r.Descriptors[0].Op = o; return r }
 	named := func(l *limit.Limit, r headgate.Request) headgate.Request { r.Descriptors[0].Limit = l; return r }
@@ -251,7 +251,7 @@ func TestRefusals(t *testing.T) {
 		{"a limit beside rules", named(minute, ask(1, "a", "b")), nil, headgate.CallerDomain},
 		{"a limit that is not plain", domain(headgate.CallerDomain, named(limit.Must(limit.Spec{Quota: 1, Period: time.Second, CountDenied: true}), ask(1, "a", "b"))), nil, "wire"},
 		{"a window of microseconds", domain(headgate.CallerDomain, named(limit.Must(limit.Spec{Quota: 1, Period: 1500 * time.Microsecond}), ask(1, "a", "b"))), nil, "milliseconds"},
-		{"the server's word: no trust", op(store.Refund, ask(1, "user", "1")), nil, "trusted listener"},
+		{"the server's word: no trust", op(store.Refund, ask(1, "user", "1")), nil, "--caller-limits"},
 		{"the server's word: attributes", headgate.Request{Domain: "api", Descriptors: ask(1, "a", "b").Descriptors, Attributes: manyAttributes()}, nil, "32 attributes"},
 		{"too long", ask(1, "a", strings.Repeat("\\", 64<<10), "b", strings.Repeat("\x01", 64<<10), "c", strings.Repeat("\x01", 64<<10), "d", strings.Repeat("\x01", 64<<10)), nil, "bytes"},
 	}

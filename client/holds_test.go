@@ -45,7 +45,7 @@ func near(t *testing.T) (*headgate.Limiter, *client.Checker) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter, remote(t, client.CheckerOptions{URL: serve(t, limiter, httpcheck.Options{TrustCallerLimits: true})})
+	return limiter, remote(t, client.CheckerOptions{URL: serve(t, limiter, httpcheck.Options{})})
 }
 
 type checker interface {
@@ -121,7 +121,7 @@ func (late) RoundTrip(req *http.Request) (*http.Response, error) {
 // knows that it has something to release, and who is denied does not.
 func TestLateAnswerMayHold(t *testing.T) {
 	limiter, far := near(t)
-	url := serve(t, limiter, httpcheck.Options{TrustCallerLimits: true})
+	url := serve(t, limiter, httpcheck.Options{})
 	open := remote(t, client.CheckerOptions{URL: url, Budget: time.Minute, Transport: late{}})
 	job := by(7, ask(1, "job", "x"))
 	if r := check(t, open, job); !r.Allowed || r.Hold != 7 || r.HoldFor != time.Minute || r.Degraded() != store.Timeout {

@@ -35,7 +35,7 @@ func (o *origins) Check(_ context.Context, requests []headgate.Request, response
 // The server hears of who sent a request what the caller knows.
 func TestOriginTravels(t *testing.T) {
 	server := new(origins)
-	remote := remote(t, client.CheckerOptions{URL: serve(t, server, httpcheck.Options{TrustCallerLimits: true})})
+	remote := remote(t, client.CheckerOptions{URL: serve(t, server, httpcheck.Options{})})
 	check := func(from ...headgate.Origin) []headgate.Origin {
 		t.Helper()
 		requests, responses := make([]headgate.Request, len(from)), make([]headgate.Response, len(from))

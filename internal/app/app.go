@@ -81,12 +81,12 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	// limit that is used up, whatever Envoy is told.
 	overHTTP := envoy
 	overHTTP.ClosedAsError = true
+	overHTTP.Checker = p.doors.open("json", rightsOf(s))
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
-		Checker:           p.limiter,
-		Answer:            answer,
-		TrustCallerLimits: s.CallerLimits,
-		JSON:              rls.NewJSONHandler(overHTTP),
-		Ready:             p.health.ready,
+		Checker: p.doors.open("http", rightsOf(s)),
+		Answer:  answer,
+		JSON:    rls.NewJSONHandler(overHTTP),
+		Ready:   p.health.ready,
 	})
 	if err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 // rlsOptions returns how Envoy is answered.
 func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Options, error) {
 	o := rls.Options{
-		Checker:         p.limiter,
+		Checker:         p.doors.open("grpc", rightsOf(s)),
 		Compat:          s.EnvoyCompat(),
 		ClosedAsError:   s.RLSClosed == "error",
 		DynamicMetadata: s.RLSMetadata,

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/extauthz"
 	"github.com/headgate/headgate/internal/forwardauth"
@@ -52,7 +53,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		return nil, err
 	}
 	authorizer, err := forwardauth.New(forwardauth.Options{
-		Checker:   p.limiter,
+		Checker:   p.doors.open("auth", headgate.Rights{}),
 		Extractor: source.Extractor,
 		Answer:    encoder,
 		Peers:     forwardauth.NewPeers(peers),

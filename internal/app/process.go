@@ -33,6 +33,7 @@ type process struct {
 	watching *watching
 	stack    *stack
 	limiter  *headgate.Limiter
+	doors    doors
 	health   *health
 	ops      *http.Server
 
@@ -109,6 +110,8 @@ func (p *process) assemble() error {
 	}); err != nil {
 		return err
 	}
+	p.doors.limiter, p.doors.logger = p.limiter, p.logger
+	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)
 	p.metrics.WatchReservations(p.limiter.Reservations)
 	if p.settings.AccuracySample > 0 {

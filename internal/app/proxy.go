@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/config"
@@ -133,7 +134,9 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 	if err != nil {
 		return nil, err
 	}
-	return httplimit.New(p.limiter, httplimit.Options{
+	// Clients cannot ask for anything but to pass. It is the middleware that gives hits
+	// back, of a client who leaves while it is held back.
+	return httplimit.New(p.doors.open("proxy", headgate.Rights{GiveBack: true}), httplimit.Options{
 		Domain:   domain,
 		Identify: httplimit.Identity(who),
 		Answer: httplimit.Answer{

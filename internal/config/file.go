@@ -118,11 +118,19 @@ func (f *File) load(path string, flags []*kong.Flag) error {
 	}
 	for key, v := range values {
 		if !slices.ContainsFunc(flags, func(fl *kong.Flag) bool { return fl.Name == key && key != "config" && key != "help" }) {
-			return &FileError{path, v.line, fmt.Errorf("unknown setting %q; hint: settings have the names of the flags that --help shows, without the dashes", key)}
+			return &FileError{path, v.line, fmt.Errorf("unknown setting %q; hint: %s", key, instead(key, flags))}
 		}
 	}
 	f.path, f.values, f.loaded = path, values, true
 	return nil
+}
+
+// instead says what to write for a key that is no setting.
+func instead(key string, flags []*kong.Flag) string {
+	if name, negated := strings.CutPrefix(key, "no-"); negated && slices.ContainsFunc(flags, func(fl *kong.Flag) bool { return fl.Name == name && fl.Tag.Negatable != "" }) {
+		return fmt.Sprintf("the flag --%s is `%s: false` in a file", key, name)
+	}
+	return "settings have the names of the flags that --help shows, without the dashes"
 }
 
 func readFile(path string) (map[string]fileValue, error) {

@@ -22,8 +22,9 @@ type Serve struct {
 	// default) serves none.
 	UsageKey string `group:"tenants" placeholder:"FILE" help:"Keys that sign the tokens with which customers read their own usage, at /v1/usage of --http-addr: one to a line, the first one signs ('openssl rand -base64 32'). The admin API makes the tokens. Read again when it changes. Default: off."`
 
-	// CallerLimits serves limits, refunds and resets that callers name.
-	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Serve checks over HTTP that bring their own limit, and refunds and resets. Whoever may name a limit is not limited: switch it off where callers are not trusted."`
+	// CallerLimits serves limits, refunds and resets that callers ask for, over HTTP and
+	// Envoy's protocol.
+	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Let callers of the HTTP API and of Envoy's protocol name limits of their own (limit in /v1/check, limit overrides in descriptors), give back hits (refund, negative hits) and reset counts. Whoever may do so is not limited: switch it off where callers are not trusted. Such calls are then refused: 403, PERMISSION_DENIED. Not closed by it: charges, reservations and what settles them, and renewing and releasing slots of requests in flight, negative hits of Envoy that free them among it. In a file, caller-limits: false."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
 	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
 	// RLSMetadata adds dynamic metadata to the answers to Envoy.

@@ -36,8 +36,7 @@ const maxWindow = int64(limit.MaxPeriod / time.Millisecond)
 // by the next body.
 type decoder struct {
 	scanner
-	limits       *callerLimits
-	trustCallers bool
+	limits *callerLimits
 	// verb is what the path does to all descriptors of a body: store.Hit leaves it
 	// to each, store.Renew and store.Release do not.
 	verb store.Op
@@ -254,9 +253,6 @@ func (d *decoder) finishKey(c *check) *inputError {
 	if c.key == "" {
 		return inMember(&inputError{what: "empty", hint: "all callers would share one bucket"}, "key")
 	}
-	if !d.trustCallers {
-		return &inputError{status: http.StatusForbidden, what: "limits named by the caller are not served here", hint: "use domain and descriptors, or ask on a trusted listener"}
-	}
 	if err := d.settle(&c.cost); err != nil {
 		return err
 	}
@@ -427,8 +423,7 @@ func (d *decoder) op(c *cost) *inputError {
 	return nil
 }
 
-// settle fills in the defaults of c and refuses what contradicts itself or asks
-// for more trust than the listener gives.
+// settle fills in the defaults of c and refuses what contradicts itself.
 func (d *decoder) settle(c *cost) *inputError {
 	switch {
 	case d.reserves && (c.opSet || c.hits < 0):
@@ -446,14 +441,8 @@ func (d *decoder) settle(c *cost) *inputError {
 	case c.hits < 0:
 		c.hits, c.op = -c.hits, store.Refund
 	}
-	if isInFlight(c.op) {
-		if c.hits > maxInFlight {
-			return inMember(inFlightTooLong(c.hits), "hits")
-		}
-		return nil
-	}
-	if (c.op == store.Refund || c.op == store.Reset) && !d.trustCallers {
-		return &inputError{status: http.StatusForbidden, what: "refund and reset are not served here", hint: "ask on a trusted listener"}
+	if isInFlight(c.op) && c.hits > maxInFlight {
+		return inMember(inFlightTooLong(c.hits), "hits")
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-func decode(body string, trust bool) ([]headgate.Request, bool, *inputError) {
-	d := decoder{limits: newCallerLimits(), trustCallers: trust}
+func decode(body string) ([]headgate.Request, bool, *inputError) {
+	d := decoder{limits: newCallerLimits()}
 	err := d.decode(body)
 	return d.requests, d.batch, err
 }
@@ -90,14 +90,14 @@ func TestDecode(t *testing.T) {
 	sameLimit := cmp.Comparer(func(a, b *limit.Limit) bool { return (a == nil) == (b == nil) && (a == nil || a.Spec == b.Spec) })
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			got, batch, err := decode(c.body, true)
+			got, batch, err := decode(c.body)
 			if err != nil || batch {
 				t.Fatalf("batch %v, error %v", batch, err)
 			}
 			if d := cmp.Diff([]headgate.Request{c.want}, got, sameLimit, sameAddress); d != "" {
 				t.Errorf("request differs (-want +got):\n%s", d)
 			}
-			batched, batch, err := decode(`{"checks":[`+c.body+","+c.body+`]}`, true)
+			batched, batch, err := decode(`{"checks":[` + c.body + "," + c.body + `]}`)
 			if err != nil || !batch {
 				t.Fatalf("in a batch: batch %v, error %v", batch, err)
 			}
@@ -208,7 +208,7 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			requests, _, err := decode(c.body, true)
+			requests, _, err := decode(c.body)
 			if err == nil {
 				t.Fatalf("accepted: %+v", requests)
 			}
@@ -251,39 +251,13 @@ func TestBounds(t *testing.T) {
 		{"attributes", attributes(maxAttributes), attributes(maxAttributes + 1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if _, _, err := decode(c.fits, true); err != nil {
+			if _, _, err := decode(c.fits); err != nil {
 				t.Errorf("at the bound: %v", err)
 			}
-			if _, _, err := decode(c.exceeds, true); err == nil || err.status != http.StatusRequestEntityTooLarge {
+			if _, _, err := decode(c.exceeds); err == nil || err.status != http.StatusRequestEntityTooLarge {
 				t.Errorf("beyond the bound: %v", err)
 			}
 		})
-	}
-}
-
-// TestTrust: a listener that is not trusted serves the rules alone.
-func TestTrust(t *testing.T) {
-	const entries = `"entries":[{"key":"a"}]`
-	for body, trusted := range map[string]bool{
-		`{"domain":"d","descriptors":[{` + entries + `}]}`:               false,
-		`{"domain":"d","descriptors":[{` + entries + `,"op":"hit"}]}`:    false,
-		`{"domain":"d","descriptors":[{` + entries + `,"op":"refund"}]}`: true,
-		`{"domain":"d","descriptors":[{` + entries + `,"op":"reset"}]}`:  true,
-		`{"domain":"d","descriptors":[{` + entries + `,"hits":-1}]}`:     true,
-		`{"key":"k","limit":1,"window_ms":1}`:                            true,
-		`{"checks":[{"key":"k","limit":1,"window_ms":1,"op":"refund"}]}`: true,
-		// Whoever knows the hold may release it.
-		`{"domain":"d","hold":"x","descriptors":[{` + entries + `,"op":"release"}]}`: false,
-		`{"domain":"d","hold":"x","descriptors":[{` + entries + `,"op":"renew"}]}`:   false,
-		`{"key":"k","limit":1,"window_ms":1,"hold":"x","op":"release"}`:              true,
-	} {
-		if _, _, err := decode(body, true); err != nil {
-			t.Errorf("trusted: %s: %v", body, err)
-		}
-		_, _, err := decode(body, false)
-		if trusted != (err != nil && err.status == http.StatusForbidden) {
-			t.Errorf("not trusted: %s: %v", body, err)
-		}
 	}
 }
 
@@ -339,7 +313,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		requests, batch, err := decode(body, true)
+		requests, batch, err := decode(body)
 		if err != nil {
 			if err.what == "" || err.status != 0 && (err.status < 400 || err.status > 499) {
 				t.Fatalf("refused with %+v", err)

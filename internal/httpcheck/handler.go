@@ -117,7 +117,8 @@
 //
 // Whoever may ask can spend anybody's quota: this is an interface for gateways
 // and services, not for their clients. Bind it accordingly. Requests that a
-// browser sends from another site are refused.
+// browser sends from another site are refused. Limits that callers name, refunds and
+// resets take a right (headgate.Rights): whoever may name a limit is not limited.
 //
 // Whoever knows the id of a hold can release it, and nobody else: it is the
 // capability, and asks for no more trust than a check. One that is drawn here has
@@ -152,14 +153,12 @@ type Checker interface {
 
 // Options configures the handler.
 type Options struct {
-	// Checker decides; required.
+	// Checker decides; required. It says what callers have a right to: a
+	// headgate.Door refuses limits that they name, refunds and resets, unless its
+	// Rights have them, and the answer is 403.
 	Checker Checker
 	// Answer says which header fields are sent, and which body a denial has.
 	Answer httpanswer.Options
-	// TrustCallerLimits serves limits that callers name in the request, refunds
-	// and resets. They are powerful: whoever may name a limit is not limited,
-	// and every new key takes memory. Without it they are refused with 403.
-	TrustCallerLimits bool
 	// JSON serves /json; nil means that there is no such path.
 	JSON http.Handler
 	// Ready returns why the server should get no traffic (it drains, it has no
@@ -273,7 +272,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 
 // prepare makes d ready for the body of r, on which verb is done.
 func (h *handler) prepare(d *decoder, r *http.Request, verb store.Op) {
-	d.limits, d.trustCallers, d.verb = h.limits, h.options.TrustCallerLimits, verb
+	d.limits, d.verb = h.limits, verb
 	d.trace = headgate.TraceOf(r.Header["Traceparent"])
 }
 
@@ -294,7 +293,7 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
 	}
 	responses := c.responses[:len(requests)]
 	if err := h.options.Checker.Check(r.Context(), requests, responses); err != nil {
-		writeProblem(w, problem{status: http.StatusBadRequest, detail: err.Error()})
+		writeProblem(w, refused(err))
 		return
 	}
 	if c.decoder.batch {

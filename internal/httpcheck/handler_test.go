@@ -216,7 +216,7 @@ func TestHeadersOfHTTP1(t *testing.T) {
 
 func TestBatchIsOneCall(t *testing.T) {
 	calls := 0
-	h := newHandler(t, Options{TrustCallerLimits: true, Checker: checkFunc(func(requests []headgate.Request, responses []headgate.Response) error {
+	h := newHandler(t, Options{Checker: checkFunc(func(requests []headgate.Request, responses []headgate.Response) error {
 		calls++
 		for i := range requests {
 			d := &requests[i].Descriptors[0]

@@ -68,7 +68,7 @@ func serve(t *testing.T, s store.Store) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter, TrustCallerLimits: true})
+	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -357,7 +357,7 @@ func BenchmarkCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter, TrustCallerLimits: true})
+	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package httpcheck
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -120,9 +121,13 @@ func appendCounts(dst []byte, s *httpanswer.Summary) []byte {
 	return dst
 }
 
-// refused says what a Reserver found wrong with a request.
+// refused says what a Checker or a Reserver found wrong with a request.
 func refused(err error) problem {
 	p := problem{status: http.StatusBadRequest, detail: err.Error()}
+	if denied := new(headgate.RightsError); errors.As(err, &denied) {
+		p.status, p.hint = http.StatusForbidden, denied.Hint
+		p.detail = fmt.Sprintf("check %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
+	}
 	if errors.Is(err, headgate.ErrExpired) {
 		p.status = http.StatusGone
 	}

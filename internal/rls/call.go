@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
@@ -88,6 +89,15 @@ func (c *call) build(limits *overrides) error {
 }
 
 func malformed(err error) error { return status.Error(codes.InvalidArgument, err.Error()) }
+
+// refused answers an error of a Checker: who asks has no right to it, or the request is
+// malformed.
+func refused(err error) error {
+	if errors.As(err, new(*headgate.RightsError)) {
+		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	return malformed(err)
+}
 
 // descriptor converts descriptor i.
 func (m *message) descriptor(i int, limits *overrides) (headgate.Descriptor, error) {

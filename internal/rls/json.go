@@ -19,7 +19,8 @@ import (
 
 // NewJSONHandler returns a handler that answers like envoyproxy/ratelimit's
 // /json: any method, a RateLimitRequest in proto3 JSON in, a RateLimitResponse
-// out, with 200 or, when over a limit, 429. A malformed request is 400. Where
+// out, with 200 or, when over a limit, 429. A malformed request is 400, one that
+// its caller has no right to is 403. Where
 // that service answers 400 as well for a store that is away, this one follows
 // the failure mode and answers 503 if that is an error. It panics without a
 // Checker.
@@ -97,6 +98,8 @@ func httpStatus(err error) int {
 	switch status.Code(err) {
 	case codes.InvalidArgument:
 		return http.StatusBadRequest
+	case codes.PermissionDenied:
+		return http.StatusForbidden
 	case codes.Unavailable:
 		return http.StatusServiceUnavailable
 	}

@@ -162,6 +162,9 @@ func (s *service) checkBooked(ctx context.Context, c *call) error {
 	if !ok {
 		return status.Error(codes.Unimplemented, "reservations are not made here")
 	}
+	if err := s.permitRest(c); err != nil {
+		return err
+	}
 	all := &c.responses[0]
 	*all = headgate.Response{Allowed: true, Verdicts: all.Verdicts[:0]}
 	slices.SortStableFunc(c.bookings, func(a, b booking) int { return int(b.op) - int(a.op) })
@@ -175,6 +178,7 @@ func (s *service) checkBooked(ctx context.Context, c *call) error {
 	}
 	if all.Allowed {
 		if err := s.checkRest(ctx, c, all); err != nil {
+			c.giveUp(ctx, reserver)
 			return err
 		}
 	}
@@ -209,25 +213,52 @@ func (b *booking) book(ctx context.Context, reserver Reserver, all *headgate.Res
 	return nil
 }
 
+// permitter is a Checker that tells beforehand what it refuses: a headgate.Door.
+type permitter interface {
+	Permit(requests []headgate.Request) error
+}
+
+// permitRest refuses a call for what it asks beside its bookings before any of those is
+// done, since what is settled cannot be taken back.
+func (s *service) permitRest(c *call) error {
+	door, ok := s.options.Checker.(permitter)
+	if !ok {
+		return nil
+	}
+	requests, _ := c.rest()
+	if err := door.Permit(requests); err != nil {
+		return refused(err)
+	}
+	return nil
+}
+
 // checkRest decides the descriptors that are no bookings.
 func (s *service) checkRest(ctx context.Context, c *call, all *headgate.Response) error {
+	requests, at := c.rest()
+	if len(requests) == 0 {
+		return nil
+	}
+	responses := make([]headgate.Response, 1)
+	if err := s.options.Checker.Check(ctx, requests, responses); err != nil {
+		return refused(err)
+	}
+	add(all, &responses[0], func(i int) int { return at[i] })
+	return nil
+}
+
+// rest returns a request of the descriptors that are no bookings, and where they are in
+// the call; none where there are no such.
+func (c *call) rest() (requests []headgate.Request, at []int) {
 	var rest []headgate.Descriptor
-	var at []int
 	for i := range c.descriptors {
 		if !c.isBooked(i) {
 			rest, at = append(rest, c.descriptors[i]), append(at, i)
 		}
 	}
 	if len(rest) == 0 {
-		return nil
+		return nil, nil
 	}
-	requests := []headgate.Request{{Domain: c.message.domain, Descriptors: rest, Origin: c.requests[0].Origin}}
-	responses := make([]headgate.Response, 1)
-	if err := s.options.Checker.Check(ctx, requests, responses); err != nil {
-		return malformed(err)
-	}
-	add(all, &responses[0], func(i int) int { return at[i] })
-	return nil
+	return []headgate.Request{{Domain: c.message.domain, Descriptors: rest, Origin: c.requests[0].Origin}}, at
 }
 
 // add adds one to all; of places its descriptors in the call.

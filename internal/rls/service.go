@@ -86,7 +86,7 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 			return err
 		}
 	} else if err := s.options.Checker.Check(ctx, c.requests[:], c.responses[:]); err != nil {
-		return malformed(err)
+		return refused(err)
 	}
 	resp := &c.responses[0]
 	if s.options.ClosedAsError && !resp.Allowed {

@@ -55,6 +55,7 @@ func watchAll(m *Metrics) {
 	m.WatchLog(func() uint64 { return 8 })
 	m.WatchMemory(func() Memory { return Memory{} })
 	m.WatchProxy(func() Proxy { return Proxy{} })
+	m.WatchRefused(func() []Refused { return []Refused{{Front: "grpc", Right: "give_back", Calls: 1}} })
 	m.WatchShedding(func() Shedding {
 		return Shedding{Priorities: []ShedPriority{{Name: "p0"}}, Worker: &ShedWorker{}, Fleet: &ShedFleet{Known: true}}
 	})
