@@ -1,15 +1,14 @@
 package switches
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/strictjson"
 )
 
 // MaxDocument bounds the JSON of one switch, in bytes: MaxTenants of 600 bytes.
@@ -102,18 +101,12 @@ func Parse(data []byte) (Switch, error) {
 
 // decode reads one JSON value strictly.
 func decode(data []byte, out *document) error {
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(out)
-	var kind *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &kind):
-		return wrong(kind.Field, fmt.Errorf("%s is not %v", kind.Value, kind.Type))
-	case err != nil:
-		return wrong("", err)
+	err := strictjson.Decode(data, out)
+	if err == nil {
+		return nil
 	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return wrong("", errors.New("more than one JSON value"))
+	if err.Hint != "" {
+		err.What += "; hint: " + err.Hint
 	}
-	return nil
+	return wrong(err.Path, errors.New(err.What))
 }

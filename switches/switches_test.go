@@ -113,12 +113,14 @@ func TestParse(t *testing.T) {
 		{`{"target":"all","state":"off","percent":0}`, "percent: "},
 		{`{"target":"all","state":"off","percent":"10"}`, "percent: "},
 		{`{"target":"all","state":"off","tenants":["acme"]}`, "tenants[0]: "},
-		{`{"target":"all","state":"off","until":"tomorrow"}`, "parsing time"},
+		{`{"target":"all","state":"off","until":"tomorrow"}`, "until: not a time"},
 		{`{"target":"all","state":"off","until":"9999-12-31T23:59:59-23:59"}`, "until: after the year 9999"},
-		{`{"target":"all","state":"off","why":"x"}`, "unknown field"},
-		{`{"target":"all","state":"off"} {}`, "more than one"},
-		{`[]`, "array"},
-		{``, "EOF"},
+		{`{"target":"all","state":"off","why":"x"}`, "why: no such field"},
+		{`{"target":"all","state":"off"} {}`, "text after the end"},
+		{`[]`, "a list is not an object"},
+		{``, "wants a value"},
+		{`{"target":"all","state":"off","state":"on"}`, "state: given twice"},
+		{`{"target":"all","STATE":"off"}`, "STATE: no such field; hint: names are in lower case: state"},
 	} {
 		one, err := switches.Parse([]byte(c.text))
 		if c.want != "" {

@@ -21,7 +21,11 @@ func (c *call) context() (context.Context, context.CancelFunc) {
 
 // name reads {api_key}.
 func (c *call) name() (quotas.Name, *problem) {
-	return parseName(c.path["api_key"], "api_key", c.options.Hasher)
+	parse := parseNewName
+	if method := c.request.Method; method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete {
+		parse = parseName
+	}
+	return parse(c.path["api_key"], "api_key", c.options.Hasher)
 }
 
 // get answers with one account.
@@ -188,7 +192,7 @@ func (c *conditions) check(version int64) *problem {
 
 // printableName is the name of a parameter for an answer.
 func printableName(name string) string {
-	if deceptive(name) != "" || name == "" || len(name) > 64 {
+	if quotas.Deceptive(name) != "" || name == "" || len(name) > 64 {
 		return "query"
 	}
 	return name

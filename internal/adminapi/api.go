@@ -237,7 +237,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential,
 		}
 		takeTime(w, importTimeout)
 	}
-	body, bad := way.read(r)
+	body, bad := way.read(w, r)
 	if bad != nil {
 		return nil, bad
 	}
@@ -273,7 +273,7 @@ func takeTime(w http.ResponseWriter, d time.Duration) {
 }
 
 // read returns the body of a request, which must be of a type that the route takes.
-func (way *route) read(r *http.Request) ([]byte, *problem) {
+func (way *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
 	if way.body == nil || way.body.optional && r.ContentLength == 0 {
 		return nil, nil
 	}
@@ -291,15 +291,29 @@ func (way *route) read(r *http.Request) ([]byte, *problem) {
 		}
 	}
 	if max(r.ContentLength, int64(body.Len())) > way.body.most {
-		// Who is still sending does not read the answer, so some more is taken of him.
-		_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
-		return nil, badField(http.StatusRequestEntityTooLarge, "body", "more than %d bytes", way.body.most).with("Connection", "close")
+		discard(w, r)
+		return nil, badField(http.StatusRequestEntityTooLarge, "body", "more than %d bytes; hint: send it in parts", way.body.most).with("Connection", "close")
 	}
 	return body.Bytes(), nil
 }
 
-// maxDiscarded bounds the bytes that are read of a body that is too large.
-const maxDiscarded = 16 << 20
+// discard takes some more of a body that is too large: who is still sending does not
+// read the answer, and one whose connection ends meanwhile may never see it. Who waits
+// to be told to send it has sent nothing yet, and reads.
+func discard(w http.ResponseWriter, r *http.Request) {
+	if strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+		return
+	}
+	takeTime(w, maxDiscarding)
+	_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
+}
+
+// maxDiscarded bounds the bytes that are read of a body that is too large, and
+// maxDiscarding the time.
+const (
+	maxDiscarded  = 256 << 20
+	maxDiscarding = 30 * time.Second
+)
 
 // checkQuery refuses parameters that the route does not have, and repeated ones.
 func (way *route) checkQuery(r *http.Request) *problem {

@@ -54,7 +54,13 @@ func badPuts() []badPut {
 		{account, `{"tier":7}`, 400, "tier"},
 		{account, `{"tier":"pro"} {}`, 400, "body"},
 		{account, `[]`, 400, "body"},
-		{account, `{"tier":`, 400, "body"},
+		{account, `{"tier":`, 400, "tier"},
+		{account, `{"tier":"free","tier":"pro"}`, 400, "tier"},
+		{account, `{"TIER":"pro"}`, 400, "TIER"},
+		{account, "{\"tier\":\"\xff\"}", 400, "tier"},
+		{account, `{"tier":"\ud800"}`, 400, "tier"},
+		{account, strings.Repeat("[", 100_000), 400, "body"},
+		{account, `null`, 400, "body"},
 		{account, `"`, 400, "body"},
 		{account, strings.Repeat(" ", 10<<20), 413, "body"},
 		{account, `{"tier":"` + strings.Repeat("p", 1<<20) + `"}`, 413, "body"},
@@ -69,6 +75,10 @@ func badPuts() []badPut {
 		{"quotas/tenant:" + url.PathEscape("ac\u200bme"), `{"tier":"pro"}`, 422, "api_key"}, // zero width
 		{"quotas/tenant:" + url.PathEscape("ａcme"), `{"tier":"pro"}`, 422, "api_key"},       // wide
 		{"quotas/" + url.PathEscape("sk_live_ключ"), `{"tier":"pro"}`, 422, "api_key"},
+		{"quotas/tenant:acme%20", `{"tier":"pro"}`, 422, "api_key"},
+		{"quotas/tenant:%20acme", `{"tier":"pro"}`, 422, "api_key"},
+		{"quotas/entry:org%20:acme", `{"tier":"pro"}`, 422, "api_key"},
+		{"quotas/tenant:" + url.PathEscape("cafe\u0301"), `{"tier":"pro"}`, 422, "api_key"}, // not NFC
 		{"quotas/tenant:", `{"tier":"pro"}`, 422, "api_key"},
 		{"quotas/hash:short", `{"tier":"pro"}`, 422, "api_key"},
 		{"quotas/", `{"tier":"pro"}`, 422, "api_key"},

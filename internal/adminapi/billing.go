@@ -131,7 +131,7 @@ func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Rec
 	case e.At.IsZero():
 		return wrong("at", "missing; hint: the instant from which the change counts, the same when the event is sent again")
 	}
-	if name, bad = parseName(e.Subject, "subject", c.options.Hasher); bad != nil {
+	if name, bad = parseNewName(e.Subject, "subject", c.options.Hasher); bad != nil {
 		return name, nil, bad
 	}
 	term := tenant.Term{From: e.At.UTC().Truncate(time.Microsecond)}

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
@@ -16,7 +15,7 @@ import (
 func checkDocument(d *quotas.Document, subject tenant.Subject, tiers *tenant.Tiers, now time.Time) []fieldError {
 	list := checkTerms(d)
 	deceives := func(path, text string) {
-		if hint := deceptive(text); hint != "" {
+		if hint := quotas.Deceptive(text); hint != "" {
 			list = append(list, fieldError{Field: path + ".descriptor", Message: hint})
 		}
 	}
@@ -92,14 +91,8 @@ func parseDocument(data []byte) (quotas.Document, *problem) {
 // wholeBody is the field of an error that is of no single one.
 const wholeBody = "body"
 
-// unknownField is how the decoder of JSON tells of one.
-var unknownField = regexp.MustCompile(`^json: unknown field "(.{1,64})"$`)
-
 // fieldOf is the error of a field as this API tells it.
 func fieldOf(e *quotas.FieldError) fieldError {
-	if m := unknownField.FindStringSubmatch(e.Problem); m != nil && e.Field == "" {
-		return fieldError{Field: m[1], Message: "no such field"}
-	}
 	if e.Field == "" {
 		return fieldError{Field: wholeBody, Message: e.Problem}
 	}

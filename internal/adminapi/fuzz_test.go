@@ -146,7 +146,7 @@ func TestNamesThatDeceive(t *testing.T) {
 		"acme": true, "Müller & Söhne": true, "компания": true, "東京": true, "O'Reilly": true, "Ωmega": false, "Ω": true,
 		"pаypal": false, "a\u200bb": false, "a\x00": false, "\xff": false, "ａ": false, "𝐚": false, "a\u202eb": false,
 	} {
-		if got := deceptive(text); (got == "") != ok {
+		if got := quotas.Deceptive(text); (got == "") != ok {
 			t.Errorf("%q: %q", text, got)
 		}
 	}

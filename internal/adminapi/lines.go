@@ -87,7 +87,7 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 		p, _ := problemOf(err)
 		return change, p.Errors
 	}
-	name, p := parseName(line.Name, "name", c.options.Hasher)
+	name, p := parseNewName(line.Name, "name", c.options.Hasher)
 	if p != nil {
 		return change, p.Errors
 	}

@@ -25,7 +25,13 @@ func testImport(t *testing.T, s *testServer) {
 		{good + `{"name":"","tier":"pro"}`, 422, 2, "name"},
 		{good + `{"name":"tenant:b","teir":"pro"}`, 422, 2, "teir"},
 		{good + `{"name":"tenant:b","tier":"pro","last4":"abcde"}`, 422, 2, "body"},
-		{good + `{"name"`, 422, 2, "body"},
+		{good + `{"name"`, 422, 2, "name"},
+		{good + `{"name":"tenant:b","tier":"free","tier":"pro"}`, 422, 2, "tier"},
+		{good + `{"name":"tenant:b","TIER":"pro"}`, 422, 2, "TIER"},
+		{good + "{\"name\":\"tenant:\xff\",\"tier\":\"pro\"}", 422, 2, "name"},
+		{good + "{\"name\":\"tenant:cafe\u0301\",\"tier\":\"pro\"}", 422, 2, "name"},
+		{good + `{"name":"tenant:b ","tier":"pro"}`, 422, 2, "name"},
+		{good + `[]`, 422, 2, "body"},
 		{"\n \n", 422, 0, "body"},
 	} {
 		r := s.do(Admin, "POST", "import", c.lines)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -36,7 +37,7 @@ func (c *call) list() (*answer, error) {
 	}
 	tiers := c.options.Tiers()
 	if tier := query.Get("tier"); tier != "" {
-		if len(tier) > tenant.MaxName || deceptive(tier) != "" {
+		if len(tier) > tenant.MaxName || quotas.Deceptive(tier) != "" {
 			return nil, badField(http.StatusBadRequest, "tier", "no tier has such a name")
 		}
 		if !tiers.Has(tier) {
@@ -69,7 +70,7 @@ func havingTier(o *sqltenant.ListOptions, tier string, tiers *tenant.Tiers) {
 
 // parsePrefix reads the beginning of a name.
 func parsePrefix(text string) (s tenant.Subject, bad *problem) {
-	if len(text) > 2*sqltenant.MaxSubject || deceptive(text) != "" {
+	if len(text) > 2*sqltenant.MaxSubject || quotas.Deceptive(text) != "" {
 		return s, badField(http.StatusBadRequest, "name_prefix", "no account has such a name")
 	}
 	kind, rest, _ := strings.Cut(text, ":")

@@ -11,8 +11,8 @@ import (
 )
 
 // parseName reads the name of an account; see quotas.ParseName. field is where it
-// stood. It takes less than what a request may carry: no text that could be taken
-// for another one, and no API key that is none. Errors do not hold the name.
+// stood. It takes less than what a request may carry: no letters that are not
+// printable, and no API key that is none. Errors do not hold the name.
 func parseName(text, field string, hasher *identity.Hasher) (quotas.Name, *problem) {
 	name, err := quotas.ParseName(text, hasher)
 	if err != nil {
@@ -23,8 +23,22 @@ func parseName(text, field string, hasher *identity.Hasher) (quotas.Name, *probl
 	if !named && strings.ContainsFunc(text, notOfKeys) {
 		return name, badField(http.StatusUnprocessableEntity, field, "not an API key: a letter of it is none of visible ASCII, or a quote, ';', ',' or a backslash; hint: name it by hash:HASH if it is one all the same")
 	}
-	if hint := deceptive(text); hint != "" {
-		return name, badField(http.StatusUnprocessableEntity, field, "%s", hint)
+	if !printable(text) {
+		return name, badField(http.StatusUnprocessableEntity, field, "%s", quotas.Deceptive(text))
+	}
+	return name, nil
+}
+
+// parseNewName is parseName for a name by which something is written. It takes no name
+// that could be taken for another one; what is there under such a name is still read
+// and deleted by parseName.
+func parseNewName(text, field string, hasher *identity.Hasher) (quotas.Name, *problem) {
+	name, bad := parseName(text, field, hasher)
+	if bad != nil {
+		return name, bad
+	}
+	if err := quotas.CheckNew(name.Subject); err != nil {
+		return name, badField(http.StatusUnprocessableEntity, field, "%v", err)
 	}
 	return name, nil
 }
@@ -33,31 +47,6 @@ func parseName(text, field string, hasher *identity.Hasher) (quotas.Name, *probl
 // field, which are all, have visible ASCII, and no generator makes quotes.
 func notOfKeys(r rune) bool {
 	return r <= ' ' || r > '~' || strings.ContainsRune("\"'`;,\\", r)
-}
-
-// deceptive says why a text is not what it looks like, "" when it is: letters of
-// alphabets that look alike beside each other, forms that are drawn as others are, or
-// letters that nobody sees. It does not know texts of one alphabet that look like
-// those of another one.
-func deceptive(text string) string {
-	if !utf8.ValidString(text) {
-		return "not UTF-8"
-	}
-	alphabets := 0
-	for _, table := range []*unicode.RangeTable{unicode.Latin, unicode.Cyrillic, unicode.Greek} {
-		if strings.ContainsFunc(text, func(r rune) bool { return unicode.Is(table, r) }) {
-			alphabets++
-		}
-	}
-	switch {
-	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return "a letter of it is not printable"
-	case alphabets > 1:
-		return "letters of Latin, Cyrillic or Greek beside each other, which look alike"
-	case strings.ContainsFunc(text, func(r rune) bool { return r >= 0xff00 && r <= 0xffef || r >= 0x1d400 && r <= 0x1d7ff }):
-		return "letters in a wide or mathematical form, which look like others"
-	}
-	return ""
 }
 
 func printable(text string) bool {

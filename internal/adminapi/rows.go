@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -59,8 +60,8 @@ func (b *rowBody) row() (r sqltenant.RuleRow, list []fieldError) {
 		field string
 		value *string
 	}{{"route", b.Route}, {"method", b.Method}, {"weight_field", &b.WeightField}} {
-		if text.value != nil && *text.value != "" && deceptive(*text.value) != "" {
-			list = append(list, fieldError{Field: text.field, Message: deceptive(*text.value)})
+		if text.value != nil && *text.value != "" && quotas.Deceptive(*text.value) != "" {
+			list = append(list, fieldError{Field: text.field, Message: quotas.Deceptive(*text.value)})
 		}
 	}
 	for _, number := range []struct {

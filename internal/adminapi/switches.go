@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -75,7 +76,7 @@ func (c *call) switches() (*answer, error) {
 // target reads {target}.
 func (c *call) target() (switches.Target, *problem) {
 	text := c.path["target"]
-	if hint := deceptive(text); hint != "" {
+	if hint := quotas.Deceptive(text); hint != "" {
 		return switches.Target{}, badField(http.StatusUnprocessableEntity, "target", "%s", hint)
 	}
 	t, err := switches.ParseTarget(text)
@@ -161,6 +162,9 @@ func (c *call) allowedTarget() (switches.Target, *problem) {
 
 // parseSwitch reads the body as a switch for t, which it need not say.
 func (c *call) parseSwitch(t switches.Target) (switches.Switch, *problem) {
+	if err := strictjson.Valid(c.body); err != nil {
+		return switches.Switch{}, malformed(err)
+	}
 	var fields map[string]json.RawMessage
 	text := c.body
 	if json.Unmarshal(c.body, &fields) == nil && fields != nil && fields["target"] == nil {
@@ -174,13 +178,16 @@ func (c *call) parseSwitch(t switches.Target) (switches.Switch, *problem) {
 	if s.Target != t {
 		return s, badField(http.StatusUnprocessableEntity, "target", "not that of the path; hint: leave it out")
 	}
-	if hint := deceptive(s.Reason); s.Reason != "" && hint != "" {
+	if err := quotas.CheckNew(t.Tenant); err != nil {
+		return s, badField(http.StatusUnprocessableEntity, "target", "%v", err)
+	}
+	if hint := quotas.Deceptive(s.Reason); s.Reason != "" && hint != "" {
 		return s, badField(http.StatusUnprocessableEntity, "reason", "%s", hint)
 	}
 	for i, e := range s.Tenants {
 		field := fmt.Sprintf("tenants[%d]", i)
-		if hint := deceptive(e.Key + ":" + e.Value); hint != "" {
-			return s, badField(http.StatusUnprocessableEntity, field, "%s", hint)
+		if err := quotas.CheckNew(e); err != nil {
+			return s, badField(http.StatusUnprocessableEntity, field, "%v", err)
 		}
 		if bad := checkTenant(field, e); bad != nil {
 			return s, bad

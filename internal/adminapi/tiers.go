@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -63,7 +64,7 @@ func (c *call) putTiers() (*answer, error) {
 	}
 	for _, name := range set.Names() {
 		for text := range set.Tier(name).Quotas {
-			if hint := deceptive(text); hint != "" {
+			if hint := quotas.Deceptive(text); hint != "" {
 				return nil, badField(http.StatusUnprocessableEntity, "tiers."+name, "a descriptor: %s", hint)
 			}
 		}

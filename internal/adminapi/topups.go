@@ -65,7 +65,7 @@ func (c *call) grant() (*answer, error) {
 	if body.ID == "" {
 		body.ID = c.topUpID()
 	}
-	if hint := deceptive(body.Descriptor); hint != "" {
+	if hint := quotas.Deceptive(body.Descriptor); hint != "" {
 		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "%s", hint)
 	}
 	t, err := topUpOf(name.Subject, &body, nil, c.now)

@@ -249,7 +249,7 @@ func (c *call) checkDomain(domain, key string, one bool) *problem {
 
 // parseDescriptor reads a descriptor of a body.
 func parseDescriptor(text string) (string, *problem) {
-	if hint := deceptive(text); hint != "" {
+	if hint := quotas.Deceptive(text); hint != "" {
 		return "", badField(http.StatusUnprocessableEntity, "descriptor", "%s", hint)
 	}
 	canonical, err := tenant.ParseDescriptor(text)

@@ -65,6 +65,18 @@ func (f *tenantFlags) name(text string) (quotas.Name, error) {
 	return name, nil
 }
 
+// newName reads the name of a subject that is to be written.
+func (f *tenantFlags) newName(text string) (quotas.Name, error) {
+	name, err := f.name(text)
+	if err != nil {
+		return name, err
+	}
+	if err := quotas.CheckNew(name.Subject); err != nil {
+		return name, &codeError{exitUsage, fmt.Errorf("the name of the account: %w", err)}
+	}
+	return name, nil
+}
+
 type quotaGetCmd struct {
 	tenantFlags `embed:""`
 	JSON        bool   `name:"json" env:"-" help:"Print JSON, as import reads it."`

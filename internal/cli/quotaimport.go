@@ -179,6 +179,9 @@ func changeOf(text []byte, tiers *tenant.Tiers, hasher *identity.Hasher, now tim
 	if err != nil {
 		return change, err
 	}
+	if err := quotas.CheckNew(name.Subject); err != nil {
+		return change, fmt.Errorf("name: %w", err)
+	}
 	if line.Last4 != "" {
 		name.Last4 = line.Last4
 	}

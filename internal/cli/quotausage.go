@@ -267,7 +267,7 @@ func (c *quotaTopUpCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	name, err := c.name(c.Name)
+	name, err := c.newName(c.Name)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -196,6 +197,9 @@ func (c *switchSetCmd) make(now time.Time) (s switches.Switch, err error) {
 	if s.Target, err = switches.ParseTarget(c.Target); err != nil {
 		return s, err
 	}
+	if err := quotas.CheckNew(s.Target.Tenant); err != nil {
+		return s, fmt.Errorf("target %.80q: %w", c.Target, err)
+	}
 	if s.State, err = switches.ParseState(c.State); err != nil {
 		return s, err
 	}
@@ -209,7 +213,11 @@ func (c *switchSetCmd) make(now time.Time) (s switches.Switch, err error) {
 		if key == "" || value == "" {
 			return s, fmt.Errorf("--tenant %.80q names no tenant; hint: KEY:VALUE, the entry of its requests, such as tenant:acme", text)
 		}
-		s.Tenants = append(s.Tenants, descriptor.Entry{Key: key, Value: value})
+		e := descriptor.Entry{Key: key, Value: value}
+		if err := quotas.CheckNew(e); err != nil {
+			return s, fmt.Errorf("--tenant %.80q: %w", text, err)
+		}
+		s.Tenants = append(s.Tenants, e)
 	}
 	if s.Until, err = parseUntil(c.Until, now); err != nil {
 		return s, err

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/strictjson"
 )
 
 const (
@@ -27,8 +29,11 @@ type identity struct {
 
 // login begins a session for who shows a token that the admin API takes.
 func (h *handler) login(w http.ResponseWriter, r *http.Request) {
-	var body struct{ Token string }
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxLogin)).Decode(&body); err != nil {
+	var body struct {
+		Token string `json:"token"`
+	}
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
+	if err != nil || strictjson.Decode(data, &body) != nil {
 		fail(http.StatusBadRequest, "body: not {\"token\": \"...\"} of at most %d bytes", maxLogin).write(w)
 		return
 	}

@@ -1,17 +1,16 @@
 package explain
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -47,8 +46,12 @@ func (e *FieldError) Malformed() bool { return e.Field == wholeBody }
 // there twice: what is explained is what was meant.
 func Decode(body []byte) (headgate.Request, *FieldError) {
 	var r headgate.Request
-	if !utf8.Valid(body) {
-		return r, &FieldError{wholeBody, "not UTF-8", ""}
+	if err := strictjson.Valid(body); err != nil {
+		where := ""
+		if err.Path != "" {
+			where = err.Path + ": "
+		}
+		return r, &FieldError{wholeBody, where + err.What, err.Hint}
 	}
 	top, bad := object(body, wholeBody, "domain", "descriptors", "attributes")
 	if bad != nil {
@@ -184,39 +187,20 @@ func decodeAttributes(top map[string]json.RawMessage) ([]descriptor.Entry, *Fiel
 	return entries, nil
 }
 
-// object reads the members of the object at a path, which are of those known.
+// object reads the members of the object at a path, which are of those known. The text
+// is known to be JSON in which no member is there twice.
 func object(raw []byte, at string, known ...string) (map[string]json.RawMessage, *FieldError) {
-	d := json.NewDecoder(bytes.NewReader(raw))
 	wrong := func(message string) *FieldError {
 		return &FieldError{at, message, "an object of " + strings.Join(known, ", ")}
 	}
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil || members == nil {
 		return nil, wrong("no JSON object")
 	}
-	members := make(map[string]json.RawMessage)
-	for d.More() {
-		t, err := d.Token()
-		name, _ := t.(string)
-		if err != nil {
-			return nil, wrong("malformed JSON")
-		}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if !slices.Contains(known, name) {
 			return nil, wrong("unknown member " + strconv.QuoteToGraphic(name))
 		}
-		if _, twice := members[name]; twice {
-			return nil, wrong("member " + name + " is there twice")
-		}
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return nil, wrong("malformed JSON")
-		}
-		members[name] = value
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, wrong("malformed JSON")
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, wrong("more than one JSON value")
 	}
 	return members, nil
 }

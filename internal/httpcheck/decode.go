@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -35,7 +36,7 @@ const maxWindow = int64(limit.MaxPeriod / time.Millisecond)
 // decoder turns a body into requests. Everything that it appends to is reused
 // by the next body.
 type decoder struct {
-	scanner
+	strictjson.Scanner
 	limits *callerLimits
 	// verb is what the path does to all descriptors of a body: store.Hit leaves it
 	// to each, store.Renew and store.Release do not.
@@ -105,17 +106,17 @@ type cost struct {
 }
 
 // decode reads a whole body.
-func (d *decoder) decode(text string) *inputError {
-	d.scanner = scanner{text: text}
+func (d *decoder) decode(text string) *strictjson.Error {
+	d.Scanner = strictjson.NewScanner(text)
 	c := check{}
-	err := d.object(func(name string) *inputError {
+	err := d.Object(func(name string) *strictjson.Error {
 		switch {
 		case d.reserves && (name == "id" || name == "ttl_ms"):
 			return d.reserveMember(name)
 		case name != "checks":
 			return d.member(&c, name)
 		case d.reserves:
-			return &inputError{what: "reservations are made one by one", hint: "send several requests"}
+			return &strictjson.Error{What: "reservations are made one by one", Hint: "send several requests"}
 		}
 		c.has |= hasChecks
 		return d.checks()
@@ -123,23 +124,23 @@ func (d *decoder) decode(text string) *inputError {
 	if err != nil {
 		return err
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return err
 	}
 	if c.has&hasChecks == 0 {
 		return d.finish(&c)
 	}
 	if c.has != hasChecks {
-		return &inputError{what: "checks stands beside members of a single check", hint: "put every check into checks"}
+		return &strictjson.Error{What: "checks stands beside members of a single check", Hint: "put every check into checks"}
 	}
 	d.batch = true
 	return nil
 }
 
-func (d *decoder) checks() *inputError {
-	if err := d.array(maxChecks, func(int) *inputError {
+func (d *decoder) checks() *strictjson.Error {
+	if err := d.Array(maxChecks, func(int) *strictjson.Error {
 		c := check{from: len(d.descriptors)}
-		if err := d.object(func(name string) *inputError { return d.member(&c, name) }); err != nil {
+		if err := d.Object(func(name string) *strictjson.Error { return d.member(&c, name) }); err != nil {
 			return err
 		}
 		return d.finish(&c)
@@ -147,33 +148,33 @@ func (d *decoder) checks() *inputError {
 		return err
 	}
 	if len(d.requests) == 0 {
-		return &inputError{what: "empty", hint: "at least one check"}
+		return &strictjson.Error{What: "empty", Hint: "at least one check"}
 	}
 	return nil
 }
 
 // member reads one member of a check.
-func (d *decoder) member(c *check, name string) (err *inputError) {
+func (d *decoder) member(c *check, name string) (err *strictjson.Error) {
 	switch name {
 	case "domain":
 		c.has |= hasDomain
-		c.domain, err = d.string()
+		c.domain, err = d.Text()
 	case "descriptors":
 		c.has |= hasDescriptors
-		err = d.array(descriptor.MaxDescriptors, func(int) *inputError { return d.descriptor() })
+		err = d.Array(descriptor.MaxDescriptors, func(int) *strictjson.Error { return d.descriptor() })
 	case "attributes":
 		c.has |= hasAttributes
 		c.attributes, err = d.attributes()
 	case "key":
 		c.has |= hasKey
-		c.key, err = d.string()
+		c.key, err = d.Text()
 	case "limit":
 		c.has |= hasLimit
-		c.spec.Quota, err = d.integer(0, limit.MaxQuota)
+		c.spec.Quota, err = d.Integer(0, limit.MaxQuota)
 	case "window_ms":
 		c.has |= hasWindow
 		var ms int64
-		ms, err = d.integer(1, maxWindow)
+		ms, err = d.Integer(1, maxWindow)
 		c.spec.Period = time.Duration(ms) * time.Millisecond
 	case "weight":
 		c.has |= hasWeight
@@ -183,7 +184,7 @@ func (d *decoder) member(c *check, name string) (err *inputError) {
 		c.spec.Algorithm, err = d.algorithm()
 	case "burst":
 		c.has |= hasBurst
-		c.spec.Burst, err = d.integer(1, limit.MaxQuota)
+		c.spec.Burst, err = d.Integer(1, limit.MaxQuota)
 	case "op":
 		c.has |= hasOp
 		err = d.op(&c.cost)
@@ -198,39 +199,39 @@ func (d *decoder) member(c *check, name string) (err *inputError) {
 		c.clientIP, err = d.address()
 	case "user_agent":
 		c.has |= hasClient
-		c.userAgent, err = d.string()
+		c.userAgent, err = d.Text()
 	default:
-		return &inputError{what: "unknown member of a check", hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; hold, client_ip and user_agent with either; or checks"}
+		return &strictjson.Error{What: "unknown member of a check", Hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; hold, client_ip and user_agent with either; or checks"}
 	}
 	return err
 }
 
 // address reads an IP address; "" is none.
-func (d *decoder) address() (netip.Addr, *inputError) {
-	text, err := d.string()
+func (d *decoder) address() (netip.Addr, *strictjson.Error) {
+	text, err := d.Text()
 	if err != nil || text == "" {
 		return netip.Addr{}, err
 	}
 	addr, parseErr := netip.ParseAddr(text)
 	if parseErr != nil || addr.Zone() != "" {
-		return netip.Addr{}, &inputError{what: "no IP address: " + quoted(text), hint: "such as 203.0.113.9 or 2001:db8::9, without a port or a zone; leave it out where it is not known"}
+		return netip.Addr{}, &strictjson.Error{What: "no IP address: " + strictjson.Quoted(text), Hint: "such as 203.0.113.9 or 2001:db8::9, without a port or a zone; leave it out where it is not known"}
 	}
 	return addr.Unmap(), nil
 }
 
 // finish appends the request of a check that was read.
-func (d *decoder) finish(c *check) *inputError {
+func (d *decoder) finish(c *check) *strictjson.Error {
 	if c.has&domainForm != 0 && c.has&keyForm != 0 {
-		return &inputError{what: "members of two forms in one check", hint: "either domain and descriptors, or key, limit and window_ms; a descriptor has its own hits and op"}
+		return &strictjson.Error{What: "members of two forms in one check", Hint: "either domain and descriptors, or key, limit and window_ms; a descriptor has its own hits and op"}
 	}
 	if c.has&keyForm != 0 {
 		return d.finishKey(c)
 	}
 	if c.has&hasDomain == 0 || c.has&hasDescriptors == 0 {
-		return &inputError{what: "a check needs domain and descriptors, or key, limit and window_ms"}
+		return &strictjson.Error{What: "a check needs domain and descriptors, or key, limit and window_ms"}
 	}
 	if c.domain == headgate.CallerDomain {
-		return inMember(&inputError{what: "reserved: " + quoted(c.domain), hint: "send key, limit and window_ms instead"}, "domain")
+		return strictjson.InMember(&strictjson.Error{What: "reserved: " + strictjson.Quoted(c.domain), Hint: "send key, limit and window_ms instead"}, "domain")
 	}
 	d.addRequest(c, headgate.Request{
 		Domain:      c.domain,
@@ -243,15 +244,15 @@ func (d *decoder) finish(c *check) *inputError {
 // finishKey appends the request of a check whose limit the caller named. The
 // window is part of the bucket's identity, so that one key can have several
 // limits side by side; the numbers in it may change while the bucket lives.
-func (d *decoder) finishKey(c *check) *inputError {
+func (d *decoder) finishKey(c *check) *strictjson.Error {
 	if d.reserves {
-		return &inputError{what: "limits named by the caller cannot be reserved", hint: "use domain and descriptors, limited by the server's rules"}
+		return &strictjson.Error{What: "limits named by the caller cannot be reserved", Hint: "use domain and descriptors, limited by the server's rules"}
 	}
 	if missing := hasKey | hasLimit | hasWindow; c.has&missing != missing {
-		return &inputError{what: "a check with a key needs limit and window_ms too", hint: "or domain and descriptors, limited by the server's rules"}
+		return &strictjson.Error{What: "a check with a key needs limit and window_ms too", Hint: "or domain and descriptors, limited by the server's rules"}
 	}
 	if c.key == "" {
-		return inMember(&inputError{what: "empty", hint: "all callers would share one bucket"}, "key")
+		return strictjson.InMember(&strictjson.Error{What: "empty", Hint: "all callers would share one bucket"}, "key")
 	}
 	if err := d.settle(&c.cost); err != nil {
 		return err
@@ -280,53 +281,53 @@ func (d *decoder) finishKey(c *check) *inputError {
 var memberOf = map[string]string{"quota": "limit", "period": "window_ms"}
 
 // badLimit tells what limit.New found wrong in the words of the body.
-func badLimit(err error) *inputError {
+func badLimit(err error) *strictjson.Error {
 	var spec *limit.SpecError
 	if !errors.As(err, &spec) {
-		return &inputError{what: err.Error()}
+		return &strictjson.Error{What: err.Error()}
 	}
 	member, ok := memberOf[spec.Field]
 	if !ok {
 		member = spec.Field
 	}
-	return inMember(&inputError{what: spec.Problem, hint: spec.Hint}, member)
+	return strictjson.InMember(&strictjson.Error{What: spec.Problem, Hint: spec.Hint}, member)
 }
 
-func (d *decoder) addDescriptor(one headgate.Descriptor) *inputError {
+func (d *decoder) addDescriptor(one headgate.Descriptor) *strictjson.Error {
 	if len(d.descriptors) == maxDescriptors {
-		return &inputError{status: statusTooLarge, what: fmt.Sprintf("more than %d descriptors in one body", maxDescriptors), hint: "send several requests"}
+		return &strictjson.Error{Status: statusTooLarge, What: fmt.Sprintf("more than %d descriptors in one body", maxDescriptors), Hint: "send several requests"}
 	}
 	d.descriptors = append(d.descriptors, one)
 	return nil
 }
 
 // descriptor reads one element of descriptors.
-func (d *decoder) descriptor() *inputError {
+func (d *decoder) descriptor() *strictjson.Error {
 	var c cost
 	first, given := len(d.entries), false
-	err := d.object(func(name string) *inputError {
+	err := d.Object(func(name string) *strictjson.Error {
 		switch name {
 		case "entries", "descriptor":
 			if given {
-				return &inputError{what: "entries and descriptor in one", hint: "two ways to write the same; send one of them"}
+				return &strictjson.Error{What: "entries and descriptor in one", Hint: "two ways to write the same; send one of them"}
 			}
 			given = true
 			if name == "descriptor" {
 				return d.text()
 			}
-			return d.array(descriptor.MaxEntries, func(int) *inputError { return d.entry() })
+			return d.Array(descriptor.MaxEntries, func(int) *strictjson.Error { return d.entry() })
 		case "hits":
 			return d.hits(&c)
 		case "op":
 			return d.op(&c)
 		}
-		return &inputError{what: "unknown member of a descriptor", hint: "entries or descriptor, hits, op"}
+		return &strictjson.Error{What: "unknown member of a descriptor", Hint: "entries or descriptor, hits, op"}
 	})
 	if err != nil {
 		return err
 	}
 	if !given {
-		return &inputError{what: "a descriptor needs entries"}
+		return &strictjson.Error{What: "a descriptor needs entries"}
 	}
 	if err := d.settle(&c); err != nil {
 		return err
@@ -338,31 +339,31 @@ func (d *decoder) descriptor() *inputError {
 }
 
 // text reads entries in their canonical text form.
-func (d *decoder) text() *inputError {
-	text, err := d.string()
+func (d *decoder) text() *strictjson.Error {
+	text, err := d.Text()
 	if err != nil {
 		return err
 	}
 	entries, parseErr := descriptor.Parse(text)
 	if parseErr != nil {
-		return &inputError{what: parseErr.Error()}
+		return &strictjson.Error{What: parseErr.Error()}
 	}
 	d.entries = append(d.entries, entries...)
 	return nil
 }
 
-func (d *decoder) entry() *inputError {
+func (d *decoder) entry() *strictjson.Error {
 	var e descriptor.Entry
 	given := false
-	err := d.object(func(name string) (err *inputError) {
+	err := d.Object(func(name string) (err *strictjson.Error) {
 		switch name {
 		case "key":
 			given = true
-			e.Key, err = d.string()
+			e.Key, err = d.Text()
 		case "value":
-			e.Value, err = d.string()
+			e.Value, err = d.Text()
 		default:
-			err = &inputError{what: "unknown member of an entry", hint: "key, value"}
+			err = &strictjson.Error{What: "unknown member of an entry", Hint: "key, value"}
 		}
 		return err
 	})
@@ -370,7 +371,7 @@ func (d *decoder) entry() *inputError {
 		return err
 	}
 	if !given {
-		return &inputError{what: "an entry needs a key"}
+		return &strictjson.Error{What: "an entry needs a key"}
 	}
 	d.entries = append(d.entries, e)
 	return nil
@@ -378,13 +379,13 @@ func (d *decoder) entry() *inputError {
 
 // attributes reads an object of strings. It does not reuse memory: attributes
 // are rare.
-func (d *decoder) attributes() ([]descriptor.Entry, *inputError) {
+func (d *decoder) attributes() ([]descriptor.Entry, *strictjson.Error) {
 	var entries []descriptor.Entry
-	err := d.object(func(name string) *inputError {
+	err := d.Object(func(name string) *strictjson.Error {
 		if len(entries) == maxAttributes {
-			return &inputError{status: statusTooLarge, what: fmt.Sprintf("more than %d attributes", maxAttributes)}
+			return &strictjson.Error{Status: statusTooLarge, What: fmt.Sprintf("more than %d attributes", maxAttributes)}
 		}
-		value, err := d.string()
+		value, err := d.Text()
 		entries = append(entries, descriptor.Entry{Key: name, Value: value})
 		return err
 	})
@@ -392,14 +393,14 @@ func (d *decoder) attributes() ([]descriptor.Entry, *inputError) {
 }
 
 // hits reads a cost; a negative one is a refund.
-func (d *decoder) hits(c *cost) (err *inputError) {
+func (d *decoder) hits(c *cost) (err *strictjson.Error) {
 	c.given = true
-	c.hits, err = d.integer(-limit.MaxQuota, limit.MaxQuota)
+	c.hits, err = d.Integer(-limit.MaxQuota, limit.MaxQuota)
 	return err
 }
 
-func (d *decoder) op(c *cost) *inputError {
-	name, err := d.string()
+func (d *decoder) op(c *cost) *strictjson.Error {
+	name, err := d.Text()
 	if err != nil {
 		return err
 	}
@@ -418,43 +419,43 @@ func (d *decoder) op(c *cost) *inputError {
 	case "charge":
 		c.op = store.Charge
 	default:
-		return &inputError{what: "unknown operation " + quoted(name), hint: "hit, charge, refund, reset, renew or release"}
+		return &strictjson.Error{What: "unknown operation " + strictjson.Quoted(name), Hint: "hit, charge, refund, reset, renew or release"}
 	}
 	return nil
 }
 
 // settle fills in the defaults of c and refuses what contradicts itself.
-func (d *decoder) settle(c *cost) *inputError {
+func (d *decoder) settle(c *cost) *strictjson.Error {
 	switch {
 	case d.reserves && (c.opSet || c.hits < 0):
-		return &inputError{what: "only hits can be reserved", hint: "leave op out; send refunds, resets and the like to /v1/check"}
+		return &strictjson.Error{What: "only hits can be reserved", Hint: "leave op out; send refunds, resets and the like to /v1/check"}
 	case d.verb != store.Hit && c.opSet:
-		return &inputError{what: "op beside what the path says", hint: "leave it out, or send it to /v1/check"}
+		return &strictjson.Error{What: "op beside what the path says", Hint: "leave it out, or send it to /v1/check"}
 	case d.verb != store.Hit:
 		c.hits, c.op = 0, d.verb
 	case !c.given && c.op != store.Reset && !isInFlight(c.op):
 		c.hits = 1
 	case c.op == store.Reset && c.hits != 0:
-		return &inputError{what: "a reset takes no hits", hint: "leave them out"}
+		return &strictjson.Error{What: "a reset takes no hits", Hint: "leave them out"}
 	case c.hits < 0 && c.opSet:
-		return &inputError{what: "negative hits beside op", hint: "either negative hits, or op refund with positive ones"}
+		return &strictjson.Error{What: "negative hits beside op", Hint: "either negative hits, or op refund with positive ones"}
 	case c.hits < 0:
 		c.hits, c.op = -c.hits, store.Refund
 	}
 	if isInFlight(c.op) && c.hits > maxInFlight {
-		return inMember(inFlightTooLong(c.hits), "hits")
+		return strictjson.InMember(inFlightTooLong(c.hits), "hits")
 	}
 	return nil
 }
 
-func (d *decoder) algorithm() (limit.Algorithm, *inputError) {
-	name, err := d.string()
+func (d *decoder) algorithm() (limit.Algorithm, *strictjson.Error) {
+	name, err := d.Text()
 	if err != nil {
 		return 0, err
 	}
 	a, parseErr := limit.ParseAlgorithm(name)
 	if parseErr != nil {
-		return 0, &inputError{what: parseErr.Error()}
+		return 0, &strictjson.Error{What: parseErr.Error()}
 	}
 	return a, nil
 }

@@ -14,11 +14,12 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
 
-func decode(body string) ([]headgate.Request, bool, *inputError) {
+func decode(body string) ([]headgate.Request, bool, *strictjson.Error) {
 	d := decoder{limits: newCallerLimits()}
 	err := d.decode(body)
 	return d.requests, d.batch, err
@@ -133,7 +134,7 @@ func TestBadInput(t *testing.T) {
 		{"trailing garbage", key("") + "x", "text after the end"},
 		{"two values", key("") + key(""), "text after the end of the JSON value: an object"},
 		{"unknown member", `{"domain":"d","descriptor":[]}`, "descriptor: unknown member of a check"},
-		{"other case", `{"Domain":"d"}`, `"Domain": unknown member`},
+		{"other case", `{"Domain":"d"}`, `Domain: unknown member`},
 		{"hostile name", "{\"a\\u0000\u202eb\":1}", `"a\x00\u202eb": unknown member`},
 		{"unknown in descriptor", rule(`,"hit":1`), "descriptors[0].hit: unknown member of a descriptor"},
 		{"unknown in entry", entry(`"key":"a","val":"b"`), "descriptors[0].entries[0].val: unknown member of an entry"},
@@ -218,8 +219,8 @@ func TestBadInput(t *testing.T) {
 			if len(err.Error()) > 1000 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
-			if err.status != 0 {
-				t.Errorf("status %d", err.status)
+			if err.Status != 0 {
+				t.Errorf("status %d", err.Status)
 			}
 		})
 	}
@@ -254,7 +255,7 @@ func TestBounds(t *testing.T) {
 			if _, _, err := decode(c.fits); err != nil {
 				t.Errorf("at the bound: %v", err)
 			}
-			if _, _, err := decode(c.exceeds); err == nil || err.status != http.StatusRequestEntityTooLarge {
+			if _, _, err := decode(c.exceeds); err == nil || err.Status != http.StatusRequestEntityTooLarge {
 				t.Errorf("beyond the bound: %v", err)
 			}
 		})
@@ -315,7 +316,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		requests, batch, err := decode(body)
 		if err != nil {
-			if err.what == "" || err.status != 0 && (err.status < 400 || err.status > 499) {
+			if err.What == "" || err.Status != 0 && (err.Status < 400 || err.Status > 499) {
 				t.Fatalf("refused with %+v", err)
 			}
 			return

@@ -142,6 +142,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/store"
 )
 
@@ -351,10 +352,10 @@ func (h *handler) acceptable(r *http.Request) (problem, bool) {
 		return crossSite, false
 	}
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
-		return problem{status: http.StatusUnsupportedMediaType, detail: "content coding " + quoted(coding) + " is not read", hint: "send the body as it is"}, false
+		return problem{status: http.StatusUnsupportedMediaType, detail: "content coding " + strictjson.Quoted(coding) + " is not read", hint: "send the body as it is"}, false
 	}
 	if media := r.Header.Get("Content-Type"); !readable(media) {
-		return problem{status: http.StatusUnsupportedMediaType, detail: "media type " + quoted(media) + " is not read", hint: "send application/json"}, false
+		return problem{status: http.StatusUnsupportedMediaType, detail: "media type " + strictjson.Quoted(media) + " is not read", hint: "send application/json"}, false
 	}
 	return problem{}, true
 }
@@ -385,13 +386,13 @@ func unreadable(err error) problem {
 	return problem{status: http.StatusBadRequest, detail: "the body could not be read: " + err.Error()}
 }
 
-func malformed(err *inputError) problem {
-	p := problem{status: err.status, detail: err.what, hint: err.hint}
+func malformed(err *strictjson.Error) problem {
+	p := problem{status: err.Status, detail: err.What, hint: err.Hint}
 	if p.status == 0 {
 		p.status = http.StatusBadRequest
 	}
-	if err.path != "" {
-		p.detail = err.path + ": " + err.what
+	if err.Path != "" {
+		p.detail = err.Path + ": " + err.What
 	}
 	return p
 }
@@ -430,7 +431,7 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, problem{
-		status: http.StatusNotFound, detail: "nothing is served at " + quoted(r.URL.Path),
+		status: http.StatusNotFound, detail: "nothing is served at " + strictjson.Quoted(r.URL.Path),
 		hint: "POST /v1/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck",
 	})
 }

@@ -3,10 +3,10 @@ package httpcheck
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/store"
 )
 
@@ -22,37 +22,36 @@ const (
 func isInFlight(op store.Op) bool { return op == store.Renew || op == store.Release }
 
 // hold reads who holds: an id, or true for one that is drawn here.
-func (d *decoder) hold() (string, *inputError) {
+func (d *decoder) hold() (string, *strictjson.Error) {
 	switch {
-	case d.next() == '"':
-		id, err := d.string()
+	case d.Next() == '"':
+		id, err := d.Text()
 		switch {
 		case err != nil:
 			return "", err
 		case id == "":
-			return "", &inputError{what: "empty", hint: "an id, or true to have one drawn"}
+			return "", &strictjson.Error{What: "empty", Hint: "an id, or true to have one drawn"}
 		case len(id) > maxHoldID:
-			return "", &inputError{what: fmt.Sprintf("an id of %d bytes", len(id)), hint: fmt.Sprintf("at most %d; hash longer ones", maxHoldID)}
+			return "", &strictjson.Error{What: fmt.Sprintf("an id of %d bytes", len(id)), Hint: fmt.Sprintf("at most %d; hash longer ones", maxHoldID)}
 		}
 		return id, nil
-	case !strings.HasPrefix(d.scanner.text[d.pos:], "true"):
-		return "", d.wants("an id in quotes, or true")
+	case !d.Literal("true"):
+		return "", d.Wants("an id in quotes, or true")
 	case d.verb != store.Hit:
-		return "", &inputError{what: "true names nobody here", hint: "send the id that /v1/check answered"}
+		return "", &strictjson.Error{What: "true names nobody here", Hint: "send the id that /v1/check answered"}
 	}
-	d.pos += len("true")
 	return headgate.HoldText(headgate.NewHold()), nil
 }
 
-func (d *decoder) inFlight() (int64, *inputError) {
+func (d *decoder) inFlight() (int64, *strictjson.Error) {
 	if d.verb == store.Hit {
-		return 0, &inputError{what: "not known before the request has run", hint: "send it to /v1/renew and /v1/release"}
+		return 0, &strictjson.Error{What: "not known before the request has run", Hint: "send it to /v1/renew and /v1/release"}
 	}
-	return d.integer(0, maxInFlight)
+	return d.Integer(0, maxInFlight)
 }
 
-func inFlightTooLong(ms int64) *inputError {
-	return &inputError{what: "out of range: " + strconv.FormatInt(ms, 10), hint: fmt.Sprintf("milliseconds in flight, from 0 to %d", maxInFlight)}
+func inFlightTooLong(ms int64) *strictjson.Error {
+	return &strictjson.Error{What: "out of range: " + strconv.FormatInt(ms, 10), Hint: fmt.Sprintf("milliseconds in flight, from 0 to %d", maxInFlight)}
 }
 
 // addRequest appends a request, who holds by it, and what it is known of who sent it.

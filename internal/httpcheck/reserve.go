@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -149,10 +150,10 @@ type settlement struct {
 }
 
 // settlement reads a whole body; that of a cancellation names the reservation alone.
-func (d *decoder) settlement(text string, s *settlement, cancels bool) *inputError {
-	d.scanner = scanner{text: text}
+func (d *decoder) settlement(text string, s *settlement, cancels bool) *strictjson.Error {
+	d.Scanner = strictjson.NewScanner(text)
 	given := false
-	err := d.object(func(name string) (err *inputError) {
+	err := d.Object(func(name string) (err *strictjson.Error) {
 		switch {
 		case name == "reservation":
 			given = true
@@ -162,9 +163,9 @@ func (d *decoder) settlement(text string, s *settlement, cancels bool) *inputErr
 		case name == "attributes" && !cancels:
 			s.actual.Attributes, err = d.attributes()
 		case cancels:
-			err = &inputError{what: "unknown member of a cancellation", hint: "reservation"}
+			err = &strictjson.Error{What: "unknown member of a cancellation", Hint: "reservation"}
 		default:
-			err = &inputError{what: "unknown member of a commit", hint: "reservation, hits, attributes"}
+			err = &strictjson.Error{What: "unknown member of a commit", Hint: "reservation, hits, attributes"}
 		}
 		return err
 	})
@@ -172,38 +173,38 @@ func (d *decoder) settlement(text string, s *settlement, cancels bool) *inputErr
 	case err != nil:
 		return err
 	case !given:
-		return &inputError{what: "no reservation", hint: "send the one that /v1/reserve answered"}
+		return &strictjson.Error{What: "no reservation", Hint: "send the one that /v1/reserve answered"}
 	}
-	return d.end()
+	return d.End()
 }
 
-func (d *decoder) reservationText() (headgate.Reservation, *inputError) {
-	text, err := d.string()
+func (d *decoder) reservationText() (headgate.Reservation, *strictjson.Error) {
+	text, err := d.Text()
 	if err != nil {
 		return headgate.Reservation{}, err
 	}
 	r, parseErr := headgate.ParseReservation(text)
 	if parseErr != nil {
-		return headgate.Reservation{}, &inputError{what: parseErr.Error()}
+		return headgate.Reservation{}, &strictjson.Error{What: parseErr.Error()}
 	}
 	return r, nil
 }
 
 // actualHits reads one number for all descriptors, or one for each.
-func (d *decoder) actualHits() (hits []int64, err *inputError) {
-	one := func(int) *inputError {
-		n, err := d.integer(0, limit.MaxQuota)
+func (d *decoder) actualHits() (hits []int64, err *strictjson.Error) {
+	one := func(int) *strictjson.Error {
+		n, err := d.Integer(0, limit.MaxQuota)
 		hits = append(hits, n)
 		return err
 	}
-	if d.next() != '[' {
+	if d.Next() != '[' {
 		return hits, one(0)
 	}
-	if err := d.array(descriptor.MaxDescriptors, one); err != nil {
+	if err := d.Array(descriptor.MaxDescriptors, one); err != nil {
 		return nil, err
 	}
 	if len(hits) == 0 {
-		return nil, &inputError{what: "empty", hint: "one number, or one for each descriptor"}
+		return nil, &strictjson.Error{What: "empty", Hint: "one number, or one for each descriptor"}
 	}
 	return hits, nil
 }
@@ -212,15 +213,15 @@ func (d *decoder) actualHits() (hits []int64, err *inputError) {
 const maxTTL = int64(headgate.MaxReservationTTL / time.Millisecond)
 
 // reserveMember reads a member that only /v1/reserve has.
-func (d *decoder) reserveMember(name string) (err *inputError) {
+func (d *decoder) reserveMember(name string) (err *strictjson.Error) {
 	if name == "ttl_ms" {
 		var ms int64
-		ms, err = d.integer(int64(headgate.MinReservationTTL/time.Millisecond), maxTTL)
+		ms, err = d.Integer(int64(headgate.MinReservationTTL/time.Millisecond), maxTTL)
 		d.reservation.TTL = time.Duration(ms) * time.Millisecond
 		return err
 	}
-	if d.reservation.ID, err = d.string(); err == nil && d.reservation.ID == "" {
-		return &inputError{what: "empty", hint: "an id, or leave it out to have one drawn"}
+	if d.reservation.ID, err = d.Text(); err == nil && d.reservation.ID == "" {
+		return &strictjson.Error{What: "empty", Hint: "an id, or leave it out to have one drawn"}
 	}
 	return err
 }

@@ -226,7 +226,7 @@ func read(f io.Reader) (accounts []tenant.Account, head Head, err error) {
 	lines := lineReader{Scanner: bufio.NewScanner(io.LimitReader(f, MaxFile))}
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	var first firstLine
-	if err := lines.next(func(line []byte) error { return cmp.Or(decode(line, &first), first.check()) }); err != nil {
+	if err := lines.next(func(line []byte) error { return cmp.Or(decodeKept(line, &first), first.check()) }); err != nil {
 		return nil, head, err
 	}
 	var shared tenant.Sharer
@@ -286,7 +286,7 @@ func (r *lineReader) settings(head *settingsHead) (*sqltenant.Settings, error) {
 	for range head.Documents {
 		err := r.next(func(line []byte) error {
 			var d documentLine
-			if err := decode(line, &d); err != nil {
+			if err := decodeKept(line, &d); err != nil {
 				return err
 			}
 			if count[d.Kind]++; count[d.Kind] > sqltenant.MaxDocuments || len(d.Text) > sqltenant.MaxDocument {
@@ -303,7 +303,7 @@ func (r *lineReader) settings(head *settingsHead) (*sqltenant.Settings, error) {
 	for range head.RuleRows {
 		err := r.next(func(line []byte) error {
 			var row rowLine
-			if err := decode(line, &row); err != nil {
+			if err := decodeKept(line, &row); err != nil {
 				return err
 			}
 			row.CreatedAt, row.UpdatedAt = row.CreatedAt.UTC(), row.UpdatedAt.UTC()
@@ -320,7 +320,7 @@ func (r *lineReader) settings(head *settingsHead) (*sqltenant.Settings, error) {
 // accountOf reads a line.
 func accountOf(data []byte) (tenant.Account, error) {
 	var l Line
-	if err := decode(data, &l); err != nil {
+	if err := decodeKept(data, &l); err != nil {
 		return tenant.Account{}, err
 	}
 	name, err := ParseName(l.Name, nil)

@@ -1,0 +1,124 @@
+package strictjson
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+type inner struct {
+	Hits *int64     `json:"hits"`
+	At   *time.Time `json:"at"`
+}
+
+type outer struct {
+	inner
+	Name   string          `json:"name"`
+	On     bool            `json:"on"`
+	Ratio  float64         `json:"ratio"`
+	List   []inner         `json:"list"`
+	Labels map[string]int  `json:"labels"`
+	Raw    json.RawMessage `json:"raw"`
+	Plain  int
+	Hidden string `json:"-"`
+}
+
+// TestDecode: what package json makes of a good body is what is made of it here.
+func TestDecode(t *testing.T) {
+	for _, text := range []string{
+		`{}`, ` {"name":"caf\u00e9 \ud83d\ude00 \n","on":true,"ratio":-1.5e3} `,
+		`{"hits":7,"at":"2026-12-01T00:00:00+02:00","list":[{},{"hits":null},null],"labels":{"A":1,"a":2}}`,
+		`{"raw":{"a":[1,2,{"b":null}]},"Plain":3,"name":null}`,
+	} {
+		var got, want outer
+		if err := Decode([]byte(text), &got); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if err := json.Unmarshal([]byte(text), &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v, %v", text, got, want, err)
+		}
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	deep := strings.Repeat(`[`, maxDepth+1)
+	for text, want := range map[string]string{
+		``:                                  "wants a value, got the end of the body",
+		`null`:                              "null is not an object",
+		`[]`:                                "a list is not an object",
+		`{} {}`:                             "text after the end of the JSON value",
+		`{"name":"a","name":"b"}`:           "name: given twice",
+		`{"name":"a","n\u0061me":"b"}`:      "name: given twice",
+		`{"list":[{},{"hits":1,"hits":2}]}`: "list[1].hits: given twice",
+		`{"labels":{"a":1,"a":2}}`:          "labels.a: given twice",
+		`{"raw":{"a":[{"b":1,"b":2}]}}`:     "raw.a[0].b: given twice",
+		`{"Name":"a"}`:                      "Name: no such field; hint: names are in lower case: name",
+		`{"nam\u0435":"a"}`:                 "no such field",
+		`{"Hidden":"a"}`:                    "Hidden: no such field",
+		`{"inner":{}}`:                      "inner: no such field",
+		"{\"name\":\"\xff\"}":               "name: not UTF-8",
+		`{"name":"\udc00"}`:                 "name: ",
+		"{\"name\":\"\n\"}":                 "name: control character",
+		`{"raw":` + deep:                    "nested too deep",
+		`{"labels":{"a":"x"}}`:              "labels.a: text is not a whole number",
+		`{"hits":1.0}`:                      "hits: the number 1.0 is not a whole number",
+		`{"hits":01}`:                       "hits: not a JSON number",
+		`{"hits":9223372036854775808}`:      "is not a whole number",
+		`{"at":"2026-12-01"}`:               "at: not a time; hint",
+		`{"on":1}`:                          "on: the number 1 is not true or false",
+		`{"name":false}`:                    "name: false is not text",
+		`{"list":{}}`:                       "list: an object is not a list",
+		`{"ratio":1e999}`:                   "ratio: the number 1e999 is not a number",
+		`{"name":NaN}`:                      "name: wants a value",
+		`{"name":"a",}`:                     "wants a quoted name",
+	} {
+		if err := Decode([]byte(text), &outer{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.80s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func TestValidBounds(t *testing.T) {
+	members := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(`,"` + strings.Repeat("a", i+1) + `":0`)
+		}
+		return "{" + b.String()[1:] + "}"
+	}
+	nested := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for text, good := range map[string]bool{
+		members(maxMembers): true, members(maxMembers + 1): false,
+		nested(maxDepth): true, nested(maxDepth + 1): false, nested(1_000_000): false,
+	} {
+		if err := Valid([]byte(text)); (err == nil) != good {
+			t.Errorf("%.40s: %v", text, err)
+		}
+	}
+}
+
+// FuzzDecode: what is taken is JSON that every reader takes for the same thing: package
+// json reads it, writes it, and reads that alike.
+func FuzzDecode(f *testing.F) {
+	for _, text := range []string{`{"name":"x","list":[{"hits":1}],"raw":[[{"a":1e5}]],"labels":{"b":2}}`, `{"name":"\ud83d\ude00"}`, `{"at":"2026-12-01T00:00:00Z"}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var got, again outer
+		if Decode(data, &got) != nil {
+			return
+		}
+		if err := Valid(data); err != nil {
+			t.Fatalf("taken, though %v", err)
+		}
+		text, err := json.Marshal(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Decode(text, &again); err != nil {
+			t.Fatalf("%s became %s: %v", data, text, err)
+		}
+	})
+}
