@@ -98,7 +98,7 @@ func (p *plan) addMeasurement(m measurement) {
 	m.take = len(p.takes)
 	p.keys = descriptor.AppendReferenceKey(p.keys, p.keyOf(m.of))
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(store.Take{Limit: m.ref.exact, Hits: take.Hits, Op: take.Op}, false)
+	p.addTake(store.Take{Limit: m.ref.exact, Hits: take.Hits, Op: take.Op}, NotLocal)
 	p.measurements = append(p.measurements, m)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -398,11 +399,15 @@ func TestAccuracySampleIsAShare(t *testing.T) {
 // answers.
 func TestMeasuresFailureModes(t *testing.T) {
 	for mode, want := range map[string]headgate.AccuracyCounts{
-		"open":   {Decided: 8, WrongAllowed: 5, Overshoot: 5.0 / 3},
-		"closed": {Decided: 8, WrongDenied: 8},
-		"local":  {Decided: 8, WrongDenied: 7}, // all but the share of this node
+		"open_unbounded": {Decided: 8, WrongAllowed: 5, Overshoot: 5.0 / 3},
+		"open":           {Decided: 8},
+		"closed":         {Decided: 8, WrongDenied: 8},
+		"local":          {Decided: 8, WrongDenied: 7}, // all but the share of this node
 	} {
-		own := &warped{memory(t), map[int64]*limit.Limit{3: limit.Must(limit.PerMinute(1))}}
+		own, err := local.New(local.Options{Nodes: func() int { return 3 }, Now: func() limit.Micros { return limit.MicrosOf(noon) }})
+		if err != nil {
+			t.Fatal(err)
+		}
 		down := &recording{Store: memory(t), fails: func(t *store.Take) bool { return !isReference(t) }}
 		b := newBench(t, fmt.Sprintf("domain: d\ndescriptors: [{key: user, name: user, failure_mode: %s, rate_limit: {unit: minute, requests_per_unit: 3}}]", mode),
 			headgate.Options{Store: down, Fallback: own, AccuracySample: 1})

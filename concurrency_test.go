@@ -269,7 +269,7 @@ descriptors:
 	}
 	seen.fails = func(t *store.Take) bool { return t.Limit.Quota == 3 }
 	for hold := limit.Hold(1); hold <= 3; hold++ {
-		if r := b.by(hold, store.Hit, 1, "local:x"); !r.Allowed || r.Hold != hold || !r.Verdicts[0].Local {
+		if r := b.by(hold, store.Hit, 1, "local:x"); !r.Allowed || r.Hold != hold || r.Verdicts[0].Local != headgate.LocalShare {
 			t.Errorf("local: %+v", r)
 		}
 	}

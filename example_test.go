@@ -250,5 +250,5 @@ descriptors:
 	fmt.Println(set.Rules()[0].Promise(0))
 	// Output:
 	// true
-	// leased: hits that a node takes in advance count as used until its lease ends, so excess 0; without the store each node decides alone by limit / nodes, at least 1; excess <= max(0, nodes - limit) while all know who is alive, and a busy node denies early
+	// leased: hits that a node takes in advance count as used until its lease ends, so excess 0
 }

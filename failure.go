@@ -13,28 +13,67 @@ import (
 // wait: about the time in which a store that blinked is back.
 const degradedRetryAfter = time.Second
 
+// wholeMode is how the fallback decides for failure mode open.
+var wholeMode = &store.Mode{Whole: true}
+
+// partOf returns by which part of a limit the fallback decides for a failure mode.
+func partOf(mode rules.FailureMode) LocalPart {
+	switch mode {
+	case rules.FailLocal:
+		return LocalShare
+	case rules.Open:
+		return LocalWhole
+	}
+	return NotLocal
+}
+
 // fallBack asks the fallback what the store could not decide of rules that fail
-// locally. Those takes stay in order, and in groups among themselves. Their
-// results keep the error of the store beside the decision. What is released is
-// released there in any case: the slot may have been taken while the store was
-// away.
+// locally or open. Those takes stay in order, and in groups among themselves. Their
+// results keep the error of the store beside the decision.
 func (l *Limiter) fallBack(ctx context.Context, p *plan) {
 	if l.fallback == nil {
 		clear(p.locally)
 		return
 	}
 	for t := range p.takes {
-		if p.locally[t] && (p.results[t].Err != nil || p.takes[t].Op == store.Release) {
-			p.again = append(p.again, p.takes[t])
-			p.againOf = append(p.againOf, t)
+		if p.locally[t] != NotLocal && (p.results[t].Err != nil || l.endsLocally(p.takes[t].Op)) {
+			p.addAgain(t, p.takes[t])
 		}
 	}
-	p.fellBack = len(p.again) > 0
+	if p.fellBack = len(p.again) > 0; !p.fellBack {
+		return
+	}
+	p.sayParts()
 	l.takeAgain(ctx, l.fallback, p)
 	for i, t := range p.againOf {
 		r := &p.againResults[i]
-		if p.locally[t] = r.Err == nil; p.locally[t] && p.results[t].Err != nil {
+		if r.Err != nil {
+			p.locally[t] = NotLocal
+			continue
+		}
+		if p.results[t].Err != nil {
 			p.results[t].Decision, p.results[t].Skipped = r.Decision, r.Skipped
+		}
+		if take := &p.takes[t]; take.Hold != 0 && take.Op != store.Release {
+			l.heldLocally.Store(true)
+		}
+	}
+}
+
+// endsLocally reports whether the fallback is told of op though the store has decided
+// it. What is released is released there too: the slot may have been taken while the
+// store was away. What is reset is forgotten there too, or the next failure of the
+// store would bring it back.
+func (l *Limiter) endsLocally(op store.Op) bool {
+	return op == store.Reset || op == store.Release && l.heldLocally.Load()
+}
+
+// sayParts tells the fallback, which is asked what is in p.again, for which takes the
+// whole limit counts.
+func (p *plan) sayParts() {
+	for i, t := range p.againOf {
+		if t >= 0 && p.locally[t] == LocalWhole {
+			p.again[i].Mode = wholeMode
 		}
 	}
 }
@@ -54,10 +93,15 @@ func (l *Limiter) takeAgain(ctx context.Context, s store.Store, p *plan) {
 }
 
 // failLocally answers by the decision that the fallback made in place of the
-// store.
-func (v *Verdict) failLocally(r *store.Result, op store.Op) {
-	v.Degraded, v.Local = store.ReasonOf(r.Err), true
-	v.Decision, v.Skipped = settled(r.Decision, op), r.Skipped
+// store, by a part of the limit. By the whole limit it lets pass what the store might
+// deny, so its counts are told to nobody.
+func (v *Verdict) failLocally(r *store.Result, op store.Op, part LocalPart) {
+	d := settled(r.Decision, op)
+	if part == LocalWhole {
+		d = limit.Decision{Allowed: d.Allowed, Never: d.Never, Limit: d.Limit, RetryAfter: d.RetryAfter, Delay: d.Delay}
+	}
+	v.Degraded, v.Local = store.ReasonOf(r.Err), part
+	v.Decision, v.Skipped = d, r.Skipped
 }
 
 // fail answers in place of a store that did not.

@@ -50,7 +50,9 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 		p.addReferences(responses)
 	}
 	own := len(p.again)
-	if !locally {
+	if locally {
+		p.sayParts()
+	} else {
 		p.again = l.leftovers.appendDue(p.again)
 	}
 	if len(p.again) == 0 {
@@ -78,7 +80,7 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 // decided reports whether the store, or when locally the fallback, decided take t.
 func (p *plan) decided(t int, locally bool) bool {
 	failed := p.results[t].Err != nil
-	return failed == locally && (!locally || p.locally[t])
+	return failed == locally && (!locally || p.locally[t] != NotLocal)
 }
 
 // addGiveBacks appends what gives back the takes of a request that is denied.
@@ -110,7 +112,7 @@ func (p *plan) addGiveBacks(s span, locally bool) {
 		case limit.Ban:
 			continue
 		default:
-			if !apart || locally || take.Group == 0 || take.Limit.CountDenied {
+			if !apart || take.Group == 0 || take.Limit.CountDenied {
 				continue
 			}
 		}
@@ -148,7 +150,7 @@ func (p *plan) addDenials(resp *Response, s span, locally bool) {
 		if i > 0 && (v.Rule != resp.Verdicts[i-1].Rule || v.Descriptor != resp.Verdicts[i-1].Descriptor) {
 			denied = false
 		}
-		if t < 0 || p.takes[t].Op != store.Hit || !v.Counted() && !(v.Role == rules.Banning && v.Skipped) {
+		if t < 0 || p.takes[t].Op != store.Hit || !v.decided() && !(v.Role == rules.Banning && v.Skipped) {
 			// A ban is not looked at where the denial is known beforehand; it is
 			// counted there all the same.
 			continue

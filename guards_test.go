@@ -135,7 +135,7 @@ func TestBanOfTheNodeWhileTheStoreIsAway(t *testing.T) {
 	for range 4 {
 		b.take(0, "user:u")
 	}
-	if v := b.by(0, store.Hit, 1, "user:u").Decisive(-1); v.Role != rules.Banning || !v.Local || v.Decision.RetryAfter != 15*time.Minute {
+	if v := b.by(0, store.Hit, 1, "user:u").Decisive(-1); v.Role != rules.Banning || v.Local != headgate.LocalShare || v.Decision.RetryAfter != 15*time.Minute {
 		t.Errorf("%v says %+v", v.Role, v)
 	}
 }

@@ -123,29 +123,48 @@ type Verdict struct {
 	// Replaced says that another rule of the request took this one's place.
 	Replaced bool
 	// Degraded says why the store did not decide; the Decision then only has
-	// Allowed, by the rule's failure mode, Limit, and when denied RetryAfter;
-	// unless Local.
+	// Allowed, by the rule's failure mode, Limit, Delay, and when denied RetryAfter
+	// and Never; unless Local is LocalShare.
 	Degraded store.Reason
-	// Local says that Options.Fallback decided in place of the store, by failure
-	// mode local: the Decision is Degraded and has counts, those of this node.
-	Local bool
+	// Local says by which part of the limit Options.Fallback decided in place of the
+	// store; then the verdict is Degraded.
+	Local LocalPart
 	// Skipped says that the limit was not looked at, because another one of the
 	// request is known to deny: the Decision only has Allowed and Limit.
 	Skipped bool
 }
 
+// LocalPart is the part of a limit by which a node decides where the store does not.
+type LocalPart uint8
+
+const (
+	// NotLocal: the node did not decide (the zero value).
+	NotLocal LocalPart = iota
+	// LocalShare: by the share of this node, as failure mode local asks. The Decision
+	// has counts, those of this node.
+	LocalShare
+	// LocalWhole: by the whole limit, as failure mode open asks, so that a node does
+	// not let pass more than that. The Decision has no counts, because those of one
+	// node say nothing about what is left.
+	LocalWhole
+)
+
+// String returns "none", "share" or "whole".
+func (p LocalPart) String() string { return [...]string{"none", "share", "whole"}[p] }
+
 // OverLimit reports whether v denies and is enforced.
 func (v *Verdict) OverLimit() bool { return v.Enforced && !v.Decision.Allowed }
 
-// Counted reports whether v carries counts: a limit decided it, by the store or
-// in its place.
-func (v *Verdict) Counted() bool {
-	return v.Limit != nil && !v.Skipped && !v.Guessed()
-}
+// Counted reports whether v carries counts: a limit decided it, by the store or by
+// the share of this node in its place.
+func (v *Verdict) Counted() bool { return v.decided() && v.Local != LocalWhole }
 
-// Guessed reports whether nothing decided v: the store could not, and failure
-// mode open or closed answered.
-func (v *Verdict) Guessed() bool { return v.Degraded != store.NoReason && !v.Local }
+// decided reports whether a limit decided v, by the store or in its place.
+func (v *Verdict) decided() bool { return v.Limit != nil && !v.Skipped && !v.Guessed() }
+
+// Guessed reports whether nothing decided v: the store could not, nobody could in
+// its place, and the failure mode alone answered.
+func (v *Verdict) Guessed() bool { return v.Degraded != store.NoReason && v.Local == NotLocal }
 
 // Observer is told of every decision. It must not block, and must not keep either
 // pointer, nor any string of the request, after it returns: some ways in use their
@@ -168,9 +187,10 @@ type PanicObserver interface {
 type Options struct {
 	// Store remembers the buckets; required.
 	Store store.Store
-	// Fallback decides, by this node's share of each limit, the takes that Store
-	// could not, where the rule's failure mode is local. nil lets them pass, as
-	// failure mode open does; see Limiter.LacksFallback.
+	// Fallback decides the takes that Store could not, where the rule's failure mode
+	// is local (by this node's share of the limit) or open (by the whole limit: their
+	// Mode is Whole). nil lets them pass, all of them; see Limiter.LacksFallback.
+	// Package store/local has one.
 	Fallback store.Store
 	// Rules decide; nil means that only limits named by callers count, until
 	// SetRules is called.

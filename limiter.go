@@ -37,7 +37,9 @@ type Limiter struct {
 	waiting    chan struct{}
 
 	leftovers leftovers
-	reserved  reservationCounters
+	// heldLocally says that the fallback may have given slots.
+	heldLocally atomic.Bool
+	reserved    reservationCounters
 }
 
 // New returns a Limiter. The caller keeps the store and closes it.

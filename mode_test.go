@@ -158,7 +158,7 @@ func TestSkippedRanksLast(t *testing.T) {
 		"counts":   {Limit: five, Enforced: true, Decision: limit.Decision{Allowed: true, Remaining: 3}},
 		"shadow":   {Limit: five, Decision: limit.Decision{Allowed: true, Remaining: 3}},
 		"degraded": {Limit: five, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}},
-		"local":    {Limit: five, Enforced: true, Degraded: store.Timeout, Local: true, Decision: limit.Decision{Allowed: true, Remaining: 3}},
+		"local":    {Limit: five, Enforced: true, Degraded: store.Timeout, Local: headgate.LocalShare, Decision: limit.Decision{Allowed: true, Remaining: 3}},
 	} {
 		for _, list := range [][]headgate.Verdict{{skipped, other}, {other, skipped}} {
 			r := headgate.Response{Allowed: true, Verdicts: list}
@@ -176,6 +176,7 @@ descriptors:
   failure_mode: local
   rate_limit: {unit: minute, requests_per_unit: 2}
 - key: open
+  failure_mode: open_unbounded
   rate_limit: {unit: minute, requests_per_unit: 2}
 - key: closed
   failure_mode: closed
@@ -198,7 +199,7 @@ func TestE1FailureModeLocalAsksTheFallback(t *testing.T) {
 	for i, want := range []bool{true, true, false} {
 		r := b.check(on("own:x"))
 		v := r.Decisive(-1)
-		if r.Allowed != want || v.Degraded != store.Unavailable || !v.Local || v.Guessed() || !v.Counted() || v.Decision.Limit != 2 {
+		if r.Allowed != want || v.Degraded != store.Unavailable || v.Local != headgate.LocalShare || v.Guessed() || !v.Counted() || v.Decision.Limit != 2 {
 			t.Errorf("hit %d: allowed=%v by %+v, want %v", i+1, r.Allowed, v, want)
 		}
 		if want && v.Decision.Remaining != int64(1-i) || !want && v.Decision.RetryAfter <= 0 {
@@ -206,7 +207,7 @@ func TestE1FailureModeLocalAsksTheFallback(t *testing.T) {
 		}
 	}
 	own.calls = 0
-	if r := b.check(on("open:x")); !r.Allowed || r.Decisive(-1).Local || r.Decisive(-1).Counted() {
+	if r := b.check(on("open:x")); !r.Allowed || !r.Decisive(-1).Guessed() || r.Decisive(-1).Counted() {
 		t.Errorf("open: %+v", r.Decisive(-1))
 	}
 	if r := b.check(on("closed:x")); r.Allowed || !r.Decisive(-1).Guessed() {
@@ -234,7 +235,7 @@ func TestFallbackGetsOnlyWhatFailedInOrderAndGroups(t *testing.T) {
 		t.Errorf("the fallback got %+v, want %+v", own.takes, down.takes[1:])
 	}
 	for i, want := range []bool{false, true, true} {
-		if v := &r.Verdicts[i]; v.Local != want || !v.Counted() || (v.Degraded != store.NoReason) != want {
+		if v := &r.Verdicts[i]; (v.Local == headgate.LocalShare) != want || !v.Counted() || (v.Degraded != store.NoReason) != want {
 			t.Errorf("verdict %d is %+v, want local %v", i, v, want)
 		}
 	}
@@ -283,9 +284,10 @@ domain: d
 descriptors:
 - {key: day, rate_limit: {unit: day, requests_per_unit: 10}}
 - {key: billed, rate_limit: {unit: day, requests_per_unit: 10, count_denied: true, algorithm: fixed_window}}
-- {key: open, rate_limit: {unit: second, requests_per_unit: 2}}
+- {key: open, failure_mode: open_unbounded, rate_limit: {unit: second, requests_per_unit: 2}}
 - {key: closed, failure_mode: closed, rate_limit: {unit: second, requests_per_unit: 2}}
 - {key: own, failure_mode: local, rate_limit: {unit: second, requests_per_unit: 2}}
+- {key: bounded, rate_limit: {unit: second, requests_per_unit: 2}}
 `, headgate.Options{Store: buckets, Fallback: memory(t)})
 	used := func(descriptor string) int64 {
 		t.Helper()
@@ -297,7 +299,7 @@ descriptors:
 	for _, c := range []struct {
 		other  string
 		passes int64 // of five, before the second is over
-	}{{"open:x", 5}, {"closed:x", 0}, {"own:x", 2}} {
+	}{{"open:x", 5}, {"closed:x", 0}, {"own:x", 2}, {"bounded:x", 2}} {
 		day := "day:" + c.other[:2]
 		buckets.down = true
 		passed := int64(0)
@@ -360,7 +362,7 @@ func TestFailureModeLocalWithoutUsableFallbackIsOpen(t *testing.T) {
 		b := newBench(t, localRules, headgate.Options{Store: &recording{Store: memory(t), fails: always}, Fallback: fallback})
 		for range 3 {
 			r := b.check(on("own:x"))
-			if v := r.Decisive(-1); !r.Allowed || v.Local || !v.Guessed() || v.Degraded != store.Unavailable {
+			if v := r.Decisive(-1); !r.Allowed || v.Local != headgate.NotLocal || !v.Guessed() || v.Degraded != store.Unavailable {
 				t.Errorf("%s: allowed=%v by %+v", name, r.Allowed, v)
 			}
 		}
@@ -382,7 +384,7 @@ func TestFailureModeLocalWithoutUsableFallbackIsOpen(t *testing.T) {
 func TestE3PanicOfTheStoreFailsLocally(t *testing.T) {
 	b := newBench(t, localRules, headgate.Options{Store: panicking{}, Fallback: memory(t)})
 	r := b.check(on("own:x"))
-	if v := r.Decisive(-1); !r.Allowed || !v.Local || v.Degraded != store.Internal || v.Decision.Remaining != 1 {
+	if v := r.Decisive(-1); !r.Allowed || v.Local != headgate.LocalShare || v.Degraded != store.Internal || v.Decision.Remaining != 1 {
 		t.Errorf("allowed=%v by %+v", r.Allowed, v)
 	}
 }

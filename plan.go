@@ -38,9 +38,9 @@ type plan struct {
 
 	takes   []store.Take
 	results []store.Result
-	// locally[i] says of takes[i] that its rule fails locally, and after fallBack
-	// that the fallback decided it.
-	locally []bool
+	// locally[i] says by which part of its limit the fallback decides takes[i] when
+	// the store does not, and after fallBack by which part it did.
+	locally []LocalPart
 	// again and againResults are what the fallback is asked, and againOf which
 	// takes those are.
 	again        []store.Take
@@ -244,7 +244,7 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	shadow := p.callerLimits(d.Op) != switches.On
 	enforced := !p.limiter.shadow && !shadow
 	take.Limit, take.Shadow = d.Limit, !enforced
-	p.addTake(take, false)
+	p.addTake(take, LocalWhole)
 	p.addVerdict(resp, Verdict{
 		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: enforced, Shadow: shadow,
 	}, len(p.takes)-1)
@@ -348,7 +348,7 @@ func (p *plan) takeOn(m *match, take store.Take, start int) int {
 	}
 	p.ends = append(p.ends, len(p.keys))
 	take.Mode = p.rules.mode(m.Rule)
-	p.addTake(take, m.Rule.Failure == rules.FailLocal)
+	p.addTake(take, partOf(m.Rule.Failure))
 	return len(p.takes) - 1
 }
 
@@ -367,9 +367,9 @@ func (p *plan) sameBucket(first, start int) int {
 	return -1
 }
 
-func (p *plan) addTake(t store.Take, failsLocally bool) {
+func (p *plan) addTake(t store.Take, part LocalPart) {
 	p.takes = append(p.takes, t)
-	p.locally = append(p.locally, failsLocally)
+	p.locally = append(p.locally, part)
 }
 
 func (p *plan) addVerdict(resp *Response, v Verdict, take int) {
@@ -412,8 +412,8 @@ func (p *plan) answer(resp *Response, s span) {
 		switch {
 		case r.Err == nil:
 			v.Decision, v.Skipped = settled(r.Decision, op), r.Skipped
-		case p.locally[t]:
-			v.failLocally(r, op)
+		case p.locally[t] != NotLocal:
+			v.failLocally(r, op, p.locally[t])
 		default:
 			v.fail(op, store.ReasonOf(r.Err))
 		}

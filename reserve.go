@@ -210,7 +210,7 @@ func (r *Response) letIn() {
 func (p *plan) addMark(domain string, claims []byte, ttl time.Duration, mark int) int {
 	p.keys = appendMarkKey(p.keys, domain, claims, mark)
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(store.Take{Limit: markLimit(ttl), Hits: 1}, false)
+	p.addTake(store.Take{Limit: markLimit(ttl), Hits: 1}, NotLocal)
 	for i := range p.takes {
 		p.takes[i].Group = 1
 	}

@@ -205,7 +205,7 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r Reservation, resp 
 	made := l.peek(ctx, &store.Take{Key: appendMarkKey(room[:0], domain, text, markMade), Limit: markLimit(ttl)})
 	mark := p.addMark(domain, text, ttl, markSettled)
 	p.bindKeys()
-	clear(p.locally)
+	clear(p.locally) // the fallback has no reservations
 	switch {
 	case made.Err != nil:
 		for i := range p.results {

@@ -394,7 +394,7 @@ func (p *plan) addBeyond(resp *Response, q *ownQuota) {
 		p.keys = appendTopUpKey(p.keys, q.entries[0], q.grant.ID)
 	}
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(take, false)
+	p.addTake(take, NotLocal)
 	p.addVerdict(resp, v, len(p.takes)-1)
 }
 
@@ -408,7 +408,7 @@ func (s *survey) appendUsage(dst []LimitUsage, q *ownQuota, resp *Response) []Li
 		}
 		if u.Limit != nil {
 			d := &v.Decision
-			u.Degraded, u.Local, u.Quota = v.Degraded, v.Local, d.Limit
+			u.Degraded, u.Local, u.Quota = v.Degraded, v.Local == LocalShare, d.Limit
 			u.Start, u.End = windowOf(u.Limit, s.now)
 			if u.Counted() {
 				u.Remaining, u.Used, u.ResetAfter = d.Remaining, max(d.Limit-d.Remaining, 0), d.ResetAfter

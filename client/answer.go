@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -20,9 +21,10 @@ type wireDecision struct {
 	Rule       string `json:"rule"`
 	Role       string `json:"role"`
 	Degraded   string `json:"degraded"`
-	// Name and WindowS are told in a batch, Levels and Policies else.
+	// Name, WindowS and Status are told in a batch, else by the header.
 	Name    string     `json:"name"`
 	WindowS int64      `json:"window_s"`
+	Status  int        `json:"status"`
 	Hold    *wireHold  `json:"hold"`
 	Soft    []wireSoft `json:"soft"`
 }
@@ -92,7 +94,12 @@ func (w *wireDecision) verdict(req *headgate.Request, told *Limits) headgate.Ver
 	}
 	if w.Remaining != nil {
 		v.Decision.Remaining = max(*w.Remaining, 0)
-		v.Local = v.Degraded != store.NoReason
+		if v.Degraded != store.NoReason {
+			v.Local = headgate.LocalShare
+		}
+	}
+	if !*w.Allowed && v.Guessed() && w.Status == http.StatusTooManyRequests {
+		v.Local = headgate.LocalWhole // failure mode closed would be 503
 	}
 	switch {
 	case *w.Allowed:

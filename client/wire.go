@@ -283,6 +283,7 @@ func decodeAnswer(resp *http.Response, body []byte, requests []headgate.Request,
 			return foreign(resp.StatusCode), nil
 		}
 		told := Read(resp.Header, time.Time{})
+		d.Status = resp.StatusCode
 		d.fill(&requests[0], &responses[0], &told)
 		return store.NoReason, nil
 	}

@@ -24,9 +24,9 @@ func (c Consumption) String() string {
 	return "all_or_nothing"
 }
 
-// String returns "open", "closed" or "local", as rules write it.
+// String returns "open", "closed", "local" or "open_unbounded", as rules write it.
 func (f FailureMode) String() string {
-	return [...]string{"open", "closed", "local"}[f]
+	return [...]string{"open", "closed", "local", "open_unbounded"}[f]
 }
 
 // String returns the cost as rules write it, such as "header:x-cost, at most

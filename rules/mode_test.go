@@ -116,14 +116,31 @@ func TestPromise(t *testing.T) {
 		{"consistency: local, local_share: whole", 3, "excess <= (nodes - 1) x limit; with 3 nodes: excess <= 200"},
 		{"hot_keys: lease", 0, "and for a hot key hits that a node takes in advance count as used"},
 		{"sub_buckets: 8", 0, "denied while fewer than 8 are left"},
-		{"failure_mode: local", 10, "so excess 0; without the store each node decides alone by limit / nodes"},
 	} {
 		if got := modeOf(t, tt.keys).Promise(tt.nodes); !strings.Contains(got, tt.want) {
 			t.Errorf("%s with %d nodes: %q, want %q in it", tt.keys, tt.nodes, got, tt.want)
 		}
 	}
+	for _, tt := range []struct {
+		keys  string
+		nodes int
+		want  string
+	}{
+		{"consistency: exact", 0, "without the store: each node lets pass up to limit by itself; excess <= (nodes - 1) x limit while the store is away, nodes x limit in a window in which it is there too"},
+		{"failure_mode: open", 10, "it is there too; with 10 nodes: excess <= 900 while it is away"},
+		{"failure_mode: open_unbounded", 10, "without the store: everything passes"},
+		{"failure_mode: closed", 10, "without the store: nothing passes"},
+		{"failure_mode: local", 10, "without the store: each node decides alone by limit / nodes, at least 1; excess <= max(0, nodes - limit) while all know who is alive, and a busy node denies early"},
+		{"failure_mode: local, local_share: whole", 10, "without the store: each node decides alone by the whole limit; excess <= (nodes - 1) x limit"},
+		{"sensitive: true", 0, "without the store: nothing passes"},
+		{"consistency: local", 10, ""},
+	} {
+		if got := modeOf(t, tt.keys).FailurePromise(tt.nodes); !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s with %d nodes: %q, want %q at its end", tt.keys, tt.nodes, got, tt.want)
+		}
+	}
 	unlimited := mustLoad(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]", Options{}).Rules()[0]
-	if got := unlimited.Promise(10); got != "" {
+	if got := unlimited.Promise(10) + unlimited.FailurePromise(10); got != "" {
 		t.Errorf("an unlimited rule promises %q", got)
 	}
 }

@@ -27,9 +27,6 @@ func (r *Rule) Promise(nodes int) string {
 	if figures := r.figures(nodes); figures != "" {
 		text += fmt.Sprintf("; with %s: %s", countOf(nodes, "node"), figures)
 	}
-	if r.Failure == FailLocal {
-		text += "; without the store " + localPromise(r.Mode.Whole)
-	}
 	for i := range r.Limits {
 		if promise := r.Limits[i].promise(&r.Mode); promise != "" {
 			text += "; " + promise
@@ -89,6 +86,38 @@ func (m *Mode) promise() string {
 		return fmt.Sprintf("exact in %d sub-buckets: their parts add up to limit, so excess 0, and a hit may be denied while fewer than %[1]d are left in all of them together", m.SubBuckets)
 	}
 	return "exact: every decision is made in the shared store, so excess 0"
+}
+
+// FailurePromise says in one sentence what holds for r while the store does not answer,
+// as Promise does; "" where r does not limit or does not ask the store. It is the most
+// that can be: every node goes on from what it last heard of a bucket, if anything.
+func (r *Rule) FailurePromise(nodes int) string {
+	if len(r.Limits) == 0 || r.Mode.Consistency == Local {
+		return ""
+	}
+	return "without the store: " + r.failurePromise(nodes)
+}
+
+func (r *Rule) failurePromise(nodes int) string {
+	switch r.Failure {
+	case Closed:
+		return "nothing passes"
+	case OpenUnbounded:
+		return "everything passes"
+	case FailLocal:
+		return localPromise(r.Mode.Whole)
+	}
+	text := "each node lets pass up to limit by itself; excess <= (nodes - 1) x limit while the store is away, nodes x limit in a window in which it is there too"
+	if nodes <= 0 {
+		return text
+	}
+	var parts []string
+	for i := range r.Limits {
+		if role := r.Limits[i].Role; role != Sustained && role != Banning && role != Candidate {
+			parts = append(parts, fmt.Sprint(satProduct(int64(min(nodes, MaxNodes))-1, hitsAtOnce(r.Limits[i].Limit))))
+		}
+	}
+	return fmt.Sprintf("%s; with %s: excess <= %s while it is away", text, countOf(nodes, "node"), strings.Join(parts, " and "))
 }
 
 func localPromise(whole bool) string {

@@ -34,13 +34,16 @@ const (
 type FailureMode uint8
 
 const (
-	// Open allows the request, marked degraded (default).
+	// Open allows the request, marked degraded (default), up to a bound: a node
+	// that by itself has admitted the whole limit denies.
 	Open FailureMode = iota
 	// Closed denies it, marked degraded (default of sensitive rules).
 	Closed
 	// FailLocal lets the node decide alone meanwhile, by its share of the limit,
 	// marked degraded.
 	FailLocal
+	// OpenUnbounded allows every request, marked degraded.
+	OpenUnbounded
 )
 
 // CostSource says where the cost of a request comes from.

@@ -77,9 +77,11 @@ func (c *compiler) failure(spec *descriptorSpec) FailureMode {
 		return Closed
 	case "local":
 		return FailLocal
+	case "open_unbounded":
+		return OpenUnbounded
 	case "":
 	default:
-		c.errorf(spec.failureAt, "write open (let requests pass), closed (deny them) or local (each node decides by its share)", "failure_mode '%s' is unknown", spec.failureMode)
+		c.errorf(spec.failureAt, "write open (each node lets pass up to the limit), closed (deny), local (each node decides by its share) or open_unbounded (let everything pass)", "failure_mode '%s' is unknown", spec.failureMode)
 	}
 	if spec.sensitive {
 		return Closed

@@ -105,7 +105,7 @@ func (p *process) assemble() error {
 		return fmt.Errorf("--hooks: %w", err)
 	}
 	if p.limiter, err = headgate.New(headgate.Options{
-		Store: p.stack, Fallback: p.stack.local, Shadow: p.settings.Shadow, Observer: p.observer,
+		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Observer: p.observer,
 		OnRollBack: p.rollBacks.tell, AccuracySample: p.settings.AccuracySample, Nodes: p.stack.fleet.Live,
 	}); err != nil {
 		return err

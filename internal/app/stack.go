@@ -141,14 +141,29 @@ func (k *stack) modesAreExact() string {
 
 // unfit returns why the backend that l goes to cannot decide it; nil if it can.
 func (k *stack) unfit(l *limit.Limit) error {
-	b := &k.backends[0]
+	if b := k.backendOf(l); b.unfit != nil {
+		return b.unfit(l)
+	}
+	return nil
+}
+
+// backendOf returns the backend that l goes to.
+func (k *stack) backendOf(l *limit.Limit) *backend {
 	if len(k.backends) == 2 && l.Period == time.Second && l.Calendar == nil { // as spread.ByPeriod has it
-		b = &k.backends[1]
+		return &k.backends[1]
 	}
-	if b.unfit == nil {
-		return nil
-	}
-	return b.unfit(l)
+	return &k.backends[0]
+}
+
+// fallback returns what decides where the backends do not answer: local, which goes on
+// from what this node has last heard of a bucket.
+func (k *stack) fallback() store.Store {
+	return k.local.Fallback(func(t *store.Take, now limit.Micros) (limit.State, bool) {
+		if b := k.backendOf(t.Limit); b.recall != nil {
+			return b.recall(t.Key, t.Limit, now)
+		}
+		return limit.State{}, false
+	})
 }
 
 // watch adds what the layers count to metrics.

@@ -33,6 +33,9 @@ type backend struct {
 	memory func() telemetry.Memory
 	shards func() []telemetry.Shard
 	states func() []shardState
+	// recall says what the store told last of a bucket; nil for those that remember
+	// nothing.
+	recall func([]byte, *limit.Limit, limit.Micros) (limit.State, bool)
 	// unfit says why the store cannot decide a limit; nil when it decides all.
 	unfit func(*limit.Limit) error
 }
@@ -85,6 +88,7 @@ func openRedis(s *config.Settings, u config.StoreURL) (backend, error) {
 	}
 	return backend{
 		Store:  redis,
+		recall: redis.Recall,
 		shards: func() []telemetry.Shard { return redisShards(redis.Stats()) },
 		states: func() []shardState { return redisStates(redis.Stats()) },
 	}, nil

@@ -75,7 +75,7 @@ func rulesGrid(s *snapshot, order string) (g grid, note string) {
 	for i := range list {
 		o := &list[i].Rates
 		allowed, denied := allowedOf(o), deniedOf(o)
-		degraded := o.DegradedAllowed + o.DegradedDenied + o.LocalAllowed + o.LocalDenied
+		degraded := o.DegradedAllowed + o.DegradedDenied + o.LocalAllowed + o.LocalDenied + o.OpenDenied
 		g.add(list[i].ID, amount(allowed), amount(denied), share(denied, allowed+denied), amount(o.ShadowDenied), amount(degraded))
 		g.colourIf(denied, 2, red)
 		g.colourIf(o.ShadowDenied, 4, violet)
@@ -92,7 +92,9 @@ func allowedOf(o *view.Outcomes) float64 {
 	return o.Allowed + o.ShadowDenied + o.DegradedAllowed + o.LocalAllowed
 }
 
-func deniedOf(o *view.Outcomes) float64 { return o.Denied + o.DegradedDenied + o.LocalDenied }
+func deniedOf(o *view.Outcomes) float64 {
+	return o.Denied + o.DegradedDenied + o.LocalDenied + o.OpenDenied
+}
 
 func keysGrid(s *snapshot, order string) (g grid, note string) {
 	if s.Keys == nil {

@@ -79,6 +79,9 @@ func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
 		if promise := r.Promise(c.Nodes); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)
 		}
+		if promise := r.FailurePromise(c.Nodes); promise != "" {
+			fmt.Fprintf(w, "    %s\n", promise)
+		}
 		if len(others) != len(list) {
 			continue
 		}

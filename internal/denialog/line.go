@@ -21,14 +21,17 @@ const (
 	shadowDenied   = "shadow_denied"
 	degradedDenied = "degraded_denied"
 	localDenied    = "local_denied"
+	openDenied     = "open_denied"
 )
 
 func verdictOf(v *headgate.Verdict) string {
 	switch {
 	case !v.Enforced:
 		return shadowDenied
-	case v.Local:
+	case v.Local == headgate.LocalShare:
 		return localDenied
+	case v.Local == headgate.LocalWhole:
+		return openDenied
 	case v.Degraded != store.NoReason:
 		return degradedDenied
 	default:

@@ -188,8 +188,10 @@ func TestVerdictsAndReasons(t *testing.T) {
 		change func(*headgate.Response, *headgate.Verdict)
 		want   string
 	}{
-		"degraded":                       {func(_ *headgate.Response, v *headgate.Verdict) { v.Degraded = store.Timeout }, "degraded_denied store_timeout limit=2"},
-		"local":                          {func(_ *headgate.Response, v *headgate.Verdict) { v.Degraded, v.Local = store.Timeout, true }, "local_denied store_timeout limit=2 remaining=0 used=2"},
+		"degraded": {func(_ *headgate.Response, v *headgate.Verdict) { v.Degraded = store.Timeout }, "degraded_denied store_timeout limit=2"},
+		"local": {func(_ *headgate.Response, v *headgate.Verdict) {
+			v.Degraded, v.Local = store.Timeout, headgate.LocalShare
+		}, "local_denied store_timeout limit=2 remaining=0 used=2"},
 		"ban":                            {func(_ *headgate.Response, v *headgate.Verdict) { v.Role = rules.Banning }, "denied banned limit=2 remaining=0 used=2"},
 		"watched":                        {func(_ *headgate.Response, v *headgate.Verdict) { v.Watched, v.Enforced = true, false }, ""},
 		"replaced":                       {func(_ *headgate.Response, v *headgate.Verdict) { v.Replaced = true }, ""},

@@ -247,6 +247,8 @@ func (x *explainer) arithmetic(before, after *headgate.Verdict) string {
 		return "another rule of the request takes its place"
 	case after.Limit == nil:
 		return "nothing is counted: allowed"
+	case after.Local == headgate.LocalWhole && !after.Decision.Allowed:
+		return fmt.Sprintf("the store does not answer (%s), and this node alone has let the whole limit pass: denied", after.Degraded)
 	case !after.Counted():
 		mode := rules.Open
 		if after.Rule != nil {
@@ -255,7 +257,7 @@ func (x *explainer) arithmetic(before, after *headgate.Verdict) string {
 		return fmt.Sprintf("the store does not answer (%s), failure mode %v: %s", after.Degraded, mode, word(after.Decision.Allowed))
 	}
 	line := account(after.Limit, d)
-	if after.Local {
+	if after.Local == headgate.LocalShare {
 		line = fmt.Sprintf("the store does not answer (%s), so the share of this node counts: %s", after.Degraded, line)
 	}
 	if after.Hits == 0 {

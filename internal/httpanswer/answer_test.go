@@ -246,7 +246,7 @@ func anyResponse(t *rapid.T) headgate.Response {
 			}
 		}
 		if rapid.IntRange(0, 4).Draw(t, "degraded") == 0 {
-			v.Degraded, v.Local = "store_timeout", rapid.Bool().Draw(t, "local")
+			v.Degraded, v.Local = "store_timeout", rapid.SampledFrom([]headgate.LocalPart{headgate.NotLocal, headgate.LocalShare, headgate.LocalWhole}).Draw(t, "local")
 		}
 		return v
 	})

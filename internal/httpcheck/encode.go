@@ -1,6 +1,7 @@
 package httpcheck
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -83,6 +84,9 @@ func appendLimit(dst []byte, s *httpanswer.Summary) []byte {
 	}
 	if window := s.WindowSeconds(); window > 0 {
 		dst = appendInt(dst, `,"window_s":`, window)
+	}
+	if s.Status != http.StatusOK && !s.Counted {
+		dst = appendInt(dst, `,"status":`, int64(s.Status))
 	}
 	return dst
 }

@@ -34,7 +34,8 @@
 // {"content_length":"512","header:x-cost":"3","claim:plan":"5"}.
 //
 // The answer has status 200, 429 when denied, or 503 when a rule that fails
-// closed could not be decided, with the header fields of package httpanswer:
+// closed could not be decided (one that fails open is 429 where this node alone has let
+// its whole limit pass), with the header fields of package httpanswer:
 //
 //	{"allowed":true,"limit":100,"remaining":73,"reset_ms":41200,"retry_after_s":0,"rule":"api.user","degraded":""}
 //
@@ -58,7 +59,8 @@
 // {"checks":[...]} takes many checks of either form and decides them in order
 // and in one call. Its answer has always status 200: {"results":[...]}, one for
 // each. As there are no header fields that say it, each result also has the name
-// and the window_s of its limit, where it has such. A malformed check refuses the
+// and the window_s of its limit, where it has such, and the status of a denial without
+// counts. A malformed check refuses the
 // whole batch, and nothing is charged.
 //
 // # Who sent the request

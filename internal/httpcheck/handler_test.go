@@ -80,9 +80,11 @@ func answersOfEveryKind() map[string]headgate.Response {
 	}
 	local := func(d limit.Decision) headgate.Response {
 		v := verdict(d)
-		v.Degraded, v.Local = store.BreakerOpen, true
+		v.Degraded, v.Local = store.BreakerOpen, headgate.LocalShare
 		return one(v)
 	}
+	full := degraded(false, 12*time.Second)
+	full.Verdicts[0].Local = headgate.LocalWhole
 	skipped := one(verdict(limit.Decision{Limit: 20, ResetAfter: 55 * time.Second, RetryAfter: 41 * time.Second}))
 	skipped.Verdicts = append(skipped.Verdicts, headgate.Verdict{
 		Rule: &rules.Rule{ID: "all", Limits: make([]rules.NamedLimit, 1)}, Limit: limit.Must(limit.PerHour(100)),
@@ -111,6 +113,7 @@ func answersOfEveryKind() map[string]headgate.Response {
 		"shaped":          one(verdict(limit.Decision{Allowed: true, Limit: 20, Remaining: 5, ResetAfter: time.Second, Delay: 1500 * time.Microsecond})),
 		"degraded-open":   degraded(true, 0),
 		"degraded-closed": degraded(false, time.Second),
+		"degraded-full":   full,
 		"unknown":         {Allowed: true},
 	}
 }

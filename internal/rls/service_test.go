@@ -226,7 +226,7 @@ func TestClosedAsError(t *testing.T) {
 	}{
 		{"denied by failure mode", false, []headgate.Verdict{degraded}, codes.Unavailable},
 		{"denied by a count too", false, []headgate.Verdict{degraded, denied()}, codes.OK},
-		{"denied by the node alone", false, []headgate.Verdict{with(degraded, func(v *headgate.Verdict) { v.Local = true })}, codes.OK},
+		{"denied by the node alone", false, []headgate.Verdict{with(degraded, func(v *headgate.Verdict) { v.Local = headgate.LocalShare })}, codes.OK},
 		{"denied by a count", false, []headgate.Verdict{denied()}, codes.OK},
 		{"allowed", true, []headgate.Verdict{allowedVerdict()}, codes.OK},
 	}

@@ -180,7 +180,7 @@ func TestStatuses(t *testing.T) {
 	}, {
 		name: "failure mode local, denied by the node's share",
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Degraded, v.Local = store.Timeout, true
+			v.Degraded, v.Local = store.Timeout, headgate.LocalShare
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
 		overall:  over,

@@ -16,7 +16,7 @@ type decisionCollector struct {
 
 var (
 	decisionsTotal = prometheus.NewDesc("headgate_decisions_total",
-		"Limits decided, by rule and outcome (allowed, denied, shadow_denied, replaced, degraded_allowed, degraded_denied; local_allowed, local_denied: by the node alone, as the store could not; skipped: another limit of the request is known to deny).",
+		"Limits decided, by rule and outcome (allowed, denied, shadow_denied, replaced, degraded_allowed, degraded_denied; local_allowed, local_denied: by the share of the node, because the store could not; open_denied: failure mode open, where this node alone has let the whole limit pass; skipped: another limit of the request is known to deny).",
 		[]string{"rule", "outcome"}, nil)
 	burstExhausted = prometheus.NewDesc("headgate_burst_exhausted_total",
 		"Denials by a limit with a burst that is used up (token_bucket, gcra), by rule.", []string{"rule"}, nil)

@@ -21,6 +21,7 @@ const (
 	degradedDenied
 	localAllowed
 	localDenied
+	openDenied
 	skipped
 	outcomes // their number
 )
@@ -34,6 +35,7 @@ var outcomeNames = [outcomes]string{
 	degradedDenied:  "degraded_denied",
 	localAllowed:    "local_allowed",
 	localDenied:     "local_denied",
+	openDenied:      "open_denied",
 	skipped:         "skipped",
 }
 
@@ -43,10 +45,12 @@ func outcomeOf(v *headgate.Verdict) outcome {
 		return replaced
 	case v.Skipped:
 		return skipped
-	case v.Local && v.OverLimit():
+	case v.Local == headgate.LocalShare && v.OverLimit():
 		return localDenied
-	case v.Local:
+	case v.Local == headgate.LocalShare:
 		return localAllowed
+	case v.Local == headgate.LocalWhole && v.OverLimit():
+		return openDenied
 	case v.Degraded != store.NoReason && v.OverLimit():
 		return degradedDenied
 	case v.Degraded != store.NoReason:
@@ -184,7 +188,7 @@ func (s *stripe) look(row int, d *limit.Decision) {
 // countBurst counts a denial by a limit that has a burst. Hits that are more than the
 // burst would not pass an unused one either.
 func (c *counts) countBurst(o outcome, v *headgate.Verdict) {
-	if (o == denied || o == localDenied) && hasBurst(v.Limit) && !v.Decision.Never {
+	if (o == denied || o == localDenied || o == openDenied) && hasBurst(v.Limit) && !v.Decision.Never {
 		c.burst++
 	}
 }

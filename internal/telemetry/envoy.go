@@ -34,7 +34,7 @@ func (h *hits) count(v *headgate.Verdict) {
 	n := uint64(max(v.Hits, 0))
 	h.total += n
 	switch {
-	case !v.Counted():
+	case !v.Counted() && (v.Local != headgate.LocalWhole || v.Decision.Allowed):
 	case v.Decision.Allowed:
 		h.within += n
 		if beyond := v.Decision.Limit - v.Decision.Remaining - nearThreshold(v.Decision.Limit); beyond > 0 {

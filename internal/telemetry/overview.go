@@ -168,7 +168,7 @@ func busiest(t *totals, most int, perSecond func(row int) view.Outcomes) (all []
 }
 
 func decisions(o *view.Outcomes) float64 {
-	return o.Allowed + o.Denied + o.ShadowDenied + o.Replaced + o.DegradedAllowed + o.DegradedDenied + o.LocalAllowed + o.LocalDenied + o.Skipped
+	return o.Allowed + o.Denied + o.ShadowDenied + o.Replaced + o.DegradedAllowed + o.DegradedDenied + o.LocalAllowed + o.LocalDenied + o.OpenDenied + o.Skipped
 }
 
 // latencyOf returns the quantiles of what was counted since base.
@@ -194,6 +194,6 @@ func outcomesOf(value func(outcome) float64) view.Outcomes {
 	return view.Outcomes{
 		Allowed: value(allowed), Denied: value(denied), ShadowDenied: value(shadowDenied), Replaced: value(replaced),
 		DegradedAllowed: value(degradedAllowed), DegradedDenied: value(degradedDenied),
-		LocalAllowed: value(localAllowed), LocalDenied: value(localDenied), Skipped: value(skipped),
+		LocalAllowed: value(localAllowed), LocalDenied: value(localDenied), OpenDenied: value(openDenied), Skipped: value(skipped),
 	}
 }

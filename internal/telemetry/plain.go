@@ -66,7 +66,7 @@ func collectPlainRule(ch chan<- prometheus.Metric, t *totals, i int) {
 			ch <- total(plainDecisions, n, id, outcomeNames[o])
 		}
 	}
-	if n := said.outcomes[denied] + said.outcomes[degradedDenied] + said.outcomes[localDenied]; n > 0 || inForce {
+	if n := said.outcomes[denied] + said.outcomes[degradedDenied] + said.outcomes[localDenied] + said.outcomes[openDenied]; n > 0 || inForce {
 		ch <- total(plainDenied, n, id)
 	}
 	if said.looked > 0 {

@@ -92,8 +92,8 @@ func TestOutcomes(t *testing.T) {
 		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}, "degraded_allowed", "degraded_allowed"},
 		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.Full}, "degraded_denied", "degraded_denied"},
 		{headgate.Verdict{Rule: rule, Limit: limited, Degraded: store.Full}, "degraded_allowed", "degraded_allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: true, Decision: limit.Decision{Allowed: true}}, "local_allowed", "degraded_allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: true}, "local_denied", "degraded_denied"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: headgate.LocalShare, Decision: limit.Decision{Allowed: true}}, "local_allowed", "degraded_allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: headgate.LocalShare}, "local_denied", "degraded_denied"},
 		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true}}, "skipped", "allowed"},
 	} {
 		before := scrape(t, m)

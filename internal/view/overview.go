@@ -120,6 +120,7 @@ type Outcomes struct {
 	DegradedDenied  float64 `json:"degraded_denied"`
 	LocalAllowed    float64 `json:"local_allowed"`
 	LocalDenied     float64 `json:"local_denied"`
+	OpenDenied      float64 `json:"open_denied"`
 	Skipped         float64 `json:"skipped"`
 }
 

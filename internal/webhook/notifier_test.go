@@ -367,7 +367,7 @@ func TestNear(t *testing.T) {
 		"secondary":     func(v *headgate.Verdict) { v.Role = rules.Secondary },
 		"not looked at": func(v *headgate.Verdict) { v.Skipped = true },
 		"guessed":       func(v *headgate.Verdict) { v.Degraded = store.Timeout },
-		"of one node":   func(v *headgate.Verdict) { v.Degraded, v.Local = store.Timeout, true },
+		"of one node":   func(v *headgate.Verdict) { v.Degraded, v.Local = store.Timeout, headgate.LocalShare },
 		"unlimited":     func(v *headgate.Verdict) { v.Limit, v.Decision = nil, limit.Decision{Allowed: true} },
 	} {
 		v := good

@@ -23,6 +23,13 @@
 // (all load on one node) all but one n-th of the limit; and a take of more hits
 // than the share can never pass here.
 //
+// # A fallback
+//
+// Store.Fallback is for who asks only while the shared store does not answer. What this
+// node last knew of a shared bucket, whichever node has used it, is where its own bucket
+// begins: whole where the whole limit counts, in n parts where the share does. So an
+// outage that lasts for a few answers gives nobody a new limit.
+//
 // # Slots of a fallback
 //
 // A slot belongs to the store that gave it. A request that was let in here while
@@ -100,12 +107,22 @@ var batches = sync.Pool{New: func() any { return new([]store.Take) }}
 // Take implements store.Store. It waits for nothing and its results carry no
 // errors.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	s.take(ctx, takes, results, nil)
+}
+
+// take is Take for who knows what the shared buckets held last; recall is nil for those
+// who do not.
+func (s *Store) take(ctx context.Context, takes []store.Take, results []store.Result, recall Recall) {
 	nodes := max(s.nodes(), 1)
 	pooled := batches.Get().(*[]store.Take)
 	shares := append((*pooled)[:0], takes...)
 	for i := range shares {
-		if t := &shares[i]; t.Mode == nil || !t.Mode.Whole {
-			t.Limit = s.shareOf(t.Limit, nodes)
+		t, parts := &shares[i], 1
+		if !isWhole(t) {
+			t.Limit, parts = s.shareOf(t.Limit, nodes), nodes
+		}
+		if recall != nil && t.Op == store.Hit {
+			s.raise(&takes[i], t.Limit, parts, recall)
 		}
 	}
 	s.memory.Take(ctx, shares, results)
@@ -113,6 +130,9 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	*pooled = shares
 	batches.Put(pooled)
 }
+
+// isWhole reports whether t asks for the whole limit.
+func isWhole(t *store.Take) bool { return t.Mode != nil && t.Mode.Whole }
 
 // Close implements store.Store.
 func (s *Store) Close() error { return s.memory.Close() }

@@ -8,7 +8,7 @@ const (
 // outcomeColors are the colors of outcomes, wherever they are shown.
 var outcomeColors = map[string]string{
 	"allowed": green, "denied": red, "shadow_denied": purple, "degraded_allowed": orange, "degraded_denied": darkRed,
-	"local_allowed": "light-green", "local_denied": "light-red", "replaced": blue, "skipped": gray, "unmatched": gray, "unknown_domain": "#5e5e5e",
+	"local_allowed": "light-green", "local_denied": "light-red", "open_denied": "semi-dark-red", "replaced": blue, "skipped": gray, "unmatched": gray, "unknown_domain": "#5e5e5e",
 }
 
 // breakerWords are the states of breakers.
@@ -44,7 +44,7 @@ func overview() Dashboard {
 			ranking(12, "Busiest rules", "The ten rules with the most decisions per second: the hot routes.", "reqps",
 				query("{{rule}}", "topk(10, "+sum("rule", rate("headgate_decisions_total"))+")")),
 			ranking(12, "Rules that deny most", "The ten rules with the most denials per second. Which keys they are of, the dashboard of Headgate itself and `headgate top` tell.", "reqps",
-				query("{{rule}}", "topk(10, "+sum("rule", rate("headgate_decisions_total", `outcome=~"denied|local_denied"`))+")")),
+				query("{{rule}}", "topk(10, "+sum("rule", rate("headgate_decisions_total", `outcome=~"denied|local_denied|open_denied"`))+")")),
 			lines(12, "Decision time", "Time to decide a call, the store included.", "s",
 				query("p50", quantile(0.5, "", "headgate_decision_duration_seconds")),
 				query("p90", quantile(0.9, "", "headgate_decision_duration_seconds")),

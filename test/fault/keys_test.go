@@ -169,9 +169,9 @@ func (t *tally) count(v *headgate.Verdict, a answer, faulty bool) {
 		}
 	case v.Degraded == store.NoReason:
 		t.denied++
-	case v.Local && a.allowed:
+	case v.Local == headgate.LocalShare && a.allowed:
 		t.localAllowed++
-	case v.Local:
+	case v.Local == headgate.LocalShare:
 		t.localDenied++
 	case a.allowed:
 		t.openAllowed++

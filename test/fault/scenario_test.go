@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
@@ -163,7 +164,7 @@ func openNode(t *testing.T, o redisstore.Options, rule ruleMode, heard *listener
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := headgate.New(headgate.Options{Store: stack, Fallback: fallback, Rules: set})
+	limiter, err := headgate.New(headgate.Options{Store: stack, Fallback: fallback.Fallback(func(t *store.Take, now limit.Micros) (limit.State, bool) { return shared.Recall(t.Key, t.Limit, now) }), Rules: set})
 	if err != nil {
 		t.Fatal(err)
 	}

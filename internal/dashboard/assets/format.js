@@ -142,6 +142,7 @@ const outcomes = {
   degraded_denied: "refused, degraded",
   local_allowed: "allowed by share",
   local_denied: "denied by share",
+  open_denied: "denied, limit used up on this node",
   unmatched: "no rule",
   unknown_domain: "unknown domain",
 };
@@ -153,7 +154,7 @@ export function outcome(name) {
 
 // tone is the colour of an outcome.
 export function tone(name, allowed) {
-  if (name.startsWith("degraded") || name.startsWith("local")) return "degraded";
+  if (name.startsWith("degraded") || name.startsWith("local") || name === "open_denied") return "degraded";
   if (name === "shadow_denied") return "shadow";
   if (name === "denied") return "denied";
   if (name.startsWith("un")) return "plain";

@@ -122,7 +122,7 @@ function hotRules() {
     return {
       element: h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.id)}` }, r.id)), cells),
       update({ rates }) {
-        const denied = rates.denied + rates.local_denied + rates.degraded_denied;
+        const denied = rates.denied + rates.local_denied + rates.open_denied + rates.degraded_denied;
         const whole = denied + rates.allowed + rates.local_allowed + rates.degraded_allowed + rates.shadow_denied;
         text(cells[0], rate(whole - denied));
         text(cells[1], rate(denied));

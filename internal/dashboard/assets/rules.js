@@ -67,7 +67,7 @@ const isShadow = (rule) => /(?:^|; )shadow(?:;|$)/.test(rule.summary);
 
 // counted are the outcomes of a rule in the groups that people ask for.
 const allowed = (o) => o.allowed + o.local_allowed + o.degraded_allowed + o.skipped;
-const denied = (o) => o.denied + o.local_denied + o.degraded_denied;
+const denied = (o) => o.denied + o.local_denied + o.open_denied + o.degraded_denied;
 
 const columns = [{ label: "Rule" }, { label: "Says" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Shadow", num: true, hint: "What would have been denied" },
   { label: "Denied since start", num: true }, { label: "State" }];
@@ -184,7 +184,7 @@ async function showCandidates(holder, me, rule) {
   }
 }
 
-const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"],
+const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"], ["open_denied", "Denied after the whole limit on this node"],
   ["degraded_allowed", "Allowed unchecked: degraded"], ["degraded_denied", "Refused unchecked: degraded"], ["replaced", "Another rule stood in its place"], ["skipped", "Switched off"]];
 
 function one(root, me, name) {
@@ -236,7 +236,7 @@ function one(root, me, name) {
   const ends = [every(5000, measured), on("overview", (o) => {
     const r = o.rules.find((x) => x.id === name);
     const t0 = Date.parse(o.at);
-    points.push({ t: t0, ...(r?.rates ?? { allowed: 0, denied: 0, shadow_denied: 0, local_allowed: 0, local_denied: 0, degraded_allowed: 0, degraded_denied: 0, skipped: 0 }) });
+    points.push({ t: t0, ...(r?.rates ?? { allowed: 0, denied: 0, shadow_denied: 0, local_allowed: 0, local_denied: 0, open_denied: 0, degraded_allowed: 0, degraded_denied: 0, skipped: 0 }) });
     while (points[0].t < t0 - remembered) points.shift();
     drawn.update(points);
     show(outcomeRows.map(([key, label]) => [key, label, r]));

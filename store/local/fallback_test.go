@@ -1,0 +1,142 @@
+package local_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/local"
+	"github.com/headgate/headgate/store/memstore"
+)
+
+var whole = &store.Mode{Whole: true}
+
+func TestFallbackBeginsWhereTheStoreEnded(t *testing.T) {
+	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket, limit.GCRA} {
+		l := limit.Must(limit.Spec{Algorithm: algorithm, Quota: 100, Period: time.Hour})
+		told, _ := limit.Decide(l, limit.State{}, noon, 40)
+		for name, c := range map[string]struct {
+			mode *store.Mode
+			want int64
+		}{"whole": {whole, 60}, "share": {nil, 15}} {
+			f := open(t, func() int { return 4 }, func() limit.Micros { return noon }).Fallback(func(*store.Take, limit.Micros) (limit.State, bool) { return told, true })
+			if got := admitted(t, f, store.Take{Key: []byte("k"), Limit: l, Hits: 1, Mode: c.mode}, 200); got != c.want {
+				t.Errorf("%v, %s: %d pass, want %d", algorithm, name, got, c.want)
+			}
+		}
+	}
+}
+
+func TestFallbackKnowsWhoIsBanned(t *testing.T) {
+	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 2, Period: time.Minute, BanFor: time.Hour})
+	told, _ := limit.Charge(l, limit.State{}, noon, 2)
+	f := open(t, nil, func() limit.Micros { return noon }).Fallback(func(t *store.Take, _ limit.Micros) (limit.State, bool) {
+		return told, string(t.Key) == "bad"
+	})
+	for key, want := range map[string]int64{"bad": 0, "good": 3} {
+		if got := admitted(t, f, store.Take{Key: []byte(key), Limit: l, Hits: 1, Mode: whole}, 3); got != want {
+			t.Errorf("%s: %d pass, want %d", key, got, want)
+		}
+	}
+}
+
+// Single answers that fail between good ones do not open the limit: what a node lets
+// pass by itself is what was left by the last count that it heard of, for any order of
+// answers of the store to this node and to others.
+func TestNoiseGivesNoNewLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const quota, nodes = 20, 3
+		l := limit.Must(limit.Spec{
+			Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket, limit.GCRA}).Draw(t, "algorithm"),
+			Quota:     quota, Period: 1000 * time.Hour,
+		})
+		shared, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return noon }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told [nodes]limit.State
+		var known [nodes]int64 // hits that node i heard of, or let pass itself since
+		var fallbacks [nodes]store.Store
+		for i := range fallbacks {
+			own, err := local.New(local.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return noon }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fallbacks[i] = own.Fallback(func(*store.Take, limit.Micros) (limit.State, bool) { return told[i], told[i].Kind != 0 })
+		}
+		var results [1]store.Result
+		var counted int64
+		for range rapid.IntRange(1, 120).Draw(t, "asks") {
+			i := rapid.IntRange(0, nodes-1).Draw(t, "node")
+			if rapid.Bool().Draw(t, "answers") {
+				if shared.TakeOne("k", l, 1).Allowed {
+					counted++
+				}
+				told[i], _ = limit.Charge(l, limit.State{}, noon, counted)
+				known[i] = max(known[i], counted)
+				continue
+			}
+			fallbacks[i].Take(context.Background(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1, Mode: whole}}, results[:])
+			if want := known[i] < quota; results[0].Allowed != want {
+				t.Fatalf("node %d, which knows of %d of %d: allowed is %v", i, known[i], quota, results[0].Allowed)
+			} else if want {
+				known[i]++
+			}
+		}
+	})
+}
+
+// While there is no room for another bucket, those with one are held to their limit;
+// newcomers pass where the rule is open, and share a bucket where it fails locally.
+func TestFallbackThatIsFull(t *testing.T) {
+	s, err := local.New(local.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return noon }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := s.Fallback(nil)
+	l := limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 3, Period: time.Hour})
+	ask := func(key string, mode *store.Mode) int64 {
+		return admitted(t, f, store.Take{Key: []byte(key), Limit: l, Hits: 1, Mode: mode}, 5)
+	}
+	if got := ask("early", whole); got != 3 {
+		t.Fatalf("%d of the first pass, want 3", got)
+	}
+	for i := 0; s.Stats().Overflowed == 0; i++ {
+		ask(fmt.Sprint("flood ", i), nil)
+	}
+	if got := ask("early", whole); got != 0 {
+		t.Errorf("who was over the limit passes %d times", got)
+	}
+	ask("stranger by share", nil)
+	if got := ask("stranger by share", nil); got != 0 {
+		t.Errorf("%d pass by the bucket that newcomers share", got)
+	}
+	if got := ask("stranger", whole); got != 5 {
+		t.Errorf("%d of 5 pass of a newcomer whose rule is open", got)
+	}
+	d := store.Take{Key: []byte("stranger"), Limit: l, Hits: 4, Mode: whole}
+	if got := admitted(t, f, d, 1); got != 0 {
+		t.Error("a newcomer passes with more hits than the limit ever admits")
+	}
+}
+
+func TestFallbackAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector empties pools at random")
+	}
+	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 100, Period: time.Hour})
+	told, _ := limit.Decide(l, limit.State{}, noon, 40)
+	f := open(t, func() int { return 3 }, func() limit.Micros { return noon }).Fallback(func(*store.Take, limit.Micros) (limit.State, bool) { return told, true })
+	takes := []store.Take{{Key: []byte("k"), Limit: l, Hits: 1, Mode: whole}, {Key: []byte("l"), Limit: l, Hits: 1}}
+	results := make([]store.Result, len(takes))
+	ctx := t.Context()
+	f.Take(ctx, takes, results)
+	if n := testing.AllocsPerRun(100, func() { f.Take(ctx, takes, results) }); n > 0 {
+		t.Errorf("Take allocates %v times", n)
+	}
+}
