@@ -56,7 +56,7 @@ func (s *testServer) account(name string) (v struct {
 func TestBillingOnSQLite(t *testing.T) { testBilling(t, sqliteDSN(t)) }
 
 func TestBillingOnPostgres(t *testing.T) {
-	testBilling(t, testserver.Postgres(t).Database("billing"))
+	testBilling(t, testserver.PostgresDatabase(t))
 }
 
 // testBilling: events change tiers, quotas and top-ups; one that comes again changes

@@ -449,8 +449,9 @@ func TestOnSQLite(t *testing.T) {
 }
 
 func TestOnPostgres(t *testing.T) {
-	pg := testserver.Postgres(t)
-	each(t, func(t *testing.T, name string) string { return pg.Database(name) })
+	each(t, func(t *testing.T, _ string) string { return testserver.PostgresDatabase(t) })
 }
+
+func TestMain(m *testing.M) { testserver.RunTests(m) }
 
 func sqliteDSN(t testing.TB) string { return "sqlite://" + filepath.Join(t.TempDir(), "tenants.db") }

@@ -27,10 +27,12 @@ var Headgate = sync.OnceValues(func() (path string, err error) {
 	return path, nil
 })
 
-// RunTests is TestMain of a package whose tests call Headgate: it runs them, cleans up
-// and ends the process.
+// RunTests is TestMain of a package whose tests call Headgate or PostgresDatabase: it runs
+// them, cleans up and ends the process.
 func RunTests(m *testing.M) {
+	sharedPostgres.ends = true
 	code := m.Run()
+	endPostgres()
 	if built != "" {
 		os.RemoveAll(built)
 	}

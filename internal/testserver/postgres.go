@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -31,31 +32,93 @@ type PostgresServer struct {
 	proc *Process
 }
 
+// sharedPostgres is the server of PostgresDatabase.
+var sharedPostgres struct {
+	sync.Mutex
+	ends   bool // RunTests ends it
+	server *PostgresServer
+	number int // of databases
+}
+
+// PostgresDatabase makes an empty database for the test, which is gone when that ends, and
+// returns its address, credentials included. The tests of a package share its server: a
+// test that harms it, or looks at what belongs to all databases, needs one of its own. The
+// package needs RunTests, which ends the server.
+func PostgresDatabase(t testing.TB) (dsn string) {
+	t.Helper()
+	sharedPostgres.Lock()
+	defer sharedPostgres.Unlock()
+	switch {
+	case !sharedPostgres.ends:
+		t.Fatal("nobody would end the server; hint: func TestMain(m *testing.M) { testserver.RunTests(m) }")
+	case sharedPostgres.server == nil:
+		s := &PostgresServer{t: t}
+		s.initialize()
+		sharedPostgres.server = s // also where it does not start: its files are to be removed
+		s.launch()
+	}
+	s := sharedPostgres.server
+	s.t = t
+	sharedPostgres.number++
+	name := "test" + strconv.Itoa(sharedPostgres.number)
+	t.Cleanup(func() {
+		sharedPostgres.Lock()
+		defer sharedPostgres.Unlock()
+		s.t = t
+		s.Exec(fmt.Sprintf("DROP DATABASE %q WITH (FORCE)", name))
+	})
+	return s.Database(name)
+}
+
+// endPostgres ends the server that a package shares.
+func endPostgres() {
+	sharedPostgres.Lock()
+	defer sharedPostgres.Unlock()
+	if s := sharedPostgres.server; s != nil {
+		s.Kill()
+		s.remove()
+	}
+}
+
 // Postgres starts a PostgreSQL, waits until it answers, and stops it when the test
 // ends. Nothing of it is synced to disk.
 func Postgres(t testing.TB) *PostgresServer {
 	t.Helper()
 	s := &PostgresServer{t: t}
+	t.Cleanup(s.remove)
 	s.initialize()
 	t.Cleanup(s.Kill)
+	s.launch()
+	return s
+}
+
+// launch starts the server on some free port.
+func (s *PostgresServer) launch() {
+	s.t.Helper()
 	var err error
 	for range portAttempts {
-		s.port = FreePort(t)
+		s.port = FreePort(s.t)
 		address := url.URL{
 			Scheme: "postgres", User: url.UserPassword(postgresUser, postgresPassword),
 			Host: "127.0.0.1:" + strconv.Itoa(s.port), Path: "/postgres", RawQuery: "sslmode=disable",
 		}
 		s.DSN = address.String()
 		if err = s.start(); err == nil {
-			return s
+			return
 		}
 		s.Kill()
 		if !strings.Contains(err.Error(), "Address already in use") {
 			break
 		}
 	}
-	t.Fatalf("start postgres: %v", err)
-	return nil
+	s.t.Fatalf("start postgres: %v", err)
+}
+
+// remove removes what the server has written.
+func (s *PostgresServer) remove() {
+	if s.dir != "" {
+		os.RemoveAll(s.dir)
+	}
 }
 
 // postgresTool returns the path of one of PostgreSQL's programs, which Debian
@@ -77,7 +140,6 @@ func (s *PostgresServer) initialize() {
 	if s.dir, err = os.MkdirTemp("", "headgate-postgres-"); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { os.RemoveAll(s.dir) })
 	password := filepath.Join(s.dir, "password")
 	if err := os.WriteFile(password, []byte(postgresPassword+"\n"), 0o644); err != nil {
 		s.t.Fatal(err)
@@ -114,6 +176,7 @@ func (s *PostgresServer) unprivileged(cmd *exec.Cmd) {
 func (s *PostgresServer) start() error {
 	cmd := exec.Command(postgresTool(s.t, "postgres"), "-D", filepath.Join(s.dir, "data"), "-p", strconv.Itoa(s.port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
+		"-c", "full_page_writes=off", "-c", "autovacuum=off",
 		"-c", "shared_buffers=32MB", "-c", "max_connections=60", "-c", "log_min_messages=fatal")
 	cmd.Dir = s.dir
 	s.unprivileged(cmd)

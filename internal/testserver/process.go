@@ -88,21 +88,30 @@ func moduleRoot() string {
 const (
 	firstPort, ports = 12000, 20000
 	portTries        = 1000
+	// firstMark is the first of as many UDP ports, each of which marks a TCP port as
+	// taken. Nothing is sent there, and nobody else needs to be asked for one.
+	firstMark = 40000
 )
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listened on a moment
-// ago. Another test may take it before the caller does, so start servers in
-// a loop that tries another port.
+// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. Until the test ends it
+// is given to no other one, of whatever process. Who else is on the machine may still take
+// it before the caller does, so start servers in a loop that tries another port.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	var err error
 	for range portTries {
-		var l net.Listener
-		port := firstPort + rand.IntN(ports)
-		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			l.Close()
-			return port
+		i := rand.IntN(ports)
+		var mark net.PacketConn
+		if mark, err = net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", strconv.Itoa(firstMark+i))); err != nil {
+			continue
 		}
+		var l net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(firstPort+i))); err == nil {
+			l.Close()
+			t.Cleanup(func() { mark.Close() })
+			return firstPort + i
+		}
+		mark.Close()
 	}
 	t.Fatalf("find a free port: %v", err)
 	return 0

@@ -280,7 +280,7 @@ func TestFollowManyChanges(t *testing.T) {
 // TestB8RowsByHandReachAllNodes writes rows with plain SQL and prints how long they
 // took to be told on every node.
 func TestB8RowsByHandReachAllNodes(t *testing.T) {
-	dsn := testserver.Postgres(t).DSN
+	dsn := testserver.PostgresDatabase(t)
 	nodes := []*node{newNode(t, dsn), newNode(t, dsn)}
 	for _, n := range nodes {
 		n.until("the tier of an unknown key", func() bool { return n.quota(key("k")) == 100 })

@@ -16,10 +16,12 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+func TestMain(m *testing.M) { testserver.RunTests(m) }
+
 // onEach runs a test on SQLite and on PostgreSQL: a new database each.
 func onEach(t *testing.T, test func(t *testing.T, dsn string)) {
 	t.Run("sqlite", func(t *testing.T) { test(t, "sqlite://"+filepath.Join(t.TempDir(), "tenants.db")) })
-	t.Run("postgres", func(t *testing.T) { test(t, testserver.Postgres(t).DSN) })
+	t.Run("postgres", func(t *testing.T) { test(t, testserver.PostgresDatabase(t)) })
 }
 
 func open(t testing.TB, dsn string) *sqltenant.DB {
@@ -331,7 +333,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestMigrateTogether: nodes that start at once on an empty database all serve.
 func TestMigrateTogether(t *testing.T) {
-	dsn := testserver.Postgres(t).DSN
+	dsn := testserver.PostgresDatabase(t)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {

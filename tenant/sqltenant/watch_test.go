@@ -148,7 +148,7 @@ func (n *node) lastError() (told int, err error) {
 // TestI2ChangesReachAllNodes sets overrides on one of three nodes and prints how
 // long they took to be in force on the others.
 func TestI2ChangesReachAllNodes(t *testing.T) {
-	dsn := testserver.Postgres(t).DSN
+	dsn := testserver.PostgresDatabase(t)
 	nodes := []*node{newNode(t, dsn), newNode(t, dsn), newNode(t, dsn)}
 	for _, n := range nodes {
 		n.until("the tier of an unknown key", func() bool { return n.quota(key("k")) == 100 })
