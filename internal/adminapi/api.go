@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -90,6 +91,8 @@ type Options struct {
 	Billing []identity.Secret
 	// Hasher names API keys; nil: they can be named by their hash only.
 	Hasher *identity.Hasher
+	// Refusals counts whom the API turns away; nil: they are not counted.
+	Refusals *refusals.Log
 	// Now is the clock; nil means the wall clock.
 	Now func() time.Time
 	// OnError, when not nil, is told what callers are not: errors of the database, and
@@ -170,12 +173,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.options.Now()
 	who, bad := h.authenticate(r, now)
 	if bad != nil {
+		h.refused(r, bad.refused, "")
 		if h.guard.admitFailure(w, r) {
 			bad.write(w)
 		}
 		return
 	}
 	if !h.guard.admit(w, r, who.actor) {
+		h.refused(r, refusals.RateLimited, who.actor)
 		return
 	}
 	a, err := h.serve(w, r, who, now)
@@ -186,6 +191,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		bad, ours := problemOf(err)
+		h.refused(r, bad.refused, who.actor)
 		if ours && r.Context().Err() == nil {
 			h.options.OnError(err)
 		}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 // challenge begins every WWW-Authenticate.
@@ -21,7 +23,7 @@ func (k *keyring) authenticate(r *http.Request, now time.Time) (*credential, *pr
 		if subject, ok := peerSubject(r); ok {
 			return k.known(k.certificate(subject), "the certificate", now)
 		}
-		return nil, fail(http.StatusUnauthorized, "no token; hint: Authorization: Bearer TOKEN").with("WWW-Authenticate", challenge)
+		return nil, fail(http.StatusUnauthorized, "no token; hint: Authorization: Bearer TOKEN").with("WWW-Authenticate", challenge).because(refusals.NoToken)
 	}
 	c := k.token(text)
 	if c == nil && len(k.issuers) > 0 && looksSigned(text) {
@@ -33,15 +35,15 @@ func (k *keyring) authenticate(r *http.Request, now time.Time) (*credential, *pr
 func (k *keyring) known(c *credential, what string, now time.Time) (*credential, *problem) {
 	switch {
 	case c == nil:
-		return nil, invalidToken(what + " is not known")
+		return nil, invalidToken(refusals.UnknownToken, what+" is not known")
 	case c.expired(now):
-		return nil, invalidToken(what + " has expired")
+		return nil, invalidToken(refusals.Expired, what+" has expired")
 	}
 	return c, nil
 }
 
-func invalidToken(detail string) *problem {
-	return fail(http.StatusUnauthorized, "%s", detail).with("WWW-Authenticate", challenge+`, error="invalid_token"`)
+func invalidToken(because refusals.Reason, detail string) *problem {
+	return fail(http.StatusUnauthorized, "%s", detail).with("WWW-Authenticate", challenge+`, error="invalid_token"`).because(because)
 }
 
 // bearer returns the token of a header (RFC 6750, section 2.1).
@@ -52,7 +54,7 @@ func bearer(h http.Header) (token string, presented bool, bad *problem) {
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", true, invalidToken("Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
+		return "", true, invalidToken(refusals.Malformed, "Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
 	}
 	return token, true, nil
 }
@@ -72,5 +74,5 @@ func (c *credential) allows(s Scope) *problem {
 		return nil
 	}
 	return fail(http.StatusForbidden, "%s has the scope %s, and this needs %s", c.actor, c.scope, s).
-		with("WWW-Authenticate", challenge+`, error="insufficient_scope", scope="`+s.String()+`"`)
+		with("WWW-Authenticate", challenge+`, error="insufficient_scope", scope="`+s.String()+`"`).because(refusals.WrongScope)
 }

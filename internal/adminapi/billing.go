@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/webhook"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -70,7 +71,7 @@ type billingView struct {
 // authenticate returns who asks, or the answer to somebody who may not. What billing
 // sends is known by its signature, and by nothing else.
 func (h *Handler) authenticate(r *http.Request, now time.Time) (*credential, *problem) {
-	if len(h.options.Billing) == 0 || r.URL.EscapedPath() != Prefix+billingPath {
+	if !h.fromBilling(r) {
 		return h.options.Tokens.current.Load().authenticate(r, now)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxSmallBody+1))
@@ -79,16 +80,37 @@ func (h *Handler) authenticate(r *http.Request, now time.Time) (*credential, *pr
 	}
 	if len(body) <= maxSmallBody {
 		values := r.Header.Values(webhook.SignatureHeader)
-		if len(values) != 1 {
-			return nil, fail(http.StatusUnauthorized, "%v", webhook.ErrSignature)
+		if len(values) == 0 {
+			return nil, fail(http.StatusUnauthorized, "%v", webhook.ErrSignature).because(refusals.NoToken)
 		}
-		if err := webhook.Verify(h.options.Billing, values[0], body, now); err != nil {
-			return nil, fail(http.StatusUnauthorized, "%v", err)
+		err := webhook.ErrSignature
+		if len(values) == 1 {
+			err = webhook.Verify(h.options.Billing, values[0], body, now)
+		}
+		switch {
+		case errors.Is(err, webhook.ErrSignatureAge):
+			return nil, fail(http.StatusUnauthorized, "%v", err).because(refusals.Expired)
+		case err != nil:
+			return nil, fail(http.StatusUnauthorized, "%v", err).because(refusals.BadSignature)
 		}
 	}
 	// A body that is too large is refused by the route.
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return &credential{actor: billingActor, signed: true}, nil
+}
+
+// fromBilling reports whether a request is one of billing, which no token lets in.
+func (h *Handler) fromBilling(r *http.Request) bool {
+	return len(h.options.Billing) > 0 && r.URL.EscapedPath() == Prefix+billingPath
+}
+
+// refused notes that who asks was turned away, if that is what is wrong.
+func (h *Handler) refused(r *http.Request, because refusals.Reason, actor string) {
+	door := refusals.Admin
+	if h.fromBilling(r) {
+		door = refusals.Billing
+	}
+	h.options.Refusals.Refused(refusals.DoorOf(r.Context(), door), because, r, actor)
 }
 
 // billing does what an event asks for.

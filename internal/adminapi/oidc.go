@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 const (
@@ -181,24 +182,24 @@ func looksSigned(text string) bool {
 func (k *keyring) login(text string, now time.Time) (*credential, *problem) {
 	i := k.issuerOf(text)
 	if i == nil {
-		return nil, invalidToken("the token is of no issuer that the file of tokens names")
+		return nil, invalidToken(refusals.UnknownSigner, "the token is of no issuer that the file of tokens names")
 	}
 	token, reason := i.verifier.Verify(text, now)
 	switch {
 	case reason.Ours():
 		return nil, fail(http.StatusServiceUnavailable, "the keys of the issuer could not be read; tokens of the file of tokens work meanwhile").
-			with("Retry-After", strconv.Itoa(retryAfter))
+			with("Retry-After", strconv.Itoa(retryAfter)).because(refusals.NoKeys)
 	case reason == identity.TokenUnknownKey:
-		return nil, invalidToken("the key that has signed the token is not one of the issuer; hint: if it is new, ask again in some seconds")
+		return nil, invalidToken(refusals.UnknownSigner, "the key that has signed the token is not one of the issuer; hint: if it is new, ask again in some seconds")
 	case reason != 0:
-		return nil, invalidToken(reason.String())
+		return nil, invalidToken(refusals.OfCredential(reason), reason.String())
 	}
 	name, ok := token.Claim(i.SubjectClaim)
 	if !ok || checkSubject(name) != nil {
-		return nil, invalidToken("the claim " + i.SubjectClaim + " of the token, which is to name its bearer, is missing, too long or not printable")
+		return nil, invalidToken(refusals.BadClaims, "the claim "+i.SubjectClaim+" of the token, which is to name its bearer, is missing, too long or not printable")
 	}
 	if verified, there := token.Claim("email_verified"); i.SubjectClaim == "email" && there && verified != "true" {
-		return nil, invalidToken("the issuer has not verified the email of the token, which is to name its bearer")
+		return nil, invalidToken(refusals.BadClaims, "the issuer has not verified the email of the token, which is to name its bearer")
 	}
 	c := &credential{actor: oidcActor + name, scope: i.scopeOf(token)}
 	if len(k.issuers) > 1 {

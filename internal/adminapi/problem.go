@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -28,6 +29,9 @@ type problem struct {
 	Errors []fieldError `json:"errors,omitempty"`
 
 	header http.Header
+	// refused is why who asks was turned away; refusals.None where that is not what
+	// is wrong.
+	refused refusals.Reason
 }
 
 // fieldError says what is wrong with one field.
@@ -58,6 +62,12 @@ func (p *problem) with(name, value string) *problem {
 		p.header = http.Header{}
 	}
 	p.header.Set(name, value)
+	return p
+}
+
+// because says that who asks is turned away, and why.
+func (p *problem) because(r refusals.Reason) *problem {
+	p.refused = r
 	return p
 }
 

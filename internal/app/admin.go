@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 )
@@ -61,6 +62,7 @@ func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
 	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
 	}
+	p.refusals.Serve(refusals.Admin)
 	gentle := p.gentle("admin", operators)
 	return []front{{name: "admin", addr: s.AdminAddr, start: func(l net.Listener) server {
 		if operators.TLSConfig != nil {
@@ -81,13 +83,15 @@ func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher)
 		RuleSource: ruleSource,
 		Candidates: p.limiter.Candidates,
 		Hasher:     hasher,
+		Refusals:   p.refusals,
 		OnError:    func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
 	}
 	if p.settings.Tenants != (config.DatabaseURL{}) {
 		o.Accounts, o.Tiers = p.health.tenants.database, p.health.tenants.tiersInForce
 	}
-	if p.hooks != nil {
+	if p.hooks != nil && len(p.hooks.In) > 0 {
 		o.Billing = p.hooks.In
+		p.refusals.Serve(refusals.Billing)
 	}
 	if keys := p.usageKeys; keys != nil {
 		o.SignUsageToken = func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {

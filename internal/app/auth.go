@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/identityfile"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/telemetry"
 )
@@ -59,6 +60,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		Peers:     forwardauth.NewPeers(peers),
 		Domain:    s.AuthDomain,
 		Rules:     p.limiter.Rules,
+		OnRefused: p.refusedClient,
 		OnTrouble: func(err error, count uint64) {
 			p.logger.Warn("a gateway was not answered as it asked", "error", err, "count", count)
 		},
@@ -70,6 +72,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		s := authorizer.Stats()
 		return telemetry.Gateways{Strangers: s.Strangers, Refused: s.Refused, Skipped: s.Skipped}
 	})
+	p.refusals.Serve(refusals.Gateway)
 	envoy.Register = extauthz.New(authorizer, envoy.OnPanic).Register
 	server := newHTTPServer(closing(&p.health.draining, authorizer), p.logger)
 	server.MaxHeaderBytes, server.IdleTimeout = maxAuthHeaderBytes, authIdleTimeout

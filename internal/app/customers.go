@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/customer"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/usagetoken"
 )
 
@@ -30,7 +31,8 @@ func (p *process) customers(checks http.Handler) (http.Handler, error) {
 	if p.usageKeys == nil {
 		return checks, nil
 	}
-	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.limiter, OnError: func(err error) {
+	p.refusals.Serve(refusals.Usage)
+	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.limiter, Refusals: p.refusals, OnError: func(err error) {
 		p.logger.Error("a customer who asked for his usage was not answered", "error", err)
 	}})
 	if err != nil {

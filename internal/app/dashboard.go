@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dashboard"
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 // dashboard returns the way in for operators with a browser, over what answers those
@@ -15,7 +16,7 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 	if s.DashboardAddr == "" {
 		return nil, nil
 	}
-	pages, err := dashboard.New(dashboard.Options{API: api, Session: s.DashboardSession})
+	pages, err := dashboard.New(dashboard.Options{API: api, Session: s.DashboardSession, Refusals: p.refusals})
 	if err != nil {
 		return nil, err
 	}
@@ -26,6 +27,7 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 	if browsers.TLSConfig == nil && !loopback(s.DashboardAddr) {
 		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)
 	}
+	p.refusals.Serve(refusals.Dashboard)
 	gentle := p.gentle("dashboard", browsers)
 	return []front{{name: "dashboard", addr: s.DashboardAddr, start: func(l net.Listener) server {
 		if browsers.TLSConfig != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/view"
@@ -34,6 +35,7 @@ type process struct {
 	stack    *stack
 	limiter  *headgate.Limiter
 	doors    doors
+	refusals *refusals.Log
 	health   *health
 	ops      *http.Server
 
@@ -97,6 +99,7 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 }
 
 func (p *process) assemble() error {
+	p.watchRefusals()
 	err := p.watch()
 	if err != nil {
 		return err

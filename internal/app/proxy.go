@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/identityfile"
 	"github.com/headgate/headgate/internal/proxy"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 )
@@ -134,11 +135,13 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 	if err != nil {
 		return nil, err
 	}
+	p.refusals.Serve(refusals.Proxy)
 	// Clients cannot ask for anything but to pass. It is the middleware that gives hits
 	// back, of a client who leaves while it is held back.
 	return httplimit.New(p.doors.open("proxy", headgate.Rights{GiveBack: true}), httplimit.Options{
 		Domain:   domain,
 		Identify: httplimit.Identity(who),
+		OnError:  p.refusedBy(who),
 		Answer: httplimit.Answer{
 			Generation: answer.Generation, OmitX: answer.OmitX, Reset: answer.Reset,
 			Body: answer.Body, Jitter: answer.Jitter, DecisionID: answer.DecisionID,

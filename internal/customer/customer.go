@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/selflimit"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/usageview"
@@ -56,6 +57,8 @@ type Options struct {
 	Keys *usagetoken.Keys
 	// Usage is asked. Required.
 	Usage Usage
+	// Refusals counts whom the endpoint turns away; nil: they are not counted.
+	Refusals *refusals.Log
 	// Now is the clock; nil means the wall clock.
 	Now func() time.Time
 	// OnError, when not nil, is told what callers are not. It holds no token.
@@ -102,8 +105,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			fail(w, http.StatusInternalServerError, "a bug of Headgate; it is in its log")
 		}
 	}()
-	grant, detail := h.authenticate(r)
+	grant, because, detail := h.authenticate(r)
 	if detail != "" {
+		h.options.Refusals.Refused(refusals.Usage, because, r, "")
 		if h.guard.AdmitPeer(w, r, h.failures) {
 			w.Header().Set("WWW-Authenticate", challenge)
 			if r.Header.Get("Authorization") != "" {
@@ -113,27 +117,37 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return
 	}
-	if h.guard.Admit(w, r, grant.Subject, h.calls) {
-		h.serve(w, r, grant.Subject)
+	if !h.guard.Admit(w, r, grant.Subject, h.calls) {
+		// Which customer it is stands in no log: it may be a key of his.
+		h.options.Refusals.Refused(refusals.Usage, refusals.RateLimited, r, "")
+		return
 	}
+	h.serve(w, r, grant.Subject)
 }
 
 // authenticate returns what the token of a request says, or what is wrong with it. A
 // token in the address is none: addresses are logged on the way.
-func (h *Handler) authenticate(r *http.Request) (usagetoken.Grant, string) {
+func (h *Handler) authenticate(r *http.Request) (grant usagetoken.Grant, because refusals.Reason, detail string) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
-		return usagetoken.Grant{}, "no token; hint: Authorization: Bearer TOKEN"
+		return grant, refusals.NoToken, "no token; hint: Authorization: Bearer TOKEN"
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return usagetoken.Grant{}, "Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"
+		return grant, refusals.Malformed, "Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"
 	}
 	grant, err := h.options.Keys.Verify(token, h.options.Now())
-	if err != nil {
-		return usagetoken.Grant{}, err.Error()
+	switch {
+	case err == nil:
+		return grant, refusals.None, ""
+	case errors.Is(err, usagetoken.ErrExpired):
+		because = refusals.Expired
+	case errors.Is(err, usagetoken.ErrRevoked):
+		because = refusals.Revoked
+	default:
+		because = refusals.BadSignature
 	}
-	return grant, ""
+	return grant, because, err.Error()
 }
 
 // serve answers a tenant.

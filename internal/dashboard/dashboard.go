@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 // Options configures a Handler.
@@ -15,6 +17,9 @@ type Options struct {
 	API http.Handler
 	// Session is how long a login lasts. 0 is 12 hours.
 	Session time.Duration
+	// Refusals counts whom the dashboard turns away; nil: they are not counted. The API
+	// counts whom it does.
+	Refusals *refusals.Log
 	// Now is the clock; nil means the wall clock.
 	Now func() time.Time
 }
@@ -37,13 +42,14 @@ func New(o Options) (http.Handler, error) {
 		return nil, err
 	}
 	return &handler{
-		api: o.API, now: o.Now, files: files, origins: http.NewCrossOriginProtection(),
+		api: o.API, now: o.Now, refusals: o.Refusals, files: files, origins: http.NewCrossOriginProtection(),
 		sessions: newSessions(cmp.Or(o.Session, defaultSession)),
 	}, nil
 }
 
 type handler struct {
 	api      http.Handler
+	refusals *refusals.Log
 	now      func() time.Time
 	files    map[string]*asset // by path
 	origins  *http.CrossOriginProtection
@@ -104,9 +110,11 @@ func secure(h http.Header, r *http.Request) {
 // The cookie is SameSite=Strict besides; so it takes two failures.
 func (h *handler) refuse(r *http.Request) *problem {
 	if site := r.Header.Get("Sec-Fetch-Site"); strings.HasPrefix(r.URL.Path, apiPath) && (site == "cross-site" || site == "same-site") {
+		h.refusals.Refused(refusals.Dashboard, refusals.Origin, r, "")
 		return fail(http.StatusForbidden, "a page of another origin has asked")
 	}
 	if h.origins.Check(r) != nil {
+		h.refusals.Refused(refusals.Dashboard, refusals.Origin, r, "")
 		return fail(http.StatusForbidden, "a page of another origin has asked; hint: a proxy in front of the dashboard has to pass Host on as it is")
 	}
 	switch r.Method {

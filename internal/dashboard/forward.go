@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"strings"
+
+	"github.com/headgate/headgate/internal/refusals"
 )
 
 // asking are the header fields of a request that the admin API gets, and answering those
@@ -17,11 +19,16 @@ var (
 func (h *handler) forward(w http.ResponseWriter, r *http.Request) {
 	s := h.session(r)
 	if s == nil {
+		because := refusals.NoSession
+		if _, err := r.Cookie(cookieName(r)); err == nil {
+			because = refusals.UnknownSession
+		}
+		h.refusals.Refused(refusals.Dashboard, because, r, "")
 		fail(http.StatusUnauthorized, "nobody is logged in").write(w)
 		return
 	}
 	// What is still being answered ends with the session: streams go on for hours.
-	ctx, cancel := context.WithTimeout(r.Context(), s.expires.Sub(h.now()))
+	ctx, cancel := context.WithTimeout(refusals.Through(r.Context(), refusals.Dashboard), s.expires.Sub(h.now()))
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 	asked := r.Clone(ctx)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/strictjson"
 )
 
@@ -34,15 +35,17 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogin))
 	if err != nil || strictjson.Decode(data, &body) != nil {
+		h.refusals.Refused(refusals.Dashboard, refusals.Malformed, r, "")
 		fail(http.StatusBadRequest, "body: not {\"token\": \"...\"} of at most %d bytes", maxLogin).write(w)
 		return
 	}
 	token := strings.TrimSpace(body.Token)
 	if !printable(token) || token == "" || len(token) > maxToken {
+		h.refusals.Refused(refusals.Dashboard, refusals.Malformed, r, "")
 		fail(http.StatusUnprocessableEntity, "token: not one; hint: a token is 1 to %d letters of visible ASCII", maxToken).write(w)
 		return
 	}
-	asked := r.Clone(r.Context())
+	asked := r.Clone(refusals.Through(r.Context(), refusals.Dashboard))
 	asked.Method, asked.Body, asked.ContentLength = http.MethodGet, http.NoBody, 0
 	asked.URL.Path, asked.URL.RawPath, asked.URL.RawQuery = adminPath+"me", "", ""
 	asked.Header = http.Header{"Authorization": {"Bearer " + token}}

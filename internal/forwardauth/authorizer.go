@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ type Options struct {
 	// told, at most once a second. The error holds nothing that a client sent. It must
 	// not block.
 	OnTrouble func(err error, count uint64)
+	// OnRefused, when not nil, is told why the credential of a client was refused, and
+	// where the client is, the zero value where that cannot be told. It must not block.
+	OnRefused func(reason identity.Reason, client netip.Addr)
 	// Now is the clock of tokens and of X-RateLimit-Reset; nil means time.Now.
 	Now func() time.Time
 }
@@ -108,6 +112,7 @@ func (a *Authorizer) Decide(original *http.Request, domain string) Reply {
 	defer a.release(c)
 	now := a.options.Now()
 	if err := a.describe(c, original, now); err != nil {
+		a.tellRefused(original, err)
 		return a.Refuse(err)
 	}
 	if len(c.descriptors) == 0 {
@@ -118,6 +123,14 @@ func (a *Authorizer) Decide(original *http.Request, domain string) Reply {
 		return a.Refuse(err)
 	}
 	return a.reply(c, now)
+}
+
+// tellRefused tells that the credential of a client was refused, if that is what err says.
+func (a *Authorizer) tellRefused(original *http.Request, err error) {
+	var credential *identity.RefusedError
+	if a.options.OnRefused != nil && errors.As(err, &credential) {
+		a.options.OnRefused(credential.Reason, a.options.Extractor.Client(original, new(identity.Identity)))
+	}
 }
 
 // describe fills c with what original is limited on and what it may cost.

@@ -53,6 +53,7 @@ func watchAll(m *Metrics) {
 	m.WatchHooks(func() Hooks { return Hooks{} })
 	m.WatchLeases(func() Leases { return Leases{} })
 	m.WatchLog(func() uint64 { return 8 })
+	m.WatchRefusals(func() []Refusals { return []Refusals{{"admin", "unknown_token", 7}, {"dashboard", "origin", 0}} })
 	m.WatchMemory(func() Memory { return Memory{} })
 	m.WatchProxy(func() Proxy { return Proxy{} })
 	m.WatchRefused(func() []Refused { return []Refused{{Front: "grpc", Right: "give_back", Calls: 1}} })
@@ -96,7 +97,8 @@ func TestK1WhatOthersCount(t *testing.T) {
 		"headgate_top_keys": 1, "headgate_top_keys_max": 2, "headgate_top_keys_seen_total": 3, "headgate_top_keys_evicted_total": 4,
 		`headgate_rule_keys{rule="d.a"}`: 1234.5,
 
-		"headgate_log_lines_dropped_total": 8,
+		"headgate_log_lines_dropped_total":                                 8,
+		`headgate_auth_refused_total{door="admin",reason="unknown_token"}`: 7, `headgate_auth_refused_total{door="dashboard",reason="origin"}`: 0,
 
 		"headgate_trace_spans_started_total": 1, "headgate_trace_spans_exported_total": 2,
 		"headgate_trace_spans_failed_total": 3, "headgate_trace_spans_dropped_total": 4,
