@@ -14,6 +14,8 @@ REPLAY ?= 10000000
 # disable_pgv leaves out validation code that comes with Envoy's types and that
 # nothing here calls.
 TAGS := disable_pgv
+# How many packages `make race` tests at once.
+PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The packages with tests that the race detector disturbs, and of them those of which it
 # skips some, or leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
@@ -61,11 +63,12 @@ check: ## Formatting, vet and staticcheck
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./... && $(GO) test ./...; fi
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 
-# -count=1: tests that build and run the command are not seen by the test cache.
+# -count=1: tests that build and run the command are not seen by the test cache. Many wait
+# for servers, so two packages to a processor keep it busy.
 .PHONY: race
 race: ## All tests with the race detector, against real servers
 	find . -path '*/testdata/rapid/*' -name '*.fail' -delete
-	$(GO) test -race -count=1 -timeout 15m $(TESTFLAGS) ./...
+	$(GO) test -race -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) ./...
 
 .PHONY: norace
 norace: ## The tests that the race detector disturbs or skips, without it: allocations, simulations

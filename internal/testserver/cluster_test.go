@@ -8,6 +8,7 @@ import (
 )
 
 func TestClusterFailover(t *testing.T) {
+	t.Parallel()
 	cases := map[string]ClusterConfig{
 		"plain":             {},
 		"password over TLS": {Password: "secret", TLS: true},
@@ -41,6 +42,7 @@ func TestClusterFailover(t *testing.T) {
 }
 
 func TestClusterSlotMoves(t *testing.T) {
+	t.Parallel()
 	c := Cluster(t, ClusterConfig{NoReplicas: true, Password: "secret"})
 	const slot = 5061 // of "bar"
 	if got := KeySlot("x{bar}y"); got != slot {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestKafkaKeepsWhatItHas(t *testing.T) {
+	t.Parallel()
 	s := Kafka(t)
 	s.CreateTopic("t", 1)
 	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr), kgo.DefaultProduceTopic("t"), kgo.ConsumeTopics("t"))

@@ -5,6 +5,7 @@ import (
 )
 
 func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
 	cases := map[string]SentinelConfig{
 		"plain":                {Quick: true},
 		"passwords over TLS":   {Quick: true, Password: "secret", SentinelPassword: "other", TLS: true},
@@ -41,6 +42,7 @@ func TestSentinelFailover(t *testing.T) {
 }
 
 func TestSentinelFailoverWithoutOneSentinel(t *testing.T) {
+	t.Parallel()
 	s := Sentinel(t, SentinelConfig{Quick: true})
 	lost := s.Sentinels()[0]
 	lost.Kill()
@@ -54,6 +56,7 @@ func TestSentinelFailoverWithoutOneSentinel(t *testing.T) {
 }
 
 func TestSentinelReplacesWhatHangs(t *testing.T) {
+	t.Parallel()
 	s := Sentinel(t, SentinelConfig{Quick: true})
 	hung := s.Primary()
 	hung.Stop()
