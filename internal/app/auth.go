@@ -29,6 +29,25 @@ const (
 	authIdleTimeout = 2 * time.Hour
 )
 
+// gatewayPatience is the shortest time for which a gateway of examples/gateways waits for
+// an answer over HTTP, where it tells nobody how long that is; readingGrace is what a
+// decision may take beyond --store-budget on a busy machine.
+const (
+	gatewayPatience = 100 * time.Millisecond
+	readingGrace    = 20 * time.Millisecond
+)
+
+// tellBudget warns where gateways may give up, and let requests pass that rules would
+// deny, before the store has been given up on.
+func (p *process) tellBudget() {
+	if p.settings.StoreBudget+readingGrace <= gatewayPatience || p.stack.backends[0].inMemory() {
+		return
+	}
+	p.logger.Warn("gateways may stop waiting before a decision without the store is made: rules that fail closed are then open, until the breaker opens",
+		"store_budget", p.settings.StoreBudget, "gateways_wait", gatewayPatience,
+		"hint", fmt.Sprintf("--store-budget %v or less, or longer timeouts in the gateways", gatewayPatience-readingGrace))
+}
+
 // gateways returns the ways in for gateways that ask about each request: over HTTP
 // on an address of its own, and on that of Envoy, which envoy gets. None when it is
 // off.
@@ -36,6 +55,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	if s.AuthAddr == "" {
 		return nil, nil
 	}
+	p.tellBudget()
 	if err := p.checkAuthDomain(s.AuthDomain); err != nil {
 		return nil, err
 	}

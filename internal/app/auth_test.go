@@ -13,9 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/testserver"
 )
 
 const perAddress = `
@@ -188,5 +190,21 @@ func TestAuthHint(t *testing.T) {
 	printAuthHint(&b, l)
 	if !strings.Contains(b.String(), "-H 'X-Forwarded-For: 203.0.113.9' http://"+l.Addr().String()+"/auth/traefik\n") {
 		t.Errorf("hint: %s", b.String())
+	}
+}
+
+// A budget above what gateways wait for is told of at start, with the number and what to do.
+func TestABudgetAboveTheGatewaysPatienceIsTold(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	for budget, told := range map[time.Duration]bool{20 * time.Millisecond: false, 80 * time.Millisecond: false, 250 * time.Millisecond: true} {
+		var log syncBuffer
+		s := authSettings(t, "d")
+		s.Store, s.StoreBudget = config.NewStoreURL("redis://"+server.Addr), budget
+		_, stop := startUntil(t, s, slog.New(slog.NewTextHandler(&log, nil)))
+		stop()
+		text := log.String()
+		if got := strings.Contains(text, "gateways may stop waiting") && strings.Contains(text, "store_budget=250ms") && strings.Contains(text, "--store-budget 80ms or less"); got != told {
+			t.Errorf("with %v the log says\n%s", budget, text)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,26 +17,6 @@ import (
 	"github.com/headgate/headgate/store/breaker"
 )
 
-// lockedLog is a log that a test reads while it is written.
-type lockedLog struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lockedLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lockedLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *lockedLog) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
 // refused is what a server that refuses connections fails with.
 var refused = &store.Error{Op: "dial", Store: "redis://h:1/0", Reason: store.Unavailable, Err: errors.New("connection refused")}
 
@@ -45,10 +24,10 @@ var refused = &store.Error{Op: "dial", Store: "redis://h:1/0", Reason: store.Una
 // any traffic.
 func TestAStoreThatGoesIsKnownWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log lockedLog
+		var log syncBuffer
 		var away atomic.Bool
 		h := &health{
-			logger: log.logger(), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}), hurry: make(chan struct{}, 1),
+			logger: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}), hurry: make(chan struct{}, 1),
 			ping: func(context.Context) error {
 				if away.Load() {
 					return refused
@@ -82,10 +61,10 @@ func TestAStoreThatGoesIsKnownWithinASecond(t *testing.T) {
 
 // One answer that comes too late is no outage.
 func TestOneLateAnswerIsNoOutage(t *testing.T) {
-	var log lockedLog
+	var log syncBuffer
 	late := 0
 	h := &health{
-		logger: log.logger(), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
+		logger: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
 		ping: func(context.Context) error {
 			if late--; late >= 0 {
 				return &store.Error{Op: "take", Reason: store.Timeout, Err: context.DeadlineExceeded}
@@ -108,10 +87,10 @@ func TestOneLateAnswerIsNoOutage(t *testing.T) {
 // A store that comes and goes all the time, for another reason each time, does not fill
 // the log.
 func TestAFlappingStoreIsToldNowAndThen(t *testing.T) {
-	var log lockedLog
+	var log syncBuffer
 	var answer error
 	h := &health{
-		logger: log.logger(), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
+		logger: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
 		ping: func(context.Context) error { return answer },
 	}
 	for range 1000 {
@@ -125,10 +104,10 @@ func TestAFlappingStoreIsToldNowAndThen(t *testing.T) {
 }
 
 func TestBreakersAreToldOfOnce(t *testing.T) {
-	var log lockedLog
+	var log syncBuffer
 	var states []shardState
 	changes := 0
-	w := &breakerWatch{logger: log.logger(), read: func() []shardState { return states }, changed: func() { changes++ }}
+	w := &breakerWatch{logger: slog.New(slog.NewTextHandler(&log, nil)), read: func() []shardState { return states }, changed: func() { changes++ }}
 	at := time.Unix(1e9, 0)
 	expect := func(lines, wantChanges int, now ...shardState) {
 		t.Helper()
@@ -178,9 +157,9 @@ func TestOperatorsSeeTheBreaker(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{Password: "secret"})
 	s := settings()
 	s.Store, s.PlainMetrics = config.NewStoreURL("redis://:secret@"+server.Addr), true
-	var log lockedLog
+	var log syncBuffer
 	s.StoreBudget = 5 * time.Second // a busy machine is no outage
-	r := runWith(t, s, Options{Build: telemetry.Build{Version: "test"}, Logger: log.logger()})
+	r := runWith(t, s, Options{Build: telemetry.Build{Version: "test"}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	shard := `{shard="` + server.Addr + `",store="store"} `
 	r.shows(t, "/metrics", "headgate_store_up 1\n", "headgate_store_breaker_state"+shard+"0\n")
 	r.shows(t, "/readyz", `"degraded": false`)

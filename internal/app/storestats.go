@@ -28,7 +28,7 @@ func redisShards(stats redisstore.Stats) []telemetry.Shard {
 		shards[i] = telemetry.Shard{
 			Addr: s.Addr, Connected: s.Connected, Breaker: breakerStates[s.Breaker], InFlight: s.InFlight,
 			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Late: s.Late, Redirected: s.Redirected, Reseeded: s.Reseeded,
-			Took: s.Took, Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
+			Overdue: s.Overdue, Starved: s.Starved, Took: s.Took, Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
 		}
 	}
 	return shards

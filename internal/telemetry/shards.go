@@ -26,6 +26,10 @@ type Shard struct {
 	// deadline and charged nothing, Redirected calls that the server sent to
 	// another one, Reseeded buckets that were brought back after a failover.
 	Calls, Failures, Refused, Late, Redirected, Reseeded uint64
+	// Overdue counts calls whose answers came after the budget and were used, Starved
+	// those that were given up on while this process itself had no processor to run on,
+	// and are no Failures.
+	Overdue, Starved uint64
 	// Flights counts the batches that concurrent checks were joined into,
 	// Callers the checks aboard, Takes what they asked.
 	Flights, Callers, Takes uint64
@@ -64,6 +68,8 @@ var shardMetrics = []metric[Shard]{
 	shardCounter("headgate_store_call_failures_total", "Calls of the server that failed, or were not answered in time.", func(s *Shard) float64 { return float64(s.Failures) }),
 	shardCounter("headgate_store_refused_total", "Calls that the server's breaker held back.", func(s *Shard) float64 { return float64(s.Refused) }),
 	shardCounter("headgate_store_late_total", "Calls that reached the server after their deadline, and charged nothing.", func(s *Shard) float64 { return float64(s.Late) }),
+	shardCounter("headgate_store_overdue_answers_total", "Calls whose answers were used though they were read after the budget: this process was late, not the server.", func(s *Shard) float64 { return float64(s.Overdue) }),
+	shardCounter("headgate_store_starved_calls_total", "Calls that were given up on while this process itself was late; the breaker does not count them.", func(s *Shard) float64 { return float64(s.Starved) }),
 	shardCounter("headgate_store_redirects_total", "Calls that the server sent to another one.", func(s *Shard) float64 { return float64(s.Redirected) }),
 	shardCounter("headgate_store_reseeds_total", "Buckets that were brought back to the server after a failover.", func(s *Shard) float64 { return float64(s.Reseeded) }),
 	shardCounter("headgate_store_flights_total", "Batches that concurrent checks were joined into.", func(s *Shard) float64 { return float64(s.Flights) }),

@@ -10,8 +10,8 @@
 //
 // Every caller has its own deadline. One whose context ends while it waits goes
 // away, and nothing of its takes is touched afterwards: a flight with several
-// aboard has copies. A flight ends by the earliest deadline aboard, so only
-// callers with a similar time left share one. The caller who flies for others
+// aboard has copies. A flight ends by the earliest deadline aboard, or as much later
+// as Options.Extend says, so only callers with a similar time left share one. The caller who flies for others
 // stays until the flight has ended, even if its own context is cancelled; that
 // is no later than its own deadline.
 //
@@ -74,9 +74,21 @@ type Options struct {
 	// that say the same as those of another caller aboard cost nothing: Fly is
 	// expected to join them.
 	Cost func(*limit.Limit) int
+	// Extend says for how long a flight goes on whose deadline was due and has come, but
+	// not beyond last, which is the earliest Last aboard; 0 ends it. It is asked once
+	// for each flight with several callers. nil means that none goes on.
+	Extend func(due, last time.Time) time.Duration
 	// MaxWaiting is how many callers may wait at one time, beyond which they get
 	// ErrFull; 0 means DefaultMaxWaiting.
 	MaxWaiting int
+}
+
+// Patient is a context that may outlast its deadline. That of a flight with several
+// callers may too, if Options.Extend says so.
+type Patient interface {
+	context.Context
+	// Last returns when the context ends at the latest.
+	Last() time.Time
 }
 
 // ErrFull says that too many callers wait already.
@@ -263,7 +275,7 @@ func (c *Coalescer) run(f *flight, own *job) {
 		// Alone: own is there, since otherwise leave has ended the flight.
 		c.options.Fly(own.ctx, own.takes, own.results)
 	} else {
-		c.options.Fly(f.context(), f.takes, f.results)
+		c.options.Fly(f.context(c.options.Extend), f.takes, f.results)
 	}
 	done = true
 }
@@ -354,6 +366,7 @@ type job struct {
 	takes    []store.Take
 	results  []store.Result
 	deadline time.Time // zero if there is none
+	last     time.Time // the deadline, or what a Patient says
 	cost     int
 	// likeness is equal for jobs that say the same; kind is its place in the
 	// flight.
@@ -370,6 +383,10 @@ type job struct {
 func (j *job) board(c *Coalescer, ctx context.Context, takes []store.Take, results []store.Result) {
 	j.ctx, j.takes, j.results = ctx, takes, results
 	j.deadline, _ = ctx.Deadline()
+	j.last = j.deadline
+	if p, ok := ctx.(Patient); ok {
+		j.last = p.Last()
+	}
 	j.state.Store(boarded)
 	j.likeness = likenessOf(c.seed, takes)
 	j.cost = len(takes)

@@ -22,7 +22,7 @@ type flight struct {
 	// endless says that there are none.
 	soonest, latest time.Duration
 	endless         bool
-	deadline        time.Time
+	deadline, last  time.Time // the earliest of those aboard
 
 	takes   []store.Take
 	results []store.Result
@@ -40,7 +40,7 @@ type kind struct {
 func (f *flight) join(j *job, now time.Time, maxCost int) bool {
 	endless, left := j.deadline.IsZero(), j.deadline.Sub(now)
 	if len(f.jobs) == 0 {
-		f.endless, f.soonest, f.latest, f.deadline = endless, left, left, j.deadline
+		f.endless, f.soonest, f.latest, f.deadline, f.last = endless, left, left, j.deadline, j.last
 	}
 	cost := j.cost
 	at, known := f.kindOf(j.likeness)
@@ -58,6 +58,9 @@ func (f *flight) join(j *job, now time.Time, maxCost int) bool {
 	}
 	if left < f.soonest {
 		f.deadline = j.deadline
+	}
+	if j.last.Before(f.last) {
+		f.last = j.last
 	}
 	f.soonest, f.latest = soonest, latest
 	f.jobs = append(f.jobs, j)
@@ -134,14 +137,14 @@ func (f *flight) copyTakes(n int) {
 }
 
 // context returns the context of a flight with several aboard.
-func (f *flight) context() context.Context {
+func (f *flight) context(extend func(due, last time.Time) time.Duration) context.Context {
 	if f.deadline.IsZero() {
 		return context.Background()
 	}
 	if f.ctx == nil {
 		f.ctx = newFlightContext()
 	}
-	f.ctx.start(f.deadline)
+	f.ctx.start(f.deadline, f.last, extend)
 	return f.ctx
 }
 
@@ -198,12 +201,20 @@ type flightContext struct {
 
 	mu  sync.Mutex
 	err error
+	// extend and last are those of Options and of the flight; extended says that extend
+	// was asked.
+	extend   func(due, last time.Time) time.Duration
+	last     time.Time
+	extended bool
 }
 
 func newFlightContext() *flightContext { return &flightContext{done: make(chan struct{})} }
 
-func (c *flightContext) start(deadline time.Time) {
+func (c *flightContext) start(deadline, last time.Time, extend func(due, last time.Time) time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.deadline = deadline
+	c.extend, c.last, c.extended = extend, last, false
 	c.running = true
 	left := time.Until(deadline)
 	if c.timer == nil {
@@ -224,8 +235,15 @@ func (c *flightContext) stop() bool {
 
 func (c *flightContext) expire() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.extend != nil && !c.extended {
+		c.extended = true
+		if more := c.extend(c.deadline, c.last); more > 0 {
+			c.timer.Reset(more)
+			return
+		}
+	}
 	c.err = context.DeadlineExceeded
-	c.mu.Unlock()
 	close(c.done)
 }
 

@@ -16,6 +16,7 @@ type Store struct {
 	prefixes []string      // see prefixes
 	number   atomic.Uint32 // of the last call
 	memory   *memory       // nil if nothing is remembered
+	late     *lateness
 
 	// only is the one shard there is; nil in a cluster, which has router.
 	only   *shard
@@ -38,7 +39,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, prefixes: prefixes(&o)}
+	s := &Store{options: o, prefixes: prefixes(&o), late: newLateness(o.Budget)}
 	if o.Remembered > 0 {
 		s.memory = newMemory(o.Remembered)
 	}
@@ -67,6 +68,7 @@ func (s *Store) openOnly(l *link) {
 // Close waits for the calls under way, no longer than the budget, and ends the
 // connections and the background work.
 func (s *Store) Close() error {
+	defer s.late.close()
 	if s.router != nil {
 		s.router.close()
 		return nil

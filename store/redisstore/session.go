@@ -54,7 +54,7 @@ type session struct {
 	cause error
 
 	mu      sync.Mutex
-	conn    net.Conn       // the one connection; nil until it is dialled
+	conn    *watchedConn   // the one connection; nil until it is dialled
 	probing bool           // whether a probe is under way
 	probes  sync.WaitGroup // begun under mu while the session is not over
 
@@ -219,32 +219,19 @@ func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.conn = &watchedConn{Conn: conn, closed: func() { s.end(errLost) }}
-	conn = s.conn
+	watched := watchConn(conn, func() { s.end(errLost) })
+	s.conn = watched
 	s.mu.Unlock()
 	if s.isOver() {
-		conn.Close()
+		watched.Close()
 		return nil, errLost
 	}
 	deadline, _ := ctx.Deadline()
-	if err := askFirst(conn, deadline); err != nil {
-		conn.Close()
+	if err := askFirst(watched, deadline); err != nil {
+		watched.Close()
 		return nil, err
 	}
-	return conn, nil
-}
-
-// watchedConn tells the session when the client library closes the connection,
-// which it does on every error.
-type watchedConn struct {
-	net.Conn
-	closed func()
-}
-
-// Close implements net.Conn.
-func (c *watchedConn) Close() error {
-	c.closed()
-	return c.Conn.Close()
+	return watched, nil
 }
 
 // greet reads Redis's clock, which also proves that the user may talk to it,

@@ -18,10 +18,11 @@ type shard struct {
 	options *Options // with the address of this server, where it is known
 	gate    *gate
 	link    *link
+	late    *lateness           // of this process
 	merge   *coalesce.Coalescer // nil without coalescing
 	// leaving says why no calls begin any more.
 	leaving atomic.Pointer[store.Error]
-	stats   struct{ calls, failures, late, refused, redirected, reseeded atomic.Uint64 }
+	stats   struct{ calls, failures, late, refused, redirected, reseeded, overdue, starved atomic.Uint64 }
 	took    store.Durations // of trips
 }
 
@@ -34,10 +35,6 @@ type trip struct {
 	// deadline is when it is given up on.
 	deadline time.Time
 }
-
-// wokenLate is how long after its deadline a call that was given up on comes back
-// when it was this process that had no processor to run on.
-const wokenLate = 3 * time.Millisecond
 
 // enter begins a trip, if there is a session, its breaker is not open, and it
 // has room for one more. Each trip ends with leave.
@@ -57,6 +54,11 @@ func (sh *shard) enter(ctx context.Context) (trip, error) {
 	}
 	t := trip{session: se, began: time.Now()}
 	t.deadline, _ = ctx.Deadline()
+	if !t.deadline.IsZero() && !t.began.Before(t.deadline) {
+		// The timer of ctx is late. What is over is not sent.
+		sh.late.late(t.deadline, t.began)
+		return trip{}, context.DeadlineExceeded
+	}
 	var ok bool
 	if t.permit, ok = sh.gate.breaker.Allow(t.began); !ok {
 		sh.stats.refused.Add(1)
@@ -77,9 +79,19 @@ func (sh *shard) leave(t trip, err error) {
 	took := now.Sub(t.began)
 	sh.took.Note(took)
 	outcome := sh.outcomeOf(t, err, now)
-	if outcome == breaker.Failure {
+	switch {
+	case outcome == breaker.Failure:
 		sh.stats.failures.Add(1)
 		sh.gate.last.Store(sh.fault("take", err))
+		sh.late.watch(now)
+	case sh.slow(took):
+		sh.late.watch(now)
+		if sh.late.since(t.began, now) {
+			took = 0 // it is not the server that was slow
+		}
+	}
+	if err == nil && !t.deadline.IsZero() && now.After(t.deadline) {
+		sh.stats.overdue.Add(1)
 	}
 	sh.gate.breaker.Done(t.permit, now, outcome, took)
 	if err != nil && givenUp(err) {
@@ -127,19 +139,26 @@ func (sh *shard) do(ctx context.Context, op string, build func(rueidis.Builder) 
 	return answer, nil
 }
 
+// slow reports whether the breaker takes a call for slow that took so long.
+func (sh *shard) slow(took time.Duration) bool {
+	return sh.options.Breaker.Slow > 0 && took >= sh.options.Breaker.Slow
+}
+
 // outcomeOf says what the end of a trip at now tells about the server.
 func (sh *shard) outcomeOf(t trip, err error, now time.Time) breaker.Outcome {
 	switch {
 	case err == nil || aboutTheCall(err):
 		return breaker.Success
-	case givenUp(err) && now.Sub(t.began) < sh.options.Breaker.Slow:
+	case !givenUp(err):
+		return breaker.Failure
+	case now.Sub(t.began) < sh.options.Breaker.Slow:
 		// The caller went away before the call could even count as slow.
 		return breaker.Ignored
-	case givenUp(err) && !t.deadline.IsZero() && now.Sub(t.deadline) > wokenLate:
-		// Not even the deadline was noticed in time, so the answer may well be
-		// there. It counts as slow, of which many open the breaker, and not as a
-		// failure, of which three do.
-		return breaker.Success
+	case !t.deadline.IsZero() && sh.late.late(t.deadline, now), sh.late.since(t.began, now):
+		// This process had no processor to run on meanwhile, so it cannot tell whether
+		// the server was late.
+		sh.stats.starved.Add(1)
+		return breaker.Ignored
 	}
 	return breaker.Failure
 }
@@ -175,6 +194,10 @@ type ShardStats struct {
 	// and charged nothing. Redirected counts the calls that the server sent to
 	// another one.
 	Calls, Failures, Refused, Late, Redirected uint64
+	// Overdue counts the trips that were answered after their budget and within the
+	// grace: the answers were used. Starved counts those that were given up on while this
+	// process was late itself; they are no Failures.
+	Overdue, Starved uint64
 	// Reseeded counts the buckets that the server was told of because it might
 	// have lost their latest hits in a failover; see Options.Remembered.
 	Reseeded uint64
@@ -194,6 +217,8 @@ func (sh *shard) snapshot(now time.Time) ShardStats {
 		Late:       sh.stats.late.Load(),
 		Redirected: sh.stats.redirected.Load(),
 		Reseeded:   sh.stats.reseeded.Load(),
+		Overdue:    sh.stats.overdue.Load(),
+		Starved:    sh.stats.starved.Load(),
 		Took:       sh.took.Counts(),
 	}
 	if sh.merge != nil {

@@ -12,9 +12,14 @@ import (
 // What the end of a call says about the server, and what only about this process
 // or its caller.
 func TestOutcomeOf(t *testing.T) {
-	sh := &shard{options: &Options{Breaker: breaker.Options{Slow: 10 * time.Millisecond}}}
+	late := newLateness(20 * time.Millisecond)
+	defer late.close()
+	sh := &shard{options: &Options{Breaker: breaker.Options{Slow: 10 * time.Millisecond}}, late: late}
 	began := time.Now()
 	trip := trip{began: began, deadline: began.Add(20 * time.Millisecond)}
+	if sh.stats.starved.Load() != 0 {
+		t.Fatal("starved before anything has happened")
+	}
 	for _, test := range []struct {
 		name  string
 		err   error
@@ -27,12 +32,17 @@ func TestOutcomeOf(t *testing.T) {
 		{"a full memory", errors.New("OOM"), time.Millisecond, breaker.Failure},
 		{"a caller that left early", context.Canceled, 9 * time.Millisecond, breaker.Ignored},
 		{"no answer in time", context.DeadlineExceeded, 21 * time.Millisecond, breaker.Failure},
-		{"no processor in time", context.DeadlineExceeded, 24 * time.Millisecond, breaker.Success},
+		{"no processor in time", context.DeadlineExceeded, 24 * time.Millisecond, breaker.Ignored},
 	} {
+		late.seen.Store(0)
 		if got := sh.outcomeOf(trip, test.err, began.Add(test.after)); got != test.want {
 			t.Errorf("%s: outcome %d, want %d", test.name, got, test.want)
 		}
 	}
+	if n := sh.stats.starved.Load(); n != 1 {
+		t.Errorf("%d timeouts are put down to this process, want 1", n)
+	}
+	late.seen.Store(0)
 	trip.deadline = time.Time{}
 	if got := sh.outcomeOf(trip, context.DeadlineExceeded, began.Add(time.Second)); got != breaker.Failure {
 		t.Errorf("a call without a deadline: outcome %d", got)

@@ -36,11 +36,12 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	if len(takes) == 0 {
 		return
 	}
-	deadline := time.Now().Add(s.options.Budget)
-	if d, ok := ctx.Deadline(); !ok || deadline.Before(d) {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, deadline)
-		defer cancel()
+	now := time.Now()
+	p := newPatience(ctx, s.late, now, s.options.Budget)
+	defer p.end()
+	if s.late.woke(now) && !p.settle() {
+		failAll(results, s.options.fault("take", p.Err()))
+		return
 	}
 	if tag, ok := s.oneTag(takes); ok {
 		sh, fault := s.shard(tag)
@@ -48,10 +49,10 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 			failAll(results, fault)
 			return
 		}
-		sh.take(ctx, takes, results)
+		sh.take(p, takes, results)
 		return
 	}
-	s.plan(tagsOf(takes), func(parts []spread.Part) { s.takeParts(ctx, parts) }).Take(takes, results)
+	s.plan(tagsOf(takes), func(parts []spread.Part) { s.takeParts(p, parts) }).Take(takes, results)
 }
 
 // plan says how a batch is spread. In tests the clock stands still, as that of
@@ -86,7 +87,7 @@ func tagsOf(takes []store.Take) func(int) int {
 
 // takeParts decides the parts of a batch, one for each tag, in their shards,
 // which are asked side by side.
-func (s *Store) takeParts(ctx context.Context, parts []spread.Part) {
+func (s *Store) takeParts(ctx *patience, parts []spread.Part) {
 	var (
 		shards []*shard
 		each   = map[*shard][]spread.Part{}
@@ -115,7 +116,7 @@ func (s *Store) takeParts(ctx context.Context, parts []spread.Part) {
 
 // takeParts decides parts of a batch in one shard, as one batch: the numbers of
 // their groups differ.
-func (sh *shard) takeParts(ctx context.Context, parts []spread.Part) {
+func (sh *shard) takeParts(ctx *patience, parts []spread.Part) {
 	if len(parts) == 1 {
 		sh.take(ctx, parts[0].Takes, parts[0].Results)
 		return
@@ -133,16 +134,17 @@ func (sh *shard) takeParts(ctx context.Context, parts []spread.Part) {
 
 // equip gives a new shard what Take needs.
 func (s *Store) equip(sh *shard) {
-	sh.store = s
+	sh.store, sh.late = s, s.late
 	if s.options.NoCoalescing {
 		return
 	}
-	sh.merge = coalesce.New(coalesce.Options{Flights: jointFlights, Fly: sh.flyTogether, MaxCost: flightCalls * maxKeys, Cost: costOf})
+	sh.merge = coalesce.New(coalesce.Options{Flights: jointFlights, Fly: sh.flyTogether, MaxCost: flightCalls * maxKeys, Cost: costOf, Extend: sh.extend})
 }
 
 // take decides takes in one shard, together with those of others if there is
-// time for that. ctx has a deadline.
-func (sh *shard) take(ctx context.Context, takes []store.Take, results []store.Result) {
+// time for that.
+func (sh *shard) take(ctx *patience, takes []store.Take, results []store.Result) {
+	ctx.asks(sh)
 	if sh.merge == nil {
 		sh.fly(ctx, takes, results)
 		return

@@ -72,3 +72,15 @@ func (l *listener) String() string {
 	slices.Sort(lines)
 	return strings.Join(lines, "; ")
 }
+
+// counts lists the reasons and how often each was heard.
+func (l *listener) counts() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var words []string
+	for name, r := range l.reasons {
+		words = append(words, fmt.Sprintf("%s %d", name, r.count))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
