@@ -147,6 +147,7 @@ func (t Term) until() limit.Micros {
 // account is an Account as snapshots keep it, but for its top-ups: sorted, so that what
 // is in force is found by a search, and without what repeats.
 type account struct {
+	key       string       // of the subject
 	tiers     []assignment // the latest From first
 	overrides []override   // by descriptor, then the latest From first
 }
@@ -163,7 +164,7 @@ type override struct {
 }
 
 func compile(a *Account) *account {
-	c := &account{}
+	c := &account{key: a.Subject.Key}
 	for _, t := range a.Tiers {
 		c.tiers = append(c.tiers, assignment{t.Tier, t.Term.from(), t.Term.until()})
 	}

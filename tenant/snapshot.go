@@ -9,30 +9,30 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
-// shards is how many parts a snapshot is made of. A change copies one of them: of a
-// million accounts, a thousand.
-const shards = 1024
-
 // Snapshot is what all subjects may use. It is immutable and safe for concurrent
 // use. Make one with NewSnapshot.
 type Snapshot struct {
 	tiers    *Tiers
 	seed     maphash.Seed
-	accounts [shards]map[Subject]*account
+	accounts table
 	// grants are those of the accounts that have top-ups. They are few, and the others
 	// shall not pay for them.
-	grants [shards]map[Subject][]Grant
-	count  int
+	grants [grantShards]map[Subject][]Grant
+	parts  int
 }
+
+// grantShards is how many parts the top-ups of a snapshot are in. A change copies one.
+const grantShards = 256
 
 // NewSnapshot returns a snapshot of accounts. Of two with one subject the later one
 // counts. They must be valid: see Account.Validate.
 func NewSnapshot(tiers *Tiers, accounts iter.Seq[Account]) *Snapshot {
 	s := &Snapshot{tiers: tiers, seed: maphash.MakeSeed()}
-	shared := interner{}
+	w := writer{Snapshot: s}
 	for a := range accounts {
-		s.set(&a, shared)
+		w.set(&a)
 	}
+	s.accounts.clip()
 	return s
 }
 
@@ -40,15 +40,9 @@ func NewSnapshot(tiers *Tiers, accounts iter.Seq[Account]) *Snapshot {
 // subjects; an account without tiers, overrides and top-ups takes its subject out.
 func (s *Snapshot) With(accounts ...Account) *Snapshot {
 	next := *s
-	var copied [shards]bool
-	shared := interner{}
+	w := writer{Snapshot: &next, before: s}
 	for i := range accounts {
-		at := next.shard(accounts[i].Subject)
-		if !copied[at] {
-			next.accounts[at], next.grants[at] = maps.Clone(next.accounts[at]), maps.Clone(next.grants[at])
-			copied[at] = true
-		}
-		next.set(&accounts[i], shared)
+		w.set(&accounts[i])
 	}
 	return &next
 }
@@ -64,73 +58,128 @@ func (s *Snapshot) WithTiers(tiers *Tiers) *Snapshot {
 func (s *Snapshot) Tiers() *Tiers { return s.tiers }
 
 // Len returns the number of accounts.
-func (s *Snapshot) Len() int { return s.count }
+func (s *Snapshot) Len() int { return s.accounts.count }
+
+// Parts returns the number of tiers, overrides and top-ups of all accounts, those of the
+// past and the future included.
+func (s *Snapshot) Parts() int { return s.parts }
 
 // All returns the accounts in no order, sorted each as snapshots keep them.
 func (s *Snapshot) All() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
-		for i := range s.accounts {
-			for subject, a := range s.accounts[i] {
-				if !yield(a.expand(subject, s.grants[i][subject])) {
-					return
-				}
+		for e := range s.accounts.all() {
+			subject := Subject{Key: e.account.key, Value: e.value}
+			if !yield(e.account.expand(subject, s.grants[s.hash(subject)%grantShards][subject])) {
+				return
 			}
 		}
 	}
 }
 
-func (s *Snapshot) shard(subject Subject) int {
-	return int(maphash.Comparable(s.seed, subject) % shards)
+func (s *Snapshot) hash(subject Subject) uint64 { return maphash.Comparable(s.seed, subject) }
+
+// writer changes a snapshot that nobody else sees yet.
+type writer struct {
+	*Snapshot
+	// before is what the snapshot shares its parts with, nil for nothing.
+	before *Snapshot
+	copied [grantShards]bool
+	shared interner
 }
 
-// set changes s, which nobody else sees yet.
-func (s *Snapshot) set(a *Account, shared interner) {
-	at := s.shard(a.Subject)
-	before := len(s.accounts[at])
-	if a.empty() {
-		delete(s.accounts[at], a.Subject)
-	} else {
-		if s.accounts[at] == nil {
-			s.accounts[at] = map[Subject]*account{}
-		}
-		c := compile(a)
-		shared.intern(c)
-		s.accounts[at][Subject{Key: shared.text(a.Subject.Key), Value: a.Subject.Value}] = c
+func (w *writer) set(a *Account) {
+	hash := w.hash(a.Subject)
+	var c *account
+	if !a.empty() {
+		c = w.shared.account(compile(a))
 	}
-	s.count += len(s.accounts[at]) - before
-	s.setGrants(at, a)
+	var from *table
+	if w.before != nil {
+		from = &w.before.accounts
+	}
+	if old := w.accounts.put(hash, a.Subject.Value, a.Subject.Key, c, from); old != nil {
+		w.parts -= len(old.tiers) + len(old.overrides)
+	}
+	w.parts += len(a.Tiers) + len(a.Overrides)
+	w.setGrants(int(hash%grantShards), a)
 }
 
 // setGrants is set for the top-ups of a.
-func (s *Snapshot) setGrants(at int, a *Account) {
-	if len(a.TopUps) == 0 {
-		delete(s.grants[at], a.Subject)
+func (w *writer) setGrants(at int, a *Account) {
+	w.parts += len(a.TopUps) - len(w.grants[at][a.Subject])
+	if len(a.TopUps) == 0 && w.grants[at][a.Subject] == nil {
 		return
 	}
-	if s.grants[at] == nil {
-		s.grants[at] = map[Subject][]Grant{}
+	if w.before != nil && !w.copied[at] {
+		w.grants[at], w.copied[at] = maps.Clone(w.grants[at]), true
 	}
-	s.grants[at][a.Subject] = grantsOf(a.TopUps)
+	if len(a.TopUps) == 0 {
+		delete(w.grants[at], a.Subject)
+		return
+	}
+	if w.grants[at] == nil {
+		w.grants[at] = map[Subject][]Grant{}
+	}
+	w.grants[at][a.Subject] = grantsOf(a.TopUps)
 }
 
-// interner lets accounts share the texts that most of them have.
-type interner map[string]string
+// maxInterned bounds the accounts, and the texts, that an interner knows.
+const maxInterned = 1 << 16
 
-func (t interner) text(s string) string {
-	if kept, ok := t[s]; ok {
+// interner lets accounts share what most of them have: texts, and all that they have
+// where that is little.
+type interner struct {
+	texts    map[string]string
+	accounts map[plain]*account
+}
+
+// plain is all of an account with one tier and one override at most.
+type plain struct {
+	key      string
+	tiers    int
+	tier     assignment
+	over     int
+	override override
+}
+
+func (t *interner) text(s string) string {
+	if kept, ok := t.texts[s]; ok {
 		return kept
 	}
-	t[s] = s
+	if t.texts == nil || len(t.texts) >= maxInterned {
+		t.texts = map[string]string{}
+	}
+	t.texts[s] = s
 	return s
 }
 
-func (t interner) intern(a *account) {
+// account returns a with shared parts, or an equal one.
+func (t *interner) account(a *account) *account {
+	a.key = t.text(a.key)
 	for i := range a.tiers {
 		a.tiers[i].tier = t.text(a.tiers[i].tier)
 	}
 	for i := range a.overrides {
 		a.overrides[i].descriptor = t.text(a.overrides[i].descriptor)
 	}
+	if len(a.tiers) > 1 || len(a.overrides) > 1 {
+		return a
+	}
+	p := plain{key: a.key, tiers: len(a.tiers), over: len(a.overrides)}
+	if p.tiers > 0 {
+		p.tier = a.tiers[0]
+	}
+	if p.over > 0 {
+		p.override = a.overrides[0]
+	}
+	if kept, ok := t.accounts[p]; ok {
+		return kept
+	}
+	if t.accounts == nil || len(t.accounts) >= maxInterned {
+		t.accounts = map[plain]*account{}
+	}
+	t.accounts[p] = a
+	return a
 }
 
 // Source says where a quota comes from.
@@ -177,7 +226,7 @@ type Standing struct {
 
 // Standing returns what a subject has at now. It does not allocate.
 func (s *Snapshot) Standing(subject Subject, now limit.Micros) Standing {
-	a := s.accounts[s.shard(subject)][subject]
+	a := s.accounts.get(s.hash(subject), subject)
 	return Standing{a, s.tiers.resolve(a.tierAt(now)), s.tiers.resolve(""), now}
 }
 

@@ -133,7 +133,7 @@ func (g *Grant) topUp() TopUp {
 // entries ask for those of its default quota. The result is valid for as long as s is.
 // It does not allocate but for dst.
 func (s *Snapshot) AppendGrants(dst []*Grant, subject Subject, rest []descriptor.Entry, now limit.Micros) []*Grant {
-	part := s.grants[s.shard(subject)]
+	part := s.grants[s.hash(subject)%grantShards]
 	if len(part) == 0 || size(rest) > MaxDescriptor {
 		return dst
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -34,11 +35,17 @@ type documents struct {
 	tiers  func(text string) error
 	logger *slog.Logger
 
-	// applying is held while something is put in force, so that it is whole.
-	applying sync.Mutex
-	mu       struct {
+	// applying is held while something is put in force, so that it is whole; compiling
+	// likewise for rules. No switch waits for rules: of very many they take seconds.
+	applying, compiling sync.Mutex
+	// changed holds one value while rules are to be put in force.
+	changed chan struct{}
+	mu      struct {
 		sync.Mutex
 		known    bool // something was read, of the database or of the file
+		compiled bool // rules of something that was read are in force
+		// unplaced are targets of which it is to be told whether there are such rules.
+		unplaced []switches.Target
 		settings sqltenant.Settings
 		switched []switches.Switch
 		refused  []refusal // but for rules, which the source knows
@@ -77,8 +84,8 @@ func (d *documents) read() (sqltenant.Settings, bool) {
 	return d.mu.settings, d.mu.known
 }
 
+// applyLocked puts switches and tiers in force, and asks for the rules to be.
 func (d *documents) applyLocked(s sqltenant.Settings) {
-	var files []rules.File
 	var list []switches.Switch
 	var refused []refusal
 	refuse := func(kind sqltenant.Kind, name string, before bool, err error) {
@@ -87,8 +94,6 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 	tiers := ""
 	for _, doc := range s.Documents {
 		switch doc.Kind {
-		case sqltenant.RulesDocument:
-			files = append(files, rules.File{Name: documentFile(doc.Name), Data: []byte(doc.Text)})
 		case sqltenant.TiersDocument:
 			if doc.Name != sqltenant.DefaultName {
 				refuse(doc.Kind, doc.Name, false, fmt.Errorf("there is one document of tiers; hint: its name is %s", sqltenant.DefaultName))
@@ -104,23 +109,63 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 			list = append(list, one)
 		}
 	}
-	d.rules.SetDocuments(files, RuleRows(s.RuleRows))
-	if err := d.tiers(tiers); err != nil {
-		refuse(sqltenant.TiersDocument, sqltenant.DefaultName, true, err)
-	}
-	list, err := d.setSwitches(list)
+	list, err := d.setSwitches(list) // before all else
 	if err != nil {
 		refuse(sqltenant.SwitchDocument, "", false, err)
+	}
+	if err := d.tiers(tiers); err != nil {
+		refuse(sqltenant.TiersDocument, sqltenant.DefaultName, true, err)
 	}
 	d.mu.Lock()
 	before, told := d.mu.switched, d.mu.refused
 	d.mu.known, d.mu.settings, d.mu.switched, d.mu.refused = true, s, list, refused
 	d.mu.Unlock()
 	d.tellSwitches(before, list)
+	d.compileSoon()
 	for _, r := range refused {
 		if !slices.Contains(told, r) {
 			d.logger.Error("something of the database is not in force since it cannot be", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
 		}
+	}
+}
+
+// compile puts rules in force when there are others, until ctx ends. It is a loop of its
+// own, and takes what was read last: while rules are compiled it may change often.
+func (d *documents) compile(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.changed:
+			d.compileNow()
+		}
+	}
+}
+
+func (d *documents) compileNow() {
+	d.compiling.Lock()
+	defer d.compiling.Unlock()
+	s, _ := d.read()
+	var files []rules.File
+	for _, doc := range s.Documents {
+		if doc.Kind == sqltenant.RulesDocument {
+			files = append(files, rules.File{Name: documentFile(doc.Name), Data: []byte(doc.Text)})
+		}
+	}
+	d.rules.SetDocuments(files, RuleRows(s.RuleRows))
+	d.mu.Lock()
+	d.mu.compiled = true
+	unplaced := d.mu.unplaced
+	d.mu.unplaced = nil
+	d.mu.Unlock()
+	d.tellStrays(unplaced)
+}
+
+// compileSoon asks compile for the rules that were read last.
+func (d *documents) compileSoon() {
+	select {
+	case d.changed <- struct{}{}:
+	default: // it was asked already
 	}
 }
 
@@ -196,7 +241,9 @@ func (d *documents) tellSwitches(before, after []switches.Switch) {
 		delete(targets, s.Target)
 		if was == nil || !sameSwitch(was, s) {
 			tell("switched", s)
-			d.tellStray(s.Target)
+			d.mu.Lock()
+			d.mu.unplaced = append(d.mu.unplaced, s.Target)
+			d.mu.Unlock()
 		}
 	}
 	for _, s := range targets {
@@ -224,13 +271,21 @@ func sameSwitch(a, b *switches.Switch) bool {
 		a.Until.Equal(b.Until) && slices.Equal(a.Tenants, b.Tenants)
 }
 
-// tellStray logs that no rule in force is what a switch is for.
-func (d *documents) tellStray(t switches.Target) {
-	id, set := cmp.Or(t.Rule, t.Candidate), d.limiter.Rules()
-	if id == "" || set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id }) {
+// tellStrays logs that no rule in force is what a switch is for.
+func (d *documents) tellStrays(targets []switches.Target) {
+	set := d.limiter.Rules()
+	if set == nil || len(targets) == 0 {
 		return
 	}
-	d.logger.Warn("a switch is for a rule that is not in force; hint: /rules shows the ids of those that are", "target", t)
+	ids := make(map[string]bool, set.NumRules())
+	for _, r := range set.Rules() {
+		ids[r.ID] = true
+	}
+	for _, t := range targets {
+		if id := cmp.Or(t.Rule, t.Candidate); id != "" && !ids[id] {
+			d.logger.Warn("a switch is for a rule that is not in force; hint: /rules shows the ids of those that are", "target", t)
+		}
+	}
 }
 
 // refused returns what is not in force, rules included, and where an earlier text
@@ -249,15 +304,23 @@ func (d *documents) refused() []refusal {
 	return append(list, d.mu.refused...)
 }
 
-var errNoDocuments = errors.New("which rules and switches the database has is not known yet")
+var (
+	errNoDocuments = errors.New("which rules and switches the database has is not known yet")
+	errNotCompiled = errors.New("the rules of the database are being compiled")
+)
 
 // ready returns why this process should get no traffic: rules may be missing.
 func (d *documents) ready() error {
 	if d == nil {
 		return nil
 	}
-	if _, known := d.read(); !known {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.mu.known {
 		return errNoDocuments
+	}
+	if !d.mu.compiled {
+		return errNotCompiled
 	}
 	return nil
 }

@@ -13,8 +13,12 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// keptVersions are the versions of the database that a file has.
-type keptVersions struct{ accounts, documents int64 }
+// keptVersions are the versions of the database that a file has, and the digest of the
+// history: another one may have the same versions.
+type keptVersions struct {
+	accounts, documents int64
+	digest              string
+}
 
 // loadFile puts in force what was kept, if there is anything and the database has not
 // answered meanwhile.
@@ -61,10 +65,10 @@ func (t *tenants) keep(ctx context.Context) {
 // keepNow writes what the database says and is in force, unless the file has it.
 func (t *tenants) keepNow() {
 	t.mu.Lock()
-	accounts, version, fromFile := t.mu.accounts, t.mu.version, t.mu.fromFile
+	accounts, version, digest, fromFile := t.mu.accounts, t.mu.version, t.mu.digest, t.mu.fromFile
 	t.mu.Unlock()
 	settings, known := t.documents.read()
-	now := keptVersions{version, settings.Version}
+	now := keptVersions{version, settings.Version, digest}
 	if accounts == nil || !known || fromFile || now == t.kept {
 		return
 	}

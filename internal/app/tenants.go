@@ -32,7 +32,10 @@ const (
 // once, one in a minute on average.
 var tenantLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 5})
 
-var errNoTenants = errors.New("what tenants may use is not known yet: the database of tenants has not answered")
+var (
+	errNoTenants      = errors.New("what tenants may use is not known yet: the database of tenants has not answered")
+	errReadingTenants = errors.New("what tenants may use is not known yet: the database of tenants is being read")
+)
 
 // tenants keeps what tenants may use in force in a limiter. No decision waits for
 // it: while the database is away the accounts that were read last count.
@@ -50,6 +53,7 @@ type tenants struct {
 		// their tiers are not those in force.
 		accounts *tenant.Snapshot
 		version  int64
+		digest   string // of the history up to it; "" of the file
 		fromFile bool
 		savedAt  time.Time // of the file
 		err      error     // of the last read
@@ -57,8 +61,10 @@ type tenants struct {
 	watcher atomic.Pointer[sqltenant.Watcher] // nil until the database was opened
 	db      atomic.Pointer[sqltenant.DB]      // as watcher; for the admin API
 	failed  atomic.Uint64
-	told    atomic.Pointer[string] // what was wrong with the file of tiers
-	skipped lineLimit
+	// histories is how often the database had another history than the one read.
+	histories atomic.Uint64
+	told      atomic.Pointer[string] // what was wrong with the file of tiers
+	skipped   lineLimit
 	// documents is what the database says beside accounts; nil without one.
 	documents *documents
 	// changed holds one value while something is to be kept.
@@ -78,9 +84,12 @@ func (p *process) watchTenants() error {
 		return err
 	}
 	if s.Tenants == (config.DatabaseURL{}) {
-		t.inForce(tenant.NewSnapshot(new(tenant.Tiers), slices.Values([]tenant.Account(nil))), 0)
+		t.inForce(tenant.NewSnapshot(new(tenant.Tiers), slices.Values([]tenant.Account(nil))), sqltenant.Point{})
 	} else {
-		t.documents = &documents{limiter: p.limiter, rules: p.health.rules, tiers: t.storedTiers, logger: p.logger}
+		if err := sqltenant.Check(s.Tenants.Reveal()); err != nil {
+			return fmt.Errorf("--tenants: %w", err)
+		}
+		t.documents = &documents{limiter: p.limiter, rules: p.health.rules, tiers: t.storedTiers, logger: p.logger, changed: make(chan struct{}, 1)}
 		p.metrics.WatchDocuments(t.documents.state)
 		p.rollBacks.database = t.db.Load
 		p.tasks = append(p.tasks, t.watch)
@@ -97,10 +106,10 @@ func (p *process) watchTenants() error {
 }
 
 // inForce puts accounts in force, under the tiers that there are.
-func (t *tenants) inForce(accounts *tenant.Snapshot, version int64) {
+func (t *tenants) inForce(accounts *tenant.Snapshot, at sqltenant.Point) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.mu.accounts, t.mu.version, t.mu.fromFile = accounts, version, false
+	t.mu.accounts, t.mu.version, t.mu.digest, t.mu.fromFile = accounts, at.Version, at.Digest, false
 	t.applyLocked()
 }
 
@@ -112,6 +121,9 @@ func (t *tenants) applyLocked() {
 
 // watch keeps the accounts of the database in force until ctx ends.
 func (t *tenants) watch(ctx context.Context) {
+	var compiling sync.WaitGroup
+	defer compiling.Wait()
+	compiling.Go(func() { t.documents.compile(ctx) })
 	for pause := reopenMin; ; pause = min(2*pause, reopenMax) {
 		err := t.watchOnce(ctx)
 		if ctx.Err() != nil {
@@ -143,16 +155,16 @@ func (t *tenants) watchOnce(ctx context.Context) error {
 }
 
 // changedTo puts a snapshot of the database in force.
-func (t *tenants) changedTo(s *tenant.Snapshot, version int64) {
+func (t *tenants) changedTo(s *tenant.Snapshot, at sqltenant.Point) {
 	t.mu.Lock()
-	first, news := t.mu.accounts == nil || t.mu.fromFile, t.mu.version != version
+	first, news := t.mu.accounts == nil || t.mu.fromFile, t.mu.version != at.Version
 	t.mu.err = nil
 	t.mu.Unlock()
-	t.inForce(s, version)
+	t.inForce(s, at)
 	if first {
-		t.logger.Info("accounts of tenants in force", "accounts", s.Len(), "version", version)
+		t.logger.Info("accounts of tenants in force", "accounts", s.Len(), "version", at.Version)
 	} else if news {
-		t.logger.Debug("accounts of tenants have changed", "accounts", s.Len(), "version", version)
+		t.logger.Debug("accounts of tenants have changed", "accounts", s.Len(), "version", at.Version)
 	}
 	t.keepSoon()
 }
@@ -180,6 +192,11 @@ func (t *tenants) tell(err error) {
 		}
 		return
 	}
+	if errors.Is(err, sqltenant.ErrHistory) {
+		t.histories.Add(1)
+		t.logger.Warn("the database of tenants has another history; what was read last stays in force until all is read again", "error", err)
+		return
+	}
 	t.mu.Lock()
 	before := t.mu.err
 	t.mu.err = err
@@ -190,8 +207,9 @@ func (t *tenants) tell(err error) {
 		return
 	}
 	t.failed.Add(1)
-	if before == nil {
-		t.logger.Error("the database of tenants does not answer; what was read last stays in force", "known", known, "error", err)
+	trouble := sqltenant.Trouble(err)
+	if before == nil || sqltenant.Trouble(before) != trouble {
+		t.logger.Error("the database of tenants "+trouble+"; what was read last stays in force", "known", known, "error", err)
 	}
 }
 
@@ -204,9 +222,19 @@ func (t *tenants) ready() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.accounts == nil {
-		return errNoTenants
+		return t.waitsFor()
 	}
 	return t.documents.ready()
+}
+
+// waitsFor returns what is missing while no accounts are known.
+func (t *tenants) waitsFor() error {
+	if w := t.watcher.Load(); w != nil {
+		if n, ok := w.Reading(); ok {
+			return fmt.Errorf("%w: %d accounts were read so far", errReadingTenants, n)
+		}
+	}
+	return errNoTenants
 }
 
 // state returns what metrics show.
@@ -221,9 +249,9 @@ func (t *tenants) state() telemetry.Tenants {
 		s.Age = now.Sub(t.mu.savedAt).Seconds()
 	}
 	t.mu.Unlock()
-	s.FailedReads = t.failed.Load()
+	s.FailedReads, s.Histories = t.failed.Load(), t.histories.Load()
 	if w := t.watcher.Load(); w != nil {
-		s.Skipped = w.Skipped()
+		s.Skipped, s.SkippedParts = w.Skipped()
 		if at := w.ReadAt(); !at.IsZero() {
 			s.Age = now.Sub(at).Seconds()
 		}
@@ -252,7 +280,7 @@ func (t *tenants) report() *tenantsReport {
 	}
 	err := errors.Join(t.mu.tiers.fileErr, t.mu.err)
 	if err == nil && (t.mu.accounts == nil || t.mu.fromFile) {
-		err = errNoTenants
+		err = t.waitsFor()
 	}
 	if r.OK = err == nil; err != nil {
 		r.Error = fmt.Sprint(err)

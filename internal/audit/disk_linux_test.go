@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -89,7 +90,16 @@ func TestReadOnlyDirectory(t *testing.T) {
 			t.Skipf("remount: %v", err)
 		}
 		dir := filepath.Join(disk, "events")
+		if s, err := OpenFiles("file://"+dir, SinkOptions{Node: "n"}); err == nil || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "hint: ") {
+			t.Fatalf("opened %v in a directory that cannot be written: %v", s, err)
+		}
+		if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=512k"); err != nil {
+			t.Fatal(err)
+		}
 		s := opened(t, dir, "", SinkOptions{Node: "n"})
+		if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
 		s.Write(batch("a"))
 		eventually.True(t, "noticed", func() bool {
 			_, _, err := s.Counts()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -80,12 +81,16 @@ func parseFiles(raw string) (filesConfig, error) {
 //
 //	file:///dir?max_size=64MiB&max_age=1h&keep=168h&keep_size=10GiB&fsync=1s&compress=gzip
 //
-// An error names what is wrong with the URL. A directory that cannot be made or written
-// is none: events wait, up to o.Buffer of them and 64 MiB, until it can.
+// An error names what is wrong with the URL, or that the directory cannot be made or
+// written now. When it cannot later, events wait, up to o.Buffer of them and 64 MiB, until
+// it can.
 func OpenFiles(url string, o SinkOptions) (Sink, error) {
 	c, err := parseFiles(url)
 	if err != nil {
 		return nil, fmt.Errorf("events in files: %w", err)
+	}
+	if err := tryDirectory(c.dir); err != nil {
+		return nil, fmt.Errorf("events in files: %w; hint: the directory must be writable for the user that Headgate runs as", err)
 	}
 	if o.Buffer == 0 {
 		o.Buffer = DefaultBuffer
@@ -99,6 +104,18 @@ func OpenFiles(url string, o SinkOptions) (Sink, error) {
 	s.working.Go(func() { s.janitor.run(s.closing) })
 	s.working.Go(s.run)
 	return s, nil
+}
+
+// tryDirectory makes a directory where there is none, and a file in it for a moment.
+func tryDirectory(dir string) error {
+	if err := os.MkdirAll(dir, dirPerm); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, ".headgate-try-*")
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
 // files is the Sink of a directory. What is written it leaves to the writer, and what is

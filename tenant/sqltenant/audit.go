@@ -178,14 +178,14 @@ func entriesAfter(ctx context.Context, q querier, after int64, n int, each func(
 	return rows.Err()
 }
 
-// headings returns up to MaxPage entries of versions after one, in order: their
-// versions, kinds and subjects.
-func (d *DB) headings(ctx context.Context, after int64) ([]Entry, error) {
+// headings returns the entry of a version, if it is there, and up to MaxPage after it, in
+// order: their versions, kinds, subjects and hashes.
+func (d *DB) headings(ctx context.Context, from int64) ([]Entry, error) {
 	var entries []Entry
-	err := eachRow(ctx, d.read, `SELECT version, kind, subject_key, subject FROM account_changes WHERE version > $1 ORDER BY version LIMIT $2`,
-		[]any{after, MaxPage}, func(rows *sql.Rows) error {
+	err := eachRow(ctx, d.read, `SELECT version, kind, subject_key, subject, hash FROM account_changes WHERE version >= $1 ORDER BY version LIMIT $2`,
+		[]any{from, MaxPage + 1}, func(rows *sql.Rows) error {
 			var e Entry
-			err := rows.Scan(&e.Version, &e.Kind, &e.Subject.Key, &e.Subject.Value)
+			err := rows.Scan(&e.Version, &e.Kind, &e.Subject.Key, &e.Subject.Value, &e.Hash)
 			entries = append(entries, e)
 			return err
 		})

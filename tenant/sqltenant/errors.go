@@ -1,6 +1,13 @@
 package sqltenant
 
-import "errors"
+import (
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
 
 var (
 	// ErrInvalid is wrapped by the error of a change that cannot be, and of what
@@ -10,3 +17,36 @@ var (
 	// change was made for.
 	ErrConflict = errors.New("it has changed since")
 )
+
+// Trouble says in some words what an error of a database comes of, after "the database":
+// that it does not answer, or what it refuses.
+func Trouble(err error) string {
+	var refusal *pgconn.PgError
+	if errors.As(err, &refusal) {
+		switch {
+		case refusal.Code == "42501":
+			return "refuses permission (hint: grant this user SELECT, INSERT, UPDATE and DELETE on its tables, and to make them CREATE on the schema)"
+		case refusal.Code == "25006":
+			return "is read-only (hint: this may be a standby; the address must be that of the primary)"
+		case strings.HasPrefix(refusal.Code, "28"):
+			return "refuses the login (hint: check user and password)"
+		case refusal.Code == "3D000":
+			return "is not there (hint: create it)"
+		case !strings.HasPrefix(refusal.Code, "57") && !strings.HasPrefix(refusal.Code, "53") && !strings.HasPrefix(refusal.Code, "08"):
+			return "answers with an error"
+		}
+		return "does not answer"
+	}
+	var file *sqlite.Error
+	if errors.As(err, &file) {
+		switch file.Code() & 0xff {
+		case sqlite3.SQLITE_READONLY:
+			return "is read-only (hint: the file and its directory must be writable)"
+		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+			return "cannot be opened (hint: its directory must be there, and writable)"
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+			return "is damaged, or no database"
+		}
+	}
+	return "does not answer"
+}

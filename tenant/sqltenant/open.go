@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -79,6 +81,23 @@ func Open(ctx context.Context, dsn string) (*DB, error) {
 	return d, nil
 }
 
+// Check refuses a dsn that Open could not use whatever there is at that address. It opens
+// nothing, and its error holds no credentials.
+func Check(dsn string) error {
+	scheme, _, _ := strings.Cut(dsn, "://")
+	switch scheme {
+	case "sqlite":
+		_, err := sqlitePath(dsn)
+		return err
+	case "postgres", "postgresql":
+		_, err := postgresConfig(dsn)
+		return err
+	}
+	return errNoAddress
+}
+
+var errNoAddress = errors.New("open tenants: not a database address; hint: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database")
+
 func connect(ctx context.Context, dsn string) (*DB, error) {
 	scheme, _, _ := strings.Cut(dsn, "://")
 	switch scheme {
@@ -87,13 +106,64 @@ func connect(ctx context.Context, dsn string) (*DB, error) {
 	case "postgres", "postgresql":
 		return openPostgres(ctx, dsn)
 	}
-	return nil, errors.New("open tenants: not a database address; hint: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database")
+	return nil, errNoAddress
 }
 
-func openSQLite(dsn string) (*DB, error) {
+func sqlitePath(dsn string) (string, error) {
 	path := strings.TrimPrefix(dsn, "sqlite://")
 	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?#%") {
-		return nil, errors.New("open tenants: the path of a file of SQLite is absolute and has no '?', '#' or '%'; hint: sqlite:///var/lib/headgate/tenants.db")
+		return "", errors.New("open tenants: the path of a file of SQLite is absolute and has no '?', '#' or '%'; hint: sqlite:///var/lib/headgate/tenants.db")
+	}
+	return path, nil
+}
+
+// sslModes are those of libpq.
+var sslModes = []string{"", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+
+func postgresConfig(dsn string) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err == nil {
+		return config, nil
+	}
+	// The library's error repeats the address.
+	if address, err := url.Parse(dsn); err == nil {
+		if mode := address.Query().Get("sslmode"); !slices.Contains(sslModes, mode) {
+			return nil, fmt.Errorf("open tenants: sslmode %.32q is not known; hint: one of%s", mode, strings.Join(sslModes, " "))
+		}
+	}
+	return nil, errors.New("open tenants: the address of PostgreSQL cannot be read; hint: postgres://user:password@host:5432/database, special characters as %XX, and files that it names must be there")
+}
+
+// keepPrivate makes the file of a database, and what SQLite keeps beside it, readable for
+// its owner alone: it says who may do what, and names keys.
+func keepPrivate(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, privateFile)
+	if err == nil {
+		err = file.Close()
+	} else if errors.Is(err, fs.ErrPermission) {
+		return nil // it may be read all the same, or says itself that it cannot
+	}
+	if err != nil {
+		return fmt.Errorf("open tenants: %w; hint: the directory must be there, and writable", err)
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if info, err := os.Stat(path + suffix); err == nil && info.Mode().Perm()&^privateFile != 0 {
+			// Of somebody else's file this fails, and its owner has said who may read it.
+			_ = os.Chmod(path+suffix, privateFile)
+		}
+	}
+	return nil
+}
+
+const privateFile fs.FileMode = 0o600
+
+func openSQLite(dsn string) (*DB, error) {
+	path, err := sqlitePath(dsn)
+	if err != nil {
+		return nil, err
+	}
+	if err := keepPrivate(path); err != nil {
+		return nil, err
 	}
 	// Writers wait for each other from the begin of a transaction on, so that none
 	// fails half way because another one came between.
@@ -116,10 +186,9 @@ func openSQLite(dsn string) (*DB, error) {
 }
 
 func openPostgres(ctx context.Context, dsn string) (*DB, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+	config, err := postgresConfig(dsn)
 	if err != nil {
-		// The library's error repeats the address.
-		return nil, errors.New("open tenants: the address of PostgreSQL cannot be read; hint: postgres://user:password@host:5432/database, special characters as %XX")
+		return nil, err
 	}
 	config.MaxConns = min(max(config.MaxConns, 2), maxConnections)
 	config.ConnConfig.ConnectTimeout = connectTimeout

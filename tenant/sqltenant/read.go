@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -89,6 +90,7 @@ type ListOptions struct {
 // Find returns accounts in the order of subjects. It reads no more of the database
 // than the page and what OtherTiers leave out.
 func (d *DB) Find(ctx context.Context, o ListOptions) ([]Record, error) {
+	o.N = min(o.N, MaxPage)
 	records, err := d.records(ctx, o.selection(d.postgres()))
 	if err != nil {
 		return nil, d.failed("list", err)
@@ -135,7 +137,7 @@ func (o *ListOptions) page(s *selection, lead string) string {
 		}
 		b.WriteByte(')')
 	}
-	b.WriteString(` ORDER BY ` + key + `, ` + value + ` LIMIT ` + s.arg(min(max(o.N, 1), MaxPage)))
+	b.WriteString(` ORDER BY ` + key + `, ` + value + ` LIMIT ` + s.arg(max(o.N, 1)))
 	return b.String()
 }
 
@@ -208,9 +210,9 @@ func query(ctx context.Context, q querier, s selection) ([]Record, error) {
 	var records []Record
 	err := eachRow(ctx, q, accountsOf(s), s.args, func(rows *sql.Rows) error {
 		var r Record
-		var updated int64
-		err := rows.Scan(&r.Subject.Key, &r.Subject.Value, &r.Last4, &r.Version, &updated)
-		r.UpdatedAt = instant(updated)
+		var version, updated whole
+		err := rows.Scan(&r.Subject.Key, &r.Subject.Value, &r.Last4, &version, &updated)
+		r.Version, r.UpdatedAt = int64(version), updated.instant()
 		records = append(records, r)
 		return err
 	})
@@ -290,13 +292,19 @@ func eachRow(ctx context.Context, q querier, statement string, args []any, scan 
 func scanTier(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var s tenant.Subject
 	var t tenant.Assignment
-	var from int64
-	var until sql.NullInt64
+	var from whole
+	var until maybe
 	if err := rows.Scan(&s.Key, &s.Value, &t.Tier, &from, &until); err != nil {
 		return err
 	}
-	t.Term = term(from, until)
-	if r := of[s]; r != nil {
+	r := of[s]
+	if r == nil {
+		return nil
+	}
+	var err error
+	if t.Term, err = term("account_tiers", from, until); err != nil {
+		r.Invalid = append(r.Invalid, err)
+	} else {
 		r.Tiers = append(r.Tiers, t)
 	}
 	return nil
@@ -305,24 +313,30 @@ func scanTier(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 func scanOverride(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var s tenant.Subject
 	var o Override
-	var quota, until sql.NullInt64
+	var quota, until maybe
 	var unit, algorithm string
-	var from, created, updated int64
-	if err := rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &o.Burst,
+	var burst, from, created, updated whole
+	if err := rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &burst,
 		&from, &until, &created, &updated, &o.CreatedBy); err != nil {
 		return err
 	}
+	r := of[s]
+	if r == nil {
+		return nil
+	}
 	// A word that is none, which Headgate has not written, makes this one override
 	// invalid and no error of the query: the other accounts must be read.
-	var unitErr, algorithmErr error
+	var unitErr, algorithmErr, err error
 	o.Unit, unitErr = tenant.ParseUnit(unit)
 	o.Algorithm, algorithmErr = limit.ParseAlgorithm(algorithm)
 	if unitErr != nil || algorithmErr != nil {
 		o.Unit = 0
 	}
-	o.Unlimited, o.RequestsPerUnit = !quota.Valid, quota.Int64
-	o.Term, o.CreatedAt, o.UpdatedAt = term(from, until), instant(created), instant(updated)
-	if r := of[s]; r != nil {
+	o.Unlimited, o.RequestsPerUnit, o.Burst = !quota.valid, int64(quota.whole), int64(burst)
+	o.CreatedAt, o.UpdatedAt = created.instant(), updated.instant()
+	if o.Term, err = term("quota_overrides", from, until); err != nil {
+		r.Invalid = append(r.Invalid, err)
+	} else {
 		r.Overrides = append(r.Overrides, o)
 	}
 	return nil
@@ -335,10 +349,17 @@ func scanTopUp(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	if err := rows.Scan(&s.Key, &s.Value, &t.ID, &t.Descriptor, &hits, &from, &until); err != nil {
 		return err
 	}
-	t.Hits, t.Term = int64(hits), tenant.Term{From: from.instant(), Until: until.instant()}
-	if r := of[s]; r != nil {
-		r.TopUps = append(r.TopUps, t)
+	r := of[s]
+	if r == nil {
+		return nil
 	}
+	var err error
+	if t.Term, err = term("account_top_ups", from, maybe{until, true}); err != nil {
+		r.Invalid = append(r.Invalid, err)
+		return nil
+	}
+	t.Hits = int64(hits)
+	r.TopUps = append(r.TopUps, t)
 	return nil
 }
 
@@ -353,12 +374,21 @@ func (r *Record) sort() {
 	})
 }
 
-func term(from int64, until sql.NullInt64) tenant.Term {
-	t := tenant.Term{From: instant(from)}
-	if until.Valid {
-		t.Until = time.UnixMicro(until.Int64).UTC()
+// term returns the term of a row of a table. The error names the column that no text of
+// RFC 3339 can show: it must not hide the other rows.
+func term(table string, from whole, until maybe) (t tenant.Term, err error) {
+	if from != 0 && from.instant().IsZero() {
+		return t, fmt.Errorf("%s.effective_at is no instant from 1970 to the end of 9999", table)
 	}
-	return t
+	t.From = from.instant()
+	if !until.valid {
+		return t, nil
+	}
+	if until.instant().IsZero() {
+		return t, fmt.Errorf("%s.expires_at is no instant from 1970 to the end of 9999", table)
+	}
+	t.Until = until.instant()
+	return t, nil
 }
 
 // Version returns the version of the last change.
@@ -367,12 +397,4 @@ func (d *DB) Version(ctx context.Context) (version int64, err error) {
 		return 0, d.failed("read the version of", err)
 	}
 	return version, nil
-}
-
-// count returns the number of accounts.
-func (d *DB) count(ctx context.Context) (accounts int64, err error) {
-	if err = d.read.QueryRowContext(ctx, `SELECT count(*) FROM accounts`).Scan(&accounts); err != nil {
-		return 0, d.failed("count", err)
-	}
-	return accounts, nil
 }

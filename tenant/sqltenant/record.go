@@ -38,6 +38,10 @@ type Record struct {
 	Version int64
 	// UpdatedAt is the instant of the last change.
 	UpdatedAt time.Time
+	// Invalid says which of its rows are left out of all above, because somebody else
+	// has written what they cannot hold: the table and the column. A change of the
+	// account leaves them as they are.
+	Invalid []error
 }
 
 // Override is an override as it is kept: one limit, or none when Unlimited.
@@ -83,6 +87,25 @@ func (o *Override) quota() (*tenant.Quota, error) {
 
 // Validate refuses what the tables or a snapshot cannot hold.
 func (r *Record) Validate() error {
+	_, err := r.account()
+	return err
+}
+
+// account is Account and Validate in one.
+func (r *Record) account() (tenant.Account, error) {
+	if err := r.check(); err != nil {
+		return tenant.Account{}, err
+	}
+	a, err := r.Account()
+	if err != nil {
+		return a, err
+	}
+	a.TopUps = named(a.TopUps)
+	return a, a.Validate()
+}
+
+// check refuses what the tables cannot hold.
+func (r *Record) check() error {
 	if err := storable(r.Subject); err != nil {
 		return err
 	}
@@ -102,12 +125,7 @@ func (r *Record) Validate() error {
 			return fmt.Errorf("tier %d: %w", i, err)
 		}
 	}
-	a, err := r.Account()
-	if err != nil {
-		return err
-	}
-	a.TopUps = named(a.TopUps)
-	return a.Validate()
+	return nil
 }
 
 // lastInstant is the first one that a text of RFC 3339 cannot show.

@@ -25,19 +25,22 @@ func (s *Settings) Equal(o *Settings) bool {
 	}) && slices.EqualFunc(s.RuleRows, o.RuleRows, func(a, b RuleRow) bool { return a.Equal(&b) })
 }
 
-// settings reads what there is at one instant, and says what is wrong with what it
-// left out.
-func (d *DB) settings(ctx context.Context) (s Settings, bad []error, err error) {
+// settings reads what there is of some kinds at one instant, with the rows of rules if
+// they are asked for, and says what is wrong with what it left out.
+func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Settings, bad []error, err error) {
 	err = d.view(ctx, func(q querier) error {
 		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_state WHERE id = 1`).Scan(&s.Version); err != nil {
 			return err
 		}
-		for _, kind := range documentKinds {
+		for _, kind := range kinds {
 			documents, wrong, err := documentsOf(ctx, q, kind)
 			if err != nil {
 				return err
 			}
 			s.Documents, bad = append(s.Documents, documents...), append(bad, wrong...)
+		}
+		if !withRows {
+			return nil
 		}
 		rows, wrong, err := ruleRows(ctx, q)
 		if wrong != nil {
@@ -64,6 +67,18 @@ func (w *whole) Scan(value any) error {
 		*w = whole(n)
 	}
 	return nil
+}
+
+// maybe is likewise a whole number, or NULL.
+type maybe struct {
+	whole
+	valid bool
+}
+
+// Scan implements sql.Scanner.
+func (m *maybe) Scan(value any) error {
+	m.valid = value != nil
+	return m.whole.Scan(value)
 }
 
 // instant returns the zero time for what is no instant that a text of RFC 3339 can

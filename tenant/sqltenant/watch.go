@@ -1,14 +1,14 @@
 package sqltenant
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/headgate/headgate/tenant"
 )
@@ -18,10 +18,13 @@ const (
 	// pollEvery is how late a change is seen whose notice was lost. Nobody tells of
 	// what another process writes into a file of SQLite, and asking that costs little.
 	pollEvery, pollFileEvery = 5 * time.Second, time.Second
-	// repairEvery is how often what is held is compared with the database.
-	repairEvery = 30 * time.Second
+	// repairEvery is how often what is held is compared with the database. It is done
+	// less often where that takes long: after a count countShare times as long as it
+	// took, after a load loadShare times.
+	repairEvery           = 30 * time.Second
+	countShare, loadShare = 100, 10
 	// maxRepair bounds the accounts that are all read again for that. With more of
-	// them the number and the version are compared.
+	// them, how many rows there are is compared.
 	maxRepair = 10_000
 	// maxChanged bounds the changes that are followed; past them all accounts are read
 	// again.
@@ -29,8 +32,9 @@ const (
 	// retryMin and retryMax bound the pause after a failure, which doubles.
 	retryMin, retryMax = 250 * time.Millisecond, 5 * time.Second
 	// stepTimeout bounds one question to the database, so that one which does not
-	// answer, and does not break the connection either, is as good as away.
-	stepTimeout = 10 * time.Second
+	// answer, and does not break the connection either, is as good as away. loadTimeout
+	// is for those that read very much.
+	stepTimeout, loadTimeout = 10 * time.Second, time.Minute
 )
 
 // Watcher keeps a snapshot of a database at hand. Make one with NewWatcher and run
@@ -40,42 +44,57 @@ type Watcher struct {
 	tiers   *tenant.Tiers
 	options WatcherOptions
 	current atomic.Pointer[view]
-	skipped atomic.Int64
+	skipped atomic.Int64 // accounts
+	parts   atomic.Int64 // of other accounts
 	readAt  atomic.Int64 // Unix time in microseconds; 0: never
+	reading atomic.Int64 // accounts read by a load that goes on; -1: none does
 
-	// settings are those that were told last, nil before that; notices is how many of
-	// rows had come when they were read.
-	settings *Settings
-	notices  int64
+	// left is what snapshots do not have, urgent what head said of the documents that
+	// were read. They are of who looks for changes.
+	left   leftovers
+	urgent *[2]int64
+	// sums are those of the snapshots since a count began, by version; nil while none
+	// goes on.
+	sums map[int64]sums
 	// repairEvery is the constant of that name but in tests.
 	repairEvery time.Duration
+
+	// telling is held while settings are told. They are those that were told last, nil
+	// before that.
+	telling  sync.Mutex
+	settings *Settings
+
 	// shared lets what has not changed stay what it was when it is read again.
-	shared tenant.Sharer
+	sharing sync.Mutex
+	shared  tenant.Sharer
 }
 
 // view is what was read last.
 type view struct {
 	snapshot *tenant.Snapshot
-	version  int64
+	at       Point
 }
 
 // WatcherOptions configures a Watcher.
 type WatcherOptions struct {
-	// OnChange, when not nil, is told of every new snapshot and its version. It is
-	// called by one goroutine at a time.
-	OnChange func(*tenant.Snapshot, int64)
+	// OnChange, when not nil, is told of every new snapshot and the last change in it.
+	// It is called by one goroutine at a time.
+	OnChange func(*tenant.Snapshot, Point)
 	// OnSettings, when not nil, is told of the documents and the rows of rules when
 	// one of them has changed, also by other means than Headgate, and first with what
-	// there is.
+	// there is. No two calls overlap. It must not take long: switches come this way.
 	OnSettings func(Settings)
 	// OnError, when not nil, is told of every failed read, and with nil when it
-	// works again, and of accounts and documents that cannot be used (ErrInvalid).
+	// works again, of accounts and documents that cannot be used (ErrInvalid), and of
+	// another history (ErrHistory). Calls may overlap.
 	OnError func(error)
 }
 
 // NewWatcher returns a Watcher of db whose snapshots have tiers.
 func NewWatcher(db *DB, tiers *tenant.Tiers, o WatcherOptions) *Watcher {
-	return &Watcher{db: db, tiers: tiers, options: o, repairEvery: repairEvery}
+	w := &Watcher{db: db, tiers: tiers, options: o, repairEvery: repairEvery}
+	w.reading.Store(-1)
+	return w
 }
 
 // Snapshot returns the last snapshot and its version; nil before the first read.
@@ -84,65 +103,165 @@ func (w *Watcher) Snapshot() (*tenant.Snapshot, int64) {
 	if v == nil {
 		return nil, 0
 	}
-	return v.snapshot, v.version
+	return v.snapshot, v.at.Version
 }
 
-// Skipped returns how many accounts could not be used when they were last read:
-// somebody else than Headgate has written them.
-func (w *Watcher) Skipped() int64 { return w.skipped.Load() }
+// Skipped returns how many accounts could not be used when they were last read, and how
+// many tiers, overrides and top-ups of others: somebody else than Headgate has written
+// them.
+func (w *Watcher) Skipped() (accounts, parts int64) { return w.skipped.Load(), w.parts.Load() }
 
 // ReadAt returns when the database last told what the snapshot should be, the zero
 // time before that.
 func (w *Watcher) ReadAt() time.Time { return instant(w.readAt.Load()) }
 
+// Reading returns how many accounts were read so far while all of them are, and false
+// when they are not.
+func (w *Watcher) Reading() (accounts int64, ok bool) {
+	n := w.reading.Load()
+	return max(n, 0), n >= 0
+}
+
 // Load reads the settings and all accounts now. Run does so too; calling it first
 // lets a node serve with what counts from the first request on. No two calls of Load,
 // Follow and Run may overlap.
 func (w *Watcher) Load(ctx context.Context) error {
-	version, err := w.version(ctx)
+	h, err := step(ctx, w.db.head)
 	if err != nil {
 		return err
 	}
-	// Read after the version: what changes meanwhile is read again later.
-	if err := w.readSettings(ctx); err != nil {
+	if err := w.readSettings(ctx, documentKinds, true); err != nil {
 		return err
 	}
-	var all []tenant.Account
-	var skipped int64
-	after := tenant.Subject{}
-	for {
-		page, err := step(ctx, func(ctx context.Context) ([]Record, error) { return w.db.List(ctx, after, MaxPage) })
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if a, ok := w.usable(&page[i]); ok {
-				all = append(all, a)
-			} else {
-				skipped++
-			}
-		}
-		if len(page) < MaxPage {
-			break
-		}
-		after = page[len(page)-1].Subject
+	l := w.load(ctx)
+	if l.err != nil {
+		return l.err
 	}
-	w.skipped.Store(skipped)
-	w.publish(tenant.NewSnapshot(w.tiers, slices.Values(all)), version)
+	w.take(l)
+	if l.at != h.Point { // something has changed meanwhile, and no look will come by it
+		return w.readSettings(ctx, documentKinds, true)
+	}
 	return nil
 }
 
-// readSettings reads the settings, and tells of them if they are not those that were
-// told last.
-func (w *Watcher) readSettings(ctx context.Context) error {
+// Follow reads what has changed since the last snapshot.
+func (w *Watcher) Follow(ctx context.Context) error {
+	for {
+		seen, err := w.look(ctx)
+		if err != nil {
+			return err
+		}
+		if seen.all {
+			return w.Load(ctx)
+		}
+		if seen.rules {
+			if err := w.readSettings(ctx, []Kind{RulesDocument}, true); err != nil {
+				return err
+			}
+		}
+		if !seen.more {
+			return nil
+		}
+	}
+}
+
+// seen is what a look has found that is left to do.
+type seen struct {
+	// rules are to be read, all accounts are, and more changes are to be followed.
+	rules, all, more bool
+}
+
+// look puts the next changes in force: switches and tiers before all else, then some of
+// the accounts. What takes long it leaves to others.
+func (w *Watcher) look(ctx context.Context) (found seen, err error) {
+	h, err := step(ctx, w.db.head)
+	if err != nil {
+		return found, err
+	}
+	v := w.current.Load()
+	anew := v != nil && !h.leads(v.at)
+	if anew || w.urgent == nil || *w.urgent != h.urgent {
+		if err := w.readSettings(ctx, []Kind{TiersDocument, SwitchDocument}, false); err != nil {
+			return found, err
+		}
+		if w.told() {
+			w.urgent = &h.urgent
+		}
+	}
+	switch {
+	case v == nil:
+		return seen{rules: true, all: true}, nil
+	case anew:
+		w.restart(v, h.Point, fmt.Errorf("%w (version %d was read, it is %d)", ErrHistory, v.at.Version, h.Version))
+		return seen{rules: true, all: true}, nil
+	case h.Version == v.at.Version:
+		w.readAt.Store(time.Now().UnixMicro())
+		return found, nil
+	case h.Version > v.at.Version+maxChanged:
+		w.restart(v, h.Point, nil)
+		return seen{rules: true, all: true}, nil
+	}
+	p, err := w.db.page(ctx, v.at)
+	if errors.Is(err, ErrHistory) {
+		w.urgent = nil
+		w.restart(v, h.Point, err)
+		return seen{rules: true, all: true, more: true}, nil
+	} else if err != nil {
+		return found, err
+	}
+	accounts, left, err := w.accounts(ctx, p.subjects)
+	if err != nil {
+		return found, err
+	}
+	for i := range accounts {
+		w.left.note(accounts[i].Subject, left[i])
+	}
+	w.publish(v.snapshot.With(accounts...), p.end)
+	return seen{rules: p.rules, more: p.full}, nil
+}
+
+// restart follows changes from a point on, on the accounts that are known, until all of
+// them were read again.
+func (w *Watcher) restart(v *view, at Point, why error) {
+	w.current.Store(&view{v.snapshot, at})
+	if why != nil {
+		w.tell(why)
+	}
+}
+
+// take puts what a load has read in force.
+func (w *Watcher) take(l *loaded) {
+	w.left = l.left
+	w.publish(l.snapshot, l.at)
+}
+
+func (w *Watcher) publish(s *tenant.Snapshot, at Point) {
+	w.current.Store(&view{s, at})
+	w.readAt.Store(time.Now().UnixMicro())
+	w.skipped.Store(w.left.accounts)
+	w.parts.Store(w.left.parts)
+	if w.sums != nil {
+		w.sums[at.Version] = w.held(s)
+	}
+	if w.options.OnChange != nil {
+		w.options.OnChange(s, at)
+	}
+}
+
+// held returns what a count finds where a database has what s is made of.
+func (w *Watcher) held(s *tenant.Snapshot) sums {
+	return sums{int64(s.Len()) + w.left.sums.accounts, int64(s.Parts()) + w.left.sums.parts}
+}
+
+// readSettings reads documents of some kinds, and rows of rules if they are asked for,
+// and tells of all settings if they are not those that were told last.
+func (w *Watcher) readSettings(ctx context.Context, kinds []Kind, rows bool) error {
 	if w.options.OnSettings == nil {
 		return nil
 	}
-	// Before the read: a notice that comes after it asks for another one.
-	notices := w.db.rowNotices.Load()
 	var bad []error
-	s, err := step(ctx, func(ctx context.Context) (s Settings, err error) {
-		s, bad, err = w.db.settings(ctx)
+	s, err := stepWithin(ctx, loadTimeout, func(ctx context.Context) (s Settings, err error) {
+		s, bad, err = w.db.settings(ctx, kinds, rows)
 		return s, err
 	})
 	if err != nil {
@@ -151,7 +270,13 @@ func (w *Watcher) readSettings(ctx context.Context) error {
 	for _, err := range bad {
 		w.tell(err)
 	}
-	w.notices = notices
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	if w.settings != nil {
+		s.keepOthers(w.settings, kinds, rows)
+	} else if !rows {
+		return nil // all is told at first
+	}
 	if w.settings == nil || !w.settings.Equal(&s) {
 		w.settings = &s
 		w.options.OnSettings(s)
@@ -159,260 +284,40 @@ func (w *Watcher) readSettings(ctx context.Context) error {
 	return nil
 }
 
-// step asks the database one thing, within stepTimeout.
-func step[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
-	defer cancel()
-	return ask(ctx)
+// told reports whether settings were told, or nobody wants to hear of them.
+func (w *Watcher) told() bool {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	return w.settings != nil || w.options.OnSettings == nil
 }
 
-func (w *Watcher) version(ctx context.Context) (int64, error) { return step(ctx, w.db.Version) }
-
-// usable returns the account of a record. One that cannot be is left out, so that
-// the others count.
-func (w *Watcher) usable(r *Record) (tenant.Account, bool) {
-	err := r.Validate()
-	if err != nil {
-		w.tell(fmt.Errorf("%w: account %s:%s is left out: %w", ErrInvalid, r.Subject.Key, r.Subject.Value, err))
-		return tenant.Account{}, false
+// keepOthers takes over from before what was not read.
+func (s *Settings) keepOthers(before *Settings, read []Kind, rows bool) {
+	for i := range before.Documents {
+		if d := &before.Documents[i]; !slices.Contains(read, d.Kind) {
+			s.Documents = append(s.Documents, *d)
+		}
 	}
-	a, _ := r.Account() // was validated
-	w.shared.Share(&a)
-	return a, true
+	order := func(k Kind) int { return slices.Index(documentKinds, k) }
+	slices.SortStableFunc(s.Documents, func(a, b Document) int { return cmp.Compare(order(a.Kind), order(b.Kind)) })
+	if !rows {
+		s.RuleRows = before.RuleRows
+	}
+}
+
+// step asks the database one thing, within stepTimeout.
+func step[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
+	return stepWithin(ctx, stepTimeout, ask)
+}
+
+func stepWithin[T any](ctx context.Context, most time.Duration, ask func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	return ask(ctx)
 }
 
 func (w *Watcher) tell(err error) {
 	if w.options.OnError != nil {
 		w.options.OnError(err)
-	}
-}
-
-func (w *Watcher) publish(s *tenant.Snapshot, version int64) {
-	w.current.Store(&view{s, version})
-	w.readAt.Store(time.Now().UnixMicro())
-	if w.options.OnChange != nil {
-		w.options.OnChange(s, version)
-	}
-}
-
-// Follow reads what has changed since the last snapshot.
-func (w *Watcher) Follow(ctx context.Context) error {
-	v := w.current.Load()
-	if v == nil {
-		return w.Load(ctx)
-	}
-	version, err := w.version(ctx)
-	if err != nil {
-		return err
-	}
-	if version < v.version || version > v.version+maxChanged {
-		return w.Load(ctx) // another database, or too much of this one
-	}
-	changed := changes{version: v.version}
-	if version != v.version {
-		if changed, err = w.changedSince(ctx, v.version); err != nil {
-			return err
-		}
-	}
-	if changed.settings || w.db.rowNotices.Load() != w.notices {
-		if err := w.readSettings(ctx); err != nil {
-			return err
-		}
-	}
-	if changed.version == v.version {
-		w.readAt.Store(time.Now().UnixMicro())
-		return nil
-	}
-	accounts, err := w.accounts(ctx, changed.subjects)
-	if err != nil {
-		return err
-	}
-	w.publish(v.snapshot.With(accounts...), changed.version)
-	return nil
-}
-
-// accounts reads the accounts of subjects; those that are not there, or cannot be
-// used, have nothing but their subject.
-func (w *Watcher) accounts(ctx context.Context, subjects []tenant.Subject) ([]tenant.Account, error) {
-	accounts := make([]tenant.Account, 0, len(subjects))
-	for some := range slices.Chunk(subjects, MaxPage) {
-		records, err := step(ctx, func(ctx context.Context) ([]Record, error) {
-			return w.db.records(ctx, selectionOf(some, w.db.postgres()))
-		})
-		if err != nil {
-			return nil, w.db.failed("read", err)
-		}
-		usable := make(map[tenant.Subject]tenant.Account, len(records))
-		for i := range records {
-			if a, ok := w.usable(&records[i]); ok {
-				usable[a.Subject] = a
-			}
-		}
-		for _, subject := range some {
-			a := usable[subject]
-			a.Subject = subject
-			accounts = append(accounts, a)
-		}
-	}
-	return accounts, nil
-}
-
-// changes is what has changed up to a version: accounts of subjects, and whether
-// settings have.
-type changes struct {
-	subjects []tenant.Subject
-	settings bool
-	version  int64
-}
-
-// changedSince returns what has changed after a version.
-func (w *Watcher) changedSince(ctx context.Context, version int64) (changes, error) {
-	all := changes{version: version}
-	seen := map[tenant.Subject]bool{}
-	for {
-		page, err := step(ctx, func(ctx context.Context) ([]Entry, error) { return w.db.headings(ctx, all.version) })
-		if err != nil {
-			return changes{}, err
-		}
-		for i := range page {
-			e := &page[i]
-			all.version = e.Version
-			switch {
-			case e.Kind == ActionEntry: // it has changed nothing here
-			case e.Kind != AccountEntry:
-				all.settings = true
-			case !seen[e.Subject]:
-				seen[e.Subject] = true
-				all.subjects = append(all.subjects, e.Subject)
-			}
-		}
-		if len(page) < MaxPage {
-			return all, nil
-		}
-	}
-}
-
-// repair makes sure that the settings and the snapshot are those of the database,
-// whatever was missed.
-func (w *Watcher) repair(ctx context.Context) error {
-	v := w.current.Load()
-	if v == nil || v.snapshot.Len() <= maxRepair {
-		return w.Load(ctx)
-	}
-	if err := w.readSettings(ctx); err != nil {
-		return err
-	}
-	accounts, err := step(ctx, w.db.count)
-	if err != nil {
-		return err
-	}
-	if err := w.Follow(ctx); err != nil {
-		return err
-	}
-	if v := w.current.Load(); int64(v.snapshot.Len())+w.skipped.Load() != accounts {
-		return w.Load(ctx)
-	}
-	return nil
-}
-
-// Run keeps the snapshot fresh until ctx ends. While the database is away the last
-// snapshot counts.
-func (w *Watcher) Run(ctx context.Context) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		w.db.hear(ctx)
-	}()
-	defer func() { <-done }()
-	failing, pause := false, retryMin
-	poll := pollFileEvery
-	if w.db.postgres() {
-		poll = pollEvery
-	}
-	refresh := w.repair
-	nextRepair := time.Now().Add(w.repairEvery)
-	for {
-		// Before the read: a change that comes after it rings.
-		rung := w.db.local.next()
-		wait := poll
-		if err := refresh(ctx); ctx.Err() != nil {
-			return
-		} else if err != nil {
-			w.tell(err)
-			failing, wait = true, pause
-			pause = min(2*pause, retryMax)
-			refresh = w.repair
-		} else {
-			if failing {
-				w.tell(nil)
-			}
-			failing, pause = false, retryMin
-			refresh = w.Follow
-		}
-		if time.Now().After(nextRepair) {
-			refresh, nextRepair = w.repair, time.Now().Add(w.repairEvery)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-rung:
-		case <-time.After(wait):
-		}
-	}
-}
-
-// hear rings the bell for each notice of PostgreSQL, and after each reconnect, when
-// some may have been missed. It does nothing with SQLite, whose one process rings
-// by itself.
-func (d *DB) hear(ctx context.Context) {
-	if !d.postgres() {
-		return
-	}
-	for pause := retryMin; ctx.Err() == nil; pause = min(2*pause, retryMax) {
-		if heard := d.hearOnce(ctx); heard {
-			pause = retryMin
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-	}
-}
-
-// hearOnce listens on a connection of its own until that breaks, and reports
-// whether it ever worked.
-func (d *DB) hearOnce(ctx context.Context) (worked bool) {
-	connection, err := pgx.ConnectConfig(ctx, d.listen)
-	if err != nil {
-		return false
-	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
-		defer cancel()
-		_ = connection.Close(closing)
-	}()
-	if _, err := connection.Exec(ctx, "LISTEN "+channel); err != nil {
-		return false
-	}
-	d.rowNotices.Add(1) // one may have been missed
-	for {
-		d.local.ring()
-		// A notice within the poll, or a sign that the connection is alive.
-		waiting, cancel := context.WithTimeout(ctx, pollEvery)
-		notice, err := connection.WaitForNotification(waiting)
-		cancel()
-		switch {
-		case err == nil && notice.Payload == ruleRowsNotice:
-			d.rowNotices.Add(1)
-		case ctx.Err() != nil:
-			return true
-		case errors.Is(err, context.DeadlineExceeded):
-			ping, cancel := context.WithTimeout(ctx, connectTimeout)
-			err = connection.Ping(ping)
-			cancel()
-		}
-		if err != nil {
-			return true
-		}
 	}
 }

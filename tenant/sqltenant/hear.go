@@ -1,0 +1,65 @@
+package sqltenant
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// hear rings the bell for each notice of PostgreSQL, and after each reconnect, when
+// some may have been missed. It does nothing with SQLite, whose one process rings
+// by itself.
+func (d *DB) hear(ctx context.Context) {
+	if !d.postgres() {
+		return
+	}
+	for pause := retryMin; ctx.Err() == nil; pause = min(2*pause, retryMax) {
+		if heard := d.hearOnce(ctx); heard {
+			pause = retryMin
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// hearOnce listens on a connection of its own until that breaks, and reports
+// whether it ever worked.
+func (d *DB) hearOnce(ctx context.Context) (worked bool) {
+	connection, err := pgx.ConnectConfig(ctx, d.listen)
+	if err != nil {
+		return false
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		_ = connection.Close(closing)
+	}()
+	if _, err := connection.Exec(ctx, "LISTEN "+channel); err != nil {
+		return false
+	}
+	d.rowNotices.Add(1) // one may have been missed
+	for {
+		d.local.ring()
+		// A notice within the poll, or a sign that the connection is alive.
+		waiting, cancel := context.WithTimeout(ctx, pollEvery)
+		notice, err := connection.WaitForNotification(waiting)
+		cancel()
+		switch {
+		case err == nil && notice.Payload == ruleRowsNotice:
+			d.rowNotices.Add(1)
+		case ctx.Err() != nil:
+			return true
+		case errors.Is(err, context.DeadlineExceeded):
+			ping, cancel := context.WithTimeout(ctx, connectTimeout)
+			err = connection.Ping(ping)
+			cancel()
+		}
+		if err != nil {
+			return true
+		}
+	}
+}

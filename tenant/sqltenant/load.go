@@ -1,0 +1,104 @@
+package sqltenant
+
+import (
+	"context"
+
+	"github.com/headgate/headgate/tenant"
+)
+
+// loadPage is how many accounts are read at once where all are.
+const loadPage = 10_000
+
+// loaded is all accounts as they were at a point.
+type loaded struct {
+	snapshot *tenant.Snapshot
+	at       Point
+	left     leftovers
+	err      error
+}
+
+// load reads all accounts, and what has changed meanwhile. It is no part of the look for
+// changes, which goes on: with millions of accounts it takes minutes.
+func (w *Watcher) load(ctx context.Context) *loaded {
+	defer w.reading.Store(-1)
+	w.reading.Store(0)
+	h, err := step(ctx, w.db.head)
+	l := &loaded{at: h.Point, err: err}
+	if err != nil {
+		return l
+	}
+	l.snapshot = tenant.NewSnapshot(w.tiers, func(yield func(tenant.Account) bool) {
+		after := subject{}
+		for {
+			records, err := stepWithin(ctx, loadTimeout, func(ctx context.Context) ([]Record, error) {
+				return w.db.records(ctx, (&ListOptions{After: after, N: loadPage}).selection(w.db.postgres()))
+			})
+			if err != nil {
+				l.err = w.db.failed("list", err)
+				return
+			}
+			for i := range records {
+				a, out := w.usable(&records[i])
+				l.left.note(a.Subject, out)
+				if !yield(a) {
+					return
+				}
+			}
+			w.reading.Add(int64(len(records)))
+			if len(records) < loadPage {
+				return
+			}
+			after = records[len(records)-1].Subject
+		}
+	})
+	if l.err == nil {
+		l.err = w.catchUp(ctx, l)
+	}
+	return l
+}
+
+// catchUp adds what has changed since l was read.
+func (w *Watcher) catchUp(ctx context.Context, l *loaded) error {
+	for {
+		p, err := w.db.page(ctx, l.at)
+		if err != nil {
+			return err
+		}
+		accounts, left, err := w.accounts(ctx, p.subjects)
+		if err != nil {
+			return err
+		}
+		l.snapshot, l.at = l.snapshot.With(accounts...), p.end
+		for i := range accounts {
+			l.left.note(accounts[i].Subject, left[i])
+		}
+		if !p.full {
+			return nil
+		}
+	}
+}
+
+// accounts reads the accounts of subjects, and what was left out of each. Those that are
+// not there have nothing but their subject.
+func (w *Watcher) accounts(ctx context.Context, subjects []subject) ([]tenant.Account, []leftOut, error) {
+	if len(subjects) == 0 {
+		return nil, nil, nil
+	}
+	records, err := step(ctx, func(ctx context.Context) ([]Record, error) {
+		return w.db.records(ctx, selectionOf(subjects, w.db.postgres()))
+	})
+	if err != nil {
+		return nil, nil, w.db.failed("read", err)
+	}
+	at := make(map[subject]int, len(subjects))
+	accounts, left := make([]tenant.Account, len(subjects)), make([]leftOut, len(subjects))
+	for i, s := range subjects {
+		accounts[i].Subject, at[s] = s, i
+	}
+	for i := range records {
+		if j, ok := at[records[i].Subject]; ok {
+			accounts[j], left[j] = w.usable(&records[i])
+		}
+	}
+	return accounts, left, nil
+}

@@ -1,0 +1,241 @@
+package sqltenant
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Run keeps the snapshot fresh until ctx ends. While the database is away the last
+// snapshot counts. One loop looks for changes; rules and all accounts are read beside it,
+// so that no switch and no quota waits for them.
+func (w *Watcher) Run(ctx context.Context) {
+	r := run{Watcher: w, rules: make(chan struct{}, 1), loads: make(chan *loaded), counts: make(chan countedOrNot)}
+	r.tasks.Go(func() { w.db.hear(ctx) })
+	r.tasks.Go(func() { r.keepRules(ctx) })
+	defer r.tasks.Wait()
+	r.nextRepair = time.Now().Add(w.repairEvery)
+	poll := pollFileEvery
+	if w.db.postgres() {
+		poll = pollEvery
+	}
+	for {
+		// Before the look: a change that comes after it rings.
+		rung := w.db.local.next()
+		found, err := w.look(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		r.act(ctx, found)
+		wait := poll
+		if err = cmp.Or(err, r.loadErr, r.rulesFailed()); err != nil {
+			wait = r.fail(err)
+		} else {
+			r.works()
+			r.repair(ctx)
+		}
+		if found.more && err == nil {
+			wait = 0
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case l := <-r.loads:
+			r.finishLoad(ctx, l)
+		case c := <-r.counts:
+			r.compare(c)
+		case <-rung:
+		case <-time.After(wait):
+		}
+	}
+}
+
+// run is what one Run knows.
+type run struct {
+	*Watcher
+	tasks sync.WaitGroup
+
+	rules    chan struct{} // holds one request to read rules
+	rulesErr atomic.Pointer[error]
+	noticed  int64 // notices of rows when rules were last asked for
+
+	loads         chan *loaded
+	loading, want bool // a load goes on; one is wanted
+	repairing     bool // it is one that a repair asked for
+	loadBegan     time.Time
+	loadErr       error
+
+	counts     chan countedOrNot
+	counting   bool
+	nextRepair time.Time
+
+	failing bool
+	pause   time.Duration
+}
+
+// countedOrNot is what a count came to.
+type countedOrNot struct {
+	counted
+	took time.Duration
+	err  error
+}
+
+// act has others do what a look has left.
+func (r *run) act(ctx context.Context, found seen) {
+	if notices := r.db.rowNotices.Load(); found.rules || notices != r.noticed {
+		r.noticed = notices
+		r.askRules()
+	}
+	r.want = r.want || found.all
+	if !r.want || r.loading {
+		return
+	}
+	r.want, r.loading, r.loadBegan = false, true, time.Now()
+	r.tasks.Go(func() {
+		l := r.load(ctx)
+		select {
+		case r.loads <- l:
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (r *run) askRules() {
+	select {
+	case r.rules <- struct{}{}:
+	default: // it was asked already
+	}
+}
+
+// finishLoad puts all accounts in force that were read, with what has changed since.
+func (r *run) finishLoad(ctx context.Context, l *loaded) {
+	r.loading = false
+	if l.err == nil {
+		l.err = r.catchUp(ctx, l)
+	}
+	if r.repairing {
+		r.repairing = false
+		r.repairAfter(loadShare * time.Since(r.loadBegan))
+	}
+	switch {
+	case errors.Is(l.err, ErrHistory): // the look will see it, or has
+		r.want, r.loadErr = true, nil
+	case l.err != nil:
+		r.want, r.loadErr = true, l.err
+	default:
+		r.loadErr = nil
+		r.take(l)
+		r.askRules() // the look does not come by the changes that are in there
+	}
+}
+
+// fail notes and tells that the database cannot be read, and returns the pause.
+func (r *run) fail(err error) time.Duration {
+	r.tell(err)
+	r.failing = true
+	r.pause = max(r.pause, retryMin)
+	wait := r.pause
+	r.pause = min(2*r.pause, retryMax)
+	return wait
+}
+
+// works notes that the database can be read. After a time in which it could not, all is
+// compared.
+func (r *run) works() {
+	if r.failing {
+		r.tell(nil)
+		r.nextRepair = time.Time{}
+	}
+	r.failing, r.pause = false, 0
+}
+
+// repair makes sure now and then that what is held is what the database has, whatever
+// was missed.
+func (r *run) repair(ctx context.Context) {
+	v := r.current.Load()
+	if v == nil || r.loading || r.counting || time.Now().Before(r.nextRepair) {
+		return
+	}
+	r.repairAfter(0)
+	r.urgent = nil
+	r.askRules()
+	if v.snapshot.Len() <= maxRepair {
+		r.repairing = true
+		r.act(ctx, seen{all: true})
+		return
+	}
+	r.counting, r.sums = true, map[int64]sums{v.at.Version: r.held(v.snapshot)}
+	r.tasks.Go(func() {
+		began := time.Now()
+		c, err := stepWithin(ctx, loadTimeout, r.db.count)
+		select {
+		case r.counts <- countedOrNot{c, time.Since(began), err}:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// repairAfter has the next repair wait, for a pause at least.
+func (r *run) repairAfter(pause time.Duration) {
+	r.nextRepair = time.Now().Add(max(r.repairEvery, pause))
+}
+
+// compare holds what was counted against what is held. Where changes came so thick that
+// no snapshot was of the counted version, the next count will tell.
+func (r *run) compare(c countedOrNot) {
+	held, known := r.sums[c.at.Version]
+	r.counting, r.sums = false, nil
+	r.repairAfter(countShare * c.took)
+	switch {
+	case c.err != nil:
+		r.tell(c.err)
+	case known && held != c.sums:
+		r.want, r.repairing = true, true
+	}
+}
+
+func (r *run) rulesFailed() error {
+	if err := r.rulesErr.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// keepRules reads rules when it is asked to, until ctx ends.
+func (r *run) keepRules(ctx context.Context) {
+	pause := retryMin
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.rules:
+		}
+		err := r.readRules(ctx)
+		if err == nil {
+			r.rulesErr.Store(nil)
+			pause = retryMin
+			continue
+		}
+		r.rulesErr.Store(&err)
+		r.askRules()
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, retryMax)
+	}
+}
+
+// readRules reads rules; all settings while none were told.
+func (r *run) readRules(ctx context.Context) error {
+	if r.told() {
+		return r.readSettings(ctx, []Kind{RulesDocument}, true)
+	}
+	err := r.readSettings(ctx, documentKinds, true)
+	r.db.local.ring() // what was switched meanwhile
+	return err
+}
