@@ -204,7 +204,7 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	if err != nil {
 		return err
 	}
-	p.stack.join()
+	p.stack.join(p.logger)
 	group, running := errgroup.WithContext(ctx)
 	// The requests under way at the end need what tasks keep, the database among it.
 	drained, stopTasks := context.WithCancel(context.WithoutCancel(ctx))

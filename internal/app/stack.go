@@ -42,6 +42,7 @@ type stack struct {
 	spread   *subbucket.Store // nil: in memory
 	denials  *denial.Store    // nil: denials are not remembered
 	fleet    *fleet.Fleet
+	nodes    *nodeMemory
 	patience time.Duration // of leave
 	// quit ends the heartbeat, gone is closed when it has ended; nil before
 	// join.
@@ -58,9 +59,13 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 	}
 	k := &stack{
 		backends: backends,
-		fleet:    fleet.Join(fleet.Options{Roster: rosterOf(&backends[0]), Static: s.Nodes}),
 		patience: max(leaveTimeout, s.StoreBudget),
+		nodes:    rememberNodes(s),
 	}
+	k.fleet = fleet.Join(fleet.Options{
+		Roster: rosterOf(&backends[0]), Static: s.Nodes, Initial: k.nodes.initial,
+		OnBeat: func(live int, err error) { k.nodes.beat(time.Now(), live, err) },
+	})
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the local store: %w", err), k.closeBackends())
 	}
@@ -227,7 +232,11 @@ func (k *stack) ping(ctx context.Context) error {
 }
 
 // join begins the heartbeat by which other nodes know of this one.
-func (k *stack) join() {
+func (k *stack) join(logger *slog.Logger) {
+	k.nodes.logger = logger
+	if k.nodes.static || rosterOf(&k.backends[0]) != nil {
+		k.nodes.tell()
+	}
 	ctx, quit := context.WithCancel(context.Background())
 	k.quit, k.gone = quit, make(chan struct{})
 	go func() {

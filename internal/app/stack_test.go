@@ -160,8 +160,8 @@ func TestFleetCountsTheNodes(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	settings := config.Settings{Store: config.NewStoreURL(redis.URL())}
 	first, second := openTestStack(t, settings), openTestStack(t, settings)
-	first.join()
-	second.join()
+	first.join(quiet())
+	second.join(quiet())
 	await(t, func() error {
 		if first.fleet.Live() != 2 || second.fleet.Live() != 2 {
 			return fmt.Errorf("%+v and %+v", first.fleet.Stats(), second.fleet.Stats())

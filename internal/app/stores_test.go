@@ -98,7 +98,7 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	}
 	redis := testserver.Redis(t, testserver.RedisConfig{Users: []string{user, "user other on >other ~* +@all"}})
 	k := openTestStack(t, config.Settings{Store: config.NewStoreURL(redis.URL()), DenialMemory: 10})
-	k.join()
+	k.join(quiet())
 	if err := k.ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,9 @@ type Settings struct {
 	// RulesPoll is how often the files are compared though nothing was
 	// reported. The default value is 10s; at least 100ms.
 	RulesPoll time.Duration `group:"rules" default:"10s" help:"How often to compare the rule files with those in force, should the operating system not report a change."`
-	// StateDir is where the last good rules are kept; empty means nowhere.
-	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules are kept. They are used when the rule files are bad at start."`
+	// StateDir is where the last good rules and the last known number of nodes are
+	// kept; empty means nowhere.
+	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules and the last known number of nodes are kept. They are used when the rule files are bad at start, and until the store tells how many nodes there are."`
 	// Shadow decides and reports everything and denies nothing.
 	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
 

@@ -38,15 +38,17 @@ func saveLastGood(dir string, s snapshot, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("keep the rules: %w", err)
 	}
-	if err := writeWhole(filepath.Join(dir, lastGoodName), data); err != nil {
+	if err := WriteWhole(filepath.Join(dir, lastGoodName), data); err != nil {
 		return fmt.Errorf("keep the rules: %w; hint: --state-dir names a directory that can be written", err)
 	}
 	return nil
 }
 
-// writeWhole writes data to path by way of a new file beside it. The order is
-// what makes it safe: contents to disk, then the name, then the directory.
-func writeWhole(path string, data []byte) error {
+// WriteWhole writes data to path by way of a new file beside it, and makes the
+// directory if need be. After a crash at any point the file is the old one or the new
+// one, whole. The order is what makes it safe: contents to disk, then the name, then
+// the directory.
+func WriteWhole(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

@@ -16,7 +16,8 @@
 // What it does not promise: a node that cannot reach the roster does not hear of
 // nodes that join meanwhile. While k nodes know of n and m more are there, all
 // together may let pass up to k/n + m/(n+m) limits. Before its first answer a node
-// knows of Options.Initial.
+// knows of Options.Initial; who keeps what Options.OnBeat tells over restarts does not
+// begin alone.
 //
 // Where the number of nodes is known and fixed, Options.Static says it, and the
 // roster is not asked.
@@ -63,6 +64,10 @@ type Options struct {
 	Initial int
 	// Static is the number of nodes where that is fixed; 0 means to ask.
 	Static int
+	// OnBeat, when not nil, is told of each heartbeat how many nodes there are then, as
+	// Live says it, and why the roster did not answer; nil if it did. It is called by
+	// Run, one call at a time, so the next heartbeat waits for it.
+	OnBeat func(live int, err error)
 }
 
 // Fleet is what one node knows of the fleet. Make one with Join.
@@ -142,7 +147,14 @@ func (f *Fleet) beat(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	now := time.Now()
+	f.note(time.Now(), live, err)
+	if f.options.OnBeat != nil {
+		f.options.OnBeat(f.Live(), err)
+	}
+}
+
+// note notes the answer to a heartbeat.
+func (f *Fleet) note(now time.Time, live int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mu.stats.Err = err; err != nil {

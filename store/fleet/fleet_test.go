@@ -296,3 +296,38 @@ func ExampleFleet() {
 	fmt.Println("this node may let pass", limit/f.Live())
 	// Output: this node may let pass 250
 }
+
+// Each heartbeat is told of: how many nodes there are by it, or why that is not known.
+func TestBeatsAreToldOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(board)
+		type beat struct {
+			live   int
+			failed bool
+		}
+		var told []beat
+		f := Join(Options{Roster: b, Initial: 3, Every: time.Second, OnBeat: func(live int, err error) {
+			told = append(told, beat{live, err != nil})
+		}})
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			f.Run(ctx)
+		}()
+		time.Sleep(time.Millisecond)
+		b.change(func() { b.silent = true })
+		time.Sleep(1200 * time.Millisecond)
+		synctest.Wait()
+		if want := []beat{{3, false}, {3, true}}; !slices.Equal(told, want) {
+			t.Errorf("told of %v, want %v", told, want)
+		}
+		b.change(func() { b.silent = false })
+		time.Sleep(10 * time.Second) // longer than fewer nodes are doubted
+		cancel()
+		<-done
+		if last := told[len(told)-1]; last != (beat{1, false}) {
+			t.Errorf("last told of %v", last)
+		}
+	})
+}

@@ -140,3 +140,50 @@ func TestFallbackAllocatesNothing(t *testing.T) {
 		t.Errorf("Take allocates %v times", n)
 	}
 }
+
+// An outage of a bucket that is asked all the time, and what a time that holds it admits:
+// the burst and the rate of the store, and of the fallback the rate alone where the node
+// knows that the bucket is empty, its burst too where it does not.
+func TestBucketsOverAnOutage(t *testing.T) {
+	const burst, perPeriod, window, step = 50, 50, 5_000_000, 10_000
+	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: perPeriod, Period: window * time.Microsecond, Burst: burst})
+	for name, c := range map[string]struct {
+		knows bool
+		most  int
+	}{"known": {true, 130}, "unknown": {false, 180}} {
+		now := noon
+		clock := func() limit.Micros { return now }
+		shared, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes, Now: clock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told limit.State
+		f := open(t, nil, clock).Fallback(func(*store.Take, limit.Micros) (limit.State, bool) { return told, c.knows })
+		var passed []limit.Micros
+		var results [1]store.Result
+		for ; now < noon+20_000_000; now += step {
+			allowed := false
+			if since := now - noon; since >= 1_000_000 && since < 4_000_000 {
+				f.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1, Mode: whole}}, results[:])
+				allowed = results[0].Allowed
+			} else {
+				allowed = shared.TakeOne("k", l, 1).Allowed
+				told, _ = limit.Decide(l, told, now, 1)
+			}
+			if allowed {
+				passed = append(passed, now)
+			}
+		}
+		most, first := 0, 0
+		for last := range passed {
+			for passed[last]-passed[first] >= window {
+				first++
+			}
+			most = max(most, last-first+1)
+		}
+		if most > c.most || most <= burst+perPeriod {
+			t.Errorf("%s: %d in 5 s, want at most %d, and more than without an outage", name, most, c.most)
+		}
+		t.Logf("%s: %d in 5 s", name, most)
+	}
+}

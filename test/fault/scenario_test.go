@@ -276,6 +276,9 @@ func (s scenario) judge(f *faulted, before int) {
 		if byStore > bound {
 			t.Errorf("key %s: the store let %d pass beyond the limit of %d, and can have forgotten %d: %+v", key.value, byStore, quota, bound, key.counts)
 		}
+		if key.openAllowed > fleet*quota {
+			t.Errorf("key %s: the nodes let %d pass by failure mode open, more than %d times the limit of %d", key.value, key.openAllowed, fleet, quota)
+		}
 		if key.localAllowed > quota {
 			t.Errorf("key %s: the fallbacks let %d pass, more than the limit of %d", key.value, key.localAllowed, quota)
 		}

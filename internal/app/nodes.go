@@ -1,0 +1,145 @@
+package app
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/rulesource"
+)
+
+// nodesFile is the name of the file in the state directory that has the last known
+// number of nodes, as a decimal number on a line.
+const nodesFile = "nodes"
+
+const (
+	// maxNodesKept is the most that the file may say; --nodes takes no more either.
+	maxNodesKept = 10_000
+	// nodesFallAfter is for how long fewer nodes must be there before the file says so.
+	// A whole fleet that stops, one node after the other, is no smaller fleet: when it
+	// starts again without a store, each must still know of all.
+	nodesFallAfter = 10 * time.Minute
+)
+
+// nodeMemory is how many nodes this one reckons with until the store tells, and what
+// the next start will. It is used by one goroutine at a time.
+type nodeMemory struct {
+	logger  *slog.Logger
+	path    string // "": nothing is kept
+	initial int    // 0: nothing is known
+	static  bool   // initial is --nodes
+	problem error  // why the file could not be read
+
+	kept  int // what the file says
+	fewer int // the most that was said since the instant since, all of it below kept; 0 for none
+	since time.Time
+	// answered says that the store has told, asked that it was asked.
+	answered, asked bool
+	failing         bool // the file could not be written the last time
+}
+
+// rememberNodes reads what there is to know before the store has told.
+func rememberNodes(s *config.Settings) *nodeMemory {
+	m := new(nodeMemory)
+	if s.Nodes > 0 {
+		m.initial, m.static = s.Nodes, true
+		return m
+	}
+	if s.StateDir == "" {
+		return m
+	}
+	m.path = filepath.Join(s.StateDir, nodesFile)
+	n, err := readNodes(m.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		m.problem = err
+	}
+	m.initial, m.kept = n, n
+	return m
+}
+
+// readNodes reads a number of nodes; 0 with an error.
+func readNodes(path string) (int, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, fmt.Errorf("last known number of nodes: %w", err)
+	}
+	defer f.Close()
+	var room [32]byte
+	size, err := f.Read(room[:])
+	text := strings.TrimSpace(string(room[:size]))
+	n, bad := strconv.Atoi(text)
+	if err != nil || bad != nil || n < 1 || n > maxNodesKept {
+		return 0, fmt.Errorf("last known number of nodes in %s: not a number from 1 to %d; it is written anew when the store answers", path, maxNodesKept)
+	}
+	return n, nil
+}
+
+// tell logs by which number the node goes at first, and why.
+func (m *nodeMemory) tell() {
+	if m.problem != nil {
+		m.logger.Warn("what was kept of the number of nodes cannot be used", "error", m.problem)
+	}
+	why := "taken to be alone until the store tells"
+	switch {
+	case m.static:
+		why = "--nodes"
+	case m.initial > 0:
+		why = "kept in --state-dir, until the store tells"
+	}
+	m.logger.Info("number of nodes that share limits which are decided without the store", "nodes", cmp.Or(m.initial, 1), "why", why)
+}
+
+// beat is told of each answer of the store to the question how many nodes there are, or
+// of why there was none.
+func (m *nodeMemory) beat(now time.Time, nodes int, err error) {
+	if err == nil {
+		m.answered = true
+		m.note(now, nodes)
+		return
+	}
+	if m.answered || m.asked {
+		return
+	}
+	m.asked = true
+	if m.initial > 0 {
+		m.logger.Warn("the store does not tell how many nodes there are; this node goes by the last known number", "nodes", m.initial)
+		return
+	}
+	m.logger.Warn("the store does not tell how many nodes there are; this node takes itself to be alone, so that rules which fail locally let pass their whole limit here; hint: --state-dir keeps the last known number, --nodes says it")
+}
+
+// note keeps a number, a larger one at once.
+func (m *nodeMemory) note(now time.Time, nodes int) {
+	if nodes = min(nodes, maxNodesKept); m.path == "" || nodes < 1 {
+		return
+	}
+	if nodes == m.kept {
+		m.fewer = 0
+		return
+	}
+	if nodes < m.kept {
+		if m.fewer == 0 {
+			m.since = now
+		}
+		if m.fewer = max(m.fewer, nodes); now.Sub(m.since) < nodesFallAfter {
+			return
+		}
+		nodes = m.fewer
+	}
+	if err := rulesource.WriteWhole(m.path, fmt.Appendln(nil, nodes)); err != nil {
+		if !m.failing {
+			m.logger.Warn("the number of nodes was not kept; hint: --state-dir names a directory that can be written", "error", err)
+		}
+		m.failing = true
+		return
+	}
+	m.kept, m.fewer, m.failing = nodes, 0, false
+}
