@@ -54,10 +54,13 @@ func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
 		return nil, nil
 	}
 	var err error
-	operators := newHTTPServer(closing(&p.health.draining, api), p.logger)
+	operators := newOperatorServer(closing(&p.health.draining, api), p.logger)
 	operators.DisableGeneralOptionsHandler = true // OPTIONS * needs a token too
 	if operators.TLSConfig, err = p.adminTLS(s); err != nil {
 		return nil, err
+	}
+	if operators.TLSConfig == nil {
+		operators.Handler = namedHosts(s.AdminAddr, p.settings.AllowedHosts, operators.Handler)
 	}
 	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)

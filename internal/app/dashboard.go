@@ -20,9 +20,12 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 	if err != nil {
 		return nil, err
 	}
-	browsers := newHTTPServer(closing(&p.health.draining, pages), p.logger)
+	browsers := newOperatorServer(closing(&p.health.draining, pages), p.logger)
 	if browsers.TLSConfig, err = p.certificate(s.DashboardTLSCert, s.DashboardTLSKey).tlsConfig("dashboard-tls"); err != nil {
 		return nil, err
+	}
+	if browsers.TLSConfig == nil {
+		browsers.Handler = namedHosts(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler)
 	}
 	if browsers.TLSConfig == nil && !loopback(s.DashboardAddr) {
 		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)

@@ -35,6 +35,14 @@ func newHTTPServer(handler http.Handler, logger *slog.Logger) *http.Server {
 	}
 }
 
+// newOperatorServer is newHTTPServer for operators. Their tools speak HTTP/1.1 where
+// there is no TLS.
+func newOperatorServer(handler http.Handler, logger *slog.Logger) *http.Server {
+	s := newHTTPServer(handler, logger)
+	s.Protocols.SetUnencryptedHTTP2(false)
+	return s
+}
+
 // closing asks the clients of HTTP/1.1 to open a new connection after the next
 // answer once draining is set. A connection that is closed while it is idle
 // may be closed just as a request is on its way; one that is closed after an

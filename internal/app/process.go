@@ -40,6 +40,7 @@ type process struct {
 	ops      *http.Server
 
 	rollBacks *rollBacks
+	floods    *floods
 	// hooks are those of --hooks, usageKeys those of --usage-key; nil without.
 	hooks     *webhook.Config
 	usageKeys *usagetoken.Keys
@@ -89,8 +90,9 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 		settings: s, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
 		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
-		rollBacks: newRollBacks(o.Logger),
+		rollBacks: newRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 	}
+	metrics.WatchFloods(p.floods.count.Load)
 	if err := p.assemble(); err != nil {
 		p.watching.close(context.Background()) // nothing waits
 		return nil, errors.Join(err, stores.Close())
@@ -132,7 +134,7 @@ func (p *process) assemble() error {
 	if err := p.watchTenants(); err != nil {
 		return err
 	}
-	p.ops = newHTTPServer(opsHandler(p.health, p.limiter), p.logger)
+	p.ops = newOperatorServer(namedHosts(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter)), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
 }

@@ -31,6 +31,9 @@ type gentleServer struct {
 // gentle serves by s on the listener of the front of that name.
 func (p *process) gentle(name string, s *http.Server) func(net.Listener) server {
 	return func(l net.Listener) server {
+		if s.TLSConfig == nil {
+			l = p.floods.guard(name, l)
+		}
 		return &gentleServer{Server: s, name: name, logger: p.logger, listener: l, last: min(lastRequests, p.settings.DrainTimeout)}
 	}
 }
@@ -70,7 +73,7 @@ type grpcServer struct {
 // startGRPC answers Envoy as o says.
 func (p *process) startGRPC(o rls.Options) func(net.Listener) server {
 	return func(l net.Listener) server {
-		g := &grpcServer{Server: rls.NewServer(o), listener: l, done: make(chan struct{})}
+		g := &grpcServer{Server: rls.NewServer(o), listener: p.floods.guard("grpc", l), done: make(chan struct{})}
 		g.ctx, g.stop = context.WithCancel(context.Background())
 		p.onDrain = append(p.onDrain, func() { g.SetServing(false) })
 		return g

@@ -75,6 +75,8 @@ type Settings struct {
 
 	// OpsAddr serves what operators need and nobody else should reach.
 	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. Default ${default}."`
+	// AllowedHosts are further names by which operators reach their addresses.
+	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"Names in Host that the addresses for operators answer without TLS, beside IP addresses, localhost, the name in the address itself, and names that nobody can register, such as headgate.monitoring. So no web page can reach them by a name of its own."`
 	// DrainDelay is the time between "not ready" and the end of listening. The
 	// default value is 1s; at most 5m. Open connections are asked to go meanwhile.
 	DrainDelay time.Duration `group:"listen" default:"1s" help:"How long to go on serving after readiness is off, so that load balancers and open connections notice."`

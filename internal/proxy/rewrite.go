@@ -22,7 +22,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 		out.Host = ""
 	}
 	// Their values come when the body has been read, into the map of the one.
-	out.Trailer = in.Trailer
+	if out.Trailer = in.Trailer; len(in.Trailer) > 0 {
+		dropFromTrailer(in.Trailer)
+		out.Body = trailed{out.Body, in.Trailer}
+	}
 	h := out.Header
 	dropLookalikes(h)
 	if p.options.PeerTrusted != nil && p.options.PeerTrusted(in) {

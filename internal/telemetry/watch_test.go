@@ -54,6 +54,7 @@ func watchAll(m *Metrics) {
 	m.WatchLeases(func() Leases { return Leases{} })
 	m.WatchLog(func() uint64 { return 8 })
 	m.WatchRefusals(func() []Refusals { return []Refusals{{"admin", "unknown_token", 7}, {"dashboard", "origin", 0}} })
+	m.WatchFloods(func() uint64 { return 9 })
 	m.WatchMemory(func() Memory { return Memory{} })
 	m.WatchProxy(func() Proxy { return Proxy{} })
 	m.WatchRefused(func() []Refused { return []Refused{{Front: "grpc", Right: "give_back", Calls: 1}} })
