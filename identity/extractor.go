@@ -277,6 +277,10 @@ func (e *Extractor) Extract(r *http.Request, now time.Time, into *Identity) erro
 	return nil
 }
 
+// Descriptors returns what requests are limited on, with the keys of all entries filled
+// in. The caller must not change it.
+func (e *Extractor) Descriptors() []Descriptor { return e.descriptors }
+
 // PeerTrusted reports whether the request comes from a proxy of ours, by
 // Options.ClientIP, so that what it writes of earlier hops may be passed on.
 func (e *Extractor) PeerTrusted(r *http.Request) bool {

@@ -69,6 +69,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	if err != nil {
 		return nil, err
 	}
+	p.watching.reach.watch(p, reachOf{file: s.Identity, extractor: source.Extractor})
 	encoder, err := httpanswer.New(answer)
 	if err != nil {
 		return nil, err

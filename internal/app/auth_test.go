@@ -98,7 +98,13 @@ func startUntil(t *testing.T, s config.Serve, logger *slog.Logger) (addrs map[st
 // subRequest asks as nginx does about a request of client.
 func subRequest(t *testing.T, addr, client string) *http.Response {
 	t.Helper()
-	r := must(http.NewRequest("GET", "http://"+addr+"/auth/nginx", nil))
+	return subRequestOf(t, addr, "/auth/nginx", client)
+}
+
+// subRequestOf is subRequest to a path.
+func subRequestOf(t *testing.T, addr, path, client string) *http.Response {
+	t.Helper()
+	r := must(http.NewRequest("GET", "http://"+addr+path, nil))
 	for name, value := range map[string]string{
 		"X-Original-Method": "GET", "X-Original-URI": "/", "X-Forwarded-For": client,
 	} {

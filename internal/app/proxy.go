@@ -136,6 +136,7 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 		return nil, err
 	}
 	p.refusals.Serve(refusals.Proxy)
+	p.watching.reach.watch(p, reachOf{file: s.Identity, extractor: who, domain: domain})
 	// Clients cannot ask for anything but to pass. It is the middleware that gives hits
 	// back, of a client who leaves while it is held back.
 	return httplimit.New(p.doors.open("proxy", headgate.Rights{GiveBack: true}), httplimit.Options{

@@ -32,9 +32,12 @@ type watching struct {
 	events  *audit.Recorder
 	keys    *topkeys.Tracker // nil: keys are not told apart
 	denials *denialog.Log    // nil: none are logged
-	traces  *tracing.Tracer  // nil: there are none
-	board   *noticeBoard
-	lines   lineLimit
+	// unmatched tells of requests that no rule limits.
+	unmatched *denialog.Unmatched
+	reach     reach
+	traces    *tracing.Tracer // nil: there are none
+	board     *noticeBoard
+	lines     lineLimit
 	// draining is closed when the end begins.
 	draining chan struct{}
 }
@@ -66,6 +69,8 @@ func (p *process) watch() error {
 		w.denials = denialog.New(denialog.Options{Logger: p.logger, PerMinute: n, Hasher: w.hasher, ConfigVersion: p.configVersion})
 		p.observer.rest = append(p.observer.rest, w.denials)
 	}
+	w.unmatched = denialog.NewUnmatched(p.logger)
+	p.observer.rest = append(p.observer.rest, w.unmatched)
 	if err := w.watchTraces(); err != nil {
 		return err
 	}
@@ -138,6 +143,8 @@ func (w *watching) setRules(set *rules.Set) {
 	if w.denials != nil {
 		w.denials.SetRules(set)
 	}
+	w.unmatched.SetRules(set)
+	w.reach.check(set, w.process.logger)
 }
 
 // watchEvents makes decisions events, and sends them where they are to go.

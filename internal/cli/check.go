@@ -82,7 +82,9 @@ type checkAnswer struct {
 	Remaining  *int64 `json:"remaining"`
 	ResetMS    *int64 `json:"reset_ms"`
 	RetryAfter *int64 `json:"retry_after_s"`
-	Rule       string `json:"rule"`
+	// Matched says whether any rule applied; nil from a server that does not say it.
+	Matched *bool  `json:"matched"`
+	Rule    string `json:"rule"`
 	// Tier and Source are there where the limit is that of a tenant.
 	Tier     string `json:"tier"`
 	Source   string `json:"source"`
@@ -229,6 +231,9 @@ func (a *checkAnswer) String() string {
 	if *a.Allowed {
 		b.Reset()
 		b.WriteString("allowed")
+	}
+	if a.Matched != nil && !*a.Matched {
+		b.WriteString(", no rule applied")
 	}
 	if a.Remaining != nil && a.Limit != nil {
 		fmt.Fprintf(&b, ", %d of %d remaining", *a.Remaining, *a.Limit)

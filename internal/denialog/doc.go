@@ -1,6 +1,7 @@
 // Package denialog writes a log line of some denials: what was asked, which limit said no,
 // and why. It is for those who look into a log and wonder who is denied; metrics count, and
-// events of the audit are complete.
+// events of the audit are complete. Unmatched does the same for requests that pass because
+// no rule applies to them.
 //
 // # How many
 //

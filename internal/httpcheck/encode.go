@@ -40,6 +40,9 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, 
 	if s.Delay > 0 {
 		dst = appendInt(dst, `,"delay_ms":`, ceilMillis(s.Delay))
 	}
+	// What passes because no rule applies must not be taken for what was checked.
+	dst = append(dst, `,"matched":`...)
+	dst = strconv.AppendBool(dst, len(resp.Verdicts) > 0)
 	dst = append(dst, `,"rule":`...)
 	dst = httpanswer.AppendJSONString(dst, ruleOf(s.Verdict))
 	if s.Verdict != nil && !s.Verdict.Role.IsMain() {

@@ -374,7 +374,7 @@ func TestMemoryIsNotShared(t *testing.T) {
 	for range 50 {
 		post(h, `{"checks":[`+denied+","+denied+","+denied+`]}`)
 		w := post(h, free)
-		if want := `{"allowed":true,"retry_after_s":0,"rule":"","degraded":""}` + "\n"; w.Body.String() != want || len(w.Header()) != 1 {
+		if want := `{"allowed":true,"retry_after_s":0,"matched":false,"rule":"","degraded":""}` + "\n"; w.Body.String() != want || len(w.Header()) != 1 {
 			t.Fatalf("answer %s with %v", w.Body, w.Header())
 		}
 	}

@@ -3,6 +3,7 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
+import { allowed, degraded, denied, outcomeRows, requests, unlimited } from "../../internal/dashboard/assets/counts.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
@@ -36,5 +37,13 @@ for (const [name, account, tier, want] of [
   ["for a while, over another", { tier: "free" }, { tier: "pro", expires_at: soon }, { tiers: [{ tier: "free", effective_at: undefined, expires_at: undefined }, { tier: "pro", expires_at: soon, effective_at: at }] }],
   ["before one that is to come", { tier: "free", tiers: [{ tier: "pro", effective_at: later }] }, { tier: "big" }, { tiers: [{ tier: "pro", effective_at: later }, { tier: "big" }] }],
 ]) assert.deepEqual(withTier({ top_ups: [], ...account }, tier), want, name);
+
+// Powers of two, so that a sum tells what it is made of.
+const asked = { allowed: 1, denied: 2, degraded_allowed: 4, degraded_denied: 8, unmatched: 16, unknown_domain: 32 };
+assert.deepEqual([requests(asked), degraded(asked), unlimited(asked)], [63, 12, 48], "requests: what no rule limits is not allowed by any");
+const said = { allowed: 1, denied: 2, shadow_denied: 4, replaced: 8, degraded_allowed: 16, degraded_denied: 32, local_allowed: 64, local_denied: 128, skipped: 256, open_denied: 512 };
+assert.deepEqual([allowed(said), denied(said)], [1 + 16 + 64, 2 + 32 + 128 + 512], "limits: one that was skipped has said nothing");
+assert.deepEqual(outcomeRows.map(([key]) => key).toSorted(), Object.keys(said).toSorted(), "each outcome has a row");
+assert.doesNotMatch(new Map(outcomeRows).get("skipped"), /off/i, "skipped is no switch");
 
 console.log(JSON.stringify(cases.map(({ entries }) => format(entries))));

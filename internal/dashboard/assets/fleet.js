@@ -2,13 +2,14 @@
 
 import { h, put, text } from "./dom.js";
 import { get } from "./api.js";
+import { degraded, unlimited } from "./counts.js";
 import { on } from "./live.js";
 import { failed, loading, panel, pill, table } from "./parts.js";
 import { age, count, none, rate, seconds, time, version } from "./format.js";
 
 export const topics = ["fleet"];
 
-const columns = [{ label: "Node" }, { label: "State" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Degraded", num: true }, { label: "p50", num: true }, { label: "p99", num: true },
+const columns = [{ label: "Node" }, { label: "State" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Degraded", num: true }, { label: "No rule", num: true, hint: "Passed, and no rule applied" }, { label: "p50", num: true }, { label: "p99", num: true },
   { label: "Breakers open", num: true }, { label: "Configuration" }, { label: "Version" }, { label: "Up for", num: true }, { label: "Heard of", num: true }];
 
 // usual is the value that most have; of equals the first.
@@ -43,7 +44,7 @@ export function show(root) {
     put(t.rows, f.nodes.map((n) => {
       const heard = (now - Date.parse(n.at)) / 1000;
       return h("tr", { class: heard > staleAfter ? "old" : null }, h("th", { scope: "row" }, n.name, n.self ? [" ", pill("accent", "this one")] : null, n.layer ? h("span", { class: "muted" }, ` ${n.layer}`) : null), h("td", null, state(n)),
-        [n.rates.allowed + n.rates.unmatched + n.rates.unknown_domain, n.rates.denied, n.rates.degraded_allowed + n.rates.degraded_denied].map((r) => h("td", { class: "num" }, rate(r))),
+        [n.rates.allowed, n.rates.denied, degraded(n.rates), unlimited(n.rates)].map((r) => h("td", { class: "num" }, rate(r))),
         [n.latency.p50, n.latency.p99].map((s) => h("td", { class: "num" }, n.latency.count ? seconds(s) : none)),
         h("td", { class: n.breakers_open ? "num tone-denied" : "num" }, count(n.breakers_open)),
         h("td", null, h("code", { title: n.config_version }, version(n.config_version)), n.config_version !== config ? [" ", pill("warn", "differs")] : null, " ", h("span", { class: "muted" }, n.config_at ? age(n.config_at, now) : "")),

@@ -6,12 +6,10 @@ import { live, on } from "./live.js";
 import { panel, pill, table, empty, loading, bar } from "./parts.js";
 import { about, age, bytes, count, none, percent, rate, seconds, time, version } from "./format.js";
 import { keyRow, keyColumns } from "./keys.js";
+import { degraded, requests as all, unlimited } from "./counts.js";
 
 export const topics = ["keys"];
 
-const all = (r) => r.allowed + r.denied + r.degraded_allowed + r.degraded_denied + r.unmatched + r.unknown_domain;
-const passed = (r) => r.allowed + r.unmatched + r.unknown_domain;
-const degraded = (r) => r.degraded_allowed + r.degraded_denied;
 const share = (part, whole) => (whole > 0 ? part / whole : 0);
 
 // tiles are the numbers that come first.
@@ -20,16 +18,18 @@ function tiles() {
     ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since the start`],
     ["Denied (429)", (o) => rate(o.rates.denied), (o) => `${percent(share(o.rates.denied, all(o.rates)))} of the traffic`],
     ["Degraded (503)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed unchecked`],
+    ["No rule applied", (o) => rate(unlimited(o.rates)), (o) => (o.rates.unknown_domain > 0 ? `${rate(o.rates.unknown_domain)} of unknown domains` : `${percent(share(unlimited(o.rates), all(o.rates)))} of the traffic, allowed unchecked`), (o) => (o.rates.unknown_domain > 0 ? "warn" : "")],
     ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
     ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
     ["Hot keys", (o) => count(o.hot_keys), () => "asked so often that they may be leased"],
-  ].map(([name, number, more]) => ({ name, number, more, big: h("dd", { class: "big num" }, none), small: h("dd", { class: "muted" }, "") }));
+  ].map(([name, number, more, tone]) => ({ name, number, more, tone, big: h("dd", { class: "big num" }, none), small: h("dd", { class: "muted" }, "") }));
   return {
     element: h("dl", { class: "tiles" }, list.map((t) => h("div", null, h("dt", null, t.name), t.big, t.small))),
     update(o) {
       for (const t of list) {
         text(t.big, t.number(o));
         text(t.small, t.more(o));
+        t.big.classList.toggle("tone-warn", t.tone?.(o) === "warn");
       }
     },
   };
@@ -158,9 +158,10 @@ function topDenied() {
 export function show(root) {
   const charts = [
     chart({ title: "Decisions per second", about: "Decisions per second", format: about, series: [
-      { name: "allowed", tone: "allowed", area: true, of: passed },
+      { name: "allowed", tone: "allowed", area: true, of: (p) => p.allowed },
       { name: "denied", tone: "denied", of: (p) => p.denied },
       { name: "degraded", tone: "degraded", of: degraded },
+      { name: "no rule", tone: "warn", of: unlimited },
     ] }),
     chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },

@@ -1,6 +1,7 @@
 // The rules of this node: what they say, what they do, and what is switched.
 
 import { h, put, text, keyed } from "./dom.js";
+import { allowed, denied, outcomeRows } from "./counts.js";
 import { all, get } from "./api.js";
 import { chart } from "./chart.js";
 import { live, on, remembered } from "./live.js";
@@ -64,10 +65,6 @@ function tree(rules) {
 }
 
 const isShadow = (rule) => /(?:^|; )shadow(?:;|$)/.test(rule.summary);
-
-// counted are the outcomes of a rule in the groups that people ask for.
-const allowed = (o) => o.allowed + o.local_allowed + o.degraded_allowed + o.skipped;
-const denied = (o) => o.denied + o.local_denied + o.open_denied + o.degraded_denied;
 
 const columns = [{ label: "Rule" }, { label: "Says" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Shadow", num: true, hint: "What would have been denied" },
   { label: "Denied since start", num: true }, { label: "State" }];
@@ -183,9 +180,6 @@ async function showCandidates(holder, me, rule) {
     if (problem.status !== 401) put(holder, failed(problem));
   }
 }
-
-const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"], ["open_denied", "Denied after the whole limit on this node"],
-  ["degraded_allowed", "Allowed unchecked: degraded"], ["degraded_denied", "Refused unchecked: degraded"], ["replaced", "Another rule stood in its place"], ["skipped", "Switched off"]];
 
 function one(root, me, name) {
   const facts = h("div", null, loading("the rule"));

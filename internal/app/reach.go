@@ -1,0 +1,136 @@
+package app
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/rules"
+)
+
+// maxReachDomains and maxReachShapes bound what one line says that rules want.
+const maxReachDomains, maxReachShapes = 4, 4
+
+// reach tells the log of descriptors of --identity that no rule can apply to: what is
+// asked for them passes.
+type reach struct {
+	mu sync.Mutex
+	of []reachOf
+}
+
+// reachOf is one use of an identity.
+type reachOf struct {
+	// file is the --identity; "" is that which there is without one.
+	file      string
+	extractor *identity.Extractor
+	// domain is the one whose rules are asked; "" where callers choose.
+	domain string
+}
+
+// watch checks the descriptors of one by the rules in force, and by all that follow.
+func (r *reach) watch(p *process, one reachOf) {
+	r.mu.Lock()
+	r.of = append(r.of, one)
+	r.mu.Unlock()
+	if set := p.limiter.Rules(); set != nil {
+		one.check(set, p.logger)
+	}
+}
+
+// check is told of rules that are about to be in force.
+func (r *reach) check(set *rules.Set, logger *slog.Logger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.of {
+		r.of[i].check(set, logger)
+	}
+}
+
+// check logs which descriptors reach no rule of set. Where nobody has written a file,
+// some of them may be there for nothing.
+func (o *reachOf) check(set *rules.Set, logger *slog.Logger) {
+	if set.NumRules() == 0 {
+		return // the log says so already, or a database has rules yet to come
+	}
+	domains := set.Domains()
+	if o.domain != "" {
+		domains = []string{o.domain}
+	}
+	all := o.extractor.Descriptors()
+	var lost []string
+	for i := range all {
+		if !reachesAny(set, domains, possibleOf(&all[i])) {
+			lost = append(lost, fmt.Sprintf("%d (%s)", i+1, wordsOf(&all[i])))
+		}
+	}
+	if len(lost) == 0 || o.file == "" && len(lost) < len(all) {
+		return
+	}
+	text := "descriptors of --identity reach no rule, so that they limit nothing"
+	if len(lost) == len(all) {
+		text = "no descriptor of --identity reaches a rule, so that every request passes"
+	}
+	logger.Warn(text+"; hint: a rule wants their keys in its order; `as` of a source names the key",
+		"identity", o.file, "descriptors", strings.Join(lost, "; "), "rules_want", wantedBy(set, domains), "version", set.Version())
+}
+
+func reachesAny(set *rules.Set, domains []string, parts [][][]rules.Possible) bool {
+	for _, name := range domains {
+		if d := set.Domain(name); d != nil && d.Reaches(parts) {
+			return true
+		}
+	}
+	return false
+}
+
+// possibleOf returns what d may be, as rules ask.
+func possibleOf(d *identity.Descriptor) [][][]rules.Possible {
+	var parts [][][]rules.Possible
+	for _, preference := range d.Entries {
+		var alternatives [][]rules.Possible
+		for _, combination := range preference {
+			var entries []rules.Possible
+			for i := range combination {
+				s := &combination[i]
+				entries = append(entries, rules.Possible{Key: s.Key, Value: s.Value, AnyValue: s.Kind != identity.KindLiteral})
+			}
+			alternatives = append(alternatives, entries)
+		}
+		parts = append(parts, alternatives)
+	}
+	return parts
+}
+
+// wordsOf names d by its keys: "api_key or remote_address, route".
+func wordsOf(d *identity.Descriptor) string {
+	var words []string
+	for _, preference := range d.Entries {
+		var alternatives []string
+		for _, combination := range preference {
+			var keys []string
+			for i := range combination {
+				keys = append(keys, combination[i].Key)
+			}
+			alternatives = append(alternatives, strings.Join(keys, " + "))
+		}
+		words = append(words, strings.Join(alternatives, " or "))
+	}
+	return strings.Join(words, ", ")
+}
+
+// wantedBy says what rules of the domains apply to.
+func wantedBy(set *rules.Set, domains []string) string {
+	var words []string
+	for i, name := range domains {
+		if i == maxReachDomains {
+			words = append(words, "…")
+			break
+		}
+		if d := set.Domain(name); d != nil {
+			words = append(words, name+": "+strings.Join(d.Shapes(maxReachShapes), " | "))
+		}
+	}
+	return strings.Join(words, "; ")
+}
