@@ -82,54 +82,30 @@ func (l *Limit) compileForm() {
 	}
 }
 
-// decideForeign decides on a state that may have another form.
+// decideForeign decides on a state that may have another form, or that holds more
+// than l may have written.
 func decideForeign(l *Limit, s *State, now, hits int64, d *Decision) {
-	own := l.own(s, now)
+	r := l.read(s, now)
 	as := *l
-	as.form = formOf(&own)
-	DecideInPlace(&as, &own, Micros(now), hits, d)
-	if hits > 0 && own.Kind != 0 {
-		l.pack(s, &own)
+	as.form = formOf(&r.own)
+	before := r.own
+	if len(r.beside) > 0 {
+		r.own.Wide = slices.Clone(r.own.Wide)
+	}
+	DecideInPlace(&as, &r.own, Micros(now), hits, d)
+	if hits == 0 || r.own.Kind == 0 {
+		return
+	}
+	switch charged := d.Allowed || l.CountDenied; {
+	case charged:
+		l.write(s, &r, now, hits)
+	case r.stale || len(r.beside) == 0 || !equal(&before, &r.own):
+		l.write(s, &r, now, 0)
 	}
 }
 
-// own returns what s is to l at now, in the form of l, but for the terms. It leaves
-// s alone, but may share the memory of its Wide.
-func (l *Limit) own(s *State, now int64) State {
-	if f := formOf(s); f == l.form || f == l.unused {
-		return *s
-	}
-	own := *s
-	if s.Kind == KindTerms {
-		own = unpacked(s)
-	}
-	kind := 1 + uint8(l.Algorithm)
-	switch {
-	case !counts(own.Kind) || !counts(kind):
-		if own.Kind != kind {
-			return State{}
-		}
-		return own
-	case s.Kind == KindTerms && l.Carry != CarryUsed:
-		before := terms{s.A, s.B, s.C}
-		if own.Kind == kind && before == l.terms() {
-			return own
-		}
-		if l.Carry == CarryNothing {
-			return State{}
-		}
-		return l.share(&own, before, now)
-	case own.Kind == kind && (own.Per == l.per || own.Per == 0):
-		if (s.Kind == KindTerms) == (l.Carry == CarryUsed) {
-			own.Per = l.per // it will be written anew
-		}
-		return own
-	case isTAT(own.Kind) && isTAT(kind):
-		own.Kind = kind
-		return own
-	}
-	var room [mostUses]made
-	return l.counted(l.usesOf(&own, now, room[:0]), now)
+func equal(a, b *State) bool {
+	return a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
 }
 
 // counts reports whether states of a kind hold hits.
@@ -287,23 +263,25 @@ func (l *Limit) hitsOf(s *State, now int64) int64 {
 	return muldivCeil(backlog, l.Quota, period)
 }
 
-// share returns what own, written under other terms, is to l if the share that was
-// used stays the same.
-func (l *Limit) share(own *State, before terms, now int64) State {
+// share returns what t, of another limit, is to l if the share that was used stays
+// the same.
+func (l *Limit) share(t *tally, now int64) State {
+	before, own := t.terms, &t.state
 	if before.capacity < 1 || isTAT(own.Kind) && (before.a < 1 || before.b < 1) {
 		return State{}
 	}
-	var room [mostUses]made
+	var room [mostUses + 1]made
 	var uses []made
 	if isTAT(own.Kind) {
 		hits := before.capacity
 		if backlog := backlogOf(own, now); backlog < muldivFloor(before.capacity, before.a, before.b) {
-			hits = min(hits, muldivCeil(backlog, before.b, before.a))
+			hits = min(hits, before.hitsIn(backlog))
 		}
 		uses = append(room[:0], made{now, hits})
 	} else {
 		uses = l.usesOf(own, now, room[:0])
 	}
+	uses = withSince(uses, t.since, now)
 	sum, scaled := int64(0), int64(0)
 	for i := range uses {
 		sum = min(sum+uses[i].hits, before.capacity)

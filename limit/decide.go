@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // The kinds of State: 1 + Algorithm.
 const (
@@ -81,11 +84,15 @@ func Refund(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 		return Decide(l, s, now, 0)
 	}
 	at := clampInstant(int64(now))
-	own := l.own(&s, at)
-	refund(l, &own, at, min(hits, MaxQuota))
-	l.pack(&s, &own)
+	hits = min(hits, MaxQuota)
+	r := l.read(&s, at)
+	if len(r.beside) > 0 {
+		r.own.Wide = slices.Clone(r.own.Wide)
+	}
+	refund(l, &r.own, at, hits)
+	l.write(&s, &r, at, -hits)
 	s, d := Decide(l, s, now, 0)
-	if d.ResetAfter == 0 {
+	if d.ResetAfter == 0 && s.Kind != KindTallies {
 		s = State{}
 	}
 	return s, d
@@ -110,8 +117,9 @@ func refund(l *Limit, s *State, now, hits int64) {
 
 // Lifetime returns how long s must be kept after now so that dropping it then
 // changes no decision, rounded up to the microsecond, and 0 if it may be dropped
-// at once; stores add a margin. It is the ResetAfter of a peek.
+// at once; stores add a margin. It is the ResetAfter of a peek, or longer where s holds
+// the tallies of several limits.
 func Lifetime(l *Limit, s State, now Micros) time.Duration {
 	_, d := Decide(l, s, now, 0)
-	return d.ResetAfter
+	return max(d.ResetAfter, duration(talliesLast(&s, clampInstant(int64(now)))))
 }

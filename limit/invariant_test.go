@@ -30,7 +30,7 @@ func drawState(t *rapid.T) State {
 		rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64, maxInstant, 2 * maxInstant, maxCount}),
 	)
 	return State{
-		Kind: rapid.Uint8Range(0, 12).Draw(t, "kind"),
+		Kind: rapid.Uint8Range(0, KindTallies+1).Draw(t, "kind"),
 		A:    word.Draw(t, "A"),
 		B:    word.Draw(t, "B"),
 		C:    word.Draw(t, "C"),
@@ -73,7 +73,7 @@ func checkRange(t *rapid.T, l *Limit, s State, d Decision) {
 	if (d.RetryAfter > 0) != (!d.Allowed && !d.Never) || d.RetryAfter < 0 || d.Allowed && d.Never {
 		t.Fatalf("contradicts itself: %+v", d)
 	}
-	if len(s.Wide) > 70+2*MaxLogQuota {
+	if len(s.Wide) > maxTallies*(tallyWords+70+2*MaxLogQuota) {
 		t.Fatalf("%d words of state", len(s.Wide))
 	}
 }
@@ -82,8 +82,13 @@ func checkRange(t *rapid.T, l *Limit, s State, d Decision) {
 // and clock came from: time stands still for a window at the most, and then what
 // was used leaves. See the files of the algorithms.
 func lockOut(l *Limit, s State) int64 {
-	if s.Kind == KindTerms {
+	switch s.Kind {
+	case KindTerms:
 		s = unpacked(&s)
+	case KindTallies:
+		if all := talliesOf(&s, nil); len(all) > 0 {
+			s = all[0].state
+		}
 	}
 	switch {
 	case l.Algorithm.IsBucket() && s.A < 0:
@@ -155,10 +160,10 @@ func TestAnyChangeKeepsThePromises(t *testing.T) {
 				l = drawAnyLimit(t)
 			}
 			now = min(drawInstant(t, now, l.periodMicros), maxInstant-3*maxDrain-3*maxPeriodMicros)
-			own := l.own(&s, now)
+			own := l.read(&s, now).own
 			as := *l
 			as.form = formOf(&own)
-			if again := as.own(&own, now); !sameState(again, own) {
+			if again := as.read(&own, now).own; !sameState(again, own) {
 				t.Fatalf("%+v is %+v, which is %+v", s, own, again)
 			}
 			switch rapid.IntRange(0, 6).Draw(t, "op") {

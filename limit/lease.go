@@ -29,10 +29,14 @@ const LeasePart = 4
 func Charge(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 	if hits > 0 {
 		at := clampInstant(int64(now))
-		own := l.own(&s, at)
-		charge(l, &own, at, min(hits, MaxQuota))
-		if own.Kind != 0 {
-			l.pack(&s, &own)
+		hits = min(hits, MaxQuota)
+		r := l.read(&s, at)
+		if len(r.beside) > 0 {
+			r.own.Wide = slices.Clone(r.own.Wide)
+		}
+		charge(l, &r.own, at, hits)
+		if r.own.Kind != 0 {
+			l.write(&s, &r, at, hits)
 		}
 	}
 	return Decide(l, s, now, 0)
@@ -145,7 +149,8 @@ func (l *Limit) Leasable() bool {
 // top, until the leases end.
 func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) (_ State, granted int64, lasts time.Duration) {
 	at := clampInstant(int64(now))
-	base := l.own(&s, at)
+	r := l.read(&s, at)
+	base := r.own
 	length := l.leaseLength(&base, at, ttl)
 	if want < 1 || length < 1 || !l.Leasable() {
 		return s, 0, 0
@@ -159,8 +164,12 @@ func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) 
 		return s, 0, 0
 	}
 	granted = min(want, most)
-	base, _ = Decide(l, base, now, granted)
-	return base, granted, duration(length)
+	if len(r.beside) > 0 {
+		base.Wide = slices.Clone(base.Wide)
+	}
+	r.own, _ = Decide(l, base, now, granted)
+	l.write(&s, &r, at, granted)
+	return s, granted, duration(length)
 }
 
 // leaseLength returns how long a lease at now may last, in µs.
@@ -208,32 +217,37 @@ type Held struct {
 // of which others.Until + others.Hits*T is an upper bound. Such a lease may have
 // found the TAT high only because of the one that is given back.
 func Return(l *Limit, s State, now Micros, hits int64, others Held) State {
-	if hits < 1 || !l.Leasable() || s.Kind != 1+uint8(l.Algorithm) {
+	if hits < 1 || !l.Leasable() || s.Kind != 1+uint8(l.Algorithm) && s.Kind != KindTallies {
+		return s
+	}
+	at := clampInstant(int64(now))
+	r := l.read(&s, at)
+	if !r.found {
 		return s
 	}
 	if !l.Algorithm.IsBucket() {
 		s, _ = Refund(l, s, now, hits)
 		return s
 	}
-	at := clampInstant(int64(now))
-	before, _ := l.backlogAt(&s, at)
-	after := before.less(l.drainTime(min(hits, MaxQuota)), l.den)
+	hits = min(hits, MaxQuota)
+	before, _ := l.backlogAt(&r.own, at)
+	after := before.less(l.drainTime(hits), l.den)
 	if others.Hits > 0 {
 		floor := l.drainTime(min(others.Hits, maxInstant))
-		if floor.exceeds(before) {
-			return s
+		if !floor.exceeds(before) {
+			floor = floor.plus(span{whole: max(clampStored(int64(others.Until))-at, 0)}, l.den)
 		}
-		floor = floor.plus(span{whole: max(clampStored(int64(others.Until))-at, 0)}, l.den)
-		if floor.exceeds(before) {
-			return s
-		}
-		if floor.exceeds(after) {
+		switch {
+		case floor.exceeds(before):
+			after = before
+		case floor.exceeds(after):
 			after = floor
 		}
 	}
-	if after == (span{}) {
-		return State{}
+	r.own = State{}
+	if after != (span{}) {
+		l.saveTAT(&r.own, at, after)
 	}
-	l.saveTAT(&s, at, after)
+	l.write(&s, &r, at, -hits)
 	return s
 }

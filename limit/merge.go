@@ -14,11 +14,16 @@ import (
 //
 // What was refunded, released or reset between the two states may come back: the
 // result is never too generous.
+//
+// Of the tallies of several limits each is merged with its own; a state that has none
+// beside it with that of l.
 func Merge(l *Limit, a, b State) State {
-	if a.Kind != b.Kind || a.Kind == 0 {
-		if a.Kind == 0 {
-			return b
-		}
+	switch {
+	case a.Kind == 0:
+		return b
+	case b.Kind != 0 && (a.Kind == KindTallies || b.Kind == KindTallies):
+		return mergeTallies(l, a, b)
+	case a.Kind != b.Kind:
 		return a
 	}
 	switch a.Kind {
@@ -39,6 +44,64 @@ func Merge(l *Limit, a, b State) State {
 	default:
 		return mergeTATs(a, b)
 	}
+}
+
+// mergeTallies merges those that are of one limit, and keeps the others, the latest to
+// end if there are too many.
+func mergeTallies(l *Limit, a, b State) State {
+	all := talliesOf(&a, nil)
+	for _, t := range talliesOf(&b, nil) {
+		i := slices.IndexFunc(all, func(u tally) bool { return sameForm(&u.state, &t.state) && u.terms == t.terms })
+		told := t.state.Kind < kindSlidingLog // whose it is, by the form
+		if i < 0 && (told || t.until == 0 || len(all) == 1 && all[0].until == 0) {
+			i = slices.IndexFunc(all, func(u tally) bool {
+				return sameForm(&u.state, &t.state) &&
+					(u.terms == unknownTerms || t.terms == unknownTerms || l.owns(&u) && l.owns(&t))
+			})
+		}
+		if i < 0 {
+			all = append(all, t)
+			continue
+		}
+		u, of := &all[i], *l
+		if period := t.state.Per.micros(); period > 0 {
+			of.periodMicros = period
+		}
+		merged := Merge(&of, u.state, t.state)
+		// What came later has counted what was noted for it before.
+		switch first, second := equal(&merged, &u.state), equal(&merged, &t.state); {
+		case first == second:
+			u.since = max(u.since, t.since)
+		case second:
+			u.since = t.since
+		}
+		u.state = merged
+		if u.terms == unknownTerms {
+			u.terms = t.terms
+		}
+		u.until = max(u.until, t.until)
+	}
+	if len(all) > maxTallies {
+		slices.SortStableFunc(all, func(x, y tally) int { return cmp.Compare(y.until, x.until) })
+		all = all[:maxTallies]
+	}
+	longest := int64(0)
+	for i := range all {
+		longest = max(longest, all[i].until)
+	}
+	s := State{Kind: KindTallies}
+	for i := range all {
+		if all[i].until == 0 { // a plain one, which does not say
+			all[i].until = longest
+		}
+		s.Wide = all[i].append(s.Wide)
+	}
+	return s
+}
+
+// sameForm reports whether a and b may be of one limit.
+func sameForm(a, b *State) bool {
+	return formOf(a) == formOf(b) && (a.Kind != kindSubWindows || a.B == b.B && len(a.Wide) == len(b.Wide))
 }
 
 // mergeFixedWindows takes the later window, and the larger count of one window.

@@ -20,7 +20,7 @@ package limit
 // Wide are the n+1 counters, newest first, of which the sum is at most 2^51.
 //
 // When Period or SubWindows change, B or the length of Wide no longer fit: what
-// the old parts still count is carried into the newest new part.
+// the old parts count is carried over as from another algorithm (carry.go).
 
 // parts is what a state says at some instant: counts[i-shift] hits in the part
 // that is i parts older than the newest one, for i from shift on; carried more
@@ -32,7 +32,7 @@ type parts struct {
 	counts  []int64
 	carried int64
 	total   int64 // of all
-	moved   bool  // the state is not in terms of this clock or this limit
+	moved   bool  // the state is not in terms of this clock
 }
 
 // partsAt reads s at now. Stored parts up to a window ahead mean that the clock
@@ -41,14 +41,10 @@ type parts struct {
 func (l *Limit) partsAt(s *State, now int64) (p parts) {
 	n, width := l.SubWindows, l.partMicros
 	p.start, p.elapsed = now-now%width, now%width
-	if s.Kind != kindSubWindows || len(s.Wide) == 0 || s.B < 1 || s.B > maxPeriodMicros {
+	if s.Kind != kindSubWindows || !l.sameParts(s) {
 		return p
 	}
 	stored := clampStored(s.A)
-	if s.B != width || len(s.Wide) != n+1 || stored%width != 0 {
-		p.carry(s, stored, now)
-		return p
-	}
 	p.counts = s.Wide
 	switch {
 	case stored >= p.start+int64(n+1)*width:
@@ -62,21 +58,6 @@ func (l *Limit) partsAt(s *State, now int64) (p parts) {
 		p.total += clampCount(p.counts[i-p.shift])
 	}
 	return p
-}
-
-// carry puts into the newest part of p what the parts of s, of another length
-// or number, still count at now.
-func (p *parts) carry(s *State, stored, now int64) {
-	counts := s.Wide[:min(len(s.Wide), MaxSubWindows+1)]
-	gone := 0
-	if stored < now {
-		gone = int(min((now-stored)/s.B, int64(len(counts))))
-	}
-	for _, c := range counts[:len(counts)-gone] {
-		p.carried = addCount(p.carried, clampCount(c))
-	}
-	p.total = p.carried
-	p.moved = p.total > 0
 }
 
 // at returns the count of the part that is i parts older than the newest.
@@ -108,7 +89,7 @@ func (l *Limit) usedOfParts(p *parts) int64 {
 func (l *Limit) partsPassAt(p *parts, hits int64) int64 {
 	n, width := l.SubWindows, l.partMicros
 	room := l.Quota - hits
-	newest := p.carried // charged or carried over, not in counts
+	newest := p.carried // charged, not in counts
 	whole := p.total
 	for j := 0; j <= n; j++ {
 		oldest := p.at(n - j)
@@ -166,6 +147,10 @@ func (l *Limit) saveParts(p *parts, s *State) {
 }
 
 func decideSubWindows(l *Limit, s *State, now, hits int64, d *Decision) {
+	if s.Kind == kindSubWindows && !l.sameParts(s) {
+		decideForeign(l, s, now, hits, d)
+		return
+	}
 	p := l.partsAt(s, now)
 	used := l.usedOfParts(&p)
 	d.Limit = l.Quota

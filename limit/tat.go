@@ -112,7 +112,8 @@ func (l *Limit) mostOwed() span {
 // backlogAt reads TAT-now from s: how long the bucket needs to drain. It is
 // never above the tolerance unless the bucket owes: a TAT further ahead was
 // written by a clock that has stepped back, or under a larger burst, and is moved
-// to the tolerance, so that the lock-out is bounded by one burst.
+// to the tolerance, so that the lock-out is bounded by one burst; what it was is kept
+// beside (tally.go).
 func (l *Limit) backlogAt(s *State, now int64) (backlog span, moved bool) {
 	if s.Kind != 1+uint8(l.Algorithm) {
 		return span{}, false
@@ -164,6 +165,10 @@ func (l *Limit) saveTAT(s *State, now int64, backlog span) {
 // rounded up.
 func decideTAT(l *Limit, s *State, now, hits int64, d *Decision) {
 	backlog, moved := l.backlogAt(s, now)
+	if moved && s.A > 0 && hits > 0 {
+		decideForeign(l, s, now, hits, d)
+		return
+	}
 	d.Limit = l.capacity
 	if hits > l.capacity {
 		d.Never = true

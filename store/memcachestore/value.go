@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -16,7 +17,8 @@ import (
 const (
 	// hashBytes is how much of the SHA-256 of a key is in its name.
 	hashBytes = 16
-	// maxValue bounds the bytes of a value. Ours have at most 1 + 3*21 + 6.
+	// maxValue bounds the bytes of a value. Ours have at most 1 + 3*21 + 6, or
+	// 2 + 40*21 where there are the tallies of four limits.
 	maxValue = 1 << 10
 	// ttlMargin is how much longer than its lifetime a bucket is kept at least:
 	// a clock that steps back by less loses nothing.
@@ -31,6 +33,9 @@ const (
 	kindSlidingWindow = 1 + uint8(limit.SlidingWindow)
 	kindFixedWindow   = 1 + uint8(limit.FixedWindow)
 )
+
+// tallies is the kind of values with the tallies of several limits.
+var tallies = strconv.Itoa(int(limit.KindTallies))
 
 // nameOf returns the name of the bucket of a key, and a number that places it
 // on a server and is independent of the name.
@@ -58,8 +63,16 @@ func weigh(bucket, server uint64) uint64 {
 }
 
 // appendState writes a state that is not unused: its kind and its numbers, in
-// decimal, with spaces, and the word of its period before the last of them.
+// decimal, with spaces, and the word of its period before the last of them; of
+// tallies the words of its Wide.
 func appendState(b []byte, s limit.State) []byte {
+	if s.Kind == limit.KindTallies {
+		b = strconv.AppendUint(b, uint64(s.Kind), 10)
+		for _, n := range s.Wide {
+			b = strconv.AppendInt(append(b, ' '), n, 10)
+		}
+		return b
+	}
 	b = append(b, '0'+s.Kind, ' ')
 	b = strconv.AppendInt(b, s.A, 10)
 	b = append(b, ' ')
@@ -83,6 +96,8 @@ func parseState(value string) limit.State {
 		s.Kind, fields = kindSlidingWindow, []*int64{&s.A, &s.B, &s.C}
 	case "2":
 		s.Kind, fields = kindFixedWindow, []*int64{&s.A, &s.B}
+	case tallies:
+		return parseTallies(rest)
 	default:
 		return limit.State{}
 	}
@@ -105,9 +120,22 @@ func parseState(value string) limit.State {
 	return s
 }
 
-// sameState compares states, neither of which is wide.
+// parseTallies reads the words of the tallies of several limits.
+func parseTallies(words string) limit.State {
+	s := limit.State{Kind: limit.KindTallies}
+	for word := range strings.SplitSeq(words, " ") {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return limit.State{}
+		}
+		s.Wide = append(s.Wide, n)
+	}
+	return s
+}
+
+// sameState compares states.
 func sameState(a, b limit.State) bool {
-	return a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C
+	return slices.Equal(a.Wide, b.Wide) && a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C
 }
 
 // expiry returns what to send as the time to live of a value that is needed for

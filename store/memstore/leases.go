@@ -206,13 +206,18 @@ func (b *leaseBook) takeBack(sh *shard, a *ask, r *register, q *store.LeaseReque
 		return true
 	}
 	where := sh.locate(a.key, classOf(a.limit))
-	if !where.found || sh.state(where).Kind != 1+uint8(a.limit.Algorithm) {
+	if !where.found || !countsHits(sh.state(where).Kind, a.limit) {
 		// Used from a shared bucket, where it stays, or forgotten.
 		return true
 	}
 	next := limit.Return(a.limit, sh.leaseBase(a, buffer), a.now, hits, limit.Held{Hits: r.hits, Until: r.latest})
 	sh.put(where, a, next, expiryOf(a.now, limit.Lifetime(a.limit, next, a.now)))
 	return true
+}
+
+// countsHits reports whether the hits of a lease by l may be in a state of a kind.
+func countsHits(kind uint8, l *limit.Limit) bool {
+	return kind == 1+uint8(l.Algorithm) || kind == limit.KindTallies
 }
 
 // grant hands out hits, if there is room for the lease and for the state.

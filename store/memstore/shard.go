@@ -34,7 +34,7 @@ func classOfKind(kind uint8) class {
 	switch kind {
 	case 1 + uint8(limit.SlidingWindow), 1 + uint8(limit.Ban):
 		return medium
-	case 1 + uint8(limit.SubWindows), 1 + uint8(limit.SlidingLog), 1 + uint8(limit.Concurrency), limit.KindTerms:
+	case 1 + uint8(limit.SubWindows), 1 + uint8(limit.SlidingLog), 1 + uint8(limit.Concurrency), limit.KindTerms, limit.KindTallies:
 		return wide
 	default:
 		return narrow
@@ -74,6 +74,14 @@ func (a *ask) decide(state limit.State) (limit.State, limit.Decision) {
 	return t.Decide(state, a.now)
 }
 
+// expiryOf is until when a state is kept that was decided by d.
+func (a *ask) expiryOf(state *limit.State, d limit.Decision) uint32 {
+	if state.Kind == limit.KindTallies {
+		return expiryOf(a.now, limit.Lifetime(a.limit, *state, a.now))
+	}
+	return expiryOf(a.now, d.ResetAfter)
+}
+
 // mayCharge reports whether a can charge hits, or denials, to a bucket that is
 // there or not.
 func (a *ask) mayCharge() bool {
@@ -99,24 +107,27 @@ func (s *shard) take(a *ask, d *limit.Decision) {
 	c := classOf(a.limit)
 	t := &s.tables[c]
 	if c != wide && a.op == store.Hit && t.used > 0 {
-		if p, ok := t.find(a.key); ok {
-			t.take(p, c, a, d)
+		if p, ok := t.find(a.key); ok && t.take(p, c, a, d) {
 			return
 		}
 	}
 	*d = s.takeSlow(c, a)
 }
 
-// take decides a hit on the slot at p, which is not wide.
-func (t *table) take(p int, c class, a *ask, d *limit.Decision) {
+// take decides a hit on the slot at p, which is not wide, unless its state becomes so.
+func (t *table) take(p int, c class, a *ask, d *limit.Decision) bool {
 	var state limit.State
 	t.load(p, c, &state)
 	kind, per, A, B, C := state.Kind, state.Per, state.A, state.B, state.C
 	*d = limit.Decision{}
 	limit.DecideInPlace(a.limit, &state, a.now, a.hits, d)
 	if state.A != A || state.B != B || state.C != C || state.Kind != kind || state.Per != per {
+		if state.Kind == limit.KindTallies {
+			return false
+		}
 		t.store(p, c, a.key, &state, expiryOf(a.now, d.ResetAfter))
 	}
+	return true
 }
 
 // load reads the state of a slot that is not wide into s, which is unused.
@@ -189,7 +200,7 @@ func (s *shard) takeSlow(c class, a *ask) limit.Decision {
 		return s.takeHold(where, a)
 	case a.op == store.Refund && where.found && a.hits > 0:
 		next, d := limit.Refund(a.limit, s.state(where), a.now, a.hits)
-		s.put(where, a, next, expiryOf(a.now, d.ResetAfter))
+		s.put(where, a, next, a.expiryOf(&next, d))
 		return d
 	}
 	if !a.mayCharge() {
@@ -244,7 +255,7 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 	if next.Kind == 0 || a.op == store.Hit && !a.charges(d) && !rewritten(where, base, next) {
 		return d
 	}
-	expiry := expiryOf(a.now, d.ResetAfter)
+	expiry := a.expiryOf(&next, d)
 	if !d.Allowed && where.found {
 		// A denial under a limit with a short memory must not shorten the life
 		// of what was charged under one with a long memory.

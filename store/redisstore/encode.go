@@ -374,6 +374,7 @@ func (r *request) numbers(l *limit.Limit, wall limit.Micros) {
 		r.int(den)
 		r.int(whole)
 		r.int(part)
+		r.int(l.PeriodMicros())
 	case l.Algorithm == limit.Ban:
 		r.int(l.Quota)
 		r.int(l.PeriodMicros())

@@ -96,6 +96,9 @@ func parseState(value string) limit.State {
 		return limit.State{}
 	}
 	if inner, ok := strings.CutPrefix(value, "11 "); ok {
+		if tallies, ok := strings.CutPrefix(inner, "*"); ok {
+			return parseTallies(tallies)
+		}
 		return parseTerms(inner)
 	}
 	switch value[0] {
@@ -171,6 +174,40 @@ func parseTerms(value string) limit.State {
 		return limit.State{}
 	}
 	s.Wide = append([]int64{int64(inner.Kind) | int64(inner.Per)<<8, inner.A, inner.B, inner.C}, inner.Wide...)
+	return s
+}
+
+// parseTallies reads the tallies of several limits; carry.lua has the form.
+func parseTallies(value string) limit.State {
+	s := limit.State{Kind: limit.KindTallies}
+	for value != "" {
+		header, rest, _ := strings.Cut(strings.TrimPrefix(value, " "), ":")
+		var n [6]int64 // terms, ends, since, length
+		fields := strings.Split(header, " ")
+		for i, field := range fields {
+			var err error
+			if len(fields) != len(n) {
+				return limit.State{}
+			}
+			if n[i], err = strconv.ParseInt(field, 10, 64); err != nil {
+				return limit.State{}
+			}
+		}
+		length := n[5]
+		if length < 0 || length > int64(len(rest)) {
+			return limit.State{}
+		}
+		inner := parseState(rest[:length])
+		if rest[:length] == "4" { // a log that has counted nothing
+			inner.Kind = 1 + uint8(limit.SlidingLog)
+		}
+		if inner.Kind == 0 || inner.Kind > 1+uint8(limit.GCRA) {
+			return limit.State{}
+		}
+		s.Wide = append(s.Wide, int64(inner.Kind)|int64(inner.Per)<<8, n[0], n[1], n[2], inner.A, inner.B, inner.C, n[3], n[4], int64(len(inner.Wide)))
+		s.Wide = append(s.Wide, inner.Wide...)
+		value = rest[length:]
+	}
 	return s
 }
 

@@ -78,7 +78,7 @@ var sections = strings.NewReplacer(
 	"TAT\n", luaTAT,
 	"CONCURRENCY\n", luaConcurrency,
 	"BAN\n", luaBan,
-	"CARRY\n", luaCarry,
+	"CARRY\n", strings.Replace(luaCarry, "LOAD\n", luaLoad, 1),
 	"TERMS\n", luaTerms,
 	"MARK\n", luaMark,
 	"KEPT_SAVE\n", strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1),
@@ -105,6 +105,8 @@ var constants = strings.NewReplacer(
 	"DEBT_BURSTS", "64",
 	"DEBT_US", "3600000000", // an hour
 	"LOG_HEAD", "64",
+	"LOG_KEPT", "3600000000", // an hour
+	"MAX_TALLIES", "4",
 	"TTL_MARGIN_MS", "1000",
 )
 

@@ -32,6 +32,7 @@ type node struct {
 type answer struct {
 	Status    int
 	Allowed   bool   `json:"allowed"`
+	Limit     int    `json:"limit"`
 	Remaining int    `json:"remaining"`
 	Degraded  string `json:"degraded"`
 }

@@ -1,7 +1,11 @@
--- carry.go. The function returns what a state is to a limit, and whether it was
--- stored in another form. mark and terms are those of the state, own the kind of the
--- limit's states, own_mark and own_terms (false for those that carry what was used)
--- its own; resets says that it begins anew.
+-- carry.go and tally.go. A tally is a table of capacity, x and y, its terms; ends, until
+-- when it is kept; since; and its state, as text or else in kind, a, b, c, wide and mark.
+-- carry returns what a state is to a limit, whether that has to be stored, the list of
+-- tallies beside it, if any, and whether the limit had one. mark and terms are those
+-- of the state, own the kind of the limit's states, own_mark and own_terms (false for
+-- those that carry what was used) its own; resets says that it begins anew. A list has
+-- the terms of the limit in 1, 2 and 3, and others. note makes of it the terms with
+-- which the state is written.
 local list, counted = {}, {} -- the uses: instants, the latest first, and hits
 
 local function use(t, hits)
@@ -13,7 +17,7 @@ end
 
 local units = {us = 1, ms = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000}
 local zeros = {60000000, 3600000000, 86400000000, 1000000}
-local days = {day = 1, week = 7, month = 31, year = 366}
+local days = {day = 1, week = 7, month = 31, year = 366, 1, 7, 31, 366}
 
 -- Returns the period that a mark says, or nil.
 local function period_of(mark)
@@ -36,163 +40,458 @@ local function ceil_div(x, y, z)
   return rest > 0 and quotient + 1 or quotient
 end
 
-return function(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota, period, own_mark, own_terms, resets)
+local function parse(text)
+  local kind, a, b, c, wide, stored_mark, terms = 0, 0, 0, 0, false, '', false
+  if text == '4' then
+    return 4, 0, 0, 0, text, ''
+  end
+LOAD
+  if terms then
+    kind = 0
+  end
+  return kind, a, b, c, wide, stored_mark
+end
+
+-- Returns a tally with its state read.
+local function opened(t)
+  if not t.kind then
+    t.kind, t.a, t.b, t.c, t.wide, t.mark = parse(t.text)
+  end
+  return t
+end
+
+local function text_of(s, t)
+  if t.text then
+    return t.text
+  elseif t.kind == 1 then
+    return format('1 %d %d %s%d', t.a, t.b, t.mark, t.c)
+  elseif t.kind == 2 then
+    return format('2 %d %s%d', t.a, t.mark, t.b)
+  elseif t.kind == 3 then
+    local counts = {}
+    for i = 1, #t.wide do
+      counts[i] = format('%d', t.wide[i])
+    end
+    return format('3 %d %d ', t.a, t.b) .. table.concat(counts, ' ')
+  elseif t.kind == 4 then
+    return type(t.wide) == 'string' and t.wide or log_text(s, t.wide)
+  end
+  return format('%d %d %d', t.kind, t.a, t.b)
+end
+
+-- Returns how long a limit looks back.
+local function memory_of(own, algorithm, period)
+  if own > 4 then
+    local BYTES(tolerance_, 7) = byte(data, at + TAKE_BYTES + 7, at + TAKE_BYTES + 13)
+    return WHOLE(tolerance_, 7) + 1
+  elseif algorithm == CALENDAR then
+    return days[period] * 86400000000 + 7200000000
+  elseif own == 3 then
+    return period * byte(data, at + TAKE_BYTES)
+  end
+  return period
+end
+
+local function kept_until(t, kept, own)
+  kept = t.mark ~= '' and period_of(t.mark) or kept
+  if t.kind == 3 and t.b > 0 then
+    kept = min(t.b, MAX_PERIOD) * (min(#t.wide, MAX_PARTS) - 1)
+  elseif t.kind == 4 and own ~= 4 then
+    kept = max(kept, LOG_KEPT)
+  elseif t.kind > 4 then
+    kept = max(kept, min(backlog_of(t.a, t.b), MAX_PERIOD))
+  end
+  return now + kept + 1
+end
+
+-- write of tally.go, but for the state; kind == 0 is a tally that has counted nothing.
+local function note(list, s, hits, reset, kind, a, b, c, wide, own, algorithm, period, mark)
+  if kind == 0 then
+    kind, a, b, c, wide = own, 0, 0, 0, false
+    if own == 3 then
+      wide = {0} -- there is no text without one
+    elseif own == 4 then
+      wide = log_of(s, '4')
+    end
+  end
+  local memory = memory_of(own, algorithm, period)
+  local before = list.others
+  if list.plain then -- a bucket that tat.lua has left beside
+    local plain = {capacity = -1, x = 0, y = 0, since = 0, kind = list.plain[1], a = list.plain[2], b = list.plain[3], mark = ''}
+    plain.ends = kept_until(plain, memory, own)
+    before = {plain}
+  end
+  local terms = {list[1], list[2], list[3], others = {}, since = 0}
+  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own)
+  local last, texts = max(now + reset, terms.ends), {}
+  for i = 1, min(#before, MAX_TALLIES - 1) do
+    local t = before[i]
+    local text = text_of(s, t)
+    local since = max(min(t.since + hits, MAX_COUNT), -MAX_COUNT)
+    terms.others[i] = {capacity = t.capacity, x = t.x, y = t.y, ends = t.ends, since = since, text = text}
+    texts[i] = format(' %d %d %d %d %d %d:', t.capacity, t.x, t.y, t.ends, since, #text) .. text
+    last = max(last, t.ends)
+  end
+  terms.head = format('11 * %d %d %d %d 0 ', terms[1], terms[2], terms[3], terms.ends)
+  terms.tail = table.concat(texts)
+  terms.ttl = format('%d', floor((last - now + 999) / 1000) + TTL_MARGIN_MS)
+  return terms, kind, a, b, c, wide
+end
+
+local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota, period, own_mark, own_terms, resets, max_debt)
   if kind > 8 or own > 8 then
     if kind == own then
       return kind, a, b, c, wide, false
     end
     return 0, 0, 0, 0, false, false
   end
-  local foreign = not terms == not not own_terms
-  local known = mark ~= '' and period_of(mark)
-  local share = terms and own_terms
-  if share then
-    if kind == own and terms[1] == own_terms[1] and terms[2] == own_terms[2] and terms[3] == own_terms[3] then
-      return kind, a, b, c, wide, false
-    elseif resets or terms[1] == 0 or kind > 4 and (terms[2] == 0 or terms[3] == 0) then
-      return 0, 0, 0, 0, false, false
-    end
-  elseif kind == own and (mark == own_mark or not known) then
-    return kind, a, b, c, wide, foreign
-  elseif kind > 4 and own > 4 then
-    return own, a, b, 0, false, true
-  end
 
   -- The cells of the limit: those from an instant on, of a width, or one.
   local start, from, width, parts, length = 0, 0, 0, 0, period
-  local den, tolerance, tolerance_part = 1, 0, 0
+  local den, tolerance, tolerance_part, cycle = 1, 0, 0, 0
+  local x, y = period, 0 -- its terms
   if own == 1 then
     start, width = now - now % period, period
     from = start - period
   elseif own == 3 then
     parts = byte(data, at + TAKE_BYTES)
     start, width, length = now - now % period, period, period * parts
-    from = start - parts * period
+    from, x = start - parts * period, length
   elseif own == 4 then
     from, width = now - period + 1, 1
   elseif own > 4 then
     local BYTES(den_, 7), BYTES(tolerance_, 7), BYTES(part, 7) = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 20)
-    den, tolerance, tolerance_part = WHOLE(den_, 7), WHOLE(tolerance_, 7), WHOLE(part, 7)
-    from, length = now - tolerance, tolerance + 1
+    local BYTES(cycle_, 7) = byte(data, at + TAKE_BYTES + 21, at + TAKE_BYTES + 27)
+    den, tolerance, tolerance_part, cycle = WHOLE(den_, 7), WHOLE(tolerance_, 7), WHOLE(part, 7), WHOLE(cycle_, 7)
+    from, length, y = now - tolerance, tolerance + 1, den
   elseif algorithm == CALENDAR then
     local edge = at + TAKE_BYTES
     while now >= instant(edge + 7) do
       edge = edge + 7
     end
     start, length = instant(edge), instant(edge + 7) - instant(edge)
-    from = start
+    from, y = start, 1
   else
     start = now - now % period
     from = start
   end
 
-  list, counted = {}, {}
-  local stored = max(min(a, MAX_STORED), 0)
-  if kind < 3 then
-    use(stored + (known or length) - 1, b)
-    if kind == 1 then
-      use(stored - 1, c)
-    end
-  elseif kind == 3 then
-    if b > 0 and b <= MAX_PERIOD then
-      for i = 1, min(#wide, MAX_PARTS) do
-        use(stored - (i - 2) * b - 1, wide[i])
+  local function uses_of(t)
+    local stored = max(min(t.a, MAX_STORED), 0)
+    if t.kind < 3 then
+      use(stored + (t.mark ~= '' and period_of(t.mark) or length) - 1, t.b)
+      if t.kind == 1 then
+        use(stored - 1, t.c)
       end
-    end
-  elseif kind == 4 then
-    local log = type(wide) == 'string' and log_of(s, wide) or wide
-    local i = log.n
-    while i > 0 do
-      local t = min(log_stamp(log, i - 1), now)
-      if t < from then
-        break
+    elseif t.kind == 3 then
+      if t.b > 0 and t.b <= MAX_PERIOD then
+        for i = 1, min(#t.wide, MAX_PARTS) do
+          use(stored - (i - 2) * t.b - 1, t.wide[i])
+        end
       end
-      local first = min(log_after(log, (width > 0 and t - t % width or from) - 1), i - 1)
-      use(t, i - first)
-      i = first
-    end
-  elseif share then
-    local backlog, hits = backlog_of(a, b), terms[1]
-    if (hits + 0.0) * terms[2] / terms[3] >= MAX_INSTANT or backlog < (muldivmod(hits, terms[2], terms[3])) then
-      hits = min(hits, ceil_div(backlog, terms[3], terms[2]))
-    end
-    use(now, hits)
-  else
-    local backlog = backlog_of(a, b)
-    use(now, backlog >= length and quota or ceil_div(backlog, quota, length))
-  end
-  if share then
-    local sum, scaled = 0, 0
-    for i = 1, #counted do
-      sum = min(sum + counted[i], terms[1])
-      local total = ceil_div(sum, quota, terms[1])
-      counted[i], scaled = total - scaled, total
+    elseif t.kind == 4 then
+      local log = type(t.wide) == 'string' and log_of(s, t.wide) or t.wide
+      local i = log.n
+      while i > 0 do
+        local at = min(log_stamp(log, i - 1), now)
+        if at < from then
+          break
+        end
+        local first = min(log_after(log, (width > 0 and at - at % width or from) - 1), i - 1)
+        use(at, i - first)
+        i = first
+      end
+    else
+      local backlog = backlog_of(t.a, t.b)
+      use(now, backlog >= length and quota or ceil_div(backlog, quota, length))
     end
   end
 
-  local current, previous = 0, 0
-  if own < 3 then
-    for i = 1, #list do
-      if list[i] >= start then
-        current = min(current + counted[i], MAX_COUNT)
-      elseif own == 1 and list[i] >= from then
-        previous = min(previous + counted[i], MAX_COUNT)
-      end
-    end
-    if current > 0 or previous > 0 then
-      return own, start, current, previous, false, true
-    end
-  elseif own == 3 then
-    local counts, total = {}, 0
-    for i = 1, parts + 1 do
-      counts[i] = 0
-    end
-    for i = 1, #list do
-      local part = (start - (list[i] - list[i] % period)) / period + 1
-      if part <= parts + 1 then
-        local added = min(counted[i], MAX_COUNT - total)
-        counts[part], total = counts[part] + added, total + added
-      end
-    end
-    if total > 0 then
-      return 3, start, period, 0, counts, true
-    end
-  elseif own == 4 then
-    local log = log_of(s, '4')
-    local left = quota
-    for i = 1, #list do
-      local added = min(counted[i], left)
-      if list[i] > now - period and added > 0 then
-        log_before(log, list[i], added)
-        left = left - added
-      end
-    end
-    if log.n > 0 then
-      return 4, 0, 0, 0, log, true
-    end
-  else
-    local whole, part, last = 0, 0, 0
-    local function drain(time)
-      whole = whole - time
-      if whole < 0 then
-        whole, part = 0, 0
-      end
-    end
-    for i = #list, 1, -1 do
-      drain(list[i] - last)
-      local more, more_part = muldivmod(min(counted[i], quota + 1), period, den)
-      whole, part, last = whole + more, part + more_part, list[i]
-      if part >= den then
-        whole, part = whole + 1, part - den
-      end
-      if whole > tolerance or whole == tolerance and part > tolerance_part then
-        whole, part = tolerance, tolerance_part
-      end
-    end
-    drain(now - last)
-    if whole > 0 or part > 0 then
-      return own, now + whole, part, 0, false, true
+  -- Begins the uses with what was charged since, of those of a tally.
+  local function begin(since)
+    list, counted = {}, {}
+    use(now, since)
+  end
+
+  -- Takes back what was given back since.
+  local function take_back(since)
+    for i = 1, #counted do
+      local taken = min(max(-since, 0), counted[i])
+      counted[i], since = counted[i] - taken, since + taken
     end
   end
-  return 0, 0, 0, 0, false, true
+
+  -- Returns the state in which only the uses have been counted.
+  local function count()
+    local current, previous = 0, 0
+    if own < 3 then
+      for i = 1, #list do
+        if list[i] >= start then
+          current = min(current + counted[i], MAX_COUNT)
+        elseif own == 1 and list[i] >= from then
+          previous = min(previous + counted[i], MAX_COUNT)
+        end
+      end
+      if current > 0 or previous > 0 then
+        return own, start, current, previous, false
+      end
+    elseif own == 3 then
+      local counts, total = {}, 0
+      for i = 1, parts + 1 do
+        counts[i] = 0
+      end
+      for i = 1, #list do
+        local part = (start - (list[i] - list[i] % period)) / period + 1
+        if part <= parts + 1 then
+          local added = min(counted[i], MAX_COUNT - total)
+          counts[part], total = counts[part] + added, total + added
+        end
+      end
+      if total > 0 then
+        return 3, start, period, 0, counts
+      end
+    elseif own == 4 then
+      local log = log_of(s, '4')
+      local left = quota
+      for i = 1, #list do
+        local added = min(counted[i], left)
+        if list[i] > now - period and added > 0 then
+          log_before(log, list[i], added)
+          left = left - added
+        end
+      end
+      if log.n > 0 then
+        return 4, 0, 0, 0, log
+      end
+    else
+      local whole, part, last = 0, 0, 0
+      local function drain(time)
+        whole = whole - time
+        if whole < 0 then
+          whole, part = 0, 0
+        end
+      end
+      for i = #list, 1, -1 do
+        drain(list[i] - last)
+        local more, more_part = muldivmod(min(counted[i], quota + 1), period, den)
+        whole, part, last = whole + more, part + more_part, list[i]
+        if part >= den then
+          whole, part = whole + 1, part - den
+        end
+        if whole > tolerance or whole == tolerance and part > tolerance_part then
+          whole, part = tolerance, tolerance_part
+        end
+      end
+      drain(now - last)
+      if whole > 0 or part > 0 then
+        return own, now + whole, part, 0, false
+      end
+    end
+    return 0, 0, 0, 0, false
+  end
+
+  local function same(t)
+    return t.kind == own and t.capacity == quota and t.x == x and t.y == y
+  end
+
+  local function is_none(t)
+    return t.a == 0 and t.b == 0 and t.c == 0 and (t.kind ~= 4 or t.wide == '4' or t.wide.n == 0)
+  end
+
+  local function owns(t)
+    local known = t.capacity >= 0
+    if own > 4 and t.kind > 4 then
+      return not known or t.capacity == quota and t.x == x and t.y == y and (not own_terms or t.kind == own)
+    elseif t.kind ~= own or known and (own_terms or own == 4) and not same(t) then
+      return false
+    elseif own == 3 and not is_none(t) then
+      return t.b == period and #t.wide == parts + 1 and max(min(t.a, MAX_STORED), 0) % period == 0
+    end
+    local per = t.mark ~= '' and period_of(t.mark)
+    if known and not per then
+      return t.x == x and t.y == y
+    end
+    return t.mark == own_mark or not per
+  end
+
+  -- claim of tally.go, of a bucket: returns it up to date, whether that is another
+  -- state, and whether the tally stays beside, as its terms are not known.
+  local function claim_bucket(t)
+    local whole, part, stale, splits = 0, 0, t.kind ~= own or t.since ~= 0, t.capacity < 0 and t.ends > 0
+    local owed, owed_part = tolerance + min(DEBT_BURSTS * tolerance + DEBT_US, MAX_DRAIN), tolerance_part
+    if max_debt then
+      local most, most_part = muldivmod(max_debt, period, den)
+      owed, owed_part = tolerance + most, tolerance_part + most_part
+      if owed_part >= den then
+        owed, owed_part = owed + 1, owed_part - den
+      end
+    end
+    local most, most_part = tolerance, tolerance_part
+    if t.a < 0 then
+      most, most_part = owed, owed_part
+    end
+    local tat, tat_part = min(max(t.a, -t.a), MAX_STORED), t.b
+    if tat_part >= den then
+      tat, tat_part = tat + 1, 0
+    end
+    local moved = false
+    if tat >= now then
+      whole, part = tat - now, tat_part
+      moved = whole > most or whole == most and part > most_part
+    end
+    if not moved and t.since == 0 then
+      return own, t.a, t.b, stale, splits
+    elseif moved then
+      whole, part, stale = most, most_part, true
+      splits = splits or t.capacity < 0 and t.a > 0
+    end
+    if t.since < 0 then
+      local less, less_part = MAX_INSTANT, 0
+      if (-t.since + 0.0) * period / den < MAX_INSTANT then
+        less, less_part = muldivmod(-t.since, period, den)
+      end
+      if whole > less or whole == less and part > less_part then
+        whole, part = whole - less, part - less_part
+        if part < 0 then
+          whole, part = whole - 1, part + den
+        end
+      else
+        whole, part = 0, 0
+      end
+    elseif t.since > 0 then
+      most, most_part = tolerance + cycle, tolerance_part
+      if most > owed or most == owed and most_part > owed_part then
+        most, most_part = owed, owed_part
+      end
+      if whole > most or whole == most and part > most_part then
+        most, most_part = whole, part
+      end
+      local more, more_part = MAX_INSTANT, 0
+      if (t.since + 0.0) * period / den < MAX_INSTANT then
+        more, more_part = muldivmod(t.since, period, den)
+        more, more_part = whole + more, part + more_part
+        if more_part >= den then
+          more, more_part = more + 1, more_part - den
+        end
+      end
+      if more > most or more == most and more_part > most_part then
+        more, more_part = most, most_part
+      end
+      whole, part = more, more_part
+    end
+    if whole == 0 and part == 0 and t.since ~= 0 then
+      return 0, 0, 0, stale, splits
+    end
+    if whole > tolerance or whole == tolerance and part > tolerance_part then
+      return own, -(now + whole), part, stale, splits
+    end
+    return own, now + whole, part, stale, splits
+  end
+
+  -- converted of tally.go
+  local function convert(t, most)
+    local known = t.capacity >= 0
+    local share = false
+    if known and own_terms and not same(t) then
+      if resets or t.capacity == 0 or t.kind > 4 and (t.x < 1 or t.y < 1) then
+        return 0, 0, 0, 0, false
+      end
+      share = true
+    end
+    begin(t.since)
+    if known and t.kind > 4 then
+      local backlog, hits = backlog_of(t.a, t.b), 0
+      if t.x > 0 and t.y > 0 then
+        hits = (backlog + 0.0) * t.y / t.x >= MAX_STORED and MAX_COUNT or ceil_div(backlog, t.y, t.x)
+      end
+      if share then
+        local all = t.capacity
+        if (all + 0.0) * t.x / t.y < MAX_INSTANT and backlog >= (muldivmod(all, t.x, t.y)) then
+          hits = all
+        end
+        hits = min(all, hits)
+      end
+      use(now, hits)
+    else
+      uses_of(t)
+    end
+    take_back(t.since)
+    if share then
+      local sum, scaled = 0, 0
+      for i = 1, #counted do
+        sum = min(sum + counted[i], t.capacity)
+        local total = ceil_div(sum, quota, t.capacity)
+        counted[i], scaled = total - scaled, total
+      end
+    else
+      for i = 1, #counted do
+        counted[i] = min(counted[i], most)
+        most = most - counted[i]
+      end
+    end
+    return count()
+  end
+
+  local all = {{
+    capacity = terms and terms[1] or -1, x = terms and terms[2] or 0, y = terms and terms[3] or 0,
+    ends = terms and terms.ends or 0, since = terms and terms.since or 0,
+    kind = kind, a = a, b = b, c = c, wide = wide, mark = mark,
+  }}
+  if terms and terms.others then
+    for i = 1, #terms.others do
+      all[i + 1] = opened(terms.others[i])
+    end
+  end
+  local mine
+  for i = #all, 1, -1 do
+    if owns(all[i]) and (all[i].capacity >= 0 or not mine or all[mine].capacity < 0) then
+      mine = i
+    end
+  end
+  local found, foreign, splits, most = false, true, false, MAX_COUNT
+  local t = mine and all[mine]
+  if t then
+    local ends = t.ends
+    if own == 4 and t.capacity < 0 and ends > 0 then
+      ends = ends + period - LOG_KEPT -- it did not say how far it looks back
+    end
+    if t.since <= 0 or ends == 0 or ends > now then
+      found, foreign, splits = true, t.since ~= 0, own >= 4 and t.capacity < 0 and t.ends > 0
+      kind, a, b, c, wide = own, t.a, t.b, t.c, t.wide
+      if t.since == 0 and is_none(t) then
+        kind, wide = 0, false
+      elseif own > 4 then
+        kind, a, b, foreign, splits = claim_bucket(t)
+        c, wide = 0, false
+      elseif foreign then
+        begin(t.since)
+        uses_of(t)
+        take_back(t.since)
+        kind, a, b, c, wide = count()
+      end
+    end
+    most = t.since
+  end
+  local others = {}
+  for i = 1, #all do
+    local t = all[i]
+    if (i ~= mine or splits) and (t.ends == 0 or t.ends > now) then
+      if t.ends == 0 then
+        t.ends = kept_until(t, memory_of(own, algorithm, period), own)
+      end
+      others[#others + 1] = t
+    end
+  end
+  if not found then
+    kind, a, b, c, wide = 0, 0, 0, 0, false
+    if #others > 0 then
+      kind, a, b, c, wide = convert(others[1], most)
+    end
+  end
+  if #others == 0 then
+    return kind, a, b, c, wide, foreign or not terms == not not own_terms or terms and terms.others ~= nil, nil, found
+  end
+  return kind, a, b, c, wide, foreign, {quota, x, y, others = others}, found
 end
+
+return carry, note

@@ -27,7 +27,7 @@
 --   3 sub_windows     parts 2 .. 60 and strict 0|1, one byte each
 --   5 token_bucket, 6 leaky_bucket, 7 leaky_queue, 8 gcra
 --                     den <= 2^45, tolerance < 2^51: its whole us, and its
---                     numerator over den
+--                     numerator over den; the period of the limit
 --   10 ban            how long it lasts, < 2^45
 --   CALENDAR          five edges of the calendar in a row; the script decides
 --                     from the first up to the fourth, since deciding takes the

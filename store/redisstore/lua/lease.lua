@@ -48,8 +48,8 @@ local function place(leases, id)
   return p
 end
 
-local sub_windows, sliding_log, carry
-local load_log, save_log, log_of, log_stamp, log_after, log_before
+local sub_windows, sliding_log, carry, note
+local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
 local reply, filled, last, field, buckets = {4 * number, now, 0, 0, 0, 0, 0, 0}, 2, #data, 1, #KEYS / 2
 while at <= last do
   local op, group, shadow, shared, BYTES(s, 3), algorithm, denied, BYTES(want, 7), BYTES(quota, 7), BYTES(period, 7) = byte(data, at, at + TAKE_BYTES - 1)
@@ -79,17 +79,24 @@ MARK
   if text then
 LOAD
   end
-  local held = kind == own and not terms -- a lease may be of its hits
-  if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms) then
-    if kind == 4 and not sliding_log then
-      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
+  -- A lease may be of its hits.
+  local held, list = kind == own and not terms, nil
+  if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms
+    or kind == 3 and (b ~= period or #wide ~= byte(data, at + TAKE_BYTES) + 1 or a % period ~= 0)) then
+    local foreign, found
+    if (kind == 4 or terms and terms.others) and not sliding_log then
+      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
 SLIDING_LOG
       end)()
     end
-    carry = carry or (function()
+    if not carry then
+      carry, note = (function()
 CARRY
-    end)()
-    kind, a, b, c, wide = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, false, false)
+      end)()
+    end
+    held = held or terms and terms.others
+    kind, a, b, c, wide, foreign, list, found = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, false, false, max_debt)
+    held = held and found
   end
   local mark = limit_mark
   terms = false
@@ -156,7 +163,7 @@ TAT
     leases = sub(old, first)
   end
   local write, noted = false, old and #leases + REGISTER_HEAD ~= #old
-  local granted, length, returned = 0, 0, 0
+  local granted, length, returned, charged = 0, 0, 0, 0
 
   local p = back ~= no_lease and place(leases, back)
   if p then
@@ -169,8 +176,8 @@ TAT
         latest, total = 0, 0
       end
       if held and give > 0 then
-        write = true
-        local before, before_part, tat, tat_part = ahead, ahead_part, a, b
+        write, charged = true, -give
+        local before, before_part = ahead, ahead_part
         step(0, give)
         if is_bucket and total > 0 then
           -- Not below what the others need, but not above what was there.
@@ -180,7 +187,12 @@ TAT
             least = least + max(latest - now, 0)
           end
           if least > before or (least == before and least_part > before_part) then
-            kind, a, b = own, tat, tat_part
+            kind, a, b = own, now + before, before_part
+            if before == 0 and before_part == 0 then
+              kind, a = 0, 0
+            elseif before > most or (before == most and before_part > most_part) then
+              a = -a
+            end
           elseif least > ahead or (least == ahead and least_part > ahead_part) then
             kind, a, b = own, now + least, least_part
             if least > most or (least == most and least_part > most_part) then
@@ -218,6 +230,7 @@ TAT
       end
     else
       granted, write, noted = min(granted, want), true, true
+      charged = charged + granted
       step(granted, 0)
       leases = leases .. id .. seven(granted) .. seven(now + length)
       latest, total = max(latest, now + length), min(total + granted, MAX_INSTANT)
@@ -225,6 +238,15 @@ TAT
   end
 
   if write then
+    local kind, a, b, c, wide = kind, a, b, c, wide
+    if list then
+      if not note then
+        carry, note = (function()
+CARRY
+        end)()
+      end
+      terms, kind, a, b, c, wide = note(list, s, charged, reset, kind, a, b, c, wide, own, algorithm, period, mark)
+    end
 SAVE
   end
   if noted then

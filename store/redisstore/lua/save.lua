@@ -25,7 +25,11 @@ else
 end
 if text then
   if terms then
-    text = format('11 %d %d %d ', terms[1], terms[2], terms[3]) .. text
+    if terms.others then
+      text, ttl = terms.head .. format('%d:', #text) .. text .. terms.tail, terms.ttl
+    else
+      text = format('11 %d %d %d ', terms[1], terms[2], terms[3]) .. text
+    end
   end
   redis.call('SET', KEYS[s], text, 'PX', ttl)
 end

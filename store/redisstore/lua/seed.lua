@@ -25,6 +25,17 @@ for s = 1, #KEYS do
   local period, ttl = ARGV[at + 4] + 0, ARGV[at + 5] + 0
   local text = redis.call('GET', KEYS[s])
   local stored, first, second, third
+  -- Of the tallies of several limits (carry.lua) that counts which is of this kind, and
+  -- was touched last; before and after are the others.
+  local before, after, i = '', '', text and string.sub(text, 1, 4) == '11 *' and 5
+  while i do
+    local at, n, from = string.match(text, '^ %-?%d+ %d+ %d+ %d+ %-?%d+ ()(%d+):()', i)
+    i = from and from + n
+    if i and string.sub(text, from, from + #kind) == kind .. ' ' then
+      before, after = string.sub(text, 1, at - 1), string.sub(text, i)
+      text, i = string.sub(text, from, i - 1), nil
+    end
+  end
   if text then
     stored, first, second, third = string.match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
     if not stored then
@@ -81,7 +92,11 @@ for s = 1, #KEYS do
     if kind == '1' or kind == '10' then
       format = '%s %d %d %d'
     end
-    redis.call('SET', KEYS[s], string.format(format, kind, a, b, c), 'PX', string.format('%d', ttl))
+    local value = string.format(format, kind, a, b, c)
+    if before ~= '' then
+      value = before .. string.format('%d:', #value) .. value .. after
+    end
+    redis.call('SET', KEYS[s], value, 'PX', string.format('%d', ttl))
   end
 end
 return {4 * number, now}

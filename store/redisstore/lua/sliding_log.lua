@@ -30,20 +30,27 @@ local function of(s, text)
   return {bucket = s, head = text, from = 0, kept = n, had = -1, tail = '', n = n}
 end
 
-local function save(s, state, ttl, terms)
-  if not terms and state.from == 0 and state.kept == state.had then
-    redis.call('APPEND', KEYS[s], state.tail)
-    redis.call('PEXPIRE', KEYS[s], ttl)
-    return
-  end
+-- Returns the whole value.
+local function text_of(s, state)
   local kept, first = '', 1 + state.from * STAMP_BYTES
   if state.head then
     kept = state.head:sub(first + 1, first + state.kept * STAMP_BYTES)
   elseif state.kept > 0 then
     kept = redis.call('GETRANGE', KEYS[s], first, first + state.kept * STAMP_BYTES - 1)
   end
-  local text = '4' .. kept .. state.tail
-  if terms then
+  return '4' .. kept .. state.tail
+end
+
+local function save(s, state, ttl, terms)
+  if not terms and state.from == 0 and state.kept == state.had then
+    redis.call('APPEND', KEYS[s], state.tail)
+    redis.call('PEXPIRE', KEYS[s], ttl)
+    return
+  end
+  local text = text_of(s, state)
+  if terms and terms.others then
+    text, ttl = terms.head .. format('%d:', #text) .. text .. terms.tail, terms.ttl
+  elseif terms then
     text = format('11 %d %d %d ', terms[1], terms[2], terms[3]) .. text
   end
   redis.call('SET', KEYS[s], text, 'PX', ttl)
@@ -213,4 +220,4 @@ local function decide(s, quota, period, state, hits, refund, charged)
   return state, verdict, quota - used, reset
 end
 
-return decide, load, save, of, stamp, first_after, add_before
+return decide, load, save, of, stamp, first_after, add_before, text_of

@@ -55,8 +55,8 @@ local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
 local rare -- of a limit that has such: {limit_terms, resets, max_debt}
-local sub_windows, sliding_log, concurrency, carry -- made when needed
-local load_log, save_log, log_of, log_stamp, log_after, log_before
+local sub_windows, sliding_log, concurrency, carry, note -- made when needed
+local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
 
 local algorithm, counts_denied, quota, period = 0, 0, 0, 0
 -- at is so that what only some algorithms have begins TAKE_BYTES after it, as where
@@ -86,7 +86,7 @@ MARK
   elseif algorithm == 10 then
     length = 24
   elseif algorithm > 4 and algorithm < 9 then
-    length = 38
+    length = 45
   elseif algorithm == 3 then
     length = 19
   end
@@ -111,7 +111,7 @@ while place <= last do
 SUB_WINDOWS
       end)()
     elseif algorithm == 4 and not sliding_log then
-      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
+      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
 SLIDING_LOG
       end)()
     elseif algorithm == 9 and not concurrency then
@@ -140,7 +140,7 @@ CONCURRENCY
   local refund, verdict, remaining, reset = 0, 0, 0, 0
   local denied, debt = counts_denied, false
   local own = algorithm == CALENDAR and 2 or algorithm
-  local limit_terms, resets, max_debt
+  local limit_terms, resets, max_debt, list
   if rare then
     limit_terms, resets, max_debt = rare[1], rare[2], rare[3]
   end
@@ -191,16 +191,20 @@ LOAD
   end
 
   local stored_at, stored_count = a, b
-  if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms or limit_terms) then
-    if kind == 4 and not sliding_log then
-      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before = (function()
+  if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms or limit_terms
+    or kind == 3 and (b ~= period or #wide ~= byte(data, at + TAKE_BYTES) + 1 or a % period ~= 0)) then
+    if (kind == 4 or terms and terms.others) and not sliding_log then
+      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
 SLIDING_LOG
       end)()
     end
-    carry = carry or (function()
+    if not carry then
+      carry, note = (function()
 CARRY
-    end)()
-    kind, a, b, c, wide, foreign = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, limit_terms, resets)
+      end)()
+    end
+    kind, a, b, c, wide, foreign, list = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, limit_terms, resets, max_debt)
+    foreign = foreign or list and op == 3 -- what this limit forgives is noted for the others
   end
   if kind == 4 and type(wide) == 'string' then
     wide = log_of(s, wide)
@@ -214,7 +218,7 @@ CARRY
     hits = 0
   elseif op == 2 then
     if not peek then
-      kind, changed, exists = 0, exists, false
+      kind, changed, exists, list = 0, exists, false, nil
     end
     hits = 0
   elseif peek then
@@ -322,6 +326,20 @@ TAT
   end
   if changed then
     local mark, terms = limit_mark, limit_terms
+    if list then
+      if not note then
+        carry, note = (function()
+CARRY
+        end)()
+      end
+      local charged = 0 -- or, below 0, given back
+      if op == 1 or op == 3 then
+        charged = op == 3 and each or -each
+      elseif verdict >= 0 or counts_denied == 1 then
+        charged = hits
+      end
+      terms, kind, a, b, c, wide = note(list, s, charged, reset, kind, a, b, c, wide, own, algorithm, period, mark)
+    end
     local kept = mark ~= '' and stored_mark == mark and stored_at == a and stored_count > 0 and b > 0
       and kind == algorithm and not foreign and not terms and a == now - now % period
     if shared == 1 then

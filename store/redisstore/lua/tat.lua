@@ -4,7 +4,7 @@
 local capacity, num = quota, period
 local BYTES(den, 7), BYTES(tolerance, 7), BYTES(part, 7) = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 20)
 local den, tolerance, tolerance_part = WHOLE(den, 7), WHOLE(tolerance, 7), WHOLE(part, 7)
-extra = 21
+extra = 28
 local whole, part, moved = 0, 0, false
 local owed, owed_part = tolerance, tolerance_part -- what it may owe, where that matters
 if (denied == 1 and hits > 0) or (kind == algorithm and a < 0) then
@@ -33,6 +33,10 @@ if kind == algorithm then
     whole, part = tat - now, tat_part
     if whole > most or (whole == most and part > most_part) then
       whole, part, moved = most, most_part, true
+      if a > 0 then
+        -- What another limit, or another clock, has written stays beside.
+        list = {quota, period, den, plain = {kind, a, b}}
+      end
     end
   end
 end

@@ -5,7 +5,7 @@ local behind = at + TAKE_BYTES
 if algorithm == CALENDAR then
   behind = behind + 35
 elseif algorithm > 4 and algorithm < 9 then
-  behind = behind + 21
+  behind = behind + 28
 elseif algorithm == 3 then
   behind = behind + 2
 end

@@ -1,0 +1,173 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+// disagreement is a rule that two nodes have as old and one as new.
+type disagreement struct {
+	old, new    string // algorithm, quota and, if it is not the quota, burst
+	mode        string // consistency; "" is exact
+	onChange    string
+	asked       int
+	least, most int
+}
+
+var disagreements = []disagreement{
+	{old: "sliding_window 100", new: "gcra 200", asked: 700, least: 100, most: 200},
+	{old: "sliding_window 100", new: "token_bucket 120", asked: 500, least: 100, most: 120},
+	{old: "fixed_window 100", new: "gcra 110", asked: 500, least: 100, most: 110},
+	{old: "sliding_log 100", new: "gcra 1000", asked: 1600, least: 100, most: 1000},
+	{old: "gcra 200", new: "sliding_window 100", asked: 700, least: 100, most: 200},
+	{old: "sliding_window 1000", new: "gcra 2000", mode: "leased", asked: 4000, least: 500, most: 2000},
+	{old: "sliding_window 100", new: "gcra 100 20", asked: 500, least: 20, most: 100},
+	{old: "sliding_window 1000", new: "gcra 100", asked: 1600, least: 100, most: 1000},
+	{old: "sliding_window 1000", new: "token_bucket 500", asked: 1600, least: 500, most: 1000},
+	{old: "fixed_window 100", new: "gcra 50", asked: 300, least: 50, most: 100},
+	{old: "sub_windows 100", new: "sliding_window 150", asked: 500, least: 100, most: 150},
+	{old: "gcra 100 100", new: "gcra 100 20", asked: 500, least: 20, most: 100},
+	// Each begins anew once: the new one without what had passed before it was asked.
+	{old: "sliding_window 100", new: "gcra 150", onChange: "reset", asked: 600, least: 100, most: 250},
+	{old: "sliding_window 100", new: "sliding_window 200", asked: 600, least: 100, most: 200},
+}
+
+// limitText is a limit of a year, in which a bucket refills by next to nothing.
+func limitText(limit string) string {
+	words := strings.Fields(limit)
+	text := fmt.Sprintf("{window: 365d, requests_per_unit: %s, algorithm: %s", words[1], words[0])
+	if len(words) > 2 {
+		text += ", burst: " + words[2]
+	}
+	return text + "}"
+}
+
+// rulesOf returns the rules of a node that has the old or the new limits.
+func rulesOf(isNew bool) string {
+	text := "domain: d\ndescriptors:\n"
+	for i, d := range disagreements {
+		limit := d.old
+		if isNew {
+			limit = d.new
+		}
+		text += fmt.Sprintf("- {key: pair%d, rate_limit: %s", i, limitText(limit))
+		if d.mode != "" {
+			text += ", consistency: " + d.mode
+		}
+		if d.onChange != "" {
+			text += ", on_change: " + d.onChange
+		}
+		text += "}\n"
+	}
+	return text
+}
+
+// Nodes that disagree on a limit, as in a rolling deploy, go on limiting: no key gets
+// more than the largest of the limits, and none less than the smallest.
+func TestNodesThatDisagree(t *testing.T) {
+	for _, memory := range []string{"", "0"} {
+		t.Run("denial memory "+memory, func(t *testing.T) {
+			redis := testserver.Redis(t, testserver.RedisConfig{})
+			var fleet [3]*node
+			for i := range fleet {
+				args := []string{"--rules", writeRules(t, rulesOf(i == 2)), "--store", redis.URL(), "--store-budget", "10s", "--nodes", "3"}
+				if memory != "" {
+					args = append(args, "--denial-memory", memory)
+				}
+				fleet[i] = startNode(t, args...)
+			}
+			random := rand.New(rand.NewPCG(1, 2))
+			for i, d := range disagreements {
+				for order, next := range map[string]func(int) int{
+					"in turn":   func(n int) int { return n % len(fleet) },
+					"at random": func(int) int { return random.IntN(len(fleet)) },
+				} {
+					allowed := askInOrder(t, fleet[:], body(i, order), d.asked, next)
+					if allowed < d.least || allowed > d.most {
+						t.Errorf("2 x %s, %s %s%s, %s: %d of %d allowed, want %d to %d",
+							d.old, d.new, d.mode, d.onChange, order, allowed, d.asked, d.least, d.most)
+					}
+				}
+			}
+		})
+	}
+}
+
+func body(pair int, value string) string {
+	return fmt.Sprintf(`{"domain":"d","descriptors":[{"entries":[{"key":"pair%d","value":%q}]}]}`, pair, value)
+}
+
+// askInOrder asks one node after the other and returns how many requests passed.
+func askInOrder(t *testing.T, fleet []*node, body string, times int, next func(int) int) int {
+	t.Helper()
+	allowed := 0
+	for i := range times {
+		a, err := fleet[next(i)].check(body)
+		if err != nil || a.Degraded != "" {
+			t.Fatalf("%s: %+v, %v", body, a, err)
+		}
+		if a.Allowed {
+			allowed++
+		}
+	}
+	return allowed
+}
+
+// A node whose file is changed there and back, with a request in between, goes on
+// counting what was used, and nothing else.
+func TestToggledFile(t *testing.T) {
+	for _, store := range []string{"redis", "memory"} {
+		t.Run(store, func(t *testing.T) {
+			url := "memory://"
+			if store == "redis" {
+				url = testserver.Redis(t, testserver.RedisConfig{}).URL()
+			}
+			rule := func(limit string) string {
+				return "domain: d\ndescriptors:\n- {key: pair0, rate_limit: " + limitText(limit) + "}\n"
+			}
+			texts := []string{rule("sliding_window 1000"), rule("gcra 100")}
+			path := writeRules(t, texts[0])
+			n := startNode(t, "--rules", path, "--store", url, "--store-budget", "10s", "--rules-poll", "100ms")
+			const toggles = 12
+			for i := range toggles {
+				if err := replaceFile(path, texts[i%2]); err != nil {
+					t.Fatal(err)
+				}
+				want := []int{1000, 100}[i%2]
+				peek := strings.Replace(body(0, "x"), "}]}]}", "}],\"hits\":0}]}", 1)
+				if err := n.process.Poll(func() error {
+					a, err := n.check(peek)
+					if err == nil && a.Limit != want {
+						err = fmt.Errorf("the limit is %d, want %d", a.Limit, want)
+					}
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				if a, err := n.check(body(0, "x")); err != nil || !a.Allowed {
+					t.Fatalf("request %d: %+v, %v", i+1, a, err)
+				}
+			}
+			// The last limit is the smaller one. A bucket's time is rounded up once when it
+			// first becomes hits.
+			if allowed := askInOrder(t, []*node{n}, body(0, "x"), 100, func(int) int { return 0 }); allowed < 100-toggles-1 || allowed > 100-toggles+1 {
+				t.Errorf("%d more allowed of 100 of which %d were used", allowed, toggles)
+			}
+		})
+	}
+}
+
+// replaceFile gives path other contents at one instant.
+func replaceFile(path, text string) error {
+	fresh := filepath.Join(filepath.Dir(path), "fresh")
+	if err := os.WriteFile(fresh, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, path)
+}
