@@ -1,0 +1,124 @@
+package sqltenant_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// TestInstantsOutOfRange: rows with instants that no text can show are left out one by
+// one, named by account, table and column; all else of the account can be read and shown.
+func TestInstantsOutOfRange(t *testing.T) {
+	onEach(t, func(t *testing.T, dsn string) {
+		d := open(t, dsn)
+		put(t, d, key("a"), "pro", perMinute(tenant.Default, 5), perMinute("op:x", 6))
+		put(t, d, key("b"), "pro")
+		tamper(t, dsn, `UPDATE quota_overrides SET expires_at = 300000000000000000 WHERE descriptor = 'op:x'`)
+		tamper(t, dsn, `UPDATE account_tiers SET effective_at = -99000000000000000 WHERE subject = 'b'`)
+		tamper(t, dsn, `UPDATE accounts SET updated_at = 300000000000000000`)
+		list, err := d.List(t.Context(), tenant.Subject{}, 10)
+		if err != nil || len(list) != 2 || len(list[0].Overrides) != 1 || len(list[0].Tiers) != 1 || len(list[0].Invalid) != 1 || len(list[1].Invalid) != 1 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		if _, err := json.Marshal([]any{list[0].UpdatedAt, list[0].Overrides, list[0].Tiers}); err != nil {
+			t.Errorf("what is left cannot be shown: %v", err)
+		}
+		var named []string
+		w := sqltenant.NewWatcher(d, someTiers(t), sqltenant.WatcherOptions{OnError: func(err error) { named = append(named, err.Error()) }})
+		if err := w.Load(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := w.Snapshot()
+		if r := s.Resolve(key("a"), nil, 0); r.Tier != "pro" || r.Quota.Limits[0].Quota != 5 {
+			t.Errorf("%+v", r)
+		}
+		all := strings.Join(named, "\n")
+		for _, want := range []string{"account api_key:a: ", "quota_overrides.expires_at", "account api_key:b: ", "account_tiers.effective_at"} {
+			if !strings.Contains(all, want) {
+				t.Errorf("no %q in\n%s", want, all)
+			}
+		}
+	})
+}
+
+// TestFileIsPrivate: nobody else may read the file of SQLite, nor what stands beside it.
+func TestFileIsPrivate(t *testing.T) {
+	for _, before := range []os.FileMode{0, 0o644} {
+		path := filepath.Join(t.TempDir(), "tenants.db")
+		if before != 0 {
+			if err := os.WriteFile(path, nil, before); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(t, open(t, "sqlite://"+path), key("a"), "pro")
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			info, err := os.Stat(path + suffix)
+			if err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", suffix, info, err)
+			}
+		}
+	}
+}
+
+func TestCheckRefuses(t *testing.T) {
+	for dsn, want := range map[string]string{
+		"postgres://u:secret@db:port/d":            "cannot be read",
+		"postgres://u:secret@db/d?sslmode=perhaps": "sslmode",
+		"postgres://u:sec%ret@db/d":                "cannot be read",
+		"sqlite://tenants.db":                      "absolute",
+		"mysql://u:secret@db/d":                    "not a database address",
+	} {
+		if err := sqltenant.Check(dsn); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "sec") {
+			t.Errorf("%s: %v, want %q and no secret", dsn, err, want)
+		}
+	}
+	for _, dsn := range []string{"postgres://u:p@db:5432/d?sslmode=require", "sqlite:///t.db"} {
+		if err := sqltenant.Check(dsn); err != nil {
+			t.Errorf("%s: %v", dsn, err)
+		}
+	}
+}
+
+// TestTrouble: what PostgreSQL refuses is not called silence.
+func TestTrouble(t *testing.T) {
+	server := testserver.Postgres(t)
+	d := open(t, server.DSN)
+	if _, err := d.Version(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tamper(t, server.DSN, `CREATE ROLE guest LOGIN PASSWORD 'open'`)
+	address, err := url.Parse(server.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.User = url.UserPassword("guest", "open")
+	_, refused := sqltenant.Open(t.Context(), address.String())
+	address.User = url.User("nobody")
+	_, unknown := sqltenant.Open(t.Context(), address.String())
+	tamper(t, server.DSN, `ALTER SYSTEM SET default_transaction_read_only = on`)
+	tamper(t, server.DSN, `SELECT pg_reload_conf()`)
+	var readOnly error
+	eventually.True(t, "the server is read-only", func() bool {
+		_, readOnly = open(t, server.DSN).PutDocument(t.Context(), sqltenant.DocumentChange{
+			Kind: sqltenant.RulesDocument, Name: "a", Text: "x", Actor: "ann", Version: sqltenant.Anyway, At: start})
+		return readOnly != nil
+	})
+	server.Kill()
+	_, gone := d.Version(t.Context())
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{refused, "refuses permission"}, {unknown, "refuses the login"}, {readOnly, "is read-only"}, {gone, "does not answer"}} {
+		if c.err == nil || !strings.HasPrefix(sqltenant.Trouble(c.err), c.want) {
+			t.Errorf("%v is called %q, want %q", c.err, sqltenant.Trouble(c.err), c.want)
+		}
+	}
+}
