@@ -244,15 +244,19 @@ func scanRuleRow(row scanner) (r RuleRow, err error) {
 // RuleRows returns all rows, up to MaxRuleRows, those that are not active included,
 // in the order of their IDs.
 func (d *DB) RuleRows(ctx context.Context) ([]RuleRow, error) {
-	rows, _, err := ruleRows(ctx, d.read)
+	rows, _, err := ruleRows(ctx, d.read, func() {})
 	if err != nil {
 		return nil, d.failed("list the rows of rules of", err)
 	}
 	return rows, nil
 }
 
-// ruleRows returns the rows, and what is wrong with those that it left out.
-func ruleRows(ctx context.Context, q querier) (all []RuleRow, bad error, err error) {
+// rowsAtATime is after how many rows ruleRows says that they come.
+const rowsAtATime = 100
+
+// ruleRows returns the rows, and what is wrong with those that it left out. It calls
+// came now and then while rows come.
+func ruleRows(ctx context.Context, q querier, came func()) (all []RuleRow, bad error, err error) {
 	rows, err := q.QueryContext(ctx, selectRuleRows+`ORDER BY id LIMIT $1`, MaxRuleRows+1)
 	if err != nil {
 		return nil, nil, err
@@ -267,7 +271,9 @@ func ruleRows(ctx context.Context, q querier) (all []RuleRow, bad error, err err
 			bad = fmt.Errorf("%w: rows of rules from the id %d on are left out: more than %d", ErrInvalid, r.ID, MaxRuleRows)
 			break
 		}
-		all = append(all, r)
+		if all = append(all, r); len(all)%rowsAtATime == 0 {
+			came()
+		}
 	}
 	return all, bad, rows.Err()
 }

@@ -26,8 +26,11 @@ func (s *Settings) Equal(o *Settings) bool {
 }
 
 // settings reads what there is of some kinds at one instant, with the rows of rules if
-// they are asked for, and says what is wrong with what it left out.
+// they are asked for, and says what is wrong with what it left out. It gives up once
+// nothing has come for loadTimeout.
 func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Settings, bad []error, err error) {
+	ctx, p := patiently(ctx, loadTimeout)
+	defer p.end()
 	err = d.view(ctx, func(q querier) error {
 		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_state WHERE id = 1`).Scan(&s.Version); err != nil {
 			return err
@@ -38,11 +41,12 @@ func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Setti
 				return err
 			}
 			s.Documents, bad = append(s.Documents, documents...), append(bad, wrong...)
+			p.came()
 		}
 		if !withRows {
 			return nil
 		}
-		rows, wrong, err := ruleRows(ctx, q)
+		rows, wrong, err := ruleRows(ctx, q, p.came)
 		if wrong != nil {
 			bad = append(bad, wrong)
 		}
@@ -50,7 +54,7 @@ func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Setti
 		return err
 	})
 	if err != nil {
-		return Settings{}, nil, d.failed("read the settings of", err)
+		return Settings{}, nil, d.failed("read the settings of", p.why(ctx, err))
 	}
 	return s, bad, nil
 }

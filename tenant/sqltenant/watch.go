@@ -33,7 +33,8 @@ const (
 	retryMin, retryMax = 250 * time.Millisecond, 5 * time.Second
 	// stepTimeout bounds one question to the database, so that one which does not
 	// answer, and does not break the connection either, is as good as away. loadTimeout
-	// is for those that read very much.
+	// is for those that read very much; of rows of rules, which may be 100,000 at once,
+	// it bounds the time in which none comes.
 	stepTimeout, loadTimeout = 10 * time.Second, time.Minute
 )
 
@@ -259,11 +260,7 @@ func (w *Watcher) readSettings(ctx context.Context, kinds []Kind, rows bool) err
 	if w.options.OnSettings == nil {
 		return nil
 	}
-	var bad []error
-	s, err := stepWithin(ctx, loadTimeout, func(ctx context.Context) (s Settings, err error) {
-		s, bad, err = w.db.settings(ctx, kinds, rows)
-		return s, err
-	})
+	s, bad, err := w.db.settings(ctx, kinds, rows)
 	if err != nil {
 		return err
 	}
