@@ -126,7 +126,6 @@ descriptors:
 - {key: local, name: local, consistency: local, rate_limit: *l}
 `
 	o := optionsOf(t, server)
-	o.Budget = 100 * time.Millisecond
 	plain, sampled := sampledNode(t, patientRedis(t, o), 1, 0, yaml), sampledNode(t, patientRedis(t, o), 1, 1, yaml)
 	ask := func(when string) {
 		for _, key := range []string{"open", "closed", "fallback", "local"} {
