@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -393,6 +394,9 @@ func TestStream(t *testing.T) {
 	for _, how := range []string{"logout", "revoked"} {
 		t.Run(how, func(t *testing.T) {
 			d := newDesk(t)
+			// A stream that outlives its session is an error here, not the end of all tests.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
 			server := httptest.NewServer(d.handler)
 			defer server.Close()
 			login, err := server.Client().Post(server.URL+"/login", "application/json", strings.NewReader(`{"token": "hga_good"}`))
@@ -402,7 +406,7 @@ func TestStream(t *testing.T) {
 			login.Body.Close()
 			send := func(method, path string) *http.Response {
 				t.Helper()
-				r, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, nil)
+				r, err := http.NewRequestWithContext(ctx, method, server.URL+path, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -427,7 +431,7 @@ func TestStream(t *testing.T) {
 				send("GET", "/api/quotas").Body.Close()
 			}
 			if _, err := io.Copy(io.Discard, stream.Body); err != nil {
-				t.Errorf("the stream ends with %v", err)
+				t.Errorf("after the end of the session the stream ends with %v", err)
 			}
 		})
 	}

@@ -54,3 +54,34 @@ func TestStoreHasNoRoomForLeases(t *testing.T) {
 		}
 	})
 }
+
+// TestLostEndsOfLeasesAreSentAgain: with each request the store hears of the lease that is
+// used up. Where requests fail, the next one says so; else the store would remember one
+// more lease after each failure.
+func TestLostEndsOfLeasesAreSentAgain(t *testing.T) {
+	inBubble(t, lease.Options{}, func(r *rig) {
+		l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1 << 30, Period: 24 * time.Hour})
+		r.warm(200, hit("k", l, leasedMode))
+		for i := range 10 {
+			r.shared.fail.Store(true)
+			before := r.shared.leases.Load()
+			for held := int64(1); held > 0; held = r.node.Stats().Held {
+				many := hit("k", l, leasedMode)
+				many.Hits = max(1, r.node.Stats().Held)
+				r.take(many)
+				synctest.Wait()
+			}
+			r.take(hit("k", l, leasedMode))
+			synctest.Wait()
+			if r.shared.leases.Load() == before {
+				t.Fatalf("round %d: no request for a lease failed", i)
+			}
+			r.shared.fail.Store(false)
+			time.Sleep(2 * time.Second)
+			r.warm(200, hit("k", l, leasedMode))
+			if out := r.shared.Stats().Leases; out > 2 {
+				t.Fatalf("round %d: the store remembers %d leases", i, out)
+			}
+		}
+	})
+}
