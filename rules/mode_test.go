@@ -126,12 +126,12 @@ func TestPromise(t *testing.T) {
 		nodes int
 		want  string
 	}{
-		{"consistency: exact", 0, "without the store: each node lets pass up to limit by itself; excess <= (nodes - 1) x limit while the store is away, nodes x limit in a window in which it is there too"},
-		{"failure_mode: open", 10, "it is there too; with 10 nodes: excess <= 900 while it is away"},
+		{"consistency: exact", 0, "without the store: each node lets pass by itself what the limit admits; excess <= (nodes - 1) x limit while the store is away; in a time in which it is there too, excess <= nodes x what the limit admits in the outage"},
+		{"failure_mode: open", 10, "admits in the outage; with 10 nodes: excess <= 900 while it is away"},
 		{"failure_mode: open_unbounded", 10, "without the store: everything passes"},
 		{"failure_mode: closed", 10, "without the store: nothing passes"},
-		{"failure_mode: local", 10, "without the store: each node decides alone by limit / nodes, at least 1; excess <= max(0, nodes - limit) while all know who is alive, and a busy node denies early"},
-		{"failure_mode: local, local_share: whole", 10, "without the store: each node decides alone by the whole limit; excess <= (nodes - 1) x limit"},
+		{"failure_mode: local", 10, "without the store: each node decides alone by limit / nodes, at least 1; excess <= max(0, nodes - limit) while all know who is alive, and a busy node denies early; in a time in which the store is there too, excess <= what all shares together admit in the outage"},
+		{"failure_mode: local, local_share: whole", 10, "without the store: each node decides alone by the whole limit; excess <= (nodes - 1) x limit while the store is away; in a time in which it is there too, excess <= nodes x what the limit admits in the outage"},
 		{"sensitive: true", 0, "without the store: nothing passes"},
 		{"consistency: local", 10, ""},
 	} {

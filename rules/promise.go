@@ -105,9 +105,12 @@ func (r *Rule) failurePromise(nodes int) string {
 	case OpenUnbounded:
 		return "everything passes"
 	case FailLocal:
-		return localPromise(r.Mode.Whole)
+		if r.Mode.Whole {
+			return localPromise(true) + " while the store is away; in a time in which it is there too, excess <= nodes x what the limit admits in the outage"
+		}
+		return localPromise(false) + "; in a time in which the store is there too, excess <= what all shares together admit in the outage"
 	}
-	text := "each node lets pass up to limit by itself; excess <= (nodes - 1) x limit while the store is away, nodes x limit in a window in which it is there too"
+	text := "each node lets pass by itself what the limit admits; excess <= (nodes - 1) x limit while the store is away; in a time in which it is there too, excess <= nodes x what the limit admits in the outage"
 	if nodes <= 0 {
 		return text
 	}

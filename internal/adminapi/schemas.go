@@ -146,7 +146,7 @@ func settingSchemas() schema {
 		"limit_count!": number, "window_ms!": schema{"type": "integer", "minimum": 1},
 		"weight_field": schema{"type": "string", "description": "Where the cost of a request comes from; left out, it is 1."},
 		"algorithm":    text, "burst": number,
-		"failure_mode": schema{"type": "string", "enum": []any{"open", "closed", "local"}},
+		"failure_mode": schema{"type": "string", "enum": []any{"open", "closed", "local", "open_unbounded"}},
 		"is_active":    schema{"type": "boolean", "default": true},
 	}
 	rowThere := with(schema{"id!": number, "created_at!": instant, "updated_at!": instant}, row)

@@ -43,7 +43,7 @@ func (p *process) tellBudget() {
 	if p.settings.StoreBudget+readingGrace <= gatewayPatience || p.stack.backends[0].inMemory() {
 		return
 	}
-	p.logger.Warn("gateways may stop waiting before a decision without the store is made: rules that fail closed are then open, until the breaker opens",
+	p.logger.Warn("gateways may stop waiting before Headgate has given up on a store that hangs, and then let requests pass that rules with failure_mode closed would deny, until the breaker opens",
 		"store_budget", p.settings.StoreBudget, "gateways_wait", gatewayPatience,
 		"hint", fmt.Sprintf("--store-budget %v or less, or longer timeouts in the gateways", gatewayPatience-readingGrace))
 }

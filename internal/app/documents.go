@@ -124,7 +124,7 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 	d.compileSoon()
 	for _, r := range refused {
 		if !slices.Contains(told, r) {
-			d.logger.Error("something of the database is not in force since it cannot be", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
+			d.logger.Error("something of the database is not in force because it is not valid", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func (f *frontDoor) refused(_ *headgate.Request, e *headgate.RightsError) {
 		f.giveBack.Add(1)
 	}
 	if others, ok := f.lines.mayTell(refusedLines, limit.MicrosOf(time.Now())); ok {
-		f.logger.Warn("a call was refused for want of a right; hint: --caller-limits gives it to all who reach the HTTP API and the gRPC port",
+		f.logger.Warn("a call was refused because its caller has no right to it; hint: --caller-limits gives the right to all who reach the HTTP API and the gRPC port",
 			"front", f.name, "right", e.Right, "what", e.What, "others_since", others)
 	}
 }

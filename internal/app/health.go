@@ -167,7 +167,7 @@ func (h *health) tellUndecided(now time.Time) {
 		return
 	}
 	h.undecided, h.undecidedAt = counts, now
-	h.logger.Warn("requests were decided by failure mode, as the store did not answer for a while", slog.Group("requests", fresh...))
+	h.logger.Warn("requests were decided by failure mode, because the store did not answer for a while", slog.Group("requests", fresh...))
 }
 
 // report is the body of /readyz.

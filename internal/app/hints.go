@@ -43,5 +43,5 @@ func printDashboardHint(w io.Writer, listener net.Listener, tls bool, tokens str
 	if tls {
 		scheme = "https"
 	}
-	fmt.Fprintf(w, "Watch it at %s://%s/ (it asks for a token of %s).\n\n", scheme, reachable(listener), tokens)
+	fmt.Fprintf(w, "Watch it at %s://%s/ (log in with a token that is listed, by its hash, in %s).\n\n", scheme, reachable(listener), tokens)
 }

@@ -87,14 +87,14 @@ func (m *nodeMemory) tell() {
 	if m.problem != nil {
 		m.logger.Warn("what was kept of the number of nodes cannot be used", "error", m.problem)
 	}
-	why := "taken to be alone until the store tells"
+	why := "nobody has said how many there are: this one is taken to be alone until the store tells"
 	switch {
 	case m.static:
 		why = "--nodes"
 	case m.initial > 0:
-		why = "kept in --state-dir, until the store tells"
+		why = "the last known number, from --state-dir, until the store tells"
 	}
-	m.logger.Info("number of nodes that share limits which are decided without the store", "nodes", cmp.Or(m.initial, 1), "why", why)
+	m.logger.Info("nodes among which limits are divided where each node decides by its share", "nodes", cmp.Or(m.initial, 1), "why", why)
 }
 
 // beat is told of each answer of the store to the question how many nodes there are, or
@@ -113,7 +113,7 @@ func (m *nodeMemory) beat(now time.Time, nodes int, err error) {
 		m.logger.Warn("the store does not tell how many nodes there are; this node goes by the last known number", "nodes", m.initial)
 		return
 	}
-	m.logger.Warn("the store does not tell how many nodes there are; this node takes itself to be alone, so that rules which fail locally let pass their whole limit here; hint: --state-dir keeps the last known number, --nodes says it")
+	m.logger.Warn("the store does not tell how many nodes there are; this node takes itself to be alone, so that rules with failure_mode local let the whole limit pass here; hint: --state-dir keeps the last known number, --nodes says it")
 }
 
 // note keeps a number, a larger one at once.

@@ -69,10 +69,15 @@ func (o *reachOf) check(set *rules.Set, logger *slog.Logger) {
 		return
 	}
 	text := "descriptors of --identity reach no rule, so that they limit nothing"
-	if len(lost) == len(all) {
+	hint := "a rule wants their keys in its order; `as` of a source names the key"
+	switch {
+	case o.file == "":
+		text = "no rule wants what requests are limited by where there is no --identity, so that every request passes"
+		hint = "--identity FILE says who asks; or write rules for these descriptors"
+	case len(lost) == len(all):
 		text = "no descriptor of --identity reaches a rule, so that every request passes"
 	}
-	logger.Warn(text+"; hint: a rule wants their keys in its order; `as` of a source names the key",
+	logger.Warn(text+"; hint: "+hint,
 		"identity", o.file, "descriptors", strings.Join(lost, "; "), "rules_want", wantedBy(set, domains), "version", set.Version())
 }
 

@@ -62,7 +62,7 @@ func TestDefaultIdentityThatReachesNoRule(t *testing.T) {
 				t.Fatal(err)
 			}
 			startAuth(t, s, slog.New(slog.NewTextHandler(&log, nil)))
-			if n := strings.Count(log.String(), "no descriptor of --identity reaches a rule"); n != want {
+			if n := strings.Count(log.String(), "where there is no --identity, so that every request passes; hint: --identity FILE"); n != want {
 				t.Errorf("%d lines, want %d: %s", n, want, log.String())
 			}
 		})

@@ -37,7 +37,7 @@ func tellRefusals(logger *slog.Logger, n refusals.Notice) {
 	if n.Actor != "" {
 		attributes = append(attributes, "actor", n.Actor)
 	}
-	logger.Log(context.Background(), level, "requests were refused for who asks", attributes...)
+	logger.Log(context.Background(), level, "requests were refused because of who asks", attributes...)
 }
 
 // refusedClient counts a client of a gateway whose credential was refused.

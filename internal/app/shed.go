@@ -49,7 +49,7 @@ func (p *process) shedding(s *config.Shedding, trusted func(*http.Request) bool)
 	}
 	if parts.usage != nil {
 		if p.stack.backends[0].inMemory() {
-			p.logger.Warn("the fleet is this process alone, since its store is in memory; hint: --store redis://HOST:6379")
+			p.logger.Warn("the fleet is this process alone, because its store is in memory; hint: --store redis://HOST:6379")
 		}
 		p.tasks = append(p.tasks, parts.count)
 	}

@@ -45,7 +45,8 @@ func (*checkCmd) Help() string {
       Look, and count nothing.
 
 The exit code is 0 when the request may pass, 1 when it may not, and 2 when
-there is no answer.`
+there is no answer. A request that no rule limits may pass as well: then the
+answer says "no rule applied".`
 }
 
 // maxAnswerBytes bounds what is read of an answer.

@@ -42,7 +42,7 @@ type Settings struct {
 	RulesPoll time.Duration `group:"rules" default:"10s" help:"How often to compare the rule files with those in force, should the operating system not report a change."`
 	// StateDir is where the last good rules and the last known number of nodes are
 	// kept; empty means nowhere.
-	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules and the last known number of nodes are kept. They are used when the rule files are bad at start, and until the store tells how many nodes there are."`
+	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules and the last known number of nodes are kept. The rules are used when the rule files are bad at start, the number until the store tells how many nodes there are."`
 	// Shadow decides and reports everything and denies nothing.
 	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
 
@@ -59,12 +59,12 @@ type Settings struct {
 	// server of the store is not asked for a while; see package breaker. The
 	// default values are 3, 0.5, half of StoreBudget (0) and 1s.
 	BreakerFailures int           `group:"store" default:"3" placeholder:"N" help:"Failed calls and connections in a row after which a server of the store is not asked for a while. Default ${default}."`
-	BreakerRatio    float64       `group:"store" default:"0.5" placeholder:"SHARE" help:"Share of failed and slow calls within a second that has the same effect. Default ${default}."`
+	BreakerRatio    float64       `group:"store" default:"0.5" placeholder:"SHARE" help:"Share of failed and slow calls within a second after which a server is not asked for a while, too. Default ${default}."`
 	BreakerSlow     time.Duration `group:"store" default:"0" help:"How long a call takes that counts as slow; 0 is half of --store-budget."`
-	BreakerPause    time.Duration `group:"store" default:"1s" help:"How long such a server is left alone, without calls and connections, before one probe tries it again; doubles to 4s while it fails. A longer one does not double. Default ${default}."`
+	BreakerPause    time.Duration `group:"store" default:"1s" help:"How long such a server is left alone, without calls and connections, before one probe tries it again; doubles up to 4s while the probe fails. A pause of more than 4s does not double. Default ${default}."`
 	// Nodes is the number of live nodes, which share a limit where nodes decide
 	// alone; 0 counts them in the store. The default value is 0.
-	Nodes int `group:"store" default:"0" placeholder:"N" help:"Number of headgate processes on one store, for rules that are decided by each alone. Default 0: they count each other in the store."`
+	Nodes int `group:"store" default:"0" placeholder:"N" help:"Number of headgate processes on one store, by which limits are divided where each decides by its share: failure_mode local and consistency local. Default 0: they count each other in the store."`
 	// DenialMemory is how many denials are remembered; 0 remembers none. The
 	// default value is 65536.
 	DenialMemory int `group:"store" default:"65536" placeholder:"N" help:"Denials to remember at most, so that who is denied for a while costs the store nothing; 0 for none. Default ${default}."`
@@ -76,7 +76,7 @@ type Settings struct {
 	// OpsAddr serves what operators need and nobody else should reach.
 	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. Default ${default}."`
 	// AllowedHosts are further names by which operators reach their addresses.
-	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"Names in Host that the addresses for operators answer without TLS, beside IP addresses, localhost, the name in the address itself, and names that nobody can register, such as headgate.monitoring. So no web page can reach them by a name of its own."`
+	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"More names that requests to the addresses for operators may carry in Host where there is no TLS. IP addresses, localhost, the name in the address itself and names that nobody can register, such as headgate.monitoring, are always taken. Others are refused, because a web page could reach the address by a name of its own."`
 	// DrainDelay is the time between "not ready" and the end of listening. The
 	// default value is 1s; at most 5m. Open connections are asked to go meanwhile.
 	DrainDelay time.Duration `group:"listen" default:"1s" help:"How long to go on serving after readiness is off, so that load balancers and open connections notice."`

@@ -24,7 +24,7 @@ type Serve struct {
 
 	// CallerLimits serves limits, refunds and resets that callers ask for, over HTTP and
 	// Envoy's protocol.
-	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Let callers of the HTTP API and of Envoy's protocol name limits of their own (limit in /v1/check, limit overrides in descriptors), give back hits (refund, negative hits) and reset counts. Whoever may do so is not limited: switch it off where callers are not trusted. Such calls are then refused: 403, PERMISSION_DENIED. Not closed by it: charges, reservations and what settles them, and renewing and releasing slots of requests in flight, negative hits of Envoy that free them among it. In a file, caller-limits: false."`
+	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Let callers of the HTTP API and of Envoy's protocol name limits of their own (limit in /v1/check, limit overrides in descriptors), give back hits (refund, negative hits) and reset counts. Whoever may do so is not limited: switch it off where callers are not trusted. Such calls are then refused: 403, PERMISSION_DENIED. Still served then: charges, reservations and what settles them, and calls that renew or release slots of requests in flight, Envoy's negative hits for that among them. In a file: caller-limits: false."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
 	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
 	// RLSMetadata adds dynamic metadata to the answers to Envoy.

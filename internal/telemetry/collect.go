@@ -22,7 +22,7 @@ var (
 		"Denials by a limit with a burst that is used up (token_bucket, gcra), by rule.", []string{"rule"}, nil)
 	hotKeysTotal  = prometheus.NewDesc("headgate_hot_keys_total", "Keys of exact rules that became hot, by rule.", []string{"rule"}, nil)
 	requestsTotal = prometheus.NewDesc("headgate_requests_total",
-		"Requests answered, by outcome (allowed, denied, degraded_allowed, degraded_denied, unmatched, unknown_domain).",
+		"Requests answered, by outcome (allowed, denied, degraded_allowed, degraded_denied, unmatched, unknown_domain); degraded_denied is 503 where a rule fails closed, and 429 where the node denied by its own count.",
 		[]string{"outcome"}, nil)
 	failOpenTotal    = prometheus.NewDesc("headgate_failopen_total", "Limits that allowed because the store could not decide.", nil, nil)
 	storeErrorsTotal = prometheus.NewDesc("headgate_store_errors_total", "Requests that the store could not decide, by reason.", []string{"reason"}, nil)

@@ -38,7 +38,7 @@ func (m *Metrics) WatchLeases(read func() Leases) {
 		counter("headgate_lease_calls_total", "Calls of the store for leases.", func(s *Leases) float64 { return float64(s.LeaseCalls) }),
 		counter("headgate_sync_exchanges_total", "Exchanges of synced buckets with the store.", func(s *Leases) float64 { return float64(s.Exchanges) }),
 		counter("headgate_sync_calls_total", "Calls of the store that carried exchanges.", func(s *Leases) float64 { return float64(s.ExchangeCalls) }),
-		counter("headgate_sync_dropped_hits_total", "Hits of synced buckets that were not charged since their window was over.", func(s *Leases) float64 { return float64(s.Dropped) }),
+		counter("headgate_sync_dropped_hits_total", "Hits of synced buckets that were not charged because their window was over.", func(s *Leases) float64 { return float64(s.Dropped) }),
 		counter("headgate_lease_failures_total", "Calls for leases and exchanges that the store did not answer.", func(s *Leases) float64 { return float64(s.Failures) }),
 		counter("headgate_lease_clock_partings_total", "Times that all leases were dropped because wall clock and monotonic clock parted, as they do when a machine is suspended.", func(s *Leases) float64 { return float64(s.Partings) }),
 	}})

@@ -158,6 +158,6 @@ func (m *Metrics) WatchInspection(read func() []Inspection) {
 		{nowValue, "headgate_store_memory_max_bytes", "Memory that the server may use; missing where that is not bounded.", func(s *server) float64 { return float64(s.MaxMemory) }, func(s *server) bool { return s.Reachable && s.MaxMemory > 0 }},
 		{nowValue, "headgate_store_keys", "Keys of the server, those of others among them.", func(s *server) float64 { return float64(s.Keys) }, told},
 		{totalValue, "headgate_store_evicted_keys_total", "Keys that the server dropped for want of memory; each may be a fresh budget.", func(s *server) float64 { return float64(s.Evicted) }, told},
-		{totalValue, "headgate_store_expired_keys_total", "Keys that the server dropped since their time was over.", func(s *server) float64 { return float64(s.Expired) }, told},
+		{totalValue, "headgate_store_expired_keys_total", "Keys that the server dropped because their time was over.", func(s *server) float64 { return float64(s.Expired) }, told},
 	}...))
 }

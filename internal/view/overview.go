@@ -77,7 +77,7 @@ type Requests struct {
 	Allowed         float64 `json:"allowed"`
 	Denied          float64 `json:"denied"` // 429
 	DegradedAllowed float64 `json:"degraded_allowed"`
-	DegradedDenied  float64 `json:"degraded_denied"` // 503
+	DegradedDenied  float64 `json:"degraded_denied"` // 503; 429 by the node's own count
 	Unmatched       float64 `json:"unmatched"`
 	UnknownDomain   float64 `json:"unknown_domain"`
 }

@@ -37,7 +37,7 @@ func stores() Dashboard {
 				query("{{store}} {{shard}} may", "max by (store, shard) ("+of("headgate_store_memory_max_bytes")+")")),
 			lines(12, "Keys", "Keys of each server, those of others among them.", "short",
 				query("{{store}} {{shard}}", "max by (store, shard) ("+of("headgate_store_keys")+")")),
-			lines(12, "Keys dropped", "Keys per second that servers dropped: since their time was over, or for want of memory. What is evicted is a fresh budget for somebody.", "ops",
+			lines(12, "Keys dropped", "Keys per second that servers dropped: because their time was over, or for want of memory. What is evicted is a fresh budget for somebody.", "ops",
 				query("{{shard}} expired", "max by (store, shard) ("+rate("headgate_store_expired_keys_total")+")"),
 				query("{{shard}} evicted", "max by (store, shard) ("+rate("headgate_store_evicted_keys_total")+")")),
 			signed(lines(12, "Clocks", "Clock of each server minus that of the process, and by how much that may be off.", "s",

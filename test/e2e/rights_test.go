@@ -241,7 +241,7 @@ func TestRightsOfCallers(t *testing.T) {
 					t.Errorf("%s: %v", series, found)
 				}
 			}
-			if told := strings.Contains(n.process.Output(), "refused for want of a right"); told == open {
+			if told := strings.Contains(n.process.Output(), "refused because its caller has no right to it"); told == open {
 				t.Errorf("told of refused calls: %v", told)
 			}
 		})

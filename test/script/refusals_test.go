@@ -22,7 +22,7 @@ import (
 // secret is what stands in everything that the test shows at doors. No log may have it.
 const secret = "Zm9yZ2VkLXRva2Vu"
 
-// TestAttacksLeaveATrace: whoever is refused at a door for who asks is counted by door and
+// TestAttacksLeaveATrace: whoever is refused at a door because of who asks is counted by door and
 // reason, and in the log once for each of the two, with how many there were; neither has
 // anything of what they have shown.
 func TestAttacksLeaveATrace(t *testing.T) {
@@ -70,7 +70,7 @@ func TestAttacksLeaveATrace(t *testing.T) {
 		if got := refused(t, s, door, reason); got != tt.times {
 			t.Errorf("%s: counted %d times, want %d", tt.series, got, tt.times)
 		}
-		first := regexp.MustCompile(`msg="requests were refused for who asks" door=` + door + ` reason=` + reason + ` count=1 networks=1 last_from=(127\.1\.0|203\.0\.113)\.0/24`)
+		first := regexp.MustCompile(`msg="requests were refused because of who asks" door=` + door + ` reason=` + reason + ` count=1 networks=1 last_from=(127\.1\.0|203\.0\.113)\.0/24`)
 		eventually.True(t, "a line in the log of "+tt.series, func() bool { return first.MatchString(s.log.text()) })
 	}
 	if !strings.Contains(s.log.text(), "actor=reader") {

@@ -17,7 +17,7 @@ function tiles() {
   const list = [
     ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since the start`],
     ["Denied (429)", (o) => rate(o.rates.denied), (o) => `${percent(share(o.rates.denied, all(o.rates)))} of the traffic`],
-    ["Degraded (503)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed unchecked`],
+    ["Denied without the store", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed without it`],
     ["No rule applied", (o) => rate(unlimited(o.rates)), (o) => (o.rates.unknown_domain > 0 ? `${rate(o.rates.unknown_domain)} of unknown domains` : `${percent(share(unlimited(o.rates), all(o.rates)))} of the traffic, allowed unchecked`), (o) => (o.rates.unknown_domain > 0 ? "warn" : "")],
     ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
     ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
@@ -166,8 +166,8 @@ export function show(root) {
     chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },
     ] }),
-    chart({ title: "Refused since degraded (503)", about: "Requests per second that were refused because the store did not decide", format: about, height: 150, series: [
-      { name: "503 per second", tone: "degraded", area: true, of: (p) => p.degraded_denied },
+    chart({ title: "Denied without the store", about: "Requests per second that were denied while the store did not decide: 503 where a rule fails closed, 429 by the node's own count", format: about, height: 150, series: [
+      { name: "denied per second", tone: "degraded", area: true, of: (p) => p.degraded_denied },
     ] }),
     chart({ title: "Time that decisions take", about: "Time that decisions take, over the last minute each", format: seconds, height: 150, series: [
       { name: "p50", tone: "allowed", of: (p) => (p.decided ? p.p50 : NaN) },
