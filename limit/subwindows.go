@@ -33,6 +33,7 @@ type parts struct {
 	carried int64
 	total   int64 // of all
 	moved   bool  // the state is not in terms of this clock
+	foreign bool  // it has parts of another length or number
 }
 
 // partsAt reads s at now. Stored parts up to a window ahead mean that the clock
@@ -41,7 +42,11 @@ type parts struct {
 func (l *Limit) partsAt(s *State, now int64) (p parts) {
 	n, width := l.SubWindows, l.partMicros
 	p.start, p.elapsed = now-now%width, now%width
-	if s.Kind != kindSubWindows || !l.sameParts(s) {
+	if s.Kind != kindSubWindows {
+		return p
+	}
+	if !l.sameParts(s) {
+		p.foreign = true
 		return p
 	}
 	stored := clampStored(s.A)
@@ -147,11 +152,11 @@ func (l *Limit) saveParts(p *parts, s *State) {
 }
 
 func decideSubWindows(l *Limit, s *State, now, hits int64, d *Decision) {
-	if s.Kind == kindSubWindows && !l.sameParts(s) {
+	p := l.partsAt(s, now)
+	if p.foreign {
 		decideForeign(l, s, now, hits, d)
 		return
 	}
-	p := l.partsAt(s, now)
 	used := l.usedOfParts(&p)
 	d.Limit = l.Quota
 	d.Allowed = used+hits <= l.Quota

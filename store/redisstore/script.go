@@ -40,6 +40,8 @@ var (
 	luaBan string
 	//go:embed lua/carry.lua
 	luaCarry string
+	//go:embed lua/tally.lua
+	luaTally string
 	//go:embed lua/terms.lua
 	luaTerms string
 	//go:embed lua/mark.lua
@@ -66,7 +68,7 @@ var (
 // another run, which answers as a peek. With denied == 1 hits are charged whether
 // they fit or not, by every algorithm; debt is false, or how many more than the quota
 // may be charged. SUB_WINDOWS, SLIDING_LOG, CONCURRENCY and CARRY make functions
-// instead, when the first take needs them. LOAD reads text, the value of a bucket, into
+// instead, when the first take needs them; CARRY has TALLY in it. LOAD reads text, the value of a bucket, into
 // kind, a, b, c, wide, stored_mark and terms; SAVE writes it, with mark and terms,
 // and KEPT_SAVE where kept says whether its time to live stays as it is. MARK finds the mark of a limit, TERMS
 // what is in its bits.
@@ -78,7 +80,7 @@ var sections = strings.NewReplacer(
 	"TAT\n", luaTAT,
 	"CONCURRENCY\n", luaConcurrency,
 	"BAN\n", luaBan,
-	"CARRY\n", strings.Replace(luaCarry, "LOAD\n", luaLoad, 1),
+	"CARRY\n", strings.Replace(luaCarry, "TALLY\n", strings.Replace(luaTally, "LOAD\n", luaLoad, 1), 1),
 	"TERMS\n", luaTerms,
 	"MARK\n", luaMark,
 	"KEPT_SAVE\n", strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1),

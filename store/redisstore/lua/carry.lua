@@ -40,106 +40,10 @@ local function ceil_div(x, y, z)
   return rest > 0 and quotient + 1 or quotient
 end
 
-local function parse(text)
-  local kind, a, b, c, wide, stored_mark, terms = 0, 0, 0, 0, false, '', false
-  if text == '4' then
-    return 4, 0, 0, 0, text, ''
-  end
-LOAD
-  if terms then
-    kind = 0
-  end
-  return kind, a, b, c, wide, stored_mark
-end
-
--- Returns a tally with its state read.
-local function opened(t)
-  if not t.kind then
-    t.kind, t.a, t.b, t.c, t.wide, t.mark = parse(t.text)
-  end
-  return t
-end
-
-local function text_of(s, t)
-  if t.text then
-    return t.text
-  elseif t.kind == 1 then
-    return format('1 %d %d %s%d', t.a, t.b, t.mark, t.c)
-  elseif t.kind == 2 then
-    return format('2 %d %s%d', t.a, t.mark, t.b)
-  elseif t.kind == 3 then
-    local counts = {}
-    for i = 1, #t.wide do
-      counts[i] = format('%d', t.wide[i])
-    end
-    return format('3 %d %d ', t.a, t.b) .. table.concat(counts, ' ')
-  elseif t.kind == 4 then
-    return type(t.wide) == 'string' and t.wide or log_text(s, t.wide)
-  end
-  return format('%d %d %d', t.kind, t.a, t.b)
-end
-
--- Returns how long a limit looks back.
-local function memory_of(own, algorithm, period)
-  if own > 4 then
-    local BYTES(tolerance_, 7) = byte(data, at + TAKE_BYTES + 7, at + TAKE_BYTES + 13)
-    return WHOLE(tolerance_, 7) + 1
-  elseif algorithm == CALENDAR then
-    return days[period] * 86400000000 + 7200000000
-  elseif own == 3 then
-    return period * byte(data, at + TAKE_BYTES)
-  end
-  return period
-end
-
-local function kept_until(t, kept, own)
-  kept = t.mark ~= '' and period_of(t.mark) or kept
-  if t.kind == 3 and t.b > 0 then
-    kept = min(t.b, MAX_PERIOD) * (min(#t.wide, MAX_PARTS) - 1)
-  elseif t.kind == 4 and own ~= 4 then
-    kept = max(kept, LOG_KEPT)
-  elseif t.kind > 4 then
-    kept = max(kept, min(backlog_of(t.a, t.b), MAX_PERIOD))
-  end
-  return now + kept + 1
-end
-
--- write of tally.go, but for the state; kind == 0 is a tally that has counted nothing.
-local function note(list, s, hits, reset, kind, a, b, c, wide, own, algorithm, period, mark)
-  if kind == 0 then
-    kind, a, b, c, wide = own, 0, 0, 0, false
-    if own == 3 then
-      wide = {0} -- there is no text without one
-    elseif own == 4 then
-      wide = log_of(s, '4')
-    end
-  end
-  local memory = memory_of(own, algorithm, period)
-  local before = list.others
-  if list.plain then -- a bucket that tat.lua has left beside
-    local plain = {capacity = -1, x = 0, y = 0, since = 0, kind = list.plain[1], a = list.plain[2], b = list.plain[3], mark = ''}
-    plain.ends = kept_until(plain, memory, own)
-    before = {plain}
-  end
-  local terms = {list[1], list[2], list[3], others = {}, since = 0}
-  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own)
-  local last, texts = max(now + reset, terms.ends), {}
-  for i = 1, min(#before, MAX_TALLIES - 1) do
-    local t = before[i]
-    local text = text_of(s, t)
-    local since = max(min(t.since + hits, MAX_COUNT), -MAX_COUNT)
-    terms.others[i] = {capacity = t.capacity, x = t.x, y = t.y, ends = t.ends, since = since, text = text}
-    texts[i] = format(' %d %d %d %d %d %d:', t.capacity, t.x, t.y, t.ends, since, #text) .. text
-    last = max(last, t.ends)
-  end
-  terms.head = format('11 * %d %d %d %d 0 ', terms[1], terms[2], terms[3], terms.ends)
-  terms.tail = table.concat(texts)
-  terms.ttl = format('%d', floor((last - now + 999) / 1000) + TTL_MARGIN_MS)
-  return terms, kind, a, b, c, wide
-end
+TALLY
 
 local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota, period, own_mark, own_terms, resets, max_debt)
-  if kind > 8 or own > 8 then
+  if own > 8 or kind > 8 and kind < 12 then
     if kind == own then
       return kind, a, b, c, wide, false
     end
@@ -432,7 +336,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     return count()
   end
 
-  local all = {{
+  local all = kind == 12 and tallies_of(wide) or {{
     capacity = terms and terms[1] or -1, x = terms and terms[2] or 0, y = terms and terms[3] or 0,
     ends = terms and terms.ends or 0, since = terms and terms.since or 0,
     kind = kind, a = a, b = b, c = c, wide = wide, mark = mark,
@@ -448,6 +352,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       mine = i
     end
   end
+  local was = kind
   local found, foreign, splits, most = false, true, false, MAX_COUNT
   local t = mine and all[mine]
   if t then
@@ -489,7 +394,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
   end
   if #others == 0 then
-    return kind, a, b, c, wide, foreign or not terms == not not own_terms or terms and terms.others ~= nil, nil, found
+    return kind, a, b, c, wide, foreign or not terms == not not own_terms or terms and terms.others ~= nil or was == 12, nil, found
   end
   return kind, a, b, c, wide, foreign, {quota, x, y, others = others}, found
 end

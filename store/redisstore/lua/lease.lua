@@ -84,7 +84,7 @@ LOAD
   if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms
     or kind == 3 and (b ~= period or #wide ~= byte(data, at + TAKE_BYTES) + 1 or a % period ~= 0)) then
     local foreign, found
-    if (kind == 4 or terms and terms.others) and not sliding_log then
+    if (kind == 4 or kind == 12) and not sliding_log then
       sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
 SLIDING_LOG
       end)()
@@ -94,7 +94,7 @@ SLIDING_LOG
 CARRY
       end)()
     end
-    held = held or terms and terms.others
+    held = held or kind == 12
     kind, a, b, c, wide, foreign, list, found = carry(s, kind, a, b, c, wide, stored_mark, terms, own, algorithm, quota, period, limit_mark, false, false, max_debt)
     held = held and found
   end

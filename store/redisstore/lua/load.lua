@@ -1,28 +1,11 @@
 -- Reads the state in text, whose kind is 0 until then; and its mark, and the terms if
 -- it has such. What has no known form is unused.
 if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
-  local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
-  if byte(text, 4) == 42 then -- '*': the tallies of several limits
-    local tallies, i = {}, 5
-    repeat
-      local capacity, x, y, ends, since, n, first = match(text, '^ (%-?%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+):()', i)
-      i = first and first + n
-      if i and i <= #text + 1 and max(capacity + 0, x + 0, y + 0, since + 0, -since) <= MAX_COUNT and ends + 0 <= 2 * MAX_STORED then
-        tallies[#tallies + 1] = {
-          capacity = max(capacity + 0, -1), x = x + 0, y = y + 0, ends = max(ends + 0, 1), since = since + 0, text = text:sub(first, i - 1),
-        }
-      else
-        i = nil
-      end
-    until not i or #tallies == MAX_TALLIES
-    text = ''
-    if tallies[1] then
-      local t = table.remove(tallies, 1)
-      terms, text = {t.capacity, t.x, t.y, ends = t.ends, since = t.since, others = tallies}, t.text
-    end
-  else
-    text = ''
+  if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
+    kind, wide = 12, text
   end
+  local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
+  text = ''
   if capacity and max(capacity + 0, x + 0, y + 0) <= MAX_COUNT then
     terms, text = {capacity + 0, x + 0, y + 0}, rest
   end
@@ -33,7 +16,7 @@ if byte(text) == 57 then -- '9'
     kind, wide = 9, text
   end
 elseif byte(text) == 52 then -- '4'
-  if #text > STAMP_BYTES or terms and text == '4' then
+  if #text > STAMP_BYTES then
     kind, wide = 4, text
   end
 elseif head then

@@ -193,7 +193,7 @@ LOAD
   local stored_at, stored_count = a, b
   if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms or limit_terms
     or kind == 3 and (b ~= period or #wide ~= byte(data, at + TAKE_BYTES) + 1 or a % period ~= 0)) then
-    if (kind == 4 or terms and terms.others) and not sliding_log then
+    if (kind == 4 or kind == 12 or terms and terms.others) and not sliding_log then
       sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
 SLIDING_LOG
       end)()
