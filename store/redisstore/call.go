@@ -20,8 +20,8 @@ const (
 	maxRetryPause = 4 * time.Millisecond
 	// maxRedirections bounds how often a call follows a redirection.
 	maxRedirections = 3
-	// maxWaits bounds how often a call pauses for a server to which the
-	// connection is being made, the first that leads there.
+	// maxWaits bounds how often a call looks for another server in the place of one
+	// that has left the cluster.
 	maxWaits = 8
 )
 
@@ -240,7 +240,6 @@ func (c *call) mend(err error) (again bool, pause time.Duration) {
 			return c.follow(router, r), 0
 		}
 		if c.comesSoon(err) {
-			c.waits++
 			return true, retryPause()
 		}
 	}
@@ -268,12 +267,14 @@ func (c *call) follow(router *router, r redirection) bool {
 
 // comesSoon reports whether an error is that of a server whose first connection
 // is being made, or of one that has left the cluster; the next attempt may find
-// another one. Nothing was sent.
+// another one. Nothing was sent. The first connection is waited for until it is there
+// or has failed, or the call is over: how long it takes is a matter of the machine.
 func (c *call) comesSoon(err error) bool {
-	if c.waits >= maxWaits || c.at == nil || !time.Now().Before(c.deadline) {
+	if c.at == nil || !time.Now().Before(c.deadline) {
 		return false
 	}
-	if errors.Is(err, errRetired) {
+	if errors.Is(err, errRetired) && c.waits < maxWaits {
+		c.waits++
 		c.at, c.asking = nil, false
 		return true
 	}
