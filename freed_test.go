@@ -35,3 +35,26 @@ func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
 		}
 	})
 }
+
+// TestLeftoversAreBounded: no more slots are remembered than that, and each until it has
+// ended by itself, not less.
+func TestLeftoversAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o leftovers
+		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
+		for i := range maxLeftovers + 1 {
+			o.add(&store.Take{Key: []byte("k"), Limit: l, Op: store.Release, Hold: limit.Hold(i + 1)})
+		}
+		if got := o.number.Load(); got != maxLeftovers {
+			t.Errorf("%d slots are remembered, want %d", got, maxLeftovers)
+		}
+		time.Sleep(time.Minute - time.Millisecond)
+		if got := len(o.appendDue(nil)); got != leftoversPerCall {
+			t.Errorf("%d slots are released just before their end, want %d", got, leftoversPerCall)
+		}
+		time.Sleep(leftoversEvery)
+		if got := o.appendDue(nil); len(got) != 0 || o.number.Load() != 0 {
+			t.Errorf("%d slots are released after their end, %d are remembered", len(got), o.number.Load())
+		}
+	})
+}
