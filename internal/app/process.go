@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/backlog"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -224,7 +225,7 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	}
 	group.Go(func() error {
 		<-running.Done()
-		p.drain(ctx, servers)
+		p.drain(ctx, listeners[:len(fronts)], servers)
 		stopTasks()
 		// Last, so that the end can be watched.
 		p.ops.Close()
@@ -238,8 +239,8 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 }
 
 // listen binds the addresses of all fronts and, last, that for operators.
-func (p *process) listen(ctx context.Context, fronts []front) ([]net.Listener, error) {
-	var listeners []net.Listener
+func (p *process) listen(ctx context.Context, fronts []front) ([]*backlog.Listener, error) {
+	var listeners []*backlog.Listener
 	for _, f := range append(fronts[:len(fronts):len(fronts)], front{name: "ops", addr: p.settings.OpsAddr}) {
 		l, err := listen(ctx, f.name+"-addr", f.addr)
 		if err != nil {
@@ -248,7 +249,7 @@ func (p *process) listen(ctx context.Context, fronts []front) ([]net.Listener, e
 			}
 			return nil, err
 		}
-		listeners = append(listeners, l)
+		listeners = append(listeners, backlog.Listen(l))
 	}
 	return listeners, nil
 }
@@ -282,7 +283,7 @@ func (p *process) reloadOnSignal(ctx context.Context) {
 
 // announce says where the process serves. The listeners are bound by now, so
 // that a caller who reads this is not refused.
-func (p *process) announce(fronts []front, listeners []net.Listener) {
+func (p *process) announce(fronts []front, listeners []*backlog.Listener) {
 	names := make([]string, 0, len(listeners))
 	bound := map[string]net.Listener{}
 	for _, f := range fronts {
@@ -309,21 +310,33 @@ func (p *process) announce(fronts []front, listeners []net.Listener) {
 	}
 }
 
-// drain ends the servers of callers. If ctx has not ended, a server has failed,
-// and there is no point in waiting before the others stop too.
-func (p *process) drain(ctx context.Context, servers []server) {
+// lastRequests is the time for what is on the way when everybody new is refused: the rest of
+// a handshake, and then the beginning of a request that has come.
+const lastRequests = 200 * time.Millisecond
+
+// drain ends the servers of callers: it turns readiness off, goes on serving for the drain
+// delay, lets nobody new connect, accepts all who wait, and finishes what is under way. If
+// ctx has not ended, a server has failed, and there is no point in waiting before the others
+// stop too.
+func (p *process) drain(ctx context.Context, listeners []*backlog.Listener, servers []server) {
 	p.health.draining.Store(true)
 	for _, tell := range p.onDrain {
 		tell()
 	}
 	p.logger.Info("draining", "delay", p.settings.DrainDelay, "timeout", p.settings.DrainTimeout)
-	last := time.Duration(0)
+	last := min(lastRequests, p.settings.DrainTimeout)
 	if ctx.Err() != nil {
 		time.Sleep(p.settings.DrainDelay)
-		last = min(lastRequests, p.settings.DrainTimeout)
 	}
-	deadline, cancel := context.WithTimeout(context.Background(), last+p.settings.DrainTimeout)
+	deadline, cancel := context.WithTimeout(context.Background(), 2*last+p.settings.DrainTimeout)
 	defer cancel()
+	if ctx.Err() != nil {
+		var ending sync.WaitGroup
+		for _, l := range listeners {
+			ending.Go(func() { l.End(deadline, last) })
+		}
+		ending.Wait()
+	}
 	var ending sync.WaitGroup
 	for _, s := range servers {
 		ending.Go(func() { s.Shutdown(deadline) })

@@ -7,25 +7,28 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/rls"
 )
 
-// lastRequests is how long the connections that were accepted last have to
-// bring their first request before the server is shut down: from then on it
-// hangs up on a request that it has read but not begun to serve.
-const lastRequests = 200 * time.Millisecond
+// newcomersTimeout bounds how long the end of a server waits for connections that have
+// brought no request yet: as long as net/http waits for them. Some clients open connections
+// that they may never use.
+const newcomersTimeout = 5 * time.Second
 
 // gentleServer is an http.Server whose end cuts nobody off who is on the way.
 type gentleServer struct {
 	*http.Server
-	name     string // in messages
-	logger   *slog.Logger
-	listener net.Listener
-	// last is how long connections that were accepted last have to bring their
-	// first request.
-	last time.Duration
+	name      string // in messages
+	logger    *slog.Logger
+	listener  net.Listener
+	newcomers *newcomers
+	// patience is how long connections that were accepted last have to bring their
+	// first request, and settling is how long a server has to begin to serve it.
+	patience, settling time.Duration
 }
 
 // gentle serves by s on the listener of the front of that name.
@@ -34,23 +37,68 @@ func (p *process) gentle(name string, s *http.Server) func(net.Listener) server 
 		if s.TLSConfig == nil {
 			l = p.floods.guard(name, l)
 		}
-		return &gentleServer{Server: s, name: name, logger: p.logger, listener: l, last: min(lastRequests, p.settings.DrainTimeout)}
+		g := &gentleServer{
+			Server: s, name: name, logger: p.logger, listener: l, newcomers: &newcomers{conns: map[net.Conn]struct{}{}},
+			patience: min(newcomersTimeout, p.settings.DrainTimeout), settling: min(lastRequests, p.settings.DrainTimeout),
+		}
+		s.ConnState = g.newcomers.watch
+		return g
 	}
 }
 
 // Serve implements server.
 func (g *gentleServer) Serve() error { return serveHTTP(g.Server, g.listener) }
 
-// Shutdown implements server.
+// Shutdown implements server. From the shutdown of an http.Server on, it hangs up on requests
+// that it has read but not begun to serve: so it is told when there is none.
 func (g *gentleServer) Shutdown(ctx context.Context) {
 	g.listener.Close()
+	g.newcomers.wait(ctx, g.patience)
 	select {
-	case <-time.After(g.last):
+	case <-time.After(g.settling):
 	case <-ctx.Done():
 	}
 	if err := g.Server.Shutdown(ctx); err != nil {
 		g.logger.Warn("HTTP requests were cut off", "front", g.name, "error", err)
 		g.Close()
+	}
+}
+
+// newcomers are the connections of a server that have not brought a request yet.
+type newcomers struct {
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	// count is len(conns), so that requests on other connections need no lock.
+	count atomic.Int64
+}
+
+// watch is the ConnState of a server.
+func (n *newcomers) watch(c net.Conn, state http.ConnState) {
+	if state != http.StateNew && n.count.Load() == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if state == http.StateNew {
+		n.conns[c] = struct{}{}
+	} else {
+		delete(n.conns, c)
+	}
+	n.count.Store(int64(len(n.conns)))
+}
+
+// wait returns when there are none, or after the time that it is given.
+func (n *newcomers) wait(ctx context.Context, longest time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for n.count.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
