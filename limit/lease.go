@@ -110,8 +110,10 @@ func (l *Limit) Leasable() bool {
 // Lease charges up to want hits at now for a holder who lets them pass before
 // now + lasts, and returns the state to store, how many were charged and how
 // long the lease lasts. It never grants more than the remaining hits divided by
-// share (at least 1), and nothing when that is below 2; then it returns s as it
-// was and a length of 0. The lease lasts for ttl, in whole microseconds, or less:
+// share (at least 1), and nothing when that is below 2; then it returns a length of
+// 0, and s as a denial does (see Decide): as it was, unless it cannot be of this
+// clock or is not in terms of this limit. The lease lasts for ttl, in whole
+// microseconds, or less:
 //
 // Windows charge as usual, and the lease ends with the window (the part of
 // sub_windows) at the latest, so that every hit passes in the window that it
@@ -148,12 +150,15 @@ func (l *Limit) Leasable() bool {
 // are refunded in it. When a bucket is forgotten, all that is leased may pass on
 // top, until the leases end.
 func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) (_ State, granted int64, lasts time.Duration) {
+	if want < 1 || !l.Leasable() {
+		return s, 0, 0
+	}
 	at := clampInstant(int64(now))
 	r := l.read(&s, at)
 	base := r.own
 	length := l.leaseLength(&base, at, ttl)
-	if want < 1 || length < 1 || !l.Leasable() {
-		return s, 0, 0
+	if length < 1 {
+		return l.denied(s, now), 0, 0
 	}
 	if l.Algorithm.IsBucket() {
 		l.anchor(&base, at, length)
@@ -161,7 +166,7 @@ func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) 
 	_, d := Decide(l, base, now, 0)
 	most := d.Remaining / max(share, 1)
 	if most < 2 {
-		return s, 0, 0
+		return l.denied(s, now), 0, 0
 	}
 	granted = min(want, most)
 	if len(r.beside) > 0 {
@@ -170,6 +175,23 @@ func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) 
 	r.own, _ = Decide(l, base, now, granted)
 	l.write(&s, &r, at, granted)
 	return s, granted, duration(length)
+}
+
+// denied returns s as the denial of hits does that are not counted. Where holders only
+// ask for leases, nothing else pulls back what a clock that has stepped back left in
+// the future, and the bucket would stay locked until that clock has caught up.
+func (l *Limit) denied(s State, now Micros) State {
+	_, d := Decide(l, s, now, 0)
+	if d.Remaining >= MaxQuota {
+		return s // nothing is too much for it
+	}
+	if l.CountDenied {
+		other := *l
+		other.CountDenied = false
+		l = &other
+	}
+	s, _ = Decide(l, s, now, d.Remaining+1)
+	return s
 }
 
 // leaseLength returns how long a lease at now may last, in µs.

@@ -81,6 +81,10 @@ type Grant struct {
 //     order of their grants, those at its front are dropped once they have ended,
 //     and it remembers the latest end and the sum of the hits of all that are in
 //     it. These two are what limit.Return is told of the others.
+//   - Whoever holds a lease counts by a clock of his own, so a lease on a store whose
+//     clock steps back does not last longer. When a request finds a clock that is
+//     behind the instant of the last grant or return of the register, all ends in it,
+//     and the latest, move back by the difference, before anything else happens.
 //   - A return takes the lease out of the register, whatever it gives back. A
 //     part cannot be kept in it: a return that arrives twice would count twice.
 //   - A reset and a refund of the bucket do not touch its register: to give a

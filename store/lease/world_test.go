@@ -28,8 +28,12 @@ type world struct {
 	ideal *memstore.Store
 	// aside moves the store's clock against that of the nodes.
 	aside time.Duration
-	delay time.Duration // mean time to the store and back
-	seed  uint64
+	// stepAt is when the store's clock is set, by stepBy; zero is never. Both are set
+	// before the nodes begin.
+	stepAt time.Time
+	stepBy time.Duration
+	delay  time.Duration // mean time to the store and back
+	seed   uint64
 
 	mu     sync.Mutex
 	passed []int64 // µs of the store's clock
@@ -53,7 +57,13 @@ func newWorld(t testing.TB, l *limit.Limit, seed uint64) *world {
 	return w
 }
 
-func (w *world) storeNow() limit.Micros { return limit.MicrosOf(time.Now().Add(w.aside)) }
+func (w *world) storeNow() limit.Micros {
+	now := time.Now()
+	if !w.stepAt.IsZero() && !now.Before(w.stepAt) {
+		now = now.Add(w.stepBy)
+	}
+	return limit.MicrosOf(now.Add(w.aside))
+}
 
 // link is the way of one node to the shared store.
 type link struct {

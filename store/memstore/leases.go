@@ -30,7 +30,22 @@ type lease struct {
 type register struct {
 	leases []lease
 	latest limit.Micros // end of any lease since the register was empty
+	noted  limit.Micros // when a lease was last granted or returned
 	hits   int64        // of all leases
+}
+
+// follow moves the ends back with a clock that shows now and has stepped back behind
+// what was noted last.
+func (r *register) follow(now limit.Micros) {
+	back := r.noted - now
+	if back <= 0 {
+		return
+	}
+	for i := range r.leases {
+		r.leases[i].until -= back
+	}
+	r.latest -= back
+	r.noted = now
 }
 
 // leaseBook holds the registers of all buckets. Take does not look at it. Its lock
@@ -102,6 +117,7 @@ func (b *leaseBook) of(k ident, now limit.Micros) *register {
 	if r == nil {
 		return new(register)
 	}
+	r.follow(now)
 	b.prune(r, now)
 	return r
 }
@@ -202,6 +218,7 @@ func (b *leaseBook) takeBack(sh *shard, a *ask, r *register, q *store.LeaseReque
 	b.returned += hits
 	b.ended += r.leases[i].hits - hits
 	b.remove(r, i)
+	r.noted = a.now
 	if hits == 0 {
 		return true
 	}
@@ -226,13 +243,14 @@ func (b *leaseBook) grant(sh *shard, a *ask, r *register, q *store.LeaseRequest,
 		return 0, 0
 	}
 	next, hits, lasts := limit.Lease(a.limit, sh.leaseBase(a, buffer), a.now, q.Want, q.Share, q.TTL)
-	if hits == 0 {
+	where := sh.locate(a.key, classOf(a.limit))
+	if hits == 0 && (!where.found || !rewritten(where, sh.state(where), next)) {
 		return 0, 0
 	}
-	where := sh.locate(a.key, classOf(a.limit))
-	if !sh.keep(where, a, next, expiryOf(a.now, limit.Lifetime(a.limit, next, a.now))) {
+	if !sh.keep(where, a, next, expiryOf(a.now, limit.Lifetime(a.limit, next, a.now))) || hits == 0 {
 		return 0, 0
 	}
 	b.add(r, lease{id: q.ID, hits: hits, until: a.now + limit.Micros(lasts/time.Microsecond)})
+	r.noted = a.now
 	return hits, lasts
 }

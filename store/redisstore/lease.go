@@ -27,7 +27,7 @@ const (
 
 	fieldBytes   = 37
 	leaseBytes   = 22
-	registerHead = 14
+	registerHead = 21
 	answerLease  = 6
 	// maxNumber is the largest number of a request that is told apart.
 	maxNumber = 1 << 50

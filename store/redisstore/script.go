@@ -94,6 +94,7 @@ var constants = strings.NewReplacer(
 	"MAX_INSTANT", "4503599627370496", // 2^52
 	"MAX_STORED", "9007199254740991", // 2^53 - 1
 	"MAX_COUNT", "2251799813685248", // 2^51
+	"MAX_QUOTA", "1125899906842624", // 2^50
 	"MAX_PERIOD", "31622400000000", // 366 days
 	"MAX_PARTS", "61",
 	"NEVER", strconv.Itoa(verdictNever),

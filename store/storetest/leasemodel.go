@@ -18,6 +18,7 @@ type modelLease struct {
 type modelRegister struct {
 	leases []modelLease
 	latest limit.Micros
+	noted  limit.Micros // when a lease was last granted or returned
 }
 
 // Lease answers requests as every Leaser must.
@@ -38,6 +39,12 @@ func (m *model) leaseOne(q *store.LeaseRequest) (g store.Grant) {
 		r = &modelRegister{}
 		m.leases[key] = r
 	}
+	if back := r.noted - m.now; back > 0 {
+		for i := range r.leases {
+			r.leases[i].until -= back
+		}
+		r.latest, r.noted = r.latest-back, m.now
+	}
 	for len(r.leases) > 0 && r.leases[0].until <= m.now {
 		r.drop(0)
 	}
@@ -46,6 +53,7 @@ func (m *model) leaseOne(q *store.LeaseRequest) (g store.Grant) {
 	if q.Return != (store.LeaseID{}) && at >= 0 {
 		hits := min(max(q.ReturnHits, 0), r.leases[at].hits)
 		r.drop(at)
+		r.noted = m.now
 		others := limit.Held{Until: r.latest}
 		for _, other := range r.leases {
 			others.Hits += other.hits
@@ -60,11 +68,11 @@ func (m *model) leaseOne(q *store.LeaseRequest) (g store.Grant) {
 		before = m.buckets[key].state
 		var after limit.State
 		after, g.Hits, g.TTL = limit.Lease(l, copyState(before), m.now, q.Want, q.Share, q.TTL)
+		m.save(key, l, before, after)
 		if g.Hits > 0 {
-			m.save(key, l, before, after)
 			until := m.now + micros(g.TTL)
 			r.leases = append(r.leases, modelLease{q.ID, g.Hits, until})
-			r.latest = max(r.latest, until)
+			r.latest, r.noted = max(r.latest, until), m.now
 		}
 	}
 	g.Decision = limit.PeekOne(l, m.buckets[key].state, m.now)

@@ -33,6 +33,10 @@ func RunLeases(t *testing.T, open func(t *testing.T) Harness) {
 		{"batch of requests", testLeaseBatch},
 		{"grants are overwritten", testGrantsOverwritten},
 		{"hostile keys of leases", testLeaseKeys},
+		{"leases after the clock has stepped back", testLeasesStepBack},
+		{"ends of leases when the clock steps back", testLeaseEndsStepBack},
+		{"many leases when the clock steps back", testManyStepBack},
+		{"lease on a bucket of a larger burst", testNewTermsOfALease},
 		{"leases and the model", testLeaseModel},
 		{"leases keep the promise", testLeasePromise},
 	})

@@ -87,6 +87,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		{"keeps what a denial found", testDenialKeeps},
 		{"keeps a second longer", testMargin},
 		{"clock steps back", testStepBack},
+		{"early denials after a step back", testEarlyDenials},
 		{"charge", testCharge},
 		{"charge in a group", testChargeInGroup},
 		{"charges and the model", testModelCharges},

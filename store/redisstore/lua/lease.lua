@@ -20,10 +20,10 @@
 --   verdict, remaining, reset_after   as of a peek, or of one hit if none remains
 -- with status and times as in head.lua.
 --
--- A register is bytes: the latest end of any lease since it was empty and the sum
--- of their hits (which stops at 2^52), seven bytes each, then the leases in the
--- order of their grants, LEASE_BYTES each: id, hits, end. It lives as long as its
--- last lease, and a margin.
+-- A register is bytes: the latest end of any lease since it was empty, the sum of
+-- their hits (which stops at 2^52) and when one was last granted or returned, seven
+-- bytes each, then the leases in the order of their grants, LEASE_BYTES each: id, hits,
+-- end. It lives as long as its last lease, and a margin.
 
 local find, sub, char, fields = string.find, string.sub, string.char, ARGV[2]
 local no_lease = string.rep('\0', 8)
@@ -80,10 +80,10 @@ MARK
 LOAD
   end
   -- A lease may be of its hits.
-  local held, list = kind == own and not terms, nil
+  local held, list, foreign = kind == own and not terms, nil, false
   if kind ~= 0 and (kind ~= own or stored_mark ~= limit_mark or terms
     or kind == 3 and (b ~= period or #wide ~= byte(data, at + TAKE_BYTES) + 1 or a % period ~= 0)) then
-    local foreign, found
+    local found
     if (kind == 4 or kind == 12) and not sliding_log then
       sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
 SLIDING_LOG
@@ -101,13 +101,13 @@ CARRY
   local mark = limit_mark
   terms = false
 
-  -- step runs the algorithm on the state; ends is the end of the window, ahead and
-  -- ahead_part how far ahead of now the TAT is, and most and most_part how far it
-  -- may be.
+  -- step runs the algorithm on the state, and reports whether it changed; ends is the
+  -- end of the window, ahead and ahead_part how far ahead of now the TAT is, and most
+  -- and most_part how far it may be.
   local extra, verdict, remaining, reset, ends = 0, 0, 0, 0, 0
   local ahead, ahead_part, most, most_part, one_num, one_den = 0, 0, 0, 0, 0, 1
   local function step(hits, refund)
-    local changed
+    local changed = false
     verdict, remaining, reset = 0, 0, 0
     repeat
       local again = false
@@ -124,7 +124,7 @@ FIXED_WINDOW
         local after
         after, verdict, remaining, reset = sub_windows(quota, false, period, parts, strict == 1, before, hits, refund)
         if refund > 0 or after ~= before then
-          kind = 0
+          kind, changed = 0, true
           if after then
             kind, a, b, wide = 3, after[1], after[2], after[3]
           end
@@ -146,13 +146,25 @@ TAT
     if reset < 0 then
       reset = 0
     end
+    return changed
   end
   step(0, 0)
 
-  local latest, total, leases, old = 0, 0, '', redis.call('GET', KEYS[buckets + s])
+  local latest, total, noted_at, leases, old = 0, 0, now, '', redis.call('GET', KEYS[buckets + s])
+  local write, noted = false, false
   if old and #old % LEASE_BYTES == REGISTER_HEAD then
     latest, total = two(old, 1)
+    total, noted_at = two(old, 8)
     local first, length = REGISTER_HEAD + 1, #old
+    if noted_at > now then
+      -- The clock has stepped back by as much at least, and the ends do with it.
+      local behind, moved = noted_at - now, {sub(old, 1, REGISTER_HEAD)}
+      for i = first, length, LEASE_BYTES do
+        local hits, ended = two(old, i + 8)
+        moved[#moved + 1] = sub(old, i, i + 14) .. seven(max(ended - behind, 0))
+      end
+      old, latest, noted_at, noted = table.concat(moved), max(latest - behind, 0), now, true
+    end
     while first < length do
       local hits, ended = two(old, first + 8)
       if ended > now then
@@ -162,14 +174,14 @@ TAT
     end
     leases = sub(old, first)
   end
-  local write, noted = false, old and #leases + REGISTER_HEAD ~= #old
+  noted = noted or old and #leases + REGISTER_HEAD ~= #old
   local granted, length, returned, charged = 0, 0, 0, 0
 
   local p = back ~= no_lease and place(leases, back)
   if p then
     local hits, ended = two(leases, p + 8)
     if ended > now then
-      returned, noted = 1, true
+      returned, noted, noted_at = 1, true, now
       give = min(give, hits)
       leases, total = sub(leases, 1, p - 1) .. sub(leases, p + LEASE_BYTES), max(total - hits, 0)
       if leases == '' then
@@ -228,8 +240,13 @@ TAT
         kind, a, b = kind_before, a_before, b_before
         step(0, 0)
       end
+      -- What a denial puts in order; see Lease in lease.go.
+      if remaining < MAX_QUOTA and (step(remaining + 1, 0) or foreign and kind ~= 0) then
+        write = true
+      end
+      step(0, 0)
     else
-      granted, write, noted = min(granted, want), true, true
+      granted, write, noted, noted_at = min(granted, want), true, true, now
       charged = charged + granted
       step(granted, 0)
       leases = leases .. id .. seven(granted) .. seven(now + length)
@@ -253,7 +270,7 @@ SAVE
     if leases == '' then
       redis.call('DEL', KEYS[buckets + s])
     else
-      redis.call('SET', KEYS[buckets + s], seven(latest) .. seven(total) .. leases, 'PX',
+      redis.call('SET', KEYS[buckets + s], seven(latest) .. seven(total) .. seven(noted_at) .. leases, 'PX',
         format('%d', floor((latest - now + 999) / 1000) + TTL_MARGIN_MS))
     end
   end
