@@ -137,18 +137,24 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.log.text()), 0o600))
 }
 
-// await waits until a line of the server's log matches; lines before it are
-// passed.
+// await waits until lines of the server's log match the patterns, in whatever order;
+// lines before the last of them are passed.
 //
-//	await PATTERN
+//	await PATTERN...
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	s := serverOf(ts)
-	if len(args) != 1 || neg {
-		ts.Fatalf("usage: await PATTERN")
+	if len(args) == 0 || neg {
+		ts.Fatalf("usage: await PATTERN...")
 	}
-	pattern, err := regexp.Compile(args[0])
-	ts.Check(err)
-	ts.Check(s.log.await(pattern, s.ended))
+	from, passed := s.log.mark(), 0
+	for _, arg := range args {
+		pattern, err := regexp.Compile(arg)
+		ts.Check(err)
+		s.log.pass(from)
+		ts.Check(s.log.await(pattern, s.ended))
+		passed = max(passed, s.log.mark())
+	}
+	s.log.pass(passed)
 }
 
 // request asks over HTTP and writes status, header fields and body to

@@ -155,6 +155,19 @@ func (l *log) text() string {
 	return strings.Join(l.lines, "\n") + "\n"
 }
 
+// mark returns how many lines awaits have passed, and pass says how many.
+func (l *log) mark() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seen
+}
+
+func (l *log) pass(lines int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seen = lines
+}
+
 // await returns when a line that no await has passed matches pattern.
 func (l *log) await(pattern *regexp.Regexp, ended <-chan struct{}) error {
 	deadline := time.After(patience)
