@@ -160,6 +160,11 @@ type answer struct {
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header(), r)
+	discard(w, r, h.answer(w, r))
+}
+
+// answer answers r, and reports whether it knows who asks.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (known bool) {
 	defer func() {
 		switch cause := recover(); cause {
 		case nil:
@@ -177,11 +182,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if h.guard.admitFailure(w, r) {
 			bad.write(w)
 		}
-		return
+		return false
 	}
 	if !h.guard.admit(w, r, who.actor) {
 		h.refused(r, refusals.RateLimited, who.actor)
-		return
+		return true
 	}
 	a, err := h.serve(w, r, who, now)
 	if err == nil && a.stream != nil {
@@ -197,6 +202,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		bad.write(w)
 	}
+	return true
 }
 
 // secure sets what every answer has. The API is for programs: no browser may show,
@@ -297,24 +303,30 @@ func (way *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem
 		}
 	}
 	if max(r.ContentLength, int64(body.Len())) > way.body.most {
-		discard(w, r)
 		return nil, badField(http.StatusRequestEntityTooLarge, "body", "more than %d bytes; hint: send it in parts", way.body.most).with("Connection", "close")
 	}
 	return body.Bytes(), nil
 }
 
-// discard takes some more of a body that is too large: who is still sending does not
-// read the answer, and one whose connection ends meanwhile may never see it. Who waits
-// to be told to send it has sent nothing yet, and reads.
-func discard(w http.ResponseWriter, r *http.Request) {
-	if strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
+// discard takes what an answered request still has of a body: who is still sending does not
+// read the answer, and one whose connection ends meanwhile may never see it. Who waits to be
+// told to send it has sent nothing yet, and reads. Whoever is not known has no more time
+// than any request.
+func discard(w http.ResponseWriter, r *http.Request, known bool) {
+	if r.ProtoMajor != 1 || r.Body == nil || strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
 		return
 	}
-	takeTime(w, maxDiscarding)
+	var one [1]byte
+	if _, err := io.ReadFull(r.Body, one[:]); err != nil {
+		return // it was read, or there is none
+	}
+	if known {
+		takeTime(w, maxDiscarding)
+	}
 	_, _ = io.CopyN(io.Discard, r.Body, maxDiscarded)
 }
 
-// maxDiscarded bounds the bytes that are read of a body that is too large, and
+// maxDiscarded bounds the bytes that are read of a body that nobody wants, and
 // maxDiscarding the time.
 const (
 	maxDiscarded  = 256 << 20

@@ -47,36 +47,101 @@ func TestOldNamesCanGo(t *testing.T) {
 	}
 }
 
+// sendAll sends a request with a body, of a length that is told or not, and reads only when
+// all is sent, as simple clients do.
+func sendAll(t *testing.T, s *testServer, req *http.Request, told bool) (*http.Response, string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if !told {
+		req.ContentLength = -1
+	}
+	if err := req.Write(conn); err != nil {
+		t.Fatalf("told %v: the connection ended while the body was sent: %v", told, err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+	if err != nil {
+		t.Fatalf("told %v: %v", told, err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("told %v: %v", told, err)
+	}
+	return resp, string(text)
+}
+
 // TestImportTooLarge: who sends more than an import may have, and reads only when all
 // is sent, reads why. Whether the length is known before makes no difference.
 func TestImportTooLarge(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
 	line := `{"name":"tenant:a","tier":"pro"}` + "\n"
 	body := strings.Repeat(line, 70<<20/len(line))
-	for _, length := range []int64{int64(len(body)), -1} {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
+	for _, told := range []bool{true, false} {
 		req, err := http.NewRequest("POST", s.url+Prefix+"import", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.ContentLength = length
 		req.Header.Set("Authorization", "Bearer "+s.tokens[Admin])
 		req.Header.Set("Content-Type", linesType)
-		if err := req.Write(conn); err != nil {
-			t.Fatalf("length %d: the connection ended while the body was sent: %v", length, err)
+		resp, text := sendAll(t, s, req, told)
+		if resp.StatusCode != http.StatusRequestEntityTooLarge || !strings.Contains(text, "hint: send it in parts") {
+			t.Errorf("told %v: %d %s", told, resp.StatusCode, text)
 		}
-		resp, err := http.ReadResponse(bufio.NewReader(conn), req)
-		if err != nil {
-			t.Fatalf("length %d: %v", length, err)
-		}
-		text, err := io.ReadAll(resp.Body)
-		if resp.StatusCode != http.StatusRequestEntityTooLarge || err != nil || !strings.Contains(string(text), "hint: send it in parts") {
-			t.Errorf("length %d: %d %s %v", length, resp.StatusCode, text, err)
-		}
+	}
+}
+
+// TestBodyOfWhoIsRefused: who is refused before the body is read, and reads only when all
+// of it is sent, reads why.
+func TestBodyOfWhoIsRefused(t *testing.T) {
+	body := strings.Repeat(" ", 16<<20)
+	for _, tt := range []struct {
+		name, method, path, kind string
+		token                    Scope
+		spent                    bool // the rate of who asks is used up
+		want                     int
+	}{
+		{"asks too often", "POST", "import", linesType, Admin, true, 429},
+		{"no token", "POST", "import", linesType, 0, false, 401},
+		{"no token too often", "POST", "import", linesType, 0, true, 429},
+		{"scope", "POST", "import", linesType, Read, false, 403},
+		{"path", "POST", "imports", linesType, Admin, false, 404},
+		{"method", "PATCH", "import", linesType, Admin, false, 405},
+		{"type", "POST", "import", "text/html", Admin, false, 415},
+		{"parameter", "POST", "import?x=1", linesType, Admin, false, 400},
+		{"route without a body", "GET", "me", jsonType, Read, false, 200},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newTestServer(t, sqliteDSN(t))
+			request := func(body io.Reader) *http.Request {
+				req, err := http.NewRequest(tt.method, s.url+Prefix+tt.path, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.Header.Set("Content-Type", tt.kind)
+				if token := s.tokens[tt.token]; token != "" {
+					req.Header.Set("Authorization", "Bearer "+token)
+				}
+				return req
+			}
+			for s.step = 0; tt.spent; {
+				resp, err := s.client.Do(request(nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if resp.Body.Close(); resp.StatusCode == http.StatusTooManyRequests {
+					break
+				}
+			}
+			for _, told := range []bool{true, false} {
+				if resp, text := sendAll(t, s, request(strings.NewReader(body)), told); resp.StatusCode != tt.want {
+					t.Errorf("told %v: %d %s", told, resp.StatusCode, text)
+				}
+			}
+		})
 	}
 }
 
