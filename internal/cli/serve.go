@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -64,7 +63,7 @@ func serving(std *stdio, parsed *kong.Context, s *config.Settings, run func(cont
 
 func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Context, app.Options) error) error {
 	logger := logs.Logger
-	for _, name := range strayVariables(parsed.Selected(), os.Environ()) {
+	for _, name := range strayVariables(parsed.Model.Node, os.Environ()) {
 		logger.Warn("the environment has a variable that is no setting; hint: is it misspelt?", "name", name)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -83,16 +82,22 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 	})
 }
 
-// strayVariables returns the names in environ that begin as settings do and are
-// none of command.
-func strayVariables(command *kong.Node, environ []string) []string {
+// strayVariables returns the names in environ that begin as settings do and are of no command
+// in program: what is meant for another command is not misspelt.
+func strayVariables(program *kong.Node, environ []string) []string {
+	known := map[string]bool{}
+	_ = kong.Visit(program, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			for _, name := range flag.Envs {
+				known[name] = true
+			}
+		}
+		return next(nil)
+	})
 	var stray []string
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, config.EnvPrefix+"_") {
-			continue
-		}
-		if !slices.ContainsFunc(command.Flags, func(f *kong.Flag) bool { return slices.Contains(f.Envs, name) }) {
+		if strings.HasPrefix(name, config.EnvPrefix+"_") && !known[name] {
 			stray = append(stray, name)
 		}
 	}

@@ -103,7 +103,7 @@ func serverOf(ts *testscript.TestScript) *server {
 // scriptEnvironment returns the environment of the script, settings included.
 func scriptEnvironment(ts *testscript.TestScript) []string {
 	env := environment()
-	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_TENANTS", "HEADGATE_HTP_ADDR"} {
+	for _, name := range []string{"HEADGATE_STORE", "HEADGATE_RULES", "HEADGATE_CONFIG", "HEADGATE_TENANTS", "HEADGATE_HTP_ADDR", "HEADGATE_ADDR", "HEADGATE_ADMIN", "HEADGATE_ADMIN_TOKEN_FILE", "HEADGATE_TO"} {
 		if value := ts.Getenv(name); value != "" {
 			env = append(env, name+"="+value)
 		}
