@@ -38,10 +38,12 @@ import "slices"
 // that.
 const KindTallies = 1 + KindTerms
 
-// maxTallies bounds the tallies of a state: two versions of a rule meet in a deploy,
-// and a third and a fourth when it is taken back or followed by another before the
-// first has ended. Of more, those that were not touched for longest go.
-const maxTallies = 4
+// maxTallies bounds the tallies of a state: two versions of a rule meet in a deploy, a
+// third and a fourth when it is taken back or followed by another before the first has
+// ended, and callers who name limits may each have one of their own for the same key. Of
+// more, those that were not touched for longest go, and what asks in turn by more than
+// that is converted with every request again, which bounds nothing.
+const maxTallies = 8
 
 // tallyWords is how many words of Wide a tally has before the Wide of its state.
 const tallyWords = 10

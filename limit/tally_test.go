@@ -269,6 +269,45 @@ func TestToggledLimit(t *testing.T) {
 	}
 }
 
+// TestManyLimits asks one bucket by up to eight limits in turn, as where callers name a
+// burst each, or a file is changed again and again: no more passes than the largest of
+// them allows, and one hit for each that passed before its tally began.
+func TestManyLimits(t *testing.T) {
+	const month = 30 * 24 * time.Hour
+	for name, spec := range map[string]func(i int) Spec{
+		"bursts": func(i int) Spec {
+			return Spec{Algorithm: GCRA, Quota: 100, Burst: int64(10 * (i + 1)), Period: month}
+		},
+		"algorithms": func(i int) Spec {
+			s := Spec{Algorithm: countingAlgorithms[i%len(countingAlgorithms)], Quota: 100, Period: month}
+			if s.Algorithm.IsBucket() {
+				s.Quota = int64(20 + 10*i)
+			}
+			return s
+		},
+	} {
+		for n := 2; n <= 8; n++ { // as docs/guarantees.md says
+			largest := int64(0)
+			var limits []*Limit
+			for i := range n {
+				l := Must(spec(i))
+				limits, largest = append(limits, l), max(largest, l.capacity)
+			}
+			var s State
+			allowed := int64(0)
+			for i := range 600 {
+				var d Decision
+				if s, d = Decide(limits[i%n], s, Micros(epoch+int64(i)*1000), 1); d.Allowed {
+					allowed++
+				}
+			}
+			if allowed > largest+int64(n) {
+				t.Errorf("%d %s: %d allowed, the largest limit is %d", n, name, allowed, largest)
+			}
+		}
+	}
+}
+
 // TestTalliesEnd: when all nodes agree again the state becomes plain, and it never
 // has more than maxTallies.
 func TestTalliesEnd(t *testing.T) {

@@ -109,7 +109,7 @@ var constants = strings.NewReplacer(
 	"DEBT_US", "3600000000", // an hour
 	"LOG_HEAD", "64",
 	"LOG_KEPT", "3600000000", // an hour
-	"MAX_TALLIES", "4",
+	"MAX_TALLIES", "8",
 	"TTL_MARGIN_MS", "1000",
 )
 

@@ -119,6 +119,37 @@ func askInOrder(t *testing.T, fleet []*node, body string, times int, next func(i
 	return allowed
 }
 
+// Callers that name limits of different bursts for one key, as services that each have a
+// setting of their own, share its count: no more passes than the largest of them allows.
+func TestManyBurstsOfOneKey(t *testing.T) {
+	for _, store := range []string{"redis", "memory"} {
+		t.Run(store, func(t *testing.T) {
+			url := "memory://"
+			if store == "redis" {
+				url = testserver.Redis(t, testserver.RedisConfig{}).URL()
+			}
+			n := startNode(t, "--rules", writeRules(t, rulesOf(false)), "--store", url, "--store-budget", "10s")
+			for versions := 2; versions <= 8; versions++ {
+				allowed, largest := 0, 10*versions
+				for i := range 300 {
+					const month = 30 * 24 * 60 * 60 * 1000
+					a, err := n.check(fmt.Sprintf(`{"key":"user%d","limit":100,"burst":%d,"window_ms":%d,"algorithm":"gcra"}`,
+						versions, 10*(1+i%versions), month))
+					if err != nil || a.Degraded != "" {
+						t.Fatalf("%+v, %v", a, err)
+					}
+					if a.Allowed {
+						allowed++
+					}
+				}
+				if allowed > largest || allowed < 10 {
+					t.Errorf("%d bursts: %d of 300 allowed, want 10 to %d", versions, allowed, largest)
+				}
+			}
+		})
+	}
+}
+
 // A node whose file is changed there and back, with a request in between, goes on
 // counting what was used, and nothing else.
 func TestToggledFile(t *testing.T) {
