@@ -26,6 +26,9 @@ func FuzzFrames(f *testing.F) {
 	f.Add(append(frame(typeHeaders, 4, 1, 30), frame(typeReset, 0, 1, 4)...), byte(1))
 	f.Add(append(frame(typeData, flagEnd, 1, 300), frame(9, 0, 1, 0)...), byte(200))
 	f.Fuzz(func(t *testing.T, text []byte, piece byte) {
+		if len(text) == 0 {
+			return // whoever reads nothing has not read once
+		}
 		var whole, parts client
 		var a, b frames
 		now := time.Unix(1, 0)
