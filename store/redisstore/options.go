@@ -136,7 +136,7 @@ func (o Options) String() string { return o.address() }
 func (o Options) GoString() string { return "redisstore.Options(" + o.address() + ")" }
 
 // address returns the URL of the server without credentials.
-func (o Options) address() string {
+func (o *Options) address() string {
 	scheme := "redis"
 	if o.TLS != nil {
 		scheme = "rediss"
