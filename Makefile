@@ -18,7 +18,7 @@ TAGS := disable_pgv
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The packages with tests that the race detector disturbs, and of them those of which it
 # skips some, or leaves out.
-ALLOCATING = $(shell grep -rlE 'alloctest\.' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
+ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
 RACELESS = $(shell grep -rlE 'raceEnabled|go:build !race' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
 # Property tests draw anew: what has failed once is neither kept nor, in `make race`, drawn
 # first, or a run would find what it does not find by itself.

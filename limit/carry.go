@@ -89,9 +89,7 @@ func decideForeign(l *Limit, s *State, now, hits int64, d *Decision) {
 	as := *l
 	as.form = formOf(&r.own)
 	before := r.own
-	if len(r.beside) > 0 {
-		r.own.Wide = slices.Clone(r.own.Wide)
-	}
+	r.detach()
 	DecideInPlace(&as, &r.own, Micros(now), hits, d)
 	if hits == 0 || r.own.Kind == 0 {
 		return

@@ -1,9 +1,6 @@
 package limit
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // The kinds of State: 1 + Algorithm.
 const (
@@ -86,9 +83,7 @@ func Refund(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 	at := clampInstant(int64(now))
 	hits = min(hits, MaxQuota)
 	r := l.read(&s, at)
-	if len(r.beside) > 0 {
-		r.own.Wide = slices.Clone(r.own.Wide)
-	}
+	r.detach()
 	refund(l, &r.own, at, hits)
 	l.write(&s, &r, at, -hits)
 	s, d := Decide(l, s, now, 0)

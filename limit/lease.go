@@ -31,9 +31,7 @@ func Charge(l *Limit, s State, now Micros, hits int64) (State, Decision) {
 		at := clampInstant(int64(now))
 		hits = min(hits, MaxQuota)
 		r := l.read(&s, at)
-		if len(r.beside) > 0 {
-			r.own.Wide = slices.Clone(r.own.Wide)
-		}
+		r.detach()
 		charge(l, &r.own, at, hits)
 		if r.own.Kind != 0 {
 			l.write(&s, &r, at, hits)
@@ -169,10 +167,9 @@ func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) 
 		return l.denied(s, now), 0, 0
 	}
 	granted = min(want, most)
-	if len(r.beside) > 0 {
-		base.Wide = slices.Clone(base.Wide)
-	}
-	r.own, _ = Decide(l, base, now, granted)
+	r.own = base
+	r.detach()
+	r.own, _ = Decide(l, r.own, now, granted)
 	l.write(&s, &r, at, granted)
 	return s, granted, duration(length)
 }

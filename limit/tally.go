@@ -22,8 +22,9 @@ import "slices"
 // let them pass, and nothing that did not happen.
 //
 // A tally ends once its limit has not touched it for as long as it looks back; if its
-// limit comes all the same, it converts anew, but counts no more than since. When one is left, the state is as if there had never been another. A state
-// with one tally stores no word more than it does without all this.
+// limit comes all the same, it converts anew, but counts no more than since. When one is
+// left, the state is as if there had never been another. A state with one tally stores no
+// word more than it does without all this.
 //
 // A bucket algorithm's plain state is a time and does not say under which rate it was
 // written: buckets share it, each hit counts for the time that it takes where it
@@ -89,17 +90,17 @@ func (l *Limit) read(s *State, now int64) reading {
 		i = slices.IndexFunc(all, func(t tally) bool { return l.owns(&t) })
 	}
 	var mine tally
-	r, most := reading{stale: true}, int64(maxCount)
+	r, stays, most := reading{stale: true}, false, int64(maxCount)
 	if i >= 0 {
 		mine = all[i]
 		if kind == kindSlidingLog && mine.terms == unknownTerms && mine.until > 0 {
 			mine.until += l.periodMicros - logKept // it did not say how far it looks back
 		}
 		if mine.since <= 0 || !mine.ended(now) {
-			r = l.claim(&mine, now)
+			r, stays = l.claim(&mine, now)
 		}
 		most = mine.since
-		if r.beside == nil { // it is not kept for another
+		if !stays {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
@@ -107,15 +108,23 @@ func (l *Limit) read(s *State, now int64) reading {
 	if !r.found && len(all) > 0 {
 		r.own = l.converted(&all[0], now, most)
 	}
-	r.beside = nil
+	if len(all) == 0 {
+		return r
+	}
 	for i := range all {
-		t := all[i]
-		if t.until == 0 {
+		if t := &all[i]; t.until == 0 {
 			t.until = l.keptUntil(&t.state, now)
 		}
-		r.beside = append(r.beside, t)
 	}
+	r.beside = slices.Clone(all)
 	return r
+}
+
+// detach is for who changes own: what is beside keeps the memory that they share.
+func (r *reading) detach() {
+	if len(r.beside) > 0 {
+		r.own.Wide = slices.Clone(r.own.Wide)
+	}
 }
 
 // ended reports whether the limit of t has not touched it for as long as it remembers.
@@ -159,13 +168,11 @@ func (l *Limit) owns(t *tally) bool {
 
 // claim brings the tally of l up to date. A bucket's or a log's whose terms are not known
 // may be that of several: l begins its own with what it says, and it stays beside, where
-// it is beside others already or beyond the tolerance of l. Then beside is not nil.
-func (l *Limit) claim(t *tally, now int64) reading {
-	r := reading{own: t.state, found: true, stale: t.since != 0}
+// it is beside others already or beyond the tolerance of l.
+func (l *Limit) claim(t *tally, now int64) (r reading, stays bool) {
+	r = reading{own: t.state, found: true, stale: t.since != 0}
 	kind := 1 + uint8(l.Algorithm)
-	if t.terms == unknownTerms && t.until > 0 && (isTAT(kind) || kind == kindSlidingLog) {
-		r.beside = []tally{*t}
-	}
+	stays = t.terms == unknownTerms && t.until > 0 && (isTAT(kind) || kind == kindSlidingLog)
 	if isTAT(kind) {
 		r.stale = r.stale || r.own.Kind != kind
 		r.own.Kind = kind
@@ -173,9 +180,7 @@ func (l *Limit) claim(t *tally, now int64) reading {
 			owed := r.own.A < 0
 			l.saveTAT(&r.own, now, backlog)
 			r.stale = true
-			if t.terms == unknownTerms && !owed {
-				r.beside = []tally{*t}
-			}
+			stays = stays || t.terms == unknownTerms && !owed
 		}
 	}
 	if (t.terms != unknownTerms) == (l.Carry == CarryUsed) {
@@ -187,7 +192,7 @@ func (l *Limit) claim(t *tally, now int64) reading {
 	case r.own.isNone():
 		r.own = State{}
 	}
-	return r
+	return r, stays
 }
 
 // upToDate returns the state s of l with hits charged, or given back if they are

@@ -35,7 +35,7 @@ func (g *Grant) Term() Term { return termOf(g.from, g.until) }
 // Grants returns the grants of all top-ups that subject has at now, by descriptor and
 // then the soonest to expire first.
 func (s *Snapshot) Grants(subject Subject, now limit.Micros) (all []*Grant) {
-	grants := s.grants[s.hash(subject)%grantShards][subject]
+	grants := s.granted(subject)
 	for i := range grants {
 		if g := &grants[i]; g.from <= now && now < g.until {
 			all = append(all, g)

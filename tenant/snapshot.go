@@ -69,7 +69,7 @@ func (s *Snapshot) All() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
 		for e := range s.accounts.all() {
 			subject := Subject{Key: e.account.key, Value: e.value}
-			if !yield(e.account.expand(subject, s.grants[s.hash(subject)%grantShards][subject])) {
+			if !yield(e.account.expand(subject, s.granted(subject))) {
 				return
 			}
 		}
@@ -77,6 +77,11 @@ func (s *Snapshot) All() iter.Seq[Account] {
 }
 
 func (s *Snapshot) hash(subject Subject) uint64 { return maphash.Comparable(s.seed, subject) }
+
+// granted returns the top-ups of a subject, whenever they count. It does not allocate.
+func (s *Snapshot) granted(subject Subject) []Grant {
+	return s.grants[s.hash(subject)%grantShards][subject]
+}
 
 // writer changes a snapshot that nobody else sees yet.
 type writer struct {
@@ -97,7 +102,7 @@ func (w *writer) set(a *Account) {
 	if w.before != nil {
 		from = &w.before.accounts
 	}
-	if old := w.accounts.put(hash, a.Subject.Value, a.Subject.Key, c, from); old != nil {
+	if old := w.accounts.put(hash, a.Subject, c, from); old != nil {
 		w.parts -= len(old.tiers) + len(old.overrides)
 	}
 	w.parts += len(a.Tiers) + len(a.Overrides)

@@ -38,10 +38,10 @@ func place(hash uint64) (at, of int, rest uint32) {
 }
 
 // find returns where the entry of a subject is in s, or belongs.
-func (s shard) find(hash uint32, key, value string) (int, bool) {
+func (s shard) find(hash uint32, subject Subject) (int, bool) {
 	i, _ := slices.BinarySearchFunc(s, hash, func(e entry, h uint32) int { return cmp.Compare(e.hash, h) })
 	for ; i < len(s) && s[i].hash == hash; i++ {
-		if s[i].value == value && s[i].account.key == key {
+		if s[i].value == subject.Value && s[i].account.key == subject.Key {
 			return i, true
 		}
 	}
@@ -55,7 +55,7 @@ func (t *table) get(hash uint64, subject Subject) *account {
 	if b == nil {
 		return nil
 	}
-	i, ok := b[of].find(rest, subject.Key, subject.Value)
+	i, ok := b[of].find(rest, subject)
 	if !ok {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (t *table) get(hash uint64, subject Subject) *account {
 
 // put makes a the account of a subject, or takes the subject out where a is nil, and
 // returns what was there. What t shares with from, nil for nothing, stays as it is.
-func (t *table) put(hash uint64, value, key string, a *account, from *table) (old *account) {
+func (t *table) put(hash uint64, subject Subject, a *account, from *table) (old *account) {
 	at, of, rest := place(hash)
 	b := t.blocks[at]
 	if b == nil && a == nil {
@@ -83,7 +83,7 @@ func (t *table) put(hash uint64, value, key string, a *account, from *table) (ol
 	}
 	t.blocks[at] = b
 	s := b[of]
-	i, found := s.find(rest, key, value)
+	i, found := s.find(rest, subject)
 	if found {
 		old = s[i].account
 	} else if a == nil {
@@ -101,7 +101,7 @@ func (t *table) put(hash uint64, value, key string, a *account, from *table) (ol
 	case found:
 		s[i].account = a
 	default:
-		s = slices.Insert(s, i, entry{rest, value, a})
+		s = slices.Insert(s, i, entry{rest, subject.Value, a})
 		t.count++
 	}
 	b[of] = s

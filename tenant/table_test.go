@@ -57,7 +57,7 @@ func TestAnySnapshots(t *testing.T) {
 			for s, want := range k.model {
 				parts += len(want.Tiers) + len(want.Overrides) + len(want.TopUps)
 				got := k.snapshot.accounts.get(k.snapshot.hash(s), s)
-				if got == nil || len(got.tiers) != len(want.Tiers) || len(got.overrides) != len(want.Overrides) || len(k.snapshot.grants[k.snapshot.hash(s)%grantShards][s]) != len(want.TopUps) {
+				if got == nil || len(got.tiers) != len(want.Tiers) || len(got.overrides) != len(want.Overrides) || len(k.snapshot.granted(s)) != len(want.TopUps) {
 					t.Fatalf("snapshot %d: %v is %+v, want %+v", i, s, got, want)
 				}
 			}

@@ -133,12 +133,8 @@ func (g *Grant) topUp() TopUp {
 // entries ask for those of its default quota. The result is valid for as long as s is.
 // It does not allocate but for dst.
 func (s *Snapshot) AppendGrants(dst []*Grant, subject Subject, rest []descriptor.Entry, now limit.Micros) []*Grant {
-	part := s.grants[s.hash(subject)%grantShards]
-	if len(part) == 0 || size(rest) > MaxDescriptor {
-		return dst
-	}
-	grants := part[subject]
-	if len(grants) == 0 {
+	grants := s.granted(subject)
+	if len(grants) == 0 || size(rest) > MaxDescriptor {
 		return dst
 	}
 	var room [4 * MaxDescriptor]byte // as in Standing.Quota

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"net/http"
 	"net/http/httptest"
@@ -84,39 +83,46 @@ func TestTokenFile(t *testing.T) {
 	}
 }
 
+// overTLS has s served over TLS, to clients that are asked for certificates as ask says, and
+// s.client show one: its common name is localhost.
+func (s *testServer) overTLS(ask tls.ClientAuthType) *testserver.Certificates {
+	s.t.Helper()
+	certs := testserver.NewCertificates(s.t)
+	pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	client := certs.Client()
+	client.Certificates = []tls.Certificate{pair}
+	server := httptest.NewUnstartedServer(s.handler)
+	server.TLS = &tls.Config{Certificates: client.Certificates, ClientCAs: client.RootCAs, ClientAuth: ask}
+	server.StartTLS()
+	s.t.Cleanup(server.Close)
+	s.url, s.client = server.URL, &http.Client{Transport: &http.Transport{TLSClientConfig: client}}
+	s.t.Cleanup(s.client.CloseIdleConnections)
+	return certs
+}
+
+// allowCertificate gives whoever has the certificate of overTLS the right to write.
+func (s *testServer) allowCertificate() {
+	s.t.Helper()
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write(string(text) + "certificates:\n  - {subject: localhost, scopes: [write]}\n")
+	if _, err := s.handler.options.Tokens.Reload(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // TestClientCertificate: with mutual TLS the common name of a certificate that the
 // file names is who asks, unless a token says another name.
 func TestClientCertificate(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
-	certs := testserver.NewCertificates(t)
-	pair, err := tls.LoadX509KeyPair(certs.CertFile, certs.KeyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	authority, err := os.ReadFile(certs.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority)
-	server := httptest.NewUnstartedServer(s.handler)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	client := certs.Client()
-	client.Certificates = []tls.Certificate{pair} // its common name is localhost
-	s.url, s.client = server.URL, &http.Client{Transport: &http.Transport{TLSClientConfig: client}}
-	t.Cleanup(s.client.CloseIdleConnections)
-
+	certs := s.overTLS(tls.RequireAndVerifyClientCert)
 	s.want(s.send("PUT", "quotas/tenant:a", `{"tier":"pro"}`), 401) // it is not in the file
-	text, err := os.ReadFile(s.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.write(string(text) + "certificates:\n  - {subject: localhost, scopes: [write]}\n")
-	if _, err := s.handler.options.Tokens.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	s.allowCertificate()
 	r := s.want(s.send("PUT", "quotas/tenant:a", `{"tier":"pro"}`), 201)
 	if r.header.Get("Strict-Transport-Security") == "" {
 		t.Error("no Strict-Transport-Security")

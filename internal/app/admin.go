@@ -60,7 +60,7 @@ func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
 		return nil, err
 	}
 	if operators.TLSConfig == nil {
-		operators.Handler = namedHosts(s.AdminAddr, p.settings.AllowedHosts, operators.Handler)
+		operators.Handler = namedHosts(s.AdminAddr, p.settings.AllowedHosts, operators.Handler, p.refusedHost(refusals.Admin))
 	}
 	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)

@@ -18,14 +18,6 @@ const breakersEvery = 200 * time.Millisecond
 // must not fill the log.
 var breakerLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
 
-// shardState is what the log tells of one server of a store.
-type shardState struct {
-	store, addr string
-	breaker     breaker.State
-	opened      uint64 // how often the breaker has opened
-	fault       error  // the last failure
-}
-
 // breakerWatch tells the log, and whoever wants to know at once, when the breaker of a
 // server opens and closes. It is used by one goroutine.
 type breakerWatch struct {
@@ -65,11 +57,11 @@ func (w *breakerWatch) look(now time.Time) {
 	known, changed := w.seen, false
 	w.seen = make(map[[2]string]*seenBreaker, len(known))
 	for _, s := range w.read() {
-		id := [2]string{s.store, s.addr}
+		id := [2]string{s.Store, s.Addr}
 		b := known[id]
 		if b == nil {
 			b = new(seenBreaker)
-			if s.breaker == breaker.Closed {
+			if s.state == breaker.Closed {
 				// With sentinels another server counts on where the one before it ended.
 				b.opened = s.opened
 			}
@@ -78,12 +70,12 @@ func (w *breakerWatch) look(now time.Time) {
 		delete(known, id)
 		if s.opened != b.opened && !b.open {
 			b.open, b.since, changed = true, now, true
-			w.tellOpen(b, s, now)
+			w.tellOpen(b, &s, now)
 		}
 		b.opened = s.opened
-		if b.open && s.breaker == breaker.Closed {
+		if b.open && s.state == breaker.Closed {
 			b.open, changed = false, true
-			w.tellClosed(b, s.store, s.addr, now)
+			w.tellClosed(b, s.Store, s.Addr, now)
 		}
 	}
 	for id, b := range known { // another server has taken its place
@@ -97,12 +89,12 @@ func (w *breakerWatch) look(now time.Time) {
 	}
 }
 
-func (w *breakerWatch) tellOpen(b *seenBreaker, s shardState, now time.Time) {
+func (w *breakerWatch) tellOpen(b *seenBreaker, s *shardState, now time.Time) {
 	untold, ok := b.lines.mayTell(breakerLines, limit.MicrosOf(now))
 	if b.told = ok; !ok {
 		return
 	}
-	args := []any{"store", s.store, "server", s.addr, "reason", store.ReasonOf(s.fault), "error", s.fault}
+	args := []any{"store", s.Store, "server", s.Addr, "reason", store.ReasonOf(s.fault), "error", s.fault}
 	if untold > 0 {
 		args = append(args, "untold_openings", untold)
 	}

@@ -119,9 +119,9 @@ func TestBreakersAreToldOfOnce(t *testing.T) {
 		}
 	}
 	a := func(s breaker.State, opened uint64) shardState {
-		return shardState{store: "store", addr: "a:1", breaker: s, opened: opened, fault: refused}
+		return shardState{Shard: telemetry.Shard{Store: "store", Addr: "a:1"}, state: s, opened: opened, fault: refused}
 	}
-	b := shardState{store: "store", addr: "b:1", opened: 3}
+	b := shardState{Shard: telemetry.Shard{Store: "store", Addr: "b:1"}, opened: 3}
 	expect(0, 0, a(breaker.Closed, 0), b)
 	expect(1, 1, a(breaker.Open, 1), b)
 	for _, part := range []string{"level=WARN", "server=a:1", "reason=store_unavailable", "connection refused"} {

@@ -25,7 +25,7 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 		return nil, err
 	}
 	if browsers.TLSConfig == nil {
-		browsers.Handler = namedHosts(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler)
+		browsers.Handler = namedHosts(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler, p.refusedHost(refusals.Dashboard))
 	}
 	if browsers.TLSConfig == nil && !loopback(s.DashboardAddr) {
 		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)

@@ -18,8 +18,8 @@ import (
 // a name under which anybody can register others, and that name is in Host. So these are
 // refused, but for those of the setting. What nobody can register is let in: IP
 // addresses, localhost, names without a dot, and names of a private network, such as
-// headgate.monitoring of a Kubernetes Service.
-func namedHosts(addr, allowed string, next http.Handler) http.Handler {
+// headgate.monitoring of a Kubernetes Service. refused hears of each that is not.
+func namedHosts(addr, allowed string, next http.Handler, refused func(*http.Request)) http.Handler {
 	var known []string
 	for name := range strings.SplitSeq(allowed, ",") {
 		known = append(known, strings.TrimSpace(name))
@@ -31,6 +31,7 @@ func namedHosts(addr, allowed string, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := hostOf(r.Host); !private(host) && !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, host) }) {
+			refused(r)
 			http.Error(w, "not the name of this server; hint: --allowed-hosts NAME, or ask by its IP address", http.StatusMisdirectedRequest)
 			return
 		}

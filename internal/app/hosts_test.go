@@ -3,13 +3,15 @@ package app
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
 // TestNamedHosts: a page that has its name lead to an address of operators gets nothing
 // there, and who asks as operators and Prometheus do is answered.
 func TestNamedHosts(t *testing.T) {
-	h := namedHosts("gate.example.com:9090", "x.example, metrics.example.org", http.NotFoundHandler())
+	refused, asked := 0, 0
+	h := namedHosts("gate.example.com:9090", "x.example, metrics.example.org", http.NotFoundHandler(), func(*http.Request) { refused++ })
 	for host, want := range map[string]int{
 		"127.0.0.1:9090": 404, "[::1]:9090": 404, "[::1]": 404, "10.2.3.4": 404, "localhost:9090": 404, "LOCALHOST": 404, "a.localhost": 404,
 		"headgate:9090": 404, "headgate.monitoring:9090": 404, "headgate.monitoring.svc.cluster.local:9090": 404, "gate-0.internal": 404, "nas.lan": 404,
@@ -23,11 +25,17 @@ func TestNamedHosts(t *testing.T) {
 		if h.ServeHTTP(w, r); w.Code != want {
 			t.Errorf("%q: %d, want %d", host, w.Code, want)
 		}
+		if want == http.StatusMisdirectedRequest {
+			asked++
+		}
+	}
+	if refused != asked {
+		t.Errorf("%d refusals were told, want %d", refused, asked)
 	}
 }
 
 // TestOpsAnswersItsNames: nobody's web page reads metrics or explains decisions by a name
-// of its own, and the setting lets a name in.
+// of its own, and the setting lets a name in. Who was turned away is counted.
 func TestOpsAnswersItsNames(t *testing.T) {
 	s := settings()
 	s.AllowedHosts = "metrics.example.com"
@@ -48,5 +56,9 @@ func TestOpsAnswersItsNames(t *testing.T) {
 				t.Errorf("%s of %q: %d, want %d", path, host, resp.StatusCode, want)
 			}
 		}
+	}
+	_, metrics := get(t, "http://"+r.ops+"/metrics")
+	if want := `headgate_auth_refused_total{door="ops",reason="other_host"} 3`; !strings.Contains(metrics, want+"\n") {
+		t.Errorf("metrics do not have %s", want)
 	}
 }

@@ -135,7 +135,8 @@ func (p *process) assemble() error {
 	if err := p.watchTenants(); err != nil {
 		return err
 	}
-	p.ops = newOperatorServer(namedHosts(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter)), p.logger)
+	p.refusals.Serve(refusals.Ops)
+	p.ops = newOperatorServer(namedHosts(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter), p.refusedHost(refusals.Ops)), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
 }
@@ -256,7 +257,7 @@ func (p *process) listen(ctx context.Context, fronts []front) ([]*backlog.Listen
 
 func (p *process) allTasks() []func(context.Context) {
 	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore, p.rollBacks.run)
-	if slices.ContainsFunc(p.stack.backends, func(b backend) bool { return b.states != nil }) {
+	if slices.ContainsFunc(p.stack.backends, func(b backend) bool { return b.shards != nil }) {
 		breakers := &breakerWatch{logger: p.logger, read: p.stack.shardStates, changed: p.health.askStore}
 		tasks = append(tasks, breakers.run)
 	}

@@ -60,3 +60,9 @@ func (p *process) refusedBy(who *identity.Extractor) func(*http.Request, error) 
 		p.refusals.RefusedFrom(refusals.Proxy, because, who.Client(r, new(identity.Identity)), "")
 	}
 }
+
+// refusedHost returns what counts the requests for a host by whose name nobody should ask
+// at a door.
+func (p *process) refusedHost(d refusals.Door) func(*http.Request) {
+	return func(r *http.Request) { p.refusals.Refused(d, refusals.OtherHost, r, "") }
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	cond "github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -39,12 +40,7 @@ func BenchmarkRowsInForce(b *testing.B) {
 			b.Cleanup(func() { <-ended })
 			wait := func(what string, met func() bool) time.Duration {
 				begun := time.Now()
-				for !met() {
-					if time.Since(begun) > 10*time.Minute {
-						b.Fatal(what)
-					}
-					time.Sleep(time.Millisecond)
-				}
+				cond.True(b, what, met)
 				return time.Since(begun)
 			}
 			first := wait("rules", func() bool { return p.health.tenants.ready() == nil && p.limiter.Rules().NumRules() == n })

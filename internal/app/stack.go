@@ -189,9 +189,18 @@ func (k *stack) watch(metrics *telemetry.Metrics) {
 	}
 }
 
-// shards returns the state of the servers of all backends.
+// shards returns what metrics tell of the servers of all backends.
 func (k *stack) shards() []telemetry.Shard {
 	var all []telemetry.Shard
+	for _, s := range k.shardStates() {
+		all = append(all, s.Shard)
+	}
+	return all
+}
+
+// shardStates returns the state of the servers of all backends.
+func (k *stack) shardStates() []shardState {
+	var all []shardState
 	for i := range k.backends {
 		b := &k.backends[i]
 		if b.shards == nil {
@@ -199,22 +208,6 @@ func (k *stack) shards() []telemetry.Shard {
 		}
 		for _, s := range b.shards() {
 			s.Store = b.name
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-// shardStates returns what the log tells of the servers of all backends.
-func (k *stack) shardStates() []shardState {
-	var all []shardState
-	for i := range k.backends {
-		b := &k.backends[i]
-		if b.states == nil {
-			continue
-		}
-		for _, s := range b.states() {
-			s.store = b.name
 			all = append(all, s)
 		}
 	}

@@ -28,11 +28,10 @@ type backend struct {
 	store.Store
 	name string // mainStore or perSecondStore
 	url  config.StoreURL
-	// memory reads the state of a memory store, shards and states that of the
-	// servers of others, for metrics and for the log; nil for others.
+	// memory reads the state of a memory store, shards that of the servers of others;
+	// nil for others.
 	memory func() telemetry.Memory
-	shards func() []telemetry.Shard
-	states func() []shardState
+	shards func() []shardState
 	// recall says what the store told last of a bucket; nil for those that remember
 	// nothing.
 	recall func([]byte, *limit.Limit, limit.Micros) (limit.State, bool)
@@ -89,8 +88,7 @@ func openRedis(s *config.Settings, u config.StoreURL) (backend, error) {
 	return backend{
 		Store:  redis,
 		recall: redis.Recall,
-		shards: func() []telemetry.Shard { return redisShards(redis.Stats()) },
-		states: func() []shardState { return redisStates(redis.Stats()) },
+		shards: func() []shardState { return redisShards(redis.Stats()) },
 	}, nil
 }
 
@@ -107,8 +105,7 @@ func openMemcached(s *config.Settings, u config.StoreURL) (backend, error) {
 	}
 	return backend{
 		Store: memcached, unfit: memcachestore.Supports,
-		shards: func() []telemetry.Shard { return memcachedShards(memcached.Stats()) },
-		states: func() []shardState { return memcachedStates(memcached.Stats()) },
+		shards: func() []shardState { return memcachedShards(memcached.Stats()) },
 	}, nil
 }
 

@@ -21,45 +21,35 @@ func memoryOf(s memstore.Stats) telemetry.Memory {
 	}
 }
 
-func redisShards(stats redisstore.Stats) []telemetry.Shard {
-	shards := make([]telemetry.Shard, len(stats.Shards))
+// shardState is what metrics and the log tell of one server of a store.
+type shardState struct {
+	telemetry.Shard
+	state  breaker.State // as Shard.Breaker, which is its number
+	opened uint64        // how often the breaker has opened
+	fault  error         // the last failure
+}
+
+func redisShards(stats redisstore.Stats) []shardState {
+	shards := make([]shardState, len(stats.Shards))
 	for i := range stats.Shards {
 		s := &stats.Shards[i]
-		shards[i] = telemetry.Shard{
+		shards[i] = shardState{state: s.Breaker, opened: s.Opened, fault: s.Fault, Shard: telemetry.Shard{
 			Addr: s.Addr, Connected: s.Connected, Breaker: breakerStates[s.Breaker], InFlight: s.InFlight,
 			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Late: s.Late, Redirected: s.Redirected, Reseeded: s.Reseeded,
 			Overdue: s.Overdue, Starved: s.Starved, Took: s.Took, Flights: s.Merged.Flights, Callers: s.Merged.Callers, Takes: s.Merged.Takes,
-		}
+		}}
 	}
 	return shards
 }
 
-func redisStates(stats redisstore.Stats) []shardState {
-	states := make([]shardState, len(stats.Shards))
-	for i := range stats.Shards {
-		s := &stats.Shards[i]
-		states[i] = shardState{addr: s.Addr, breaker: s.Breaker, opened: s.Opened, fault: s.Fault}
-	}
-	return states
-}
-
-func memcachedStates(stats memcachestore.Stats) []shardState {
-	states := make([]shardState, len(stats.Servers))
+func memcachedShards(stats memcachestore.Stats) []shardState {
+	shards := make([]shardState, len(stats.Servers))
 	for i := range stats.Servers {
 		s := &stats.Servers[i]
-		states[i] = shardState{addr: s.Addr, breaker: s.Breaker.State, opened: s.Breaker.Opened, fault: s.Fault}
-	}
-	return states
-}
-
-func memcachedShards(stats memcachestore.Stats) []telemetry.Shard {
-	shards := make([]telemetry.Shard, len(stats.Servers))
-	for i := range stats.Servers {
-		s := &stats.Servers[i]
-		shards[i] = telemetry.Shard{
+		shards[i] = shardState{state: s.Breaker.State, opened: s.Breaker.Opened, fault: s.Fault, Shard: telemetry.Shard{
 			Addr: s.Addr, Connected: s.Open > 0, Breaker: breakerStates[s.Breaker.State], InFlight: int64(s.Open - s.Idle),
 			Calls: s.Calls, Failures: s.Failures, Refused: s.Refused, Took: s.Took,
-		}
+		}}
 	}
 	return shards
 }

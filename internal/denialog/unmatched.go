@@ -48,8 +48,7 @@ type Unmatched struct {
 		sync.Mutex
 		kinds map[kind]*untold
 		// swept is when kinds that have been quiet were dropped last.
-		swept   time.Time
-		matched []rules.Matched
+		swept time.Time
 	}
 }
 
@@ -117,23 +116,32 @@ func (u *Unmatched) Decided(req *headgate.Request, resp *headgate.Response, _ ti
 	u.note(req, what, time.Now())
 }
 
-// note counts a request, and writes a line if one is due at now.
+// note counts a request, and writes a line if one is due at now. Rules are asked outside
+// of the lock: where one is switched off, that is so for each of its requests.
 func (u *Unmatched) note(req *headgate.Request, what string, now time.Time) {
 	u.mu.Lock()
-	defer u.mu.Unlock()
 	of := u.kindOf(req, what, now)
 	of.requests++
-	if !of.told.IsZero() && now.Sub(of.told) < unmatchedEvery {
+	due := of.due(now)
+	u.mu.Unlock()
+	if !due {
 		return
 	}
 	shapes := u.rules.Load()
-	if what == unmatched && u.reaches(shapes.set, req) {
-		of.requests-- // its rule is switched off
-		return
-	}
-	if u.writer.write(unmatchedLine(req, what, shapes, of.requests)) {
+	switchedOff := what == unmatched && reaches(shapes.set, req)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	switch {
+	case switchedOff:
+		of.requests -= min(of.requests, 1)
+	case of.due(now) && u.writer.write(unmatchedLine(req, what, shapes, of.requests)):
 		of.told, of.requests = now, 0
 	}
+}
+
+// due reports whether a line may be written at now.
+func (of *untold) due(now time.Time) bool {
+	return of.told.IsZero() || now.Sub(of.told) >= unmatchedEvery
 }
 
 // kindOf returns what is known of the kind of req; that of all others where there are too
@@ -164,7 +172,7 @@ func (u *Unmatched) kindOf(req *headgate.Request, what string, now time.Time) *u
 }
 
 // reaches reports whether a rule applies to req all the same.
-func (u *Unmatched) reaches(set *rules.Set, req *headgate.Request) bool {
+func reaches(set *rules.Set, req *headgate.Request) bool {
 	if set == nil {
 		return false
 	}
@@ -175,9 +183,9 @@ func (u *Unmatched) reaches(set *rules.Set, req *headgate.Request) bool {
 	if len(domain.Always()) > 0 {
 		return true
 	}
+	var room [8]rules.Matched
 	for i := range req.Descriptors {
-		u.mu.matched = domain.AppendMatches(u.mu.matched[:0], req.Descriptors[i].Entries, time.Now)
-		if len(u.mu.matched) > 0 {
+		if len(domain.AppendMatches(room[:0], req.Descriptors[i].Entries, time.Now)) > 0 {
 			return true
 		}
 	}

@@ -40,8 +40,8 @@
 //	{"allowed":true,"limit":100,"remaining":73,"reset_ms":41200,"retry_after_s":0,"matched":true,"rule":"api.user","degraded":""}
 //
 // matched is false when no rule and no limit of the caller applied, as with a domain that
-// is misspelt: then the request passes unchecked. limit is left out where nothing limits, remaining and reset_ms where nothing
-// was counted, retry_after_s when the request can never pass. delay_ms is there
+// is misspelt: then the request passes unchecked. limit is left out where nothing limits,
+// remaining and reset_ms where nothing was counted, retry_after_s when the request can never pass. delay_ms is there
 // when a limit that shapes wants the request held back. degraded says why the
 // store did not decide. A denial also has the members of the body preset that
 // Options.Answer chooses, so that a gateway can pass them on: error and message,

@@ -23,11 +23,13 @@ const (
 	Gateway
 	// Proxy is the reverse proxy.
 	Proxy
+	// Ops is the address for operators: metrics, health, rules, profiles.
+	Ops
 
 	doors
 )
 
-var doorNames = [doors]string{"admin", "dashboard", "billing", "usage", "gateway", "proxy"}
+var doorNames = [doors]string{"admin", "dashboard", "billing", "usage", "gateway", "proxy", "ops"}
 
 // String returns the name used in metrics and logs.
 func (d Door) String() string { return doorNames[d] }
@@ -69,13 +71,16 @@ const (
 	UnknownSession
 	// Origin is a request that a page of another origin may have sent.
 	Origin
+	// OtherHost is a request for a host by whose name nobody should ask here: a page whose
+	// own name leads to this address may have sent it, or a name is missing in the settings.
+	OtherHost
 
 	reasons
 )
 
 var reasonNames = [reasons]string{
 	"none", "no_token", "malformed", "unknown_token", "unknown_signer", "bad_signature", "expired", "bad_claims", "revoked", "no_keys",
-	"wrong_scope", "rate_limited", "no_session", "unknown_session", "origin",
+	"wrong_scope", "rate_limited", "no_session", "unknown_session", "origin", "other_host",
 }
 
 // String returns the name used in metrics and logs.
@@ -109,9 +114,11 @@ func usual(d Door, r Reason) bool {
 	signed := r == Malformed || r == UnknownToken || r == UnknownSigner || r == BadSignature || r == Expired || r == BadClaims || r == NoKeys
 	switch d {
 	case Admin:
-		return signed || r == NoToken || r == WrongScope || r == RateLimited
+		return signed || r == NoToken || r == WrongScope || r == RateLimited || r == OtherHost
 	case Dashboard:
-		return signed || r == WrongScope || r == RateLimited || r == NoSession || r == UnknownSession || r == Origin
+		return signed || r == WrongScope || r == RateLimited || r == NoSession || r == UnknownSession || r == Origin || r == OtherHost
+	case Ops:
+		return r == OtherHost
 	case Billing:
 		return r == NoToken || r == BadSignature || r == Expired || r == RateLimited
 	case Usage:

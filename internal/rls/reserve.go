@@ -155,14 +155,15 @@ func (c *call) isBooked(i int) bool {
 }
 
 // checkBooked decides a call that has bookings: what is settled first, then what is
-// reserved, then the rest in one check. When one of them is denied, nothing after it is
-// asked, and what was reserved before it is cancelled.
+// reserved, then the rest in one check. When one of them is denied or malformed, nothing
+// after it is asked, and what was reserved before it is cancelled.
 func (s *service) checkBooked(ctx context.Context, c *call) error {
 	reserver, ok := s.options.Checker.(Reserver)
 	if !ok {
 		return status.Error(codes.Unimplemented, "reservations are not made here")
 	}
-	if err := s.permitRest(c); err != nil {
+	rest, at := c.rest()
+	if err := s.permitRest(rest); err != nil {
 		return err
 	}
 	all := &c.responses[0]
@@ -173,11 +174,12 @@ func (s *service) checkBooked(ctx context.Context, c *call) error {
 			break
 		}
 		if err := c.bookings[i].book(ctx, reserver, all); err != nil {
+			c.giveUp(ctx, reserver)
 			return malformed(fmt.Errorf("descriptor %d: %w", c.bookings[i].descriptor, err))
 		}
 	}
 	if all.Allowed {
-		if err := s.checkRest(ctx, c, all); err != nil {
+		if err := s.checkRest(ctx, rest, at, all); err != nil {
 			c.giveUp(ctx, reserver)
 			return err
 		}
@@ -220,21 +222,20 @@ type permitter interface {
 
 // permitRest refuses a call for what it asks beside its bookings before any of those is
 // done, since what is settled cannot be taken back.
-func (s *service) permitRest(c *call) error {
+func (s *service) permitRest(requests []headgate.Request) error {
 	door, ok := s.options.Checker.(permitter)
-	if !ok {
+	if !ok || len(requests) == 0 {
 		return nil
 	}
-	requests, _ := c.rest()
 	if err := door.Permit(requests); err != nil {
 		return refused(err)
 	}
 	return nil
 }
 
-// checkRest decides the descriptors that are no bookings.
-func (s *service) checkRest(ctx context.Context, c *call, all *headgate.Response) error {
-	requests, at := c.rest()
+// checkRest decides the descriptors that are no bookings; at says where they are in the
+// call.
+func (s *service) checkRest(ctx context.Context, requests []headgate.Request, at []int, all *headgate.Response) error {
 	if len(requests) == 0 {
 		return nil
 	}

@@ -93,6 +93,14 @@ func TestA10MalformedOperations(t *testing.T) {
 			t.Errorf("%.90s: %v, want %q", request, err, says)
 		}
 	}
+	// Nothing stays reserved for a call that gets an error in the end.
+	const good, bad = "d: user=u headgate_op=reserve headgate_id=a headgate_estimate=40", " | user=u headgate_op=reserve headgate_id=b headgate_estimate=1 headgate_ttl=2h"
+	if _, err := ask(t, s, parseRequest(t, good+bad)); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("a reservation beside a malformed one: %v", err)
+	}
+	if resp, err := ask(t, s, parseRequest(t, "d: user=u *0")); err != nil || !strings.Contains(answerText(resp), " left=100 ") {
+		t.Errorf("after that: %v, %v, want left=100", answerText(resp), err)
+	}
 	plain := newService(Options{Checker: script(func(context.Context, *headgate.Request, *headgate.Response) error { return nil })})
 	if _, err := ask(t, plain, parseRequest(t, "d: user=u headgate_op=cancel headgate_id=a headgate_estimate=1")); status.Code(err) != codes.Unimplemented {
 		t.Errorf("without a Reserver: %v", err)

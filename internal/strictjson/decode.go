@@ -54,7 +54,7 @@ func Valid(data []byte) *Error {
 func (s *Scanner) Skip(depth int) *Error {
 	c := s.Next()
 	switch {
-	case (c == '{' || c == '[') && depth == 0:
+	case (c == '{' || c == '[') && depth <= 0:
 		return &Error{What: "nested too deep", Hint: fmt.Sprintf("at most %d arrays and objects in each other", maxDepth)}
 	case c == '{':
 		return s.Object(func(string) *Error { return s.Skip(depth - 1) })

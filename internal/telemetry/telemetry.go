@@ -101,11 +101,30 @@ func buildInfo(b Build) prometheus.Collector {
 // Handler serves the metrics in the format that the caller asks for. What goes
 // wrong while collecting is logged.
 func (m *Metrics) Handler(logger *slog.Logger) http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:          log.New(slogWriter{logger}, "", 0),
 		ErrorHandling:     promhttp.ContinueOnError,
 		EnableOpenMetrics: true,
 	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		metrics.ServeHTTP(&untilGone{ResponseWriter: w}, r)
+	})
+}
+
+// untilGone drops what is written for a reader who has gone. promhttp would go on, and
+// log a line for each metric that it cannot send: whoever breaks off requests could
+// fill the log.
+type untilGone struct {
+	http.ResponseWriter
+	gone bool
+}
+
+func (w *untilGone) Write(b []byte) (int, error) {
+	if !w.gone {
+		_, err := w.ResponseWriter.Write(b)
+		w.gone = err != nil
+	}
+	return len(b), nil
 }
 
 // StoreUp notes whether the store can decide.

@@ -3,7 +3,9 @@ package telemetry
 import (
 	"bufio"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -21,6 +23,23 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// goneReader is a response whose reader has gone.
+type goneReader struct{ header http.Header }
+
+func (w goneReader) Header() http.Header       { return w.header }
+func (w goneReader) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+func (w goneReader) WriteHeader(int)           {}
+
+// Whoever breaks off requests for metrics fills no log.
+func TestReaderOfMetricsGoes(t *testing.T) {
+	var lines strings.Builder
+	h := New(Build{}, Options{}).Handler(slog.New(slog.NewTextHandler(&lines, nil)))
+	h.ServeHTTP(goneReader{http.Header{}}, httptest.NewRequest("GET", "/metrics", nil))
+	if lines.Len() > 0 {
+		t.Errorf("a reader who has gone left %d lines in the log: %.200s ...", strings.Count(lines.String(), "\n"), lines.String())
+	}
+}
 
 // scrape returns all series of m by their text.
 func scrape(t *testing.T, m *Metrics) map[string]float64 {

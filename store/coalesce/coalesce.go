@@ -11,9 +11,9 @@
 // Every caller has its own deadline. One whose context ends while it waits goes
 // away, and nothing of its takes is touched afterwards: a flight with several
 // aboard has copies. A flight ends by the earliest deadline aboard, or as much later
-// as Options.Extend says, so only callers with a similar time left share one. The caller who flies for others
-// stays until the flight has ended, even if its own context is cancelled; that
-// is no later than its own deadline.
+// as Options.Extend says, so only callers with a similar time left share one. The
+// caller who flies for others stays until the flight has ended, even if its own
+// context is cancelled; that is no later than its own deadline, or Patient.Last.
 //
 // The decisions are those of one-at-a-time execution in the order of the
 // flights, and within a flight in the order in which callers came: groups of

@@ -30,6 +30,11 @@ type counted struct {
 	*memstore.Store
 	takes, leases atomic.Int64
 	fail          atomic.Bool
+	// hold keeps the answers about leases back until answer says so; held is how many
+	// hits they grant.
+	hold   atomic.Bool
+	held   atomic.Int64
+	answer chan struct{}
 }
 
 var errDown = &store.Error{Op: "take", Store: "shared", Reason: store.Unavailable}
@@ -49,6 +54,12 @@ func (c *counted) Lease(ctx context.Context, requests []store.LeaseRequest, gran
 	c.leases.Add(1)
 	if !c.fail.Load() {
 		c.Store.Lease(ctx, requests, grants)
+		if c.hold.Load() {
+			for i := range grants {
+				c.held.Add(grants[i].Hits)
+			}
+			<-c.answer
+		}
 		return
 	}
 	for i := range grants {

@@ -113,6 +113,19 @@ func TestStateRoundTrip(t *testing.T) {
 	})
 }
 
+// The tallies of as many limits as there may be, with the longest numbers, are a value
+// that is read again.
+func TestTalliesFitAValue(t *testing.T) {
+	s := limit.State{Kind: limit.KindTallies}
+	for range 8 * 10 {
+		s.Wide = append(s.Wide, math.MinInt64)
+	}
+	text := string(appendState(nil, s))
+	if got := parseState(text); !sameState(got, s) || len(text) > maxValue {
+		t.Errorf("%d bytes became %+v", len(text), got)
+	}
+}
+
 func TestReadItem(t *testing.T) {
 	for answer, want := range map[string]string{
 		"END\r\n":                                 "",

@@ -18,8 +18,8 @@ const (
 	// hashBytes is how much of the SHA-256 of a key is in its name.
 	hashBytes = 16
 	// maxValue bounds the bytes of a value. Ours have at most 1 + 3*21 + 6, or
-	// 2 + 40*21 where there are the tallies of four limits.
-	maxValue = 1 << 10
+	// 2 + 80*21 where there are the tallies of eight limits.
+	maxValue = 1 << 11
 	// ttlMargin is how much longer than its lifetime a bucket is kept at least:
 	// a clock that steps back by less loses nothing.
 	ttlMargin = time.Second

@@ -41,6 +41,8 @@ type lateness struct {
 	// beat is when the process noted last that it runs, settled until when callers may
 	// be gone after a standstill.
 	beat, settled atomic.Int64
+	// alarms are those that are not in use; see patience.
+	alarms sync.Pool
 
 	mu     sync.Mutex
 	closed bool

@@ -109,6 +109,31 @@ func TestPatienceEndsWithItsCaller(t *testing.T) {
 	}
 }
 
+// The timer of a Take that is over serves the next one, and rings for that alone.
+func TestAlarmsServeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 20 * time.Millisecond
+		late := bubble(t, budget).late
+		first := newPatience(t.Context(), late, time.Now(), budget)
+		first.end()
+		began := time.Now()
+		second := newPatience(t.Context(), late, began, 2*budget)
+		<-second.Done()
+		if took := time.Since(began); took != 2*budget || !errors.Is(second.Err(), context.DeadlineExceeded) {
+			t.Errorf("the second ended after %v with %v", took, second.Err())
+		}
+		second.end() // its alarm has rung
+		if !errors.Is(first.Err(), context.Canceled) {
+			t.Errorf("the first, which was over, ended with %v", first.Err())
+		}
+		third := newPatience(t.Context(), late, time.Now(), budget)
+		defer third.end()
+		if third.alarm == second.alarm {
+			t.Error("an alarm that has rung is used again")
+		}
+	})
+}
+
 func TestLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLateness(20 * time.Millisecond)

@@ -29,11 +29,19 @@ type patience struct {
 	asked [2]atomic.Pointer[shard]
 
 	mu       sync.Mutex
-	timer    *time.Timer
+	alarm    *alarm
 	err      error
 	extended bool
 	cancel   context.CancelFunc
 }
+
+// alarm is the timer of one patience after the other.
+type alarm struct {
+	timer *time.Timer
+	of    *patience
+}
+
+func (a *alarm) ring() { a.of.expire() }
 
 // newPatience returns the context of a Take that begins now. Its end must be called.
 func newPatience(ctx context.Context, l *lateness, now time.Time, budget time.Duration) *patience {
@@ -50,13 +58,25 @@ func newPatience(ctx context.Context, l *lateness, now time.Time, budget time.Du
 	p.Context, p.cancel = context.WithCancel(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.timer = time.AfterFunc(p.deadline.Sub(now), p.expire)
+	left := p.deadline.Sub(now)
+	if a, ok := l.alarms.Get().(*alarm); ok {
+		p.alarm, a.of = a, p
+		a.timer.Reset(left)
+		return p
+	}
+	p.alarm = &alarm{of: p}
+	p.alarm.timer = time.AfterFunc(left, p.alarm.ring)
 	return p
 }
 
 // end ends the use of p.
 func (p *patience) end() {
-	p.timer.Stop()
+	p.mu.Lock()
+	if p.alarm.timer.Stop() { // else it may yet ring for p, and is not used again
+		p.alarm.of = nil
+		p.late.alarms.Put(p.alarm)
+	}
+	p.mu.Unlock()
 	p.cancel()
 }
 
@@ -76,7 +96,7 @@ func (p *patience) expire() {
 	if !p.extended {
 		p.extended = true
 		if more := p.grace(time.Now()); more > 0 {
-			p.timer.Reset(more)
+			p.alarm.timer.Reset(more)
 			return
 		}
 	}

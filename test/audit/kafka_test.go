@@ -177,13 +177,7 @@ func TestBrokerKilledAndBack(t *testing.T) {
 
 	stop()
 	running.Wait()
-	closing, cancel := context.WithTimeout(t.Context(), eventually.Patience)
-	defer cancel()
-	if err := recorder.Close(closing); err != nil {
-		t.Error(err)
-	}
-	a := recorder.Stats()
-	addUp(t, a)
+	a := closed(t, recorder)
 	if a.Decided != 4*ticks*perTick || a.Produced != a.Decided || a.Buffered != 0 {
 		t.Errorf("%+v", a)
 	}
@@ -230,6 +224,19 @@ func only(want, got []string) (list []string) {
 		}
 	}
 	return list
+}
+
+// closed closes a recorder that runs no more, and returns its counts, which add up.
+func closed(t *testing.T, r *audit.Recorder) view.Audit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), eventually.Patience)
+	defer cancel()
+	if err := r.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	a := r.Stats()
+	addUp(t, a)
+	return a
 }
 
 func addUp(t *testing.T, a view.Audit) {

@@ -36,14 +36,7 @@ func TestTopicDeletedAndMadeAgain(t *testing.T) {
 
 	stop()
 	running.Wait()
-	closing, cancel := context.WithTimeout(t.Context(), eventually.Patience)
-	defer cancel()
-	if err := recorder.Close(closing); err != nil {
-		t.Error(err)
-	}
-	a := recorder.Stats()
-	addUp(t, a)
-	if s := a.Sinks[0]; s.Failed != 0 || s.Error != "" {
+	if s := closed(t, recorder).Sinks[0]; s.Failed != 0 || s.Error != "" {
 		t.Errorf("%+v", s)
 	}
 	got := consume(t, server.Addr, topic, 1)

@@ -71,7 +71,9 @@ await play(async (page) => {
   await page.keyboard.type("remote");
   await page.getByRole("row", { name: /remote_address/ }).waitFor();
 
-  // A switch, from the button to its confirmation, and the focus comes back.
+  // A switch, from the button to its confirmation, and the focus comes back. The button is
+  // there when the switches have been asked for.
+  await page.getByRole("button", { name: "Switch the rule shop.remote_address" }).waitFor();
   await reach(page, "button Switch the rule shop.remote_address");
   await page.keyboard.press("Enter");
   await page.getByRole("dialog", { name: "Switch the rule shop.remote_address" }).waitFor();

@@ -100,7 +100,7 @@ func TestNodesThatDisagree(t *testing.T) {
 }
 
 func body(pair int, value string) string {
-	return fmt.Sprintf(`{"domain":"d","descriptors":[{"entries":[{"key":"pair%d","value":%q}]}]}`, pair, value)
+	return descriptorOf(fmt.Sprintf("pair%d", pair), value)
 }
 
 // askInOrder asks one node after the other and returns how many requests passed.

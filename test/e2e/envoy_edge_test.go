@@ -134,11 +134,7 @@ func (e *edge) startHeadgate() {
 // writeRules puts the rule file in place in one step.
 func (e *edge) writeRules(text string) {
 	e.t.Helper()
-	next := e.rules + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		e.t.Fatal(err)
-	}
-	if err := os.Rename(next, e.rules); err != nil {
+	if err := replaceFile(e.rules, text); err != nil {
 		e.t.Fatal(err)
 	}
 }

@@ -26,7 +26,13 @@ descriptors:
 
 func writeRules(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "rules.yaml")
+	return writeFile(t, "rules.yaml", text)
+}
+
+// writeFile returns the path of a new file of that name.
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

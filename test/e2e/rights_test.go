@@ -7,8 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -68,11 +66,7 @@ func startRightsNode(t *testing.T, args ...string) *rightsNode {
 // identityOf returns a file of who asks.
 func identityOf(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "identity.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return writeFile(t, "identity.yaml", text)
 }
 
 // post sends body to path, and returns the status and the answer.

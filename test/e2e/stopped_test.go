@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,10 +18,7 @@ import (
 // given up long ago. It charges nothing for them.
 func TestAStoppedNodeChargesNothingForWhoIsGone(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
-	rules := filepath.Join(t.TempDir(), "rules.yaml")
-	if err := os.WriteFile(rules, []byte("domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 1000}}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	rules := writeRules(t, "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 1000}}\n")
 	n := startNode(t, "--rules", rules, "--store", redis.URL(), "--store-budget", "1s")
 	const body = `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"u"}],"hits":%d}]}`
 	// The first request also says that all is well.

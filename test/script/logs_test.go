@@ -230,15 +230,27 @@ func allowed(t *testing.T, s *server) {
 // dropped returns how many lines of its log s has dropped.
 func dropped(t *testing.T, s *server) int {
 	t.Helper()
-	found := regexp.MustCompile(`(?m)^headgate_log_lines_dropped_total (\S+)$`).FindStringSubmatch(get(t, "http://"+s.addrs["ops"]+"/metrics"))
-	if found == nil {
+	n, ok := metric(t, s, "headgate_log_lines_dropped_total")
+	if !ok {
 		t.Fatal("no metric of lines that were dropped")
 	}
-	n, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		t.Fatal(err)
+	return n
+}
+
+// metric returns what s has counted in a series, by its name and labels; ok is false when
+// there is no such series.
+func metric(t *testing.T, s *server, series string) (n int, ok bool) {
+	t.Helper()
+	for line := range strings.Lines(get(t, "http://"+s.addrs["ops"]+"/metrics")) {
+		if text, found := strings.CutPrefix(line, series+" "); found {
+			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(value), true
+		}
 	}
-	return int(n)
+	return 0, false
 }
 
 // roster returns how many nodes are in the fleet, by what Redis has of it.

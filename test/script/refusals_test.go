@@ -154,17 +154,8 @@ func from(t *testing.T, n int, method, url, body string, header []string) int {
 // refused returns how often a door has refused for a reason.
 func refused(t *testing.T, s *server, door, reason string) int {
 	t.Helper()
-	series := fmt.Sprintf(`headgate_auth_refused_total{door="%s",reason="%s"} `, door, reason)
-	for line := range strings.Lines(get(t, "http://"+s.addrs["ops"]+"/metrics")) {
-		if text, ok := strings.CutPrefix(line, series); ok {
-			n, err := strconv.Atoi(strings.TrimSpace(text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-	}
-	return 0
+	n, _ := metric(t, s, fmt.Sprintf(`headgate_auth_refused_total{door="%s",reason="%s"}`, door, reason))
+	return n
 }
 
 func portOf(t *testing.T, addr string) string {

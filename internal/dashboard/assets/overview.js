@@ -6,7 +6,7 @@ import { live, on } from "./live.js";
 import { panel, pill, table, empty, loading, bar } from "./parts.js";
 import { about, age, bytes, count, none, percent, rate, seconds, time, version } from "./format.js";
 import { keyRow, keyColumns } from "./keys.js";
-import { degraded, requests as all, unlimited } from "./counts.js";
+import { allowed, degraded, denied, requests as all, unlimited } from "./counts.js";
 
 export const topics = ["keys"];
 
@@ -122,11 +122,10 @@ function hotRules() {
     return {
       element: h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.id)}` }, r.id)), cells),
       update({ rates }) {
-        const denied = rates.denied + rates.local_denied + rates.open_denied + rates.degraded_denied;
-        const whole = denied + rates.allowed + rates.local_allowed + rates.degraded_allowed + rates.shadow_denied;
-        text(cells[0], rate(whole - denied));
-        text(cells[1], rate(denied));
-        text(cells[2], percent(share(denied, whole)));
+        const passed = allowed(rates) + rates.shadow_denied;
+        text(cells[0], rate(passed));
+        text(cells[1], rate(denied(rates)));
+        text(cells[2], percent(share(denied(rates), passed + denied(rates))));
       },
     };
   });
