@@ -264,9 +264,9 @@ func (s *kafka) send(r *kgo.Record) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	s.mu.Lock()
-	behind := len(s.refused.records) > 0
+	behind := s.refused.len() > 0
 	if behind {
-		s.refused.records = append(s.refused.records, r)
+		s.refused.behind = append(s.refused.behind, r)
 	}
 	s.mu.Unlock()
 	if !behind {

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -12,14 +13,20 @@ import (
 // againEvery is how often records are sent again that a broker has refused.
 const againEvery = 500 * time.Millisecond
 
-// refused are the records that a broker has refused, and those that came after them, in
-// the order in which they are to be sent again. It is kafka's, under its lock.
+// refused are the records that a broker has refused, and those that came after them. It
+// is kafka's, under its lock.
 type refused struct {
 	records []*kgo.Record
+	// behind are those that came after the first refusal. They stay apart, because the
+	// client may still have records that came before them and are refused in their turn.
+	behind []*kgo.Record
 	// gone says that the topic was deleted and made again: the client sends nothing more
 	// to one that it remembers under another ID.
 	gone bool
 }
+
+// len returns how many records wait to be sent again.
+func (r *refused) len() int { return len(r.records) + len(r.behind) }
 
 // passes reports whether an error may pass while its record waits: the broker has refused
 // the record, did not write it, and may take it later. Of the others the client has
@@ -68,7 +75,7 @@ func (s *kafka) sendAgain(ctx context.Context) {
 func (s *kafka) again(now time.Time) {
 	s.mu.Lock()
 	s.expireLocked(now)
-	due, gone := len(s.refused.records) > 0 && s.waiting == len(s.refused.records), s.refused.gone
+	due, gone := s.refused.len() > 0 && s.waiting == s.refused.len(), s.refused.gone
 	s.mu.Unlock()
 	if !due {
 		return
@@ -80,7 +87,7 @@ func (s *kafka) again(now time.Time) {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	s.mu.Lock()
-	records := s.refused.records
+	records := append(s.refused.records, s.refused.behind...)
 	s.refused = refused{}
 	s.mu.Unlock()
 	for _, r := range records {
@@ -93,16 +100,20 @@ func (s *kafka) expireLocked(now time.Time) {
 	if s.abandoned {
 		return // Close has counted them
 	}
-	kept := s.refused.records[:0]
-	for _, r := range s.refused.records {
-		if now.Sub(r.Timestamp) < s.timeout {
-			kept = append(kept, r)
-			continue
+	s.refused.records = s.unexpiredLocked(s.refused.records, now)
+	s.refused.behind = s.unexpiredLocked(s.refused.behind, now)
+}
+
+// unexpiredLocked returns the records that still have time, in their place, and fails the
+// others.
+func (s *kafka) unexpiredLocked(records []*kgo.Record, now time.Time) []*kgo.Record {
+	return slices.DeleteFunc(records, func(r *kgo.Record) bool {
+		expired := now.Sub(r.Timestamp) >= s.timeout
+		if expired {
+			s.waiting--
+			s.bytes -= len(r.Value)
+			s.failed++
 		}
-		s.waiting--
-		s.bytes -= len(r.Value)
-		s.failed++
-	}
-	clear(s.refused.records[len(kept):])
-	s.refused.records = kept
+		return expired
+	})
 }

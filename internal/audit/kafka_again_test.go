@@ -63,19 +63,66 @@ func TestKafkaRefusalThatPasses(t *testing.T) {
 	if _, failed, err := s.Counts(); failed != 0 || err != nil {
 		t.Errorf("%d failed: %v", failed, err)
 	}
-	byPartition, records := map[int32][]string{}, 0
-	for _, r := range consume(t, c, len(want)) {
+	inOrder(t, c, len(want))
+}
+
+// inOrder fails t unless a topic has n records, each once, and each partition has its own
+// in order.
+func inOrder(t *testing.T, c *kfake.Cluster, n int) {
+	t.Helper()
+	byPartition, all := map[int32][]string{}, consume(t, c, n)
+	for _, r := range all {
 		byPartition[r.Partition] = append(byPartition[r.Partition], idOf(t, r))
-		records++
 	}
 	for _, got := range byPartition {
-		if !slices.IsSorted(got) || len(slices.Compact(got)) < len(got) {
+		if !slices.IsSorted(got) || len(slices.Compact(slices.Clone(got))) < len(got) {
 			t.Errorf("out of order, or twice: %v", got)
 		}
 	}
-	if records != len(want) {
-		t.Errorf("%d records, want %d", records, len(want))
+	if len(all) != n {
+		t.Errorf("%d records, want %d", len(all), n)
 	}
+}
+
+// Of two brokers one refuses at once and one when other records wait already: these do not
+// overtake what the slow one refuses.
+func TestKafkaRefusalOfASlowBroker(t *testing.T) {
+	c, refuse := fake(t), new(atomic.Bool)
+	for partition := range int32(4) {
+		if err := c.MoveTopicPartition(topic, partition, partition%2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slow, first := make(chan struct{}), new(atomic.Int32)
+	c.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if first.CompareAndSwap(0, c.CurrentNode()+1); first.Load() != c.CurrentNode()+1 {
+			c.SleepControl(func() { <-slow })
+		}
+		return nil, nil, false
+	})
+	refuse.Store(true)
+	refusing(c, refuse, kerr.TopicAuthorizationFailed.Code)
+	s := connected(t, c, "", "timeout=1h", SinkOptions{})
+	s.Write(batch(ids("a", 16)...)) // some for each broker
+	held := func() int {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.refused.len()
+	}
+	eventually.True(t, "the fast broker has refused", func() bool { return held() > 0 })
+	before := held()
+	s.Write(batch(ids("b", 16)...))
+	eventually.True(t, "what follows waits", func() bool { return held() >= before+16 })
+	if held() == 32 {
+		t.Fatal("no broker was slow")
+	}
+	close(slow)
+	eventually.True(t, "both have refused", func() bool { return held() == 32 })
+	refuse.Store(false)
+	written(t, s, 32)
+	ends(t, s)
+	inOrder(t, c, 32)
 }
 
 // A refusal that does not pass ends with the timeout, one that is of the record itself at
