@@ -212,6 +212,27 @@ func TestA10ReservedOnceByID(t *testing.T) {
 	}
 }
 
+// A reservation that is asked for again never seems to last longer than the store
+// remembers it.
+func TestA10AskedAgainItLastsAsLongAsTheStoreRemembers(t *testing.T) {
+	const step = 5 * time.Second
+	b := newBench(t, tokens, headgate.Options{})
+	o := headgate.ReserveOptions{ID: "job-1", TTL: time.Minute}
+	var latest time.Time
+	for range 100 {
+		r, _ := b.reserve(o, some("once:o", 10))
+		if b.remaining("once:o") < 90 {
+			if latest.After(b.now) {
+				t.Errorf("it was to last until %v, and is forgotten at %v", latest, b.now)
+			}
+			return
+		}
+		latest = r.Expires()
+		b.now = b.now.Add(step)
+	}
+	t.Error("it was never forgotten")
+}
+
 // What is denied reserves nothing, by whichever way, and may be asked again.
 func TestA10DeniedReservesNothing(t *testing.T) {
 	b := newBench(t, strings.Replace(tokens, "match: path", "match: path\nconsumption: independent", 1), headgate.Options{})
