@@ -18,7 +18,7 @@ import (
 // The script that decides batches is put together from these files. The first
 // says what it takes and returns, take.lua goes through the takes, and the
 // others stand in it where their names do: the algorithms, and the writing of a
-// state.
+// state. The scripts as Redis gets them are in lua/expanded.
 var (
 	//go:embed lua/head.lua
 	luaHead string

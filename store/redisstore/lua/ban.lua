@@ -1,4 +1,4 @@
--- ban.go. Hits with denied == 1 are denials that are counted.
+-- ban.lua (ban.go). Hits with denied == 1 are denials that are counted.
 local BYTES(length, 7) = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 6)
 local last = now + WHOLE(length, 7)
 extra = 7

@@ -1,4 +1,4 @@
--- Puts up the notice of a node, takes it down, or reads what is up.
+-- board.lua puts up the notice of a node, takes it down, or reads all.
 --
 -- KEYS[1]  the board: a sorted set of the nodes by the instant until which their
 --          notices are up, in us. It lives as long as the last of them
@@ -15,7 +15,7 @@
 --                   and on
 --
 -- Returns {status + 4 * number of the call, now, ...}. Status 0: done. 1: the deadline
--- has passed, and nothing was written. What follows is
+-- has passed; nothing was written. What follows is
 --   post   1, or -1 when there are MAX_NOTICES others, and it was not put up
 --   nodes  the nodes
 --   read   the notices in the order of the nodes, false where there is none; as many

@@ -1,7 +1,7 @@
--- carry.go and tally.go. A tally is a table of capacity, x and y, its terms; ends, until
--- when it is kept; since; and its state, as text or else in kind, a, b, c, wide and mark.
--- carry returns what a state is to a limit, whether that has to be stored, the list of
--- tallies beside it, if any, and whether the limit had one. mark and terms are those
+-- carry.lua (carry.go, tally.go). A tally is a table of capacity, x and y, its terms;
+-- ends, until when it is kept; since; and its state, as text or in kind, a, b, c, wide
+-- and mark. carry returns what a state is to a limit, whether that is to be stored, the
+-- list of tallies beside it, if any, and whether the limit had one. mark and terms are those
 -- of the state, own the kind of the limit's states, own_mark and own_terms (false for
 -- those that carry what was used) its own; resets says that it begins anew. A list has
 -- the terms of the limit in 1, 2 and 3, and others. note makes of it the terms with

@@ -1,4 +1,4 @@
--- concurrency.go. The value is '9' and SLOT_BYTES for each slot: the instant at which
+-- concurrency.lua (concurrency.go). The value is '9' and SLOT_BYTES for each slot: when
 -- it ends and its hold, seven bytes each, the high one first. The slot that ends
 -- first stands first. A state is the value, or false.
 --

@@ -1,4 +1,4 @@
--- fixed_window.go
+-- fixed_window.lua (fixed_window.go)
 local start, finish, next_finish
 if algorithm == CALENDAR then
   local edge = at + TAKE_BYTES

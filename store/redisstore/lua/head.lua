@@ -1,7 +1,6 @@
--- The head of every script that decides: what it is told before the takes, and the
--- arithmetic that all share. That is the one of the Go package limit, function by
--- function under the same names; its files explain the formulas. Recorded vectors
--- and random traces hold the two together.
+-- head.lua begins every script that decides: what it is told before the takes, and
+-- the arithmetic of the Go package limit, function by function under the same names;
+-- its files explain the formulas. Vectors and random traces hold the two together.
 --
 -- KEYS[s]  the name of bucket s, s = 1, 2, ...; each bucket once, however many
 --          takes it has. A script touches no other key.
@@ -49,12 +48,10 @@
 -- products are taken
 -- by muldivmod in parts.
 --
--- Why it is built as it is: it runs from its first line in every call, and to
--- make a function or a table costs as much there as a command of Redis; so does
--- an argument, or to make text from a number but by %d. So what only some
--- batches need is made only in those, the algorithms are blocks in place of
--- functions, and names in capitals are constants, or bytes, that script.go
--- puts in.
+-- Why it is built as it is: each call runs it from its first line, where a function
+-- or a table costs as much as a command of Redis; so does an argument, or text of a
+-- number but by %d. So what only some batches need is made only in those, and the
+-- algorithms are blocks, not functions. script.go puts in names in capitals.
 
 local floor, max, min = math.floor, math.max, math.min
 local byte, match, format, data = string.byte, string.match, string.format, ARGV[1]

@@ -1,4 +1,4 @@
--- Writes a state; a counter whose time to live needs not be set with that which it has.
+-- kept_save.lua: writes a state; a counter may keep its time to live.
 if kept then
   redis.call('SET', KEYS[s], kind == 1 and format('1 %d %d %s%d', a, b, mark, c) or format('2 %d %s%d', a, mark, b), 'KEEPTTL')
 else

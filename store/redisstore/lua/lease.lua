@@ -1,4 +1,4 @@
--- Answers requests for leases on the buckets of one slot, each in one step: an
+-- lease.lua answers requests for leases on the buckets of one slot, each in one step: an
 -- earlier lease ends and hits of it are given back, then hits are granted. The rules are
 -- those of store.Leaser, the arithmetic that of limit.Return and limit.Lease. This
 -- stands after head.lua, which reads the head of ARGV[1].

@@ -1,5 +1,5 @@
--- Reads the state in text, whose kind is 0 until then; and its mark, and the terms if
--- it has such. What has no known form is unused.
+-- load.lua reads the state in text, its mark, and its terms if it has such; kind is 0
+-- until then. What has no known form is unused.
 if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
   if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
     kind, wide = 12, text

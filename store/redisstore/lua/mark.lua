@@ -1,5 +1,5 @@
--- Sets limit_mark to the mark that window counters of this limit have: its period in
--- a word (per.go), but zeros for those that are most used.
+-- mark.lua sets limit_mark to the mark of this limit's window counters: its period
+-- in a word (per.go), but zeros for those that are most used.
 if algorithm == CALENDAR then
   limit_mark = period == 1 and 'day' or period == 2 and 'week' or period == 3 and 'month' or 'year'
 elseif algorithm > 2 then

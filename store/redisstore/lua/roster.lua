@@ -1,4 +1,4 @@
--- Notes that a node of the fleet is alive, or has gone, and counts those that are.
+-- roster.lua notes that a node is alive, or has gone, and counts those that are.
 --
 -- KEYS[1]  the roster: a sorted set of the nodes by the instant until which they
 --          are alive, in us. It lives as long as the last of them

@@ -1,6 +1,6 @@
--- The time to live is the time in which the state becomes as if unused, rounded
--- up to the millisecond, and a margin. What is written has the mark and, if its limit
--- wants to know that later, the terms of the limit.
+-- save.lua. The time to live is that until the state is as if unused, rounded up to
+-- the millisecond, and a margin. What is written has the mark and, if its limit wants
+-- to know that later, its terms.
 local ttl, text = format('%d', floor((reset + 999) / 1000) + TTL_MARGIN_MS), nil
 if kind == 1 then
   text = format('1 %d %d %s%d', a, b, mark, c)

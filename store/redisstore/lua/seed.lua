@@ -1,10 +1,10 @@
--- Brings back what a failover has lost: merges states that a node remembers into
--- the buckets, as limit.Merge does. A bucket so holds at least what it held and
--- what the node saw. Doing it again changes nothing.
+-- seed.lua brings back what a failover has lost: it merges states that a node knows
+-- into the buckets, as limit.Merge does. A bucket so holds at least what it held
+-- and what the node saw. Doing it again changes nothing.
 --
 -- KEYS[s]  the name of bucket s
--- ARGV[1]  the number of the call, ARGV[2] the deadline, as in the script of the
---          takes; and for each bucket
+-- ARGV[1]  the number of the call, ARGV[2] the deadline, as in head.lua; and
+--          for each bucket
 --   kind, a, b, c  the state
 --   period         of a sliding window or of a ban, in us
 --   ttl            how long it lasts, in ms

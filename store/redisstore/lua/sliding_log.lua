@@ -1,7 +1,7 @@
--- sliding_log.go. The value is '4' and seven bytes for each stamp, the high one
--- first. A state is the stamps from .. from+kept-1 of the stored value (which has
--- had of them) and those of tail: n in all. So a hit is appended, and a long log
--- is probed, not read. head is the value when that is short.
+-- sliding_log.lua (sliding_log.go). The value is '4' and seven bytes for each stamp,
+-- the high one first. A state is the stamps from .. from+kept-1 of the stored value
+-- (which has had of them) and those of tail: n in all. So a hit is appended, and a
+-- long log is probed, not read. head is a short value.
 -- A log is read whole up to LOG_HEAD stamps, beyond that by probing.
 -- Returns the log, or false, and whether Redis holds anything.
 local function load(s)

@@ -1,4 +1,4 @@
--- sliding_window.go
+-- sliding_window.lua (sliding_window.go)
 local elapsed = now % period
 local start, current, previous, moved = now - elapsed, 0, 0, false
 if kind == 1 then

@@ -1,4 +1,5 @@
--- sub_windows.go. A state is {start, width, wide}. Parts are numbered from 0, the newest; wide[1] is part 0.
+-- sub_windows.lua (sub_windows.go). A state is {start, width, wide}; wide[1] is
+-- part 0, the newest.
 
 local function carry(parts, state, stored, width)
   local wide = state[3]

@@ -1,4 +1,4 @@
--- Decides a batch of takes in one atomic step. This stands after head.lua, which
+-- take.lua decides a batch of takes in one atomic step. This stands after head.lua, which
 -- reads the head of ARGV[1]; here follow records. The first byte says what a
 -- record is:
 --   0 .. 3   a take: 0 hit, 1 refund, 2 reset, 3 charge (hits that have passed

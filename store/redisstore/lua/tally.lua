@@ -1,5 +1,5 @@
--- tally.go: reads and writes the tallies of several limits. This stands in carry.lua,
--- which has the words.
+-- tally.lua (tally.go) reads and writes the tallies of several limits. It stands in
+-- carry.lua, which has the words.
 --
 -- Their value is '11 *' and for each ' capacity x y ends since length:', in decimal, and
 -- its state in the form of load.lua, of that length.

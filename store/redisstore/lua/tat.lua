@@ -1,6 +1,6 @@
--- tat.go: token_bucket, leaky_bucket, leaky_queue, gcra. A span is two numbers,
--- whole us and the numerator over den. With denied == 1, which no limit of these
--- has, hits are charged whether they fit or not.
+-- tat.lua (tat.go): token_bucket, leaky_bucket, leaky_queue, gcra. A span is two
+-- numbers, whole us and the numerator over den. With denied == 1, which no limit of
+-- these has, all hits are charged.
 local capacity, num = quota, period
 local BYTES(den, 7), BYTES(tolerance, 7), BYTES(part, 7) = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 20)
 local den, tolerance, tolerance_part = WHOLE(den, 7), WHOLE(tolerance, 7), WHOLE(part, 7)

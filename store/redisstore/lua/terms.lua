@@ -1,6 +1,6 @@
--- Reads what a limit has that is said in the bits of counts_denied: 2 for one that
--- carries over the share that was used, 4 for one that begins anew, 8 for one with
--- max_debt, which stands behind all else.
+-- terms.lua reads what the bits of counts_denied say of a limit: 2 that it carries
+-- over the share that was used, 4 that it begins anew, 8 that it has max_debt, which
+-- stands behind all else.
 local behind = at + TAKE_BYTES
 if algorithm == CALENDAR then
   behind = behind + 35
