@@ -76,7 +76,7 @@ descriptors:
 			t.Errorf("request %d: %+v", i, responses[i])
 		}
 	}
-	if allocs := alloctest.PerRun(200, func() { headgate.NewHold() }); allocs != 0 {
+	if allocs := alloctest.PerRun(200, func() { limit.NewHold() }); allocs != 0 {
 		t.Errorf("drawing a hold allocates %v times, want 0", allocs)
 	}
 }

@@ -121,7 +121,7 @@ func TestA8HoldIsNamedByAnEntry(t *testing.T) {
 	for i, id := range []string{"", "a", "b", "b"} {
 		text := "user:u,request_id:" + id
 		r := b.by(0, store.Hit, 1, text)
-		if want := headgate.HoldOf(id); (r.Hold != want) == r.Allowed {
+		if want := limit.HoldOf(id); (r.Hold != want) == r.Allowed {
 			t.Errorf("request %d, id %q: allowed=%v, holds by %d, want %d", i, id, r.Allowed, r.Hold, want)
 		}
 	}
@@ -154,7 +154,7 @@ descriptors:
   concurrency: {limit: 1, hold: request_id}
   descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 9}}]
 `, headgate.Options{})
-		if r := b.by(0, store.Hit, 1, texts...); !r.Allowed || r.Hold != headgate.HoldOf("a") || b.free("user:u") != 0 {
+		if r := b.by(0, store.Hit, 1, texts...); !r.Allowed || r.Hold != limit.HoldOf("a") || b.free("user:u") != 0 {
 			t.Errorf("%q: allowed=%v, holds by %d, %d slots are free", texts, r.Allowed, r.Hold, b.free("user:u"))
 		}
 		b.by(0, store.Release, 0, texts...)
@@ -328,34 +328,7 @@ func TestTurnKeepsWhatFindsTheSlots(t *testing.T) {
 	}
 }
 
-func TestHolds(t *testing.T) {
-	seen := map[limit.Hold]bool{}
-	for range 1000 {
-		h := headgate.NewHold()
-		if h == 0 || h > limit.MaxHold || seen[h] {
-			t.Fatalf("drew %d, seen before: %v", h, seen[h])
-		}
-		seen[h] = true
-		if text := headgate.HoldText(h); len(text) != 14 || headgate.HoldOf(text) != h {
-			t.Fatalf("%d is %q, which is %d", h, text, headgate.HoldOf(text))
-		}
-	}
-	for id, want := range map[string]limit.Hold{
-		"": 0, "00000000000001": 1, "1fffffffffffff": limit.MaxHold,
-		// Other texts are hashed: SHA-256 as openssl tells, modulo 2^53-1, plus 1.
-		"abc": 1 + 0xba7816bf8f01cfea%limit.MaxHold,
-	} {
-		if got := headgate.HoldOf(id); got != want {
-			t.Errorf("%q is %d, want %d", id, got, want)
-		}
-	}
-	for _, id := range []string{"0", "00000000000000", "20000000000000", "1FFFFFFFFFFFFF", "zzzzzzzzzzzzzz", strings.Repeat("x", 1<<20), "\xff"} {
-		if got := headgate.HoldOf(id); got == 0 || got > limit.MaxHold || seen[got] {
-			t.Errorf("%.20q is %d", id, got)
-		} else {
-			seen[got] = true
-		}
-	}
+func TestHoldOutOfRange(t *testing.T) {
 	b := newBench(t, twoSlots, headgate.Options{})
 	err := b.limiter.Check(t.Context(), []headgate.Request{{Domain: "d", Hold: limit.MaxHold + 1, Descriptors: []headgate.Descriptor{on("user:u")}}}, make([]headgate.Response, 1))
 	if err == nil || !strings.Contains(err.Error(), headgate.ErrHold.Error()) {
@@ -405,7 +378,7 @@ descriptors:
 			wg.Go(func() {
 				responses := make([]headgate.Response, 1)
 				for range 200 {
-					req := headgate.Request{Domain: "d", Hold: headgate.NewHold(), Descriptors: []headgate.Descriptor{on("user:u"), on("gate:x")}}
+					req := headgate.Request{Domain: "d", Hold: limit.NewHold(), Descriptors: []headgate.Descriptor{on("user:u"), on("gate:x")}}
 					if limiter.Check(t.Context(), []headgate.Request{req}, responses) != nil || !responses[0].Allowed {
 						continue
 					}

@@ -19,7 +19,7 @@
 // happens when it does not answer, of the rules and of [Options.Fallback].
 //
 // A rule may also bound how many requests are in flight at one time. Give a
-// request a [Request.Hold], drawn by [NewHold]; while it runs, renew what it holds
+// request a [Request.Hold], drawn by [limit.NewHold]; while it runs, renew what it holds
 // before [Response.HoldFor] is over, and release it when it ends, both by
 // [Request.Turn] and another Check. A slot whose holder dies is free after its
 // timeout, by the store's clock. What else stands beside the main limits of a rule

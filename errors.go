@@ -33,7 +33,7 @@ func (r *Request) validate() error {
 		return fmt.Errorf("%w: %d descriptors; hint: at most %d in one request", ErrDescriptor, len(r.Descriptors), descriptor.MaxDescriptors)
 	}
 	if r.Hold > limit.MaxHold {
-		return fmt.Errorf("%w: %d; hint: 1 to %d, as NewHold draws, or 0", ErrHold, r.Hold, int64(limit.MaxHold))
+		return fmt.Errorf("%w: %d; hint: 1 to %d, as limit.NewHold draws, or 0", ErrHold, r.Hold, int64(limit.MaxHold))
 	}
 	for i := range r.Descriptors {
 		if err := r.Descriptors[i].validate(); err != nil {

@@ -145,7 +145,7 @@ descriptors:
 `)
 	request := func() headgate.Request {
 		return headgate.Request{
-			Domain: "api", Hold: headgate.NewHold(),
+			Domain: "api", Hold: limit.NewHold(),
 			Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "user", Value: "42"}}, Hits: 1}},
 		}
 	}

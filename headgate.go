@@ -1,6 +1,7 @@
 package headgate
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -8,6 +9,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/trace"
 )
 
 // CallerDomain is the domain of limits that callers name themselves where no
@@ -24,7 +26,7 @@ type Request struct {
 	Descriptors []Descriptor
 	// Hold names the request towards limits on concurrency, so that it can renew
 	// and release its slots, and so that asking twice takes no second one: see
-	// NewHold. 0 is for whoever will not tell when the request ends: it takes no
+	// limit.NewHold. 0 is for whoever will not tell when the request ends: it takes no
 	// slot, and those limits only say whether one is free.
 	Hold limit.Hold
 	// Attributes are facts about the request from which a rule may take its
@@ -32,6 +34,20 @@ type Request struct {
 	Attributes []descriptor.Entry
 	// Origin is what is known of who sent the request, for observers.
 	Origin Origin
+}
+
+// Origin is what is known of who sent a request, for those who watch decisions. Nothing
+// is decided by it. The zero value is that of a request of which nothing is known.
+type Origin struct {
+	// ClientIP is the address of the client; the zero value where it is not known.
+	ClientIP netip.Addr
+	// UserAgent is what the client calls itself: any bytes, of any length.
+	UserAgent string
+	// Trace is the trace that the request is part of.
+	Trace trace.Parent
+	// Front names the way in by which the request came: the name of a Door. "" is a
+	// call inside of the program.
+	Front string
 }
 
 // Descriptor is one list of entries to limit a request on.
@@ -63,7 +79,7 @@ type Response struct {
 	// Allowed is the answer.
 	Allowed bool
 	// ID names the decision where an observer has recorded it.
-	ID DecisionID
+	ID trace.DecisionID
 	// Hold is Request.Hold, or what a descriptor entry named (rules.Rule.HoldEntry),
 	// when the request holds slots of limits on concurrency, or its time in flight
 	// counts: it must be renewed before HoldFor is over while it runs, and released

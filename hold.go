@@ -1,10 +1,6 @@
 package headgate
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/binary"
-	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -17,57 +13,6 @@ import (
 // which holds no slot: so late may its time be charged. It is the default timeout
 // of a slot.
 const sustainedHoldFor = time.Minute
-
-// holdDigits is the length of the text of a Hold: MaxHold in base 16.
-const holdDigits = 14
-
-// NewHold draws a Hold from the system's source of randomness: 53 bits that
-// nobody guesses. Whoever knows a Hold can release what it holds.
-func NewHold() limit.Hold {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	return limit.Hold(1 + binary.LittleEndian.Uint64(b[:])%limit.MaxHold)
-}
-
-// HoldText returns the text of a Hold, by which HoldOf finds it again.
-func HoldText(h limit.Hold) string {
-	digits := strconv.FormatUint(uint64(h), 16)
-	return "00000000000000"[min(len(digits), holdDigits):] + digits
-}
-
-// HoldOf returns the Hold that an id names: that of HoldText, and for any other
-// text 53 bits of its SHA-256. The empty text is nobody's, 0. Whoever chooses ids
-// answers for them: two requests with one id share a slot.
-func HoldOf(id string) limit.Hold {
-	if id == "" {
-		return 0
-	}
-	if h, ok := parseHold(id); ok {
-		return h
-	}
-	var space [64]byte // ids are short as a rule; a longer one allocates
-	sum := sha256.Sum256(append(space[:0], id...))
-	return limit.Hold(1 + binary.BigEndian.Uint64(sum[:])%limit.MaxHold)
-}
-
-// parseHold reads the text of a Hold.
-func parseHold(id string) (limit.Hold, bool) {
-	if len(id) != holdDigits {
-		return 0, false
-	}
-	var n uint64
-	for i := range len(id) {
-		switch c := id[i]; {
-		case c >= '0' && c <= '9':
-			n = n<<4 | uint64(c-'0')
-		case c >= 'a' && c <= 'f':
-			n = n<<4 | uint64(c-'a'+10)
-		default:
-			return 0, false
-		}
-	}
-	return limit.Hold(n), n > 0 && n <= limit.MaxHold
-}
 
 // Turn makes r, which Check has let pass, the request that renews or releases what
 // it holds: op is store.Renew or store.Release. inFlight is the time since r was
@@ -138,11 +83,11 @@ func holdFor(r *rules.Rule, req *Request, i int) limit.Hold {
 		return req.Hold
 	}
 	if !r.Always {
-		return HoldOf(factNamed(req.Descriptors[i].Entries, r.HoldEntry))
+		return limit.HoldOf(factNamed(req.Descriptors[i].Entries, r.HoldEntry))
 	}
 	for i := range req.Descriptors {
 		if id := factNamed(req.Descriptors[i].Entries, r.HoldEntry); id != "" {
-			return HoldOf(id)
+			return limit.HoldOf(id)
 		}
 	}
 	return 0

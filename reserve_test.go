@@ -249,7 +249,7 @@ func TestA10DeniedReservesNothing(t *testing.T) {
 			b.check(some(c.full, b.remaining(c.full)))
 		} else {
 			for range 2 {
-				held := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{on("busy:b")}, Hold: headgate.NewHold()}
+				held := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{on("busy:b")}, Hold: limit.NewHold()}
 				if err := b.limiter.Check(t.Context(), []headgate.Request{held}, make([]headgate.Response, 1)); err != nil {
 					t.Fatal(err)
 				}
@@ -354,7 +354,7 @@ func TestA10ReservationOf(t *testing.T) {
 func TestA10ReservationHoldsItsSlot(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	var resp headgate.Response
-	request := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("busy:b", 10)}, Hold: headgate.NewHold()}
+	request := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("busy:b", 10)}, Hold: limit.NewHold()}
 	r, err := b.limiter.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
 	if err != nil || resp.Hold != request.Hold {
 		t.Fatalf("%+v, %v", resp, err)

@@ -153,12 +153,12 @@ func TestB6WhatCountedCountsAgain(t *testing.T) {
 // is off by then.
 func TestB6SlotsOutliveSwitches(t *testing.T) {
 	b := newBench(t, switchable, headgate.Options{})
-	hold := headgate.NewHold()
-	if !b.take(hold, "job:x") || b.take(headgate.NewHold(), "job:x") {
+	hold := limit.NewHold()
+	if !b.take(hold, "job:x") || b.take(limit.NewHold(), "job:x") {
 		t.Fatal("one slot for one")
 	}
 	switched(t, b, `{"target":"all","state":"off"}`)
-	if !b.take(headgate.NewHold(), "job:x") {
+	if !b.take(limit.NewHold(), "job:x") {
 		t.Error("denied by a rule that is off")
 	}
 	b.release(hold, "job:x")

@@ -60,7 +60,7 @@ func (w *wireDecision) fill(req *headgate.Request, resp *headgate.Response, told
 		Allowed: *w.Allowed, DomainKnown: w.Rule != "" || w.Limit != nil, Verdicts: resp.Verdicts[:0],
 	}
 	if w.Hold != nil && *w.Allowed {
-		resp.Hold, resp.HoldFor = headgate.HoldOf(w.Hold.ID), max(millis(w.Hold.RenewWithinMS), time.Millisecond)
+		resp.Hold, resp.HoldFor = limit.HoldOf(w.Hold.ID), max(millis(w.Hold.RenewWithinMS), time.Millisecond)
 	}
 	if !resp.DomainKnown && resp.Allowed && w.Degraded == "" {
 		return

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
+	"github.com/headgate/headgate/trace"
 )
 
 // DefaultBudget is how long a Checker waits for its server: as long as Envoy
@@ -198,7 +199,7 @@ type question struct {
 	target   string
 	body     []byte
 	requests int // in body
-	trace    headgate.Trace
+	trace    trace.Parent
 }
 
 // ask sends one call, within the budget and unless the breaker is open, and decodes its

@@ -71,8 +71,8 @@ func by(hold limit.Hold, req headgate.Request) headgate.Request {
 func TestHoldsOverTheWire(t *testing.T) {
 	limiter, far := near(t)
 	for _, c := range [][2]checker{{limiter, far}, {far, limiter}, {far, far}} {
-		job := by(headgate.NewHold(), ask(1, "job", "x"))
-		other := by(headgate.NewHold(), ask(1, "job", "x"))
+		job := by(limit.NewHold(), ask(1, "job", "x"))
+		other := by(limit.NewHold(), ask(1, "job", "x"))
 		r := check(t, c[0], job)
 		if !r.Allowed || r.Hold != job.Hold || r.HoldFor != 5*time.Second {
 			t.Fatalf("%T: allowed=%v, holds by %d for %v", c[0], r.Allowed, r.Hold, r.HoldFor)
@@ -96,7 +96,7 @@ func TestHoldsOverTheWire(t *testing.T) {
 		check(t, c[1], other)
 	}
 	named := ask(1, "job", "y", "request_id", "r1")
-	if r := check(t, far, named); r.Hold != headgate.HoldOf("r1") {
+	if r := check(t, far, named); r.Hold != limit.HoldOf("r1") {
 		t.Errorf("by an entry: holds by %d", r.Hold)
 	}
 	named.Turn(store.Release, 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/trace"
 )
 
 // origins is a Checker that keeps who sent the last requests.
@@ -57,7 +58,7 @@ func TestOriginTravels(t *testing.T) {
 	}
 	known := headgate.Origin{
 		ClientIP: netip.MustParseAddr("203.0.113.9"), UserAgent: `curl "8" <é>`,
-		Trace: headgate.Trace{ID: [16]byte{1}, Span: [8]byte{2}, Sampled: true},
+		Trace: trace.Parent{ID: [16]byte{1}, Span: [8]byte{2}, Sampled: true},
 	}
 	if got := check(known)[0]; got != known {
 		t.Errorf("%+v arrived as %+v", known, got)
@@ -66,7 +67,7 @@ func TestOriginTravels(t *testing.T) {
 		t.Errorf("nothing arrived as %+v", got)
 	}
 	// One call is part of one trace.
-	got := check(headgate.Origin{}, known, headgate.Origin{Trace: headgate.Trace{ID: [16]byte{9}, Span: [8]byte{9}}})
+	got := check(headgate.Origin{}, known, headgate.Origin{Trace: trace.Parent{ID: [16]byte{9}, Span: [8]byte{9}}})
 	if got[0] != (headgate.Origin{Trace: known.Trace}) || got[1] != known || got[2] != got[0] {
 		t.Errorf("in a batch: %+v", got)
 	}
@@ -83,7 +84,7 @@ func TestTraceOfAReservation(t *testing.T) {
 	limiter := newLimiter(t)
 	remote := remote(t, client.CheckerOptions{URL: serve(t, &reserver{limiter, &seen}, httpcheck.Options{})})
 	req := ask(1, "user", "42")
-	req.Origin.Trace = headgate.Trace{ID: [16]byte{1}, Span: [8]byte{2}}
+	req.Origin.Trace = trace.Parent{ID: [16]byte{1}, Span: [8]byte{2}}
 	var resp headgate.Response
 	if _, err := remote.Reserve(t.Context(), &req, headgate.ReserveOptions{TTL: time.Minute}, &resp); err != nil || resp.Degraded() != "" {
 		t.Fatal(err, resp.Degraded())
@@ -96,10 +97,10 @@ func TestTraceOfAReservation(t *testing.T) {
 // traced keeps the trace of a request.
 type traced struct {
 	mu    sync.Mutex
-	trace headgate.Trace
+	trace trace.Parent
 }
 
-func (t *traced) last() headgate.Trace {
+func (t *traced) last() trace.Parent {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.trace

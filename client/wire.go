@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // wireCheck is one check of POST /v1/check, in either of its forms.
@@ -90,7 +91,7 @@ func encodeCheck(r *headgate.Request) (wireCheck, error) {
 	case !utf8.ValidString(r.Domain):
 		return wireCheck{}, fmt.Errorf("domain %q is not UTF-8; hint: only the entries of descriptors may hold any bytes", r.Domain)
 	case r.Hold > limit.MaxHold:
-		return wireCheck{}, fmt.Errorf("%w: %d; hint: 1 to %d, as headgate.NewHold draws, or 0", headgate.ErrHold, r.Hold, int64(limit.MaxHold))
+		return wireCheck{}, fmt.Errorf("%w: %d; hint: 1 to %d, as limit.NewHold draws, or 0", headgate.ErrHold, r.Hold, int64(limit.MaxHold))
 	}
 	for i := range r.Descriptors {
 		if err := validate(&r.Descriptors[i]); err != nil {
@@ -158,7 +159,7 @@ func holdText(h limit.Hold) string {
 	if h == 0 {
 		return ""
 	}
-	return headgate.HoldText(h)
+	return limit.HoldText(h)
 }
 
 // addressText returns what is sent as client_ip: nothing for nobody.
@@ -179,13 +180,13 @@ func agentText(agent string) string {
 }
 
 // traceOf returns the trace of the first request that is part of one.
-func traceOf(requests []headgate.Request) headgate.Trace {
+func traceOf(requests []headgate.Request) trace.Parent {
 	for i := range requests {
 		if trace := requests[i].Origin.Trace; !trace.IsZero() {
 			return trace
 		}
 	}
-	return headgate.Trace{}
+	return trace.Parent{}
 }
 
 // hitsOf returns what is sent as hits: nothing for a reset, which takes none.

@@ -9,11 +9,12 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/trace"
 )
 
 // originOf returns what the connection and the metadata of a call say of who sent it.
 func originOf(ctx context.Context) headgate.Origin {
-	origin := headgate.Origin{Trace: headgate.TraceOf(metadata.ValueFromIncomingContext(ctx, "traceparent"))}
+	origin := headgate.Origin{Trace: trace.ParentOf(metadata.ValueFromIncomingContext(ctx, "traceparent"))}
 	if agent := metadata.ValueFromIncomingContext(ctx, "user-agent"); len(agent) > 0 {
 		origin.UserAgent = agent[0]
 	}

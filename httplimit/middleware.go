@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/watched"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/trace"
 )
 
 // Middleware limits requests. It is safe for concurrent use. Make one with New.
@@ -257,7 +258,7 @@ func (m *Middleware) addOrigin(c *call, r *http.Request) {
 	if agent := r.Header["User-Agent"]; len(agent) > 0 {
 		origin.UserAgent = agent[0]
 	}
-	origin.Trace = headgate.TraceOf(r.Header["Traceparent"])
+	origin.Trace = trace.ParentOf(r.Header["Traceparent"])
 }
 
 func (m *Middleware) encoderOf(resp *headgate.Response) *httpanswer.Encoder {

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/trace"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -21,7 +22,7 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // decision an ID.
 type watcher struct {
 	origin string
-	id     headgate.DecisionID
+	id     trace.DecisionID
 }
 
 func (w *watcher) Decided(req *headgate.Request, resp *headgate.Response, _ time.Duration) {
@@ -88,7 +89,7 @@ func TestNothingIsKeptOfTheLastRequest(t *testing.T) {
 // TestDecisionID: answers name the decision, scripts may read its name, and clients
 // cannot tell the handler another one in its place.
 func TestDecisionID(t *testing.T) {
-	id := headgate.NewDecisionID(exampleNow)
+	id := trace.NewDecisionID(exampleNow)
 	w := &watcher{id: id}
 	h := watched(t, w, httplimit.Options{ExposeHeaders: true, Answer: httplimit.Answer{DecisionID: "x-decision-id"}})
 	for _, want := range []int{204, 204, 429} {
@@ -98,7 +99,7 @@ func TestDecisionID(t *testing.T) {
 			t.Errorf("%d, want %d: %v", r.StatusCode, want, r.Header)
 		}
 	}
-	w.id = headgate.DecisionID{}
+	w.id = trace.DecisionID{}
 	if r := ask(h, newRequest("GET", "/")); len(r.Header["X-Decision-Id"]) > 0 {
 		t.Errorf("a decision that nobody recorded has the ID %s", r.Header.Get("X-Decision-Id"))
 	}

@@ -21,13 +21,6 @@ import "time"
 // is more than a Period ahead was written by another clock, or under a longer
 // timeout, and counts as now + Period.
 
-// Hold names a request that holds slots. Its holder draws it at random from 1 to
-// MaxHold, or takes a hash: two requests with one Hold share a slot. 0 is nobody.
-type Hold uint64
-
-// MaxHold is the largest Hold: 2^53-1, so that a Lua number holds it.
-const MaxHold = 1<<53 - 1
-
 // MaxConcurrency bounds the Quota of concurrency, whose state has sixteen bytes for
 // each slot. A bucket may have twice as many slots, since Renew never denies.
 const MaxConcurrency = 4096
@@ -78,8 +71,6 @@ func Release(l *Limit, s State, now Micros, hold Hold) (State, Decision) {
 	}
 	return s, p.peek(l)
 }
-
-func (h Hold) valid() bool { return h > 0 && h <= MaxHold }
 
 // slots are those of a state that count at an instant.
 type slots struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/tracing"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/trace"
 )
 
 // everyone is observers that are told one after the other.
@@ -125,7 +126,7 @@ func BenchmarkObserve(b *testing.B) {
 		}
 		var origin headgate.Origin
 		if with.traced {
-			origin.Trace = headgate.Trace{ID: [16]byte{1}, Span: [8]byte{1}, Sampled: true}
+			origin.Trace = trace.Parent{ID: [16]byte{1}, Span: [8]byte{1}, Sampled: true}
 		}
 		i := -1
 		checkLoop(b, limiter, descriptors, origin, values, func() bool { i++; return i < observeKeys }, func() uint64 { return uint64(i) })

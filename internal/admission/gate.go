@@ -121,7 +121,7 @@ func Malformed(err error) bool {
 func (g *Gate) Admit(ctx context.Context, p *Pass) error {
 	p.request[0].Descriptors = p.Descriptors
 	if p.request[0].Hold == 0 && g.holds(p) {
-		p.request[0].Hold = headgate.NewHold()
+		p.request[0].Hold = limit.NewHold()
 	}
 	if err := g.options.Checker.Check(ctx, p.request[:], p.response[:]); err != nil {
 		if Malformed(err) {

@@ -22,6 +22,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // watching is all that looks on while this node decides, and what operators see of it.
@@ -205,7 +206,7 @@ func (w *watching) watchTraces() error {
 func (w *watching) watchNodes() {
 	k := w.process.stack
 	w.board = &noticeBoard{
-		alone: k.backends[0].inMemory(), live: k.fleet.Live, id: headgate.NewDecisionID(time.Now()).String(),
+		alone: k.backends[0].inMemory(), live: k.fleet.Live, id: trace.NewDecisionID(time.Now()).String(),
 		self: w.notice, logger: w.process.logger,
 	}
 	w.board.board, _ = k.backends[0].Store.(store.Board)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/trace"
 )
 
 // discard is a Sink that writes at once, to nowhere.
@@ -24,7 +25,7 @@ const browser = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like
 func typical(t testing.TB, descriptors ...string) headgate.Request {
 	req := request(t, "d", descriptors...)
 	req.Origin = headgate.Origin{
-		ClientIP: netip.MustParseAddr("203.0.113.7"), UserAgent: browser, Trace: headgate.Trace{ID: [16]byte{1}},
+		ClientIP: netip.MustParseAddr("203.0.113.7"), UserAgent: browser, Trace: trace.Parent{ID: [16]byte{1}},
 	}
 	return req
 }

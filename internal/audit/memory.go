@@ -4,9 +4,9 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/trace"
 )
 
 // ErrCursor is for a cursor that no page of events has given.
@@ -80,7 +80,7 @@ func (m *memory) page(matches func(*view.Event) bool, n int, cursor string) view
 // are plain: see Redact.
 func (r *Recorder) Recent(f view.EventFilter, n int, cursor string) (view.Events, error) {
 	if cursor != "" {
-		if _, ok := headgate.ParseDecisionID(cursor); !ok {
+		if _, ok := trace.ParseDecisionID(cursor); !ok {
 			return view.Events{}, ErrCursor
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // What a request brings is cut to so many bytes in events; cutMark stands where. Keys
@@ -34,7 +35,7 @@ var addressEntries = [...]string{"remote_address", "remote_ip", "client_ip"}
 // of the request: text holds copies, and the strings are those of rules and tiers,
 // which never change.
 type record struct {
-	id        headgate.DecisionID
+	id        trace.DecisionID
 	at        time.Time
 	took      time.Duration
 	sampled   bool

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 const (
@@ -151,7 +152,7 @@ func (r *Recorder) record(req *headgate.Request, resp *headgate.Response, took t
 	rec := r.records.Get().(*record)
 	rec.fill(req, resp, took)
 	rec.at, rec.sampled, rec.config = r.o.Now(), sampled, r.o.ConfigVersion()
-	rec.id = headgate.NewDecisionID(rec.at)
+	rec.id = trace.NewDecisionID(rec.at)
 	id := rec.id // once it is in the ring, rec is no longer ours
 	at, ok := r.ring.put(rec)
 	if !ok {

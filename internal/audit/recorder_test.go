@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 func TestEventOfADenial(t *testing.T) {
@@ -21,7 +22,7 @@ func TestEventOfADenial(t *testing.T) {
 	req := request(t, "d", "user:u")
 	req.Origin = headgate.Origin{
 		ClientIP: netip.MustParseAddr("203.0.113.7"), UserAgent: "curl/8.5.0",
-		Trace: headgate.Trace{ID: [16]byte{0xab, 0xc1}, Span: [8]byte{1}},
+		Trace: trace.Parent{ID: [16]byte{0xab, 0xc1}, Span: [8]byte{1}},
 	}
 	b.check(req)
 	b.check(req)

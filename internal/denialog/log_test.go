@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -224,7 +225,7 @@ func TestIDsOfTheRequest(t *testing.T) {
 		log, out := newLog(t, set, 5)
 		req, resp := deny(set.Rules()[0], "a")
 		log.Decided(req, resp, 0)
-		req.Origin.Trace.ID[15], resp.ID = 0xab, headgate.NewDecisionID(time.Now())
+		req.Origin.Trace.ID[15], resp.ID = 0xab, trace.NewDecisionID(time.Now())
 		log.Decided(req, resp, 0)
 		lines := out.lines(t)
 		if len(lines) != 2 || lines[0]["trace_id"] != nil || lines[0]["event_id"] != nil {

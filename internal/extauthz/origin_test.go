@@ -14,13 +14,14 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/trace"
 )
 
 // watcher is an Observer that writes down who sent the last request, and gives every
 // decision an ID.
 type watcher struct {
 	origin string
-	id     headgate.DecisionID
+	id     trace.DecisionID
 }
 
 func (w *watcher) Decided(req *headgate.Request, resp *headgate.Response, _ time.Duration) {
@@ -75,7 +76,7 @@ func (peered) Admit(string) error { return nil }
 // Observers hear of Envoy's client, and that hears the ID of its decision.
 func TestClientsAndDecisions(t *testing.T) {
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	w := &watcher{id: headgate.NewDecisionID(time.Now())}
+	w := &watcher{id: trace.NewDecisionID(time.Now())}
 	s := extauthz.New(watched(t, w), func(cause any, _ []byte) { panic(cause) })
 	for _, step := range []struct {
 		sent, want string

@@ -22,6 +22,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -314,7 +315,7 @@ func TestConcurrency(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	held := []headgate.Request{{Domain: "edge", Hold: headgate.NewHold(), Descriptors: []headgate.Descriptor{
+	held := []headgate.Request{{Domain: "edge", Hold: limit.NewHold(), Descriptors: []headgate.Descriptor{
 		{Entries: []descriptor.Entry{{Key: "remote_address", Value: "203.0.113.9"}}, Hits: 1},
 	}}}
 	if err := holder.Check(t.Context(), held, make([]headgate.Response, 1)); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/trace"
 )
 
 // Options configures an Authorizer.
@@ -153,7 +154,7 @@ func (a *Authorizer) originOf(original *http.Request, who *identity.Identity) he
 	return headgate.Origin{
 		ClientIP:  a.options.Extractor.Client(original, who),
 		UserAgent: original.Header.Get("User-Agent"),
-		Trace:     headgate.TraceOf(original.Header["Traceparent"]),
+		Trace:     trace.ParentOf(original.Header["Traceparent"]),
 	}
 }
 

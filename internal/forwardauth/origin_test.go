@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/trace"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -16,7 +17,7 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // decision an ID.
 type watcher struct {
 	origin string
-	id     headgate.DecisionID
+	id     trace.DecisionID
 }
 
 func (w *watcher) Decided(req *headgate.Request, resp *headgate.Response, _ time.Duration) {
@@ -62,7 +63,7 @@ func TestObserversHearOfTheClient(t *testing.T) {
 // The client is told the name of its decision, whatever that is; a gateway hears it with
 // the other fields.
 func TestDecisionID(t *testing.T) {
-	w := &watcher{id: headgate.NewDecisionID(exampleNow)}
+	w := &watcher{id: trace.NewDecisionID(exampleNow)}
 	a := setup{observer: w, answer: httpanswer.Options{DecisionID: "X-Decision-Id"}}.make(t)
 	for _, want := range []int{200, 200, 429} {
 		answer := ask(a, recorded(t, "traefik"))
@@ -70,7 +71,7 @@ func TestDecisionID(t *testing.T) {
 			t.Errorf("%d, want %d; the decision is %q, want %s", answer.Code, want, got, w.id)
 		}
 	}
-	w.id = headgate.DecisionID{}
+	w.id = trace.DecisionID{}
 	if got, named := ask(a, recorded(t, "traefik")).Header()["X-Decision-Id"]; named {
 		t.Errorf("a decision that nobody recorded is %q", got)
 	}

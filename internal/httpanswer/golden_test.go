@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -67,7 +68,7 @@ func exampleDegraded(allowed bool) headgate.Response {
 
 // recorded is resp as an observer leaves it that has recorded it.
 func recorded(resp headgate.Response) headgate.Response {
-	resp.ID, _ = headgate.ParseDecisionID("018f1ad9-4e7b-7a3c-9b1e-0123456789ab")
+	resp.ID, _ = trace.ParseDecisionID("018f1ad9-4e7b-7a3c-9b1e-0123456789ab")
 	return resp
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // Bounds of one body. They keep the work of one request small beside what the
@@ -45,7 +46,7 @@ type decoder struct {
 	reserves    bool
 	reservation headgate.ReserveOptions
 	// trace is that of the call, and so of all checks in it.
-	trace headgate.Trace
+	trace trace.Parent
 
 	requests []headgate.Request
 	// holds[i] is by which id request i holds, "" for none that the caller knows.

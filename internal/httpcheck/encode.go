@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -96,7 +97,7 @@ func appendLimit(dst []byte, s *httpanswer.Summary) []byte {
 
 func appendHold(dst []byte, resp *headgate.Response, id string) []byte {
 	if id == "" {
-		id = headgate.HoldText(resp.Hold) // named by an entry
+		id = limit.HoldText(resp.Hold) // named by an entry
 	}
 	dst = appendText(dst, `,"hold":{"id":`, id)
 	dst = appendInt(dst, `,"renew_within_ms":`, max(int64(resp.HoldFor/time.Millisecond), 1))

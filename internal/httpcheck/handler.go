@@ -147,6 +147,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // Checker decides requests[i] into responses[i]. An error names a malformed
@@ -277,7 +278,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 // prepare makes d ready for the body of r, on which verb is done.
 func (h *handler) prepare(d *decoder, r *http.Request, verb store.Op) {
 	d.limits, d.verb = h.limits, verb
-	d.trace = headgate.TraceOf(r.Header["Traceparent"])
+	d.trace = trace.ParentOf(r.Header["Traceparent"])
 }
 
 func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
 
@@ -40,7 +41,7 @@ func (d *decoder) hold() (string, *strictjson.Error) {
 	case d.verb != store.Hit:
 		return "", &strictjson.Error{What: "true names nobody here", Hint: "send the id that /v1/check answered"}
 	}
-	return headgate.HoldText(headgate.NewHold()), nil
+	return limit.HoldText(limit.NewHold()), nil
 }
 
 func (d *decoder) inFlight() (int64, *strictjson.Error) {
@@ -56,7 +57,7 @@ func inFlightTooLong(ms int64) *strictjson.Error {
 
 // addRequest appends a request, who holds by it, and what it is known of who sent it.
 func (d *decoder) addRequest(c *check, r headgate.Request) {
-	r.Hold = headgate.HoldOf(c.id)
+	r.Hold = limit.HoldOf(c.id)
 	r.Origin = headgate.Origin{ClientIP: c.clientIP, UserAgent: c.userAgent, Trace: d.trace}
 	if d.verb != store.Hit {
 		for i := range r.Descriptors {

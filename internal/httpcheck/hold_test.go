@@ -100,7 +100,7 @@ func TestHoldByAnEntry(t *testing.T) {
 	now := time.Now()
 	h := guards(t, &now, false)
 	r := ask(t, h, one("user:u,request_id:r1", ""))
-	if !r.Allowed || r.Hold == nil || r.Hold.ID != headgate.HoldText(headgate.HoldOf("r1")) {
+	if !r.Allowed || r.Hold == nil || r.Hold.ID != limit.HoldText(limit.HoldOf("r1")) {
 		t.Fatalf("held by an entry: %+v", r)
 	}
 	ask(t, h, one("user:u,request_id:r2", ""))

@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/trace"
 )
 
 // traceparent is the header of a call by which Envoy tells its trace.
@@ -14,7 +14,7 @@ const traceparent = "traceparent"
 // setOrigin tells observers of which trace the call is part. Its peer and its user
 // agent are those of a proxy, and no client's.
 func (c *call) setOrigin(ctx context.Context) {
-	trace := headgate.TraceOf(metadata.ValueFromIncomingContext(ctx, traceparent))
+	trace := trace.ParentOf(metadata.ValueFromIncomingContext(ctx, traceparent))
 	c.requests[0].Origin.Trace = trace
 	for i := range c.bookings {
 		c.bookings[i].request.Origin.Trace = trace

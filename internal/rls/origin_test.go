@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/trace"
 )
 
 const exampleTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -76,7 +77,7 @@ func TestTraceHardlyAllocates(t *testing.T) {
 
 // The proxy is asked to tell its client of the decision, whatever it is.
 func TestDecisionID(t *testing.T) {
-	id, _ := headgate.ParseDecisionID("018f1ad9-4e7b-7a3c-9b1e-0123456789ab")
+	id, _ := trace.ParseDecisionID("018f1ad9-4e7b-7a3c-9b1e-0123456789ab")
 	answer, err := httpanswer.New(httpanswer.Options{OmitX: true, DecisionID: "X-Decision-Id"})
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/trace"
 )
 
 const cardinalityRules = `domain: d
@@ -95,7 +96,7 @@ func randomRequest(random *rand.Rand, word func() string, caller *limit.Limit) h
 	}
 	req.Origin.UserAgent = word()
 	if random.IntN(10) == 0 {
-		req.Origin.Trace = headgate.Trace{ID: [16]byte{0: byte(random.Uint32()), 15: 1}, Sampled: true}
+		req.Origin.Trace = trace.Parent{ID: [16]byte{0: byte(random.Uint32()), 15: 1}, Sampled: true}
 	}
 	return req
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 )
 
 // exposition returns the lines of a scrape that asks for a format.
@@ -188,8 +189,8 @@ func TestK1ExemplarsNameTheLatestTrace(t *testing.T) {
 	set := load(t, twoRules)
 	m.RulesInForce(set, time.Now())
 	began := time.Now()
-	decide := func(trace byte, sampled bool, took time.Duration, resp headgate.Response) {
-		req := headgate.Request{Origin: headgate.Origin{Trace: headgate.Trace{ID: [16]byte{15: trace}, Sampled: sampled}}}
+	decide := func(id byte, sampled bool, took time.Duration, resp headgate.Response) {
+		req := headgate.Request{Origin: headgate.Origin{Trace: trace.Parent{ID: [16]byte{15: id}, Sampled: sampled}}}
 		m.Decided(&req, &resp, took)
 	}
 	allow, deny := usual(set), response(set)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/trace"
 )
 
 // A call that was timed stands for those before it that were not, wherever they were
@@ -23,7 +24,7 @@ func TestTimedCallsStandForOthers(t *testing.T) {
 	for _, n := range total.cells {
 		calls += n
 	}
-	traced := headgate.Request{Origin: headgate.Origin{Trace: headgate.Trace{ID: [16]byte{1}, Sampled: true}}}
+	traced := headgate.Request{Origin: headgate.Origin{Trace: trace.Parent{ID: [16]byte{1}, Sampled: true}}}
 	before := calls
 	m.Decided(&traced, &headgate.Response{}, time.Second)
 	calls = 0

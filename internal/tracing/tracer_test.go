@@ -31,6 +31,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/trace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -151,11 +152,11 @@ func closeTracer(t testing.TB, tracer *Tracer) {
 }
 
 // sampled is a trace that its caller records.
-func sampled(id byte) headgate.Trace {
-	return headgate.Trace{ID: [16]byte{15: id}, Span: [8]byte{7: id + 1}, Sampled: true}
+func sampled(id byte) trace.Parent {
+	return trace.Parent{ID: [16]byte{15: id}, Span: [8]byte{7: id + 1}, Sampled: true}
 }
 
-func request(trace headgate.Trace) *headgate.Request {
+func request(trace trace.Parent) *headgate.Request {
 	return &headgate.Request{
 		Domain:      "d",
 		Descriptors: []headgate.Descriptor{{Hits: 1, Entries: []descriptor.Entry{{Key: "user", Value: "secret-user"}}}},
@@ -251,7 +252,7 @@ func TestOutcomes(t *testing.T) {
 		v.Degraded = why
 		return v
 	}
-	id := headgate.NewDecisionID(time.Now())
+	id := trace.NewDecisionID(time.Now())
 	tests := []struct {
 		resp headgate.Response
 		op   store.Op
@@ -300,17 +301,17 @@ func TestWhatIsRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		ratio    float64
-		trace    headgate.Trace
+		trace    trace.Parent
 		from, to uint64
 	}{
 		{"a trace that is recorded", 0, sampled(1), n, n},
 		{"a trace that is not", 1, unsampled, 0, 0},
-		{"none", 0, headgate.Trace{}, 0, 0},
-		{"none, all begin one", 1, headgate.Trace{}, n, n},
-		{"none, a quarter begins one", 0.25, headgate.Trace{}, 150, 350}, // seven standard deviations
-		{"not a number", math.NaN(), headgate.Trace{}, 0, 0},
-		{"less than none", -1, headgate.Trace{}, 0, 0},
-		{"more than all", 7, headgate.Trace{}, n, n},
+		{"none", 0, trace.Parent{}, 0, 0},
+		{"none, all begin one", 1, trace.Parent{}, n, n},
+		{"none, a quarter begins one", 0.25, trace.Parent{}, 150, 350}, // seven standard deviations
+		{"not a number", math.NaN(), trace.Parent{}, 0, 0},
+		{"less than none", -1, trace.Parent{}, 0, 0},
+		{"more than all", 7, trace.Parent{}, n, n},
 	} {
 		tracer := newTracer(t, Options{Endpoint: to.URL, Ratio: tt.ratio})
 		req, resp := request(tt.trace), &headgate.Response{Allowed: true}
@@ -362,7 +363,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			req, resp := request(sampled(byte(worker))), &headgate.Response{Allowed: true}
 			if worker%2 == 0 {
-				req.Origin.Trace = headgate.Trace{}
+				req.Origin.Trace = trace.Parent{}
 			}
 			for range 500 {
 				tracer.Decided(req, resp, time.Microsecond)
@@ -382,7 +383,7 @@ func TestDecidedDoesNotAllocateWhereNothingIsRecorded(t *testing.T) {
 	unsampled := sampled(1)
 	unsampled.Sampled = false
 	resp := &headgate.Response{Allowed: true}
-	for _, req := range []*headgate.Request{request(unsampled), request(headgate.Trace{})} {
+	for _, req := range []*headgate.Request{request(unsampled), request(trace.Parent{})} {
 		if n := alloctest.PerRun(1000, func() { tracer.Decided(req, resp, 0) }); n != 0 {
 			t.Errorf("%v allocations", n)
 		}
@@ -395,8 +396,8 @@ func BenchmarkDecided(b *testing.B) {
 	set := load(b)
 	for _, bench := range []struct {
 		name  string
-		trace headgate.Trace
-	}{{"none", headgate.Trace{}}, {"not_recorded", unsampled}, {"recorded", sampled(1)}} {
+		trace trace.Parent
+	}{{"none", trace.Parent{}}, {"not_recorded", unsampled}, {"recorded", sampled(1)}} {
 		b.Run(bench.name, func(b *testing.B) {
 			tracer := newTracer(b, Options{Endpoint: newReceiver(b).URL, Ratio: 1e-9, OnError: func(error) {}})
 			rule := set.Rules()[0]
