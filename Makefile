@@ -50,8 +50,11 @@ bin/quickstart-tokens.yaml: | build
 deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Prometheus and Kafka into .tools
 	./scripts/test-servers.sh
 
+# deps waits for downloads while check compiles.
 .PHONY: test
-test: deps check race norace ## Everything: checks, all tests with the race detector, short fuzzing
+test: ## Everything: checks, all tests with the race detector, short fuzzing
+	$(MAKE) -j2 deps check
+	$(MAKE) race norace
 	FUZZTIME=$(SHORTFUZZTIME) ./scripts/fuzz.sh
 
 .PHONY: check
@@ -62,6 +65,12 @@ check: ## Formatting, vet and staticcheck
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./... && $(GO) test ./...; fi
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
+
+# What it leaves out runs programs: servers, a browser, the headgate command.
+.PHONY: quick
+quick: ## Vet, and the unit and property tests that need no server: a minute or two
+	$(GO) vet -tags $(TAGS) ./...
+	HEADGATE_TEST_SERVERS=none $(GO) test -short -tags $(TAGS) $$($(GO) list ./... | grep -vE '/(test|examples/clients)(/|$$)')
 
 # -count=1: tests that build and run the command are not seen by the test cache. Many wait
 # for servers, so two packages to a processor keep it busy.

@@ -123,6 +123,8 @@ func free(room string) bool {
 
 type listedPackage struct {
 	ImportPath string
+	Name       string
+	Doc        string
 	Dir        string
 	GoFiles    []string
 	Imports    []string
@@ -139,7 +141,7 @@ func (p *listedPackage) room() string {
 // listPackages returns all packages of this module.
 func listPackages(t *testing.T) []listedPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Name,Doc,Dir,GoFiles,Imports", "./...")
 	out, err := cmd.Output()
 	if err != nil {
 		var exit *exec.ExitError

@@ -6,5 +6,6 @@
 //
 // A server whose binary is missing skips the test, and fails it instead where
 // the servers are known to be installed: when CI is set in the environment, or
-// HEADGATE_TEST_SERVERS=required.
+// HEADGATE_TEST_SERVERS=required. With HEADGATE_TEST_SERVERS=none every test that would
+// start one is skipped.
 package testserver

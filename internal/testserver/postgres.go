@@ -125,6 +125,7 @@ func (s *PostgresServer) remove() {
 // keeps out of PATH.
 func postgresTool(t testing.TB, name string) string {
 	t.Helper()
+	skipUnlessWanted(t)
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if len(found) > 0 {
 		return slices.Max(found)

@@ -36,6 +36,7 @@ const (
 // the test, or fails it when the servers are required.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
+	skipUnlessWanted(t)
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
@@ -53,11 +54,24 @@ func Binary(t testing.TB, name string) string {
 	return ""
 }
 
+// serversVariable names the variable that says whether servers are "required", or there
+// are to be "none". Without it tests use the servers that they find.
+const serversVariable = "HEADGATE_TEST_SERVERS"
+
+// skipUnlessWanted skips the test where no servers are wanted, though they may be there.
+func skipUnlessWanted(t testing.TB) {
+	t.Helper()
+	if os.Getenv(serversVariable) == "none" {
+		t.Skip("no servers are wanted: " + serversVariable + "=none")
+	}
+}
+
 // Unavailable skips the test for want of a server, or of what else `make deps` installs,
 // or fails it when the servers are required. message says what is missing, with a hint.
 func Unavailable(t testing.TB, message string) {
 	t.Helper()
-	if os.Getenv("CI") != "" || os.Getenv("HEADGATE_TEST_SERVERS") == "required" {
+	skipUnlessWanted(t)
+	if os.Getenv("CI") != "" || os.Getenv(serversVariable) == "required" {
 		t.Fatal(message)
 	}
 	t.Skip(message)

@@ -197,7 +197,7 @@ func drawStep(t *rapid.T, l *limit.Limit) limit.Micros {
 func TestScriptEqualsLimit(t *testing.T) {
 	var joined, joinedGroups int
 	defer func() {
-		if !t.Failed() && (joined == 0 || joinedGroups == 0) {
+		if !t.Failed() && !t.Skipped() && (joined == 0 || joinedGroups == 0) {
 			t.Errorf("%d takes and %d takes in groups came several times: not all cases were met", joined, joinedGroups)
 		}
 	}()
