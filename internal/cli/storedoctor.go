@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memcachestore"
 	"github.com/headgate/headgate/store/redisstore"
 )
@@ -36,18 +37,18 @@ is written for a moment. The exit code is 0 when nothing keeps the store from
 deciding, and 1 when something does; warnings are no problems.`
 }
 
-// checkup is what the doctor says, and the form of --json.
-type checkup struct {
-	Store  string             `json:"store"`
-	OK     bool               `json:"ok"`
-	Checks []redisstore.Check `json:"checks"`
+// reportJSON is the form of --json.
+type reportJSON struct {
+	Store  string        `json:"store"`
+	OK     bool          `json:"ok"`
+	Checks []store.Check `json:"checks"`
 }
 
 // Run makes the checks.
 func (c *storeDoctorCmd) Run(std *stdio) error {
 	ctx, cancel := context.WithTimeout(context.Background(), maxCheckup*c.Timeout)
 	defer cancel()
-	result, err := c.checkup(ctx)
+	report, err := c.diagnose(ctx)
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
@@ -55,56 +56,50 @@ func (c *storeDoctorCmd) Run(std *stdio) error {
 		encoder := json.NewEncoder(std.out)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
-		err = encoder.Encode(result)
+		err = encoder.Encode(reportJSON{report.Store, report.OK(), report.Checks})
 	} else {
-		err = result.print(std.out)
+		err = printReport(std.out, report)
 	}
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	if !result.OK {
+	if !report.OK() {
 		return &codeError{exitNo, nil}
 	}
 	return nil
 }
 
-// checkup asks the store that was named.
-func (c *storeDoctorCmd) checkup(ctx context.Context) (checkup, error) {
+// diagnose asks the doctor of the store that was named.
+func (c *storeDoctorCmd) diagnose(ctx context.Context) (store.Report, error) {
 	u := c.Store
 	if err := u.Check(); err != nil {
-		return checkup{}, err
+		return store.Report{}, err
 	}
 	switch u.Scheme() {
 	case "memory":
-		return checkup{Store: u.String(), OK: true, Checks: []redisstore.Check{{
-			Name: "memory", Status: redisstore.CheckOK, Found: "nothing to connect to: counters live in the process",
+		return store.Report{Store: u.String(), Checks: []store.Check{{
+			Name: "memory", Status: store.CheckOK, Found: "nothing to connect to: counters live in the process",
 			Hint: "several processes need a store that they share, such as redis://",
 		}}}, nil
 	case "memcached":
 		o, err := memcachestore.ParseURL(u.Reveal())
 		if err != nil {
-			return checkup{}, fmt.Errorf("--store: %w", err)
+			return store.Report{}, fmt.Errorf("--store: %w", err)
 		}
 		o.DialTimeout, o.Budget = c.Timeout, c.Budget
-		r := memcachestore.Diagnose(ctx, o)
-		result := checkup{Store: r.Store, OK: r.OK()}
-		for _, one := range r.Checks {
-			result.Checks = append(result.Checks, redisstore.Check(one))
-		}
-		return result, nil
+		return memcachestore.Diagnose(ctx, o), nil
 	}
 	o, err := redisstore.ParseURL(u.Reveal())
 	if err != nil {
-		return checkup{}, fmt.Errorf("--store: %w", err)
+		return store.Report{}, fmt.Errorf("--store: %w", err)
 	}
 	o.DialTimeout, o.Budget = c.Timeout, c.Budget
-	r := redisstore.Diagnose(ctx, o)
-	return checkup{Store: r.Store, OK: r.OK(), Checks: r.Checks}, nil
+	return redisstore.Diagnose(ctx, o), nil
 }
 
-// print writes a table: one line for each check, its hint below. The servers are
+// printReport writes a table: one line for each check, its hint below. The servers are
 // headings.
-func (r *checkup) print(w io.Writer) error {
+func printReport(w io.Writer, r store.Report) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.Store)
 	count := map[string]int{}
@@ -124,7 +119,7 @@ func (r *checkup) print(w io.Writer) error {
 			fmt.Fprintf(&b, "  %-8s %-12s hint: %s\n", "", "", c.Hint)
 		}
 	}
-	fmt.Fprintf(&b, "\nproblems: %d, warnings: %d\n", count[redisstore.CheckProblem], count[redisstore.CheckWarning])
+	fmt.Fprintf(&b, "\nproblems: %d, warnings: %d\n", count[store.CheckProblem], count[store.CheckWarning])
 	_, err := io.WriteString(w, b.String())
 	return err
 }

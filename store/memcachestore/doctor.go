@@ -16,18 +16,6 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// The values of Check.Status, from good to bad.
-const (
-	// CheckOK is as it should be.
-	CheckOK = "ok"
-	// CheckWarning works, with a risk that Hint names.
-	CheckWarning = "warning"
-	// CheckProblem keeps the store from deciding, or from deciding right.
-	CheckProblem = "problem"
-	// CheckUnknown could not be found out.
-	CheckUnknown = "unknown"
-)
-
 const (
 	// latencyRounds is how many reads are timed.
 	latencyRounds = 20
@@ -38,44 +26,16 @@ const (
 	clockWarning = 2 * time.Second
 )
 
-// Check is one thing that Diagnose has looked at.
-type Check struct {
-	// Name says what was looked at, in one word: "connect", "eviction".
-	Name string `json:"name"`
-	// Server is the address of the server that was asked; empty when it is about
-	// all of them.
-	Server string `json:"server,omitempty"`
-	// Status is one of CheckOK, CheckWarning, CheckProblem and CheckUnknown.
-	Status string `json:"status"`
-	// Found is what was found, in a few words.
-	Found string `json:"found"`
-	// Hint is what to change; it may be empty.
-	Hint string `json:"hint,omitempty"`
-}
-
-// Report is what Diagnose has found.
-type Report struct {
-	// Store is the address that was given, without credentials.
-	Store string
-	// Checks are in the order in which they were made.
-	Checks []Check
-}
-
-// OK reports whether there is no problem. Warnings are none.
-func (r *Report) OK() bool {
-	return !slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Status == CheckProblem })
-}
-
 // Diagnose tries, step by step, what a Store with these options needs of each
 // server, and says what is wrong and what to change. It writes one key for a
 // moment, under the prefix. Each step lasts up to the dial timeout; ctx ends it
 // all.
-func Diagnose(ctx context.Context, o Options) Report {
-	r := Report{Store: o.String()}
+func Diagnose(ctx context.Context, o Options) store.Report {
+	r := store.Report{Store: o.String()}
 	o, err := o.withDefaults()
 	if err != nil {
 		what, hint, _ := strings.Cut(err.Error(), "; hint: ")
-		r.Checks = append(r.Checks, Check{Name: "options", Status: CheckProblem, Found: what, Hint: hint})
+		r.Checks = append(r.Checks, store.Check{Name: "options", Status: store.CheckProblem, Found: what, Hint: hint})
 		return r
 	}
 	for _, addr := range o.Servers {
@@ -84,11 +44,11 @@ func Diagnose(ctx context.Context, o Options) Report {
 		d.pool.close()
 		r.Checks = append(r.Checks, d.checks...)
 	}
-	r.Checks = append(r.Checks, Check{
-		Name: "clock", Status: CheckWarning, Found: "memcached tells no time: decisions go by the clocks of the nodes",
+	r.Checks = append(r.Checks, store.Check{
+		Name: "clock", Status: store.CheckWarning, Found: "memcached tells no time: decisions go by the clocks of the nodes",
 		Hint: "keep all nodes synchronised with NTP",
-	}, Check{
-		Name: "algorithms", Status: CheckWarning, Found: "fixed_window and sliding_window only",
+	}, store.Check{
+		Name: "algorithms", Status: store.CheckWarning, Found: "fixed_window and sliding_window only",
 		Hint: "other algorithms, leases and exact groups need Redis",
 	})
 	return r
@@ -99,11 +59,11 @@ type doctor struct {
 	options *Options
 	addr    string
 	pool    *pool
-	checks  []Check
+	checks  []store.Check
 }
 
 func (d *doctor) say(name, status, found, hint string) {
-	d.checks = append(d.checks, Check{Name: name, Server: d.addr, Status: status, Found: found, Hint: hint})
+	d.checks = append(d.checks, store.Check{Name: name, Server: d.addr, Status: status, Found: found, Hint: hint})
 }
 
 func (d *doctor) blame(name string, err error) {
@@ -115,7 +75,7 @@ func (d *doctor) blame(name string, err error) {
 	if reason == store.Timeout {
 		found = "no answer in time"
 	}
-	d.say(name, CheckProblem, found, hint)
+	d.say(name, store.CheckProblem, found, hint)
 }
 
 // examine makes the checks; the first that fails is the last.
@@ -140,7 +100,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.blame("connect", err)
 		return
 	}
-	d.say("connect", CheckOK, "memcached "+version, "")
+	d.say("connect", store.CheckOK, "memcached "+version, "")
 	if d.swap(ctx) {
 		d.stats(ctx)
 		d.latency(ctx)
@@ -156,11 +116,11 @@ func (d *doctor) resolve(ctx context.Context) bool {
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		d.say("resolve", CheckProblem, "the host name is unknown: "+err.Error(), "check the spelling, and the DNS of this machine")
+		d.say("resolve", store.CheckProblem, "the host name is unknown: "+err.Error(), "check the spelling, and the DNS of this machine")
 		return false
 	}
 	slices.Sort(ips)
-	d.say("resolve", CheckOK, strings.Join(ips, ", "), "")
+	d.say("resolve", store.CheckOK, strings.Join(ips, ", "), "")
 	return true
 }
 
@@ -226,7 +186,7 @@ func (d *doctor) swap(ctx context.Context) bool {
 		d.blame("swap", err)
 		return false
 	}
-	d.say("swap", CheckOK, "add, gets and cas work", "")
+	d.say("swap", store.CheckOK, "add, gets and cas work", "")
 	return true
 }
 
@@ -241,20 +201,20 @@ func (d *doctor) stats(ctx context.Context) {
 			return readStats(c.r, all)
 		})
 		if err != nil {
-			d.say("eviction", CheckUnknown, "the server does not answer stats: "+err.Error(), "")
+			d.say("eviction", store.CheckUnknown, "the server does not answer stats: "+err.Error(), "")
 			return
 		}
 	}
 	evicted, _ := strconv.ParseInt(all["evictions"], 10, 64)
 	switch {
 	case evicted > 0:
-		d.say("eviction", CheckWarning, fmt.Sprintf("%d items were dropped to make room", evicted), "a dropped count begins anew: give memcached more memory (-m), or a server of Headgate's own")
+		d.say("eviction", store.CheckWarning, fmt.Sprintf("%d items were dropped to make room", evicted), "a dropped count begins anew: give memcached more memory (-m), or a server of Headgate's own")
 	case all["bytes"] != "":
-		d.say("eviction", CheckOK, fmt.Sprintf("nothing was dropped so far; %s of %s bytes used", all["bytes"], all["limit_maxbytes"]), "when memory ends the oldest counts are dropped and begin anew")
+		d.say("eviction", store.CheckOK, fmt.Sprintf("nothing was dropped so far; %s of %s bytes used", all["bytes"], all["limit_maxbytes"]), "when memory ends the oldest counts are dropped and begin anew")
 	}
 	if now, err := strconv.ParseInt(all["time"], 10, 64); err == nil {
 		if off := time.Since(time.Unix(now, 0)); off.Abs() > clockWarning {
-			d.say("server clock", CheckWarning, fmt.Sprintf("%v away from this machine", off.Abs().Round(time.Second)), "values that are kept for more than 30 days expire by it")
+			d.say("server clock", store.CheckWarning, fmt.Sprintf("%v away from this machine", off.Abs().Round(time.Second)), "values that are kept for more than 30 days expire by it")
 		}
 	}
 }
@@ -305,12 +265,12 @@ func (d *doctor) latency(ctx context.Context) {
 	}
 	slices.Sort(took)
 	p50, most := took[len(took)/2], took[len(took)-1]
-	status, hint := CheckOK, ""
+	status, hint := store.CheckOK, ""
 	// A take that changes its bucket is two reads long.
 	if budget := d.options.Budget; 2*p50 >= budget {
-		status, hint = CheckProblem, fmt.Sprintf("a take has %v and needs two trips: raise the budget, or bring the server nearer", budget)
+		status, hint = store.CheckProblem, fmt.Sprintf("a take has %v and needs two trips: raise the budget, or bring the server nearer", budget)
 	} else if 2*most >= budget {
-		status, hint = CheckWarning, fmt.Sprintf("a take has %v and needs two trips: little is left of it", budget)
+		status, hint = store.CheckWarning, fmt.Sprintf("a take has %v and needs two trips: little is left of it", budget)
 	}
 	d.say("latency", status, fmt.Sprintf("%d reads: p50 %v, max %v", latencyRounds, p50.Round(time.Microsecond), most.Round(time.Microsecond)), hint)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store"
 )
 
 func TestDiagnose(t *testing.T) {
@@ -27,19 +28,19 @@ func TestDiagnose(t *testing.T) {
 		o                   Options
 		check, status, text string
 	}{
-		"good":          {Options{Servers: []string{server.Addr}}, "swap", CheckOK, "cas work"},
-		"nothing lost":  {Options{Servers: []string{server.Addr}}, "eviction", CheckOK, "nothing was dropped"},
-		"latency":       {Options{Servers: []string{server.Addr}}, "latency", CheckOK, "p50"},
-		"no clock":      {Options{Servers: []string{server.Addr}}, "clock", CheckWarning, "NTP"},
-		"no cas":        {Options{Servers: []string{noCAS.Addr}}, "swap", CheckProblem, "-C"},
-		"nobody":        {Options{Servers: []string{free}}, "connect", CheckProblem, "is memcached running there?"},
-		"unknown host":  {Options{Servers: []string{"no-such-host.invalid:1"}}, "resolve", CheckProblem, "the host name is unknown"},
-		"frozen":        {Options{Servers: []string{frozen.Addr}, DialTimeout: 50 * time.Millisecond}, "connect", CheckProblem, "no answer in time"},
-		"one of two":    {Options{Servers: []string{server.Addr, free}}, "connect", CheckProblem, free},
-		"no user":       {Options{Servers: []string{locked.Addr}}, "connect", CheckProblem, "give the user and the password"},
-		"wrong user":    {Options{Servers: []string{locked.Addr}, Username: "app", Password: "hunter2x"}, "connect", CheckProblem, "give the user and the password"},
-		"right user":    {Options{Servers: []string{locked.Addr}, Username: "app", Password: "hunter2"}, "swap", CheckOK, ""},
-		"wrong options": {Options{Servers: []string{server.Addr}, Prefix: "a b"}, "options", CheckProblem, "prefix"},
+		"good":          {Options{Servers: []string{server.Addr}}, "swap", store.CheckOK, "cas work"},
+		"nothing lost":  {Options{Servers: []string{server.Addr}}, "eviction", store.CheckOK, "nothing was dropped"},
+		"latency":       {Options{Servers: []string{server.Addr}}, "latency", store.CheckOK, "p50"},
+		"no clock":      {Options{Servers: []string{server.Addr}}, "clock", store.CheckWarning, "NTP"},
+		"no cas":        {Options{Servers: []string{noCAS.Addr}}, "swap", store.CheckProblem, "-C"},
+		"nobody":        {Options{Servers: []string{free}}, "connect", store.CheckProblem, "is memcached running there?"},
+		"unknown host":  {Options{Servers: []string{"no-such-host.invalid:1"}}, "resolve", store.CheckProblem, "the host name is unknown"},
+		"frozen":        {Options{Servers: []string{frozen.Addr}, DialTimeout: 50 * time.Millisecond}, "connect", store.CheckProblem, "no answer in time"},
+		"one of two":    {Options{Servers: []string{server.Addr, free}}, "connect", store.CheckProblem, free},
+		"no user":       {Options{Servers: []string{locked.Addr}}, "connect", store.CheckProblem, "give the user and the password"},
+		"wrong user":    {Options{Servers: []string{locked.Addr}, Username: "app", Password: "hunter2x"}, "connect", store.CheckProblem, "give the user and the password"},
+		"right user":    {Options{Servers: []string{locked.Addr}, Username: "app", Password: "hunter2"}, "swap", store.CheckOK, ""},
+		"wrong options": {Options{Servers: []string{server.Addr}, Prefix: "a b"}, "options", store.CheckProblem, "prefix"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.o.DialTimeout == 0 {
@@ -50,7 +51,7 @@ func TestDiagnose(t *testing.T) {
 			if strings.Contains(fmt.Sprintf("%+v", r), "hunter2") {
 				t.Errorf("the password is in %+v", r)
 			}
-			if r.OK() != (tt.status != CheckProblem) {
+			if r.OK() != (tt.status != store.CheckProblem) {
 				t.Errorf("OK is %t", r.OK())
 			}
 			for _, c := range r.Checks {
@@ -77,7 +78,7 @@ func TestDiagnoseEviction(t *testing.T) {
 	}
 	r := Diagnose(t.Context(), Options{Servers: []string{server.Addr}, DialTimeout: patient, Budget: patient})
 	for _, c := range r.Checks {
-		if c.Name == "eviction" && c.Status == CheckWarning && strings.Contains(c.Hint, "begins anew") {
+		if c.Name == "eviction" && c.Status == store.CheckWarning && strings.Contains(c.Hint, "begins anew") {
 			return
 		}
 	}

@@ -8,65 +8,20 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/store"
 )
-
-// The values of Check.Status, from good to bad.
-const (
-	// CheckOK is as it should be.
-	CheckOK = "ok"
-	// CheckWarning works, with a risk that Hint names.
-	CheckWarning = "warning"
-	// CheckProblem keeps the store from deciding, or from deciding right.
-	CheckProblem = "problem"
-	// CheckUnknown could not be found out: the user may not ask, most of the
-	// time.
-	CheckUnknown = "unknown"
-)
-
-// Check is one thing that Diagnose has looked at.
-type Check struct {
-	// Name says what was looked at, in one word: "connect", "eviction".
-	Name string `json:"name"`
-	// Server is the address of the server that was asked; empty when it is about
-	// all of them.
-	Server string `json:"server,omitempty"`
-	// Status is one of CheckOK, CheckWarning, CheckProblem and CheckUnknown.
-	Status string `json:"status"`
-	// Found is what was found, in a few words.
-	Found string `json:"found"`
-	// Hint is what to change; it may be empty.
-	Hint string `json:"hint,omitempty"`
-}
-
-// Report is what Diagnose has found.
-type Report struct {
-	// Store is the address that was given, without credentials.
-	Store string
-	// Checks are in the order in which they were made. A server whose first
-	// checks fail is not asked further.
-	Checks []Check
-}
-
-// OK reports whether there is no problem. Warnings are none.
-func (r *Report) OK() bool {
-	for _, c := range r.Checks {
-		if c.Status == CheckProblem {
-			return false
-		}
-	}
-	return true
-}
 
 // Diagnose tries, step by step, what a Store with these options needs, and says
 // what is wrong and what to change. It opens connections of its own, and writes
 // one key for a moment, under the prefix. Each step lasts up to the dial timeout;
 // ctx ends it all. What it finds contains no password.
-func Diagnose(ctx context.Context, o Options) Report {
-	r := Report{Store: o.address()}
+func Diagnose(ctx context.Context, o Options) store.Report {
+	r := store.Report{Store: o.address()}
 	o, err := o.withDefaults()
 	if err != nil {
 		what, hint, _ := strings.Cut(err.Error(), "; hint: ")
-		r.Checks = append(r.Checks, Check{Name: "options", Status: CheckProblem, Found: what, Hint: hint})
+		r.Checks = append(r.Checks, store.Check{Name: "options", Status: store.CheckProblem, Found: what, Hint: hint})
 		return r
 	}
 	d := &doctor{options: &o, report: &r}
@@ -96,20 +51,20 @@ func Diagnose(ctx context.Context, o Options) Report {
 // doctor collects what it finds.
 type doctor struct {
 	options *Options
-	report  *Report
+	report  *store.Report
 }
 
-func (d *doctor) say(c Check) { d.report.Checks = append(d.report.Checks, c) }
+func (d *doctor) say(c store.Check) { d.report.Checks = append(d.report.Checks, c) }
 
 // blame notes a step that failed.
 func (d *doctor) blame(name, server string, err error) {
 	_, hint := classify(err)
-	d.say(Check{Name: name, Server: server, Status: CheckProblem, Found: plainError(err), Hint: hint})
+	d.say(store.Check{Name: name, Server: server, Status: store.CheckProblem, Found: plainError(err), Hint: hint})
 }
 
 // unknown notes what could not be found out, and why.
 func (d *doctor) unknown(name, server string, err error) {
-	d.say(Check{Name: name, Server: server, Status: CheckUnknown, Found: plainError(err)})
+	d.say(store.Check{Name: name, Server: server, Status: store.CheckUnknown, Found: plainError(err)})
 }
 
 // plainError says err without the words of package net that repeat the address.
@@ -131,22 +86,22 @@ func plainError(err error) string {
 func (d *doctor) isSingle(p *subject) bool {
 	switch p.mode() {
 	case "cluster":
-		d.say(Check{
-			Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is one node of a cluster, and was given as a single Redis",
+		d.say(store.Check{
+			Name: "kind", Server: p.addr, Status: store.CheckProblem, Found: "this is one node of a cluster, and was given as a single Redis",
 			Hint: "give it as " + d.scheme() + "+cluster://" + p.addr,
 		})
 		return false
 	case "sentinel":
-		d.say(Check{
-			Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is a Sentinel, and was given as a Redis",
+		d.say(store.Check{
+			Name: "kind", Server: p.addr, Status: store.CheckProblem, Found: "this is a Sentinel, and was given as a Redis",
 			Hint: "give it as " + d.scheme() + "+sentinel://" + p.addr + "/0?master=NAME; it knows " + p.masters(),
 		})
 		return false
 	case "":
-		d.say(Check{Name: "kind", Server: p.addr, Status: CheckUnknown, Found: "the user may ask for neither INFO nor CLUSTER INFO", Hint: "give the user +info to have it checked"})
+		d.say(store.Check{Name: "kind", Server: p.addr, Status: store.CheckUnknown, Found: "the user may ask for neither INFO nor CLUSTER INFO", Hint: "give the user +info to have it checked"})
 		return true
 	}
-	d.say(Check{Name: "kind", Server: p.addr, Status: CheckOK, Found: "a single Redis"})
+	d.say(store.Check{Name: "kind", Server: p.addr, Status: store.CheckOK, Found: "a single Redis"})
 	return true
 }
 
@@ -175,12 +130,12 @@ func (d *doctor) sentinels(ctx context.Context) {
 	}
 	switch {
 	case len(named) == 0:
-		d.say(Check{Name: "sentinels", Status: CheckProblem, Found: fmt.Sprintf("none of %d names a primary called %q", len(s.Addrs), s.Master), Hint: "see the checks of each sentinel above"})
+		d.say(store.Check{Name: "sentinels", Status: store.CheckProblem, Found: fmt.Sprintf("none of %d names a primary called %q", len(s.Addrs), s.Master), Hint: "see the checks of each sentinel above"})
 		return
 	case len(named) > 1:
-		d.say(Check{Name: "sentinels", Status: CheckWarning, Found: "the sentinels name different primaries", Hint: "a failover may be under way: ask again; if it stays, see SENTINEL MASTER on each"})
+		d.say(store.Check{Name: "sentinels", Status: store.CheckWarning, Found: "the sentinels name different primaries", Hint: "a failover may be under way: ask again; if it stays, see SENTINEL MASTER on each"})
 	default:
-		d.say(Check{Name: "sentinels", Status: CheckOK, Found: "the primary is " + primary})
+		d.say(store.Check{Name: "sentinels", Status: store.CheckOK, Found: "the primary is " + primary})
 	}
 	o := d.options
 	p := d.visit(ctx, visit{network: "tcp", addr: primary, username: o.Username, password: o.Password, tls: o.TLS, db: o.DB, toldBy: "the sentinels"})
@@ -201,7 +156,7 @@ func (d *doctor) askSentinel(p *subject) string {
 		if mode == "cluster" {
 			form = d.scheme() + "+cluster://" + p.addr
 		}
-		d.say(Check{Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is a Redis, and was given as a Sentinel", Hint: "sentinels listen on port 26379 by default; give a Redis without them as " + form})
+		d.say(store.Check{Name: "kind", Server: p.addr, Status: store.CheckProblem, Found: "this is a Redis, and was given as a Sentinel", Hint: "sentinels listen on port 26379 by default; give a Redis without them as " + form})
 		return ""
 	}
 	reply, err := p.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", name)
@@ -211,19 +166,19 @@ func (d *doctor) askSentinel(p *subject) string {
 	}
 	parts := texts(reply)
 	if len(parts) != 2 {
-		d.say(Check{
-			Name: "master", Server: p.addr, Status: CheckProblem, Found: fmt.Sprintf("this sentinel knows no primary called %q", name),
+		d.say(store.Check{
+			Name: "master", Server: p.addr, Status: store.CheckProblem, Found: fmt.Sprintf("this sentinel knows no primary called %q", name),
 			Hint: "it knows " + p.masters() + ": give one as ?master=NAME",
 		})
 		return ""
 	}
 	primary := net.JoinHostPort(parts[0], parts[1])
 	if _, err := p.do("SENTINEL", "CKQUORUM", name); isRefusal(err) {
-		d.say(Check{Name: "quorum", Server: p.addr, Status: CheckWarning, Found: plainError(err), Hint: "too few sentinels agree or can be reached to replace a dead primary"})
+		d.say(store.Check{Name: "quorum", Server: p.addr, Status: store.CheckWarning, Found: plainError(err), Hint: "too few sentinels agree or can be reached to replace a dead primary"})
 	} else if err != nil {
 		d.unknown("quorum", p.addr, err)
 	} else {
-		d.say(Check{Name: "quorum", Server: p.addr, Status: CheckOK, Found: "a failover can be agreed on"})
+		d.say(store.Check{Name: "quorum", Server: p.addr, Status: store.CheckOK, Found: "a failover can be agreed on"})
 	}
 	return primary
 }
@@ -255,14 +210,14 @@ func (d *doctor) nodeVisit(addr string, optional bool) visit {
 // returns its primaries.
 func (d *doctor) askNode(p *subject) []clusterNode {
 	if mode := p.mode(); mode != "cluster" && mode != "" {
-		c := Check{Name: "kind", Server: p.addr, Status: CheckProblem, Found: "this is a single Redis, and was given as a node of a cluster", Hint: "give it as " + d.scheme() + "://" + p.addr + "/0"}
+		c := store.Check{Name: "kind", Server: p.addr, Status: store.CheckProblem, Found: "this is a single Redis, and was given as a node of a cluster", Hint: "give it as " + d.scheme() + "://" + p.addr + "/0"}
 		if mode == "sentinel" {
 			c.Found, c.Hint = "this is a Sentinel, and was given as a node of a cluster", "give it as "+d.scheme()+"+sentinel://"+p.addr+"/0?master=NAME; it knows "+p.masters()
 		}
 		d.say(c)
 		return nil
 	}
-	d.say(Check{Name: "kind", Server: p.addr, Status: CheckOK, Found: "a node of a cluster"})
+	d.say(store.Check{Name: "kind", Server: p.addr, Status: store.CheckOK, Found: "a node of a cluster"})
 	reply, err := p.do("CLUSTER", "SLOTS")
 	if err != nil {
 		d.blame("slots", p.addr, err)
@@ -270,13 +225,13 @@ func (d *doctor) askNode(p *subject) []clusterNode {
 	}
 	nodes, covered := clusterNodes(reply, p.addr)
 	if missing := slotCount - covered; missing > 0 {
-		d.say(Check{Name: "slots", Server: p.addr, Status: CheckProblem, Found: fmt.Sprintf("%d of %d slots have no primary", missing, slotCount), Hint: "redis-cli --cluster fix, or bring the missing primaries back"})
+		d.say(store.Check{Name: "slots", Server: p.addr, Status: store.CheckProblem, Found: fmt.Sprintf("%d of %d slots have no primary", missing, slotCount), Hint: "redis-cli --cluster fix, or bring the missing primaries back"})
 	} else {
-		d.say(Check{Name: "slots", Server: p.addr, Status: CheckOK, Found: fmt.Sprintf("all served, by %d primaries", len(nodes))})
+		d.say(store.Check{Name: "slots", Server: p.addr, Status: store.CheckOK, Found: fmt.Sprintf("all served, by %d primaries", len(nodes))})
 	}
 	if info, err := p.do("CLUSTER", "INFO"); err == nil {
 		if state := field(text(info), "cluster_state"); state != "ok" {
-			d.say(Check{Name: "state", Server: p.addr, Status: CheckProblem, Found: "cluster_state is " + state, Hint: "see CLUSTER NODES for what is down"})
+			d.say(store.Check{Name: "state", Server: p.addr, Status: store.CheckProblem, Found: "cluster_state is " + state, Hint: "see CLUSTER NODES for what is down"})
 		}
 	}
 	return nodes

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 )
 
 const (
@@ -43,16 +44,16 @@ func (d *doctor) version(p *subject) {
 		name, version = "Valkey", v
 	}
 	if version == "" {
-		d.say(Check{Name: "version", Server: p.addr, Status: CheckUnknown, Found: "the user may not ask for INFO", Hint: "give the user +info to have it checked"})
+		d.say(store.Check{Name: "version", Server: p.addr, Status: store.CheckUnknown, Found: "the user may not ask for INFO", Hint: "give the user +info to have it checked"})
 		return
 	}
-	c := Check{Name: "version", Server: p.addr, Status: CheckOK, Found: name + " " + version}
+	c := store.Check{Name: "version", Server: p.addr, Status: store.CheckOK, Found: name + " " + version}
 	major, _, _ := strings.Cut(version, ".")
 	if n, err := strconv.Atoi(major); err == nil && n < oldestVersion {
-		c.Status, c.Hint = CheckProblem, fmt.Sprintf("version %d or newer is needed", oldestVersion)
+		c.Status, c.Hint = store.CheckProblem, fmt.Sprintf("version %d or newer is needed", oldestVersion)
 	}
 	if field(p.info, "loading") == "1" {
-		d.say(Check{Name: "loading", Server: p.addr, Status: CheckProblem, Found: "it is still reading its data", Hint: "wait until it has"})
+		d.say(store.Check{Name: "loading", Server: p.addr, Status: store.CheckProblem, Found: "it is still reading its data", Hint: "wait until it has"})
 	}
 	d.say(c)
 }
@@ -64,7 +65,7 @@ func (d *doctor) role(p *subject, wantReplicas int) {
 		reply, err := p.do("ROLE")
 		list, _ := reply.([]any)
 		if err != nil || len(list) == 0 {
-			d.say(Check{Name: "role", Server: p.addr, Status: CheckUnknown, Found: "the user may ask for neither INFO nor ROLE", Hint: "give the user +role: a replica is then told from a primary at once"})
+			d.say(store.Check{Name: "role", Server: p.addr, Status: store.CheckUnknown, Found: "the user may ask for neither INFO nor ROLE", Hint: "give the user +role: a replica is then told from a primary at once"})
 			return
 		}
 		role = text(list[0])
@@ -74,14 +75,14 @@ func (d *doctor) role(p *subject, wantReplicas int) {
 	}
 	if role == "slave" {
 		primary := net.JoinHostPort(field(p.info, "master_host"), field(p.info, "master_port"))
-		d.say(Check{Name: "role", Server: p.addr, Status: CheckProblem, Found: "this is a replica: what it would count is lost", Hint: "give the address of its primary, " + primary})
+		d.say(store.Check{Name: "role", Server: p.addr, Status: store.CheckProblem, Found: "this is a replica: what it would count is lost", Hint: "give the address of its primary, " + primary})
 		return
 	}
-	c := Check{Name: "role", Server: p.addr, Status: CheckOK, Found: "primary with " + plural(replicas, "replica")}
+	c := store.Check{Name: "role", Server: p.addr, Status: store.CheckOK, Found: "primary with " + plural(replicas, "replica")}
 	guarded := field(p.info, "min_slaves_good_slaves") != ""
 	switch {
 	case replicas == "0" && wantReplicas > 0:
-		c.Status, c.Hint = CheckWarning, "nobody can take over when it fails: add a replica"
+		c.Status, c.Hint = store.CheckWarning, "nobody can take over when it fails: add a replica"
 	case replicas != "0" && replicas != "" && !guarded:
 		c.Hint = "min-replicas-to-write 1 and min-replicas-max-lag 10 bound what a primary counts that was cut off from the others"
 	}
@@ -139,18 +140,18 @@ func (d *doctor) scripts(p *subject) {
 		d.blame("scripts", p.addr, err)
 		return
 	}
-	d.say(Check{Name: "scripts", Server: p.addr, Status: CheckOK, Found: "EVAL, EVALSHA and all commands are permitted; numbers have 64 bits"})
+	d.say(store.Check{Name: "scripts", Server: p.addr, Status: store.CheckOK, Found: "EVAL, EVALSHA and all commands are permitted; numbers have 64 bits"})
 }
 
 // refusedCommands says what scripts may not do: each is "NAME: error".
-func refusedCommands(server string, refused []string) Check {
+func refusedCommands(server string, refused []string) store.Check {
 	var names []string
 	var cause string
 	for _, one := range refused {
 		name, text, _ := strings.Cut(one, ": ")
 		names, cause = append(names, name), text
 	}
-	c := Check{Name: "scripts", Server: server, Status: CheckProblem, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
+	c := store.Check{Name: "scripts", Server: server, Status: store.CheckProblem, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
 	_, c.Hint = classify(&refusal{strings.TrimPrefix(cause, "-")})
 	return c
 }
@@ -159,12 +160,12 @@ func refusedCommands(server string, refused []string) Check {
 func (d *doctor) memory(p *subject) {
 	policy := field(p.info, "maxmemory_policy")
 	if policy == "" {
-		d.say(Check{Name: "eviction", Server: p.addr, Status: CheckUnknown, Found: "the server does not tell its maxmemory-policy", Hint: "it must be noeviction: an evicted key is a count that begins anew"})
+		d.say(store.Check{Name: "eviction", Server: p.addr, Status: store.CheckUnknown, Found: "the server does not tell its maxmemory-policy", Hint: "it must be noeviction: an evicted key is a count that begins anew"})
 		return
 	}
-	c := Check{Name: "eviction", Server: p.addr, Status: CheckOK, Found: "maxmemory-policy is " + policy}
+	c := store.Check{Name: "eviction", Server: p.addr, Status: store.CheckOK, Found: "maxmemory-policy is " + policy}
 	if policy != "noeviction" {
-		c.Status = CheckWarning
+		c.Status = store.CheckWarning
 		c.Hint = "set noeviction: an evicted key is a count that begins anew. All keys of Headgate expire, so that volatile-ttl and the other volatile ones take them too"
 	}
 	d.say(c)
@@ -173,15 +174,15 @@ func (d *doctor) memory(p *subject) {
 	if err1 != nil || err2 != nil {
 		return
 	}
-	c = Check{Name: "memory", Server: p.addr, Status: CheckOK, Found: fmt.Sprintf("%s used of %s", bytesText(used), bytesText(most))}
+	c = store.Check{Name: "memory", Server: p.addr, Status: store.CheckOK, Found: fmt.Sprintf("%s used of %s", bytesText(used), bytesText(most))}
 	switch {
 	case most == 0:
 		c.Found = bytesText(used) + " used, no maxmemory"
 		c.Hint = "set maxmemory, or the operating system decides what happens when memory ends"
 	case used >= most:
-		c.Status, c.Hint = CheckProblem, "raise maxmemory, or look for what else fills this Redis; give Headgate its own"
+		c.Status, c.Hint = store.CheckProblem, "raise maxmemory, or look for what else fills this Redis; give Headgate its own"
 	case float64(used) >= fullShare*float64(most):
-		c.Status, c.Hint = CheckWarning, "raise maxmemory before it is full"
+		c.Status, c.Hint = store.CheckWarning, "raise maxmemory before it is full"
 	}
 	d.say(c)
 }
@@ -202,12 +203,12 @@ func (d *doctor) persistence(p *subject) {
 	if aof == "" {
 		return
 	}
-	c := Check{Name: "persistence", Server: p.addr, Status: CheckOK, Found: "snapshots at most: counts since the last one are lost at a restart"}
+	c := store.Check{Name: "persistence", Server: p.addr, Status: store.CheckOK, Found: "snapshots at most: counts since the last one are lost at a restart"}
 	if aof == "1" {
 		c.Found = "append-only file: counts survive a restart"
 	}
 	if saved == "err" {
-		c.Status, c.Found = CheckWarning, "the last snapshot failed"
+		c.Status, c.Found = store.CheckWarning, "the last snapshot failed"
 		c.Hint = "free the disk: Redis refuses writes then, unless stop-writes-on-bgsave-error is off"
 	}
 	d.say(c)
@@ -241,8 +242,8 @@ func (d *doctor) clock(p *subject) {
 
 // judgeClock says what a server's clock minus that of this machine means, which
 // is known to within exact.
-func judgeClock(offset, exact time.Duration) Check {
-	c := Check{Name: "clock", Status: CheckOK, Found: "within " + rounded(max(offset.Abs(), exact)) + " of this machine; decisions go by the clock of the store"}
+func judgeClock(offset, exact time.Duration) store.Check {
+	c := store.Check{Name: "clock", Status: store.CheckOK, Found: "within " + rounded(max(offset.Abs(), exact)) + " of this machine; decisions go by the clock of the store"}
 	if offset.Abs() <= clockWarning {
 		return c
 	}
@@ -250,7 +251,7 @@ func judgeClock(offset, exact time.Duration) Check {
 	if offset < 0 {
 		where = " behind this machine"
 	}
-	c.Status = CheckWarning
+	c.Status = store.CheckWarning
 	c.Found = rounded(offset.Abs()) + where
 	c.Hint = "decisions go by the clock of the store, windows of a calendar too; rules that are valid for a time by that of the node. Synchronise both with NTP"
 	return c
@@ -277,14 +278,14 @@ func (d *doctor) latency(p *subject) {
 
 // judgeLatency says what the times of scripts that do nothing, sorted, mean for
 // a budget.
-func judgeLatency(took []time.Duration, budget time.Duration) Check {
+func judgeLatency(took []time.Duration, budget time.Duration) store.Check {
 	p50, most := took[len(took)/2], took[len(took)-1]
-	c := Check{Name: "latency", Status: CheckOK, Found: fmt.Sprintf("%d empty scripts: p50 %s, max %s", len(took), rounded(p50), rounded(most))}
+	c := store.Check{Name: "latency", Status: store.CheckOK, Found: fmt.Sprintf("%d empty scripts: p50 %s, max %s", len(took), rounded(p50), rounded(most))}
 	switch {
 	case p50 >= budget:
-		c.Status, c.Hint = CheckProblem, fmt.Sprintf("a take has %v: raise the budget, or bring the store nearer", budget)
+		c.Status, c.Hint = store.CheckProblem, fmt.Sprintf("a take has %v: raise the budget, or bring the store nearer", budget)
 	case most >= budget/2:
-		c.Status, c.Hint = CheckWarning, fmt.Sprintf("a take has %v: little is left of it", budget)
+		c.Status, c.Hint = store.CheckWarning, fmt.Sprintf("a take has %v: little is left of it", budget)
 	}
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/store"
 )
 
 func TestJudgeClock(t *testing.T) {
@@ -12,13 +14,13 @@ func TestJudgeClock(t *testing.T) {
 		offset       time.Duration
 		status, text string
 	}{
-		{0, CheckOK, "within 40µs"},
-		{-90 * time.Millisecond, CheckOK, "within 90ms"},
-		{100 * time.Millisecond, CheckOK, "within 100ms"},
-		{101 * time.Millisecond, CheckWarning, "101ms ahead of"},
-		{-time.Hour, CheckWarning, "1h0m0s behind"},
+		{0, store.CheckOK, "within 40µs"},
+		{-90 * time.Millisecond, store.CheckOK, "within 90ms"},
+		{100 * time.Millisecond, store.CheckOK, "within 100ms"},
+		{101 * time.Millisecond, store.CheckWarning, "101ms ahead of"},
+		{-time.Hour, store.CheckWarning, "1h0m0s behind"},
 	} {
-		if c := judgeClock(tt.offset, 40*time.Microsecond); c.Status != tt.status || !strings.Contains(c.Found, tt.text) || (c.Hint == "") != (c.Status == CheckOK) {
+		if c := judgeClock(tt.offset, 40*time.Microsecond); c.Status != tt.status || !strings.Contains(c.Found, tt.text) || (c.Hint == "") != (c.Status == store.CheckOK) {
 			t.Errorf("%v: %+v", tt.offset, c)
 		}
 	}
@@ -30,11 +32,11 @@ func TestJudgeLatency(t *testing.T) {
 		p50, most time.Duration
 		status    string
 	}{
-		{time.Millisecond, 9 * time.Millisecond, CheckOK},
-		{time.Millisecond, 10 * time.Millisecond, CheckWarning},
-		{20 * time.Millisecond, 20 * time.Millisecond, CheckProblem},
+		{time.Millisecond, 9 * time.Millisecond, store.CheckOK},
+		{time.Millisecond, 10 * time.Millisecond, store.CheckWarning},
+		{20 * time.Millisecond, 20 * time.Millisecond, store.CheckProblem},
 	} {
-		if c := judgeLatency([]time.Duration{0, tt.p50, tt.most}, budget); c.Status != tt.status || (c.Hint == "") != (c.Status == CheckOK) {
+		if c := judgeLatency([]time.Duration{0, tt.p50, tt.most}, budget); c.Status != tt.status || (c.Hint == "") != (c.Status == store.CheckOK) {
 			t.Errorf("%v, %v: %+v", tt.p50, tt.most, c)
 		}
 	}

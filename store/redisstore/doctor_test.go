@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
 )
 
@@ -18,7 +19,7 @@ import (
 // words, hint included, contain the text.
 type finding struct{ name, status, text string }
 
-func diagnose(t *testing.T, url string, change func(*redisstore.Options)) redisstore.Report {
+func diagnose(t *testing.T, url string, change func(*redisstore.Options)) store.Report {
 	t.Helper()
 	o, err := redisstore.ParseURL(url)
 	if err != nil {
@@ -39,16 +40,16 @@ func diagnose(t *testing.T, url string, change func(*redisstore.Options)) rediss
 
 // expect fails the test unless the report has the finding, and is OK exactly
 // when the finding is no problem.
-func expect(t *testing.T, r redisstore.Report, want finding) {
+func expect(t *testing.T, r store.Report, want finding) {
 	t.Helper()
-	if r.OK() != (want.status != redisstore.CheckProblem) {
+	if r.OK() != (want.status != store.CheckProblem) {
 		t.Errorf("OK is %t", r.OK())
 	}
 	find(t, r, want)
 }
 
 // find fails the test unless the report has the finding.
-func find(t *testing.T, r redisstore.Report, want finding) {
+func find(t *testing.T, r store.Report, want finding) {
 	t.Helper()
 	for _, c := range r.Checks {
 		if c.Name == want.name && c.Status == want.status && strings.Contains(c.Found+"; hint: "+c.Hint, want.text) {
@@ -58,7 +59,7 @@ func find(t *testing.T, r redisstore.Report, want finding) {
 	t.Errorf("no %s %q about %s in\n%s", want.status, want.text, want.name, show(r))
 }
 
-func show(r redisstore.Report) string {
+func show(r store.Report) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, r.Store)
 	for _, c := range r.Checks {
@@ -73,7 +74,7 @@ func TestDiagnoseSingle(t *testing.T) {
 		r := diagnose(t, url, nil)
 		names := ""
 		for _, c := range r.Checks {
-			if c.Status != redisstore.CheckOK {
+			if c.Status != store.CheckOK {
 				t.Errorf("%+v", c)
 			}
 			names += " " + c.Name
@@ -89,9 +90,9 @@ func TestDiagnoseSingle(t *testing.T) {
 
 func TestDiagnoseAddress(t *testing.T) {
 	free := fmt.Sprintf("redis://127.0.0.1:%d", testserver.FreePort(t))
-	expect(t, diagnose(t, free, nil), finding{"connect", redisstore.CheckProblem, "is Redis running there?"})
-	expect(t, diagnose(t, "redis://no-such-host.invalid", nil), finding{"resolve", redisstore.CheckProblem, "the host name is unknown"})
-	expect(t, diagnose(t, "unix:///no/such/socket", nil), finding{"connect", redisstore.CheckProblem, "there is no such socket"})
+	expect(t, diagnose(t, free, nil), finding{"connect", store.CheckProblem, "is Redis running there?"})
+	expect(t, diagnose(t, "redis://no-such-host.invalid", nil), finding{"resolve", store.CheckProblem, "the host name is unknown"})
+	expect(t, diagnose(t, "unix:///no/such/socket", nil), finding{"connect", store.CheckProblem, "there is no such socket"})
 }
 
 // listen serves connections of one kind of stranger.
@@ -120,12 +121,12 @@ func TestDiagnoseStrangers(t *testing.T) {
 		bufio.NewReader(c).ReadString('\n')
 		io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 	})
-	expect(t, diagnose(t, web, nil), finding{"protocol", redisstore.CheckProblem, "does not speak the Redis protocol"})
+	expect(t, diagnose(t, web, nil), finding{"protocol", store.CheckProblem, "does not speak the Redis protocol"})
 	frozen := testserver.Redis(t, testserver.RedisConfig{})
 	frozen.Stop()
 	defer frozen.Continue()
 	soon := func(o *redisstore.Options) { o.DialTimeout = 2 * time.Second }
-	expect(t, diagnose(t, frozen.URL(), soon), finding{"protocol", redisstore.CheckProblem, "nothing answers"})
+	expect(t, diagnose(t, frozen.URL(), soon), finding{"protocol", store.CheckProblem, "nothing answers"})
 }
 
 // TestDiagnoseMixedTLS has each side speak TLS alone, and a certificate that
@@ -133,29 +134,29 @@ func TestDiagnoseStrangers(t *testing.T) {
 func TestDiagnoseMixedTLS(t *testing.T) {
 	secure := testserver.Redis(t, testserver.RedisConfig{TLS: true})
 	plain := testserver.Redis(t, testserver.RedisConfig{})
-	expect(t, diagnose(t, "redis://"+secure.Addr, nil), finding{"protocol", redisstore.CheckProblem, "use rediss://"})
+	expect(t, diagnose(t, "redis://"+secure.Addr, nil), finding{"protocol", store.CheckProblem, "use rediss://"})
 	soon := func(o *redisstore.Options) { o.DialTimeout = 2 * time.Second }
-	expect(t, diagnose(t, "rediss://"+plain.Addr, soon), finding{"tls", redisstore.CheckProblem, "use redis://"})
-	expect(t, diagnose(t, secure.URL(), nil), finding{"tls", redisstore.CheckProblem, "not trusted"})
+	expect(t, diagnose(t, "rediss://"+plain.Addr, soon), finding{"tls", store.CheckProblem, "use redis://"})
+	expect(t, diagnose(t, secure.URL(), nil), finding{"tls", store.CheckProblem, "not trusted"})
 	trusting := func(o *redisstore.Options) { o.TLS = secure.Certificates.Client() }
 	// The certificate of the test lasts for a day.
-	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", redisstore.CheckWarning, "TLS 1.3, certificate until"})
-	expect(t, diagnose(t, secure.URL(), trusting), finding{"scripts", redisstore.CheckOK, ""})
+	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", store.CheckWarning, "TLS 1.3, certificate until"})
+	expect(t, diagnose(t, secure.URL(), trusting), finding{"scripts", store.CheckOK, ""})
 	other := func(o *redisstore.Options) {
 		o.TLS = secure.Certificates.Client()
 		o.TLS = &tls.Config{RootCAs: o.TLS.RootCAs, ServerName: "redis.example.com"}
 	}
-	expect(t, diagnose(t, secure.URL(), other), finding{"tls", redisstore.CheckProblem, "another name"})
+	expect(t, diagnose(t, secure.URL(), other), finding{"tls", store.CheckProblem, "another name"})
 }
 
 func TestDiagnoseUsers(t *testing.T) {
 	locked := testserver.Redis(t, testserver.RedisConfig{Password: "hunter2"})
-	expect(t, diagnose(t, locked.URL(), nil), finding{"auth", redisstore.CheckProblem, "give a password"})
-	expect(t, diagnose(t, "redis://:hunter1@"+locked.Addr, nil), finding{"auth", redisstore.CheckProblem, "wrong user or password"})
-	expect(t, diagnose(t, "redis://:hunter2@"+locked.Addr, nil), finding{"auth", redisstore.CheckOK, "accepted, user default"})
+	expect(t, diagnose(t, locked.URL(), nil), finding{"auth", store.CheckProblem, "give a password"})
+	expect(t, diagnose(t, "redis://:hunter1@"+locked.Addr, nil), finding{"auth", store.CheckProblem, "wrong user or password"})
+	expect(t, diagnose(t, "redis://:hunter2@"+locked.Addr, nil), finding{"auth", store.CheckOK, "accepted, user default"})
 	open := testserver.Redis(t, testserver.RedisConfig{})
-	expect(t, diagnose(t, "redis://:hunter2@"+open.Addr, nil), finding{"auth", redisstore.CheckProblem, "give none"})
-	expect(t, diagnose(t, open.URL()+"/99", nil), finding{"database", redisstore.CheckProblem, "fewer databases"})
+	expect(t, diagnose(t, "redis://:hunter2@"+open.Addr, nil), finding{"auth", store.CheckProblem, "give none"})
+	expect(t, diagnose(t, open.URL()+"/99", nil), finding{"database", store.CheckProblem, "fewer databases"})
 
 	users := testserver.Redis(t, testserver.RedisConfig{Users: []string{
 		"user default off",
@@ -165,72 +166,72 @@ func TestDiagnoseUsers(t *testing.T) {
 		"user noset on >hunter2 ~hg:* +evalsha +eval +time +get +info",
 		"user nokeys on >hunter2 ~other:* +@all",
 	}})
-	as := func(user string) redisstore.Report { return diagnose(t, "redis://"+user+":hunter2@"+users.Addr, nil) }
-	expect(t, as("all"), finding{"scripts", redisstore.CheckOK, ""})
-	expect(t, as("all"), finding{"kind", redisstore.CheckUnknown, "+info"})
-	expect(t, as("all"), finding{"role", redisstore.CheckUnknown, "+role"})
-	expect(t, as("asks"), finding{"role", redisstore.CheckOK, "primary with 0 replicas"})
-	expect(t, as("all"), finding{"eviction", redisstore.CheckUnknown, "noeviction"})
-	expect(t, as("noeval"), finding{"scripts", redisstore.CheckProblem, "the ACL user needs +evalsha"})
-	expect(t, as("noset"), finding{"scripts", redisstore.CheckProblem, "SET, APPEND, STRLEN, GETRANGE, PEXPIRE, DEL refused"})
-	expect(t, as("nokeys"), finding{"scripts", redisstore.CheckProblem, "~<prefix>*"})
+	as := func(user string) store.Report { return diagnose(t, "redis://"+user+":hunter2@"+users.Addr, nil) }
+	expect(t, as("all"), finding{"scripts", store.CheckOK, ""})
+	expect(t, as("all"), finding{"kind", store.CheckUnknown, "+info"})
+	expect(t, as("all"), finding{"role", store.CheckUnknown, "+role"})
+	expect(t, as("asks"), finding{"role", store.CheckOK, "primary with 0 replicas"})
+	expect(t, as("all"), finding{"eviction", store.CheckUnknown, "noeviction"})
+	expect(t, as("noeval"), finding{"scripts", store.CheckProblem, "the ACL user needs +evalsha"})
+	expect(t, as("noset"), finding{"scripts", store.CheckProblem, "SET, APPEND, STRLEN, GETRANGE, PEXPIRE, DEL refused"})
+	expect(t, as("nokeys"), finding{"scripts", store.CheckProblem, "~<prefix>*"})
 }
 
 func TestDiagnoseMemory(t *testing.T) {
 	full := testserver.Redis(t, testserver.RedisConfig{MaxMemory: "1"})
-	expect(t, diagnose(t, full.URL(), nil), finding{"memory", redisstore.CheckProblem, "raise maxmemory"})
-	expect(t, diagnose(t, full.URL(), nil), finding{"scripts", redisstore.CheckProblem, "raise maxmemory"})
+	expect(t, diagnose(t, full.URL(), nil), finding{"memory", store.CheckProblem, "raise maxmemory"})
+	expect(t, diagnose(t, full.URL(), nil), finding{"scripts", store.CheckProblem, "raise maxmemory"})
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		evicting := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--maxmemory", "100mb", "--maxmemory-policy", policy}})
-		expect(t, diagnose(t, evicting.URL(), nil), finding{"eviction", redisstore.CheckWarning, "set noeviction"})
+		expect(t, diagnose(t, evicting.URL(), nil), finding{"eviction", store.CheckWarning, "set noeviction"})
 	}
 }
 
 func TestDiagnoseReplica(t *testing.T) {
 	primary := testserver.Redis(t, testserver.RedisConfig{})
 	replica := testserver.Redis(t, testserver.RedisConfig{ReplicaOf: primary})
-	expect(t, diagnose(t, replica.URL(), nil), finding{"role", redisstore.CheckProblem, "give the address of its primary, " + primary.Addr})
+	expect(t, diagnose(t, replica.URL(), nil), finding{"role", store.CheckProblem, "give the address of its primary, " + primary.Addr})
 	guarded := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--min-replicas-to-write", "1"}})
-	expect(t, diagnose(t, guarded.URL(), nil), finding{"scripts", redisstore.CheckProblem, "min-replicas-to-write"})
+	expect(t, diagnose(t, guarded.URL(), nil), finding{"scripts", store.CheckProblem, "min-replicas-to-write"})
 }
 
 func TestDiagnoseSentinel(t *testing.T) {
 	s := testserver.Sentinel(t, testserver.SentinelConfig{Quick: true})
 	all := strings.Join(s.Addrs(), ",")
 	good := "redis+sentinel://" + all + "/0?master=" + s.Name
-	expect(t, diagnose(t, good, nil), finding{"sentinels", redisstore.CheckOK, s.Primary().Addr})
-	expect(t, diagnose(t, good, nil), finding{"role", redisstore.CheckOK, "primary with 1 replica; hint: min-replicas-to-write 1"})
-	expect(t, diagnose(t, good, nil), finding{"quorum", redisstore.CheckOK, ""})
-	expect(t, diagnose(t, "redis+sentinel://"+all+"/0?master=nobody", nil), finding{"master", redisstore.CheckProblem, fmt.Sprintf("it knows %q", s.Name)})
-	expect(t, diagnose(t, "redis://"+s.Addrs()[0], nil), finding{"kind", redisstore.CheckProblem, "redis+sentinel://" + s.Addrs()[0]})
-	expect(t, diagnose(t, "redis+sentinel://"+s.Nodes[0].Addr+"/0?master=x", nil), finding{"kind", redisstore.CheckProblem, "this is a Redis, and was given as a Sentinel"})
-	expect(t, diagnose(t, "redis+cluster://"+s.Addrs()[0], nil), finding{"kind", redisstore.CheckProblem, "this is a Sentinel"})
+	expect(t, diagnose(t, good, nil), finding{"sentinels", store.CheckOK, s.Primary().Addr})
+	expect(t, diagnose(t, good, nil), finding{"role", store.CheckOK, "primary with 1 replica; hint: min-replicas-to-write 1"})
+	expect(t, diagnose(t, good, nil), finding{"quorum", store.CheckOK, ""})
+	expect(t, diagnose(t, "redis+sentinel://"+all+"/0?master=nobody", nil), finding{"master", store.CheckProblem, fmt.Sprintf("it knows %q", s.Name)})
+	expect(t, diagnose(t, "redis://"+s.Addrs()[0], nil), finding{"kind", store.CheckProblem, "redis+sentinel://" + s.Addrs()[0]})
+	expect(t, diagnose(t, "redis+sentinel://"+s.Nodes[0].Addr+"/0?master=x", nil), finding{"kind", store.CheckProblem, "this is a Redis, and was given as a Sentinel"})
+	expect(t, diagnose(t, "redis+cluster://"+s.Addrs()[0], nil), finding{"kind", store.CheckProblem, "this is a Sentinel"})
 	// One that is away is no problem while others answer.
 	s.Sentinels()[0].Kill()
-	expect(t, diagnose(t, good, nil), finding{"connect", redisstore.CheckWarning, "is Redis running there?"})
+	expect(t, diagnose(t, good, nil), finding{"connect", store.CheckWarning, "is Redis running there?"})
 }
 
 func TestDiagnoseCluster(t *testing.T) {
 	c := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
 	all := "redis+cluster://" + strings.Join(c.Addrs(), ",")
 	r := diagnose(t, all, nil)
-	expect(t, r, finding{"slots", redisstore.CheckOK, "all served, by 3 primaries"})
-	expect(t, r, finding{"role", redisstore.CheckWarning, "add a replica"})
+	expect(t, r, finding{"slots", store.CheckOK, "all served, by 3 primaries"})
+	expect(t, r, finding{"role", store.CheckWarning, "add a replica"})
 	scripts := 0
 	for _, check := range r.Checks {
-		if check.Name == "scripts" && check.Status == redisstore.CheckOK {
+		if check.Name == "scripts" && check.Status == store.CheckOK {
 			scripts++
 		}
 	}
 	if scripts != 3 {
 		t.Errorf("scripts were tried on %d primaries:\n%s", scripts, show(r))
 	}
-	expect(t, diagnose(t, c.Nodes[0].URL(), nil), finding{"kind", redisstore.CheckProblem, "redis+cluster://" + c.Nodes[0].Addr})
-	expect(t, diagnose(t, "redis+sentinel://"+c.Addrs()[0]+"/0?master=x", nil), finding{"kind", redisstore.CheckProblem, "redis+cluster://"})
+	expect(t, diagnose(t, c.Nodes[0].URL(), nil), finding{"kind", store.CheckProblem, "redis+cluster://" + c.Nodes[0].Addr})
+	expect(t, diagnose(t, "redis+sentinel://"+c.Addrs()[0]+"/0?master=x", nil), finding{"kind", store.CheckProblem, "redis+cluster://"})
 	single := testserver.Redis(t, testserver.RedisConfig{})
-	expect(t, diagnose(t, "redis+cluster://"+single.Addr, nil), finding{"kind", redisstore.CheckProblem, "this is a single Redis"})
+	expect(t, diagnose(t, "redis+cluster://"+single.Addr, nil), finding{"kind", store.CheckProblem, "this is a single Redis"})
 	c.Nodes[2].Kill()
-	expect(t, diagnose(t, all, nil), finding{"connect", redisstore.CheckProblem, "the nodes tell this address"})
+	expect(t, diagnose(t, all, nil), finding{"connect", store.CheckProblem, "the nodes tell this address"})
 }
 
 // TestDiagnoseSentinelUsers: the sentinels and the servers have passwords, and
@@ -244,13 +245,13 @@ func TestDiagnoseSentinelUsers(t *testing.T) {
 	trusting := func(o *redisstore.Options) {
 		o.TLS, o.Sentinel.TLS = s.Certificates.Client(), s.Certificates.Client()
 	}
-	expect(t, diagnose(t, url("hunter2", "hunter22"), trusting), finding{"scripts", redisstore.CheckOK, ""})
-	find(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"auth", redisstore.CheckWarning, "wrong user or password"})
-	expect(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"sentinels", redisstore.CheckProblem, "none of 3"})
-	expect(t, diagnose(t, url("hunter1", "hunter22"), trusting), finding{"auth", redisstore.CheckProblem, "wrong user or password"})
+	expect(t, diagnose(t, url("hunter2", "hunter22"), trusting), finding{"scripts", store.CheckOK, ""})
+	find(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"auth", store.CheckWarning, "wrong user or password"})
+	expect(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"sentinels", store.CheckProblem, "none of 3"})
+	expect(t, diagnose(t, url("hunter1", "hunter22"), trusting), finding{"auth", store.CheckProblem, "wrong user or password"})
 	half := func(o *redisstore.Options) {
 		trusting(o)
 		o.Sentinel.TLS = nil
 	}
-	find(t, diagnose(t, url("hunter2", "hunter22"), half), finding{"protocol", redisstore.CheckWarning, "use rediss://"})
+	find(t, diagnose(t, url("hunter2", "hunter22"), half), finding{"protocol", store.CheckWarning, "use rediss://"})
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/store"
 )
 
 const (
@@ -64,8 +66,8 @@ func (d *doctor) visit(ctx context.Context, v visit) *subject {
 	p := d.enter(ctx, v)
 	if p == nil && v.optional {
 		for i := range d.report.Checks[steps:] {
-			if c := &d.report.Checks[steps+i]; c.Status == CheckProblem {
-				c.Status = CheckWarning
+			if c := &d.report.Checks[steps+i]; c.Status == store.CheckProblem {
+				c.Status = store.CheckWarning
 			}
 		}
 	}
@@ -97,11 +99,11 @@ func (d *doctor) resolve(ctx context.Context, v visit) bool {
 	defer cancel()
 	ips, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		d.say(Check{Name: "resolve", Server: v.addr, Status: CheckProblem, Found: "the host name is unknown: " + plainError(err), Hint: v.hint("check the spelling, and the DNS of this machine")})
+		d.say(store.Check{Name: "resolve", Server: v.addr, Status: store.CheckProblem, Found: "the host name is unknown: " + plainError(err), Hint: v.hint("check the spelling, and the DNS of this machine")})
 		return false
 	}
 	slices.Sort(ips)
-	d.say(Check{Name: "resolve", Server: v.addr, Status: CheckOK, Found: strings.Join(ips, ", ")})
+	d.say(store.Check{Name: "resolve", Server: v.addr, Status: store.CheckOK, Found: strings.Join(ips, ", ")})
 	return true
 }
 
@@ -115,10 +117,10 @@ func (d *doctor) connect(ctx context.Context, v visit) *subject {
 		if errors.Is(bounded.Err(), context.DeadlineExceeded) || isTimeoutError(err) {
 			hint = "nothing answers there: check host and port, and the firewalls in between"
 		}
-		d.say(Check{Name: "connect", Server: v.addr, Status: CheckProblem, Found: plainError(err), Hint: v.hint(hint)})
+		d.say(store.Check{Name: "connect", Server: v.addr, Status: store.CheckProblem, Found: plainError(err), Hint: v.hint(hint)})
 		return nil
 	}
-	d.say(Check{Name: "connect", Server: v.addr, Status: CheckOK, Found: "connected"})
+	d.say(store.Check{Name: "connect", Server: v.addr, Status: store.CheckOK, Found: "connected"})
 	p := &subject{addr: v.addr, conn: conn, key: d.options.Prefix + "doctor", deadline: func() time.Time { return d.deadline(ctx) }}
 	if v.tls != nil {
 		if p.conn = d.handshake(bounded, v, conn); p.conn == nil {
@@ -145,16 +147,16 @@ func (d *doctor) handshake(ctx context.Context, v visit, conn net.Conn) net.Conn
 				hint = "the server does not speak TLS there: use redis://, or its TLS port"
 			}
 		}
-		d.say(Check{Name: "tls", Server: v.addr, Status: CheckProblem, Found: plainError(err), Hint: hint})
+		d.say(store.Check{Name: "tls", Server: v.addr, Status: store.CheckProblem, Found: plainError(err), Hint: hint})
 		return nil
 	}
 	state := secure.ConnectionState()
-	c := Check{Name: "tls", Server: v.addr, Status: CheckOK, Found: tls.VersionName(state.Version)}
+	c := store.Check{Name: "tls", Server: v.addr, Status: store.CheckOK, Found: tls.VersionName(state.Version)}
 	if len(state.PeerCertificates) > 0 {
 		end := state.PeerCertificates[0].NotAfter
 		c.Found += ", certificate until " + end.UTC().Format(time.DateOnly)
 		if left := time.Until(end); left < 7*24*time.Hour {
-			c.Status, c.Hint = CheckWarning, "renew the certificate"
+			c.Status, c.Hint = store.CheckWarning, "renew the certificate"
 		}
 	}
 	d.say(c)
@@ -190,12 +192,12 @@ func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
 	var refused *refusal
 	switch {
 	case err == nil:
-		d.say(Check{Name: "protocol", Server: v.addr, Status: CheckOK, Found: "a Redis answers"})
+		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckOK, Found: "a Redis answers"})
 		return true
 	case errors.As(err, &refused):
 		d.blame("protocol", v.addr, err)
 	case v.tls == nil && v.network == "tcp" && d.speaksTLS(v):
-		d.say(Check{Name: "protocol", Server: v.addr, Status: CheckProblem, Found: "the server speaks TLS there, and was asked without", Hint: "use rediss:// (rediss+sentinel://, rediss+cluster://; sentinel_tls=true for sentinels alone), or its port without TLS"})
+		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckProblem, Found: "the server speaks TLS there, and was asked without", Hint: "use rediss:// (rediss+sentinel://, rediss+cluster://; sentinel_tls=true for sentinels alone), or its port without TLS"})
 	default:
 		_, hint := classify(err)
 		found := plainError(err)
@@ -205,7 +207,7 @@ func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
 		if isTimeoutError(err) {
 			hint = "the port is open but nothing answers: the process hangs, or it is no Redis"
 		}
-		d.say(Check{Name: "protocol", Server: v.addr, Status: CheckProblem, Found: found, Hint: hint})
+		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckProblem, Found: found, Hint: hint})
 	}
 	return false
 }
@@ -234,7 +236,7 @@ func (d *doctor) authenticate(v visit, p *subject) bool {
 	if reply, err := p.do("ACL", "WHOAMI"); err == nil {
 		who += ", user " + text(reply)
 	}
-	d.say(Check{Name: "auth", Server: v.addr, Status: CheckOK, Found: who})
+	d.say(store.Check{Name: "auth", Server: v.addr, Status: store.CheckOK, Found: who})
 	if v.db != 0 {
 		if _, err := p.do("SELECT", strconv.Itoa(v.db)); err != nil {
 			d.blame("database", v.addr, err)
