@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/local"
@@ -84,14 +85,14 @@ descriptors:
 func (b *bench) reserveAndSettle(d headgate.Descriptor, used int64) {
 	b.t.Helper()
 	req, resp := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{d}}, headgate.Response{}
-	made, err := b.limiter.Reserve(b.t.Context(), &req, headgate.ReserveOptions{}, &resp)
+	made, err := b.limiter.Reserve(b.t.Context(), &req, reservation.Options{}, &resp)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	if !resp.Allowed {
 		return
 	}
-	if _, err := b.limiter.Commit(b.t.Context(), made, headgate.Actual{Hits: []int64{used}}, &resp); err != nil {
+	if _, err := b.limiter.Commit(b.t.Context(), made, reservation.Actual{Hits: []int64{used}}, &resp); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -34,10 +35,10 @@ descriptors:
 	}}}
 	ctx := context.Background()
 	var resp headgate.Response
-	r, err := limiter.Reserve(ctx, &request, headgate.ReserveOptions{ID: "chat-1"}, &resp)
+	r, err := limiter.Reserve(ctx, &request, reservation.Options{ID: "chat-1"}, &resp)
 	fmt.Println(resp.Allowed, resp.Decisive(-1).Decision.Remaining, err)
 
-	outcome, err := limiter.Commit(ctx, r, headgate.Actual{Hits: []int64{250}}, &resp)
+	outcome, err := limiter.Commit(ctx, r, reservation.Actual{Hits: []int64{250}}, &resp)
 	fmt.Println(outcome, resp.Decisive(-1).Decision.Remaining, err)
 
 	outcome, err = limiter.Cancel(ctx, r, &resp) // too late

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/local"
@@ -259,16 +260,16 @@ func TestOpenReserves(t *testing.T) {
 	b := newOutage(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 10}}]")
 	six := on("k:x")
 	six.Hits = 6
-	r, resp := b.reserve(headgate.ReserveOptions{}, six)
+	r, resp := b.reserve(reservation.Options{}, six)
 	if !resp.Allowed {
 		t.Fatalf("%+v", resp.Verdicts)
 	}
-	if _, resp := b.reserve(headgate.ReserveOptions{}, six); resp.Allowed || !boundedDenial(resp.Decisive(-1)) {
+	if _, resp := b.reserve(reservation.Options{}, six); resp.Allowed || !boundedDenial(resp.Decisive(-1)) {
 		t.Errorf("twelve of ten are reserved: %+v", resp.Verdicts)
 	}
-	b.commit(r, headgate.Undecided, headgate.Actual{Hits: []int64{4}})
+	b.commit(r, reservation.Undecided, reservation.Actual{Hits: []int64{4}})
 	b.down = false
-	b.commit(r, headgate.Settled, headgate.Actual{Hits: []int64{4}})
+	b.commit(r, reservation.Settled, reservation.Actual{Hits: []int64{4}})
 	if left := b.remaining("k:x"); left != 6 {
 		t.Errorf("%d are left, want 6", left)
 	}

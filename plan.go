@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -66,12 +67,12 @@ type plan struct {
 	measurements []measurement
 	coverage
 	// reserves says that a reservation is made, and settles that one is settled:
-	// claims are then what was asked for, and charges what was charged for it.
+	// booked is then what was asked for, and charges what was charged for it.
 	reserves, settles bool
 	// supposes says that nothing shall be charged any more.
 	supposes bool
-	claims   claims
-	charges  []charge
+	booked   booked
+	charges  []reservation.Charge
 }
 
 // parts are the ranges of one request in takes and in verdictTake, and what it asked
@@ -116,14 +117,14 @@ func (p *plan) reset() {
 	clear(p.matched)
 	clear(p.rest)
 	clear(p.measurements)
-	p.claims.clear()
+	p.booked.clear()
 	*p = plan{
 		stopwatch: p.stopwatch,
 		takes:     p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
 		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
 		matches: p.matches[:0], matched: p.matched[:0], rest: p.rest[:0],
 		verdictTake: p.verdictTake[:0], spans: p.spans[:0], measurements: p.measurements[:0], coverage: p.coverage.emptied(),
-		claims: p.claims, charges: p.charges[:0],
+		booked: p.booked, charges: p.charges[:0],
 	}
 }
 

@@ -1,35 +1,53 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 )
 
-// ReserveOptions says how long a reservation lasts and by which name it is known.
-type ReserveOptions struct {
-	// ID names the reservation, so that asking again, because the answer got lost,
-	// reserves nothing more: up to MaxReservationID bytes. It belongs to what is asked
-	// for; the same id with other descriptors, hits, attributes or TTL is another
-	// reservation. Empty, one is drawn.
-	ID string
-	// TTL is how long the reservation can be settled, from MinReservationTTL to
-	// MaxReservationTTL in whole milliseconds; 0 means DefaultReservationTTL.
-	TTL time.Duration
+// booked is what a reservation was asked for, as it is written and as a request of hits.
+// It is working memory.
+type booked struct {
+	claims reservation.Claims
+	// request has the descriptors below, and the entries and attributes of claims.
+	request     Request
+	descriptors []Descriptor
 }
 
-func (o *ReserveOptions) validate() error {
-	switch {
-	case len(o.ID) > MaxReservationID:
-		return fmt.Errorf("%w: an id of %d bytes; hint: at most %d, hash longer ones", ErrReservation, len(o.ID), MaxReservationID)
-	case o.TTL == 0:
-		return nil
-	case o.TTL < MinReservationTTL || o.TTL > MaxReservationTTL || o.TTL%time.Millisecond != 0:
-		return fmt.Errorf("%w: ttl %v; hint: %v to %v in whole milliseconds, 0 for %v", ErrReservation, o.TTL, MinReservationTTL, MaxReservationTTL, DefaultReservationTTL)
+// ask fills in what req and o ask for. o has a TTL.
+func (b *booked) ask(req *Request, o reservation.Options) {
+	b.claims.Options, b.claims.Domain = o, req.Domain
+	b.claims.Descriptors = b.claims.Descriptors[:0]
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		b.claims.Descriptors = append(b.claims.Descriptors, reservation.Descriptor{Entries: d.Entries, Hits: d.Hits})
 	}
+	b.claims.Attributes = append(b.claims.Attributes[:0], req.Attributes...)
+}
+
+// read fills in what r was asked for.
+func (b *booked) read(r reservation.Reservation) error {
+	if err := r.ReadClaims(&b.claims); err != nil {
+		return err
+	}
+	b.descriptors = b.descriptors[:0]
+	for _, d := range b.claims.Descriptors {
+		b.descriptors = append(b.descriptors, Descriptor{Entries: d.Entries, Hits: d.Hits})
+	}
+	b.request = Request{Domain: b.claims.Domain, Descriptors: b.descriptors, Attributes: b.claims.Attributes}
 	return nil
+}
+
+// clear lets go of all texts.
+func (b *booked) clear() {
+	b.claims.Clear()
+	clear(b.descriptors)
+	*b = booked{claims: b.claims, descriptors: b.descriptors[:0]}
 }
 
 // reservable refuses requests for which nothing can be reserved.
@@ -40,44 +58,38 @@ func (r *Request) reservable() error {
 	for i := range r.Descriptors {
 		switch d := &r.Descriptors[i]; {
 		case d.Op != store.Hit:
-			return fmt.Errorf("descriptor %d: %w: only hits can be reserved; hint: ask for refunds, resets and the like by Check", i, ErrReservation)
+			return fmt.Errorf("descriptor %d: %w: only hits can be reserved; hint: ask for refunds, resets and the like by Check", i, reservation.ErrMalformed)
 		case d.Limit != nil:
-			return fmt.Errorf("descriptor %d: %w: a limit named by the caller; hint: limits of rules can be reserved", i, ErrReservation)
+			return fmt.Errorf("descriptor %d: %w: a limit named by the caller; hint: limits of rules can be reserved", i, reservation.ErrMalformed)
 		}
 	}
 	return nil
 }
 
 // Reserve is Check for one request whose cost is known only afterwards. Its hits are
-// an estimate; when it passes they are charged like any, and the Reservation that is
+// an estimate; when it passes they are charged like any, and the reservation that is
 // returned settles them: Commit by what was really used, Cancel by nothing. A
 // reservation that is not settled in time stays charged. One that is denied charges
-// nothing, whatever the consumption of its domain, and the Reservation is the zero
+// nothing, whatever the consumption of its domain, and the reservation is the zero
 // value.
 //
 // What counts hits is reserved and settled: main and secondary limits, and the quotas
 // and candidates in their place. Slots are taken as Check does, and released by
 // themselves.
 //
-// An error names a malformed request, or one too long for a Reservation, and means
+// An error names a malformed request, or one too long for a reservation, and means
 // that nothing was charged. Where the store does not answer, the failure mode does;
 // what was not charged then, Commit charges whole.
-func (l *Limiter) Reserve(ctx context.Context, req *Request, o ReserveOptions, resp *Response) (Reservation, error) {
-	err := o.validate()
-	if err == nil {
-		err = req.reservable()
-	}
+func (l *Limiter) Reserve(ctx context.Context, req *Request, o reservation.Options, resp *Response) (reservation.Reservation, error) {
+	o, err := req.reservationOptions(o)
 	if err != nil {
-		return Reservation{}, fmt.Errorf("reserve: %w", err)
-	}
-	if o.TTL == 0 {
-		o.TTL = DefaultReservationTTL
+		return reservation.Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	r, took, err := l.reserve(ctx, req, &o, responses[:])
 	*resp = responses[0]
 	if err != nil {
-		return Reservation{}, fmt.Errorf("reserve: %w", err)
+		return reservation.Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	l.reserved.answered(resp.Allowed)
 	if l.observer != nil {
@@ -86,25 +98,29 @@ func (l *Limiter) Reserve(ctx context.Context, req *Request, o ReserveOptions, r
 	return r, nil
 }
 
-// ReservationOf returns the reservation that Reserve makes of the same request and
-// options, for those who settle it without having kept it; o.ID is required. What it
-// has charged is taken from the rules in force then; when the store does not remember
-// it, nothing is settled.
-func ReservationOf(req *Request, o ReserveOptions) (Reservation, error) {
-	err := o.validate()
-	if err == nil {
-		err = req.reservable()
+// reservationOptions returns o in whole, and what is wrong with it or with reserving for r.
+func (r *Request) reservationOptions(o reservation.Options) (reservation.Options, error) {
+	if err := o.Validate(); err != nil {
+		return o, err
 	}
+	o.TTL = cmp.Or(o.TTL, reservation.DefaultTTL)
+	return o, r.reservable()
+}
+
+// Reservation returns the reservation that Reserve makes of r and o, for those who settle
+// it without having kept it; o.ID is required. What it has charged is taken from the rules
+// in force then; when the store does not remember it, nothing is settled.
+func (r *Request) Reservation(o reservation.Options) (reservation.Reservation, error) {
+	o, err := r.reservationOptions(o)
 	if err == nil && o.ID == "" {
-		err = fmt.Errorf("%w: no id", ErrReservation)
+		err = fmt.Errorf("%w: no id", reservation.ErrMalformed)
 	}
 	if err != nil {
-		return Reservation{}, fmt.Errorf("reservation of a request: %w", err)
+		return reservation.Reservation{}, fmt.Errorf("reservation of a request: %w", err)
 	}
-	if o.TTL == 0 {
-		o.TTL = DefaultReservationTTL
-	}
-	return Reservation{claims: string(appendClaims(nil, req, &o))}, nil
+	var b booked
+	b.ask(r, o)
+	return reservation.Of(&b.claims), nil
 }
 
 // begin returns a plan for one call; finish ends it.
@@ -125,7 +141,7 @@ func (l *Limiter) finish(p *plan, responses []Response) {
 	l.plans.Put(p)
 }
 
-func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, responses []Response) (r Reservation, took time.Duration, err error) {
+func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Options, responses []Response) (r reservation.Reservation, took time.Duration, err error) {
 	p := l.begin()
 	defer l.finish(p, responses)
 	if l.observer != nil {
@@ -136,14 +152,15 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, 
 	p.reserves = true
 	p.addRequest(req, resp)
 	var room [1 << 10]byte
-	text := appendClaims(room[:0], req, o)
-	if most := len(text) + len(p.takes)*maxChargeLength + 16; most > maxReservation {
-		return Reservation{}, NotTimed, fmt.Errorf("%w: %d bytes; hint: at most %d; hash long values, reserve for fewer descriptors", ErrReservation, most, maxReservation)
+	p.booked.ask(req, *o)
+	claims := p.booked.claims.Append(room[:0])
+	if err := reservation.Fits(len(claims), len(p.takes)); err != nil {
+		return reservation.Reservation{}, NotTimed, err
 	}
 	var repeated repetition
-	length, expires := len(text), l.now().Add(o.TTL)
+	expires := l.now().Add(o.TTL)
 	if len(p.takes) > 0 {
-		repeated = l.takeReserved(ctx, p, req, o, text, responses)
+		repeated = l.takeReserved(ctx, p, req, o, claims, responses)
 		if repeated.known {
 			expires = l.now().Add(min(o.TTL, repeated.lasts))
 		}
@@ -151,14 +168,10 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *ReserveOptions, 
 		resp.settle()
 	}
 	if !resp.Allowed {
-		return Reservation{}, NotTimed, nil
+		return reservation.Reservation{}, NotTimed, nil
 	}
 	p.addCharges(resp, repeated.known)
-	for _, c := range p.charges {
-		text = appendCharge(text, c)
-	}
-	all := string(text)
-	return Reservation{claims: all[:length], charged: all[length:], expires: expires.UnixMilli()}, NotTimed, nil
+	return reservation.Made(claims, p.charges, expires), NotTimed, nil
 }
 
 // repetition says whether a reservation was made before, and for how long the store
@@ -171,8 +184,8 @@ type repetition struct {
 // takeReserved charges the takes of p together with the mark that the reservation was
 // made, which stands with them or falls: where it is there already, the request was
 // let in before and nothing is charged. It fills in resp.
-func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *ReserveOptions, claims []byte, responses []Response) repetition {
-	mark := p.addMark(req.Domain, claims, o.TTL, markMade)
+func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *reservation.Options, claims []byte, responses []Response) repetition {
+	mark := p.addMark(req.Domain, claims, o.TTL, reservation.MarkMade)
 	p.spans[0].takes.to++
 	p.bindKeys()
 	l.leftovers.forget(p.takes)
@@ -207,10 +220,10 @@ func (r *Response) letIn() {
 
 // addMark makes all takes of p one group, of which the last is a mark on the
 // reservation with those claims, and returns its index.
-func (p *plan) addMark(domain string, claims []byte, ttl time.Duration, mark int) int {
-	p.keys = appendMarkKey(p.keys, domain, claims, mark)
+func (p *plan) addMark(domain string, claims []byte, ttl time.Duration, mark reservation.Mark) int {
+	p.keys = mark.AppendKey(p.keys, domain, claims)
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(store.Take{Limit: markLimit(ttl), Hits: 1}, NotLocal)
+	p.addTake(store.Take{Limit: reservation.MarkLimit(ttl), Hits: 1}, NotLocal)
 	for i := range p.takes {
 		p.takes[i].Group = 1
 	}
@@ -238,7 +251,7 @@ func (p *plan) addCharges(resp *Response, before bool) {
 		next = t + 1 // verdicts that share a bucket have one take
 		take, r := &p.takes[t], &p.results[t]
 		if take.Hits > 0 && (before || r.Err == nil && r.Allowed && !r.Skipped) {
-			p.charges = append(p.charges, charge{bucketMark(take.Key), take.Hits})
+			p.charges = append(p.charges, reservation.Charge{Bucket: reservation.Bucket(take.Key), Hits: take.Hits})
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/reservation"
 )
 
 func TestReserveAllocates(t *testing.T) {
@@ -15,7 +16,7 @@ func TestReserveAllocates(t *testing.T) {
 	var resp headgate.Response
 	back := used(0)
 	if n := alloctest.PerRun(200, func() {
-		r, err := b.limiter.Reserve(t.Context(), &req, headgate.ReserveOptions{}, &resp)
+		r, err := b.limiter.Reserve(t.Context(), &req, reservation.Options{}, &resp)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -199,7 +200,7 @@ func (w *reserveWorld) any() *booking {
 
 func (w *reserveWorld) reserve(b *booking, first bool) {
 	var resp headgate.Response
-	r, err := w.limiter().Reserve(context.Background(), w.request(b.user, b.estimate), headgate.ReserveOptions{ID: b.id, TTL: time.Minute}, &resp)
+	r, err := w.limiter().Reserve(context.Background(), w.request(b.user, b.estimate), reservation.Options{ID: b.id, TTL: time.Minute}, &resp)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -218,17 +219,17 @@ func (w *reserveWorld) reserve(b *booking, first bool) {
 }
 
 func (w *reserveWorld) settle(b *booking, actual int64) {
-	r, err := headgate.ParseReservation(rapid.SampledFrom(b.texts).Draw(w.t, "text"))
+	r, err := reservation.Parse(rapid.SampledFrom(b.texts).Draw(w.t, "text"))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	var resp headgate.Response
-	var outcome headgate.Outcome
+	var outcome reservation.Outcome
 	if actual < 0 {
 		actual = 0
 		outcome, err = w.limiter().Cancel(context.Background(), r, &resp)
 	} else {
-		outcome, err = w.limiter().Commit(context.Background(), r, headgate.Actual{Hits: []int64{actual}}, &resp)
+		outcome, err = w.limiter().Commit(context.Background(), r, reservation.Actual{Hits: []int64{actual}}, &resp)
 	}
 	if !w.now.Before(r.Expires()) {
 		if err == nil {
@@ -236,9 +237,9 @@ func (w *reserveWorld) settle(b *booking, actual int64) {
 		}
 		return
 	}
-	want := headgate.Settled
+	want := reservation.Settled
 	if b.settled {
-		want = headgate.SettledBefore
+		want = reservation.SettledBefore
 	}
 	if err != nil || outcome != want || !resp.Allowed {
 		w.t.Fatalf("settle %+v by %d: %v, %v, %+v, want %v", b, actual, outcome, err, resp, want)
@@ -305,13 +306,13 @@ func raceSettlements(t *testing.T, s store.Store) {
 		req := &headgate.Request{Domain: "race", Descriptors: []headgate.Descriptor{{
 			Entries: []descriptor.Entry{{Key: "user", Value: fmt.Sprint(round)}}, Hits: 10,
 		}}}
-		var reservations [8]headgate.Reservation
+		var reservations [8]reservation.Reservation
 		var all sync.WaitGroup
 		for i := range reservations { // all ask for the same one
 			all.Go(func() {
 				var resp headgate.Response
 				var err error
-				if reservations[i], err = nodes[i%2].Reserve(t.Context(), req, headgate.ReserveOptions{ID: fmt.Sprint(round)}, &resp); err != nil || !resp.Allowed {
+				if reservations[i], err = nodes[i%2].Reserve(t.Context(), req, reservation.Options{ID: fmt.Sprint(round)}, &resp); err != nil || !resp.Allowed {
 					t.Errorf("%+v, %v", resp, err)
 				}
 			})
@@ -321,15 +322,15 @@ func raceSettlements(t *testing.T, s store.Store) {
 		for i := range 8 {
 			all.Go(func() {
 				var resp headgate.Response
-				actual := headgate.Actual{Hits: []int64{int64(5 * i)}}
+				actual := reservation.Actual{Hits: []int64{int64(5 * i)}}
 				outcome, err := nodes[i%2].Commit(t.Context(), reservations[i], actual, &resp)
 				switch {
 				case err != nil:
 					t.Error(err)
-				case outcome == headgate.Settled:
+				case outcome == reservation.Settled:
 					wins.Add(1)
 					used.Store(actual.Hits[0])
-				case outcome == headgate.SettledBefore:
+				case outcome == reservation.SettledBefore:
 					before.Add(1)
 				}
 			})

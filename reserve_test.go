@@ -2,6 +2,8 @@ package headgate_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +16,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/memstore"
@@ -60,20 +63,20 @@ func some(text string, hits int64) headgate.Descriptor {
 	return d
 }
 
-func (b *bench) reserve(o headgate.ReserveOptions, descriptors ...headgate.Descriptor) (headgate.Reservation, *headgate.Response) {
+func (b *bench) reserve(o reservation.Options, descriptors ...headgate.Descriptor) (reservation.Reservation, *headgate.Response) {
 	b.t.Helper()
 	resp := new(headgate.Response)
 	r, err := b.limiter.Reserve(context.Background(), &headgate.Request{Domain: "d", Descriptors: descriptors}, o, resp)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if (r != headgate.Reservation{}) != resp.Allowed {
+	if (r != reservation.Reservation{}) != resp.Allowed {
 		b.t.Fatalf("%+v with reservation %q", resp, r)
 	}
 	return r, resp
 }
 
-func (b *bench) commit(r headgate.Reservation, want headgate.Outcome, actual headgate.Actual) *headgate.Response {
+func (b *bench) commit(r reservation.Reservation, want reservation.Outcome, actual reservation.Actual) *headgate.Response {
 	b.t.Helper()
 	resp := new(headgate.Response)
 	if outcome, err := b.limiter.Commit(context.Background(), r, actual, resp); outcome != want || err != nil {
@@ -82,17 +85,17 @@ func (b *bench) commit(r headgate.Reservation, want headgate.Outcome, actual hea
 	return resp
 }
 
-func used(hits ...int64) headgate.Actual { return headgate.Actual{Hits: hits} }
+func used(hits ...int64) reservation.Actual { return reservation.Actual{Hits: hits} }
 
 // An overshoot is a debt, which is paid back before anything passes; what was too much
 // comes back at once.
 func TestA10Overshoot(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
-	r, resp := b.reserve(headgate.ReserveOptions{}, some("user:u", 40))
+	r, resp := b.reserve(reservation.Options{}, some("user:u", 40))
 	if !resp.Allowed || b.remaining("user:u") != 60 {
 		t.Fatalf("%+v", resp)
 	}
-	if resp := b.commit(r, headgate.Settled, used(160)); resp.Verdicts[0].Decision.Remaining != 0 || !resp.Allowed {
+	if resp := b.commit(r, reservation.Settled, used(160)); resp.Verdicts[0].Decision.Remaining != 0 || !resp.Allowed {
 		t.Errorf("after an overshoot of 120: %+v", resp)
 	}
 	if resp := b.check(on("user:u")); resp.Allowed || resp.Verdicts[0].Decision.RetryAfter != 36600*time.Millisecond {
@@ -102,29 +105,29 @@ func TestA10Overshoot(t *testing.T) {
 	if left := b.remaining("user:u"); left != 40 {
 		t.Errorf("a minute later %d are left, want 40", left)
 	}
-	r, _ = b.reserve(headgate.ReserveOptions{}, some("user:u", 30))
-	b.commit(r, headgate.Settled, used(10))
-	b.commit(r, headgate.SettledBefore, used(10))
+	r, _ = b.reserve(reservation.Options{}, some("user:u", 30))
+	b.commit(r, reservation.Settled, used(10))
+	b.commit(r, reservation.SettledBefore, used(10))
 	if left := b.remaining("user:u"); left != 30 {
 		t.Errorf("%d are left, want 30", left)
 	}
-	r, _ = b.reserve(headgate.ReserveOptions{}, some("user:u", 30))
-	if outcome, err := b.limiter.Cancel(t.Context(), r, new(headgate.Response)); outcome != headgate.Settled || err != nil || b.remaining("user:u") != 30 {
+	r, _ = b.reserve(reservation.Options{}, some("user:u", 30))
+	if outcome, err := b.limiter.Cancel(t.Context(), r, new(headgate.Response)); outcome != reservation.Settled || err != nil || b.remaining("user:u") != 30 {
 		t.Errorf("cancelled: %v, %v", outcome, err)
 	}
-	b.commit(r, headgate.SettledBefore, used(10))
+	b.commit(r, reservation.SettledBefore, used(10))
 }
 
 // Debts end at the ceiling of the rule; what is more is forgiven.
 func TestA10DebtHasACeiling(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	for range 3 {
-		r, _ := b.reserve(headgate.ReserveOptions{}, some("capped:c", 0))
-		b.commit(r, headgate.Settled, used(500))
+		r, _ := b.reserve(reservation.Options{}, some("capped:c", 0))
+		b.commit(r, reservation.Settled, used(500))
 		if resp := b.check(on("capped:c")); resp.Allowed || resp.Verdicts[0].Decision.RetryAfter != 30600*time.Millisecond {
 			t.Errorf("%+v", resp.Verdicts[0].Decision)
 		}
-		if _, resp := b.reserve(headgate.ReserveOptions{}, some("capped:c", 0)); resp.Allowed {
+		if _, resp := b.reserve(reservation.Options{}, some("capped:c", 0)); resp.Allowed {
 			t.Error("who owes reserves")
 		}
 		b.now = b.now.Add(30 * time.Second)
@@ -141,20 +144,20 @@ func TestA10ReservedCosts(t *testing.T) {
 	}
 	left := func() [2]int64 { return [2]int64{b.remaining("bytes:b"), b.remaining("weighed:w")} }
 	for _, c := range []struct {
-		actual headgate.Actual
+		actual reservation.Actual
 		want   [2]int64
 	}{
-		{headgate.Actual{Attributes: []descriptor.Entry{{Key: "content_length", Value: "300"}}}, [2]int64{700, 950}},
-		{headgate.Actual{Attributes: []descriptor.Entry{{Key: "tokens", Value: "70"}, {Key: "weighed", Value: "x"}}}, [2]int64{500, 880}},
+		{reservation.Actual{Attributes: []descriptor.Entry{{Key: "content_length", Value: "300"}}}, [2]int64{700, 950}},
+		{reservation.Actual{Attributes: []descriptor.Entry{{Key: "tokens", Value: "70"}, {Key: "weighed", Value: "x"}}}, [2]int64{500, 880}},
 		{used(1), [2]int64{300, 830}},
 		{used(0, 1), [2]int64{300, 780}},
 	} {
 		var resp headgate.Response
-		r, err := b.limiter.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+		r, err := b.limiter.Reserve(t.Context(), &request, reservation.Options{}, &resp)
 		if err != nil || !resp.Allowed {
 			t.Fatalf("%+v, %v", resp, err)
 		}
-		b.commit(r, headgate.Settled, c.actual)
+		b.commit(r, reservation.Settled, c.actual)
 		if got := left(); got != c.want {
 			t.Errorf("%+v: left %v, want %v", c.actual, got, c.want)
 		}
@@ -165,16 +168,16 @@ func TestA10ReservedCosts(t *testing.T) {
 // head of a path once; both are settled as they were charged.
 func TestA10SharedBuckets(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
-	r, _ := b.reserve(headgate.ReserveOptions{}, some("shared:s,leaf:a", 10), some("shared:s,leaf:b", 20))
-	b.commit(r, headgate.Settled, used(1, 2))
+	r, _ := b.reserve(reservation.Options{}, some("shared:s,leaf:a", 10), some("shared:s,leaf:b", 20))
+	b.commit(r, reservation.Settled, used(1, 2))
 	for text, want := range map[string]int64{"shared:s": 98, "shared:s,leaf:a": 49, "shared:s,leaf:b": 48} {
 		if left := b.remaining(text); left != want {
 			t.Errorf("%s: %d left, want %d", text, left, want)
 		}
 	}
 	leaf := newBench(t, strings.Replace(tokens, "match: path", "match: leaf", 1), headgate.Options{})
-	r, _ = leaf.reserve(headgate.ReserveOptions{}, some("user:u", 10), some("user:u", 20))
-	leaf.commit(r, headgate.Settled, used(1, 2))
+	r, _ = leaf.reserve(reservation.Options{}, some("user:u", 10), some("user:u", 20))
+	leaf.commit(r, reservation.Settled, used(1, 2))
 	if left := leaf.remaining("user:u"); left != 97 {
 		t.Errorf("at the leaf: %d left, want 97", left)
 	}
@@ -187,7 +190,7 @@ func TestA10ReservedOnceByID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := headgate.ReserveOptions{ID: "job-1"}
+	o := reservation.Options{ID: "job-1"}
 	b := newBench(t, tokens, headgate.Options{Store: denial.New(buckets, denial.Options{})})
 	first, _ := b.reserve(o, some("once:o", 100))
 	for range 3 {
@@ -203,7 +206,7 @@ func TestA10ReservedOnceByID(t *testing.T) {
 	if _, resp := b.reserve(o, some("once:o", 99)); resp.Allowed {
 		t.Error("the same id for something else is let in")
 	}
-	b.commit(first, headgate.Settled, used(30))
+	b.commit(first, reservation.Settled, used(30))
 	if _, resp := b.reserve(o, some("once:o", 100)); !resp.Allowed {
 		t.Error("what is settled was let in before, and is answered so")
 	}
@@ -217,7 +220,7 @@ func TestA10ReservedOnceByID(t *testing.T) {
 func TestA10AskedAgainItLastsAsLongAsTheStoreRemembers(t *testing.T) {
 	const step = 5 * time.Second
 	b := newBench(t, tokens, headgate.Options{})
-	o := headgate.ReserveOptions{ID: "job-1", TTL: time.Minute}
+	o := reservation.Options{ID: "job-1", TTL: time.Minute}
 	var latest time.Time
 	for range 100 {
 		r, _ := b.reserve(o, some("once:o", 10))
@@ -255,7 +258,7 @@ func TestA10DeniedReservesNothing(t *testing.T) {
 				}
 			}
 		}
-		o := headgate.ReserveOptions{ID: c.name}
+		o := reservation.Options{ID: c.name}
 		for range 2 {
 			if _, resp := b.reserve(o, c.descriptors...); resp.Allowed {
 				t.Errorf("%s: allowed", c.name)
@@ -270,7 +273,7 @@ func TestA10DeniedReservesNothing(t *testing.T) {
 		} else if b.remaining("user:u") != 90 {
 			t.Errorf("%s: not charged when there is room", c.name)
 		} else {
-			b.commit(r, headgate.Settled, used(0))
+			b.commit(r, reservation.Settled, used(0))
 		}
 	}
 }
@@ -278,8 +281,8 @@ func TestA10DeniedReservesNothing(t *testing.T) {
 // A shadow rule that would deny is not charged, and so charged the whole in the end.
 func TestA10ShadowIsSettledByWhatItWasCharged(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
-	r, _ := b.reserve(headgate.ReserveOptions{}, some("tried:x", 11))
-	b.commit(r, headgate.Settled, used(4))
+	r, _ := b.reserve(reservation.Options{}, some("tried:x", 11))
+	b.commit(r, reservation.Settled, used(4))
 	if left := b.remaining("tried:x"); left != 6 {
 		t.Errorf("%d left, want 6", left)
 	}
@@ -289,11 +292,11 @@ func TestA10ShadowIsSettledByWhatItWasCharged(t *testing.T) {
 // a new limit is charged the whole, one that is gone keeps what it has.
 func TestA10RulesChangeBetween(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
-	r, _ := b.reserve(headgate.ReserveOptions{}, some("shared:s,leaf:a", 10))
+	r, _ := b.reserve(reservation.Options{}, some("shared:s,leaf:a", 10))
 	next := strings.Replace(tokens, "key: shared\n  rate_limit: {unit: hour, requests_per_unit: 100}", "key: shared", 1)
 	next = strings.Replace(next, "requests_per_unit: 50}", "requests_per_unit: 60}\n    secondary_limits: [{unit: day, requests_per_unit: 1000}]", 1)
 	b.limiter.SetRules(load(t, next))
-	resp := b.commit(r, headgate.Settled, used(25))
+	resp := b.commit(r, reservation.Settled, used(25))
 	if got := fmt.Sprint(resp.Verdicts[0].Decision.Remaining, resp.Verdicts[1].Decision.Remaining); got != "35 975" {
 		t.Errorf("after the change: %s", got)
 	}
@@ -309,43 +312,57 @@ func TestA10ForgedReservations(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	b.check(some("shared:s", 80))
 	other := newBench(t, tokens, headgate.Options{})
-	forged, _ := other.reserve(headgate.ReserveOptions{}, some("shared:s", 60))
-	b.commit(forged, headgate.Settled, used(5))
+	forged, _ := other.reserve(reservation.Options{}, some("shared:s", 60))
+	b.commit(forged, reservation.Settled, used(5))
 	if left := b.remaining("shared:s"); left != 15 {
 		t.Errorf("one of another store: %d left, want 15", left)
 	}
-	b.commit(forged, headgate.SettledBefore, used(0))
+	b.commit(forged, reservation.SettledBefore, used(0))
 
 	// The list of what was charged is taken from a larger one.
-	small, _ := b.reserve(headgate.ReserveOptions{ID: "x"}, some("shared:s", 2))
-	large, _ := other.reserve(headgate.ReserveOptions{ID: "x"}, some("shared:s", 30))
-	r, err := headgate.ParseReservation(headgate.Grafted(small, large).String())
+	small, _ := b.reserve(reservation.Options{ID: "x"}, some("shared:s", 2))
+	large, _ := other.reserve(reservation.Options{ID: "x"}, some("shared:s", 30))
+	r, err := reservation.Parse(grafted(small, large))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.commit(r, headgate.Settled, used(0))
+	b.commit(r, reservation.Settled, used(0))
 	if left := b.remaining("shared:s"); left != 15 {
 		t.Errorf("one with a list of another: %d left, want 15", left)
 	}
 }
 
-// Reservations of ReservationOf are those of Reserve; one that is not known is left
+// grafted is r with what other says that it has charged, as text.
+func grafted(r, other reservation.Reservation) string {
+	written := func(r reservation.Reservation) (all, charges []byte) {
+		all, _ = base64.RawURLEncoding.DecodeString(r.String())
+		length, n := binary.Uvarint(all[1:])
+		charges = all[1+n+int(length):]
+		_, n = binary.Uvarint(charges) // the expiry
+		return all, charges[n:]
+	}
+	all, own := written(r)
+	_, charges := written(other)
+	return base64.RawURLEncoding.EncodeToString(append(all[:len(all)-len(own)], charges...))
+}
+
+// Reservations of a Request are those of Reserve; one that is not known is left
 // alone.
 func TestA10ReservationOf(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	request := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("shared:s", 40)}}
-	r, err := headgate.ReservationOf(&request, headgate.ReserveOptions{ID: "stream"})
+	r, err := request.Reservation(reservation.Options{ID: "stream"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.commit(r, headgate.Unknown, used(7))
-	b.reserve(headgate.ReserveOptions{ID: "stream"}, request.Descriptors...)
-	b.commit(r, headgate.Settled, used(7))
-	b.commit(r, headgate.SettledBefore, used(8))
+	b.commit(r, reservation.Unknown, used(7))
+	b.reserve(reservation.Options{ID: "stream"}, request.Descriptors...)
+	b.commit(r, reservation.Settled, used(7))
+	b.commit(r, reservation.SettledBefore, used(8))
 	if left := b.remaining("shared:s"); left != 93 || !r.Expires().IsZero() {
 		t.Errorf("%d left, want 93", left)
 	}
-	if _, err := headgate.ReservationOf(&request, headgate.ReserveOptions{}); !errors.Is(err, headgate.ErrReservation) {
+	if _, err := request.Reservation(reservation.Options{}); !errors.Is(err, reservation.ErrMalformed) {
 		t.Errorf("without an id: %v", err)
 	}
 }
@@ -355,11 +372,11 @@ func TestA10ReservationHoldsItsSlot(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	var resp headgate.Response
 	request := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("busy:b", 10)}, Hold: limit.NewHold()}
-	r, err := b.limiter.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	r, err := b.limiter.Reserve(t.Context(), &request, reservation.Options{}, &resp)
 	if err != nil || resp.Hold != request.Hold {
 		t.Fatalf("%+v, %v", resp, err)
 	}
-	b.commit(r, headgate.Settled, used(3))
+	b.commit(r, reservation.Settled, used(3))
 	peek := b.check(some("busy:b", 0))
 	if got := fmt.Sprint(peek.Verdicts[0].Decision.Remaining, peek.Verdicts[1].Decision.Remaining); got != "97 1" {
 		t.Errorf("hits and slots left: %s", got)
@@ -369,11 +386,11 @@ func TestA10ReservationHoldsItsSlot(t *testing.T) {
 // What is not settled in time stays charged.
 func TestA10Orphans(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
-	r, _ := b.reserve(headgate.ReserveOptions{TTL: 90 * time.Second}, some("shared:s", 40))
+	r, _ := b.reserve(reservation.Options{TTL: 90 * time.Second}, some("shared:s", 40))
 	b.now = b.now.Add(90*time.Second - time.Millisecond)
 	early := r
 	b.now = b.now.Add(time.Millisecond)
-	if outcome, err := b.limiter.Commit(t.Context(), r, used(1), new(headgate.Response)); !errors.Is(err, headgate.ErrExpired) || outcome != headgate.Undecided {
+	if outcome, err := b.limiter.Commit(t.Context(), r, used(1), new(headgate.Response)); !errors.Is(err, reservation.ErrExpired) || outcome != reservation.Undecided {
 		t.Errorf("late: %v, %v", outcome, err)
 	}
 	if left := b.remaining("shared:s"); left != 60 || !early.Expires().Equal(b.now) {
@@ -390,21 +407,21 @@ func TestA10StoreAway(t *testing.T) {
 	}
 	away := &unreliable{Store: buckets, fails: constantly(true)}
 	b := newBench(t, tokens, headgate.Options{Store: away})
-	r, resp := b.reserve(headgate.ReserveOptions{}, some("shared:s", 40))
+	r, resp := b.reserve(reservation.Options{}, some("shared:s", 40))
 	if resp.Degraded() == store.NoReason {
 		t.Fatalf("%+v", resp)
 	}
-	if resp := b.commit(r, headgate.Undecided, used(25)); resp.Degraded() == store.NoReason {
+	if resp := b.commit(r, reservation.Undecided, used(25)); resp.Degraded() == store.NoReason {
 		t.Errorf("%+v", resp)
 	}
 	away.fails = constantly(false)
-	b.commit(r, headgate.Settled, used(25))
+	b.commit(r, reservation.Settled, used(25))
 	if left := b.remaining("shared:s"); left != 75 {
 		t.Errorf("%d left, want 75", left)
 	}
 	closed := newBench(t, strings.Replace(tokens, "key: shared", "key: shared\n  failure_mode: closed", 1), headgate.Options{Store: away})
 	away.fails = constantly(true)
-	if _, resp := closed.reserve(headgate.ReserveOptions{}, some("shared:s", 1)); resp.Allowed {
+	if _, resp := closed.reserve(reservation.Options{}, some("shared:s", 1)); resp.Allowed {
 		t.Error("reserved by a rule that fails closed")
 	}
 }
@@ -461,7 +478,7 @@ func TestA10NeverTwice(t *testing.T) {
 			}
 			calm = true
 			req := &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("shared:s,leaf:b", 20)}}
-			r, err := l.Reserve(context.Background(), req, headgate.ReserveOptions{}, new(headgate.Response))
+			r, err := l.Reserve(context.Background(), req, reservation.Options{}, new(headgate.Response))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -473,7 +490,7 @@ func TestA10NeverTwice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if outcome != headgate.Undecided {
+				if outcome != reservation.Undecided {
 					break
 				}
 			}
@@ -522,34 +539,34 @@ func TestA10MalformedReservations(t *testing.T) {
 	refund.Op = store.Refund
 	long := on("user:" + strings.Repeat("x", 4000))
 	for _, c := range []struct {
-		o    headgate.ReserveOptions
+		o    reservation.Options
 		d    []headgate.Descriptor
 		want error
 	}{
-		{headgate.ReserveOptions{ID: strings.Repeat("x", 129)}, []headgate.Descriptor{on("user:u")}, headgate.ErrReservation},
-		{headgate.ReserveOptions{TTL: time.Millisecond}, []headgate.Descriptor{on("user:u")}, headgate.ErrReservation},
-		{headgate.ReserveOptions{TTL: time.Hour + 1}, []headgate.Descriptor{on("user:u")}, headgate.ErrReservation},
-		{headgate.ReserveOptions{}, nil, headgate.ErrNoDescriptors},
-		{headgate.ReserveOptions{}, []headgate.Descriptor{named}, headgate.ErrReservation},
-		{headgate.ReserveOptions{}, []headgate.Descriptor{refund}, headgate.ErrReservation},
-		{headgate.ReserveOptions{}, []headgate.Descriptor{some("user:u", -1)}, headgate.ErrHits},
-		{headgate.ReserveOptions{}, []headgate.Descriptor{long}, headgate.ErrReservation},
+		{reservation.Options{ID: strings.Repeat("x", 129)}, []headgate.Descriptor{on("user:u")}, reservation.ErrMalformed},
+		{reservation.Options{TTL: time.Millisecond}, []headgate.Descriptor{on("user:u")}, reservation.ErrMalformed},
+		{reservation.Options{TTL: time.Hour + 1}, []headgate.Descriptor{on("user:u")}, reservation.ErrMalformed},
+		{reservation.Options{}, nil, headgate.ErrNoDescriptors},
+		{reservation.Options{}, []headgate.Descriptor{named}, reservation.ErrMalformed},
+		{reservation.Options{}, []headgate.Descriptor{refund}, reservation.ErrMalformed},
+		{reservation.Options{}, []headgate.Descriptor{some("user:u", -1)}, headgate.ErrHits},
+		{reservation.Options{}, []headgate.Descriptor{long}, reservation.ErrMalformed},
 	} {
 		r, err := b.limiter.Reserve(t.Context(), &headgate.Request{Domain: "d", Descriptors: c.d}, c.o, new(headgate.Response))
-		if !errors.Is(err, c.want) || r != (headgate.Reservation{}) {
+		if !errors.Is(err, c.want) || r != (reservation.Reservation{}) {
 			t.Errorf("%+v: %v, want %v", c.o, err, c.want)
 		}
 	}
 	if left := b.remaining("user:u"); left != 100 {
 		t.Errorf("something was charged: %d left", left)
 	}
-	r, _ := b.reserve(headgate.ReserveOptions{}, on("user:u"), on("shared:s"))
+	r, _ := b.reserve(reservation.Options{}, on("user:u"), on("shared:s"))
 	for _, c := range []struct {
-		r      headgate.Reservation
-		actual headgate.Actual
+		r      reservation.Reservation
+		actual reservation.Actual
 		want   error
 	}{
-		{headgate.Reservation{}, used(1), headgate.ErrReservation},
+		{reservation.Reservation{}, used(1), reservation.ErrMalformed},
 		{r, used(-1), headgate.ErrHits},
 		{r, used(limit.MaxQuota + 1), headgate.ErrHits},
 		{r, used(1, 2, 3), headgate.ErrHits},
@@ -558,33 +575,33 @@ func TestA10MalformedReservations(t *testing.T) {
 			t.Errorf("%v: %v, want %v", c.actual, err, c.want)
 		}
 	}
-	b.commit(r, headgate.Settled, used(1, 0))
+	b.commit(r, reservation.Settled, used(1, 0))
 }
 
 // Where nothing is limited there is nothing to settle, and nothing is written.
 func TestA10NothingLimited(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
-	r, resp := b.reserve(headgate.ReserveOptions{}, on("unknown:x"))
+	r, resp := b.reserve(reservation.Options{}, on("unknown:x"))
 	if !resp.Allowed {
 		t.Fatal("denied")
 	}
-	b.commit(r, headgate.Settled, used(9))
-	b.commit(r, headgate.Settled, used(9))
+	b.commit(r, reservation.Settled, used(9))
+	b.commit(r, reservation.Settled, used(9))
 }
 
 func FuzzParseReservation(f *testing.F) {
 	b := newBench(f, tokens, headgate.Options{})
 	for _, d := range [][]headgate.Descriptor{{on("user:u")}, {some("shared:s,leaf:a", 1<<40), on("unknown:\xff")}, {some("bytes:x", 0)}} {
-		if r, _ := b.reserve(headgate.ReserveOptions{}, d...); r != (headgate.Reservation{}) {
+		if r, _ := b.reserve(reservation.Options{}, d...); r != (reservation.Reservation{}) {
 			f.Add(r.String())
 		}
 	}
 	f.Add("")
 	f.Add("AQ")
 	f.Fuzz(func(t *testing.T, text string) {
-		r, err := headgate.ParseReservation(text)
+		r, err := reservation.Parse(text)
 		if err != nil {
-			if !errors.Is(err, headgate.ErrReservation) {
+			if !errors.Is(err, reservation.ErrMalformed) {
 				t.Fatal(err)
 			}
 			return
@@ -593,7 +610,7 @@ func FuzzParseReservation(f *testing.F) {
 			t.Fatalf("%q is written %q", text, r.String())
 		}
 		var resp headgate.Response
-		if _, err := b.limiter.Cancel(t.Context(), r, &resp); err != nil && !errors.Is(err, headgate.ErrExpired) {
+		if _, err := b.limiter.Cancel(t.Context(), r, &resp); err != nil && !errors.Is(err, reservation.ErrExpired) {
 			t.Fatal(err)
 		}
 	})
@@ -626,7 +643,7 @@ func TestA10EveryAlgorithm(t *testing.T) {
 				estimate := rapid.Int64Range(0, peek("a").Limit).Draw(t, "estimate")
 				actual := rapid.Int64Range(0, 60).Draw(t, "actual")
 				later := rapid.SampledFrom([]time.Duration{0, 0, time.Second, 10 * time.Minute}).Draw(t, "later")
-				r, resp := b.reserve(headgate.ReserveOptions{TTL: time.Hour}, some(key+":a", estimate))
+				r, resp := b.reserve(reservation.Options{TTL: time.Hour}, some(key+":a", estimate))
 				if !resp.Allowed {
 					t.Fatalf("%d of %d: %+v", estimate, peek("a").Limit, resp)
 				}
@@ -634,7 +651,7 @@ func TestA10EveryAlgorithm(t *testing.T) {
 				charge.Op = store.Charge
 				b.check(charge)
 				b.now = b.now.Add(later)
-				b.commit(r, headgate.Settled, used(actual))
+				b.commit(r, reservation.Settled, used(actual))
 				if charge.Hits = actual - charge.Hits; charge.Hits > 0 {
 					b.check(charge)
 				}
@@ -653,7 +670,7 @@ func TestA10ReservationsInEveryMode(t *testing.T) {
 	b := layered(t, shared(t), 1, layerRules)
 	for _, key := range []string{"exact", "leased", "synced", "local", "whole", "hot", "spread", "asks"} {
 		for i := range 15 {
-			r, resp := b.reserve(headgate.ReserveOptions{}, some(key+":x", 4))
+			r, resp := b.reserve(reservation.Options{}, some(key+":x", 4))
 			if !resp.Allowed {
 				t.Fatalf("%s: reservation %d: %+v", key, i, resp)
 			}
@@ -661,8 +678,8 @@ func TestA10ReservationsInEveryMode(t *testing.T) {
 			if i >= 10 {
 				actual = used(0)
 			}
-			b.commit(r, headgate.Settled, actual)
-			b.commit(r, headgate.SettledBefore, actual)
+			b.commit(r, reservation.Settled, actual)
+			b.commit(r, reservation.SettledBefore, actual)
 		}
 		if got := b.admitted(key+":x", 60); got > 40 || got < 33 {
 			t.Errorf("%s: %d of the 40 that are left are admitted", key, got)
@@ -675,11 +692,11 @@ func TestA10ReservationsInEveryMode(t *testing.T) {
 func TestA10TenantsQuotas(t *testing.T) {
 	b := newBench(t, "domain: d\nmatch: path\ndescriptors: [{key: api_key, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}]", headgate.Options{})
 	b.limiter.SetTenants(snapshot(t, tiered("acme", "pro")))
-	r, resp := b.reserve(headgate.ReserveOptions{}, some("api_key:acme", 60))
+	r, resp := b.reserve(reservation.Options{}, some("api_key:acme", 60))
 	if !resp.Allowed {
 		t.Fatalf("%+v", resp)
 	}
-	b.commit(r, headgate.Settled, used(10))
+	b.commit(r, reservation.Settled, used(10))
 	if left := b.remaining("api_key:acme"); left != 90 {
 		t.Errorf("%d left, want 90", left)
 	}
@@ -693,11 +710,11 @@ func BenchmarkReserveAndCommit(b *testing.B) {
 	back := used(0)
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := bench.limiter.Reserve(b.Context(), &req, headgate.ReserveOptions{}, &resp)
+		r, err := bench.limiter.Reserve(b.Context(), &req, reservation.Options{}, &resp)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if outcome, err := bench.limiter.Commit(b.Context(), r, back, &resp); outcome != headgate.Settled || err != nil {
+		if outcome, err := bench.limiter.Commit(b.Context(), r, back, &resp); outcome != reservation.Settled || err != nil {
 			b.Fatal(outcome, err)
 		}
 	}
@@ -709,10 +726,10 @@ func TestA10SwitchedOff(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	charge := some("once:o", 10)
 	charge.Op = store.Charge
-	r, _ := b.reserve(headgate.ReserveOptions{}, some("once:o", 20))
+	r, _ := b.reserve(reservation.Options{}, some("once:o", 20))
 	switched(t, b, `{"target":"rule:d.once","state":"off"}`)
 	b.check(charge)
-	b.commit(r, headgate.Settled, used(50))
+	b.commit(r, reservation.Settled, used(50))
 	b.limiter.SetSwitches(nil)
 	if left := b.remaining("once:o"); left != 80 {
 		t.Errorf("%d left, want 80", left)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
@@ -195,17 +196,17 @@ func (d *Door) refused(requests []Request, refused *RightsError) error {
 }
 
 // Reserve is Limiter.Reserve; it takes no right. It sets Origin.Front of req.
-func (d *Door) Reserve(ctx context.Context, req *Request, o ReserveOptions, resp *Response) (Reservation, error) {
+func (d *Door) Reserve(ctx context.Context, req *Request, o reservation.Options, resp *Response) (reservation.Reservation, error) {
 	req.Origin.Front = d.options.Name
 	return d.limiter.Reserve(ctx, req, o, resp)
 }
 
 // Commit is Limiter.Commit; it takes no right.
-func (d *Door) Commit(ctx context.Context, r Reservation, a Actual, resp *Response) (Outcome, error) {
+func (d *Door) Commit(ctx context.Context, r reservation.Reservation, a reservation.Actual, resp *Response) (reservation.Outcome, error) {
 	return d.limiter.Commit(ctx, r, a, resp)
 }
 
 // Cancel is Limiter.Cancel; it takes no right.
-func (d *Door) Cancel(ctx context.Context, r Reservation, resp *Response) (Outcome, error) {
+func (d *Door) Cancel(ctx context.Context, r reservation.Reservation, resp *Response) (reservation.Outcome, error) {
 	return d.limiter.Cancel(ctx, r, resp)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 )
 
@@ -155,25 +156,25 @@ func TestRightsReservation(t *testing.T) {
 	door := b.limiter.Door(headgate.DoorOptions{Name: "front"})
 	req := &bound(doing(store.Hit, 4, "user:u"))[0]
 	var resp headgate.Response
-	r, err := door.Reserve(t.Context(), req, headgate.ReserveOptions{}, &resp)
+	r, err := door.Reserve(t.Context(), req, reservation.Options{}, &resp)
 	if err != nil || req.Origin.Front != "front" {
 		t.Fatal(err)
 	}
-	if out, err := door.Commit(t.Context(), r, headgate.Actual{Hits: []int64{1}}, &resp); err != nil || out != headgate.Settled {
+	if out, err := door.Commit(t.Context(), r, reservation.Actual{Hits: []int64{1}}, &resp); err != nil || out != reservation.Settled {
 		t.Fatal(out, err)
 	}
-	r, err = door.Reserve(t.Context(), req, headgate.ReserveOptions{}, &resp)
+	r, err = door.Reserve(t.Context(), req, reservation.Options{}, &resp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := door.Cancel(t.Context(), r, &resp); err != nil || out != headgate.Settled {
+	if out, err := door.Cancel(t.Context(), r, &resp); err != nil || out != reservation.Settled {
 		t.Fatal(out, err)
 	}
 	if left := b.remaining("user:u"); left != 4 {
 		t.Errorf("%d left, want 4", left)
 	}
 	req.Descriptors[0].Limit = limit.Must(limit.PerMinute(1))
-	if _, err := door.Reserve(t.Context(), req, headgate.ReserveOptions{}, &resp); !errors.Is(err, headgate.ErrReservation) {
+	if _, err := door.Reserve(t.Context(), req, reservation.Options{}, &resp); !errors.Is(err, reservation.ErrMalformed) {
 		t.Errorf("with a limit: %v", err)
 	}
 }

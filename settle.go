@@ -7,43 +7,10 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
-
-// Actual is what was used of a reservation.
-type Actual struct {
-	// Hits is the cost of each descriptor, in their order, from 0 to limit.MaxQuota;
-	// one number is that of all of them, and none leaves them as estimated.
-	Hits []int64
-	// Attributes are for rules that take their cost from elsewhere than the hits, as
-	// Request.Attributes; a cost from a descriptor entry stands here under the key of
-	// that. What is not here stays as it was reserved; where the hits are 0, the cost is
-	// 0 too.
-	Attributes []descriptor.Entry
-}
-
-// Outcome is what became of a Commit or a Cancel.
-type Outcome uint8
-
-const (
-	// Undecided: the store did not answer. Whether the reservation is settled is not
-	// known; to try again is safe.
-	Undecided Outcome = iota
-	// Settled: this call has settled the reservation.
-	Settled
-	// SettledBefore: another call had, or this one when its answer got lost. Nothing
-	// was charged or given back.
-	SettledBefore
-	// Unknown: the store does not remember a reservation of ReservationOf. It was
-	// denied, or not made, or is long over. Nothing was charged or given back.
-	Unknown
-)
-
-// String returns the word used in JSON and metrics.
-func (o Outcome) String() string {
-	return [...]string{"undecided", "settled", "settled_before", "unknown"}[o]
-}
 
 // Commit settles a reservation by what was really used: what is more than was reserved
 // is charged whether it fits or not, as a debt up to the ceiling of each limit, and
@@ -54,12 +21,12 @@ func (o Outcome) String() string {
 // reservation, as it is new or the store was away, is charged the whole; one that is
 // gone keeps what it has. Resp says what is left, and is Allowed.
 //
-// An error says that r or actual is malformed or r has expired (ErrExpired), and means
+// An error says that r or actual is malformed or r has expired (reservation.ErrExpired), and means
 // that nothing was done.
-func (l *Limiter) Commit(ctx context.Context, r Reservation, actual Actual, resp *Response) (Outcome, error) {
+func (l *Limiter) Commit(ctx context.Context, r reservation.Reservation, actual reservation.Actual, resp *Response) (reservation.Outcome, error) {
 	outcome, err := l.settle(ctx, r, &actual, resp)
 	if err != nil {
-		return Undecided, fmt.Errorf("commit: %w", err)
+		return reservation.Undecided, fmt.Errorf("commit: %w", err)
 	}
 	l.reserved.commits[outcome].Add(1)
 	return outcome, nil
@@ -69,43 +36,43 @@ func (l *Limiter) Commit(ctx context.Context, r Reservation, actual Actual, resp
 var nothing = []int64{0}
 
 // Cancel settles a reservation of which nothing was used; see Commit.
-func (l *Limiter) Cancel(ctx context.Context, r Reservation, resp *Response) (Outcome, error) {
-	outcome, err := l.settle(ctx, r, &Actual{Hits: nothing}, resp)
+func (l *Limiter) Cancel(ctx context.Context, r reservation.Reservation, resp *Response) (reservation.Outcome, error) {
+	outcome, err := l.settle(ctx, r, &reservation.Actual{Hits: nothing}, resp)
 	if err != nil {
-		return Undecided, fmt.Errorf("cancel: %w", err)
+		return reservation.Undecided, fmt.Errorf("cancel: %w", err)
 	}
 	l.reserved.cancels[outcome].Add(1)
 	return outcome, nil
 }
 
-func (l *Limiter) settle(ctx context.Context, r Reservation, actual *Actual, resp *Response) (outcome Outcome, err error) {
+func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual *reservation.Actual, resp *Response) (outcome reservation.Outcome, err error) {
 	p := l.begin()
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	defer func() { *resp = responses[0] }()
 	defer l.finish(p, responses[:])
 	p.settles = true
-	c := &p.claims
-	if err := c.read(r.claims); err != nil {
-		return Undecided, err
+	b := &p.booked
+	if err := b.read(r); err != nil {
+		return reservation.Undecided, err
 	}
-	if err := actual.validate(len(c.descriptors)); err != nil {
-		return Undecided, err
+	if err := validateActual(actual, len(b.descriptors)); err != nil {
+		return reservation.Undecided, err
 	}
-	if r.expires != 0 && l.now().UnixMilli() >= r.expires {
-		return Undecided, ErrExpired
+	if end := r.Expires(); !end.IsZero() && !l.now().Before(end) {
+		return reservation.Undecided, reservation.ErrExpired
 	}
 	p.addCharged(r, &responses[0])
-	c.use(actual, p.domain(c.request.Domain))
-	p.replan(&c.request, &responses[0])
+	b.use(actual, p.domain(b.request.Domain))
+	p.replan(&b.request, &responses[0])
 	if len(p.takes) == 0 {
 		responses[0].settle()
-		return Settled, nil
+		return reservation.Settled, nil
 	}
 	return l.takeSettled(ctx, p, r, &responses[0]), nil
 }
 
-// validate refuses numbers that are no costs of so many descriptors.
-func (a *Actual) validate(descriptors int) error {
+// validateActual refuses numbers that are no costs of so many descriptors.
+func validateActual(a *reservation.Actual, descriptors int) error {
 	if n := len(a.Hits); n > 1 && n != descriptors {
 		return fmt.Errorf("%w: %d for %d descriptors; hint: one for each, or one for all", ErrHits, n, descriptors)
 	}
@@ -119,23 +86,23 @@ func (a *Actual) validate(descriptors int) error {
 
 // use puts what was used in the place of the estimate. Entries are changed only where
 // they are a cost and so name no bucket.
-func (c *claims) use(a *Actual, domain *rules.Domain) {
-	for i := range c.descriptors {
+func (b *booked) use(a *reservation.Actual, domain *rules.Domain) {
+	for i := range b.descriptors {
 		switch len(a.Hits) {
 		case 0:
 		case 1:
-			c.descriptors[i].Hits = a.Hits[0]
+			b.descriptors[i].Hits = a.Hits[0]
 		default:
-			c.descriptors[i].Hits = a.Hits[i]
+			b.descriptors[i].Hits = a.Hits[i]
 		}
 	}
 	if len(a.Attributes) == 0 || domain == nil {
 		return
 	}
-	c.request.Attributes = slices.Concat(a.Attributes, c.attributes)
-	for i := range c.descriptors {
-		for j := range c.descriptors[i].Entries {
-			e := &c.descriptors[i].Entries[j]
+	b.request.Attributes = slices.Concat(a.Attributes, b.claims.Attributes)
+	for i := range b.descriptors {
+		for j := range b.descriptors[i].Entries {
+			e := &b.descriptors[i].Entries[j]
 			if used := slices.IndexFunc(a.Attributes, func(one descriptor.Entry) bool { return one.Key == e.Key }); used >= 0 && domain.Aside(e.Key) {
 				e.Value = a.Attributes[used].Value
 			}
@@ -146,16 +113,16 @@ func (c *claims) use(a *Actual, domain *rules.Domain) {
 // addCharged fills in what is known to be charged for r: what its claims cost by the
 // rules in force, but no more than r says of each bucket. So nobody is given back
 // what was never asked for.
-func (p *plan) addCharged(r Reservation, resp *Response) {
-	p.addRequest(&p.claims.request, resp)
+func (p *plan) addCharged(r reservation.Reservation, resp *Response) {
+	p.addRequest(&p.booked.request, resp)
 	p.bindKeys()
 	p.addCharges(resp, true)
-	if r.expires == 0 {
-		return // see ReservationOf
+	if r.Expires().IsZero() {
+		return // see Request.Reservation
 	}
 	for i := range p.charges {
 		c := &p.charges[i]
-		c.hits = min(c.hits, listed(r.charged, c.bucket, p.chargesBefore(i)))
+		c.Hits = min(c.Hits, r.Charged(c.Bucket, p.chargesBefore(i)))
 	}
 }
 
@@ -163,29 +130,11 @@ func (p *plan) addCharged(r Reservation, resp *Response) {
 // descriptors that are equal are charged each.
 func (p *plan) chargesBefore(i int) (n int) {
 	for j := range i {
-		if p.charges[j].bucket == p.charges[i].bucket {
+		if p.charges[j].Bucket == p.charges[i].Bucket {
 			n++
 		}
 	}
 	return n
-}
-
-// listed returns the hits of a charge of a bucket in text, after so many others of it.
-func listed(text string, bucket [4]byte, after int) int64 {
-	for text != "" {
-		c, rest, err := cutCharge(text)
-		if err != nil {
-			return 0
-		}
-		if c.bucket == bucket {
-			if after == 0 {
-				return c.hits
-			}
-			after--
-		}
-		text = rest
-	}
-	return 0
 }
 
 // replan plans req in the place of what was planned.
@@ -199,11 +148,11 @@ func (p *plan) replan(req *Request, resp *Response) {
 
 // takeSettled turns the takes of p, which are what was used, into what settles them,
 // and does it together with the mark that it is done: the mark decides, once.
-func (l *Limiter) takeSettled(ctx context.Context, p *plan, r Reservation, resp *Response) Outcome {
+func (l *Limiter) takeSettled(ctx context.Context, p *plan, r reservation.Reservation, resp *Response) reservation.Outcome {
 	var room [128]byte
-	text, ttl, domain := []byte(r.claims), p.claims.ttl, p.claims.request.Domain
-	made := l.peek(ctx, &store.Take{Key: appendMarkKey(room[:0], domain, text, markMade), Limit: markLimit(ttl)})
-	mark := p.addMark(domain, text, ttl, markSettled)
+	text, ttl, domain := []byte(r.Claims()), p.booked.claims.TTL, p.booked.claims.Domain
+	made := l.peek(ctx, &store.Take{Key: reservation.MarkMade.AppendKey(room[:0], domain, text), Limit: reservation.MarkLimit(ttl)})
+	mark := p.addMark(domain, text, ttl, reservation.MarkSettled)
 	p.bindKeys()
 	clear(p.locally) // the fallback has no reservations
 	switch {
@@ -214,9 +163,9 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r Reservation, resp 
 	case isMarked(&made):
 		p.settleCharges(mark)
 		l.take(ctx, l.store, p.takes, p.results)
-	case r.expires == 0:
+	case r.Expires().IsZero():
 		*resp = Response{Allowed: true, DomainKnown: resp.DomainKnown, Verdicts: resp.Verdicts[:0]}
-		return Unknown
+		return reservation.Unknown
 	default:
 		p.charges = p.charges[:0]
 		p.settleCharges(mark)
@@ -225,14 +174,14 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r Reservation, resp 
 	p.answer(resp, p.spans[0].verdicts)
 	switch done := &p.results[mark]; {
 	case done.Err != nil:
-		return Undecided
+		return reservation.Undecided
 	case done.Allowed && !done.Skipped:
 		if l.accuracy != nil {
 			l.mirror(ctx, p, resp)
 		}
-		return Settled
+		return reservation.Settled
 	}
-	return SettledBefore
+	return reservation.SettledBefore
 }
 
 // settleCharges makes the takes before mark what is missing to, or too much in, what was
@@ -241,7 +190,7 @@ func (p *plan) settleCharges(mark int) {
 	for i := range p.takes[:mark] {
 		t := &p.takes[i]
 		t.Op, t.Hold = store.Charge, 0
-		if t.Hits -= p.takeCharge(bucketMark(t.Key)); t.Hits < 0 {
+		if t.Hits -= p.takeCharge(reservation.Bucket(t.Key)); t.Hits < 0 {
 			t.Op, t.Hits = store.Refund, -t.Hits
 		}
 	}
@@ -250,8 +199,8 @@ func (p *plan) settleCharges(mark int) {
 // takeCharge returns the hits of the first charge of a bucket, and takes it out.
 func (p *plan) takeCharge(bucket [4]byte) int64 {
 	for i := range p.charges {
-		if c := &p.charges[i]; c.bucket == bucket {
-			hits := c.hits
+		if c := &p.charges[i]; c.Bucket == bucket {
+			hits := c.Hits
 			p.charges = slices.Delete(p.charges, i, i+1)
 			return hits
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/trace"
 )
 
@@ -86,7 +87,7 @@ func TestTraceOfAReservation(t *testing.T) {
 	req := ask(1, "user", "42")
 	req.Origin.Trace = trace.Parent{ID: [16]byte{1}, Span: [8]byte{2}}
 	var resp headgate.Response
-	if _, err := remote.Reserve(t.Context(), &req, headgate.ReserveOptions{TTL: time.Minute}, &resp); err != nil || resp.Degraded() != "" {
+	if _, err := remote.Reserve(t.Context(), &req, reservation.Options{TTL: time.Minute}, &resp); err != nil || resp.Degraded() != "" {
 		t.Fatal(err, resp.Degraded())
 	}
 	if got := seen.last(); got != req.Origin.Trace {
@@ -112,7 +113,7 @@ type reserver struct {
 	seen *traced
 }
 
-func (r *reserver) Reserve(ctx context.Context, req *headgate.Request, o headgate.ReserveOptions, resp *headgate.Response) (headgate.Reservation, error) {
+func (r *reserver) Reserve(ctx context.Context, req *headgate.Request, o reservation.Options, resp *headgate.Response) (reservation.Reservation, error) {
 	r.seen.mu.Lock()
 	r.seen.trace = req.Origin.Trace
 	r.seen.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 )
 
@@ -31,8 +32,8 @@ type wireSettle struct {
 // and the failure mode lets the request pass, there is no reservation, as the zero
 // value says, and what the request uses is not counted; what the server may have
 // reserved in time stays charged.
-func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o headgate.ReserveOptions, resp *headgate.Response) (headgate.Reservation, error) {
-	var r headgate.Reservation
+func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o reservation.Options, resp *headgate.Response) (reservation.Reservation, error) {
+	var r reservation.Reservation
 	body, err := encodeReserve(req, o)
 	if err != nil {
 		c.counts.refused.Add(1)
@@ -52,13 +53,13 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o headgate
 	return r, err
 }
 
-func encodeReserve(req *headgate.Request, o headgate.ReserveOptions) ([]byte, error) {
+func encodeReserve(req *headgate.Request, o reservation.Options) ([]byte, error) {
 	if !utf8.ValidString(o.ID) {
-		return nil, fmt.Errorf("remote reserve: %w: the id is not UTF-8", headgate.ErrReservation)
+		return nil, fmt.Errorf("remote reserve: %w: the id is not UTF-8", reservation.ErrMalformed)
 	}
 	for i := range req.Descriptors {
 		if d := &req.Descriptors[i]; d.Op != store.Hit || d.Limit != nil {
-			return nil, fmt.Errorf("remote reserve: descriptor %d: %w; hint: hits, limited by the server's rules", i, headgate.ErrReservation)
+			return nil, fmt.Errorf("remote reserve: descriptor %d: %w; hint: hits, limited by the server's rules", i, reservation.ErrMalformed)
 		}
 	}
 	check, err := encodeCheck(req)
@@ -76,8 +77,8 @@ func encodeReserve(req *headgate.Request, o headgate.ReserveOptions) ([]byte, er
 }
 
 // decodeReserved fills in resp from an answer, and returns the reservation in it.
-func decodeReserved(answer *http.Response, body []byte, req *headgate.Request, resp *headgate.Response) (headgate.Reservation, store.Reason, error) {
-	var r headgate.Reservation
+func decodeReserved(answer *http.Response, body []byte, req *headgate.Request, resp *headgate.Response) (reservation.Reservation, store.Reason, error) {
+	var r reservation.Reservation
 	responses := [1]headgate.Response{*resp}
 	reason, err := decodeAnswer(answer, body, []headgate.Request{*req}, responses[:])
 	if reason != store.NoReason || err != nil {
@@ -90,7 +91,7 @@ func decodeReserved(answer *http.Response, body []byte, req *headgate.Request, r
 		return r, store.Misconfigured, nil
 	}
 	if responses[0].Allowed {
-		if r, err = headgate.ParseReservation(told.Reservation); err != nil {
+		if r, err = reservation.Parse(told.Reservation); err != nil {
 			return r, store.Misconfigured, nil
 		}
 	}
@@ -100,18 +101,18 @@ func decodeReserved(answer *http.Response, body []byte, req *headgate.Request, r
 
 // Commit is headgate.Limiter.Commit over the wire. When the server does not answer, the
 // outcome is Undecided: to try again is safe.
-func (c *Checker) Commit(ctx context.Context, r headgate.Reservation, actual headgate.Actual, resp *headgate.Response) (headgate.Outcome, error) {
+func (c *Checker) Commit(ctx context.Context, r reservation.Reservation, actual reservation.Actual, resp *headgate.Response) (reservation.Outcome, error) {
 	body := wireSettle{Reservation: r.String(), Hits: actual.Hits}
 	for _, hits := range actual.Hits {
 		if hits < 0 || hits > limit.MaxQuota {
 			c.counts.refused.Add(1)
-			return headgate.Undecided, fmt.Errorf("remote commit: %w: %d; hint: 0 to %d", headgate.ErrHits, hits, int64(limit.MaxQuota))
+			return reservation.Undecided, fmt.Errorf("remote commit: %w: %d; hint: 0 to %d", headgate.ErrHits, hits, int64(limit.MaxQuota))
 		}
 	}
 	for _, a := range actual.Attributes {
 		if !utf8.ValidString(a.Key) || !utf8.ValidString(a.Value) {
 			c.counts.refused.Add(1)
-			return headgate.Undecided, fmt.Errorf("remote commit: attribute %q is not UTF-8", a.Key)
+			return reservation.Undecided, fmt.Errorf("remote commit: attribute %q is not UTF-8", a.Key)
 		}
 		if body.Attributes == nil {
 			body.Attributes = make(map[string]string, len(actual.Attributes))
@@ -124,20 +125,20 @@ func (c *Checker) Commit(ctx context.Context, r headgate.Reservation, actual hea
 }
 
 // Cancel is headgate.Limiter.Cancel over the wire; see Commit.
-func (c *Checker) Cancel(ctx context.Context, r headgate.Reservation, resp *headgate.Response) (headgate.Outcome, error) {
+func (c *Checker) Cancel(ctx context.Context, r reservation.Reservation, resp *headgate.Response) (reservation.Outcome, error) {
 	return c.settle(ctx, "cancel", wireSettle{Reservation: r.String()}, resp)
 }
 
-func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp *headgate.Response) (headgate.Outcome, error) {
+func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp *headgate.Response) (reservation.Outcome, error) {
 	if what.Reservation == "" {
 		c.counts.refused.Add(1)
-		return headgate.Undecided, fmt.Errorf("remote %s: %w: it reserves nothing", verb, headgate.ErrReservation)
+		return reservation.Undecided, fmt.Errorf("remote %s: %w: it reserves nothing", verb, reservation.ErrMalformed)
 	}
 	body, err := json.Marshal(what)
 	if err != nil {
-		return headgate.Undecided, fmt.Errorf("remote %s: %w", verb, err)
+		return reservation.Undecided, fmt.Errorf("remote %s: %w", verb, err)
 	}
-	outcome := headgate.Undecided
+	outcome := reservation.Undecided
 	reason, err := c.ask(ctx, question{target: c.base.JoinPath("/v1/" + verb).String(), body: body, requests: 1}, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
 		outcome, reason, err = decodeSettled(answer, body, resp)
 		return reason, err
@@ -154,27 +155,27 @@ func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp
 }
 
 // decodeSettled reads the answer to a commit or a cancellation.
-func decodeSettled(answer *http.Response, body []byte, resp *headgate.Response) (headgate.Outcome, store.Reason, error) {
+func decodeSettled(answer *http.Response, body []byte, resp *headgate.Response) (reservation.Outcome, store.Reason, error) {
 	switch answer.StatusCode {
 	case http.StatusOK, http.StatusServiceUnavailable:
 	case http.StatusGone:
 		reason, err := decodeProblem(answer, body)
 		if err != nil {
-			err = fmt.Errorf("remote settlement: %w", headgate.ErrExpired)
+			err = fmt.Errorf("remote settlement: %w", reservation.ErrExpired)
 		}
-		return headgate.Undecided, reason, err
+		return reservation.Undecided, reason, err
 	default:
 		reason, err := decodeRefusal(answer, body)
-		return headgate.Undecided, reason, err
+		return reservation.Undecided, reason, err
 	}
 	var told struct {
 		wireDecision
 		Outcome string `json:"outcome"`
 	}
 	if json.Unmarshal(body, &told) != nil {
-		return headgate.Undecided, foreign(answer.StatusCode), nil
+		return reservation.Undecided, foreign(answer.StatusCode), nil
 	}
-	for _, outcome := range [...]headgate.Outcome{headgate.Undecided, headgate.Settled, headgate.SettledBefore} {
+	for _, outcome := range [...]reservation.Outcome{reservation.Undecided, reservation.Settled, reservation.SettledBefore} {
 		if outcome.String() == told.Outcome {
 			allowed := true
 			told.Allowed = &allowed
@@ -182,5 +183,5 @@ func decodeSettled(answer *http.Response, body []byte, resp *headgate.Response) 
 			return outcome, store.NoReason, nil
 		}
 	}
-	return headgate.Undecided, foreign(answer.StatusCode), nil
+	return reservation.Undecided, foreign(answer.StatusCode), nil
 }

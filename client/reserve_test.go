@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -42,60 +43,60 @@ func TestA10ReserveOverWire(t *testing.T) {
 	request.Descriptors = append(request.Descriptors, ask(1, "sent", "x").Descriptors...)
 	var resp headgate.Response
 
-	r, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{ID: "a", TTL: time.Minute}, &resp)
+	r, err := far.Reserve(t.Context(), &request, reservation.Options{ID: "a", TTL: time.Minute}, &resp)
 	if err != nil || !resp.Allowed || r.ID() != "a" || r.Expires().Sub(now) > time.Minute {
 		t.Fatalf("%v, %+v, %v", r, resp, err)
 	}
-	if outcome, err := near.Commit(t.Context(), r, headgate.Actual{Hits: []int64{70, 1}}, &resp); outcome != headgate.Settled || err != nil {
+	if outcome, err := near.Commit(t.Context(), r, reservation.Actual{Hits: []int64{70, 1}}, &resp); outcome != reservation.Settled || err != nil {
 		t.Fatal(outcome, err)
 	}
 	for range 2 {
-		if outcome, err := far.Cancel(t.Context(), r, &resp); outcome != headgate.SettledBefore || err != nil {
+		if outcome, err := far.Cancel(t.Context(), r, &resp); outcome != reservation.SettledBefore || err != nil {
 			t.Fatal(outcome, err)
 		}
 	}
-	if r, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp); err != nil || resp.Allowed || r != (headgate.Reservation{}) {
+	if r, err := far.Reserve(t.Context(), &request, reservation.Options{}, &resp); err != nil || resp.Allowed || r != (reservation.Reservation{}) {
 		t.Fatalf("70 and 40 of 100: %v, %+v, %v", r, resp, err)
 	}
 	request.Descriptors[0].Hits = 10
-	r, err = near.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	r, err = near.Reserve(t.Context(), &request, reservation.Options{}, &resp)
 	if err != nil || !resp.Allowed {
 		t.Fatalf("%+v, %v", resp, err)
 	}
-	actual := headgate.Actual{Attributes: ask(1, "content_length", "5").Descriptors[0].Entries}
-	if outcome, err := far.Commit(t.Context(), r, actual, &resp); outcome != headgate.Settled || err != nil || resp.Decisive(-1).Decision.Remaining != 20 {
+	actual := reservation.Actual{Attributes: ask(1, "content_length", "5").Descriptors[0].Entries}
+	if outcome, err := far.Commit(t.Context(), r, actual, &resp); outcome != reservation.Settled || err != nil || resp.Decisive(-1).Decision.Remaining != 20 {
 		t.Fatalf("%v, %v, %+v", outcome, err, resp)
 	}
 	if left := check(t, near, ask(0, "sent", "x")).Verdicts[0].Decision.Remaining; left != 94 {
 		t.Errorf("%d left of what is sent, want 94", left)
 	}
 
-	late, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	late, err := far.Reserve(t.Context(), &request, reservation.Options{}, &resp)
 	if err != nil || !resp.Allowed {
 		t.Fatal(err)
 	}
 	now = now.Add(5 * time.Minute)
-	if _, err := far.Commit(t.Context(), late, headgate.Actual{}, &resp); !errors.Is(err, headgate.ErrExpired) {
+	if _, err := far.Commit(t.Context(), late, reservation.Actual{}, &resp); !errors.Is(err, reservation.ErrExpired) {
 		t.Errorf("late: %v", err)
 	}
 	for name, try := range map[string]func() error{
-		"nothing": func() error { _, err := far.Cancel(t.Context(), headgate.Reservation{}, &resp); return err },
+		"nothing": func() error { _, err := far.Cancel(t.Context(), reservation.Reservation{}, &resp); return err },
 		"hits": func() error {
-			_, err := far.Commit(t.Context(), late, headgate.Actual{Hits: []int64{-1}}, &resp)
+			_, err := far.Commit(t.Context(), late, reservation.Actual{Hits: []int64{-1}}, &resp)
 			return err
 		},
 		"an id": func() error {
-			_, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{ID: "\xff"}, &resp)
+			_, err := far.Reserve(t.Context(), &request, reservation.Options{ID: "\xff"}, &resp)
 			return err
 		},
 		"a ttl": func() error {
-			_, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{TTL: time.Millisecond}, &resp)
+			_, err := far.Reserve(t.Context(), &request, reservation.Options{TTL: time.Millisecond}, &resp)
 			return err
 		},
 		"a refund": func() error {
 			refund := ask(1, "user", "1")
 			refund.Descriptors[0].Op = store.Refund
-			_, err := far.Reserve(t.Context(), &refund, headgate.ReserveOptions{}, &resp)
+			_, err := far.Reserve(t.Context(), &refund, reservation.Options{}, &resp)
 			return err
 		},
 	} {
@@ -114,15 +115,15 @@ func TestA10ReserveWithoutServer(t *testing.T) {
 	var resp headgate.Response
 	for _, mode := range []rules.FailureMode{rules.Open, rules.Closed} {
 		far := remote(t, client.CheckerOptions{URL: "http://127.0.0.1:1", Failure: mode})
-		r, err := far.Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
-		if err != nil || resp.Allowed != (mode == rules.Open) || resp.Degraded() == store.NoReason || r != (headgate.Reservation{}) {
+		r, err := far.Reserve(t.Context(), &request, reservation.Options{}, &resp)
+		if err != nil || resp.Allowed != (mode == rules.Open) || resp.Degraded() == store.NoReason || r != (reservation.Reservation{}) {
 			t.Errorf("%v: %v, %+v, %v", mode, r, resp, err)
 		}
-		made, err := headgate.ParseReservation(settleable(t))
+		made, err := reservation.Parse(settleable(t))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if outcome, err := far.Commit(t.Context(), made, headgate.Actual{}, &resp); outcome != headgate.Undecided || err != nil || resp.Degraded() == store.NoReason {
+		if outcome, err := far.Commit(t.Context(), made, reservation.Actual{}, &resp); outcome != reservation.Undecided || err != nil || resp.Degraded() == store.NoReason {
 			t.Errorf("%v: %v, %+v, %v", mode, outcome, resp, err)
 		}
 	}
@@ -132,7 +133,7 @@ func settleable(t *testing.T) string {
 	t.Helper()
 	request := ask(1, "user", "1")
 	var resp headgate.Response
-	r, err := newLimiter(t).Reserve(t.Context(), &request, headgate.ReserveOptions{}, &resp)
+	r, err := newLimiter(t).Reserve(t.Context(), &request, reservation.Options{}, &resp)
 	if err != nil {
 		t.Fatal(err)
 	}

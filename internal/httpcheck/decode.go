@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
 )
@@ -44,7 +45,7 @@ type decoder struct {
 	verb store.Op
 	// reserves says that the body asks for a reservation, and reservation for which.
 	reserves    bool
-	reservation headgate.ReserveOptions
+	reservation reservation.Options
 	// trace is that of the call, and so of all checks in it.
 	trace trace.Parent
 

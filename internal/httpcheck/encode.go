@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -19,7 +20,7 @@ type told struct {
 	// inBatch says that there are no header fields that name the limit.
 	inBatch bool
 	// reservation is what was made, the zero value if nothing.
-	reservation headgate.Reservation
+	reservation reservation.Reservation
 }
 
 // appendDecision appends the JSON object of one check. What is not known is left
@@ -58,7 +59,7 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, 
 	if resp.Hold != 0 {
 		dst = appendHold(dst, resp, t.id)
 	}
-	if t.reservation != (headgate.Reservation{}) {
+	if t.reservation != (reservation.Reservation{}) {
 		dst = appendReservation(dst, t.reservation)
 	}
 	dst = appendSoft(dst, resp)

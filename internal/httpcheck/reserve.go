@@ -12,15 +12,16 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 )
 
 // Reserver is a Checker that also reserves, as headgate.Limiter does. With one,
 // /v1/reserve, /v1/commit and /v1/cancel are served.
 type Reserver interface {
-	Reserve(context.Context, *headgate.Request, headgate.ReserveOptions, *headgate.Response) (headgate.Reservation, error)
-	Commit(context.Context, headgate.Reservation, headgate.Actual, *headgate.Response) (headgate.Outcome, error)
-	Cancel(context.Context, headgate.Reservation, *headgate.Response) (headgate.Outcome, error)
+	Reserve(context.Context, *headgate.Request, reservation.Options, *headgate.Response) (reservation.Reservation, error)
+	Commit(context.Context, reservation.Reservation, reservation.Actual, *headgate.Response) (reservation.Outcome, error)
+	Cancel(context.Context, reservation.Reservation, *headgate.Response) (reservation.Outcome, error)
 }
 
 // reservations serves the paths of reservations.
@@ -54,19 +55,19 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 
 // commit serves /v1/commit.
 func (h *reservations) commit(w http.ResponseWriter, r *http.Request) {
-	h.settle(w, r, "/v1/commit", func(s *settlement, resp *headgate.Response) (headgate.Outcome, error) {
+	h.settle(w, r, "/v1/commit", func(s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
 		return h.reserver.Commit(r.Context(), s.reservation, s.actual, resp)
 	})
 }
 
 // cancel serves /v1/cancel.
 func (h *reservations) cancel(w http.ResponseWriter, r *http.Request) {
-	h.settle(w, r, "/v1/cancel", func(s *settlement, resp *headgate.Response) (headgate.Outcome, error) {
+	h.settle(w, r, "/v1/cancel", func(s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
 		return h.reserver.Cancel(r.Context(), s.reservation, resp)
 	})
 }
 
-func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(*settlement, *headgate.Response) (headgate.Outcome, error)) {
+func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(*settlement, *headgate.Response) (reservation.Outcome, error)) {
 	c, ok := h.read(w, r)
 	if !ok {
 		return
@@ -88,14 +89,14 @@ func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path strin
 
 // writeSettled answers a commit or a cancellation. One that is undecided is to be
 // tried again.
-func (h *reservations) writeSettled(w http.ResponseWriter, c *call, resp *headgate.Response, outcome headgate.Outcome) {
+func (h *reservations) writeSettled(w http.ResponseWriter, c *call, resp *headgate.Response, outcome reservation.Outcome) {
 	status := http.StatusOK
-	if outcome == headgate.Undecided {
+	if outcome == reservation.Undecided {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
 	c.out = append(c.out, `{"settled":`...)
-	if outcome == headgate.Undecided {
+	if outcome == reservation.Undecided {
 		c.out = append(c.out, "false"...)
 	} else {
 		c.out = append(c.out, "true"...)
@@ -129,14 +130,14 @@ func refused(err error) problem {
 		p.status, p.hint = http.StatusForbidden, denied.Hint
 		p.detail = fmt.Sprintf("check %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
 	}
-	if errors.Is(err, headgate.ErrExpired) {
+	if errors.Is(err, reservation.ErrExpired) {
 		p.status = http.StatusGone
 	}
 	return p
 }
 
 // appendReservation appends the members that a check does not have.
-func appendReservation(dst []byte, r headgate.Reservation) []byte {
+func appendReservation(dst []byte, r reservation.Reservation) []byte {
 	dst = appendText(dst, `,"reservation":`, r.String())
 	dst = append(dst, `,"expires_at":"`...)
 	dst = r.Expires().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z")
@@ -145,8 +146,8 @@ func appendReservation(dst []byte, r headgate.Reservation) []byte {
 
 // settlement is the body of /v1/commit and /v1/cancel.
 type settlement struct {
-	reservation headgate.Reservation
-	actual      headgate.Actual
+	reservation reservation.Reservation
+	actual      reservation.Actual
 }
 
 // settlement reads a whole body; that of a cancellation names the reservation alone.
@@ -178,14 +179,14 @@ func (d *decoder) settlement(text string, s *settlement, cancels bool) *strictjs
 	return d.End()
 }
 
-func (d *decoder) reservationText() (headgate.Reservation, *strictjson.Error) {
+func (d *decoder) reservationText() (reservation.Reservation, *strictjson.Error) {
 	text, err := d.Text()
 	if err != nil {
-		return headgate.Reservation{}, err
+		return reservation.Reservation{}, err
 	}
-	r, parseErr := headgate.ParseReservation(text)
+	r, parseErr := reservation.Parse(text)
 	if parseErr != nil {
-		return headgate.Reservation{}, &strictjson.Error{What: parseErr.Error()}
+		return reservation.Reservation{}, &strictjson.Error{What: parseErr.Error()}
 	}
 	return r, nil
 }
@@ -210,13 +211,13 @@ func (d *decoder) actualHits() (hits []int64, err *strictjson.Error) {
 }
 
 // maxTTL is the longest ttl_ms.
-const maxTTL = int64(headgate.MaxReservationTTL / time.Millisecond)
+const maxTTL = int64(reservation.MaxTTL / time.Millisecond)
 
 // reserveMember reads a member that only /v1/reserve has.
 func (d *decoder) reserveMember(name string) (err *strictjson.Error) {
 	if name == "ttl_ms" {
 		var ms int64
-		ms, err = d.Integer(int64(headgate.MinReservationTTL/time.Millisecond), maxTTL)
+		ms, err = d.Integer(int64(reservation.MinTTL/time.Millisecond), maxTTL)
 		d.reservation.TTL = time.Duration(ms) * time.Millisecond
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 )
 
@@ -38,9 +39,9 @@ const maxBookings = 8
 // Reserver is a Checker that also reserves. Without one, calls that want to are
 // refused.
 type Reserver interface {
-	Reserve(context.Context, *headgate.Request, headgate.ReserveOptions, *headgate.Response) (headgate.Reservation, error)
-	Commit(context.Context, headgate.Reservation, headgate.Actual, *headgate.Response) (headgate.Outcome, error)
-	Cancel(context.Context, headgate.Reservation, *headgate.Response) (headgate.Outcome, error)
+	Reserve(context.Context, *headgate.Request, reservation.Options, *headgate.Response) (reservation.Reservation, error)
+	Commit(context.Context, reservation.Reservation, reservation.Actual, *headgate.Response) (reservation.Outcome, error)
+	Cancel(context.Context, reservation.Reservation, *headgate.Response) (reservation.Outcome, error)
 }
 
 var _ Reserver = (*headgate.Limiter)(nil)
@@ -58,13 +59,13 @@ const (
 type booking struct {
 	descriptor int // its index in the message
 	op         bookingOp
-	options    headgate.ReserveOptions
+	options    reservation.Options
 	// request has the descriptor alone, with the estimate as its hits.
 	request headgate.Request
 	// actual is what was used.
 	actual int64
 	// made is the reservation, once there is one.
-	made headgate.Reservation
+	made reservation.Reservation
 }
 
 // operate takes the entries out of d that say what to do with it, and does as they
@@ -194,9 +195,9 @@ func (s *service) checkBooked(ctx context.Context, c *call) error {
 // book makes or settles the reservation, and adds what was said to all.
 func (b *booking) book(ctx context.Context, reserver Reserver, all *headgate.Response) (err error) {
 	var resp headgate.Response
-	r := headgate.Reservation{}
+	r := reservation.Reservation{}
 	if b.op != reserve {
-		if r, err = headgate.ReservationOf(&b.request, b.options); err != nil {
+		if r, err = b.request.Reservation(b.options); err != nil {
 			return err
 		}
 	}
@@ -204,7 +205,7 @@ func (b *booking) book(ctx context.Context, reserver Reserver, all *headgate.Res
 	case reserve:
 		b.made, err = reserver.Reserve(ctx, &b.request, b.options, &resp)
 	case commit:
-		_, err = reserver.Commit(ctx, r, headgate.Actual{Hits: []int64{b.actual}}, &resp)
+		_, err = reserver.Commit(ctx, r, reservation.Actual{Hits: []int64{b.actual}}, &resp)
 	case cancel:
 		_, err = reserver.Cancel(ctx, r, &resp)
 	}
@@ -278,7 +279,7 @@ func add(all, one *headgate.Response, of func(int) int) {
 // giveUp cancels what was reserved for a call that is denied in the end.
 func (c *call) giveUp(ctx context.Context, reserver Reserver) {
 	for i := range c.bookings {
-		if b := &c.bookings[i]; b.made != (headgate.Reservation{}) {
+		if b := &c.bookings[i]; b.made != (reservation.Reservation{}) {
 			var resp headgate.Response
 			// It was made just now and is well formed: nothing but the store can
 			// fail, and then it stays charged.

@@ -3,16 +3,16 @@ package telemetry
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/reservation"
 )
 
 // WatchReservations adds what was reserved and settled to the metrics. read is called once
 // for each collection.
-func (m *Metrics) WatchReservations(read func() headgate.ReservationCounts) {
+func (m *Metrics) WatchReservations(read func() reservation.Counts) {
 	m.register.MustRegister(reservationCollector(read))
 }
 
-type reservationCollector func() headgate.ReservationCounts
+type reservationCollector func() reservation.Counts
 
 var (
 	reservationsTotal = prometheus.NewDesc("headgate_reservations_total", "Reservations asked for, by outcome (made, denied).", []string{"outcome"}, nil)
@@ -33,7 +33,7 @@ func (read reservationCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- total(reservationsTotal, c.Made, "made")
 	ch <- total(reservationsTotal, c.Denied, "denied")
 	for outcome := range c.Commits {
-		word := headgate.Outcome(outcome).String()
+		word := reservation.Outcome(outcome).String()
 		ch <- total(settlementsTotal, c.Commits[outcome], "commit", word)
 		ch <- total(settlementsTotal, c.Cancels[outcome], "cancel", word)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 )
 
@@ -41,9 +42,9 @@ func watchAll(m *Metrics) {
 		return []Shard{{Store: "store", Addr: "a:1", Calls: 30, Took: took}, {Store: "store", Addr: "b:1", Calls: 10, Took: took}, {Store: "per_second", Addr: "a:1", Calls: 9}}
 	})
 	m.WatchCandidates(func() []headgate.CandidateReport { return []headgate.CandidateReport{{Rule: "d.a", Decided: 1}} })
-	m.WatchReservations(func() headgate.ReservationCounts {
-		c := headgate.ReservationCounts{Made: 1, Denied: 2}
-		c.Commits[headgate.Settled], c.Cancels[headgate.Unknown] = 3, 4
+	m.WatchReservations(func() reservation.Counts {
+		c := reservation.Counts{Made: 1, Denied: 2}
+		c.Commits[reservation.Settled], c.Cancels[reservation.Unknown] = 3, 4
 		return c
 	})
 	m.WatchDenials(func() Denials { return Denials{} })
