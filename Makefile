@@ -16,6 +16,9 @@ REPLAY ?= 10000000
 TAGS := disable_pgv
 # How many packages `make race` tests at once.
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+# The packages whose tests take longest, most of it waiting for servers. They start first,
+# so that the others run meanwhile and not before; their lines come first, too.
+SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/... ./internal/app ./internal/adminapi
 # The packages with tests that the race detector disturbs, and of them those of which it
 # skips some, or leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
@@ -73,11 +76,13 @@ quick: ## Vet, and the unit and property tests that need no server: a minute or 
 	HEADGATE_TEST_SERVERS=none $(GO) test -short -tags $(TAGS) $$($(GO) list ./... | grep -vE '/(test|examples/clients)(/|$$)')
 
 # -count=1: tests that build and run the command are not seen by the test cache. Many wait
-# for servers, so two packages to a processor keep it busy.
+# for servers, so two packages to a processor keep it busy. A process under the race detector
+# sleeps a second before it ends, unless it is told otherwise: so does each command of the
+# hundreds in test/script.
 .PHONY: race
 race: ## All tests with the race detector, against real servers
 	find . -path '*/testdata/rapid/*' -name '*.fail' -delete
-	$(GO) test -race -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) ./...
+	GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) $(SLOWEST) ./...
 
 .PHONY: norace
 norace: ## The tests that the race detector disturbs or skips, without it: allocations, simulations

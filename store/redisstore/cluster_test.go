@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,8 +71,10 @@ func keyOfTag(key []byte, tag int) []byte {
 	if known, ok := keysOfTags.Load(id); ok {
 		return known.([]byte)
 	}
-	for i := 0; ; i++ {
-		if longer := fmt.Appendf(nil, "%s/%d", key, i); tagOf(hashOf(longer)) == tag {
+	longer := append(slices.Clone(key), '/')
+	for i := int64(0); ; i++ {
+		longer = strconv.AppendInt(longer[:len(key)+1], i, 10)
+		if tagOf(hashOf(longer)) == tag {
 			keysOfTags.Store(id, longer)
 			return longer
 		}

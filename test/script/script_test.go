@@ -47,6 +47,7 @@ func badFiles(env *testscript.Env) error {
 		return err
 	}
 	env.Setenv("BAD", dir)
+	env.Setenv("GORACE", os.Getenv("GORACE")) // how long a process under the race detector takes to end
 	bomb := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 12; i++ {
 		aliases := strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", ")
