@@ -14,8 +14,8 @@ import (
 // MaxDocument bounds the JSON of one switch, in bytes: MaxTenants of 600 bytes.
 const MaxDocument = 1 << 20
 
-// document is a switch as people and databases write it.
-type document struct {
+// Document is a switch as people and databases write it.
+type Document struct {
 	Target  string     `json:"target"`
 	State   string     `json:"state"`
 	Percent *int       `json:"percent,omitempty"`
@@ -43,7 +43,7 @@ func wrong(field string, err error) error { return &FieldError{field, err.Error(
 
 // MarshalJSON implements json.Marshaler.
 func (s Switch) MarshalJSON() ([]byte, error) {
-	d := document{Target: s.Target.String(), State: s.State.String(), Reason: s.Reason}
+	d := Document{Target: s.Target.String(), State: s.State.String(), Reason: s.Reason}
 	if s.Percent != 0 {
 		d.Percent = &s.Percent
 	}
@@ -64,7 +64,7 @@ func Parse(data []byte) (Switch, error) {
 	if len(data) > MaxDocument {
 		return s, wrong("", fmt.Errorf("%d bytes; hint: at most %d", len(data), MaxDocument))
 	}
-	var d document
+	var d Document
 	if err := decode(data, &d); err != nil {
 		return s, err
 	}
@@ -100,7 +100,7 @@ func Parse(data []byte) (Switch, error) {
 }
 
 // decode reads one JSON value strictly.
-func decode(data []byte, out *document) error {
+func decode(data []byte, out *Document) error {
 	err := strictjson.Decode(data, out)
 	if err == nil {
 		return nil

@@ -1,71 +1,76 @@
 package adminapi
 
 import (
-	"context"
 	"net/http"
-	"strconv"
-	"strings"
-	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// databaseTimeout bounds how long one question waits for the database.
-const databaseTimeout = 10 * time.Second
+// accounts are what is kept of accounts, but for their top-ups.
+type accounts struct{ *Options }
 
-func (c *call) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(c.request.Context(), databaseTimeout)
-}
-
-// name reads {api_key}.
-func (c *call) name() (quotas.Name, *problem) {
-	parse := parseNewName
-	if method := c.request.Method; method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete {
-		parse = parseName
+func (a accounts) routes() []route {
+	const path = "quotas/{api_key}"
+	return []route{
+		{
+			method: http.MethodGet, path: "quotas", scope: Read, serve: a.list, id: "listQuotas", summary: "List accounts",
+			query: append(page[:len(page):len(page)],
+				parameter{"tier", "Only accounts that have this tier now.", schema{"type": "string"}},
+				parameter{"name_prefix", "Only accounts whose name begins so, such as tenant:ac; of entry:KEY: with the whole key.", schema{"type": "string"}},
+			),
+			answers: []reply{ok(accountsPage{}, "A page.")},
+		},
+		{
+			method: http.MethodGet, path: path, scope: Read, serve: a.get, id: "getQuota", summary: "Show an account",
+			answers: []reply{ok(quotaView{}, "The account.").tagged(), notThere},
+		},
+		{
+			method: http.MethodPut, path: path, scope: Write, conditions: changeable, serve: a.put, id: "putQuota", summary: "Make or change an account",
+			body:    &payload{kinds: jsonOnly, most: quotas.MaxDocument, of: quotas.Document{}, about: "The account as it shall be, whole: what is left out is not there."},
+			answers: []reply{ok(quotaView{}, "The account as it is now.").tagged(), created(quotaView{}, "The account, which was not there.").tagged()},
+		},
+		{
+			method: http.MethodDelete, path: path, scope: Write, conditions: removable, serve: a.remove, id: "deleteQuota", summary: "Take an account out",
+			about:   "The fallback tier counts then. The log of changes keeps what was there.",
+			answers: []reply{deleted("It is not there any more."), notThere},
+		},
 	}
-	return parse(c.path["api_key"], "api_key", c.options.Hasher)
 }
 
 // get answers with one account.
-func (c *call) get() (*answer, error) {
+func (a accounts) get(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	r, err := c.accounts.Get(ctx, name.Subject)
+	r, err := c.db.Get(ctx, name.Subject)
 	if err != nil {
 		return nil, err
 	}
 	if r.Version == 0 {
-		return nil, c.missing()
+		return nil, a.missing()
 	}
-	return c.answerWith(http.StatusOK, &r)
+	return a.answerWith(c, http.StatusOK, &r)
 }
 
-func (c *call) missing() *problem {
-	if fallback := c.options.Tiers().Fallback(); fallback != "" {
+func (a accounts) missing() *problem {
+	if fallback := a.Tiers().Fallback(); fallback != "" {
 		return fail(http.StatusNotFound, "no such account: the tier %s counts", fallback)
 	}
 	return fail(http.StatusNotFound, "no such account: the rules alone count")
 }
 
 // answerWith answers with an account and its ETag.
-func (c *call) answerWith(status int, r *sqltenant.Record) (*answer, error) {
-	a, err := jsonAnswer(status, views([]sqltenant.Record{*r}, c.options.Tiers(), c.now)[0])
-	if err == nil {
-		a.header.Set("ETag", etag(r.Version))
-	}
-	return a, err
+func (a accounts) answerWith(c *call, status int, r *sqltenant.Record) (*answer, error) {
+	return versioned(status, views([]sqltenant.Record{*r}, a.Tiers(), c.now)[0], r.Version)
 }
 
-func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
-
 // put makes an account what the body says.
-func (c *call) put() (*answer, error) {
+func (a accounts) put(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
@@ -74,7 +79,7 @@ func (c *call) put() (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	tiers := c.options.Tiers()
+	tiers := a.Tiers()
 	if list := checkDocument(&document, name.Subject, tiers, c.now); len(list) > 0 {
 		return nil, badFields(http.StatusUnprocessableEntity, list)
 	}
@@ -90,18 +95,18 @@ func (c *call) put() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.answerWith(status, &r)
+	return a.answerWith(c, status, &r)
 }
 
 // remove takes an account out.
-func (c *call) remove() (*answer, error) {
+func (a accounts) remove(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
 	_, err := c.change(name.Subject, func(r *sqltenant.Record) error {
 		if r.Version == 0 {
-			return c.missing()
+			return a.missing()
 		}
 		r.Tiers, r.Overrides, r.TopUps = nil, nil, nil
 		return nil
@@ -109,7 +114,7 @@ func (c *call) remove() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &answer{status: http.StatusNoContent, header: http.Header{}}, nil
+	return gone(), nil
 }
 
 // change edits one account, if it is as the request's conditions ask.
@@ -120,8 +125,8 @@ func (c *call) change(subject tenant.Subject, edit func(*sqltenant.Record) error
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	records, err := c.accounts.UpdateAll(ctx, []sqltenant.Change{{
-		Subject: subject, Actor: c.actor, Version: sqltenant.Anyway, At: c.now,
+	records, err := c.db.UpdateAll(ctx, []sqltenant.Change{{
+		Subject: subject, Actor: c.who.actor, Version: sqltenant.Anyway, At: c.now,
 		Edit: func(r *sqltenant.Record) error {
 			// In the transaction, so that of two with one condition one finds it met.
 			if bad := conditions.check(r.Version); bad != nil {
@@ -134,79 +139,4 @@ func (c *call) change(subject tenant.Subject, edit func(*sqltenant.Record) error
 		return sqltenant.Record{}, err
 	}
 	return records[0], nil
-}
-
-// conditions are If-Match and If-None-Match (RFC 9110, section 13.1).
-type conditions struct {
-	match   []string // entity tags; nil: not asked
-	there   bool     // If-Match: *
-	missing bool     // If-None-Match: *
-}
-
-// maxTags bounds the entity tags of one condition.
-const maxTags = 100
-
-func parseConditions(h http.Header) (c conditions, bad *problem) {
-	if values := h.Values("If-None-Match"); len(values) > 0 {
-		if len(values) != 1 || strings.TrimSpace(values[0]) != "*" {
-			return c, badField(http.StatusBadRequest, "If-None-Match", "not *, which is all that it may be")
-		}
-		c.missing = true
-	}
-	values := h.Values("If-Match")
-	if len(values) == 0 {
-		return c, nil
-	}
-	list := strings.Split(strings.Join(values, ","), ",")
-	if len(list) == 1 && strings.TrimSpace(list[0]) == "*" {
-		c.there = true
-		return c, nil
-	}
-	for _, tag := range list[:min(len(list), maxTags)] {
-		tag = strings.TrimSpace(tag)
-		if text := strings.TrimPrefix(tag, "W/"); len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
-			return c, badField(http.StatusBadRequest, "If-Match", "not an ETag; hint: send it as it was answered, with its quotes")
-		}
-		c.match = append(c.match, tag)
-	}
-	return c, nil
-}
-
-// check refuses what is in another version; 0 is what is not there.
-func (c *conditions) check(version int64) *problem {
-	switch {
-	case c.missing && version != 0:
-		return fail(http.StatusPreconditionFailed, "If-None-Match: it is there, in version %d", version).with("ETag", etag(version))
-	case (c.there || c.match != nil) && version == 0:
-		return fail(http.StatusPreconditionFailed, "If-Match: it is not there")
-	case c.match == nil:
-		return nil
-	}
-	for _, tag := range c.match {
-		if tag == etag(version) {
-			return nil
-		}
-	}
-	return fail(http.StatusPreconditionFailed, "If-Match: it has changed since; it is in version %d", version).with("ETag", etag(version))
-}
-
-// printableName is the name of a parameter for an answer.
-func printableName(name string) string {
-	if quotas.Deceptive(name) != "" || name == "" || len(name) > 64 {
-		return "query"
-	}
-	return name
-}
-
-// number reads a parameter of the query, or returns what it is when it is not there.
-func (c *call) number(name string, low, high, usual int64) (int64, *problem) {
-	text := c.request.URL.Query().Get(name)
-	if text == "" && !c.request.URL.Query().Has(name) {
-		return usual, nil
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < low || n > high {
-		return 0, badField(http.StatusBadRequest, name, "not a whole number from %d to %d", low, high)
-	}
-	return n, nil
 }

@@ -3,7 +3,6 @@ package adminapi
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,14 +101,13 @@ type Options struct {
 
 // Handler serves the API. It is safe for concurrent use. Make one with New.
 type Handler struct {
-	options  Options
-	routes   []route
+	options  *Options
+	mux      *http.ServeMux // of the routes
 	guard    *guard
 	answered *memory
 	imports  chan struct{} // holds one value while an import is under way
-	lookups  chan struct{} // holds one value for each look at usage under way
-	streams  chan struct{} // holds one value for each stream under way
-	glances  [len(topics)][2]glance
+	lookups  turns
+	streams  turns
 	document []byte // OpenAPI
 }
 
@@ -131,40 +129,23 @@ func New(o Options) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{
-		options: o, routes: routes(), guard: g, answered: newMemory(), document: openAPI(),
-		imports: make(chan struct{}, 1), lookups: make(chan struct{}, maxLookups), streams: make(chan struct{}, maxStreams),
-	}, nil
-}
-
-// call is a request that is allowed, on its way through a route.
-type call struct {
-	*Handler
-	request  *http.Request
-	accounts Accounts
-	who      *credential
-	actor    string
-	path     map[string]string // the parameters of the path, unescaped
-	body     []byte
-	now      time.Time
-}
-
-// answer is what a route answers. One with stream is written by that.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-	stream func(http.ResponseWriter) error
+	h := &Handler{
+		options: &o, guard: g, answered: newMemory(),
+		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams),
+	}
+	h.document, h.mux = openAPI(h.routes()), h.newMux()
+	return h, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header(), r)
-	discard(w, r, h.answer(w, r))
+	h.mux.ServeHTTP(w, routable(r))
 }
 
-// answer answers r, and reports whether it knows who asks.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (known bool) {
+// answer answers r by way, nil where there is none, and reports whether it knows who
+// asks.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, way *route) (known bool) {
 	defer func() {
 		switch cause := recover(); cause {
 		case nil:
@@ -188,7 +169,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request) (known bool) {
 		h.refused(r, refusals.RateLimited, who.actor)
 		return true
 	}
-	a, err := h.serve(w, r, who, now)
+	a, err := h.serve(w, &call{request: r, who: who, now: now, hasher: h.options.Hasher}, way)
 	if err == nil && a.stream != nil {
 		err = a.stream(w)
 	} else if err == nil {
@@ -217,27 +198,18 @@ func secure(h http.Header, r *http.Request) {
 	}
 }
 
-// serve answers by the route of r.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential, now time.Time) (*answer, error) {
-	ways, path, bad := match(h.routes, r.URL.EscapedPath())
-	if bad != nil {
-		return nil, bad
-	}
-	allowed := allowedMethods(ways)
-	if r.Method == http.MethodOptions {
-		return &answer{status: http.StatusNoContent, header: http.Header{"Allow": {allowed}}}, nil
-	}
-	way := routeOf(ways, r.Method)
+// serve answers c by way.
+func (h *Handler) serve(w http.ResponseWriter, c *call, way *route) (*answer, error) {
 	if way == nil {
-		return nil, fail(http.StatusMethodNotAllowed, "%.20s is none of %s", r.Method, allowed).with("Allow", allowed)
+		return h.noRoute(c.request)
 	}
-	if way.signed && !who.signed {
+	if way.signed && !c.who.signed {
 		return nil, fail(http.StatusNotFound, "events of billing are off: this process has no key to check their signatures with")
 	}
-	if bad := who.allows(way.scope); bad != nil {
+	if bad := c.who.allows(way.scope); bad != nil {
 		return nil, bad
 	}
-	if bad := way.checkQuery(r); bad != nil {
+	if bad := way.checkQuery(c.request); bad != nil {
 		return nil, bad
 	}
 	if way.slow {
@@ -249,12 +221,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential,
 		}
 		takeTime(w, importTimeout)
 	}
-	body, bad := way.read(w, r)
-	if bad != nil {
+	var bad *problem
+	if c.body, bad = way.read(w, c.request); bad != nil {
 		return nil, bad
 	}
-	c := &call{Handler: h, request: r, who: who, actor: who.actor, path: path, body: body, now: now}
-	if bad := c.reachAccounts(); bad != nil && !way.local {
+	if c.db, bad = h.options.reachAccounts(); bad != nil && !way.local {
 		return nil, bad
 	}
 	if way.scope == Read {
@@ -266,14 +237,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, who *credential,
 var errNoDatabase = fail(http.StatusServiceUnavailable, "this process has no database of tenants; hint: --tenants URL")
 
 // reachAccounts finds the database, or says why it is not there.
-func (c *call) reachAccounts() *problem {
-	if c.options.Accounts == nil {
-		return errNoDatabase
+func (o *Options) reachAccounts() (Accounts, *problem) {
+	if o.Accounts == nil {
+		return nil, errNoDatabase
 	}
-	if c.accounts = c.options.Accounts(); c.accounts == nil {
-		return unavailable("it has not been reached since the start; nothing was changed")
+	db := o.Accounts()
+	if db == nil {
+		return nil, unavailable("it has not been reached since the start; nothing was changed")
 	}
-	return nil
+	return db, nil
 }
 
 // takeTime lets a request take longer than others; where there is no deadline, there
@@ -349,21 +321,4 @@ func (way *route) checkQuery(r *http.Request) *problem {
 		}
 	}
 	return nil
-}
-
-// jsonAnswer is an answer with a body of JSON.
-func jsonAnswer(status int, body any) (*answer, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-	return &answer{status: status, header: http.Header{"Content-Type": {jsonType}}, body: append(text, '\n')}, nil
-}
-
-func (a *answer) write(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // nobody is there to hear of an error
 }

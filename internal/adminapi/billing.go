@@ -3,7 +3,6 @@ package adminapi
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -16,6 +15,21 @@ import (
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
+
+// billing is what systems of billing send.
+type billing struct{ *Options }
+
+func (b billing) routes() []route {
+	return []route{{
+		method: http.MethodPost, path: billingPath, signed: true, serve: b.take, id: "takeBillingEvent", summary: "Take an event of billing",
+		about: "Its signature is its authority, and no token is.",
+		body:  &payload{kinds: jsonOnly, most: maxSmallBody, of: billingEvent{}, about: "What has changed."},
+		answers: []reply{
+			ok(billingView{}, "What the event asks for is so, or a later event counts."),
+			notHere, errorReply(http.StatusConflict, "Another event begins at that instant, or has that id."),
+		},
+	}}
+}
 
 const (
 	// billingPath is the route of events of billing, after Prefix.
@@ -43,13 +57,13 @@ type billingEvent struct {
 	Type string    `json:"type"`
 	At   time.Time `json:"at"`
 	// ExpiresAt ends what it asks for; a top-up needs it.
-	ExpiresAt *time.Time `json:"expires_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	// Subject names the account as paths do.
 	Subject string `json:"subject"`
 	// Exactly one of these is there, by Type.
-	Tier  *string          `json:"tier"`
-	Quota *quotas.Override `json:"quota"`
-	TopUp *billingTopUp    `json:"top_up"`
+	Tier  *string          `json:"tier,omitempty"`
+	Quota *quotas.Override `json:"quota,omitempty"`
+	TopUp *billingTopUp    `json:"top_up,omitempty"`
 }
 
 // billingTopUp is a grant of hits beyond a quota.
@@ -113,20 +127,20 @@ func (h *Handler) refused(r *http.Request, because refusals.Reason, actor string
 	h.options.Refusals.Refused(refusals.DoorOf(r.Context(), door), because, r, actor)
 }
 
-// billing does what an event asks for.
-func (c *call) billing() (*answer, error) {
+// take does what an event asks for.
+func (b billing) take(c *call) (*answer, error) {
 	var e billingEvent
 	if bad := decodeBody(c.body, &e); bad != nil {
 		return nil, bad
 	}
-	name, edit, bad := e.read(c)
+	name, edit, bad := e.read(b.Options, c.now)
 	if bad != nil {
 		return nil, bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()
 	changed := false
-	records, err := c.accounts.UpdateAll(ctx, []sqltenant.Change{{
+	records, err := c.db.UpdateAll(ctx, []sqltenant.Change{{
 		Subject: name.Subject, Actor: billingActor + ":" + e.ID, Version: sqltenant.Anyway, At: c.now,
 		Edit: func(r *sqltenant.Record) (err error) {
 			if changed, err = edit(r); changed && name.Last4 != "" {
@@ -143,7 +157,7 @@ func (c *call) billing() (*answer, error) {
 
 // read checks an event and returns what it does to an account: an edit that says
 // whether it has changed something.
-func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Record) (bool, error), bad *problem) {
+func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit func(*sqltenant.Record) (bool, error), bad *problem) {
 	wrong := func(field, format string, args ...any) (quotas.Name, func(*sqltenant.Record) (bool, error), *problem) {
 		return name, nil, badField(http.StatusUnprocessableEntity, field, format, args...)
 	}
@@ -153,7 +167,10 @@ func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Rec
 	case e.At.IsZero():
 		return wrong("at", "missing; hint: the instant from which the change counts, the same when the event is sent again")
 	}
-	if name, bad = parseNewName(e.Subject, "subject", c.options.Hasher); bad != nil {
+	if e.At.UnixMicro() < 0 {
+		return wrong("at", "before 1970")
+	}
+	if name, bad = parseNewName(e.Subject, "subject", o.Hasher); bad != nil {
 		return name, nil, bad
 	}
 	term := tenant.Term{From: e.At.UTC().Truncate(time.Microsecond)}
@@ -172,10 +189,10 @@ func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Rec
 	}
 	switch e.Type {
 	case tierSet:
-		if tiers := c.options.Tiers(); !tiers.Has(*e.Tier) {
+		if tiers := o.Tiers(); !tiers.Has(*e.Tier) {
 			return wrong("tier", "unknown tier %.64q; hint: one of %v", *e.Tier, tiers.Names())
 		}
-		return name, setTier(tenant.Assignment{Tier: *e.Tier, Term: term}, c.now), nil
+		return name, setTier(tenant.Assignment{Tier: *e.Tier, Term: term}, now), nil
 	case quotaSet:
 		if e.Quota.EffectiveAt != nil || e.Quota.ExpiresAt != nil {
 			return wrong("quota", "it has times of its own; hint: at and expires_at of the event")
@@ -184,19 +201,19 @@ func (e *billingEvent) read(c *call) (name quotas.Name, edit func(*sqltenant.Rec
 		if bad != nil {
 			return name, nil, bad
 		}
-		return name, setOverride(override, c.now), nil
+		return name, setOverride(override, now), nil
 	case topUpAdd:
 		if term.Until.IsZero() {
 			return wrong("expires_at", "missing; hint: a top-up has an end")
 		}
 		t, err := topUpOf(name.Subject, &quotas.TopUp{
 			ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
-		}, nil, c.now)
+		}, nil, now)
 		var field *quotas.FieldError
 		if errors.As(err, &field) {
 			return wrong(billingField("top_up", field.Field), "%s", field.Problem)
 		}
-		return name, addTopUp(t, c.now), nil
+		return name, addTopUp(t, now), nil
 	}
 	return wrong("type", "unknown type %.40q; hint: %s, %s or %s", e.Type, tierSet, quotaSet, topUpAdd)
 }
@@ -310,33 +327,4 @@ func addTopUp(t tenant.TopUp, now time.Time) func(*sqltenant.Record) (bool, erro
 		}
 		return true, nil
 	}
-}
-
-// billingSchema is what the body of an event is.
-func billingSchema(override, instant schema) schema {
-	text := schema{"type": "string"}
-	return object(fmt.Sprintf("An event of billing. Of two events for one thing the one with the later %q counts, in whatever order they come.", "at"), schema{
-		"id!":        schema{"type": "string", "maxLength": maxEvent, "description": "Sent again, the event changes nothing more."},
-		"type!":      schema{"type": "string", "enum": []any{tierSet, quotaSet, topUpAdd}},
-		"at!":        instant,
-		"expires_at": instant,
-		"subject!":   schema{"type": "string", "description": "The account, as paths name it."},
-		"tier":       text,
-		"quota":      override,
-		"top_up":     object("Hits beyond a quota.", schema{"descriptor!": text, "hits!": schema{"type": "integer", "minimum": 1}}),
-	})
-}
-
-// billingRoutes are those of what billing sends.
-func billingRoutes() []route {
-	body := payload{jsonOnly, maxSmallBody, "BillingEvent", "What has changed.", false}
-	return []route{{
-		method: http.MethodPost, path: billingPath, signed: true, serve: (*call).billing, id: "takeBillingEvent", summary: "Take an event of billing",
-		about: "Its signature is its authority, and no token is.",
-		body:  &body,
-		answers: []reply{
-			{http.StatusOK, "What the event asks for is so, or a later event counts.", jsonType, "BillingResult", false},
-			notHere, errorReply(http.StatusConflict, "Another event begins at that instant, or has that id."), tooLargeReply, wrongType, unprocessable,
-		},
-	}}
 }

@@ -10,6 +10,15 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+var changesRoute = route{
+	method: http.MethodGet, path: "changes", scope: Read, serve: listChanges, id: "listChanges", summary: "List who has changed what",
+	query: []parameter{
+		limitParameter,
+		{"after", "The version after which to begin: next_after of the page before.", schema{"type": "integer", "minimum": 0, "default": 0}},
+	},
+	answers: []reply{ok(changesPage{}, "A page of the log of changes, the oldest first.")},
+}
+
 // changesPage is one answer of the log of changes.
 type changesPage struct {
 	Changes []changeView `json:"changes"`
@@ -44,8 +53,8 @@ func changeViewOf(e *sqltenant.Entry) changeView {
 	}
 }
 
-// changes answers with a page of the log.
-func (c *call) changes() (*answer, error) {
+// listChanges answers with a page of the log.
+func listChanges(c *call) (*answer, error) {
 	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
 	if bad != nil {
 		return nil, bad
@@ -56,7 +65,7 @@ func (c *call) changes() (*answer, error) {
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	entries, err := c.accounts.Changes(ctx, after, int(n))
+	entries, err := c.db.Changes(ctx, after, int(n))
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +75,7 @@ func (c *call) changes() (*answer, error) {
 	}
 	more := entries
 	if len(entries) > 0 && len(entries) < int(n) { // at the end, or since they are long
-		if more, err = c.accounts.Changes(ctx, after, 1); err != nil {
+		if more, err = c.db.Changes(ctx, after, 1); err != nil {
 			return nil, err
 		}
 	}

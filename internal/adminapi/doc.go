@@ -9,10 +9,12 @@
 // its route asks for. That is looked at before anything else, also before whether
 // there is such a route.
 //
-// One table says what routes there are (table.go). Requests are served by it, and
-// the OpenAPI document is made of it, so that the two cannot differ; openapi.json is
-// that document. The schemas in it describe; what is accepted is decided in one
-// place for the API and the command line, package quotas.
+// Each file has the routes of one subject beside what answers them, and net/http's
+// ServeMux finds the route of a request (routes.go). The OpenAPI document is made of the
+// same routes, and its schemas of the types that are read and answered (schema.go) with
+// what is to be said of them in words (components.go), so that none of this can differ;
+// openapi.json is that document. It describes; what is accepted is decided in one place
+// for the API and the command line, package quotas.
 //
 // No decision waits for this package, and it waits for no decision: it has a listener
 // of its own, and a limiter of its own against those who ask too often. What is changed

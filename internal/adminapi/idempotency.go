@@ -67,7 +67,7 @@ func (m *memory) once(c *call, do func() (*answer, error)) (*answer, error) {
 	if len(values) > 1 || name == "" || len(name) > maxIdempotencyKey || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return nil, badField(http.StatusBadRequest, idempotencyField, "not one name of 1 to %d letters of ASCII", maxIdempotencyKey)
 	}
-	r := &remembered{key: memoryKey{c.actor, name}, request: fingerprint(c), at: c.now}
+	r := &remembered{key: memoryKey{c.who.actor, name}, request: fingerprint(c), at: c.now}
 	if before, err := m.begin(r); err != nil || before != nil {
 		return before, err
 	}

@@ -12,7 +12,29 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+// exchange writes and reads all accounts.
+type exchange struct{ *Options }
+
+func (x exchange) routes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "export", scope: Read, serve: x.export, id: "exportQuotas", summary: "Write all accounts",
+			about:   "Who changes accounts meanwhile may be in it or not; each account is whole. An answer that is cut off has no end.",
+			answers: []reply{{http.StatusOK, "One account to a line.", linesType, quotas.Line{}, false}},
+		},
+		{
+			method: http.MethodPost, path: "import", scope: Admin, slow: true, serve: x.importLines, id: "importQuotas", summary: "Read accounts",
+			about:   "All lines are checked before anything is changed. Each account becomes what its line says; others stay as they are. When the database fails in between, what is written stays written: import the same again.",
+			query:   []parameter{{"dry_run", "Check everything and change nothing.", schema{"type": "boolean", "default": false}}},
+			body:    &payload{kinds: []string{linesType}, most: maxImport, of: quotas.Line{}, about: "One JSON object to a line, as export writes them."},
+			answers: []reply{ok(imported{}, "What was done.")},
+		},
+	}
+}
+
 const (
+	// maxImport bounds the body of an import: 200,000 accounts of 300 bytes.
+	maxImport = 64 << 20
 	// importTimeout bounds an import.
 	importTimeout = 30 * time.Minute
 	// maxLines bounds the accounts of an import.
@@ -26,12 +48,12 @@ type imported struct {
 }
 
 // importLines makes accounts what the lines of the body say.
-func (c *call) importLines() (*answer, error) {
+func (x exchange) importLines(c *call) (*answer, error) {
 	dry, bad := c.flag("dry_run")
 	if bad != nil {
 		return nil, bad
 	}
-	changes, bad := c.parseLines()
+	changes, bad := x.parseLines(c)
 	if bad != nil {
 		return nil, bad
 	}
@@ -44,11 +66,11 @@ func (c *call) importLines() (*answer, error) {
 }
 
 // parseLines reads all lines, and says of the first ones that cannot be what is wrong.
-func (c *call) parseLines() ([]sqltenant.Change, *problem) {
+func (x exchange) parseLines(c *call) ([]sqltenant.Change, *problem) {
 	var changes []sqltenant.Change
 	var list []fieldError
 	seen := map[tenant.Subject]int{}
-	tiers := c.options.Tiers()
+	tiers := x.Tiers()
 	data := c.body
 	for number := 1; len(data) > 0 && len(list) < maxFieldErrors; number++ {
 		var text []byte
@@ -87,7 +109,7 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 		p, _ := problemOf(err)
 		return change, p.Errors
 	}
-	name, p := parseNewName(line.Name, "name", c.options.Hasher)
+	name, p := parseNewName(line.Name, "name", c.hasher)
 	if p != nil {
 		return change, p.Errors
 	}
@@ -101,7 +123,7 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 		return change, []fieldError{{Field: wholeBody, Message: err.Error()}}
 	}
 	return sqltenant.Change{
-		Subject: name.Subject, Actor: c.actor, Version: sqltenant.Anyway, At: c.now,
+		Subject: name.Subject, Actor: c.who.actor, Version: sqltenant.Anyway, At: c.now,
 		Edit: func(r *sqltenant.Record) error {
 			r.Last4 = name.Last4
 			whole := line.Filled(r.TopUps, c.now)
@@ -115,7 +137,7 @@ func (c *call) writeLines(changes []sqltenant.Change) error {
 	defer cancel()
 	for len(changes) > 0 {
 		n := min(len(changes), sqltenant.MaxChanges)
-		if _, err := c.accounts.UpdateAll(ctx, changes[:n]); err != nil {
+		if _, err := c.db.UpdateAll(ctx, changes[:n]); err != nil {
 			return err
 		}
 		changes = changes[n:]
@@ -124,7 +146,7 @@ func (c *call) writeLines(changes []sqltenant.Change) error {
 }
 
 // export answers with all accounts.
-func (c *call) export() (*answer, error) {
+func (x exchange) export(c *call) (*answer, error) {
 	first, err := c.exportPage(tenant.Subject{})
 	if err != nil {
 		return nil, err
@@ -147,7 +169,7 @@ func (c *call) export() (*answer, error) {
 				return nil
 			}
 			if records, err = c.exportPage(records[len(records)-1].Subject); err != nil {
-				c.options.OnError(err)
+				x.OnError(err)
 				panic(http.ErrAbortHandler) // so that what came is not taken for all
 			}
 		}
@@ -157,5 +179,5 @@ func (c *call) export() (*answer, error) {
 func (c *call) exportPage(after tenant.Subject) ([]sqltenant.Record, error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	return c.accounts.List(ctx, after, sqltenant.MaxPage)
+	return c.db.List(ctx, after, sqltenant.MaxPage)
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// page is one answer of a list.
-type page struct {
+// accountsPage is one answer of a list.
+type accountsPage struct {
 	Quotas []quotaView `json:"quotas"`
 	// NextCursor is "" at the end.
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
 // list answers with a page of accounts.
-func (c *call) list() (*answer, error) {
+func (a accounts) list(c *call) (*answer, error) {
 	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
 	if bad != nil {
 		return nil, bad
@@ -35,23 +35,23 @@ func (c *call) list() (*answer, error) {
 			return nil, bad
 		}
 	}
-	tiers := c.options.Tiers()
+	tiers := a.Tiers()
 	if tier := query.Get("tier"); tier != "" {
 		if len(tier) > tenant.MaxName || quotas.Deceptive(tier) != "" {
 			return nil, badField(http.StatusBadRequest, "tier", "no tier has such a name")
 		}
 		if !tiers.Has(tier) {
-			return jsonAnswer(http.StatusOK, page{Quotas: []quotaView{}})
+			return jsonAnswer(http.StatusOK, accountsPage{Quotas: []quotaView{}})
 		}
 		havingTier(&o, tier, tiers)
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	records, err := c.accounts.Find(ctx, o)
+	records, err := c.db.Find(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	p := page{Quotas: views(records, tiers, c.now)}
+	p := accountsPage{Quotas: views(records, tiers, c.now)}
 	if len(records) == int(n) {
 		p.NextCursor = cursorOf(records[n-1].Subject)
 	}
@@ -110,9 +110,4 @@ func parseCursor(text string) (tenant.Subject, *problem) {
 		return s, badField(http.StatusBadRequest, "cursor", "none of ours; hint: next_cursor of the page before")
 	}
 	return s, nil
-}
-
-// openAPI answers with the document of this API.
-func (c *call) openAPI() (*answer, error) {
-	return &answer{status: http.StatusOK, header: http.Header{"Content-Type": {jsonType}}, body: c.document}, nil
 }

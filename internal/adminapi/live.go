@@ -14,6 +14,35 @@ import (
 	"github.com/headgate/headgate/internal/view"
 )
 
+// live shows what changes as it does, in streams.
+type live struct {
+	*Options
+	streams turns
+	// authenticate is asked again while a stream lasts.
+	authenticate func(r *http.Request, now time.Time) (*credential, *problem)
+	glances      [len(topics)][2]glance
+}
+
+func (l *live) routes() []route {
+	const about = "The stream ends when the token does, and when the process begins to end. "
+	return []route{
+		{
+			method: http.MethodGet, path: "live", scope: Read, local: true, serve: l.watch, id: "watchNode", summary: "Watch how this node is",
+			about: "Server-sent events overview (each second), keys (each 2 s) and fleet (each 5 s); the data is JSON on one line: Overview, BothTopKeys and Fleet. " + about + namesAbout,
+			query: []parameter{
+				{"topics", "Some of overview, keys and fleet, separated by commas; left out, all.", schema{"type": "string"}},
+			},
+			answers: []reply{text(streamType, "A stream."), notHere},
+		},
+		{
+			method: http.MethodGet, path: "events/live", scope: Read, local: true, serve: l.events, id: "watchEvents", summary: "Watch events of decisions of this node",
+			about:   "Server-sent events decision, whose data is an Event, and dropped, whose data says of how many decisions there would have been one had they been read sooner. " + about + namesAbout,
+			query:   filterParameters,
+			answers: []reply{text(streamType, "A stream."), notHere},
+		},
+	}
+}
+
 const (
 	// maxStreams bounds the streams under way.
 	maxStreams = 64
@@ -60,30 +89,30 @@ type glance struct {
 }
 
 // glanceAt returns topics[i] as JSON, as it is at now or was half a beat before.
-func (h *Handler) glanceAt(now time.Time, i int, names bool) ([]byte, error) {
-	g := &h.glances[i][0]
+func (l *live) glanceAt(now time.Time, i int, names bool) ([]byte, error) {
+	g := &l.glances[i][0]
 	if names {
-		g = &h.glances[i][1]
+		g = &l.glances[i][1]
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.text != nil && now.Sub(g.at) < beat/2 {
 		return g.text, nil
 	}
-	text, err := json.Marshal(topics[i].now(h.options.Watch, names))
+	text, err := json.Marshal(topics[i].now(l.Watch, names))
 	if err == nil {
 		g.at, g.text = now, text
 	}
 	return text, err
 }
 
-// live answers with a stream of topics.
-func (c *call) live() (*answer, error) {
-	list, bad := c.topics()
+// watch answers with a stream of topics.
+func (l *live) watch(c *call) (*answer, error) {
+	list, bad := l.asked(c)
 	if bad != nil {
 		return nil, bad
 	}
-	return c.streaming(func(s *stream) error {
+	return l.streaming(c, func(s *stream) error {
 		if s.open() {
 			s.showTopics(list)
 		}
@@ -91,8 +120,8 @@ func (c *call) live() (*answer, error) {
 	}), nil
 }
 
-// topics reads which topics are asked for, as indexes of topics.
-func (c *call) topics() (list []int, bad *problem) {
+// asked reads which topics are asked for, as indexes of topics.
+func (l *live) asked(c *call) (list []int, bad *problem) {
 	query := c.request.URL.Query()
 	var names []string
 	if query.Has("topics") {
@@ -100,7 +129,7 @@ func (c *call) topics() (list []int, bad *problem) {
 	}
 	for i := range topics {
 		asked := slices.Contains(names, topics[i].name)
-		switch shows := topics[i].shows(c.options.Watch); {
+		switch shows := topics[i].shows(l.Watch); {
 		case asked && !shows:
 			return nil, errNotShown
 		case asked || names == nil && shows:
@@ -118,20 +147,20 @@ func (c *call) topics() (list []int, bad *problem) {
 	return list, nil
 }
 
-// liveEvents answers with a stream of events.
-func (c *call) liveEvents() (*answer, error) {
+// events answers with a stream of events.
+func (l *live) events(c *call) (*answer, error) {
 	f, bad := c.eventFilter()
 	if bad != nil {
 		return nil, bad
 	}
-	w := c.options.Watch
+	w := l.Watch
 	if w.Events == nil || w.Follow == nil {
 		return nil, errNotShown
 	}
-	return c.streaming(func(s *stream) error {
+	return l.streaming(c, func(s *stream) error {
 		follower, err := w.Follow(f)
 		if err != nil {
-			c.options.OnError(fmt.Errorf("follow events: %w", err))
+			l.OnError(fmt.Errorf("follow events: %w", err))
 			return fail(http.StatusServiceUnavailable, "events cannot be followed now; the log of this process says why").with("Retry-After", strconv.Itoa(retryAfter))
 		}
 		defer follower.Close()
@@ -144,11 +173,12 @@ func (c *call) liveEvents() (*answer, error) {
 
 // stream is an answer of server-sent events that is under way.
 type stream struct {
+	*live
 	*call
 	w       http.ResponseWriter
 	control *http.ResponseController
 	ctx     context.Context // ends with the request, and with the process
-	shown   uint64          // how much has been shown
+	sent    uint64          // how much has been shown
 	checked time.Time       // when the token was found good last
 	spoke   time.Time       // when anything was sent last
 	buffer  []byte
@@ -156,16 +186,16 @@ type stream struct {
 
 // streaming is the answer that run writes. An error of run is answered while nothing
 // is open.
-func (c *call) streaming(run func(*stream) error) *answer {
+func (l *live) streaming(c *call, run func(*stream) error) *answer {
 	return &answer{stream: func(w http.ResponseWriter) error {
 		select {
-		case <-c.options.Draining:
+		case <-l.Draining:
 			return fail(http.StatusServiceUnavailable, "this process is about to end").with("Retry-After", strconv.Itoa(retryAfter))
 		default:
 		}
 		select {
-		case c.streams <- struct{}{}:
-			defer func() { <-c.streams }()
+		case l.streams <- struct{}{}:
+			defer func() { <-l.streams }()
 		default:
 			return fail(http.StatusServiceUnavailable, "%d streams are watched already", maxStreams).with("Retry-After", strconv.Itoa(retryAfter))
 		}
@@ -173,12 +203,12 @@ func (c *call) streaming(run func(*stream) error) *answer {
 		defer cancel()
 		go func() {
 			select {
-			case <-c.options.Draining:
+			case <-l.Draining:
 				cancel()
 			case <-ctx.Done():
 			}
 		}()
-		return run(&stream{call: c, w: w, control: http.NewResponseController(w), ctx: ctx, checked: time.Now()})
+		return run(&stream{live: l, call: c, w: w, control: http.NewResponseController(w), ctx: ctx, checked: time.Now()})
 	}}
 }
 
@@ -205,11 +235,11 @@ func (s *stream) showTopics(list []int) {
 			}
 			text, err := s.glanceAt(time.Now(), i, s.who.names())
 			if err != nil {
-				s.options.OnError(fmt.Errorf("show %s: %w", topics[i].name, err))
+				s.OnError(fmt.Errorf("show %s: %w", topics[i].name, err))
 				return
 			}
-			s.shown++
-			if !s.send(topics[i].name, strconv.FormatUint(s.shown, 10), text) {
+			s.sent++
+			if !s.send(topics[i].name, strconv.FormatUint(s.sent, 10), text) {
 				return
 			}
 		}
@@ -247,13 +277,13 @@ func (s *stream) showEvents(f *view.EventFilter, follower Follower) {
 // showEvent shows e, if who asks may see that it is there. It reports false when the
 // stream has ended.
 func (s *stream) showEvent(f *view.EventFilter, e view.Event) bool {
-	e, ok := s.shownEvent(f, e)
+	e, ok := s.call.shown(s.Watch.Events, f, e)
 	if !ok {
 		return true
 	}
 	text, err := json.Marshal(e)
 	if err != nil {
-		s.options.OnError(fmt.Errorf("show an event: %w", err))
+		s.OnError(fmt.Errorf("show an event: %w", err))
 		return false
 	}
 	return s.send("decision", e.EventID, text)
@@ -269,7 +299,7 @@ func (s *stream) goesOn() bool {
 	now := time.Now()
 	if now.Sub(s.checked) >= checkEvery {
 		s.checked = now
-		if who, bad := s.authenticate(s.request, s.options.Now()); bad != nil || who.actor != s.actor || who.scope != s.who.scope {
+		if who, bad := s.authenticate(s.request, s.Now()); bad != nil || who.actor != s.who.actor || who.scope != s.who.scope {
 			return false
 		}
 	}

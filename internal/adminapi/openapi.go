@@ -8,21 +8,19 @@ import (
 	"github.com/headgate/headgate/internal/webhook"
 )
 
-// schema is a JSON schema, or any other object of the document.
-type schema map[string]any
-
-// openAPI returns the OpenAPI 3.1 document of the routes.
-func openAPI() []byte {
+// openAPI returns the OpenAPI 3.1 document of routes.
+func openAPI(routes []route) []byte {
 	paths := schema{}
-	for _, way := range routes() {
+	for i := range routes {
+		way := &routes[i]
 		path := Prefix + way.path
 		item, ok := paths[path].(schema)
 		if !ok {
 			item = schema{}
 			var list []any
 			for segment := range strings.SplitSeq(way.path, "/") {
-				if name, ok := parameterName(segment); ok {
-					list = append(list, schema{"$ref": "#/components/parameters/" + name})
+				if name, ok := strings.CutPrefix(segment, "{"); ok {
+					list = append(list, schema{"$ref": "#/components/parameters/" + strings.TrimSuffix(name, "}")})
 				}
 			}
 			if list != nil {
@@ -43,7 +41,7 @@ func openAPI() []byte {
 		"security": []any{schema{"token": []any{}}, schema{"certificate": []any{}}},
 		"paths":    paths,
 		"components": schema{
-			"schemas":    schemas(),
+			"schemas":    componentSchemas(),
 			"parameters": pathParameters(),
 			"securitySchemes": schema{
 				"token":       schema{"type": "http", "scheme": "bearer"},
@@ -70,7 +68,7 @@ func (way *route) operation() schema {
 		o["description"], o["security"] = way.about, []any{schema{"signature": []any{}}}
 	}
 	var parameters []any
-	for i, list := range [][]parameter{way.query, way.header} {
+	for i, list := range [][]parameter{way.query, way.header()} {
 		for _, p := range list {
 			parameters = append(parameters, schema{"name": p.name, "in": [...]string{"query", "header"}[i], "description": p.about, "schema": p.schema})
 		}
@@ -81,15 +79,13 @@ func (way *route) operation() schema {
 	if b := way.body; b != nil {
 		content := schema{}
 		for _, kind := range b.kinds {
-			content[kind] = schema{"schema": reference(b.schema)}
+			content[kind] = schema{"schema": bodySchema(b.of)}
 		}
 		o["requestBody"] = schema{"required": !b.optional, "description": fmt.Sprintf("%s At most %d bytes.", b.about, b.most), "content": content}
 	}
 	replies := schema{}
-	for _, list := range [][]reply{common(), way.answers} {
-		for i := range list {
-			replies[fmt.Sprint(list[i].status)] = list[i].object()
-		}
+	for _, r := range way.replies() {
+		replies[fmt.Sprint(r.status)] = r.object()
 	}
 	o["responses"] = replies
 	return o
@@ -98,7 +94,7 @@ func (way *route) operation() schema {
 func (r *reply) object() schema {
 	o := schema{"description": r.about}
 	if r.kind != "" {
-		o["content"] = schema{r.kind: schema{"schema": reference(r.schema)}}
+		o["content"] = schema{r.kind: schema{"schema": bodySchema(r.of)}}
 	}
 	if r.etag {
 		o["headers"] = schema{"ETag": schema{"description": "The version of it, for If-Match.", "schema": schema{"type": "string"}}}
@@ -121,32 +117,3 @@ func pathParameters() schema {
 	}
 	return all
 }
-
-// reference is the schema of that name; without a name that of a text.
-func reference(name string) schema {
-	if name == "" {
-		return schema{"type": "string"}
-	}
-	return schema{"$ref": "#/components/schemas/" + name}
-}
-
-// object is the schema of an object: of the fields all are there whose names end in
-// "!", and there are no others.
-func object(about string, fields schema) schema {
-	properties, required := schema{}, []any{}
-	for name, s := range fields {
-		if plain, must := strings.CutSuffix(name, "!"); must {
-			required = append(required, plain)
-			name = plain
-		}
-		properties[name] = s
-	}
-	sortTexts(required)
-	o := schema{"type": "object", "description": about, "properties": properties, "additionalProperties": false}
-	if len(required) > 0 {
-		o["required"] = required
-	}
-	return o
-}
-
-func list(of schema) schema { return schema{"type": "array", "items": of} }

@@ -5,9 +5,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-
-	"github.com/headgate/headgate/internal/quotas"
-	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 // Prefix begins the path of every route.
@@ -21,19 +18,13 @@ const (
 	problemType = "application/problem+json"
 )
 
-const (
-	// maxImport bounds the body of an import: 200,000 accounts of 300 bytes.
-	maxImport = 64 << 20
-	// defaultPage is the length of a page that is not asked for.
-	defaultPage = 100
-)
+// defaultPage is the length of a page that is not asked for.
+const defaultPage = 100
 
 // route is one thing that can be asked for.
 type route struct {
 	method string
-	// path is that after Prefix. A segment in braces is a parameter, which any segment
-	// fits, but for a path without parameters that is the whole of it. No request fits
-	// two paths of the table otherwise.
+	// path is that after Prefix, as patterns of http.ServeMux have it.
 	path  string
 	scope Scope
 	// signed says that requests bring a signature and no token; then scope is None.
@@ -41,15 +32,35 @@ type route struct {
 	// local says that the database is not asked.
 	local bool
 	// slow is an import.
-	slow  bool
-	serve func(*call) (*answer, error)
+	slow bool
+	// conditions are the header fields that say in which version something is changed.
+	conditions []parameter
+	serve      func(*call) (*answer, error)
 
 	// id, summary and about are for the OpenAPI document.
 	id, summary, about string
 	query              []parameter
-	header             []parameter
 	body               *payload
-	answers            []reply // beside those that all routes have
+	answers            []reply // beside those that follow from the rest
+}
+
+// routes returns all that can be asked for.
+func (h *Handler) routes() []route {
+	o := h.options
+	return slices.Concat(
+		accounts{o}.routes(), exchange{o}.routes(), topUps{}.routes(),
+		usage{o, h.lookups}.routes(), tiers{o}.routes(),
+		rulesInForce{o}.routes(), ruleDocuments{o}.routes(), ruleRows{}.routes(), switchboard{o}.routes(),
+		billing{o}.routes(),
+		node{o, h.lookups}.routes(), events{o}.routes(), (&live{Options: o, streams: h.streams, authenticate: h.authenticate}).routes(),
+		[]route{changesRoute, whoRoute, {
+			method: http.MethodGet, path: "openapi.json", scope: Read, local: true, id: "getOpenAPI", summary: "This document",
+			serve: func(*call) (*answer, error) {
+				return &answer{status: http.StatusOK, header: http.Header{"Content-Type": {jsonType}}, body: h.document}, nil
+			},
+			answers: []reply{ok(map[string]any{}, "OpenAPI 3.1.")},
+		}},
+	)
 }
 
 // parameter is one of the query or the header. Its name, and what it is.
@@ -68,21 +79,12 @@ func (p *parameter) most() int {
 
 // payload is the body that a route takes.
 type payload struct {
-	kinds  []string // of media types, the usual one first
-	most   int64    // bytes
-	schema string   // "" is text
-	about  string
+	kinds []string // of media types, the usual one first
+	most  int64    // bytes
+	of    any      // of its type; nil is text
+	about string
 	// optional says that the route does without.
 	optional bool
-}
-
-// reply is one answer of a route.
-type reply struct {
-	status int
-	about  string
-	kind   string // "" has no body
-	schema string // "" is text
-	etag   bool
 }
 
 // Media types of bodies.
@@ -91,122 +93,76 @@ var (
 	yamlText = []string{yamlType, "text/yaml", "application/x-yaml"}
 )
 
-// Parameters and bodies that several routes have.
-var (
-	limitParameter = parameter{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": sqltenant.MaxPage, "default": defaultPage}}
+// everywhere is the pattern of http.ServeMux that every path fits.
+const everywhere = "/"
 
-	ifMatch = parameter{"If-Match", "Change it only in this version: the ETag that was answered last, or * for any that is there.", schema{"type": "string"}}
-	ifNone  = parameter{"If-None-Match", "With *: make it only where there is none.", schema{"type": "string", "enum": []any{"*"}}}
-	idKey   = parameter{idempotencyField, "A name for this request. Sent again under it within ten minutes, to the same process, it is answered again and not done again.", schema{"type": "string", "maxLength": maxIdempotencyKey}}
-
-	cursorParameter = parameter{"cursor", "next_cursor of the page before.", schema{"type": "string"}}
-
-	documentBody = payload{jsonOnly, quotas.MaxDocument, "Document", "The account as it shall be, whole: what is left out is not there.", false}
-	importBody   = payload{[]string{linesType}, maxImport, "Line", "One JSON object to a line, as export writes them.", false}
-)
-
-// Answers that several routes have.
-var (
-	notThere           = errorReply(http.StatusNotFound, "There is no such account: the fallback tier counts.")
-	noEvent            = errorReply(http.StatusNotFound, "No such event is remembered here, or this process keeps none.")
-	noSuch             = errorReply(http.StatusNotFound, "There is none of that name.")
-	notHere            = errorReply(http.StatusNotFound, "This process does not have what the route is for.")
-	preconditionFailed = errorReply(http.StatusPreconditionFailed, "It is not as If-Match or If-None-Match asks.")
-	inFlight           = errorReply(http.StatusConflict, "The request of this Idempotency-Key is being done.")
-	tooLargeReply      = errorReply(http.StatusRequestEntityTooLarge, "The body is too large.")
-	wrongType          = errorReply(http.StatusUnsupportedMediaType, "The body is of another media type.")
-	unprocessable      = errorReply(http.StatusUnprocessableEntity, "A field cannot be; or another request had this Idempotency-Key.")
-)
-
-// common are the answers that every route has.
-func common() []reply {
-	return []reply{
-		errorReply(http.StatusBadRequest, "The request cannot be read; the field is named."),
-		errorReply(http.StatusUnauthorized, "No token, or one that is not good."),
-		errorReply(http.StatusForbidden, "The scope of the token does not reach."),
-		errorReply(http.StatusTooManyRequests, "The token asks too often, or the address with bad tokens."),
-		errorReply(http.StatusInternalServerError, "A bug."),
-		errorReply(http.StatusServiceUnavailable, "The database does not answer, or this process has none, or too much is asked at once. No decision waits for any of it."),
+// newMux returns what finds the route of a request. It finds before it is known who
+// asks, and who is not known does not learn what was found.
+func (h *Handler) newMux() *http.ServeMux {
+	mux := http.NewServeMux()
+	serve := func(pattern string, way *route) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { discard(w, r, h.answer(w, r, way)) })
 	}
+	for _, way := range h.routes() {
+		serve(way.method+" "+Prefix+way.path, &way)
+	}
+	serve(everywhere, nil)
+	return mux
 }
 
-func errorReply(status int, about string) reply {
-	return reply{status: status, about: about, kind: problemType, schema: "Problem"}
-}
+// emptySegment stands for a segment of a path with nothing in it. No name has a NUL.
+const emptySegment = "\x00\x00"
 
-// match returns the routes of a path, of which there is at least one, and its
-// parameters.
-func match(table []route, escaped string) (ways []route, parameters map[string]string, bad *problem) {
-	path, found := strings.CutPrefix(escaped, Prefix)
+// routable returns r with a path that http.ServeMux leaves as it is. It would redirect
+// from empty segments and from dots, and takes no empty one for a parameter: here they
+// are names like others, which are refused as such.
+func routable(r *http.Request) *http.Request {
+	path, found := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
+	if !found {
+		path = "." // which no route has, whatever it was
+	}
 	segments := strings.Split(path, "/")
-	for _, way := range table {
-		if found && fits(way.path, segments) {
-			ways = append(ways, way)
+	for i, segment := range segments {
+		switch segment {
+		case "":
+			segments[i] = url.PathEscape(emptySegment)
+		case ".", "..":
+			segments[i] = strings.ReplaceAll(segment, ".", "%2E")
 		}
 	}
-	if plain := func(way route) bool { return way.path == path }; slices.ContainsFunc(ways, plain) {
-		ways = slices.DeleteFunc(ways, func(way route) bool { return !plain(way) })
-	}
-	if len(ways) == 0 {
-		return nil, nil, fail(http.StatusNotFound, "no such path; hint: %sopenapi.json says what there is; a '/' within a name is written %%2F", Prefix)
-	}
-	parameters = map[string]string{}
-	for i, pattern := range strings.Split(ways[0].path, "/") {
-		name, ok := parameterName(pattern)
-		if !ok {
-			continue
-		}
-		value, err := url.PathUnescape(segments[i])
-		if err != nil { // net/http has refused it before
-			return nil, nil, badField(http.StatusBadRequest, name, "a '%%' that begins no escape")
-		}
-		parameters[name] = value
-	}
-	return ways, parameters, nil
+	u := *r.URL
+	u.RawPath = Prefix + strings.Join(segments, "/")
+	u.Path, _ = url.PathUnescape(u.RawPath) // each escape is one of EscapedPath or ours
+	to := r.WithContext(r.Context())
+	to.URL = &u
+	return to
 }
 
-// fits reports whether the path of a route is that of a request, in segments.
-func fits(path string, segments []string) bool {
-	patterns := strings.Split(path, "/")
-	if len(patterns) != len(segments) {
-		return false
+// param returns a parameter of the path, unescaped.
+func (c *call) param(name string) string {
+	if value := c.request.PathValue(name); value != emptySegment {
+		return value
 	}
-	for i, pattern := range patterns {
-		if _, ok := parameterName(pattern); !ok && pattern != segments[i] {
-			return false
-		}
-	}
-	return true
+	return ""
 }
 
-// parameterName returns the name of a segment in braces.
-func parameterName(pattern string) (string, bool) {
-	if strings.HasPrefix(pattern, "{") && strings.HasSuffix(pattern, "}") {
-		return pattern[1 : len(pattern)-1], true
-	}
-	return "", false
-}
-
-// routeOf returns the route of a method, nil when there is none.
-func routeOf(ways []route, method string) *route {
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	for i := range ways {
-		if ways[i].method == method {
-			return &ways[i]
-		}
-	}
-	return nil
-}
-
-func allowedMethods(ways []route) string {
+// noRoute answers what has no route: its path has none, or not by its method.
+func (h *Handler) noRoute(r *http.Request) (*answer, error) {
 	methods := []string{http.MethodOptions}
-	for i := range ways {
-		if methods = append(methods, ways[i].method); ways[i].method == http.MethodGet {
-			methods = append(methods, http.MethodHead)
+	for _, method := range []string{http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut} {
+		probe := *r
+		probe.Method = method
+		if _, pattern := h.mux.Handler(&probe); pattern != everywhere {
+			methods = append(methods, method)
 		}
 	}
 	slices.Sort(methods)
-	return strings.Join(methods, ", ")
+	allowed := strings.Join(methods, ", ")
+	switch {
+	case len(methods) == 1:
+		return nil, fail(http.StatusNotFound, "no such path; hint: %sopenapi.json says what there is; a '/' within a name is written %%2F", Prefix)
+	case r.Method == http.MethodOptions:
+		return &answer{status: http.StatusNoContent, header: http.Header{"Allow": {allowed}}}, nil
+	}
+	return nil, fail(http.StatusMethodNotAllowed, "%.20s is none of %s", r.Method, allowed).with("Allow", allowed)
 }

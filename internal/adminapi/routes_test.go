@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -132,35 +133,68 @@ func testRoutes(t *testing.T, s *testServer) {
 	}
 }
 
-// TestRoutesDoNotOverlap: no request fits two paths, unless one of them is the request.
-func TestRoutesDoNotOverlap(t *testing.T) {
-	for _, one := range routes() {
-		for _, other := range routes() {
-			if one.path != other.path && strings.Contains(other.path, "{") && fits(one.path, strings.Split(examplePath(other.path), "/")) {
-				t.Errorf("%s and %s", one.path, other.path)
+// TestPaths: what is asked for in which way, segments that are escaped, empty or dots
+// included; and that no two routes have one id.
+func TestPaths(t *testing.T) {
+	ids := map[string]bool{}
+	for _, way := range routes() {
+		if ids[way.id] {
+			t.Errorf("two routes are called %s", way.id)
+		}
+		ids[way.id] = true
+	}
+	s := newTestServer(t, sqliteDSN(t))
+	for _, c := range []struct {
+		method, path, want string // the pattern and its parameters; "" for none
+	}{
+		{"DELETE", "quotas/a%2Fb/top-ups/x%3Fy", "quotas/{api_key}/top-ups/{top_up} a/b x?y"},
+		{"GET", "quotas/%2e%2e%2f%252F", "quotas/{api_key} ../%2F"},
+		{"GET", "quotas/", "quotas/{api_key} "}, {"PUT", "quotas/", "quotas/{api_key} "}, {"GET", "quotas//top-ups", "quotas/{api_key}/top-ups "},
+		{"DELETE", "quotas/a/top-ups/", "quotas/{api_key}/top-ups/{top_up} a "},
+		{"GET", "quotas/.", "quotas/{api_key} ."}, {"GET", "quotas/..", "quotas/{api_key} .."}, {"POST", "usage/../reset", "usage/{api_key}/reset .."},
+		{"GET", "events/a", "events/{event} a"}, {"GET", "events/live", "events/live"}, {"HEAD", "events/live", "events/live"},
+		{"GET", "switches/rule:a.b", "switches/{target} rule:a.b"}, {"GET", "rules/rows", "rules/rows"}, {"GET", "quotas", "quotas"},
+		{"GET", "quotas/a/b/top-ups", ""}, {"GET", "rules/other", ""}, {"POST", "usage/a/reset/x", ""}, {"GET", "quotas//", ""}, {"GET", "//quotas", ""},
+		{"GET", "", ""}, {"GET", ".", ""}, {"GET", "../v1/quotas", ""}, {"GET", "x/../quotas", ""}, {"GET", "rules/", ""}, {"POST", "usage-tokens", ""},
+		{"PUT", "quotas", ""}, {"GET", "quotas%2Fa", ""},
+	} {
+		r := httptest.NewRequest(c.method, "http://headgate"+Prefix+c.path, nil)
+		r = routable(r)
+		got := strings.TrimPrefix(s.handler.pattern(r), Prefix)
+		if pattern := got; pattern != "" {
+			seen := &call{request: r}
+			mux := http.NewServeMux()
+			mux.HandleFunc(Prefix+pattern, func(_ http.ResponseWriter, r *http.Request) { seen.request = r })
+			mux.ServeHTTP(httptest.NewRecorder(), r)
+			for segment := range strings.SplitSeq(pattern, "/") {
+				if name, ok := strings.CutPrefix(segment, "{"); ok {
+					got += " " + seen.param(strings.TrimSuffix(name, "}"))
+				}
 			}
-			if one.id == other.id && (one.path != other.path || one.method != other.method) {
-				t.Errorf("two routes are called %s", one.id)
-			}
+		}
+		if got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.method, c.path, got, c.want)
 		}
 	}
+}
+
+// TestNoRoute: who is known is told what is not there, and what is there by other
+// methods; nothing is redirected.
+func TestNoRoute(t *testing.T) {
+	s := newTestServer(t, sqliteDSN(t))
 	for _, c := range []struct {
-		path string
-		want map[string]string
+		method, path string
+		status       int
+		allow        string
 	}{
-		{"quotas/a%2Fb/top-ups/x%3Fy", map[string]string{"api_key": "a/b", "top_up": "x?y"}},
-		{"events/a", map[string]string{"event": "a"}}, {"events/live", map[string]string{"event": ""}},
-		{"switches/rule:a.b", map[string]string{"target": "rule:a.b"}},
-		{"quotas/a/b/top-ups", nil}, {"quotas/a/top-ups/", map[string]string{"api_key": "a", "top_up": ""}}, {"rules/other", nil}, {"usage/a/reset/x", nil},
+		{"PATCH", "quotas", 405, "GET, HEAD, OPTIONS"}, {"PUT", "quotas", 405, "GET, HEAD, OPTIONS"}, {"BREW", "quotas/a", 405, "DELETE, GET, HEAD, OPTIONS, PUT"},
+		{"OPTIONS", "quotas/a/top-ups", 204, "GET, HEAD, OPTIONS, POST"}, {"POST", "events/live", 405, "GET, HEAD, OPTIONS"}, {"DELETE", "import", 405, "OPTIONS, POST"},
+		{"GET", "hooks/billing", 405, "OPTIONS, POST"}, {"GET", "usage-tokens", 404, ""}, {"OPTIONS", "nothing", 404, ""}, {"GET", "rules/", 404, ""}, {"GET", "quotas//", 404, ""},
+		{"GET", "../v1/quotas", 404, ""}, {"GET", "../../quotas", 404, ""}, {"PUT", "", 404, ""},
 	} {
-		_, got, bad := match(routes(), Prefix+c.path)
-		if (bad != nil) != (c.want == nil) || bad != nil && bad.Status != http.StatusNotFound {
-			t.Errorf("%s: %v", c.path, bad)
-		}
-		for name, value := range c.want {
-			if got[name] != value {
-				t.Errorf("%s: %v", c.path, got)
-			}
+		r := s.want(s.do(Admin, c.method, c.path, ""), c.status)
+		if r.header.Get("Allow") != c.allow || c.status != 204 && r.header.Get("Content-Type") != problemType {
+			t.Errorf("%s %s: %v %s", c.method, c.path, r.header, r.body)
 		}
 	}
 }

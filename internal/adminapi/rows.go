@@ -16,6 +16,31 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+// ruleRows are the rows of the table of rules.
+type ruleRows struct{}
+
+func (t ruleRows) routes() []route {
+	row := payload{kinds: jsonOnly, most: maxSmallBody, of: rowBody{}, about: "The row, whole."}
+	return []route{
+		{
+			method: http.MethodGet, path: "rules/rows", scope: Read, serve: t.list, id: "listRuleRows", summary: "List the rows of the table of rules",
+			query: page, answers: []reply{ok(rowsPage{}, "A page, in the order of their ids.")},
+		},
+		{
+			method: http.MethodPost, path: "rules/rows", scope: Admin, serve: t.add, id: "addRuleRow", summary: "Add a row to the table of rules",
+			body: &row, answers: []reply{created(changedRow{}, "The row.")},
+		},
+		{
+			method: http.MethodPut, path: "rules/rows/{row}", scope: Admin, serve: t.change, id: "putRuleRow", summary: "Change a row of the table of rules",
+			body: &row, answers: []reply{ok(changedRow{}, "The row as it is now."), noSuch},
+		},
+		{
+			method: http.MethodDelete, path: "rules/rows/{row}", scope: Admin, serve: t.remove, id: "deleteRuleRow", summary: "Take a row out of the table of rules",
+			answers: []reply{deleted("It is not there any more."), noSuch},
+		},
+	}
+}
+
 // rowBody is a row of the table of rules as the body of a request has it.
 type rowBody struct {
 	Scope       string  `json:"scope"`
@@ -128,10 +153,10 @@ func checkBeside(r sqltenant.RuleRow, others []sqltenant.RuleRow) *problem {
 }
 
 // rows answers with a page of rows.
-func (c *call) rows() (*answer, error) {
+func (ruleRows) list(c *call) (*answer, error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	all, err := c.accounts.RuleRows(ctx)
+	all, err := c.db.RuleRows(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +173,7 @@ func (c *call) rows() (*answer, error) {
 }
 
 // addRow makes a row.
-func (c *call) addRow() (*answer, error) {
+func (ruleRows) add(c *call) (*answer, error) {
 	r, bad := c.parseRow()
 	if bad != nil {
 		return nil, bad
@@ -157,7 +182,7 @@ func (c *call) addRow() (*answer, error) {
 }
 
 // changeRow makes a row what the body says.
-func (c *call) changeRow() (*answer, error) {
+func (ruleRows) change(c *call) (*answer, error) {
 	id, bad := c.rowID()
 	if bad != nil {
 		return nil, bad
@@ -181,7 +206,7 @@ func (c *call) putRow(status int, r sqltenant.RuleRow) (*answer, error) {
 	if bad := checkBeside(r, others); bad != nil && r.Active {
 		return nil, bad
 	}
-	after, version, err := c.accounts.PutRuleRow(ctx, sqltenant.RuleRowChange{Row: r, Actor: c.actor, At: c.now})
+	after, version, err := c.db.PutRuleRow(ctx, sqltenant.RuleRowChange{Row: r, Actor: c.who.actor, At: c.now})
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +220,7 @@ type changedRow struct {
 }
 
 // removeRow takes a row out.
-func (c *call) removeRow() (*answer, error) {
+func (ruleRows) remove(c *call) (*answer, error) {
 	id, bad := c.rowID()
 	if bad != nil {
 		return nil, bad
@@ -205,7 +230,7 @@ func (c *call) removeRow() (*answer, error) {
 	if _, err := c.otherRows(ctx, id); err != nil {
 		return nil, err
 	}
-	_, _, err := c.accounts.PutRuleRow(ctx, sqltenant.RuleRowChange{Row: sqltenant.RuleRow{ID: id}, Delete: true, Actor: c.actor, At: c.now})
+	_, _, err := c.db.PutRuleRow(ctx, sqltenant.RuleRowChange{Row: sqltenant.RuleRow{ID: id}, Delete: true, Actor: c.who.actor, At: c.now})
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +251,7 @@ func (c *call) parseRow() (r sqltenant.RuleRow, bad *problem) {
 
 // rowID reads {row}.
 func (c *call) rowID() (int64, *problem) {
-	id, err := strconv.ParseInt(c.path["row"], 10, 64)
+	id, err := strconv.ParseInt(c.param("row"), 10, 64)
 	if err != nil || id < 1 {
 		return 0, badField(http.StatusUnprocessableEntity, "row", "not the id of a row")
 	}
@@ -236,7 +261,7 @@ func (c *call) rowID() (int64, *problem) {
 // otherRows returns all rows, among which must be the one with that ID, unless that is
 // 0.
 func (c *call) otherRows(ctx context.Context, id int64) ([]sqltenant.RuleRow, error) {
-	all, err := c.accounts.RuleRows(ctx)
+	all, err := c.db.RuleRows(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,22 +1,30 @@
 package adminapi
 
 import (
-	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/yamlfile"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// documentName is what the name of a document of rules may be.
-var documentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+// rulesInForce are the rules of this node.
+type rulesInForce struct{ *Options }
+
+func (f rulesInForce) routes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "rules", scope: Read, local: true, serve: f.list, id: "listRules", summary: "List the rules in force, and where each comes from",
+			query: page, answers: []reply{ok(rulesPage{}, "A page of the rules of this node."), notHere},
+		},
+		{
+			method: http.MethodGet, path: "candidates", scope: Read, local: true, serve: f.compared, id: "listCandidates", summary: "List what was seen of candidate limits",
+			query: page, answers: []reply{ok(candidatesPage{}, "A page of what this node has seen.")},
+		},
+	}
+}
 
 // ruleView is a rule in force on this node.
 type ruleView struct {
@@ -37,12 +45,12 @@ type rulesPage struct {
 }
 
 // rules answers with the rules in force.
-func (c *call) rules() (*answer, error) {
-	if c.options.Limiter == nil {
+func (f rulesInForce) list(c *call) (*answer, error) {
+	if f.Limiter == nil {
 		return nil, errNoLimiter
 	}
 	p := rulesPage{Rules: []ruleView{}}
-	set := c.options.Limiter.Rules()
+	set := f.Limiter.Rules()
 	if set == nil {
 		return jsonAnswer(http.StatusOK, p)
 	}
@@ -56,170 +64,12 @@ func (c *call) rules() (*answer, error) {
 	p.NextCursor = next
 	for _, r := range page {
 		source := "file"
-		if c.options.RuleSource != nil {
-			source = c.options.RuleSource(r.File)
+		if f.RuleSource != nil {
+			source = f.RuleSource(r.File)
 		}
 		p.Rules = append(p.Rules, ruleView{r.ID, r.Domain, r.Summary(), source, r.File, r.Line})
 	}
 	return jsonAnswer(http.StatusOK, p)
-}
-
-type documentsPage struct {
-	Documents  []documentView `json:"documents"`
-	NextCursor string         `json:"next_cursor,omitempty"`
-}
-
-// ruleDocuments answers with a page of documents of rules.
-func (c *call) ruleDocuments() (*answer, error) {
-	ctx, cancel := c.context()
-	defer cancel()
-	all, err := c.accounts.Documents(ctx, sqltenant.RulesDocument)
-	if err != nil {
-		return nil, err
-	}
-	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name })
-	if bad != nil {
-		return nil, bad
-	}
-	p := documentsPage{Documents: make([]documentView, len(page)), NextCursor: next}
-	for i := range page {
-		p.Documents[i] = documentViewOf(&page[i])
-	}
-	return jsonAnswer(http.StatusOK, p)
-}
-
-// ruleDocumentName reads {document}.
-func (c *call) ruleDocumentName() (string, *problem) {
-	name := c.path["document"]
-	if !documentName.MatchString(name) {
-		return "", badField(http.StatusUnprocessableEntity, "document", "not a name; hint: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit first")
-	}
-	return name, nil
-}
-
-// ruleDocument answers with the text of a document of rules.
-func (c *call) ruleDocument() (*answer, error) {
-	name, bad := c.ruleDocumentName()
-	if bad != nil {
-		return nil, bad
-	}
-	return c.textOf(sqltenant.RulesDocument, name)
-}
-
-// putView is a document that was changed.
-type putView struct {
-	documentView
-	// Warnings are what is probably not meant.
-	Warnings []fieldError `json:"warnings,omitempty"`
-}
-
-// putRuleDocument makes a document of rules what the body says.
-func (c *call) putRuleDocument() (*answer, error) {
-	name, bad := c.ruleDocumentName()
-	if bad != nil {
-		return nil, bad
-	}
-	if bad := checkText(c.body); bad != nil {
-		return nil, bad
-	}
-	warnings, bad := c.checkRules(name, string(c.body))
-	if bad != nil {
-		return nil, bad
-	}
-	after, before, err := c.putDocument(sqltenant.RulesDocument, name, string(c.body))
-	if err != nil {
-		return nil, err
-	}
-	return versioned(statusOf(before.Version), putView{documentViewOf(&after), warnings}, after.Version)
-}
-
-// checkText refuses a text that the database cannot hold, and one that says nothing.
-func checkText(body []byte) *problem {
-	switch {
-	case !utf8.Valid(body) || strings.ContainsRune(string(body), 0):
-		return badField(http.StatusUnprocessableEntity, wholeBody, "not UTF-8, or with a NUL")
-	case strings.TrimSpace(string(body)) == "":
-		return badField(http.StatusUnprocessableEntity, wholeBody, "nothing in it; hint: DELETE takes it out")
-	}
-	return nil
-}
-
-// removeRuleDocument takes a document of rules out.
-func (c *call) removeRuleDocument() (*answer, error) {
-	name, bad := c.ruleDocumentName()
-	if bad != nil {
-		return nil, bad
-	}
-	if _, bad := c.checkRules(name, ""); bad != nil {
-		return nil, bad
-	}
-	if _, _, err := c.putDocument(sqltenant.RulesDocument, name, ""); err != nil {
-		return nil, err
-	}
-	return gone(), nil
-}
-
-// checkRules says what is wrong with a document, and what is odd in it.
-func (c *call) checkRules(name, text string) ([]fieldError, *problem) {
-	check := c.options.CheckRules
-	if check == nil {
-		check = checkAlone
-	}
-	warnings, err := check(name, text)
-	if err == nil {
-		return diagnosed(name, warnings[:min(len(warnings), maxFieldErrors)]), nil
-	}
-	var list rules.Errors
-	if errors.As(err, &list) && len(list) > 0 {
-		return nil, badFields(http.StatusUnprocessableEntity, diagnosed(name, list))
-	}
-	return nil, badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)
-}
-
-// checkAlone is CheckRules where nothing else is known.
-func checkAlone(name, text string) ([]rules.Diagnostic, error) {
-	if text == "" {
-		return nil, nil
-	}
-	set, err := rules.Load([]rules.File{{Name: name, Data: []byte(text)}}, rules.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return rules.Lint(set), nil
-}
-
-// diagnosed tells diagnostics of a document and, with their names, of other files.
-func diagnosed(name string, list []rules.Diagnostic) []fieldError {
-	var out []fieldError
-	for _, d := range list {
-		if d.File == name {
-			d.File = ""
-		}
-		out = append(out, fieldError{Line: d.Line, Column: d.Column, File: d.File, Field: wholeBody, Message: d.Message, Hint: d.Hint})
-	}
-	return out
-}
-
-// yamlError is the error of a text that is read by yamlfile.
-func yamlError(err error) *problem {
-	e := fieldError{Field: wholeBody, Message: err.Error()}
-	var at *yamlfile.Error
-	if errors.As(err, &at) {
-		e.Line, e.Message = at.Line, at.Err.Error()
-	}
-	e.Message, e.Hint = hinted(e.Message)
-	return badFields(http.StatusUnprocessableEntity, []fieldError{e})
-}
-
-// known reports whether there is a rule in force with that ID, nil where that is not
-// known.
-func (c *call) known(id string) *bool {
-	if c.options.Limiter == nil {
-		return nil
-	}
-	set := c.options.Limiter.Rules()
-	known := set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id })
-	return &known
 }
 
 // candidateView says how the candidate limits of a rule compare with its main ones.
@@ -248,10 +98,10 @@ type candidatesPage struct {
 }
 
 // candidates answers with what was seen of candidate limits.
-func (c *call) candidates() (*answer, error) {
+func (f rulesInForce) compared(c *call) (*answer, error) {
 	var list []headgate.CandidateReport
-	if c.options.Candidates != nil {
-		list = c.options.Candidates()
+	if f.Candidates != nil {
+		list = f.Candidates()
 	}
 	slices.SortFunc(list, func(a, b headgate.CandidateReport) int { return strings.Compare(a.Rule, b.Rule) })
 	page, next, bad := window(c, list, func(r *headgate.CandidateReport) string { return r.Rule })

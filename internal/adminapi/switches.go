@@ -6,14 +6,44 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
+
+// switchboard is what operators have switched.
+type switchboard struct{ *Options }
+
+func (b switchboard) routes() []route {
+	const path, scopes = "switches/{target}", "For a tenant the scope write is enough, for all else it takes admin."
+	return []route{
+		{
+			method: http.MethodGet, path: "switches", scope: Read, serve: b.list, id: "listSwitches", summary: "List what is switched",
+			query: page, answers: []reply{ok(switchesPage{}, "A page, in the order of their targets.")},
+		},
+		{
+			method: http.MethodGet, path: path, scope: Read, serve: b.get, id: "getSwitch", summary: "Show a switch",
+			answers: []reply{ok(switchView{}, "The switch.").tagged(), noSuch, unprocessable},
+		},
+		{
+			method: http.MethodPut, path: path, scope: Write, conditions: changeable, serve: b.put, id: "putSwitch", summary: "Switch a rule, its candidate, a tenant, or all",
+			about:   "Every node obeys within a second or so. " + scopes,
+			body:    &payload{kinds: jsonOnly, most: switches.MaxDocument, of: switches.Document{}, about: "The switch."},
+			answers: []reply{ok(switchView{}, "The switch as it is now.").tagged(), created(switchView{}, "The switch, which was not there.").tagged()},
+		},
+		{
+			method: http.MethodDelete, path: path, scope: Write, conditions: removable, serve: b.remove, id: "deleteSwitch", summary: "Switch back",
+			about:   scopes,
+			answers: []reply{deleted("Nothing is switched for it."), noSuch},
+		},
+	}
+}
 
 // switchView is a switch as it is answered.
 type switchView struct {
@@ -36,7 +66,7 @@ type switchesPage struct {
 	NextCursor string       `json:"next_cursor,omitempty"`
 }
 
-func (c *call) switchViewOf(d *sqltenant.Document) switchView {
+func (b switchboard) view(c *call, d *sqltenant.Document) switchView {
 	v := switchView{Target: d.Name, Switch: json.RawMessage("{}"), Version: d.Version, UpdatedAt: d.UpdatedAt, UpdatedBy: d.UpdatedBy}
 	s, err := switches.Parse([]byte(d.Text))
 	if err == nil && s.Target.String() != d.Name {
@@ -49,16 +79,27 @@ func (c *call) switchViewOf(d *sqltenant.Document) switchView {
 	v.Switch = json.RawMessage(d.Text)
 	v.InForce = s.Until.IsZero() || c.now.Before(s.Until)
 	if id := cmp.Or(s.Target.Rule, s.Target.Candidate); id != "" {
-		v.Known = c.known(id)
+		v.Known = b.known(id)
 	}
 	return v
 }
 
+// known reports whether there is a rule in force with that ID, nil where that is not
+// known.
+func (b switchboard) known(id string) *bool {
+	if b.Limiter == nil {
+		return nil
+	}
+	set := b.Limiter.Rules()
+	known := set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id })
+	return &known
+}
+
 // switches answers with a page of switches.
-func (c *call) switches() (*answer, error) {
+func (b switchboard) list(c *call) (*answer, error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	all, err := c.accounts.Documents(ctx, sqltenant.SwitchDocument)
+	all, err := c.db.Documents(ctx, sqltenant.SwitchDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +109,14 @@ func (c *call) switches() (*answer, error) {
 	}
 	p := switchesPage{Switches: make([]switchView, len(page)), NextCursor: next}
 	for i := range page {
-		p.Switches[i] = c.switchViewOf(&page[i])
+		p.Switches[i] = b.view(c, &page[i])
 	}
 	return jsonAnswer(http.StatusOK, p)
 }
 
 // target reads {target}.
 func (c *call) target() (switches.Target, *problem) {
-	text := c.path["target"]
+	text := c.param("target")
 	if hint := quotas.Deceptive(text); hint != "" {
 		return switches.Target{}, badField(http.StatusUnprocessableEntity, "target", "%s", hint)
 	}
@@ -99,26 +140,26 @@ func checkTenant(field string, e descriptor.Entry) *problem {
 	return nil
 }
 
-// one answers with one switch.
-func (c *call) getSwitch() (*answer, error) {
+// get answers with one switch.
+func (b switchboard) get(c *call) (*answer, error) {
 	t, bad := c.target()
 	if bad != nil {
 		return nil, bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	d, err := c.accounts.Document(ctx, sqltenant.SwitchDocument, t.String())
+	d, err := c.db.Document(ctx, sqltenant.SwitchDocument, t.String())
 	if err != nil {
 		return nil, err
 	}
 	if d.Version == 0 {
 		return nil, fail(http.StatusNotFound, "nothing is switched for it")
 	}
-	return versioned(http.StatusOK, c.switchViewOf(&d), d.Version)
+	return versioned(http.StatusOK, b.view(c, &d), d.Version)
 }
 
 // putSwitch switches something.
-func (c *call) putSwitch() (*answer, error) {
+func (b switchboard) put(c *call) (*answer, error) {
 	t, bad := c.allowedTarget()
 	if bad != nil {
 		return nil, bad
@@ -135,11 +176,11 @@ func (c *call) putSwitch() (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return versioned(statusOf(before.Version), c.switchViewOf(&after), after.Version)
+	return versioned(statusOf(before.Version), b.view(c, &after), after.Version)
 }
 
 // removeSwitch switches something back.
-func (c *call) removeSwitch() (*answer, error) {
+func (switchboard) remove(c *call) (*answer, error) {
 	t, bad := c.allowedTarget()
 	if bad != nil {
 		return nil, bad

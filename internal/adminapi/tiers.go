@@ -1,15 +1,44 @@
 package adminapi
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/tierfile"
+	"github.com/headgate/headgate/internal/yamlfile"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
+
+// tiers are what tenants of each tier may use.
+type tiers struct{ *Options }
+
+func (t tiers) routes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "tiers", scope: Read, local: true, serve: t.inForce, id: "listTiers", summary: "List the tiers",
+			answers: []reply{ok(tiersView{}, "The tiers in force, as this process has read them.")},
+		},
+		{
+			method: http.MethodPut, path: "tiers", scope: Admin, conditions: changeable, serve: t.put, id: "putTiers", summary: "Change the tiers",
+			about:   "They take the place of those of the file, on every node. A tier that accounts have is not dropped unless that is asked for.",
+			query:   []parameter{{"drop_tiers", "Drop tiers though accounts have them: those have the fallback tier then.", schema{"type": "boolean", "default": false}}},
+			body:    &payload{kinds: append(yamlText[:len(yamlText):len(yamlText)], jsonType), most: sqltenant.MaxDocument, about: "All tiers, as the file of tiers has them."},
+			answers: []reply{ok(tiersView{}, "The tiers as they are now.").tagged(), created(tiersView{}, "The tiers, which were those of the file.").tagged()},
+		},
+		{
+			method: http.MethodDelete, path: "tiers", scope: Admin, conditions: removable, serve: t.remove, id: "deleteTiers", summary: "Go back to the tiers of the file",
+			answers: []reply{deleted("Those of the file count."), noSuch},
+		},
+		{
+			method: http.MethodGet, path: "tiers/document", scope: Read, serve: t.document, id: "getTiersDocument", summary: "Show the tiers that were put here, as they were written",
+			answers: []reply{text(yamlType, "The text.").tagged(), noSuch},
+		},
+	}
+}
 
 // tiersView is the set of tiers as it is answered.
 type tiersView struct {
@@ -24,11 +53,11 @@ type tierView struct {
 }
 
 // tiers answers with the tiers in force.
-func (c *call) tiers() (*answer, error) {
-	if c.options.Tiers == nil {
+func (t tiers) inForce(c *call) (*answer, error) {
+	if t.Tiers == nil {
 		return nil, errNoDatabase
 	}
-	return jsonAnswer(http.StatusOK, tiersViewOf(c.options.Tiers()))
+	return jsonAnswer(http.StatusOK, tiersViewOf(t.Tiers()))
 }
 
 func tiersViewOf(set *tenant.Tiers) tiersView {
@@ -49,12 +78,12 @@ func tiersViewOf(set *tenant.Tiers) tiersView {
 }
 
 // tiersDocument answers with the text of the tiers of the database.
-func (c *call) tiersDocument() (*answer, error) {
+func (t tiers) document(c *call) (*answer, error) {
 	return c.textOf(sqltenant.TiersDocument, sqltenant.DefaultName)
 }
 
 // putTiers makes the tiers what the body says, in place of those of the file.
-func (c *call) putTiers() (*answer, error) {
+func (t tiers) put(c *call) (*answer, error) {
 	if bad := checkText(c.body); bad != nil {
 		return nil, bad
 	}
@@ -69,7 +98,7 @@ func (c *call) putTiers() (*answer, error) {
 			}
 		}
 	}
-	if err := c.checkDropped(set); err != nil {
+	if err := t.checkDropped(c, set); err != nil {
 		return nil, err
 	}
 	after, before, err := c.putDocument(sqltenant.TiersDocument, sqltenant.DefaultName, string(c.body))
@@ -81,12 +110,12 @@ func (c *call) putTiers() (*answer, error) {
 
 // checkDropped refuses tiers without one that is in force and that accounts have, since
 // those would have the fallback tier, unless that is asked for.
-func (c *call) checkDropped(next *tenant.Tiers) error {
+func (t tiers) checkDropped(c *call, next *tenant.Tiers) error {
 	asked, bad := c.flag("drop_tiers")
 	if bad != nil {
 		return bad
 	}
-	for _, name := range c.options.Tiers().Names() {
+	for _, name := range t.Tiers().Names() {
 		if asked || next.Has(name) {
 			continue
 		}
@@ -104,33 +133,31 @@ func (c *call) checkDropped(next *tenant.Tiers) error {
 func (c *call) anyoneHas(tier string) (bool, error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	records, err := c.accounts.Find(ctx, sqltenant.ListOptions{N: 1, Tier: tier, At: c.now})
+	records, err := c.db.Find(ctx, sqltenant.ListOptions{N: 1, Tier: tier, At: c.now})
 	return len(records) > 0, err
 }
 
 // removeTiers leaves the tiers to the file.
-func (c *call) removeTiers() (*answer, error) {
+func (t tiers) remove(c *call) (*answer, error) {
 	if _, _, err := c.putDocument(sqltenant.TiersDocument, sqltenant.DefaultName, ""); err != nil {
 		return nil, err
 	}
 	return gone(), nil
 }
 
-// flag reads a parameter of the query that is true or false, and false when it is not
-// there.
-func (c *call) flag(name string) (bool, *problem) {
-	query := c.request.URL.Query()
-	switch text := query.Get(name); {
-	case !query.Has(name) || text == "false":
-		return false, nil
-	case text == "true":
-		return true, nil
-	}
-	return false, badField(http.StatusBadRequest, name, "neither true nor false")
-}
-
 // hinted splits what is wrong from what to do about it.
 func hinted(text string) (message, hint string) {
 	message, hint, _ = strings.Cut(text, "; hint: ")
 	return message, hint
+}
+
+// yamlError is the error of a text that is read by yamlfile.
+func yamlError(err error) *problem {
+	e := fieldError{Field: wholeBody, Message: err.Error()}
+	var at *yamlfile.Error
+	if errors.As(err, &at) {
+		e.Line, e.Message = at.Line, at.Err.Error()
+	}
+	e.Message, e.Hint = hinted(e.Message)
+	return badFields(http.StatusUnprocessableEntity, []fieldError{e})
 }

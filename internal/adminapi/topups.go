@@ -17,6 +17,35 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+// topUps are those of accounts.
+type topUps struct{}
+
+func (t topUps) routes() []route {
+	const path = "quotas/{api_key}/top-ups"
+	return []route{
+		{
+			method: http.MethodGet, path: path, scope: Read, serve: t.list, id: "listTopUps", summary: "List the top-ups of an account",
+			answers: []reply{ok(topUpsView{}, "Those that are kept, past ones too; what is left of each is no matter of the database.").tagged(), unprocessable},
+		},
+		{
+			method: http.MethodPost, path: path, scope: Write, conditions: changeable, serve: t.grant, id: "addTopUp", summary: "Grant hits beyond a quota",
+			about:   "Each hit can be used once, while the top-up lasts, where the quota denies. An account that is not there is made. With an id of the sender's it is granted once, however often it is sent.",
+			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: quotas.TopUp{}, about: "The top-up."},
+			answers: []reply{created(topUpView{}, "The top-up.").tagged(), ok(topUpView{}, "The top-up, which was there.").tagged()},
+		},
+		{
+			method: http.MethodDelete, path: path + "/{top_up}", scope: Write, conditions: removable, serve: t.remove, id: "deleteTopUp", summary: "Take a top-up back",
+			about:   "What was used of it stays used.",
+			answers: []reply{deleted("It is not there any more."), noSuch},
+		},
+	}
+}
+
+// topUpsView are those of an account, in the order in which they begin.
+type topUpsView struct {
+	TopUps []topUpView `json:"top_ups"`
+}
+
 // topUpView is a top-up as it is answered.
 type topUpView struct {
 	ID          string    `json:"id"`
@@ -33,14 +62,14 @@ func topUpViewOf(t *tenant.TopUp, now time.Time) topUpView {
 }
 
 // topUps answers with the top-ups of an account.
-func (c *call) topUps() (*answer, error) {
+func (topUps) list(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	r, err := c.accounts.Get(ctx, name.Subject)
+	r, err := c.db.Get(ctx, name.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +78,11 @@ func (c *call) topUps() (*answer, error) {
 		list[i] = topUpViewOf(&r.TopUps[i], c.now)
 	}
 	slices.SortFunc(list, func(a, b topUpView) int { return a.EffectiveAt.Compare(b.EffectiveAt) })
-	return versioned(http.StatusOK, map[string]any{"top_ups": list}, r.Version)
+	return versioned(http.StatusOK, topUpsView{list}, r.Version)
 }
 
 // grant grants hits to an account.
-func (c *call) grant() (*answer, error) {
+func (topUps) grant(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
@@ -112,7 +141,7 @@ func topUpOf(subject tenant.Subject, body *quotas.TopUp, had []tenant.TopUp, now
 func (c *call) topUpID() string {
 	var b [16]byte
 	if name := c.request.Header.Get(idempotencyField); name != "" {
-		sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(c.actor), c.actor, name))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%d:%s%s", len(c.who.actor), c.who.actor, name))
 		copy(b[:], sum[:])
 	} else {
 		_, _ = rand.Read(b[:]) // never fails
@@ -121,13 +150,13 @@ func (c *call) topUpID() string {
 }
 
 // removeTopUp takes a top-up out.
-func (c *call) removeTopUp() (*answer, error) {
+func (topUps) remove(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
 	_, err := c.change(name.Subject, func(r *sqltenant.Record) error {
-		at := slices.IndexFunc(r.TopUps, func(t tenant.TopUp) bool { return t.ID == c.path["top_up"] })
+		at := slices.IndexFunc(r.TopUps, func(t tenant.TopUp) bool { return t.ID == c.param("top_up") })
 		if at < 0 {
 			return fail(http.StatusNotFound, "there is no such top-up")
 		}

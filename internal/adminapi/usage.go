@@ -17,6 +17,50 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+// usage is what accounts have used.
+type usage struct {
+	*Options
+	lookups turns
+}
+
+func (u usage) routes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "usage", scope: Read, local: true, serve: u.many, id: "listUsage", summary: "Show what several accounts have used",
+			query:   []parameter{{"name", "An account, as in the path of the others; repeated for each.", schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "maxItems": headgate.MaxUsageSubjects}}},
+			answers: []reply{ok(usagesView{}, "What was used, in the order of the names."), notHere, unprocessable},
+		},
+		{
+			method: http.MethodGet, path: "usage/{api_key}", scope: Read, local: true, serve: u.one, id: "getUsage", summary: "Show what an account has used",
+			about:   "Asked of the store, which counts nothing for it. An account that is not there has the fallback tier.",
+			answers: []reply{ok(usageview.Tenant{}, "What was used."), notHere, unprocessable},
+		},
+		{
+			method: http.MethodPost, path: "usage/{api_key}/reset", scope: Write, serve: u.reset, id: "resetUsage", summary: "Forget what an account has used",
+			about:   "Bans of its rules end too, and slots of those on concurrency are freed. The log of changes has it as an action, before it is done.",
+			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: resetBody{}, about: "What is forgotten; without a body all that the account has used.", optional: true},
+			answers: []reply{ok(usageview.Tenant{}, "What is used now."), notHere},
+		},
+		{
+			method: http.MethodPost, path: "usage/{api_key}/refund", scope: Write, serve: u.refund, id: "refundUsage", summary: "Give hits back to an account",
+			about:   "To all limits that a request with the descriptor charges. The log of changes has it as an action, before it is done.",
+			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: refundBody{}, about: "What is given back."},
+			answers: []reply{ok(usageview.Tenant{}, "What is used now."), notHere},
+		},
+		{
+			method: http.MethodPost, path: "usage-tokens/{api_key}", scope: Write, serve: u.token, id: "makeUsageToken", summary: "Make a token for a customer",
+			about:   "Who has it sees the usage of this account and nothing else. It is kept nowhere.",
+			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: usageTokenBody{}, about: "How long it is good."},
+			answers: []reply{created(usageTokenView{}, "The token."), notHere},
+		},
+	}
+}
+
+// usagesView is what several accounts have used.
+type usagesView struct {
+	Usage []usageview.Tenant `json:"usage"`
+}
+
 const (
 	// maxLookups bounds the looks at usage at one time: each may ask the store for
 	// headgate.MaxUsageQuotas limits, and decisions are not to wait for that.
@@ -34,12 +78,12 @@ const (
 var errNoLimiter = fail(http.StatusNotFound, "this process decides nothing: it has no limiter")
 
 // usage answers with what one account has used.
-func (c *call) usage() (*answer, error) {
+func (u usage) one(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
-	list, err := c.usageOf([]quotas.Name{name})
+	list, err := u.of(c, []quotas.Name{name})
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +91,7 @@ func (c *call) usage() (*answer, error) {
 }
 
 // usageMany answers with what several accounts have used.
-func (c *call) usageMany() (*answer, error) {
+func (u usage) many(c *call) (*answer, error) {
 	texts := c.request.URL.Query()["name"]
 	if len(texts) == 0 {
 		return nil, badField(http.StatusBadRequest, "name", "missing; hint: ?name=tenant:acme&name=tenant:bolt")
@@ -55,24 +99,24 @@ func (c *call) usageMany() (*answer, error) {
 	names := make([]quotas.Name, len(texts))
 	for i, text := range texts {
 		var bad *problem
-		if names[i], bad = parseName(text, "name", c.options.Hasher); bad != nil {
+		if names[i], bad = parseName(text, "name", u.Hasher); bad != nil {
 			return nil, bad
 		}
 	}
-	list, err := c.usageOf(names)
+	list, err := u.of(c, names)
 	if err != nil {
 		return nil, err
 	}
-	return jsonAnswer(http.StatusOK, map[string]any{"usage": list})
+	return jsonAnswer(http.StatusOK, usagesView{list})
 }
 
-func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
-	if c.options.Limiter == nil {
+func (u usage) of(c *call, names []quotas.Name) ([]usageview.Tenant, error) {
+	if u.Limiter == nil {
 		return nil, errNoLimiter
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
-	done, bad := c.look(ctx)
+	done, bad := u.lookups.wait(ctx)
 	if bad != nil {
 		return nil, bad
 	}
@@ -81,7 +125,7 @@ func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
 	for i := range names {
 		subjects[i] = names[i].Subject
 	}
-	usage, err := c.options.Limiter.Usage(ctx, subjects)
+	usage, err := u.Limiter.Usage(ctx, subjects)
 	if err != nil {
 		return nil, err
 	}
@@ -94,11 +138,14 @@ func (c *call) usageOf(names []quotas.Name) ([]usageview.Tenant, error) {
 	return list, nil
 }
 
-// look waits for its turn to ask the store for many limits.
-func (c *call) look(ctx context.Context) (done func(), bad *problem) {
+// turns holds one value for each thing of a kind that is under way.
+type turns chan struct{}
+
+// wait waits for its turn to ask the store for many limits.
+func (t turns) wait(ctx context.Context) (done func(), bad *problem) {
 	select {
-	case c.lookups <- struct{}{}:
-		return func() { <-c.lookups }, nil
+	case t <- struct{}{}:
+		return func() { <-t }, nil
 	case <-ctx.Done():
 		return nil, fail(http.StatusServiceUnavailable, "too many look at usage").with("Retry-After", "1")
 	}
@@ -110,10 +157,10 @@ func (c *call) label(names []quotas.Name) {
 	ctx, cancel := context.WithTimeout(c.request.Context(), labelTimeout)
 	defer cancel()
 	for i := range names {
-		if c.accounts == nil || names[i].Last4 != "" || names[i].Subject.Key != "api_key" {
+		if c.db == nil || names[i].Last4 != "" || names[i].Subject.Key != "api_key" {
 			continue
 		}
-		r, err := c.accounts.Get(ctx, names[i].Subject)
+		r, err := c.db.Get(ctx, names[i].Subject)
 		if err != nil {
 			return
 		}
@@ -123,12 +170,12 @@ func (c *call) label(names []quotas.Name) {
 
 // resetBody is the body of a reset.
 type resetBody struct {
-	Descriptor *string `json:"descriptor"`
-	Domain     string  `json:"domain"`
+	Descriptor *string `json:"descriptor,omitempty"`
+	Domain     string  `json:"domain,omitempty"`
 }
 
 // reset forgets what an account has used.
-func (c *call) reset() (*answer, error) {
+func (u usage) reset(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
@@ -148,23 +195,23 @@ func (c *call) reset() (*answer, error) {
 		}
 		texts, what.Descriptor = []string{text}, tenant.DescriptorText(text)
 	}
-	if bad := c.checkDomain(body.Domain, name.Subject.Key, false); bad != nil {
+	if bad := u.checkDomain(body.Domain, name.Subject.Key, false); bad != nil {
 		return nil, bad
 	}
-	return c.act(name, what, func(ctx context.Context) error {
-		return c.options.Limiter.ResetUsage(ctx, body.Domain, name.Subject, texts...)
+	return u.act(c, name, what, func(ctx context.Context) error {
+		return u.Limiter.ResetUsage(ctx, body.Domain, name.Subject, texts...)
 	})
 }
 
 // refundBody is the body of a refund.
 type refundBody struct {
 	Descriptor *string `json:"descriptor"`
-	Domain     string  `json:"domain"`
+	Domain     string  `json:"domain,omitempty"`
 	Hits       *int64  `json:"hits"`
 }
 
 // refund gives hits back.
-func (c *call) refund() (*answer, error) {
+func (u usage) refund(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
@@ -183,12 +230,12 @@ func (c *call) refund() (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	if bad := c.checkDomain(body.Domain, name.Subject.Key, true); bad != nil {
+	if bad := u.checkDomain(body.Domain, name.Subject.Key, true); bad != nil {
 		return nil, bad
 	}
-	domain := cmp.Or(body.Domain, c.options.Limiter.UsageDomains(name.Subject.Key)[0])
-	return c.act(name, action{Name: "usage refund", Domain: domain, Descriptor: tenant.DescriptorText(text), Hits: *body.Hits}, func(ctx context.Context) error {
-		return c.options.Limiter.RefundUsage(ctx, domain, name.Subject, text, *body.Hits)
+	domain := cmp.Or(body.Domain, u.Limiter.UsageDomains(name.Subject.Key)[0])
+	return u.act(c, name, action{Name: "usage refund", Domain: domain, Descriptor: tenant.DescriptorText(text), Hits: *body.Hits}, func(ctx context.Context) error {
+		return u.Limiter.RefundUsage(ctx, domain, name.Subject, text, *body.Hits)
 	})
 }
 
@@ -208,12 +255,12 @@ func (c *call) note(ctx context.Context, name quotas.Name, a action) error {
 	if err != nil {
 		return err
 	}
-	return c.accounts.Note(ctx, sqltenant.Action{Actor: c.actor, At: c.now, Subject: name.Subject, Text: string(text)})
+	return c.db.Note(ctx, sqltenant.Action{Actor: c.who.actor, At: c.now, Subject: name.Subject, Text: string(text)})
 }
 
 // act notes what changes nothing in the database, does it, and answers with what is used
 // then.
-func (c *call) act(name quotas.Name, a action, do func(context.Context) error) (*answer, error) {
+func (u usage) act(c *call, name quotas.Name, a action, do func(context.Context) error) (*answer, error) {
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
 	defer cancel()
 	if err := c.note(ctx, name, a); err != nil {
@@ -223,19 +270,19 @@ func (c *call) act(name quotas.Name, a action, do func(context.Context) error) (
 	case errors.Is(err, headgate.ErrNoQuota):
 		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "nothing counts it; hint: GET usage says what is counted")
 	case err != nil:
-		c.options.OnError(err)
+		u.OnError(err)
 		return nil, fail(http.StatusServiceUnavailable, "the store does not answer: it is not known whether that was done").with("Retry-After", "1")
 	}
-	return c.usage()
+	return u.one(c)
 }
 
 // checkDomain refuses a domain in which accounts with that key have no quota, and, where
 // just one is needed, several.
-func (c *call) checkDomain(domain, key string, one bool) *problem {
-	if c.options.Limiter == nil {
+func (u usage) checkDomain(domain, key string, one bool) *problem {
+	if u.Limiter == nil {
 		return errNoLimiter
 	}
-	names := c.options.Limiter.UsageDomains(key)
+	names := u.Limiter.UsageDomains(key)
 	switch {
 	case len(names) == 0:
 		return badField(http.StatusUnprocessableEntity, "api_key", "no rule with tenant: true counts by the entry %.64q", key)
@@ -273,12 +320,12 @@ type usageTokenView struct {
 }
 
 // usageToken makes a token with which a customer sees his own usage.
-func (c *call) usageToken() (*answer, error) {
+func (u usage) token(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
 		return nil, bad
 	}
-	if c.options.SignUsageToken == nil {
+	if u.SignUsageToken == nil {
 		return nil, fail(http.StatusNotFound, "tokens for customers are off: this process has no key to sign them with")
 	}
 	var body usageTokenBody
@@ -294,7 +341,7 @@ func (c *call) usageToken() (*answer, error) {
 	if err := c.note(ctx, name, action{Name: "usage token", TTL: ttl.String()}); err != nil {
 		return nil, err
 	}
-	token, expires, err := c.options.SignUsageToken(name.Subject, ttl)
+	token, expires, err := u.SignUsageToken(name.Subject, ttl)
 	if err != nil {
 		return nil, badField(http.StatusUnprocessableEntity, "api_key", "%v", err)
 	}

@@ -201,9 +201,9 @@ func TestUsageWithoutParts(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	busy := &call{Handler: s.handler, request: httptest.NewRequestWithContext(ctx, "GET", "/", http.NoBody)}
+	busy := &call{request: httptest.NewRequestWithContext(ctx, "GET", "/", http.NoBody)}
 	var bad *problem
-	if _, err := busy.usageOf([]quotas.Name{{}}); !errors.As(err, &bad) || bad.Status != 503 {
+	if _, err := (usage{s.handler.options, s.handler.lookups}).of(busy, []quotas.Name{{}}); !errors.As(err, &bad) || bad.Status != 503 {
 		t.Errorf("while others look: %v", err)
 	}
 	s.handler.options.Limiter, s.handler.options.SignUsageToken = nil, nil

@@ -1,0 +1,159 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// call is a request that is allowed, on its way through a route.
+type call struct {
+	request *http.Request
+	who     *credential
+	now     time.Time
+	db      Accounts // nil where the route does without and there is none
+	body    []byte
+	hasher  *identity.Hasher
+}
+
+// databaseTimeout bounds how long one question waits for the database.
+const databaseTimeout = 10 * time.Second
+
+func (c *call) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.request.Context(), databaseTimeout)
+}
+
+// name reads {api_key}.
+func (c *call) name() (quotas.Name, *problem) {
+	parse := parseNewName
+	if method := c.request.Method; method == http.MethodGet || method == http.MethodHead || method == http.MethodDelete {
+		parse = parseName
+	}
+	return parse(c.param("api_key"), "api_key", c.hasher)
+}
+
+// printableName is the name of a parameter for an answer.
+func printableName(name string) string {
+	if quotas.Deceptive(name) != "" || name == "" || len(name) > 64 {
+		return "query"
+	}
+	return name
+}
+
+// number reads a parameter of the query, or returns what it is when it is not there.
+func (c *call) number(name string, low, high, usual int64) (int64, *problem) {
+	text := c.request.URL.Query().Get(name)
+	if text == "" && !c.request.URL.Query().Has(name) {
+		return usual, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < low || n > high {
+		return 0, badField(http.StatusBadRequest, name, "not a whole number from %d to %d", low, high)
+	}
+	return n, nil
+}
+
+// flag reads a parameter of the query that is true or false, and false when it is not
+// there.
+func (c *call) flag(name string) (bool, *problem) {
+	query := c.request.URL.Query()
+	switch text := query.Get(name); {
+	case !query.Has(name) || text == "false":
+		return false, nil
+	case text == "true":
+		return true, nil
+	}
+	return false, badField(http.StatusBadRequest, name, "neither true nor false")
+}
+
+// filterText reads a parameter that is the text of something.
+func (c *call) filterText(name string) (string, *problem) {
+	text := c.request.URL.Query().Get(name)
+	if len(text) > maxFilter || !utf8.ValidString(text) {
+		return "", badField(http.StatusBadRequest, name, "more than %d bytes, or not UTF-8", maxFilter)
+	}
+	return text, nil
+}
+
+// answer is what a route answers. One with stream is written by that.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	stream func(http.ResponseWriter) error
+}
+
+// jsonAnswer is an answer with a body of JSON.
+func jsonAnswer(status int, body any) (*answer, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{status: status, header: http.Header{"Content-Type": {jsonType}}, body: append(text, '\n')}, nil
+}
+
+func (a *answer) write(w http.ResponseWriter) {
+	for name, values := range a.header {
+		w.Header()[name] = values
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // nobody is there to hear of an error
+}
+func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
+
+// statusOf is that of an answer to a change of what was in a version before.
+func statusOf(before int64) int {
+	if before == 0 {
+		return http.StatusCreated
+	}
+	return http.StatusOK
+}
+
+// versioned answers with a body of JSON and an ETag.
+func versioned(status int, body any, version int64) (*answer, error) {
+	a, err := jsonAnswer(status, body)
+	if err == nil {
+		a.header.Set("ETag", etag(version))
+	}
+	return a, err
+}
+
+func gone() *answer { return &answer{status: http.StatusNoContent, header: http.Header{}} }
+
+// maxCursor bounds the text in a cursor of a list by names, in bytes.
+const maxCursor = 1024
+
+// window is a page of a list that is in the order of names and known whole.
+func window[T any](c *call, all []T, name func(*T) string) (page []T, next string, bad *problem) {
+	n, bad := c.number("limit", 1, sqltenant.MaxPage, defaultPage)
+	if bad != nil {
+		return nil, "", bad
+	}
+	after := ""
+	if query := c.request.URL.Query(); query.Has("cursor") {
+		raw, err := base64.RawURLEncoding.DecodeString(query.Get("cursor"))
+		if err != nil || len(raw) == 0 || len(raw) > maxCursor || !printable(string(raw)) {
+			return nil, "", badField(http.StatusBadRequest, "cursor", "none of ours; hint: next_cursor of the page before")
+		}
+		after = string(raw)
+	}
+	page = make([]T, 0, min(len(all), int(n)))
+	for i := range all {
+		if name(&all[i]) <= after {
+			continue
+		}
+		if len(page) == int(n) {
+			return page, base64.RawURLEncoding.EncodeToString([]byte(name(&page[n-1]))), nil
+		}
+		page = append(page, all[i])
+	}
+	return page, "", nil
+}

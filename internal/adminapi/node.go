@@ -1,0 +1,186 @@
+package adminapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/explain"
+	"github.com/headgate/headgate/internal/view"
+)
+
+// What is said of routes that name keys.
+const namesAbout = "Keys and addresses of clients are named to the scopes write and admin; read has a keyed hash in their place."
+
+// node is how this node is, and how it would decide.
+type node struct {
+	*Options
+	lookups turns
+}
+
+func (n node) routes() []route {
+	return []route{
+		{
+			method: http.MethodGet, path: "overview", scope: Read, local: true, serve: n.overview, id: "getOverview", summary: "Show how this node is",
+			answers: []reply{ok(view.Overview{}, "How it is."), notHere},
+		},
+		{
+			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: n.keys, id: "listTopKeys", summary: "List the keys with the most requests of late",
+			about: namesAbout,
+			query: []parameter{
+				{"by", "By what they are ordered.", schema{"type": "string", "enum": []any{byTotal, byDenied}, "default": byTotal}},
+				{"rule", "Only of the rule with this id.", schema{"type": "string"}},
+				{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": maxKeys, "default": defaultKeys}},
+				{"fleet", "Those of all nodes.", schema{"type": "boolean", "default": false}},
+			},
+			answers: []reply{ok(view.TopKeys{}, "The keys."), notHere},
+		},
+		{
+			method: http.MethodGet, path: "fleet", scope: Read, local: true, serve: n.fleet, id: "getFleet", summary: "Show what this node knows of all nodes",
+			answers: []reply{ok(view.Fleet{}, "The nodes."), notHere},
+		},
+		{
+			method: http.MethodGet, path: "accuracy", scope: Read, local: true, serve: n.accuracy, id: "getAccuracy", summary: "Show how exact decisions were",
+			about:   "Measured on a sample of keys, against an exact count.",
+			answers: []reply{ok(view.Accuracy{}, "By rule."), notHere},
+		},
+		{
+			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: n.explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
+			about:   "Nothing is charged.",
+			body:    &payload{kinds: jsonOnly, most: explain.MaxBody, of: explainBody{}, about: "The request, as /v1/check takes it."},
+			answers: []reply{ok(view.Explanation{}, "How, and why."), notHere},
+		},
+	}
+}
+
+const (
+	// maxKeys bounds the keys of one answer, defaultKeys are those that are not asked for.
+	maxKeys, defaultKeys = 1000, 20
+	// maxEvents bounds the events of one answer.
+	maxEvents = 1000
+	// maxFilter bounds each part of a filter in bytes, and maxCursorText a cursor.
+	maxFilter, maxCursorText = 1024, 256
+)
+
+var errNotShown = fail(http.StatusNotFound, "this process does not have what the route shows")
+
+// overview answers how the node is.
+func (n node) overview(c *call) (*answer, error) {
+	if n.Watch.Overview == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.Overview())
+}
+
+// fleet answers what is known of all nodes.
+func (n node) fleet(c *call) (*answer, error) {
+	if n.Watch.Fleet == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, unnamedFleet(n.Watch.Fleet()))
+}
+
+// accuracy answers how exact decisions were.
+func (n node) accuracy(c *call) (*answer, error) {
+	if n.Watch.Accuracy == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.Accuracy())
+}
+
+// Orders of keys.
+const byTotal, byDenied = "total", "denied"
+
+// keys answers with the keys that have the most requests of late.
+func (n node) keys(c *call) (*answer, error) {
+	most, bad := c.number("limit", 1, maxKeys, defaultKeys)
+	if bad != nil {
+		return nil, bad
+	}
+	by := byTotal
+	if query := c.request.URL.Query(); query.Has("by") {
+		by = query.Get("by")
+	}
+	if by != byTotal && by != byDenied {
+		return nil, badField(http.StatusBadRequest, "by", "neither %s nor %s", byTotal, byDenied)
+	}
+	rule, bad := c.filterText("rule")
+	if bad != nil {
+		return nil, bad
+	}
+	fleet, bad := c.flag("fleet")
+	if bad != nil {
+		return nil, bad
+	}
+	if n.Watch.TopKeys == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, unnamedKeys(n.Watch.TopKeys(by, rule, int(most), fleet), c.who.names()))
+}
+
+// unnamedKeys returns keys as those see them who may see names, or not.
+func unnamedKeys(list view.TopKeys, names bool) view.TopKeys {
+	if !names {
+		list.Keys = unnamed(list.Keys)
+	}
+	return list
+}
+
+// unnamedFleet returns what nodes tell each other: that names no key, and this makes
+// sure of it.
+func unnamedFleet(f view.Fleet) view.Fleet {
+	f.Nodes = slices.Clone(f.Nodes)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		n.TopTotal, n.TopDenied = unnamed(n.TopTotal), unnamed(n.TopDenied)
+	}
+	return f
+}
+
+func unnamed(list []view.TopKey) []view.TopKey {
+	list = append(make([]view.TopKey, 0, len(list)), list...)
+	for i := range list {
+		list[i].Key = ""
+	}
+	return list
+}
+
+// explain answers how a request would be decided.
+func (n node) explain(c *call) (*answer, error) {
+	request, bad := parseExplained(c.body)
+	if bad != nil {
+		return nil, bad
+	}
+	if n.Watch.Explain == nil {
+		return nil, errNotShown
+	}
+	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
+	defer cancel()
+	done, bad := n.lookups.wait(ctx)
+	if bad != nil {
+		return nil, bad
+	}
+	defer done()
+	e, err := n.Watch.Explain(ctx, request)
+	if err != nil {
+		n.OnError(fmt.Errorf("explain a request: %w", err))
+		return nil, fail(http.StatusServiceUnavailable, "it could not be asked what would be decided; the log of this process says why").with("Retry-After", strconv.Itoa(retryAfter))
+	}
+	return jsonAnswer(http.StatusOK, e)
+}
+
+// parseExplained reads a request as the route of the same name at the ops address does.
+func parseExplained(text []byte) (headgate.Request, *problem) {
+	r, bad := explain.Decode(text)
+	if bad == nil {
+		return r, nil
+	}
+	status := http.StatusUnprocessableEntity
+	if bad.Malformed() {
+		status = http.StatusBadRequest
+	}
+	return r, badFields(status, []fieldError{{Field: bad.Field, Message: bad.Message, Hint: bad.Hint}})
+}
