@@ -14,9 +14,8 @@ import (
 const followUpWithin = 5 * time.Millisecond
 
 // followUp does, in one more call, what only the answers tell: what was taken for
-// requests that are denied is given back, denials are counted towards bans, and hits
-// that only a main limit denied towards the candidate that watches, and references are
-// put right. p has been answered.
+// requests that are denied is given back, and denials are counted towards bans, and hits
+// that only a main limit denied towards the candidate that watches. p has been answered.
 // It is done as well as it can be in time: a refund that fails stays charged, a slot is
 // left over for the next call, a denial is not counted.
 func (l *Limiter) followUp(ctx context.Context, p *plan, responses []Response) {
@@ -46,9 +45,6 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 			p.addDenials(&responses[i], p.spans[i].verdicts, locally)
 		}
 	}
-	if !locally {
-		p.addReferences(responses)
-	}
 	own := len(p.again)
 	if locally {
 		p.sayParts()
@@ -62,9 +58,6 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 	defer cancel()
 	l.takeAgain(ctx, s, p)
 	p.retold()
-	if !locally {
-		p.readCorrections()
-	}
 	for i := range p.again {
 		t, failed := &p.again[i], p.againResults[i].Err != nil
 		switch {

@@ -226,12 +226,4 @@ type Options struct {
 	// MaxWaiting bounds the calls of Wait that are held back at one time by
 	// limits that shape (leaky_queue); 0 means 10,000.
 	MaxWaiting int
-	// AccuracySample is the share of keys, from 0 to 1, for which the store counts a
-	// second time and exactly what the main limits of rules let pass, so that
-	// Limiter.Accuracy can say how exact they are; 0 means none. All nodes sample the
-	// same keys, and those of a smaller share are among those of a larger one.
-	AccuracySample float64
-	// Nodes says how many nodes share the store, this one among them, for the bounds in
-	// Limiter.Accuracy; nil: that is not known. It is called by many goroutines.
-	Nodes func() int
 }

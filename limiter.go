@@ -32,7 +32,6 @@ type Limiter struct {
 	now      func() time.Time
 	// onRollBack may be nil.
 	onRollBack func(CandidateReport)
-	accuracy   *accuracy // nil: not measured
 	plans      sync.Pool // of *plan
 	waiting    chan struct{}
 
@@ -53,10 +52,6 @@ func New(o Options) (*Limiter, error) {
 	if o.MaxWaiting == 0 {
 		o.MaxWaiting = defaultMaxWaiting
 	}
-	accuracy, err := newAccuracy(&o)
-	if err != nil {
-		return nil, err
-	}
 	l := &Limiter{
 		store:      o.Store,
 		fallback:   o.Fallback,
@@ -64,7 +59,6 @@ func New(o Options) (*Limiter, error) {
 		observer:   o.Observer,
 		now:        o.Now,
 		onRollBack: o.OnRollBack,
-		accuracy:   accuracy,
 		waiting:    make(chan struct{}, o.MaxWaiting),
 	}
 	l.plans.New = func() any { return new(plan) }
@@ -75,8 +69,7 @@ func New(o Options) (*Limiter, error) {
 
 // SetRules swaps the rules in whole; requests under way finish with the old.
 // Buckets keep their state: it does not belong to a rule. What is known of candidates
-// is kept for rules that try out the same, and what was measured for those that limit
-// alike.
+// is kept for rules that try out the same.
 func (l *Limiter) SetRules(s *rules.Set) { l.inForce.Store(newRuleset(s, l.inForce.Load())) }
 
 // Rules returns the rules in force, nil if there are none.
@@ -93,8 +86,7 @@ func (l *Limiter) LacksFallback() bool {
 // in one batch, in order: a later one sees what an earlier one was charged. A
 // second batch, for which Check waits 5 ms at most, follows where a request was
 // denied after all that had taken a slot or hits, where a denial counts towards a
-// ban, where a call before could not release slots of who was denied, and for some
-// sampled keys (Options.AccuracySample).
+// ban, and where a call before could not release slots of who was denied.
 // Where quotas of a tenant deny that has a burst pool or top-ups, up to 8 batches come
 // before that.
 //
@@ -162,9 +154,6 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		forget(responses)
 		return NotTimed, refused
 	}
-	if l.accuracy != nil {
-		p.addMeasurements(responses)
-	}
 	p.bindKeys()
 	l.leftovers.forget(p.takes)
 	l.take(ctx, l.store, p.takes, p.results)
@@ -178,9 +167,6 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		for i := range responses {
 			p.compare(&responses[i], p.spans[i].verdicts)
 		}
-	}
-	if len(p.measurements) > 0 {
-		p.count(responses)
 	}
 	return p.stopwatch.stop(), nil
 }

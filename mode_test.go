@@ -2,6 +2,7 @@ package headgate_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -71,15 +72,45 @@ func TestD1ToD6TakesSayTheModeOfTheirRule(t *testing.T) {
 		"spread:x": {Rule: "d.spread", SubBuckets: 8},
 		"asks:x":   {Rule: "d.asks", AskAlways: true},
 	} {
+		want.Main = true
 		b.check(on(descriptor))
 		if len(seen.takes) != 2 {
 			t.Fatalf("%s: %d takes, want one and the always rule's", descriptor, len(seen.takes))
 		}
-		if all := seen.takes[0].Mode; all == nil || *all != (store.Mode{Rule: "all", Consistency: store.Local, Whole: true}) {
+		if all := seen.takes[0].Mode; all == nil || *all != (store.Mode{Rule: "all", Main: true, Consistency: store.Local, Whole: true}) {
 			t.Errorf("the always rule's mode is %+v", all)
 		}
 		if got := seen.takes[1].Mode; got == nil || *got != *want {
 			t.Errorf("%s: mode is %+v, want %+v", descriptor, got, want)
+		}
+	}
+}
+
+// Of a rule the takes on main limits say so, unless these only watch.
+func TestModesSayWhichTakesAreMain(t *testing.T) {
+	const yaml = `
+domain: d
+descriptors:
+- key: user
+  rate_limit: {unit: minute, requests_per_unit: 101}
+  secondary_limits: [{unit: hour, requests_per_unit: 102}]
+  concurrency: {limit: 103}
+  ban: {after: 104, within: 1m, for: 1h}
+  candidate:
+    rate_limit: {unit: minute, requests_per_unit: 105}
+    %s
+`
+	for whose, want := range map[string]int64{"": 101, "percent: 100": 0} {
+		seen := &recording{}
+		b := newBench(t, fmt.Sprintf(yaml, whose), headgate.Options{Store: seen})
+		b.check(on("user:a"))
+		if len(seen.takes) != 5 {
+			t.Fatalf("%q: %d takes, want 5", whose, len(seen.takes))
+		}
+		for _, take := range seen.takes {
+			if main := take.Limit.Quota == want; take.Mode.Main != main || take.Mode.Rule != "d.user" {
+				t.Errorf("%q: the limit of %d has mode %+v", whose, take.Limit.Quota, take.Mode)
+			}
 		}
 	}
 }

@@ -63,8 +63,6 @@ type plan struct {
 	verdictTake []int
 	// spans[i] are the parts of request i.
 	spans []parts
-	// measurements are the decisions of the batch that are compared with a reference.
-	measurements []measurement
 	coverage
 	// reserves says that a reservation is made, and settles that one is settled:
 	// booked is then what was asked for, and charges what was charged for it.
@@ -116,14 +114,13 @@ func (p *plan) reset() {
 	clear(p.matches)
 	clear(p.matched)
 	clear(p.rest)
-	clear(p.measurements)
 	p.booked.clear()
 	*p = plan{
 		stopwatch: p.stopwatch,
 		takes:     p.takes[:0], results: p.results[:0], keys: p.keys[:0], ends: p.ends[:0],
 		locally: p.locally[:0], again: p.again[:0], againResults: p.againResults[:0], againOf: p.againOf[:0],
 		matches: p.matches[:0], matched: p.matched[:0], rest: p.rest[:0],
-		verdictTake: p.verdictTake[:0], spans: p.spans[:0], measurements: p.measurements[:0], coverage: p.coverage.emptied(),
+		verdictTake: p.verdictTake[:0], spans: p.spans[:0], coverage: p.coverage.emptied(),
 		booked: p.booked, charges: p.charges[:0],
 	}
 }
@@ -328,14 +325,14 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 }
 
 // addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
-// v. take has yet no limit and nothing of how rule m is decided.
+// v. take has yet no limit and nothing of how it is decided.
 func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
 	take.Limit, take.Shadow = v.Limit, !v.Enforced || m.Rule.Quota && v.Role == rules.Main
+	take.Mode = p.rules.mode(m.Rule, v.Role == rules.Main && !v.Watched)
 	p.addVerdict(resp, v, p.takeOn(m, take, start))
 }
 
-// takeOn appends take, on the bucket with the key p.keys[start:], decided as rule m
-// says, and returns which take it is. Descriptors of one request that share the head of
+// takeOn appends take, on the bucket with the key p.keys[start:] of rule m, and returns which take it is. Descriptors of one request that share the head of
 // a path share its limit, and the request is charged there once.
 func (p *plan) takeOn(m *match, take store.Take, start int) int {
 	if p.path {
@@ -348,7 +345,6 @@ func (p *plan) takeOn(m *match, take store.Take, start int) int {
 		}
 	}
 	p.ends = append(p.ends, len(p.keys))
-	take.Mode = p.rules.mode(m.Rule)
 	p.addTake(take, partOf(m.Rule.Failure))
 	return len(p.takes) - 1
 }

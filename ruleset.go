@@ -14,10 +14,9 @@ type ruleset struct {
 	// its index, nil where it has none.
 	rules  []*rules.Rule
 	trials []*trial
-	// gauges has what is measured of each rule by its index.
-	gauges []*gauge
-	// modes has the mode of each rule by its index.
-	modes []*store.Mode
+	// modes has how the takes of each rule are decided by its index: those on its main
+	// limits, unless they only watch, and those on others.
+	modes []ruleModes
 	// quotas has the main limits of each rule by its index; nil where they cannot count
 	// in the buckets of a tenant.
 	quotas []*tenant.Quota
@@ -25,25 +24,34 @@ type ruleset struct {
 	failsLocally bool
 }
 
-// newRuleset compiles what stores are told of the rules of set. Trials and gauges of
-// before, which may be nil, go on.
+// newRuleset compiles what stores are told of the rules of set. Trials of before, which may be
+// nil, go on.
 func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 	r := &ruleset{set: set}
 	if set == nil {
 		return r
 	}
 	list := set.Rules()
-	r.rules, r.trials, r.gauges = list, trialsOf(list, before), gaugesOf(list, before)
-	r.modes, r.quotas = make([]*store.Mode, len(list)), make([]*tenant.Quota, len(list))
+	r.rules, r.trials = list, trialsOf(list, before)
+	r.modes, r.quotas = make([]ruleModes, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
-		r.modes[i], r.quotas[i] = storeMode(rule), mainQuota(rule)
+		r.modes[i], r.quotas[i] = modesOf(rule), mainQuota(rule)
 		r.failsLocally = r.failsLocally || rule.Failure == rules.FailLocal
 	}
 	return r
 }
 
-// mode returns how the takes of a rule of the set are decided.
-func (r *ruleset) mode(rule *rules.Rule) *store.Mode { return r.modes[rule.Index()] }
+// ruleModes are how the takes of one rule are decided.
+type ruleModes struct{ main, other *store.Mode }
+
+// mode returns how the takes of a rule of the set are decided: those on main limits that
+// do not only watch, or others.
+func (r *ruleset) mode(rule *rules.Rule, main bool) *store.Mode {
+	if main {
+		return r.modes[rule.Index()].main
+	}
+	return r.modes[rule.Index()].other
+}
 
 // consistencies are the words of stores for those of rules.
 var consistencies = [...]store.Consistency{
@@ -53,11 +61,11 @@ var consistencies = [...]store.Consistency{
 	rules.Local:  store.Local,
 }
 
-// storeMode returns what stores are told of a rule: at least its id, by which they
-// name hot keys.
-func storeMode(r *rules.Rule) *store.Mode {
+// modesOf returns what stores are told of a rule: at least its id, by which they name hot
+// keys.
+func modesOf(r *rules.Rule) ruleModes {
 	m := &r.Mode
-	return &store.Mode{
+	other := &store.Mode{
 		Rule:         r.ID,
 		Consistency:  consistencies[m.Consistency],
 		SyncInterval: m.SyncInterval,
@@ -67,4 +75,7 @@ func storeMode(r *rules.Rule) *store.Mode {
 		SubBuckets:   m.SubBuckets,
 		AskAlways:    m.AskAlways,
 	}
+	main := *other
+	main.Main = true
+	return ruleModes{&main, other}
 }

@@ -176,9 +176,6 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r reservation.Reserv
 	case done.Err != nil:
 		return reservation.Undecided
 	case done.Allowed && !done.Skipped:
-		if l.accuracy != nil {
-			l.mirror(ctx, p, resp)
-		}
 		return reservation.Settled
 	}
 	return reservation.SettledBefore

@@ -211,6 +211,7 @@ func (p *plan) addHome(m *match, a *ask, take store.Take) {
 	if home == m.quota {
 		return
 	}
+	take.Mode = p.rules.mode(m.Rule, false)
 	for i := range home.Limits {
 		slot := slotOf(home, i, home)
 		if countsIn(m.quota, slot, home) {

@@ -1,6 +1,9 @@
 package limit
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // The calculus of the bucket family: token_bucket, leaky_bucket, leaky_queue
 // and gcra are one and the same in different words, and their only state is the
@@ -97,6 +100,21 @@ func (l *Limit) hitsIn(t span) int64 {
 		hits += rest / l.num
 	}
 	return hits
+}
+
+// Owed returns how many hits a bucket that drains holds beyond its burst, at least, given
+// the time until it is as if unused (Decision.ResetAfter, which is rounded up to the
+// microsecond). It is 0 for other algorithms.
+func (l *Limit) Owed(reset time.Duration) int64 {
+	beyond := reset.Microseconds() - 1 - l.tolerance.whole
+	if !l.Algorithm.IsBucket() || beyond <= 0 {
+		return 0
+	}
+	hits, rest := muldivmod(beyond, l.den, l.num)
+	if rest > l.tolerance.part {
+		return hits + 1
+	}
+	return hits - (l.tolerance.part-rest)/l.num
 }
 
 // mostOwed is how far ahead of now the TAT of a bucket that owes may be: by its

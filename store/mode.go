@@ -48,12 +48,16 @@ const (
 	MaxSubBuckets = 64
 )
 
-// Mode says how the takes of one rule are decided. It is immutable and shared
-// by all takes of the rule; nil, and the zero value, mean exact.
+// Mode says how takes of one rule are decided. It is immutable and shared by takes of the
+// rule; nil, and the zero value, mean exact.
 type Mode struct {
 	// Rule is the id of the rule, for metrics and logs; it comes from
 	// configuration only.
 	Rule string
+	// Main says that the takes are on main limits of the rule, or on what a tenant has in
+	// their place, and not on one that only tells what it would do. Layers that measure
+	// (store/accuracy) measure these.
+	Main bool
 	// Consistency is what the rule asks for.
 	Consistency Consistency
 	// SyncInterval is the time between exchanges of a synced bucket; 0 means

@@ -101,15 +101,3 @@ func healthOf(r report) view.Health {
 	}
 	return h
 }
-
-// accuracy says how exact decisions were.
-func (w *watching) accuracy() view.Accuracy {
-	a := view.Accuracy{Share: w.process.settings.AccuracySample, Rules: []view.RuleAccuracy{}}
-	for _, r := range w.process.limiter.Accuracy() {
-		a.Rules = append(a.Rules, view.RuleAccuracy{
-			Rule: r.Rule, Decided: r.Decided, WrongAllowed: r.WrongAllowed, WrongDenied: r.WrongDenied, Overshoot: r.Recent.Overshoot,
-			Bound: r.Bound, BoundText: r.BoundText, Reference: r.Reference,
-		})
-	}
-	return a
-}

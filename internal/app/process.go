@@ -112,7 +112,7 @@ func (p *process) assemble() error {
 	}
 	if p.limiter, err = headgate.New(headgate.Options{
 		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Observer: p.observer,
-		OnRollBack: p.rollBacks.tell, AccuracySample: p.settings.AccuracySample, Nodes: p.stack.fleet.Live,
+		OnRollBack: p.rollBacks.tell,
 	}); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (p *process) assemble() error {
 	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)
 	p.metrics.WatchReservations(p.limiter.Reservations)
-	if p.settings.AccuracySample > 0 {
+	if p.stack.accuracy != nil {
 		p.metrics.WatchAccuracy(func() []view.RuleAccuracy { return p.watching.accuracy().Rules })
 	}
 	if !p.stack.backends[0].inMemory() {

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/accuracy"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/fleet"
 	"github.com/headgate/headgate/store/hotkey"
@@ -28,6 +29,7 @@ const leaveTimeout = time.Second
 // stack is the stores and the layers over them, from what limits ask (Store)
 // down to what counts (backends):
 //
+//	accuracy     measures what callers are told, for a sample of keys
 //	denials      remembers what was denied
 //	spread       sub-buckets
 //	leases       leased, synced and local modes, hot keys; one for each backend
@@ -41,6 +43,7 @@ type stack struct {
 	leases   []*lease.Store
 	spread   *subbucket.Store // nil: in memory
 	denials  *denial.Store    // nil: denials are not remembered
+	accuracy *accuracy.Store  // nil: nothing is measured
 	fleet    *fleet.Fleet
 	nodes    *nodeMemory
 	patience time.Duration // of leave
@@ -84,6 +87,12 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 	if s.DenialMemory > 0 && !backends[0].inMemory() {
 		k.denials = denial.New(k.Store, denial.Options{MaxEntries: s.DenialMemory, Longest: s.DenialTime})
 		k.Store = k.denials
+	}
+	if s.AccuracySample > 0 {
+		if k.accuracy, err = accuracy.New(k.Store, accuracy.Options{Sample: s.AccuracySample}); err != nil {
+			return nil, errors.Join(err, k.closeBackends())
+		}
+		k.Store = k.accuracy
 	}
 	return k, nil
 }

@@ -145,6 +145,9 @@ func (w *watching) setRules(set *rules.Set) {
 		w.denials.SetRules(set)
 	}
 	w.unmatched.SetRules(set)
+	if layer := w.process.stack.accuracy; layer != nil {
+		layer.Forget(limitsAlike(w.process.limiter.Rules(), set))
+	}
 	w.reach.check(set, w.process.logger)
 }
 

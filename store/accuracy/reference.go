@@ -1,9 +1,7 @@
-package headgate
+package accuracy
 
 import (
-	"math"
 	"sync"
-	"time"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -82,27 +80,25 @@ func widened(l *limit.Limit) *limit.Limit {
 	return wide
 }
 
-// approximated reports whether the limit approximates what the reference counts.
-func (r *reference) approximated() bool { return r.limit.Algorithm != r.exact.Algorithm }
+// ReferenceOf returns the limit that decisions on l are compared with: a sliding_log for
+// a sliding_window with a quota of MaxReferenceLog at most, which so is measured for what
+// it approximates, else one of the same algorithm. It returns nil where l is not measured.
+func ReferenceOf(l *limit.Limit) *limit.Limit {
+	if ref := newReference(l); ref != nil {
+		return ref.exact
+	}
+	return nil
+}
 
 // overshoot returns how far beyond the limit what has passed is, as a share of it, given
 // what a charge by wide says.
 func (r *reference) overshoot(d *limit.Decision) float64 {
-	whole := float64(r.exact.Capacity())
-	over := float64(r.wide.Capacity()-d.Remaining) - whole
+	whole := r.exact.Capacity()
+	over := r.wide.Capacity() - d.Remaining - whole
 	if r.exact.Algorithm.IsBucket() {
-		over = owed(r.exact, d.ResetAfter)
+		over = r.exact.Owed(d.ResetAfter)
 	}
-	return max(over, 0) / max(whole, 1)
-}
-
-// owed returns how many hits a bucket holds beyond what it may, at least, given the time
-// until it is as if unused, which is rounded up to the microsecond.
-func owed(l *limit.Limit, reset time.Duration) float64 {
-	whole, part := l.Tolerance()
-	num, den := l.EmissionInterval()
-	beyond := reset.Microseconds() - 1 - whole
-	return math.Ceil((float64(beyond)*float64(den) - float64(part)) / float64(num))
+	return float64(max(over, 0)) / float64(max(whole, 1))
 }
 
 // references remembers the references of limits.

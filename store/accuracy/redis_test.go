@@ -1,4 +1,4 @@
-package headgate_test
+package accuracy_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/accuracy"
 	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/redisstore"
@@ -26,7 +27,7 @@ func sampledNode(t *testing.T, inner store.Leaser, nodes int, share float64, yam
 	}
 	leases := lease.New(lease.Options{Store: patient{inner}, Local: own, Nodes: live})
 	t.Cleanup(func() { leases.Close() })
-	return newBench(t, yaml, headgate.Options{Store: leases, Fallback: own, AccuracySample: share, Nodes: live})
+	return newBench(t, yaml, share, headgate.Options{Store: leases, Fallback: own})
 }
 
 // patient is a store that takes its own time and not that of its caller, who gives a
@@ -89,27 +90,25 @@ descriptors:
 		}
 	}
 	for _, node := range nodes { // how far they go within their bounds is a matter of time
-		for _, rule := range []string{"synced", "leased"} {
-			if r := node.accuracyOf(rule); r.Decided != 15 || r.Overshoot > r.Bound || r.Bound == 0 && r.WrongAllowed > 0 || r.Missed > 0 {
+		for rule, bound := range map[string]float64{"synced": 1, "leased": 0} {
+			if r := node.counts(rule); r.Decided != 15 || r.Overshoot > bound || bound == 0 && r.WrongAllowed > 0 || r.Missed > 0 {
 				t.Errorf("%s: %+v", rule, r)
 			}
 		}
 	}
-	for rule, want := range map[string]headgate.AccuracyReport{
-		"whole": {Bound: 1, AccuracyCounts: headgate.AccuracyCounts{Decided: 30, WrongAllowed: 10, Overshoot: 1}},
-		"share": {AccuracyCounts: headgate.AccuracyCounts{Decided: 30}},
-		"exact": {AccuracyCounts: headgate.AccuracyCounts{Decided: 30}},
+	for rule, want := range map[string]accuracy.Counts{
+		"whole": {Decided: 30, WrongAllowed: 10, Overshoot: 1},
+		"share": {Decided: 30},
+		"exact": {Decided: 30},
 	} {
-		var sum headgate.AccuracyCounts
+		var sum accuracy.Counts
 		for _, node := range nodes {
-			r := node.accuracyOf(rule)
+			r := node.counts(rule)
 			sum.Decided, sum.WrongAllowed, sum.WrongDenied = sum.Decided+r.Decided, sum.WrongAllowed+r.WrongAllowed, sum.WrongDenied+r.WrongDenied
-			if sum.Overshoot = max(sum.Overshoot, r.Overshoot); r.Bound != want.Bound {
-				t.Errorf("%s: bound %v, want %v", rule, r.Bound, want.Bound)
-			}
+			sum.Overshoot = max(sum.Overshoot, r.Overshoot)
 		}
-		if sum != want.AccuracyCounts {
-			t.Errorf("%s: %+v, want %+v", rule, sum, want.AccuracyCounts)
+		if sum != want {
+			t.Errorf("%s: %+v, want %+v", rule, sum, want)
 		}
 	}
 }
@@ -138,16 +137,18 @@ descriptors:
 			}
 		}
 	}
-	ask("alive")
-	before := sampled.limiter.Accuracy()
-	server.Kill()
-	ask("killed")
-	for i, after := range sampled.limiter.Accuracy() {
-		if before[i].AccuracyCounts != (headgate.AccuracyCounts{Decided: 7}) {
-			t.Errorf("alive: %+v", before[i])
+	for _, step := range []struct {
+		when string
+		want accuracy.Counts
+	}{{"alive", accuracy.Counts{Decided: 7}}, {"killed", accuracy.Counts{Decided: 7, Missed: 7}}} {
+		if step.when == "killed" {
+			server.Kill()
 		}
-		if want := (headgate.AccuracyCounts{Decided: 7, Missed: 7}); after.AccuracyCounts != want {
-			t.Errorf("killed: %+v, want %+v", after, want)
+		ask(step.when)
+		for _, rule := range []string{"open", "closed", "fallback", "local"} {
+			if got := sampled.counts(rule); got != step.want {
+				t.Errorf("%s, %s: %+v, want %+v", step.when, rule, got, step.want)
+			}
 		}
 	}
 }
@@ -176,7 +177,7 @@ descriptors:
 		}
 	}
 	for rule, decided := range map[string]int64{"user": 8 * (4 + 3), "address": 8 * 10} {
-		if got := b.accuracyOf(rule).AccuracyCounts; got != (headgate.AccuracyCounts{Decided: decided}) {
+		if got := b.counts(rule); got != (accuracy.Counts{Decided: decided}) {
 			t.Errorf("%s: %+v, want %d decided", rule, got, decided)
 		}
 	}
@@ -210,13 +211,13 @@ descriptors:
 	}
 	asking.Wait()
 	for _, node := range nodes { // what the first denies is never counted for the second
-		if got := node.accuracyOf("second"); got.WrongAllowed > 0 || got.Overshoot > 0 || got.Decided == 0 {
+		if got := node.counts("second"); got.WrongAllowed > 0 || got.Overshoot > 0 || got.Decided == 0 {
 			t.Errorf("in groups: %+v", got)
 		}
 	}
 	for _, rule := range []string{"user", "bucket"} {
 		for i, node := range nodes {
-			if got := node.accuracyOf(rule).AccuracyCounts; got != (headgate.AccuracyCounts{Decided: 800}) {
+			if got := node.counts(rule); got != (accuracy.Counts{Decided: 800}) {
 				t.Errorf("%s on node %d: %+v, want 800 decided", rule, i, got)
 			}
 		}

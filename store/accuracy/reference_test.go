@@ -1,4 +1,4 @@
-package headgate
+package accuracy
 
 import (
 	"cmp"

@@ -1,14 +1,10 @@
-package headgate
+package accuracy
 
 import (
 	"encoding/binary"
 	"fmt"
 	"math"
 	"testing"
-
-	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/store/memstore"
 )
 
 // All nodes sample the same keys, whatever their version is: these numbers do not change.
@@ -71,38 +67,5 @@ func TestSamples(t *testing.T) {
 		if !before {
 			t.Fatalf("%s is not in the sample of all", key)
 		}
-	}
-}
-
-// BenchmarkAddMeasurements is what a decision pays whose keys are not in the sample.
-func BenchmarkAddMeasurements(b *testing.B) {
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte("domain: d\nmatch: leaf\ndescriptors: [{key: api_key, rate_limit: {unit: minute, requests_per_unit: 100}}]")}}, rules.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	buckets, err := memstore.New(memstore.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	l, err := New(Options{Store: buckets, Rules: set, AccuracySample: 1e-12})
-	if err != nil {
-		b.Fatal(err)
-	}
-	for _, limits := range []int{1, 4} {
-		req, responses := Request{Domain: "d"}, make([]Response, 1)
-		for i := range limits {
-			e := descriptor.Entry{Key: "api_key", Value: fmt.Sprintf("0123456789abcde%d", i)}
-			req.Descriptors = append(req.Descriptors, Descriptor{Hits: 1, Entries: []descriptor.Entry{e}})
-		}
-		b.Run(fmt.Sprintf("limits=%d", limits), func(b *testing.B) {
-			p := l.begin()
-			p.addRequest(&req, &responses[0])
-			for b.Loop() {
-				p.addMeasurements(responses)
-			}
-			if len(p.measurements) > 0 {
-				b.Fatal("a key is sampled")
-			}
-		})
 	}
 }
