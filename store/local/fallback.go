@@ -43,15 +43,22 @@ func (f *fallback) Take(ctx context.Context, takes []store.Take, results []store
 // parts, holds what recall knows.
 func (s *Store) raise(t *store.Take, l *limit.Limit, parts int, recall Recall) {
 	if state, known := recall(t, s.memory.Now()); known {
-		s.memory.Raise(t.Key, l, inParts(state, t.Limit.Algorithm, int64(parts)))
+		s.memory.Raise(t.Key, l, inParts(state, t.Limit, int64(parts)))
 	}
 }
 
-// inParts returns what one of parts holds of a state, rounded up. The time in which a
-// bucket drains is the same for each part of it.
-func inParts(s limit.State, algorithm limit.Algorithm, parts int64) limit.State {
-	part := func(n int64) int64 { return n/parts + min(n%parts, 1) }
-	switch algorithm {
+// inParts returns what one of parts holds of a state of l. Hits are rounded down: what is
+// left is so shared to the last hit, and a node that had its even part of them denies
+// none of its own. A window of which nothing is left leaves nothing to any part. The time
+// in which a bucket drains is the same for each part of it.
+func inParts(s limit.State, l *limit.Limit, parts int64) limit.State {
+	part := func(n int64) int64 {
+		if n >= l.Quota {
+			return n
+		}
+		return n / parts
+	}
+	switch l.Algorithm {
 	case limit.FixedWindow:
 		s.B = part(s.B)
 	case limit.SlidingWindow:

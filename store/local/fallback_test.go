@@ -32,6 +32,60 @@ func TestFallbackBeginsWhereTheStoreEnded(t *testing.T) {
 	}
 }
 
+// Where nodes are asked in turn, none of them denies what fits into the limit, however
+// often the store answers between, and though the answer that a node has heard last may
+// tell of hits that came after its own.
+func TestEvenTrafficFitsIntoItsShares(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
+		quota := int64(nodes * rapid.IntRange(1, 12).Draw(t, "share"))
+		l := limit.Must(limit.Spec{Algorithm: rapid.SampledFrom([]limit.Algorithm{limit.FixedWindow, limit.SlidingWindow}).Draw(t, "algorithm"), Quota: quota, Period: 1000 * time.Hour})
+		clock := func() limit.Micros { return noon }
+		told := make([]int64, nodes)
+		fallbacks := make([]store.Store, nodes)
+		for i := range fallbacks {
+			own, err := local.New(local.Options{Nodes: func() int { return nodes }, MaxBytes: memstore.MinMaxBytes, Now: clock})
+			if err != nil {
+				t.Fatal(err)
+			}
+			fallbacks[i] = own.Fallback(func(*store.Take, limit.Micros) (limit.State, bool) {
+				state, _ := limit.Charge(l, limit.State{}, noon, told[i])
+				return state, told[i] > 0
+			})
+		}
+		ask := func(i int) bool {
+			var results [1]store.Result
+			fallbacks[i].Take(context.Background(), []store.Take{{Key: []byte("k"), Limit: l, Hits: 1}}, results[:])
+			return results[0].Allowed
+		}
+		counted := int64(0)
+		for n := range int(quota) {
+			i := n % nodes
+			if rapid.Bool().Draw(t, "answers") {
+				counted++
+				late := int64(rapid.IntRange(0, nodes-1).Draw(t, "late")) // hits of others that overtook it
+				told[i] = min(counted+late, int64(n+nodes), quota-1)
+				continue
+			}
+			if !ask(i) {
+				t.Fatalf("hit %d of %d, by node %d of %d that was told of %d, is denied", n+1, quota, i, nodes, told[i])
+			}
+		}
+	})
+}
+
+// A node that knows that a limit is used up lets nothing pass, whatever its share is.
+func TestNothingIsLeftToShare(t *testing.T) {
+	for quota := int64(1); quota < 10; quota++ {
+		l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: quota, Period: time.Hour})
+		told, _ := limit.Charge(l, limit.State{}, noon, quota)
+		f := open(t, func() int { return 4 }, func() limit.Micros { return noon }).Fallback(func(*store.Take, limit.Micros) (limit.State, bool) { return told, true })
+		if got := admitted(t, f, store.Take{Key: []byte("k"), Limit: l, Hits: 1}, 3); got != 0 {
+			t.Errorf("%d of a limit of %d that is used up", got, quota)
+		}
+	}
+}
+
 func TestFallbackKnowsWhoIsBanned(t *testing.T) {
 	l := limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 2, Period: time.Minute, BanFor: time.Hour})
 	told, _ := limit.Charge(l, limit.State{}, noon, 2)

@@ -265,7 +265,12 @@ func (s scenario) judge(f *faulted, before int) {
 	r.worst = max(longest(faulty), longest(calm))
 	for _, key := range slices.Concat(l.below.all(), l.pair.all(), twinsOf(l.pair.all()), s.steady) {
 		r.add(key.counts)
-		r.wrong += key.denied + key.localDenied
+		if wrong := key.denied + key.localDenied; wrong > 0 {
+			r.wrong += wrong
+			if !s.leased {
+				t.Logf("key %s, below its limit, was denied: %+v, degraded %v, answers %+v", key.value, key.counts, key.reasons, key.answers)
+			}
+		}
 	}
 	for _, key := range slices.Concat(l.over.all(), l.spent.all()) {
 		r.add(key.counts)
