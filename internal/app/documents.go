@@ -124,7 +124,7 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 	d.compileSoon()
 	for _, r := range refused {
 		if !slices.Contains(told, r) {
-			d.logger.Error("something of the database is not in force because it is not valid", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
+			d.logger.Error("an invalid entry in the database is ignored", "kind", r.Kind, "name", r.Name, "before_stays", r.Before, "error", r.Error)
 		}
 	}
 }

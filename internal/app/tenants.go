@@ -188,7 +188,7 @@ func (t *tenants) keepSoon() {
 func (t *tenants) tell(err error) {
 	if errors.Is(err, sqltenant.ErrInvalid) {
 		if untold, ok := t.skipped.mayTell(tenantLines, limit.MicrosOf(time.Now())); ok {
-			t.logger.Error("something of the database of tenants is not in force because it is not valid", "error", err, "untold", untold)
+			t.logger.Error("invalid entries in the tenant database ignored", "error", err, "untold", untold)
 		}
 		return
 	}

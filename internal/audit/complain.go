@@ -22,7 +22,7 @@ func (r *Recorder) complain() {
 		}
 	}
 	if dropped := r.discarded.Load() + r.refused.Load(); dropped > c.lost && due(&c.dropped, now) {
-		r.o.OnError(fmt.Errorf("audit: %d events were dropped, since more came than could be made; hint: a smaller sample, or a larger buffer", dropped-c.lost))
+		r.o.OnError(fmt.Errorf("audit: %d events were dropped because more came than could be made; hint: a smaller sample, or a larger buffer", dropped-c.lost))
 		c.lost = dropped
 	}
 }

@@ -259,7 +259,7 @@ func (r *Recorder) Close(ctx context.Context) error {
 	}
 	closing.Wait()
 	if lost > 0 {
-		errs = append(errs, fmt.Errorf("audit: %d events were dropped, since there was no time to write them", lost))
+		errs = append(errs, fmt.Errorf("audit: %d events were dropped because there was no time to write them", lost))
 	}
 	return errors.Join(errs...)
 }

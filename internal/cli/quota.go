@@ -26,7 +26,7 @@ type quotaCmd struct {
 	Usage  quotaUsageCmd  `cmd:"" help:"Show what was used, as the counters have it."`
 	Reset  quotaResetCmd  `cmd:"" help:"Forget what was used."`
 	Refund quotaRefundCmd `cmd:"" help:"Give hits back."`
-	TopUp  quotaTopUpCmd  `cmd:"" name:"top-up" help:"Grant hits beyond a quota, once."`
+	TopUp  quotaTopUpCmd  `cmd:"" name:"top-up" help:"Add a top-up: hits beyond a quota, each used once."`
 	Log    quotaLogCmd    `cmd:"" help:"Show who has changed what, and verify the chain of changes."`
 }
 

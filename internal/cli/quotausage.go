@@ -241,11 +241,11 @@ func (c *quotaRefundCmd) Run(std *stdio) error {
 type quotaTopUpCmd struct {
 	tenantFlags `embed:""`
 	actorFlag   `embed:""`
-	Hits        int64  `required:"" env:"-" placeholder:"N" help:"How many hits it grants beyond the quota, each once."`
+	Hits        int64  `required:"" env:"-" placeholder:"N" help:"How many hits beyond the quota; each can be used once."`
 	Until       string `required:"" env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('168h')."`
 	From        string `default:"now" env:"-" placeholder:"TIME" help:"When it begins: an RFC 3339 time, or 'now'. Default ${default}."`
 	Descriptor  string `default:"default" env:"-" placeholder:"DESCRIPTOR" help:"The quota that it is for, such as 'endpoint:POST /v1/orders'. Default ${default}."`
-	ID          string `name:"id" env:"-" placeholder:"NAME" help:"Its name, such as the number of the invoice: given again under it, a top-up is not granted twice. Default: a new one."`
+	ID          string `name:"id" env:"-" placeholder:"NAME" help:"Its name, such as the number of the invoice: given again under it, a top-up is not added twice. Default: a new one."`
 	JSON        bool   `name:"json" env:"-" help:"Print the account as JSON."`
 	Name        string `arg:"" help:"tenant:ID, hash:HASH, entry:KEY:VALUE, or an API key with --hash-key."`
 }
@@ -260,7 +260,7 @@ What the quota denies is taken from the top-up as long as it lasts. Under the --
 top-up that there is, its hits and its times change, and what was used of it counts on.`
 }
 
-// Run grants a top-up.
+// Run adds a top-up.
 func (c *quotaTopUpCmd) Run(std *stdio) error {
 	now := time.Now().UTC().Truncate(time.Second)
 	grant, err := c.grant(now)

@@ -98,7 +98,7 @@ func (t *tailing) event(e serverEvent) error {
 			return errNoEvents
 		}
 		t.dropped += d.Dropped
-		fmt.Fprintf(t.err, "headgate: %d events were dropped, since they came faster than they were read\n", d.Dropped)
+		fmt.Fprintf(t.err, "headgate: %d events were dropped because they came faster than they were read\n", d.Dropped)
 	}
 	return nil
 }

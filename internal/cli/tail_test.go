@@ -138,7 +138,7 @@ func TestTailGoesOn(t *testing.T) {
 	if len(lines) != 2 || json.Unmarshal([]byte(lines[1]), &e) != nil || e.EventID != "2" {
 		t.Errorf("%q", lines)
 	}
-	if text := errs.String(); !strings.Contains(text, "headgate: the admin API has ended the stream; asking again in ") || !strings.Contains(text, "headgate: 1 events were dropped, since") || tail.dropped != 1 {
+	if text := errs.String(); !strings.Contains(text, "headgate: the admin API has ended the stream; asking again in ") || !strings.Contains(text, "headgate: 1 events were dropped because") || tail.dropped != 1 {
 		t.Errorf("%s", text)
 	}
 }

@@ -27,7 +27,7 @@ func (m *Metrics) WatchTenants(read func() Tenants) {
 		gauge("headgate_tenant_version", "Version of the last change of accounts that is in force; nodes of one database that differ for long do not hear from it.", func(s *Tenants) float64 { return float64(s.Version) }),
 		gauge("headgate_tenant_accounts_skipped", "Accounts that are not in force because they are not valid.", func(s *Tenants) float64 { return float64(s.Skipped) }),
 		gauge("headgate_tenant_parts_skipped", "Tiers, overrides and top-ups that are not in force because they are not valid, of accounts that are.", func(s *Tenants) float64 { return float64(s.SkippedParts) }),
-		gauge("headgate_tenant_snapshot_age_seconds", "Time since the database last told what the accounts are.", func(s *Tenants) float64 { return s.Age }),
+		gauge("headgate_tenant_snapshot_age_seconds", "Time since the accounts were last read from the database.", func(s *Tenants) float64 { return s.Age }),
 		gauge("headgate_tenant_snapshot_from_file", "1 while the accounts are those of --tenants-file, else 0.", func(s *Tenants) float64 { return oneIf(s.FromFile) }),
 		counter("headgate_tenant_reads_failed_total", "Reads of the database of tenants that have failed.", func(s *Tenants) float64 { return float64(s.FailedReads) }),
 		counter("headgate_tenant_histories_total", "How often the database of tenants was restored to an older state, or a server without its last changes took over.", func(s *Tenants) float64 { return float64(s.Histories) }),

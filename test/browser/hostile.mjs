@@ -52,7 +52,7 @@ await play(async (page, context) => {
     await page.goBack();
     await page.getByRole("row").filter({ has: page.locator(`code[title=${JSON.stringify(`tenant:${tenant.replace(/[\\,]/g, "\\$&")}`)}]`) }).getByRole("link", { name: /^Tenant/ }).click();
     await page.getByRole("heading", { level: 1, name: `tenant:${tenant}`, exact: true }).waitFor();
-    await page.getByRole("table", { name: "What was used" }).or(page.getByRole("alert")).first().waitFor();
+    await page.getByRole("table", { name: "Usage" }).or(page.getByRole("alert")).first().waitFor();
     await inert(`tenant ${tenant}`);
   }
   for (const hash of ["rules/%3Cimg%20src=x%20onerror=globalThis.ran=8%3E", "tenants/%3Cscript%3EglobalThis.ran=9%3C%2Fscript%3E", "events/%3Cb%3E", "explain?domain=%3Cb%3E&d=a:%3Cimg%20src=x%3E", "%3Cimg%3E", "tenants/%E0%A4%A", "keys?rule=%3Cimg%20src=x%3E"]) {

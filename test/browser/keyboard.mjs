@@ -103,7 +103,7 @@ await play(async (page) => {
   await page.keyboard.press("e");
   await page.getByRole("table", { name: "Events, the latest first" }).getByText("tenant:acme").first().waitFor();
   await page.keyboard.press("p");
-  await page.getByRole("button", { name: "Go on" }).waitFor();
+  await page.getByRole("button", { name: "Resume" }).waitFor();
   await check({ tenant: "late" });
   await page.getByText("1 more since").waitFor();
   assert.equal(await page.getByText("tenant:late").count(), 0);

@@ -15,12 +15,12 @@ await play(async (page) => {
   await page.getByLabel("Name, or how it begins").fill("acme");
   await page.keyboard.press("Enter");
   await heading(page, "tenant:acme");
-  await page.getByRole("table", { name: "What was used" }).getByText("3 of 3").waitFor();
+  await page.getByRole("table", { name: "Usage" }).getByText("3 of 3").waitFor();
   await shot(page, "nodatabase-tenant");
   await open(page, "rules");
   const button = page.getByRole("button", { name: "Switch the rule shop.tenant", exact: true });
   await button.waitFor();
   assert.ok(await button.isDisabled());
   await page.getByText("No database: switches cannot be changed here.").waitFor();
-  await page.getByText("switched").first().waitFor();
+  await page.getByText("no switch").first().waitFor();
 });

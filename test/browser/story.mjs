@@ -62,7 +62,7 @@ await play(async (page) => {
   const put = await page.request.put(`${stage.base}/api/quotas/tenant:acme`, { headers: { "Content-Type": "application/json" }, data: { tier: "free" } });
   assert.equal(put.status(), 201);
   await page.getByRole("button", { name: "Change it" }).click();
-  await page.getByText("Somebody else was faster.").waitFor();
+  await page.getByText("Changed by somebody else meanwhile.").waitFor();
   await page.getByText(/This is there now:/).waitFor();
   await page.getByText(/tier free; default 3 per hour/).waitFor();
   await shot(page, "story-4-conflict");
@@ -70,9 +70,9 @@ await play(async (page) => {
   await raise();
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByRole("status").getByText("The quota of tenant:acme is 1,000 per hour.").waitFor();
-  await page.getByRole("table", { name: "What counts now" }).getByRole("row", { name: /default 1,000 per hour .*override/ }).waitFor();
+  await page.getByRole("table", { name: "Quotas in force" }).getByRole("row", { name: /default 1,000 per hour .*override/ }).waitFor();
   await until("the new quota", async () => (await check(acme)).allowed);
-  await page.getByRole("table", { name: "What was used" }).getByText("of 1,000").first().waitFor();
+  await page.getByRole("table", { name: "Usage" }).getByText("of 1,000").first().waitFor();
   console.log("the quota is in force");
   await shot(page, "story-5-raised");
   await open(page, "explain?domain=shop&d=tenant:acme");
@@ -89,7 +89,7 @@ await play(async (page) => {
   await page.getByLabel("How long").first().selectOption("1800");
   await page.getByLabel("Reason").fill("too strict since the deploy");
   await page.getByRole("button", { name: "Review" }).click();
-  await page.getByRole("row", { name: /Switch as the rules say shadow until .* too strict since the deploy/ }).waitFor();
+  await page.getByRole("row", { name: /Switch no switch shadow until .* too strict since the deploy/ }).waitFor();
   await shot(page, "story-6-switching");
   await page.getByRole("button", { name: "Switch it" }).click();
   await rule.getByText("shadow", { exact: true }).waitFor();
@@ -101,8 +101,8 @@ await play(async (page) => {
   await page.getByRole("row", { name: /Would have been denied \(shadow\)/ }).waitFor();
   await page.getByText("by admin-ann").waitFor();
   await shot(page, "story-7-rule");
-  await page.getByRole("button", { name: "Take back the switch of the rule shop.remote_address" }).click();
-  await page.getByRole("button", { name: "Take it back" }).click();
+  await page.getByRole("button", { name: "Remove switch of the rule shop.remote_address" }).click();
+  await page.getByRole("button", { name: "Remove switch", exact: true }).click();
   await until("the rule to be enforced", async () => !(await check(address)).allowed);
 
   // A quota for a while, a tier, and a top-up.
@@ -119,11 +119,11 @@ await play(async (page) => {
   await page.getByRole("button", { name: "Review" }).click();
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByRole("status").getByText("The quota of tenant:acme is 9,000 per hour.").waitFor();
-  const overrides = page.getByRole("table", { name: "Overrides as they are kept" });
+  const overrides = page.getByRole("table", { name: "Stored overrides" });
   await overrides.getByRole("row", { name: /default 1,000 per hour for ever/ }).waitFor();
   await overrides.getByRole("row", { name: /default 9,000 per hour from .* until/ }).waitFor();
-  await page.getByRole("table", { name: "What counts now" }).getByRole("row", { name: /default 9,000 per hour/ }).waitFor();
-  await page.getByRole("button", { name: "Grant hits" }).click();
+  await page.getByRole("table", { name: "Quotas in force" }).getByRole("row", { name: /default 9,000 per hour/ }).waitFor();
+  await page.getByRole("button", { name: "Add top-up" }).click();
   await page.getByLabel("Hits", { exact: true }).fill("500");
   await page.getByLabel("Id", { exact: true }).fill("invoice-7");
   await page.getByRole("button", { name: "Review" }).click();

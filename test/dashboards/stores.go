@@ -11,7 +11,7 @@ func stores() Dashboard {
 				query("{{store}} {{shard}}", "max by (store, shard) ("+of("headgate_store_connected")+")")),
 			stacked(12, "Requests that the store could not decide", "Per second, by reason. docs/operations.md says what to do about each.", "reqps",
 				query("{{reason}}", sum("reason", rate("headgate_store_errors_total")))),
-			lines(12, "Failing open", "Limits per second that allowed since the store could not decide.", "reqps",
+			lines(12, "Failing open", "Limits per second that allowed because the store could not decide.", "reqps",
 				query("{{instance}}", sum("instance", rate("headgate_failopen_total")))),
 		}},
 		section{"Servers", []Panel{
@@ -23,7 +23,7 @@ func stores() Dashboard {
 			lines(12, "Calls in flight", "Calls that wait for an answer, over all processes.", "none", query("{{store}} {{shard}}", sum("store, shard", of("headgate_store_in_flight")))),
 			lines(12, "Checks in one call", "How many concurrent checks shared a call: the mean.", "none",
 				query("{{store}} {{shard}}", byShard("headgate_store_flight_callers_total")+" / "+byShard("headgate_store_flights_total"))),
-			lines(12, "Time of a call, p99", "99 of 100 calls took this time or less, those given up included.", "s",
+			lines(12, "Call latency, p99", "99 of 100 calls took this time or less, those given up included.", "s",
 				query("{{store}}", quantile(0.99, "store", "headgate_store_call_duration_seconds"))),
 			lines(12, "Skew", "Calls of the busiest server of a store by those of the mean one; 1 is even. Only of stores with several servers.", "none",
 				query("{{store}}", "max by (store) ("+of("headgate_store_slot_skew_ratio")+")")),
@@ -31,7 +31,7 @@ func stores() Dashboard {
 				query("{{shard}} redirects", byShard("headgate_store_redirects_total")),
 				query("{{shard}} reseeds", byShard("headgate_store_reseeds_total"))),
 		}},
-		section{"What servers tell of themselves", []Panel{
+		section{"State of the servers", []Panel{
 			lines(12, "Memory", "Memory that each server uses, beside what it may use where that is bounded.", "bytes",
 				query("{{store}} {{shard}}", "max by (store, shard) ("+of("headgate_store_memory_bytes")+")"),
 				query("{{store}} {{shard}} may", "max by (store, shard) ("+of("headgate_store_memory_max_bytes")+")")),
@@ -44,11 +44,11 @@ func stores() Dashboard {
 				query("{{instance}}: {{shard}}", of("headgate_store_clock_offset_seconds")),
 				query("{{instance}}: {{shard}} give or take", of("headgate_store_clock_error_seconds")))),
 		}},
-		section{"What saves calls", []Panel{
+		section{"Calls saved", []Panel{
 			lines(12, "Decided from leases", "Takes per second that nodes decided by themselves, and those that the store was asked for all the same.", "ops",
 				query("on the node", sum("", rate("headgate_lease_decided_total"))),
 				query("asked", sum("", rate("headgate_lease_direct_total")))),
-			lines(12, "Hits in leases", "Hits per second: granted, used, returned, expired. Much expired means that leases are too long for the load.", "ops",
+			lines(12, "Hits in leases", "Hits per second that leases took, used, returned and let expire. Much expired means that leases are too long for the load.", "ops",
 				query("granted", sum("", rate("headgate_lease_hits_granted_total"))),
 				query("used", sum("", rate("headgate_lease_hits_used_total"))),
 				query("returned", sum("", rate("headgate_lease_hits_returned_total"))),
@@ -66,7 +66,7 @@ func stores() Dashboard {
 			lines(12, "No room", "Hits per second that found no room for a bucket of their own and shared one.", "ops", query("{{instance}}", rate("headgate_memory_store_overflow_total"))),
 		}},
 		section{"Fleet", []Panel{
-			lines(12, "Heartbeats that were missed", "Heartbeats per second that the store did not answer.", "ops", query("{{instance}}", rate("headgate_heartbeats_missed_total"))),
+			lines(12, "Missed heartbeats", "Heartbeats per second that the store did not answer.", "ops", query("{{instance}}", rate("headgate_heartbeats_missed_total"))),
 			lines(12, "Requests of the fleet", "What the whole fleet admits, beside its capacity, where --fleet-capacity is in use.", "reqps",
 				query("admitted", "max("+of("headgate_fleet_requests_per_second")+")"),
 				query("capacity", "max("+of("headgate_fleet_capacity_requests_per_second")+")")),

@@ -2,13 +2,13 @@ package dashboards
 
 func tenants() Dashboard {
 	return build("headgate-tenants", "Headgate / Tenants",
-		"What is known of accounts, tiers, rules in the database and switches, and who is told of quotas that end.", nil,
+		"Accounts, tiers, rules in the database, switches, and the web hooks about quotas that end.", nil,
 		section{"Accounts", []Panel{
 			figure(6, "Accounts", "Accounts in force.", "short", always(green), query("", "max("+of("headgate_tenant_accounts")+")")),
-			figure(6, "Age", "Time since the database last told what the accounts are, of the process that knows least.", "s", from(30, 300), query("", "max("+of("headgate_tenant_snapshot_age_seconds")+")")),
+			figure(6, "Age", "Time since the accounts were last read from the database, of the process that is furthest behind.", "s", from(30, 300), query("", "max("+of("headgate_tenant_snapshot_age_seconds")+")")),
 			figure(6, "Skipped", "Accounts that are not in force because they are not valid.", "none", redFrom(1), query("", "max("+of("headgate_tenant_accounts_skipped")+")")),
-			figure(6, "From the file", "Processes whose accounts are those of --tenants-file, since the database has not answered since start.", "none", redFrom(1), query("", "sum("+of("headgate_tenant_snapshot_from_file")+")")),
-			lines(12, "Age of what is known", "Time since the database last told what the accounts are.", "s", query("{{instance}}", of("headgate_tenant_snapshot_age_seconds"))),
+			figure(6, "From the file", "Processes that use the accounts of --tenants-file because the database has not answered since they started.", "none", redFrom(1), query("", "sum("+of("headgate_tenant_snapshot_from_file")+")")),
+			lines(12, "Age of the accounts", "Time since the accounts were last read from the database.", "s", query("{{instance}}", of("headgate_tenant_snapshot_age_seconds"))),
 			lines(12, "Changes behind", "How many changes of accounts a process is behind the one that knows most.", "none",
 				query("{{instance}}", "scalar(max("+of("headgate_tenant_version")+")) - "+of("headgate_tenant_version"))),
 			lines(12, "Failed reads", "Reads of the database per second that have failed.", "ops", query("{{instance}}", rate("headgate_tenant_reads_failed_total"))),
@@ -23,7 +23,7 @@ func tenants() Dashboard {
 				query("{{tier}}", sum("tier", rate("headgate_tier_used_ratio_sum"))+" / "+sum("tier", rate("headgate_tier_used_ratio_count")))),
 		}},
 		section{"Rules, tiers and switches in the database", []Panel{
-			stacked(12, "Left out", "What the database says and is not in force because it is not valid, the most of all processes.", "none",
+			stacked(12, "Invalid entries ignored", "Entries of the database that are ignored because they are invalid: the most of all processes.", "none",
 				query("{{kind}}", "max by (kind) ("+of("headgate_documents_refused")+")")),
 			stacked(12, "Switches", "Switches in force, by state.", "none", query("{{state}}", "max by (state) ("+of("headgate_switches")+")")),
 			lines(12, "Version", "Version of the database that is in force; processes that differ for long do not hear from it.", "none", query("{{instance}}", of("headgate_documents_version"))),
@@ -33,7 +33,7 @@ func tenants() Dashboard {
 				query("sent", sum("", rate("headgate_webhook_sent_total"))),
 				query("failed", sum("", rate("headgate_webhook_failed_total"))),
 				query("dropped", sum("", rate("headgate_webhook_dropped_total")))),
-			lines(12, "Events that wait", "Events that wait, or are being sent.", "none", query("{{instance}}", of("headgate_webhook_queued"))),
+			lines(12, "Events waiting", "Events that wait, or are being sent.", "none", query("{{instance}}", of("headgate_webhook_queued"))),
 		}},
 	)
 }

@@ -10,5 +10,5 @@ export const allowed = (o) => o.allowed + o.local_allowed + o.degraded_allowed;
 export const denied = (o) => o.denied + o.local_denied + o.open_denied + o.degraded_denied;
 
 // outcomeRows are the outcomes of a limit, in words.
-export const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"], ["open_denied", "Denied after the whole limit on this node"],
-  ["degraded_allowed", "Allowed unchecked: degraded"], ["degraded_denied", "Refused unchecked: degraded"], ["replaced", "Another rule stood in its place"], ["skipped", "Not looked at: another limit denied"]];
+export const outcomeRows = [["allowed", "Allowed"], ["denied", "Denied"], ["shadow_denied", "Would have been denied (shadow)"], ["local_allowed", "Allowed by this node's share"], ["local_denied", "Denied by this node's share"], ["open_denied", "Denied by the whole limit on this node"],
+  ["degraded_allowed", "Allowed (store unavailable)"], ["degraded_denied", "Rejected (store unavailable)"], ["replaced", "Replaced by another rule"], ["skipped", "Not checked: another limit denied"]];

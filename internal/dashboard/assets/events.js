@@ -107,7 +107,7 @@ function tail(root, query) {
   pause.addEventListener("click", () => {
     paused = !paused;
     attr(pause, "aria-pressed", String(paused));
-    text(pause, paused ? "Go on" : "Pause");
+    text(pause, paused ? "Resume" : "Pause");
     draw();
   });
   let typing = null;

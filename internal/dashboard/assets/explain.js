@@ -36,11 +36,11 @@ function limitOf(l) {
 }
 
 function explained(d) {
-  const t = table(`The walk of ${d.descriptor}`, [{ label: "Entry" }, { label: "Compared with" }, { label: "", spoken: "Matches" }, { label: "Why" }]);
+  const t = table(`How ${d.descriptor} was matched`, [{ label: "Entry" }, { label: "Compared with" }, { label: "", spoken: "Matches" }, { label: "Why" }]);
   put(t.rows, d.steps.map((s) => h("tr", null, h("th", { scope: "row", class: `depth depth-${Math.min(s.depth - d.steps[0].depth, 5)}` }, h("code", null, s.entry || none)), h("td", null, h("code", null, s.tried)), h("td", null, s.matched ? pill("allowed", "matches") : h("span", { class: "muted" }, "no")), h("td", { class: "muted" }, s.note ?? ""))));
   return panel(d.descriptor || "No entries", { more: h("span", { class: "muted" }, d.hits === 1 ? "1 hit" : `${count(d.hits)} hits`), wide: true },
-    h("h3", null, "The walk through the rules"), d.steps.length ? t.element : empty("Nothing was compared."), d.ended ? h("p", null, d.ended) : null,
-    h("h3", null, "The limits that count"), d.limits.length ? d.limits.map(limitOf) : empty("No limit counts it: it passes."));
+    h("h3", null, "How the rules were matched"), d.steps.length ? t.element : empty("No rule was compared."), d.ended ? h("p", null, d.ended) : null,
+    h("h3", null, "Limits that apply"), d.limits.length ? d.limits.map(limitOf) : empty("No limit applies: it passes."));
 }
 
 export function show(root, { query }) {

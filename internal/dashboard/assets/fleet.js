@@ -10,7 +10,7 @@ import { age, count, none, rate, seconds, time, version } from "./format.js";
 export const topics = ["fleet"];
 
 const columns = [{ label: "Node" }, { label: "State" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Degraded", num: true }, { label: "No rule", num: true, hint: "Passed, and no rule applied" }, { label: "p50", num: true }, { label: "p99", num: true },
-  { label: "Breakers open", num: true }, { label: "Configuration" }, { label: "Version" }, { label: "Up for", num: true }, { label: "Heard of", num: true }];
+  { label: "Breakers open", num: true }, { label: "Configuration" }, { label: "Version" }, { label: "Up for", num: true }, { label: "Last seen", num: true }];
 
 // usual is the value that most have; of equals the first.
 function usual(values) {

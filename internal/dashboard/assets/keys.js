@@ -108,7 +108,7 @@ export function show(root, { query, me }) {
   pause.addEventListener("click", () => {
     paused = !paused;
     attr(pause, "aria-pressed", String(paused));
-    text(pause, paused ? "Go on" : "Pause");
+    text(pause, paused ? "Resume" : "Pause");
     load();
   });
   ruleIndex().then((index) => {

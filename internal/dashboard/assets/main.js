@@ -129,7 +129,7 @@ function status() {
 const shortcuts = [
   ...pages.map((p) => [["g", p.key], `Go to ${p.label}`]),
   [["/"], "Go to the search or the filter of the page"],
-  [["p"], "Pause or go on with what comes live"],
+  [["p"], "Pause or resume live updates"],
   [["?"], "Show this"],
   [["Esc"], "Close a dialog"],
 ];

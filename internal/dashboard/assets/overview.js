@@ -15,9 +15,9 @@ const share = (part, whole) => (whole > 0 ? part / whole : 0);
 // tiles are the numbers that come first.
 function tiles() {
   const list = [
-    ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since the start`],
+    ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since start`],
     ["Denied (429)", (o) => rate(o.rates.denied), (o) => `${percent(share(o.rates.denied, all(o.rates)))} of the traffic`],
-    ["Denied without the store", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed without it`],
+    ["Denied (store unavailable)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed without it`],
     ["No rule applied", (o) => rate(unlimited(o.rates)), (o) => (o.rates.unknown_domain > 0 ? `${rate(o.rates.unknown_domain)} of unknown domains` : `${percent(share(unlimited(o.rates), all(o.rates)))} of the traffic, allowed unchecked`), (o) => (o.rates.unknown_domain > 0 ? "warn" : "")],
     ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
     ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
@@ -39,7 +39,7 @@ const breakers = { closed: ["allowed", "closed"], half_open: ["warn", "half open
 
 function shards() {
   const t = table("Servers of the store", [{ label: "Server" }, { label: "State" }, { label: "Breaker" }, { label: "In flight", num: true }, { label: "Calls", num: true },
-    { label: "Failures", num: true }, { label: "Refused", num: true, hint: "Calls that the breaker did not make" }]);
+    { label: "Failures", num: true }, { label: "Not sent", num: true, hint: "Calls that the breaker held back" }]);
   const show = keyed(t.rows, (s) => `${s.store} ${s.addr}`, () => {
     const cells = ["", "", "num", "num", "num", "num"].map((c) => h("td", { class: c }));
     const head = h("th", { scope: "row" });
@@ -68,7 +68,7 @@ function shards() {
 }
 
 function configuration() {
-  const t = table("What is in force", [{ label: "Of" }, { label: "State" }, { label: "Version" }, { label: "Since" }]);
+  const t = table("Configuration in force", [{ label: "Of" }, { label: "State" }, { label: "Version" }, { label: "Since" }]);
   return {
     element: panel("Configuration", {}, t.element),
     update(o) {
@@ -84,7 +84,7 @@ function configuration() {
 
 function audit() {
   const numbers = h("dl", { class: "facts" });
-  const t = table("Where events go", [{ label: "To" }, { label: "Written", num: true }, { label: "Failed", num: true }, { label: "Waiting", num: true }]);
+  const t = table("Event destinations", [{ label: "To" }, { label: "Written", num: true }, { label: "Failed", num: true }, { label: "Waiting", num: true }]);
   const holder = h("div");
   return {
     element: panel("Audit", { more: h("a", { href: "#/events" }, "Events") }, numbers, holder),
@@ -100,7 +100,7 @@ function audit() {
 
 // tiers are the quotas of tenants, summed up by tier; nothing where no tier has decided.
 function tiers() {
-  const t = table("Quotas by tier", [{ label: "Tier" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Mean use of quotas" }]);
+  const t = table("Quotas by tier", [{ label: "Tier" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Average use of quotas" }]);
   const element = panel("Quotas by tier", { more: h("a", { href: "#/tenants" }, "Tenants") }, t.element);
   return {
     element,
@@ -165,10 +165,10 @@ export function show(root) {
     chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },
     ] }),
-    chart({ title: "Denied without the store", about: "Requests per second that were denied while the store did not decide: 503 where a rule fails closed, 429 by the node's own count", format: about, height: 150, series: [
+    chart({ title: "Denied (store unavailable)", about: "Requests per second that were denied while the store did not decide: 503 where a rule fails closed, 429 by the node's own count", format: about, height: 150, series: [
       { name: "denied per second", tone: "degraded", area: true, of: (p) => p.degraded_denied },
     ] }),
-    chart({ title: "Time that decisions take", about: "Time that decisions take, over the last minute each", format: seconds, height: 150, series: [
+    chart({ title: "Decision latency", about: "Decision latency, over the last minute each", format: seconds, height: 150, series: [
       { name: "p50", tone: "allowed", of: (p) => (p.decided ? p.p50 : NaN) },
       { name: "p90", tone: "accent", of: (p) => (p.decided ? p.p90 : NaN) },
       { name: "p99", tone: "denied", of: (p) => (p.decided ? p.p99 : NaN) },

@@ -40,7 +40,7 @@ export function empty(words, hint) {
 export function failed(problem, retry) {
   const [what, hint] = problem.message.split("; hint: ");
   return h("div", { class: "state bad", role: "alert" },
-    h("p", null, h("b", null, problem.status === 403 ? "Your scope does not reach. " : "That did not work. "), what),
+    h("p", null, h("b", null, problem.status === 403 ? "Your scope does not allow this. " : "This failed. "), what),
     hint ? h("p", { class: "muted" }, `Hint: ${hint}`) : null,
     retry ? h("button", { type: "button", onclick: retry }, "Try again") : null);
 }
@@ -214,7 +214,7 @@ export function edit({ title, fields, plan, say, act = "Review", confirm = "Chan
         there = error.message;
       }
       put(outcome, h("div", { class: "state bad", role: "alert" },
-        h("p", null, h("b", null, "Somebody else was faster. "), "Nothing was changed. This is there now:"), h("p", { class: "there" }, there),
+        h("p", null, h("b", null, "Changed by somebody else meanwhile. "), "Nothing was changed. This is there now:"), h("p", { class: "there" }, there),
         h("button", { type: "button", onclick: () => close("again") }, "Look at it")));
       outcome.querySelector("button").focus();
     };

@@ -66,7 +66,7 @@ function tree(rules) {
 
 const isShadow = (rule) => /(?:^|; )shadow(?:;|$)/.test(rule.summary);
 
-const columns = [{ label: "Rule" }, { label: "Says" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Shadow", num: true, hint: "What would have been denied" },
+const columns = [{ label: "Rule" }, { label: "Limit" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Shadow", num: true, hint: "What would have been denied" },
   { label: "Denied since start", num: true }, { label: "State" }];
 
 function ruleRow({ rule, depth, label }, act) {
@@ -161,8 +161,8 @@ function list(root, me) {
   return () => ends.forEach((end) => end());
 }
 
-const candidateColumns = [{ label: "Rule" }, { label: "In force" }, { label: "Candidate" }, { label: "For" }, { label: "Decided", num: true }, { label: "Denied", num: true }, { label: "Candidate denies", num: true },
-  { label: "Only it denies", num: true, hint: "Requests that the candidate alone denies" }, { label: "Only the main ones deny", num: true }];
+const candidateColumns = [{ label: "Rule" }, { label: "In force" }, { label: "Candidate" }, { label: "For" }, { label: "Decided", num: true }, { label: "Denied", num: true }, { label: "Candidate denied", num: true },
+  { label: "Would newly deny", num: true, hint: "Requests that the candidate alone denies" }, { label: "Would newly allow", num: true }];
 
 async function showCandidates(holder, me, rule) {
   try {
@@ -172,7 +172,7 @@ async function showCandidates(holder, me, rule) {
     const found = await switches();
     const t = table("Candidate limits beside those in force", [...candidateColumns, { label: "Switch" }]);
     put(t.rows, list.map((c) => h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(c.rule)}` }, c.rule)), h("td", null, c.limits), h("td", null, c.candidate),
-      h("td", null, c.rolled_back_at ? pill("denied", "taken back", c.rolled_back_at) : c.percent ? `${c.percent} %` : "watching", c.tenants?.length ? ` and ${c.tenants.length} tenants` : ""),
+      h("td", null, c.rolled_back_at ? pill("denied", "rolled back", c.rolled_back_at) : c.percent ? `${c.percent} %` : "trial", c.tenants?.length ? ` and ${c.tenants.length} tenants` : ""),
       [c.decided, c.denied, c.candidate_denied].map((n) => h("td", { class: "num" }, count(n))), h("td", { class: "num" }, `${count(c.added)} (${about(c.added_percent)} %)`), h("td", { class: "num" }, count(c.avoided)),
       h("td", null, control(`candidate:${c.rule}`, `the candidate of ${c.rule}`, found, me, () => showCandidates(holder, me, rule))))));
     put(holder, panel("Candidates", { more: h("span", { class: "muted" }, `over the last ${seconds(Math.max(...list.map((c) => c.over_seconds)))}`) }, t.element));
@@ -192,7 +192,7 @@ function one(root, me, name) {
     { name: "denied", tone: "denied", of: (p) => denied(p) },
     { name: "in shadow", tone: "shadow", of: (p) => p.shadow_denied },
   ] });
-  const t = table("Outcomes of this rule", [{ label: "Outcome" }, { label: "Per second", num: true }, { label: "Since the start", num: true }]);
+  const t = table("Outcomes of this rule", [{ label: "Outcome" }, { label: "Per second", num: true }, { label: "Since start", num: true }]);
   const show = keyed(t.rows, ([key]) => key, ([key, label]) => {
     const cells = [h("td", { class: "num" }), h("td", { class: "num" })];
     return { element: h("tr", null, h("th", { scope: "row" }, label), cells), update: ([, , r]) => [rate(r?.rates[key] ?? 0), count(r?.outcomes[key] ?? 0)].forEach((w, i) => text(cells[i], w)) };
@@ -206,9 +206,9 @@ function one(root, me, name) {
   const draw = async () => {
     try {
       const rule = (await ruleIndex()).byID.get(name);
-      if (!rule) return put(facts, empty(`There is no rule ${name} in force on this node.`, "It may have been taken out, or be of another node."));
+      if (!rule) return put(facts, empty(`There is no rule ${name} in force on this node.`, "It may have been removed, or be a rule of another node."));
       const link = (words, page, parameters) => h("a", { href: `#/${page}?${new URLSearchParams(parameters)}` }, words);
-      put(facts, h("dl", { class: "facts wide" }, [["Domain", rule.domain], ["Says", h("ul", { class: "plain" }, rule.summary.split("; ").map((s) => h("li", null, s)))],
+      put(facts, h("dl", { class: "facts wide" }, [["Domain", rule.domain], ["Limit", h("ul", { class: "plain" }, rule.summary.split("; ").map((s) => h("li", null, s)))],
         ["From", `${rule.source}: ${rule.file}${rule.line ? `, line ${rule.line}` : ""}`],
         ["See", [link("Its keys", "keys", { rule: name }), " · ", link("Its events", "events", { rule: name }), " · ", link("Explain", "explain", { domain: rule.domain })]]]
         .map(([what, words]) => h("div", null, h("dt", null, what), h("dd", null, words)))));
@@ -219,10 +219,10 @@ function one(root, me, name) {
   const measured = async () => {
     const accuracy = await get("accuracy").catch(() => null);
     const found = accuracy?.rules.find((r) => r.rule === name);
-    put(exact, found ? accuracyFacts(found) : empty("Nothing was measured of this rule.", "--accuracy-sample says of which share of keys."));
+    put(exact, found ? accuracyFacts(found) : empty("Nothing was measured for this rule.", "--accuracy-sample says of which share of keys."));
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
-    h("div", { class: "grid two" }, h("div", { class: "column" }, panel("What it says", {}, facts), panel("Outcomes", {}, t.element)),
+    h("div", { class: "grid two" }, h("div", { class: "column" }, panel("Rule", {}, facts), panel("Outcomes", {}, t.element)),
     h("div", { class: "column" }, panel("Switch", {}, holder), panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), candidates);
   draw();
   switched();

@@ -1,4 +1,4 @@
-// Switches of rules, tenants and everything: shown, set and taken back.
+// Switches of rules, tenants and everything: shown, set and removed.
 
 import { h, put } from "./dom.js";
 import { all, change, versioned } from "./api.js";
@@ -33,7 +33,7 @@ export function stateOf(s) {
     reason ? h("span", { class: "muted" }, ` ${reason}`) : null);
 }
 
-const describe = (s) => (s?.switch?.state ? `${s.switch.state}${s.switch.until ? ` until ${day(s.switch.until)}` : ""}${s.switch.reason ? `: ${s.switch.reason}` : ""}${s.in_force ? "" : " (ended)"}` : "as the rules say");
+const describe = (s) => (s?.switch?.state ? `${s.switch.state}${s.switch.until ? ` until ${day(s.switch.until)}` : ""}${s.switch.reason ? `: ${s.switch.reason}` : ""}${s.in_force ? "" : " (ended)"}` : "no switch");
 
 // maySwitch reports whether a scope reaches for a target.
 export function maySwitch(me, target) {
@@ -51,7 +51,7 @@ export async function setSwitch(target, what) {
   const reason = h("input", { type: "text", maxlength: 200, value: there.data?.switch?.reason ?? "", placeholder: "for those who come after you" });
   const result = await edit({
     title: `Switch ${what}`,
-    say: "Every node obeys within two seconds. What was used before is not forgotten.",
+    say: "Every node follows within two seconds. Counts are kept.",
     fields: [field("State", state), until.element, field("Reason", reason)],
     confirm: "Switch it",
     danger: target === "all",
@@ -74,18 +74,18 @@ export async function setSwitch(target, what) {
   return result === "again" ? setSwitch(target, what) : Boolean(result);
 }
 
-// clearSwitch takes a switch back.
+// clearSwitch removes a switch.
 export async function clearSwitch(target, what) {
   const path = `switches/${encodeURIComponent(target)}`;
   const there = await versioned(path);
   if (!there.data) return true;
   const result = await edit({
-    title: `Take the switch of ${what} back`,
-    confirm: "Take it back",
+    title: `Remove the switch of ${what}`,
+    confirm: "Remove switch",
     now: async () => describe((await versioned(path)).data),
     plan: () => ({
-      changes: [{ what: "Switch", before: describe(there.data), after: "none: what the rules say counts" }],
-      words: `The switch of ${what} is taken back.`,
+      changes: [{ what: "Switch", before: describe(there.data), after: "none: the rules decide" }],
+      words: `The switch of ${what} is removed.`,
       send: () => change("DELETE", path, null, there.etag),
     }),
   });
@@ -111,10 +111,10 @@ export function control(target, what, found, me, changed) {
   };
   const may = maySwitch(me, target);
   const why = found.problem ? found.problem.message : may ? null : `It takes the scope ${target.startsWith("tenant:") ? "write" : "admin"}; yours is ${me.scope}.`;
-  put(holder, h("span", null, there ? stateOf(there) : h("span", { class: "muted" }, target.startsWith("rule:") || target.startsWith("candidate:") ? "as the rule says" : "not switched")),
+  put(holder, h("span", null, there ? stateOf(there) : h("span", { class: "muted" }, "no switch")),
     h("span", { class: "actions" },
       h("button", { type: "button", disabled: Boolean(why), title: why, "aria-label": `Switch ${what}`, onclick: run(setSwitch) }, "Switch"),
-      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Take back the switch of ${what}`, onclick: run(clearSwitch) }, "Take back") : null));
+      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Remove switch of ${what}`, onclick: run(clearSwitch) }, "Remove switch") : null));
   return holder;
 }
 

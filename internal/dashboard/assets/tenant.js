@@ -127,12 +127,12 @@ export function show(root, { parts: [name], me }) {
   };
 
   const removeOverride = (o) => edit({
-    title: `Take the quota of ${o.descriptor} from ${name}`, confirm: "Take it out", danger: true, now: there,
+    title: `Remove the override of ${o.descriptor} from ${name}`, confirm: "Remove override", danger: true, now: there,
     plan() {
       const next = document(kept());
       const at = next.overrides.findIndex((x) => JSON.stringify(x) === JSON.stringify(o));
       next.overrides = next.overrides.toSpliced(at, 1);
-      return { changes: [{ what: o.descriptor, before: `${limit(o)}, ${lasts(o)}`, after: "as the tier or the rule says" }], words: `The quota of ${o.descriptor} is taken out.`, send: () => store(next) };
+      return { changes: [{ what: o.descriptor, before: `${limit(o)}, ${lasts(o)}`, after: "as the tier or the rule says" }], words: `The override of ${o.descriptor} is removed.`, send: () => store(next) };
     },
   });
 
@@ -162,57 +162,57 @@ export function show(root, { parts: [name], me }) {
     const until = expiry("Until", "2592000");
     const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
     return edit({
-      title: `Grant ${name} hits beyond its quota`, say: "Each of them can be used once, where the quota denies.",
-      fields: [field("Hits", hits), field("Descriptor", descriptor), field("Id", label, "granted once, however often it is sent; empty: one is drawn"), until.element],
+      title: `Add a top-up for ${name}`, say: "Hits beyond the quota. Each can be used once, where the quota denies.",
+      fields: [field("Hits", hits), field("Descriptor", descriptor), field("Id", label, "a top-up is added once, however often it is sent; empty: one is drawn"), until.element],
       plan() {
         const end = until.until();
         if (!end) throw new Error("A top-up has an end; hint: choose until when it lasts");
         const body = { descriptor: descriptor.value.trim(), hits: Number(hits.value), expires_at: end };
         if (label.value.trim()) body.id = label.value.trim();
-        return { changes: [{ what: "Top-up", before: none, after: `${count(body.hits)} hits for ${body.descriptor}, until ${day(end)}` }], words: `${name} is granted ${count(body.hits)} hits.`, send: () => post(`${path}/top-ups`, body, { "Idempotency-Key": key }) };
+        return { changes: [{ what: "Top-up", before: none, after: `${count(body.hits)} hits for ${body.descriptor}, until ${day(end)}` }], words: `${name} has a top-up of ${count(body.hits)} hits.`, send: () => post(`${path}/top-ups`, body, { "Idempotency-Key": key }) };
       },
     });
   };
 
   const removeTopUp = (t) => edit({
-    title: `Take a top-up of ${name} back`, confirm: "Take it back", danger: true, now: there,
-    plan: () => ({ changes: [{ what: t.id, before: `${count(t.hits)} hits for ${t.descriptor}`, after: "none; what was used of it stays used" }], words: "The top-up is taken back.", send: () => change("DELETE", `${path}/top-ups/${encodeURIComponent(t.id)}`, null, account.etag) }),
+    title: `Remove a top-up of ${name}`, confirm: "Remove top-up", danger: true, now: there,
+    plan: () => ({ changes: [{ what: t.id, before: `${count(t.hits)} hits for ${t.descriptor}`, after: "none; what was used of it stays used" }], words: "The top-up is removed.", send: () => change("DELETE", `${path}/top-ups/${encodeURIComponent(t.id)}`, null, account.etag) }),
   });
 
   const reset = () => edit({
-    title: `Forget what ${name} has used`, confirm: "Forget it", danger: true,
-    plan: () => ({ changes: [{ what: "Used", before: count(consumed?.usage.default?.used), after: "0, of all descriptors in all domains; bans end" }], words: `What ${name} has used is forgotten.`, send: () => post(`usage/${encodeURIComponent(name)}/reset`, {}) }),
+    title: `Reset the usage of ${name}`, confirm: "Reset usage", danger: true,
+    plan: () => ({ changes: [{ what: "Used", before: count(consumed?.usage.default?.used), after: "0, of all descriptors in all domains; bans end" }], words: `The usage of ${name} is reset.`, send: () => post(`usage/${encodeURIComponent(name)}/reset`, {}) }),
   });
 
   const drawAccount = () => {
     const a = account.data;
     put(about, h("dl", { class: "facts" }, [["Shown as", a?.api_key ?? name], ["Tier", a ? a.tier || none : "the fallback tier"], ["Changed", a ? [time(a.updated_at), h("span", { class: "muted" }, ` version ${a.version}`)] : "there is no account yet"]].map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v)))),
       a?.invalid ? h("p", { class: "note bad" }, `It is not in force: ${a.invalid}`) : null, h("div", { class: "actions" }, button("Change tier", editTier)));
-    const t = table("What counts now", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Algorithm" }, { label: "From" }, { label: "" }]);
+    const t = table("Quotas in force", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Algorithm" }, { label: "From" }, { label: "" }]);
     const list = a?.quotas ? [{ ...a.quotas.default, descriptor: "default" }, ...a.quotas.overrides] : [];
     put(t.rows, list.map((q) => h("tr", null, h("th", { scope: "row" }, h("code", null, q.descriptor)), h("td", null, limits(q)), h("td", { class: "muted" }, q.algorithm?.replaceAll("_", " ") ?? none), h("td", null, pill(q.source === "override" ? "accent" : "plain", q.source)),
       h("td", { class: "links" }, button("Change", () => editQuota(q.descriptor), `Change the quota of ${q.descriptor}`)))));
-    const keptTable = table("Overrides as they are kept", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Lasts" }, { label: "" }]);
+    const keptTable = table("Stored overrides", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Lasts" }, { label: "" }]);
     const overrides = a?.account.overrides ?? [];
-    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limit(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Take out", () => removeOverride(o), `Take out the quota of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
+    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limit(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Remove override", () => removeOverride(o), `Remove override of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
     put(quotas, list.length ? t.element : empty(account.missing ?? "The fallback tier counts.", "Change the default quota to make an account."),
       h("div", { class: "actions" }, list.length ? null : button("Set the default quota", () => editQuota("default")), button("Add a quota for a descriptor", () => editQuota())),
       overrides.length ? [h("h3", null, "Overrides, past and coming ones too"), keptTable.element] : null);
   };
 
   const drawUsage = () => {
-    const t = table("What was used", [{ label: "Descriptor" }, { label: "Used" }, { label: "Quota" }, { label: "All back" }, { label: "By rule" }]);
+    const t = table("Usage", [{ label: "Descriptor" }, { label: "Used" }, { label: "Quota" }, { label: "Resets at" }, { label: "By rule" }]);
     const lines = Object.entries(consumed.usage).flatMap(([descriptor, u]) => (u.limits?.length ? u.limits : [u]).map((one) => [descriptor, one]));
     if (consumed.burst_pool) lines.push(["burst pool", consumed.burst_pool]);
     put(t.rows, lines.map(([descriptor, u]) => h("tr", null, h("th", { scope: "row" }, h("code", null, descriptor)), h("td", null, usage(u)), h("td", null, limit(u)), h("td", null, u.reset_at ? time(u.reset_at) : none), h("td", null, u.rule ? h("a", { href: `#/rules/${encodeURIComponent(u.rule)}` }, u.rule) : none, u.local ? h("span", { class: "muted" }, " counts of this node") : null))));
-    put(used, lines.length ? t.element : empty("No rule counts by this tenant.", "A rule with tenant: true does."), consumed.cut ? h("p", { class: "muted" }, "There are more descriptors.") : null, h("div", { class: "actions" }, button("Forget what was used", reset, undefined, true)));
+    put(used, lines.length ? t.element : empty("No rule counts by this tenant.", "A rule with tenant: true does."), consumed.cut ? h("p", { class: "muted" }, "There are more descriptors.") : null, h("div", { class: "actions" }, button("Reset usage", reset, undefined, true)));
   };
 
   const drawTopUps = (list) => {
     const left = new Map((consumed?.top_ups ?? []).map((t) => [t.id, t]));
     const t = table("Top-ups", [{ label: "Id" }, { label: "Descriptor" }, { label: "Used" }, { label: "From" }, { label: "Until" }, { label: "" }]);
-    put(t.rows, list.map((u) => h("tr", { class: u.in_force ? null : "old" }, h("th", { scope: "row" }, u.id), h("td", null, h("code", null, u.descriptor)), h("td", null, left.get(u.id)?.used === undefined ? `${count(u.hits)} hits` : usage({ used: left.get(u.id).used, limit: u.hits })), h("td", null, time(u.effective_at)), h("td", null, time(u.expires_at)), h("td", { class: "links" }, button("Take back", () => removeTopUp(u), `Take back the top-up ${u.id}`, true)))));
-    put(topUps, list.length ? t.element : empty("No top-ups."), h("div", { class: "actions" }, button("Grant hits", grant)));
+    put(t.rows, list.map((u) => h("tr", { class: u.in_force ? null : "old" }, h("th", { scope: "row" }, u.id), h("td", null, h("code", null, u.descriptor)), h("td", null, left.get(u.id)?.used === undefined ? `${count(u.hits)} hits` : usage({ used: left.get(u.id).used, limit: u.hits })), h("td", null, time(u.effective_at)), h("td", null, time(u.expires_at)), h("td", { class: "links" }, button("Remove top-up", () => removeTopUp(u), `Remove top-up ${u.id}`, true)))));
+    put(topUps, list.length ? t.element : empty("No top-ups."), h("div", { class: "actions" }, button("Add top-up", grant)));
   };
 
   const loadSwitch = async () => put(switched, control(targetOf(name), `the tenant ${name}`, await switches(), me, loadSwitch));

@@ -40,7 +40,7 @@ function tiersTable(accounts, used) {
     }
     tiers.set(a.tier, t);
   }
-  const t = table("Use of quotas by tier", [{ label: "Tier" }, { label: "Accounts", num: true }, { label: "Mean use", num: true }, { label: "Most", num: true }, { label: "80 % or more", num: true }, { label: "All used", num: true }]);
+  const t = table("Use of quotas by tier", [{ label: "Tier" }, { label: "Accounts", num: true }, { label: "Average use", num: true }, { label: "Most", num: true }, { label: "80 % or more", num: true }, { label: "All used", num: true }]);
   put(t.rows, [...tiers].sort().map(([name, x]) => h("tr", null, h("th", { scope: "row" }, name || none), h("td", { class: "num" }, count(x.accounts)),
     h("td", { class: "num" }, x.shares.length ? percent(x.shares.reduce((a, b) => a + b, 0) / x.shares.length) : none), h("td", { class: "num" }, x.shares.length ? percent(Math.max(...x.shares)) : none),
     h("td", { class: "num" }, count(x.near)), h("td", { class: x.over ? "num tone-denied" : "num" }, count(x.over)))));
