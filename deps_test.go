@@ -41,7 +41,7 @@ var rooms = map[string]struct {
 	"store/denial":          {[]string{"store", "limit"}, "what a store has denied is remembered without knowing which store"},
 	"store/fleet":           {[]string{"store"}, "nodes are counted by any roster"},
 	"store/subbucket":       {[]string{"store", "limit"}, "a bucket is spread over parts in any store"},
-	"store/lease":           {[]string{"store", "limit", "store/hotkey"}, "a store over another knows neither which one nor who asks"},
+	"store/lease":           {[]string{"store", "limit", "store/hotkey", "store/spread"}, "a store over another knows neither which one nor who asks"},
 	"store/local":           {[]string{"store", "limit", "store/memstore"}, "a share of a limit is decided in memory"},
 	"store/storetest":       {[]string{"store", "limit", "internal/vectors"}, "the suite must run on any store, also on those of others"},
 	"overload":              {nil, "shedding is sums of counts and times: it stands by itself under every way in"},

@@ -42,7 +42,7 @@ func (t *Take) decideSlots(s limit.State, now limit.Micros) (limit.State, limit.
 // has charged: a Refund, which frees a slot too. Of a ban, where a hit charges
 // nothing and a refund would take denials back, it is a peek.
 func (t *Take) Undo() Take {
-	u := Take{Key: t.Key, Limit: t.Limit, Hits: t.Hits, Hold: t.Hold, Op: Refund, Mode: t.Mode}
+	u := Take{Key: t.Key, Limit: t.Limit, Hits: t.Hits, Hold: t.Hold, Op: Refund, DryRun: t.DryRun, Mode: t.Mode}
 	if t.Limit.Algorithm == limit.Ban {
 		u.Op, u.Hits = Hit, 0
 	}

@@ -34,6 +34,16 @@
 //     answer to its last Renew.
 //   - A Charge on a ban counts denials, and a Refund takes them back; a hit
 //     counts nothing, and is denied while the ban lasts. Only a Reset lifts a ban.
+//   - A DryRun is decided as a take without it would be at this instant, with all of
+//     its group, and answers the same. It changes nothing: no bucket and no time to
+//     live, nor anything that a layer knows by takes, such as denials or leases.
+//     (What a peek would do on its way, a dry run does too: bring back what a server
+//     has lost.) Consecutive dry runs of a batch see each other, as real takes would;
+//     so they are decided whole, in one step for each server. They see the real takes
+//     before them. Real takes see no dry run, and dry runs with a real take between
+//     them do not see each other. So no group has both in it: where DryRun changes,
+//     another group begins. A layer that decides by what this node alone knows says
+//     in its package comment what it answers to a dry run.
 //   - An error belongs to a take, never to the batch: a store that cannot
 //     decide some of its takes still decides the others. An error is never a
 //     decision.
@@ -91,9 +101,31 @@ type Take struct {
 	Op Op
 	// Shadow marks a take whose denial does not hold back its group.
 	Shadow bool
+	// DryRun asks what would be decided, and changes nothing.
+	DryRun bool
 	// Mode says how the take is decided; nil means exactly, in the shared store.
 	// Stores that know no modes decide every take exactly.
 	Mode *Mode
+}
+
+// RunEnd returns the end of the takes from i on, which there are, that are all dry
+// runs as takes[i] is, or all are not.
+func RunEnd(takes []Take, i int) int {
+	end := i + 1
+	for end < len(takes) && takes[end].DryRun == takes[i].DryRun {
+		end++
+	}
+	return end
+}
+
+// HasDryRun reports whether one of takes is a dry run.
+func HasDryRun(takes []Take) bool {
+	for i := range takes {
+		if takes[i].DryRun {
+			return true
+		}
+	}
+	return false
 }
 
 // Result answers one Take. When Err is not nil the Decision means nothing.

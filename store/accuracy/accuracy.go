@@ -20,7 +20,7 @@
 // # What is measured
 //
 // Takes whose Mode says Main, of limits that count hits: no slots, no bans, and no limits
-// that count denied hits, as these mean to let less pass than their quota. A take counts
+// that count denied hits, as these mean to let less pass than their quota. No dry runs. A take counts
 // as decided when it passes, and when its limit denies it. It passes when its limit allows
 // it and no other take of its group holds it back. What another limit denies outside of
 // its group is no matter of a limit: the hits are charged, and the reference counts them.
@@ -114,7 +114,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 
 // referenceOf returns what t is compared with; nil where it is not measured.
 func (s *Store) referenceOf(t *store.Take) *reference {
-	if t.Mode == nil || !t.Mode.Main || t.Hits == 0 && t.Op != store.Reset || !s.sample.has(t.Key) {
+	if t.DryRun || t.Mode == nil || !t.Mode.Main || t.Hits == 0 && t.Op != store.Reset || !s.sample.has(t.Key) {
 		return nil
 	}
 	return s.references.of(t.Limit)

@@ -17,7 +17,8 @@
 //
 // The decisions are those of one-at-a-time execution in the order of the
 // flights, and within a flight in the order in which callers came: groups of
-// different callers get different numbers, and their takes are not mixed.
+// different callers get different numbers, and their takes are not mixed. A caller
+// with a dry run flies alone, because dry runs of one batch see each other.
 package coalesce
 
 import (
@@ -368,6 +369,7 @@ type job struct {
 	deadline time.Time // zero if there is none
 	last     time.Time // the deadline, or what a Patient says
 	cost     int
+	dry      bool // one of its takes is a dry run
 	// likeness is equal for jobs that say the same; kind is its place in the
 	// flight.
 	likeness uint64
@@ -389,7 +391,7 @@ func (j *job) board(c *Coalescer, ctx context.Context, takes []store.Take, resul
 	}
 	j.state.Store(boarded)
 	j.likeness = likenessOf(c.seed, takes)
-	j.cost = len(takes)
+	j.cost, j.dry = len(takes), store.HasDryRun(takes)
 	if c.options.Cost != nil {
 		j.cost = 0
 		for i := range takes {

@@ -52,6 +52,9 @@ func (f *flight) join(j *job, now time.Time, maxCost int) bool {
 		if f.cost+cost > maxCost || f.takesOf+len(j.takes) > MaxTakes || f.endless != endless {
 			return false
 		}
+		if j.dry || f.jobs[0].dry {
+			return false
+		}
 		if !endless && latest > spread*max(soonest, 0) {
 			return false
 		}

@@ -40,6 +40,9 @@
 // A ban is remembered as any denial, from the charge that begins it, and answers all
 // hits on it alike. Nothing but a reset lifts it: a charge of denials or a refund of them leaves it remembered.
 //
+// A dry run is always asked, and nothing of it is remembered. So where a refund or a
+// reset through another node has made room, it says so before a hit here passes.
+//
 // Not remembered are peeks, errors, takes with Mode.AskAlways, the denials of
 // concurrency, since a slot may be released at any moment, and those of limits with
 // CountDenied: there each denied hit makes it worse for the next. The exception is
@@ -146,6 +149,8 @@ func (s *Store) Close() error { return s.inner.Close() }
 // Take implements store.Store.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	switch {
+	case store.HasDryRun(takes):
+		s.takeRuns(ctx, takes, results)
 	case len(takes) == 1:
 		s.takeOne(ctx, takes, results)
 	case len(takes) <= maxBatch:
@@ -155,6 +160,19 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 		for i := range takes {
 			s.noteChange(&takes[i], &results[i], maphash.Bytes(s.seeds[0], takes[i].Key))
 		}
+	}
+}
+
+// takeRuns is Take for batches with dry runs in them, which are asked as they are.
+func (s *Store) takeRuns(ctx context.Context, takes []store.Take, results []store.Result) {
+	for from := 0; from < len(takes); {
+		to := store.RunEnd(takes, from)
+		if takes[from].DryRun {
+			s.inner.Take(ctx, takes[from:to], results[from:to])
+		} else {
+			s.Take(ctx, takes[from:to], results[from:to])
+		}
+		from = to
 	}
 }
 

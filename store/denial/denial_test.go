@@ -315,6 +315,36 @@ func TestWhatIsNotRemembered(t *testing.T) {
 
 // A refund that is decided after a denial, and whose answer comes back before
 // it, is not forgotten.
+// A dry run is asked of the store whatever is remembered, and leaves that alone.
+func TestDryRunsAreAsked(t *testing.T) {
+	b := newBench(t, Options{})
+	dry := func(t store.Take) store.Take {
+		t.DryRun = true
+		return t
+	}
+	b.one(hit("k", bucket, 10), true, true)
+	b.one(dry(hit("k", bucket, 1)), false, true)
+	if n := b.Stats().Entries; n != 0 {
+		t.Errorf("%d denials remembered of dry runs", n)
+	}
+	want := b.one(hit("k", bucket, 1), false, true)
+	for _, op := range []store.Op{store.Hit, store.Refund, store.Reset, store.Charge} {
+		t := dry(hit("k", bucket, 1))
+		t.Op = op
+		b.batch(t)
+	}
+	if got := b.one(dry(hit("k", bucket, 1)), false, true); got != want {
+		t.Errorf("dry run %+v, denial %+v", got, want)
+	}
+	b.one(hit("k", bucket, 1), false, false)
+	results := b.batch(dry(hit("k", bucket, 1)), hit("k", bucket, 1), hit("free", bucket, 1), dry(hit("free", bucket, 10)))
+	for i, want := range []bool{false, false, true, false} {
+		if results[i].Allowed != want {
+			t.Errorf("dry and real in one batch: take %d is %+v", i, results[i])
+		}
+	}
+}
+
 func TestRefundOvertakesDenial(t *testing.T) {
 	for _, op := range []store.Op{store.Refund, store.Reset} {
 		b := newBench(t, Options{})

@@ -38,6 +38,10 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 
 // Take implements store.Store.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	if store.HasDryRun(takes) {
+		s.takeRuns(ctx, takes, results)
+		return
+	}
 	modes, observed := s.look(takes)
 	if !modes {
 		s.inner.Take(ctx, takes, results)

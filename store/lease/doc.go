@@ -89,6 +89,14 @@
 // ResetAfter is the store's last answer less the time since. RetryAfter of a denial
 // from memory is when the store will be asked again, or later.
 //
+// # Dry runs
+//
+// A dry run says what this node would let pass of the hits that it holds, or by its
+// last view of a synced bucket, and as this package says it. Whatever does not fit
+// there is asked of the store as if it were exact: that says when it has room by
+// itself, while a hit may be denied by a pause, or let pass by hits that other nodes
+// give back. No lease is asked for, and no key becomes hot.
+//
 // # What is always asked
 //
 // Slots of concurrency belong to requests, and a ban counts no hits: neither can be

@@ -2,6 +2,7 @@ package memcachestore
 
 import (
 	"context"
+	"slices"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -26,17 +27,13 @@ func (w *work) decideGroup(ctx context.Context) {
 	for _, b := range unsettled(w.buckets) {
 		b.err = errLostRace
 	}
-	for i, b := range w.of {
-		if b != nil && b.err != nil {
-			w.results[i] = store.Result{Err: fault("take", b.server.addr, b.err)}
-		}
-	}
+	w.blameBuckets()
 }
 
 // settle decides on what was read, writes it, and reports whether the group is
 // through.
 func (w *work) settle(ctx context.Context) bool {
-	if !w.passes() {
+	if !w.passes(0, len(w.takes)) {
 		w.rollBack(ctx)
 		return true
 	}
@@ -69,11 +66,12 @@ func (w *work) undecided() error {
 	return nil
 }
 
-// passes decides the takes on all buckets that are not done, in order, and
-// reports whether none is denied.
-func (w *work) passes() bool {
+// passes decides the takes from one to another on all buckets that are not done, in
+// order, and reports whether none is denied.
+func (w *work) passes(from, to int) bool {
 	passes := true
-	for i, b := range w.of {
+	for i := from; i < to; i++ {
+		b := w.of[i]
 		if b == nil || b.err != nil {
 			continue
 		}
@@ -124,12 +122,50 @@ func (w *work) rollBack(ctx context.Context) {
 		}
 		b.done = true
 	}
-	for i, b := range w.of {
+	w.peek(0, len(w.takes))
+}
+
+// peek answers the takes of a denied group, from one to another, but for those that
+// are denied themselves.
+func (w *work) peek(from, to int) {
+	for i := from; i < to; i++ {
+		b := w.of[i]
 		if b == nil || b.err != nil || (w.takes[i].Op == store.Hit && !w.results[i].Allowed) {
 			continue
 		}
 		w.results[i] = store.Result{}
 		_, w.results[i].Decision = limit.Decide(w.takes[i].Limit, b.after, w.now, 0)
+	}
+}
+
+// dryRun decides takes of which all are dry runs: each segment on what those before
+// it have made of the buckets, of which nothing is written.
+func (w *work) dryRun(ctx context.Context) {
+	w.readAll(ctx, w.buckets)
+	before := make([]limit.State, len(w.buckets))
+	for from := 0; from < len(w.takes); {
+		to := segmentEnd(w.takes, from)
+		for i, b := range w.buckets {
+			before[i] = b.after
+			before[i].Wide = slices.Clone(b.after.Wide)
+		}
+		if !w.passes(from, to) && w.takes[from].Group != 0 {
+			for i, b := range w.buckets {
+				b.after = before[i]
+			}
+			w.peek(from, to)
+		}
+		from = to
+	}
+	w.blameBuckets()
+}
+
+// blameBuckets gives the takes on buckets that have failed their error.
+func (w *work) blameBuckets() {
+	for i, b := range w.of {
+		if b != nil && b.err != nil {
+			w.results[i] = store.Result{Err: fault("take", b.server.addr, b.err)}
+		}
 	}
 }
 

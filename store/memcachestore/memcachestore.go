@@ -98,7 +98,8 @@ func (s *server) version(ctx, caller context.Context) (version string, err error
 
 // Take implements store.Store. Takes that stand alone are decided together, one
 // exchange with each server for all of them; a group is decided after those
-// before it and before those after it.
+// before it and before those after it. Dry runs are decided on what one exchange
+// reads.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	if len(takes) == 0 {
 		return
@@ -121,11 +122,17 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	now := s.clock()
 	for from := 0; from < len(takes); {
 		to := segmentEnd(takes, from)
+		if takes[from].DryRun {
+			to = store.RunEnd(takes, from)
+		}
 		w := s.newWork(takes[from:to], results[from:to], now)
 		w.caller, w.last = ctx, to == len(takes)
-		if takes[from].Group == 0 {
+		switch {
+		case takes[from].DryRun:
+			w.dryRun(bounded)
+		case takes[from].Group == 0:
 			w.decideEach(bounded)
-		} else {
+		default:
 			w.decideGroup(bounded)
 		}
 		from = to
@@ -136,7 +143,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 // that stand alone.
 func segmentEnd(takes []store.Take, from int) int {
 	to := from + 1
-	for to < len(takes) && takes[to].Group == takes[from].Group {
+	for to < len(takes) && takes[to].Group == takes[from].Group && takes[to].DryRun == takes[from].DryRun {
 		to++
 	}
 	return to

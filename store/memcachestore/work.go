@@ -80,11 +80,7 @@ func (s *Store) newWork(takes []store.Take, results []store.Result, now limit.Mi
 // decideEach decides takes that stand alone, on all servers at one time.
 func (w *work) decideEach(ctx context.Context) {
 	w.onServers(ctx, w.buckets, w.decideOn)
-	for i, b := range w.of {
-		if b != nil && b.err != nil {
-			w.results[i] = store.Result{Err: fault("take", b.server.addr, b.err)}
-		}
-	}
+	w.blameBuckets()
 }
 
 // decideOn decides all takes of buckets, which are of one server.

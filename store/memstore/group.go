@@ -11,9 +11,9 @@ import (
 
 // A group is decided by doing it: each take is charged as if it stood alone,
 // after what it will change was written down. If one is denied, all is undone
-// from the last to the first. Nobody sees what is undone, because the group
-// holds the locks of all its shards; it takes them in ascending order, and
-// nobody else holds more than one.
+// from the last to the first. A dry run is decided likewise, whatever it says, and
+// then undone. Nobody sees what is undone, because the group holds the locks of all
+// its shards; it takes them in ascending order, and nobody else holds more than one.
 type group struct {
 	asks   []ask
 	shards []uint64 // indexes, ascending, each once
@@ -23,6 +23,7 @@ type group struct {
 
 // undo is a bucket as it was before a take, and the shared bucket in its place.
 type undo struct {
+	ask         *ask
 	own, shared saved
 	expiry      uint32
 }
@@ -40,31 +41,34 @@ func (s *Store) takeGroup(takes []store.Take, results []store.Result, now limit.
 	g := groups.Get().(*group)
 	defer groups.Put(g)
 	g.begin(s, takes, now)
-	for _, i := range g.shards {
-		s.shards[i].mu.lock()
-	}
-	defer func() {
-		// After a panic the undo list is not empty: nothing was charged then.
-		g.rollBack(s)
-		for _, i := range g.shards {
-			s.shards[i].mu.unlock()
-		}
-	}()
-	if g.charge(s, takes, results) {
-		g.undo = g.undo[:0]
-		return
-	}
-	g.rollBack(s)
-	for i := range g.asks {
-		if a := &g.asks[i]; a.op != store.Hit || results[i].Allowed {
-			peek := *a
-			peek.op, peek.hits = store.Hit, 0
-			s.shardOf(a.key).take(&peek, &results[i].Decision)
-		}
+	defer g.end(s)
+	g.decide(s, 0, takes, results)
+	g.undo = g.undo[:0]
+}
+
+// dryRun decides takes of which all are dry runs.
+func (s *Store) dryRun(takes []store.Take, results []store.Result, now limit.Micros) {
+	g := groups.Get().(*group)
+	defer groups.Put(g)
+	g.begin(s, takes, now)
+	defer g.end(s)
+	for i := 0; i < len(takes); {
+		end := groupEnd(takes, i)
+		g.decide(s, i, takes[i:end], results[i:end])
+		i = end
 	}
 }
 
-// begin hashes the keys and finds out which shards they are in.
+// groupEnd returns the end of the group, or of the single take, that begins at i.
+func groupEnd(takes []store.Take, i int) int {
+	end := i + 1
+	for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group && takes[end].DryRun == takes[i].DryRun {
+		end++
+	}
+	return end
+}
+
+// begin hashes the keys, and locks the shards that they are in.
 func (g *group) begin(s *Store, takes []store.Take, now limit.Micros) {
 	g.asks, g.shards, g.undo, g.words = g.asks[:0], g.shards[:0], g.undo[:0], g.words[:0]
 	for i := range takes {
@@ -74,14 +78,42 @@ func (g *group) begin(s *Store, takes []store.Take, now limit.Micros) {
 	}
 	slices.Sort(g.shards)
 	g.shards = slices.Compact(g.shards)
+	for _, i := range g.shards {
+		s.shards[i].mu.lock()
+	}
+}
+
+// end undoes what is in the undo list, after a panic too: nothing is charged then.
+func (g *group) end(s *Store) {
+	g.rollBack(s, 0)
+	for _, i := range g.shards {
+		s.shards[i].mu.unlock()
+	}
+}
+
+// decide decides takes, whose asks are those from first on, and which are one group or
+// one take.
+func (g *group) decide(s *Store, first int, takes []store.Take, results []store.Result) {
+	from := len(g.undo)
+	if g.charge(s, first, takes, results) || takes[0].Group == 0 {
+		return
+	}
+	g.rollBack(s, from)
+	for i := range takes {
+		if a := &g.asks[first+i]; a.op != store.Hit || results[i].Allowed {
+			peek := *a
+			peek.op, peek.hits = store.Hit, 0
+			s.shardOf(a.key).take(&peek, &results[i].Decision)
+		}
+	}
 }
 
 // charge decides the takes one after the other and reports whether the group
 // passes. Refunds and resets are never denied.
-func (g *group) charge(s *Store, takes []store.Take, results []store.Result) bool {
+func (g *group) charge(s *Store, first int, takes []store.Take, results []store.Result) bool {
 	passes := true
-	for i := range g.asks {
-		a := &g.asks[i]
+	for i := range takes {
+		a := &g.asks[first+i]
 		sh := s.shardOf(a.key)
 		g.remember(sh, a)
 		results[i].Err = nil
@@ -95,7 +127,7 @@ func (g *group) charge(s *Store, takes []store.Take, results []store.Result) boo
 
 // remember writes down what a may change.
 func (g *group) remember(sh *shard, a *ask) {
-	var u undo
+	u := undo{ask: a}
 	if where := sh.locate(a.key, classOf(a.limit)); where.found {
 		u.own = g.save(sh.state(where))
 		u.expiry = metaExpiry(sh.tables[where.class].words[where.at+slotMeta])
@@ -117,17 +149,17 @@ func (g *group) saved(v saved) limit.State {
 	return v.state
 }
 
-// rollBack undoes all that is in the undo list, and empties it.
-func (g *group) rollBack(s *Store) {
-	for i := len(g.undo) - 1; i >= 0; i-- {
-		u, a := &g.undo[i], &g.asks[i]
+// rollBack undoes what is in the undo list from an index on, and shortens it to that.
+func (g *group) rollBack(s *Store, from int) {
+	for i := len(g.undo) - 1; i >= from; i-- {
+		u, a := &g.undo[i], g.undo[i].ask
 		sh := s.shardOf(a.key)
 		sh.restore(a, g.saved(u.own), u.expiry)
 		if sh.shared != nil {
 			sh.shared.restore(a.limit, g.saved(u.shared), unitOf(a.now))
 		}
 	}
-	g.undo = g.undo[:0]
+	g.undo = g.undo[:from]
 }
 
 // restore makes state, which may be none, that of the key of a again. What it

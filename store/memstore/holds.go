@@ -48,7 +48,7 @@ func (s *shard) takeHold(where place, a *ask) limit.Decision {
 // renewal is not remembered.
 func (s *shard) overflowHold(a *ask, next limit.State, d limit.Decision, expiry uint32) limit.Decision {
 	if a.op == store.Hit {
-		s.overflowed++
+		s.countOverflow(a)
 	}
 	where := s.locate(a.key, wide)
 	own := where.found && where.class == wide

@@ -247,7 +247,12 @@ func (b *leaseBook) grant(sh *shard, a *ask, r *register, q *store.LeaseRequest,
 	if hits == 0 && (!where.found || !rewritten(where, sh.state(where), next)) {
 		return 0, 0
 	}
-	if !sh.keep(where, a, next, expiryOf(a.now, limit.Lifetime(a.limit, next, a.now))) || hits == 0 {
+	expiry := expiryOf(a.now, limit.Lifetime(a.limit, next, a.now))
+	if hits == 0 {
+		// As after a denial: what another limit has charged may last for longer.
+		expiry = max(expiry, metaExpiry(sh.tables[where.class].words[where.at+slotMeta]))
+	}
+	if !sh.keep(where, a, next, expiry) || hits == 0 {
 		return 0, 0
 	}
 	b.add(r, lease{id: q.ID, hits: hits, until: a.now + limit.Micros(lasts/time.Microsecond)})

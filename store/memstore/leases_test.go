@@ -126,3 +126,22 @@ func TestLeasesInACrowd(t *testing.T) {
 		t.Errorf("out %d, stats %+v", out, got)
 	}
 }
+
+// A lease that is not granted does not shorten the life of what another limit has
+// charged: the slot is not given to the keys that come after it.
+func TestLeaseOfNothingKeepsALog(t *testing.T) {
+	c := new(testClock)
+	c.set(noon)
+	s := newStore(t, Options{MaxBytes: MinMaxBytes, Shards: 1, Now: c.now})
+	log := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 10, Period: 36 * time.Hour})
+	none := limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 0, Period: time.Minute})
+	s.TakeOne("k", log, 1)
+	s.Lease(t.Context(), []store.LeaseRequest{{Key: []byte("k"), Limit: none, ID: store.LeaseID{1}, Want: 2, Share: 1}}, make([]store.Grant, 1))
+	c.advance(limit.Micros(10 * time.Minute / time.Microsecond))
+	for i := range 1000 {
+		s.TakeOne(fmt.Sprint("key ", i), log, 1)
+	}
+	if d := s.TakeOne("k", log, 0); d.Remaining != 9 {
+		t.Errorf("%+v", d)
+	}
+}

@@ -201,6 +201,12 @@ func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Resu
 	now := s.micros()
 	for i := 0; i < len(takes); {
 		t := &takes[i]
+		if t.DryRun {
+			end := store.RunEnd(takes, i)
+			s.dryRun(takes[i:end], results[i:end], now)
+			i = end
+			continue
+		}
 		if t.Group == 0 {
 			a := s.askOf(t, now)
 			s.one(&a, &results[i].Decision)
@@ -208,17 +214,14 @@ func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Resu
 			i++
 			continue
 		}
-		end := i + 1
-		for end < len(takes) && takes[end].Group == t.Group {
-			end++
-		}
+		end := groupEnd(takes, i)
 		s.takeGroup(takes[i:end], results[i:end], now)
 		i = end
 	}
 }
 
 func (s *Store) askOf(t *store.Take, now limit.Micros) ask {
-	return ask{key: s.identBytes(t.Key), limit: t.Limit, hits: t.Hits, hold: t.Hold, now: now, op: t.Op}
+	return ask{key: s.identBytes(t.Key), limit: t.Limit, hits: t.Hits, hold: t.Hold, now: now, op: t.Op, dry: t.DryRun}
 }
 
 // Close implements store.Store. It has nothing to release that the garbage

@@ -66,6 +66,7 @@ type ask struct {
 	hold  limit.Hold
 	now   limit.Micros
 	op    store.Op
+	dry   bool
 }
 
 // decide decides a on a bucket that holds state.
@@ -272,7 +273,7 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 		s.drop(where)
 		return s.takeSlow(classOf(a.limit), a)
 	}
-	s.overflowed++
+	s.countOverflow(a)
 	if own {
 		return s.stuck(where, a)
 	}
@@ -287,6 +288,13 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 		return d
 	}
 	return refused(a)
+}
+
+// countOverflow counts a hit that has found no room.
+func (s *shard) countOverflow(a *ask) {
+	if !a.dry {
+		s.overflowed++
+	}
 }
 
 // keep puts state into the slot of the key of a, which now is at where. If there

@@ -115,11 +115,13 @@ func TestClusterAsOneStore(t *testing.T) {
 			}
 			for range rapid.IntRange(1, 8).Draw(rt, "batches") {
 				takes := drawHits(rt, fmt.Sprintf("%t %d", coalescing, round))
-				got, want := takeAll(s, takes...), make([]store.Result, len(takes))
-				one.Take(t.Context(), takes, want)
-				for i := range takes {
-					if got[i] != want[i] {
-						rt.Fatalf("take %d of %+v:\n got %+v\nwant %+v", i, takes, got[i], want[i])
+				for _, takes := range [][]store.Take{dry(takes), takes} {
+					got, want := takeAll(s, takes...), make([]store.Result, len(takes))
+					one.Take(t.Context(), takes, want)
+					for i := range takes {
+						if got[i] != want[i] {
+							rt.Fatalf("take %d of %+v:\n got %+v\nwant %+v", i, takes, got[i], want[i])
+						}
 					}
 				}
 				now += limit.Micros(rapid.IntRange(0, 5_000_000).Draw(rt, "later"))

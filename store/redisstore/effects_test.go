@@ -112,7 +112,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-func TestPeeksAndDenialsWriteNothing(t *testing.T) {
+func TestPeeksDenialsAndDryRunsWriteNothing(t *testing.T) {
 	s, _ := openRedis(t)
 	for i, l := range everyLimit() {
 		if l.CountDenied {
@@ -132,6 +132,18 @@ func TestPeeksAndDenialsWriteNothing(t *testing.T) {
 		takeAll(s,
 			store.Take{Key: []byte("other"), Limit: l, Hits: 1, Group: 1},
 			store.Take{Key: []byte(key), Limit: l, Hits: l.Capacity(), Group: 1})
+		for op := store.Hit; op <= store.Release; op++ {
+			all := []store.Take{
+				{Key: []byte(key), Limit: l, Hits: 1, Op: op}, {Key: []byte("other"), Limit: l, Hits: 1, Op: op},
+				{Key: []byte("other"), Limit: l, Hits: 1, Op: op}, {Key: []byte("third"), Limit: l, Hits: 1, Op: op, Group: 1},
+				{Key: []byte("fourth"), Limit: l, Hits: 1, Op: op, Group: 1}, {Key: []byte("fifth"), Limit: l, Hits: 1, Op: op},
+			}
+			for i, r := range takeAll(s, dry(all)...) {
+				if r.Err != nil {
+					t.Errorf("%v: dry run %d: %v", l.Algorithm, i, r.Err)
+				}
+			}
+		}
 		if after := writes(t, s); after != before {
 			t.Errorf("%v: %d writes", l.Algorithm, after-before)
 		}

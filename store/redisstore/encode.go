@@ -49,15 +49,16 @@ const (
 	// calendarZero is what stands for 1970 in the edges of a calendar.
 	calendarZero = 1 << 48
 
-	// What a take is told of the other takes of its bucket.
 	flagEdges    = 1
 	flagPrevious = 2
+	flagDryRun   = 4
 
 	// How a limit counts, in bits; the Carry is the second and third.
 	flagCountDenied = 1
 	flagShare       = 2
 	flagMaxDebt     = 8
 
+	// What a take is told of the other takes of its bucket.
 	ownBucket    = 0 // none
 	sharedBucket = 1
 	groupBucket  = 2 // none, but it is in a group
@@ -155,7 +156,7 @@ func (b *takeBody) encode(h header) (keys, args []string) {
 	if b.request == nil {
 		b.request = requests.Get().(*request)
 	}
-	b.history, b.request.tells = h.history, b.memory != nil
+	b.history, b.request.tells = h.history, b.memory != nil && !b.takes[0].DryRun
 	return b.request.encode(b.prefix, h, b.takes)
 }
 
@@ -175,7 +176,7 @@ func (b *takeBody) decode(answer []rueidis.RedisMessage, number uint32) (head, e
 
 // remember notes the states of the buckets after the call, decided at now.
 func (b *takeBody) remember(now limit.Micros) {
-	if b.memory == nil {
+	if !b.request.tells {
 		return
 	}
 	local := time.Now()
@@ -246,6 +247,9 @@ func (r *request) header(h header, takes []store.Take) {
 	flags := byte(0)
 	if r.tells {
 		flags |= flagPrevious
+	}
+	if takes[0].DryRun {
+		flags |= flagDryRun
 	}
 	if known {
 		flags |= flagEdges

@@ -220,6 +220,20 @@ func TestScriptEqualsLimit(t *testing.T) {
 			takes := drawTakes(t, limits)
 			alone, grouped := countJoined(takes)
 			joined, joinedGroups = joined+alone, joinedGroups+grouped
+			if rapid.Bool().Draw(t, "dry run") {
+				states := make(map[string]limit.State)
+				for key, state := range m.states {
+					states[key] = clone(state)
+				}
+				want, got := m.take(takes), takeAll(s, dry(takes)...)
+				for i := range takes {
+					if got[i].Err != nil || got[i].Decision != want[i] {
+						t.Fatalf("at %d, dry run %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i], want[i])
+					}
+				}
+				m.states = states
+				compareStates(t, s, m)
+			}
 			want, got := m.take(takes), takeAll(s, takes...)
 			for i := range takes {
 				if got[i].Err != nil {

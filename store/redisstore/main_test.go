@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,15 @@ func takeAll(s *Store, takes ...store.Take) []store.Result {
 	results := make([]store.Result, len(takes))
 	s.Take(context.Background(), takes, results)
 	return results
+}
+
+// dry returns takes as dry runs.
+func dry(takes []store.Take) []store.Take {
+	takes = slices.Clone(takes)
+	for i := range takes {
+		takes[i].DryRun = true
+	}
+	return takes
 }
 
 // command runs a command on the connection of s and returns its answer as text.

@@ -273,10 +273,14 @@ func dealGroup(ops []operation, now limit.Micros, takes []store.Take, results []
 const slotsOfATake = 128
 
 // callLength returns how many of takes go into the next call: as many as cost no
-// more than maxKeys, but no group is cut, and one take or group always goes.
+// more than maxKeys, but no group is cut, and one take or group always goes. Dry runs
+// see each other in one call alone, so all of them go.
 // Takes that say what others before them say, in one of the last scanned groups or
 // takes, cost nothing.
 func callLength(takes []store.Take) int {
+	if takes[0].DryRun {
+		return len(takes)
+	}
 	var begins [scanned]int
 	n, cost, units := 0, 0, 0
 	for n < len(takes) {

@@ -31,7 +31,7 @@ const (
 // all, are one call of one script if they cost no more than maxKeys; larger
 // batches are several calls, one after the other, and within the same budget.
 // The tags of a cluster are asked side by side, and groups that fall apart into
-// several are made good; see package spread.
+// several are made good; see package spread. Dry runs are never cut.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	if len(takes) == 0 {
 		return
@@ -43,6 +43,15 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 		failAll(results, s.options.fault("take", p.Err()))
 		return
 	}
+	for len(takes) > 0 {
+		end := store.RunEnd(takes, 0)
+		s.takeRun(p, takes[:end], results[:end])
+		takes, results = takes[end:], results[end:]
+	}
+}
+
+// takeRun decides takes that are all dry runs, or of which none is.
+func (s *Store) takeRun(p *patience, takes []store.Take, results []store.Result) {
 	if tag, ok := s.oneTag(takes); ok {
 		sh, fault := s.shard(tag)
 		if fault != nil {

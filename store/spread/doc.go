@@ -22,6 +22,9 @@
 // that has reached its bound of 2^51. And a hold that had its slot before loses it
 // with a group that is denied, until it renews it.
 //
+// Dry runs charge nothing, so there is nothing to give back: all are asked again
+// without the hits of a group that was denied elsewhere, and answer as one store does.
+//
 // What was charged right before the edge of a window and would be given back
 // after it stays charged, because the hits of others would be given back in its
 // place.

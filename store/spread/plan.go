@@ -33,9 +33,17 @@ type Plan struct {
 
 // Take decides takes[i] into results[i]. It calls Ask once; a second time if
 // groups that fell apart have to be made good, and again if takes had to wait
-// for that.
+// for that. Of dry runs it calls Ask once more for each group that fell apart and is
+// denied.
 func (p Plan) Take(takes []store.Take, results []store.Result) {
 	if len(takes) == 0 {
+		return
+	}
+	if end := store.RunEnd(takes, 0); end < len(takes) {
+		p.Take(takes[:end], results[:end])
+		part := p.Part
+		p.Part = func(i int) int { return part(end + i) }
+		p.Take(takes[end:], results[end:])
 		return
 	}
 	of := make([]int, len(takes))
@@ -52,6 +60,11 @@ func (p Plan) Take(takes []store.Take, results []store.Result) {
 		p.Now = time.Now
 	}
 	groups := groupsOf(takes, of)
+	if takes[0].DryRun {
+		b := batch{takes, results, of, groups}
+		b.dryRun(p.Ask)
+		return
+	}
 	for from := 0; from < len(takes); {
 		to := sectionEnd(takes, groups, from)
 		b := batch{takes[from:to], results[from:to], of[from:to], groupsOf(takes[from:to], of[from:to])}

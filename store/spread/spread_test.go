@@ -110,6 +110,15 @@ func excepted(takes []store.Take) bool {
 	return false
 }
 
+// dry returns takes as dry runs.
+func dry(takes []store.Take) []store.Take {
+	takes = slices.Clone(takes)
+	for i := range takes {
+		takes[i].DryRun = true
+	}
+	return takes
+}
+
 func take(s store.Store, takes []store.Take) []store.Result {
 	results := make([]store.Result, len(takes))
 	s.Take(context.Background(), takes, results)
@@ -146,14 +155,17 @@ func TestAsOneStore(t *testing.T) {
 		}
 		for i := range rapid.IntRange(1, 12).Draw(t, "batches") {
 			takes := drawBatch(t, 1+8*i)
-			if excepted(takes) {
-				continue
-			}
-			want, got := take(one, takes), several(takes)
-			for i := range takes {
-				if got[i] != want[i] {
-					t.Fatalf("take %d of %+v:\n got %+v\nwant %+v", i, takes, got[i], want[i])
+			same := func(takes []store.Take) {
+				want, got := take(one, takes), several(takes)
+				for i := range takes {
+					if got[i] != want[i] {
+						t.Fatalf("take %d of %+v:\n got %+v\nwant %+v", i, takes, got[i], want[i])
+					}
 				}
+			}
+			same(dry(takes)) // which has no exceptions
+			if !excepted(takes) {
+				same(takes)
 			}
 			now += limit.Micros(rapid.IntRange(0, 5_000_000).Draw(t, "later"))
 		}

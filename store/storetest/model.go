@@ -29,6 +29,15 @@ func newModel() *model {
 
 // Take decides takes as every store must.
 func (m *model) Take(takes []store.Take, results []store.Result) {
+	if end := store.RunEnd(takes, 0); end < len(takes) {
+		m.Take(takes[:end], results[:end])
+		m.Take(takes[end:], results[end:])
+		return
+	}
+	if takes[0].DryRun {
+		before := m.copyBuckets()
+		defer func() { m.buckets = before }()
+	}
 	for i := 0; i < len(takes); {
 		end := i + 1
 		for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group {
@@ -42,10 +51,7 @@ func (m *model) Take(takes []store.Take, results []store.Result) {
 // takeGroup decides one take that stands alone or all of one group: it charges
 // a copy of the buckets, and throws it away if one of the takes is denied.
 func (m *model) takeGroup(takes []store.Take, results []store.Result) {
-	before := map[string]bucket{}
-	for k, b := range m.buckets {
-		before[k] = bucket{copyState(b.state), b.limit, b.deadline}
-	}
+	before := m.copyBuckets()
 	passes := true
 	for i := range takes {
 		results[i] = store.Result{Decision: m.takeOne(&takes[i])}
@@ -64,6 +70,14 @@ func (m *model) takeGroup(takes []store.Take, results []store.Result) {
 			results[i].Decision = m.takeOne(&peek)
 		}
 	}
+}
+
+func (m *model) copyBuckets() map[string]bucket {
+	buckets := map[string]bucket{}
+	for k, b := range m.buckets {
+		buckets[k] = bucket{copyState(b.state), b.limit, b.deadline}
+	}
+	return buckets
 }
 
 func (m *model) takeOne(t *store.Take) limit.Decision {

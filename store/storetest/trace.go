@@ -20,7 +20,8 @@ var ops = [...]store.Op{
 	vectors.Acquire: store.Hit, vectors.Renew: store.Renew, vectors.Release: store.Release,
 }
 
-// testVectors replays the recorded scenarios, each on a key of its own.
+// testVectors replays the recorded scenarios, each on a key of its own, and each step
+// first as a dry run.
 func testVectors(t *testing.T, h Harness) {
 	scenarios := vectors.All()
 	if len(scenarios) == 0 {
@@ -34,8 +35,12 @@ func testVectors(t *testing.T, h Harness) {
 		err := s.Replay(func(step vectors.Step) (limit.Decision, error) {
 			h.SetNow(step.Now)
 			takes := [1]store.Take{{Key: key, Limit: step.Limit, Hits: step.Hits, Hold: step.Hold, Op: ops[step.Op]}}
-			var results [1]store.Result
+			var supposed, results [1]store.Result
+			h.Store.Take(t.Context(), dry(takes[:]...), supposed[:])
 			h.Store.Take(t.Context(), takes[:], results[:])
+			if supposed[0] != results[0] {
+				return limit.Decision{}, fmt.Errorf("a dry run says %+v, the take then %+v", supposed[0], results[0])
+			}
 			return results[0].Decision, results[0].Err
 		})
 		if err != nil {
@@ -213,6 +218,14 @@ func (tr *trace) batch() {
 		takes[i].Group = group
 	}
 	tr.resetDead(takes)
+	switch rapid.SampledFrom([]string{"real", "real", "dry run first", "mixed"}).Draw(tr.rt, "run") {
+	case "dry run first":
+		tr.compare(dry(takes...))
+	case "mixed":
+		for i := range takes {
+			takes[i].DryRun = rapid.Bool().Draw(tr.rt, "dry run")
+		}
+	}
 	tr.compare(takes)
 }
 
@@ -263,8 +276,8 @@ func (tr *trace) compare(takes []store.Take) {
 	tr.h.Store.Take(tr.t.Context(), takes, got)
 	for i := range takes {
 		t := &takes[i]
-		fmt.Fprintf(&tr.log, "at %d key=%s op=%d hits=%d hold=%d group=%d shadow=%t %v => %+v\n",
-			tr.now, t.Key, t.Op, t.Hits, t.Hold, t.Group, t.Shadow, describe(t.Limit), want[i].Decision)
+		fmt.Fprintf(&tr.log, "at %d key=%s op=%d hits=%d hold=%d group=%d shadow=%t dry=%t %v => %+v\n",
+			tr.now, t.Key, t.Op, t.Hits, t.Hold, t.Group, t.Shadow, t.DryRun, describe(t.Limit), want[i].Decision)
 		if got[i].Err != nil || got[i].Decision != want[i].Decision {
 			tr.rt.Fatalf("after\n%sthe store says %+v, error %v", tr.log.String(), got[i].Decision, got[i].Err)
 		}

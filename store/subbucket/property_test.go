@@ -2,6 +2,7 @@ package subbucket
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,7 +103,21 @@ func TestSameAsWhole(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(rt, "batches") {
 			b.clock.advance(time.Duration(rapid.SampledFrom([]int{0, 0, 0, 5, 20}).Draw(rt, "seconds")) * time.Second)
 			takes := drawRun(rt, l, mode)
+			dry := slices.Clone(takes)
+			for i := range dry {
+				dry[i].DryRun = true
+			}
+			stats := b.Stats()
+			supposed := b.batch(dry...)
+			if after := b.Stats(); after != stats {
+				rt.Fatalf("%+v: dry runs have made %+v of %+v", takes, after, stats)
+			}
 			got, want := b.batch(takes...), make([]store.Result, len(takes))
+			for i := range takes {
+				if supposed[i].Allowed != got[i].Allowed || supposed[i].Never != got[i].Never || supposed[i].RetryAfter != got[i].RetryAfter || supposed[i].Err != nil {
+					rt.Fatalf("%+v: take %d: dry %+v, real %+v", takes, i, supposed[i], got[i])
+				}
+			}
 			for i := range takes {
 				takes[i].Mode = nil
 			}

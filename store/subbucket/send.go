@@ -125,7 +125,9 @@ func (w *work) assignHit(p *split, t *store.Take) (joined bool) {
 	whole.Shadow = shadow // alone, it is not to be charged by halves
 	w.addShares(p, &whole, &shares)
 	p.take(&shares, 1)
-	w.store.spread.Add(1)
+	if !w.dry {
+		w.store.spread.Add(1)
+	}
 	return true
 }
 
@@ -253,7 +255,9 @@ func (w *work) tryAgain(r *run) bool {
 			p.fresh, p.reset = false, 0
 		}
 	}
-	w.store.again.Add(1)
+	if !w.dry {
+		w.store.again.Add(1)
+	}
 	return true
 }
 

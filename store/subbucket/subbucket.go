@@ -41,6 +41,13 @@
 // Shadow hit in a group is not tried again by itself, and one that is larger than
 // a part may be charged for some of it when it is denied.
 //
+// # Dry runs
+//
+// A dry run is sent as a hit would be, to parts that are drawn as for one, so it tells
+// of an allowed hit what such a hit is told, and of a denied one when the parts would
+// let it pass that were asked. Nothing is noted of it. A dry run that has to be tried
+// again does not see those before it in its batch, unless they are of its group.
+//
 // # What is not spread
 //
 // Limits with a quota or a burst below n; leaky_bucket and leaky_queue, whose
@@ -84,6 +91,11 @@ func (s *Store) Close() error { return s.inner.Close() }
 
 // Take implements store.Store.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	if end := store.RunEnd(takes, 0); end < len(takes) {
+		s.Take(ctx, takes[:end], results[:end])
+		s.Take(ctx, takes[end:], results[end:])
+		return
+	}
 	inParts, others := s.concerns(takes)
 	if inParts == 0 && !others {
 		s.inner.Take(ctx, takes, results)

@@ -17,6 +17,7 @@ type work struct {
 	results []store.Result
 	runs    []run
 	open    int // runs that are not decided
+	dry     bool
 	// splits are the takes on buckets in parts; splitOf[i] is 1 + the index of
 	// that of takes[i], 0 for none.
 	splits  []split
@@ -68,7 +69,7 @@ func (w *work) release() {
 // begin finds out what there is to do; so many of the takes are on buckets in
 // parts.
 func (w *work) begin(s *Store, takes []store.Take, results []store.Result, inParts int) {
-	w.store, w.takes, w.results = s, takes, results
+	w.store, w.takes, w.results, w.dry = s, takes, results, takes[0].DryRun
 	w.runs, w.splits = w.runs[:0], w.splits[:0]
 	w.lefts = slices.Grow(w.lefts[:0], inParts) // which so stay where they are
 	w.splitOf = slices.Grow(w.splitOf[:0], len(takes))[:len(takes)]
@@ -195,13 +196,18 @@ func (w *work) see(p *split, from, to int) (err error) {
 		}
 		p.left[w.sentTo[k]] = r.Remaining
 		p.reset = max(p.reset, r.ResetAfter)
-		w.store.views.note(p.hash, p.parts, w.sentTo[k], r.Remaining)
+		if !w.dry {
+			w.store.views.note(p.hash, p.parts, w.sentTo[k], r.Remaining)
+		}
 	}
 	return err
 }
 
 // count adds what was decided to the statistics.
 func (w *work) count() {
+	if w.dry {
+		return
+	}
 	var hits, denied uint64
 	for i := range w.takes {
 		if t := &w.takes[i]; w.splitOf[i] > 0 && t.Op == store.Hit && t.Hits > 0 {

@@ -46,7 +46,7 @@
 --
 -- The bucket of a take alone is read, decided and written on the spot; that of one
 -- in a group is written when the group has passed. A bucket with several takes is
--- read once, kept in known, and written in the end.
+-- read once, kept in known, and written in the end. A dry run writes none of them.
 local known -- by bucket: {kind, a, b, c, wide, exists, mark, changed, reset, terms}
 local undo  -- by bucket: what known held before the group
 local pending, pended = {}, 0 -- what the group writes: ten values for each
@@ -54,6 +54,7 @@ local group_at, group_limit_at, group_s, group_filled, held, peek
 local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
+local dry = flags > 3
 local rare -- of a limit that has such: {limit_terms, resets, max_debt}
 local sub_windows, sliding_log, concurrency, carry, note -- made when needed
 local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
@@ -319,7 +320,7 @@ TAT
       reply[filled + 1], reply[filled + 2], reply[filled + 3] = verdict, remaining, reset
     end
     filled = filled + 3
-    if algorithm == 1 and flags > 1 then
+    if algorithm == 1 and flags > 1 and not dry then
       filled = filled + 1
       reply[filled] = seen
     end
@@ -349,7 +350,7 @@ CARRY
       pending[pended + 5], pending[pended + 6], pending[pended + 7] = c, wide, reset
       pending[pended + 8], pending[pended + 9], pending[pended + 10] = mark, kept, terms
       pended = pended + 10
-    else
+    elseif not dry then
 KEPT_SAVE
     end
   end
@@ -375,7 +376,7 @@ KEPT_SAVE
       pended, filled, peek, place, s = 0, group_filled, true, group_at, group_s
       read_limit(group_limit_at)
     elseif group % 2 == 0 then
-      for i = 1, pended, 10 do
+      for i = 1, dry and 0 or pended, 10 do
         local s, kind, a, b, c, wide, reset = pending[i], pending[i + 1], pending[i + 2], pending[i + 3], pending[i + 4], pending[i + 5], pending[i + 6]
         local mark, kept, terms = pending[i + 7], pending[i + 8], pending[i + 9]
 KEPT_SAVE
@@ -385,7 +386,7 @@ KEPT_SAVE
   end
 end
 
-if known then
+if known and not dry then
   for s, entry in pairs(known) do
     if entry[8] then
       local kind, a, b, c, wide, reset = entry[1], entry[2], entry[3], entry[4], entry[5], entry[9]

@@ -11,8 +11,9 @@
 --   deadline  the latest instant at which the answer is wanted, of Redis's
 --             clock; 0 means any
 --   number    of the call, in four bytes, which the answer repeats
---   flags     one byte: 1 if the next two are there, and 2 if the caller wants to
---             know the previous count of sliding windows
+--   flags     one byte: 1 if the next two are there, 2 if the caller wants to
+--             know the previous count of sliding windows, and 4 for a dry run: all is
+--             decided, and nothing written
 --   from, to  what all calendars know: now must be in [from, to). Instants of a
 --             calendar may be before 1970 and have 2^48 added
 -- and what the scripts say themselves. All describe a limit so:

@@ -11,8 +11,9 @@
 --   deadline  the latest instant at which the answer is wanted, of Redis's
 --             clock; 0 means any
 --   number    of the call, in four bytes, which the answer repeats
---   flags     one byte: 1 if the next two are there, and 2 if the caller wants to
---             know the previous count of sliding windows
+--   flags     one byte: 1 if the next two are there, 2 if the caller wants to
+--             know the previous count of sliding windows, and 4 for a dry run: all is
+--             decided, and nothing written
 --   from, to  what all calendars know: now must be in [from, to). Instants of a
 --             calendar may be before 1970 and have 2^48 added
 -- and what the scripts say themselves. All describe a limit so:
@@ -163,7 +164,7 @@ end
 --
 -- The bucket of a take alone is read, decided and written on the spot; that of one
 -- in a group is written when the group has passed. A bucket with several takes is
--- read once, kept in known, and written in the end.
+-- read once, kept in known, and written in the end. A dry run writes none of them.
 local known -- by bucket: {kind, a, b, c, wide, exists, mark, changed, reset, terms}
 local undo  -- by bucket: what known held before the group
 local pending, pended = {}, 0 -- what the group writes: ten values for each
@@ -171,6 +172,7 @@ local group_at, group_limit_at, group_s, group_filled, held, peek
 local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
+local dry = flags > 3
 local rare -- of a limit that has such: {limit_terms, resets, max_debt}
 local sub_windows, sliding_log, concurrency, carry, note -- made when needed
 local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
@@ -2124,7 +2126,7 @@ end
       reply[filled + 1], reply[filled + 2], reply[filled + 3] = verdict, remaining, reset
     end
     filled = filled + 3
-    if algorithm == 1 and flags > 1 then
+    if algorithm == 1 and flags > 1 and not dry then
       filled = filled + 1
       reply[filled] = seen
     end
@@ -2734,7 +2736,7 @@ return carry, note
       pending[pended + 5], pending[pended + 6], pending[pended + 7] = c, wide, reset
       pending[pended + 8], pending[pended + 9], pending[pended + 10] = mark, kept, terms
       pended = pended + 10
-    else
+    elseif not dry then
 -- kept_save.lua: writes a state; a counter may keep its time to live.
 if kept then
   redis.call('SET', KEYS[s], kind == 1 and format('1 %d %d %s%d', a, b, mark, c) or format('2 %d %s%d', a, mark, b), 'KEEPTTL')
@@ -2799,7 +2801,7 @@ end
       pended, filled, peek, place, s = 0, group_filled, true, group_at, group_s
       read_limit(group_limit_at)
     elseif group % 2 == 0 then
-      for i = 1, pended, 10 do
+      for i = 1, dry and 0 or pended, 10 do
         local s, kind, a, b, c, wide, reset = pending[i], pending[i + 1], pending[i + 2], pending[i + 3], pending[i + 4], pending[i + 5], pending[i + 6]
         local mark, kept, terms = pending[i + 7], pending[i + 8], pending[i + 9]
 -- kept_save.lua: writes a state; a counter may keep its time to live.
@@ -2848,7 +2850,7 @@ end
   end
 end
 
-if known then
+if known and not dry then
   for s, entry in pairs(known) do
     if entry[8] then
       local kind, a, b, c, wide, reset = entry[1], entry[2], entry[3], entry[4], entry[5], entry[9]
