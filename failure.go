@@ -85,9 +85,8 @@ func (l *Limiter) takeAgain(ctx context.Context, s store.Store, p *plan) {
 	}
 	p.againResults = p.againResults[:len(p.again)]
 	clear(p.againResults) // it may hold those of a call before
-	if p.supposes {
-		l.supposeAgain(ctx, s, p)
-		return
+	for i := range p.again {
+		p.again[i].DryRun = p.dryRun
 	}
 	l.take(ctx, s, p.again, p.againResults)
 }

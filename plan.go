@@ -67,10 +67,10 @@ type plan struct {
 	// reserves says that a reservation is made, and settles that one is settled:
 	// booked is then what was asked for, and charges what was charged for it.
 	reserves, settles bool
-	// supposes says that nothing shall be charged any more.
-	supposes bool
-	booked   booked
-	charges  []reservation.Charge
+	// dryRun says that nothing is charged.
+	dryRun  bool
+	booked  booked
+	charges []reservation.Charge
 }
 
 // parts are the ranges of one request in takes and in verdictTake, and what it asked

@@ -2,9 +2,8 @@
 // the rules were compared, which limits count, with what before and after, and the
 // arithmetic of each in one line. Nothing is charged.
 //
-// It knows what a peek tells (headgate.Limiter.Suppose), so what no peek tells it does
-// not state: when some algorithms would let a denied request pass, or when a window is
-// over. All text is printable, whatever bytes a request brings.
+// It is a dry run (headgate.Limiter.Suppose), so what it says of a request is what that
+// request would be told. All text is printable, whatever bytes a request brings.
 package explain
 
 import (
@@ -39,6 +38,9 @@ func Request(ctx context.Context, limiter Limiter, req headgate.Request) (view.E
 	x := explainer{limiter: limiter, req: &req, set: limiter.Rules(), now: time.Now()}
 	if x.set == nil {
 		x.set = new(rules.Set)
+	}
+	if req.Hold == 0 {
+		req.Hold = limit.NewHold() // as the ways in draw one
 	}
 	if err := limiter.Suppose(ctx, &req, &x.before, &x.after); err != nil {
 		return view.Explanation{}, fmt.Errorf("explain: %w", err)
@@ -211,7 +213,7 @@ func (x *explainer) notes(v *headgate.Verdict) (notes []string) {
 	}
 	note(r.Quota && v.Role == rules.Main, "one of the quota rules of the request: they deny when all of them are over")
 	note(r.Cost.Source != rules.CostHits && v.Role != rules.InFlight, "the cost is %v", r.Cost)
-	note(v.Role == rules.InFlight, "a slot is held while a request runs; that it is free now is all that can be told")
+	note(v.Role == rules.InFlight, "a slot is held while a request runs")
 	note(v.Role == rules.Sustained, "it counts the time that requests are in flight, in milliseconds, when they end")
 	note(v.Role == rules.Banning, "it counts denials of the other limits of the rule, and no hits")
 	return notes
@@ -312,7 +314,10 @@ func (x *explainer) verdict(d *limit.Decision, after *headgate.Verdict) string {
 		if a.Allowed {
 			return fmt.Sprintf("1 asked <= %d free: allowed", d.Remaining)
 		}
-		return "none free: denied, until a slot is released"
+		if a.Never {
+			return "none free: denied, and never fits"
+		}
+		return "none free: denied until a slot is released, in " + span(a.RetryAfter) + " at the latest"
 	}
 	sum := fmt.Sprintf("%d asked -> %d", hits, d.Limit-d.Remaining+hits)
 	switch {
@@ -322,14 +327,8 @@ func (x *explainer) verdict(d *limit.Decision, after *headgate.Verdict) string {
 		return fmt.Sprintf("%s <= %d: allowed, %d left", sum, d.Limit, a.Remaining)
 	case a.Never:
 		return fmt.Sprintf("%s > %d: denied, and never fits", sum, d.Limit)
-	case a.RetryAfter > 0:
-		return fmt.Sprintf("%s > %d: denied, retry after %s", sum, d.Limit, span(a.RetryAfter))
 	}
-	line := fmt.Sprintf("%s > %d: denied, and when it fits only the store can tell", sum, d.Limit)
-	if after.Limit.CountDenied {
-		return line + "; denied hits count too"
-	}
-	return line + ", after " + span(d.ResetAfter) + " at most"
+	return fmt.Sprintf("%s > %d: denied, retry after %s", sum, d.Limit, span(a.RetryAfter))
 }
 
 func word(allowed bool) string {
