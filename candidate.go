@@ -1,57 +1,24 @@
 package headgate
 
 import (
-	"reflect"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/trial"
 )
-
-// CandidateReport says how the candidate limits of a rule compare with its main ones on
-// this node. Requests count that the rule alone decided: neither another rule nor a
-// limit of another kind denied them, as far as these were looked at, and the store did
-// not fail.
-type CandidateReport struct {
-	// Rule is the ID of the rule, Domain its domain.
-	Rule, Domain string
-	// Limits are the main limits and Candidate the candidate ones, as people read them.
-	Limits, Candidate string
-	// Percent and Tenants say for whom the candidate is enforced in place of the main
-	// limits; the caller must not change Tenants.
-	Percent int
-	Tenants []descriptor.Entry
-	// Over is the span of time up to now that the counts are of; the oldest part of
-	// it, a sixtieth, counts whole.
-	Over time.Duration
-	// Decided are the requests in that time, Denied those that the main limits deny
-	// and CandidateDenied those that the candidate denies, whichever is enforced.
-	Decided, Denied, CandidateDenied int64
-	// Added are those that the candidate alone denies, Avoided those that the main
-	// limits alone do.
-	Added, Avoided int64
-	// AddedPercent is Added as a share of Decided, 0 when there is none.
-	AddedPercent float64
-	// RolledBack is when this node stopped enforcing the candidate by itself; zero if
-	// it did not.
-	RolledBack time.Time
-}
 
 // Candidates returns a report for each rule in force that has candidate limits, in the
 // order of the rules.
-func (l *Limiter) Candidates() []CandidateReport {
-	var reports []CandidateReport
-	inForce, now := l.inForce.Load(), limit.MicrosOf(l.now())
-	for i, t := range inForce.trials {
+func (l *Limiter) Candidates() []trial.Report {
+	var reports []trial.Report
+	now := limit.MicrosOf(l.now())
+	for _, t := range l.inForce.Load().trials {
 		if t != nil {
-			reports = append(reports, t.report(inForce.rules[i], now))
+			reports = append(reports, t.Report(now))
 		}
 	}
 	return reports
@@ -80,12 +47,11 @@ func (p *plan) stanceOf(m *match) stance {
 	switch {
 	case switched && state == switches.Off:
 		return noCandidate
-	case switched && state == switches.Shadow, t.rolledBack.Load() != 0 && !switched:
+	case switched && state == switches.Shadow, t.RolledBack() && !switched:
 		return watches
 	}
-	trial := m.Rule.Trial
-	if asked.Share < trial.Percent || slices.ContainsFunc(p.request.Descriptors[m.descriptor].Entries, func(e descriptor.Entry) bool {
-		return slices.Contains(trial.Tenants, e)
+	if asked.Share < m.Rule.Trial.Percent || slices.ContainsFunc(p.request.Descriptors[m.descriptor].Entries, func(e descriptor.Entry) bool {
+		return slices.Contains(m.Rule.Trial.Tenants, e)
 	}) {
 		return stands
 	}
@@ -104,152 +70,6 @@ func (m *match) replacedAs(i int) string {
 		i = 0
 	}
 	return m.Rule.Limits[i].Name
-}
-
-// trialParts is how many parts the span of a trial has.
-const trialParts = 60
-
-// trial is what one node has counted for the candidate of a rule.
-type trial struct {
-	// rolledBack is the limit.Micros at which the candidate was taken back, 0 if it
-	// was not.
-	rolledBack atomic.Int64
-
-	mu    sync.Mutex
-	parts [trialParts]tally // by the number of the part, modulo
-	sum   tally
-	part  int64 // the number of the latest part
-	begun bool
-}
-
-// tally is what requests in a trial came to.
-type tally struct{ decided, denied, candidateDenied, added, avoided int64 }
-
-// add adds n times o.
-func (t *tally) add(o tally, n int64) {
-	t.decided += n * o.decided
-	t.denied += n * o.denied
-	t.candidateDenied += n * o.candidateDenied
-	t.added += n * o.added
-	t.avoided += n * o.avoided
-}
-
-// outcome returns the tally of one request.
-func outcome(denied, candidateDenied bool) tally {
-	t := tally{decided: 1}
-	switch {
-	case denied && candidateDenied:
-		t.denied, t.candidateDenied = 1, 1
-	case denied:
-		t.denied, t.avoided = 1, 1
-	case candidateDenied:
-		t.candidateDenied, t.added = 1, 1
-	}
-	return t
-}
-
-// countedLocked returns what is counted in the span up to now. A clock that steps back
-// counts into the latest part; one that steps back by a span or more begins anew.
-func (t *trial) countedLocked(now limit.Micros, over time.Duration) *tally {
-	part := int64(now) / max(over.Microseconds()/trialParts, 1)
-	if gone := part - t.part; !t.begun || gone >= trialParts || gone <= -trialParts {
-		t.parts, t.sum, t.begun, t.part = [trialParts]tally{}, tally{}, true, part
-	}
-	for ; t.part < part; t.part++ {
-		oldest := &t.parts[(t.part+1)%trialParts]
-		t.sum.add(*oldest, -1)
-		*oldest = tally{}
-	}
-	return &t.sum
-}
-
-// count counts a request, and reports whether the candidate is taken back by it.
-func (t *trial) count(one tally, r *rules.Rule, now limit.Micros) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	sum := t.countedLocked(now, r.Trial.Over())
-	sum.add(one, 1)
-	t.parts[t.part%trialParts].add(one, 1)
-	back := r.Trial.RollBack
-	if back == nil || r.Trial.Watches() || sum.decided < back.MinRequests || t.rolledBack.Load() != 0 ||
-		float64(sum.added)*percentScale <= float64(back.Above)*float64(sum.decided) {
-		return false
-	}
-	t.rolledBack.Store(int64(now))
-	return true
-}
-
-// percentScale is what a share is multiplied by to be in thousandths of a percent.
-const percentScale = 100 * 1000
-
-// report returns what is known at now of the candidate of r.
-func (t *trial) report(r *rules.Rule, now limit.Micros) CandidateReport {
-	t.mu.Lock()
-	sum := *t.countedLocked(now, r.Trial.Over())
-	t.mu.Unlock()
-	c := CandidateReport{
-		Rule: r.ID, Domain: r.Domain, Limits: limitsText(r, rules.Main), Candidate: limitsText(r, rules.Candidate),
-		Percent: r.Trial.Percent, Tenants: r.Trial.Tenants, Over: r.Trial.Over(),
-		Decided: sum.decided, Denied: sum.denied, CandidateDenied: sum.candidateDenied, Added: sum.added, Avoided: sum.avoided,
-	}
-	if sum.decided > 0 {
-		c.AddedPercent = 100 * float64(sum.added) / float64(sum.decided)
-	}
-	if at := t.rolledBack.Load(); at != 0 {
-		c.RolledBack = limit.Micros(at).Time()
-	}
-	return c
-}
-
-// limitsText returns the limits of r with a role, joined.
-func limitsText(r *rules.Rule, role rules.Role) string {
-	var texts []string
-	for i := range r.Limits {
-		if r.Limits[i].Role == role {
-			texts = append(texts, rules.LimitText(r.Limits[i].Limit))
-		}
-	}
-	return strings.Join(texts, " and ")
-}
-
-// sameTrial reports whether two rules try the same out.
-func sameTrial(a, b *rules.Rule) bool {
-	return a.ID == b.ID && a.Domain == b.Domain && reflect.DeepEqual(a.Trial, b.Trial) &&
-		limitsText(a, rules.Main) == limitsText(b, rules.Main) && limitsText(a, rules.Candidate) == limitsText(b, rules.Candidate)
-}
-
-// trialsOf returns the trials of a list of rules, by their index, nil for those without
-// candidates: those of the rules before that try the same out go on.
-func trialsOf(list []*rules.Rule, before *ruleset) []*trial {
-	trials := make([]*trial, len(list))
-	var old map[string]int
-	for i, r := range list {
-		if r.Trial == nil {
-			continue
-		}
-		if old == nil {
-			old = before.trialsByRule()
-		}
-		if j, ok := old[r.ID]; ok && sameTrial(before.rules[j], r) {
-			trials[i] = before.trials[j]
-		} else {
-			trials[i] = new(trial)
-		}
-	}
-	return trials
-}
-
-// trialsByRule returns the index of each rule with a trial by its ID. r may be nil.
-func (r *ruleset) trialsByRule() map[string]int {
-	byRule := make(map[string]int)
-	if r != nil {
-		for i, t := range r.trials {
-			if t != nil {
-				byRule[r.rules[i].ID] = i
-			}
-		}
-	}
-	return byRule
 }
 
 // sameRule returns the end of the verdicts from i on that are on one rule for one
@@ -323,34 +143,34 @@ func (p *plan) compare(resp *Response, s span) {
 		if !p.tries(r) {
 			continue
 		}
-		one, ok := p.contest(resp, s, span{i, next})
+		denied, candidateDenied, ok := p.contest(resp, s, span{i, next})
 		if !ok || !resp.decidedBy(span{i, next}) {
 			continue
 		}
 		t := p.rules.trials[r.Index()]
-		if now := p.instant(); t.count(one, r, now) && p.limiter.onRollBack != nil {
-			p.limiter.onRollBack(t.report(r, now))
+		if now := p.instant(); t.Count(denied, candidateDenied, now) && p.limiter.onRollBack != nil {
+			p.limiter.onRollBack(t.Report(now))
 		}
 	}
 }
 
-// contest returns what the verdicts on a rule, which are own, come to, and false when
-// they are no hits, were not all counted, or are those of a descriptor before.
-func (p *plan) contest(resp *Response, s span, own span) (one tally, ok bool) {
-	var denied, candidateDenied bool
+// contest returns what the main limits of a rule and its candidate say by the verdicts on
+// it, which are own. It is not ok when these are no hits, were not all counted, or are
+// those of a descriptor before.
+func (p *plan) contest(resp *Response, s span, own span) (denied, candidateDenied, ok bool) {
 	for i := own.from; i < own.to; i++ {
 		v, t := &resp.Verdicts[i], p.verdictTake[s.from+i]
 		if !v.Role.IsMain() {
 			continue
 		}
 		if t < 0 || p.takes[t].Op != store.Hit || p.takes[t].Hits == 0 || slices.Contains(p.verdictTake[s.from:s.from+own.from], t) {
-			return tally{}, false
+			return false, false, false
 		}
 		if v.Watched && p.results[t].Err == nil {
 			v.Decision, v.Skipped = p.results[t].Decision, p.results[t].Skipped
 		}
 		if !v.Counted() || v.Degraded != store.NoReason {
-			return tally{}, false
+			return false, false, false
 		}
 		if v.Role == rules.Candidate {
 			ok, candidateDenied = true, candidateDenied || !v.Decision.Allowed
@@ -358,5 +178,5 @@ func (p *plan) contest(resp *Response, s span, own span) (one tally, ok bool) {
 			denied = denied || !v.Decision.Allowed
 		}
 	}
-	return outcome(denied, candidateDenied), ok
+	return denied, candidateDenied, ok
 }

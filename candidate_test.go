@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/trial"
 )
 
 // candidateRules are a rule with 4 per minute and a candidate of 2, and more in place of
@@ -50,7 +51,7 @@ func tell(r *headgate.Response) string {
 	return strings.Join(parts, ", ")
 }
 
-func (b *bench) wantReport(want headgate.CandidateReport) {
+func (b *bench) wantReport(want trial.Report) {
 	b.t.Helper()
 	got := b.limiter.Candidates()
 	if len(got) != 1 {
@@ -69,28 +70,28 @@ func TestRealAndCandidateBothCount(t *testing.T) {
 		candidate string
 		want      [6]string // of requests of tenant user:a
 		passes    int
-		report    headgate.CandidateReport
+		report    trial.Report
 	}{
 		"it watches": {"", [6]string{
 			"main allows at 3, candidate would allow at 1", "main allows at 2, candidate would allow at 0",
 			"main allows at 1, candidate would deny at 0", "main allows at 0, candidate would deny at 0",
 			"main denies at 0, candidate would deny at 0", "main denies at 0, candidate would deny at 0",
-		}, 4, headgate.CandidateReport{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
+		}, 4, trial.Report{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
 		"it is for a tenant": {`tenants: ["user:a"]`, [6]string{
 			"main would allow at 3, candidate allows at 1", "main would allow at 2, candidate allows at 0",
 			"main would allow at 1, candidate denies at 0", "main would allow at 0, candidate denies at 0",
 			"main would deny at 0, candidate denies at 0", "main would deny at 0, candidate denies at 0",
-		}, 2, headgate.CandidateReport{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
+		}, 2, trial.Report{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
 		"it is for all": {`percent: 100`, [6]string{
 			"main would allow at 3, candidate allows at 1", "main would allow at 2, candidate allows at 0",
 			"main would allow at 1, candidate denies at 0", "main would allow at 0, candidate denies at 0",
 			"main would deny at 0, candidate denies at 0", "main would deny at 0, candidate denies at 0",
-		}, 2, headgate.CandidateReport{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
+		}, 2, trial.Report{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
 		"it is for another": {`tenants: ["user:b"]`, [6]string{
 			"main allows at 3, candidate would allow at 1", "main allows at 2, candidate would allow at 0",
 			"main allows at 1, candidate would deny at 0", "main allows at 0, candidate would deny at 0",
 			"main denies at 0, candidate would deny at 0", "main denies at 0, candidate would deny at 0",
-		}, 4, headgate.CandidateReport{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
+		}, 4, trial.Report{Decided: 6, Denied: 2, CandidateDenied: 4, Added: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, fmt.Sprintf(candidateRules, c.candidate), headgate.Options{})
@@ -121,7 +122,7 @@ func TestAvoidedDenials(t *testing.T) {
 	for range 8 {
 		b.check(on("user:a"))
 	}
-	b.wantReport(headgate.CandidateReport{Decided: 8, Denied: 4, CandidateDenied: 2, Avoided: 2})
+	b.wantReport(trial.Report{Decided: 8, Denied: 4, CandidateDenied: 2, Avoided: 2})
 }
 
 // The share is that of kill switches: the same tenants on every node.
@@ -180,13 +181,13 @@ func TestOperationsReachCandidates(t *testing.T) {
 	if got, want := tell(b.check(d)), "main allows at 4, candidate would allow at 2"; got != want {
 		t.Errorf("peek: got %s, want %s", got, want)
 	}
-	b.wantReport(headgate.CandidateReport{Decided: 2})
+	b.wantReport(trial.Report{Decided: 2})
 }
 
 func TestRollBack(t *testing.T) {
-	var told []headgate.CandidateReport
+	var told []trial.Report
 	yaml := fmt.Sprintf(candidateRules, "percent: 100\n    roll_back: {above: 20, over: 1m, min_requests: 4}")
-	b := newBench(t, yaml, headgate.Options{OnRollBack: func(r headgate.CandidateReport) { told = append(told, r) }})
+	b := newBench(t, yaml, headgate.Options{OnRollBack: func(r trial.Report) { told = append(told, r) }})
 	var answers []bool
 	for range 5 {
 		answers = append(answers, b.check(on("user:a")).Allowed)
@@ -208,9 +209,9 @@ func TestRollBack(t *testing.T) {
 
 	// The same candidate stays rolled back over a reload, another one begins anew.
 	b.limiter.SetRules(load(t, yaml+"- {key: other, rate_limit: {unit: minute, requests_per_unit: 1}}\n"))
-	b.wantReport(headgate.CandidateReport{Decided: 6, Denied: 1, CandidateDenied: 3, Added: 2, RolledBack: noon})
+	b.wantReport(trial.Report{Decided: 6, Denied: 1, CandidateDenied: 3, Added: 2, RolledBack: noon})
 	b.limiter.SetRules(load(t, strings.Replace(yaml, "percent: 100", "percent: 99", 1)))
-	b.wantReport(headgate.CandidateReport{})
+	b.wantReport(trial.Report{})
 }
 
 // A switch for a candidate speaks before what the node found.
@@ -252,7 +253,7 @@ func TestWhereCandidatesStandAside(t *testing.T) {
 	if !r.Verdicts[0].Replaced || !r.Verdicts[1].Replaced || r.Verdicts[2].Replaced {
 		t.Errorf("%+v", r.Verdicts)
 	}
-	b.wantReport(headgate.CandidateReport{})
+	b.wantReport(trial.Report{})
 }
 
 // modelWindow is a fixed window of a minute.
@@ -325,7 +326,7 @@ func (m *candidateModel) decide(now time.Time, user, op string, hits int64, quot
 	return inForceFits
 }
 
-func (m *candidateModel) report(now time.Time) (r headgate.CandidateReport) {
+func (m *candidateModel) report(now time.Time) (r trial.Report) {
 	oldest := now.UnixMicro()/(modelOver.Microseconds()/60) - 60
 	for _, e := range m.events {
 		if e.part <= oldest {
@@ -419,12 +420,12 @@ func TestReportWhenTheClockStepsBack(t *testing.T) {
 	b.check(on("user:a"))
 	b.now = noon.Add(-time.Minute)
 	b.check(on("user:a"))
-	b.wantReport(headgate.CandidateReport{Decided: 2})
+	b.wantReport(trial.Report{Decided: 2})
 	b.now = noon.Add(-time.Hour)
 	b.check(on("user:b"))
-	b.wantReport(headgate.CandidateReport{Decided: 1})
+	b.wantReport(trial.Report{Decided: 1})
 	b.now = noon
-	b.wantReport(headgate.CandidateReport{})
+	b.wantReport(trial.Report{})
 }
 
 // Many at once: each request is counted once, and one of them rolls back.
@@ -432,7 +433,7 @@ func TestRollBackOnceUnderLoad(t *testing.T) {
 	var mu sync.Mutex
 	told := 0
 	b := newBench(t, fmt.Sprintf(candidateRules, "percent: 100\n    roll_back: {above: 1, min_requests: 10}"), headgate.Options{
-		OnRollBack: func(headgate.CandidateReport) { mu.Lock(); told++; mu.Unlock() },
+		OnRollBack: func(trial.Report) { mu.Lock(); told++; mu.Unlock() },
 	})
 	const workers, each = 8, 50
 	var all sync.WaitGroup
@@ -457,10 +458,10 @@ func TestRollBackOnceUnderLoad(t *testing.T) {
 func TestARequestCountsOnceForACandidate(t *testing.T) {
 	b := newBench(t, fmt.Sprintf(candidateRules, "")+"  descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 1}}]\n", headgate.Options{})
 	b.check(on("user:a,op:x"), on("user:a,op:y"))
-	b.wantReport(headgate.CandidateReport{Decided: 1})
+	b.wantReport(trial.Report{Decided: 1})
 	// What the rule below denies is no matter of this one, and charged nowhere.
 	b.check(on("user:a,op:x"))
-	b.wantReport(headgate.CandidateReport{Decided: 1})
+	b.wantReport(trial.Report{Decided: 1})
 	if got, want := tell(b.check(on("user:a"))), "main allows at 2, candidate would allow at 0"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -475,7 +476,7 @@ func TestCandidatesAreIndependent(t *testing.T) {
 	if got, want := tell(b.check(on("user:a"))), "main allows at 0, candidate would deny at 0"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	b.wantReport(headgate.CandidateReport{Decided: 2, CandidateDenied: 1, Added: 1})
+	b.wantReport(trial.Report{Decided: 2, CandidateDenied: 1, Added: 1})
 
 	// What only the main limit denies was charged to the candidate at once, and is once.
 	b = newBench(t, "consumption: independent"+strings.Replace(fmt.Sprintf(candidateRules, ""), "requests_per_unit: 2", "requests_per_unit: 6", 1), headgate.Options{})
@@ -499,7 +500,7 @@ func TestTenantsWithQuotasAreNotPartOfATrial(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
-	b.wantReport(headgate.CandidateReport{Decided: 1})
+	b.wantReport(trial.Report{Decided: 1})
 }
 
 // Two descriptors of a request share a bucket, and the candidate is for one of them
@@ -534,7 +535,7 @@ func TestNothingIsReportedWithoutAStore(t *testing.T) {
 	for range 3 {
 		b.check(on("user:a"))
 	}
-	b.wantReport(headgate.CandidateReport{})
+	b.wantReport(trial.Report{})
 }
 
 // BenchmarkCandidate compares a decision by one limit with one that is compared with a

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/trial"
 )
 
 // CallerDomain is the domain of limits that callers name themselves where no
@@ -222,7 +223,7 @@ type Options struct {
 	// OnRollBack, when not nil, is told once when this node stops enforcing the
 	// candidate of a rule by itself. It must not block: it is called from Check, in no
 	// lock.
-	OnRollBack func(CandidateReport)
+	OnRollBack func(trial.Report)
 	// MaxWaiting bounds the calls of Wait that are held back at one time by
 	// limits that shape (leaky_queue); 0 means 10,000.
 	MaxWaiting int

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/trial"
 )
 
 // defaultMaxWaiting bounds the goroutines that Wait parks: at 4 KiB of stack
@@ -31,7 +32,7 @@ type Limiter struct {
 	observer Observer
 	now      func() time.Time
 	// onRollBack may be nil.
-	onRollBack func(CandidateReport)
+	onRollBack func(trial.Report)
 	plans      sync.Pool // of *plan
 	waiting    chan struct{}
 

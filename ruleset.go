@@ -4,16 +4,16 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/trial"
 )
 
 // ruleset is a set of rules in force and what stores are told of each. It is
 // immutable.
 type ruleset struct {
 	set *rules.Set // nil: no rules
-	// rules are those of set, and trials what is counted for the candidates of each by
-	// its index, nil where it has none.
-	rules  []*rules.Rule
-	trials []*trial
+	// trials has what is counted for the candidates of each rule by its index, nil where
+	// it has none.
+	trials []*trial.Counter
 	// modes has how the takes of each rule are decided by its index: those on its main
 	// limits, unless they only watch, and those on others.
 	modes []ruleModes
@@ -32,7 +32,11 @@ func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 		return r
 	}
 	list := set.Rules()
-	r.rules, r.trials = list, trialsOf(list, before)
+	var tried []*trial.Counter
+	if before != nil {
+		tried = before.trials
+	}
+	r.trials = trial.Counters(list, tried)
 	r.modes, r.quotas = make([]ruleModes, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
 		r.modes[i], r.quotas[i] = modesOf(rule), mainQuota(rule)

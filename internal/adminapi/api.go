@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/trial"
 )
 
 // Accounts is the database: of accounts, and of the documents and rows that all nodes
@@ -77,7 +78,7 @@ type Options struct {
 	RuleSource func(file string) string
 	// Candidates returns what has been seen of the candidate limits of rules. nil: of
 	// none.
-	Candidates func() []headgate.CandidateReport
+	Candidates func() []trial.Report
 	// Watch is what this node shows of itself; nil: nothing.
 	Watch *Watch
 	// Draining is closed when the process begins to end: then streams do. nil: never.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/trial"
 )
 
 // rulesInForce are the rules of this node.
@@ -99,12 +99,12 @@ type candidatesPage struct {
 
 // candidates answers with what was seen of candidate limits.
 func (f rulesInForce) compared(c *call) (*answer, error) {
-	var list []headgate.CandidateReport
+	var list []trial.Report
 	if f.Candidates != nil {
 		list = f.Candidates()
 	}
-	slices.SortFunc(list, func(a, b headgate.CandidateReport) int { return strings.Compare(a.Rule, b.Rule) })
-	page, next, bad := window(c, list, func(r *headgate.CandidateReport) string { return r.Rule })
+	slices.SortFunc(list, func(a, b trial.Report) int { return strings.Compare(a.Rule, b.Rule) })
+	page, next, bad := window(c, list, func(r *trial.Report) string { return r.Rule })
 	if bad != nil {
 		return nil, bad
 	}
@@ -115,7 +115,7 @@ func (f rulesInForce) compared(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, p)
 }
 
-func candidateViewOf(r *headgate.CandidateReport) candidateView {
+func candidateViewOf(r *trial.Report) candidateView {
 	v := candidateView{
 		Rule: r.Rule, Domain: r.Domain, Limits: r.Limits, Candidate: r.Candidate, Percent: r.Percent, OverSeconds: r.Over.Seconds(),
 		Decided: r.Decided, Denied: r.Denied, CandidateDenied: r.CandidateDenied, Added: r.Added, Avoided: r.Avoided, AddedPercent: r.AddedPercent,

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/trial"
 )
 
 // storedSettings are tenantSettings with a database of SQLite, which they return.
@@ -217,7 +217,7 @@ func TestRollBackIsToldToTheDatabase(t *testing.T) {
 		}
 		return doc
 	}
-	b.tell(headgate.CandidateReport{Rule: "api.tenant", Limits: "9 per 1m", Decided: 1000, Added: 30})
+	b.tell(trial.Report{Rule: "api.tenant", Limits: "9 per 1m", Decided: 1000, Added: 30})
 	(&runner{}).eventually(t, func() string {
 		doc := stored()
 		one, err := switchOf(&doc)
@@ -228,7 +228,7 @@ func TestRollBackIsToldToTheDatabase(t *testing.T) {
 	})
 	// What an operator says after that stays.
 	putSwitch(t, db, switches.Switch{Target: target, State: switches.On})
-	if err := b.write(t.Context(), &headgate.CandidateReport{Rule: "api.tenant"}); err != nil {
+	if err := b.write(t.Context(), &trial.Report{Rule: "api.tenant"}); err != nil {
 		t.Error(err)
 	}
 	if doc := stored(); doc.Version != 2 || doc.UpdatedBy != "ann" {
@@ -236,7 +236,7 @@ func TestRollBackIsToldToTheDatabase(t *testing.T) {
 	}
 	// What is over says nothing any more.
 	putSwitch(t, db, switches.Switch{Target: target, State: switches.On, Until: time.Now().Add(-time.Second)})
-	if err := b.write(t.Context(), &headgate.CandidateReport{Rule: "api.tenant"}); err != nil {
+	if err := b.write(t.Context(), &trial.Report{Rule: "api.tenant"}); err != nil {
 		t.Error(err)
 	}
 	if doc := stored(); doc.Version != 4 || doc.UpdatedBy != "headgate" {
@@ -248,15 +248,15 @@ func TestRollBackIsToldToTheDatabase(t *testing.T) {
 func TestRollBackWaitsForTheDatabase(t *testing.T) {
 	b := newRollBacks(quiet())
 	b.database = func() *sqltenant.DB { return nil }
-	if err := b.write(t.Context(), &headgate.CandidateReport{Rule: "r"}); !errors.Is(err, errNotOpen) {
+	if err := b.write(t.Context(), &trial.Report{Rule: "r"}); !errors.Is(err, errNotOpen) {
 		t.Errorf("%v", err)
 	}
 	for range maxRollBacks + 1 { // the last finds no room, and waits for none
-		b.tell(headgate.CandidateReport{Rule: "r"})
+		b.tell(trial.Report{Rule: "r"})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	b.switchOff(ctx, &headgate.CandidateReport{Rule: "r"})
+	b.switchOff(ctx, &trial.Report{Rule: "r"})
 }
 
 // A candidate that denies too much on one node is taken back on all of them.

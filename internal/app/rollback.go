@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/trial"
 )
 
 const (
@@ -29,19 +29,19 @@ const (
 // rollBacks tells all nodes that one of them has taken candidate limits back.
 type rollBacks struct {
 	logger *slog.Logger
-	queue  chan headgate.CandidateReport
+	queue  chan trial.Report
 	// database returns the database, nil while it has not been opened; nil itself
 	// where there is none.
 	database func() *sqltenant.DB
 }
 
 func newRollBacks(logger *slog.Logger) *rollBacks {
-	return &rollBacks{logger: logger, queue: make(chan headgate.CandidateReport, maxRollBacks)}
+	return &rollBacks{logger: logger, queue: make(chan trial.Report, maxRollBacks)}
 }
 
 // tell notes a roll-back of this node. A decision waits for it, so that it waits for
 // nothing.
-func (b *rollBacks) tell(r headgate.CandidateReport) {
+func (b *rollBacks) tell(r trial.Report) {
 	select {
 	case b.queue <- r:
 	default:
@@ -67,7 +67,7 @@ func (b *rollBacks) run(ctx context.Context) {
 
 // switchOff writes the switch that takes the candidate of a rule back everywhere, and
 // tries until that has worked or ctx ends.
-func (b *rollBacks) switchOff(ctx context.Context, r *headgate.CandidateReport) {
+func (b *rollBacks) switchOff(ctx context.Context, r *trial.Report) {
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		err := b.write(ctx, r)
 		switch {
@@ -88,7 +88,7 @@ func (b *rollBacks) switchOff(ctx context.Context, r *headgate.CandidateReport) 
 var errNotOpen = errors.New("the database of tenants has not been opened yet")
 
 // write puts the switch into the database, unless one is in force there.
-func (b *rollBacks) write(ctx context.Context, r *headgate.CandidateReport) error {
+func (b *rollBacks) write(ctx context.Context, r *trial.Report) error {
 	db := b.database()
 	if db == nil {
 		return errNotOpen

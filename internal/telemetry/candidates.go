@@ -1,11 +1,11 @@
 package telemetry
 
-import "github.com/headgate/headgate"
+import "github.com/headgate/headgate/trial"
 
 // WatchCandidates adds to the metrics what was seen of candidate limits. read is
 // called once for each collection.
-func (m *Metrics) WatchCandidates(read func() []headgate.CandidateReport) {
-	type report = headgate.CandidateReport
+func (m *Metrics) WatchCandidates(read func() []trial.Report) {
+	type report = trial.Report
 	m.register.MustRegister(newListed(read, []string{"rule"}, func(r *report) []string { return []string{r.Rule} }, []listedMetric[report]{
 		{nowValue, "headgate_candidate_decided", "Requests of late that the rule alone decided, which its candidate limits were compared by.", func(r *report) float64 { return float64(r.Decided) }, nil},
 		{nowValue, "headgate_candidate_added_denials", "Requests of headgate_candidate_decided that the candidate limits alone deny.", func(r *report) float64 { return float64(r.Added) }, nil},

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/trial"
 )
 
 func TestDocumentsAndCandidates(t *testing.T) {
@@ -12,8 +12,8 @@ func TestDocumentsAndCandidates(t *testing.T) {
 	m.WatchDocuments(func() Documents {
 		return Documents{Version: 7, On: 1, Shadow: 2, Off: 3, RefusedRules: 4, RefusedRows: 5, RefusedTiers: 6, RefusedSwitches: 8}
 	})
-	m.WatchCandidates(func() []headgate.CandidateReport {
-		return []headgate.CandidateReport{
+	m.WatchCandidates(func() []trial.Report {
+		return []trial.Report{
 			{Rule: "a", Decided: 100, Added: 3, Avoided: 2, RolledBack: time.Unix(1, 0)},
 			{Rule: "b", Decided: 9},
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trial"
 )
 
 // watchAll has m watch all there is, with figures that tell the metrics apart.
@@ -41,7 +42,7 @@ func watchAll(m *Metrics) {
 		took.Buckets[0], took.Buckets[5] = 1, 1
 		return []Shard{{Store: "store", Addr: "a:1", Calls: 30, Took: took}, {Store: "store", Addr: "b:1", Calls: 10, Took: took}, {Store: "per_second", Addr: "a:1", Calls: 9}}
 	})
-	m.WatchCandidates(func() []headgate.CandidateReport { return []headgate.CandidateReport{{Rule: "d.a", Decided: 1}} })
+	m.WatchCandidates(func() []trial.Report { return []trial.Report{{Rule: "d.a", Decided: 1}} })
 	m.WatchReservations(func() reservation.Counts {
 		c := reservation.Counts{Made: 1, Denied: 2}
 		c.Commits[reservation.Settled], c.Cancels[reservation.Unknown] = 3, 4
