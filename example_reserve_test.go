@@ -7,17 +7,17 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/reservation"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
 // An answer of a language model costs what it turns out to cost.
 func ExampleLimiter_Reserve() {
-	set, err := rules.Load([]rules.File{{Name: "llm.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "llm.yaml", Data: []byte(`
 domain: llm
 descriptors:
 - {key: user, rate_limit: {window: 366d, requests_per_unit: 1000, algorithm: fixed_window}}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		panic(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/lease"
@@ -37,7 +37,7 @@ func Example() {
 
 // Decide a request by rules: both the key's limit and the endpoint's count.
 func ExampleLimiter_Check() {
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(`
 domain: api_platform
 match: path
 descriptors:
@@ -47,7 +47,7 @@ descriptors:
       - key: endpoint
         value: POST /api/v1/orders
         rate_limit: {unit: minute, requests_per_unit: 1, name: orders}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func ExampleResponse_Delay() {
 
 // limiterOf returns a limiter in memory by the rules of a file.
 func limiterOf(file string) *headgate.Limiter {
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(file)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(file)}}, rulefile.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -219,14 +219,14 @@ func ExampleOptions_layers() {
 	}
 	leases := lease.New(lease.Options{Store: shared, Local: own, Nodes: nodes})
 	defer leases.Close() // gives back what is leased
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: tenant
     consistency: leased
     failure_mode: local
     rate_limit: {unit: day, requests_per_unit: 90000}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
@@ -309,7 +310,7 @@ func TestOpenDecidesAsAStoreOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(yaml)}}, rules.Options{})
+		set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

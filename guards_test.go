@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/memstore"
@@ -319,7 +320,7 @@ func TestBanBehindRememberedDenials(t *testing.T) {
 	}
 	defer buckets.Close()
 	remembering := denial.New(buckets, denial.Options{Now: func() time.Time { return now }})
-	set, err := rules.Load([]rules.File{{Name: "ban.yaml", Data: []byte(banning)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "ban.yaml", Data: []byte(banning)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -54,7 +55,7 @@ func newBench(t testing.TB, yaml string, o headgate.Options) *bench {
 
 func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(yaml)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

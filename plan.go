@@ -166,7 +166,7 @@ func (p *plan) match(domain *rules.Domain, req *Request) {
 	if domain == nil {
 		return
 	}
-	for _, rule := range domain.Always() {
+	for _, rule := range domain.Always {
 		if rule.InForce(p.limiter.now) {
 			p.addMatch(match{Matched: rules.Matched{Rule: rule}})
 		}

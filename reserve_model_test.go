@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/redisstore"
@@ -102,7 +103,7 @@ func openRedis(t *testing.T, url string) store.Store {
 }
 
 func loadIn(t rapid.TB, domain, yaml string) *rules.Set {
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(strings.Replace(yaml, "domain: llm", "domain: "+domain, 1))}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(strings.Replace(yaml, "domain: llm", "domain: "+domain, 1))}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/tenant"
@@ -431,7 +432,7 @@ func TestI5TopUpsOfABatch(t *testing.T) {
 // What a tenant was granted, it has once, whatever domains and rules count it.
 func TestI5TopUpsCountOnceForAllDomains(t *testing.T) {
 	b := newBench(t, toppedRules, headgate.Options{})
-	set, err := rules.Load([]rules.File{{Name: "d.yaml", Data: []byte(toppedRules)}, {Name: "e.yaml", Data: []byte(strings.Replace(toppedRules, "domain: d", "domain: e", 1))}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "d.yaml", Data: []byte(toppedRules)}, {Name: "e.yaml", Data: []byte(strings.Replace(toppedRules, "domain: d", "domain: e", 1))}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

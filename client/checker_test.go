@@ -22,6 +22,7 @@ import (
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -54,7 +55,7 @@ type decider interface {
 // newLimiter returns a limiter over a store whose clock stands.
 func newLimiter(t testing.TB) *headgate.Limiter {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(testRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(testRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -80,12 +81,12 @@ func ExampleChecker() {
 
 // startHeadgate stands for `headgate serve`.
 func startHeadgate() (address string, stop func()) {
-	set, err := rules.Load([]rules.File{{Name: "shop.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "shop.yaml", Data: []byte(`
 domain: shop
 descriptors:
   - key: user
     rate_limit: {unit: hour, requests_per_unit: 1}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

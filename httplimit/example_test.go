@@ -11,19 +11,20 @@ import (
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
 // Limit by rules, on the API key where there is one and else on the address.
 func Example() {
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(`
 domain: api
 descriptors:
   - key: api_key
     rate_limit: {name: with-key, unit: hour, requests_per_unit: 5000}
   - key: remote_address
     rate_limit: {name: without-key, unit: hour, requests_per_unit: 60}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		log.Fatal(err)
 	}

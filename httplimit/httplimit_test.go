@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -40,7 +41,7 @@ func limiterOver(t testing.TB, buckets store.Store, text string) *headgate.Limit
 	var set *rules.Set
 	if text != "" {
 		var err error
-		if set, err = rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(text)}}, rules.Options{}); err != nil {
+		if set, err = rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(text)}}, rulefile.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package rules
+package rules_test
 
 import (
 	"strings"
@@ -7,6 +7,10 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
+	"github.com/headgate/headgate/rules/diff"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const changing = `
@@ -29,7 +33,7 @@ descriptors:
 `
 
 func TestSummaryOfChanges(t *testing.T) {
-	r := mustLoad(t, changing, Options{}).Rules()[0]
+	r := mustLoad(t, changing, rulefile.Options{}).Rules()[0]
 	const want = "100 per 1m sliding_window; candidate stricter: 60 per 1m sliding_window; 5 in flight, timeout 1m; secondary: 10 per 1s sliding_window; " +
 		"match path; all_or_nothing; fails open; " +
 		"schedule 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3; " +
@@ -38,10 +42,10 @@ func TestSummaryOfChanges(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for i, want := range []struct {
-		role  Role
+		role  rules.Role
 		carry limit.Carry
 		debt  int64
-	}{{Main, limit.CarryShare, 50}, {Candidate, limit.CarryShare, 50}, {InFlight, 0, 0}, {Secondary, limit.CarryShare, 0}} {
+	}{{rules.Main, limit.CarryShare, 50}, {rules.Candidate, limit.CarryShare, 50}, {rules.InFlight, 0, 0}, {rules.Secondary, limit.CarryShare, 0}} {
 		if l := r.Limits[i]; l.Role != want.role || l.Carry != want.carry || l.MaxDebt != want.debt {
 			t.Errorf("limit %d: %v, %v, debt %d", i, l.Role, l.Carry, l.MaxDebt)
 		}
@@ -51,7 +55,7 @@ func TestSummaryOfChanges(t *testing.T) {
 func TestDiffOfChanges(t *testing.T) {
 	plain := strings.NewReplacer("proportional", "carry", "  max_debt: 50\n", "", "factor: 3", "factor: 4", "percent: 10", "percent: 20", "requests_per_unit: 60", "requests_per_unit: 70").Replace(changing)
 	var lines []string
-	for _, c := range Diff(mustLoad(t, changing, Options{}), mustLoad(t, plain, Options{})) {
+	for _, c := range diff.Sets(mustLoad(t, changing, rulefile.Options{}), mustLoad(t, plain, rulefile.Options{})) {
 		lines = append(lines, c.String())
 	}
 	const want = `~ d.user: candidate: candidate stricter: 60 per 1m sliding_window, enforced for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m -> candidate stricter: 70 per 1m sliding_window, enforced for 20% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m
@@ -66,14 +70,14 @@ func TestDiffOfChanges(t *testing.T) {
 // Tenants beyond those that a diff names are compared all the same.
 func TestDiffOfManyTenants(t *testing.T) {
 	other := strings.Replace(changing, `"user:d"`, `"user:e"`, 1)
-	changes := Diff(mustLoad(t, changing, Options{}), mustLoad(t, other, Options{}))
+	changes := diff.Sets(mustLoad(t, changing, rulefile.Options{}), mustLoad(t, other, rulefile.Options{}))
 	if len(changes) != 1 || changes[0].Field != "candidate.tenants" {
 		t.Errorf("got %v", changes)
 	}
 }
 
 func TestExplainSaysWhichShiftIsInForce(t *testing.T) {
-	set := mustLoad(t, changing, Options{})
+	set := mustLoad(t, changing, rulefile.Options{})
 	entries := []descriptor.Entry{{Key: "user", Value: "u"}}
 	for at, want := range map[string]string{
 		"2026-05-15T12:00:00Z": "  no shift of the schedule is in force until 2026-05-15T20:00:00Z at least\n",
@@ -85,7 +89,7 @@ func TestExplainSaysWhichShiftIsInForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Explain(set, "d", entries, now).String(); !strings.Contains(got, want) {
+		if got := describe.Explain(set, "d", entries, now).String(); !strings.Contains(got, want) {
 			t.Errorf("at %s: no %q in\n%s", at, want, got)
 		}
 	}

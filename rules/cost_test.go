@@ -1,9 +1,14 @@
-package rules
+package rules_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
+)
 
 func TestCostOf(t *testing.T) {
-	c := Cost{Source: CostAttribute, Name: "content_length", Max: 100}
+	c := rules.Cost{Source: rules.CostAttribute, Name: "content_length", Max: 100}
 	for value, want := range map[string]int64{
 		"0": 0, "7": 7, "100": 100, "101": 100, "007": 7,
 		"99999999999999999999999999": 100, "18446744073709551615": 100,
@@ -23,7 +28,7 @@ func TestCostSources(t *testing.T) {
 		"{from: header, name: X-Cost}":            "header:x-cost",
 		"{from: claim, name: Plan, max: 9999999}": "claim:Plan, at most 9999999",
 	} {
-		set := mustLoad(t, "domain: d\ndescriptors: [{key: k, cost: "+text+", rate_limit: {unit: minute, requests_per_unit: 1}}]", Options{})
+		set := mustLoad(t, "domain: d\ndescriptors: [{key: k, cost: "+text+", rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{})
 		if got := set.Rules()[0].Cost.String(); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
 		}

@@ -73,58 +73,37 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sortDiagnostics orders by file, line and column, and keeps the order of what
+// SortDiagnostics orders by file, line and column, and keeps the order of what
 // stands in one place.
-func sortDiagnostics(d []Diagnostic) {
+func SortDiagnostics(d []Diagnostic) {
 	slices.SortStableFunc(d, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 }
 
-// split returns the errors and the warnings of d.
-func split(d []Diagnostic) (errs, warnings []Diagnostic) {
-	for i := range d {
-		if d[i].Severity == SeverityError {
-			errs = append(errs, d[i])
-		} else {
-			warnings = append(warnings, d[i])
-		}
+// RowsFile is the File of rules that are made of rows of a database; their Line is the ID
+// of their first row.
+const RowsFile = "rate_limit_rules"
+
+// RowError says why a row does not count.
+type RowError struct {
+	// ID is that of the row.
+	ID int64
+	// Column is what is wrong with it; "" when it is the row as a whole.
+	Column string
+	// Problem is what is wrong, Hint what to do about it.
+	Problem, Hint string
+}
+
+// Error returns "rate_limit_rules id=7: window_ms: what is wrong; hint: what to do".
+func (e RowError) Error() string {
+	text := fmt.Sprintf("%s id=%d: ", RowsFile, e.ID)
+	if e.Column != "" {
+		text += e.Column + ": "
 	}
-	return errs, warnings
-}
-
-// position is a place in a file; the zero value is the whole file.
-type position struct{ line, column int }
-
-// reporter collects what is wrong with one file.
-type reporter struct {
-	file        string
-	diagnostics []Diagnostic
-}
-
-func (r *reporter) errorf(at position, hint, format string, args ...any) {
-	r.report(SeverityError, at, hint, fmt.Sprintf(format, args...))
-}
-
-func (r *reporter) warnf(at position, hint, format string, args ...any) {
-	r.report(SeverityWarning, at, hint, fmt.Sprintf(format, args...))
-}
-
-func (r *reporter) report(s Severity, at position, hint, message string) {
-	if len(r.diagnostics) >= maxDiagnostics {
-		return
+	text += e.Problem
+	if e.Hint != "" {
+		text += "; hint: " + e.Hint
 	}
-	r.diagnostics = append(r.diagnostics, Diagnostic{
-		File: r.file, Line: at.line, Column: at.column,
-		Severity: s, Message: message, Hint: hint,
-	})
-}
-
-// failed reports whether an error was collected.
-func (r *reporter) failed() bool { return r.failedSince(0) }
-
-// failedSince reports whether an error was collected after the first n
-// diagnostics.
-func (r *reporter) failedSince(n int) bool {
-	return slices.ContainsFunc(r.diagnostics[n:], func(d Diagnostic) bool { return d.Severity == SeverityError })
+	return text
 }

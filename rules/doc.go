@@ -1,37 +1,12 @@
-// Package rules turns YAML files into a compiled, immutable Set of rate limit
-// rules, and finds the rules that apply to a request.
+// Package rules holds rate limit rules, compiled into an immutable Set, and finds those
+// that apply to a request.
 //
-// The language is a superset of that of envoyproxy/ratelimit: its files load
-// unchanged and match the same. Descriptors form a tree, one level for each
-// entry of a request:
+// Rules stand at the nodes of a tree, which has one level for each entry of a request.
+// An entry finds the node with its key and value, else the first pattern in the order of
+// the file, else the node with its key alone; there is no way back from a choice. Which
+// limits count is said by MatchMode: that of the last entry's node, or all on the way.
 //
-//	domain: api
-//	descriptors:
-//	  - key: api_key                  # any value, each counted apart
-//	    rate_limit: {unit: minute, requests_per_unit: 100}
-//	    descriptors:
-//	      - key: endpoint
-//	        value: POST /orders       # or value_prefix, value_regex, value_cidr, or '*' in value
-//	        rate_limit: {unit: minute, requests_per_unit: 20}
-//
-// An entry finds the descriptor with its key and value, else the first pattern
-// in the order of the file, else the descriptor with its key alone; there is no
-// way back from a choice. Which limits count is said by `match`: that of the
-// last entry's descriptor, or all on the way.
-//
-// A rule may also bound the requests in flight (concurrency), guard against abuse
-// that stays within its limits (secondary_limits, ban), and act before they are
-// reached (soft_limit): see Role and Soft. Its limits may depend on the time (schedule),
-// and others may be tried out beside them (candidate): see Shift and Trial.
-//
-// Load reports every error of every file with its place and a hint. Lint finds
-// what is valid but hardly meant, Explain says why a request is matched as it
-// is, Diff compares two sets, and package ruletest holds unit tests for rules.
-//
-// What an existing file of envoyproxy/ratelimit relies on is kept: keys in the
-// wrong place, keys that stand twice and further documents are ignored with a
-// warning. In files that use a key of Headgate the latter two are errors.
-//
-// The package decides nothing. It reads no clock and, but for the time zone
-// database, no file.
+// Package rulefile makes Sets of files, New those of programs that have no file. The
+// package decides nothing. It reads no clock and, but for the time zone database, no
+// file.
 package rules

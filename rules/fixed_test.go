@@ -1,4 +1,4 @@
-package rules
+package rules_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // TestFixed: rules are found by way of fixed values alone, also below descriptors
@@ -28,7 +29,7 @@ descriptors:
     - {key: op, value: deep, rate_limit: {unlimited: true}, descriptors: [{key: at, value: y, rate_limit: {unit: minute, requests_per_unit: 7}}]}
 `
 	for _, compat := range []bool{false, true} {
-		set, err := Load([]File{{"a.yaml", []byte(text)}}, Options{Compat: compat})
+		set, err := rulefile.Load([]rulefile.File{{Name: "a.yaml", Data: []byte(text)}}, rulefile.Options{Compat: compat})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,13 @@ import (
 	"github.com/headgate/headgate/descriptor"
 )
 
+// Matched is one rule that applies to a descriptor.
+type Matched struct {
+	Rule *Rule
+	// Depth is the number of leading entries that identify the bucket.
+	Depth int
+}
+
 // AppendMatches appends the rules that apply to a descriptor to dst, the
 // outermost first, and returns it. Rules outside of their validity at now() are
 // left out; now is only called when a rule on the way has one.
@@ -14,40 +21,24 @@ import (
 // entry finds the descriptor with its key and value, else the first pattern in
 // the order of the file, else the descriptor with its key alone.
 func (d *Domain) AppendMatches(dst []Matched, entries []descriptor.Entry, now func() time.Time) []Matched {
-	n, depth := d.root, 0
+	n, depth := &d.Root, 0
 	for i := range entries {
 		e := &entries[i]
-		if len(d.asides) > 0 && d.asideOf(e.Key) != nil {
+		if d.Aside(e.Key) {
 			continue
 		}
 		if n = n.child(e); n == nil {
 			return dst // path: what was walked counts; leaf: nothing was appended
 		}
 		depth = i + 1
-		if d.Match == Path && n.rule != nil && n.rule.InForce(now) {
-			dst = append(dst, Matched{n.rule, depth})
+		if d.Match == Path && n.Rule != nil && n.Rule.InForce(now) {
+			dst = append(dst, Matched{n.Rule, depth})
 		}
 	}
-	if d.Match == Leaf && n.rule != nil && n.rule.InForce(now) {
-		dst = append(dst, Matched{n.rule, depth})
+	if d.Match == Leaf && n.Rule != nil && n.Rule.InForce(now) {
+		dst = append(dst, Matched{n.Rule, depth})
 	}
 	return dst
-}
-
-// child returns the child that an entry finds, nil if there is none.
-func (n *node) child(e *descriptor.Entry) *node {
-	if child, ok := n.exact[*e]; ok {
-		return child
-	}
-	if len(n.patterns) > 0 {
-		var a address
-		for _, child := range n.patterns {
-			if child.pattern.matches(e, &a) {
-				return child
-			}
-		}
-	}
-	return n.bare[e.Key]
 }
 
 // AppendKey appends the bucket key of limit number i of m.Rule for a descriptor
@@ -60,22 +51,28 @@ func (n *node) child(e *descriptor.Entry) *node {
 // with another. Entries that are costs or holds are left out; where values share
 // a threshold, their pattern stands in their place.
 func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte {
+	dst = m.appendCounted(append(dst, m.Rule.keyStart...), entries)
+	return descriptor.AppendKeyEnd(dst, m.Rule.Limits[i].ordinal)
+}
+
+// appendCounted appends the leading m.Depth entries as keys name them. There may be more
+// of them than nodes on the way to the rule.
+func (m Matched) appendCounted(dst []byte, entries []descriptor.Entry) []byte {
 	r := m.Rule
-	dst = append(dst, r.keyStart...)
 	level := 0
 	for j := range entries[:m.Depth] {
 		e := &entries[j]
-		if len(r.domain.asides) > 0 && r.domain.asideOf(e.Key) != nil {
+		if r.domain.Aside(e.Key) {
 			continue
 		}
-		if r.hasShared && r.shared[level] != "" {
-			dst = descriptor.AppendKeyPattern(dst, r.node.ancestor(level+1).key, r.shared[level])
+		if r.shares && level < len(r.way) && r.way[level].Shared {
+			dst = descriptor.AppendKeyPattern(dst, r.way[level].Key, r.way[level].sharedText)
 		} else {
 			dst = descriptor.AppendKeyEntry(dst, *e)
 		}
 		level++
 	}
-	return descriptor.AppendKeyEnd(dst, r.Limits[i].ordinal)
+	return dst
 }
 
 // CountedEntries returns the entries that a rule which matched the first depth of
@@ -84,16 +81,16 @@ func (m Matched) AppendKey(dst []byte, entries []descriptor.Entry, i int) []byte
 // of entries.
 func (r *Rule) CountedEntries(dst, entries []descriptor.Entry, depth int) []descriptor.Entry {
 	entries = entries[:depth]
-	if len(r.domain.asides) == 0 && !r.hasShared {
+	if len(r.domain.asides) == 0 && !r.shares {
 		return entries
 	}
 	level := 0
 	for _, e := range entries {
-		if r.domain.asideOf(e.Key) != nil {
+		if r.domain.Aside(e.Key) {
 			continue
 		}
-		if r.hasShared && r.shared[level] != "" {
-			e.Value = r.node.ancestor(level + 1).value
+		if r.shares && r.way[level].Shared {
+			e.Value = r.way[level].Value
 		}
 		dst = append(dst, e)
 		level++
@@ -101,11 +98,9 @@ func (r *Rule) CountedEntries(dst, entries []descriptor.Entry, depth int) []desc
 	return dst
 }
 
-// roleShift keeps the positions of limits of one role apart from those of the
-// next: a file has fewer bytes than a role has room for limits.
+// roleShift keeps the positions of limits of one role apart from those of the next. No
+// rule has so many.
 const roleShift = 24
-
-const _ = uint(1<<roleShift - MaxFileSize)
 
 // numberLimits gives each limit of r what stands for it in keys: its position
 // among the limits of its role, and the role in the bits above. That of a main
@@ -119,10 +114,47 @@ func (r *Rule) numberLimits() {
 	}
 }
 
-// ancestor returns the node at a depth on the way to n.
-func (n *node) ancestor(depth int) *node {
-	for n.depth > depth {
-		n = n.parent
+// Tenant returns the rule of tenants that a descriptor reaches or passes, whatever
+// the domain's Match is; ok is false when there is none, or none in force. The last
+// of the leading Depth entries names the tenant.
+func (d *Domain) Tenant(entries []descriptor.Entry, now func() time.Time) (m Matched, ok bool) {
+	n := &d.Root
+	for i := range entries {
+		if d.Aside(entries[i].Key) {
+			continue
+		}
+		if n = n.child(&entries[i]); n == nil {
+			return Matched{}, false
+		}
+		if n.Rule != nil && n.Rule.Tenant {
+			return Matched{n.Rule, i + 1}, n.Rule.InForce(now)
+		}
 	}
-	return n
+	return Matched{}, false
+}
+
+// Aside is Domain.Aside of the domain of r.
+func (r *Rule) Aside(key string) bool { return r.domain != nil && r.domain.Aside(key) }
+
+// AppendTenantKey appends the bucket key of a quota that a tenant has for the
+// leading m.Depth entries of a descriptor. m.Rule is one of tenants and m.Depth not
+// less than that at which it matched. What stands before the tenant is named as in
+// the keys of the rule.
+//
+// The slot tells the limits of one quota apart. The rest of a limit is not part of the
+// key, nor is whether an override, a tier or a rule is where the quota comes from: they
+// may change, and the counters stay.
+func (m Matched) AppendTenantKey(dst []byte, entries []descriptor.Entry, slot int) []byte {
+	dst = m.appendCounted(append(dst, m.Rule.tenantStart...), entries)
+	return descriptor.AppendKeyEnd(dst, slot)
+}
+
+// SharesBuckets reports whether all values that a pattern of the rule takes count in
+// one bucket (share_threshold).
+func (r *Rule) SharesBuckets() bool { return r.shares }
+
+// AppendOverrideKey appends the bucket key of a limit that the caller named
+// itself. It never equals the key of a rule.
+func AppendOverrideKey(dst []byte, domain string, entries []descriptor.Entry) []byte {
+	return descriptor.AppendKey(dst, descriptor.KindCaller, domain, entries, 0)
 }

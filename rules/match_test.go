@@ -1,4 +1,4 @@
-package rules
+package rules_test
 
 import (
 	"fmt"
@@ -12,11 +12,14 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
-func mustLoad(t testing.TB, text string, o Options) *Set {
+func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
 	t.Helper()
-	set, err := Load([]File{{Name: "rules.yaml", Data: []byte(text)}}, o)
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +59,7 @@ descriptors:
 		{"end:", "none", "trailing"},
 	} {
 		for mode, want := range map[string]string{"plain": test.plain, "compat": test.compat} {
-			set := mustLoad(t, file, modes[mode])
+			set := mustLoad(t, file, rulefile.Options{Compat: mode == "compat"})
 			if got := matchText(t, set, "d", test.request); got != want {
 				t.Errorf("%s: %s matches %s, want %s", mode, test.request, got, want)
 			}
@@ -65,7 +68,7 @@ descriptors:
 }
 
 func TestAmbiguousMatchesKeepTheirBuckets(t *testing.T) {
-	set := mustLoad(t, "domain: d\ndescriptors: [{key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 1}}]", Options{Compat: true})
+	set := mustLoad(t, "domain: d\ndescriptors: [{key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{Compat: true})
 	keys := make(map[string]bool)
 	for _, request := range []string{"a:b_c", "a_b:c"} {
 		entries := mustParse(t, request)
@@ -131,7 +134,7 @@ func drawTree(t *rapid.T, depth int, next *int, text *strings.Builder) []*modelN
 	for range rapid.IntRange(1, 4).Draw(t, "siblings") {
 		key := rapid.SampledFrom([]string{"a", "b", "a_b", "b_a", "a*"}).Draw(t, "key")
 		value := rapid.SampledFrom([]string{"", "a", "b", "a_b", "b_a", "*", "a*", "*b", "a*_*b", "_"}).Draw(t, "value")
-		joined := compositeText(key, value)
+		joined := (&rules.Node{Key: key, Value: value}).Composite()
 		if taken[joined] {
 			continue
 		}
@@ -168,7 +171,7 @@ func TestCompatMatchesAsTheModelDoes(t *testing.T) {
 		file.WriteString("domain: d\ndescriptors:\n")
 		next := 0
 		model := drawTree(t, 2, &next, &file)
-		set, err := Load([]File{{Name: "drawn.yaml", Data: []byte(file.String())}}, Options{Compat: true})
+		set, err := rulefile.Load([]rulefile.File{{Name: "drawn.yaml", Data: []byte(file.String())}}, rulefile.Options{Compat: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,17 +195,17 @@ func TestExplainChoosesAsAppendMatchesDoes(t *testing.T) {
 		fmt.Fprintf(&file, "domain: d\nmatch: %s\ndescriptors:\n", rapid.SampledFrom([]string{"leaf", "path"}).Draw(t, "match"))
 		next := 0
 		drawTree(t, 2, &next, &file)
-		set, err := Load([]File{{Name: "drawn.yaml", Data: []byte(file.String())}}, Options{Compat: rapid.Bool().Draw(t, "compat")})
+		set, err := rulefile.Load([]rulefile.File{{Name: "drawn.yaml", Data: []byte(file.String())}}, rulefile.Options{Compat: rapid.Bool().Draw(t, "compat")})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 20 {
 			entries := drawEntries(t)
-			var got []*Rule
-			for _, a := range Explain(set, "d", entries, time.Now()).Applies {
+			var got []*rules.Rule
+			for _, a := range describe.Explain(set, "d", entries, time.Now()).Applies {
 				got = append(got, a.Rule)
 			}
-			var want []*Rule
+			var want []*rules.Rule
 			for _, m := range set.Domain("d").AppendMatches(nil, entries, time.Now) {
 				want = append(want, m.Rule)
 			}
@@ -214,23 +217,6 @@ func TestExplainChoosesAsAppendMatchesDoes(t *testing.T) {
 }
 
 // A glob is the regular expression with ".*" for each "*".
-func TestGlob(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		letters := rapid.SampledFrom([]rune("ab_*"))
-		text := rapid.StringOfN(letters, 0, 6, -1).Draw(t, "pattern")
-		key := rapid.StringOfN(letters, 0, 4, -1).Draw(t, "key")
-		value := rapid.StringOfN(letters, 0, 8, -1).Draw(t, "value")
-		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*") + "$")
-		g := newGlob(text)
-		if got := g.matches(value); got != want.MatchString(value) {
-			t.Errorf("%q matches %q: %t", text, value, got)
-		}
-		if got := g.matchesPair(key, value); got != want.MatchString(key+"_"+value) {
-			t.Errorf("%q matches the pair %q %q: %t", text, key, value, got)
-		}
-	})
-}
-
 func TestValidityIsHalfOpen(t *testing.T) {
 	set := mustLoad(t, `
 domain: d
@@ -239,7 +225,7 @@ descriptors:
     valid_from: 2026-01-01T00:00:00Z
     valid_until: 2026-02-01T00:00:00Z
     rate_limit: {unit: minute, requests_per_unit: 1}
-`, Options{})
+`, rulefile.Options{})
 	entries := mustParse(t, "k:v")
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	until := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
@@ -255,7 +241,7 @@ descriptors:
 }
 
 func TestMatchingDoesNotAllocate(t *testing.T) {
-	for mode, options := range modes {
+	for mode, options := range map[string]rulefile.Options{"plain": {}, "compat": {Compat: true}} {
 		set := mustLoad(t, `
 domain: d
 descriptors:
@@ -272,7 +258,7 @@ descriptors:
 		d := set.Domain("d")
 		for _, request := range []string{"api_key:k,path:/axbxc", "api_key:k,ip:10.1.2.3", "api_key:k,ip:1.2.3.4", "api_key:k,tokens:1,model:m", "api_key:k,id:5,job:j", "api_key:k,none:x"} {
 			entries := mustParse(t, request)
-			matches, key := make([]Matched, 0, 8), make([]byte, 0, 512)
+			matches, key := make([]rules.Matched, 0, 8), make([]byte, 0, 512)
 			now := time.Now
 			if n := alloctest.PerRun(100, func() {
 				matches = d.AppendMatches(matches[:0], entries, now)
@@ -282,7 +268,7 @@ descriptors:
 						key = m.AppendKey(key, entries, i)
 					}
 				}
-				key = Matched{Rule: d.Always()[0]}.AppendKey(key, entries, 0)
+				key = rules.Matched{Rule: d.Always[0]}.AppendKey(key, entries, 0)
 			}); n != 0 {
 				t.Errorf("%s: %s allocates %v times", mode, request, n)
 			}
@@ -296,14 +282,35 @@ func BenchmarkMatch(b *testing.B) {
 	for i := range 10_000 {
 		fmt.Fprintf(&file, "  - {key: endpoint, value: GET /v1/resource/%d, rate_limit: {unit: minute, requests_per_unit: 1}}\n", i)
 	}
-	set := mustLoad(b, file.String(), Options{})
+	set := mustLoad(b, file.String(), rulefile.Options{})
 	entries := mustParse(b, "api_key:abcdefghijkl,endpoint:GET /v1/resource/777")
 	d := set.Domain("d")
-	var matches []Matched
+	var matches []rules.Matched
 	var key []byte
 	b.ReportAllocs()
 	for b.Loop() {
 		matches = d.AppendMatches(matches[:0], entries, time.Now)
 		key = matches[0].AppendKey(key[:0], entries, 0)
 	}
+}
+
+// matchText returns the rules that apply to a descriptor as text.
+func matchText(t *testing.T, set *rules.Set, domain, text string) string {
+	t.Helper()
+	entries, err := descriptor.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := set.Domain(domain)
+	if d == nil {
+		return "unknown domain"
+	}
+	var ids []string
+	for _, m := range d.AppendMatches(nil, entries, time.Now) {
+		ids = append(ids, m.Rule.ID)
+	}
+	if len(ids) == 0 {
+		return "none"
+	}
+	return strings.Join(ids, " ")
 }

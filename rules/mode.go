@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -77,16 +76,8 @@ func (m *Mode) syncInterval() time.Duration {
 	return m.SyncInterval
 }
 
-// leaseTTL returns the time to live in force.
-func (m *Mode) leaseTTL() time.Duration {
-	if m.LeaseTTL == 0 {
-		return DefaultLeaseTTL
-	}
-	return m.LeaseTTL
-}
-
-// leases reports whether hits may be taken in advance.
-func (m *Mode) leases() bool { return m.Consistency == Leased || m.LeaseHot }
+// Leases reports whether hits may be taken in advance.
+func (m *Mode) Leases() bool { return m.Consistency == Leased || m.LeaseHot }
 
 // String returns the mode as rules write it, on one line: "exact", "synced
 // every 200ms", "leased", "leased for up to 2s", "exact, hot keys leased",
@@ -117,36 +108,4 @@ func (m *Mode) ttlText() string {
 		return ""
 	}
 	return " for up to " + DurationText(m.LeaseTTL)
-}
-
-// facts returns the mode by the keys of the rule language.
-func (m *Mode) facts() map[string]string {
-	facts := map[string]string{
-		"consistency": m.Consistency.String(), "local_share": "share", "hot_keys": "coalesce", "remember_denials": "true",
-	}
-	if m.Consistency == Synced {
-		facts["sync_interval"] = DurationText(m.syncInterval())
-	}
-	if m.leases() {
-		facts["lease_ttl"] = DurationText(m.leaseTTL())
-	}
-	if m.Whole {
-		facts["local_share"] = "whole"
-	}
-	if m.LeaseHot {
-		facts["hot_keys"] = "lease"
-	}
-	if m.SubBuckets > 0 {
-		facts["sub_buckets"] = fmt.Sprint(m.SubBuckets)
-	}
-	if m.AskAlways {
-		facts["remember_denials"] = "false"
-	}
-	return facts
-}
-
-// wordsOf joins the names of a list of words for hints: "a, b or c".
-func wordsOf(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

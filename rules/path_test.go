@@ -4,18 +4,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func TestPath(t *testing.T) {
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(`domain: d
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(`domain: d
 descriptors:
   - {name: all, always: true, rate_limit: {unit: minute, requests_per_unit: 1}}
   - key: tenant
     rate_limit: {unit: minute, requests_per_unit: 1}
     descriptors:
       - {key: route, value: "/v1/*", rate_limit: {unit: minute, requests_per_unit: 1}}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

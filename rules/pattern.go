@@ -9,32 +9,13 @@ import (
 	"github.com/headgate/headgate/descriptor"
 )
 
-// matchKind says how a descriptor compares the value of an entry.
-type matchKind uint8
-
-const (
-	matchAny    matchKind = iota // no value: any one
-	matchValue                   // as it is written, or with '*' for any characters
-	matchCIDR                    // an IP address in a network
-	matchPrefix                  // begins with
-	matchRegex                   // the whole value matches an expression of RE2
-)
-
 // maxPatternLength bounds regular expressions and texts with '*', so that no
 // value takes long to compare.
 const maxPatternLength = 4096
 
-var matchWords = [...]string{
-	matchAny:    "any value",
-	matchValue:  "value",
-	matchCIDR:   "cidr",
-	matchPrefix: "prefix",
-	matchRegex:  "regex",
-}
-
 // pattern is what the entries of a node that is not found by a map look like.
 type pattern struct {
-	kind matchKind
+	kind MatchKind
 	key  string
 	// For '*': the value's parts, and those of "key_value" as a whole for
 	// entries with another key, when loose.
@@ -49,17 +30,17 @@ type pattern struct {
 // newPattern compiles a pattern, or says what is wrong with it and what to do.
 // With loose, a '*' may stand for the '_' between key and value, as in
 // envoyproxy/ratelimit.
-func newPattern(kind matchKind, key, text string, loose bool) (p *pattern, hint string, err error) {
+func newPattern(kind MatchKind, key, text string, loose bool) (p *pattern, hint string, err error) {
 	p = &pattern{kind: kind, key: key, exactKey: !strings.Contains(key, "*")}
 	if len(text) > maxPatternLength || len(key) > maxPatternLength {
 		return nil, "shorten it", fmt.Errorf("pattern is longer than %d bytes", maxPatternLength)
 	}
 	switch kind {
-	case matchCIDR:
+	case MatchCIDR:
 		p.network, hint, err = parseNetwork(text)
-	case matchPrefix:
+	case MatchPrefix:
 		p.prefix = text
-	case matchRegex:
+	case MatchRegex:
 		p.regex, hint, err = parseRegex(text)
 	default:
 		p.loose = loose || !p.exactKey
@@ -143,14 +124,14 @@ func looksLikeAddress(value string) bool {
 // matches reports whether an entry looks like p.
 func (p *pattern) matches(e *descriptor.Entry, a *address) bool {
 	if e.Key != p.key {
-		return p.loose && p.kind == matchValue && p.whole.matchesPair(e.Key, e.Value)
+		return p.loose && p.kind == MatchValue && p.whole.matchesPair(e.Key, e.Value)
 	}
 	switch p.kind {
-	case matchCIDR:
+	case MatchCIDR:
 		return p.network.Contains(a.of(e.Value))
-	case matchPrefix:
+	case MatchPrefix:
 		return strings.HasPrefix(e.Value, p.prefix)
-	case matchRegex:
+	case MatchRegex:
 		return p.regex.MatchString(e.Value)
 	}
 	if p.exactKey {
@@ -233,11 +214,41 @@ func (g *glob) matchesPair(key, value string) bool {
 	return strings.Trim(g.text[j:], "*") == ""
 }
 
-// compositeText is what envoyproxy/ratelimit calls a descriptor's key: its key,
-// and its value after an underscore if it has one.
-func compositeText(key, value string) string {
-	if value == "" {
-		return key
+// Covers reports whether every entry that n matches would match g too. It may miss a
+// case, but never claims one that is none.
+func (g *Node) Covers(n *Node) bool {
+	if g.Key != n.Key {
+		return false
 	}
-	return key + "_" + value
+	switch g.Match {
+	case MatchAny:
+		return !g.IsPattern()
+	case MatchCIDR:
+		if n.Match == MatchCIDR {
+			return n.pattern.network.Bits() >= g.pattern.network.Bits() && g.pattern.network.Contains(n.pattern.network.Addr())
+		}
+	case MatchRegex:
+		if n.Match == MatchRegex {
+			return n.Value == g.Value
+		}
+	}
+	if n.Match == MatchValue && !n.IsPattern() {
+		return g.IsPattern() && g.Fits(descriptor.Entry{Key: n.Key, Value: n.Value})
+	}
+	general, ok := g.asGlob()
+	special, alsoOK := n.asGlob()
+	// A '*' of the special text is an ordinary character to the general one:
+	// only a '*' of its own takes it, and that takes whatever it stands for.
+	return ok && alsoOK && general.matches(special.text)
+}
+
+// asGlob returns the values of a node as a text with '*', if that says it all.
+func (n *Node) asGlob() (g glob, ok bool) {
+	switch n.Match {
+	case MatchValue:
+		return newGlob(n.Value), true
+	case MatchPrefix:
+		return newGlob(n.Value + "*"), !strings.Contains(n.Value, "*")
+	}
+	return glob{}, false
 }

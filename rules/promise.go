@@ -25,7 +25,7 @@ func (r *Rule) Promise(nodes int) string {
 	}
 	text := r.Mode.promise()
 	if figures := r.figures(nodes); figures != "" {
-		text += fmt.Sprintf("; with %s: %s", countOf(nodes, "node"), figures)
+		text += fmt.Sprintf("; with %s: %s", CountText(nodes, "node"), figures)
 	}
 	for i := range r.Limits {
 		if promise := r.Limits[i].promise(&r.Mode); promise != "" {
@@ -40,7 +40,7 @@ func (r *Rule) Promise(nodes int) string {
 // Promise says in words. It is math.Inf(1) where that depends on the number of nodes and
 // nodes is 0.
 func (m *Mode) Excess(l *limit.Limit, nodes int) float64 {
-	whole := hitsAtOnce(l)
+	whole := HitsAtOnce(l)
 	switch {
 	case m.Consistency != Synced && m.Consistency != Local || whole == 0:
 		return 0
@@ -117,10 +117,10 @@ func (r *Rule) failurePromise(nodes int) string {
 	var parts []string
 	for i := range r.Limits {
 		if role := r.Limits[i].Role; role != Sustained && role != Banning && role != Candidate {
-			parts = append(parts, fmt.Sprint(satProduct(int64(min(nodes, MaxNodes))-1, hitsAtOnce(r.Limits[i].Limit))))
+			parts = append(parts, fmt.Sprint(satProduct(int64(min(nodes, MaxNodes))-1, HitsAtOnce(r.Limits[i].Limit))))
 		}
 	}
-	return fmt.Sprintf("%s; with %s: excess <= %s while it is away", text, countOf(nodes, "node"), strings.Join(parts, " and "))
+	return fmt.Sprintf("%s; with %s: excess <= %s while it is away", text, CountText(nodes, "node"), strings.Join(parts, " and "))
 }
 
 func localPromise(whole bool) string {
@@ -154,9 +154,9 @@ func (m *Mode) figure(l *limit.Limit, nodes int64) string {
 	case m.Consistency == Leased && !l.Algorithm.IsBucket():
 		return fmt.Sprintf("store calls per window of %d: about %d", l.Quota, leaseCalls(l.Quota, nodes))
 	case m.Consistency == Synced || m.Consistency == Local && m.Whole:
-		return fmt.Sprintf("excess <= %d", satProduct(nodes-1, hitsAtOnce(l)))
+		return fmt.Sprintf("excess <= %d", satProduct(nodes-1, HitsAtOnce(l)))
 	case m.Consistency == Local:
-		whole := hitsAtOnce(l)
+		whole := HitsAtOnce(l)
 		each := max(whole/nodes, min(whole, 1))
 		return fmt.Sprintf("%d of %d on each, excess <= %d", each, whole, localExcess(whole, nodes))
 	}
@@ -179,8 +179,8 @@ func leaseCalls(quota, n int64) int64 {
 	return min(quota, int64(math.Ceil(kn*(1+math.Log(float64(quota)/kn)))))
 }
 
-// hitsAtOnce is the most hits that l admits at one instant.
-func hitsAtOnce(l *limit.Limit) int64 {
+// HitsAtOnce is the most hits that l admits at one instant.
+func HitsAtOnce(l *limit.Limit) int64 {
 	if l.Algorithm.IsBucket() {
 		return max(l.Burst, 1)
 	}
@@ -196,8 +196,8 @@ func satProduct(a, b int64) int64 {
 	return a * b
 }
 
-// countOf is "1 node", "2 nodes".
-func countOf[N int | int64](n N, noun string) string {
+// CountText returns "1 node", "2 nodes".
+func CountText[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -1,8 +1,11 @@
 package rules
 
 import (
+	"iter"
 	"slices"
 	"strings"
+
+	"github.com/headgate/headgate/descriptor"
 )
 
 // Possible is an entry of which the key is known, and perhaps the value.
@@ -20,16 +23,16 @@ type Possible struct {
 // It may report true where a pattern of a key or a value keeps every descriptor out, but
 // never false for one that is matched.
 func (d *Domain) Reaches(parts [][][]Possible) bool {
-	if len(d.always) > 0 {
+	if len(d.Always) > 0 {
 		return true
 	}
-	at := []*node{d.root}
+	at := []*Node{&d.Root}
 	for _, alternatives := range parts {
-		var next []*node
-		seen := map[*node]bool{}
+		var next []*Node
+		seen := map[*Node]bool{}
 		for _, entries := range alternatives {
 			for _, n := range d.reached(at, entries) {
-				if d.Match == Path && n.rule != nil {
+				if d.Match == Path && n.Rule != nil {
 					return true
 				}
 				if !seen[n] {
@@ -40,25 +43,25 @@ func (d *Domain) Reaches(parts [][][]Possible) bool {
 		}
 		at = next
 	}
-	return slices.ContainsFunc(at, func(n *node) bool { return n.rule != nil })
+	return slices.ContainsFunc(at, func(n *Node) bool { return n.Rule != nil })
 }
 
 // reached returns the nodes that entries may lead to from one of those at. In a domain
 // where every limit on the way counts, a node on the way that has one is among them.
-func (d *Domain) reached(at []*node, entries []Possible) []*node {
-	var passed []*node
+func (d *Domain) reached(at []*Node, entries []Possible) []*Node {
+	var passed []*Node
 	for i := range entries {
-		if d.asideOf(entries[i].Key) != nil {
+		if d.Aside(entries[i].Key) {
 			continue
 		}
-		var next []*node
+		var next []*Node
 		for _, n := range at {
-			for _, child := range n.children {
+			for _, child := range n.Children {
 				if !child.mayMatch(&entries[i]) {
 					continue
 				}
 				next = append(next, child)
-				if d.Match == Path && child.rule != nil {
+				if d.Match == Path && child.Rule != nil {
 					passed = append(passed, child)
 				}
 			}
@@ -69,11 +72,11 @@ func (d *Domain) reached(at []*node, entries []Possible) []*node {
 }
 
 // mayMatch reports whether n may be what an entry finds.
-func (n *node) mayMatch(e *Possible) bool {
+func (n *Node) mayMatch(e *Possible) bool {
 	if n.pattern != nil && (n.pattern.loose || !n.pattern.exactKey) {
 		return true // '*' may stand for any key
 	}
-	return n.key == e.Key && (e.AnyValue || n.match != matchValue || n.pattern != nil || n.value == e.Value)
+	return n.Key == e.Key && (e.AnyValue || n.Match != MatchValue || n.pattern != nil || n.Value == e.Value)
 }
 
 // Shapes returns of what entries descriptors must be that rules of d apply to, most of
@@ -81,27 +84,52 @@ func (n *node) mayMatch(e *Possible) bool {
 // for values that the rule names. It tells no values: they may be secrets.
 func (d *Domain) Shapes(most int) []string {
 	var shapes []string
-	var walk func(n *node, path []string)
-	walk = func(n *node, path []string) {
-		for _, child := range n.children {
+	var walk func(n *Node, path []string)
+	walk = func(n *Node, path []string) {
+		for _, child := range n.Children {
 			if len(shapes) >= most {
 				return
 			}
 			shape := append(path[:len(path):len(path)], child.shape())
-			if text := strings.Join(shape, ", "); child.rule != nil && !slices.Contains(shapes, text) {
+			if text := strings.Join(shape, ", "); child.Rule != nil && !slices.Contains(shapes, text) {
 				shapes = append(shapes, text)
 			}
 			walk(child, shape)
 		}
 	}
-	walk(d.root, nil)
+	walk(&d.Root, nil)
 	return shapes
 }
 
 // shape is the key of n, marked where only some values fit.
-func (n *node) shape() string {
-	if n.match == matchAny {
-		return n.key
+func (n *Node) shape() string {
+	if n.Match == MatchAny {
+		return n.Key
 	}
-	return n.key + "=..."
+	return n.Key + "=..."
+}
+
+// Fixed yields the rules below r that fixed values lead to, each with the entries that
+// follow those which reach r, in the order of the file. Rules below a pattern or a key
+// of any value are left out: there are as many buckets of them as there are values.
+// The entries are only valid until the next rule.
+func (r *Rule) Fixed() iter.Seq2[*Rule, []descriptor.Entry] {
+	return func(yield func(*Rule, []descriptor.Entry) bool) {
+		if r.node != nil {
+			r.node.fixed(nil, yield)
+		}
+	}
+}
+
+func (n *Node) fixed(way []descriptor.Entry, yield func(*Rule, []descriptor.Entry) bool) bool {
+	for _, child := range n.Children {
+		if child.Match != MatchValue || child.pattern != nil {
+			continue
+		}
+		next := append(way, descriptor.Entry{Key: child.Key, Value: child.Value})
+		if child.Rule != nil && !yield(child.Rule, next) || !child.fixed(next, yield) {
+			return false
+		}
+	}
+	return true
 }

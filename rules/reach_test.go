@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const reachRules = `
@@ -40,11 +41,11 @@ descriptors:
 
 func loadReach(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	var files []rules.File
+	var files []rulefile.File
 	for i, part := range strings.Split(text, "---\n") {
-		files = append(files, rules.File{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(part)})
+		files = append(files, rulefile.File{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(part)})
 	}
-	set, err := rules.Load(files, rules.Options{})
+	set, err := rulefile.Load(files, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -69,6 +70,25 @@ type Cost struct {
 	Max    int64
 }
 
+// Of returns the cost that value names: 1 when it is missing, not a whole
+// number or negative, and c.Max when it is larger than that.
+func (c Cost) Of(value string) int64 {
+	cost, err := strconv.ParseUint(value, 10, 64)
+	switch {
+	case err == nil && cost <= uint64(c.Max):
+		return int64(cost)
+	case err == nil, isTooLarge(err):
+		return c.Max
+	}
+	return 1
+}
+
+// isTooLarge reports whether a number failed to parse for its size alone.
+func isTooLarge(err error) bool {
+	numError, ok := err.(*strconv.NumError)
+	return ok && numError.Err == strconv.ErrRange
+}
+
 // Role says what a limit of a rule is for.
 type Role uint8
 
@@ -94,6 +114,21 @@ const (
 	Candidate
 )
 
+// Bounds and defaults of limits that stand beside the main ones.
+const (
+	// DefaultConcurrency is the limit of concurrency unless a rule says
+	// otherwise.
+	DefaultConcurrency = 20
+	// DefaultHoldTimeout is the timeout of concurrency unless a rule says
+	// otherwise, MinHoldTimeout and MaxHoldTimeout what it may be.
+	DefaultHoldTimeout = time.Minute
+	MinHoldTimeout     = time.Second
+	MaxHoldTimeout     = 24 * time.Hour
+	// MaxSecondary bounds the secondary limits of one rule: each request takes
+	// from all of them.
+	MaxSecondary = 16
+)
+
 // IsMain reports whether clients are promised and told of limits with that role: of
 // candidates where they are enforced.
 func (r Role) IsMain() bool { return r == Main || r == Candidate }
@@ -115,14 +150,17 @@ type NamedLimit struct {
 	ordinal int // of keys, see numberLimits
 }
 
-// Rule is one node of the tree that limits (or frees) the requests that reach
-// it. Rules are immutable.
+// Rule limits (or frees) the requests that reach its Node. Rules are immutable once New
+// has taken them.
 type Rule struct {
-	// ID identifies the rule in metrics, logs and answers: its name when it is
-	// given, else its domain and composite path ("edge.tenant_acme.op").
+	// ID identifies the rule in metrics, logs and answers: its Name when it has
+	// one, else its domain and composite path ("edge.tenant_acme.op").
 	// Built from configuration only, it is unique in a Set: rules that share a
-	// name go by their paths, and equal paths are numbered ("#2").
+	// name go by their paths, and equal paths are numbered ("#2"). New sets it.
 	ID string
+	// Name is what the file calls the rule, "" for nothing. Rules that always apply have
+	// one, and no two of a domain the same.
+	Name string
 	// Domain is the domain of the rule.
 	Domain string
 	// Limits has at least one element, but none when Unlimited, and none of its own
@@ -153,8 +191,8 @@ type Rule struct {
 	// Cost says where the number of hits comes from.
 	Cost Cost
 	// HoldEntry, when not "", is the key of the descriptor entry whose value names
-	// the request towards limits on concurrency (`concurrency.hold`). It is the same
-	// for all rules of the domain that have such limits. Entries with that key take
+	// the request towards limits on concurrency (`concurrency.hold`). New makes it the
+	// same for all rules of the domain that have such limits. Entries with that key take
 	// no part in matching nor in any bucket's key.
 	HoldEntry string
 	// Soft, when not nil, says what happens above a share of each main limit.
@@ -173,6 +211,9 @@ type Rule struct {
 	MaxDebt int64
 	// Trial, when not nil, says whom the candidate limits are enforced for.
 	Trial *Trial
+	// Schedule has the shifts in their order: of those in force at one time, the first
+	// one counts.
+	Schedule Schedule
 	// Replaces names the limits that do not apply when this rule matched.
 	Replaces []string
 	// ValidFrom and ValidUntil bound the time in which the rule applies,
@@ -186,17 +227,17 @@ type Rule struct {
 	File string
 	Line int
 
-	index    int    // among the rules of the Set
-	name     string // the name that the file gives, "" if none
-	domain   *Domain
-	node     *node // nil for Always
+	// What New makes of the rule.
+	index  int // among the rules of the Set
+	domain *Domain
+	node   *Node // nil for Always
+	// way are the nodes that lead to the rule, one for each level; nil for Always.
+	way      []*Node
 	keyStart []byte
 	// tenantStart is the keyStart of the quotas of tenants; nil unless Tenant.
 	tenantStart []byte
-	// shared has the pattern that stands in keys for each level of the path
-	// whose values share a bucket, "" for the others.
-	shared    []string
-	hasShared bool
+	// shares says that a node of way is Shared.
+	shares bool
 	// timetable is nil when the rule has no schedule.
 	timetable *timetable
 	// derived remembers the quotas of tenants as rules make them; nil where the domain
@@ -204,9 +245,50 @@ type Rule struct {
 	derived *derivedLimits
 }
 
-// Matched is one rule that applies to a descriptor.
-type Matched struct {
-	Rule *Rule
-	// Depth is the number of leading entries that identify the bucket.
-	Depth int
+// Index returns the position of r among the Rules of its Set.
+func (r *Rule) Index() int { return r.index }
+
+// Match returns how the walk to r counts: that of its domain.
+func (r *Rule) Match() MatchMode { return r.domain.Match }
+
+// Consumption returns what a denial of r does to the other limits of its
+// request: that of its domain.
+func (r *Rule) Consumption() Consumption { return r.domain.Consumption }
+
+// Node returns the node that r stands at, nil for a rule that always applies.
+func (r *Rule) Node() *Node { return r.node }
+
+// Way returns the nodes that lead to r, one for each entry, r's own last; nil for a rule
+// that always applies. The caller must not change the slice.
+func (r *Rule) Way() []*Node { return r.way }
+
+// Path returns what the entries that reach r must be, level by level, as
+// envoyproxy/ratelimit writes it in its statistics: "key_value", or "key" where any value
+// goes. It is made of configuration only, and empty for a rule that always applies.
+func (r *Rule) Path() []string {
+	var path []string
+	for _, n := range r.way {
+		path = append(path, n.Composite())
+	}
+	return path
+}
+
+// LimitOf returns the first limit of r that has a role, nil if there is none.
+func (r *Rule) LimitOf(role Role) *limit.Limit {
+	for i := range r.Limits {
+		if r.Limits[i].Role == role {
+			return r.Limits[i].Limit
+		}
+	}
+	return nil
+}
+
+// InForce reports whether r applies at now(). The clock is only read when r has
+// a validity.
+func (r *Rule) InForce(now func() time.Time) bool {
+	if r.ValidFrom.IsZero() && r.ValidUntil.IsZero() {
+		return true
+	}
+	t := now()
+	return !t.Before(r.ValidFrom) && (r.ValidUntil.IsZero() || t.Before(r.ValidUntil))
 }

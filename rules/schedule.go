@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/cron"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -39,10 +40,22 @@ const (
 	MaxShifts = 16
 	// MinShift and MaxShift are the lengths that a shift may have, in whole seconds.
 	MinShift = time.Minute
-	MaxShift = 31 * day
+	MaxShift = 31 * 24 * time.Hour
 	// MaxShiftTiers bounds the tiers of one shift.
 	MaxShiftTiers = 256
 )
+
+// Schedule is what a rule says of times that come again (`schedule`).
+type Schedule []Shift
+
+// String returns the shifts in one line, "" for none.
+func (s Schedule) String() string {
+	parts := make([]string, len(s))
+	for i := range s {
+		parts[i] = s[i].String()
+	}
+	return strings.Join(parts, ", else ")
+}
 
 // Shift is one entry of `schedule`: times that come again, in which the limits of a
 // rule are others.
@@ -56,9 +69,6 @@ type Shift struct {
 	// Tiers has the factors of tenants by their tier, and Factor that of all others.
 	Tiers  map[string]Factor
 	Factor Factor
-
-	begins   *cron
-	location *time.Location
 }
 
 // FactorOf returns the factor for tenants with a tier, "" for whoever has none.
@@ -75,6 +85,13 @@ func (s *Shift) String() string {
 	return fmt.Sprintf("%s for %s in %s: %s", s.Cron, DurationText(s.For), s.Zone, s.factors())
 }
 
+// Factors returns all factors of s in their order, each once.
+func (s *Shift) Factors() []Factor {
+	factors := append(slices.Collect(maps.Values(s.Tiers)), s.Factor)
+	slices.Sort(factors)
+	return slices.Compact(factors)
+}
+
 func (s *Shift) factors() string {
 	text := "x" + s.Factor.String()
 	for _, tier := range slices.Sorted(maps.Keys(s.Tiers)) {
@@ -85,21 +102,28 @@ func (s *Shift) factors() string {
 
 // scheduleHorizon is how far ahead and behind a shift is looked for while none is in
 // force: what is found holds for so long at least.
-const scheduleHorizon = 2 * secondsPerDay
+const scheduleHorizon = 2 * 24 * 60 * 60
+
+// compiledShift is a Shift that can be asked about instants.
+type compiledShift struct {
+	*Shift
+	begins   *cron.Expression
+	location *time.Location
+}
 
 // at reports whether s is in force at t, and from when until when the answer holds; all
 // in seconds since 1970.
-func (s *Shift) at(t int64) (inForce bool, from, until int64) {
+func (s *compiledShift) at(t int64) (inForce bool, from, until int64) {
 	lasts := int64(s.For / time.Second)
 	from, until = t-scheduleHorizon, t+scheduleHorizon
-	begin, ok := s.begins.lastBegin(from-lasts, t, s.location)
+	begin, ok := s.begins.LastBegin(from-lasts, t, s.location)
 	if ok && begin+lasts > t {
 		return true, begin, begin + lasts
 	}
 	if ok {
 		from = begin + lasts
 	}
-	if next, ok := s.begins.nextBegin(t, until, s.location); ok {
+	if next, ok := s.begins.NextBegin(t, until, s.location); ok {
 		until = next
 	}
 	return false, from, until
@@ -107,11 +131,40 @@ func (s *Shift) at(t int64) (inForce bool, from, until int64) {
 
 // timetable is the schedule of a rule.
 type timetable struct {
-	shifts []Shift
+	shifts []compiledShift
 	// latest is what was found last: nearly every question is about the same time.
 	latest atomic.Pointer[found]
 	// scaled has the limits of the rule as shifts make them.
 	scaled map[scaledKey]*limit.Limit
+}
+
+// newTimetable compiles the schedule of r, which has one.
+func newTimetable(r *Rule) (*timetable, error) {
+	t := &timetable{shifts: make([]compiledShift, len(r.Schedule)), scaled: make(map[scaledKey]*limit.Limit)}
+	for i := range r.Schedule {
+		s := &r.Schedule[i]
+		begins, err := cron.Parse(s.Cron)
+		if err != nil {
+			return nil, fmt.Errorf("cron '%s': %w", s.Cron, err)
+		}
+		location, err := time.LoadLocation(s.Zone)
+		if err != nil {
+			return nil, err
+		}
+		t.shifts[i] = compiledShift{s, begins, location}
+		for _, f := range s.Factors() {
+			for j := range r.Limits {
+				n := &r.Limits[j]
+				if f == NoFactor || !n.Role.IsMain() {
+					continue
+				}
+				if t.scaled[scaledKey{n.Limit, f}], err = r.Scale(n.Limit, f); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return t, nil
 }
 
 // found is the shift that is in force in [from, until), microseconds since 1970; nil
@@ -130,7 +183,7 @@ func (t *timetable) at(now time.Time) *found {
 	if f := t.latest.Load(); f != nil && f.from <= micros && micros < f.until {
 		return f
 	}
-	f := t.find(floorDiv(micros, microsPerSecond))
+	f := t.find(now.Unix())
 	t.latest.Store(f)
 	return f
 }
@@ -142,24 +195,12 @@ func (t *timetable) find(now int64) *found {
 		inForce, from, until := t.shifts[i].at(now)
 		f.from, f.until = max(f.from, from), min(f.until, until)
 		if inForce {
-			f.shift = &t.shifts[i]
+			f.shift = t.shifts[i].Shift
 			break
 		}
 	}
 	f.from, f.until = f.from*microsPerSecond, f.until*microsPerSecond
 	return &f
-}
-
-// Scheduled reports whether the limits of r depend on the time.
-func (r *Rule) Scheduled() bool { return r.timetable != nil }
-
-// Schedule returns the shifts of r in their order: of those in force at one time, the
-// first one counts. The caller must not change them.
-func (r *Rule) Schedule() []Shift {
-	if r.timetable == nil {
-		return nil
-	}
-	return r.timetable.shifts
 }
 
 // ShiftAt returns the shift that is in force at now, nil for none, and an instant until
@@ -186,15 +227,6 @@ func (r *Rule) ScheduleText(now time.Time) string {
 	return fmt.Sprintf("in force until %s: %v", until.Format(time.RFC3339), s)
 }
 
-// scheduleText returns the shifts of r in one line, "" for none.
-func (r *Rule) scheduleText() string {
-	var parts []string
-	for i := range r.Schedule() {
-		parts = append(parts, r.Schedule()[i].String())
-	}
-	return strings.Join(parts, ", else ")
-}
-
 // Scaled returns the limit to decide by in place of l, which is a main or candidate
 // limit of r or the quota of a tenant that is decided by r: with the on_change and
 // max_debt of r, and with quota and burst times the factor that its schedule has at now
@@ -215,4 +247,12 @@ func (r *Rule) Scaled(l *limit.Limit, now time.Time, tier string) *limit.Limit {
 		return l
 	}
 	return r.derived.of(l, derivation{l.Spec, factor, r.Carry, r.MaxDebt})
+}
+
+// Scale returns what a shift with factor f makes of l, a main or candidate limit of r or
+// the quota of a tenant that is decided by r. The error is one of limit.New: l cannot be
+// so large or small.
+func (r *Rule) Scale(l *limit.Limit, f Factor) (*limit.Limit, error) {
+	d := derivation{l.Spec, f, r.Carry, r.MaxDebt}
+	return d.limit()
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/trial"
 )
 
@@ -21,7 +21,7 @@ var noon = limit.MicrosOf(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 
 func counters(t *testing.T, quota, percent int, before []*trial.Counter) []*trial.Counter {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: fmt.Appendf(nil, tried, quota, percent)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: fmt.Appendf(nil, tried, quota, percent)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

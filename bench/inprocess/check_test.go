@@ -7,7 +7,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // checkRules has one rule for each descriptor of the requests.
@@ -34,7 +34,7 @@ func BenchmarkCheck(b *testing.B) {
 	for i := range values {
 		values[i] = fmt.Sprintf("value-%06d", i)
 	}
-	set, err := rules.Load([]rules.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rulefile.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/tracing"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/trace"
 )
 
@@ -110,7 +111,7 @@ func BenchmarkObserve(b *testing.B) {
 	for i := range values {
 		values[i] = fmt.Sprintf("value-%06d", i)
 	}
-	set, err := rules.Load([]rules.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rulefile.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -99,7 +100,7 @@ func headgateLimits(tb testing.TB, quota int64, o httplimit.Options) func(http.H
 
 func headgateRules(tb testing.TB, quota int64) func(http.Handler) http.Handler {
 	text := fmt.Sprintf("domain: api\ndescriptors: [{key: remote_address, rate_limit: {unit: hour, requests_per_unit: %d}}]\n", quota)
-	set, err := rules.Load([]rules.File{{Name: "bench.yaml", Data: []byte(text)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "bench.yaml", Data: []byte(text)}}, rulefile.Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/internal/identityfile"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func read(t *testing.T, name string) []byte {
@@ -53,7 +53,7 @@ func value(t *testing.T, name string, keys ...string) string {
 }
 
 func TestRulesAndIdentity(t *testing.T) {
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: read(t, "rules.yaml")}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: read(t, "rules.yaml")}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ package middleware
 import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/httplimit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -21,7 +21,7 @@ descriptors:
 
 // newLimits returns the limits of the examples.
 func newLimits() (*httplimit.Middleware, error) {
-	set, err := rules.Load([]rules.File{{Name: "shop.yaml", Data: []byte(ruleText)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "shop.yaml", Data: []byte(ruleText)}}, rulefile.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/lint"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/rules/ruletest"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -32,7 +34,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			suite, err := ruletest.Parse(rules.File{Name: file, Data: data})
+			suite, err := ruletest.Parse(rulefile.File{Name: file, Data: data})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +42,7 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, d := range rules.Lint(set) {
+			for _, d := range lint.Check(set) {
 				t.Errorf("lint: %v", d)
 			}
 			for _, result := range suite.Run(set, open) {

@@ -16,6 +16,8 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/lint"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -59,11 +61,11 @@ func accounts(t *testing.T, tiers *tenant.Tiers) []tenant.Account {
 // newLimiter decides by the example, at the instant that now points to.
 func newLimiter(t *testing.T, now *time.Time) *headgate.Limiter {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: read(t, "rules.yaml")}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: read(t, "rules.yaml")}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, d := range rules.Lint(set) {
+	for _, d := range lint.Check(set) {
 		t.Errorf("lint: %v", d)
 	}
 	tiers, err := tierfile.Load("tiers.yaml")

@@ -22,7 +22,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -145,7 +145,7 @@ func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *te
 // testLimiter is a limiter over a memory store.
 func testLimiter(t testing.TB, now func() time.Time) *headgate.Limiter {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(testRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(testRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

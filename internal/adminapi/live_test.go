@@ -22,7 +22,7 @@ import (
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -423,7 +423,7 @@ func TestDecisionsAreSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte("domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1}}]")}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte("domain: api\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 1}}]")}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

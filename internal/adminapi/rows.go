@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -104,12 +105,12 @@ func (b *rowBody) row() (r sqltenant.RuleRow, list []fieldError) {
 		return r, list
 	}
 	one := ruleOf(&r)
-	return r, rowErrors(one.Check(rules.Options{}))
+	return r, rowErrors(one.Check(rulefile.Options{}))
 }
 
 // ruleOf is a row as rules are made of it.
-func ruleOf(r *sqltenant.RuleRow) rules.Row {
-	return rules.Row{
+func ruleOf(r *sqltenant.RuleRow) rulefile.Row {
+	return rulefile.Row{
 		ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
 		WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
 	}
@@ -134,13 +135,13 @@ func checkBeside(r sqltenant.RuleRow, others []sqltenant.RuleRow) *problem {
 	if r.ID == 0 {
 		r.ID = math.MaxInt32 // after all others
 	}
-	list := []rules.Row{ruleOf(&r)}
+	list := []rulefile.Row{ruleOf(&r)}
 	for i := range others {
 		if others[i].ID != r.ID {
 			list = append(list, ruleOf(&others[i]))
 		}
 	}
-	set, err := rules.Load(nil, rules.Options{Rows: list})
+	set, err := rulefile.Load(nil, rulefile.Options{Rows: list})
 	if err != nil {
 		return badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)
 	}

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/lint"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -172,11 +174,11 @@ func checkAlone(name, text string) ([]rules.Diagnostic, error) {
 	if text == "" {
 		return nil, nil
 	}
-	set, err := rules.Load([]rules.File{{Name: name, Data: []byte(text)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: name, Data: []byte(text)}}, rulefile.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return rules.Lint(set), nil
+	return lint.Check(set), nil
 }
 
 // diagnosed tells diagnostics of a document and, with their names, of other files.

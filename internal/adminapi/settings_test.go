@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -205,12 +206,12 @@ func testRuleDocuments(t *testing.T, s *testServer) {
 // file at fault; nothing is written then.
 func TestRulesAreCheckedTogether(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
-	other := rules.Load
+	other := rulefile.Load
 	s.handler.options.CheckRules = func(name, text string) ([]rules.Diagnostic, error) {
 		if text == "" {
 			return nil, rules.Errors{{File: "base.yaml", Line: 3, Column: 1, Message: "it needs that document"}}
 		}
-		_, err := other([]rules.File{{Name: "base.yaml", Data: []byte(testRules)}, {Name: name, Data: []byte(text)}}, rules.Options{})
+		_, err := other([]rulefile.File{{Name: "base.yaml", Data: []byte(testRules)}, {Name: name, Data: []byte(text)}}, rulefile.Options{})
 		return nil, err
 	}
 	s.handler.options.RuleSource = func(file string) string { return "document" }

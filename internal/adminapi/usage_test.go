@@ -16,7 +16,7 @@ import (
 
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/usageview"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -230,10 +230,10 @@ func TestUsageWithoutDatabase(t *testing.T) {
 // TestRefundNamesOneDomain: where an account counts in several, one is to be named.
 func TestRefundNamesOneDomain(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
-	set, err := rules.Load([]rules.File{
+	set, err := rulefile.Load([]rulefile.File{
 		{Name: "a.yaml", Data: []byte(testRules)},
 		{Name: "b.yaml", Data: []byte("domain: web\ndescriptors: [{key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 7}}]")},
-	}, rules.Options{})
+	}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

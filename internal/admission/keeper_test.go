@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -24,7 +25,7 @@ func newLimiter(t *testing.T, text string) *headgate.Limiter {
 	var set *rules.Set
 	if text != "" {
 		var err error
-		if set, err = rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(text)}}, rules.Options{}); err != nil {
+		if set, err = rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(text)}}, rulefile.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -489,7 +490,7 @@ func TestNothingIsHeldWhereRulesHoldNothing(t *testing.T) {
 		t.Errorf("hold %d of rules that hold nothing", p.Request().Hold)
 	}
 	g.Release(t.Context(), p)
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(oneSlot)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(oneSlot)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/accuracy"
 )
 
 func ruleSet(t *testing.T, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(yaml)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

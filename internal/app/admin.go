@@ -18,6 +18,8 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/lint"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -119,7 +121,7 @@ func (p *process) tellLogins(err error) {
 // else, and what is odd in it.
 func (p *process) checkDocument(name, text string) ([]rules.Diagnostic, error) {
 	file := documentFile(name)
-	set, err := p.health.rules.Try(rules.File{Name: file, Data: []byte(text)})
+	set, err := p.health.rules.Try(rulefile.File{Name: file, Data: []byte(text)})
 	var list rules.Errors
 	if errors.As(err, &list) {
 		return nil, rules.Errors(renamed(list, file, name))
@@ -127,7 +129,7 @@ func (p *process) checkDocument(name, text string) ([]rules.Diagnostic, error) {
 	if err != nil {
 		return nil, err
 	}
-	odd := slices.DeleteFunc(rules.Lint(set), func(d rules.Diagnostic) bool { return d.File != file })
+	odd := slices.DeleteFunc(lint.Check(set), func(d rules.Diagnostic) bool { return d.File != file })
 	return renamed(odd, file, name), nil
 }
 

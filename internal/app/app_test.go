@@ -23,6 +23,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 )
 
@@ -378,13 +379,13 @@ func TestRequestsWithoutTheStoreAreTold(t *testing.T) {
 }
 
 func TestRulesView(t *testing.T) {
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(`domain: d
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(`domain: d
 descriptors:
   - {key: free, rate_limit: {unlimited: true}}
   - {key: quota, quota_mode: true, rate_limit: {window: 90s, requests_per_unit: 5, algorithm: fixed_window}}
   - {key: login, sensitive: true, rate_limit: {unit: day, requests_per_unit: 7, time_zone: Europe/Berlin}, concurrency: 3,
      ban: {after: 9, within: 1m, for: 2h}, soft_limit: {at: 80%, action: warn}, answer: {body: flat}, priority: p1}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +419,7 @@ func TestHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte("domain: " + quickstart + "\ndescriptors:\n  - {key: api_key}\n")}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte("domain: " + quickstart + "\ndescriptors:\n  - {key: api_key}\n")}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -146,10 +146,10 @@ func (d *documents) compileNow() {
 	d.compiling.Lock()
 	defer d.compiling.Unlock()
 	s, _ := d.read()
-	var files []rules.File
+	var files []rulefile.File
 	for _, doc := range s.Documents {
 		if doc.Kind == sqltenant.RulesDocument {
-			files = append(files, rules.File{Name: documentFile(doc.Name), Data: []byte(doc.Text)})
+			files = append(files, rulefile.File{Name: documentFile(doc.Name), Data: []byte(doc.Text)})
 		}
 	}
 	d.rules.SetDocuments(files, RuleRows(s.RuleRows))
@@ -170,10 +170,10 @@ func (d *documents) compileSoon() {
 }
 
 // RuleRows returns rows of a database as rules have them.
-func RuleRows(list []sqltenant.RuleRow) []rules.Row {
-	rows := make([]rules.Row, len(list))
+func RuleRows(list []sqltenant.RuleRow) []rulefile.Row {
+	rows := make([]rulefile.Row, len(list))
 	for i, r := range list {
-		rows[i] = rules.Row{
+		rows[i] = rulefile.Row{
 			ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
 			WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
 		}

@@ -12,11 +12,12 @@ import (
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // RuleOptions returns the options by which rule files are read.
-func RuleOptions(s *config.Settings) rules.Options {
-	return rules.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain}
+func RuleOptions(s *config.Settings) rulefile.Options {
+	return rulefile.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain}
 }
 
 // newRuleSource returns the source that keeps the rules of s in force in

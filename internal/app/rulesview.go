@@ -72,8 +72,8 @@ func ruleViewOf(r *rules.Rule, now time.Time) ruleView {
 		Sensitive: r.Sensitive, Priority: r.Priority, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
 		OnChange: r.Carry.String(), MaxDebt: r.MaxDebt, Shift: r.ScheduleText(now), Candidate: r.Trial.String(),
 	}
-	for i := range r.Schedule() {
-		v.Schedule = append(v.Schedule, r.Schedule()[i].String())
+	for i := range r.Schedule {
+		v.Schedule = append(v.Schedule, r.Schedule[i].String())
 	}
 	if !r.ValidFrom.IsZero() {
 		v.ValidFrom = &r.ValidFrom

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/hotkey"
 )
@@ -35,7 +36,7 @@ func openTestStack(t *testing.T, s config.Settings) *stack {
 // limiterOver returns what decides by rules on k.
 func limiterOver(t *testing.T, k *stack, yaml string) *headgate.Limiter {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(yaml)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(yaml)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,13 +245,13 @@ func TestD6HotKeysAreNamedButNotEndlessly(t *testing.T) {
 // in force, not only by its failure mode.
 func TestC5UnfitRulesAreTold(t *testing.T) {
 	memcached, redis := testserver.Memcached(t, testserver.MemcachedConfig{}), testserver.Redis(t, testserver.RedisConfig{})
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(`domain: d
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(`domain: d
 descriptors:
 - {key: fits, rate_limit: {unit: minute, requests_per_unit: 9}}
 - {key: log, rate_limit: {unit: minute, requests_per_unit: 9, algorithm: sliding_log}}
 - {key: quick, rate_limit: {unit: second, requests_per_unit: 9, algorithm: token_bucket}}
 - {key: own, consistency: local, rate_limit: {unit: minute, requests_per_unit: 9, algorithm: sliding_log}}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +282,7 @@ func TestModesInMemoryAreToldOnce(t *testing.T) {
 	var log strings.Builder
 	r := &ruleReporter{logger: slog.New(slog.NewTextHandler(&log, nil)), modesAreExact: "the counters are in this process"}
 	load := func(keys string) *rules.Set {
-		set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: fmt.Appendf(nil, "domain: d\ndescriptors: [{key: k, %s, rate_limit: {unit: minute, requests_per_unit: 9}}]", keys)}}, rules.Options{})
+		set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: fmt.Appendf(nil, "domain: d\ndescriptors: [{key: k, %s, rate_limit: {unit: minute, requests_per_unit: 9}}]", keys)}}, rulefile.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

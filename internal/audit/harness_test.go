@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -41,7 +41,7 @@ type bench struct {
 // newBench returns one whose clocks stand at noon, by the rules of policy.
 func newBench(t testing.TB, o Options) *bench {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(policy)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(policy)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func TestPrintError(t *testing.T) {
@@ -38,7 +39,7 @@ func TestCredentialsAreHidden(t *testing.T) {
 }
 
 func TestDiagnosticShowsItsPlace(t *testing.T) {
-	files := []rules.File{{Name: "r.yaml", Data: []byte("domain: d\n\tkey: \x1b[31m äöü wrong\n")}}
+	files := []rulefile.File{{Name: "r.yaml", Data: []byte("domain: d\n\tkey: \x1b[31m äöü wrong\n")}}
 	for _, tt := range []struct {
 		d    rules.Diagnostic
 		want string
@@ -64,9 +65,9 @@ func TestDiagnosticShowsItsPlace(t *testing.T) {
 			t.Errorf("got\n%qwant\n%q", b.String(), tt.want)
 		}
 	}
-	long := rules.File{Name: "long", Data: bytes.Repeat([]byte("x"), 10_000)}
+	long := rulefile.File{Name: "long", Data: bytes.Repeat([]byte("x"), 10_000)}
 	var b strings.Builder
-	printDiagnostic(&b, rules.Diagnostic{File: "long", Line: 1, Column: 9_000, Message: "bad"}, []rules.File{long})
+	printDiagnostic(&b, rules.Diagnostic{File: "long", Line: 1, Column: 9_000, Message: "bad"}, []rulefile.File{long})
 	if b.Len() > 500 {
 		t.Errorf("a long line is printed in %d bytes", b.Len())
 	}

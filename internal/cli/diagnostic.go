@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // maxSnippet is the most characters of a line that are shown.
@@ -17,7 +18,7 @@ const maxSnippet = 120
 
 // printDiagnostic prints d, the line of the file that it is about with a mark
 // below the column, and the hint.
-func printDiagnostic(w io.Writer, d rules.Diagnostic, files []rules.File) {
+func printDiagnostic(w io.Writer, d rules.Diagnostic, files []rulefile.File) {
 	hint := d.Hint
 	d.Hint = ""
 	printError(w, errors.New(d.String()))
@@ -30,7 +31,7 @@ func printDiagnostic(w io.Writer, d rules.Diagnostic, files []rules.File) {
 	}
 }
 
-func sourceLine(d rules.Diagnostic, files []rules.File) ([]byte, bool) {
+func sourceLine(d rules.Diagnostic, files []rulefile.File) ([]byte, bool) {
 	for _, f := range files {
 		if f.Name != d.File || d.Line <= 0 {
 			continue

@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/diff"
 )
 
 type diffCmd struct {
@@ -33,7 +33,7 @@ func (c *diffCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, unprinted(err)}
 	}
-	changes := rules.Diff(before, after)
+	changes := diff.Sets(before, after)
 	for _, change := range changes {
 		if _, err := fmt.Fprintln(std.out, change); err != nil {
 			return &codeError{exitUsage, err}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 )
 
 type explainCmd struct {
@@ -61,7 +62,7 @@ func (c *explainCmd) Run(std *stdio) error {
 		if i > 0 {
 			fmt.Fprintln(std.out)
 		}
-		explained := rules.Explain(set, domain, entries, at)
+		explained := describe.Explain(set, domain, entries, at)
 		explained.Nodes = c.Nodes
 		if _, err := fmt.Fprint(std.out, explained); err != nil {
 			return err

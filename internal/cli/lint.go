@@ -3,7 +3,7 @@ package cli
 import (
 	"fmt"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/lint"
 )
 
 type lintCmd struct {
@@ -30,7 +30,7 @@ func (c *lintCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	findings := rules.Lint(set)
+	findings := lint.Check(set)
 	for _, d := range findings {
 		printDiagnostic(std.out, d, files)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 type rulesCmd struct {
@@ -42,20 +43,20 @@ func (f *nodeFlag) validate() error {
 	return nil
 }
 
-func (f *ruleFlags) options() rules.Options {
-	return rules.Options{Compat: f.Compat == "envoy", MergeDomains: f.MergeDomains}
+func (f *ruleFlags) options() rulefile.Options {
+	return rulefile.Options{Compat: f.Compat == "envoy", MergeDomains: f.MergeDomains}
 }
 
 // read reads the files of all paths; "-" is standard input.
-func (f *ruleFlags) read(std *stdio, paths ...string) ([]rules.File, error) {
-	var files []rules.File
+func (f *ruleFlags) read(std *stdio, paths ...string) ([]rulefile.File, error) {
+	var files []rulefile.File
 	for _, path := range paths {
 		if path == "-" {
-			data, err := io.ReadAll(io.LimitReader(std.in, rules.MaxFileSize+1))
+			data, err := io.ReadAll(io.LimitReader(std.in, rulefile.MaxFileSize+1))
 			if err != nil {
 				return nil, &codeError{exitUsage, fmt.Errorf("read standard input: %w", err)}
 			}
-			files = append(files, rules.File{Name: "<stdin>", Data: data})
+			files = append(files, rulefile.File{Name: "<stdin>", Data: data})
 			continue
 		}
 		more, err := rulesource.Read(path, f.options().Compat)
@@ -69,21 +70,21 @@ func (f *ruleFlags) read(std *stdio, paths ...string) ([]rules.File, error) {
 
 // load reads and compiles the files of all paths. Errors of the files are
 // printed with the lines that they are about.
-func (f *ruleFlags) load(std *stdio, paths ...string) (*rules.Set, []rules.File, error) {
+func (f *ruleFlags) load(std *stdio, paths ...string) (*rules.Set, []rulefile.File, error) {
 	files, err := f.read(std, paths...)
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := rules.Load(files, f.options())
+	set, err := rulefile.Load(files, f.options())
 	if err != nil {
 		return nil, nil, printDiagnostics(std.err, err, files)
 	}
 	return set, files, nil
 }
 
-// printDiagnostics prints the errors of rules.Load and returns the error that
+// printDiagnostics prints the errors of rulefile.Load and returns the error that
 // ends the command.
-func printDiagnostics(w io.Writer, err error, files []rules.File) error {
+func printDiagnostics(w io.Writer, err error, files []rulefile.File) error {
 	var list rules.Errors
 	if !errors.As(err, &list) {
 		return err

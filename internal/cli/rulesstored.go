@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/app"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -35,7 +36,7 @@ type besideFlags struct {
 }
 
 // options returns how processes read the rules.
-func (f *besideFlags) options() rules.Options {
+func (f *besideFlags) options() rulefile.Options {
 	o := f.ruleFlags.options()
 	o.RowsDomain = f.RowsDomain
 	return o
@@ -60,9 +61,9 @@ func (f *besideFlags) beside(ctx context.Context, db *sqltenant.DB) (*rulesource
 	if err != nil {
 		return nil, nil, &codeError{exitUsage, err}
 	}
-	files := make([]rules.File, len(docs))
+	files := make([]rulefile.File, len(docs))
 	for i, d := range docs {
-		files[i] = rules.File{Name: d.Name, Data: []byte(d.Text)}
+		files[i] = rulefile.File{Name: d.Name, Data: []byte(d.Text)}
 	}
 	source.SetDocuments(files, app.RuleRows(rows))
 	return source, docs, nil
@@ -107,12 +108,12 @@ func (c *rulesPutCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	text := rules.File{Name: c.Name, Data: files[0].Data}
+	text := rulefile.File{Name: c.Name, Data: files[0].Data}
 	if len(text.Data) == 0 {
 		return &codeError{exitNo, fmt.Errorf("%s: nothing in it; hint: headgate rules delete takes a document out", c.File)}
 	}
 	if _, err := source.Try(text); err != nil {
-		if printed := printDiagnostics(std.err, err, []rules.File{text}); printed != err {
+		if printed := printDiagnostics(std.err, err, []rulefile.File{text}); printed != err {
 			return printed
 		}
 		return &codeError{exitNo, err}
@@ -241,7 +242,7 @@ func (c *rulesListCmd) Run(std *stdio) error {
 		if err := wrong[d.Name]; err != nil {
 			list[i].Error = err.Error()
 			bad = append(bad, fmt.Errorf("%s cannot be in force: %w", d.Name, err))
-		} else if set, err := rules.Load([]rules.File{{Name: d.Name, Data: []byte(d.Text)}}, c.options()); err == nil {
+		} else if set, err := rulefile.Load([]rulefile.File{{Name: d.Name, Data: []byte(d.Text)}}, c.options()); err == nil {
 			list[i].Domains, list[i].Rules = set.Domains(), set.NumRules()
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/rules/ruletest"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -60,7 +61,7 @@ Time is that of the steps: nothing waits. The exit code is 1 when a test fails.`
 }
 
 // maxTestFileBytes bounds a file of tests.
-const maxTestFileBytes = rules.MaxFileSize
+const maxTestFileBytes = rulefile.MaxFileSize
 
 // Run runs all tests of all files.
 func (c *testCmd) Run(std *stdio) error {
@@ -108,16 +109,16 @@ func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	file := rules.File{Name: path, Data: data}
+	file := rulefile.File{Name: path, Data: data}
 	suite, err := ruletest.Parse(file)
 	if err != nil {
-		return 0, printDiagnostics(std.err, err, []rules.File{file})
+		return 0, printDiagnostics(std.err, err, []rulefile.File{file})
 	}
 	// What was read is kept for messages that show it.
-	read := []rules.File{file}
+	read := []rulefile.File{file}
 	set, err := suite.Load(func(name string) ([]byte, error) {
 		data, err := readTestFile(name)
-		read = append(read, rules.File{Name: name, Data: data})
+		read = append(read, rulefile.File{Name: name, Data: data})
 		return data, err
 	})
 	if err != nil {
@@ -142,7 +143,7 @@ func (c *testCmd) runFile(std *stdio, path string) (failed int, err error) {
 	return failed, err
 }
 
-func (c *testCmd) print(w io.Writer, path string, r *ruletest.Result, files []rules.File) {
+func (c *testCmd) print(w io.Writer, path string, r *ruletest.Result, files []rulefile.File) {
 	switch {
 	case !r.Passed():
 		fmt.Fprintf(w, "FAIL %s:%d: %s\n", path, r.Test.Line, r.Test.Name)

@@ -1,6 +1,8 @@
 package cli
 
-import "github.com/headgate/headgate/rules"
+import (
+	"github.com/headgate/headgate/rules/rulefile"
+)
 
 type schemaCmd struct{}
 
@@ -16,6 +18,6 @@ Editors with a YAML language server check files against it that begin with
 
 // Run prints the JSON Schema of rule files.
 func (*schemaCmd) Run(std *stdio) error {
-	_, err := std.out.Write(rules.Schema())
+	_, err := std.out.Write(rulefile.Schema())
 	return err
 }

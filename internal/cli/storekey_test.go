@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
 	"github.com/headgate/headgate/tenant"
@@ -31,7 +32,7 @@ descriptors:
 // charge does takes on the bucket of one role of a descriptor in the store.
 func charge(t *testing.T, url, text string, role rules.Role, takes ...store.Take) {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(storedRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(storedRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,7 @@ func TestStoreKeyOfATenant(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer redis.Close()
-	set, err := rules.Load([]rules.File{{Name: path, Data: []byte(text)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: path, Data: []byte(text)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

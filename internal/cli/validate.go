@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 type validateCmd struct {
@@ -50,9 +51,9 @@ func (c *validateCmd) Run(std *stdio) error {
 // otherDefaults loads files with the other set of defaults. What is different
 // then was not said by the files. It returns nil if the files cannot be read
 // that way.
-func otherDefaults(files []rules.File, o rules.Options) *rules.Set {
+func otherDefaults(files []rulefile.File, o rulefile.Options) *rules.Set {
 	o.Compat = !o.Compat
-	other, err := rules.Load(files, o)
+	other, err := rulefile.Load(files, o)
 	if err != nil {
 		return nil
 	}

@@ -22,7 +22,7 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
@@ -73,7 +73,7 @@ func newWorld(t *testing.T) *world {
 	if w.limiter, err = headgate.New(headgate.Options{Store: counters, Now: w.clock}); err != nil {
 		t.Fatal(err)
 	}
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(testRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(testRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -180,7 +180,7 @@ func reaches(set *rules.Set, req *headgate.Request) bool {
 	if domain == nil {
 		return false
 	}
-	if len(domain.Always()) > 0 {
+	if len(domain.Always) > 0 {
 		return true
 	}
 	var room [8]rules.Matched

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/switches"
 )
 
@@ -90,7 +91,7 @@ func (x *explainer) descriptor(i int) view.ExplainedDescriptor {
 		e.Ended = "the caller names the limit, so no rule is looked for"
 		return e
 	}
-	walk := rules.Explain(x.set, x.req.Domain, d.Entries, x.now)
+	walk := describe.Explain(x.set, x.req.Domain, d.Entries, x.now)
 	e.Ended = walk.End
 	for depth := range walk.Steps {
 		e.Steps = append(e.Steps, steps(depth+1, &walk.Steps[depth])...)
@@ -111,7 +112,7 @@ func (x *explainer) descriptor(i int) view.ExplainedDescriptor {
 }
 
 // steps are the comparisons for one entry.
-func steps(depth int, s *rules.Step) []view.ExplainStep {
+func steps(depth int, s *describe.Step) []view.ExplainStep {
 	entry := descriptor.Format([]descriptor.Entry{s.Entry})
 	if len(s.Tries) == 0 {
 		return []view.ExplainStep{{Depth: depth, Entry: entry, Note: s.Note}}

@@ -21,7 +21,7 @@ import (
 	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/switches"
@@ -39,7 +39,7 @@ func newLimiter(t testing.TB, yaml string, o headgate.Options) *headgate.Limiter
 	if o.Store == nil {
 		o.Store = memory(t)
 	}
-	set, err := rules.Load([]rules.File{{Name: "shop.yaml", Data: []byte(yaml)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "shop.yaml", Data: []byte(yaml)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

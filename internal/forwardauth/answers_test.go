@@ -23,7 +23,7 @@ import (
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -307,7 +307,7 @@ func TestConcurrency(t *testing.T) {
 			t.Fatalf("with a free slot: status %d", w.Code)
 		}
 	}
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(slots)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(slots)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

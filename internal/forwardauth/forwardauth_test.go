@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -122,11 +123,11 @@ func (s setup) make(t testing.TB) *forwardauth.Authorizer {
 	if s.now == nil {
 		s.now = func() time.Time { return exampleNow }
 	}
-	var files []rules.File
+	var files []rulefile.File
 	for i, text := range strings.Split(s.rules, "\n---\n") {
-		files = append(files, rules.File{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(text)})
+		files = append(files, rulefile.File{Name: fmt.Sprintf("%d.yaml", i), Data: []byte(text)})
 	}
-	set, err := rules.Load(files, rules.Options{})
+	set, err := rulefile.Load(files, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 )
 
@@ -38,7 +39,7 @@ descriptors:
 // something else of it.
 func guarded(t *testing.T, change func(byRole map[rules.Role]*headgate.Verdict)) headgate.Response {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "edge.yaml", Data: []byte(guardedText)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "edge.yaml", Data: []byte(guardedText)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +213,7 @@ func schemaWords(t *testing.T, key string) []string {
 			}
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(rules.Schema(), &schema); err != nil {
+	if err := json.Unmarshal(rulefile.Schema(), &schema); err != nil {
 		t.Fatal(err)
 	}
 	return schema.Defs.Answer.Properties[key].Enum
@@ -239,7 +240,7 @@ func TestWordsOfRules(t *testing.T) {
 		}
 		for _, word := range c.words {
 			text := guardedText + fmt.Sprintf("    answer: {%s: %s}\n", key, word)
-			set, err := rules.Load([]rules.File{{Name: "edge.yaml", Data: []byte(text)}}, rules.Options{})
+			set, err := rulefile.Load([]rulefile.File{{Name: "edge.yaml", Data: []byte(text)}}, rulefile.Options{})
 			if err != nil {
 				t.Errorf("%s: %s: %v", key, word, err)
 				continue

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -40,7 +40,7 @@ func guards(t *testing.T, now *time.Time, trust bool) http.Handler {
 
 func guardsOver(t *testing.T, s store.Store, trust bool) http.Handler {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(guardRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(guardRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

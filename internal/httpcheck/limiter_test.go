@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -60,7 +60,7 @@ func (panickyStore) Take(context.Context, []store.Take, []store.Result) { panic(
 
 func serve(t *testing.T, s store.Store) http.Handler {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(ruleFile)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(ruleFile)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

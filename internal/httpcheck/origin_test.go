@@ -10,7 +10,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpcheck"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -24,7 +24,7 @@ func (o *origins) Decided(req *headgate.Request, _ *headgate.Response, _ time.Du
 
 func observed(t *testing.T) (http.Handler, *origins) {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(ruleFile)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(ruleFile)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

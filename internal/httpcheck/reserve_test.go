@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -38,7 +38,7 @@ type settled struct {
 // that the test sets.
 func reservations(t testing.TB, s store.Store, now *time.Time) http.Handler {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "api.yaml", Data: []byte(reserveRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(reserveRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -24,7 +24,7 @@ descriptors:
 `
 
 func TestEntries(t *testing.T) {
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(policy)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(policy)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

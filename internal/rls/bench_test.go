@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -91,13 +91,13 @@ func benchLimiter(b *testing.B) Checker {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { buckets.Close() })
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(`
 domain: edge
 descriptors:
 - key: tenant
   descriptors:
   - {key: op, rate_limit: {unit: hour, requests_per_unit: 4000000000}}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

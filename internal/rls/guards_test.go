@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headgate/headgate/internal/httpanswer"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // Limits beside the main ones, as Envoy sees them.
@@ -80,7 +80,7 @@ func TestGuards(t *testing.T) {
 
 func TestRetryAfterForWantOfASlot(t *testing.T) {
 	now := noon
-	l := limiter(t, "domain: d\ndescriptors:\n- {key: user, concurrency: {limit: 1, timeout: 1h, hold: id}}\n", rules.Options{}, false, &now)
+	l := limiter(t, "domain: d\ndescriptors:\n- {key: user, concurrency: {limit: 1, timeout: 1h, hold: id}}\n", rulefile.Options{}, false, &now)
 	s := newService(Options{Checker: l})
 	var got *rlsv3.RateLimitResponse
 	for _, text := range []string{"d: user=u id=1", "d: user=u id=2"} {
@@ -115,7 +115,7 @@ descriptors:
 // header fields are on.
 func TestSoftLimitsAddHeadersToTheRequest(t *testing.T) {
 	now := noon
-	s := newService(Options{Checker: limiter(t, softRules, rules.Options{}, false, &now)})
+	s := newService(Options{Checker: limiter(t, softRules, rulefile.Options{}, false, &now)})
 	for _, c := range []struct {
 		request string
 		want    map[string]string
@@ -143,7 +143,7 @@ func TestSoftLimitsAddHeadersToTheRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, o := range map[string]Options{"as HTTP": {Answer: answer}, "as envoyproxy/ratelimit": {Headers: DefaultHeaderNames()}} {
-		o.Checker = limiter(t, softRules, rules.Options{}, false, &now)
+		o.Checker = limiter(t, softRules, rulefile.Options{}, false, &now)
 		got, err := ask(t, newService(o), parseRequest(t, "d: late=x"))
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // Values that break keys which are joined with separators, cut, or handed to a
@@ -27,7 +27,7 @@ var hostileValues = []string{
 // Every value has a budget of its own, whatever it is made of.
 func TestHostileValuesDoNotShareABucket(t *testing.T) {
 	now := noon
-	l := limiter(t, fivePerMinute, rules.Options{Compat: true}, false, &now)
+	l := limiter(t, fivePerMinute, rulefile.Options{Compat: true}, false, &now)
 	s := newService(Options{Checker: l, Compat: true})
 	for _, value := range hostileValues {
 		resp, err := ask(t, s, request("d", withHits(entries("k", value), 5)))
@@ -51,7 +51,7 @@ func TestHostileValuesDoNotShareABucket(t *testing.T) {
 
 func TestHostileRequests(t *testing.T) {
 	now := noon
-	s := newService(Options{Checker: limiter(t, fivePerMinute, rules.Options{}, false, &now)})
+	s := newService(Options{Checker: limiter(t, fivePerMinute, rulefile.Options{}, false, &now)})
 	deep := entries()
 	for range 33 {
 		deep.Entries = append(deep.Entries, entries("k", "v").Entries...)
@@ -104,7 +104,7 @@ func FuzzCall(f *testing.F) {
 	now := noon
 	var panicked any
 	s := newService(Options{
-		Checker:         limiter(f, fivePerMinute, rules.Options{}, false, &now),
+		Checker:         limiter(f, fivePerMinute, rulefile.Options{}, false, &now),
 		Headers:         DefaultHeaderNames(),
 		DynamicMetadata: true,
 		OnPanic:         func(cause any, stack []byte) { panicked = fmt.Sprintf("%v\n%s", cause, stack) },

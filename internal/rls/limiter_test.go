@@ -15,7 +15,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -109,9 +109,9 @@ func parseRequest(t *testing.T, text string) *rlsv3.RateLimitRequest {
 }
 
 // limiter returns a real Limiter in memory whose clock is now.
-func limiter(t testing.TB, text string, o rules.Options, shadow bool, now *time.Time) *headgate.Limiter {
+func limiter(t testing.TB, text string, o rulefile.Options, shadow bool, now *time.Time) *headgate.Limiter {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func limiter(t testing.TB, text string, o rules.Options, shadow bool, now *time.
 
 func runScript(t *testing.T, sc serviceScript) {
 	now := noon
-	l := limiter(t, sc.rules, rules.Options{Compat: sc.compat}, sc.shadow, &now)
+	l := limiter(t, sc.rules, rulefile.Options{Compat: sc.compat}, sc.shadow, &now)
 	s := newService(Options{Checker: l, Compat: sc.compat})
 	for i, st := range sc.steps {
 		now = noon.Add(st.at)
@@ -168,12 +168,12 @@ func (away) Close() error { return nil }
 
 // E1: a store that is away meets the failure mode of the rule, never an error.
 func TestFailureModes(t *testing.T) {
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(`
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(`
 domain: d
 descriptors:
 - {key: open, rate_limit: {name: o, unit: minute, requests_per_unit: 5}}
 - {key: closed, failure_mode: closed, rate_limit: {name: c, unit: minute, requests_per_unit: 5}}
-`)}}, rules.Options{})
+`)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ domain: d
 descriptors:
 - {key: a, metadata: {team: core, tags: [x, 1, true]}, rate_limit: {unit: minute, requests_per_unit: 5}}
 - {key: b, metadata: {team: late}, rate_limit: {unit: minute, requests_per_unit: 0}}
-`, rules.Options{Compat: true}, false, &now)
+`, rulefile.Options{Compat: true}, false, &now)
 	resp, err := ask(t, newService(Options{Checker: l, DynamicMetadata: true}), parseRequest(t, "d: a=1 | b=1"))
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const reserveRules = `
@@ -72,7 +72,7 @@ func TestA10Operations(t *testing.T) {
 
 func TestA10MalformedOperations(t *testing.T) {
 	now := noon
-	s := newService(Options{Checker: limiter(t, reserveRules, rules.Options{}, false, &now)})
+	s := newService(Options{Checker: limiter(t, reserveRules, rulefile.Options{}, false, &now)})
 	many := "d:" + strings.Repeat(" user=u headgate_op=cancel headgate_id=a headgate_estimate=1 |", maxBookings) + " user=u headgate_op=cancel headgate_id=a headgate_estimate=1"
 	for request, says := range map[string]string{
 		"d: user=u headgate_op=pay":                                                                            `headgate_op is "pay"`,

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const rightsRules = `
@@ -52,7 +52,7 @@ func TestRights(t *testing.T) {
 	} {
 		for _, trusted := range []bool{false, true} {
 			now := noon
-			door := limiter(t, rightsRules, rules.Options{}, false, &now).Door(headgate.DoorOptions{Rights: headgate.Rights{NameLimits: trusted, GiveBack: trusted}})
+			door := limiter(t, rightsRules, rulefile.Options{}, false, &now).Door(headgate.DoorOptions{Rights: headgate.Rights{NameLimits: trusted, GiveBack: trusted}})
 			s := newService(Options{Checker: door})
 			over := NewJSONHandler(Options{Checker: door})
 			if _, err := ask(t, s, parseRequest(t, "d: user=u headgate_op=reserve"+reserved)); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // maxTriedAlone bounds the documents that are tried one after the other, which is
@@ -35,7 +36,7 @@ func (r *RefusedDocument) String() string {
 // the others, is left out by itself: the last text of its name that was in force stays,
 // if there was one. Where a domain may have one file only, files go before documents,
 // and documents before those of later names. A row that is bad is left out.
-func (s *Source) SetDocuments(docs []rules.File, rows []rules.Row) {
+func (s *Source) SetDocuments(docs []rulefile.File, rows []rulefile.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if slices.EqualFunc(s.mu.docs, docs, sameFile) && slices.EqualFunc(s.mu.joiner.options.Rows, rows, sameRow) {
@@ -50,9 +51,9 @@ func (s *Source) SetDocuments(docs []rules.File, rows []rules.Row) {
 	s.tellRefusedLocked()
 }
 
-func sameFile(a, b rules.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }
+func sameFile(a, b rulefile.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }
 
-func sameRow(a, b rules.Row) bool {
+func sameRow(a, b rulefile.Row) bool {
 	sameText := func(x, y *string) bool { return x == y || x != nil && y != nil && *x == *y }
 	same := sameText(a.Route, b.Route) && sameText(a.Method, b.Method)
 	a.Route, a.Method, b.Route, b.Method = nil, nil, nil, nil
@@ -90,16 +91,16 @@ func (s *Source) tellRefusedLocked() {
 // Try returns the rules that there would be with d among the documents, in place of
 // that of its name, and changes nothing. The error says why d cannot be there; where
 // its text is at fault it is of type rules.Errors. Who has no data is taken out.
-func (s *Source) Try(d rules.File) (*rules.Set, error) {
+func (s *Source) Try(d rulefile.File) (*rules.Set, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.fileSet == nil {
 		return nil, errors.New("the rules have not been read yet")
 	}
-	docs := slices.DeleteFunc(slices.Clone(s.mu.docs), func(other rules.File) bool { return other.Name == d.Name })
+	docs := slices.DeleteFunc(slices.Clone(s.mu.docs), func(other rulefile.File) bool { return other.Name == d.Name })
 	if len(d.Data) > 0 {
 		docs = append(docs, d)
-		slices.SortFunc(docs, func(a, b rules.File) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(docs, func(a, b rulefile.File) int { return strings.Compare(a.Name, b.Name) })
 	}
 	j := joiner{options: s.mu.joiner.options, looked: s.mu.joiner.looked}
 	set, refused := j.join(s.mu.files, s.mu.fileSet, docs)
@@ -120,11 +121,11 @@ func (s *Source) Try(d rules.File) (*rules.Set, error) {
 
 // joiner puts documents beside files.
 type joiner struct {
-	options rules.Options
+	options rulefile.Options
 	// looked is what is known of each text by itself, inForce the texts of documents
 	// in force; by name.
 	looked  map[string]looked
-	inForce map[string]rules.File
+	inForce map[string]rulefile.File
 }
 
 // looked is a document by itself.
@@ -136,16 +137,16 @@ type looked struct {
 
 // join returns the rules of files, whose rules alone are fileSet, and docs, as far as
 // they can be, and the documents that are not among them.
-func (j *joiner) join(files []rules.File, fileSet *rules.Set, docs []rules.File) (*rules.Set, []RefusedDocument) {
+func (j *joiner) join(files []rulefile.File, fileSet *rules.Set, docs []rulefile.File) (*rules.Set, []RefusedDocument) {
 	before, seen := j.inForce, make(map[string]looked, len(docs))
-	j.inForce = map[string]rules.File{}
+	j.inForce = map[string]rulefile.File{}
 	t := trial{joiner: j, files: files, refused: map[string]error{}}
 	t.domains(fileSet)
-	room, size := rules.MaxFiles-len(files), 0
+	room, size := rulefile.MaxFiles-len(files), 0
 	for i, d := range docs {
 		seen[d.Name] = j.look(d)
 		if size += len(d.Data); i >= room || size > maxTotalBytes {
-			t.refused[d.Name] = fmt.Errorf("more than %d files and documents, or %d MiB of documents", rules.MaxFiles, maxTotalBytes>>20)
+			t.refused[d.Name] = fmt.Errorf("more than %d files and documents, or %d MiB of documents", rulefile.MaxFiles, maxTotalBytes>>20)
 			continue
 		}
 		if err := t.add(d, seen[d.Name]); err != nil {
@@ -171,14 +172,14 @@ func (j *joiner) join(files []rules.File, fileSet *rules.Set, docs []rules.File)
 }
 
 // look returns what is known of a document by itself.
-func (j *joiner) look(d rules.File) looked {
+func (j *joiner) look(d rulefile.File) looked {
 	if l, ok := j.looked[d.Name]; ok && bytes.Equal(l.data, d.Data) {
 		return l
 	}
 	l := looked{data: d.Data}
 	alone := j.options
 	alone.Rows = nil
-	set, err := rules.Load([]rules.File{d}, alone)
+	set, err := rulefile.Load([]rulefile.File{d}, alone)
 	if l.err = err; err == nil {
 		l.domains = set.Domains()
 	}
@@ -188,9 +189,9 @@ func (j *joiner) look(d rules.File) looked {
 // trial is the documents of one join.
 type trial struct {
 	*joiner
-	files []rules.File
+	files []rulefile.File
 	// docs are those that are in so far.
-	docs    []rules.File
+	docs    []rulefile.File
 	owners  map[string]string // of domains; what messages call them
 	refused map[string]error
 }
@@ -203,7 +204,7 @@ func (t *trial) domains(fileSet *rules.Set) {
 }
 
 // add takes a document in unless it cannot be by itself, or has a domain of another.
-func (t *trial) add(d rules.File, l looked) error {
+func (t *trial) add(d rulefile.File, l looked) error {
 	if l.err != nil {
 		return l.err
 	}
@@ -237,13 +238,13 @@ func (t *trial) load(fileSet *rules.Set) *rules.Set {
 	return fileSet
 }
 
-func (t *trial) with(docs ...rules.File) (*rules.Set, error) {
-	return rules.Load(append(t.files[:len(t.files):len(t.files)], docs...), t.options)
+func (t *trial) with(docs ...rulefile.File) (*rules.Set, error) {
+	return rulefile.Load(append(t.files[:len(t.files):len(t.files)], docs...), t.options)
 }
 
 // withoutRows are the options for a trial of documents: rows refuse none, and would be
 // compiled for each.
-func (t *trial) withoutRows() rules.Options {
+func (t *trial) withoutRows() rulefile.Options {
 	o := t.options
 	o.Rows = nil
 	return o
@@ -260,7 +261,7 @@ func (t *trial) dropNamed(err error) bool {
 		of[d.File] = append(of[d.File], d)
 	}
 	before := len(t.docs)
-	t.docs = slices.DeleteFunc(t.docs, func(d rules.File) bool {
+	t.docs = slices.DeleteFunc(t.docs, func(d rulefile.File) bool {
 		own := of[d.Name]
 		if own != nil && t.refused[d.Name] == nil {
 			t.refused[d.Name] = own
@@ -277,7 +278,7 @@ func (t *trial) dropOneByOne() {
 	for i, d := range t.docs {
 		err := fmt.Errorf("it cannot be tried beside %d others", i)
 		if i < maxTriedAlone {
-			_, err = rules.Load(append(append(t.files[:len(t.files):len(t.files)], kept...), d), t.withoutRows())
+			_, err = rulefile.Load(append(append(t.files[:len(t.files):len(t.files)], kept...), d), t.withoutRows())
 		}
 		if err == nil {
 			kept = append(kept, d)

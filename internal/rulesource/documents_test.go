@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
-func doc(name, text string) rules.File { return rules.File{Name: name, Data: []byte(text)} }
+func doc(name, text string) rulefile.File { return rulefile.File{Name: name, Data: []byte(text)} }
 
 // refused returns the names of the documents that are not in force, with a "+" where
 // an earlier text is.
@@ -31,16 +31,16 @@ func TestDocumentsCountBesideFiles(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 3))}, nil)
 	expectRules(t, r, 5)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 3))}, nil)
 	expectKinds(t, r, "loaded, joined") // the same again is no change
 
 	// A change of the files keeps them, and one of them the files.
 	write(t, path, ruleText("a", 3))
 	s.check(false)
 	expectRules(t, r, 6)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("c", 1))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("c", 1))}, nil)
 	expectRules(t, r, 5)
 	write(t, path, "domain: a\ndescriptors: oops")
 	s.check(false)
@@ -55,7 +55,7 @@ func TestDocumentsCountBesideFiles(t *testing.T) {
 func TestWithoutFilesDocumentsAreTheRules(t *testing.T) {
 	s, r := loaded(t, Options{StateDir: t.TempDir()})
 	expectRules(t, r, 0)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 3))}, nil)
 	expectRules(t, r, 3)
 	s.check(true)
 	expectKinds(t, r, "loaded, joined")
@@ -68,7 +68,7 @@ func TestBadDocumentIsLeftOut(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:c", "domain: c\ndescriptors: [{key: x, rate_limit: lots}]")}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 3)), doc("db:c", "domain: c\ndescriptors: [{key: x, rate_limit: lots}]")}, nil)
 	expectRules(t, r, 5)
 	expectKinds(t, r, "loaded, joined, document refused")
 	if got := refused(s); got != "db:c" || !strings.Contains(r.last().Err.Error(), "db:c") {
@@ -78,20 +78,20 @@ func TestBadDocumentIsLeftOut(t *testing.T) {
 	s.check(false)
 	expectKinds(t, r, "loaded, joined, document refused, loaded")
 
-	s.SetDocuments([]rules.File{doc("db:b", "domain: [b")}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", "domain: [b")}, nil)
 	expectRules(t, r, 4)
 	if got := refused(s); got != "db:b+" {
 		t.Errorf("refused %q", got)
 	}
 	// It stays while others come and go, and goes with its name.
-	s.SetDocuments([]rules.File{doc("db:b", "domain: [b"), doc("db:d", ruleText("d", 1))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", "domain: [b"), doc("db:d", ruleText("d", 1))}, nil)
 	expectRules(t, r, 5)
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 2))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 2))}, nil)
 	expectRules(t, r, 3)
 	if got := refused(s); got != "" {
 		t.Errorf("refused %q", got)
 	}
-	s.SetDocuments([]rules.File{doc("db:d", ruleText("d", 1))}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:d", ruleText("d", 1))}, nil)
 	expectRules(t, r, 2)
 }
 
@@ -99,7 +99,7 @@ func TestBadDocumentIsLeftOut(t *testing.T) {
 func TestDocumentsWithADomainOfOthers(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
-	docs := []rules.File{doc("0", ruleText("a", 3)), doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("b", 5))}
+	docs := []rulefile.File{doc("0", ruleText("a", 3)), doc("db:b", ruleText("b", 1)), doc("db:c", ruleText("b", 5))}
 	s, r := loaded(t, Options{Path: path})
 	s.SetDocuments(docs, nil)
 	expectRules(t, r, 3)
@@ -118,8 +118,8 @@ func TestDocumentsWithADomainOfOthers(t *testing.T) {
 		t.Errorf("refused %q", got)
 	}
 
-	merged, r := loaded(t, Options{Path: path, Rules: rules.Options{MergeDomains: true}})
-	merged.SetDocuments([]rules.File{docs[0], doc("db:b", strings.ReplaceAll(ruleText("b", 4), "{key: k", "{key: q"))}, nil)
+	merged, r := loaded(t, Options{Path: path, Rules: rulefile.Options{MergeDomains: true}})
+	merged.SetDocuments([]rulefile.File{docs[0], doc("db:b", strings.ReplaceAll(ruleText("b", 4), "{key: k", "{key: q"))}, nil)
 	expectRules(t, r, 9)
 	if got := refused(merged); got != "" {
 		t.Errorf("refused %q", got)
@@ -131,8 +131,8 @@ func TestDocumentsWithADomainOfOthers(t *testing.T) {
 func TestDocumentsAtOddsWithFiles(t *testing.T) {
 	path := t.TempDir() + "/z.yaml"
 	write(t, path, "match: leaf\n"+ruleText("a", 2))
-	s, r := loaded(t, Options{Path: path, Rules: rules.Options{MergeDomains: true}})
-	s.SetDocuments([]rules.File{
+	s, r := loaded(t, Options{Path: path, Rules: rulefile.Options{MergeDomains: true}})
+	s.SetDocuments([]rulefile.File{
 		doc("!a", "match: path\n"+ruleText("a", 3)), // its name is read before the file
 		doc("!b", ruleText("b", 1)),
 		doc("~c", "match: path\n"+ruleText("a", 3)),
@@ -145,12 +145,12 @@ func TestDocumentsAtOddsWithFiles(t *testing.T) {
 
 func TestDocumentsAreBounded(t *testing.T) {
 	s, r := loaded(t, Options{})
-	docs := make([]rules.File, rules.MaxFiles+2)
+	docs := make([]rulefile.File, rulefile.MaxFiles+2)
 	for i := range docs {
 		docs[i] = doc(fmt.Sprintf("db:%05d", i), "domain: d"+fmt.Sprint(i)+"\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1}}]")
 	}
 	s.SetDocuments(docs, nil)
-	expectRules(t, r, rules.MaxFiles)
+	expectRules(t, r, rulefile.MaxFiles)
 	if got := refused(s); got != "db:10000 db:10001" {
 		t.Errorf("refused %q", got)
 	}
@@ -166,9 +166,9 @@ func TestTryADocument(t *testing.T) {
 	path := t.TempDir() + "/a.yaml"
 	write(t, path, ruleText("a", 2))
 	s, r := loaded(t, Options{Path: path})
-	s.SetDocuments([]rules.File{doc("db:b", ruleText("b", 3)), doc("db:x", "oops")}, nil)
+	s.SetDocuments([]rulefile.File{doc("db:b", ruleText("b", 3)), doc("db:x", "oops")}, nil)
 	for _, tt := range []struct {
-		doc  rules.File
+		doc  rulefile.File
 		want string // of the error; or else
 		n    int    // rules
 	}{
@@ -199,7 +199,7 @@ func TestDocumentsMatchAModel(t *testing.T) {
 	s, _ := loaded(t, Options{})
 	inForce := map[string]string{} // domain by document
 	for range 300 {
-		var docs []rules.File
+		var docs []rulefile.File
 		asked := map[string]string{} // domain by document, "" for a bad one
 		for i := range 5 {
 			name := fmt.Sprintf("db:%d", i)

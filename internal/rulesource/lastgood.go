@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // lastGoodName is the name of the file in the state directory.
@@ -102,7 +102,7 @@ func loadLastGood(dir string) (snapshot, time.Time, error) {
 	}
 	s := snapshot{}
 	for _, f := range kept.Files {
-		s.files = append(s.files, rules.File(f))
+		s.files = append(s.files, rulefile.File(f))
 	}
 	s.hash = hashOf(s.files)
 	if s.hash != kept.Hash {

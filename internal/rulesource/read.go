@@ -14,18 +14,18 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // Bounds of what is read, so that a wrong path (/, a log directory, a device)
 // ends in a message and not in all memory. Rules of a large fleet have a few
 // thousand lines.
 const (
-	maxDepth      = 16                // directories below the given one
-	maxFiles      = 10_000            // rule files
-	maxEntries    = 100_000           // names looked at
-	maxFileBytes  = rules.MaxFileSize // one file
-	maxTotalBytes = 64 << 20          // all files
+	maxDepth      = 16                   // directories below the given one
+	maxFiles      = 10_000               // rule files
+	maxEntries    = 100_000              // names looked at
+	maxFileBytes  = rulefile.MaxFileSize // one file
+	maxTotalBytes = 64 << 20             // all files
 	// maxAttempts bounds how often a directory that changes while it is read
 	// is read again. An update of a Kubernetes volume happens once a minute at
 	// most.
@@ -37,7 +37,7 @@ var errMoved = errors.New("rule files changed while they were read")
 
 // snapshot is the content of all rule files at one time.
 type snapshot struct {
-	files []rules.File
+	files []rulefile.File
 	// hash is one of names and contents.
 	hash  string
 	watch interest
@@ -65,7 +65,7 @@ func (i *interest) touches(path string) bool {
 
 // Read returns the rule files of path, a file or a directory, in the order of
 // their names; see Options for what is taken of a directory.
-func Read(path string, anyName bool) ([]rules.File, error) {
+func Read(path string, anyName bool) ([]rulefile.File, error) {
 	s, err := read(path, anyName)
 	return s.files, err
 }
@@ -104,7 +104,7 @@ func moved(err error) bool {
 type reader struct {
 	links   *links
 	anyName bool
-	files   []rules.File
+	files   []rulefile.File
 	bytes   int
 	entries int
 	dirs    map[string]fs.FileInfo // every directory listed, as it was before
@@ -206,7 +206,7 @@ func (r *reader) file(name, real string) error {
 	if r.bytes += len(data); r.bytes > maxTotalBytes {
 		return fmt.Errorf("%s: the rule files have more than %d MiB together", name, maxTotalBytes>>20)
 	}
-	r.files = append(r.files, rules.File{Name: name, Data: data})
+	r.files = append(r.files, rulefile.File{Name: name, Data: data})
 	r.links.dirs[filepath.Dir(real)] = struct{}{}
 	return nil
 }
@@ -265,7 +265,7 @@ func unchanged(a, b fs.FileInfo) bool {
 }
 
 func (r *reader) snapshot(path string) snapshot {
-	slices.SortFunc(r.files, func(a, b rules.File) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(r.files, func(a, b rulefile.File) int { return strings.Compare(a.Name, b.Name) })
 	watch := maps.Clone(r.links.dirs)
 	for dir := range r.dirs {
 		watch[dir] = struct{}{}
@@ -282,7 +282,7 @@ func (r *reader) snapshot(path string) snapshot {
 
 // hashOf returns a hash of the names and contents of files, each preceded by
 // its length so that no two lists of files look the same.
-func hashOf(files []rules.File) string {
+func hashOf(files []rulefile.File) string {
 	h := sha256.New()
 	part := func(p []byte) {
 		var n [8]byte

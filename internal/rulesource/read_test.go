@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func expectReadError(t *testing.T, path, want string) {
@@ -80,15 +80,15 @@ func TestReadNames(t *testing.T) {
 }
 
 func TestHashTellsFilesApart(t *testing.T) {
-	f := func(parts ...string) []rules.File {
-		var files []rules.File
+	f := func(parts ...string) []rulefile.File {
+		var files []rulefile.File
 		for i := 0; i < len(parts); i += 2 {
-			files = append(files, rules.File{Name: parts[i], Data: []byte(parts[i+1])})
+			files = append(files, rulefile.File{Name: parts[i], Data: []byte(parts[i+1])})
 		}
 		return files
 	}
 	seen := map[string]string{}
-	for _, files := range [][]rules.File{
+	for _, files := range [][]rulefile.File{
 		nil, f("", ""), f("a", "b"), f("ab", ""), f("", "ab"), f("a", "", "b", ""), f("a", "b", "", ""), f("b", "a"),
 	} {
 		h := hashOf(files)

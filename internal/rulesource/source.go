@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // Options configures a Source.
@@ -27,7 +28,7 @@ type Options struct {
 	// documents only.
 	Path string
 	// Rules are the options with which the files are parsed.
-	Rules rules.Options
+	Rules rulefile.Options
 	// AnyName takes every file of a directory, whatever it ends in, as
 	// envoyproxy/ratelimit does. The zero value takes .yaml and .yml.
 	AnyName bool
@@ -113,13 +114,13 @@ type Source struct {
 		sync.Mutex
 		set     *rules.Set // in force, with the documents
 		fileSet *rules.Set // the rules of files
-		files   []rules.File
+		files   []rulefile.File
 		inForce string   // hash of the files in force
 		refused string   // hash of the files that were refused last, or what else was wrong
 		kept    string   // hash of the files in the state directory
 		watch   interest // of the last look at the files
 
-		docs   []rules.File // as SetDocuments has them
+		docs   []rulefile.File // as SetDocuments has them
 		joiner joiner
 		told   map[string]bool // why documents and rows are refused
 	}
@@ -160,7 +161,7 @@ func (s *Source) Load() error {
 	}
 	kept, savedAt, keptErr := loadLastGood(s.o.StateDir)
 	if keptErr == nil {
-		set, keptErr = rules.Load(kept.files, s.o.Rules)
+		set, keptErr = rulefile.Load(kept.files, s.o.Rules)
 	}
 	if keptErr != nil {
 		if s.o.StateDir != "" {
@@ -204,7 +205,7 @@ func (s *Source) check(again bool) {
 			return
 		}
 	}
-	set, err := rules.Load(next.files, s.o.Rules)
+	set, err := rulefile.Load(next.files, s.o.Rules)
 	if err == nil && !s.o.AllowDrop {
 		err = guard(s.mu.fileSet, set)
 	}
@@ -221,7 +222,7 @@ func (s *Source) parse() (snapshot, *rules.Set, error) {
 	if err != nil {
 		return next, nil, err
 	}
-	set, err := rules.Load(next.files, s.o.Rules)
+	set, err := rulefile.Load(next.files, s.o.Rules)
 	return next, set, err
 }
 

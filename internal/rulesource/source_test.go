@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -160,7 +161,7 @@ func TestTruncatedAnywhere(t *testing.T) {
 		s, r := loaded(t, Options{Path: path})
 		write(t, path, whole[:n])
 		s.check(false)
-		cut, err := rules.Load([]rules.File{{Name: path, Data: []byte(whole[:n])}}, rules.Options{})
+		cut, err := rulefile.Load([]rulefile.File{{Name: path, Data: []byte(whole[:n])}}, rulefile.Options{})
 		inForce := r.applied[len(r.applied)-1]
 		switch {
 		case err != nil && (len(r.applied) != 1 || r.last().Kind != Refused):
@@ -334,7 +335,7 @@ func TestStateDirectoryThatCannotBeWritten(t *testing.T) {
 func TestLastGoodIsReplacedWhole(t *testing.T) {
 	dir := t.TempDir()
 	for n := range 20 {
-		s := snapshot{files: []rules.File{{Name: "a", Data: []byte(strings.Repeat("x", 1000*n))}}}
+		s := snapshot{files: []rulefile.File{{Name: "a", Data: []byte(strings.Repeat("x", 1000*n))}}}
 		s.hash = hashOf(s.files)
 		if err := saveLastGood(dir, s, time.Now()); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
 )
@@ -29,7 +29,7 @@ descriptors:
 // and traces (fewer under the race detector): what is scraped has the size that it had before.
 func TestK1NoKeyMakesASeries(t *testing.T) {
 	m := New(Build{}, Options{EnvoyNames: true, PlainNames: true, Exemplars: true})
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(cardinalityRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(cardinalityRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 )
 
@@ -77,7 +78,7 @@ func expect(t *testing.T, m *Metrics, want map[string]float64) {
 
 func load(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(text)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -40,7 +41,7 @@ descriptors:
 
 func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(yaml)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(yaml)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

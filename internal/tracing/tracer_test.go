@@ -29,6 +29,7 @@ import (
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
@@ -45,7 +46,7 @@ descriptors:
 
 func load(t testing.TB) *rules.Set {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(someRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(someRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
@@ -69,7 +70,7 @@ func newLimiter(t testing.TB, observer headgate.Observer) *headgate.Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := rules.Load([]rules.File{{Name: "r.yaml", Data: []byte(testRules)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(testRules)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // suiteSpec is a file of tests as it is written.
@@ -60,9 +61,9 @@ type wantSpec struct {
 }
 
 // Parse reads a file of tests. Its errors are of type rules.Errors.
-func Parse(file rules.File) (*Suite, error) {
-	if len(file.Data) > rules.MaxFileSize {
-		return nil, rules.Errors{{File: file.Name, Message: fmt.Sprintf("the file has %d bytes, more than %d", len(file.Data), rules.MaxFileSize), Hint: "split it"}}
+func Parse(file rulefile.File) (*Suite, error) {
+	if len(file.Data) > rulefile.MaxFileSize {
+		return nil, rules.Errors{{File: file.Name, Message: fmt.Sprintf("the file has %d bytes, more than %d", len(file.Data), rulefile.MaxFileSize), Hint: "split it"}}
 	}
 	var spec suiteSpec
 	var root yaml.Node
@@ -75,7 +76,7 @@ func Parse(file rules.File) (*Suite, error) {
 	p := parser{file: file.Name, domain: spec.Domain}
 	suite := &Suite{
 		File: file.Name, Rules: spec.Rules, Tiers: spec.Tiers, Accounts: spec.Accounts,
-		Options: rules.Options{Compat: spec.Compat, MergeDomains: spec.MergeDomains},
+		Options: rulefile.Options{Compat: spec.Compat, MergeDomains: spec.MergeDomains},
 	}
 	if len(spec.Rules) == 0 {
 		p.errorf(1, "write rules: [FILE] at the top", "no rules are under test")
@@ -299,7 +300,7 @@ func (p *parser) duration(name, text string, line int) *time.Duration {
 	if d, err := time.ParseDuration(text); err == nil && d == 0 {
 		return &d
 	}
-	d, err := rules.ParseDuration(text)
+	d, err := rulefile.ParseDuration(text)
 	if err != nil {
 		p.errorf(line, "write a duration such as 10s or 1d", "%s: %v", name, err)
 		return nil

@@ -40,6 +40,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // Start is the instant at which a test begins unless its first step says so.
@@ -86,7 +87,7 @@ type Suite struct {
 	// "" for none. See Path.
 	Tiers, Accounts string
 	// Options say how they are read: `compat` and `merge_domains`.
-	Options rules.Options
+	Options rulefile.Options
 	Tests   []Test
 }
 
@@ -194,16 +195,16 @@ type Open func(set *rules.Set) (check Checker, closeChecker func(), err error)
 // Load reads and compiles the rules under test. read is os.ReadFile or stands
 // in its place.
 func (s *Suite) Load(read func(name string) ([]byte, error)) (*rules.Set, error) {
-	files := make([]rules.File, 0, len(s.Rules))
+	files := make([]rulefile.File, 0, len(s.Rules))
 	for _, name := range s.Rules {
 		name = s.Path(name)
 		data, err := read(name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: rules under test: %w", s.File, err)
 		}
-		files = append(files, rules.File{Name: name, Data: data})
+		files = append(files, rulefile.File{Name: name, Data: data})
 	}
-	return rules.Load(files, s.Options)
+	return rulefile.Load(files, s.Options)
 }
 
 // Path returns where a file is that the suite names: relative ones are beside it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 const ruleFile = "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 3, name: three}}]"
@@ -35,7 +36,7 @@ func counting(*rules.Set) (Checker, func(), error) {
 
 func run(t *testing.T, text string) []string {
 	t.Helper()
-	suite, err := Parse(rules.File{Name: "dir/suite.test.yaml", Data: []byte(text)})
+	suite, err := Parse(rulefile.File{Name: "dir/suite.test.yaml", Data: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +143,7 @@ func TestParseRefuses(t *testing.T) {
 		step("}\n  - {domain: d, descriptors: [\"k:v\"], want: {reset: soon}"):                                                       "reset: duration 'soon' is malformed",
 		step(", at: 2026-01-02T00:00:00Z}\n  - {domain: d, at: 2025-01-01T00:00:00Z, descriptors: [\"k:v\"], want: {allowed: true}"): "the step is before the one above it",
 	} {
-		_, err := Parse(rules.File{Name: "f", Data: []byte(text)})
+		_, err := Parse(rulefile.File{Name: "f", Data: []byte(text)})
 		var errs rules.Errors
 		if !errors.As(err, &errs) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
@@ -171,7 +172,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("rules: [r]\ndomain: d\ntests:\n- name: n\n  steps:\n  - {descriptors: [\"k:v\"], hold: a, times: 3, want: {soft: none, role: ban}}\n  - {at: +1s, renew: a}\n  - {release: a, want: {remaining: 3}}"))
 	f.Add([]byte("x: &x {tests: [{name: n, steps: [{}]}]}\n<<: *x\nrules: [r]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		suite, err := Parse(rules.File{Name: "f", Data: data})
+		suite, err := Parse(rulefile.File{Name: "f", Data: data})
 		var errs rules.Errors
 		if err != nil && (!errors.As(err, &errs) || len(errs) == 0) {
 			t.Errorf("error without a diagnostic: %v", err)

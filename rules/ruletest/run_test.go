@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // twoSlots lets two requests be in flight and writes down what it is asked.
@@ -38,7 +39,7 @@ func twoSlots(asked *[]string) Open {
 
 func runHolds(t *testing.T, steps string) (asked, failures []string) {
 	t.Helper()
-	suite, err := Parse(rules.File{Name: "s", Data: []byte("rules: [r]\ndomain: d\ntests:\n- name: n\n  steps:\n" + steps)})
+	suite, err := Parse(rulefile.File{Name: "s", Data: []byte("rules: [r]\ndomain: d\ntests:\n- name: n\n  steps:\n" + steps)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -50,7 +50,7 @@ type decider struct {
 
 func newDecider(t testing.TB, r *audit.Recorder) *decider {
 	t.Helper()
-	set, err := rules.Load([]rules.File{{Name: "test.yaml", Data: []byte(policy)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(policy)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/lease"
@@ -160,7 +160,7 @@ func openNode(t *testing.T, o redisstore.Options, rule ruleMode, heard *listener
 			}
 		}
 	})
-	set, err := rules.Load([]rules.File{{Name: "fault.yaml", Data: fmt.Appendf(nil, ruleText, rule.failure, quota, rule.consistency())}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "fault.yaml", Data: fmt.Appendf(nil, ruleText, rule.failure, quota, rule.consistency())}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/descriptor"
-	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // TestMessagesMeetRules checks that every descriptor of every workload meets a
 // rule of its own; else the cheap answer to a stranger would be measured.
 func TestMessagesMeetRules(t *testing.T) {
-	set, err := rules.Load([]rules.File{{Name: "rules.yaml", Data: []byte(ruleFile)}}, rules.Options{})
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(ruleFile)}}, rulefile.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,85 @@
+package diff_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/diff"
+	"github.com/headgate/headgate/rules/rulefile"
+)
+
+func TestDiff(t *testing.T) {
+	before := mustLoad(t, `
+domain: d
+descriptors:
+  - {key: kept, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: changed, rate_limit: {unit: minute, requests_per_unit: 5, name: old}}
+  - {key: removed, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: freed, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: tenant, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: p, value: "a*", rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: p, value: "b*", rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: p, value: "c*", rate_limit: {unit: minute, requests_per_unit: 5}}
+`, rulefile.Options{})
+	after := mustLoad(t, `
+domain: d
+consumption: independent
+descriptors:
+  - {always: true, name: all, rate_limit: {unit: second, requests_per_unit: 9}}
+  - {key: p, value: "x*", rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: p, value: "b*", rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: p, value: "a*", rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: p, value: "c*", rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: kept, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: changed, shadow_mode: true, sensitive: true, rate_limit: {unit: hour, requests_per_unit: 6, name: new}}
+  - {key: freed}
+  - {key: tenant, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: customer, tenant: true}
+  - {key: added, limits: [{unit: second, requests_per_unit: 1}, {unit: day, requests_per_unit: 2}]}
+`, rulefile.Options{})
+	var lines []string
+	for _, c := range diff.Sets(before, after) {
+		lines = append(lines, c.String())
+	}
+	want := `
+~ d: order of patterns: p_a* p_b* p_c* -> p_b* p_a* p_c*
++ d.added: 1 per 1s sliding_window and 2 per 1d sliding_window
++ d.always.all: 9 per 1s sliding_window
+~ d.changed: failure_mode: open -> closed
+~ d.changed: limit: 5 per 1m sliding_window -> 6 per 1h sliding_window
+~ d.changed: name: old -> new
+~ d.changed: sensitive: false -> true
+~ d.changed: shadow_mode: false -> true
++ d.customer: that of the tenant
+~ d.freed: limit: 5 per 1m sliding_window -> no limit
++ d.p_x*: 5 per 1m sliding_window
+- d.removed: 5 per 1m sliding_window
+~ d.tenant: tenant: false -> true
+~ domain d: consumption: all_or_nothing -> independent
+~ domain d: match: leaf -> path
+`
+	if got := "\n" + strings.Join(lines, "\n") + "\n"; got != want {
+		t.Errorf("got%swant%s", got, want)
+	}
+}
+
+func TestDiffTellsDottedKeysApart(t *testing.T) {
+	before := mustLoad(t, "domain: d\ndescriptors: [{key: a.b, "+limitText+"}, {key: a, descriptors: [{key: b, "+limitText+"}]}]", rulefile.Options{})
+	after := mustLoad(t, "domain: d\ndescriptors: [{key: a, descriptors: [{key: b, "+limitText+"}]}]", rulefile.Options{})
+	changes := diff.Sets(before, after)
+	if len(changes) != 1 || changes[0].String() != "- d.a.b: 1 per 1m sliding_window" {
+		t.Errorf("%v", changes)
+	}
+}
+
+const limitText = "rate_limit: {unit: minute, requests_per_unit: 1}"
+
+func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
+	t.Helper()
+	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}

@@ -1,0 +1,182 @@
+package rulefile
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/headgate/headgate/rules"
+)
+
+// Options says how files are read.
+type Options struct {
+	// Compat reads files as envoyproxy/ratelimit does: limits default to
+	// fixed_window and charge denied hits, match to leaf, consumption to
+	// independent, and key and value of an entry are compared joined by "_".
+	// Keys of Headgate work all the same.
+	Compat bool
+	// MergeDomains allows several files to have the same domain: their
+	// descriptors stand one after the other. Otherwise that is an error.
+	MergeDomains bool
+	// Rows are rules out of a table, which stand in RowsDomain after those of all files;
+	// "" means DefaultRowsDomain. They join a domain that files have, whatever
+	// MergeDomains says. A row that is bad, by itself or beside others, is left out and
+	// refuses nothing: see Set.BadRows.
+	Rows       []Row
+	RowsDomain string
+}
+
+// Load compiles files into a Set. They are read in the order of their names,
+// whatever order they come in. Any error refuses all of them; it is of type
+// Errors and holds all errors of all files.
+func Load(files []File, o Options) (*rules.Set, error) {
+	if len(files) > MaxFiles {
+		return nil, rules.Errors{{Message: fmt.Sprintf("%d files, more than %d", len(files), MaxFiles), Hint: "put more rules into each file"}}
+	}
+	files = slices.Clone(files)
+	slices.SortStableFunc(files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
+	l := loader{
+		options: o, byDomain: make(map[string]*domain),
+		spec: rules.Spec{Compat: o.Compat, Version: version(files, o)},
+	}
+	var diagnostics []rules.Diagnostic
+	for i := range files {
+		r := &reader{reporter: reporter{file: files[i].Name}}
+		l.file(r, files[i].Data)
+		diagnostics = append(diagnostics, r.diagnostics...)
+	}
+	if errs, _ := split(diagnostics); len(errs) == 0 {
+		l.rows(o.Rows)
+	}
+	diagnostics = append(diagnostics, l.finish()...)
+	rules.SortDiagnostics(diagnostics)
+	errs, warnings := split(diagnostics)
+	if len(errs) > 0 {
+		return nil, rules.Errors(errs)
+	}
+	l.spec.Warnings = warnings
+	set, err := rules.New(l.spec)
+	if err != nil { // something that should have been found above
+		return nil, rules.Errors{{Message: err.Error(), Hint: "please report it"}}
+	}
+	return set, nil
+}
+
+// loader gathers the files of one Load.
+type loader struct {
+	options  Options
+	spec     rules.Spec
+	byDomain map[string]*domain
+}
+
+// domain is what the files of one domain say about it as a whole.
+type domain struct {
+	*rules.Domain
+	first        string // the file that named the domain first
+	usesHeadgate bool
+	matchFrom    string // the file that set Match, "" for none
+	consumeFrom  string // the file that set Consumption
+	asides       []aside
+	hold         aside // the one that names requests; the zero value is none
+}
+
+// file decodes and compiles one file.
+func (l *loader) file(r *reader, data []byte) {
+	defer recovered(&r.reporter)
+	decoder := decoder{reader: r, compat: l.options.Compat}
+	root := parseYAML(r, data)
+	if r.failed() {
+		return
+	}
+	f := decoder.file(root)
+	r.settleTolerated(l.options.Compat)
+	if f == nil || r.aborted {
+		return
+	}
+	if f.domain == "" {
+		r.errorf(f.domainAt, "begin the file with domain: NAME", "config file cannot have empty domain")
+		return
+	}
+	d, known := l.byDomain[f.domain]
+	if known && !l.options.MergeDomains {
+		r.errorf(f.domainAt, fmt.Sprintf("the file %s has it already; merge them, or allow merged domains", d.first),
+			"duplicate domain '%s' in config file", f.domain)
+		return
+	}
+	if !known {
+		d = &domain{Domain: &rules.Domain{Name: f.domain}, first: f.name}
+		l.byDomain[f.domain] = d
+	}
+	d.settings(r, f)
+	c := compiler{reporter: &r.reporter, compat: l.options.Compat, domain: d, rules: &l.spec.Rules}
+	c.addFile(f)
+}
+
+// settings takes over what a file says about its domain as a whole.
+func (d *domain) settings(r *reader, f *fileSpec) {
+	d.usesHeadgate = d.usesHeadgate || f.usesHeadgate
+	modes := map[string]rules.MatchMode{"leaf": rules.Leaf, "path": rules.Path}
+	if f.match != "" {
+		mode, ok := modes[f.match]
+		switch {
+		case !ok:
+			r.errorf(f.matchAt, "write leaf (the last entry's limit counts) or path (every limit on the way counts)", "match '%s' is unknown", f.match)
+		case d.matchFrom != "" && d.Match != mode:
+			r.errorf(f.matchAt, "files of one domain agree on match", "match is '%s', but '%v' in %s", f.match, d.Match, d.matchFrom)
+		default:
+			d.Match, d.matchFrom = mode, f.name
+		}
+	}
+	ways := map[string]rules.Consumption{"all_or_nothing": rules.AllOrNothing, "independent": rules.Independent}
+	if f.consumption != "" {
+		way, ok := ways[f.consumption]
+		switch {
+		case !ok:
+			r.errorf(f.consumptAt, "write all_or_nothing (a denied request is charged nowhere) or independent", "consumption '%s' is unknown", f.consumption)
+		case d.consumeFrom != "" && d.Consumption != way:
+			r.errorf(f.consumptAt, "files of one domain agree on consumption", "consumption is '%s', but '%v' in %s", f.consumption, d.Consumption, d.consumeFrom)
+		default:
+			d.Consumption, d.consumeFrom = way, f.name
+		}
+	}
+}
+
+// finish settles what needs all files: the defaults of domains, and which entries take no
+// part in matching.
+func (l *loader) finish() []rules.Diagnostic {
+	r := &reporter{}
+	for _, name := range slices.Sorted(maps.Keys(l.byDomain)) {
+		d := l.byDomain[name]
+		if d.matchFrom == "" && d.usesHeadgate && !l.options.Compat {
+			d.Match = rules.Path
+		}
+		if d.consumeFrom == "" && l.options.Compat {
+			d.Consumption = rules.Independent
+		}
+		d.checkAsides(r)
+		l.spec.Domains = append(l.spec.Domains, d.Domain)
+	}
+	return r.diagnostics
+}
+
+// version names the content of files and what changes its meaning.
+func version(files []File, o Options) string {
+	h := sha256.New()
+	for i := range files {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(files[i].Data)))
+		h.Write(size[:])
+		h.Write(files[i].Data)
+	}
+	fmt.Fprintf(h, "compat=%t merge=%t", o.Compat, o.MergeDomains)
+	if len(o.Rows) > 0 {
+		fmt.Fprintf(h, " rows in %s: ", o.RowsDomain)
+		json.NewEncoder(h).Encode(o.Rows) // never fails
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

@@ -1,0 +1,206 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// String returns "leaf" or "path", as rules write it.
+func (m MatchMode) String() string {
+	if m == Path {
+		return "path"
+	}
+	return "leaf"
+}
+
+// String returns "all_or_nothing" or "independent", as rules write it.
+func (c Consumption) String() string {
+	if c == Independent {
+		return "independent"
+	}
+	return "all_or_nothing"
+}
+
+// String returns "open", "closed", "local" or "open_unbounded", as rules write it.
+func (f FailureMode) String() string {
+	return [...]string{"open", "closed", "local", "open_unbounded"}[f]
+}
+
+// String returns the cost as rules write it, such as "header:x-cost, at most
+// 100", and "hits" for the default.
+func (c Cost) String() string {
+	text := "hits"
+	switch c.Source {
+	case CostEntry:
+		text = "entry:" + c.Name
+	case CostAttribute:
+		text = c.Name
+	}
+	if c.Source != CostHits && c.Max < limit.MaxQuota {
+		text += fmt.Sprintf(", at most %d", c.Max)
+	}
+	return text
+}
+
+// Summary returns in one line what applies to r, defaults included.
+func (r *Rule) Summary() string {
+	var parts []string
+	for i := range r.Limits {
+		parts = append(parts, r.Limits[i].String())
+	}
+	if r.Unlimited {
+		parts = append(parts, "unlimited")
+	}
+	if r.Tenant {
+		parts = append(parts, "tenants by "+r.node.Key)
+	}
+	if mode := r.Mode.String(); mode != (Mode{}).String() && !r.Unlimited {
+		parts = append(parts, mode)
+	}
+	parts = append(parts, "match "+r.Match().String(), r.Consumption().String(), "fails "+r.Failure.String())
+	for _, mark := range []struct {
+		set  bool
+		word string
+	}{
+		{r.Always, "always"}, {r.Shadow, "shadow"}, {r.Quota, "quota"}, {r.Sensitive, "sensitive"},
+		{r.shares, "shared threshold"}, {r.Cost.Source != CostHits, "cost " + r.Cost.String()},
+		{len(r.Schedule) > 0, "schedule " + r.Schedule.String()},
+		{r.Trial != nil, "candidate " + r.Trial.String()},
+		{r.Carry != limit.CarryUsed, "on change " + r.Carry.String()},
+		{r.MaxDebt > 0, fmt.Sprintf("debt up to %d", r.MaxDebt)},
+		{len(r.Replaces) > 0, "replaces " + strings.Join(r.Replaces, " ")},
+		{r.HoldEntry != "", "held by entry " + r.HoldEntry},
+		{r.Soft != nil, "soft limit " + r.Soft.String()},
+		{r.Answer != nil, "answers " + r.Answer.String()},
+		{r.Priority != "", "priority " + r.Priority},
+		{!r.ValidFrom.IsZero(), "from " + r.ValidFrom.Format(time.RFC3339)},
+		{!r.ValidUntil.IsZero(), "until " + r.ValidUntil.Format(time.RFC3339)},
+	} {
+		if mark.set {
+			parts = append(parts, mark.word)
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// String returns the limit and its role in one line, such as "100 per 1m
+// sliding_window", "20 in flight, timeout 1m", "secondary pacing: 2000 per 1h
+// sliding_window", "candidate: 50 per 1m sliding_window", "secondary: 10 in flight on average over 10m" or "ban for 15m
+// after 20 denials within 1m".
+func (n *NamedLimit) String() string {
+	text := LimitText(n.Limit)
+	if n.Role == Sustained {
+		text = fmt.Sprintf("%d in flight on average over %s", n.Quota/n.Period.Milliseconds(), DurationText(n.Period))
+	}
+	word := "secondary"
+	switch n.Role {
+	case Secondary, Sustained:
+	case Candidate:
+		word = "candidate"
+	default:
+		return text
+	}
+	if n.Name == "" {
+		return word + ": " + text
+	}
+	return word + " " + n.Name + ": " + text
+}
+
+// String returns the threshold and what happens above it, such as "from 80%:
+// delay 250ms".
+func (s *Soft) String() string {
+	if s == nil {
+		return ""
+	}
+	text := fmt.Sprintf("from %d%%: %v", s.Percent, s.Action)
+	switch s.Action {
+	case Delay:
+		text += " " + DurationText(s.Delay)
+	case Degrade:
+		text += fmt.Sprintf(" %s: %s", s.Header, s.Value)
+	case Challenge:
+		text += " " + s.Challenge
+	}
+	return text
+}
+
+// String returns what a says, as rules write it: "body problem, headers draft-7".
+func (a *Answer) String() string {
+	if a == nil {
+		return ""
+	}
+	var parts []string
+	for _, part := range []struct{ key, text string }{
+		{"body", a.Body}, {"headers", a.Headers}, {"x_ratelimit", a.XRateLimit}, {"x_ratelimit_reset", a.XRateLimitReset},
+	} {
+		if part.text != "" {
+			parts = append(parts, part.key+" "+part.text)
+		}
+	}
+	if a.Message != "" {
+		parts = append(parts, fmt.Sprintf("message %q", a.Message))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// LimitText returns a limit in one line, such as "100 per 1m sliding_window".
+func LimitText(l *limit.Limit) string {
+	switch l.Algorithm {
+	case limit.Concurrency:
+		return fmt.Sprintf("%d in flight, timeout %s", l.Quota, DurationText(l.Period))
+	case limit.Ban:
+		return fmt.Sprintf("ban for %s after %s within %s", DurationText(l.BanFor), CountText(l.Quota, "denial"), DurationText(l.Period))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d per %s %v", l.Quota, windowText(l), l.Algorithm)
+	switch l.Algorithm {
+	case limit.TokenBucket, limit.GCRA:
+		fmt.Fprintf(&b, " burst %d", l.Burst)
+	case limit.SubWindows:
+		mode := "smooth"
+		if l.Strict {
+			mode = "strict"
+		}
+		fmt.Fprintf(&b, " of %d %s", l.SubWindows, mode)
+	case limit.LeakyQueue:
+		fmt.Fprintf(&b, " delay up to %s", DurationText(l.MaxDelay))
+		if l.MaxQueue > 0 {
+			fmt.Fprintf(&b, " queue up to %d", l.MaxQueue)
+		}
+	}
+	if l.CountDenied {
+		b.WriteString(", denied hits charged")
+	}
+	return b.String()
+}
+
+func windowText(l *limit.Limit) string {
+	if l.Calendar != nil {
+		return fmt.Sprintf("calendar %v in %s", l.Calendar.Unit, l.Calendar.Zone)
+	}
+	return DurationText(l.Period)
+}
+
+// DurationText returns a duration as rules write it, such as "1d12h"; it is
+// what ParseDuration reads.
+func DurationText(d time.Duration) string {
+	var b strings.Builder
+	if days := d / (24 * time.Hour); days > 0 {
+		fmt.Fprintf(&b, "%dd", days)
+		d -= days * 24 * time.Hour
+	}
+	if d == 0 && b.Len() > 0 {
+		return b.String()
+	}
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return b.String() + text
+}
