@@ -2,7 +2,7 @@
 // the rules were compared, which limits count, with what before and after, and the
 // arithmetic of each in one line. Nothing is charged.
 //
-// It is a dry run (headgate.Limiter.Suppose), so what it says of a request is what that
+// It is a dry run (headgate.Limiter.DryRun), so what it says of a request is what that
 // request would be told. All text is printable, whatever bytes a request brings.
 package explain
 
@@ -28,8 +28,8 @@ type Limiter interface {
 	Rules() *rules.Set
 	// Switches returns what operators have switched, nil for nothing.
 	Switches() *switches.Set
-	// Suppose tells what Check would say, without charging anything.
-	Suppose(ctx context.Context, req *headgate.Request, before, after *headgate.Response) error
+	// DryRun tells what Check would say, without charging anything.
+	DryRun(ctx context.Context, req *headgate.Request, before, after *headgate.Response) error
 }
 
 // Request says how req, of which all descriptors are hits, would be decided by limiter
@@ -43,7 +43,7 @@ func Request(ctx context.Context, limiter Limiter, req headgate.Request) (view.E
 	if req.Hold == 0 {
 		req.Hold = limit.NewHold() // as the ways in draw one
 	}
-	if err := limiter.Suppose(ctx, &req, &x.before, &x.after); err != nil {
+	if err := limiter.DryRun(ctx, &req, &x.before, &x.after); err != nil {
 		return view.Explanation{}, fmt.Errorf("explain: %w", err)
 	}
 	e := view.Explanation{

@@ -383,7 +383,7 @@ func TestDryRunsAreNotMeasured(t *testing.T) {
 	b := newBench(t, "domain: d\ndescriptors: [{key: user, name: user, rate_limit: {unit: minute, requests_per_unit: 2}}]", 1, headgate.Options{})
 	for range 4 {
 		var before, after headgate.Response
-		if err := b.limiter.Suppose(t.Context(), &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{on("user:a")}}, &before, &after); err != nil {
+		if err := b.limiter.DryRun(t.Context(), &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{on("user:a")}}, &before, &after); err != nil {
 			t.Fatal(err)
 		}
 		b.check(on("user:a"))

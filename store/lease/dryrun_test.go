@@ -69,9 +69,9 @@ func TestDryRunOfMixedGroup(t *testing.T) {
 			group[i].Group = 1
 		}
 		for range 3 {
-			supposed := r.take(dry(group...)...)
-			if !supposed[0].Allowed || supposed[2].Remaining != 0 || supposed[3].Remaining != 1 {
-				t.Fatalf("it passes: %+v", supposed)
+			said := r.take(dry(group...)...)
+			if !said[0].Allowed || said[2].Remaining != 0 || said[3].Remaining != 1 {
+				t.Fatalf("it passes: %+v", said)
 			}
 		}
 		for i, res := range r.take(group...) {
@@ -79,9 +79,9 @@ func TestDryRunOfMixedGroup(t *testing.T) {
 				t.Fatalf("take %d of a group that passes: %+v", i, res)
 			}
 		}
-		supposed := r.take(dry(group...)...)
-		if !supposed[0].Allowed || supposed[1].Allowed || supposed[1].RetryAfter < time.Minute || supposed[3].Remaining != 1 {
-			t.Errorf("it is denied: %+v", supposed)
+		said := r.take(dry(group...)...)
+		if !said[0].Allowed || said[1].Allowed || said[1].RetryAfter < time.Minute || said[3].Remaining != 1 {
+			t.Errorf("it is denied: %+v", said)
 		}
 		if left := r.remaining("shared", two); left != 1 {
 			t.Errorf("%d left in the store", left)

@@ -23,15 +23,15 @@ func dry(takes ...store.Take) []store.Take {
 func (h Harness) twice(t *testing.T, takes ...store.Take) {
 	t.Helper()
 	before := h.states(takes)
-	supposed := h.batch(t, dry(takes...)...)
+	said := h.batch(t, dry(takes...)...)
 	for i, s := range h.states(takes) {
 		if !sameState(s, before[i]) {
 			t.Errorf("key %s, %v: a dry run has made %+v of %+v", takes[i].Key, takes[i].Limit.Algorithm, s, before[i])
 		}
 	}
 	for i, r := range h.batch(t, takes...) {
-		if r.Decision != supposed[i].Decision {
-			t.Errorf("take %d, %v of %d hits, op %d: dry %+v, real %+v", i, takes[i].Limit.Algorithm, takes[i].Hits, takes[i].Op, supposed[i], r)
+		if r.Decision != said[i].Decision {
+			t.Errorf("take %d, %v of %d hits, op %d: dry %+v, real %+v", i, takes[i].Limit.Algorithm, takes[i].Hits, takes[i].Op, said[i], r)
 		}
 	}
 }

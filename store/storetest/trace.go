@@ -35,11 +35,11 @@ func testVectors(t *testing.T, h Harness) {
 		err := s.Replay(func(step vectors.Step) (limit.Decision, error) {
 			h.SetNow(step.Now)
 			takes := [1]store.Take{{Key: key, Limit: step.Limit, Hits: step.Hits, Hold: step.Hold, Op: ops[step.Op]}}
-			var supposed, results [1]store.Result
-			h.Store.Take(t.Context(), dry(takes[:]...), supposed[:])
+			var said, results [1]store.Result
+			h.Store.Take(t.Context(), dry(takes[:]...), said[:])
 			h.Store.Take(t.Context(), takes[:], results[:])
-			if supposed[0] != results[0] {
-				return limit.Decision{}, fmt.Errorf("a dry run says %+v, the take then %+v", supposed[0], results[0])
+			if said[0] != results[0] {
+				return limit.Decision{}, fmt.Errorf("a dry run says %+v, the take then %+v", said[0], results[0])
 			}
 			return results[0].Decision, results[0].Err
 		})

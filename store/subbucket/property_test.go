@@ -108,14 +108,14 @@ func TestSameAsWhole(t *testing.T) {
 				dry[i].DryRun = true
 			}
 			stats := b.Stats()
-			supposed := b.batch(dry...)
+			said := b.batch(dry...)
 			if after := b.Stats(); after != stats {
 				rt.Fatalf("%+v: dry runs have made %+v of %+v", takes, after, stats)
 			}
 			got, want := b.batch(takes...), make([]store.Result, len(takes))
 			for i := range takes {
-				if supposed[i].Allowed != got[i].Allowed || supposed[i].Never != got[i].Never || supposed[i].RetryAfter != got[i].RetryAfter || supposed[i].Err != nil {
-					rt.Fatalf("%+v: take %d: dry %+v, real %+v", takes, i, supposed[i], got[i])
+				if said[i].Allowed != got[i].Allowed || said[i].Never != got[i].Never || said[i].RetryAfter != got[i].RetryAfter || said[i].Err != nil {
+					rt.Fatalf("%+v: take %d: dry %+v, real %+v", takes, i, said[i], got[i])
 				}
 			}
 			for i := range takes {

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// Suppose tells what Check would say of req now, and charges nothing: before has the
+// DryRun tells what Check would say of req now, and charges nothing: before has the
 // limits as a peek finds them, after as the request would leave them, each with the same
 // verdicts in the same order. Both are of one instant. No observer is told, and req is
 // left alone. The verdict slices are reused.
@@ -21,9 +21,9 @@ import (
 // what they tell of it.
 //
 // An error says what is wrong with req, see Check.
-func (l *Limiter) Suppose(ctx context.Context, req *Request, before, after *Response) error {
+func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Response) error {
 	if err := req.validate(); err != nil {
-		return fmt.Errorf("suppose: %w", err)
+		return fmt.Errorf("dry run: %w", err)
 	}
 	p := l.begin()
 	requests, responses := [1]Request{*req}, [1]Response{{Verdicts: after.Verdicts[:0]}}

@@ -15,16 +15,16 @@ import (
 	"github.com/headgate/headgate/switches"
 )
 
-func (b *bench) suppose(descriptors ...headgate.Descriptor) (before, after headgate.Response) {
+func (b *bench) dryRun(descriptors ...headgate.Descriptor) (before, after headgate.Response) {
 	b.t.Helper()
-	if err := b.limiter.Suppose(b.t.Context(), &headgate.Request{Domain: "d", Descriptors: descriptors}, &before, &after); err != nil {
+	if err := b.limiter.DryRun(b.t.Context(), &headgate.Request{Domain: "d", Descriptors: descriptors}, &before, &after); err != nil {
 		b.t.Fatal(err)
 	}
 	return before, after
 }
 
-// What is supposed is what Check then says, with the counts that it leaves.
-func TestSupposeSaysWhatCheckSays(t *testing.T) {
+// What a dry run says is what Check then says, with the counts that it leaves.
+func TestDryRunSaysWhatCheckSays(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		algorithms := []string{"fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"}
 		user, countDenied := rapid.SampledFrom(algorithms).Draw(r, "algorithm of user"), ""
@@ -56,7 +56,7 @@ descriptors:
 			peek.Hits = 0
 			found := b.check(peek)
 			var before, after headgate.Response
-			if err := b.limiter.Suppose(t.Context(), &req, &before, &after); err != nil {
+			if err := b.limiter.DryRun(t.Context(), &req, &before, &after); err != nil {
 				r.Fatal(err)
 			}
 			for i := range found.Verdicts {
@@ -71,21 +71,21 @@ descriptors:
 			real := &responses[0]
 			left := b.check(peek)
 			if after.Allowed != real.Allowed || len(after.Verdicts) != len(real.Verdicts) {
-				r.Fatalf("%v: supposed %+v, was %+v", d, after, real)
+				r.Fatalf("%v: dry run %+v, was %+v", d, after, real)
 			}
 			for i := range real.Verdicts {
 				want, leaves := real.Verdicts[i].Decision, left.Verdicts[i].Decision
 				want.Remaining, want.ResetAfter = leaves.Remaining, leaves.ResetAfter
 				if got := after.Verdicts[i].Decision; got != want || after.Verdicts[i].Hits != real.Verdicts[i].Hits {
-					r.Fatalf("%v, limit %d of %v:\nsupposed %+v\nwas      %+v\nleft     %+v", d, i, real.Verdicts[i].Limit.Spec, after.Verdicts[i].Decision, real.Verdicts[i].Decision, leaves)
+					r.Fatalf("%v, limit %d of %v:\ndry run %+v\nwas      %+v\nleft     %+v", d, i, real.Verdicts[i].Limit.Spec, after.Verdicts[i].Decision, real.Verdicts[i].Decision, leaves)
 				}
 			}
 		}
 	})
 }
 
-// Supposing charges nothing, however often.
-func TestSupposeChargesNothing(t *testing.T) {
+// A dry run charges nothing, however often.
+func TestDryRunChargesNothing(t *testing.T) {
 	seen := &recording{}
 	b := newBench(t, `
 domain: d
@@ -102,7 +102,7 @@ descriptors:
 	for i := range 1000 {
 		d := on("user:a")
 		d.Hits = int64(i % 5)
-		b.suppose(d)
+		b.dryRun(d)
 		for j := range seen.takes {
 			if take := &seen.takes[j]; !take.DryRun {
 				t.Fatalf("the store is asked %+v", take)
@@ -114,17 +114,17 @@ descriptors:
 	}
 }
 
-// What a tenant has beyond its quota is supposed too, and not used.
-func TestSupposeTopUps(t *testing.T) {
+// What a tenant has beyond its quota is in a dry run too, and not used.
+func TestDryRunTopUps(t *testing.T) {
 	b := newBench(t, toppedRules, headgate.Options{})
 	b.limiter.SetTenants(beyond(t, toppedUp("k", topUp("a", "", 2))))
 	for range 3 {
 		b.check(on("api_key:k"))
 	}
 	for range 5 {
-		before, after := b.suppose(on("api_key:k"))
+		before, after := b.dryRun(on("api_key:k"))
 		if got := answered(&after); got != "passes, top_up 1/2, tier 1/5" {
-			t.Fatalf("supposed: %s", got)
+			t.Fatalf("dry run: %s", got)
 		}
 		if got := answered(&before); got != "passes, tier 0/3, tier 2/5" {
 			t.Fatalf("before: %s", got)
@@ -136,7 +136,7 @@ func TestSupposeTopUps(t *testing.T) {
 }
 
 // Switches are obeyed, and a store that fails is answered for by the failure mode.
-func TestSupposeHeedsSwitchesAndFailures(t *testing.T) {
+func TestDryRunHeedsSwitchesAndFailures(t *testing.T) {
 	seen := &recording{}
 	b := newBench(t, `
 domain: d
@@ -146,7 +146,7 @@ descriptors:
 `, headgate.Options{Store: seen})
 	d := on("user:a")
 	d.Hits = 2
-	if _, after := b.suppose(d); after.Allowed || !after.Verdicts[0].Decision.Never {
+	if _, after := b.dryRun(d); after.Allowed || !after.Verdicts[0].Decision.Never {
 		t.Errorf("%+v", after)
 	}
 	off, err := switches.NewSet([]switches.Switch{{Target: switches.Target{Rule: "user"}, State: switches.Off}})
@@ -154,19 +154,19 @@ descriptors:
 		t.Fatal(err)
 	}
 	b.limiter.SetSwitches(off)
-	if _, after := b.suppose(d); !after.Allowed || len(after.Verdicts) != 0 {
+	if _, after := b.dryRun(d); !after.Allowed || len(after.Verdicts) != 0 {
 		t.Errorf("switched off: %+v", after)
 	}
 	seen.fails = func(*store.Take) bool { return true }
-	if before, after := b.suppose(on("strict:a")); after.Allowed || after.Degraded() == store.NoReason || before.Degraded() == store.NoReason {
+	if before, after := b.dryRun(on("strict:a")); after.Allowed || after.Degraded() == store.NoReason || before.Degraded() == store.NoReason {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 }
 
-func TestSupposeRefuses(t *testing.T) {
+func TestDryRunRefuses(t *testing.T) {
 	b := newBench(t, "", headgate.Options{})
 	req := headgate.Request{Descriptors: []headgate.Descriptor{on("user:a")}}
-	if err := b.limiter.Suppose(t.Context(), &req, new(headgate.Response), new(headgate.Response)); !errors.Is(err, headgate.ErrNoDomain) {
+	if err := b.limiter.DryRun(t.Context(), &req, new(headgate.Response), new(headgate.Response)); !errors.Is(err, headgate.ErrNoDomain) {
 		t.Errorf("%v, want %v", err, headgate.ErrNoDomain)
 	}
 }
