@@ -9,17 +9,15 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
-	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/lint"
-	"github.com/headgate/headgate/rules/rulefile"
+	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -62,7 +60,7 @@ func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
 		return nil, err
 	}
 	if operators.TLSConfig == nil {
-		operators.Handler = namedHosts(s.AdminAddr, p.settings.AllowedHosts, operators.Handler, p.refusedHost(refusals.Admin))
+		operators.Handler = hostguard.Handler(s.AdminAddr, p.settings.AllowedHosts, operators.Handler, p.refusedHost(refusals.Admin))
 	}
 	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
@@ -84,15 +82,22 @@ func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher)
 		Watch:      p.watching.shown(),
 		Draining:   p.watching.draining,
 		Limiter:    p.limiter,
-		CheckRules: p.checkDocument,
-		RuleSource: ruleSource,
+		CheckRules: tenantsource.Checker(p.health.rules),
+		RuleSource: tenantsource.RuleOrigin,
 		Candidates: p.limiter.Candidates,
 		Hasher:     hasher,
 		Refusals:   p.refusals,
 		OnError:    func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
 	}
 	if p.settings.Tenants != (config.DatabaseURL{}) {
-		o.Accounts, o.Tiers = p.health.tenants.database, p.health.tenants.tiersInForce
+		from := p.health.tenants
+		o.Accounts = func() adminapi.Accounts {
+			if db := from.Database(); db != nil {
+				return db
+			}
+			return nil // and no interface that holds one
+		}
+		o.Tiers = from.TiersInForce
 	}
 	if p.hooks != nil && len(p.hooks.In) > 0 {
 		o.Billing = p.hooks.In
@@ -115,59 +120,6 @@ func (p *process) tellLogins(err error) {
 		return
 	}
 	p.logger.Error("logins for the admin API cannot be checked", "error", err)
-}
-
-// checkDocument says whether a document of rules could be in force beside everything
-// else, and what is odd in it.
-func (p *process) checkDocument(name, text string) ([]rules.Diagnostic, error) {
-	file := documentFile(name)
-	set, err := p.health.rules.Try(rulefile.File{Name: file, Data: []byte(text)})
-	var list rules.Errors
-	if errors.As(err, &list) {
-		return nil, rules.Errors(renamed(list, file, name))
-	}
-	if err != nil {
-		return nil, err
-	}
-	odd := slices.DeleteFunc(lint.Check(set), func(d rules.Diagnostic) bool { return d.File != file })
-	return renamed(odd, file, name), nil
-}
-
-// renamed returns list with a file under another name.
-func renamed(list []rules.Diagnostic, from, to string) []rules.Diagnostic {
-	list = slices.Clone(list)
-	for i := range list {
-		if list[i].File == from {
-			list[i].File = to
-		}
-	}
-	return list
-}
-
-// ruleSource says where a rule comes from, by its file.
-func ruleSource(file string) string {
-	switch {
-	case file == rules.RowsFile:
-		return "row"
-	case strings.HasPrefix(file, documentFile("")):
-		return "document"
-	}
-	return "file"
-}
-
-// database returns the database of accounts, nil while it has not been opened.
-func (t *tenants) database() adminapi.Accounts {
-	if db := t.db.Load(); db != nil {
-		return db
-	}
-	return nil
-}
-
-// tiersInForce returns the tiers.
-func (t *tenants) tiersInForce() *tenant.Tiers {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.mu.tiers.inForce()
 }
 
 // reread keeps what a file of secrets says as it has it until ctx ends.

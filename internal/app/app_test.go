@@ -3,7 +3,6 @@ package app
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -378,41 +377,6 @@ func TestRequestsWithoutTheStoreAreTold(t *testing.T) {
 	expect(undecidedEvery, 3)
 }
 
-func TestRulesView(t *testing.T) {
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(`domain: d
-descriptors:
-  - {key: free, rate_limit: {unlimited: true}}
-  - {key: quota, quota_mode: true, rate_limit: {window: 90s, requests_per_unit: 5, algorithm: fixed_window}}
-  - {key: login, sensitive: true, rate_limit: {unit: day, requests_per_unit: 7, time_zone: Europe/Berlin}, concurrency: 3,
-     ban: {after: 9, within: 1m, for: 2h}, soft_limit: {at: 80%, action: warn}, answer: {body: flat}, priority: p1}
-`)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var lines strings.Builder
-	writeRLConfig(&lines, set)
-	want := `d.free: unlimited, shadow_mode: false, quota_mode: false
-d.quota: unit=1M30S requests_per_unit=5, shadow_mode: false, quota_mode: true
-d.login: unit=DAY IN EUROPE/BERLIN requests_per_unit=7, shadow_mode: false, quota_mode: false
-`
-	if lines.String() != want {
-		t.Errorf("got\n%swant\n%s", lines.String(), want)
-	}
-	data, err := json.Marshal(viewOf(set, time.Now()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, part := range []string{`"id":"d.login"`, `"failure":"closed"`, `"period":"day in Europe/Berlin"`, `"file":"r.yaml","line":5`, `"unlimited":true`,
-		`{"role":"concurrency","algorithm":"concurrency","quota":3,"period":"minute"}`, `"role":"ban","algorithm":"ban","quota":9,"period":"minute","ban_for":"2h"`,
-		`"priority":"p1","soft_limit":"`, `"answer":"`,
-	} {
-		if !strings.Contains(string(data), part) {
-			t.Errorf("no %s in %s", part, data)
-		}
-	}
-	writeRLConfig(&lines, nil)
-}
-
 func TestHints(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -471,16 +435,6 @@ func TestListenTakesOverAnAbandonedSocket(t *testing.T) {
 	if l, err := listen(t.Context(), "http-addr", addr); err == nil {
 		l.Close()
 		t.Error("removed a file that is no socket")
-	}
-}
-
-func TestBriefErrors(t *testing.T) {
-	if got := brief(errors.New("a\nb")); got != "a | b" {
-		t.Errorf("%q", got)
-	}
-	got := brief(errors.New(strings.Repeat("wrong\n", 999) + "wrong"))
-	if len(got) > 200 || !strings.Contains(got, "and 995 more errors; hint: headgate rules validate") {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/identityfile"
+	"github.com/headgate/headgate/internal/reach"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -69,7 +70,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	if err != nil {
 		return nil, err
 	}
-	p.watching.reach.watch(p, reachOf{file: s.Identity, extractor: source.Extractor})
+	p.watching.reach.Watch(reach.Use{File: s.Identity, Extractor: source.Extractor}, p.limiter.Rules())
 	encoder, err := httpanswer.New(answer)
 	if err != nil {
 		return nil, err

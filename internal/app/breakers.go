@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
@@ -35,7 +36,7 @@ type seenBreaker struct {
 	open   bool
 	told   bool // of this opening
 	since  time.Time
-	lines  lineLimit
+	lines  linelimit.Limiter
 }
 
 // run looks at the breakers until ctx ends.
@@ -90,7 +91,7 @@ func (w *breakerWatch) look(now time.Time) {
 }
 
 func (w *breakerWatch) tellOpen(b *seenBreaker, s *shardState, now time.Time) {
-	untold, ok := b.lines.mayTell(breakerLines, limit.MicrosOf(now))
+	untold, ok := b.lines.MayTell(breakerLines, limit.MicrosOf(now))
 	if b.told = ok; !ok {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dashboard"
+	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
 )
 
@@ -25,7 +26,7 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 		return nil, err
 	}
 	if browsers.TLSConfig == nil {
-		browsers.Handler = namedHosts(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler, p.refusedHost(refusals.Dashboard))
+		browsers.Handler = hostguard.Handler(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler, p.refusedHost(refusals.Dashboard))
 	}
 	if browsers.TLSConfig == nil && !loopback(s.DashboardAddr) {
 		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)

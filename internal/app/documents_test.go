@@ -1,9 +1,7 @@
 package app
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
-	"github.com/headgate/headgate/trial"
 )
 
 // storedSettings are tenantSettings with a database of SQLite, which they return.
@@ -196,67 +193,6 @@ func TestRuleRowsOfTheDatabase(t *testing.T) {
 	r.shows(t, "/metrics", `headgate_documents_refused{kind="rule_row"} 1`)
 	r.shows(t, "/readyz", `"kind": "rule_row"`, `"name": "2"`, `"degraded": true`)
 	r.decides(t, "shop", "user", "ann", `"limit":6,`)
-}
-
-// A node that takes a candidate back says so to all others, unless one of them or an
-// operator was first.
-func TestRollBackIsToldToTheDatabase(t *testing.T) {
-	_, db := storedSettings(t)
-	b := newRollBacks(quiet())
-	b.database = func() *sqltenant.DB { return db }
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); b.run(ctx) }()
-	defer func() { cancel(); <-ended }()
-	target := switches.Target{Candidate: "api.tenant"}
-	stored := func() sqltenant.Document {
-		t.Helper()
-		doc, err := db.Document(t.Context(), sqltenant.SwitchDocument, target.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return doc
-	}
-	b.tell(trial.Report{Rule: "api.tenant", Limits: "9 per 1m", Decided: 1000, Added: 30})
-	(&runner{}).eventually(t, func() string {
-		doc := stored()
-		one, err := switchOf(&doc)
-		if doc.Version == 1 && err == nil && one.State == switches.Shadow && doc.UpdatedBy == "headgate" && strings.Contains(one.Reason, "30 of 1000") {
-			return ""
-		}
-		return fmt.Sprintf("the switch is %+v (%v)", doc, err)
-	})
-	// What an operator says after that stays.
-	putSwitch(t, db, switches.Switch{Target: target, State: switches.On})
-	if err := b.write(t.Context(), &trial.Report{Rule: "api.tenant"}); err != nil {
-		t.Error(err)
-	}
-	if doc := stored(); doc.Version != 2 || doc.UpdatedBy != "ann" {
-		t.Errorf("%+v", doc)
-	}
-	// What is over says nothing any more.
-	putSwitch(t, db, switches.Switch{Target: target, State: switches.On, Until: time.Now().Add(-time.Second)})
-	if err := b.write(t.Context(), &trial.Report{Rule: "api.tenant"}); err != nil {
-		t.Error(err)
-	}
-	if doc := stored(); doc.Version != 4 || doc.UpdatedBy != "headgate" {
-		t.Errorf("%+v", doc)
-	}
-}
-
-// While the database is away a roll-back waits for it.
-func TestRollBackWaitsForTheDatabase(t *testing.T) {
-	b := newRollBacks(quiet())
-	b.database = func() *sqltenant.DB { return nil }
-	if err := b.write(t.Context(), &trial.Report{Rule: "r"}); !errors.Is(err, errNotOpen) {
-		t.Errorf("%v", err)
-	}
-	for range maxRollBacks + 1 { // the last finds no room, and waits for none
-		b.tell(trial.Report{Rule: "r"})
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	b.switchOff(ctx, &trial.Report{Rule: "r"})
 }
 
 // A candidate that denies too much on one node is taken back on all of them.

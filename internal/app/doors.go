@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 )
@@ -32,7 +33,7 @@ type frontDoor struct {
 	name                 string
 	nameLimits, giveBack atomic.Uint64
 	logger               *slog.Logger
-	lines                lineLimit
+	lines                linelimit.Limiter
 }
 
 // refusedLines is how many lines the refused calls of a front get in the log.
@@ -55,7 +56,7 @@ func (f *frontDoor) refused(_ *headgate.Request, e *headgate.RightsError) {
 	} else {
 		f.giveBack.Add(1)
 	}
-	if others, ok := f.lines.mayTell(refusedLines, limit.MicrosOf(time.Now())); ok {
+	if others, ok := f.lines.MayTell(refusedLines, limit.MicrosOf(time.Now())); ok {
 		f.logger.Warn("a call was refused because its caller has no right to it; hint: --caller-limits gives the right to all who reach the HTTP API and the gRPC port",
 			"front", f.name, "right", e.Right, "what", e.What, "others_since", others)
 	}

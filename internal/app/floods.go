@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/h2guard"
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -17,14 +18,14 @@ var floodLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, P
 type floods struct {
 	logger *slog.Logger
 	count  atomic.Uint64
-	lines  lineLimit
+	lines  linelimit.Limiter
 }
 
 // guard returns l with guarded connections, for the front of that name.
 func (f *floods) guard(front string, l net.Listener) net.Listener {
 	return h2guard.Listen(l, func(remote net.Addr) {
 		f.count.Add(1)
-		if untold, ok := f.lines.mayTell(floodLines, limit.MicrosOf(time.Now())); ok {
+		if untold, ok := f.lines.MayTell(floodLines, limit.MicrosOf(time.Now())); ok {
 			f.logger.Warn("a connection of HTTP/2 was cut off: its frames cost work and asked for nothing", "front", front, "remote", remote.String(), "others", untold)
 		}
 	})

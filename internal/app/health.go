@@ -9,8 +9,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -38,8 +40,8 @@ var errDraining = errors.New("draining: this process is about to end")
 // health is what the process knows of itself.
 type health struct {
 	draining atomic.Bool
-	rules    *rulesource.Source // nil without rules
-	tenants  *tenants           // nil without tenants
+	rules    *rulesource.Source   // nil without rules
+	tenants  *tenantsource.Source // nil without tenants
 	// ping asks whether the stores can decide; nil for those that cannot fail.
 	ping     func(context.Context) error
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
@@ -52,7 +54,7 @@ type health struct {
 	// while it does, or while nobody was told since there were too many lines;
 	// awayLines limits those. Only watchStore uses them.
 	away      map[store.Reason]bool
-	awayLines lineLimit
+	awayLines linelimit.Limiter
 	// undecided are the requests without the store that the log knows of, and
 	// undecidedAt is when it was told of some last. Only watchStore uses them.
 	undecided   map[store.Reason]uint64
@@ -66,16 +68,12 @@ func (h *health) ready() error {
 	if h.draining.Load() {
 		return errDraining
 	}
-	return h.tenants.ready()
+	return h.tenants.Ready()
 }
 
 // switched returns the switches in force, never nil.
 func (h *health) switched() []switches.Switch {
-	list := []switches.Switch{}
-	if h.tenants != nil {
-		list = append(list, h.tenants.documents.switched()...)
-	}
-	return list
+	return append([]switches.Switch{}, h.tenants.Switches()...)
 }
 
 // watchStore asks the store until ctx ends and logs when it goes and comes
@@ -139,7 +137,7 @@ func (h *health) tellAway(err error, fresh bool) {
 		return
 	}
 	if fresh {
-		if _, ok := h.awayLines.mayTell(awayLines, limit.MicrosOf(time.Now())); !ok {
+		if _, ok := h.awayLines.MayTell(awayLines, limit.MicrosOf(time.Now())); !ok {
 			return
 		}
 		h.away = map[store.Reason]bool{}
@@ -180,9 +178,9 @@ type report struct {
 	Store    storeReport `json:"store"`
 	Rules    rulesReport `json:"rules"`
 	// Tenants is missing where the rules alone decide.
-	Tenants *tenantsReport `json:"tenants,omitempty"`
+	Tenants *tenantsource.Report `json:"tenants,omitempty"`
 	// Documents is what the database says beside accounts; missing without one.
-	Documents *documentsReport `json:"documents,omitempty"`
+	Documents *tenantsource.DocumentsReport `json:"documents,omitempty"`
 }
 
 type storeReport struct {
@@ -210,13 +208,10 @@ func (h *health) report() report {
 		s := h.rules.Status()
 		r.Rules = rulesReport{OK: s.Err == nil, Version: s.Version, LoadedAt: &s.LoadedAt, LastGood: s.LastGood}
 		if s.Err != nil {
-			r.Rules.Error = brief(s.Err)
+			r.Rules.Error = rulesource.Brief(s.Err)
 		}
 	}
-	r.Tenants = h.tenants.report()
-	if h.tenants != nil {
-		r.Documents = h.tenants.documents.report()
-	}
+	r.Tenants, r.Documents = h.tenants.Report(), h.tenants.Documents()
 	r.Degraded = !r.Store.OK || !r.Rules.OK || r.Tenants != nil && !r.Tenants.OK || r.Documents != nil && !r.Documents.OK
 	return r
 }

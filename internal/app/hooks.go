@@ -3,6 +3,7 @@ package app
 import (
 	"time"
 
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/webhook"
 	"github.com/headgate/headgate/limit"
@@ -25,9 +26,9 @@ func (p *process) watchHooks() error {
 	if len(hooks.Out) == 0 {
 		return nil
 	}
-	var lines lineLimit
+	var lines linelimit.Limiter
 	notifier := webhook.New(webhook.Options{Out: hooks.Out, OnError: func(err error) {
-		if untold, ok := lines.mayTell(hookLines, limit.MicrosOf(time.Now())); ok {
+		if untold, ok := lines.MayTell(hookLines, limit.MicrosOf(time.Now())); ok {
 			p.logger.Error("an event was given up", "error", err, "untold", untold)
 		}
 	}})

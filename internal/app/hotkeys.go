@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store/hotkey"
@@ -18,7 +19,7 @@ var hotLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 10, Pe
 type hotReporter struct {
 	metrics *telemetry.Metrics
 	logger  *slog.Logger
-	lines   lineLimit
+	lines   linelimit.Limiter
 }
 
 // report notes that an exact bucket of rule is hot now; where the rule allows it
@@ -26,7 +27,7 @@ type hotReporter struct {
 // nobody can go back.
 func (r *hotReporter) report(rule string, key hotkey.Key, rate float64) {
 	r.metrics.HotKey(rule)
-	untold, ok := r.lines.mayTell(hotLines, limit.MicrosOf(time.Now()))
+	untold, ok := r.lines.MayTell(hotLines, limit.MicrosOf(time.Now()))
 	if !ok {
 		return
 	}

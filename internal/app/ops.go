@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/explain"
+	"github.com/headgate/headgate/internal/rulesview"
 )
 
 // opsIndex is what GET / of the ops address says.
@@ -41,11 +42,11 @@ func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
 		writeJSON(w, status, r)
 	})
 	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, viewOf(limiter.Rules(), time.Now()))
+		writeJSON(w, http.StatusOK, rulesview.Of(limiter.Rules(), time.Now()))
 	})
 	mux.HandleFunc("GET /rlconfig", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		writeRLConfig(w, limiter.Rules())
+		rulesview.WriteLines(w, limiter.Rules())
 	})
 	mux.HandleFunc("GET /switches", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, h.switched())

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headgate/headgate/internal/nodes"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/view"
 )
@@ -33,8 +34,8 @@ func (w *watching) overview() view.Overview {
 	return o
 }
 
-// notice returns what this node tells the others of itself: hashes, and no key.
-func (w *watching) notice() view.Node {
+// state returns what this node tells the others of itself: hashes, and no key.
+func (w *watching) state() view.Node {
 	p := w.process
 	var o view.Overview
 	p.metrics.Overview(&o, 0)
@@ -61,7 +62,7 @@ func (w *watching) notice() view.Node {
 func (w *watching) nameless(by string) []view.TopKey {
 	keys := []view.TopKey{}
 	if w.keys != nil {
-		keys = append(keys, w.keys.Top(by, "", noticedKeys)...)
+		keys = append(keys, w.keys.Top(by, "", nodes.MaxKeys)...)
 	}
 	for i := range keys {
 		keys[i].Key = ""

@@ -17,8 +17,10 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/backlog"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/internal/webhook"
@@ -40,7 +42,7 @@ type process struct {
 	health   *health
 	ops      *http.Server
 
-	rollBacks *rollBacks
+	rollBacks *tenantsource.RollBacks
 	floods    *floods
 	// hooks are those of --hooks, usageKeys those of --usage-key; nil without.
 	hooks     *webhook.Config
@@ -91,7 +93,7 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 		settings: s, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
 		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
-		rollBacks: newRollBacks(o.Logger), floods: &floods{logger: o.Logger},
+		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 	}
 	metrics.WatchFloods(p.floods.count.Load)
 	if err := p.assemble(); err != nil {
@@ -112,7 +114,7 @@ func (p *process) assemble() error {
 	}
 	if p.limiter, err = headgate.New(headgate.Options{
 		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Observer: p.observer,
-		OnRollBack: p.rollBacks.tell,
+		OnRollBack: p.rollBacks.Tell,
 	}); err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (p *process) assemble() error {
 		return err
 	}
 	p.refusals.Serve(refusals.Ops)
-	p.ops = newOperatorServer(namedHosts(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter), p.refusedHost(refusals.Ops)), p.logger)
+	p.ops = newOperatorServer(hostguard.Handler(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter), p.refusedHost(refusals.Ops)), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
 }
@@ -256,7 +258,7 @@ func (p *process) listen(ctx context.Context, fronts []front) ([]*backlog.Listen
 }
 
 func (p *process) allTasks() []func(context.Context) {
-	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore, p.rollBacks.run)
+	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore, p.rollBacks.Run)
 	if slices.ContainsFunc(p.stack.backends, func(b backend) bool { return b.shards != nil }) {
 		breakers := &breakerWatch{logger: p.logger, read: p.stack.shardStates, changed: p.health.askStore}
 		tasks = append(tasks, breakers.run)
@@ -277,7 +279,7 @@ func (p *process) reloadOnSignal(ctx context.Context) {
 			if p.health.rules != nil {
 				p.health.rules.Reload()
 			}
-			p.health.tenants.reload()
+			p.health.tenants.Reload()
 		}
 	}
 }
@@ -343,4 +345,27 @@ func (p *process) drain(ctx context.Context, listeners []*backlog.Listener, serv
 		ending.Go(func() { s.Shutdown(deadline) })
 	}
 	ending.Wait()
+}
+
+// watchTenants makes the parts that tell what tenants may use, if settings name any.
+func (p *process) watchTenants() error {
+	s := p.settings
+	if s.Tiers == "" && s.Tenants == (config.DatabaseURL{}) {
+		return nil
+	}
+	t, err := tenantsource.New(tenantsource.Options{
+		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Kept: s.TenantsFile,
+		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, Logger: p.logger,
+	})
+	if err != nil {
+		return err
+	}
+	if s.Tenants != (config.DatabaseURL{}) {
+		p.metrics.WatchDocuments(t.Stored)
+		p.rollBacks.Database = t.Database
+	}
+	p.tasks = append(p.tasks, t.Tasks()...)
+	p.health.tenants = t
+	p.metrics.WatchTenants(t.State)
+	return nil
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/identityfile"
+	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/proxy"
+	"github.com/headgate/headgate/internal/reach"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
@@ -136,7 +138,7 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 		return nil, err
 	}
 	p.refusals.Serve(refusals.Proxy)
-	p.watching.reach.watch(p, reachOf{file: s.Identity, extractor: who, domain: domain})
+	p.watching.reach.Watch(reach.Use{File: s.Identity, Extractor: who, Domain: domain}, p.limiter.Rules())
 	// Clients cannot ask for anything but to pass. It is the middleware that gives hits
 	// back, of a client who leaves while it is held back.
 	return httplimit.New(p.doors.open("proxy", headgate.Rights{GiveBack: true}), httplimit.Options{
@@ -193,11 +195,11 @@ var backendLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 6,
 // backendReporter tells the log why the backend did not answer.
 type backendReporter struct {
 	logger *slog.Logger
-	lines  lineLimit
+	lines  linelimit.Limiter
 }
 
 func (b *backendReporter) report(err error) {
-	if others, ok := b.lines.mayTell(backendLines, limit.MicrosOf(time.Now())); ok {
+	if others, ok := b.lines.MayTell(backendLines, limit.MicrosOf(time.Now())); ok {
 		b.logger.Warn("the backend did not answer", "error", err, "others_since", others)
 	}
 }

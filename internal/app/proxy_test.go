@@ -95,7 +95,7 @@ func TestProxyByRulesOfADatabase(t *testing.T) {
 	handler := started.server.(*gentleServer).Handler
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); p.health.tenants.watch(ctx) }()
+	go func() { defer close(ended); p.health.tenants.Watch(ctx) }()
 	defer func() { cancel(); <-ended }()
 	putDocument(t, db, sqltenant.RulesDocument, "a", twoADay)
 	eventually(t, http.StatusTooManyRequests, func() (int, string) {

@@ -1,9 +1,7 @@
 package app
 
 import (
-	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -66,33 +64,20 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.logger.Info("the rule files are those in force again", "version", e.Set.Version())
 	case rulesource.Refused:
 		r.metrics.Reloaded(telemetry.ReloadRefused)
-		r.logger.Error("rule files refused; the rules in force stay", "version", e.Set.Version(), "error", brief(e.Err))
+		r.logger.Error("rule files refused; the rules in force stay", "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
-		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", brief(e.Err))
+		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
 	case rulesource.Joined:
 		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)
 		r.modes(e.Set)
 		r.unfitLimits(e.Set)
 	case rulesource.DocumentRefused:
-		r.logger.Error("rules of the database are refused", "error", brief(e.Err))
+		r.logger.Error("rules of the database are refused", "error", rulesource.Brief(e.Err))
 	case rulesource.NotKept, rulesource.NotWatched:
 		r.logger.Warn(e.Err.Error())
 	}
-}
-
-// maxBriefLines bounds how many of the errors of one reload are told; who has
-// more sees them with `headgate rules validate`.
-const maxBriefLines = 5
-
-// brief returns the first errors of err as one line.
-func brief(err error) string {
-	lines := strings.Split(err.Error(), "\n")
-	if len(lines) > maxBriefLines {
-		lines = append(lines[:maxBriefLines], fmt.Sprintf("and %d more errors; hint: headgate rules validate shows them all", len(lines)-maxBriefLines))
-	}
-	return strings.Join(lines, " | ")
 }
 
 // modes says once that the modes of rules change nothing, if so.

@@ -36,14 +36,14 @@ func BenchmarkRowsInForce(b *testing.B) {
 				b.Fatal(err)
 			}
 			ended := make(chan struct{})
-			go func() { defer close(ended); p.health.tenants.watch(b.Context()) }()
+			go func() { defer close(ended); p.health.tenants.Watch(b.Context()) }()
 			b.Cleanup(func() { <-ended })
 			wait := func(what string, met func() bool) time.Duration {
 				begun := time.Now()
 				cond.True(b, what, met)
 				return time.Since(begun)
 			}
-			first := wait("rules", func() bool { return p.health.tenants.ready() == nil && p.limiter.Rules().NumRules() == n })
+			first := wait("rules", func() bool { return p.health.tenants.Ready() == nil && p.limiter.Rules().NumRules() == n })
 			var row, switched time.Duration
 			for i := 0; b.Loop(); i++ {
 				before := p.limiter.Rules().Version()
@@ -55,7 +55,7 @@ func BenchmarkRowsInForce(b *testing.B) {
 					b.Fatal(err)
 				}
 				switched = wait("a switch", func() bool {
-					for _, s := range p.health.tenants.documents.switched() {
+					for _, s := range p.health.tenants.Switches() {
 						if strings.Contains(s.Target.String(), one.Target.Rule) {
 							return true
 						}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/nodes"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -45,7 +46,7 @@ type stack struct {
 	denials  *denial.Store    // nil: denials are not remembered
 	accuracy *accuracy.Store  // nil: nothing is measured
 	fleet    *fleet.Fleet
-	nodes    *nodeMemory
+	nodes    *nodes.Count
 	patience time.Duration // of leave
 	// quit ends the heartbeat, gone is closed when it has ended; nil before
 	// join.
@@ -63,11 +64,11 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 	k := &stack{
 		backends: backends,
 		patience: max(leaveTimeout, s.StoreBudget),
-		nodes:    rememberNodes(s),
+		nodes:    nodes.Remember(s.Nodes, s.StateDir),
 	}
 	k.fleet = fleet.Join(fleet.Options{
-		Roster: rosterOf(&backends[0]), Static: s.Nodes, Initial: k.nodes.initial,
-		OnBeat: func(live int, err error) { k.nodes.beat(time.Now(), live, err) },
+		Roster: rosterOf(&backends[0]), Static: s.Nodes, Initial: k.nodes.Initial,
+		OnBeat: func(live int, err error) { k.nodes.Beat(time.Now(), live, err) },
 	})
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the local store: %w", err), k.closeBackends())
@@ -235,9 +236,9 @@ func (k *stack) ping(ctx context.Context) error {
 
 // join begins the heartbeat by which other nodes know of this one.
 func (k *stack) join(logger *slog.Logger) {
-	k.nodes.logger = logger
-	if k.nodes.static || rosterOf(&k.backends[0]) != nil {
-		k.nodes.tell()
+	k.nodes.Logger = logger
+	if k.nodes.Static || rosterOf(&k.backends[0]) != nil {
+		k.nodes.Tell()
 	}
 	ctx, quit := context.WithCancel(context.Background())
 	k.quit, k.gone = quit, make(chan struct{})

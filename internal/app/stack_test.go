@@ -236,7 +236,7 @@ func TestD6HotKeysAreNamedButNotEndlessly(t *testing.T) {
 	if first, _, _ := strings.Cut(log.String(), "\n"); !strings.Contains(first, "rule=api.user key_hash=00000000000000000000000000000000 per_second=1234") {
 		t.Errorf("the first line is %s", first)
 	}
-	if untold, ok := r.lines.mayTell(hotLines, limit.MicrosOf(time.Now().Add(time.Hour))); !ok || untold != 1000-lines {
+	if untold, ok := r.lines.MayTell(hotLines, limit.MicrosOf(time.Now().Add(time.Hour))); !ok || untold != 1000-lines {
 		t.Errorf("an hour later: %v, %d untold, want %d", ok, untold, 1000-lines)
 	}
 }

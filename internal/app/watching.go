@@ -15,6 +15,9 @@ import (
 	"github.com/headgate/headgate/internal/denialog"
 	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/linelimit"
+	"github.com/headgate/headgate/internal/nodes"
+	"github.com/headgate/headgate/internal/reach"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/tracing"
@@ -35,10 +38,10 @@ type watching struct {
 	denials *denialog.Log    // nil: none are logged
 	// unmatched tells of requests that no rule limits.
 	unmatched *denialog.Unmatched
-	reach     reach
+	reach     *reach.Check
 	traces    *tracing.Tracer // nil: there are none
-	board     *noticeBoard
-	lines     lineLimit
+	nodes     *nodes.States
+	lines     linelimit.Limiter
 	// draining is closed when the end begins.
 	draining chan struct{}
 }
@@ -51,7 +54,7 @@ var watchLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, P
 
 // watch makes all that looks on, as settings say.
 func (p *process) watch() error {
-	w := &watching{process: p, draining: make(chan struct{})}
+	w := &watching{process: p, reach: reach.New(p.logger), draining: make(chan struct{})}
 	p.watching = w
 	var err error
 	if w.node, err = p.identify(); err != nil {
@@ -148,7 +151,7 @@ func (w *watching) setRules(set *rules.Set) {
 	if layer := w.process.stack.accuracy; layer != nil {
 		layer.Forget(limitsAlike(w.process.limiter.Rules(), set))
 	}
-	w.reach.check(set, w.process.logger)
+	w.reach.SetRules(set)
 }
 
 // watchEvents makes decisions events, and sends them where they are to go.
@@ -208,18 +211,18 @@ func (w *watching) watchTraces() error {
 // watchNodes has this node tell the others of itself.
 func (w *watching) watchNodes() {
 	k := w.process.stack
-	w.board = &noticeBoard{
-		alone: k.backends[0].inMemory(), live: k.fleet.Live, id: trace.NewDecisionID(time.Now()).String(),
-		self: w.notice, logger: w.process.logger,
-	}
-	w.board.board, _ = k.backends[0].Store.(store.Board)
-	w.process.tasks = append(w.process.tasks, w.board.run)
+	board, _ := k.backends[0].Store.(store.Board)
+	w.nodes = nodes.NewStates(nodes.Options{
+		Board: board, Alone: k.backends[0].inMemory(), Live: k.fleet.Live, ID: trace.NewDecisionID(time.Now()).String(),
+		Self: w.state, Logger: w.process.logger,
+	})
+	w.process.tasks = append(w.process.tasks, w.nodes.Run)
 }
 
 // tell returns what logs trouble, though not each of it.
 func (w *watching) tell(message string) func(error) {
 	return func(err error) {
-		if others, ok := w.lines.mayTell(watchLines, limit.MicrosOf(time.Now())); ok {
+		if others, ok := w.lines.MayTell(watchLines, limit.MicrosOf(time.Now())); ok {
 			w.process.logger.Error(message, "error", err, "others_since", others)
 		}
 	}
@@ -252,7 +255,7 @@ func (w *watching) shown() *adminapi.Watch {
 	return &adminapi.Watch{
 		Overview: w.overview,
 		TopKeys:  w.topKeys,
-		Fleet:    func() view.Fleet { return w.board.fleet(time.Now()) },
+		Fleet:    func() view.Fleet { return w.nodes.Fleet(time.Now()) },
 		Accuracy: w.accuracy,
 		Explain: func(ctx context.Context, request headgate.Request) (view.Explanation, error) {
 			return explain.Request(ctx, limiter, request)
@@ -273,8 +276,8 @@ func (w *watching) topKeys(by, rule string, n int, fleet bool) view.TopKeys {
 		return top
 	}
 	// What a list lacks counts too, so that none may be cut before they are merged.
-	lists := [][]view.TopKey{w.keys.Top(by, rule, max(n, noticedKeys))}
-	for _, node := range w.board.fleet(time.Now()).Nodes[1:] {
+	lists := [][]view.TopKey{w.keys.Top(by, rule, max(n, nodes.MaxKeys))}
+	for _, node := range w.nodes.Fleet(time.Now()).Nodes[1:] {
 		if node.HashedBy == w.hashedBy() {
 			lists = append(lists, node.Top(by))
 		}

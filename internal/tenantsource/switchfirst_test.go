@@ -1,9 +1,11 @@
-package app
+package tenantsource
 
 import (
+	"log/slog"
 	"testing"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
@@ -37,7 +39,7 @@ func TestNoSwitchWaitsForRules(t *testing.T) {
 	if err := source.Load(); err != nil {
 		t.Fatal(err)
 	}
-	d := &documents{limiter: limiter, rules: source, tiers: func(string) error { return nil }, logger: quiet(), changed: make(chan struct{}, 1)}
+	d := &documents{limiter: limiter, rules: source, tiers: func(string) error { return nil }, logger: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
 	ended := make(chan struct{})
 	go func() { defer close(ended); d.compile(t.Context()) }()
 	t.Cleanup(func() { <-ended })
@@ -57,10 +59,5 @@ func TestNoSwitchWaitsForRules(t *testing.T) {
 		}
 	}
 	close(release)
-	(&runner{}).eventually(t, func() string {
-		if err := d.ready(); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	eventually.True(t, "the rules are in force", func() bool { return d.ready() == nil })
 }

@@ -1,4 +1,4 @@
-package app
+package tenantsource
 
 import (
 	"cmp"
@@ -22,13 +22,13 @@ type keptVersions struct {
 
 // loadFile puts in force what was kept, if there is anything and the database has not
 // answered meanwhile.
-func (t *tenants) loadFile(context.Context) {
-	accounts, head, err := quotas.ReadFile(t.settings.TenantsFile)
+func (t *Source) loadFile(context.Context) {
+	accounts, head, err := quotas.ReadFile(t.Kept)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		t.logger.Error("what was kept of the database cannot be used", "error", err)
+		t.Logger.Error("what was kept of the database cannot be used", "error", err)
 		return
 	}
 	// A file of an earlier version has no settings: there were none.
@@ -41,11 +41,11 @@ func (t *tenants) loadFile(context.Context) {
 	}
 	t.mu.accounts, t.mu.version, t.mu.fromFile, t.mu.savedAt = kept, head.Version, true, head.SavedAt
 	t.applyLocked()
-	t.logger.Info("what was kept of the database is in force until it answers", "accounts", head.Accounts, "version", head.Version, "saved_at", head.SavedAt)
+	t.Logger.Info("what was kept of the database is in force until it answers", "accounts", head.Accounts, "version", head.Version, "saved_at", head.SavedAt)
 }
 
 // keep writes what the database says to the file until ctx ends, and then once more.
-func (t *tenants) keep(ctx context.Context) {
+func (t *Source) keep(ctx context.Context) {
 	defer t.keepNow()
 	for {
 		select {
@@ -63,7 +63,7 @@ func (t *tenants) keep(ctx context.Context) {
 }
 
 // keepNow writes what the database says and is in force, unless the file has it.
-func (t *tenants) keepNow() {
+func (t *Source) keepNow() {
 	t.mu.Lock()
 	accounts, version, digest, fromFile := t.mu.accounts, t.mu.version, t.mu.digest, t.mu.fromFile
 	t.mu.Unlock()
@@ -73,8 +73,8 @@ func (t *tenants) keepNow() {
 		return
 	}
 	head := quotas.Head{Version: version, SavedAt: time.Now().UTC().Truncate(time.Second), Settings: &settings}
-	if err := quotas.WriteFile(t.settings.TenantsFile, accounts, head); err != nil {
-		t.logger.Error("what the database says was not kept; without it a start needs the database", "error", err)
+	if err := quotas.WriteFile(t.Kept, accounts, head); err != nil {
+		t.Logger.Error("what the database says was not kept; without it a start needs the database", "error", err)
 		return
 	}
 	t.kept = now

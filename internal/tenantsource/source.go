@@ -1,4 +1,4 @@
-package app
+package tenantsource
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/linelimit"
+	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
@@ -37,14 +38,28 @@ var (
 	errReadingTenants = errors.New("what tenants may use is not known yet: the database of tenants is being read")
 )
 
-// tenants keeps what tenants may use in force in a limiter. No decision waits for
-// it: while the database is away the accounts that were read last count.
-type tenants struct {
-	settings *config.Settings
-	limiter  *headgate.Limiter
-	logger   *slog.Logger
-	// unfit says why the stores cannot decide a limit; nil when they decide all.
-	unfit func(*limit.Limit) error
+// Options are those of a Source. Limiter, Unfit and Logger are required, and Rules with
+// a Database.
+type Options struct {
+	// Tiers is the file of tiers, "" for none, and Poll how often it is read.
+	Tiers string
+	Poll  time.Duration
+	// Database is where accounts are, as sqltenant.Open takes it; "" for nowhere.
+	Database string
+	// Kept is the file that keeps what the database says, "" for none.
+	Kept    string
+	Limiter *headgate.Limiter
+	Rules   *rulesource.Source
+	// Unfit says why the stores cannot decide a limit; nil when they decide all.
+	Unfit  func(*limit.Limit) error
+	Logger *slog.Logger
+}
+
+// Source keeps what tenants may use in force in a limiter. No decision waits for
+// it: while the database is away the accounts that were read last count. A nil Source
+// is one without tiers and without a database. Make one with New.
+type Source struct {
+	Options
 
 	mu struct {
 		sync.Mutex
@@ -64,7 +79,7 @@ type tenants struct {
 	// histories is how often the database had another history than the one read.
 	histories atomic.Uint64
 	told      atomic.Pointer[string] // what was wrong with the file of tiers
-	skipped   lineLimit
+	skipped   linelimit.Limiter
 	// documents is what the database says beside accounts; nil without one.
 	documents *documents
 	// changed holds one value while something is to be kept.
@@ -73,54 +88,64 @@ type tenants struct {
 	kept keptVersions
 }
 
-// watchTenants makes the parts that tell what tenants may use, if settings name any.
-func (p *process) watchTenants() error {
-	s := p.settings
-	if s.Tiers == "" && s.Tenants == (config.DatabaseURL{}) {
-		return nil
-	}
-	t := &tenants{settings: s, limiter: p.limiter, logger: p.logger, unfit: p.stack.unfit, changed: make(chan struct{}, 1), kept: keptVersions{accounts: -1}}
+// New returns a Source that has read its file of tiers.
+func New(o Options) (*Source, error) {
+	t := &Source{Options: o, changed: make(chan struct{}, 1), kept: keptVersions{accounts: -1}}
 	if err := t.loadTiers(); err != nil {
-		return err
+		return nil, err
 	}
-	if s.Tenants == (config.DatabaseURL{}) {
+	if o.Database == "" {
 		t.inForce(tenant.NewSnapshot(new(tenant.Tiers), slices.Values([]tenant.Account(nil))), sqltenant.Point{})
-	} else {
-		if err := sqltenant.Check(s.Tenants.Reveal()); err != nil {
-			return fmt.Errorf("--tenants: %w", err)
-		}
-		t.documents = &documents{limiter: p.limiter, rules: p.health.rules, tiers: t.storedTiers, logger: p.logger, changed: make(chan struct{}, 1)}
-		p.metrics.WatchDocuments(t.documents.state)
-		p.rollBacks.database = t.db.Load
-		p.tasks = append(p.tasks, t.watch)
-		if s.TenantsFile != "" {
-			p.tasks = append(p.tasks, t.loadFile, t.keep)
+		return t, nil
+	}
+	if err := sqltenant.Check(o.Database); err != nil {
+		return nil, fmt.Errorf("--tenants: %w", err)
+	}
+	t.documents = &documents{limiter: o.Limiter, rules: o.Rules, tiers: t.storedTiers, logger: o.Logger, changed: make(chan struct{}, 1)}
+	return t, nil
+}
+
+// Tasks are what is to run until the end of the process.
+func (t *Source) Tasks() []func(context.Context) {
+	var tasks []func(context.Context)
+	if t.documents != nil {
+		tasks = append(tasks, t.Watch)
+		if t.Kept != "" {
+			tasks = append(tasks, t.loadFile, t.keep)
 		}
 	}
-	if s.Tiers != "" {
-		p.tasks = append(p.tasks, t.watchTiers)
+	if t.Tiers != "" {
+		tasks = append(tasks, t.watchTiers)
 	}
-	p.health.tenants = t
-	p.metrics.WatchTenants(t.state)
-	return nil
+	return tasks
+}
+
+// Database returns the database, nil while it has not been opened.
+func (t *Source) Database() *sqltenant.DB { return t.db.Load() }
+
+// TiersInForce returns the tiers, never nil.
+func (t *Source) TiersInForce() *tenant.Tiers {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.tiers.inForce()
 }
 
 // inForce puts accounts in force, under the tiers that there are.
-func (t *tenants) inForce(accounts *tenant.Snapshot, at sqltenant.Point) {
+func (t *Source) inForce(accounts *tenant.Snapshot, at sqltenant.Point) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.accounts, t.mu.version, t.mu.digest, t.mu.fromFile = accounts, at.Version, at.Digest, false
 	t.applyLocked()
 }
 
-func (t *tenants) applyLocked() {
+func (t *Source) applyLocked() {
 	if t.mu.accounts != nil {
-		t.limiter.SetTenants(t.mu.accounts.WithTiers(t.mu.tiers.inForce()))
+		t.Limiter.SetTenants(t.mu.accounts.WithTiers(t.mu.tiers.inForce()))
 	}
 }
 
-// watch keeps the accounts of the database in force until ctx ends.
-func (t *tenants) watch(ctx context.Context) {
+// Watch keeps the accounts of the database in force until ctx ends.
+func (t *Source) Watch(ctx context.Context) {
 	var compiling sync.WaitGroup
 	defer compiling.Wait()
 	compiling.Go(func() { t.documents.compile(ctx) })
@@ -139,10 +164,10 @@ func (t *tenants) watch(ctx context.Context) {
 }
 
 // watchOnce opens the database and follows it until ctx ends.
-func (t *tenants) watchOnce(ctx context.Context) error {
+func (t *Source) watchOnce(ctx context.Context) error {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	db, err := sqltenant.Open(opening, t.settings.Tenants.Reveal())
+	db, err := sqltenant.Open(opening, t.Options.Database)
 	if err != nil {
 		return err
 	}
@@ -155,28 +180,28 @@ func (t *tenants) watchOnce(ctx context.Context) error {
 }
 
 // changedTo puts a snapshot of the database in force.
-func (t *tenants) changedTo(s *tenant.Snapshot, at sqltenant.Point) {
+func (t *Source) changedTo(s *tenant.Snapshot, at sqltenant.Point) {
 	t.mu.Lock()
 	first, news := t.mu.accounts == nil || t.mu.fromFile, t.mu.version != at.Version
 	t.mu.err = nil
 	t.mu.Unlock()
 	t.inForce(s, at)
 	if first {
-		t.logger.Info("accounts of tenants in force", "accounts", s.Len(), "version", at.Version)
+		t.Logger.Info("accounts of tenants in force", "accounts", s.Len(), "version", at.Version)
 	} else if news {
-		t.logger.Debug("accounts of tenants have changed", "accounts", s.Len(), "version", at.Version)
+		t.Logger.Debug("accounts of tenants have changed", "accounts", s.Len(), "version", at.Version)
 	}
 	t.keepSoon()
 }
 
 // documentsChangedTo puts what the database says beside accounts in force.
-func (t *tenants) documentsChangedTo(s sqltenant.Settings) {
+func (t *Source) documentsChangedTo(s sqltenant.Settings) {
 	t.documents.inForce(s)
 	t.keepSoon()
 }
 
 // keepSoon asks keep to write the file.
-func (t *tenants) keepSoon() {
+func (t *Source) keepSoon() {
 	select {
 	case t.changed <- struct{}{}:
 	default:
@@ -185,16 +210,16 @@ func (t *tenants) keepSoon() {
 
 // tell notes that reading accounts has failed, or works again (nil), or that one of
 // them cannot be used.
-func (t *tenants) tell(err error) {
+func (t *Source) tell(err error) {
 	if errors.Is(err, sqltenant.ErrInvalid) {
-		if untold, ok := t.skipped.mayTell(tenantLines, limit.MicrosOf(time.Now())); ok {
-			t.logger.Error("invalid entries in the tenant database ignored", "error", err, "untold", untold)
+		if untold, ok := t.skipped.MayTell(tenantLines, limit.MicrosOf(time.Now())); ok {
+			t.Logger.Error("invalid entries in the tenant database ignored", "error", err, "untold", untold)
 		}
 		return
 	}
 	if errors.Is(err, sqltenant.ErrHistory) {
 		t.histories.Add(1)
-		t.logger.Warn("the database of tenants has another history; what was read last stays in force until all is read again", "error", err)
+		t.Logger.Warn("the database of tenants has another history; what was read last stays in force until all is read again", "error", err)
 		return
 	}
 	t.mu.Lock()
@@ -203,19 +228,19 @@ func (t *tenants) tell(err error) {
 	known := t.mu.accounts != nil
 	t.mu.Unlock()
 	if err == nil {
-		t.logger.Info("the database of tenants answers again")
+		t.Logger.Info("the database of tenants answers again")
 		return
 	}
 	t.failed.Add(1)
 	trouble := sqltenant.Trouble(err)
 	if before == nil || sqltenant.Trouble(before) != trouble {
-		t.logger.Error("the database of tenants "+trouble+"; what was read last stays in force", "known", known, "error", err)
+		t.Logger.Error("the database of tenants "+trouble+"; what was read last stays in force", "known", known, "error", err)
 	}
 }
 
-// ready returns why this process should get no traffic: it does not know yet what
+// Ready returns why this process should get no traffic: it does not know yet what
 // tenants may use.
-func (t *tenants) ready() error {
+func (t *Source) Ready() error {
 	if t == nil {
 		return nil
 	}
@@ -228,7 +253,7 @@ func (t *tenants) ready() error {
 }
 
 // waitsFor returns what is missing while no accounts are known.
-func (t *tenants) waitsFor() error {
+func (t *Source) waitsFor() error {
 	if w := t.watcher.Load(); w != nil {
 		if n, ok := w.Reading(); ok {
 			return fmt.Errorf("%w: %d accounts were read so far", errReadingTenants, n)
@@ -237,8 +262,8 @@ func (t *tenants) waitsFor() error {
 	return errNoTenants
 }
 
-// state returns what metrics show.
-func (t *tenants) state() telemetry.Tenants {
+// State returns what metrics show.
+func (t *Source) State() telemetry.Tenants {
 	now := time.Now()
 	t.mu.Lock()
 	s := telemetry.Tenants{Version: t.mu.version, FromFile: t.mu.fromFile, TiersStale: errors.Join(t.mu.tiers.fileErr, t.mu.tiers.storedErr) != nil}
@@ -259,8 +284,8 @@ func (t *tenants) state() telemetry.Tenants {
 	return s
 }
 
-// tenantsReport is what /readyz says of tenants.
-type tenantsReport struct {
+// Report is what /readyz says of tenants.
+type Report struct {
 	OK       bool   `json:"ok"`
 	Accounts int    `json:"accounts"`
 	Version  int64  `json:"version"`
@@ -268,13 +293,14 @@ type tenantsReport struct {
 	Error    string `json:"error,omitempty"`
 }
 
-func (t *tenants) report() *tenantsReport {
+// Report returns it, nil without tenants.
+func (t *Source) Report() *Report {
 	if t == nil {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &tenantsReport{Version: t.mu.version, FromFile: t.mu.fromFile}
+	r := &Report{Version: t.mu.version, FromFile: t.mu.fromFile}
 	if t.mu.accounts != nil {
 		r.Accounts = t.mu.accounts.Len()
 	}

@@ -1,4 +1,6 @@
-package app
+// Package rulesview shows the rules in force, as JSON and as lines of
+// envoyproxy/ratelimit.
+package rulesview
 
 import (
 	"fmt"
@@ -10,40 +12,42 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
-// rulesView is the body of /rules.
-type rulesView struct {
-	Version string     `json:"version"`
-	Rules   []ruleView `json:"rules"`
+// Rules is the body of /rules.
+type Rules struct {
+	Version string `json:"version"`
+	Rules   []Rule `json:"rules"`
 }
 
-type ruleView struct {
-	ID         string      `json:"id"`
-	Domain     string      `json:"domain"`
-	Limits     []limitView `json:"limits,omitempty"`
-	Unlimited  bool        `json:"unlimited,omitempty"`
-	Shadow     bool        `json:"shadow,omitempty"`
-	Quota      bool        `json:"quota,omitempty"`
-	Always     bool        `json:"always,omitempty"`
-	Tenant     bool        `json:"tenant,omitempty"`
-	Sensitive  bool        `json:"sensitive,omitempty"`
-	Priority   string      `json:"priority,omitempty"`
-	Soft       string      `json:"soft_limit,omitempty"`
-	Answer     string      `json:"answer,omitempty"`
-	Failure    string      `json:"failure"`
-	Cost       string      `json:"cost"`
-	Replaces   []string    `json:"replaces,omitempty"`
-	OnChange   string      `json:"on_change"`
-	MaxDebt    int64       `json:"max_debt,omitempty"`
-	Schedule   []string    `json:"schedule,omitempty"`
-	Shift      string      `json:"shift,omitempty"` // what the schedule makes of the limits now
-	Candidate  string      `json:"candidate,omitempty"`
-	ValidFrom  *time.Time  `json:"valid_from,omitempty"`
-	ValidUntil *time.Time  `json:"valid_until,omitempty"`
-	File       string      `json:"file"`
-	Line       int         `json:"line"`
+// Rule is one rule.
+type Rule struct {
+	ID         string     `json:"id"`
+	Domain     string     `json:"domain"`
+	Limits     []Limit    `json:"limits,omitempty"`
+	Unlimited  bool       `json:"unlimited,omitempty"`
+	Shadow     bool       `json:"shadow,omitempty"`
+	Quota      bool       `json:"quota,omitempty"`
+	Always     bool       `json:"always,omitempty"`
+	Tenant     bool       `json:"tenant,omitempty"`
+	Sensitive  bool       `json:"sensitive,omitempty"`
+	Priority   string     `json:"priority,omitempty"`
+	Soft       string     `json:"soft_limit,omitempty"`
+	Answer     string     `json:"answer,omitempty"`
+	Failure    string     `json:"failure"`
+	Cost       string     `json:"cost"`
+	Replaces   []string   `json:"replaces,omitempty"`
+	OnChange   string     `json:"on_change"`
+	MaxDebt    int64      `json:"max_debt,omitempty"`
+	Schedule   []string   `json:"schedule,omitempty"`
+	Shift      string     `json:"shift,omitempty"` // what the schedule makes of the limits now
+	Candidate  string     `json:"candidate,omitempty"`
+	ValidFrom  *time.Time `json:"valid_from,omitempty"`
+	ValidUntil *time.Time `json:"valid_until,omitempty"`
+	File       string     `json:"file"`
+	Line       int        `json:"line"`
 }
 
-type limitView struct {
+// Limit is one limit of a rule.
+type Limit struct {
 	Name        string `json:"name,omitempty"`
 	Role        string `json:"role"`
 	Algorithm   string `json:"algorithm"`
@@ -54,8 +58,9 @@ type limitView struct {
 	BanFor      string `json:"ban_for,omitempty"`
 }
 
-func viewOf(set *rules.Set, now time.Time) rulesView {
-	v := rulesView{Rules: []ruleView{}}
+// Of returns what set has at now, nothing for nil.
+func Of(set *rules.Set, now time.Time) Rules {
+	v := Rules{Rules: []Rule{}}
 	if set == nil {
 		return v
 	}
@@ -66,8 +71,8 @@ func viewOf(set *rules.Set, now time.Time) rulesView {
 	return v
 }
 
-func ruleViewOf(r *rules.Rule, now time.Time) ruleView {
-	v := ruleView{
+func ruleViewOf(r *rules.Rule, now time.Time) Rule {
+	v := Rule{
 		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always, Tenant: r.Tenant,
 		Sensitive: r.Sensitive, Priority: r.Priority, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
 		OnChange: r.Carry.String(), MaxDebt: r.MaxDebt, Shift: r.ScheduleText(now), Candidate: r.Trial.String(),
@@ -93,8 +98,8 @@ func ruleViewOf(r *rules.Rule, now time.Time) ruleView {
 	return v
 }
 
-func limitViewOf(l rules.NamedLimit) limitView {
-	v := limitView{
+func limitViewOf(l rules.NamedLimit) Limit {
+	v := Limit{
 		Name: l.Name, Role: l.Role.String(), Algorithm: l.Algorithm.String(), Quota: l.Quota, Period: periodOf(l.Limit),
 		Burst: l.Burst, CountDenied: l.CountDenied,
 	}
@@ -132,9 +137,9 @@ var envoyUnits = []struct {
 	{"YEAR", 365 * 24 * time.Hour},
 }
 
-// writeRLConfig writes one line for each main limit, as /rlconfig of
+// WriteLines writes one line for each main limit, as /rlconfig of
 // envoyproxy/ratelimit does, for the scripts that read it.
-func writeRLConfig(w io.Writer, set *rules.Set) {
+func WriteLines(w io.Writer, set *rules.Set) {
 	if set == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package app
+package nodes
 
 import (
 	"bytes"
@@ -9,19 +9,17 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/headgate/headgate/internal/config"
 )
 
 func TestNodesAreRemembered(t *testing.T) {
 	var text bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&text, nil))
-	s := &config.Settings{StateDir: t.TempDir()}
-	path := filepath.Join(s.StateDir, nodesFile)
-	m := rememberNodes(s)
-	m.logger = logger
-	if m.tell(); m.initial != 0 || !strings.Contains(text.String(), "nodes=1") || !strings.Contains(text.String(), "alone") {
-		t.Errorf("a first start knows of %d nodes and says %q", m.initial, text.String())
+	dir := t.TempDir()
+	path := filepath.Join(dir, countFile)
+	m := Remember(0, dir)
+	m.Logger = logger
+	if m.Tell(); m.Initial != 0 || !strings.Contains(text.String(), "nodes=1") || !strings.Contains(text.String(), "alone") {
+		t.Errorf("a first start knows of %d nodes and says %q", m.Initial, text.String())
 	}
 	now := time.Unix(1_780_000_000, 0)
 	for i, step := range []struct {
@@ -33,16 +31,16 @@ func TestNodesAreRemembered(t *testing.T) {
 		{time.Second, 1, "2\n"}, {time.Second, 1, "2\n"}, {time.Hour, 2, "2\n"}, {time.Second, 1, "2\n"}, {nodesFallAfter, 1, "1\n"}, {0, 20_000, "10000\n"},
 	} {
 		now = now.Add(step.after)
-		m.beat(now, step.said, nil)
+		m.Beat(now, step.said, nil)
 		if kept, err := os.ReadFile(path); err != nil || string(kept) != step.kept {
 			t.Errorf("step %d: %q is kept, want %q: %v", i, kept, step.kept, err)
 		}
 	}
-	if got := rememberNodes(s); got.initial != 10_000 || got.problem != nil {
-		t.Errorf("the next start knows of %d nodes: %v", got.initial, got.problem)
+	if got := Remember(0, dir); got.Initial != 10_000 || got.problem != nil {
+		t.Errorf("the next start knows of %d nodes: %v", got.Initial, got.problem)
 	}
-	if got := rememberNodes(&config.Settings{StateDir: s.StateDir, Nodes: 7}); got.initial != 7 || got.path != "" {
-		t.Errorf("--nodes 7 is %d, kept in %q", got.initial, got.path)
+	if got := Remember(7, dir); got.Initial != 7 || got.path != "" {
+		t.Errorf("--nodes 7 is %d, kept in %q", got.Initial, got.path)
 	}
 }
 
@@ -51,25 +49,25 @@ func TestNodesFileOfGarbage(t *testing.T) {
 		"empty": "", "words": "three", "none": "0", "negative": "-3", "too many": "10001", "more": "3 4",
 		"long": strings.Repeat("1", 1<<20), "overflow": "99999999999999999999", "zeros": "\x00\x00\x00",
 	} {
-		s := &config.Settings{StateDir: t.TempDir()}
-		path := filepath.Join(s.StateDir, nodesFile)
+		dir := t.TempDir()
+		path := filepath.Join(dir, countFile)
 		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		m := rememberNodes(s)
-		if m.initial != 0 || m.problem == nil {
-			t.Errorf("%s: %d nodes, %v", name, m.initial, m.problem)
+		m := Remember(0, dir)
+		if m.Initial != 0 || m.problem == nil {
+			t.Errorf("%s: %d nodes, %v", name, m.Initial, m.problem)
 		}
 		var text bytes.Buffer
 		logger := slog.New(slog.NewTextHandler(&text, nil))
-		m.logger = logger
-		m.tell()
-		m.beat(time.Time{}, 0, errors.New("away"))
-		m.beat(time.Time{}, 0, errors.New("away"))
+		m.Logger = logger
+		m.Tell()
+		m.Beat(time.Time{}, 0, errors.New("away"))
+		m.Beat(time.Time{}, 0, errors.New("away"))
 		if got := strings.Count(text.String(), "takes itself to be alone"); got != 1 || !strings.Contains(text.String(), "cannot be used") {
 			t.Errorf("%s: the log says %d times that the node is alone: %s", name, got, text.String())
 		}
-		if m.beat(time.Time{}, 4, nil); rememberNodes(s).initial != 4 {
+		if m.Beat(time.Time{}, 4, nil); Remember(0, dir).Initial != 4 {
 			t.Errorf("%s: the file is not written anew", name)
 		}
 	}
@@ -83,10 +81,10 @@ func TestNodesThatCannotBeKept(t *testing.T) {
 	}
 	var text bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&text, nil))
-	m := rememberNodes(&config.Settings{StateDir: file})
-	m.logger = logger
+	m := Remember(0, file)
+	m.Logger = logger
 	for range 3 {
-		m.beat(time.Time{}, 3, nil)
+		m.Beat(time.Time{}, 3, nil)
 	}
 	if got := strings.Count(text.String(), "was not kept"); got != 1 {
 		t.Errorf("%d lines: %s", got, text.String())

@@ -1,4 +1,4 @@
-package app
+package nodes
 
 import (
 	"cmp"
@@ -12,13 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/rulesource"
 )
 
-// nodesFile is the name of the file in the state directory that has the last known
+// countFile is the name of the file in the state directory that has the last known
 // number of nodes, as a decimal number on a line.
-const nodesFile = "nodes"
+const countFile = "nodes"
 
 const (
 	// maxNodesKept is the most that the file may say; --nodes takes no more either.
@@ -29,13 +28,17 @@ const (
 	nodesFallAfter = 10 * time.Minute
 )
 
-// nodeMemory is how many nodes this one reckons with until the store tells, and what
+// Count is how many nodes this one reckons with until the store tells, and what
 // the next start will. It is used by one goroutine at a time.
-type nodeMemory struct {
-	logger  *slog.Logger
+type Count struct {
+	// Logger is told; it may be set until the first Tell.
+	Logger *slog.Logger
+	// Initial is the number to begin with; 0: nothing is known.
+	Initial int
+	// Static says that Initial is --nodes.
+	Static bool
+
 	path    string // "": nothing is kept
-	initial int    // 0: nothing is known
-	static  bool   // initial is --nodes
 	problem error  // why the file could not be read
 
 	kept  int // what the file says
@@ -46,22 +49,23 @@ type nodeMemory struct {
 	failing         bool // the file could not be written the last time
 }
 
-// rememberNodes reads what there is to know before the store has told.
-func rememberNodes(s *config.Settings) *nodeMemory {
-	m := new(nodeMemory)
-	if s.Nodes > 0 {
-		m.initial, m.static = s.Nodes, true
+// Remember reads what there is to know before the store has told: static is --nodes, 0
+// when it is not given, and dir the directory of states, "" for none.
+func Remember(static int, dir string) *Count {
+	m := new(Count)
+	if static > 0 {
+		m.Initial, m.Static = static, true
 		return m
 	}
-	if s.StateDir == "" {
+	if dir == "" {
 		return m
 	}
-	m.path = filepath.Join(s.StateDir, nodesFile)
+	m.path = filepath.Join(dir, countFile)
 	n, err := readNodes(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.problem = err
 	}
-	m.initial, m.kept = n, n
+	m.Initial, m.kept = n, n
 	return m
 }
 
@@ -82,24 +86,24 @@ func readNodes(path string) (int, error) {
 	return n, nil
 }
 
-// tell logs by which number the node goes at first, and why.
-func (m *nodeMemory) tell() {
+// Tell logs by which number the node goes at first, and why.
+func (m *Count) Tell() {
 	if m.problem != nil {
-		m.logger.Warn("what was kept of the number of nodes cannot be used", "error", m.problem)
+		m.Logger.Warn("what was kept of the number of nodes cannot be used", "error", m.problem)
 	}
 	why := "nobody has said how many there are: this one is taken to be alone until the store tells"
 	switch {
-	case m.static:
+	case m.Static:
 		why = "--nodes"
-	case m.initial > 0:
+	case m.Initial > 0:
 		why = "the last known number, from --state-dir, until the store tells"
 	}
-	m.logger.Info("nodes among which limits are divided where each node decides by its share", "nodes", cmp.Or(m.initial, 1), "why", why)
+	m.Logger.Info("nodes among which limits are divided where each node decides by its share", "nodes", cmp.Or(m.Initial, 1), "why", why)
 }
 
-// beat is told of each answer of the store to the question how many nodes there are, or
+// Beat is told of each answer of the store to the question how many nodes there are, or
 // of why there was none.
-func (m *nodeMemory) beat(now time.Time, nodes int, err error) {
+func (m *Count) Beat(now time.Time, nodes int, err error) {
 	if err == nil {
 		m.answered = true
 		m.note(now, nodes)
@@ -109,15 +113,15 @@ func (m *nodeMemory) beat(now time.Time, nodes int, err error) {
 		return
 	}
 	m.asked = true
-	if m.initial > 0 {
-		m.logger.Warn("the store does not tell how many nodes there are; this node goes by the last known number", "nodes", m.initial)
+	if m.Initial > 0 {
+		m.Logger.Warn("the store does not tell how many nodes there are; this node goes by the last known number", "nodes", m.Initial)
 		return
 	}
-	m.logger.Warn("the store does not tell how many nodes there are; this node takes itself to be alone, so that rules with failure_mode local let the whole limit pass here; hint: --state-dir keeps the last known number, --nodes says it")
+	m.Logger.Warn("the store does not tell how many nodes there are; this node takes itself to be alone, so that rules with failure_mode local let the whole limit pass here; hint: --state-dir keeps the last known number, --nodes says it")
 }
 
 // note keeps a number, a larger one at once.
-func (m *nodeMemory) note(now time.Time, nodes int) {
+func (m *Count) note(now time.Time, nodes int) {
 	if nodes = min(nodes, maxNodesKept); m.path == "" || nodes < 1 {
 		return
 	}
@@ -136,7 +140,7 @@ func (m *nodeMemory) note(now time.Time, nodes int) {
 	}
 	if err := rulesource.WriteWhole(m.path, fmt.Appendln(nil, nodes)); err != nil {
 		if !m.failing {
-			m.logger.Warn("the number of nodes was not kept; hint: --state-dir names a directory that can be written", "error", err)
+			m.Logger.Warn("the number of nodes was not kept; hint: --state-dir names a directory that can be written", "error", err)
 		}
 		m.failing = true
 		return

@@ -1,4 +1,5 @@
-package app
+// Package hostguard refuses requests for hosts by whose name nobody should ask.
+package hostguard
 
 import (
 	"net"
@@ -12,14 +13,14 @@ import (
 	"github.com/headgate/headgate/internal/config"
 )
 
-// namedHosts answers only requests for a host by which operators may reach an address
+// Handler answers only requests for a host by which operators may reach an address
 // without TLS. A web page can have its own name lead to that address; the browser of an
 // operator then sends its requests there and shows the page the answers. Such a page has
 // a name under which anybody can register others, and that name is in Host. So these are
 // refused, but for those of the setting. What nobody can register is let in: IP
 // addresses, localhost, names without a dot, and names of a private network, such as
 // headgate.monitoring of a Kubernetes Service. refused hears of each that is not.
-func namedHosts(addr, allowed string, next http.Handler, refused func(*http.Request)) http.Handler {
+func Handler(addr, allowed string, next http.Handler, refused func(*http.Request)) http.Handler {
 	var known []string
 	for name := range strings.SplitSeq(allowed, ",") {
 		known = append(known, strings.TrimSpace(name))

@@ -1,4 +1,5 @@
-package app
+// Package linelimit keeps one cause from writing a log full.
+package linelimit
 
 import (
 	"sync"
@@ -6,9 +7,9 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
-// lineLimit keeps one cause from writing the log full: it limits lines, and counts
+// Limiter limits the lines of one cause in a log, and counts
 // those that were not written. The zero value is ready for use.
-type lineLimit struct {
+type Limiter struct {
 	mu struct {
 		sync.Mutex
 		lines limit.State
@@ -17,9 +18,9 @@ type lineLimit struct {
 	}
 }
 
-// mayTell reports whether a line may be written at now, and how many were not
+// MayTell reports whether a line may be written at now, and how many were not
 // since the last.
-func (l *lineLimit) mayTell(lines *limit.Limit, now limit.Micros) (untold int, ok bool) {
+func (l *Limiter) MayTell(lines *limit.Limit, now limit.Micros) (untold int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state, d := limit.Decide(lines, l.mu.lines, now, 1)

@@ -1,22 +1,25 @@
-package app
+package nodes
 
 import (
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore"
 )
 
 // What is no notice of a node is an error that people see, and takes none of the others
 // with it.
 func TestNoticesThatAreNone(t *testing.T) {
-	k := openTestStack(t, config.Settings{Store: config.NewStoreURL(testserver.Redis(t, testserver.RedisConfig{}).URL())})
-	posted := k.backends[0].Store.(store.Board)
+	posted, err := redisstore.New(redisstore.Options{Addr: testserver.Redis(t, testserver.RedisConfig{}).Addr})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer posted.Close()
 	post := func(id, text string) {
 		if err := posted.Post(t.Context(), id, []byte(text), time.Minute); err != nil {
 			t.Fatal(err)
@@ -26,8 +29,8 @@ func TestNoticesThatAreNone(t *testing.T) {
 	now := time.Now()
 	for _, text := range []string{"", "null", "{}", "[]", "7", `{"name":5}`, `{"name":""}`, "\xff\xfe{", strings.Repeat("[", 9000)} {
 		post("bad", text)
-		b := &noticeBoard{board: posted, id: "self", live: func() int { return 3 }, self: func() view.Node { return view.Node{Identity: view.Identity{Name: "n1"}} }, logger: quiet()}
-		f := b.fleet(now)
+		s := NewStates(Options{Board: posted, ID: "self", Live: func() int { return 3 }, Self: func() view.Node { return view.Node{Identity: view.Identity{Name: "n1"}} }, Logger: slog.New(slog.DiscardHandler)})
+		f := s.Fleet(now)
 		if len(f.Nodes) != 2 || f.Nodes[1].Name != "n2" || len(f.Nodes[1].TopTotal) != 1 || !strings.Contains(f.Error, `"bad"`) {
 			t.Errorf("%.20q: %+v", text, f)
 		}

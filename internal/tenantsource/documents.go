@@ -1,4 +1,4 @@
-package app
+package tenantsource
 
 import (
 	"cmp"
@@ -48,12 +48,12 @@ type documents struct {
 		unplaced []switches.Target
 		settings sqltenant.Settings
 		switched []switches.Switch
-		refused  []refusal // but for rules, which the source knows
+		refused  []Refusal // but for rules, which the source knows
 	}
 }
 
-// refusal is something of the database that is not in force.
-type refusal struct {
+// Refusal is something of the database that is not in force.
+type Refusal struct {
 	Kind  sqltenant.Kind `json:"kind"`
 	Name  string         `json:"name"`
 	Error string         `json:"error"`
@@ -87,9 +87,9 @@ func (d *documents) read() (sqltenant.Settings, bool) {
 // applyLocked puts switches and tiers in force, and asks for the rules to be.
 func (d *documents) applyLocked(s sqltenant.Settings) {
 	var list []switches.Switch
-	var refused []refusal
+	var refused []Refusal
 	refuse := func(kind sqltenant.Kind, name string, before bool, err error) {
-		refused = append(refused, refusal{kind, name, brief(err), before})
+		refused = append(refused, Refusal{kind, name, rulesource.Brief(err), before})
 	}
 	tiers := ""
 	for _, doc := range s.Documents {
@@ -169,21 +169,6 @@ func (d *documents) compileSoon() {
 	}
 }
 
-// RuleRows returns rows of a database as rules have them.
-func RuleRows(list []sqltenant.RuleRow) []rulefile.Row {
-	rows := make([]rulefile.Row, len(list))
-	for i, r := range list {
-		rows[i] = rulefile.Row{
-			ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
-			WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
-		}
-	}
-	return rows
-}
-
-// documentFile is what messages call a document of rules.
-func documentFile(name string) string { return "database:" + name }
-
 // switchOf reads a switch of the database.
 func switchOf(doc *sqltenant.Document) (switches.Switch, error) {
 	one, err := switches.Parse([]byte(doc.Text))
@@ -206,6 +191,14 @@ func (d *documents) setSwitches(list []switches.Switch) ([]switches.Switch, erro
 }
 
 func over(s *switches.Switch, now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
+
+// Switches returns the switches in force.
+func (t *Source) Switches() []switches.Switch {
+	if t == nil {
+		return nil
+	}
+	return t.documents.switched()
+}
 
 // switched returns the switches that are in force, but for those that are over.
 func (d *documents) switched() []switches.Switch {
@@ -290,14 +283,14 @@ func (d *documents) tellStrays(targets []switches.Target) {
 
 // refused returns what is not in force, rules included, and where an earlier text
 // counts in its place.
-func (d *documents) refused() []refusal {
-	var list []refusal
+func (d *documents) refused() []Refusal {
+	var list []Refusal
 	status := d.rules.Status()
 	for _, r := range status.Refused {
-		list = append(list, refusal{sqltenant.RulesDocument, r.Name, brief(r.Err), r.Before})
+		list = append(list, Refusal{sqltenant.RulesDocument, r.Name, rulesource.Brief(r.Err), r.Before})
 	}
 	for _, r := range status.BadRows {
-		list = append(list, refusal{Kind: sqltenant.RuleRowEntry, Name: strconv.FormatInt(r.ID, 10), Error: r.Error()})
+		list = append(list, Refusal{Kind: sqltenant.RuleRowEntry, Name: strconv.FormatInt(r.ID, 10), Error: r.Error()})
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -325,7 +318,9 @@ func (d *documents) ready() error {
 	return nil
 }
 
-// state returns what metrics show.
+// Stored returns what metrics show of documents.
+func (t *Source) Stored() telemetry.Documents { return t.documents.state() }
+
 func (d *documents) state() telemetry.Documents {
 	settings, _ := d.read()
 	s := telemetry.Documents{Version: settings.Version}
@@ -347,22 +342,30 @@ func (d *documents) state() telemetry.Documents {
 	return s
 }
 
-// documentsReport is what /readyz says of documents.
-type documentsReport struct {
+// DocumentsReport is what /readyz says of documents.
+type DocumentsReport struct {
 	OK       bool  `json:"ok"`
 	Version  int64 `json:"version"`
 	Switches int   `json:"switches"`
 	// Refused are the first of those that are refused.
-	Refused []refusal `json:"refused,omitempty"`
+	Refused []Refusal `json:"refused,omitempty"`
 }
 
-func (d *documents) report() *documentsReport {
+// Documents returns what /readyz says of documents, nil without a database.
+func (t *Source) Documents() *DocumentsReport {
+	if t == nil {
+		return nil
+	}
+	return t.documents.report()
+}
+
+func (d *documents) report() *DocumentsReport {
 	if d == nil {
 		return nil
 	}
 	settings, known := d.read()
 	refused := d.refused()
-	return &documentsReport{
+	return &DocumentsReport{
 		OK: known && len(refused) == 0, Version: settings.Version, Switches: len(d.switched()),
 		Refused: refused[:min(len(refused), maxShownRefused)],
 	}

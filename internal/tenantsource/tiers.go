@@ -1,4 +1,4 @@
-package app
+package tenantsource
 
 import (
 	"cmp"
@@ -27,13 +27,13 @@ func (s *tierSources) inForce() *tenant.Tiers { return cmp.Or(s.stored, s.file, 
 
 // loadTiers reads the file of tiers, if there is one and it has changed. A file that
 // is refused changes nothing.
-func (t *tenants) loadTiers() error {
-	if t.settings.Tiers == "" {
+func (t *Source) loadTiers() error {
+	if t.Tiers == "" {
 		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	tiers, text, err := tierfile.LoadChanged(t.settings.Tiers, t.mu.tiers.fileText)
+	tiers, text, err := tierfile.LoadChanged(t.Tiers, t.mu.tiers.fileText)
 	if t.mu.tiers.fileErr = err; err != nil || tiers == nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (t *tenants) loadTiers() error {
 
 // storedTiers puts the tiers of the database in force, "" for none. Those that are
 // refused change nothing.
-func (t *tenants) storedTiers(text string) error {
+func (t *Source) storedTiers(text string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.mu.tiers
@@ -63,23 +63,23 @@ func (t *tenants) storedTiers(text string) error {
 	return nil
 }
 
-func (t *tenants) tiersChangedLocked() {
+func (t *Source) tiersChangedLocked() {
 	tiers, from := t.mu.tiers.inForce(), "file"
 	if tiers == t.mu.tiers.stored {
 		from = "database"
 	}
-	t.logger.Info("tiers in force", "tiers", tiers.Names(), "fallback", tiers.Fallback(), "from", from)
+	t.Logger.Info("tiers in force", "tiers", tiers.Names(), "fallback", tiers.Fallback(), "from", from)
 	t.tellUnfit(tiers)
 	t.applyLocked()
 }
 
 // tellUnfit says which limits of tiers the store cannot decide.
-func (t *tenants) tellUnfit(tiers *tenant.Tiers) {
+func (t *Source) tellUnfit(tiers *tenant.Tiers) {
 	for _, name := range tiers.Names() {
 		for text, q := range tiers.Tier(name).Quotas {
 			for _, l := range q.Limits {
-				if err := t.unfit(l.Limit); err != nil {
-					t.logger.Error("a limit of a tier cannot be decided by the store; the failure mode of its rule decides",
+				if err := t.Unfit(l.Limit); err != nil {
+					t.Logger.Error("a limit of a tier cannot be decided by the store; the failure mode of its rule decides",
 						"tier", name, "descriptor", tenant.DescriptorText(text), "error", err)
 				}
 			}
@@ -88,22 +88,22 @@ func (t *tenants) tellUnfit(tiers *tenant.Tiers) {
 }
 
 // watchTiers compares the file of tiers with those in force until ctx ends.
-func (t *tenants) watchTiers(ctx context.Context) {
-	tick := time.NewTicker(t.settings.RulesPoll)
+func (t *Source) watchTiers(ctx context.Context) {
+	tick := time.NewTicker(t.Poll)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			t.reload()
+			t.Reload()
 		}
 	}
 }
 
-// reload reads the file of tiers, and says once what is wrong with it.
-func (t *tenants) reload() {
-	if t == nil || t.settings.Tiers == "" {
+// Reload reads the file of tiers, and says once what is wrong with it.
+func (t *Source) Reload() {
+	if t == nil || t.Tiers == "" {
 		return
 	}
 	err := t.loadTiers()
@@ -112,6 +112,6 @@ func (t *tenants) reload() {
 		text = err.Error()
 	}
 	if before := t.told.Swap(&text); err != nil && (before == nil || *before != text) {
-		t.logger.Error("the file of tiers is refused; the tiers in force stay", "error", err)
+		t.Logger.Error("the file of tiers is refused; the tiers in force stay", "error", err)
 	}
 }

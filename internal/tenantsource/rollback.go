@@ -1,4 +1,4 @@
-package app
+package tenantsource
 
 import (
 	"context"
@@ -26,22 +26,23 @@ const (
 	rollBackActor = "headgate"
 )
 
-// rollBacks tells all nodes that one of them has taken candidate limits back.
-type rollBacks struct {
+// RollBacks tell all nodes that one of them has taken candidate limits back.
+type RollBacks struct {
 	logger *slog.Logger
 	queue  chan trial.Report
-	// database returns the database, nil while it has not been opened; nil itself
+	// Database returns the database, nil while it has not been opened; nil itself
 	// where there is none.
-	database func() *sqltenant.DB
+	Database func() *sqltenant.DB
 }
 
-func newRollBacks(logger *slog.Logger) *rollBacks {
-	return &rollBacks{logger: logger, queue: make(chan trial.Report, maxRollBacks)}
+// NewRollBacks returns RollBacks that are told to logger.
+func NewRollBacks(logger *slog.Logger) *RollBacks {
+	return &RollBacks{logger: logger, queue: make(chan trial.Report, maxRollBacks)}
 }
 
-// tell notes a roll-back of this node. A decision waits for it, so that it waits for
+// Tell notes a roll-back of this node. A decision waits for it, so that it waits for
 // nothing.
-func (b *rollBacks) tell(r trial.Report) {
+func (b *RollBacks) Tell(r trial.Report) {
 	select {
 	case b.queue <- r:
 	default:
@@ -49,8 +50,8 @@ func (b *rollBacks) tell(r trial.Report) {
 	}
 }
 
-// run tells the log and the database until ctx ends.
-func (b *rollBacks) run(ctx context.Context) {
+// Run tells the log and the database until ctx ends.
+func (b *RollBacks) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -58,7 +59,7 @@ func (b *rollBacks) run(ctx context.Context) {
 		case r := <-b.queue:
 			b.logger.Error("candidate limits are not enforced any more: they denied too much", "rule", r.Rule, "limits", r.Limits, "candidate", r.Candidate,
 				"requests", r.Decided, "added_denials", r.Added, "added_percent", fmt.Sprintf("%.3f", r.AddedPercent), "over", r.Over)
-			if b.database != nil {
+			if b.Database != nil {
 				b.switchOff(ctx, &r)
 			}
 		}
@@ -67,7 +68,7 @@ func (b *rollBacks) run(ctx context.Context) {
 
 // switchOff writes the switch that takes the candidate of a rule back everywhere, and
 // tries until that has worked or ctx ends.
-func (b *rollBacks) switchOff(ctx context.Context, r *trial.Report) {
+func (b *RollBacks) switchOff(ctx context.Context, r *trial.Report) {
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		err := b.write(ctx, r)
 		switch {
@@ -88,8 +89,8 @@ func (b *rollBacks) switchOff(ctx context.Context, r *trial.Report) {
 var errNotOpen = errors.New("the database of tenants has not been opened yet")
 
 // write puts the switch into the database, unless one is in force there.
-func (b *rollBacks) write(ctx context.Context, r *trial.Report) error {
-	db := b.database()
+func (b *RollBacks) write(ctx context.Context, r *trial.Report) error {
+	db := b.Database()
 	if db == nil {
 		return errNotOpen
 	}

@@ -1,4 +1,6 @@
-package app
+// Package reach tells of descriptors that no rule can apply to: what is asked for them
+// passes.
+package reach
 
 import (
 	"fmt"
@@ -13,72 +15,77 @@ import (
 // maxReachDomains and maxReachShapes bound what one line says that rules want.
 const maxReachDomains, maxReachShapes = 4, 4
 
-// reach tells the log of descriptors of --identity that no rule can apply to: what is
-// asked for them passes.
-type reach struct {
-	mu sync.Mutex
-	of []reachOf
+// Check tells the log of descriptors of --identity that reach no rule. It is safe for
+// concurrent use.
+type Check struct {
+	logger *slog.Logger
+	mu     sync.Mutex
+	of     []Use
 }
 
-// reachOf is one use of an identity.
-type reachOf struct {
-	// file is the --identity; "" is that which there is without one.
-	file      string
-	extractor *identity.Extractor
-	// domain is the one whose rules are asked; "" where callers choose.
-	domain string
+// New returns a Check of nothing.
+func New(logger *slog.Logger) *Check { return &Check{logger: logger} }
+
+// Use is one use of an identity.
+type Use struct {
+	// File is the --identity; "" is that which there is without one.
+	File      string
+	Extractor *identity.Extractor
+	// Domain is the one whose rules are asked; "" where callers choose.
+	Domain string
 }
 
-// watch checks the descriptors of one by the rules in force, and by all that follow.
-func (r *reach) watch(p *process, one reachOf) {
-	r.mu.Lock()
-	r.of = append(r.of, one)
-	r.mu.Unlock()
-	if set := p.limiter.Rules(); set != nil {
-		one.check(set, p.logger)
+// Watch checks the descriptors of one by the rules in force, nil for none yet, and by
+// all that follow.
+func (c *Check) Watch(one Use, set *rules.Set) {
+	c.mu.Lock()
+	c.of = append(c.of, one)
+	c.mu.Unlock()
+	if set != nil {
+		one.check(set, c.logger)
 	}
 }
 
-// check is told of rules that are about to be in force.
-func (r *reach) check(set *rules.Set, logger *slog.Logger) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for i := range r.of {
-		r.of[i].check(set, logger)
+// SetRules is told of rules that are about to be in force.
+func (c *Check) SetRules(set *rules.Set) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.of {
+		c.of[i].check(set, c.logger)
 	}
 }
 
 // check logs which descriptors reach no rule of set. Where nobody has written a file,
 // some of them may be there for nothing.
-func (o *reachOf) check(set *rules.Set, logger *slog.Logger) {
+func (o *Use) check(set *rules.Set, logger *slog.Logger) {
 	if set.NumRules() == 0 {
 		return // the log says so already, or a database has rules yet to come
 	}
 	domains := set.Domains()
-	if o.domain != "" {
-		domains = []string{o.domain}
+	if o.Domain != "" {
+		domains = []string{o.Domain}
 	}
-	all := o.extractor.Descriptors()
+	all := o.Extractor.Descriptors()
 	var lost []string
 	for i := range all {
 		if !reachesAny(set, domains, possibleOf(&all[i])) {
 			lost = append(lost, fmt.Sprintf("%d (%s)", i+1, wordsOf(&all[i])))
 		}
 	}
-	if len(lost) == 0 || o.file == "" && len(lost) < len(all) {
+	if len(lost) == 0 || o.File == "" && len(lost) < len(all) {
 		return
 	}
 	text := "descriptors of --identity reach no rule, so that they limit nothing"
 	hint := "a rule wants their keys in its order; `as` of a source names the key"
 	switch {
-	case o.file == "":
+	case o.File == "":
 		text = "no rule wants what requests are limited by where there is no --identity, so that every request passes"
 		hint = "--identity FILE says who asks; or write rules for these descriptors"
 	case len(lost) == len(all):
 		text = "no descriptor of --identity reaches a rule, so that every request passes"
 	}
 	logger.Warn(text+"; hint: "+hint,
-		"identity", o.file, "descriptors", strings.Join(lost, "; "), "rules_want", wantedBy(set, domains), "version", set.Version())
+		"identity", o.File, "descriptors", strings.Join(lost, "; "), "rules_want", wantedBy(set, domains), "version", set.Version())
 }
 
 func reachesAny(set *rules.Set, domains []string, parts [][][]rules.Possible) bool {

@@ -1,0 +1,165 @@
+// Package nodes is what this node knows of the others: what they tell of themselves
+// through the store, and how many there were when it last knew.
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// publishEvery is how often this node tells the others of itself, and stateTTL how
+	// long they believe it.
+	publishEvery = 5 * time.Second
+	stateTTL     = 4 * publishEvery
+	// callTimeout bounds one call for notices.
+	callTimeout = time.Second
+	// readFor is how long states that were read are shown before they are read again.
+	readFor = time.Second
+	// MaxKeys is how many top keys of each order a node tells of.
+	MaxKeys = 20
+)
+
+// Options are those of States. All are required, but for Board.
+type Options struct {
+	// Board is nil where the store keeps no states of nodes; Alone says that there are no
+	// others then.
+	Board store.Board
+	Alone bool
+	// Live is how many nodes there are.
+	Live func() int
+	// ID is what this process publishes under: two of them may have one name.
+	ID string
+	// Self returns what this node tells of itself.
+	Self   func() view.Node
+	Logger *slog.Logger
+}
+
+// States are what nodes with one store tell each other for people to see. Make them with
+// NewStates.
+type States struct {
+	Options
+
+	mu      sync.Mutex
+	read    time.Time
+	nodes   []view.Node
+	readErr error
+	failing bool // of the last Post
+}
+
+// NewStates returns States that know of no other node yet.
+func NewStates(o Options) *States { return &States{Options: o} }
+
+// Run publishes what this node tells until ctx ends, and then takes it down.
+func (s *States) Run(ctx context.Context) {
+	if s.Board == nil {
+		return
+	}
+	tick := time.NewTicker(publishEvery)
+	defer tick.Stop()
+	for {
+		s.publish(ctx, stateTTL)
+		select {
+		case <-ctx.Done():
+			s.publish(context.WithoutCancel(ctx), 0)
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// publish has the others read the state of this node for ttl. Trouble is logged when it begins: the
+// store tells of itself elsewhere.
+func (s *States) publish(ctx context.Context, ttl time.Duration) {
+	self := s.Self()
+	text, err := json.Marshal(self)
+	if err == nil && len(text) > store.MaxNotice {
+		self.TopTotal, self.TopDenied = nil, nil
+		text, err = json.Marshal(self)
+	}
+	if err == nil {
+		bounded, cancel := context.WithTimeout(ctx, callTimeout)
+		err = s.Board.Post(bounded, s.ID, text, ttl)
+		cancel()
+	}
+	s.mu.Lock()
+	begins := err != nil && !s.failing && ctx.Err() == nil
+	s.failing = err != nil
+	s.mu.Unlock()
+	if begins {
+		s.Logger.Warn("this node cannot tell the others of itself; the dashboard shows fewer nodes", "error", err)
+	}
+}
+
+// Fleet returns what is known of all nodes, this one first, then by name. now is the
+// time of this node.
+func (s *States) Fleet(now time.Time) view.Fleet {
+	self := s.Self()
+	self.Self = true
+	f := view.Fleet{Nodes: []view.Node{self}, Live: s.Live()}
+	if s.Board == nil {
+		if !s.Alone {
+			f.Error = "this kind of store keeps no notices of nodes"
+		}
+		return f
+	}
+	others, err := s.others(now)
+	if err != nil {
+		f.Error = err.Error()
+	}
+	f.Nodes = append(f.Nodes, others...)
+	if apart := slices.IndexFunc(others, func(n view.Node) bool { return n.HashedBy != self.HashedBy }); apart >= 0 && f.Error == "" {
+		f.Error = fmt.Sprintf("node %q hashes keys by another key than this one, so that its top keys cannot be added up; hint: the same --audit-hash-key on all nodes", others[apart].Name)
+	}
+	slices.SortStableFunc(f.Nodes[1:], func(a, b view.Node) int { return cmp.Compare(a.Name, b.Name) })
+	return f
+}
+
+// others returns the states of others; those of before when they cannot be
+// read.
+func (s *States) others(now time.Time) ([]view.Node, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if age := now.Sub(s.read); age >= 0 && age < readFor {
+		return s.nodes, s.readErr
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	texts, err := s.Board.Notices(ctx)
+	s.read, s.readErr = now, err
+	if err != nil {
+		return s.nodes, err
+	}
+	s.nodes = nil
+	for id, text := range texts {
+		if id == s.ID {
+			continue
+		}
+		var node view.Node
+		if err := json.Unmarshal(text, &node); err != nil || node.Name == "" {
+			s.readErr = fmt.Errorf("read the notice %q: it is not what this version of Headgate writes", id)
+			continue
+		}
+		node.TopTotal, node.TopDenied = slices.DeleteFunc(node.TopTotal, absurd), slices.DeleteFunc(node.TopDenied, absurd)
+		s.nodes = append(s.nodes, node)
+	}
+	return s.nodes, s.readErr
+}
+
+// maxCount bounds the counts that another node is believed: what adds up from more
+// cannot be written as JSON some day.
+const maxCount = 1e18
+
+// absurd reports whether no node counts so.
+func absurd(k view.TopKey) bool {
+	return max(k.Total, k.Denied, k.Error, k.Unlisted) > maxCount || min(k.Total, k.Denied, k.Error, k.Unlisted) < 0
+}
