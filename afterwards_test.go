@@ -115,7 +115,7 @@ descriptors:
 		t.Errorf("%d slots are free, want 2: those who were denied hold none", free)
 	}
 	r := b.by(4, store.Hit, 1, "user:u")
-	if v := r.Decisive(-1); r.Allowed || v.Role != rules.Banning || v.Decision.RetryAfter != 2*time.Hour {
+	if v := r.Speaker(); r.Allowed || v.Role != rules.Banning || v.Decision.RetryAfter != 2*time.Hour {
 		t.Errorf("after two denials: allowed=%v, %v says %+v, want the ban", r.Allowed, v.Role, v.Decision)
 	}
 }

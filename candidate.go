@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/trial"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Candidates returns a report for each rule in force that has candidate limits, in the
@@ -58,8 +59,8 @@ func (p *plan) stanceOf(m *match) stance {
 	return watches
 }
 
-// watched reports whether a limit of m with that role only counts what it would do.
-func (m *match) watched(role rules.Role) bool {
+// onTrial reports whether a limit of m with that role only counts what it would do.
+func (m *match) onTrial(role rules.Role) bool {
 	return role == rules.Candidate && m.stance == watches || role == rules.Main && m.stance == stands
 }
 
@@ -103,7 +104,7 @@ func (p *plan) addRetries(resp *Response, s span) {
 		}
 		for j := i; j < next; j++ {
 			t := p.verdictTake[s.from+j]
-			if !resp.Verdicts[j].Watched || t < 0 || slices.Contains(p.againOf, t) {
+			if resp.Verdicts[j].Effect != verdict.Trial || t < 0 || slices.Contains(p.againOf, t) {
 				continue
 			}
 			if take := p.takes[t]; take.Op == store.Hit && take.Hits > 0 && take.Shadow && take.Group != 0 && p.results[t].Err == nil {
@@ -116,7 +117,7 @@ func (p *plan) addRetries(resp *Response, s span) {
 
 // deniedToo reports whether limits that watch are known to deny.
 func deniedToo(verdicts []Verdict) bool {
-	return slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Watched && v.Counted() && !v.Decision.Allowed })
+	return slices.ContainsFunc(verdicts, func(v Verdict) bool { return v.Effect == verdict.Trial && v.Counted() && !v.Decision.Allowed })
 }
 
 // retryGroup is above the groups of requests.
@@ -166,8 +167,8 @@ func (p *plan) contest(resp *Response, s span, own span) (denied, candidateDenie
 		if t < 0 || p.takes[t].Op != store.Hit || p.takes[t].Hits == 0 || slices.Contains(p.verdictTake[s.from:s.from+own.from], t) {
 			return false, false, false
 		}
-		if v.Watched && p.results[t].Err == nil {
-			v.Decision, v.Skipped = p.results[t].Decision, p.results[t].Skipped
+		if v.Effect == verdict.Trial && p.results[t].Err == nil {
+			v.decide(p.results[t].Decision, verdict.ByStore, p.results[t].Skipped)
 		}
 		if !v.Counted() || v.Degraded != store.NoReason {
 			return false, false, false

@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/trial"
+	"github.com/headgate/headgate/verdict"
 )
 
 // candidateRules are a rule with 4 per minute and a candidate of 2, and more in place of
@@ -42,7 +43,7 @@ func tell(r *headgate.Response) string {
 		if !v.Decision.Allowed {
 			word = "denies"
 		}
-		if v.Watched {
+		if v.Effect == verdict.Trial {
 			word = "would " + strings.TrimSuffix(word, "s")
 			word = strings.Replace(word, "denie", "deny", 1)
 		}
@@ -104,7 +105,7 @@ func TestRealAndCandidateBothCount(t *testing.T) {
 				if r.Allowed {
 					passed++
 				}
-				if v := r.Decisive(0); v.Watched || v.Enforced != true || r.Decisive(-1) != v {
+				if v := r.SpeakerFor(0); v.Effect == verdict.Trial || !v.Enforced() || r.Speaker() != v {
 					t.Errorf("request %d: a limit that watches speaks: %+v", i+1, v)
 				}
 			}
@@ -131,7 +132,7 @@ func TestShareOfACandidate(t *testing.T) {
 	for i := range 200 {
 		d := on(fmt.Sprintf("user:u%d", i))
 		r := b.check(d)
-		if got, want := r.Verdicts[0].Watched, switches.ShareOf(d.Entries) < 30; got != want {
+		if got, want := r.Verdicts[0].Effect == verdict.Trial, switches.ShareOf(d.Entries) < 30; got != want {
 			t.Errorf("user:u%d: enforced %t, want %t", i, got, want)
 		}
 	}
@@ -144,7 +145,7 @@ func TestCandidateInShadowMode(t *testing.T) {
 		b.check(on("user:a"))
 	}
 	r := b.check(on("user:a"))
-	if v := r.Decisive(0); !r.Allowed || v.Role != rules.Candidate || v.Enforced || v.Watched || v.Decision.Allowed {
+	if v := r.SpeakerFor(0); !r.Allowed || v.Role != rules.Candidate || v.Enforced() || v.Effect == verdict.Trial || v.Decision.Allowed {
 		t.Errorf("allowed %t, %+v", r.Allowed, v)
 	}
 }
@@ -157,8 +158,8 @@ func TestCandidatesAndBans(t *testing.T) {
 		for range 3 {
 			b.check(on("user:a"))
 		}
-		if r := b.check(on("user:a")); r.Decisive(-1).Role.String() != want {
-			t.Errorf("%q: %v speaks, want %s", candidate, r.Decisive(-1).Role, want)
+		if r := b.check(on("user:a")); r.Speaker().Role.String() != want {
+			t.Errorf("%q: %v speaks, want %s", candidate, r.Speaker().Role, want)
 		}
 	}
 }
@@ -250,7 +251,7 @@ func TestWhereCandidatesStandAside(t *testing.T) {
 	yaml := strings.Replace(fmt.Sprintf(candidateRules, ""), "rate_limit: {unit: minute, requests_per_unit: 4", "rate_limit: {name: plain, unit: minute, requests_per_unit: 4", 1)
 	b := newBench(t, yaml+"- {key: vip, rate_limit: {unit: minute, requests_per_unit: 9, replaces: [{name: plain}]}}\n", headgate.Options{})
 	r := b.check(on("user:a"), on("vip:x"))
-	if !r.Verdicts[0].Replaced || !r.Verdicts[1].Replaced || r.Verdicts[2].Replaced {
+	if r.Verdicts[0].By != verdict.ByReplacement || r.Verdicts[1].By != verdict.ByReplacement || r.Verdicts[2].By == verdict.ByReplacement {
 		t.Errorf("%+v", r.Verdicts)
 	}
 	b.wantReport(trial.Report{})

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // by decides one request that is held by hold.
@@ -71,12 +72,12 @@ func TestA8SlotsAreTakenAndReleased(t *testing.T) {
 		if !r.Allowed || r.Hold != hold || r.HoldFor != 3*time.Second {
 			t.Fatalf("holder %d: allowed=%v, holds by %d for %v", hold, r.Allowed, r.Hold, r.HoldFor)
 		}
-		if v := r.Decisive(-1); v.Role != rules.Main || v.Decision.Remaining != 100-int64(hold) {
+		if v := r.Speaker(); v.Role != rules.Main || v.Decision.Remaining != 100-int64(hold) {
 			t.Errorf("holder %d: %v speaks with %d left, want main with %d", hold, v.Role, v.Decision.Remaining, 100-hold)
 		}
 	}
 	r := b.by(3, store.Hit, 1, "user:u")
-	if v := r.Decisive(-1); r.Allowed || r.Hold != 0 || v.Role != rules.InFlight || v.Decision.RetryAfter != 3*time.Second {
+	if v := r.Speaker(); r.Allowed || r.Hold != 0 || v.Role != rules.InFlight || v.Decision.RetryAfter != 3*time.Second {
 		t.Fatalf("a third: allowed=%v, holds by %d, %v says %+v", r.Allowed, r.Hold, v.Role, v.Decision)
 	}
 	if got := b.remaining("user:u"); got != 98 {
@@ -232,7 +233,7 @@ func TestSlotsInShadowModeAreCountedAndNotEnforced(t *testing.T) {
 	b.take(1, "user:u")
 	b.take(2, "user:u")
 	r := b.by(3, store.Hit, 1, "user:u")
-	if v := &r.Verdicts[1]; !r.Allowed || r.Hold != 0 || v.Role != rules.InFlight || v.Decision.Allowed || v.Enforced {
+	if v := &r.Verdicts[1]; !r.Allowed || r.Hold != 0 || v.Role != rules.InFlight || v.Decision.Allowed || v.Enforced() {
 		t.Errorf("a third: allowed=%v, holds by %d, %+v", r.Allowed, r.Hold, v)
 	}
 }
@@ -269,7 +270,7 @@ descriptors:
 	}
 	seen.fails = func(t *store.Take) bool { return t.Limit.Quota == 3 }
 	for hold := limit.Hold(1); hold <= 3; hold++ {
-		if r := b.by(hold, store.Hit, 1, "local:x"); !r.Allowed || r.Hold != hold || r.Verdicts[0].Local != headgate.LocalShare {
+		if r := b.by(hold, store.Hit, 1, "local:x"); !r.Allowed || r.Hold != hold || r.Verdicts[0].By != verdict.ByLocalShare {
 			t.Errorf("local: %+v", r)
 		}
 	}
@@ -305,7 +306,7 @@ descriptors:
 	if r := b.by(1, store.Release, 50_000, "user:u"); !r.Allowed || r.Hold != 0 {
 		t.Errorf("released: %+v", r)
 	}
-	if r := b.by(2, store.Hit, 1, "user:u"); r.Allowed || r.Hold != 0 || r.Decisive(-1).Role != rules.Sustained {
+	if r := b.by(2, store.Hit, 1, "user:u"); r.Allowed || r.Hold != 0 || r.Speaker().Role != rules.Sustained {
 		t.Errorf("after 62 of 20 s: %+v", r)
 	}
 	b.now = b.now.Add(time.Minute)

@@ -36,13 +36,13 @@ descriptors:
 	ctx := context.Background()
 	var resp headgate.Response
 	r, err := limiter.Reserve(ctx, &request, reservation.Options{ID: "chat-1"}, &resp)
-	fmt.Println(resp.Allowed, resp.Decisive(-1).Decision.Remaining, err)
+	fmt.Println(resp.Allowed, resp.Speaker().Decision.Remaining, err)
 
 	outcome, err := limiter.Commit(ctx, r, reservation.Actual{Hits: []int64{250}}, &resp)
-	fmt.Println(outcome, resp.Decisive(-1).Decision.Remaining, err)
+	fmt.Println(outcome, resp.Speaker().Decision.Remaining, err)
 
 	outcome, err = limiter.Cancel(ctx, r, &resp) // too late
-	fmt.Println(outcome, resp.Decisive(-1).Decision.Remaining, err)
+	fmt.Println(outcome, resp.Speaker().Decision.Remaining, err)
 	// Output:
 	// true 600 <nil>
 	// settled 750 <nil>

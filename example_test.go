@@ -74,7 +74,7 @@ descriptors:
 		if err := limiter.Check(context.Background(), requests, responses); err != nil {
 			log.Fatal(err)
 		}
-		v := responses[0].Decisive(-1)
+		v := responses[0].Speaker()
 		fmt.Println(responses[0].Allowed, v.Name, v.Decision.Remaining)
 	}
 	// Output:
@@ -191,7 +191,7 @@ descriptors:
 		if err := limiter.Check(context.Background(), requests, responses); err != nil {
 			log.Fatal(err)
 		}
-		v := responses[0].Decisive(-1)
+		v := responses[0].Speaker()
 		if soft := v.Soft(); soft != nil {
 			fmt.Println(v.Decision.Remaining, "left:", soft.Header, soft.Value)
 		} else {

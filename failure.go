@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // degradedRetryAfter is what a request denied by failure mode closed is told to
@@ -16,15 +17,16 @@ const degradedRetryAfter = time.Second
 // wholeMode is how the fallback decides for failure mode open.
 var wholeMode = &store.Mode{Whole: true}
 
-// partOf returns by which part of a limit the fallback decides for a failure mode.
-func partOf(mode rules.FailureMode) LocalPart {
+// partOf returns by which part of a limit the fallback decides for a failure mode;
+// ByStore is for none.
+func partOf(mode rules.FailureMode) verdict.Decider {
 	switch mode {
 	case rules.FailLocal:
-		return LocalShare
+		return verdict.ByLocalShare
 	case rules.Open:
-		return LocalWhole
+		return verdict.ByLocalWhole
 	}
-	return NotLocal
+	return verdict.ByStore
 }
 
 // fallBack asks the fallback what the store could not decide of rules that fail
@@ -36,7 +38,7 @@ func (l *Limiter) fallBack(ctx context.Context, p *plan) {
 		return
 	}
 	for t := range p.takes {
-		if p.locally[t] != NotLocal && (p.results[t].Err != nil || l.endsLocally(p.takes[t].Op)) {
+		if p.locally[t] != verdict.ByStore && (p.results[t].Err != nil || l.endsLocally(p.takes[t].Op)) {
 			p.addAgain(t, p.takes[t])
 		}
 	}
@@ -48,7 +50,7 @@ func (l *Limiter) fallBack(ctx context.Context, p *plan) {
 	for i, t := range p.againOf {
 		r := &p.againResults[i]
 		if r.Err != nil {
-			p.locally[t] = NotLocal
+			p.locally[t] = verdict.ByStore
 			continue
 		}
 		if p.results[t].Err != nil {
@@ -72,7 +74,7 @@ func (l *Limiter) endsLocally(op store.Op) bool {
 // whole limit counts.
 func (p *plan) sayParts() {
 	for i, t := range p.againOf {
-		if t >= 0 && p.locally[t] == LocalWhole {
+		if t >= 0 && p.locally[t] == verdict.ByLocalWhole {
 			p.again[i].Mode = wholeMode
 		}
 	}
@@ -94,13 +96,13 @@ func (l *Limiter) takeAgain(ctx context.Context, s store.Store, p *plan) {
 // failLocally answers by the decision that the fallback made in place of the
 // store, by a part of the limit. By the whole limit it lets pass what the store might
 // deny, so its counts are told to nobody.
-func (v *Verdict) failLocally(r *store.Result, op store.Op, part LocalPart) {
+func (v *Verdict) failLocally(r *store.Result, op store.Op, part verdict.Decider) {
 	d := settled(r.Decision, op)
-	if part == LocalWhole {
+	if part == verdict.ByLocalWhole {
 		d = limit.Decision{Allowed: d.Allowed, Never: d.Never, Limit: d.Limit, RetryAfter: d.RetryAfter, Delay: d.Delay}
 	}
-	v.Degraded, v.Local = store.ReasonOf(r.Err), part
-	v.Decision, v.Skipped = d, r.Skipped
+	v.Degraded = store.ReasonOf(r.Err)
+	v.decide(d, part, r.Skipped)
 }
 
 // fail answers in place of a store that did not.
@@ -110,7 +112,7 @@ func (v *Verdict) fail(op store.Op, reason store.Reason) {
 		mode = v.Rule.Failure
 	}
 	v.Degraded = reason
-	v.Decision = failureDecision(v.Limit, mode, op)
+	v.decide(failureDecision(v.Limit, mode, op), verdict.ByFailureMode, false)
 }
 
 // failureDecision is the one place where an error of a store meets a failure

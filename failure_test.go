@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/verdict"
 )
 
 // outage is a node whose store is away while down is set, with a fallback as serve has
@@ -68,7 +69,7 @@ func (o *outage) Take(ctx context.Context, takes []store.Take, results []store.R
 // as it should: degraded, with a time, and without counts.
 func boundedDenial(v *headgate.Verdict) bool {
 	d := &v.Decision
-	return v.OverLimit() && v.Degraded == store.Unavailable && v.Local == headgate.LocalWhole && !v.Counted() && !v.Guessed() &&
+	return v.OverLimit() && v.Degraded == store.Unavailable && v.By == verdict.ByLocalWhole && !v.Counted() && !v.Guessed() &&
 		d.RetryAfter > 0 && !d.Never && d.Remaining == 0 && d.ResetAfter == 0 && d.Limit > 0
 }
 
@@ -90,7 +91,7 @@ descriptors:
 				}
 			}
 			for range 2 {
-				if v := b.check(d).Decisive(-1); v == nil || !boundedDenial(v) || v.Decision.RetryAfter != time.Minute || v.Decision.Limit != 3 {
+				if v := b.check(d).Speaker(); v == nil || !boundedDenial(v) || v.Decision.RetryAfter != time.Minute || v.Decision.Limit != 3 {
 					t.Fatalf("%s: after three: %+v", name, v)
 				}
 			}
@@ -214,11 +215,11 @@ descriptors:
 `)
 	for i := range 4 {
 		r := b.check(on("quiet:x"), on("loud:x"))
-		if v := &r.Verdicts[0]; !r.Allowed || v.Decision.Allowed != (i < 2) || v.OverLimit() || v.Local != headgate.LocalWhole {
+		if v := &r.Verdicts[0]; !r.Allowed || v.Decision.Allowed != (i < 2) || v.OverLimit() || v.By != verdict.ByLocalWhole {
 			t.Errorf("hit %d: %+v", i+1, r.Verdicts)
 		}
 	}
-	if r := b.check(on("quiet:x"), on("loud:x")); r.Allowed || !boundedDenial(r.Decisive(-1)) {
+	if r := b.check(on("quiet:x"), on("loud:x")); r.Allowed || !boundedDenial(r.Speaker()) {
 		t.Errorf("the fifth: %+v", r.Verdicts)
 	}
 }
@@ -230,7 +231,7 @@ func TestOpenHoldsSlots(t *testing.T) {
 	if !b.take(1, "k:x") || !b.take(2, "k:x") || b.take(3, "k:x") {
 		t.Fatal("two slots are not two")
 	}
-	if v := b.by(3, store.Hit, 1, "k:x").Decisive(-1); v == nil || v.Local != headgate.LocalWhole || v.Guessed() {
+	if v := b.by(3, store.Hit, 1, "k:x").Speaker(); v == nil || v.By != verdict.ByLocalWhole || v.Guessed() {
 		t.Errorf("%+v", v)
 	}
 	b.down = false
@@ -248,7 +249,7 @@ func TestOpenBansWhoIsDenied(t *testing.T) {
 	b := newOutage(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: second, requests_per_unit: 1}, ban: {after: 3, within: 1m, for: 15m}}]")
 	b.passed(5, "k:x")
 	b.now = b.now.Add(2 * time.Second)
-	if v := b.check(on("k:x")).Decisive(-1); v == nil || v.Role != rules.Banning || !v.OverLimit() || v.Counted() {
+	if v := b.check(on("k:x")).Speaker(); v == nil || v.Role != rules.Banning || !v.OverLimit() || v.Counted() {
 		t.Errorf("after four denials: %+v", v)
 	}
 	if r := b.check(on("k:y")); !r.Allowed {
@@ -265,7 +266,7 @@ func TestOpenReserves(t *testing.T) {
 	if !resp.Allowed {
 		t.Fatalf("%+v", resp.Verdicts)
 	}
-	if _, resp := b.reserve(reservation.Options{}, six); resp.Allowed || !boundedDenial(resp.Decisive(-1)) {
+	if _, resp := b.reserve(reservation.Options{}, six); resp.Allowed || !boundedDenial(resp.Speaker()) {
 		t.Errorf("twelve of ten are reserved: %+v", resp.Verdicts)
 	}
 	b.commit(r, reservation.Undecided, reservation.Actual{Hits: []int64{4}})
@@ -284,7 +285,7 @@ func TestOpenShapes(t *testing.T) {
 			t.Errorf("hit %d waits %v: %+v", i+1, r.Delay(), r.Verdicts)
 		}
 	}
-	if v := b.check(on("k:x")).Decisive(-1); !boundedDenial(v) {
+	if v := b.check(on("k:x")).Speaker(); !boundedDenial(v) {
 		t.Errorf("the fourth: %+v", v)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // followUpWithin bounds the time that what is done after the answers adds to them.
@@ -73,7 +74,7 @@ func (l *Limiter) followUpIn(ctx context.Context, s store.Store, p *plan, respon
 // decided reports whether the store, or when locally the fallback, decided take t.
 func (p *plan) decided(t int, locally bool) bool {
 	failed := p.results[t].Err != nil
-	return failed == locally && (!locally || p.locally[t] != NotLocal)
+	return failed == locally && (!locally || p.locally[t] != verdict.ByStore)
 }
 
 // addGiveBacks appends what gives back the takes of a request that is denied.
@@ -143,13 +144,13 @@ func (p *plan) addDenials(resp *Response, s span, locally bool) {
 		if i > 0 && (v.Rule != resp.Verdicts[i-1].Rule || v.Descriptor != resp.Verdicts[i-1].Descriptor) {
 			denied = false
 		}
-		if t < 0 || p.takes[t].Op != store.Hit || !v.decided() && !(v.Role == rules.Banning && v.Skipped) {
+		if t < 0 || p.takes[t].Op != store.Hit || !v.decided() && !(v.Role == rules.Banning && v.By == verdict.BySkipping) {
 			// A ban is not looked at where the denial is known beforehand; it is
 			// counted there all the same.
 			continue
 		}
 		if v.Role != rules.Banning {
-			denied = denied || !v.Decision.Allowed && !v.Watched
+			denied = denied || !v.Decision.Allowed && v.Effect != verdict.Trial
 			continue
 		}
 		if denied && v.Decision.Allowed && v.Hits > 0 && p.decided(t, locally) && !slices.Contains(p.againOf, t) {

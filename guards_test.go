@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/verdict"
 )
 
 const banning = `
@@ -30,7 +31,7 @@ func TestBanAfterRepeatedDenials(t *testing.T) {
 	seen.calls = 0
 	for i := range 3 {
 		r := b.by(0, store.Hit, 1, "user:u")
-		if v := r.Decisive(-1); r.Allowed || v.Role != rules.Main || seen.calls != 2 {
+		if v := r.Speaker(); r.Allowed || v.Role != rules.Main || seen.calls != 2 {
 			t.Fatalf("denial %d: allowed=%v by %v in %d calls, want by main, in 2 with the one that counts it", i+1, r.Allowed, v.Role, seen.calls)
 		}
 		if c := seen.takes[0]; len(seen.takes) != 1 || c.Op != store.Charge || c.Hits != 1 || c.Group != 0 || c.Limit.Algorithm != limit.Ban {
@@ -40,7 +41,7 @@ func TestBanAfterRepeatedDenials(t *testing.T) {
 	}
 	b.now = b.now.Add(2 * time.Second)
 	r := b.by(0, store.Hit, 1, "user:u")
-	if v := r.Decisive(-1); r.Allowed || v.Role != rules.Banning || v.Decision.RetryAfter != 15*time.Minute-2*time.Second || seen.calls != 1 {
+	if v := r.Speaker(); r.Allowed || v.Role != rules.Banning || v.Decision.RetryAfter != 15*time.Minute-2*time.Second || seen.calls != 1 {
 		t.Fatalf("banned: allowed=%v by %v, %+v, in %d calls", r.Allowed, v.Role, v.Decision, seen.calls)
 	}
 	for range 10 { // what is denied by a ban neither counts nor makes it longer
@@ -94,7 +95,7 @@ func TestWhatCountsTowardsABan(t *testing.T) {
 		b.now = b.now.Add(2 * time.Second)
 		r := b.by(1, store.Hit, 1, "user:u")
 		i := slices.IndexFunc(r.Verdicts, func(v headgate.Verdict) bool { return v.Role == rules.Banning })
-		if got := !r.Verdicts[i].Decision.Allowed; got != c.banned || r.Allowed == (got && r.Verdicts[i].Enforced) {
+		if got := !r.Verdicts[i].Decision.Allowed; got != c.banned || r.Allowed == (got && r.Verdicts[i].Enforced()) {
 			t.Errorf("%s: banned=%v, want %v; allowed=%v", name, got, c.banned, r.Allowed)
 		}
 	}
@@ -136,7 +137,7 @@ func TestBanOfTheNodeWhileTheStoreIsAway(t *testing.T) {
 	for range 4 {
 		b.take(0, "user:u")
 	}
-	if v := b.by(0, store.Hit, 1, "user:u").Decisive(-1); v.Role != rules.Banning || v.Local != headgate.LocalShare || v.Decision.RetryAfter != 15*time.Minute {
+	if v := b.by(0, store.Hit, 1, "user:u").Speaker(); v.Role != rules.Banning || v.By != verdict.ByLocalShare || v.Decision.RetryAfter != 15*time.Minute {
 		t.Errorf("%v says %+v", v.Role, v)
 	}
 }
@@ -170,7 +171,7 @@ func TestGivingBackKeepsDenials(t *testing.T) {
 		t.Error("the hits were not given back")
 	}
 	b.take(0, "user:u") // the third
-	if v := b.by(0, store.Hit, 1, "user:u").Decisive(-1); v.Role != rules.Banning {
+	if v := b.by(0, store.Hit, 1, "user:u").Speaker(); v.Role != rules.Banning {
 		t.Errorf("%v speaks after three denials, want the ban", v.Role)
 	}
 }
@@ -208,20 +209,20 @@ descriptors:
 	}
 }
 
-func TestDecisiveAmongRoles(t *testing.T) {
+func TestSpeakerAmongRoles(t *testing.T) {
 	ten := limit.Must(limit.PerMinute(10))
-	verdict := func(role rules.Role, d limit.Decision) headgate.Verdict {
-		return headgate.Verdict{Role: role, Limit: ten, Enforced: true, Decision: d}
+	said := func(role rules.Role, d limit.Decision) headgate.Verdict {
+		return headgate.Verdict{Role: role, Limit: ten, Decision: d}
 	}
 	denies := func(role rules.Role, wait time.Duration) headgate.Verdict {
-		return verdict(role, limit.Decision{RetryAfter: wait})
+		return said(role, limit.Decision{RetryAfter: wait})
 	}
 	passes := func(role rules.Role, remaining int64) headgate.Verdict {
-		return verdict(role, limit.Decision{Allowed: true, Remaining: remaining})
+		return said(role, limit.Decision{Allowed: true, Remaining: remaining})
 	}
 	never := denies(rules.Main, 0)
 	never.Decision.Never = true
-	degraded := headgate.Verdict{Limit: ten, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}
+	degraded := headgate.Verdict{Limit: ten, By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}
 	for name, c := range map[string][2]headgate.Verdict{ // the first speaks
 		"a ban before a longer wait":               {denies(rules.Banning, time.Minute), denies(rules.Main, time.Hour)},
 		"a ban before what never passes":           {denies(rules.Banning, time.Minute), never},
@@ -237,13 +238,13 @@ func TestDecisiveAmongRoles(t *testing.T) {
 	} {
 		for _, list := range [][]headgate.Verdict{{c[0], c[1]}, {c[1], c[0]}} {
 			r := headgate.Response{Allowed: c[0].Decision.Allowed, Verdicts: list}
-			if got := r.Decisive(-1); got.Role != c[0].Role || got.Decision != c[0].Decision {
+			if got := r.Speaker(); got.Role != c[0].Role || got.Decision != c[0].Decision {
 				t.Errorf("%s: %v speaks", name, got.Role)
 			}
 		}
 	}
 	alone := headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{passes(rules.InFlight, 3)}}
-	if v := alone.Decisive(-1); v == nil || v.Decision.Remaining != 3 {
+	if v := alone.Speaker(); v == nil || v.Decision.Remaining != 3 {
 		t.Error("what stands alone does not speak")
 	}
 }
@@ -282,7 +283,7 @@ func TestSoftLimitActsAboveItsShare(t *testing.T) {
 
 func TestSoftLimitNeedsCountsThatAreEnforced(t *testing.T) {
 	v := headgate.Verdict{
-		Rule: &rules.Rule{Soft: &rules.Soft{Percent: 80}}, Limit: limit.Must(limit.PerMinute(10)), Enforced: true,
+		Rule: &rules.Rule{Soft: &rules.Soft{Percent: 80}}, Limit: limit.Must(limit.PerMinute(10)),
 		Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 2},
 	}
 	if v.Soft() != v.Rule.Soft {
@@ -291,9 +292,9 @@ func TestSoftLimitNeedsCountsThatAreEnforced(t *testing.T) {
 	for name, change := range map[string]func(v *headgate.Verdict){
 		"below":       func(v *headgate.Verdict) { v.Decision.Remaining = 3 },
 		"denied":      func(v *headgate.Verdict) { v.Decision.Allowed = false },
-		"shadow":      func(v *headgate.Verdict) { v.Enforced = false },
-		"degraded":    func(v *headgate.Verdict) { v.Degraded = store.Timeout },
-		"skipped":     func(v *headgate.Verdict) { v.Skipped = true },
+		"shadow":      func(v *headgate.Verdict) { v.Effect = verdict.RuleShadow },
+		"degraded":    func(v *headgate.Verdict) { v.By, v.Degraded = verdict.ByFailureMode, store.Timeout },
+		"skipped":     func(v *headgate.Verdict) { v.By = verdict.BySkipping },
 		"no main one": func(v *headgate.Verdict) { v.Role = rules.Secondary },
 		"no soft one": func(v *headgate.Verdict) { v.Rule = &rules.Rule{} },
 		"no rule":     func(v *headgate.Verdict) { v.Rule = nil },
@@ -338,7 +339,7 @@ func TestBanBehindRememberedDenials(t *testing.T) {
 		if err := limiter.Check(t.Context(), []headgate.Request{request}, responses); err != nil {
 			t.Fatal(err)
 		}
-		by = append(by, responses[0].Decisive(-1).Role.String())
+		by = append(by, responses[0].Speaker().Role.String())
 	}
 	if got, want := strings.Join(by, " "), "main main main main ban ban"; got != want {
 		t.Errorf("one hit, three denials, and two hits seconds later: %s, want %s", got, want)

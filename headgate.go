@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/trace"
 	"github.com/headgate/headgate/trial"
+	"github.com/headgate/headgate/verdict"
 )
 
 // CallerDomain is the domain of limits that callers name themselves where no
@@ -79,6 +80,8 @@ type Descriptor struct {
 type Response struct {
 	// Allowed is the answer.
 	Allowed bool
+	// DomainKnown is false when no rule has the request's domain.
+	DomainKnown bool
 	// ID names the decision where an observer has recorded it.
 	ID trace.DecisionID
 	// Hold is Request.Hold, or what a descriptor entry named (rules.Rule.HoldEntry),
@@ -89,8 +92,6 @@ type Response struct {
 	Hold limit.Hold
 	// HoldFor is the shortest timeout of what is held.
 	HoldFor time.Duration
-	// DomainKnown is false when no rule has the request's domain.
-	DomainKnown bool
 	// Verdicts are the limits that were decided, in the order of the
 	// descriptors and, within one, from the outermost rule in.
 	Verdicts []Verdict
@@ -105,13 +106,10 @@ type Verdict struct {
 	// of a tenant where no rule stands it is the one that names the tenant.
 	Rule *rules.Rule
 	// Limit is the limit that decided; nil when the rule or the quota is unlimited,
-	// or Replaced. Of a top-up it is its hits, once in its term.
+	// or another rule replaces it. Of a top-up it is its hits, once in its term.
 	Limit *limit.Limit
 	// Name is the name of the limit, "" if it has none.
 	Name string
-	// Role says what the limit is for; of a limit named by the caller it is
-	// rules.Main.
-	Role rules.Role
 	// Tenant is the number of leading entries of the descriptor of which the last one
 	// names the tenant; 0 where none is concerned. Depth is the number of those that
 	// the limit counts by; 0 of a rule that always applies.
@@ -119,69 +117,62 @@ type Verdict struct {
 	// Tier is the tier of the tenant that the descriptor names, "" where it names none
 	// or there are no tiers.
 	Tier string
+	// Hits is what was asked of the bucket.
+	Hits int64
+	// Decision is what the limit said, whether it is enforced or not.
+	Decision limit.Decision
+	// Degraded says why the store did not decide; store.NoReason where it did, or nobody
+	// had to.
+	Degraded store.Reason
+	// Role says what the limit is for; of a limit named by the caller it is
+	// rules.Main.
+	Role rules.Role
 	// Source says where the limit comes from: the rule, or in place of its main limits
 	// the tier or an override of the tenant. An unlimited quota has no Limit. Where the
 	// quota denied, and the burst pool or a top-up of the tenant has let the request
 	// pass, it is that, and so are Limit, Name and Decision.
 	Source tenant.Source
-	// Hits is what was asked of the bucket.
-	Hits int64
-	// Decision is what the limit said, whether it is enforced or not.
-	Decision limit.Decision
-	// Enforced is false in shadow mode: the decision is reported only.
-	Enforced bool
-	// Shadow says that the rule is in shadow mode, by itself or by a switch. It is
-	// false where nothing but Options.Shadow holds the verdict back.
-	Shadow bool
-	// Watched says that the limit only counts what it would do, whatever the rule is: a
-	// candidate, or a main limit in whose place the candidate is enforced. It is not
-	// Enforced then, and speaks for nobody.
-	Watched bool
-	// Replaced says that another rule of the request took this one's place.
-	Replaced bool
-	// Degraded says why the store did not decide; the Decision then only has
-	// Allowed, by the rule's failure mode, Limit, Delay, and when denied RetryAfter
-	// and Never; unless Local is LocalShare.
-	Degraded store.Reason
-	// Local says by which part of the limit Options.Fallback decided in place of the
-	// store; then the verdict is Degraded.
-	Local LocalPart
-	// Skipped says that the limit was not looked at, because another one of the
-	// request is known to deny: the Decision only has Allowed and Limit.
-	Skipped bool
+	// Effect says whether a denial by the limit is one of the request.
+	Effect verdict.Effect
+	// By says who decided. By the failure mode, the Decision only has Allowed, Limit,
+	// Delay, and when denied RetryAfter and Never; by the whole limit of this node those
+	// too. Where nobody looked at the limit it only has Allowed and Limit.
+	By verdict.Decider
 }
 
-// LocalPart is the part of a limit by which a node decides where the store does not.
-type LocalPart uint8
-
-const (
-	// NotLocal: the node did not decide (the zero value).
-	NotLocal LocalPart = iota
-	// LocalShare: by the share of this node, as failure mode local asks. The Decision
-	// has counts, those of this node.
-	LocalShare
-	// LocalWhole: by the whole limit, as failure mode open asks, so that a node does
-	// not let pass more than that. The Decision has no counts, because those of one
-	// node say nothing about what is left.
-	LocalWhole
-)
-
-// String returns "none", "share" or "whole".
-func (p LocalPart) String() string { return [...]string{"none", "share", "whole"}[p] }
+// Enforced reports whether the request is denied when v denies.
+func (v *Verdict) Enforced() bool { return v.Effect == verdict.Enforced }
 
 // OverLimit reports whether v denies and is enforced.
-func (v *Verdict) OverLimit() bool { return v.Enforced && !v.Decision.Allowed }
+func (v *Verdict) OverLimit() bool { return v.Effect == verdict.Enforced && !v.Decision.Allowed }
+
+// Denied reports whether v denies by its rule, also where nothing is enforced by this
+// process (Options.Shadow).
+func (v *Verdict) Denied() bool {
+	return (v.Effect == verdict.Enforced || v.Effect == verdict.AllShadow) && !v.Decision.Allowed
+}
 
 // Counted reports whether v carries counts: a limit decided it, by the store or by
 // the share of this node in its place.
-func (v *Verdict) Counted() bool { return v.decided() && v.Local != LocalWhole }
+func (v *Verdict) Counted() bool {
+	return v.Limit != nil && (v.By == verdict.ByStore || v.By == verdict.ByLocalShare)
+}
 
 // decided reports whether a limit decided v, by the store or in its place.
-func (v *Verdict) decided() bool { return v.Limit != nil && !v.Skipped && !v.Guessed() }
+func (v *Verdict) decided() bool {
+	return v.Limit != nil && (v.By == verdict.ByStore || v.By.Local())
+}
 
 // Guessed reports whether nothing decided v: the store could not, nobody could in
 // its place, and the failure mode alone answered.
-func (v *Verdict) Guessed() bool { return v.Degraded != store.NoReason && v.Local == NotLocal }
+func (v *Verdict) Guessed() bool { return v.By == verdict.ByFailureMode }
+
+// TookPart reports whether v is of a limit that was looked at and may speak for the
+// request: neither replaced nor skipped, nor on trial.
+func (v *Verdict) TookPart() bool { return v.Effect != verdict.Trial && !v.By.PassedOver() }
+
+// Outcome returns what came of the limit.
+func (v *Verdict) Outcome() verdict.Outcome { return verdict.Of(v.Effect, v.By, v.Decision.Allowed) }
 
 // Observer is told of every decision. It must not block, and must not keep either
 // pointer, nor any string of the request, after it returns: some ways in use their

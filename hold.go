@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // sustainedHoldFor is the HoldFor of a request whose time in flight counts but
@@ -110,7 +111,7 @@ func (p *plan) settleHold(resp *Response, s span) {
 	}
 	for i := range resp.Verdicts {
 		v, t := &resp.Verdicts[i], p.verdictTake[s.from+i]
-		if t < 0 || v.Skipped || !v.Decision.Allowed {
+		if t < 0 || v.By == verdict.BySkipping || !v.Decision.Allowed {
 			continue
 		}
 		lasts := v.Limit.Period

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/subbucket"
+	"github.com/headgate/headgate/verdict"
 )
 
 // shared is a memory store that stands for the one that nodes share.
@@ -98,7 +99,7 @@ func TestD5RememberedDenialsAskNobody(t *testing.T) {
 	b.admitted("exact:x", 101)
 	seen.calls = 0
 	r := b.check(on("exact:x"))
-	if v := r.Decisive(-1); r.Allowed || seen.calls != 0 || v.Decision.Limit != 100 || v.Decision.RetryAfter <= 0 || !v.Counted() {
+	if v := r.Speaker(); r.Allowed || seen.calls != 0 || v.Decision.Limit != 100 || v.Decision.RetryAfter <= 0 || !v.Counted() {
 		t.Errorf("allowed=%v, %d calls, %+v; want a denial with counts and no call", r.Allowed, seen.calls, v)
 	}
 	b.admitted("asks:x", 101)
@@ -144,7 +145,7 @@ descriptors:
 	b := layered(t, shared(t), 1, yaml)
 	b.admitted("user:u,op:w", 2)
 	r := b.check(on("user:u,op:w"))
-	if len(r.Verdicts) != 2 || !r.Verdicts[0].Skipped || r.Verdicts[0].Counted() || r.Decisive(-1) != &r.Verdicts[1] || r.Allowed {
+	if len(r.Verdicts) != 2 || r.Verdicts[0].By != verdict.BySkipping || r.Verdicts[0].Counted() || r.Speaker() != &r.Verdicts[1] || r.Allowed {
 		t.Errorf("%+v", r.Verdicts)
 	}
 	if got := b.remaining("user:u"); got != 9 {

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/trial"
+	"github.com/headgate/headgate/verdict"
 )
 
 // defaultMaxWaiting bounds the goroutines that Wait parks: at 4 KiB of stack
@@ -195,7 +196,7 @@ func (l *Limiter) answerPanic(responses []Response, cause any) {
 	for i := range responses {
 		responses[i].Hold, responses[i].HoldFor = 0, 0
 		responses[i].Verdicts = append(responses[i].Verdicts[:0], Verdict{
-			Enforced: true,
+			By:       verdict.ByFailureMode,
 			Degraded: store.ReasonOf(err),
 		})
 		responses[i].Verdicts[0].Decision.Allowed = true

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/verdict"
 )
 
 // noon is a whole minute, hour and half day.
@@ -86,7 +87,7 @@ func (b *bench) remaining(text string) int64 {
 	b.t.Helper()
 	d := on(text)
 	d.Hits = 0
-	v := b.check(d).Decisive(0)
+	v := b.check(d).SpeakerFor(0)
 	if v == nil {
 		b.t.Fatalf("%s: no limit matched", text)
 	}
@@ -111,7 +112,7 @@ func TestB3PathChargesEveryLimitOnTheWay(t *testing.T) {
 	if !r.Allowed || len(r.Verdicts) != 2 {
 		t.Fatalf("allowed=%v with %d verdicts, want true with 2", r.Allowed, len(r.Verdicts))
 	}
-	if v := r.Decisive(0); v.Name != "writes" || v.Decision.Remaining != 1 {
+	if v := r.SpeakerFor(0); v.Name != "writes" || v.Decision.Remaining != 1 {
 		t.Errorf("decisive is %q with %d left, want writes with 1", v.Name, v.Decision.Remaining)
 	}
 	if got := b.remaining("api_key:k"); got != 4 {
@@ -124,8 +125,8 @@ func TestB4DeniedRequestBurnsNothing(t *testing.T) {
 	for range 2 {
 		b.check(on("api_key:k,op:write"))
 	}
-	if r := b.check(on("api_key:k,op:write")); r.Allowed || r.Decisive(-1).Name != "writes" {
-		t.Fatalf("allowed=%v by %q, want a denial by writes", r.Allowed, r.Decisive(-1).Name)
+	if r := b.check(on("api_key:k,op:write")); r.Allowed || r.Speaker().Name != "writes" {
+		t.Fatalf("allowed=%v by %q, want a denial by writes", r.Allowed, r.Speaker().Name)
 	}
 	if got := b.remaining("api_key:k"); got != 3 {
 		t.Errorf("the denied write left the key %d, want 3", got)
@@ -163,10 +164,10 @@ func TestB6ShadowCountsAndAllows(t *testing.T) {
 	b := newBench(t, yaml, headgate.Options{})
 	b.check(on("a:1"))
 	r := b.check(on("a:1"))
-	if v := r.Decisive(0); !r.Allowed || v.Decision.Allowed || v.Enforced {
+	if v := r.SpeakerFor(0); !r.Allowed || v.Decision.Allowed || v.Enforced() {
 		t.Errorf("allowed=%v, verdict %+v; want allowed by a shadow verdict that denies", r.Allowed, v)
 	}
-	if r.Decisive(-1) != nil {
+	if r.Speaker() != nil {
 		t.Error("a shadow verdict speaks for the request")
 	}
 }
@@ -190,14 +191,14 @@ descriptors:
 	b.check(on("a:1"))
 	b.check(on("a:1"))
 	r := b.check(on("a:1"))
-	if v := r.Decisive(-1); r.Allowed || v.Decision.RetryAfter != time.Second {
+	if v := r.Speaker(); r.Allowed || v.Decision.RetryAfter != time.Second {
 		t.Fatalf("third: allowed=%v retry %v, want the second's limit to deny for 1s", r.Allowed, v.Decision.RetryAfter)
 	}
 	b.now = b.now.Add(time.Second)
 	if r := b.check(on("a:1")); !r.Allowed {
 		t.Fatal("third a second later was denied: the denial burnt the day")
 	}
-	if v := b.check(on("a:1")).Decisive(-1); v.Limit.Quota != 3 || v.Decision.RetryAfter != 12*time.Hour-time.Second {
+	if v := b.check(on("a:1")).Speaker(); v.Limit.Quota != 3 || v.Decision.RetryAfter != 12*time.Hour-time.Second {
 		t.Errorf("fourth: denied by %d for %v, want the day's limit to speak", v.Limit.Quota, v.Decision.RetryAfter)
 	}
 }
@@ -276,7 +277,7 @@ descriptors:
 `, headgate.Options{})
 	b.check(on("a:1"))
 	b.check(on("unknown:x"))
-	if r := b.check(on("a:2")); r.Allowed || r.Decisive(0).Rule.ID != "global" {
+	if r := b.check(on("a:2")); r.Allowed || r.SpeakerFor(0).Rule.ID != "global" {
 		t.Errorf("allowed=%v, want a denial by the aggregate", r.Allowed)
 	}
 }
@@ -309,7 +310,7 @@ descriptors:
 		t.Error("a alone passed a quota of 0")
 	}
 	r := b.check(on("a:1"), on("vip:1"))
-	if !r.Allowed || !r.Verdicts[0].Replaced || r.Verdicts[1].Limit != nil {
+	if !r.Allowed || r.Verdicts[0].By != verdict.ByReplacement || r.Verdicts[1].Limit != nil {
 		t.Errorf("with vip: allowed=%v verdicts %+v, want the limit replaced", r.Allowed, r.Verdicts)
 	}
 }
@@ -326,7 +327,7 @@ descriptors:
 		if r.Allowed != want {
 			t.Errorf("request %d: allowed=%v, want %v", i, r.Allowed, want)
 		}
-		if v := r.Decisive(-1); v.OverLimit() == want {
+		if v := r.Speaker(); v.OverLimit() == want {
 			t.Errorf("request %d: allowed=%v, but the decisive verdict is %+v", i, want, v.Decision)
 		}
 	}
@@ -447,7 +448,7 @@ descriptors:
 		b := newBench(t, yaml, headgate.Options{Store: broken})
 		for key, allowed := range map[string]bool{"open": true, "closed": false, "sensitive": false} {
 			r := b.check(on(key + ":1"))
-			v := r.Decisive(0)
+			v := r.SpeakerFor(0)
 			if r.Allowed != allowed || r.Degraded() != reason || v.Counted() || v.Decision.Limit != 5 {
 				t.Errorf("%s, %s: allowed=%v degraded=%q %+v", key, reason, r.Allowed, r.Degraded(), v.Decision)
 			}
@@ -478,9 +479,9 @@ func TestPanicWhileMatchingIsAnswered(t *testing.T) {
 	}
 }
 
-func TestDecisiveOrder(t *testing.T) {
+func TestSpeakerOrder(t *testing.T) {
 	verdict := func(name string, d limit.Decision) headgate.Verdict {
-		return headgate.Verdict{Name: name, Limit: limit.Must(limit.PerMinute(1)), Enforced: true, Decision: d}
+		return headgate.Verdict{Name: name, Limit: limit.Must(limit.PerMinute(1)), Decision: d}
 	}
 	r := headgate.Response{Verdicts: []headgate.Verdict{
 		verdict("roomy", limit.Decision{Allowed: true, Remaining: 9}),
@@ -491,7 +492,7 @@ func TestDecisiveOrder(t *testing.T) {
 		verdict("never", limit.Decision{Never: true}),
 	}}
 	for _, want := range []string{"never", "long", "short", "tight and long", "tight", "roomy"} {
-		v := r.Decisive(-1)
+		v := r.Speaker()
 		if v.Name != want {
 			t.Fatalf("%q speaks, want %q", v.Name, want)
 		}

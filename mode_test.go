@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/verdict"
 )
 
 // recording passes takes on and keeps a copy of the last batch. fails says which
@@ -166,16 +167,16 @@ func TestD5SkippedLimitsHaveNoCountsAndDoNotSpeak(t *testing.T) {
 		t.Fatalf("allowed=%v with %d verdicts, want a denial with 2", r.Allowed, len(r.Verdicts))
 	}
 	first, second := &r.Verdicts[0], &r.Verdicts[1]
-	if first.Skipped || !first.Counted() || !second.Skipped || second.Counted() || second.OverLimit() {
+	if first.By == verdict.BySkipping || !first.Counted() || second.By != verdict.BySkipping || second.Counted() || second.OverLimit() {
 		t.Errorf("verdicts are %+v and %+v", first, second)
 	}
-	if r.Decisive(-1) != first || r.Degraded() != store.NoReason {
-		t.Errorf("%+v speaks, degraded %q", r.Decisive(-1), r.Degraded())
+	if r.Speaker() != first || r.Degraded() != store.NoReason {
+		t.Errorf("%+v speaks, degraded %q", r.Speaker(), r.Degraded())
 	}
 	// The mark does not stay in the memory that is used again.
 	b = newBench(t, orders, headgate.Options{})
 	for _, v := range b.check(on("api_key:k,op:write")).Verdicts {
-		if v.Skipped || !v.Counted() {
+		if v.By == verdict.BySkipping || !v.Counted() {
 			t.Errorf("verdict is %+v", v)
 		}
 	}
@@ -184,16 +185,16 @@ func TestD5SkippedLimitsHaveNoCountsAndDoNotSpeak(t *testing.T) {
 // A skipped limit says less than one with counts, and less than a degraded one.
 func TestSkippedRanksLast(t *testing.T) {
 	five := limit.Must(limit.PerMinute(5))
-	skipped := headgate.Verdict{Limit: five, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true}}
+	skipped := headgate.Verdict{Limit: five, By: verdict.BySkipping, Decision: limit.Decision{Allowed: true}}
 	for name, other := range map[string]headgate.Verdict{
-		"counts":   {Limit: five, Enforced: true, Decision: limit.Decision{Allowed: true, Remaining: 3}},
-		"shadow":   {Limit: five, Decision: limit.Decision{Allowed: true, Remaining: 3}},
-		"degraded": {Limit: five, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}},
-		"local":    {Limit: five, Enforced: true, Degraded: store.Timeout, Local: headgate.LocalShare, Decision: limit.Decision{Allowed: true, Remaining: 3}},
+		"counts":   {Limit: five, Decision: limit.Decision{Allowed: true, Remaining: 3}},
+		"shadow":   {Limit: five, Effect: verdict.RuleShadow, Decision: limit.Decision{Allowed: true, Remaining: 3}},
+		"degraded": {Limit: five, By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}},
+		"local":    {Limit: five, Degraded: store.Timeout, By: verdict.ByLocalShare, Decision: limit.Decision{Allowed: true, Remaining: 3}},
 	} {
 		for _, list := range [][]headgate.Verdict{{skipped, other}, {other, skipped}} {
 			r := headgate.Response{Allowed: true, Verdicts: list}
-			if got := r.Decisive(0); got.Skipped {
+			if got := r.SpeakerFor(0); got.By == verdict.BySkipping {
 				t.Errorf("%s: the skipped one speaks", name)
 			}
 		}
@@ -229,8 +230,8 @@ func TestE1FailureModeLocalAsksTheFallback(t *testing.T) {
 	b := newBench(t, localRules, headgate.Options{Store: down, Fallback: own})
 	for i, want := range []bool{true, true, false} {
 		r := b.check(on("own:x"))
-		v := r.Decisive(-1)
-		if r.Allowed != want || v.Degraded != store.Unavailable || v.Local != headgate.LocalShare || v.Guessed() || !v.Counted() || v.Decision.Limit != 2 {
+		v := r.Speaker()
+		if r.Allowed != want || v.Degraded != store.Unavailable || v.By != verdict.ByLocalShare || v.Guessed() || !v.Counted() || v.Decision.Limit != 2 {
 			t.Errorf("hit %d: allowed=%v by %+v, want %v", i+1, r.Allowed, v, want)
 		}
 		if want && v.Decision.Remaining != int64(1-i) || !want && v.Decision.RetryAfter <= 0 {
@@ -238,11 +239,11 @@ func TestE1FailureModeLocalAsksTheFallback(t *testing.T) {
 		}
 	}
 	own.calls = 0
-	if r := b.check(on("open:x")); !r.Allowed || !r.Decisive(-1).Guessed() || r.Decisive(-1).Counted() {
-		t.Errorf("open: %+v", r.Decisive(-1))
+	if r := b.check(on("open:x")); !r.Allowed || !r.Speaker().Guessed() || r.Speaker().Counted() {
+		t.Errorf("open: %+v", r.Speaker())
 	}
-	if r := b.check(on("closed:x")); r.Allowed || !r.Decisive(-1).Guessed() {
-		t.Errorf("closed: %+v", r.Decisive(-1))
+	if r := b.check(on("closed:x")); r.Allowed || !r.Speaker().Guessed() {
+		t.Errorf("closed: %+v", r.Speaker())
 	}
 	if own.calls != 0 {
 		t.Errorf("the fallback was asked %d times for rules that do not fail locally", own.calls)
@@ -266,7 +267,7 @@ func TestFallbackGetsOnlyWhatFailedInOrderAndGroups(t *testing.T) {
 		t.Errorf("the fallback got %+v, want %+v", own.takes, down.takes[1:])
 	}
 	for i, want := range []bool{false, true, true} {
-		if v := &r.Verdicts[i]; (v.Local == headgate.LocalShare) != want || !v.Counted() || (v.Degraded != store.NoReason) != want {
+		if v := &r.Verdicts[i]; (v.By == verdict.ByLocalShare) != want || !v.Counted() || (v.Degraded != store.NoReason) != want {
 			t.Errorf("verdict %d is %+v, want local %v", i, v, want)
 		}
 	}
@@ -373,12 +374,12 @@ func TestRefundsAndResetsGoToTheFallbackToo(t *testing.T) {
 	b.check(on("own:x"))
 	back := on("own:x")
 	back.Op = store.Refund
-	if r := b.check(back); !r.Allowed || r.Decisive(-1).Decision.Remaining != 1 {
-		t.Errorf("refund: %+v", r.Decisive(-1))
+	if r := b.check(back); !r.Allowed || r.Speaker().Decision.Remaining != 1 {
+		t.Errorf("refund: %+v", r.Speaker())
 	}
 	back.Op = store.Reset
-	if r := b.check(back); !r.Allowed || r.Decisive(-1).Decision.Remaining != 2 {
-		t.Errorf("reset: %+v", r.Decisive(-1))
+	if r := b.check(back); !r.Allowed || r.Speaker().Decision.Remaining != 2 {
+		t.Errorf("reset: %+v", r.Speaker())
 	}
 }
 
@@ -393,7 +394,7 @@ func TestFailureModeLocalWithoutUsableFallbackIsOpen(t *testing.T) {
 		b := newBench(t, localRules, headgate.Options{Store: &recording{Store: memory(t), fails: always}, Fallback: fallback})
 		for range 3 {
 			r := b.check(on("own:x"))
-			if v := r.Decisive(-1); !r.Allowed || v.Local != headgate.NotLocal || !v.Guessed() || v.Degraded != store.Unavailable {
+			if v := r.Speaker(); !r.Allowed || v.By.Local() || !v.Guessed() || v.Degraded != store.Unavailable {
 				t.Errorf("%s: allowed=%v by %+v", name, r.Allowed, v)
 			}
 		}
@@ -415,7 +416,7 @@ func TestFailureModeLocalWithoutUsableFallbackIsOpen(t *testing.T) {
 func TestE3PanicOfTheStoreFailsLocally(t *testing.T) {
 	b := newBench(t, localRules, headgate.Options{Store: panicking{}, Fallback: memory(t)})
 	r := b.check(on("own:x"))
-	if v := r.Decisive(-1); !r.Allowed || v.Local != headgate.LocalShare || v.Degraded != store.Internal || v.Decision.Remaining != 1 {
+	if v := r.Speaker(); !r.Allowed || v.By != verdict.ByLocalShare || v.Degraded != store.Internal || v.Decision.Remaining != 1 {
 		t.Errorf("allowed=%v by %+v", r.Allowed, v)
 	}
 }

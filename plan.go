@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // plan is the working memory of one Check: what is asked of the store, and
@@ -39,9 +40,9 @@ type plan struct {
 
 	takes   []store.Take
 	results []store.Result
-	// locally[i] says by which part of its limit the fallback decides takes[i] when
-	// the store does not, and after fallBack by which part it did.
-	locally []LocalPart
+	// locally[i] says by which part of its limit the fallback decides takes[i] when the
+	// store does not, and after fallBack by which part it did; ByStore is for none.
+	locally []verdict.Decider
 	// again and againResults are what the fallback is asked, and againOf which
 	// takes those are.
 	again        []store.Take
@@ -88,10 +89,8 @@ type match struct {
 	descriptor int
 	// innermost says that no rule further in applies to the descriptor.
 	innermost bool
-	// enforced is false where denials are reported only, and shadow is true where that
-	// is for the rule's sake.
-	enforced, shadow bool
-	stance           stance
+	effect    verdict.Effect
+	stance    stance
 	grant
 }
 
@@ -197,15 +196,30 @@ func (p *plan) instant() limit.Micros {
 
 // addMatch adds m, unless it is switched off.
 func (p *plan) addMatch(m match) {
-	m.enforced = !m.Rule.Shadow
-	if p.switches != nil && !p.obeySwitches(&m) {
-		return
+	shadow := m.Rule.Shadow
+	if p.switches != nil {
+		if state, ok := p.switches.Of(p.askedFor(&m)); ok {
+			if state == switches.Off && charges(p.request.Descriptors[m.descriptor].Op) {
+				return
+			}
+			shadow = state != switches.On
+		}
 	}
-	m.shadow = !m.enforced
-	m.enforced = m.enforced && !p.limiter.shadow
+	m.effect = p.effect(shadow)
 	m.stance = p.stanceOf(&m)
 	p.anyReplaces = p.anyReplaces || len(m.Rule.Replaces) > 0
 	p.matches = append(p.matches, m)
+}
+
+// effect returns how a limit counts, given whether its rule is in shadow mode.
+func (p *plan) effect(shadow bool) verdict.Effect {
+	switch {
+	case shadow:
+		return verdict.RuleShadow
+	case p.limiter.shadow:
+		return verdict.AllShadow
+	}
+	return verdict.Enforced
 }
 
 // replaced reports whether a rule that matched the same request takes the place
@@ -239,13 +253,10 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	}
 	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
 	p.ends = append(p.ends, len(p.keys))
-	shadow := p.callerLimits(d.Op) != switches.On
-	enforced := !p.limiter.shadow && !shadow
-	take.Limit, take.Shadow = d.Limit, !enforced
-	p.addTake(take, LocalWhole)
-	p.addVerdict(resp, Verdict{
-		Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Enforced: enforced, Shadow: shadow,
-	}, len(p.takes)-1)
+	effect := p.effect(p.callerLimits(d.Op) != switches.On)
+	take.Limit, take.Shadow = d.Limit, effect != verdict.Enforced
+	p.addTake(take, verdict.ByLocalWhole)
+	p.addVerdict(resp, Verdict{Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Effect: effect}, len(p.takes)-1)
 }
 
 // addRule appends what rule m asks for: a take and a verdict for each limit, or
@@ -286,7 +297,7 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 func (p *plan) verdictOf(m *match) Verdict {
 	v := Verdict{
 		Descriptor: m.descriptor, Rule: m.Rule,
-		Enforced: m.enforced, Shadow: m.shadow, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
+		Effect: m.effect, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
 	}
 	v.Decision.Allowed = true
 	return v
@@ -301,11 +312,11 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	}
 	v := p.verdictOf(m)
 	v.Name, v.Role, v.Hits = named.Name, named.Role, take.Hits
-	if v.Watched = m.watched(named.Role); v.Watched {
-		v.Enforced = false
+	if m.onTrial(named.Role) {
+		v.Effect = verdict.Trial
 	}
 	if p.replaced(m.replacedAs(i)) {
-		v.Replaced = true
+		v.By = verdict.ByReplacement
 		p.addVerdict(resp, v, -1)
 		return
 	}
@@ -327,8 +338,8 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 // addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
 // v. take has yet no limit and nothing of how it is decided.
 func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
-	take.Limit, take.Shadow = v.Limit, !v.Enforced || m.Rule.Quota && v.Role == rules.Main
-	take.Mode = p.rules.mode(m.Rule, v.Role == rules.Main && !v.Watched)
+	take.Limit, take.Shadow = v.Limit, !v.Enforced() || m.Rule.Quota && v.Role == rules.Main
+	take.Mode = p.rules.mode(m.Rule, v.Role == rules.Main && v.Effect != verdict.Trial)
 	p.addVerdict(resp, v, p.takeOn(m, take, start))
 }
 
@@ -364,7 +375,7 @@ func (p *plan) sameBucket(first, start int) int {
 	return -1
 }
 
-func (p *plan) addTake(t store.Take, part LocalPart) {
+func (p *plan) addTake(t store.Take, part verdict.Decider) {
 	p.takes = append(p.takes, t)
 	p.locally = append(p.locally, part)
 }
@@ -408,8 +419,8 @@ func (p *plan) answer(resp *Response, s span) {
 		v, r, op := &resp.Verdicts[i], &p.results[t], p.takes[t].Op
 		switch {
 		case r.Err == nil:
-			v.Decision, v.Skipped = settled(r.Decision, op), r.Skipped
-		case p.locally[t] != NotLocal:
+			v.decide(settled(r.Decision, op), verdict.ByStore, r.Skipped)
+		case p.locally[t] != verdict.ByStore:
 			v.failLocally(r, op, p.locally[t])
 		default:
 			v.fail(op, store.ReasonOf(r.Err))
@@ -417,6 +428,13 @@ func (p *plan) answer(resp *Response, s span) {
 	}
 	resp.settle()
 	p.settleHold(resp, s)
+}
+
+// decide fills in what by has decided; skipped says that it did not look.
+func (v *Verdict) decide(d limit.Decision, by verdict.Decider, skipped bool) {
+	if v.Decision, v.By = d, by; skipped {
+		v.By = verdict.BySkipping
+	}
 }
 
 // settled turns the answer of a store into a verdict on what was asked: giving

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // booked is what a reservation was asked for, as it is written and as a request of hits.
@@ -223,7 +224,7 @@ func (r *Response) letIn() {
 func (p *plan) addMark(domain string, claims []byte, ttl time.Duration, mark reservation.Mark) int {
 	p.keys = mark.AppendKey(p.keys, domain, claims)
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(store.Take{Limit: reservation.MarkLimit(ttl), Hits: 1}, NotLocal)
+	p.addTake(store.Take{Limit: reservation.MarkLimit(ttl), Hits: 1}, verdict.ByStore)
 	for i := range p.takes {
 		p.takes[i].Group = 1
 	}

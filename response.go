@@ -5,44 +5,51 @@ import (
 
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
-// Decisive returns the verdict that speaks for descriptor i of the request, or
-// for the whole request when i is negative; nil when nothing limited it.
+// Speaker returns the verdict that speaks for the request; nil when nothing limited it.
 //
 // When one denies, it is the denying one with the longest retry-after, one that
 // can never pass before all others; but a ban before them all, since it lasts, and
 // a limit on concurrency after them all, since a slot may be free at any moment.
 // Else it is the one with the smallest remaining, of equals the one with the
 // longest reset; one of which clients are not told else (rules.Role.IsMain) only where
-// there is no other. A limit that only watches never speaks. A verdict in shadow mode
-// speaks for its descriptor only when no enforced one does, and never for the request. Verdicts without counts (degraded, unlimited,
-// replaced) come last. A quota rule that is over does not speak for a request that
-// passed by another one.
-func (r *Response) Decisive(i int) *Verdict {
+// there is no other. Verdicts without counts (degraded, unlimited, replaced) come last.
+// One that is not enforced never speaks, nor does a quota rule that is over for a request
+// that passed by another one.
+func (r *Response) Speaker() *Verdict {
 	var best *Verdict
-	for j := range r.Verdicts {
-		v := &r.Verdicts[j]
-		if v.Watched || i >= 0 && v.Descriptor != i {
-			continue
-		}
-		if i < 0 && (!v.Enforced || r.Allowed && v.OverLimit()) {
-			continue
-		}
-		if best == nil || speaksBefore(v, best) {
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		if v.Enforced() && (v.Decision.Allowed || !r.Allowed) && (best == nil || speaksBefore(v, best)) {
 			best = v
 		}
 	}
 	return best
 }
 
-// speaksBefore is the order of Decisive.
+// SpeakerFor returns the verdict that speaks for descriptor i, by the order of Speaker. One
+// that denies speaks also where nothing is enforced by this process (Verdict.Denied); one
+// in shadow mode only where no enforced one has more to say, and one on trial never.
+func (r *Response) SpeakerFor(i int) *Verdict {
+	var best *Verdict
+	for j := range r.Verdicts {
+		v := &r.Verdicts[j]
+		if v.Descriptor == i && v.Effect != verdict.Trial && (best == nil || speaksBefore(v, best)) {
+			best = v
+		}
+	}
+	return best
+}
+
+// speaksBefore is the order of Speaker.
 func speaksBefore(a, b *Verdict) bool {
 	if ra, rb := a.rank(), b.rank(); ra != rb {
 		return ra < rb
 	}
 	da, db := &a.Decision, &b.Decision
-	if a.OverLimit() {
+	if a.Denied() {
 		if da.Never != db.Never {
 			return da.Never
 		}
@@ -61,7 +68,7 @@ const notMain = 8
 // rank orders verdicts by how much they have to say: a ban, a denial, one for want
 // of a slot; then counts, shadow counts, a degraded answer, nothing.
 func (v *Verdict) rank() int {
-	if v.OverLimit() {
+	if v.Denied() {
 		switch v.Role {
 		case rules.Banning:
 			return 0
@@ -72,7 +79,7 @@ func (v *Verdict) rank() int {
 	}
 	rank := 6
 	switch {
-	case v.Counted() && v.Enforced:
+	case v.Counted() && v.Enforced():
 		rank = 3
 	case v.Counted():
 		rank = 4
@@ -90,7 +97,7 @@ func (v *Verdict) rank() int {
 // the main limits of the rule that were counted and are enforced, and not by what a
 // tenant has beyond them.
 func (v *Verdict) Soft() *rules.Soft {
-	if v.Rule == nil || v.Rule.Soft == nil || !v.Role.IsMain() || !v.Enforced || !v.Decision.Allowed || !v.Counted() || v.Source.Beyond() {
+	if v.Rule == nil || v.Rule.Soft == nil || !v.Role.IsMain() || !v.Enforced() || !v.Decision.Allowed || !v.Counted() || v.Source.Beyond() {
 		return nil
 	}
 	soft, d := v.Rule.Soft, &v.Decision
@@ -111,6 +118,36 @@ func (r *Response) Degraded() store.Reason {
 	return store.NoReason
 }
 
+// Outcome returns what came of the request as a whole: one that passes though a limit in
+// shadow mode denies is verdict.ShadowDenied, and one that the store has not decided in
+// full is degraded, whatever else there is.
+func (r *Response) Outcome() verdict.Outcome {
+	switch {
+	case len(r.Verdicts) > 0:
+	case r.DomainKnown:
+		return verdict.Unmatched
+	default:
+		return verdict.UnknownDomain
+	}
+	outcome := verdict.Allowed
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		switch {
+		case v.Effect == verdict.Trial: // it speaks for nobody
+		case v.Degraded != store.NoReason && r.Allowed:
+			return verdict.DegradedAllowed
+		case v.Degraded != store.NoReason:
+			return verdict.DegradedDenied
+		case !r.Allowed:
+			outcome = verdict.Denied
+		case v.Decision.Allowed || v.Enforced() || !v.TookPart():
+		default:
+			outcome = verdict.ShadowDenied
+		}
+	}
+	return outcome
+}
+
 // settle sets Allowed from the verdicts: denied by any enforced verdict, except
 // that quota rules (Envoy's quota_mode) deny only when all of them are over.
 func (r *Response) settle() {
@@ -125,7 +162,7 @@ func (v *Verdict) denies() bool { return v.OverLimit() && !v.inQuotaMode() }
 
 // inQuotaMode reports whether v is one of a quota rule.
 func (v *Verdict) inQuotaMode() bool {
-	return v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && !v.Replaced && v.Limit != nil
+	return v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && v.By != verdict.ByReplacement && v.Limit != nil
 }
 
 // quotaModeDenies reports whether there are quota rules, and all are over.

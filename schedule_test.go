@@ -79,8 +79,8 @@ func TestAScheduleKeepsTheBucket(t *testing.T) {
 		}
 	}
 	b.now = night
-	if r := b.check(on("user:u")); !r.Allowed || r.Decisive(-1).Decision.Remaining != 0 || r.Decisive(-1).Decision.Limit != 5 {
-		t.Errorf("the fifth: %+v", r.Decisive(-1))
+	if r := b.check(on("user:u")); !r.Allowed || r.Speaker().Decision.Remaining != 0 || r.Speaker().Decision.Limit != 5 {
+		t.Errorf("the fifth: %+v", r.Speaker())
 	}
 	if b.check(on("user:u")).Allowed {
 		t.Error("the sixth of five passes")
@@ -144,7 +144,7 @@ func TestARememberedDenialEndsWithTheShift(t *testing.T) {
 		}
 	}
 	b.now = night
-	if r := b.check(on("user:u")); !r.Allowed || r.Decisive(-1).Decision.Limit != 20 {
-		t.Errorf("by night: %+v", r.Decisive(-1))
+	if r := b.check(on("user:u")); !r.Allowed || r.Speaker().Decision.Limit != 20 {
+		t.Errorf("by night: %+v", r.Speaker())
 	}
 }

@@ -41,16 +41,6 @@ func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Resp
 	return nil
 }
 
-// obeySwitches sets whether m is enforced, and reports whether it takes part at all.
-func (p *plan) obeySwitches(m *match) bool {
-	state, ok := p.switches.Of(p.askedFor(m))
-	if !ok {
-		return true
-	}
-	m.enforced = state == switches.On
-	return state != switches.Off || !charges(p.request.Descriptors[m.descriptor].Op)
-}
-
 // askedFor returns what switches and canaries are asked about m: the tenant that its
 // descriptor names, and the share of that tenant. Where no rule says which entry that
 // is, it is one that has a switch, and the share is that of the whole descriptor.

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/verdict"
 )
 
 const switchable = `
@@ -197,7 +198,7 @@ func TestB6CallerLimitsAreSwitchedWithAll(t *testing.T) {
 		t.Fatal("two of one passed")
 	}
 	switched(t, b, `{"target":"all","state":"shadow"}`)
-	if r := ask(); !r.Allowed || len(r.Verdicts) != 1 || r.Verdicts[0].Enforced || !r.Verdicts[0].Shadow || r.Verdicts[0].Decision.Allowed {
+	if r := ask(); !r.Allowed || len(r.Verdicts) != 1 || r.Verdicts[0].Effect != verdict.RuleShadow || r.Verdicts[0].Decision.Allowed {
 		t.Errorf("in shadow: %+v", r)
 	}
 	switched(t, b, `{"target":"all","state":"off"}`)

@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // noTenants has no tiers and no accounts. It stands where nothing is known of tenants, so
@@ -180,7 +181,7 @@ func (p *plan) addQuota(resp *Response, m *match, a *ask) {
 	v := p.verdictOf(m)
 	v.Source, v.Hits = m.source, take.Hits
 	if !m.alone && hasMain(m.Rule) && p.replaced(m.Rule.Limits[0].Name) {
-		v.Name, v.Replaced = m.Rule.Limits[0].Name, true
+		v.Name, v.By = m.Rule.Limits[0].Name, verdict.ByReplacement
 		p.addVerdict(resp, v, -1)
 		return
 	}

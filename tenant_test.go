@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // quota makes the quota for a descriptor from texts such as "5/minute"; none is
@@ -80,7 +81,7 @@ func counted(r *headgate.Response) string {
 		if v.Limit != nil {
 			what = fmt.Sprintf("%d/%s", v.Limit.Quota, tenant.UnitText(v.Limit.Period))
 		}
-		if v.Replaced {
+		if v.By == verdict.ByReplacement {
 			what = "replaced"
 		}
 		if v.Role != rules.Main {
@@ -191,8 +192,8 @@ descriptors:
 		name     string
 	}{{1, false, "default/minute"}, {1, false, "default/hour"}, {7, true, "size:big/minute"}} {
 		v := &responses[0].Verdicts[i]
-		if v.Hits != want.hits || v.Enforced != want.enforced || v.Name != want.name {
-			t.Errorf("verdict %d: %q of %d hits, enforced %t, want %+v", i, v.Name, v.Hits, v.Enforced, want)
+		if v.Hits != want.hits || v.Enforced() != want.enforced || v.Name != want.name {
+			t.Errorf("verdict %d: %q of %d hits, enforced %t, want %+v", i, v.Name, v.Hits, v.Enforced(), want)
 		}
 	}
 	if got := counted(b.check(on("api_key:k,size:big"), on("big:x"))); !strings.Contains(got, "sized replaced override pro") {
@@ -229,8 +230,8 @@ func TestQuotaIsAllOrNothing(t *testing.T) {
 	b := newBench(t, tenants, headgate.Options{})
 	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Descriptor: writes, Quota: quota(writes, "1/minute")})))
 	b.check(on("api_key:k,op:write"))
-	if r := b.check(on("api_key:k,op:write")); r.Allowed || r.Decisive(-1).Name != "op:write/minute" || r.Decisive(-1).Source != tenant.FromOverride {
-		t.Fatalf("the second write: allowed %t, %+v", r.Allowed, r.Decisive(-1))
+	if r := b.check(on("api_key:k,op:write")); r.Allowed || r.Speaker().Name != "op:write/minute" || r.Speaker().Source != tenant.FromOverride {
+		t.Fatalf("the second write: allowed %t, %+v", r.Allowed, r.Speaker())
 	}
 	peek := on("api_key:k")
 	peek.Hits = 0
@@ -337,7 +338,7 @@ descriptors:
 	for range 3 {
 		b.check(on("api_key:k"))
 	}
-	if v := b.check(on("api_key:k")).Decisive(-1); v.Role != rules.Banning {
+	if v := b.check(on("api_key:k")).Speaker(); v.Role != rules.Banning {
 		t.Errorf("after three denials %+v speaks", v)
 	}
 }

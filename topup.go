@@ -315,7 +315,7 @@ func holdsBack(t *store.Take, r *store.Result) bool {
 func (p *plan) deniedBy(r *retry, resp *Response, t int) *Verdict {
 	from := p.spans[r.request].verdicts.from
 	for i := range resp.Verdicts {
-		if p.verdictTake[from+i] == t && resp.Verdicts[i].Enforced {
+		if p.verdictTake[from+i] == t && resp.Verdicts[i].Enforced() {
 			return &resp.Verdicts[i]
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // topUp grants hits for a descriptor, for a day from noon on.
@@ -65,7 +66,7 @@ func answered(r *headgate.Response) string {
 		if v.Limit == nil {
 			continue
 		}
-		if v.Skipped {
+		if v.By == verdict.BySkipping {
 			word += fmt.Sprintf(", %v skipped", v.Source)
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 const (
@@ -319,7 +320,7 @@ func (s *survey) find(d *rules.Domain, by rules.Matched, subject tenant.Subject,
 	}
 	t := tenancy{Matched: by, entries: entries, has: has}
 	q = ownQuota{match: t.grantOf(entries[1:], len(entries), rule), entries: entries, text: text}
-	q.innermost, q.enforced = true, true
+	q.innermost = true
 	return q, q.quota != nil || rule != nil && (rule.Rule.Unlimited || len(rule.Rule.Limits) > 0)
 }
 
@@ -383,7 +384,7 @@ func (p *plan) addOwn(resp *Response, q *ownQuota, op store.Op) {
 // addBeyond appends a peek at what q has beyond quotas.
 func (p *plan) addBeyond(resp *Response, q *ownQuota) {
 	var take store.Take
-	v := Verdict{Source: tenant.FromPool, Enforced: true}
+	v := Verdict{Source: tenant.FromPool}
 	if q.pool != nil {
 		v.Name, v.Limit = q.pool.Name, q.pool.Limit.Limit
 		take.Limit = v.Limit
@@ -394,7 +395,7 @@ func (p *plan) addBeyond(resp *Response, q *ownQuota) {
 		p.keys = appendTopUpKey(p.keys, q.entries[0], q.grant.ID)
 	}
 	p.ends = append(p.ends, len(p.keys))
-	p.addTake(take, NotLocal)
+	p.addTake(take, verdict.ByStore)
 	p.addVerdict(resp, v, len(p.takes)-1)
 }
 
@@ -408,7 +409,7 @@ func (s *survey) appendUsage(dst []LimitUsage, q *ownQuota, resp *Response) []Li
 		}
 		if u.Limit != nil {
 			d := &v.Decision
-			u.Degraded, u.Local, u.Quota = v.Degraded, v.Local == LocalShare, d.Limit
+			u.Degraded, u.Local, u.Quota = v.Degraded, v.By == verdict.ByLocalShare, d.Limit
 			u.Start, u.End = windowOf(u.Limit, s.now)
 			if u.Counted() {
 				u.Remaining, u.Used, u.ResetAfter = d.Remaining, max(d.Limit-d.Remaining, 0), d.ResetAfter

@@ -18,7 +18,7 @@ func (r *Response) Delay() time.Duration {
 	}
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
-		if v.Enforced {
+		if v.Enforced() {
 			delay = max(delay, v.Decision.Delay)
 		}
 		if soft := v.Soft(); soft != nil && soft.Action == rules.Delay {

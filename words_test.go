@@ -28,7 +28,6 @@ var tolerated = []struct{ place, text, reason string }{
 	{"internal/config/", "reservations", "reservations are settled"},
 	{"deploy/grafana/", "reservation", "reservations are settled"},
 	{"names of reservation", "Settled", "reservations are settled"},
-	{"names of .", "Watched", "becomes a trial"},
 	{"names of store", "Board", "becomes the states of nodes"},
 	{"names of store", "Grant", "what a store answers to a lease; to be named by it"},
 	{"names of tenant", "Grant", "what top-ups are resolved to; to be named by them"},

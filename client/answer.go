@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // wireDecision is the answer to one check; what is not known is nil.
@@ -75,7 +76,7 @@ func (w *wireDecision) fill(req *headgate.Request, resp *headgate.Response, told
 func (w *wireDecision) verdict(req *headgate.Request, told *Limits) headgate.Verdict {
 	d := &req.Descriptors[0]
 	v := headgate.Verdict{
-		Hits: d.Hits, Role: roleTold(w.Role), Enforced: true, Degraded: reasonTold(w.Degraded),
+		Hits: d.Hits, Role: roleTold(w.Role), Degraded: reasonTold(w.Degraded),
 		Decision: limit.Decision{
 			Allowed: *w.Allowed, ResetAfter: millis(w.ResetMS), Delay: millis(w.DelayMS),
 		},
@@ -94,12 +95,9 @@ func (w *wireDecision) verdict(req *headgate.Request, told *Limits) headgate.Ver
 	}
 	if w.Remaining != nil {
 		v.Decision.Remaining = max(*w.Remaining, 0)
-		if v.Degraded != store.NoReason {
-			v.Local = headgate.LocalShare
-		}
 	}
-	if !*w.Allowed && v.Guessed() && w.Status == http.StatusTooManyRequests {
-		v.Local = headgate.LocalWhole // failure mode closed would be 503
+	if v.Degraded != store.NoReason {
+		v.By = w.instead()
 	}
 	switch {
 	case *w.Allowed:
@@ -109,6 +107,17 @@ func (w *wireDecision) verdict(req *headgate.Request, told *Limits) headgate.Ver
 		v.Decision.RetryAfter = durationOf(*w.RetryAfter)
 	}
 	return v
+}
+
+// instead returns who decided in the place of the store.
+func (w *wireDecision) instead() verdict.Decider {
+	switch {
+	case w.Remaining != nil:
+		return verdict.ByLocalShare
+	case !*w.Allowed && w.Status == http.StatusTooManyRequests: // failure mode closed would be 503
+		return verdict.ByLocalWhole
+	}
+	return verdict.ByFailureMode
 }
 
 // limit returns the limit of which the answer speaks, and its name.
@@ -144,7 +153,7 @@ func (s *wireSoft) addTo(resp *headgate.Response, req *headgate.Request) {
 	}
 	resp.Verdicts = append(resp.Verdicts, headgate.Verdict{
 		Rule: &rules.Rule{ID: s.Rule, Domain: req.Domain, Soft: soft}, Name: s.Name,
-		Limit: slidingWindow(s.Limit, 0), Hits: req.Descriptors[0].Hits, Enforced: true,
+		Limit: slidingWindow(s.Limit, 0), Hits: req.Descriptors[0].Hits,
 		Decision: limit.Decision{Allowed: true, Limit: s.Limit, Remaining: s.Remaining},
 	})
 }

@@ -71,7 +71,7 @@ func ExampleChecker() {
 		if err := limiter.Check(context.Background(), requests, responses); err != nil {
 			log.Fatal(err) // a malformed request
 		}
-		v := responses[0].Decisive(-1)
+		v := responses[0].Speaker()
 		fmt.Println(responses[0].Allowed, v.Rule.ID, v.Decision.Remaining)
 	}
 	// Output:

@@ -79,7 +79,7 @@ func TestHoldsOverTheWire(t *testing.T) {
 			t.Fatalf("%T: allowed=%v, holds by %d for %v", c[0], r.Allowed, r.Hold, r.HoldFor)
 		}
 		denied := check(t, c[1], other)
-		if v := denied.Decisive(-1); denied.Allowed || denied.Hold != 0 || v.Role != rules.InFlight || v.Limit.Algorithm != limit.Concurrency {
+		if v := denied.Speaker(); denied.Allowed || denied.Hold != 0 || v.Role != rules.InFlight || v.Limit.Algorithm != limit.Concurrency {
 			t.Fatalf("%T: a second: %+v", c[1], denied)
 		}
 		job.Turn(store.Renew, 2*time.Second)
@@ -152,12 +152,12 @@ func TestLateAnswerMayHold(t *testing.T) {
 func TestSustainedTimeOverTheWire(t *testing.T) {
 	_, far := near(t)
 	long := by(1, ask(1, "long", "x"))
-	if r := check(t, far, long); r.Hold != 1 || r.HoldFor != 10*time.Second || r.Decisive(-1).Role != rules.Sustained {
+	if r := check(t, far, long); r.Hold != 1 || r.HoldFor != 10*time.Second || r.Speaker().Role != rules.Sustained {
 		t.Fatalf("admitted: %+v", r)
 	}
 	long.Turn(store.Release, 12*time.Second)
 	check(t, far, long)
-	if r := check(t, far, by(2, ask(1, "long", "x"))); r.Allowed || r.Decisive(-1).Role != rules.Sustained {
+	if r := check(t, far, by(2, ask(1, "long", "x"))); r.Allowed || r.Speaker().Role != rules.Sustained {
 		t.Errorf("after 12 of 10 s: %+v", r)
 	}
 }
@@ -165,7 +165,7 @@ func TestSustainedTimeOverTheWire(t *testing.T) {
 func TestBanAndSoftLimitsOverTheWire(t *testing.T) {
 	limiter, far := near(t)
 	check(t, far, ask(1, "bad", "x"))
-	if r := check(t, far, ask(1, "bad", "x")); r.Allowed || r.Decisive(-1).Role != rules.Banning || r.Decisive(-1).Decision.RetryAfter < time.Hour {
+	if r := check(t, far, ask(1, "bad", "x")); r.Allowed || r.Speaker().Role != rules.Banning || r.Speaker().Decision.RetryAfter < time.Hour {
 		t.Errorf("banned: %+v", r)
 	}
 	if r := check(t, far, ask(1, "late", "x")); r.Delay() != 250*time.Millisecond || len(r.Verdicts) != 1 {
@@ -185,7 +185,7 @@ func TestBanAndSoftLimitsOverTheWire(t *testing.T) {
 			t.Errorf("verdict %d: %+v by %+v, in process %+v by %+v", i, got, got.Soft(), want, want.Soft())
 		}
 	}
-	if v := r.Decisive(-1); v != &r.Verdicts[0] || r.Delay() != 250*time.Millisecond {
+	if v := r.Speaker(); v != &r.Verdicts[0] || r.Delay() != 250*time.Millisecond {
 		t.Errorf("%+v speaks, delay %v", v, r.Delay())
 	}
 	if r := check(t, far, ask(1, "less", "z")); r.Delay() != 0 || r.Verdicts[0].Soft().Header != "X-Degraded" {

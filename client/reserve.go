@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // wireReserve is the body of POST /v1/reserve.
@@ -148,7 +149,7 @@ func (c *Checker) settle(ctx context.Context, verb string, what wireSettle, resp
 		c.counts.refused.Add(1)
 	case reason != store.NoReason:
 		c.counts.degraded.Add(1)
-		v := headgate.Verdict{Enforced: true, Degraded: reason, Decision: limit.Decision{Allowed: true}}
+		v := headgate.Verdict{By: verdict.ByFailureMode, Degraded: reason, Decision: limit.Decision{Allowed: true}}
 		*resp = headgate.Response{Allowed: true, Verdicts: append(resp.Verdicts[:0], v)}
 	}
 	return outcome, err

@@ -65,7 +65,7 @@ func TestA10ReserveOverWire(t *testing.T) {
 		t.Fatalf("%+v, %v", resp, err)
 	}
 	actual := reservation.Actual{Attributes: ask(1, "content_length", "5").Descriptors[0].Entries}
-	if outcome, err := far.Commit(t.Context(), r, actual, &resp); outcome != reservation.Settled || err != nil || resp.Decisive(-1).Decision.Remaining != 20 {
+	if outcome, err := far.Commit(t.Context(), r, actual, &resp); outcome != reservation.Settled || err != nil || resp.Speaker().Decision.Remaining != 20 {
 		t.Fatalf("%v, %v, %+v", outcome, err, resp)
 	}
 	if left := check(t, near, ask(0, "sent", "x")).Verdicts[0].Decision.Remaining; left != 94 {

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // transcript replays the answer of a recorded exchange of the server's own tests.
@@ -65,7 +66,7 @@ func summary(r *headgate.Response) string {
 			s += " soft=" + soft.Header
 		}
 		if v.Degraded != "" {
-			s += fmt.Sprintf(" degraded=%s local=%v", v.Degraded, v.Local)
+			s += fmt.Sprintf(" degraded=%s local=%v", v.Degraded, map[verdict.Decider]string{verdict.ByLocalShare: "share", verdict.ByLocalWhole: "whole", verdict.ByFailureMode: "none"}[v.By])
 		}
 	}
 	return s

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 // wireCheck is one check of POST /v1/check, in either of its forms.
@@ -347,7 +348,7 @@ func failed(req *headgate.Request, resp *headgate.Response, mode rules.FailureMo
 	if mode == rules.Closed && asks(req) {
 		d = limit.Decision{RetryAfter: failedRetryAfter}
 	}
-	v := headgate.Verdict{Hits: req.Descriptors[0].Hits, Limit: req.Descriptors[0].Limit, Decision: d, Enforced: true, Degraded: reason}
+	v := headgate.Verdict{Hits: req.Descriptors[0].Hits, Limit: req.Descriptors[0].Limit, Decision: d, By: verdict.ByFailureMode, Degraded: reason}
 	*resp = headgate.Response{Allowed: d.Allowed, DomainKnown: true, Verdicts: append(resp.Verdicts[:0], v)}
 	if d.Allowed && reason == store.Timeout && mayHold(req) {
 		resp.Hold, resp.HoldFor = req.Hold, rules.DefaultHoldTimeout

@@ -265,7 +265,7 @@ func (m *Middleware) encoderOf(resp *headgate.Response) *httpanswer.Encoder {
 	if m.byRule == nil {
 		return m.encoder
 	}
-	if v := resp.Decisive(-1); v != nil && v.Rule != nil {
+	if v := resp.Speaker(); v != nil && v.Rule != nil {
 		if e := m.byRule[v.Rule.ID]; e != nil {
 			return e
 		}

@@ -139,7 +139,7 @@ func (c stuckRefunds) Check(ctx context.Context, requests []headgate.Request, re
 	}
 	responses[0].Allowed = true
 	responses[0].Verdicts = append(responses[0].Verdicts[:0], headgate.Verdict{
-		Limit: c.limit, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 5, Remaining: 4},
+		Limit: c.limit, Decision: limit.Decision{Allowed: true, Limit: 5, Remaining: 4},
 	})
 	return nil
 }

@@ -121,7 +121,7 @@ func (c constant) Check(_ context.Context, _ []headgate.Request, responses []hea
 		d.RetryAfter = time.Minute
 	}
 	r.Allowed = c.allow
-	r.Verdicts = append(r.Verdicts[:0], headgate.Verdict{Limit: c.limit, Hits: 1, Enforced: true, Decision: d})
+	r.Verdicts = append(r.Verdicts[:0], headgate.Verdict{Limit: c.limit, Hits: 1, Decision: d})
 	return nil
 }
 

@@ -99,7 +99,7 @@ func ask(limiter *headgate.Limiter, r ruletest.Request) (ruletest.Answer, error)
 			break
 		}
 	}
-	if v := responses[0].Decisive(-1); v != nil {
+	if v := responses[0].Speaker(); v != nil {
 		answer.Rule, answer.Role = v.Rule.ID, v.Role.String()
 		answer.Limit, answer.Remaining = v.Decision.Limit, v.Decision.Remaining
 		answer.ResetAfter, answer.RetryAfter = v.Decision.ResetAfter, v.Decision.RetryAfter

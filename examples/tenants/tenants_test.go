@@ -151,7 +151,7 @@ func TestBeyondQuotas(t *testing.T) {
 		{"tenant:globex,user:bob", 100, "pool, 400 left"},
 	} {
 		r := check(t, limiter, test.request, test.hits)
-		v := r.Decisive(-1)
+		v := r.Speaker()
 		got := fmt.Sprintf("%v, %d left", v.Source, v.Decision.Remaining)
 		if !r.Allowed {
 			got = "denied"

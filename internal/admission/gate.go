@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Checker decides requests[i] into responses[i]. An error means that nothing
@@ -154,7 +155,7 @@ func (g *Gate) AdmitWithin(ctx context.Context, p *Pass, patience time.Duration)
 		if err := g.Admit(ctx, p); err != nil || p.Response().Allowed {
 			return err
 		}
-		v := p.Response().Decisive(-1)
+		v := p.Response().Speaker()
 		if v == nil || v.Decision.Never {
 			return nil
 		}
@@ -215,7 +216,7 @@ func (g *Gate) answerFailure(resp *headgate.Response, err error) {
 func deny(resp *headgate.Response, reason store.Reason) {
 	resp.Allowed, resp.Hold, resp.HoldFor = false, 0, 0
 	resp.Verdicts = append(resp.Verdicts[:0], headgate.Verdict{
-		Enforced: true,
+		By:       verdict.ByFailureMode,
 		Degraded: reason,
 		Decision: limit.Decision{RetryAfter: failureRetryAfter},
 	})
@@ -254,7 +255,7 @@ func denyByDelay(resp *headgate.Response) {
 		if soft := v.Soft(); soft != nil {
 			delay = max(delay, soft.Delay)
 		}
-		if v.Enforced && d.Allowed && delay > 0 {
+		if v.Enforced() && d.Allowed && delay > 0 {
 			d.Allowed, d.RetryAfter, d.Delay = false, delay, 0
 		}
 	}
@@ -361,7 +362,7 @@ func (g *Gate) count(resp *headgate.Response) {
 		g.counts.allowed.Add(1)
 		return
 	}
-	if v := resp.Decisive(-1); v != nil && v.Guessed() {
+	if v := resp.Speaker(); v != nil && v.Guessed() {
 		g.counts.unavailable.Add(1)
 		return
 	}

@@ -467,7 +467,7 @@ func TestLimitsWithoutRulesHold(t *testing.T) {
 		return p
 	}
 	first, second := ask(), ask()
-	v := second.Response().Decisive(-1)
+	v := second.Response().Speaker()
 	if !first.Response().Allowed || second.Response().Allowed || v.Name != "concurrency" || v.Role != rules.InFlight {
 		t.Errorf("first %+v\nsecond %+v", first.Response(), second.Response())
 	}

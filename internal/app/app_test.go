@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -353,7 +354,7 @@ func TestRequestsWithoutTheStoreAreTold(t *testing.T) {
 		}
 	}
 	fails := func(reason store.Reason) {
-		v := headgate.Verdict{Degraded: reason}
+		v := headgate.Verdict{By: verdict.ByFailureMode, Degraded: reason}
 		h.metrics.Decided(nil, &headgate.Response{Verdicts: []headgate.Verdict{v}}, time.Millisecond)
 	}
 	expect(0, 0)

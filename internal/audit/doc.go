@@ -3,7 +3,7 @@
 //
 // One request is one event. What was denied, would have been (shadow mode), or could not
 // be decided by the store always is one; of all others a sample. The verdict that
-// speaks for the request (headgate.Response.Decisive) speaks in its event.
+// speaks for the request (headgate.Response.Speaker) speaks in its event.
 //
 //	Decided -> ring -> Run -> memory, followers
 //	                       -> a queue for each sink -> files, Kafka

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/verdict"
 )
 
 // filled returns an event whose texts are all text and whose numbers are all n.
@@ -148,7 +149,10 @@ func TestSchemaIsOfTheStruct(t *testing.T) {
 // All outcomes and roles that are written are in the schema.
 func TestSchemaKnowsWhatIsWritten(t *testing.T) {
 	s := readSchema(t)
-	outcomes := []string{string(allowed), string(denied), string(shadowDenied), string(degradedAllowed), string(degradedDenied), string(unmatched), string(unknownDomain)}
+	var outcomes []string
+	for _, o := range []verdict.Outcome{verdict.Allowed, verdict.Denied, verdict.ShadowDenied, verdict.DegradedAllowed, verdict.DegradedDenied, verdict.Unmatched, verdict.UnknownDomain} {
+		outcomes = append(outcomes, o.String())
+	}
 	if diff := cmp.Diff(outcomes, s.Properties["outcome"].Enum); diff != "" {
 		t.Error(diff)
 	}

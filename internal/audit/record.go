@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 // What a request brings is cut to so many bytes in events; cutMark stands where. Keys
@@ -40,7 +41,7 @@ type record struct {
 	took      time.Duration
 	sampled   bool
 	allowed   bool
-	outcome   outcome
+	outcome   verdict.Outcome
 	degraded  store.Reason
 	clientIP  netip.Addr
 	trace     [16]byte
@@ -67,8 +68,8 @@ type record struct {
 func (r *record) fill(req *headgate.Request, resp *headgate.Response, took time.Duration) {
 	*r = record{text: r.text[:0], took: took, allowed: resp.Allowed, trace: req.Origin.Trace.ID, clientIP: clientIP(req)}
 	var v *headgate.Verdict
-	r.outcome, r.degraded, v = judge(resp)
-	if v != nil {
+	r.outcome, r.degraded = resp.Outcome(), resp.Degraded()
+	if v = told(resp, r.outcome); v != nil {
 		r.fillVerdict(v)
 	}
 	domain, agent := req.Domain, req.Origin.UserAgent
@@ -157,7 +158,7 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 		Schema: view.EventSchema, TS: r.at.UnixMilli(), EventID: text[agent:id], Node: node,
 		Domain: text[:domain], Key: text[domain:key], Rule: r.rule, LimitName: r.limitName, Algorithm: r.algorithm,
 		Limit: r.limit, Used: r.used, Remaining: r.remaining, Hits: r.hits,
-		Outcome: string(r.outcome), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
+		Outcome: r.outcome.String(), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
 		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[ip:],
 		ConfigVersion: r.config, TookUS: max(r.took, 0).Microseconds(), SampleRate: 1,
 		RetryAfterMS: int64((r.retryAfter + time.Millisecond - 1) / time.Millisecond),

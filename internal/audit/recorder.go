@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 const (
@@ -136,10 +137,13 @@ func (r *Recorder) Decided(req *headgate.Request, resp *headgate.Response, took 
 			return
 		}
 	}
-	if !ordinary(resp) {
+	switch resp.Outcome() {
+	case verdict.Allowed, verdict.Unmatched, verdict.UnknownDomain:
+		if r.sampler.choose(resp) {
+			r.record(req, resp, took, true)
+		}
+	default:
 		r.record(req, resp, took, false)
-	} else if r.sampler.choose(resp) {
-		r.record(req, resp, took, true)
 	}
 }
 

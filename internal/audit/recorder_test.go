@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestEventOfADenial(t *testing.T) {
@@ -41,7 +42,7 @@ func TestEventOfADenial(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if d := resp.Decisive(-1).Decision.RetryAfter; got.RetryAfterMS*1e6 < int64(d) || got.RetryAfterMS*1e6-int64(d) >= 1e6 {
+	if d := resp.Speaker().Decision.RetryAfter; got.RetryAfterMS*1e6 < int64(d) || got.RetryAfterMS*1e6-int64(d) >= 1e6 {
 		t.Errorf("%d ms, want %v rounded up", got.RetryAfterMS, d)
 	}
 	if a := b.Stats(); a.Decided != 3 || a.Unsampled != 2 || a.Produced != 1 {
@@ -107,31 +108,28 @@ func TestOutcomes(t *testing.T) {
 // comes before all of them.
 func TestVerdictOfAnEvent(t *testing.T) {
 	shadow := func(retry time.Duration) headgate.Verdict {
-		return headgate.Verdict{Decision: limit.Decision{RetryAfter: retry}, Shadow: true}
+		return headgate.Verdict{Decision: limit.Decision{RetryAfter: retry}, Effect: verdict.RuleShadow}
 	}
-	passes := headgate.Verdict{Enforced: true, Decision: limit.Decision{Allowed: true}}
-	replaced := headgate.Verdict{Replaced: true}
-	candidate := headgate.Verdict{Watched: true}
-	guess := headgate.Verdict{Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}
-	over := headgate.Verdict{Enforced: true, Decision: limit.Decision{RetryAfter: time.Second}}
+	passes := headgate.Verdict{Decision: limit.Decision{Allowed: true}}
+	replaced := headgate.Verdict{By: verdict.ByReplacement}
+	candidate := headgate.Verdict{Effect: verdict.Trial}
+	guess := headgate.Verdict{By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}
+	over := headgate.Verdict{Decision: limit.Decision{RetryAfter: time.Second}}
 	for name, c := range map[string]struct {
 		verdicts []headgate.Verdict
 		allowed  bool
-		want     outcome
+		want     verdict.Outcome
 		speaks   int
 	}{
-		"two in shadow":              {[]headgate.Verdict{passes, shadow(1), shadow(3), shadow(2)}, true, shadowDenied, 2},
-		"a candidate and a replaced": {[]headgate.Verdict{candidate, replaced, passes}, true, allowed, 2},
-		"degraded and in shadow":     {[]headgate.Verdict{shadow(1), guess}, true, degradedAllowed, 1},
-		"denied and in shadow":       {[]headgate.Verdict{shadow(1), over}, false, denied, 1},
+		"two in shadow":              {[]headgate.Verdict{passes, shadow(1), shadow(3), shadow(2)}, true, verdict.ShadowDenied, 2},
+		"a candidate and a replaced": {[]headgate.Verdict{candidate, replaced, passes}, true, verdict.Allowed, 2},
+		"degraded and in shadow":     {[]headgate.Verdict{shadow(1), guess}, true, verdict.DegradedAllowed, 1},
+		"denied and in shadow":       {[]headgate.Verdict{shadow(1), over}, false, verdict.Denied, 1},
 	} {
 		resp := headgate.Response{Allowed: c.allowed, DomainKnown: true, Verdicts: c.verdicts}
-		got, _, v := judge(&resp)
-		if got != c.want || v != &resp.Verdicts[c.speaks] {
+		got := resp.Outcome()
+		if v := told(&resp, got); got != c.want || v != &resp.Verdicts[c.speaks] {
 			t.Errorf("%s: %s by %+v", name, got, v)
-		}
-		if ordinary(&resp) != (c.want == allowed) {
-			t.Errorf("%s: ordinary is %v", name, ordinary(&resp))
 		}
 	}
 }

@@ -280,7 +280,7 @@ func answerOf(r *headgate.Response) ruletest.Answer {
 			break
 		}
 	}
-	v := r.Decisive(-1)
+	v := r.Speaker()
 	if v == nil {
 		return a
 	}

@@ -13,30 +13,16 @@ import (
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
-// Values of the field verdict, as metrics have them.
-const (
-	denied         = "denied"
-	shadowDenied   = "shadow_denied"
-	degradedDenied = "degraded_denied"
-	localDenied    = "local_denied"
-	openDenied     = "open_denied"
-)
-
-func verdictOf(v *headgate.Verdict) string {
-	switch {
-	case !v.Enforced:
-		return shadowDenied
-	case v.Local == headgate.LocalShare:
-		return localDenied
-	case v.Local == headgate.LocalWhole:
-		return openDenied
-	case v.Degraded != store.NoReason:
-		return degradedDenied
-	default:
-		return denied
+// verdictOf returns the field verdict of v, which denies: a word of metrics. In shadow mode
+// whoever decided is no matter.
+func verdictOf(v *headgate.Verdict) verdict.Outcome {
+	if !v.Enforced() {
+		return verdict.ShadowDenied
 	}
+	return v.Outcome()
 }
 
 // Values of the field reason, beside those of store.Reason.
@@ -74,7 +60,7 @@ func (l *Log) line(req *headgate.Request, resp *headgate.Response, v *headgate.V
 	}
 	text := string(keyname.AppendText(nil, keyname.Entries(nil, req, v)))
 	r.AddAttrs(
-		slog.String("verdict", verdictOf(v)),
+		slog.String("verdict", verdictOf(v).String()),
 		slog.String("reason", reasonOf(v)),
 		slog.String("domain", clean(req.Domain)),
 		slog.String("rule", clean(rule)),

@@ -131,7 +131,7 @@ func (l *Log) denied(req *headgate.Request, resp *headgate.Response, i int) {
 // told reports whether lines tell of a verdict that denies: it denied its request, or
 // would have were it not in shadow mode.
 func told(resp *headgate.Response, v *headgate.Verdict) bool {
-	return !v.Watched && !v.Replaced && !v.Skipped && (!v.Enforced || !resp.Allowed)
+	return v.TookPart() && (!v.Enforced() || !resp.Allowed)
 }
 
 // sameDenial reports whether the verdict before has told of the same rule and descriptor.

@@ -26,6 +26,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -96,7 +97,7 @@ func newLog(t testing.TB, set *rules.Set, perMinute int) (*Log, *output) {
 
 // deny is a request that a limit denied.
 func deny(rule *rules.Rule, user string) (*headgate.Request, *headgate.Response) {
-	v := headgate.Verdict{Rule: rule, Depth: 1, Hits: 1, Enforced: true}
+	v := headgate.Verdict{Rule: rule, Depth: 1, Hits: 1}
 	v.Limit = limit.Must(limit.PerHour(2))
 	if rule != nil {
 		v.Limit = rule.Limits[0].Limit
@@ -190,14 +191,16 @@ func TestVerdictsAndReasons(t *testing.T) {
 		change func(*headgate.Response, *headgate.Verdict)
 		want   string
 	}{
-		"degraded": {func(_ *headgate.Response, v *headgate.Verdict) { v.Degraded = store.Timeout }, "degraded_denied store_timeout limit=2"},
+		"degraded": {func(_ *headgate.Response, v *headgate.Verdict) {
+			v.By, v.Degraded = verdict.ByFailureMode, store.Timeout
+		}, "degraded_denied store_timeout limit=2"},
 		"local": {func(_ *headgate.Response, v *headgate.Verdict) {
-			v.Degraded, v.Local = store.Timeout, headgate.LocalShare
+			v.Degraded, v.By = store.Timeout, verdict.ByLocalShare
 		}, "local_denied store_timeout limit=2 remaining=0 used=2"},
 		"ban":                            {func(_ *headgate.Response, v *headgate.Verdict) { v.Role = rules.Banning }, "denied banned limit=2 remaining=0 used=2"},
-		"watched":                        {func(_ *headgate.Response, v *headgate.Verdict) { v.Watched, v.Enforced = true, false }, ""},
-		"replaced":                       {func(_ *headgate.Response, v *headgate.Verdict) { v.Replaced = true }, ""},
-		"skipped":                        {func(_ *headgate.Response, v *headgate.Verdict) { v.Skipped = true }, ""},
+		"on trial":                       {func(_ *headgate.Response, v *headgate.Verdict) { v.Effect = verdict.Trial }, ""},
+		"replaced":                       {func(_ *headgate.Response, v *headgate.Verdict) { v.By = verdict.ByReplacement }, ""},
+		"skipped":                        {func(_ *headgate.Response, v *headgate.Verdict) { v.By = verdict.BySkipping }, ""},
 		"let pass by another quota rule": {func(r *headgate.Response, _ *headgate.Verdict) { r.Allowed = true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -379,7 +382,7 @@ func hostileLine(t *testing.T, text string) {
 				continue
 			}
 			out.Write([]byte(line))
-			if lines := out.lines(t); len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["verdict"] != denied {
+			if lines := out.lines(t); len(lines) != 1 || lines[0]["level"] != "INFO" || lines[0]["verdict"] != "denied" {
 				t.Errorf("%.300s", line)
 			}
 		}

@@ -9,6 +9,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Limiter is whose decisions are explained.
@@ -137,7 +139,7 @@ func (x *explainer) limit(before, after *headgate.Verdict) view.ExplainedLimit {
 	e := view.ExplainedLimit{
 		Name: after.Name, Role: after.Role.String(), Limit: limitText(after), Source: after.Source.String(), Tier: after.Tier,
 		Key:      string(keyname.AppendText(nil, keyname.Entries(room[:0], x.req, after))),
-		Enforced: after.Enforced, Shadow: after.Shadow, Degraded: string(after.Degraded), Allowed: after.Decision.Allowed,
+		Enforced: after.Enforced(), Shadow: x.inShadow(after), Degraded: string(after.Degraded), Allowed: after.Decision.Allowed,
 		Before: counters(before), After: counters(after), Notes: x.notes(after),
 	}
 	e.After.RetryAfterMS = milliseconds(after.Decision.RetryAfter)
@@ -156,6 +158,17 @@ func (x *explainer) limit(before, after *headgate.Verdict) view.ExplainedLimit {
 	return e
 }
 
+// inShadow reports whether the rule of v is in shadow mode. Of a limit on trial the other
+// limits of its rule tell, of which one is not.
+func (x *explainer) inShadow(v *headgate.Verdict) bool {
+	if v.Effect != verdict.Trial {
+		return v.Effect == verdict.RuleShadow
+	}
+	return slices.ContainsFunc(x.after.Verdicts, func(o headgate.Verdict) bool {
+		return o.Rule == v.Rule && o.Descriptor == v.Descriptor && o.Effect == verdict.RuleShadow
+	})
+}
+
 // unspent returns the verdict v of what a tenant has beyond its quota, as it was before.
 func unspent(v *headgate.Verdict) *headgate.Verdict {
 	u := *v
@@ -167,7 +180,7 @@ func unspent(v *headgate.Verdict) *headgate.Verdict {
 
 func limitText(v *headgate.Verdict) string {
 	switch {
-	case v.Replaced:
+	case v.By == verdict.ByReplacement:
 		return "replaced"
 	case v.Limit == nil:
 		return "unlimited"
@@ -224,17 +237,17 @@ func (x *explainer) notes(v *headgate.Verdict) (notes []string) {
 // nothing to say.
 func standing(v *headgate.Verdict) string {
 	switch {
-	case v.Watched && v.Role == rules.Candidate:
+	case v.Effect == verdict.Trial && v.Role == rules.Candidate:
 		return "a candidate that watches: it counts what it would do, and denies nobody"
-	case v.Watched:
+	case v.Effect == verdict.Trial:
 		return "the candidate of the rule is enforced in its place for this request; it only counts"
-	case v.Role == rules.Candidate && v.Enforced:
+	case v.Role == rules.Candidate && v.Enforced():
 		return "a candidate that is enforced in place of the main limits"
-	case v.Rule.Shadow && v.Shadow:
+	case v.Rule.Shadow && v.Effect == verdict.RuleShadow:
 		return "the rule is in shadow mode: it counts, and denies nobody"
-	case v.Shadow:
+	case v.Effect == verdict.RuleShadow:
 		return "switched into shadow mode: it counts, and denies nobody"
-	case !v.Enforced:
+	case !v.Enforced():
 		return "nothing is enforced by this process: it counts, and denies nobody"
 	case v.Rule.Shadow:
 		return "the rule is in shadow mode, and switched on"
@@ -246,11 +259,11 @@ func standing(v *headgate.Verdict) string {
 func (x *explainer) arithmetic(before, after *headgate.Verdict) string {
 	d := &before.Decision
 	switch {
-	case after.Replaced:
+	case after.By == verdict.ByReplacement:
 		return "another rule of the request takes its place"
 	case after.Limit == nil:
 		return "nothing is counted: allowed"
-	case after.Local == headgate.LocalWhole && !after.Decision.Allowed:
+	case after.By == verdict.ByLocalWhole && !after.Decision.Allowed:
 		return fmt.Sprintf("the store does not answer (%s), and this node alone has let the whole limit pass: denied", after.Degraded)
 	case !after.Counted():
 		mode := rules.Open
@@ -260,7 +273,7 @@ func (x *explainer) arithmetic(before, after *headgate.Verdict) string {
 		return fmt.Sprintf("the store does not answer (%s), failure mode %v: %s", after.Degraded, mode, word(after.Decision.Allowed))
 	}
 	line := account(after.Limit, d)
-	if after.Local == headgate.LocalShare {
+	if after.By == verdict.ByLocalShare {
 		line = fmt.Sprintf("the store does not answer (%s), so the share of this node counts: %s", after.Degraded, line)
 	}
 	if after.Hits == 0 {

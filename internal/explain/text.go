@@ -17,7 +17,7 @@ func (x *explainer) text(e *view.Explanation) string {
 		fmt.Fprintf(&b, " (match: %v, consumption: %v)", d.Match, d.Consumption)
 	}
 	fmt.Fprintf(&b, "\nthe request would be %s", word(e.Allowed))
-	if v := x.after.Decisive(-1); v != nil && !e.Allowed {
+	if v := x.after.Speaker(); v != nil && !e.Allowed {
 		fmt.Fprintf(&b, " by %s: %s", ruleName(v), limitText(v))
 	}
 	b.WriteByte('\n')

@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 func encoder(t testing.TB, o Options) *Encoder {
@@ -135,11 +136,11 @@ func TestNamesOfLimits(t *testing.T) {
 	second := limit.Must(limit.PerSecond(10))
 	two := &rules.Rule{ID: `edge.user_"é"`, Limits: make([]rules.NamedLimit, 2)}
 	resp := headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{
-		{Rule: two, Limit: second, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 5, ResetAfter: time.Second}},
-		{Rule: two, Limit: perMinute, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 9, ResetAfter: time.Second}},
-		{Rule: two, Limit: perMinute, Enforced: true, Descriptor: 1, Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 8, ResetAfter: time.Second}},
-		{Rule: &rules.Rule{ID: "shadow"}, Limit: perMinute, Decision: limit.Decision{Limit: 100}},
-		{Rule: &rules.Rule{ID: "replaced"}, Replaced: true, Enforced: true, Decision: limit.Decision{Allowed: true}},
+		{Rule: two, Limit: second, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 5, ResetAfter: time.Second}},
+		{Rule: two, Limit: perMinute, Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 9, ResetAfter: time.Second}},
+		{Rule: two, Limit: perMinute, Descriptor: 1, Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 8, ResetAfter: time.Second}},
+		{Rule: &rules.Rule{ID: "shadow"}, Limit: perMinute, Effect: verdict.RuleShadow, Decision: limit.Decision{Limit: 100}},
+		{Rule: &rules.Rule{ID: "replaced"}, By: verdict.ByReplacement, Decision: limit.Decision{Allowed: true}},
 	}}
 	_, fields := fieldsOf(encoder(t, Options{}), &resp, exampleNow)
 	if want := `"edge.user_\"%C3%A9\"/1s";q=10;w=1, "edge.user_\"%C3%A9\"/1m";q=100;w=60`; fields[policyField] != want {
@@ -225,13 +226,13 @@ func anyResponse(t *rapid.T) headgate.Response {
 	amount := rapid.OneOf(rapid.Int64Range(0, 20), rapid.Int64Range(0, limit.MaxQuota), rapid.Int64Range(0, math.MaxInt64))
 	wait := rapid.OneOf(rapid.Int64Range(0, 3_000_000), rapid.Int64Range(0, math.MaxInt64/1000))
 	micros := func(label string) time.Duration { return time.Duration(wait.Draw(t, label)) * time.Microsecond }
-	verdict := rapid.Custom(func(t *rapid.T) headgate.Verdict {
+	one := rapid.Custom(func(t *rapid.T) headgate.Verdict {
 		v := headgate.Verdict{
-			Name:     rapid.String().Draw(t, "name"),
-			Limit:    limit.Must(limit.PerSecond(1 + rapid.Int64Range(0, 99).Draw(t, "quota"))),
-			Enforced: rapid.Bool().Draw(t, "enforced"),
-			Role:     rapid.SampledFrom([]rules.Role{rules.Main, rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning}).Draw(t, "role"),
-			Rule:     rapid.SampledFrom(anyRules).Draw(t, "rule"),
+			Name:   rapid.String().Draw(t, "name"),
+			Limit:  limit.Must(limit.PerSecond(1 + rapid.Int64Range(0, 99).Draw(t, "quota"))),
+			Effect: rapid.SampledFrom([]verdict.Effect{verdict.Enforced, verdict.RuleShadow}).Draw(t, "effect"),
+			Role:   rapid.SampledFrom([]rules.Role{rules.Main, rules.Main, rules.InFlight, rules.Secondary, rules.Sustained, rules.Banning}).Draw(t, "role"),
+			Rule:   rapid.SampledFrom(anyRules).Draw(t, "rule"),
 		}
 		if v.Role == rules.InFlight {
 			v.Limit = inFlight
@@ -246,11 +247,11 @@ func anyResponse(t *rapid.T) headgate.Response {
 			}
 		}
 		if rapid.IntRange(0, 4).Draw(t, "degraded") == 0 {
-			v.Degraded, v.Local = "store_timeout", rapid.SampledFrom([]headgate.LocalPart{headgate.NotLocal, headgate.LocalShare, headgate.LocalWhole}).Draw(t, "local")
+			v.Degraded, v.By = "store_timeout", rapid.SampledFrom([]verdict.Decider{verdict.ByFailureMode, verdict.ByLocalShare, verdict.ByLocalWhole}).Draw(t, "by")
 		}
 		return v
 	})
-	resp := headgate.Response{Allowed: true, Verdicts: rapid.SliceOfN(verdict, 0, 6).Draw(t, "verdicts")}
+	resp := headgate.Response{Allowed: true, Verdicts: rapid.SliceOfN(one, 0, 6).Draw(t, "verdicts")}
 	for i := range resp.Verdicts {
 		resp.Allowed = resp.Allowed && !resp.Verdicts[i].OverLimit()
 	}

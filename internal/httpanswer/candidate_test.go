@@ -8,20 +8,21 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Clients are told of a candidate that is enforced as of a main limit, and of limits that
 // watch not at all.
 func TestCandidatesAreToldAsMainLimits(t *testing.T) {
 	rule := &rules.Rule{ID: "d.user"}
-	verdict := func(role rules.Role, quota, remaining int64) headgate.Verdict {
+	said := func(role rules.Role, quota, remaining int64) headgate.Verdict {
 		return headgate.Verdict{
-			Rule: rule, Limit: limit.Must(limit.PerMinute(quota)), Role: role, Enforced: true, Hits: 1,
+			Rule: rule, Limit: limit.Must(limit.PerMinute(quota)), Role: role, Hits: 1,
 			Decision: limit.Decision{Allowed: remaining > 0, Limit: quota, Remaining: remaining, ResetAfter: time.Minute, RetryAfter: 30 * time.Second},
 		}
 	}
 	watched := func(v headgate.Verdict) headgate.Verdict {
-		v.Enforced, v.Watched = false, true
+		v.Effect = verdict.Trial
 		return v
 	}
 	e := encoder(t, Options{})
@@ -32,10 +33,10 @@ func TestCandidatesAreToldAsMainLimits(t *testing.T) {
 			fields["body"] = string(e.AppendBody(nil, &headgate.Request{Descriptors: make([]headgate.Descriptor, 1)}, &headgate.Response{Allowed: remaining > 0, Verdicts: verdicts}, &s))
 			return fields
 		}
-		want := told(verdict(rules.Main, 60, remaining))
+		want := told(said(rules.Main, 60, remaining))
 		for name, got := range map[string]map[string]string{
-			"a candidate that is enforced": told(watched(verdict(rules.Main, 100, 0)), verdict(rules.Candidate, 60, remaining)),
-			"a candidate that watches":     told(verdict(rules.Main, 60, remaining), watched(verdict(rules.Candidate, 10, 0))),
+			"a candidate that is enforced": told(watched(said(rules.Main, 100, 0)), said(rules.Candidate, 60, remaining)),
+			"a candidate that watches":     told(said(rules.Main, 60, remaining), watched(said(rules.Candidate, 10, 0))),
 		} {
 			if !maps.Equal(got, want) {
 				t.Errorf("%s, %d left: got %v, want %v", name, remaining, got, want)

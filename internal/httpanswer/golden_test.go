@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -31,7 +32,7 @@ var (
 var exampleNow = time.Unix(1706000018, 0)
 
 func counted(l *limit.Limit, name string, d limit.Decision) headgate.Verdict {
-	return headgate.Verdict{Limit: l, Name: name, Hits: 1, Decision: d, Enforced: true}
+	return headgate.Verdict{Limit: l, Name: name, Hits: 1, Decision: d}
 }
 
 func exampleAllowed() headgate.Response {
@@ -57,7 +58,7 @@ func exampleNever() headgate.Response {
 func exampleDegraded(allowed bool) headgate.Response {
 	v := headgate.Verdict{
 		Rule:  &rules.Rule{ID: "edge.login", Limits: make([]rules.NamedLimit, 1)},
-		Limit: writes, Hits: 1, Enforced: true, Degraded: store.Timeout,
+		Limit: writes, Hits: 1, By: verdict.ByFailureMode, Degraded: store.Timeout,
 		Decision: limit.Decision{Allowed: allowed, Limit: 20},
 	}
 	if !allowed {

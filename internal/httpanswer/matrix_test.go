@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 var inFlight = limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 20, Period: time.Minute})
@@ -47,7 +48,7 @@ func guarded(t *testing.T, change func(byRole map[rules.Role]*headgate.Verdict))
 	resp := headgate.Response{DomainKnown: true, Allowed: true}
 	for _, named := range rule.Limits {
 		resp.Verdicts = append(resp.Verdicts, headgate.Verdict{
-			Rule: rule, Limit: named.Limit, Name: named.Name, Role: named.Role, Hits: 1, Enforced: true,
+			Rule: rule, Limit: named.Limit, Name: named.Name, Role: named.Role, Hits: 1,
 			Decision: limit.Decision{Allowed: true, Limit: named.Quota, Remaining: named.Quota / 2, ResetAfter: 42 * time.Second},
 		})
 	}
@@ -77,7 +78,7 @@ func denying(role rules.Role, retry time.Duration) func(map[rules.Role]*headgate
 func failing(allowed bool) func(map[rules.Role]*headgate.Verdict) {
 	return func(byRole map[rules.Role]*headgate.Verdict) {
 		for _, v := range byRole {
-			v.Degraded = store.Timeout
+			v.By, v.Degraded = verdict.ByFailureMode, store.Timeout
 			v.Decision = limit.Decision{Allowed: allowed, Limit: v.Limit.Quota}
 			if !allowed {
 				v.Decision.RetryAfter = time.Second

@@ -13,7 +13,7 @@ import (
 // policies of each other.
 func TestMemoTellsAnswersApart(t *testing.T) {
 	one := headgate.Verdict{
-		Limit: limit.Must(limit.PerMinute(5)), Rule: &rules.Rule{ID: "a"}, Role: rules.Main, Enforced: true,
+		Limit: limit.Must(limit.PerMinute(5)), Rule: &rules.Rule{ID: "a"}, Role: rules.Main,
 		Decision: limit.Decision{Allowed: true, Limit: 5, Remaining: 4},
 	}
 	for name, edit := range map[string]func(*headgate.Verdict){

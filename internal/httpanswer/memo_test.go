@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 // TestRememberedPoliciesAreRight: an encoder that has answered before writes
@@ -18,17 +19,17 @@ func TestRememberedPoliciesAreRight(t *testing.T) {
 		{ID: "b", Limits: make([]rules.NamedLimit, 1), Answer: &rules.Answer{Headers: "draft-7"}},
 	}
 	limits := []*limit.Limit{nil, perMinute, writes, inFlight, limit.Must(limit.PerSecond(5))}
-	verdict := rapid.Custom(func(t *rapid.T) headgate.Verdict {
+	one := rapid.Custom(func(t *rapid.T) headgate.Verdict {
 		return headgate.Verdict{
 			Limit:    rapid.SampledFrom(limits).Draw(t, "limit"),
 			Rule:     rapid.SampledFrom(ruleList).Draw(t, "rule"),
 			Name:     rapid.SampledFrom([]string{"", "x"}).Draw(t, "name"),
 			Role:     rapid.SampledFrom([]rules.Role{rules.Main, rules.InFlight, rules.Secondary, rules.Banning}).Draw(t, "role"),
-			Enforced: rapid.Bool().Draw(t, "enforced"),
+			Effect:   rapid.SampledFrom([]verdict.Effect{verdict.Enforced, verdict.RuleShadow}).Draw(t, "effect"),
 			Decision: limit.Decision{Allowed: true, Limit: rapid.Int64Range(4, 6).Draw(t, "quota")},
 		}
 	})
-	answers := rapid.SliceOfN(rapid.SliceOfN(verdict, 0, memoVerdicts+2), 1, 2*missesToForget)
+	answers := rapid.SliceOfN(rapid.SliceOfN(one, 0, memoVerdicts+2), 1, 2*missesToForget)
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{Generation: rapid.SampledFrom([]Generation{Draft8, Draft7, Draft6, NoDraft}).Draw(t, "generation")}
 		used, err := New(o)

@@ -77,7 +77,7 @@ func hasSeveral(r *rules.Rule) bool { return len(r.Limits) > 1 && r.Limits[1].Ro
 // those on concurrency always, so that the list does not come and go; of another
 // one when it is what RateLimit speaks of, which is told.
 func listed(v, told *headgate.Verdict) bool {
-	return v.Enforced && v.Limit != nil && (v.Role.IsMain() || v.Role == rules.InFlight || v == told)
+	return v.Enforced() && v.Limit != nil && (v.Role.IsMain() || v.Role == rules.InFlight || v == told)
 }
 
 // appendPolicies appends the policies that clients are told of in the order of the

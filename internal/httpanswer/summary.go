@@ -44,7 +44,7 @@ const slotRetry = time.Second
 
 // Summarize takes from resp what its client is told.
 func (e *Encoder) Summarize(resp *headgate.Response) Summary {
-	s := Summary{Status: http.StatusOK, Verdict: resp.Decisive(-1), Delay: resp.Delay()}
+	s := Summary{Status: http.StatusOK, Verdict: resp.Speaker(), Delay: resp.Delay()}
 	v := s.Verdict
 	if !resp.Allowed {
 		s.Status = http.StatusTooManyRequests
@@ -90,7 +90,7 @@ func tightestMain(verdicts []headgate.Verdict) *headgate.Verdict {
 	var best *headgate.Verdict
 	for i := range verdicts {
 		v := &verdicts[i]
-		if !v.Enforced || !v.Counted() || !v.Role.IsMain() || isConcurrency(v) {
+		if !v.Enforced() || !v.Counted() || !v.Role.IsMain() || isConcurrency(v) {
 			continue
 		}
 		d := &v.Decision

@@ -22,6 +22,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -67,38 +68,38 @@ func post(h http.Handler, body string) *httptest.ResponseRecorder {
 // answersOfEveryKind are the answers of the domains in the transcripts.
 func answersOfEveryKind() map[string]headgate.Response {
 	writes := &rules.Rule{ID: "writes", Limits: make([]rules.NamedLimit, 1)}
-	verdict := func(d limit.Decision) headgate.Verdict {
-		return headgate.Verdict{Rule: writes, Limit: limit.Must(limit.PerMinute(20)), Hits: 1, Enforced: true, Decision: d}
+	on := func(d limit.Decision) headgate.Verdict {
+		return headgate.Verdict{Rule: writes, Limit: limit.Must(limit.PerMinute(20)), Hits: 1, Decision: d}
 	}
 	one := func(v headgate.Verdict) headgate.Response {
 		return headgate.Response{Allowed: v.Decision.Allowed, DomainKnown: true, Verdicts: []headgate.Verdict{v}}
 	}
 	degraded := func(allowed bool, retry time.Duration) headgate.Response {
-		v := verdict(limit.Decision{Allowed: allowed, Limit: 20, RetryAfter: retry})
-		v.Degraded = store.Timeout
+		v := on(limit.Decision{Allowed: allowed, Limit: 20, RetryAfter: retry})
+		v.Degraded, v.By = store.Timeout, verdict.ByFailureMode
 		return one(v)
 	}
 	local := func(d limit.Decision) headgate.Response {
-		v := verdict(d)
-		v.Degraded, v.Local = store.BreakerOpen, headgate.LocalShare
+		v := on(d)
+		v.Degraded, v.By = store.BreakerOpen, verdict.ByLocalShare
 		return one(v)
 	}
 	full := degraded(false, 12*time.Second)
-	full.Verdicts[0].Local = headgate.LocalWhole
-	skipped := one(verdict(limit.Decision{Limit: 20, ResetAfter: 55 * time.Second, RetryAfter: 41 * time.Second}))
+	full.Verdicts[0].By = verdict.ByLocalWhole
+	skipped := one(on(limit.Decision{Limit: 20, ResetAfter: 55 * time.Second, RetryAfter: 41 * time.Second}))
 	skipped.Verdicts = append(skipped.Verdicts, headgate.Verdict{
 		Rule: &rules.Rule{ID: "all", Limits: make([]rules.NamedLimit, 1)}, Limit: limit.Must(limit.PerHour(100)),
-		Hits: 1, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true, Limit: 100},
+		Hits: 1, By: verdict.BySkipping, Decision: limit.Decision{Allowed: true, Limit: 100},
 	})
-	held := one(verdict(limit.Decision{Allowed: true, Limit: 20, Remaining: 3, ResetAfter: 55 * time.Second}))
+	held := one(on(limit.Decision{Allowed: true, Limit: 20, Remaining: 3, ResetAfter: 55 * time.Second}))
 	held.Hold, held.HoldFor = 0xa1b2c3d4e5f60, 30*time.Second
 	held.Verdicts[0].Rule = &rules.Rule{
 		ID: "writes", Limits: make([]rules.NamedLimit, 1),
 		Soft: &rules.Soft{Percent: 80, Action: rules.Degrade, Header: "X-Degraded", Value: "1"},
 	}
-	noSlot := one(verdict(limit.Decision{Limit: 2, ResetAfter: 29 * time.Second, RetryAfter: 12 * time.Second}))
+	noSlot := one(on(limit.Decision{Limit: 2, ResetAfter: 29 * time.Second, RetryAfter: 12 * time.Second}))
 	noSlot.Verdicts[0].Role, noSlot.Verdicts[0].Limit = rules.InFlight, limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 2, Period: 30 * time.Second})
-	banned := one(verdict(limit.Decision{Limit: 3, ResetAfter: time.Hour, RetryAfter: time.Hour}))
+	banned := one(on(limit.Decision{Limit: 3, ResetAfter: time.Hour, RetryAfter: time.Hour}))
 	banned.Verdicts[0].Role, banned.Verdicts[0].Limit = rules.Banning, limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 3, Period: time.Minute, BanFor: time.Hour})
 	return map[string]headgate.Response{
 		"held":            held,
@@ -107,10 +108,10 @@ func answersOfEveryKind() map[string]headgate.Response {
 		"local-allowed":   local(limit.Decision{Allowed: true, Limit: 5, Remaining: 2, ResetAfter: 30 * time.Second}),
 		"local-denied":    local(limit.Decision{Limit: 5, ResetAfter: 30 * time.Second, RetryAfter: 12 * time.Second}),
 		"skipped":         skipped,
-		"allowed":         one(verdict(limit.Decision{Allowed: true, Limit: 20, Remaining: 17, ResetAfter: 41_200 * time.Millisecond})),
-		"denied":          one(verdict(limit.Decision{Limit: 20, ResetAfter: 55_000_001 * time.Microsecond, RetryAfter: 41_000_001 * time.Microsecond})),
-		"never":           one(verdict(limit.Decision{Never: true, Limit: 20, Remaining: 20})),
-		"shaped":          one(verdict(limit.Decision{Allowed: true, Limit: 20, Remaining: 5, ResetAfter: time.Second, Delay: 1500 * time.Microsecond})),
+		"allowed":         one(on(limit.Decision{Allowed: true, Limit: 20, Remaining: 17, ResetAfter: 41_200 * time.Millisecond})),
+		"denied":          one(on(limit.Decision{Limit: 20, ResetAfter: 55_000_001 * time.Microsecond, RetryAfter: 41_000_001 * time.Microsecond})),
+		"never":           one(on(limit.Decision{Never: true, Limit: 20, Remaining: 20})),
+		"shaped":          one(on(limit.Decision{Allowed: true, Limit: 20, Remaining: 5, ResetAfter: time.Second, Delay: 1500 * time.Microsecond})),
 		"degraded-open":   degraded(true, 0),
 		"degraded-closed": degraded(false, time.Second),
 		"degraded-full":   full,
@@ -224,7 +225,7 @@ func TestBatchIsOneCall(t *testing.T) {
 		for i := range requests {
 			d := &requests[i].Descriptors[0]
 			responses[i] = headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{
-				{Limit: d.Limit, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: d.Limit.Quota, Remaining: d.Hits}},
+				{Limit: d.Limit, Decision: limit.Decision{Allowed: true, Limit: d.Limit.Quota, Remaining: d.Hits}},
 			}}
 		}
 		return nil

@@ -24,7 +24,7 @@ var perMinute = limit.Must(limit.PerMinute(100))
 // allowedVerdict is what one limit says of a request that passes.
 func allowedVerdict() headgate.Verdict {
 	return headgate.Verdict{
-		Limit: perMinute, Name: "per-tenant", Enforced: true, Hits: 1,
+		Limit: perMinute, Name: "per-tenant", Hits: 1,
 		Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 99, ResetAfter: time.Minute},
 	}
 }

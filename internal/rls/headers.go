@@ -43,7 +43,7 @@ func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bo
 	if s.options.Answer == nil {
 		dst = appendFields(dst, httpanswer.AppendWarning(nil, resp))
 	}
-	speaker := resp.Decisive(-1)
+	speaker := resp.Speaker()
 	if speaker == nil {
 		return dst
 	}

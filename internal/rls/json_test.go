@@ -10,12 +10,13 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestJSON(t *testing.T) {
 	const request = `{"domain":"edge","descriptors":[{"entries":[{"key":"a","value":"1"}]},{"entries":[{"key":"b","value":"2"}]}],"hits_addend":1}`
 	degraded := with(denied(), func(v *headgate.Verdict) {
-		v.Degraded, v.Decision = store.Unavailable, limit.Decision{RetryAfter: time.Second}
+		v.By, v.Degraded, v.Decision = verdict.ByFailureMode, store.Unavailable, limit.Decision{RetryAfter: time.Second}
 	})
 	tests := []struct {
 		name    string

@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestHits(t *testing.T) {
@@ -216,7 +217,7 @@ func TestCheckerRefuses(t *testing.T) {
 
 func TestClosedAsError(t *testing.T) {
 	degraded := with(denied(), func(v *headgate.Verdict) {
-		v.Degraded, v.Decision = store.Unavailable, limit.Decision{RetryAfter: time.Second}
+		v.By, v.Degraded, v.Decision = verdict.ByFailureMode, store.Unavailable, limit.Decision{RetryAfter: time.Second}
 	})
 	tests := []struct {
 		name     string
@@ -226,7 +227,7 @@ func TestClosedAsError(t *testing.T) {
 	}{
 		{"denied by failure mode", false, []headgate.Verdict{degraded}, codes.Unavailable},
 		{"denied by a count too", false, []headgate.Verdict{degraded, denied()}, codes.OK},
-		{"denied by the node alone", false, []headgate.Verdict{with(degraded, func(v *headgate.Verdict) { v.Local = headgate.LocalShare })}, codes.OK},
+		{"denied by the node alone", false, []headgate.Verdict{with(degraded, func(v *headgate.Verdict) { v.By = verdict.ByLocalShare })}, codes.OK},
 		{"denied by a count", false, []headgate.Verdict{denied()}, codes.OK},
 		{"allowed", true, []headgate.Verdict{allowedVerdict()}, codes.OK},
 	}

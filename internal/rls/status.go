@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Codes of an answer, numbered as RateLimitResponse.Code. UNKNOWN (0) is never
@@ -48,79 +49,31 @@ func appendStatuses(dst []descriptorStatus, req *headgate.Request, resp *headgat
 		for n < len(rest) && rest[n].Descriptor == i {
 			n++
 		}
-		dst = append(dst, statusOf(req.Descriptors[i].Op, rest[:n]))
+		dst = append(dst, statusOf(req.Descriptors[i].Op, &headgate.Response{Verdicts: rest[:n]}, i))
 		rest = rest[n:]
 	}
 	return dst
 }
 
-// statusOf sums up the verdicts on one descriptor. The one that speaks is the
-// denying one with the longest wait, else the tightest.
-func statusOf(op store.Op, verdicts []headgate.Verdict) descriptorStatus {
-	if len(verdicts) == 0 {
-		return statusAllowed
-	}
-	speaker, over := speakerOf(verdicts)
-	if op != store.Hit {
-		// A refund is never over, whatever is left.
-		over = false
-	}
+// statusOf sums up the verdicts on descriptor i, of which part is the response. A denial
+// counts also where nothing is enforced by this process: the overall code alone is held
+// back then, as in envoyproxy/ratelimit, so that Envoy's statistics still show the denials.
+func statusOf(op store.Op, part *headgate.Response, i int) descriptorStatus {
 	s := statusAllowed
-	if over {
+	speaker := part.SpeakerFor(i)
+	if speaker == nil {
+		return s
+	}
+	if speaker.Denied() && op == store.Hit { // a refund is never over, whatever is left
 		s.code = codeOverLimit
 	}
 	switch {
 	case speaker.Counted():
 		s.count(speaker)
-	case speaker.Rule != nil && speaker.Limit == nil && !speaker.Replaced: // unlimited, by the rule or by a quota
+	case speaker.Rule != nil && speaker.Limit == nil && speaker.By == verdict.ByStore: // unlimited, by the rule or by a quota
 		s.remaining = math.MaxUint32
 	}
 	return s
-}
-
-// speakerOf returns the verdict that speaks for a descriptor and whether its
-// descriptorStatus is over the limit. A rule in shadow mode never makes it so, nor does a
-// limit that only watches. Shadow mode for the whole process does: the overall code alone
-// is held back then, as in envoyproxy/ratelimit, so that Envoy's statistics still show
-// the denials.
-func speakerOf(verdicts []headgate.Verdict) (speaker *headgate.Verdict, over bool) {
-	for i := range verdicts {
-		v := &verdicts[i]
-		if v.Watched || v.Decision.Allowed || v.Shadow {
-			continue
-		}
-		if !over || deniesBefore(v, speaker) {
-			speaker, over = v, true
-		}
-	}
-	if over {
-		return speaker, true
-	}
-	part := headgate.Response{Verdicts: verdicts}
-	return part.Decisive(verdicts[0].Descriptor), false
-}
-
-// deniesBefore orders denials as headgate.Response.Decisive does: a ban before all
-// others and a limit on concurrency after them, then what never passes, then by
-// the wait.
-func deniesBefore(a, b *headgate.Verdict) bool {
-	if ra, rb := denialRank(a.Role), denialRank(b.Role); ra != rb {
-		return ra < rb
-	}
-	if a.Decision.Never != b.Decision.Never {
-		return a.Decision.Never
-	}
-	return a.Decision.RetryAfter > b.Decision.RetryAfter
-}
-
-func denialRank(role rules.Role) int {
-	switch role {
-	case rules.Banning:
-		return 0
-	case rules.InFlight:
-		return 2
-	}
-	return 1
 }
 
 // waitOf returns when whoever v denies may come back. A slot may be free at any

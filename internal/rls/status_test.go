@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // denied is what an enforced limit of 5 per minute says of a request too many.
 func denied() headgate.Verdict {
 	return headgate.Verdict{
-		Limit: limit.Must(limit.PerMinute(5)), Name: "five", Enforced: true, Hits: 1,
+		Limit: limit.Must(limit.PerMinute(5)), Name: "five", Hits: 1,
 		Decision: limit.Decision{Limit: 5, ResetAfter: 55 * time.Second, RetryAfter: 41*time.Second + 1},
 	}
 }
@@ -130,30 +131,30 @@ func TestStatuses(t *testing.T) {
 		headers:  header1("retry-after", "42"),
 	}, {
 		name: "unlimited", allowed: true,
-		verdicts: []headgate.Verdict{{Rule: &rules.Rule{Unlimited: true}, Enforced: true, Decision: limit.Decision{Allowed: true}}},
+		verdicts: []headgate.Verdict{{Rule: &rules.Rule{Unlimited: true}, Decision: limit.Decision{Allowed: true}}},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{{Code: ok, LimitRemaining: math.MaxUint32}, bare(ok)},
 		overall:  ok,
 	}, {
 		name: "unlimited by a quota", allowed: true,
-		verdicts: []headgate.Verdict{{Rule: &rules.Rule{Tenant: true}, Enforced: true, Decision: limit.Decision{Allowed: true}}},
+		verdicts: []headgate.Verdict{{Rule: &rules.Rule{Tenant: true}, Decision: limit.Decision{Allowed: true}}},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{{Code: ok, LimitRemaining: math.MaxUint32}, bare(ok)},
 		overall:  ok,
 	}, {
 		name: "replaced", allowed: true,
-		verdicts: []headgate.Verdict{{Rule: &rules.Rule{}, Name: "five", Replaced: true, Enforced: true, Decision: limit.Decision{Allowed: true}}},
+		verdicts: []headgate.Verdict{{Rule: &rules.Rule{}, Name: "five", By: verdict.ByReplacement, Decision: limit.Decision{Allowed: true}}},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), bare(ok)},
 		overall:  ok,
 	}, {
 		name: "shadow rule", allowed: true,
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Rule, v.Shadow, v.Enforced = &rules.Rule{}, true, false
+			v.Rule, v.Effect = &rules.Rule{}, verdict.RuleShadow
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(ok, five, 0, 42), bare(ok)},
 		overall:  ok,
 	}, {
 		name: "shadow mode for all rules", allowed: true,
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Rule, v.Enforced = &rules.Rule{}, false
+			v.Rule, v.Effect = &rules.Rule{}, verdict.AllShadow
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
 		overall:  ok,
@@ -165,14 +166,14 @@ func TestStatuses(t *testing.T) {
 	}, {
 		name: "failure mode open", allowed: true,
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Degraded, v.Decision = store.Timeout, limit.Decision{Allowed: true, Limit: 5}
+			v.By, v.Degraded, v.Decision = verdict.ByFailureMode, store.Timeout, limit.Decision{Allowed: true, Limit: 5}
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), bare(ok)},
 		overall:  ok,
 	}, {
 		name: "failure mode closed",
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Degraded, v.Decision = store.Timeout, limit.Decision{Limit: 5, RetryAfter: time.Second}
+			v.By, v.Degraded, v.Decision = verdict.ByFailureMode, store.Timeout, limit.Decision{Limit: 5, RetryAfter: time.Second}
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(over), bare(ok)},
 		overall:  over,
@@ -180,7 +181,7 @@ func TestStatuses(t *testing.T) {
 	}, {
 		name: "failure mode local, denied by the node's share",
 		verdicts: []headgate.Verdict{with(denied(), func(v *headgate.Verdict) {
-			v.Degraded, v.Local = store.Timeout, headgate.LocalShare
+			v.Degraded, v.By = store.Timeout, verdict.ByLocalShare
 		})},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{current(over, five, 0, 42), bare(ok)},
 		overall:  over,
@@ -188,7 +189,7 @@ func TestStatuses(t *testing.T) {
 	}, {
 		name: "a limit that was not looked at beside a denial",
 		verdicts: []headgate.Verdict{
-			{Limit: denied().Limit, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true, Limit: 5}},
+			{Limit: denied().Limit, By: verdict.BySkipping, Decision: limit.Decision{Allowed: true, Limit: 5}},
 			with(denied(), func(v *headgate.Verdict) { v.Descriptor = 1 }),
 		},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{bare(ok), current(over, five, 0, 42)},
@@ -197,7 +198,7 @@ func TestStatuses(t *testing.T) {
 	}, {
 		name: "numbers above 32 bits are clamped", allowed: true,
 		verdicts: []headgate.Verdict{{
-			Limit: limit.Must(limit.PerDay(1 << 40)), Enforced: true,
+			Limit:    limit.Must(limit.PerDay(1 << 40)),
 			Decision: limit.Decision{Allowed: true, Limit: 1 << 40, Remaining: 1<<40 - 1, ResetAfter: time.Nanosecond},
 		}},
 		statuses: []*rlsv3.RateLimitResponse_DescriptorStatus{

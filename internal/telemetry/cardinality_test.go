@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 const cardinalityRules = `domain: d
@@ -73,7 +74,7 @@ func TestK1NoKeyMakesASeries(t *testing.T) {
 	for _, n := range total.requests {
 		sum += n
 	}
-	if sum != uint64(100+batches)*100 || total.requests[requestDenied] == 0 || total.requests[requestAllowed] == 0 || total.requests[requestUnknownDomain] == 0 || total.requests[requestUnmatched] == 0 {
+	if sum != uint64(100+batches)*100 || total.requests[verdict.Denied] == 0 || total.requests[verdict.Allowed] == 0 || total.requests[verdict.UnknownDomain] == 0 || total.requests[verdict.Unmatched] == 0 {
 		t.Errorf("%d requests, by outcome %v", sum, total.requests)
 	}
 }

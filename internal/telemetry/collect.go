@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 // decisionCollector makes series of what decisions have added up to.
@@ -60,9 +61,9 @@ func (c decisionCollector) Collect(ch chan<- prometheus.Metric) {
 		collectRule(ch, t, i)
 	}
 	collectTiers(ch, t)
-	for o, n := range t.requests {
-		one := total(requestsTotal, n, requestOutcomeNames[o])
-		if o == requestDenied {
+	for _, o := range requestOutcomes {
+		one := total(requestsTotal, t.requests[o], o.String())
+		if o == verdict.Denied {
 			one = withExemplars(one, c.exemplars.ofDenied())
 		}
 		ch <- one
@@ -91,15 +92,15 @@ func (c decisionCollector) Collect(ch chan<- prometheus.Metric) {
 // shown reports whether the series of an outcome are there before their first event, so
 // that a rate over that one is right; the others only come when they are needed, since a
 // series that stays 0 costs as much as any.
-func shown(o outcome) bool { return o == allowed || o == denied }
+func shown(o verdict.Outcome) bool { return o == verdict.Allowed || o == verdict.Denied }
 
 // collectRule makes the series of a row.
 func collectRule(ch chan<- prometheus.Metric, t *totals, i int) {
 	inForce := i < len(t.gen.rules)
 	id := t.gen.id(i)
 	for o, n := range t.rules[i].outcomes {
-		if n > 0 || inForce && shown(outcome(o)) {
-			ch <- total(decisionsTotal, n, id, outcomeNames[o])
+		if n > 0 || inForce && shown(verdict.Outcome(o)) {
+			ch <- total(decisionsTotal, n, id, verdict.Outcome(o).String())
 		}
 	}
 	if n := t.rules[i].burst; n > 0 || inForce && takesBursts(t.gen.rules[i]) {

@@ -13,7 +13,7 @@ import (
 func usual(set *rules.Set) headgate.Response {
 	r := set.Rules()
 	verdict := func(r *rules.Rule) headgate.Verdict {
-		return headgate.Verdict{Rule: r, Limit: r.Limits[0].Limit, Enforced: true, Hits: 1, Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 60}}
+		return headgate.Verdict{Rule: r, Limit: r.Limits[0].Limit, Hits: 1, Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 60}}
 	}
 	return headgate.Response{Allowed: true, DomainKnown: true, Verdicts: []headgate.Verdict{verdict(r[0]), verdict(r[1])}}
 }

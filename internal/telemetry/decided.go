@@ -7,98 +7,13 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
-// outcome is what one limit said.
-type outcome uint8
-
-const (
-	allowed outcome = iota
-	denied
-	shadowDenied
-	replaced
-	degradedAllowed
-	degradedDenied
-	localAllowed
-	localDenied
-	openDenied
-	skipped
-	outcomes // their number
-)
-
-var outcomeNames = [outcomes]string{
-	allowed:         "allowed",
-	denied:          "denied",
-	shadowDenied:    "shadow_denied",
-	replaced:        "replaced",
-	degradedAllowed: "degraded_allowed",
-	degradedDenied:  "degraded_denied",
-	localAllowed:    "local_allowed",
-	localDenied:     "local_denied",
-	openDenied:      "open_denied",
-	skipped:         "skipped",
-}
-
-func outcomeOf(v *headgate.Verdict) outcome {
-	switch {
-	case v.Replaced:
-		return replaced
-	case v.Skipped:
-		return skipped
-	case v.Local == headgate.LocalShare && v.OverLimit():
-		return localDenied
-	case v.Local == headgate.LocalShare:
-		return localAllowed
-	case v.Local == headgate.LocalWhole && v.OverLimit():
-		return openDenied
-	case v.Degraded != store.NoReason && v.OverLimit():
-		return degradedDenied
-	case v.Degraded != store.NoReason:
-		return degradedAllowed
-	case v.Decision.Allowed:
-		return allowed
-	case v.Enforced:
-		return denied
-	default:
-		return shadowDenied
-	}
-}
-
-// Outcomes of whole requests.
-const (
-	requestAllowed = iota
-	requestDenied
-	requestDegradedAllowed
-	requestDegradedDenied
-	requestUnmatched
-	requestUnknownDomain
-	requestOutcomes // their number
-)
-
-var requestOutcomeNames = [requestOutcomes]string{
-	requestAllowed:         "allowed",
-	requestDenied:          "denied",
-	requestDegradedAllowed: "degraded_allowed",
-	requestDegradedDenied:  "degraded_denied",
-	requestUnmatched:       "unmatched",
-	requestUnknownDomain:   "unknown_domain",
-}
-
-func requestOutcome(resp *headgate.Response, degraded bool) int {
-	switch {
-	case len(resp.Verdicts) == 0 && !resp.DomainKnown:
-		return requestUnknownDomain
-	case len(resp.Verdicts) == 0:
-		return requestUnmatched
-	case degraded && resp.Allowed:
-		return requestDegradedAllowed
-	case degraded:
-		return requestDegradedDenied
-	case resp.Allowed:
-		return requestAllowed
-	default:
-		return requestDenied
-	}
+// requestOutcomes are those of whole requests, as headgate_requests_total has them: a
+// request that only shadow mode let pass is allowed there.
+var requestOutcomes = [...]verdict.Outcome{
+	verdict.Allowed, verdict.Denied, verdict.DegradedAllowed, verdict.DegradedDenied, verdict.Unmatched, verdict.UnknownDomain,
 }
 
 // Decided implements headgate.Observer. It neither blocks nor allocates. Who renews
@@ -142,18 +57,18 @@ func (s *stripe) count(resp *headgate.Response) {
 	sampled := s.decided%sampleEvery == 0
 	for i := range resp.Verdicts {
 		v := &resp.Verdicts[i]
-		if v.Watched {
+		if v.Effect == verdict.Trial {
 			continue // Limiter.Candidates tells what it would have done
 		}
 		row := s.row(v.Rule)
-		o := outcomeOf(v)
+		o := v.Outcome()
 		s.rows[row].outcomes[o]++
-		if o != allowed {
+		if o != verdict.Allowed {
 			s.rows[row].countBurst(o, v)
 		}
 		if v.Degraded != store.NoReason {
 			degraded = v.Degraded
-			if o == degradedAllowed {
+			if o == verdict.DegradedAllowed {
 				s.failOpen++
 			}
 		}
@@ -176,7 +91,11 @@ func (s *stripe) count(resp *headgate.Response) {
 	if !resp.Allowed {
 		s.countDenial(resp)
 	}
-	s.requests[requestOutcome(resp, degraded != store.NoReason)]++
+	outcome := resp.Outcome()
+	if outcome == verdict.ShadowDenied {
+		outcome = verdict.Allowed // in requestOutcomes
+	}
+	s.requests[outcome]++
 }
 
 // look counts the share of a limit that is left.
@@ -187,8 +106,8 @@ func (s *stripe) look(row int, d *limit.Decision) {
 
 // countBurst counts a denial by a limit that has a burst. Hits that are more than the
 // burst would not pass an unused one either.
-func (c *counts) countBurst(o outcome, v *headgate.Verdict) {
-	if (o == denied || o == localDenied || o == openDenied) && hasBurst(v.Limit) && !v.Decision.Never {
+func (c *counts) countBurst(o verdict.Outcome, v *headgate.Verdict) {
+	if (o == verdict.Denied || o == verdict.LocalDenied || o == verdict.OpenDenied) && hasBurst(v.Limit) && !v.Decision.Never {
 		c.burst++
 	}
 }
@@ -208,7 +127,7 @@ func (s *stripe) countSoft(v *headgate.Verdict) {
 // countDenial counts a request that is denied: the role of the limit that spoke, unless
 // failure mode did, and what the client is told to wait.
 func (s *stripe) countDenial(resp *headgate.Response) {
-	v := resp.Decisive(-1)
+	v := resp.Speaker()
 	if v == nil {
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 // hits are the hits of one rule as envoyproxy/ratelimit counts them.
@@ -34,7 +35,7 @@ func (h *hits) count(v *headgate.Verdict) {
 	n := uint64(max(v.Hits, 0))
 	h.total += n
 	switch {
-	case !v.Counted() && (v.Local != headgate.LocalWhole || v.Decision.Allowed):
+	case !v.Counted() && (v.By != verdict.ByLocalWhole || v.Decision.Allowed):
 	case v.Decision.Allowed:
 		h.within += n
 		if beyond := v.Decision.Limit - v.Decision.Remaining - nearThreshold(v.Decision.Limit); beyond > 0 {
@@ -42,7 +43,7 @@ func (h *hits) count(v *headgate.Verdict) {
 		}
 	default:
 		h.over += n
-		if v.Shadow {
+		if v.Effect == verdict.RuleShadow {
 			h.shadow += n
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 // exposition returns the lines of a scrape that asks for a format.
@@ -72,12 +73,12 @@ func TestK1EnvoyNames(t *testing.T) {
 		}
 		m.Decided(&headgate.Request{}, &headgate.Response{Allowed: !v.OverLimit(), DomainKnown: true, Verdicts: []headgate.Verdict{v}}, 7*time.Millisecond)
 	}
-	passes := headgate.Verdict{Enforced: true, Decision: limit.Decision{Allowed: true}}
+	passes := headgate.Verdict{Decision: limit.Decision{Allowed: true}}
 	says(0, 7, 3, passes) // 7 of 10: within
 	says(0, 2, 1, passes) // 9 of 10: one is near
-	says(0, 4, 0, headgate.Verdict{Enforced: true})
-	says(0, 1, 0, headgate.Verdict{Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}})
-	says(1, 3, 0, headgate.Verdict{Shadow: true})
+	says(0, 4, 0, headgate.Verdict{})
+	says(0, 1, 0, headgate.Verdict{By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}})
+	says(1, 3, 0, headgate.Verdict{Effect: verdict.RuleShadow})
 	says(2, 1, 0, passes)
 	for _, format := range []string{"text/plain", openMetrics} { // which appends _total to the names of counters
 		lines := exposition(t, m, format)
@@ -119,7 +120,7 @@ func TestEnvoyHitsFollowTheRules(t *testing.T) {
 		m.RulesInForce(set, time.Now())
 		r := set.Rules()[0]
 		m.Decided(nil, &headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{
-			{Rule: r, Limit: r.Limits[0].Limit, Hits: 2, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 5}},
+			{Rule: r, Limit: r.Limits[0].Limit, Hits: 2, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 5}},
 		}}, 0)
 	}
 	expectLines(t, exposition(t, m, "text/plain"), `ratelimit_service_rate_limit_total_hits{domain="edge.a",key1="tenant_acme"} 6`)
@@ -132,10 +133,10 @@ func TestK1PlainNames(t *testing.T) {
 	m.WatchShards(func() []Shard { return []Shard{{Store: "store", Addr: "a:1", Breaker: 2}} })
 	r := set.Rules()[0]
 	bursts := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 10, Period: time.Second})
-	decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r, Limit: bursts, Enforced: true, Decision: limit.Decision{Limit: 10, RetryAfter: 1500 * time.Millisecond}}}})
-	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Rule: r, Limit: bursts, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}}})
+	decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r, Limit: bursts, Decision: limit.Decision{Limit: 10, RetryAfter: 1500 * time.Millisecond}}}})
+	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Rule: r, Limit: bursts, By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}}})
 	for range 2 * sampleEvery * len(m.stripes.all) {
-		decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Rule: r, Limit: bursts, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 4}}}})
+		decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Rule: r, Limit: bursts, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 4}}}})
 	}
 	passed := strconv.Itoa(2 * sampleEvery * len(m.stripes.all))
 	allowedTotal := strconv.Itoa(2*sampleEvery*len(m.stripes.all) + 1)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/verdict"
 )
 
 // lookEvery is how often the counters are looked at for rates and latencies.
@@ -24,10 +25,10 @@ type history struct {
 
 // ratesThen is what rates are differences from.
 type ratesThen struct {
-	requests [requestOutcomes]uint64
+	requests [verdict.Outcomes]uint64
 	gen      *generation
-	rules    [][outcomes]uint32 // by row of gen; the numbers wrap around
-	tiers    []tierCounts       // by the numbers of tiers
+	rules    [][verdict.OfLimits]uint32 // by row of gen; the numbers wrap around
+	tiers    []tierCounts               // by the numbers of tiers
 }
 
 // past is values of the last span, the oldest first, and one that is older.
@@ -79,7 +80,7 @@ func (m *Metrics) Run(ctx context.Context) {
 // look notes what the counters are at now.
 func (m *Metrics) look(now time.Time) {
 	t := m.stripes.total()
-	rates := ratesThen{requests: t.requests, gen: t.gen, tiers: t.tiers, rules: make([][outcomes]uint32, len(t.rules))}
+	rates := ratesThen{requests: t.requests, gen: t.gen, tiers: t.tiers, rules: make([][verdict.OfLimits]uint32, len(t.rules))}
 	for i := range t.rules {
 		for o, n := range t.rules[i].outcomes {
 			rates.rules[i][o] = uint32(n)
@@ -107,17 +108,17 @@ func (m *Metrics) overview(o *view.Overview, maxRules int, now time.Time) {
 	m.history.mu.Lock()
 	defer m.history.mu.Unlock()
 	t := m.stripes.total() // with the lock held: what is remembered is no later
-	o.Requests = requestsOf(func(i int) float64 { return float64(t.requests[i]) })
+	o.Requests = requestsOf(func(i verdict.Outcome) float64 { return float64(t.requests[i]) })
 	var perSecond func(row int) view.Outcomes
 	var tiers []tierCounts
 	elapsed := 0.0
 	if base := m.history.rates.before(now, view.RateSpan); base != nil {
 		elapsed = max(now.Sub(base.at), lookEvery).Seconds()
 		tiers = base.value.tiers
-		o.Rates = requestsOf(func(i int) float64 { return float64(t.requests[i]-base.value.requests[i]) / elapsed })
+		o.Rates = requestsOf(func(i verdict.Outcome) float64 { return float64(t.requests[i]-base.value.requests[i]) / elapsed })
 		perSecond = func(row int) view.Outcomes {
 			was := base.value.of(t.gen, row)
-			return outcomesOf(func(o outcome) float64 { return float64(uint32(t.rules[row].outcomes[o])-was[o]) / elapsed })
+			return outcomesOf(func(o verdict.Outcome) float64 { return float64(uint32(t.rules[row].outcomes[o])-was[o]) / elapsed })
 		}
 	}
 	o.Rules, o.RulesMore = busiest(t, maxRules, perSecond)
@@ -129,7 +130,7 @@ func (m *Metrics) overview(o *view.Overview, maxRules int, now time.Time) {
 
 // of returns what a row of gen was then: of the rule with the same ID, nothing where
 // there was none.
-func (r *ratesThen) of(gen *generation, row int) (was [outcomes]uint32) {
+func (r *ratesThen) of(gen *generation, row int) (was [verdict.OfLimits]uint32) {
 	if r.gen == gen {
 		return r.rules[row]
 	}
@@ -151,7 +152,7 @@ func (r *ratesThen) of(gen *generation, row int) (was [outcomes]uint32) {
 func busiest(t *totals, most int, perSecond func(row int) view.Outcomes) (all []view.Rule, more int) {
 	all = make([]view.Rule, 0, len(t.rules))
 	for row := range t.rules {
-		one := view.Rule{ID: t.gen.id(row), Outcomes: outcomesOf(func(o outcome) float64 { return float64(t.rules[row].outcomes[o]) })}
+		one := view.Rule{ID: t.gen.id(row), Outcomes: outcomesOf(func(o verdict.Outcome) float64 { return float64(t.rules[row].outcomes[o]) })}
 		if row >= len(t.gen.rules) && decisions(&one.Outcomes) == 0 {
 			continue
 		}
@@ -182,18 +183,18 @@ func latencyOf(now, base *cellCounts) view.Latency {
 	return view.Latency{P50: of.quantile(0.5), P90: of.quantile(0.9), P99: of.quantile(0.99), Count: count}
 }
 
-func requestsOf(value func(outcome int) float64) view.Requests {
+func requestsOf(value func(verdict.Outcome) float64) view.Requests {
 	return view.Requests{
-		Allowed: value(requestAllowed), Denied: value(requestDenied),
-		DegradedAllowed: value(requestDegradedAllowed), DegradedDenied: value(requestDegradedDenied),
-		Unmatched: value(requestUnmatched), UnknownDomain: value(requestUnknownDomain),
+		Allowed: value(verdict.Allowed), Denied: value(verdict.Denied),
+		DegradedAllowed: value(verdict.DegradedAllowed), DegradedDenied: value(verdict.DegradedDenied),
+		Unmatched: value(verdict.Unmatched), UnknownDomain: value(verdict.UnknownDomain),
 	}
 }
 
-func outcomesOf(value func(outcome) float64) view.Outcomes {
+func outcomesOf(value func(verdict.Outcome) float64) view.Outcomes {
 	return view.Outcomes{
-		Allowed: value(allowed), Denied: value(denied), ShadowDenied: value(shadowDenied), Replaced: value(replaced),
-		DegradedAllowed: value(degradedAllowed), DegradedDenied: value(degradedDenied),
-		LocalAllowed: value(localAllowed), LocalDenied: value(localDenied), OpenDenied: value(openDenied), Skipped: value(skipped),
+		Allowed: value(verdict.Allowed), Denied: value(verdict.Denied), ShadowDenied: value(verdict.ShadowDenied), Replaced: value(verdict.Replaced),
+		DegradedAllowed: value(verdict.DegradedAllowed), DegradedDenied: value(verdict.DegradedDenied),
+		LocalAllowed: value(verdict.LocalAllowed), LocalDenied: value(verdict.LocalDenied), OpenDenied: value(verdict.OpenDenied), Skipped: value(verdict.Skipped),
 	}
 }

@@ -18,7 +18,7 @@ import (
 // passing is a response that a rule allows.
 func passing(r *rules.Rule) headgate.Response {
 	return headgate.Response{Allowed: true, DomainKnown: true, Verdicts: []headgate.Verdict{
-		{Rule: r, Limit: r.Limits[0].Limit, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 1}},
+		{Rule: r, Limit: r.Limits[0].Limit, Decision: limit.Decision{Allowed: true, Limit: 1}},
 	}}
 }
 
@@ -100,7 +100,7 @@ func TestOverviewOfCallers(t *testing.T) {
 	m.RulesInForce(load(t, twoRules), time.Now())
 	now := time.Unix(1_700_000_000, 0)
 	m.look(now)
-	resp := headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Enforced: true, Decision: limit.Decision{Allowed: true}}}}
+	resp := headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Decision: limit.Decision{Allowed: true}}}}
 	m.Decided(nil, &resp, 0)
 	m.RulesInForce(load(t, twoRules), time.Now())
 	var o view.Overview

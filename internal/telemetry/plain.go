@@ -3,6 +3,7 @@ package telemetry
 import (
 	"time"
 
+	"github.com/headgate/headgate/verdict"
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -47,8 +48,8 @@ func (c plainCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- total(plainErrors, n, string(storeReasons[i]))
 	}
 	ch <- total(plainFailOpen, t.failOpen)
-	ch <- total(plainAllowed, t.requests[requestAllowed]+t.requests[requestDegradedAllowed]+t.requests[requestUnmatched]+t.requests[requestUnknownDomain])
-	ch <- total(plainLimited, t.requests[requestDenied]+t.requests[requestDegradedDenied])
+	ch <- total(plainAllowed, t.requests[verdict.Allowed]+t.requests[verdict.DegradedAllowed]+t.requests[verdict.Unmatched]+t.requests[verdict.UnknownDomain])
+	ch <- total(plainLimited, t.requests[verdict.Denied]+t.requests[verdict.DegradedDenied])
 	ch <- newHistogram(plainRetry, milliseconds(retryBounds[:]), t.retries[:], float64(t.retry)/float64(time.Millisecond))
 	ch <- total(plainBurst, burst)
 	if c.metrics.shards == nil {
@@ -62,11 +63,11 @@ func (c plainCollector) Collect(ch chan<- prometheus.Metric) {
 func collectPlainRule(ch chan<- prometheus.Metric, t *totals, i int) {
 	inForce, id, said := i < len(t.gen.rules), t.gen.id(i), &t.rules[i]
 	for o, n := range said.outcomes {
-		if n > 0 || inForce && shown(outcome(o)) {
-			ch <- total(plainDecisions, n, id, outcomeNames[o])
+		if n > 0 || inForce && shown(verdict.Outcome(o)) {
+			ch <- total(plainDecisions, n, id, verdict.Outcome(o).String())
 		}
 	}
-	if n := said.outcomes[denied] + said.outcomes[degradedDenied] + said.outcomes[localDenied] + said.outcomes[openDenied]; n > 0 || inForce {
+	if n := said.outcomes[verdict.Denied] + said.outcomes[verdict.DegradedDenied] + said.outcomes[verdict.LocalDenied] + said.outcomes[verdict.OpenDenied]; n > 0 || inForce {
 		ch <- total(plainDenied, n, id)
 	}
 	if said.looked > 0 {

@@ -1,6 +1,10 @@
 package telemetry
 
-import "github.com/headgate/headgate/rules"
+import (
+	"github.com/headgate/headgate/rules"
+
+	"github.com/headgate/headgate/verdict"
+)
 
 // Values of the label rule that name no rule. Names and paths of rules have
 // no parenthesis at their start.
@@ -11,7 +15,7 @@ const (
 
 // counts is what the limits of one rule have said.
 type counts struct {
-	outcomes [outcomes]uint64
+	outcomes [verdict.OfLimits]uint64
 	// burst counts denials by limits that have a burst, which is used up.
 	burst uint64
 	// hot counts keys that became hot.

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 // TestK1CountsFollowTheModel decides and swaps rules at random, and holds what is read against
@@ -44,20 +45,20 @@ func TestK1CountsFollowTheModel(t *testing.T) {
 				continue
 			}
 			from := rapid.SampledFrom([]*rules.Set{inForce, inForce, before, nil}).Draw(t, "from")
-			id, verdict := callerRule, headgate.Verdict{Enforced: true}
+			id, v := callerRule, headgate.Verdict{}
 			if from != nil {
-				verdict.Rule = rapid.SampledFrom(from.Rules()).Draw(t, "rule")
-				if id = verdict.Rule.ID; !idsOf(inForce)[id] {
+				v.Rule = rapid.SampledFrom(from.Rules()).Draw(t, "rule")
+				if id = v.Rule.ID; !idsOf(inForce)[id] {
 					id = outdatedRule
 				}
 			}
-			m.Decided(&headgate.Request{}, &headgate.Response{Verdicts: []headgate.Verdict{verdict}}, 0)
+			m.Decided(&headgate.Request{}, &headgate.Response{Verdicts: []headgate.Verdict{v}}, 0)
 			model[id]++
 		}
 		total := m.stripes.total()
 		for i := range total.rules {
-			if id := total.gen.id(i); total.rules[i].outcomes[denied] != model[id] {
-				t.Fatalf("%s: %d, want %d", id, total.rules[i].outcomes[denied], model[id])
+			if id := total.gen.id(i); total.rules[i].outcomes[verdict.Denied] != model[id] {
+				t.Fatalf("%s: %d, want %d", id, total.rules[i].outcomes[verdict.Denied], model[id])
 			}
 		}
 	})
@@ -103,10 +104,10 @@ func TestManyRulesTakeFewerStripes(t *testing.T) {
 	}
 	all.Wait()
 	total := m.stripes.total()
-	if n := total.requests[requestDenied]; n != 12_000 {
+	if n := total.requests[verdict.Denied]; n != 12_000 {
 		t.Errorf("%d requests, want 12000", n)
 	}
-	if n := total.rules[0].outcomes[allowed]; n != 12_000 {
+	if n := total.rules[0].outcomes[verdict.Allowed]; n != 12_000 {
 		t.Errorf("%d decisions of the first rule, want 12000", n)
 	}
 }
@@ -121,7 +122,7 @@ descriptors:
 	m.RulesInForce(set, time.Now())
 	bucket, window := set.Rules()[0], set.Rules()[1]
 	denies := func(r *rules.Rule, d limit.Decision) {
-		decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r, Limit: r.Limits[0].Limit, Enforced: true, Decision: d}}})
+		decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r, Limit: r.Limits[0].Limit, Decision: d}}})
 	}
 	expect(t, m, map[string]float64{`headgate_burst_exhausted_total{rule="d.bucket"}`: 0})
 	denies(bucket, limit.Decision{Limit: 20, RetryAfter: 50 * time.Millisecond})
@@ -129,7 +130,7 @@ descriptors:
 	denies(window, limit.Decision{Limit: 10, RetryAfter: 30 * time.Second})
 	for i := range 2 * sampleEvery * len(m.stripes.all) { // wherever they are counted, some are looked at
 		decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{
-			{Rule: window, Limit: window.Limits[0].Limit, Enforced: true, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: int64(i % 2)}},
+			{Rule: window, Limit: window.Limits[0].Limit, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: int64(i % 2)}},
 		}})
 	}
 	expect(t, m, map[string]float64{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // storeReasons are the values of the label reason, in the order of tally.errors.
@@ -61,7 +62,7 @@ var remainingBounds = [...]float64{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1}
 // tally is what decisions have added up to, apart from what is told by rule. It is plain
 // numbers, so that tallies can be added. What a usual decision counts comes first.
 type tally struct {
-	requests [requestOutcomes]uint64
+	requests [verdict.Outcomes]uint64
 	took     time.Duration // of all decisions together
 	failOpen uint64
 	cells    cellCounts

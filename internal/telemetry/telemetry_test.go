@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,16 +106,16 @@ func TestOutcomes(t *testing.T) {
 		verdict           headgate.Verdict
 		outcome, response string
 	}{
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Decision: limit.Decision{Allowed: true}}, "allowed", "allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true}, "denied", "denied"},
-		{headgate.Verdict{Rule: rule, Limit: limited}, "shadow_denied", "allowed"},
-		{headgate.Verdict{Rule: rule, Replaced: true, Decision: limit.Decision{Allowed: true}}, "replaced", "allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}, "degraded_allowed", "degraded_allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.Full}, "degraded_denied", "degraded_denied"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Degraded: store.Full}, "degraded_allowed", "degraded_allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: headgate.LocalShare, Decision: limit.Decision{Allowed: true}}, "local_allowed", "degraded_allowed"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Degraded: store.BreakerOpen, Local: headgate.LocalShare}, "local_denied", "degraded_denied"},
-		{headgate.Verdict{Rule: rule, Limit: limited, Enforced: true, Skipped: true, Decision: limit.Decision{Allowed: true}}, "skipped", "allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Decision: limit.Decision{Allowed: true}}, "allowed", "allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited}, "denied", "denied"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Effect: verdict.RuleShadow}, "shadow_denied", "allowed"},
+		{headgate.Verdict{Rule: rule, By: verdict.ByReplacement, Decision: limit.Decision{Allowed: true}}, "replaced", "allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, By: verdict.ByFailureMode, Degraded: store.Timeout, Decision: limit.Decision{Allowed: true}}, "degraded_allowed", "degraded_allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, By: verdict.ByFailureMode, Degraded: store.Full}, "degraded_denied", "degraded_denied"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Effect: verdict.RuleShadow, By: verdict.ByFailureMode, Degraded: store.Full}, "degraded_allowed", "degraded_allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Degraded: store.BreakerOpen, By: verdict.ByLocalShare, Decision: limit.Decision{Allowed: true}}, "local_allowed", "degraded_allowed"},
+		{headgate.Verdict{Rule: rule, Limit: limited, Degraded: store.BreakerOpen, By: verdict.ByLocalShare}, "local_denied", "degraded_denied"},
+		{headgate.Verdict{Rule: rule, Limit: limited, By: verdict.BySkipping, Decision: limit.Decision{Allowed: true}}, "skipped", "allowed"},
 	} {
 		before := scrape(t, m)
 		resp := headgate.Response{Allowed: !tt.verdict.OverLimit(), DomainKnown: true, Verdicts: []headgate.Verdict{tt.verdict}}
@@ -142,8 +143,8 @@ func TestRequestsThatNothingLimits(t *testing.T) {
 	m := New(Build{}, Options{})
 	decided(m, headgate.Response{Allowed: true})
 	decided(m, headgate.Response{Allowed: true, DomainKnown: true})
-	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Enforced: true, Decision: limit.Decision{Allowed: true}}}})
-	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Enforced: true, Degraded: "a new reason", Decision: limit.Decision{Allowed: true}}}})
+	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{Decision: limit.Decision{Allowed: true}}}})
+	decided(m, headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{{By: verdict.ByFailureMode, Degraded: "a new reason", Decision: limit.Decision{Allowed: true}}}})
 	expect(t, m, map[string]float64{
 		`headgate_requests_total{outcome="unknown_domain"}`:                    1,
 		`headgate_requests_total{outcome="unmatched"}`:                         1,
@@ -161,7 +162,7 @@ func TestSeriesFollowTheRules(t *testing.T) {
 	stays := load(t, twoRules)
 	m.RulesInForce(stays, time.Now())
 	deny := func(r *rules.Rule) {
-		decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r, Enforced: true}}})
+		decided(m, headgate.Response{Verdicts: []headgate.Verdict{{Rule: r}}})
 	}
 	deny(stays.Rules()[0])
 	old := stays.Rules()
@@ -226,8 +227,8 @@ func TestMemoryAndStore(t *testing.T) {
 func response(set *rules.Set) headgate.Response {
 	r := set.Rules()
 	return headgate.Response{DomainKnown: true, Verdicts: []headgate.Verdict{
-		{Rule: r[0], Limit: r[0].Limits[0].Limit, Enforced: true, Decision: limit.Decision{Allowed: true}},
-		{Rule: r[1], Limit: r[1].Limits[0].Limit, Enforced: true},
+		{Rule: r[0], Limit: r[0].Limits[0].Limit, Decision: limit.Decision{Allowed: true}},
+		{Rule: r[1], Limit: r[1].Limits[0].Limit},
 	}}
 }
 

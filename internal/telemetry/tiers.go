@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/verdict"
 )
 
 // maxTiers bounds the tiers that are told apart, those that are no longer in force among
@@ -88,8 +89,8 @@ func (t *tierNumbers) names() []string {
 }
 
 // countTier counts what the quota of a tenant has said, if it was counted for it.
-func (s *stripe) countTier(o outcome, v *headgate.Verdict, sampled bool) {
-	if !v.Role.IsMain() || !v.Counted() || o != allowed && o != denied && o != localAllowed && o != localDenied {
+func (s *stripe) countTier(o verdict.Outcome, v *headgate.Verdict, sampled bool) {
+	if !v.Role.IsMain() || !v.Counted() || o != verdict.Allowed && o != verdict.Denied && o != verdict.LocalAllowed && o != verdict.LocalDenied {
 		return
 	}
 	n := s.numbers.of(v.Tier)

@@ -9,12 +9,13 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/verdict"
 )
 
 // quota is a verdict on the quota of a tenant with a tier, of which so much is left.
 func quota(tier string, allowed bool, remaining int64) headgate.Verdict {
 	return headgate.Verdict{
-		Tier: tier, Limit: limit.Must(limit.PerMinute(10)), Enforced: true,
+		Tier: tier, Limit: limit.Must(limit.PerMinute(10)),
 		Decision: limit.Decision{Allowed: allowed, Limit: 10, Remaining: remaining},
 	}
 }
@@ -29,7 +30,7 @@ func TestTiers(t *testing.T) {
 	for range 10 {
 		decided(m, headgate.Response{Verdicts: []headgate.Verdict{quota("free", false, 0)}})
 	}
-	for _, v := range []headgate.Verdict{{Role: rules.InFlight}, {Watched: true}, {Replaced: true}, {Degraded: "store_timeout"}, {Skipped: true}} {
+	for _, v := range []headgate.Verdict{{Role: rules.InFlight}, {Effect: verdict.Trial}, {By: verdict.ByReplacement}, {By: verdict.ByFailureMode, Degraded: "store_timeout"}, {By: verdict.BySkipping}} {
 		v.Tier, v.Limit = "none", limit.Must(limit.PerMinute(10))
 		decided(m, headgate.Response{Verdicts: []headgate.Verdict{v}})
 	}

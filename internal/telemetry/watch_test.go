@@ -78,7 +78,7 @@ func everything(t *testing.T, o Options) *Metrics {
 	bursts := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 10, Period: time.Second})
 	for range 2 * sampleEvery * len(m.stripes.all) {
 		decided(m, headgate.Response{Verdicts: []headgate.Verdict{
-			{Rule: set.Rules()[0], Tier: "free", Limit: bursts, Enforced: true, Decision: limit.Decision{Limit: 10, RetryAfter: time.Second}},
+			{Rule: set.Rules()[0], Tier: "free", Limit: bursts, Decision: limit.Decision{Limit: 10, RetryAfter: time.Second}},
 		}})
 	}
 	return m

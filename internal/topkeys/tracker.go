@@ -189,7 +189,7 @@ func sameRule(verdicts []headgate.Verdict) int {
 func summed(verdicts []headgate.Verdict) (first *headgate.Verdict, over bool) {
 	for i := range verdicts {
 		v := &verdicts[i]
-		if v.Watched || v.Replaced || v.Skipped {
+		if !v.TookPart() {
 			continue
 		}
 		if first == nil {

@@ -28,6 +28,7 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -67,7 +68,7 @@ func newAsked(rule *rules.Rule) *asked {
 	return &asked{
 		headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{{Hits: 1, Entries: []descriptor.Entry{{Key: "user"}}}}},
 		headgate.Response{DomainKnown: true, Verdicts: []headgate.Verdict{{
-			Rule: rule, Limit: rule.Limits[0].Limit, Depth: 1, Hits: 1, Enforced: true,
+			Rule: rule, Limit: rule.Limits[0].Limit, Depth: 1, Hits: 1,
 		}}},
 	}
 }
@@ -163,10 +164,10 @@ func TestWhatCounts(t *testing.T) {
 func TestVerdictsThatDoNotCount(t *testing.T) {
 	set := load(t, twoRules)
 	for name, change := range map[string]func(*headgate.Verdict){
-		"watched":  func(v *headgate.Verdict) { v.Watched, v.Enforced = true, false },
-		"replaced": func(v *headgate.Verdict) { v.Replaced = true },
-		"skipped":  func(v *headgate.Verdict) { v.Skipped = true },
-		"guessed":  func(v *headgate.Verdict) { v.Degraded = store.Timeout },
+		"on trial": func(v *headgate.Verdict) { v.Effect = verdict.Trial },
+		"replaced": func(v *headgate.Verdict) { v.By = verdict.ByReplacement },
+		"skipped":  func(v *headgate.Verdict) { v.By = verdict.BySkipping },
+		"guessed":  func(v *headgate.Verdict) { v.By, v.Degraded = verdict.ByFailureMode, store.Timeout },
 		"panicked": func(v *headgate.Verdict) { v.Descriptor = 1 },
 	} {
 		seen, a := tracker(set, 8), newAsked(set.Rules()[0])

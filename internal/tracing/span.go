@@ -34,7 +34,7 @@ func describe(span trace.Span, req *headgate.Request, resp *headgate.Response) {
 	if op := opOf(req); op != "" {
 		attributes = append(attributes, opKey.String(op))
 	}
-	if v := resp.Decisive(-1); v != nil {
+	if v := resp.Speaker(); v != nil {
 		if v.Rule != nil {
 			attributes = append(attributes, ruleKey.String(text(v.Rule.ID)))
 		}

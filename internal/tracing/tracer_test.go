@@ -33,6 +33,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
+	"github.com/headgate/headgate/verdict"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -245,12 +246,12 @@ func TestOutcomes(t *testing.T) {
 	to := newReceiver(t)
 	tracer := newTracer(t, Options{Endpoint: to.URL})
 	rule := load(t).Rules()[0]
-	verdict := func(allowed bool) headgate.Verdict {
-		return headgate.Verdict{Rule: rule, Limit: rule.Limits[0].Limit, Enforced: true, Decision: limit.Decision{Allowed: allowed}}
+	said := func(allowed bool) headgate.Verdict {
+		return headgate.Verdict{Rule: rule, Limit: rule.Limits[0].Limit, Decision: limit.Decision{Allowed: allowed}}
 	}
 	guess := func(allowed bool, why store.Reason) headgate.Verdict {
-		v := verdict(allowed)
-		v.Degraded = why
+		v := said(allowed)
+		v.By, v.Degraded = verdict.ByFailureMode, why
 		return v
 	}
 	id := trace.NewDecisionID(time.Now())
@@ -261,7 +262,7 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{resp: headgate.Response{Allowed: true}, want: "headgate.domain=d headgate.outcome=unknown_domain"},
 		{resp: headgate.Response{Allowed: true, DomainKnown: true}, want: "headgate.domain=d headgate.outcome=unmatched"},
-		{resp: headgate.Response{Allowed: true, DomainKnown: true, ID: id, Verdicts: []headgate.Verdict{verdict(true)}},
+		{resp: headgate.Response{Allowed: true, DomainKnown: true, ID: id, Verdicts: []headgate.Verdict{said(true)}},
 			want: "headgate.decision_id=" + id.String() + " headgate.domain=d headgate.outcome=allowed headgate.remaining=0 headgate.rule=per-user"},
 		{resp: headgate.Response{DomainKnown: true, Verdicts: []headgate.Verdict{guess(false, store.Timeout)}},
 			want: "headgate.degraded=store_timeout headgate.domain=d headgate.outcome=degraded_denied headgate.rule=per-user"},
@@ -405,7 +406,7 @@ func BenchmarkDecided(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
 				req := request(bench.trace)
-				resp := &headgate.Response{Allowed: true, DomainKnown: true, Verdicts: []headgate.Verdict{{Rule: rule, Limit: rule.Limits[0].Limit, Name: "per-user", Enforced: true, Decision: limit.Decision{Allowed: true}}}}
+				resp := &headgate.Response{Allowed: true, DomainKnown: true, Verdicts: []headgate.Verdict{{Rule: rule, Limit: rule.Limits[0].Limit, Name: "per-user", Decision: limit.Decision{Allowed: true}}}}
 				for pb.Next() {
 					tracer.Decided(req, resp, time.Microsecond)
 				}

@@ -27,6 +27,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 const testRules = `
@@ -362,13 +363,13 @@ func TestNear(t *testing.T) {
 	}
 	for name, change := range map[string]func(*headgate.Verdict){
 		"no tenant":     func(v *headgate.Verdict) { v.Tenant = 0 },
-		"shadow":        func(v *headgate.Verdict) { v.Enforced = false },
+		"shadow":        func(v *headgate.Verdict) { v.Effect = verdict.RuleShadow },
 		"concurrency":   func(v *headgate.Verdict) { v.Role = rules.InFlight },
 		"a ban":         func(v *headgate.Verdict) { v.Role = rules.Banning },
 		"secondary":     func(v *headgate.Verdict) { v.Role = rules.Secondary },
-		"not looked at": func(v *headgate.Verdict) { v.Skipped = true },
-		"guessed":       func(v *headgate.Verdict) { v.Degraded = store.Timeout },
-		"of one node":   func(v *headgate.Verdict) { v.Degraded, v.Local = store.Timeout, headgate.LocalShare },
+		"not looked at": func(v *headgate.Verdict) { v.By = verdict.BySkipping },
+		"guessed":       func(v *headgate.Verdict) { v.By, v.Degraded = verdict.ByFailureMode, store.Timeout },
+		"of one node":   func(v *headgate.Verdict) { v.Degraded, v.By = store.Timeout, verdict.ByLocalShare },
 		"unlimited":     func(v *headgate.Verdict) { v.Limit, v.Decision = nil, limit.Decision{Allowed: true} },
 	} {
 		v := good

@@ -39,7 +39,7 @@ descriptors:
 					t.Fatalf("request %d:\n got %+v\nwant %+v", i, got, want)
 				}
 				for j := range want.Verdicts {
-					if g, w := &got.Verdicts[j], &want.Verdicts[j]; g.Decision != w.Decision || g.Enforced != w.Enforced || g.Hits != w.Hits || g.Role != w.Role {
+					if g, w := &got.Verdicts[j], &want.Verdicts[j]; g.Decision != w.Decision || g.Effect != w.Effect || g.Hits != w.Hits || g.Role != w.Role {
 						t.Errorf("request %d: verdict %d is %+v, want %+v", i, j, g, w)
 					}
 				}

@@ -131,7 +131,7 @@ descriptors:
 			for i := range 7 {
 				want, got := plain.check(on(key+":plain")), sampled.check(on(key+":sampled"))
 				w, g := &want.Verdicts[0], &got.Verdicts[0]
-				if len(got.Verdicts) != 1 || got.Allowed != want.Allowed || (g.Degraded == store.NoReason) != (w.Degraded == store.NoReason) || g.Local != w.Local || g.Decision.Remaining != w.Decision.Remaining {
+				if len(got.Verdicts) != 1 || got.Allowed != want.Allowed || (g.Degraded == store.NoReason) != (w.Degraded == store.NoReason) || g.By != w.By || g.Decision.Remaining != w.Decision.Remaining {
 					t.Fatalf("%s, %s, request %d:\n got %+v\nwant %+v", when, key, i+1, g, w)
 				}
 			}

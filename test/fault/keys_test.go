@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Two sets of keys are asked in every run. Their limits are sliding windows of a
@@ -169,9 +170,9 @@ func (t *tally) count(v *headgate.Verdict, a answer, faulty bool) {
 		}
 	case v.Degraded == store.NoReason:
 		t.denied++
-	case v.Local == headgate.LocalShare && a.allowed:
+	case v.By == verdict.ByLocalShare && a.allowed:
 		t.localAllowed++
-	case v.Local == headgate.LocalShare:
+	case v.By == verdict.ByLocalShare:
 		t.localDenied++
 	case a.allowed:
 		t.openAllowed++
