@@ -156,39 +156,34 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// Every key stands in the schema in each of its places, and no other does.
+// Every place has keys in the schema, each described, and every key of Envoy's service is
+// one of them.
 func TestSchemaHasEveryKey(t *testing.T) {
 	root := readSchema(t)
-	places := map[place]map[string]*schemaOf{
-		inFile:       root.Properties,
-		inDescriptor: root.Defs["descriptor"].Properties,
-		inRateLimit:  root.Defs["rate_limit"].Properties,
-		inReplaces:   root.Defs["rate_limit"].Properties["replaces"].Items.Properties,
-		inCost:       root.Defs["cost"].Properties,
-
-		inConcurrency: root.Defs["concurrency"].Properties,
-		inSecondary:   root.Defs["secondary_limit"].Properties,
-		inBan:         root.Defs["ban"].Properties,
-		inSoft:        root.Defs["soft_limit"].Properties,
-		inAnswer:      root.Defs["answer"].Properties,
-		inShift:       root.Defs["shift"].Properties,
-		inCandidate:   root.Defs["candidate"].Properties,
-		inRollBack:    root.Defs["roll_back"].Properties,
-	}
-	for p, properties := range places {
-		for name, info := range keys {
-			if _, ok := properties[name]; ok != info.belongs(p) {
-				t.Errorf("%s: the schema has %s: %t, the parser: %t", placeNames[p], name, ok, info.belongs(p))
-			}
+	for p, have := range places {
+		if have.definition == "" {
+			continue
 		}
-		for name, property := range properties {
-			if _, ok := keys[name]; !ok {
-				t.Errorf("%s: the parser does not know %s", placeNames[p], name)
+		if def := root.Defs[have.definition]; def == nil || len(def.Properties) == 0 {
+			t.Errorf("%s: the schema has no %s", have.name, have.definition)
+			continue
+		}
+		for name, property := range root.Defs[have.definition].Properties {
+			if !keys()[name].belongs(place(p)) {
+				t.Errorf("%s: the parser does not know %s", have.name, name)
 			}
 			if property.Description == "" && property.Ref == "" {
-				t.Errorf("%s: %s has no description", placeNames[p], name)
+				t.Errorf("%s: %s has no description", have.name, name)
 			}
 		}
+	}
+	for _, name := range envoyKeys {
+		if info := keys()[name]; !info.envoy || len(info.places) == 0 {
+			t.Errorf("%s is %+v", name, info)
+		}
+	}
+	if len(keys()) < 80 || !keys()["name"].belongs(inReplaces) || !keys()["domain"].belongs(inFile) {
+		t.Errorf("%d keys", len(keys()))
 	}
 }
 

@@ -63,7 +63,7 @@ func (c *compiler) checkUnlimited(s *limitSpec, alone bool) {
 		c.errorf(s.at, "delete unlimited, or delete the other limits", "unlimited stands beside other limits")
 	}
 	for key, at := range s.fieldAt {
-		if !keys[key].envoy {
+		if !keys()[key].envoy {
 			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)
 		}
 	}

@@ -92,7 +92,7 @@ func (r *reader) mapping(n *yaml.Node, p place) []field {
 	}
 	if n.Kind != yaml.MappingNode {
 		r.errorf(at(n), "write it as a map of keys and values",
-			"error loading config file: yaml: cannot unmarshal %s into %s", kindText(n), placeNames[p])
+			"error loading config file: yaml: cannot unmarshal %s into %s", kindText(n), places[p].name)
 		return nil
 	}
 	all := r.fields(n, textKeys)
@@ -180,7 +180,7 @@ func (r *reader) merge(source *yaml.Node, fs []field, index map[string]int, type
 
 // checkKey reports whether f is a key that means something in p.
 func (r *reader) checkKey(f field, p place) bool {
-	info, known := keys[f.name]
+	info, known := keys()[f.name]
 	if !known {
 		if len(r.diagnostics) < maxDiagnostics { // finding the nearest key takes a while
 			r.errorf(f.at, unknownHint(f.name), "config error, unknown key '%s'", f.name)
@@ -196,10 +196,10 @@ func (r *reader) checkKey(f field, p place) bool {
 		hint = "move it out into the descriptor"
 	}
 	if !info.envoy || p.isHeadgates() {
-		r.errorf(f.at, hint, "key '%s' means nothing in %s", f.name, placeNames[p])
+		r.errorf(f.at, hint, "key '%s' means nothing in %s", f.name, places[p].name)
 		return false
 	}
-	r.warnf(f.at, hint, "key '%s' means nothing in %s and is ignored", f.name, placeNames[p])
+	r.warnf(f.at, hint, "key '%s' means nothing in %s and is ignored", f.name, places[p].name)
 	if f.name != "metadata" {
 		r.enter(f.alias, func() { r.checkLoose(f.value) })
 	}
@@ -230,7 +230,7 @@ func (r *reader) checkLoose(n *yaml.Node) {
 		}
 	case yaml.MappingNode:
 		for _, f := range r.fields(n, textKeys) {
-			if _, known := keys[f.name]; !known {
+			if _, known := keys()[f.name]; !known {
 				r.errorf(f.at, "delete it", "config error, unknown key '%s'", f.name)
 			} else if f.name != "metadata" {
 				r.enter(alias || f.alias, func() { r.checkLoose(f.value) })

@@ -1,7 +1,9 @@
 package rulefile
 
 import (
+	"encoding/json"
 	"slices"
+	"sync"
 )
 
 // place is a kind of YAML mapping in a file of rules.
@@ -23,20 +25,22 @@ const (
 	inRollBack
 )
 
-var placeNames = [...]string{
-	inFile:        "the top of the file",
-	inDescriptor:  "a descriptor",
-	inRateLimit:   "rate_limit",
-	inReplaces:    "an entry of replaces",
-	inCost:        "cost",
-	inConcurrency: "concurrency",
-	inSecondary:   "an entry of secondary_limits",
-	inBan:         "ban",
-	inSoft:        "soft_limit",
-	inAnswer:      "answer",
-	inShift:       "an entry of schedule",
-	inCandidate:   "candidate",
-	inRollBack:    "roll_back",
+// places says what errors call each place, and which definition of the JSON Schema has
+// its keys; inFile has those of the schema as a whole.
+var places = [...]struct{ name, definition string }{
+	inFile:        {"the top of the file", ""},
+	inDescriptor:  {"a descriptor", "descriptor"},
+	inRateLimit:   {"rate_limit", "rate_limit"},
+	inReplaces:    {"an entry of replaces", ""},
+	inCost:        {"cost", "cost"},
+	inConcurrency: {"concurrency", "concurrency"},
+	inSecondary:   {"an entry of secondary_limits", "secondary_limit"},
+	inBan:         {"ban", "ban"},
+	inSoft:        {"soft_limit", "soft_limit"},
+	inAnswer:      {"answer", "answer"},
+	inShift:       {"an entry of schedule", "shift"},
+	inCandidate:   {"candidate", "candidate"},
+	inRollBack:    {"roll_back", "roll_back"},
 }
 
 // isHeadgates reports whether envoyproxy/ratelimit has no such mapping, so that
@@ -51,101 +55,43 @@ type keyInfo struct {
 	envoy bool
 }
 
-// keys is every key of the rule language.
-var keys = map[string]keyInfo{
-	"domain":            {[]place{inFile}, true},
-	"descriptors":       {[]place{inFile, inDescriptor}, true},
-	"key":               {[]place{inDescriptor}, true},
-	"value":             {[]place{inDescriptor, inSoft}, true},
-	"rate_limit":        {[]place{inDescriptor, inCandidate}, true},
-	"shadow_mode":       {[]place{inDescriptor}, true},
-	"quota_mode":        {[]place{inDescriptor}, true},
-	"detailed_metric":   {[]place{inDescriptor}, true},
-	"value_to_metric":   {[]place{inDescriptor}, true},
-	"share_threshold":   {[]place{inDescriptor}, true},
-	"metadata":          {[]place{inDescriptor}, true},
-	"unit":              {[]place{inRateLimit, inSecondary}, true},
-	"requests_per_unit": {[]place{inRateLimit, inSecondary}, true},
-	"unlimited":         {[]place{inRateLimit}, true},
-	"name":              {[]place{inDescriptor, inRateLimit, inReplaces, inCost, inSecondary}, true},
-	"replaces":          {[]place{inRateLimit}, true},
-
-	"match":            {[]place{inFile}, false},
-	"consumption":      {[]place{inFile}, false},
-	"value_cidr":       {[]place{inDescriptor}, false},
-	"value_prefix":     {[]place{inDescriptor}, false},
-	"value_regex":      {[]place{inDescriptor}, false},
-	"always":           {[]place{inDescriptor}, false},
-	"tenant":           {[]place{inDescriptor}, false},
-	"on_change":        {[]place{inDescriptor}, false},
-	"max_debt":         {[]place{inDescriptor}, false},
-	"sensitive":        {[]place{inDescriptor}, false},
-	"failure_mode":     {[]place{inDescriptor}, false},
-	"consistency":      {[]place{inDescriptor}, false},
-	"sync_interval":    {[]place{inDescriptor}, false},
-	"lease_ttl":        {[]place{inDescriptor}, false},
-	"local_share":      {[]place{inDescriptor}, false},
-	"hot_keys":         {[]place{inDescriptor}, false},
-	"sub_buckets":      {[]place{inDescriptor}, false},
-	"remember_denials": {[]place{inDescriptor}, false},
-
-	"valid_from":   {[]place{inDescriptor}, false},
-	"valid_until":  {[]place{inDescriptor}, false},
-	"cost":         {[]place{inDescriptor}, false},
-	"limits":       {[]place{inDescriptor, inCandidate}, false},
-	"algorithm":    {[]place{inRateLimit, inSecondary}, false},
-	"burst":        {[]place{inRateLimit, inSecondary}, false},
-	"window":       {[]place{inRateLimit, inSecondary}, false},
-	"time_zone":    {[]place{inRateLimit, inSecondary, inShift}, false},
-	"sub_windows":  {[]place{inRateLimit, inSecondary}, false},
-	"mode":         {[]place{inRateLimit, inSecondary}, false},
-	"count_denied": {[]place{inRateLimit, inSecondary}, false},
-	"max_delay":    {[]place{inRateLimit, inSecondary}, false},
-	"max_queue":    {[]place{inRateLimit, inSecondary}, false},
-	"from":         {[]place{inCost}, false},
-	"max":          {[]place{inCost}, false},
-
-	"concurrency":       {[]place{inDescriptor, inSecondary}, false},
-	"limit":             {[]place{inConcurrency}, false},
-	"timeout":           {[]place{inConcurrency}, false},
-	"hold":              {[]place{inConcurrency}, false},
-	"secondary_limits":  {[]place{inDescriptor}, false},
-	"over":              {[]place{inSecondary, inRollBack}, false},
-	"ban":               {[]place{inDescriptor}, false},
-	"after":             {[]place{inBan}, false},
-	"within":            {[]place{inBan}, false},
-	"for":               {[]place{inBan, inShift}, false},
-	"soft_limit":        {[]place{inDescriptor}, false},
-	"at":                {[]place{inSoft}, false},
-	"action":            {[]place{inSoft}, false},
-	"header":            {[]place{inSoft}, false},
-	"delay":             {[]place{inSoft}, false},
-	"challenge":         {[]place{inSoft}, false},
-	"answer":            {[]place{inFile, inDescriptor}, false},
-	"body":              {[]place{inAnswer}, false},
-	"headers":           {[]place{inAnswer}, false},
-	"x_ratelimit":       {[]place{inAnswer}, false},
-	"x_ratelimit_reset": {[]place{inAnswer}, false},
-	"message":           {[]place{inAnswer}, false},
-	"priority":          {[]place{inDescriptor}, false},
-
-	"schedule":     {[]place{inDescriptor}, false},
-	"cron":         {[]place{inShift}, false},
-	"factor":       {[]place{inShift}, false},
-	"tiers":        {[]place{inShift}, false},
-	"candidate":    {[]place{inDescriptor}, false},
-	"percent":      {[]place{inCandidate}, false},
-	"tenants":      {[]place{inCandidate}, false},
-	"roll_back":    {[]place{inCandidate}, false},
-	"above":        {[]place{inRollBack}, false},
-	"min_requests": {[]place{inRollBack}, false},
+// envoyKeys are the keys of envoyproxy/ratelimit.
+var envoyKeys = []string{
+	"domain", "descriptors", "key", "value", "rate_limit", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric",
+	"share_threshold", "metadata", "unit", "requests_per_unit", "unlimited", "name", "replaces",
 }
+
+// keys returns every key of the rule language, which are those of the JSON Schema.
+var keys = sync.OnceValue(func() map[string]keyInfo {
+	type properties struct{ Properties map[string]json.RawMessage }
+	var schema struct {
+		properties
+		Defs map[string]properties `json:"$defs"`
+	}
+	if err := json.Unmarshal(schemaJSON, &schema); err != nil {
+		panic("rulefile: schema.json: " + err.Error()) // it is part of the program
+	}
+	all := make(map[string]keyInfo)
+	for p := range place(len(places)) {
+		found := schema.Defs[places[p].definition].Properties
+		switch p {
+		case inFile:
+			found = schema.Properties
+		case inReplaces: // no definition of its own
+			found = map[string]json.RawMessage{"name": nil}
+		}
+		for name := range found {
+			all[name] = keyInfo{append(all[name].places, p), slices.Contains(envoyKeys, name)}
+		}
+	}
+	return all
+})
 
 // belongs reports whether a key means something in p.
 func (k keyInfo) belongs(p place) bool { return slices.Contains(k.places, p) }
 
 // home names where the key belongs, for hints.
-func (k keyInfo) home() string { return placeNames[k.places[0]] }
+func (k keyInfo) home() string { return places[k.places[0]].name }
 
 // nearestKey returns the known key that name is most likely a misspelling of,
 // "" if none is near.
@@ -154,7 +100,7 @@ func nearestKey(name string) string {
 		return ""
 	}
 	best, nearest := 1+len(name)/3, ""
-	for k := range keys {
+	for k := range keys() {
 		if d := editDistance(name, k); d < best || d == best && nearest != "" && k < nearest {
 			best, nearest = d, k
 		}
