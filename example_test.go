@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
@@ -247,7 +248,7 @@ descriptors:
 		log.Fatal(err)
 	}
 	fmt.Println(responses[0].Allowed)
-	fmt.Println(set.Rules()[0].Promise(0))
+	fmt.Println(describe.Promise(set.Rules()[0], 0))
 	// Output:
 	// true
 	// leased: hits that a node takes in advance count as used until its lease ends, so excess 0

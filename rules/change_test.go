@@ -38,7 +38,7 @@ func TestSummaryOfChanges(t *testing.T) {
 		"match path; all_or_nothing; fails open; " +
 		"schedule 0 22 * * * for 8h in Europe/Berlin: x0.5, free x0.125, pro x2, else 0 0 1 * * for 1d in UTC: x3; " +
 		"candidate enforced for 10% and user:a user:b user:c and 1 more, rolled back above 0.5% of 1 request or more in 10m; on change proportional; debt up to 50"
-	if got := r.Summary(); got != want {
+	if got := describe.Summary(r); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for i, want := range []struct {

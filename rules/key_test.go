@@ -209,7 +209,7 @@ func TestKeysCarryTheirRole(t *testing.T) {
 					found[string(m.AppendKey(nil, entries, i))] = true
 				}
 				if len(found) != len(m.Rule.Limits) {
-					t.Fatalf("%d keys of %d limits: %s", len(found), len(m.Rule.Limits), m.Rule.Summary())
+					t.Fatalf("%d keys of %d limits: %s", len(found), len(m.Rule.Limits), describe.Summary(m.Rule))
 				}
 			}
 			return found

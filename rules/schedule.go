@@ -213,20 +213,6 @@ func (r *Rule) ShiftAt(now time.Time) (s *Shift, until time.Time) {
 	return f.shift, time.UnixMicro(f.until).UTC()
 }
 
-// ScheduleText says in one line what the schedule of r makes of its limits at now: "from
-// 0 22 * * * for 8h in Europe/Berlin: x0.5 until 2026-05-02T04:00:00Z", or that no shift
-// is in force; "" when r has no schedule.
-func (r *Rule) ScheduleText(now time.Time) string {
-	if r.timetable == nil {
-		return ""
-	}
-	s, until := r.ShiftAt(now)
-	if s == nil {
-		return "no shift of the schedule is in force until " + until.Format(time.RFC3339) + " at least"
-	}
-	return fmt.Sprintf("in force until %s: %v", until.Format(time.RFC3339), s)
-}
-
 // Scaled returns the limit to decide by in place of l, which is a main or candidate
 // limit of r or the quota of a tenant that is decided by r: with the on_change and
 // max_debt of r, and with quota and burst times the factor that its schedule has at now

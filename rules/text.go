@@ -45,47 +45,6 @@ func (c Cost) String() string {
 	return text
 }
 
-// Summary returns in one line what applies to r, defaults included.
-func (r *Rule) Summary() string {
-	var parts []string
-	for i := range r.Limits {
-		parts = append(parts, r.Limits[i].String())
-	}
-	if r.Unlimited {
-		parts = append(parts, "unlimited")
-	}
-	if r.Tenant {
-		parts = append(parts, "tenants by "+r.node.Key)
-	}
-	if mode := r.Mode.String(); mode != (Mode{}).String() && !r.Unlimited {
-		parts = append(parts, mode)
-	}
-	parts = append(parts, "match "+r.Match().String(), r.Consumption().String(), "fails "+r.Failure.String())
-	for _, mark := range []struct {
-		set  bool
-		word string
-	}{
-		{r.Always, "always"}, {r.Shadow, "shadow"}, {r.Quota, "quota"}, {r.Sensitive, "sensitive"},
-		{r.shares, "shared threshold"}, {r.Cost.Source != CostHits, "cost " + r.Cost.String()},
-		{len(r.Schedule) > 0, "schedule " + r.Schedule.String()},
-		{r.Trial != nil, "candidate " + r.Trial.String()},
-		{r.Carry != limit.CarryUsed, "on change " + r.Carry.String()},
-		{r.MaxDebt > 0, fmt.Sprintf("debt up to %d", r.MaxDebt)},
-		{len(r.Replaces) > 0, "replaces " + strings.Join(r.Replaces, " ")},
-		{r.HoldEntry != "", "held by entry " + r.HoldEntry},
-		{r.Soft != nil, "soft limit " + r.Soft.String()},
-		{r.Answer != nil, "answers " + r.Answer.String()},
-		{r.Priority != "", "priority " + r.Priority},
-		{!r.ValidFrom.IsZero(), "from " + r.ValidFrom.Format(time.RFC3339)},
-		{!r.ValidUntil.IsZero(), "until " + r.ValidUntil.Format(time.RFC3339)},
-	} {
-		if mark.set {
-			parts = append(parts, mark.word)
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
 // String returns the limit and its role in one line, such as "100 per 1m
 // sliding_window", "20 in flight, timeout 1m", "secondary pacing: 2000 per 1h
 // sliding_window", "candidate: 50 per 1m sliding_window", "secondary: 10 in flight on average over 10m" or "ban for 15m
@@ -203,4 +162,12 @@ func DurationText(d time.Duration) string {
 		text = strings.TrimSuffix(text, "0m")
 	}
 	return b.String() + text
+}
+
+// CountText returns "1 node", "2 nodes".
+func CountText[N int | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/trial"
 )
 
@@ -67,7 +68,7 @@ func (f rulesInForce) list(c *call) (*answer, error) {
 		if f.RuleSource != nil {
 			source = f.RuleSource(r.File)
 		}
-		p.Rules = append(p.Rules, ruleView{r.ID, r.Domain, r.Summary(), source, r.File, r.Line})
+		p.Rules = append(p.Rules, ruleView{r.ID, r.Domain, describe.Summary(r), source, r.File, r.Line})
 	}
 	return jsonAnswer(http.StatusOK, p)
 }

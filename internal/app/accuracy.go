@@ -6,6 +6,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/store/accuracy"
 )
 
@@ -31,7 +32,7 @@ func (w *watching) accuracy() view.Accuracy {
 func ruleAccuracy(r *rules.Rule, measured accuracy.Report, nodes int) (view.RuleAccuracy, bool) {
 	one := view.RuleAccuracy{
 		Rule: r.ID, Decided: measured.Decided, WrongAllowed: measured.WrongAllowed, WrongDenied: measured.WrongDenied,
-		Overshoot: measured.Recent.Overshoot, BoundText: r.Promise(nodes),
+		Overshoot: measured.Recent.Overshoot, BoundText: describe.Promise(r, nodes),
 	}
 	var excess, approximate float64
 	add := func(l *limit.Limit) {
@@ -42,7 +43,7 @@ func ruleAccuracy(r *rules.Rule, measured accuracy.Report, nodes int) (view.Rule
 		if one.Reference == "" {
 			one.Reference = reference.Algorithm.String()
 		}
-		excess = max(excess, r.Mode.Excess(l, nodes))
+		excess = max(excess, describe.Excess(&r.Mode, l, nodes))
 		if reference.Algorithm != l.Algorithm {
 			approximate = 1 // limit x (1 + t / window) in any time t, so of t = window
 		}

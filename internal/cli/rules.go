@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -37,8 +38,8 @@ type nodeFlag struct {
 }
 
 func (f *nodeFlag) validate() error {
-	if f.Nodes < 0 || f.Nodes > rules.MaxNodes {
-		return &codeError{exitUsage, fmt.Errorf("--nodes: %d is out of range; hint: from 1 to %d", f.Nodes, rules.MaxNodes)}
+	if f.Nodes < 0 || f.Nodes > describe.MaxNodes {
+		return &codeError{exitUsage, fmt.Errorf("--nodes: %d is out of range; hint: from 1 to %d", f.Nodes, describe.MaxNodes)}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -71,16 +72,16 @@ func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
 	}
 	list := set.Rules()
 	for i, r := range list {
-		if _, err := fmt.Fprintf(w, "%s:%d: %s\n    %s\n", r.File, r.Line, r.ID, r.Summary()); err != nil {
+		if _, err := fmt.Fprintf(w, "%s:%d: %s\n    %s\n", r.File, r.Line, r.ID, describe.Summary(r)); err != nil {
 			return err
 		}
-		if shift := r.ScheduleText(time.Now()); shift != "" {
+		if shift := describe.ScheduleText(r, time.Now()); shift != "" {
 			fmt.Fprintf(w, "    %s\n", shift)
 		}
-		if promise := r.Promise(c.Nodes); promise != "" {
+		if promise := describe.Promise(r, c.Nodes); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)
 		}
-		if promise := r.FailurePromise(c.Nodes); promise != "" {
+		if promise := describe.FailurePromise(r, c.Nodes); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)
 		}
 		if len(others) != len(list) {

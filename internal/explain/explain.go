@@ -148,7 +148,7 @@ func (x *explainer) limit(before, after *headgate.Verdict) view.ExplainedLimit {
 	} else {
 		e.Rule, e.File, e.Line = r.ID, r.File, r.Line
 		if r.Mode != (rules.Mode{}) {
-			e.Promise = r.Promise(0)
+			e.Promise = describe.Promise(r, 0)
 		}
 		if r.Always {
 			e.Key = "every request"
@@ -222,7 +222,7 @@ func (x *explainer) notes(v *headgate.Verdict) (notes []string) {
 	note(v.Tenant > 0 && v.Tier != "", "the tenant is in tier %s", v.Tier)
 	note(v.Source.Beyond(), "the quota of the tenant denies, and its %v has what is missing", v.Source)
 	if v.Role.IsMain() && !v.Source.Beyond() {
-		schedule := r.ScheduleText(x.now)
+		schedule := describe.ScheduleText(r, x.now)
 		note(schedule != "", "%s", schedule)
 	}
 	note(r.Quota && v.Role == rules.Main, "one of the quota rules of the request: they deny when all of them are over")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 )
 
 // Rules is the body of /rules.
@@ -75,7 +76,7 @@ func ruleViewOf(r *rules.Rule, now time.Time) Rule {
 	v := Rule{
 		ID: r.ID, Domain: r.Domain, Unlimited: r.Unlimited, Shadow: r.Shadow, Quota: r.Quota, Always: r.Always, Tenant: r.Tenant,
 		Sensitive: r.Sensitive, Priority: r.Priority, Failure: r.Failure.String(), Cost: r.Cost.String(), Replaces: r.Replaces, File: r.File, Line: r.Line,
-		OnChange: r.Carry.String(), MaxDebt: r.MaxDebt, Shift: r.ScheduleText(now), Candidate: r.Trial.String(),
+		OnChange: r.Carry.String(), MaxDebt: r.MaxDebt, Shift: describe.ScheduleText(r, now), Candidate: r.Trial.String(),
 	}
 	for i := range r.Schedule {
 		v.Schedule = append(v.Schedule, r.Schedule[i].String())

@@ -128,7 +128,7 @@ func (x *Explanation) endAt(d *rules.Domain, n *rules.Node, entries []descriptor
 
 // add notes that the walk reached a rule.
 func (x *Explanation) add(r *rules.Rule, entries []descriptor.Entry, now time.Time, why string) {
-	a := Applied{Rule: r, Why: why, Entries: entries, Schedule: r.ScheduleText(now)}
+	a := Applied{Rule: r, Why: why, Entries: entries, Schedule: ScheduleText(r, now)}
 	if r.InForce(func() time.Time { return now }) {
 		x.Applies = append(x.Applies, a)
 		return
@@ -220,11 +220,11 @@ func (x Explanation) String() string {
 	fmt.Fprintf(&b, "end: %s\n", x.End)
 	for _, a := range x.Applies {
 		fmt.Fprintf(&b, "applies: %s (%s:%d): %s\n", a.Rule.ID, a.Rule.File, a.Rule.Line, a.Why)
-		fmt.Fprintf(&b, "  %s\n", a.Rule.Summary())
+		fmt.Fprintf(&b, "  %s\n", Summary(a.Rule))
 		if a.Schedule != "" {
 			fmt.Fprintf(&b, "  %s\n", a.Schedule)
 		}
-		if promise := a.Rule.Promise(x.Nodes); promise != "" {
+		if promise := Promise(a.Rule, x.Nodes); promise != "" {
 			fmt.Fprintf(&b, "  %s\n", promise)
 		}
 		if a.Entries != nil {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 )
 
 // guards warns of limits beside the main ones that do nothing, or more than is
@@ -58,7 +59,7 @@ func (l *linter) lateSoft(r *rules.Rule) {
 		if n.Role != rules.Main || n.Algorithm == limit.LeakyQueue || n.Quota == 0 {
 			continue
 		}
-		most := rules.HitsAtOnce(n.Limit)
+		most := describe.HitsAtOnce(n.Limit)
 		if most < maxLateSoft && most*int64(r.Soft.Percent) > (most-1)*100 {
 			l.warnRule(r, "lower its percentage, or delete it: so small a limit has no room for a threshold below it",
 				"the soft limit of rule %s is reached only by the last of %s, after which requests are denied", r.ID, rules.CountText(most, "hit"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 )
 
 // manyDimensions is the number of entries that a bucket is named by from which
@@ -259,7 +260,7 @@ func (l *linter) guess(r *rules.Rule) {
 	if !r.Sensitive || r.Mode.Consistency != rules.Synced && !r.Mode.Whole {
 		return
 	}
-	l.warnRule(r, "use consistency: exact or leased, whose excess is 0", "rule %s is sensitive, and may be exceeded: %s", r.ID, r.Promise(0))
+	l.warnRule(r, "use consistency: exact or leased, whose excess is 0", "rule %s is sensitive, and may be exceeded: %s", r.ID, describe.Promise(r, 0))
 }
 
 // login warns of rules for login routes where nothing counts per client

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -27,7 +28,7 @@ func ExampleLoad() {
 	}
 	request := []descriptor.Entry{{Key: "api_key", Value: "abc"}, {Key: "endpoint", Value: "POST /orders"}}
 	for _, m := range set.Domain("api").AppendMatches(nil, request, time.Now) {
-		fmt.Printf("%s: %s\n", m.Rule.ID, m.Rule.Summary())
+		fmt.Printf("%s: %s\n", m.Rule.ID, describe.Summary(m.Rule))
 	}
 	// Output:
 	// default: 100 per 1m sliding_window; match path; all_or_nothing; fails open

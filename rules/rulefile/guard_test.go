@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/diff"
 	"github.com/headgate/headgate/rules/lint"
 )
@@ -36,18 +37,18 @@ func TestGuardLimits(t *testing.T) {
 		{rules.Banning, "", limit.Spec{Algorithm: limit.Ban, Quota: 20, Period: time.Minute, BanFor: 15 * time.Minute}, "ban for 15m after 20 denials within 1m"},
 	} {
 		if i >= len(r.Limits) {
-			t.Fatalf("%d limits: %s", len(r.Limits), r.Summary())
+			t.Fatalf("%d limits: %s", len(r.Limits), describe.Summary(r))
 		}
 		n := &r.Limits[i]
 		if n.Role != want.role || n.Name != want.name || n.Spec != want.spec || n.String() != want.text {
 			t.Errorf("limit %d is %v %q %+v %q, want %+v", i, n.Role, n.Name, n.Spec, n, want)
 		}
-		if !strings.Contains(r.Summary(), want.text+"; ") {
-			t.Errorf("the summary lacks %q: %s", want.text, r.Summary())
+		if !strings.Contains(describe.Summary(r), want.text+"; ") {
+			t.Errorf("the summary lacks %q: %s", want.text, describe.Summary(r))
 		}
 	}
-	if len(r.Limits) != 6 || r.HoldEntry != "id" || !strings.Contains(r.Summary(), "; held by entry id") {
-		t.Errorf("%d limits, hold entry %q: %s", len(r.Limits), r.HoldEntry, r.Summary())
+	if len(r.Limits) != 6 || r.HoldEntry != "id" || !strings.Contains(describe.Summary(r), "; held by entry id") {
+		t.Errorf("%d limits, hold entry %q: %s", len(r.Limits), r.HoldEntry, describe.Summary(r))
 	}
 }
 
@@ -63,7 +64,7 @@ func TestConcurrencyDefaults(t *testing.T) {
 	} {
 		r := guarded(t, keys)
 		if len(r.Limits) != 1 || r.Limits[0].String() != want || r.HoldEntry != "" {
-			t.Errorf("%s: %s, want %s", keys, r.Summary(), want)
+			t.Errorf("%s: %s, want %s", keys, describe.Summary(r), want)
 		}
 	}
 }
@@ -81,10 +82,10 @@ func TestGuardsSwitchDefaultsAsOtherKeysDo(t *testing.T) {
 		}
 		r := mustLoad(t, file, Options{Compat: true}).Rules()[0]
 		if r.Match() != rules.Leaf || r.Limits[0].Algorithm != limit.FixedWindow {
-			t.Errorf("%s with compat: %s", keys, r.Summary())
+			t.Errorf("%s with compat: %s", keys, describe.Summary(r))
 		}
 		if secondary := r.LimitOf(rules.Secondary); secondary != nil && (secondary.Algorithm != limit.FixedWindow || !secondary.CountDenied) {
-			t.Errorf("%s with compat: %s", keys, r.Summary())
+			t.Errorf("%s with compat: %s", keys, describe.Summary(r))
 		}
 	}
 }
@@ -115,7 +116,7 @@ func TestPromiseOfGuards(t *testing.T) {
 		{"consistency: local, rate_limit: {unit: day, requests_per_unit: 9}, ban: {after: 2, within: 1m, for: 1m}", 3, "with 3 nodes: 3 of 9 on each, excess <= 0; each node bans for the denials that it has seen"},
 		{"consistency: local, secondary_limits: [{concurrency: 2, over: 1m}]", 3, "a busy node denies early"},
 	} {
-		if got := guarded(t, tt.keys).Promise(tt.nodes); !strings.HasSuffix(got, tt.want) {
+		if got := describe.Promise(guarded(t, tt.keys), tt.nodes); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("%s: %q, want %q at its end", tt.keys, got, tt.want)
 		}
 	}

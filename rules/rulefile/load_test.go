@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/diff"
 	"github.com/headgate/headgate/rules/lint"
 )
@@ -48,7 +49,7 @@ func TestDefaults(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			set := mustLoad(t, test.file, test.options)
-			if got := set.Rules()[0].Summary(); got != test.want {
+			if got := describe.Summary(set.Rules()[0]); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -382,8 +383,8 @@ func checkSet(t *testing.T, set *rules.Set) {
 			t.Errorf("rule %s: unlimited %t with %d limits", r.ID, r.Unlimited, len(r.Limits))
 		}
 		checkRoles(t, r)
-		if r.Summary() == "" || set.Domain(r.Domain) == nil {
-			t.Errorf("rule %s: summary %q, domain %q", r.ID, r.Summary(), r.Domain)
+		if describe.Summary(r) == "" || set.Domain(r.Domain) == nil {
+			t.Errorf("rule %s: summary %q, domain %q", r.ID, describe.Summary(r), r.Domain)
 		}
 	}
 	checkSchedules(t, set)
@@ -415,7 +416,7 @@ func checkRoles(t *testing.T, r *rules.Rule) {
 	keys := make(map[string]bool)
 	for i := range r.Limits {
 		if i > 0 && rank[r.Limits[i].Role] < rank[r.Limits[i-1].Role] {
-			t.Errorf("rule %s: %s", r.ID, r.Summary())
+			t.Errorf("rule %s: %s", r.ID, describe.Summary(r))
 		}
 		keys[string(rules.Matched{Rule: r}.AppendKey(nil, nil, i))] = true
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/diff"
 )
 
@@ -39,8 +40,8 @@ func TestModeOfKeys(t *testing.T) {
 		if r.Mode != tt.want || r.Mode.String() != tt.text {
 			t.Errorf("%s: %+v, %q; want %+v, %q", tt.keys, r.Mode, r.Mode, tt.want, tt.text)
 		}
-		if inSummary := strings.Contains(r.Summary(), "; "+tt.text+"; "); inSummary != (tt.text != "exact") {
-			t.Errorf("%s: summary is %q", tt.keys, r.Summary())
+		if inSummary := strings.Contains(describe.Summary(r), "; "+tt.text+"; "); inSummary != (tt.text != "exact") {
+			t.Errorf("%s: summary is %q", tt.keys, describe.Summary(r))
 		}
 	}
 }
@@ -117,7 +118,7 @@ func TestPromise(t *testing.T) {
 		{"hot_keys: lease", 0, "and for a hot key hits that a node takes in advance count as used"},
 		{"sub_buckets: 8", 0, "denied while fewer than 8 are left"},
 	} {
-		if got := modeOf(t, tt.keys).Promise(tt.nodes); !strings.Contains(got, tt.want) {
+		if got := describe.Promise(modeOf(t, tt.keys), tt.nodes); !strings.Contains(got, tt.want) {
 			t.Errorf("%s with %d nodes: %q, want %q in it", tt.keys, tt.nodes, got, tt.want)
 		}
 	}
@@ -135,12 +136,12 @@ func TestPromise(t *testing.T) {
 		{"sensitive: true", 0, "without the store: nothing passes"},
 		{"consistency: local", 10, ""},
 	} {
-		if got := modeOf(t, tt.keys).FailurePromise(tt.nodes); !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
+		if got := describe.FailurePromise(modeOf(t, tt.keys), tt.nodes); !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s with %d nodes: %q, want %q at its end", tt.keys, tt.nodes, got, tt.want)
 		}
 	}
 	unlimited := mustLoad(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true}}]", Options{}).Rules()[0]
-	if got := unlimited.Promise(10) + unlimited.FailurePromise(10); got != "" {
+	if got := describe.Promise(unlimited, 10) + describe.FailurePromise(unlimited, 10); got != "" {
 		t.Errorf("an unlimited rule promises %q", got)
 	}
 }
@@ -159,19 +160,19 @@ func TestExcess(t *testing.T) {
 		{"consistency: synced", 0, math.Inf(1)},
 		{"consistency: synced", 1, 0},
 		{"consistency: synced", 10, 9},
-		{"consistency: synced", rules.MaxNodes + 1, rules.MaxNodes - 1},
+		{"consistency: synced", describe.MaxNodes + 1, describe.MaxNodes - 1},
 		{"consistency: local", 0, math.Inf(1)},
 		{"consistency: local", 10, 0},
 		{"consistency: local", 130, 0.3},
 		{"consistency: local, local_share: whole", 3, 2},
 	} {
 		r := modeOf(t, tt.keys)
-		if got := r.Mode.Excess(r.Limits[0].Limit, tt.nodes); got != tt.want {
+		if got := describe.Excess(&r.Mode, r.Limits[0].Limit, tt.nodes); got != tt.want {
 			t.Errorf("%s with %d nodes: %v, want %v", tt.keys, tt.nodes, got, tt.want)
 		}
 	}
 	nothing := limit.Must(limit.PerMinute(0))
-	if got := (&rules.Mode{Consistency: rules.Local}).Excess(nothing, 10); got != 0 {
+	if got := describe.Excess(&rules.Mode{Consistency: rules.Local}, nothing, 10); got != 0 {
 		t.Errorf("of a limit of nothing: %v", got)
 	}
 }

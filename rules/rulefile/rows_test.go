@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/diff"
 	"github.com/headgate/headgate/rules/lint"
 )
@@ -82,11 +83,11 @@ func TestRows(t *testing.T) {
 	for _, r := range set.Rules() {
 		byID[r.ID] = r
 	}
-	if r := byID["api.api_key"]; r.File != rules.RowsFile || r.Line != 1 || !strings.HasPrefix(r.Summary(), "10 per 1m sliding_window; 2 per 1s token_bucket burst 5; ") {
-		t.Errorf("got %s:%d: %s", r.File, r.Line, r.Summary())
+	if r := byID["api.api_key"]; r.File != rules.RowsFile || r.Line != 1 || !strings.HasPrefix(describe.Summary(r), "10 per 1m sliding_window; 2 per 1s token_bucket burst 5; ") {
+		t.Errorf("got %s:%d: %s", r.File, r.Line, describe.Summary(r))
 	}
 	if r := byID["api.remote_address.endpoint_POST /v1/upload"]; r.Cost.String() != "content_length" || r.Failure != rules.Closed {
-		t.Errorf("got %s", r.Summary())
+		t.Errorf("got %s", describe.Summary(r))
 	}
 	// All routes of a row count together, and so do all methods.
 	for _, pair := range [][2]string{

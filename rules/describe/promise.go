@@ -1,11 +1,13 @@
-package rules
+package describe
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 )
 
 // MaxNodes bounds the nodes that Promise and its callers reckon with.
@@ -19,16 +21,16 @@ const MaxNodes = 10_000
 // In the formulas, limit is the quota of a window and the burst of a bucket,
 // nodes the number of live nodes, demand the hits per second that all of them
 // see, and delay the time of one exchange with the store.
-func (r *Rule) Promise(nodes int) string {
+func Promise(r *rules.Rule, nodes int) string {
 	if len(r.Limits) == 0 {
 		return ""
 	}
-	text := r.Mode.promise()
-	if figures := r.figures(nodes); figures != "" {
-		text += fmt.Sprintf("; with %s: %s", CountText(nodes, "node"), figures)
+	text := modePromise(&r.Mode)
+	if figures := figures(r, nodes); figures != "" {
+		text += fmt.Sprintf("; with %s: %s", rules.CountText(nodes, "node"), figures)
 	}
 	for i := range r.Limits {
-		if promise := r.Limits[i].promise(&r.Mode); promise != "" {
+		if promise := promiseOf(&r.Limits[i], &r.Mode); promise != "" {
 			text += "; " + promise
 		}
 	}
@@ -39,14 +41,14 @@ func (r *Rule) Promise(nodes int) string {
 // admits at one instant, while the store answers and nodes know of each other: what
 // Promise says in words. It is math.Inf(1) where that depends on the number of nodes and
 // nodes is 0.
-func (m *Mode) Excess(l *limit.Limit, nodes int) float64 {
+func Excess(m *rules.Mode, l *limit.Limit, nodes int) float64 {
 	whole := HitsAtOnce(l)
 	switch {
-	case m.Consistency != Synced && m.Consistency != Local || whole == 0:
+	case m.Consistency != rules.Synced && m.Consistency != rules.Local || whole == 0:
 		return 0
 	case nodes <= 0:
 		return math.Inf(1)
-	case m.Consistency == Local && !m.Whole:
+	case m.Consistency == rules.Local && !m.Whole:
 		return float64(localExcess(whole, int64(min(nodes, MaxNodes)))) / float64(whole)
 	}
 	return float64(min(nodes, MaxNodes) - 1)
@@ -57,28 +59,28 @@ func localExcess(whole, nodes int64) int64 {
 	return max(0, max(whole/nodes, min(whole, 1))*nodes-whole)
 }
 
-// promise is what a limit that is no ordinary one adds; "" for others.
-func (n *NamedLimit) promise(m *Mode) string {
+// promiseOf is what a limit that is no ordinary one adds; "" for others.
+func promiseOf(n *rules.NamedLimit, m *rules.Mode) string {
 	switch n.Role {
-	case InFlight:
-		return "a slot that is not renewed is free after " + DurationText(n.Period)
-	case Banning:
-		if m.Consistency == Local {
+	case rules.InFlight:
+		return "a slot that is not renewed is free after " + rules.DurationText(n.Period)
+	case rules.Banning:
+		if m.Consistency == rules.Local {
 			return "each node bans for the denials that it has seen"
 		}
 	}
 	return ""
 }
 
-// promise is the sentence and the formula.
-func (m *Mode) promise() string {
+// modePromise is the sentence and the formula.
+func modePromise(m *rules.Mode) string {
 	const leased = "hits that a node takes in advance count as used until its lease ends, so excess 0"
 	switch {
-	case m.Consistency == Leased:
+	case m.Consistency == rules.Leased:
 		return "leased: " + leased
-	case m.Consistency == Synced:
-		return fmt.Sprintf("synced: a node decides by what it saw up to %[1]s ago; excess <= min((nodes - 1) x limit, demand x (%[1]s + delay))", DurationText(m.syncInterval()))
-	case m.Consistency == Local:
+	case m.Consistency == rules.Synced:
+		return fmt.Sprintf("synced: a node decides by what it saw up to %[1]s ago; excess <= min((nodes - 1) x limit, demand x (%[1]s + delay))", rules.DurationText(cmp.Or(m.SyncInterval, rules.DefaultSyncInterval)))
+	case m.Consistency == rules.Local:
 		return "local: " + localPromise(m.Whole)
 	case m.LeaseHot:
 		return "exact: every decision is made in the shared store, and for a hot key " + leased
@@ -91,20 +93,20 @@ func (m *Mode) promise() string {
 // FailurePromise says in one sentence what holds for r while the store does not answer,
 // as Promise does; "" where r does not limit or does not ask the store. It is the most
 // that can be: every node goes on from what it last heard of a bucket, if anything.
-func (r *Rule) FailurePromise(nodes int) string {
-	if len(r.Limits) == 0 || r.Mode.Consistency == Local {
+func FailurePromise(r *rules.Rule, nodes int) string {
+	if len(r.Limits) == 0 || r.Mode.Consistency == rules.Local {
 		return ""
 	}
-	return "without the store: " + r.failurePromise(nodes)
+	return "without the store: " + failurePromise(r, nodes)
 }
 
-func (r *Rule) failurePromise(nodes int) string {
+func failurePromise(r *rules.Rule, nodes int) string {
 	switch r.Failure {
-	case Closed:
+	case rules.Closed:
 		return "nothing passes"
-	case OpenUnbounded:
+	case rules.OpenUnbounded:
 		return "everything passes"
-	case FailLocal:
+	case rules.FailLocal:
 		if r.Mode.Whole {
 			return localPromise(true) + " while the store is away; in a time in which it is there too, excess <= nodes x what the limit admits in the outage"
 		}
@@ -116,11 +118,11 @@ func (r *Rule) failurePromise(nodes int) string {
 	}
 	var parts []string
 	for i := range r.Limits {
-		if role := r.Limits[i].Role; role != Sustained && role != Banning && role != Candidate {
+		if role := r.Limits[i].Role; role != rules.Sustained && role != rules.Banning && role != rules.Candidate {
 			parts = append(parts, fmt.Sprint(satProduct(int64(min(nodes, MaxNodes))-1, HitsAtOnce(r.Limits[i].Limit))))
 		}
 	}
-	return fmt.Sprintf("%s; with %s: excess <= %s while it is away", text, CountText(nodes, "node"), strings.Join(parts, " and "))
+	return fmt.Sprintf("%s; with %s: excess <= %s while it is away", text, rules.CountText(nodes, "node"), strings.Join(parts, " and "))
 }
 
 func localPromise(whole bool) string {
@@ -131,16 +133,16 @@ func localPromise(whole bool) string {
 }
 
 // figures fills in the formula for each limit of r, joined by "and".
-func (r *Rule) figures(nodes int) string {
+func figures(r *rules.Rule, nodes int) string {
 	if nodes <= 0 {
 		return ""
 	}
 	var parts []string
 	for i := range r.Limits {
-		if role := r.Limits[i].Role; role == Sustained || role == Banning || role == Candidate {
+		if role := r.Limits[i].Role; role == rules.Sustained || role == rules.Banning || role == rules.Candidate {
 			continue // they admit no hits, or not beside the main ones
 		}
-		if figure := r.Mode.figure(r.Limits[i].Limit, int64(min(nodes, MaxNodes))); figure != "" {
+		if figure := figure(&r.Mode, r.Limits[i].Limit, int64(min(nodes, MaxNodes))); figure != "" {
 			parts = append(parts, figure)
 		}
 	}
@@ -149,13 +151,13 @@ func (r *Rule) figures(nodes int) string {
 
 // figure fills in the formula for one limit; "" where there is nothing to fill
 // in.
-func (m *Mode) figure(l *limit.Limit, nodes int64) string {
+func figure(m *rules.Mode, l *limit.Limit, nodes int64) string {
 	switch {
-	case m.Consistency == Leased && !l.Algorithm.IsBucket():
+	case m.Consistency == rules.Leased && !l.Algorithm.IsBucket():
 		return fmt.Sprintf("store calls per window of %d: about %d", l.Quota, leaseCalls(l.Quota, nodes))
-	case m.Consistency == Synced || m.Consistency == Local && m.Whole:
+	case m.Consistency == rules.Synced || m.Consistency == rules.Local && m.Whole:
 		return fmt.Sprintf("excess <= %d", satProduct(nodes-1, HitsAtOnce(l)))
-	case m.Consistency == Local:
+	case m.Consistency == rules.Local:
 		whole := HitsAtOnce(l)
 		each := max(whole/nodes, min(whole, 1))
 		return fmt.Sprintf("%d of %d on each, excess <= %d", each, whole, localExcess(whole, nodes))
@@ -194,12 +196,4 @@ func satProduct(a, b int64) int64 {
 		return math.MaxInt64
 	}
 	return a * b
-}
-
-// CountText returns "1 node", "2 nodes".
-func CountText[N int | int64](n N, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

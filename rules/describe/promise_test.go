@@ -1,4 +1,4 @@
-package rules
+package describe
 
 import (
 	"math"
