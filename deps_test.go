@@ -70,7 +70,7 @@ var rooms = map[string]struct {
 	"internal/proxy":        {[]string{"internal/httpanswer"}, "what forwards knows nothing of limits: they are put around it"},
 	"internal/telemetry":    {[]string{".", "limit", "rules", "store", "internal/view", "reservation", "trial", "verdict"}, "an observer sees decisions and reaches into nothing"},
 	"internal/view":         {nil, "what operators see is types that the API, the dashboard and the terminal share"},
-	"internal/explain":      {[]string{".", "descriptor", "limit", "rules", "rules/describe", "store", "switches", "tenant", "internal/keyname", "internal/view", "internal/strictjson", "verdict"}, "what would be decided is told by a peek, through one small interface"},
+	"internal/explain":      {[]string{".", "descriptor", "limit", "rules", "rules/describe", "store", "switches", "tenant", "internal/keyname", "internal/view", "internal/strictjson", "verdict"}, "what would be decided is told by a dry run, through one small interface"},
 	"internal/keyname":      {[]string{".", "descriptor", "identity"}, "keys are named alike in metrics, events and lists, whoever asks"},
 	"internal/topkeys":      {[]string{".", "descriptor", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/audit":        {[]string{".", "descriptor", "identity", "limit", "rules", "store", "internal/keyname", "internal/view", "trace", "verdict"}, "an observer sees decisions and reaches into nothing"},

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -337,4 +338,44 @@ func TestGroupWhenFull(t *testing.T) {
 		s.do(by(7, store.Hit, "slots", takes[len(takes)-1].Limit))
 	}
 	s.check(t)
+}
+
+// Where there is no room, a dry run says what the take then is told by the shared bucket,
+// or without one, and is not counted.
+func TestDryRunWhenFull(t *testing.T) {
+	for algorithm := limit.SlidingWindow; algorithm <= limit.Ban; algorithm++ {
+		t.Run(algorithm.String(), func(t *testing.T) {
+			s, _ := newStoreAt(t, noon)
+			spec := limit.Spec{Algorithm: algorithm, Quota: 5, Period: time.Hour}
+			if algorithm == limit.Ban {
+				spec.BanFor = time.Hour
+			}
+			l, filling := limit.Must(spec), limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 50, Period: time.Hour})
+			s.fill(t, limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1, Period: time.Hour}), 1)
+			s.fill(t, limit.Must(limit.PerHour(1)), 1)
+			s.fill(t, filling, 1)
+			for i := range 12 {
+				takes := []store.Take{
+					{Key: fmt.Append(nil, "newcomer ", i%3), Limit: l, Hits: int64(i % 4), Hold: limit.Hold(1 + i)},
+					{Key: fmt.Append(nil, "newcomer ", i%2), Limit: l, Hits: 1, Hold: limit.Hold(20 + i)},
+				}
+				for group := range uint32(2) {
+					takes[0].Group, takes[1].Group = group, group
+					dry := slices.Clone(takes)
+					dry[0].DryRun, dry[1].DryRun = true, true
+					said, real := make([]store.Result, 2), make([]store.Result, 2)
+					before := s.Stats()
+					s.Take(t.Context(), dry, said)
+					if after := s.Stats().Overflowed; after != before.Overflowed {
+						t.Errorf("%d dry runs are counted", after-before.Overflowed)
+					}
+					s.Take(t.Context(), takes, real)
+					if said[0] != real[0] || said[1] != real[1] {
+						t.Errorf("%d, group %d: dry %+v, real %+v", i, group, said, real)
+					}
+				}
+			}
+			s.check(t)
+		})
+	}
 }
