@@ -31,7 +31,6 @@ var tolerated = []struct{ place, text, reason string }{
 	{"names of store", "Board", "becomes the states of nodes"},
 	{"names of store", "Grant", "what a store answers to a lease; to be named by it"},
 	{"names of tenant", "Grant", "what top-ups are resolved to; to be named by them"},
-	{"internal/adminapi/openapi.json", "rant", "tells of top-ups; the schemas are about to be made from types"},
 }
 
 // TestGuardWords holds that what users read says each idea by the word of the glossary:

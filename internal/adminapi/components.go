@@ -65,7 +65,7 @@ var components = []component{
 		"descriptor": {"maxLength": tenant.MaxDescriptor, "description": "default for all that the account does, else entries such as endpoint:POST /v1/orders."},
 		"unit":       unitNote,
 	}},
-	{name: "TopUpBody", of: quotas.TopUp{}, about: "A grant of hits beyond a quota.", notes: map[string]schema{
+	{name: "TopUpBody", of: quotas.TopUp{}, about: "A top-up: hits beyond a quota, each of which can be used once.", notes: map[string]schema{
 		"id":         {"maxLength": tenant.MaxName, "description": "Left out, one is drawn."},
 		"descriptor": {"description": descriptorNote["description"], "required": false}, "hits": atLeastOne,
 		"effective_at": said("Left out, now."),
@@ -113,7 +113,7 @@ var components = []component{
 	{name: "RefundBody", of: refundBody{}, about: "What is given back. The domain can be left out where the account counts in one only.", notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
 	{name: "UsageTokenBody", of: usageTokenBody{}, about: "How long a token is good.", notes: map[string]schema{"ttl": said("From 1m to 8784h, such as 720h.")}},
 	{name: "UsageToken", of: usageTokenView{}, about: "A token for a customer."},
-	{name: "TopUp", of: topUpView{}, about: "A grant of hits beyond a quota.", notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
+	{name: "TopUp", of: topUpView{}, about: "A top-up: hits beyond a quota, each of which can be used once.", notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
 	{name: "TopUps", of: topUpsView{}, about: "The top-ups of an account, in the order in which they begin."},
 
 	{name: "Rules", of: rulesPage{}, about: "Rules in force on this node, in the order of their ids.", notes: map[string]schema{"next_cursor": mayBeMore}},

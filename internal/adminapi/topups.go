@@ -28,8 +28,8 @@ func (t topUps) routes() []route {
 			answers: []reply{ok(topUpsView{}, "Those that are kept, past ones too; what is left of each is no matter of the database.").tagged(), unprocessable},
 		},
 		{
-			method: http.MethodPost, path: path, scope: Write, conditions: changeable, serve: t.grant, id: "addTopUp", summary: "Grant hits beyond a quota",
-			about:   "Each hit can be used once, while the top-up lasts, where the quota denies. An account that is not there is made. With an id of the sender's it is granted once, however often it is sent.",
+			method: http.MethodPost, path: path, scope: Write, conditions: changeable, serve: t.grant, id: "addTopUp", summary: "Add a top-up: hits beyond a quota",
+			about:   "Each hit can be used once, while the top-up lasts, where the quota denies. An account that is not there is made. With an id of the sender's it is added once, however often it is sent.",
 			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: quotas.TopUp{}, about: "The top-up."},
 			answers: []reply{created(topUpView{}, "The top-up.").tagged(), ok(topUpView{}, "The top-up, which was there.").tagged()},
 		},
