@@ -283,7 +283,7 @@ func TestSoftLimitActsAboveItsShare(t *testing.T) {
 
 func TestSoftLimitNeedsCountsThatAreEnforced(t *testing.T) {
 	v := headgate.Verdict{
-		Rule: &rules.Rule{Soft: &rules.Soft{Percent: 80}}, Limit: limit.Must(limit.PerMinute(10)),
+		Rule: &rules.Rule{Telling: rules.Telling{Soft: &rules.Soft{Percent: 80}}}, Limit: limit.Must(limit.PerMinute(10)),
 		Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 2},
 	}
 	if v.Soft() != v.Rule.Soft {

@@ -152,7 +152,7 @@ func (s *wireSoft) addTo(resp *headgate.Response, req *headgate.Request) {
 		return
 	}
 	resp.Verdicts = append(resp.Verdicts, headgate.Verdict{
-		Rule: &rules.Rule{ID: s.Rule, Domain: req.Domain, Soft: soft}, Name: s.Name,
+		Rule: &rules.Rule{ID: s.Rule, Domain: req.Domain, Telling: rules.Telling{Soft: soft}}, Name: s.Name,
 		Limit: slidingWindow(s.Limit, 0), Hits: req.Descriptors[0].Hits,
 		Decision: limit.Decision{Allowed: true, Limit: s.Limit, Remaining: s.Remaining},
 	})

@@ -195,6 +195,25 @@ type Rule struct {
 	// same for all rules of the domain that have such limits. Entries with that key take
 	// no part in matching nor in any bucket's key.
 	HoldEntry string
+	Telling
+	Change
+	Validity
+	// Replaces names the limits that do not apply when this rule matched.
+	Replaces []string
+	// Metadata is returned as dynamic metadata to Envoy.
+	Metadata map[string]any
+	// DetailedMetric, ValueToMetric and ShareThreshold are Envoy's.
+	DetailedMetric, ValueToMetric, ShareThreshold bool
+	// File and Line say where the rule stands.
+	File string
+	Line int
+
+	compiled
+}
+
+// Telling is what those whom a rule limits are told, and whom a lack of room hits first.
+// The zero Telling leaves that to the way in.
+type Telling struct {
 	// Soft, when not nil, says what happens above a share of each main limit.
 	Soft *Soft
 	// Answer, when not nil, says how clients are told of a denial by this rule;
@@ -203,6 +222,11 @@ type Rule struct {
 	// Priority is the word for how late the requests of the rule are shed when
 	// there are too many: "p0" to "p3", "" for none of its own.
 	Priority string
+}
+
+// Change says how the limits of a rule change. Those with the zero Change stay as they
+// are, and what was used counts on when a file says others.
+type Change struct {
 	// Carry says what becomes of what was used when a main, candidate or secondary limit
 	// changes, or a quota of a tenant that is decided by the rule.
 	Carry limit.Carry
@@ -214,20 +238,17 @@ type Rule struct {
 	// Schedule has the shifts in their order: of those in force at one time, the first
 	// one counts.
 	Schedule Schedule
-	// Replaces names the limits that do not apply when this rule matched.
-	Replaces []string
+}
+
+// Validity is the time in which a rule applies: always, for the zero Validity.
+type Validity struct {
 	// ValidFrom and ValidUntil bound the time in which the rule applies,
 	// [from, until); the zero time means no bound.
 	ValidFrom, ValidUntil time.Time
-	// Metadata is returned as dynamic metadata to Envoy.
-	Metadata map[string]any
-	// DetailedMetric, ValueToMetric and ShareThreshold are Envoy's.
-	DetailedMetric, ValueToMetric, ShareThreshold bool
-	// File and Line say where the rule stands.
-	File string
-	Line int
+}
 
-	// What New makes of the rule.
+// compiled is what New makes of a rule.
+type compiled struct {
 	index  int // among the rules of the Set
 	domain *Domain
 	node   *Node // nil for Always
@@ -283,12 +304,12 @@ func (r *Rule) LimitOf(role Role) *limit.Limit {
 	return nil
 }
 
-// InForce reports whether r applies at now(). The clock is only read when r has
-// a validity.
-func (r *Rule) InForce(now func() time.Time) bool {
-	if r.ValidFrom.IsZero() && r.ValidUntil.IsZero() {
+// InForce reports whether the rule applies at now(). The clock is only read when there
+// is a bound.
+func (v *Validity) InForce(now func() time.Time) bool {
+	if v.ValidFrom.IsZero() && v.ValidUntil.IsZero() {
 		return true
 	}
 	t := now()
-	return !t.Before(r.ValidFrom) && (r.ValidUntil.IsZero() || t.Before(r.ValidUntil))
+	return !t.Before(v.ValidFrom) && (v.ValidUntil.IsZero() || t.Before(v.ValidUntil))
 }

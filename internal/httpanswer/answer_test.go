@@ -217,8 +217,8 @@ func TestXResetRoundsUp(t *testing.T) {
 var anyRules = []*rules.Rule{
 	nil,
 	{ID: "plain"},
-	{ID: "warns", Limits: make([]rules.NamedLimit, 2), Soft: &rules.Soft{Percent: 1}},
-	{ID: "answers", Soft: &rules.Soft{Percent: 50}, Answer: &rules.Answer{Body: "problem", XRateLimit: "on", XRateLimitReset: "delta", Message: "Ask \"us\" for more."}},
+	{ID: "warns", Limits: make([]rules.NamedLimit, 2), Telling: rules.Telling{Soft: &rules.Soft{Percent: 1}}},
+	{ID: "answers", Telling: rules.Telling{Soft: &rules.Soft{Percent: 50}, Answer: &rules.Answer{Body: "problem", XRateLimit: "on", XRateLimitReset: "delta", Message: "Ask \"us\" for more."}}},
 }
 
 // anyResponse draws a response with verdicts of every kind.

@@ -305,7 +305,7 @@ func TestMessageOfRule(t *testing.T) {
 func TestUpstream(t *testing.T) {
 	verdict := func(soft *rules.Soft, remaining int64) headgate.Verdict {
 		v := counted(perMinute, "", limit.Decision{Allowed: true, Limit: 100, Remaining: remaining})
-		v.Rule = &rules.Rule{ID: "a", Soft: soft}
+		v.Rule = &rules.Rule{ID: "a", Telling: rules.Telling{Soft: soft}}
 		return v
 	}
 	degrade := &rules.Soft{Percent: 80, Action: rules.Degrade, Header: "X-Degraded", Value: "1"}

@@ -16,7 +16,7 @@ import (
 func TestRememberedPoliciesAreRight(t *testing.T) {
 	ruleList := []*rules.Rule{
 		nil, {ID: "a", Limits: make([]rules.NamedLimit, 1)}, {ID: "b", Limits: make([]rules.NamedLimit, 2)},
-		{ID: "b", Limits: make([]rules.NamedLimit, 1), Answer: &rules.Answer{Headers: "draft-7"}},
+		{ID: "b", Limits: make([]rules.NamedLimit, 1), Telling: rules.Telling{Answer: &rules.Answer{Headers: "draft-7"}}},
 	}
 	limits := []*limit.Limit{nil, perMinute, writes, inFlight, limit.Must(limit.PerSecond(5))}
 	one := rapid.Custom(func(t *rapid.T) headgate.Verdict {

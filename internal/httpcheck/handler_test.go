@@ -95,7 +95,7 @@ func answersOfEveryKind() map[string]headgate.Response {
 	held.Hold, held.HoldFor = 0xa1b2c3d4e5f60, 30*time.Second
 	held.Verdicts[0].Rule = &rules.Rule{
 		ID: "writes", Limits: make([]rules.NamedLimit, 1),
-		Soft: &rules.Soft{Percent: 80, Action: rules.Degrade, Header: "X-Degraded", Value: "1"},
+		Telling: rules.Telling{Soft: &rules.Soft{Percent: 80, Action: rules.Degrade, Header: "X-Degraded", Value: "1"}},
 	}
 	noSlot := one(on(limit.Decision{Limit: 2, ResetAfter: 29 * time.Second, RetryAfter: 12 * time.Second}))
 	noSlot.Verdicts[0].Role, noSlot.Verdicts[0].Limit = rules.InFlight, limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 2, Period: 30 * time.Second})

@@ -36,7 +36,7 @@ func TestSoftLimitsAndHoldsAreCounted(t *testing.T) {
 	ten := limit.Must(limit.PerMinute(10))
 	for n, action := range softActions {
 		v := headgate.Verdict{
-			Rule: &rules.Rule{Soft: &rules.Soft{Percent: 80, Action: action}}, Limit: ten,
+			Rule: &rules.Rule{Telling: rules.Telling{Soft: &rules.Soft{Percent: 80, Action: action}}}, Limit: ten,
 			Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 1},
 		}
 		for range n + 1 {
