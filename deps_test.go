@@ -38,7 +38,7 @@ var rooms = map[string]struct {
 	"trial":                 {[]string{"rules", "limit", "descriptor"}, "what candidates would change is sums of what others have decided"},
 	"store":                 {[]string{"limit"}, "the contract of stores knows none of them"},
 	"store/memstore":        {[]string{"store", "limit"}, "a store knows keys as bytes, not the rules or requests behind them"},
-	"store/redisstore":      {[]string{"store", "limit", "store/breaker", "store/coalesce", "store/spread"}, "a store knows keys as bytes, not the rules or requests behind them"},
+	"store/redisstore":      {[]string{"store", "limit", "store/coalesce", "store/spread", "store/redisstore/conn"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/memcachestore":   {[]string{"store", "limit", "store/breaker"}, "a store knows keys as bytes, not the rules or requests behind them"},
 	"store/spread":          {[]string{"store", "limit"}, "dividing a batch is no matter of those who decide its parts"},
 	"store/coalesce":        {[]string{"store", "limit"}, "joining callers is no matter of one store"},
@@ -102,8 +102,11 @@ var rooms = map[string]struct {
 	"internal/reach":        {[]string{"identity", "rules"}, "whether rules want what a file asks for is told without a request"},
 	"internal/hostguard":    {[]string{"internal/config"}, "hosts of operators are told by their names alone"},
 	"internal/app":          {[]string{".", "limit", "rules", "rules/describe", "rules/lint", "rules/rulefile", "store", "store/accuracy", "store/breaker", "store/denial", "store/fleet", "store/hotkey", "store/lease", "store/local", "store/memcachestore", "store/memstore", "store/redisstore", "store/spread", "store/subbucket", "overload", "overload/fleetusage", "overload/httpshed", "internal/config", "internal/rulesource", "internal/telemetry", "internal/customer", "internal/usagetoken", "internal/webhook", "internal/httpanswer", "internal/httpcheck", "internal/rls", "internal/identityfile", "internal/forwardauth", "internal/extauthz", "identity", "httplimit", "internal/proxy", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "internal/audit", "internal/dashboard", "internal/denialog", "internal/explain", "internal/keyname", "internal/backlog", "internal/nonblock", "internal/h2guard", "internal/refusals", "internal/topkeys", "internal/tracing", "internal/view", "switches", "trace", "trial", "internal/tenantsource", "internal/nodes", "internal/rulesview", "internal/reach", "internal/hostguard", "internal/linelimit"}, "the wiring knows the parts but not the command line"},
-	"internal/cli":          {[]string{".", "limit", "descriptor", "rules", "rules/describe", "rules/diff", "rules/lint", "rules/rulefile", "rules/ruletest", "store", "store/memstore", "store/memcachestore", "store/redisstore", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app", "internal/tenantsource", "identity", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "internal/view", "internal/yamlfile", "switches"}, "commands speak with the parts, not with wires"},
+	"internal/cli":          {[]string{".", "limit", "descriptor", "rules", "rules/describe", "rules/diff", "rules/lint", "rules/rulefile", "rules/ruletest", "store", "store/memstore", "store/memcachestore", "store/redisstore", "store/redisstore/doctor", "internal/config", "internal/rulesource", "internal/telemetry", "internal/app", "internal/tenantsource", "identity", "tenant", "tenant/sqltenant", "internal/tierfile", "internal/quotas", "internal/adminapi", "internal/view", "internal/yamlfile", "switches"}, "commands speak with the parts, not with wires"},
 	"cmd/headgate":          {[]string{"internal/cli"}, "the binary is thin"},
+
+	"store/redisstore/conn":   {[]string{"store", "limit", "store/breaker"}, "the way to a server knows nothing of what is asked there"},
+	"store/redisstore/doctor": {[]string{"store", "limit", "store/redisstore/conn"}, "what checks a server decides nothing there"},
 }
 
 // outsiders says which packages may import a package of others, its
@@ -117,7 +120,7 @@ var outsiders = []struct {
 	{"github.com/envoyproxy", []string{"internal/rls", "internal/extauthz"}, "the wire type is not the domain type"},
 	{"google.golang.org/grpc", []string{"internal/rls", "internal/extauthz", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
 	{"google.golang.org/protobuf", []string{"internal/rls", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
-	{"github.com/redis", []string{"store/redisstore"}, "a client library has one room, so that it can be exchanged"},
+	{"github.com/redis", []string{"store/redisstore", "store/redisstore/conn"}, "a client library has one room and the way to it, so that it can be exchanged"},
 	{"github.com/fsnotify", []string{"internal/rulesource"}, "only the source of rules watches files"},
 	{"github.com/alecthomas", []string{"internal/cli", "internal/config"}, "only the command line knows its parser"},
 	{"go.yaml.in", []string{"rules/rulefile", "rules/ruletest", "internal/config", "internal/yamlfile", "internal/identityfile", "internal/tierfile", "internal/webhook"}, "YAML is read where it is a language of ours, and never written"},

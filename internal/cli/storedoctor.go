@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memcachestore"
 	"github.com/headgate/headgate/store/redisstore"
+	"github.com/headgate/headgate/store/redisstore/doctor"
 )
 
 type storeDoctorCmd struct {
@@ -94,7 +95,7 @@ func (c *storeDoctorCmd) diagnose(ctx context.Context) (store.Report, error) {
 		return store.Report{}, fmt.Errorf("--store: %w", err)
 	}
 	o.DialTimeout, o.Budget = c.Timeout, c.Budget
-	return redisstore.Diagnose(ctx, o), nil
+	return doctor.Diagnose(ctx, o), nil
 }
 
 // printReport writes a table: one line for each check, its hint below. The servers are

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 )
 
-// doctor runs `headgate store doctor` and returns its exit code and output.
-func doctor(args ...string) (code int, stdout, stderr string) {
+// runDoctor runs `headgate store doctor` and returns its exit code and output.
+func runDoctor(args ...string) (code int, stdout, stderr string) {
 	var out, err strings.Builder
 	// A busy machine answers late; that is not what is tested.
 	args = append([]string{"store", "doctor", "--timeout=5s", "--budget=5s"}, args...)
@@ -37,7 +37,7 @@ func TestStoreDoctor(t *testing.T) {
 		"memory":      {"memory://", exitOK, []string{"  ok       memory "}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			code, out, err := doctor("--store", tt.url)
+			code, out, err := runDoctor("--store", tt.url)
 			if code != tt.code || err != "" || strings.Contains(out, "hunter2") {
 				t.Errorf("exit code %d, want %d\n%s%s", code, tt.code, out, err)
 			}
@@ -46,7 +46,7 @@ func TestStoreDoctor(t *testing.T) {
 					t.Errorf("no %q in\n%s", want, out)
 				}
 			}
-			code, out, _ = doctor("--json", "--store", tt.url)
+			code, out, _ = runDoctor("--json", "--store", tt.url)
 			var answer struct {
 				Store  string
 				OK     *bool
@@ -68,7 +68,7 @@ func TestStoreDoctorUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"--store", "mysql://h"}, {"--store", "redis://"}, {"--store", "memcached://h/1"}, {"--store", "redis+sentinel://h"}, {},
 	} {
-		code, out, err := doctor(args...)
+		code, out, err := runDoctor(args...)
 		if code != exitUsage || out != "" || !strings.Contains(err, "headgate: hint: ") {
 			t.Errorf("%v: exit code %d\n%s%s", args, code, out, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // costs are what has been used so far, in microseconds.
@@ -235,6 +236,6 @@ func BenchmarkEncode(b *testing.B) {
 	r := new(request)
 	b.ReportAllocs()
 	for b.Loop() {
-		r.encode(DefaultPrefix, header{deadline: 1_763_666_315_123_456, number: 7}, takes)
+		r.encode(conn.DefaultPrefix, header{deadline: 1_763_666_315_123_456, number: 7}, takes)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/board.lua
@@ -32,10 +33,10 @@ const (
 	noticeBatch = 16
 )
 
-var boardScript = newScript(strings.NewReplacer(
+var boardScript = optional(newScript(strings.NewReplacer(
 	"MAX_NOTICES", strconv.Itoa(maxNotices),
 	"PAGE_BYTES", strconv.Itoa(noticePage),
-).Replace(luaBoard))
+).Replace(luaBoard)))
 
 var errBoard = errors.New("the board is full")
 
@@ -50,7 +51,7 @@ func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.D
 		return err
 	}
 	if len(notice) > store.MaxNotice {
-		fault := s.options.fault("post", fmt.Errorf("the notice has %d bytes", len(notice)))
+		fault := s.options.Fault("post", fmt.Errorf("the notice has %d bytes", len(notice)))
 		fault.Reason, fault.Hint = store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice)
 		return fault
 	}
@@ -59,10 +60,10 @@ func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.D
 		return err
 	}
 	if len(body.answer) != 1 {
-		return s.options.fault("post", errBadReply)
+		return s.options.Fault("post", conn.ErrBadReply)
 	}
 	if n, err := body.answer[0].ToInt64(); err != nil || n < 0 {
-		fault := s.options.fault("post", errBoard)
+		fault := s.options.Fault("post", errBoard)
 		fault.Reason, fault.Hint = store.Full, fmt.Sprintf("more than %d nodes have a notice: this one is not shown to the others", maxNotices)
 		return fault
 	}
@@ -87,7 +88,7 @@ func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
 			return nil, err
 		}
 		if n := len(page.answer); n == 0 || n > len(page.nodes) {
-			return nil, s.options.fault("read notices", errBadReply)
+			return nil, s.options.Fault("read notices", conn.ErrBadReply)
 		}
 		for i := range page.answer {
 			if text, err := page.answer[i].ToString(); err == nil {
@@ -104,7 +105,7 @@ func (s *Store) checkNode(op, node string) error {
 	if len(node) > 0 && len(node) <= maxRosterName {
 		return nil
 	}
-	fault := s.options.fault(op, fmt.Errorf("the name has %d bytes", len(node)))
+	fault := s.options.Fault(op, fmt.Errorf("the name has %d bytes", len(node)))
 	fault.Reason, fault.Hint = store.Misconfigured, "a node's name has 1 to 256 bytes"
 	return fault
 }
@@ -164,7 +165,7 @@ func (b *boardBody) op() string {
 func (b *boardBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
 	var n [answerHead]int64
 	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
 	if h.status == statusDecided {

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/storetest"
 )
 
@@ -56,7 +57,7 @@ func TestBoardExpires(t *testing.T) {
 		}
 		hash := hashOf([]byte(c.node))
 		for name, most := range map[string]time.Duration{boardName: c.board, string(hash[:]) + boardName: c.left} {
-			left, err := strconv.Atoi(command(t, s, "PTTL", DefaultPrefix+name))
+			left, err := strconv.Atoi(command(t, s, "PTTL", conn.DefaultPrefix+name))
 			if got := time.Duration(left) * time.Millisecond; err != nil || got <= 0 || got > most+time.Second+time.Millisecond {
 				t.Errorf("%s for %v: %q lives for %v, %v", c.node, c.ttl, name, got, err)
 			}
@@ -111,7 +112,7 @@ func TestBoardErrors(t *testing.T) {
 		}
 	}
 	hash := hashOf([]byte("a"))
-	command(t, s, "DEL", DefaultPrefix+string(hash[:])+boardName) // evicted
+	command(t, s, "DEL", conn.DefaultPrefix+string(hash[:])+boardName) // evicted
 	if got, err := s.Notices(t.Context()); err != nil || len(got) != 1 || string(got["b"]) != "of b" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -124,8 +125,8 @@ func TestBoardErrors(t *testing.T) {
 	if _, err := s.Notices(ctx); store.ReasonOf(err) != store.Timeout || !strings.HasPrefix(err.Error(), "read notices ") {
 		t.Errorf("when cancelled: %v", err)
 	}
-	command(t, s, "DEL", DefaultPrefix+boardName)
-	command(t, s, "SET", DefaultPrefix+boardName, "x")
+	command(t, s, "DEL", conn.DefaultPrefix+boardName)
+	command(t, s, "SET", conn.DefaultPrefix+boardName, "x")
 	if err := s.Post(t.Context(), "a", nil, time.Minute); store.ReasonOf(err) != store.Misconfigured {
 		t.Errorf("on a string: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -39,53 +40,38 @@ type body interface {
 }
 
 // call is one script call, with the few ways in which it is made again. It has
-// an outcome, now or err, when again has returned false.
+// an outcome, now or err, when retry has returned false.
 type call struct {
-	store    *Store
+	caller   *caller
 	script   *script
 	body     body
-	tag      int // see Store.tag
+	tag      int // see caller.tag
 	deadline time.Time
 
 	at     *shard    // who is asked; nil until aimed
-	asking bool      // for a slot that at is about to take over
+	asking bool      // for a hash slot that at is about to take over
 	number uint32    // of the last attempt
 	keys   int       // of the last attempt
 	seeds  *seedBody // what the last attempt told the server before; nil if nothing
 
 	// What has been made good, how often, and will not be for ever.
-	triedEval, triedClock, triedEdges, triedAgain bool
+	triedEval, triedClock, triedEdges, triedRetry bool
 	redirections, waits                           int
 
 	now limit.Micros // of Redis's clock, at which the body was decided
 	err error        // a *store.Error
 }
 
-// run makes a script call on behalf of the bucket with that hash, which says
-// where in a cluster it goes: all keys of the body begin with prefix(hash). It
-// returns the instant of Redis's clock at which the body was decided, or a
-// *store.Error. A body of several keys fails while their slot is being moved.
-func (s *Store) run(ctx context.Context, script *script, body body, hash keyHash, deadline time.Time) (limit.Micros, error) {
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	c := call{store: s, script: script, body: body, tag: s.tag(hash), deadline: deadline}
-	c.run(ctx)
-	if errors.Is(c.err, errApart) {
-		return 0, s.options.fault("take", c.err)
-	}
-	return c.now, c.err
-}
-
 // run makes the call, and makes it again where the answer proves that nothing
 // was counted and the cause can be removed.
 func (c *call) run(ctx context.Context) {
 	for {
-		again, pause := c.again(c.attempt(ctx))
+		again, pause := c.retry(c.attempt(ctx))
 		if !again {
 			return
 		}
 		if pause > 0 {
-			wait(ctx, pause)
+			conn.Wait(ctx, pause)
 		}
 	}
 }
@@ -95,40 +81,39 @@ func (c *call) attempt(ctx context.Context) (head, error) {
 	if err := c.aim(); err != nil {
 		return head{}, err
 	}
-	t, err := c.at.enter(ctx)
+	t, err := c.at.Enter(ctx)
 	if err != nil {
 		return head{}, err
 	}
 	var answer rueidis.RedisResult
-	command, client := c.command(t), t.session.client
-	if lead, ok := c.lead(t); c.asking {
+	command, client := c.command(t), t.Session.Client
+	if seed, ok := c.seedCommand(t); c.asking {
 		// One unit: nothing of others can come between the two.
 		all := client.DoMulti(ctx, client.B().Arbitrary("ASKING").Build(), command)
 		answer = all[len(all)-1]
 	} else if ok {
-		all := client.DoMulti(ctx, lead, command)
-		c.led(t, all[0])
+		all := client.DoMulti(ctx, seed, command)
+		c.readSeeded(t, all[0])
 		answer = all[1]
 	} else {
 		answer = client.Do(ctx, command)
 	}
 	message, err := answer.ToMessage()
-	if c.beside(err) {
-		c.at.leave(t, nil)
+	if c.onlyDenied(err) {
+		c.at.Leave(t, nil)
 	} else {
-		c.at.leave(t, err)
+		c.at.Leave(t, err)
 	}
-	return c.read(t.session, message, err)
+	return c.read(t.Session, message, err)
 }
 
-// beside reports whether err only says that the user may not make a call that decides
-// nothing: it may lack rights for the roster and the board, and calls that decide go on
-// as if nothing had been asked.
-func (c *call) beside(err error) bool {
-	if err == nil || !isReply(err) || c.script != rosterScript && c.script != boardScript {
+// onlyDenied reports whether err only says that the user may not make a call that decides
+// nothing: calls that decide go on as if nothing had been asked.
+func (c *call) onlyDenied(err error) bool {
+	if err == nil || !conn.IsReply(err) || !c.script.optional {
 		return false
 	}
-	reason, _ := classify(err)
+	reason, _ := conn.Classify(err)
 	return reason == store.Denied
 }
 
@@ -137,7 +122,7 @@ func (c *call) aim() error {
 	if c.at != nil {
 		return nil
 	}
-	at, fault := c.store.shard(c.tag)
+	at, fault := c.caller.shard(c.tag)
 	if fault != nil {
 		return fault
 	}
@@ -146,15 +131,15 @@ func (c *call) aim() error {
 }
 
 // command builds the command of the next attempt.
-func (c *call) command(t trip) rueidis.Completed {
-	s, se := c.store, t.session
+func (c *call) command(t conn.Trip) rueidis.Completed {
+	s, se := c.caller, t.Session
 	c.number = s.number.Add(1)
-	h := header{number: c.number, wall: se.redisTime(t.began), history: se.history}
+	h := header{number: c.number, wall: se.RedisTime(t.Began), history: se.History}
 	if s.clock != nil {
 		h.now = max(s.clock(), 1) // 0 is Redis's own clock
 		h.wall = h.now
 	} else {
-		h.deadline = max(se.redisTime(c.deadline), 1)
+		h.deadline = max(se.RedisTime(c.deadline), 1)
 	}
 	keys, args := c.body.encode(h)
 	c.keys = len(keys)
@@ -162,39 +147,39 @@ func (c *call) command(t trip) rueidis.Completed {
 	if c.triedEval {
 		name, script = "EVAL", c.script.text
 	}
-	return se.client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
+	return se.Client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }
 
 // read reads the answer of an attempt.
-func (c *call) read(se *session, answer rueidis.RedisMessage, err error) (head, error) {
+func (c *call) read(se *conn.Session, answer rueidis.RedisMessage, err error) (head, error) {
 	if err != nil {
-		c.body.release(isReply(err))
+		c.body.release(conn.IsReply(err))
 		return head{}, err
 	}
 	c.body.release(true)
 	list, err := answer.ToArray()
 	if err != nil {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	h, err := c.body.decode(list, c.number)
 	if err != nil {
 		// The connection gives answers to other questions: it is of no use.
-		se.end(err)
+		se.End(err)
 		return head{}, err
 	}
 	switch {
-	case c.store.clock != nil:
+	case c.caller.clock != nil:
 	case h.status == statusLate:
-		se.setClock(h.now)
+		se.SetClock(h.now)
 	default:
-		se.learnClock(h.now)
+		se.LearnClock(h.now)
 	}
 	return h, nil
 }
 
-// again reports whether the call has to be made again, and after what pause. If
+// retry reports whether the call has to be made again, and after what pause. If
 // not it notes the outcome.
-func (c *call) again(h head, err error) (again bool, pause time.Duration) {
+func (c *call) retry(h head, err error) (again bool, pause time.Duration) {
 	switch {
 	case err == nil && h.status == statusDecided:
 		c.now = h.now
@@ -202,17 +187,17 @@ func (c *call) again(h head, err error) (again bool, pause time.Duration) {
 	case err == nil && h.status == statusLate:
 		// The answer is here before the deadline, so it was not late: our idea
 		// of Redis's clock was wrong.
-		if c.at.stats.late.Add(1); tried(&c.triedClock) && time.Now().Before(c.deadline) {
+		if c.at.calls.late.Add(1); tried(&c.triedClock) && time.Now().Before(c.deadline) {
 			return true, 0
 		}
-		err = errLate
+		err = conn.ErrLate
 	case err == nil && h.status == statusEdges:
 		if tried(&c.triedEdges) {
 			return true, 0
 		}
-		err = errWindow
+		err = conn.ErrWindow
 	case err == nil:
-		err = errBadReply
+		err = conn.ErrBadReply
 	default:
 		if again, pause := c.mend(err); again {
 			return true, pause
@@ -232,18 +217,18 @@ func tried(flag *bool) bool {
 // mend removes the cause of an error that proves that the script did not run,
 // if it can.
 func (c *call) mend(err error) (again bool, pause time.Duration) {
-	if isNoScript(err) {
+	if conn.IsNoScript(err) {
 		return tried(&c.triedEval), 0
 	}
-	if router := c.store.router; router != nil {
+	if router := c.caller.router; router != nil {
 		if r, ok := redirectionOf(err); ok {
-			return c.follow(router, r), 0
+			return c.redirect(router, r), 0
 		}
-		if c.comesSoon(err) {
+		if c.waitForServer(err) {
 			return true, retryPause()
 		}
 	}
-	if neverRan(err) && !c.splits(err) && tried(&c.triedAgain) {
+	if conn.NeverRan(err) && !c.splits(err) && tried(&c.triedRetry) {
 		return true, retryPause()
 	}
 	return false, 0
@@ -251,8 +236,8 @@ func (c *call) mend(err error) (again bool, pause time.Duration) {
 
 func retryPause() time.Duration { return minRetryPause + rand.N(maxRetryPause-minRetryPause) }
 
-// follow aims the call at the target of a redirection.
-func (c *call) follow(router *router, r redirection) bool {
+// redirect aims the call at the target of a redirection.
+func (c *call) redirect(router *router, r redirection) bool {
 	if c.redirections++; c.redirections > maxRedirections || r.ask && c.keys > 1 {
 		return false
 	}
@@ -260,45 +245,45 @@ func (c *call) follow(router *router, r redirection) bool {
 	if target == nil {
 		return false
 	}
-	c.at.stats.redirected.Add(1)
+	c.at.calls.redirected.Add(1)
 	c.at, c.asking = target, r.ask
 	return true
 }
 
-// comesSoon reports whether an error is that of a server whose first connection
+// waitForServer reports whether an error is that of a server whose first connection
 // is being made, or of one that has left the cluster; the next attempt may find
 // another one. Nothing was sent. The first connection is waited for until it is there
 // or has failed, or the call is over: how long it takes is a matter of the machine.
-func (c *call) comesSoon(err error) bool {
+func (c *call) waitForServer(err error) bool {
 	if c.at == nil || !time.Now().Before(c.deadline) {
 		return false
 	}
-	if errors.Is(err, errRetired) && c.waits < maxWaits {
+	if errors.Is(err, conn.ErrRetired) && c.waits < maxWaits {
 		c.waits++
 		c.at, c.asking = nil, false
 		return true
 	}
-	return errors.Is(err, errFirstDial)
+	return errors.Is(err, conn.ErrFirstDial)
 }
 
 // splits reports whether err means that the keys of the call lie on two servers
-// now, since their slot is being moved. One by one they can be asked for.
+// now, because their hash slot is being moved. One by one they can be asked for.
 func (c *call) splits(err error) bool {
-	if c.store.router == nil || c.keys < 2 {
+	if c.caller.router == nil || c.keys < 2 {
 		return false
 	}
 	r, redirected := redirectionOf(err)
-	return redirected && r.ask || isTryAgain(err)
+	return redirected && r.ask || conn.IsTryAgain(err)
 }
 
 // fail notes the error that the call ends with.
 func (c *call) fail(err error) {
 	switch {
 	case c.splits(err):
-		c.err = errApart
+		c.err = conn.ErrApart
 	case c.at == nil:
-		c.err = c.store.options.fault("take", err)
+		c.err = c.caller.options.Fault("take", err)
 	default:
-		c.err = c.at.fault("take", err)
+		c.err = c.at.Fault("take", err)
 	}
 }

@@ -2,8 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -38,8 +37,8 @@ const (
 // the background, and learns from redirections.
 type router struct {
 	options *Options
-	// equip gives a new shard what Take needs.
-	equip func(*shard)
+	// connect starts to connect to a server; see Store.openShard.
+	connect func(o *Options, lost func()) *shard
 
 	table atomic.Pointer[table]
 	// fault says why a tag has no shard.
@@ -51,7 +50,7 @@ type router struct {
 	nodes  []string             // addresses of servers, replicas among them
 	// gates are those of addresses that are no shard's and did not answer when they
 	// were asked for their view; at most maxKnown.
-	gates map[string]*gate
+	gates map[string]*conn.Gate
 	// emptied has the histories of servers that were well when their last slot
 	// was moved away; at most maxKnown, the latest.
 	emptied []uint32
@@ -69,21 +68,21 @@ type table [tagCount]*shard
 
 // openRouter starts to look for the servers, and returns when the first look-up
 // has succeeded or failed.
-func openRouter(o *Options, equip func(*shard)) *router {
+func openRouter(o *Options, connect func(*Options, func()) *shard) *router {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &router{
 		options: o,
-		equip:   equip,
+		connect: connect,
 		shards:  map[string]*shard{},
 		spares:  map[string]time.Time{},
-		gates:   map[string]*gate{},
+		gates:   map[string]*conn.Gate{},
 		nodes:   slices.Clone(o.Cluster),
 		hurry:   make(chan struct{}, 1),
 		cancel:  cancel,
 		done:    make(chan struct{}),
 	}
 	r.table.Store(new(table))
-	r.fault.Store(o.fault("dial", errFirstDial))
+	r.fault.Store(o.Fault("dial", conn.ErrFirstDial))
 	first := make(chan struct{})
 	go r.run(ctx, first)
 	<-first
@@ -99,9 +98,9 @@ func (r *router) close() {
 	all := r.shards
 	r.shards = nil
 	r.mu.Unlock()
-	r.fault.Store(r.options.fault("dial", errClosed))
+	r.fault.Store(r.options.Fault("dial", conn.ErrClosed))
 	for _, sh := range all {
-		r.retiring.Go(func() { sh.close(errClosed) })
+		r.retiring.Go(func() { sh.Close(conn.ErrClosed) })
 	}
 	r.retiring.Wait()
 }
@@ -132,7 +131,7 @@ func (r *router) all() []*shard {
 	for _, sh := range r.shards {
 		list = append(list, sh)
 	}
-	slices.SortFunc(list, func(a, b *shard) int { return strings.Compare(a.options.Addr, b.options.Addr) })
+	slices.SortFunc(list, func(a, b *shard) int { return strings.Compare(a.Options.Addr, b.Options.Addr) })
 	return list
 }
 
@@ -144,7 +143,7 @@ func (r *router) run(ctx context.Context, first chan<- struct{}) {
 		if attempt == 0 {
 			close(first)
 		}
-		wait(ctx, refreshGap+rand.N(refreshGap))
+		conn.Wait(ctx, refreshGap+rand.N(refreshGap))
 		pause := minRefresh
 		if !r.well() {
 			pause = minHurry
@@ -173,7 +172,7 @@ func (r *router) well() bool {
 		if sh == nil {
 			return false
 		}
-		if _, fault := sh.link.session(); fault != nil {
+		if _, fault := sh.Session(); fault != nil {
 			return false
 		}
 	}
@@ -187,7 +186,7 @@ func (r *router) refresh(ctx context.Context) {
 		r.fault.Store(fault)
 		return
 	}
-	r.fault.Store(r.options.fault("take", errNoServer))
+	r.fault.Store(r.options.Fault("take", conn.ErrNoServer))
 	next := r.tableOf(ctx, v)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +207,7 @@ func (r *router) tableOf(ctx context.Context, v view) *table {
 	for _, sh := range next {
 		if sh != nil {
 			select {
-			case <-sh.link.first:
+			case <-sh.First():
 			case <-ctx.Done():
 			}
 		}
@@ -227,32 +226,24 @@ func (r *router) open(addr string) *shard {
 	if r.closed || len(r.shards) >= maxShards {
 		return nil
 	}
-	o := r.options.at(addr)
-	sh := &shard{options: o, gate: newGate(o)}
-	r.equip(sh)
-	sh.link = (&link{
-		options: o,
-		gate:    sh.gate,
-		dial:    func(ctx context.Context) (*session, error) { return dial(ctx, o) },
-		lost:    r.wake,
-	}).open()
+	sh := r.connect(r.options.At(addr), r.wake)
 	r.shards[addr] = sh
 	return sh
 }
 
 // gateOf returns the gate of the server at an address: that of its shard if it is one.
-func (r *router) gateOf(addr string) *gate {
+func (r *router) gateOf(addr string) *conn.Gate {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if sh := r.shards[addr]; sh != nil {
-		return sh.gate
+		return sh.Gate
 	}
 	g := r.gates[addr]
 	if g == nil {
 		if len(r.gates) >= maxKnown {
 			clear(r.gates)
 		}
-		g = newGate(r.options)
+		g = conn.NewGate(r.options)
 		r.gates[addr] = g
 	}
 	return g
@@ -279,10 +270,10 @@ func (r *router) retire(next *table) {
 		}
 		delete(r.shards, addr)
 		delete(r.spares, addr)
-		if se, _ := sh.link.session(); se != nil {
-			r.emptied = append(r.emptied[max(0, len(r.emptied)-maxKnown+1):], se.history)
+		if se, _ := sh.Session(); se != nil {
+			r.emptied = append(r.emptied[max(0, len(r.emptied)-maxKnown+1):], se.History)
 		}
-		r.retiring.Go(func() { sh.close(errRetired) })
+		r.retiring.Go(func() { sh.Close(conn.ErrRetired) })
 	}
 }
 
@@ -292,7 +283,7 @@ func (r *router) unharmed(history uint32) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, sh := range r.shards {
-		if se, _ := sh.link.session(); se != nil && se.history == history {
+		if se, _ := sh.Session(); se != nil && se.History == history {
 			return true
 		}
 	}
@@ -308,7 +299,7 @@ type redirection struct {
 
 // redirectionOf reads "MOVED slot host:port" and "ASK slot host:port".
 func redirectionOf(err error) (redirection, bool) {
-	text, ok := replyText(err)
+	text, ok := conn.ReplyText(err)
 	if !ok {
 		return redirection{}, false
 	}
@@ -324,7 +315,7 @@ func redirectionOf(err error) (redirection, bool) {
 // has moved for good.
 func (r *router) redirect(tag int, from *shard, to redirection) *shard {
 	r.wake()
-	addr, ok := resolve(to.addr, from.options.Addr)
+	addr, ok := resolve(to.addr, from.Options.Addr)
 	if !ok {
 		return nil
 	}
@@ -367,8 +358,3 @@ func nodeAt(host, port, asked string) (string, bool) {
 	}
 	return net.JoinHostPort(host, port), true
 }
-
-var errNoServer = errors.New("no server of the cluster has this slot")
-
-// errNoSlots is for a server that knows of no slots.
-var errNoSlots = fmt.Errorf("%w, nor any other", errNoServer)

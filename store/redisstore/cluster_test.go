@@ -311,7 +311,7 @@ func TestSlotMoves(t *testing.T) {
 		return n
 	}
 	until(t, "work", func() bool { return counted() > 500 })
-	slot := int(tags[5].slot)
+	slot := int(tags[5].hashSlot)
 	for range 3 {
 		from := servers.SlotOwner(slot)
 		to := servers.Nodes[0]
@@ -369,7 +369,7 @@ func TestClusterFailover(t *testing.T) {
 	until(t, "the dead primary's buckets work again", func() bool {
 		healed := true
 		for tag, key := range keys {
-			mine := int(tags[tag].slot) >= slot && int(tags[tag].slot) < servers.FirstSlot(2)
+			mine := int(tags[tag].hashSlot) >= slot && int(tags[tag].hashSlot) < servers.FirstSlot(2)
 			switch r := takeOne(s, key, tenPerHour, 0); {
 			case mine:
 				healed = healed && r.Err == nil

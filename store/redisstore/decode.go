@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // The form of the script's answer; head.lua has the words.
@@ -37,15 +38,15 @@ type head struct {
 // the status is decided.
 func (r *request) decode(answer []rueidis.RedisMessage, number uint32, takes []store.Take, results []store.Result) (head, error) {
 	if len(answer) < answerHead {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	var first [answerHead]int64
 	if !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
 	if h.status == statusDecided && !r.deal(answer[answerHead:], h.now, takes, results) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	return h, nil
 }

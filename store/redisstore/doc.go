@@ -24,15 +24,13 @@
 //
 // # From a Take to a server
 //
-//	Take      divides a batch by slot, in a cluster (package spread)
+//	Take      divides a batch by hash tag, in a cluster (package spread)
 //	shard     is one server: joins the Takes of many callers (package coalesce)
 //	call      is one script call, and the few ways in which it is made again
-//	trip      is one exchange: asks the breaker (package breaker) and takes a place
-//	link      keeps a session with the server alive in the background
-//	session   is one connection, from the dial until it breaks
 //	memory    remembers the latest states of buckets, seed brings them back
-//	router    knows which shard has which slots of a cluster
-//	finder    asks sentinels which server is the primary
+//	router    knows which shard has which hash slots of a cluster
+//
+// Package conn has the connections below, package doctor checks a server.
 //
 // # Connection
 //

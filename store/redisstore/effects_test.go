@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // everyLimit has one limit of each algorithm that counts hits, of quota 10 a minute.
@@ -317,11 +318,11 @@ func TestWrongIdeaOfTheClock(t *testing.T) {
 	limits := everyLimit()
 	for _, wrong := range []time.Duration{-time.Hour, time.Hour, -50 * 365 * 24 * time.Hour, 40 * 24 * time.Hour} {
 		for i, l := range limits {
-			se, fault := s.only.link.session()
+			se, fault := s.only.Session()
 			if fault != nil {
 				t.Fatal(fault)
 			}
-			se.offset.Add(wrong.Microseconds())
+			se.SetClock(se.RedisTime(time.Now().Add(wrong)))
 			if r := takeOne(s, fmt.Sprintf("key %d %v", i, wrong), l, 1); r.Err != nil || !r.Allowed {
 				t.Fatalf("%v, off by %v: %+v", l.Algorithm, wrong, r)
 			}
@@ -336,7 +337,7 @@ func TestLookup(t *testing.T) {
 	if err != nil || b.Found || b.State.Kind != 0 {
 		t.Errorf("unused: %+v, %v", b, err)
 	}
-	if !strings.HasPrefix(b.Name, DefaultPrefix) || len(b.Name) != len(DefaultPrefix)+hashBytes {
+	if !strings.HasPrefix(b.Name, conn.DefaultPrefix) || len(b.Name) != len(conn.DefaultPrefix)+hashBytes {
 		t.Errorf("name %q", b.Name)
 	}
 	takeOne(s, string(key), tenPerHour, 3)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -163,7 +164,7 @@ func (b *takeBody) encode(h header) (keys, args []string) {
 // decode implements body: it fills the results.
 func (b *takeBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
 	if b.request == nil {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	h, err := b.request.decode(answer, number, b.takes, b.results)
 	if err == nil && h.status == statusDecided {

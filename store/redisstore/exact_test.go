@@ -217,7 +217,7 @@ func TestHammer(t *testing.T) {
 func hammerOnce(t *testing.T, s *Store, i int, l *limit.Limit) (limit.Micros, bool) {
 	var results [1]store.Result
 	c := call{
-		store:  s,
+		caller: &s.caller,
 		script: takeScript,
 		body: &takeBody{
 			prefix:  s.options.Prefix,

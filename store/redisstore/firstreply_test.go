@@ -53,7 +53,7 @@ func TestServersThatAreNoRedis(t *testing.T) {
 		"refuses each line": {"", "-ERR what?\r\n", store.Misconfigured, "Redis protocol"},
 		"endless string":    {"", "$9223372036854775807\r\n", store.Misconfigured, "Redis protocol"},
 		"endless list":      {"", "*2147483647\r\n", store.Misconfigured, "Redis protocol"},
-		"endless line":      {string(make([]byte, maxFirstReply)), "", store.Misconfigured, "Redis protocol"},
+		"endless line":      {string(make([]byte, 4<<10)), "", store.Misconfigured, "Redis protocol"},
 		"half a line":       {"+PO", "", store.Misconfigured, "Redis protocol"},
 		"silent":            {"", "", store.Unavailable, "TLS"},
 		"too many clients":  {"-ERR max number of clients reached\r\n", "", store.Unavailable, "maxclients"},

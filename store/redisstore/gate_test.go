@@ -1,11 +1,7 @@
 package redisstore
 
 import (
-	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/internal/testserver"
@@ -27,62 +23,6 @@ func untilOpen(t *testing.T, s *Store) {
 			return false
 		}
 		return breakerOf(s).Breaker == breaker.Open
-	})
-}
-
-// The breaker's pause is how often a server that refuses connections is dialled: three
-// times at once, then once in each pause.
-func TestNobodyDialsWhileOpen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &Options{Addr: "nowhere:1", Breaker: breaker.Options{Pause: 30 * time.Second, Jitter: func() float64 { return 0 }}}
-		var dials []time.Duration
-		began := time.Now()
-		l := &link{options: o, gate: newGate(o), dial: func(context.Context) (*session, error) {
-			dials = append(dials, time.Since(began))
-			return nil, errors.New("connection refused")
-		}}
-		l.open()
-		time.Sleep(100 * time.Second)
-		l.close(errClosed)
-		if len(dials) != 6 {
-			t.Fatalf("dialled after %v, want three times at once, and then each 30 s", dials)
-		}
-		if dials[2] > time.Second {
-			t.Errorf("the breaker had no three failures for %v", dials[2])
-		}
-		for i := 3; i < len(dials); i++ {
-			if pause := dials[i] - dials[i-1]; pause < 30*time.Second || pause > 31*time.Second {
-				t.Errorf("a pause of %v before dial %d", pause, i+1)
-			}
-		}
-	})
-}
-
-// The link does not wait for the breaker where another server has taken over, and only
-// there.
-func TestDialsElsewhereAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := &Options{Addr: "nowhere:1", Breaker: breaker.Options{Pause: long}}
-		var dials, asked atomic.Int64
-		var moved atomic.Bool
-		l := &link{
-			options: o, gate: newGate(o),
-			dial:      func(context.Context) (*session, error) { dials.Add(1); return nil, errors.New("connection refused") },
-			elsewhere: func(context.Context) bool { asked.Add(1); return moved.Load() },
-		}
-		l.open()
-		time.Sleep(20 * time.Second)
-		if dials.Load() != 3 || asked.Load() < 10 {
-			t.Errorf("%d dials, and asked %d times who is the primary", dials.Load(), asked.Load())
-		}
-		moved.Store(true)
-		time.Sleep(2 * time.Second)
-		moved.Store(false)
-		time.Sleep(2 * time.Second)
-		if dials.Load() < 6 {
-			t.Errorf("%d dials after another server had taken over", dials.Load())
-		}
-		l.close(errClosed)
 	})
 }
 
@@ -180,7 +120,7 @@ func TestClusterAwayIsLeftAlone(t *testing.T) {
 				return false
 			}
 		}
-		return s.router.gateOf(proxy.Addr).breaker.State(time.Now()) == breaker.Open
+		return s.router.gateOf(proxy.Addr).State(time.Now()) == breaker.Open
 	})
 	dials := proxy.Stats().Accepted
 	for range 5 {

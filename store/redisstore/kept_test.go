@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // A counter keeps the time to live that it has while its window goes on, but not when
@@ -65,28 +66,8 @@ func TestRepliesThatProveNothingRan(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%q: the server gave no error", reply)
 		}
-		if got := neverRan(err); got != want {
+		if got := conn.NeverRan(err); got != want {
 			t.Errorf("%q: proves that nothing ran: %v, want %v", reply, got, want)
-		}
-	}
-}
-
-// The newest answer counts, however few sentinels give it; of equally new ones that
-// which most give.
-func TestNewestReport(t *testing.T) {
-	old, fresh := report{addr: "old:1", epoch: 3}, report{addr: "new:1", epoch: 4}
-	for name, c := range map[string]struct {
-		reports []report
-		want    string
-		votes   int
-	}{
-		"a minority knows the newer epoch":         {[]report{old, old, fresh}, "new:1", 1},
-		"the newer epoch comes first":              {[]report{fresh, old, old}, "new:1", 1},
-		"sentinels that may not tell their epochs": {[]report{{addr: "a:1"}, {addr: "b:1"}, {addr: "b:1"}}, "b:1", 2},
-		"one alone": {[]report{old}, "old:1", 1},
-	} {
-		if got := newest(c.reports); got.addr != c.want || got.votes != c.votes {
-			t.Errorf("%s: %+v, want %s with %d votes", name, got, c.want, c.votes)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/lease.lua
@@ -121,7 +122,7 @@ func (s *Store) leaseCall(ctx context.Context, requests []store.LeaseRequest, gr
 	if err == nil {
 		return
 	}
-	if errors.Is(err, errApart) && len(of) > 1 {
+	if errors.Is(err, conn.ErrApart) && len(of) > 1 {
 		for i := range of {
 			s.leaseCall(ctx, requests, grants, of[i:i+1], deadline)
 		}
@@ -131,17 +132,6 @@ func (s *Store) leaseCall(ctx context.Context, requests []store.LeaseRequest, gr
 	for _, i := range of {
 		grants[i] = store.Grant{Err: fault}
 	}
-}
-
-// faultOf makes err, of a call, one of what was asked for.
-func (s *Store) faultOf(op string, err error) *store.Error {
-	var fault *store.Error
-	if !errors.As(err, &fault) {
-		return s.options.fault(op, err)
-	}
-	renamed := *fault
-	renamed.Op = op
-	return &renamed
 }
 
 // leaseBody is the body of a call that answers requests for leases.
@@ -205,11 +195,11 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 // decode implements body: it fills the grants.
 func (b *leaseBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
 	if len(answer) < answerHead {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	var first [answerHead]int64
 	if !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
 	if h.status != statusDecided {
@@ -217,12 +207,12 @@ func (b *leaseBody) decode(answer []rueidis.RedisMessage, number uint32) (head, 
 	}
 	answer = answer[answerHead:]
 	if len(answer) != answerLease*len(b.of) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	for i, at := range b.of {
 		var n [answerLease]int64
 		if !integers(answer[i*answerLease:(i+1)*answerLease], n[:]) {
-			return head{}, errBadReply
+			return head{}, conn.ErrBadReply
 		}
 		b.grants[at] = store.Grant{
 			Hits: n[0], TTL: micros(n[1]), Returned: n[2] == 1,

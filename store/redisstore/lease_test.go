@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/storetest"
 )
 
@@ -259,7 +260,7 @@ func TestRosterExpires(t *testing.T) {
 		if _, err := s.Attend(t.Context(), c.node, c.ttl); err != nil {
 			t.Fatal(err)
 		}
-		left, err := strconv.Atoi(command(t, s, "PTTL", DefaultPrefix+rosterName))
+		left, err := strconv.Atoi(command(t, s, "PTTL", conn.DefaultPrefix+rosterName))
 		if most := c.left + time.Second; err != nil || left <= 0 || time.Duration(left)*time.Millisecond > most {
 			t.Errorf("%s for %v: lives for %d ms, %v", c.node, c.ttl, left, err)
 		}

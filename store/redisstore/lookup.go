@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -48,20 +49,20 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	if fault != nil {
 		return b, fault
 	}
-	answer, err := sh.do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Get().Key(b.Name).Build() })
+	answer, err := sh.Do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Get().Key(b.Name).Build() })
 	if err != nil || answer.IsNil() {
 		return b, err
 	}
 	if b.Value, err = answer.ToString(); err != nil {
-		return b, sh.fault("lookup", errBadReply)
+		return b, sh.Fault("lookup", conn.ErrBadReply)
 	}
-	answer, err = sh.do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Pttl().Key(b.Name).Build() })
+	answer, err = sh.Do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Pttl().Key(b.Name).Build() })
 	if err != nil {
 		return b, err
 	}
 	left, err := answer.ToInt64()
 	if err != nil {
-		return b, sh.fault("lookup", errBadReply)
+		return b, sh.Fault("lookup", conn.ErrBadReply)
 	}
 	if b.Now, err = sh.time(ctx); err != nil {
 		return b, err
@@ -74,7 +75,7 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 
 // time asks for the instant of Redis's clock.
 func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
-	answer, err := sh.do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Time().Build() })
+	answer, err := sh.Do(ctx, "lookup", func(c rueidis.Builder) rueidis.Completed { return c.Time().Build() })
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +85,7 @@ func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
 		n[i], err = strconv.ParseInt(texts[i], 10, 64)
 	}
 	if err != nil || len(texts) != len(n) {
-		return 0, sh.fault("lookup", errBadReply)
+		return 0, sh.Fault("lookup", conn.ErrBadReply)
 	}
 	return limit.Micros(n[0]*1_000_000 + n[1]), nil
 }

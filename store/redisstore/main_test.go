@@ -67,7 +67,7 @@ func setClock(t testing.TB, s *Store, now func() limit.Micros) {
 		if text == before.text && !strings.Contains(text, "/ 1000) + 86400000") {
 			t.Fatal("a script does not say how long its keys live")
 		}
-		*of = &script{text: text, sha: scriptSHA(text)}
+		*of = &script{text: text, sha: scriptSHA(text), optional: before.optional}
 		t.Cleanup(func() { *of = before })
 	}
 }
@@ -104,13 +104,13 @@ func command(t testing.TB, s *Store, words ...string) string {
 }
 
 func tryCommand(s *Store, words ...string) (string, error) {
-	se, fault := s.only.link.session()
+	se, fault := s.only.Session()
 	if fault != nil {
 		return "", fault
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patient)
 	defer cancel()
-	answer, err := se.client.Do(ctx, se.client.B().Arbitrary(words...).Build()).ToAny()
+	answer, err := se.Client.Do(ctx, se.Client.B().Arbitrary(words...).Build()).ToAny()
 	return fmt.Sprint(answer), err
 }
 

@@ -2,90 +2,79 @@ package redisstore
 
 import (
 	"context"
-	"sync/atomic"
+	"errors"
+	"sync"
 	"time"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // Store keeps buckets in one Redis, in the primary that sentinels name, or in a
 // cluster. It is safe for concurrent use. Make one with New.
 type Store struct {
-	options  Options
-	prefixes []string      // see prefixes
-	number   atomic.Uint32 // of the last call
-	memory   *memory       // nil if nothing is remembered
-	late     *lateness
-
-	// only is the one shard there is; nil in a cluster, which has router.
-	only   *shard
-	finder *finder // with sentinels
-	router *router
-
-	// clock, in tests only, is the time that the script decides at instead of
-	// Redis's own.
-	clock func() limit.Micros
+	caller
+	memory *memory // nil if nothing is remembered
+	late   *conn.Lateness
 }
 
 var _ store.Store = (*Store)(nil)
+
+// Options says which Redis to use and how.
+type Options = conn.Options
+
+// Sentinel names the sentinels that know which server is the primary.
+type Sentinel = conn.Sentinel
+
+// Inspection is what one server tells of itself.
+type Inspection = conn.Inspection
+
+// ParseURL reads the address of a Redis, of sentinels or of a cluster; see
+// conn.ParseURL.
+func ParseURL(raw string) (Options, error) { return conn.ParseURL(raw) }
 
 // New returns a store for the Redis that o names. It tries to connect, for up
 // to the dial timeout, but an unreachable Redis is no error: the store keeps
 // trying, and Ping says what is wrong. Errors are about o and never contain a
 // password.
 func New(o Options) (*Store, error) {
-	o, err := o.withDefaults()
+	o, err := o.WithDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, prefixes: prefixes(&o), late: newLateness(o.Budget)}
+	s := &Store{caller: caller{options: o, prefixes: prefixes(&o)}, late: conn.NewLateness(o.Budget)}
 	if o.Remembered > 0 {
 		s.memory = newMemory(o.Remembered)
 	}
-	switch o.topology() {
-	case cluster:
-		s.router = openRouter(&s.options, s.equip)
-	case sentinel:
-		s.finder = newFinder(&s.options)
-		s.openOnly(&link{dial: s.finder.dial, elsewhere: s.finder.elsewhere, watch: s.finder.watch})
-	default:
-		s.openOnly(&link{dial: func(ctx context.Context) (*session, error) { return dial(ctx, &s.options) }})
+	if o.Topology() == conn.InCluster {
+		s.router = openRouter(&s.options, s.openShard)
+		return s, nil
 	}
+	s.only = s.openShard(&s.options, nil)
+	<-s.only.First()
 	return s, nil
 }
 
-// openOnly makes the one shard, with a link that knows how to dial, and waits for its
-// first attempt to connect.
-func (s *Store) openOnly(l *link) {
-	s.only = &shard{options: &s.options, gate: newGate(&s.options), link: l}
-	s.equip(s.only)
-	l.options, l.gate = s.only.options, s.only.gate
-	l.open()
-	<-l.first
+// openShard starts to connect to the server that o names; lost is told whenever there
+// is no connection.
+func (s *Store) openShard(o *Options, lost func()) *shard {
+	sh := &shard{Server: conn.OpenServer(o, s.late, lost)}
+	if !s.options.NoCoalescing {
+		sh.merge = s.newCoalescer(sh)
+	}
+	return sh
 }
 
 // Close waits for the calls under way, no longer than the budget, and ends the
 // connections and the background work.
 func (s *Store) Close() error {
-	defer s.late.close()
+	defer s.late.Close()
 	if s.router != nil {
 		s.router.close()
 		return nil
 	}
-	s.only.close(errClosed)
-	if s.finder != nil {
-		s.finder.close()
-	}
+	s.only.Close(conn.ErrClosed)
 	return nil
-}
-
-// shard returns the shard that has the buckets of a tag, or why there is none.
-func (s *Store) shard(tag int) (*shard, *store.Error) {
-	if s.router != nil {
-		return s.router.shard(tag)
-	}
-	return s.only, nil
 }
 
 // Stats is what the store knows of its servers.
@@ -97,12 +86,8 @@ type Stats struct {
 
 // Stats returns a snapshot.
 func (s *Store) Stats() Stats {
-	shards := []*shard{s.only}
-	if s.router != nil {
-		shards = s.router.all()
-	}
 	now, stats := time.Now(), Stats{}
-	for _, sh := range shards {
+	for _, sh := range s.shards() {
 		stats.Shards = append(stats.Shards, sh.snapshot(now))
 	}
 	return stats
@@ -113,17 +98,35 @@ func (s *Store) Stats() Stats {
 func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
 	defer cancel()
-	shards := []*shard{s.only}
 	if s.router != nil {
 		if fault := s.router.gap(); fault != nil {
 			return fault
 		}
-		shards = s.router.all()
 	}
-	for _, sh := range shards {
-		if err := sh.ping(ctx); err != nil {
+	for _, sh := range s.shards() {
+		if err := sh.Ping(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Inspect asks each server, in a cluster each primary, how it is and what time it has, by
+// one round trip. It lasts no longer than the budget. A server that does not answer has
+// Err in its Inspection; the error of Inspect joins those.
+func (s *Store) Inspect(ctx context.Context) ([]Inspection, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
+	defer cancel()
+	shards := s.shards()
+	inspections := make([]Inspection, len(shards))
+	var asking sync.WaitGroup
+	for i, sh := range shards {
+		asking.Go(func() { inspections[i] = sh.Inspect(ctx) })
+	}
+	asking.Wait()
+	var errs []error
+	for i := range inspections {
+		errs = append(errs, inspections[i].Err)
+	}
+	return inspections, errors.Join(errs...)
 }

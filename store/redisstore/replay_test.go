@@ -59,7 +59,7 @@ func (r *recorder) watch(s *Store) {
 			for part := (spread.Part{Takes: takes, Results: results}); len(part.Takes) > 0; {
 				c := s.nextCall(s.only, &part, deadline)
 				c.run(ctx)
-				s.settle(ctx, c)
+				s.finish(ctx, c)
 				if c.err == nil {
 					r.record(c.now, c.body.(*takeBody))
 				}

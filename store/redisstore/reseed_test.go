@@ -163,7 +163,7 @@ func TestAMovedSlotIsNotSeeded(t *testing.T) {
 	admitted(t, a, key, tenPerHour, 10)
 	admitted(t, b, key, tenPerHour, 1)
 	takeAll(a, store.Take{Key: []byte(key), Limit: tenPerHour, Op: store.Reset})
-	slot := int(tags[tag].slot)
+	slot := int(tags[tag].hashSlot)
 	from := servers.SlotOwner(slot)
 	to := servers.Nodes[0]
 	if to == from {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/roster.lua
@@ -29,7 +30,7 @@ const (
 	answerRoster = answerHead + 1
 )
 
-var rosterScript = newScript(strings.NewReplacer("MAX_NODES", strconv.Itoa(maxRoster)).Replace(luaRoster))
+var rosterScript = optional(newScript(strings.NewReplacer("MAX_NODES", strconv.Itoa(maxRoster)).Replace(luaRoster)))
 
 var errRoster = errors.New("the roster is full")
 
@@ -54,7 +55,7 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 		return 0, s.faultOf("attend", err)
 	}
 	if body.live < 0 {
-		fault := s.options.fault("attend", errRoster)
+		fault := s.options.Fault("attend", errRoster)
 		fault.Reason, fault.Hint = store.Full, "more than 4096 nodes are alive: give each process one name and keep it"
 		return 0, fault
 	}
@@ -81,7 +82,7 @@ func (b *rosterBody) encode(h header) (keys, args []string) {
 func (b *rosterBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
 	var n [answerRoster]int64
 	if len(answer) != answerRoster || !integers(answer, n[:]) || n[0]/numberFactor != int64(number) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
 	if h.status == statusDecided {

@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
@@ -9,8 +8,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -114,12 +111,22 @@ var constants = strings.NewReplacer(
 )
 
 // script is a script and the name under which Redis remembers it.
-type script struct{ text, sha string }
+type script struct {
+	text, sha string
+	// optional is a script that decides nothing, and for which the user may lack rights.
+	optional bool
+}
 
 // newScript puts the macros and the constants into text.
 func newScript(text string) *script {
 	text = constants.Replace(expandBytes(text))
 	return &script{text: text, sha: scriptSHA(text)}
+}
+
+// optional says that the user may lack rights for s.
+func optional(s *script) *script {
+	s.optional = true
+	return s
 }
 
 // takeScript decides batches of takes.
@@ -151,22 +158,6 @@ func expandBytes(text string) string {
 		}
 		return out
 	})
-}
-
-// checkNumbers makes sure that Redis writes a number as long as an instant by %d,
-// as the script does: on 32 bits it does not, and the counts would be wrong. It
-// says nothing about a user who may not run it.
-func checkNumbers(ctx context.Context, client rueidis.Client) error {
-	const instant = "4503599627370496"
-	command := client.B().Eval().Script("return string.format('%d', " + instant + ")").Numkeys(0).Build()
-	text, err := client.Do(ctx, command).ToString()
-	switch {
-	case err != nil && isReply(err):
-		return nil
-	case err == nil && text != instant:
-		return errNarrow
-	}
-	return err
 }
 
 func scriptSHA(text string) string {

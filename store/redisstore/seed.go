@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 //go:embed lua/seed.lua
@@ -16,42 +17,34 @@ var luaSeed string
 // seedScript merges remembered states into the buckets.
 var seedScript = newScript(luaSeed)
 
-// lead returns the command that goes before the one of the attempt, where this
+// seedCommand returns the command that goes before the one of the attempt, where this
 // node remembers more of the buckets than the server may have: its history is
 // another one. That is once for each bucket. The server that was promoted knows
 // no script, so that it is told the whole of it.
-func (c *call) lead(t trip) (_ rueidis.Completed, ok bool) {
+func (c *call) seedCommand(t conn.Trip) (_ rueidis.Completed, ok bool) {
 	c.seeds = nil
 	b, ok := c.body.(*takeBody)
-	if !ok || b.memory == nil || c.asking || !b.memory.mayMiss(t.session.history) {
+	if !ok || b.memory == nil || c.asking || !b.memory.mayMiss(t.Session.History) {
 		return rueidis.Completed{}, false
 	}
 	var seeds []seed
 	for i := range b.request.keys {
-		r, left, ok := b.memory.missing(&b.request.keys[i].hash, t.session.history, t.began)
-		if ok && c.store.mayHaveLost(t.session, r.history) {
+		r, left, ok := b.memory.missing(&b.request.keys[i].hash, t.Session.History, t.Began)
+		if ok && c.caller.mayHaveLost(t.Session, r.history) {
 			seeds = append(seeds, seed{r, left})
 		}
 	}
 	if len(seeds) == 0 {
 		return rueidis.Completed{}, false
 	}
-	c.seeds = &seedBody{prefix: b.prefix, seeds: seeds, number: c.store.number.Add(1)}
-	keys, args := c.seeds.encode(header{number: c.seeds.number, deadline: max(t.session.redisTime(c.deadline), 1)})
-	return t.session.client.B().Arbitrary("EVAL", seedScript.text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build(), true
+	c.seeds = &seedBody{prefix: b.prefix, seeds: seeds, number: c.caller.number.Add(1)}
+	keys, args := c.seeds.encode(header{number: c.seeds.number, deadline: max(t.Session.RedisTime(c.deadline), 1)})
+	return t.Session.Client.B().Arbitrary("EVAL", seedScript.text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build(), true
 }
 
-// mayHaveLost reports whether the server of se may lack writes of a history: it
-// took over in a failover, or the server of that history is gone. A slot that
-// one server of a cluster hands to another is moved whole; what is remembered
-// of its buckets may be older than a refund or a reset through another node.
-func (s *Store) mayHaveLost(se *session, history uint32) bool {
-	return history == se.forebear || s.router == nil || !s.router.unharmed(history)
-}
-
-// led reads the answer to the lead. One that failed is told again with the next
+// readSeeded reads the answer to that command. One that failed is told again with the next
 // call for a bucket that has not been decided since.
-func (c *call) led(t trip, answer rueidis.RedisResult) {
+func (c *call) readSeeded(t conn.Trip, answer rueidis.RedisResult) {
 	list, err := answer.ToArray()
 	if err != nil {
 		return
@@ -60,9 +53,9 @@ func (c *call) led(t trip, answer rueidis.RedisResult) {
 		return
 	}
 	for i := range c.seeds.seeds {
-		c.store.memory.brought(&c.seeds.seeds[i].hash, t.session.history)
+		c.body.(*takeBody).memory.brought(&c.seeds.seeds[i].hash, t.Session.History)
 	}
-	c.at.stats.reseeded.Add(uint64(len(c.seeds.seeds)))
+	c.at.calls.reseeded.Add(uint64(len(c.seeds.seeds)))
 }
 
 // seed is a state to bring back, and how long it lasts.
@@ -100,7 +93,7 @@ func (b *seedBody) encode(h header) (keys, args []string) {
 func (b *seedBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
 	var first [answerHead]int64
 	if len(answer) != answerHead || !integers(answer, first[:]) || first[0]/numberFactor != int64(number) {
-		return head{}, errBadReply
+		return head{}, conn.ErrBadReply
 	}
 	return head{status: first[0] % numberFactor, now: limit.Micros(first[1])}, nil
 }

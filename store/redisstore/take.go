@@ -7,24 +7,23 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/coalesce"
+	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/spread"
 )
 
 const (
-	// aloneBelow is the time left below which a Take does not wait for others.
-	aloneBelow = time.Millisecond
-	// flightCalls is how many times maxKeys the takes of several callers that
+	// joinAbove is the time left below which a Take does not wait for others.
+	joinAbove = time.Millisecond
+	// joinedCalls is how many times maxKeys the takes of several callers that
 	// leave together may cost: that many calls, and in a cluster, where they are
 	// in many tags, more. They share the writing and the reading of the
 	// connection; between them Redis serves others.
-	flightCalls = 8
-	// jointFlights is how many of them are under way at one time. With fewer, one hot
+	joinedCalls = 8
+	// maxPipelines is how many of them are under way at one time. With fewer, one hot
 	// key costs Redis less; with more, nobody waits at a moderate load.
-	jointFlights = 4
+	maxPipelines = 4
 )
 
 // Take implements store.Store. Takes of one bucket tag, and without a cluster
@@ -37,10 +36,10 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 		return
 	}
 	now := time.Now()
-	p := newPatience(ctx, s.late, now, s.options.Budget)
-	defer p.end()
-	if s.late.woke(now) && !p.settle() {
-		failAll(results, s.options.fault("take", p.Err()))
+	p := conn.NewPatience(ctx, s.late, now, s.options.Budget)
+	defer p.End()
+	if s.late.Woke(now) && !p.CallerThere() {
+		failAll(results, s.options.Fault("take", p.Err()))
 		return
 	}
 	for len(takes) > 0 {
@@ -51,14 +50,14 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 }
 
 // takeRun decides takes that are all dry runs, or of which none is.
-func (s *Store) takeRun(p *patience, takes []store.Take, results []store.Result) {
+func (s *Store) takeRun(p *conn.Patience, takes []store.Take, results []store.Result) {
 	if tag, ok := s.oneTag(takes); ok {
 		sh, fault := s.shard(tag)
 		if fault != nil {
 			failAll(results, fault)
 			return
 		}
-		sh.take(p, takes, results)
+		s.takeAt(p, sh, takes, results)
 		return
 	}
 	s.plan(tagsOf(takes), func(parts []spread.Part) { s.takeParts(p, parts) }).Take(takes, results)
@@ -74,21 +73,6 @@ func (s *Store) plan(part func(int) int, ask func([]spread.Part)) spread.Plan {
 	return p
 }
 
-// oneTag returns the tag of takes if they all have the same, which is the case
-// without a cluster.
-func (s *Store) oneTag(takes []store.Take) (tag int, ok bool) {
-	if s.router == nil {
-		return 0, true
-	}
-	tag = tagOf(hashOf(takes[0].Key))
-	for i := range takes[1:] {
-		if tagOf(hashOf(takes[1+i].Key)) != tag {
-			return 0, false
-		}
-	}
-	return tag, true
-}
-
 // tagsOf returns the function that names the tag of a take.
 func tagsOf(takes []store.Take) func(int) int {
 	return func(i int) int { return tagOf(hashOf(takes[i].Key)) }
@@ -96,7 +80,7 @@ func tagsOf(takes []store.Take) func(int) int {
 
 // takeParts decides the parts of a batch, one for each tag, in their shards,
 // which are asked side by side.
-func (s *Store) takeParts(ctx *patience, parts []spread.Part) {
+func (s *Store) takeParts(ctx *conn.Patience, parts []spread.Part) {
 	var (
 		shards []*shard
 		each   = map[*shard][]spread.Part{}
@@ -117,17 +101,17 @@ func (s *Store) takeParts(ctx *patience, parts []spread.Part) {
 	}
 	var others sync.WaitGroup
 	for _, sh := range shards[1:] {
-		others.Go(func() { sh.takeParts(ctx, each[sh]) })
+		others.Go(func() { s.takePartsAt(ctx, sh, each[sh]) })
 	}
-	shards[0].takeParts(ctx, each[shards[0]])
+	s.takePartsAt(ctx, shards[0], each[shards[0]])
 	others.Wait()
 }
 
-// takeParts decides parts of a batch in one shard, as one batch: the numbers of
+// takePartsAt decides parts of a batch in one shard, as one batch: the numbers of
 // their groups differ.
-func (sh *shard) takeParts(ctx *patience, parts []spread.Part) {
+func (s *Store) takePartsAt(ctx *conn.Patience, sh *shard, parts []spread.Part) {
 	if len(parts) == 1 {
-		sh.take(ctx, parts[0].Takes, parts[0].Results)
+		s.takeAt(ctx, sh, parts[0].Takes, parts[0].Results)
 		return
 	}
 	var takes []store.Take
@@ -135,39 +119,38 @@ func (sh *shard) takeParts(ctx *patience, parts []spread.Part) {
 		takes = append(takes, p.Takes...)
 	}
 	results := make([]store.Result, len(takes))
-	sh.take(ctx, takes, results)
+	s.takeAt(ctx, sh, takes, results)
 	for _, p := range parts {
 		results = results[copy(p.Results, results):]
 	}
 }
 
-// equip gives a new shard what Take needs.
-func (s *Store) equip(sh *shard) {
-	sh.store, sh.late = s, s.late
-	if s.options.NoCoalescing {
-		return
+// newCoalescer joins the takes of many callers at a shard.
+func (s *Store) newCoalescer(sh *shard) *coalesce.Coalescer {
+	send := func(ctx context.Context, takes []store.Take, results []store.Result) {
+		s.sendJoined(ctx, sh, takes, results)
 	}
-	sh.merge = coalesce.New(coalesce.Options{Flights: jointFlights, Fly: sh.flyTogether, MaxCost: flightCalls * maxKeys, Cost: costOf, Extend: sh.extend})
+	return coalesce.New(coalesce.Options{Flights: maxPipelines, Fly: send, MaxCost: joinedCalls * maxKeys, Cost: costOf, Extend: sh.Extend})
 }
 
-// take decides takes in one shard, together with those of others if there is
+// takeAt decides takes in one shard, together with those of others if there is
 // time for that.
-func (sh *shard) take(ctx *patience, takes []store.Take, results []store.Result) {
-	ctx.asks(sh)
+func (s *Store) takeAt(ctx *conn.Patience, sh *shard, takes []store.Take, results []store.Result) {
+	ctx.Asks(sh.Server)
 	if sh.merge == nil {
-		sh.fly(ctx, takes, results)
+		s.send(ctx, sh, takes, results)
 		return
 	}
-	if deadline, _ := ctx.Deadline(); len(takes) > maxKeys || time.Until(deadline) < aloneBelow {
-		sh.fly(ctx, takes, results)
+	if deadline, _ := ctx.Deadline(); len(takes) > maxKeys || time.Until(deadline) < joinAbove {
+		s.send(ctx, sh, takes, results)
 		return
 	}
 	switch err := sh.merge.Take(ctx, takes, results); {
 	case err == nil:
 	case errors.Is(err, coalesce.ErrFull):
-		failAll(results, sh.fault("take", errTooMany))
+		failAll(results, sh.Fault("take", conn.ErrTooMany))
 	default:
-		failAll(results, sh.fault("take", err))
+		failAll(results, sh.Fault("take", err))
 	}
 }
 
@@ -178,44 +161,44 @@ func failAll(results []store.Result, err error) {
 	}
 }
 
-// fly decides takes in one shard. No group of them falls apart.
-func (sh *shard) fly(ctx context.Context, takes []store.Take, results []store.Result) {
+// send decides takes in one shard, alone. No group of them falls apart.
+func (s *Store) send(ctx context.Context, at *shard, takes []store.Take, results []store.Result) {
 	deadline, _ := ctx.Deadline()
-	if tag, ok := sh.store.oneTag(takes); ok {
-		sh.store.inTurn(ctx, sh, spread.Part{ID: tag, Takes: takes, Results: results}, deadline)
+	if tag, ok := s.oneTag(takes); ok {
+		s.sendInTurn(ctx, at, spread.Part{ID: tag, Takes: takes, Results: results}, deadline)
 		return
 	}
-	sh.store.plan(tagsOf(takes), func(parts []spread.Part) {
-		sh.store.flyParts(ctx, sh, parts, deadline)
+	s.plan(tagsOf(takes), func(parts []spread.Part) {
+		s.sendParts(ctx, at, parts, deadline)
 	}).Take(takes, results)
 }
 
-// flyTogether decides the takes of several callers in one shard. Their calls
+// sendJoined decides the takes of several callers in one shard. Their calls
 // leave together, so that a call which has to be made again may be decided after
 // one behind it: between callers there is no order.
-func (sh *shard) flyTogether(ctx context.Context, takes []store.Take, results []store.Result) {
-	tag, ok := sh.store.oneTag(takes)
+func (s *Store) sendJoined(ctx context.Context, at *shard, takes []store.Take, results []store.Result) {
+	tag, ok := s.oneTag(takes)
 	if !ok {
-		sh.fly(ctx, takes, results)
+		s.send(ctx, at, takes, results)
 		return
 	}
 	deadline, _ := ctx.Deadline()
-	var room [flightCalls]*call
+	var room [joinedCalls]*call
 	calls := room[:0]
 	for part := (spread.Part{ID: tag, Takes: takes, Results: results}); len(part.Takes) > 0; {
-		calls = append(calls, sh.store.nextCall(sh, &part, deadline))
+		calls = append(calls, s.nextCall(at, &part, deadline))
 	}
-	volley(ctx, sh, calls)
+	pipeline(ctx, at, calls)
 	for _, c := range calls {
-		sh.store.settle(ctx, c)
+		s.finish(ctx, c)
 	}
 }
 
-// flyParts decides parts of a batch, one for each tag, in one shard. Their calls
+// sendParts decides parts of a batch, one for each tag, in one shard. Their calls
 // leave together.
-func (s *Store) flyParts(ctx context.Context, at *shard, parts []spread.Part, deadline time.Time) {
+func (s *Store) sendParts(ctx context.Context, at *shard, parts []spread.Part, deadline time.Time) {
 	if len(parts) == 1 {
-		s.inTurn(ctx, at, parts[0], deadline)
+		s.sendInTurn(ctx, at, parts[0], deadline)
 		return
 	}
 	parts = slices.Clone(parts) // they get shorter
@@ -225,10 +208,10 @@ func (s *Store) flyParts(ctx context.Context, at *shard, parts []spread.Part, de
 		for i := range parts {
 			calls = append(calls, s.nextCall(at, &parts[i], deadline))
 		}
-		volley(ctx, at, calls)
+		pipeline(ctx, at, calls)
 		rest := parts[:0]
 		for i, c := range calls {
-			s.settle(ctx, c)
+			s.finish(ctx, c)
 			if len(parts[i].Takes) > 0 {
 				rest = append(rest, parts[i])
 			}
@@ -237,12 +220,12 @@ func (s *Store) flyParts(ctx context.Context, at *shard, parts []spread.Part, de
 	}
 }
 
-// inTurn decides one part in as many calls as it needs, one after the other.
-func (s *Store) inTurn(ctx context.Context, at *shard, part spread.Part, deadline time.Time) {
+// sendInTurn decides one part in as many calls as it needs, one after the other.
+func (s *Store) sendInTurn(ctx context.Context, at *shard, part spread.Part, deadline time.Time) {
 	for len(part.Takes) > 0 {
 		c := s.nextCall(at, &part, deadline)
 		c.run(ctx)
-		s.settle(ctx, c)
+		s.finish(ctx, c)
 		if c.at != nil {
 			at = c.at
 		}
@@ -253,7 +236,7 @@ func (s *Store) inTurn(ctx context.Context, at *shard, part spread.Part, deadlin
 func (s *Store) nextCall(at *shard, part *spread.Part, deadline time.Time) *call {
 	n := callLength(part.Takes)
 	c := &takeCall{
-		call:     call{store: s, script: takeScript, at: at, tag: part.ID, deadline: deadline},
+		call:     call{caller: &s.caller, script: takeScript, at: at, tag: part.ID, deadline: deadline},
 		takeBody: takeBody{prefix: s.prefixes[part.ID], memory: s.memory, takes: part.Takes[:n], results: part.Results[:n]},
 	}
 	c.call.body = &c.takeBody
@@ -267,13 +250,13 @@ type takeCall struct {
 	takeBody
 }
 
-// settle finishes a call of takes that has its outcome.
-func (s *Store) settle(ctx context.Context, c *call) {
+// finish ends a call of takes that has its outcome.
+func (s *Store) finish(ctx context.Context, c *call) {
 	if c.err == nil {
 		return
 	}
 	body := c.body.(*takeBody)
-	if !errors.Is(c.err, errApart) {
+	if !errors.Is(c.err, conn.ErrApart) {
 		failAll(body.results, c.err)
 		return
 	}
@@ -289,75 +272,7 @@ func (s *Store) settle(ctx context.Context, c *call) {
 	s.plan(number, func(parts []spread.Part) {
 		for _, p := range parts {
 			p.ID = c.tag
-			s.inTurn(ctx, c.at, p, c.deadline)
+			s.sendInTurn(ctx, c.at, p, c.deadline)
 		}
 	}).Take(body.takes, body.results)
-}
-
-// volley makes several calls at one shard, which leave together. Those that are
-// sent elsewhere then go on alone.
-func volley(ctx context.Context, at *shard, calls []*call) {
-	var strays []*call
-	for len(calls) > 1 {
-		t, err := at.enter(ctx)
-		if err != nil {
-			// Alone each finds out what there is to do about it.
-			break
-		}
-		answers := fire(ctx, t, calls)
-		at.leave(t, worst(answers))
-		var (
-			rest  []*call
-			pause time.Duration
-		)
-		for i, c := range calls {
-			message, err := answers[i].ToMessage()
-			again, after := c.again(c.read(t.session, message, err))
-			switch {
-			case again && c.at == at:
-				rest, pause = append(rest, c), max(pause, after)
-			case again:
-				strays = append(strays, c)
-			}
-		}
-		if calls = rest; len(calls) > 0 && pause > 0 {
-			wait(ctx, pause)
-		}
-	}
-	for _, c := range append(strays, calls...) {
-		c.run(ctx)
-	}
-}
-
-// fire makes one attempt of each call, and returns the answers in their order.
-func fire(ctx context.Context, t trip, calls []*call) []rueidis.RedisResult {
-	var leads, commands []rueidis.Completed
-	var led []*call
-	for _, c := range calls {
-		commands = append(commands, c.command(t))
-		if lead, ok := c.lead(t); ok {
-			leads, led = append(leads, lead), append(led, c)
-		}
-	}
-	answers := t.session.client.DoMulti(ctx, append(leads, commands...)...)
-	for i, c := range led {
-		c.led(t, answers[i])
-	}
-	return answers[len(leads):]
-}
-
-// worst returns the error that says most about the server: that of the
-// connection before that of a reply.
-func worst(answers []rueidis.RedisResult) error {
-	var found error
-	for i := range answers {
-		err := answers[i].Error()
-		if rueidis.IsRedisNil(err) {
-			continue
-		}
-		if err != nil && (found == nil || aboutTheCall(found) || !isReply(err)) {
-			found = err
-		}
-	}
-	return found
 }

@@ -7,20 +7,17 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
 	// askedAtOnce is how many servers of a cluster are asked for their views at
 	// one time.
 	askedAtOnce = 3
-	// grace is how long others may take after the first has answered.
-	grace = 100 * time.Millisecond
 )
 
 // view is what one server of a cluster says about all.
@@ -47,10 +44,10 @@ func compareViews(a, b view) int {
 // look asks servers for their views, first those that are connected, then all
 // that are known, a few at a time, until one has answered. It returns the best.
 func (r *router) look(ctx context.Context) (view, *store.Error) {
-	fault := r.options.fault("dial", errFirstDial)
-	var connected []*session
+	fault := r.options.Fault("dial", conn.ErrFirstDial)
+	var connected []*conn.Session
 	for _, sh := range r.all() {
-		if se, no := sh.link.session(); no == nil {
+		if se, no := sh.Session(); no == nil {
 			connected = append(connected, se)
 		} else {
 			fault = no
@@ -58,7 +55,7 @@ func (r *router) look(ctx context.Context) (view, *store.Error) {
 	}
 	rand.Shuffle(len(connected), func(i, j int) { connected[i], connected[j] = connected[j], connected[i] })
 	connected = connected[:min(len(connected), askedAtOnce)]
-	views, _ := gather(ctx, r.options.DialTimeout, len(connected), func(ctx context.Context, i int) (view, error) {
+	views, _ := conn.Gather(ctx, r.options.DialTimeout, len(connected), func(ctx context.Context, i int) (view, error) {
 		return askView(ctx, connected[i])
 	})
 	r.mu.Lock()
@@ -68,9 +65,9 @@ func (r *router) look(ctx context.Context) (view, *store.Error) {
 	for len(views) == 0 && len(nodes) > 0 && ctx.Err() == nil {
 		n := min(len(nodes), askedAtOnce)
 		var errs []error
-		views, errs = gather(ctx, r.options.DialTimeout, n, func(ctx context.Context, i int) (view, error) {
-			o := r.options.at(addrs[nodes[i]])
-			return dialThrough(ctx, r.gateOf(o.Addr), o, func(ctx context.Context) (view, error) { return dialView(ctx, o) })
+		views, errs = conn.Gather(ctx, r.options.DialTimeout, n, func(ctx context.Context, i int) (view, error) {
+			o := r.options.At(addrs[nodes[i]])
+			return conn.DialThrough(ctx, r.gateOf(o.Addr), o, func(ctx context.Context) (view, error) { return dialView(ctx, o) })
 		})
 		nodes = nodes[n:]
 		fault = worse(fault, errs)
@@ -101,33 +98,33 @@ func worse(fault *store.Error, errs []error) *store.Error {
 
 // dialView asks a server that is not connected.
 func dialView(ctx context.Context, o *Options) (view, error) {
-	se, err := connect(ctx, o)
+	se, err := conn.Connect(ctx, o)
 	if err != nil {
-		return view{}, asUnavailable(o.fault("dial", err))
+		return view{}, conn.AsUnavailable(o.Fault("dial", err))
 	}
-	defer se.close()
+	defer se.Close()
 	v, err := askView(ctx, se)
-	if err != nil && isReply(err) && se.role(ctx) == "sentinel" {
-		err = errIsSentinel
+	if err != nil && conn.IsReply(err) && se.Role(ctx) == "sentinel" {
+		err = conn.ErrIsSentinel
 	}
 	if err != nil {
-		return view{}, asUnavailable(o.fault("dial", err))
+		return view{}, conn.AsUnavailable(o.Fault("dial", err))
 	}
 	return v, nil
 }
 
 // askView asks a server. The client's ring has a place for the two commands
 // beyond MaxInFlight.
-func askView(ctx context.Context, se *session) (view, error) {
-	b := se.client.B()
-	answers := se.client.DoMulti(ctx, b.ClusterInfo().Build(), b.ClusterSlots().Build())
+func askView(ctx context.Context, se *conn.Session) (view, error) {
+	b := se.Client.B()
+	answers := se.Client.DoMulti(ctx, b.ClusterInfo().Build(), b.ClusterSlots().Build())
 	rows, err := answers[1].ToArray()
 	if err != nil {
 		return view{}, err
 	}
-	v := readView(rows, se.options.Addr)
+	v := readView(rows, se.Options.Addr)
 	if v.tags == 0 {
-		return view{}, errNoSlots
+		return view{}, conn.ErrNoSlots
 	}
 	// A user that may not ask for it gets along without.
 	if info, err := answers[0].ToString(); err == nil {
@@ -173,7 +170,7 @@ func readView(rows []rueidis.RedisMessage, asked string) view {
 // assign notes that the slots from from to to are at addr.
 func (v *view) assign(from, to int64, addr string) {
 	for i := range tags {
-		if slot := int64(tags[i].slot); slot >= from && slot <= to && v.of[i] == "" {
+		if slot := int64(tags[i].hashSlot); slot >= from && slot <= to && v.of[i] == "" {
 			v.of[i] = addr
 			v.tags++
 		}
@@ -204,38 +201,4 @@ func nodeAddr(node rueidis.RedisMessage, asked string) (string, bool) {
 		}
 	}
 	return nodeAt(host, strconv.FormatInt(port, 10), asked)
-}
-
-// gather asks n others at one time, and returns the answers and the errors that
-// have come until all have, or for a while after the first answer, but no longer
-// than timeout.
-func gather[T any](ctx context.Context, timeout time.Duration, n int, ask func(context.Context, int) (T, error)) ([]T, []error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	var (
-		asking  sync.WaitGroup
-		mu      sync.Mutex
-		answers []T
-		errs    []error
-		late    *time.Timer
-	)
-	for i := range n {
-		asking.Go(func() {
-			answer, err := ask(ctx, i)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, err)
-				return
-			}
-			if answers = append(answers, answer); late == nil {
-				late = time.AfterFunc(grace, cancel)
-			}
-		})
-	}
-	asking.Wait()
-	if late != nil {
-		late.Stop()
-	}
-	return answers, errs
 }

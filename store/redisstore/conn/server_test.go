@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -12,11 +12,11 @@ import (
 // What the end of a call says about the server, and what only about this process
 // or its caller.
 func TestOutcomeOf(t *testing.T) {
-	late := newLateness(20 * time.Millisecond)
-	defer late.close()
-	sh := &shard{options: &Options{Breaker: breaker.Options{Slow: 10 * time.Millisecond}}, late: late}
+	late := NewLateness(20 * time.Millisecond)
+	defer late.Close()
+	s := &Server{Options: &Options{Breaker: breaker.Options{Slow: 10 * time.Millisecond}}, late: late}
 	began := time.Now()
-	trip := trip{began: began, deadline: began.Add(20 * time.Millisecond)}
+	trip := Trip{Began: began, deadline: began.Add(20 * time.Millisecond)}
 	for _, test := range []struct {
 		name  string
 		err   error
@@ -32,16 +32,16 @@ func TestOutcomeOf(t *testing.T) {
 		{"no processor in time", context.DeadlineExceeded, 24 * time.Millisecond, breaker.Ignored},
 	} {
 		late.seen.Store(0)
-		if got := sh.outcomeOf(trip, test.err, began.Add(test.after)); got != test.want {
+		if got := s.outcomeOf(trip, test.err, began.Add(test.after)); got != test.want {
 			t.Errorf("%s: outcome %d, want %d", test.name, got, test.want)
 		}
 	}
-	if n := sh.stats.starved.Load(); n != 1 {
+	if n := s.stats.starved.Load(); n != 1 {
 		t.Errorf("%d timeouts are put down to this process, want 1", n)
 	}
 	late.seen.Store(0)
 	trip.deadline = time.Time{}
-	if got := sh.outcomeOf(trip, context.DeadlineExceeded, began.Add(time.Second)); got != breaker.Failure {
+	if got := s.outcomeOf(trip, context.DeadlineExceeded, began.Add(time.Second)); got != breaker.Failure {
 		t.Errorf("a call without a deadline: outcome %d", got)
 	}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"fmt"
@@ -76,7 +76,7 @@ func TestParseURLOfSeveralHosts(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.url, got, c.want)
 		}
-		if _, err := o.withDefaults(); err != nil {
+		if _, err := o.WithDefaults(); err != nil {
 			t.Errorf("%s: %v", c.url, err)
 		}
 	}
@@ -147,8 +147,7 @@ func TestOptionsRefused(t *testing.T) {
 		{Addr: "a:1", Budget: -1},
 		{Addr: "a:1", MaxInFlight: DefaultMaxInFlight + 1},
 	} {
-		if s, err := New(o); err == nil {
-			s.Close()
+		if _, err := o.WithDefaults(); err == nil {
 			t.Errorf("%+v is accepted", o)
 		} else if !strings.Contains(err.Error(), "hint: ") {
 			t.Errorf("no hint: %v", err)

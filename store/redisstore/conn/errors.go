@@ -1,10 +1,11 @@
-package redisstore
+package conn
 
 import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -16,23 +17,39 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
+// Why a call or a connection failed; Classify says what that means to a caller. The
+// errors of calls are *store.Error and wrap these.
 var (
-	errClosed     = errors.New("the store is closed")
-	errRetired    = errors.New("the server has left the cluster")
-	errFirstDial  = errors.New("not connected yet")
+	// ErrClosed and ErrRetired end connections: of a store that is closed, and of a
+	// server that has no hash slot any more.
+	ErrClosed  = errors.New("the store is closed")
+	ErrRetired = errors.New("the server has left the cluster")
+	// ErrFirstDial is what calls get before the first attempt to connect has ended.
+	ErrFirstDial = errors.New("not connected yet")
+	// ErrApart is for a call whose keys lie on two servers; one by one they can be
+	// asked for.
+	ErrApart = errors.New("the slot is being moved")
+	// ErrIsSentinel is for a sentinel that was given as a Redis.
+	ErrIsSentinel = errors.New("the server is a sentinel")
+	// ErrTooMany is for calls beyond Options.MaxInFlight.
+	ErrTooMany = errors.New("too many calls wait for an answer")
+	// ErrLate, ErrBadReply and ErrWindow are about the answer of a script.
+	ErrLate     = errors.New("the script ran after its deadline, and charged nothing")
+	ErrBadReply = errors.New("the answer belongs to another call or has another form")
+	ErrWindow   = errors.New("the clock of Redis left the calendar window twice in one call")
+	// ErrNarrow is for a build of Redis for 32 bits.
+	ErrNarrow = errors.New("the numbers of its scripts are too short for instants")
+	// ErrNoServer is for buckets whose hash slot nobody has, ErrNoSlots for a server
+	// that knows of no slots.
+	ErrNoServer = errors.New("no server of the cluster has this slot")
+	ErrNoSlots  = fmt.Errorf("%w, nor any other", ErrNoServer)
+
 	errMoved      = errors.New("the sentinels name another primary")
 	errBreaker    = errors.New("calls failed of late")
-	errApart      = errors.New("the slot is being moved")
-	errIsSentinel = errors.New("the server is a sentinel")
 	errIsCluster  = errors.New("the server is a node of a cluster")
 	errNoGreeting = errors.New("no connection and greeting")
 	errLost       = errors.New("the connection was lost")
-	errTooMany    = errors.New("too many calls wait for an answer")
-	errLate       = errors.New("the script ran after its deadline, and charged nothing")
-	errBadReply   = errors.New("the answer belongs to another call or has another form")
 	errReplica    = errors.New("the server is a replica")
-	errNarrow     = errors.New("the numbers of its scripts are too short for instants")
-	errWindow     = errors.New("the clock of Redis left the calendar window twice in one call")
 )
 
 // answer is what a server's error reply means.
@@ -95,40 +112,40 @@ func answerOf(text string) (answer, bool) {
 	return answer{}, false
 }
 
-// replyText returns the text of an error reply.
-func replyText(err error) (string, bool) {
+// ReplyText returns the text of an error reply.
+func ReplyText(err error) (string, bool) {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		return reply.Error(), true
 	}
-	var first *refusal
+	var first *Refusal
 	if errors.As(err, &first) {
-		return first.text, true
+		return first.Text, true
 	}
 	return "", false
 }
 
-// classify returns the reason of err and a hint for an operator.
-func classify(err error) (store.Reason, string) {
-	if text, ok := replyText(err); ok {
+// Classify returns the reason of err and a hint for an operator.
+func Classify(err error) (store.Reason, string) {
+	if text, ok := ReplyText(err); ok {
 		if a, ok := answerOf(text); ok {
 			return a.reason, a.hint
 		}
 		return store.Internal, "an answer that the store does not know"
 	}
-	if reason, hint := classifyTLS(err); reason != store.NoReason {
+	if reason, hint := ClassifyTLS(err); reason != store.NoReason {
 		return reason, hint
 	}
 	switch {
 	case isGarbage(err):
 		return store.Misconfigured, "the server does not speak the Redis protocol: check host and port, and rediss:// for TLS"
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, ErrTooMany):
 		return store.Overloaded, "Redis is slower than the demand: see its CPU and slow log"
-	case errors.Is(err, errLate), errors.Is(err, context.DeadlineExceeded),
+	case errors.Is(err, ErrLate), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, context.Canceled), errors.Is(err, os.ErrDeadlineExceeded):
 		return store.Timeout, ""
 	case errors.Is(err, errReplica):
 		return store.ReadOnly, "give the address of the primary"
-	case errors.Is(err, errIsSentinel):
+	case errors.Is(err, ErrIsSentinel):
 		return store.Misconfigured, "give the address as redis+sentinel://HOST:PORT/DB?master=NAME"
 	case errors.Is(err, errIsCluster):
 		return store.Misconfigured, hintCluster
@@ -136,11 +153,11 @@ func classify(err error) (store.Reason, string) {
 		return store.Misconfigured, "SENTINEL MASTERS lists the names; upper and lower case count"
 	case errors.Is(err, errNotSentinel):
 		return store.Misconfigured, "give the address of a sentinel, or that of the Redis as redis://HOST:PORT/DB"
-	case errors.Is(err, errNoServer):
+	case errors.Is(err, ErrNoServer):
 		return store.Unavailable, "see CLUSTER INFO and CLUSTER SLOTS"
-	case errors.Is(err, errNarrow):
+	case errors.Is(err, ErrNarrow):
 		return store.Misconfigured, "a build of Redis for 64 bits is needed"
-	case errors.Is(err, errBadReply), errors.Is(err, errWindow):
+	case errors.Is(err, ErrBadReply), errors.Is(err, ErrWindow):
 		return store.Internal, ""
 	case errors.Is(err, os.ErrPermission):
 		return store.Denied, "the process may not open the socket"
@@ -156,8 +173,8 @@ func unavailableHint(err error) string {
 		return "the host name is unknown"
 	case errors.Is(err, os.ErrNotExist):
 		return "there is no such socket: is Redis running?"
-	case errors.Is(err, errClosed), errors.Is(err, errLost), errors.Is(err, errFirstDial), errors.Is(err, errMoved),
-		errors.Is(err, errRetired), errors.Is(err, errApart):
+	case errors.Is(err, ErrClosed), errors.Is(err, errLost), errors.Is(err, ErrFirstDial), errors.Is(err, errMoved),
+		errors.Is(err, ErrRetired), errors.Is(err, ErrApart):
 		return ""
 	case errors.Is(err, errNoGreeting), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "check host and port, and that both sides speak TLS or both do not"
@@ -166,8 +183,8 @@ func unavailableHint(err error) string {
 	}
 }
 
-// classifyTLS returns NoReason for errors that have nothing to do with TLS.
-func classifyTLS(err error) (store.Reason, string) {
+// ClassifyTLS returns NoReason for errors that have nothing to do with TLS.
+func ClassifyTLS(err error) (store.Reason, string) {
 	var (
 		verification *tls.CertificateVerificationError
 		authority    x509.UnknownAuthorityError
@@ -193,14 +210,14 @@ func classifyTLS(err error) (store.Reason, string) {
 // library has no type for what it cannot parse, so its words are compared.
 func isGarbage(err error) bool {
 	text := err.Error()
-	return errors.Is(err, errNotRedis) ||
+	return errors.Is(err, ErrNotRedis) ||
 		strings.Contains(text, "received unknown message type") ||
 		strings.Contains(text, "received unexpected")
 }
 
-// neverRan reports whether an error reply proves that the script had no effect
+// NeverRan reports whether an error reply proves that the script had no effect
 // and that the same server may soon answer otherwise.
-func neverRan(err error) bool {
+func NeverRan(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
@@ -214,9 +231,9 @@ func neverRan(err error) bool {
 	return false
 }
 
-// asUnavailable is for what is done in the background: that it took too long is
+// AsUnavailable is for what is done in the background: that it took too long is
 // no timeout of a caller.
-func asUnavailable(fault *store.Error) *store.Error {
+func AsUnavailable(fault *store.Error) *store.Error {
 	if fault.Reason != store.Timeout {
 		return fault
 	}
@@ -225,9 +242,9 @@ func asUnavailable(fault *store.Error) *store.Error {
 	return &other
 }
 
-// aboutTheCall reports whether an error reply says something about the call, and
+// AboutTheCall reports whether an error reply says something about the call, and
 // nothing about how well the server is.
-func aboutTheCall(err error) bool {
+func AboutTheCall(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	if !ok {
 		return false
@@ -240,33 +257,33 @@ func aboutTheCall(err error) bool {
 	return false
 }
 
-// isTryAgain reports whether the keys of the call lie on two servers, since
+// IsTryAgain reports whether the keys of the call lie on two servers, since
 // their slot is being moved.
-func isTryAgain(err error) bool {
+func IsTryAgain(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	return ok && strings.HasPrefix(reply.Error(), "TRYAGAIN")
 }
 
-// isNoScript reports whether the server does not hold the script.
-func isNoScript(err error) bool {
+// IsNoScript reports whether the server does not hold the script.
+func IsNoScript(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)
 	return ok && strings.HasPrefix(reply.Error(), "NOSCRIPT")
 }
 
-// fault makes the *store.Error of err, which never contains the password: some
+// Fault makes the *store.Error of err, which never contains the password: some
 // servers quote the arguments of a command that they refuse.
-func (o *Options) fault(op string, err error) *store.Error {
+func (o *Options) Fault(op string, err error) *store.Error {
 	var known *store.Error
 	if errors.As(err, &known) {
 		return known
 	}
-	reason, hint := classify(err)
+	reason, hint := Classify(err)
 	text := err.Error()
-	for _, secret := range o.secrets() {
+	for _, secret := range o.Secrets() {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
 	if text != err.Error() {
 		err = errors.New(text)
 	}
-	return &store.Error{Op: op, Store: o.address(), Reason: reason, Hint: hint, Err: err}
+	return &store.Error{Op: op, Store: o.Address(), Reason: reason, Hint: hint, Err: err}
 }

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -26,21 +26,21 @@ const (
 type link struct {
 	options *Options
 	// gate says when to dial, and is told how it went.
-	gate *gate
+	gate *Gate
 	// dial makes a session.
-	dial func(context.Context) (*session, error)
+	dial func(context.Context) (*Session, error)
 	// elsewhere reports whether the next dial would be of another server than the
 	// last; it is asked while the gate is closed to this one. nil means never.
 	elsewhere func(context.Context) bool
 	// watch looks after a session until its context ends, and ends it when it
 	// should not be used further; nil means that nobody does.
-	watch func(context.Context, *session)
+	watch func(context.Context, *Session)
 	// lost is told whenever there is no session any more, or still none; nil
 	// means that nobody wants to know.
 	lost func()
 
-	current atomic.Pointer[session]
-	last    atomic.Pointer[session] // current, or the one before
+	current atomic.Pointer[Session]
+	last    atomic.Pointer[Session] // current, or the one before
 	// fault says why current is nil.
 	fault  atomic.Pointer[store.Error]
 	cancel context.CancelCauseFunc
@@ -50,16 +50,15 @@ type link struct {
 }
 
 // open starts to connect. It does not wait for it: see first.
-func (l *link) open() *link {
+func (l *link) open() {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	l.cancel, l.first, l.done = cancel, make(chan struct{}), make(chan struct{})
-	l.fault.Store(l.options.fault("dial", errFirstDial))
+	l.fault.Store(l.options.Fault("dial", ErrFirstDial))
 	go l.run(ctx)
-	return l
 }
 
 // session returns the current session, or why there is none.
-func (l *link) session() (*session, *store.Error) {
+func (l *link) session() (*Session, *store.Error) {
 	s := l.current.Load()
 	switch {
 	case s == nil:
@@ -102,7 +101,7 @@ func (l *link) run(ctx context.Context) {
 		if time.Since(began) > steady {
 			pause = minPause
 		}
-		wait(ctx, pause/2+rand.N(pause/2))
+		Wait(ctx, pause/2+rand.N(pause/2))
 		pause = min(2*pause, maxPause)
 	}
 	l.fault.Store(l.faultOf(nil, context.Cause(ctx)))
@@ -123,32 +122,32 @@ func (l *link) await(ctx context.Context) {
 			}
 			left = min(left, watchPause+rand.N(watchPause))
 		}
-		wait(ctx, left)
+		Wait(ctx, left)
 	}
 }
 
-// connect holds one session, from the dial to its end. It calls settled when
-// the dial has succeeded or failed.
-func (l *link) connect(ctx context.Context, settled func()) {
-	s, err := dialThrough(ctx, l.gate, l.options, l.dial)
+// connect holds one session, from the dial to its end. It calls attempted
+// when the dial has succeeded or failed.
+func (l *link) connect(ctx context.Context, attempted func()) {
+	s, err := DialThrough(ctx, l.gate, l.options, l.dial)
 	if err != nil {
 		if store.ReasonOf(err) != store.BreakerOpen { // else the fault before it says more
 			l.fault.Store(l.faultOf(nil, err))
 		}
-		settled()
+		attempted()
 		return
 	}
 	l.current.Store(s)
 	l.last.Store(s)
-	settled()
+	attempted()
 	l.hold(ctx, s)
 	l.fault.Store(l.faultOf(s, s.cause))
 	l.current.Store(nil)
-	s.close()
+	s.Close()
 }
 
 // hold returns when the session is over, or ends it with ctx.
-func (l *link) hold(ctx context.Context, s *session) {
+func (l *link) hold(ctx context.Context, s *Session) {
 	if l.watch != nil {
 		var watching sync.WaitGroup
 		defer watching.Wait()
@@ -159,23 +158,23 @@ func (l *link) hold(ctx context.Context, s *session) {
 	select {
 	case <-s.over:
 	case <-ctx.Done():
-		s.end(context.Cause(ctx))
+		s.End(context.Cause(ctx))
 	}
 }
 
 // faultOf makes the error that callers get while there is no session; s is the
 // one that ended with err, if there was one. A dial that timed out is no timeout
 // of theirs.
-func (l *link) faultOf(s *session, err error) *store.Error {
+func (l *link) faultOf(s *Session, err error) *store.Error {
 	options := l.options
 	if s != nil {
-		options = s.options
+		options = s.Options
 	}
-	return asUnavailable(options.fault("dial", err))
+	return AsUnavailable(options.Fault("dial", err))
 }
 
-// wait returns after d, or when ctx has ended.
-func wait(ctx context.Context, d time.Duration) {
+// Wait returns after d, or when ctx has ended.
+func Wait(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

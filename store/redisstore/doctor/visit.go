@@ -1,4 +1,4 @@
-package redisstore
+package doctor
 
 import (
 	"bufio"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -111,9 +112,9 @@ func (d *doctor) resolve(ctx context.Context, v visit) bool {
 func (d *doctor) connect(ctx context.Context, v visit) *subject {
 	bounded, cancel := context.WithDeadline(ctx, d.deadline(ctx))
 	defer cancel()
-	conn, err := new(net.Dialer).DialContext(bounded, v.network, v.addr)
+	link, err := new(net.Dialer).DialContext(bounded, v.network, v.addr)
 	if err != nil {
-		_, hint := classify(err)
+		_, hint := conn.Classify(err)
 		if errors.Is(bounded.Err(), context.DeadlineExceeded) || isTimeoutError(err) {
 			hint = "nothing answers there: check host and port, and the firewalls in between"
 		}
@@ -121,10 +122,10 @@ func (d *doctor) connect(ctx context.Context, v visit) *subject {
 		return nil
 	}
 	d.say(store.Check{Name: "connect", Server: v.addr, Status: store.CheckOK, Found: "connected"})
-	p := &subject{addr: v.addr, conn: conn, key: d.options.Prefix + "doctor", deadline: func() time.Time { return d.deadline(ctx) }}
+	p := &subject{addr: v.addr, conn: link, key: d.options.Prefix + "doctor", deadline: func() time.Time { return d.deadline(ctx) }}
 	if v.tls != nil {
-		if p.conn = d.handshake(bounded, v, conn); p.conn == nil {
-			conn.Close()
+		if p.conn = d.handshake(bounded, v, link); p.conn == nil {
+			link.Close()
 			return nil
 		}
 	}
@@ -132,15 +133,15 @@ func (d *doctor) connect(ctx context.Context, v visit) *subject {
 	return p
 }
 
-// handshake speaks TLS on conn.
-func (d *doctor) handshake(ctx context.Context, v visit, conn net.Conn) net.Conn {
+// handshake speaks TLS on link.
+func (d *doctor) handshake(ctx context.Context, v visit, link net.Conn) net.Conn {
 	cfg := v.tls.Clone()
 	if cfg.ServerName == "" {
 		cfg.ServerName, _, _ = net.SplitHostPort(v.addr)
 	}
-	secure := tls.Client(conn, cfg)
+	secure := tls.Client(link, cfg)
 	if err := secure.HandshakeContext(ctx); err != nil {
-		reason, hint := classifyTLS(err)
+		reason, hint := conn.ClassifyTLS(err)
 		if reason == "" {
 			hint = "check that the port speaks TLS"
 			if d.speaksPlain(v) {
@@ -165,12 +166,12 @@ func (d *doctor) handshake(ctx context.Context, v visit, conn net.Conn) net.Conn
 
 // speaksPlain reports whether the server answers without TLS.
 func (d *doctor) speaksPlain(v visit) bool {
-	conn, err := net.DialTimeout(v.network, v.addr, d.options.DialTimeout)
+	link, err := net.DialTimeout(v.network, v.addr, d.options.DialTimeout)
 	if err != nil {
 		return false
 	}
-	defer conn.Close()
-	return askFirst(conn, time.Now().Add(d.options.DialTimeout)) == nil
+	defer link.Close()
+	return conn.AskFirst(link, time.Now().Add(d.options.DialTimeout)) == nil
 }
 
 // speaksTLS reports whether the server answers a TLS handshake, whoever it is.
@@ -178,9 +179,9 @@ func (d *doctor) speaksTLS(v visit) bool {
 	dialer := &net.Dialer{Timeout: d.options.DialTimeout}
 	// Nothing is sent over this connection: it only asks which language is
 	// spoken.
-	conn, err := tls.DialWithDialer(dialer, v.network, v.addr, &tls.Config{InsecureSkipVerify: true})
+	link, err := tls.DialWithDialer(dialer, v.network, v.addr, &tls.Config{InsecureSkipVerify: true})
 	if err == nil {
-		conn.Close()
+		link.Close()
 	}
 	var alert tls.AlertError
 	return err == nil || errors.As(err, &alert)
@@ -188,8 +189,8 @@ func (d *doctor) speaksTLS(v visit) bool {
 
 // greet makes sure that a Redis answers.
 func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
-	err := askFirst(p.conn, d.deadline(ctx))
-	var refused *refusal
+	err := conn.AskFirst(p.conn, d.deadline(ctx))
+	var refused *conn.Refusal
 	switch {
 	case err == nil:
 		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckOK, Found: "a Redis answers"})
@@ -199,7 +200,7 @@ func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
 	case v.tls == nil && v.network == "tcp" && d.speaksTLS(v):
 		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckProblem, Found: "the server speaks TLS there, and was asked without", Hint: "use rediss:// (rediss+sentinel://, rediss+cluster://; sentinel_tls=true for sentinels alone), or its port without TLS"})
 	default:
-		_, hint := classify(err)
+		_, hint := conn.Classify(err)
 		found := plainError(err)
 		if errors.Is(err, io.EOF) {
 			found = "the server closed the connection"
@@ -305,7 +306,7 @@ func (p *subject) do(words ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if refused, ok := reply.(*refusal); ok {
+	if refused, ok := reply.(*conn.Refusal); ok {
 		return nil, refused
 	}
 	return reply, nil
@@ -318,19 +319,19 @@ func readReply(r *bufio.Reader, depth int) (any, error) {
 		return nil, err
 	}
 	if len(line) < 3 || line[len(line)-2] != '\r' || depth > maxDepth {
-		return nil, errNotRedis
+		return nil, conn.ErrNotRedis
 	}
 	kind, rest := line[0], string(line[1:len(line)-2])
 	switch kind {
 	case '+':
 		return rest, nil
 	case '-':
-		return &refusal{rest}, nil
+		return &conn.Refusal{Text: rest}, nil
 	}
 	n, err := strconv.ParseInt(rest, 10, 64)
 	switch {
 	case err != nil:
-		return nil, errNotRedis
+		return nil, conn.ErrNotRedis
 	case kind == ':':
 		return n, nil
 	case n < 0:
@@ -352,7 +353,7 @@ func readReply(r *bufio.Reader, depth int) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, errNotRedis
+	return nil, conn.ErrNotRedis
 }
 
 // text returns a reply that is text.
@@ -406,7 +407,7 @@ func clusterNodes(reply any, addr string) (nodes []clusterNode, covered int) {
 		from, ok1 := parts[0].(int64)
 		to, ok2 := parts[1].(int64)
 		primary, _ := parts[2].([]any)
-		if !ok1 || !ok2 || from < 0 || to < from || to >= slotCount || len(primary) < 2 {
+		if !ok1 || !ok2 || from < 0 || to < from || to >= conn.HashSlots || len(primary) < 2 {
 			continue
 		}
 		covered += int(to - from + 1)

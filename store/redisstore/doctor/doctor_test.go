@@ -1,4 +1,4 @@
-package redisstore_test
+package doctor_test
 
 import (
 	"bufio"
@@ -12,16 +12,17 @@ import (
 
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/store/redisstore"
+	"github.com/headgate/headgate/store/redisstore/conn"
+	"github.com/headgate/headgate/store/redisstore/doctor"
 )
 
 // finding is what a report must contain: a check of this name and status whose
 // words, hint included, contain the text.
 type finding struct{ name, status, text string }
 
-func diagnose(t *testing.T, url string, change func(*redisstore.Options)) store.Report {
+func diagnose(t *testing.T, url string, change func(*conn.Options)) store.Report {
 	t.Helper()
-	o, err := redisstore.ParseURL(url)
+	o, err := conn.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func diagnose(t *testing.T, url string, change func(*redisstore.Options)) store.
 	if change != nil {
 		change(&o)
 	}
-	r := redisstore.Diagnose(t.Context(), o)
+	r := doctor.Diagnose(t.Context(), o)
 	if text := fmt.Sprintf("%+v", r); strings.Contains(text, "hunter2") {
 		t.Errorf("the password is in the report: %s", text)
 	}
@@ -125,7 +126,7 @@ func TestDiagnoseStrangers(t *testing.T) {
 	frozen := testserver.Redis(t, testserver.RedisConfig{})
 	frozen.Stop()
 	defer frozen.Continue()
-	soon := func(o *redisstore.Options) { o.DialTimeout = 2 * time.Second }
+	soon := func(o *conn.Options) { o.DialTimeout = 2 * time.Second }
 	expect(t, diagnose(t, frozen.URL(), soon), finding{"protocol", store.CheckProblem, "nothing answers"})
 }
 
@@ -135,14 +136,14 @@ func TestDiagnoseMixedTLS(t *testing.T) {
 	secure := testserver.Redis(t, testserver.RedisConfig{TLS: true})
 	plain := testserver.Redis(t, testserver.RedisConfig{})
 	expect(t, diagnose(t, "redis://"+secure.Addr, nil), finding{"protocol", store.CheckProblem, "use rediss://"})
-	soon := func(o *redisstore.Options) { o.DialTimeout = 2 * time.Second }
+	soon := func(o *conn.Options) { o.DialTimeout = 2 * time.Second }
 	expect(t, diagnose(t, "rediss://"+plain.Addr, soon), finding{"tls", store.CheckProblem, "use redis://"})
 	expect(t, diagnose(t, secure.URL(), nil), finding{"tls", store.CheckProblem, "not trusted"})
-	trusting := func(o *redisstore.Options) { o.TLS = secure.Certificates.Client() }
+	trusting := func(o *conn.Options) { o.TLS = secure.Certificates.Client() }
 	// The certificate of the test lasts for a day.
 	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", store.CheckWarning, "TLS 1.3, certificate until"})
 	expect(t, diagnose(t, secure.URL(), trusting), finding{"scripts", store.CheckOK, ""})
-	other := func(o *redisstore.Options) {
+	other := func(o *conn.Options) {
 		o.TLS = secure.Certificates.Client()
 		o.TLS = &tls.Config{RootCAs: o.TLS.RootCAs, ServerName: "redis.example.com"}
 	}
@@ -242,14 +243,14 @@ func TestDiagnoseSentinelUsers(t *testing.T) {
 	url := func(server, sentinel string) string {
 		return "rediss+sentinel://:" + server + "@" + all + "/0?master=" + s.Name + "&sentinel_password=" + sentinel
 	}
-	trusting := func(o *redisstore.Options) {
+	trusting := func(o *conn.Options) {
 		o.TLS, o.Sentinel.TLS = s.Certificates.Client(), s.Certificates.Client()
 	}
 	expect(t, diagnose(t, url("hunter2", "hunter22"), trusting), finding{"scripts", store.CheckOK, ""})
 	find(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"auth", store.CheckWarning, "wrong user or password"})
 	expect(t, diagnose(t, url("hunter2", "hunter3"), trusting), finding{"sentinels", store.CheckProblem, "none of 3"})
 	expect(t, diagnose(t, url("hunter1", "hunter22"), trusting), finding{"auth", store.CheckProblem, "wrong user or password"})
-	half := func(o *redisstore.Options) {
+	half := func(o *conn.Options) {
 		trusting(o)
 		o.Sentinel.TLS = nil
 	}

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -39,13 +39,13 @@ const (
 	bufferBytes = 128 << 10
 )
 
-// session is one connection to Redis, from the dial until it breaks. It is
+// Session is one connection to Redis, from the dial until it breaks. It is
 // never mended: link makes another one, so that no call of a user ever waits
 // for a connection to be made.
-type session struct {
-	options *Options // with the address of the server
-	client  rueidis.Client
-	epoch   time.Time // where the local clock of this connection begins
+type Session struct {
+	Options *Options       // with the address of the server
+	Client  rueidis.Client // over this one connection, which it does not mend
+	epoch   time.Time      // where the local clock of this connection begins
 
 	// over is closed when the connection is gone or must not be used further;
 	// cause says why.
@@ -58,12 +58,13 @@ type session struct {
 	probing bool           // whether a probe is under way
 	probes  sync.WaitGroup // begun under mu while the session is not over
 
-	// history names the series of writes that the server has; see memory. 0 until
-	// the greeting. forebear is the one that it took over in a failover, if any.
-	history, forebear uint32
+	// History names the series of writes that the server has: another one after a
+	// failover or a restart. 0 until
+	// the greeting. Forebear is the one that it took over in a failover, if any.
+	History, Forebear uint32
 
 	// offset is Redis's clock minus the local one in microseconds; see
-	// learnClock.
+	// LearnClock.
 	offset atomic.Int64
 
 	inFlight flights
@@ -137,44 +138,44 @@ func (f *flights) abandon() {
 
 // dial connects to Redis and makes sure that it is a primary that answers. It
 // lasts up to the dial timeout of o, or until ctx ends.
-func dial(ctx context.Context, o *Options) (*session, error) {
+func dial(ctx context.Context, o *Options) (*Session, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.DialTimeout)
 	defer cancel()
-	s, err := connect(ctx, o)
+	s, err := Connect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	release := context.AfterFunc(ctx, s.hangUp)
 	defer release()
 	if err := s.greet(ctx); err != nil {
-		s.close()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// connect makes a session with any server that speaks as Redis does, a sentinel
+// Connect makes a session with any server that speaks as Redis does, a sentinel
 // for one. ctx has a deadline.
-func connect(ctx context.Context, o *Options) (*session, error) {
-	s := &session{options: o, epoch: time.Now(), over: make(chan struct{})}
+func Connect(ctx context.Context, o *Options) (*Session, error) {
+	s := &Session{Options: o, epoch: time.Now(), over: make(chan struct{})}
 	// The client's own exchange after the dial does not heed ctx.
 	release := context.AfterFunc(ctx, s.hangUp)
 	defer release()
 	client, err := rueidis.NewClient(s.clientOption(ctx, o))
 	if err != nil {
 		s.hangUp()
-		if !errors.Is(err, errNotRedis) && (ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)) {
+		if !errors.Is(err, ErrNotRedis) && (ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded)) {
 			return nil, fmt.Errorf("%w after %v", errNoGreeting, o.DialTimeout)
 		}
 		return nil, err
 	}
-	s.client = client
+	s.Client = client
 	return s, nil
 }
 
 // clientOption returns the settings of the client library. Nothing is ever
 // retried by it: a script whose answer is lost may have run.
-func (s *session) clientOption(ctx context.Context, o *Options) rueidis.ClientOption {
+func (s *Session) clientOption(ctx context.Context, o *Options) rueidis.ClientOption {
 	return rueidis.ClientOption{
 		InitAddress: []string{o.Addr},
 		DialCtxFn: func(_ context.Context, _ string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
@@ -198,7 +199,7 @@ func (s *session) clientOption(ctx context.Context, o *Options) rueidis.ClientOp
 
 // dialOnce makes the connection of the session. The client asks for a new one
 // when it has lost the first; it gets none.
-func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
+func (s *Session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 	s.mu.Lock()
 	used := s.conn != nil
 	s.mu.Unlock()
@@ -219,7 +220,7 @@ func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	watched := watchConn(conn, func() { s.end(errLost) })
+	watched := watchConn(conn, func() { s.End(errLost) })
 	s.conn = watched
 	s.mu.Unlock()
 	if s.isOver() {
@@ -227,7 +228,7 @@ func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 		return nil, errLost
 	}
 	deadline, _ := ctx.Deadline()
-	if err := askFirst(watched, deadline); err != nil {
+	if err := AskFirst(watched, deadline); err != nil {
 		watched.Close()
 		return nil, err
 	}
@@ -238,29 +239,29 @@ func (s *session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 // and refuses what is no place for counts: a sentinel, a node of a cluster that
 // was given as a single Redis, a server whose numbers are too short, and a
 // replica, since what it would count is lost.
-func (s *session) greet(ctx context.Context) error {
-	parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsStrSlice()
+func (s *Session) greet(ctx context.Context) error {
+	parts, err := s.Client.Do(ctx, s.Client.B().Time().Build()).AsStrSlice()
 	if err != nil {
-		if isReply(err) && s.role(ctx) == "sentinel" {
-			return errIsSentinel
+		if IsReply(err) && s.Role(ctx) == "sentinel" {
+			return ErrIsSentinel
 		}
 		return err
 	}
-	now, err := parseTime(parts)
+	now, err := ParseTime(parts)
 	if err != nil {
 		return err
 	}
-	s.setClock(now)
-	if err := checkNumbers(ctx, s.client); err != nil {
+	s.SetClock(now)
+	if err := checkNumbers(ctx, s.Client); err != nil {
 		return err
 	}
-	if s.role(ctx) == "slave" {
+	if s.Role(ctx) == "slave" {
 		return errReplica
 	}
-	if s.options.topology() != cluster && s.inCluster(ctx) {
+	if s.Options.Topology() != InCluster && s.inCluster(ctx) {
 		return errIsCluster
 	}
-	s.history, s.forebear = s.historyOf(ctx)
+	s.History, s.Forebear = s.historyOf(ctx)
 	if s.isOver() {
 		return s.cause
 	}
@@ -270,8 +271,8 @@ func (s *session) greet(ctx context.Context) error {
 // historyOf returns a number for the replication history of the server: another
 // one after a failover, and after a restart; and that of the history before the
 // failover. Where the user may not ask, every connection counts as another one.
-func (s *session) historyOf(ctx context.Context) (history, forebear uint32) {
-	info, err := s.client.Do(ctx, s.client.B().Info().Section("replication").Build()).ToString()
+func (s *Session) historyOf(ctx context.Context) (history, forebear uint32) {
+	info, err := s.Client.Do(ctx, s.Client.B().Info().Section("replication").Build()).ToString()
 	if err != nil {
 		return max(1, rand.Uint32()), 0
 	}
@@ -290,11 +291,11 @@ func (s *session) historyOf(ctx context.Context) (history, forebear uint32) {
 	return history, forebear
 }
 
-// role returns what the server says it is: master, slave or sentinel. Many users
+// Role returns what the server says it is: master, slave or sentinel. Many users
 // may not ask; then it is empty, and a replica answers READONLY to the first
 // charge.
-func (s *session) role(ctx context.Context) string {
-	role, err := s.client.Do(ctx, s.client.B().Role().Build()).ToArray()
+func (s *Session) Role(ctx context.Context) string {
+	role, err := s.Client.Do(ctx, s.Client.B().Role().Build()).ToArray()
 	if err != nil || len(role) == 0 {
 		return ""
 	}
@@ -304,34 +305,50 @@ func (s *session) role(ctx context.Context) string {
 
 // inCluster reports whether the server is a node of a cluster, as far as the
 // user may know.
-func (s *session) inCluster(ctx context.Context) bool {
-	info, err := s.client.Do(ctx, s.client.B().Info().Section("cluster").Build()).ToString()
+func (s *Session) inCluster(ctx context.Context) bool {
+	info, err := s.Client.Do(ctx, s.Client.B().Info().Section("cluster").Build()).ToString()
 	return err == nil && strings.Contains(info, "cluster_enabled:1")
 }
 
-// parseTime converts the answer to TIME: seconds and microseconds.
-func parseTime(parts []string) (limit.Micros, error) {
+// checkNumbers makes sure that Redis writes a number as long as an instant by %d,
+// as the script does: on 32 bits it does not, and the counts would be wrong. It
+// says nothing about a user who may not run it.
+func checkNumbers(ctx context.Context, client rueidis.Client) error {
+	const instant = "4503599627370496"
+	command := client.B().Eval().Script("return string.format('%d', " + instant + ")").Numkeys(0).Build()
+	text, err := client.Do(ctx, command).ToString()
+	switch {
+	case err != nil && IsReply(err):
+		return nil
+	case err == nil && text != instant:
+		return ErrNarrow
+	}
+	return err
+}
+
+// ParseTime converts the answer to TIME: seconds and microseconds.
+func ParseTime(parts []string) (limit.Micros, error) {
 	if len(parts) != 2 {
-		return 0, errBadReply
+		return 0, ErrBadReply
 	}
 	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
 	micros, err2 := strconv.ParseInt(parts[1], 10, 64)
 	if err1 != nil || err2 != nil {
-		return 0, errBadReply
+		return 0, ErrBadReply
 	}
 	return limit.Micros(seconds*1_000_000 + micros), nil
 }
 
-// setClock notes that Redis's clock shows now, or did a moment ago.
-func (s *session) setClock(now limit.Micros) {
+// SetClock notes that Redis's clock shows now, or did a moment ago.
+func (s *Session) SetClock(now limit.Micros) {
 	s.offset.Store(int64(now) - time.Since(s.epoch).Microseconds())
 }
 
-// learnClock is setClock for the many: an answer that took long to arrive, or
+// LearnClock is setClock for the many: an answer that took long to arrive, or
 // to be read, makes Redis's clock seem slow, so a fast answer counts at once
 // and slow ones count little. One that differs by more is from a clock that was
 // set back.
-func (s *session) learnClock(now limit.Micros) {
+func (s *Session) LearnClock(now limit.Micros) {
 	seen, known := int64(now)-time.Since(s.epoch).Microseconds(), s.offset.Load()
 	if slow := known - seen; slow > 0 && slow < clockStep.Microseconds() {
 		seen = known - slow/clockWeight
@@ -339,14 +356,14 @@ func (s *session) learnClock(now limit.Micros) {
 	s.offset.Store(seen)
 }
 
-// redisTime converts a local instant to Redis's clock. It is early by about the
+// RedisTime converts a local instant to Redis's clock. It is early by about the
 // time that a fast answer takes to arrive.
-func (s *session) redisTime(local time.Time) limit.Micros {
+func (s *Session) RedisTime(local time.Time) limit.Micros {
 	return limit.Micros(local.Sub(s.epoch).Microseconds() + s.offset.Load())
 }
 
 // isOver reports whether the session has ended.
-func (s *session) isOver() bool {
+func (s *Session) isOver() bool {
 	select {
 	case <-s.over:
 		return true
@@ -355,8 +372,8 @@ func (s *session) isOver() bool {
 	}
 }
 
-// end marks the session as over because of cause. Only the first cause counts.
-func (s *session) end(cause error) {
+// End marks the session as over because of cause. Only the first cause counts.
+func (s *Session) End(cause error) {
 	s.once.Do(func() {
 		s.cause = cause
 		close(s.over)
@@ -364,8 +381,8 @@ func (s *session) end(cause error) {
 }
 
 // hangUp closes the connection, which makes every waiting call return.
-func (s *session) hangUp() {
-	s.end(errLost)
+func (s *Session) hangUp() {
+	s.End(errLost)
 	s.mu.Lock()
 	conn := s.conn
 	s.mu.Unlock()
@@ -374,17 +391,17 @@ func (s *session) hangUp() {
 	}
 }
 
-// close ends the session and waits until its goroutines have.
-func (s *session) close() {
+// Close ends the session and waits until its goroutines have.
+func (s *Session) Close() {
 	s.hangUp()
-	s.client.Close()
+	s.Client.Close()
 	s.probes.Wait()
 }
 
 // probe finds out, in the background, whether calls that were given up on have
 // been answered meanwhile. It is for when they take up all places, so that no
 // other call can. The client's ring has a place for it beyond MaxInFlight.
-func (s *session) probe() {
+func (s *Session) probe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.probing || s.isOver() {
@@ -393,12 +410,12 @@ func (s *session) probe() {
 	s.probing = true
 	s.probes.Go(func() {
 		mark := s.inFlight.givenUp.Load()
-		ctx, cancel := context.WithTimeout(context.Background(), s.options.silence)
+		ctx, cancel := context.WithTimeout(context.Background(), s.Options.silence)
 		defer cancel()
-		if err := s.client.Do(ctx, s.client.B().Ping().Build()).Error(); err == nil || isReply(err) {
+		if err := s.Client.Do(ctx, s.Client.B().Ping().Build()).Error(); err == nil || IsReply(err) {
 			s.inFlight.reached(mark)
 		} else {
-			s.end(err)
+			s.End(err)
 		}
 		s.mu.Lock()
 		s.probing = false
@@ -406,8 +423,8 @@ func (s *session) probe() {
 	})
 }
 
-// isReply reports whether err is what Redis answered, not why it did not.
-func isReply(err error) bool {
+// IsReply reports whether err is what Redis answered, not why it did not.
+func IsReply(err error) bool {
 	_, ok := rueidis.IsRedisErr(err)
 	return ok || rueidis.IsRedisNil(err)
 }
@@ -420,9 +437,9 @@ func givenUp(err error) bool {
 // endsSession reports whether the connection is of no use after err: it broke,
 // or its server or user must be looked up anew. The caller has not given up.
 func endsSession(err error) bool {
-	if !isReply(err) {
+	if !IsReply(err) {
 		return true
 	}
-	reason, _ := classify(err)
+	reason, _ := Classify(err)
 	return reason == store.ReadOnly || reason == store.Denied
 }

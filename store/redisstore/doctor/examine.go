@@ -1,6 +1,7 @@
-package redisstore
+package doctor
 
 import (
+	"crypto/sha1"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 const (
@@ -125,18 +127,18 @@ func (d *doctor) scripts(p *subject) {
 	}
 	answers := texts(reply)
 	if len(answers) == 0 {
-		d.blame("scripts", p.addr, errBadReply)
+		d.blame("scripts", p.addr, conn.ErrBadReply)
 		return
 	}
 	if answers[0] != "4503599627370496" {
-		d.blame("numbers", p.addr, errNarrow)
+		d.blame("numbers", p.addr, conn.ErrNarrow)
 		return
 	}
 	if refused := answers[1:]; len(refused) > 0 {
 		d.say(refusedCommands(p.addr, refused))
 		return
 	}
-	if _, err := p.do("EVALSHA", scriptSHA(probeScript), "1", p.key); err != nil {
+	if _, err := p.do("EVALSHA", fmt.Sprintf("%x", sha1.Sum([]byte(probeScript))), "1", p.key); err != nil {
 		d.blame("scripts", p.addr, err)
 		return
 	}
@@ -152,7 +154,7 @@ func refusedCommands(server string, refused []string) store.Check {
 		names, cause = append(names, name), text
 	}
 	c := store.Check{Name: "scripts", Server: server, Status: store.CheckProblem, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
-	_, c.Hint = classify(&refusal{strings.TrimPrefix(cause, "-")})
+	_, c.Hint = conn.Classify(&conn.Refusal{Text: strings.TrimPrefix(cause, "-")})
 	return c
 }
 
@@ -225,7 +227,7 @@ func (d *doctor) clock(p *subject) {
 			d.blame("clock", p.addr, err)
 			return
 		}
-		now, err := parseTime(texts(reply))
+		now, err := conn.ParseTime(texts(reply))
 		if err != nil {
 			d.blame("clock", p.addr, err)
 			return
@@ -302,6 +304,6 @@ func rounded(d time.Duration) string {
 }
 
 func isRefusal(err error) bool {
-	var refused *refusal
+	var refused *conn.Refusal
 	return errors.As(err, &refused)
 }

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type finder struct {
 // peer is one sentinel and the connection to it.
 type peer struct {
 	options *Options
-	session *session
+	session *Session
 }
 
 // report is what sentinels say.
@@ -69,16 +69,16 @@ func (f *finder) close() {
 }
 
 // dial finds the primary and connects to it.
-func (f *finder) dial(ctx context.Context) (*session, error) {
+func (f *finder) dial(ctx context.Context) (*Session, error) {
 	found, err := f.find(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f.dialled = found.addr
-	o := f.options.at(found.addr)
+	o := f.options.At(found.addr)
 	se, err := dial(ctx, o)
 	if err != nil {
-		return nil, o.fault("dial", err)
+		return nil, o.Fault("dial", err)
 	}
 	f.epoch = found.epoch
 	return se, nil
@@ -94,18 +94,18 @@ func (f *finder) elsewhere(ctx context.Context) bool {
 // watch ends the session when another server has become the primary: one that
 // was made so later, or that most sentinels name. Sentinels that do not answer
 // change nothing.
-func (f *finder) watch(ctx context.Context, se *session) {
+func (f *finder) watch(ctx context.Context, se *Session) {
 	for {
-		wait(ctx, watchPause+rand.N(watchPause))
+		Wait(ctx, watchPause+rand.N(watchPause))
 		if ctx.Err() != nil {
 			return
 		}
 		found, err := f.find(ctx)
-		if err != nil || found.addr == se.options.Addr {
+		if err != nil || found.addr == se.Options.Addr {
 			continue
 		}
 		if found.epoch >= f.epoch || found.votes > len(f.peers)/2 {
-			se.end(errMoved)
+			se.End(errMoved)
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func (f *finder) watch(ctx context.Context, se *session) {
 // find asks all sentinels and returns the newest answer: one that was cut off
 // from the others knows an old one.
 func (f *finder) find(ctx context.Context) (report, error) {
-	reports, errs := gather(ctx, f.options.DialTimeout, len(f.peers), func(ctx context.Context, i int) (report, error) {
+	reports, errs := Gather(ctx, f.options.DialTimeout, len(f.peers), func(ctx context.Context, i int) (report, error) {
 		return f.peers[i].ask(ctx, f.options.Sentinel.Master)
 	})
 	if len(reports) == 0 {
@@ -144,7 +144,7 @@ func newest(reports []report) report {
 // them has answered, if any has.
 func (f *finder) silence(errs []error) error {
 	if len(errs) == 0 {
-		return f.options.fault("dial", errNoAnswer)
+		return f.options.Fault("dial", errNoAnswer)
 	}
 	best := errs[0]
 	for _, err := range errs {
@@ -164,7 +164,7 @@ func (p *peer) ask(ctx context.Context, master string) (report, error) {
 	if !errors.Is(err, errNoMaster) {
 		p.hangUp()
 	}
-	fault := asUnavailable(p.options.fault("dial", err))
+	fault := AsUnavailable(p.options.Fault("dial", err))
 	if errors.Is(err, errNoMaster) {
 		fault.Err = fmt.Errorf("%w: %q", errNoMaster, master)
 	}
@@ -174,26 +174,26 @@ func (p *peer) ask(ctx context.Context, master string) (report, error) {
 func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
 	if p.session == nil || p.session.isOver() {
 		p.hangUp()
-		se, err := connect(ctx, p.options)
+		se, err := Connect(ctx, p.options)
 		if err != nil {
 			return report{}, err
 		}
 		p.session = se
 	}
-	b := p.session.client.B()
-	answers := p.session.client.DoMulti(ctx,
+	b := p.session.Client.B()
+	answers := p.session.Client.DoMulti(ctx,
 		b.Arbitrary("SENTINEL", "GET-MASTER-ADDR-BY-NAME", master).Build(),
 		b.Arbitrary("SENTINEL", "MASTER", master).Build())
 	addr, err := answers[0].AsStrSlice()
 	switch {
 	case rueidis.IsRedisNil(err), err == nil && len(addr) == 0:
 		return report{}, errNoMaster
-	case err != nil && isReply(err) && strings.Contains(err.Error(), "unknown command"):
+	case err != nil && IsReply(err) && strings.Contains(err.Error(), "unknown command"):
 		return report{}, errNotSentinel
 	case err != nil:
 		return report{}, err
 	case len(addr) != 2:
-		return report{}, errBadReply
+		return report{}, ErrBadReply
 	}
 	r := report{addr: net.JoinHostPort(addr[0], addr[1])}
 	// A user that may not ask for it gets along without.
@@ -206,7 +206,7 @@ func (p *peer) tryAsk(ctx context.Context, master string) (report, error) {
 // hangUp ends the connection, if there is one.
 func (p *peer) hangUp() {
 	if p.session != nil {
-		p.session.close()
+		p.session.Close()
 		p.session = nil
 	}
 }

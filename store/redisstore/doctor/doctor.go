@@ -1,4 +1,10 @@
-package redisstore
+// Package doctor checks a Redis for what a store needs of it, step by step: that it can
+// be reached and asked, that scripts run, what happens when its memory is full, how far
+// off its clock is, and how long answers take; and says what to change.
+//
+// It speaks with servers by a connection and a reader of its own, so that it can tell
+// what is wrong with one that is no Redis at all.
+package doctor
 
 import (
 	"context"
@@ -10,25 +16,26 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 // Diagnose tries, step by step, what a Store with these options needs, and says
 // what is wrong and what to change. It opens connections of its own, and writes
 // one key for a moment, under the prefix. Each step lasts up to the dial timeout;
 // ctx ends it all. What it finds contains no password.
-func Diagnose(ctx context.Context, o Options) store.Report {
-	r := store.Report{Store: o.address()}
-	o, err := o.withDefaults()
+func Diagnose(ctx context.Context, o conn.Options) store.Report {
+	r := store.Report{Store: o.Address()}
+	o, err := o.WithDefaults()
 	if err != nil {
 		what, hint, _ := strings.Cut(err.Error(), "; hint: ")
 		r.Checks = append(r.Checks, store.Check{Name: "options", Status: store.CheckProblem, Found: what, Hint: hint})
 		return r
 	}
 	d := &doctor{options: &o, report: &r}
-	switch o.topology() {
-	case sentinel:
+	switch o.Topology() {
+	case conn.BySentinels:
 		d.sentinels(ctx)
-	case cluster:
+	case conn.InCluster:
 		d.cluster(ctx)
 	default:
 		if p := d.visit(ctx, visit{network: o.Network, addr: o.Addr, username: o.Username, password: o.Password, tls: o.TLS, db: o.DB}); p != nil {
@@ -40,7 +47,7 @@ func Diagnose(ctx context.Context, o Options) store.Report {
 	}
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		for _, secret := range o.secrets() {
+		for _, secret := range o.Secrets() {
 			c.Found = strings.ReplaceAll(c.Found, secret, "***")
 			c.Hint = strings.ReplaceAll(c.Hint, secret, "***")
 		}
@@ -50,7 +57,7 @@ func Diagnose(ctx context.Context, o Options) store.Report {
 
 // doctor collects what it finds.
 type doctor struct {
-	options *Options
+	options *conn.Options
 	report  *store.Report
 }
 
@@ -58,7 +65,7 @@ func (d *doctor) say(c store.Check) { d.report.Checks = append(d.report.Checks, 
 
 // blame notes a step that failed.
 func (d *doctor) blame(name, server string, err error) {
-	_, hint := classify(err)
+	_, hint := conn.Classify(err)
 	d.say(store.Check{Name: name, Server: server, Status: store.CheckProblem, Found: plainError(err), Hint: hint})
 }
 
@@ -224,8 +231,8 @@ func (d *doctor) askNode(p *subject) []clusterNode {
 		return nil
 	}
 	nodes, covered := clusterNodes(reply, p.addr)
-	if missing := slotCount - covered; missing > 0 {
-		d.say(store.Check{Name: "slots", Server: p.addr, Status: store.CheckProblem, Found: fmt.Sprintf("%d of %d slots have no primary", missing, slotCount), Hint: "redis-cli --cluster fix, or bring the missing primaries back"})
+	if missing := conn.HashSlots - covered; missing > 0 {
+		d.say(store.Check{Name: "slots", Server: p.addr, Status: store.CheckProblem, Found: fmt.Sprintf("%d of %d slots have no primary", missing, conn.HashSlots), Hint: "redis-cli --cluster fix, or bring the missing primaries back"})
 	} else {
 		d.say(store.Check{Name: "slots", Server: p.addr, Status: store.CheckOK, Found: fmt.Sprintf("all served, by %d primaries", len(nodes))})
 	}
@@ -255,7 +262,7 @@ func (d *doctor) nodes(ctx context.Context, nodes []clusterNode) {
 // tagFor returns a hash tag that leads to slot.
 func tagFor(slot uint16) string {
 	for n := 0; ; n++ {
-		if tag := strconv.Itoa(n); crc16(tag)%slotCount == slot {
+		if tag := strconv.Itoa(n); conn.HashSlot(tag) == slot {
 			return "{" + tag + "}"
 		}
 	}

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"cmp"
@@ -39,13 +39,13 @@ const (
 	MaxAddrs = 32
 )
 
-// topology is the kind of a deployment.
-type topology uint8
+// Topology is the kind of a deployment.
+type Topology uint8
 
 const (
-	single topology = iota
-	sentinel
-	cluster
+	OneServer Topology = iota
+	BySentinels
+	InCluster
 )
 
 // Sentinel names the sentinels that know which server is the primary.
@@ -118,33 +118,33 @@ type Options struct {
 	silence time.Duration
 }
 
-// topology returns the kind of deployment that o is for.
-func (o *Options) topology() topology {
+// Topology returns the kind of deployment that o is for.
+func (o *Options) Topology() Topology {
 	switch {
 	case o.Sentinel != nil:
-		return sentinel
+		return BySentinels
 	case len(o.Cluster) > 0:
-		return cluster
+		return InCluster
 	}
-	return single
+	return OneServer
 }
 
 // String returns the address without credentials.
-func (o Options) String() string { return o.address() }
+func (o Options) String() string { return o.Address() }
 
 // GoString keeps the password out of %#v.
-func (o Options) GoString() string { return "redisstore.Options(" + o.address() + ")" }
+func (o Options) GoString() string { return "redisstore.Options(" + o.Address() + ")" }
 
-// address returns the URL of the server without credentials.
-func (o *Options) address() string {
+// Address returns the URL of the server without credentials.
+func (o *Options) Address() string {
 	scheme := "redis"
 	if o.TLS != nil {
 		scheme = "rediss"
 	}
-	switch o.topology() {
-	case sentinel:
+	switch o.Topology() {
+	case BySentinels:
 		return scheme + "+sentinel://" + strings.Join(o.Sentinel.Addrs, ",") + "/" + strconv.Itoa(o.DB) + "?master=" + url.QueryEscape(o.Sentinel.Master) + o.server()
-	case cluster:
+	case InCluster:
 		return scheme + "+cluster://" + strings.Join(o.Cluster, ",") + o.server()
 	}
 	if o.Network == "unix" {
@@ -164,15 +164,15 @@ func (o *Options) server() string {
 	return " (" + o.Addr + ")"
 }
 
-// at returns o for one server of the deployment.
-func (o *Options) at(addr string) *Options {
+// At returns o for one server of the deployment.
+func (o *Options) At(addr string) *Options {
 	one := *o
 	one.Addr = addr
 	return &one
 }
 
-// secrets are the passwords in o, the empty ones left out.
-func (o *Options) secrets() []string {
+// Secrets are the passwords in o, the empty ones left out.
+func (o *Options) Secrets() []string {
 	all := []string{o.Password}
 	if o.Sentinel != nil {
 		all = append(all, o.Sentinel.Password)
@@ -180,8 +180,8 @@ func (o *Options) secrets() []string {
 	return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 }
 
-// withDefaults returns o with its defaults filled in, or says what is wrong.
-func (o Options) withDefaults() (Options, error) {
+// WithDefaults returns o with its defaults filled in, or says what is wrong.
+func (o Options) WithDefaults() (Options, error) {
 	if o.Network == "" {
 		o.Network = "tcp"
 	}
@@ -235,13 +235,13 @@ func (o *Options) checkTopology() error {
 	if named > 1 {
 		return errors.New("redis store: several kinds of address; hint: give one of Addr, Sentinel and Cluster")
 	}
-	switch o.topology() {
-	case sentinel:
+	switch o.Topology() {
+	case BySentinels:
 		if o.Sentinel.Master == "" {
 			return errors.New("redis store: no name of a primary; hint: the sentinels list theirs under SENTINEL MASTERS")
 		}
 		return checkAddrs(o.Network, o.Sentinel.Addrs)
-	case cluster:
+	case InCluster:
 		switch {
 		case o.DB != 0:
 			return fmt.Errorf("redis store: database %d of a cluster; hint: a cluster has only database 0", o.DB)

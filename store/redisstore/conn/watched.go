@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"crypto/tls"

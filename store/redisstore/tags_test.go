@@ -8,27 +8,15 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
-
-func TestCRC16(t *testing.T) {
-	for text, want := range map[string]uint16{
-		"123456789": 0x31C3,
-		"":          0,
-		"A":         0x58E5,
-		"foo":       44950,
-	} {
-		if got := crc16(text); got != want {
-			t.Errorf("crc16(%q) = %#x, want %#x", text, got, want)
-		}
-	}
-}
 
 // Every 128th of the slots has one tag, and what a tag's name is never changes:
 // another one would make all buckets of running clusters forgotten.
 func TestTags(t *testing.T) {
 	var all []string
 	for i, tag := range tags {
-		if tag.text == "" || tag.slot != crc16(tag.text)%slotCount || int(tag.slot)*tagCount/slotCount != i {
+		if tag.text == "" || tag.hashSlot != conn.HashSlot(tag.text) || int(tag.hashSlot)*tagCount/conn.HashSlots != i {
 			t.Errorf("tag %d is %+v", i, tag)
 		}
 		all = append(all, tag.text)
@@ -42,15 +30,15 @@ func TestTags(t *testing.T) {
 // The slot of every name is that of its tag, whatever bytes the hash holds.
 func TestNames(t *testing.T) {
 	o := Options{Cluster: []string{"localhost:1"}, Prefix: "limits:"}
-	s := &Store{options: o, prefixes: prefixes(&o)}
+	s := &Store{caller: caller{options: o, prefixes: prefixes(&o)}}
 	counts := map[int]int{}
 	for i := range 20_000 {
 		key := fmt.Appendf(nil, "key %d", i)
 		name := s.Name(key)
 		slot := testserver.KeySlot(name)
 		tag := tagOf(hashOf(key))
-		if slot != int(tags[tag].slot) {
-			t.Fatalf("%q is in slot %d, its tag %d in %d", name, slot, tag, tags[tag].slot)
+		if slot != int(tags[tag].hashSlot) {
+			t.Fatalf("%q is in slot %d, its tag %d in %d", name, slot, tag, tags[tag].hashSlot)
 		}
 		counts[tag]++
 	}
@@ -60,7 +48,7 @@ func TestNames(t *testing.T) {
 		}
 	}
 	alone := Options{Addr: "localhost:1", Prefix: "limits:"}
-	s = &Store{options: alone, prefixes: prefixes(&alone)}
+	s = &Store{caller: caller{options: alone, prefixes: prefixes(&alone)}}
 	if name, hash := s.Name([]byte("key")), hashOf([]byte("key")); name != "limits:"+string(hash[:]) {
 		t.Errorf("without a cluster the name is %q", name)
 	}

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"errors"
@@ -53,7 +53,7 @@ func TestErrorReplies(t *testing.T) {
 // A server that quotes our arguments back does not make us print the password.
 func TestFaultHidesThePassword(t *testing.T) {
 	o := Options{Network: "tcp", Addr: "host:1", Password: "secret"}
-	fault := o.fault("dial", errors.New("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'"))
+	fault := o.Fault("dial", errors.New("ERR unknown command 'HELLO', with args beginning with: '3' 'AUTH' 'default' 'secret'"))
 	if strings.Contains(fault.Error(), "secret") {
 		t.Error(fault)
 	}

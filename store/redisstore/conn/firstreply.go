@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"bytes"
@@ -18,19 +18,20 @@ const (
 	maxFirstReply = 4 << 10
 )
 
-// errNotRedis says that something else than a Redis answers.
-var errNotRedis = errors.New("the first answer is not one of Redis")
+// ErrNotRedis says that something else than a Redis answers.
+var ErrNotRedis = errors.New("the first answer is not one of Redis")
 
-// refusal is an error reply to the first question: the text without its "-".
-type refusal struct{ text string }
+// Refusal is an error reply to the first question: the text without its "-".
+type Refusal struct{ Text string }
 
-func (r *refusal) Error() string { return r.text }
+// Error implements error.
+func (r *Refusal) Error() string { return r.Text }
 
-// askFirst makes sure that a Redis is on the other end of a new connection,
+// AskFirst makes sure that a Redis is on the other end of a new connection,
 // before the client library gets it. The library trusts its server: it ends the
 // process when that says more than it was asked, as a mail server does that
 // greets, and it makes room for as much as any number on the wire says.
-func askFirst(conn net.Conn, deadline time.Time) error {
+func AskFirst(conn net.Conn, deadline time.Time) error {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return err
 	}
@@ -55,18 +56,18 @@ func readFirst(conn net.Conn) (line string, err error) {
 		n += m
 		if end := bytes.Index(buffer[:n], []byte("\r\n")); end >= 0 {
 			if end+2 < n {
-				return "", fmt.Errorf("%w: more than one line", errNotRedis)
+				return "", fmt.Errorf("%w: more than one line", ErrNotRedis)
 			}
 			return string(buffer[:end]), nil
 		}
 		if err != nil {
 			if n > 0 {
-				err = fmt.Errorf("%w: %w", errNotRedis, err)
+				err = fmt.Errorf("%w: %w", ErrNotRedis, err)
 			}
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%w: no end of line in %d bytes", errNotRedis, len(buffer))
+	return "", fmt.Errorf("%w: no end of line in %d bytes", ErrNotRedis, len(buffer))
 }
 
 // judgeFirst returns nil for a line with which a Redis lets the client go on.
@@ -76,7 +77,7 @@ func judgeFirst(line string) error {
 	}
 	text, refused := strings.CutPrefix(line, "-")
 	if !refused {
-		return fmt.Errorf("%w: %.40q", errNotRedis, line)
+		return fmt.Errorf("%w: %.40q", ErrNotRedis, line)
 	}
 	code, _, _ := strings.Cut(text, " ")
 	switch code {
@@ -86,7 +87,7 @@ func judgeFirst(line string) error {
 		return nil
 	}
 	if _, known := answerOf(text); known {
-		return &refusal{text}
+		return &Refusal{text}
 	}
-	return fmt.Errorf("%w: %.40q", errNotRedis, line)
+	return fmt.Errorf("%w: %.40q", ErrNotRedis, line)
 }

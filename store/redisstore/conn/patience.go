@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -15,18 +15,18 @@ const maxGrace = 20 * time.Millisecond
 // graceOf returns the grace of a budget.
 func graceOf(budget time.Duration) time.Duration { return min(budget, maxGrace) }
 
-// patience is the context of a Take. It ends with its budget, or with its caller's
+// Patience is the context of a Take. It ends with its budget, or with its caller's
 // context. When the budget is over, and only then, it looks whether an answer is there
 // that has not been read, or whether it is itself late; then it goes on for the grace.
 //
 // Its Deadline is the end of the budget, whatever comes after: that is what the script
 // is told, so nothing is charged later than that.
-type patience struct {
+type Patience struct {
 	context.Context // that of the caller, with a cancel
-	late            *lateness
+	late            *Lateness
 	deadline, last  time.Time
-	// asked are the shards that the answer is to come from.
-	asked [2]atomic.Pointer[shard]
+	// asked are the servers that the answer is to come from.
+	asked [2]atomic.Pointer[Server]
 
 	mu       sync.Mutex
 	alarm    *alarm
@@ -38,14 +38,14 @@ type patience struct {
 // alarm is the timer of one patience after the other.
 type alarm struct {
 	timer *time.Timer
-	of    *patience
+	of    *Patience
 }
 
 func (a *alarm) ring() { a.of.expire() }
 
-// newPatience returns the context of a Take that begins now. Its end must be called.
-func newPatience(ctx context.Context, l *lateness, now time.Time, budget time.Duration) *patience {
-	p := &patience{late: l, deadline: now.Add(budget)}
+// NewPatience returns the context of a Take that begins now. Its End must be called.
+func NewPatience(ctx context.Context, l *Lateness, now time.Time, budget time.Duration) *Patience {
+	p := &Patience{late: l, deadline: now.Add(budget)}
 	p.last = p.deadline.Add(graceOf(budget))
 	if d, ok := ctx.Deadline(); ok {
 		if d.Before(p.deadline) {
@@ -69,8 +69,8 @@ func newPatience(ctx context.Context, l *lateness, now time.Time, budget time.Du
 	return p
 }
 
-// end ends the use of p.
-func (p *patience) end() {
+// End ends the use of p.
+func (p *Patience) End() {
 	p.mu.Lock()
 	if p.alarm.timer.Stop() { // else it may yet ring for p, and is not used again
 		p.alarm.of = nil
@@ -80,17 +80,17 @@ func (p *patience) end() {
 	p.cancel()
 }
 
-// asks notes that the answer is to come from a shard. Of more than two the first counts.
-func (p *patience) asks(sh *shard) {
+// Asks notes that the answer is to come from a server. Of more than two the first counts.
+func (p *Patience) Asks(s *Server) {
 	for i := range p.asked {
-		if p.asked[i].CompareAndSwap(nil, sh) || p.asked[i].Load() == sh {
+		if p.asked[i].CompareAndSwap(nil, s) || p.asked[i].Load() == s {
 			return
 		}
 	}
 }
 
 // expire ends p, or lets it go on where the answer may be there.
-func (p *patience) expire() {
+func (p *Patience) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.extended {
@@ -105,7 +105,7 @@ func (p *patience) expire() {
 }
 
 // grace returns for how long to go on at now, when the budget is over.
-func (p *patience) grace(now time.Time) time.Duration {
+func (p *Patience) grace(now time.Time) time.Duration {
 	var more time.Duration
 	for i := range p.asked {
 		if sh := p.asked[i].Load(); sh != nil {
@@ -115,26 +115,26 @@ func (p *patience) grace(now time.Time) time.Duration {
 	return more
 }
 
-// settleFor is how long a Take waits, after the process stood still, to hear whether its
+// listenFor is how long a Take waits, after the process stood still, to hear whether its
 // caller is still there; half of the budget bounds it too.
-const settleFor = 100 * time.Millisecond
+const listenFor = 100 * time.Millisecond
 
-// settle reports whether the caller is still there. The process stood still until a
+// CallerThere reports whether the caller is still there. The process stood still until a
 // moment ago, and what it reads now may have waited for longer than its caller has: that
 // the caller hung up is read after the request.
-func (p *patience) settle() bool {
-	wait(p, min(settleFor, time.Until(p.deadline)/2))
+func (p *Patience) CallerThere() bool {
+	Wait(p, min(listenFor, time.Until(p.deadline)/2))
 	return p.Err() == nil
 }
 
 // Deadline implements context.Context: the end of the budget, without the grace.
-func (p *patience) Deadline() (time.Time, bool) { return p.deadline, true }
+func (p *Patience) Deadline() (time.Time, bool) { return p.deadline, true }
 
 // Last returns when p ends at the latest.
-func (p *patience) Last() time.Time { return p.last }
+func (p *Patience) Last() time.Time { return p.last }
 
 // Err implements context.Context.
-func (p *patience) Err() error {
+func (p *Patience) Err() error {
 	if err := p.Context.Err(); err == nil {
 		return nil
 	}
@@ -146,16 +146,16 @@ func (p *patience) Err() error {
 	return p.Context.Err()
 }
 
-// grace returns for how long at now to go on waiting for an answer of the shard that was
-// due, but not beyond last; 0 if the server is to blame. If it is this process, because
+// grace returns for how long at now to go on waiting for an answer of the server that was
+// due, but not beyond last; 0 if that is to blame. If it is this process, because
 // there are bytes that nobody has read or because it comes late to look, it notes that.
-func (sh *shard) grace(due, last, now time.Time) time.Duration {
-	overslept := sh.late.late(due, now)
+func (s *Server) grace(due, last, now time.Time) time.Duration {
+	overslept := s.late.late(due, now)
 	if !now.Before(last) {
 		return 0
 	}
-	if se := sh.link.current.Load(); se != nil && se.conn.answering(now) {
-		sh.late.note(now)
+	if se := s.link.current.Load(); se != nil && se.conn.answering(now) {
+		s.late.note(now)
 		return last.Sub(now)
 	}
 	if overslept {
@@ -165,7 +165,7 @@ func (sh *shard) grace(due, last, now time.Time) time.Duration {
 	return 0
 }
 
-// extend is grace for those who share a flight.
-func (sh *shard) extend(due, last time.Time) time.Duration {
-	return sh.grace(due, last, time.Now())
+// Extend is grace for those who share a flight.
+func (s *Server) Extend(due, last time.Time) time.Duration {
+	return s.grace(due, last, time.Now())
 }

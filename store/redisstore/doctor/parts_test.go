@@ -1,4 +1,4 @@
-package redisstore
+package doctor
 
 import (
 	"bufio"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
 func TestJudgeClock(t *testing.T) {
@@ -56,7 +57,7 @@ func TestClusterNodes(t *testing.T) {
 	}
 	for slot := range uint16(50) {
 		tag := tagFor(slot * 300)
-		if crc16(strings.Trim(tag, "{}"))%slotCount != slot*300 {
+		if conn.HashSlot(strings.Trim(tag, "{}")) != slot*300 {
 			t.Errorf("slot %d: %s", slot*300, tag)
 		}
 	}

@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -11,16 +11,16 @@ import (
 	"github.com/headgate/headgate/store/breaker"
 )
 
-// gate keeps calls and dials away from one server while they fail. It belongs to
+// Gate keeps calls and dials away from one server while they fail. It belongs to
 // the address of the server and outlives its connections: what a dial finds counts
 // as what a call finds, so that a server which is away is asked once in each pause,
 // by whichever of the two comes first.
 //
 // Another server in the place of the one that failed begins with a closed breaker:
 // with sentinels when they name another address (see link.elsewhere), in a cluster
-// since each address has a shard, and so a gate, of its own. A server that comes back
+// because each address has a gate of its own. A server that comes back
 // under its address is the same.
-type gate struct {
+type Gate struct {
 	breaker *breaker.Breaker
 	// last is the failure that the breaker heard of last; nil before the first.
 	last atomic.Pointer[store.Error]
@@ -32,16 +32,17 @@ type gate struct {
 // names.
 type openFault struct{ last, fault *store.Error }
 
-func newGate(o *Options) *gate { return &gate{breaker: breaker.New(o.Breaker)} }
+// NewGate returns the gate of a server.
+func NewGate(o *Options) *Gate { return &Gate{breaker: breaker.New(o.Breaker)} }
 
 // refuse returns what a call gets while the breaker is open. It is made once for
 // each failure: there may be many calls.
-func (g *gate) refuse(o *Options) *store.Error {
+func (g *Gate) refuse(o *Options) *store.Error {
 	last := g.last.Load()
 	if known := g.open.Load(); known != nil && known.last == last {
 		return known.fault
 	}
-	fault := &store.Error{Op: "take", Store: o.address(), Reason: store.BreakerOpen, Err: errBreaker}
+	fault := &store.Error{Op: "take", Store: o.Address(), Reason: store.BreakerOpen, Err: errBreaker}
 	if last != nil {
 		fault.Err = fmt.Errorf("%w, at last with %s: %v", errBreaker, last.Reason, last.Err)
 		fault.Hint = last.Hint
@@ -50,13 +51,13 @@ func (g *gate) refuse(o *Options) *store.Error {
 	return fault
 }
 
-// closed reports whether calls are let through without waiting for a probe.
-func (g *gate) closed(now time.Time) bool { return g.breaker.State(now) == breaker.Closed }
+// State returns that of the breaker.
+func (g *Gate) State(now time.Time) breaker.State { return g.breaker.State(now) }
 
 // dialled tells the breaker how a dial has ended; fault is nil if it has succeeded.
 // A server that answers the greeting counts as well however long that took: it is
 // several exchanges, and calls tell soon how long one takes.
-func (g *gate) dialled(p breaker.Permit, began time.Time, fault *store.Error) {
+func (g *Gate) dialled(p breaker.Permit, began time.Time, fault *store.Error) {
 	now := time.Now()
 	if fault == nil {
 		g.breaker.Done(p, now, breaker.Success, 0)
@@ -66,8 +67,8 @@ func (g *gate) dialled(p breaker.Permit, began time.Time, fault *store.Error) {
 	g.breaker.Done(p, now, breaker.Failure, now.Sub(began))
 }
 
-// dialThrough makes a connection by dial, if g lets it.
-func dialThrough[T any](ctx context.Context, g *gate, o *Options, dial func(context.Context) (T, error)) (T, error) {
+// DialThrough makes a connection by dial, if g lets it.
+func DialThrough[T any](ctx context.Context, g *Gate, o *Options, dial func(context.Context) (T, error)) (T, error) {
 	began := time.Now()
 	permit, ok := g.breaker.Allow(began)
 	if !ok {
@@ -81,7 +82,7 @@ func dialThrough[T any](ctx context.Context, g *gate, o *Options, dial func(cont
 	case errors.Is(ctx.Err(), context.Canceled):
 		g.breaker.Done(permit, time.Now(), breaker.Ignored, 0)
 	default:
-		g.dialled(permit, began, asUnavailable(o.fault("dial", err)))
+		g.dialled(permit, began, AsUnavailable(o.Fault("dial", err)))
 	}
 	return found, err
 }

@@ -1,11 +1,10 @@
-package redisstore
+package conn
 
 import (
 	"context"
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -36,41 +35,18 @@ const maxInspected = 64 << 10
 // errOddTime is what a server gets blamed for that does not tell the time.
 var errOddTime = errors.New("the answer to TIME is no time")
 
-// Inspect asks each server, in a cluster each primary, how it is and what time it has, by
-// one round trip. It lasts no longer than the budget. A server that does not answer has
-// Err in its Inspection; the error of Inspect joins those.
-func (s *Store) Inspect(ctx context.Context) ([]Inspection, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
-	defer cancel()
-	shards := []*shard{s.only}
-	if s.router != nil {
-		shards = s.router.all()
-	}
-	inspections := make([]Inspection, len(shards))
-	var asking sync.WaitGroup
-	for i, sh := range shards {
-		asking.Go(func() { inspections[i] = sh.inspect(ctx) })
-	}
-	asking.Wait()
-	var errs []error
-	for i := range inspections {
-		errs = append(errs, inspections[i].Err)
-	}
-	return inspections, errors.Join(errs...)
-}
-
-// inspect asks one server. The client's ring has places for more commands than a trip
+// Inspect asks one server. The client's ring has places for more commands than a trip
 // stands for.
-func (sh *shard) inspect(ctx context.Context) Inspection {
-	t, err := sh.enter(ctx)
+func (s *Server) Inspect(ctx context.Context) Inspection {
+	t, err := s.Enter(ctx)
 	if err != nil {
-		return Inspection{Addr: sh.addr(), Err: sh.fault("inspect", err)}
+		return Inspection{Addr: s.addr(), Err: s.Fault("inspect", err)}
 	}
-	client := t.session.client
+	client := t.Session.Client
 	began := time.Now()
 	answers := client.DoMulti(ctx, client.B().Time().Build(), client.B().Info().Build())
 	ended := time.Now()
-	in := Inspection{Addr: t.session.options.Addr}
+	in := Inspection{Addr: t.Session.Options.Addr}
 	told, err := readTime(answers[0])
 	if err == nil {
 		in.learnTime(told, began, ended)
@@ -79,23 +55,15 @@ func (sh *shard) inspect(ctx context.Context) Inspection {
 			in.learnInfo(info)
 		}
 	}
-	if isReply(err) {
-		sh.leave(t, nil) // it may not tell, but is well
+	if IsReply(err) {
+		s.Leave(t, nil) // it may not tell, but is well
 	} else {
-		sh.leave(t, err)
+		s.Leave(t, err)
 	}
 	if err != nil {
-		return Inspection{Addr: in.Addr, Err: sh.fault("inspect", err)}
+		return Inspection{Addr: in.Addr, Err: s.Fault("inspect", err)}
 	}
 	return in
-}
-
-// addr is the address that the shard has, or had.
-func (sh *shard) addr() string {
-	if se := sh.link.last.Load(); se != nil {
-		return se.options.Addr
-	}
-	return sh.options.Addr
 }
 
 // readTime reads the answer to TIME: seconds and microseconds.

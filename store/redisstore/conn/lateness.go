@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"sync"
@@ -16,20 +16,20 @@ const (
 	meterEvery = 2 * time.Millisecond
 	meterFor   = time.Second
 	// beatEvery is how often the process notes that it runs, standstill from which gap on
-	// it was stopped, and settling for how long after that callers may be gone without
+	// it was stopped, and doubtFor for how long after that callers may be gone without
 	// the process having heard of it.
 	beatEvery  = 250 * time.Millisecond
 	standstill = time.Second
-	settling   = 500 * time.Millisecond
+	doubtFor   = 500 * time.Millisecond
 )
 
-// lateness knows when this process was late: when it had no processor to run on, so that
+// Lateness knows when this process was late: when it had no processor to run on, so that
 // what it did not hear in time may well have been said. Of a process that is well it
 // costs nothing: timers and sleepers that wake too late report it, and while calls are
 // slow or fail a meter runs.
 //
 // All instants are nanoseconds since epoch.
-type lateness struct {
+type Lateness struct {
 	epoch     time.Time
 	threshold time.Duration
 	// seen is when the process was late last, 0 if never.
@@ -38,10 +38,10 @@ type lateness struct {
 	due atomic.Int64
 	// until is when the meter ends.
 	until atomic.Int64
-	// beat is when the process noted last that it runs, settled until when callers may
+	// beat is when the process noted last that it runs, doubted until when callers may
 	// be gone after a standstill.
-	beat, settled atomic.Int64
-	// alarms are those that are not in use; see patience.
+	beat, doubted atomic.Int64
+	// alarms are those that are not in use; see Patience.
 	alarms sync.Pool
 
 	mu     sync.Mutex
@@ -50,8 +50,9 @@ type lateness struct {
 	heart  *time.Timer
 }
 
-func newLateness(budget time.Duration) *lateness {
-	l := &lateness{epoch: time.Now(), threshold: max(lateBy, budget/8)}
+// NewLateness returns one for calls that may last for budget. Its Close must be called.
+func NewLateness(budget time.Duration) *Lateness {
+	l := &Lateness{epoch: time.Now(), threshold: max(lateBy, budget/8)}
 	l.beat.Store(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,8 +60,8 @@ func newLateness(budget time.Duration) *lateness {
 	return l
 }
 
-// close ends what runs in the background.
-func (l *lateness) close() {
+// Close ends what runs in the background.
+func (l *Lateness) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -71,14 +72,14 @@ func (l *lateness) close() {
 }
 
 // at returns an instant as nanoseconds since epoch.
-func (l *lateness) at(now time.Time) int64 { return int64(now.Sub(l.epoch)) }
+func (l *Lateness) at(now time.Time) int64 { return int64(now.Sub(l.epoch)) }
 
 // note says that the process was late at now.
-func (l *lateness) note(now time.Time) { l.seen.Store(l.at(now)) }
+func (l *Lateness) note(now time.Time) { l.seen.Store(l.at(now)) }
 
 // late reports whether something that was due then and happens now is late by the
 // process's own fault, and notes it.
-func (l *lateness) late(due, now time.Time) bool {
+func (l *Lateness) late(due, now time.Time) bool {
 	if now.Sub(due) < l.threshold {
 		return false
 	}
@@ -87,7 +88,7 @@ func (l *lateness) late(due, now time.Time) bool {
 }
 
 // since reports whether the process was late at any time from began to now.
-func (l *lateness) since(began, now time.Time) bool {
+func (l *Lateness) since(began, now time.Time) bool {
 	if seen := l.seen.Load(); seen != 0 && seen >= l.at(began) {
 		return true
 	}
@@ -96,7 +97,7 @@ func (l *lateness) since(began, now time.Time) bool {
 }
 
 // watch measures the lateness for a while: calls are slow, or fail.
-func (l *lateness) watch(now time.Time) {
+func (l *Lateness) watch(now time.Time) {
 	l.until.Store(l.at(now) + int64(meterFor))
 	if l.due.Load() != 0 {
 		return
@@ -115,7 +116,7 @@ func (l *lateness) watch(now time.Time) {
 }
 
 // onMeter is one measurement.
-func (l *lateness) onMeter() {
+func (l *Lateness) onMeter() {
 	now := time.Now()
 	at := l.at(now)
 	if at-l.due.Load() >= int64(l.threshold) {
@@ -132,10 +133,10 @@ func (l *lateness) onMeter() {
 }
 
 // onBeat notes that the process runs.
-func (l *lateness) onBeat() {
+func (l *Lateness) onBeat() {
 	at := l.at(time.Now())
 	if at-l.beat.Load() >= int64(standstill) {
-		l.settled.Store(at + int64(settling))
+		l.doubted.Store(at + int64(doubtFor))
 	}
 	l.beat.Store(at)
 	l.mu.Lock()
@@ -145,9 +146,9 @@ func (l *lateness) onBeat() {
 	}
 }
 
-// woke reports whether the process stood still until a moment ago, so that requests
+// Woke reports whether the process stood still until a moment ago, so that requests
 // which it now reads may have waited for long, and their callers be gone.
-func (l *lateness) woke(now time.Time) bool {
+func (l *Lateness) Woke(now time.Time) bool {
 	at := l.at(now)
-	return at < l.settled.Load() || at-l.beat.Load() >= int64(standstill)
+	return at < l.doubted.Load() || at-l.beat.Load() >= int64(standstill)
 }

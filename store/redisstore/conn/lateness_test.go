@@ -1,4 +1,4 @@
-package redisstore
+package conn
 
 import (
 	"context"
@@ -8,23 +8,24 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
-// bubble is a shard with a session on a connection that is never used, for tests in which
+// bubble is a server with a session on a connection that is never used, for tests in which
 // time is not real. Its reader seems to wait for bytes, and none are there.
-func bubble(t *testing.T, budget time.Duration) *shard {
+func bubble(t *testing.T, budget time.Duration) *Server {
 	t.Helper()
 	o := &Options{Budget: budget}
-	late := newLateness(budget)
-	t.Cleanup(late.close)
+	late := NewLateness(budget)
+	t.Cleanup(late.Close)
 	one, other := net.Pipe()
 	t.Cleanup(func() { one.Close(); other.Close() })
 	conn := watchConn(one, func() {})
 	conn.waiting.Store(true)
 	l := &link{options: o}
-	l.current.Store(&session{options: o, conn: conn, over: make(chan struct{})})
-	return &shard{options: o, late: late, link: l}
+	l.current.Store(&Session{Options: o, conn: conn, over: make(chan struct{})})
+	return &Server{Options: o, late: late, link: l}
 }
 
 // A Take waits for its budget, and for the grace too where an answer is there that has
@@ -46,7 +47,7 @@ func TestPatience(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				sh := bubble(t, c.budget)
+				s := bubble(t, c.budget)
 				time.Sleep(time.Second) // the reader has waited for long
 				ctx := context.Background()
 				if c.caller > 0 {
@@ -55,11 +56,11 @@ func TestPatience(t *testing.T) {
 					defer cancel()
 				}
 				began := time.Now()
-				p := newPatience(ctx, sh.late, began, c.budget)
-				defer p.end()
-				p.asks(sh)
+				p := NewPatience(ctx, s.late, began, c.budget)
+				defer p.End()
+				p.Asks(s)
 				if c.unread {
-					sh.link.current.Load().conn.waiting.Store(false)
+					s.link.current.Load().conn.waiting.Store(false)
 				}
 				if d, _ := p.Deadline(); d.Sub(began) > c.budget {
 					t.Errorf("scripts hear a deadline after %v", d.Sub(began))
@@ -68,7 +69,7 @@ func TestPatience(t *testing.T) {
 				if took := time.Since(began); took != c.want || !errors.Is(p.Err(), context.DeadlineExceeded) {
 					t.Errorf("it ended after %v with %v, want %v", took, p.Err(), c.want)
 				}
-				if extended := c.want > c.budget; sh.late.since(began, time.Now()) != extended {
+				if extended := c.want > c.budget; s.late.since(began, time.Now()) != extended {
 					t.Errorf("that this process was late is noted: %v", !extended)
 				}
 			})
@@ -79,7 +80,7 @@ func TestPatience(t *testing.T) {
 // Who comes too late to look has slept, and gives the server the time that it had less.
 func TestOversleptDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		sh := bubble(t, 20*time.Millisecond)
+		s := bubble(t, 20*time.Millisecond)
 		time.Sleep(time.Second)
 		due := time.Now()
 		last := due.Add(20 * time.Millisecond)
@@ -87,7 +88,7 @@ func TestOversleptDeadline(t *testing.T) {
 			0: 0, 2 * time.Millisecond: 0, 5 * time.Millisecond: 5 * time.Millisecond,
 			15 * time.Millisecond: 5 * time.Millisecond, 25 * time.Millisecond: 0,
 		} {
-			if got := sh.grace(due, last, due.Add(after)); got != want {
+			if got := s.grace(due, last, due.Add(after)); got != want {
 				t.Errorf("%v too late: %v more, want %v", after, got, want)
 			}
 		}
@@ -95,10 +96,10 @@ func TestOversleptDeadline(t *testing.T) {
 }
 
 func TestPatienceEndsWithItsCaller(t *testing.T) {
-	sh := bubble(t, time.Hour)
+	s := bubble(t, time.Hour)
 	ctx, cancel := context.WithCancel(t.Context())
-	p := newPatience(ctx, sh.late, time.Now(), time.Hour)
-	defer p.end()
+	p := NewPatience(ctx, s.late, time.Now(), time.Hour)
+	defer p.End()
 	if p.Err() != nil {
 		t.Fatal(p.Err())
 	}
@@ -114,20 +115,20 @@ func TestAlarmsServeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const budget = 20 * time.Millisecond
 		late := bubble(t, budget).late
-		first := newPatience(t.Context(), late, time.Now(), budget)
-		first.end()
+		first := NewPatience(t.Context(), late, time.Now(), budget)
+		first.End()
 		began := time.Now()
-		second := newPatience(t.Context(), late, began, 2*budget)
+		second := NewPatience(t.Context(), late, began, 2*budget)
 		<-second.Done()
 		if took := time.Since(began); took != 2*budget || !errors.Is(second.Err(), context.DeadlineExceeded) {
 			t.Errorf("the second ended after %v with %v", took, second.Err())
 		}
-		second.end() // its alarm has rung
+		second.End() // its alarm has rung
 		if !errors.Is(first.Err(), context.Canceled) {
 			t.Errorf("the first, which was over, ended with %v", first.Err())
 		}
-		third := newPatience(t.Context(), late, time.Now(), budget)
-		defer third.end()
+		third := NewPatience(t.Context(), late, time.Now(), budget)
+		defer third.End()
 		if third.alarm == second.alarm {
 			t.Error("an alarm that has rung is used again")
 		}
@@ -136,8 +137,8 @@ func TestAlarmsServeAgain(t *testing.T) {
 
 func TestLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLateness(20 * time.Millisecond)
-		defer l.close()
+		l := NewLateness(20 * time.Millisecond)
+		defer l.Close()
 		began := time.Now()
 		time.Sleep(10 * time.Millisecond)
 		now := time.Now()
@@ -162,10 +163,10 @@ func TestLateness(t *testing.T) {
 		if l.due.Load() != 0 {
 			t.Error("the meter runs for ever")
 		}
-		if long := newLateness(240 * time.Millisecond); long.threshold != 30*time.Millisecond {
+		if long := NewLateness(240 * time.Millisecond); long.threshold != 30*time.Millisecond {
 			t.Errorf("the threshold of a long budget is %v", long.threshold)
 		} else {
-			long.close()
+			long.Close()
 		}
 	})
 }
@@ -173,23 +174,23 @@ func TestLateness(t *testing.T) {
 // A process that was stopped knows so when it goes on, and for a moment after.
 func TestStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLateness(20 * time.Millisecond)
-		defer l.close()
+		l := NewLateness(20 * time.Millisecond)
+		defer l.Close()
 		time.Sleep(10 * time.Second)
 		now := time.Now()
-		if l.woke(now) || l.woke(now.Add(standstill-2*beatEvery)) {
+		if l.Woke(now) || l.Woke(now.Add(standstill-2*beatEvery)) {
 			t.Error("a process that runs has woken")
 		}
-		if !l.woke(now.Add(standstill + beatEvery)) {
+		if !l.Woke(now.Add(standstill + beatEvery)) {
 			t.Error("nothing is known of a standstill before its first beat")
 		}
 		l.beat.Store(l.at(now.Add(-7 * time.Second))) // as if it had been stopped
 		l.onBeat()
-		if !l.woke(now.Add(settling - 1)) {
+		if !l.Woke(now.Add(doubtFor - 1)) {
 			t.Error("nothing is known of a standstill after its first beat")
 		}
-		time.Sleep(settling)
-		if l.woke(time.Now()) {
+		time.Sleep(doubtFor)
+		if l.Woke(time.Now()) {
 			t.Error("a standstill is remembered for ever")
 		}
 	})
@@ -197,31 +198,33 @@ func TestStandstill(t *testing.T) {
 
 // After a standstill a Take asks nothing for a caller who turns out to be gone.
 func TestNothingIsSentForWhoIsGone(t *testing.T) {
-	s, _ := openRedis(t)
-	wantAllowed(t, s)
-	p := newPatience(t.Context(), s.late, time.Now(), patient)
-	defer p.end()
-	if !p.settle() {
+	late := NewLateness(time.Minute)
+	defer late.Close()
+	p := NewPatience(t.Context(), late, time.Now(), time.Minute)
+	defer p.End()
+	if !p.CallerThere() {
 		t.Errorf("a caller who is there: %v", p.Err())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	gone := newPatience(ctx, s.late, time.Now(), patient)
-	defer gone.end()
+	gone := NewPatience(ctx, late, time.Now(), time.Minute)
+	defer gone.End()
 	cancel()
-	if gone.settle() {
+	if gone.CallerThere() {
 		t.Error("a caller who is gone")
 	}
 }
 
 // What is over by the clock is not sent, even if no timer has said so yet.
 func TestNothingIsSentAfterItsDeadline(t *testing.T) {
-	s, _ := openRedis(t)
-	wantAllowed(t, s)
-	before := breakerOf(s).Calls
-	if _, err := s.only.enter(overdue{t.Context()}); !errors.Is(err, context.DeadlineExceeded) {
+	s := openOne(t, Options{Addr: testserver.Redis(t, testserver.RedisConfig{}).Addr})
+	if err := s.Ping(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := s.Stats(time.Now()).Calls
+	if _, err := s.Enter(overdue{t.Context()}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("entering after the deadline: %v", err)
 	}
-	if calls := breakerOf(s).Calls; calls != before {
+	if calls := s.Stats(time.Now()).Calls; calls != before {
 		t.Errorf("%d calls", calls-before)
 	}
 }
@@ -248,7 +251,7 @@ func TestUnreadBytes(t *testing.T) {
 	if _, err := conn.Write([]byte(firstQuestion)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the answer lies there", func() bool { return conn.answering(later) })
+	eventually.True(t, "the answer lies there", func() bool { return conn.answering(later) })
 	answer := make([]byte, 64)
 	n, err := conn.Read(answer)
 	if err != nil || string(answer[:n]) != "+PONG\r\n" {
