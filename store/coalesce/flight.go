@@ -112,18 +112,16 @@ func (f *flight) arrange() {
 func (f *flight) copyTakes(n int) {
 	group := uint32(0)
 	for _, j := range f.jobs {
-		before := uint32(0)
-		for i := range j.takes {
-			t := j.takes[i]
-			if t.Group != before && t.Group != 0 {
-				group++
+		for from, to := 0, 0; from < len(j.takes); from = to {
+			to = store.GroupEnd(j.takes, from)
+			group++
+			for _, t := range j.takes[from:to] {
+				if t.Group != 0 {
+					t.Group = group
+				}
+				f.keys = append(f.keys, t.Key...)
+				f.takes = append(f.takes, t)
 			}
-			before = t.Group
-			if t.Group != 0 {
-				t.Group = group
-			}
-			f.keys = append(f.keys, t.Key...)
-			f.takes = append(f.takes, t)
 		}
 	}
 	// The copies stay in place only from here on.

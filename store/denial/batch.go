@@ -71,23 +71,11 @@ func (s *Store) takeBatch(ctx context.Context, takes []store.Take, results []sto
 	}
 }
 
-// runEnd returns the end of the run of takes that begins at i: one take, or all
-// of a group.
-func runEnd(takes []store.Take, i int) int {
-	end := i + 1
-	if takes[i].Group != 0 {
-		for end < len(takes) && takes[end].Group == takes[i].Group {
-			end++
-		}
-	}
-	return end
-}
-
 // markAnswered marks the takes that need not be asked, and reports whether there
 // are any.
 func markAnswered(takes []store.Take, asks []ask) (found bool) {
-	for i := 0; i < len(takes); {
-		end := runEnd(takes, i)
+	for i, end := 0, 0; i < len(takes); i = end {
+		end = store.GroupEnd(takes, i)
 		decided := false
 		for j := i; j < end; j++ {
 			if asks[j].entry != nil && disturbed(takes, asks, j) {
@@ -103,7 +91,6 @@ func markAnswered(takes []store.Take, asks []ask) (found bool) {
 			}
 		}
 		found = found || decided
-		i = end
 	}
 	return found
 }
@@ -174,19 +161,20 @@ func (s *Store) askRest(ctx context.Context, takes []store.Take, results []store
 	defer b.release()
 	b.takes, b.results = b.takes[:0], b.results[:0]
 	group := uint32(0)
-	for i := range takes {
-		if asks[i].answered {
-			continue
-		}
-		t := takes[i]
-		if t.Group != 0 {
-			if i == 0 || takes[i-1].Group != t.Group {
-				group++
+	for i, end := 0, 0; i < len(takes); i = end {
+		end = store.GroupEnd(takes, i)
+		group++
+		for j := i; j < end; j++ {
+			if asks[j].answered {
+				continue
 			}
-			t.Group = group
+			t := takes[j]
+			if t.Group != 0 {
+				t.Group = group
+			}
+			b.takes = append(b.takes, t)
+			b.results = append(b.results, store.Result{})
 		}
-		b.takes = append(b.takes, t)
-		b.results = append(b.results, store.Result{})
 	}
 	if len(b.takes) == 0 {
 		return

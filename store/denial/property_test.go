@@ -101,7 +101,7 @@ func groupDenied(takes []store.Take, results []store.Result, i int) bool {
 	for i > 0 && takes[i-1].Group == takes[i].Group {
 		i--
 	}
-	for j := i; j < runEnd(takes, i); j++ {
+	for j := i; j < store.GroupEnd(takes, i); j++ {
 		if takes[j].Op == store.Hit && !takes[j].Shadow && !results[j].Allowed {
 			return true
 		}

@@ -100,15 +100,9 @@ func (s *Store) run(ctx context.Context, c *call) {
 	for len(c.steps) < len(c.takes) {
 		c.steps = append(c.steps, step{})
 	}
-	for from := 0; from < len(c.takes); {
-		to := from + 1
-		if g := c.takes[from].Group; g != 0 {
-			for to < len(c.takes) && c.takes[to].Group == g {
-				to++
-			}
-		}
+	for from, to := 0, 0; from < len(c.takes); from = to {
+		to = store.GroupEnd(c.takes, from)
 		s.try(ctx, c, unit{from: from, to: to}, false)
-		from = to
 	}
 	s.askStore(ctx, c)
 	for waits := 1; len(c.waiting) > 0; waits++ {

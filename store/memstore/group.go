@@ -52,20 +52,10 @@ func (s *Store) dryRun(takes []store.Take, results []store.Result, now limit.Mic
 	defer groups.Put(g)
 	g.begin(s, takes, now)
 	defer g.end(s)
-	for i := 0; i < len(takes); {
-		end := groupEnd(takes, i)
-		g.decide(s, i, takes[i:end], results[i:end])
-		i = end
+	for from, to := 0, 0; from < len(takes); from = to {
+		to = store.GroupEnd(takes, from)
+		g.decide(s, from, takes[from:to], results[from:to])
 	}
-}
-
-// groupEnd returns the end of the group, or of the single take, that begins at i.
-func groupEnd(takes []store.Take, i int) int {
-	end := i + 1
-	for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group && takes[end].DryRun == takes[i].DryRun {
-		end++
-	}
-	return end
 }
 
 // begin hashes the keys, and locks the shards that they are in.

@@ -199,24 +199,20 @@ func (s *Store) one(a *ask, d *limit.Decision) {
 // calls in a shard, so it does not look at ctx. Its results carry no errors.
 func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Result) {
 	now := s.micros()
-	for i := 0; i < len(takes); {
-		t := &takes[i]
-		if t.DryRun {
-			end := store.RunEnd(takes, i)
-			s.dryRun(takes[i:end], results[i:end], now)
-			i = end
+	for from, to := 0, 0; from < len(takes); from = to {
+		if takes[from].DryRun {
+			to = store.RunEnd(takes, from)
+			s.dryRun(takes[from:to], results[from:to], now)
 			continue
 		}
-		if t.Group == 0 {
-			a := s.askOf(t, now)
-			s.one(&a, &results[i].Decision)
-			results[i].Err = nil
-			i++
+		to = store.GroupEnd(takes, from)
+		if takes[from].Group != 0 {
+			s.takeGroup(takes[from:to], results[from:to], now)
 			continue
 		}
-		end := groupEnd(takes, i)
-		s.takeGroup(takes[i:end], results[i:end], now)
-		i = end
+		a := s.askOf(&takes[from], now)
+		s.one(&a, &results[from].Decision)
+		results[from].Err = nil
 	}
 }
 

@@ -315,17 +315,11 @@ func (r *request) remember(hash keyHash, slot int) {
 	}
 }
 
-// take writes take i of takes for a script where each has its limit.
+// take writes take i of takes, which is in no group, for a script where each has its
+// limit.
 func (r *request) take(takes []store.Take, i int, wall limit.Micros) {
 	t, slot := &takes[i], r.of[i]
-	group := byte(alone)
-	if t.Group != 0 {
-		group = inGroup
-		if i+1 == len(takes) || takes[i+1].Group != t.Group {
-			group = lastOfGroup
-		}
-	}
-	r.buf = append(r.buf, byte(min(t.Op, store.Charge)), group)
+	r.buf = append(r.buf, byte(min(t.Op, store.Charge)), alone)
 	r.bool(t.Shadow)
 	r.bool(r.keys[slot-1].shared)
 	r.buf = append(r.buf, byte(slot>>16), byte(slot>>8), byte(slot))

@@ -140,7 +140,7 @@ func drawTakes(t *rapid.T, limits []*limit.Limit) []store.Take {
 	group := uint32(2)
 	for range rapid.IntRange(0, 3).Draw(t, "repetitions") {
 		from := rapid.IntRange(0, len(takes)-1).Draw(t, "from")
-		unit := slices.Clone(takes[from:groupEnd(takes, from)])
+		unit := slices.Clone(takes[from:store.GroupEnd(takes, from)])
 		for range rapid.IntRange(1, 8).Draw(t, "times") {
 			group++
 			for _, one := range unit {

@@ -33,15 +33,6 @@ func same(a, b *store.Take) bool {
 	return a.Op == b.Op && a.Hits == b.Hits && a.Shadow == b.Shadow && (a.Limit == b.Limit || *a.Limit == *b.Limit)
 }
 
-// groupEnd returns the end of the group, or of the single take, that begins at i.
-func groupEnd(takes []store.Take, i int) int {
-	end := i + 1
-	for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group {
-		end++
-	}
-	return end
-}
-
 // plan makes the operations; the keys have their numbers.
 func (r *request) plan(takes []store.Take) {
 	r.ops, r.opOf = r.ops[:0], r.opOf[:0]
@@ -49,7 +40,7 @@ func (r *request) plan(takes []store.Take) {
 		r.keys[i].sharing = ownBucket
 	}
 	for i := 0; i < len(takes); {
-		end := groupEnd(takes, i)
+		end := store.GroupEnd(takes, i)
 		if !r.joins(takes, i, end) {
 			r.begin(takes, i, end)
 		}
@@ -200,7 +191,7 @@ func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []
 		}
 	}
 	for i := 0; i < len(takes); {
-		end := groupEnd(takes, i)
+		end := store.GroupEnd(takes, i)
 		first := r.opOf[i]
 		switch op := &r.ops[first]; {
 		case op.times == 1:
@@ -284,7 +275,7 @@ func callLength(takes []store.Take) int {
 	var begins [scanned]int
 	n, cost, units := 0, 0, 0
 	for n < len(takes) {
-		end := groupEnd(takes, n)
+		end := store.GroupEnd(takes, n)
 		if n > 0 && repeats(takes, begins[:min(units, scanned)], n, end) {
 			n = end
 			continue
@@ -311,7 +302,7 @@ func repeats(takes []store.Take, begins []int, i, end int) bool {
 	}
 next:
 	for _, at := range begins {
-		if groupEnd(takes, at)-at != end-i || (takes[at].Group == 0) != (takes[i].Group == 0) {
+		if store.GroupEnd(takes, at)-at != end-i || (takes[at].Group == 0) != (takes[i].Group == 0) {
 			continue
 		}
 		for j := range end - i {

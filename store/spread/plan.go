@@ -129,15 +129,12 @@ type group struct {
 // groupsOf returns the groups of takes in their order.
 func groupsOf(takes []store.Take, of []int) []group {
 	var all []group
-	for i := 0; i < len(takes); {
-		if takes[i].Group == 0 {
-			i++
+	for from, to := 0, 0; from < len(takes); from = to {
+		to = store.GroupEnd(takes, from)
+		if takes[from].Group == 0 {
 			continue
 		}
-		g := group{from: i, to: i + 1}
-		for g.to < len(takes) && takes[g.to].Group == takes[i].Group {
-			g.to++
-		}
+		g := group{from: from, to: to}
 		several, deniable := false, false
 		for j := g.from; j < g.to; j++ {
 			several = several || of[j] != of[g.from]
@@ -145,7 +142,6 @@ func groupsOf(takes []store.Take, of []int) []group {
 		}
 		g.apart = several && deniable
 		all = append(all, g)
-		i = g.to
 	}
 	return all
 }

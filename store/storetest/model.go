@@ -38,13 +38,9 @@ func (m *model) Take(takes []store.Take, results []store.Result) {
 		before := m.copyBuckets()
 		defer func() { m.buckets = before }()
 	}
-	for i := 0; i < len(takes); {
-		end := i + 1
-		for takes[i].Group != 0 && end < len(takes) && takes[end].Group == takes[i].Group {
-			end++
-		}
-		m.takeGroup(takes[i:end], results[i:end])
-		i = end
+	for from, to := 0, 0; from < len(takes); from = to {
+		to = store.GroupEnd(takes, from)
+		m.takeGroup(takes[from:to], results[from:to])
 	}
 }
 

@@ -73,12 +73,12 @@ func (w *work) begin(s *Store, takes []store.Take, results []store.Result, inPar
 	w.runs, w.splits = w.runs[:0], w.splits[:0]
 	w.lefts = slices.Grow(w.lefts[:0], inParts) // which so stay where they are
 	w.splitOf = slices.Grow(w.splitOf[:0], len(takes))[:len(takes)]
+	for from, to := 0, 0; from < len(takes); from = to {
+		to = store.GroupEnd(takes, from)
+		w.runs = append(w.runs, run{from: from, to: to, open: true})
+	}
 	for i := range takes {
 		t := &takes[i]
-		if i == 0 || t.Group == 0 || t.Group != takes[i-1].Group {
-			w.runs = append(w.runs, run{from: i, open: true})
-		}
-		w.runs[len(w.runs)-1].to = i + 1
 		w.splitOf[i] = 0
 		if p := s.cuts.of(t); p != nil {
 			hash := maphash.Bytes(s.seed, t.Key)
