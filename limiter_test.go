@@ -28,6 +28,7 @@ type bench struct {
 	t       testing.TB
 	now     time.Time
 	limiter *headgate.Limiter
+	store   store.Store // of limiter
 }
 
 func newBench(t testing.TB, yaml string, o headgate.Options) *bench {
@@ -50,7 +51,7 @@ func newBench(t testing.TB, yaml string, o headgate.Options) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.limiter = limiter
+	b.limiter, b.store = limiter, o.Store
 	return b
 }
 

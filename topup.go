@@ -20,9 +20,6 @@ const (
 	// maxCoverTrips bounds how often a request is asked again: for the pool, for each
 	// top-up, and for quotas that turn out to deny too.
 	maxCoverTrips = 8
-	// topUpName is what answers call the limit of a top-up. Its ID is no name: names
-	// go into metrics.
-	topUpName = "top_up"
 )
 
 // coverage is working memory for requests that are denied by quotas of tenants that
@@ -208,15 +205,15 @@ func (p *plan) askCover(r *retry, req *Request, c *cover) {
 	c.capAt = -1
 	if c.pool == nil {
 		g := p.grants[c.span.from]
-		p.keys = appendTopUpKey(p.keys, c.subject, g.ID)
+		p.keys = tenant.AppendTopUpKey(p.keys, c.subject, g.ID)
 		c.at = p.askBucket(r, req, start, store.Take{Limit: g.Ask, Hits: c.hits})
 		return
 	}
-	p.keys = appendPoolKey(p.keys, c.subject)
+	p.keys = tenant.AppendPoolKey(p.keys, c.subject)
 	c.at = p.askBucket(r, req, start, store.Take{Limit: c.pool.Limit.Limit, Hits: c.hits})
 	if key := c.pool.PerKey; key != nil {
 		start = len(p.keys)
-		p.keys = appendPoolKey(p.keys, c.subject, descriptor.Entry{Key: key.Entry, Value: keyOf(req, c.descriptor, key.Entry)})
+		p.keys = tenant.AppendPoolKey(p.keys, c.subject, descriptor.Entry{Key: key.Entry, Value: keyOf(req, c.descriptor, key.Entry)})
 		c.capAt = p.askBucket(r, req, start, store.Take{Limit: key.Limit.Limit, Hits: c.hits})
 	}
 }
@@ -235,25 +232,6 @@ func (p *plan) askBucket(r *retry, req *Request, start int, take store.Take) int
 	}
 	p.addAgain(-1, take)
 	return len(p.again) - 1
-}
-
-// appendTopUpKey appends the key of the bucket of a top-up.
-func appendTopUpKey(dst []byte, subject tenant.Subject, id string) []byte {
-	dst = descriptor.AppendKeyStart(dst, descriptor.KindTopUp, "")
-	dst = descriptor.AppendKeyEntry(dst, subject)
-	dst = descriptor.AppendKeyEntry(dst, descriptor.Entry{Key: topUpName, Value: id})
-	return descriptor.AppendKeyEnd(dst, 0)
-}
-
-// appendPoolKey appends the key of the bucket of a tenant's burst pool, or of the share
-// of a key of it.
-func appendPoolKey(dst []byte, subject tenant.Subject, key ...descriptor.Entry) []byte {
-	dst = descriptor.AppendKeyStart(dst, descriptor.KindPool, "")
-	dst = descriptor.AppendKeyEntry(dst, subject)
-	for _, e := range key {
-		dst = descriptor.AppendKeyEntry(dst, e)
-	}
-	return descriptor.AppendKeyEnd(dst, 0)
 }
 
 // keyOf returns the value of the entry with that key in descriptor i of req, else in
@@ -356,7 +334,7 @@ func (p *plan) speak(c *cover, v *Verdict) limit.Decision {
 	v.Hits = c.hits
 	if c.pool == nil {
 		g := p.grants[c.span.from]
-		v.Source, v.Limit, v.Name = tenant.FromTopUp, g.Shown, topUpName
+		v.Source, v.Limit, v.Name = tenant.FromTopUp, g.Shown, tenant.TopUpName
 		d := p.againResults[c.at].Decision
 		d.ResetAfter = time.Duration(g.Until()-p.instant()) * time.Microsecond
 		return d

@@ -15,19 +15,25 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
-func usageOf(t testing.TB, l *headgate.Limiter, subjects ...tenant.Subject) []headgate.TenantUsage {
-	t.Helper()
-	usage, err := l.Usage(t.Context(), subjects)
+// usage reads what was used of b.
+func (b *bench) usage() *tenantusage.Reader {
+	return tenantusage.New(tenantusage.Options{Limiter: b.limiter, Store: b.store, Now: func() time.Time { return b.now }})
+}
+
+func usageOf(b *bench, subjects ...tenant.Subject) []tenantusage.Tenant {
+	b.t.Helper()
+	usage, err := b.usage().Usage(b.t.Context(), subjects)
 	if err != nil || len(usage) != len(subjects) {
-		t.Fatalf("%+v, %v", usage, err)
+		b.t.Fatalf("%+v, %v", usage, err)
 	}
 	return usage
 }
 
 // told says what a usage tells, in one line for each limit.
-func told(u *headgate.TenantUsage) string {
+func told(u *tenantusage.Tenant) string {
 	lines := []string{u.Tier}
 	for i := range u.Limits {
 		l := &u.Limits[i]
@@ -84,7 +90,7 @@ func TestUsageTellsAllQuotas(t *testing.T) {
 			if match == "leaf" {
 				all = "0 of 100/minute, 100 left\nd default by tier: 0 of 1000/hour, 1000 left"
 			}
-			usage := usageOf(t, b.limiter, apiKey("pro"), apiKey("open"), apiKey("nobody"), descriptor.Entry{Key: "plain", Value: "x"})
+			usage := usageOf(b, apiKey("pro"), apiKey("open"), apiKey("nobody"), descriptor.Entry{Key: "plain", Value: "x"})
 			for i, want := range []string{
 				"pro\nd default by tier: " + all + `
 d op:own by override: 2 of 7/minute, 5 left
@@ -138,7 +144,7 @@ func TestUsageIsWhatWasCharged(t *testing.T) {
 				}
 			}
 		}
-		for _, u := range usageOf(t, b.limiter, apiKey("a"), apiKey("b")) {
+		for _, u := range usageOf(b, apiKey("a"), apiKey("b")) {
 			for _, l := range u.Limits {
 				key := strings.TrimSpace(u.Subject.Value + " " + l.Descriptor)
 				if !l.Unlimited() && (l.Used != counts[key] || l.Remaining != l.Quota-l.Used) {
@@ -147,7 +153,7 @@ func TestUsageIsWhatWasCharged(t *testing.T) {
 			}
 		}
 		for _, take := range seen.takes {
-			if take.Op != store.Hit || take.Hits != 0 || take.Group != 0 {
+			if take.Op != store.Hit || take.Hits != 0 {
 				rt.Errorf("take %+v is no peek", take)
 			}
 		}
@@ -193,7 +199,7 @@ descriptors:
 		"op:bucket":  {b.now.Add(-time.Minute), b.now, 10 * time.Second},
 		"op:month":   {month, month.AddDate(0, 0, 31), month.AddDate(0, 0, 31).Sub(b.now)},
 	}
-	for _, u := range usageOf(t, b.limiter, apiKey("a"))[0].Limits {
+	for _, u := range usageOf(b, apiKey("a"))[0].Limits {
 		if w, ok := want[u.Descriptor]; ok && (w != window{u.Start, u.End, u.ResetAfter} || u.Used != 1) {
 			t.Errorf("%s: %v to %v, reset after %v, used %d; want %+v", u.Descriptor, u.Start, u.End, u.ResetAfter, u.Used, w)
 		}
@@ -231,7 +237,7 @@ func TestUsageBeyondQuotas(t *testing.T) {
 	}
 	beyond := func() string {
 		var parts []string
-		for _, l := range usageOf(t, b.limiter, apiKey("a"))[0].Beyond {
+		for _, l := range usageOf(b, apiKey("a"))[0].Beyond {
 			parts = append(parts, fmt.Sprintf("%s %s %s %d/%d until %s", l.Source, tenant.DescriptorText(l.Descriptor), l.Name, l.Used, l.Quota, l.End.Format("15:04")))
 		}
 		return strings.Join(parts, "; ")
@@ -240,7 +246,7 @@ func TestUsageBeyondQuotas(t *testing.T) {
 	if got := beyond(); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if err := b.limiter.ResetUsage(t.Context(), "", apiKey("a")); err != nil {
+	if err := b.usage().Reset(t.Context(), "", apiKey("a")); err != nil {
 		t.Fatal(err)
 	}
 	if got := beyond(); got != want {
@@ -255,7 +261,7 @@ func TestResetAndRefundUsage(t *testing.T) {
 	b.limiter.SetTenants(snapshot(t, tiered("pro", "pro")))
 	used := func() string {
 		var parts []string
-		for _, l := range usageOf(t, b.limiter, apiKey("pro"))[0].Limits {
+		for _, l := range usageOf(b, apiKey("pro"))[0].Limits {
 			if !l.Unlimited() {
 				parts = append(parts, fmt.Sprint(l.Used))
 			}
@@ -277,18 +283,18 @@ func TestResetAndRefundUsage(t *testing.T) {
 	if b.check(on("api_key:pro,op:slow")).Allowed {
 		t.Fatal("not banned")
 	}
-	reset := func(texts ...string) error { return b.limiter.ResetUsage(t.Context(), "", apiKey("pro"), texts...) }
+	reset := func(texts ...string) error { return b.usage().Reset(t.Context(), "", apiKey("pro"), texts...) }
 	for _, err := range []error{
-		reset("op:nothing"), reset("op:write", "op:nothing"), b.limiter.ResetUsage(t.Context(), "other", apiKey("pro")),
-		b.limiter.ResetUsage(t.Context(), "", tenant.Subject{Key: "plain", Value: "x"}),
-		b.limiter.RefundUsage(t.Context(), "d", apiKey("pro"), "op:nothing", 1), b.limiter.RefundUsage(t.Context(), "other", apiKey("pro"), "op:write", 1),
+		reset("op:nothing"), reset("op:write", "op:nothing"), b.usage().Reset(t.Context(), "other", apiKey("pro")),
+		b.usage().Reset(t.Context(), "", tenant.Subject{Key: "plain", Value: "x"}),
+		b.usage().Refund(t.Context(), "d", apiKey("pro"), "op:nothing", 1), b.usage().Refund(t.Context(), "other", apiKey("pro"), "op:write", 1),
 	} {
-		if !errors.Is(err, headgate.ErrNoQuota) {
+		if !errors.Is(err, tenantusage.ErrNoQuota) {
 			t.Errorf("%v", err)
 		}
 	}
 	want("after what was refused", "4 4 1 2 0")
-	if err := b.limiter.RefundUsage(t.Context(), "d", apiKey("pro"), "op:write", 1); err != nil {
+	if err := b.usage().Refund(t.Context(), "d", apiKey("pro"), "op:write", 1); err != nil {
 		t.Fatal(err)
 	}
 	want("after a refund", "3 3 0 2 0")
@@ -306,7 +312,7 @@ func TestResetAndRefundUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("after a reset of all", "0 0 0 0 0")
-	if got := b.limiter.UsageDomains("api_key"); !slices.Equal(got, []string{"d"}) || b.limiter.UsageDomains("plain") != nil {
+	if got := b.usage().Domains("api_key"); !slices.Equal(got, []string{"d"}) || b.usage().Domains("plain") != nil {
 		t.Errorf("domains %v", got)
 	}
 }
@@ -316,15 +322,15 @@ func TestUsageOfStoreThatFails(t *testing.T) {
 	for _, broken := range []error{&store.Error{Op: "take", Reason: store.Unavailable, Err: errors.New("away")}, nil} {
 		b := newBench(t, fmt.Sprintf(usageRules, "path"), headgate.Options{Store: failing{broken}})
 		b.limiter.SetTenants(snapshot(t, tiered("pro", "pro")))
-		for _, l := range usageOf(t, b.limiter, apiKey("pro"))[0].Limits {
+		for _, l := range usageOf(b, apiKey("pro"))[0].Limits {
 			if !l.Unlimited() && (l.Counted() || l.Degraded == store.NoReason || l.Used != 0 || l.Quota == 0) {
 				t.Errorf("%+v", l)
 			}
 		}
-		if err := b.limiter.ResetUsage(t.Context(), "", apiKey("pro")); err == nil || errors.Is(err, headgate.ErrNoQuota) {
+		if err := b.usage().Reset(t.Context(), "", apiKey("pro")); err == nil || errors.Is(err, tenantusage.ErrNoQuota) {
 			t.Errorf("reset: %v", err)
 		}
-		if err := b.limiter.RefundUsage(t.Context(), "d", apiKey("pro"), tenant.Default, 1); err == nil || errors.Is(err, headgate.ErrNoQuota) {
+		if err := b.usage().Refund(t.Context(), "d", apiKey("pro"), tenant.Default, 1); err == nil || errors.Is(err, tenantusage.ErrNoQuota) {
 			t.Errorf("refund: %v", err)
 		}
 	}
@@ -339,17 +345,17 @@ func TestUsageIsBounded(t *testing.T) {
 		many.Overrides = append(many.Overrides, tenant.Override{Descriptor: text, Quota: quota(text, "1/minute")})
 	}
 	b.limiter.SetTenants(snapshot(t, many))
-	if u := usageOf(t, b.limiter, apiKey("many"))[0]; len(u.Limits) < 1000 || u.Cut {
+	if u := usageOf(b, apiKey("many"))[0]; len(u.Limits) < 1000 || u.Cut {
 		t.Errorf("%d limits, cut %v", len(u.Limits), u.Cut)
 	}
-	subjects := slices.Repeat([]tenant.Subject{apiKey("many")}, headgate.MaxUsageSubjects)
-	if u := usageOf(t, b.limiter, subjects...)[99]; len(u.Limits) != headgate.MaxUsageQuotas/headgate.MaxUsageSubjects+1 || !u.Cut {
+	subjects := slices.Repeat([]tenant.Subject{apiKey("many")}, tenantusage.MaxSubjects)
+	if u := usageOf(b, subjects...)[99]; len(u.Limits) != tenantusage.MaxQuotas/tenantusage.MaxSubjects+1 || !u.Cut {
 		t.Errorf("%d limits, cut %v", len(u.Limits), u.Cut)
 	}
-	if _, err := b.limiter.Usage(t.Context(), append(subjects, apiKey("x"))); err == nil {
+	if _, err := b.usage().Usage(t.Context(), append(subjects, apiKey("x"))); err == nil {
 		t.Error("101 subjects")
 	}
-	if u := usageOf(t, newBench(t, "", headgate.Options{}).limiter, apiKey("many"))[0]; len(u.Limits) != 0 {
+	if u := usageOf(newBench(t, "", headgate.Options{}), apiKey("many"))[0]; len(u.Limits) != 0 {
 		t.Errorf("without rules: %+v", u)
 	}
 }
@@ -358,9 +364,9 @@ func TestUsageIsBounded(t *testing.T) {
 func BenchmarkUsage(b *testing.B) {
 	l := newBench(b, fmt.Sprintf(usageRules, "path"), headgate.Options{})
 	l.limiter.SetTenants(snapshot(b, tiered("pro", "pro")))
-	subjects := slices.Repeat([]tenant.Subject{apiKey("pro")}, headgate.MaxUsageSubjects)
+	subjects := slices.Repeat([]tenant.Subject{apiKey("pro")}, tenantusage.MaxSubjects)
 	for b.Loop() {
-		if _, err := l.limiter.Usage(b.Context(), subjects); err != nil {
+		if _, err := l.usage().Usage(b.Context(), subjects); err != nil {
 			b.Fatal(err)
 		}
 	}

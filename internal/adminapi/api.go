@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/tenantusage"
 	"github.com/headgate/headgate/trial"
 )
 
@@ -42,17 +43,24 @@ type Accounts interface {
 
 var _ Accounts = (*sqltenant.DB)(nil)
 
-// Limiter is what decides on this node, by the rules that are in force here. Its
-// methods are as headgate.Limiter has them.
+// Limiter is what decides on this node.
 type Limiter interface {
-	Usage(ctx context.Context, subjects []tenant.Subject) ([]headgate.TenantUsage, error)
-	ResetUsage(ctx context.Context, domain string, subject tenant.Subject, descriptors ...string) error
-	RefundUsage(ctx context.Context, domain string, subject tenant.Subject, descriptor string, hits int64) error
-	UsageDomains(key string) []string
+	// Rules returns the rules that are in force here, nil if there are none.
 	Rules() *rules.Set
 }
 
 var _ Limiter = (*headgate.Limiter)(nil)
+
+// Usage is what tenants have used, by the rules that are in force here. Its methods are as
+// tenantusage.Reader has them.
+type Usage interface {
+	Usage(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error)
+	Reset(ctx context.Context, domain string, subject tenant.Subject, descriptors ...string) error
+	Refund(ctx context.Context, domain string, subject tenant.Subject, descriptor string, hits int64) error
+	Domains(key string) []string
+}
+
+var _ Usage = (*tenantusage.Reader)(nil)
 
 // Options configures a Handler.
 type Options struct {
@@ -63,9 +71,10 @@ type Options struct {
 	Tiers func() *tenant.Tiers
 	// Tokens are those of who may ask. Required.
 	Tokens *Tokens
-	// Limiter tells what was used and which rules are in force. nil: the routes for
+	// Limiter tells which rules are in force, and Usage what was used. nil: the routes for
 	// that say that this process does not decide.
 	Limiter Limiter
+	Usage   Usage
 	// CheckRules says whether a document of rules could be in force together with all
 	// other rules that are or will be: the files, the other documents and the rows. The
 	// text "" is that of a document which is taken out. Warnings are what Lint says of

@@ -26,6 +26,7 @@ import (
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 const testTiers = `
@@ -64,6 +65,7 @@ type testServer struct {
 	file    string // of tokens
 	lines   string // of the file
 	limiter *headgate.Limiter
+	used    *tenantusage.Reader
 
 	mu     sync.Mutex
 	now    time.Time
@@ -115,7 +117,7 @@ func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *te
 	if s.hasher, err = identity.NewHasher(identity.NewSecret(strings.Repeat("k", 32))); err != nil {
 		t.Fatal(err)
 	}
-	s.limiter = testLimiter(t, s.clock)
+	s.limiter, s.used = testLimiter(t, s.clock)
 	s.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account(nil))))
 	o := Options{
 		Accounts: func() Accounts {
@@ -126,6 +128,7 @@ func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *te
 		},
 		Tiers: func() *tenant.Tiers { return tiers }, Tokens: tokens, Hasher: s.hasher, Now: s.clock,
 		Limiter:    s.limiter,
+		Usage:      s.used,
 		Candidates: s.limiter.Candidates,
 		Watch:      testWatch(),
 		SignUsageToken: func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
@@ -142,8 +145,8 @@ func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *te
 	return s
 }
 
-// testLimiter is a limiter over a memory store.
-func testLimiter(t testing.TB, now func() time.Time) *headgate.Limiter {
+// testLimiter is a limiter over a memory store, and what is used of it.
+func testLimiter(t testing.TB, now func() time.Time) (*headgate.Limiter, *tenantusage.Reader) {
 	t.Helper()
 	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(testRules)}}, rulefile.Options{})
 	if err != nil {
@@ -157,7 +160,7 @@ func testLimiter(t testing.TB, now func() time.Time) *headgate.Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter
+	return limiter, tenantusage.New(tenantusage.Options{Limiter: limiter, Store: buckets, Now: now})
 }
 
 // follow puts the accounts of the database in force.

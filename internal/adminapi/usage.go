@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 // usage is what accounts have used.
@@ -27,7 +27,7 @@ func (u usage) routes() []route {
 	return []route{
 		{
 			method: http.MethodGet, path: "usage", scope: Read, local: true, serve: u.many, id: "listUsage", summary: "Show what several accounts have used",
-			query:   []parameter{{"name", "An account, as in the path of the others; repeated for each.", schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "maxItems": headgate.MaxUsageSubjects}}},
+			query:   []parameter{{"name", "An account, as in the path of the others; repeated for each.", schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "maxItems": tenantusage.MaxSubjects}}},
 			answers: []reply{ok(usagesView{}, "What was used, in the order of the names."), notHere, unprocessable},
 		},
 		{
@@ -63,7 +63,7 @@ type usagesView struct {
 
 const (
 	// maxLookups bounds the looks at usage at one time: each may ask the store for
-	// headgate.MaxUsageQuotas limits, and decisions are not to wait for that.
+	// tenantusage.MaxQuotas limits, and decisions are not to wait for that.
 	maxLookups = 4
 	// usageTimeout bounds how long the store is waited for.
 	usageTimeout = 10 * time.Second
@@ -111,7 +111,7 @@ func (u usage) many(c *call) (*answer, error) {
 }
 
 func (u usage) of(c *call, names []quotas.Name) ([]usageview.Tenant, error) {
-	if u.Limiter == nil {
+	if u.Usage == nil {
 		return nil, errNoLimiter
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), usageTimeout)
@@ -125,7 +125,7 @@ func (u usage) of(c *call, names []quotas.Name) ([]usageview.Tenant, error) {
 	for i := range names {
 		subjects[i] = names[i].Subject
 	}
-	usage, err := u.Limiter.Usage(ctx, subjects)
+	usage, err := u.Usage.Usage(ctx, subjects)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (u usage) reset(c *call) (*answer, error) {
 		return nil, bad
 	}
 	return u.act(c, name, what, func(ctx context.Context) error {
-		return u.Limiter.ResetUsage(ctx, body.Domain, name.Subject, texts...)
+		return u.Usage.Reset(ctx, body.Domain, name.Subject, texts...)
 	})
 }
 
@@ -233,9 +233,9 @@ func (u usage) refund(c *call) (*answer, error) {
 	if bad := u.checkDomain(body.Domain, name.Subject.Key, true); bad != nil {
 		return nil, bad
 	}
-	domain := cmp.Or(body.Domain, u.Limiter.UsageDomains(name.Subject.Key)[0])
+	domain := cmp.Or(body.Domain, u.Usage.Domains(name.Subject.Key)[0])
 	return u.act(c, name, action{Name: "usage refund", Domain: domain, Descriptor: tenant.DescriptorText(text), Hits: *body.Hits}, func(ctx context.Context) error {
-		return u.Limiter.RefundUsage(ctx, domain, name.Subject, text, *body.Hits)
+		return u.Usage.Refund(ctx, domain, name.Subject, text, *body.Hits)
 	})
 }
 
@@ -267,7 +267,7 @@ func (u usage) act(c *call, name quotas.Name, a action, do func(context.Context)
 		return nil, err
 	}
 	switch err := do(ctx); {
-	case errors.Is(err, headgate.ErrNoQuota):
+	case errors.Is(err, tenantusage.ErrNoQuota):
 		return nil, badField(http.StatusUnprocessableEntity, "descriptor", "nothing counts it; hint: GET usage says what is counted")
 	case err != nil:
 		u.OnError(err)
@@ -279,10 +279,10 @@ func (u usage) act(c *call, name quotas.Name, a action, do func(context.Context)
 // checkDomain refuses a domain in which accounts with that key have no quota, and, where
 // just one is needed, several.
 func (u usage) checkDomain(domain, key string, one bool) *problem {
-	if u.Limiter == nil {
+	if u.Usage == nil {
 		return errNoLimiter
 	}
-	names := u.Limiter.UsageDomains(key)
+	names := u.Usage.Domains(key)
 	switch {
 	case len(names) == 0:
 		return badField(http.StatusUnprocessableEntity, "api_key", "no rule with tenant: true counts by the entry %.64q", key)

@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 const pro = `{"tier":"pro","overrides":[{"descriptor":"endpoint:POST /api/v1/orders","requests_per_unit":70,"unit":"minute","algorithm":"fixed_window"}]}`
@@ -72,7 +73,7 @@ func testUsage(t *testing.T, s *testServer) {
 		t.Errorf("descriptors %v", got)
 	}
 	for range 1000 {
-		if _, err := s.limiter.Usage(t.Context(), []tenant.Subject{{Key: "api_key", Value: s.hasher.APIKey(apiKey)}}); err != nil {
+		if _, err := s.used.Usage(t.Context(), []tenant.Subject{{Key: "api_key", Value: s.hasher.APIKey(apiKey)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,10 +168,10 @@ func (s *testServer) testUsageActions(name string) {
 	}
 }
 
-// brokenLimiter is one whose store does not answer.
-type brokenLimiter struct{ Limiter }
+// brokenUsage is that of a store that does not answer.
+type brokenUsage struct{ *tenantusage.Reader }
 
-func (brokenLimiter) ResetUsage(context.Context, string, tenant.Subject, ...string) error {
+func (brokenUsage) Reset(context.Context, string, tenant.Subject, ...string) error {
 	return errors.New("reset: the store is away: a secret")
 }
 
@@ -191,7 +192,7 @@ func (s *testServer) actions(name string) (list []changeView) {
 // not answer.
 func TestUsageWithoutParts(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
-	s.handler.options.Limiter = brokenLimiter{s.limiter}
+	s.handler.options.Usage = brokenUsage{s.used}
 	r := s.want(s.do(Write, "POST", "usage/tenant:a/reset", ""), 503)
 	if r.header.Get("Retry-After") == "" || strings.Contains(string(r.body), "secret") || !strings.Contains(s.reported(), "a secret") || len(s.actions("tenant:a")) != 1 {
 		t.Errorf("%s; reported %s", r.body, s.reported())
@@ -206,7 +207,7 @@ func TestUsageWithoutParts(t *testing.T) {
 	if _, err := (usage{s.handler.options, s.handler.lookups}).of(busy, []quotas.Name{{}}); !errors.As(err, &bad) || bad.Status != 503 {
 		t.Errorf("while others look: %v", err)
 	}
-	s.handler.options.Limiter, s.handler.options.SignUsageToken = nil, nil
+	s.handler.options.Limiter, s.handler.options.Usage, s.handler.options.SignUsageToken = nil, nil, nil
 	for _, c := range [][3]string{
 		{"GET", "usage/tenant:a"}, {"GET", "usage?name=tenant:a"}, {"POST", "usage/tenant:a/reset", `{}`},
 		{"POST", "usage/tenant:a/refund", `{"descriptor":"default","hits":1}`}, {"POST", "usage-tokens/tenant:a", `{"ttl":"1h"}`}, {"GET", "rules"},

@@ -32,7 +32,7 @@ func (p *process) customers(checks http.Handler) (http.Handler, error) {
 		return checks, nil
 	}
 	p.refusals.Serve(refusals.Usage)
-	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.limiter, Refusals: p.refusals, OnError: func(err error) {
+	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.usage, Refusals: p.refusals, OnError: func(err error) {
 		p.logger.Error("a customer who asked for his usage was not answered", "error", err)
 	}})
 	if err != nil {

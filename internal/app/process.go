@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/internal/webhook"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 // process is what every way of serving has: stores, rules in force, health, and
@@ -37,6 +38,7 @@ type process struct {
 	watching *watching
 	stack    *stack
 	limiter  *headgate.Limiter
+	usage    *tenantusage.Reader
 	doors    doors
 	refusals *refusals.Log
 	health   *health
@@ -118,6 +120,7 @@ func (p *process) assemble() error {
 	}); err != nil {
 		return err
 	}
+	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack})
 	p.doors.limiter, p.doors.logger = p.limiter, p.logger
 	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)

@@ -19,13 +19,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/selflimit"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 // Path is where a Handler is to be mounted; it answers at no other one.
@@ -46,10 +46,10 @@ const (
 
 // Usage tells what tenants have used.
 type Usage interface {
-	Usage(ctx context.Context, subjects []tenant.Subject) ([]headgate.TenantUsage, error)
+	Usage(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error)
 }
 
-var _ Usage = (*headgate.Limiter)(nil)
+var _ Usage = (*tenantusage.Reader)(nil)
 
 // Options configures a Handler.
 type Options struct {
@@ -190,7 +190,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.S
 }
 
 // known reports whether what u says is not only that the store did not answer.
-func known(u headgate.LimitUsage) bool { return u.Unlimited() || u.Counted() }
+func known(u tenantusage.Limit) bool { return u.Unlimited() || u.Counted() }
 
 // problem is the body of an answer that is an error (RFC 9457).
 type problem struct {

@@ -26,6 +26,7 @@ import (
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 const testRules = `
@@ -54,6 +55,7 @@ var (
 type world struct {
 	t       *testing.T
 	limiter *headgate.Limiter
+	store   store.Store
 	keys    *usagetoken.Keys
 	url     string
 
@@ -70,6 +72,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.store = counters
 	if w.limiter, err = headgate.New(headgate.Options{Store: counters, Now: w.clock}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +115,11 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-func (w *world) Usage(ctx context.Context, subjects []tenant.Subject) ([]headgate.TenantUsage, error) {
+func (w *world) Usage(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error) {
 	if w.usage != nil {
 		return w.usage.Usage(ctx, subjects)
 	}
-	return w.limiter.Usage(ctx, subjects)
+	return tenantusage.New(tenantusage.Options{Limiter: w.limiter, Store: w.store, Now: w.clock}).Usage(ctx, subjects)
 }
 
 func (w *world) token(subject tenant.Subject) string {
@@ -299,9 +302,9 @@ func TestTooOften(t *testing.T) {
 }
 
 // usageFunc is a Usage.
-type usageFunc func([]tenant.Subject) ([]headgate.TenantUsage, error)
+type usageFunc func([]tenant.Subject) ([]tenantusage.Tenant, error)
 
-func (f usageFunc) Usage(_ context.Context, subjects []tenant.Subject) ([]headgate.TenantUsage, error) {
+func (f usageFunc) Usage(_ context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error) {
 	return f(subjects)
 }
 
@@ -309,7 +312,7 @@ func (f usageFunc) Usage(_ context.Context, subjects []tenant.Subject) ([]headga
 func TestTroubles(t *testing.T) {
 	w := newWorld(t)
 	l := limit.Must(limit.PerSecond(5))
-	away := headgate.LimitUsage{Domain: "api", Limit: l, Quota: 5, Degraded: store.Timeout}
+	away := tenantusage.Limit{Domain: "api", Limit: l, Quota: 5, Degraded: store.Timeout}
 	local := away
 	local.Local, local.Used, local.Remaining = true, 2, 3
 	for name, c := range map[string]struct {
@@ -318,17 +321,17 @@ func TestTroubles(t *testing.T) {
 		want   string
 		told   bool
 	}{
-		"an error":  {func([]tenant.Subject) ([]headgate.TenantUsage, error) { return nil, errors.New("inside") }, 500, "cannot be told", true},
-		"no answer": {func([]tenant.Subject) ([]headgate.TenantUsage, error) { return nil, nil }, 500, "cannot be told", true},
-		"a panic":   {func([]tenant.Subject) ([]headgate.TenantUsage, error) { panic("inside") }, 500, "a bug of Headgate", true},
-		"the store is away": {func(s []tenant.Subject) ([]headgate.TenantUsage, error) {
-			return []headgate.TenantUsage{{Subject: s[0], Limits: []headgate.LimitUsage{away}}}, nil
+		"an error":  {func([]tenant.Subject) ([]tenantusage.Tenant, error) { return nil, errors.New("inside") }, 500, "cannot be told", true},
+		"no answer": {func([]tenant.Subject) ([]tenantusage.Tenant, error) { return nil, nil }, 500, "cannot be told", true},
+		"a panic":   {func([]tenant.Subject) ([]tenantusage.Tenant, error) { panic("inside") }, 500, "a bug of Headgate", true},
+		"the store is away": {func(s []tenant.Subject) ([]tenantusage.Tenant, error) {
+			return []tenantusage.Tenant{{Subject: s[0], Limits: []tenantusage.Limit{away}}}, nil
 		}, 503, "the store of the counters does not answer", false},
-		"one of two is away": {func(s []tenant.Subject) ([]headgate.TenantUsage, error) {
-			return []headgate.TenantUsage{{Subject: s[0], Limits: []headgate.LimitUsage{away, {Domain: "api"}}}}, nil
+		"one of two is away": {func(s []tenant.Subject) ([]tenantusage.Tenant, error) {
+			return []tenantusage.Tenant{{Subject: s[0], Limits: []tenantusage.Limit{away, {Domain: "api"}}}}, nil
 		}, 200, `"degraded":"store_timeout"`, false},
-		"counted by one node": {func(s []tenant.Subject) ([]headgate.TenantUsage, error) {
-			return []headgate.TenantUsage{{Subject: s[0], Limits: []headgate.LimitUsage{local}}}, nil
+		"counted by one node": {func(s []tenant.Subject) ([]tenantusage.Tenant, error) {
+			return []tenantusage.Tenant{{Subject: s[0], Limits: []tenantusage.Limit{local}}}, nil
 		}, 200, `"used":2,"limit":5,"remaining":3`, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenantusage"
 )
 
 // Tenant is what one tenant has used.
@@ -88,9 +88,9 @@ type Count struct {
 
 // Of returns what u says. APIKey is left to the caller, who knows by what the
 // key may be shown.
-func Of(u *headgate.TenantUsage) Tenant {
+func Of(u *tenantusage.Tenant) Tenant {
 	t := Tenant{Name: quotas.NameText(u.Subject), Tier: u.Tier, Usage: map[string]*Quota{}, Cut: u.Cut}
-	byText := map[string][]*headgate.LimitUsage{}
+	byText := map[string][]*tenantusage.Limit{}
 	for i := range u.Limits {
 		l := &u.Limits[i]
 		byText[l.Descriptor] = append(byText[l.Descriptor], l)
@@ -112,7 +112,7 @@ func Of(u *headgate.TenantUsage) Tenant {
 }
 
 // addBeyond adds what may be used where quotas deny.
-func (t *Tenant) addBeyond(u *headgate.LimitUsage, at time.Time) {
+func (t *Tenant) addBeyond(u *tenantusage.Limit, at time.Time) {
 	l := countOf(u, at)
 	if u.Source == tenant.FromPool {
 		t.Pool = &l
@@ -123,8 +123,8 @@ func (t *Tenant) addBeyond(u *headgate.LimitUsage, at time.Time) {
 
 // tighter orders limits by how soon they deny: those with counts first, of them that
 // with the smallest remaining, then that with the latest reset.
-func tighter(a, b *headgate.LimitUsage) int {
-	rank := func(u *headgate.LimitUsage) int {
+func tighter(a, b *tenantusage.Limit) int {
+	rank := func(u *tenantusage.Limit) int {
 		switch {
 		case u.Counted():
 			return 0
@@ -136,7 +136,7 @@ func tighter(a, b *headgate.LimitUsage) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Remaining, b.Remaining), cmp.Compare(b.ResetAfter, a.ResetAfter))
 }
 
-func countOf(u *headgate.LimitUsage, at time.Time) Count {
+func countOf(u *tenantusage.Limit, at time.Time) Count {
 	l := Count{Source: u.Source.String(), Domain: u.Domain, Rule: u.Rule, LimitName: u.Name, Unlimited: u.Unlimited()}
 	if l.Unlimited {
 		return l
