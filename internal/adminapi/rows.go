@@ -104,16 +104,7 @@ func (b *rowBody) row() (r sqltenant.RuleRow, list []fieldError) {
 	if len(list) > 0 {
 		return r, list
 	}
-	one := ruleOf(&r)
-	return r, rowErrors(one.Check(rulefile.Options{}))
-}
-
-// ruleOf is a row as rules are made of it.
-func ruleOf(r *sqltenant.RuleRow) rulefile.Row {
-	return rulefile.Row{
-		ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
-		WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
-	}
+	return r, rowErrors(rulefile.CheckRow(r, rulefile.Options{}))
 }
 
 // rowErrors is the error of a row as this API tells it.
@@ -135,10 +126,10 @@ func checkBeside(r sqltenant.RuleRow, others []sqltenant.RuleRow) *problem {
 	if r.ID == 0 {
 		r.ID = math.MaxInt32 // after all others
 	}
-	list := []rulefile.Row{ruleOf(&r)}
+	list := []rules.Row{r}
 	for i := range others {
 		if others[i].ID != r.ID {
-			list = append(list, ruleOf(&others[i]))
+			list = append(list, others[i])
 		}
 	}
 	set, err := rulefile.Load(nil, rulefile.Options{Rows: list})

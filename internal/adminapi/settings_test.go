@@ -273,6 +273,10 @@ func testRows(t *testing.T, s *testServer) {
 	if n, err := s.db.Verify(t.Context()); n != 4 || err != nil {
 		t.Errorf("Verify: %d, %v", n, err)
 	}
+	// A route may be as long as the database keeps it, and no longer.
+	long := "/" + strings.Repeat("x", rules.MaxRoute-1)
+	s.want(s.do(Admin, "POST", "rules/rows", fmt.Sprintf(`{"scope":"ip","route":%q,"limit_count":1,"window_ms":1000}`, long)), 201)
+	s.wantField(s.do(Admin, "POST", "rules/rows", fmt.Sprintf(`{"scope":"ip","route":%q,"limit_count":1,"window_ms":1000}`, long+"x")), 422, "route")
 	// Every failure mode of rules is one of rows, and the document knows it.
 	for _, mode := range []rules.FailureMode{rules.Open, rules.Closed, rules.FailLocal, rules.OpenUnbounded} {
 		s.want(s.do(Admin, "POST", "rules/rows", fmt.Sprintf(`{"scope":"ip","route":"/%[1]s","limit_count":1,"window_ms":1000,"failure_mode":"%[1]s"}`, mode)), 201)

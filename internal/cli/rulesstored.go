@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/rulesource"
-	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -65,7 +64,7 @@ func (f *besideFlags) beside(ctx context.Context, db *sqltenant.DB) (*rulesource
 	for i, d := range docs {
 		files[i] = rulefile.File{Name: d.Name, Data: []byte(d.Text)}
 	}
-	source.SetDocuments(files, tenantsource.RuleRows(rows))
+	source.SetDocuments(files, rows)
 	return source, docs, nil
 }
 

@@ -36,10 +36,10 @@ func (r *RefusedDocument) String() string {
 // the others, is left out by itself: the last text of its name that was in force stays,
 // if there was one. Where a domain may have one file only, files go before documents,
 // and documents before those of later names. A row that is bad is left out.
-func (s *Source) SetDocuments(docs []rulefile.File, rows []rulefile.Row) {
+func (s *Source) SetDocuments(docs []rulefile.File, rows []rules.Row) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.EqualFunc(s.mu.docs, docs, sameFile) && slices.EqualFunc(s.mu.joiner.options.Rows, rows, sameRow) {
+	if slices.EqualFunc(s.mu.docs, docs, sameFile) && slices.EqualFunc(s.mu.joiner.options.Rows, rows, func(a, b rules.Row) bool { return a.Alike(&b) }) {
 		return
 	}
 	s.mu.docs, s.mu.joiner.options.Rows = docs, rows
@@ -52,13 +52,6 @@ func (s *Source) SetDocuments(docs []rulefile.File, rows []rulefile.Row) {
 }
 
 func sameFile(a, b rulefile.File) bool { return a.Name == b.Name && bytes.Equal(a.Data, b.Data) }
-
-func sameRow(a, b rulefile.Row) bool {
-	sameText := func(x, y *string) bool { return x == y || x != nil && y != nil && *x == *y }
-	same := sameText(a.Route, b.Route) && sameText(a.Method, b.Method)
-	a.Route, a.Method, b.Route, b.Method = nil, nil, nil, nil
-	return same && a == b
-}
 
 // maxTold bounds the documents and rows that are reported at once.
 const maxTold = 20

@@ -152,7 +152,7 @@ func (d *documents) compileNow() {
 			files = append(files, rulefile.File{Name: documentFile(doc.Name), Data: []byte(doc.Text)})
 		}
 	}
-	d.rules.SetDocuments(files, RuleRows(s.RuleRows))
+	d.rules.SetDocuments(files, s.RuleRows)
 	d.mu.Lock()
 	d.mu.compiled = true
 	unplaced := d.mu.unplaced

@@ -9,7 +9,6 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/lint"
 	"github.com/headgate/headgate/rules/rulefile"
-	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 // Checker returns what says whether a document of rules could be in force beside
@@ -54,15 +53,3 @@ func RuleOrigin(file string) string {
 
 // documentFile is what messages call a document of rules.
 func documentFile(name string) string { return "database:" + name }
-
-// RuleRows returns rows of a database as rules have them.
-func RuleRows(list []sqltenant.RuleRow) []rulefile.Row {
-	rows := make([]rulefile.Row, len(list))
-	for i, r := range list {
-		rows[i] = rulefile.Row{
-			ID: r.ID, Scope: r.Scope, Route: r.Route, Method: r.Method, LimitCount: r.LimitCount, WindowMS: r.WindowMS,
-			WeightField: r.WeightField, Algorithm: r.Algorithm, FailureMode: r.FailureMode, Burst: r.Burst, Active: r.Active,
-		}
-	}
-	return rows
-}

@@ -27,7 +27,7 @@ type Options struct {
 	// "" means DefaultRowsDomain. They join a domain that files have, whatever
 	// MergeDomains says. A row that is bad, by itself or beside others, is left out and
 	// refuses nothing: see Set.BadRows.
-	Rows       []Row
+	Rows       []rules.Row
 	RowsDomain string
 }
 

@@ -12,37 +12,11 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
-// Row is a rule as a table of a database holds it: one limit on whoever asks, for an
-// endpoint or for all.
-type Row struct {
-	// ID names the row, from 1.
-	ID int64
-	// Scope is whom the limit counts by: "user", "ip" or "apikey", the entries user,
-	// remote_address and api_key.
-	Scope string
-	// Route and Method are what it is for: the value of the entry endpoint is "METHOD
-	// ROUTE". nil means any; all routes or methods that a row is for count together.
-	// '*' in Route stands for any characters.
-	Route, Method *string
-	// LimitCount hits pass in WindowMS milliseconds.
-	LimitCount, WindowMS int64
-	// WeightField says where the cost of a request comes from: "content_length",
-	// "header:NAME", "claim:NAME", or the key of an entry; "" is one hit for each.
-	WeightField string
-	// Algorithm, FailureMode and Burst are as in files; "" and 0 mean the default.
-	Algorithm, FailureMode string
-	Burst                  int64
-	// Active is false for a row that does not count.
-	Active bool
-}
-
 const (
 	// DefaultRowsDomain is the domain of rows unless Options say otherwise.
 	DefaultRowsDomain = "api"
 	// MaxRows bounds the active rows of one set.
 	MaxRows = 100_000
-	// maxRowText bounds a text of a row, in bytes.
-	maxRowText = 512
 )
 
 // endpointKey is the key of the entry that names method and route.
@@ -69,9 +43,9 @@ const (
 
 var columnNames = [...]string{"", "scope", "route", "method", "limit_count", "window_ms", "weight_field", "algorithm", "burst", "failure_mode"}
 
-// Check says what is wrong with a row by itself; the error is a RowError. It does not
+// CheckRow says what is wrong with a row by itself; the error is a rules.RowError. It does not
 // know the rules and rows beside it.
-func (w Row) Check(o Options) error {
+func CheckRow(w rules.Row, o Options) error {
 	c := rowCompiler{compiler: compiler{reporter: new(reporter), compat: o.Compat, domain: &domain{Domain: new(rules.Domain)}, rules: new([]*rules.Rule)}}
 	if bad := c.checkAlone(&w); bad != nil {
 		return *bad
@@ -86,7 +60,7 @@ type rowTarget struct {
 	anyMethod, anyAt bool
 }
 
-func (w *Row) target() rowTarget {
+func targetOf(w *rules.Row) rowTarget {
 	t := rowTarget{key: scopeKeys[w.Scope], anyMethod: w.Method == nil, anyAt: w.Route == nil}
 	if w.Method != nil {
 		t.method = strings.ToUpper(*w.Method)
@@ -135,7 +109,7 @@ type rowCompiler struct {
 
 // rows adds the rules that active rows make to the set. A row that cannot be is left
 // out by itself.
-func (l *loader) rows(rows []Row) {
+func (l *loader) rows(rows []rules.Row) {
 	if len(rows) == 0 {
 		return
 	}
@@ -146,9 +120,9 @@ func (l *loader) rows(rows []Row) {
 		l.byDomain[name] = d
 	}
 	c := rowCompiler{compiler: compiler{reporter: &reporter{file: rules.RowsFile}, compat: l.options.Compat, domain: d, rules: &l.spec.Rules}, tree: rowTree{root: &d.Root}}
-	byTarget := make(map[rowTarget][]*Row)
+	byTarget := make(map[rowTarget][]*rules.Row)
 	for _, w := range c.checked(rows) {
-		t := w.target()
+		t := targetOf(w)
 		byTarget[t] = append(byTarget[t], w)
 	}
 	targets := make([]rowTarget, 0, len(byTarget))
@@ -166,8 +140,8 @@ func (l *loader) rows(rows []Row) {
 }
 
 // checked returns the active rows that can be by themselves, by their IDs.
-func (c *rowCompiler) checked(rows []Row) []*Row {
-	var good []*Row
+func (c *rowCompiler) checked(rows []rules.Row) []*rules.Row {
+	var good []*rules.Row
 	active := 0
 	for i := range rows {
 		w := &rows[i]
@@ -178,7 +152,7 @@ func (c *rowCompiler) checked(rows []Row) []*Row {
 			c.refuse(w, noColumn, "write rules that many share into files", "more than %d active rows", MaxRows)
 			continue
 		}
-		if err := w.Check(Options{Compat: c.compat}); err != nil {
+		if err := CheckRow(*w, Options{Compat: c.compat}); err != nil {
 			var bad rules.RowError
 			errors.As(err, &bad)
 			c.bad = append(c.bad, bad)
@@ -186,16 +160,16 @@ func (c *rowCompiler) checked(rows []Row) []*Row {
 		}
 		good = append(good, w)
 	}
-	slices.SortStableFunc(good, func(a, b *Row) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortStableFunc(good, func(a, b *rules.Row) int { return cmp.Compare(a.ID, b.ID) })
 	return good
 }
 
-func (c *rowCompiler) refuse(w *Row, at column, hint, format string, args ...any) {
+func (c *rowCompiler) refuse(w *rules.Row, at column, hint, format string, args ...any) {
 	c.bad = append(c.bad, rules.RowError{ID: w.ID, Column: columnNames[at], Problem: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // checkAlone says what is wrong with a row, nil if nothing is.
-func (c *rowCompiler) checkAlone(w *Row) *rules.RowError {
+func (c *rowCompiler) checkAlone(w *rules.Row) *rules.RowError {
 	c.checkTexts(w)
 	if w.WindowMS < 1 || w.WindowMS > int64(limit.MaxPeriod/time.Millisecond) {
 		c.refuse(w, windowColumn, "write milliseconds, such as 60000", "%d is not from 1 to %d", w.WindowMS, limit.MaxPeriod/time.Millisecond)
@@ -206,8 +180,8 @@ func (c *rowCompiler) checkAlone(w *Row) *rules.RowError {
 	if len(c.bad) > 0 {
 		return &c.bad[0]
 	}
-	t := w.target()
-	c.rule(&t, []*Row{w}, &rules.Node{Parent: &c.domain.Root, Key: t.key})
+	t := targetOf(w)
+	c.rule(&t, []*rules.Row{w}, &rules.Node{Parent: &c.domain.Root, Key: t.key})
 	for _, d := range c.diagnostics {
 		if d.Severity == rules.SeverityError {
 			return &rules.RowError{ID: w.ID, Column: columnNames[d.Column], Problem: d.Message, Hint: d.Hint}
@@ -217,7 +191,7 @@ func (c *rowCompiler) checkAlone(w *Row) *rules.RowError {
 }
 
 // checkTexts refuses texts that name nothing.
-func (c *rowCompiler) checkTexts(w *Row) {
+func (c *rowCompiler) checkTexts(w *rules.Row) {
 	if scopeKeys[w.Scope] == "" {
 		c.refuse(w, scopeColumn, "one of user, ip, apikey", "'%s' is unknown", shortened(w.Scope))
 	}
@@ -225,21 +199,21 @@ func (c *rowCompiler) checkTexts(w *Row) {
 	if m := w.Method; m != nil && (*m == "" || len(*m) > 32 || strings.ContainsFunc(*m, func(r rune) bool { return !isMethod(r) })) {
 		c.refuse(w, methodColumn, "write one such as GET, or NULL for all", "'%s' is no method", shortened(*m))
 	}
-	if r := w.Route; r != nil && (*r == "" || len(*r) > maxRowText || strings.ContainsFunc(*r, isControl)) {
+	if r := w.Route; r != nil && (*r == "" || len(*r) > rules.MaxRoute || strings.ContainsFunc(*r, isControl)) {
 		c.refuse(w, routeColumn, "write a path template such as /v1/orders/{id}, or NULL for all", "'%s' is no route", shortened(*r))
 	}
-	if key, isEntry := w.weightEntry(); isEntry && (key == endpointKey || key == "user" || key == "remote_address" || key == "api_key") {
+	if key, isEntry := weightEntry(w); isEntry && (key == endpointKey || key == "user" || key == "remote_address" || key == "api_key") {
 		c.refuse(w, weightColumn, "name the entry that says what a request costs", "entry '%s' says who asks for what", key)
 	}
-	if len(w.WeightField) > maxRowText || strings.ContainsFunc(w.WeightField, isControl) {
+	if len(w.WeightField) > rules.MaxWeightField || strings.ContainsFunc(w.WeightField, isControl) {
 		c.refuse(w, weightColumn, "write content_length, header:NAME, claim:NAME or the key of an entry", "'%s' is no name", shortened(w.WeightField))
 	}
 }
 
 // weightEntry returns the key of the entry that a row takes its cost from, and false
 // when it takes it from something else.
-func (w *Row) weightEntry() (key string, ok bool) {
-	s := w.cost()
+func weightEntry(w *rules.Row) (key string, ok bool) {
+	s := costOf(w)
 	if s == nil || s.from != "entry" {
 		return "", false
 	}
@@ -247,7 +221,7 @@ func (w *Row) weightEntry() (key string, ok bool) {
 }
 
 // cost returns what the weight_field is in files, nil for nothing.
-func (w *Row) cost() *costSpec {
+func costOf(w *rules.Row) *costSpec {
 	at := position{int(w.ID), int(weightColumn)}
 	s := &costSpec{at: at, fromAt: at, nameAt: at}
 	from, name, named := strings.Cut(w.WeightField, ":")
@@ -266,7 +240,7 @@ func (w *Row) cost() *costSpec {
 
 // together returns those of the rows for one target, by their IDs, that go with the
 // first one.
-func (c *rowCompiler) together(rows []*Row) []*Row {
+func (c *rowCompiler) together(rows []*rules.Row) []*rules.Row {
 	first, kept := rows[0], rows[:1]
 	windows := map[int64]int64{first.WindowMS: first.ID}
 	for _, w := range rows[1:] {
@@ -287,7 +261,7 @@ func (c *rowCompiler) together(rows []*Row) []*Row {
 }
 
 // rule compiles the rule of rows for a target at n.
-func (c *rowCompiler) rule(t *rowTarget, rows []*Row, n *rules.Node) *rules.Rule {
+func (c *rowCompiler) rule(t *rowTarget, rows []*rules.Row, n *rules.Node) *rules.Rule {
 	first := rows[0]
 	spec := c.descriptor(t, first)
 	for _, w := range rows {
@@ -307,10 +281,10 @@ func (c *rowCompiler) rule(t *rowTarget, rows []*Row, n *rules.Node) *rules.Rule
 }
 
 // descriptor returns what a row says in files, but for its limit.
-func (c *rowCompiler) descriptor(t *rowTarget, w *Row) *descriptorSpec {
+func (c *rowCompiler) descriptor(t *rowTarget, w *rules.Row) *descriptorSpec {
 	at := position{int(w.ID), int(noColumn)}
 	spec := &descriptorSpec{
-		at: at, key: t.key, cost: w.cost(),
+		at: at, key: t.key, cost: costOf(w),
 		failureMode: w.FailureMode, failureAt: position{int(w.ID), int(failureColumn)},
 	}
 	if kind, value, together := t.endpoint(); kind != rules.MatchAny {
@@ -321,7 +295,7 @@ func (c *rowCompiler) descriptor(t *rowTarget, w *Row) *descriptorSpec {
 }
 
 // add adds the rule of rows for a target to the domain, unless something stands there.
-func (c *rowCompiler) add(t *rowTarget, rows []*Row) {
+func (c *rowCompiler) add(t *rowTarget, rows []*rules.Row) {
 	refuse := func(at column, hint, format string, args ...any) {
 		for _, w := range rows {
 			c.refuse(w, at, hint, format, args...)
@@ -333,7 +307,7 @@ func (c *rowCompiler) add(t *rowTarget, rows []*Row) {
 			return
 		}
 	}
-	if key, isEntry := rows[0].weightEntry(); isEntry && c.tree.hasKey(key) {
+	if key, isEntry := weightEntry(rows[0]); isEntry && c.tree.hasKey(key) {
 		refuse(weightColumn, "give that entry another key", "entry '%s' is matched by a rule of the domain", key)
 		return
 	}

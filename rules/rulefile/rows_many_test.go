@@ -3,11 +3,13 @@ package rulefile
 import (
 	"fmt"
 	"testing"
+
+	"github.com/headgate/headgate/rules"
 )
 
 // manyRows returns n rows of as many endpoints.
-func manyRows(n int) []Row {
-	rows := make([]Row, n)
+func manyRows(n int) []rules.Row {
+	rows := make([]rules.Row, n)
 	for i := range rows {
 		method, route := "GET", fmt.Sprintf("/v1/things/%d", i)
 		rows[i] = row(int64(i+1), "user", &method, &route)
@@ -36,7 +38,7 @@ func TestManyRows(t *testing.T) {
 		}
 	}
 	// All for one target: one of them counts, and each other one is named.
-	same := make([]Row, MaxRows)
+	same := make([]rules.Row, MaxRows)
 	for i := range same {
 		same[i] = row(int64(i+1), "user", nil, nil)
 	}

@@ -18,12 +18,12 @@ import (
 func text(s string) *string { return &s }
 
 // row returns an active row of 10 in a minute.
-func row(id int64, scope string, method, route *string) Row {
-	return Row{ID: id, Scope: scope, Method: method, Route: route, LimitCount: 10, WindowMS: 60_000, Active: true}
+func row(id int64, scope string, method, route *string) rules.Row {
+	return rules.Row{ID: id, Scope: scope, Method: method, Route: route, LimitCount: 10, WindowMS: 60_000, Active: true}
 }
 
 // loadRows loads rows beside a file, "" for none, without an error.
-func loadRows(t testing.TB, file string, rows ...Row) *rules.Set {
+func loadRows(t testing.TB, file string, rows ...rules.Row) *rules.Set {
 	t.Helper()
 	var files []File
 	if file != "" {
@@ -118,46 +118,46 @@ func keyOf(t *testing.T, set *rules.Set, text string) string {
 }
 
 func TestBadRows(t *testing.T) {
-	change := func(do func(*Row)) Row {
+	change := func(do func(*rules.Row)) rules.Row {
 		w := row(1, "user", text("GET"), text("/a"))
 		do(&w)
 		return w
 	}
 	for _, c := range []struct {
-		row  Row
+		row  rules.Row
 		want string
 	}{
-		{change(func(w *Row) { w.Scope = "tenant" }), "scope: 'tenant' is unknown; hint: one of user, ip, apikey"},
-		{change(func(w *Row) { w.Scope = "" }), "scope: '' is unknown"},
-		{change(func(w *Row) { w.Method = text("") }), "method: '' is no method; hint: write one such as GET, or NULL for all"},
-		{change(func(w *Row) { w.Method = text("GET /x") }), "method: 'GET /x' is no method"},
-		{change(func(w *Row) { w.Route = text("") }), "route: '' is no route"},
-		{change(func(w *Row) { w.Route = text("/a\n") }), "route: "},
-		{change(func(w *Row) { w.Route = text("/" + strings.Repeat("x", 600)) }), "route: "},
-		{change(func(w *Row) { w.LimitCount = -1 }), "limit_count: requests_per_unit -1 is negative; hint: 0 denies every hit"},
-		{change(func(w *Row) { w.LimitCount = 1 << 60 }), "limit_count: requests_per_unit 1152921504606846976 is above"},
-		{change(func(w *Row) { w.WindowMS = 0 }), "window_ms: 0 is not from 1 to 31622400000; hint: write milliseconds, such as 60000"},
-		{change(func(w *Row) { w.WindowMS = -60_000 }), "window_ms: -60000 is not from 1"},
-		{change(func(w *Row) { w.WindowMS = 1 << 62 }), "window_ms: "},
-		{change(func(w *Row) { w.Algorithm = "fastest" }), "algorithm: algorithm 'fastest' is unknown; hint: one of sliding_window"},
-		{change(func(w *Row) { w.Algorithm = "concurrency" }), "algorithm: concurrency is not an algorithm of rate_limit"},
-		{change(func(w *Row) { w.Burst = 5 }), "burst: burst is not for sliding_window"},
-		{change(func(w *Row) { w.Burst = -1 }), "burst: -1 is negative"},
-		{change(func(w *Row) { w.FailureMode = "ajar" }), "failure_mode: failure_mode 'ajar' is unknown"},
-		{change(func(w *Row) { w.WeightField = "header:" }), "weight_field: cost from header needs a name"},
-		{change(func(w *Row) { w.WeightField = "endpoint" }), "weight_field: entry 'endpoint' says who asks for what"},
-		{change(func(w *Row) { w.WeightField = "entry:user" }), "weight_field: entry 'user' says who asks for what"},
-		{change(func(w *Row) { w.WeightField = "a\x00b" }), "weight_field: "},
+		{change(func(w *rules.Row) { w.Scope = "tenant" }), "scope: 'tenant' is unknown; hint: one of user, ip, apikey"},
+		{change(func(w *rules.Row) { w.Scope = "" }), "scope: '' is unknown"},
+		{change(func(w *rules.Row) { w.Method = text("") }), "method: '' is no method; hint: write one such as GET, or NULL for all"},
+		{change(func(w *rules.Row) { w.Method = text("GET /x") }), "method: 'GET /x' is no method"},
+		{change(func(w *rules.Row) { w.Route = text("") }), "route: '' is no route"},
+		{change(func(w *rules.Row) { w.Route = text("/a\n") }), "route: "},
+		{change(func(w *rules.Row) { w.Route = text("/" + strings.Repeat("x", rules.MaxRoute)) }), "route: "},
+		{change(func(w *rules.Row) { w.LimitCount = -1 }), "limit_count: requests_per_unit -1 is negative; hint: 0 denies every hit"},
+		{change(func(w *rules.Row) { w.LimitCount = 1 << 60 }), "limit_count: requests_per_unit 1152921504606846976 is above"},
+		{change(func(w *rules.Row) { w.WindowMS = 0 }), "window_ms: 0 is not from 1 to 31622400000; hint: write milliseconds, such as 60000"},
+		{change(func(w *rules.Row) { w.WindowMS = -60_000 }), "window_ms: -60000 is not from 1"},
+		{change(func(w *rules.Row) { w.WindowMS = 1 << 62 }), "window_ms: "},
+		{change(func(w *rules.Row) { w.Algorithm = "fastest" }), "algorithm: algorithm 'fastest' is unknown; hint: one of sliding_window"},
+		{change(func(w *rules.Row) { w.Algorithm = "concurrency" }), "algorithm: concurrency is not an algorithm of rate_limit"},
+		{change(func(w *rules.Row) { w.Burst = 5 }), "burst: burst is not for sliding_window"},
+		{change(func(w *rules.Row) { w.Burst = -1 }), "burst: -1 is negative"},
+		{change(func(w *rules.Row) { w.FailureMode = "ajar" }), "failure_mode: failure_mode 'ajar' is unknown"},
+		{change(func(w *rules.Row) { w.WeightField = "header:" }), "weight_field: cost from header needs a name"},
+		{change(func(w *rules.Row) { w.WeightField = "endpoint" }), "weight_field: entry 'endpoint' says who asks for what"},
+		{change(func(w *rules.Row) { w.WeightField = "entry:user" }), "weight_field: entry 'user' says who asks for what"},
+		{change(func(w *rules.Row) { w.WeightField = "a\x00b" }), "weight_field: "},
 	} {
 		good := row(2, "apikey", nil, nil)
 		set := loadRows(t, "", c.row, good)
 		if got := badText(set); !strings.HasPrefix(got, "rate_limit_rules id=1: "+c.want) || len(set.BadRows()) != 1 || set.NumRules() != 1 {
 			t.Errorf("got %q and %d rules, want %q", got, set.NumRules(), c.want)
 		}
-		if err := c.row.Check(Options{}); err == nil || err.Error() != badText(set) {
+		if err := CheckRow(c.row, Options{}); err == nil || err.Error() != badText(set) {
 			t.Errorf("alone: %v", err)
 		}
-		if err := good.Check(Options{}); err != nil {
+		if err := CheckRow(good, Options{}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -240,7 +240,7 @@ descriptors:
 
 func TestRowsInADomainOfTheirOwn(t *testing.T) {
 	set, err := Load([]File{{Name: "f.yaml", Data: []byte("domain: api\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}]")}},
-		Options{Rows: []Row{row(1, "user", nil, nil)}, RowsDomain: "rows"})
+		Options{Rows: []rules.Row{row(1, "user", nil, nil)}, RowsDomain: "rows"})
 	if err != nil || len(set.BadRows()) != 0 || !slices.Equal(set.Domains(), []string{"api", "rows"}) || set.Domain("rows").Match != rules.Path {
 		t.Errorf("got %v, %v", set.Domains(), err)
 	}
@@ -248,7 +248,7 @@ func TestRowsInADomainOfTheirOwn(t *testing.T) {
 
 // A file that is wrong is refused whatever the rows are.
 func TestRowsDoNotSaveABadFile(t *testing.T) {
-	if _, err := Load([]File{{Name: "f.yaml", Data: []byte("descriptors: []")}}, Options{Rows: []Row{row(1, "user", nil, nil)}}); err == nil {
+	if _, err := Load([]File{{Name: "f.yaml", Data: []byte("descriptors: []")}}, Options{Rows: []rules.Row{row(1, "user", nil, nil)}}); err == nil {
 		t.Error("loaded")
 	}
 }
@@ -258,10 +258,10 @@ func TestRowsDoNotSaveABadFile(t *testing.T) {
 func TestAnyRows(t *testing.T) {
 	texts := rapid.SampledFrom([]*string{nil, nil, text("GET"), text("/a"), text("/*"), text("*"), text(""), text("post"), text("/a b")})
 	rapid.Check(t, func(t *rapid.T) {
-		var rows []Row
+		var rows []rules.Row
 		active := 0
 		for i := range rapid.IntRange(0, 12).Draw(t, "rows") {
-			w := Row{
+			w := rules.Row{
 				ID: int64(i + 1), Scope: rapid.SampledFrom([]string{"user", "ip", "apikey", "x"}).Draw(t, "scope"),
 				Route: texts.Draw(t, "route"), Method: texts.Draw(t, "method"),
 				LimitCount: rapid.Int64Range(-1, 100).Draw(t, "limit"), WindowMS: rapid.SampledFrom([]int64{0, 1, 1000, 60_000}).Draw(t, "window"),

@@ -10,44 +10,21 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 )
 
 const (
 	// MaxRuleRows bounds the rows that are read, those of the lowest IDs.
 	MaxRuleRows = 100_000
-	// maxRoute, maxMethod and maxWord bound texts of a row, in bytes.
-	maxRoute, maxMethod, maxWord = 1024, 64, 64
-	// maxWeightField bounds the name of the field of the weight, in bytes.
-	maxWeightField = 256
+	// maxMethod and maxWord bound texts of a row, in bytes.
+	maxMethod, maxWord = 64, 64
 )
 
 // RuleRow is a row of the table rate_limit_rules, in which operators may also write
 // by other means than Headgate. Nothing of it is checked here but by PutRuleRow; what
 // is no whole number where one belongs is read as -1.
-type RuleRow struct {
-	ID int64
-	// Scope says what the rule counts by: user, ip or apikey.
-	Scope string
-	// Route and Method are what it is for; nil means all.
-	Route, Method *string
-	// LimitCount hits pass in WindowMS milliseconds.
-	LimitCount, WindowMS int64
-	// WeightField names where the cost of a request comes from; "" means 1.
-	WeightField string
-	// Algorithm, FailureMode and Burst are as in rules; "" and 0 mean the default.
-	Algorithm, FailureMode string
-	Burst                  int64
-	Active                 bool
-	// CreatedAt and UpdatedAt are set by the database. They are zero where somebody
-	// else has written into a file of SQLite.
-	CreatedAt, UpdatedAt time.Time
-}
-
-// Equal reports whether r and o say the same, times included.
-func (r *RuleRow) Equal(o *RuleRow) bool {
-	return r.state() == o.state() && r.ID == o.ID && r.CreatedAt.Equal(o.CreatedAt) && r.UpdatedAt.Equal(o.UpdatedAt)
-}
+type RuleRow = rules.Row
 
 // RuleRowChange says what is to be done with a row of the table of rules.
 type RuleRowChange struct {
@@ -63,10 +40,10 @@ func (c *RuleRowChange) validate() error {
 	if err := printable("actor", c.Actor, MaxActor); err != nil || c.Delete {
 		return err
 	}
-	return c.Row.validate()
+	return validateRuleRow(&c.Row)
 }
 
-func (r *RuleRow) validate() error {
+func validateRuleRow(r *RuleRow) error {
 	if r.Scope != "user" && r.Scope != "ip" && r.Scope != "apikey" {
 		return fmt.Errorf("scope %.64q; hint: user, ip or apikey", r.Scope)
 	}
@@ -74,14 +51,14 @@ func (r *RuleRow) validate() error {
 		name  string
 		value *string
 		most  int
-	}{{"route", r.Route, maxRoute}, {"method", r.Method, maxMethod}, {"weight_field", given(r.WeightField), maxWeightField}, {"failure_mode", given(r.FailureMode), maxWord}} {
+	}{{"route", r.Route, rules.MaxRoute}, {"method", r.Method, maxMethod}, {"weight_field", given(r.WeightField), rules.MaxWeightField}, {"failure_mode", given(r.FailureMode), maxWord}} {
 		if text.value != nil {
 			if err := printable(text.name, *text.value, text.most); err != nil {
 				return err
 			}
 		}
 	}
-	return r.validateLimit()
+	return validateRowLimit(r)
 }
 
 // given returns nil for "", which means the default.
@@ -92,7 +69,7 @@ func given(text string) *string {
 	return &text
 }
 
-func (r *RuleRow) validateLimit() error {
+func validateRowLimit(r *RuleRow) error {
 	spec := limit.Spec{Quota: r.LimitCount, Period: limit.MaxPeriod + time.Millisecond, Burst: r.Burst}
 	if r.WindowMS <= limit.MaxPeriod.Milliseconds() {
 		spec.Period = time.Duration(r.WindowMS) * time.Millisecond
@@ -151,7 +128,7 @@ func (d *DB) putRuleRow(ctx context.Context, w *writer, c *RuleRowChange) (RuleR
 	}
 	if c.Delete {
 		after = RuleRow{ID: before.ID}
-	} else if before.ID != 0 && before.state() == after.state() {
+	} else if before.ID != 0 && before.Alike(&after) {
 		return before, nil
 	}
 	if err := writeRuleRow(ctx, w, c.Delete, &after); err != nil {
@@ -162,10 +139,10 @@ func (d *DB) putRuleRow(ctx context.Context, w *writer, c *RuleRowChange) (RuleR
 		Subject: tenant.Subject{Value: strconv.FormatInt(after.ID, 10)}, Before: "{}", After: "{}",
 	}
 	if before.ID != 0 {
-		e.Before = before.state()
+		e.Before = rowState(&before)
 	}
 	if !c.Delete {
-		e.After = after.state()
+		e.After = rowState(&after)
 	}
 	w.add(e)
 	return after, nil
@@ -217,8 +194,8 @@ type ruleRowState struct {
 	Active      bool    `json:"is_active"`
 }
 
-// state returns the JSON of what counts of r.
-func (r *RuleRow) state() string {
+// rowState returns the JSON of what counts of r.
+func rowState(r *RuleRow) string {
 	text, err := json.Marshal(ruleRowState{
 		r.Scope, r.Route, r.Method, r.LimitCount, r.WindowMS, r.WeightField, r.Algorithm, r.Burst, r.FailureMode, r.Active,
 	})
