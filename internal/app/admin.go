@@ -82,6 +82,7 @@ func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher)
 		Watch:      p.watching.shown(),
 		Draining:   p.watching.draining,
 		Limiter:    p.limiter,
+		Usage:      p.usage,
 		CheckRules: tenantsource.Checker(p.health.rules),
 		RuleSource: tenantsource.RuleOrigin,
 		Candidates: p.limiter.Candidates,
