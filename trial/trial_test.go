@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,5 +79,23 @@ func TestCountersGoOn(t *testing.T) {
 		if c := counters(t, next.quota, next.percent, before)[1]; (c == before[1]) != next.goesOn || c.Report(noon).Decided == 1 != next.goesOn {
 			t.Errorf("%+v: %+v", next, c.Report(noon))
 		}
+	}
+}
+
+// A candidate that is enforced for nobody has nothing to be taken back from.
+func TestWatchedOnlyIsNeverTakenBack(t *testing.T) {
+	text := fmt.Sprintf(strings.Replace(tried, "percent: %d, ", "", 1), 2)
+	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(text)}}, rulefile.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := trial.Counters(set.Rules(), nil)[1]
+	for range 10 {
+		if c.Count(false, true, noon) {
+			t.Fatal("taken back")
+		}
+	}
+	if got := c.Report(noon); c.RolledBack() || !got.RolledBack.IsZero() || got.Added != 10 || got.Percent != 0 {
+		t.Errorf("%+v", got)
 	}
 }
