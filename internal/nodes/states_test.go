@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/store/redisstore"
@@ -15,7 +16,7 @@ import (
 // What is no notice of a node is an error that people see, and takes none of the others
 // with it.
 func TestNoticesThatAreNone(t *testing.T) {
-	posted, err := redisstore.New(redisstore.Options{Addr: testserver.Redis(t, testserver.RedisConfig{}).Addr})
+	posted, err := redisstore.New(redisstore.Options{Addr: testserver.Redis(t, testserver.RedisConfig{}).Addr, Budget: eventually.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
