@@ -3,11 +3,9 @@ package headgate
 import (
 	"slices"
 
-	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/trial"
 	"github.com/headgate/headgate/verdict"
 )
@@ -36,28 +34,6 @@ const (
 	// stands: they are enforced, and the main limits count.
 	stands
 )
-
-// stanceOf returns what the candidate limits of m are to the request being planned.
-func (p *plan) stanceOf(m *match) stance {
-	t := p.rules.trials[m.Rule.Index()]
-	if t == nil || m.quota != nil {
-		return noCandidate
-	}
-	asked := p.askedFor(m)
-	state, switched := p.switches.OfCandidate(asked)
-	switch {
-	case switched && state == switches.Off:
-		return noCandidate
-	case switched && state == switches.Shadow, t.RolledBack() && !switched:
-		return watches
-	}
-	if asked.Share < m.Rule.Trial.Percent || slices.ContainsFunc(p.request.Descriptors[m.descriptor].Entries, func(e descriptor.Entry) bool {
-		return slices.Contains(m.Rule.Trial.Tenants, e)
-	}) {
-		return stands
-	}
-	return watches
-}
 
 // onTrial reports whether a limit of m with that role only counts what it would do.
 func (m *match) onTrial(role rules.Role) bool {
@@ -93,10 +69,18 @@ func (r *Response) decidedBy(own span) bool {
 	return true
 }
 
-// addRetries appends, for a request that the main limits of a rule alone denied, or the
+// addRetries appends, for requests that the main limits of a rule alone denied, or the
 // candidate in their place, a hit on those that watch: of a group that is all or nothing
 // they were not charged, though by them it would have passed.
-func (p *plan) addRetries(resp *Response, s span) {
+func (p *plan) addRetries(responses []Response) {
+	for i := range responses {
+		if !responses[i].Allowed {
+			p.addRetriesOf(&responses[i], p.spans[i].verdicts)
+		}
+	}
+}
+
+func (p *plan) addRetriesOf(resp *Response, s span) {
 	for i, next := 0, 0; i < len(resp.Verdicts); i = next {
 		next = resp.sameRule(i)
 		if !p.tries(resp.Verdicts[i].Rule) || !resp.decidedBy(span{i, next}) || deniedToo(resp.Verdicts[i:next]) {
@@ -124,20 +108,20 @@ func deniedToo(verdicts []Verdict) bool {
 const retryGroup = 1 << 31
 
 // tries reports whether a rule, which may be nil, tries candidates out.
-func (p *plan) tries(r *rules.Rule) bool { return r != nil && p.rules.trials[r.Index()] != nil }
+func (x *matcher) tries(r *rules.Rule) bool { return r != nil && x.rules.trials[r.Index()] != nil }
 
 // retold takes over what was answered to retries.
-func (p *plan) retold() {
-	for i, t := range p.againOf {
-		if r := &p.againResults[i]; p.again[i].Op == store.Hit && p.again[i].Hits > 0 && r.Err == nil {
-			p.results[t] = *r
+func (b *batch) retold() {
+	for i, t := range b.againOf {
+		if r := &b.againResults[i]; b.again[i].Op == store.Hit && b.again[i].Hits > 0 && r.Err == nil {
+			b.results[t] = *r
 		}
 	}
 }
 
 // compare counts what the request came to for each rule that tries candidates out, and
 // tells verdicts of limits that watch what these answered in the end.
-func (p *plan) compare(resp *Response, s span) {
+func (l *Limiter) compare(p *plan, resp *Response, s span) {
 	for i, next := 0, 0; i < len(resp.Verdicts); i = next {
 		next = resp.sameRule(i)
 		r := resp.Verdicts[i].Rule
@@ -149,8 +133,8 @@ func (p *plan) compare(resp *Response, s span) {
 			continue
 		}
 		t := p.rules.trials[r.Index()]
-		if now := p.instant(); t.Count(denied, candidateDenied, now) && p.limiter.onRollBack != nil {
-			p.limiter.onRollBack(t.Report(now))
+		if now := p.instant(); t.Count(denied, candidateDenied, now) && l.onRollBack != nil {
+			l.onRollBack(t.Report(now))
 		}
 	}
 }
@@ -158,17 +142,17 @@ func (p *plan) compare(resp *Response, s span) {
 // contest returns what the main limits of a rule and its candidate say by the verdicts on
 // it, which are own. It is not ok when these are no hits, were not all counted, or are
 // those of a descriptor before.
-func (p *plan) contest(resp *Response, s span, own span) (denied, candidateDenied, ok bool) {
+func (b *batch) contest(resp *Response, s span, own span) (denied, candidateDenied, ok bool) {
 	for i := own.from; i < own.to; i++ {
-		v, t := &resp.Verdicts[i], p.verdictTake[s.from+i]
+		v, t := &resp.Verdicts[i], b.verdictTake[s.from+i]
 		if !v.Role.IsMain() {
 			continue
 		}
-		if t < 0 || p.takes[t].Op != store.Hit || p.takes[t].Hits == 0 || slices.Contains(p.verdictTake[s.from:s.from+own.from], t) {
+		if t < 0 || b.takes[t].Op != store.Hit || b.takes[t].Hits == 0 || slices.Contains(b.verdictTake[s.from:s.from+own.from], t) {
 			return false, false, false
 		}
-		if v.Effect == verdict.Trial && p.results[t].Err == nil {
-			v.decide(p.results[t].Decision, verdict.ByStore, p.results[t].Skipped)
+		if v.Effect == verdict.Trial && b.results[t].Err == nil {
+			v.decide(b.results[t].Decision, verdict.ByStore, b.results[t].Skipped)
 		}
 		if !v.Counted() || v.Degraded != store.NoReason {
 			return false, false, false

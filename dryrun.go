@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
@@ -42,58 +43,58 @@ func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Respo
 	l.take(ctx, l.store, takes, results)
 	*before = *resp
 	before.Verdicts = append([]Verdict(nil), resp.Verdicts...)
-	peeks := l.answerDryRun(ctx, p, takes[:n], results[:n], before)
-	l.answerDryRun(ctx, p, takes[n:], results[n:], resp)
+	peeks, _ := l.answerDryRun(ctx, &p.batch, takes[:n], results[:n], before)
+	_, fellBack := l.answerDryRun(ctx, &p.batch, takes[n:], results[n:], resp)
 	l.coverDenials(ctx, p, requests[:], responses[:])
-	l.countDryRun(ctx, l.store, p, resp, peeks, false)
-	if p.fellBack {
-		l.countDryRun(ctx, l.fallback, p, resp, peeks, true)
+	l.countDryRun(ctx, l.store, &p.batch, resp, peeks, false)
+	if fellBack {
+		l.countDryRun(ctx, l.fallback, &p.batch, resp, peeks, true)
 	}
 	p.answer(resp, p.spans[0].verdicts)
 	return nil
 }
 
 // answerDryRun answers resp by what the store has said of takes, and the fallback where
-// that is asked. It returns what they have said.
-func (l *Limiter) answerDryRun(ctx context.Context, p *plan, takes []store.Take, results []store.Result, resp *Response) []store.Result {
-	copy(p.takes, takes)
-	copy(p.results, results)
-	p.again, p.againOf = p.again[:0], p.againOf[:0]
-	l.fallBack(ctx, p)
-	p.answer(resp, p.spans[0].verdicts)
-	return slices.Clone(p.results)
+// that is asked. It returns what they have said, and whether the fallback was asked.
+func (l *Limiter) answerDryRun(ctx context.Context, b *batch, takes []store.Take, results []store.Result, resp *Response) (said []store.Result, fellBack bool) {
+	copy(b.takes, takes)
+	copy(b.results, results)
+	b.again, b.againOf = b.again[:0], b.againOf[:0]
+	fellBack = l.fallBack(ctx, b)
+	b.answer(resp, b.spans[0].verdicts)
+	return slices.Clone(b.results), fellBack
 }
 
 // countDryRun counts in resp what is done after the answer, by s: a denied request
 // gives back what it took, and denials lead to bans. What the store undoes itself, and
 // what is given back to buckets that know nothing of it, leaves what peeks have found.
-func (l *Limiter) countDryRun(ctx context.Context, s store.Store, p *plan, resp *Response, peeks []store.Result, locally bool) {
+func (l *Limiter) countDryRun(ctx context.Context, s store.Store, b *batch, resp *Response, peeks []store.Result, locally bool) {
 	count := func(t int, said *store.Result) {
 		if said.Err == nil || locally {
-			p.results[t].Remaining, p.results[t].ResetAfter = said.Remaining, said.ResetAfter
+			b.results[t].Remaining, b.results[t].ResetAfter = said.Remaining, said.ResetAfter
 		}
 	}
-	p.again, p.againOf = p.again[:0], p.againOf[:0]
+	b.again, b.againOf = b.again[:0], b.againOf[:0]
 	if !resp.Allowed {
-		p.addGiveBacks(p.spans[0].takes, locally)
+		b.addGiveBacks(b.spans[0].takes, false, locally)
 	}
-	if p.mayBan {
-		p.addDenials(resp, p.spans[0].verdicts, locally)
+	if b.hit.has(rules.Banning) {
+		b.addDenials(resp, b.spans[0].verdicts, locally)
 	}
 	if locally {
-		p.sayParts()
+		b.sayParts()
 	}
-	l.takeAgain(ctx, s, p)
-	if _, denied := p.fate(p.spans[0].takes, locally); denied {
-		for t := range p.takes {
-			if p.takes[t].Group != 0 && p.decided(t, locally) {
+	l.takeAgain(ctx, s, b)
+	if _, denied := b.fate(b.spans[0].takes, locally); denied {
+		for t := range b.takes {
+			if b.takes[t].Group != 0 && b.decided(t, locally) {
 				count(t, &peeks[t])
 			}
 		}
 	}
-	for i, t := range p.againOf {
-		said := &p.againResults[i]
-		if p.again[i].Op == store.Refund && p.again[i].Limit.Algorithm != limit.Concurrency {
+	for i, t := range b.againOf {
+		said := &b.againResults[i]
+		if b.again[i].Op == store.Refund && b.again[i].Limit.Algorithm != limit.Concurrency {
 			said = &peeks[t]
 		}
 		count(t, said)

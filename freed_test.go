@@ -14,15 +14,15 @@ import (
 // store that has freed one is well, and the next call need not wait.
 func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o leftovers
+		var o orphans
 		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
-		for i := range 2 * leftoversPerCall {
+		for i := range 2 * orphansPerCall {
 			o.add(&store.Take{Key: fmt.Appendf(nil, "k%d", i), Limit: l, Op: store.Release, Hold: limit.Hold(i + 1)})
 		}
-		time.Sleep(leftoversEvery)
+		time.Sleep(orphansEvery)
 		first := o.appendDue(nil)
-		if len(first) != leftoversPerCall {
-			t.Fatalf("%d slots are released, want %d", len(first), leftoversPerCall)
+		if len(first) != orphansPerCall {
+			t.Fatalf("%d slots are released, want %d", len(first), orphansPerCall)
 		}
 		if again := o.appendDue(nil); len(again) != 0 {
 			t.Errorf("%d slots at once after a call of which nobody knows whether it worked", len(again))
@@ -30,8 +30,8 @@ func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
 		for i := range first {
 			o.freed(&first[i])
 		}
-		if second := o.appendDue(nil); len(second) != leftoversPerCall {
-			t.Errorf("%d slots after the store has freed some, want the other %d", len(second), leftoversPerCall)
+		if second := o.appendDue(nil); len(second) != orphansPerCall {
+			t.Errorf("%d slots after the store has freed some, want the other %d", len(second), orphansPerCall)
 		}
 	})
 }
@@ -40,19 +40,19 @@ func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
 // ended by itself, not less.
 func TestLeftoversAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var o leftovers
+		var o orphans
 		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
-		for i := range maxLeftovers + 1 {
+		for i := range maxOrphans + 1 {
 			o.add(&store.Take{Key: []byte("k"), Limit: l, Op: store.Release, Hold: limit.Hold(i + 1)})
 		}
-		if got := o.number.Load(); got != maxLeftovers {
-			t.Errorf("%d slots are remembered, want %d", got, maxLeftovers)
+		if got := o.number.Load(); got != maxOrphans {
+			t.Errorf("%d slots are remembered, want %d", got, maxOrphans)
 		}
 		time.Sleep(time.Minute - time.Millisecond)
-		if got := len(o.appendDue(nil)); got != leftoversPerCall {
-			t.Errorf("%d slots are released just before their end, want %d", got, leftoversPerCall)
+		if got := len(o.appendDue(nil)); got != orphansPerCall {
+			t.Errorf("%d slots are released just before their end, want %d", got, orphansPerCall)
 		}
-		time.Sleep(leftoversEvery)
+		time.Sleep(orphansEvery)
 		if got := o.appendDue(nil); len(got) != 0 || o.number.Load() != 0 {
 			t.Errorf("%d slots are released after their end, %d are remembered", len(got), o.number.Load())
 		}

@@ -7,7 +7,6 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
-	"github.com/headgate/headgate/verdict"
 )
 
 // sustainedHoldFor is the HoldFor of a request whose time in flight counts but
@@ -97,34 +96,3 @@ func holdFor(r *rules.Rule, req *Request, i int) limit.Hold {
 // sameHolder reports whether two descriptors of one request speak for one holder:
 // one that names nobody goes with any.
 func sameHolder(a, b limit.Hold) bool { return a == b || a == 0 || b == 0 }
-
-// settleHold clears resp.Hold, which is what the request asked to hold by, unless
-// it holds something, and says for how long. A request that passes because the
-// store did not answer may hold something all the same: the answer alone may have
-// been lost. It is at work in any case, so it renews, and counts again when the
-// store is back, and frees what it has when it ends.
-func (p *plan) settleHold(resp *Response, s span) {
-	hold := resp.Hold
-	resp.Hold, resp.HoldFor = 0, 0
-	if hold == 0 || !resp.Allowed {
-		return
-	}
-	for i := range resp.Verdicts {
-		v, t := &resp.Verdicts[i], p.verdictTake[s.from+i]
-		if t < 0 || v.By == verdict.BySkipping || !v.Decision.Allowed {
-			continue
-		}
-		lasts := v.Limit.Period
-		switch take := &p.takes[t]; {
-		case take.Op == store.Release || take.Op == store.Refund || take.Op == store.Reset:
-			continue
-		case v.Role == rules.Sustained:
-			lasts = min(lasts, sustainedHoldFor)
-		case take.Hold == 0 || v.Limit.Algorithm != limit.Concurrency:
-			continue
-		}
-		if resp.Hold == 0 || lasts < resp.HoldFor {
-			resp.Hold, resp.HoldFor = hold, lasts
-		}
-	}
-}

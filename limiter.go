@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/trial"
-	"github.com/headgate/headgate/verdict"
 )
 
 // defaultMaxWaiting bounds the goroutines that Wait parks: at 4 KiB of stack
@@ -35,9 +33,11 @@ type Limiter struct {
 	// onRollBack may be nil.
 	onRollBack func(trial.Report)
 	plans      sync.Pool // of *plan
+	coverages  sync.Pool // of *coverage
+	bookings   sync.Pool // of *booking
 	waiting    chan struct{}
 
-	leftovers leftovers
+	orphans orphans
 	// heldLocally says that the fallback may have given slots.
 	heldLocally atomic.Bool
 	reserved    reservationCounters
@@ -64,6 +64,8 @@ func New(o Options) (*Limiter, error) {
 		waiting:    make(chan struct{}, o.MaxWaiting),
 	}
 	l.plans.New = func() any { return new(plan) }
+	l.coverages.New = func() any { return new(coverage) }
+	l.bookings.New = func() any { return new(booking) }
 	l.SetRules(o.Rules)
 	l.SetTenants(nil)
 	return l, nil
@@ -126,24 +128,14 @@ func (l *Limiter) check(ctx context.Context, requests []Request, responses []Res
 	return nil, nil
 }
 
-// decide plans the takes of all requests, asks the store once, and turns its
-// results into responses. It returns how long that took, for the observer. What rights
-// do not allow is refused before the store is asked.
+// decide matches requests, asks the store once for all that they take, and answers; then
+// comes what only the answers tell. It returns how long that took, for the observer. What
+// rights do not allow is refused before the store is asked.
 func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError) {
 	took = NotTimed
-	p := l.plans.Get().(*plan)
-	defer func() {
-		if cause := recover(); cause != nil {
-			// A plan that panicked is not returned to the pool: nothing is
-			// known about its state.
-			l.answerPanic(responses, cause)
-			return
-		}
-		p.reset()
-		l.plans.Put(p)
-	}()
-	p.limiter = l
-	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
+	p := l.begin()
+	defer l.finish(p, responses)
+	p.switches = switched
 	if l.observer != nil {
 		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
 	}
@@ -157,62 +149,35 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 		return NotTimed, refused
 	}
 	p.bindKeys()
-	l.leftovers.forget(p.takes)
-	l.take(ctx, l.store, p.takes, p.results)
-	l.fallBack(ctx, p)
+	fellBack := l.exchange(ctx, &p.batch)
 	for i := range responses {
 		p.answer(&responses[i], p.spans[i].verdicts)
 	}
 	l.coverDenials(ctx, p, requests, responses)
-	l.followUp(ctx, p, responses)
-	if p.mayTry {
+	l.compensate(ctx, p, responses, fellBack, false)
+	if p.hit.has(rules.Candidate) {
 		for i := range responses {
-			p.compare(&responses[i], p.spans[i].verdicts)
+			l.compare(p, &responses[i], p.spans[i].verdicts)
 		}
 	}
 	return p.stopwatch.stop(), nil
 }
 
-// take asks s, turning a panic of it into errors of the takes.
-func (l *Limiter) take(ctx context.Context, s store.Store, takes []store.Take, results []store.Result) {
-	if len(takes) == 0 {
+// begin returns a plan for one call, by what is in force now; finish ends it.
+func (l *Limiter) begin() *plan {
+	p := l.plans.Get().(*plan)
+	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), l.switches.Load()
+	p.clock, p.shadow = l.now, l.shadow
+	return p
+}
+
+// finish is deferred: it answers for a panic. A plan that panicked is not returned to the
+// pool, because nothing is known about its state.
+func (l *Limiter) finish(p *plan, responses []Response) {
+	if cause := recover(); cause != nil {
+		l.answerPanic(responses, cause)
 		return
 	}
-	defer func() {
-		if cause := recover(); cause != nil {
-			err := l.panicked(cause)
-			for i := range results {
-				results[i] = store.Result{Err: err}
-			}
-		}
-	}()
-	s.Take(ctx, takes, results)
-}
-
-// answerPanic allows every request, marked degraded: which rules would have
-// spoken, and how they fail, is unknown.
-func (l *Limiter) answerPanic(responses []Response, cause any) {
-	err := l.panicked(cause)
-	for i := range responses {
-		responses[i].Hold, responses[i].HoldFor = 0, 0
-		responses[i].Verdicts = append(responses[i].Verdicts[:0], Verdict{
-			By:       verdict.ByFailureMode,
-			Degraded: store.ReasonOf(err),
-		})
-		responses[i].Verdicts[0].Decision.Allowed = true
-		responses[i].settle()
-	}
-}
-
-// panicked turns a recovered panic into an error and tells the observer.
-func (l *Limiter) panicked(cause any) error {
-	err := &store.Error{
-		Op: "decide", Store: "limiter", Reason: store.Internal,
-		Hint: "this is a bug; please report it with the stack",
-		Err:  fmt.Errorf("panic: %v\n%s", cause, debug.Stack()),
-	}
-	if o, ok := l.observer.(PanicObserver); ok {
-		o.Panicked(err)
-	}
-	return err
+	p.reset()
+	l.plans.Put(p)
 }

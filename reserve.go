@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/reservation"
@@ -11,17 +12,18 @@ import (
 	"github.com/headgate/headgate/verdict"
 )
 
-// booked is what a reservation was asked for, as it is written and as a request of hits.
-// It is working memory.
-type booked struct {
-	claims reservation.Claims
+// booking is what a reservation was asked for, as it is written and as a request, and what
+// was charged for it. It is working memory.
+type booking struct {
+	claims  reservation.Claims
+	charges []reservation.Charge
 	// request has the descriptors below, and the entries and attributes of claims.
 	request     Request
 	descriptors []Descriptor
 }
 
 // ask fills in what req and o ask for. o has a TTL.
-func (b *booked) ask(req *Request, o reservation.Options) {
+func (b *booking) ask(req *Request, o reservation.Options) {
 	b.claims.Options, b.claims.Domain = o, req.Domain
 	b.claims.Descriptors = b.claims.Descriptors[:0]
 	for i := range req.Descriptors {
@@ -31,24 +33,25 @@ func (b *booked) ask(req *Request, o reservation.Options) {
 	b.claims.Attributes = append(b.claims.Attributes[:0], req.Attributes...)
 }
 
-// read fills in what r was asked for.
-func (b *booked) read(r reservation.Reservation) error {
+// read fills in what r was asked for, as a request that charges it: who settles a
+// reservation is not held back by limits any more.
+func (b *booking) read(r reservation.Reservation) error {
 	if err := r.ReadClaims(&b.claims); err != nil {
 		return err
 	}
 	b.descriptors = b.descriptors[:0]
 	for _, d := range b.claims.Descriptors {
-		b.descriptors = append(b.descriptors, Descriptor{Entries: d.Entries, Hits: d.Hits})
+		b.descriptors = append(b.descriptors, Descriptor{Entries: d.Entries, Hits: d.Hits, Op: store.Charge})
 	}
 	b.request = Request{Domain: b.claims.Domain, Descriptors: b.descriptors, Attributes: b.claims.Attributes}
 	return nil
 }
 
 // clear lets go of all texts.
-func (b *booked) clear() {
+func (b *booking) clear() {
 	b.claims.Clear()
 	clear(b.descriptors)
-	*b = booked{claims: b.claims, descriptors: b.descriptors[:0]}
+	*b = booking{claims: b.claims, descriptors: b.descriptors[:0], charges: b.charges[:0]}
 }
 
 // reservable refuses requests for which nothing can be reserved.
@@ -119,48 +122,31 @@ func (r *Request) Reservation(o reservation.Options) (reservation.Reservation, e
 	if err != nil {
 		return reservation.Reservation{}, fmt.Errorf("reservation of a request: %w", err)
 	}
-	var b booked
+	var b booking
 	b.ask(r, o)
 	return reservation.Of(&b.claims), nil
 }
 
-// begin returns a plan for one call; finish ends it.
-func (l *Limiter) begin() *plan {
-	p := l.plans.Get().(*plan)
-	p.limiter = l
-	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), l.switches.Load()
-	return p
-}
-
-// finish is deferred: it answers for a panic as decide does.
-func (l *Limiter) finish(p *plan, responses []Response) {
-	if cause := recover(); cause != nil {
-		l.answerPanic(responses, cause)
-		return
-	}
-	p.reset()
-	l.plans.Put(p)
-}
-
 func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Options, responses []Response) (r reservation.Reservation, took time.Duration, err error) {
-	p := l.begin()
+	p, b := l.begin(), l.bookings.Get().(*booking)
 	defer l.finish(p, responses)
+	defer l.unbook(b)
 	if l.observer != nil {
 		p.stopwatch.start(req.Origin.Trace.Sampled)
 	}
 	defer func() { took = p.stopwatch.stop() }() // whatever is returned
 	resp := &responses[0]
-	p.reserves = true
 	p.addRequest(req, resp)
+	takes := len(p.takes)
 	var room [1 << 10]byte
-	p.booked.ask(req, *o)
-	claims := p.booked.claims.Append(room[:0])
-	if err := reservation.Fits(len(claims), len(p.takes)); err != nil {
+	b.ask(req, *o)
+	claims := b.claims.Append(room[:0])
+	if err := reservation.Fits(len(claims), takes); err != nil {
 		return reservation.Reservation{}, NotTimed, err
 	}
 	var repeated repetition
 	expires := l.now().Add(o.TTL)
-	if len(p.takes) > 0 {
+	if takes > 0 {
 		repeated = l.takeReserved(ctx, p, req, o, claims, responses)
 		if repeated.known {
 			expires = l.now().Add(min(o.TTL, repeated.lasts))
@@ -171,8 +157,14 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 	if !resp.Allowed {
 		return reservation.Reservation{}, NotTimed, nil
 	}
-	p.addCharges(resp, repeated.known)
-	return reservation.Made(claims, p.charges, expires), NotTimed, nil
+	b.addCharges(&p.batch, takes, resp, repeated.known)
+	return reservation.Made(claims, b.charges, expires), NotTimed, nil
+}
+
+// unbook puts b back where it came from.
+func (l *Limiter) unbook(b *booking) {
+	b.clear()
+	l.bookings.Put(b)
 }
 
 // repetition says whether a reservation was made before, and for how long the store
@@ -189,9 +181,7 @@ func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *re
 	mark := p.addMark(req.Domain, claims, o.TTL, reservation.MarkMade)
 	p.spans[0].takes.to++
 	p.bindKeys()
-	l.leftovers.forget(p.takes)
-	l.take(ctx, l.store, p.takes, p.results)
-	l.fallBack(ctx, p)
+	fellBack := l.exchange(ctx, &p.batch)
 	p.answer(&responses[0], p.spans[0].verdicts)
 	made := p.results[mark]
 	before := made.Err == nil && !made.Skipped && !made.Allowed
@@ -204,7 +194,7 @@ func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *re
 		responses[0].letIn()
 		return repetition{true, made.ResetAfter}
 	}
-	l.followUp(ctx, p, responses)
+	l.compensate(ctx, p, responses, fellBack, true)
 	return repetition{}
 }
 
@@ -219,16 +209,16 @@ func (r *Response) letIn() {
 	r.settle()
 }
 
-// addMark makes all takes of p one group, of which the last is a mark on the
+// addMark makes all takes of b one group, of which the last is a mark on the
 // reservation with those claims, and returns its index.
-func (p *plan) addMark(domain string, claims []byte, ttl time.Duration, mark reservation.Mark) int {
-	p.keys = mark.AppendKey(p.keys, domain, claims)
-	p.ends = append(p.ends, len(p.keys))
-	p.addTake(store.Take{Limit: reservation.MarkLimit(ttl), Hits: 1}, verdict.ByStore)
-	for i := range p.takes {
-		p.takes[i].Group = 1
+func (b *batch) addMark(domain string, claims []byte, ttl time.Duration, mark reservation.Mark) int {
+	b.keys = mark.AppendKey(b.keys, domain, claims)
+	b.ends = append(b.ends, len(b.keys))
+	b.addTake(store.Take{Limit: reservation.MarkLimit(ttl), Hits: 1}, verdict.ByStore)
+	for i := range b.takes {
+		b.takes[i].Group = 1
 	}
-	return len(p.takes) - 1
+	return len(b.takes) - 1
 }
 
 // peek asks the store what it has in the bucket of t.
@@ -239,20 +229,22 @@ func (l *Limiter) peek(ctx context.Context, t *store.Take) store.Result {
 	return results[0]
 }
 
-// addCharges fills in what the store has charged for resp; all that was asked where
+// addCharges fills in what the first so many takes of a batch, which are those of its one
+// request, were charged, as far as limits count what it costs; all that was asked where
 // the request was let in before.
-func (p *plan) addCharges(resp *Response, before bool) {
-	p.charges = p.charges[:0]
-	next := 0
-	for i := range resp.Verdicts {
-		t := p.verdictTake[i]
-		if t < next || !countsHits(resp.Verdicts[i].Role) {
-			continue
-		}
-		next = t + 1 // verdicts that share a bucket have one take
+func (b *booking) addCharges(p *batch, takes int, resp *Response, before bool) {
+	b.charges = b.charges[:0]
+	for t := range takes {
 		take, r := &p.takes[t], &p.results[t]
-		if take.Hits > 0 && (before || r.Err == nil && r.Allowed && !r.Skipped) {
-			p.charges = append(p.charges, reservation.Charge{Bucket: reservation.Bucket(take.Key), Hits: take.Hits})
+		if take.Hits > 0 && p.countsCost(resp, t) && (before || r.Err == nil && r.Allowed && !r.Skipped) {
+			b.charges = append(b.charges, reservation.Charge{Bucket: reservation.Bucket(take.Key), Hits: take.Hits})
 		}
 	}
+}
+
+// countsCost reports whether take t of the first request is of a limit that counts what
+// requests cost. One of which no verdict tells does: see plan.addHome.
+func (b *batch) countsCost(resp *Response, t int) bool {
+	i := slices.Index(b.verdictTake, t)
+	return i < 0 || countsHits(resp.Verdicts[i].Role)
 }

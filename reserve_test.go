@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/spread"
+	"github.com/headgate/headgate/tenant"
 )
 
 const tokens = `
@@ -699,6 +701,36 @@ func TestA10TenantsQuotas(t *testing.T) {
 	b.commit(r, reservation.Settled, used(10))
 	if left := b.remaining("api_key:acme"); left != 90 {
 		t.Errorf("%d left, want 90", left)
+	}
+}
+
+// What was used under an override has been used of the tier too when the override ends,
+// also where it was reserved: once, and as much as was committed.
+func TestA10ReservedUnderAnOverride(t *testing.T) {
+	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free", Quotas: map[string]*tenant.Quota{tenant.Default: quota(tenant.Default, "100/minute", "400/hour")}}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, used := range map[string]int64{"less than reserved": 10, "more than reserved": 70, "cancelled": 0} {
+		b := newBench(t, "domain: d\nmatch: path\ndescriptors: [{key: api_key, tenant: true}]", headgate.Options{})
+		b.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{{
+			Subject: apiKey("a"), Overrides: []tenant.Override{{Descriptor: tenant.Default, Quota: quota(tenant.Default, "200/minute")}},
+		}})))
+		r, _ := b.reserve(reservation.Options{}, some("api_key:a", 60))
+		b.commit(r, reservation.Settled, reservation.Actual{Hits: []int64{used}})
+		b.limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{{Subject: apiKey("a")}})))
+		hours := 0
+		for _, v := range b.check(some("api_key:a", 0)).Verdicts {
+			if v.Limit != nil && v.Limit.Period == time.Hour {
+				hours++
+				if got := v.Limit.Quota - v.Decision.Remaining; got != used {
+					t.Errorf("%s: %d used of the hour, want %d", name, got, used)
+				}
+			}
+		}
+		if hours != 1 {
+			t.Errorf("%s: the tier has %d hours", name, hours)
+		}
 	}
 }
 

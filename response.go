@@ -147,34 +147,3 @@ func (r *Response) Outcome() verdict.Outcome {
 	}
 	return outcome
 }
-
-// settle sets Allowed from the verdicts: denied by any enforced verdict, except
-// that quota rules (Envoy's quota_mode) deny only when all of them are over.
-func (r *Response) settle() {
-	r.Allowed = !r.quotaModeDenies()
-	for i := range r.Verdicts {
-		r.Allowed = r.Allowed && !r.Verdicts[i].denies()
-	}
-}
-
-// denies reports whether v alone denies its request.
-func (v *Verdict) denies() bool { return v.OverLimit() && !v.inQuotaMode() }
-
-// inQuotaMode reports whether v is one of a quota rule.
-func (v *Verdict) inQuotaMode() bool {
-	return v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && v.By != verdict.ByReplacement && v.Limit != nil
-}
-
-// quotaModeDenies reports whether there are quota rules, and all are over.
-func (r *Response) quotaModeDenies() bool {
-	denied := false
-	for i := range r.Verdicts {
-		if v := &r.Verdicts[i]; v.inQuotaMode() {
-			if !v.OverLimit() {
-				return false
-			}
-			denied = true
-		}
-	}
-	return denied
-}

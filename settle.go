@@ -46,12 +46,11 @@ func (l *Limiter) Cancel(ctx context.Context, r reservation.Reservation, resp *R
 }
 
 func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual *reservation.Actual, resp *Response) (outcome reservation.Outcome, err error) {
-	p := l.begin()
+	p, b := l.begin(), l.bookings.Get().(*booking)
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	defer func() { *resp = responses[0] }()
 	defer l.finish(p, responses[:])
-	p.settles = true
-	b := &p.booked
+	defer l.unbook(b)
 	if err := b.read(r); err != nil {
 		return reservation.Undecided, err
 	}
@@ -61,14 +60,16 @@ func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual 
 	if end := r.Expires(); !end.IsZero() && !l.now().Before(end) {
 		return reservation.Undecided, reservation.ErrExpired
 	}
-	p.addCharged(r, &responses[0])
+	b.addCharged(p, r, &responses[0])
 	b.use(actual, p.domain(b.request.Domain))
-	p.replan(&b.request, &responses[0])
+	p.batch.empty()
+	responses[0] = Response{Verdicts: responses[0].Verdicts[:0]}
+	p.addRequest(&b.request, &responses[0])
 	if len(p.takes) == 0 {
 		responses[0].settle()
 		return reservation.Settled, nil
 	}
-	return l.takeSettled(ctx, p, r, &responses[0]), nil
+	return l.takeSettled(ctx, p, b, r, &responses[0]), nil
 }
 
 // validateActual refuses numbers that are no costs of so many descriptors.
@@ -86,7 +87,7 @@ func validateActual(a *reservation.Actual, descriptors int) error {
 
 // use puts what was used in the place of the estimate. Entries are changed only where
 // they are a cost and so name no bucket.
-func (b *booked) use(a *reservation.Actual, domain *rules.Domain) {
+func (b *booking) use(a *reservation.Actual, domain *rules.Domain) {
 	for i := range b.descriptors {
 		switch len(a.Hits) {
 		case 0:
@@ -113,44 +114,35 @@ func (b *booked) use(a *reservation.Actual, domain *rules.Domain) {
 // addCharged fills in what is known to be charged for r: what its claims cost by the
 // rules in force, but no more than r says of each bucket. So nobody is given back
 // what was never asked for.
-func (p *plan) addCharged(r reservation.Reservation, resp *Response) {
-	p.addRequest(&p.booked.request, resp)
+func (b *booking) addCharged(p *plan, r reservation.Reservation, resp *Response) {
+	p.addRequest(&b.request, resp)
 	p.bindKeys()
-	p.addCharges(resp, true)
+	b.addCharges(&p.batch, len(p.takes), resp, true)
 	if r.Expires().IsZero() {
 		return // see Request.Reservation
 	}
-	for i := range p.charges {
-		c := &p.charges[i]
-		c.Hits = min(c.Hits, r.Charged(c.Bucket, p.chargesBefore(i)))
+	for i := range b.charges {
+		c := &b.charges[i]
+		c.Hits = min(c.Hits, r.Charged(c.Bucket, b.chargesBefore(i)))
 	}
 }
 
 // chargesBefore returns how many charges before the one at i are of its bucket:
 // descriptors that are equal are charged each.
-func (p *plan) chargesBefore(i int) (n int) {
+func (b *booking) chargesBefore(i int) (n int) {
 	for j := range i {
-		if p.charges[j].Bucket == p.charges[i].Bucket {
+		if b.charges[j].Bucket == b.charges[i].Bucket {
 			n++
 		}
 	}
 	return n
 }
 
-// replan plans req in the place of what was planned.
-func (p *plan) replan(req *Request, resp *Response) {
-	clear(p.takes)
-	p.takes, p.locally, p.keys, p.ends = p.takes[:0], p.locally[:0], p.keys[:0], p.ends[:0]
-	p.verdictTake, p.spans = p.verdictTake[:0], p.spans[:0]
-	*resp = Response{Verdicts: resp.Verdicts[:0]}
-	p.addRequest(req, resp)
-}
-
 // takeSettled turns the takes of p, which are what was used, into what settles them,
 // and does it together with the mark that it is done: the mark decides, once.
-func (l *Limiter) takeSettled(ctx context.Context, p *plan, r reservation.Reservation, resp *Response) reservation.Outcome {
+func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reservation.Reservation, resp *Response) reservation.Outcome {
 	var room [128]byte
-	text, ttl, domain := []byte(r.Claims()), p.booked.claims.TTL, p.booked.claims.Domain
+	text, ttl, domain := []byte(r.Claims()), b.claims.TTL, b.claims.Domain
 	made := l.peek(ctx, &store.Take{Key: reservation.MarkMade.AppendKey(room[:0], domain, text), Limit: reservation.MarkLimit(ttl)})
 	mark := p.addMark(domain, text, ttl, reservation.MarkSettled)
 	p.bindKeys()
@@ -161,14 +153,14 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r reservation.Reserv
 			p.results[i] = store.Result{Err: made.Err}
 		}
 	case isMarked(&made):
-		p.settleCharges(mark)
+		b.settleCharges(p.takes[:mark])
 		l.take(ctx, l.store, p.takes, p.results)
 	case r.Expires().IsZero():
 		*resp = Response{Allowed: true, DomainKnown: resp.DomainKnown, Verdicts: resp.Verdicts[:0]}
 		return reservation.Unknown
 	default:
-		p.charges = p.charges[:0]
-		p.settleCharges(mark)
+		b.charges = b.charges[:0]
+		b.settleCharges(p.takes[:mark])
 		l.take(ctx, l.store, p.takes, p.results)
 	}
 	p.answer(resp, p.spans[0].verdicts)
@@ -181,24 +173,23 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, r reservation.Reserv
 	return reservation.SettledBefore
 }
 
-// settleCharges makes the takes before mark what is missing to, or too much in, what was
-// charged.
-func (p *plan) settleCharges(mark int) {
-	for i := range p.takes[:mark] {
-		t := &p.takes[i]
-		t.Op, t.Hold = store.Charge, 0
-		if t.Hits -= p.takeCharge(reservation.Bucket(t.Key)); t.Hits < 0 {
+// settleCharges makes takes, which charge what was used, what is missing to, or too much
+// in, what was charged.
+func (b *booking) settleCharges(takes []store.Take) {
+	for i := range takes {
+		t := &takes[i]
+		if t.Hits -= b.takeCharge(reservation.Bucket(t.Key)); t.Hits < 0 {
 			t.Op, t.Hits = store.Refund, -t.Hits
 		}
 	}
 }
 
 // takeCharge returns the hits of the first charge of a bucket, and takes it out.
-func (p *plan) takeCharge(bucket [4]byte) int64 {
-	for i := range p.charges {
-		if c := &p.charges[i]; c.Bucket == bucket {
+func (b *booking) takeCharge(bucket [4]byte) int64 {
+	for i := range b.charges {
+		if c := &b.charges[i]; c.Bucket == bucket {
 			hits := c.Hits
-			p.charges = slices.Delete(p.charges, i, i+1)
+			b.charges = slices.Delete(b.charges, i, i+1)
 			return hits
 		}
 	}

@@ -3,7 +3,6 @@ package headgate
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -40,38 +39,3 @@ func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Resp
 	l.decide(ctx, requests, responses, nil, &everyRight)
 	return nil
 }
-
-// askedFor returns what switches and canaries are asked about m: the tenant that its
-// descriptor names, and the share of that tenant. Where no rule says which entry that
-// is, it is one that has a switch, and the share is that of the whole descriptor.
-func (p *plan) askedFor(m *match) *switches.Asked {
-	if p.askedOf != m.descriptor+1 {
-		p.askedOf = m.descriptor + 1
-		entries := p.request.Descriptors[m.descriptor].Entries
-		p.asked = switches.Asked{Now: p.instant()}
-		if by, ok := p.domain(m.Rule.Domain).Tenant(entries, p.limiter.now); ok {
-			entries = entries[by.Depth-1 : by.Depth]
-			p.asked.Tenant = entries[0]
-		} else if i := slices.IndexFunc(entries, p.switches.Names); i >= 0 {
-			p.asked.Tenant = entries[i]
-		}
-		p.asked.Share = switches.ShareOf(entries)
-	}
-	p.asked.Rule = m.Rule.ID
-	return &p.asked
-}
-
-// callerLimits returns what the switches make of limits that callers name.
-func (p *plan) callerLimits(op store.Op) switches.State {
-	if p.switches == nil {
-		return switches.On
-	}
-	state, _ := p.switches.Of(&switches.Asked{Now: p.instant()})
-	if state == switches.Off && !charges(op) {
-		return switches.Shadow
-	}
-	return state
-}
-
-// charges reports whether op is for hits that a limit which is off does not count.
-func charges(op store.Op) bool { return op == store.Hit || op == store.Charge }

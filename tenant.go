@@ -58,38 +58,38 @@ type tenancy struct {
 	has        tenant.Standing
 }
 
-// matchTenant collects the rules that apply to descriptor i, which are p.matched,
+// matchTenant collects the rules that apply to descriptor i, which are x.matched,
 // and the quotas of its tenant. It reports false, and has done nothing, when the
 // descriptor names none.
-func (p *plan) matchTenant(domain *rules.Domain, i int, entries []descriptor.Entry) bool {
+func (x *matcher) matchTenant(domain *rules.Domain, i int, entries []descriptor.Entry) bool {
 	if !domain.HasTenants() {
 		return false
 	}
-	by, ok := p.tenantOf(domain, entries)
+	by, ok := x.tenantOf(domain, entries)
 	if !ok {
 		return false
 	}
-	t := tenancy{by, i, entries, p.tenants.Standing(entries[by.Depth-1], p.instant())}
-	first := len(p.matches)
-	p.rest = p.rest[:0]
+	t := tenancy{by, i, entries, x.tenants.Standing(entries[by.Depth-1], x.instant())}
+	first := len(x.matches)
+	x.rest = x.rest[:0]
 	if domain.Match == rules.Path {
-		p.matchPath(domain, &t)
+		x.matchPath(domain, &t)
 	} else {
-		p.matchLeaf(domain, &t)
+		x.matchLeaf(domain, &t)
 	}
-	if last := len(p.matches) - 1; last >= first {
-		p.matches[last].innermost = true
+	if last := len(x.matches) - 1; last >= first {
+		x.matches[last].innermost = true
 	}
 	return true
 }
 
 // tenantOf returns the rule that names the tenant of a descriptor, whose rules are
-// p.matched. With match: leaf it may be one that does not apply.
-func (p *plan) tenantOf(domain *rules.Domain, entries []descriptor.Entry) (rules.Matched, bool) {
+// x.matched. With match: leaf it may be one that does not apply.
+func (x *matcher) tenantOf(domain *rules.Domain, entries []descriptor.Entry) (rules.Matched, bool) {
 	if domain.Match == rules.Leaf {
-		return domain.Tenant(entries, p.limiter.now)
+		return domain.Tenant(entries, x.clock)
 	}
-	for _, m := range p.matched {
+	for _, m := range x.matched {
 		if m.Rule.Tenant {
 			return m, true
 		}
@@ -111,25 +111,25 @@ func (t *tenancy) grantOf(rest []descriptor.Entry, depth int, rule *rules.Matche
 
 // matchPath collects all rules on the path, and each quota that the tenant has for
 // what follows it.
-func (p *plan) matchPath(domain *rules.Domain, t *tenancy) {
+func (x *matcher) matchPath(domain *rules.Domain, t *tenancy) {
 	next := 0
-	for ; next < len(p.matched) && p.matched[next].Depth < t.Depth; next++ {
-		p.addMatch(match{Matched: p.matched[next], descriptor: t.descriptor})
+	for ; next < len(x.matched) && x.matched[next].Depth < t.Depth; next++ {
+		x.addMatch(match{Matched: x.matched[next], descriptor: t.descriptor})
 	}
 	for depth := t.Depth; depth <= len(t.entries); depth++ {
 		if depth > t.Depth {
 			if domain.Aside(t.entries[depth-1].Key) {
 				continue
 			}
-			p.rest = append(p.rest, t.entries[depth-1])
+			x.rest = append(x.rest, t.entries[depth-1])
 		}
 		var rule *rules.Matched
-		if next < len(p.matched) && p.matched[next].Depth == depth {
-			rule = &p.matched[next]
+		if next < len(x.matched) && x.matched[next].Depth == depth {
+			rule = &x.matched[next]
 			next++
 		}
-		if m := t.grantOf(p.rest, depth, rule); rule != nil || m.quota != nil {
-			p.addMatch(m)
+		if m := t.grantOf(x.rest, depth, rule); rule != nil || m.quota != nil {
+			x.addMatch(m)
 		}
 	}
 }
@@ -137,35 +137,35 @@ func (p *plan) matchPath(domain *rules.Domain, t *tenancy) {
 // matchLeaf collects the rule that the last entry reaches or, where that has no main
 // limits of its own, the most specific quota of the tenant, and that rule for the
 // limits that stand beside the main ones.
-func (p *plan) matchLeaf(domain *rules.Domain, t *tenancy) {
+func (x *matcher) matchLeaf(domain *rules.Domain, t *tenancy) {
 	for _, e := range t.entries[t.Depth:] {
 		if !domain.Aside(e.Key) {
-			p.rest = append(p.rest, e)
+			x.rest = append(x.rest, e)
 		}
 	}
-	rest := len(p.rest)
+	rest := len(x.rest)
 	var leaf match
 	for depth := len(t.entries); depth >= t.Depth; depth-- {
 		if depth > t.Depth && domain.Aside(t.entries[depth-1].Key) {
 			continue
 		}
 		var rule *rules.Matched
-		if len(p.matched) > 0 && p.matched[0].Depth == depth {
-			rule = &p.matched[0]
+		if len(x.matched) > 0 && x.matched[0].Depth == depth {
+			rule = &x.matched[0]
 		}
-		m := t.grantOf(p.rest[:rest], depth, rule)
+		m := t.grantOf(x.rest[:rest], depth, rule)
 		rest--
 		if rule != nil {
 			leaf = m
 		} else if m.quota != nil {
-			p.addMatch(m)
+			x.addMatch(m)
 		}
 		if m.quota != nil || rule != nil && (rule.Rule.Unlimited || hasMain(rule.Rule)) {
 			break
 		}
 	}
 	if leaf.Rule != nil {
-		p.addMatch(leaf)
+		x.addMatch(leaf)
 	}
 }
 

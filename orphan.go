@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	// maxLeftovers bounds the slots that are remembered to be released, at some 200
+	// maxOrphans bounds the slots that are remembered to be released, at some 200
 	// bytes each: 2 MB. One more ends by its timeout.
-	maxLeftovers = 10_000
-	// leftoversPerCall is how many of them one call releases: a millisecond of work
+	maxOrphans = 10_000
+	// orphansPerCall is how many of them one call releases: a millisecond of work
 	// for a store.
-	leftoversPerCall = 16
-	// leftoversEvery is the time between two such calls while they fail.
-	leftoversEvery = 200 * time.Millisecond
+	orphansPerCall = 16
+	// orphansEvery is the time between two such calls while they fail.
+	orphansEvery = 200 * time.Millisecond
 )
 
-// leftovers are slots that requests may have though they were denied, since the
+// orphans are slots that requests may have though they were denied, since the
 // store could not say, and could not release them at once either: a store that
 // stalls for a moment does so for both calls. Later calls of Check release them. So
 // there is no goroutine behind it, and nothing is done while nobody asks.
-type leftovers struct {
+type orphans struct {
 	number atomic.Int64 // of slots
 	mu     struct {
 		sync.Mutex
-		slots map[slotName]leftover
+		slots map[slotName]orphan
 		due   time.Time
 	}
 }
@@ -39,31 +39,31 @@ type slotName struct {
 	key  string
 }
 
-// leftover is what releases a slot, but for its key, until it has ended by itself.
-type leftover struct {
+// orphan is what releases a slot, but for its key, until it has ended by itself.
+type orphan struct {
 	release store.Take
 	until   time.Time
 }
 
 // add remembers what releases a slot.
-func (o *leftovers) add(release *store.Take) {
+func (o *orphans) add(release *store.Take) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := time.Now()
-	if len(o.mu.slots) == maxLeftovers {
+	if len(o.mu.slots) == maxOrphans {
 		return
 	}
 	if len(o.mu.slots) == 0 {
-		o.mu.slots, o.mu.due = map[slotName]leftover{}, now.Add(leftoversEvery)
+		o.mu.slots, o.mu.due = map[slotName]orphan{}, now.Add(orphansEvery)
 	}
-	one := leftover{*release, now.Add(release.Limit.Period)}
+	one := orphan{*release, now.Add(release.Limit.Period)}
 	one.release.Key = nil
 	o.mu.slots[slotName{release.Hold, string(release.Key)}] = one
 	o.number.Store(int64(len(o.mu.slots)))
 }
 
 // forget drops the slots that takes ask for once more.
-func (o *leftovers) forget(takes []store.Take) {
+func (o *orphans) forget(takes []store.Take) {
 	if o.number.Load() == 0 {
 		return
 	}
@@ -79,7 +79,7 @@ func (o *leftovers) forget(takes []store.Take) {
 
 // freed drops the slot that release has freed. The store is well: the next call may
 // release more.
-func (o *leftovers) freed(release *store.Take) {
+func (o *orphans) freed(release *store.Take) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.mu.slots, slotName{release.Hold, string(release.Key)})
@@ -88,7 +88,7 @@ func (o *leftovers) freed(release *store.Take) {
 }
 
 // appendDue appends what is to be released now, and drops what has ended.
-func (o *leftovers) appendDue(takes []store.Take) []store.Take {
+func (o *orphans) appendDue(takes []store.Take) []store.Take {
 	if o.number.Load() == 0 {
 		return takes
 	}
@@ -98,8 +98,8 @@ func (o *leftovers) appendDue(takes []store.Take) []store.Take {
 	if now.Before(o.mu.due) {
 		return takes
 	}
-	o.mu.due = now.Add(leftoversEvery)
-	room := leftoversPerCall
+	o.mu.due = now.Add(orphansEvery)
+	room := orphansPerCall
 	for name, one := range o.mu.slots {
 		if !one.until.After(now) {
 			delete(o.mu.slots, name)

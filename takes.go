@@ -1,0 +1,214 @@
+package headgate
+
+import (
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
+	"github.com/headgate/headgate/verdict"
+)
+
+// plan is the working memory of one call: what applies to its requests, and what they ask
+// of the store. It is pooled so that a decision does not allocate.
+type plan struct {
+	matcher
+	batch
+	stopwatch stopwatch
+	// path says that all limits on the path count of the request that is added, and first
+	// is its first take.
+	path  bool
+	first int
+}
+
+// reset makes p ready for another call.
+func (p *plan) reset() {
+	if p.isHuge() {
+		*p = plan{stopwatch: p.stopwatch}
+		return
+	}
+	p.matcher.reset()
+	p.batch.empty()
+	p.path, p.first = false, 0
+}
+
+// addRequest matches one request and appends its takes and verdicts.
+func (p *plan) addRequest(req *Request, resp *Response) {
+	first := len(p.takes)
+	from := len(p.verdictTake)
+	domain := p.domain(req.Domain)
+	resp.DomainKnown = domain != nil
+	p.path, p.first = domain != nil && domain.Match == rules.Path, first
+
+	p.find(domain, req)
+	next := 0
+	for i := range req.Descriptors {
+		d := &req.Descriptors[i]
+		if d.Limit != nil && (domain != nil || req.Domain == CallerDomain) && p.callerLimits(d.Op) != switches.Off {
+			p.addCallerLimit(req, resp, i)
+		}
+		for ; next < len(p.matches) && p.matches[next].descriptor == i; next++ {
+			p.addRule(req, resp, &p.matches[next])
+		}
+	}
+	if domain == nil || domain.Consumption == rules.AllOrNothing {
+		p.groupSince(first)
+	}
+	p.spans = append(p.spans, parts{span{first, len(p.takes)}, span{from, len(p.verdictTake)}, resp.Hold})
+}
+
+func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
+	d := &req.Descriptors[i]
+	a, role := ask{op: d.Op, hits: d.Hits, cost: d.Hits, hold: req.Hold}, rules.Main
+	if d.Limit.Algorithm == limit.Concurrency {
+		role = rules.InFlight
+	}
+	take, takesPart := a.of(role)
+	if !takesPart {
+		return
+	}
+	if a.holds(role) {
+		resp.Hold = a.hold
+	}
+	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
+	p.ends = append(p.ends, len(p.keys))
+	effect := p.effect(p.callerLimits(d.Op) != switches.On)
+	take.Limit, take.Shadow = d.Limit, effect != verdict.Enforced
+	p.addTake(take, verdict.ByLocalWhole)
+	p.addVerdict(resp, Verdict{Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Effect: effect}, len(p.takes)-1)
+}
+
+// addRule appends what rule m asks for: a take and a verdict for each limit, or
+// a verdict alone where it frees the request. The quota of a tenant takes the place
+// of the main limits, and of their absence.
+func (p *plan) addRule(req *Request, resp *Response, m *match) {
+	d := &req.Descriptors[m.descriptor]
+	if m.Rule.Unlimited && m.quota == nil {
+		if d.Op != store.Renew && d.Op != store.Release {
+			p.addVerdict(resp, p.verdictOf(m), -1)
+		}
+		return
+	}
+	if d.Op == store.Reset && !m.innermost {
+		// Forgetting what one descriptor has used is no reason to forget what
+		// all that share an outer limit have used.
+		return
+	}
+	a := ask{entries: d.Entries, op: d.Op, hits: d.Hits, hold: holdFor(m.Rule, req, m.descriptor)}
+	if m.Rule.Always {
+		a.hits = alwaysHits(req)
+	}
+	a.cost = cost(m.Rule, req, m.descriptor, a.hits)
+	if m.quota != nil {
+		p.addQuota(resp, m, &a)
+	}
+	if m.alone {
+		return
+	}
+	for i := range m.Rule.Limits {
+		if m.quota == nil || !m.Rule.Limits[i].Role.IsMain() {
+			p.addLimit(resp, m, &a, i)
+		}
+	}
+}
+
+// verdictOf returns what all verdicts on rule m have in common.
+func (p *plan) verdictOf(m *match) Verdict {
+	v := Verdict{
+		Descriptor: m.descriptor, Rule: m.Rule,
+		Effect: m.effect, Tenant: m.tenant, Depth: m.Depth, Tier: m.tier,
+	}
+	v.Decision.Allowed = true
+	return v
+}
+
+// addLimit appends what a asks of limit i of rule m.
+func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
+	named := &m.Rule.Limits[i]
+	take, takesPart := a.of(named.Role)
+	if !takesPart || named.Role == rules.Candidate && m.stance == noCandidate {
+		return
+	}
+	v := p.verdictOf(m)
+	v.Name, v.Role, v.Hits = named.Name, named.Role, take.Hits
+	if m.onTrial(named.Role) {
+		v.Effect = verdict.Trial
+	}
+	if p.replaced(m.replacedAs(i)) {
+		v.By = verdict.ByReplacement
+		p.addVerdict(resp, v, -1)
+		return
+	}
+	v.Limit = p.limitFor(m, named)
+	if a.holds(named.Role) && resp.Hold == 0 {
+		resp.Hold = a.hold
+	}
+	if take.Op == store.Hit && take.Hits > 0 {
+		p.hit.add(named.Role)
+	}
+	start := len(p.keys)
+	if q := p.rules.quotas[m.Rule.Index()]; m.by != nil && named.Role == rules.Main && q != nil {
+		p.keys = p.appendTenantKey(m, a.entries, q, i)
+	} else {
+		p.keys = m.AppendKey(p.keys, a.entries, i)
+	}
+	p.addBucket(resp, m, v, take, start)
+}
+
+// addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
+// v. take has yet no limit and nothing of how it is decided.
+func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
+	take.Limit, take.Shadow = v.Limit, !v.Enforced() || m.Rule.Quota && v.Role == rules.Main
+	take.Mode = p.rules.mode(m.Rule, v.Role == rules.Main && v.Effect != verdict.Trial)
+	p.addVerdict(resp, v, p.takeOn(m, take, start))
+}
+
+// takeOn appends take, on the bucket with the key p.keys[start:] of rule m, and returns
+// which take it is. Descriptors of one request that share the head of a path share its
+// limit, and the request is charged there once.
+func (p *plan) takeOn(m *match, take store.Take, start int) int {
+	if p.path {
+		if t := p.sameBucket(p.first, start); t >= 0 && p.takes[t].Op == take.Op && sameHolder(p.takes[t].Hold, take.Hold) {
+			p.keys = p.keys[:start]
+			shared := &p.takes[t]
+			shared.Hits, shared.Hold = max(shared.Hits, take.Hits), max(shared.Hold, take.Hold)
+			shared.Shadow = shared.Shadow && take.Shadow
+			return t
+		}
+	}
+	p.ends = append(p.ends, len(p.keys))
+	p.addTake(take, partOf(m.Rule.Failure))
+	return len(p.takes) - 1
+}
+
+// cost returns what hits of descriptor i are worth to a rule. A peek stays one.
+func cost(r *rules.Rule, req *Request, i int, hits int64) int64 {
+	if r.Cost.Source == rules.CostHits || hits == 0 {
+		return hits
+	}
+	facts := req.Attributes
+	if r.Cost.Source == rules.CostEntry {
+		facts = req.Descriptors[i].Entries
+	}
+	return r.Cost.Of(factNamed(facts, r.Cost.Name))
+}
+
+// alwaysHits is what a request costs a rule that no descriptor reaches: as much
+// as its dearest descriptor.
+func alwaysHits(req *Request) int64 {
+	var most int64
+	for i := range req.Descriptors {
+		most = max(most, req.Descriptors[i].Hits)
+	}
+	return most
+}
+
+// factNamed returns the value of the entry with that key, "" if there is none.
+func factNamed(facts []descriptor.Entry, name string) string {
+	for i := range facts {
+		if facts[i].Key == name {
+			return facts[i].Value
+		}
+	}
+	return ""
+}
