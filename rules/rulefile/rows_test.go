@@ -180,6 +180,37 @@ rate_limit_rules id=6: failure_mode: it is '' in row 3 of the same scope, route 
 	}
 }
 
+// Where a route for all methods and a method for all routes both fit, the route counts,
+// whichever row came first.
+func TestRouteSaysMoreThanMethod(t *testing.T) {
+	for _, ids := range [][2]int64{{1, 2}, {2, 1}} {
+		set := loadRows(t, "", row(ids[0], "user", text("GET"), nil), row(ids[1], "user", nil, text("/v1/orders")))
+		for request, want := range map[string]string{
+			"user:u,endpoint:GET /v1/orders":  "api.user.endpoint_* /v1/orders",
+			"user:u,endpoint:POST /v1/orders": "api.user.endpoint_* /v1/orders",
+			"user:u,endpoint:GET /v1/other":   "api.user.endpoint_prefix:GET ",
+		} {
+			if got := matchText(t, set, "api", request); got != want {
+				t.Errorf("rows %v: %s: got %s, want %s", ids, request, got, want)
+			}
+		}
+	}
+}
+
+// A window that a later row has taken is taken as well.
+func TestThirdRowWithTheWindowOfTheSecond(t *testing.T) {
+	second, third := row(2, "user", nil, nil), row(3, "user", nil, nil)
+	second.WindowMS, third.WindowMS = 1000, 1000
+	set := loadRows(t, "", row(1, "user", nil, nil), second, third)
+	const want = `rate_limit_rules id=3: window_ms: row 2 has the same scope, route, method and window; hint: delete one of them, or make it inactive`
+	if got := badText(set); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if r := set.Rules(); len(r) != 1 || len(r[0].Limits) != 2 {
+		t.Errorf("%d rules: %+v", len(r), r)
+	}
+}
+
 func TestRowsBesideFiles(t *testing.T) {
 	const file = `
 domain: api
