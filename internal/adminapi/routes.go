@@ -110,12 +110,17 @@ func (h *Handler) newMux() *http.ServeMux {
 	return mux
 }
 
-// emptySegment stands for a segment of a path with nothing in it. No name has a NUL.
-const emptySegment = "\x00\x00"
+// What stands for a segment of a path with nothing in it, or with a '/' alone. No name
+// has a NUL.
+const (
+	emptySegment = "\x00\x00"
+	slashSegment = "\x00/"
+)
 
 // routable returns r with a path that http.ServeMux leaves as it is. It would redirect
-// from empty segments and from dots, and takes no empty one for a parameter: here they
-// are names like others, which are refused as such.
+// from empty segments and from dots, takes neither an empty one nor a '/' alone for a
+// parameter, and answers '*' itself: here they are names like others, which are refused
+// as such.
 func routable(r *http.Request) *http.Request {
 	path, found := strings.CutPrefix(r.URL.EscapedPath(), Prefix)
 	if !found {
@@ -126,6 +131,8 @@ func routable(r *http.Request) *http.Request {
 		switch segment {
 		case "":
 			segments[i] = url.PathEscape(emptySegment)
+		case "%2F", "%2f":
+			segments[i] = url.PathEscape(slashSegment)
 		case ".", "..":
 			segments[i] = strings.ReplaceAll(segment, ".", "%2E")
 		}
@@ -134,16 +141,20 @@ func routable(r *http.Request) *http.Request {
 	u.RawPath = Prefix + strings.Join(segments, "/")
 	u.Path, _ = url.PathUnescape(u.RawPath) // each escape is one of EscapedPath or ours
 	to := r.WithContext(r.Context())
-	to.URL = &u
+	to.URL, to.RequestURI = &u, ""
 	return to
 }
 
 // param returns a parameter of the path, unescaped.
 func (c *call) param(name string) string {
-	if value := c.request.PathValue(name); value != emptySegment {
+	switch value := c.request.PathValue(name); value {
+	case emptySegment:
+		return ""
+	case slashSegment:
+		return "/"
+	default:
 		return value
 	}
-	return ""
 }
 
 // noRoute answers what has no route: its path has none, or not by its method.

@@ -151,6 +151,7 @@ func TestPaths(t *testing.T) {
 		{"GET", "quotas/%2e%2e%2f%252F", "quotas/{api_key} ../%2F"},
 		{"GET", "quotas/", "quotas/{api_key} "}, {"PUT", "quotas/", "quotas/{api_key} "}, {"GET", "quotas//top-ups", "quotas/{api_key}/top-ups "},
 		{"DELETE", "quotas/a/top-ups/", "quotas/{api_key}/top-ups/{top_up} a "},
+		{"GET", "quotas/%2F", "quotas/{api_key} /"}, {"POST", "usage/%2f/reset", "usage/{api_key}/reset /"}, {"GET", "quotas/%00/x", ""},
 		{"GET", "quotas/.", "quotas/{api_key} ."}, {"GET", "quotas/..", "quotas/{api_key} .."}, {"POST", "usage/../reset", "usage/{api_key}/reset .."},
 		{"GET", "events/a", "events/{event} a"}, {"GET", "events/live", "events/live"}, {"HEAD", "events/live", "events/live"},
 		{"GET", "switches/rule:a.b", "switches/{target} rule:a.b"}, {"GET", "rules/rows", "rules/rows"}, {"GET", "quotas", "quotas"},
@@ -196,6 +197,12 @@ func TestNoRoute(t *testing.T) {
 		if r.header.Get("Allow") != c.allow || c.status != 204 && r.header.Get("Content-Type") != problemType {
 			t.Errorf("%s %s: %v %s", c.method, c.path, r.header, r.body)
 		}
+	}
+	// A request for the server as a whole is asked who it is of, as any other.
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, httptest.NewRequest("OPTIONS", "*", nil))
+	if w.Code != 401 || w.Header().Get("Content-Type") != problemType {
+		t.Errorf("OPTIONS *: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 
