@@ -19,7 +19,7 @@ type deadlines struct {
 
 func (d *deadlines) SetDeadline(at time.Time) error { d.last = at; return d.Conn.SetDeadline(at) }
 
-// answered asks what answers in these pieces and then ends.
+// answered asks what answers in these pieces, and ends after them if they are no whole line.
 func answered(pieces ...string) (err error, unbounded bool) {
 	here, there := net.Pipe()
 	ended := make(chan struct{})
@@ -34,6 +34,9 @@ func answered(pieces ...string) (err error, unbounded bool) {
 			if _, err := io.WriteString(there, piece); err != nil {
 				return // more than is read
 			}
+		}
+		if len(pieces) > 0 && strings.HasSuffix(pieces[len(pieces)-1], "\r\n") {
+			io.Copy(io.Discard, there) // a whole answer: the server stays
 		}
 	}()
 	d := &deadlines{Conn: here}
