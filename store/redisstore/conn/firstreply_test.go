@@ -35,7 +35,7 @@ func answered(pieces ...string) (err error, unbounded bool) {
 				return // more than is read
 			}
 		}
-		if len(pieces) > 0 && strings.HasSuffix(pieces[len(pieces)-1], "\r\n") {
+		if strings.HasSuffix(strings.Join(pieces, ""), "\r\n") {
 			io.Copy(io.Discard, there) // a whole answer: the server stays
 		}
 	}()
