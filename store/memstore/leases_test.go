@@ -145,3 +145,25 @@ func TestLeaseOfNothingKeepsALog(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// A log is kept as long as the longest of the limits that ask it needs, because it does not
+// say its period: neither a charge nor a refund under a short one makes it forgotten.
+func TestShortLogsForgetNothingOfLongOnes(t *testing.T) {
+	long := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 10, Period: 36 * time.Hour})
+	short := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 0, Period: time.Microsecond})
+	for _, op := range []store.Op{store.Charge, store.Refund} {
+		c := new(testClock)
+		c.set(noon)
+		s := newStore(t, Options{MaxBytes: MinMaxBytes, Shards: 1, Now: c.now})
+		s.TakeOne("k", long, 3)
+		c.advance(-1) // the entries are not past for the short limit
+		s.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: short, Op: op, Hits: 1}}, make([]store.Result, 1))
+		c.advance(limit.Micros(10 * time.Minute / time.Microsecond))
+		for i := range 1000 {
+			s.TakeOne(fmt.Sprint("key ", i), long, 1)
+		}
+		if d := s.TakeOne("k", long, 0); d.Remaining > 8 || op == store.Charge && d.Remaining != 7 {
+			t.Errorf("op %v: %+v", op, d)
+		}
+	}
+}

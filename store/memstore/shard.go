@@ -201,7 +201,7 @@ func (s *shard) takeSlow(c class, a *ask) limit.Decision {
 		return s.takeHold(where, a)
 	case a.op == store.Refund && where.found && a.hits > 0:
 		next, d := limit.Refund(a.limit, s.state(where), a.now, a.hits)
-		s.put(where, a, next, a.expiryOf(&next, d))
+		s.put(where, a, next, s.expiryOf(where, a, &next, d))
 		return d
 	}
 	if !a.mayCharge() {
@@ -256,12 +256,7 @@ func (s *shard) hit(where place, a *ask, base limit.State) limit.Decision {
 	if next.Kind == 0 || a.op == store.Hit && !a.charges(d) && !rewritten(where, base, next) {
 		return d
 	}
-	expiry := a.expiryOf(&next, d)
-	if !d.Allowed && where.found {
-		// A denial under a limit with a short memory must not shorten the life
-		// of what was charged under one with a long memory.
-		expiry = max(expiry, metaExpiry(s.tables[where.class].words[where.at+slotMeta]))
-	}
+	expiry := s.expiryOf(where, a, &next, d)
 	if s.keep(where, a, next, expiry) {
 		return d
 	}
@@ -304,6 +299,17 @@ func (s *shard) keep(where place, a *ask, state limit.State, expiry uint32) bool
 		return true
 	}
 	return s.purge(unitOf(a.now)) && s.put(s.locate(a.key, where.class), a, state, expiry)
+}
+
+// expiryOf is until when the bucket at where is kept, which a has made next. A denial under
+// a limit with a short memory must not shorten the life of what was charged under one with
+// a long memory, nor may any answer to a log, because logs do not say their period.
+func (s *shard) expiryOf(where place, a *ask, next *limit.State, d limit.Decision) uint32 {
+	expiry := a.expiryOf(next, d)
+	if where.found && (!d.Allowed || a.limit.Algorithm == limit.SlidingLog) {
+		expiry = max(expiry, metaExpiry(s.tables[where.class].words[where.at+slotMeta]))
+	}
+	return expiry
 }
 
 // charges reports whether a hit that is answered by d has charged anything: a denial

@@ -80,14 +80,19 @@ func (m *model) takeOne(t *store.Take) limit.Decision {
 	before := m.buckets[string(t.Key)].state
 	after, d := t.Decide(copyState(before), m.now)
 	m.save(string(t.Key), t.Limit, before, after)
+	if t.Op == store.Reset {
+		delete(m.buckets, string(t.Key))
+	}
 	return d
 }
 
 // save stores what a bucket has become.
 func (m *model) save(key string, l *limit.Limit, before, after limit.State) {
 	switch {
+	case after.Kind == 0 && before.Kind != 0:
+		// It is as if unused. A store may keep it, and then it says something to other limits.
+		m.buckets[key] = bucket{limit: l, deadline: m.now}
 	case after.Kind == 0:
-		delete(m.buckets, key)
 	case !sameState(before, after):
 		m.buckets[key] = bucket{after, l, m.now + micros(limit.Lifetime(l, after, m.now))}
 	}
