@@ -3,6 +3,7 @@ package headgate_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -161,6 +162,27 @@ func TestUsageIsWhatWasCharged(t *testing.T) {
 			rt.Errorf("the observer was told %v of %d requests", told, requests)
 		}
 	})
+}
+
+// TestResetsOfUsageAreNoDecisions: an operator who resets what a tenant has used is
+// counted by no observer.
+func TestResetsOfUsageAreNoDecisions(t *testing.T) {
+	told := countingObserver{}
+	b := newBench(t, fmt.Sprintf(usageRules, "path"), headgate.Options{Observer: told})
+	b.limiter.SetTenants(snapshot(t, tiered("a", "pro")))
+	b.check(some("api_key:a", 4))
+	before := maps.Clone(told)
+	if err := b.usage().Reset(t.Context(), "", apiKey("a")); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(told, before) {
+		t.Errorf("the observer was told %v, and %v before the reset", told, before)
+	}
+	for _, l := range usageOf(b, apiKey("a"))[0].Limits {
+		if l.Used != 0 {
+			t.Errorf("%s: %d are used after the reset", l.Descriptor, l.Used)
+		}
+	}
 }
 
 // TestUsageWindows: what the window of each algorithm is.

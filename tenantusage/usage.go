@@ -152,7 +152,7 @@ func (r *Reader) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenant
 		u.Beyond = append(u.Beyond, others[i].Limit)
 	}
 	for some := range slices.Chunk(quotas, askedAtOnce) {
-		responses, err := s.ask(ctx, some, r.limiter.Peek, store.Hit)
+		responses, err := s.ask(ctx, some, r.limiter.Peek)
 		if err != nil {
 			return nil, fmt.Errorf("usage: %w", err)
 		}
@@ -168,7 +168,7 @@ func (r *Reader) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenant
 // Reset forgets what a subject has used of its quotas for descriptors, or of all that
 // Usage tells of where none is named, and lifts their bans; what is counted beside the
 // main limits of those rules is forgotten too. With a domain it is for that alone.
-// Descriptors are canonical texts. Observers are told, as of any reset.
+// Descriptors are canonical texts. No observer is told: nothing was decided.
 //
 // The error wraps ErrNoQuota when nothing counts one of the descriptors, and nothing
 // was forgotten then; or it is that of a store which did not answer, and what was
@@ -196,7 +196,7 @@ func (r *Reader) Reset(ctx context.Context, domain string, subject tenant.Subjec
 	}
 	var failed error
 	for some := range slices.Chunk(quotas, askedAtOnce) {
-		responses, err := s.ask(ctx, some, r.limiter.Check, store.Reset)
+		responses, err := s.ask(ctx, some, r.limiter.Forget)
 		if err != nil {
 			return fmt.Errorf("reset: %w", err)
 		}
@@ -244,15 +244,15 @@ func failureOf(op string, responses []headgate.Response) error {
 	return nil
 }
 
-// asker is Limiter.Peek or Limiter.Check.
+// asker is Limiter.Peek or Limiter.Forget.
 type asker func(context.Context, []headgate.Request, []headgate.Response) error
 
-// ask asks for op on each quota, and returns a response for each.
-func (s *survey) ask(ctx context.Context, quotas []quota, ask asker, op store.Op) ([]headgate.Response, error) {
+// ask asks about each quota, and returns a response for each.
+func (s *survey) ask(ctx context.Context, quotas []quota, ask asker) ([]headgate.Response, error) {
 	requests, responses := make([]headgate.Request, len(quotas)), make([]headgate.Response, len(quotas))
 	for i := range quotas {
 		q := &quotas[i]
-		requests[i] = headgate.Request{Domain: q.domain, Descriptors: []headgate.Descriptor{{Entries: q.entries, Op: op}}}
+		requests[i] = headgate.Request{Domain: q.domain, Descriptors: []headgate.Descriptor{{Entries: q.entries}}}
 	}
 	return responses, ask(ctx, requests, responses)
 }
