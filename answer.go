@@ -17,15 +17,15 @@ func (b *batch) answer(resp *Response, s span) {
 		v, r, op := &resp.Verdicts[i], &b.results[t], b.takes[t].Op
 		switch {
 		case r.Err == nil:
-			v.decide(settled(r.Decision, op), verdict.ByStore, r.Skipped)
+			v.decide(answerTo(r.Decision, op), verdict.ByStore, r.Skipped)
 		case b.locally[t] != verdict.ByStore:
 			v.failLocally(r, op, b.locally[t])
 		default:
 			v.fail(op, store.ReasonOf(r.Err))
 		}
 	}
-	resp.settle()
-	b.settleHold(resp, s)
+	resp.merge()
+	b.answerHold(resp, s)
 }
 
 // decide fills in what by has decided; skipped says that it did not look.
@@ -35,9 +35,9 @@ func (v *Verdict) decide(d limit.Decision, by verdict.Decider, skipped bool) {
 	}
 }
 
-// settled turns the answer of a store into a verdict on what was asked: giving
+// answerTo turns the answer of a store into a verdict on what was asked: giving
 // hits back is always allowed, even where a request would still be denied.
-func settled(d limit.Decision, op store.Op) limit.Decision {
+func answerTo(d limit.Decision, op store.Op) limit.Decision {
 	if op != store.Hit {
 		d.Allowed, d.Never, d.RetryAfter = true, false, 0
 	}
@@ -48,7 +48,7 @@ func settled(d limit.Decision, op store.Op) limit.Decision {
 // store, by a part of the limit. By the whole limit it lets pass what the store might
 // deny, so its counts are told to nobody.
 func (v *Verdict) failLocally(r *store.Result, op store.Op, part verdict.Decider) {
-	d := settled(r.Decision, op)
+	d := answerTo(r.Decision, op)
 	if part == verdict.ByLocalWhole {
 		d = limit.Decision{Allowed: d.Allowed, Never: d.Never, Limit: d.Limit, RetryAfter: d.RetryAfter, Delay: d.Delay}
 	}
@@ -85,9 +85,9 @@ func ceiling(l *limit.Limit) int64 {
 	return unused.Limit
 }
 
-// settle sets Allowed from the verdicts: denied by any enforced verdict, except
+// merge sets Allowed from the verdicts: denied by any enforced verdict, except
 // that quota rules (Envoy's quota_mode) deny only when all of them are over.
-func (r *Response) settle() {
+func (r *Response) merge() {
 	r.Allowed = !r.quotaModeDenies()
 	for i := range r.Verdicts {
 		r.Allowed = r.Allowed && !r.Verdicts[i].denies()
@@ -97,9 +97,9 @@ func (r *Response) settle() {
 // denies reports whether v alone denies its request.
 func (v *Verdict) denies() bool { return v.OverLimit() && !v.inQuotaMode() }
 
-// inQuotaMode reports whether v is one of a quota rule.
+// inQuotaMode reports whether v is one of a quota rule. One that is replaced has no limit.
 func (v *Verdict) inQuotaMode() bool {
-	return v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && v.By != verdict.ByReplacement && v.Limit != nil
+	return v.Rule != nil && v.Rule.Quota && v.Role == rules.Main && v.Limit != nil
 }
 
 // quotaModeDenies reports whether there are quota rules, and all are over.
@@ -116,12 +116,12 @@ func (r *Response) quotaModeDenies() bool {
 	return denied
 }
 
-// settleHold clears resp.Hold, which is what the request asked to hold by, unless
+// answerHold clears resp.Hold, which is what the request asked to hold by, unless
 // it holds something, and says for how long. A request that passes because the
 // store did not answer may hold something all the same: the answer alone may have
 // been lost. It is at work in any case, so it renews, and counts again when the
 // store is back, and frees what it has when it ends.
-func (b *batch) settleHold(resp *Response, s span) {
+func (b *batch) answerHold(resp *Response, s span) {
 	hold := resp.Hold
 	resp.Hold, resp.HoldFor = 0, 0
 	if hold == 0 || !resp.Allowed {

@@ -55,7 +55,7 @@ func (r *roles) add(role rules.Role) { *r |= 1 << role }
 
 func (r roles) has(role rules.Role) bool { return r&(1<<role) != 0 }
 
-// empty forgets what is asked, but not what was found out about how.
+// empty drops all but working memory.
 func (b *batch) empty() {
 	clear(b.takes)
 	clear(b.results)

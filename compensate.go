@@ -95,23 +95,26 @@ func (b *batch) addGiveBacks(s span, whole, locally bool) {
 			b.addAgain(t, take.Undo())
 			continue
 		}
-		if !b.decided(t, locally) || take.Op != store.Hit || take.Hits == 0 || !r.Allowed || r.Skipped || take.Group != 0 && denied {
+		if !b.decided(t, locally) || !charged(take, r) || take.Group != 0 && denied {
 			continue
 		}
-		switch take.Limit.Algorithm {
-		case limit.Concurrency:
-			if take.Hold == 0 {
-				continue
-			}
-		case limit.Ban:
-			continue
-		default:
-			if !apart || take.Group == 0 || take.Limit.CountDenied {
-				continue
-			}
+		if take.Limit.Algorithm == limit.Concurrency || apart && take.Group != 0 && !take.Limit.CountDenied {
+			b.addAgain(t, take.Undo())
 		}
-		b.addAgain(t, take.Undo())
 	}
+}
+
+// charged reports whether a take that was answered by r has charged hits, or taken a slot.
+func charged(take *store.Take, r *store.Result) bool {
+	switch take.Limit.Algorithm {
+	case limit.Ban:
+		return false
+	case limit.Concurrency:
+		if take.Hold == 0 {
+			return false
+		}
+	}
+	return take.Op == store.Hit && take.Hits > 0 && r.Allowed && !r.Skipped
 }
 
 // mayHold reports whether a take that ended with err may have taken a slot: the

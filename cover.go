@@ -75,15 +75,22 @@ func (cs *coverage) empty() {
 // was charged the first time, with consumption: independent, is not asked again; and
 // when it is denied again, or the store does not answer, the first answer stays.
 func (l *Limiter) coverDenials(ctx context.Context, p *plan, requests []Request, responses []Response) {
-	if p.tenants == noTenants || !slices.ContainsFunc(responses, func(r Response) bool { return !r.Allowed }) {
+	if p.tenants == tenant.Nobody {
 		return
 	}
-	cs := l.coverages.Get().(*coverage)
-	cs.matcher, cs.batch = &p.matcher, &p.batch
+	var cs *coverage
 	for i := range responses {
-		if !responses[i].Allowed {
-			cs.addRetry(i, &requests[i], &responses[i])
+		if responses[i].Allowed {
+			continue
 		}
+		if cs == nil {
+			cs = l.coverages.Get().(*coverage)
+			cs.matcher, cs.batch = &p.matcher, &p.batch
+		}
+		cs.addRetry(i, &requests[i], &responses[i])
+	}
+	if cs == nil {
+		return
 	}
 	for trip := 0; len(cs.retries) > 0 && trip < maxCoverTrips; trip++ {
 		cs.again, cs.againOf = cs.again[:0], cs.againOf[:0]
@@ -225,7 +232,7 @@ func (cs *coverage) askCover(r *retry, req *Request, c *cover) {
 	}
 }
 
-// askBucket appends take, on the bucket with the key p.keys[start:], and returns where.
+// askBucket appends take, on the bucket with the key cs.keys[start:], and returns where.
 // With match: path it is asked once for each request, as quotas are.
 func (cs *coverage) askBucket(r *retry, req *Request, start int, take store.Take) int {
 	take.Key = cs.keys[start:len(cs.keys):len(cs.keys)]
@@ -364,14 +371,7 @@ func (cs *coverage) addGiveBack(r *retry) {
 	}
 	for i := r.asked.from; i < r.asked.to; i++ {
 		t, result := &cs.again[i], &cs.againResults[i]
-		switch {
-		case result.Err != nil:
-			if mayHold(t, result.Err) {
-				cs.giveBack = append(cs.giveBack, t.Undo())
-			}
-		case denied || t.Op != store.Hit || t.Hits == 0 || !result.Allowed:
-		case t.Limit.Algorithm == limit.Concurrency && t.Hold == 0, t.Limit.Algorithm == limit.Ban, t.Limit.CountDenied:
-		default:
+		if result.Err != nil && mayHold(t, result.Err) || result.Err == nil && !denied && charged(t, result) && !t.Limit.CountDenied {
 			cs.giveBack = append(cs.giveBack, t.Undo())
 		}
 	}

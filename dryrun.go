@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 )
 
@@ -26,7 +25,7 @@ func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Respo
 	if err := req.validate(); err != nil {
 		return fmt.Errorf("dry run: %w", err)
 	}
-	p := l.begin()
+	p := l.begin(l.switches.Load())
 	requests, responses := [1]Request{*req}, [1]Response{{Verdicts: after.Verdicts[:0]}}
 	defer func() { *after = responses[0] }()
 	defer l.finish(p, responses[:])
@@ -46,9 +45,9 @@ func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Respo
 	peeks, _ := l.answerDryRun(ctx, &p.batch, takes[:n], results[:n], before)
 	_, fellBack := l.answerDryRun(ctx, &p.batch, takes[n:], results[n:], resp)
 	l.coverDenials(ctx, p, requests[:], responses[:])
-	l.countDryRun(ctx, l.store, &p.batch, resp, peeks, false)
+	l.countDryRun(ctx, l.store, &p.batch, responses[:], peeks, false)
 	if fellBack {
-		l.countDryRun(ctx, l.fallback, &p.batch, resp, peeks, true)
+		l.countDryRun(ctx, l.fallback, &p.batch, responses[:], peeks, true)
 	}
 	p.answer(resp, p.spans[0].verdicts)
 	return nil
@@ -65,22 +64,17 @@ func (l *Limiter) answerDryRun(ctx context.Context, b *batch, takes []store.Take
 	return slices.Clone(b.results), fellBack
 }
 
-// countDryRun counts in resp what is done after the answer, by s: a denied request
+// countDryRun counts what is done after the answer, by s: a denied request
 // gives back what it took, and denials lead to bans. What the store undoes itself, and
 // what is given back to buckets that know nothing of it, leaves what peeks have found.
-func (l *Limiter) countDryRun(ctx context.Context, s store.Store, b *batch, resp *Response, peeks []store.Result, locally bool) {
+func (l *Limiter) countDryRun(ctx context.Context, s store.Store, b *batch, responses []Response, peeks []store.Result, locally bool) {
 	count := func(t int, said *store.Result) {
 		if said.Err == nil || locally {
 			b.results[t].Remaining, b.results[t].ResetAfter = said.Remaining, said.ResetAfter
 		}
 	}
 	b.again, b.againOf = b.again[:0], b.againOf[:0]
-	if !resp.Allowed {
-		b.addGiveBacks(b.spans[0].takes, false, locally)
-	}
-	if b.hit.has(rules.Banning) {
-		b.addDenials(resp, b.spans[0].verdicts, locally)
-	}
+	b.addCompensation(responses, false, locally)
 	if locally {
 		b.sayParts()
 	}

@@ -130,7 +130,7 @@ func (l *Limiter) answerPanic(responses []Response, cause any) {
 			Degraded: store.ReasonOf(err),
 		})
 		responses[i].Verdicts[0].Decision.Allowed = true
-		responses[i].settle()
+		responses[i].merge()
 	}
 }
 

@@ -81,7 +81,7 @@ func (k *Keyed) do(ctx context.Context, key string, take store.Take) KeyedDecisi
 	s.results[0] = store.Result{}
 	k.store.Take(ctx, s.takes[:], s.results[:])
 	d := KeyedDecision{
-		Decision: settled(s.results[0].Decision, take.Op),
+		Decision: answerTo(s.results[0].Decision, take.Op),
 		Degraded: store.ReasonOf(s.results[0].Err),
 	}
 	if d.Degraded != store.NoReason {

@@ -133,9 +133,8 @@ func (l *Limiter) check(ctx context.Context, requests []Request, responses []Res
 // rights do not allow is refused before the store is asked.
 func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError) {
 	took = NotTimed
-	p := l.begin()
+	p := l.begin(switched)
 	defer l.finish(p, responses)
-	p.switches = switched
 	if l.observer != nil {
 		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
 	}
@@ -163,10 +162,11 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	return p.stopwatch.stop(), nil
 }
 
-// begin returns a plan for one call, by what is in force now; finish ends it.
-func (l *Limiter) begin() *plan {
+// begin returns a plan for one call, by what is in force now and the switches that it is to
+// obey; finish ends it.
+func (l *Limiter) begin(switched *switches.Set) *plan {
 	p := l.plans.Get().(*plan)
-	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), l.switches.Load()
+	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
 	p.clock, p.shadow = l.now, l.shadow
 	return p
 }

@@ -128,7 +128,7 @@ func (r *Request) Reservation(o reservation.Options) (reservation.Reservation, e
 }
 
 func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Options, responses []Response) (r reservation.Reservation, took time.Duration, err error) {
-	p, b := l.begin(), l.bookings.Get().(*booking)
+	p, b := l.begin(l.switches.Load()), l.bookings.Get().(*booking)
 	defer l.finish(p, responses)
 	defer l.unbook(b)
 	if l.observer != nil {
@@ -152,7 +152,7 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 			expires = l.now().Add(min(o.TTL, repeated.lasts))
 		}
 	} else {
-		resp.settle()
+		resp.merge()
 	}
 	if !resp.Allowed {
 		return reservation.Reservation{}, NotTimed, nil
@@ -204,9 +204,9 @@ func isMarked(r *store.Result) bool { return r.Err == nil && r.Remaining == 0 }
 // letIn answers a request that has passed already.
 func (r *Response) letIn() {
 	for i := range r.Verdicts {
-		r.Verdicts[i].Decision = settled(r.Verdicts[i].Decision, store.Refund)
+		r.Verdicts[i].Decision = answerTo(r.Verdicts[i].Decision, store.Refund)
 	}
-	r.settle()
+	r.merge()
 }
 
 // addMark makes all takes of b one group, of which the last is a mark on the

@@ -109,7 +109,7 @@ func (r *Rights) permitPlanned(p *plan, responses []Response) *RightsError {
 
 // permits plans requests, and asks nobody.
 func (l *Limiter) permits(requests []Request, rights *Rights) *RightsError {
-	p, responses := l.begin(), make([]Response, len(requests))
+	p, responses := l.begin(l.switches.Load()), make([]Response, len(requests))
 	defer l.finish(p, responses)
 	for i := range requests {
 		p.addRequest(&requests[i], &responses[i])

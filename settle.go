@@ -21,8 +21,8 @@ import (
 // reservation, as it is new or the store was away, is charged the whole; one that is
 // gone keeps what it has. Resp says what is left, and is Allowed.
 //
-// An error says that r or actual is malformed or r has expired (reservation.ErrExpired), and means
-// that nothing was done.
+// An error says that r or actual is malformed or r has expired (reservation.ErrExpired), and
+// means that nothing was done.
 func (l *Limiter) Commit(ctx context.Context, r reservation.Reservation, actual reservation.Actual, resp *Response) (reservation.Outcome, error) {
 	outcome, err := l.settle(ctx, r, &actual, resp)
 	if err != nil {
@@ -46,7 +46,7 @@ func (l *Limiter) Cancel(ctx context.Context, r reservation.Reservation, resp *R
 }
 
 func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual *reservation.Actual, resp *Response) (outcome reservation.Outcome, err error) {
-	p, b := l.begin(), l.bookings.Get().(*booking)
+	p, b := l.begin(l.switches.Load()), l.bookings.Get().(*booking)
 	responses := [1]Response{{Verdicts: resp.Verdicts[:0]}}
 	defer func() { *resp = responses[0] }()
 	defer l.finish(p, responses[:])
@@ -66,7 +66,7 @@ func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual 
 	responses[0] = Response{Verdicts: responses[0].Verdicts[:0]}
 	p.addRequest(&b.request, &responses[0])
 	if len(p.takes) == 0 {
-		responses[0].settle()
+		responses[0].merge()
 		return reservation.Settled, nil
 	}
 	return l.takeSettled(ctx, p, b, r, &responses[0]), nil

@@ -10,24 +10,20 @@ import (
 	"github.com/headgate/headgate/verdict"
 )
 
-// noTenants has no tiers and no accounts. It stands where nothing is known of tenants, so
-// that what they use is counted where it is when something is.
-var noTenants = tenant.NewSnapshot(new(tenant.Tiers), func(func(tenant.Account) bool) {})
-
 // SetTenants swaps in what tenants may use, for rules with `tenant: true`; with nil,
 // and before the first call, the limits of the rules count alone. Requests under way
 // finish with the old. Buckets keep their state: what a tenant has used counts
 // towards its new quota of the same window.
 func (l *Limiter) SetTenants(s *tenant.Snapshot) {
 	if s == nil {
-		s = noTenants
+		s = tenant.Nobody
 	}
 	l.tenants.Store(s)
 }
 
 // Tenants returns what SetTenants was given last, nil for nothing.
 func (l *Limiter) Tenants() *tenant.Snapshot {
-	if s := l.tenants.Load(); s != noTenants {
+	if s := l.tenants.Load(); s != tenant.Nobody {
 		return s
 	}
 	return nil

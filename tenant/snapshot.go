@@ -24,6 +24,10 @@ type Snapshot struct {
 // grantShards is how many parts the top-ups of a snapshot are in. A change copies one.
 const grantShards = 256
 
+// Nobody has no tiers and no accounts. It stands where nothing is known of tenants, so that
+// what they use is counted where it is when something is.
+var Nobody = NewSnapshot(new(Tiers), func(func(Account) bool) {})
+
 // NewSnapshot returns a snapshot of accounts. Of two with one subject the later one
 // counts. They must be valid: see Account.Validate.
 func NewSnapshot(tiers *Tiers, accounts iter.Seq[Account]) *Snapshot {

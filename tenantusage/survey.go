@@ -11,9 +11,6 @@ import (
 	"github.com/headgate/headgate/tenant"
 )
 
-// noTenants stands where nothing is known of tenants.
-var noTenants = tenant.NewSnapshot(new(tenant.Tiers), func(func(tenant.Account) bool) {})
-
 // survey is what quotas are looked up by: one state of rules and tenants at one instant.
 type survey struct {
 	rules   *rules.Set // nil: none
@@ -25,7 +22,7 @@ type survey struct {
 func (r *Reader) survey() *survey {
 	s := &survey{r.limiter.Rules(), r.limiter.Tenants(), r.store, r.now()}
 	if s.tenants == nil {
-		s.tenants = noTenants
+		s.tenants = tenant.Nobody
 	}
 	return s
 }

@@ -128,7 +128,7 @@ func (c *Counter) Count(denied, candidateDenied bool, now limit.Micros) bool {
 	c.parts[c.part%parts].add(one, 1)
 	back := c.trial.RollBack
 	if back == nil || c.trial.Watches() || sum.decided < back.MinRequests || c.RolledBack() ||
-		float64(sum.added)*percentScale <= float64(back.Above)*float64(sum.decided) {
+		sum.added*percentScale <= back.Above*sum.decided {
 		return false
 	}
 	c.rolledBack.Store(int64(now))
