@@ -36,9 +36,9 @@ func TestFreedSlotLetsTheNextCallReleaseMore(t *testing.T) {
 	})
 }
 
-// TestLeftoversAreBounded: no more slots are remembered than that, and each until it has
+// TestOrphansAreBounded: no more slots are remembered than that, and each until it has
 // ended by itself, not less.
-func TestLeftoversAreBounded(t *testing.T) {
+func TestOrphansAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var o orphans
 		l := limit.Must(limit.Spec{Algorithm: limit.Concurrency, Quota: 100, Period: time.Minute})
