@@ -31,7 +31,7 @@ func sampledNode(t *testing.T, inner store.Leaser, nodes int, share float64, yam
 }
 
 // patient is a store that takes its own time and not that of its caller, who gives a
-// follow-up call a few milliseconds: on a busy machine a reference would miss hits.
+// call after the answer a few milliseconds: on a busy machine a reference would miss hits.
 type patient struct{ store.Leaser }
 
 // Take implements store.Store.
