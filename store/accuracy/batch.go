@@ -110,7 +110,7 @@ func (b *batch) judge() {
 	for i := range b.comparisons {
 		c := &b.comparisons[i]
 		if c.of >= end {
-			from, end, held = b.groupOf(c.of)
+			from, end, held = b.groupOf(c.of, end)
 		}
 		t, r := &b.takes[c.of], &b.results[c.of]
 		c.passed = r.Err == nil && !held && !r.Skipped && (t.Op != store.Hit || r.Allowed)
@@ -123,18 +123,13 @@ func (b *batch) judge() {
 }
 
 // groupOf returns the run of takes that take i is all or nothing with, and whether one of
-// them has held back the others.
-func (b *batch) groupOf(i int) (from, end int, held bool) {
-	group := b.takes[i].Group
-	from, end = i, i+1
-	if group == 0 {
+// them has held back the others. At begin, which is i or before it, such a run begins.
+func (b *batch) groupOf(i, begin int) (from, end int, held bool) {
+	for end = begin; end <= i; {
+		from, end = end, store.GroupEnd(b.takes, end)
+	}
+	if b.takes[i].Group == 0 {
 		return from, end, false
-	}
-	for from > 0 && b.takes[from-1].Group == group {
-		from--
-	}
-	for end < len(b.takes) && b.takes[end].Group == group {
-		end++
 	}
 	for j := from; j < end; j++ {
 		t, r := &b.takes[j], &b.results[j]

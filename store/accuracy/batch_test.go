@@ -160,3 +160,24 @@ descriptors:
 		t.Errorf("address: %+v", got)
 	}
 }
+
+// A dry run with the number of a group beside it is no part of that: its denial holds
+// nothing back, and what passed is compared.
+func TestDryRunBesideAGroupOfItsNumber(t *testing.T) {
+	real := store.Take{Key: []byte("00 real"), Limit: limit.Must(limit.PerMinute(5)), Hits: 1, Group: 1, Mode: mainMode}
+	dry := store.Take{Key: []byte("00 dry"), Limit: limit.Must(limit.PerMinute(0)), Hits: 1, Group: 1, DryRun: true, Mode: mainMode}
+	for name, takes := range map[string][]store.Take{"before": {dry, real}, "behind": {real, dry}} {
+		t.Run(name, func(t *testing.T) {
+			layer, err := accuracy.New(memory(t), accuracy.Options{Sample: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 6 {
+				layer.Take(t.Context(), takes, make([]store.Result, len(takes)))
+			}
+			if got := layer.Report(mainMode.Rule).Counts; got != (accuracy.Counts{Decided: 6}) {
+				t.Errorf("%+v of 5 hits that passed and one that was denied", got)
+			}
+		})
+	}
+}
