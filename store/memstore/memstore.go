@@ -200,19 +200,19 @@ func (s *Store) one(a *ask, d *limit.Decision) {
 func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Result) {
 	now := s.micros()
 	for from, to := 0, 0; from < len(takes); from = to {
-		if takes[from].DryRun {
+		switch t := &takes[from]; {
+		case t.DryRun:
 			to = store.RunEnd(takes, from)
 			s.dryRun(takes[from:to], results[from:to], now)
-			continue
-		}
-		to = store.GroupEnd(takes, from)
-		if takes[from].Group != 0 {
+		case t.Group != 0:
+			to = store.GroupEnd(takes, from)
 			s.takeGroup(takes[from:to], results[from:to], now)
-			continue
+		default:
+			to = from + 1
+			a := s.askOf(t, now)
+			s.one(&a, &results[from].Decision)
+			results[from].Err = nil
 		}
-		a := s.askOf(&takes[from], now)
-		s.one(&a, &results[from].Decision)
-		results[from].Err = nil
 	}
 }
 

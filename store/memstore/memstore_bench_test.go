@@ -95,7 +95,6 @@ func BenchmarkParallel(b *testing.B) {
 	}
 }
 
-// BenchmarkTake decides batches on random keys, alone or all or nothing.
 // BenchmarkHold takes and releases a slot beside others in the bucket.
 func BenchmarkHold(b *testing.B) {
 	for _, others := range []limit.Hold{0, 19, 999} {
@@ -115,6 +114,7 @@ func BenchmarkHold(b *testing.B) {
 	}
 }
 
+// BenchmarkTake decides batches on random keys, alone or all or nothing.
 func BenchmarkTake(b *testing.B) {
 	l := limit.Must(algorithms[0])
 	for _, size := range []int{1, 3, 100} {
