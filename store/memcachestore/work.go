@@ -29,8 +29,10 @@ type bucket struct {
 	name   string
 	place  uint64
 	server *server
-	read   item         // as it was read last
-	after  limit.State  // what the takes make of it
+	read   item // as it was read last
+	// after is what the takes make of it. It may share its Wide with read: only tallies
+	// have one here (see Supports), and these are made anew when they change.
+	after  limit.State
 	limit  *limit.Limit // by which after was changed last; nil if it was not
 	resets bool         // whether one of its takes is a reset
 	done   bool         // what the takes make of it is stored, or nothing is to be
