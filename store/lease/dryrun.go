@@ -75,7 +75,7 @@ func (s *Store) placeOf(takes []store.Take, i int, now time.Duration) int {
 			return inLocal
 		}
 		return inShared
-	case !followed(t.Limit) || s.draining.Load():
+	case !followed(t.Limit):
 		return inShared
 	}
 	hits := int64(0)

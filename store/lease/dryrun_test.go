@@ -2,6 +2,7 @@ package lease_test
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -53,6 +54,36 @@ func TestDryRunOfWhatIsHeld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What is left of a lease that has ended lets nothing pass in a dry run either, also
+// before it is dropped. That is at any time for one of several keys.
+func TestDryRunOfEndedLeases(t *testing.T) {
+	inBubble(t, lease.Options{}, func(r *rig) {
+		l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 100_000, Period: time.Minute})
+		mode := &store.Mode{Rule: "leased", Consistency: store.Leased, LeaseTTL: 200 * time.Millisecond}
+		takes := make([]store.Take, 16)
+		for i := range takes {
+			takes[i] = hit(string(rune('a'+i)), l, mode)
+		}
+		for range 300 {
+			r.take(takes...)
+			time.Sleep(time.Millisecond)
+		}
+		synctest.Wait()
+		r.shared.fail.Store(true)
+		for i, said := range r.take(dry(takes...)...) {
+			if !said.Allowed || said.Err != nil {
+				t.Errorf("held: %d: %+v", i, said)
+			}
+		}
+		time.Sleep(mode.LeaseTTL)
+		for i, said := range r.take(dry(takes...)...) {
+			if said.Err == nil {
+				t.Errorf("ended: %d: %+v", i, said)
+			}
+		}
+	})
 }
 
 // A group of all modes is all or nothing in a dry run too, and changes nothing.
