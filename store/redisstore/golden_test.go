@@ -34,7 +34,7 @@ func TestExpandedScripts(t *testing.T) {
 			t.Errorf("%s is not what Redis gets: go test ./store/redisstore -run TestExpandedScripts -update", path)
 		}
 	}
-	found, err := filepath.Glob(filepath.Join(expandedDir, "*"))
+	found, err := filepath.Glob(filepath.Join(expandedDir, "*.lua"))
 	if err != nil || len(found) != len(scripts) {
 		t.Errorf("%d files in %s for %d scripts (%v)", len(found), expandedDir, len(scripts), err)
 	}
