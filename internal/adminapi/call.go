@@ -107,6 +107,8 @@ func (a *answer) write(w http.ResponseWriter) {
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // nobody is there to hear of an error
 }
+
+// etag is the ETag of what is in that version.
 func etag(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
 // statusOf is that of an answer to a change of what was in a version before.

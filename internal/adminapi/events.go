@@ -28,7 +28,7 @@ func (e events) routes() []route {
 	}
 }
 
-// events answers with events that are remembered.
+// list answers with events that are remembered.
 func (e events) list(c *call) (*answer, error) {
 	n, bad := c.number("limit", 1, maxEvents, defaultPage)
 	if bad != nil {

@@ -144,7 +144,7 @@ func checkBeside(r sqltenant.RuleRow, others []sqltenant.RuleRow) *problem {
 	return nil
 }
 
-// rows answers with a page of rows.
+// list answers with a page of rows.
 func (ruleRows) list(c *call) (*answer, error) {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -164,7 +164,7 @@ func (ruleRows) list(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, p)
 }
 
-// addRow makes a row.
+// add makes a row.
 func (ruleRows) add(c *call) (*answer, error) {
 	r, bad := c.parseRow()
 	if bad != nil {
@@ -173,7 +173,7 @@ func (ruleRows) add(c *call) (*answer, error) {
 	return c.putRow(http.StatusCreated, r)
 }
 
-// changeRow makes a row what the body says.
+// change makes a row what the body says.
 func (ruleRows) change(c *call) (*answer, error) {
 	id, bad := c.rowID()
 	if bad != nil {
@@ -211,7 +211,7 @@ type changedRow struct {
 	Version int64 `json:"version"`
 }
 
-// removeRow takes a row out.
+// remove takes a row out.
 func (ruleRows) remove(c *call) (*answer, error) {
 	id, bad := c.rowID()
 	if bad != nil {

@@ -62,7 +62,7 @@ type documentsPage struct {
 	NextCursor string         `json:"next_cursor,omitempty"`
 }
 
-// ruleDocuments answers with a page of documents of rules.
+// list answers with a page of documents of rules.
 func (d ruleDocuments) list(c *call) (*answer, error) {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -81,7 +81,7 @@ func (d ruleDocuments) list(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, p)
 }
 
-// ruleDocumentName reads {document}.
+// documentName reads {document}.
 func (c *call) documentName() (string, *problem) {
 	name := c.param("document")
 	if !documentName.MatchString(name) {
@@ -90,7 +90,7 @@ func (c *call) documentName() (string, *problem) {
 	return name, nil
 }
 
-// ruleDocument answers with the text of a document of rules.
+// get answers with the text of a document of rules.
 func (d ruleDocuments) get(c *call) (*answer, error) {
 	name, bad := c.documentName()
 	if bad != nil {
@@ -106,7 +106,7 @@ type putView struct {
 	Warnings []fieldError `json:"warnings,omitempty"`
 }
 
-// putRuleDocument makes a document of rules what the body says.
+// put makes a document of rules what the body says.
 func (d ruleDocuments) put(c *call) (*answer, error) {
 	name, bad := c.documentName()
 	if bad != nil {
@@ -137,7 +137,7 @@ func checkText(body []byte) *problem {
 	return nil
 }
 
-// removeRuleDocument takes a document of rules out.
+// remove takes a document of rules out.
 func (d ruleDocuments) remove(c *call) (*answer, error) {
 	name, bad := c.documentName()
 	if bad != nil {
@@ -152,7 +152,7 @@ func (d ruleDocuments) remove(c *call) (*answer, error) {
 	return gone(), nil
 }
 
-// checkRules says what is wrong with a document, and what is odd in it.
+// check says what is wrong with a document, and what is odd in it.
 func (d ruleDocuments) check(name, text string) ([]fieldError, *problem) {
 	check := d.CheckRules
 	if check == nil {

@@ -45,7 +45,7 @@ type rulesPage struct {
 	NextCursor string     `json:"next_cursor,omitempty"`
 }
 
-// rules answers with the rules in force.
+// list answers with the rules in force.
 func (f rulesInForce) list(c *call) (*answer, error) {
 	if f.Limiter == nil {
 		return nil, errNoLimiter
@@ -98,7 +98,7 @@ type candidatesPage struct {
 	NextCursor string          `json:"next_cursor,omitempty"`
 }
 
-// candidates answers with what was seen of candidate limits.
+// compared answers with what was seen of candidate limits.
 func (f rulesInForce) compared(c *call) (*answer, error) {
 	var list []trial.Report
 	if f.Candidates != nil {

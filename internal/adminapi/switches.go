@@ -95,7 +95,7 @@ func (b switchboard) known(id string) *bool {
 	return &known
 }
 
-// switches answers with a page of switches.
+// list answers with a page of switches.
 func (b switchboard) list(c *call) (*answer, error) {
 	ctx, cancel := c.context()
 	defer cancel()
@@ -158,7 +158,7 @@ func (b switchboard) get(c *call) (*answer, error) {
 	return versioned(http.StatusOK, b.view(c, &d), d.Version)
 }
 
-// putSwitch switches something.
+// put switches something.
 func (b switchboard) put(c *call) (*answer, error) {
 	t, bad := c.allowedTarget()
 	if bad != nil {
@@ -179,7 +179,7 @@ func (b switchboard) put(c *call) (*answer, error) {
 	return versioned(statusOf(before.Version), b.view(c, &after), after.Version)
 }
 
-// removeSwitch switches something back.
+// remove switches something back.
 func (switchboard) remove(c *call) (*answer, error) {
 	t, bad := c.allowedTarget()
 	if bad != nil {

@@ -52,7 +52,7 @@ type tierView struct {
 	Quotas []quotaOfView `json:"quotas"`
 }
 
-// tiers answers with the tiers in force.
+// inForce answers with the tiers in force.
 func (t tiers) inForce(c *call) (*answer, error) {
 	if t.Tiers == nil {
 		return nil, errNoDatabase
@@ -77,12 +77,12 @@ func tiersViewOf(set *tenant.Tiers) tiersView {
 	return v
 }
 
-// tiersDocument answers with the text of the tiers of the database.
+// document answers with the text of the tiers of the database.
 func (t tiers) document(c *call) (*answer, error) {
 	return c.textOf(sqltenant.TiersDocument, sqltenant.DefaultName)
 }
 
-// putTiers makes the tiers what the body says, in place of those of the file.
+// put makes the tiers what the body says, in place of those of the file.
 func (t tiers) put(c *call) (*answer, error) {
 	if bad := checkText(c.body); bad != nil {
 		return nil, bad
@@ -137,7 +137,7 @@ func (c *call) anyoneHas(tier string) (bool, error) {
 	return len(records) > 0, err
 }
 
-// removeTiers leaves the tiers to the file.
+// remove leaves the tiers to the file.
 func (t tiers) remove(c *call) (*answer, error) {
 	if _, _, err := c.putDocument(sqltenant.TiersDocument, sqltenant.DefaultName, ""); err != nil {
 		return nil, err

@@ -61,7 +61,7 @@ func topUpViewOf(t *tenant.TopUp, now time.Time) topUpView {
 	return topUpView{t.ID, tenant.DescriptorText(t.Descriptor), t.Hits, t.Term.From.UTC(), t.Term.Until.UTC(), t.Term.InForce(limit.MicrosOf(now))}
 }
 
-// topUps answers with the top-ups of an account.
+// list answers with the top-ups of an account.
 func (topUps) list(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
@@ -149,7 +149,7 @@ func (c *call) topUpID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// removeTopUp takes a top-up out.
+// remove takes a top-up out.
 func (topUps) remove(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {

@@ -77,7 +77,7 @@ const (
 
 var errNoLimiter = fail(http.StatusNotFound, "this process decides nothing: it has no limiter")
 
-// usage answers with what one account has used.
+// one answers with what one account has used.
 func (u usage) one(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {
@@ -90,7 +90,7 @@ func (u usage) one(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, list[0])
 }
 
-// usageMany answers with what several accounts have used.
+// many answers with what several accounts have used.
 func (u usage) many(c *call) (*answer, error) {
 	texts := c.request.URL.Query()["name"]
 	if len(texts) == 0 {
@@ -319,7 +319,7 @@ type usageTokenView struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// usageToken makes a token with which a customer sees his own usage.
+// token makes a token with which a customer sees his own usage.
 func (u usage) token(c *call) (*answer, error) {
 	name, bad := c.name()
 	if bad != nil {

@@ -220,7 +220,7 @@ func weightEntry(w *rules.Row) (key string, ok bool) {
 	return s.name, true
 }
 
-// cost returns what the weight_field is in files, nil for nothing.
+// costOf returns what the weight_field is in files, nil for nothing.
 func costOf(w *rules.Row) *costSpec {
 	at := position{int(w.ID), int(weightColumn)}
 	s := &costSpec{at: at, fromAt: at, nameAt: at}
