@@ -278,6 +278,7 @@ func TestPutRuleRowRefuses(t *testing.T) {
 			"route":           func(c *sqltenant.RuleRowChange) { c.Row.Route = &empty },
 			"method":          func(c *sqltenant.RuleRowChange) { c.Row.Method = &empty },
 			"weight_field":    func(c *sqltenant.RuleRowChange) { c.Row.WeightField = "a\nb" },
+			"at most 256":     func(c *sqltenant.RuleRowChange) { c.Row.WeightField = strings.Repeat("x", 257) },
 			"failure_mode":    func(c *sqltenant.RuleRowChange) { c.Row.FailureMode = strings.Repeat("x", 65) },
 			"quota":           func(c *sqltenant.RuleRowChange) { c.Row.LimitCount = -1 },
 			"period":          func(c *sqltenant.RuleRowChange) { c.Row.WindowMS = 0 },

@@ -19,6 +19,9 @@ const (
 	MaxRuleRows = 100_000
 	// maxMethod and maxWord bound texts of a row, in bytes.
 	maxMethod, maxWord = 64, 64
+	// maxWeightField bounds the weight field, in bytes: the table keeps no more characters,
+	// though rules take more bytes of those who write rows by other means.
+	maxWeightField = 256
 )
 
 // RuleRow is a row of the table rate_limit_rules, in which operators may also write
@@ -51,7 +54,7 @@ func validateRuleRow(r *RuleRow) error {
 		name  string
 		value *string
 		most  int
-	}{{"route", r.Route, rules.MaxRoute}, {"method", r.Method, maxMethod}, {"weight_field", given(r.WeightField), rules.MaxWeightField}, {"failure_mode", given(r.FailureMode), maxWord}} {
+	}{{"route", r.Route, rules.MaxRoute}, {"method", r.Method, maxMethod}, {"weight_field", given(r.WeightField), maxWeightField}, {"failure_mode", given(r.FailureMode), maxWord}} {
 		if text.value != nil {
 			if err := printable(text.name, *text.value, text.most); err != nil {
 				return err
