@@ -176,7 +176,17 @@ func version(files []File, o Options) string {
 	fmt.Fprintf(h, "compat=%t merge=%t", o.Compat, o.MergeDomains)
 	if len(o.Rows) > 0 {
 		fmt.Fprintf(h, " rows in %s: ", o.RowsDomain)
-		json.NewEncoder(h).Encode(o.Rows) // never fails
+		rows := make([]versionedRow, len(o.Rows))
+		for i := range rows {
+			rows[i].Row = &o.Rows[i]
+		}
+		json.NewEncoder(h).Encode(rows) // never fails
 	}
 	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// versionedRow is what the version names of a row: all but its times, which it hides.
+type versionedRow struct {
+	*rules.Row
+	CreatedAt, UpdatedAt *struct{} `json:",omitempty"`
 }

@@ -333,3 +333,22 @@ func TestAnyRows(t *testing.T) {
 		diff.Sets(set, set)
 	})
 }
+
+// The times of a row mean nothing to its rule: nodes that have read them at another time
+// name the same rules alike.
+func TestTimesOfRowsAreNotInTheVersion(t *testing.T) {
+	before := row(1, "user", nil, nil)
+	after := before
+	after.CreatedAt, after.UpdatedAt = time.Unix(1, 0), time.Unix(1<<40, 0)
+	want := loadRows(t, "", before).Version()
+	if got := loadRows(t, "", after).Version(); got != want {
+		t.Errorf("%s with other times, not %s", got, want)
+	}
+	after.LimitCount++
+	if got := loadRows(t, "", after).Version(); got == want {
+		t.Errorf("%s with another limit too", got)
+	}
+	if want != "eafc0e6d312e6cdf" {
+		t.Errorf("%s: the version of rows has changed, so that nodes of another release differ", want)
+	}
+}
