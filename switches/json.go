@@ -105,8 +105,5 @@ func decode(data []byte, out *Document) error {
 	if err == nil {
 		return nil
 	}
-	if err.Hint != "" {
-		err.What += "; hint: " + err.Hint
-	}
-	return wrong(err.Path, errors.New(err.What))
+	return wrong(err.Path, errors.New(err.Problem()))
 }

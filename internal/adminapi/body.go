@@ -21,9 +21,5 @@ func decodeBody(data []byte, out any) *problem {
 
 // malformed is the answer to a body that could not be read.
 func malformed(err *strictjson.Error) *problem {
-	text := err.What
-	if err.Hint != "" {
-		text += "; hint: " + err.Hint
-	}
-	return badField(cmp.Or(err.Status, http.StatusBadRequest), cmp.Or(err.Path, wholeBody), "%s", text)
+	return badField(cmp.Or(err.Status, http.StatusBadRequest), cmp.Or(err.Path, wholeBody), "%s", err.Problem())
 }

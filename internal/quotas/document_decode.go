@@ -17,11 +17,7 @@ func decode(data []byte, out any) error {
 	if err == nil {
 		return nil
 	}
-	problem := err.What
-	if err.Hint != "" {
-		problem += "; hint: " + err.Hint
-	}
-	return &FieldError{err.Path, problem}
+	return &FieldError{err.Path, err.Problem()}
 }
 
 // decodeKept is decode for a line that this program has written, of which there may be

@@ -39,14 +39,18 @@ type Error struct {
 
 // Error implements error.
 func (e *Error) Error() string {
-	s := e.What
 	if e.Path != "" {
-		s = e.Path + ": " + s
+		return e.Path + ": " + e.Problem()
 	}
+	return e.Problem()
+}
+
+// Problem returns what is wrong and what to do, without where.
+func (e *Error) Problem() string {
 	if e.Hint != "" {
-		s += "; hint: " + e.Hint
+		return e.What + "; hint: " + e.Hint
 	}
-	return s
+	return e.What
 }
 
 // maxMembers bounds the members of one object, each of which is compared with those
