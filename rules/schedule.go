@@ -71,8 +71,8 @@ type Shift struct {
 	Factor Factor
 }
 
-// FactorOf returns the factor for tenants with a tier, "" for whoever has none.
-func (s *Shift) FactorOf(tier string) Factor {
+// factorOf returns the factor for tenants with a tier, "" for whoever has none.
+func (s *Shift) factorOf(tier string) Factor {
 	if f, ok := s.Tiers[tier]; ok {
 		return f
 	}
@@ -223,7 +223,7 @@ func (r *Rule) Scaled(l *limit.Limit, now time.Time, tier string) *limit.Limit {
 	factor := NoFactor
 	if r.timetable != nil {
 		if s := r.timetable.at(now).shift; s != nil {
-			factor = s.FactorOf(tier)
+			factor = s.factorOf(tier)
 		}
 		if scaled, ok := r.timetable.scaled[scaledKey{l, factor}]; ok {
 			return scaled

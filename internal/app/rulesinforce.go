@@ -13,17 +13,12 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
-// RuleOptions returns the options by which rule files are read.
-func RuleOptions(s *config.Settings) rulefile.Options {
-	return rulefile.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain}
-}
-
 // newRuleSource returns the source that keeps the rules of s in force in
 // limiter, and tells told.
 func newRuleSource(s *config.Settings, limiter *headgate.Limiter, told *ruleReporter) (*rulesource.Source, error) {
 	return rulesource.New(rulesource.Options{
 		Path:      s.Rules,
-		Rules:     RuleOptions(s),
+		Rules:     rulefile.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain},
 		AnyName:   s.EnvoyCompat(),
 		StateDir:  s.StateDir,
 		AllowDrop: s.AllowRuleDrop,

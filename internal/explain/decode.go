@@ -42,8 +42,9 @@ const wholeBody = "body"
 // at fault.
 func (e *FieldError) Malformed() bool { return e.Field == wholeBody }
 
-// Decode reads a request as POST /v1/check takes it, of MaxBody bytes at most. Members that it does not know are refused, as are those that are
-// there twice: what is explained is what was meant.
+// Decode reads a request as POST /v1/check takes it, of MaxBody bytes at most. Members
+// that it does not know are refused, as are those that are there twice: what is explained
+// is what was meant.
 func Decode(body []byte) (headgate.Request, *FieldError) {
 	var r headgate.Request
 	if err := strictjson.Valid(body); err != nil {

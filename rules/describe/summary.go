@@ -50,9 +50,9 @@ func Summary(r *rules.Rule) string {
 	return strings.Join(parts, "; ")
 }
 
-// ScheduleText says in one line what the schedule of r makes of its limits at now: "from
-// 0 22 * * * for 8h in Europe/Berlin: x0.5 until 2026-05-02T04:00:00Z", or that no shift
-// is in force; "" when r has no schedule.
+// ScheduleText says in one line what the schedule of r makes of its limits at now: "in
+// force until 2026-05-02T04:00:00Z: 0 22 * * * for 8h in Europe/Berlin: x0.5", or that no
+// shift is in force; "" when r has no schedule.
 func ScheduleText(r *rules.Rule, now time.Time) string {
 	if len(r.Schedule) == 0 {
 		return ""
