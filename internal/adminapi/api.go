@@ -77,8 +77,8 @@ type Options struct {
 	Usage   Usage
 	// CheckRules says whether a document of rules could be in force together with all
 	// other rules that are or will be: the files, the other documents and the rows. The
-	// text "" is that of a document which is taken out. Warnings are what Lint says of
-	// the document; the error, where a text is at fault, is of type rules.Errors, with
+	// text "" is that of a document which is taken out. Warnings are what lint.Check says
+	// of the document; the error, where a text is at fault, is of type rules.Errors, with
 	// name as the File of each Diagnostic of this document. nil: a document is checked
 	// by itself.
 	CheckRules func(name, text string) (warnings []rules.Diagnostic, err error)
@@ -143,7 +143,8 @@ func New(o Options) (*Handler, error) {
 		options: &o, guard: g, answered: newMemory(),
 		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams),
 	}
-	h.document, h.mux = openAPI(h.routes()), h.newMux()
+	routes := h.routes()
+	h.document, h.mux = openAPI(routes), h.newMux(routes)
 	return h, nil
 }
 

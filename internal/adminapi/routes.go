@@ -96,14 +96,14 @@ var (
 // everywhere is the pattern of http.ServeMux that every path fits.
 const everywhere = "/"
 
-// newMux returns what finds the route of a request. It finds before it is known who
-// asks, and who is not known does not learn what was found.
-func (h *Handler) newMux() *http.ServeMux {
+// newMux returns what finds the one of routes that a request is for. It finds before it is
+// known who asks, and who is not known does not learn what was found.
+func (h *Handler) newMux(routes []route) *http.ServeMux {
 	mux := http.NewServeMux()
 	serve := func(pattern string, way *route) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { discard(w, r, h.answer(w, r, way)) })
 	}
-	for _, way := range h.routes() {
+	for _, way := range routes {
 		serve(way.method+" "+Prefix+way.path, &way)
 	}
 	serve(everywhere, nil)

@@ -90,7 +90,7 @@ func (l *linter) level(d *rules.Domain, parent *rules.Node) {
 	}
 }
 
-// maxComparisons bounds the work of Lint on levels with very many patterns,
+// maxComparisons bounds the work of Check on levels with very many patterns,
 // each of which is compared with all others: about a second.
 const maxComparisons = 2_000_000
 
