@@ -23,7 +23,7 @@ const (
 	stripeGap = 128
 	// maxStripes bounds their number, on machines with many processors.
 	maxStripes = 256
-	// maxRows bounds the rows of all stripes together, at 112 bytes each, or 152 with
+	// maxRows bounds the rows of all stripes together, at 120 bytes each, or 160 with
 	// the hits of Options.EnvoyNames: where there are very many rules, fewer
 	// stripes are in use.
 	maxRows = 1 << 19
