@@ -92,6 +92,11 @@
 // for a minute, two for an hour, three for a day, four for a second, or a word such as
 // 15m or month; nothing where it has no such form (limit.Per).
 //
+// Where several limits count in one bucket, its value is "11 *" and for each of them, up
+// to eight, " CAPACITY X Y ENDS SINCE LENGTH:" and its state in LENGTH bytes; the one that
+// was touched last is in front. ENDS is until when it is kept, SINCE are the hits that the
+// others were charged since it was touched.
+//
 // Beside the bucket, "<name>leases" has the leases on it, and "<prefix>nodes" the
 // nodes that are alive. "<prefix>board" has the nodes that tell of themselves, and
 // what each says is in a string named by the prefix, 16 raw bytes of the SHA-256 of
