@@ -11,6 +11,8 @@ SHORTFUZZTIME ?= 1000x
 # many decisions it replays.
 FAULTFLAGS ?=
 REPLAY ?= 10000000
+# What `make vuln` runs.
+GOVULNCHECK := v1.9.0
 # disable_pgv leaves out validation code that comes with Envoy's types and that
 # nothing here calls.
 TAGS := disable_pgv
@@ -37,10 +39,21 @@ help: ## List the commands
 build: ## Build bin/headgate, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -tags $(TAGS) -ldflags '-s -w' -o bin/headgate ./cmd/headgate
 
+.PHONY: release
+release: ## Build bin/headgate to be published: by the Go that go.mod names, or a newer one
+	GOTOOLCHAIN=$$(./scripts/toolchain.sh required) && export GOTOOLCHAIN && $(MAKE) build
+	./bin/headgate version
+
+.PHONY: vuln
+vuln: ## Look for known faults in what is linked; needs a network, for the list of them
+	GOTOOLCHAIN=$$(./scripts/toolchain.sh required) && export GOTOOLCHAIN && \
+		$(GO) run golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK) -tags $(TAGS) ./...
+
 .PHONY: run
 run: build bin/quickstart-tokens.yaml ## Serve the quick start rules, counting in memory, with a dashboard
 	@echo "The token to log in to the dashboard is the first line of bin/quickstart-token: $$(head -1 bin/quickstart-token)"
 	./bin/headgate serve --rules examples/rules/quickstart.yaml --store memory:// \
+		--http-addr 127.0.0.1:8080 --grpc-addr 127.0.0.1:8081 \
 		--tenants sqlite://$(CURDIR)/bin/quickstart.db --admin-tokens bin/quickstart-tokens.yaml \
 		--dashboard-addr 127.0.0.1:6071 --hints
 

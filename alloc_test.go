@@ -95,7 +95,7 @@ func TestKeyedAllocatesNothing(t *testing.T) {
 
 func TestDoorAllocatesNothing(t *testing.T) {
 	b := newBench(t, rightsRules, headgate.Options{})
-	door := b.limiter.Door(headgate.DoorOptions{Name: "front"})
+	door := b.limiter.Door(headgate.DoorOptions{Name: "front", Rights: headgate.Rights{Check: true}})
 	requests, responses := bound(on("user:u"), on("slot:s")), make([]headgate.Response, 1)
 	ctx := t.Context()
 	if allocs := alloctest.PerRun(200, func() {

@@ -38,6 +38,7 @@ func (l *Limiter) compensate(ctx context.Context, p *plan, responses []Response,
 		p.addCompensation(responses, whole, true)
 		p.sayParts()
 		l.compensateIn(ctx, l.fallback, &p.batch, len(p.again))
+		l.tellPassed(&p.batch)
 	}
 }
 

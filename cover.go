@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
-	"time"
 
-	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
@@ -33,6 +31,8 @@ type coverage struct {
 	grants  []*tenant.Grant // of all covers
 	// coverOf[t] is 1 + the cover of take t, 0 for none.
 	coverOf []int
+	// booking, when not nil, is the reservation that is asked for.
+	booking *booking
 }
 
 // retry is a denied request that is asked again, with others in place of what denied
@@ -74,7 +74,9 @@ func (cs *coverage) empty() {
 // of those that were denied hits on these. They stand and fall together. What a request
 // was charged the first time, with consumption: independent, is not asked again; and
 // when it is denied again, or the store does not answer, the first answer stays.
-func (l *Limiter) coverDenials(ctx context.Context, p *plan, requests []Request, responses []Response) {
+//
+// With b the one request is a reservation: what pays is noted beside its mark, and in b.
+func (l *Limiter) coverDenials(ctx context.Context, p *plan, requests []Request, responses []Response, b *booking) {
 	if p.tenants == tenant.Nobody {
 		return
 	}
@@ -85,7 +87,7 @@ func (l *Limiter) coverDenials(ctx context.Context, p *plan, requests []Request,
 		}
 		if cs == nil {
 			cs = l.coverages.Get().(*coverage)
-			cs.matcher, cs.batch = &p.matcher, &p.batch
+			cs.matcher, cs.batch, cs.booking = &p.matcher, &p.batch, b
 		}
 		cs.addRetry(i, &requests[i], &responses[i])
 	}
@@ -173,21 +175,21 @@ func (cs *coverage) cover(r *retry, req *Request, v *Verdict, t int) bool {
 
 // coverFor returns what the tenant has beyond the quota of v.
 func (cs *coverage) coverFor(req *Request, v *Verdict) cover {
-	entries := req.Descriptors[v.Descriptor].Entries
-	domain := cs.domain(req.Domain)
-	cs.rest = cs.rest[:0]
-	for _, e := range entries[v.Tenant:v.Depth] {
-		if !domain.Aside(e.Key) {
-			cs.rest = append(cs.rest, e)
-		}
-	}
-	c := cover{descriptor: v.Descriptor, depth: v.Depth, subject: entries[v.Tenant-1]}
-	c.pool = cs.tenants.Standing(c.subject, cs.instant()).Pool()
+	c := cover{descriptor: v.Descriptor, depth: v.Depth}
 	c.span.from = len(cs.grants)
-	cs.grants = cs.tenants.AppendGrants(cs.grants, c.subject, cs.rest, cs.instant())
+	c.subject, c.pool, cs.grants = cs.beyondQuota(cs.grants, req, v)
 	c.span.to = min(len(cs.grants), c.span.from+maxGrants)
 	cs.grants = cs.grants[:c.span.to]
 	return c
+}
+
+// payer returns what covers c now.
+func (cs *coverage) payer(c *cover) payer {
+	p := payer{subject: c.subject, pool: c.pool}
+	if p.pool == nil {
+		p.grant = cs.grants[c.span.from]
+	}
+	return p
 }
 
 // ask appends what is asked for r: those takes that stand or fall with the denied ones,
@@ -203,6 +205,9 @@ func (cs *coverage) ask(r *retry, req *Request) {
 	for at := r.first; at != 0; at = cs.covers[at-1].next {
 		cs.askCover(r, req, &cs.covers[at-1])
 	}
+	if cs.booking != nil {
+		cs.askNotes(r, req)
+	}
 	r.asked.to = len(cs.again)
 	group := uint32(0)
 	if r.asked.to-r.asked.from > 1 {
@@ -215,19 +220,13 @@ func (cs *coverage) ask(r *retry, req *Request) {
 
 // askCover appends the takes on what covers c now.
 func (cs *coverage) askCover(r *retry, req *Request, c *cover) {
+	p := cs.payer(c)
 	start := len(cs.keys)
-	c.capAt = -1
-	if c.pool == nil {
-		g := cs.grants[c.span.from]
-		cs.keys = tenant.AppendTopUpKey(cs.keys, c.subject, g.ID)
-		c.at = cs.askBucket(r, req, start, store.Take{Limit: g.Ask, Hits: c.hits})
-		return
-	}
-	cs.keys = tenant.AppendPoolKey(cs.keys, c.subject)
-	c.at = cs.askBucket(r, req, start, store.Take{Limit: c.pool.Limit.Limit, Hits: c.hits})
-	if key := c.pool.PerKey; key != nil {
+	cs.keys = p.appendKey(cs.keys)
+	c.at, c.capAt = cs.askBucket(r, req, start, store.Take{Limit: p.limit(), Hits: c.hits}), -1
+	if key := p.share(); key != nil {
 		start = len(cs.keys)
-		cs.keys = tenant.AppendPoolKey(cs.keys, c.subject, descriptor.Entry{Key: key.Entry, Value: keyOf(req, c.descriptor, key.Entry)})
+		cs.keys = p.appendShareKey(cs.keys, req, c.descriptor)
 		c.capAt = cs.askBucket(r, req, start, store.Take{Limit: key.Limit.Limit, Hits: c.hits})
 	}
 }
@@ -248,20 +247,6 @@ func (cs *coverage) askBucket(r *retry, req *Request, start int, take store.Take
 	return len(cs.again) - 1
 }
 
-// keyOf returns the value of the entry with that key in descriptor i of req, else in
-// another one, "" where there is none.
-func keyOf(req *Request, i int, key string) string {
-	if value := factNamed(req.Descriptors[i].Entries, key); value != "" {
-		return value
-	}
-	for i := range req.Descriptors {
-		if value := factNamed(req.Descriptors[i].Entries, key); value != "" {
-			return value
-		}
-	}
-	return ""
-}
-
 // readRetry reads the answer to r. It reports whether the request is denied again and
 // there is more that may cover it.
 func (cs *coverage) readRetry(r *retry, req *Request, resp *Response) (again bool) {
@@ -270,6 +255,9 @@ func (cs *coverage) readRetry(r *retry, req *Request, resp *Response) (again boo
 			cs.addGiveBack(r)
 			return false
 		}
+	}
+	if cs.booking != nil && cs.readMark(r) {
+		return false
 	}
 	denied := false
 	for at := r.first; at != 0; at = cs.covers[at-1].next {
@@ -339,27 +327,21 @@ func (cs *coverage) pass(r *retry, resp *Response) {
 		}
 		cs.results[t] = store.Result{Decision: cs.speak(&cs.covers[cs.coverOf[t]-1], &resp.Verdicts[i])}
 	}
+	if cs.booking != nil {
+		cs.addPaid(s.takes)
+	}
 	resp.Hold = s.hold
 	cs.answer(resp, s.verdicts)
 }
 
-// speak makes v the verdict of c in place of that of a quota, and returns its decision.
+// speak makes v the verdict of what covers c, and returns its decision.
 func (cs *coverage) speak(c *cover, v *Verdict) limit.Decision {
-	v.Hits = c.hits
-	if c.pool == nil {
-		g := cs.grants[c.span.from]
-		v.Source, v.Limit, v.Name = tenant.FromTopUp, g.Shown, tenant.TopUpName
-		d := cs.againResults[c.at].Decision
-		d.ResetAfter = time.Duration(g.Until()-cs.instant()) * time.Microsecond
-		return d
+	var share *limit.Decision
+	if c.capAt >= 0 {
+		share = &cs.againResults[c.capAt].Decision
 	}
-	v.Source, v.Limit, v.Name = tenant.FromPool, c.pool.Limit.Limit, c.pool.Name
-	d := cs.againResults[c.at].Decision
-	if c.capAt >= 0 && cs.againResults[c.capAt].Remaining < d.Remaining {
-		v.Limit, v.Name = c.pool.PerKey.Limit.Limit, c.pool.PerKey.Name
-		d = cs.againResults[c.capAt].Decision
-	}
-	return d
+	p := cs.payer(c)
+	return p.speak(v, c.hits, cs.againResults[c.at].Decision, share, cs.instant())
 }
 
 // addGiveBack adds what gives back what was charged for r, of which the store could not

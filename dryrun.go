@@ -44,7 +44,7 @@ func (l *Limiter) DryRun(ctx context.Context, req *Request, before, after *Respo
 	before.Verdicts = append([]Verdict(nil), resp.Verdicts...)
 	peeks, _ := l.answerDryRun(ctx, &p.batch, takes[:n], results[:n], before)
 	_, fellBack := l.answerDryRun(ctx, &p.batch, takes[n:], results[n:], resp)
-	l.coverDenials(ctx, p, requests[:], responses[:])
+	l.coverDenials(ctx, p, requests[:], responses[:], nil)
 	l.countDryRun(ctx, l.store, &p.batch, responses[:], peeks, false)
 	if fellBack {
 		l.countDryRun(ctx, l.fallback, &p.batch, responses[:], peeks, true)

@@ -69,6 +69,7 @@ func (l *Limiter) fallBack(ctx context.Context, b *batch) bool {
 			l.heldLocally.Store(true)
 		}
 	}
+	l.tellPassed(b)
 	return true
 }
 

@@ -2,6 +2,8 @@ module github.com/headgate/headgate
 
 go 1.26.0
 
+toolchain go1.26.9
+
 require (
 	charm.land/bubbletea/v2 v2.0.10
 	github.com/alecthomas/kong v1.17.0

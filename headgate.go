@@ -82,7 +82,7 @@ type Response struct {
 	Allowed bool
 	// DomainKnown is false when no rule has the request's domain.
 	DomainKnown bool
-	// ID names the decision where an observer has recorded it.
+	// ID names the decision where Options.Recorder keeps it.
 	ID trace.DecisionID
 	// Hold is Request.Hold, or what a descriptor entry named (rules.Rule.HoldEntry),
 	// when the request holds slots of limits on concurrency, or its time in flight
@@ -140,6 +140,23 @@ type Verdict struct {
 	By verdict.Decider
 }
 
+// Entries returns the entries of req, which v is about, that the limit of v counts by:
+// none for a rule that always applies, and where req is nil. They are in dst's array, or
+// in that of req.
+func (v *Verdict) Entries(dst []descriptor.Entry, req *Request) []descriptor.Entry {
+	if req == nil || v.Descriptor < 0 || v.Descriptor >= len(req.Descriptors) {
+		return nil
+	}
+	entries := req.Descriptors[v.Descriptor].Entries
+	switch {
+	case v.Rule == nil && v.Limit == nil:
+		return nil
+	case v.Rule == nil:
+		return entries
+	}
+	return v.Rule.CountedEntries(dst, entries, min(v.Depth, len(entries)))
+}
+
 // Enforced reports whether the request is denied when v denies.
 func (v *Verdict) Enforced() bool { return v.Effect == verdict.Enforced }
 
@@ -174,14 +191,21 @@ func (v *Verdict) TookPart() bool { return v.Effect != verdict.Trial && !v.By.Pa
 // Outcome returns what came of the limit.
 func (v *Verdict) Outcome() verdict.Outcome { return verdict.Of(v.Effect, v.By, v.Decision.Allowed) }
 
-// Observer is told of every decision. It must not block, and must not keep either
-// pointer, nor any string of the request, after it returns: some ways in use their
-// memory again. It is called from many goroutines. Of the response it may set ID.
+// Observer is told of every decision. It must not block, and must not change what it is
+// told, nor keep either pointer, nor any string of the request, after it returns: some
+// ways in use their memory again. It is called from many goroutines.
 // took is how long the call took that brought the request, negative (NotTimed) where that
 // was not measured: of calls that take less than 20 us only one in 16 is timed, and
 // stands for the others. Each call with a trace that is recorded is timed.
 type Observer interface {
 	Decided(req *Request, resp *Response, took time.Duration)
+}
+
+// Recorder keeps decisions, so that they can be looked up. It is bound as an Observer is,
+// and told of every decision before that, so that observers know its name.
+type Recorder interface {
+	// Record returns the name of the decision; the zero value where it is not kept.
+	Record(req *Request, resp *Response, took time.Duration) trace.DecisionID
 }
 
 // PanicObserver is an Observer that also wants to know when a decision
@@ -200,11 +224,18 @@ type Options struct {
 	// Mode is Whole). nil lets them pass, all of them; see Limiter.LacksFallback.
 	// Package store/local has one.
 	Fallback store.Store
+	// OnPassed, when not nil, is told of each take that Fallback has counted by this node's
+	// share, because Store failed with err: what passed, was charged or given back and that
+	// Store does not know of. It is called on the path of such decisions, must not block
+	// and must not keep t. Package store/reconcile has one.
+	OnPassed func(t *store.Take, err error)
 	// Rules decide; nil means that only limits named by callers count, until
 	// SetRules is called.
 	Rules *rules.Set
 	// Shadow reports every denial and enforces none.
 	Shadow bool
+	// Recorder, when not nil, keeps decisions, and names them (Response.ID).
+	Recorder Recorder
 	// Observer, when not nil, is told of every decision.
 	Observer Observer
 	// Now is the clock for rules, shifts of schedules, tiers and overrides that are in
@@ -216,6 +247,14 @@ type Options struct {
 	// lock.
 	OnRollBack func(trial.Report)
 	// MaxWaiting bounds the calls of Wait that are held back at one time by
-	// limits that shape (leaky_queue); 0 means 10,000.
+	// limits that shape (leaky_queue), and the calls of CheckOnce that wait for the answer of
+	// another one; 0 means 10,000.
 	MaxWaiting int
+	// Answers remembers the answers to checks with an id (Limiter.CheckOnce); nil means
+	// Store, where that is a store.Swapper.
+	Answers store.Swapper
+	// AnswersAwaited is how long a check waits for the answer to the one that it repeats,
+	// while that is being decided: a few times as long as the store may take; 0 means
+	// 250 ms.
+	AnswersAwaited time.Duration
 }

@@ -24,11 +24,14 @@ const defaultMaxWaiting = 10_000
 type Limiter struct {
 	store    store.Store
 	fallback store.Store // nil: none
+	// onPassed may be nil.
+	onPassed func(*store.Take, error)
 	inForce  atomic.Pointer[ruleset]
 	tenants  atomic.Pointer[tenant.Snapshot]
 	switches atomic.Pointer[switches.Set]
 	shadow   bool
-	observer Observer
+	recorder Recorder // nil: none
+	observer Observer // nil: none
 	now      func() time.Time
 	// onRollBack may be nil.
 	onRollBack func(trial.Report)
@@ -41,6 +44,7 @@ type Limiter struct {
 	// heldLocally says that the fallback may have given slots.
 	heldLocally atomic.Bool
 	reserved    reservationCounters
+	answers     answerMemory
 }
 
 // New returns a Limiter. The caller keeps the store and closes it.
@@ -57,7 +61,9 @@ func New(o Options) (*Limiter, error) {
 	l := &Limiter{
 		store:      o.Store,
 		fallback:   o.Fallback,
+		onPassed:   o.OnPassed,
 		shadow:     o.Shadow,
+		recorder:   o.Recorder,
 		observer:   o.Observer,
 		now:        o.Now,
 		onRollBack: o.OnRollBack,
@@ -66,6 +72,7 @@ func New(o Options) (*Limiter, error) {
 	l.plans.New = func() any { return new(plan) }
 	l.coverages.New = func() any { return new(coverage) }
 	l.bookings.New = func() any { return new(booking) }
+	l.answers.remember(&o)
 	l.SetRules(o.Rules)
 	l.SetTenants(nil)
 	return l, nil
@@ -105,6 +112,21 @@ func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Res
 
 // check is Check for callers who have rights.
 func (l *Limiter) check(ctx context.Context, requests []Request, responses []Response, rights *Rights) (*RightsError, error) {
+	if refused, err := admit(requests, responses, rights); refused != nil || err != nil {
+		return refused, err
+	}
+	took, refused := l.decide(ctx, requests, responses, l.switches.Load(), rights)
+	if refused != nil {
+		return refused, nil
+	}
+	for i := range requests {
+		l.tell(&requests[i], &responses[i], took)
+	}
+	return nil, nil
+}
+
+// admit refuses what is malformed, and what can be seen to lack a right.
+func admit(requests []Request, responses []Response, rights *Rights) (*RightsError, error) {
 	if len(requests) != len(responses) {
 		return nil, fmt.Errorf("check: %d requests but %d responses", len(requests), len(responses))
 	}
@@ -113,20 +135,21 @@ func (l *Limiter) check(ctx context.Context, requests []Request, responses []Res
 			return nil, fmt.Errorf("check: request %d: %w", i, err)
 		}
 	}
-	if refused := rights.permit(requests); refused != nil {
-		return refused, nil
-	}
-	took, refused := l.decide(ctx, requests, responses, l.switches.Load(), rights)
-	if refused != nil {
-		return refused, nil
+	return rights.permit(requests), nil
+}
+
+// tell has a decision named, and then seen.
+func (l *Limiter) tell(req *Request, resp *Response, took time.Duration) {
+	if l.recorder != nil {
+		resp.ID = l.recorder.Record(req, resp, took)
 	}
 	if l.observer != nil {
-		for i := range requests {
-			l.observer.Decided(&requests[i], &responses[i], took)
-		}
+		l.observer.Decided(req, resp, took)
 	}
-	return nil, nil
 }
+
+// isWatched reports whether anybody wants to know how long decisions take.
+func (l *Limiter) isWatched() bool { return l.observer != nil || l.recorder != nil }
 
 // decide matches requests, asks the store once for all that they take, and answers; then
 // comes what only the answers tell. It returns how long that took, for the observer. What
@@ -135,7 +158,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	took = NotTimed
 	p := l.begin(switched)
 	defer l.finish(p, responses)
-	if l.observer != nil {
+	if l.isWatched() {
 		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
 	}
 	for i := range requests {
@@ -152,7 +175,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	for i := range responses {
 		p.answer(&responses[i], p.spans[i].verdicts)
 	}
-	l.coverDenials(ctx, p, requests, responses)
+	l.coverDenials(ctx, p, requests, responses, nil)
 	l.compensate(ctx, p, responses, fellBack, false)
 	if p.hit.has(rules.Candidate) {
 		for i := range responses {

@@ -53,6 +53,7 @@ match: leaf
 descriptors:
 - {always: true, name: all, consistency: local, local_share: whole, rate_limit: &l {unit: minute, requests_per_unit: 100}}
 - {key: plain, rate_limit: *l}
+- {key: large, rate_limit: {unit: minute, requests_per_unit: 100000}}
 - {key: exact, consistency: exact, hot_keys: coalesce, remember_denials: true, rate_limit: *l}
 - {key: leased, consistency: leased, lease_ttl: 2s, rate_limit: *l}
 - {key: synced, consistency: synced, sync_interval: 1s, rate_limit: *l}
@@ -66,6 +67,7 @@ func TestD1ToD6TakesSayTheModeOfTheirRule(t *testing.T) {
 	b := newBench(t, oneOfEachMode, headgate.Options{Store: seen})
 	for descriptor, want := range map[string]*store.Mode{
 		"plain:x":  {Rule: "d.plain"},
+		"large:x":  {Rule: "d.large", AutoLease: true},
 		"exact:x":  {Rule: "d.exact"},
 		"leased:x": {Rule: "d.leased", Consistency: store.Leased, LeaseTTL: 2 * time.Second},
 		"synced:x": {Rule: "d.synced", Consistency: store.Synced, SyncInterval: time.Second},

@@ -17,6 +17,16 @@ import (
 type booking struct {
 	claims  reservation.Claims
 	charges []reservation.Charge
+	// estimates are what takes of the request, of limits that count what it costs, would
+	// be charged by the rules in force.
+	estimates []estimate
+	// text is claims as they are written.
+	text []byte
+	// paid are takes that others than quotas have paid, and ledger knows of those.
+	paid   []paidTake
+	ledger ledger
+	// untold says that the store did not tell who has paid.
+	untold bool
 	// request has the descriptors below, and the entries and attributes of claims.
 	request     Request
 	descriptors []Descriptor
@@ -50,8 +60,12 @@ func (b *booking) read(r reservation.Reservation) error {
 // clear lets go of all texts.
 func (b *booking) clear() {
 	b.claims.Clear()
+	b.ledger.empty()
 	clear(b.descriptors)
-	*b = booking{claims: b.claims, descriptors: b.descriptors[:0], charges: b.charges[:0]}
+	*b = booking{
+		claims: b.claims, descriptors: b.descriptors[:0], charges: b.charges[:0], estimates: b.estimates[:0],
+		text: b.text[:0], paid: b.paid[:0], ledger: b.ledger,
+	}
 }
 
 // reservable refuses requests for which nothing can be reserved.
@@ -96,9 +110,7 @@ func (l *Limiter) Reserve(ctx context.Context, req *Request, o reservation.Optio
 		return reservation.Reservation{}, fmt.Errorf("reserve: %w", err)
 	}
 	l.reserved.answered(resp.Allowed)
-	if l.observer != nil {
-		l.observer.Decided(req, resp, took)
-	}
+	l.tell(req, resp, took)
 	return r, nil
 }
 
@@ -131,23 +143,22 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 	p, b := l.begin(l.switches.Load()), l.bookings.Get().(*booking)
 	defer l.finish(p, responses)
 	defer l.unbook(b)
-	if l.observer != nil {
+	if l.isWatched() {
 		p.stopwatch.start(req.Origin.Trace.Sampled)
 	}
 	defer func() { took = p.stopwatch.stop() }() // whatever is returned
 	resp := &responses[0]
 	p.addRequest(req, resp)
 	takes := len(p.takes)
-	var room [1 << 10]byte
 	b.ask(req, *o)
-	claims := b.claims.Append(room[:0])
-	if err := reservation.Fits(len(claims), takes); err != nil {
+	b.text = b.claims.Append(b.text[:0])
+	if err := reservation.Fits(len(b.text), max(takes, 1)); err != nil {
 		return reservation.Reservation{}, NotTimed, err
 	}
 	var repeated repetition
 	expires := l.now().Add(o.TTL)
 	if takes > 0 {
-		repeated = l.takeReserved(ctx, p, req, o, claims, responses)
+		repeated = l.takeReserved(ctx, p, b, req, responses)
 		if repeated.known {
 			expires = l.now().Add(min(o.TTL, repeated.lasts))
 		}
@@ -158,11 +169,14 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 		return reservation.Reservation{}, NotTimed, nil
 	}
 	b.addCharges(&p.batch, takes, resp, repeated.known)
-	return reservation.Made(claims, b.charges, expires), NotTimed, nil
+	return reservation.Made(b.text, b.charges, expires), NotTimed, nil
 }
 
 // unbook puts b back where it came from.
 func (l *Limiter) unbook(b *booking) {
+	if b.ledger.isHuge() {
+		return
+	}
 	b.clear()
 	l.bookings.Put(b)
 }
@@ -177,25 +191,62 @@ type repetition struct {
 // takeReserved charges the takes of p together with the mark that the reservation was
 // made, which stands with them or falls: where it is there already, the request was
 // let in before and nothing is charged. It fills in resp.
-func (l *Limiter) takeReserved(ctx context.Context, p *plan, req *Request, o *reservation.Options, claims []byte, responses []Response) repetition {
-	mark := p.addMark(req.Domain, claims, o.TTL, reservation.MarkMade)
+func (l *Limiter) takeReserved(ctx context.Context, p *plan, b *booking, req *Request, responses []Response) repetition {
+	mark := p.addMark(req.Domain, b.text, b.claims.TTL, reservation.MarkMade)
 	p.spans[0].takes.to++
 	p.bindKeys()
 	fellBack := l.exchange(ctx, &p.batch)
 	p.answer(&responses[0], p.spans[0].verdicts)
-	made := p.results[mark]
-	before := made.Err == nil && !made.Skipped && !made.Allowed
-	if o.ID != "" && made.Err == nil && made.Skipped {
+	if !p.wasMade(mark) {
+		requests := [1]Request{*req}
+		l.coverDenials(ctx, p, requests[:], responses, b)
+	}
+	made, before := p.results[mark], p.wasMade(mark)
+	if b.claims.ID != "" && made.Err == nil && made.Skipped {
 		// A remembered denial has answered, and nobody looked at the mark.
 		made = l.peek(ctx, &p.takes[mark])
 		before = isMarked(&made)
 	}
 	if before {
-		responses[0].letIn()
+		l.answerRepeated(ctx, p, b, req, &responses[0])
 		return repetition{true, made.ResetAfter}
 	}
 	l.compensate(ctx, p, responses, fellBack, true)
 	return repetition{}
+}
+
+// wasMade reports whether take t, a mark, was there before.
+func (b *batch) wasMade(t int) bool {
+	r := &b.results[t]
+	return r.Err == nil && !r.Skipped && !r.Allowed
+}
+
+// answerRepeated answers a request that was let in before, by whoever paid for it.
+func (l *Limiter) answerRepeated(ctx context.Context, p *plan, b *booking, req *Request, resp *Response) {
+	g := &b.ledger
+	g.collect(p, req, resp)
+	switch {
+	case len(g.quotas) == 0:
+	case l.look(ctx, p, b, true).Err != nil:
+		b.untold = true
+	default:
+		for i := range g.quotas {
+			q := &g.quotas[i]
+			if !q.covered {
+				continue
+			}
+			one := paidTake{take: q.take}
+			if q.by != 0 {
+				o := &g.offers[q.offer]
+				o.settled, o.used = true, max(o.used, q.reserved)
+				one.by = g.bucketOf(q.by - 1)
+			}
+			b.paid = append(b.paid, one)
+		}
+		g.speak(p, resp, p.againResults)
+		p.answer(resp, p.spans[0].verdicts)
+	}
+	resp.letIn()
 }
 
 // isMarked reports whether a peek found a mark.
@@ -230,15 +281,26 @@ func (l *Limiter) peek(ctx context.Context, t *store.Take) store.Result {
 }
 
 // addCharges fills in what the first so many takes of a batch, which are those of its one
-// request, were charged, as far as limits count what it costs; all that was asked where
-// the request was let in before.
+// request, were charged, or others in their place, as far as limits count what it costs;
+// all that was asked where the request was let in before.
 func (b *booking) addCharges(p *batch, takes int, resp *Response, before bool) {
 	b.charges = b.charges[:0]
+	if b.untold {
+		b.charges = append(b.charges, reservation.Untold)
+		return
+	}
 	for t := range takes {
 		take, r := &p.takes[t], &p.results[t]
-		if take.Hits > 0 && p.countsCost(resp, t) && (before || r.Err == nil && r.Allowed && !r.Skipped) {
-			b.charges = append(b.charges, reservation.Charge{Bucket: reservation.Bucket(take.Key), Hits: take.Hits})
+		if take.Hits == 0 || !p.countsCost(resp, t) || !before && (r.Err != nil || !r.Allowed || r.Skipped) {
+			continue
 		}
+		bucket := reservation.Bucket(take.Key)
+		if i := slices.IndexFunc(b.paid, func(one paidTake) bool { return one.take == t }); i >= 0 {
+			if bucket = b.paid[i].by; bucket == [4]byte{} {
+				continue
+			}
+		}
+		b.charges = append(b.charges, reservation.Charge{Bucket: bucket, Hits: take.Hits})
 	}
 }
 

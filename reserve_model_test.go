@@ -89,12 +89,12 @@ func stores(t *testing.T) map[string]func() store.Store {
 	}
 }
 
-func openRedis(t *testing.T, url string) store.Store {
+func openRedis(t testing.TB, url string) store.Store {
 	o, err := redisstore.ParseURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Budget = 5 * time.Second
+	o.Budget = 30 * time.Second
 	s, err := redisstore.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package headgate_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -13,7 +12,6 @@ import (
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
-	"github.com/headgate/headgate/store/spread"
 )
 
 // A store that is away when something is reserved has charged nothing, so that all of it
@@ -74,36 +72,21 @@ func (u *unreliable) Take(ctx context.Context, takes []store.Take, results []sto
 func TestA10NeverTwice(t *testing.T) {
 	for _, parts := range []int{1, 3} {
 		t.Run(fmt.Sprint(parts, " parts"), rapid.MakeCheck(func(t *rapid.T) {
-			var all []store.Store
-			calm := false
-			for range parts {
-				buckets, err := memstore.New(memstore.Options{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				// The parts are asked side by side: each has its own chances.
-				chance := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
-				bad := func() bool { return !calm && chance.IntN(3) == 0 }
-				all = append(all, &unreliable{Store: buckets, fails: bad, loses: bad})
-			}
-			shared, err := spread.New(func(take *store.Take) int { return int(take.Key[len(take.Key)-3]) % parts }, all...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			shared, calm := lossy(t, parts)
 			l, err := headgate.New(headgate.Options{Store: shared, Rules: loadIn(t, "d", tokens)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			calm = true
+			*calm = true
 			req := &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("shared:s,leaf:b", 20)}}
 			r, err := l.Reserve(context.Background(), req, reservation.Options{}, new(headgate.Response))
 			if err != nil {
 				t.Fatal(err)
 			}
-			calm = false
+			*calm = false
 			actual := rapid.Int64Range(0, 45).Draw(t, "actual")
 			for tries := 0; ; tries++ {
-				calm = tries > 20
+				*calm = tries > 20
 				outcome, err := l.Commit(context.Background(), r, used(actual), new(headgate.Response))
 				if err != nil {
 					t.Fatal(err)
@@ -112,7 +95,7 @@ func TestA10NeverTwice(t *testing.T) {
 					break
 				}
 			}
-			calm = true
+			*calm = true
 			var resp [1]headgate.Response
 			if err := l.Peek(context.Background(), []headgate.Request{*req}, resp[:]); err != nil {
 				t.Fatal(err)

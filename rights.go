@@ -3,18 +3,19 @@ package headgate
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
 )
 
-// Rights say what callers may do beyond asking whether a request may pass. The zero
-// value lets them do nothing beyond that: they are limited by the rules alone.
-//
-// To charge (store.Charge), to reserve, to settle a reservation of one's own, and to
-// renew and release slots by their Hold takes no right.
+// Rights say what callers may do. The zero value lets them do nothing.
 type Rights struct {
+	// Check lets callers ask whether requests may pass, charge them (store.Charge), and
+	// renew and release slots by their Hold.
+	Check bool
 	// NameLimits lets callers bring limits of their own (Descriptor.Limit). Whoever may
 	// do that is not limited.
 	NameLimits bool
@@ -23,22 +24,32 @@ type Rights struct {
 	// limits on concurrency, since Envoy has no other way to say that a request has
 	// ended; one that would give back anything else is refused.
 	GiveBack bool
+	// Reserve lets callers reserve, and settle reservations: they give back what their
+	// own were charged, once, and nothing else.
+	Reserve bool
+	// Explain lets callers see how a request would be decided, with the counts that
+	// others have used.
+	Explain bool
 }
 
 // everyRight is that of the program which made the Limiter.
-var everyRight = Rights{NameLimits: true, GiveBack: true}
+var everyRight = Rights{Check: true, NameLimits: true, GiveBack: true, Reserve: true, Explain: true}
 
 // Names of rights, as RightsError.Right has them.
 const (
+	RightCheck      = "check"
 	RightNameLimits = "name_limits"
 	RightGiveBack   = "give_back"
+	RightReserve    = "reserve"
+	RightExplain    = "explain"
 )
 
 // RightsError refuses what who asks has no right to. Nothing was decided or charged.
 type RightsError struct {
-	// Request and Descriptor are the indexes of what is refused.
+	// Request and Descriptor are the indexes of what is refused; Descriptor is -1 where
+	// the call is, whatever it asks.
 	Request, Descriptor int
-	// Right is the one that is missing: RightNameLimits or RightGiveBack.
+	// Right is the one that is missing: RightCheck and so on.
 	Right string
 	// What is refused, and a Hint what to do about it.
 	What, Hint string
@@ -46,14 +57,28 @@ type RightsError struct {
 
 // Error implements error.
 func (e *RightsError) Error() string {
+	if e.Descriptor < 0 {
+		return fmt.Sprintf("%s; hint: %s", e.What, e.Hint)
+	}
 	return fmt.Sprintf("request %d: descriptor %d: %s; hint: %s", e.Request, e.Descriptor, e.What, e.Hint)
+}
+
+// hintRights ends the hints about rights that only who runs the server can give.
+const hintRights = "only who runs this server can allow it (--callers, --caller-limits)"
+
+// mayNot refuses a call as a whole.
+func mayNot(right, what string) *RightsError {
+	return &RightsError{
+		Descriptor: -1, Right: right, What: what,
+		Hint: "show a token or a certificate that has the right " + right + "; only who runs this server can give one (--callers)",
+	}
 }
 
 func mayNotName(request, descriptor int) *RightsError {
 	return &RightsError{
 		Request: request, Descriptor: descriptor, Right: RightNameLimits,
 		What: "limits named by the caller are not served here",
-		Hint: "leave the limit out, so that the rules decide; only who runs this server can allow it (--caller-limits)",
+		Hint: "leave the limit out, so that the rules decide; " + hintRights,
 	}
 }
 
@@ -61,14 +86,17 @@ func mayNotGiveBack(request, descriptor int) *RightsError {
 	return &RightsError{
 		Request: request, Descriptor: descriptor, Right: RightGiveBack,
 		What: "refunds and resets are not served here",
-		Hint: "reserve and cancel what may be given back; slots of requests in flight are renewed and released by their hold; only who runs this server can allow it (--caller-limits)",
+		Hint: "reserve and cancel what may be given back; slots of requests in flight are renewed and released by their hold; " + hintRights,
 	}
 }
 
 // permit refuses what can be seen to take a right that r lacks before the rules are
 // asked.
 func (r *Rights) permit(requests []Request) *RightsError {
-	if *r == everyRight {
+	switch {
+	case !r.Check:
+		return mayNot(RightCheck, "checks are not served to this caller")
+	case r.NameLimits && r.GiveBack:
 		return nil
 	}
 	for i := range requests {
@@ -101,6 +129,22 @@ func (r *Rights) permitPlanned(p *plan, responses []Response) *RightsError {
 		for t := s.takes.from; t < s.takes.to; t++ {
 			if take := &p.takes[t]; take.Op == store.Refund && take.Hold == 0 && take.Hits > 0 {
 				return mayNotGiveBack(i, p.descriptorOf(&responses[i], s.verdicts, t))
+			}
+		}
+	}
+	return nil
+}
+
+// permitRefunds refuses what permitPlanned would, for requests that may be answered without
+// being planned because they repeat others.
+func (l *Limiter) permitRefunds(requests []Request, rights *Rights) *RightsError {
+	if rights.GiveBack {
+		return nil
+	}
+	for i := range requests {
+		for j := range requests[i].Descriptors {
+			if requests[i].Descriptors[j].Op == store.Refund {
+				return l.permits(requests, rights)
 			}
 		}
 	}
@@ -153,6 +197,9 @@ type DoorOptions struct {
 	// OnRefused, when not nil, is told of every request that was refused for want of a
 	// right. It must not block, and must not keep the strings of the request.
 	OnRefused func(req *Request, refused *RightsError)
+	// AnswersLast is for how long the answers to checks with an id are remembered, from
+	// repeat.MinLifetime to repeat.MaxLifetime; 0 means a minute.
+	AnswersLast time.Duration
 }
 
 // Door returns a Door to l.
@@ -166,7 +213,7 @@ func (d *Door) Rules() *rules.Set { return d.limiter.Rules() }
 // cannot be undone. requests have to be well formed.
 func (d *Door) Permit(requests []Request) error {
 	refused := d.options.Rights.permit(requests)
-	if refused == nil && d.options.Rights != everyRight {
+	if refused == nil && !d.options.Rights.GiveBack {
 		refused = d.limiter.permits(requests, &d.options.Rights)
 	}
 	if refused != nil {
@@ -189,24 +236,64 @@ func (d *Door) Check(ctx context.Context, requests []Request, responses []Respon
 }
 
 func (d *Door) refused(requests []Request, refused *RightsError) error {
-	if d.options.OnRefused != nil {
+	if d.options.OnRefused != nil && refused.Request < len(requests) {
 		d.options.OnRefused(&requests[refused.Request], refused)
 	}
 	return fmt.Errorf("check: %w", refused)
 }
 
-// Reserve is Limiter.Reserve; it takes no right. It sets Origin.Front of req.
+// DryRun is Limiter.DryRun; it takes the right to explain.
+func (d *Door) DryRun(ctx context.Context, req *Request, before, after *Response) error {
+	if !d.options.Rights.Explain {
+		return d.refusedCall(req, mayNot(RightExplain, "nothing is explained to this caller"))
+	}
+	return d.limiter.DryRun(ctx, req, before, after)
+}
+
+// Switches is Limiter.Switches.
+func (d *Door) Switches() *switches.Set { return d.limiter.Switches() }
+
+// mayReserve returns an error for callers who may not reserve. req is what they want to
+// reserve, nil where they settle.
+func (d *Door) mayReserve(req *Request) error {
+	if d.options.Rights.Reserve {
+		return nil
+	}
+	return d.refusedCall(req, mayNot(RightReserve, "reservations are not made for this caller"))
+}
+
+// refusedCall is refused for a call that is not a check.
+func (d *Door) refusedCall(req *Request, refused *RightsError) error {
+	if req == nil {
+		req = new(Request)
+	}
+	if d.options.OnRefused != nil {
+		d.options.OnRefused(req, refused)
+	}
+	return refused
+}
+
+// Reserve is Limiter.Reserve; it takes the right to. It sets Origin.Front of req.
 func (d *Door) Reserve(ctx context.Context, req *Request, o reservation.Options, resp *Response) (reservation.Reservation, error) {
 	req.Origin.Front = d.options.Name
+	if err := d.mayReserve(req); err != nil {
+		return reservation.Reservation{}, err
+	}
 	return d.limiter.Reserve(ctx, req, o, resp)
 }
 
-// Commit is Limiter.Commit; it takes no right.
+// Commit is Limiter.Commit; it takes the right to reserve.
 func (d *Door) Commit(ctx context.Context, r reservation.Reservation, a reservation.Actual, resp *Response) (reservation.Outcome, error) {
+	if err := d.mayReserve(nil); err != nil {
+		return reservation.Undecided, err
+	}
 	return d.limiter.Commit(ctx, r, a, resp)
 }
 
-// Cancel is Limiter.Cancel; it takes no right.
+// Cancel is Limiter.Cancel; it takes the right to reserve.
 func (d *Door) Cancel(ctx context.Context, r reservation.Reservation, resp *Response) (reservation.Outcome, error) {
+	if err := d.mayReserve(nil); err != nil {
+		return reservation.Undecided, err
+	}
 	return d.limiter.Cancel(ctx, r, resp)
 }

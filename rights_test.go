@@ -73,7 +73,7 @@ func TestRights(t *testing.T) {
 		"a limit of an operation on a bucket": {names, []headgate.Descriptor{named(store.Release, "user:u")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, has := range []headgate.Rights{{}, {NameLimits: true}, {GiveBack: true}, {NameLimits: true, GiveBack: true}} {
+			for _, has := range []headgate.Rights{{Check: true}, {Check: true, NameLimits: true}, {Check: true, GiveBack: true}, {Check: true, NameLimits: true, GiveBack: true}} {
 				seen := &recording{}
 				b := newBench(t, rightsRules, headgate.Options{Store: seen})
 				var told *headgate.RightsError
@@ -106,7 +106,7 @@ func TestRights(t *testing.T) {
 // What one request of a batch may not do, none of them does.
 func TestRightsOfABatch(t *testing.T) {
 	b := newBench(t, rightsRules, headgate.Options{})
-	door := b.limiter.Door(headgate.DoorOptions{})
+	door := b.limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}})
 	requests := append(bound(on("user:u")), bound(on("user:u"), doing(store.Refund, 1, "user:w"))...)
 	err := door.Check(context.Background(), requests, make([]headgate.Response, 2))
 	var denied *headgate.RightsError
@@ -125,7 +125,7 @@ func TestRightsOfABatch(t *testing.T) {
 // them.
 func TestRightsRefundFreesSlots(t *testing.T) {
 	b := newBench(t, rightsRules, headgate.Options{})
-	door := b.limiter.Door(headgate.DoorOptions{})
+	door := b.limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}})
 	ask := func(op store.Op, text string) *headgate.Response {
 		t.Helper()
 		responses := make([]headgate.Response, 1)
@@ -150,10 +150,10 @@ func TestRightsRefundFreesSlots(t *testing.T) {
 	}
 }
 
-// Whoever has reserved settles without a right.
+// Whoever may reserve settles, and needs no other right.
 func TestRightsReservation(t *testing.T) {
 	b := newBench(t, rightsRules, headgate.Options{})
-	door := b.limiter.Door(headgate.DoorOptions{Name: "front"})
+	door := b.limiter.Door(headgate.DoorOptions{Name: "front", Rights: headgate.Rights{Reserve: true}})
 	req := &bound(doing(store.Hit, 4, "user:u"))[0]
 	var resp headgate.Response
 	r, err := door.Reserve(t.Context(), req, reservation.Options{}, &resp)
@@ -182,7 +182,7 @@ func TestRightsReservation(t *testing.T) {
 // A refused call leaves nothing behind for the next one.
 func TestRightsAreOfTheDoor(t *testing.T) {
 	b := newBench(t, rightsRules, headgate.Options{})
-	door := b.limiter.Door(headgate.DoorOptions{})
+	door := b.limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}})
 	for range 3 {
 		if err := door.Check(t.Context(), bound(doing(store.Refund, 1, "user:u")), make([]headgate.Response, 1)); err == nil {
 			t.Fatal("a refund passes")
@@ -197,5 +197,51 @@ func TestRightsAreOfTheDoor(t *testing.T) {
 	}
 	if door.Rules() != b.limiter.Rules() {
 		t.Error("other rules")
+	}
+}
+
+// TestRightsOfCalls: what takes a right as a whole is refused without it, is told, and asks
+// no store. The other rights are no substitute.
+func TestRightsOfCalls(t *testing.T) {
+	every := headgate.Rights{Check: true, NameLimits: true, GiveBack: true, Reserve: true, Explain: true}
+	var all headgate.Response
+	for right, c := range map[string]struct {
+		without headgate.Rights
+		call    func(*headgate.Door) error
+	}{
+		headgate.RightCheck: {headgate.Rights{NameLimits: true, GiveBack: true, Reserve: true, Explain: true}, func(d *headgate.Door) error {
+			return d.Check(t.Context(), bound(on("user:u")), make([]headgate.Response, 1))
+		}},
+		headgate.RightExplain: {headgate.Rights{Check: true, NameLimits: true, GiveBack: true, Reserve: true}, func(d *headgate.Door) error {
+			return d.DryRun(t.Context(), &bound(on("user:u"))[0], new(headgate.Response), new(headgate.Response))
+		}},
+		headgate.RightReserve: {headgate.Rights{Check: true, NameLimits: true, GiveBack: true, Explain: true}, func(d *headgate.Door) error {
+			_, err := d.Reserve(t.Context(), &bound(on("user:u"))[0], reservation.Options{}, &all)
+			_, err2 := d.Commit(t.Context(), reservation.Reservation{}, reservation.Actual{}, &all)
+			_, err3 := d.Cancel(t.Context(), reservation.Reservation{}, &all)
+			if (err == nil) == errors.As(err2, new(*headgate.RightsError)) || errors.As(err2, new(*headgate.RightsError)) != errors.As(err3, new(*headgate.RightsError)) {
+				t.Errorf("reserve %v, commit %v, cancel %v", err, err2, err3)
+			}
+			return err
+		}},
+	} {
+		seen := &recording{}
+		b := newBench(t, rightsRules, headgate.Options{Store: seen})
+		var told []string
+		open := func(r headgate.Rights) *headgate.Door {
+			return b.limiter.Door(headgate.DoorOptions{Rights: r, OnRefused: func(_ *headgate.Request, e *headgate.RightsError) { told = append(told, e.Right) }})
+		}
+		for _, lacks := range []headgate.Rights{{}, c.without} {
+			var denied *headgate.RightsError
+			if err := c.call(open(lacks)); !errors.As(err, &denied) || denied.Right != right || denied.Descriptor != -1 || !strings.Contains(err.Error(), "hint") {
+				t.Errorf("%s with %+v: %v", right, lacks, err)
+			}
+		}
+		if seen.calls != 0 || len(told) < 2 || told[0] != right {
+			t.Errorf("%s: %d calls of the store, told %q", right, seen.calls, told)
+		}
+		if err := c.call(open(every)); err != nil {
+			t.Errorf("%s with every right: %v", right, err)
+		}
 	}
 }

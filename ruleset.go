@@ -75,7 +75,7 @@ func modesOf(r *rules.Rule) ruleModes {
 		SyncInterval: m.SyncInterval,
 		LeaseTTL:     m.LeaseTTL,
 		Whole:        m.Whole,
-		AutoLease:    m.LeaseHot,
+		AutoLease:    r.LeasesHot(),
 		SubBuckets:   m.SubBuckets,
 		AskAlways:    m.AskAlways,
 	}

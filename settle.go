@@ -17,6 +17,9 @@ import (
 // what is less is given back. The first Commit or Cancel counts, on whatever node;
 // others change nothing.
 //
+// Where the burst pool or a top-up of a tenant has paid in place of a quota, it is given
+// back to; and where the quota has no room for what is more, one that has pays that.
+//
 // It goes by the rules in force now. A limit that has not been charged for the
 // reservation, as it is new or the store was away, is charged the whole; one that is
 // gone keeps what it has. Resp says what is left, and is Allowed.
@@ -60,7 +63,8 @@ func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual 
 	if end := r.Expires(); !end.IsZero() && !l.now().Before(end) {
 		return reservation.Undecided, reservation.ErrExpired
 	}
-	b.addCharged(p, r, &responses[0])
+	b.text = append(b.text, r.Claims()...)
+	b.estimate(p, &responses[0])
 	b.use(actual, p.domain(b.request.Domain))
 	p.batch.empty()
 	responses[0] = Response{Verdicts: responses[0].Verdicts[:0]}
@@ -111,27 +115,44 @@ func (b *booking) use(a *reservation.Actual, domain *rules.Domain) {
 	}
 }
 
+// estimate is what a take of a reservation, by its rules now, would be charged.
+type estimate struct {
+	take int
+	reservation.Charge
+}
+
+// estimate fills in what the claims cost by the rules in force.
+func (b *booking) estimate(p *plan, resp *Response) {
+	p.addRequest(&b.request, resp)
+	p.bindKeys()
+	for t := range p.takes {
+		if take := &p.takes[t]; take.Hits > 0 && p.countsCost(resp, t) {
+			b.estimates = append(b.estimates, estimate{t, reservation.Charge{Bucket: reservation.Bucket(take.Key), Hits: take.Hits}})
+		}
+	}
+	b.ledger.collect(p, &b.request, resp)
+}
+
 // addCharged fills in what is known to be charged for r: what its claims cost by the
 // rules in force, but no more than r says of each bucket. So nobody is given back
 // what was never asked for.
-func (b *booking) addCharged(p *plan, r reservation.Reservation, resp *Response) {
-	p.addRequest(&b.request, resp)
-	p.bindKeys()
-	b.addCharges(&p.batch, len(p.takes), resp, true)
-	if r.Expires().IsZero() {
-		return // see Request.Reservation
-	}
-	for i := range b.charges {
-		c := &b.charges[i]
-		c.Hits = min(c.Hits, r.Charged(c.Bucket, b.chargesBefore(i)))
+func (b *booking) addCharged(r reservation.Reservation) {
+	for _, e := range b.estimates {
+		if b.ledger.isCovered(e.take) {
+			continue
+		}
+		if r.IsTold() {
+			e.Hits = min(e.Hits, r.Charged(e.Bucket, b.chargesBefore(e.Bucket)))
+		}
+		b.charges = append(b.charges, e.Charge)
 	}
 }
 
-// chargesBefore returns how many charges before the one at i are of its bucket:
-// descriptors that are equal are charged each.
-func (b *booking) chargesBefore(i int) (n int) {
-	for j := range i {
-		if b.charges[j].Bucket == b.charges[i].Bucket {
+// chargesBefore returns how many charges so far are of a bucket: descriptors that are equal
+// are charged each.
+func (b *booking) chargesBefore(bucket [4]byte) (n int) {
+	for i := range b.charges {
+		if b.charges[i].Bucket == bucket {
 			n++
 		}
 	}
@@ -141,28 +162,34 @@ func (b *booking) chargesBefore(i int) (n int) {
 // takeSettled turns the takes of p, which are what was used, into what settles them,
 // and does it together with the mark that it is done: the mark decides, once.
 func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reservation.Reservation, resp *Response) reservation.Outcome {
-	var room [128]byte
-	text, ttl, domain := []byte(r.Claims()), b.claims.TTL, b.claims.Domain
-	made := l.peek(ctx, &store.Take{Key: reservation.MarkMade.AppendKey(room[:0], domain, text), Limit: reservation.MarkLimit(ttl)})
-	mark := p.addMark(domain, text, ttl, reservation.MarkSettled)
 	p.bindKeys()
 	clear(p.locally) // the fallback has no reservations
+	g := &b.ledger
+	g.use(p.takes)
+	made := l.look(ctx, p, b, g.mayPay(r))
 	switch {
 	case made.Err != nil:
 		for i := range p.results {
 			p.results[i] = store.Result{Err: made.Err}
 		}
+		p.answer(resp, p.spans[0].verdicts)
+		return reservation.Undecided
 	case isMarked(&made):
-		b.settleCharges(p.takes[:mark])
-		l.take(ctx, l.store, p.takes, p.results)
+		b.addCharged(r)
 	case r.Expires().IsZero():
 		*resp = Response{Allowed: true, DomainKnown: resp.DomainKnown, Verdicts: resp.Verdicts[:0]}
 		return reservation.Unknown
 	default:
-		b.charges = b.charges[:0]
-		b.settleCharges(p.takes[:mark])
-		l.take(ctx, l.store, p.takes, p.results)
+		g.forget()
 	}
+	b.settleCharges(p.takes)
+	g.reckon(r, p.takes)
+	g.decide()
+	g.apply(p)
+	mark := p.addMark(b.claims.Domain, b.text, b.claims.TTL, reservation.MarkSettled)
+	p.bindKeys()
+	l.take(ctx, l.store, p.takes, p.results)
+	g.speak(p, resp, p.results)
 	p.answer(resp, p.spans[0].verdicts)
 	switch done := &p.results[mark]; {
 	case done.Err != nil:
@@ -178,8 +205,8 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 func (b *booking) settleCharges(takes []store.Take) {
 	for i := range takes {
 		t := &takes[i]
-		if t.Hits -= b.takeCharge(reservation.Bucket(t.Key)); t.Hits < 0 {
-			t.Op, t.Hits = store.Refund, -t.Hits
+		if !b.ledger.isCovered(i) {
+			setCharge(t, t.Hits-b.takeCharge(reservation.Bucket(t.Key)))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package headgate_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,8 +10,10 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/trace"
 )
 
 // timings notes how long calls took.
@@ -87,4 +90,36 @@ func TestSomeFastCallsAreTimed(t *testing.T) {
 // request asks for a hit of a limit that the caller names.
 func request(l *limit.Limit) headgate.Request {
 	return headgate.Request{Domain: headgate.CallerDomain, Descriptors: []headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "k", Value: "v"}}, Hits: 1, Limit: l}}}
+}
+
+// namer keeps decisions that pass.
+type namer struct{ next byte }
+
+func (n *namer) Record(_ *headgate.Request, resp *headgate.Response, _ time.Duration) (id trace.DecisionID) {
+	if resp.Allowed {
+		n.next++
+		id[15] = n.next
+	}
+	return id
+}
+
+// names are those that an observer is told of.
+type names []trace.DecisionID
+
+func (n *names) Decided(_ *headgate.Request, resp *headgate.Response, _ time.Duration) {
+	*n = append(*n, resp.ID)
+}
+
+// A decision has its name before observers are told of it, also where it was reserved.
+func TestDecisionsAreNamedBeforeTheyAreSeen(t *testing.T) {
+	seen := &names{}
+	b := newBench(t, tokens, headgate.Options{Recorder: &namer{}, Observer: seen})
+	for _, hits := range []int64{60, 41, 40} {
+		b.check(some("once:o", hits))
+	}
+	_, resp := b.reserve(reservation.Options{}, some("shared:s", 1))
+	want := names{{15: 1}, {}, {15: 2}, {15: 3}}
+	if !slices.Equal(*seen, want) || resp.ID != want[3] {
+		t.Errorf("seen %v, want %v; answered %v", *seen, want, resp.ID)
+	}
 }

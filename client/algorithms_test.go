@@ -57,7 +57,7 @@ func paceAgainst(t *testing.T, l *limit.Limit) {
 		}
 		s := encoder.Summarize(&responses[0])
 		resp := &http.Response{StatusCode: s.Status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}
-		for _, f := range encoder.AppendFields(nil, &responses[0], &s, time.Now()) {
+		for _, f := range encoder.AppendFields(nil, nil, &responses[0], &s, time.Now()) {
 			resp.Header.Set(f.Name, f.Value)
 		}
 		if s.Status != http.StatusOK {

@@ -48,6 +48,12 @@ type CheckerOptions struct {
 	// Failure answers when the server does not: rules.Open (default) or
 	// rules.Closed. A remote Checker cannot decide by rules.FailLocal.
 	Failure rules.FailureMode
+	// Retries is how often a call of Check is sent again, within the Budget, when its answer
+	// is lost: the connection broke, or its share of the Budget was over. From 0, which is
+	// never, to MaxRetries. Each check then carries an id, so that the server decides and
+	// charges it once, whichever of the calls arrive; that costs the server two more trips to
+	// its store.
+	Retries int
 	// Transport sends; nil means one of the Checker's own, which keeps up to 64
 	// idle connections and uses no proxy.
 	Transport http.RoundTripper
@@ -87,7 +93,7 @@ type Checker struct {
 	target  string // of checks
 	breaker *breaker.Breaker
 	counts  struct {
-		calls, requests, degraded, refused, skipped atomic.Uint64
+		calls, requests, degraded, refused, skipped, retried atomic.Uint64
 	}
 }
 
@@ -98,6 +104,8 @@ type CheckerStats struct {
 	// Degraded is how many requests were answered by failure mode; Skipped how
 	// many calls were not sent because the server had failed of late.
 	Degraded, Skipped uint64
+	// Retried is how many calls were sent again; Calls does not count them.
+	Retried uint64
 	// Refused is how many calls the server, or the Checker, refused as malformed.
 	Refused uint64
 }
@@ -107,7 +115,7 @@ func (c *Checker) Stats() CheckerStats {
 	n := &c.counts
 	return CheckerStats{
 		Calls: n.calls.Load(), Requests: n.requests.Load(), Degraded: n.degraded.Load(),
-		Skipped: n.skipped.Load(), Refused: n.refused.Load(),
+		Skipped: n.skipped.Load(), Refused: n.refused.Load(), Retried: n.retried.Load(),
 	}
 }
 
@@ -119,6 +127,9 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 	}
 	if o.Failure != rules.Open && o.Failure != rules.Closed {
 		return nil, errors.New("remote checker: failure mode local; hint: open or closed, since a remote checker has no store of its own")
+	}
+	if o.Retries < 0 || o.Retries > MaxRetries {
+		return nil, fmt.Errorf("remote checker: %d retries; hint: 0 to %d", o.Retries, MaxRetries)
 	}
 	if o.Budget < 0 {
 		return nil, fmt.Errorf("remote checker: budget %v; hint: 0 for the default, or more", o.Budget)
@@ -173,12 +184,21 @@ func (c *Checker) Check(ctx context.Context, requests []headgate.Request, respon
 	if len(requests) == 0 {
 		return nil
 	}
-	body, err := encodeChecks(requests)
+	return c.check(ctx, requests, c.drawIDs(len(requests)), responses)
+}
+
+// check asks for requests by ids, which has one of each or none at all.
+func (c *Checker) check(ctx context.Context, requests []headgate.Request, ids []string, responses []headgate.Response) error {
+	body, err := encodeChecks(requests, ids)
 	if err != nil {
 		c.counts.refused.Add(1)
 		return err
 	}
-	reason, err := c.ask(ctx, question{c.target, body, len(requests), traceOf(requests)}, func(resp *http.Response, answer []byte) (store.Reason, error) {
+	q := question{target: c.target, body: body, requests: len(requests), trace: traceOf(requests)}
+	if allNamed(ids) {
+		q.retries = c.options.Retries
+	}
+	reason, err := c.ask(ctx, q, func(resp *http.Response, answer []byte) (store.Reason, error) {
 		return decodeAnswer(resp, answer, requests, responses)
 	})
 	if err != nil {
@@ -200,6 +220,7 @@ type question struct {
 	body     []byte
 	requests int // in body
 	trace    trace.Parent
+	retries  int // how often it may be sent again
 }
 
 // ask sends one call, within the budget and unless the breaker is open, and decodes its
@@ -215,7 +236,7 @@ func (c *Checker) ask(ctx context.Context, q question, decode func(*http.Respons
 	start := time.Now()
 	budget, cancel := context.WithTimeout(ctx, c.options.Budget)
 	defer cancel()
-	reason, err := c.exchange(budget, &q, decode)
+	reason, err := c.exchanges(budget, &q, decode)
 	outcome := breaker.Success
 	if reason != store.NoReason {
 		outcome = breaker.Failure

@@ -132,7 +132,7 @@ func tell(t testing.TB, r *headgate.Response) told {
 	}
 	s := encoder.Summarize(r)
 	k := told{Allowed: r.Allowed, Degraded: r.Degraded() != store.NoReason, Status: s.Status}
-	for _, f := range encoder.AppendFields(nil, r, &s, time.Unix(1706000040, 0)) {
+	for _, f := range encoder.AppendFields(nil, nil, r, &s, time.Unix(1706000040, 0)) {
 		switch f.Name {
 		case "RateLimit":
 			k.RateLimit = f.Value
@@ -232,7 +232,7 @@ func TestBatch(t *testing.T) {
 
 // TestRefusals: what is malformed is an error with a hint, never a decision.
 func TestRefusals(t *testing.T) {
-	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t).Door(headgate.DoorOptions{}), httpcheck.Options{})})
+	far := remote(t, client.CheckerOptions{URL: serve(t, newLimiter(t).Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true, Reserve: true}}), httpcheck.Options{})})
 	domain := func(d string, r headgate.Request) headgate.Request { r.Domain = d; return r }
 	op := func(o store.Op, r headgate.Request) headgate.Request { r.Descriptors[0].Op = o; return r }
 	named := func(l *limit.Limit, r headgate.Request) headgate.Request { r.Descriptors[0].Limit = l; return r }

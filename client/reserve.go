@@ -40,7 +40,7 @@ func (c *Checker) Reserve(ctx context.Context, req *headgate.Request, o reservat
 		c.counts.refused.Add(1)
 		return r, err
 	}
-	reason, err := c.ask(ctx, question{c.base.JoinPath("/v1/reserve").String(), body, 1, req.Origin.Trace}, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
+	reason, err := c.ask(ctx, question{target: c.base.JoinPath("/v1/reserve").String(), body: body, requests: 1, trace: req.Origin.Trace}, func(answer *http.Response, body []byte) (reason store.Reason, err error) {
 		r, reason, err = decodeReserved(answer, body, req, resp)
 		return reason, err
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
@@ -24,6 +25,7 @@ type wireCheck struct {
 	Domain      string            `json:"domain,omitempty"`
 	Descriptors []wireDescriptor  `json:"descriptors,omitempty"`
 	Attributes  map[string]string `json:"attributes,omitempty"`
+	ID          string            `json:"id,omitempty"`
 	Hold        string            `json:"hold,omitempty"`
 	ClientIP    string            `json:"client_ip,omitempty"`
 	UserAgent   string            `json:"user_agent,omitempty"`
@@ -50,9 +52,9 @@ type wireEntry struct {
 	Value string `json:"value"`
 }
 
-// encodeChecks writes the body of one call. Its errors name a malformed request,
-// or one that the wire cannot carry.
-func encodeChecks(requests []headgate.Request) ([]byte, error) {
+// encodeChecks writes the body of one call; ids has the id of each request, or is empty. Its
+// errors name a malformed request, or one that the wire cannot carry.
+func encodeChecks(requests []headgate.Request, ids []string) ([]byte, error) {
 	if len(requests) > MaxChecks {
 		return nil, fmt.Errorf("remote check: %d requests; hint: at most %d in one call", len(requests), MaxChecks)
 	}
@@ -61,6 +63,9 @@ func encodeChecks(requests []headgate.Request) ([]byte, error) {
 		var err error
 		if checks[i], err = encodeCheck(&requests[i]); err != nil {
 			return nil, fmt.Errorf("remote check: request %d: %w", i, err)
+		}
+		if len(ids) > 0 {
+			checks[i].ID = ids[i]
 		}
 	}
 	var body []byte
@@ -310,6 +315,12 @@ func decodeAnswer(resp *http.Response, body []byte, requests []headgate.Request,
 // call, where a Headgate says so.
 func decodeRefusal(resp *http.Response, body []byte) (store.Reason, error) {
 	switch resp.StatusCode {
+	case http.StatusConflict:
+		reason, err := decodeProblem(resp, body)
+		if err != nil {
+			err = fmt.Errorf("%w: %w", repeat.ErrConflict, err)
+		}
+		return reason, err
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType:
 		return decodeProblem(resp, body)
 	}

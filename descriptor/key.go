@@ -29,6 +29,8 @@ const (
 	// KindPool is a bucket of the burst pool that a tenant has: its entries are the
 	// tenant, and for the share of a key the entry with it. It has no domain.
 	KindPool
+	// KindCheck is no bucket but the answer to a check that carries an id.
+	KindCheck
 )
 
 // KindReference is set in the kind of a bucket that counts what another one lets pass,

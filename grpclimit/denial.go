@@ -116,7 +116,7 @@ func (g *guard) fields(resp *headgate.Response, s *httpanswer.Summary) metadata.
 	if g.options.OmitFields {
 		return nil
 	}
-	fields := g.encoder.AppendFields(nil, resp, s, g.options.Now())
+	fields := g.encoder.AppendFields(nil, nil, resp, s, g.options.Now())
 	md := make(metadata.MD, len(fields)+1)
 	for _, f := range fields {
 		if f.Name != "Cache-Control" {

@@ -42,6 +42,9 @@ const (
 	// Draft6 is the form of drafts 04 to 06: ratelimit-limit,
 	// ratelimit-remaining, ratelimit-reset and ratelimit-policy.
 	Draft6 = httpanswer.Draft6
+	// Draft6Window is Draft6 with the window beside the limit:
+	// "ratelimit-limit: 120;window=60".
+	Draft6Window = httpanswer.Draft6Window
 	// NoDraft sends none of them.
 	NoDraft = httpanswer.NoDraft
 )

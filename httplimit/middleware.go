@@ -147,7 +147,7 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 	resp := c.pass.Response()
 	encoder := h.encoderOf(resp)
 	s := encoder.Summarize(resp)
-	c.fields = encoder.AppendFields(c.fields, resp, &s, h.options.Now())
+	c.fields = encoder.AppendFields(c.fields, c.pass.Request(), resp, &s, h.options.Now())
 	setFields(w.Header(), c.fields)
 	if h.options.ExposeHeaders && len(r.Header["Origin"]) > 0 {
 		w.Header().Add("Access-Control-Expose-Headers", exposed(c.fields))

@@ -34,6 +34,9 @@ const (
 	// Draft6 is the form of drafts 04 to 06: RateLimit-Limit,
 	// RateLimit-Remaining, RateLimit-Reset (delta seconds) and RateLimit-Policy.
 	Draft6 = httpanswer.Draft6
+	// Draft6Window is Draft6 with the window beside the limit:
+	// "RateLimit-Limit: 120;window=60".
+	Draft6Window = httpanswer.Draft6Window
 	// NoDraft sends none of them.
 	NoDraft = httpanswer.NoDraft
 )
@@ -81,6 +84,13 @@ type Answer struct {
 	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
 	// means math/rand/v2.
 	Random func() float64
+	// WindowReset makes times of reset those of the end of the current window. They are
+	// those at which the limit is as if unused otherwise: with a sliding window that is
+	// up to two windows.
+	WindowReset bool
+	// PartitionKey, when not nil, tells by the parameter pk of RateLimit (draft-8) which
+	// key is counted, by a keyed hash under this secret.
+	PartitionKey []byte
 	// DecisionID is the name of the header field that names a decision which an
 	// observer has recorded (headgate.Response.ID), such as X-Decision-Id; "" sends
 	// none.
@@ -90,7 +100,7 @@ type Answer struct {
 func (a Answer) encoder() (*httpanswer.Encoder, error) {
 	return httpanswer.New(httpanswer.Options{
 		Generation: a.Generation, OmitX: a.OmitX, Reset: a.Reset,
-		Body: a.Body, Jitter: a.Jitter, Random: a.Random, DecisionID: a.DecisionID,
+		Body: a.Body, Jitter: httpanswer.Jitter{Share: a.Jitter, Random: a.Random}, WindowReset: a.WindowReset, PartitionKey: a.PartitionKey, DecisionID: a.DecisionID,
 	})
 }
 

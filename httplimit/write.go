@@ -121,6 +121,8 @@ func (m *Middleware) refusalStatus(err error) int {
 		return http.StatusInternalServerError
 	case refused && credential.Reason.Ours():
 		return http.StatusServiceUnavailable
+	case refused && credential.Forbidden:
+		return http.StatusForbidden
 	case refused && credential.Reason == identity.Conflicting:
 	case m.options.Challenge != "" && (refused || errors.Is(err, ErrUnidentified)):
 		status = http.StatusUnauthorized
@@ -138,6 +140,8 @@ func appendRefusal(dst []byte, b Body, status int) []byte {
 	switch status {
 	case http.StatusUnauthorized:
 		code, message = "UNAUTHENTICATED", "The request needs good credentials."
+	case http.StatusForbidden:
+		code, message = "FORBIDDEN", "The API key is not known here."
 	case http.StatusInternalServerError:
 		code, message = "INTERNAL_ERROR", "It cannot be told who asks."
 	case http.StatusServiceUnavailable:

@@ -44,8 +44,13 @@ var ErrNoAddress = errors.New("identity: the peer of the connection has no IP ad
 var ErrRefused = errors.New("identity: refused")
 
 // RefusedError says that a credential was bad and that the configuration refuses
-// such requests. A way in answers it with 401, or with 503 when Reason.Ours.
-type RefusedError struct{ Reason Reason }
+// such requests. A way in answers it with 401, with 403 when it is Forbidden, or with 503
+// when Reason.Ours.
+type RefusedError struct {
+	Reason Reason
+	// Forbidden says that no other credential would help: see Forbid.
+	Forbidden bool
+}
 
 // Error says why. It holds nothing that the client sent.
 func (e *RefusedError) Error() string { return "identity: refused: " + e.Reason.String() }

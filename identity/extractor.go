@@ -23,6 +23,9 @@ const (
 	// CountUnverified, for API keys only, counts on the key all the same, and
 	// marks the request as unverified.
 	CountUnverified
+	// Forbid, for API keys that Known does not know only, is Refuse with an error that is
+	// Forbidden.
+	Forbid
 )
 
 // APIKeyOptions says where an API key is sent and which ones are genuine. A
@@ -38,6 +41,10 @@ type APIKeyOptions struct {
 	// must not block: it is on the path of a decision. When nil, no key is
 	// verified, and all of them are unverified.
 	Known func(hashed string) bool
+	// Unsure, when not nil, is asked about keys that Known does not know, and must not
+	// block either: whether nobody can say yet. Such a key is treated as by
+	// CountUnverified, whatever Unknown says.
+	Unsure func(hashed string) bool
 	// Unknown says what becomes of keys that Known does not know.
 	Unknown Treatment
 }
@@ -157,7 +164,7 @@ func (e *Extractor) checkAPIKeys(k APIKeyOptions, bad *problems) {
 			bad.add(index("APIKeys.Query", i), "empty", "write the name of the parameter")
 		}
 	}
-	if k.Unknown > CountUnverified || k.Unknown != Anonymous && k.Known == nil {
+	if k.Unknown > Forbid || (k.Unknown != Anonymous || k.Unsure != nil) && k.Known == nil {
 		bad.add("APIKeys.Unknown", "no treatment, or set without Known", "use one of the constants; without Known all keys are unverified")
 	}
 	own := *e.o.APIKeys

@@ -28,16 +28,19 @@ type request struct {
 	route string
 }
 
+// refuses reports whether keys that are not known are refused.
+func (k *APIKeyOptions) refuses() bool { return k.Unknown == Refuse || k.Unknown == Forbid }
+
 // refuse looks at the credentials for which bad ones are refused, also where no
 // descriptor would come to them.
 func (q *request) refuse() error {
 	o := &q.e.o
-	if k := o.APIKeys; k != nil && (o.Conflicts == Refuse || k.Unknown == Refuse) {
+	if k := o.APIKeys; k != nil && (o.Conflicts == Refuse || k.refuses()) {
 		q.findAPIKey()
 		switch reason := q.apiKey.reason; {
 		case reason == Conflicting && o.Conflicts == Refuse,
-			reason != 0 && reason != Conflicting && k.Unknown == Refuse:
-			return &RefusedError{reason}
+			reason != 0 && reason != Conflicting && k.refuses():
+			return &RefusedError{Reason: reason, Forbidden: reason == APIKeyUnknown && k.Unknown == Forbid}
 		}
 	}
 	if o.Tokens != nil && (o.Conflicts == Refuse || o.BadTokens == Refuse) {
@@ -45,7 +48,7 @@ func (q *request) refuse() error {
 		switch reason := q.token.reason; {
 		case reason == Conflicting && o.Conflicts == Refuse,
 			reason != 0 && reason != Conflicting && o.BadTokens == Refuse:
-			return &RefusedError{reason}
+			return &RefusedError{Reason: reason}
 		}
 	}
 	return nil
@@ -145,7 +148,7 @@ func (q *request) clientValue(s *Source, f found) (string, bool, error) {
 	case f.reason != 0:
 		q.e.bad[f.reason].Add(1)
 		if q.e.o.Conflicts == Refuse {
-			return "", false, &RefusedError{f.reason}
+			return "", false, &RefusedError{Reason: f.reason}
 		}
 		return "", false, nil
 	case f.value == "":
@@ -208,7 +211,9 @@ func (q *request) findAPIKey() {
 		k.name = q.e.o.Hasher.APIKey(f.value)
 		if o.Known == nil {
 			k.unverified = true
-		} else if !o.Known(k.name) {
+		} else if known := o.Known(k.name); !known && o.Unsure != nil && o.Unsure(k.name) {
+			k.unverified = true
+		} else if !known {
 			k.reason, k.unverified = APIKeyUnknown, true
 			if o.Unknown != CountUnverified {
 				k.name, k.unverified = "", false

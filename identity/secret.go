@@ -22,6 +22,17 @@ const (
 	redacted  = "[redacted]"
 )
 
+// IsHash reports whether text may be the name that a Hasher makes of a secret. It may be
+// something else that looks like one, too, such as a key of 128 bits.
+func IsHash(text string) bool {
+	if len(text) != HashLength {
+		return false
+	}
+	var sum [hashBytes]byte
+	n, err := base64.RawURLEncoding.Strict().Decode(sum[:], []byte(text))
+	return err == nil && n == hashBytes
+}
+
 // Secret is text that must not be seen. It prints as "[redacted]" by every verb
 // of fmt, in JSON, in YAML and in logs, also deep inside of other values. The
 // zero value is an empty secret.

@@ -207,7 +207,7 @@ func (s Source) checkParts(field string, o *Options, bad *problems) {
 func (s Source) inventable(o *Options) bool {
 	switch s.Kind {
 	case KindAPIKey:
-		return o.APIKeys != nil && (o.APIKeys.Known == nil || o.APIKeys.Unknown == CountUnverified)
+		return o.APIKeys != nil && (o.APIKeys.Known == nil || o.APIKeys.Unknown == CountUnverified || o.APIKeys.Unsure != nil)
 	case KindHeader:
 		return !s.TrustedPeer
 	case KindCookie:

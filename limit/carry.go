@@ -155,11 +155,11 @@ type made struct{ at, hits int64 }
 const mostUses = MaxSubWindows + 1
 
 // usesOf appends the uses of s that may matter to l at now, the latest first. None
-// is later than now.
-func (l *Limit) usesOf(s *State, now int64, uses []made) []made {
+// is later than last, when the latest hits were made.
+func (l *Limit) usesOf(s *State, now, last int64, uses []made) []made {
 	add := func(at, hits int64) {
 		if hits = clampCount(hits); hits > 0 {
-			uses = append(uses, made{min(max(at, 0), now), hits})
+			uses = append(uses, made{min(max(at, 0), last), hits})
 		}
 	}
 	switch start := clampStored(s.A); s.Kind {
@@ -176,9 +176,9 @@ func (l *Limit) usesOf(s *State, now int64, uses []made) []made {
 			add(start-int64(i-1)*s.B-1, hits)
 		}
 	case kindSlidingLog:
-		l.usesOfLog(s.Wide, now, add)
+		l.usesOfLog(s.Wide, now, last, add)
 	default:
-		add(now, l.hitsOf(s, now))
+		add(last, l.hitsOf(s, now, last))
 	}
 	return uses
 }
@@ -208,10 +208,10 @@ func (l *Limit) lengthAt(now int64) int64 {
 }
 
 // usesOfLog adds stamps together that l cannot tell apart.
-func (l *Limit) usesOfLog(stamps []int64, now int64, add func(at, hits int64)) {
+func (l *Limit) usesOfLog(stamps []int64, now, last int64, add func(at, hits int64)) {
 	from, width := l.cells(now)
 	for i := len(stamps); i > 0; {
-		at := min(clampStored(stamps[i-1]), now)
+		at := min(clampStored(stamps[i-1]), last)
 		if at < from {
 			return
 		}
@@ -251,10 +251,10 @@ func backlogOf(s *State, now int64) int64 {
 	return max(whole-now, 0)
 }
 
-// hitsOf returns the hits that the backlog of s stands for under l, at most its
+// hitsOf returns the hits that the backlog of s at last stands for under l, at most its
 // quota.
-func (l *Limit) hitsOf(s *State, now int64) int64 {
-	backlog, period := backlogOf(s, now), l.lengthAt(now)
+func (l *Limit) hitsOf(s *State, now, last int64) int64 {
+	backlog, period := backlogOf(s, last), l.lengthAt(now)
 	if backlog >= period {
 		return l.Quota
 	}
@@ -272,14 +272,14 @@ func (l *Limit) share(t *tally, now int64) State {
 	var uses []made
 	if isTAT(own.Kind) {
 		hits := before.capacity
-		if backlog := backlogOf(own, now); backlog < muldivFloor(before.capacity, before.a, before.b) {
+		if backlog := backlogOf(own, t.last); backlog < muldivFloor(before.capacity, before.a, before.b) {
 			hits = min(hits, before.hitsIn(backlog))
 		}
-		uses = append(room[:0], made{now, hits})
+		uses = append(room[:0], made{t.last, hits})
 	} else {
-		uses = l.usesOf(own, now, room[:0])
+		uses = l.usesOf(own, now, t.last, room[:0])
 	}
-	uses = withSince(uses, t.since, now)
+	uses = withSince(uses, t.since, t.last)
 	sum, scaled := int64(0), int64(0)
 	for i := range uses {
 		sum = min(sum+uses[i].hits, before.capacity)

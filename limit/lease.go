@@ -170,6 +170,7 @@ func Lease(l *Limit, s State, now Micros, want, share int64, ttl time.Duration) 
 	r.own = base
 	r.detach()
 	r.own, _ = Decide(l, r.own, now, granted)
+	r.later = length
 	l.write(&s, &r, at, granted)
 	return s, granted, duration(length)
 }

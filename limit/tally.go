@@ -13,16 +13,20 @@ import "slices"
 //   - A limit decides, charges and gives back in its own tally only.
 //   - What it charges or gives back is noted in all others, as hits since these were
 //     last touched (since). Their own limits count them when they come again, as made
-//     then: later than they were made, never earlier.
-//   - A limit without a tally gets one by the conversion of carry.go, from the tally
-//     that was touched last, because that one knows most. So a conversion happens
-//     once for each limit.
+//     when any limit touched its own last: later than they were made, never earlier.
+//   - A limit without a tally gets one by the conversion of carry.go, once, from the
+//     tally of which most comes of it; of equal ones that was touched last, since it
+//     knows best when. None has hits that were not made, but a bucket that is full
+//     and a log forget some. A share (CarryShare) is that of the tally touched last.
 //
 // Hence whoever lets a hit pass has counted all hits since its tally began, whoever
 // let them pass, and nothing that did not happen.
 //
 // A tally ends once its limit has not touched it for as long as it looks back; if its
-// limit comes all the same, it converts anew, but counts no more than since. When one is
+// limit comes all the same, it converts anew, but counts no more than since; a bucket
+// goes on, since what was in it delays what came after. So a tally stays
+// for as long again as others look back, where that is longer: what they count of a day
+// would be news to a limit of a second whenever it is asked. When one is
 // left, the state is as if there had never been another. A state with one tally stores no
 // word more than it does without all this.
 //
@@ -42,8 +46,9 @@ const KindTallies = 1 + KindTerms
 // maxTallies bounds the tallies of a state: two versions of a rule meet in a deploy, a
 // third and a fourth when it is taken back or followed by another before the first has
 // ended, and callers who name limits may each have one of their own for the same key. Of
-// more, those that were not touched for longest go, and what asks in turn by more than
-// that is converted with every request again, which bounds nothing.
+// more, one goes that the others know all of (spare). Its limit is converted again when
+// it asks, so that no more passes than if it had stayed; but what was converted there and
+// back counts as made later than it was, each time.
 const maxTallies = 8
 
 // tallyWords is how many words of Wide a tally has before the Wide of its state.
@@ -61,6 +66,7 @@ type tally struct {
 	terms terms
 	until int64 // the first instant at which it may be dropped; 0: not known
 	since int64 // hits charged elsewhere since it was touched, less those given back
+	last  int64 // when any of the bucket's tallies was touched last: no hit is later; not stored
 }
 
 // reading is what a state is to a limit.
@@ -68,6 +74,7 @@ type reading struct {
 	own    State   // in the form of the limit, but for the terms
 	beside []tally // of other limits
 	found  bool    // own was there, and not made of another tally
+	later  int64   // for how long what is charged may still pass, in µs
 	// stale says that own is not what is stored: the next hit stores it, whether it
 	// passes or not, because what was counted late ages from then on.
 	stale bool
@@ -85,6 +92,7 @@ func (l *Limit) read(s *State, now int64) reading {
 	}
 	var room [maxTallies]tally
 	all := talliesOf(s, room[:0])
+	setLast(all, now)
 	i := slices.IndexFunc(all, func(t tally) bool { return l.owns(&t) && t.terms != unknownTerms })
 	if i < 0 {
 		i = slices.IndexFunc(all, func(t tally) bool { return l.owns(&t) })
@@ -96,7 +104,7 @@ func (l *Limit) read(s *State, now int64) reading {
 		if kind == kindSlidingLog && mine.terms == unknownTerms && mine.until > 0 {
 			mine.until += l.periodMicros - logKept // it did not say how far it looks back
 		}
-		if mine.since <= 0 || !mine.ended(now) {
+		if mine.since <= 0 || !mine.ended(now) || isTAT(kind) {
 			r, stays = l.claim(&mine, now)
 		}
 		most = mine.since
@@ -104,9 +112,9 @@ func (l *Limit) read(s *State, now int64) reading {
 			all = slices.Delete(all, i, i+1)
 		}
 	}
-	all = slices.DeleteFunc(all, func(t tally) bool { return t.ended(now) })
-	if !r.found && len(all) > 0 {
-		r.own = l.converted(&all[0], now, most)
+	all = l.withoutGone(all, now)
+	if !r.found {
+		r.own = l.convertedMost(all, now, most)
 	}
 	if len(all) == 0 {
 		return r
@@ -188,7 +196,7 @@ func (l *Limit) claim(t *tally, now int64) (r reading, stays bool) {
 	}
 	switch {
 	case t.since != 0:
-		r.own = l.upToDate(&r.own, t.since, now)
+		r.own = l.upToDate(&r.own, t.since, now, t.last)
 	case r.own.isNone():
 		r.own = State{}
 	}
@@ -196,14 +204,14 @@ func (l *Limit) claim(t *tally, now int64) (r reading, stays bool) {
 }
 
 // upToDate returns the state s of l with hits charged, or given back if they are
-// negative, as if at now. A bucket may owe them, so that what others let pass delays
+// negative, as if at last. A bucket may owe them, so that what others let pass delays
 // it, but no more than one Period: nobody is to wait for longer than it remembers.
-func (l *Limit) upToDate(s *State, hits, now int64) State {
+func (l *Limit) upToDate(s *State, hits, now, last int64) State {
 	if !isTAT(s.Kind) {
 		var room [mostUses + 1]made
-		return l.counted(withSince(l.usesOf(s, now, room[:0]), hits, now), now)
+		return l.counted(withSince(l.usesOf(s, now, last, room[:0]), hits, last), now)
 	}
-	backlog, _ := l.backlogAt(s, now)
+	backlog, _ := l.backlogAt(s, last)
 	if hits < 0 {
 		backlog = backlog.less(l.drainTime(-hits), l.den)
 	} else {
@@ -222,16 +230,16 @@ func (l *Limit) upToDate(s *State, hits, now int64) State {
 	}
 	var after State
 	if backlog != (span{}) {
-		l.saveTAT(&after, now, backlog)
+		l.saveTAT(&after, last, backlog)
 	}
 	return after
 }
 
-// withSince adds hits made now to uses, or takes them from the latest if they are
+// withSince adds hits made last to uses, or takes them from the latest if they are
 // negative.
-func withSince(uses []made, hits, now int64) []made {
+func withSince(uses []made, hits, last int64) []made {
 	if hits > 0 {
-		return slices.Insert(uses, 0, made{now, clampCount(hits)})
+		return slices.Insert(uses, 0, made{last, clampCount(hits)})
 	}
 	for i := range uses {
 		taken := min(-hits, uses[i].hits)
@@ -239,6 +247,49 @@ func withSince(uses []made, hits, now int64) []made {
 		hits += taken
 	}
 	return uses
+}
+
+// convertedMost returns what those of other limits that have not ended are to l by the
+// one of which most comes, the first of equal ones.
+func (l *Limit) convertedMost(all []tally, now, most int64) (own State) {
+	weight := span{whole: -1}
+	for i := range all {
+		if all[i].ended(now) {
+			continue
+		}
+		other := l.converted(&all[i], now, most)
+		if l.Carry != CarryUsed {
+			return other
+		}
+		if w := l.weightOf(&other, now); w.exceeds(weight) {
+			own, weight = other, w
+		}
+	}
+	return own
+}
+
+// weightOf returns how much of l a state is that counted has made: hits, or of a bucket
+// the time in which it drains.
+func (l *Limit) weightOf(s *State, now int64) span {
+	switch s.Kind {
+	case 0:
+		return span{}
+	case kindSlidingWindow:
+		w, _ := l.slidingWindowAt(s, now)
+		return span{whole: w.used(l.periodMicros)}
+	case kindFixedWindow:
+		return span{whole: s.B}
+	case kindSubWindows:
+		sum := int64(0)
+		for _, hits := range s.Wide {
+			sum += hits
+		}
+		return span{whole: sum}
+	case kindSlidingLog:
+		return span{whole: int64(len(s.Wide))}
+	}
+	backlog, _ := l.backlogAt(s, now)
+	return backlog
 }
 
 // converted returns what another limit's tally is to l, of which it counts the latest
@@ -253,11 +304,11 @@ func (l *Limit) converted(t *tally, now, most int64) State {
 	case known && !same && l.Carry == CarryShare:
 		return l.share(t, now)
 	case known && isTAT(t.state.Kind):
-		uses = append(uses, made{now, clampCount(t.terms.hitsIn(backlogOf(&t.state, now)))})
+		uses = append(uses, made{t.last, clampCount(t.terms.hitsIn(backlogOf(&t.state, t.last)))})
 	default:
-		uses = l.usesOf(&t.state, now, uses)
+		uses = l.usesOf(&t.state, now, t.last, uses)
 	}
-	uses = withSince(uses, t.since, now)
+	uses = withSince(uses, t.since, t.last)
 	for i := range uses {
 		uses[i].hits = min(uses[i].hits, most)
 		most -= uses[i].hits
@@ -316,9 +367,13 @@ func (l *Limit) write(s *State, r *reading, now, hits int64) {
 		own = l.none()
 	}
 	own.Per = l.per
-	mine := tally{state: own, terms: l.terms(), until: l.keptUntil(&own, now)}
+	mine := tally{state: own, terms: l.terms(), until: l.keptUntil(&own, now) + r.later}
 	wide := mine.append(nil)
-	for i := range r.beside[:min(len(r.beside), maxTallies-1)] {
+	if len(r.beside) == maxTallies {
+		i := spare(r.beside)
+		r.beside = slices.Delete(r.beside, i, i+1)
+	}
+	for i := range r.beside {
 		t := &r.beside[i]
 		t.since = min(max(t.since+hits, -maxCount), maxCount)
 		wide = t.append(wide)

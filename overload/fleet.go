@@ -41,7 +41,8 @@ type FleetOptions struct {
 	// looked at. It falls, or stays, with the priority.
 	ShedAt [Priorities]float64
 	// Reserve is the share of the capacity that is kept for P0: all others
-	// together get no more than the rest. Default 0.2; negative is none.
+	// together get no more than the rest. Default 0.2; negative is none. It is
+	// not kept where no P0 has come for 60 Intervals.
 	Reserve float64
 	// Interval is the time between two adaptions, at least that between two
 	// figures of Usage; default 1 s.

@@ -98,7 +98,8 @@ func TestFleetHoldsItsThresholds(t *testing.T) {
 		{"P2 between two thresholds", [4]float64{.1, .3, .35, .5}, .75, [4]float64{1, 1, 1, 0}},
 		{"P2 above its threshold", [4]float64{.2, .3, .6, 1}, .8, [4]float64{1, 1, .5, 0}},
 		{"P1 above its threshold", [4]float64{.3, 1.2, 1, 1}, .9, [4]float64{1, .5, 0, 0}},
-		{"the reserve without critical traffic", [4]float64{0, 1.6, 0, 0}, .8, [4]float64{1, .5, 1, 1}},
+		{"the reserve beside little critical traffic", [4]float64{.01, 1.6, 0, 0}, .81, [4]float64{1, .5, 1, 1}},
+		{"no critical traffic", [4]float64{0, 1.6, 0, 0}, .9, [4]float64{1, .5625, 1, 1}},
 		{"critical traffic alone", [4]float64{2, .1, .1, .1}, 2, [4]float64{1, 0, 0, 0}},
 	} {
 		for _, lag := range []int{0, 1} {
@@ -271,5 +272,33 @@ func TestFleetClockStepsBack(t *testing.T) {
 	}
 	if asked < 9 {
 		t.Errorf("the usage was asked %d times, want once a second", asked)
+	}
+}
+
+// TestReserveIsForThoseWhoCome: the room of P0 is kept for a minute after the last of its
+// requests, from the start too, and is there again with the first one that comes.
+func TestReserveIsForThoseWhoCome(t *testing.T) {
+	o := FleetOptions{}.withDefaults()
+	var f fleetLevel
+	turn := func(critical float64) float64 {
+		f = f.next(o, fleetSample{usage: Usage{Used: 0.5, Capacity: 1}, arrived: [Priorities]float64{P0: critical}, intervals: 1})
+		return f.reserved(o)
+	}
+	for i := range reserveKept - 1 {
+		if got := turn(0); got != o.Reserve {
+			t.Fatalf("%v is kept %d s after the start", got, i+1)
+		}
+	}
+	if got := turn(0); got != 0 {
+		t.Errorf("%v is kept after a minute without critical traffic", got)
+	}
+	if got := turn(0.25); got != o.Reserve {
+		t.Errorf("%v is kept with critical traffic", got)
+	}
+	for range reserveKept - 1 {
+		turn(0)
+	}
+	if got := f.reserved(o); got != o.Reserve {
+		t.Errorf("%v is kept just before the minute is over", got)
 	}
 }

@@ -13,6 +13,9 @@ const (
 	// leastUsed is the share of the capacity below which the fleet is idle, and
 	// its share nothing to divide by.
 	leastUsed = 1e-9
+	// reserveKept is for how many intervals without a request of P0 its reserve is
+	// kept: critical traffic that pauses for less finds its room.
+	reserveKept = 60
 	// leastRoom is the part of this node's amount below which there is none.
 	leastRoom = 1e-9
 )
@@ -35,6 +38,17 @@ type fleetLevel struct {
 	level float64
 	// arrived, smoothed.
 	arrived [Priorities]float64
+	// uncritical is for how many intervals no request of P0 has come.
+	uncritical float64
+}
+
+// reserved is the share of the capacity that is kept for P0: that of o, but none where
+// no such requests come.
+func (f fleetLevel) reserved(o FleetOptions) float64 {
+	if f.uncritical >= reserveKept {
+		return 0
+	}
+	return o.Reserve
 }
 
 // admittedShares are the shares of each priority that are admitted at a level.
@@ -51,6 +65,10 @@ func admittedShares(level float64) [Priorities]float64 {
 func (f fleetLevel) next(o FleetOptions, m fleetSample) fleetLevel {
 	for p := range f.arrived {
 		f.arrived[p] += arrivalWeight * (m.arrived[p] - f.arrived[p])
+	}
+	f.uncritical += max(m.intervals, 1)
+	if m.arrived[P0] > 0 {
+		f.uncritical = 0
 	}
 	restore := o.RestoreStep * max(m.intervals, 1)
 	if !m.usage.known() {
@@ -88,7 +106,7 @@ func (f fleetLevel) goal(o FleetOptions, used float64) float64 {
 	whole := admitted / used
 	critical, others, level := f.arrived[P0], 0.0, 0.0
 	for p := P1; p <= P3; p++ {
-		room := min(o.ShedAt[p]*whole-critical-others, (1-o.Reserve)*whole-others)
+		room := min(o.ShedAt[p]*whole-critical-others, (1-f.reserved(o))*whole-others)
 		switch {
 		case room <= leastRoom*whole:
 			level++

@@ -16,6 +16,14 @@ type Charge struct {
 	Hits int64
 }
 
+// Untold stands for all charges in a reservation that does not know them: the store and
+// the rules do. Its bucket is none.
+var Untold = Charge{Hits: 1}
+
+// IsTold reports whether r says what it has charged. Where it does not, that is what its
+// claims cost by the rules in force.
+func (r Reservation) IsTold() bool { return r.expires != 0 && r.Charged(Untold.Bucket, 0) == 0 }
+
 // maxChargeLength bounds the bytes of one charge: four of the bucket and MaxQuota.
 const maxChargeLength = 4 + 8
 

@@ -17,14 +17,21 @@ const (
 	MarkMade Mark = iota
 	// MarkSettled says that it was settled.
 	MarkSettled
+	// MarkCovered says that something else has paid what a quota denied, and MarkPaid what
+	// that was. The entries of their keys name the bucket of the quota, and what paid.
+	MarkCovered
+	MarkPaid
 )
 
 // AppendKey appends the key of the mark on the reservation of a domain with those claims,
-// as Claims.Append wrote them.
-func (m Mark) AppendKey(dst []byte, domain string, claims []byte) []byte {
+// as Claims.Append wrote them, and on what of it the entries say.
+func (m Mark) AppendKey(dst []byte, domain string, claims []byte, of ...descriptor.Entry) []byte {
 	sum := sha256.Sum256(claims)
 	dst = descriptor.AppendKeyStart(dst, descriptor.KindReservation, domain)
 	dst = descriptor.AppendKeyEntry(dst, descriptor.Entry{Key: "reservation", Value: string(sum[:])})
+	for _, e := range of {
+		dst = descriptor.AppendKeyEntry(dst, e)
+	}
 	return descriptor.AppendKeyEnd(dst, int(m))
 }
 

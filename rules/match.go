@@ -78,8 +78,12 @@ func (m Matched) appendCounted(dst []byte, entries []descriptor.Entry) []byte {
 // CountedEntries returns the entries that a rule which matched the first depth of
 // entries counts by: what AppendKey makes keys of, with the pattern in place of a value
 // that shares its bucket. They are in dst's array only where they differ from the first
-// of entries.
+// of entries. Of a rule that is in no set, such as one that a remote service has named,
+// they are all entries.
 func (r *Rule) CountedEntries(dst, entries []descriptor.Entry, depth int) []descriptor.Entry {
+	if r.domain == nil {
+		return entries
+	}
 	entries = entries[:depth]
 	if len(r.domain.asides) == 0 && !r.shares {
 		return entries

@@ -44,7 +44,7 @@ const (
 )
 
 // Mode says how the decisions of one rule are made. The zero value is the
-// default: exactly, each in the shared store.
+// default: exactly, each in the shared store but for hot keys.
 type Mode struct {
 	Consistency Consistency
 	// SyncInterval is the time between exchanges of a synced rule; 0 means
@@ -57,9 +57,8 @@ type Mode struct {
 	// Whole gives every node the whole limit where nodes decide alone, not a
 	// share of it (`local_share: whole`).
 	Whole bool
-	// LeaseHot lets a bucket of an exact rule be leased while it is hot
-	// (`hot_keys: lease`).
-	LeaseHot bool
+	// HotKeys says what is done for a hot key of an exact rule (`hot_keys`).
+	HotKeys HotKeys
 	// SubBuckets is the number of buckets that each count is spread over, from
 	// MinSubBuckets to MaxSubBuckets; 0 means one.
 	SubBuckets int
@@ -76,12 +75,13 @@ func (m *Mode) syncInterval() time.Duration {
 	return m.SyncInterval
 }
 
-// Leases reports whether hits may be taken in advance.
-func (m *Mode) Leases() bool { return m.Consistency == Leased || m.LeaseHot }
+// Leases reports whether the rule asks for hits to be taken in advance. Without a word
+// they may be too, see Rule.LeasesHot.
+func (m *Mode) Leases() bool { return m.Consistency == Leased || m.HotKeys == HotLease }
 
 // String returns the mode as rules write it, on one line: "exact", "synced
-// every 200ms", "leased", "leased for up to 2s", "exact, hot keys leased",
-// "exact in 8 sub-buckets", "local, the whole limit on each node".
+// every 200ms", "leased", "leased for up to 2s", "exact, hot keys leased", "exact,
+// each request in the store", "exact in 8 sub-buckets", "local, the whole limit on each node".
 func (m Mode) String() string {
 	text := m.Consistency.String()
 	switch {
@@ -89,8 +89,10 @@ func (m Mode) String() string {
 		text += " every " + DurationText(m.syncInterval())
 	case m.Consistency == Leased:
 		text += m.ttlText()
-	case m.LeaseHot:
+	case m.HotKeys == HotLease:
 		text += ", hot keys leased" + m.ttlText()
+	case m.HotKeys == HotCoalesce:
+		text += ", each request in the store"
 	case m.Consistency == Local && m.Whole:
 		text += ", the whole limit on each node"
 	case m.SubBuckets > 0:

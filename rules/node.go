@@ -32,6 +32,9 @@ type Node struct {
 	Match MatchKind
 	// Value is what Match compares with; "" for MatchAny.
 	Value string
+	// Also, where it is not empty, is a second value that finds a node of MatchValue
+	// which is no pattern.
+	Also string
 	// Shared lets all values that match count in one bucket (share_threshold).
 	Shared bool
 	// Rule, when not nil, limits what reaches the node.
@@ -220,6 +223,9 @@ func (n *Node) index(child *Node, compat bool) {
 	if n.exact == nil {
 		n.exact = make(map[descriptor.Entry]*Node)
 		n.bare = make(map[string]*Node)
+	}
+	if also := (descriptor.Entry{Key: child.Key, Value: child.Also}); child.Also != "" && n.exact[also] == nil {
+		n.exact[also] = child // a sibling of that value goes before it
 	}
 	if !compat {
 		if child.Match == MatchAny {

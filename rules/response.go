@@ -40,20 +40,17 @@ type Soft struct {
 // MaxSoftDelay bounds Soft.Delay: whoever is held back holds a connection.
 const MaxSoftDelay = 10 * time.Second
 
-// MaxMessage bounds Answer.Message, in bytes.
-const MaxMessage = 512
-
 // Answer says how clients are told of the denials of a rule (`answer`). Each empty
 // field leaves that to the way in.
 type Answer struct {
 	// Body is "platform", "flat" or "problem".
 	Body string
-	// Headers is "draft-8", "draft-7", "draft-6" or "off".
+	// Headers is "draft-8", "draft-7", "draft-6", "draft-6-window" or "off".
 	Headers string
 	// XRateLimit is "on" or "off".
 	XRateLimit string
 	// XRateLimitReset is "unix" or "delta".
 	XRateLimitReset string
-	// Message takes the place of the sentence in the body.
-	Message string
+	// Message takes the place of the sentence in the body; nil leaves it.
+	Message *Message
 }

@@ -3,8 +3,9 @@ package rules
 import "time"
 
 const (
-	// MaxRoute bounds the route of a row, in bytes, and MaxWeightField its weight field.
-	MaxRoute, MaxWeightField = 1024, 512
+	// MaxRoute bounds the route of a row, in bytes, and MaxWeightField its weight field, of
+	// which the table keeps no more characters.
+	MaxRoute, MaxWeightField = 1024, 256
 )
 
 // Row is a rule as a table of a database holds it: one limit on whoever asks, for an

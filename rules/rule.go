@@ -264,6 +264,8 @@ type compiled struct {
 	// derived remembers the quotas of tenants as rules make them; nil where the domain
 	// has no tenants.
 	derived *derivedLimits
+	// raises remembers limits that operators have raised, of all rules of the Set.
+	raises *derivedLimits
 }
 
 // Index returns the position of r among the Rules of its Set.

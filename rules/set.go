@@ -87,10 +87,12 @@ func New(spec Spec) (*Set, error) {
 	}
 	assignIDs(spec.Rules)
 	var derived *derivedLimits
+	raises := new(derivedLimits)
 	for _, r := range spec.Rules {
 		if r.domain.tenants && derived == nil {
 			derived = new(derivedLimits)
 		}
+		r.raises = raises
 		if err := r.finish(derived); err != nil {
 			return nil, fmt.Errorf("rules: rule %s: %w", r.ID, err)
 		}

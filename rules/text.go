@@ -99,8 +99,8 @@ func (a *Answer) String() string {
 			parts = append(parts, part.key+" "+part.text)
 		}
 	}
-	if a.Message != "" {
-		parts = append(parts, fmt.Sprintf("message %q", a.Message))
+	if a.Message != nil {
+		parts = append(parts, fmt.Sprintf("message %q", a.Message.Text))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -69,7 +69,8 @@ type Mode struct {
 	LeaseTTL time.Duration
 	// Whole gives a local bucket the whole limit on every node, not a share.
 	Whole bool
-	// AutoLease lets an exact bucket be leased while it is hot.
+	// AutoLease lets an exact bucket be leased while it is hot, where its limit
+	// allows leases.
 	AutoLease bool
 	// SubBuckets spreads a bucket over that many, each with its part of the
 	// limit; 0 and 1 mean one.

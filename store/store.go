@@ -137,6 +137,9 @@ type Result struct {
 	// group is denied as the store remembers: the Decision has Allowed and Limit
 	// alone.
 	Skipped bool
+	// Ahead says that a node has decided by hits that it took in advance
+	// (Leaser), and not the store: when it denies, others may have some left.
+	Ahead bool
 }
 
 // Store remembers buckets. Implementations are safe for concurrent use.

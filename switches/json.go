@@ -20,6 +20,7 @@ type Document struct {
 	State   string     `json:"state"`
 	Percent *int       `json:"percent,omitempty"`
 	Tenants []string   `json:"tenants,omitempty"`
+	Raise   *int       `json:"raise,omitempty"`
 	Until   *time.Time `json:"until,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
 }
@@ -46,6 +47,9 @@ func (s Switch) MarshalJSON() ([]byte, error) {
 	d := Document{Target: s.Target.String(), State: s.State.String(), Reason: s.Reason}
 	if s.Percent != 0 {
 		d.Percent = &s.Percent
+	}
+	if s.Raise != 0 {
+		d.Raise = &s.Raise
 	}
 	for _, t := range s.Tenants {
 		d.Tenants = append(d.Tenants, t.Key+":"+t.Value)
@@ -86,6 +90,11 @@ func Parse(data []byte) (Switch, error) {
 			return s, wrong(fmt.Sprintf("tenants[%d]", i), errors.New("it names no tenant; hint: KEY:VALUE, the entry of its requests, such as tenant:acme"))
 		}
 		s.Tenants = append(s.Tenants, descriptor.Entry{Key: key, Value: value})
+	}
+	if d.Raise != nil {
+		if s.Raise = *d.Raise; s.Raise == 0 {
+			return s, wrong("raise", fmt.Errorf("0 raises nothing; hint: from 1 to %d, in per cent of the limit", MaxRaise))
+		}
 	}
 	if d.Until != nil {
 		if s.Until = d.Until.UTC(); !showable(s.Until) {

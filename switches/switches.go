@@ -21,9 +21,13 @@ const (
 	Shadow
 	// Off neither counts nor denies.
 	Off
+	// Raised raises the limits; it is for targets with Raise alone.
+	Raised
 )
 
-var stateNames = [...]string{On: "on", Shadow: "shadow", Off: "off"}
+var stateNames = [...]string{On: "on", Shadow: "shadow", Off: "off", Raised: "raised"}
+
+const hintStates = "on, off, shadow, or for a target raise:ID raised"
 
 // String returns the word for JSON, tables and logs.
 func (s State) String() string { return stateNames[s] }
@@ -35,15 +39,15 @@ func ParseState(text string) (State, error) {
 			return State(s), nil
 		}
 	}
-	return 0, fmt.Errorf("state %.40q; hint: on, off or shadow", text)
+	return 0, fmt.Errorf("state %.40q; hint: %s", text, hintStates)
 }
 
 // Target is what a switch is for: one rule by its ID, the candidate limits of one
-// rule, one tenant by the entry that names it, or everything when all are empty. At
-// most one is given.
+// rule, how large the limits of one rule are, one tenant by the entry that names it, or
+// everything when all are empty. At most one is given.
 type Target struct {
-	Rule, Candidate string
-	Tenant          descriptor.Entry
+	Rule, Candidate, Raise string
+	Tenant                 descriptor.Entry
 }
 
 // maxTarget bounds the text of a target, in bytes.
@@ -54,17 +58,21 @@ const (
 	targetAll       = "all"
 	targetRule      = "rule"
 	targetCandidate = "candidate"
+	targetRaise     = "raise"
 	targetTenant    = "tenant"
 )
 
 // String returns the target as operators write it: "all", "rule:api.tenant",
-// "candidate:api.tenant", "tenant:org:acme" (key and value of the entry).
+// "candidate:api.tenant", "raise:api.tenant", "tenant:org:acme" (key and value of the
+// entry).
 func (t Target) String() string {
 	switch {
 	case t.Rule != "":
 		return targetRule + ":" + t.Rule
 	case t.Candidate != "":
 		return targetCandidate + ":" + t.Candidate
+	case t.Raise != "":
+		return targetRaise + ":" + t.Raise
 	case t.Tenant.Key != "":
 		return targetTenant + ":" + t.Tenant.Key + ":" + t.Tenant.Value
 	}
@@ -84,13 +92,15 @@ func ParseTarget(text string) (Target, error) {
 		t.Rule = name
 	case kind == targetCandidate && name != "":
 		t.Candidate = name
+	case kind == targetRaise && name != "":
+		t.Raise = name
 	case kind == targetTenant:
 		t.Tenant.Key, t.Tenant.Value, _ = strings.Cut(name, ":")
 		if t.Tenant.Value == "" {
 			return t, fmt.Errorf("target %.80q names no tenant; hint: tenant:KEY:VALUE, the entry of its requests, such as tenant:tenant:acme", text)
 		}
 	default:
-		return t, fmt.Errorf("target %.80q; hint: all, rule:ID, candidate:ID or tenant:KEY:VALUE", text)
+		return t, fmt.Errorf("%.80q is no target of a switch; hint: all, rule:ID, candidate:ID, raise:ID or tenant:KEY:VALUE", text)
 	}
 	return t, nil
 }
@@ -105,7 +115,12 @@ type Switch struct {
 	Percent int
 	// Tenants are tenants that it is for whatever the share.
 	Tenants []descriptor.Entry
-	// Until, when not zero, is the instant from which it does not count any more.
+	// Raise is by how many per cent the limits of Target.Raise are larger, from 1 to
+	// MaxRaise; 0 for all other targets. Tenants are then the keys whose limits
+	// are: entries of the buckets of the rule. Without any all keys have it.
+	Raise int
+	// Until, when not zero, is the instant from which it does not count any more. Where
+	// limits are raised there is one.
 	Until time.Time
 	// Reason is for people.
 	Reason string
@@ -124,7 +139,7 @@ const (
 func (s *Switch) Validate() error {
 	switch {
 	case int(s.State) >= len(stateNames):
-		return fmt.Errorf("state %d; hint: on, off or shadow", s.State)
+		return fmt.Errorf("state %d; hint: %s", s.State, hintStates)
 	case s.Percent < 0 || s.Percent > 100:
 		return fmt.Errorf("percent %d; hint: from 1 to 100, or left out for all", s.Percent)
 	case len(s.Tenants) > MaxTenants:
@@ -136,7 +151,7 @@ func (s *Switch) Validate() error {
 	case s.Target.Tenant.Key != "" && (s.Percent > 0 || len(s.Tenants) > 0):
 		return errors.New("a canary of one tenant; hint: leave percent and tenants out")
 	}
-	return nil
+	return s.validateRaise()
 }
 
 var errUntil = errors.New("after the year 9999; hint: leave it out for ever")
@@ -150,6 +165,7 @@ type Set struct {
 	all        *Switch
 	rules      map[string]*Switch
 	candidates map[string]*Switch
+	raises     map[string]*Switch
 	tenants    map[descriptor.Entry]*Switch
 	// named are all tenants that a switch names, in its target or in its canary.
 	named map[descriptor.Entry]bool
@@ -165,7 +181,7 @@ func NewSet(list []Switch) (*Set, error) {
 		return nil, fmt.Errorf("%d switches; hint: at most %d", len(list), MaxSwitches)
 	}
 	s := &Set{
-		rules: map[string]*Switch{}, candidates: map[string]*Switch{},
+		rules: map[string]*Switch{}, candidates: map[string]*Switch{}, raises: map[string]*Switch{},
 		tenants: map[descriptor.Entry]*Switch{}, named: map[descriptor.Entry]bool{},
 	}
 	for i := range list {
@@ -195,6 +211,11 @@ func (s *Set) add(one *Switch) error {
 			return twice
 		}
 		s.candidates[t.Candidate] = one
+	case t.Raise != "":
+		if s.raises[t.Raise] != nil {
+			return twice
+		}
+		s.raises[t.Raise] = one
 	case t.Tenant.Key != "":
 		if s.tenants[t.Tenant] != nil {
 			return twice

@@ -148,6 +148,7 @@ func (t Term) until() limit.Micros {
 // is in force is found by a search, and without what repeats.
 type account struct {
 	key       string       // of the subject
+	gone      bool         // it is not there, though the Base of the snapshot has it
 	tiers     []assignment // the latest From first
 	overrides []override   // by descriptor, then the latest From first
 }

@@ -14,7 +14,9 @@ import (
 type Snapshot struct {
 	tiers    *Tiers
 	seed     maphash.Seed
-	accounts table
+	base     *cached // nil: all accounts are in the table
+	accounts table   // those that are not as the base has them
+	count    int
 	// grants are those of the accounts that have top-ups. They are few, and the others
 	// shall not pay for them.
 	grants [grantShards]map[Subject][]Grant
@@ -58,21 +60,28 @@ func (s *Snapshot) WithTiers(tiers *Tiers) *Snapshot {
 	return &next
 }
 
+// Has reports whether there is an account of a subject.
+func (s *Snapshot) Has(subject Subject) bool { return s.account(subject) != nil }
+
 // Tiers returns the tiers.
 func (s *Snapshot) Tiers() *Tiers { return s.tiers }
 
 // Len returns the number of accounts.
-func (s *Snapshot) Len() int { return s.accounts.count }
+func (s *Snapshot) Len() int { return s.count }
 
 // Parts returns the number of tiers, overrides and top-ups of all accounts, those of the
 // past and the future included.
 func (s *Snapshot) Parts() int { return s.parts }
 
-// All returns the accounts in no order, sorted each as snapshots keep them.
+// All returns the accounts in no order, sorted each as snapshots keep them. Of a snapshot
+// over a Base it returns those that Changed does, but for those that are not there.
 func (s *Snapshot) All() iter.Seq[Account] {
 	return func(yield func(Account) bool) {
 		for e := range s.accounts.all() {
 			subject := Subject{Key: e.account.key, Value: e.value}
+			if e.account.gone {
+				continue
+			}
 			if !yield(e.account.expand(subject, s.granted(subject))) {
 				return
 			}
@@ -81,11 +90,6 @@ func (s *Snapshot) All() iter.Seq[Account] {
 }
 
 func (s *Snapshot) hash(subject Subject) uint64 { return maphash.Comparable(s.seed, subject) }
-
-// granted returns the top-ups of a subject, whenever they count. It does not allocate.
-func (s *Snapshot) granted(subject Subject) []Grant {
-	return s.grants[s.hash(subject)%grantShards][subject]
-}
 
 // writer changes a snapshot that nobody else sees yet.
 type writer struct {
@@ -98,24 +102,39 @@ type writer struct {
 
 func (w *writer) set(a *Account) {
 	hash := w.hash(a.Subject)
+	if w.base != nil {
+		w.forget(w.account(a.Subject), a.Subject)
+	}
 	var c *account
-	if !a.empty() {
+	switch {
+	case !a.empty():
 		c = w.shared.account(compile(a))
+		w.count++
+	case w.base != nil:
+		c = w.shared.account(&account{key: a.Subject.Key, gone: true})
 	}
 	var from *table
 	if w.before != nil {
 		from = &w.before.accounts
 	}
-	if old := w.accounts.put(hash, a.Subject, c, from); old != nil {
-		w.parts -= len(old.tiers) + len(old.overrides)
+	old := w.accounts.put(hash, a.Subject, c, from)
+	if w.base == nil {
+		w.forget(old, a.Subject)
 	}
-	w.parts += len(a.Tiers) + len(a.Overrides)
+	w.parts += len(a.Tiers) + len(a.Overrides) + len(a.TopUps)
 	w.setGrants(int(hash%grantShards), a)
+}
+
+// forget takes what there was of a subject, nil for nothing, out of the sums.
+func (w *writer) forget(old *account, subject Subject) {
+	if old != nil {
+		w.count--
+		w.parts -= len(old.tiers) + len(old.overrides) + len(w.granted(subject))
+	}
 }
 
 // setGrants is set for the top-ups of a.
 func (w *writer) setGrants(at int, a *Account) {
-	w.parts += len(a.TopUps) - len(w.grants[at][a.Subject])
 	if len(a.TopUps) == 0 && w.grants[at][a.Subject] == nil {
 		return
 	}
@@ -145,6 +164,7 @@ type interner struct {
 // plain is all of an account with one tier and one override at most.
 type plain struct {
 	key      string
+	gone     bool
 	tiers    int
 	tier     assignment
 	over     int
@@ -174,7 +194,7 @@ func (t *interner) account(a *account) *account {
 	if len(a.tiers) > 1 || len(a.overrides) > 1 {
 		return a
 	}
-	p := plain{key: a.key, tiers: len(a.tiers), over: len(a.overrides)}
+	p := plain{key: a.key, gone: a.gone, tiers: len(a.tiers), over: len(a.overrides)}
 	if p.tiers > 0 {
 		p.tier = a.tiers[0]
 	}
@@ -235,7 +255,7 @@ type Standing struct {
 
 // Standing returns what a subject has at now. It does not allocate.
 func (s *Snapshot) Standing(subject Subject, now limit.Micros) Standing {
-	a := s.accounts.get(s.hash(subject), subject)
+	a := s.account(subject)
 	return Standing{a, s.tiers.resolve(a.tierAt(now)), s.tiers.resolve(""), now}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/internal/testserver"
@@ -53,7 +54,8 @@ func run(t *testing.T, folder, address, command string, args ...string) {
 	}
 	cmd := exec.CommandContext(t.Context(), path, args...)
 	cmd.Dir = folder
-	cmd.Env = append(os.Environ(), "HEADGATE_URL="+address, "PYTHONDONTWRITEBYTECODE=1")
+	forgetful := "http://" + testserver.Forgetful(t, strings.TrimPrefix(address, "http://"))
+	cmd.Env = append(os.Environ(), "HEADGATE_URL="+address, "HEADGATE_FORGETFUL_URL="+forgetful, "PYTHONDONTWRITEBYTECODE=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v\n%s", cmd, err, out)

@@ -80,7 +80,7 @@ func (a accounts) put(c *call) (*answer, error) {
 		return nil, bad
 	}
 	tiers := a.Tiers()
-	if list := checkDocument(&document, name.Subject, tiers, c.now); len(list) > 0 {
+	if list := c.checkAccount(&document, name.Subject, tiers); len(list) > 0 {
 		return nil, badFields(http.StatusUnprocessableEntity, list)
 	}
 	status := http.StatusOK

@@ -17,6 +17,8 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/switchboard"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -43,6 +45,19 @@ type Accounts interface {
 
 var _ Accounts = (*sqltenant.DB)(nil)
 
+// Switches is where switches are kept that are in no database. Its errors are as
+// sqltenant.DB has them.
+type Switches interface {
+	Document(ctx context.Context, kind sqltenant.Kind, name string) (sqltenant.Document, error)
+	Documents(ctx context.Context, kind sqltenant.Kind) ([]sqltenant.Document, error)
+	PutDocument(ctx context.Context, c sqltenant.DocumentChange) (sqltenant.Document, error)
+}
+
+var (
+	_ Switches = Accounts(nil)
+	_ Switches = (*switchboard.Shared)(nil)
+)
+
 // Limiter is what decides on this node.
 type Limiter interface {
 	// Rules returns the rules that are in force here, nil if there are none.
@@ -67,6 +82,10 @@ type Options struct {
 	// Accounts returns the database, nil while it has not been reached yet. nil: this
 	// process has none, and the routes for that say so.
 	Accounts func() Accounts
+	// Switches is where switches are kept; nil: in the database.
+	Switches Switches
+	// Snapshots gives what the database says to processes without one; nil: nobody gets it.
+	Snapshots Snapshots
 	// Tiers returns the tiers in force, never nil. Required with Accounts.
 	Tiers func() *tenant.Tiers
 	// Tokens are those of who may ask. Required.
@@ -82,6 +101,9 @@ type Options struct {
 	// name as the File of each Diagnostic of this document. nil: a document is checked
 	// by itself.
 	CheckRules func(name, text string) (warnings []rules.Diagnostic, err error)
+	// Unfit says why the stores of this node cannot decide a limit; such a limit is
+	// refused. nil: they decide all.
+	Unfit func(*limit.Limit) error
 	// RuleSource says where a rule in force comes from, by its File: "file",
 	// "document" or "row". nil: all are said to come from files.
 	RuleSource func(file string) string
@@ -118,13 +140,18 @@ type Handler struct {
 	imports  chan struct{} // holds one value while an import is under way
 	lookups  turns
 	streams  turns
-	document []byte // OpenAPI
+	// followers are those who wait for snapshots or fetch files of accounts.
+	followers turns
+	document  []byte // OpenAPI
 }
 
 // New returns a Handler.
 func New(o Options) (*Handler, error) {
 	if o.Tokens == nil || o.Accounts != nil && o.Tiers == nil {
 		return nil, errors.New("new admin API: Tokens are required, and Tiers with Accounts")
+	}
+	if o.Unfit == nil {
+		o.Unfit = decidesAll
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -141,7 +168,7 @@ func New(o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		options: &o, guard: g, answered: newMemory(),
-		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams),
+		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams), followers: make(turns, maxFollowers),
 	}
 	routes := h.routes()
 	h.document, h.mux = openAPI(routes), h.newMux(routes)
@@ -180,7 +207,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, way *route) (kn
 		h.refused(r, refusals.RateLimited, who.actor)
 		return true
 	}
-	a, err := h.serve(w, &call{request: r, who: who, now: now, hasher: h.options.Hasher}, way)
+	a, err := h.serve(w, &call{request: r, who: who, now: now, hasher: h.options.Hasher, unfit: h.options.Unfit}, way)
 	if err == nil && a.stream != nil {
 		err = a.stream(w)
 	} else if err == nil {

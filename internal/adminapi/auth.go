@@ -2,10 +2,10 @@ package adminapi
 
 import (
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/tokenfile"
 )
 
 // challenge begins every WWW-Authenticate.
@@ -14,7 +14,7 @@ const challenge = `Bearer realm="headgate admin"`
 // authenticate returns who asks, or the answer to somebody who may not. It reads
 // nothing of a request but its Authorization and its certificate: a token in the
 // query is none, for addresses are logged on the way.
-func (k *keyring) authenticate(r *http.Request, now time.Time) (*credential, *problem) {
+func (k *keyring) authenticate(r *http.Request, now time.Time) (*grant, *problem) {
 	text, presented, bad := bearer(r.Header)
 	if bad != nil {
 		return nil, bad
@@ -32,7 +32,7 @@ func (k *keyring) authenticate(r *http.Request, now time.Time) (*credential, *pr
 	return k.known(c, "the token", now)
 }
 
-func (k *keyring) known(c *credential, what string, now time.Time) (*credential, *problem) {
+func (k *keyring) known(c *grant, what string, now time.Time) (*grant, *problem) {
 	switch {
 	case c == nil:
 		return nil, invalidToken(refusals.UnknownToken, what+" is not known")
@@ -48,15 +48,11 @@ func invalidToken(because refusals.Reason, detail string) *problem {
 
 // bearer returns the token of a header (RFC 6750, section 2.1).
 func bearer(h http.Header) (token string, presented bool, bad *problem) {
-	values := h.Values("Authorization")
-	if len(values) == 0 {
-		return "", false, nil
+	token, err := tokenfile.Bearer(h["Authorization"])
+	if err != nil {
+		return "", true, invalidToken(refusals.Malformed, err.Error())
 	}
-	scheme, token, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return "", true, invalidToken(refusals.Malformed, "Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
-	}
-	return token, true, nil
+	return token, token != "", nil
 }
 
 // peerSubject returns the common name of the certificate of a client, which the
@@ -69,7 +65,7 @@ func peerSubject(r *http.Request) (string, bool) {
 }
 
 // allows refuses who lacks the scope that a route asks for.
-func (c *credential) allows(s Scope) *problem {
+func (c *grant) allows(s Scope) *problem {
 	if c.scope >= s {
 		return nil
 	}

@@ -39,7 +39,7 @@ func badPuts() []badPut {
 		{account, `{"tier":"pro","expires_at":"1970-01-01T00:00:00Z"}`, 422, "expires_at"},
 		{account, override(`"requests_per_unit":1,"unit":"minute","effective_at":"tomorrow"`), 400, "overrides[0].effective_at"},
 		{account, `{"tier":"pro","effective_at":"2026-12-02T00:00:00Z","expires_at":"2026-12-02T00:00:00Z"}`, 422, "expires_at"},
-		{account, `{"effective_at":"2026-12-02T00:00:00Z","overrides":[{"descriptor":"default","unlimited":true}]}`, 422, "tier"},
+		{account, `{"effective_at":"2026-12-02T00:00:00Z","tiers":[{"tier":"pro"}]}`, 422, "tier"},
 		{account, `{"overrides":[{"descriptor":"a:1","unlimited":true},{"descriptor":"a:1","unlimited":true}]}`, 422, "overrides[1].effective_at"},
 		{account, `{"overrides":[{"descriptor":"a:1","unlimited":true},{"descriptor":"\\a:1","unlimited":true}]}`, 422, "overrides[1].descriptor"},
 		{account, `{"overrides":[{"descriptor":"endpоint:GET /","unlimited":true}]}`, 422, "overrides[0].descriptor"}, // Cyrillic

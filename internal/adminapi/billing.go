@@ -84,9 +84,9 @@ type billingView struct {
 
 // authenticate returns who asks, or the answer to somebody who may not. What billing
 // sends is known by its signature, and by nothing else.
-func (h *Handler) authenticate(r *http.Request, now time.Time) (*credential, *problem) {
+func (h *Handler) authenticate(r *http.Request, now time.Time) (*grant, *problem) {
 	if !h.fromBilling(r) {
-		return h.options.Tokens.current.Load().authenticate(r, now)
+		return h.options.Tokens.file.Get().authenticate(r, now)
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxSmallBody+1))
 	if err != nil {
@@ -110,7 +110,7 @@ func (h *Handler) authenticate(r *http.Request, now time.Time) (*credential, *pr
 	}
 	// A body that is too large is refused by the route.
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return &credential{actor: billingActor, signed: true}, nil
+	return &grant{actor: billingActor, signed: true}, nil
 }
 
 // fromBilling reports whether a request is one of billing, which no token lets in.

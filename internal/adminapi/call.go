@@ -11,17 +11,19 @@ import (
 
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
 // call is a request that is allowed, on its way through a route.
 type call struct {
 	request *http.Request
-	who     *credential
+	who     *grant
 	now     time.Time
 	db      Accounts // nil where the route does without and there is none
 	body    []byte
 	hasher  *identity.Hasher
+	unfit   func(*limit.Limit) error // that of Options
 }
 
 // databaseTimeout bounds how long one question waits for the database.

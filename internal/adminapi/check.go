@@ -13,7 +13,8 @@ import (
 // checkDocument says all that is wrong with a document and that can be seen field by
 // field.
 func checkDocument(d *quotas.Document, subject tenant.Subject, tiers *tenant.Tiers, now time.Time) []fieldError {
-	list := checkTerms(d)
+	termed := d.WithTerms()
+	list := checkTerms(&termed)
 	deceives := func(path, text string) {
 		if hint := quotas.Deceptive(text); hint != "" {
 			list = append(list, fieldError{Field: path + ".descriptor", Message: hint})

@@ -59,7 +59,7 @@ var (
 
 // components are what the document has by name. Their members are those of their types.
 var components = []component{
-	{name: "Document", of: quotas.Document{}, about: "An account, whole. What has no effective_at counts always, what has no expires_at for ever; of several the one that began last counts.", notes: documentNotes},
+	{name: "Document", of: quotas.Document{}, about: "An account, whole. What has no effective_at counts always, what has no expires_at for ever; of several the one that began last counts. Those at the top hold for the tier, and for each override that has none of its own.", notes: documentNotes},
 	{name: "Assignment", of: quotas.Assignment{}, about: "A tier for a time."},
 	{name: "Override", of: quotas.Override{}, about: "The quota of one descriptor: requests_per_unit and unit, or unlimited.", notes: map[string]schema{
 		"descriptor": {"maxLength": tenant.MaxDescriptor, "description": "default for all that the account does, else entries such as endpoint:POST /v1/orders."},
@@ -131,9 +131,10 @@ var components = []component{
 	{name: "ChangedRow", of: changedRow{}, about: "A row that was changed.", notes: rowNotes},
 	{name: "Switch", of: switches.Document{}, about: "A decision of an operator.", notes: map[string]schema{
 		"target":  {"description": "As in the path; it can be left out.", "required": false},
-		"state":   oneOf(switches.On, switches.Shadow, switches.Off),
+		"state":   oneOf(switches.On, switches.Shadow, switches.Off, switches.Raised),
 		"percent": {"minimum": 1, "maximum": 100, "description": "For this share of the tenants only."},
 		"tenants": {"maxItems": switches.MaxTenants, "description": "KEY:VALUE of tenants that it is for whatever the share."},
+		"raise":   {"minimum": 1, "maximum": switches.MaxRaise, "description": "By how many per cent the limits of a target raise:ID are larger; it takes an until."},
 		"reason":  {"maxLength": switches.MaxReason},
 	}},
 	{name: "SwitchState", of: switchView{}, about: "A switch and what became of it.", notes: map[string]schema{

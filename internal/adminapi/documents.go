@@ -10,13 +10,18 @@ import (
 // putDocument makes a document what text says, "" for taking it out, if it is as the
 // request's conditions ask, and returns it as it is then and as it was before.
 func (c *call) putDocument(kind sqltenant.Kind, name, text string) (after, before sqltenant.Document, err error) {
+	return c.putDocumentIn(c.db, kind, name, text)
+}
+
+// putDocumentIn is putDocument for documents that are kept elsewhere.
+func (c *call) putDocumentIn(kept Switches, kind sqltenant.Kind, name, text string) (after, before sqltenant.Document, err error) {
 	conditions, bad := parseConditions(c.request.Header)
 	if bad != nil {
 		return after, before, bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	if before, err = c.db.Document(ctx, kind, name); err != nil {
+	if before, err = kept.Document(ctx, kind, name); err != nil {
 		return after, before, err
 	}
 	if bad := conditions.check(before.Version); bad != nil {
@@ -29,7 +34,7 @@ func (c *call) putDocument(kind sqltenant.Kind, name, text string) (after, befor
 	if conditions.any() {
 		version = before.Version // and it must not change between the two
 	}
-	after, err = c.db.PutDocument(ctx, sqltenant.DocumentChange{Kind: kind, Name: name, Text: text, Actor: c.who.actor, Version: version, At: c.now})
+	after, err = kept.PutDocument(ctx, sqltenant.DocumentChange{Kind: kind, Name: name, Text: text, Actor: c.who.actor, Version: version, At: c.now})
 	if errors.Is(err, sqltenant.ErrConflict) {
 		return after, before, fail(http.StatusPreconditionFailed, "If-Match: it has changed just now")
 	}

@@ -437,6 +437,7 @@ func each(t *testing.T, open func(t *testing.T, name string) string) {
 		run  func(*testing.T, *testServer)
 	}{
 		{"lifecycle", testLifecycle},
+		{"terms", testTerms},
 		{"conditions", testConditions},
 		{"concurrent", testConcurrentPuts},
 		{"bad_input", testBadInput},

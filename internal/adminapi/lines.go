@@ -116,7 +116,7 @@ func (c *call) parseLine(text []byte, tiers *tenant.Tiers) (change sqltenant.Cha
 	if line.Last4 != "" {
 		name.Last4 = line.Last4
 	}
-	if bad := checkDocument(&line.Document, name.Subject, tiers, c.now); len(bad) > 0 {
+	if bad := c.checkAccount(&line.Document, name.Subject, tiers); len(bad) > 0 {
 		return change, bad
 	}
 	if err := (&sqltenant.Record{Subject: name.Subject, Last4: name.Last4}).Validate(); err != nil {

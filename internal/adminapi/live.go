@@ -19,7 +19,7 @@ type live struct {
 	*Options
 	streams turns
 	// authenticate is asked again while a stream lasts.
-	authenticate func(r *http.Request, now time.Time) (*credential, *problem)
+	authenticate func(r *http.Request, now time.Time) (*grant, *problem)
 	glances      [len(topics)][2]glance
 }
 

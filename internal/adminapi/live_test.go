@@ -399,14 +399,6 @@ func TestFollowFails(t *testing.T) {
 	}
 }
 
-// both tells two observers.
-type both struct{ a, b headgate.Observer }
-
-func (o both) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
-	o.a.Decided(req, resp, took)
-	o.b.Decided(req, resp, took)
-}
-
 // TestDecisionsAreSeen: what a limiter decides is seen live, remembered, listed among the
 // top keys, and named to those alone who may know.
 func TestDecisionsAreSeen(t *testing.T) {
@@ -427,7 +419,7 @@ func TestDecisionsAreSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Observer: both{events, keys}})
+	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Recorder: events, Observer: keys})
 	if err != nil {
 		t.Fatal(err)
 	}

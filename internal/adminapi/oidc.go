@@ -130,7 +130,7 @@ func newIssuer(s oidcSection) (*issuer, error) {
 // readKeys gives i what verifies its tokens: by the keys of an issuer in force that is
 // the same, else by such as Run will read.
 func (t *Tokens) readKeys(i *issuer) (err error) {
-	if k := t.current.Load(); k != nil {
+	if k := t.file.Get(); k != nil {
 		for _, o := range k.issuers {
 			if o.Issuer == i.Issuer && o.JWKSURL == i.JWKSURL {
 				i.keys = o.keys
@@ -179,7 +179,7 @@ func looksSigned(text string) bool {
 
 // login returns who a signed token says that its bearer is, and what he may do; or
 // why it is not to be believed.
-func (k *keyring) login(text string, now time.Time) (*credential, *problem) {
+func (k *keyring) login(text string, now time.Time) (*grant, *problem) {
 	i := k.issuerOf(text)
 	if i == nil {
 		return nil, invalidToken(refusals.UnknownSigner, "the token is of no issuer that the file of tokens names")
@@ -201,7 +201,7 @@ func (k *keyring) login(text string, now time.Time) (*credential, *problem) {
 	if verified, there := token.Claim("email_verified"); i.SubjectClaim == "email" && there && verified != "true" {
 		return nil, invalidToken(refusals.BadClaims, "the issuer has not verified the email of the token, which is to name its bearer")
 	}
-	c := &credential{actor: oidcActor + name, scope: i.scopeOf(token)}
+	c := &grant{actor: oidcActor + name, scope: i.scopeOf(token)}
 	if len(k.issuers) > 1 {
 		c.actor += " (" + i.Issuer + ")"
 	}
@@ -334,7 +334,7 @@ func (t *Tokens) Run(ctx context.Context, onError func(error)) {
 	running := map[*identity.KeySet]context.CancelFunc{}
 	for {
 		wanted := map[*identity.KeySet]bool{}
-		for _, i := range t.current.Load().issuers {
+		for _, i := range t.file.Get().issuers {
 			wanted[i.keys] = true
 			if running[i.keys] == nil {
 				ctx, stop := context.WithCancel(ctx)

@@ -177,7 +177,7 @@ func (s *testServer) withIssuer(i *testIssuer, more string) {
 func readKeys(t testing.TB, tokens *Tokens) error {
 	t.Helper()
 	var list []error
-	for _, i := range tokens.current.Load().issuers {
+	for _, i := range tokens.file.Get().issuers {
 		list = append(list, i.keys.Refresh(t.Context()))
 	}
 	return errors.Join(list...)
@@ -274,7 +274,7 @@ func TestLogin(t *testing.T) {
 				}
 				return
 			}
-			who, bad := tokens.current.Load().login(c.token, s.now)
+			who, bad := tokens.file.Get().login(c.token, s.now)
 			if r.status != 200 || bad != nil || who.scope != c.want || who.actor != "oidc:ann" {
 				t.Errorf("%d: %s; %+v, %v", r.status, r.body, who, bad)
 			}
@@ -333,9 +333,9 @@ func TestNameClaim(t *testing.T) {
 		{o.token("first", s.now, claims{"email": "bob@example.com", "email_verified": false}), "oidc:ann (" + o.url + ")"},
 		{signWith(t, "first", o.keys["first"], i.claims(s.now, claims{"email": "ann@example.com"})), "401"},
 	} {
-		who, bad := tokens.current.Load().login(c.token, s.now)
+		who, bad := tokens.file.Get().login(c.token, s.now)
 		if bad != nil {
-			who = &credential{actor: fmt.Sprint(bad.Status)}
+			who = &grant{actor: fmt.Sprint(bad.Status)}
 		}
 		if who.actor != c.want {
 			t.Errorf("%s, want %s", who.actor, c.want)
@@ -365,7 +365,7 @@ func bubbleTokens(t *testing.T, i *testIssuer) (login func(token string) int, to
 	t.Cleanup(func() { cancel(); running.Wait() })
 	synctest.Wait()
 	return func(token string) int {
-			_, bad := tokens.current.Load().login(token, time.Now())
+			_, bad := tokens.file.Get().login(token, time.Now())
 			if bad == nil {
 				return http.StatusOK
 			}
@@ -469,7 +469,7 @@ func TestIssuersAreExchanged(t *testing.T) {
 		running.Go(func() { tokens.Run(ctx, nil) })
 		synctest.Wait()
 		login := func(c claims) int {
-			if _, bad := tokens.current.Load().login(i.token("first", time.Now(), c), time.Now()); bad != nil {
+			if _, bad := tokens.file.Get().login(i.token("first", time.Now(), c), time.Now()); bad != nil {
 				return bad.Status
 			}
 			return 200
@@ -602,7 +602,7 @@ func FuzzLogin(f *testing.F) {
 	f.Add(unsigned(f, i.claims(now, claims{"groups": "platform-admins"})))
 	f.Add("eyJ..")
 	f.Fuzz(func(t *testing.T, text string) {
-		if who, bad := tokens.current.Load().login(text, now); bad == nil {
+		if who, bad := tokens.file.Get().login(text, now); bad == nil {
 			t.Errorf("%q is %+v", text, who)
 		}
 	})

@@ -110,7 +110,7 @@ func pathParameters() schema {
 		"document": "The name of a document of rules: letters, digits, '-', '_' and '.'.",
 		"event":    "The id of an event.",
 		"row":      "The id of a row of the table of rules.",
-		"target":   "What a switch is for: all, rule:ID, candidate:ID or tenant:KEY:VALUE.",
+		"target":   "What a switch is for: all, rule:ID, candidate:ID, tenant:KEY:VALUE or raise:ID.",
 		"top_up":   "The id of a top-up.",
 	} {
 		all[name] = schema{"name": name, "in": "path", "required": true, "schema": schema{"type": "string"}, "description": about}

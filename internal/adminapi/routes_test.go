@@ -54,18 +54,21 @@ var examples = map[string]example{
 	"getSwitch":          {"", "", 200},
 	"deleteSwitch":       {"", "", 204},
 	"listChanges":        {"?after=0", "", 200},
-	"getOpenAPI":         {"", "", 200},
-	"getMe":              {"", "", 200},
-	"getOverview":        {"", "", 200},
-	"listTopKeys":        {"?by=denied&rule=api.tenant&limit=5&fleet=true", "", 200},
-	"getFleet":           {"", "", 200},
-	"getAccuracy":        {"", "", 200},
-	"listEvents":         {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
-	"getEvent":           {"", "", 200},
-	"explainRequest":     {"", explained, 200},
-	"watchNode":          {"?topics=overview,fleet", "", 200},
-	"watchEvents":        {"?outcome=denied", "", 200},
-	"takeBillingEvent":   {"", `{"id":"e1"}`, 404}, // without a key
+	// Without a key to sign them.
+	"getSnapshot":         {"?version=0&wait=0", "", 404},
+	"getSnapshotAccounts": {"", "", 404},
+	"getOpenAPI":          {"", "", 200},
+	"getMe":               {"", "", 200},
+	"getOverview":         {"", "", 200},
+	"listTopKeys":         {"?by=denied&rule=api.tenant&limit=5&fleet=true", "", 200},
+	"getFleet":            {"", "", 200},
+	"getAccuracy":         {"", "", 200},
+	"listEvents":          {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
+	"getEvent":            {"", "", 200},
+	"explainRequest":      {"", explained, 200},
+	"watchNode":           {"?topics=overview,fleet", "", 200},
+	"watchEvents":         {"?outcome=denied", "", 200},
+	"takeBillingEvent":    {"", `{"id":"e1"}`, 404}, // without a key
 }
 
 // exampleOrder makes what others look at, and takes it out at the end.

@@ -77,7 +77,7 @@ func rowViewOf(r *sqltenant.RuleRow) rowView {
 }
 
 // row turns b into a row and says what is wrong with it by itself.
-func (b *rowBody) row() (r sqltenant.RuleRow, list []fieldError) {
+func (b *rowBody) row(c *call) (r sqltenant.RuleRow, list []fieldError) {
 	r = sqltenant.RuleRow{
 		Scope: b.Scope, Route: b.Route, Method: b.Method, WeightField: b.WeightField,
 		Algorithm: b.Algorithm, FailureMode: b.FailureMode, Burst: b.Burst, Active: b.Active == nil || *b.Active,
@@ -104,7 +104,7 @@ func (b *rowBody) row() (r sqltenant.RuleRow, list []fieldError) {
 	if len(list) > 0 {
 		return r, list
 	}
-	return r, rowErrors(rulefile.CheckRow(r, rulefile.Options{}))
+	return r, rowErrors(rulefile.CheckRow(r, rulefile.Options{Fit: c.fit}))
 }
 
 // rowErrors is the error of a row as this API tells it.
@@ -234,7 +234,7 @@ func (c *call) parseRow() (r sqltenant.RuleRow, bad *problem) {
 	if bad := decodeBody(c.body, &body); bad != nil {
 		return r, bad
 	}
-	r, list := body.row()
+	r, list := body.row(c)
 	if len(list) > 0 {
 		return r, badFields(http.StatusUnprocessableEntity, list)
 	}

@@ -396,7 +396,7 @@ func badSettings() []badSetting {
 		{"POST", rows, row(`"route":"/v1/оrders"`), 422, "route"}, // Cyrillic
 		{"POST", rows, row(`"method":"GET\u0000"`), 422, "method"},
 		{"POST", rows, row(`"route":"/` + strings.Repeat("x", 2000) + `"`), 422, "route"},
-		{"POST", rows, row(`"weight_field":"` + strings.Repeat("x", 300) + `"`), 422, "body"},
+		{"POST", rows, row(`"weight_field":"` + strings.Repeat("x", 300) + `"`), 422, "weight_field"},
 		{"POST", rows, row(`"id":5`), 400, "id"},
 		{"POST", rows, `[1]`, 400, "body"},
 		{"POST", rows, `{} {}`, 400, "body"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -17,28 +18,48 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// switchboard is what operators have switched.
-type switchboard struct{ *Options }
+// switchRoutes are those of what operators have switched.
+type switchRoutes struct{ *Options }
 
-func (b switchboard) routes() []route {
+// kept returns where switches are.
+func (b switchRoutes) kept(c *call) Switches {
+	if b.Switches != nil {
+		return b.Switches
+	}
+	return c.db
+}
+
+// failed is the error of where switches are kept. Where that is no database, nobody is told
+// to look for one.
+func (b switchRoutes) failed(err error) error {
+	if _, ours := problemOf(err); !ours || b.Switches == nil {
+		return err
+	}
+	b.OnError(err)
+	return fail(http.StatusServiceUnavailable, "the store does not answer, in which switches are kept: it is not known whether this was done; sent again, it does no harm").
+		with("Retry-After", strconv.Itoa(retryAfter))
+}
+
+func (b switchRoutes) routes() []route {
 	const path, scopes = "switches/{target}", "For a tenant the scope write is enough, for all else it takes admin."
+	local := b.Switches != nil
 	return []route{
 		{
-			method: http.MethodGet, path: "switches", scope: Read, serve: b.list, id: "listSwitches", summary: "List what is switched",
+			method: http.MethodGet, path: "switches", scope: Read, local: local, serve: b.list, id: "listSwitches", summary: "List what is switched",
 			query: page, answers: []reply{ok(switchesPage{}, "A page, in the order of their targets.")},
 		},
 		{
-			method: http.MethodGet, path: path, scope: Read, serve: b.get, id: "getSwitch", summary: "Show a switch",
+			method: http.MethodGet, path: path, scope: Read, local: local, serve: b.get, id: "getSwitch", summary: "Show a switch",
 			answers: []reply{ok(switchView{}, "The switch.").tagged(), noSuch, unprocessable},
 		},
 		{
-			method: http.MethodPut, path: path, scope: Write, conditions: changeable, serve: b.put, id: "putSwitch", summary: "Switch a rule, its candidate, a tenant, or all",
+			method: http.MethodPut, path: path, scope: Write, local: local, conditions: changeable, serve: b.put, id: "putSwitch", summary: "Switch a rule, its candidate, a tenant, or all, or raise the limits of a rule",
 			about:   "Every node obeys within a second or so. " + scopes,
 			body:    &payload{kinds: jsonOnly, most: switches.MaxDocument, of: switches.Document{}, about: "The switch."},
 			answers: []reply{ok(switchView{}, "The switch as it is now.").tagged(), created(switchView{}, "The switch, which was not there.").tagged()},
 		},
 		{
-			method: http.MethodDelete, path: path, scope: Write, conditions: removable, serve: b.remove, id: "deleteSwitch", summary: "Switch back",
+			method: http.MethodDelete, path: path, scope: Write, local: local, conditions: removable, serve: b.remove, id: "deleteSwitch", summary: "Switch back",
 			about:   scopes,
 			answers: []reply{deleted("Nothing is switched for it."), noSuch},
 		},
@@ -66,7 +87,7 @@ type switchesPage struct {
 	NextCursor string       `json:"next_cursor,omitempty"`
 }
 
-func (b switchboard) view(c *call, d *sqltenant.Document) switchView {
+func (b switchRoutes) view(c *call, d *sqltenant.Document) switchView {
 	v := switchView{Target: d.Name, Switch: json.RawMessage("{}"), Version: d.Version, UpdatedAt: d.UpdatedAt, UpdatedBy: d.UpdatedBy}
 	s, err := switches.Parse([]byte(d.Text))
 	if err == nil && s.Target.String() != d.Name {
@@ -78,7 +99,7 @@ func (b switchboard) view(c *call, d *sqltenant.Document) switchView {
 	}
 	v.Switch = json.RawMessage(d.Text)
 	v.InForce = s.Until.IsZero() || c.now.Before(s.Until)
-	if id := cmp.Or(s.Target.Rule, s.Target.Candidate); id != "" {
+	if id := cmp.Or(s.Target.Rule, s.Target.Candidate, s.Target.Raise); id != "" {
 		v.Known = b.known(id)
 	}
 	return v
@@ -86,7 +107,7 @@ func (b switchboard) view(c *call, d *sqltenant.Document) switchView {
 
 // known reports whether there is a rule in force with that ID, nil where that is not
 // known.
-func (b switchboard) known(id string) *bool {
+func (b switchRoutes) known(id string) *bool {
 	if b.Limiter == nil {
 		return nil
 	}
@@ -95,13 +116,22 @@ func (b switchboard) known(id string) *bool {
 	return &known
 }
 
+// sensitive reports whether this node knows that a rule guards what must not be guessed.
+func (b switchRoutes) sensitive(id string) bool {
+	if id == "" || b.Limiter == nil {
+		return false
+	}
+	set := b.Limiter.Rules()
+	return set != nil && slices.ContainsFunc(set.Rules(), func(r *rules.Rule) bool { return r.ID == id && r.Sensitive })
+}
+
 // list answers with a page of switches.
-func (b switchboard) list(c *call) (*answer, error) {
+func (b switchRoutes) list(c *call) (*answer, error) {
 	ctx, cancel := c.context()
 	defer cancel()
-	all, err := c.db.Documents(ctx, sqltenant.SwitchDocument)
+	all, err := b.kept(c).Documents(ctx, sqltenant.SwitchDocument)
 	if err != nil {
-		return nil, err
+		return nil, b.failed(err)
 	}
 	page, next, bad := window(c, all, func(d *sqltenant.Document) string { return d.Name })
 	if bad != nil {
@@ -123,7 +153,7 @@ func (c *call) target() (switches.Target, *problem) {
 	t, err := switches.ParseTarget(text)
 	if err != nil {
 		// Without the text: it may be an API key.
-		return t, badField(http.StatusUnprocessableEntity, "target", "not a target; hint: all, rule:ID, candidate:ID or tenant:KEY:VALUE, the entry of its requests")
+		return t, badField(http.StatusUnprocessableEntity, "target", "not a target; hint: all, rule:ID, candidate:ID, raise:ID or tenant:KEY:VALUE, the entry of its requests")
 	}
 	return t, checkTenant("target", t.Tenant)
 }
@@ -141,16 +171,16 @@ func checkTenant(field string, e descriptor.Entry) *problem {
 }
 
 // get answers with one switch.
-func (b switchboard) get(c *call) (*answer, error) {
+func (b switchRoutes) get(c *call) (*answer, error) {
 	t, bad := c.target()
 	if bad != nil {
 		return nil, bad
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	d, err := c.db.Document(ctx, sqltenant.SwitchDocument, t.String())
+	d, err := b.kept(c).Document(ctx, sqltenant.SwitchDocument, t.String())
 	if err != nil {
-		return nil, err
+		return nil, b.failed(err)
 	}
 	if d.Version == 0 {
 		return nil, fail(http.StatusNotFound, "nothing is switched for it")
@@ -159,7 +189,7 @@ func (b switchboard) get(c *call) (*answer, error) {
 }
 
 // put switches something.
-func (b switchboard) put(c *call) (*answer, error) {
+func (b switchRoutes) put(c *call) (*answer, error) {
 	t, bad := c.allowedTarget()
 	if bad != nil {
 		return nil, bad
@@ -168,25 +198,28 @@ func (b switchboard) put(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
+	if b.sensitive(t.Raise) {
+		return nil, badField(http.StatusUnprocessableEntity, "target", "the rule is sensitive: its limits are not raised; hint: change the rule")
+	}
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
 	}
-	after, before, err := c.putDocument(sqltenant.SwitchDocument, t.String(), string(text))
+	after, before, err := c.putDocumentIn(b.kept(c), sqltenant.SwitchDocument, t.String(), string(text))
 	if err != nil {
-		return nil, err
+		return nil, b.failed(err)
 	}
 	return versioned(statusOf(before.Version), b.view(c, &after), after.Version)
 }
 
 // remove switches something back.
-func (switchboard) remove(c *call) (*answer, error) {
+func (b switchRoutes) remove(c *call) (*answer, error) {
 	t, bad := c.allowedTarget()
 	if bad != nil {
 		return nil, bad
 	}
-	if _, _, err := c.putDocument(sqltenant.SwitchDocument, t.String(), ""); err != nil {
-		return nil, err
+	if _, _, err := c.putDocumentIn(b.kept(c), sqltenant.SwitchDocument, t.String(), ""); err != nil {
+		return nil, b.failed(err)
 	}
 	return gone(), nil
 }

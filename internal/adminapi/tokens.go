@@ -1,12 +1,6 @@
 package adminapi
 
 import (
-	"bytes"
-	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headgate/headgate/internal/tokenfile"
 	"github.com/headgate/headgate/internal/yamlfile"
 )
 
@@ -48,13 +43,6 @@ func ParseScope(name string) (Scope, error) {
 }
 
 const (
-	// maxTokenFile bounds the file: 1,000 tokens have 200 KiB.
-	maxTokenFile = 1 << 20
-	// maxTokens bounds the tokens of a file, and its certificates: a request is
-	// compared with each.
-	maxTokens = 1000
-	// maxActor bounds the name of a token and the subject of a certificate, in bytes.
-	maxActor = 128
 	// tokenPrefix lets scanners of source code and logs know a token by its look.
 	tokenPrefix = "hgat_"
 	// certificateActor begins the names of those who are known by a certificate, so
@@ -65,19 +53,11 @@ const (
 // NewToken makes a token and the lines of it for the file of tokens. The token itself
 // is kept nowhere.
 func NewToken(name string, scope Scope, expires time.Time) (token, lines string, err error) {
-	if err := checkTokenName(name); err != nil {
+	if err := tokenfile.CheckName(name); err != nil {
 		return "", "", err
 	}
-	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // never fails
-	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(secret[:])
-	digest := sha256.Sum256([]byte(token))
-	var b strings.Builder
-	fmt.Fprintf(&b, "  - name: %q\n    sha256: %q\n    scopes: [%s]\n", name, hex.EncodeToString(digest[:]), scope)
-	if !expires.IsZero() {
-		fmt.Fprintf(&b, "    expires_at: %s\n", expires.UTC().Format(time.RFC3339))
-	}
-	return token, b.String(), nil
+	token = tokenfile.New(tokenPrefix)
+	return token, tokenfile.Line{Name: name, Token: token, Grants: "scopes", Of: []string{scope.String()}, Expires: expires}.String(), nil
 }
 
 // tokenDocument is the file of tokens as it is written.
@@ -96,10 +76,10 @@ type tokenDocument struct {
 	OIDC []oidcSection `yaml:"oidc"`
 }
 
-// credential is what one token or certificate is good for.
-type credential struct {
+// grant is what one token or certificate is good for.
+type grant struct {
 	actor   string
-	digest  [sha256.Size]byte // of a token
+	digest  tokenfile.Digest // of a token
 	scope   Scope
 	expires time.Time // zero: never
 	// signed says that it is not a token but the signature of a request: see
@@ -107,25 +87,25 @@ type credential struct {
 	signed bool
 }
 
-func (c *credential) expired(now time.Time) bool {
+func (c *grant) expired(now time.Time) bool {
 	return !c.expires.IsZero() && !now.Before(c.expires)
 }
 
 // keyring is a file of tokens, read.
 type keyring struct {
-	tokens       []credential
-	certificates map[string]credential // by subject
+	tokens       []grant
+	certificates map[string]grant // by subject
 	oidc         []oidcSection
 	issuers      []*issuer // made of oidc
 }
 
 // token returns the credential of a token, nil when there is none. How long that
 // takes says nothing of the tokens that there are.
-func (k *keyring) token(text string) *credential {
-	digest := sha256.Sum256([]byte(text))
-	var found *credential
+func (k *keyring) token(text string) *grant {
+	digest := tokenfile.DigestOf(text)
+	var found *grant
 	for i := range k.tokens {
-		if subtle.ConstantTimeCompare(digest[:], k.tokens[i].digest[:]) == 1 {
+		if digest.Equal(&k.tokens[i].digest) {
 			found = &k.tokens[i]
 		}
 	}
@@ -134,7 +114,7 @@ func (k *keyring) token(text string) *credential {
 
 // certificate returns the credential of the subject of a verified certificate, nil
 // when there is none.
-func (k *keyring) certificate(subject string) *credential {
+func (k *keyring) certificate(subject string) *grant {
 	if c, ok := k.certificates[subject]; ok {
 		return &c
 	}
@@ -149,21 +129,17 @@ func parseTokens(data []byte) (*keyring, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if len(d.Tokens) > maxTokens || len(d.Certificates) > maxTokens {
-		return nil, fmt.Errorf("%d tokens and %d certificates; hint: at most %d each", len(d.Tokens), len(d.Certificates), maxTokens)
+	if len(d.Tokens) > tokenfile.MaxTokens || len(d.Certificates) > tokenfile.MaxTokens {
+		return nil, fmt.Errorf("%d tokens and %d certificates; hint: at most %d each", len(d.Tokens), len(d.Certificates), tokenfile.MaxTokens)
 	}
-	k := &keyring{certificates: map[string]credential{}}
+	k := &keyring{certificates: map[string]grant{}}
 	for i, t := range d.Tokens {
-		c := credential{actor: t.Name, expires: t.ExpiresAt}
-		digest, err := hex.DecodeString(t.SHA256)
-		switch {
-		case err != nil || len(digest) != sha256.Size:
-			err = fmt.Errorf("sha256: not %d hexadecimal digits", 2*sha256.Size)
-		default:
-			copy(c.digest[:], digest)
-			err = errors.Join(checkTokenName(t.Name), c.grant(t.Scopes))
+		c := grant{actor: t.Name, expires: t.ExpiresAt}
+		var err error
+		if c.digest, err = tokenfile.ParseDigest(t.SHA256); err == nil {
+			err = errors.Join(tokenfile.CheckName(t.Name), c.allow(t.Scopes))
 		}
-		if err == nil && slices.ContainsFunc(k.tokens, func(o credential) bool { return o.digest == c.digest }) {
+		if err == nil && slices.ContainsFunc(k.tokens, func(o grant) bool { return o.digest == c.digest }) {
 			err = errors.New("the same token twice")
 		}
 		if err != nil {
@@ -172,9 +148,9 @@ func parseTokens(data []byte) (*keyring, error) {
 		k.tokens = append(k.tokens, c)
 	}
 	for i, t := range d.Certificates {
-		c := credential{actor: certificateActor + t.Subject, expires: t.ExpiresAt}
+		c := grant{actor: certificateActor + t.Subject, expires: t.ExpiresAt}
 		_, twice := k.certificates[t.Subject]
-		err := errors.Join(checkSubject(t.Subject), c.grant(t.Scopes))
+		err := errors.Join(checkSubject(t.Subject), c.allow(t.Scopes))
 		if err == nil && twice {
 			err = errors.New("the same subject twice")
 		}
@@ -187,7 +163,7 @@ func parseTokens(data []byte) (*keyring, error) {
 	return k, nil
 }
 
-func (c *credential) grant(scopes []string) error {
+func (c *grant) allow(scopes []string) error {
 	if len(scopes) == 0 {
 		return errors.New("no scopes; hint: scopes: [read]")
 	}
@@ -201,20 +177,9 @@ func (c *credential) grant(scopes []string) error {
 	return nil
 }
 
-func checkTokenName(name string) error {
-	const others = "-_.@"
-	bad := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(others, r))
-	}
-	if name == "" || len(name) > maxActor || strings.ContainsFunc(name, bad) {
-		return fmt.Errorf("the name of a token; hint: 1 to %d letters, digits, '-', '_', '.' or '@'", maxActor)
-	}
-	return nil
-}
-
 func checkSubject(subject string) error {
-	if subject == "" || len(subject) > maxActor || strings.ContainsFunc(subject, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return fmt.Errorf("the subject of a certificate; hint: its common name, 1 to %d bytes of printable text", maxActor)
+	if subject == "" || len(subject) > tokenfile.MaxName || strings.ContainsFunc(subject, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("the subject of a certificate; hint: its common name, 1 to %d bytes of printable text", tokenfile.MaxName)
 	}
 	return nil
 }
@@ -222,12 +187,10 @@ func checkSubject(subject string) error {
 // Tokens are those of a file. They are safe for concurrent use. Make them with
 // LoadTokens.
 type Tokens struct {
-	path    string
-	read    []byte // what Reload saw last
-	current atomic.Pointer[keyring]
+	file *tokenfile.File[keyring]
 	// transport is how issuers are asked.
 	transport http.RoundTripper
-	// changed holds one value while Run has not seen current.
+	// changed holds one value while Run has not seen what is in force.
 	changed chan struct{}
 	onError atomic.Pointer[func(error)]
 }
@@ -238,34 +201,27 @@ func LoadTokens(path string) (*Tokens, error) {
 }
 
 func loadTokens(path string, transport http.RoundTripper) (*Tokens, error) {
-	t := &Tokens{path: path, changed: make(chan struct{}, 1), transport: transport}
+	t := &Tokens{changed: make(chan struct{}, 1), transport: transport}
+	t.file = tokenfile.NewFile(path, t.parse)
 	_, err := t.Reload()
 	return t, err
+}
+
+func (t *Tokens) parse(data []byte) (*keyring, error) {
+	k, err := parseTokens(data)
+	if err == nil {
+		k.issuers, err = t.issuers(k.oidc)
+	}
+	return k, err
 }
 
 // Reload reads the file again and reports whether it has changed. A file that cannot
 // be read or used leaves the tokens as they were; its error is told once, until the
 // file changes. No two calls may overlap.
 func (t *Tokens) Reload() (changed bool, err error) {
-	data, err := yamlfile.Read(t.path, maxTokenFile)
-	if err != nil {
-		data = []byte(err.Error()) // so that it counts as a change when it can be read
+	if changed, err = t.file.Reload(); !changed || err != nil {
+		return changed, err
 	}
-	if t.read != nil && bytes.Equal(data, t.read) {
-		return false, nil
-	}
-	t.read = data
-	if err != nil {
-		return true, fmt.Errorf("read tokens: %w", err)
-	}
-	k, err := parseTokens(data)
-	if err == nil {
-		k.issuers, err = t.issuers(k.oidc)
-	}
-	if err != nil {
-		return true, yamlfile.In(t.path, err)
-	}
-	t.current.Store(k)
 	select {
 	case t.changed <- struct{}{}:
 	default:

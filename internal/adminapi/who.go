@@ -21,4 +21,4 @@ func me(c *call) (*answer, error) {
 }
 
 // names reports whether its bearer may see whose a key is.
-func (c *credential) names() bool { return c.scope >= Write }
+func (c *grant) names() bool { return c.scope >= Write }

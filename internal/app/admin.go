@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/tenantsource"
+	"github.com/headgate/headgate/internal/tlsfile"
 	"github.com/headgate/headgate/tenant"
 )
 
@@ -38,14 +38,10 @@ func (p *process) adminAPI(s *config.Serve) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin-tokens: %w", err)
 	}
-	hasher, err := readHasher(s.AdminHashKey)
-	if err != nil {
-		return nil, fmt.Errorf("--admin-hash-key: %w", err)
-	}
 	p.tasks = append(p.tasks,
 		func(ctx context.Context) { p.reread(ctx, "the file of tokens", tokens.Reload) },
 		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
-	return adminapi.New(p.adminOptions(tokens, hasher))
+	return adminapi.New(p.adminOptions(tokens))
 }
 
 // admin returns the way in for programs of operators; none when it is off.
@@ -62,33 +58,34 @@ func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
 	if operators.TLSConfig == nil {
 		operators.Handler = hostguard.Handler(s.AdminAddr, p.settings.AllowedHosts, operators.Handler, p.refusedHost(refusals.Admin))
 	}
-	if operators.TLSConfig == nil && !loopback(s.AdminAddr) {
+	if operators.TLSConfig == nil && !config.Loopback(s.AdminAddr) {
 		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
 	}
 	p.refusals.Serve(refusals.Admin)
 	gentle := p.gentle("admin", operators)
-	return []front{{name: "admin", addr: s.AdminAddr, start: func(l net.Listener) server {
-		if operators.TLSConfig != nil {
-			l = tls.NewListener(l, operators.TLSConfig)
-		}
-		return gentle(l)
-	}}}, nil
+	return []front{{name: "admin", addr: s.AdminAddr, start: gentle}}, nil
 }
 
 // adminOptions returns what the API shows and changes.
-func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher) adminapi.Options {
+func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 	o := adminapi.Options{
 		Tokens:     tokens,
 		Watch:      p.watching.shown(),
 		Draining:   p.watching.draining,
 		Limiter:    p.limiter,
-		Usage:      p.usage,
 		CheckRules: tenantsource.Checker(p.health.rules),
+		Unfit:      p.stack.unfit,
 		RuleSource: tenantsource.RuleOrigin,
 		Candidates: p.limiter.Candidates,
-		Hasher:     hasher,
+		Hasher:     p.keys.hasher,
 		Refusals:   p.refusals,
 		OnError:    func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
+	}
+	if p.counts() {
+		o.Usage = p.usage
+	}
+	if p.switches != nil {
+		o.Switches = p.switches.shared
 	}
 	if p.settings.Tenants != (config.DatabaseURL{}) {
 		from := p.health.tenants
@@ -99,6 +96,9 @@ func (p *process) adminOptions(tokens *adminapi.Tokens, hasher *identity.Hasher)
 			return nil // and no interface that holds one
 		}
 		o.Tiers = from.TiersInForce
+	}
+	if p.publisher != nil {
+		o.Snapshots = p.publisher
 	}
 	if p.hooks != nil && len(p.hooks.In) > 0 {
 		o.Billing = p.hooks.In
@@ -141,22 +141,6 @@ func (p *process) reread(ctx context.Context, file string, reload func() (change
 	}
 }
 
-// readHasher returns what API keys are hashed by, nil without a file.
-func readHasher(path string) (*identity.Hasher, error) {
-	if path == "" {
-		return nil, nil
-	}
-	key, err := readSecret(path)
-	if err != nil {
-		return nil, err
-	}
-	hasher, err := identity.NewHasher(key)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return hasher, nil
-}
-
 // readSecret returns what a file holds, without the ends of lines after it.
 func readSecret(path string) (identity.Secret, error) {
 	text, err := os.ReadFile(path)
@@ -165,16 +149,12 @@ func readSecret(path string) (identity.Secret, error) {
 
 // adminTLS returns how operators are served by TLS, nil when they are not.
 func (p *process) adminTLS(s *config.Admin) (*tls.Config, error) {
-	settings, err := p.certificate(s.AdminTLSCert, s.AdminTLSKey).tlsConfig("admin-tls")
-	if err != nil || settings == nil || s.AdminClientCA == "" {
-		return settings, err
-	}
-	settings.ClientCAs, err = readAuthorities(s.AdminClientCA)
-	settings.ClientAuth = tls.RequireAndVerifyClientCert
-	return settings, err
+	return p.tlsOf("admin", "admin-tls-cert, --admin-tls-key, --admin-client-ca",
+		tlsfile.Files{Cert: s.AdminTLSCert, Key: s.AdminTLSKey, CA: s.AdminClientCA}, tlsfile.Server{Protocols: alpn})
 }
 
-func readAuthorities(path string) (*x509.CertPool, error) {
+// readAuthorities reads the file of a setting.
+func readAuthorities(setting, path string) (*x509.CertPool, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.Size() > maxAuthorities {
 		err = errors.New("too large; hint: is this the right file?")
@@ -188,18 +168,7 @@ func readAuthorities(path string) (*x509.CertPool, error) {
 		err = errors.New("no certificate in it; hint: PEM")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--admin-client-ca: %s: %w", path, err)
+		return nil, fmt.Errorf("--%s: %s: %w", setting, path, err)
 	}
 	return pool, nil
-}
-
-// loopback reports whether only this machine reaches an address.
-func loopback(addr string) bool {
-	network, address, err := config.ListenAddress(addr)
-	if err != nil || network == "unix" {
-		return err == nil
-	}
-	host, _, _ := net.SplitHostPort(address)
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

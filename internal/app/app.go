@@ -11,14 +11,14 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"os"
-	"slices"
 
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/httpcheck"
@@ -40,26 +40,45 @@ type Options struct {
 	Out io.Writer
 	// Reload asks for a reload of the rules by every value; nil never does.
 	Reload <-chan os.Signal
+
+	// signKey is the file of the key that signs what others are given of the database; ""
+	// gives nothing.
+	signKey string
 }
 
 // Run decides for callers by settings s until ctx ends, then stops gently. It
 // returns nil when everything under way was finished.
 func Run(ctx context.Context, s config.Serve, o Options) error {
-	p, err := newProcess(&s.Settings, o)
+	does, err := s.Does()
+	if err != nil {
+		return err
+	}
+	k, err := readKeys(&s.Settings, s.AdminHashKey)
+	if err != nil {
+		return err
+	}
+	o.signKey = s.SnapshotSignKey
+	p, err := newProcess(&s.Settings, does, k, o)
 	if err != nil {
 		return err
 	}
 	defer p.leave()
+	if err := p.trustCallers(&s.Callers); err != nil {
+		return err
+	}
 	if err := p.loadRules(); err != nil {
 		return err
 	}
-	fronts, err := p.deciders(&s)
+	p.tellKeys()
+	p.doors.answersLast = s.CheckIDTime
+	fronts, err := p.fronts(&s)
 	if err != nil {
 		return err
 	}
+	p.tellOpen(&s, fronts)
 	if s.Hints {
 		p.hints = func(listeners map[string]net.Listener) {
-			printHints(o.Out, listeners["http"], p.limiter.Rules(), s.CallerLimits)
+			printHints(o.Out, listeners["http"], p.limiter.Rules(), hinted{s.OpensLimits(s.HTTPAddr), s.Secures("http", s.HTTPAddr)})
 			printAuthHint(o.Out, listeners["auth"])
 			printDashboardHint(o.Out, listeners["dashboard"], s.DashboardTLSCert != "", s.AdminTokens)
 		}
@@ -79,22 +98,21 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	}
 	// Over HTTP a rule that fails closed is 503, never to be mistaken for a
 	// limit that is used up, whatever Envoy is told.
-	overHTTP := envoy
-	overHTTP.ClosedAsError = true
-	overHTTP.Checker = p.doors.open("json", rightsOf(s))
+	inJSON := envoy
+	inJSON.ClosedAsError = true
+	in := p.gate(callers.HTTP, "http", s.HTTPAddr)
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
-		Checker: p.doors.open("http", rightsOf(s)),
+		Checker: p.doors.openRaw("http", headgate.Rights{}),
+		Admit:   overHTTP(in),
 		Answer:  answer,
-		JSON:    rls.NewJSONHandler(overHTTP),
+		JSON:    rls.NewJSONHandler(inJSON, overJSON(p.gate(callers.HTTP, "json", s.HTTPAddr))),
+		Explain: explained(func() *gate { return in }),
 		Ready:   p.health.ready,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := p.loadUsageKeys(s); err != nil {
-		return nil, err
-	}
-	asked, err := p.customers(checks)
+	usage, err := p.customers(s)
 	if err != nil {
 		return nil, err
 	}
@@ -102,29 +120,25 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := p.adminAPI(s)
+	http := newHTTPServer(closing(&p.health.draining, checks), p.logger)
+	if http.TLSConfig, err = p.callersTLS(&s.CallersTLS, "http", s.HTTPAddr); err != nil {
+		return nil, err
+	}
+	overTLS, err := p.callersTLS(&s.CallersTLS, "grpc", s.GRPCAddr)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := p.admin(&s.Admin, api)
-	if err != nil {
-		return nil, err
-	}
-	dashboard, err := p.dashboard(&s.Dashboard, api)
-	if err != nil {
-		return nil, err
-	}
-	http := newHTTPServer(closing(&p.health.draining, asked), p.logger)
 	return append([]front{
 		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", http)},
-		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy)},
-	}, slices.Concat(auth, admin, dashboard)...), nil
+		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy, overTLS)},
+	}, append(auth, usage...)...), nil
 }
 
 // rlsOptions returns how Envoy is answered.
 func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Options, error) {
 	o := rls.Options{
-		Checker:         p.doors.open("grpc", rightsOf(s)),
+		Checker:         p.doors.openRaw("grpc", headgate.Rights{}),
+		Admit:           rls.Callers(p.gate(callers.GRPC, "grpc", s.GRPCAddr)),
 		Compat:          s.EnvoyCompat(),
 		ClosedAsError:   s.RLSClosed == "error",
 		DynamicMetadata: s.RLSMetadata,
@@ -143,17 +157,6 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 	case "http":
 		o.Answer, err = httpanswer.New(answer)
 	}
+	o.Jitter = answer.Jitter
 	return o, err
-}
-
-// answerOptions returns what clients are told over HTTP.
-func answerOptions(s *config.Settings) (httpanswer.Options, error) {
-	generation, err1 := httpanswer.ParseGeneration(s.Headers)
-	reset, err2 := httpanswer.ParseResetFormat(s.XRateLimitReset)
-	body, err3 := httpanswer.ParseBody(s.Body)
-	return httpanswer.Options{
-			Generation: generation, OmitX: !s.XRateLimit, Reset: reset, Body: body, Jitter: s.RetryJitter,
-			DecisionID: s.DecisionID,
-		},
-		errors.Join(err1, err2, err3)
 }

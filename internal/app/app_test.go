@@ -35,7 +35,7 @@ func shared() config.Settings {
 	return config.Settings{
 		Store: config.NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond, RulesPoll: time.Hour,
 		OpsAddr: "127.0.0.1:0", DrainTimeout: 5 * time.Second,
-		Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform",
+		Answers:  config.Answers{Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Reset: "full", Body: "platform"},
 		LogLevel: "info", LogFormat: "text",
 	}
 }
@@ -44,7 +44,7 @@ func shared() config.Settings {
 func settings() config.Serve {
 	return config.Serve{
 		Settings: shared(), HTTPAddr: "127.0.0.1:0", GRPCAddr: "127.0.0.1:0",
-		CallerLimits: true, RLSHeaders: "off", RLSClosed: "over_limit",
+		RLSHeaders: "off", RLSClosed: "over_limit",
 		Auth: config.Auth{AuthPeers: "127.0.0.0/8,::1/128"},
 	}
 }
@@ -167,7 +167,7 @@ func TestRunRefusesToStart(t *testing.T) {
 func TestReadinessGoesFirst(t *testing.T) {
 	s := settings()
 	s.DrainDelay = time.Hour // so that it can be looked at
-	a, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
+	a, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -394,7 +394,7 @@ func TestHints(t *testing.T) {
 		want         int
 	}{{set, true, 2}, {nil, true, 1}, {set, false, 1}} {
 		var b strings.Builder
-		printHints(&b, l, tt.set, tt.callerLimits)
+		printHints(&b, l, tt.set, hinted{callerLimits: tt.callerLimits})
 		if got := strings.Count(b.String(), "curl -i"); got != tt.want || !strings.Contains(b.String(), l.Addr().String()) {
 			t.Errorf("%s", b.String())
 		}

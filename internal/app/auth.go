@@ -75,12 +75,15 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	if err != nil {
 		return nil, err
 	}
+	asks, calls := p.gatewayCallers().ways()
 	authorizer, err := forwardauth.New(forwardauth.Options{
-		Checker:   p.doors.open("auth", headgate.Rights{}),
+		Checker:   p.doors.open("auth", headgate.Rights{Check: true}),
 		Extractor: source.Extractor,
 		Answer:    encoder,
 		Peers:     forwardauth.NewPeers(peers),
+		Enter:     asks,
 		Domain:    s.AuthDomain,
+		IDHeader:  s.CheckIDHeader,
 		Rules:     p.limiter.Rules,
 		OnRefused: p.refusedClient,
 		OnTrouble: func(err error, count uint64) {
@@ -95,10 +98,11 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		return telemetry.Gateways{Strangers: s.Strangers, Refused: s.Refused, Skipped: s.Skipped}
 	})
 	p.refusals.Serve(refusals.Gateway)
-	envoy.Register = extauthz.New(authorizer, envoy.OnPanic).Register
+	envoy.Register = extauthz.New(authorizer, extauthz.Options{Enter: calls, OnPanic: envoy.OnPanic}).Register
 	server := newHTTPServer(closing(&p.health.draining, authorizer), p.logger)
 	server.MaxHeaderBytes, server.IdleTimeout = maxAuthHeaderBytes, authIdleTimeout
-	return []front{{name: "auth", addr: s.AuthAddr, start: p.gentle("auth", server)}}, nil
+	server.TLSConfig, err = p.callersTLS(&s.CallersTLS, "auth", s.AuthAddr)
+	return []front{{name: "auth", addr: s.AuthAddr, start: p.gentle("auth", server)}}, err
 }
 
 // checkAuthDomain says whether it is known which rules gateways ask for.

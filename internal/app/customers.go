@@ -26,10 +26,11 @@ func (p *process) loadUsageKeys(s *config.Serve) error {
 	return nil
 }
 
-// customers puts what customers ask beside what those ask who want decisions.
-func (p *process) customers(checks http.Handler) (http.Handler, error) {
-	if p.usageKeys == nil {
-		return checks, nil
+// customers returns the way in of customers, who read what they have used; none without
+// keys for their tokens. It is never that of those who ask for decisions.
+func (p *process) customers(s *config.Serve) ([]front, error) {
+	if p.usageKeys == nil || s.UsageAddr == "" {
+		return nil, nil
 	}
 	p.refusals.Serve(refusals.Usage)
 	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.usage, Refusals: p.refusals, OnError: func(err error) {
@@ -38,11 +39,9 @@ func (p *process) customers(checks http.Handler) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == customer.Path {
-			usage.ServeHTTP(w, r)
-			return
-		}
-		checks.ServeHTTP(w, r)
-	}), nil
+	mux := http.NewServeMux()
+	mux.Handle(customer.Path, usage)
+	server := newHTTPServer(closing(&p.health.draining, mux), p.logger)
+	server.TLSConfig, err = p.callersTLS(&s.CallersTLS, "usage", s.UsageAddr)
+	return []front{{name: "usage", addr: s.UsageAddr, start: p.gentle("usage", server)}}, err
 }

@@ -63,12 +63,13 @@ func startOperated(t *testing.T, s config.Serve, logger *slog.Logger) (map[strin
 	return at, o
 }
 
-// A customer reads his usage by a token that the admin API has made, where decisions
-// are asked for; what was asked for there before is answered all the same.
+// A customer reads his usage by a token that the admin API has made, at an address where
+// nothing else is served; where decisions are asked for it is not.
 func TestCustomersReadTheirUsage(t *testing.T) {
 	s, _ := adminSettings(t)
 	s.UsageKey, s.Rules = filepath.Join(t.TempDir(), "usage.key"), tenantSettings(t).Rules
 	writeFile(t, s.UsageKey, testKey)
+	s.UsageAddr = "127.0.0.1:0"
 	var log syncBuffer
 	at, o := startOperated(t, s, slog.New(slog.NewTextHandler(&log, nil)))
 	status, body := o.ask(t, http.MethodPost, "usage-tokens/tenant:acme", "application/json", `{"ttl":"1h"}`)
@@ -77,7 +78,7 @@ func TestCustomersReadTheirUsage(t *testing.T) {
 		t.Fatalf("%d %s (%v)", status, body, err)
 	}
 	ask := func(token string) (int, string) {
-		return operator{base: "http://" + at["http"], token: token}.send(t, http.MethodGet, customer.Path, "", "")
+		return operator{base: "http://" + at["usage"], token: token}.send(t, http.MethodGet, customer.Path, "", "")
 	}
 	if status, body := ask(made.Token); status != http.StatusOK || !strings.Contains(body, `"tenant:acme"`) || strings.Contains(body, "api.tenant") {
 		t.Errorf("%d %s", status, body)
@@ -85,7 +86,11 @@ func TestCustomersReadTheirUsage(t *testing.T) {
 	if status, _ := ask("wrong"); status != http.StatusUnauthorized {
 		t.Errorf("with a bad token: %d", status)
 	}
-	eventually(t, http.StatusOK, func() (int, string) { return get(t, "http://"+at["http"]+"/healthcheck") })
+	for base, path := range map[string]string{at["http"]: customer.Path, at["usage"]: "/v1/check"} {
+		if status, body := get(t, "http://"+base+path); status != http.StatusNotFound {
+			t.Errorf("%s at %s: %d %s", path, base, status, body)
+		}
+	}
 	writeFile(t, s.UsageKey, strings.ToUpper(testKey))
 	eventually(t, http.StatusUnauthorized, func() (int, string) { return ask(made.Token) })
 	if strings.Contains(log.String(), made.Token) {

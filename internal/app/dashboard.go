@@ -1,14 +1,13 @@
 package app
 
 import (
-	"crypto/tls"
-	"net"
 	"net/http"
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dashboard"
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/tlsfile"
 )
 
 // dashboard returns the way in for operators with a browser, over what answers those
@@ -22,21 +21,16 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 		return nil, err
 	}
 	browsers := newOperatorServer(closing(&p.health.draining, pages), p.logger)
-	if browsers.TLSConfig, err = p.certificate(s.DashboardTLSCert, s.DashboardTLSKey).tlsConfig("dashboard-tls"); err != nil {
+	if browsers.TLSConfig, err = p.tlsOf("dashboard", "dashboard-tls-cert, --dashboard-tls-key", tlsfile.Files{Cert: s.DashboardTLSCert, Key: s.DashboardTLSKey}, tlsfile.Server{Protocols: alpn}); err != nil {
 		return nil, err
 	}
 	if browsers.TLSConfig == nil {
 		browsers.Handler = hostguard.Handler(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler, p.refusedHost(refusals.Dashboard))
 	}
-	if browsers.TLSConfig == nil && !loopback(s.DashboardAddr) {
+	if browsers.TLSConfig == nil && !config.Loopback(s.DashboardAddr) {
 		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)
 	}
 	p.refusals.Serve(refusals.Dashboard)
 	gentle := p.gentle("dashboard", browsers)
-	return []front{{name: "dashboard", addr: s.DashboardAddr, start: func(l net.Listener) server {
-		if browsers.TLSConfig != nil {
-			l = tls.NewListener(l, browsers.TLSConfig)
-		}
-		return gentle(l)
-	}}}, nil
+	return []front{{name: "dashboard", addr: s.DashboardAddr, start: gentle}}, nil
 }

@@ -2,27 +2,25 @@ package app
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 )
-
-// rightsOf returns what callers of the HTTP API and of Envoy's protocol may do.
-func rightsOf(s *config.Serve) headgate.Rights {
-	return headgate.Rights{NameLimits: s.CallerLimits, GiveBack: s.CallerLimits}
-}
 
 // doors are the ways in to the limiter, one for each front: no front that answers a
 // network has the limiter itself.
 type doors struct {
 	limiter *headgate.Limiter
 	logger  *slog.Logger
+	keys    *keys
+	// answersLast is for how long the answers to checks with an id are remembered.
+	answersLast time.Duration
 
 	mu     sync.Mutex
 	fronts []*frontDoor
@@ -30,34 +28,45 @@ type doors struct {
 
 // frontDoor counts what was refused to the callers of one front.
 type frontDoor struct {
-	name                 string
-	nameLimits, giveBack atomic.Uint64
-	logger               *slog.Logger
-	lines                linelimit.Limiter
+	name   string
+	calls  [len(countedRights)]atomic.Uint64 // by right
+	logger *slog.Logger
+	lines  linelimit.Limiter
 }
+
+// countedRights are the rights for want of which calls are refused.
+var countedRights = [...]string{headgate.RightNameLimits, headgate.RightGiveBack, headgate.RightCheck, headgate.RightReserve, headgate.RightExplain}
 
 // refusedLines is how many lines the refused calls of a front get in the log.
 var refusedLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, Period: time.Minute, Burst: 1})
 
-// open returns the door of the front of that name.
+// open returns a door of the front of that name, for callers with these rights.
 func (d *doors) open(name string, rights headgate.Rights) *headgate.Door {
-	f := &frontDoor{name: name, logger: d.logger}
+	return d.limiter.Door(headgate.DoorOptions{Name: name, Rights: rights, OnRefused: d.front(name).refused, AnswersLast: d.answersLast})
+}
+
+// front returns the front of that name, whose doors count together.
+func (d *doors) front(name string) *frontDoor {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, f := range d.fronts {
+		if f.name == name {
+			return f
+		}
+	}
+	f := &frontDoor{name: name, logger: d.logger}
 	d.fronts = append(d.fronts, f)
-	return d.limiter.Door(headgate.DoorOptions{Name: name, Rights: rights, OnRefused: f.refused})
+	return f
 }
 
 // refused counts a call that was refused, and tells the log of one a minute. Values of
 // entries do not get there: they may be secrets.
 func (f *frontDoor) refused(_ *headgate.Request, e *headgate.RightsError) {
-	if e.Right == headgate.RightNameLimits {
-		f.nameLimits.Add(1)
-	} else {
-		f.giveBack.Add(1)
+	if i := slices.Index(countedRights[:], e.Right); i >= 0 {
+		f.calls[i].Add(1)
 	}
 	if others, ok := f.lines.MayTell(refusedLines, limit.MicrosOf(time.Now())); ok {
-		f.logger.Warn("a call was refused because its caller has no right to it; hint: --caller-limits gives the right to all who reach the HTTP API and the gRPC port",
+		f.logger.Warn("a call was refused because its caller has no right to it; hint: --callers gives rights by token and by certificate, and --caller-limits gives those to name limits and to give back to all who reach the HTTP API and the gRPC port",
 			"front", f.name, "right", e.Right, "what", e.What, "others_since", others)
 	}
 }
@@ -68,9 +77,9 @@ func (d *doors) refused() []telemetry.Refused {
 	defer d.mu.Unlock()
 	var all []telemetry.Refused
 	for _, f := range d.fronts {
-		all = append(all,
-			telemetry.Refused{Front: f.name, Right: headgate.RightNameLimits, Calls: f.nameLimits.Load()},
-			telemetry.Refused{Front: f.name, Right: headgate.RightGiveBack, Calls: f.giveBack.Load()})
+		for i, right := range countedRights {
+			all = append(all, telemetry.Refused{Front: f.name, Right: right, Calls: f.calls[i].Load()})
+		}
 	}
 	return all
 }

@@ -16,7 +16,7 @@ func TestFrontsAskThroughDoors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	doors := 0
+	doors, gates := 0, 0
 	for _, f := range files {
 		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
 			continue
@@ -27,17 +27,27 @@ func TestFrontsAskThroughDoors(t *testing.T) {
 			t.Fatal(err)
 		}
 		check := func(e ast.Expr) {
-			if call, ok := e.(*ast.CallExpr); ok && strings.HasSuffix(text(call.Fun), "doors.open") {
+			if call, ok := e.(*ast.CallExpr); ok && (text(call.Fun) == "p.doors.open" || text(call.Fun) == "p.doors.openRaw") {
 				doors++
 			} else {
 				t.Errorf("%s: a front asks %s; hint: p.doors.open", set.Position(e.Pos()), text(e))
 			}
 		}
+		admit := func(e ast.Expr) {
+			if call, ok := e.(*ast.CallExpr); ok && (text(call.Fun) == "overHTTP" || text(call.Fun) == "overJSON" || text(call.Fun) == "rls.Callers") {
+				gates++
+			} else {
+				t.Errorf("%s: callers come in by %s; hint: p.gate", set.Position(e.Pos()), text(e))
+			}
+		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.KeyValueExpr:
-				if text(n.Key) == "Checker" {
+				switch text(n.Key) {
+				case "Checker":
 					check(n.Value)
+				case "Admit":
+					admit(n.Value)
 				}
 			case *ast.AssignStmt:
 				for i, to := range n.Lhs {
@@ -46,15 +56,18 @@ func TestFrontsAskThroughDoors(t *testing.T) {
 					}
 				}
 			case *ast.CallExpr:
-				if f := text(n.Fun); f == "httplimit.New" || f == "grpclimit.New" {
+				switch text(n.Fun) {
+				case "httplimit.New", "grpclimit.New":
 					check(n.Args[0])
+				case "rls.NewJSONHandler":
+					admit(n.Args[1])
 				}
 			}
 			return true
 		})
 	}
-	if doors < 5 {
-		t.Errorf("%d doors found, want at least http, json, grpc, auth and proxy", doors)
+	if doors < 4 || gates < 3 {
+		t.Errorf("%d doors found, want at least http, grpc, auth and proxy; %d gates, want at least http, json and grpc", doors, gates)
 	}
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -42,6 +43,7 @@ type health struct {
 	draining atomic.Bool
 	rules    *rulesource.Source   // nil without rules
 	tenants  *tenantsource.Source // nil without tenants
+	switches *sharedSwitches      // nil with a database
 	// ping asks whether the stores can decide; nil for those that cannot fail.
 	ping     func(context.Context) error
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
@@ -73,7 +75,7 @@ func (h *health) ready() error {
 
 // switched returns the switches in force, never nil.
 func (h *health) switched() []switches.Switch {
-	return append([]switches.Switch{}, h.tenants.Switches()...)
+	return append(append([]switches.Switch{}, h.tenants.Switches()...), h.switches.list()...)
 }
 
 // watchStore asks the store until ctx ends and logs when it goes and comes
@@ -211,7 +213,7 @@ func (h *health) report() report {
 			r.Rules.Error = rulesource.Brief(s.Err)
 		}
 	}
-	r.Tenants, r.Documents = h.tenants.Report(), h.tenants.Documents()
+	r.Tenants, r.Documents = h.tenants.Report(), cmp.Or(h.tenants.Documents(), h.switches.report())
 	r.Degraded = !r.Store.OK || !r.Rules.OK || r.Tenants != nil && !r.Tenants.OK || r.Documents != nil && !r.Documents.OK
 	return r
 }

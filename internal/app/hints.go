@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/headgate/headgate/rules"
 )
@@ -16,18 +17,24 @@ const (
 	callerBody     = `{"key":"user:42","limit":3,"window_ms":60000,"weight":1}`
 )
 
+// hinted is how callers are served: whether they may name limits, and whether by TLS.
+type hinted struct{ callerLimits, tls bool }
+
 // printHints prints commands to try: one by the quick start's rules, if they are
 // in force, and one that brings its own limit, if that is served.
-func printHints(w io.Writer, listener net.Listener, set *rules.Set, callerLimits bool) {
-	if listener.Addr().Network() != "tcp" {
+func printHints(w io.Writer, listener net.Listener, set *rules.Set, h hinted) {
+	if listener == nil || listener.Addr().Network() != "tcp" {
 		return
 	}
 	url := "http://" + reachable(listener) + "/v1/check"
+	if h.tls {
+		url = "https" + strings.TrimPrefix(url, "http")
+	}
 	fmt.Fprintln(w, "\nTry in another terminal, again and again, until the answer is 429:")
 	if set != nil && set.Domain(quickstart) != nil {
 		fmt.Fprintf(w, "\n  curl -i -d '%s' %s\n", quickstartBody, url)
 	}
-	if callerLimits {
+	if h.callerLimits {
 		fmt.Fprintf(w, "\n  curl -i -d '%s' %s\n", callerBody, url)
 	}
 	fmt.Fprintln(w)

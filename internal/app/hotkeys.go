@@ -8,12 +8,33 @@ import (
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/hotkey"
 )
 
 // hotLines bounds the log lines about hot keys: who attacks with ever new keys
 // shall not write the log.
 var hotLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 10, Period: time.Minute})
+
+// sharerOf returns where nodes that share b tell each other of denials; nil if they
+// cannot.
+func sharerOf(b *backend) store.Sharer {
+	sharer, _ := b.Store.(store.Sharer)
+	return sharer
+}
+
+// noteAnswered counts asks that were answered by a remembered denial, so that an attack
+// on one key makes it hot though the layers beneath see next to nothing of it.
+func (k *stack) noteAnswered(t *store.Take, asks int64) {
+	if len(k.leases) == 0 || t.Mode == nil || t.Mode.SubBuckets > 1 {
+		return
+	}
+	l := k.leases[0]
+	if len(k.leases) == 2 && k.backendOf(t.Limit) == &k.backends[1] {
+		l = k.leases[1]
+	}
+	l.Note(t, asks)
+}
 
 // hotReporter tells logs and metrics which keys are hot.
 type hotReporter struct {

@@ -8,8 +8,7 @@ import (
 	"github.com/headgate/headgate/internal/telemetry"
 )
 
-// observers are told of every decision, in their order: whoever names decisions stands
-// before those who tell the name.
+// observers are told of every decision, in their order.
 type observers struct {
 	metrics *telemetry.Metrics
 	rest    []headgate.Observer

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/rulesview"
 )
 
@@ -27,20 +26,10 @@ const opsIndex = `headgate
 
 // opsHandler serves what operators need. It shows rules and profiles, so that
 // its address is not one for clients.
-func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
+func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h.metrics.Handler(h.logger))
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "ok")
-	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		r := h.report()
-		status := http.StatusOK
-		if !r.Ready {
-			status = http.StatusServiceUnavailable
-		}
-		writeJSON(w, status, r)
-	})
+	serveHealth(mux, h)
 	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, rulesview.Of(limiter.Rules(), time.Now()))
 	})
@@ -51,7 +40,7 @@ func opsHandler(h *health, limiter *headgate.Limiter) http.Handler {
 	mux.HandleFunc("GET /switches", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, h.switched())
 	})
-	mux.Handle("POST /v1/explain", explain.Handler(limiter))
+	mux.Handle("POST /v1/explain", explained)
 	// Without /debug/pprof/cmdline: the command line may hold a password.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -16,9 +16,11 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/backlog"
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/usagetoken"
@@ -31,6 +33,7 @@ import (
 // the address for operators.
 type process struct {
 	settings *config.Settings
+	does     config.Does
 	options  Options
 	logger   *slog.Logger
 	metrics  *telemetry.Metrics
@@ -40,12 +43,20 @@ type process struct {
 	limiter  *headgate.Limiter
 	usage    *tenantusage.Reader
 	doors    doors
+	trust    trust
+	inlets   inlets
+	keys     *keys
+	balanced balanced
 	refusals *refusals.Log
 	health   *health
 	ops      *http.Server
 
 	rollBacks *tenantsource.RollBacks
 	floods    *floods
+	// publisher gives what the database says to others; nil: nobody gets it.
+	publisher *snapfeed.Publisher
+	// switches are those that are in no database; nil with one.
+	switches *sharedSwitches
 	// hooks are those of --hooks, usageKeys those of --usage-key; nil without.
 	hooks     *webhook.Config
 	usageKeys *usagetoken.Keys
@@ -54,6 +65,8 @@ type process struct {
 	before []func(context.Context)
 	// tasks run beside the fronts until the end begins.
 	tasks []func(context.Context)
+	// atEnd is called when all else has ended.
+	atEnd []func()
 	// onDrain is called when the end begins, while callers are still served.
 	onDrain []func()
 	// hints, when not nil, prints what to try on the listeners of the fronts.
@@ -79,11 +92,11 @@ type server interface {
 }
 
 // newProcess makes the parts. Nothing runs and nothing listens yet.
-func newProcess(s *config.Settings, o Options) (*process, error) {
+func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*process, error) {
 	metrics := telemetry.New(o.Build, telemetry.Options{
 		Layer: s.Layer, EnvoyNames: s.EnvoyMetrics, PlainNames: s.PlainMetrics, Exemplars: s.TraceEndpoint != (config.StoreURL{}),
 	})
-	stores, err := newStack(s, &hotReporter{metrics: metrics, logger: o.Logger})
+	stores, err := newStack(s, does.Decide, &hotReporter{metrics: metrics, logger: o.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -92,13 +105,18 @@ func newProcess(s *config.Settings, o Options) (*process, error) {
 		metrics.WatchLog(o.LinesDropped)
 	}
 	p := &process{
-		settings: s, options: o, logger: o.Logger, metrics: metrics,
+		settings: s, does: does, keys: k, options: o, logger: o.Logger, metrics: metrics,
 		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
 		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
 		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 	}
 	metrics.WatchFloods(p.floods.count.Load)
+	p.inlets.logger = o.Logger
+	metrics.WatchListeners(p.inlets.counts, p.inlets.expiries)
 	if err := p.assemble(); err != nil {
+		for _, end := range p.atEnd {
+			end()
+		}
 		p.watching.close(context.Background()) // nothing waits
 		return nil, errors.Join(err, stores.Close())
 	}
@@ -114,17 +132,22 @@ func (p *process) assemble() error {
 	if err := p.watchHooks(); err != nil {
 		return fmt.Errorf("--hooks: %w", err)
 	}
-	if p.limiter, err = headgate.New(headgate.Options{
-		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Observer: p.observer,
-		OnRollBack: p.rollBacks.Tell,
-	}); err != nil {
+	options := headgate.Options{
+		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Recorder: p.watching.events, Observer: p.observer,
+		OnRollBack: p.rollBacks.Tell, Answers: p.stack.answers(), AnswersAwaited: answersAwaited(p.settings.StoreBudget),
+	}
+	if ledger := p.watchPassed(); ledger != nil {
+		options.OnPassed = ledger.Passed
+	}
+	if p.limiter, err = headgate.New(options); err != nil {
 		return err
 	}
 	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack})
-	p.doors.limiter, p.doors.logger = p.limiter, p.logger
+	p.doors.limiter, p.doors.logger, p.doors.keys = p.limiter, p.logger, p.keys
 	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)
 	p.metrics.WatchReservations(p.limiter.Reservations)
+	p.metrics.WatchCheckIDs(p.limiter.CheckIDs)
 	if p.stack.accuracy != nil {
 		p.metrics.WatchAccuracy(func() []view.RuleAccuracy { return p.watching.accuracy().Rules })
 	}
@@ -132,16 +155,18 @@ func (p *process) assemble() error {
 		p.health.ping = p.stack.ping
 	}
 	if p.hasRules() {
-		told := &ruleReporter{metrics: p.metrics, logger: p.logger, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), unfit: p.stack.unfit}
-		if p.health.rules, err = newRuleSource(p.settings, p.limiter, told); err != nil {
+		told := &ruleReporter{metrics: p.metrics, logger: p.logger, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), fit: p.stack.fit}
+		if p.health.rules, err = newRuleSource(p.settings, p.keys, p.limiter, told); err != nil {
 			return err
 		}
 	}
 	if err := p.watchTenants(); err != nil {
 		return err
 	}
+	p.watchSwitches()
 	p.refusals.Serve(refusals.Ops)
-	p.ops = newOperatorServer(hostguard.Handler(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter), p.refusedHost(refusals.Ops)), p.logger)
+	p.trust.ops = p.gate(callers.Ops, "ops", "")
+	p.ops = newOperatorServer(hostguard.Handler(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter, explained(func() *gate { return p.trust.ops })), p.refusedHost(refusals.Ops)), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil
 }
@@ -155,6 +180,9 @@ func (p *process) leave() {
 	ending.Go(func() { p.within(watchTimeout+slack, "events and spans", func() { p.watching.close(ctx) }) })
 	p.within(p.stack.patience+slack, "the store", func() { p.stack.leave(p.logger) })
 	ending.Wait()
+	for _, end := range p.atEnd {
+		end()
+	}
 }
 
 const (
@@ -184,12 +212,15 @@ func (p *process) within(longest time.Duration, of string, step func()) {
 
 // hasRules reports whether rules may come into force, of files or of a database.
 func (p *process) hasRules() bool {
-	return p.settings.Rules != "" || p.settings.Tenants != config.DatabaseURL{}
+	return p.settings.Rules != "" || p.settings.Tenants != config.DatabaseURL{} || p.settings.Follows()
 }
 
 // loadRules puts the rules in force, if there are any.
 func (p *process) loadRules() error {
 	if p.health.rules == nil {
+		if p.does.Alone() {
+			return nil
+		}
 		p.logger.Warn("no rules: only limits that callers name are decided; hint: --rules FILE_OR_DIR")
 		return nil
 	}
@@ -209,7 +240,8 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	for _, prepare := range p.before {
 		prepare(ctx)
 	}
-	listeners, err := p.listen(ctx, fronts)
+	fronts = append(fronts, p.probes()...)
+	listeners, served, err := p.listen(ctx, fronts)
 	if err != nil {
 		return err
 	}
@@ -220,11 +252,13 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	defer stopTasks()
 	servers := make([]server, len(fronts))
 	for i, f := range fronts {
-		servers[i] = f.start(listeners[i])
+		servers[i] = f.start(served[i])
 		group.Go(servers[i].Serve)
 	}
-	ops := listeners[len(fronts)]
-	group.Go(func() error { return serveHTTP(p.ops, ops) })
+	for _, ops := range served[len(fronts):] { // none, or that one
+		in := p.inlet("ops", ops, nil)
+		group.Go(func() error { return serveHTTP(p.ops, in) })
+	}
 	var tasks sync.WaitGroup
 	for _, task := range p.allTasks() {
 		tasks.Go(func() { task(drained) })
@@ -244,20 +278,33 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	return err
 }
 
-// listen binds the addresses of all fronts and, last, that for operators.
-func (p *process) listen(ctx context.Context, fronts []front) ([]*backlog.Listener, error) {
-	var listeners []*backlog.Listener
-	for _, f := range append(fronts[:len(fronts):len(fronts)], front{name: "ops", addr: p.settings.OpsAddr}) {
-		l, err := listen(ctx, f.name+"-addr", f.addr)
-		if err != nil {
-			for _, l := range listeners {
-				l.Close()
-			}
-			return nil, err
-		}
-		listeners = append(listeners, backlog.Listen(l))
+// listen binds the addresses of all fronts and, last, that for operators. served are the
+// listeners as servers get them.
+func (p *process) listen(ctx context.Context, fronts []front) (listeners []*backlog.Listener, served []net.Listener, err error) {
+	all := fronts[:len(fronts):len(fronts)]
+	if p.settings.OpsAddr != "" {
+		all = append(all, front{name: "ops", addr: p.settings.OpsAddr})
 	}
-	return listeners, nil
+	defer func() {
+		for i := 0; err != nil && i < len(listeners); i++ {
+			listeners[i].Close()
+		}
+	}()
+	var names []string
+	for _, f := range all {
+		l, err := p.bind(ctx, f.name+"-addr", f.addr)
+		if err != nil {
+			return listeners, nil, err
+		}
+		listeners, names = append(listeners, backlog.Listen(l)), append(names, f.name)
+		behind, err := p.behindBalancer(f.name, listeners[len(listeners)-1])
+		if err != nil {
+			return listeners, nil, err
+		}
+		served = append(served, behind)
+	}
+	p.metrics.WatchBalanced(p.balanced.stats)
+	return listeners, served, p.settings.LoadBalancers.CheckListeners(names)
 }
 
 func (p *process) allTasks() []func(context.Context) {
@@ -295,7 +342,9 @@ func (p *process) announce(fronts []front, listeners []*backlog.Listener) {
 	for _, f := range fronts {
 		names = append(names, f.name)
 	}
-	names = append(names, "ops")
+	if len(listeners) > len(names) {
+		names = append(names, "ops")
+	}
 	var line strings.Builder
 	var attributes []any
 	for i, name := range names {
@@ -304,7 +353,7 @@ func (p *process) announce(fronts []front, listeners []*backlog.Listener) {
 		attributes = append(attributes, name, display(listeners[i]))
 	}
 	p.logger.Info("serving", append(attributes[:len(attributes):len(attributes)],
-		"store", p.settings.Store, "store_per_second", p.settings.StorePerSecond, "version", p.options.Build.Version)...)
+		"roles", p.does.String(), "store", p.settings.Store, "store_per_second", p.settings.StorePerSecond, "version", p.options.Build.Version)...)
 	if p.settings.LogFormat == "json" {
 		// At a level that no setting leaves out: it is what was asked for.
 		newLogger(p.options.Out, p.settings, slog.LevelInfo).Info("headgate ready", attributes...)
@@ -353,19 +402,25 @@ func (p *process) drain(ctx context.Context, listeners []*backlog.Listener, serv
 // watchTenants makes the parts that tell what tenants may use, if settings name any.
 func (p *process) watchTenants() error {
 	s := p.settings
-	if s.Tiers == "" && s.Tenants == (config.DatabaseURL{}) {
+	if s.Tiers == "" && s.Tenants == (config.DatabaseURL{}) && !s.Follows() {
 		return nil
 	}
-	t, err := tenantsource.New(tenantsource.Options{
-		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Kept: s.TenantsFile,
+	o := tenantsource.Options{
+		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Kept: s.TenantsFile, Dir: s.TenantsDir,
 		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, Logger: p.logger,
-	})
+	}
+	if err := p.feed(&o); err != nil {
+		return err
+	}
+	t, err := tenantsource.New(o)
 	if err != nil {
 		return err
 	}
 	if s.Tenants != (config.DatabaseURL{}) {
-		p.metrics.WatchDocuments(t.Stored)
 		p.rollBacks.Database = t.Database
+	}
+	if s.Tenants != (config.DatabaseURL{}) || s.Follows() {
+		p.metrics.WatchDocuments(t.Stored)
 	}
 	p.tasks = append(p.tasks, t.Tasks()...)
 	p.health.tenants = t

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,13 +22,18 @@ import (
 	"github.com/headgate/headgate/internal/reach"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/tlsfile"
 	"github.com/headgate/headgate/limit"
 )
 
 // RunProxy forwards to a backend what may pass, by settings s until ctx ends, then
 // stops gently. It returns nil when everything under way was finished.
 func RunProxy(ctx context.Context, s config.Proxy, o Options) error {
-	p, err := newProcess(&s.Settings, o)
+	k, err := readKeys(&s.Settings, "")
+	if err != nil {
+		return err
+	}
+	p, err := newProcess(&s.Settings, config.Does{Decide: true}, k, o)
 	if err != nil {
 		return err
 	}
@@ -88,14 +92,11 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 	clients.ReadTimeout, clients.WriteTimeout = 0, 0
 	clients.MaxHeaderBytes = int(s.MaxHeader)
 	clients.DisableGeneralOptionsHandler = true // OPTIONS * is the backend's to answer
-	if clients.TLSConfig, err = p.certificate(s.TLSCert, s.TLSKey).tlsConfig("tls"); err != nil {
+	if clients.TLSConfig, err = p.tlsOf("http", "tls-cert, --tls-key", tlsfile.Files{Cert: s.TLSCert, Key: s.TLSKey}, tlsfile.Server{Protocols: alpn}); err != nil {
 		return front{}, err
 	}
 	gentle := p.gentle("http", clients)
 	return front{name: "http", addr: s.HTTPAddr, start: func(l net.Listener) server {
-		if clients.TLSConfig != nil {
-			l = tls.NewListener(l, clients.TLSConfig)
-		}
 		return &proxyServer{gentle(l), forward, p.logger}
 	}}, nil
 }
@@ -141,13 +142,13 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 	p.watching.reach.Watch(reach.Use{File: s.Identity, Extractor: who, Domain: domain}, p.limiter.Rules())
 	// Clients cannot ask for anything but to pass. It is the middleware that gives hits
 	// back, of a client who leaves while it is held back.
-	return httplimit.New(p.doors.open("proxy", headgate.Rights{GiveBack: true}), httplimit.Options{
+	return httplimit.New(p.doors.open("proxy", headgate.Rights{Check: true, GiveBack: true}), httplimit.Options{
 		Domain:   domain,
 		Identify: httplimit.Identity(who),
 		OnError:  p.refusedBy(who),
 		Answer: httplimit.Answer{
 			Generation: answer.Generation, OmitX: answer.OmitX, Reset: answer.Reset,
-			Body: answer.Body, Jitter: answer.Jitter, DecisionID: answer.DecisionID,
+			Body: answer.Body, Jitter: answer.Jitter.Share, WindowReset: answer.WindowReset, PartitionKey: answer.PartitionKey, DecisionID: answer.DecisionID,
 		},
 		// Only a token can be refused, and only where the file says so.
 		Challenge: "Bearer",

@@ -1,9 +1,7 @@
 package app
 
 import (
-	"bytes"
 	"context"
-	"crypto/tls"
 	"io"
 	"log/slog"
 	"net/http"
@@ -51,7 +49,7 @@ func TestRunProxyRefusesToStart(t *testing.T) {
 		{"no certificate", twoADay, func(s *config.Proxy) { s.TLSCert, s.TLSKey = "absent.pem", "absent.key" }, "--tls-cert, --tls-key: open absent.pem"},
 		{"another key", twoADay, func(s *config.Proxy) {
 			s.TLSCert, s.TLSKey = certificates.CertFile, testserver.NewCertificates(t).KeyFile
-		}, "--tls-cert, --tls-key: tls: private key does not match"},
+		}, "private key does not match"},
 		{"rules of a database without a domain", twoADay, func(s *config.Proxy) {
 			s.Rules, s.Tenants = "", config.NewDatabaseURL("sqlite://"+filepath.Join(t.TempDir(), "t.db"))
 		}, "--domain: the rule files have none; hint: name the domain of the rules in the database"},
@@ -78,7 +76,7 @@ func TestProxyByRulesOfADatabase(t *testing.T) {
 	dsn := "sqlite://" + filepath.Join(t.TempDir(), "t.db")
 	s.Rules, s.Domain, s.Tenants = "", "a", config.NewDatabaseURL(dsn)
 	db := openDatabase(t, dsn)
-	p, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
+	p, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +111,7 @@ func TestProxyOverUnixSocket(t *testing.T) {
 	defer backend.Close()
 	s := proxyBefore(t, backend.URL, twoADay)
 	s.HTTPAddr = "unix:///run/x.sock"
-	p, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
+	p, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,59 +134,6 @@ func TestProxyOverUnixSocket(t *testing.T) {
 			t.Errorf("request %d: %d %s", i, w.Code, w.Body)
 		}
 	}
-}
-
-func TestCertificateIsReadAgain(t *testing.T) {
-	first, second := testserver.NewCertificates(t), testserver.NewCertificates(t)
-	dir := t.TempDir()
-	s := config.Proxy{TLSCert: filepath.Join(dir, "cert"), TLSKey: filepath.Join(dir, "key")}
-	install := func(c *testserver.Certificates, at time.Time) {
-		t.Helper()
-		for from, to := range map[string]string{c.CertFile: s.TLSCert, c.KeyFile: s.TLSKey} {
-			data, err := os.ReadFile(from)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(to, data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chtimes(to, at, at); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	at := time.Unix(1e9, 0)
-	install(first, at)
-	var log strings.Builder
-	c := &certificate{cert: s.TLSCert, key: s.TLSKey, logger: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := c.readLocked(); err != nil {
-		t.Fatal(err)
-	}
-	expect := func(after time.Duration, want *testserver.Certificates, lines int) {
-		t.Helper()
-		at = at.Add(after)
-		pair, err := tls.LoadX509KeyPair(want.CertFile, want.KeyFile)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := c.at(at); !bytes.Equal(got.Certificate[0], pair.Certificate[0]) {
-			t.Error("another certificate")
-		}
-		if got := strings.Count(log.String(), "\n"); got != lines {
-			t.Errorf("%d lines, want %d:\n%s", got, lines, log.String())
-		}
-	}
-	expect(0, first, 0)
-	install(second, at.Add(time.Second))
-	expect(certificateEvery/2, first, 0) // not looked at yet
-	expect(certificateEvery, second, 1)
-	if err := os.WriteFile(s.TLSKey, []byte("no key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	expect(certificateEvery, second, 2)
-	expect(certificateEvery, second, 2) // told once
-	install(first, at.Add(time.Minute))
-	expect(certificateEvery, first, 3)
 }
 
 func TestUpgradesAreNotClosedWhileDraining(t *testing.T) {

@@ -8,17 +8,20 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // newRuleSource returns the source that keeps the rules of s in force in
 // limiter, and tells told.
-func newRuleSource(s *config.Settings, limiter *headgate.Limiter, told *ruleReporter) (*rulesource.Source, error) {
+func newRuleSource(s *config.Settings, k *keys, limiter *headgate.Limiter, told *ruleReporter) (*rulesource.Source, error) {
+	read := rulefile.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain, Fit: told.fit}
+	if k.names != nil {
+		read.Names = k.names
+	}
 	return rulesource.New(rulesource.Options{
 		Path:      s.Rules,
-		Rules:     rulefile.Options{Compat: s.EnvoyCompat(), MergeDomains: s.MergeDomains, RowsDomain: s.RowsDomain},
+		Rules:     read,
 		AnyName:   s.EnvoyCompat(),
 		StateDir:  s.StateDir,
 		AllowDrop: s.AllowRuleDrop,
@@ -42,8 +45,8 @@ type ruleReporter struct {
 	// modesAreExact is why consistency modes change nothing, "" if they do or
 	// if it was told.
 	modesAreExact string
-	// unfit says why the stores cannot decide a limit; nil when they decide all.
-	unfit func(*limit.Limit) error
+	// fit says why the stores cannot decide a rule; nil when they decide all.
+	fit func(*rules.Rule) error
 }
 
 func (r *ruleReporter) report(e rulesource.Event) {
@@ -53,7 +56,6 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.logger.Info("rules in force", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)
 		r.modes(e.Set)
-		r.unfitLimits(e.Set)
 	case rulesource.Unchanged:
 		r.metrics.RulesStale(false)
 		r.logger.Info("the rule files are those in force again", "version", e.Set.Version())
@@ -67,7 +69,6 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)
 		r.modes(e.Set)
-		r.unfitLimits(e.Set)
 	case rulesource.DocumentRefused:
 		r.logger.Error("rules of the database are refused", "error", rulesource.Brief(e.Err))
 	case rulesource.NotKept, rulesource.NotWatched:
@@ -81,25 +82,10 @@ func (r *ruleReporter) modes(set *rules.Set) {
 		return
 	}
 	for _, rule := range set.Rules() {
-		if m := &rule.Mode; m.Consistency == rules.Leased || m.Consistency == rules.Synced || m.LeaseHot {
+		if m := &rule.Mode; m.Leases() || m.Consistency == rules.Synced {
 			r.logger.Info("rules name consistency modes, and are decided exactly all the same: "+r.modesAreExact, "first", rule.ID)
 			r.modesAreExact = ""
 			return
-		}
-	}
-}
-
-// unfitLimits says which rules the store cannot decide: for those, their failure
-// modes speak.
-func (r *ruleReporter) unfitLimits(set *rules.Set) {
-	if r.unfit == nil {
-		return
-	}
-	for _, rule := range set.Rules() {
-		for i := range rule.Limits {
-			if err := r.unfit(rule.Limits[i].Limit); err != nil && rule.Mode.Consistency != rules.Local {
-				r.logger.Error("a rule cannot be decided by the store; its failure mode decides", "rule", rule.ID, "error", err)
-			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/rls"
 )
 
@@ -34,8 +36,10 @@ type gentleServer struct {
 // gentle serves by s on the listener of the front of that name.
 func (p *process) gentle(name string, s *http.Server) func(net.Listener) server {
 	return func(l net.Listener) server {
-		if s.TLSConfig == nil {
-			l = p.floods.guard(name, l)
+		l = p.inlet(name, l, s.TLSConfig)
+		if s.TLSConfig != nil {
+			s.TLSConfig = nil // it is spoken before
+			inlet.HTTP(s)
 		}
 		g := &gentleServer{
 			Server: s, name: name, logger: p.logger, listener: l, newcomers: &newcomers{conns: map[net.Conn]struct{}{}},
@@ -119,9 +123,9 @@ type grpcServer struct {
 }
 
 // startGRPC answers Envoy as o says.
-func (p *process) startGRPC(o rls.Options) func(net.Listener) server {
+func (p *process) startGRPC(o rls.Options, settings *tls.Config) func(net.Listener) server {
 	return func(l net.Listener) server {
-		g := &grpcServer{Server: rls.NewServer(o), listener: p.floods.guard("grpc", l), done: make(chan struct{})}
+		g := &grpcServer{Server: rls.NewServer(o), listener: p.inlet("grpc", l, settings), done: make(chan struct{})}
 		g.ctx, g.stop = context.WithCancel(context.Background())
 		p.onDrain = append(p.onDrain, func() { g.SetServing(false) })
 		return g

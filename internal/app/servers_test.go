@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/backlog"
+	"github.com/headgate/headgate/internal/config"
 	cond "github.com/headgate/headgate/internal/eventually"
 )
 
@@ -20,7 +21,7 @@ func ending(t *testing.T) (*process, *backlog.Listener, *gentleServer) {
 	t.Helper()
 	s := settings()
 	s.DrainTimeout = time.Minute
-	p, err := newProcess(&s.Settings, Options{Logger: quiet(), Out: io.Discard})
+	p, err := newProcess(&s.Settings, config.Does{Decide: true}, new(keys), Options{Logger: quiet(), Out: io.Discard})
 	if err != nil {
 		t.Fatal(err)
 	}

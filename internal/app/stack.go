@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
@@ -55,8 +57,8 @@ type stack struct {
 }
 
 // newStack opens the stores of s and puts the layers on them. told is told of
-// hot keys.
-func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
+// hot keys. Only a process that decides is one of the nodes among which limits are divided.
+func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, error) {
 	backends, err := openBackends(s)
 	if err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 		nodes:    nodes.Remember(s.Nodes, s.StateDir),
 	}
 	k.fleet = fleet.Join(fleet.Options{
-		Roster: rosterOf(&backends[0]), Static: s.Nodes, Initial: k.nodes.Initial,
+		Roster: rosterOf(&backends[0]), Onlooker: !decides, Static: s.Nodes, Initial: k.nodes.Initial,
 		OnBeat: func(live int, err error) { k.nodes.Beat(time.Now(), live, err) },
 	})
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
@@ -75,7 +77,7 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 	}
 	layers := make([]store.Store, len(backends))
 	for i := range backends {
-		layers[i] = k.overBackend(&backends[i], s.StoreBudget, told)
+		layers[i] = k.overBackend(&backends[i], s, told)
 	}
 	k.Store = layers[0]
 	if len(layers) == 2 {
@@ -86,7 +88,7 @@ func newStack(s *config.Settings, told *hotReporter) (*stack, error) {
 		k.Store = k.spread
 	}
 	if s.DenialMemory > 0 && !backends[0].inMemory() {
-		k.denials = denial.New(k.Store, denial.Options{MaxEntries: s.DenialMemory, Longest: s.DenialTime})
+		k.denials = denial.New(k.Store, denial.Options{MaxEntries: s.DenialMemory, Longest: s.DenialTime, OnAnswered: k.noteAnswered, Sharer: sharerOf(&backends[0])})
 		k.Store = k.denials
 	}
 	if s.AccuracySample > 0 {
@@ -113,7 +115,7 @@ func rosterOf(b *backend) store.Roster {
 // overBackend returns the layer that decides b's buckets by the modes of their
 // rules. A store in memory has nothing to relieve, and one that hands out no
 // leases cannot be relieved: there, only the local mode is apart.
-func (k *stack) overBackend(b *backend, budget time.Duration, told *hotReporter) store.Store {
+func (k *stack) overBackend(b *backend, s *config.Settings, told *hotReporter) store.Store {
 	leaser, ok := b.Store.(store.Leaser)
 	if !ok || b.inMemory() {
 		alone := func(t *store.Take) int {
@@ -133,10 +135,12 @@ func (k *stack) overBackend(b *backend, budget time.Duration, told *hotReporter)
 		Store: leaser,
 		Local: k.local,
 		Nodes: k.fleet.Live,
-		Hot:   hotkey.New(hotkey.Options{}),
+		Hot:   hotkey.New(hotkey.Options{Nodes: k.fleet.Live}),
 		OnHot: told.report,
+		// What comes through other nodes takes effect here as soon as after a denial.
+		MaxHotPause: min(lease.DefaultHotPause, cmp.Or(s.DenialTime, lease.DefaultHotPause)),
 		// Who lets requests wait for long lets what is behind them wait as long.
-		Budget: max(lease.DefaultBudget, budget),
+		Budget: max(lease.DefaultBudget, s.StoreBudget),
 	})
 	k.leases = append(k.leases, l)
 	return l
@@ -152,14 +156,6 @@ func (k *stack) modesAreExact() string {
 		return "the counters are in this process"
 	}
 	return "the store hands out no leases"
-}
-
-// unfit returns why the backend that l goes to cannot decide it; nil if it can.
-func (k *stack) unfit(l *limit.Limit) error {
-	if b := k.backendOf(l); b.unfit != nil {
-		return b.unfit(l)
-	}
-	return nil
 }
 
 // backendOf returns the backend that l goes to.
@@ -234,7 +230,8 @@ func (k *stack) ping(ctx context.Context) error {
 	return nil
 }
 
-// join begins the heartbeat by which other nodes know of this one.
+// join begins the heartbeat by which other nodes know of this one, and what it tells
+// them of denials.
 func (k *stack) join(logger *slog.Logger) {
 	k.nodes.Logger = logger
 	if k.nodes.Static || rosterOf(&k.backends[0]) != nil {
@@ -244,7 +241,12 @@ func (k *stack) join(logger *slog.Logger) {
 	k.quit, k.gone = quit, make(chan struct{})
 	go func() {
 		defer close(k.gone)
+		var denials sync.WaitGroup
+		if k.denials != nil {
+			denials.Go(func() { k.denials.Share(ctx) })
+		}
 		k.fleet.Run(ctx)
+		denials.Wait()
 	}()
 }
 

@@ -71,7 +71,7 @@ func TestPingOfAStoreThatCannotDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			opened, err := newStack(&config.Settings{Store: config.NewStoreURL(testserver.Redis(t, c.server).URL()), StoreBudget: 10 * time.Second}, nil)
+			opened, err := newStack(&config.Settings{Store: config.NewStoreURL(testserver.Redis(t, c.server).URL()), StoreBudget: 10 * time.Second}, true, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestPingOfAStoreThatCannotDecide(t *testing.T) {
 }
 
 // The commands that docs/operations.md names are all that a user needs, for every
-// mode, the heartbeat and health.
+// mode, the heartbeat, switches and health.
 func TestDocumentedPermissionsSuffice(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operations.md")
 	if err != nil {
@@ -101,6 +101,13 @@ func TestDocumentedPermissionsSuffice(t *testing.T) {
 	k.join(quiet())
 	if err := k.ping(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	register := k.backends[0].Store.(store.Register)
+	if done, err := register.ReplaceRegister(t.Context(), "switches", 0, 1, []byte("x")); !done || err != nil {
+		t.Errorf("switches are not kept: %t, %v", done, err)
+	}
+	if version, _, err := register.ReadRegister(t.Context(), "switches", 0); version != 1 || err != nil {
+		t.Errorf("switches are not read: version %d, %v", version, err)
 	}
 	limiter := limiterOver(t, k, `
 domain: d

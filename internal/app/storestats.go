@@ -87,5 +87,6 @@ func denialsOf(s denial.Stats) telemetry.Denials {
 	return telemetry.Denials{
 		Entries: s.Entries, MaxEntries: s.MaxEntries,
 		Answered: s.Answered, Skipped: s.Skipped, Remembered: s.Remembered, Dropped: s.Dropped,
+		Told: s.Told, Heard: s.Heard, ShareFailures: s.ShareFailures,
 	}
 }

@@ -64,11 +64,9 @@ func (p *process) watch() error {
 		return fmt.Errorf("--audit-hash-key: %w", err)
 	}
 	p.observer.rest = append(p.observer.rest, w.watchKeys()...)
-	recorder, err := w.watchEvents()
-	if err != nil {
+	if err := w.watchEvents(); err != nil {
 		return err
 	}
-	p.observer.rest = append(p.observer.rest, recorder)
 	if n := p.settings.DenialLines; n > 0 {
 		w.denials = denialog.New(denialog.Options{Logger: p.logger, PerMinute: n, Hasher: w.hasher, ConfigVersion: p.configVersion})
 		p.observer.rest = append(p.observer.rest, w.denials)
@@ -155,7 +153,7 @@ func (w *watching) setRules(set *rules.Set) {
 }
 
 // watchEvents makes decisions events, and sends them where they are to go.
-func (w *watching) watchEvents() (*audit.Recorder, error) {
+func (w *watching) watchEvents() error {
 	p, s := w.process, w.process.settings
 	var sinks []audit.Sink
 	for _, to := range []struct {
@@ -169,7 +167,7 @@ func (w *watching) watchEvents() (*audit.Recorder, error) {
 		sink, err := to.open(to.url.Reveal(), audit.SinkOptions{Node: w.node.Name, Buffer: s.AuditBuffer})
 		if err != nil {
 			closeSinks(sinks)
-			return nil, fmt.Errorf("--%s: %w", to.setting, err)
+			return fmt.Errorf("--%s: %w", to.setting, err)
 		}
 		sinks = append(sinks, sink)
 	}
@@ -179,7 +177,7 @@ func (w *watching) watchEvents() (*audit.Recorder, error) {
 	})
 	p.tasks = append(p.tasks, w.events.Run)
 	p.metrics.WatchAudit(w.events.Stats)
-	return w.events, nil
+	return nil
 }
 
 // closeSinks ends sinks that have got nothing.
@@ -216,7 +214,9 @@ func (w *watching) watchNodes() {
 		Board: board, Alone: k.backends[0].inMemory(), Live: k.fleet.Live, ID: trace.NewDecisionID(time.Now()).String(),
 		Self: w.state, Logger: w.process.logger,
 	})
-	w.process.tasks = append(w.process.tasks, w.nodes.Run)
+	if w.process.does.Decide { // what others are told of is decisions
+		w.process.tasks = append(w.process.tasks, w.nodes.Run)
+	}
 }
 
 // tell returns what logs trouble, though not each of it.
@@ -251,7 +251,7 @@ func (w *watching) close(ctx context.Context) {
 
 // shown is what the admin API shows of this node.
 func (w *watching) shown() *adminapi.Watch {
-	limiter := w.process.limiter
+	limiter := w.process.keys.names.Limiter(w.process.limiter)
 	return &adminapi.Watch{
 		Overview: w.overview,
 		TopKeys:  w.topKeys,

@@ -12,7 +12,7 @@ import (
 // read once, so that the first tokens are good; then they are kept fresh.
 func (p *process) who(o identityfile.Options) (*identityfile.Source, error) {
 	told := &keyReporter{logger: p.logger}
-	o.OnRefresh = told.report
+	o.OnRefresh, o.Knows = told.report, p.knows
 	source, err := identityfile.Load(o)
 	if err != nil {
 		return nil, err

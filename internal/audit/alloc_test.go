@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/internal/alloctest"
 )
 
-func TestDecidedAllocatesNothing(t *testing.T) {
+func TestRecordAllocatesNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		descriptor string
 		before     int
@@ -21,7 +21,7 @@ func TestDecidedAllocatesNothing(t *testing.T) {
 		}
 		resp := b.check(req)
 		if allocs := alloctest.PerRun(1000, func() {
-			b.Decided(&req, &resp, time.Microsecond)
+			b.Record(&req, &resp, time.Microsecond)
 			empty(b.Recorder)
 		}); allocs != 0 {
 			t.Errorf("%s: a decision allocates %v times, want 0", name, allocs)

@@ -30,7 +30,7 @@ func typical(t testing.TB, descriptors ...string) headgate.Request {
 	return req
 }
 
-func BenchmarkDecided(b *testing.B) {
+func BenchmarkRecord(b *testing.B) {
 	for _, bm := range []struct {
 		name       string
 		sample     float64
@@ -54,7 +54,7 @@ func BenchmarkDecided(b *testing.B) {
 			b.RunParallel(func(pb *testing.PB) {
 				mine := resp
 				for n := 0; pb.Next(); n++ {
-					bench.Decided(&req, &mine, time.Microsecond)
+					bench.Record(&req, &mine, time.Microsecond)
 					if n%1000 == 0 {
 						empty(bench.Recorder)
 					}
@@ -100,7 +100,7 @@ func benchmarkEvents(b *testing.B, o Options) {
 	b.ReportAllocs()
 	start := time.Now()
 	for n := 0; b.Loop(); n++ {
-		bench.Decided(&req, &resp, time.Microsecond)
+		bench.Record(&req, &resp, time.Microsecond)
 		if n%batchSize > 0 {
 			continue
 		}

@@ -64,7 +64,7 @@ func TestCountsAddUpAtAnyInstant(t *testing.T) {
 				for range each {
 					resp := headgate.Response{Allowed: rand.IntN(4) > 0, DomainKnown: true}
 					begun.Add(1)
-					r.Decided(&req, &resp, 0)
+					r.Record(&req, &resp, 0)
 					ended.Add(1)
 				}
 			})
@@ -229,7 +229,7 @@ func TestFullBufferDrops(t *testing.T) {
 	}
 	resp := headgate.Response{Verdicts: []headgate.Verdict{{Decision: limit.Decision{}}}}
 	req := request(t, "d", "user:u")
-	if b.Decided(&req, &resp, 0); !resp.ID.IsZero() {
+	if id := b.Record(&req, &resp, 0); !id.IsZero() {
 		t.Error("what was dropped has an ID")
 	}
 	b.settle()

@@ -5,10 +5,10 @@
 // be decided by the store always is one; of all others a sample. The verdict that
 // speaks for the request (headgate.Response.Speaker) speaks in its event.
 //
-//	Decided -> ring -> Run -> memory, followers
-//	                       -> a queue for each sink -> files, Kafka
+//	Record -> ring -> Run -> memory, followers
+//	                      -> a queue for each sink -> files, Kafka
 //
-// Decided copies what it needs into a record and leaves it in a ring that never makes
+// Record copies what it needs into a record and leaves it in a ring that never makes
 // anybody wait; whoever runs Run turns records into events, and sinks write them in
 // goroutines of their own. Each step is bounded and counts what it could not take, so
 // that the counts of Recorder.Stats always add up.

@@ -56,7 +56,7 @@ func newBench(t testing.TB, o Options) *bench {
 		o.Now = func() time.Time { return noon }
 	}
 	b := &bench{t: t, Recorder: New(o)}
-	if b.limiter, err = headgate.New(headgate.Options{Store: &breakable{buckets, &b.down}, Rules: set, Observer: b}); err != nil {
+	if b.limiter, err = headgate.New(headgate.Options{Store: &breakable{buckets, &b.down}, Rules: set, Recorder: b}); err != nil {
 		t.Fatal(err)
 	}
 	return b

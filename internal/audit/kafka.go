@@ -3,13 +3,9 @@ package audit
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,10 +14,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/sasl"
-	"github.com/twmb/franz-go/pkg/sasl/plain"
-	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -48,11 +42,13 @@ type kafkaConfig struct {
 	topic    string
 	user     string
 	password string
-	acks     string
-	sasl     string
-	compress string
-	tls      *tls.Config   // nil: none
-	timeout  time.Duration // until a record that is not written has failed
+	// passwordFile is read for each new connection, in place of password; "" is none.
+	passwordFile string
+	acks         string
+	sasl         string
+	compress     string
+	secure       *credentials.TLS // nil: no TLS
+	timeout      time.Duration    // until a record that is not written has failed
 }
 
 // parseKafka reads the URL of a topic. Its errors hold no part of what stands before the
@@ -73,47 +69,8 @@ func parseKafka(raw string) (kafkaConfig, error) {
 	s.choice("compression", &c.compress, "zstd", "lz4", "snappy", "gzip", "none")
 	s.choice("sasl", &c.sasl, "plain", "scram-sha-256", "scram-sha-512")
 	s.duration("timeout", &c.timeout, minDelivery, maxDelivery)
-	withTLS := "false"
-	s.choice("tls", &withTLS, "true", "false")
-	authority, _ := s.read("ca")
-	c.readUser(place.User, s)
-	c.readTLS(withTLS == "true", authority, s)
+	c.readAccess(place.User, s)
 	return c, s.check()
-}
-
-func (c *kafkaConfig) readUser(user *url.Userinfo, s *settings) {
-	if user != nil {
-		c.user = user.Username()
-		c.password, _ = user.Password()
-	}
-	switch {
-	case c.sasl != "" && (c.user == "" || c.password == ""):
-		s.refuse("sasl: no user, or no password; hint: kafka://user:password@host:9092/topic")
-	case c.sasl == "" && user != nil:
-		s.refuse("sasl: how the user is to log in is not said; hint: sasl=scram-sha-256, scram-sha-512 or plain")
-	}
-}
-
-func (c *kafkaConfig) readTLS(on bool, authority string, s *settings) {
-	if !on {
-		if authority != "" {
-			s.refuse("ca: without TLS there is nobody to trust; hint: tls=true")
-		}
-		return
-	}
-	c.tls = &tls.Config{MinVersion: tls.VersionTLS12}
-	if authority == "" {
-		return
-	}
-	pem, err := os.ReadFile(authority)
-	if err != nil {
-		s.refuse("ca: %w", err)
-		return
-	}
-	c.tls.RootCAs = x509.NewCertPool()
-	if !c.tls.RootCAs.AppendCertsFromPEM(pem) {
-		s.refuse("ca: %s holds no certificate in PEM", authority)
-	}
 }
 
 // brokersOf reads host:port,host:port.
@@ -160,8 +117,8 @@ func (c *kafkaConfig) options(buffer int) []kgo.Opt {
 		"gzip": kgo.GzipCompression(), "none": kgo.NoCompression(),
 	}[c.compress]
 	options = append(options, kgo.ProducerBatchCompression(codec, kgo.NoCompression()))
-	if c.tls != nil {
-		options = append(options, kgo.DialTLSConfig(c.tls))
+	if c.secure != nil {
+		options = append(options, kgo.Dialer(c.dialTLS))
 	}
 	if m := c.mechanism(); m != nil {
 		options = append(options, kgo.SASL(m))
@@ -169,24 +126,11 @@ func (c *kafkaConfig) options(buffer int) []kgo.Opt {
 	return options
 }
 
-// mechanism returns how to log in, nil for not at all.
-func (c *kafkaConfig) mechanism() sasl.Mechanism {
-	switch c.sasl {
-	case "plain":
-		return plain.Auth{User: c.user, Pass: c.password}.AsMechanism()
-	case "scram-sha-256":
-		return scram.Auth{User: c.user, Pass: c.password}.AsSha256Mechanism()
-	case "scram-sha-512":
-		return scram.Auth{User: c.user, Pass: c.password}.AsSha512Mechanism()
-	}
-	return nil
-}
-
 // OpenKafka returns the sink of the topic that a URL names, as docs/audit.md has it:
 //
-//	kafka://user:password@host:9092,host:9092/topic?acks=all&tls=true&ca=FILE&sasl=scram-sha-256&compression=zstd&timeout=30s
+//	kafka://user:password@host:9092,host:9092/topic?acks=all&tls=true&ca=FILE&cert=FILE&key=FILE&sasl=scram-sha-256&password_file=FILE&compression=zstd&timeout=30s
 //
-// An error names what is wrong with the URL, or with the file of ca. That no broker
+// An error names what is wrong with the URL, or with a file of it. That no broker
 // answers, or that there is no such topic, is none: events wait, up to o.Buffer of them
 // and 64 MiB, until timeout.
 func OpenKafka(url string, o SinkOptions) (Sink, error) {

@@ -98,6 +98,10 @@ func (r *record) fillVerdict(v *headgate.Verdict) {
 	if r.limit = v.Decision.Limit; v.Counted() {
 		r.remaining = v.Decision.Remaining
 		r.used = r.limit - r.remaining
+		if !v.Decision.Allowed {
+			// What would be used: 101 of 100 tells more than that nothing was left.
+			r.used += v.Hits
+		}
 	}
 }
 
@@ -107,7 +111,7 @@ func appendKey(dst []byte, req *headgate.Request, v *headgate.Verdict) []byte {
 	var room [8]descriptor.Entry
 	switch {
 	case v != nil:
-		return keyname.AppendText(dst, keyname.Entries(room[:0], req, v))
+		return keyname.AppendText(dst, v.Entries(room[:0], req))
 	case len(req.Descriptors) > 0:
 		return keyname.AppendText(dst, req.Descriptors[0].Entries)
 	}

@@ -69,7 +69,7 @@ type Options struct {
 	OnError func(error)
 }
 
-// Recorder makes events of decisions. It is a headgate.Observer, and safe for
+// Recorder makes events of decisions. It is a headgate.Recorder, and safe for
 // concurrent use. Make one with New, and call Run and in the end Close.
 type Recorder struct {
 	o       Options
@@ -96,7 +96,7 @@ type Recorder struct {
 	complaint complaints
 }
 
-var _ headgate.Observer = (*Recorder)(nil)
+var _ headgate.Recorder = (*Recorder)(nil)
 
 // New returns a Recorder. Nothing becomes of what it is told before Run.
 func New(o Options) *Recorder {
@@ -128,49 +128,48 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// Decided implements headgate.Observer. It never waits, and does not allocate for what
-// is not recorded. It sets the ID of what is. Whoever renews or releases asks for no
-// decision and is not counted.
-func (r *Recorder) Decided(req *headgate.Request, resp *headgate.Response, took time.Duration) {
+// Record implements headgate.Recorder. It never waits, and does not allocate for what
+// it does not keep. Whoever renews or releases asks for no decision and is not counted.
+func (r *Recorder) Record(req *headgate.Request, resp *headgate.Response, took time.Duration) (id trace.DecisionID) {
 	if len(req.Descriptors) > 0 {
 		if op := req.Descriptors[0].Op; op == store.Renew || op == store.Release {
-			return
+			return id
 		}
 	}
 	switch resp.Outcome() {
 	case verdict.Allowed, verdict.Unmatched, verdict.UnknownDomain:
 		if r.sampler.choose(resp) {
-			r.record(req, resp, took, true)
+			return r.record(req, resp, took, true)
 		}
-	default:
-		r.record(req, resp, took, false)
+		return id
 	}
+	return r.record(req, resp, took, false)
 }
 
-// record leaves a record for Run.
-func (r *Recorder) record(req *headgate.Request, resp *headgate.Response, took time.Duration, sampled bool) {
+// record leaves a record for Run, and returns its name.
+func (r *Recorder) record(req *headgate.Request, resp *headgate.Response, took time.Duration, sampled bool) (id trace.DecisionID) {
 	if r.closing.Load() {
 		r.refused.Add(1)
-		return
+		return id
 	}
 	rec := r.records.Get().(*record)
 	rec.fill(req, resp, took)
 	rec.at, rec.sampled, rec.config = r.o.Now(), sampled, r.o.ConfigVersion()
-	rec.id = trace.NewDecisionID(rec.at)
-	id := rec.id // once it is in the ring, rec is no longer ours
+	name := trace.NewDecisionID(rec.at)
+	rec.id = name // once it is in the ring, rec is no longer ours
 	at, ok := r.ring.put(rec)
 	if !ok {
 		r.refused.Add(1)
 		r.records.Put(rec)
-		return
+		return id
 	}
-	resp.ID = id
 	if at%uint64(len(r.ring.slots)/4) == 0 {
 		select {
 		case r.wake <- struct{}{}:
 		default:
 		}
 	}
+	return name
 }
 
 // Run turns what was decided into events until ctx ends or Close is called. Run it once.

@@ -35,7 +35,7 @@ func TestEventOfADenial(t *testing.T) {
 	got.TookUS = 0
 	want := view.Event{
 		Schema: 1, TS: 1795348800123, EventID: resp.ID.String(), Node: "n1", Domain: "d", Key: "user:u", Rule: "d.user",
-		Algorithm: "sliding_window", Limit: 2, Used: 2, Hits: 1, Outcome: "denied", RetryAfterMS: got.RetryAfterMS,
+		Algorithm: "sliding_window", Limit: 2, Used: 3, Hits: 1, Outcome: "denied", RetryAfterMS: got.RetryAfterMS,
 		ClientIP: "203.0.113.7", UserAgent: "curl/8.5.0", TraceID: "abc10000000000000000000000000000",
 		ConfigVersion: "v7", SampleRate: 1,
 	}
@@ -59,11 +59,11 @@ func TestOutcomes(t *testing.T) {
 		always bool // without a sample too
 	}{
 		"allowed":          {asks: []string{"user:u"}, want: view.Event{Outcome: "allowed", Allowed: true, Rule: "d.user", Key: "user:u", Limit: 2, Used: 1, Remaining: 1}},
-		"denied":           {asks: []string{"user:u", "user:u", "user:u"}, always: true, want: view.Event{Outcome: "denied", Rule: "d.user", Key: "user:u", Limit: 2, Used: 2}},
-		"shadow_denied":    {asks: []string{"watched:u", "watched:u"}, always: true, want: view.Event{Outcome: "shadow_denied", Allowed: true, Rule: "eve", LimitName: "eve", Key: "watched:u", Limit: 1, Used: 1}},
+		"denied":           {asks: []string{"user:u", "user:u", "user:u"}, always: true, want: view.Event{Outcome: "denied", Rule: "d.user", Key: "user:u", Limit: 2, Used: 3}},
+		"shadow_denied":    {asks: []string{"watched:u", "watched:u"}, always: true, want: view.Event{Outcome: "shadow_denied", Allowed: true, Rule: "eve", LimitName: "eve", Key: "watched:u", Limit: 1, Used: 2}},
 		"degraded_allowed": {asks: []string{"open:u"}, down: true, always: true, want: view.Event{Outcome: "degraded_allowed", Allowed: true, Rule: "d.open", Key: "open:u", Limit: 2, Degraded: "store_unavailable"}},
 		"degraded_denied":  {asks: []string{"closed:u"}, down: true, always: true, want: view.Event{Outcome: "degraded_denied", Rule: "d.closed", Key: "closed:u", Limit: 2, Degraded: "store_unavailable"}},
-		"concurrency":      {asks: []string{"call:a,call_id:1", "call:a,call_id:2"}, always: true, want: view.Event{Outcome: "denied", Rule: "d.call", Role: "concurrency", Algorithm: "concurrency", Key: "call:a", Limit: 1, Used: 1}},
+		"concurrency":      {asks: []string{"call:a,call_id:1", "call:a,call_id:2"}, always: true, want: view.Event{Outcome: "denied", Rule: "d.call", Role: "concurrency", Algorithm: "concurrency", Key: "call:a", Limit: 1, Used: 2}},
 		"unmatched":        {asks: []string{"what:ever"}, want: view.Event{Outcome: "unmatched", Allowed: true, Key: "what:ever"}},
 		"unknown_domain":   {domain: "e", asks: []string{"what:ever"}, want: view.Event{Outcome: "unknown_domain", Allowed: true, Key: "what:ever"}},
 	} {

@@ -199,7 +199,19 @@ func (c *checkCmd) ask(request *checkRequest) ([]byte, error) {
 	case http.StatusOK, http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		return raw, nil
 	}
-	return nil, fmt.Errorf("ask %s: %s: %s", c.Addr, response.Status, bytes.TrimSpace(raw))
+	return nil, fmt.Errorf("ask %s: %w", c.Addr, checkProblem(response.Status, raw))
+}
+
+// checkProblem makes an answer that decides nothing an error: of its problem where it has one.
+func checkProblem(status string, raw []byte) error {
+	var p struct{ Detail, Hint string }
+	switch {
+	case json.Unmarshal(raw, &p) != nil || p.Detail == "":
+		return fmt.Errorf("%s: %s", status, bytes.TrimSpace(raw))
+	case p.Hint == "":
+		return fmt.Errorf("%s: %s", status, p.Detail)
+	}
+	return fmt.Errorf("%s: %s; hint: %s", status, p.Detail, p.Hint)
 }
 
 // client returns a client for --addr, and the URL to post to.

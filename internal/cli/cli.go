@@ -44,10 +44,11 @@ type root struct {
 	Store   storeCmd   `cmd:"" help:"Look into a store."`
 	Quota   quotaCmd   `cmd:"" help:"Show and change what tenants may use."`
 	Tier    tierCmd    `cmd:"" help:"Show and change the tiers that tenants may have."`
-	Switch  switchCmd  `cmd:"" help:"Turn rules and tenants off, on or into shadow mode while everything runs."`
+	Switch  switchCmd  `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
 	Top     topCmd     `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
 	Tail    tailCmd    `cmd:"" help:"Show decisions as they are made."`
 	Admin   adminCmd   `cmd:"" help:"Prepare the API for operators."`
+	Caller  callerCmd  `cmd:"" help:"Prepare who may ask for decisions."`
 	Version versionCmd `cmd:"" help:"Say which headgate this is."`
 }
 
@@ -154,7 +155,9 @@ var groups = []kong.Group{
 	{Key: "listen", Title: "Addresses and shutdown:"},
 	{Key: "gateways", Title: "Sub-requests of gateways:"},
 	{Key: "identity", Title: "Who asks:"},
+	{Key: "roles", Title: "Roles:"},
 	{Key: "tenants", Title: "Tenants:"},
+	{Key: "callers", Title: "Callers:"},
 	{Key: "admin", Title: "Admin API and dashboard:"},
 	{Key: "watch", Title: "Metrics, traces and top keys:"},
 	{Key: "audit", Title: "Events of decisions:"},

@@ -59,9 +59,16 @@ func refused(err error) error {
 	return &codeError{exitUsage, err}
 }
 
+// documentKeeper is where documents are: a database, or of switches the store.
+type documentKeeper interface {
+	Document(ctx context.Context, kind sqltenant.Kind, name string) (sqltenant.Document, error)
+	Documents(ctx context.Context, kind sqltenant.Kind) ([]sqltenant.Document, error)
+	PutDocument(ctx context.Context, c sqltenant.DocumentChange) (sqltenant.Document, error)
+}
+
 // putDocument makes a document what text is, and takes it out when that is "". It
 // returns the document as it was before, too.
-func putDocument(ctx context.Context, db *sqltenant.DB, kind sqltenant.Kind, name, text, actor string) (before, after sqltenant.Document, err error) {
+func putDocument(ctx context.Context, db documentKeeper, kind sqltenant.Kind, name, text, actor string) (before, after sqltenant.Document, err error) {
 	if before, err = db.Document(ctx, kind, name); err != nil {
 		return before, after, refused(err)
 	}

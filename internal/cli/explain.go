@@ -50,8 +50,8 @@ func (c *explainCmd) Run(std *stdio) error {
 	}
 	descriptors := make([][]descriptor.Entry, len(c.Descriptors))
 	for i, text := range c.Descriptors {
-		if descriptors[i], err = descriptor.Parse(text); err != nil {
-			return &codeError{exitUsage, fmt.Errorf("descriptor %q: %w", text, err)}
+		if descriptors[i], err = c.parse(text); err != nil {
+			return err
 		}
 	}
 	tenants, err := c.snapshot(set.Domain(domain), descriptors, func() time.Time { return at })
@@ -79,6 +79,19 @@ func (c *explainCmd) Run(std *stdio) error {
 		}
 	}
 	return nil
+}
+
+// parse reads a descriptor and hashes the API keys in it, as the server does.
+func (f *keyFlags) parse(text string) ([]descriptor.Entry, error) {
+	entries, err := descriptor.Parse(text)
+	if err != nil {
+		return nil, &codeError{exitUsage, fmt.Errorf("descriptor %q: %w", text, err)}
+	}
+	names, err := f.names()
+	if err == nil {
+		names.PutEntries(entries)
+	}
+	return entries, err
 }
 
 // onlyDomain returns name, or the only domain of set when name is "".

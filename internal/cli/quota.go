@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/apikeys"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -38,16 +38,9 @@ type tenantFlags struct {
 
 // readHasher returns what API keys are hashed by, nil without a file of --hash-key.
 func readHasher(path string) (*identity.Hasher, error) {
-	if path == "" {
-		return nil, nil
-	}
-	key, err := os.ReadFile(path)
+	hasher, err := apikeys.ReadHasher(path)
 	if err != nil {
 		return nil, &codeError{exitUsage, err}
-	}
-	hasher, err := identity.NewHasher(identity.NewSecret(strings.TrimRight(string(key), "\r\n")))
-	if err != nil {
-		return nil, &codeError{exitUsage, fmt.Errorf("%s: %w", path, err)}
 	}
 	return hasher, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/headgate/headgate/internal/apikeys"
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
@@ -30,6 +31,21 @@ type rulesCmd struct {
 type ruleFlags struct {
 	Compat       string `enum:",envoy" default:"" placeholder:"envoy" help:"Read the files with the defaults of envoyproxy/ratelimit."`
 	MergeDomains bool   `help:"Let several files add to the same domain."`
+
+	keyFlags `embed:""`
+}
+
+// keyFlags say how a server hashes API keys, for commands that show by what it decides.
+// Without them rules and descriptors are taken as they are written.
+type keyFlags struct {
+	Identity string `placeholder:"FILE" help:"The identity file of the server: API keys in rules and descriptors are hashed as there."`
+	HashKey  string `env:"-" placeholder:"FILE" help:"The key that API keys are hashed by, where it stands in no identity file (--admin-hash-key of the server)."`
+}
+
+// names returns what is put in the place of API keys, nil for nothing.
+func (f *keyFlags) names() (*apikeys.Names, error) {
+	names, _, err := apikeys.Files{Identity: f.Identity, HashKey: f.HashKey}.Read()
+	return names, usageIf(err)
 }
 
 // nodeFlag is the flag of commands that say what rules promise.
@@ -76,7 +92,15 @@ func (f *ruleFlags) load(std *stdio, paths ...string) (*rules.Set, []rulefile.Fi
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := rulefile.Load(files, f.options())
+	names, err := f.names()
+	if err != nil {
+		return nil, nil, err
+	}
+	o := f.options()
+	if names != nil {
+		o.Names = names
+	}
+	set, err := rulefile.Load(files, o)
 	if err != nil {
 		return nil, nil, printDiagnostics(std.err, err, files)
 	}

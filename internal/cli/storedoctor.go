@@ -31,8 +31,9 @@ func (*storeDoctorCmd) Help() string {
 
   headgate store doctor --store redis://user:password@redis.internal:6379/0
 
-It looks the host up, connects, speaks TLS, presents the password, asks what kind
-of server it is, tries the scripts, and looks at eviction, memory, replicas, the
+The URL is that of headgate serve, with what its query says of certificates, files of
+passwords and the prefix. It looks the host up, connects, speaks TLS and looks at the
+certificates of both sides, presents the password, asks what kind of server it is, tries the scripts, and looks at eviction, memory, replicas, the
 clock and the time that answers take; each server of a cluster for itself. One key
 is written for a moment. The exit code is 0 when nothing keeps the store from
 deciding, and 1 when something does; warnings are no problems.`

@@ -34,9 +34,10 @@ type storeKeyCmd struct {
 func (*storeKeyCmd) Help() string {
 	return `Example:
 
-  headgate store key --store redis://localhost:6379/0 --rules rules/ --domain api_platform 'api_key:abc123'
+  headgate store key --store redis://localhost:6379/0 --rules rules/ --domain api_platform --identity identity.yaml 'api_key:abc123'
 
-It reads only. The names of keys are hashes: they do not tell the descriptor.`
+The URL is that of headgate serve, with the prefix and all else in its query. It reads
+only. The names of keys are hashes: they do not tell the descriptor.`
 }
 
 // Run looks the buckets up.
@@ -45,9 +46,9 @@ func (c *storeKeyCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	entries, err := descriptor.Parse(c.Descriptor)
+	entries, err := c.parse(c.Descriptor)
 	if err != nil {
-		return &codeError{exitUsage, fmt.Errorf("descriptor %q: %w", c.Descriptor, err)}
+		return err
 	}
 	domain := set.Domain(c.Domain)
 	if domain == nil {
@@ -175,7 +176,7 @@ func whereElse(m *rules.Mode) string {
 	switch {
 	case m.Consistency == rules.Local:
 		return "consistency: local: each node counts alone, and nothing is stored"
-	case m.Consistency == rules.Leased || m.LeaseHot:
+	case m.Leases():
 		return "what nodes have leased counts as used"
 	case m.Consistency == rules.Synced:
 		return "what nodes have let pass since their last exchange is not in it"

@@ -17,13 +17,13 @@ import (
 
 type switchCmd struct {
 	List  switchListCmd  `cmd:"" help:"List what is switched."`
-	Set   switchSetCmd   `cmd:"" help:"Turn a rule, a tenant or everything off, on or into shadow mode."`
+	Set   switchSetCmd   `cmd:"" help:"Turn a rule, a tenant or everything off, on or into shadow mode, or raise limits for a time."`
 	Clear switchClearCmd `cmd:"" help:"Take a switch out: what the rules say counts again."`
 }
 
 type switchListCmd struct {
-	databaseFlags `embed:""`
-	JSON          bool `name:"json" env:"-" help:"Print one JSON object to a line."`
+	switchFlags `embed:""`
+	JSON        bool `name:"json" env:"-" help:"Print one JSON object to a line."`
 }
 
 // Help implements kong.HelpProvider.
@@ -53,7 +53,7 @@ func keptSwitchOf(d sqltenant.Document) keptSwitch {
 
 // Run lists the switches; the answer is no when one of them is bad.
 func (c *switchListCmd) Run(std *stdio) error {
-	ctx, db, done, err := c.open()
+	ctx, db, done, err := c.openSwitches()
 	if err != nil {
 		return err
 	}
@@ -113,6 +113,9 @@ const maxShownTenants = 3
 // forText says whom a switch is for.
 func forText(s *switches.Switch) string {
 	var parts []string
+	if s.Raise > 0 {
+		parts = append(parts, fmt.Sprintf("+%d%%", s.Raise))
+	}
 	if s.Percent > 0 {
 		parts = append(parts, fmt.Sprintf("%d%%", s.Percent))
 	}
@@ -123,8 +126,8 @@ func forText(s *switches.Switch) string {
 		}
 		parts = append(parts, t.Key+":"+t.Value)
 	}
-	if parts == nil {
-		return "all"
+	if s.Percent == 0 && len(s.Tenants) == 0 {
+		parts = append(parts, "all")
 	}
 	return strings.Join(parts, ", ")
 }
@@ -140,15 +143,16 @@ func untilText(s *switches.Switch, now time.Time) string {
 }
 
 type switchSetCmd struct {
-	databaseFlags `embed:""`
-	actorFlag     `embed:""`
-	Percent       *int     `env:"-" placeholder:"N" help:"A canary: only for this share of the tenants, from 1 to 100, always the same ones."`
-	Tenant        []string `env:"-" sep:"none" placeholder:"KEY:VALUE" help:"A canary: for this tenant, by the entry of its requests, such as tenant:acme. May be repeated."`
-	Until         string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('30m'). Default: when it is cleared."`
-	Reason        string   `env:"-" placeholder:"TEXT" help:"Why, for the people who find it."`
-	JSON          bool     `name:"json" env:"-" help:"Print JSON."`
-	Target        string   `arg:"" help:"What to switch: all, rule:ID, candidate:ID (the candidate limits of a rule) or tenant:KEY:VALUE."`
-	State         string   `arg:"" help:"on (enforce), shadow (count and report, deny nothing) or off (do not count either)."`
+	switchFlags `embed:""`
+	actorFlag   `embed:""`
+	Percent     *int     `env:"-" placeholder:"N" help:"A canary: only for this share of the tenants, from 1 to 100, always the same ones."`
+	Tenant      []string `env:"-" sep:"none" placeholder:"KEY:VALUE" help:"A canary: for this tenant, by the entry of its requests, such as tenant:acme; an API key by its hash where keys are hashed. May be repeated."`
+	By          *int     `env:"-" placeholder:"N" help:"Of a target raise:ID: by how many per cent its limits are larger, from 1 to 100."`
+	Until       string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('30m'). Default: when it is cleared; a raise needs one."`
+	Reason      string   `env:"-" placeholder:"TEXT" help:"Why, for the people who find it."`
+	JSON        bool     `name:"json" env:"-" help:"Print JSON."`
+	Target      string   `arg:"" help:"What to switch: all, rule:ID, candidate:ID (the candidate limits of a rule), raise:ID (how large its limits are) or tenant:KEY:VALUE."`
+	State       string   `arg:"" help:"on (enforce), shadow (count and report, deny nothing) or off (do not count either); for a target raise:ID, raised."`
 }
 
 // Help implements kong.HelpProvider.
@@ -159,8 +163,9 @@ func (*switchSetCmd) Help() string {
   headgate switch set all shadow
   headgate switch set rule:api.tenant on --percent 5 --tenant tenant:acme
   headgate switch set tenant:tenant:acme off --until 2h
+  headgate switch set raise:api.tenant raised --by 20 --tenant tenant:acme --until 1h
 
-Every process of this database follows within two seconds. The switch of a tenant counts
+Every process of this database, or of this store, follows within two seconds. The switch of a tenant counts
 before that of a rule, and that before the one for all. /rules of a process shows the ids
 of its rules.`
 }
@@ -176,7 +181,7 @@ func (c *switchSetCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
-	ctx, db, done, err := c.open()
+	ctx, db, done, err := c.openSwitches()
 	if err != nil {
 		return err
 	}
@@ -208,6 +213,11 @@ func (c *switchSetCmd) make(now time.Time) (s switches.Switch, err error) {
 			return s, errors.New("--percent: 0 switches nobody; hint: from 1 to 100")
 		}
 	}
+	if c.By != nil {
+		if s.Raise = *c.By; s.Raise == 0 {
+			return s, fmt.Errorf("--by: 0 raises nothing; hint: from 1 to %d", switches.MaxRaise)
+		}
+	}
 	for _, text := range c.Tenant {
 		key, value, _ := strings.Cut(text, ":")
 		if key == "" || value == "" {
@@ -232,9 +242,9 @@ func (c *switchSetCmd) make(now time.Time) (s switches.Switch, err error) {
 }
 
 type switchClearCmd struct {
-	databaseFlags `embed:""`
-	actorFlag     `embed:""`
-	Target        string `arg:"" help:"The target, as list shows it."`
+	switchFlags `embed:""`
+	actorFlag   `embed:""`
+	Target      string `arg:"" help:"The target, as list shows it."`
 }
 
 // Help implements kong.HelpProvider.
@@ -248,11 +258,16 @@ The exit code is 1 when there was no such switch.`
 
 // Run takes a switch out; the answer is no when there is none.
 func (c *switchClearCmd) Run(std *stdio) error {
-	was, err := c.takeOut(sqltenant.SwitchDocument, c.Target, c.actor())
+	ctx, db, done, err := c.openSwitches()
 	if err != nil {
 		return err
 	}
-	if !was {
+	defer done()
+	before, _, err := putDocument(ctx, db, sqltenant.SwitchDocument, c.Target, "", c.actor())
+	if err != nil {
+		return err
+	}
+	if before.Version == 0 {
 		return &codeError{exitNo, fmt.Errorf("no switch %.80q; hint: headgate switch list shows those that there are", c.Target)}
 	}
 	_, err = fmt.Fprintf(std.out, "cleared %s: what the rules say counts\n", c.Target)

@@ -47,7 +47,7 @@ type Settings struct {
 	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
 
 	// Store says where the buckets are kept.
-	Store StoreURL `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, unix:///path/to/redis.sock, redis+sentinel://host:port,host:port/db?master=NAME, redis+cluster://host:port,host:port (rediss instead of redis is TLS), or memcached://host:port,host:port. Default ${default}."`
+	Store StoreURL `group:"store" default:"memory://" placeholder:"URL" help:"Where counters live: memory:// (this process; ?max_bytes=256MiB), redis://[user:password@]host:port/db, unix:///path/to/redis.sock, redis+sentinel://host:port,host:port/db?master=NAME, redis+cluster://host:port,host:port (rediss instead of redis is TLS), or memcached://host:port,host:port. ?prefix=shop: and ?password_file=FILE are for all but memory, ?ca=FILE&cert=FILE&key=FILE&server_name=NAME for TLS (memcached: tls=true); docs/operations.md lists them. Default ${default}."`
 	// StorePerSecond says where the buckets of limits per second are kept; empty
 	// means in Store too.
 	StorePerSecond StoreURL `group:"store" name:"store-per-second" placeholder:"URL" help:"Another store for limits per second, which make most of the load and need no durability. Default: --store."`
@@ -73,8 +73,10 @@ type Settings struct {
 	// to a year, which no denial reaches.
 	DenialTime time.Duration `group:"store" default:"2s" placeholder:"TIME" help:"How long a denial is remembered at most, if it does not end before: so late may a refund, a reset or a raised limit by another node take effect here. Default ${default}."`
 
-	// OpsAddr serves what operators need and nobody else should reach.
-	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. Default ${default}."`
+	// OpsAddr serves what operators need and nobody else should reach; "" serves none.
+	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. \"\" serves none. Default ${default}."`
+	// HealthAddr serves health and readiness alone; "" (the default) serves none.
+	HealthAddr string `group:"listen" placeholder:"ADDR" help:"Address for probes: /healthz and /readyz, and nothing else, in plain text: host:port, or unix:///path. --ops-addr has both too. Default: off."`
 	// AllowedHosts are further names by which operators reach their addresses.
 	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"More names that requests to the addresses for operators may carry in Host where there is no TLS. IP addresses, localhost, the name in the address itself and names that nobody can register, such as headgate.monitoring, are always taken. Others are refused, because a web page could reach the address by a name of its own."`
 	// DrainDelay is the time between "not ready" and the end of listening. The
@@ -85,23 +87,20 @@ type Settings struct {
 	DrainTimeout time.Duration `group:"listen" default:"15s" help:"How long requests under way may take to finish at shutdown."`
 
 	// Identity is the file that says who asks; "" is none.
-	Identity string `group:"identity" placeholder:"FILE" help:"YAML file that says by what requests are limited: API key, token, address, route. Default: by the address of the client, and by address and method."`
+	Identity string `group:"identity" placeholder:"FILE" help:"YAML file that says by what requests are limited: API key, token, address, route; and by which key API keys are hashed. Default: by the address of the client, and by address and method."`
 
 	Tenancy `embed:""`
 
+	Link `embed:""`
+
 	Observing `embed:""`
 
-	// Headers is the generation of the RateLimit header fields over HTTP.
-	Headers string `group:"answers" enum:"draft-8,draft-7,draft-6,off" default:"draft-8" help:"RateLimit header fields over HTTP: draft-8 (structured fields, the current form), draft-7, draft-6 or off."`
-	// XRateLimit sends the X-RateLimit-* header fields as well.
-	XRateLimit bool `group:"answers" name:"x-ratelimit" default:"true" negatable:"" help:"Send X-RateLimit-Limit, -Remaining and -Reset."`
-	// XRateLimitReset says what X-RateLimit-Reset counts.
-	XRateLimitReset string `group:"answers" name:"x-ratelimit-reset" enum:"unix,delta" default:"unix" help:"X-RateLimit-Reset as Unix seconds (unix) or as seconds from now (delta)."`
-	// Body is the shape of a denial's body over HTTP.
-	Body string `group:"answers" enum:"platform,flat,problem" default:"platform" help:"Body of a denial: platform (error object), flat, or problem (RFC 9457)."`
-	// RetryJitter lengthens retry times by a random share of themselves, up to
-	// this one; from 0 (the default value) to 1.
-	RetryJitter float64 `group:"answers" default:"0" placeholder:"SHARE" help:"Lengthen each retry time over HTTP by a random share of itself, up to this one (0.1 is a tenth), so that a crowd that was denied together does not come back together."`
+	Answers `embed:""`
+
+	LoadBalancers `embed:""`
+
+	Listeners `embed:""`
+
 	// LogLevel is the least severe level that is logged.
 	LogLevel string `group:"logs" enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
 	// LogFormat is the format of log lines.
@@ -143,10 +142,15 @@ func (s *Settings) validate() error {
 		between("rules-poll", s.RulesPoll, minPoll, maxPoll),
 		between("drain-delay", s.DrainDelay, 0, maxDrainDelay),
 		between("drain-timeout", s.DrainTimeout, 0, maxDrain),
-		share("retry-jitter", s.RetryJitter),
-		address("ops-addr", s.OpsAddr),
+		s.Answers.validate(),
+		optionalAddress("ops-addr", s.OpsAddr),
+		s.Listeners.validate(),
+		optionalAddress("health-addr", s.HealthAddr),
 		s.Tenancy.validate(),
+		s.Link.validate(),
+		s.validateFollowing(),
 		s.Observing.validate(),
+		s.LoadBalancers.validate(),
 	)
 }
 
@@ -177,13 +181,6 @@ func between(name string, d, lo, hi time.Duration) error {
 	return fmt.Errorf("--%s: %v is out of range; hint: from %v to %v", name, d, lo, hi)
 }
 
-func share(name string, x float64) error {
-	if x >= 0 && x <= 1 {
-		return nil
-	}
-	return fmt.Errorf("--%s: %v is out of range; hint: a share from 0 to 1", name, x)
-}
-
 // breakerRatio refuses 0 too: that would open a breaker without a cause.
 func breakerRatio(x float64) error {
 	if x > 0 && x <= 1 {
@@ -197,6 +194,14 @@ func address(name, addr string) error {
 		return fmt.Errorf("--%s: %w", name, err)
 	}
 	return nil
+}
+
+// optionalAddress is address for what "" switches off.
+func optionalAddress(name, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	return address(name, addr)
 }
 
 // ListenAddress splits addr into what net.Listen takes: "tcp" and host:port, or

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,13 +58,17 @@ func TestDefaultsAreValid(t *testing.T) {
 		Settings: Settings{
 			RowsDomain: "api", RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
 			BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
-			OpsAddr: "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
-			Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Body: "platform",
-			LogLevel: "info", LogFormat: "text",
+			Listeners: Listeners{MaxConnections: 20000},
+			OpsAddr:   "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
+			Answers:       Answers{Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Reset: "full", Body: "platform", RetryJitter: 0.1},
+			LoadBalancers: LoadBalancers{ProxyProtocolOthers: "serve"},
+			LogLevel:      "info", LogFormat: "text",
 			Observing: Observing{DenialLines: 1, TopKeys: 64, AccuracySample: 0.001, AuditSample: 0.01, AuditBuffer: 65536, AuditKeys: "hashed"},
 		},
-		Dashboard: Dashboard{DashboardSession: 12 * time.Hour},
-		HTTPAddr:  ":8080", GRPCAddr: ":8081", CallerLimits: true,
+		Dashboard:  Dashboard{DashboardSession: 12 * time.Hour},
+		CheckIDs:   CheckIDs{CheckIDTime: time.Minute},
+		CallersTLS: CallersTLS{ClientCerts: "required"}, UsageAddr: ":8083",
+		HTTPAddr: ":8080", GRPCAddr: ":8081", Duties: Duties{"decide,admin,dashboard"},
 		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
 		RLSHeaders: "off", RLSClosed: "over_limit",
 	}
@@ -95,9 +101,59 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples := map[string]string{"compat": "envoy", "headers": "off", "x-ratelimit-reset": "delta", "body": "flat", "retry-jitter": "0.1", "rls-closed": "error", "rls-headers": "http", "store": "redis://h", "store-per-second": "redis://s", "tenants": "sqlite:///t.db", "nodes": "3", "denial-memory": "7", "breaker-failures": "5", "breaker-ratio": "0.25", "http-addr": ":1", "grpc-addr": ":1", "ops-addr": ":1", "auth-addr": ":1", "admin-addr": ":1", "auth-peers": "10.0.0.0/8", "log-level": "debug", "log-format": "json", "layer": "edge", "denial-lines": "5", "top-keys": "9", "accuracy-sample": "0.5", "audit-files": "file:///x", "audit-kafka": "kafka://h/t", "audit-sample": "0.5", "audit-buffer": "99", "audit-keys": "plain", "trace-endpoint": "http://h:1", "trace-ratio": "0.5", "dashboard-addr": ":1"}
+	samples := map[string]string{
+		"accuracy-sample":       "0.5",
+		"admin-addr":            ":1",
+		"admin-urls":            "https://a:1",
+		"audit-buffer":          "99",
+		"audit-files":           "file:///x",
+		"audit-kafka":           "kafka://h/t",
+		"audit-keys":            "plain",
+		"audit-sample":          "0.5",
+		"auth-addr":             ":1",
+		"auth-peers":            "10.0.0.0/8",
+		"body":                  "flat",
+		"breaker-failures":      "5",
+		"breaker-ratio":         "0.25",
+		"client-certs":          "optional",
+		"compat":                "envoy",
+		"dashboard-addr":        ":1",
+		"denial-lines":          "5",
+		"denial-memory":         "7",
+		"grpc-addr":             ":1",
+		"headers":               "off",
+		"health-addr":           ":1",
+		"max-connections":       "7",
+		"http-addr":             ":1",
+		"layer":                 "edge",
+		"log-format":            "json",
+		"log-level":             "debug",
+		"nodes":                 "3",
+		"ops-addr":              ":1",
+		"proxy-protocol":        "http",
+		"proxy-protocol-from":   "10.0.0.0/8",
+		"proxy-protocol-others": "refuse",
+		"reset":                 "window",
+		"retry-jitter":          "0.2",
+		"rls-closed":            "error",
+		"rls-headers":           "http",
+		"roles":                 "decide",
+		"socket-mode":           "0660",
+		"store":                 "redis://h",
+		"store-per-second":      "redis://s",
+		"tenants":               "sqlite:///t.db",
+		"tls-except":            "grpc",
+		"top-keys":              "9",
+		"trace-endpoint":        "http://h:1",
+		"trace-ratio":           "0.5",
+		"usage-addr":            ":1",
+		"x-ratelimit-reset":     "delta",
+	}
 	for _, flag := range parser.Model.Flags {
-		if flag.Name == "help" || flag.Name == "config" {
+		switch flag.Name {
+		case "help", "config":
+			continue
+		case "tls-cert", "tls-key", "client-ca", "client-names": // one without the other is refused
 			continue
 		}
 		t.Run(flag.Name, func(t *testing.T) {
@@ -116,8 +172,21 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 			if flag.Name == "store-per-second" {
 				t.Setenv("HEADGATE_STORE", "redis://h") // it stands beside such a store only
 			}
-			if flag.Name == "tenants-file" {
-				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db") // so does this
+			if slices.Contains([]string{"tenants-file", "tenants-dir", "snapshot-sign-key"}, flag.Name) {
+				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db") // so do these
+			}
+			if flag.Name == "snapshot-sign-key" {
+				t.Setenv("HEADGATE_ADMIN_ADDR", ":1")
+				t.Setenv("HEADGATE_ADMIN_TOKENS", "tokens.yaml")
+			}
+			if slices.Contains([]string{"admin-urls-token", "snapshot-keys"}, flag.Name) {
+				t.Setenv("HEADGATE_ADMIN_URLS", "https://a:1")
+			}
+			if flag.Name == "admin-urls-token" {
+				t.Setenv("HEADGATE_SNAPSHOT_KEYS", "keys.pem")
+			}
+			if flag.Name == "proxy-protocol" {
+				t.Setenv("HEADGATE_PROXY_PROTOCOL_FROM", "10.0.0.0/8")
 			}
 			if flag.Name == "trace-ratio" {
 				t.Setenv("HEADGATE_TRACE_ENDPOINT", "http://h:1")
@@ -142,7 +211,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if byFlag == before || byFile != byFlag || byEnv != byFlag {
+			if reflect.DeepEqual(byFlag, before) || !reflect.DeepEqual(byFile, byFlag) || !reflect.DeepEqual(byEnv, byFlag) {
 				t.Errorf("%s=%s: flag %+v\nfile %+v\nenvironment %+v", flag.Name, value, byFlag, byFile, byEnv)
 			}
 		})
@@ -191,6 +260,11 @@ func TestValidate(t *testing.T) {
 		{"--drain-timeout=20h", "--drain-timeout"},
 		{"--http-addr=8080", `--http-addr: address "8080" is not host:port; hint:`},
 		{"--grpc-addr=unix://run/x.sock", "the path of a socket is absolute; hint:"},
+		{"--check-id-time=2h", "--check-id-time: 2h0m0s is out of range; hint: from 1s to 1h"},
+		{"--check-id-header=a:b", `--check-id-header: "a:b" is no name of a header; hint: such as`},
+		{"--check-id-header=Cookie", "--check-id-header: Cookie says something else; hint:"},
+		{"--check-id-header=x-headgate-token", "--check-id-header: x-headgate-token says something else; hint:"},
+		{"--check-id-header=X-Forwarded-For", "--check-id-header: X-Forwarded-For says something else; hint:"},
 		{"--nodes=-1", "--nodes: -1 is out of range; hint: from 0 to 10000"},
 		{"--denial-memory=99999999", "--denial-memory: 99999999 is out of range"},
 		{"--breaker-failures=0", "--breaker-failures: 0 is out of range; hint: from 1"},
@@ -201,6 +275,10 @@ func TestValidate(t *testing.T) {
 		{"--store-per-second=redis://h", "--store-per-second: --store is in memory"},
 		{"--store=redis://h --store-per-second=memory://", "--store-per-second: a memory store counts in this process alone"},
 		{"--store=redis://h --store-per-second=mysql://h", "--store-per-second: unknown kind of store; hint:"},
+		{"--store=localhost:6379", "--store: no kind of store is named; hint: redis://localhost:6379"},
+		{"--store=cache-1.internal:11211", "--store: no kind of store is named; hint: memcached://cache-1.internal:11211"},
+		{"--store=[::1]:26379", "--store: no kind of store is named; hint: redis+sentinel://[::1]:26379/0?master=NAME"},
+		{"--store=user:hunter2@h:6379", "--store: unknown kind of store; hint:"},
 		{"--store=mysql://x", "--store: unknown kind of store; hint:"},
 		{"--store=", "--store: no store is named; hint:"},
 		{"--store=redis://u:p/w@h", "hint: write special characters"},

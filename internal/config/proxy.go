@@ -49,6 +49,8 @@ const (
 func (s *Proxy) Target() (*url.URL, error) {
 	to, err := url.Parse(s.To)
 	switch {
+	case s.To == "":
+		return nil, errors.New("--to: no backend is named; hint: --to http://localhost:9000")
 	case err != nil, to.Scheme != "http" && to.Scheme != "https", to.Host == "":
 		return nil, errors.New("--to: not a URL of http or https; hint: http://localhost:9000")
 	case to.User != nil:

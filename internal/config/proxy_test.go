@@ -65,7 +65,7 @@ func TestProxySources(t *testing.T) {
 func TestBadProxySettings(t *testing.T) {
 	const good = "--to=http://h --rules=r "
 	for _, tt := range []struct{ args, want string }{
-		{"--rules=r", "--to"},
+		{"--rules=r", "--to: no backend is named; hint: --to http://localhost:9000"},
 		{"--to=http://h", "--rules: none; hint: a proxy without rules limits nothing"},
 		{"--rules=r --to=localhost:9000", "--to: not a URL of http or https; hint:"},
 		{"--rules=r --to=http://u:hunter2@h", "--to: a user in the URL; hint:"},

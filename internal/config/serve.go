@@ -4,15 +4,24 @@ import "errors"
 
 // Serve is everything that can be set on `headgate serve`.
 type Serve struct {
-	// HTTPAddr serves POST /v1/check, POST /json, /healthcheck and, with UsageKey, GET
-	// /v1/usage.
-	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one. Default ${default}."`
-	// GRPCAddr serves Envoy's rate limit service.
-	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. Default ${default}."`
+	// HTTPAddr serves POST /v1/check, POST /json and /healthcheck; "" serves none.
+	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one, \"\" serves none. Default ${default}."`
+	// GRPCAddr serves Envoy's rate limit service; "" serves none.
+	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. \"\" serves none. Default ${default}."`
 
 	Settings `embed:""`
 
+	Duties `embed:""`
+
+	Publishing `embed:""`
+
+	Callers `embed:""`
+
+	CallersTLS `embed:""`
+
 	Auth `embed:""`
+
+	CheckIDs `embed:""`
 
 	Admin `embed:""`
 
@@ -20,11 +29,10 @@ type Serve struct {
 
 	// UsageKey is the file of the keys that tokens of customers are signed with; "" (the
 	// default) serves none.
-	UsageKey string `group:"tenants" placeholder:"FILE" help:"Keys that sign the tokens with which customers read their own usage, at /v1/usage of --http-addr: one to a line, the first one signs ('openssl rand -base64 32'). The admin API makes the tokens. Read again when it changes. Default: off."`
+	UsageKey string `group:"tenants" placeholder:"FILE" help:"Keys that sign the tokens with which customers read their own usage, at /v1/usage of --usage-addr: one to a line, the first one signs ('openssl rand -base64 32'). The admin API makes the tokens. Read again when it changes. Default: off."`
 
-	// CallerLimits serves limits, refunds and resets that callers ask for, over HTTP and
-	// Envoy's protocol.
-	CallerLimits bool `group:"answers" default:"true" negatable:"" help:"Let callers of the HTTP API and of Envoy's protocol name limits of their own (limit in /v1/check, limit overrides in descriptors), give back hits (refund, negative hits) and reset counts. Whoever may do so is not limited: switch it off where callers are not trusted. Such calls are then refused: 403, PERMISSION_DENIED. Still served then: charges, reservations and what settles them, and calls that renew or release slots of requests in flight, Envoy's negative hits for that among them. In a file: caller-limits: false."`
+	// UsageAddr serves GET /v1/usage with UsageKey; "" serves none.
+	UsageAddr string `group:"listen" default:":8083" placeholder:"ADDR" help:"Address at which customers read their own usage, with --usage-key, and nothing else is served: host:port, or unix:///path. \"\" serves none. Default ${default}."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
 	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
 	// RLSMetadata adds dynamic metadata to the answers to Envoy.
@@ -41,10 +49,16 @@ type Serve struct {
 func (s *Serve) Validate() error {
 	return errors.Join(
 		s.Settings.validate(),
-		address("http-addr", s.HTTPAddr),
-		address("grpc-addr", s.GRPCAddr),
+		s.validateRoles(),
+		s.validatePublishing(),
+		optionalAddress("http-addr", s.HTTPAddr),
+		optionalAddress("grpc-addr", s.GRPCAddr),
+		optionalAddress("usage-addr", s.UsageAddr),
+		s.Callers.validate(),
+		s.CallersTLS.validate(),
 		s.Auth.validate(),
+		s.CheckIDs.validate(),
 		s.Admin.validate(),
-		s.Dashboard.validate(s.AdminTokens),
+		s.validateDashboard(),
 	)
 }

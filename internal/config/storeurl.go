@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -55,12 +56,34 @@ func (u StoreURL) check(name string) error {
 		return fmt.Errorf("--%s: no store is named; hint: memory://, or redis://host:6379/0", name)
 	}
 	if !slices.Contains(storeSchemes, u.Scheme()) {
+		if meant := meantStore(u.raw); meant != "" {
+			return fmt.Errorf("--%s: no kind of store is named; hint: %s", name, meant)
+		}
 		return fmt.Errorf("--%s: unknown kind of store; hint: the URL begins with %s://", name, strings.Join(storeSchemes, "://, "))
 	}
 	if _, err := url.Parse(u.raw); err != nil {
 		return fmt.Errorf("--%s: not a URL; hint: write special characters of a password as %%XX, '@' as %%40, '/' as %%2F, ':' as %%3A", name)
 	}
 	return nil
+}
+
+// hostPort is an address without a scheme. There is no place in it for a password.
+var hostPort = regexp.MustCompile(`^(?:[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*|\[[0-9A-Fa-f:.]+\]):(\d{1,5})$`)
+
+// meantStore returns the URL that is meant by an address without a scheme, "" if raw is
+// none.
+func meantStore(raw string) string {
+	parts := hostPort.FindStringSubmatch(raw)
+	if parts == nil {
+		return ""
+	}
+	switch parts[1] {
+	case "11211":
+		return "memcached://" + raw
+	case "26379":
+		return "redis+sentinel://" + raw + "/0?master=NAME"
+	}
+	return "redis://" + raw
 }
 
 // String returns the URL without its secrets.

@@ -11,6 +11,9 @@ type Tenancy struct {
 	Tenants DatabaseURL `group:"tenants" placeholder:"URL" help:"Database of accounts, which say what tier a tenant has and what it may use besides: postgres://user:password@host:5432/database, or sqlite:///path/to/tenants.db for one process. No decision waits for it."`
 	// TenantsFile keeps what was read last of the database; "" is nowhere.
 	TenantsFile string `group:"tenants" placeholder:"FILE" help:"File in which the accounts, rules, tiers and switches of the database are kept that were read last. They are used when it is away at start."`
+	// TenantsDir is where accounts are in a file of which memory holds a part; "" holds all
+	// of them in memory.
+	TenantsDir string `group:"tenants" placeholder:"DIR" help:"Directory in which all accounts are kept in one compact file, of which memory holds only an index and the accounts asked for of late: for very many accounts. What was read last is used when the database, or --admin-urls, is away at start, so that --tenants-file is not needed. One process for each directory."`
 	// Hooks is the file of web hooks; "" is none.
 	Hooks string `group:"tenants" placeholder:"FILE" help:"YAML file of web hooks: who is told when a tenant has used 80 or 100 percent of a limit. Read at start."`
 }
@@ -21,6 +24,9 @@ func (t *Tenancy) validate() error {
 			return errors.New("--tenants-file: there is no database whose accounts it could keep; hint: --tenants URL, or delete it")
 		}
 		return nil
+	}
+	if t.TenantsFile != "" && t.TenantsDir != "" {
+		return errors.New("--tenants-file, --tenants-dir: both keep what was read last; hint: leave --tenants-file out")
 	}
 	return t.Tenants.Check()
 }

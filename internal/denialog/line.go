@@ -58,7 +58,7 @@ func (l *Log) line(req *headgate.Request, resp *headgate.Response, v *headgate.V
 	if v.Rule != nil {
 		rule = v.Rule.ID
 	}
-	text := string(keyname.AppendText(nil, keyname.Entries(nil, req, v)))
+	text := string(keyname.AppendText(nil, v.Entries(nil, req)))
 	r.AddAttrs(
 		slog.String("verdict", verdictOf(v).String()),
 		slog.String("reason", reasonOf(v)),

@@ -62,7 +62,7 @@ func (w *watched) asks(front, domain string, op store.Op, texts ...string) {
 		}
 		descriptors = append(descriptors, headgate.Descriptor{Entries: entries, Hits: 1, Op: op})
 	}
-	door := w.Door(headgate.DoorOptions{Name: front})
+	door := w.Door(headgate.DoorOptions{Name: front, Rights: headgate.Rights{Check: true}})
 	if err := door.Check(w.t.Context(), []headgate.Request{{Domain: domain, Descriptors: descriptors}}, make([]headgate.Response, 1)); err != nil {
 		w.t.Fatal(err)
 	}

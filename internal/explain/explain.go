@@ -138,7 +138,7 @@ func (x *explainer) limit(before, after *headgate.Verdict) view.ExplainedLimit {
 	var room [8]descriptor.Entry
 	e := view.ExplainedLimit{
 		Name: after.Name, Role: after.Role.String(), Limit: limitText(after), Source: after.Source.String(), Tier: after.Tier,
-		Key:      string(keyname.AppendText(nil, keyname.Entries(room[:0], x.req, after))),
+		Key:      string(keyname.AppendText(nil, after.Entries(room[:0], x.req))),
 		Enforced: after.Enforced(), Shadow: x.inShadow(after), Degraded: string(after.Degraded), Allowed: after.Decision.Allowed,
 		Before: counters(before), After: counters(after), Notes: x.notes(after),
 	}

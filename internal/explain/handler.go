@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+
+	"github.com/headgate/headgate"
 )
 
 // MaxBody bounds the body of a request, in bytes.
@@ -45,6 +47,10 @@ func Handler(limiter Limiter) http.Handler {
 			return
 		}
 		e, err := Request(r.Context(), limiter, req)
+		if errors.As(err, new(*headgate.RightsError)) {
+			refuse(w, http.StatusForbidden, err.Error())
+			return
+		}
 		if err != nil {
 			refuse(w, http.StatusBadRequest, err.Error())
 			return

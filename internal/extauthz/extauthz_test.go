@@ -34,7 +34,7 @@ type authorizer struct {
 	addr     string
 }
 
-func (a *authorizer) Admit(addr string) error {
+func (a *authorizer) Admit(addr string, _ func() error) error {
 	a.addr = addr
 	if a.stranger {
 		return errors.New("no peer; hint: --auth-peers")
@@ -54,7 +54,7 @@ func (a *authorizer) Refuse(err error) forwardauth.Reply {
 
 // service fails by the panic that it is told of.
 func service(a extauthz.Authorizer) *extauthz.Service {
-	return extauthz.New(a, func(cause any, _ []byte) { panic(cause) })
+	return extauthz.New(a, extauthz.Options{OnPanic: func(cause any, _ []byte) { panic(cause) }})
 }
 
 func allowed() forwardauth.Reply {
@@ -209,7 +209,7 @@ func (*buggy) Decide(*http.Request, string) forwardauth.Reply { panic("a bug") }
 
 func TestPanicEndsOneCall(t *testing.T) {
 	var told any
-	s := extauthz.New(&buggy{}, func(cause any, stack []byte) { told = cause })
+	s := extauthz.New(&buggy{}, extauthz.Options{OnPanic: func(cause any, stack []byte) { told = cause }})
 	if _, err := s.Check(t.Context(), question()); status.Code(err) != codes.Internal || told != "a bug" {
 		t.Errorf("%v, told %v", err, told)
 	}

@@ -72,13 +72,13 @@ func watched(t *testing.T, w *watcher) extauthz.Authorizer {
 // peered takes every caller for a peer.
 type peered struct{ *forwardauth.Authorizer }
 
-func (peered) Admit(string) error { return nil }
+func (peered) Admit(string, func() error) error { return nil }
 
 // Observers hear of Envoy's client, and that hears the ID of its decision.
 func TestClientsAndDecisions(t *testing.T) {
 	const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	w := &watcher{id: trace.NewDecisionID(time.Now())}
-	s := extauthz.New(watched(t, w), func(cause any, _ []byte) { panic(cause) })
+	s := extauthz.New(watched(t, w), extauthz.Options{OnPanic: func(cause any, _ []byte) { panic(cause) }})
 	for _, step := range []struct {
 		sent, want string
 		allowed    bool

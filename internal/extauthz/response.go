@@ -45,6 +45,8 @@ func codeOf(status int) codes.Code {
 		return codes.Unavailable
 	case http.StatusUnauthorized:
 		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
 	}
 	return codes.InvalidArgument
 }

@@ -11,13 +11,15 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/forwardauth"
 )
 
 // Authorizer decides requests for those who may ask. forwardauth.Authorizer is one.
 type Authorizer interface {
-	// Admit returns an error for who asks from addr and may not.
-	Admit(addr string) error
+	// Admit returns an error for who asks from addr and may not; enter, if not nil,
+	// returns nil for who may though he is no peer.
+	Admit(addr string, enter func() error) error
 	// Decide decides a request by the rules of domain, "" for the usual one.
 	Decide(original *http.Request, domain string) forwardauth.Reply
 	// Refuse answers a request that cannot be decided because of err.
@@ -30,13 +32,21 @@ var _ Authorizer = (*forwardauth.Authorizer)(nil)
 type Service struct {
 	authpb.UnimplementedAuthorizationServer
 	authorizer Authorizer
-	onPanic    func(cause any, stack []byte)
+	options    Options
 }
 
-// New returns a Service that asks authorizer. onPanic is told of a panic, which is a
-// bug and ends that call alone.
-func New(authorizer Authorizer, onPanic func(cause any, stack []byte)) *Service {
-	return &Service{authorizer: authorizer, onPanic: onPanic}
+// Options configures a Service; OnPanic is required.
+type Options struct {
+	// Enter returns nil for the context of a call of who may ask though he is no peer, or
+	// a *callers.Refused; nil lets nobody else in.
+	Enter func(context.Context) error
+	// OnPanic is told of a panic, which is a bug and ends that call alone.
+	OnPanic func(cause any, stack []byte)
+}
+
+// New returns a Service that asks authorizer.
+func New(authorizer Authorizer, o Options) *Service {
+	return &Service{authorizer: authorizer, options: o}
 }
 
 // Register registers the service.
@@ -50,12 +60,16 @@ const domainExtension = "domain"
 func (s *Service) Check(ctx context.Context, r *authpb.CheckRequest) (answer *authpb.CheckResponse, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			s.onPanic(cause, debug.Stack())
+			s.options.OnPanic(cause, debug.Stack())
 			answer, err = nil, status.Error(codes.Internal, "a bug; the log of headgate has more")
 		}
 	}()
-	if err := s.authorizer.Admit(callerOf(ctx)); err != nil {
-		return nil, status.Error(codes.PermissionDenied, err.Error())
+	if err := s.admit(ctx); err != nil {
+		code := codes.PermissionDenied
+		if callers.Answer(http.Header{}, err) == http.StatusUnauthorized {
+			code = codes.Unauthenticated
+		}
+		return nil, status.Error(code, err.Error())
 	}
 	attributes := r.GetAttributes()
 	if attributes.GetRequest().GetHttp() == nil {
@@ -66,6 +80,14 @@ func (s *Service) Check(ctx context.Context, r *authpb.CheckRequest) (answer *au
 		return responseTo(s.authorizer.Refuse(err)), nil
 	}
 	return responseTo(s.authorizer.Decide(original, attributes.GetContextExtensions()[domainExtension])), nil
+}
+
+// admit returns an error for who makes the call of ctx and may not.
+func (s *Service) admit(ctx context.Context) error {
+	if s.options.Enter == nil {
+		return s.authorizer.Admit(callerOf(ctx), nil)
+	}
+	return s.authorizer.Admit(callerOf(ctx), func() error { return s.options.Enter(ctx) })
 }
 
 // callerOf returns the address of who asks: "" on a unix socket.

@@ -14,7 +14,9 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/trace"
 )
@@ -28,6 +30,13 @@ type Options struct {
 	Answer    *httpanswer.Encoder
 	// Peers may ask.
 	Peers Peers
+	// IDHeader is the header field of sub-requests that has the id of the check (see
+	// headgate.Limiter.CheckOnce), set by the gateway and nobody else; "" is none.
+	IDHeader string
+	// Enter returns nil for a request of who may ask though he is no peer, or a
+	// *callers.Refused; nil lets nobody else in. Peers are not asked for a token: the
+	// header of their requests may have what their clients sent.
+	Enter func(*http.Request) error
 	// Domain is the domain of the rules. "" means the only one that Rules have.
 	Domain string
 	// Rules returns the rules in force, nil when there are none; required.
@@ -120,7 +129,7 @@ func (a *Authorizer) Decide(original *http.Request, domain string) Reply {
 		return a.skip()
 	}
 	c.requests[0].Domain, c.requests[0].Descriptors = domain, c.descriptors
-	if err := a.options.Checker.Check(original.Context(), c.requests[:], c.responses[:]); err != nil {
+	if err := a.check(original, c); err != nil {
 		return a.Refuse(err)
 	}
 	return a.reply(c, now)
@@ -198,7 +207,7 @@ func (a *Authorizer) domain(named string) (string, error) {
 func (a *Authorizer) reply(c *call, now time.Time) Reply {
 	resp := &c.responses[0]
 	s := a.options.Answer.Summarize(resp)
-	reply := Reply{Status: s.Status, Fields: a.options.Answer.AppendFields(nil, resp, &s, now)}
+	reply := Reply{Status: s.Status, Fields: a.options.Answer.AppendFields(nil, &c.requests[0], resp, &s, now)}
 	if s.Status == http.StatusOK {
 		reply.Upstream = httpanswer.AppendUpstream(nil, resp)
 		reply.Removed = a.removed(reply.Upstream)
@@ -229,6 +238,8 @@ func (a *Authorizer) Refuse(err error) Reply {
 	}
 	var credential *identity.RefusedError
 	switch {
+	case errors.As(err, &credential) && credential.Forbidden:
+		reply.Status = http.StatusForbidden
 	case errors.As(err, &credential) && !credential.Reason.Ours():
 		reply.Status = http.StatusUnauthorized
 	case admission.Malformed(err):
@@ -250,13 +261,23 @@ func (a *Authorizer) Refuse(err error) Reply {
 }
 
 // Admit returns an error for whoever asks from addr, the address of a connection's
-// other end as package net writes it, and is no peer.
-func (a *Authorizer) Admit(addr string) error {
+// other end as package net writes it, is no peer, and whom enter does not let in; nil lets
+// nobody in.
+func (a *Authorizer) Admit(addr string, enter func() error) error {
 	if a.options.Peers.Allow(addr) {
 		return nil
 	}
+	if enter != nil {
+		refused := enter()
+		if refused == nil {
+			return nil
+		}
+		if kept := (*callers.Refused)(nil); !errors.As(refused, &kept) || kept.Reason != refusals.NoToken {
+			return refused // who shows something hears about that
+		}
+	}
 	a.strangers.Add(1)
-	err := fmt.Errorf("%s asks and is no peer; hint: --auth-peers names the networks of gateways", hostOf(addr))
+	err := fmt.Errorf("%s asks and is no peer; hint: --auth-peers names the networks of gateways, --callers their tokens and certificates", hostOf(addr))
 	a.trouble(err)
 	return err
 }

@@ -110,6 +110,7 @@ type setup struct {
 	checker   forwardauth.Checker
 	extractor *identity.Extractor
 	observer  headgate.Observer
+	idHeader  string
 }
 
 func (s setup) make(t testing.TB) *forwardauth.Authorizer {
@@ -147,7 +148,7 @@ func (s setup) make(t testing.TB) *forwardauth.Authorizer {
 	}
 	a, err := forwardauth.New(forwardauth.Options{
 		Checker: s.checker, Extractor: s.extractor, Answer: encoder, Peers: forwardauth.NewPeers(peers),
-		Domain: s.domain, Rules: func() *rules.Set { return set }, OnTrouble: s.onTrouble, Now: s.now,
+		Domain: s.domain, Rules: func() *rules.Set { return set }, OnTrouble: s.onTrouble, Now: s.now, IDHeader: s.idHeader,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,14 +6,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
 )
 
 // ServeHTTP implements http.Handler: it answers the sub-requests of gateways.
 func (a *Authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if err := a.Admit(r.RemoteAddr); err != nil {
+	if err := a.admit(r); err != nil {
+		status := callers.Answer(w.Header(), err)
 		w.Header().Set("Connection", "close") // strangers hold none
-		fault(w, r, http.StatusForbidden, err.Error())
+		fault(w, r, status, err.Error())
 		return
 	}
 	t := parseTarget(r.RequestURI)
@@ -27,6 +29,14 @@ func (a *Authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.profile.answer(w, r, a.Decide(original, t.domain))
+}
+
+// admit returns an error for who sent r and may not ask.
+func (a *Authorizer) admit(r *http.Request) error {
+	if a.options.Enter == nil {
+		return a.Admit(r.RemoteAddr, nil)
+	}
+	return a.Admit(r.RemoteAddr, func() error { return a.options.Enter(r) })
 }
 
 // fault answers a request that no profile can answer.

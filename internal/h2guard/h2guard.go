@@ -1,9 +1,9 @@
-// Package h2guard ends connections of cleartext HTTP/2 that send frames which cost the
+// Package h2guard ends connections of HTTP/2 that send frames which cost the
 // server work and ask for nothing: streams that are reset as soon as they are opened,
 // PING, SETTINGS, PRIORITY, empty DATA, CONTINUATION without end. It stands between the
 // listener and the server, whichever that is, and reads the nine bytes before each
-// frame, nothing else. A connection that speaks something else, TLS among it, is passed
-// through as it is.
+// frame, nothing else; so TLS has to be taken off before it. A connection that speaks
+// something else, TLS among it, is passed through as it is.
 //
 // Each connection has a budget. Frames of the kinds above draw on it, what the server
 // answers refills it, and so does time. So a client that is served is never hit, however
@@ -184,6 +184,9 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 	return c.Conn.Write(p)
 }
+
+// NetConn returns the connection under guard.
+func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // CloseWrite ends what is written, where the connection can; net/http asks for it.
 func (c *conn) CloseWrite() error {

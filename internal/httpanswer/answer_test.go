@@ -32,14 +32,14 @@ func encoder(t testing.TB, o Options) *Encoder {
 func fieldsOf(e *Encoder, resp *headgate.Response, now time.Time) (Summary, map[string]string) {
 	s := e.Summarize(resp)
 	fields := map[string]string{}
-	for _, f := range e.AppendFields(nil, resp, &s, now) {
+	for _, f := range e.AppendFields(nil, nil, resp, &s, now) {
 		fields[f.Name] = f.Value
 	}
 	return s, fields
 }
 
 func TestParseNames(t *testing.T) {
-	for _, g := range []Generation{Draft8, Draft7, Draft6, NoDraft} {
+	for _, g := range []Generation{Draft8, Draft7, Draft6, Draft6Window, NoDraft} {
 		if back, err := ParseGeneration(g.String()); err != nil || back != g {
 			t.Errorf("ParseGeneration(%q) = %v, %v", g, back, err)
 		}
@@ -60,7 +60,7 @@ func TestParseNames(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, o := range []Options{{Generation: 9}, {Body: 9}, {Reset: 9}, {Jitter: -0.1}, {Jitter: 1.1}, {Jitter: math.NaN()}} {
+	for _, o := range []Options{{Generation: 9}, {Body: 9}, {Reset: 9}, {Jitter: Jitter{Share: -0.1}}, {Jitter: Jitter{Share: 1.1}}, {Jitter: Jitter{Share: math.NaN()}}} {
 		if _, err := New(o); err == nil {
 			t.Errorf("New(%+v): no error", o)
 		}
@@ -218,7 +218,7 @@ var anyRules = []*rules.Rule{
 	nil,
 	{ID: "plain"},
 	{ID: "warns", Limits: make([]rules.NamedLimit, 2), Telling: rules.Telling{Soft: &rules.Soft{Percent: 1}}},
-	{ID: "answers", Telling: rules.Telling{Soft: &rules.Soft{Percent: 50}, Answer: &rules.Answer{Body: "problem", XRateLimit: "on", XRateLimitReset: "delta", Message: "Ask \"us\" for more."}}},
+	{ID: "answers", Telling: rules.Telling{Soft: &rules.Soft{Percent: 50}, Answer: &rules.Answer{Body: "problem", XRateLimit: "on", XRateLimitReset: "delta", Message: sentence("Ask \"us\" for more.")}}},
 }
 
 // anyResponse draws a response with verdicts of every kind.
@@ -264,10 +264,9 @@ func anyResponse(t *rapid.T) headgate.Response {
 func TestFieldsParse(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		o := Options{
-			Generation: rapid.SampledFrom([]Generation{Draft8, Draft7, Draft6, NoDraft}).Draw(rt, "generation"),
+			Generation: rapid.SampledFrom([]Generation{Draft8, Draft7, Draft6, Draft6Window, NoDraft}).Draw(rt, "generation"),
 			Reset:      rapid.SampledFrom([]ResetFormat{UnixSeconds, DeltaSeconds}).Draw(rt, "format"),
-			Jitter:     rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(rt, "jitter"),
-			Random:     func() float64 { return 0.999 },
+			Jitter:     Jitter{rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(rt, "jitter"), func() float64 { return 0.999 }},
 		}
 		resp := anyResponse(rt)
 		e, err := New(o)
@@ -409,7 +408,7 @@ func TestAppendFieldsAllocates(t *testing.T) {
 	fields := make([]Field, 0, 8)
 	if n := alloctest.PerRun(100, func() {
 		s := e.Summarize(&resp)
-		fields = e.AppendFields(fields[:0], &resp, &s, exampleNow)
+		fields = e.AppendFields(fields[:0], nil, &resp, &s, exampleNow)
 	}); n > 1 {
 		t.Errorf("%v allocations, want 1", n)
 	}
@@ -422,7 +421,7 @@ func BenchmarkAppendFields(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s := e.Summarize(&resp)
-		fields = e.AppendFields(fields[:0], &resp, &s, exampleNow)
+		fields = e.AppendFields(fields[:0], nil, &resp, &s, exampleNow)
 	}
 }
 

@@ -1,7 +1,6 @@
 package httpanswer
 
 import (
-	"net/http"
 	"strconv"
 
 	"github.com/headgate/headgate"
@@ -31,14 +30,14 @@ func (e *Encoder) AppendBody(dst []byte, req *headgate.Request, resp *headgate.R
 		dst = append(dst, `{"error":"`...)
 		dst = append(dst, c.flat...)
 		dst = append(dst, `","message":`...)
-		return append(appendMessage(dst, s, style.message), '}')
+		return append(appendMessage(dst, req, s, style.message), '}')
 	case Problem:
-		return appendProblem(dst, resp, s, style.message)
+		return appendProblem(dst, req, resp, s, style.message)
 	default:
 		dst = append(dst, `{"error":{"code":"`...)
 		dst = append(dst, c.code...)
 		dst = append(dst, `","message":`...)
-		dst = appendMessage(dst, s, style.message)
+		dst = appendMessage(dst, req, s, style.message)
 		return appendDetails(dst, req, s)
 	}
 }
@@ -66,7 +65,7 @@ func appendDetails(dst []byte, req *headgate.Request, s *Summary) []byte {
 	return append(dst, "}}"...)
 }
 
-func appendProblem(dst []byte, resp *headgate.Response, s *Summary, message string) []byte {
+func appendProblem(dst []byte, req *headgate.Request, resp *headgate.Response, s *Summary, message []rules.MessagePart) []byte {
 	kind := &s.cause().problem
 	dst = append(dst, `{"type":"`+problemTypePrefix...)
 	dst = append(dst, kind.name...)
@@ -75,7 +74,7 @@ func appendProblem(dst []byte, resp *headgate.Response, s *Summary, message stri
 	dst = append(dst, `","status":`...)
 	dst = strconv.AppendInt(dst, int64(s.Status), 10)
 	dst = append(dst, `,"detail":`...)
-	dst = appendMessage(dst, s, message)
+	dst = appendMessage(dst, req, s, message)
 	dst = append(dst, `,"violated-policies":[`...)
 	dst = appendViolated(dst, resp)
 	return append(dst, "]}"...)
@@ -101,18 +100,6 @@ func appendViolated(dst []byte, resp *headgate.Response) []byte {
 		dst = AppendJSONString(dst, p.name+p.suffix)
 	}
 	return dst
-}
-
-// appendMessage appends the sentence of a body as a JSON string: the rule's own for
-// a denial that is a count, else what the cause is and what to do.
-func appendMessage(dst []byte, s *Summary, own string) []byte {
-	if own != "" && s.Status == http.StatusTooManyRequests {
-		return AppendJSONString(dst, own)
-	}
-	dst = append(dst, '"')
-	dst = append(dst, s.Sentence()...)
-	dst = append(dst, ' ')
-	return append(appendAdvice(dst, s), '"')
 }
 
 // appendAdvice appends text that needs no escaping.

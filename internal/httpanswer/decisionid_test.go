@@ -38,7 +38,7 @@ func TestDecisionIDAllocates(t *testing.T) {
 		resp, fields := recorded(exampleAllowed()), make([]Field, 0, maxFields+1)
 		return alloctest.PerRun(200, func() {
 			s := e.Summarize(&resp)
-			fields = e.AppendFields(fields[:0], &resp, &s, exampleNow)
+			fields = e.AppendFields(fields[:0], nil, &resp, &s, exampleNow)
 		})
 	}
 	if off, on := count(Options{}), count(Options{DecisionID: "X-Decision-Id"}); on != off {

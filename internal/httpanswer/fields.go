@@ -38,13 +38,14 @@ type Field struct{ Name, Value string }
 const maxInteger = 999_999_999_999_999
 
 // AppendFields appends the header fields of an answer and returns dst. s is the
-// Summary of resp; now is only used for X-RateLimit-Reset in Unix seconds.
-func (e *Encoder) AppendFields(dst []Field, resp *headgate.Response, s *Summary, now time.Time) []Field {
+// Summary of resp; req may be nil, then the partition key is not told; now is only used
+// for X-RateLimit-Reset in Unix seconds.
+func (e *Encoder) AppendFields(dst []Field, req *headgate.Request, resp *headgate.Response, s *Summary, now time.Time) []Field {
 	style := e.styleOf(s.Verdict)
 	w := fieldWriters.Get().(*fieldWriter)
 	w.text, w.count = w.text[:0], 0
 	dst = e.appendPolicy(dst, w, resp, s, style.generation)
-	w.writeRateLimit(s, style.generation)
+	e.writeRateLimit(w, req, s, style.generation)
 	if !style.omitX && s.plain != nil {
 		w.writeX(s, style.reset, now)
 	}
@@ -79,7 +80,8 @@ func (w *fieldWriter) writeX(s *Summary, reset ResetFormat, now time.Time) {
 	limit, remaining, wait := s.Limit, s.Remaining, s.wait()
 	if s.plain != s.Verdict {
 		d := &s.plain.Decision
-		limit, remaining, wait = max(d.Limit, 0), max(d.Remaining, 0), max(d.ResetAfter, 0)
+		limit, remaining = max(d.Limit, 0), max(d.Remaining, 0)
+		wait = s.resetOf(max(d.ResetAfter, 0), s.plain.Limit)
 	}
 	w.integerField(xLimitField, limit)
 	w.integerField(xRemainingField, remaining)
@@ -123,17 +125,26 @@ func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Respo
 // writeRateLimit writes the other RateLimit fields of a generation, where there is
 // a limit to speak of. Drafts 6 and 7 can say nothing of requests in flight: they
 // must say when the limit is reset.
-func (w *fieldWriter) writeRateLimit(s *Summary, g Generation) {
+func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summary, g Generation) {
 	if s.told == nil || g != Draft8 && isConcurrency(s.told) {
 		return
 	}
 	switch g {
 	case Draft8:
 		w.rateLimit8(s)
+		if e.partitions != nil {
+			w.text = e.partitions.appendKey(w.text, req, s.told)
+		}
+		w.end(rateLimitField)
 	case Draft7:
 		w.rateLimit7(s)
-	case Draft6:
-		w.integerField(limitField, s.Limit)
+	case Draft6, Draft6Window:
+		w.integer(s.Limit)
+		if window := policyOf(s.told).window; g == Draft6Window && window > 0 {
+			w.text = append(w.text, ";window="...)
+			w.integer(window)
+		}
+		w.end(limitField)
 		w.integerField(remainingField, s.Remaining)
 		w.integerField(resetField, resetSeconds(s))
 	}
@@ -259,7 +270,6 @@ func (w *fieldWriter) rateLimit8(s *Summary) {
 		w.text = append(w.text, ";t="...)
 		w.integer(t)
 	}
-	w.end(rateLimitField)
 }
 
 // rateLimit7 writes RateLimit of draft 07: limit=100, remaining=50, reset=5.

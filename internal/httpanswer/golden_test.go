@@ -100,7 +100,7 @@ func TestTranscripts(t *testing.T) {
 		{"denied-problem", Options{Body: Problem}, exampleDenied()},
 		{"denied-draft-6", draft6, exampleDenied()},
 		{"denied-draft-7", draft7, exampleDenied()},
-		{"denied-jitter", Options{Jitter: 0.5, Random: func() float64 { return 0.5 }}, exampleDenied()},
+		{"denied-jitter", Options{Jitter: Jitter{0.5, func() float64 { return 0.5 }}}, exampleDenied()},
 		{"never-platform", Options{}, exampleNever()},
 		{"never-problem", Options{Body: Problem}, exampleNever()},
 		{"degraded-open", Options{}, exampleDegraded(true)},
@@ -144,7 +144,7 @@ func transcript(t *testing.T, o Options, resp *headgate.Response) string {
 	s := e.Summarize(resp)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", s.Status)
-	for _, f := range e.AppendFields(nil, resp, &s, exampleNow) {
+	for _, f := range e.AppendFields(nil, nil, resp, &s, exampleNow) {
 		fmt.Fprintf(&b, "%s: %s\n", f.Name, f.Value)
 	}
 	if !resp.Allowed {

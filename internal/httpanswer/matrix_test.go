@@ -197,8 +197,8 @@ func TestConcurrencySpeaksLast(t *testing.T) {
 // TestSlotRetryIsJittered: those who found no slot return one after the other.
 func TestSlotRetryIsJittered(t *testing.T) {
 	resp := guarded(t, denying(rules.InFlight, 55*time.Second))
-	s := encoder(t, Options{Jitter: 1, Random: func() float64 { return 0.5 }}).Summarize(&resp)
-	if s.RetryAfter != 1500*time.Millisecond || s.RetryAfterSeconds() != 2 {
+	s := encoder(t, Options{Jitter: Jitter{1, func() float64 { return 0.5 }}}).Summarize(&resp)
+	if s.RetryAfter != 1500*time.Millisecond || s.RetryAfterSeconds() != 1 {
 		t.Errorf("retry after %v", s.RetryAfter)
 	}
 }
@@ -276,7 +276,7 @@ func TestMessageOfRule(t *testing.T) {
 	say := func(resp headgate.Response, b Body) map[string]any {
 		for i := range resp.Verdicts {
 			rule := *resp.Verdicts[i].Rule
-			rule.Answer = &rules.Answer{Message: own, Body: b.String()}
+			rule.Answer = &rules.Answer{Message: sentence(own), Body: b.String()}
 			resp.Verdicts[i].Rule = &rule
 		}
 		e := encoder(t, Options{})

@@ -33,7 +33,7 @@ func TestMemoTellsAnswersApart(t *testing.T) {
 			fields := func(e *Encoder, v headgate.Verdict) string {
 				resp := headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{v}}
 				s := e.Summarize(&resp)
-				all := e.AppendFields(nil, &resp, &s, exampleNow)
+				all := e.AppendFields(nil, nil, &resp, &s, exampleNow)
 				i := slices.IndexFunc(all, func(f Field) bool { return f.Name == "RateLimit-Policy" })
 				if i < 0 {
 					t.Fatalf("no policy in %q", all)

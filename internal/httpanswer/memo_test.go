@@ -44,7 +44,7 @@ func TestRememberedPoliciesAreRight(t *testing.T) {
 			for range 2 { // the second time it may be remembered
 				s := used.Summarize(&resp)
 				fresh, _ := New(o)
-				got, want := used.AppendFields(nil, &resp, &s, exampleNow), fresh.AppendFields(nil, &resp, &s, exampleNow)
+				got, want := used.AppendFields(nil, nil, &resp, &s, exampleNow), fresh.AppendFields(nil, nil, &resp, &s, exampleNow)
 				if len(got) != len(want) {
 					t.Fatalf("got %q, want %q", got, want)
 				}

@@ -13,7 +13,6 @@ package httpanswer
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -32,11 +31,14 @@ const (
 	// Draft6 is the form of drafts 04 to 06: RateLimit-Limit,
 	// RateLimit-Remaining, RateLimit-Reset (delta seconds) and RateLimit-Policy.
 	Draft6
+	// Draft6Window is Draft6 with the window beside the limit, where there is one:
+	// "RateLimit-Limit: 120;window=60".
+	Draft6Window
 	// NoDraft sends none of them.
 	NoDraft
 )
 
-var generationNames = [...]string{Draft8: "draft-8", Draft7: "draft-7", Draft6: "draft-6", NoDraft: "off"}
+var generationNames = [...]string{Draft8: "draft-8", Draft7: "draft-7", Draft6: "draft-6", Draft6Window: "draft-6-window", NoDraft: "off"}
 
 // String returns the name used in settings.
 func (g Generation) String() string { return nameOf(generationNames[:], uint8(g)) }
@@ -109,13 +111,16 @@ type Options struct {
 	Reset ResetFormat
 	// Body is the form of the body of a denial.
 	Body Body
-	// Jitter lengthens every retry time by a random share of itself, from 0 up
-	// to this fraction, so that a crowd that was denied together does not
-	// return together. From 0 (none) to 1.
-	Jitter float64
-	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
-	// means math/rand/v2.
-	Random func() float64
+	// Jitter lengthens every retry time.
+	Jitter Jitter
+	// PartitionKey, when not nil, makes RateLimit of Draft8 say by its parameter pk
+	// which key is counted: two answers about one bucket have the same pk, and nobody
+	// without this secret can tell from it who is counted. See partition.go for how it
+	// is made.
+	PartitionKey []byte
+	// WindowReset makes the times of reset those of the end of the current window
+	// instead of those at which a limit is as if unused; see limit.WindowEndsAfter.
+	WindowReset bool
 	// DecisionID is the name of the header field that names a decision which has a
 	// headgate.Response.ID; "" sends none.
 	DecisionID string
@@ -128,6 +133,8 @@ type Encoder struct {
 	// those that had another one.
 	policy atomic.Pointer[memo]
 	misses atomic.Uint32
+	// partitions is nil where no partition keys are told.
+	partitions *partitions
 }
 
 // New returns an Encoder.
@@ -135,16 +142,17 @@ func New(o Options) (*Encoder, error) {
 	if int(o.Generation) >= len(generationNames) || int(o.Reset) >= len(resetNames) || int(o.Body) >= len(bodyNames) {
 		return nil, fmt.Errorf("answer options: %s, %s, %s; hint: use the constants of this package", o.Generation, o.Reset, o.Body)
 	}
-	if !(o.Jitter >= 0 && o.Jitter <= 1) {
-		return nil, fmt.Errorf("answer options: jitter %v; hint: a fraction from 0 to 1", o.Jitter)
+	if err := o.Jitter.check(); err != nil {
+		return nil, err
 	}
 	if o.DecisionID != "" && !mayNameDecisions(o.DecisionID) {
 		return nil, fmt.Errorf("answer options: decision ID in the header field %.100q; hint: a name that no other field of an answer has, such as X-Decision-Id", o.DecisionID)
 	}
-	if o.Random == nil {
-		o.Random = rand.Float64
+	e := &Encoder{options: o}
+	if o.PartitionKey != nil {
+		e.partitions = newPartitions(o.PartitionKey)
 	}
-	return &Encoder{options: o}, nil
+	return e, nil
 }
 
 // mayNameDecisions reports whether name is one of a header field that nothing else

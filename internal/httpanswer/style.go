@@ -2,6 +2,7 @@ package httpanswer
 
 import (
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/rules"
 )
 
 // style is how one answer is written: as the options of the Encoder say, but for
@@ -11,7 +12,7 @@ type style struct {
 	reset      ResetFormat
 	body       Body
 	omitX      bool
-	message    string // in place of the sentence, "" for none
+	message    []rules.MessagePart // in place of the sentence, nil for none
 }
 
 // Words of a rule that has X-RateLimit-* fields, or has not.
@@ -38,7 +39,9 @@ func (e *Encoder) styleOf(v *headgate.Verdict) style {
 	case xOff:
 		s.omitX = true
 	}
-	s.message = answer.Message
+	if answer.Message != nil {
+		s.message = answer.Message.Parts
+	}
 	return s
 }
 

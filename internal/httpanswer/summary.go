@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -23,8 +24,9 @@ type Summary struct {
 	Limit int64
 	// Remaining is how many hits would pass now; never negative, rounded down.
 	Remaining int64
-	// ResetAfter is the time until the limit is as if unused.
-	ResetAfter time.Duration
+	// ResetAfter is the time until the limit is as if unused, and WindowEndsAfter until
+	// its current window ends; see limit.WindowEndsAfter.
+	ResetAfter, WindowEndsAfter time.Duration
 	// RetryAfter is the time until this request would pass, jittered; 0 when it
 	// was allowed or never can pass. For want of a slot it is a second: one may be
 	// free at any moment.
@@ -37,6 +39,10 @@ type Summary struct {
 	// that X-RateLimit-* do, which cannot say that they count requests in flight;
 	// nil for none.
 	told, plain *headgate.Verdict
+	// retrySeconds is RetryAfter in whole seconds.
+	retrySeconds int64
+	// windowReset is Options.WindowReset.
+	windowReset bool
 }
 
 // slotRetry is when to ask again for a slot.
@@ -44,7 +50,7 @@ const slotRetry = time.Second
 
 // Summarize takes from resp what its client is told.
 func (e *Encoder) Summarize(resp *headgate.Response) Summary {
-	s := Summary{Status: http.StatusOK, Verdict: resp.Speaker(), Delay: resp.Delay()}
+	s := Summary{Status: http.StatusOK, Verdict: resp.Speaker(), Delay: resp.Delay(), windowReset: e.options.WindowReset}
 	v := s.Verdict
 	if !resp.Allowed {
 		s.Status = http.StatusTooManyRequests
@@ -60,6 +66,7 @@ func (e *Encoder) Summarize(resp *headgate.Response) Summary {
 		s.Limit = max(v.Decision.Limit, 0)
 		s.Remaining = max(v.Decision.Remaining, 0)
 		s.ResetAfter = max(v.Decision.ResetAfter, 0)
+		s.WindowEndsAfter = v.Limit.WindowEndsAfter(s.ResetAfter)
 		s.speakOf(v, resp)
 	}
 	if !resp.Allowed && !v.Decision.Never {
@@ -67,7 +74,7 @@ func (e *Encoder) Summarize(resp *headgate.Response) Summary {
 		if isConcurrency(v) && !v.Guessed() {
 			wait = slotRetry
 		}
-		s.RetryAfter = e.jittered(max(wait, 1))
+		s.RetryAfter, s.retrySeconds = e.options.Jitter.Lengthen(max(wait, 1))
 	}
 	return s
 }
@@ -107,27 +114,33 @@ func (s *Summary) Never() bool { return s.Status != http.StatusOK && s.RetryAfte
 
 // RetryAfterSeconds is Retry-After: whole seconds, rounded up, at least 1; 0
 // when there is none.
-func (s *Summary) RetryAfterSeconds() int64 { return CeilSeconds(s.RetryAfter) }
+func (s *Summary) RetryAfterSeconds() int64 { return s.retrySeconds }
 
 // wait is the one time that the header fields tell: when denied until this
-// request fits, else until the limit is as if unused. 0 is no such time.
+// request fits, else until the limit is as if unused or, with Options.WindowReset,
+// until its window ends. 0 is no such time.
 func (s *Summary) wait() time.Duration {
 	if s.RetryAfter > 0 {
-		return s.RetryAfter
+		return time.Duration(s.retrySeconds) * time.Second
+	}
+	return s.Reset()
+}
+
+// Reset is the time of reset that is told: ResetAfter or, with Options.WindowReset,
+// WindowEndsAfter.
+func (s *Summary) Reset() time.Duration {
+	if s.windowReset {
+		return s.WindowEndsAfter
 	}
 	return s.ResetAfter
 }
 
-// jittered lengthens d by a random share of itself.
-func (e *Encoder) jittered(d time.Duration) time.Duration {
-	if e.options.Jitter == 0 {
-		return d
+// resetOf is the time of reset that is told of l, which is as if unused after full.
+func (s *Summary) resetOf(full time.Duration, l *limit.Limit) time.Duration {
+	if s.windowReset {
+		return l.WindowEndsAfter(full)
 	}
-	extra := time.Duration(float64(d) * e.options.Jitter * e.options.Random())
-	if longer := d + extra; longer > d {
-		return longer
-	}
-	return d // no extra, or past the end of time.Duration
+	return full
 }
 
 // CeilSeconds rounds up to whole seconds, the one rounding at the edge: header

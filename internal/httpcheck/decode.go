@@ -51,7 +51,10 @@ type decoder struct {
 
 	requests []headgate.Request
 	// holds[i] is by which id request i holds, "" for none that the caller knows.
-	holds       []string
+	holds []string
+	// ids[i] is the id of request i, "" for none; named says that one has one.
+	ids         []string
+	named       bool
 	descriptors []headgate.Descriptor
 	entries     []descriptor.Entry
 	batch       bool
@@ -74,6 +77,7 @@ const (
 	hasHold
 	hasInFlight
 	hasClient
+	hasID
 	hasChecks
 )
 
@@ -92,6 +96,8 @@ type check struct {
 	// id is the hold, inFlight what is charged of the time in milliseconds.
 	id       string
 	inFlight int64
+	// once is the id of the check itself.
+	once string
 	// clientIP and userAgent are those of whoever the caller asks for.
 	clientIP  netip.Addr
 	userAgent string
@@ -193,6 +199,9 @@ func (d *decoder) member(c *check, name string) (err *strictjson.Error) {
 	case "hold":
 		c.has |= hasHold
 		c.id, err = d.hold()
+	case "id":
+		c.has |= hasID
+		c.once, err = d.checkID()
 	case "in_flight_ms":
 		c.has |= hasInFlight
 		c.inFlight, err = d.inFlight()
@@ -203,7 +212,7 @@ func (d *decoder) member(c *check, name string) (err *strictjson.Error) {
 		c.has |= hasClient
 		c.userAgent, err = d.Text()
 	default:
-		return &strictjson.Error{What: "unknown member of a check", Hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; hold, client_ip and user_agent with either; or checks"}
+		return &strictjson.Error{What: "unknown member of a check", Hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; id, hold, client_ip and user_agent with either; or checks"}
 	}
 	return err
 }

@@ -309,6 +309,7 @@ func FuzzDecode(f *testing.F) {
 		`{"domain":"d","hold":true,"descriptors":[{"descriptor":"a:b","op":"renew","hits":9}]}`,
 		`{"key":"k","limit":1,"window_ms":1,"hold":"0a1b2c3d4e5f60","op":"release"}`,
 		`{"key":"k","limit":1,"window_ms":1,"client_ip":"203.0.113.9","user_agent":"a\u0000"}`,
+		`{"key":"k","limit":1,"window_ms":1,"id":"0 \u0000"}`, `{"checks":[{"domain":"d","descriptors":[{"descriptor":"a:b"}],"id":"1"},{"key":"k","limit":1,"window_ms":1}]}`,
 		"{\"key\":\"\xff\"}", `{"limit":1e3}`, `{"checks":[]}`, ``,
 	} {
 		f.Add(seed)

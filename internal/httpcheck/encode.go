@@ -33,8 +33,7 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, 
 		dst = appendInt(dst, `,"limit":`, s.Verdict.Decision.Limit)
 	}
 	if s.Counted {
-		dst = appendInt(dst, `,"remaining":`, s.Remaining)
-		dst = appendInt(dst, `,"reset_ms":`, ceilMillis(s.ResetAfter))
+		dst = appendLeft(dst, s)
 	}
 	if !s.Never() {
 		dst = appendInt(dst, `,"retry_after_s":`, s.RetryAfterSeconds())
@@ -67,6 +66,13 @@ func appendDecision(dst []byte, resp *headgate.Response, s *httpanswer.Summary, 
 	return append(dst, '}')
 }
 
+// appendLeft appends what is left and when there is more.
+func appendLeft(dst []byte, s *httpanswer.Summary) []byte {
+	dst = appendInt(dst, `,"remaining":`, s.Remaining)
+	dst = appendInt(dst, `,"reset_ms":`, ceilMillis(s.Reset()))
+	return appendInt(dst, `,"window_ends_ms":`, ceilMillis(s.WindowEndsAfter))
+}
+
 func ruleOf(v *headgate.Verdict) string {
 	if v == nil || v.Rule == nil {
 		return ""
@@ -97,8 +103,8 @@ func appendLimit(dst []byte, s *httpanswer.Summary) []byte {
 }
 
 func appendHold(dst []byte, resp *headgate.Response, id string) []byte {
-	if id == "" {
-		id = limit.HoldText(resp.Hold) // named by an entry
+	if limit.HoldOf(id) != resp.Hold {
+		id = limit.HoldText(resp.Hold) // named by an entry, or by the check that this one repeats
 	}
 	dst = appendText(dst, `,"hold":{"id":`, id)
 	dst = appendInt(dst, `,"renew_within_ms":`, max(int64(resp.HoldFor/time.Millisecond), 1))

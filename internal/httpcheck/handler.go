@@ -1,6 +1,8 @@
 // Package httpcheck answers rate limit checks over HTTP and JSON.
 //
 //	POST /v1/check    one check or a batch
+//	POST /ratelimit/check
+//	                  one key by a limit that the caller names, always 200
 //	POST /v1/renew    a request is still in flight, and keeps its slots
 //	POST /v1/release  it has ended, and frees them
 //	POST /v1/reserve  charges an estimate
@@ -37,7 +39,7 @@
 // closed could not be decided (one that fails open is 429 where this node alone has let
 // its whole limit pass), with the header fields of package httpanswer:
 //
-//	{"allowed":true,"limit":100,"remaining":73,"reset_ms":41200,"retry_after_s":0,"matched":true,"rule":"api.user","degraded":""}
+//	{"allowed":true,"limit":100,"remaining":73,"reset_ms":41200,"window_ends_ms":41200,"retry_after_s":0,"matched":true,"rule":"api.user","degraded":""}
 //
 // matched is false when no rule and no limit of the caller applied, as with a domain that
 // is misspelt: then the request passes unchecked. limit is left out where nothing limits,
@@ -63,6 +65,25 @@
 // and the window_s of its limit, where it has such, and the status of a denial without
 // counts. A malformed check refuses the
 // whole batch, and nothing is charged.
+//
+// # POST /ratelimit/check
+//
+// It takes the second form of a check, without op and hold, and answers a decision with
+// status 200 whatever it is, also when the store did not answer:
+//
+//	{"allowed":false,"remaining":0,"reset_ms":41200,"window_ends_ms":11200,"retry_after_s":1,"matched":true,"degraded":""}
+//
+// The header fields are those of /v1/check but for Retry-After. Only what is wrong with the
+// call itself has another status.
+//
+// # Ids
+//
+// A check of either form and of either path may have "id", up to 256 bytes. One that is
+// repeated by its id, for the same domain or key and the same descriptors, gets the first
+// answer and is charged nothing (see headgate.Limiter.CheckOnce). In a batch each check has
+// its own. When hits, limits, operations or attributes differ from the first time the call
+// is answered 409, and nothing of it is decided. A store of others that keeps no answers is
+// 501.
 //
 // # Who sent the request
 //
@@ -121,7 +142,8 @@
 // Whoever may ask can spend anybody's quota: this is an interface for gateways
 // and services, not for their clients. Bind it accordingly. Requests that a
 // browser sends from another site are refused. Limits that callers name, refunds and
-// resets take a right (headgate.Rights): whoever may name a limit is not limited.
+// resets take a right (headgate.Rights): whoever may name a limit is not limited. Who
+// comes in by a token or a certificate has its rights, see package callers.
 //
 // Whoever knows the id of a hold can release it, and nobody else: it is the
 // capability, and asks for no more trust than a check. One that is drawn here has
@@ -144,6 +166,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/store"
@@ -162,10 +185,15 @@ type Options struct {
 	// headgate.Door refuses limits that they name, refunds and resets, unless its
 	// Rights have them, and the answer is 403.
 	Checker Checker
+	// Admit returns what decides for who sent a request, in place of Checker, or a
+	// *callers.Refused; nil means that Checker decides for all.
+	Admit func(*http.Request) (Checker, error)
 	// Answer says which header fields are sent, and which body a denial has.
 	Answer httpanswer.Options
 	// JSON serves /json; nil means that there is no such path.
 	JSON http.Handler
+	// Explain serves /v1/explain; nil means that there is no such path.
+	Explain http.Handler
 	// Ready returns why the server should get no traffic (it drains, it has no
 	// rules), nil when it should. A nil Ready is always ready.
 	Ready func() error
@@ -189,10 +217,11 @@ func NewHandler(o Options) (http.Handler, error) {
 	h.calls.New = func() any { return new(call) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/check", h.checks(store.Hit))
+	mux.HandleFunc("/ratelimit/check", h.plain)
 	mux.HandleFunc("/v1/renew", h.checks(store.Renew))
 	mux.HandleFunc("/v1/release", h.checks(store.Release))
-	if r, ok := o.Checker.(Reserver); ok {
-		served := &reservations{h, r}
+	if _, ok := o.Checker.(Reserver); ok {
+		served := &reservations{h}
 		mux.HandleFunc("/v1/reserve", served.reserve)
 		mux.HandleFunc("/v1/commit", served.commit)
 		mux.HandleFunc("/v1/cancel", served.cancel)
@@ -200,6 +229,9 @@ func NewHandler(o Options) (http.Handler, error) {
 	mux.HandleFunc("/healthcheck", h.health)
 	if o.JSON != nil {
 		mux.Handle("/json", h.sameSite(o.JSON))
+	}
+	if o.Explain != nil {
+		mux.Handle("/v1/explain", h.sameSite(o.Explain))
 	}
 	mux.HandleFunc("/", notFound)
 	return mux, nil
@@ -215,6 +247,7 @@ type handler struct {
 
 // call is the working memory of one request.
 type call struct {
+	checker   Checker
 	body      bytes.Buffer
 	decoder   decoder
 	responses []headgate.Response
@@ -237,6 +270,7 @@ func (h *handler) release(c *call) {
 	d := &c.decoder
 	clear(d.requests)
 	clear(d.holds)
+	clear(d.ids)
 	clear(d.descriptors)
 	clear(d.entries)
 	clear(c.fields)
@@ -245,7 +279,8 @@ func (h *handler) release(c *call) {
 		clear(verdicts)
 		c.responses[i] = headgate.Response{Verdicts: verdicts[:0]}
 	}
-	*d = decoder{requests: d.requests[:0], holds: d.holds[:0], descriptors: d.descriptors[:0], entries: d.entries[:0]}
+	c.checker = nil
+	*d = decoder{requests: d.requests[:0], holds: d.holds[:0], ids: d.ids[:0], descriptors: d.descriptors[:0], entries: d.entries[:0]}
 	c.body.Reset()
 	c.fields, c.out = c.fields[:0], c.out[:0]
 	h.calls.Put(c)
@@ -257,7 +292,16 @@ func (h *handler) checks(verb store.Op) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { h.check(w, r, verb) }
 }
 
-// read takes in the body of a request that may be one; whoever gets a call releases it.
+// admit returns what decides for who sent r.
+func (h *handler) admit(r *http.Request) (Checker, error) {
+	if h.options.Admit == nil {
+		return h.options.Checker, nil
+	}
+	return h.options.Admit(r)
+}
+
+// read takes in the body of a request that may be one, of who may come in; whoever gets a
+// call releases it.
 func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 	if p, ok := h.acceptable(r); !ok {
 		if p.status == http.StatusMethodNotAllowed {
@@ -266,7 +310,13 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 		writeProblem(w, p)
 		return nil, false
 	}
+	checker, err := h.admit(r)
+	if err != nil {
+		writeProblem(w, problem{status: callers.Answer(w.Header(), err), detail: err.Error()})
+		return nil, false
+	}
 	c := h.calls.Get().(*call)
+	c.checker = checker
 	if _, err := c.body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
 		h.release(c)
 		writeProblem(w, unreadable(err))
@@ -297,7 +347,7 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
 		c.responses = append(c.responses, headgate.Response{})
 	}
 	responses := c.responses[:len(requests)]
-	if err := h.options.Checker.Check(r.Context(), requests, responses); err != nil {
+	if err := h.decide(r.Context(), c, responses); err != nil {
 		writeProblem(w, refused(err))
 		return
 	}
@@ -318,7 +368,7 @@ func (c *call) response() *headgate.Response {
 
 func (h *handler) writeOne(w http.ResponseWriter, c *call, resp *headgate.Response, t told) {
 	s := h.encoder.Summarize(resp)
-	c.fields = h.encoder.AppendFields(c.fields, resp, &s, h.options.Now())
+	c.fields = h.encoder.AppendFields(c.fields, &c.decoder.requests[0], resp, &s, h.options.Now())
 	httpanswer.SetHeader(w.Header(), c.fields)
 	c.out = appendDecision(c.out, resp, &s, t)
 	media := mediaJSON
@@ -436,7 +486,7 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, problem{
 		status: http.StatusNotFound, detail: "nothing is served at " + strictjson.Quoted(r.URL.Path),
-		hint: "POST /v1/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck",
+		hint: "POST /v1/check, /ratelimit/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck",
 	})
 }
 

@@ -361,7 +361,7 @@ func TestNewHandlerRefuses(t *testing.T) {
 	if _, err := NewHandler(Options{}); err == nil {
 		t.Error("no Checker: no error")
 	}
-	if _, err := NewHandler(Options{Checker: byDomain(nil), Answer: httpanswer.Options{Jitter: 2}}); err == nil {
+	if _, err := NewHandler(Options{Checker: byDomain(nil), Answer: httpanswer.Options{Jitter: httpanswer.Jitter{Share: 2}}}); err == nil {
 		t.Error("bad answer options: no error")
 	}
 }

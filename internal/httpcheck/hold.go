@@ -64,5 +64,5 @@ func (d *decoder) addRequest(c *check, r headgate.Request) {
 			r.Descriptors[i].Hits = c.inFlight
 		}
 	}
-	d.requests, d.holds = append(d.requests, r), append(d.holds, c.id)
+	d.requests, d.holds, d.ids = append(d.requests, r), append(d.holds, c.id), append(d.ids, c.once)
 }

@@ -48,7 +48,7 @@ func guardsOver(t *testing.T, s store.Store, trust bool) http.Handler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{NameLimits: trust, GiveBack: trust}})})
+	h, err := httpcheck.NewHandler(httpcheck.Options{Checker: limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true, Reserve: true, NameLimits: trust, GiveBack: trust}})})
 	if err != nil {
 		t.Fatal(err)
 	}

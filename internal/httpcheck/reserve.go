@@ -25,10 +25,10 @@ type Reserver interface {
 }
 
 // reservations serves the paths of reservations.
-type reservations struct {
-	*handler
-	reserver Reserver
-}
+type reservations struct{ *handler }
+
+// reserver is what reserves for who sent the call.
+func (c *call) reserver() Reserver { return c.checker.(Reserver) }
 
 // reserve serves /v1/reserve.
 func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	resp := c.response()
-	made, err := h.reserver.Reserve(r.Context(), &d.requests[0], d.reservation, resp)
+	made, err := c.reserver().Reserve(r.Context(), &d.requests[0], d.reservation, resp)
 	if err != nil {
 		writeProblem(w, refused(err))
 		return
@@ -55,19 +55,19 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 
 // commit serves /v1/commit.
 func (h *reservations) commit(w http.ResponseWriter, r *http.Request) {
-	h.settle(w, r, "/v1/commit", func(s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
-		return h.reserver.Commit(r.Context(), s.reservation, s.actual, resp)
+	h.settle(w, r, "/v1/commit", func(by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
+		return by.Commit(r.Context(), s.reservation, s.actual, resp)
 	})
 }
 
 // cancel serves /v1/cancel.
 func (h *reservations) cancel(w http.ResponseWriter, r *http.Request) {
-	h.settle(w, r, "/v1/cancel", func(s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
-		return h.reserver.Cancel(r.Context(), s.reservation, resp)
+	h.settle(w, r, "/v1/cancel", func(by Reserver, s *settlement, resp *headgate.Response) (reservation.Outcome, error) {
+		return by.Cancel(r.Context(), s.reservation, resp)
 	})
 }
 
-func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(*settlement, *headgate.Response) (reservation.Outcome, error)) {
+func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path string, do func(Reserver, *settlement, *headgate.Response) (reservation.Outcome, error)) {
 	c, ok := h.read(w, r)
 	if !ok {
 		return
@@ -79,7 +79,7 @@ func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path strin
 		return
 	}
 	resp := c.response()
-	outcome, err := do(&s, resp)
+	outcome, err := do(c.reserver(), &s, resp)
 	if err != nil {
 		writeProblem(w, refused(err))
 		return
@@ -117,8 +117,7 @@ func appendCounts(dst []byte, s *httpanswer.Summary) []byte {
 		dst = appendInt(dst, `,"limit":`, s.Verdict.Decision.Limit)
 	}
 	if s.Counted {
-		dst = appendInt(dst, `,"remaining":`, s.Remaining)
-		dst = appendInt(dst, `,"reset_ms":`, ceilMillis(s.ResetAfter))
+		dst = appendLeft(dst, s)
 	}
 	return dst
 }
@@ -128,10 +127,15 @@ func refused(err error) problem {
 	p := problem{status: http.StatusBadRequest, detail: err.Error()}
 	if denied := new(headgate.RightsError); errors.As(err, &denied) {
 		p.status, p.hint = http.StatusForbidden, denied.Hint
-		p.detail = fmt.Sprintf("check %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
+		if p.detail = denied.What; denied.Descriptor >= 0 {
+			p.detail = fmt.Sprintf("check %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
+		}
 	}
 	if errors.Is(err, reservation.ErrExpired) {
 		p.status = http.StatusGone
+	}
+	if status := statusOfID(err); status != 0 {
+		p.status = status
 	}
 	return p
 }

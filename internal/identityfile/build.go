@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/identity"
@@ -20,7 +21,7 @@ func (o *Options) build(d *document) (*Source, error) {
 	}{
 		{"client_ip", func() error { return o.buildClientIP(d.ClientIP, &made) }},
 		{"hash_key_file", func() error { return o.buildHasher(d.HashKeyFile, &made) }},
-		{"api_key", func() error { return buildAPIKey(d.APIKey, &made) }},
+		{"api_key", func() error { return o.buildAPIKey(d.APIKey, &made, &s) }},
 		{"token", func() error { return o.buildToken(d.Token, &made, &s) }},
 		{"conflicts", func() (err error) { made.Conflicts, err = treatment(d.Conflicts); return err }},
 		{"routes", func() error { return buildRoutes(d.Routes, &made) }},
@@ -31,6 +32,10 @@ func (o *Options) build(d *document) (*Source, error) {
 		}
 	}
 	made.AllowInvented = d.AllowInvented
+	if d.onlyKeys() {
+		made.Descriptors = byAddress()
+	}
+	s.Hasher = made.Hasher
 	e, err := identity.NewExtractor(made)
 	if err != nil {
 		return nil, err
@@ -100,14 +105,66 @@ func (o *Options) buildHasher(name string, made *identity.Options) error {
 	return err
 }
 
-func buildAPIKey(k *apiKey, made *identity.Options) error {
+// onlyKeys reports whether the file says nothing of the requests of clients beside their
+// address: it is for callers who say themselves what to limit on.
+func (d *document) onlyKeys() bool {
+	places := d.APIKey != nil && d.APIKey.hasPlaces()
+	return len(d.Descriptors) == 0 && len(d.Routes) == 0 && d.Token == nil && !places && d.HashKeyFile != ""
+}
+
+// hasPlaces reports whether requests are looked at for keys.
+func (k *apiKey) hasPlaces() bool { return len(k.Headers)+len(k.Query) > 0 || k.Bearer }
+
+func (o *Options) buildAPIKey(k *apiKey, made *identity.Options, s *Source) error {
 	if k == nil {
 		return nil
 	}
 	if made.Hasher == nil {
 		return errors.New("no hash_key_file: keys are hashed before they are counted; hint: openssl rand -base64 32 > hash.key, the same on all nodes")
 	}
+	if len(k.Entries) > maxKeyEntries || slices.Contains(k.Entries, "") {
+		return fmt.Errorf("entries: %d of them, or an empty one; hint: at most %d keys of entries, such as [api_key]", len(k.Entries), maxKeyEntries)
+	}
+	if s.KeyEntries = k.Entries; k.Entries != nil && !k.hasPlaces() {
+		return nil
+	}
 	made.APIKeys = &identity.APIKeyOptions{Headers: k.Headers, Query: k.Query, Bearer: k.Bearer}
+	return o.buildKnown(k, made.APIKeys)
+}
+
+// unknownWords are what may become of a key that nobody was given.
+var unknownWords = map[string]identity.Treatment{
+	"": identity.Anonymous, "address": identity.Anonymous, "refuse": identity.Refuse, "forbid": identity.Forbid, "count": identity.CountUnverified,
+}
+
+func (o *Options) buildKnown(k *apiKey, made *identity.APIKeyOptions) (err error) {
+	if k.Known == nil {
+		if k.Unknown != "" {
+			return errors.New("unknown: nobody says which keys are known; hint: known: {accounts: true}")
+		}
+		return nil
+	}
+	if made.Unknown, err = oneOf(k.Unknown, unknownWords, "address, refuse, forbid or count"); err != nil {
+		return fmt.Errorf("unknown: %w", err)
+	}
+	from := *k.Known
+	ways := 0
+	for _, way := range []bool{from.Accounts, from.File != "", from.URL != ""} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return errors.New("known: one of accounts: true, file: FILE and url: URL")
+	}
+	made.Known = func(string) bool { return false }
+	if o.Knows == nil {
+		return nil
+	}
+	from.File = o.beside(from.File)
+	if made.Known, made.Unsure, err = o.Knows(from); err != nil {
+		return fmt.Errorf("known: %w", err)
+	}
 	return nil
 }
 

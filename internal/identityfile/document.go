@@ -27,12 +27,28 @@ type clientIP struct {
 	LocalPeer string   `yaml:"local_peer"`
 }
 
-// apiKey says where an API key is sent; see identity.APIKeyOptions. Whether it was
-// given to someone is not known here: all keys count as unverified.
+// apiKey says where an API key is sent; see identity.APIKeyOptions. Without Known all keys
+// count as unverified.
 type apiKey struct {
+	Known *KnownKeys `yaml:"known"`
+	// Unknown is address (the default), refuse, forbid or count.
+	Unknown string `yaml:"unknown"`
+	// Entries are those of descriptors in which callers send keys; see
+	// Source.KeyEntries.
+	Entries []string `yaml:"entries"`
 	Headers []string `yaml:"headers"`
 	Query   []string `yaml:"query"`
 	Bearer  bool     `yaml:"bearer"`
+}
+
+// KnownKeys says who knows which API keys were given to someone: one of its fields.
+type KnownKeys struct {
+	// Accounts are those of the database of tenants.
+	Accounts bool `yaml:"accounts"`
+	// File has the hashes of keys, one a line. Its path lies beside the identity file.
+	File string `yaml:"file"`
+	// URL is asked, with {hash} for the hash of a key.
+	URL string `yaml:"url"`
 }
 
 // token says which tokens are believed; see identity.TokenOptions and

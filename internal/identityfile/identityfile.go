@@ -16,12 +16,19 @@ const (
 	maxBytes = 1 << 20
 	// maxHashKey bounds the file that holds the key of hashes.
 	maxHashKey = 4 << 10
+	// maxKeyEntries bounds Source.KeyEntries: they are compared one by one.
+	maxKeyEntries = 8
 )
 
 // Source tells who asks. Make one with Load.
 type Source struct {
 	// Extractor turns requests into descriptors.
 	Extractor *identity.Extractor
+	// Hasher makes names of secrets; nil where the file has no key for that.
+	Hasher *identity.Hasher
+	// KeyEntries are the keys of entries in which callers who send descriptors of their
+	// own send API keys as they are. nil: the file does not say; empty: none.
+	KeyEntries []string
 
 	keys *identity.KeySet // nil: no tokens
 }
@@ -37,6 +44,9 @@ type Options struct {
 	// LocalPeer stands for a peer on a unix socket, where the file has no client_ip
 	// of its own. The zero value refuses such requests.
 	LocalPeer netip.Addr
+	// Knows returns what is asked whether an API key was given to someone; see
+	// identity.APIKeyOptions. nil: no key is known.
+	Knows func(KnownKeys) (known, unsure func(hashed string) bool, err error)
 	// OnRefresh, when not nil, is told of every read of the keys of tokens by Run.
 	OnRefresh func(error)
 }
@@ -77,16 +87,21 @@ func (o *Options) withoutFile() (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	address := identity.FirstOf(words["remote_address"])
-	method := identity.FirstOf(words["method"])
-	e, err := identity.NewExtractor(identity.Options{ClientIP: clients, Descriptors: []identity.Descriptor{
-		{Entries: []identity.Preference{address}},
-		{Entries: []identity.Preference{address, method}},
-	}})
+	e, err := identity.NewExtractor(identity.Options{ClientIP: clients, Descriptors: byAddress()})
 	if err != nil {
 		return nil, err
 	}
 	return &Source{Extractor: e}, nil
+}
+
+// byAddress is what requests are limited on where nobody says it.
+func byAddress() []identity.Descriptor {
+	address := identity.FirstOf(words["remote_address"])
+	method := identity.FirstOf(words["method"])
+	return []identity.Descriptor{
+		{Entries: []identity.Preference{address}},
+		{Entries: []identity.Preference{address, method}},
+	}
 }
 
 // clients returns how the client's address is told without a file.

@@ -12,7 +12,6 @@ import (
 	"encoding/hex"
 	"unicode/utf8"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
 )
@@ -27,22 +26,6 @@ const (
 	cut     = "…"
 	cutHash = 8
 )
-
-// Entries returns the entries that the limit of v counts by, none for a rule that always
-// applies. They are in dst's array, or in that of the request.
-func Entries(dst []descriptor.Entry, req *headgate.Request, v *headgate.Verdict) []descriptor.Entry {
-	if v.Descriptor >= len(req.Descriptors) {
-		return nil // of a decision that panicked
-	}
-	entries := req.Descriptors[v.Descriptor].Entries
-	switch {
-	case v.Rule == nil && v.Limit == nil:
-		return nil
-	case v.Rule == nil:
-		return entries
-	}
-	return v.Rule.CountedEntries(dst, entries, min(v.Depth, len(entries)))
-}
 
 // AppendText appends the text of a key, at most MaxText bytes. Equal texts are of equal
 // keys.

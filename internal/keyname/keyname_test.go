@@ -59,7 +59,7 @@ func TestEntries(t *testing.T) {
 		var got []string
 		for i := range responses[0].Verdicts {
 			v := &responses[0].Verdicts[i]
-			got = append(got, string(keyname.AppendText(nil, keyname.Entries(nil, &requests[0], v))))
+			got = append(got, string(keyname.AppendText(nil, v.Entries(nil, &requests[0]))))
 		}
 		if strings.Join(got, " ") != tt.want {
 			t.Errorf("%s is counted by %q, want %q", tt.asked, got, tt.want)

@@ -1,8 +1,10 @@
 package quotas
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -14,15 +16,15 @@ import (
 const MaxDocument = 1 << 20
 
 // Document is an account as people write it: what shall be of it, whole but for
-// top-ups. An override without effective_at counts always, one without expires_at for
-// ever.
+// top-ups. What has no effective_at counts always, what has no expires_at for ever.
 type Document struct {
 	// Tier may be empty: then the subject has the fallback tier.
-	Tier        string     `json:"tier,omitempty"`
+	Tier string `json:"tier,omitempty"`
+	// EffectiveAt and ExpiresAt are those of Tier, and of each override that has none of
+	// its own; see WithTerms.
 	EffectiveAt *time.Time `json:"effective_at,omitempty"`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
-	// Tiers are further tiers that the subject had or will have; Tier, EffectiveAt
-	// and ExpiresAt are the first.
+	// Tiers are further tiers that the subject had or will have, by their own times.
 	Tiers     []Assignment `json:"tiers,omitempty"`
 	Overrides []Override   `json:"overrides,omitempty"`
 	// TopUps, when nil, leaves those that the account has; when empty it has none. A
@@ -78,18 +80,39 @@ func Parse(data []byte) (Document, error) {
 	return d, decode(data, &d)
 }
 
+// WithTerms returns d with its times at those overrides that have none of their own: one
+// begin and one end hold for all that a document says, but for Tiers and TopUps.
+func (d Document) WithTerms() Document {
+	if optionalOf(d.EffectiveAt) == nil && optionalOf(d.ExpiresAt) == nil {
+		return d
+	}
+	d.Overrides = slices.Clone(d.Overrides)
+	for i := range d.Overrides {
+		o := &d.Overrides[i]
+		o.EffectiveAt = cmp.Or(optionalOf(o.EffectiveAt), d.EffectiveAt)
+		o.ExpiresAt = cmp.Or(optionalOf(o.ExpiresAt), d.ExpiresAt)
+	}
+	return d
+}
+
 // Record turns d into r, in place of the tiers and overrides that r had, and of the
 // top-ups where d says which. tiers, when not nil, says which tiers there are. The error
 // is a *FieldError; r is then as it was. What top-ups may leave out has been filled in;
 // see Filled.
 func (d *Document) Record(r *sqltenant.Record, tiers *tenant.Tiers) error {
+	whole := d.WithTerms()
+	return whole.record(r, tiers)
+}
+
+// record is Record for a document whose overrides have all times of their own.
+func (d *Document) record(r *sqltenant.Record, tiers *tenant.Tiers) error {
 	next := *r
 	next.Tiers, next.Overrides = nil, nil
 	assignments := d.Tiers
 	if d.Tier != "" {
 		assignments = append([]Assignment{{d.Tier, d.EffectiveAt, d.ExpiresAt}}, assignments...)
-	} else if d.EffectiveAt != nil || d.ExpiresAt != nil {
-		return wrong("tier", "missing, though effective_at or expires_at is there")
+	} else if (d.EffectiveAt != nil || d.ExpiresAt != nil) && len(d.Overrides) == 0 {
+		return wrong("tier", "missing, and no overrides, though effective_at or expires_at is there")
 	}
 	for i, a := range assignments {
 		field := "tier"
@@ -173,11 +196,17 @@ func term(from, until *time.Time) (t tenant.Term) {
 	return t
 }
 
-// DocumentOf is the inverse of Record.
+// DocumentOf is the inverse of Record. A tier whose times would be taken for those of an
+// override stands in Tiers.
 func DocumentOf(r *sqltenant.Record) Document {
 	var d Document
+	first := slices.IndexFunc(r.Tiers, func(a tenant.Assignment) bool {
+		return !slices.ContainsFunc(r.Overrides, func(o sqltenant.Override) bool {
+			return o.Term.From.IsZero() && !a.Term.From.IsZero() || o.Term.Until.IsZero() && !a.Term.Until.IsZero()
+		})
+	})
 	for i, a := range r.Tiers {
-		if i == 0 {
+		if i == first {
 			d.Tier, d.EffectiveAt, d.ExpiresAt = a.Tier, optional(a.Term.From), optional(a.Term.Until)
 			continue
 		}
@@ -205,6 +234,14 @@ func overrideOf(r *sqltenant.Override) Override {
 		}
 	}
 	return o
+}
+
+// optionalOf returns t, nil for the zero time.
+func optionalOf(t *time.Time) *time.Time {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	return t
 }
 
 func optional(t time.Time) *time.Time {

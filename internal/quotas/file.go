@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"time"
@@ -83,12 +84,7 @@ func WriteFile(path string, s *tenant.Snapshot, head Head) error {
 		return fmt.Errorf("keep accounts: %w", err)
 	}
 	defer os.Remove(f.Name()) // fails once the file has its name, as it should
-	for a := range s.All() {
-		if nameable(a.Subject) {
-			head.Accounts++
-		}
-	}
-	err = write(f, s, head)
+	err = Encode(f, s.All(), head)
 	if err == nil {
 		err = f.Sync()
 	}
@@ -114,7 +110,14 @@ func nameable(s tenant.Subject) bool {
 	return err == nil && name.Subject == s
 }
 
-func write(f io.Writer, s *tenant.Snapshot, head Head) error {
+// Encode writes what WriteFile does.
+func Encode(f io.Writer, accounts iter.Seq[tenant.Account], head Head) error {
+	head.Accounts = 0
+	for a := range accounts {
+		if nameable(a.Subject) {
+			head.Accounts++
+		}
+	}
 	w := lineWriter{Writer: bufio.NewWriterSize(f, 1<<16)}
 	first := firstLine{Format: format, Head: head}
 	var settings sqltenant.Settings
@@ -123,7 +126,7 @@ func write(f io.Writer, s *tenant.Snapshot, head Head) error {
 		first.Settings = &settingsHead{settings.Version, len(settings.Documents), len(settings.RuleRows)}
 	}
 	w.write(first)
-	for a := range s.All() {
+	for a := range accounts {
 		if !nameable(a.Subject) {
 			continue
 		}
@@ -216,13 +219,14 @@ func ReadFile(path string) (accounts []tenant.Account, head Head, err error) {
 		return nil, head, fmt.Errorf("read kept accounts: %w", err)
 	}
 	defer f.Close()
-	if accounts, head, err = read(f); err != nil {
+	if accounts, head, err = Decode(f); err != nil {
 		return nil, Head{}, fmt.Errorf("read kept accounts: %s: %w", path, err)
 	}
 	return accounts, head, nil
 }
 
-func read(f io.Reader) (accounts []tenant.Account, head Head, err error) {
+// Decode is the inverse of Encode.
+func Decode(f io.Reader) (accounts []tenant.Account, head Head, err error) {
 	lines := lineReader{Scanner: bufio.NewScanner(io.LimitReader(f, MaxFile))}
 	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
 	var first firstLine
@@ -328,7 +332,9 @@ func accountOf(data []byte) (tenant.Account, error) {
 		return tenant.Account{}, err
 	}
 	r := sqltenant.Record{Subject: name.Subject}
-	if err := l.Record(&r, nil); err != nil {
+	// Its overrides have all times of their own: so were files written before the times of
+	// a tier held for them.
+	if err := l.record(&r, nil); err != nil {
 		return tenant.Account{}, err
 	}
 	return r.Account()

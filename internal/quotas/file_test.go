@@ -153,7 +153,7 @@ func TestFirstFormat(t *testing.T) {
 {"name":"tenant:acme","tier":"pro","overrides":[{"descriptor":"default","requests_per_unit":1,"unit":"hour"}]}
 {"name":"tenant:b","tier":"free"}
 `
-	accounts, head, err := read(strings.NewReader(text))
+	accounts, head, err := Decode(strings.NewReader(text))
 	if err != nil || !reflect.DeepEqual(head, Head{Version: 4, Accounts: 2, SavedAt: savedAt}) || len(accounts) != 2 ||
 		accounts[0].Overrides[0].Quota.Limits[0].Quota != 1 || accounts[1].Tiers[0].Tier != "free" {
 		t.Errorf("%+v, %+v, %v", accounts, head, err)
@@ -191,7 +191,7 @@ func TestReadFileRefuses(t *testing.T) {
 		doc  = `{"kind":"rules","name":"a","text":"x","version":1,"updated_at":"2026-01-02T03:04:05Z","updated_by":"ann"}` + "\n"
 		row  = `{"id":1,"scope":"ip","limit_count":1,"window_ms":1,"is_active":true,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}` + "\n"
 	)
-	if _, _, err := read(strings.NewReader(set + doc + row)); err != nil {
+	if _, _, err := Decode(strings.NewReader(set + doc + row)); err != nil {
 		t.Fatal(err)
 	}
 	for want, text := range map[string]string{
@@ -231,7 +231,7 @@ func FuzzReadFile(f *testing.F) {
 		`{"kind":"rules","name":"a","text":"x","version":1,"updated_at":"2026-01-02T03:04:05Z","updated_by":"ann"}` + "\n" +
 		`{"id":1,"scope":"ip","route":"/a","limit_count":1,"window_ms":1,"is_active":true,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		accounts, head, err := read(strings.NewReader(text))
+		accounts, head, err := Decode(strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -243,10 +243,10 @@ func FuzzReadFile(f *testing.F) {
 		s := tenant.NewSnapshot(new(tenant.Tiers), slices.Values(accounts))
 		var file strings.Builder
 		head.Accounts = s.Len()
-		if err := write(&file, s, head); err != nil {
+		if err := Encode(&file, s.All(), head); err != nil {
 			t.Fatalf("%+v: %v", accounts, err)
 		}
-		again, headAgain, err := read(strings.NewReader(file.String()))
+		again, headAgain, err := Decode(strings.NewReader(file.String()))
 		if err != nil || len(again) != s.Len() || !reflect.DeepEqual(head.Settings, headAgain.Settings) || head.Version != headAgain.Version {
 			t.Errorf("%+v, %+v, %v, want %+v, %+v", again, headAgain, err, accounts, head)
 		}

@@ -25,11 +25,16 @@ const (
 	Proxy
 	// Ops is the address for operators: metrics, health, rules, profiles.
 	Ops
+	// HTTP, GRPC and Auth are where callers ask for decisions: the HTTP API, Envoy's
+	// protocol, and sub-requests of gateways that are no peers.
+	HTTP
+	GRPC
+	Auth
 
 	doors
 )
 
-var doorNames = [doors]string{"admin", "dashboard", "billing", "usage", "gateway", "proxy", "ops"}
+var doorNames = [doors]string{"admin", "dashboard", "billing", "usage", "gateway", "proxy", "ops", "http", "grpc", "auth"}
 
 // String returns the name used in metrics and logs.
 func (d Door) String() string { return doorNames[d] }
@@ -119,6 +124,8 @@ func usual(d Door, r Reason) bool {
 		return signed || r == WrongScope || r == RateLimited || r == NoSession || r == UnknownSession || r == Origin || r == OtherHost
 	case Ops:
 		return r == OtherHost
+	case HTTP, GRPC, Auth:
+		return r == NoToken || r == Malformed || r == UnknownToken || r == Expired || r == WrongScope
 	case Billing:
 		return r == NoToken || r == BadSignature || r == Expired || r == RateLimited
 	case Usage:

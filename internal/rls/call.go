@@ -25,7 +25,9 @@ type call struct {
 	responses   [1]headgate.Response
 	// bookings are the descriptors that make or settle reservations.
 	bookings []booking
-	answer   answer
+	// id is that of the check, "" for none.
+	id     string
+	answer answer
 	// encoded is the answer on its way to the codec.
 	encoded mem.Buffer
 }
@@ -52,7 +54,7 @@ func (c *call) release() {
 	c.answer.reset()
 	clear(c.descriptors)
 	c.descriptors = c.descriptors[:0]
-	c.bookings = nil
+	c.bookings, c.id = nil, ""
 	c.requests[0] = headgate.Request{}
 	verdicts := c.responses[0].Verdicts
 	clear(verdicts)
@@ -79,6 +81,9 @@ func (c *call) build(limits *overrides) error {
 		if err != nil {
 			return malformed(fmt.Errorf("descriptor %d: %w", i, err))
 		}
+		if err := c.takeID(i, &d); err != nil {
+			return malformed(fmt.Errorf("descriptor %d: %w", i, err))
+		}
 		if err := c.operate(i, &d); err != nil {
 			return malformed(fmt.Errorf("descriptor %d: %w", i, err))
 		}
@@ -95,6 +100,9 @@ func malformed(err error) error { return status.Error(codes.InvalidArgument, err
 func refused(err error) error {
 	if errors.As(err, new(*headgate.RightsError)) {
 		return status.Error(codes.PermissionDenied, err.Error())
+	}
+	if err := refusedID(err); err != nil {
+		return err
 	}
 	return malformed(err)
 }

@@ -26,6 +26,9 @@
 // said its descriptors with apply_on_stream_done. An entry headgate_op in such a
 // descriptor says that its hits are charged whether they fit or not, or that they
 // settle a reservation; see reserve.go. Nothing but that entry turns any of it on.
+//
+// An entry headgate_check_id, or a header of the call, is the id of the check: a call that
+// is repeated by it gets the first answer and is charged nothing; see checkid.go.
 package rls
 
 import (

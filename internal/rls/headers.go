@@ -31,10 +31,10 @@ const retryAfterHeader = "retry-after"
 // appendHeaders appends the header fields that Envoy shall add to its answer.
 // Envoy adds them to allowed answers too, and never replaces what is there. A
 // denial always says when to come back, unless the request can never pass.
-func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bool) []header {
+func (s *service) appendHeaders(dst []header, req *headgate.Request, resp *headgate.Response, denied bool) []header {
 	if s.options.Answer != nil {
 		summary := s.options.Answer.Summarize(resp)
-		dst = appendFields(dst, s.options.Answer.AppendFields(nil, resp, &summary, time.Now()))
+		dst = appendFields(dst, s.options.Answer.AppendFields(nil, req, resp, &summary, time.Now()))
 	}
 	names := &s.options.Headers
 	if !denied && *names == (HeaderNames{}) {
@@ -55,7 +55,8 @@ func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bo
 		dst = appendHeader(dst, names.Reset, told.resetSeconds)
 	}
 	if denied && !speaker.Decision.Never && !has(dst, retryAfterHeader) {
-		dst = appendHeader(dst, retryAfterHeader, max(httpanswer.CeilSeconds(waitOf(speaker)), 1))
+		_, seconds := s.options.Jitter.Lengthen(waitOf(speaker))
+		dst = appendHeader(dst, retryAfterHeader, max(seconds, 1))
 	}
 	return dst
 }

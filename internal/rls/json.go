@@ -15,6 +15,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/headgate/headgate/internal/callers"
 )
 
 // NewJSONHandler returns a handler that answers like envoyproxy/ratelimit's
@@ -26,18 +28,40 @@ import (
 // Checker.
 //
 // It is the same service as over gRPC, for tools and people; it is not built for
-// speed.
-func NewJSONHandler(o Options) http.Handler {
-	return &jsonHandler{service: newService(o), codec: newCodec()}
+// speed. admit returns what decides for who sent a request, in place of o.Checker, or a
+// *callers.Refused, which is 401 or 403; nil means that o.Checker decides for all.
+func NewJSONHandler(o Options, admit func(*http.Request) (Checker, error)) http.Handler {
+	o.Admit = nil // of calls over gRPC
+	return &jsonHandler{service: newService(o), admit: admit, codec: newCodec()}
 }
 
 type jsonHandler struct {
 	service *service
+	admit   func(*http.Request) (Checker, error)
 	codec   codec
+}
+
+// serviceFor returns the service for who sent r.
+func (h *jsonHandler) serviceFor(r *http.Request) (*service, error) {
+	if h.admit == nil {
+		return h.service, nil
+	}
+	checker, err := h.admit(r)
+	if err != nil {
+		return nil, err
+	}
+	s := *h.service
+	s.options.Checker = checker
+	return &s, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	service, err := h.serviceFor(r)
+	if err != nil {
+		http.Error(w, err.Error(), callers.Answer(w.Header(), err))
+		return
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	if err != nil {
 		code := http.StatusBadRequest
@@ -47,11 +71,13 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "read the request: "+err.Error(), code)
 		return
 	}
-	ctx := r.Context()
-	if trace := r.Header["Traceparent"]; len(trace) > 0 {
-		ctx = metadata.NewIncomingContext(ctx, metadata.MD{traceparent: trace})
+	headers := metadata.MD{}
+	for _, name := range [...]string{traceparent, checkIDHeader} {
+		if values := r.Header.Values(name); len(values) > 0 {
+			headers[name] = values
+		}
 	}
-	resp, err := h.answer(ctx, body)
+	resp, err := h.answer(metadata.NewIncomingContext(r.Context(), headers), service, body)
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), httpStatus(err))
 		return
@@ -70,7 +96,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer takes body through the service by way of its protobuf form.
-func (h *jsonHandler) answer(ctx context.Context, body []byte) (*rlsv3.RateLimitResponse, error) {
+func (h *jsonHandler) answer(ctx context.Context, s *service, body []byte) (*rlsv3.RateLimitResponse, error) {
 	var req rlsv3.RateLimitRequest
 	if err := protojson.Unmarshal(body, &req); err != nil {
 		return nil, malformed(err)
@@ -79,7 +105,7 @@ func (h *jsonHandler) answer(ctx context.Context, body []byte) (*rlsv3.RateLimit
 	if err != nil {
 		return nil, malformed(err)
 	}
-	c, err := handle(h.service, ctx, func(v any) error {
+	c, err := handle(s, ctx, func(v any) error {
 		return h.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(in)}, v)
 	}, nil)
 	if err != nil {
@@ -100,6 +126,10 @@ func httpStatus(err error) int {
 		return http.StatusBadRequest
 	case codes.PermissionDenied:
 		return http.StatusForbidden
+	case codes.AlreadyExists:
+		return http.StatusConflict
+	case codes.Unimplemented:
+		return http.StatusNotImplemented
 	case codes.Unavailable:
 		return http.StatusServiceUnavailable
 	}

@@ -47,7 +47,7 @@ func TestJSON(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			NewJSONHandler(test.options).ServeHTTP(w, httptest.NewRequest(test.method, "/json", strings.NewReader(test.body)))
+			NewJSONHandler(test.options, nil).ServeHTTP(w, httptest.NewRequest(test.method, "/json", strings.NewReader(test.body)))
 			if w.Code != test.code || !strings.Contains(w.Body.String(), test.want) {
 				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, test.code, test.want)
 			}

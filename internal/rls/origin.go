@@ -3,8 +3,6 @@ package rls
 import (
 	"context"
 
-	"google.golang.org/grpc/metadata"
-
 	"github.com/headgate/headgate/trace"
 )
 
@@ -14,7 +12,7 @@ const traceparent = "traceparent"
 // setOrigin tells observers of which trace the call is part. Its peer and its user
 // agent are those of a proxy, and no client's.
 func (c *call) setOrigin(ctx context.Context) {
-	trace := trace.ParentOf(metadata.ValueFromIncomingContext(ctx, traceparent))
+	trace := trace.ParentOf(incoming(ctx)[traceparent])
 	c.requests[0].Origin.Trace = trace
 	for i := range c.bookings {
 		c.bookings[i].request.Origin.Trace = trace

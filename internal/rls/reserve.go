@@ -158,13 +158,13 @@ func (c *call) isBooked(i int) bool {
 // checkBooked decides a call that has bookings: what is settled first, then what is
 // reserved, then the rest in one check. When one of them is denied or malformed, nothing
 // after it is asked, and what was reserved before it is cancelled.
-func (s *service) checkBooked(ctx context.Context, c *call) error {
-	reserver, ok := s.options.Checker.(Reserver)
+func (s *service) checkBooked(ctx context.Context, checker Checker, c *call) error {
+	reserver, ok := checker.(Reserver)
 	if !ok {
 		return status.Error(codes.Unimplemented, "reservations are not made here")
 	}
 	rest, at := c.rest()
-	if err := s.permitRest(rest); err != nil {
+	if err := permitRest(checker, rest); err != nil {
 		return err
 	}
 	all := &c.responses[0]
@@ -176,11 +176,11 @@ func (s *service) checkBooked(ctx context.Context, c *call) error {
 		}
 		if err := c.bookings[i].book(ctx, reserver, all); err != nil {
 			c.giveUp(ctx, reserver)
-			return malformed(fmt.Errorf("descriptor %d: %w", c.bookings[i].descriptor, err))
+			return refused(fmt.Errorf("descriptor %d: %w", c.bookings[i].descriptor, err))
 		}
 	}
 	if all.Allowed {
-		if err := s.checkRest(ctx, rest, at, all); err != nil {
+		if err := checkRest(ctx, checker, asked{rest, at}, all); err != nil {
 			c.giveUp(ctx, reserver)
 			return err
 		}
@@ -223,8 +223,8 @@ type permitter interface {
 
 // permitRest refuses a call for what it asks beside its bookings before any of those is
 // done, since what is settled cannot be taken back.
-func (s *service) permitRest(requests []headgate.Request) error {
-	door, ok := s.options.Checker.(permitter)
+func permitRest(checker Checker, requests []headgate.Request) error {
+	door, ok := checker.(permitter)
 	if !ok || len(requests) == 0 {
 		return nil
 	}
@@ -234,17 +234,22 @@ func (s *service) permitRest(requests []headgate.Request) error {
 	return nil
 }
 
-// checkRest decides the descriptors that are no bookings; at says where they are in the
-// call.
-func (s *service) checkRest(ctx context.Context, requests []headgate.Request, at []int, all *headgate.Response) error {
-	if len(requests) == 0 {
+// asked are the descriptors of a call that are no bookings, and where they are in it.
+type asked struct {
+	requests []headgate.Request
+	at       []int
+}
+
+// checkRest decides the descriptors that are no bookings.
+func checkRest(ctx context.Context, checker Checker, rest asked, all *headgate.Response) error {
+	if len(rest.requests) == 0 {
 		return nil
 	}
 	responses := make([]headgate.Response, 1)
-	if err := s.options.Checker.Check(ctx, requests, responses); err != nil {
+	if err := checker.Check(ctx, rest.requests, responses); err != nil {
 		return refused(err)
 	}
-	add(all, &responses[0], func(i int) int { return at[i] })
+	add(all, &responses[0], func(i int) int { return rest.at[i] })
 	return nil
 }
 

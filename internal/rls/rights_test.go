@@ -52,9 +52,9 @@ func TestRights(t *testing.T) {
 	} {
 		for _, trusted := range []bool{false, true} {
 			now := noon
-			door := limiter(t, rightsRules, rulefile.Options{}, false, &now).Door(headgate.DoorOptions{Rights: headgate.Rights{NameLimits: trusted, GiveBack: trusted}})
+			door := limiter(t, rightsRules, rulefile.Options{}, false, &now).Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true, Reserve: true, NameLimits: trusted, GiveBack: trusted}})
 			s := newService(Options{Checker: door})
-			over := NewJSONHandler(Options{Checker: door})
+			over := NewJSONHandler(Options{Checker: door}, nil)
 			if _, err := ask(t, s, parseRequest(t, "d: user=u headgate_op=reserve"+reserved)); err != nil {
 				t.Fatal(err)
 			}

@@ -78,17 +78,28 @@ func dial(t testing.TB, target string) *grpc.ClientConn {
 // ask calls the service in process, through the codec both ways.
 func ask(t rapid.TB, s *service, req *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
 	t.Helper()
+	return askIn(context.Background(), t, s, req)
+}
+
+// askIn is ask in a call with a context.
+func askIn(ctx context.Context, t rapid.TB, s *service, req *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error) {
+	t.Helper()
 	b, err := proto.Marshal(req)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return askBytes(t, s, b)
+	return askBytesIn(ctx, t, s, b)
 }
 
 func askBytes(t rapid.TB, s *service, b []byte) (*rlsv3.RateLimitResponse, error) {
 	t.Helper()
+	return askBytesIn(context.Background(), t, s, b)
+}
+
+func askBytesIn(ctx context.Context, t rapid.TB, s *service, b []byte) (*rlsv3.RateLimitResponse, error) {
+	t.Helper()
 	c := newCodec()
-	answered, err := handle(s, context.Background(), func(v any) error {
+	answered, err := handle(s, ctx, func(v any) error {
 		return c.Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, v)
 	}, nil)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -28,6 +27,9 @@ import (
 type Options struct {
 	// Checker decides; required.
 	Checker Checker
+	// Admit returns what decides for who makes a call, in place of Checker, or a
+	// *callers.Refused; nil means that Checker decides for all. See Callers.
+	Admit func(context.Context) (Checker, error)
 	// Compat makes limits that requests name count as envoyproxy/ratelimit
 	// counts them: in fixed windows, denied hits too. Without it they are
 	// sliding windows that charge nothing for a denial.
@@ -41,6 +43,8 @@ type Options struct {
 	Headers HeaderNames
 	// Answer, when not nil, adds the header fields that the HTTP side sends.
 	Answer *httpanswer.Encoder
+	// Jitter lengthens the retry time of denials where Answer, which has its own, is nil.
+	Jitter httpanswer.Jitter
 	// DynamicMetadata adds dynamic_metadata to answers. It tells Envoy the
 	// values of the descriptors in the clear.
 	DynamicMetadata bool
@@ -50,8 +54,6 @@ type Options struct {
 	Register func(grpc.ServiceRegistrar)
 	// Reflection serves grpc.reflection, for tools such as grpcurl.
 	Reflection bool
-	// Credentials secure the connections; nil means plain text.
-	Credentials credentials.TransportCredentials
 	// MaxConnectionAge closes connections gently after that time, so that load
 	// spreads to new instances; 0 means 5 minutes. gRPC jitters it by 10 %.
 	MaxConnectionAge time.Duration
@@ -162,9 +164,7 @@ func (o *Options) serverOptions() []grpc.ServerOption {
 		}),
 		grpc.NumStreamWorkers(uint32(workersPerProcessor * runtime.GOMAXPROCS(0))),
 		grpc.WaitForHandlers(true),
-	}
-	if o.Credentials != nil {
-		options = append(options, grpc.Creds(o.Credentials))
+		grpc.Creds(handshaker{}),
 	}
 	return options
 }

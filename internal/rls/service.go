@@ -77,15 +77,22 @@ type service struct {
 var _ handler = (*service)(nil)
 
 func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
+	checker, err := s.admit(ctx)
+	if err != nil {
+		return keptOut(err)
+	}
 	if err := c.build(s.limits); err != nil {
 		return err
 	}
 	c.setOrigin(ctx)
+	if err := c.findID(ctx); err != nil {
+		return err
+	}
 	if len(c.bookings) > 0 {
-		if err := s.checkBooked(ctx, c); err != nil {
+		if err := s.checkBooked(ctx, checker, c); err != nil {
 			return err
 		}
-	} else if err := s.options.Checker.Check(ctx, c.requests[:], c.responses[:]); err != nil {
+	} else if err := check(ctx, checker, c); err != nil {
 		return refused(err)
 	}
 	resp := &c.responses[0]
@@ -95,7 +102,7 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 		}
 	}
 	c.fillAnswer()
-	c.answer.headers = s.appendHeaders(c.answer.headers[:0], resp, c.answer.overall == codeOverLimit)
+	c.answer.headers = s.appendHeaders(c.answer.headers[:0], &c.requests[0], resp, c.answer.overall == codeOverLimit)
 	if resp.Allowed {
 		c.answer.requestHeaders = appendFields(c.answer.requestHeaders[:0], httpanswer.AppendUpstream(nil, resp))
 	}
@@ -104,6 +111,14 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	}
 	c.encode()
 	return nil
+}
+
+// admit returns what decides for who makes the call of ctx.
+func (s *service) admit(ctx context.Context) (Checker, error) {
+	if s.options.Admit == nil {
+		return s.options.Checker, nil
+	}
+	return s.options.Admit(ctx)
 }
 
 // panicked implements handler. Which rules would have spoken is unknown, so the

@@ -54,7 +54,7 @@ func (g *Guard) Admit(w http.ResponseWriter, r *http.Request, who descriptor.Ent
 	}
 	resp := &responses[0]
 	s := g.encoder.Summarize(resp)
-	httpanswer.SetHeader(w.Header(), g.encoder.AppendFields(nil, resp, &s, g.now()))
+	httpanswer.SetHeader(w.Header(), g.encoder.AppendFields(nil, &requests[0], resp, &s, g.now()))
 	if resp.Allowed {
 		return true
 	}

@@ -70,6 +70,9 @@ type Denials struct {
 	// Answered counts takes answered by them, Skipped others of their groups,
 	// Remembered what was written down, Dropped what was dropped before its time.
 	Answered, Skipped, Remembered, Dropped uint64
+	// Told counts denials that other nodes were told of, Heard those remembered because
+	// others had told of them, ShareFailures exchanges with the others that failed.
+	Told, Heard, ShareFailures uint64
 }
 
 // WatchDenials adds the state of the memory of denials to the metrics. read is
@@ -82,6 +85,9 @@ func (m *Metrics) WatchDenials(read func() Denials) {
 		counter("headgate_denials_skipped_total", "Takes that were not looked at because another one of their request is remembered as denied.", func(s *Denials) float64 { return float64(s.Skipped) }),
 		counter("headgate_denials_remembered_total", "Denials that were remembered.", func(s *Denials) float64 { return float64(s.Remembered) }),
 		counter("headgate_denials_dropped_total", "Denials dropped before their time because their bucket changed.", func(s *Denials) float64 { return float64(s.Dropped) }),
+		counter("headgate_denials_told_total", "Denials that other nodes were told of because they are asked for often.", func(s *Denials) float64 { return float64(s.Told) }),
+		counter("headgate_denials_heard_total", "Denials remembered because another node had told of them.", func(s *Denials) float64 { return float64(s.Heard) }),
+		counter("headgate_denials_share_failures_total", "Exchanges of denials with other nodes that failed.", func(s *Denials) float64 { return float64(s.ShareFailures) }),
 	}})
 }
 
@@ -100,5 +106,24 @@ func (m *Metrics) WatchFleet(read func() Fleet) {
 		gauge("headgate_nodes_live", "Live nodes, this one among them, as far as this one knows.", func(s *Fleet) float64 { return float64(s.Live) }),
 		counter("headgate_heartbeats_total", "Heartbeats of this node.", func(s *Fleet) float64 { return float64(s.Beats) }),
 		counter("headgate_heartbeats_missed_total", "Heartbeats that the store did not answer.", func(s *Fleet) float64 { return float64(s.Missed) }),
+	}})
+}
+
+// Reconcile counts what this node let pass by its share while the store was away. See
+// reconcile.Stats.
+type Reconcile struct {
+	Passed, Charged, Uncertain, Full uint64
+	Waiting                          int
+}
+
+// WatchReconcile adds what this node let pass by its share to the metrics. read is called
+// once for each collection.
+func (m *Metrics) WatchReconcile(read func() Reconcile) {
+	m.register.MustRegister(sampled[Reconcile]{read, []metric[Reconcile]{
+		counter("headgate_reconcile_hits_total", "Hits that this node let pass by its share because the store did not answer, to be charged when it does.", func(s *Reconcile) float64 { return float64(s.Passed) }),
+		counter("headgate_reconcile_hits_charged_total", "Of these, hits that still weighed when the store was back and were charged.", func(s *Reconcile) float64 { return float64(s.Charged) }),
+		counter("headgate_reconcile_hits_uncertain_total", "Hits that were not charged because the store may have counted them: a call with them timed out.", func(s *Reconcile) float64 { return float64(s.Uncertain) }),
+		counter("headgate_reconcile_hits_full_total", "Hits that will not be charged because there was no room to remember their keys.", func(s *Reconcile) float64 { return float64(s.Full) }),
+		gauge("headgate_reconcile_keys", "Keys whose hits wait to be charged.", func(s *Reconcile) float64 { return float64(s.Waiting) }),
 	}})
 }

@@ -9,7 +9,7 @@ func TestK1LayersOfTheStore(t *testing.T) {
 			LeaseCalls: 11, Exchanges: 12, ExchangeCalls: 13, Dropped: 14, Failures: 15, Partings: 16}
 	})
 	m.WatchDenials(func() Denials {
-		return Denials{Entries: 1, MaxEntries: 2, Answered: 3, Skipped: 4, Remembered: 5, Dropped: 6}
+		return Denials{Entries: 1, MaxEntries: 2, Answered: 3, Skipped: 4, Remembered: 5, Dropped: 6, Told: 7, Heard: 8, ShareFailures: 9}
 	})
 	m.WatchSubBuckets(func() SubBuckets { return SubBuckets{Hits: 1, Again: 2, Spread: 3, Denied: 4} })
 	m.WatchFleet(func() Fleet { return Fleet{Live: 3, Beats: 4, Missed: 5} })
@@ -22,6 +22,7 @@ func TestK1LayersOfTheStore(t *testing.T) {
 
 		"headgate_denials": 1, "headgate_denials_max": 2, "headgate_denials_answered_total": 3, "headgate_denials_skipped_total": 4,
 		"headgate_denials_remembered_total": 5, "headgate_denials_dropped_total": 6,
+		"headgate_denials_told_total": 7, "headgate_denials_heard_total": 8, "headgate_denials_share_failures_total": 9,
 
 		"headgate_sub_bucket_hits_total": 1, "headgate_sub_bucket_retries_total": 2, "headgate_sub_bucket_split_total": 3, "headgate_sub_bucket_denied_total": 4,
 

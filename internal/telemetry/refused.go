@@ -12,6 +12,6 @@ type Refused struct {
 // is called once for each collection.
 func (m *Metrics) WatchRefused(read func() []Refused) {
 	m.register.MustRegister(newListed(read, []string{"front", "right"}, func(r *Refused) []string { return []string{r.Front, r.Right} }, []listedMetric[Refused]{
-		{totalValue, "headgate_refused_calls_total", "Calls that were refused because their callers may not name limits or give back hits.", func(r *Refused) float64 { return float64(r.Calls) }, nil},
+		{totalValue, "headgate_refused_calls_total", "Calls that were refused because their callers lack a right.", func(r *Refused) float64 { return float64(r.Calls) }, nil},
 	}...))
 }

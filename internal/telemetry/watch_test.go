@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trial"
@@ -48,9 +49,12 @@ func watchAll(m *Metrics) {
 		c.Commits[reservation.Settled], c.Cancels[reservation.Unknown] = 3, 4
 		return c
 	})
+	m.WatchBalanced(func() []Balanced { return []Balanced{{"http", "bad", 3}} })
+	m.WatchCheckIDs(func() repeat.Counts { return repeat.Counts{First: 1, Repeated: 2} })
 	m.WatchDenials(func() Denials { return Denials{} })
 	m.WatchDocuments(func() Documents { return Documents{} })
 	m.WatchFleet(func() Fleet { return Fleet{} })
+	m.WatchReconcile(func() Reconcile { return Reconcile{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
 	m.WatchLeases(func() Leases { return Leases{} })
@@ -59,6 +63,9 @@ func watchAll(m *Metrics) {
 	m.WatchFloods(func() uint64 { return 9 })
 	m.WatchMemory(func() Memory { return Memory{} })
 	m.WatchProxy(func() Proxy { return Proxy{} })
+	m.WatchListeners(
+		func() []Listener { return []Listener{{"grpc", 2, 1, 1}} },
+		func() []Certificate { return []Certificate{{"grpc", time.Unix(2e9, 0), 1}} })
 	m.WatchRefused(func() []Refused { return []Refused{{Front: "grpc", Right: "give_back", Calls: 1}} })
 	m.WatchShedding(func() Shedding {
 		return Shedding{Priorities: []ShedPriority{{Name: "p0"}}, Worker: &ShedWorker{}, Fleet: &ShedFleet{Known: true}}

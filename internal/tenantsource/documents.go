@@ -1,7 +1,6 @@
 package tenantsource
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,28 +8,23 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
-	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-const (
-	// maxToldSwitches bounds the lines in the log for one change of switches.
-	maxToldSwitches = 20
-	// maxShownRefused bounds what /readyz shows of what is refused.
-	maxShownRefused = 20
-)
+// MaxShownRefused bounds what /readyz shows of what is refused.
+const MaxShownRefused = 20
 
 // documents keeps in force what the database of tenants says beside accounts: rules,
 // tiers and switches. What is bad by itself is left out by itself.
 type documents struct {
-	limiter *headgate.Limiter
-	rules   *rulesource.Source
+	switching *switchboard.InForce
+	rules     *rulesource.Source
 	// tiers puts the text of tiers in force, "" for none.
 	tiers  func(text string) error
 	logger *slog.Logger
@@ -44,10 +38,7 @@ type documents struct {
 		sync.Mutex
 		known    bool // something was read, of the database or of the file
 		compiled bool // rules of something that was read are in force
-		// unplaced are targets of which it is to be told whether there are such rules.
-		unplaced []switches.Target
 		settings sqltenant.Settings
-		switched []switches.Switch
 		refused  []Refusal // but for rules, which the source knows
 	}
 }
@@ -86,7 +77,7 @@ func (d *documents) read() (sqltenant.Settings, bool) {
 
 // applyLocked puts switches and tiers in force, and asks for the rules to be.
 func (d *documents) applyLocked(s sqltenant.Settings) {
-	var list []switches.Switch
+	var switched []sqltenant.Document
 	var refused []Refusal
 	refuse := func(kind sqltenant.Kind, name string, before bool, err error) {
 		refused = append(refused, Refusal{kind, name, rulesource.Brief(err), before})
@@ -101,26 +92,19 @@ func (d *documents) applyLocked(s sqltenant.Settings) {
 			}
 			tiers = doc.Text
 		case sqltenant.SwitchDocument:
-			one, err := switchOf(&doc)
-			if err != nil {
-				refuse(doc.Kind, doc.Name, false, err)
-				continue
-			}
-			list = append(list, one)
+			switched = append(switched, doc)
 		}
 	}
-	list, err := d.setSwitches(list) // before all else
-	if err != nil {
-		refuse(sqltenant.SwitchDocument, "", false, err)
+	for _, bad := range d.switching.Put(switched) { // before all else
+		refuse(sqltenant.SwitchDocument, bad.Name, false, bad.Err)
 	}
 	if err := d.tiers(tiers); err != nil {
 		refuse(sqltenant.TiersDocument, sqltenant.DefaultName, true, err)
 	}
 	d.mu.Lock()
-	before, told := d.mu.switched, d.mu.refused
-	d.mu.known, d.mu.settings, d.mu.switched, d.mu.refused = true, s, list, refused
+	told := d.mu.refused
+	d.mu.known, d.mu.settings, d.mu.refused = true, s, refused
 	d.mu.Unlock()
-	d.tellSwitches(before, list)
 	d.compileSoon()
 	for _, r := range refused {
 		if !slices.Contains(told, r) {
@@ -155,10 +139,8 @@ func (d *documents) compileNow() {
 	d.rules.SetDocuments(files, s.RuleRows)
 	d.mu.Lock()
 	d.mu.compiled = true
-	unplaced := d.mu.unplaced
-	d.mu.unplaced = nil
 	d.mu.Unlock()
-	d.tellStrays(unplaced)
+	d.switching.TellStrays()
 }
 
 // compileSoon asks compile for the rules that were read last.
@@ -169,29 +151,6 @@ func (d *documents) compileSoon() {
 	}
 }
 
-// switchOf reads a switch of the database.
-func switchOf(doc *sqltenant.Document) (switches.Switch, error) {
-	one, err := switches.Parse([]byte(doc.Text))
-	if err == nil && one.Target.String() != doc.Name {
-		err = fmt.Errorf("it is for %.80q; hint: its name is its target", one.Target)
-	}
-	return one, err
-}
-
-// setSwitches puts switches in force, but for those that are over, and returns them.
-func (d *documents) setSwitches(list []switches.Switch) ([]switches.Switch, error) {
-	now := time.Now()
-	list = slices.DeleteFunc(list, func(s switches.Switch) bool { return over(&s, now) })
-	set, err := switches.NewSet(list)
-	if err != nil {
-		return d.switched(), err // those before stay
-	}
-	d.limiter.SetSwitches(set)
-	return list, nil
-}
-
-func over(s *switches.Switch, now time.Time) bool { return !s.Until.IsZero() && !now.Before(s.Until) }
-
 // Switches returns the switches in force.
 func (t *Source) Switches() []switches.Switch {
 	if t == nil {
@@ -200,85 +159,12 @@ func (t *Source) Switches() []switches.Switch {
 	return t.documents.switched()
 }
 
-// switched returns the switches that are in force, but for those that are over.
+// switched returns the switches that are in force; a nil documents has none.
 func (d *documents) switched() []switches.Switch {
 	if d == nil {
 		return nil
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now, list := time.Now(), []switches.Switch(nil)
-	for i := range d.mu.switched {
-		if !over(&d.mu.switched[i], now) {
-			list = append(list, d.mu.switched[i])
-		}
-	}
-	return list
-}
-
-// tellSwitches logs what has been switched.
-func (d *documents) tellSwitches(before, after []switches.Switch) {
-	targets := map[switches.Target]*switches.Switch{}
-	for i := range before {
-		targets[before[i].Target] = &before[i]
-	}
-	told := 0
-	tell := func(message string, s *switches.Switch) {
-		if told++; told <= maxToldSwitches {
-			d.logger.Info(message, switchAttributes(s)...)
-		}
-	}
-	for i := range after {
-		s := &after[i]
-		was := targets[s.Target]
-		delete(targets, s.Target)
-		if was == nil || !sameSwitch(was, s) {
-			tell("switched", s)
-			d.mu.Lock()
-			d.mu.unplaced = append(d.mu.unplaced, s.Target)
-			d.mu.Unlock()
-		}
-	}
-	for _, s := range targets {
-		tell("no longer switched", s)
-	}
-	if told > maxToldSwitches {
-		d.logger.Info("more was switched; /switches shows all", "untold", told-maxToldSwitches)
-	}
-}
-
-// switchAttributes are what the log says of a switch.
-func switchAttributes(s *switches.Switch) []any {
-	attributes := []any{"target", s.Target, "state", s.State}
-	if s.Percent > 0 || len(s.Tenants) > 0 {
-		attributes = append(attributes, "percent", s.Percent, "tenants", len(s.Tenants))
-	}
-	if !s.Until.IsZero() {
-		attributes = append(attributes, "until", s.Until)
-	}
-	return append(attributes, "reason", s.Reason)
-}
-
-func sameSwitch(a, b *switches.Switch) bool {
-	return a.Target == b.Target && a.State == b.State && a.Percent == b.Percent && a.Reason == b.Reason &&
-		a.Until.Equal(b.Until) && slices.Equal(a.Tenants, b.Tenants)
-}
-
-// tellStrays logs that no rule in force is what a switch is for.
-func (d *documents) tellStrays(targets []switches.Target) {
-	set := d.limiter.Rules()
-	if set == nil || len(targets) == 0 {
-		return
-	}
-	ids := make(map[string]bool, set.NumRules())
-	for _, r := range set.Rules() {
-		ids[r.ID] = true
-	}
-	for _, t := range targets {
-		if id := cmp.Or(t.Rule, t.Candidate); id != "" && !ids[id] {
-			d.logger.Warn("a switch is for a rule that is not in force; hint: /rules shows the ids of those that are", "target", t)
-		}
-	}
+	return d.switching.List()
 }
 
 // refused returns what is not in force, rules included, and where an earlier text
@@ -325,7 +211,7 @@ func (d *documents) state() telemetry.Documents {
 	settings, _ := d.read()
 	s := telemetry.Documents{Version: settings.Version}
 	for _, one := range d.switched() {
-		*[...]*int64{switches.On: &s.On, switches.Shadow: &s.Shadow, switches.Off: &s.Off}[one.State]++
+		*[...]*int64{switches.On: &s.On, switches.Shadow: &s.Shadow, switches.Off: &s.Off, switches.Raised: &s.Raised}[one.State]++
 	}
 	for _, r := range d.refused() {
 		switch r.Kind {
@@ -367,6 +253,6 @@ func (d *documents) report() *DocumentsReport {
 	refused := d.refused()
 	return &DocumentsReport{
 		OK: known && len(refused) == 0, Version: settings.Version, Switches: len(d.switched()),
-		Refused: refused[:min(len(refused), maxShownRefused)],
+		Refused: refused[:min(len(refused), MaxShownRefused)],
 	}
 }

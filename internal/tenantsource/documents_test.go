@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/switches"
@@ -45,7 +46,8 @@ func newDocuments(t *testing.T) (d *documents, log *bytes.Buffer, tiers *string)
 		*tiers = text
 		return nil
 	}
-	return &documents{limiter: limiter, rules: source, tiers: put, logger: slog.New(slog.NewTextHandler(log, nil)), changed: make(chan struct{}, 1)}, log, tiers
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	return &documents{switching: switchboard.NewInForce(limiter, logger), rules: source, tiers: put, logger: logger, changed: make(chan struct{}, 1)}, log, tiers
 }
 
 func document(kind sqltenant.Kind, name, text string) sqltenant.Document {

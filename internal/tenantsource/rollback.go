@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 	"github.com/headgate/headgate/trial"
@@ -31,8 +32,26 @@ type RollBacks struct {
 	logger *slog.Logger
 	queue  chan trial.Report
 	// Database returns the database, nil while it has not been opened; nil itself
-	// where there is none.
+	// where there is none. Switches are kept there, unless Switches says where.
 	Database func() *sqltenant.DB
+	Switches Switches
+}
+
+// Switches is where switches are kept. Its errors are as sqltenant.DB has them.
+type Switches interface {
+	Document(ctx context.Context, kind sqltenant.Kind, name string) (sqltenant.Document, error)
+	PutDocument(ctx context.Context, c sqltenant.DocumentChange) (sqltenant.Document, error)
+}
+
+// kept returns where switches are kept, nil where that is not open.
+func (b *RollBacks) kept() Switches {
+	if b.Switches != nil {
+		return b.Switches
+	}
+	if db := b.Database(); db != nil {
+		return db
+	}
+	return nil
 }
 
 // NewRollBacks returns RollBacks that are told to logger.
@@ -50,7 +69,7 @@ func (b *RollBacks) Tell(r trial.Report) {
 	}
 }
 
-// Run tells the log and the database until ctx ends.
+// Run tells the log, and where switches are kept, until ctx ends.
 func (b *RollBacks) Run(ctx context.Context) {
 	for {
 		select {
@@ -59,7 +78,7 @@ func (b *RollBacks) Run(ctx context.Context) {
 		case r := <-b.queue:
 			b.logger.Error("candidate limits are not enforced any more: they denied too much", "rule", r.Rule, "limits", r.Limits, "candidate", r.Candidate,
 				"requests", r.Decided, "added_denials", r.Added, "added_percent", fmt.Sprintf("%.3f", r.AddedPercent), "over", r.Over)
-			if b.Database != nil {
+			if b.Database != nil || b.Switches != nil {
 				b.switchOff(ctx, &r)
 			}
 		}
@@ -90,7 +109,7 @@ var errNotOpen = errors.New("the database of tenants has not been opened yet")
 
 // write puts the switch into the database, unless one is in force there.
 func (b *RollBacks) write(ctx context.Context, r *trial.Report) error {
-	db := b.Database()
+	db := b.kept()
 	if db == nil {
 		return errNotOpen
 	}
@@ -110,7 +129,7 @@ func (b *RollBacks) write(ctx context.Context, r *trial.Report) error {
 		return err
 	}
 	now := time.Now()
-	if there, err := switchOf(&before); before.Version != 0 && err == nil && !over(&there, now) {
+	if there, err := switchboard.Read(&before); before.Version != 0 && err == nil && !switchboard.Over(&there, now) {
 		return nil
 	}
 	_, err = db.PutDocument(ctx, sqltenant.DocumentChange{

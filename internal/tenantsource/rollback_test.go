@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 	"github.com/headgate/headgate/trial"
@@ -42,7 +43,7 @@ func TestRollBackIsToldToTheDatabase(t *testing.T) {
 	b.Tell(trial.Report{Rule: "api.tenant", Limits: "9 per 1m", Decided: 1000, Added: 30})
 	eventually.True(t, "the candidate is switched to shadow mode", func() bool {
 		doc := stored()
-		one, err := switchOf(&doc)
+		one, err := switchboard.Read(&doc)
 		return doc.Version == 1 && err == nil && one.State == switches.Shadow && doc.UpdatedBy == "headgate" && strings.Contains(one.Reason, "30 of 1000")
 	})
 	put := func(one switches.Switch) {

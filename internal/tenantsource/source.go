@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/snapfeed"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
@@ -35,6 +38,7 @@ var tenantLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, 
 
 var (
 	errNoTenants      = errors.New("what tenants may use is not known yet: the database of tenants has not answered")
+	errNoSnapshot     = errors.New("what tenants may use is not known yet: no admin process has answered with a snapshot")
 	errReadingTenants = errors.New("what tenants may use is not known yet: the database of tenants is being read")
 )
 
@@ -47,7 +51,14 @@ type Options struct {
 	// Database is where accounts are, as sqltenant.Open takes it; "" for nowhere.
 	Database string
 	// Kept is the file that keeps what the database says, "" for none.
-	Kept    string
+	Kept string
+	// Dir is where accounts are in a file, of which memory holds a part; "" holds all of
+	// them in memory.
+	Dir string
+	// Publish, when not nil, gives what the database says to others; it takes a Dir.
+	Publish *snapfeed.Publisher
+	// Follow, when not nil, is how that comes here without a database; it takes a Dir.
+	Follow  func(snapfeed.FollowerOptions) *snapfeed.Follower
 	Limiter *headgate.Limiter
 	Rules   *rulesource.Source
 	// Unfit says why the stores cannot decide a limit; nil when they decide all.
@@ -82,6 +93,11 @@ type Source struct {
 	skipped   linelimit.Limiter
 	// documents is what the database says beside accounts; nil without one.
 	documents *documents
+	disk      *disk // nil: all accounts are in memory
+	// published is the file that others were given last; only who reads the database uses it.
+	published  *accountfile.File
+	publishing sync.WaitGroup
+	follower   *snapfeed.Follower // nil: there is a database, or none of what it would say
 	// changed holds one value while something is to be kept.
 	changed chan struct{}
 	// kept is what the file has; only keep uses it.
@@ -94,6 +110,14 @@ func New(o Options) (*Source, error) {
 	if err := t.loadTiers(); err != nil {
 		return nil, err
 	}
+	if o.Dir != "" {
+		t.disk = &disk{dir: o.Dir, logger: o.Logger}
+	}
+	if o.Follow != nil {
+		t.documents = documentsOf(t)
+		t.follower = t.follow()
+		return t, nil
+	}
 	if o.Database == "" {
 		t.inForce(tenant.NewSnapshot(new(tenant.Tiers), slices.Values([]tenant.Account(nil))), sqltenant.Point{})
 		return t, nil
@@ -101,14 +125,23 @@ func New(o Options) (*Source, error) {
 	if err := sqltenant.Check(o.Database); err != nil {
 		return nil, fmt.Errorf("--tenants: %w", err)
 	}
-	t.documents = &documents{limiter: o.Limiter, rules: o.Rules, tiers: t.storedTiers, logger: o.Logger, changed: make(chan struct{}, 1)}
+	t.documents = documentsOf(t)
 	return t, nil
+}
+
+func documentsOf(t *Source) *documents {
+	return &documents{
+		switching: switchboard.NewInForce(t.Limiter, t.Logger), rules: t.Rules, tiers: t.storedTiers, logger: t.Logger, changed: make(chan struct{}, 1),
+	}
 }
 
 // Tasks are what is to run until the end of the process.
 func (t *Source) Tasks() []func(context.Context) {
 	var tasks []func(context.Context)
-	if t.documents != nil {
+	switch {
+	case t.follower != nil:
+		tasks = append(tasks, t.runFollower)
+	case t.documents != nil:
 		tasks = append(tasks, t.Watch)
 		if t.Kept != "" {
 			tasks = append(tasks, t.loadFile, t.keep)
@@ -146,8 +179,13 @@ func (t *Source) applyLocked() {
 
 // Watch keeps the accounts of the database in force until ctx ends.
 func (t *Source) Watch(ctx context.Context) {
+	if t.disk != nil {
+		t.beginFromDisk()
+	}
 	var compiling sync.WaitGroup
 	defer compiling.Wait()
+	defer t.publishing.Wait()
+	defer t.endDisk()
 	compiling.Go(func() { t.documents.compile(ctx) })
 	for pause := reopenMin; ; pause = min(2*pause, reopenMax) {
 		err := t.watchOnce(ctx)
@@ -172,7 +210,10 @@ func (t *Source) watchOnce(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	w := sqltenant.NewWatcher(db, new(tenant.Tiers), sqltenant.WatcherOptions{OnChange: t.changedTo, OnSettings: t.documentsChangedTo, OnError: t.tell})
+	w := sqltenant.NewWatcher(db, new(tenant.Tiers), t.watching())
+	if t.disk != nil && t.disk.begin != nil {
+		w.Begin(t.disk.begin, t.disk.at)
+	}
 	t.watcher.Store(w)
 	t.db.Store(db)
 	w.Run(ctx)
@@ -186,6 +227,7 @@ func (t *Source) changedTo(s *tenant.Snapshot, at sqltenant.Point) {
 	t.mu.err = nil
 	t.mu.Unlock()
 	t.inForce(s, at)
+	t.publishBase(s)
 	if first {
 		t.Logger.Info("accounts of tenants in force", "accounts", s.Len(), "version", at.Version)
 	} else if news {
@@ -197,6 +239,7 @@ func (t *Source) changedTo(s *tenant.Snapshot, at sqltenant.Point) {
 // documentsChangedTo puts what the database says beside accounts in force.
 func (t *Source) documentsChangedTo(s sqltenant.Settings) {
 	t.documents.inForce(s)
+	t.keepSettings(s)
 	t.keepSoon()
 }
 
@@ -228,14 +271,22 @@ func (t *Source) tell(err error) {
 	known := t.mu.accounts != nil
 	t.mu.Unlock()
 	if err == nil {
-		t.Logger.Info("the database of tenants answers again")
+		t.Logger.Info(t.where() + " answers again")
 		return
 	}
 	t.failed.Add(1)
 	trouble := sqltenant.Trouble(err)
 	if before == nil || sqltenant.Trouble(before) != trouble {
-		t.Logger.Error("the database of tenants "+trouble+"; what was read last stays in force", "known", known, "error", err)
+		t.Logger.Error(t.where()+" "+trouble+"; what was read last stays in force", "known", known, "error", err)
 	}
+}
+
+// where is where accounts come from.
+func (t *Source) where() string {
+	if t.follower != nil {
+		return "the admin process of snapshots"
+	}
+	return "the database of tenants"
 }
 
 // Ready returns why this process should get no traffic: it does not know yet what
@@ -254,6 +305,9 @@ func (t *Source) Ready() error {
 
 // waitsFor returns what is missing while no accounts are known.
 func (t *Source) waitsFor() error {
+	if t.follower != nil {
+		return errNoSnapshot
+	}
 	if w := t.watcher.Load(); w != nil {
 		if n, ok := w.Reading(); ok {
 			return fmt.Errorf("%w: %d accounts were read so far", errReadingTenants, n)
@@ -269,12 +323,21 @@ func (t *Source) State() telemetry.Tenants {
 	s := telemetry.Tenants{Version: t.mu.version, FromFile: t.mu.fromFile, TiersStale: errors.Join(t.mu.tiers.fileErr, t.mu.tiers.storedErr) != nil}
 	if t.mu.accounts != nil {
 		s.Accounts = int64(t.mu.accounts.Len())
+		looked := t.mu.accounts.Lookups()
+		s.OnDisk, s.Misses, s.Unreadable = t.mu.accounts.Base() != nil, looked.Misses, looked.Failures
+		s.Beside = int64(t.mu.accounts.Changes())
 	}
 	if t.mu.fromFile {
 		s.Age = now.Sub(t.mu.savedAt).Seconds()
 	}
 	t.mu.Unlock()
 	s.FailedReads, s.Histories = t.failed.Load(), t.histories.Load()
+	if t.follower != nil {
+		s.Refused = t.follower.Refused()
+		if at := t.follower.ReadAt(); !at.IsZero() {
+			s.Age = now.Sub(at).Seconds()
+		}
+	}
 	if w := t.watcher.Load(); w != nil {
 		s.Skipped, s.SkippedParts = w.Skipped()
 		if at := w.ReadAt(); !at.IsZero() {

@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/switches"
@@ -39,7 +40,7 @@ func TestNoSwitchWaitsForRules(t *testing.T) {
 	if err := source.Load(); err != nil {
 		t.Fatal(err)
 	}
-	d := &documents{limiter: limiter, rules: source, tiers: func(string) error { return nil }, logger: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
+	d := &documents{switching: switchboard.NewInForce(limiter, slog.New(slog.DiscardHandler)), rules: source, tiers: func(string) error { return nil }, logger: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
 	ended := make(chan struct{})
 	go func() { defer close(ended); d.compile(t.Context()) }()
 	t.Cleanup(func() { <-ended })

@@ -3,6 +3,7 @@ package tenantsource
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/internal/tierfile"
@@ -34,6 +35,11 @@ func (t *Source) loadTiers() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	tiers, text, err := tierfile.LoadChanged(t.Tiers, t.mu.tiers.fileText)
+	if err == nil && tiers != nil {
+		if err = t.checkFit(tiers); err != nil {
+			err = fmt.Errorf("%s: %w", t.Tiers, err)
+		}
+	}
 	if t.mu.tiers.fileErr = err; err != nil || tiers == nil {
 		return err
 	}
@@ -54,7 +60,10 @@ func (t *Source) storedTiers(text string) error {
 	var tiers *tenant.Tiers
 	s.storedText, s.storedErr = text, nil
 	if text != "" {
-		if tiers, s.storedErr = tierfile.Parse([]byte(text)); s.storedErr != nil {
+		if tiers, s.storedErr = tierfile.Parse([]byte(text)); s.storedErr == nil {
+			s.storedErr = t.checkFit(tiers)
+		}
+		if s.storedErr != nil {
 			return s.storedErr
 		}
 	}
@@ -69,22 +78,7 @@ func (t *Source) tiersChangedLocked() {
 		from = "database"
 	}
 	t.Logger.Info("tiers in force", "tiers", tiers.Names(), "fallback", tiers.Fallback(), "from", from)
-	t.tellUnfit(tiers)
 	t.applyLocked()
-}
-
-// tellUnfit says which limits of tiers the store cannot decide.
-func (t *Source) tellUnfit(tiers *tenant.Tiers) {
-	for _, name := range tiers.Names() {
-		for text, q := range tiers.Tier(name).Quotas {
-			for _, l := range q.Limits {
-				if err := t.Unfit(l.Limit); err != nil {
-					t.Logger.Error("a limit of a tier cannot be decided by the store; the failure mode of its rule decides",
-						"tier", name, "descriptor", tenant.DescriptorText(text), "error", err)
-				}
-			}
-		}
-	}
 }
 
 // watchTiers compares the file of tiers with those in force until ctx ends.

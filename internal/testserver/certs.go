@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,7 +21,23 @@ import (
 // signed: a server certificate for localhost and 127.0.0.1.
 type Certificates struct {
 	CAFile, CertFile, KeyFile string // PEM files
-	pool                      *x509.CertPool
+	// Mutual has servers that show these certificates want one of the same authority
+	// of their clients.
+	Mutual bool
+
+	pool   *x509.CertPool
+	ca     *x509.Certificate
+	caKey  *ecdsa.PrivateKey
+	issued int64
+}
+
+// Leaf is what a further certificate says. The zero value says nothing and is valid as
+// long as its authority.
+type Leaf struct {
+	CommonName string
+	DNS, URIs  []string
+	// NotAfter is when it expires.
+	NotAfter time.Time
 }
 
 // NewCertificates makes an authority and a server certificate, with which a server
@@ -66,12 +83,68 @@ func NewCertificates(t testing.TB) *Certificates {
 		t.Fatalf("read back a test certificate: %v", err)
 	}
 	c.pool.AddCert(parsed)
+	c.ca, c.caKey, c.issued = parsed, caKey, 2
 	return c
 }
 
-// Client returns the settings of a client that trusts the authority.
+// Issue returns the files of one more certificate of the authority, of a server for
+// localhost and of a client alike, in a folder of its own.
+func (c *Certificates) Issue(t testing.TB, l Leaf) (certFile, keyFile string) {
+	t.Helper()
+	c.issued++
+	key := newKey(t)
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(c.issued),
+		Subject:      pkix.Name{CommonName: l.CommonName},
+		NotBefore:    c.ca.NotBefore,
+		NotAfter:     c.ca.NotAfter,
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:     append([]string{"localhost"}, l.DNS...),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	if !l.NotAfter.IsZero() {
+		leaf.NotAfter = l.NotAfter
+	}
+	for _, text := range l.URIs {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatalf("URI of a test certificate: %v", err)
+		}
+		leaf.URIs = append(leaf.URIs, u)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatalf("encode the key of a test certificate: %v", err)
+	}
+	dir := t.TempDir()
+	return writePEM(t, dir, "leaf.pem", "CERTIFICATE", sign(t, leaf, c.ca, &key.PublicKey, c.caKey)),
+		writePEM(t, dir, "leaf.key", "PRIVATE KEY", keyDER)
+}
+
+// ClientWith is Client with a certificate of the files that Issue returned.
+func (c *Certificates) ClientWith(t testing.TB, certFile, keyFile string) *tls.Config {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatalf("read a test certificate: %v", err)
+	}
+	config := c.Client()
+	config.Certificates = []tls.Certificate{pair}
+	return config
+}
+
+// Client returns the settings of a client that trusts the authority and, with Mutual,
+// shows the certificate of the server.
 func (c *Certificates) Client() *tls.Config {
-	return &tls.Config{RootCAs: c.pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}
+	config := &tls.Config{RootCAs: c.pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}
+	if c.Mutual {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+			return &pair, err
+		}
+	}
+	return config
 }
 
 func newKey(t testing.TB) *ecdsa.PrivateKey {

@@ -26,8 +26,8 @@ type ClusterConfig struct {
 	// Password is that of the servers; empty means none.
 	Password string
 	// TLS has all of them speak TLS, and nothing else, with the same
-	// certificates.
-	TLS bool
+	// certificates. Mutual has them want certificates of clients too.
+	TLS, Mutual bool
 	// NodeTimeout is how long a node must be silent to count as down; 0 means
 	// 2 s, so that one on a busy machine does not.
 	NodeTimeout time.Duration
@@ -62,6 +62,7 @@ func Cluster(t testing.TB, cfg ClusterConfig) *ClusterServers {
 	c := &ClusterServers{t: t, shards: cfg.Primaries}
 	if cfg.TLS {
 		c.Certificates = NewCertificates(t)
+		c.Certificates.Mutual = cfg.Mutual
 	}
 	count := 2 * cfg.Primaries
 	if cfg.NoReplicas {

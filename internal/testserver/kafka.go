@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 const (
@@ -36,14 +37,30 @@ type KafkaServer struct {
 	t               testing.TB
 	java, classPath string
 	dir             string
+	secure          *Certificates // nil: neither TLS nor users
 	proc            *Process
+}
+
+// KafkaUser and KafkaPassword are of the one user of a SecureKafka, who logs in by PLAIN.
+const KafkaUser, KafkaPassword = "headgate", "not-a-real-secret"
+
+// SecureKafka is Kafka for a broker that speaks TLS, wants certificates of its clients and
+// has a user.
+func SecureKafka(t testing.TB, c *Certificates) *KafkaServer {
+	t.Helper()
+	return startKafka(t, c)
 }
 
 // Kafka starts a Kafka without topics, waits until it answers, and kills it when the test
 // ends.
 func Kafka(t testing.TB) *KafkaServer {
 	t.Helper()
-	s := &KafkaServer{t: t, java: Binary(t, "java"), classPath: kafkaJars(t)}
+	return startKafka(t, nil)
+}
+
+func startKafka(t testing.TB, c *Certificates) *KafkaServer {
+	t.Helper()
+	s := &KafkaServer{t: t, secure: c, java: Binary(t, "java"), classPath: kafkaJars(t)}
 	dir := t.TempDir()
 	t.Cleanup(s.Kill) // after the folder, so that it runs before that is removed
 	var err error
@@ -80,8 +97,8 @@ func (s *KafkaServer) configure() {
 	properties := fmt.Sprintf(`process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:%[2]d
-listeners=PLAINTEXT://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
-advertised.listeners=PLAINTEXT://127.0.0.1:%[1]d
+listeners=%[4]s://127.0.0.1:%[1]d,CONTROLLER://127.0.0.1:%[2]d
+advertised.listeners=%[4]s://127.0.0.1:%[1]d
 controller.listener.names=CONTROLLER
 log.dirs=%[3]s
 offsets.topic.replication.factor=1
@@ -89,7 +106,10 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 auto.create.topics.enable=false
 group.initial.rebalance.delay.ms=0
-`, port, controller, filepath.Join(s.dir, "data"))
+`, port, controller, filepath.Join(s.dir, "data"), s.protocol())
+	if s.secure != nil {
+		properties += s.securely()
+	}
 	if err := os.WriteFile(s.properties(), []byte(properties), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
@@ -97,6 +117,42 @@ group.initial.rebalance.delay.ms=0
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("make the storage of Kafka: %v: %s", err, out)
 	}
+}
+
+// protocol is that of the listener for clients.
+func (s *KafkaServer) protocol() string {
+	if s.secure != nil {
+		return "SASL_SSL"
+	}
+	return "PLAINTEXT"
+}
+
+// securely returns what a broker with certificates and a user is told besides.
+func (s *KafkaServer) securely() string {
+	s.t.Helper()
+	var pair []byte
+	for _, path := range []string{s.secure.KeyFile, s.secure.CertFile} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		pair = append(pair, text...)
+	}
+	store := filepath.Join(s.dir, "server.pem")
+	if err := os.WriteFile(store, pair, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	return fmt.Sprintf(`listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:PLAINTEXT
+security.inter.broker.protocol=SASL_SSL
+sasl.mechanism.inter.broker.protocol=PLAIN
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_ssl.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="%[1]s" password="%[2]s" user_%[1]s="%[2]s";
+ssl.client.auth=required
+ssl.keystore.type=PEM
+ssl.keystore.location=%[3]s
+ssl.truststore.type=PEM
+ssl.truststore.location=%[4]s
+`, KafkaUser, KafkaPassword, store, s.secure.CAFile)
 }
 
 func (s *KafkaServer) properties() string { return filepath.Join(s.dir, "server.properties") }
@@ -140,7 +196,12 @@ func (s *KafkaServer) ping() error {
 
 // ask asks the broker something.
 func (s *KafkaServer) ask(question func(context.Context, *kgo.Client) error) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(s.Addr), kgo.RequestRetries(0))
+	options := []kgo.Opt{kgo.SeedBrokers(s.Addr), kgo.RequestRetries(0)}
+	if s.secure != nil {
+		asked := s.secure.ClientWith(s.t, s.secure.CertFile, s.secure.KeyFile)
+		options = append(options, kgo.DialTLSConfig(asked), kgo.SASL(plain.Auth{User: KafkaUser, Pass: KafkaPassword}.AsMechanism()))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os/exec"
@@ -27,6 +28,9 @@ const (
 type MemcachedConfig struct {
 	// Unix listens on a unix socket, and on no port.
 	Unix bool
+	// TLS are certificates to speak TLS with, and nothing else, on the TCP port; nil
+	// means that it speaks none.
+	TLS *Certificates
 	// Args are further arguments, such as "-m", "2".
 	Args []string
 }
@@ -76,6 +80,14 @@ func (s *MemcachedServer) start() error {
 	if s.cfg.Unix {
 		args = []string{"-s", s.Addr, "-a", "700"}
 	}
+	if c := s.cfg.TLS; c != nil {
+		verify := "0"
+		if c.Mutual {
+			verify = "2"
+		}
+		args = append(args, "-Z", "-o", "ssl_chain_cert="+c.CertFile, "-o", "ssl_key="+c.KeyFile,
+			"-o", "ssl_ca_cert="+c.CAFile, "-o", "ssl_verify_mode="+verify)
+	}
 	// Memcached refuses to be root unless it is told to be.
 	if who, err := user.Current(); err == nil && who.Uid == "0" {
 		args = append(args, "-u", "root")
@@ -108,7 +120,7 @@ func (s *MemcachedServer) exchange(text string, patience time.Duration) (string,
 	if s.cfg.Unix {
 		network = "unix"
 	}
-	conn, err := net.DialTimeout(network, s.Addr, patience)
+	conn, err := s.dial(network, patience)
 	if err != nil {
 		return "", err
 	}
@@ -121,6 +133,14 @@ func (s *MemcachedServer) exchange(text string, patience time.Duration) (string,
 	}
 	answer, err := bufio.NewReader(conn).ReadString('\n')
 	return strings.TrimSpace(answer), err
+}
+
+func (s *MemcachedServer) dial(network string, patience time.Duration) (net.Conn, error) {
+	dialer := &net.Dialer{Timeout: patience}
+	if s.cfg.TLS != nil {
+		return tls.DialWithDialer(dialer, network, s.Addr, s.cfg.TLS.Client())
+	}
+	return dialer.Dial(network, s.Addr)
 }
 
 // Kill ends the server with SIGKILL and waits until it is gone. It may be

@@ -26,10 +26,18 @@ type PostgresServer struct {
 	// DSN is the address of the database, credentials included.
 	DSN string
 
-	t    testing.TB
-	dir  string
-	port int
-	proc *Process
+	t      testing.TB
+	dir    string
+	port   int
+	secure *Certificates // nil: no TLS
+	proc   *Process
+}
+
+// SecurePostgres is Postgres for a server that lets in by TLS alone, who has a certificate
+// of the authority and the password. DSN has files with both.
+func SecurePostgres(t testing.TB, c *Certificates) *PostgresServer {
+	t.Helper()
+	return startPostgres(t, c)
 }
 
 // sharedPostgres is the server of PostgresDatabase.
@@ -84,7 +92,12 @@ func endPostgres() {
 // ends. Nothing of it is synced to disk.
 func Postgres(t testing.TB) *PostgresServer {
 	t.Helper()
-	s := &PostgresServer{t: t}
+	return startPostgres(t, nil)
+}
+
+func startPostgres(t testing.TB, c *Certificates) *PostgresServer {
+	t.Helper()
+	s := &PostgresServer{t: t, secure: c}
 	t.Cleanup(s.remove)
 	s.initialize()
 	t.Cleanup(s.Kill)
@@ -101,6 +114,9 @@ func (s *PostgresServer) launch() {
 		address := url.URL{
 			Scheme: "postgres", User: url.UserPassword(postgresUser, postgresPassword),
 			Host: "127.0.0.1:" + strconv.Itoa(s.port), Path: "/postgres", RawQuery: "sslmode=disable",
+		}
+		if c := s.secure; c != nil {
+			address.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {c.CAFile}, "sslcert": {c.CertFile}, "sslkey": {c.KeyFile}}.Encode()
 		}
 		s.DSN = address.String()
 		if err = s.start(); err == nil {
@@ -152,6 +168,41 @@ func (s *PostgresServer) initialize() {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.t.Fatalf("initdb: %v: %s", err, out)
 	}
+	if s.secure != nil {
+		s.certify()
+	}
+}
+
+func (s *PostgresServer) own(name string) string { return filepath.Join(s.dir, "data", name) }
+
+// certify gives the server its certificate, and has it let in by TLS alone.
+func (s *PostgresServer) certify() {
+	s.t.Helper()
+	for from, name := range map[string]string{s.secure.CertFile: "server.pem", s.secure.KeyFile: "server.key", s.secure.CAFile: "ca.pem"} {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = s.write(name, text)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.write("pg_hba.conf", []byte("hostssl all all 127.0.0.1/32 scram-sha-256 clientcert=verify-ca\n")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// write writes a file of the server, who owns it then.
+func (s *PostgresServer) write(name string, text []byte) error {
+	if err := os.WriteFile(s.own(name), text, 0o600); err != nil {
+		return err
+	}
+	info, err := os.Stat(s.own("PG_VERSION"))
+	if err != nil {
+		return err
+	}
+	owner := info.Sys().(*syscall.Stat_t)
+	return os.Chown(s.own(name), int(owner.Uid), int(owner.Gid))
 }
 
 // unprivileged lets cmd run as somebody else when this is root, whom PostgreSQL
@@ -179,6 +230,9 @@ func (s *PostgresServer) start() error {
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
 		"-c", "full_page_writes=off", "-c", "autovacuum=off",
 		"-c", "shared_buffers=32MB", "-c", "max_connections=60", "-c", "log_min_messages=fatal")
+	if s.secure != nil {
+		cmd.Args = append(cmd.Args, "-c", "ssl=on", "-c", "ssl_cert_file="+s.own("server.pem"), "-c", "ssl_key_file="+s.own("server.key"), "-c", "ssl_ca_file="+s.own("ca.pem"))
+	}
 	cmd.Dir = s.dir
 	s.unprivileged(cmd)
 	proc, err := StartProcess(cmd)

@@ -119,7 +119,7 @@ func (s *RedisServer) arguments() []string {
 			s.Certificates = NewCertificates(s.t)
 		}
 		args = append(args, "--tls-cert-file", s.Certificates.CertFile, "--tls-key-file", s.Certificates.KeyFile,
-			"--tls-ca-cert-file", s.Certificates.CAFile, "--tls-auth-clients", "no", "--tls-replication", "yes")
+			"--tls-ca-cert-file", s.Certificates.CAFile, "--tls-auth-clients", yesNo(s.Certificates.Mutual), "--tls-replication", "yes")
 	}
 	if s.cfg.Password != "" {
 		args = append(args, "--requirepass", s.cfg.Password, "--masterauth", s.cfg.Password)
@@ -135,6 +135,13 @@ func (s *RedisServer) arguments() []string {
 		args = append(args, "--maxmemory", s.cfg.MaxMemory, "--maxmemory-policy", "noeviction")
 	}
 	return append(args, s.cfg.Args...)
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 // socketDir returns a new folder with a short path: a unix socket's path must

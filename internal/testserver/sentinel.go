@@ -25,8 +25,8 @@ type SentinelConfig struct {
 	// sentinels; empty means none.
 	Password, SentinelPassword string
 	// TLS has all of them speak TLS, and nothing else, with the same
-	// certificates.
-	TLS bool
+	// certificates. Mutual has them want certificates of clients too.
+	TLS, Mutual bool
 	// DownAfter is how long the primary must be silent to count as down, and
 	// FailoverTimeout what bounds a failover; 0 means 500 ms and 3 s, half of it
 	// when Quick.
@@ -79,6 +79,7 @@ func Sentinel(t testing.TB, cfg SentinelConfig) *SentinelServers {
 	s := &SentinelServers{Name: cfg.Name, t: t, cfg: cfg}
 	if cfg.TLS {
 		s.Certificates = NewCertificates(t)
+		s.Certificates.Mutual = cfg.Mutual
 	}
 	// A replica copies at once, and not after the five seconds in which more of
 	// them might ask.
@@ -144,7 +145,7 @@ func (s *SentinelServers) sentinelText(port int) string {
 		line("tls-cert-file", strconv.Quote(s.Certificates.CertFile))
 		line("tls-key-file", strconv.Quote(s.Certificates.KeyFile))
 		line("tls-ca-cert-file", strconv.Quote(s.Certificates.CAFile))
-		line("tls-auth-clients no")
+		line("tls-auth-clients", yesNo(s.Certificates.Mutual))
 		line("tls-replication yes")
 	} else {
 		line("port", port)

@@ -214,7 +214,7 @@ func (t *Tracker) count(keys *ruleKeys, req *headgate.Request, v *headgate.Verdi
 		return
 	}
 	var buffer [entriesOnStack]descriptor.Entry
-	s := sample{domain: req.Domain, entries: keyname.Entries(buffer[:0], req, v), total: total, denied: denied}
+	s := sample{domain: req.Domain, entries: v.Entries(buffer[:0], req), total: total, denied: denied}
 	s.hash = t.hash(s.domain, s.entries)
 	keys.mu.Lock()
 	defer keys.mu.Unlock()

@@ -87,10 +87,10 @@ func (q *queue) Shutdown(ctx context.Context) error {
 	first := !q.closed
 	q.closed = true
 	q.adding.Unlock()
+	lost := q.failed.Load() // before anything more is sent
 	if first {
 		close(q.closing)
 	}
-	lost := q.failed.Load()
 	select {
 	case <-q.done:
 	case <-ctx.Done():

@@ -108,7 +108,7 @@ func first(err error) error {
 	case !errors.As(err, &one):
 		return err
 	}
-	return &Error{"", one.Mark.Line, errors.New(plain(one.Message))}
+	return &Error{"", one.Mark.Line, errors.New(Plain(one.Message))}
 }
 
 var (
@@ -116,8 +116,8 @@ var (
 	noPlace = regexp.MustCompile("^cannot construct (!!\\S+ `.*`) into \\S+$")
 )
 
-// plain says what is wrong without the names of Go types, which say nothing to who
-// wrote the file.
-func plain(message string) string {
+// Plain says what is wrong, in a message of the YAML library, without the names of Go
+// types, which say nothing to who wrote the file.
+func Plain(message string) string {
 	return noPlace.ReplaceAllString(noField.ReplaceAllString(message, `unknown key "$1"`), "$1 is of the wrong kind or out of range")
 }

@@ -37,7 +37,7 @@ entry 2  path:/abc
 end: the last entry reaches d.user.path_/a*
 applies: all (rules.yaml:4): it applies to every request of the domain
   100 per 1s sliding_window; match path; all_or_nothing; fails open; always
-  exact: every decision is made in the shared store, so excess 0
+  exact: every decision is made in the shared store, and for a hot key hits that a node takes in advance count as used until its lease ends, so excess 0
 applies: d.user (rules.yaml:5): it is on the walked path
   5 per 1m sliding_window; match path; all_or_nothing; fails open
   exact: every decision is made in the shared store, so excess 0
@@ -61,7 +61,7 @@ entry 2  ip:x
 end: the last entry reaches d.user.ip
 applies: all (rules.yaml:4): it applies to every request of the domain
   100 per 1s sliding_window; match path; all_or_nothing; fails open; always
-  exact: every decision is made in the shared store, so excess 0
+  exact: every decision is made in the shared store, and for a hot key hits that a node takes in advance count as used until its lease ends, so excess 0
 applies: d.user (rules.yaml:5): it is on the walked path
   5 per 1m sliding_window; match path; all_or_nothing; fails open
   exact: every decision is made in the shared store, so excess 0
@@ -80,7 +80,7 @@ entry 3  more:x
 end: entry 3 of 3 finds nothing; with match: path, what was walked before it counts
 applies: all (rules.yaml:4): it applies to every request of the domain
   100 per 1s sliding_window; match path; all_or_nothing; fails open; always
-  exact: every decision is made in the shared store, so excess 0
+  exact: every decision is made in the shared store, and for a hot key hits that a node takes in advance count as used until its lease ends, so excess 0
 applies: d.model (rules.yaml:10): it is on the walked path
   9 per 1m sliding_window; match path; all_or_nothing; fails open; cost entry:tokens
   exact: every decision is made in the shared store, so excess 0

@@ -25,7 +25,7 @@ func Promise(r *rules.Rule, nodes int) string {
 	if len(r.Limits) == 0 {
 		return ""
 	}
-	text := modePromise(&r.Mode)
+	text := modePromise(r)
 	if figures := figures(r, nodes); figures != "" {
 		text += fmt.Sprintf("; with %s: %s", rules.CountText(nodes, "node"), figures)
 	}
@@ -73,7 +73,8 @@ func promiseOf(n *rules.NamedLimit, m *rules.Mode) string {
 }
 
 // modePromise is the sentence and the formula.
-func modePromise(m *rules.Mode) string {
+func modePromise(r *rules.Rule) string {
+	m := &r.Mode
 	const leased = "hits that a node takes in advance count as used until its lease ends, so excess 0"
 	switch {
 	case m.Consistency == rules.Leased:
@@ -82,7 +83,7 @@ func modePromise(m *rules.Mode) string {
 		return fmt.Sprintf("synced: a node decides by what it saw up to %[1]s ago; excess <= min((nodes - 1) x limit, demand x (%[1]s + delay))", rules.DurationText(cmp.Or(m.SyncInterval, rules.DefaultSyncInterval)))
 	case m.Consistency == rules.Local:
 		return "local: " + localPromise(m.Whole)
-	case m.LeaseHot:
+	case r.LeasesHot():
 		return "exact: every decision is made in the shared store, and for a hot key " + leased
 	case m.SubBuckets > 0:
 		return fmt.Sprintf("exact in %d sub-buckets: their parts add up to limit, so excess 0, and a hit may be denied while fewer than %[1]d are left in all of them together", m.SubBuckets)

@@ -10,7 +10,7 @@ import (
 // modeFacts returns the mode by the keys of the rule language.
 func modeFacts(m *rules.Mode) map[string]string {
 	facts := map[string]string{
-		"consistency": m.Consistency.String(), "local_share": "share", "hot_keys": "coalesce", "remember_denials": "true",
+		"consistency": m.Consistency.String(), "local_share": "share", "hot_keys": m.HotKeys.String(), "remember_denials": "true",
 	}
 	if m.Consistency == rules.Synced {
 		facts["sync_interval"] = rules.DurationText(cmp.Or(m.SyncInterval, rules.DefaultSyncInterval))
@@ -20,9 +20,6 @@ func modeFacts(m *rules.Mode) map[string]string {
 	}
 	if m.Whole {
 		facts["local_share"] = "whole"
-	}
-	if m.LeaseHot {
-		facts["hot_keys"] = "lease"
 	}
 	if m.SubBuckets > 0 {
 		facts["sub_buckets"] = fmt.Sprint(m.SubBuckets)

@@ -80,6 +80,9 @@ func (c *compiler) candidateTenants(s *candidateSpec) []descriptor.Entry {
 		}
 		tenants = append(tenants, e)
 	}
+	if c.names != nil {
+		return c.concealed(tenants)
+	}
 	return tenants
 }
 

@@ -16,6 +16,8 @@ type compiler struct {
 	// fileAnswer is the answer of the file, the default of its rules; nil for
 	// none.
 	fileAnswer *rules.Answer
+	// names may be nil.
+	names Namer
 }
 
 // addFile adds the descriptors of a file to their domain.
@@ -76,6 +78,7 @@ func (c *compiler) newNode(f *fileSpec, parent *rules.Node, spec *descriptorSpec
 		Key: spec.key, Match: spec.match, Value: spec.value, Shared: spec.share,
 		Parent: parent, File: f.name, Line: spec.at.line, Column: spec.at.column,
 	}
+	c.conceal(n, spec)
 	if spec.share && !n.IsPattern() {
 		c.errorf(spec.shareAt, "write a value with '*', or delete share_threshold",
 			"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", n.Composite())

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/rules"
 )
 
@@ -29,6 +30,20 @@ type Options struct {
 	// refuses nothing: see Set.BadRows.
 	Rows       []rules.Row
 	RowsDomain string
+	// Fit, when not nil, says why rules cannot be decided where they are to be; its error
+	// has a hint after "; hint: ". Such a rule is an error at its line, and a row that
+	// makes one is left out.
+	Fit func(*rules.Rule) error
+	// Names, when not nil, says what requests carry in place of secrets.
+	Names Namer
+}
+
+// Namer says what requests carry in place of an entry that is a secret.
+type Namer interface {
+	// Names returns the entries by which requests carry e, one or two of the same key;
+	// none where they carry e itself. The first is the one that is shown. A value of ""
+	// stands for any.
+	Names(e descriptor.Entry) []descriptor.Entry
 }
 
 // Load compiles files into a Set. They are read in the order of their names,
@@ -63,6 +78,9 @@ func Load(files []File, o Options) (*rules.Set, error) {
 	set, err := rules.New(l.spec)
 	if err != nil { // something that should have been found above
 		return nil, rules.Errors{{Message: err.Error(), Hint: "please report it"}}
+	}
+	if errs := unfit(set, o.Fit); len(errs) > 0 {
+		return nil, errs
 	}
 	return set, nil
 }
@@ -113,7 +131,7 @@ func (l *loader) file(r *reader, data []byte) {
 		l.byDomain[f.domain] = d
 	}
 	d.settings(r, f)
-	c := compiler{reporter: &r.reporter, compat: l.options.Compat, domain: d, rules: &l.spec.Rules}
+	c := compiler{reporter: &r.reporter, compat: l.options.Compat, domain: d, rules: &l.spec.Rules, names: l.options.Names}
 	c.addFile(f)
 }
 

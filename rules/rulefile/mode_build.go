@@ -75,7 +75,7 @@ func (c *compiler) mode(r *rules.Rule, s *modeSpec) rules.Mode {
 	m := rules.Mode{SyncInterval: s.syncInterval, LeaseTTL: s.leaseTTL, SubBuckets: int(s.subBuckets), AskAlways: s.askAlways}
 	m.Consistency = rules.Consistency(c.word(s.at, "consistency", s.consistency, "exact", "leased", "synced", "local"))
 	m.Whole = c.word(s.at, "local_share", s.localShare, "share", "whole") == 1
-	m.LeaseHot = c.word(s.at, "hot_keys", s.hotKeys, "coalesce", "lease") == 1
+	m.HotKeys = c.hotKeys(s)
 	if r.Unlimited {
 		for key, at := range s.at {
 			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)
@@ -92,6 +92,16 @@ func (c *compiler) mode(r *rules.Rule, s *modeSpec) rules.Mode {
 		}
 	}
 	return m
+}
+
+// hotKeys compiles what is done for hot keys. Whoever writes consistency: exact means
+// each request.
+func (c *compiler) hotKeys(s *modeSpec) rules.HotKeys {
+	h := rules.HotKeys(c.word(s.at, "hot_keys", s.hotKeys, "auto", "coalesce", "lease"))
+	if _, given := s.at["hot_keys"]; !given && s.consistency == rules.Exact.String() {
+		return rules.HotCoalesce
+	}
+	return h
 }
 
 // word returns the index of the word that a key has; 0 when it was not given. at
@@ -127,7 +137,7 @@ func (c *compiler) checkMode(r *rules.Rule, m *rules.Mode, s *modeSpec) {
 	if m.Consistency != rules.Exact {
 		refuse("hot_keys", "delete one of them", "hot_keys is for consistency: exact, not %v", m.Consistency)
 		refuse("sub_buckets", "delete one of them", "sub_buckets is for consistency: exact, not %v", m.Consistency)
-	} else if m.LeaseHot {
+	} else if m.HotKeys == rules.HotLease {
 		refuse("sub_buckets", "delete one of them: both relieve a hot key", "sub_buckets does not go with hot_keys: lease")
 	}
 }
@@ -135,9 +145,9 @@ func (c *compiler) checkMode(r *rules.Rule, m *rules.Mode, s *modeSpec) {
 // checkModeOf refuses a mode that one of the limits cannot be decided by.
 func (c *compiler) checkModeOf(l *limit.Limit, m *rules.Mode, s *modeSpec) {
 	const exact = "use consistency: exact for it, or another algorithm"
-	if l.Carry != limit.CarryUsed && (m.Consistency == rules.Leased || m.Consistency == rules.Synced || m.LeaseHot) {
+	if l.Carry != limit.CarryUsed && (m.Consistency == rules.Leased || m.Consistency == rules.Synced || m.HotKeys == rules.HotLease) {
 		at := s.at["consistency"]
-		if m.LeaseHot {
+		if m.HotKeys == rules.HotLease {
 			at = s.at["hot_keys"]
 		}
 		c.errorf(at, "delete on_change, or use consistency: exact and hot_keys: coalesce",
@@ -147,7 +157,7 @@ func (c *compiler) checkModeOf(l *limit.Limit, m *rules.Mode, s *modeSpec) {
 	switch {
 	case m.Consistency == rules.Leased && !l.Leasable():
 		c.errorf(s.at["consistency"], exact, "hits of %v cannot be leased", l.Algorithm)
-	case m.LeaseHot && !l.Leasable():
+	case m.HotKeys == rules.HotLease && !l.Leasable():
 		c.errorf(s.at["hot_keys"], "write hot_keys: coalesce, or another algorithm", "hits of %v cannot be leased", l.Algorithm)
 	case m.Consistency == rules.Synced && !l.Leasable():
 		c.errorf(s.at["consistency"], exact, "%v cannot be synced: each of its hits has to be placed when it passes", l.Algorithm)
@@ -182,7 +192,7 @@ func (c *compiler) checkModeOfRole(role rules.Role, m *rules.Mode, s *modeSpec) 
 	if m.Consistency == rules.Leased || m.Consistency == rules.Synced {
 		c.errorf(s.at["consistency"], "write consistency: exact or local, or move one of them to another rule", "%s cannot be %v", what, m.Consistency)
 	}
-	if m.LeaseHot {
+	if m.HotKeys == rules.HotLease {
 		c.errorf(s.at["hot_keys"], "write hot_keys: coalesce", "%s cannot be leased", what)
 	}
 	if m.SubBuckets > 0 {

@@ -3,6 +3,7 @@ package rulefile
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,9 @@ func TestModeOfKeys(t *testing.T) {
 		keys, text string
 		want       rules.Mode
 	}{
-		{"consistency: exact", "exact", rules.Mode{}},
+		{"consistency: exact", "exact, each request in the store", rules.Mode{HotKeys: rules.HotCoalesce}},
+		{"consistency: exact, hot_keys: auto", "exact", rules.Mode{}},
+		{"hot_keys: coalesce", "exact, each request in the store", rules.Mode{HotKeys: rules.HotCoalesce}},
 		{"consistency: , sync_interval: , lease_ttl: , local_share: , hot_keys: , sub_buckets: , remember_denials: ", "exact", rules.Mode{}},
 		{"consistency: leased", "leased", rules.Mode{Consistency: rules.Leased}},
 		{"consistency: leased, lease_ttl: 50ms", "leased for up to 50ms", rules.Mode{Consistency: rules.Leased, LeaseTTL: 50 * time.Millisecond}},
@@ -31,7 +34,7 @@ func TestModeOfKeys(t *testing.T) {
 		{"consistency: synced, sync_interval: 5s", "synced every 5s", rules.Mode{Consistency: rules.Synced, SyncInterval: 5 * time.Second}},
 		{"consistency: local", "local", rules.Mode{Consistency: rules.Local}},
 		{"consistency: local, local_share: whole", "local, the whole limit on each node", rules.Mode{Consistency: rules.Local, Whole: true}},
-		{"hot_keys: lease, lease_ttl: 1m", "exact, hot keys leased for up to 1m", rules.Mode{LeaseHot: true, LeaseTTL: time.Minute}},
+		{"hot_keys: lease, lease_ttl: 1m", "exact, hot keys leased for up to 1m", rules.Mode{HotKeys: rules.HotLease, LeaseTTL: time.Minute}},
 		{"sub_buckets: 8", "exact in 8 sub-buckets", rules.Mode{SubBuckets: 8}},
 		{"remember_denials: false", "exact, denials not remembered", rules.Mode{AskAlways: true}},
 		{"failure_mode: local, local_share: whole", "exact", rules.Mode{Whole: true}},
@@ -90,13 +93,59 @@ func TestDiffShowsModes(t *testing.T) {
 	}
 	want := `~ d.k: consistency: synced -> exact
 ~ d.k: failure_mode: local -> open
-~ d.k: hot_keys: coalesce -> lease
+~ d.k: hot_keys: auto -> lease
 ~ d.k: lease_ttl: none -> 2s
 ~ d.k: local_share: whole -> share
 ~ d.k: remember_denials: true -> false
 ~ d.k: sync_interval: 200ms -> none`
 	if got := strings.Join(lines, "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Hot keys are leased without a word, but not where a word speaks against it, nor
+// where the store is asked all the same.
+func TestD6HotKeysAreLeasedByDefault(t *testing.T) {
+	const limits = "rate_limit: {unit: minute, requests_per_unit: %d%s}"
+	const large = 100_000
+	for _, tt := range []struct {
+		keys  string
+		limit string
+		want  bool
+	}{
+		{"", fmt.Sprintf(limits, large, ""), true},
+		{"hot_keys: auto", fmt.Sprintf(limits, large, ""), true},
+		{"failure_mode: closed", fmt.Sprintf(limits, large, ""), true},
+		{"shadow_mode: true", fmt.Sprintf(limits, large, ""), true},
+		{"", fmt.Sprintf(limits, large, ", algorithm: gcra"), true},
+		{"", fmt.Sprintf(limits, large, ", algorithm: fixed_window"), true},
+		{"", fmt.Sprintf(limits, 600, ""), true},
+		{"", fmt.Sprintf(limits, 599, ""), false},
+		{"", "rate_limit: {unit: day, requests_per_unit: 1000}", true},
+		{"", "rate_limit: {unit: day, requests_per_unit: 999}", false},
+		{"", fmt.Sprintf(limits, large, ", algorithm: leaky_queue"), false},
+		{"consistency: exact", fmt.Sprintf(limits, large, ""), false},
+		{"hot_keys: coalesce", fmt.Sprintf(limits, large, ""), false},
+		{"consistency: synced", fmt.Sprintf(limits, large, ""), false},
+		{"consistency: local", fmt.Sprintf(limits, large, ""), false},
+		{"sensitive: true", fmt.Sprintf(limits, large, ""), false},
+		{"sensitive: true, hot_keys: lease", fmt.Sprintf(limits, large, ""), true},
+		{"hot_keys: lease", fmt.Sprintf(limits, 5, ""), true},
+		{"remember_denials: false", fmt.Sprintf(limits, large, ""), false},
+		{"sub_buckets: 8", fmt.Sprintf(limits, large, ""), false},
+		{"on_change: reset", fmt.Sprintf(limits, large, ""), false},
+		{"concurrency: 20", fmt.Sprintf(limits, large, ""), false},
+		{"ban: {after: 5, within: 1m, for: 1m}", fmt.Sprintf(limits, large, ""), false},
+		{"", "limits: [{unit: second, requests_per_unit: 1000}, {unit: day, requests_per_unit: 9}]", false},
+	} {
+		text := "domain: d\ndescriptors: [{" + strings.Join(slices.DeleteFunc([]string{"key: k", tt.keys, tt.limit}, func(s string) bool { return s == "" }), ", ") + "}]"
+		r := mustLoad(t, text, Options{}).Rules()[0]
+		if got := r.LeasesHot(); got != tt.want {
+			t.Errorf("%s %s: %v, want %v", tt.keys, tt.limit, got, tt.want)
+		}
+		if got := strings.Contains(describe.Promise(r, 0), "for a hot key"); got != tt.want {
+			t.Errorf("%s %s: the promise is %q", tt.keys, tt.limit, describe.Promise(r, 0))
+		}
 	}
 }
 

@@ -146,7 +146,7 @@ func isWord(text string) bool {
 
 // answerWords are the words that the keys of an answer may have.
 var answerWords = map[string][]string{
-	"body": {"platform", "flat", "problem"}, "headers": {"draft-8", "draft-7", "draft-6", "off"},
+	"body": {"platform", "flat", "problem"}, "headers": {"draft-8", "draft-7", "draft-6", "draft-6-window", "off"},
 	"x_ratelimit": {"on", "off"}, "x_ratelimit_reset": {"unix", "delta"},
 }
 
@@ -158,24 +158,35 @@ func (c *compiler) answer(s *answerSpec) *rules.Answer {
 	for key, words := range answerWords {
 		c.word(s.valueAt, key, s.words[key], words...)
 	}
-	message := s.words["message"]
-	if at, given := s.valueAt["message"]; given {
-		const hint = "write one line of text"
-		switch {
-		case strings.TrimSpace(message) == "":
-			c.errorf(at, "write a sentence, or delete message", "message is empty")
-		case len(message) > rules.MaxMessage:
-			c.errorf(at, fmt.Sprintf("shorten it to %d bytes", rules.MaxMessage), "message has %d bytes, more than %d", len(message), rules.MaxMessage)
-		case !utf8.ValidString(message):
-			c.errorf(at, hint, "message is not UTF-8")
-		case strings.ContainsFunc(message, isControl):
-			c.errorf(at, hint, "message has a control character")
-		}
-	}
 	return &rules.Answer{
 		Body: s.words["body"], Headers: s.words["headers"], XRateLimit: s.words["x_ratelimit"],
-		XRateLimitReset: s.words["x_ratelimit_reset"], Message: message,
+		XRateLimitReset: s.words["x_ratelimit_reset"], Message: c.message(s),
 	}
+}
+
+// message compiles the sentence of an answer; nil for none.
+func (c *compiler) message(s *answerSpec) *rules.Message {
+	text := s.words["message"]
+	at, given := s.valueAt["message"]
+	if !given {
+		return nil
+	}
+	const hint = "write one line of text"
+	switch {
+	case strings.TrimSpace(text) == "":
+		c.errorf(at, "write a sentence, or delete message", "message is empty")
+	case len(text) > rules.MaxMessage:
+		c.errorf(at, fmt.Sprintf("shorten it to %d bytes", rules.MaxMessage), "message has %d bytes, more than %d", len(text), rules.MaxMessage)
+	case !utf8.ValidString(text):
+		c.errorf(at, hint, "message is not UTF-8")
+	case strings.ContainsFunc(text, isControl):
+		c.errorf(at, hint, "message has a control character")
+	}
+	message, err := rules.ParseMessage(text)
+	if err != nil {
+		c.errorf(at, "write {key}, {entry.NAME}, {rule}, {limit}, {window} or {retry_after}, and {{ or }} for a brace itself", "message: %v", err)
+	}
+	return message
 }
 
 // isControl reports whether r does not stand in a line of text: control

@@ -148,6 +148,7 @@ func TestBadRows(t *testing.T) {
 		{change(func(w *rules.Row) { w.WeightField = "endpoint" }), "weight_field: entry 'endpoint' says who asks for what"},
 		{change(func(w *rules.Row) { w.WeightField = "entry:user" }), "weight_field: entry 'user' says who asks for what"},
 		{change(func(w *rules.Row) { w.WeightField = "a\x00b" }), "weight_field: "},
+		{change(func(w *rules.Row) { w.WeightField = strings.Repeat("x", rules.MaxWeightField+1) }), "weight_field: "},
 	} {
 		good := row(2, "apikey", nil, nil)
 		set := loadRows(t, "", c.row, good)

@@ -13,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/yamlfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -121,7 +122,7 @@ func syntaxError(file string, err error) rules.Errors {
 	}
 	errs := make(rules.Errors, len(all))
 	for i, e := range all {
-		errs[i] = rules.Diagnostic{File: file, Line: max(e.Mark.Line, 1), Column: max(e.Mark.Column, 1), Message: e.Message, Hint: hint}
+		errs[i] = rules.Diagnostic{File: file, Line: max(e.Mark.Line, 1), Column: max(e.Mark.Column, 1), Message: yamlfile.Plain(e.Message), Hint: hint}
 	}
 	return errs
 }

@@ -117,7 +117,7 @@ func TestParseRefuses(t *testing.T) {
 		"rules: [r]":                       "the file has no tests",
 		"rules: [r]\ntests: [{steps: []}]": "f:2:1: a test has no name",
 		"rules: [r]\ntests: [{name: n}]":   "test 'n' has no steps",
-		"rules: [r]\nwrong: 1":             "field wrong not found",
+		"rules: [r]\nwrong: 1":             "unknown key \"wrong\"",
 		"rules: [r\n":                      "f:2:1:",
 		"a: 1\na: 2":                       "f:",
 		step(", times: 0"):                 "f:5:1: times 0 is out of range",

@@ -64,7 +64,7 @@ func (s *Store) takeBatch(ctx context.Context, takes []store.Take, results []sto
 		switch {
 		case asks[i].answered:
 		case repeated(takes, asks, i):
-			s.noteChange(&takes[i], &results[i], asks[i].first)
+			s.noteChange(&takes[i], &results[i], asks[i].first, at)
 		default:
 			s.learn(&takes[i], &results[i], asks[i], at)
 		}
@@ -141,8 +141,7 @@ func (s *Store) answer(takes []store.Take, results []store.Result, asks []ask, a
 			s.memory.setOf(a.first).skipped.Add(1)
 			continue
 		}
-		results[i] = store.Result{Decision: a.entry.answer(takes[i].Hits, at)}
-		s.memory.setOf(a.first).answered.Add(1)
+		results[i] = s.answerOf(&takes[i], *a, at)
 	}
 }
 

@@ -20,8 +20,10 @@
 // (A machine that sleeps may stop the monotonic clock; what is left of Longest
 // goes on when it wakes up.)
 //
-// A leased bucket (Mode.Consistency) may have room before its denial ends, since
-// nodes give back what they hold: its denials are remembered for a tenth of a
+// A node that denies by what it holds in advance (store.Result.Ahead) has not asked
+// the store, and knows itself when it will: that is not remembered. A leased bucket
+// (Mode.Consistency) may have room before the store's denial ends, since nodes give
+// back what they hold: its denials are remembered for a tenth of a
 // second at most. In the simulation of package lease, where ten nodes share fixed
 // windows and stop one after the other, about 3 in 100 denials come while
 // something is left in the store, as without this layer; with two seconds it were
@@ -55,6 +57,25 @@
 // A group with a hit that is remembered as denied, and is not Shadow, is denied
 // as a whole without asking: the others of it are Skipped. A Shadow denial does
 // not hold its group back, so the store is asked for all of it.
+//
+// # Shared with other nodes
+//
+// With Options.Sharer nodes tell each other of denials that are asked for often, so that
+// a node that was never asked for a key denies it too without a call. What is told is a
+// keyed hash of the key and of the limit, and the denial; it holds on other nodes as
+// long as here, by the store's clock and less the time of an exchange, and so a
+// refund, a reset or a raised limit takes effect everywhere within Longest of the
+// question. A node that has another limit for the key hears nothing of it. Where a
+// bucket has changed through a node, or its lease has let hits pass, that node believes
+// nobody for as long.
+//
+// One of the nodes that tell of a denial asks anew when half of its time is over, so
+// that the others hear of it in time: an attack on a key costs the store about one call in
+// Longest/2 for the fleet, and none on the nodes that only hear. An exchange that fails
+// changes nothing: what was heard ends by itself, and then each node asks. Only denials of
+// the store are told (Mode exact, not Ahead), and none of limits that count denied hits.
+// When the store's clock is set back, what was told before holds for as much longer, up
+// to Longest.
 //
 // # Memory
 //
@@ -99,7 +120,17 @@ type Options struct {
 	// Now is the clock, with a monotonic reading; nil means time.Now. It is
 	// called by many goroutines.
 	Now func() time.Time
+	// OnAnswered, when not nil, is told of takes that were answered from memory and so
+	// are not seen beneath: of one for all, asks of them, which is AnsweredStep. It is
+	// called by many goroutines and must not block nor keep the take.
+	OnAnswered func(t *store.Take, asks int64)
+	// Sharer, when not nil, is where nodes tell each other of denials that are asked
+	// for often, see Store.Share.
+	Sharer store.Sharer
 }
+
+// AnsweredStep is how many answers of one denial Options.OnAnswered is told of at once.
+const AnsweredStep = 8
 
 // Store answers from memory what it can, and asks the store beneath for the
 // rest. Make one with New.
@@ -110,6 +141,9 @@ type Store struct {
 	base    time.Time
 	seeds   [2]maphash.Seed
 	memory  memory
+
+	onAnswered func(t *store.Take, asks int64)
+	sharing    *sharing // nil: nothing is told, and nothing heard
 }
 
 var _ store.Store = (*Store)(nil)
@@ -128,6 +162,11 @@ func New(inner store.Store, o Options) *Store {
 		now:     o.Now,
 		seeds:   [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
 		memory:  newMemory(min(o.MaxEntries, MaxEntriesBound)),
+
+		onAnswered: o.OnAnswered,
+	}
+	if o.Sharer != nil && s.longest > 2*shareLeast {
+		s.sharing = newSharing(o.Sharer, s.longest)
 	}
 	if s.base = time.Now(); s.now != nil {
 		s.base = s.now()
@@ -156,9 +195,10 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	case len(takes) <= maxBatch:
 		s.takeBatch(ctx, takes, results)
 	default:
+		at := s.at()
 		s.inner.Take(ctx, takes, results)
 		for i := range takes {
-			s.noteChange(&takes[i], &results[i], maphash.Bytes(s.seeds[0], takes[i].Key))
+			s.noteChange(&takes[i], &results[i], maphash.Bytes(s.seeds[0], takes[i].Key), at)
 		}
 	}
 }
@@ -181,12 +221,24 @@ func (s *Store) takeOne(ctx context.Context, takes []store.Take, results []store
 	at, t := s.at(), &takes[0]
 	a := s.look(t, at)
 	if a.entry != nil {
-		results[0] = store.Result{Decision: a.entry.answer(t.Hits, at)}
-		s.memory.setOf(a.first).answered.Add(1)
+		results[0] = s.answerOf(t, a, at)
 		return
 	}
 	s.inner.Take(ctx, takes, results)
 	s.learn(t, &results[0], a, at)
+}
+
+// answerOf is the answer to t by the denial that was found.
+func (s *Store) answerOf(t *store.Take, a ask, at int64) store.Result {
+	s.memory.setOf(a.first).answered.Add(1)
+	told := a.entry.told.Add(1)
+	if s.onAnswered != nil && told%AnsweredStep == 0 {
+		s.onAnswered(t, AnsweredStep)
+	}
+	if s.sharing != nil && told == shareAfter {
+		s.sharing.offer(t, a.entry)
+	}
+	return store.Result{Decision: a.entry.answer(t.Hits, at)}
 }
 
 // ask is what is known of a take before it is asked.
@@ -206,13 +258,24 @@ func (s *Store) look(t *store.Take, at int64) ask {
 	a := ask{first: maphash.Bytes(s.seeds[0], t.Key)}
 	set := s.memory.setOf(a.first)
 	a.changes = set.changes.Load()
-	if t.Op != store.Hit || t.Hits <= 0 || asksAlways(t) || !set.has(a.first) {
+	if t.Op != store.Hit || t.Hits <= 0 || asksAlways(t) {
 		return a
 	}
-	second := maphash.Bytes(s.seeds[1], t.Key)
-	a.entry = set.find(a.first, second, t, s.horizon(at))
+	if set.has(a.first) {
+		a.entry = set.find(a.first, s.second(t), t, s.horizon(at))
+	}
+	switch {
+	case s.sharing == nil:
+	case a.entry == nil:
+		a.entry = s.fromOthers(t, &a, at)
+	case a.entry.due(at):
+		a.entry = nil
+	}
 	return a
 }
+
+// second is the second hash of the key of t.
+func (s *Store) second(t *store.Take) uint64 { return maphash.Bytes(s.seeds[1], t.Key) }
 
 func asksAlways(t *store.Take) bool { return t.Mode != nil && t.Mode.AskAlways }
 
@@ -222,7 +285,7 @@ func (s *Store) horizon(at int64) span { return span{at: at, latest: at + int64(
 // learn notes what the answer to t, asked at the instant at, says about its
 // bucket.
 func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
-	if s.noteChange(t, r, a.first) {
+	if s.noteChange(t, r, a.first, at) {
 		return
 	}
 	denial := r.Decision
@@ -248,7 +311,7 @@ func (s *Store) learn(t *store.Take, r *store.Result, a ask, at int64) {
 		hold = longest
 	}
 	e := &entry{
-		first: a.first, second: maphash.Bytes(s.seeds[1], t.Key),
+		first: a.first, second: s.second(t),
 		limit: t.Limit, hits: t.Hits,
 		sent: at, until: at + int64(hold),
 		decision: denial,
@@ -274,7 +337,7 @@ func begins(t *store.Take, r *store.Result) bool {
 // rememberable reports whether r, the answer to the hit t, is a denial that
 // holds until its RetryAfter.
 func rememberable(t *store.Take, r *store.Result) bool {
-	if t.Op != store.Hit || t.Hits <= 0 || r.Err != nil || r.Skipped || r.Allowed || asksAlways(t) || t.Limit.Algorithm == limit.Concurrency {
+	if t.Op != store.Hit || t.Hits <= 0 || r.Err != nil || r.Skipped || r.Ahead || r.Allowed || asksAlways(t) || t.Limit.Algorithm == limit.Concurrency {
 		return false
 	}
 	if t.Limit.CountDenied {
@@ -286,7 +349,7 @@ func rememberable(t *store.Take, r *store.Result) bool {
 
 // noteChange drops what is remembered of the bucket of t if t has changed it, or
 // may have, and reports whether it has.
-func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64) bool {
+func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64, at int64) bool {
 	set := s.memory.setOf(first)
 	switch {
 	case mayMakeRoom(t):
@@ -299,7 +362,18 @@ func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64) bool {
 	default:
 		return false
 	}
+	s.distrust(t, r, first, at)
 	return true
+}
+
+// distrust has what other nodes tell of the bucket of t not believed for as long as
+// they may not know of this change. While nobody tells anything, hits that the store let
+// pass need not be noted: they write nowhere then. Hits of a lease need, since the bucket
+// may be empty for others.
+func (s *Store) distrust(t *store.Take, r *store.Result, first uint64, at int64) {
+	if s.sharing != nil && (t.Op != store.Hit || r.Ahead || s.sharing.heard.Load() != nil) {
+		s.sharing.distrust(first, at, s.longest)
+	}
 }
 
 // mayMakeRoom reports whether after t, which is no hit, what was denied may pass,
@@ -326,7 +400,17 @@ type Stats struct {
 	// Remembered counts the denials that were written down, Dropped those that
 	// were dropped before their time because their bucket changed.
 	Remembered, Dropped uint64
+	// Told counts the denials that other nodes were told of, Heard those that were
+	// remembered because others had told of them, ShareFailures the exchanges that
+	// failed.
+	Told, Heard, ShareFailures uint64
 }
 
 // Stats counts what is remembered; it looks at all of it.
-func (s *Store) Stats() Stats { return s.memory.stats(s.horizon(s.at())) }
+func (s *Store) Stats() Stats {
+	stats := s.memory.stats(s.horizon(s.at()))
+	if h := s.sharing; h != nil {
+		stats.Told, stats.Heard, stats.ShareFailures = h.told.Load(), h.taken.Load(), h.failed.Load()
+	}
+	return stats
+}

@@ -13,13 +13,19 @@ import (
 const ways = 8
 
 // entry is a remembered denial: on the bucket of the key, under limit, hits or
-// more are denied until the instant until. It never changes once it can be seen.
+// more are denied until the instant until. What it says never changes once it can be
+// seen.
 type entry struct {
 	first, second uint64 // hashes of the key
 	limit         *limit.Limit
 	hits          int64
 	sent, until   int64 // nanoseconds since New
 	decision      limit.Decision
+	// told counts the answers that it gave.
+	told atomic.Uint64
+	// elsewhere says that another node asks anew before it ends, renewed that this one
+	// does, dropped that it holds no more.
+	elsewhere, renewed, dropped atomic.Bool
 }
 
 // span is the present instant, and the latest at which a denial can have been
@@ -166,6 +172,7 @@ func (s *set) drop(first uint64) {
 			continue
 		}
 		if e := s.entries[i].Load(); e != nil && e.first == first && s.entries[i].CompareAndSwap(e, nil) {
+			e.dropped.Store(true)
 			s.dropped.Add(1)
 		}
 	}
@@ -175,6 +182,7 @@ func (s *set) drop(first uint64) {
 func (s *set) dropEntry(e *entry) {
 	for i := range s.entries {
 		if s.entries[i].CompareAndSwap(e, nil) {
+			e.dropped.Store(true)
 			s.dropped.Add(1)
 		}
 	}

@@ -64,6 +64,8 @@ type Options struct {
 	Initial int
 	// Static is the number of nodes where that is fixed; 0 means to ask.
 	Static int
+	// Onlooker asks how many nodes there are and is none of them: it decides nothing.
+	Onlooker bool
 	// OnBeat, when not nil, is told of each heartbeat how many nodes there are then, as
 	// Live says it, and why the roster did not answer; nil if it did. It is called by
 	// Run, one call at a time, so the next heartbeat waits for it.
@@ -143,7 +145,11 @@ func jittered(d time.Duration, draw float64) time.Duration {
 func (f *Fleet) beat(ctx context.Context) {
 	asked, cancel := context.WithTimeout(ctx, f.options.Every)
 	defer cancel()
-	live, err := f.options.Roster.Attend(asked, f.options.Node, f.options.TTL)
+	ttl := f.options.TTL
+	if f.options.Onlooker {
+		ttl = 0
+	}
+	live, err := f.options.Roster.Attend(asked, f.options.Node, ttl)
 	if ctx.Err() != nil {
 		return
 	}

@@ -113,6 +113,25 @@ func TestNodesFindEachOther(t *testing.T) {
 	})
 }
 
+// Who looks on knows of the nodes and is none of them.
+func TestOnlooker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(board)
+		fleets, stops := run(b, 3)
+		onlooker := Join(Options{Roster: b, Onlooker: true})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); onlooker.Run(ctx) }()
+		time.Sleep(5 * time.Second)
+		expect(t, "with one that looks on", append(fleets, onlooker), 3)
+		cancel()
+		<-done
+		for _, stop := range stops {
+			stop()
+		}
+	})
+}
+
 func TestSilenceDoesNotShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := new(board)

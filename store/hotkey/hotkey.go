@@ -47,6 +47,9 @@ const (
 	DefaultTracked  = 256
 	DefaultRate     = 1000
 	DefaultHalfLife = time.Second
+	// MinShare is the least part of Options.Rate from which a key is hot, however
+	// many nodes there are.
+	MinShare = 0.1
 	// MaxTracked bounds Options.Tracked: 65,536 keys take 3 MiB.
 	MaxTracked = 1 << 16
 )
@@ -56,8 +59,13 @@ type Options struct {
 	// Tracked bounds the keys that are told apart; default 256. It is rounded up
 	// to eight times a power of two, and at most MaxTracked.
 	Tracked int
-	// Rate in hits per second from which a key is hot; default 1000.
+	// Rate in asks per second from which a key is hot; default 1000. It is that of
+	// all nodes: on each a key is hot from its part on, but from a tenth of Rate at
+	// the earliest.
 	Rate float64
+	// Nodes says how many nodes share the load; it is called often, by many
+	// goroutines. Nil, and any answer below 1, mean 1.
+	Nodes func() int
 	// HalfLife is the time in which a key that is no longer asked loses half of
 	// its rate; default 1 s.
 	HalfLife time.Duration
@@ -74,8 +82,10 @@ type Detector struct {
 	shift uint
 	// tick is the step in which counts decay.
 	tick time.Duration
-	// hot and cool are the counts at which a key becomes hot and stops to be.
-	hot, cool float64
+	// hot is the count at which a key becomes hot where there is one node; at half
+	// of it it stops to be.
+	hot   float64
+	nodes func() int
 	// base is the first instant that was seen, from which ticks are counted.
 	base atomic.Pointer[time.Time]
 }
@@ -103,8 +113,7 @@ func newSeeded(o Options, seed [2]uint64) *Detector {
 		shift: 64 - setBits,
 		tick:  max(o.HalfLife/ticksPerHalfLife, 1),
 	}
-	d.hot = o.Rate * d.meanLife()
-	d.cool = d.hot / 2
+	d.hot, d.nodes = o.Rate*d.meanLife(), o.Nodes
 	for i := range d.sets {
 		d.sets[i].random = seed[0] + uint64(i)<<32
 	}
@@ -116,12 +125,20 @@ func (d *Detector) meanLife() float64 {
 	return (d.tick * ticksPerHalfLife).Seconds() / math.Ln2
 }
 
+// threshold is the count at which a key becomes hot on this node.
+func (d *Detector) threshold() float64 {
+	if d.nodes == nil {
+		return d.hot
+	}
+	return d.hot * max(1/float64(max(d.nodes(), 1)), MinShare)
+}
+
 // Observe notes n asks for key at now and reports whether it is hot. A key stays
-// hot until its rate has fallen to half of Options.Rate. With n <= 0 it only
-// reports.
+// hot until its rate has fallen to half of that from which it is. With n <= 0 it
+// only reports.
 func (d *Detector) Observe(key Key, n int64, now time.Time) (hot bool) {
 	first, second := binary.LittleEndian.Uint64(key[:8]), binary.LittleEndian.Uint64(key[8:])
-	tick := d.tickAt(now)
+	tick, from := d.tickAt(now), d.threshold()
 	s := &d.sets[d.setOf(first, second)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +157,7 @@ func (d *Detector) Observe(key Key, n int64, now time.Time) (hot bool) {
 		c.count += float64(n)
 		c.weight += float64(n)
 	}
-	c.hot = c.count >= d.hot || c.hot && c.count > d.cool
+	c.hot = c.count >= from || c.hot && c.count > from/2
 	return c.hot
 }
 
@@ -170,14 +187,14 @@ type Hot struct {
 // Hot returns the keys that are hot at now, the hottest first; at most
 // Options.Tracked.
 func (d *Detector) Hot(now time.Time) []Hot {
-	tick, perSecond := d.tickAt(now), 1/d.meanLife()
+	tick, perSecond, cool := d.tickAt(now), 1/d.meanLife(), d.threshold()/2
 	var list []Hot
 	for i := range d.sets {
 		s := &d.sets[i]
 		s.mu.Lock()
 		for j := range s.cells {
 			c := &s.cells[j]
-			if c.decayTo(tick); c.hot && c.count > d.cool {
+			if c.decayTo(tick); c.hot && c.count > cool {
 				list = append(list, Hot{Key: c.key(), Rate: c.count * perSecond})
 			}
 		}

@@ -317,3 +317,26 @@ func BenchmarkObserveNewKeys(b *testing.B) {
 		d.Observe(keyOf(uint64(n)), 1, now)
 	}
 }
+
+// Each of many nodes sees a part of what is asked for a key: it is hot from its part of
+// the rate on, and not from less than a tenth of it.
+func TestNodesShareTheRate(t *testing.T) {
+	for _, tt := range []struct {
+		nodes int
+		from  float64
+	}{{-1, 1000}, {1, 1000}, {3, 1000.0 / 3}, {10, 100}, {1000, 100}} {
+		for _, rate := range []float64{0.9 * tt.from, 1.2 * tt.from} {
+			d := newSeeded(Options{Nodes: func() int { return tt.nodes }}, testSeed(1))
+			hot, step := false, time.Duration(float64(time.Second)/rate)
+			for now := time.Duration(0); now < 10*time.Second; now += step {
+				hot = d.Observe(keyOf(1), 1, after(now))
+			}
+			if hot != (rate > tt.from) {
+				t.Errorf("one of %d nodes, %.0f asks per second: hot is %v", tt.nodes, rate, hot)
+			}
+			if listed := len(d.Hot(after(10*time.Second))) > 0; listed != hot {
+				t.Errorf("one of %d nodes, %.0f asks per second: listed is %v", tt.nodes, rate, listed)
+			}
+		}
+	}
+}

@@ -19,6 +19,9 @@ const (
 	// minLead is how long before it is needed a lease is asked for at least; the
 	// round trips of the past count on top.
 	minLead = 2 * time.Millisecond
+	// exactAfterRefund is for how long a bucket that is leased because it is hot is not,
+	// when hits of it were refunded.
+	exactAfterRefund = time.Minute
 	// minBackoff and maxBackoff bound how long a bucket leaves a store alone
 	// that has failed it.
 	minBackoff, maxBackoff = 50 * time.Millisecond, time.Second
@@ -74,6 +77,7 @@ type bucket struct {
 	roundTrip time.Duration
 	backoff   time.Duration
 	retryAt   time.Duration // no question in the background before
+	exactTo   time.Duration // no lease before: hits were refunded
 
 	// Of leased buckets.
 	lots [2]lot
@@ -259,6 +263,9 @@ func (b *bucket) press(now time.Duration, nodes int64) {
 		// Nothing comes back before the window ends, except what others return.
 		pause <<= min(b.pauses, 3)
 		b.pauses++
+		if b.auto {
+			pause = min(pause, b.traits.longest)
+		}
 	}
 	b.quiet = now + min(pause, max(b.view.retryAt-now, 0))
 }
@@ -348,7 +355,7 @@ func (b *bucket) impatience() time.Duration { return max(minImpatience, 4*b.roun
 
 // renewable says that a lease may be asked for at now.
 func (b *bucket) renewable(now time.Duration) bool {
-	return b.flight == nil && b.lots[1].left == 0 && !b.direct && now >= b.retryAt && now >= b.quiet &&
+	return b.flight == nil && b.lots[1].left == 0 && !b.direct && now >= b.retryAt && now >= b.quiet && now >= b.exactTo &&
 		b.view.at != 0 && b.traits.leasable && !b.gone && !b.atEdge(now)
 }
 

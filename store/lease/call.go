@@ -76,7 +76,7 @@ func (s *Store) look(takes []store.Take) (here, observed bool) {
 		switch {
 		case t.Mode == nil, !followed(t.Limit):
 		case t.Op == store.Hit:
-			here = s.isHot(t, s.hash(t.Key), max(t.Hits, 1), at) || here
+			here = s.isHot(t, s.hash(t.Key), 1, at) || here
 		default:
 			here = here || t.Mode.AutoLease // a reset may concern a lease
 		}
@@ -156,11 +156,13 @@ func (s *Store) try(ctx context.Context, c *call, u unit, final bool) {
 	waits, asks, elsewheres := 0, 0, 0
 	for i := u.from; i < u.to; i++ {
 		st, t, r := &c.steps[i], &c.takes[i], &c.results[i]
-		r.Err, r.Skipped = nil, false
+		r.Err, r.Skipped, r.Ahead = nil, false, false
 		s.decide(c, t, st, &r.Decision, final)
 		switch st.outcome {
+		case served:
+			r.Ahead = st.ahead
 		case denied:
-			isDenied = isDenied || !t.Shadow
+			isDenied, r.Ahead = isDenied || !t.Shadow, st.ahead
 		case wait:
 			waits++
 			owes = owes || st.b.kind == synced

@@ -265,7 +265,7 @@ func (s *Store) granted(sh *shard, e *errand, a *answer) {
 		b.direct = a.request.Want > 0
 		// With more than that left, the store has no room for another lease.
 		scarce := g.Decision.Remaining/a.request.Share < 2
-		if g.Decision.Remaining == 0 || b.gathers(a.nodes) && b.direct && scarce {
+		if a.now >= b.exactTo && (g.Decision.Remaining == 0 || b.gathers(a.nodes) && b.direct && scarce) {
 			b.press(a.now, a.nodes)
 		}
 		return
@@ -278,7 +278,7 @@ func (s *Store) granted(sh *shard, e *errand, a *answer) {
 	switch {
 	case a.stale || e.flight.void:
 		b.drop(&fresh, &sh.stats)
-	case b.gone || s.draining.Load():
+	case b.gone || s.draining.Load() || a.now < b.exactTo:
 		s.giveBack(sh, b, fresh.id, fresh.left)
 	default:
 		b.hold(fresh, a, &sh.stats)

@@ -26,8 +26,10 @@ type step struct {
 	b  *bucket
 	sh *shard
 	// spent is what a served take has deducted: from leases, or from the view.
-	spent  [2]portion
-	view   int64
+	spent [2]portion
+	view  int64
+	// ahead is Result.Ahead of what is decided here.
+	ahead  bool
 	flight *flight
 }
 
@@ -120,7 +122,7 @@ func (s *Store) decideLeased(c *call, t *store.Take, st *step, d *limit.Decision
 	b.expire(now, &sh.stats)
 	if b.left() >= t.Hits {
 		st.spent = b.spend(t.Hits, &sh.stats)
-		st.outcome = served
+		st.outcome, st.ahead = served, true
 		sh.stats.Decided++
 		b.describe(d, now)
 		d.Allowed = true
@@ -130,7 +132,7 @@ func (s *Store) decideLeased(c *call, t *store.Take, st *step, d *limit.Decision
 		return
 	}
 	if now < b.quiet && t.Hits <= b.traits.capacity && !b.limit.CountDenied {
-		st.outcome = denied
+		st.outcome, st.ahead = denied, true
 		sh.stats.Decided++
 		sh.stats.Paused++
 		b.describe(d, now)
@@ -152,6 +154,16 @@ func (s *Store) decideLeased(c *call, t *store.Take, st *step, d *limit.Decision
 	}
 	b.pending = min(b.pending+t.Hits, limit.MaxQuota/8)
 	st.outcome, st.flight = wait, b.flight
+}
+
+// keepExact ends the leases of b, which is only leased because it is hot, and asks for
+// none for a while: the store cannot tell hits that are refunded from those that are
+// leased, so that each refund beside a lease could let as many hits pass again. Where
+// refunds are the rule, every hit is decided in the store.
+func (s *Store) keepExact(sh *shard, b *bucket, now time.Duration) {
+	b.exactTo = now + exactAfterRefund
+	b.direct, b.pressed, b.quiet, b.pauses = false, false, 0, 0
+	s.release(sh, b, now)
 }
 
 func (s *Store) startRenewal(b *bucket, now time.Duration) {
@@ -204,6 +216,9 @@ func (s *Store) learned(c *call, t *store.Take, st *step, r *store.Result) {
 		b.forget(&sh.stats)
 		return
 	}
+	if t.Op == store.Refund && t.Hits > 0 && b.auto {
+		s.keepExact(sh, b, c.now)
+	}
 	if b.kind == synced {
 		if c.sent >= b.view.at && b.flight == nil {
 			b.learn(&r.Decision, c.sent, c.now)
@@ -216,7 +231,7 @@ func (s *Store) learned(c *call, t *store.Take, st *step, r *store.Result) {
 	}
 	b.learn(&r.Decision, c.sent, c.now)
 	nodes := s.liveNodes()
-	if r.Remaining == 0 && !r.Allowed && t.Op == store.Hit && t.Hits > 0 {
+	if r.Remaining == 0 && !r.Allowed && t.Op == store.Hit && t.Hits > 0 && c.now >= b.exactTo {
 		b.press(c.now, nodes)
 		return
 	}

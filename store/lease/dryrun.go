@@ -115,7 +115,7 @@ func (s *Store) letPass(takes []store.Take, results []store.Result, now time.Dur
 		if b := sh.find(hash, t.Key); b != nil {
 			b.describe(d, now)
 			d.Remaining = b.spare(now)
-			if b.kind == leased {
+			if results[i].Ahead = b.kind == leased; results[i].Ahead {
 				d.Remaining += b.view.remaining
 			}
 			d.Remaining = max(d.Remaining-used, 0)

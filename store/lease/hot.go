@@ -16,13 +16,14 @@ const nameAgain = time.Minute
 
 func (s *Store) hash(key []byte) uint64 { return maphash.Bytes(s.seed, key) }
 
-// isHot notes hits on the key of an exact take, names it if it is hot, and says
-// whether its bucket is to be leased. No hits only ask.
-func (s *Store) isHot(t *store.Take, hash uint64, hits int64, at time.Time) bool {
+// isHot notes asks for the key of an exact take, names it if it is hot, and says
+// whether its bucket is to be leased. No asks only look. It is asks that count and
+// not hits, because asks are what the store has to answer.
+func (s *Store) isHot(t *store.Take, hash uint64, asks int64, at time.Time) bool {
 	var key hotkey.Key
 	binary.LittleEndian.PutUint64(key[:], hash)
 	binary.LittleEndian.PutUint64(key[8:], ^hash)
-	if !s.hot.Observe(key, hits, at) {
+	if !s.hot.Observe(key, asks, at) {
 		return false
 	}
 	if s.onHot != nil {
@@ -33,6 +34,15 @@ func (s *Store) isHot(t *store.Take, hash uint64, hits int64, at time.Time) bool
 	return t.Mode.AutoLease
 }
 
+// Note counts asks for the key of t that were answered above, from what the store had
+// said before: an attack on a key whose denial is remembered makes it hot too.
+func (s *Store) Note(t *store.Take, asks int64) {
+	if s.hot == nil || t.Mode == nil || t.Mode.Consistency != store.Exact || !followed(t.Limit) {
+		return
+	}
+	s.isHot(t, s.hash(t.Key), asks, s.clock.now())
+}
+
 // isHotNow is isHot within a call, in which every take is noted once.
 func (s *Store) isHotNow(c *call, t *store.Take, hash uint64) bool {
 	if c.again {
@@ -41,11 +51,11 @@ func (s *Store) isHotNow(c *call, t *store.Take, hash uint64) bool {
 	if c.at.IsZero() {
 		c.at = s.clock.now()
 	}
-	hits := int64(0)
+	asks := int64(0)
 	if !c.observed {
-		hits = max(t.Hits, 1)
+		asks = 1
 	}
-	return s.isHot(t, hash, hits, c.at)
+	return s.isHot(t, hash, asks, c.at)
 }
 
 // name tells Options.OnHot of a hot key, by a hash that is the same on every

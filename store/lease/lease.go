@@ -17,6 +17,8 @@ import (
 const (
 	// DefaultBudget is how long a question in the background may take.
 	DefaultBudget = 250 * time.Millisecond
+	// DefaultHotPause is for how long a node asks nothing of a hot bucket at most.
+	DefaultHotPause = time.Second
 	// shareFactor is k: one lease takes at most 1/(k nodes) of what remains.
 	shareFactor = 2
 )
@@ -44,9 +46,13 @@ type Options struct {
 	// Hot finds the hot ones among the exact takes that carry a Mode; nil finds
 	// none, and then no exact bucket is leased.
 	Hot *hotkey.Detector
+	// MaxHotPause bounds for how long a node asks nothing of such a bucket when it was
+	// found empty, and so how late a refund, a reset or a raised limit that came through
+	// another node takes effect here; 0 means DefaultHotPause.
+	MaxHotPause time.Duration
 	// OnHot, when not nil, is told of every key that Hot finds, at most once a
 	// minute: the rule, the first half of the SHA-256 of the key, and the rate in
-	// hits per second. It is called by one goroutine at a time and must not block.
+	// asks per second on this node. It is called by one goroutine at a time and must not block.
 	OnHot func(rule string, key hotkey.Key, rate float64)
 }
 
@@ -62,14 +68,15 @@ type Store struct {
 	named  sync.Map
 	naming sync.Mutex
 
-	clock      clock
-	budget     time.Duration
-	maxBuckets int
-	shardMax   int
-	seed       maphash.Seed
-	shards     [shardCount]shard
-	courier    courier
-	serials    atomic.Uint64
+	clock       clock
+	budget      time.Duration
+	maxBuckets  int
+	maxHotPause time.Duration
+	shardMax    int
+	seed        maphash.Seed
+	shards      [shardCount]shard
+	courier     courier
+	serials     atomic.Uint64
 	// epoch counts the times that the clocks parted.
 	epoch    atomic.Uint64
 	partings atomic.Uint64
@@ -92,13 +99,16 @@ var _ store.Leaser = (*Store)(nil)
 func New(o Options) *Store {
 	s := &Store{
 		inner: o.Store, local: o.Local, nodes: o.Nodes, hot: o.Hot, onHot: o.OnHot,
-		budget: o.Budget, maxBuckets: o.MaxBuckets, seed: maphash.MakeSeed(),
+		budget: o.Budget, maxBuckets: o.MaxBuckets, maxHotPause: o.MaxHotPause, seed: maphash.MakeSeed(),
 	}
 	if s.budget <= 0 {
 		s.budget = DefaultBudget
 	}
 	if s.maxBuckets <= 0 {
 		s.maxBuckets = DefaultMaxBuckets
+	}
+	if s.maxHotPause <= 0 {
+		s.maxHotPause = DefaultHotPause
 	}
 	s.shardMax = max(s.maxBuckets/shardCount, 1)
 	for i := range s.shards {

@@ -1,6 +1,7 @@
 package lease_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -44,6 +45,7 @@ type scenario struct {
 	mode   *store.Mode
 	skew   float64 // part of the demand that the first node has; 0 is even
 	denial bool    // denials are remembered above the leases
+	nodes  int     // 0 is simNodes
 	length time.Duration
 	// events happen beside the load.
 	events func(w *world, nodes []*node)
@@ -54,14 +56,19 @@ type scenario struct {
 
 type outcome struct {
 	asked, passed, wanted, errs int64
-	excess                      int64
-	crowded                     int64 // hits over the quota in the fullest window
-	calls                       int64
-	denied, wrong, left         int64
-	stats                       lease.Stats
+	// lateAsked and lateCalls are those after two seconds.
+	lateAsked, lateCalls int64
+	excess               int64
+	crowded              int64 // hits over the quota in the fullest window
+	calls                int64
+	denied, wrong, left  int64
+	stats                lease.Stats
 }
 
 func (o *outcome) callsPerDecision() float64 { return 100 * float64(o.calls) / float64(o.asked) }
+
+// steadyCalls is callsPerDecision once hot keys are known.
+func (o *outcome) steadyCalls() float64 { return 100 * float64(o.lateCalls) / float64(o.lateAsked) }
 
 // underUse is how much less passed than the store alone would let pass, asked
 // for every hit at once and with no network between.
@@ -71,21 +78,23 @@ func (o *outcome) underUse() float64 {
 
 func simulate(t *testing.T, sc scenario, seed uint64) (o outcome) {
 	t.Helper()
+	var early outcome
 	synctest.Test(t, func(t *testing.T) {
 		l := limit.Must(sc.spec)
 		w := newWorld(t, l, seed)
-		nodes := make([]*node, simNodes)
+		count := cmp.Or(sc.nodes, simNodes)
+		nodes := make([]*node, count)
 		total := sc.demand * float64(l.Quota) / l.Period.Seconds()
 		for i := range nodes {
-			part := 1.0 / simNodes
+			part := 1 / float64(count)
 			if sc.skew > 0 && i == 0 {
 				part = sc.skew
 			} else if sc.skew > 0 {
-				part = (1 - sc.skew) / (simNodes - 1)
+				part = (1 - sc.skew) / float64(count-1)
 			}
-			nodes[i] = w.node(i, simNodes, sc.mode, total*part)
+			nodes[i] = w.node(i, count, sc.mode, total*part)
 			if sc.denial {
-				nodes[i].top = denial.New(nodes[i].store, denial.Options{Now: nodes[i].now})
+				nodes[i].top = denial.New(nodes[i].store, denial.Options{Now: nodes[i].now, OnAnswered: nodes[i].store.Note})
 			}
 		}
 		end := time.Now().Add(sc.length)
@@ -93,6 +102,12 @@ func simulate(t *testing.T, sc scenario, seed uint64) (o outcome) {
 		for _, n := range nodes {
 			wg.Go(func() { n.live(end) })
 		}
+		time.AfterFunc(2*time.Second, func() {
+			early.asked = w.asked.Load()
+			for _, n := range nodes {
+				early.calls += n.link.calls.Load()
+			}
+		})
 		if sc.events != nil {
 			wg.Go(func() { sc.events(w, nodes) })
 		}
@@ -108,6 +123,7 @@ func simulate(t *testing.T, sc scenario, seed uint64) (o outcome) {
 		time.Sleep(2 * lease.DefaultBudget) // the last questions end
 		o.asked, o.passed, o.wanted = w.asked.Load(), int64(len(w.passed)), w.wanted.Load()
 		o.excess, o.errs = excess(l, w.passed), w.errs.Load()
+		o.lateAsked, o.lateCalls = o.asked-early.asked, o.calls-early.calls
 		o.crowded = crowded(l, w.passed)
 		o.denied, o.wrong, o.left = w.denied.Load(), w.wrong.Load(), w.left
 	})
@@ -228,11 +244,11 @@ func (sc *scenario) check(t *testing.T, o outcome, seed uint64) {
 }
 
 func printHead(title string) {
-	fmt.Printf("%-36s %8s %8s %7s %8s %8s %8s %7s %7s %7s %8s %6s\n", title, "asked", "passed", "over", "under %", "calls %", "formula", "direct", "paused", "left %", "expired", "errors")
+	fmt.Printf("%-36s %8s %8s %7s %8s %8s %8s %8s %7s %7s %7s %8s %6s\n", title, "asked", "passed", "over", "under %", "calls %", "steady %", "formula", "direct", "paused", "left %", "expired", "errors")
 }
 
 func printRow(sc scenario, o outcome) {
-	fmt.Printf("%-36s %8d %8d %7d %8.2f %8.3f %8.3f %7d %7d %7.2f %8d %6d\n", sc.name, o.asked, o.passed, o.excess, o.underUse(), o.callsPerDecision(), formula(sc.spec.Quota, simNodes), o.stats.Direct, o.stats.Paused, 100*float64(o.left)/float64(sc.spec.Quota), o.stats.Expired, o.errs)
+	fmt.Printf("%-36s %8d %8d %7d %8.2f %8.3f %8.3f %8.3f %7d %7d %7.2f %8d %6d\n", sc.name, o.asked, o.passed, o.excess, o.underUse(), o.callsPerDecision(), o.steadyCalls(), formula(sc.spec.Quota, simNodes), o.stats.Direct, o.stats.Paused, 100*float64(o.left)/float64(sc.spec.Quota), o.stats.Expired, o.errs)
 }
 
 // crash: one node stops in the middle, and gives nothing back.

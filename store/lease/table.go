@@ -57,7 +57,7 @@ func (s *Store) bucketOf(sh *shard, hash uint64, t *store.Take, k kind, now time
 		return s.insert(sh, hash, t, k, now)
 	case !bytes.Equal(b.key, t.Key):
 		return nil // one hash of two keys: the first has it
-	case b.kind == k && b.limit == t.Limit && b.mode == t.Mode:
+	case b.kind == k && b.limit == t.Limit && b.mode == t.Mode && (!b.auto || b.traits.nodes == s.liveNodes()):
 		return b
 	case b.kind != k || k == leased && !sameLimit(b.limit, t.Limit):
 		s.remove(sh, b, now)
@@ -69,7 +69,8 @@ func (s *Store) bucketOf(sh *shard, hash uint64, t *store.Take, k kind, now time
 		b.view, b.exchange = view{}, now
 	}
 	b.limit, b.mode = t.Limit, t.Mode
-	b.traits = traitsOf(b.limit, b.mode)
+	b.auto = b.mode.Consistency == store.Exact
+	b.traits = s.traitsOf(b.limit, b.mode)
 	return b
 }
 
@@ -80,7 +81,7 @@ func (s *Store) insert(sh *shard, hash uint64, t *store.Take, k kind, now time.D
 	}
 	b := &bucket{
 		key: bytes.Clone(t.Key), hash: hash, kind: k, limit: t.Limit, mode: t.Mode,
-		traits: traitsOf(t.Limit, t.Mode), size: firstSize, usedAt: now,
+		traits: s.traitsOf(t.Limit, t.Mode), size: firstSize, usedAt: now,
 		auto: t.Mode.Consistency == store.Exact,
 	}
 	sh.buckets[hash] = b

@@ -14,6 +14,12 @@ const (
 	pausePart = 100
 	// maxPause bounds that time for long windows.
 	maxPause = 10 * time.Second
+	// hotPause is the least pause of a hot bucket for each node, so that at its limit
+	// too the fleet asks for it no more than about 50 times a second, and hotPausePart
+	// the part of the refill time that this is at most. Sub-windows, of which a part
+	// ends before such a pause would pay, have none.
+	hotPause     = 22 * time.Millisecond
+	hotPausePart = 16
 	// maxHorizon is how far ahead a lease is sized.
 	maxHorizon = time.Minute
 )
@@ -37,10 +43,20 @@ type traits struct {
 	// back in it; 0 where all comes back in one step.
 	pause time.Duration
 	gain  int64
+	// nodes is for how many nodes pause is, and longest what it is at most, of buckets
+	// that are leased because they are hot; 0 of others.
+	nodes   int64
+	longest time.Duration
 }
 
-// traitsOf derives the traits of l under mode.
-func traitsOf(l *limit.Limit, mode *store.Mode) traits {
+// traitsOf derives the traits of l under mode as they are now.
+func (s *Store) traitsOf(l *limit.Limit, mode *store.Mode) traits {
+	return traitsOf(l, mode, s.liveNodes(), s.maxHotPause)
+}
+
+// traitsOf derives the traits of l under mode in a fleet of nodes, with the longest
+// pause of hot buckets.
+func traitsOf(l *limit.Limit, mode *store.Mode, nodes int64, longest time.Duration) traits {
 	t := traits{leasable: l.Leasable() && l.Quota > 0, capacity: l.Quota}
 	step := l.Period // the time after which an empty bucket has changed for good
 	switch {
@@ -63,6 +79,13 @@ func traitsOf(l *limit.Limit, mode *store.Mode) traits {
 	}
 	t.leasable = t.leasable && t.ttl >= store.MinLeaseTTL
 	t.pause = min(step/pausePart, maxPause)
+	if mode.Consistency == store.Exact {
+		t.nodes, t.longest = nodes, longest
+		if l.Algorithm != limit.SubWindows {
+			t.pause = max(t.pause, min(hotPause*time.Duration(nodes), step/hotPausePart))
+		}
+		t.pause = min(t.pause, longest)
+	}
 	if t.refill > 0 {
 		t.gain = int64(float64(t.capacity) * float64(t.pause) / float64(t.refill))
 	}

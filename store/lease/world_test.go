@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/hotkey"
 	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -226,12 +227,12 @@ func (n *node) now() time.Time {
 
 func (w *world) node(i, nodes int, mode *store.Mode, rate float64) *node {
 	n := &node{w: w, link: w.link(i), mode: mode, rate: rate, rand: rand.New(rand.NewPCG(w.seed, uint64(1000+i)))}
-	n.store = lease.New(lease.Options{
-		Store: n.link,
-		Nodes: func() int { return nodes },
-		Now:   n.now,
-		Wall:  time.Now,
-	})
+	fleet := func() int { return nodes }
+	o := lease.Options{Store: n.link, Nodes: fleet, Now: n.now, Wall: time.Now}
+	if mode != nil && mode.AutoLease {
+		o.Hot = hotkey.New(hotkey.Options{Nodes: fleet})
+	}
+	n.store = lease.New(o)
 	n.top = n.store
 	return n
 }

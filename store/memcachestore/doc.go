@@ -5,7 +5,7 @@
 // # What it can
 //
 // fixed_window (calendar windows too) and sliding_window. Other algorithms are
-// refused: by Supports, which is for the start, and by an error of each take; and so is
+// refused: by Supports, which is for whoever puts rules in force, and by an error of each take; and so is
 // an on_change other than carry, whose states are longer than it writes. A limit that
 // changes keeps what was used, as elsewhere.
 // Counts are exact: whatever many processes do at one time, a bucket never lets
@@ -34,7 +34,8 @@
 //     counted in Stats.Unreturned. A group never lets too much pass.
 //   - Memcached drops the values that were not used for longest when it is full,
 //     and all of them at a restart. Their counts begin anew. Give it memory
-//     enough; `-M` has it refuse instead, which shows as store.Full.
+//     enough; `-M` has it refuse instead, which shows as store.Full. The same goes
+//     for the values of Swap, which stand by the clock of this machine too.
 //   - Buckets are spread over several servers by rendezvous hashing. One that
 //     fails is not replaced by another, as that one would begin its counts anew:
 //     the takes of its buckets end with an error, all others are decided. All

@@ -101,6 +101,7 @@ func (d *doctor) examine(ctx context.Context) {
 		return
 	}
 	d.say("connect", store.CheckOK, "memcached "+version, "")
+	d.secured(ctx)
 	if d.swap(ctx) {
 		d.stats(ctx)
 		d.latency(ctx)

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 
+	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -57,12 +60,18 @@ func fault(op, server string, err error) *store.Error {
 func classify(err error) (store.Reason, string) {
 	var refused *clientError
 	var failed *serverError
+	var file *credentials.FileError
+	access, secured := credentials.Explain(err)
 	switch {
 	case errors.Is(err, errBreaker):
 		return store.BreakerOpen, "it is asked again after a moment"
+	case errors.As(err, &file):
+		return store.Misconfigured, access
+	case secured:
+		return store.Denied, access
 	case errors.As(err, &refused):
 		if strings.Contains(refused.line, "auth") {
-			return store.Denied, "give the user and the password of its file of users: memcached://user:password@HOST:PORT"
+			return store.Denied, "give the user and the password of its file of users: memcached://user:password@HOST:PORT, or memcached://user@HOST:PORT?password_file=PATH"
 		}
 		return store.Misconfigured, "the server refuses gets, add or cas: is it memcached, or a proxy that hides them?"
 	case errors.As(err, &failed):
@@ -98,6 +107,8 @@ func unavailableHint(err error) string {
 		return "the host name is unknown"
 	case errors.Is(err, os.ErrNotExist):
 		return "there is no such socket: is memcached running?"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "check host and port, that both sides speak TLS (tls=true) or both do not, and whether the server wants a certificate of this client"
 	}
 	return "is memcached running there?"
 }

@@ -1,15 +1,17 @@
 package memcachestore
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
 
@@ -31,7 +33,7 @@ const (
 	MaxConns = 1024
 	// MaxPrefix bounds the bytes of Options.Prefix: it is part of every key, and
 	// memcached takes 250 bytes.
-	MaxPrefix = 64
+	MaxPrefix = store.MaxPrefix
 	// MaxServers bounds Options.Servers: each bucket is weighed with each.
 	MaxServers = 64
 
@@ -48,9 +50,16 @@ type Options struct {
 	// option -Y); empty means that none is sent. They hold no spaces and no
 	// control characters.
 	Username, Password string
-	// Prefix begins the name of every key; empty means DefaultPrefix. It has no
-	// spaces and no control characters. Two Headgates that shall not share
-	// counts take two prefixes.
+	// PasswordFile is a file that holds the password, and nothing else; it is read for
+	// each new connection, so that a password can change. Empty means that Password
+	// counts; not both.
+	PasswordFile string
+	// TLS turns TLS on and configures it; nil means none. An empty ServerName means
+	// the host that is dialled.
+	TLS *tls.Config
+	// Prefix begins the name of every key; empty means DefaultPrefix. It is as
+	// store.CheckPrefix has it. Two Headgates that shall not share counts take two
+	// prefixes.
 	Prefix string
 	// Budget bounds a Take: it has ended by then, whatever memcached does. A
 	// shorter deadline of the caller's context counts instead. 0 means
@@ -69,6 +78,10 @@ type Options struct {
 	// Breaker configures the breaker that each server has. A zero Slow means
 	// half of the Budget.
 	Breaker breaker.Options
+
+	// files are read for TLS; see fresh.
+	files  credentials.Files
+	loaded *credentials.TLS // of files
 }
 
 // String returns the addresses without credentials.
@@ -98,10 +111,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Breaker.Slow = o.Budget / 2
 	}
 	switch {
-	case len(o.Prefix) > MaxPrefix:
-		return o, fmt.Errorf("memcached store: the prefix has %d bytes; hint: at most %d, it is part of every key", len(o.Prefix), MaxPrefix)
-	case !isWord(o.Prefix):
-		return o, errors.New("memcached store: the prefix holds a space or a control character; hint: memcached takes neither in a key")
+	case store.CheckPrefix(o.Prefix) != nil:
+		return o, fmt.Errorf("memcached store: %w", store.CheckPrefix(o.Prefix))
 	case !isWord(o.Username) || !isWord(o.Password):
 		return o, errors.New("memcached store: user or password holds a space or a control character; hint: memcached's own list of users cannot either")
 	case o.Budget < 0 || o.DialTimeout < 0:
@@ -111,7 +122,10 @@ func (o Options) withDefaults() (Options, error) {
 	case o.MaxInFlight < 0:
 		return o, errors.New("memcached store: max in flight is negative; hint: 0 means the default")
 	}
-	return o, checkServers(o.Servers)
+	if err := checkServers(o.Servers); err != nil {
+		return o, err
+	}
+	return o, o.load()
 }
 
 func checkServers(servers []string) error {
@@ -141,76 +155,4 @@ func isPort(text string) bool {
 // isWord reports whether memcached takes text as one word.
 func isWord(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f })
-}
-
-// ParseURL reads the addresses of one or several servers:
-//
-//	memcached://[user:password@]HOST[:PORT][,HOST[:PORT]...][?prefix=PREFIX]
-//	memcached:///path/to/socket
-//
-// The port defaults to 11211. User and password are percent-encoded where they
-// hold "@", ":", "/", "?" or "%". No error contains the password.
-func ParseURL(raw string) (Options, error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	if !ok || !strings.EqualFold(scheme, "memcached") {
-		return Options{}, urlError("its scheme is unknown", "memcached://HOST:PORT")
-	}
-	rest, query, _ := strings.Cut(rest, "?")
-	var o Options
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		if err := o.parseUser(rest[:at]); err != nil {
-			return Options{}, err
-		}
-		rest = rest[at+1:]
-	}
-	if err := o.parseQuery(query); err != nil {
-		return Options{}, err
-	}
-	if strings.HasPrefix(rest, "/") && rest != "/" {
-		o.Servers = []string{rest}
-		return o, nil
-	}
-	for server := range strings.SplitSeq(strings.TrimSuffix(rest, "/"), ",") {
-		if server == "" || strings.ContainsAny(server, "/#") {
-			return Options{}, urlError("it names no host", "memcached://HOST:PORT or memcached://HOST1:PORT,HOST2:PORT")
-		}
-		if _, _, err := net.SplitHostPort(server); err != nil {
-			server = net.JoinHostPort(strings.Trim(server, "[]"), defaultPort)
-		}
-		o.Servers = append(o.Servers, server)
-	}
-	if err := checkServers(o.Servers); err != nil {
-		return Options{}, err
-	}
-	return o, nil
-}
-
-func urlError(what, hint string) error {
-	return fmt.Errorf("memcached address: %s; hint: %s", what, hint)
-}
-
-func (o *Options) parseUser(text string) error {
-	name, password, _ := strings.Cut(text, ":")
-	var err1, err2 error
-	o.Username, err1 = url.PathUnescape(name)
-	o.Password, err2 = url.PathUnescape(password)
-	if err1 != nil || err2 != nil {
-		// The errors of package url quote their input.
-		return urlError("its user or password is not percent-encoded", "@ is %40, / is %2F, % is %25")
-	}
-	return nil
-}
-
-func (o *Options) parseQuery(text string) error {
-	query, err := url.ParseQuery(text)
-	if err != nil {
-		return urlError("its query is malformed", "memcached://HOST:PORT?prefix=hg:")
-	}
-	for name, values := range query {
-		if name != "prefix" || len(values) != 1 {
-			return urlError("its query has an unknown or repeated name", "memcached://HOST:PORT?prefix=hg:")
-		}
-		o.Prefix = values[0]
-	}
-	return nil
 }

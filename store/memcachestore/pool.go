@@ -128,7 +128,12 @@ func (p *pool) dial() (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &conn{Conn: raw, r: bufio.NewReaderSize(raw, lineBytes)}
+	link, err := p.options.secure(ctx, raw, p.server)
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	c := &conn{Conn: link, r: bufio.NewReaderSize(link, lineBytes)}
 	if err := p.introduce(ctx, c); err != nil {
 		raw.Close()
 		return nil, err
@@ -146,8 +151,9 @@ func (p *pool) dial() (*conn, error) {
 // introduce tells a new connection who is calling: a write whose value is the
 // user and the password, whatever its key.
 func (p *pool) introduce(ctx context.Context, c *conn) error {
-	if p.options.Username == "" && p.options.Password == "" {
-		return nil
+	password, err := p.options.password()
+	if err != nil || p.options.Username == "" && password == "" {
+		return err
 	}
 	deadline, _ := ctx.Deadline()
 	if err := c.SetDeadline(deadline); err != nil {
@@ -155,7 +161,7 @@ func (p *pool) introduce(ctx context.Context, c *conn) error {
 	}
 	// A connection that is closed under the exchange ends it.
 	defer context.AfterFunc(ctx, func() { c.Close() })()
-	text := p.options.Username + " " + p.options.Password
+	text := p.options.Username + " " + password
 	if _, err := c.Write(appendAuth(nil, text)); err != nil {
 		return err
 	}

@@ -63,6 +63,11 @@ func appendWrite(b []byte, name string, read item, state limit.State, expiry int
 	} else {
 		text = appendState(text, state)
 	}
+	return appendText(b, name, read, text, expiry)
+}
+
+// appendText stores text under name as appendWrite does.
+func appendText(b []byte, name string, read item, text []byte, expiry int64) []byte {
 	if read.found {
 		b = append(b, "cas "...)
 	} else {
@@ -92,36 +97,45 @@ func appendAuth(b []byte, text string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// readItem reads the answer to gets for name. After a serverError the next
+// readItem reads the answer to gets for the bucket name. After a serverError the next
 // answer can be read; after any other error the connection is of no use.
 func readItem(r *bufio.Reader, name string) (item, error) {
+	it, text, err := readText(r, name)
+	if it.found {
+		it.state = parseState(text)
+	}
+	return it, err
+}
+
+// readText reads the answer to gets for name, as readItem does, and returns the value as
+// it is.
+func readText(r *bufio.Reader, name string) (_ item, text string, err error) {
 	line, err := readLine(r)
 	if err != nil {
-		return item{}, err
+		return item{}, "", err
 	}
 	if string(line) == "END" {
-		return item{}, nil
+		return item{}, "", nil
 	}
 	it, size, err := parseValueLine(line, name)
 	if err != nil {
-		return item{}, err
+		return item{}, "", err
 	}
 	var data [maxValue + 2]byte
 	if _, err := io.ReadFull(r, data[:size+2]); err != nil {
-		return item{}, err
+		return item{}, "", err
 	}
 	if string(data[size:size+2]) != "\r\n" {
-		return item{}, fmt.Errorf("%w: a value without its end", errNotMemcached)
+		return item{}, "", fmt.Errorf("%w: a value without its end", errNotMemcached)
 	}
 	line, err = readLine(r)
 	if err != nil {
-		return item{}, err
+		return item{}, "", err
 	}
 	if string(line) != "END" {
-		return item{}, fmt.Errorf("%w: %.40q after a value", errNotMemcached, line)
+		return item{}, "", fmt.Errorf("%w: %.40q after a value", errNotMemcached, line)
 	}
-	it.state = parseState(string(data[:size]))
-	return it, nil
+	return it, string(data[:size]), nil
 }
 
 // parseValueLine reads "VALUE name flags bytes cas".

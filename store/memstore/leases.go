@@ -228,7 +228,9 @@ func (b *leaseBook) takeBack(sh *shard, a *ask, r *register, q *store.LeaseReque
 		return true
 	}
 	next := limit.Return(a.limit, sh.leaseBase(a, buffer), a.now, hits, limit.Held{Hits: r.hits, Until: r.latest})
-	sh.put(where, a, next, expiryOf(a.now, limit.Lifetime(a.limit, next, a.now)))
+	// What another limit has charged may last for longer than what a.limit sees of it.
+	expiry := max(expiryOf(a.now, limit.Lifetime(a.limit, next, a.now)), metaExpiry(sh.tables[where.class].words[where.at+slotMeta]))
+	sh.put(where, a, next, expiry)
 	return true
 }
 

@@ -167,3 +167,29 @@ func TestShortLogsForgetNothingOfLongOnes(t *testing.T) {
 		}
 	}
 }
+
+// What comes back under a limit with a short memory does not shorten the life of what was
+// leased under one with a long memory.
+func TestReturnsForgetNothingOfLongerLimits(t *testing.T) {
+	c := new(testClock)
+	c.set(noon)
+	s := newStore(t, Options{MaxBytes: MinMaxBytes, Shards: 1, Now: c.now})
+	long := limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 60, Period: time.Minute, SubWindows: 60, Strict: true})
+	short := limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 1, Period: time.Second, SubWindows: 10})
+	if g := leaseOne(s, leaseRequest("k", long, 1, 31)); g.Hits != 31 {
+		t.Fatalf("%+v", g)
+	}
+	back := leaseRequest("k", short, 2, 0)
+	binary.BigEndian.PutUint64(back.Return[:], 1)
+	back.ReturnHits = 5
+	if g := leaseOne(s, back); !g.Returned {
+		t.Fatalf("%+v", g)
+	}
+	c.advance(limit.Micros(59 * time.Second / time.Microsecond))
+	for i := range 60 {
+		s.TakeOne(fmt.Sprint("key ", i), long, 1)
+	}
+	if d := s.TakeOne("k", long, 0); d.Remaining > 60-31+5 {
+		t.Errorf("%+v", d)
+	}
+}

@@ -16,7 +16,7 @@
 //
 // What a Store remembers of leases and of the nodes of a roster comes on top: up
 // to 65,536 leases, which with their buckets' registers are a few megabytes, and
-// 4096 nodes.
+// 4096 nodes; and the values of Swap, which may take a quarter of MaxBytes more.
 //
 // Buckets that are as if unused are dropped, by and by, when others are
 // written, and all of them at most once a second in a shard that is full. There
@@ -104,6 +104,7 @@ type Store struct {
 	// Apart from what every Take reads: these are written to.
 	leases *leaseBook
 	nodes  *roster
+	kept   *kept
 }
 
 var _ store.Store = (*Store)(nil)
@@ -134,6 +135,7 @@ func New(o Options) (*Store, error) {
 		now:    o.Now,
 		leases: new(leaseBook),
 		nodes:  new(roster),
+		kept:   &kept{most: o.MaxBytes / keptShare},
 	}
 	for i := range s.shards {
 		s.shards[i].share = share

@@ -34,7 +34,7 @@ func TestConnections(t *testing.T) {
 		"tls":      {cfg: testserver.RedisConfig{TLS: true}},
 		"password": {testserver.RedisConfig{Password: "secret"}, func(o *Options) { o.Password = "secret" }},
 		"database": {set: func(o *Options) { o.DB = 5 }},
-		"prefix":   {set: func(o *Options) { o.Prefix = "{limits}:" }},
+		"prefix":   {set: func(o *Options) { o.Prefix = "limits:" }},
 		// The ACL user may do what the documentation asks for, and nothing else.
 		"user":          {testserver.RedisConfig{Users: users}, func(o *Options) { o.Username, o.Password = "app", "secret" }},
 		"user over tls": {testserver.RedisConfig{Users: users, TLS: true}, func(o *Options) { o.Username, o.Password = "app", "secret" }},

@@ -51,8 +51,8 @@
 //
 // The user needs +evalsha +eval +time +get +set +del +strlen +getrange +append
 // +pexpire and ~<prefix>*; for the roster, the board and tools +pttl +zadd +zcard +zrem
-// +zremrangebyscore +zrevrange +zscore; in a cluster +cluster|slots and +asking
-// too. With +role and +info the store can tell more about a wrong address, with
+// +zremrangebyscore +zrevrange +zscore; for registers +hget +hset; in a cluster
+// +cluster|slots and +asking too. With +role and +info the store can tell more about a wrong address, with
 // +cluster|info it prefers servers of a cluster that are up to date. By +info it
 // also tells a connection that broke from a server that has another history;
 // without it every new connection is told of what is remembered.
@@ -100,7 +100,10 @@
 // Beside the bucket, "<name>leases" has the leases on it, and "<prefix>nodes" the
 // nodes that are alive. "<prefix>board" has the nodes that tell of themselves, and
 // what each says is in a string named by the prefix, 16 raw bytes of the SHA-256 of
-// its name, and "board".
+// its name, and "board". A value that Swap keeps is in "<name>kept", as a bucket of its key
+// is named: the instant until which it stands, a space, and the value.
+// "<prefix>shared" is what nodes share: a salt of 16 bytes, and for each thing a name of
+// 16, its end in 16 digits, a length in 3, and a text.
 //
 // Instants and lengths are microseconds, instants since 1970. Every key has a
 // time to live in milliseconds: until it is as if unused, rounded up, and one

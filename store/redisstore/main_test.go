@@ -61,7 +61,7 @@ func openRedis(t testing.TB) (*Store, *testserver.RedisServer) {
 func setClock(t testing.TB, s *Store, now func() limit.Micros) {
 	t.Helper()
 	s.clock = now
-	for _, of := range []**script{&takeScript, &leaseScript, &rosterScript, &boardScript} {
+	for _, of := range []**script{&takeScript, &leaseScript, &rosterScript, &boardScript, &swapScript} {
 		before := *of
 		text := strings.ReplaceAll(before.text, "/ 1000) + 1000", "/ 1000) + 86400000")
 		if text == before.text && !strings.Contains(text, "/ 1000) + 86400000") {

@@ -11,8 +11,8 @@
 //		})
 //	}
 //
-// A store that hands out leases or lets nodes find each other runs RunLeases and
-// RunRoster too.
+// A store that hands out leases, lets nodes find each other or keeps values runs RunLeases,
+// RunRoster and RunSwaps too.
 //
 // The flag -rapid.checks sets the number of random traces, -short divides it by
 // five; a trace is some twenty calls of the store.

@@ -166,11 +166,11 @@ func entriesAfter(ctx context.Context, q querier, after int64, n int, each func(
 	defer rows.Close()
 	for rows.Next() {
 		var e Entry
-		var at int64
+		var at whole
 		if err := rows.Scan(&e.Version, &at, &e.Actor, &e.Kind, &e.Subject.Key, &e.Subject.Value, &e.Before, &e.After, &e.Hash); err != nil {
 			return err
 		}
-		e.At = instant(at)
+		e.At = at.instant()
 		if !each(&e) {
 			return nil
 		}
@@ -236,7 +236,7 @@ func (c *chain) takes(e *Entry) bool {
 func (d *DB) verifyEnd(ctx context.Context, c *chain) error {
 	var version int64
 	var digest string
-	if err := d.read.QueryRowContext(ctx, `SELECT version, digest FROM tenant_state WHERE id = 1`).Scan(&version, &digest); err != nil {
+	if err := d.read.QueryRowContext(ctx, `SELECT version, digest FROM tenant_head WHERE id = 1`).Scan(&version, &digest); err != nil {
 		return d.failed("verify", err)
 	}
 	if version < c.version || version == c.version && digest != c.hash {

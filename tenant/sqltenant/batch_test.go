@@ -157,7 +157,7 @@ func TestUpdateAllIsOneByOne(t *testing.T) {
 func emptied(t *testing.T, dsn string) {
 	t.Helper()
 	tamper(t, dsn, `DELETE FROM account_top_ups; DELETE FROM quota_overrides; DELETE FROM account_tiers; DELETE FROM accounts;
-		DELETE FROM account_changes; UPDATE tenant_state SET version = 0, digest = ''`)
+		DELETE FROM account_changes; UPDATE tenant_head SET version = 0, digest = ''`)
 }
 
 func chainOf(t *testing.T, d *sqltenant.DB) []sqltenant.Entry {

@@ -71,10 +71,10 @@ func benchmarkLoad(b *testing.B, dsn string, n int) {
 	db := open(b, dsn)
 	numbers := fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)`, n)
 	for _, statement := range []string{
-		`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) ` + numbers + ` SELECT 'api_key', 'abcdefghijklmnop' || (i + 100000000), 'wxyz', i, 1 FROM n`,
-		`INSERT INTO account_tiers (subject_key, subject, tier, effective_at) ` + numbers + ` SELECT 'api_key', 'abcdefghijklmnop' || (i + 100000000), 'pro', 0 FROM n`,
+		`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) ` + numbers + ` SELECT 'api_key', 'abcdefghijklmnop' || (i + 100000000), 'wxyz', i, {1} FROM n`,
+		`INSERT INTO account_tiers (subject_key, subject, tier, effective_at) ` + numbers + ` SELECT 'api_key', 'abcdefghijklmnop' || (i + 100000000), 'pro', {0} FROM n`,
 		`INSERT INTO quota_overrides (id, subject_key, subject, descriptor, requests_per_unit, unit, algorithm, burst, effective_at, created_at, updated_at, created_by) ` +
-			numbers + ` SELECT 'id' || i, 'api_key', 'abcdefghijklmnop' || (i + 100000000), '', 1000 + i % 1000, 'minute', 'sliding_window', 0, 0, 1, 1, 'ann' FROM n`,
+			numbers + ` SELECT 'id' || i, 'api_key', 'abcdefghijklmnop' || (i + 100000000), '', 1000 + i % 1000, 'minute', 'sliding_window', 0, {0}, {1}, {1}, 'ann' FROM n`,
 	} {
 		tamper(b, dsn, statement)
 	}

@@ -45,7 +45,7 @@ func (d *DB) change(ctx context.Context, do func(*writer) error) error {
 
 func (d *DB) changeIn(ctx context.Context, w *writer, do func(*writer) error) error {
 	// First: this row's lock puts writers in order.
-	err := w.tx.QueryRowContext(ctx, `UPDATE tenant_state SET version = version WHERE id = 1 RETURNING version, digest`).
+	err := w.tx.QueryRowContext(ctx, `UPDATE tenant_head SET version = version WHERE id = 1 RETURNING version, digest`).
 		Scan(&w.version, &w.digest)
 	if err != nil {
 		return d.failed("change", err)
@@ -74,13 +74,13 @@ func (w *writer) finish(ctx context.Context) error {
 	rows := make([][]any, len(w.entries))
 	for i := range w.entries {
 		e := &w.entries[i]
-		rows[i] = []any{e.Version, micros(e.At), e.Actor, string(e.Kind), e.Subject.Key, e.Subject.Value, e.Before, e.After, e.Hash}
+		rows[i] = []any{e.Version, moment(e.At), e.Actor, string(e.Kind), e.Subject.Key, e.Subject.Value, e.Before, e.After, e.Hash}
 	}
 	err := w.each(ctx, `INSERT INTO account_changes (version, at, actor, kind, subject_key, subject, before_state, after_state, hash) VALUES `, rows, ``)
 	if err != nil {
 		return err
 	}
-	if _, err := w.tx.ExecContext(ctx, `UPDATE tenant_state SET version = $1, digest = $2 WHERE id = 1`, w.version, w.digest); err != nil {
+	if _, err := w.tx.ExecContext(ctx, `UPDATE tenant_head SET version = $1, digest = $2 WHERE id = 1`, w.version, w.digest); err != nil {
 		return err
 	}
 	if w.postgres {
@@ -95,7 +95,7 @@ func (w *writer) each(ctx context.Context, before string, rows [][]any, after st
 	for len(rows) > 0 {
 		n := min(len(rows), maxParameters/len(rows[0]))
 		text, args := values(rows[:n], w.postgres)
-		if _, err := w.tx.ExecContext(ctx, before+text+after, args...); err != nil {
+		if _, err := w.tx.ExecContext(ctx, before+text+after, bind(w.postgres, args)...); err != nil {
 			return err
 		}
 		rows = rows[n:]

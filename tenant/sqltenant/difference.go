@@ -28,7 +28,7 @@ func (d *difference) add(before, after *Record, from func(*tenant.TopUp) origin)
 		}
 		return
 	}
-	d.accounts = append(d.accounts, []any{s.Key, s.Value, after.Last4, after.Version, micros(after.UpdatedAt)})
+	d.accounts = append(d.accounts, []any{s.Key, s.Value, after.Last4, after.Version, moment(after.UpdatedAt)})
 	d.addTiers(before, after)
 	d.addOverrides(before, after)
 	d.addTopUps(before, after, from)
@@ -43,7 +43,7 @@ func (d *difference) addTiers(before, after *Record) {
 		d.goneTiers = append(d.goneTiers, []any{s.Key, s.Value})
 	}
 	for _, t := range after.Tiers {
-		d.tiers = append(d.tiers, []any{s.Key, s.Value, t.Tier, micros(t.Term.From), nullMicros(t.Term.Until)})
+		d.tiers = append(d.tiers, []any{s.Key, s.Value, t.Tier, moment(t.Term.From), endTerm(t.Term.Until)})
 	}
 }
 
@@ -73,7 +73,7 @@ func (o *Override) row(s tenant.Subject) []any {
 	}
 	return []any{
 		o.ID, s.Key, s.Value, o.Descriptor, quota, unit, o.Algorithm.String(), o.Burst,
-		micros(o.Term.From), nullMicros(o.Term.Until), micros(o.CreatedAt), micros(o.UpdatedAt), o.CreatedBy,
+		moment(o.Term.From), endTerm(o.Term.Until), moment(o.CreatedAt), moment(o.UpdatedAt), o.CreatedBy,
 	}
 }
 
@@ -88,7 +88,7 @@ func (d *difference) addTopUps(before, after *Record, from func(*tenant.TopUp) o
 		if was := old[t.ID]; was == nil || *was != *t {
 			made := from(t)
 			d.topUps = append(d.topUps, []any{
-				t.ID, s.Key, s.Value, t.Descriptor, t.Hits, micros(t.Term.From), micros(t.Term.Until), micros(made.at), made.actor,
+				t.ID, s.Key, s.Value, t.Descriptor, t.Hits, moment(t.Term.From), moment(t.Term.Until), moment(made.at), made.actor,
 			})
 		}
 		delete(old, t.ID)
@@ -126,8 +126,4 @@ func (d *difference) write(ctx context.Context, w *writer) error {
 		}
 	}
 	return nil
-}
-
-func nullMicros(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: micros(t), Valid: !t.IsZero()}
 }

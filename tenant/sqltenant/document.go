@@ -159,7 +159,7 @@ func (d *DB) putDocument(ctx context.Context, w *writer, c *DocumentChange) (Doc
 	} else {
 		_, err = w.tx.ExecContext(ctx, `INSERT INTO documents (kind, name, text, version, updated_at, updated_by) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (kind, name) DO UPDATE SET text = excluded.text, version = excluded.version, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
-			string(c.Kind), c.Name, after.Text, after.Version, micros(after.UpdatedAt), after.UpdatedBy)
+			bind(w.postgres, []any{string(c.Kind), c.Name, after.Text, after.Version, moment(after.UpdatedAt), after.UpdatedBy})...)
 	}
 	if err != nil {
 		return before, d.failed("change a document of", err)

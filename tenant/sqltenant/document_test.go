@@ -113,7 +113,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		tamper(t, dsn, fmt.Sprintf(`INSERT INTO documents (kind, name, text, version, updated_at, updated_by)
-			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT 'switch', 'n' || i, 'x', 1, 1, 'ann' FROM n`, sqltenant.MaxDocuments))
+			WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) SELECT 'switch', 'n' || i, 'x', 1, {1}, 'ann' FROM n`, sqltenant.MaxDocuments))
 		for i := range 64 {
 			putDocument(t, d, sqltenant.RulesDocument, fmt.Sprintf("r%02d", i), strings.Repeat("é", sqltenant.MaxDocument/2))
 		}
@@ -132,7 +132,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 		putDocument(t, d, sqltenant.SwitchDocument, "one more", "xy")
 
 		// What others write past the bounds is left out, and the rest is there.
-		tamper(t, dsn, `INSERT INTO documents (kind, name, text, version, updated_at, updated_by) VALUES ('switch', 'zz', 'x', 1, 1, 'eve')`)
+		tamper(t, dsn, `INSERT INTO documents (kind, name, text, version, updated_at, updated_by) VALUES ('switch', 'zz', 'x', 1, {1}, 'eve')`)
 		if list, err := d.Documents(t.Context(), sqltenant.SwitchDocument); len(list) != sqltenant.MaxDocuments || err != nil {
 			t.Errorf("%d switches, %v", len(list), err)
 		}

@@ -128,8 +128,8 @@ func TestFindUsesIndexes(t *testing.T) {
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		const subjects = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT 'api_key', 'a' || i`
-		tamper(t, dsn, `INSERT INTO accounts (subject_key, subject, last4, version, updated_at) `+subjects+`, '', i, 1 FROM n`)
-		tamper(t, dsn, `INSERT INTO account_tiers (subject_key, subject, tier, effective_at) `+subjects+`, 'pro', 0 FROM n`)
+		tamper(t, dsn, `INSERT INTO accounts (subject_key, subject, last4, version, updated_at) `+subjects+`, '', i, {1} FROM n`)
+		tamper(t, dsn, `INSERT INTO account_tiers (subject_key, subject, tier, effective_at) `+subjects+`, 'pro', {0} FROM n`)
 		for name, o := range map[string]sqltenant.ListOptions{
 			"page":   {After: key("a"), N: 10},
 			"tier":   {Tier: "pro", N: 10, At: start},

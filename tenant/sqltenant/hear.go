@@ -29,7 +29,11 @@ func (d *DB) hear(ctx context.Context) {
 // hearOnce listens on a connection of its own until that breaks, and reports
 // whether it ever worked.
 func (d *DB) hearOnce(ctx context.Context) (worked bool) {
-	connection, err := pgx.ConnectConfig(ctx, d.listen)
+	config := d.listen.Copy()
+	if err := d.freshen(ctx, config); err != nil {
+		return false // every read says the same
+	}
+	connection, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return false
 	}

@@ -2,6 +2,7 @@ package sqltenant
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 )
@@ -30,7 +31,7 @@ type head struct {
 func (d *DB) head(ctx context.Context) (h head, err error) {
 	var last whole
 	err = d.read.QueryRowContext(ctx, `SELECT s.version, s.digest, (SELECT count(*) FROM documents WHERE kind IN ('switch', 'tiers')),
-		(SELECT coalesce(max(version), 0) FROM documents WHERE kind IN ('switch', 'tiers')) FROM tenant_state s WHERE s.id = 1`).
+		(SELECT coalesce(max(version), 0) FROM documents WHERE kind IN ('switch', 'tiers')) FROM tenant_head s WHERE s.id = 1`).
 		Scan(&h.Version, &h.Digest, &h.urgent[0], &last)
 	if h.urgent[1] = int64(last); err != nil {
 		return head{}, d.failed("read the version of", err)
@@ -84,6 +85,22 @@ func (d *DB) page(ctx context.Context, from Point) (p page, err error) {
 	return p, nil
 }
 
+// Holds reports whether a point is a part of the history.
+func (d *DB) Holds(ctx context.Context, at Point) (bool, error) {
+	if at == (Point{}) {
+		return true, nil
+	}
+	var hash string
+	err := d.read.QueryRowContext(ctx, `SELECT hash FROM account_changes WHERE version = $1`, at.Version).Scan(&hash)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return false, nil
+	case err != nil:
+		return false, d.failed("read the history of", err)
+	}
+	return hash == at.Digest, nil
+}
+
 // sums are how many accounts there are, and tiers, overrides and top-ups of all of them.
 type sums struct{ accounts, parts int64 }
 
@@ -97,7 +114,7 @@ type counted struct {
 func (d *DB) count(ctx context.Context) (c counted, err error) {
 	err = d.read.QueryRowContext(ctx, `SELECT s.version, s.digest, (SELECT count(*) FROM accounts),
 		(SELECT count(*) FROM account_tiers) + (SELECT count(*) FROM quota_overrides) + (SELECT count(*) FROM account_top_ups)
-		FROM tenant_state s WHERE s.id = 1`).Scan(&c.at.Version, &c.at.Digest, &c.accounts, &c.parts)
+		FROM tenant_head s WHERE s.id = 1`).Scan(&c.at.Version, &c.at.Digest, &c.accounts, &c.parts)
 	if err != nil {
 		return counted{}, d.failed("count", err)
 	}

@@ -18,12 +18,12 @@ const manyAccounts = 12_000
 // generate adds accounts with the tier pro.
 func generate(t testing.TB, server *testserver.PostgresServer, n int) {
 	t.Helper()
-	tamper(t, server.DSN, fmt.Sprintf(`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) SELECT 'api_key', 'many' || i, 'wxyz', 1, 1 FROM generate_series(1, %d) i`, n))
-	tamper(t, server.DSN, fmt.Sprintf(`INSERT INTO account_tiers (subject_key, subject, tier, effective_at) SELECT 'api_key', 'many' || i, 'pro', 0 FROM generate_series(1, %d) i`, n))
+	tamper(t, server.DSN, fmt.Sprintf(`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) SELECT 'api_key', 'many' || i, 'wxyz', 1, {1} FROM generate_series(1, %d) i`, n))
+	tamper(t, server.DSN, fmt.Sprintf(`INSERT INTO account_tiers (subject_key, subject, tier, effective_at) SELECT 'api_key', 'many' || i, 'pro', {0} FROM generate_series(1, %d) i`, n))
 }
 
 // tables are those of accounts and their changes, in an order in which they can be filled.
-var tables = []string{"tenant_state", "accounts", "account_tiers", "quota_overrides", "account_top_ups", "account_changes", "documents"}
+var tables = []string{"tenant_head", "accounts", "account_tiers", "quota_overrides", "account_top_ups", "account_changes", "documents"}
 
 // backUp keeps the tables as they are, under a name.
 func backUp(t testing.TB, server *testserver.PostgresServer, name string) {

@@ -1,7 +1,9 @@
 package sqltenant
 
 import (
+	"cmp"
 	"context"
+	"iter"
 
 	"github.com/headgate/headgate/tenant"
 )
@@ -15,6 +17,8 @@ type loaded struct {
 	at       Point
 	left     leftovers
 	err      error
+	// pages are the changes since the accounts were read, to be told.
+	pages []Page
 }
 
 // load reads all accounts, and what has changed meanwhile. It is no part of the look for
@@ -27,7 +31,13 @@ func (w *Watcher) load(ctx context.Context) *loaded {
 	if err != nil {
 		return l
 	}
-	l.snapshot = tenant.NewSnapshot(w.tiers, func(yield func(tenant.Account) bool) {
+	build := w.options.Build
+	if build == nil {
+		build = func(_ Point, accounts iter.Seq[tenant.Account]) (*tenant.Snapshot, error) {
+			return tenant.NewSnapshot(w.tiers, accounts), nil
+		}
+	}
+	snapshot, err := build(l.at, func(yield func(tenant.Account) bool) {
 		after := subject{}
 		for {
 			records, err := stepWithin(ctx, loadTimeout, func(ctx context.Context) ([]Record, error) {
@@ -51,7 +61,22 @@ func (w *Watcher) load(ctx context.Context) *loaded {
 			after = records[len(records)-1].Subject
 		}
 	})
+	l.snapshot, l.err = snapshot, cmp.Or(l.err, err)
 	if l.err == nil {
+		l.err = w.catchUp(ctx, l)
+	}
+	return l
+}
+
+// compact makes a snapshot that has fewer changes beside its base; nil where there is no
+// need to.
+func (w *Watcher) compact(ctx context.Context, v *view, left leftovers) *loaded {
+	s, err := w.options.Compact(v.at, v.snapshot)
+	if s == nil && err == nil {
+		return nil
+	}
+	l := &loaded{snapshot: s, at: v.at, left: left, err: err}
+	if err == nil {
 		l.err = w.catchUp(ctx, l)
 	}
 	return l
@@ -67,6 +92,9 @@ func (w *Watcher) catchUp(ctx context.Context, l *loaded) error {
 		accounts, left, err := w.accounts(ctx, p.subjects)
 		if err != nil {
 			return err
+		}
+		if w.options.OnPage != nil {
+			l.pages = append(l.pages, Page{From: l.at, To: p.end, Accounts: accounts})
 		}
 		l.snapshot, l.at = l.snapshot.With(accounts...), p.end
 		for i := range accounts {

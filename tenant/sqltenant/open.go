@@ -25,13 +25,11 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// postgresMigration follows the migrations that all databases have; its number is
-// postgresVersion.
+// postgresMigrations stand between and after the migrations that all databases have, by
+// their numbers.
 //
-//go:embed migrations/postgres/up.sql
-var postgresMigration string
-
-const postgresVersion = 3
+//go:embed migrations/postgres/*.sql
+var postgresMigrations embed.FS
 
 const (
 	// maxConnections bounds what one node asks of PostgreSQL at a time, beside the
@@ -58,16 +56,19 @@ type DB struct {
 	read, write *sql.DB
 	pool        *pgxpool.Pool   // nil with SQLite
 	listen      *pgx.ConnConfig // nil with SQLite
-	local       *bell           // told of changes by this process
-	name        string          // for errors: without credentials
-	rowNotices  atomic.Int64    // how often rows of rules may have changed
+	// freshen gives settings what files hold now; nil with SQLite.
+	freshen    func(context.Context, *pgx.ConnConfig) error
+	local      *bell        // told of changes by this process
+	name       string       // for errors: without credentials
+	rowNotices atomic.Int64 // how often rows of rules may have changed
 }
 
 // Open opens the database that dsn names, and brings its tables up to date under a
 // lock, so that of several nodes that start at once one does it.
 //
 //	sqlite:///var/lib/headgate/tenants.db     the file is created if it is missing
-//	postgres://user:password@host:5432/db     and all else that libpq takes
+//	postgres://user:password@host:5432/db     and all else that libpq takes, also
+//	    password_file=PATH, server_name=NAME, min_tls=1.2|1.3 in its query
 //
 // Errors hold no credentials. The caller closes the database.
 func Open(ctx context.Context, dsn string) (*DB, error) {
@@ -121,9 +122,13 @@ func sqlitePath(dsn string) (string, error) {
 var sslModes = []string{"", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
 
 func postgresConfig(dsn string) (*pgxpool.Config, error) {
-	config, err := pgxpool.ParseConfig(dsn)
+	access, err := parsePostgres(dsn)
+	if err != nil {
+		return nil, err
+	}
+	config, err := pgxpool.ParseConfig(access.dsn)
 	if err == nil {
-		return config, nil
+		return config, access.attach(config)
 	}
 	// The library's error repeats the address.
 	if address, err := url.Parse(dsn); err == nil {
@@ -199,7 +204,7 @@ func openPostgres(ctx context.Context, dsn string) (*DB, error) {
 	both := stdlib.OpenDBFromPool(pool)
 	c := config.ConnConfig
 	return &DB{
-		read: both, write: both, pool: pool, listen: c.Copy(), local: newBell(),
+		read: both, write: both, pool: pool, listen: c.Copy(), freshen: config.BeforeConnect, local: newBell(),
 		name: fmt.Sprintf("postgres://%s:%d/%s", c.Host, c.Port, c.Database),
 	}, nil
 }
@@ -215,11 +220,11 @@ func (d *DB) migrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		further := goose.NewGoMigration(postgresVersion, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, postgresMigration)
+		further, err := onlyPostgres()
+		if err != nil {
 			return err
-		}}, nil)
-		dialect, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker), goose.WithGoMigrations(further))
+		}
+		dialect, options = goose.DialectPostgres, append(options, goose.WithSessionLocker(locker), goose.WithGoMigrations(further...))
 	}
 	provider, err := goose.NewProvider(dialect, d.write, dir, options...)
 	if err != nil {
@@ -230,6 +235,30 @@ func (d *DB) migrate(ctx context.Context) error {
 		_, err = provider.Up(ctx)
 	}
 	return err
+}
+
+// onlyPostgres returns the migrations that PostgreSQL alone has.
+func onlyPostgres() ([]*goose.Migration, error) {
+	files, err := fs.Glob(postgresMigrations, "migrations/postgres/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	var all []*goose.Migration
+	for _, name := range files {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return nil, err
+		}
+		text, err := postgresMigrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, string(text))
+			return err
+		}}, nil))
+	}
+	return all, nil
 }
 
 func (d *DB) postgres() bool { return d.pool != nil }

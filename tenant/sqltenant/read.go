@@ -174,7 +174,7 @@ type selection struct {
 
 // arg adds a parameter and returns its name.
 func (s *selection) arg(value any) string {
-	s.args = append(s.args, value)
+	s.args = append(s.args, bind(s.numbered, []any{value})...)
 	return "$" + strconv.Itoa(len(s.args))
 }
 
@@ -182,7 +182,7 @@ func (s *selection) arg(value any) string {
 // of a row: of those in force the one that began last.
 func (s *selection) inForce(column, row string, at time.Time) string {
 	return `(SELECT i.` + column + ` FROM account_tiers i WHERE i.subject_key = ` + row + `.subject_key AND i.subject = ` + row + `.subject
-		AND i.effective_at <= ` + s.arg(micros(at)) + ` AND (i.expires_at IS NULL OR i.expires_at > ` + s.arg(micros(at)) + `)
+		AND i.effective_at <= ` + s.arg(moment(at)) + ` AND (i.expires_at IS NULL OR i.expires_at > ` + s.arg(moment(at)) + `)
 		ORDER BY i.effective_at DESC LIMIT 1)`
 }
 
@@ -393,7 +393,7 @@ func term(table string, from whole, until maybe) (t tenant.Term, err error) {
 
 // Version returns the version of the last change.
 func (d *DB) Version(ctx context.Context) (version int64, err error) {
-	if err = d.read.QueryRowContext(ctx, `SELECT version FROM tenant_state WHERE id = 1`).Scan(&version); err != nil {
+	if err = d.read.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&version); err != nil {
 		return 0, d.failed("read the version of", err)
 	}
 	return version, nil

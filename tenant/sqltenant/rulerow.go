@@ -19,9 +19,6 @@ const (
 	MaxRuleRows = 100_000
 	// maxMethod and maxWord bound texts of a row, in bytes.
 	maxMethod, maxWord = 64, 64
-	// maxWeightField bounds the weight field, in bytes: the table keeps no more characters,
-	// though rules take more bytes of those who write rows by other means.
-	maxWeightField = 256
 )
 
 // RuleRow is a row of the table rate_limit_rules, in which operators may also write
@@ -54,7 +51,7 @@ func validateRuleRow(r *RuleRow) error {
 		name  string
 		value *string
 		most  int
-	}{{"route", r.Route, rules.MaxRoute}, {"method", r.Method, maxMethod}, {"weight_field", given(r.WeightField), maxWeightField}, {"failure_mode", given(r.FailureMode), maxWord}} {
+	}{{"route", r.Route, rules.MaxRoute}, {"method", r.Method, maxMethod}, {"weight_field", given(r.WeightField), rules.MaxWeightField}, {"failure_mode", given(r.FailureMode), maxWord}} {
 		if text.value != nil {
 			if err := printable(text.name, *text.value, text.most); err != nil {
 				return err
@@ -168,10 +165,10 @@ func writeRuleRow(ctx context.Context, w *writer, remove bool, r *RuleRow) error
 		_, err := w.tx.ExecContext(ctx, `DELETE FROM rate_limit_rules WHERE id = $1`, r.ID)
 		return err
 	}
-	fields := []any{
+	fields := bind(w.postgres, []any{
 		r.Scope, r.Route, r.Method, r.LimitCount, r.WindowMS, r.WeightField, r.Algorithm, r.Burst, r.FailureMode, r.Active,
-		micros(r.CreatedAt), micros(r.UpdatedAt),
-	}
+		moment(r.CreatedAt), moment(r.UpdatedAt),
+	})
 	if r.ID == 0 {
 		return w.tx.QueryRowContext(ctx, `INSERT INTO rate_limit_rules (scope, route, method, limit_count, window_ms, weight_field, algorithm, burst,
 			failure_mode, is_active, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) RETURNING id`, fields...).Scan(&r.ID)
@@ -208,8 +205,8 @@ func rowState(r *RuleRow) string {
 	return string(text)
 }
 
-const selectRuleRows = `SELECT id, scope, route, method, limit_count, window_ms, weight_field, algorithm, burst, failure_mode, is_active, created_at, updated_at
-	FROM rate_limit_rules `
+const selectRuleRows = `SELECT id, scope, route, method, limit_count, window_ms, coalesce(weight_field, ''), coalesce(algorithm, ''), coalesce(burst, 0), coalesce(failure_mode, ''),
+	is_active, created_at, updated_at FROM rate_limit_rules `
 
 func scanRuleRow(row scanner) (r RuleRow, err error) {
 	var limitCount, windowMS, burst, created, updated whole

@@ -36,6 +36,7 @@ func (w *Watcher) Run(ctx context.Context) {
 		} else {
 			r.works()
 			r.repair(ctx)
+			r.compactSoon(ctx)
 		}
 		if found.more && err == nil {
 			wait = 0
@@ -72,6 +73,8 @@ type run struct {
 	counting   bool
 	nextRepair time.Time
 
+	nextCompact time.Time
+
 	failing bool
 	pause   time.Duration
 }
@@ -103,6 +106,27 @@ func (r *run) act(ctx context.Context, found seen) {
 	})
 }
 
+// compactSoon has a snapshot made that has fewer changes beside its base, where that is
+// worth it. It is a load that reads no database, but for what has changed meanwhile.
+func (r *run) compactSoon(ctx context.Context) {
+	v := r.current.Load()
+	if r.options.Compact == nil || v == nil || r.loading || r.want || v.snapshot.Changes() == 0 || time.Now().Before(r.nextCompact) {
+		return
+	}
+	r.loading, r.loadBegan, r.nextCompact = true, time.Now(), time.Now().Add(compactEvery)
+	left := r.left.clone()
+	r.tasks.Go(func() {
+		l := r.compact(ctx, v, left)
+		if l != nil && l.err != nil {
+			l = nil // what there is stays; Compact has told why
+		}
+		select {
+		case r.loads <- l:
+		case <-ctx.Done():
+		}
+	})
+}
+
 func (r *run) askRules() {
 	select {
 	case r.rules <- struct{}{}:
@@ -113,6 +137,9 @@ func (r *run) askRules() {
 // finishLoad puts all accounts in force that were read, with what has changed since.
 func (r *run) finishLoad(ctx context.Context, l *loaded) {
 	r.loading = false
+	if l == nil {
+		return // there was nothing to compact
+	}
 	if l.err == nil {
 		l.err = r.catchUp(ctx, l)
 	}

@@ -32,7 +32,7 @@ func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Setti
 	ctx, p := patiently(ctx, loadTimeout)
 	defer p.end()
 	err = d.view(ctx, func(q querier) error {
-		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_state WHERE id = 1`).Scan(&s.Version); err != nil {
+		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&s.Version); err != nil {
 			return err
 		}
 		for _, kind := range kinds {
@@ -60,15 +60,19 @@ func (d *DB) settings(ctx context.Context, kinds []Kind, withRows bool) (s Setti
 }
 
 // whole is a whole number of a column that somebody else may have written: a file of
-// SQLite holds anything anywhere. It is -1 for what is none.
+// SQLite holds anything anywhere. It is -1 for what is none. An instant is one of
+// microseconds.
 type whole int64
 
 // Scan implements sql.Scanner; it takes everything, so that one bad row does not hide
 // the others.
 func (w *whole) Scan(value any) error {
 	*w = -1
-	if n, ok := value.(int64); ok {
-		*w = whole(n)
+	switch v := value.(type) {
+	case int64:
+		*w = whole(v)
+	case time.Time: // of PostgreSQL
+		*w = whole(v.UnixMicro())
 	}
 	return nil
 }

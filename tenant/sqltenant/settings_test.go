@@ -162,7 +162,7 @@ func TestBadSettingsAreLeftOut(t *testing.T) {
 		edit(t, d, key("bad"), "ann", start, func(r *sqltenant.Record) { r.TopUps = []tenant.TopUp{topUp("u", tenant.Default, 5)} })
 		putRow(t, d, sqltenant.RuleRowChange{Row: row("user", 1)})
 		tamper(t, dsn, `INSERT INTO documents (kind, name, text, version, updated_at, updated_by) VALUES
-			('tiers', 'a`+"\n"+`b', 'x', 1, 1, 'eve'), ('rules', 'large', '`+strings.Repeat("é", sqltenant.MaxDocument/2+1)+`', 1, 1, 'eve'), ('unknown', 'x', 'x', 1, 1, 'eve')`)
+			('tiers', 'a`+"\n"+`b', 'x', 1, {1}, 'eve'), ('rules', 'large', '`+strings.Repeat("é", sqltenant.MaxDocument/2+1)+`', 1, {1}, 'eve'), ('unknown', 'x', 'x', 1, {1}, 'eve')`)
 		tamper(t, dsn, `INSERT INTO rate_limit_rules (scope, limit_count, window_ms, algorithm) VALUES ('planet', 1, 1000, 'magic')`)
 		tamper(t, dsn, `UPDATE account_top_ups SET descriptor = ' not canonical '`)
 		rows := 2

@@ -66,7 +66,11 @@ func TestTopUpsAreKept(t *testing.T) {
 			r.TopUps = []tenant.TopUp{topUp("order-1", tenant.Default, 900), topUp("order-2", tenant.Default, 1)}
 			r.Tiers = []tenant.Assignment{{Tier: "pro"}}
 		})
-		origins := rowsOf(t, dsn, `SELECT id || ' ' || hits || ' ' || created_by || ' ' || created_at FROM account_top_ups ORDER BY id`)
+		created := "created_at"
+		if !strings.HasPrefix(dsn, "sqlite") {
+			created = "(extract(epoch FROM created_at) * 1000000)::BIGINT"
+		}
+		origins := rowsOf(t, dsn, `SELECT id || ' ' || hits || ' ' || created_by || ' ' || `+created+` FROM account_top_ups ORDER BY id`)
 		want := fmt.Sprintf("order-1 900 ann %d\norder-2 1 bob %d", start.UnixMicro(), start.Add(time.Hour).UnixMicro())
 		if origins != want {
 			t.Errorf("%s\nwant\n%s", origins, want)

@@ -2,6 +2,7 @@ package sqltenant
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/headgate/headgate/tenant"
 )
@@ -43,6 +44,13 @@ func (l *leftovers) note(s subject, out leftOut) {
 		l.of = map[subject]leftOut{}
 	}
 	l.of[s] = out
+}
+
+// clone returns leftovers that no note to l changes.
+func (l *leftovers) clone() leftovers {
+	copied := *l
+	copied.of = maps.Clone(l.of)
+	return copied
 }
 
 func (l *leftovers) add(out leftOut, times int64) {

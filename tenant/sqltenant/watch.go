@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,9 @@ const (
 	// maxRepair bounds the accounts that are all read again for that. With more of
 	// them, how many rows there are is compared.
 	maxRepair = 10_000
+	// compactEvery is how often it is asked at most whether there are too many changes
+	// beside a base.
+	compactEvery = 2 * time.Second
 	// maxChanged bounds the changes that are followed; past them all accounts are read
 	// again.
 	maxChanged = 100_000
@@ -54,6 +58,9 @@ type Watcher struct {
 	// were read. They are of who looks for changes.
 	left   leftovers
 	urgent *[2]int64
+	// unconfirmed says that the snapshot is the one of Begin, of which the database has not
+	// said yet that it is as it is.
+	unconfirmed bool
 	// sums are those of the snapshots since a count began, by version; nil while none
 	// goes on.
 	sums map[int64]sums
@@ -85,10 +92,43 @@ type WatcherOptions struct {
 	// one of them has changed, also by other means than Headgate, and first with what
 	// there is. No two calls overlap. It must not take long: switches come this way.
 	OnSettings func(Settings)
+	// Build, when not nil, makes the snapshot of all accounts, which are as they were at a
+	// point or later, such as one over a file; nil: in memory. Its error is one of a read.
+	Build func(at Point, accounts iter.Seq[tenant.Account]) (*tenant.Snapshot, error)
+	// Compact, when not nil, makes of a snapshot another one of the same accounts that has
+	// fewer changes beside its base, or returns nil where that is not worth it yet. It is
+	// called beside the look for changes.
+	Compact func(at Point, s *tenant.Snapshot) (*tenant.Snapshot, error)
+	// OnPage, when not nil, is told of all changes of accounts before they are in a
+	// snapshot. It is called by one goroutine at a time.
+	OnPage func(Page)
 	// OnError, when not nil, is told of every failed read, and with nil when it
 	// works again, of accounts and documents that cannot be used (ErrInvalid), and of
 	// another history (ErrHistory). Calls may overlap.
 	OnError func(error)
+}
+
+// Page is some changes: the accounts that have changed after From, as they are at To. Those
+// that are not there any more have nothing but their subject. Where Anew is set the history
+// is another one, From is To, and what was told before is void.
+type Page struct {
+	From, To Point
+	Accounts []tenant.Account
+	Anew     bool
+}
+
+// Begin has w begin with a snapshot that was made at a point, and follow what has changed
+// since then, if the database still knows: else all is read. It is called before Run.
+func (w *Watcher) Begin(s *tenant.Snapshot, at Point) {
+	w.current.Store(&view{s, at})
+	w.unconfirmed = true
+}
+
+// page tells of changes.
+func (w *Watcher) page(p Page) {
+	if w.options.OnPage != nil {
+		w.options.OnPage(p)
+	}
 }
 
 // NewWatcher returns a Watcher of db whose snapshots have tiers.
@@ -105,6 +145,15 @@ func (w *Watcher) Snapshot() (*tenant.Snapshot, int64) {
 		return nil, 0
 	}
 	return v.snapshot, v.at.Version
+}
+
+// Held is Snapshot with all of the point.
+func (w *Watcher) Held() (*tenant.Snapshot, Point) {
+	v := w.current.Load()
+	if v == nil {
+		return nil, Point{}
+	}
+	return v.snapshot, v.at
 }
 
 // Skipped returns how many accounts could not be used when they were last read, and how
@@ -197,6 +246,9 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 		return seen{rules: true, all: true}, nil
 	case h.Version == v.at.Version:
 		w.readAt.Store(time.Now().UnixMicro())
+		if w.unconfirmed {
+			w.publish(v.snapshot, v.at)
+		}
 		return found, nil
 	case h.Version > v.at.Version+maxChanged:
 		w.restart(v, h.Point, nil)
@@ -217,6 +269,7 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 	for i := range accounts {
 		w.left.note(accounts[i].Subject, left[i])
 	}
+	w.page(Page{From: v.at, To: p.end, Accounts: accounts})
 	w.publish(v.snapshot.With(accounts...), p.end)
 	return seen{rules: p.rules, more: p.full}, nil
 }
@@ -225,6 +278,7 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 // them were read again.
 func (w *Watcher) restart(v *view, at Point, why error) {
 	w.current.Store(&view{v.snapshot, at})
+	w.page(Page{From: at, To: at, Anew: true})
 	if why != nil {
 		w.tell(why)
 	}
@@ -233,11 +287,15 @@ func (w *Watcher) restart(v *view, at Point, why error) {
 // take puts what a load has read in force.
 func (w *Watcher) take(l *loaded) {
 	w.left = l.left
+	for _, p := range l.pages {
+		w.page(p)
+	}
 	w.publish(l.snapshot, l.at)
 }
 
 func (w *Watcher) publish(s *tenant.Snapshot, at Point) {
 	w.current.Store(&view{s, at})
+	w.unconfirmed = false
 	w.readAt.Store(time.Now().UnixMicro())
 	w.skipped.Store(w.left.accounts)
 	w.parts.Store(w.left.parts)

@@ -59,7 +59,7 @@ func newDecider(t testing.TB, r *audit.Recorder) *decider {
 		t.Fatal(err)
 	}
 	d := &decider{t: t, decided: map[string][]string{}}
-	if d.limiter, err = headgate.New(headgate.Options{Store: buckets, Rules: set, Observer: r}); err != nil {
+	if d.limiter, err = headgate.New(headgate.Options{Store: buckets, Rules: set, Recorder: r}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range keys {

@@ -113,6 +113,7 @@ await play(async (page) => {
   await page.getByRole("row", { name: /Tier free pro/ }).waitFor();
   await page.getByRole("button", { name: "Change it" }).click();
   await page.getByRole("status").getByText("tenant:acme has the tier pro.").waitFor();
+  await page.locator("dl.facts").getByText("pro", { exact: true }).waitFor(); // the page has read the account anew
   await page.getByRole("button", { name: "Change the quota of default" }).click();
   await page.getByLabel("Requests", { exact: true }).fill("9000");
   await page.getByLabel("How long").first().selectOption("86400");

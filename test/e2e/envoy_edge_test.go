@@ -35,6 +35,7 @@ type edge struct {
 	t        *testing.T
 	rules    string // the rule file that Headgate watches
 	grpcAddr string
+	args     []string // more settings of Headgate
 	headgate *testserver.Process
 	envoy    *testserver.EnvoyServer
 	client   *http.Client
@@ -52,9 +53,9 @@ const exampleDir = "../../examples/envoy"
 // startEdge starts the three. Nothing of the example is changed but its ports,
 // and the 20 ms that Envoy waits: a test on a busy machine is about answers, not
 // about their time.
-func startEdge(t *testing.T) *edge {
+func startEdge(t *testing.T, args ...string) *edge {
 	t.Helper()
-	e := &edge{t: t, rules: filepath.Join(t.TempDir(), "rules.yaml"), client: &http.Client{Timeout: patience}, finish: make(chan struct{})}
+	e := &edge{t: t, args: args, rules: filepath.Join(t.TempDir(), "rules.yaml"), client: &http.Client{Timeout: patience}, finish: make(chan struct{})}
 	t.Cleanup(e.client.CloseIdleConnections)
 	e.writeRules(readFile(t, filepath.Join(exampleDir, "rules.yaml")))
 
@@ -103,11 +104,11 @@ func (e *edge) startHeadgate() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	e.headgate, err = testserver.StartProcess(exec.Command(path, "serve",
+	e.headgate, err = testserver.StartProcess(exec.Command(path, append([]string{"serve",
 		"--rules", e.rules, "--store", "memory://", "--grpc-addr", e.grpcAddr,
 		"--http-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--rules-poll", "100ms",
 		"--no-caller-limits", // Envoy's own calls take no right
-	))
+	}, e.args...)...))
 	if err != nil {
 		e.t.Fatalf("start headgate: %v", err)
 	}

@@ -124,7 +124,9 @@ func TestB8FleetHearsOfRulesInSQL(t *testing.T) {
 	}
 	limitOf("tenant", "acme", 100)
 	y.database.Exec(
-		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms) VALUES ('apikey', 30, 60000)`,
+		// As an operator writes it: what is not wanted is NULL, and times are times.
+		`INSERT INTO rate_limit_rules (scope, route, method, limit_count, window_ms, weight_field, is_active, created_at, updated_at)
+			VALUES ('apikey', NULL, NULL, 30, 60000, NULL, TRUE, now(), now())`,
 		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms) VALUES ('planet', 30, 60000)`,
 		`INSERT INTO rate_limit_rules (scope, limit_count, window_ms, algorithm) VALUES ('user', 5, 60000, 'teleport')`,
 	)

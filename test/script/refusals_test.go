@@ -28,7 +28,7 @@ const secret = "Zm9yZ2VkLXRva2Vu"
 func TestAttacksLeaveATrace(t *testing.T) {
 	s, good := doors(t)
 	admin, pages := "http://"+s.addrs["admin"]+"/admin/v1/", "http://"+s.addrs["dashboard"]
-	usage := "http://" + s.addrs["http"] + "/v1/usage"
+	usage := "http://" + s.addrs["usage"] + "/v1/usage"
 	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 	signed := func(issuer string) []string {
 		part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
@@ -126,7 +126,7 @@ func doors(t *testing.T) (s *server, token string) {
 	}
 	in := func(name string) string { return filepath.Join(dir, name) }
 	s = start(t, "--rules", writeRules(t, userRules), "--admin-addr=127.0.0.1:0", "--admin-tokens", in("tokens.yaml"), "--dashboard-addr=127.0.0.1:0",
-		"--hooks", in("hooks.yaml"), "--usage-key", in("usage.key"), "--auth-addr=127.0.0.1:0", "--identity", in("identity.yaml"))
+		"--hooks", in("hooks.yaml"), "--usage-key", in("usage.key"), "--usage-addr=127.0.0.1:0", "--auth-addr=127.0.0.1:0", "--identity", in("identity.yaml"))
 	return s, strings.TrimSpace(lines[0])
 }
 

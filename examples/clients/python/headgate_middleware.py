@@ -10,6 +10,7 @@ keeps one connection.
 
 import http.client
 import json
+import secrets
 import threading
 import time
 import urllib.parse
@@ -62,21 +63,19 @@ class HeadgateMiddleware:
             connection.close()
 
     def _check(self, entries):
-        check = {"domain": self._domain, "descriptors": [{"entries": [{"key": k, "value": v} for k, v in entries]}]}
+        # By the id Headgate decides and counts the check once, however often it arrives.
+        body = json.dumps({"id": secrets.token_urlsafe(16), "domain": self._domain,
+                           "descriptors": [{"entries": [{"key": k, "value": v} for k, v in entries]}]}).encode()
         deadline = time.monotonic() + self._timeout
         connection = self._connection()
-        kept = connection.sock is not None
         try:
             try:
-                response = self._post(connection, json.dumps(check).encode(), deadline)
+                response = self._post(connection, body, deadline)
             except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-                # A connection that was kept may have been closed in the meantime,
-                # so once more over a new one. Should the server have read the
-                # check after all, it counts twice: too careful, not too lax.
+                # A connection that was kept may have been closed in the meantime, or the
+                # answer was lost: once more over a new one.
                 connection.close()
-                if not kept:
-                    raise
-                response = self._post(connection, json.dumps(check).encode(), deadline)
+                response = self._post(connection, body, deadline)
             body = self._read(connection, response, deadline)
         except Exception:
             connection.close()

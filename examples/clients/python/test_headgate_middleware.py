@@ -120,6 +120,13 @@ class HeadgateTest(MiddlewareTest):
         self.assertEqual(status, 200)
         self.assertIn("r=3", headers["ratelimit"])
 
+    def test_an_answer_that_is_lost_is_counted_once(self):
+        application = self.limited(os.environ["HEADGATE_FORGETFUL_URL"], timeout=10.0)
+        for left in (4, 3):
+            status, headers, _ = call(application, f"lost {os.getpid()}")
+            self.assertEqual(status, 200)
+            self.assertIn(f"r={left}", headers["ratelimit"])
+
 
 if __name__ == "__main__":
     unittest.main()

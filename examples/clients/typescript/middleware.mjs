@@ -3,6 +3,7 @@
 // request is served: POST /v1/check. When Headgate does not answer in time the
 // request passes (fail open), or is answered by 503 (fail closed).
 
+import { randomUUID } from "node:crypto";
 import { Agent, request as httpRequest } from "node:http";
 
 /** @typedef {import("node:http").IncomingMessage} Incoming */
@@ -45,6 +46,22 @@ function post(url, agent, body, timeout) {
   });
 }
 
+/**
+ * Sends body, and once more over another connection when that broke: one that was kept may
+ * have been closed in the meantime, or the answer was lost.
+ * @param {URL} url @param {Agent} agent @param {string} body @param {number} timeout milliseconds, all together
+ */
+async function ask(url, agent, body, timeout) {
+  const end = performance.now() + timeout;
+  try {
+    return await post(url, agent, body, timeout);
+  } catch (error) {
+    const left = end - performance.now();
+    if (left < 1 || /** @type {{code?: unknown}} */ (error).code !== "ECONNRESET") throw error;
+    return post(url, agent, body, Math.floor(left));
+  }
+}
+
 /** @param {string} text @returns {{allowed?: unknown}} */
 function parse(text) {
   try {
@@ -65,8 +82,9 @@ export function limit({ url, domain, entries, timeout = 20, failClosed = false, 
   return async function (req, res, next) {
     let answer;
     try {
-      const check = JSON.stringify({ domain, descriptors: [{ entries: entries(req) }] });
-      answer = await post(target, agent, check, timeout);
+      // By the id Headgate decides and counts the check once, however often it arrives.
+      const check = JSON.stringify({ id: randomUUID(), domain, descriptors: [{ entries: entries(req) }] });
+      answer = await ask(target, agent, check, timeout);
       const { allowed } = parse(answer.body);
       // Anything but a decision, a page of a proxy for instance, is a failure.
       if (typeof allowed !== "boolean") throw new Error(`Headgate answered ${answer.status} without a decision: ${answer.body.slice(0, 200)}`);

@@ -51,6 +51,16 @@ test("against Headgate: five pass, the sixth is told when to come back", { skip:
   });
 });
 
+test("an answer that is lost is counted once", { skip: !process.env.HEADGATE_FORGETFUL_URL }, async () => {
+  await withShop({ url: String(process.env.HEADGATE_FORGETFUL_URL), timeout: 10_000 }, async (url) => {
+    for (const left of [4, 3]) {
+      const got = await get(url, `lost ${process.pid}`);
+      assert.equal(got.status, 200);
+      assert.match(String(got.headers.get("ratelimit")), new RegExp(`^"per_user";r=${left};`));
+    }
+  });
+});
+
 for (const [name, listener] of /** @type {[string, import("node:http").RequestListener][]} */ ([
   ["a server that does not answer", () => {}],
   ["a server that does not finish", (_, res) => { res.write('{"allowed":'); }],

@@ -5,7 +5,7 @@ import { allowed, denied, outcomeRows } from "./counts.js";
 import { all, get } from "./api.js";
 import { chart } from "./chart.js";
 import { live, on, remembered } from "./live.js";
-import { empty, every, failed, field, loading, noDatabase, panel, pill, table } from "./parts.js";
+import { empty, every, failed, field, loading, panel, pill, table } from "./parts.js";
 import { about, count, none, rate, seconds } from "./format.js";
 import { isCut, parse } from "./descriptor.js";
 import { byWhom, control, stateOf, switches } from "./switches.js";
@@ -100,7 +100,7 @@ function list(root, me) {
   const counted = (o) => {
     const byID = new Map(o.rules.map((r) => [r.id, r]));
     for (const [name, row] of rows) row.count(byID.get(name));
-    put(note, noDatabase(o, "switches"), o.rules_more ? h("p", { class: "muted" }, `Rates are of the ${count(o.rules.length)} busiest rules; ${count(o.rules_more)} more have decided something.`) : null);
+    put(note, found.problem ? h("p", { class: "note" }, `Switches cannot be changed here: ${found.problem.message}`) : null, o.rules_more ? h("p", { class: "muted" }, `Rates are of the ${count(o.rules.length)} busiest rules; ${count(o.rules_more)} more have decided something.`) : null);
   };
   const filter = () => {
     const wanted = search.value.toLowerCase();

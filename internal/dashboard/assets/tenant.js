@@ -27,9 +27,12 @@ const lasting = (term) => !term.expires_at || Date.parse(term.expires_at) > Date
 
 const lasts = (term) => [term.effective_at ? `from ${day(term.effective_at)}` : "", term.expires_at ? `until ${day(term.expires_at)}` : ""].filter(Boolean).join(" ") || "for ever";
 
-// document is what a PUT sends: all of an account but its top-ups, which stay.
+// document is what a PUT sends: all of an account but its top-ups, which stay. Times beside
+// the tier would hold for overrides too, so such a tier stands in the list.
 function document({ top_ups: _, ...account }) {
-  return { ...account };
+  if (!account.effective_at && !account.expires_at) return { ...account };
+  const { tier, effective_at, expires_at, tiers, ...rest } = account;
+  return { ...rest, tiers: [{ tier, effective_at, expires_at }, ...(tiers ?? [])] };
 }
 
 // withOverride puts an override into an account. One that ends stands over what was there,

@@ -2,8 +2,6 @@ package conn
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/store"
 )
 
@@ -62,14 +61,14 @@ type answer struct {
 }
 
 const hintUser = "the ACL user needs +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire and ~<prefix>*" +
-	", for the roster and tools +pttl +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking"
+	", for the roster, switches and tools +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking"
 
 const hintCluster = "give the address as redis+cluster://HOST:PORT"
 
 // answers lists the error replies of Redis and its relatives. The first match
 // counts.
 var answers = []answer{
-	{"NOAUTH", store.Denied, "give a password: redis://user:password@HOST:PORT/DB"},
+	{"NOAUTH", store.Denied, "give a password: redis://user:password@HOST:PORT/DB, or ?password_file=PATH"},
 	{"WRONGPASS", store.Denied, "wrong user or password, or the user is off"},
 	{"NOPERM", store.Denied, hintUser},
 	{"executing the script can't run", store.Denied, hintUser},
@@ -132,7 +131,7 @@ func Classify(err error) (store.Reason, string) {
 		}
 		return store.Internal, "an answer that the store does not know"
 	}
-	if reason, hint := ClassifyTLS(err); reason != store.NoReason {
+	if reason, hint := classifyAccess(err); reason != store.NoReason {
 		return reason, hint
 	}
 	switch {
@@ -177,33 +176,24 @@ func unavailableHint(err error) string {
 		errors.Is(err, ErrRetired), errors.Is(err, ErrApart):
 		return ""
 	case errors.Is(err, errNoGreeting), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return "check host and port, and that both sides speak TLS or both do not"
+		return "check host and port, that both sides speak TLS or both do not, and whether the server wants a certificate of this client"
 	default:
 		return "is Redis running there?"
 	}
 }
 
-// ClassifyTLS returns NoReason for errors that have nothing to do with TLS.
-func ClassifyTLS(err error) (store.Reason, string) {
-	var (
-		verification *tls.CertificateVerificationError
-		authority    x509.UnknownAuthorityError
-		hostname     x509.HostnameError
-		record       tls.RecordHeaderError
-		alert        tls.AlertError
-		op           *net.OpError
-	)
+// classifyAccess returns NoReason for errors that have nothing to do with TLS or with
+// files of credentials.
+func classifyAccess(err error) (store.Reason, string) {
+	hint, ok := credentials.Explain(err)
+	var file *credentials.FileError
 	switch {
-	case errors.As(err, &record):
-		return store.Denied, "the server does not speak TLS there: use redis://, or its TLS port"
-	case errors.As(err, &hostname):
-		return store.Denied, "the certificate is for another name"
-	case errors.As(err, &verification), errors.As(err, &authority):
-		return store.Denied, "the certificate is not trusted: add its authority to the system's, or see SSL_CERT_FILE"
-	case errors.As(err, &alert), errors.As(err, &op) && op.Op == "remote error":
-		return store.Denied, "the server refused the TLS handshake"
+	case !ok:
+		return store.NoReason, ""
+	case errors.As(err, &file):
+		return store.Misconfigured, hint
 	}
-	return store.NoReason, ""
+	return store.Denied, hint
 }
 
 // isGarbage reports whether the server does not speak as Redis does. The client

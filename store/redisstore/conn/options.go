@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
 
@@ -32,7 +34,7 @@ const (
 	// memory, at 64 bytes each, to be brought back after a failover.
 	DefaultRemembered = 1 << 16
 	// MaxPrefix bounds the bytes of Options.Prefix: it is part of every key.
-	MaxPrefix = 64
+	MaxPrefix = store.MaxPrefix
 	// MaxRemembered bounds Options.Remembered: 1 GiB.
 	MaxRemembered = 1 << 24
 	// MaxAddrs bounds the addresses of sentinels, and those of a cluster.
@@ -57,9 +59,14 @@ type Sentinel struct {
 	// Username and Password are for the sentinels themselves, which have users
 	// of their own; empty means none.
 	Username, Password string
+	// PasswordFile is as that of Options.
+	PasswordFile string
 	// TLS turns TLS to the sentinels on; nil means none. An empty ServerName
 	// means the host that is asked.
 	TLS *tls.Config
+
+	files  credentials.Files
+	loaded *credentials.TLS // of files
 }
 
 // Options says which Redis to use and how: a single one by Addr, the primary that
@@ -79,14 +86,19 @@ type Options struct {
 	Username string
 	// Password of the user; empty means that none is sent.
 	Password string
+	// PasswordFile is a file that holds the password of the user, and nothing else;
+	// it is read for each new connection, so that a password can change. Empty means
+	// that Password counts; not both.
+	PasswordFile string
 	// DB is the number of the database; a cluster has only 0.
 	DB int
 	// TLS turns TLS on and configures it; nil means none. An empty ServerName
 	// means the host that is dialled.
 	TLS *tls.Config
 	// Prefix begins the name of every key; empty means DefaultPrefix. Two
-	// Headgates that shall not share counts in one Redis take two prefixes. In
-	// a cluster it may hold no brace, because the store adds hash tags.
+	// Headgates that shall not share counts in one Redis take two prefixes. It has
+	// up to MaxPrefix letters, digits and ":._-/": nothing that patterns of ACLs give
+	// a meaning to, and no brace, because in a cluster the store adds hash tags.
 	Prefix string
 	// Budget bounds a Take: it has ended by then, whatever Redis does. A
 	// shorter deadline of the caller's context counts instead. 0 means
@@ -116,6 +128,10 @@ type Options struct {
 
 	// silence is how long a connection may be without any answer.
 	silence time.Duration
+	// files are read for TLS; see Fresh.
+	files  credentials.Files
+	loaded *credentials.TLS // of files
+	stale  error            // why TLS is not what files hold now
 }
 
 // Topology returns the kind of deployment that o is for.
@@ -207,13 +223,14 @@ func (o Options) WithDefaults() (Options, error) {
 	if err := o.checkTopology(); err != nil {
 		return o, err
 	}
+	if err := store.CheckPrefix(o.Prefix); err != nil {
+		return o, fmt.Errorf("redis store: %w", err)
+	}
 	switch {
 	case o.Network != "tcp" && o.Network != "unix":
 		return o, fmt.Errorf("redis store: unknown network %q; hint: tcp or unix", o.Network)
 	case o.DB < 0:
 		return o, fmt.Errorf("redis store: database %d is negative; hint: 0 is the first", o.DB)
-	case len(o.Prefix) > MaxPrefix:
-		return o, fmt.Errorf("redis store: the prefix has %d bytes; hint: at most %d, it is part of every key", len(o.Prefix), MaxPrefix)
 	case o.Budget < 0 || o.DialTimeout < 0:
 		return o, errors.New("redis store: a time limit is negative; hint: 0 means the default")
 	case o.MaxInFlight < 0 || o.MaxInFlight > DefaultMaxInFlight:
@@ -221,7 +238,7 @@ func (o Options) WithDefaults() (Options, error) {
 	case o.Remembered > MaxRemembered:
 		return o, fmt.Errorf("redis store: %d buckets to remember; hint: at most %d", o.Remembered, MaxRemembered)
 	}
-	return o, nil
+	return o, o.load()
 }
 
 // checkTopology says what is wrong with the addresses.
@@ -242,11 +259,8 @@ func (o *Options) checkTopology() error {
 		}
 		return checkAddrs(o.Network, o.Sentinel.Addrs)
 	case InCluster:
-		switch {
-		case o.DB != 0:
+		if o.DB != 0 {
 			return fmt.Errorf("redis store: database %d of a cluster; hint: a cluster has only database 0", o.DB)
-		case strings.ContainsAny(o.Prefix, "{}"):
-			return errors.New("redis store: the prefix holds a brace; hint: in a cluster the store adds hash tags itself")
 		}
 		return checkAddrs(o.Network, o.Cluster)
 	}

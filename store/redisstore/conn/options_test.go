@@ -1,11 +1,16 @@
 package conn
 
 import (
+	"crypto/tls"
 	"fmt"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/internal/tlsfile"
+	"github.com/headgate/headgate/store"
 )
 
 func TestParseURL(t *testing.T) {
@@ -50,6 +55,8 @@ func TestParseURLOfSeveralHosts(t *testing.T) {
 		{"rediss+sentinel://a,b?master=m", "Sentinel[a:26379 b:26379] m 0 tls sentinel_tls"},
 		{"rediss+sentinel://a,b?master=m&sentinel_tls=false", "Sentinel[a:26379 b:26379] m 0 tls"},
 		{"redis+sentinel://a,b?master=m&sentinel_tls=true", "Sentinel[a:26379 b:26379] m 0 sentinel_tls"},
+		{"redis+cluster://a?prefix=shop:", "Cluster[a:6379] prefix shop:"},
+		{"redis+sentinel://a?master=m&prefix=x/y-z_0.:", "Sentinel[a:26379] m 0 prefix x/y-z_0.:"},
 	}
 	for _, c := range cases {
 		o, err := ParseURL(c.url)
@@ -73,6 +80,9 @@ func TestParseURLOfSeveralHosts(t *testing.T) {
 		if o.Sentinel != nil && o.Sentinel.TLS != nil {
 			got += " sentinel_tls"
 		}
+		if o.Prefix != "" {
+			got += " prefix " + o.Prefix
+		}
 		if got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.url, got, c.want)
 		}
@@ -92,6 +102,12 @@ func TestParseURLRefuses(t *testing.T) {
 		"redis://u:secret@host:0", "redis://u:secret@host:99999", "redis://u:secret@host:port", "redis://u:secret@host/one",
 		"redis://u:secret@host/-1", "redis://u:secret@host/0/1", "redis://u:secret@host?db=1", "redis://u:sec%zzret@host", "redis://u:secret@ho st",
 		"redis://u:secret@host/99999999999999999999", "redis://u:secret#@host", "redis://u:secret@host#x",
+		"redis://h?ca=/secret", "redis://h?server_name=secret", "rediss://h?ca=", "rediss://h?cert=/secret", "rediss://h?key=/secret", "rediss://h?min_tls=secret",
+		"rediss://h?ca=/secret&ca=/secret", "redis://h?password_file=secret", "redis://u:secret@h?password_file=/p", "unix:///s?ca=/secret", "rediss://h?CA=/secret",
+		"redis://h?prefix={secret}", "redis://h?prefix=secret*", "redis://h?prefix=a%20secret", "redis://h?prefix=secret%0a", "redis://h?prefix=a&prefix=secret",
+		"redis://h?prefix=" + strings.Repeat("secret", MaxPrefix), "redis://h?sentinel_ca=/secret", "redis+sentinel://a?master=m&sentinel_ca=/secret",
+		"redis+sentinel://a?master=m&ca=/secret", "redis+sentinel://a?master=m&sentinel_tls=true&ca=/secret", "rediss+sentinel://a?master=m&sentinel_tls=false&sentinel_ca=/secret",
+		"redis+sentinel://a?master=m&sentinel_password=secret&sentinel_password_file=/p", "redis+sentinel://a?master=m&master=secret",
 		"unix://", "unix:///", "unix://relative/path", "unix:///s?db=x", "unix:///s?DB=1", "unix:///s?db=%zz", "memory://",
 	} {
 		_, err := ParseURL(text)
@@ -103,6 +119,53 @@ func TestParseURLRefuses(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// What is said of TLS for the servers is for the sentinels too, unless they have their own.
+func TestParseURLOfTLS(t *testing.T) {
+	const query = "?master=m&ca=/ca&cert=/cert&key=/key&server_name=redis.internal&min_tls=1.3"
+	servers := credentials.Files{Files: tlsfile.Files{CA: "/ca", Cert: "/cert", Key: "/key"}, ServerName: "redis.internal", MinVersion: tls.VersionTLS13}
+	for _, c := range []struct {
+		more string
+		want credentials.Files
+	}{
+		{"", servers},
+		{"&sentinel_ca=/other", credentials.Files{Files: tlsfile.Files{CA: "/other", Cert: "/cert", Key: "/key"}, ServerName: "redis.internal", MinVersion: tls.VersionTLS13}},
+		{"&sentinel_cert=/c&sentinel_key=/k&sentinel_server_name=s&sentinel_min_tls=1.2", credentials.Files{Files: tlsfile.Files{CA: "/ca", Cert: "/c", Key: "/k"}, ServerName: "s", MinVersion: tls.VersionTLS12}},
+	} {
+		o, err := ParseURL("rediss+sentinel://a,b" + query + c.more)
+		if err != nil {
+			t.Errorf("%s: %v", c.more, err)
+			continue
+		}
+		if o.files != servers || o.Sentinel.files != c.want {
+			t.Errorf("%s: servers %+v, sentinels %+v", c.more, o.files, o.Sentinel.files)
+		}
+		if o.TLS.ServerName != "redis.internal" || o.TLS.MinVersion != tls.VersionTLS13 || o.Sentinel.TLS.ServerName != c.want.ServerName {
+			t.Errorf("%s: TLS %+v, %+v", c.more, o.TLS, o.Sentinel.TLS)
+		}
+	}
+}
+
+// FuzzParseURL: whatever an address is, reading it ends with options or with an error
+// that has a hint; options have a password or a file of it, and a prefix that may be.
+func FuzzParseURL(f *testing.F) {
+	for _, seed := range []string{
+		"redis://u:p@h:1/2?prefix=a:&password_file=/p", "rediss://h?ca=/c&cert=/d&key=/e&server_name=n&min_tls=1.3", "unix:///s?db=3&prefix=x",
+		"rediss+sentinel://a:1,b/3?master=m&sentinel_user=u&sentinel_password=p&sentinel_ca=/c&sentinel_tls=true", "redis+cluster://[::1]:3,b?prefix=x", "redis://?%zz",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, address string) {
+		o, err := ParseURL(address)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), "hint: "):
+			t.Errorf("%q: %v", address, err)
+		case err != nil:
+		case o.Password != "" && o.PasswordFile != "", store.CheckPrefix(o.Prefix) != nil, o.TLS == nil && !o.files.IsZero():
+			t.Errorf("%q: %#v", address, o)
+		}
+	})
 }
 
 // Whatever stands around it, a password is in no error, and in no printed

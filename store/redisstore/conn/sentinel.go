@@ -53,10 +53,7 @@ type report struct {
 func newFinder(o *Options) *finder {
 	f := &finder{options: o}
 	for _, addr := range o.Sentinel.Addrs {
-		one := *o
-		one.Sentinel, one.DB, one.Addr = nil, 0, addr
-		one.Username, one.Password, one.TLS = o.Sentinel.Username, o.Sentinel.Password, o.Sentinel.TLS
-		f.peers = append(f.peers, peer{options: &one})
+		f.peers = append(f.peers, peer{options: o.SentinelAt(addr)})
 	}
 	return f
 }

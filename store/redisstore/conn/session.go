@@ -149,14 +149,27 @@ func dial(ctx context.Context, o *Options) (*Session, error) {
 	defer release()
 	if err := s.greet(ctx); err != nil {
 		s.Close()
-		return nil, err
+		return nil, s.Options.Fault("dial", err)
 	}
 	return s, nil
 }
 
 // Connect makes a session with any server that speaks as Redis does, a sentinel
-// for one. ctx has a deadline.
+// for one. ctx has a deadline. Errors hold no password, not that of a file either.
 func Connect(ctx context.Context, o *Options) (*Session, error) {
+	o, err := o.Fresh()
+	if err != nil {
+		return nil, err
+	}
+	s, err := connect(ctx, o)
+	if err != nil {
+		return nil, o.Fault("dial", err)
+	}
+	return s, nil
+}
+
+// connect is Connect with the credentials of o as they are.
+func connect(ctx context.Context, o *Options) (*Session, error) {
 	s := &Session{Options: o, epoch: time.Now(), over: make(chan struct{})}
 	// The client's own exchange after the dial does not heed ctx.
 	release := context.AfterFunc(ctx, s.hangUp)
@@ -213,6 +226,9 @@ func (s *Session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 	)
 	if o.TLS != nil {
 		conn, err = (&tls.Dialer{NetDialer: dialer, Config: o.TLS}).DialContext(ctx, o.Network, o.Addr)
+		if err != nil && o.stale != nil {
+			err = fmt.Errorf("%w (what has changed since cannot be used: %w)", err, o.stale)
+		}
 	} else {
 		conn, err = dialer.DialContext(ctx, o.Network, o.Addr)
 	}

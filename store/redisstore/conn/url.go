@@ -1,12 +1,16 @@
 package conn
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/store"
 )
 
 const (
@@ -32,6 +36,20 @@ const (
 //
 // With rediss in place of redis all of it is over TLS; sentinel_tls tells the
 // sentinels apart.
+//
+// All take in their query
+//
+//	prefix=PREFIX              see Options.Prefix
+//	password_file=PATH         see Options.PasswordFile
+//	ca=FILE                    authorities to trust instead of the system's, in PEM
+//	cert=FILE&key=FILE         the certificate of this client and its key, in PEM
+//	server_name=NAME           the name that certificates must be for
+//	min_tls=1.2|1.3            the least version of TLS; 1.2 by default
+//
+// of which all but the first two need TLS. Certificates are read again for a new
+// connection when they have changed. The same with sentinel_ before the name
+// is for the sentinels. What is not given for them is, over TLS, that of the servers,
+// passwords apart.
 //
 // ":password@" alone is the default user. The port defaults to 6379, that of a
 // sentinel to 26379, and the database to 0. User and password are
@@ -105,11 +123,15 @@ func (o *Options) parseTCP(u *url.URL) error {
 	if err != nil {
 		return err
 	}
-	if u.RawQuery != "" {
-		return urlError("it has a query", "options are not given in the address; the database is its path: redis://HOST:PORT/DB")
+	query, err := o.parseQuery(u.RawQuery)
+	if err != nil {
+		return err
+	}
+	if err := nothingElse(query, "redis://HOST:PORT/DB; the database is its path"); err != nil {
+		return err
 	}
 	o.Network, o.Addr = "tcp", addrs[0]
-	if o.TLS != nil {
+	if o.TLS != nil && o.TLS.ServerName == "" {
 		o.TLS.ServerName = u.Hostname()
 	}
 	return o.parseDB(strings.TrimPrefix(u.Path, "/"))
@@ -121,37 +143,66 @@ func (o *Options) parseSentinel(u *url.URL, hosts string) error {
 	if err != nil {
 		return err
 	}
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := o.parseQuery(u.RawQuery)
 	if err != nil {
-		return urlError("its query is malformed", form)
+		return err
 	}
-	s := &Sentinel{Addrs: addrs, TLS: o.TLS.Clone()}
-	for name, values := range query {
-		value := values[len(values)-1]
-		switch name {
-		case "master":
-			s.Master = value
-		case "sentinel_user":
-			s.Username = value
-		case "sentinel_password":
-			s.Password = value
-		case "sentinel_tls":
-			if value != "true" && value != "false" {
-				return urlError("its sentinel_tls is neither true nor false", form+"&sentinel_tls=false")
-			}
-			s.TLS = nil
-			if value == "true" {
-				s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-			}
-		default:
-			return urlError("its query has an unknown name", form+", and sentinel_user, sentinel_password, sentinel_tls")
+	s := &Sentinel{Addrs: addrs}
+	for name, to := range map[string]*string{"master": &s.Master, "sentinel_user": &s.Username, "sentinel_password": &s.Password} {
+		if *to, err = takeOnce(query, name); err != nil {
+			return err
 		}
 	}
 	if s.Master == "" {
 		return urlError("it names no primary", form)
 	}
+	if err := s.parseAccess(o, query, form); err != nil {
+		return err
+	}
+	if err := nothingElse(query, form+", sentinel_user, sentinel_password, sentinel_tls, and sentinel_ before the names of the others"); err != nil {
+		return err
+	}
 	o.Network, o.Sentinel = "tcp", s
 	return o.parseDB(strings.TrimPrefix(u.Path, "/"))
+}
+
+// parseAccess reads what the sentinels have of their own.
+func (s *Sentinel) parseAccess(o *Options, query url.Values, form string) error {
+	secure := o.TLS != nil
+	switch value, err := takeOnce(query, "sentinel_tls"); {
+	case err != nil:
+		return err
+	case value == "true" || value == "false":
+		secure = value == "true"
+	case value != "":
+		return urlError("its sentinel_tls is neither true nor false", form+"&sentinel_tls=false")
+	}
+	p, err := credentials.Take(query, "sentinel_")
+	if err != nil {
+		return fmt.Errorf("redis address: %w", err)
+	}
+	if s.PasswordFile = p.PasswordFile; s.PasswordFile != "" && s.Password != "" {
+		return urlError("it has sentinel_password and sentinel_password_file", "one of them")
+	}
+	if !secure {
+		if !p.TLS.IsZero() {
+			return urlError("it says how to speak TLS with sentinels, and that they speak none", "sentinel_tls=true")
+		}
+		return nil
+	}
+	s.files = inherit(p.TLS, o.files)
+	s.TLS = configOf(s.files)
+	return nil
+}
+
+// inherit fills in what own leaves out.
+func inherit(own, from credentials.Files) credentials.Files {
+	own.CA, own.ServerName = cmp.Or(own.CA, from.CA), cmp.Or(own.ServerName, from.ServerName)
+	own.MinVersion = cmp.Or(own.MinVersion, from.MinVersion)
+	if own.Cert == "" {
+		own.Cert, own.Key = from.Cert, from.Key
+	}
+	return own
 }
 
 func (o *Options) parseCluster(u *url.URL, hosts string) error {
@@ -163,11 +214,72 @@ func (o *Options) parseCluster(u *url.URL, hosts string) error {
 	if path := strings.TrimPrefix(u.Path, "/"); path != "" && path != "0" {
 		return urlError("it names a database", "a cluster has only database 0: "+form)
 	}
-	if u.RawQuery != "" {
-		return urlError("it has a query", "options are not given in the address: "+form)
+	query, err := o.parseQuery(u.RawQuery)
+	if err != nil {
+		return err
+	}
+	if err := nothingElse(query, form); err != nil {
+		return err
 	}
 	o.Network, o.Cluster = "tcp", addrs
 	return nil
+}
+
+// parseQuery reads what all addresses take, and returns the rest.
+func (o *Options) parseQuery(text string) (url.Values, error) {
+	query, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, urlError("its query is malformed", "?name=value&name=value; & is %26 in a value, % is %25")
+	}
+	if o.Prefix, err = takeOnce(query, "prefix"); err != nil {
+		return nil, err
+	}
+	if err := store.CheckPrefix(o.Prefix); err != nil {
+		return nil, fmt.Errorf("redis address: %w", err)
+	}
+	p, err := credentials.Take(query, "")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("redis address: %w", err)
+	case p.PasswordFile != "" && o.Password != "":
+		return nil, urlError("it has a password and a password_file", "one of them")
+	case o.TLS == nil && !p.TLS.IsZero():
+		if _, others := query["sentinel_tls"]; !others {
+			return nil, urlError("it says how to speak TLS, and not to speak it", "rediss:// in place of redis://, rediss+sentinel://, rediss+cluster://")
+		}
+		return nil, urlError("it says how to speak TLS with servers that speak none", "rediss+sentinel://, or sentinel_ before the name of what is for the sentinels")
+	}
+	o.PasswordFile, o.files = p.PasswordFile, p.TLS
+	if o.TLS != nil {
+		o.TLS = configOf(p.TLS)
+	}
+	return query, nil
+}
+
+// configOf returns what is known of TLS before any file is read.
+func configOf(f credentials.Files) *tls.Config {
+	return &tls.Config{MinVersion: max(f.MinVersion, tls.VersionTLS12), ServerName: f.ServerName}
+}
+
+// takeOnce takes a value out of a query, "" where there is none.
+func takeOnce(query url.Values, name string) (string, error) {
+	list := query[name]
+	delete(query, name)
+	if len(list) == 0 {
+		return "", nil
+	}
+	if len(list) > 1 {
+		return "", urlError("it has "+name+" twice", "name it once")
+	}
+	return list[0], nil
+}
+
+// nothingElse refuses what is left of a query.
+func nothingElse(query url.Values, form string) error {
+	if len(query) == 0 {
+		return nil
+	}
+	return urlError("its query has an unknown name", form+"; its query takes prefix, password_file, and with TLS ca, cert, key, server_name, min_tls")
 }
 
 // splitHosts reads HOST[:PORT],... into addresses; form is for the hint.
@@ -200,17 +312,19 @@ func (o *Options) parseUnix(u *url.URL) error {
 	if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" {
 		return urlError("it names no socket", "unix:///path/to/redis.sock, with three slashes")
 	}
-	query, err := url.ParseQuery(u.RawQuery)
+	query, err := o.parseQuery(u.RawQuery)
 	if err != nil {
-		return urlError("its query is malformed", "unix:///path?db=N")
+		return err
 	}
-	for name := range query {
-		if name != "db" {
-			return urlError("its query has an unknown name", "unix:///path?db=N")
-		}
+	db, err := takeOnce(query, "db")
+	if err != nil {
+		return err
+	}
+	if err := nothingElse(query, "unix:///path?db=N"); err != nil {
+		return err
 	}
 	o.Network, o.Addr = "unix", u.Path
-	return o.parseDB(query.Get("db"))
+	return o.parseDB(db)
 }
 
 func (o *Options) parseDB(text string) error {

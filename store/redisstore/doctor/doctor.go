@@ -31,14 +31,15 @@ func Diagnose(ctx context.Context, o conn.Options) store.Report {
 		r.Checks = append(r.Checks, store.Check{Name: "options", Status: store.CheckProblem, Found: what, Hint: hint})
 		return r
 	}
-	d := &doctor{options: &o, report: &r}
+	d := &doctor{options: &o, report: &r, secrets: o.Secrets()}
+	d.ownCertificates()
 	switch o.Topology() {
 	case conn.BySentinels:
 		d.sentinels(ctx)
 	case conn.InCluster:
 		d.cluster(ctx)
 	default:
-		if p := d.visit(ctx, visit{network: o.Network, addr: o.Addr, username: o.Username, password: o.Password, tls: o.TLS, db: o.DB}); p != nil {
+		if p := d.visit(ctx, visit{network: o.Network, addr: o.Addr, as: &o, db: o.DB}); p != nil {
 			defer p.close()
 			if d.isSingle(p) {
 				d.examine(p, 0)
@@ -47,7 +48,7 @@ func Diagnose(ctx context.Context, o conn.Options) store.Report {
 	}
 	for i := range r.Checks {
 		c := &r.Checks[i]
-		for _, secret := range o.Secrets() {
+		for _, secret := range d.secrets {
 			c.Found = strings.ReplaceAll(c.Found, secret, "***")
 			c.Hint = strings.ReplaceAll(c.Hint, secret, "***")
 		}
@@ -59,6 +60,7 @@ func Diagnose(ctx context.Context, o conn.Options) store.Report {
 type doctor struct {
 	options *conn.Options
 	report  *store.Report
+	secrets []string // that no check may hold
 }
 
 func (d *doctor) say(c store.Check) { d.report.Checks = append(d.report.Checks, c) }
@@ -125,7 +127,7 @@ func (d *doctor) sentinels(ctx context.Context) {
 	named := map[string]bool{}
 	var primary string
 	for _, addr := range s.Addrs {
-		p := d.visit(ctx, visit{network: "tcp", addr: addr, username: s.Username, password: s.Password, tls: s.TLS, optional: true})
+		p := d.visit(ctx, visit{network: "tcp", addr: addr, as: d.options.SentinelAt(addr), optional: true})
 		if p == nil {
 			continue
 		}
@@ -145,7 +147,7 @@ func (d *doctor) sentinels(ctx context.Context) {
 		d.say(store.Check{Name: "sentinels", Status: store.CheckOK, Found: "the primary is " + primary})
 	}
 	o := d.options
-	p := d.visit(ctx, visit{network: "tcp", addr: primary, username: o.Username, password: o.Password, tls: o.TLS, db: o.DB, toldBy: "the sentinels"})
+	p := d.visit(ctx, visit{network: "tcp", addr: primary, as: o, db: o.DB, toldBy: "the sentinels"})
 	if p == nil {
 		return
 	}
@@ -209,8 +211,7 @@ func (d *doctor) cluster(ctx context.Context) {
 }
 
 func (d *doctor) nodeVisit(addr string, optional bool) visit {
-	o := d.options
-	return visit{network: "tcp", addr: addr, username: o.Username, password: o.Password, tls: o.TLS, optional: optional}
+	return visit{network: "tcp", addr: addr, as: d.options, optional: optional}
 }
 
 // askNode checks that a server is a node of a cluster which serves all slots, and

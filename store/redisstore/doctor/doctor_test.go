@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +143,7 @@ func TestDiagnoseMixedTLS(t *testing.T) {
 	expect(t, diagnose(t, secure.URL(), nil), finding{"tls", store.CheckProblem, "not trusted"})
 	trusting := func(o *conn.Options) { o.TLS = secure.Certificates.Client() }
 	// The certificate of the test lasts for a day.
-	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", store.CheckWarning, "TLS 1.3, certificate until"})
+	expect(t, diagnose(t, secure.URL(), trusting), finding{"tls", store.CheckWarning, "TLS 1.3, certificate for localhost valid until"})
 	expect(t, diagnose(t, secure.URL(), trusting), finding{"scripts", store.CheckOK, ""})
 	other := func(o *conn.Options) {
 		o.TLS = secure.Certificates.Client()
@@ -161,18 +163,20 @@ func TestDiagnoseUsers(t *testing.T) {
 
 	users := testserver.Redis(t, testserver.RedisConfig{Users: []string{
 		"user default off",
-		"user all on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
+		"user decides on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
 		"user asks on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire +role",
+		"user fleet on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore",
 		"user noeval on >hunter2 ~hg:* +time +info",
 		"user noset on >hunter2 ~hg:* +evalsha +eval +time +get +info",
 		"user nokeys on >hunter2 ~other:* +@all",
 	}})
 	as := func(user string) store.Report { return diagnose(t, "redis://"+user+":hunter2@"+users.Addr, nil) }
-	expect(t, as("all"), finding{"scripts", store.CheckOK, ""})
-	expect(t, as("all"), finding{"kind", store.CheckUnknown, "+info"})
-	expect(t, as("all"), finding{"role", store.CheckUnknown, "+role"})
+	expect(t, as("fleet"), finding{"scripts", store.CheckOK, ""})
+	expect(t, as("decides"), finding{"scripts", store.CheckWarning, "HSET, HGET, PTTL, ZADD, ZCARD, ZSCORE, ZREVRANGE, ZREMRANGEBYSCORE, ZREM refused"})
+	expect(t, as("decides"), finding{"kind", store.CheckUnknown, "+info"})
+	expect(t, as("decides"), finding{"role", store.CheckUnknown, "+role"})
 	expect(t, as("asks"), finding{"role", store.CheckOK, "primary with 0 replicas"})
-	expect(t, as("all"), finding{"eviction", store.CheckUnknown, "noeviction"})
+	expect(t, as("decides"), finding{"eviction", store.CheckUnknown, "noeviction"})
 	expect(t, as("noeval"), finding{"scripts", store.CheckProblem, "the ACL user needs +evalsha"})
 	expect(t, as("noset"), finding{"scripts", store.CheckProblem, "SET, APPEND, STRLEN, GETRANGE, PEXPIRE, DEL refused"})
 	expect(t, as("nokeys"), finding{"scripts", store.CheckProblem, "~<prefix>*"})
@@ -255,4 +259,39 @@ func TestDiagnoseSentinelUsers(t *testing.T) {
 		o.Sentinel.TLS = nil
 	}
 	find(t, diagnose(t, url("hunter2", "hunter22"), half), finding{"protocol", store.CheckWarning, "use rediss://"})
+}
+
+// What a restart costs is what the server is set to, and not what is usual.
+func TestDiagnosePersistence(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{Users: []string{
+		"user default on nopass ~* &* +@all", "user limited on >hunter2 ~* +@all -config",
+	}})
+	expect(t, diagnose(t, server.URL(), nil), finding{"persistence", store.CheckOK, "neither an append-only file nor snapshots"})
+	server.MustDo("CONFIG", "SET", "save", "3600 1 300 100")
+	expect(t, diagnose(t, server.URL(), nil), finding{"persistence", store.CheckOK, "snapshots (save 3600 1 300 100)"})
+	expect(t, diagnose(t, "redis://limited:hunter2@"+server.Addr, nil), finding{"persistence", store.CheckUnknown, "may not ask"})
+	server.MustDo("CONFIG", "SET", "appendonly", "yes")
+	expect(t, diagnose(t, server.URL(), nil), finding{"persistence", store.CheckOK, "append-only file: counts survive"})
+}
+
+// Certificates of both sides are told of, and files that cannot be used.
+func TestDiagnoseCertificates(t *testing.T) {
+	certs := testserver.NewCertificates(t)
+	certs.Mutual = true
+	server := testserver.Redis(t, testserver.RedisConfig{TLS: true, Certificates: certs, Password: "hunter2"})
+	word := filepath.Join(t.TempDir(), "word")
+	if err := os.WriteFile(word, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	address := func(leaf testserver.Leaf, more string) string {
+		cert, key := certs.Issue(t, leaf)
+		return server.URL() + "?ca=" + certs.CAFile + "&cert=" + cert + "&key=" + key + more
+	}
+	good := diagnose(t, address(testserver.Leaf{CommonName: "client"}, "&prefix=shop:&password_file="+word), nil)
+	expect(t, good, finding{"own cert", store.CheckWarning, "CN=client, valid until"})
+	expect(t, good, finding{"auth", store.CheckOK, "accepted"})
+	expect(t, good, finding{"scripts", store.CheckOK, ""})
+	expect(t, diagnose(t, address(testserver.Leaf{NotAfter: time.Now().Add(-time.Minute)}, "&password_file="+word), nil), finding{"own cert", store.CheckProblem, "valid until"})
+	expect(t, diagnose(t, address(testserver.Leaf{CommonName: "client"}, "&password_file=/nowhere/word"), nil), finding{"options", store.CheckProblem, "/nowhere/word"})
+	expect(t, diagnose(t, server.URL()+"?ca="+certs.CAFile+"&server_name=redis.example.com", nil), finding{"tls", store.CheckProblem, "server_name=NAME"})
 }

@@ -98,16 +98,34 @@ func plural(n, word string) string {
 	return n + " " + word + "s"
 }
 
-// probeScript tries each command that the scripts of the store use on one key,
-// and returns the numbers as they write them and what was refused.
-const probeScript = `local refused = {}
+// tryScript defines a function that tries a command and notes when it is refused.
+const tryScript = `local refused = {}
 local try = function(name, ...)
   local answer = redis.pcall(name, ...)
   if type(answer) == 'table' and answer.err then
     refused[#refused + 1] = name .. ': ' .. answer.err
   end
 end
-try('TIME')
+`
+
+// fleetScript does that for the commands by which nodes count each other, keep switches
+// and answer tools. No decision takes them.
+const fleetScript = tryScript + `try('HSET', KEYS[1], 'a', 'x')
+try('HGET', KEYS[1], 'a')
+try('PTTL', KEYS[1])
+redis.call('DEL', KEYS[1])
+try('ZADD', KEYS[1], 1, 'a')
+try('ZCARD', KEYS[1])
+try('ZSCORE', KEYS[1], 'a')
+try('ZREVRANGE', KEYS[1], 0, 0)
+try('ZREMRANGEBYSCORE', KEYS[1], 2, 3)
+try('ZREM', KEYS[1], 'a')
+redis.call('DEL', KEYS[1])
+return refused`
+
+// probeScript tries each command that the scripts that decide use on one key,
+// and returns the numbers as they write them and what was refused.
+const probeScript = tryScript + `try('TIME')
 try('SET', KEYS[1], 'x', 'PX', 1000)
 try('GET', KEYS[1])
 try('APPEND', KEYS[1], 'y')
@@ -135,25 +153,34 @@ func (d *doctor) scripts(p *subject) {
 		return
 	}
 	if refused := answers[1:]; len(refused) > 0 {
-		d.say(refusedCommands(p.addr, refused))
+		d.say(refusedCommands(p.addr, refused, store.CheckProblem))
 		return
 	}
 	if _, err := p.do("EVALSHA", fmt.Sprintf("%x", sha1.Sum([]byte(probeScript))), "1", p.key); err != nil {
 		d.blame("scripts", p.addr, err)
 		return
 	}
+	if reply, err = p.do("EVAL", fleetScript, "1", p.key); err != nil {
+		d.blame("scripts", p.addr, err)
+		return
+	}
+	if refused := texts(reply); len(refused) > 0 {
+		d.say(refusedCommands(p.addr, refused, store.CheckWarning))
+		return
+	}
 	d.say(store.Check{Name: "scripts", Server: p.addr, Status: store.CheckOK, Found: "EVAL, EVALSHA and all commands are permitted; numbers have 64 bits"})
 }
 
-// refusedCommands says what scripts may not do: each is "NAME: error".
-func refusedCommands(server string, refused []string) store.Check {
+// refusedCommands says what scripts may not do: each is "NAME: error". It is a warning
+// where decisions go on all the same.
+func refusedCommands(server string, refused []string, status string) store.Check {
 	var names []string
 	var cause string
 	for _, one := range refused {
 		name, text, _ := strings.Cut(one, ": ")
 		names, cause = append(names, name), text
 	}
-	c := store.Check{Name: "scripts", Server: server, Status: store.CheckProblem, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
+	c := store.Check{Name: "scripts", Server: server, Status: status, Found: strings.Join(names, ", ") + " refused in scripts: " + cause}
 	_, c.Hint = conn.Classify(&conn.Refusal{Text: strings.TrimPrefix(cause, "-")})
 	return c
 }
@@ -197,23 +224,6 @@ func bytesText(n int64) string {
 		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 	}
 	return fmt.Sprintf("%.0f KiB", float64(n)/(1<<10))
-}
-
-// persistence notes what a restart costs.
-func (d *doctor) persistence(p *subject) {
-	aof, saved := field(p.info, "aof_enabled"), field(p.info, "rdb_last_bgsave_status")
-	if aof == "" {
-		return
-	}
-	c := store.Check{Name: "persistence", Server: p.addr, Status: store.CheckOK, Found: "snapshots at most: counts since the last one are lost at a restart"}
-	if aof == "1" {
-		c.Found = "append-only file: counts survive a restart"
-	}
-	if saved == "err" {
-		c.Status, c.Found = store.CheckWarning, "the last snapshot failed"
-		c.Hint = "free the disk: Redis refuses writes then, unless stop-writes-on-bgsave-error is off"
-	}
-	d.say(c)
 }
 
 // clock compares the clock of the server with that of this machine.

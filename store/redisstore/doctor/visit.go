@@ -29,10 +29,10 @@ const (
 
 // visit says which server to go to, and as whom.
 type visit struct {
-	network, addr      string
-	username, password string
-	tls                *tls.Config
-	db                 int
+	network, addr string
+	// as has the user, the password and the settings of TLS.
+	as *conn.Options
+	db int
 	// optional says that there are others in its place: what fails is a warning.
 	optional bool
 	// toldBy says who gave the address, if it was not the user.
@@ -76,6 +76,13 @@ func (d *doctor) visit(ctx context.Context, v visit) *subject {
 }
 
 func (d *doctor) enter(ctx context.Context, v visit) *subject {
+	fresh, err := v.as.Fresh()
+	if err != nil {
+		d.blame("credentials", v.addr, err)
+		return nil
+	}
+	v.as = fresh
+	d.secrets = append(d.secrets, fresh.Secrets()...)
 	if !d.resolve(ctx, v) {
 		return nil
 	}
@@ -123,7 +130,7 @@ func (d *doctor) connect(ctx context.Context, v visit) *subject {
 	}
 	d.say(store.Check{Name: "connect", Server: v.addr, Status: store.CheckOK, Found: "connected"})
 	p := &subject{addr: v.addr, conn: link, key: d.options.Prefix + "doctor", deadline: func() time.Time { return d.deadline(ctx) }}
-	if v.tls != nil {
+	if v.as.TLS != nil {
 		if p.conn = d.handshake(bounded, v, link); p.conn == nil {
 			link.Close()
 			return nil
@@ -131,37 +138,6 @@ func (d *doctor) connect(ctx context.Context, v visit) *subject {
 	}
 	p.r = bufio.NewReader(p.conn)
 	return p
-}
-
-// handshake speaks TLS on link.
-func (d *doctor) handshake(ctx context.Context, v visit, link net.Conn) net.Conn {
-	cfg := v.tls.Clone()
-	if cfg.ServerName == "" {
-		cfg.ServerName, _, _ = net.SplitHostPort(v.addr)
-	}
-	secure := tls.Client(link, cfg)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		reason, hint := conn.ClassifyTLS(err)
-		if reason == "" {
-			hint = "check that the port speaks TLS"
-			if d.speaksPlain(v) {
-				hint = "the server does not speak TLS there: use redis://, or its TLS port"
-			}
-		}
-		d.say(store.Check{Name: "tls", Server: v.addr, Status: store.CheckProblem, Found: plainError(err), Hint: hint})
-		return nil
-	}
-	state := secure.ConnectionState()
-	c := store.Check{Name: "tls", Server: v.addr, Status: store.CheckOK, Found: tls.VersionName(state.Version)}
-	if len(state.PeerCertificates) > 0 {
-		end := state.PeerCertificates[0].NotAfter
-		c.Found += ", certificate until " + end.UTC().Format(time.DateOnly)
-		if left := time.Until(end); left < 7*24*time.Hour {
-			c.Status, c.Hint = store.CheckWarning, "renew the certificate"
-		}
-	}
-	d.say(c)
-	return secure
 }
 
 // speaksPlain reports whether the server answers without TLS.
@@ -197,7 +173,7 @@ func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
 		return true
 	case errors.As(err, &refused):
 		d.blame("protocol", v.addr, err)
-	case v.tls == nil && v.network == "tcp" && d.speaksTLS(v):
+	case v.as.TLS == nil && v.network == "tcp" && d.speaksTLS(v):
 		d.say(store.Check{Name: "protocol", Server: v.addr, Status: store.CheckProblem, Found: "the server speaks TLS there, and was asked without", Hint: "use rediss:// (rediss+sentinel://, rediss+cluster://; sentinel_tls=true for sentinels alone), or its port without TLS"})
 	default:
 		_, hint := conn.Classify(err)
@@ -216,10 +192,10 @@ func (d *doctor) greet(ctx context.Context, v visit, p *subject) bool {
 // authenticate presents user and password, chooses the database, and reads what
 // kind of server it is.
 func (d *doctor) authenticate(v visit, p *subject) bool {
-	if v.password != "" || v.username != "" {
-		words := []string{"AUTH", v.password}
-		if v.username != "" {
-			words = []string{"AUTH", v.username, v.password}
+	if v.as.Password != "" || v.as.Username != "" {
+		words := []string{"AUTH", v.as.Password}
+		if v.as.Username != "" {
+			words = []string{"AUTH", v.as.Username, v.as.Password}
 		}
 		if _, err := p.do(words...); err != nil {
 			d.blame("auth", v.addr, err)
@@ -231,7 +207,7 @@ func (d *doctor) authenticate(v visit, p *subject) bool {
 		return false
 	}
 	who := "no password is asked for"
-	if v.password != "" {
+	if v.as.Password != "" {
 		who = "accepted"
 	}
 	if reply, err := p.do("ACL", "WHOAMI"); err == nil {

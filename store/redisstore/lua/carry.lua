@@ -7,17 +7,19 @@
 -- the terms of the limit in 1, 2 and 3, and others. note makes of it the terms with
 -- which the state is written.
 local list, counted = {}, {} -- the uses: instants, the latest first, and hits
+local touched = now -- when any tally was touched last: no hit is later
 
 local function use(t, hits)
   hits = min(hits, MAX_COUNT)
   if hits > 0 then
-    list[#list + 1], counted[#counted + 1] = max(min(t, now), 0), hits
+    list[#list + 1], counted[#counted + 1] = max(min(t, touched), 0), hits
   end
 end
 
 local units = {us = 1, ms = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000}
 local zeros = {60000000, 3600000000, 86400000000, 1000000}
 local days = {day = 1, week = 7, month = 31, year = 366, 1, 7, 31, 366}
+local calendars = {'day', 'week', 'month', 'year'}
 
 -- Returns the period that a mark says, or nil.
 local function period_of(mark)
@@ -30,9 +32,9 @@ local function period_of(mark)
   return n ~= '' and units[unit] and n * units[unit]
 end
 
--- Returns how far ahead of now a TAT is, rounded up.
-local function backlog_of(a, b)
-  return max(min(max(a, -a), MAX_STORED) + (b > 0 and 1 or 0) - now, 0)
+-- Returns how far ahead of an instant a TAT is, rounded up.
+local function backlog_of(a, b, at)
+  return max(min(max(a, -a), MAX_STORED) + (b > 0 and 1 or 0) - at, 0)
 end
 
 local function ceil_div(x, y, z)
@@ -97,7 +99,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       local log = type(t.wide) == 'string' and log_of(s, t.wide) or t.wide
       local i = log.n
       while i > 0 do
-        local at = min(log_stamp(log, i - 1), now)
+        local at = min(log_stamp(log, i - 1), touched)
         if at < from then
           break
         end
@@ -106,15 +108,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
         i = first
       end
     else
-      local backlog = backlog_of(t.a, t.b)
-      use(now, backlog >= length and quota or ceil_div(backlog, quota, length))
+      local backlog = backlog_of(t.a, t.b, touched)
+      use(touched, backlog >= length and quota or ceil_div(backlog, quota, length))
     end
   end
 
   -- Begins the uses with what was charged since, of those of a tally.
   local function begin(since)
     list, counted = {}, {}
-    use(now, since)
+    use(touched, since)
   end
 
   -- Takes back what was given back since.
@@ -249,6 +251,19 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       whole, part, stale = most, most_part, true
       splits = splits or t.capacity < 0 and t.a > 0
     end
+    local from = now
+    if t.since ~= 0 then
+      from = touched
+      if not moved then
+        whole, part = 0, 0
+        if tat >= from then
+          whole, part = tat - from, tat_part
+        end
+        if whole > most or whole == most and part > most_part then
+          whole, part = most, most_part
+        end
+      end
+    end
     if t.since < 0 then
       local less, less_part = MAX_INSTANT, 0
       if (-t.since + 0.0) * period / den < MAX_INSTANT then
@@ -287,9 +302,9 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       return 0, 0, 0, stale, splits
     end
     if whole > tolerance or whole == tolerance and part > tolerance_part then
-      return own, -(now + whole), part, stale, splits
+      return own, -(from + whole), part, stale, splits
     end
-    return own, now + whole, part, stale, splits
+    return own, from + whole, part, stale, splits
   end
 
   -- converted of tally.go
@@ -304,7 +319,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
     begin(t.since)
     if known and t.kind > 4 then
-      local backlog, hits = backlog_of(t.a, t.b), 0
+      local backlog, hits = backlog_of(t.a, t.b, touched), 0
       if t.x > 0 and t.y > 0 then
         hits = (backlog + 0.0) * t.y / t.x >= MAX_STORED and MAX_COUNT or ceil_div(backlog, t.y, t.x)
       end
@@ -315,7 +330,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
         end
         hits = min(all, hits)
       end
-      use(now, hits)
+      use(touched, hits)
     else
       uses_of(t)
     end
@@ -336,6 +351,26 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     return count()
   end
 
+  -- weightOf of tally.go
+  local function weight_of(kind, a, b, c, wide)
+    if kind == 1 then
+      return b + ceil_div(c, period - now % period, period), 0
+    elseif kind == 2 then
+      return b, 0
+    elseif kind == 3 then
+      local sum = 0
+      for i = 1, #wide do
+        sum = sum + wide[i]
+      end
+      return sum, 0
+    elseif kind == 4 then
+      return wide.n, 0
+    elseif kind > 4 then
+      return a - now, b
+    end
+    return 0, 0
+  end
+
   local all = kind == 12 and tallies_of(wide) or {{
     capacity = terms and terms[1] or -1, x = terms and terms[2] or 0, y = terms and terms[3] or 0,
     ends = terms and terms.ends or 0, since = terms and terms.since or 0,
@@ -345,6 +380,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     for i = 1, #terms.others do
       all[i + 1] = opened(terms.others[i])
     end
+  end
+  touched = -1
+  for i = 1, #all do
+    if all[i].capacity >= 0 and all[i].ends > 0 then
+      touched = max(touched, all[i].ends - reach_of(all[i]) - 1)
+    end
+  end
+  if touched < 0 or touched > now then
+    touched = now
   end
   local mine
   for i = #all, 1, -1 do
@@ -360,7 +404,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     if own == 4 and t.capacity < 0 and ends > 0 then
       ends = ends + period - LOG_KEPT -- it did not say how far it looks back
     end
-    if t.since <= 0 or ends == 0 or ends > now then
+    if t.since <= 0 or ends == 0 or ends > now or own > 4 then
       found, foreign, splits = true, t.since ~= 0, own >= 4 and t.capacity < 0 and t.ends > 0
       kind, a, b, c, wide = own, t.a, t.b, t.c, t.wide
       if t.since == 0 and is_none(t) then
@@ -377,10 +421,17 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
     most = t.since
   end
-  local others = {}
+  local longest = reach_of({kind = own, capacity = quota, x = x, y = y})
   for i = 1, #all do
     local t = all[i]
     if (i ~= mine or splits) and (t.ends == 0 or t.ends > now) then
+      longest = max(longest, (reach_of(t)))
+    end
+  end
+  local others = {}
+  for i = 1, #all do
+    local t = all[i]
+    if (i ~= mine or splits) and (t.ends == 0 or t.ends > now or longest > reach_of(t) and t.ends + longest > now) then
       if t.ends == 0 then
         t.ends = kept_until(t, memory_of(own, algorithm, period), own)
       end
@@ -389,8 +440,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
   end
   if not found then
     kind, a, b, c, wide = 0, 0, 0, 0, false
-    if #others > 0 then
-      kind, a, b, c, wide = convert(others[1], most)
+    local weight, weight_part = -1, 0
+    for i = 1, #others do
+      if others[i].ends > now and (weight < 0 or not own_terms) then
+        local kind_, a_, b_, c_, wide_ = convert(others[i], most)
+        local w, part = weight_of(kind_, a_, b_, c_, wide_)
+        if w > weight or w == weight and part > weight_part then
+          kind, a, b, c, wide, weight, weight_part = kind_, a_, b_, c_, wide_, w, part
+        end
+      end
     end
   end
   if #others == 0 then

@@ -262,6 +262,7 @@ TAT
 CARRY
         end)()
       end
+      list.later = length
       terms, kind, a, b, c, wide = note(list, s, charged, reset, kind, a, b, c, wide, own, algorithm, period, mark)
     end
 SAVE

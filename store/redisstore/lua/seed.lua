@@ -26,7 +26,8 @@ for s = 1, #KEYS do
   local text = redis.call('GET', KEYS[s])
   local stored, first, second, third
   -- Of the tallies of several limits (carry.lua) that counts which is of this kind, and
-  -- was touched last; before and after are the others.
+  -- was touched last; before and after are the others. What others noted for it stays
+  -- noted, though it may be in what is brought back: some may have come after it.
   local before, after, i = '', '', text and string.sub(text, 1, 4) == '11 *' and 5
   while i do
     local at, n, from = string.match(text, '^ %-?%d+ %d+ %d+ %d+ %-?%d+ ()(%d+):()', i)

@@ -83,9 +83,52 @@ local function kept_until(t, kept, own)
   elseif t.kind == 4 and own ~= 4 then
     kept = max(kept, LOG_KEPT)
   elseif t.kind > 4 then
-    kept = max(kept, min(backlog_of(t.a, t.b), MAX_PERIOD))
+    kept = max(kept, min(backlog_of(t.a, t.b, now), MAX_PERIOD))
   end
   return now + kept + 1
+end
+
+-- reach of tally.go
+local function reach_of(t)
+  if t.capacity < 0 then
+    return MAX_INSTANT, MAX_COUNT
+  elseif t.kind > 4 and t.y > 0 then
+    if (t.capacity + 0.0) * t.x / t.y >= MAX_INSTANT then
+      return MAX_INSTANT, t.capacity
+    end
+    return (muldivmod(t.capacity, t.x, t.y)), t.capacity
+  elseif t.kind == 4 then
+    return t.x, t.capacity
+  elseif t.kind == 2 and t.y == 1 then
+    return period_of(calendars[t.x] or '') or 0, MAX_COUNT
+  end
+  return t.x, MAX_COUNT
+end
+
+local function covered(tallies, i)
+  local back, held = reach_of(tallies[i])
+  for j = 1, #tallies do
+    local b, h = reach_of(tallies[j])
+    if j ~= i and b >= back and h >= held then
+      return true
+    end
+  end
+  return false
+end
+
+-- spare of tally.go
+local function spare(tallies)
+  local least = 1
+  for i = 1, #tallies do
+    local back, held = reach_of(tallies[i])
+    local b, h = reach_of(tallies[least])
+    local less = back < b or back == b and held <= h
+    local c, before = covered(tallies, i), covered(tallies, least)
+    if c == before and less or c and not before then
+      least = i
+    end
+  end
+  return least
 end
 
 -- write of tally.go, but for the state; kind == 0 is a tally that has counted nothing.
@@ -106,9 +149,12 @@ local function note(list, s, hits, reset, kind, a, b, c, wide, own, algorithm, p
     before = {plain}
   end
   local terms = {list[1], list[2], list[3], others = {}, since = 0}
-  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own)
+  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own) + (list.later or 0)
   local last, texts = max(now + reset, terms.ends), {}
-  for i = 1, min(#before, MAX_TALLIES - 1) do
+  if #before == MAX_TALLIES then
+    table.remove(before, spare(before))
+  end
+  for i = 1, #before do
     local t = before[i]
     local text = text_of(s, t)
     local since = max(min(t.since + hits, MAX_COUNT), -MAX_COUNT)

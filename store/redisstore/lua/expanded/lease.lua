@@ -701,17 +701,19 @@ return decide, load, save, of, stamp, first_after, add_before, text_of
 -- the terms of the limit in 1, 2 and 3, and others. note makes of it the terms with
 -- which the state is written.
 local list, counted = {}, {} -- the uses: instants, the latest first, and hits
+local touched = now -- when any tally was touched last: no hit is later
 
 local function use(t, hits)
   hits = min(hits, 2251799813685248)
   if hits > 0 then
-    list[#list + 1], counted[#counted + 1] = max(min(t, now), 0), hits
+    list[#list + 1], counted[#counted + 1] = max(min(t, touched), 0), hits
   end
 end
 
 local units = {us = 1, ms = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000}
 local zeros = {60000000, 3600000000, 86400000000, 1000000}
 local days = {day = 1, week = 7, month = 31, year = 366, 1, 7, 31, 366}
+local calendars = {'day', 'week', 'month', 'year'}
 
 -- Returns the period that a mark says, or nil.
 local function period_of(mark)
@@ -724,9 +726,9 @@ local function period_of(mark)
   return n ~= '' and units[unit] and n * units[unit]
 end
 
--- Returns how far ahead of now a TAT is, rounded up.
-local function backlog_of(a, b)
-  return max(min(max(a, -a), 9007199254740991) + (b > 0 and 1 or 0) - now, 0)
+-- Returns how far ahead of an instant a TAT is, rounded up.
+local function backlog_of(a, b, at)
+  return max(min(max(a, -a), 9007199254740991) + (b > 0 and 1 or 0) - at, 0)
 end
 
 local function ceil_div(x, y, z)
@@ -876,9 +878,52 @@ local function kept_until(t, kept, own)
   elseif t.kind == 4 and own ~= 4 then
     kept = max(kept, 3600000000)
   elseif t.kind > 4 then
-    kept = max(kept, min(backlog_of(t.a, t.b), 31622400000000))
+    kept = max(kept, min(backlog_of(t.a, t.b, now), 31622400000000))
   end
   return now + kept + 1
+end
+
+-- reach of tally.go
+local function reach_of(t)
+  if t.capacity < 0 then
+    return 4503599627370496, 2251799813685248
+  elseif t.kind > 4 and t.y > 0 then
+    if (t.capacity + 0.0) * t.x / t.y >= 4503599627370496 then
+      return 4503599627370496, t.capacity
+    end
+    return (muldivmod(t.capacity, t.x, t.y)), t.capacity
+  elseif t.kind == 4 then
+    return t.x, t.capacity
+  elseif t.kind == 2 and t.y == 1 then
+    return period_of(calendars[t.x] or '') or 0, 2251799813685248
+  end
+  return t.x, 2251799813685248
+end
+
+local function covered(tallies, i)
+  local back, held = reach_of(tallies[i])
+  for j = 1, #tallies do
+    local b, h = reach_of(tallies[j])
+    if j ~= i and b >= back and h >= held then
+      return true
+    end
+  end
+  return false
+end
+
+-- spare of tally.go
+local function spare(tallies)
+  local least = 1
+  for i = 1, #tallies do
+    local back, held = reach_of(tallies[i])
+    local b, h = reach_of(tallies[least])
+    local less = back < b or back == b and held <= h
+    local c, before = covered(tallies, i), covered(tallies, least)
+    if c == before and less or c and not before then
+      least = i
+    end
+  end
+  return least
 end
 
 -- write of tally.go, but for the state; kind == 0 is a tally that has counted nothing.
@@ -899,9 +944,12 @@ local function note(list, s, hits, reset, kind, a, b, c, wide, own, algorithm, p
     before = {plain}
   end
   local terms = {list[1], list[2], list[3], others = {}, since = 0}
-  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own)
+  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own) + (list.later or 0)
   local last, texts = max(now + reset, terms.ends), {}
-  for i = 1, min(#before, 8 - 1) do
+  if #before == 8 then
+    table.remove(before, spare(before))
+  end
+  for i = 1, #before do
     local t = before[i]
     local text = text_of(s, t)
     local since = max(min(t.since + hits, 2251799813685248), -2251799813685248)
@@ -970,7 +1018,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       local log = type(t.wide) == 'string' and log_of(s, t.wide) or t.wide
       local i = log.n
       while i > 0 do
-        local at = min(log_stamp(log, i - 1), now)
+        local at = min(log_stamp(log, i - 1), touched)
         if at < from then
           break
         end
@@ -979,15 +1027,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
         i = first
       end
     else
-      local backlog = backlog_of(t.a, t.b)
-      use(now, backlog >= length and quota or ceil_div(backlog, quota, length))
+      local backlog = backlog_of(t.a, t.b, touched)
+      use(touched, backlog >= length and quota or ceil_div(backlog, quota, length))
     end
   end
 
   -- Begins the uses with what was charged since, of those of a tally.
   local function begin(since)
     list, counted = {}, {}
-    use(now, since)
+    use(touched, since)
   end
 
   -- Takes back what was given back since.
@@ -1122,6 +1170,19 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       whole, part, stale = most, most_part, true
       splits = splits or t.capacity < 0 and t.a > 0
     end
+    local from = now
+    if t.since ~= 0 then
+      from = touched
+      if not moved then
+        whole, part = 0, 0
+        if tat >= from then
+          whole, part = tat - from, tat_part
+        end
+        if whole > most or whole == most and part > most_part then
+          whole, part = most, most_part
+        end
+      end
+    end
     if t.since < 0 then
       local less, less_part = 4503599627370496, 0
       if (-t.since + 0.0) * period / den < 4503599627370496 then
@@ -1160,9 +1221,9 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       return 0, 0, 0, stale, splits
     end
     if whole > tolerance or whole == tolerance and part > tolerance_part then
-      return own, -(now + whole), part, stale, splits
+      return own, -(from + whole), part, stale, splits
     end
-    return own, now + whole, part, stale, splits
+    return own, from + whole, part, stale, splits
   end
 
   -- converted of tally.go
@@ -1177,7 +1238,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
     begin(t.since)
     if known and t.kind > 4 then
-      local backlog, hits = backlog_of(t.a, t.b), 0
+      local backlog, hits = backlog_of(t.a, t.b, touched), 0
       if t.x > 0 and t.y > 0 then
         hits = (backlog + 0.0) * t.y / t.x >= 9007199254740991 and 2251799813685248 or ceil_div(backlog, t.y, t.x)
       end
@@ -1188,7 +1249,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
         end
         hits = min(all, hits)
       end
-      use(now, hits)
+      use(touched, hits)
     else
       uses_of(t)
     end
@@ -1209,6 +1270,26 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     return count()
   end
 
+  -- weightOf of tally.go
+  local function weight_of(kind, a, b, c, wide)
+    if kind == 1 then
+      return b + ceil_div(c, period - now % period, period), 0
+    elseif kind == 2 then
+      return b, 0
+    elseif kind == 3 then
+      local sum = 0
+      for i = 1, #wide do
+        sum = sum + wide[i]
+      end
+      return sum, 0
+    elseif kind == 4 then
+      return wide.n, 0
+    elseif kind > 4 then
+      return a - now, b
+    end
+    return 0, 0
+  end
+
   local all = kind == 12 and tallies_of(wide) or {{
     capacity = terms and terms[1] or -1, x = terms and terms[2] or 0, y = terms and terms[3] or 0,
     ends = terms and terms.ends or 0, since = terms and terms.since or 0,
@@ -1218,6 +1299,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     for i = 1, #terms.others do
       all[i + 1] = opened(terms.others[i])
     end
+  end
+  touched = -1
+  for i = 1, #all do
+    if all[i].capacity >= 0 and all[i].ends > 0 then
+      touched = max(touched, all[i].ends - reach_of(all[i]) - 1)
+    end
+  end
+  if touched < 0 or touched > now then
+    touched = now
   end
   local mine
   for i = #all, 1, -1 do
@@ -1233,7 +1323,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     if own == 4 and t.capacity < 0 and ends > 0 then
       ends = ends + period - 3600000000 -- it did not say how far it looks back
     end
-    if t.since <= 0 or ends == 0 or ends > now then
+    if t.since <= 0 or ends == 0 or ends > now or own > 4 then
       found, foreign, splits = true, t.since ~= 0, own >= 4 and t.capacity < 0 and t.ends > 0
       kind, a, b, c, wide = own, t.a, t.b, t.c, t.wide
       if t.since == 0 and is_none(t) then
@@ -1250,10 +1340,17 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
     most = t.since
   end
-  local others = {}
+  local longest = reach_of({kind = own, capacity = quota, x = x, y = y})
   for i = 1, #all do
     local t = all[i]
     if (i ~= mine or splits) and (t.ends == 0 or t.ends > now) then
+      longest = max(longest, (reach_of(t)))
+    end
+  end
+  local others = {}
+  for i = 1, #all do
+    local t = all[i]
+    if (i ~= mine or splits) and (t.ends == 0 or t.ends > now or longest > reach_of(t) and t.ends + longest > now) then
       if t.ends == 0 then
         t.ends = kept_until(t, memory_of(own, algorithm, period), own)
       end
@@ -1262,8 +1359,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
   end
   if not found then
     kind, a, b, c, wide = 0, 0, 0, 0, false
-    if #others > 0 then
-      kind, a, b, c, wide = convert(others[1], most)
+    local weight, weight_part = -1, 0
+    for i = 1, #others do
+      if others[i].ends > now and (weight < 0 or not own_terms) then
+        local kind_, a_, b_, c_, wide_ = convert(others[i], most)
+        local w, part = weight_of(kind_, a_, b_, c_, wide_)
+        if w > weight or w == weight and part > weight_part then
+          kind, a, b, c, wide, weight, weight_part = kind_, a_, b_, c_, wide_, w, part
+        end
+      end
     end
   end
   if #others == 0 then
@@ -1713,17 +1817,19 @@ end
 -- the terms of the limit in 1, 2 and 3, and others. note makes of it the terms with
 -- which the state is written.
 local list, counted = {}, {} -- the uses: instants, the latest first, and hits
+local touched = now -- when any tally was touched last: no hit is later
 
 local function use(t, hits)
   hits = min(hits, 2251799813685248)
   if hits > 0 then
-    list[#list + 1], counted[#counted + 1] = max(min(t, now), 0), hits
+    list[#list + 1], counted[#counted + 1] = max(min(t, touched), 0), hits
   end
 end
 
 local units = {us = 1, ms = 1000, s = 1000000, m = 60000000, h = 3600000000, d = 86400000000}
 local zeros = {60000000, 3600000000, 86400000000, 1000000}
 local days = {day = 1, week = 7, month = 31, year = 366, 1, 7, 31, 366}
+local calendars = {'day', 'week', 'month', 'year'}
 
 -- Returns the period that a mark says, or nil.
 local function period_of(mark)
@@ -1736,9 +1842,9 @@ local function period_of(mark)
   return n ~= '' and units[unit] and n * units[unit]
 end
 
--- Returns how far ahead of now a TAT is, rounded up.
-local function backlog_of(a, b)
-  return max(min(max(a, -a), 9007199254740991) + (b > 0 and 1 or 0) - now, 0)
+-- Returns how far ahead of an instant a TAT is, rounded up.
+local function backlog_of(a, b, at)
+  return max(min(max(a, -a), 9007199254740991) + (b > 0 and 1 or 0) - at, 0)
 end
 
 local function ceil_div(x, y, z)
@@ -1888,9 +1994,52 @@ local function kept_until(t, kept, own)
   elseif t.kind == 4 and own ~= 4 then
     kept = max(kept, 3600000000)
   elseif t.kind > 4 then
-    kept = max(kept, min(backlog_of(t.a, t.b), 31622400000000))
+    kept = max(kept, min(backlog_of(t.a, t.b, now), 31622400000000))
   end
   return now + kept + 1
+end
+
+-- reach of tally.go
+local function reach_of(t)
+  if t.capacity < 0 then
+    return 4503599627370496, 2251799813685248
+  elseif t.kind > 4 and t.y > 0 then
+    if (t.capacity + 0.0) * t.x / t.y >= 4503599627370496 then
+      return 4503599627370496, t.capacity
+    end
+    return (muldivmod(t.capacity, t.x, t.y)), t.capacity
+  elseif t.kind == 4 then
+    return t.x, t.capacity
+  elseif t.kind == 2 and t.y == 1 then
+    return period_of(calendars[t.x] or '') or 0, 2251799813685248
+  end
+  return t.x, 2251799813685248
+end
+
+local function covered(tallies, i)
+  local back, held = reach_of(tallies[i])
+  for j = 1, #tallies do
+    local b, h = reach_of(tallies[j])
+    if j ~= i and b >= back and h >= held then
+      return true
+    end
+  end
+  return false
+end
+
+-- spare of tally.go
+local function spare(tallies)
+  local least = 1
+  for i = 1, #tallies do
+    local back, held = reach_of(tallies[i])
+    local b, h = reach_of(tallies[least])
+    local less = back < b or back == b and held <= h
+    local c, before = covered(tallies, i), covered(tallies, least)
+    if c == before and less or c and not before then
+      least = i
+    end
+  end
+  return least
 end
 
 -- write of tally.go, but for the state; kind == 0 is a tally that has counted nothing.
@@ -1911,9 +2060,12 @@ local function note(list, s, hits, reset, kind, a, b, c, wide, own, algorithm, p
     before = {plain}
   end
   local terms = {list[1], list[2], list[3], others = {}, since = 0}
-  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own)
+  terms.ends = kept_until({kind = kind, a = a, b = b, wide = wide, mark = mark}, memory, own) + (list.later or 0)
   local last, texts = max(now + reset, terms.ends), {}
-  for i = 1, min(#before, 8 - 1) do
+  if #before == 8 then
+    table.remove(before, spare(before))
+  end
+  for i = 1, #before do
     local t = before[i]
     local text = text_of(s, t)
     local since = max(min(t.since + hits, 2251799813685248), -2251799813685248)
@@ -1982,7 +2134,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       local log = type(t.wide) == 'string' and log_of(s, t.wide) or t.wide
       local i = log.n
       while i > 0 do
-        local at = min(log_stamp(log, i - 1), now)
+        local at = min(log_stamp(log, i - 1), touched)
         if at < from then
           break
         end
@@ -1991,15 +2143,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
         i = first
       end
     else
-      local backlog = backlog_of(t.a, t.b)
-      use(now, backlog >= length and quota or ceil_div(backlog, quota, length))
+      local backlog = backlog_of(t.a, t.b, touched)
+      use(touched, backlog >= length and quota or ceil_div(backlog, quota, length))
     end
   end
 
   -- Begins the uses with what was charged since, of those of a tally.
   local function begin(since)
     list, counted = {}, {}
-    use(now, since)
+    use(touched, since)
   end
 
   -- Takes back what was given back since.
@@ -2134,6 +2286,19 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       whole, part, stale = most, most_part, true
       splits = splits or t.capacity < 0 and t.a > 0
     end
+    local from = now
+    if t.since ~= 0 then
+      from = touched
+      if not moved then
+        whole, part = 0, 0
+        if tat >= from then
+          whole, part = tat - from, tat_part
+        end
+        if whole > most or whole == most and part > most_part then
+          whole, part = most, most_part
+        end
+      end
+    end
     if t.since < 0 then
       local less, less_part = 4503599627370496, 0
       if (-t.since + 0.0) * period / den < 4503599627370496 then
@@ -2172,9 +2337,9 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
       return 0, 0, 0, stale, splits
     end
     if whole > tolerance or whole == tolerance and part > tolerance_part then
-      return own, -(now + whole), part, stale, splits
+      return own, -(from + whole), part, stale, splits
     end
-    return own, now + whole, part, stale, splits
+    return own, from + whole, part, stale, splits
   end
 
   -- converted of tally.go
@@ -2189,7 +2354,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
     begin(t.since)
     if known and t.kind > 4 then
-      local backlog, hits = backlog_of(t.a, t.b), 0
+      local backlog, hits = backlog_of(t.a, t.b, touched), 0
       if t.x > 0 and t.y > 0 then
         hits = (backlog + 0.0) * t.y / t.x >= 9007199254740991 and 2251799813685248 or ceil_div(backlog, t.y, t.x)
       end
@@ -2200,7 +2365,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
         end
         hits = min(all, hits)
       end
-      use(now, hits)
+      use(touched, hits)
     else
       uses_of(t)
     end
@@ -2221,6 +2386,26 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     return count()
   end
 
+  -- weightOf of tally.go
+  local function weight_of(kind, a, b, c, wide)
+    if kind == 1 then
+      return b + ceil_div(c, period - now % period, period), 0
+    elseif kind == 2 then
+      return b, 0
+    elseif kind == 3 then
+      local sum = 0
+      for i = 1, #wide do
+        sum = sum + wide[i]
+      end
+      return sum, 0
+    elseif kind == 4 then
+      return wide.n, 0
+    elseif kind > 4 then
+      return a - now, b
+    end
+    return 0, 0
+  end
+
   local all = kind == 12 and tallies_of(wide) or {{
     capacity = terms and terms[1] or -1, x = terms and terms[2] or 0, y = terms and terms[3] or 0,
     ends = terms and terms.ends or 0, since = terms and terms.since or 0,
@@ -2230,6 +2415,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     for i = 1, #terms.others do
       all[i + 1] = opened(terms.others[i])
     end
+  end
+  touched = -1
+  for i = 1, #all do
+    if all[i].capacity >= 0 and all[i].ends > 0 then
+      touched = max(touched, all[i].ends - reach_of(all[i]) - 1)
+    end
+  end
+  if touched < 0 or touched > now then
+    touched = now
   end
   local mine
   for i = #all, 1, -1 do
@@ -2245,7 +2439,7 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     if own == 4 and t.capacity < 0 and ends > 0 then
       ends = ends + period - 3600000000 -- it did not say how far it looks back
     end
-    if t.since <= 0 or ends == 0 or ends > now then
+    if t.since <= 0 or ends == 0 or ends > now or own > 4 then
       found, foreign, splits = true, t.since ~= 0, own >= 4 and t.capacity < 0 and t.ends > 0
       kind, a, b, c, wide = own, t.a, t.b, t.c, t.wide
       if t.since == 0 and is_none(t) then
@@ -2262,10 +2456,17 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
     end
     most = t.since
   end
-  local others = {}
+  local longest = reach_of({kind = own, capacity = quota, x = x, y = y})
   for i = 1, #all do
     local t = all[i]
     if (i ~= mine or splits) and (t.ends == 0 or t.ends > now) then
+      longest = max(longest, (reach_of(t)))
+    end
+  end
+  local others = {}
+  for i = 1, #all do
+    local t = all[i]
+    if (i ~= mine or splits) and (t.ends == 0 or t.ends > now or longest > reach_of(t) and t.ends + longest > now) then
       if t.ends == 0 then
         t.ends = kept_until(t, memory_of(own, algorithm, period), own)
       end
@@ -2274,8 +2475,15 @@ local function carry(s, kind, a, b, c, wide, mark, terms, own, algorithm, quota,
   end
   if not found then
     kind, a, b, c, wide = 0, 0, 0, 0, false
-    if #others > 0 then
-      kind, a, b, c, wide = convert(others[1], most)
+    local weight, weight_part = -1, 0
+    for i = 1, #others do
+      if others[i].ends > now and (weight < 0 or not own_terms) then
+        local kind_, a_, b_, c_, wide_ = convert(others[i], most)
+        local w, part = weight_of(kind_, a_, b_, c_, wide_)
+        if w > weight or w == weight and part > weight_part then
+          kind, a, b, c, wide, weight, weight_part = kind_, a_, b_, c_, wide_, w, part
+        end
+      end
     end
   end
   if #others == 0 then
@@ -2287,6 +2495,7 @@ end
 return carry, note
         end)()
       end
+      list.later = length
       terms, kind, a, b, c, wide = note(list, s, charged, reset, kind, a, b, c, wide, own, algorithm, period, mark)
     end
 -- save.lua. The time to live is that until the state is as if unused, rounded up to

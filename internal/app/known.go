@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/headgate/headgate/internal/apikeys"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/identityfile"
+	"github.com/headgate/headgate/internal/keylookup"
+)
+
+// knows returns what is asked whether an API key was given to someone, and keeps it up to
+// date.
+func (p *process) knows(from identityfile.KnownKeys) (known, unsure func(string) bool, err error) {
+	var asked apikeys.Known
+	switch {
+	case from.Accounts:
+		if p.settings.Tenants == (config.DatabaseURL{}) && !p.settings.Follows() {
+			return nil, nil, errors.New("accounts: there are none; hint: --tenants names the database")
+		}
+		asked = apikeys.Accounts{Snapshot: p.limiter.Tenants}
+	case from.File != "":
+		list, err := apikeys.LoadList(from.File)
+		if err != nil {
+			return nil, nil, fmt.Errorf("file: %w", err)
+		}
+		p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of known API keys", list.Reload) })
+		asked = list
+	default:
+		lookup, err := keylookup.New(from.URL)
+		if err != nil {
+			return nil, nil, fmt.Errorf("url: %w", err)
+		}
+		lookup.OnTrouble = func(err error) {
+			if err == nil {
+				p.logger.Info("whoever knows the API keys answers again")
+				return
+			}
+			p.logger.Error("nobody answers which API keys are known; those that were known are for an hour, and others count as unverified", "error", err)
+		}
+		p.tasks = append(p.tasks, lookup.Run)
+		asked = lookup
+	}
+	return asked.Known, asked.Unsure, nil
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// askRaw sends bytes to a listener and returns the first line of its answer, "" where it
+// hangs up.
+func askRaw(t *testing.T, addr, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		return ""
+	}
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil && line != "" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// TestProxyProtocolOfServe: the listeners that are named take the header, and nothing
+// without it; what it tells is the client, also to those who may ask at all.
+func TestProxyProtocolOfServe(t *testing.T) {
+	s := authSettings(t, "edge")
+	s.AuthPeers = "198.51.100.0/24"
+	s.ProxyProtocol, s.ProxyProtocolFrom = "http,auth,ops", "127.0.0.0/8"
+	at := startAuth(t, s, quiet())
+	const health, ok = "GET /healthcheck HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK"
+	const header = "PROXY TCP4 198.51.100.7 192.0.2.1 4711 80\r\n"
+	for text, want := range map[string]string{
+		header + health: ok,
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc6\x33\x64\x07\xc0\x00\x02\x01\x12\x67\x00\x50" + health: ok,
+		"PROXY UNKNOWN\r\n" + health:          ok,
+		health:                                "",
+		"PROXY TCP4 nobody\r\n" + health:      "",
+		strings.Repeat("x", 5000) + health:    "",
+		"\r\n\r\n\x00\r\nQUIT\n\x2f" + health: "",
+	} {
+		if got := askRaw(t, at["http"], text); got != want {
+			t.Errorf("%.60q: %q, want %q", text, got, want)
+		}
+	}
+	const question = "GET /auth/traefik HTTP/1.0\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /\r\nX-Forwarded-For: 203.0.113.9\r\n\r\n"
+	if got := askRaw(t, at["auth"], header+question); got != ok {
+		t.Errorf("a gateway behind a load balancer: %q", got)
+	}
+	if got := askRaw(t, at["auth"], strings.Replace(header, "198.51.100.7", "203.0.113.1", 1)+question); got == ok {
+		t.Errorf("a stranger behind a load balancer: %q", got)
+	}
+	if got := askRaw(t, at["ops"], header+"GET /healthz HTTP/1.0\r\n\r\n"); got != ok {
+		t.Errorf("ops: %q", got)
+	}
+	s = settings()
+	s.ProxyProtocol, s.ProxyProtocolFrom = "htpp", "127.0.0.0/8"
+	if err := Run(t.Context(), s, Options{Logger: quiet(), Out: io.Discard}); err == nil || !strings.Contains(err.Error(), `no listener "htpp"; hint: this process has http, grpc, ops`) {
+		t.Errorf("a listener that is none: %v", err)
+	}
+}

@@ -1,0 +1,155 @@
+package callers
+
+import (
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/inlet"
+	"github.com/headgate/headgate/internal/refusals"
+)
+
+// Options configures a Gate to doors of type D. The zero value of each field but Open is usable.
+type Options[D any] struct {
+	// File lists who has a credential; nil lets everybody in with the rights of
+	// Anonymous, whatever he shows.
+	File *File
+	// Listener is the one that callers reach.
+	Listener Listener
+	// Anonymous is what those may do who show no credential, where the file does not say.
+	Anonymous headgate.Rights
+	// Closed are rights that nobody has here, whatever the file says.
+	Closed headgate.Rights
+	// Open makes a door for callers with these rights; required. It is called once for
+	// each set of rights.
+	Open func(headgate.Rights) D
+	// Refusals counts whom the gate keeps out, as refused at Door; nil counts nothing.
+	Refusals *refusals.Log
+	Door     refusals.Door
+	// Now is the clock by which credentials expire; nil means the wall clock.
+	Now func() time.Time
+}
+
+// Gate is where callers come in at one listener: it finds the door for each. It is safe
+// for concurrent use. Make one with New.
+type Gate[D any] struct {
+	options   Options[D]
+	anonymous rights
+	allowed   rights // those that are not closed
+	doors     [combinations]D
+	wrong     wrongTokens
+}
+
+// New returns a Gate.
+func New[D any](o Options[D]) *Gate[D] {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	g := &Gate[D]{options: o, anonymous: setOf(o.Anonymous), allowed: ^setOf(o.Closed), wrong: newWrongTokens()}
+	for s := range g.doors {
+		g.doors[s] = o.Open(rights(s).rights())
+	}
+	return g
+}
+
+// Shown is what a caller shows. The zero value is nothing.
+type Shown struct {
+	// Token is "" for none.
+	Token string
+	// Malformed says that there is something in its place that is none.
+	Malformed bool
+	// Peer is who is at the other end of the connection; nil without TLS.
+	Peer *inlet.Peer
+}
+
+// Refused is why somebody does not come in. It is one of the values below.
+type Refused struct {
+	// Reason is for the counts.
+	Reason refusals.Reason
+	// What is for the caller; it says nothing of the credentials that there are.
+	What string
+}
+
+// Error implements error.
+func (r *Refused) Error() string { return r.What }
+
+// Why somebody does not come in.
+var (
+	errNoToken   = &Refused{refusals.NoToken, "no token and no certificate that is known here; hint: Authorization: Bearer TOKEN"}
+	errMalformed = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
+	errUnknown   = &Refused{refusals.UnknownToken, "the token is not known"}
+	errExpired   = &Refused{refusals.Expired, "the credential has expired"}
+	errElsewhere = &Refused{refusals.WrongScope, "the credential is good for nothing here; hint: rights and listeners in the file of --callers"}
+	// errTooMany ends the connection, so that an address which has shown many wrong tokens
+	// pays for a connection with each further one. The answer is the same otherwise,
+	// because 429 is for what limits say.
+	errTooMany = &Refused{refusals.UnknownToken, "too many wrong tokens from this address; hint: ask with a right one"}
+)
+
+// Enter returns the door for who shows s, or a *Refused. Who shows a credential may do
+// what it is good for, and what those may who show none.
+func (g *Gate[D]) Enter(s Shown) (door D, err error) {
+	if g.options.File == nil {
+		return g.doors[g.anonymous&g.allowed], nil
+	}
+	k := g.options.File.file.Get()
+	anonymous := g.anonymous
+	if k.said[g.options.Listener] {
+		anonymous = k.anonymous[g.options.Listener]
+	}
+	c, err := k.caller(s)
+	switch {
+	case err != nil:
+		return door, err
+	case c == nil && anonymous&g.allowed == 0:
+		return door, errNoToken
+	case c == nil:
+		return g.doors[anonymous&g.allowed], nil
+	case c.expired(g.options.Now):
+		return door, errExpired
+	}
+	set := (c.rights[g.options.Listener] | anonymous) & g.allowed
+	if set == 0 {
+		return door, errElsewhere
+	}
+	return g.doors[set], nil
+}
+
+// caller returns who shows s, nil for nobody.
+func (k *keyring) caller(s Shown) (*Caller, error) {
+	switch {
+	case s.Malformed:
+		return nil, errMalformed
+	case s.Token == "":
+		return k.ofPeer(s.Peer), nil
+	}
+	if c := k.token(s.Token); c != nil {
+		return c, nil
+	}
+	return nil, errUnknown
+}
+
+// note is what was found for a peer by one keyring.
+type note struct {
+	keyring *keyring
+	caller  *Caller // nil: nobody
+}
+
+// ofPeer returns who has the certificate of a peer; nil for nobody.
+func (k *keyring) ofPeer(p *inlet.Peer) *Caller {
+	shown := p.Certificate()
+	if shown == nil || len(k.certificates) == 0 {
+		return nil
+	}
+	if n, ok := p.Note.Load().(*note); ok && n.keyring == k {
+		return n.caller
+	}
+	n := &note{keyring: k}
+	for i := range k.certificates {
+		if k.certificates[i].name.Match(shown) {
+			n.caller = k.certificates[i].caller
+			break
+		}
+	}
+	p.Note.Store(n)
+	return n.caller
+}

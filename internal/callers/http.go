@@ -1,0 +1,77 @@
+package callers
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+
+	"github.com/headgate/headgate/internal/inlet"
+	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/tokenfile"
+)
+
+// TokenHeader is where a caller may show a token whose Authorization is somebody else's;
+// it goes before that. Its name over gRPC is the same in lower case.
+const TokenHeader = "X-Headgate-Token"
+
+// TokenOf returns what a caller shows in the values of Authorization and of TokenHeader.
+func TokenOf(authorization, own []string) (s Shown) {
+	if len(own) > 0 {
+		return Shown{Token: own[0], Malformed: len(own) > 1 || own[0] == ""}
+	}
+	token, err := tokenfile.Bearer(authorization)
+	return Shown{Token: token, Malformed: err != nil}
+}
+
+// HTTP returns the door for who sent r, or a *Refused.
+func (g *Gate[D]) HTTP(r *http.Request) (door D, err error) {
+	s := Shown{}
+	if g.options.File != nil {
+		s = TokenOf(r.Header["Authorization"], r.Header[TokenHeader])
+		s.Peer = inlet.PeerOf(r.Context())
+	}
+	if door, err = g.Enter(s); err != nil {
+		return door, g.Refuse(err, refusals.AddressOf(r))
+	}
+	return door, nil
+}
+
+// Refuse counts an error of Enter for the address that it is about, the zero one for a
+// socket of this machine, and returns what that is to hear.
+func (g *Gate[D]) Refuse(err error, from netip.Addr) error {
+	refused := (*Refused)(nil)
+	if !errors.As(err, &refused) {
+		return err
+	}
+	if refused == errUnknown && g.wrong.tooMany(from, g.options.Now()) {
+		refused = errTooMany
+	}
+	g.options.Refusals.RefusedFrom(g.options.Door, refused.Reason, from, "")
+	return refused
+}
+
+// Answer sets what the header of an answer says to who was refused because of err, and
+// returns the status: 403 for any other error.
+func Answer(h http.Header, err error) (status int) {
+	var refused *Refused
+	if !errors.As(err, &refused) {
+		return http.StatusForbidden
+	}
+	status, challenge := refused.status()
+	h.Set("WWW-Authenticate", challenge)
+	if refused == errTooMany {
+		h.Set("Connection", "close")
+	}
+	return status
+}
+
+// status returns the status of HTTP for a refusal, and its WWW-Authenticate.
+func (r *Refused) status() (status int, challenge string) {
+	switch r.Reason {
+	case refusals.NoToken:
+		return http.StatusUnauthorized, `Bearer realm="headgate"`
+	case refusals.WrongScope:
+		return http.StatusForbidden, `Bearer realm="headgate", error="insufficient_scope"`
+	}
+	return http.StatusUnauthorized, `Bearer realm="headgate", error="invalid_token"`
+}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// LoadBalancers says which listeners stand behind a load balancer that tells the address
+// of the client by the PROXY protocol. The zero value is none.
+type LoadBalancers struct {
+	// ProxyProtocol are the names of listeners, with commas between: those of their
+	// settings, without "-addr".
+	ProxyProtocol string `group:"listen" placeholder:"LISTENER,..." help:"Listeners whose connections begin with a header of the PROXY protocol, version 1 or 2, by which a load balancer tells the address of the client: http, grpc, auth, usage, admin, dashboard, health, ops. It comes before TLS. Default: none."`
+	// ProxyProtocolFrom are networks with commas between.
+	ProxyProtocolFrom string `group:"listen" placeholder:"NETWORKS" help:"Networks of these load balancers, with commas between; on a unix socket everybody is one. A connection from there without the header is closed, or when it takes longer than 3s."`
+	// ProxyProtocolOthers says what becomes of connections from elsewhere.
+	ProxyProtocolOthers string `group:"listen" enum:"serve,refuse" default:"serve" help:"Connections to such a listener from elsewhere: serve (their peer is the client, and no header is looked for) or refuse. Default ${default}."`
+}
+
+// maxBalancers bounds the networks that are compared for each connection.
+const maxBalancers = 256
+
+// Balancers returns ProxyProtocolFrom, checked; none where it is empty.
+func (s *LoadBalancers) Balancers() ([]netip.Prefix, error) {
+	if s.ProxyProtocolFrom == "" {
+		return nil, nil
+	}
+	return networks("proxy-protocol-from", s.ProxyProtocolFrom, maxBalancers)
+}
+
+// Behind reports whether the listener of that name stands behind a load balancer.
+func (s *LoadBalancers) Behind(listener string) bool { return slices.Contains(s.listeners(), listener) }
+
+func (s *LoadBalancers) listeners() []string {
+	if s.ProxyProtocol == "" {
+		return nil
+	}
+	names := strings.Split(s.ProxyProtocol, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
+}
+
+// CheckListeners refuses names that are none of those of the listeners that there are.
+func (s *LoadBalancers) CheckListeners(there []string) error {
+	for _, name := range s.listeners() {
+		if !slices.Contains(there, name) {
+			return fmt.Errorf("--proxy-protocol: no listener %.40q; hint: this process has %s", name, strings.Join(there, ", "))
+		}
+	}
+	return nil
+}
+
+func (s *LoadBalancers) validate() error {
+	if s.ProxyProtocol != "" && s.ProxyProtocolFrom == "" {
+		return errors.New("--proxy-protocol: nobody may send the header; hint: --proxy-protocol-from 10.1.2.0/24, the networks of your load balancers")
+	}
+	_, err := s.Balancers()
+	return err
+}

@@ -1,0 +1,71 @@
+package credentials
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// maxPassword bounds the bytes of a file with a password.
+const maxPassword = 4096
+
+// ReadPassword returns the password that stands alone in the file at path, without the
+// ends of lines after it. Errors are of type *FileError and hold nothing of the file.
+func ReadPassword(path string) (string, error) {
+	text, err := readSmall(path, maxPassword)
+	if err != nil {
+		return "", &FileError{What: "password file", Path: path, Err: err}
+	}
+	word := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case word == "":
+		err = errors.New("it is empty")
+	case strings.ContainsAny(word, "\r\n\x00"):
+		err = errors.New("it holds more than one line; a password is one")
+	}
+	if err != nil {
+		return "", &FileError{What: "password file", Path: path, Err: err}
+	}
+	return word, nil
+}
+
+// FileError says which file cannot be used, and why.
+type FileError struct {
+	// What the file is for.
+	What, Path string
+	Err        error
+}
+
+// Error implements error.
+func (e *FileError) Error() string {
+	var path *os.PathError
+	if errors.As(e.Err, &path) {
+		return fmt.Sprintf("%s %s: %v", e.What, e.Path, path.Err)
+	}
+	return fmt.Sprintf("%s %s: %v", e.What, e.Path, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// readSmall reads a regular file of at most most bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	// Who is asked about a pipe would wait for its writer.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return text, err
+}

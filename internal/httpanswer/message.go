@@ -1,0 +1,116 @@
+package httpanswer
+
+import (
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/rules"
+)
+
+// maxEntryInMessage is how much of the value of an entry a message shows, and
+// maxMessageText how long it gets, both in bytes: a value may have 64 KiB.
+const (
+	maxEntryInMessage = 128
+	maxMessageText    = 2048
+)
+
+// usualMessage is room for most messages, in bytes on the stack.
+const usualMessage = 512
+
+// cutMark ends what was cut.
+const cutMark = "..."
+
+// appendMessage appends the sentence of a body as a JSON string: the rule's own for
+// a denial that is a count, else what the cause is and what to do.
+func appendMessage(dst []byte, req *headgate.Request, s *Summary, own []rules.MessagePart) []byte {
+	if len(own) > 0 && s.Status == http.StatusTooManyRequests {
+		var space [usualMessage]byte
+		return AppendJSONString(dst, string(appendParts(space[:0], req, s, own)))
+	}
+	dst = append(dst, '"')
+	dst = append(dst, s.Sentence()...)
+	dst = append(dst, ' ')
+	return append(appendAdvice(dst, s), '"')
+}
+
+// appendParts appends a message with its placeholders filled. What is not known, such
+// as an entry that the descriptor does not have, is left empty.
+func appendParts(dst []byte, req *headgate.Request, s *Summary, parts []rules.MessagePart) []byte {
+	v := s.Verdict
+	for i := range parts {
+		switch p := &parts[i]; p.Kind {
+		case rules.MessageText:
+			dst = append(dst, p.Text...)
+		case rules.MessageKey:
+			dst = appendEntries(dst, v.Entries(nil, req))
+		case rules.MessageEntry:
+			dst = appendEntry(dst, v.Entries(nil, req), p.Text)
+		case rules.MessageRule:
+			dst = append(dst, NameOfLimit(v)...)
+		case rules.MessageLimit:
+			dst = strconv.AppendInt(dst, max(v.Decision.Limit, 0), 10)
+		case rules.MessageWindow:
+			if v.Limit != nil && !isConcurrency(v) {
+				dst = append(dst, windowText(v.Limit)...)
+			}
+		case rules.MessageRetryAfter:
+			dst = strconv.AppendInt(dst, s.RetryAfterSeconds(), 10)
+		}
+	}
+	if len(dst) > maxMessageText {
+		dst = append(wholeText(dst[:maxMessageText]), cutMark...)
+	}
+	return dst
+}
+
+func appendEntries(dst []byte, entries []descriptor.Entry) []byte {
+	for i := range entries {
+		if len(dst) > maxMessageText {
+			return dst
+		}
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = appendBounded(dst, entries[i].Key)
+		if entries[i].Value != "" {
+			dst = append(dst, ':')
+			dst = appendBounded(dst, entries[i].Value)
+		}
+	}
+	return dst
+}
+
+func appendEntry(dst []byte, entries []descriptor.Entry, key string) []byte {
+	for i := range entries {
+		if entries[i].Key == key {
+			return appendBounded(dst, entries[i].Value)
+		}
+	}
+	return dst
+}
+
+func appendBounded(dst []byte, text string) []byte {
+	if len(text) <= maxEntryInMessage {
+		return append(dst, text...)
+	}
+	from := len(dst)
+	dst = append(dst, text[:maxEntryInMessage]...)
+	return append(dst[:from+len(wholeText(dst[from:]))], cutMark...)
+}
+
+// wholeText returns text without a character that is cut off at its end.
+func wholeText(text []byte) []byte {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		tail := text[len(text)-n:]
+		if utf8.RuneStart(tail[0]) {
+			if !utf8.FullRune(tail) {
+				return text[:len(text)-n]
+			}
+			break
+		}
+	}
+	return text
+}

@@ -1,0 +1,57 @@
+package httpcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/strictjson"
+	"github.com/headgate/headgate/repeat"
+)
+
+// Repeater is a Checker that also decides checks with an id once, as headgate.Door does: ids
+// has that of each request, "" for none.
+type Repeater interface {
+	CheckOnce(ctx context.Context, requests []headgate.Request, ids []string, responses []headgate.Response) error
+}
+
+// checkID reads the id of a check.
+func (d *decoder) checkID() (string, *strictjson.Error) {
+	id, err := d.Text()
+	switch {
+	case err != nil:
+		return "", err
+	case id == "":
+		return "", &strictjson.Error{What: "empty", Hint: "leave it out, or draw one for each check"}
+	case len(id) > repeat.MaxID:
+		return "", &strictjson.Error{What: fmt.Sprintf("an id of %d bytes", len(id)), Hint: fmt.Sprintf("at most %d; hash longer ones", repeat.MaxID)}
+	}
+	d.named = true
+	return id, nil
+}
+
+// decide asks for what c has read.
+func (h *handler) decide(ctx context.Context, c *call, responses []headgate.Response) error {
+	d := &c.decoder
+	if !d.named {
+		return c.checker.Check(ctx, d.requests, responses)
+	}
+	repeater, ok := c.checker.(Repeater)
+	if !ok {
+		return repeat.ErrNoStore
+	}
+	return repeater.CheckOnce(ctx, d.requests, d.ids, responses)
+}
+
+// statusOfID returns the status of an error about ids, 0 for others.
+func statusOfID(err error) int {
+	switch {
+	case errors.Is(err, repeat.ErrConflict):
+		return http.StatusConflict
+	case errors.Is(err, repeat.ErrNoStore):
+		return http.StatusNotImplemented
+	}
+	return 0
+}

@@ -1,0 +1,18 @@
+package tenantsource
+
+import (
+	"fmt"
+
+	"github.com/headgate/headgate/tenant"
+)
+
+// checkFit refuses tiers with a limit that the stores cannot decide: its requests would
+// be left to the failure modes of their rules for good.
+func (t *Source) checkFit(tiers *tenant.Tiers) error {
+	for where, l := range tiers.Limits() {
+		if err := t.Unfit(l); err != nil {
+			return fmt.Errorf("%s: %w", where, err)
+		}
+	}
+	return nil
+}

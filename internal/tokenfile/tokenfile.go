@@ -1,0 +1,145 @@
+// Package tokenfile is the tokens that people and programs show, and the files that list
+// them: a token is made once and kept nowhere, a file has its hash. Who may do what with
+// one is elsewhere.
+package tokenfile
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/internal/yamlfile"
+)
+
+const (
+	// MaxName bounds the name of who has a credential, in bytes.
+	MaxName = 128
+	// MaxFile bounds a file, in bytes: 1,000 tokens have 200 KiB.
+	MaxFile = 1 << 20
+	// MaxTokens bounds the tokens of a file.
+	MaxTokens = 1000
+)
+
+// Digest is the SHA-256 of a token. A token is 32 random bytes, so that nobody can guess
+// one by its digest.
+type Digest [sha256.Size]byte
+
+// DigestOf returns the digest of a token.
+func DigestOf(token string) Digest { return sha256.Sum256([]byte(token)) }
+
+// ParseDigest reads the hexadecimal digits of a file. Its error has none of them.
+func ParseDigest(text string) (d Digest, err error) {
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != len(d) {
+		return Digest{}, fmt.Errorf("sha256: not %d hexadecimal digits", 2*len(d))
+	}
+	copy(d[:], raw)
+	return d, nil
+}
+
+// Equal reports whether both are of one token. How long it takes says nothing of either.
+func (d *Digest) Equal(other *Digest) bool { return subtle.ConstantTimeCompare(d[:], other[:]) == 1 }
+
+// New makes a token. prefix lets scanners of source code and logs know it by its look.
+func New(prefix string) (token string) {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return prefix + base64.RawURLEncoding.EncodeToString(secret[:])
+}
+
+// Line is an entry of a file for a token.
+type Line struct {
+	Name, Token string
+	// Grants is the key of what the token is good for, and Of its values.
+	Grants string
+	Of     []string
+	// Expires is when it ends; zero is never.
+	Expires time.Time
+}
+
+// String returns the lines of the entry.
+func (l Line) String() string {
+	digest := DigestOf(l.Token)
+	var b strings.Builder
+	fmt.Fprintf(&b, "  - name: %q\n    sha256: %q\n    %s: [%s]\n", l.Name, hex.EncodeToString(digest[:]), l.Grants, strings.Join(l.Of, ", "))
+	if !l.Expires.IsZero() {
+		fmt.Fprintf(&b, "    expires_at: %s\n", l.Expires.UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+// CheckName refuses a name that logs and files could not show as it is.
+func CheckName(name string) error {
+	const others = "-_.@"
+	bad := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(others, r))
+	}
+	if name == "" || len(name) > MaxName || strings.ContainsFunc(name, bad) {
+		return fmt.Errorf("the name of a token; hint: 1 to %d letters, digits, '-', '_', '.' or '@'", MaxName)
+	}
+	return nil
+}
+
+// ErrBearer says what a header has in place of one token.
+var ErrBearer = errors.New("the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN")
+
+// Bearer returns the token of the values of Authorization (RFC 6750, section 2.1), "" where
+// there are none.
+func Bearer(values []string) (token string, err error) {
+	if len(values) == 0 {
+		return "", nil
+	}
+	scheme, token, _ := strings.Cut(values[0], " ")
+	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", ErrBearer
+	}
+	return token, nil
+}
+
+// File is a file of credentials, read as a T. Its Get is safe for concurrent use. Make one
+// with NewFile.
+type File[T any] struct {
+	path    string
+	parse   func(data []byte) (*T, error)
+	read    []byte // what Reload saw last
+	current atomic.Pointer[T]
+}
+
+// NewFile returns the file at path, of which nothing is read yet: see Reload.
+func NewFile[T any](path string, parse func(data []byte) (*T, error)) *File[T] {
+	return &File[T]{path: path, parse: parse}
+}
+
+// Get returns what is in force, nil before Reload has read a good file.
+func (f *File[T]) Get() *T { return f.current.Load() }
+
+// Reload reads the file again and reports whether it has changed. A file that cannot be
+// read or used leaves in force what was; its error is told once, until the file changes.
+// No two calls may overlap.
+func (f *File[T]) Reload() (changed bool, err error) {
+	data, err := yamlfile.Read(f.path, MaxFile)
+	if err != nil {
+		data = []byte(err.Error()) // so that it counts as a change when it can be read
+	}
+	if f.read != nil && bytes.Equal(data, f.read) {
+		return false, nil
+	}
+	f.read = data
+	if err != nil {
+		return true, fmt.Errorf("read tokens: %w", err)
+	}
+	t, err := f.parse(data)
+	if err != nil {
+		return true, yamlfile.In(f.path, err)
+	}
+	f.current.Store(t)
+	return true, nil
+}

@@ -1,0 +1,261 @@
+// Package reconcile charges to a shared store what this node has let pass by itself while
+// that store was away.
+//
+// A node whose store does not answer may let hits pass by its share of the limit (failure
+// mode local). The store knows nothing of them, and when it is back it would let the whole
+// limit pass again. A Ledger remembers them, and charges them once the store answers:
+//
+//   - What is charged is what still weighs at that time: hits of a window that has ended
+//     meanwhile, and what a bucket has drained, are not. In a sliding window all of it
+//     counts as used in the present window, so that it weighs for up to a window longer.
+//   - No hit is charged twice. A hit that failed by a timeout may have been counted by the
+//     store after all, so the ledger does not take it; and a charge that ends in a
+//     timeout is not repeated. Both are counted (Stats).
+//   - Memory is bounded: at MaxKeys keys, or MaxBytes, hits of further ones are not taken,
+//     and counted.
+//   - The ledger is of this process. What has not been charged when it ends is lost.
+//
+// Concurrency and bans are not reconciled: slots end by themselves, and a ban counts no
+// hits that passed.
+package reconcile
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// Bounds of a Ledger.
+const (
+	// MaxKeys is how many keys are remembered at most.
+	MaxKeys = 1 << 16
+	// MaxBytes bounds the memory of keys and states, about.
+	MaxBytes = 32 << 20
+	// entryBytes is what an entry takes beside its key, about.
+	entryBytes = 256
+	// maxBatch is how many keys are charged with one call.
+	maxBatch = 100
+)
+
+// Every is the time between two attempts to charge while the store is away.
+const Every = time.Second
+
+// Ledger remembers what passed. It is safe for concurrent use. Make one with New.
+type Ledger struct {
+	store store.Store
+	now   func() limit.Micros
+
+	mu      sync.Mutex
+	entries map[string]*entry
+	bytes   int
+	stats   Stats
+}
+
+// entry is what was let pass of one bucket, as a bucket of its own.
+type entry struct {
+	limit *limit.Limit
+	state limit.State
+}
+
+// Stats counts hits since the start, but for Waiting.
+type Stats struct {
+	// Passed were let pass by a share while the store was away, and are in the ledger or
+	// were.
+	Passed uint64
+	// Charged were charged to the store. That is less than Passed where hits stopped to
+	// weigh before the store was back.
+	Charged uint64
+	// Uncertain were not charged because the store may have counted them: their call, or
+	// the one that should have charged them, has timed out.
+	Uncertain uint64
+	// Full were not taken because the ledger was full.
+	Full uint64
+	// Waiting is the number of keys that are to be charged.
+	Waiting int
+}
+
+// New returns an empty Ledger. What passed is charged to s; now is the clock by which hits
+// cease to weigh.
+func New(s store.Store, now func() limit.Micros) *Ledger {
+	return &Ledger{store: s, now: now, entries: make(map[string]*entry)}
+}
+
+// Passed notes a take that was counted by a share because the store failed with err. It
+// keeps nothing of t, and never waits for anybody.
+func (g *Ledger) Passed(t *store.Take, err error) {
+	switch t.Limit.Algorithm {
+	case limit.Concurrency, limit.Ban:
+		return
+	}
+	now := g.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t.Op == store.Refund {
+		g.giveBack(t, now)
+		return
+	}
+	if store.ReasonOf(err) == store.Timeout {
+		g.stats.Uncertain += uint64(t.Hits)
+		return
+	}
+	g.add(string(t.Key), t.Limit, now, t.Hits)
+}
+
+// giveBack takes hits out that were given back by share. Hits that the store itself has
+// counted are not here: those are given back no more.
+func (g *Ledger) giveBack(t *store.Take, now limit.Micros) {
+	if e := g.entries[string(t.Key)]; e != nil {
+		e.limit = t.Limit
+		e.state, _ = limit.Refund(t.Limit, e.state, now, t.Hits)
+	}
+}
+
+// add puts hits into the bucket of key. The lock is held.
+func (g *Ledger) add(key string, l *limit.Limit, now limit.Micros, hits int64) {
+	e := g.entries[key]
+	if e == nil {
+		size := len(key) + entryBytes
+		if len(g.entries) >= MaxKeys || g.bytes+size > MaxBytes {
+			g.stats.Full += uint64(hits)
+			return
+		}
+		e = new(entry)
+		g.entries[key] = e
+		g.bytes += size
+	}
+	g.stats.Passed += uint64(hits)
+	e.limit = l
+	e.state, _ = limit.Charge(l, e.state, now, hits)
+}
+
+// Stats returns a snapshot.
+func (g *Ledger) Stats() Stats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.stats
+	s.Waiting = len(g.entries)
+	return s
+}
+
+// Run charges what waits every second until ctx ends, and tells done, which may be nil,
+// of each time that nothing is left: for how many keys, and how many hits.
+func (g *Ledger) Run(ctx context.Context, done func(keys int, hits uint64)) {
+	tick := time.NewTicker(Every)
+	defer tick.Stop()
+	var keys int
+	var hits uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		k, h := g.Charge(ctx)
+		keys, hits = keys+k, hits+h
+		if keys > 0 && g.Stats().Waiting == 0 {
+			if done != nil {
+				done(keys, hits)
+			}
+			keys, hits = 0, 0
+		}
+	}
+}
+
+// Charge charges what waits, as far as the store answers, and returns of how many keys and
+// how many hits. ctx bounds the wait.
+func (g *Ledger) Charge(ctx context.Context) (keys int, hits uint64) {
+	if !g.answers(ctx) {
+		return 0, 0
+	}
+	for ctx.Err() == nil {
+		k, h := g.chargeSome(ctx)
+		if k == 0 {
+			break
+		}
+		keys, hits = keys+k, hits+h
+	}
+	return keys, hits
+}
+
+// answers reports whether something waits and the store decides about one of it. It is
+// asked first because a charge that ends in a timeout is lost.
+func (g *Ledger) answers(ctx context.Context) bool {
+	g.mu.Lock()
+	var peek []store.Take
+	for key, e := range g.entries {
+		peek = []store.Take{{Key: []byte(key), Limit: e.limit}}
+		break
+	}
+	g.mu.Unlock()
+	if peek == nil {
+		return false
+	}
+	var results [1]store.Result
+	g.store.Take(ctx, peek, results[:])
+	return results[0].Err == nil
+}
+
+// chargeSome charges a part of what waits. Where nothing of it could be charged it returns
+// 0 keys.
+func (g *Ledger) chargeSome(ctx context.Context) (keys int, hits uint64) {
+	takes := g.draw()
+	if len(takes) == 0 {
+		return 0, 0
+	}
+	results := make([]store.Result, len(takes))
+	g.store.Take(ctx, takes, results)
+	now := g.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range takes {
+		t := &takes[i]
+		switch err := results[i].Err; {
+		case err == nil:
+			keys++
+			hits += uint64(t.Hits)
+			g.stats.Charged += uint64(t.Hits)
+		case store.ReasonOf(err) == store.Timeout:
+			g.stats.Uncertain += uint64(t.Hits)
+		default:
+			g.stats.Passed -= uint64(t.Hits) // add counts them once more
+			g.add(string(t.Key), t.Limit, now, t.Hits)
+		}
+	}
+	return keys, hits
+}
+
+// draw takes some entries out, as charges of what still weighs of them. What does not is
+// forgotten.
+func (g *Ledger) draw() []store.Take {
+	now := g.now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var takes []store.Take
+	for key, e := range g.entries {
+		if len(takes) == maxBatch {
+			break
+		}
+		delete(g.entries, key)
+		g.bytes -= len(key) + entryBytes
+		if used := weighing(e.limit, e.state, now); used > 0 {
+			takes = append(takes, store.Take{Key: []byte(key), Limit: e.limit, Hits: used, Op: store.Charge})
+		}
+	}
+	return takes
+}
+
+// weighing returns how many hits of s still weigh at now. A part of a hit that a bucket
+// has not drained yet is none.
+func weighing(l *limit.Limit, s limit.State, now limit.Micros) int64 {
+	_, left := limit.Decide(l, s, now, 0)
+	used := max(left.Limit-left.Remaining, 0)
+	if used > 0 && l.Algorithm.IsBucket() {
+		if _, again := limit.Charge(l, limit.State{}, now, used); again.ResetAfter > left.ResetAfter {
+			used--
+		}
+	}
+	return used
+}

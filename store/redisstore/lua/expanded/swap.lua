@@ -1,0 +1,50 @@
+-- swap.lua keeps small values, each of which changes only from what the caller says that
+-- it is.
+--
+-- KEYS[i]  value i, i = 1, 2, ...: the instant until which it stands, in us, a space, and
+--          the value. One may be there several times
+-- ARGV[1]  the number of the call, which the answer repeats
+-- ARGV[2]  the instant that it is, or 0 for Redis's own clock, in us (tests give
+--          one)
+-- ARGV[3]  the deadline: the latest instant at which the answer is wanted, 0 for any
+-- and for each value three more
+--   old    what has to stand there, '' for nothing
+--   new    what is to stand there, '' for nothing
+--   ttl    for how long, in us, >= 1
+--
+-- Returns {status + 4 * number of the call, now, ...}. Status 0: done. 1: the deadline
+-- has passed; nothing was written. For each value follow
+--   left   -1 where it was changed; else for how much longer what was found stands, in
+--          us, 0 where nothing stands there
+--   found  what stands there; '' where it was changed
+
+local match, format, floor = string.match, string.format, math.floor
+local number, now, deadline = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+if deadline > 0 and now > deadline then
+  return {4 * number + 1, now}
+end
+local answer = {4 * number, now}
+for i = 1, #KEYS do
+  local old, new, ttl = ARGV[3 * i + 1], ARGV[3 * i + 2], ARGV[3 * i + 3] + 0
+  local text, found, left = redis.call('GET', KEYS[i]), '', 0
+  if text then
+    local ends, value = match(text, '^(%d+) (.+)$')
+    if ends and ends + 0 > now then
+      found, left = value, ends - now
+    end
+  end
+  if found == old then
+    if new ~= '' then
+      redis.call('SET', KEYS[i], format('%d ', now + ttl) .. new, 'PX', format('%d', floor((ttl + 999) / 1000) + 1000))
+    elseif text then
+      redis.call('DEL', KEYS[i])
+    end
+    found, left = '', -1
+  end
+  answer[2 * i + 1], answer[2 * i + 2] = left, found
+end
+return answer

@@ -1,0 +1,186 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/redisstore/conn"
+)
+
+//go:embed lua/swap.lua
+var luaSwap string
+
+const (
+	// keptName ends the name of a value that Swap keeps.
+	keptName = "kept"
+	// maxSwaps is how many swaps are in one call, so that it does not hold up others.
+	maxSwaps = 64
+)
+
+var swapScript = newScript(luaSwap)
+
+var _ store.Swapper = (*Store)(nil)
+
+// Swap implements store.Swapper for all who use this Redis with this prefix. Values whose
+// hashes lead to the same tag are one call of one script, up to 64 of them; those of other
+// shards are asked side by side. It lasts no longer than the budget.
+func (s *Store) Swap(ctx context.Context, swaps []store.Swap, answers []store.Swapped) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.Budget)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	var (
+		parts []*swapCall
+		last  = map[int]*swapCall{} // by tag
+	)
+	for i := range swaps {
+		if fault := swaps[i].Fault(); fault != nil {
+			fault.Store = s.options.String()
+			answers[i] = store.Swapped{Err: fault}
+			continue
+		}
+		hash := hashOf(swaps[i].Key)
+		tag := s.tag(hash)
+		c := last[tag]
+		if c == nil || len(c.swaps) == maxSwaps {
+			c = s.newSwapCall(tag, deadline)
+			parts, last[tag] = append(parts, c), c
+		}
+		c.swaps, c.hashes, c.answers = append(c.swaps, &swaps[i]), append(c.hashes, hash), append(c.answers, &answers[i])
+	}
+	s.runSwaps(ctx, parts)
+}
+
+// swapCall is a call of swaps with its body.
+type swapCall struct {
+	call
+	swapBody
+}
+
+func (s *Store) newSwapCall(tag int, deadline time.Time) *swapCall {
+	c := &swapCall{
+		call:     call{caller: &s.caller, script: swapScript, tag: tag, deadline: deadline},
+		swapBody: swapBody{prefix: s.prefixes[tag]},
+	}
+	c.call.body = &c.swapBody
+	return c
+}
+
+// runSwaps makes calls, at several shards side by side.
+func (s *Store) runSwaps(ctx context.Context, calls []*swapCall) {
+	if len(calls) == 1 { // most are
+		calls[0].run(ctx)
+		s.finishSwaps(ctx, calls[0])
+		return
+	}
+	each := map[*shard][]*swapCall{}
+	for _, c := range calls {
+		at, fault := s.shard(c.tag)
+		if fault != nil {
+			c.failSwaps(fault)
+			continue
+		}
+		each[at] = append(each[at], c)
+	}
+	var asking sync.WaitGroup
+	for at, some := range each {
+		asking.Go(func() { s.runSwapsAt(ctx, at, some) })
+	}
+	asking.Wait()
+}
+
+// runSwapsAt makes calls at one shard, which leave together.
+func (s *Store) runSwapsAt(ctx context.Context, at *shard, calls []*swapCall) {
+	leaving := make([]*call, len(calls))
+	for i, c := range calls {
+		c.at, leaving[i] = at, &c.call
+	}
+	pipeline(ctx, at, leaving)
+	for _, c := range calls {
+		s.finishSwaps(ctx, c)
+	}
+}
+
+// finishSwaps ends a call that has its outcome. Where its values lie on two servers
+// because their slot is being moved, each of them is asked for alone.
+func (s *Store) finishSwaps(ctx context.Context, c *swapCall) {
+	if !errors.Is(c.err, conn.ErrApart) {
+		if c.err != nil {
+			c.failSwaps(s.faultOf("swap", c.err))
+		}
+		return
+	}
+	for i := range c.swaps {
+		one := s.newSwapCall(c.tag, c.deadline)
+		one.swaps, one.hashes, one.answers = c.swaps[i:i+1], c.hashes[i:i+1], c.answers[i:i+1]
+		if one.run(ctx); one.err != nil {
+			one.failSwaps(s.faultOf("swap", one.err))
+		}
+	}
+}
+
+func (b *swapBody) failSwaps(err error) {
+	for _, answer := range b.answers {
+		*answer = store.Swapped{Err: err}
+	}
+}
+
+// swapBody is the body of a call that swaps values of one tag.
+type swapBody struct {
+	prefix  string
+	swaps   []*store.Swap
+	hashes  []keyHash
+	answers []*store.Swapped
+}
+
+// encode implements body.
+func (b *swapBody) encode(h header) (keys, args []string) {
+	args = make([]string, 0, 3+3*len(b.swaps))
+	args = append(args, strconv.FormatUint(uint64(h.number), 10), strconv.FormatInt(int64(h.now), 10), strconv.FormatInt(int64(max(h.deadline, 0)), 10))
+	for i, s := range b.swaps {
+		keys = append(keys, b.prefix+string(b.hashes[i][:])+keptName)
+		ttl := max(min(s.TTL.Microseconds(), maxNumber), 1)
+		args = append(args, string(s.Old), string(s.New), strconv.FormatInt(ttl, 10))
+	}
+	return keys, args
+}
+
+// decode implements body.
+func (b *swapBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
+	var n [answerHead]int64
+	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
+		return head{}, conn.ErrBadReply
+	}
+	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
+	if h.status != statusDecided {
+		return h, nil
+	}
+	if answer = answer[answerHead:]; len(answer) != 2*len(b.swaps) {
+		return head{}, conn.ErrBadReply
+	}
+	for i, out := range b.answers {
+		left, err := answer[2*i].ToInt64()
+		if err != nil {
+			return head{}, conn.ErrBadReply
+		}
+		found, err := answer[2*i+1].ToString()
+		if err != nil {
+			return head{}, conn.ErrBadReply
+		}
+		*out = store.Swapped{Done: left < 0}
+		if left > 0 {
+			out.Found, out.Left = []byte(found), micros(left)
+		}
+	}
+	return h, nil
+}
+
+// release implements body: the strings are not used again.
+func (b *swapBody) release(bool) {}
