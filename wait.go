@@ -50,15 +50,11 @@ func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error 
 		l.giveUp(ctx, req)
 		return ErrQueueFull
 	}
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if err := sleep(ctx, delay); err != nil {
 		l.giveUp(ctx, req)
-		return context.Cause(ctx)
+		return err
 	}
+	return nil
 }
 
 // giveUp refunds what req was charged, though its context may have ended.

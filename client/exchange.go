@@ -1,10 +1,11 @@
 package client
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // exchange is one request until its answer.
@@ -43,7 +44,7 @@ func (x *exchange) run() (*http.Response, error) {
 			return resp, nil
 		}
 		drain(resp.Body)
-		if err := sleep(x.original.Context(), wait); err != nil {
+		if err := sleep.For(x.original.Context(), wait); err != nil {
 			closeBody(again)
 			return nil, err
 		}
@@ -76,7 +77,7 @@ func (x *exchange) hold() error {
 		}
 		if wait > 0 {
 			t.tell(Event{Kind: kind, Request: x.original, Wait: wait, Policy: d.name, Attempt: x.attempt})
-			if err := sleep(x.original.Context(), wait); err != nil {
+			if err := sleep.For(x.original.Context(), wait); err != nil {
 				return err
 			}
 		}
@@ -224,16 +225,4 @@ func drain(body io.ReadCloser) {
 	}
 	_, _ = io.CopyN(io.Discard, body, maxDrain)
 	body.Close()
-}
-
-// sleep waits for d, or for the end of ctx, whose cause it returns.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
 }

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/store"
 )
@@ -77,7 +78,7 @@ func (c *Checker) exchanges(ctx context.Context, q *question, decode func(*http.
 		if tries == 0 || err != nil || !isLost(reason) {
 			return reason, err
 		}
-		if sleep(ctx, retryPause<<(q.retries-tries)) != nil {
+		if sleep.For(ctx, retryPause<<(q.retries-tries)) != nil {
 			return reason, nil
 		}
 		c.counts.retried.Add(1)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -337,12 +338,8 @@ func (p *pace) wait(ctx context.Context, now time.Time) bool {
 		return true
 	}
 	if rest > 0 {
-		timer := time.NewTimer(rest)
-		defer timer.Stop()
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, rest) != nil {
 			return false
-		case <-timer.C:
 		}
 		now = now.Add(rest)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/verdict"
@@ -172,7 +173,7 @@ func (g *Gate) AdmitWithin(ctx context.Context, p *Pass, patience time.Duration)
 			return nil
 		}
 		g.counts.delayed.Add(1)
-		err := sleep(ctx, retry)
+		err := sleep.For(ctx, retry)
 		<-g.waiting
 		if err != nil {
 			g.counts.gaveUp.Add(1)
@@ -183,18 +184,6 @@ func (g *Gate) AdmitWithin(ctx context.Context, p *Pass, patience time.Duration)
 
 // leastRetry keeps a caller with patience from asking without a pause.
 const leastRetry = time.Millisecond
-
-// sleep returns after d, or with the cause when ctx ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
 
 // answerFailure answers in place of a Checker that could not.
 func (g *Gate) answerFailure(resp *headgate.Response, err error) {
@@ -238,7 +227,7 @@ func (g *Gate) wait(ctx context.Context, p *Pass, delay time.Duration) error {
 		return nil
 	}
 	g.counts.delayed.Add(1)
-	if err := sleep(ctx, delay); err != nil {
+	if err := sleep.For(ctx, delay); err != nil {
 		g.giveBack(ctx, p)
 		return err
 	}

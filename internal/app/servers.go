@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/rls"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // newcomersTimeout bounds how long the end of a server waits for connections that have
@@ -58,10 +59,7 @@ func (g *gentleServer) Serve() error { return serveHTTP(g.Server, g.listener) }
 func (g *gentleServer) Shutdown(ctx context.Context) {
 	g.listener.Close()
 	g.newcomers.wait(ctx, g.patience)
-	select {
-	case <-time.After(g.settling):
-	case <-ctx.Done():
-	}
+	_ = sleep.For(ctx, g.settling)
 	if err := g.Server.Shutdown(ctx); err != nil {
 		g.logger.Warn("HTTP requests were cut off", "front", g.name, "error", err)
 		g.Close()

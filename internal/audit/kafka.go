@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -339,12 +340,10 @@ func (s *kafka) flush(ctx context.Context) {
 		if !waits {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, againEvery) != nil {
 			return
-		case <-time.After(againEvery):
-			s.again(time.Now())
 		}
+		s.again(time.Now())
 	}
 }
 

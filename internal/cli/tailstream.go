@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -106,12 +108,8 @@ func (w *watching) run(ctx context.Context) error {
 		}
 		drawn := pause/2 + rand.N(pause/2+1)
 		w.ended(err, drawn)
-		timer := time.NewTimer(drawn)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep.For(ctx, drawn) != nil {
 			return nil
-		case <-timer.C:
 		}
 		pause = min(2*pause, maxReconnect)
 	}

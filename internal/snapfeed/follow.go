@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/accountfile"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -138,10 +139,8 @@ func (f *Follower) Run(ctx context.Context) {
 			}
 			f.failing, pause = false, retryMin
 		}
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }

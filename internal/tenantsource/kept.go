@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -54,10 +55,8 @@ func (t *Source) keep(ctx context.Context) {
 		case <-t.changed:
 		}
 		t.keepNow()
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, keepEvery) != nil {
 			return
-		case <-time.After(keepEvery):
 		}
 	}
 }

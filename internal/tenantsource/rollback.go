@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -97,10 +98,8 @@ func (b *RollBacks) switchOff(ctx context.Context, r *trial.Report) {
 			return // another node was first, or an operator knows better
 		}
 		b.logger.Error("other nodes are not told yet that candidate limits were taken back", "rule", r.Rule, "error", err)
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

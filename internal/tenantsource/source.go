@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -193,10 +194,8 @@ func (t *Source) Watch(ctx context.Context) {
 			return
 		}
 		t.tell(err)
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 	}
 }

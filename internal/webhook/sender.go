@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -117,14 +119,10 @@ func (s *sender) deliver(ctx context.Context, e *Event) {
 			s.onError(fmt.Errorf("webhook %s: event %s was given up after %d tries: %w", s.label, e.ID, try, err))
 			return
 		}
-		timer := time.NewTimer(pause(try, refused, rand.Float64()))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if sleep.For(ctx, pause(try, refused, rand.Float64())) != nil {
 			return
-		case <-timer.C:
-			s.retried.Add(1)
 		}
+		s.retried.Add(1)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -74,7 +75,7 @@ func (k *keptSwap) run(ctx context.Context) {
 			return
 		}
 		k.store.conflicts.Add(1)
-		wait(ctx, rand.N(pause))
+		_ = sleep.For(ctx, rand.N(pause))
 		pause = min(2*pause, maxPause)
 	}
 	k.answer.Err = fault("swap", k.server.addr, errLostRace)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -123,7 +124,7 @@ func (w *work) rounds(ctx context.Context, q *queue, round func() bool) {
 		}
 		w.store.conflicts.Add(1)
 		if inLine {
-			wait(ctx, rand.N(pause))
+			_ = sleep.For(ctx, rand.N(pause))
 			pause = min(2*pause, maxPause)
 		}
 		inLine = true
@@ -285,14 +286,4 @@ func (w *work) onServers(ctx context.Context, buckets []*bucket, f func(context.
 // unsettled returns the buckets that are to be read and written (again).
 func unsettled(buckets []*bucket) []*bucket {
 	return slices.DeleteFunc(slices.Clone(buckets), func(b *bucket) bool { return b.done || b.err != nil })
-}
-
-// wait returns after d, or when ctx has ended.
-func wait(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -3,9 +3,10 @@ package sqltenant
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // hear rings the bell for each notice of PostgreSQL, and after each reconnect, when
@@ -19,10 +20,7 @@ func (d *DB) hear(ctx context.Context) {
 		if heard := d.hearOnce(ctx); heard {
 			pause = retryMin
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		_ = sleep.For(ctx, pause)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // Run keeps the snapshot fresh until ctx ends. While the database is away the last
@@ -248,10 +250,8 @@ func (r *run) keepRules(ctx context.Context) {
 		}
 		r.rulesErr.Store(&err)
 		r.askRules()
-		select {
-		case <-ctx.Done():
+		if sleep.For(ctx, pause) != nil {
 			return
-		case <-time.After(pause):
 		}
 		pause = min(2*pause, retryMax)
 	}
