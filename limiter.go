@@ -204,3 +204,102 @@ func (l *Limiter) finish(p *plan, responses []Response) {
 	p.reset()
 	l.plans.Put(p)
 }
+
+// Wait is Check for one request that also waits out its delay. What the request
+// holds is not renewed meanwhile. It returns when the request may go on or is denied (see
+// Response.Allowed). When ctx ends first, the request gives up its place: the
+// hits are refunded and ctx's error is returned. At most Options.MaxWaiting
+// calls wait at a time; one more is refunded and returns ErrQueueFull.
+func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error {
+	responses := []Response{*resp}
+	if err := l.Check(ctx, []Request{*req}, responses); err != nil {
+		return err
+	}
+	*resp = responses[0]
+	delay := resp.Delay()
+	if delay == 0 {
+		return nil
+	}
+	select {
+	case l.waiting <- struct{}{}:
+		defer func() { <-l.waiting }()
+	default:
+		l.giveUp(ctx, req)
+		return ErrQueueFull
+	}
+	if err := sleep(ctx, delay); err != nil {
+		l.giveUp(ctx, req)
+		return err
+	}
+	return nil
+}
+
+// giveUp refunds what req was charged, though its context may have ended.
+func (l *Limiter) giveUp(ctx context.Context, req *Request) {
+	refund := *req
+	refund.Descriptors = make([]Descriptor, len(req.Descriptors))
+	for i, d := range req.Descriptors {
+		d.Op = store.Refund
+		refund.Descriptors[i] = d
+	}
+	// The only error of Check is a malformed request, and this one was not.
+	_ = l.Check(context.WithoutCancel(ctx), []Request{refund}, make([]Response, 1))
+}
+
+// NotTimed is what observers are told of a call that was not timed. Any negative time is
+// one.
+const NotTimed time.Duration = -1
+
+// Two readings of the clock take longer than all that observers do with a decision in
+// memory. So where a call was faster than fastCall, the next ones of its processor are
+// not timed, up to one in timedOf. Whether a call is timed does not depend on how long it
+// takes itself, so that those which are stand for the others.
+const (
+	fastCall = 20 * time.Microsecond
+	timedOf  = 16
+)
+
+// epoch is what times are measured from: the time since then is read from the monotonic
+// clock alone, which takes half as long as time.Now.
+var epoch = time.Now()
+
+// stopwatch times calls. The zero value times the next one.
+type stopwatch struct {
+	// skip is how many calls from now on are not timed.
+	skip  int
+	began time.Duration
+	runs  bool
+}
+
+// start begins to time a call, if it is one that is timed; always says that it is, since
+// its trace is recorded.
+func (w *stopwatch) start(always bool) {
+	if w.skip > 0 && !always {
+		w.skip--
+		return
+	}
+	w.runs, w.began = true, time.Since(epoch)
+}
+
+// traced reports whether a caller records a trace that one of the requests is part of.
+func traced(requests []Request) bool {
+	for i := range requests {
+		if requests[i].Origin.Trace.Sampled {
+			return true
+		}
+	}
+	return false
+}
+
+// stop returns how long the call took, NotTimed where that was not measured.
+func (w *stopwatch) stop() time.Duration {
+	if !w.runs {
+		return NotTimed
+	}
+	took := time.Since(epoch) - w.began
+	w.runs, w.skip = false, 0
+	if took < fastCall {
+		w.skip = timedOf - 1
+	}
+	return took
+}

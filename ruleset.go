@@ -3,6 +3,7 @@ package headgate
 import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/trial"
 )
@@ -83,3 +84,15 @@ func modesOf(r *rules.Rule) ruleModes {
 	main.Main = true
 	return ruleModes{&main, other}
 }
+
+// SetSwitches swaps in what operators have switched; with nil, and before the first
+// call, nothing is. Requests under way finish with the old. Buckets keep their state.
+//
+// A rule that is off takes no part in deciding hits, and answers do not name it. What
+// is in flight is still renewed and released there, and refunds and resets reach it.
+// A switch for all is for limits that callers name too. Where Options.Shadow is set,
+// nothing is enforced whatever is switched.
+func (l *Limiter) SetSwitches(s *switches.Set) { l.switches.Store(s) }
+
+// Switches returns what SetSwitches was given last.
+func (l *Limiter) Switches() *switches.Set { return l.switches.Load() }
