@@ -125,8 +125,9 @@ type operation struct {
 	times  int
 	at     int // where its answer begins
 	// state is that of the bucket before the first of several; or after the only
-	// one, if the script tells enough.
+	// one, if the script tells enough. Where it is remembered, left is how long it lasts.
 	state limit.State
+	left  time.Duration
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -168,15 +169,15 @@ func (b *takeBody) decode(answer []rueidis.RedisMessage, number uint32) (head, e
 	}
 	h, err := b.request.decode(answer, number, b.takes, b.results)
 	if err == nil && h.status == statusDecided {
-		b.remember(h.now)
+		b.remember()
 		b.request.release()
 		b.request = nil
 	}
 	return h, err
 }
 
-// remember notes the states of the buckets after the call, decided at now.
-func (b *takeBody) remember(now limit.Micros) {
+// remember notes the states of the buckets after the call.
+func (b *takeBody) remember() {
 	if !b.request.tells {
 		return
 	}
@@ -189,7 +190,7 @@ func (b *takeBody) remember(now limit.Micros) {
 			// not what is left.
 			continue
 		}
-		b.memory.note(&key.hash, b.history, l, &op.state, local, limit.Lifetime(l, op.state, now))
+		b.memory.note(&key.hash, b.history, l, &op.state, local, op.left)
 	}
 }
 

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -138,32 +139,49 @@ func (m *memory) missing(hash *keyHash, history uint32, now time.Time) (_ rememb
 
 // stateOf returns the state of a bucket about which a decision at now was the last
 // word, as far as the decision tells it; previous is the count of the previous
-// window of a sliding one. It may be too full by a microsecond, or, where the
-// bucket is full, not as full as it is; then it is one that nothing passes all
-// the same. States that are wide are not found out.
+// window of a sliding one. The state is unused when the decision's reset is over. It may
+// be too full by a microsecond, or, where the bucket is full, not as full as it is; then
+// it is one that nothing passes all the same. States that are wide are not found out.
+//
+// Nothing is decided for that: each decision of the store comes through here.
 func stateOf(l *limit.Limit, d *limit.Decision, now limit.Micros, previous int64) limit.State {
 	if d.ResetAfter <= 0 || !merges(l) {
 		return limit.State{}
 	}
-	if l.Algorithm == limit.Ban {
+	s := limit.State{Kind: 1 + uint8(l.Algorithm)}
+	period := l.PeriodMicros()
+	switch {
+	case l.Algorithm == limit.Ban:
 		return banOf(l, d, now)
-	}
-	// An unused bucket that is hit knows the window, and what kind it is.
-	s, _ := limit.Decide(l, limit.State{}, now, 1)
-	if s.Kind == 0 || s.Wide != nil {
-		return limit.State{}
-	}
-	switch l.Algorithm {
-	case limit.FixedWindow:
+	case l.Calendar != nil:
+		s.A = int64(l.Calendar.Around(now)[1])
 		s.B = d.Limit - d.Remaining
-	case limit.SlidingWindow:
-		s.B, s.C = 0, previous
-		_, unhit := limit.Decide(l, s, now, 0)
-		s.B = unhit.Remaining - d.Remaining
+	case l.Algorithm == limit.FixedWindow:
+		s.A = int64(now) - int64(now)%period
+		s.B = d.Limit - d.Remaining
+	case l.Algorithm == limit.SlidingWindow:
+		elapsed := int64(now) % period
+		s.A, s.C = int64(now)-elapsed, previous
+		s.B = max(d.Limit-weightOf(previous, period-elapsed, period), 0) - d.Remaining
 	default:
-		s.A, s.B = int64(now)+d.ResetAfter.Microseconds(), 0
+		s.A = int64(now) + d.ResetAfter.Microseconds()
 	}
+	s.Per = l.Per()
 	return s
+}
+
+// weightOf returns how many hits a previous window of so many is taken for while left of
+// its period is: rounded up.
+func weightOf(previous, left, period int64) int64 {
+	if previous <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(previous), uint64(left))
+	whole, rest := bits.Div64(hi, lo, uint64(period)) // at most previous, because left <= period
+	if rest > 0 {
+		whole++
+	}
+	return int64(whole)
 }
 
 // banOf is stateOf for a ban. A count has at least one denial left.

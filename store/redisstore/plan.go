@@ -199,6 +199,7 @@ func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []
 		case op.group == alone:
 			results[i] = store.Result{}
 			limit.DecideInPlace(takes[i].Limit, &op.state, now, takes[i].Hits, &results[i].Decision)
+			op.left = results[i].ResetAfter
 		default:
 			dealGroup(r.ops[first:first+end-i], now, takes[i:end], results[i:end])
 		}
@@ -233,7 +234,7 @@ func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMes
 	l, result := takes[o.take].Limit, &results[o.take]
 	*result = store.Result{Decision: decision(l, n[0], n[1], n[2])}
 	if r.tells {
-		o.state = stateOf(l, &result.Decision, now, n[3])
+		o.state, o.left = stateOf(l, &result.Decision, now, n[3]), result.ResetAfter
 	}
 	return true
 }
@@ -256,6 +257,7 @@ func dealGroup(ops []operation, now limit.Micros, takes []store.Take, results []
 			results[i] = store.Result{}
 			limit.DecideInPlace(takes[i].Limit, &ops[i].state, now, 0, &results[i].Decision)
 		}
+		ops[i].left = results[i].ResetAfter
 	}
 }
 
