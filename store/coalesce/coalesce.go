@@ -90,6 +90,9 @@ type Patient interface {
 	context.Context
 	// Last returns when the context ends at the latest.
 	Last() time.Time
+	// Ends returns what closes when the context of the caller ends, and what closes when
+	// this one ends by itself. To wait for both costs less than Done may.
+	Ends() (caller, own <-chan struct{})
 }
 
 // ErrFull says that too many callers wait already.
@@ -174,9 +177,16 @@ func (c *Coalescer) Take(ctx context.Context, takes []store.Take, results []stor
 		return refuse(results, err)
 	}
 	if f == nil {
+		ended := false
+		caller, own := endsOf(ctx)
 		select {
 		case f = <-j.wake:
-		case <-ctx.Done():
+		case <-caller:
+			ended = true
+		case <-own:
+			ended = true
+		}
+		if ended {
 			if c.leave(j) {
 				return refuse(results, ctx.Err())
 			}
@@ -189,6 +199,14 @@ func (c *Coalescer) Take(ctx context.Context, takes []store.Take, results []stor
 	}
 	c.free(j)
 	return nil
+}
+
+// endsOf returns what closes when ctx ends: of a Patient two, of others one and nil.
+func endsOf(ctx context.Context) (caller, own <-chan struct{}) {
+	if p, ok := ctx.(Patient); ok {
+		return p.Ends()
+	}
+	return ctx.Done(), nil
 }
 
 func refuse(results []store.Result, err error) error {

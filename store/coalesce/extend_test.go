@@ -20,6 +20,8 @@ type lasting struct {
 func (l lasting) Deadline() (time.Time, bool) { return l.deadline, true }
 func (l lasting) Last() time.Time             { return l.last }
 
+func (l lasting) Ends() (caller, own <-chan struct{}) { return nil, l.Done() }
+
 func lastingFor(t *testing.T, deadline, last time.Duration) lasting {
 	now := time.Now()
 	ctx, cancel := context.WithDeadline(context.Background(), now.Add(last))
@@ -82,6 +84,61 @@ func TestFlightsGoOn(t *testing.T) {
 					t.Errorf("the flight lasted %v, want %v; asked %d times", took, c.want, asked)
 				}
 			})
+		})
+	}
+}
+
+// twoEnds is a Patient whose caller, or which itself, ends when a channel is closed.
+type twoEnds struct {
+	lasting
+	caller, own chan struct{}
+}
+
+func (e twoEnds) Ends() (caller, own <-chan struct{}) { return e.caller, e.own }
+
+func (e twoEnds) Done() <-chan struct{} { panic("who waits for a flight looks at the ends") }
+
+func (e twoEnds) Err() error {
+	select {
+	case <-e.caller:
+		return context.Canceled
+	case <-e.own:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// A Patient that waits for a flight goes away when its caller does, and when it ends by
+// itself.
+func TestAPatientLeavesByEitherEnd(t *testing.T) {
+	for _, want := range []error{context.Canceled, context.DeadlineExceeded} {
+		synctest.Test(t, func(t *testing.T) {
+			first := make(chan struct{})
+			co := New(Options{Flights: 1, Fly: func(context.Context, []store.Take, []store.Result) { <-first }})
+			takes := []store.Take{{Key: []byte("key"), Limit: limit.Must(limit.PerHour(10)), Hits: 1}}
+			go func() { _ = co.Take(context.Background(), takes, make([]store.Result, 1)) }()
+			synctest.Wait()
+			e := twoEnds{lastingFor(t, time.Minute, time.Hour), make(chan struct{}), make(chan struct{})}
+			got := make(chan error, 1)
+			go func() { got <- co.Take(e, takes, make([]store.Result, 1)) }()
+			synctest.Wait()
+			if want == context.Canceled {
+				close(e.caller)
+			} else {
+				close(e.own)
+			}
+			synctest.Wait()
+			select {
+			case err := <-got:
+				if !errors.Is(err, want) {
+					t.Errorf("it left with %v, want %v", err, want)
+				}
+			default:
+				t.Errorf("it waits on after %v", want)
+			}
+			close(first)
+			synctest.Wait()
 		})
 	}
 }

@@ -135,6 +135,44 @@ func TestAlarmsServeAgain(t *testing.T) {
 	})
 }
 
+// Who asks for the two ends of a Patience in place of its Done hears of both, and costs no
+// context; Done, asked for later, agrees.
+func TestEndsOfPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const budget = 20 * time.Millisecond
+		late := bubble(t, budget).late
+		closed := func(c <-chan struct{}) bool {
+			select {
+			case <-c:
+				return true
+			default:
+				return false
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		p := NewPatience(ctx, late, time.Now(), budget)
+		caller, own := p.Ends()
+		if closed(caller) || closed(own) {
+			t.Error("an end before its time")
+		}
+		cancel()
+		if !closed(caller) || closed(own) || !errors.Is(p.Err(), context.Canceled) || !closed(p.Done()) {
+			t.Errorf("the caller has left, and it ends with %v", p.Err())
+		}
+		p.End()
+		p = NewPatience(t.Context(), late, time.Now(), budget)
+		defer p.End()
+		if caller, own = p.Ends(); closed(own) {
+			t.Error("the alarm of one that was over rings for the next")
+		}
+		time.Sleep(budget)
+		synctest.Wait()
+		if closed(caller) || !closed(own) || !errors.Is(p.Err(), context.DeadlineExceeded) || !closed(p.Done()) {
+			t.Errorf("the budget is over, and it ends with %v", p.Err())
+		}
+	})
+}
+
 func TestLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLateness(20 * time.Millisecond)

@@ -21,31 +21,39 @@ func graceOf(budget time.Duration) time.Duration { return min(budget, maxGrace) 
 //
 // Its Deadline is the end of the budget, whatever comes after: that is what the script
 // is told, so nothing is charged later than that.
+//
+// It is a child of its caller's context only for who asks for Done: to enter it there and
+// to take it out again costs more than a Take that waits for others has to, which can
+// look at both of its Ends.
 type Patience struct {
-	context.Context // that of the caller, with a cancel
+	context.Context // that of the caller
 	late            *Lateness
 	deadline, last  time.Time
 	// asked are the servers that the answer is to come from.
 	asked [2]atomic.Pointer[Server]
+	alarm *alarm
 
 	mu       sync.Mutex
-	alarm    *alarm
-	err      error
+	err      error // once the budget or the use of it is over
 	extended bool
-	cancel   context.CancelFunc
+	// child ends with the caller's context and with the patience; nil until asked for.
+	child  context.Context
+	cancel context.CancelFunc
 }
 
-// alarm is the timer of one patience after the other.
+// alarm is the timer of one patience after the other; rung is closed when it has ended
+// one.
 type alarm struct {
 	timer *time.Timer
 	of    *Patience
+	rung  chan struct{}
 }
 
 func (a *alarm) ring() { a.of.expire() }
 
 // NewPatience returns the context of a Take that begins now. Its End must be called.
 func NewPatience(ctx context.Context, l *Lateness, now time.Time, budget time.Duration) *Patience {
-	p := &Patience{late: l, deadline: now.Add(budget)}
+	p := &Patience{Context: ctx, late: l, deadline: now.Add(budget)}
 	p.last = p.deadline.Add(graceOf(budget))
 	if d, ok := ctx.Deadline(); ok {
 		if d.Before(p.deadline) {
@@ -55,7 +63,6 @@ func NewPatience(ctx context.Context, l *Lateness, now time.Time, budget time.Du
 			p.last = d
 		}
 	}
-	p.Context, p.cancel = context.WithCancel(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := p.deadline.Sub(now)
@@ -64,7 +71,7 @@ func NewPatience(ctx context.Context, l *Lateness, now time.Time, budget time.Du
 		a.timer.Reset(left)
 		return p
 	}
-	p.alarm = &alarm{of: p}
+	p.alarm = &alarm{of: p, rung: make(chan struct{})}
 	p.alarm.timer = time.AfterFunc(left, p.alarm.ring)
 	return p
 }
@@ -72,12 +79,39 @@ func NewPatience(ctx context.Context, l *Lateness, now time.Time, budget time.Du
 // End ends the use of p.
 func (p *Patience) End() {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.alarm.timer.Stop() { // else it may yet ring for p, and is not used again
 		p.alarm.of = nil
 		p.late.alarms.Put(p.alarm)
 	}
-	p.mu.Unlock()
-	p.cancel()
+	p.endLocked(context.Canceled)
+}
+
+// endLocked notes why p has ended, unless it has ended before.
+func (p *Patience) endLocked(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+	if p.cancel != nil {
+		p.cancel()
+	}
+}
+
+// Ends returns what closes when the caller's context ends, nil if it never does, and what
+// closes when p ends by itself. They are of use until End is called.
+func (p *Patience) Ends() (caller, own <-chan struct{}) { return p.Context.Done(), p.alarm.rung }
+
+// Done implements context.Context.
+func (p *Patience) Done() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.child == nil {
+		p.child, p.cancel = context.WithCancel(p.Context)
+		if p.err != nil {
+			p.cancel()
+		}
+	}
+	return p.child.Done()
 }
 
 // Asks notes that the answer is to come from a server. Of more than two the first counts.
@@ -100,8 +134,10 @@ func (p *Patience) expire() {
 			return
 		}
 	}
-	p.err = context.DeadlineExceeded
-	p.cancel()
+	if p.err == nil {
+		close(p.alarm.rung)
+	}
+	p.endLocked(context.DeadlineExceeded)
 }
 
 // grace returns for how long to go on at now, when the budget is over.
@@ -133,15 +169,13 @@ func (p *Patience) Deadline() (time.Time, bool) { return p.deadline, true }
 // Last returns when p ends at the latest.
 func (p *Patience) Last() time.Time { return p.last }
 
-// Err implements context.Context.
+// Err implements context.Context. It tells of the budget first.
 func (p *Patience) Err() error {
-	if err := p.Context.Err(); err == nil {
-		return nil
-	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return p.err
+	err := p.err
+	p.mu.Unlock()
+	if err != nil {
+		return err
 	}
 	return p.Context.Err()
 }
