@@ -73,7 +73,7 @@ var rooms = map[string]struct {
 	"internal/telemetry":    {[]string{".", "limit", "rules", "store", "internal/view", "repeat", "reservation", "trial", "verdict"}, "an observer sees decisions and reaches into nothing"},
 	"internal/view":         {nil, "what operators see is types that the API, the dashboard and the terminal share"},
 	"internal/explain":      {[]string{".", "descriptor", "limit", "rules", "rules/describe", "store", "switches", "tenant", "internal/keyname", "internal/view", "internal/strictjson", "verdict"}, "what would be decided is told by a dry run, through one small interface"},
-	"internal/apikeys":      {[]string{".", "descriptor", "identity", "reservation", "rules/rulefile", "tenant", "internal/identityfile"}, "keys become names before anything decides or sees, whoever asks"},
+	"internal/apikeys":      {[]string{".", "descriptor", "identity", "reservation", "rules/rulefile", "tenant", "internal/identityfile", "trace"}, "keys become names before anything decides or sees, whoever asks"},
 	"internal/keylookup":    {nil, "who is asked over the network which keys are known is no matter of those who decide"},
 	"internal/keyname":      {[]string{".", "descriptor", "identity"}, "keys are named alike in metrics, events and lists, whoever asks"},
 	"internal/topkeys":      {[]string{".", "descriptor", "rules", "store", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},

@@ -14,20 +14,31 @@ import (
 type Door struct {
 	*headgate.Door
 	names *Names
+	veil  *Veil
 }
 
-// Door returns a Door that asks through d. n may be nil.
-func (n *Names) Door(d *headgate.Door) *Door { return &Door{d, n} }
+// Doors makes Doors.
+type Doors struct {
+	// Names are put in the place of keys before anything is decided; nil for none.
+	Names *Names
+	// Veil hides keys when it was decided, where there are no Names; nil for none.
+	Veil *Veil
+}
+
+// Door returns a Door that asks through d.
+func (o Doors) Door(d *headgate.Door) *Door { return &Door{d, o.Names, o.Veil} }
 
 // Check is headgate.Door's.
 func (d *Door) Check(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
 	d.names.Put(requests)
+	defer d.veil.hide(requests)
 	return d.Door.Check(ctx, requests, responses)
 }
 
 // CheckOnce is headgate.Door's.
 func (d *Door) CheckOnce(ctx context.Context, requests []headgate.Request, ids []string, responses []headgate.Response) error {
 	d.names.Put(requests)
+	defer d.veil.hide(requests)
 	return d.Door.CheckOnce(ctx, requests, ids, responses)
 }
 
@@ -36,6 +47,7 @@ func (d *Door) CheckOnce(ctx context.Context, requests []headgate.Request, ids [
 func (d *Door) Reserve(ctx context.Context, req *headgate.Request, o reservation.Options, resp *headgate.Response) (reservation.Reservation, error) {
 	one := []headgate.Request{*req}
 	d.names.Put(one)
+	defer d.veil.hide(one)
 	return d.Door.Reserve(ctx, req, o, resp)
 }
 

@@ -51,7 +51,7 @@ type Options struct {
 // times as long as to look one up. Keys drawn at random push each other out, and cost the
 // hash.
 type Names struct {
-	hasher  *identity.Hasher
+	name    func(key string) string
 	entries []string
 	seed    maphash.Seed
 	known   [rememberedKeys]atomic.Pointer[named]
@@ -65,15 +65,26 @@ func New(o Options) *Names {
 	if o.Entries == nil {
 		o.Entries = []string{Entry}
 	}
-	return &Names{hasher: o.Hasher, entries: slices.Clone(o.Entries), seed: maphash.MakeSeed()}
+	return newNames(o.Hasher.APIKey, o.Entries)
+}
+
+func newNames(name func(string) string, entries []string) *Names {
+	return &Names{name: name, entries: slices.Clone(entries), seed: maphash.MakeSeed()}
 }
 
 // Put puts names in the place of the API keys in requests, in their own memory. Do it
 // once: the name of a name is another one.
 func (n *Names) Put(requests []headgate.Request) {
+	if n == nil {
+		return
+	}
 	for i := range requests {
+		put := n.PutEntries
+		if requests[i].Domain == headgate.CallerDomain {
+			put = n.putCallers
+		}
 		for j := range requests[i].Descriptors {
-			n.PutEntries(requests[i].Descriptors[j].Entries)
+			put(requests[i].Descriptors[j].Entries)
 		}
 	}
 }
@@ -103,14 +114,14 @@ func (n *Names) holdsKey(key string) bool {
 // nameOf returns the name of an API key.
 func (n *Names) nameOf(key string) string {
 	if len(key) > maxRemembered {
-		return n.hasher.APIKey(key)
+		return n.name(key)
 	}
 	place := &n.known[maphash.String(n.seed, key)%rememberedKeys]
 	if k := place.Load(); k != nil && k.key == key {
 		return k.name
 	}
 	// A copy: ways in use the memory of a request again.
-	k := &named{key: strings.Clone(key), name: n.hasher.APIKey(key)}
+	k := &named{key: strings.Clone(key), name: n.name(key)}
 	place.Store(k)
 	return k.name
 }
@@ -130,7 +141,7 @@ func (n *Names) Names(e descriptor.Entry) []descriptor.Entry {
 	case e.Value == "":
 		return []descriptor.Entry{{Key: Entry}}
 	}
-	names := []descriptor.Entry{{Key: Entry, Value: n.hasher.APIKey(e.Value)}}
+	names := []descriptor.Entry{{Key: Entry, Value: n.name(e.Value)}}
 	if identity.IsHash(e.Value) {
 		names = append(names, descriptor.Entry{Key: Entry, Value: e.Value})
 	}

@@ -128,7 +128,7 @@ descriptors:
 func TestBothWaysOfAskingCountInOneBucket(t *testing.T) {
 	n := New(Options{Hasher: hasher(t)})
 	l := limiter(t, n)
-	raw := n.Door(l.Door(headgate.DoorOptions{Name: "grpc", Rights: headgate.Rights{Check: true}}))
+	raw := Doors{Names: n}.Door(l.Door(headgate.DoorOptions{Name: "grpc", Rights: headgate.Rights{Check: true}}))
 	hashed := l.Door(headgate.DoorOptions{Name: "auth", Rights: headgate.Rights{Check: true}})
 	name := hasher(t).APIKey("abc123")
 	responses := make([]headgate.Response, 1)
@@ -153,7 +153,7 @@ func TestBothWaysOfAskingCountInOneBucket(t *testing.T) {
 func TestDoorAsksByNames(t *testing.T) {
 	n := New(Options{Hasher: hasher(t)})
 	l := limiter(t, n)
-	d := n.Door(l.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true, Reserve: true, Explain: true}}))
+	d := Doors{Names: n}.Door(l.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true, Reserve: true, Explain: true}}))
 	r := requests("api_key", "abc123")
 	if err := d.Permit(r); err != nil || r[0].Descriptors[0].Entries[0].Value != "abc123" {
 		t.Errorf("permit: %v, %v", r, err)

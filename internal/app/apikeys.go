@@ -15,6 +15,8 @@ type keys struct {
 	hasher *identity.Hasher
 	// names are put in their place where callers send them; nil where they are not.
 	names *apikeys.Names
+	// veil hides them from who looks on, where there are no names; else nil.
+	veil *apikeys.Veil
 }
 
 // readKeys reads by which key API keys are hashed: that of the identity file, or of
@@ -30,12 +32,12 @@ func readKeys(s *config.Settings, adminHashKey string) (*keys, error) {
 // tellKeys warns where quotas for API keys cannot be found.
 func (p *process) tellKeys() {
 	if p.keys.hasher == nil && (p.settings.Tenants != (config.DatabaseURL{}) || p.settings.Follows()) {
-		p.logger.Warn("there is no key to hash API keys by: a quota for one is found only where callers send its hash, and the API keys that callers send are counted and logged as they are; hint: openssl rand -base64 32 > hash.key, then --admin-hash-key hash.key on all nodes, or hash_key_file in --identity")
+		p.logger.Warn("there is no key to hash API keys by: a quota for one is found only where callers send its hash, and what shows an API key shows a hash of it that another node does not have; hint: openssl rand -base64 32 > hash.key, then --admin-hash-key hash.key on all nodes, or hash_key_file in --identity")
 	}
 }
 
 // openRaw returns the door of a front whose callers say themselves what a request is
 // limited on, and so may send API keys as they are.
 func (d *doors) openRaw(name string, rights headgate.Rights) *apikeys.Door {
-	return d.keys.names.Door(d.open(name, rights))
+	return apikeys.Doors{Names: d.keys.names, Veil: d.keys.veil}.Door(d.open(name, rights))
 }

@@ -11,14 +11,22 @@ import (
 // observers are told of every decision, in their order.
 type observers struct {
 	metrics *telemetry.Metrics
-	rest    []headgate.Observer
+	rest    each
 	logger  *slog.Logger
 }
 
 // Decided implements headgate.Observer.
 func (o *observers) Decided(request *headgate.Request, response *headgate.Response, took time.Duration) {
 	o.metrics.Decided(request, response, took)
-	for _, other := range o.rest {
+	o.rest.Decided(request, response, took)
+}
+
+// each are observers that are told in their order.
+type each []headgate.Observer
+
+// Decided implements headgate.Observer.
+func (e each) Decided(request *headgate.Request, response *headgate.Response, took time.Duration) {
+	for _, other := range e {
 		other.Decided(request, response, took)
 	}
 }

@@ -133,7 +133,7 @@ func (p *process) assemble() error {
 		return fmt.Errorf("--hooks: %w", err)
 	}
 	options := headgate.Options{
-		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Recorder: p.watching.events, Observer: p.observer,
+		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Recorder: p.keys.veil.Recorder(p.watching.events), Observer: p.observer,
 		OnRollBack: p.rollBacks.Tell, Answers: p.stack.answers(), AnswersAwaited: answersAwaited(p.settings.StoreBudget),
 	}
 	if ledger := p.watchPassed(); ledger != nil {

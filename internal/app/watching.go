@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/apikeys"
 	"github.com/headgate/headgate/internal/audit"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/denialog"
@@ -63,19 +64,26 @@ func (p *process) watch() error {
 	if w.hasher, err = readKeyHasher(p.settings.AuditHashKey); err != nil {
 		return fmt.Errorf("--audit-hash-key: %w", err)
 	}
-	p.observer.rest = append(p.observer.rest, w.watchKeys()...)
+	if p.keys.names == nil {
+		p.keys.veil = apikeys.NewVeil(func(key string) string { return w.hasher.Hash(apikeys.Entry, key) })
+	}
+	watchers := w.watchKeys()
 	if err := w.watchEvents(); err != nil {
 		return err
 	}
 	if n := p.settings.DenialLines; n > 0 {
 		w.denials = denialog.New(denialog.Options{Logger: p.logger, PerMinute: n, Hasher: w.hasher, ConfigVersion: p.configVersion})
-		p.observer.rest = append(p.observer.rest, w.denials)
+		watchers = append(watchers, w.denials)
 	}
 	w.unmatched = denialog.NewUnmatched(p.logger)
-	p.observer.rest = append(p.observer.rest, w.unmatched)
+	watchers = append(watchers, w.unmatched)
 	if err := w.watchTraces(); err != nil {
 		return err
 	}
+	if w.traces != nil {
+		watchers = append(watchers, w.traces)
+	}
+	p.observer.rest = append(p.observer.rest, p.keys.veil.Observer(watchers))
 	w.watchNodes()
 	p.watchServers()
 	p.tasks = append(p.tasks, p.metrics.Run)
@@ -123,7 +131,7 @@ func readKeyHasher(path string) (*keyname.Hasher, error) {
 }
 
 // watchKeys finds the keys with the most requests, if it is to.
-func (w *watching) watchKeys() []headgate.Observer {
+func (w *watching) watchKeys() each {
 	p := w.process
 	if p.settings.TopKeys == 0 {
 		return nil
@@ -134,7 +142,7 @@ func (w *watching) watchKeys() []headgate.Observer {
 		s := w.keys.Stats()
 		return telemetry.TopKeys{Tracked: s.Tracked, Capacity: s.Capacity, Seen: s.Seen, Evicted: s.Evicted, NewKeys: w.keys.NewKeys()}
 	})
-	return []headgate.Observer{w.keys}
+	return each{w.keys}
 }
 
 // setRules tells which rules are about to be in force.
@@ -202,7 +210,6 @@ func (w *watching) watchTraces() error {
 	}
 	w.traces = traces
 	p.metrics.WatchTracing(func() telemetry.Tracing { return telemetry.Tracing(traces.Stats()) })
-	p.observer.rest = append(p.observer.rest, traces)
 	return nil
 }
 
