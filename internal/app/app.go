@@ -100,13 +100,14 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	// limit that is used up, whatever Envoy is told.
 	inJSON := envoy
 	inJSON.ClosedAsError = true
-	in := p.gate(callers.HTTP, "http", s.HTTPAddr)
+	in := p.gate(entrance{callers.HTTP, s.HTTPAddr, "http", decides})
+	explains := p.gate(entrance{callers.HTTP, s.HTTPAddr, "http", headgate.Rights{Explain: true}})
 	checks, err := httpcheck.NewHandler(httpcheck.Options{
 		Checker: p.doors.openRaw("http", headgate.Rights{}),
 		Admit:   overHTTP(in),
 		Answer:  answer,
-		JSON:    rls.NewJSONHandler(inJSON, overJSON(p.gate(callers.HTTP, "json", s.HTTPAddr))),
-		Explain: explained(func() *gate { return in }),
+		JSON:    rls.NewJSONHandler(inJSON, overJSON(p.gate(entrance{callers.HTTP, s.HTTPAddr, "json", decides}))),
+		Explain: explained(func() *gate { return explains }),
 		Ready:   p.health.ready,
 	})
 	if err != nil {
@@ -138,7 +139,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Options, error) {
 	o := rls.Options{
 		Checker:         p.doors.openRaw("grpc", headgate.Rights{}),
-		Admit:           rls.Callers(p.gate(callers.GRPC, "grpc", s.GRPCAddr)),
+		Admit:           rls.Callers(p.gate(entrance{callers.GRPC, s.GRPCAddr, "grpc", decides})),
 		Compat:          s.EnvoyCompat(),
 		ClosedAsError:   s.RLSClosed == "error",
 		DynamicMetadata: s.RLSMetadata,

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -98,7 +99,8 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		return telemetry.Gateways{Strangers: s.Strangers, Refused: s.Refused, Skipped: s.Skipped}
 	})
 	p.refusals.Serve(refusals.Gateway)
-	envoy.Register = extauthz.New(authorizer, extauthz.Options{Enter: calls, OnPanic: envoy.OnPanic}).Register
+	authorization := extauthz.New(authorizer, extauthz.Options{Enter: calls, OnPanic: envoy.OnPanic})
+	envoy.Register, envoy.Entrances = authorization.Register, map[string]func(context.Context) error{extauthz.Method: authorization.Enter}
 	server := newHTTPServer(closing(&p.health.draining, authorizer), p.logger)
 	server.MaxHeaderBytes, server.IdleTimeout = maxAuthHeaderBytes, authIdleTimeout
 	server.TLSConfig, err = p.callersTLS(&s.CallersTLS, "auth", s.AuthAddr)

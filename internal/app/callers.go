@@ -40,7 +40,7 @@ func (p *process) trustCallers(s *config.Callers) error {
 	}
 	p.trust.file = file
 	p.refusals.Serve(refusals.HTTP, refusals.GRPC, refusals.Auth)
-	p.trust.ops = p.gate(callers.Ops, "ops", "")
+	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
 	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --callers", file.Reload) })
 	return nil
 }
@@ -50,13 +50,26 @@ var gateDoors = map[callers.Listener]refusals.Door{
 	callers.HTTP: refusals.HTTP, callers.GRPC: refusals.GRPC, callers.Auth: refusals.Auth, callers.Ops: refusals.Ops,
 }
 
-// gate returns where callers come in at the listener of an address, to doors of the front
-// of that name.
-func (p *process) gate(at callers.Listener, front, addr string) *gate {
+// entrance is where callers come in.
+type entrance struct {
+	// at is the listener, which has the address addr.
+	at   callers.Listener
+	addr string
+	// front is the name of the doors that callers are let in by.
+	front string
+	// needs are the rights of which a caller has to have one.
+	needs headgate.Rights
+}
+
+// decides are the rights of which one is needed for what is decided.
+var decides = headgate.Rights{Check: true, Reserve: true}
+
+// gate returns what stands in an entrance.
+func (p *process) gate(e entrance) *gate {
 	return callers.New(callers.Options[*apikeys.Door]{
-		File: p.trust.file, Listener: at, Anonymous: p.trust.anonymous(at, addr), Closed: p.trust.closed(),
-		Refusals: p.refusals, Door: gateDoors[at],
-		Open: func(r headgate.Rights) *apikeys.Door { return p.doors.openRaw(front, r) },
+		File: p.trust.file, Listener: e.at, Anonymous: p.trust.anonymous(e.at, e.addr), Closed: p.trust.closed(), Needs: e.needs,
+		Refusals: p.refusals, Door: gateDoors[e.at],
+		Open: func(r headgate.Rights) *apikeys.Door { return p.doors.openRaw(e.front, r) },
 	})
 }
 
@@ -93,7 +106,7 @@ func explained(g func() *gate) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		door, err := g().HTTP(r)
 		if err != nil {
-			http.Error(w, err.Error(), callers.Answer(w.Header(), err))
+			http.Error(w, err.Error(), callers.KeepOut(w, err))
 			return
 		}
 		explain.Handler(door).ServeHTTP(w, r)
@@ -108,7 +121,7 @@ func (p *process) gatewayCallers() *gatewayCallers {
 	if p.trust.file == nil {
 		return nil
 	}
-	return &gatewayCallers{p.gate(callers.Auth, "auth", "")}
+	return &gatewayCallers{p.gate(entrance{at: callers.Auth, front: "auth", needs: headgate.Rights{Check: true}})}
 }
 
 // ways returns what lets them in over HTTP and over gRPC; nil of nil.
@@ -124,20 +137,12 @@ func (g *gatewayCallers) ways() (func(*http.Request) error, func(context.Context
 func (g *gatewayCallers) overHTTP(r *http.Request) error {
 	own := *r
 	own.Header = http.Header{callers.TokenHeader: r.Header[callers.TokenHeader]}
-	door, err := g.gate.HTTP(&own)
-	return mayCheck(door, err)
+	_, err := g.gate.HTTP(&own)
+	return err
 }
 
 // overGRPC returns nil for a call of who may ask.
 func (g *gatewayCallers) overGRPC(ctx context.Context) error {
-	door, err := rls.Enter(ctx, g.gate)
-	return mayCheck(door, err)
-}
-
-// mayCheck returns an error for who comes in by a door and has no right to check.
-func mayCheck(door *apikeys.Door, err error) error {
-	if err != nil {
-		return err
-	}
-	return door.Permit(nil)
+	_, err := rls.Enter(ctx, g.gate)
+	return err
 }

@@ -165,7 +165,7 @@ func (p *process) assemble() error {
 	}
 	p.watchSwitches()
 	p.refusals.Serve(refusals.Ops)
-	p.trust.ops = p.gate(callers.Ops, "ops", "")
+	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
 	p.ops = newOperatorServer(hostguard.Handler(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter, explained(func() *gate { return p.trust.ops })), p.refusedHost(refusals.Ops)), p.logger)
 	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
 	return nil

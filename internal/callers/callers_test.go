@@ -280,6 +280,30 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// deadlined is a connection that notes until when it is read from.
+type deadlined struct {
+	http.ResponseWriter
+	until time.Time
+}
+
+func (d *deadlined) SetReadDeadline(t time.Time) error {
+	d.until = t
+	return nil
+}
+
+// TestKeepOut: who is refused does not hold a connection by a body that does not come.
+func TestKeepOut(t *testing.T) {
+	_, line := token(t, "one", "check")
+	_, err := newBench(t, "tokens:\n"+line).gate(callers.HTTP, callers.Options[*headgate.Door]{}).HTTP(httptest.NewRequest(http.MethodPost, "/", http.NoBody))
+	w := &deadlined{ResponseWriter: httptest.NewRecorder()}
+	if status := callers.KeepOut(w, err); status != http.StatusUnauthorized || w.until.IsZero() || w.until.After(time.Now().Add(time.Second)) {
+		t.Errorf("%d, reads until %v", status, w.until)
+	}
+	if status := callers.KeepOut(httptest.NewRecorder(), err); status != http.StatusUnauthorized {
+		t.Errorf("a writer without deadlines: %d", status)
+	}
+}
+
 // TestWrongTokens: an address that shows many wrong tokens is hung up on, each refusal is
 // counted, and who shows a right one comes in from there as from anywhere.
 func TestWrongTokens(t *testing.T) {

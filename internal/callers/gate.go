@@ -19,6 +19,10 @@ type Options[D any] struct {
 	Anonymous headgate.Rights
 	// Closed are rights that nobody has here, whatever the file says.
 	Closed headgate.Rights
+	// Needs are those of which a caller has to have one, because all that is served here
+	// takes one of them; the zero value is all rights. Without one of them the file lets
+	// nobody in, so that what they send need not be read.
+	Needs headgate.Rights
 	// Open makes a door for callers with these rights; required. It is called once for
 	// each set of rights.
 	Open func(headgate.Rights) D
@@ -35,6 +39,7 @@ type Gate[D any] struct {
 	options   Options[D]
 	anonymous rights
 	allowed   rights // those that are not closed
+	needs     rights
 	doors     [combinations]D
 	wrong     wrongTokens
 }
@@ -44,7 +49,10 @@ func New[D any](o Options[D]) *Gate[D] {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	g := &Gate[D]{options: o, anonymous: setOf(o.Anonymous), allowed: ^setOf(o.Closed), wrong: newWrongTokens()}
+	g := &Gate[D]{options: o, anonymous: setOf(o.Anonymous), allowed: ^setOf(o.Closed), needs: setOf(o.Needs), wrong: newWrongTokens()}
+	if g.needs == 0 {
+		g.needs = combinations - 1
+	}
 	for s := range g.doors {
 		g.doors[s] = o.Open(rights(s).rights())
 	}
@@ -78,12 +86,15 @@ var (
 	errMalformed = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
 	errUnknown   = &Refused{refusals.UnknownToken, "the token is not known"}
 	errExpired   = &Refused{refusals.Expired, "the credential has expired"}
-	errElsewhere = &Refused{refusals.WrongScope, "the credential is good for nothing here; hint: rights and listeners in the file of --callers"}
+	errElsewhere = &Refused{refusals.WrongScope, "the credential has no right to what is asked here; hint: rights and listeners in the file of --callers"}
 	// errTooMany ends the connection, so that an address which has shown many wrong tokens
 	// pays for a connection with each further one. The answer is the same otherwise,
 	// because 429 is for what limits say.
 	errTooMany = &Refused{refusals.UnknownToken, "too many wrong tokens from this address; hint: ask with a right one"}
 )
+
+// Asks reports whether anything depends on what callers show.
+func (g *Gate[D]) Asks() bool { return g.options.File != nil }
 
 // Enter returns the door for who shows s, or a *Refused. Who shows a credential may do
 // what it is good for, and what those may who show none.
@@ -100,7 +111,7 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 	switch {
 	case err != nil:
 		return door, err
-	case c == nil && anonymous&g.allowed == 0:
+	case c == nil && anonymous&g.allowed&g.needs == 0:
 		return door, errNoToken
 	case c == nil:
 		return g.doors[anonymous&g.allowed], nil
@@ -108,7 +119,7 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 		return door, errExpired
 	}
 	set := (c.rights[g.options.Listener] | anonymous) & g.allowed
-	if set == 0 {
+	if set&g.needs == 0 {
 		return door, errElsewhere
 	}
 	return g.doors[set], nil

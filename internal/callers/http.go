@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/refusals"
@@ -26,7 +27,7 @@ func TokenOf(authorization, own []string) (s Shown) {
 // HTTP returns the door for who sent r, or a *Refused.
 func (g *Gate[D]) HTTP(r *http.Request) (door D, err error) {
 	s := Shown{}
-	if g.options.File != nil {
+	if g.Asks() {
 		s = TokenOf(r.Header["Authorization"], r.Header[TokenHeader])
 		s.Peer = inlet.PeerOf(r.Context())
 	}
@@ -63,6 +64,18 @@ func Answer(h http.Header, err error) (status int) {
 		h.Set("Connection", "close")
 	}
 	return status
+}
+
+// bodyPatience is how long the body of a request that is refused may take to come. It is
+// on the way with the header as a rule; who still owes it then loses the connection.
+const bodyPatience = 100 * time.Millisecond
+
+// KeepOut is Answer for a request of which the body was not read. net/http reads it before
+// it answers, so that the next request of the connection can be told apart from it: that
+// takes no longer than bodyPatience.
+func KeepOut(w http.ResponseWriter, err error) (status int) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience)) // a writer that cannot waits for none
+	return Answer(w.Header(), err)
 }
 
 // status returns the status of HTTP for a refusal, and its WWW-Authenticate.

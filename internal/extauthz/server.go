@@ -64,12 +64,8 @@ func (s *Service) Check(ctx context.Context, r *authpb.CheckRequest) (answer *au
 			answer, err = nil, status.Error(codes.Internal, "a bug; the log of headgate has more")
 		}
 	}()
-	if err := s.admit(ctx); err != nil {
-		code := codes.PermissionDenied
-		if callers.Answer(http.Header{}, err) == http.StatusUnauthorized {
-			code = codes.Unauthenticated
-		}
-		return nil, status.Error(code, err.Error())
+	if err := s.Enter(ctx); err != nil {
+		return nil, err
 	}
 	attributes := r.GetAttributes()
 	if attributes.GetRequest().GetHttp() == nil {
@@ -82,12 +78,25 @@ func (s *Service) Check(ctx context.Context, r *authpb.CheckRequest) (answer *au
 	return responseTo(s.authorizer.Decide(original, attributes.GetContextExtensions()[domainExtension])), nil
 }
 
-// admit returns an error for who makes the call of ctx and may not.
-func (s *Service) admit(ctx context.Context) error {
+// Method is the full name of the one method.
+const Method = authpb.Authorization_Check_FullMethodName
+
+// Enter returns what answers who makes the call of ctx and may not. Check asks it as well:
+// a server asks it before, so that no message is read of who may not.
+func (s *Service) Enter(ctx context.Context) error {
+	enter := func() error { return s.options.Enter(ctx) }
 	if s.options.Enter == nil {
-		return s.authorizer.Admit(callerOf(ctx), nil)
+		enter = nil
 	}
-	return s.authorizer.Admit(callerOf(ctx), func() error { return s.options.Enter(ctx) })
+	err := s.authorizer.Admit(callerOf(ctx), enter)
+	if err == nil {
+		return nil
+	}
+	code := codes.PermissionDenied
+	if callers.Answer(http.Header{}, err) == http.StatusUnauthorized {
+		code = codes.Unauthenticated
+	}
+	return status.Error(code, err.Error())
 }
 
 // callerOf returns the address of who asks: "" on a unix socket.

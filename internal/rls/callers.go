@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/inlet"
@@ -26,6 +27,9 @@ const (
 // Enter returns the door of gate for who makes the call of ctx: by its metadata, or by the
 // certificate of its connection.
 func Enter[D any](ctx context.Context, gate *callers.Gate[D]) (D, error) {
+	if !gate.Asks() {
+		return gate.Enter(callers.Shown{})
+	}
 	md := incoming(ctx)
 	s := callers.TokenOf(md[authorization], md[ownToken])
 	from, _ := peer.FromContext(ctx)
@@ -53,6 +57,20 @@ func keptOut(err error) error {
 		code = codes.PermissionDenied
 	}
 	return status.Error(code, err.Error())
+}
+
+// enter keeps out who may not make a call when its header has come: neither is its message
+// read nor does anything run for it. The goroutine that reads the connection asks.
+func (o *Options) enter(ctx context.Context, call *tap.Info) (context.Context, error) {
+	switch own := o.Entrances[call.FullMethodName]; {
+	case own != nil:
+		return ctx, own(ctx)
+	case call.FullMethodName == fullMethod && o.Admit != nil:
+		if _, err := o.Admit(ctx); err != nil {
+			return ctx, keptOut(err)
+		}
+	}
+	return ctx, nil
 }
 
 // addressOf returns the address of a peer, the zero one for a socket of this machine.

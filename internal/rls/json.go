@@ -59,7 +59,7 @@ func (h *jsonHandler) serviceFor(r *http.Request) (*service, error) {
 func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	service, err := h.serviceFor(r)
 	if err != nil {
-		http.Error(w, err.Error(), callers.Answer(w.Header(), err))
+		http.Error(w, err.Error(), callers.KeepOut(w, err))
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))

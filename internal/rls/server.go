@@ -29,6 +29,7 @@ type Options struct {
 	Checker Checker
 	// Admit returns what decides for who makes a call, in place of Checker, or a
 	// *callers.Refused; nil means that Checker decides for all. See Callers.
+	// It is asked twice: when the header of a call has come, and when its message has.
 	Admit func(context.Context) (Checker, error)
 	// Compat makes limits that requests name count as envoyproxy/ratelimit
 	// counts them: in fixed windows, denied hits too. Without it they are
@@ -52,6 +53,10 @@ type Options struct {
 	OnPanic func(cause any, stack []byte)
 	// Register, when not nil, registers further services on the same server.
 	Register func(grpc.ServiceRegistrar)
+	// Entrances are who may call methods of those services, by the full name of a method:
+	// an error of package status for who makes the call of a context and may not. They are
+	// asked before a message is read, and must not block.
+	Entrances map[string]func(context.Context) error
 	// Reflection serves grpc.reflection, for tools such as grpcurl.
 	Reflection bool
 	// MaxConnectionAge closes connections gently after that time, so that load
@@ -165,6 +170,7 @@ func (o *Options) serverOptions() []grpc.ServerOption {
 		grpc.NumStreamWorkers(uint32(workersPerProcessor * runtime.GOMAXPROCS(0))),
 		grpc.WaitForHandlers(true),
 		grpc.Creds(handshaker{}),
+		grpc.InTapHandle(o.enter),
 	}
 	return options
 }
