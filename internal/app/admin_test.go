@@ -56,9 +56,9 @@ func putTier(t *testing.T, client *http.Client, base, token string) (status int,
 	return resp.StatusCode, string(text)
 }
 
-// eventually waits until put answers with a status, and asks no more often than the
+// putUntil waits until put answers with a status, and asks no more often than the
 // admin API allows.
-func eventually(t *testing.T, want int, put func() (int, string)) {
+func putUntil(t *testing.T, want int, put func() (int, string)) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -80,7 +80,7 @@ func TestAdminAPI(t *testing.T) {
 	var log syncBuffer
 	at := startAuth(t, s, slog.New(slog.NewTextHandler(&log, nil)))
 	base := "http://" + at["admin"]
-	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+	putUntil(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
 	for _, other := range []string{at["http"], at["ops"]} {
 		if status, _ := putTier(t, http.DefaultClient, "http://"+other, token); status != http.StatusNotFound && status != http.StatusMethodNotAllowed {
 			t.Errorf("the admin API is on %s: %d", other, status)
@@ -91,9 +91,9 @@ func TestAdminAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, s.AdminTokens, "tokens:\n"+lines)
-	eventually(t, http.StatusOK, func() (int, string) { return putTier(t, http.DefaultClient, base, fresh) })
+	putUntil(t, http.StatusOK, func() (int, string) { return putTier(t, http.DefaultClient, base, fresh) })
 	// Until the next second it may be told that it has asked too often with a bad token.
-	eventually(t, http.StatusUnauthorized, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+	putUntil(t, http.StatusUnauthorized, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
 	if strings.Contains(log.String(), token) || strings.Contains(log.String(), fresh) {
 		t.Error("a token is in the log")
 	}
@@ -113,7 +113,7 @@ func TestAdminAPIOverTLS(t *testing.T) {
 	known.Certificates = []tls.Certificate{pair}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: known}}
 	defer client.CloseIdleConnections()
-	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, client, "https://"+at["admin"], token) })
+	putUntil(t, http.StatusCreated, func() (int, string) { return putTier(t, client, "https://"+at["admin"], token) })
 	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: stranger}}
 	if resp, err := nobody.Get("https://" + at["admin"] + adminapi.Prefix + "tiers"); err == nil {
 		resp.Body.Close()
@@ -128,7 +128,7 @@ func TestChangesUnderWayAreMadeAtTheEnd(t *testing.T) {
 	s.DrainTimeout = time.Minute
 	at, stop := startUntil(t, s, slog.New(slog.DiscardHandler))
 	base := "http://" + at["admin"]
-	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+	putUntil(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
 
 	conn, err := net.Dial("tcp", at["admin"])
 	if err != nil {

@@ -59,7 +59,7 @@ func startOperated(t *testing.T, s config.Serve, logger *slog.Logger) (map[strin
 	writeFile(t, s.AdminTokens, "tokens:\n"+lines)
 	at := startAuth(t, s, logger)
 	o := operator{"http://" + at["admin"], token}
-	eventually(t, http.StatusOK, func() (int, string) { return o.ask(t, http.MethodGet, "quotas", "", "") })
+	putUntil(t, http.StatusOK, func() (int, string) { return o.ask(t, http.MethodGet, "quotas", "", "") })
 	return at, o
 }
 
@@ -92,7 +92,7 @@ func TestCustomersReadTheirUsage(t *testing.T) {
 		}
 	}
 	writeFile(t, s.UsageKey, strings.ToUpper(testKey))
-	eventually(t, http.StatusUnauthorized, func() (int, string) { return ask(made.Token) })
+	putUntil(t, http.StatusUnauthorized, func() (int, string) { return ask(made.Token) })
 	if strings.Contains(log.String(), made.Token) {
 		t.Error("a token is in the log")
 	}
@@ -122,7 +122,7 @@ func TestOperatorsChangeRules(t *testing.T) {
 			t.Errorf("%d %s, want %s", status, body, want)
 		}
 	}
-	eventually(t, http.StatusOK, func() (int, string) {
+	putUntil(t, http.StatusOK, func() (int, string) {
 		status, body := o.ask(t, http.MethodGet, "rules", "", "")
 		if !strings.Contains(body, `"source":"document"`) || !strings.Contains(body, `"source":"file"`) {
 			return 0, body

@@ -96,7 +96,7 @@ func TestProxyByRulesOfADatabase(t *testing.T) {
 	go func() { defer close(ended); p.health.tenants.Watch(ctx) }()
 	defer func() { cancel(); <-ended }()
 	putDocument(t, db, sqltenant.RulesDocument, "a", twoADay)
-	eventually(t, http.StatusTooManyRequests, func() (int, string) {
+	putUntil(t, http.StatusTooManyRequests, func() (int, string) {
 		w, r := httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)
 		handler.ServeHTTP(w, r)
 		return w.Code, w.Body.String()

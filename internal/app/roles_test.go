@@ -23,7 +23,7 @@ func TestRolesApart(t *testing.T) {
 		t.Fatalf("the process that administers serves %v", admin)
 	}
 	base := "http://" + admin["admin"]
-	eventually(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
+	putUntil(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
 
 	// It has no store to look into, and says so rather than that nothing was used.
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+adminapi.Prefix+"usage/tenant:acme", nil)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
@@ -39,20 +39,8 @@ func TestPingTellsOfOneLostServer(t *testing.T) {
 // await waits until ready returns nil.
 func await(t *testing.T, ready func() error) {
 	t.Helper()
-	deadline, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := ready()
-		if err == nil {
-			return
-		}
-		select {
-		case <-deadline.Done():
-			t.Fatal(err)
-		case <-tick.C:
-		}
+	if err := eventually.Poll(nil, ready); err != nil {
+		t.Fatal(err)
 	}
 }
 

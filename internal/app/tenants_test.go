@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
@@ -66,16 +67,9 @@ func (r *runner) counts(t *testing.T, name string, limit int) {
 // eventually waits until nothing is wrong.
 func (r *runner) eventually(t *testing.T, wrong func() string) {
 	t.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for text := wrong(); text != ""; text = wrong() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatal(text)
-		}
+	var text string
+	if !eventually.Holds(func() bool { text = wrong(); return text == "" }) {
+		t.Fatal(text)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/httpanswer"
 )
 
@@ -165,14 +166,8 @@ func (e *edge) do(r *http.Request) *http.Response {
 // eventually waits until the counts are as wanted.
 func (e *edge) eventually(what string, ok func(Stats) bool) {
 	e.t.Helper()
-	look, end := time.NewTicker(time.Millisecond), time.After(patience)
-	defer look.Stop()
-	for !ok(e.proxy.Stats()) {
-		select {
-		case <-look.C:
-		case <-end:
-			e.t.Fatalf("%s: %+v", what, e.proxy.Stats())
-		}
+	if !eventually.Holds(func() bool { return ok(e.proxy.Stats()) }) {
+		e.t.Fatalf("%s: %+v", what, e.proxy.Stats())
 	}
 }
 

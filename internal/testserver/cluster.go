@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 // slots is the number of slots of a Redis Cluster.
@@ -111,12 +113,12 @@ func (c *ClusterServers) join() {
 		}
 	}
 	for _, node := range c.Nodes {
-		until(c.t, "nodes get to know each other", func() error {
+		eventually.Nil(c.t, "nodes get to know each other", func() error {
 			return clusterInfo(node, "cluster_known_nodes", strconv.Itoa(len(c.Nodes)))
 		})
 	}
 	for i, replica := range c.Nodes[c.shards:] {
-		until(c.t, "make replicas", func() error {
+		eventually.Nil(c.t, "make replicas", func() error {
 			_, err := replica.Do("CLUSTER", "REPLICATE", c.id(c.Nodes[i]))
 			return err
 		})
@@ -160,7 +162,7 @@ func (c *ClusterServers) Addrs() []string {
 // serves what, and every replica is up to date.
 func (c *ClusterServers) WaitHealthy() {
 	c.t.Helper()
-	until(c.t, "the cluster settles", func() error {
+	eventually.Nil(c.t, "the cluster settles", func() error {
 		for _, node := range c.Nodes {
 			if err := clusterInfo(node, "cluster_state", "ok"); err != nil {
 				return err
@@ -278,7 +280,7 @@ func (c *ClusterServers) SlotOwner(slot int) *RedisServer { return c.WaitForPrim
 func (c *ClusterServers) WaitForPrimary(slot int, not *RedisServer) *RedisServer {
 	c.t.Helper()
 	var owner *RedisServer
-	until(c.t, fmt.Sprintf("wait for a primary of slot %d", slot), func() error {
+	eventually.Nil(c.t, fmt.Sprintf("wait for a primary of slot %d", slot), func() error {
 		var err error
 		owner, err = c.slotOwner(slot)
 		switch {

@@ -16,7 +16,7 @@ func TestKafkaKeepsWhatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), settleTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), readyTimeout)
 	defer cancel()
 	if err := client.ProduceSync(ctx, kgo.StringRecord("kept")).FirstErr(); err != nil {
 		t.Fatal(err)

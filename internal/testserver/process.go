@@ -16,14 +16,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 const (
 	// readyTimeout bounds how long a server may take to answer after it was
 	// started. It is generous because machines that run tests are busy.
 	readyTimeout = 60 * time.Second
-	// readyPoll is how often a starting server is asked.
-	readyPoll = 5 * time.Millisecond
 	// stopTimeout is how long a server may take to end by itself: longer than any
 	// takes, since one that is killed meanwhile has not done what it does at its end.
 	stopTimeout = 30 * time.Second
@@ -201,22 +201,15 @@ func (p *Process) Terminate() {
 // Poll calls ready until it returns nil. It gives up after a generous time or
 // when the process has ended, and returns the last error.
 func (p *Process) Poll(ready func() error) error {
-	deadline := time.NewTimer(readyTimeout)
-	defer deadline.Stop()
-	ticker := time.NewTicker(readyPoll)
-	defer ticker.Stop()
-	for {
-		err := ready()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-p.done:
-			return fmt.Errorf("ended before it was ready: %v: %s", p.err, strings.TrimSpace(p.Output()))
-		case <-deadline.C:
-			return fmt.Errorf("not ready in %v: %w: %s", readyTimeout, err, strings.TrimSpace(p.Output()))
-		case <-ticker.C:
-		}
+	err := eventually.Poll(p.done, ready)
+	if err == nil {
+		return nil
+	}
+	select {
+	case <-p.done:
+		return fmt.Errorf("ended before it was ready: %v: %s", p.err, strings.TrimSpace(p.Output()))
+	default:
+		return fmt.Errorf("not ready: %w: %s", err, strings.TrimSpace(p.Output()))
 	}
 }
 

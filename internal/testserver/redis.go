@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 // portAttempts bounds how often a server is started anew because another
@@ -253,7 +255,7 @@ func (s *RedisServer) CutReplicas() {
 	s.t.Helper()
 	s.MustDo("ACL", "SETUSER", "default", "-psync", "-sync")
 	s.MustDo("CLIENT", "KILL", "TYPE", "replica")
-	until(s.t, "cut off the replicas", func() error {
+	eventually.Nil(s.t, "cut off the replicas", func() error {
 		n, err := s.Info("replication", "connected_slaves")
 		if err == nil && n != "0" {
 			err = fmt.Errorf("%s has %s replicas", s.Addr, n)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 // SentinelConfig says what kind of a Redis under Sentinel a test needs. The zero
@@ -92,13 +94,13 @@ func Sentinel(t testing.TB, cfg SentinelConfig) *SentinelServers {
 		node.ReplicaOf = s.Nodes[0]
 	}
 	for _, replica := range s.Nodes[1:] {
-		until(t, "replicate", replica.linked)
+		eventually.Nil(t, "replicate", replica.linked)
 	}
 	for range cfg.Sentinels {
 		s.sentinels = append(s.sentinels, s.startSentinel())
 	}
 	for _, sentinel := range s.sentinels {
-		until(t, "sentinels get to know each other", func() error { return s.complete(sentinel) })
+		eventually.Nil(t, "sentinels get to know each other", func() error { return s.complete(sentinel) })
 	}
 	return s
 }
@@ -256,7 +258,7 @@ func (s *SentinelServers) KillPrimary() *RedisServer {
 func (s *SentinelServers) WaitForPrimary(not *RedisServer) *RedisServer {
 	s.t.Helper()
 	var primary *RedisServer
-	until(s.t, "wait for a primary", func() error {
+	eventually.Nil(s.t, "wait for a primary", func() error {
 		primary = s.Primary()
 		switch {
 		case primary == nil:
@@ -274,8 +276,8 @@ func (s *SentinelServers) WaitForPrimary(not *RedisServer) *RedisServer {
 func (s *SentinelServers) Restart(node *RedisServer) {
 	s.t.Helper()
 	node.RestartAsReplica(s.WaitForPrimary(node))
-	until(s.t, "replicate again", node.linked)
-	until(s.t, "sentinels see the replica", func() error { return s.usable(node) })
+	eventually.Nil(s.t, "replicate again", node.linked)
+	eventually.Nil(s.t, "sentinels see the replica", func() error { return s.usable(node) })
 }
 
 // usable says why the sentinels would not promote a replica.
@@ -326,13 +328,13 @@ func (s *SentinelServers) RestartSentinel(sentinel *RedisServer) {
 	s.t.Helper()
 	sentinel.Restart()
 	s.hasten(sentinel)
-	until(s.t, "a sentinel finds the others", func() error { return s.complete(sentinel) })
+	eventually.Nil(s.t, "a sentinel finds the others", func() error { return s.complete(sentinel) })
 }
 
 // WaitForDemotion waits until a node that was the primary is a replica.
 func (s *SentinelServers) WaitForDemotion(node *RedisServer) {
 	s.t.Helper()
-	until(s.t, "become a replica", func() error {
+	eventually.Nil(s.t, "become a replica", func() error {
 		role, err := node.Info("replication", "role")
 		if err == nil && role != "slave" {
 			err = fmt.Errorf("%s is a %s", node.Addr, role)
@@ -344,8 +346,8 @@ func (s *SentinelServers) WaitForDemotion(node *RedisServer) {
 // WaitForReplica waits until a node that was the primary follows the present one.
 func (s *SentinelServers) WaitForReplica(node *RedisServer) {
 	s.t.Helper()
-	until(s.t, "become a replica", node.linked)
-	until(s.t, "sentinels see the replica", func() error { return s.usable(node) })
+	eventually.Nil(s.t, "become a replica", node.linked)
+	eventually.Nil(s.t, "sentinels see the replica", func() error { return s.usable(node) })
 }
 
 // Failovers returns how often another server has become the primary, as far as
