@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -31,7 +32,7 @@ const short = 30 * time.Millisecond
 func TestFrozen(t *testing.T) {
 	server := testserver.Memcached(t, testserver.MemcachedConfig{})
 	s := open(t, Options{Servers: []string{server.Addr}, Budget: short, Breaker: breaker.Options{Pause: 100 * time.Millisecond}})
-	until(t, "the first take", func() bool { return takeOne(s, "k", yearly, 1).Err == nil })
+	eventually.True(t, "the first take", func() bool { return takeOne(s, "k", yearly, 1).Err == nil })
 	server.Stop()
 	seen := map[store.Reason]bool{}
 	var group sync.WaitGroup
@@ -54,7 +55,7 @@ func TestFrozen(t *testing.T) {
 		t.Errorf("while frozen: %+v", stats)
 	}
 	server.Continue()
-	until(t, "healing", func() bool { return takeOne(s, "k", yearly, 1).Err == nil })
+	eventually.True(t, "healing", func() bool { return takeOne(s, "k", yearly, 1).Err == nil })
 }
 
 // TestFrozenHeedsTheCaller ends the context of a take that has time left: it
@@ -74,7 +75,7 @@ func TestFrozenHeedsTheCaller(t *testing.T) {
 			s.Take(ctx, []store.Take{hit("k", yearly, 1)}, results)
 			done <- results[0]
 		}()
-		until(t, "the take to be under way", func() bool { return s.Stats().InFlight == 1 })
+		eventually.True(t, "the take to be under way", func() bool { return s.Stats().InFlight == 1 })
 		cancel()
 		if r := <-done; store.ReasonOf(r.Err) != store.Timeout {
 			t.Errorf("got %+v", r)
@@ -102,7 +103,7 @@ func TestKilled(t *testing.T) {
 		t.Errorf("without a server: %+v", r)
 	}
 	server.Restart()
-	until(t, "healing", func() bool { return takeOne(s, "k", yearly, 1).Err == nil })
+	eventually.True(t, "healing", func() bool { return takeOne(s, "k", yearly, 1).Err == nil })
 }
 
 // TestIsolation: a dead and a frozen server fail the takes of their own buckets
@@ -171,7 +172,7 @@ func TestBounds(t *testing.T) {
 	for range 4 {
 		group.Go(func() { takeOne(s, "k", yearly, 1) })
 	}
-	until(t, "four takes to be under way", func() bool { return s.Stats().InFlight == 4 })
+	eventually.True(t, "four takes to be under way", func() bool { return s.Stats().InFlight == 4 })
 	if r := takeOne(s, "k", yearly, 1); store.ReasonOf(r.Err) != store.Overloaded {
 		t.Errorf("the fifth: %+v", r)
 	}

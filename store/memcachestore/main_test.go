@@ -73,19 +73,3 @@ func takeOne(s *Store, key string, l *limit.Limit, hits int64) store.Result {
 func hit(key string, l *limit.Limit, hits int64) store.Take {
 	return store.Take{Key: []byte(key), Limit: l, Hits: hits}
 }
-
-// until polls ready until it reports true.
-func until(t testing.TB, what string, ready func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patient)
-	defer deadline.Stop()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !ready() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("gave up waiting: %s", what)
-		case <-ticker.C:
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -104,7 +105,7 @@ func TestCertificatesAndPasswordFile(t *testing.T) {
 	}
 	*certs = *next
 	server.Restart()
-	until(t, "a take by what is new", func() bool { return takeOne(s, "key", hourly, 1).Err == nil })
+	eventually.True(t, "a take by what is new", func() bool { return takeOne(s, "key", hourly, 1).Err == nil })
 }
 
 // Two prefixes of one memcached do not meet.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -131,7 +132,7 @@ func TestBoardErrors(t *testing.T) {
 		t.Errorf("on a string: %v", err)
 	}
 	server.Kill()
-	until(t, "the connection is gone", func() bool {
+	eventually.True(t, "the connection is gone", func() bool {
 		return s.Post(t.Context(), "a", nil, time.Minute) != nil
 	})
 	if err := s.Post(t.Context(), "a", nil, time.Minute); err == nil || !strings.HasPrefix(err.Error(), "post ") {

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -310,7 +311,7 @@ func TestSlotMoves(t *testing.T) {
 		}
 		return n
 	}
-	until(t, "work", func() bool { return counted() > 500 })
+	eventually.True(t, "work", func() bool { return counted() > 500 })
 	slot := int(tags[5].hashSlot)
 	for range 3 {
 		from := servers.SlotOwner(slot)
@@ -323,14 +324,14 @@ func TestSlotMoves(t *testing.T) {
 		for {
 			// Calls meet keys on both sides.
 			before := counted()
-			until(t, "work in the midst of the move", func() bool { return counted() > before+50 })
+			eventually.True(t, "work in the midst of the move", func() bool { return counted() > before+50 })
 			if move.MoveKeys(7) == 0 {
 				break
 			}
 		}
 		move.Finish()
 		before := counted()
-		until(t, "work after the move", func() bool { return counted() > before+200 })
+		eventually.True(t, "work after the move", func() bool { return counted() > before+200 })
 	}
 	d.end()
 	d.reasons.Range(func(reason, err any) bool {
@@ -366,7 +367,7 @@ func TestClusterFailover(t *testing.T) {
 	slot := servers.FirstSlot(1)
 	dead := servers.KillPrimary(1)
 	others := 0
-	until(t, "the dead primary's buckets work again", func() bool {
+	eventually.True(t, "the dead primary's buckets work again", func() bool {
 		healed := true
 		for tag, key := range keys {
 			mine := int(tags[tag].hashSlot) >= slot && int(tags[tag].hashSlot) < servers.FirstSlot(2)
@@ -386,7 +387,7 @@ func TestClusterFailover(t *testing.T) {
 	}
 	for _, sh := range s.Stats().Shards {
 		if sh.Addr == dead.Addr {
-			until(t, "the dead server is forgotten", func() bool { return len(s.Stats().Shards) == 3 })
+			eventually.True(t, "the dead server is forgotten", func() bool { return len(s.Stats().Shards) == 3 })
 		}
 	}
 }
@@ -420,16 +421,16 @@ func handOver(t *testing.T) (down error) {
 		}
 		return n
 	}
-	until(t, "work", func() bool { return counted() > 500 })
+	eventually.True(t, "work", func() bool { return counted() > 500 })
 	slot := servers.FirstSlot(0)
 	old := servers.SlotOwner(slot)
-	until(t, "the replica may take over", func() bool {
+	eventually.True(t, "the replica may take over", func() bool {
 		_, err := servers.Nodes[3].Do("CLUSTER", "FAILOVER")
 		return err == nil
 	})
 	servers.WaitForPrimary(slot, old)
 	before := counted()
-	until(t, "work after the handover", func() bool { return counted() > before+500 })
+	eventually.True(t, "work after the handover", func() bool { return counted() > before+500 })
 	d.end()
 	var failed []error
 	d.reasons.Range(func(_, err any) bool {

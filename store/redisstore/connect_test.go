@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -145,7 +146,7 @@ func TestReplicaAtRunTime(t *testing.T) {
 	wantReason(t, s, store.ReadOnly, "replica")
 	wantReason(t, s, store.ReadOnly)
 	command(t, admin, "REPLICAOF", "NO", "ONE")
-	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
+	eventually.True(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
 }
 
 func TestLoadingRedis(t *testing.T) {
@@ -161,7 +162,7 @@ func TestLoadingRedis(t *testing.T) {
 		// It is answered when the data is read again, or never.
 		_, _ = tryCommand(admin, "DEBUG", "RELOAD")
 	})
-	until(t, "Redis is loading", func() bool {
+	eventually.True(t, "Redis is loading", func() bool {
 		return store.ReasonOf(takeOne(s, "key", tenPerHour, 1).Err) == store.Loading
 	})
 	wantReason(t, s, store.Loading, "reading its data")
@@ -187,21 +188,21 @@ func TestStoppedRedis(t *testing.T) {
 	// The budget at first says how long the connection may be silent.
 	o.Budget = 3 * time.Second
 	s := open(t, o)
-	until(t, "the first hit", func() bool { return takeOne(s, "warm", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the first hit", func() bool { return takeOne(s, "warm", tenPerHour, 0).Err == nil })
 	s.options.Budget = 20 * time.Millisecond
 	server.Stop()
 	wantReason(t, s, store.Timeout)
 	// By and by the connection is given up, and calls fail without waiting.
-	until(t, "the connection is given up", func() bool {
+	eventually.True(t, "the connection is given up", func() bool {
 		return store.ReasonOf(takeOne(s, "key", tenPerHour, 1).Err) == store.Unavailable
 	})
 	late := time.Now().Add(s.options.Budget)
-	until(t, "the last call's deadline has passed", func() bool { return time.Now().After(late) })
+	eventually.True(t, "the last call's deadline has passed", func() bool { return time.Now().After(late) })
 	server.Continue()
 	s.options.Budget = patient
-	until(t, "the store works again", func() bool { return takeOne(s, "later", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the store works again", func() bool { return takeOne(s, "later", tenPerHour, 0).Err == nil })
 	// What was answered without Redis is not charged when it wakes up.
-	until(t, "a peek", func() bool {
+	eventually.True(t, "a peek", func() bool {
 		r := takeOne(s, "key", tenPerHour, 0)
 		if r.Err == nil && r.Remaining != 10 {
 			t.Fatalf("hits that timed out were charged: %+v", r)
@@ -214,7 +215,7 @@ func TestKilledRedis(t *testing.T) {
 	s, server := openRedis(t)
 	wantAllowed(t, s)
 	server.Kill()
-	until(t, "the loss is noticed", func() bool {
+	eventually.True(t, "the loss is noticed", func() bool {
 		return store.ReasonOf(takeOne(s, "key", tenPerHour, 1).Err) == store.Unavailable
 	})
 	wantReason(t, s, store.Unavailable)
@@ -222,7 +223,7 @@ func TestKilledRedis(t *testing.T) {
 		t.Errorf("ping says %v", err)
 	}
 	server.Restart()
-	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
+	eventually.True(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
 	if err := s.Ping(t.Context()); err != nil {
 		t.Errorf("ping says %v", err)
 	}
@@ -235,7 +236,7 @@ func TestRedisComesLater(t *testing.T) {
 	s := openURL(t, server.URL())
 	wantReason(t, s, store.Unavailable)
 	server.Restart()
-	until(t, "the store works", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
+	eventually.True(t, "the store works", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
 }
 
 // silent accepts connections and answers as its handler does. It returns the
@@ -334,11 +335,11 @@ func TestStalledNetwork(t *testing.T) {
 	addr, _ := silent(t, proxy(server.Addr, &stalled))
 	// The budget at first says how long the connection may be silent.
 	s := open(t, Options{Addr: addr, Budget: 3 * time.Second, MaxInFlight: 2, Breaker: breaker.Options{Failures: neverOpens, MinCalls: neverOpens}})
-	until(t, "the first hit", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the first hit", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 	s.options.Budget = 20 * time.Millisecond
 	stalled.Store(true)
 	seen := map[store.Reason]bool{}
-	until(t, "all reasons", func() bool {
+	eventually.True(t, "all reasons", func() bool {
 		reason := store.ReasonOf(takeOne(s, "key", tenPerHour, 1).Err)
 		seen[reason] = true
 		return reason == store.Unavailable
@@ -353,7 +354,7 @@ func TestStalledNetwork(t *testing.T) {
 	}
 	stalled.Store(false)
 	s.options.Budget = patient
-	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 }
 
 // rewriting starts a proxy of the server at upstream that passes its answers
@@ -401,7 +402,7 @@ func TestMixedUpAnswers(t *testing.T) {
 	mixedUp.Store(true)
 	wantReason(t, s, store.Internal, "another call")
 	mixedUp.Store(false)
-	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 }
 
 // The places of calls that were given up on are free again once their answers
@@ -412,15 +413,15 @@ func TestPlacesComeBack(t *testing.T) {
 	o.Breaker = breaker.Options{Failures: neverOpens, MinCalls: neverOpens}
 	s := open(t, o)
 	s.options.MaxInFlight = 4
-	until(t, "the first hit", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the first hit", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 	s.options.Budget = 10 * time.Millisecond
 	server.Stop()
-	until(t, "all places are taken", func() bool {
+	eventually.True(t, "all places are taken", func() bool {
 		return store.ReasonOf(takeOne(s, "key", tenPerHour, 1).Err) == store.Overloaded
 	})
 	server.Continue()
 	s.options.Budget = patient
-	until(t, "a place is free", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "a place is free", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 	for range 20 {
 		if r := takeOne(s, "key", tenPerHour, 0); r.Err != nil {
 			t.Fatal(r.Err)
@@ -449,7 +450,7 @@ func TestCallersContext(t *testing.T) {
 		t.Errorf("short context: %+v", results[0])
 	}
 	server.Continue()
-	until(t, "the store works", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the store works", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 	if r := takeOne(s, "key", tenPerHour, 0); r.Remaining != 9 {
 		t.Errorf("a hit that its caller gave up on was charged: %+v", r)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
@@ -18,7 +19,7 @@ func breakerOf(s *Store) ShardStats { return s.Stats().Shards[0] }
 // untilOpen asks until the breaker is open.
 func untilOpen(t *testing.T, s *Store) {
 	t.Helper()
-	until(t, "the breaker is open", func() bool {
+	eventually.True(t, "the breaker is open", func() bool {
 		if r := takeOne(s, "asking", tenPerHour, 0); r.Err == nil {
 			return false
 		}
@@ -59,11 +60,11 @@ func TestBreakerOfAStoppedServer(t *testing.T) {
 	o.Budget = 3 * time.Second // says how long the connection may be silent
 	o.Breaker.Pause = long
 	s := open(t, o)
-	until(t, "the first hit", func() bool { return takeOne(s, "warm", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the first hit", func() bool { return takeOne(s, "warm", tenPerHour, 0).Err == nil })
 	s.options.Budget = 20 * time.Millisecond
 	server.Stop()
 	untilOpen(t, s)
-	until(t, "the connection is given up", func() bool { return !breakerOf(s).Connected })
+	eventually.True(t, "the connection is given up", func() bool { return !breakerOf(s).Connected })
 	server.Continue()
 	for range 100 {
 		if r := takeOne(s, "key", tenPerHour, 1); r.Err == nil {
@@ -82,7 +83,7 @@ func TestBreakerClosesByADial(t *testing.T) {
 	server.Kill()
 	untilOpen(t, s)
 	server.Restart()
-	until(t, "the breaker is closed", func() bool { return breakerOf(s).Breaker == breaker.Closed })
+	eventually.True(t, "the breaker is closed", func() bool { return breakerOf(s).Breaker == breaker.Closed })
 	wantAllowed(t, s)
 	if stats := breakerOf(s); !stats.Connected || stats.Opened == 0 {
 		t.Errorf("connected: %v, opened %d times", stats.Connected, stats.Opened)
@@ -97,7 +98,7 @@ func TestBreakerAfterAFailover(t *testing.T) {
 	s := open(t, o)
 	wantAllowed(t, s)
 	servers.KillPrimary()
-	until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+	eventually.True(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 	if stats := breakerOf(s); stats.Breaker != breaker.Closed {
 		t.Errorf("the breaker of the new primary is %v", stats.Breaker)
 	}
@@ -109,12 +110,12 @@ func TestClusterAwayIsLeftAlone(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{})
 	proxy := testserver.NewProxy(t, servers.Addrs()[0])
 	s := open(t, Options{Cluster: []string{proxy.Addr}, Breaker: breaker.Options{Pause: long}})
-	until(t, "the cluster is known", func() bool { return len(s.Stats().Shards) == 3 && s.router.well() })
+	eventually.True(t, "the cluster is known", func() bool { return len(s.Stats().Shards) == 3 && s.router.well() })
 	proxy.Set(testserver.Toxics{Refuse: true})
 	for i := range 3 {
 		servers.KillPrimary(i)
 	}
-	until(t, "all breakers are open", func() bool {
+	eventually.True(t, "all breakers are open", func() bool {
 		for _, shard := range s.Stats().Shards {
 			if shard.Breaker != breaker.Open {
 				return false

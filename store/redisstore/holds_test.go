@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -254,7 +255,7 @@ func TestSlotOfALostHolder(t *testing.T) {
 		t.Fatalf("the first holder: %+v", r)
 	}
 	first, denied := ends(), 0
-	until(t, "the slot is free", func() bool {
+	eventually.True(t, "the slot is free", func() bool {
 		r := takeAll(other, byHold(2, store.Hit, l))[0]
 		if r.Err != nil || !r.Allowed && (r.RetryAfter <= 0 || r.RetryAfter > l.Period) {
 			t.Fatalf("the second holder: %+v", r)
@@ -286,7 +287,7 @@ func TestAcquireAgainAfterALostAnswer(t *testing.T) {
 	if r := takeOne(direct, "key", l, 0); r.Err != nil || r.Remaining != 1 {
 		t.Fatalf("the call did not run: %+v", r)
 	}
-	until(t, "the store works again", func() bool {
+	eventually.True(t, "the store works again", func() bool {
 		r := takeAll(s, byHold(5, store.Hit, l))[0]
 		return r.Err == nil && r.Allowed && r.Remaining == 1
 	})

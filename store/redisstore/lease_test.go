@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -241,7 +242,7 @@ func TestLeaseErrors(t *testing.T) {
 		t.Errorf("when cancelled: %v", grants[0].Err)
 	}
 	server.Kill()
-	until(t, "the connection is gone", func() bool {
+	eventually.True(t, "the connection is gone", func() bool {
 		return leaseAll(s, leaseRequest("gone", tenPerHour, 1, 5))[0].Err != nil
 	})
 	if _, err := s.Attend(t.Context(), "node", time.Minute); err == nil || !strings.HasPrefix(err.Error(), "attend ") {

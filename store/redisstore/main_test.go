@@ -114,22 +114,6 @@ func tryCommand(s *Store, words ...string) (string, error) {
 	return fmt.Sprint(answer), err
 }
 
-// until polls ready until it reports true.
-func until(t testing.TB, what string, ready func() bool) {
-	t.Helper()
-	deadline := time.NewTimer(patient)
-	defer deadline.Stop()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	for !ready() {
-		select {
-		case <-deadline.C:
-			t.Fatalf("gave up waiting: %s", what)
-		case <-ticker.C:
-		}
-	}
-}
-
 // neverOpens is a bound for breakers in tests about what is behind them.
 const neverOpens = 1 << 30
 

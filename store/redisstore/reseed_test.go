@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -40,7 +41,7 @@ func admitted(t *testing.T, s *Store, key string, l *limit.Limit, n int) (passed
 func outlives(t *testing.T, s *Store, server *testserver.RedisServer) {
 	t.Helper()
 	server.Restart()
-	until(t, "a connection to the new server", func() bool { return takeOne(s, "other", tenPerHour, 0).Err == nil })
+	eventually.True(t, "a connection to the new server", func() bool { return takeOne(s, "other", tenPerHour, 0).Err == nil })
 }
 
 // TestARestartForgetsNothing holds that nodes bring back what a server without
@@ -107,7 +108,7 @@ func TestTwoNodesBringBackOnce(t *testing.T) {
 	admitted(t, b, "key", tenPerHour, 3)
 	admitted(t, a, "key", tenPerHour, 1)
 	outlives(t, a, server)
-	until(t, "a connection to the new server", func() bool { return takeOne(b, "other", tenPerHour, 0).Err == nil })
+	eventually.True(t, "a connection to the new server", func() bool { return takeOne(b, "other", tenPerHour, 0).Err == nil })
 	if n := admitted(t, b, "key", tenPerHour, 1) + admitted(t, a, "key", tenPerHour, 10); n < 4 || n > 5 {
 		// b knows of 5 hits and adds one before a knows of 6.
 		t.Errorf("%d pass after the restart, want 4 or 5", n)
@@ -123,7 +124,7 @@ func TestResetIsNotBroughtBack(t *testing.T) {
 	admitted(t, s, "by another", tenPerHour, 10)
 	command(t, openURL(t, server.URL()), "DEL", s.Name([]byte("by another")))
 	_, _ = tryCommand(s, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "no")
-	until(t, "a new connection", func() bool { return takeOne(s, "other", tenPerHour, 0).Err == nil })
+	eventually.True(t, "a new connection", func() bool { return takeOne(s, "other", tenPerHour, 0).Err == nil })
 	for _, key := range []string{"reset", "by another"} {
 		if n := admitted(t, s, key, tenPerHour, 12); n != 10 {
 			t.Errorf("%s: %d pass, want 10", key, n)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -229,7 +230,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	server.MustDo("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	was := load.failed.Load()
 	load.passes(t, 100)
-	until(t, "a decision by a new connection", func() bool { return takeOne(s, "other", load.limit, 1).Err == nil })
+	eventually.True(t, "a decision by a new connection", func() bool { return takeOne(s, "other", load.limit, 1).Err == nil })
 	if text, _ := load.first.Load().(string); strings.Contains(text, "hunter") {
 		t.Errorf("a password is in %s", text)
 	}
@@ -269,5 +270,5 @@ func underLoad(t *testing.T, s *Store) *loading {
 func (l *loading) passes(t *testing.T, n int64) {
 	t.Helper()
 	begin := l.passed.Load()
-	until(t, "decisions under load", func() bool { return l.passed.Load() >= begin+n })
+	eventually.True(t, "decisions under load", func() bool { return l.passed.Load() >= begin+n })
 }

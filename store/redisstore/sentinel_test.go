@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -43,7 +44,7 @@ func TestSentinelFailover(t *testing.T) {
 		if before != dead.Addr {
 			t.Errorf("the store was at %s, the primary at %s", before, dead.Addr)
 		}
-		until(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
+		eventually.True(t, "the store works again", func() bool { return takeOne(s, "key", tenPerHour, 0).Err == nil })
 		if after := s.Stats().Shards[0].Addr; after == dead.Addr {
 			t.Errorf("the store still is at %s", after)
 		}
@@ -64,7 +65,7 @@ func TestMissedSwitch(t *testing.T) {
 	old.Stop()
 	servers.WaitForPrimary(old)
 	old.Continue()
-	until(t, "the store is at the new primary", func() bool {
+	eventually.True(t, "the store is at the new primary", func() bool {
 		stats := s.Stats().Shards[0]
 		return stats.Addr != old.Addr && stats.Connected && takeOne(s, "key", tenPerHour, 0).Err == nil
 	})
@@ -78,11 +79,11 @@ func TestDeposedPrimary(t *testing.T) {
 	for range 2 {
 		wantAllowed(t, s)
 		old := servers.Primary()
-		until(t, "a replica can be promoted", func() bool {
+		eventually.True(t, "a replica can be promoted", func() bool {
 			_, err := servers.Sentinels()[0].Do("SENTINEL", "FAILOVER", servers.Name)
 			return err == nil
 		})
-		until(t, "the store is at the new primary", func() bool {
+		eventually.True(t, "the store is at the new primary", func() bool {
 			return takeOne(s, "key", tenPerHour, 0).Err == nil && s.Stats().Shards[0].Addr != old.Addr
 		})
 		servers.WaitForPrimary(old)
@@ -113,7 +114,7 @@ func TestSentinelPasswordsOverTLS(t *testing.T) {
 	// Without any, what is connected goes on.
 	wantAllowed(t, s)
 	before := time.Now().Add(2 * time.Second) // they are asked each 0.7 to 1.4 s
-	until(t, "the sentinels have been asked in vain", func() bool {
+	eventually.True(t, "the sentinels have been asked in vain", func() bool {
 		wantPeek(t, s)
 		return time.Now().After(before)
 	})
