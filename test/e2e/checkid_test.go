@@ -56,6 +56,7 @@ func (n *node) envoy(t *testing.T, request, id string) (*rlsv3.RateLimitResponse
 // and gRPC, through two processes on one Redis, and when one of them was killed and another
 // one took its place.
 func TestF2ChecksWithAnID(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	args := []string{"--store", redis.URL(), "--store-budget", "10s", "--check-id-time", "1h", "--rules", writeRules(t, `
 domain: d

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -97,26 +98,15 @@ func (l *ledger) most() int {
 // until waits for what the holders tell.
 func (l *ledger) until(what string, ready func() bool) {
 	l.t.Helper()
-	deadline := time.NewTimer(2 * patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
+	eventually.True(l.t, what, func() bool {
 		l.mu.Lock()
 		done, errors := ready(), l.errors
 		l.mu.Unlock()
 		if len(errors) > 0 {
 			l.t.Fatalf("%s: %s", what, errors[0])
 		}
-		if done {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			l.t.Fatalf("not in %v: %s", 2*patience, what)
-		}
-	}
+		return done
+	})
 }
 
 // holderProcess is a holder that runs.
@@ -177,6 +167,7 @@ func (h *holderProcess) kill(t *testing.T) {
 // back after their timeout, and not before; and never, by the clock of Redis, are
 // more in flight than the limit.
 func TestSlotsOfAKilledHolderComeBack(t *testing.T) {
+	t.Parallel()
 	const slots, timeout = 20, 3 * time.Second
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	rules := filepath.Join(t.TempDir(), "rules.yaml")

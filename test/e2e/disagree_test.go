@@ -71,6 +71,7 @@ func rulesOf(isNew bool) string {
 // Nodes that disagree on a limit, as in a rolling deploy, go on limiting: no key gets
 // more than the largest of the limits, and none less than the smallest.
 func TestNodesThatDisagree(t *testing.T) {
+	t.Parallel()
 	for _, memory := range []string{"", "0"} {
 		t.Run("denial memory "+memory, func(t *testing.T) {
 			redis := testserver.Redis(t, testserver.RedisConfig{})
@@ -83,19 +84,49 @@ func TestNodesThatDisagree(t *testing.T) {
 				fleet[i] = startNode(t, args...)
 			}
 			random := rand.New(rand.NewPCG(1, 2))
-			for i, d := range disagreements {
-				for order, next := range map[string]func(int) int{
-					"in turn":   func(n int) int { return n % len(fleet) },
-					"at random": func(int) int { return random.IntN(len(fleet)) },
-				} {
-					allowed := askInOrder(t, fleet[:], body(i, order), d.asked, next)
-					if allowed < d.least || allowed > d.most {
+			for order, next := range map[string]func(int) int{
+				"in turn":   func(n int) int { return n % len(fleet) },
+				"at random": func(int) int { return random.IntN(len(fleet)) },
+			} {
+				for i, allowed := range askTogether(t, fleet[:], order, next) {
+					if d := disagreements[i]; allowed < d.least || allowed > d.most {
 						t.Errorf("2 x %s, %s %s%s, %s: %d of %d allowed, want %d to %d",
 							d.old, d.new, d.mode, d.onChange, order, allowed, d.asked, d.least, d.most)
 					}
 				}
 			}
 		})
+	}
+}
+
+// askTogether asks one node after the other about all disagreements in one call, each as
+// often as it wants, and returns how many requests of each passed.
+func askTogether(t *testing.T, fleet []*node, value string, next func(int) int) []int {
+	t.Helper()
+	allowed := make([]int, len(disagreements))
+	for n := 0; ; n++ {
+		var checks []string
+		var asked []int
+		for i, d := range disagreements {
+			if n < d.asked {
+				checks, asked = append(checks, body(i, value)), append(asked, i)
+			}
+		}
+		if len(asked) == 0 {
+			return allowed
+		}
+		answers, err := fleet[next(n)].checkAll(checks)
+		if err != nil || len(answers) != len(asked) {
+			t.Fatalf("%d answers to %v: %v", len(answers), checks, err)
+		}
+		for i, a := range answers {
+			if a.Degraded != "" {
+				t.Fatalf("%s: %+v", checks[i], a)
+			}
+			if a.Allowed {
+				allowed[asked[i]]++
+			}
+		}
 	}
 }
 
@@ -153,6 +184,7 @@ func TestManyBurstsOfOneKey(t *testing.T) {
 // A node whose file is changed there and back, with a request in between, goes on
 // counting what was used, and nothing else.
 func TestToggledFile(t *testing.T) {
+	t.Parallel()
 	for _, store := range []string{"redis", "memory"} {
 		t.Run(store, func(t *testing.T) {
 			url := "memory://"

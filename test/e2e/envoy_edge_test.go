@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -169,16 +170,8 @@ func (e *edge) try(path, apiKey string) (*http.Response, error) {
 // eventually waits until condition holds.
 func (e *edge) eventually(what string, condition func() bool) {
 	e.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			e.t.Fatalf("not in %v: %s\nheadgate: %s", patience, what, e.headgate.Output())
-		}
+	if !eventually.Holds(condition) {
+		e.t.Fatalf("not in %v: %s\nheadgate: %s", eventually.Patience, what, e.headgate.Output())
 	}
 }
 

@@ -123,6 +123,7 @@ func TestEnvoyShadowRule(t *testing.T) {
 
 // With Headgate away Envoy lets requests pass; when it is back it decides again.
 func TestEnvoyFailsOpen(t *testing.T) {
+	t.Parallel()
 	e := startEdge(t)
 	for range 5 {
 		e.get("/orders", "alice")

@@ -44,6 +44,7 @@ func descriptorOf(key, value string) string {
 // With Redis gone, each of three nodes lets pass what is left by what it last heard, and
 // for a new key the limit; unless the rule wants no bound.
 func TestE1OpenIsBoundedByNodesTimesLimit(t *testing.T) {
+	t.Parallel()
 	const nodes, quota = 3, 90
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	var fleet [nodes]*node
@@ -100,6 +101,7 @@ func TestE1OpenIsBoundedByNodesTimesLimit(t *testing.T) {
 // Nodes that start while Redis is away go by the last known number of nodes; one that
 // has none says that it takes itself to be alone.
 func TestE1NodesThatStartInAnOutageKnowTheFleet(t *testing.T) {
+	t.Parallel()
 	const nodes, quota = 3, 90
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	rules := writeRules(t, failureRules)

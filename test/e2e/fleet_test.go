@@ -153,6 +153,18 @@ func (n *node) check(body string) (answer, error) {
 	return a, json.NewDecoder(resp.Body).Decode(&a)
 }
 
+// checkAll is check of several in one call.
+func (n *node) checkAll(checks []string) ([]answer, error) {
+	resp, err := n.client.Post("http://headgate/v1/check", "application/json", strings.NewReader(`{"checks":[`+strings.Join(checks, ",")+`]}`))
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var all struct{ Results []answer }
+	err = json.NewDecoder(resp.Body).Decode(&all)
+	return all.Results, err
+}
+
 // Three processes with sixteen callers each ask about one key of one Redis: as
 // many as the limit are admitted, not one more and not one fewer.
 func TestFleetSharesOneCount(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -191,15 +191,7 @@ func (g *guarded) logs() string {
 // eventually waits until condition holds.
 func (g *guarded) eventually(what string, condition func() bool) {
 	g.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-deadline.C:
-			g.t.Fatalf("not in %v: %s\n%s", patience, what, g.logs())
-		}
+	if !eventually.Holds(condition) {
+		g.t.Fatalf("not in %v: %s\n%s", eventually.Patience, what, g.logs())
 	}
 }

@@ -125,6 +125,7 @@ func limitField(t *testing.T, r *response) (string, int64) {
 }
 
 func TestGatewaysAllowThenDeny(t *testing.T) {
+	t.Parallel()
 	eachGateway(t, func(t *testing.T, k gateway) {
 		g := startGuarded(t)
 		k.start(g, false)
@@ -192,6 +193,7 @@ func (g *guarded) isDenial(r *response) {
 
 // Clients cannot write what gateways tell of them.
 func TestGatewaysDoNotBelieveClients(t *testing.T) {
+	t.Parallel()
 	eachGateway(t, func(t *testing.T, k gateway) {
 		g := startGuarded(t)
 		k.start(g, false)
@@ -225,6 +227,7 @@ func TestGatewaysDoNotBelieveClients(t *testing.T) {
 // A client that is denied does not get past by a request that a gateway can take and
 // Headgate, or the way to it, cannot: that would look like an outage.
 func TestGatewaysAreNotOverwhelmed(t *testing.T) {
+	t.Parallel()
 	eachGateway(t, func(t *testing.T, k gateway) {
 		g := startGuarded(t)
 		k.start(g, false)
@@ -265,6 +268,7 @@ func (g *guarded) notPassed(what string, r request) {
 // Without Headgate requests pass or not, as the example says; when it is back it
 // decides again.
 func TestGatewaysWithoutHeadgate(t *testing.T) {
+	t.Parallel()
 	eachGateway(t, func(t *testing.T, k gateway) {
 		for _, mode := range []struct {
 			name   string
@@ -294,6 +298,7 @@ func TestGatewaysWithoutHeadgate(t *testing.T) {
 // Without a store rules fail open or closed; what is closed is 503 to the client,
 // and no outage of Headgate to the gateway, as far as gateways can tell.
 func TestGatewaysWithoutStore(t *testing.T) {
+	t.Parallel()
 	nowhere := "127.0.0.1:" + strconv.Itoa(testserver.FreePort(t))
 	eachGateway(t, func(t *testing.T, k gateway) {
 		g := startGuarded(t, "--store", "redis://"+nowhere+"/0")

@@ -120,6 +120,7 @@ func load(fleet []*node, key string, callers, asks int) (admitted, wrong int64) 
 // Three processes lease from one Redis: nothing over the limit, and far fewer
 // calls than decisions.
 func TestD2LeasedFleet(t *testing.T) {
+	t.Parallel()
 	const quota, callers, asks = 6000, 8, 400
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	fleet := startFleet(t, redis, 3)
@@ -147,6 +148,7 @@ func TestD2LeasedFleet(t *testing.T) {
 
 // What a node has leased and not used is there for the others when it ends.
 func TestE6DrainReturnsLeases(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	// A busy machine may let leases end before they are given back. Not each time.
 	const rounds = 5
@@ -185,6 +187,7 @@ func drainReturns(t *testing.T, redis *testserver.RedisServer) bool {
 
 // Nodes that decide alone have a third of the limit each, and ask nobody.
 func TestD4LocalShares(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	fleet := startFleet(t, redis, 0)
 	before := calls(t, redis)
@@ -216,6 +219,7 @@ func TestD5DenialsCostNoCalls(t *testing.T) {
 
 // With Redis gone, each node goes on with its share of the limit, and says so.
 func TestE1FallbackSharesTheLimit(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	fleet := startFleet(t, redis, 3)
 	redis.Kill()

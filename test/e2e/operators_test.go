@@ -42,6 +42,7 @@ func (n *node) passes(t *testing.T, tenant string, want bool) {
 // in force on all of them; the distribution is printed. One with an end ends by itself.
 // It stays in force while the database is away, also in a process that starts then.
 func TestB6FleetHearsOfSwitches(t *testing.T) {
+	t.Parallel()
 	y := newTenancy(t)
 	kept := filepath.Join(t.TempDir(), "kept")
 	fleet := []*node{startNode(t, y.args("--tenants-file", kept)...), startNode(t, y.args()...), startNode(t, y.args()...)}
@@ -99,6 +100,7 @@ func TestB6FleetHearsOfSwitches(t *testing.T) {
 // Rules that an operator writes into the table by plain SQL, and documents of rules, are
 // in force on all processes beside those of files. A row that cannot be is left out.
 func TestB8FleetHearsOfRulesInSQL(t *testing.T) {
+	t.Parallel()
 	y := newTenancy(t)
 	fleet := []*node{startNode(t, y.args("--merge-domains")...), startNode(t, y.args("--merge-domains")...)}
 	limitOf := func(key, value string, want int64) {
@@ -155,6 +157,7 @@ func TestB8FleetHearsOfRulesInSQL(t *testing.T) {
 // What a tenant has used is the same whichever process is asked; a reset on one is seen
 // by all, and nothing of it consumes.
 func TestI3UsageOfAFleet(t *testing.T) {
+	t.Parallel()
 	y := newTenancy(t)
 	dir, err := os.MkdirTemp("", "hg") // the path of a socket must be short
 	if err != nil {

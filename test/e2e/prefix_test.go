@@ -25,6 +25,7 @@ descriptors:
 // and its switches under its own prefix. Their users of Redis may touch nothing else, so
 // that whatever did would not be decided.
 func TestTwoFleetsShareARedis(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{Users: []string{
 		"user default on nopass ~* &* +@all", "user a on >secret ~shop-a:* +@all", "user b on >secret ~shop-b:* +@all",
 	}})

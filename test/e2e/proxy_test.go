@@ -323,6 +323,7 @@ func TestProxyDrainsUnderLoad(t *testing.T) {
 
 // TestProxyBounds: what no client should send, and what nobody answers.
 func TestProxyBounds(t *testing.T) {
+	t.Parallel()
 	p := startProxy(t, http.NotFoundHandler(), "domain: shop\ndescriptors:\n- {key: remote_address, rate_limit: {unlimited: true}}\n",
 		"--max-header", "8KiB", "--max-body", "1KiB", "--body", "problem")
 	for _, tt := range []struct{ name, request, status string }{

@@ -11,6 +11,7 @@ import (
 // What two nodes let pass by their shares while Redis cannot be reached is charged once it is back:
 // the whole limit is then used up, and no hit of it is given out twice.
 func TestE1WhatPassedLocallyIsChargedAfterwards(t *testing.T) {
+	t.Parallel()
 	const nodes, quota = 2, 90
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	link := testserver.NewProxy(t, redis.Addr)

@@ -203,6 +203,7 @@ func rightsCases(u, reservation string) []rightsCase {
 // TestRightsOfCallers: --no-caller-limits holds at every way in. What it closes is refused
 // and charges nothing, all else goes on, and without it everything is served.
 func TestRightsOfCallers(t *testing.T) {
+	t.Parallel()
 	for _, open := range []bool{true, false} {
 		t.Run(fmt.Sprintf("caller-limits=%v", open), func(t *testing.T) {
 			n := startRightsNode(t, fmt.Sprintf("--caller-limits=%v", open))

@@ -27,6 +27,7 @@ import (
 // Two processes with one Redis and no database: what a third one switches is in force on
 // both, and again after Redis has lost it and a node has started anew.
 func TestSwitchesWithoutADatabase(t *testing.T) {
+	t.Parallel()
 	y := &tenancy{t: t, redis: testserver.Redis(t, testserver.RedisConfig{}), rules: t.TempDir() + "/rules.yaml"}
 	y.write(y.rules, tenantRules)
 	args := []string{"--rules", y.rules, "--store", y.redis.URL(), "--store-budget", "10s", "--drain-delay", "0s"}
@@ -102,6 +103,7 @@ func keyPair(t *testing.T) (sign, verify string) {
 // and a switch reach them; what somebody else signs does not; they go on when the admin
 // process is gone, start again from what they have kept, and hear of a new one.
 func TestP6DecidersWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
 	y := newTenancy(t)
 	sign, verify := keyPair(t)
 	token, lines, err := adminapi.NewToken("deciders", adminapi.Read, time.Time{})

@@ -17,6 +17,7 @@ import (
 // A node that is stopped for a while finds requests when it goes on whose callers have
 // given up long ago. It charges nothing for them.
 func TestAStoppedNodeChargesNothingForWhoIsGone(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	rules := writeRules(t, "domain: d\ndescriptors:\n- {key: user, rate_limit: {unit: day, requests_per_unit: 1000}}\n")
 	n := startNode(t, "--rules", rules, "--store", redis.URL(), "--store-budget", "1s")

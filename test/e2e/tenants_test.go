@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -129,22 +130,8 @@ func (n *node) becomes(t *testing.T, name string, limit int64) {
 // until asks about n until there is no error.
 func (n *node) until(t *testing.T, met func() error) {
 	t.Helper()
-	deadline := time.NewTimer(2 * patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := met()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-n.process.Ended():
-			t.Fatalf("headgate has ended: %v\n%s", err, n.process.Output())
-		case <-deadline.C:
-			t.Fatalf("%v\n%s", err, n.process.Output())
-		}
+	if err := n.process.Poll(met); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -152,11 +139,18 @@ func (n *node) until(t *testing.T, met func() error) {
 // force on all of them; the distribution is printed. An override that ends gives the
 // tier back, and tiers change with their file.
 func TestI2FleetHearsOfQuotas(t *testing.T) {
+	t.Parallel()
 	y := newTenancy(t)
 	fleet := []*node{startNode(t, y.args()...), startNode(t, y.args()...), startNode(t, y.args()...)}
 	for _, n := range fleet {
 		n.becomes(t, "acme", 100)
 	}
+	y.set("tenant:later", "--tier", "pro")
+	y.set("tenant:later", "--quota", "default=7/minute", "--from", "now", "--until", "20s")
+	for _, n := range fleet {
+		n.becomes(t, "later", 7)
+	}
+
 	var took []time.Duration
 	for i := range 20 {
 		quota := int64(1000 + i)
@@ -170,11 +164,6 @@ func TestI2FleetHearsOfQuotas(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("in force on 3 nodes after `quota set` has returned: median %v, 18 of 20 within %v, most %v", took[10], took[17], took[19])
 
-	y.set("tenant:later", "--tier", "pro")
-	y.set("tenant:later", "--quota", "default=7/minute", "--from", "now", "--until", "20s")
-	for _, n := range fleet {
-		n.becomes(t, "later", 7)
-	}
 	for _, n := range fleet {
 		n.becomes(t, "later", 1000)
 	}
@@ -196,6 +185,7 @@ func TestI2FleetHearsOfQuotas(t *testing.T) {
 // is back so are changes. A process that starts meanwhile decides by what was kept,
 // and one that has kept nothing gets no traffic until it knows.
 func TestE7TenantsWithoutTheirDatabase(t *testing.T) {
+	t.Parallel()
 	y := newTenancy(t)
 	kept := filepath.Join(t.TempDir(), "accounts.jsonl")
 	y.set("tenant:acme", "--quota", "default=700000/minute")
@@ -267,17 +257,7 @@ func under(n *node, name string, limit int64) *callers {
 func (c *callers) more(t *testing.T, answers int64) {
 	t.Helper()
 	want := c.asked.Load() + answers
-	deadline := time.NewTimer(2 * patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for c.asked.Load() < want {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%d answers, want %d", c.asked.Load(), want)
-		}
-	}
+	eventually.True(t, fmt.Sprintf("%d more answers", answers), func() bool { return c.asked.Load() >= want })
 }
 
 func (c *callers) stop(t *testing.T) {

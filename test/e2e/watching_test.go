@@ -119,6 +119,7 @@ func (o *operator) ask(t *testing.T, key, value string) (status int, id string) 
 // denied most on all of them together, and the event that the header field of a denial
 // leads to. Every event is in the files when the processes have ended.
 func TestK4FleetIsWatched(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	logs := t.TempDir()
 	names := []string{"a", "b", "c"}
@@ -236,6 +237,7 @@ func writtenEvents(t *testing.T, folder string) []view.Event {
 // A Redis that dies shows in the overview, decisions are degraded, and their events say
 // why; when it is back, so is everything.
 func TestK4OutageIsSeen(t *testing.T) {
+	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	n := startWatched(t, "read", []string{"a"}, "--rules", writeRules(t, watchedRules), "--store", redis.URL())[0]
 	if status, _ := n.ask(t, "user", "u"); status != http.StatusOK {
