@@ -63,7 +63,7 @@ bin/quickstart-tokens.yaml: | build
 	@umask 077; { echo tokens:; sed 1d bin/quickstart-token; } >$@
 
 .PHONY: deps
-deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Prometheus and Kafka into .tools
+deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Valkey, Prometheus and Kafka into .tools
 	./scripts/test-servers.sh
 
 # deps waits for downloads while check compiles.

