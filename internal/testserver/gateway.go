@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -78,7 +79,8 @@ func startGateway(t testing.TB, kind gatewayKind, c GatewayConfig) *Gateway {
 
 func (c *GatewayConfig) write(t testing.TB, kind gatewayKind, dir, port string) {
 	t.Helper()
-	text := strings.ReplaceAll(c.Text, c.Port, port)
+	// As a whole number: another port may have it in the middle.
+	text := regexp.MustCompile(`\b`+regexp.QuoteMeta(c.Port)+`\b`).ReplaceAllLiteralString(c.Text, port)
 	if kind.prepare != nil {
 		text = kind.prepare(text, dir)
 	}
