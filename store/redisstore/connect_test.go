@@ -229,6 +229,29 @@ func TestKilledRedis(t *testing.T) {
 	}
 }
 
+// A server that hangs up now and then is not away: the next call waits for the connection
+// that is made again at once.
+func TestHangUpIsNotNoticed(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	s := open(t, Options{Addr: server.Addr, DialTimeout: patient})
+	began := time.Now()
+	eventually.True(t, "the connection has lasted", func() bool {
+		if r := takeOne(s, "key", tenPerHour, 0); r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		return time.Since(began) > 2*time.Second
+	})
+	before, _ := s.only.Session()
+	server.MustDo("CLIENT", "KILL", "TYPE", "normal")
+	eventually.True(t, "the loss is known", func() bool {
+		now, _ := s.only.Session()
+		return now != before
+	})
+	if r := takeOne(s, "another", tenPerHour, 1); r.Err != nil || !r.Allowed {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A store that starts before its Redis works once that is there.
 func TestRedisComesLater(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{})

@@ -16,9 +16,10 @@ const (
 	// processes do not return at one instant.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
-	// steady is how long a connection must have lasted for the next one to be
-	// made without a longer pause.
-	steady = 5 * time.Second
+	// steady is how long a connection must have lasted for the next one to be made at
+	// once: a server, or what stands before it, that hangs up now and then, as with a
+	// limit of idle time, is not away.
+	steady = time.Second
 )
 
 // link keeps a session with Redis alive in the background. While there is none
@@ -42,7 +43,10 @@ type link struct {
 	current atomic.Pointer[Session]
 	last    atomic.Pointer[Session] // current, or the one before
 	// fault says why current is nil.
-	fault  atomic.Pointer[store.Error]
+	fault atomic.Pointer[store.Error]
+	// again is there while a session that has lasted is made again at once, and before, as
+	// long as there is one; it is closed when that has succeeded or failed.
+	again  atomic.Pointer[chan struct{}]
 	cancel context.CancelCauseFunc
 	// first is closed when the first attempt to connect has succeeded or failed.
 	first chan struct{}
@@ -69,6 +73,30 @@ func (l *link) session() (*Session, *store.Error) {
 	return s, nil
 }
 
+// nextSession is session for who may wait, until ctx ends, for one that is made again at
+// once.
+func (l *link) nextSession(ctx context.Context) (*Session, *store.Error) {
+	s, fault := l.session()
+	if fault == nil {
+		return s, nil
+	}
+	if again := l.again.Load(); again != nil {
+		select {
+		case <-*again:
+		case <-ctx.Done():
+		}
+		return l.session()
+	}
+	return nil, fault
+}
+
+// waitNoLonger has nobody wait for the next session.
+func (l *link) waitNoLonger() {
+	if again := l.again.Swap(nil); again != nil {
+		close(*again)
+	}
+}
+
 // close ends the session and the background work because of cause, and waits for
 // both.
 func (l *link) close(cause error) {
@@ -80,13 +108,16 @@ func (l *link) close(cause error) {
 func (l *link) run(ctx context.Context) {
 	defer close(l.done)
 	pause := minPause
+	defer l.waitNoLonger()
 	for attempt := 0; ctx.Err() == nil; attempt++ {
+		if l.gate.breaker.Wait(time.Now()) > 0 {
+			l.waitNoLonger()
+		}
 		l.await(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		began := time.Now()
-		l.connect(ctx, func() {
+		lasted := l.connect(ctx, func() {
 			if attempt == 0 {
 				close(l.first)
 			}
@@ -98,9 +129,11 @@ func (l *link) run(ctx context.Context) {
 		if l.lost != nil {
 			l.lost()
 		}
-		if time.Since(began) > steady {
+		if lasted > steady {
 			pause = minPause
+			continue
 		}
+		l.waitNoLonger()
 		Wait(ctx, pause/2+rand.N(pause/2))
 		pause = min(2*pause, maxPause)
 	}
@@ -126,24 +159,30 @@ func (l *link) await(ctx context.Context) {
 	}
 }
 
-// connect holds one session, from the dial to its end. It calls attempted
-// when the dial has succeeded or failed.
-func (l *link) connect(ctx context.Context, attempted func()) {
+// connect holds one session, from the dial to its end, and returns how long that lasted. It
+// calls attempted when the dial has succeeded or failed.
+func (l *link) connect(ctx context.Context, attempted func()) (lasted time.Duration) {
 	s, err := DialThrough(ctx, l.gate, l.options, l.dial)
 	if err != nil {
 		if store.ReasonOf(err) != store.BreakerOpen { // else the fault before it says more
 			l.fault.Store(l.faultOf(nil, err))
 		}
 		attempted()
-		return
+		l.waitNoLonger()
+		return 0
 	}
+	began := time.Now()
 	l.current.Store(s)
 	l.last.Store(s)
 	attempted()
+	l.waitNoLonger()
+	again := make(chan struct{})
+	l.again.Store(&again)
 	l.hold(ctx, s)
 	l.fault.Store(l.faultOf(s, s.cause))
 	l.current.Store(nil)
 	s.Close()
+	return time.Since(began)
 }
 
 // hold returns when the session is over, or ends it with ctx.

@@ -63,7 +63,7 @@ func (s *Server) Enter(ctx context.Context) (Trip, error) {
 	if err := ctx.Err(); err != nil {
 		return Trip{}, err
 	}
-	se, fault := s.Session()
+	se, fault := s.link.nextSession(ctx)
 	if fault != nil {
 		if s.Gate.State(time.Now()) != breaker.Closed {
 			s.stats.refused.Add(1)
