@@ -70,7 +70,7 @@ var rooms = map[string]struct {
 	"internal/forwardauth":  {[]string{"internal/callers", "internal/refusals", ".", "limit", "descriptor", "rules", "identity", "internal/httpanswer", "internal/admission", "repeat", "trace"}, "a way in asks a one-method Checker and knows no other way in"},
 	"internal/extauthz":     {[]string{"internal/callers", "internal/httpanswer", "internal/forwardauth"}, "sub-requests over gRPC are decided as those over HTTP are"},
 	"internal/proxy":        {[]string{"internal/httpanswer"}, "what forwards knows nothing of limits: they are put around it"},
-	"internal/telemetry":    {[]string{".", "limit", "rules", "store", "internal/view", "repeat", "reservation", "trial", "verdict"}, "an observer sees decisions and reaches into nothing"},
+	"internal/telemetry":    {[]string{".", "limit", "rules", "store", "store/denial", "store/fleet", "store/lease", "store/memstore", "store/reconcile", "store/subbucket", "internal/view", "repeat", "reservation", "trial", "verdict"}, "an observer sees decisions and reaches into nothing"},
 	"internal/view":         {nil, "what operators see is types that the API, the dashboard and the terminal share"},
 	"internal/explain":      {[]string{".", "descriptor", "limit", "rules", "rules/describe", "store", "switches", "tenant", "internal/keyname", "internal/view", "internal/strictjson", "verdict"}, "what would be decided is told by a dry run, through one small interface"},
 	"internal/apikeys":      {[]string{".", "descriptor", "identity", "reservation", "rules/rulefile", "tenant", "internal/identityfile", "trace"}, "keys become names before anything decides or sees, whoever asks"},

@@ -24,7 +24,7 @@ func (w *watching) overview() view.Overview {
 	p := w.process
 	o := view.Overview{
 		At: time.Now(), Node: w.node, Health: healthOf(p.health.report()), Shards: shardsOf(p.stack.shards()),
-		Audit: w.events.Stats(), LiveNodes: p.stack.fleet.Live(), HotKeys: sumLeases(p.stack.leases).Hot,
+		Audit: w.events.Stats(), LiveNodes: p.stack.fleet.Live(), HotKeys: int64(sumLeases(p.stack.leases).Hot),
 	}
 	p.metrics.Overview(&o, shownRules)
 	if read := p.stack.backends[0].memory; read != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store/reconcile"
 )
@@ -16,7 +15,7 @@ func (p *process) watchPassed() *reconcile.Ledger {
 		return nil
 	}
 	ledger := reconcile.New(p.stack, func() limit.Micros { return limit.MicrosOf(time.Now()) })
-	p.metrics.WatchReconcile(func() telemetry.Reconcile { return telemetry.Reconcile(ledger.Stats()) })
+	p.metrics.WatchReconcile(ledger.Stats)
 	p.tasks = append(p.tasks, func(ctx context.Context) {
 		ledger.Run(ctx, func(keys int, hits uint64) {
 			p.logger.Info("the store was told what this node let pass by its share while it was away", "keys", keys, "hits", hits)

@@ -184,14 +184,14 @@ func (k *stack) watch(metrics *telemetry.Metrics) {
 	}
 	metrics.WatchShards(k.shards)
 	if len(k.leases) > 0 {
-		metrics.WatchLeases(func() telemetry.Leases { return sumLeases(k.leases) })
+		metrics.WatchLeases(func() lease.Stats { return sumLeases(k.leases) })
 	}
-	metrics.WatchFleet(func() telemetry.Fleet { return fleetOf(k.fleet.Stats()) })
+	metrics.WatchFleet(k.fleet.Stats)
 	if k.spread != nil {
-		metrics.WatchSubBuckets(func() telemetry.SubBuckets { return telemetry.SubBuckets(k.spread.Stats()) })
+		metrics.WatchSubBuckets(k.spread.Stats)
 	}
 	if k.denials != nil {
-		metrics.WatchDenials(func() telemetry.Denials { return denialsOf(k.denials.Stats()) })
+		metrics.WatchDenials(k.denials.Stats)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
-	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
@@ -30,7 +29,7 @@ type backend struct {
 	url  config.StoreURL
 	// memory reads the state of a memory store, shards that of the servers of others;
 	// nil for others.
-	memory func() telemetry.Memory
+	memory func() memstore.Stats
 	shards func() []shardState
 	// recall says what the store told last of a bucket; nil for those that remember
 	// nothing.
@@ -148,7 +147,7 @@ func openMemory(u config.StoreURL) (backend, error) {
 	if err != nil {
 		return backend{}, err
 	}
-	return backend{Store: s, memory: func() telemetry.Memory { return memoryOf(s.Stats()) }}, nil
+	return backend{Store: s, memory: s.Stats}, nil
 }
 
 // memoryOptions reads memory://?max_bytes=SIZE. Without a size it returns 0,

@@ -3,23 +3,13 @@ package app
 import (
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/store/breaker"
-	"github.com/headgate/headgate/store/denial"
-	"github.com/headgate/headgate/store/fleet"
 	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/memcachestore"
-	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/redisstore"
 )
 
 // breakerStates numbers the states as metrics do.
 var breakerStates = map[breaker.State]int{breaker.Closed: 0, breaker.HalfOpen: 1, breaker.Open: 2}
-
-func memoryOf(s memstore.Stats) telemetry.Memory {
-	return telemetry.Memory{
-		Keys: s.Keys, Bytes: s.Bytes, MaxBytes: s.MaxBytes,
-		Shared: s.Shared, Overflowed: s.Overflowed, Expired: s.Expired,
-	}
-}
 
 // shardState is what metrics and the log tell of one server of a store.
 type shardState struct {
@@ -55,38 +45,11 @@ func memcachedShards(stats memcachestore.Stats) []shardState {
 }
 
 // sumLeases adds up what the leases of all stores are.
-func sumLeases(stores []*lease.Store) telemetry.Leases {
-	var total telemetry.Leases
+func sumLeases(stores []*lease.Store) lease.Stats {
+	var total lease.Stats
 	for _, one := range stores {
-		s := one.Stats()
-		total.Buckets += s.Buckets
-		total.Leases += s.Leases
-		total.Held += s.Held
-		total.Hot += int64(s.Hot)
-		total.Granted += s.Granted
-		total.Used += s.Used
-		total.Returned += s.Returned
-		total.Expired += s.Expired
-		total.Decided += s.Decided
-		total.Direct += s.Direct
-		total.LeaseCalls += s.LeaseCalls
-		total.Exchanges += s.Exchanges
-		total.ExchangeCalls += s.ExchangeCalls
-		total.Dropped += s.Dropped
-		total.Failures += s.Failures
-		total.Partings += s.Partings
+		stats := one.Stats()
+		total.Add(&stats)
 	}
 	return total
-}
-
-func fleetOf(s fleet.Stats) telemetry.Fleet {
-	return telemetry.Fleet{Live: s.Live, Beats: s.Answered + s.Failed, Missed: s.Failed}
-}
-
-func denialsOf(s denial.Stats) telemetry.Denials {
-	return telemetry.Denials{
-		Entries: s.Entries, MaxEntries: s.MaxEntries,
-		Answered: s.Answered, Skipped: s.Skipped, Remembered: s.Remembered, Dropped: s.Dropped,
-		Told: s.Told, Heard: s.Heard, ShareFailures: s.ShareFailures,
-	}
 }

@@ -1,18 +1,25 @@
 package telemetry
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/fleet"
+	"github.com/headgate/headgate/store/lease"
+	"github.com/headgate/headgate/store/subbucket"
+)
 
 func TestK1LayersOfTheStore(t *testing.T) {
 	m := New(Build{}, Options{})
-	m.WatchLeases(func() Leases {
-		return Leases{Buckets: 1, Leases: 2, Held: 3, Hot: 4, Granted: 5, Used: 6, Returned: 7, Expired: 8, Decided: 9, Direct: 10,
+	m.WatchLeases(func() lease.Stats {
+		return lease.Stats{Buckets: 1, Leases: 2, Held: 3, Hot: 4, Granted: 5, Used: 6, Returned: 7, Expired: 8, Decided: 9, Direct: 10,
 			LeaseCalls: 11, Exchanges: 12, ExchangeCalls: 13, Dropped: 14, Failures: 15, Partings: 16}
 	})
-	m.WatchDenials(func() Denials {
-		return Denials{Entries: 1, MaxEntries: 2, Answered: 3, Skipped: 4, Remembered: 5, Dropped: 6, Told: 7, Heard: 8, ShareFailures: 9}
+	m.WatchDenials(func() denial.Stats {
+		return denial.Stats{Entries: 1, MaxEntries: 2, Answered: 3, Skipped: 4, Remembered: 5, Dropped: 6, Told: 7, Heard: 8, ShareFailures: 9}
 	})
-	m.WatchSubBuckets(func() SubBuckets { return SubBuckets{Hits: 1, Again: 2, Spread: 3, Denied: 4} })
-	m.WatchFleet(func() Fleet { return Fleet{Live: 3, Beats: 4, Missed: 5} })
+	m.WatchSubBuckets(func() subbucket.Stats { return subbucket.Stats{Hits: 1, Again: 2, Spread: 3, Denied: 4} })
+	m.WatchFleet(func() fleet.Stats { return fleet.Stats{Live: 3, Answered: 4, Failed: 5} })
 	expect(t, m, map[string]float64{
 		"headgate_lease_buckets": 1, "headgate_leases_held": 2, "headgate_lease_hits_held": 3, "headgate_hot_keys": 4,
 		"headgate_lease_hits_granted_total": 5, "headgate_lease_hits_used_total": 6, "headgate_lease_hits_returned_total": 7,
@@ -26,7 +33,7 @@ func TestK1LayersOfTheStore(t *testing.T) {
 
 		"headgate_sub_bucket_hits_total": 1, "headgate_sub_bucket_retries_total": 2, "headgate_sub_bucket_split_total": 3, "headgate_sub_bucket_denied_total": 4,
 
-		"headgate_nodes_live": 3, "headgate_heartbeats_total": 4, "headgate_heartbeats_missed_total": 5,
+		"headgate_nodes_live": 3, "headgate_heartbeats_total": 9, "headgate_heartbeats_missed_total": 5,
 	})
 }
 

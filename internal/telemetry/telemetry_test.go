@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -211,8 +212,8 @@ func TestPanicsAreCounted(t *testing.T) {
 
 func TestMemoryAndStore(t *testing.T) {
 	m := New(Build{}, Options{})
-	state := Memory{Keys: 1, Bytes: 2, MaxBytes: 3, Overflowed: 4}
-	m.WatchMemory(func() Memory { return state })
+	state := memstore.Stats{Keys: 1, Bytes: 2, MaxBytes: 3, Overflowed: 4}
+	m.WatchMemory(func() memstore.Stats { return state })
 	m.StoreUp(true)
 	expect(t, m, map[string]float64{
 		"headgate_memory_store_keys": 1, "headgate_memory_store_bytes": 2, "headgate_memory_store_max_bytes": 3,

@@ -10,6 +10,12 @@ import (
 	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/denial"
+	"github.com/headgate/headgate/store/fleet"
+	"github.com/headgate/headgate/store/lease"
+	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/store/reconcile"
+	"github.com/headgate/headgate/store/subbucket"
 	"github.com/headgate/headgate/trial"
 )
 
@@ -51,17 +57,17 @@ func watchAll(m *Metrics) {
 	})
 	m.WatchBalanced(func() []Balanced { return []Balanced{{"http", "bad", 3}} })
 	m.WatchCheckIDs(func() repeat.Counts { return repeat.Counts{First: 1, Repeated: 2} })
-	m.WatchDenials(func() Denials { return Denials{} })
+	m.WatchDenials(func() denial.Stats { return denial.Stats{} })
 	m.WatchDocuments(func() Documents { return Documents{} })
-	m.WatchFleet(func() Fleet { return Fleet{} })
-	m.WatchReconcile(func() Reconcile { return Reconcile{} })
+	m.WatchFleet(func() fleet.Stats { return fleet.Stats{} })
+	m.WatchReconcile(func() reconcile.Stats { return reconcile.Stats{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
-	m.WatchLeases(func() Leases { return Leases{} })
+	m.WatchLeases(func() lease.Stats { return lease.Stats{} })
 	m.WatchLog(func() uint64 { return 8 })
 	m.WatchRefusals(func() []Refusals { return []Refusals{{"admin", "unknown_token", 7}, {"dashboard", "origin", 0}} })
 	m.WatchFloods(func() uint64 { return 9 })
-	m.WatchMemory(func() Memory { return Memory{} })
+	m.WatchMemory(func() memstore.Stats { return memstore.Stats{} })
 	m.WatchProxy(func() Proxy { return Proxy{} })
 	m.WatchListeners(
 		func() []Listener { return []Listener{{"grpc", 2, 1, 1}} },
@@ -70,7 +76,7 @@ func watchAll(m *Metrics) {
 	m.WatchShedding(func() Shedding {
 		return Shedding{Priorities: []ShedPriority{{Name: "p0"}}, Worker: &ShedWorker{}, Fleet: &ShedFleet{Known: true}}
 	})
-	m.WatchSubBuckets(func() SubBuckets { return SubBuckets{} })
+	m.WatchSubBuckets(func() subbucket.Stats { return subbucket.Stats{} })
 	m.WatchTenants(func() Tenants { return Tenants{} })
 }
 

@@ -42,9 +42,10 @@ type Stats struct {
 	Hot int
 }
 
-// add adds the counters of a shard to those of the whole.
-func (st *Stats) add(o *Stats) {
+// Add adds what another store counts, or a shard of this one.
+func (st *Stats) Add(o *Stats) {
 	st.Buckets += o.Buckets
+	st.Leases += o.Leases
 	st.Granted += o.Granted
 	st.Used += o.Used
 	st.Returned += o.Returned
@@ -54,12 +55,16 @@ func (st *Stats) add(o *Stats) {
 	st.Decided += o.Decided
 	st.Paused += o.Paused
 	st.Direct += o.Direct
+	st.LeaseCalls += o.LeaseCalls
 	st.LeaseRequests += o.LeaseRequests
 	st.Exchanges += o.Exchanges
+	st.ExchangeCalls += o.ExchangeCalls
 	st.Dropped += o.Dropped
 	st.Failures += o.Failures
 	st.Crowded += o.Crowded
 	st.Evicted += o.Evicted
+	st.Partings += o.Partings
+	st.Hot += o.Hot
 }
 
 // Stats adds up what the shards hold, one after the other, each under its lock.
@@ -68,7 +73,7 @@ func (s *Store) Stats() Stats {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		total.add(&sh.stats)
+		total.Add(&sh.stats)
 		for _, b := range sh.buckets {
 			for i := range b.lots {
 				if held := b.lots[i].left; held > 0 {
