@@ -92,6 +92,9 @@
 // for a minute, two for an hour, three for a day, four for a second, or a word such as
 // 15m or month; nothing where it has no such form (limit.Per).
 //
+// A window counter may also be one integer of 16 digits: see packed.go. This version reads
+// those and writes none; one that writes them can so be run beside it.
+//
 // Where several limits count in one bucket, its value is "11 *" and for each of them, up
 // to eight, " CAPACITY X Y ENDS SINCE LENGTH:" and its state in LENGTH bytes; the one that
 // was touched last is in front. ENDS is until when it is kept, SINCE are the hits that the

@@ -69,7 +69,7 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	}
 	b.Found = true
 	b.TTL = time.Duration(max(left, 0)) * time.Millisecond
-	b.State = parseState(b.Value)
+	b.State = parseState(b.Value, b.Now)
 	return b, nil
 }
 
@@ -90,17 +90,27 @@ func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
 	return limit.Micros(n[0]*1_000_000 + n[1]), nil
 }
 
-// parseState reads a value as the script does; what has no known form is the
+// parseState reads a value as the script does at now; what has no known form is the
 // unused state.
-func parseState(value string) limit.State {
+func parseState(value string, now limit.Micros) limit.State {
 	if value == "" {
 		return limit.State{}
 	}
+	if len(value) == packedDigits && '1' <= value[0] && value[0] <= '9' {
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return unpack(n, now)
+		}
+	}
+	return parseText(value, now)
+}
+
+// parseText is parseState for a value that is no integer.
+func parseText(value string, now limit.Micros) limit.State {
 	if inner, ok := strings.CutPrefix(value, "11 "); ok {
 		if tallies, ok := strings.CutPrefix(inner, "*"); ok {
-			return parseTallies(tallies)
+			return parseTallies(tallies, now)
 		}
-		return parseTerms(inner)
+		return parseTerms(inner, now)
 	}
 	switch value[0] {
 	case '4':
@@ -160,7 +170,7 @@ func cutMark(fields string) (limit.Per, string) {
 }
 
 // parseTerms reads a state with the terms of its limit, which come first.
-func parseTerms(value string) limit.State {
+func parseTerms(value string, now limit.Micros) limit.State {
 	s := limit.State{Kind: limit.KindTerms}
 	for _, field := range [...]*int64{&s.A, &s.B, &s.C} {
 		text, rest, _ := strings.Cut(value, " ")
@@ -170,7 +180,7 @@ func parseTerms(value string) limit.State {
 		}
 		*field, value = int64(n), rest
 	}
-	inner := parseState(value)
+	inner := parseText(value, now)
 	if inner.Kind == 0 || inner.Kind > 1+uint8(limit.GCRA) {
 		return limit.State{}
 	}
@@ -179,7 +189,7 @@ func parseTerms(value string) limit.State {
 }
 
 // parseTallies reads the tallies of several limits; carry.lua has the form.
-func parseTallies(value string) limit.State {
+func parseTallies(value string, now limit.Micros) limit.State {
 	s := limit.State{Kind: limit.KindTallies}
 	for value != "" {
 		header, rest, _ := strings.Cut(strings.TrimPrefix(value, " "), ":")
@@ -198,7 +208,7 @@ func parseTallies(value string) limit.State {
 		if length < 0 || length > int64(len(rest)) {
 			return limit.State{}
 		}
-		inner := parseState(rest[:length])
+		inner := parseState(rest[:length], now)
 		if rest[:length] == "4" { // a log that has counted nothing
 			inner.Kind = 1 + uint8(limit.SlidingLog)
 		}

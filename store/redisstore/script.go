@@ -45,6 +45,8 @@ var (
 	luaMark string
 	//go:embed lua/load.lua
 	luaLoad string
+	//go:embed lua/unpack.lua
+	luaUnpack string
 	//go:embed lua/kept_save.lua
 	luaKeptSave string
 	//go:embed lua/save.lua
@@ -77,13 +79,16 @@ var sections = strings.NewReplacer(
 	"TAT\n", luaTAT,
 	"CONCURRENCY\n", luaConcurrency,
 	"BAN\n", luaBan,
-	"CARRY\n", strings.Replace(luaCarry, "TALLY\n", strings.Replace(luaTally, "LOAD\n", luaLoad, 1), 1),
+	"CARRY\n", strings.Replace(luaCarry, "TALLY\n", strings.Replace(luaTally, "LOAD\n", luaLoadWhole, 1), 1),
 	"TERMS\n", luaTerms,
 	"MARK\n", luaMark,
 	"KEPT_SAVE\n", strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1),
 	"SAVE\n", luaSave,
-	"LOAD\n", luaLoad,
+	"LOAD\n", luaLoadWhole,
 )
+
+// luaLoadWhole is LOAD.
+var luaLoadWhole = strings.Replace(luaLoad, "UNPACK\n", luaUnpack, 1)
 
 // constants are put into the script where their names stand: a local variable
 // would have to be made again in every call.

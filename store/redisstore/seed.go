@@ -3,6 +3,7 @@ package redisstore
 import (
 	_ "embed"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,7 +16,7 @@ import (
 var luaSeed string
 
 // seedScript merges remembered states into the buckets.
-var seedScript = newScript(luaSeed)
+var seedScript = newScript(strings.Replace(luaSeed, "UNPACK\n", luaUnpack, 1))
 
 // seedCommand returns the command that goes before the one of the attempt, where this
 // node remembers more of the buckets than the server may have: its history is

@@ -49,6 +49,14 @@ for s = 1, #KEYS do
     if not stored then
       stored, first, second, third = string.match(text, '^(1) (%d+) (%d+) %d*%a+(%d+)$')
     end
+    if #text == 16 and string.match(text, '^[1-9]%d*$') then
+      local floor, max = math.floor, math.max
+      local kind, a, b, c, stored_mark
+UNPACK
+      if kind then
+        stored, first, second, third = string.format('%d', kind), a, b, kind == 1 and c or ''
+      end
+    end
   end
   local write = not text
   if stored == kind then

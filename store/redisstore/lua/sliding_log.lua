@@ -9,7 +9,7 @@ local function load(s)
   local head = redis.call('GETRANGE', KEYS[s], 0, whole)
   if head == '' then
     return false, false
-  elseif head:byte(1) ~= 52 then -- '4'
+  elseif head:byte(1) ~= 52 or #head == 16 then -- '4', but not of an integer
     return false, true
   end
   local length = #head

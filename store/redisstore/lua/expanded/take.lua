@@ -446,7 +446,7 @@ local function load(s)
   local head = redis.call('GETRANGE', KEYS[s], 0, whole)
   if head == '' then
     return false, false
-  elseif head:byte(1) ~= 52 then -- '4'
+  elseif head:byte(1) ~= 52 or #head == 16 then -- '4', but not of an integer
     return false, true
   end
   local length = #head
@@ -814,54 +814,68 @@ end
       if kind == 0 then
 -- load.lua reads the state in text, its mark, and its terms if it has such; kind is 0
 -- until then. What has no known form is unused.
-if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
-  if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
-    kind, wide = 12, text
-  end
-  local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
-  text = ''
-  if capacity and max(capacity + 0, x + 0, y + 0) <= 2251799813685248 then
-    terms, text = {capacity + 0, x + 0, y + 0}, rest
-  end
+if #text == 16 and match(text, '^[1-9]%d*$') then
+-- unpack.lua (packed.go) reads the window counter that is the integer in text.
+local n = text + 0
+local form = floor(n / 1125899906842624)
+if form > 0 and form < 8 and (form < 5 or floor(n / 4194304) % 4194304 == 0) then
+  local unit = (form - 1) % 4
+  local length = unit == 1 and 60000000 or unit == 2 and 3600000000 or unit == 0 and 1000000 or 86400000000
+  local present = floor(now / length)
+  kind, stored_mark = form < 5 and 1 or 2, unit == 1 and '0' or unit == 2 and '00' or unit == 0 and '0000' or '000'
+  a = max(present + (floor(n / 17592186044416) % 64 - present + 32) % 64 - 32, 0) * length
+  b, c = n % 4194304, floor(n / 4194304) % 4194304
 end
-local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
-if byte(text) == 57 then -- '9'
-  if #text > 1 and #text % 14 == 1 then
-    kind, wide = 9, text
-  end
-elseif byte(text) == 52 then -- '4'
-  if #text > 7 then
-    kind, wide = 4, text
-  end
-elseif head then
-  kind, a, b = head + 0, first + 0, second + 0
-  if third ~= '' then
-    c = third + 0
-  end
-  if kind < 3 then
-    stored_mark = match(third ~= '' and third or second, '^(0*)%d')
-  end
 else
-  local rest
-  first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
-  if first then
-    kind, a, b, wide = 3, first + 0, second + 0, {}
-    for count in string.gmatch(rest, '%d+') do
-      wide[#wide + 1] = count + 0
+  if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
+    if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
+      kind, wide = 12, text
+    end
+    local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
+    text = ''
+    if capacity and max(capacity + 0, x + 0, y + 0) <= 2251799813685248 then
+      terms, text = {capacity + 0, x + 0, y + 0}, rest
+    end
+  end
+  local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
+  if byte(text) == 57 then -- '9'
+    if #text > 1 and #text % 14 == 1 then
+      kind, wide = 9, text
+    end
+  elseif byte(text) == 52 then -- '4'
+    if #text > 7 then
+      kind, wide = 4, text
+    end
+  elseif head then
+    kind, a, b = head + 0, first + 0, second + 0
+    if third ~= '' then
+      c = third + 0
+    end
+    if kind < 3 then
+      stored_mark = match(third ~= '' and third or second, '^(0*)%d')
     end
   else
-    local mark, last
-    first, mark, last = match(text, '^2 (%-?%d+) (%d*%a+)(%d+)$')
+    local rest
+    first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
     if first then
-      kind, a, b, stored_mark = 2, first + 0, last + 0, mark
+      kind, a, b, wide = 3, first + 0, second + 0, {}
+      for count in string.gmatch(rest, '%d+') do
+        wide[#wide + 1] = count + 0
+      end
     else
-      first, second, mark, last = match(text, '^1 (%d+) (%d+) (%d*%a+)(%d+)$')
+      local mark, last
+      first, mark, last = match(text, '^2 (%-?%d+) (%d*%a+)(%d+)$')
       if first then
-        kind, a, b, c, stored_mark = 1, first + 0, second + 0, last + 0, mark
+        kind, a, b, stored_mark = 2, first + 0, last + 0, mark
       else
-        first, second, third = match(text, '^10 (%d+) (%d+) (%d+)$')
+        first, second, mark, last = match(text, '^1 (%d+) (%d+) (%d*%a+)(%d+)$')
         if first then
-          kind, a, b, c = 10, first + 0, second + 0, third + 0
+          kind, a, b, c, stored_mark = 1, first + 0, second + 0, last + 0, mark
+        else
+          first, second, third = match(text, '^10 (%d+) (%d+) (%d+)$')
+          if first then
+            kind, a, b, c = 10, first + 0, second + 0, third + 0
+          end
         end
       end
     end
@@ -904,7 +918,7 @@ local function load(s)
   local head = redis.call('GETRANGE', KEYS[s], 0, whole)
   if head == '' then
     return false, false
-  elseif head:byte(1) ~= 52 then -- '4'
+  elseif head:byte(1) ~= 52 or #head == 16 then -- '4', but not of an integer
     return false, true
   end
   local length = #head
@@ -1177,54 +1191,68 @@ local function parse(text)
   end
 -- load.lua reads the state in text, its mark, and its terms if it has such; kind is 0
 -- until then. What has no known form is unused.
-if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
-  if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
-    kind, wide = 12, text
-  end
-  local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
-  text = ''
-  if capacity and max(capacity + 0, x + 0, y + 0) <= 2251799813685248 then
-    terms, text = {capacity + 0, x + 0, y + 0}, rest
-  end
+if #text == 16 and match(text, '^[1-9]%d*$') then
+-- unpack.lua (packed.go) reads the window counter that is the integer in text.
+local n = text + 0
+local form = floor(n / 1125899906842624)
+if form > 0 and form < 8 and (form < 5 or floor(n / 4194304) % 4194304 == 0) then
+  local unit = (form - 1) % 4
+  local length = unit == 1 and 60000000 or unit == 2 and 3600000000 or unit == 0 and 1000000 or 86400000000
+  local present = floor(now / length)
+  kind, stored_mark = form < 5 and 1 or 2, unit == 1 and '0' or unit == 2 and '00' or unit == 0 and '0000' or '000'
+  a = max(present + (floor(n / 17592186044416) % 64 - present + 32) % 64 - 32, 0) * length
+  b, c = n % 4194304, floor(n / 4194304) % 4194304
 end
-local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
-if byte(text) == 57 then -- '9'
-  if #text > 1 and #text % 14 == 1 then
-    kind, wide = 9, text
-  end
-elseif byte(text) == 52 then -- '4'
-  if #text > 7 then
-    kind, wide = 4, text
-  end
-elseif head then
-  kind, a, b = head + 0, first + 0, second + 0
-  if third ~= '' then
-    c = third + 0
-  end
-  if kind < 3 then
-    stored_mark = match(third ~= '' and third or second, '^(0*)%d')
-  end
 else
-  local rest
-  first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
-  if first then
-    kind, a, b, wide = 3, first + 0, second + 0, {}
-    for count in string.gmatch(rest, '%d+') do
-      wide[#wide + 1] = count + 0
+  if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
+    if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
+      kind, wide = 12, text
+    end
+    local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
+    text = ''
+    if capacity and max(capacity + 0, x + 0, y + 0) <= 2251799813685248 then
+      terms, text = {capacity + 0, x + 0, y + 0}, rest
+    end
+  end
+  local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
+  if byte(text) == 57 then -- '9'
+    if #text > 1 and #text % 14 == 1 then
+      kind, wide = 9, text
+    end
+  elseif byte(text) == 52 then -- '4'
+    if #text > 7 then
+      kind, wide = 4, text
+    end
+  elseif head then
+    kind, a, b = head + 0, first + 0, second + 0
+    if third ~= '' then
+      c = third + 0
+    end
+    if kind < 3 then
+      stored_mark = match(third ~= '' and third or second, '^(0*)%d')
     end
   else
-    local mark, last
-    first, mark, last = match(text, '^2 (%-?%d+) (%d*%a+)(%d+)$')
+    local rest
+    first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
     if first then
-      kind, a, b, stored_mark = 2, first + 0, last + 0, mark
+      kind, a, b, wide = 3, first + 0, second + 0, {}
+      for count in string.gmatch(rest, '%d+') do
+        wide[#wide + 1] = count + 0
+      end
     else
-      first, second, mark, last = match(text, '^1 (%d+) (%d+) (%d*%a+)(%d+)$')
+      local mark, last
+      first, mark, last = match(text, '^2 (%-?%d+) (%d*%a+)(%d+)$')
       if first then
-        kind, a, b, c, stored_mark = 1, first + 0, second + 0, last + 0, mark
+        kind, a, b, stored_mark = 2, first + 0, last + 0, mark
       else
-        first, second, third = match(text, '^10 (%d+) (%d+) (%d+)$')
+        first, second, mark, last = match(text, '^1 (%d+) (%d+) (%d*%a+)(%d+)$')
         if first then
-          kind, a, b, c = 10, first + 0, second + 0, third + 0
+          kind, a, b, c, stored_mark = 1, first + 0, second + 0, last + 0, mark
+        else
+          first, second, third = match(text, '^10 (%d+) (%d+) (%d+)$')
+          if first then
+            kind, a, b, c = 10, first + 0, second + 0, third + 0
+          end
         end
       end
     end
@@ -2297,54 +2325,68 @@ local function parse(text)
   end
 -- load.lua reads the state in text, its mark, and its terms if it has such; kind is 0
 -- until then. What has no known form is unused.
-if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
-  if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
-    kind, wide = 12, text
-  end
-  local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
-  text = ''
-  if capacity and max(capacity + 0, x + 0, y + 0) <= 2251799813685248 then
-    terms, text = {capacity + 0, x + 0, y + 0}, rest
-  end
+if #text == 16 and match(text, '^[1-9]%d*$') then
+-- unpack.lua (packed.go) reads the window counter that is the integer in text.
+local n = text + 0
+local form = floor(n / 1125899906842624)
+if form > 0 and form < 8 and (form < 5 or floor(n / 4194304) % 4194304 == 0) then
+  local unit = (form - 1) % 4
+  local length = unit == 1 and 60000000 or unit == 2 and 3600000000 or unit == 0 and 1000000 or 86400000000
+  local present = floor(now / length)
+  kind, stored_mark = form < 5 and 1 or 2, unit == 1 and '0' or unit == 2 and '00' or unit == 0 and '0000' or '000'
+  a = max(present + (floor(n / 17592186044416) % 64 - present + 32) % 64 - 32, 0) * length
+  b, c = n % 4194304, floor(n / 4194304) % 4194304
 end
-local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
-if byte(text) == 57 then -- '9'
-  if #text > 1 and #text % 14 == 1 then
-    kind, wide = 9, text
-  end
-elseif byte(text) == 52 then -- '4'
-  if #text > 7 then
-    kind, wide = 4, text
-  end
-elseif head then
-  kind, a, b = head + 0, first + 0, second + 0
-  if third ~= '' then
-    c = third + 0
-  end
-  if kind < 3 then
-    stored_mark = match(third ~= '' and third or second, '^(0*)%d')
-  end
 else
-  local rest
-  first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
-  if first then
-    kind, a, b, wide = 3, first + 0, second + 0, {}
-    for count in string.gmatch(rest, '%d+') do
-      wide[#wide + 1] = count + 0
+  if byte(text) == 49 and byte(text, 2) == 49 then -- '11'
+    if byte(text, 4) == 42 then -- '*': the tallies of several limits, which carry.lua reads
+      kind, wide = 12, text
+    end
+    local capacity, x, y, rest = match(text, '^11 (%d+) (%d+) (%d+) (.*)$')
+    text = ''
+    if capacity and max(capacity + 0, x + 0, y + 0) <= 2251799813685248 then
+      terms, text = {capacity + 0, x + 0, y + 0}, rest
+    end
+  end
+  local head, first, second, third = match(text, '^([125-8]) (%-?%d+) (%d+) ?(%d*)$')
+  if byte(text) == 57 then -- '9'
+    if #text > 1 and #text % 14 == 1 then
+      kind, wide = 9, text
+    end
+  elseif byte(text) == 52 then -- '4'
+    if #text > 7 then
+      kind, wide = 4, text
+    end
+  elseif head then
+    kind, a, b = head + 0, first + 0, second + 0
+    if third ~= '' then
+      c = third + 0
+    end
+    if kind < 3 then
+      stored_mark = match(third ~= '' and third or second, '^(0*)%d')
     end
   else
-    local mark, last
-    first, mark, last = match(text, '^2 (%-?%d+) (%d*%a+)(%d+)$')
+    local rest
+    first, second, rest = match(text, '^3 (%d+) (%d+) ([%d ]+)$')
     if first then
-      kind, a, b, stored_mark = 2, first + 0, last + 0, mark
+      kind, a, b, wide = 3, first + 0, second + 0, {}
+      for count in string.gmatch(rest, '%d+') do
+        wide[#wide + 1] = count + 0
+      end
     else
-      first, second, mark, last = match(text, '^1 (%d+) (%d+) (%d*%a+)(%d+)$')
+      local mark, last
+      first, mark, last = match(text, '^2 (%-?%d+) (%d*%a+)(%d+)$')
       if first then
-        kind, a, b, c, stored_mark = 1, first + 0, second + 0, last + 0, mark
+        kind, a, b, stored_mark = 2, first + 0, last + 0, mark
       else
-        first, second, third = match(text, '^10 (%d+) (%d+) (%d+)$')
+        first, second, mark, last = match(text, '^1 (%d+) (%d+) (%d*%a+)(%d+)$')
         if first then
-          kind, a, b, c = 10, first + 0, second + 0, third + 0
+          kind, a, b, c, stored_mark = 1, first + 0, second + 0, last + 0, mark
+        else
+          first, second, third = match(text, '^10 (%d+) (%d+) (%d+)$')
+          if first then
+            kind, a, b, c = 10, first + 0, second + 0, third + 0
+          end
         end
       end
     end

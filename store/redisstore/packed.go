@@ -1,0 +1,62 @@
+package redisstore
+
+import "github.com/headgate/headgate/limit"
+
+// A window counter of a usual limit fits into one integer, which Redis keeps without
+// memory beside the key's and adds to in one command. From the high bits on:
+//
+//	 3  the form: algorithm and period, as packedForms has them; never 0
+//	 6  the number of the window since 1970, modulo 64
+//	22  the count of the window before it; 0 of fixed_window
+//	22  its count
+//
+// So it is below 2^53, which a Lua number holds, and has 16 digits, as no other value
+// has. What it cannot say (larger counts, other periods, calendars, the terms of a limit)
+// stays text.
+//
+// Six bits tell the window because the key expires two windows and a second after that
+// began, by the clock that is read with it. A window that seems to be up to 31 ahead is of
+// a clock that stepped back; one that stepped back by 32 windows or more may make a count
+// pass for one that is over.
+const (
+	packedDigits      = 16
+	packedFormShift   = 50
+	packedWindowShift = 44
+	packedCountShift  = 22
+	packedCounts      = 1 << packedCountShift
+	packedWindows     = 64
+)
+
+// packedForms are the algorithms and periods that have a form, by its number.
+var packedForms = [...]struct {
+	algorithm limit.Algorithm
+	per       string
+	period    int64 // µs
+}{
+	1: {limit.SlidingWindow, "1s", 1_000_000},
+	2: {limit.SlidingWindow, "1m", 60_000_000},
+	3: {limit.SlidingWindow, "1h", 3_600_000_000},
+	4: {limit.SlidingWindow, "1d", 86_400_000_000},
+	5: {limit.FixedWindow, "1s", 1_000_000},
+	6: {limit.FixedWindow, "1m", 60_000_000},
+	7: {limit.FixedWindow, "1h", 3_600_000_000},
+}
+
+// unpack returns the state that n says at now, as unpack.lua does; the unused state for
+// what is none.
+func unpack(n int64, now limit.Micros) limit.State {
+	form := n >> packedFormShift
+	if form < 1 || form >= int64(len(packedForms)) {
+		return limit.State{}
+	}
+	f := &packedForms[form]
+	s := limit.State{Kind: 1 + uint8(f.algorithm), B: n % packedCounts, C: n >> packedCountShift % packedCounts}
+	if f.algorithm == limit.FixedWindow && s.C != 0 {
+		return limit.State{}
+	}
+	present := min(max(int64(now), 0), maxInstant) / f.period
+	ahead := (n>>packedWindowShift-present+packedWindows/2)&(packedWindows-1) - packedWindows/2
+	s.A = max(present+ahead, 0) * f.period
+	s.Per, _ = limit.ParsePer(f.per)
+	return s
+}
