@@ -138,7 +138,8 @@ var rooms = map[string]struct {
 	"internal/adminlink":   {nil, "asking admin processes is no matter of what they are asked"},
 	"internal/accountfile": {[]string{"tenant", "tenant/sqltenant", "internal/quotas"}, "a file finds accounts, whoever wrote them and whoever asks"},
 	"internal/snapfeed":    {[]string{"tenant", "tenant/sqltenant", "internal/accountfile", "internal/quotas", "internal/rulesource", "internal/strictjson", "internal/sleep"}, "what is published is signed bytes, whoever decides by them"},
-	"internal/switchboard": {[]string{".", "store", "switches", "tenant/sqltenant", "internal/rulesource", "internal/strictjson"}, "what is switched is kept and obeyed alike, whoever shows and changes it"},
+	"internal/switchboard": {[]string{".", "rules", "store", "switches", "tenant/sqltenant", "internal/rulesource", "internal/strictjson"}, "what is switched is kept and obeyed alike, whoever shows and changes it"},
+	"internal/hotraise":    {[]string{"limit", "rules", "store", "store/hotkey", "internal/strictjson"}, "what is raised is text in a store, whoever decides by it and shows it"},
 	"internal/nodes":       {[]string{"store", "internal/rulesource", "internal/view"}, "what nodes tell each other is text in a store, whoever makes and shows it"},
 	"internal/tenantsource": {[]string{
 		".",
@@ -186,6 +187,7 @@ var rooms = map[string]struct {
 		"internal/forwardauth",
 		"internal/h2guard",
 		"internal/hostguard",
+		"internal/hotraise",
 		"internal/httpanswer",
 		"internal/httpcheck",
 		"internal/identityfile",
@@ -249,6 +251,7 @@ var rooms = map[string]struct {
 		"internal/apikeys",
 		"internal/app",
 		"internal/config",
+		"internal/hotraise",
 		"internal/quotas",
 		"internal/rulesource",
 		"internal/sleep",
@@ -301,7 +304,7 @@ var outsiders = []struct {
 	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
 	{"net/http", []string{"internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/app", "internal/cli"}, "the inside knows no wire"},
-	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/app"}, "the inside returns errors and logs nothing"},
+	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 
 // free are packages that only tests and examples are made of.

@@ -110,6 +110,8 @@ type Verdict struct {
 	// Limit is the limit that decided; nil when the rule or the quota is unlimited,
 	// or another rule replaces it. Of a top-up it is its hits, once in its term.
 	Limit *limit.Limit
+	// Raised is by how many per cent Limit is raised for a time, 0 where it is not.
+	Raised int
 	// Name is the name of the limit, "" if it has none.
 	Name string
 	// Tenant is the number of leading entries of the descriptor of which the last one
@@ -231,6 +233,8 @@ type Options struct {
 	// Store does not know of. It is called on the path of such decisions, must not block
 	// and must not keep t. Package store/reconcile has one.
 	OnPassed func(t *store.Take, err error)
+	// KeyRaises, when not nil, says which keys are raised because they are hot.
+	KeyRaises KeyRaises
 	// Rules decide; nil means that only limits named by callers count, until
 	// SetRules is called.
 	Rules *rules.Set

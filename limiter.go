@@ -29,10 +29,12 @@ type Limiter struct {
 	inForce  atomic.Pointer[ruleset]
 	tenants  atomic.Pointer[tenant.Snapshot]
 	switches atomic.Pointer[switches.Set]
-	shadow   bool
-	recorder Recorder // nil: none
-	observer Observer // nil: none
-	now      func() time.Time
+	// keyRaises may be nil.
+	keyRaises KeyRaises
+	shadow    bool
+	recorder  Recorder // nil: none
+	observer  Observer // nil: none
+	now       func() time.Time
 	// onRollBack may be nil.
 	onRollBack func(trial.Report)
 	plans      sync.Pool // of *plan
@@ -62,6 +64,7 @@ func New(o Options) (*Limiter, error) {
 		store:      o.Store,
 		fallback:   o.Fallback,
 		onPassed:   o.OnPassed,
+		keyRaises:  o.KeyRaises,
 		shadow:     o.Shadow,
 		recorder:   o.Recorder,
 		observer:   o.Observer,
@@ -190,7 +193,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 func (l *Limiter) begin(switched *switches.Set) *plan {
 	p := l.plans.Get().(*plan)
 	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
-	p.clock, p.shadow = l.now, l.shadow
+	p.clock, p.shadow, p.keyRaises = l.now, l.shadow, l.keyRaises
 	return p
 }
 

@@ -20,7 +20,9 @@ type matcher struct {
 	tenants *tenant.Snapshot
 	// switches are what operators have switched; nil: nothing.
 	switches *switches.Set
-	clock    func() time.Time
+	// keyRaises says which hot keys are raised; nil: none.
+	keyRaises KeyRaises
+	clock     func() time.Time
 	// shadow says that this process enforces nothing.
 	shadow bool
 	// now is the instant for which tenants and switches are looked up, one for the

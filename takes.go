@@ -160,6 +160,9 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 // addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
 // v. take has yet no limit and nothing of how it is decided.
 func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
+	if v.Role == rules.Main {
+		v.Limit, v.Raised = p.raised(m, v.Limit, start)
+	}
 	take.Limit, take.Shadow = v.Limit, !v.Enforced() || m.Rule.Quota && v.Role == rules.Main
 	take.Mode = p.rules.mode(m.Rule, v.Role == rules.Main && v.Effect != verdict.Trial)
 	p.addVerdict(resp, v, p.takeOn(m, take, start))

@@ -216,7 +216,8 @@ func (p *plan) addHome(m *match, a *ask, take store.Take) {
 		}
 		start := len(p.keys)
 		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, slot)
-		take.Limit, take.Shadow = p.scaled(m, home.Limits[i].Limit), true
+		take.Limit, _ = p.raised(m, p.scaled(m, home.Limits[i].Limit), start)
+		take.Shadow = true
 		p.takeOn(m, take, start)
 	}
 }

@@ -238,6 +238,8 @@ type Change struct {
 	// Schedule has the shifts in their order: of those in force at one time, the first
 	// one counts.
 	Schedule Schedule
+	// HotRaise says when the limits of hot keys are raised.
+	HotRaise HotRaise
 }
 
 // Validity is the time in which a rule applies: always, for the zero Validity.

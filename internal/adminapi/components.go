@@ -150,6 +150,7 @@ var components = []component{
 	{name: "TopKeys", of: view.TopKeys{}, about: "Keys with the most requests of late. A count is off by error at most, but for what sampling adds."},
 	{name: "BothTopKeys", of: view.BothTopKeys{}, about: "Keys with the most requests of late, in both orders."},
 	{name: "Fleet", of: view.Fleet{}, about: "What this node knows of all nodes."},
+	{name: "HotRaises", of: view.HotRaises{}, about: "Hot keys whose limits are raised for a time, because their rules say so."},
 	{name: "Accuracy", of: view.Accuracy{}, about: "How exact decisions were, measured on a sample of keys."},
 	{name: "Events", of: view.Events{}, about: "Events that are remembered, the latest first."},
 	{name: "Event", of: view.Event{}, about: "A decision."},

@@ -43,6 +43,11 @@ func (n node) routes() []route {
 			answers: []reply{ok(view.Fleet{}, "The nodes."), notHere},
 		},
 		{
+			method: http.MethodGet, path: "hot-raises", scope: Read, local: true, serve: n.hotRaises, id: "listHotRaises", summary: "List the hot keys whose limits their rules raise now",
+			about:   "Raises of operators are switches.",
+			answers: []reply{ok(view.HotRaises{}, "The raises, at most 256, the oldest first."), notHere},
+		},
+		{
 			method: http.MethodGet, path: "accuracy", scope: Read, local: true, serve: n.accuracy, id: "getAccuracy", summary: "Show how exact decisions were",
 			about:   "Measured on a sample of keys, against an exact count.",
 			answers: []reply{ok(view.Accuracy{}, "By rule."), notHere},
@@ -81,6 +86,14 @@ func (n node) fleet(c *call) (*answer, error) {
 		return nil, errNotShown
 	}
 	return jsonAnswer(http.StatusOK, unnamedFleet(n.Watch.Fleet()))
+}
+
+// hotRaises answers which hot keys are raised.
+func (n node) hotRaises(*call) (*answer, error) {
+	if n.Watch.HotRaises == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.HotRaises())
 }
 
 // accuracy answers how exact decisions were.

@@ -62,6 +62,7 @@ var examples = map[string]example{
 	"getOverview":         {"", "", 200},
 	"listTopKeys":         {"?by=denied&rule=api.tenant&limit=5&fleet=true", "", 200},
 	"getFleet":            {"", "", 200},
+	"listHotRaises":       {"", "", 200},
 	"getAccuracy":         {"", "", 200},
 	"listEvents":          {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
 	"getEvent":            {"", "", 200},

@@ -20,6 +20,8 @@ type Watch struct {
 	TopKeys func(by, rule string, n int, fleet bool) view.TopKeys
 	// Fleet says what is known of all nodes.
 	Fleet func() view.Fleet
+	// HotRaises returns the raises of hot keys that are in force.
+	HotRaises func() view.HotRaises
 	// Accuracy says how exact decisions were.
 	Accuracy func() view.Accuracy
 	// Explain says how a request would be decided. Its error is one of the store or of

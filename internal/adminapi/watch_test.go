@@ -166,6 +166,7 @@ func testWatch() *Watch {
 			}
 			return list
 		},
+		HotRaises: func() view.HotRaises { return view.HotRaises{Raises: []view.HotRaise{{Rule: "api.tenant", Raise: 20}}} },
 		Fleet: func() view.Fleet {
 			return view.Fleet{Live: 2, Nodes: []view.Node{{Identity: view.Identity{Name: "one"}, Self: true, TopTotal: named, TopDenied: named}}}
 		},
@@ -333,7 +334,7 @@ func manyFields(n int) string {
 // TestNothingToShow: routes of what a process does not have say so.
 func TestNothingToShow(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase, func(o *Options) { o.Watch = nil })
-	for _, path := range []string{"overview", "keys", "fleet", "accuracy", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
+	for _, path := range []string{"overview", "keys", "fleet", "hot-raises", "accuracy", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
 		if r := s.want(s.do(Write, "GET", path, ""), 404); !strings.Contains(string(r.body), "this process does not have") {
 			t.Errorf("%s: %s", path, r.body)
 		}

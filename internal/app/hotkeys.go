@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/headgate/headgate/internal/hotraise"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
@@ -36,18 +37,23 @@ func (k *stack) noteAnswered(t *store.Take, asks int64) {
 	l.Note(t, asks)
 }
 
-// hotReporter tells logs and metrics which keys are hot.
+// hotReporter tells logs and metrics which keys are hot, and has them raised.
 type hotReporter struct {
 	metrics *telemetry.Metrics
 	logger  *slog.Logger
 	lines   linelimit.Limiter
+	raiser  *hotraise.Raiser // nil: no key is raised
 }
 
-// report notes that an exact bucket of rule is hot now; where the rule allows it
+// report notes that the exact bucket of a take is hot now; where its rule allows it
 // the bucket is leased. The key is a hash: who holds the key can compute it,
 // nobody can go back.
-func (r *hotReporter) report(rule string, key hotkey.Key, rate float64) {
+func (r *hotReporter) report(t *store.Take, key hotkey.Key, rate float64) {
+	rule := t.Mode.Rule
 	r.metrics.HotKey(rule)
+	if t.Mode.Main {
+		r.raiser.Hot(rule, t.Key)
+	}
 	untold, ok := r.lines.MayTell(hotLines, limit.MicrosOf(time.Now()))
 	if !ok {
 		return

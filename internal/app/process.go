@@ -40,6 +40,7 @@ type process struct {
 	observer *observers
 	watching *watching
 	stack    *stack
+	hot      *hotReporter
 	limiter  *headgate.Limiter
 	usage    *tenantusage.Reader
 	doors    doors
@@ -96,7 +97,8 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 	metrics := telemetry.New(o.Build, telemetry.Options{
 		Layer: s.Layer, EnvoyNames: s.EnvoyMetrics, PlainNames: s.PlainMetrics, Exemplars: s.TraceEndpoint != (config.StoreURL{}),
 	})
-	stores, err := newStack(s, does.Decide, &hotReporter{metrics: metrics, logger: o.Logger})
+	hot := &hotReporter{metrics: metrics, logger: o.Logger}
+	stores, err := newStack(s, does.Decide, hot)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +108,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 	}
 	p := &process{
 		settings: s, does: does, keys: k, options: o, logger: o.Logger, metrics: metrics,
-		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores,
+		observer: &observers{metrics: metrics, logger: o.Logger}, stack: stores, hot: hot,
 		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
 		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 	}
@@ -135,6 +137,9 @@ func (p *process) assemble() error {
 	options := headgate.Options{
 		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Recorder: p.keys.veil.Recorder(p.watching.events), Observer: p.observer,
 		OnRollBack: p.rollBacks.Tell, Answers: p.stack.answers(), AnswersAwaited: answersAwaited(p.settings.StoreBudget),
+	}
+	if p.watchHotRaises(); p.hot.raiser != nil {
+		options.KeyRaises = p.hot.raiser
 	}
 	if ledger := p.watchPassed(); ledger != nil {
 		options.OnPassed = ledger.Passed
@@ -407,7 +412,7 @@ func (p *process) watchTenants() error {
 	}
 	o := tenantsource.Options{
 		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Kept: s.TenantsFile, Dir: s.TenantsDir,
-		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, Logger: p.logger,
+		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, OnRaise: p.watching.raised, Logger: p.logger,
 	}
 	if err := p.feed(&o); err != nil {
 		return err

@@ -76,12 +76,17 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	}
 }
 
-// modes says once that the modes of rules change nothing, if so.
+// modes says once that the modes of rules change nothing, if so, and that no key is raised.
 func (r *ruleReporter) modes(set *rules.Set) {
 	if r.modesAreExact == "" {
 		return
 	}
 	for _, rule := range set.Rules() {
+		if rule.HotRaise.By > 0 {
+			r.logger.Warn("rules raise hot keys, and no key is found hot: "+r.modesAreExact, "first", rule.ID)
+			r.modesAreExact = ""
+			return
+		}
 		if m := &rule.Mode; m.Leases() || m.Consistency == rules.Synced {
 			r.logger.Info("rules name consistency modes, and are decided exactly all the same: "+r.modesAreExact, "first", rule.ID)
 			r.modesAreExact = ""

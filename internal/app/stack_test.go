@@ -228,7 +228,7 @@ func TestD6HotKeysAreNamedButNotEndlessly(t *testing.T) {
 	var log strings.Builder
 	r := &hotReporter{metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}), logger: slog.New(slog.NewTextHandler(&log, nil))}
 	for i := range 1000 {
-		r.report("api.user", hotkey.Key{byte(i)}, 1234.5)
+		r.report(&store.Take{Mode: &store.Mode{Rule: "api.user", Main: true}}, hotkey.Key{byte(i)}, 1234.5)
 	}
 	lines := strings.Count(log.String(), "\n")
 	if lines < 10 || lines > 11 {

@@ -40,6 +40,7 @@ func (p *process) watchSwitches() {
 		return
 	}
 	s := &sharedSwitches{inForce: switchboard.NewInForce(p.limiter, p.logger), logger: p.logger}
+	s.inForce.OnRaise = p.watching.raised
 	o := switchboard.SharedOptions{Register: register, OnChange: s.put, Logger: p.logger}
 	if dir := p.settings.StateDir; dir != "" {
 		o.File = filepath.Join(dir, switchesFile)

@@ -260,10 +260,11 @@ func (w *watching) close(ctx context.Context) {
 func (w *watching) shown() *adminapi.Watch {
 	limiter := w.process.keys.names.Limiter(w.process.limiter)
 	return &adminapi.Watch{
-		Overview: w.overview,
-		TopKeys:  w.topKeys,
-		Fleet:    func() view.Fleet { return w.nodes.Fleet(time.Now()) },
-		Accuracy: w.accuracy,
+		Overview:  w.overview,
+		TopKeys:   w.topKeys,
+		Fleet:     func() view.Fleet { return w.nodes.Fleet(time.Now()) },
+		Accuracy:  w.accuracy,
+		HotRaises: w.process.hot.inForce,
 		Explain: func(ctx context.Context, request headgate.Request) (view.Explanation, error) {
 			return explain.Request(ctx, limiter, request)
 		},

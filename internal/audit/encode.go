@@ -33,6 +33,14 @@ func appendEvent(dst []byte, e *view.Event) []byte {
 		o.integer("retry_after_ms", e.RetryAfterMS)
 	}
 	o.text("degraded", e.Degraded)
+	if e.Raise != 0 {
+		o.integer("raise", int64(e.Raise))
+	}
+	if e.Until != 0 {
+		o.integer("until", e.Until)
+	}
+	o.optionalText("actor", e.Actor)
+	o.optionalText("reason", e.Reason)
 	o.optionalText("tier", e.Tier)
 	o.optionalText("client_ip", e.ClientIP)
 	o.optionalText("user_agent", e.UserAgent)

@@ -56,6 +56,10 @@ type record struct {
 	// used and remaining are 0 where nothing was counted.
 	used, remaining int64
 	retryAfter      time.Duration
+	// raised is by how many per cent limit is raised.
+	raised int
+	// raise is what the event is about where it is about no request; nil for all others.
+	raise *Raise
 
 	// text is the domain, the key and the user agent, one after the other.
 	text              []byte
@@ -88,7 +92,7 @@ func (r *record) fill(req *headgate.Request, resp *headgate.Response, took time.
 
 func (r *record) fillVerdict(v *headgate.Verdict) {
 	r.limitName, r.tier, r.role, r.hits = v.Name, v.Tier, v.Role, v.Hits
-	r.retryAfter = v.Decision.RetryAfter
+	r.retryAfter, r.raised = v.Decision.RetryAfter, v.Raised
 	if v.Rule != nil {
 		r.rule = v.Rule.ID
 	}
@@ -164,7 +168,7 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 		Limit: r.limit, Used: r.used, Remaining: r.remaining, Hits: r.hits,
 		Outcome: r.outcome.String(), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
 		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[ip:],
-		ConfigVersion: r.config, TookUS: max(r.took, 0).Microseconds(), SampleRate: 1,
+		Raise: r.raised, ConfigVersion: r.config, TookUS: max(r.took, 0).Microseconds(), SampleRate: 1,
 		RetryAfterMS: int64((r.retryAfter + time.Millisecond - 1) / time.Millisecond),
 	}
 	if r.role != rules.Main {
@@ -172,6 +176,9 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 	}
 	if r.sampled {
 		e.SampleRate = 1 / share
+	}
+	if r.raise != nil {
+		e = r.raise.event(e)
 	}
 	return e, b
 }

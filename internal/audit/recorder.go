@@ -154,7 +154,13 @@ func (r *Recorder) record(req *headgate.Request, resp *headgate.Response, took t
 	}
 	rec := r.records.Get().(*record)
 	rec.fill(req, resp, took)
-	rec.at, rec.sampled, rec.config = r.o.Now(), sampled, r.o.ConfigVersion()
+	rec.sampled = sampled
+	return r.leave(rec)
+}
+
+// leave leaves a record in the ring, and returns its name.
+func (r *Recorder) leave(rec *record) (id trace.DecisionID) {
+	rec.at, rec.config = r.o.Now(), r.o.ConfigVersion()
 	name := trace.NewDecisionID(rec.at)
 	rec.id = name // once it is in the ring, rec is no longer ours
 	at, ok := r.ring.put(rec)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/hotraise"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -33,7 +36,9 @@ func (*switchListCmd) Help() string {
   headgate switch list
 
 A switch that is over is listed until it is cleared, and counts for nothing. One that
-no process can use is listed with what is wrong; the exit code is then 1.`
+no process can use is listed with what is wrong; the exit code is then 1. With --store
+the hot keys whose limits their rules raise (raise_hot_keys) are listed too, though not
+as JSON: /admin/v1/hot-raises has them.`
 }
 
 // keptSwitch is a switch as it is kept; one that cannot be used has an error.
@@ -71,12 +76,30 @@ func (c *switchListCmd) Run(std *stdio) error {
 	if c.JSON {
 		err = printSwitchesJSON(std.out, list)
 	} else {
-		err = printSwitches(std.out, list, time.Now())
+		raises, unread := c.hotRaises(ctx)
+		if unread != nil {
+			bad = append(bad, unread)
+		}
+		err = printSwitches(std.out, list, raises, time.Now())
 	}
 	if err == nil && bad != nil {
 		err = &codeError{exitNo, errors.Join(bad...)}
 	}
 	return err
+}
+
+// hotRaises returns the raises of hot keys of the store, if one is named in which nodes have
+// them.
+func (f *switchFlags) hotRaises(ctx context.Context) ([]hotraise.Raise, error) {
+	if scheme := f.Store.Scheme(); f.Store == (config.StoreURL{}) || scheme == "memory" || scheme == "memcached" {
+		return nil, nil
+	}
+	redis, err := f.openStore()
+	if err != nil {
+		return nil, err
+	}
+	defer redis.Close()
+	return hotraise.Read(ctx, redis, time.Now())
 }
 
 func printSwitchesJSON(w io.Writer, list []keptSwitch) error {
@@ -92,7 +115,7 @@ func printSwitchesJSON(w io.Writer, list []keptSwitch) error {
 	return nil
 }
 
-func printSwitches(w io.Writer, list []keptSwitch, now time.Time) error {
+func printSwitches(w io.Writer, list []keptSwitch, raises []hotraise.Raise, now time.Time) error {
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(table, "TARGET\tSTATE\tFOR\tUNTIL\tSINCE\tBY\tREASON")
 	for i := range list {
@@ -103,6 +126,11 @@ func printSwitches(w io.Writer, list []keptSwitch, now time.Time) error {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(k.Target.String()), k.State, oneLine(forText(&k.Switch)), untilText(&k.Switch, now),
 			k.UpdatedAt.Format(time.RFC3339), oneLine(k.UpdatedBy), oneLine(k.Reason))
+	}
+	for i := range raises {
+		r := &raises[i]
+		fmt.Fprintf(table, "raise:%s\traised\t+%d%%, key hash %x\t%s\t%s\t%s\thot key; not again before %s\n", oneLine(r.Rule), r.By, r.Key[:],
+			r.Until.Format(time.RFC3339), r.From.Format(time.RFC3339), oneLine(r.Node), r.Again.Format(time.RFC3339))
 	}
 	return table.Flush()
 }
@@ -194,7 +222,7 @@ func (c *switchSetCmd) Run(std *stdio) error {
 	if c.JSON {
 		return printSwitchesJSON(std.out, list)
 	}
-	return printSwitches(std.out, list, now)
+	return printSwitches(std.out, list, nil, now)
 }
 
 // make returns the switch that the flags name.

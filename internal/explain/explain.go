@@ -225,6 +225,7 @@ func (x *explainer) notes(v *headgate.Verdict) (notes []string) {
 		schedule := describe.ScheduleText(r, x.now)
 		note(schedule != "", "%s", schedule)
 	}
+	note(v.Raised > 0, "the limit is raised by %d %% for a time, by an operator (headgate switch list) or because the key is hot (raise_hot_keys)", v.Raised)
 	note(r.Quota && v.Role == rules.Main, "one of the quota rules of the request: they deny when all of them are over")
 	note(r.Cost.Source != rules.CostHits && v.Role != rules.InFlight, "the cost is %v", r.Cost)
 	note(v.Role == rules.InFlight, "a slot is held while a request runs")

@@ -45,6 +45,21 @@ func AppendText(dst []byte, entries []descriptor.Entry) []byte {
 	return dst
 }
 
+// OfBucket returns the domain and the text of the key that the bucket with that name in a
+// store counts by, with "sha256:" and hexadecimal digits in the place of a long value; ""
+// of a name that is none.
+func OfBucket(bucket []byte) (domain, text string) {
+	key, err := descriptor.DecodeKey(bucket)
+	if err != nil {
+		return "", ""
+	}
+	var entries []descriptor.Entry
+	for _, e := range key.Entries {
+		entries = append(entries, descriptor.Entry{Key: e.Key.String(), Value: e.Value.String()})
+	}
+	return key.Domain.String(), string(AppendText(nil, entries))
+}
+
 // appendCut cuts the text since from.
 func appendCut(dst []byte, from int, entries []descriptor.Entry) []byte {
 	end := from + maxHead

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -30,12 +31,31 @@ type Refused struct {
 type InForce struct {
 	limiter *headgate.Limiter
 	logger  *slog.Logger
+	// OnRaise, when not nil, is told by TellStrays of raises of limits that begin to be in
+	// force, and of those that are not any more before their end. It is set before the
+	// first Put, and must not block.
+	OnRaise func(Raise)
 
 	mu sync.Mutex
+	// by is who has switched those of list.
+	by map[switches.Target]string
 	// list are those in force, and those that were when they were put and are over now.
 	list []switches.Switch
 	// unplaced are targets of which it is to be told whether there are such rules.
 	unplaced []switches.Target
+	// untold are raises that OnRaise is yet to be told of.
+	untold []Raise
+}
+
+// Raise is a raise of limits by an operator.
+type Raise struct {
+	switches.Switch
+	// Domain is that of the rule.
+	Domain string
+	// Actor is who has raised them.
+	Actor string
+	// Ended says that they are not raised any more.
+	Ended bool
 }
 
 // NewInForce returns InForce of a limiter, without switches.
@@ -61,6 +81,7 @@ func Over(s *switches.Switch, now time.Time) bool { return !s.Until.IsZero() && 
 func (f *InForce) Put(docs []sqltenant.Document) (refused []Refused) {
 	now := time.Now()
 	var list []switches.Switch
+	by := map[switches.Target]string{}
 	for i := range docs {
 		one, err := Read(&docs[i])
 		switch {
@@ -68,6 +89,7 @@ func (f *InForce) Put(docs []sqltenant.Document) (refused []Refused) {
 			refused = append(refused, Refused{docs[i].Name, err})
 		case !Over(&one, now):
 			list = append(list, one)
+			by[one.Target] = docs[i].UpdatedBy
 		}
 	}
 	set, err := switches.NewSet(list)
@@ -76,10 +98,11 @@ func (f *InForce) Put(docs []sqltenant.Document) (refused []Refused) {
 	}
 	f.limiter.SetSwitches(set)
 	f.mu.Lock()
-	before := f.list
-	f.list = list
+	before, byBefore := f.list, f.by
+	f.list, f.by = list, by
 	f.mu.Unlock()
 	f.tell(before, list)
+	f.noteRaises(before, list, byBefore, by, now)
 	return refused
 }
 
@@ -130,6 +153,40 @@ func (f *InForce) tell(before, after []switches.Switch) {
 	}
 }
 
+// noteRaises notes what has become of raises, for OnRaise.
+func (f *InForce) noteRaises(before, after []switches.Switch, byBefore, by map[switches.Target]string, now time.Time) {
+	was := map[switches.Target]*switches.Switch{}
+	for i := range before {
+		if s := &before[i]; s.Target.Raise != "" && !Over(s, now) {
+			was[s.Target] = s
+		}
+	}
+	var untold []Raise
+	for i := range after {
+		s := &after[i]
+		if last := was[s.Target]; s.Target.Raise != "" && (last == nil || !same(last, s)) {
+			untold = append(untold, Raise{Switch: *s, Actor: by[s.Target]})
+		}
+		delete(was, s.Target)
+	}
+	for target, s := range was {
+		untold = append(untold, Raise{Switch: *s, Actor: byBefore[target], Ended: true})
+	}
+	f.mu.Lock()
+	f.untold = append(f.untold, untold...)
+	f.mu.Unlock()
+}
+
+// tellRaises tells OnRaise of raises of the rules in force.
+func (f *InForce) tellRaises(untold []Raise, ofID map[string]*rules.Rule) {
+	for _, raise := range untold {
+		if r := ofID[raise.Target.Raise]; r != nil && !r.Sensitive && f.OnRaise != nil {
+			raise.Domain = r.Domain
+			f.OnRaise(raise)
+		}
+	}
+}
+
 // attributes are what the log says of a switch.
 func attributes(s *switches.Switch) []any {
 	list := []any{"target", s.Target, "state", s.State}
@@ -151,22 +208,24 @@ func same(a, b *switches.Switch) bool {
 }
 
 // TellStrays logs which switches that were put since it was called last are for rules that
-// are not in force. It is called when rules that came with them are.
+// are not in force, and tells OnRaise of raises. It is called when rules that came with them
+// are in force.
 func (f *InForce) TellStrays() {
 	f.mu.Lock()
-	targets := f.unplaced
-	f.unplaced = nil
+	targets, untold := f.unplaced, f.untold
+	f.unplaced, f.untold = nil, nil
 	f.mu.Unlock()
 	set := f.limiter.Rules()
-	if set == nil || len(targets) == 0 {
+	if set == nil || len(targets) == 0 && len(untold) == 0 {
 		return
 	}
-	ids := make(map[string]bool, set.NumRules())
+	ids := make(map[string]*rules.Rule, set.NumRules())
 	for _, r := range set.Rules() {
-		ids[r.ID] = true
+		ids[r.ID] = r
 	}
+	f.tellRaises(untold, ids)
 	for _, t := range targets {
-		if id := cmp.Or(t.Rule, t.Candidate, t.Raise); id != "" && !ids[id] {
+		if id := cmp.Or(t.Rule, t.Candidate, t.Raise); id != "" && ids[id] == nil {
 			f.logger.Warn("a switch is for a rule that is not in force; hint: /rules shows the ids of those that are", "target", t)
 		}
 	}

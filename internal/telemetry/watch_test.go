@@ -63,6 +63,7 @@ func watchAll(m *Metrics) {
 	m.WatchReconcile(func() reconcile.Stats { return reconcile.Stats{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
+	m.WatchHotRaises(func() HotRaises { return HotRaises{} })
 	m.WatchLeases(func() lease.Stats { return lease.Stats{} })
 	m.WatchLog(func() uint64 { return 8 })
 	m.WatchRefusals(func() []Refusals { return []Refusals{{"admin", "unknown_token", 7}, {"dashboard", "origin", 0}} })

@@ -63,8 +63,10 @@ type Options struct {
 	Limiter *headgate.Limiter
 	Rules   *rulesource.Source
 	// Unfit says why the stores cannot decide a limit; nil when they decide all.
-	Unfit  func(*limit.Limit) error
-	Logger *slog.Logger
+	Unfit func(*limit.Limit) error
+	// OnRaise, when not nil, is told of raises of limits; see switchboard.InForce.
+	OnRaise func(switchboard.Raise)
+	Logger  *slog.Logger
 }
 
 // Source keeps what tenants may use in force in a limiter. No decision waits for
@@ -131,8 +133,10 @@ func New(o Options) (*Source, error) {
 }
 
 func documentsOf(t *Source) *documents {
+	switching := switchboard.NewInForce(t.Limiter, t.Logger)
+	switching.OnRaise = t.OnRaise
 	return &documents{
-		switching: switchboard.NewInForce(t.Limiter, t.Logger), rules: t.Rules, tiers: t.storedTiers, logger: t.Logger, changed: make(chan struct{}, 1),
+		switching: switching, rules: t.Rules, tiers: t.storedTiers, logger: t.Logger, changed: make(chan struct{}, 1),
 	}
 }
 

@@ -29,7 +29,13 @@ type Event struct {
 	Allowed      bool   `json:"allowed"`
 	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
 	// Degraded says why the store did not decide, "" where it did.
-	Degraded      string `json:"degraded"`
+	Degraded string `json:"degraded"`
+	// Raise is by how many per cent the limit is raised for a time, and Until the end of
+	// that time in Unix milliseconds. Until, Actor and Reason are of events about raises.
+	Raise         int    `json:"raise,omitempty"`
+	Until         int64  `json:"until,omitempty"`
+	Actor         string `json:"actor,omitempty"`
+	Reason        string `json:"reason,omitempty"`
 	Tier          string `json:"tier,omitempty"`
 	ClientIP      string `json:"client_ip,omitempty"`
 	UserAgent     string `json:"user_agent,omitempty"`

@@ -31,6 +31,7 @@ func Summary(r *rules.Rule) string {
 	}{
 		{r.Always, "always"}, {r.Shadow, "shadow"}, {r.Quota, "quota"}, {r.Sensitive, "sensitive"},
 		{r.SharesBuckets(), "shared threshold"}, {r.Cost.Source != rules.CostHits, "cost " + r.Cost.String()},
+		{r.HotRaise.By > 0, "raises hot keys by " + r.HotRaise.String()},
 		{len(r.Schedule) > 0, "schedule " + r.Schedule.String()},
 		{r.Trial != nil, "candidate " + r.Trial.String()},
 		{r.Carry != limit.CarryUsed, "on change " + r.Carry.String()},

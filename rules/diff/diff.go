@@ -233,6 +233,7 @@ func factsOfRule(r *rules.Rule) map[string]string {
 		"ban":              textOf(r, rules.Banning),
 		"candidate":        candidateText(r),
 		"schedule":         r.Schedule.String(),
+		"raise_hot_keys":   r.HotRaise.String(),
 		"on_change":        r.Carry.String(),
 		"soft_limit":       r.Soft.String(),
 		"answer":           r.Answer.String(),

@@ -269,6 +269,9 @@ func (l *linter) login(r *rules.Rule, domainHasAddress bool) {
 	if isLogin, _ := guardsLogin(r); !isLogin {
 		return
 	}
+	if r.HotRaise.By > 0 {
+		l.warnRule(r, "delete raise_hot_keys, and write sensitive: true", "rule %s guards a login route, and who guesses fast gets more guesses: it raises hot keys by %v", r.ID, r.HotRaise)
+	}
 	if !domainHasAddress {
 		l.warnRule(r, "add a descriptor with an entry such as remote_address beside the user's",
 			"rule %s guards a login route, and no rule of the domain counts logins per client address, so guesses may come from one address over many names", r.ID)

@@ -87,10 +87,11 @@ func TestLint(t *testing.T) {
       - {key: path, LIMIT}
 `, []string{"rule d.tenant.user_id.method_GET.path counts on 4 entries, whose numbers of values multiply into buckets (tenant: one value per tenant, hundreds and more; user_id: one value per user, up to millions; method: one value; path: one value per path"}},
 		{"login", `
-- {key: route, value: /login, LIMIT}
+- {key: route, value: /login, raise_hot_keys: {by: 20, for: 10m}, LIMIT}
 - {key: route, value: /authors, LIMIT}
 `, []string{
 			"rule d.route_/login guards a login route, and no rule of the domain counts logins per client address",
+			"rule d.route_/login guards a login route, and who guesses fast gets more guesses: it raises hot keys by 20% for 10m, then not for 10m",
 			"rule d.route_/login guards a login route but is not marked sensitive",
 		}},
 		{"login per address", `

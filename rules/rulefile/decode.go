@@ -46,6 +46,7 @@ type descriptorSpec struct {
 	shareAt, alwaysAt, tenantAt position
 
 	mode        modeSpec
+	hotRaise    *hotRaiseSpec
 	change      changeSpec
 	failureMode string
 	failureAt   position
@@ -180,7 +181,7 @@ func (d *decoder) descriptor(n *yaml.Node, depth int) *descriptorSpec {
 	}
 	for _, f := range d.mapping(n, inDescriptor) {
 		d.enter(f.alias, func() {
-			if !d.envoyField(s, f, depth) && !d.modeField(s, f) && !d.guardField(s, f) && !d.responseField(s, f) && !d.changeField(s, f) {
+			if !d.envoyField(s, f, depth) && !d.modeField(s, f) && !d.hotRaiseField(s, f) && !d.guardField(s, f) && !d.responseField(s, f) && !d.changeField(s, f) {
 				d.headgateField(s, f)
 			}
 		})

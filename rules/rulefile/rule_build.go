@@ -39,6 +39,7 @@ func (c *compiler) newRule(f *fileSpec, n *rules.Node, spec *descriptorSpec) *ru
 	c.addCandidate(f, r, spec)
 	c.addGuards(f, r, spec)
 	r.Mode = c.mode(r, &spec.mode)
+	r.HotRaise = c.hotRaise(r, spec.hotRaise)
 	c.setSchedule(r, spec)
 	c.setResponse(r, spec)
 	return r

@@ -23,6 +23,7 @@ const (
 	inShift
 	inCandidate
 	inRollBack
+	inHotRaise
 )
 
 // places says what errors call each place, and which definition of the JSON Schema has
@@ -41,6 +42,7 @@ var places = [...]struct{ name, definition string }{
 	inShift:       {"an entry of schedule", "shift"},
 	inCandidate:   {"candidate", "candidate"},
 	inRollBack:    {"roll_back", "roll_back"},
+	inHotRaise:    {"raise_hot_keys", "raise_hot_keys"},
 }
 
 // isHeadgates reports whether envoyproxy/ratelimit has no such mapping, so that

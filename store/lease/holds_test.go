@@ -23,7 +23,7 @@ func TestSlotsAndBansAreUntouched(t *testing.T) {
 		var named atomic.Int64
 		o := lease.Options{
 			Hot:   hotkey.New(hotkey.Options{Rate: 1}),
-			OnHot: func(string, hotkey.Key, float64) { named.Add(1) },
+			OnHot: func(*store.Take, hotkey.Key, float64) { named.Add(1) },
 		}
 		inBubble(t, o, func(r *rig) {
 			for i := range 150 {

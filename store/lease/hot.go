@@ -83,5 +83,5 @@ func (s *Store) name(t *store.Take, key hotkey.Key, at time.Time) {
 	})
 	s.named.Store(key, at)
 	sum := sha256.Sum256(t.Key)
-	s.onHot(t.Mode.Rule, hotkey.Key(sum[:16]), rate)
+	s.onHot(t, hotkey.Key(sum[:16]), rate)
 }

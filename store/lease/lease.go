@@ -51,9 +51,10 @@ type Options struct {
 	// another node takes effect here; 0 means DefaultHotPause.
 	MaxHotPause time.Duration
 	// OnHot, when not nil, is told of every key that Hot finds, at most once a
-	// minute: the rule, the first half of the SHA-256 of the key, and the rate in
-	// asks per second on this node. It is called by one goroutine at a time and must not block.
-	OnHot func(rule string, key hotkey.Key, rate float64)
+	// minute: a take on it, the first half of the SHA-256 of the key, and the rate in
+	// asks per second on this node. It is called by one goroutine at a time, must not
+	// block and must not keep t.
+	OnHot func(t *store.Take, key hotkey.Key, rate float64)
 }
 
 // Store is a store.Store over a store.Leaser. Make one with New.
@@ -62,7 +63,7 @@ type Store struct {
 	local store.Store
 	nodes func() int
 	hot   *hotkey.Detector
-	onHot func(rule string, key hotkey.Key, rate float64)
+	onHot func(t *store.Take, key hotkey.Key, rate float64)
 
 	// named has when each hot key was named, as a time.Time.
 	named  sync.Map

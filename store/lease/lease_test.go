@@ -396,7 +396,8 @@ func TestHotKeyIsLeased(t *testing.T) {
 	var reports []string
 	o := lease.Options{
 		Hot: hotkey.New(hotkey.Options{Rate: 100}),
-		OnHot: func(rule string, key hotkey.Key, rate float64) {
+		OnHot: func(t *store.Take, key hotkey.Key, rate float64) {
+			rule := t.Mode.Rule
 			reports = append(reports, fmt.Sprintf("%s %x", rule, key[:4]))
 		},
 	}
