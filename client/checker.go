@@ -54,11 +54,14 @@ type CheckerOptions struct {
 	// charges it once, whichever of the calls arrive; that costs the server two more trips to
 	// its store.
 	Retries int
+	// Credentials are what the Checker shows to the server, and by what it knows it. Files
+	// for TLS are of no use to a Transport that is not its own.
+	Credentials Credentials
 	// Transport sends; nil means one of the Checker's own, which keeps up to 64
 	// idle connections and uses no proxy.
 	Transport http.RoundTripper
 	// Header is sent with every call, for servers behind something that wants
-	// credentials. It is not changed.
+	// credentials of its own. It is not changed.
 	Header http.Header
 }
 
@@ -92,6 +95,7 @@ type Checker struct {
 	base    *url.URL
 	target  string // of checks
 	breaker *breaker.Breaker
+	token   token
 	counts  struct {
 		calls, requests, degraded, refused, skipped, retried atomic.Uint64
 	}
@@ -137,10 +141,21 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 	if o.Budget == 0 {
 		o.Budget = DefaultBudget
 	}
-	if o.Transport == nil {
-		o.Transport = newTransport()
+	c := &Checker{options: o, base: target, target: target.JoinPath("/v1/check").String(), breaker: breaker.New(breaker.Options{})}
+	if err := c.token.load(&o.Credentials, time.Now()); err != nil {
+		return nil, err
 	}
-	return &Checker{options: o, base: target, target: target.JoinPath("/v1/check").String(), breaker: breaker.New(breaker.Options{})}, nil
+	switch secure := !o.Credentials.files().IsZero(); {
+	case secure && (o.Transport != nil || target.Scheme != "https"):
+		return nil, errors.New("remote checker: files for TLS beside a Transport, or for a URL of http; hint: https, and no Transport")
+	case o.Transport == nil:
+		own := newTransport()
+		if err := o.Credentials.secured(own); err != nil {
+			return nil, err
+		}
+		c.options.Transport = own
+	}
+	return c, nil
 }
 
 // redacted is a URL without its password, if it can be read at all.
@@ -258,6 +273,9 @@ func (c *Checker) exchange(ctx context.Context, q *question, decode func(*http.R
 		req.Header[name] = values
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if shown := c.token.header(time.Now()); shown != nil {
+		req.Header["Authorization"] = shown
+	}
 	if trace := q.trace.Traceparent(); trace != "" {
 		req.Header["Traceparent"] = []string{trace}
 	}

@@ -29,7 +29,7 @@ const opsIndex = `headgate
 func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h.metrics.Handler(h.logger))
-	serveHealth(mux, h)
+	serveHealth(mux, h.reported)
 	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, rulesview.Of(limiter.Rules(), time.Now()))
 	})

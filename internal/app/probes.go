@@ -5,19 +5,35 @@ import (
 	"net/http"
 )
 
-// serveHealth adds to mux what probes ask.
-func serveHealth(mux *http.ServeMux, h *health) {
+// serveHealth adds to mux what probes ask; ready answers whether the process is ready.
+func serveHealth(mux *http.ServeMux, ready http.HandlerFunc) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		r := h.report()
-		status := http.StatusOK
-		if !r.Ready {
-			status = http.StatusServiceUnavailable
-		}
-		writeJSON(w, status, r)
-	})
+	mux.HandleFunc("GET /readyz", ready)
+}
+
+// statusOf is the status of an answer to who asks whether the process is ready.
+func statusOf(ready bool) int {
+	if ready {
+		return http.StatusOK
+	}
+	return http.StatusServiceUnavailable
+}
+
+// readiness is all that probes hear: their address may be one that anybody reaches.
+func (h *health) readiness(w http.ResponseWriter, _ *http.Request) {
+	ready := h.ready() == nil
+	writeJSON(w, statusOf(ready), struct {
+		Ready bool `json:"ready"`
+	}{ready})
+}
+
+// reported answers operators with all that is known: names of files, servers and accounts'
+// databases stand in it.
+func (h *health) reported(w http.ResponseWriter, _ *http.Request) {
+	r := h.report()
+	writeJSON(w, statusOf(r.Ready), r)
 }
 
 // probes returns the way in of probes, which reach nothing but health; none when it is
@@ -27,6 +43,6 @@ func (p *process) probes() []front {
 		return nil
 	}
 	mux := http.NewServeMux()
-	serveHealth(mux, p.health)
+	serveHealth(mux, p.health.readiness)
 	return []front{{name: "health", addr: p.settings.HealthAddr, start: p.gentle("health", newOperatorServer(mux, p.logger))}}
 }

@@ -103,7 +103,8 @@ func TestOpenPortsAreTold(t *testing.T) {
 	}
 }
 
-// TestProbesReachHealthAlone: at their address there is nothing else.
+// TestProbesReachHealthAlone: at their address there is nothing else, and of the rules and
+// the store nothing is said there.
 func TestProbesReachHealthAlone(t *testing.T) {
 	s := settings()
 	s.HealthAddr = "127.0.0.1:0"
@@ -112,5 +113,8 @@ func TestProbesReachHealthAlone(t *testing.T) {
 		if status, _ := get(t, "http://"+at["health"]+path); status != want {
 			t.Errorf("%s: %d", path, status)
 		}
+	}
+	if _, body := get(t, "http://"+at["health"]+"/readyz"); body != "{\n  \"ready\": true\n}\n" {
+		t.Errorf("probes hear %s", body)
 	}
 }

@@ -274,6 +274,9 @@ func TestHTTP(t *testing.T) {
 			continue
 		}
 		answer := http.Header{}
+		if own := c.header["X-Headgate-Token"] != nil; c.challenge == "invalid_token" && own && strings.Contains(err.Error(), "Authorization") {
+			t.Errorf("%v: %v", c.header, err)
+		}
 		if status, challenge := callers.Answer(answer, err), answer.Get("WWW-Authenticate"); status != c.status || !strings.Contains(challenge, c.challenge) || strings.Contains(err.Error(), tok) {
 			t.Errorf("%v: %d %q %v", c.header, status, challenge, err)
 		}
@@ -352,6 +355,8 @@ func TestBadFiles(t *testing.T) {
 	digest := strings.Split(line, "\"")[3]
 	for _, c := range []struct{ text, want string }{
 		{"", "headgate caller token"},
+		{"tokens: []", "nobody may ask"},
+		{"tokens: []\ncertificates: []\nanonymous: {http: [], ops: []}", "nobody may ask"},
 		{"token: []", "unknown key"},
 		{"tokens: [{name: a, sha256: abc, rights: [check]}]", "hexadecimal"},
 		{"tokens: [{name: 'a b', sha256: " + digest + ", rights: [check]}]", "name of a token"},

@@ -87,11 +87,14 @@ func (k *keyring) token(text string) *Caller {
 	return c
 }
 
+// errNobody refuses a file that keeps out everybody: it is cut off, or not what was meant.
+var errNobody = errors.New("nobody may ask; hint: `headgate caller token NAME` makes a token, and \"anonymous: {http: [check]}\" lets those in who show none")
+
 // parse reads a file. Errors hold no digest.
 func parse(data []byte) (*keyring, error) {
 	var d document
 	if err := yamlfile.Parse(data, &d); errors.Is(err, yamlfile.ErrEmpty) {
-		return nil, errors.New("nobody may ask; hint: `headgate caller token NAME` makes a token, and \"anonymous: {http: [check]}\" lets those in who show none")
+		return nil, errNobody
 	} else if err != nil {
 		return nil, err
 	}
@@ -122,7 +125,11 @@ func parse(data []byte) (*keyring, error) {
 		}
 		k.certificates = append(k.certificates, certificate{name, c})
 	}
-	return k, k.admit(d.Anonymous)
+	err := k.admit(d.Anonymous)
+	if err == nil && len(k.tokens) == 0 && len(k.certificates) == 0 && k.anonymous == [listeners]rights{} {
+		err = errNobody
+	}
+	return k, err
 }
 
 // certificate reports whether the name is listed.

@@ -63,8 +63,9 @@ func New[D any](o Options[D]) *Gate[D] {
 type Shown struct {
 	// Token is "" for none.
 	Token string
-	// Malformed says that there is something in its place that is none.
-	Malformed bool
+	// Malformed says that there is something in its place that is none, and Own that it
+	// came by TokenHeader.
+	Malformed, Own bool
 	// Peer is who is at the other end of the connection; nil without TLS.
 	Peer *inlet.Peer
 }
@@ -82,11 +83,12 @@ func (r *Refused) Error() string { return r.What }
 
 // Why somebody does not come in.
 var (
-	errNoToken   = &Refused{refusals.NoToken, "no token and no certificate that is known here; hint: Authorization: Bearer TOKEN"}
-	errMalformed = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
-	errUnknown   = &Refused{refusals.UnknownToken, "the token is not known"}
-	errExpired   = &Refused{refusals.Expired, "the credential has expired"}
-	errElsewhere = &Refused{refusals.WrongScope, "the credential has no right to what is asked here; hint: rights and listeners in the file of --callers"}
+	errNoToken      = &Refused{refusals.NoToken, "no token and no certificate that is known here; hint: Authorization: Bearer TOKEN"}
+	errMalformed    = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
+	errMalformedOwn = &Refused{refusals.Malformed, "the header " + TokenHeader + " is not one token; hint: " + TokenHeader + ": TOKEN, once"}
+	errUnknown      = &Refused{refusals.UnknownToken, "the token is not known"}
+	errExpired      = &Refused{refusals.Expired, "the credential has expired"}
+	errElsewhere    = &Refused{refusals.WrongScope, "the credential has no right to what is asked here; hint: rights and listeners in the file of --callers"}
 	// errTooMany ends the connection, so that an address which has shown many wrong tokens
 	// pays for a connection with each further one. The answer is the same otherwise,
 	// because 429 is for what limits say.
@@ -128,6 +130,8 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 // caller returns who shows s, nil for nobody.
 func (k *keyring) caller(s Shown) (*Caller, error) {
 	switch {
+	case s.Malformed && s.Own:
+		return nil, errMalformedOwn
 	case s.Malformed:
 		return nil, errMalformed
 	case s.Token == "":

@@ -18,7 +18,7 @@ const TokenHeader = "X-Headgate-Token"
 // TokenOf returns what a caller shows in the values of Authorization and of TokenHeader.
 func TokenOf(authorization, own []string) (s Shown) {
 	if len(own) > 0 {
-		return Shown{Token: own[0], Malformed: len(own) > 1 || own[0] == ""}
+		return Shown{Token: own[0], Malformed: len(own) > 1 || own[0] == "", Own: true}
 	}
 	token, err := tokenfile.Bearer(authorization)
 	return Shown{Token: token, Malformed: err != nil}

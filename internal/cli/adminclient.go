@@ -124,8 +124,6 @@ func (f *adminAddress) client() (*http.Client, string, error) {
 	if f.Admin == "" {
 		return nil, "", errors.New("--admin: no admin API is named; hint: --admin https://host:port, or HEADGATE_ADMIN in the environment")
 	}
-	// A redirect would take the token elsewhere.
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	if socket, ok := strings.CutPrefix(f.Admin, "unix://"); ok {
 		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}, CheckRedirect: stay}, "http://headgate", nil
 	}
@@ -149,6 +147,9 @@ func (f *adminAddress) client() (*http.Client, string, error) {
 	}
 	return &http.Client{Transport: transport, CheckRedirect: stay}, strings.TrimSuffix(u.Scheme+"://"+u.Host+u.EscapedPath(), "/"), nil
 }
+
+// stay follows no redirect, which would take a token elsewhere.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // dialSocket dials a Unix socket, whatever is asked for.
 func dialSocket(path string) func(context.Context, string, string) (net.Conn, error) {

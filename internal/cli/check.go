@@ -20,6 +20,8 @@ type checkCmd struct {
 	Timeout time.Duration `default:"2s" env:"-" help:"Longest wait for the answer."`
 	JSON    bool          `name:"json" env:"-" help:"Print the answer as it came."`
 
+	callerFlags `embed:""`
+
 	Domain      string   `env:"-" help:"Ask by the rules of this domain."`
 	Descriptors []string `arg:"" optional:"" name:"descriptor" help:"Descriptors of the request: 'key:value,key:value'."`
 	Hits        *int64   `env:"-" help:"What the request costs; 0 only looks. Default: 1."`
@@ -43,6 +45,10 @@ func (*checkCmd) Help() string {
 
   headgate check --domain api_platform --hits 0 api_key:abc123 && echo there is room
       Look, and count nothing.
+
+  headgate check --addr https://headgate:8080 --server-ca ca.pem --token-file token --domain api user:42
+      Ask a server that wants a token. HEADGATE_TOKEN in the environment may hold it too;
+      no flag does, because other programs see those.
 
 The exit code is 0 when the request may pass, 1 when it may not, and 2 when
 there is no answer. A request that no rule limits may pass as well: then the
@@ -186,6 +192,9 @@ func (c *checkCmd) ask(request *checkRequest) ([]byte, error) {
 		return nil, err
 	}
 	post.Header.Set("Content-Type", "application/json")
+	if err := c.show(post, strings.HasPrefix(c.Addr, "unix://")); err != nil {
+		return nil, err
+	}
 	response, err := client.Do(post)
 	if err != nil {
 		return nil, fmt.Errorf("ask %s: %w; hint: is `headgate serve` running there?", c.Addr, withoutURL(err))
@@ -218,13 +227,17 @@ func checkProblem(status string, raw []byte) error {
 func (c *checkCmd) client() (*http.Client, string, error) {
 	const path = "/v1/check"
 	if socket, ok := strings.CutPrefix(c.Addr, "unix://"); ok {
-		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}}, "http://headgate" + path, nil
+		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}, CheckRedirect: stay}, "http://headgate" + path, nil
 	}
 	u, err := url.Parse(c.Addr)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, "", fmt.Errorf("--addr %q is not an address; hint: http://127.0.0.1:8080 or unix:///run/headgate.sock", c.Addr)
 	}
-	return &http.Client{Transport: &http.Transport{}}, strings.TrimSuffix(u.String(), "/") + path, nil
+	transport, err := c.transport(u)
+	if err != nil {
+		return nil, "", err
+	}
+	return &http.Client{Transport: transport, CheckRedirect: stay}, strings.TrimSuffix(u.String(), "/") + path, nil
 }
 
 // withoutURL takes the method and the URL out of an error of package http; the

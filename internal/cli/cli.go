@@ -204,16 +204,16 @@ func codeOf(stderr io.Writer, err error) int {
 // hintMark separates, in the text of an error, what is wrong from what to do.
 const hintMark = "; hint: "
 
-// credentials matches what may be a name and a password in a URL; a password
+// nameAndPassword matches what may be a name and a password in a URL; a password
 // may hold an "@" that should have been written as %40.
-var credentials = regexp.MustCompile(`://\S*@`)
+var nameAndPassword = regexp.MustCompile(`://\S*@`)
 
 // example is what hints have in place of credentials.
 const example = "://user:password@"
 
 // hideCredentials hides credentials in the URLs of a text.
 func hideCredentials(text string) string {
-	return credentials.ReplaceAllStringFunc(text, func(found string) string {
+	return nameAndPassword.ReplaceAllStringFunc(text, func(found string) string {
 		if found == example {
 			return found
 		}

@@ -85,7 +85,7 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 // strayVariables returns the names in environ that begin as settings do and are of no command
 // in program: what is meant for another command is not misspelt.
 func strayVariables(program *kong.Node, environ []string) []string {
-	known := map[string]bool{}
+	known := map[string]bool{tokenVariable: true}
 	_ = kong.Visit(program, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok {
 			for _, name := range flag.Envs {

@@ -19,10 +19,10 @@ type Admin struct {
 	AdminClientCA string `group:"admin" placeholder:"FILE" help:"Authorities in PEM: every client of the admin API must have a certificate that one of them has signed. Without a token its common name is who asks."`
 }
 
-// validate looks at nothing while no API is served.
+// validate looks at tokens and keys only where an API is served: others use them too.
 func (a *Admin) validate() error {
 	if a.AdminAddr == "" {
-		return nil
+		return unused("admin-addr", "no admin API is served", given{"admin-tls-cert", a.AdminTLSCert != ""}, given{"admin-tls-key", a.AdminTLSKey != ""}, given{"admin-client-ca", a.AdminClientCA != ""})
 	}
 	var problems []error
 	for _, needs := range []struct {

@@ -27,8 +27,9 @@ func (a *Auth) Peers() ([]netip.Prefix, error) { return networks("auth-peers", a
 
 func (a *Auth) validate() error {
 	_, err := a.Peers()
-	if a.AuthAddr != "" {
-		err = errors.Join(err, address("auth-addr", a.AuthAddr))
+	if a.AuthAddr == "" {
+		return errors.Join(err, unused("auth-addr", "no gateway asks by sub-requests",
+			given{"auth-peers", a.AuthPeers != "" && a.AuthPeers != defaultOf[Auth]("AuthPeers")}, given{"auth-domain", a.AuthDomain != ""}))
 	}
-	return err
+	return errors.Join(err, address("auth-addr", a.AuthAddr))
 }

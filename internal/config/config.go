@@ -76,7 +76,7 @@ type Settings struct {
 	// OpsAddr serves what operators need and nobody else should reach; "" serves none.
 	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. \"\" serves none. Default ${default}."`
 	// HealthAddr serves health and readiness alone; "" (the default) serves none.
-	HealthAddr string `group:"listen" placeholder:"ADDR" help:"Address for probes: /healthz and /readyz, and nothing else, in plain text: host:port, or unix:///path. --ops-addr has both too. Default: off."`
+	HealthAddr string `group:"listen" placeholder:"ADDR" help:"Address for probes: /healthz and /readyz, which say whether the process lives and is ready and nothing else, in plain text: host:port, or unix:///path. At --ops-addr /readyz also says why. Default: off."`
 	// AllowedHosts are further names by which operators reach their addresses.
 	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"More names that requests to the addresses for operators may carry in Host where there is no TLS. IP addresses, localhost, the name in the address itself and names that nobody can register, such as headgate.monitoring, are always taken. Others are refused, because a web page could reach the address by a name of its own."`
 	// DrainDelay is the time between "not ready" and the end of listening. The

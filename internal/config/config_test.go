@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,11 +148,48 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"usage-addr":            ":1",
 		"x-ratelimit-reset":     "delta",
 	}
+	// beside are the settings without which one is refused, and what such a one is at first.
+	database, keys := map[string]string{"tenants": "sqlite:///t.db"}, map[string]string{"admin-tokens": "tokens.yaml"}
+	tls, admins := map[string]string{"tls-cert": "c", "tls-key": "k"}, map[string]string{"admin-urls": "https://a:1"}
+	authorities := map[string]string{"tls-cert": "c", "tls-key": "k", "client-ca": "a"}
+	admin := map[string]string{"admin-addr": ":1", "admin-tokens": "tokens.yaml", "admin-tls-cert": "c", "admin-tls-key": "k"}
+	dashboard := map[string]string{"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-tls-cert": "c", "dashboard-tls-key": "k"}
+	gateways := map[string]string{"auth-addr": ":1"}
+	beside := map[string]map[string]string{
+		"store-per-second":      {"store": "redis://h"},
+		"tenants-file":          database,
+		"tenants-dir":           database,
+		"snapshot-sign-key":     {"tenants": "sqlite:///t.db", "admin-addr": ":1", "admin-tokens": "tokens.yaml"},
+		"admin-urls-token":      {"admin-urls": "https://a:1", "snapshot-keys": "keys.pem"},
+		"admin-urls-ca":         admins,
+		"admin-urls-cert":       {"admin-urls": "https://a:1", "admin-urls-key": "k", "admin-urls-cert": "c"},
+		"admin-urls-key":        {"admin-urls": "https://a:1", "admin-urls-key": "k", "admin-urls-cert": "c"},
+		"snapshot-keys":         admins,
+		"proxy-protocol":        {"proxy-protocol-from": "10.0.0.0/8", "proxy-protocol": "grpc"},
+		"proxy-protocol-from":   {"proxy-protocol": "http", "proxy-protocol-from": "10.1.0.0/16"},
+		"proxy-protocol-others": {"proxy-protocol": "http", "proxy-protocol-from": "10.1.0.0/16"},
+		"trace-ratio":           {"trace-endpoint": "http://h:1"},
+		"admin-addr":            keys,
+		"dashboard-addr":        keys,
+		"tls-cert":              tls,
+		"tls-key":               tls,
+		"tls-except":            tls,
+		"client-ca":             tls,
+		"client-certs":          authorities,
+		"client-names":          authorities,
+		"usage-addr":            {"usage-key": "k"},
+		"auth-peers":            gateways,
+		"auth-domain":           gateways,
+		"check-id-header":       gateways,
+		"admin-tls-cert":        admin,
+		"admin-tls-key":         admin,
+		"admin-client-ca":       admin,
+		"dashboard-tls-cert":    dashboard,
+		"dashboard-tls-key":     dashboard,
+	}
 	for _, flag := range parser.Model.Flags {
 		switch flag.Name {
 		case "help", "config":
-			continue
-		case "tls-cert", "tls-key", "client-ca", "client-names": // one without the other is refused
 			continue
 		}
 		t.Run(flag.Name, func(t *testing.T) {
@@ -169,45 +205,29 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 			case flag.Target.Type().String() == "time.Duration":
 				value = "3s"
 			}
-			if flag.Name == "store-per-second" {
-				t.Setenv("HEADGATE_STORE", "redis://h") // it stands beside such a store only
+			var others, first []string
+			for name, value := range beside[flag.Name] {
+				if setting := "--" + name + "=" + value; name == flag.Name {
+					first = []string{setting}
+				} else {
+					others = append(others, setting)
+				}
 			}
-			if slices.Contains([]string{"tenants-file", "tenants-dir", "snapshot-sign-key"}, flag.Name) {
-				t.Setenv("HEADGATE_TENANTS", "sqlite:///t.db") // so do these
-			}
-			if flag.Name == "snapshot-sign-key" {
-				t.Setenv("HEADGATE_ADMIN_ADDR", ":1")
-				t.Setenv("HEADGATE_ADMIN_TOKENS", "tokens.yaml")
-			}
-			if slices.Contains([]string{"admin-urls-token", "snapshot-keys"}, flag.Name) {
-				t.Setenv("HEADGATE_ADMIN_URLS", "https://a:1")
-			}
-			if flag.Name == "admin-urls-token" {
-				t.Setenv("HEADGATE_SNAPSHOT_KEYS", "keys.pem")
-			}
-			if flag.Name == "proxy-protocol" {
-				t.Setenv("HEADGATE_PROXY_PROTOCOL_FROM", "10.0.0.0/8")
-			}
-			if flag.Name == "trace-ratio" {
-				t.Setenv("HEADGATE_TRACE_ENDPOINT", "http://h:1")
-			}
-			if flag.Name == "admin-addr" || flag.Name == "dashboard-addr" {
-				t.Setenv("HEADGATE_ADMIN_TOKENS", "tokens.yaml")
-			}
-			before, err := parse(t)
+			others = others[:len(others):len(others)]
+			before, err := parse(t, append(others, first...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			byFlag, err := parse(t, "--"+flag.Name+"="+value)
+			byFlag, err := parse(t, append(others, "--"+flag.Name+"="+value)...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			byFile, err := parse(t, "--config", settingsFile(t, flag.Name+": "+value))
+			byFile, err := parse(t, append(others, "--config", settingsFile(t, flag.Name+": "+value))...)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Setenv("HEADGATE_"+strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_")), value)
-			byEnv, err := parse(t)
+			byEnv, err := parse(t, others...)
 			if err != nil {
 				t.Fatal(err)
 			}

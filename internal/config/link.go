@@ -69,10 +69,9 @@ func (l *Link) Addresses() ([]*url.URL, error) {
 	return list, nil
 }
 
-// validate looks at nothing while nobody is to be asked.
 func (l *Link) validate() error {
 	if l.AdminURLs == "" {
-		return nil
+		return unused("admin-urls", "nobody is asked", given{"admin-urls-ca", l.AdminURLsCA != ""}, given{"admin-urls-cert", l.AdminURLsCert != ""}, given{"admin-urls-key", l.AdminURLsKey != ""})
 	}
 	list, err := l.Addresses()
 	problems := []error{err}

@@ -85,6 +85,12 @@ func (t *CallersTLS) validate() error {
 	if t.ClientNames != "" && t.ClientCA == "" {
 		problems = append(problems, errors.New("--client-names: nobody is asked for a certificate; hint: --client-ca"))
 	}
+	if t.ClientCerts == "optional" && t.ClientCA == "" {
+		problems = append(problems, errors.New("--client-certs: nobody is asked for a certificate; hint: --client-ca"))
+	}
+	if t.TLSExcept != "" && t.TLSCert == "" {
+		problems = append(problems, errors.New("--tls-except: no listener is served by TLS; hint: --tls-cert and --tls-key, or leave it out"))
+	}
 	for _, name := range t.except() {
 		if !slices.Contains(tlsListeners, name) {
 			problems = append(problems, fmt.Errorf("--tls-except: %.40q is none; hint: %s", name, strings.Join(tlsListeners, ", ")))

@@ -16,7 +16,7 @@ func TestCallersTLS(t *testing.T) {
 		{[]string{"--tls-key=k"}, "one without the other"},
 		{[]string{"--client-ca=a"}, "--tls-cert and --tls-key"},
 		{[]string{"--tls-cert=c", "--tls-key=k", "--client-names=cn:x"}, "--client-ca"},
-		{[]string{"--tls-except=admin"}, "http, grpc, auth, usage"},
+		{[]string{"--tls-cert=c", "--tls-key=k", "--tls-except=admin"}, "http, grpc, auth, usage"},
 		{[]string{"--socket-mode=0999"}, "0660"},
 		{[]string{"--socket-mode=7777"}, "0660"},
 		{[]string{"--max-connections=-1"}, "out of range"},
@@ -38,6 +38,40 @@ func TestCallersTLS(t *testing.T) {
 	}
 	if (&CallersTLS{}).Secures("http", ":8080") {
 		t.Error("without a certificate")
+	}
+}
+
+// TestUnused: a setting that does nothing for want of another one is refused, with that
+// one's name.
+func TestUnused(t *testing.T) {
+	for _, c := range []struct {
+		args, want string // want is "" for none
+	}{
+		{"--usage-addr=:9000", "--usage-key"},
+		{"--usage-addr=", ""},
+		{"--usage-addr=:9000 --usage-key=k", ""},
+		{"--tls-except=grpc", "--tls-cert"},
+		{"--client-certs=optional", "--client-ca"},
+		{"--auth-peers=10.0.0.0/8", "--auth-addr"},
+		{"--auth-domain=d", "--auth-addr"},
+		{"--auth-domain=d --auth-peers=10.0.0.0/8 --check-id-header=Id --auth-addr=:9091", ""},
+		{"--check-id-header=Id", "--auth-addr"},
+		{"--proxy-protocol-from=10.0.0.0/8", "--proxy-protocol"},
+		{"--proxy-protocol-others=refuse", "--proxy-protocol"},
+		{"--admin-tls-cert=c --admin-tls-key=k", "--admin-addr"},
+		{"--admin-client-ca=c", "--admin-addr"},
+		{"--dashboard-tls-cert=c --dashboard-tls-key=k", "--dashboard-addr"},
+		{"--admin-urls-ca=c", "--admin-urls"},
+		{"--admin-urls-cert=c --admin-urls-key=k", "--admin-urls"},
+		{"--tls-cert=c --tls-key=k --http-addr=unix:///h --tls-except=grpc", "--tls-except"},
+		{"--tls-cert=c --tls-key=k --http-addr=unix:///h --tls-except=grpc --auth-addr=:9091", ""},
+		{"--roles=admin --admin-addr=:1 --admin-tokens=t --tls-cert=c --tls-key=k", "role decide"},
+		{"--roles=admin --admin-addr=:1 --admin-tokens=t --usage-addr=:9000 --usage-key=k", "role decide"},
+	} {
+		_, err := parse(t, strings.Fields(c.args)...)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.args, err, c.want)
+		}
 	}
 }
 

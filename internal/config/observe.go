@@ -127,7 +127,7 @@ const maxSession = 30 * 24 * time.Hour
 
 func (d *Dashboard) validate(tokens string) error {
 	if d.DashboardAddr == "" {
-		return nil
+		return unused("dashboard-addr", "no dashboard is served", given{"dashboard-tls-cert", d.DashboardTLSCert != ""}, given{"dashboard-tls-key", d.DashboardTLSKey != ""})
 	}
 	problems := []error{address("dashboard-addr", d.DashboardAddr), between("dashboard-session", d.DashboardSession, time.Minute, maxSession)}
 	if tokens == "" {

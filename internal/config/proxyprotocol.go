@@ -59,6 +59,9 @@ func (s *LoadBalancers) validate() error {
 	if s.ProxyProtocol != "" && s.ProxyProtocolFrom == "" {
 		return errors.New("--proxy-protocol: nobody may send the header; hint: --proxy-protocol-from 10.1.2.0/24, the networks of your load balancers")
 	}
+	if s.ProxyProtocol == "" && (s.ProxyProtocolFrom != "" || s.ProxyProtocolOthers == "refuse") {
+		return errors.New("--proxy-protocol-from, --proxy-protocol-others: no listener stands behind a load balancer; hint: --proxy-protocol http, or leave them out")
+	}
 	_, err := s.Balancers()
 	return err
 }

@@ -10,7 +10,7 @@ func TestProxyProtocol(t *testing.T) {
 		{"", "", ""},
 		{"http, auth", "10.0.0.0/8,192.0.2.1", ""},
 		{"http", "", "nobody may send the header"},
-		{"", "10.0.0.0/8", ""},
+		{"", "10.0.0.0/8", "no listener stands behind"},
 		{"http", "10.0.0.0/99", "no network"},
 		{"http", "0.0.0.0/0", "the whole Internet"},
 		{"http,htpp", "10.0.0.0/8", `no listener "htpp"; hint: this process has http, auth, ops`},

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 )
@@ -62,9 +61,11 @@ func (s *Serve) validateRoles() error {
 			problems = append(problems, fmt.Errorf("--%s: this process has not the role %s (--roles %s); hint: leave it out, or add the role", name, role, does))
 		}
 	}
-	refuse(!does.Decide && s.HTTPAddr != "" && s.HTTPAddr != defaultOf("HTTPAddr"), "http-addr", "decide")
-	refuse(!does.Decide && s.GRPCAddr != "" && s.GRPCAddr != defaultOf("GRPCAddr"), "grpc-addr", "decide")
+	refuse(!does.Decide && s.HTTPAddr != "" && s.HTTPAddr != defaultOf[Serve]("HTTPAddr"), "http-addr", "decide")
+	refuse(!does.Decide && s.GRPCAddr != "" && s.GRPCAddr != defaultOf[Serve]("GRPCAddr"), "grpc-addr", "decide")
 	refuse(!does.Decide && s.AuthAddr != "", "auth-addr", "decide")
+	refuse(!does.Decide && s.TLSCert != "", "tls-cert", "decide")
+	refuse(!does.Decide && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr"), "usage-addr", "decide")
 	refuse(!does.Admin && s.AdminAddr != "", "admin-addr", "admin")
 	refuse(!does.Dashboard && s.DashboardAddr != "", "dashboard-addr", "dashboard")
 	if does.Alone() {
@@ -101,12 +102,6 @@ func (s *Serve) lacking(does Does) error {
 		return fmt.Errorf("--admin-urls: the dashboard of a process without the role admin has nobody to ask (--roles %s); hint: --admin-urls https://admin:8082", does)
 	}
 	return nil
-}
-
-// defaultOf returns the default of a setting of Serve, by the name of its field.
-func defaultOf(field string) string {
-	f, _ := reflect.TypeFor[Serve]().FieldByName(field)
-	return f.Tag.Get("default")
 }
 
 // validateDashboard is Dashboard.validate. Whoever logs in shows a token to the admin

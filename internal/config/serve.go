@@ -54,6 +54,7 @@ func (s *Serve) Validate() error {
 		optionalAddress("http-addr", s.HTTPAddr),
 		optionalAddress("grpc-addr", s.GRPCAddr),
 		optionalAddress("usage-addr", s.UsageAddr),
+		s.validateUnused(),
 		s.Callers.validate(),
 		s.CallersTLS.validate(),
 		s.Auth.validate(),
@@ -61,4 +62,24 @@ func (s *Serve) Validate() error {
 		s.Admin.validate(),
 		s.validateDashboard(),
 	)
+}
+
+// validateUnused refuses what would do nothing for want of another part.
+func (s *Serve) validateUnused() error {
+	var problems []error
+	if s.UsageKey == "" && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr") {
+		problems = append(problems, unused("usage-key", "customers have no tokens", given{"usage-addr", true}))
+	}
+	if s.AuthAddr == "" {
+		problems = append(problems, unused("auth-addr", "no gateway asks by sub-requests", given{"check-id-header", s.CheckIDHeader != ""}))
+	}
+	if s.TLSCert != "" && !s.securesAny() {
+		problems = append(problems, errors.New("--tls-cert: no listener is served by TLS, because all are sockets of this machine or stand in --tls-except; hint: leave it out, or one of them"))
+	}
+	return errors.Join(problems...)
+}
+
+// securesAny reports whether a listener of callers is served by TLS.
+func (s *Serve) securesAny() bool {
+	return s.Secures("http", s.HTTPAddr) || s.Secures("grpc", s.GRPCAddr) || s.Secures("auth", s.AuthAddr) || s.UsageKey != "" && s.Secures("usage", s.UsageAddr)
 }

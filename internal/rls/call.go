@@ -87,6 +87,9 @@ func (c *call) build(limits *overrides) error {
 		if err := c.operate(i, &d); err != nil {
 			return malformed(fmt.Errorf("descriptor %d: %w", i, err))
 		}
+		if d.Limit == nil && m.domain == headgate.CallerDomain {
+			return malformed(fmt.Errorf("descriptor %d: no limit in domain %q, which has no rules; hint: name a limit, or the domain of your rules", i, m.domain))
+		}
 		c.descriptors = append(c.descriptors, d)
 	}
 	c.requests[0] = headgate.Request{Domain: m.domain, Descriptors: c.descriptors}

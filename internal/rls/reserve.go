@@ -72,8 +72,13 @@ type booking struct {
 // say: d is then a charge, or one more booking of c.
 func (c *call) operate(i int, d *headgate.Descriptor) error {
 	op := valueOfEntry(d.Entries, opEntry)
-	if op == "" {
-		return nil
+	if err := onlyOne(d.Entries, opEntry); op == "" || err != nil {
+		return err
+	}
+	for _, key := range [...]string{idEntry, estimateEntry, ttlEntry} {
+		if err := onlyOne(d.Entries, key); err != nil {
+			return err
+		}
 	}
 	b := booking{descriptor: i, actual: d.Hits}
 	switch op {
@@ -128,6 +133,17 @@ func (b *booking) describe(d *headgate.Descriptor) error {
 		return errors.New("a limit override or negative hits in a reservation; hint: leave them out")
 	}
 	b.request.Descriptors = []headgate.Descriptor{{Hits: int64(estimate)}}
+	return nil
+}
+
+// onlyOne refuses two values of a key: which one is meant cannot be known.
+func onlyOne(entries []descriptor.Entry, key string) error {
+	one := valueOfEntry(entries, key)
+	for i := range entries {
+		if e := &entries[i]; e.Key == key && e.Value != one {
+			return fmt.Errorf("two values of %s; hint: a descriptor has one", key)
+		}
+	}
 	return nil
 }
 

@@ -106,3 +106,32 @@ func TestA10MalformedOperations(t *testing.T) {
 		t.Errorf("without a Reserver: %v", err)
 	}
 }
+
+// TestTwoOperations: a descriptor that says two things to do is refused, and charges nothing;
+// so is one in the domain of limits that callers name and that names none.
+func TestTwoOperations(t *testing.T) {
+	now := noon
+	s := newService(Options{Checker: limiter(t, reserveRules, rulefile.Options{}, false, &now)})
+	for text, want := range map[string]string{
+		"d: user=u headgate_op=charge headgate_op=cancel":                                      "two values of headgate_op",
+		"d: user=u headgate_op=reserve headgate_op=charge headgate_id=r headgate_estimate=40":  "two values of headgate_op",
+		"d: user=u headgate_op=reserve headgate_id=r headgate_id=q headgate_estimate=40":       "two values of headgate_id",
+		"d: user=u headgate_op=reserve headgate_id=r headgate_estimate=40 headgate_estimate=1": "two values of headgate_estimate",
+		"headgate.caller: user=u":                       "no limit in domain",
+		"headgate.caller: user=u @1000/second | user=u": "no limit in domain",
+		"headgate.caller: user=u headgate_op=charge *5": "no limit in domain",
+	} {
+		if _, err := ask(t, s, parseRequest(t, text)); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	// The same twice says one thing, and without an operation the others are entries.
+	for _, text := range []string{"d: user=u headgate_op=charge headgate_op=charge", "d: user=u headgate_id=r headgate_id=q", "headgate.caller: user=u @1000/second"} {
+		if _, err := ask(t, s, parseRequest(t, text)); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if resp, err := ask(t, s, parseRequest(t, "d: user=u *0")); err != nil || resp.Statuses[0].LimitRemaining != 99 {
+		t.Errorf("afterwards: %v, %v", resp, err)
+	}
+}
