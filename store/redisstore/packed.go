@@ -14,10 +14,11 @@ import "github.com/headgate/headgate/limit"
 // has. What it cannot say (larger counts, other periods, calendars, the terms of a limit)
 // stays text.
 //
-// Six bits tell the window because the key expires two windows and a second after that
-// began, by the clock that is read with it. A window that seems to be up to 31 ahead is of
-// a clock that stepped back; one that stepped back by 32 windows or more may make a count
-// pass for one that is over.
+// Six bits tell the window because the key expires at most two windows and a second after
+// that began, by the clock that is read with it: it is the present one, one of the three
+// before, or up to 60 ahead, which is of a clock that stepped back; how far ahead does not
+// matter then. A step back of 61, 62 or 63 windows, or of 64 more, may make a count pass
+// for one that is over.
 const (
 	packedDigits      = 16
 	packedFormShift   = 50
@@ -25,6 +26,7 @@ const (
 	packedCountShift  = 22
 	packedCounts      = 1 << packedCountShift
 	packedWindows     = 64
+	packedBehind      = 3 // windows that may be over while the key is there
 )
 
 // packedForms are the algorithms and periods that have a form, by its number.
@@ -55,7 +57,7 @@ func unpack(n int64, now limit.Micros) limit.State {
 		return limit.State{}
 	}
 	present := min(max(int64(now), 0), maxInstant) / f.period
-	ahead := (n>>packedWindowShift-present+packedWindows/2)&(packedWindows-1) - packedWindows/2
+	ahead := (n>>packedWindowShift-present+packedBehind)&(packedWindows-1) - packedBehind
 	s.A = max(present+ahead, 0) * f.period
 	s.Per, _ = limit.ParsePer(f.per)
 	return s

@@ -38,7 +38,7 @@ func markedText(s limit.State) string {
 var (
 	everyForm = []int64{1, 2, 3, 4, 5, 6, 7}
 	longForms = []int64{2, 3, 4, 6, 7} // on which no test of real time depends
-	anyAhead  = []int64{0, 0, 0, -1, -1, -2, -3, 1, 2, 5, 31, -32}
+	anyAhead  = []int64{0, 0, 0, -1, -1, -2, -3, 1, 2, 5, 59, 60}
 	nearAhead = []int64{0, 0, 0, -1, -2, 1, 2}
 )
 
