@@ -55,15 +55,20 @@ func (p *process) admin(s *config.Admin, api http.Handler) ([]front, error) {
 	if operators.TLSConfig, err = p.adminTLS(s); err != nil {
 		return nil, err
 	}
-	if operators.TLSConfig == nil {
-		operators.Handler = hostguard.Handler(s.AdminAddr, p.settings.AllowedHosts, operators.Handler, p.refusedHost(refusals.Admin))
+	return p.forOperators("admin", "the admin API", s.AdminAddr, refusals.Admin, operators), nil
+}
+
+// forOperators returns the way in of operators at addr; what it is, is for the log. Without
+// TLS it answers only to hosts by whose names they ask.
+func (p *process) forOperators(name, what, addr string, door refusals.Door, server *http.Server) []front {
+	if server.TLSConfig == nil {
+		server.Handler = hostguard.Handler(addr, p.settings.AllowedHosts, server.Handler, p.refusedHost(door))
+		if !config.Loopback(addr) {
+			p.logger.Warn(fmt.Sprintf("%s is served without TLS beyond this machine: tokens can be read on the way; hint: --%s-tls-cert and --%[2]s-tls-key", what, name), "addr", addr)
+		}
 	}
-	if operators.TLSConfig == nil && !config.Loopback(s.AdminAddr) {
-		p.logger.Warn("the admin API is served without TLS beyond this machine: tokens can be read on the way; hint: --admin-tls-cert and --admin-tls-key", "addr", s.AdminAddr)
-	}
-	p.refusals.Serve(refusals.Admin)
-	gentle := p.gentle("admin", operators)
-	return []front{{name: "admin", addr: s.AdminAddr, start: gentle}}, nil
+	p.refusals.Serve(door)
+	return []front{{name: name, addr: addr, start: p.gentle(name, server)}}
 }
 
 // adminOptions returns what the API shows and changes.

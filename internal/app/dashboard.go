@@ -5,7 +5,6 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dashboard"
-	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/tlsfile"
 )
@@ -24,13 +23,5 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 	if browsers.TLSConfig, err = p.tlsOf("dashboard", "dashboard-tls-cert, --dashboard-tls-key", tlsfile.Files{Cert: s.DashboardTLSCert, Key: s.DashboardTLSKey}, tlsfile.Server{Protocols: alpn}); err != nil {
 		return nil, err
 	}
-	if browsers.TLSConfig == nil {
-		browsers.Handler = hostguard.Handler(s.DashboardAddr, p.settings.AllowedHosts, browsers.Handler, p.refusedHost(refusals.Dashboard))
-	}
-	if browsers.TLSConfig == nil && !config.Loopback(s.DashboardAddr) {
-		p.logger.Warn("the dashboard is served without TLS beyond this machine: tokens can be read on the way; hint: --dashboard-tls-cert and --dashboard-tls-key", "addr", s.DashboardAddr)
-	}
-	p.refusals.Serve(refusals.Dashboard)
-	gentle := p.gentle("dashboard", browsers)
-	return []front{{name: "dashboard", addr: s.DashboardAddr, start: gentle}}, nil
+	return p.forOperators("dashboard", "the dashboard", s.DashboardAddr, refusals.Dashboard, browsers), nil
 }

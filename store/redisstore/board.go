@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -56,7 +55,7 @@ func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.D
 		return fault
 	}
 	body := &boardBody{prefix: s.prefix(keyHash{}), nodes: []string{node}, post: true, notice: string(notice), ttl: max(ttl.Microseconds(), 0)}
-	if err := s.askBoard(ctx, "post", body); err != nil {
+	if err := s.askFirst(ctx, "post", boardScript, body, s.options.Budget); err != nil {
 		return err
 	}
 	if len(body.answer) != 1 {
@@ -74,7 +73,7 @@ func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.D
 // for all of them; each lasts no longer than the budget. Errors are *store.Error.
 func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
 	list := &boardBody{prefix: s.prefix(keyHash{})}
-	if err := s.askBoard(ctx, "read notices", list); err != nil {
+	if err := s.askFirst(ctx, "read notices", boardScript, list, s.options.Budget); err != nil {
 		return nil, err
 	}
 	nodes := make([]string, len(list.answer))
@@ -84,7 +83,7 @@ func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
 	notices := make(map[string][]byte, len(nodes))
 	for len(nodes) > 0 {
 		page := &boardBody{prefix: list.prefix, nodes: nodes[:min(len(nodes), noticeBatch)]}
-		if err := s.askBoard(ctx, "read notices", page); err != nil {
+		if err := s.askFirst(ctx, "read notices", boardScript, page, s.options.Budget); err != nil {
 			return nil, err
 		}
 		if n := len(page.answer); n == 0 || n > len(page.nodes) {
@@ -110,22 +109,10 @@ func (s *Store) checkNode(op, node string) error {
 	return fault
 }
 
-// askBoard makes one call.
-func (s *Store) askBoard(ctx context.Context, op string, body *boardBody) error {
-	deadline := time.Now().Add(s.options.Budget)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	// The hash that is all zeros leads to the first tag.
-	if _, err := s.run(ctx, boardScript, body, keyHash{}, deadline); err != nil {
-		return s.faultOf(op, err)
-	}
-	return nil
-}
-
 // boardBody is the body of a call that posts the notice of one node, reads those of
 // some, or asks which there are where it has none.
 type boardBody struct {
+	plain
 	prefix string
 	nodes  []string
 	post   bool
@@ -136,16 +123,15 @@ type boardBody struct {
 
 // encode implements body.
 func (b *boardBody) encode(h header) (keys, args []string) {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	keys = []string{b.prefix + boardName}
 	for _, node := range b.nodes {
 		hash := hashOf([]byte(node))
 		keys = append(keys, b.prefix+string(hash[:])+boardName)
 	}
-	args = append([]string{number(int64(h.number)), number(int64(h.now)), number(int64(max(h.deadline, 0)))}, b.op())
+	args = append(plainArgs(h, 3+len(b.nodes)), b.op())
 	args = append(args, b.nodes...)
 	if b.post {
-		args = append(args, number(min(b.ttl, maxNumber)), b.notice)
+		args = append(args, decimal(min(b.ttl, maxNumber)), b.notice)
 	}
 	return keys, args
 }
@@ -163,16 +149,7 @@ func (b *boardBody) op() string {
 
 // decode implements body.
 func (b *boardBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	var n [answerHead]int64
-	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
-		return head{}, conn.ErrBadReply
-	}
-	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
-	if h.status == statusDecided {
-		b.answer = answer[answerHead:]
-	}
-	return h, nil
+	h, rest, err := readHead(answer, number)
+	b.answer = rest
+	return h, err
 }
-
-// release implements body: the strings are not used again.
-func (b *boardBody) release(bool) {}

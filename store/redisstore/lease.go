@@ -55,10 +55,7 @@ var _ store.Leaser = (*Store)(nil)
 // the budget. A request whose answer is lost is not repeated: what it may have
 // been granted ends by itself.
 func (s *Store) Lease(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant) {
-	deadline := time.Now().Add(s.options.Budget)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
+	deadline := within(ctx, s.options.Budget)
 	byTag := map[int][]int{} // indexes of requests, in order
 	var peeks []int
 	for i := range requests {
@@ -194,24 +191,16 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 
 // decode implements body: it fills the grants.
 func (b *leaseBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	if len(answer) < answerHead {
-		return head{}, conn.ErrBadReply
+	h, rest, err := readHead(answer, number)
+	if err != nil || h.status != statusDecided {
+		return h, err
 	}
-	var first [answerHead]int64
-	if !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
-		return head{}, conn.ErrBadReply
-	}
-	h := head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
-	if h.status != statusDecided {
-		return h, nil
-	}
-	answer = answer[answerHead:]
-	if len(answer) != answerLease*len(b.of) {
+	if len(rest) != answerLease*len(b.of) {
 		return head{}, conn.ErrBadReply
 	}
 	for i, at := range b.of {
 		var n [answerLease]int64
-		if !integers(answer[i*answerLease:(i+1)*answerLease], n[:]) {
+		if !integers(rest[i*answerLease:(i+1)*answerLease], n[:]) {
 			return head{}, conn.ErrBadReply
 		}
 		b.grants[at] = store.Grant{

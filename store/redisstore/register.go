@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -87,19 +86,13 @@ func (s *Store) askRegister(ctx context.Context, op, name string, body *register
 		fault.Reason, fault.Hint = store.Misconfigured, "the name of a register has 1 to 64 bytes"
 		return fault
 	}
-	deadline := time.Now().Add(max(registerBudget, s.options.Budget))
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
 	body.key = s.prefix(keyHash{}) + "register:" + name
-	if _, err := s.run(ctx, registerScript, body, keyHash{}, deadline); err != nil {
-		return s.faultOf(op, err)
-	}
-	return nil
+	return s.askFirst(ctx, op, registerScript, body, max(registerBudget, s.options.Budget))
 }
 
 // registerBody is the body of a call that reads a register or replaces it.
 type registerBody struct {
+	plain
 	key     string
 	known   int64
 	replace bool
@@ -110,27 +103,16 @@ type registerBody struct {
 
 // encode implements body.
 func (b *registerBody) encode(h header) (keys, args []string) {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
 	to := ""
 	if b.replace {
-		to = number(b.to)
+		to = decimal(b.to)
 	}
-	args = []string{number(int64(h.number)), number(int64(h.now)), number(int64(max(h.deadline, 0))), number(b.known), to, b.text}
-	return []string{b.key}, args
+	return []string{b.key}, append(plainArgs(h, 3), decimal(b.known), to, b.text)
 }
 
 // decode implements body.
 func (b *registerBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	var n [answerHead]int64
-	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
-		return head{}, conn.ErrBadReply
-	}
-	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
-	if h.status == statusDecided {
-		b.answer = answer[answerHead:]
-	}
-	return h, nil
+	h, rest, err := readHead(answer, number)
+	b.answer = rest
+	return h, err
 }
-
-// release implements body: the strings are not used again.
-func (b *registerBody) release(bool) {}

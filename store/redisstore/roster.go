@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -26,8 +25,6 @@ const (
 	// of a name in bytes.
 	maxRoster     = 4096
 	maxRosterName = 256
-	// answerRoster is the length of the answer.
-	answerRoster = answerHead + 1
 )
 
 var rosterScript = optional(newScript(strings.NewReplacer("MAX_NODES", strconv.Itoa(maxRoster)).Replace(luaRoster)))
@@ -44,15 +41,9 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 	if err := s.checkNode("attend", node); err != nil {
 		return 0, err
 	}
-	deadline := time.Now().Add(s.options.Budget)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	// The hash that is all zeros leads to the first tag.
-	var first keyHash
-	body := &rosterBody{key: s.prefix(first) + rosterName, node: node, ttl: max(ttl.Microseconds(), 0)}
-	if _, err := s.run(ctx, rosterScript, body, first, deadline); err != nil {
-		return 0, s.faultOf("attend", err)
+	body := &rosterBody{key: s.prefix(keyHash{}) + rosterName, node: node, ttl: max(ttl.Microseconds(), 0)}
+	if err := s.askFirst(ctx, "attend", rosterScript, body, s.options.Budget); err != nil {
+		return 0, err
 	}
 	if body.live < 0 {
 		fault := s.options.Fault("attend", errRoster)
@@ -64,6 +55,7 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 
 // rosterBody is the body of a call that notes a node.
 type rosterBody struct {
+	plain
 	key, node string
 	ttl       int64 // µs
 	live      int64 // what was answered
@@ -71,25 +63,19 @@ type rosterBody struct {
 
 // encode implements body.
 func (b *rosterBody) encode(h header) (keys, args []string) {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	return []string{b.key}, []string{
-		number(int64(h.number)), number(int64(h.now)), number(int64(max(h.deadline, 0))),
-		b.node, number(min(b.ttl, maxNumber)),
-	}
+	return []string{b.key}, append(plainArgs(h, 2), b.node, decimal(min(b.ttl, maxNumber)))
 }
 
 // decode implements body.
 func (b *rosterBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	var n [answerRoster]int64
-	if len(answer) != answerRoster || !integers(answer, n[:]) || n[0]/numberFactor != int64(number) {
+	h, rest, err := readHead(answer, number)
+	if err != nil || h.status != statusDecided {
+		return h, err
+	}
+	var live [1]int64
+	if len(rest) != len(live) || !integers(rest, live[:]) {
 		return head{}, conn.ErrBadReply
 	}
-	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
-	if h.status == statusDecided {
-		b.live = n[2]
-	}
+	b.live = live[0]
 	return h, nil
 }
-
-// release implements body: the strings are not used again.
-func (b *rosterBody) release(bool) {}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
@@ -67,6 +66,7 @@ type seed struct {
 
 // seedBody is the body of a call that brings states back.
 type seedBody struct {
+	plain
 	prefix string
 	seeds  []seed
 	number uint32 // of the call
@@ -74,7 +74,7 @@ type seedBody struct {
 
 // encode implements body.
 func (b *seedBody) encode(h header) (keys, args []string) {
-	number := func(n int64) { args = append(args, strconv.FormatInt(n, 10)) }
+	number := func(n int64) { args = append(args, decimal(n)) }
 	number(int64(h.number))
 	number(int64(max(h.deadline, 0)))
 	for i := range b.seeds {
@@ -92,12 +92,9 @@ func (b *seedBody) encode(h header) (keys, args []string) {
 
 // decode implements body.
 func (b *seedBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	var first [answerHead]int64
-	if len(answer) != answerHead || !integers(answer, first[:]) || first[0]/numberFactor != int64(number) {
+	h, _, err := readHead(answer, number)
+	if len(answer) > answerHead {
 		return head{}, conn.ErrBadReply
 	}
-	return head{status: first[0] % numberFactor, now: limit.Micros(first[1])}, nil
+	return h, err
 }
-
-// release implements body: the strings are not used again.
-func (b *seedBody) release(bool) {}

@@ -49,22 +49,17 @@ func (s *Store) Share(ctx context.Context, told []store.Shared) (store.Sharing, 
 			return store.Sharing{}, fault
 		}
 	}
-	deadline := time.Now().Add(s.options.Budget)
-	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
-		deadline = d
-	}
-	// The hash that is all zeros leads to the first tag.
-	var first keyHash
-	body := &shareBody{key: s.prefix(first) + sharedName, told: told[:min(len(told), store.MaxShared)]}
+	body := &shareBody{key: s.prefix(keyHash{}) + sharedName, told: told[:min(len(told), store.MaxShared)]}
 	crand.Read(body.salt[:]) // never fails
-	if _, err := s.run(ctx, shareScript, body, first, deadline); err != nil {
-		return store.Sharing{}, s.faultOf(op, err)
+	if err := s.askFirst(ctx, op, shareScript, body, s.options.Budget); err != nil {
+		return store.Sharing{}, err
 	}
 	return body.shared, nil
 }
 
 // shareBody is the body of a call that tells and hears what nodes share.
 type shareBody struct {
+	plain
 	key    string
 	told   []store.Shared
 	salt   [16]byte // if there is none
@@ -73,8 +68,7 @@ type shareBody struct {
 
 // encode implements body.
 func (b *shareBody) encode(h header) (keys, args []string) {
-	number := func(n int64) string { return strconv.FormatInt(n, 10) }
-	args = append(make([]string, 0, 4+3*len(b.told)), number(int64(h.number)), number(int64(h.now)), number(int64(max(h.deadline, 0))), string(b.salt[:]))
+	args = append(plainArgs(h, 1+3*len(b.told)), string(b.salt[:]))
 	for i := range b.told {
 		t := &b.told[i]
 		args = append(args, string(t.Name[:]), fmt.Sprintf("%0*d", endDigits, min(max(int64(t.Until), 0), lastEnd)), string(t.Text))
@@ -84,17 +78,13 @@ func (b *shareBody) encode(h header) (keys, args []string) {
 
 // decode implements body.
 func (b *shareBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	var n [answerHead]int64
-	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
-		return head{}, conn.ErrBadReply
+	h, rest, err := readHead(answer, number)
+	if err != nil || h.status != statusDecided {
+		return h, err
 	}
-	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
-	if h.status != statusDecided {
-		return h, nil
-	}
-	texts := make([]string, 0, len(answer)-answerHead)
-	for i := range answer[answerHead:] {
-		text, err := answer[answerHead+i].ToString()
+	texts := make([]string, 0, len(rest))
+	for i := range rest {
+		text, err := rest[i].ToString()
 		if err != nil {
 			return head{}, conn.ErrBadReply
 		}
@@ -130,6 +120,3 @@ func sharingOf(texts []string) (sharing store.Sharing, ok bool) {
 	}
 	return sharing, true
 }
-
-// release implements body: the strings are not used again.
-func (b *shareBody) release(bool) {}

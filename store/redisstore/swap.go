@@ -4,13 +4,11 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
@@ -134,6 +132,7 @@ func (b *swapBody) failSwaps(err error) {
 
 // swapBody is the body of a call that swaps values of one tag.
 type swapBody struct {
+	plain
 	prefix  string
 	swaps   []*store.Swap
 	hashes  []keyHash
@@ -142,35 +141,30 @@ type swapBody struct {
 
 // encode implements body.
 func (b *swapBody) encode(h header) (keys, args []string) {
-	args = make([]string, 0, 3+3*len(b.swaps))
-	args = append(args, strconv.FormatUint(uint64(h.number), 10), strconv.FormatInt(int64(h.now), 10), strconv.FormatInt(int64(max(h.deadline, 0)), 10))
+	args = plainArgs(h, 3*len(b.swaps))
 	for i, s := range b.swaps {
 		keys = append(keys, b.prefix+string(b.hashes[i][:])+keptName)
 		ttl := max(min(s.TTL.Microseconds(), maxNumber), 1)
-		args = append(args, string(s.Old), string(s.New), strconv.FormatInt(ttl, 10))
+		args = append(args, string(s.Old), string(s.New), decimal(ttl))
 	}
 	return keys, args
 }
 
 // decode implements body.
 func (b *swapBody) decode(answer []rueidis.RedisMessage, number uint32) (head, error) {
-	var n [answerHead]int64
-	if len(answer) < answerHead || !integers(answer[:answerHead], n[:]) || n[0]/numberFactor != int64(number) {
-		return head{}, conn.ErrBadReply
+	h, rest, err := readHead(answer, number)
+	if err != nil || h.status != statusDecided {
+		return h, err
 	}
-	h := head{status: n[0] % numberFactor, now: limit.Micros(n[1])}
-	if h.status != statusDecided {
-		return h, nil
-	}
-	if answer = answer[answerHead:]; len(answer) != 2*len(b.swaps) {
+	if len(rest) != 2*len(b.swaps) {
 		return head{}, conn.ErrBadReply
 	}
 	for i, out := range b.answers {
-		left, err := answer[2*i].ToInt64()
+		left, err := rest[2*i].ToInt64()
 		if err != nil {
 			return head{}, conn.ErrBadReply
 		}
-		found, err := answer[2*i+1].ToString()
+		found, err := rest[2*i+1].ToString()
 		if err != nil {
 			return head{}, conn.ErrBadReply
 		}
@@ -181,6 +175,3 @@ func (b *swapBody) decode(answer []rueidis.RedisMessage, number uint32) (head, e
 	}
 	return h, nil
 }
-
-// release implements body: the strings are not used again.
-func (b *swapBody) release(bool) {}

@@ -1,0 +1,57 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store/redisstore/conn"
+)
+
+// askFirst makes a call about what lies under the first tag, within budget.
+func (s *Store) askFirst(ctx context.Context, op string, asked *script, b body, budget time.Duration) error {
+	// The hash that is all zeros leads to the first tag.
+	if _, err := s.run(ctx, asked, b, keyHash{}, within(ctx, budget)); err != nil {
+		return s.faultOf(op, err)
+	}
+	return nil
+}
+
+// within returns when a call ends that may last so long, or as long as ctx if that is less.
+func within(ctx context.Context, budget time.Duration) time.Time {
+	deadline := time.Now().Add(budget)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		return d
+	}
+	return deadline
+}
+
+// plain is part of each body that is made of strings, which are not used again.
+type plain struct{}
+
+// release implements body.
+func (plain) release(bool) {}
+
+// plainArgs returns the head of a call as arguments, with room for so many more.
+func plainArgs(h header, more int) []string {
+	return append(make([]string, 0, 3+more), decimal(int64(h.number)), decimal(int64(h.now)), decimal(int64(max(h.deadline, 0))))
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// readHead returns the head of the answer to call number and, where the script has
+// decided, what follows it.
+func readHead(answer []rueidis.RedisMessage, number uint32) (h head, rest []rueidis.RedisMessage, err error) {
+	var first [answerHead]int64
+	if len(answer) < answerHead || !integers(answer[:answerHead], first[:]) || first[0]/numberFactor != int64(number) {
+		return head{}, nil, conn.ErrBadReply
+	}
+	h = head{status: first[0] % numberFactor, now: limit.Micros(first[1])}
+	if h.status == statusDecided {
+		rest = answer[answerHead:]
+	}
+	return h, rest, nil
+}
