@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/local"
 	"github.com/headgate/headgate/store/memstore"
@@ -311,10 +311,7 @@ func TestOpenDecidesAsAStoreOfItsOwn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testrules.Load(t, yaml)
 		limiter, err := headgate.New(headgate.Options{
 			Store: &recording{Store: buckets, fails: func(*store.Take) bool { return failing }}, Fallback: own, Rules: set,
 			Now: func() time.Time { return now },

@@ -8,9 +8,9 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/memstore"
@@ -321,10 +321,7 @@ func TestBanBehindRememberedDenials(t *testing.T) {
 	}
 	defer buckets.Close()
 	remembering := denial.New(buckets, denial.Options{Now: func() time.Time { return now }})
-	set, err := rulefile.Load([]rulefile.File{{Name: "ban.yaml", Data: []byte(banning)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, banning)
 	limiter, err := headgate.New(headgate.Options{Store: remembering, Rules: set, Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,9 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/verdict"
@@ -57,11 +57,7 @@ func newBench(t testing.TB, yaml string, o headgate.Options) *bench {
 
 func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, yaml)
 }
 
 // on makes a descriptor of one hit from its text form.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/redisstore"
@@ -103,11 +103,7 @@ func openRedis(t testing.TB, url string) store.Store {
 }
 
 func loadIn(t rapid.TB, domain, yaml string) *rules.Set {
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(strings.Replace(yaml, "domain: llm", "domain: "+domain, 1))}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, strings.Replace(yaml, "domain: llm", "domain: "+domain, 1))
 }
 
 // TestA10ReservationsAddUp mixes reservations, repetitions, commits, cancellations and

@@ -20,9 +20,9 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -55,10 +55,7 @@ type decider interface {
 // newLimiter returns a limiter over a store whose clock stands.
 func newLimiter(t testing.TB) *headgate.Limiter {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(testRules)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, testRules)
 	at := limit.MicrosOf(time.Unix(1706000040, 0))
 	buckets, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return at }})
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -33,10 +33,7 @@ descriptors:
 // near returns a limiter and a Checker that asks it over the wire.
 func near(t *testing.T) (*headgate.Limiter, *client.Checker) {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(guarded)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, guarded)
 	buckets, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)

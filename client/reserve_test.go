@@ -8,9 +8,9 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/client"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -25,10 +25,7 @@ descriptors:
 // TestA10ReserveOverWire: a reservation that is made over the wire is settled by a
 // Limiter on the same store, and the other way round.
 func TestA10ReserveOverWire(t *testing.T) {
-	set, err := rulefile.Load([]rulefile.File{{Name: "api.yaml", Data: []byte(reservable)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, reservable)
 	buckets, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)

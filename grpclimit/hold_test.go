@@ -17,17 +17,14 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/grpclimit"
 	"github.com/headgate/headgate/internal/eventually"
-	"github.com/headgate/headgate/rules/rulefile"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/store/memstore"
 )
 
 // ruled decides by one rule, which all share.
 func ruled(t *testing.T, rule string) *headgate.Limiter {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte("domain: api\ndescriptors:\n  - {key: all, name: each, " + rule + "}\n")}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, "domain: api\ndescriptors:\n  - {key: all, name: each, "+rule+"}\n")
 	buckets, err := memstore.New(memstore.Options{MaxBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)

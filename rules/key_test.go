@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -198,10 +199,7 @@ func TestKeysCarryTheirRole(t *testing.T) {
 			if ban {
 				file += "  ban: {after: 5, within: 1m, for: 1m}\n"
 			}
-			set, err := rulefile.Load([]rulefile.File{{Name: "drawn.yaml", Data: []byte(file)}}, rulefile.Options{})
-			if err != nil {
-				t.Fatalf("%s: %v", file, err)
-			}
+			set := testrules.Load(t, file)
 			found := make(map[string]bool)
 			entries := []descriptor.Entry{{Key: "k", Value: "v"}}
 			for _, m := range set.Domain("d").AppendMatches(nil, entries, time.Now) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/trial"
 )
 
@@ -22,10 +22,7 @@ var noon = limit.MicrosOf(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
 
 func counters(t *testing.T, quota, percent int, before []*trial.Counter) []*trial.Counter {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: fmt.Appendf(nil, tried, quota, percent)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, fmt.Sprintf(tried, quota, percent))
 	return trial.Counters(set.Rules(), before)
 }
 
@@ -85,10 +82,7 @@ func TestCountersGoOn(t *testing.T) {
 // A candidate that is enforced for nobody has nothing to be taken back from.
 func TestWatchedOnlyIsNeverTakenBack(t *testing.T) {
 	text := fmt.Sprintf(strings.Replace(tried, "percent: %d, ", "", 1), 2)
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(text)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, text)
 	c := trial.Counters(set.Rules(), nil)[1]
 	for range 10 {
 		if c.Count(false, true, noon) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -490,10 +491,7 @@ func TestNothingIsHeldWhereRulesHoldNothing(t *testing.T) {
 		t.Errorf("hold %d of rules that hold nothing", p.Request().Hold)
 	}
 	g.Release(t.Context(), p)
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(oneSlot)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, oneSlot)
 	l.SetRules(set) // and now they do
 	if p := admit(t, g, "ada"); p.Request().Hold == 0 || p.held == nil {
 		t.Error("new rules hold, but nothing is held")

@@ -4,19 +4,15 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/accuracy"
 )
 
 func ruleSet(t *testing.T, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, yaml)
 }
 
 // What a rule promises depends on its mode, its algorithm and the number of nodes.

@@ -21,8 +21,8 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/verdict"
 )
@@ -384,10 +384,7 @@ func TestHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte("domain: " + quickstart + "\ndescriptors:\n  - {key: api_key}\n")}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, "domain: "+quickstart+"\ndescriptors:\n  - {key: api_key}\n")
 	for _, tt := range []struct {
 		set          *rules.Set
 		callerLimits bool

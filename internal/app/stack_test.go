@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
@@ -37,10 +38,7 @@ func openTestStack(t *testing.T, s config.Settings) *stack {
 // limiterOver returns what decides by rules on k.
 func limiterOver(t *testing.T, k *stack, yaml string) *headgate.Limiter {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, yaml)
 	limiter, err := headgate.New(headgate.Options{Store: k, Fallback: k.local, Rules: set})
 	if err != nil {
 		t.Fatal(err)
@@ -280,10 +278,7 @@ func TestModesInMemoryAreToldOnce(t *testing.T) {
 	var log strings.Builder
 	r := &ruleReporter{logger: slog.New(slog.NewTextHandler(&log, nil)), modesAreExact: "the counters are in this process"}
 	load := func(keys string) *rules.Set {
-		set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: fmt.Appendf(nil, "domain: d\ndescriptors: [{key: k, %s, rate_limit: {unit: minute, requests_per_unit: 9}}]", keys)}}, rulefile.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		set := testrules.Load(t, fmt.Sprintf("domain: d\ndescriptors: [{key: k, %s, rate_limit: {unit: minute, requests_per_unit: 9}}]", keys))
 		return set
 	}
 	for i, step := range []struct {

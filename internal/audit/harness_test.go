@@ -9,9 +9,9 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -41,10 +41,7 @@ type bench struct {
 // newBench returns one whose clocks stand at noon, by the rules of policy.
 func newBench(t testing.TB, o Options) *bench {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(policy)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, policy)
 	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(noon) }})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
@@ -32,10 +33,7 @@ descriptors:
 // charge does takes on the bucket of one role of a descriptor in the store.
 func charge(t *testing.T, url, text string, role rules.Role, takes ...store.Take) {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(storedRules)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, storedRules)
 	entries, err := descriptor.Parse(text)
 	if err != nil {
 		t.Fatal(err)

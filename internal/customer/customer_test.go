@@ -19,10 +19,10 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/customer"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
@@ -76,10 +76,7 @@ func newWorld(t *testing.T) *world {
 	if w.limiter, err = headgate.New(headgate.Options{Store: counters, Now: w.clock}); err != nil {
 		t.Fatal(err)
 	}
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(testRules)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, testRules)
 	w.limiter.SetRules(set)
 	tiers, err := tierfile.Parse([]byte(testTiers))
 	if err != nil {

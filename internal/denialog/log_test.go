@@ -20,9 +20,9 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
@@ -44,11 +44,7 @@ descriptors:
 
 func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, yaml)
 }
 
 // output is what was written so far.

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate/headgate/internal/extauthz"
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
 )
@@ -33,10 +33,7 @@ func (w *watcher) Decided(req *headgate.Request, resp *headgate.Response, _ time
 // watched returns an authorizer that lets an address log in once.
 func watched(t *testing.T, w *watcher) extauthz.Authorizer {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte("domain: edge\ndescriptors: [{key: remote_address, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, "domain: edge\ndescriptors: [{key: remote_address, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")
 	buckets, err := memstore.New(memstore.Options{MaxBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/forwardauth"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -307,10 +307,7 @@ func TestConcurrency(t *testing.T) {
 			t.Fatalf("with a free slot: status %d", w.Code)
 		}
 	}
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(slots)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, slots)
 	holder, err := headgate.New(headgate.Options{Store: buckets, Rules: set})
 	if err != nil {
 		t.Fatal(err)

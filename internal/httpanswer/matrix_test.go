@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -40,10 +41,7 @@ descriptors:
 // something else of it.
 func guarded(t *testing.T, change func(byRole map[rules.Role]*headgate.Verdict)) headgate.Response {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "edge.yaml", Data: []byte(guardedText)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, guardedText)
 	rule := set.Rules()[0]
 	resp := headgate.Response{DomainKnown: true, Allowed: true}
 	for _, named := range rule.Limits {

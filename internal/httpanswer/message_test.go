@@ -9,9 +9,9 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 )
 
 // sentence returns the message of a rule; text has to be one.
@@ -89,16 +89,13 @@ func TestPlaceholdersWithoutARequest(t *testing.T) {
 
 // What is not counted by is not named: here all users of an endpoint share a count.
 func TestPlaceholdersNameWhatIsCounted(t *testing.T) {
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(`
+	set := testrules.Load(t, `
 domain: api
 descriptors:
   - key: endpoint
     rate_limit: {unit: minute, requests_per_unit: 20}
     answer: {message: "{key}"}
-`)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	req, resp := denialBy("no", "42")
 	req.Descriptors[0].Entries = req.Descriptors[0].Entries[1:]
 	resp.Verdicts[0].Rule, resp.Verdicts[0].Depth = set.Rules()[0], 1

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -24,10 +24,7 @@ descriptors:
 `
 
 func TestEntries(t *testing.T) {
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(policy)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, policy)
 	store, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
 	"github.com/headgate/headgate/verdict"
@@ -30,10 +30,7 @@ descriptors:
 // and traces (fewer under the race detector): what is scraped has the size that it had before.
 func TestK1NoKeyMakesASeries(t *testing.T) {
 	m := New(Build{}, Options{EnvoyNames: true, PlainNames: true, Exemplars: true})
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(cardinalityRules)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, cardinalityRules)
 	buckets, err := memstore.New(memstore.Options{MaxBytes: 32 << 20})
 	if err != nil {
 		t.Fatal(err)

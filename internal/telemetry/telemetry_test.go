@@ -17,9 +17,9 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/verdict"
@@ -80,11 +80,7 @@ func expect(t *testing.T, m *Metrics, want map[string]float64) {
 
 func load(t testing.TB, text string) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "rules.yaml", Data: []byte(text)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, text)
 }
 
 const twoRules = `domain: d

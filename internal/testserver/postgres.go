@@ -78,8 +78,18 @@ func PostgresDatabase(t testing.TB) (dsn string) {
 	return s.Database(name)
 }
 
-// endPostgres ends the server that a package shares.
+// pristine has the files of a server that was never started. To make them takes longer than
+// all else of a start, so where RunTests deletes them each server gets a copy.
+var pristine struct {
+	sync.Once
+	files *PostgresServer
+}
+
+// endPostgres ends the server that a package shares, and deletes what all are copies of.
 func endPostgres() {
+	if pristine.files != nil {
+		pristine.files.remove()
+	}
 	sharedPostgres.Lock()
 	defer sharedPostgres.Unlock()
 	if s := sharedPostgres.server; s != nil {
@@ -152,27 +162,51 @@ func postgresTool(t testing.TB, name string) string {
 // initialize makes the files of a new server.
 func (s *PostgresServer) initialize() {
 	s.t.Helper()
-	initdb := postgresTool(s.t, "initdb")
-	var err error
-	if s.dir, err = os.MkdirTemp("", "headgate-postgres-"); err != nil {
-		s.t.Fatal(err)
-	}
-	password := filepath.Join(s.dir, "password")
-	if err := os.WriteFile(password, []byte(postgresPassword+"\n"), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-	cmd := exec.Command(initdb, "--pgdata", filepath.Join(s.dir, "data"), "--username", postgresUser,
-		"--auth", "scram-sha-256", "--pwfile", password, "--no-sync", "--no-locale", "--encoding", "UTF8")
-	cmd.Dir = s.dir
-	s.unprivileged(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		s.t.Fatalf("initdb: %v: %s", err, out)
+	program := postgresTool(s.t, "initdb") // which skips the test where there is none
+	s.makeFolder()
+	if !sharedPostgres.ends {
+		s.initdb(program)
+	} else {
+		pristine.Do(func() {
+			first := &PostgresServer{t: s.t}
+			first.makeFolder()
+			pristine.files = first
+			first.initdb(program)
+		})
+		if out, err := exec.Command("cp", "-a", pristine.files.own(""), s.own("")).CombinedOutput(); err != nil {
+			s.t.Fatalf("copy the files of a new server: %v: %s", err, out)
+		}
 	}
 	if s.secure != nil {
 		s.certify()
 	}
 }
 
+func (s *PostgresServer) makeFolder() {
+	s.t.Helper()
+	var err error
+	if s.dir, err = os.MkdirTemp("", "headgate-postgres-"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// initdb makes the files by PostgreSQL's own program.
+func (s *PostgresServer) initdb(program string) {
+	s.t.Helper()
+	password := filepath.Join(s.dir, "password")
+	if err := os.WriteFile(password, []byte(postgresPassword+"\n"), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--pgdata", filepath.Join(s.dir, "data"), "--username", postgresUser,
+		"--auth", "scram-sha-256", "--pwfile", password, "--no-sync", "--no-locale", "--encoding", "UTF8")
+	cmd.Dir = s.dir
+	s.unprivileged(cmd)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("initdb: %v: %s", err, out)
+	}
+}
+
+// own returns where a file of the server is; "" is the folder of all.
 func (s *PostgresServer) own(name string) string { return filepath.Join(s.dir, "data", name) }
 
 // certify gives the server its certificate, and has it let in by TLS alone.

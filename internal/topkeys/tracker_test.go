@@ -22,10 +22,10 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/alloctest"
 	"github.com/headgate/headgate/internal/keyname"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/verdict"
@@ -42,11 +42,7 @@ descriptors:
 
 func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, yaml)
 }
 
 // tracker returns a Tracker that looks at everything.

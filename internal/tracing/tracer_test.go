@@ -27,9 +27,9 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/trace"
@@ -47,11 +47,7 @@ descriptors:
 
 func load(t testing.TB) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(someRules)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, someRules)
 }
 
 // patience is how long a test waits for what must come.

@@ -20,10 +20,10 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
@@ -71,10 +71,7 @@ func newLimiter(t testing.TB, observer headgate.Observer) *headgate.Limiter {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(testRules)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, testRules)
 	limiter.SetRules(set)
 	tiers, err := tierfile.Parse([]byte(testTiers))
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/accuracy"
 	"github.com/headgate/headgate/store/memstore"
@@ -64,11 +64,7 @@ func memory(t testing.TB) *memstore.Store { return memoryAt(t, func() time.Time 
 
 func load(t testing.TB, yaml string) *rules.Set {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(yaml)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
+	return testrules.Load(t, yaml)
 }
 
 // on makes a descriptor of one hit from its text form.

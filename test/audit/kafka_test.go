@@ -17,9 +17,9 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/audit"
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -50,10 +50,7 @@ type decider struct {
 
 func newDecider(t testing.TB, r *audit.Recorder) *decider {
 	t.Helper()
-	set, err := rulefile.Load([]rulefile.File{{Name: "test.yaml", Data: []byte(policy)}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, policy)
 	buckets, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/limit"
-	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
 	"github.com/headgate/headgate/store/lease"
@@ -160,10 +160,7 @@ func openNode(t *testing.T, o redisstore.Options, rule ruleMode, heard *listener
 			}
 		}
 	})
-	set, err := rulefile.Load([]rulefile.File{{Name: "fault.yaml", Data: fmt.Appendf(nil, ruleText, rule.failure, quota, rule.consistency())}}, rulefile.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testrules.Load(t, fmt.Sprintf(ruleText, rule.failure, quota, rule.consistency()))
 	limiter, err := headgate.New(headgate.Options{Store: stack, Fallback: fallback.Fallback(func(t *store.Take, now limit.Micros) (limit.State, bool) { return shared.Recall(t.Key, t.Limit, now) }), Rules: set})
 	if err != nil {
 		t.Fatal(err)
