@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,6 +69,38 @@ func (f *tenantFlags) newName(text string) (quotas.Name, error) {
 		return name, &codeError{exitUsage, fmt.Errorf("the name of the account: %w", err)}
 	}
 	return name, nil
+}
+
+// change edits the account of that name, after check, which may be nil, has looked at the
+// database. It returns the account as it is then.
+func (f *tenantFlags) change(text, actor string, check func(context.Context, *sqltenant.DB) error, edit func(*sqltenant.Record) error) (r sqltenant.Record, err error) {
+	name, err := f.newName(text)
+	if err != nil {
+		return r, err
+	}
+	ctx, db, done, err := f.open()
+	if err != nil {
+		return r, err
+	}
+	defer done()
+	if check != nil {
+		if err := check(ctx, db); err != nil {
+			return r, err
+		}
+	}
+	r, err = db.Update(ctx, sqltenant.Change{
+		Subject: name.Subject, Actor: actor, Version: sqltenant.Anyway, At: time.Now(),
+		Edit: func(r *sqltenant.Record) error {
+			if name.Last4 != "" {
+				r.Last4 = name.Last4
+			}
+			return edit(r)
+		},
+	})
+	if err != nil {
+		return r, refused(err)
+	}
+	return r, nil
 }
 
 type quotaGetCmd struct {

@@ -47,32 +47,12 @@ func (c *quotaSetCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	name, err := c.newName(c.Name)
+	r, err := c.change(c.Name, c.actor(), c.checkTier, edit)
 	if err != nil {
 		return err
-	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := c.checkTier(ctx, db); err != nil {
-		return err
-	}
-	r, err := db.Update(ctx, sqltenant.Change{
-		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
-		Edit: func(r *sqltenant.Record) error {
-			if name.Last4 != "" {
-				r.Last4 = name.Last4
-			}
-			return edit(r)
-		},
-	})
-	if err != nil {
-		return refused(err)
 	}
 	if r.Version == 0 {
-		_, err := fmt.Fprintf(std.out, "%s has no account: the fallback tier counts\n", quotas.NameText(name.Subject))
+		_, err := fmt.Fprintf(std.out, "%s has no account: the fallback tier counts\n", quotas.NameText(r.Subject))
 		return err
 	}
 	return show(std.out, &r, c.JSON)

@@ -267,28 +267,13 @@ func (c *quotaTopUpCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	name, err := c.newName(c.Name)
-	if err != nil {
-		return err
-	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	r, err := db.Update(ctx, sqltenant.Change{
-		Subject: name.Subject, Actor: c.actor(), Version: sqltenant.Anyway, At: time.Now(),
-		Edit: func(r *sqltenant.Record) error {
-			if name.Last4 != "" {
-				r.Last4 = name.Last4
-			}
-			r.TopUps = slices.DeleteFunc(slices.Clone(r.TopUps), func(t tenant.TopUp) bool { return t.ID == grant.ID })
-			r.TopUps = append(r.TopUps, grant)
-			return nil
-		},
+	r, err := c.change(c.Name, c.actor(), nil, func(r *sqltenant.Record) error {
+		r.TopUps = slices.DeleteFunc(slices.Clone(r.TopUps), func(t tenant.TopUp) bool { return t.ID == grant.ID })
+		r.TopUps = append(r.TopUps, grant)
+		return nil
 	})
 	if err != nil {
-		return refused(err)
+		return err
 	}
 	return show(std.out, &r, c.JSON)
 }
