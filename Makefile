@@ -51,16 +51,14 @@ vuln: ## Look for known faults in what is linked; needs a network, for the list 
 
 .PHONY: run
 run: build bin/quickstart-tokens.yaml ## Serve the quick start rules, counting in memory, with a dashboard
-	@echo "The token to log in to the dashboard is the first line of bin/quickstart-token: $$(head -1 bin/quickstart-token)"
+	@echo "The token to log in to the dashboard is in bin/quickstart-token: $$(head -1 bin/quickstart-token)"
 	./bin/headgate serve --rules examples/rules/quickstart.yaml --store memory:// \
 		--http-addr 127.0.0.1:8080 --grpc-addr 127.0.0.1:8081 \
 		--tenants sqlite://$(CURDIR)/bin/quickstart.db --admin-tokens bin/quickstart-tokens.yaml \
 		--dashboard-addr 127.0.0.1:6071 --hints
 
-# The first line of bin/quickstart-token is what to log in with; the rest is for the file.
 bin/quickstart-tokens.yaml: | build
-	@umask 077; ./bin/headgate admin token quickstart --scope admin >bin/quickstart-token
-	@umask 077; { echo tokens:; sed 1d bin/quickstart-token; } >$@
+	@umask 077; ./bin/headgate admin token quickstart --scope admin --out $@ >bin/quickstart-token
 
 .PHONY: deps
 deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Valkey, Prometheus and Kafka into .tools

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/identityfile"
 	"github.com/headgate/headgate/internal/keylookup"
+	"github.com/headgate/headgate/internal/telemetry"
 )
 
 // knows returns what is asked whether an API key was given to someone, and keeps it up to
@@ -40,6 +41,7 @@ func (p *process) knows(from identityfile.KnownKeys) (known, unsure func(string)
 			}
 			p.logger.Error("nobody answers which API keys are known; those that were known are for an hour, and others count as unverified", "error", err)
 		}
+		p.metrics.WatchKeyLookup(func() telemetry.KeyLookup { return telemetry.KeyLookup(lookup.Counts()) })
 		p.tasks = append(p.tasks, lookup.Run)
 		asked = lookup
 	}

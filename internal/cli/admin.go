@@ -12,19 +12,20 @@ type adminCmd struct {
 }
 
 type adminTokenCmd struct {
-	Scope   string        `env:"-" enum:"read,write,admin" default:"read" help:"What it may be used for: read (look), write (change one account at a time too) or admin (import too). Default ${default}."`
-	Expires time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
-	Name    string        `arg:"" help:"Who uses it; the log of changes says so. A name may have several tokens, so that one can take over from another."`
+	Scope    string        `env:"-" enum:"read,write,admin" default:"read" help:"What it may be used for: read (look), write (change one account at a time too) or admin (import too). Default ${default}."`
+	Expires  time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
+	tokenOut `embed:""`
+	Name     string `arg:"" help:"Who uses it; the log of changes says so. A name may have several tokens, so that one can take over from another."`
 }
 
 // Help implements kong.HelpProvider.
 func (*adminTokenCmd) Help() string {
 	return `Example:
 
-  headgate admin token billing --scope write
+  headgate admin token billing --scope write --out tokens.yaml > token.txt
 
-The token is shown once and kept nowhere. What follows it belongs under "tokens:" in the
-file of --admin-tokens, which has its hash.`
+The token is shown once and kept nowhere. The file of --admin-tokens has its hash: --out
+adds that to it. Without --out what belongs under its "tokens:" follows the token.`
 }
 
 // Run makes a token.
@@ -44,6 +45,8 @@ func (c *adminTokenCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	_, err = fmt.Fprintf(std.out, "%s\n\n# Under tokens: in the file of --admin-tokens:\n%s", token, lines)
-	return err
+	return c.print(std, token, lines, "--admin-tokens", func(path string) error {
+		_, err := adminapi.LoadTokens(path)
+		return err
+	})
 }

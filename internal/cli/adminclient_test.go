@@ -15,16 +15,16 @@ import (
 
 const usageText = `{"api_key":"tenant:acme","name":"tenant:acme","tier":"pro","cut":true,"usage":{
  "endpoint:GET /x":{"domain":"api","source":"tier","unlimited":true},
- "default":{"domain":"api","source":"override","unit":"minute","used":3,"limit":5,"remaining":2,"window":{"start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:01:00Z"},
-  "limits":[{"domain":"api","source":"override","unit":"minute","used":3,"limit":5,"remaining":2,"window":{"start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:01:00Z"}},
+ "default":{"domain":"api","source":"override","unit":"minute","used":3,"limit":5,"remaining":2,"window":{"start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:01:00Z"},"reset_at":"2026-01-01T00:01:40Z",
+  "limits":[{"domain":"api","source":"override","unit":"minute","used":3,"limit":5,"remaining":2,"window":{"start":"2026-01-01T00:00:00Z","end":"2026-01-01T00:01:00Z"},"reset_at":"2026-01-01T00:01:40Z"},
             {"domain":"api","source":"override","unit":"hour","limit":50,"degraded":"store_timeout"}]}}}`
 
 const usageTable = `account  tenant:acme
 tier     pro
-DOMAIN  DESCRIPTOR       USED  LIMIT      REMAINING  WINDOW ENDS           SOURCE
-api     default          3     5/minute   2          2026-01-01T00:01:00Z  override
-api     default          ?     50/hour    ?                                override, degraded: store_timeout
-api     endpoint:GET /x  -     unlimited  -                                tier
+DOMAIN  DESCRIPTOR       USED  LIMIT      REMAINING  RESETS AT             SOURCE
+api     default          3     5/minute   2          2026-01-01T00:01:40Z  override
+api     default          ?     50/hour    ?          -                     override, degraded: store_timeout
+api     endpoint:GET /x  -     unlimited  -          -                     tier
 and more quotas, which are not shown
 `
 

@@ -12,19 +12,20 @@ type callerCmd struct {
 }
 
 type callerTokenCmd struct {
-	Rights  []string      `env:"-" default:"check,reserve" placeholder:"RIGHT,..." help:"What it may be used for: check, name_limits, give_back, reserve, explain. Default ${default}."`
-	Expires time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
-	Name    string        `arg:"" help:"Who uses it. A name may have several tokens, so that one can take over from another."`
+	Rights   []string      `env:"-" default:"check,reserve" placeholder:"RIGHT,..." help:"What it may be used for: check, name_limits, give_back, reserve, explain. Default ${default}."`
+	Expires  time.Duration `env:"-" placeholder:"TIME" help:"How long from now it is good, such as 2160h. Default: until it is deleted from the file."`
+	tokenOut `embed:""`
+	Name     string `arg:"" help:"Who uses it. A name may have several tokens, so that one can take over from another."`
 }
 
 // Help implements kong.HelpProvider.
 func (*callerTokenCmd) Help() string {
 	return `Example:
 
-  headgate caller token checkout --rights check,reserve
+  headgate caller token checkout --rights check,reserve --out callers.yaml > token.txt
 
-The token is shown once and kept nowhere. What follows it belongs under "tokens:" in the
-file of --callers, which has its hash. Callers show it as Authorization: Bearer TOKEN, or as
+The token is shown once and kept nowhere. The file of --callers has its hash: --out adds
+that to it. Without --out what belongs under its "tokens:" follows the token. Callers show it as Authorization: Bearer TOKEN, or as
 X-Headgate-Token: TOKEN; over gRPC in the metadata of the same names.`
 }
 
@@ -41,6 +42,8 @@ func (c *callerTokenCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	_, err = fmt.Fprintf(std.out, "%s\n\n# Under tokens: in the file of --callers:\n%s", token, lines)
-	return err
+	return c.print(std, token, lines, "--callers", func(path string) error {
+		_, err := callers.Load(path)
+		return err
+	})
 }

@@ -60,11 +60,10 @@ type usageOfOne struct {
 	Used      *int64 `json:"used"`
 	Limit     *int64 `json:"limit"`
 	Remaining *int64 `json:"remaining"`
-	Window    *struct {
-		Start time.Time `json:"start"`
-		End   time.Time `json:"end"`
-	} `json:"window"`
-	Degraded string `json:"degraded"`
+	// ResetAt is when it is as if unused. The end of the window says nothing here: of most
+	// algorithms the window ends now.
+	ResetAt  *time.Time `json:"reset_at"`
+	Degraded string     `json:"degraded"`
 }
 
 // Run shows what was used.
@@ -121,7 +120,7 @@ func (f *adminFlags) showUsage(w io.Writer, raw []byte) error {
 		return err
 	}
 	table = tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "DOMAIN\tDESCRIPTOR\tUSED\tLIMIT\tREMAINING\tWINDOW ENDS\tSOURCE")
+	fmt.Fprintln(table, "DOMAIN\tDESCRIPTOR\tUSED\tLIMIT\tREMAINING\tRESETS AT\tSOURCE")
 	for _, text := range descriptorsOf(u.Usage) {
 		of := u.Usage[text]
 		if of.Limits == nil {
@@ -153,18 +152,18 @@ func descriptorsOf(usage map[string]usageOfAll) []string {
 }
 
 func (u *usageOfOne) print(w io.Writer, descriptor string) {
-	used, most, left, ends := "-", "unlimited", "-", ""
+	used, most, left, resets := "-", "unlimited", "-", "-"
 	if !u.Unlimited {
 		used, left, most = numberText(u.Used), numberText(u.Remaining), numberText(u.Limit)+"/"+u.Unit
 	}
-	if u.Window != nil {
-		ends = u.Window.End.UTC().Format(time.RFC3339)
+	if u.ResetAt != nil && u.Used != nil && *u.Used > 0 {
+		resets = u.ResetAt.UTC().Format(time.RFC3339)
 	}
 	source := u.Source
 	if u.Degraded != "" {
 		source += ", degraded: " + u.Degraded
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.Domain, descriptor, used, most, left, ends, source)
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", u.Domain, descriptor, used, most, left, resets, source)
 }
 
 // numberText is "?" for what is not known.

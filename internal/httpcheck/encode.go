@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -182,6 +183,15 @@ func ceilMillis(d time.Duration) int64 {
 type problem struct {
 	status              int
 	title, detail, hint string
+}
+
+// hinted returns p with the hint in its own member, where errors have it at their end.
+func (p problem) hinted() problem {
+	const mark = "; hint: "
+	if i := strings.LastIndex(p.detail, mark); p.hint == "" && i >= 0 {
+		p.detail, p.hint = p.detail[:i], p.detail[i+len(mark):]
+	}
+	return p
 }
 
 func appendProblem(dst []byte, p problem) []byte {

@@ -312,7 +312,7 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 	}
 	checker, err := h.admit(r)
 	if err != nil {
-		writeProblem(w, problem{status: callers.KeepOut(w, err), detail: err.Error()})
+		writeProblem(w, problem{status: callers.KeepOut(w, err), detail: err.Error()}.hinted())
 		return nil, false
 	}
 	c := h.calls.Get().(*call)

@@ -44,8 +44,9 @@ func TestF2IDs(t *testing.T) {
 	if again, text, header := body(h, "/v1/check", `{"id":"2",`+rest); status != http.StatusTooManyRequests || again != status || text != denied || fmt.Sprint(header) != fmt.Sprint(fields) {
 		t.Errorf("denied: %d %s, then %d %s", status, denied, again, text)
 	}
-	if a := post(t, h, "/v1/check", `{"id":"1","domain":"api","descriptors":[{"descriptor":"user:u","hits":2}]}`); a.status != http.StatusConflict {
-		t.Errorf("other hits: %d", a.status)
+	if a := post(t, h, "/v1/check", `{"id":"1","domain":"api","descriptors":[{"descriptor":"user:u","hits":2}]}`); a.status != http.StatusConflict ||
+		strings.Contains(a.Detail, "hint") || !strings.Contains(a.Hint, "draw one for each") {
+		t.Errorf("other hits: %d %q, hint %q", a.status, a.Detail, a.Hint)
 	}
 	status, text, _ := body(h, "/v1/check", `{"checks":[{"id":"1",`+rest+`,{`+rest+`,{"id":"3","domain":"api","descriptors":[{"descriptor":"user:v"}]},{"id":"3","domain":"api","descriptors":[{"descriptor":"user:v"}]}]}`)
 	var batch struct {

@@ -137,7 +137,7 @@ func refused(err error) problem {
 	if status := statusOfID(err); status != 0 {
 		p.status = status
 	}
-	return p
+	return p.hinted()
 }
 
 // appendReservation appends the members that a check does not have.

@@ -158,7 +158,7 @@ func TestA10BadReservations(t *testing.T) {
 		{"/v1/reserve", `{"key":"k","limit":1,"window_ms":1000}`, "limits named by the caller"},
 		{"/v1/reserve", `{"domain":"api","descriptors":[{"descriptor":"user:u","hits":-1}]}`, "descriptors[0]: only hits"},
 		{"/v1/reserve", `{"domain":"api","descriptors":[{"descriptor":"user:u","op":"reset"}]}`, "descriptors[0]: only hits"},
-		{"/v1/reserve", `{"domain":"api","descriptors":[{"descriptor":"user:` + strings.Repeat("x", 4000) + `"}]}`, "hash long values"},
+		{"/v1/reserve", `{"domain":"api","descriptors":[{"descriptor":"user:` + strings.Repeat("x", 4000) + `"}]}`, "malformed reservation"},
 		{"/v1/reserve", `{"domain":"headgate.caller","descriptors":[{"descriptor":"user:u"}]}`, "reserved"},
 		{"/v1/check", `{` + d + `,"ttl_ms":1000}`, "ttl_ms: unknown member"},
 		{"/v1/commit", `{}`, "no reservation"},

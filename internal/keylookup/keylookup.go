@@ -54,6 +54,15 @@ type Lookup struct {
 	failing   atomic.Bool
 }
 
+// Counts are how many questions there were so far, by what became of them: those that were
+// answered, those that were not, and those that were not asked because too many waited.
+type Counts struct{ Answered, Unanswered, Dropped uint64 }
+
+// Counts returns what became of questions so far.
+func (l *Lookup) Counts() Counts {
+	return Counts{l.answered.Load(), l.unanswered.Load(), l.dropped.Load()}
+}
+
 // looked is what is known of a key.
 type looked struct {
 	// until is when the answer ends, ask from when on it is asked for again.

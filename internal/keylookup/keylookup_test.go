@@ -86,12 +86,12 @@ func TestLookup(t *testing.T) {
 		s.status.Store("/keys/"+key, http.StatusInternalServerError)
 	}
 	advance(knownFor)
-	eventually.True(t, "there was no answer", func() bool { l.Known("good"); return l.unanswered.Load() > 0 })
+	eventually.True(t, "there was no answer", func() bool { l.Known("good"); return l.Counts().Unanswered > 0 })
 	if !l.Known("good") || l.Unsure("good") {
 		t.Error("a known key is not known when nobody answers")
 	}
-	before := l.unanswered.Load()
-	eventually.True(t, "nobody could say", func() bool { l.Known("new"); return l.unanswered.Load() > before })
+	before := l.Counts().Unanswered
+	eventually.True(t, "nobody could say", func() bool { l.Known("new"); return l.Counts().Unanswered > before })
 	if l.Known("new") || !l.Unsure("new") {
 		t.Error("a key that nobody was asked about is unknown")
 	}
@@ -118,8 +118,8 @@ func TestLookupIsBounded(t *testing.T) {
 	for i := range 2 * lookupQueue { // nobody runs
 		l.Known(fmt.Sprint("x", i))
 	}
-	if len(l.unknown) != maxLooked || !l.Known("good") || len(l.asks) != lookupQueue || l.dropped.Load() == 0 {
-		t.Errorf("%d unknown, good known %t, %d wait, %d dropped", len(l.unknown), l.Known("good"), len(l.asks), l.dropped.Load())
+	if len(l.unknown) != maxLooked || !l.Known("good") || len(l.asks) != lookupQueue || l.Counts().Dropped == 0 {
+		t.Errorf("%d unknown, good known %t, %d wait, %d dropped", len(l.unknown), l.Known("good"), len(l.asks), l.Counts().Dropped)
 	}
 }
 

@@ -106,10 +106,24 @@ func (s *Source) Try(d rulefile.File) (*rules.Set, error) {
 			return nil, r.Err
 		}
 		if !already[r.Name] {
-			return nil, fmt.Errorf("beside it %s could not be in force: %w", r.Name, r.Err)
+			return nil, s.blameLocked(d, docs, r)
 		}
 	}
 	return set, nil
+}
+
+// blameLocked says why d cannot be among docs, where r would have to go for it: by their
+// names r comes later, so that the fault was found there. It lies with who is new.
+func (s *Source) blameLocked(d rulefile.File, docs []rulefile.File, r RefusedDocument) error {
+	others := slices.DeleteFunc(slices.Clone(docs), func(other rulefile.File) bool { return other.Name == d.Name })
+	j := joiner{options: s.mu.joiner.options, looked: s.mu.joiner.looked}
+	_, refused := j.join(s.mu.files, s.mu.fileSet, append(others, d))
+	for _, of := range refused {
+		if of.Name == d.Name {
+			return of.Err
+		}
+	}
+	return fmt.Errorf("beside it %s could not be in force: %w", r.Name, r.Err)
 }
 
 // joiner puts documents beside files.

@@ -64,6 +64,7 @@ func watchAll(m *Metrics) {
 	m.WatchGateways(func() Gateways { return Gateways{} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
 	m.WatchHotRaises(func() HotRaises { return HotRaises{} })
+	m.WatchKeyLookup(func() KeyLookup { return KeyLookup{1, 2, 3} })
 	m.WatchLeases(func() lease.Stats { return lease.Stats{} })
 	m.WatchLog(func() uint64 { return 8 })
 	m.WatchRefusals(func() []Refusals { return []Refusals{{"admin", "unknown_token", 7}, {"dashboard", "origin", 0}} })

@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { allowed, degraded, denied, outcomeRows, requests, unlimited } from "../../internal/dashboard/assets/counts.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
 import { live } from "../../internal/dashboard/assets/live.js";
-import { withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
+import { storing, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
 
 const cases = JSON.parse(readFileSync(0, "utf8"));
 for (const { text, entries } of cases) assert.deepEqual(parse(text), entries, text);
@@ -37,6 +37,18 @@ for (const [name, account, tier, want] of [
   ["for a while, over another", { tier: "free" }, { tier: "pro", expires_at: soon }, { tiers: [{ tier: "free", effective_at: undefined, expires_at: undefined }, { tier: "pro", expires_at: soon, effective_at: at }] }],
   ["before one that is to come", { tier: "free", tiers: [{ tier: "pro", effective_at: later }] }, { tier: "big" }, { tiers: [{ tier: "pro", effective_at: later }, { tier: "big" }] }],
 ]) assert.deepEqual(withTier({ top_ups: [], ...account }, tier), want, name);
+
+// A change is for the version that was reviewed, whatever has been read until it is sent.
+const sent = [];
+globalThis.fetch = async (path, { method, headers }) => {
+  sent.push([method, headers["If-Match"] ?? null, headers["If-None-Match"] ?? null]);
+  return new Response("{}", { headers: { "Content-Type": "application/json" } });
+};
+const seen = { data: { account: {} }, etag: '"1"' };
+const changes = [storing("quotas/tenant:a", seen, { tier: "pro" }), storing("quotas/tenant:a", seen, {}), storing("quotas/tenant:a", { data: null, etag: null }, { tier: "pro" })];
+Object.assign(seen, { data: { account: { top_ups: [{ id: "a" }] } }, etag: '"2"' });
+for (const send of changes) await send();
+assert.deepEqual(sent, [["PUT", '"1"', null], ["DELETE", '"1"', null], ["PUT", null, "*"]], "the version that was reviewed");
 
 // Powers of two, so that a sum tells what it is made of.
 const asked = { allowed: 1, denied: 2, degraded_allowed: 4, degraded_denied: 8, unmatched: 16, unknown_domain: 32 };

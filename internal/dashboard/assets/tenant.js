@@ -59,6 +59,14 @@ export function withTier(account, tier) {
 
 const nothingIn = (d) => !d.tier && !d.tiers?.length && !d.overrides?.length;
 
+// storing returns what sends an account as next, for the version that seen, {data, etag},
+// is now, when the change is reviewed: what is there when it is sent may be another one.
+export function storing(path, seen, next) {
+  const { data, etag } = seen;
+  const empty = nothingIn(next) && !data?.account?.top_ups?.length && etag;
+  return () => (empty ? change("DELETE", path, null, etag) : change("PUT", path, next, etag));
+}
+
 export function show(root, { parts: [name], me }) {
   const path = `quotas/${encodeURIComponent(name)}`;
   const note = h("div");
@@ -91,7 +99,7 @@ export function show(root, { parts: [name], me }) {
     if (!is) return "There is no account: the fallback tier counts.";
     return `Version ${is.version} of ${day(is.updated_at)}: tier ${is.tier || none}; default ${limits(is.quotas?.default)}${is.account.overrides?.map((o) => `; ${o.descriptor}: ${limit(o)} ${lasts(o)}`).join("") ?? ""}.`;
   };
-  const store = (next) => (nothingIn(next) && !kept().top_ups?.length && account.etag ? change("DELETE", path, null, account.etag) : change("PUT", path, next, account.etag));
+  const store = (next) => storing(path, account, next);
 
   const editQuota = (descriptor) => {
     const was = resolved(descriptor ?? "default") ?? consumed?.usage[descriptor ?? "default"];
@@ -123,7 +131,7 @@ export function show(root, { parts: [name], me }) {
         return {
           changes: [{ what: override.descriptor, before: limits(resolved(override.descriptor) ?? consumed?.usage[override.descriptor]), after: limit(override) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}; then what counts now` : "until it is changed" }],
           words: `The quota of ${name} is ${limit(override)}.`,
-          send: () => store(next),
+          send: store(next),
         };
       },
     });
@@ -135,7 +143,7 @@ export function show(root, { parts: [name], me }) {
       const next = document(kept());
       const at = next.overrides.findIndex((x) => JSON.stringify(x) === JSON.stringify(o));
       next.overrides = next.overrides.toSpliced(at, 1);
-      return { changes: [{ what: o.descriptor, before: `${limit(o)}, ${lasts(o)}`, after: "as the tier or the rule says" }], words: `The override of ${o.descriptor} is removed.`, send: () => store(next) };
+      return { changes: [{ what: o.descriptor, before: `${limit(o)}, ${lasts(o)}`, after: "as the tier or the rule says" }], words: `The override of ${o.descriptor} is removed.`, send: store(next) };
     },
   });
 
@@ -152,7 +160,7 @@ export function show(root, { parts: [name], me }) {
         return {
           changes: [{ what: "Tier", before: account.data?.tier ?? `${fallback} (fallback)`, after: tier.value || `${fallback} (fallback)` }, { what: "Its default quota", before: describe(account.data?.tier), after: describe(tier.value) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}` : "until it is changed" }],
           words: `${name} has the tier ${tier.value || fallback}.`,
-          send: () => store(next),
+          send: store(next),
         };
       },
     });
@@ -179,7 +187,10 @@ export function show(root, { parts: [name], me }) {
 
   const removeTopUp = (t) => edit({
     title: `Remove a top-up of ${name}`, confirm: "Remove top-up", danger: true, now: there,
-    plan: () => ({ changes: [{ what: t.id, before: `${count(t.hits)} hits for ${t.descriptor}`, after: "none; what was used of it stays used" }], words: "The top-up is removed.", send: () => change("DELETE", `${path}/top-ups/${encodeURIComponent(t.id)}`, null, account.etag) }),
+    plan() {
+      const { etag } = account;
+      return { changes: [{ what: t.id, before: `${count(t.hits)} hits for ${t.descriptor}`, after: "none; what was used of it stays used" }], words: "The top-up is removed.", send: () => change("DELETE", `${path}/top-ups/${encodeURIComponent(t.id)}`, null, etag) };
+    },
   });
 
   const reset = () => edit({
