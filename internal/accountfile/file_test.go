@@ -1,8 +1,10 @@
 package accountfile
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -88,7 +90,7 @@ func TestFileEqualsMemory(t *testing.T) {
 			return strings.Compare(a.Subject.Value, b.Subject.Value)
 		}), func(a, b tenant.Account) bool { return a.Subject == b.Subject })
 		memory := tenant.NewSnapshot(tiers, slices.Values(accounts))
-		f, err := Write(path(), sqltenant.Point{Version: 3, Digest: "d"}, slices.Values(accounts))
+		f, err := Write(path(), sqltenant.Point{Version: 3, Digest: "d"}, read(slices.Values(accounts)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,10 +123,49 @@ func TestFileEqualsMemory(t *testing.T) {
 	}
 }
 
+// read is accounts that were all read.
+func read(accounts iter.Seq[tenant.Account]) iter.Seq2[tenant.Account, error] {
+	return func(yield func(tenant.Account, error) bool) {
+		for a := range accounts {
+			if !yield(a, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Of accounts that were not all read there is no file, and the one before stays.
+func TestHalfReadIsNotWritten(t *testing.T) {
+	dir := t.TempDir()
+	path, failed := filepath.Join(dir, "accounts"), errors.New("the database has gone")
+	half := func(fails error) (*File, error) {
+		return Write(path, sqltenant.Point{Version: 1}, func(yield func(tenant.Account, error) bool) {
+			if yield(tenant.Account{Subject: subject(1), Tiers: []tenant.Assignment{{Tier: "pro"}}}, nil) && fails != nil {
+				yield(tenant.Account{}, fails)
+			}
+		})
+	}
+	f, err := half(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	before, _ := os.ReadFile(path)
+	if _, err := half(failed); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the file is another one: %v", err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 {
+		t.Errorf("left behind: %q", names)
+	}
+}
+
 // many writes a file of n accounts, of which some have texts of their own.
 func many(t testing.TB, n int) *File {
 	t.Helper()
-	f, err := Write(filepath.Join(t.TempDir(), "accounts"), sqltenant.Point{Version: 1}, func(yield func(tenant.Account) bool) {
+	f, err := Write(filepath.Join(t.TempDir(), "accounts"), sqltenant.Point{Version: 1}, read(func(yield func(tenant.Account) bool) {
 		for i := range n {
 			a := tenant.Account{Subject: subject(i), Tiers: []tenant.Assignment{{Tier: "pro"}}}
 			if i%10 == 0 {
@@ -139,7 +180,7 @@ func many(t testing.TB, n int) *File {
 				return
 			}
 		}
-	})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

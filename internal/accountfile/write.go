@@ -22,15 +22,19 @@ import (
 
 // Write writes a file of accounts, which come in any order and each once, and opens it.
 // Its memory does not grow with their number: they are sorted by way of another file
-// beside it. Accounts without anything are left out. After a crash at any point the file
+// beside it. Accounts without anything are left out. An error among them is returned, and
+// nothing is written: what came before it are not all of them. After a crash at any point the file
 // at path is the one that was there or the new one, whole.
-func Write(path string, at sqltenant.Point, accounts iter.Seq[tenant.Account]) (*File, error) {
+func Write(path string, at sqltenant.Point, accounts iter.Seq2[tenant.Account, error]) (*File, error) {
 	sorted, err := newSpill(filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("write accounts: %w", err)
 	}
 	defer sorted.remove()
-	for a := range accounts {
+	for a, err := range accounts {
+		if err != nil {
+			return nil, err
+		}
 		parts := len(a.Tiers) + len(a.Overrides) + len(a.TopUps)
 		if parts == 0 {
 			continue

@@ -87,7 +87,13 @@ func newAdmin(t *testing.T, private string) *admin {
 func (a *admin) base(version int64, accounts ...tenant.Account) {
 	a.t.Helper()
 	a.files++
-	f, err := accountfile.Write(filepath.Join(a.dir, fmt.Sprint(a.files)), point(version), slices.Values(accounts))
+	f, err := accountfile.Write(filepath.Join(a.dir, fmt.Sprint(a.files)), point(version), func(yield func(tenant.Account, error) bool) {
+		for _, account := range accounts {
+			if !yield(account, nil) {
+				return
+			}
+		}
+	})
 	if err == nil {
 		err = a.SetBase(f)
 	}

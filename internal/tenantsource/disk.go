@@ -101,11 +101,23 @@ func (d *disk) path() string {
 	return filepath.Join(d.dir, fmt.Sprintf("%s%019d%s", filePrefix, time.Now().UnixNano(), fileSuffix))
 }
 
-// build writes a file of all accounts.
-func (d *disk) build(at sqltenant.Point, accounts iter.Seq[tenant.Account]) (*tenant.Snapshot, error) {
+// build writes a file of all accounts. Where they cannot all be read, the one that there is
+// stays.
+func (d *disk) build(at sqltenant.Point, accounts iter.Seq2[tenant.Account, error]) (*tenant.Snapshot, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f, err := accountfile.Write(d.path(), at, accounts)
+	var unread error
+	f, err := accountfile.Write(d.path(), at, func(yield func(tenant.Account, error) bool) {
+		for a, err := range accounts {
+			unread = err
+			if !yield(a, err) {
+				return
+			}
+		}
+	})
+	if unread != nil {
+		return nil, unread // who reads tells of it
+	}
 	return d.over(f, err)
 }
 

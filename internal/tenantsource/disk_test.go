@@ -2,6 +2,7 @@ package tenantsource
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"log/slog"
 	"os"
@@ -189,4 +190,51 @@ func TestAccountsOnDisk(t *testing.T) {
 			t.Errorf("%s is left behind", e.Name())
 		}
 	}
+}
+
+// A read of all accounts that fails, or that the end of the process cuts off, leaves the
+// file as it is.
+func TestHalfReadLeavesTheFile(t *testing.T) {
+	path, dir := filepath.Join(t.TempDir(), "tenants.db"), t.TempDir()
+	db, err := sqltenant.Open(t.Context(), "sqlite://"+path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	give(t, db, "pro", 0, 50)
+	later := time.Now().Add(time.Hour)
+	s, stop := diskSource(t, "sqlite://"+path, dir, later)
+	eventually.True(t, "accounts are in force", func() bool { return s.tierOf("t7") == "pro" })
+	stop()
+	names := s.disk.names()
+	if len(names) != 1 {
+		t.Fatalf("files %q", names)
+	}
+
+	// Another history has all read, and that cannot be done.
+	direct, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer direct.Close()
+	for _, statement := range []string{`DELETE FROM account_changes`, `UPDATE tenant_head SET version = 0, digest = ''`, `ALTER TABLE account_tiers RENAME TO elsewhere`} {
+		if _, err := direct.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, stop = diskSource(t, "sqlite://"+path, dir, later)
+	eventually.True(t, "a read has failed", func() bool { return s.State().FailedReads > 0 })
+	if got := s.tierOf("t7"); got != "pro" {
+		t.Errorf("t7 has %s", got)
+	}
+	stop()
+	if now := s.disk.names(); !slices.Equal(now, names) {
+		t.Errorf("files %q, were %q", now, names)
+	}
+	gone, stop := diskSource(t, "sqlite:///nowhere/at/all.db", dir, later)
+	eventually.True(t, "accounts are in force without the database", func() bool { return gone.tierOf("t7") != "not known" })
+	if got := gone.tierOf("t7"); got != "pro" {
+		t.Errorf("without the database t7 has %s", got)
+	}
+	stop()
 }

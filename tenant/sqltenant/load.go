@@ -1,7 +1,6 @@
 package sqltenant
 
 import (
-	"cmp"
 	"context"
 	"iter"
 
@@ -33,24 +32,22 @@ func (w *Watcher) load(ctx context.Context) *loaded {
 	}
 	build := w.options.Build
 	if build == nil {
-		build = func(_ Point, accounts iter.Seq[tenant.Account]) (*tenant.Snapshot, error) {
-			return tenant.NewSnapshot(w.tiers, accounts), nil
-		}
+		build = w.inMemory
 	}
-	snapshot, err := build(l.at, func(yield func(tenant.Account) bool) {
+	l.snapshot, l.err = build(l.at, func(yield func(tenant.Account, error) bool) {
 		after := subject{}
 		for {
 			records, err := stepWithin(ctx, loadTimeout, func(ctx context.Context) ([]Record, error) {
 				return w.db.records(ctx, (&ListOptions{After: after, N: loadPage}).selection(w.db.postgres()))
 			})
 			if err != nil {
-				l.err = w.db.failed("list", err)
+				yield(tenant.Account{}, w.db.failed("list", err))
 				return
 			}
 			for i := range records {
 				a, out := w.usable(&records[i])
 				l.left.note(a.Subject, out)
-				if !yield(a) {
+				if !yield(a, nil) {
 					return
 				}
 			}
@@ -61,11 +58,22 @@ func (w *Watcher) load(ctx context.Context) *loaded {
 			after = records[len(records)-1].Subject
 		}
 	})
-	l.snapshot, l.err = snapshot, cmp.Or(l.err, err)
 	if l.err == nil {
 		l.err = w.catchUp(ctx, l)
 	}
 	return l
+}
+
+// inMemory is the Build of options that have none.
+func (w *Watcher) inMemory(_ Point, accounts iter.Seq2[tenant.Account, error]) (s *tenant.Snapshot, err error) {
+	s = tenant.NewSnapshot(w.tiers, func(yield func(tenant.Account) bool) {
+		for a, failed := range accounts {
+			if err = failed; err != nil || !yield(a) {
+				return
+			}
+		}
+	})
+	return s, err
 }
 
 // compact makes a snapshot that has fewer changes beside its base; nil where there is no

@@ -93,8 +93,10 @@ type WatcherOptions struct {
 	// there is. No two calls overlap. It must not take long: switches come this way.
 	OnSettings func(Settings)
 	// Build, when not nil, makes the snapshot of all accounts, which are as they were at a
-	// point or later, such as one over a file; nil: in memory. Its error is one of a read.
-	Build func(at Point, accounts iter.Seq[tenant.Account]) (*tenant.Snapshot, error)
+	// point or later, such as one over a file; nil: in memory. An error among them says that
+	// they could not all be read: it is the last of them, and what came before must not take
+	// the place of anything. Build returns it, or its own error, which is one of a read.
+	Build func(at Point, accounts iter.Seq2[tenant.Account, error]) (*tenant.Snapshot, error)
 	// Compact, when not nil, makes of a snapshot another one of the same accounts that has
 	// fewer changes beside its base, or returns nil where that is not worth it yet. It is
 	// called beside the look for changes.
