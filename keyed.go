@@ -75,7 +75,7 @@ func (k *Keyed) do(ctx context.Context, key string, take store.Take) KeyedDecisi
 	s := k.pool.Get().(*scratch)
 	defer k.pool.Put(s)
 	s.entries[0] = descriptor.Entry{Key: "key", Value: key}
-	s.key = rules.AppendOverrideKey(s.key[:0], CallerDomain, s.entries[:])
+	s.key = rules.AppendOverrideKey(s.key[:0], CallerDomain, s.entries[:], 0)
 	take.Key = s.key
 	s.takes[0] = take
 	s.results[0] = store.Result{}

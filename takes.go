@@ -72,12 +72,21 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	if a.holds(role) {
 		resp.Hold = a.hold
 	}
-	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries)
+	p.keys = rules.AppendOverrideKey(p.keys, req.Domain, d.Entries, overrideWindow(req.Domain, d.Limit))
 	p.ends = append(p.ends, len(p.keys))
 	effect := p.effect(p.callerLimits(d.Op) != switches.On)
 	take.Limit, take.Shadow = d.Limit, effect != verdict.Enforced
 	p.addTake(take, verdict.ByLocalWhole)
 	p.addVerdict(resp, Verdict{Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Effect: effect}, len(p.takes)-1)
+}
+
+// overrideWindow returns by what window the bucket of a limit that the caller named is
+// told from others of its descriptor. In CallerDomain the entries do that.
+func overrideWindow(domain string, l *limit.Limit) time.Duration {
+	if domain == CallerDomain {
+		return 0
+	}
+	return l.Period
 }
 
 // addRule appends what rule m asks for: a take and a verdict for each limit, or

@@ -16,7 +16,8 @@ const (
 	KindRule Kind = 1 + iota
 	// KindAlways is a bucket of a rule that applies to every request.
 	KindAlways
-	// KindCaller is a bucket of a limit that the caller named.
+	// KindCaller is a bucket of a limit that the caller named; its ordinal is the length
+	// of the window in milliseconds, 0 where the entries tell windows apart.
 	KindCaller
 	// KindTenant is a bucket of a quota that a tenant has; its ordinal is the
 	// length of the window in seconds.

@@ -15,3 +15,15 @@ func (l *Limit) WindowEndsAfter(resetAfter time.Duration) time.Duration {
 	}
 	return resetAfter - l.Period
 }
+
+// WindowLeft returns the time from now until the fixed window that now lies in ends,
+// which is more than 0 and at most its length, whether or not anything was counted in it.
+// 0 for a limit of another algorithm, and for a nil l.
+func (l *Limit) WindowLeft(now time.Time) time.Duration {
+	if l == nil || l.Algorithm != FixedWindow {
+		return 0
+	}
+	instant := clampStored(now.UnixMicro())
+	w := l.fixedWindowAt(&State{}, instant)
+	return time.Duration(w.end-instant) * time.Microsecond
+}

@@ -44,3 +44,32 @@ func TestWindowEndsAfterOfOthers(t *testing.T) {
 		t.Errorf("of a bucket: %v", got)
 	}
 }
+
+// A fixed window ends whether or not anything was counted in it.
+func TestWindowLeft(t *testing.T) {
+	at := time.Date(2026, 11, 25, 23, 59, 59, 250e6, time.UTC)
+	berlin, err := NewCalendar(CalendarDay, "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		limit *Limit
+		want  time.Duration
+	}{
+		"second":            {Must(Spec{Algorithm: FixedWindow, Quota: 1, Period: time.Second}), 750 * time.Millisecond},
+		"day":               {Must(Spec{Algorithm: FixedWindow, Quota: 1, Period: 24 * time.Hour}), 750 * time.Millisecond},
+		"week":              {Must(Spec{Algorithm: FixedWindow, Quota: 1, Period: 7 * 24 * time.Hour}), 750 * time.Millisecond},
+		"month of 30 days":  {Must(Spec{Algorithm: FixedWindow, Quota: 1, Period: 30 * 24 * time.Hour}), 7*24*time.Hour + 750*time.Millisecond},
+		"day of a calendar": {Must(Spec{Algorithm: FixedWindow, Quota: 1, Calendar: berlin}), 23*time.Hour + 750*time.Millisecond},
+		"another algorithm": {Must(Spec{Algorithm: GCRA, Quota: 1, Period: time.Second}), 0},
+		"none":              {nil, 0},
+	} {
+		if got := test.limit.WindowLeft(at); got != test.want {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+	second := Must(Spec{Algorithm: FixedWindow, Quota: 1, Period: time.Second})
+	if got := second.WindowLeft(at.Truncate(time.Second)); got != time.Second {
+		t.Errorf("at its start: %v, want all of it", got)
+	}
+}

@@ -87,7 +87,7 @@ descriptors:
 	if got := keyText(t, always.AppendKey(nil, mustParse(t, "user:u"), 1)); got != "always d all= #1" {
 		t.Errorf("always: %s", got)
 	}
-	if got := keyText(t, rules.AppendOverrideKey(nil, "d", mustParse(t, "user:u"))); got != "caller d user=u #0" {
+	if got := keyText(t, rules.AppendOverrideKey(nil, "d", mustParse(t, "user:u"), 0)); got != "caller d user=u #0" {
 		t.Errorf("override: %s", got)
 	}
 }

@@ -66,7 +66,7 @@ func (m Matched) appendCounted(dst []byte, entries []descriptor.Entry) []byte {
 			continue
 		}
 		if r.shares && level < len(r.way) && r.way[level].Shared {
-			dst = descriptor.AppendKeyPattern(dst, r.way[level].Key, r.way[level].sharedText)
+			dst = descriptor.AppendKeyPattern(dst, e.Key, r.way[level].sharedText)
 		} else {
 			dst = descriptor.AppendKeyEntry(dst, *e)
 		}
@@ -158,7 +158,10 @@ func (m Matched) AppendTenantKey(dst []byte, entries []descriptor.Entry, slot in
 func (r *Rule) SharesBuckets() bool { return r.shares }
 
 // AppendOverrideKey appends the bucket key of a limit that the caller named
-// itself. It never equals the key of a rule.
-func AppendOverrideKey(dst []byte, domain string, entries []descriptor.Entry) []byte {
-	return descriptor.AppendKey(dst, descriptor.KindCaller, domain, entries, 0)
+// itself. It never equals the key of a rule. Limits of one descriptor with windows
+// of different length, which are told apart by milliseconds, count apart, as those of
+// different units do in envoyproxy/ratelimit; 0 is for callers that name the window
+// in the entries or have one limit only.
+func AppendOverrideKey(dst []byte, domain string, entries []descriptor.Entry, window time.Duration) []byte {
+	return descriptor.AppendKey(dst, descriptor.KindCaller, domain, entries, int(window.Milliseconds()))
 }

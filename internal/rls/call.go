@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
@@ -143,12 +144,12 @@ func (m *message) descriptor(i int, limits *overrides) (headgate.Descriptor, err
 }
 
 // fillAnswer sets the statuses and the overall code from what was decided.
-func (c *call) fillAnswer() {
+func (c *call) fillAnswer(now func() time.Time) {
 	c.answer.overall = codeOverLimit
 	if c.responses[0].Allowed || c.onlyRefundsOver() {
 		c.answer.overall = codeOK
 	}
-	c.answer.statuses = appendStatuses(c.answer.statuses[:0], &c.requests[0], &c.responses[0])
+	c.answer.statuses = appendStatuses(c.answer.statuses[:0], &c.requests[0], &c.responses[0], now)
 }
 
 // onlyRefundsOver reports whether nothing but refunds is over a limit. A refund

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
@@ -19,12 +20,12 @@ func TestLimitsOnTrialAreNotTold(t *testing.T) {
 		Decision: limit.Decision{Allowed: true, Limit: 100, Remaining: 90},
 	}
 	onTrial := with(denied(), func(v *headgate.Verdict) { v.Rule, v.Effect, v.Role = rule, verdict.Trial, rules.Candidate })
-	if s := statusOf(store.Hit, &headgate.Response{Verdicts: []headgate.Verdict{allowed, onTrial}}, 0); s.code == codeOverLimit || s.remaining != 90 {
+	if s := statusOf(store.Hit, &headgate.Response{Verdicts: []headgate.Verdict{allowed, onTrial}}, 0, time.Now); s.code == codeOverLimit || s.remaining != 90 {
 		t.Errorf("a candidate on trial: %+v", s)
 	}
 	allowed.Effect = verdict.Trial
 	enforced := with(denied(), func(v *headgate.Verdict) { v.Rule, v.Role = rule, rules.Candidate })
-	if s := statusOf(store.Hit, &headgate.Response{Verdicts: []headgate.Verdict{allowed, enforced}}, 0); s.code != codeOverLimit || s.remaining != 0 || s.currentLimit.requests != 5 {
+	if s := statusOf(store.Hit, &headgate.Response{Verdicts: []headgate.Verdict{allowed, enforced}}, 0, time.Now); s.code != codeOverLimit || s.remaining != 0 || s.currentLimit.requests != 5 {
 		t.Errorf("a candidate that is enforced: %+v", s)
 	}
 }

@@ -99,7 +99,7 @@ func TestF2IDInHeader(t *testing.T) {
 
 func TestF2BadIDs(t *testing.T) {
 	now := noon
-	s := newService(Options{Checker: limiter(t, reserveRules, rulefile.Options{}, false, &now)})
+	s := newService(Options{Checker: limiter(t, reserveRules, rulefile.Options{}, false, &now), Now: func() time.Time { return now }})
 	if _, err := ask(t, s, parseRequest(t, "d: user=u headgate_check_id=1")); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestF2BadIDs(t *testing.T) {
 			t.Errorf("%.80s: %v, want %v", request, err, want)
 		}
 	}
-	if resp, err := ask(t, s, parseRequest(t, "d: user=u *0 | calls=c *0")); err != nil || answerText(resp) != "OK: OK tokens 100/hour left=99 reset=3570 | OK calls 3/hour left=3 reset=0" {
+	if resp, err := ask(t, s, parseRequest(t, "d: user=u *0 | calls=c *0")); err != nil || answerText(resp) != "OK: OK tokens 100/hour left=99 reset=3570 | OK calls 3/hour left=3 reset=3570" {
 		t.Errorf("after that: %s, %v", answerText(resp), err)
 	}
 	plain := newService(Options{Checker: script(func(context.Context, *headgate.Request, *headgate.Response) error { return nil })})

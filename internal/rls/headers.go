@@ -3,7 +3,6 @@ package rls
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
@@ -34,7 +33,7 @@ const retryAfterHeader = "retry-after"
 func (s *service) appendHeaders(dst []header, req *headgate.Request, resp *headgate.Response, denied bool) []header {
 	if s.options.Answer != nil {
 		summary := s.options.Answer.Summarize(resp)
-		dst = appendFields(dst, s.options.Answer.AppendFields(nil, req, resp, &summary, time.Now()))
+		dst = appendFields(dst, s.options.Answer.AppendFields(nil, req, resp, &summary, s.options.Now()))
 	}
 	names := &s.options.Headers
 	if !denied && *names == (HeaderNames{}) {
@@ -49,7 +48,7 @@ func (s *service) appendHeaders(dst []header, req *headgate.Request, resp *headg
 	}
 	if speaker.Counted() {
 		var told descriptorStatus
-		told.count(speaker)
+		told.count(speaker, s.options.Now)
 		dst = appendHeader(dst, names.Limit, int64(told.currentLimit.requests))
 		dst = appendHeader(dst, names.Remaining, int64(told.remaining))
 		dst = appendHeader(dst, names.Reset, told.resetSeconds)

@@ -130,7 +130,7 @@ func limiter(t testing.TB, text string, o rulefile.Options, shadow bool, now *ti
 func runScript(t *testing.T, sc serviceScript) {
 	now := noon
 	l := limiter(t, sc.rules, rulefile.Options{Compat: sc.compat}, sc.shadow, &now)
-	s := newService(Options{Checker: l, Compat: sc.compat})
+	s := newService(Options{Checker: l, Compat: sc.compat, Now: func() time.Time { return now }})
 	for i, st := range sc.steps {
 		now = noon.Add(st.at)
 		resp, err := ask(t, s, parseRequest(t, st.request))

@@ -30,7 +30,7 @@ func TestA10Operations(t *testing.T) {
 	)
 	for _, sc := range []serviceScript{
 		{name: "charged at the end alone", rules: reserveRules, steps: []step{
-			{0, "d: user=u *0", "OK: OK tokens 100/hour left=100 reset=0"},
+			{0, "d: user=u *0", "OK: OK tokens 100/hour left=100 reset=3570"},
 			{0, "d: user=u headgate_op=charge *250", "OK: OK tokens 100/hour left=0 reset=3570"},
 			{0, "d: user=u *0", "OVER: OVER tokens 100/hour left=0 reset=3570"},
 			{0, "d: user=v headgate_op=charge", "OK: OK tokens 100/hour left=99 reset=3570"},
@@ -53,7 +53,7 @@ func TestA10Operations(t *testing.T) {
 			{0, "d: user=u *0", "OK: OK tokens 100/hour left=60 reset=3570"},
 			// A reservation denies: nothing else is asked.
 			{0, "d: calls=other | user=u headgate_id=r3 headgate_op=reserve headgate_estimate=61", "OVER: OK | OVER tokens 100/hour left=0 reset=3570"},
-			{0, "d: calls=other *0", "OK: OK calls 3/hour left=3 reset=0"},
+			{0, "d: calls=other *0", "OK: OK calls 3/hour left=3 reset=3570"},
 			{0, "d: user=u headgate_id=r1 *5" + commit + " | calls=other", "OK: OK tokens 100/hour left=95 reset=3570 | OK calls 3/hour left=2 reset=3570"},
 		}},
 		{name: "as long as it says", rules: reserveRules, steps: []step{

@@ -136,11 +136,45 @@ descriptors:
 		{0, "d: x=never-configured @1/second", "OK: OK  1/second left=0 reset=1"},
 	},
 }, {
+	name: "overrides of two units on one descriptor count apart", rules: fivePerMinute,
+	steps: []step{
+		{0, "d: k=a @2/hour | k=a @2/day", "OK: OK  2/hour left=1 reset=3570 | OK  2/day left=1 reset=43170"},
+		{0, "d: k=a @2/hour | k=a @2/day", "OK: OK  2/hour left=0 reset=3570 | OK  2/day left=0 reset=43170"},
+		{0, "d: k=a @2/hour | k=a @2/day", "OVER: OVER  2/hour left=0 reset=3570 | OVER  2/day left=0 reset=43170"},
+		{0, "d+30: k=b @30/second", "OK: OK  30/second left=0 reset=1"},
+		{0, "d+3: k=b @3/hour", "OK: OK  3/hour left=0 reset=3570"},
+		{time.Second, "d+30: k=b @30/second", "OK: OK  30/second left=0 reset=1"},
+		{time.Second, "d: k=b @3/hour", "OVER: OVER  3/hour left=0 reset=3569"},
+		// Another number of one unit is the same bucket.
+		{time.Second, "d: k=b @4/hour *0", "OK: OK  4/hour left=0 reset=3569"},
+	},
+}, {
+	name: "the window of a bucket of which nothing is used ends too", rules: fivePerMinute,
+	steps: []step{
+		{0, "d: k=a *0", "OK: OK five 5/minute left=5 reset=30"},
+		{29500 * time.Millisecond, "d: k=a *0", "OK: OK five 5/minute left=5 reset=1"},
+		{30 * time.Second, "d: k=a *0", "OK: OK five 5/minute left=5 reset=60"},
+	},
+}, {
+	name: "a threshold is shared by the values of one key",
+	rules: `
+domain: d
+descriptors:
+- {key: path, value: "*", share_threshold: true, rate_limit: {unit: minute, requests_per_unit: 2}}
+`,
+	steps: []step{
+		{0, "d: path=/a", "OK: OK  2/minute left=1 reset=30"},
+		{0, "d: path_prefix=/b", "OK: OK  2/minute left=1 reset=30"},
+		{0, "d: path=/c", "OK: OK  2/minute left=0 reset=30"},
+		{0, "d: path_prefix=/d", "OK: OK  2/minute left=0 reset=30"},
+		{0, "d: path=/e", "OVER: OVER  2/minute left=0 reset=30"},
+	},
+}, {
 	name: "a refund never goes below nothing and is always OK", rules: fivePerMinute,
 	steps: []step{
 		{0, "d+4: k=a", "OK: OK five 5/minute left=1 reset=30"},
 		{0, "d: k=a -3", "OK: OK five 5/minute left=4 reset=30"},
-		{0, "d: k=a -3", "OK: OK five 5/minute left=5 reset=0"},
+		{0, "d: k=a -3", "OK: OK five 5/minute left=5 reset=30"},
 		{0, "d: k=a *9", "OVER: OVER five 5/minute left=0 reset=30"},
 		{0, "d: k=a -1", "OK: OK five 5/minute left=0 reset=30"},
 	},

@@ -49,6 +49,8 @@ type Options struct {
 	// DynamicMetadata adds dynamic_metadata to answers. It tells Envoy the
 	// values of the descriptors in the clear.
 	DynamicMetadata bool
+	// Now tells the time to answers; nil means time.Now.
+	Now func() time.Time
 	// OnPanic is told of a panic that was answered with OK; nil logs it.
 	OnPanic func(cause any, stack []byte)
 	// Register, when not nil, registers further services on the same server.
@@ -143,6 +145,9 @@ func newService(o Options) *service {
 func (o Options) withDefaults() Options {
 	if o.OnPanic == nil {
 		o.OnPanic = logPanic
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	o.MaxConnectionAge = cmp.Or(o.MaxConnectionAge, defaultConnectionAge)
 	o.MaxConnectionAgeGrace = cmp.Or(o.MaxConnectionAgeGrace, defaultAgeGrace)

@@ -101,7 +101,7 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 			return status.Errorf(codes.Unavailable, "rate limit store did not decide: %s", reason)
 		}
 	}
-	c.fillAnswer()
+	c.fillAnswer(s.options.Now)
 	c.answer.headers = s.appendHeaders(c.answer.headers[:0], &c.requests[0], resp, c.answer.overall == codeOverLimit)
 	if resp.Allowed {
 		c.answer.requestHeaders = appendFields(c.answer.requestHeaders[:0], httpanswer.AppendUpstream(nil, resp))

@@ -41,7 +41,7 @@ type currentLimit struct {
 }
 
 // appendStatuses appends one status for each descriptor of req, in order.
-func appendStatuses(dst []descriptorStatus, req *headgate.Request, resp *headgate.Response) []descriptorStatus {
+func appendStatuses(dst []descriptorStatus, req *headgate.Request, resp *headgate.Response, now func() time.Time) []descriptorStatus {
 	rest := resp.Verdicts
 	for i := range req.Descriptors {
 		// Verdicts come in the order of the descriptors.
@@ -49,7 +49,7 @@ func appendStatuses(dst []descriptorStatus, req *headgate.Request, resp *headgat
 		for n < len(rest) && rest[n].Descriptor == i {
 			n++
 		}
-		dst = append(dst, statusOf(req.Descriptors[i].Op, &headgate.Response{Verdicts: rest[:n]}, i))
+		dst = append(dst, statusOf(req.Descriptors[i].Op, &headgate.Response{Verdicts: rest[:n]}, i, now))
 		rest = rest[n:]
 	}
 	return dst
@@ -58,7 +58,7 @@ func appendStatuses(dst []descriptorStatus, req *headgate.Request, resp *headgat
 // statusOf sums up the verdicts on descriptor i, of which part is the response. A denial
 // counts also where nothing is enforced by this process: the overall code alone is held
 // back then, as in envoyproxy/ratelimit, so that Envoy's statistics still show the denials.
-func statusOf(op store.Op, part *headgate.Response, i int) descriptorStatus {
+func statusOf(op store.Op, part *headgate.Response, i int, now func() time.Time) descriptorStatus {
 	s := statusAllowed
 	speaker := part.SpeakerFor(i)
 	if speaker == nil {
@@ -69,7 +69,7 @@ func statusOf(op store.Op, part *headgate.Response, i int) descriptorStatus {
 	}
 	switch {
 	case speaker.Counted():
-		s.count(speaker)
+		s.count(speaker, now)
 	case speaker.Rule != nil && speaker.Limit == nil && speaker.By == verdict.ByStore: // unlimited, by the rule or by a quota
 		s.remaining = math.MaxUint32
 	}
@@ -85,8 +85,9 @@ func waitOf(v *headgate.Verdict) time.Duration {
 	return v.Decision.RetryAfter
 }
 
-// count fills in the limit of v and its numbers.
-func (s *descriptorStatus) count(v *headgate.Verdict) {
+// count fills in the limit of v and its numbers. The window of a limit of which nothing is
+// used ends as well: envoyproxy/ratelimit never says 0.
+func (s *descriptorStatus) count(v *headgate.Verdict, now func() time.Time) {
 	unit, multiplier := wireUnit(v.Limit)
 	if v.Role == rules.InFlight || v.Role == rules.Banning {
 		unit, multiplier = unitUnknown, 1 // a number of requests or denials, not a rate
@@ -100,7 +101,11 @@ func (s *descriptorStatus) count(v *headgate.Verdict) {
 	}
 	if v.Decision.Allowed {
 		s.remaining = clamp(v.Decision.Remaining)
-		s.resetSeconds = httpanswer.CeilSeconds(v.Decision.ResetAfter)
+		reset := v.Decision.ResetAfter
+		if reset <= 0 {
+			reset = v.Limit.WindowLeft(now())
+		}
+		s.resetSeconds = httpanswer.CeilSeconds(reset)
 		return
 	}
 	// A denial that would pass later says when. One that never will says when

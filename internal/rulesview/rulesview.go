@@ -145,15 +145,29 @@ func WriteLines(w io.Writer, set *rules.Set) {
 		return
 	}
 	for _, r := range set.Rules() {
+		name := lineName(r)
 		if r.Unlimited {
-			fmt.Fprintf(w, "%s: unlimited, shadow_mode: %t, quota_mode: %t\n", r.ID, r.Shadow, r.Quota)
+			writeLine(w, name, "UNKNOWN", 0, r)
 		}
 		for _, l := range r.Limits {
 			if l.Role != rules.Main {
 				continue
 			}
-			fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n",
-				r.ID, strings.ToUpper(periodOf(l.Limit)), l.Quota, r.Shadow, r.Quota)
+			writeLine(w, name, strings.ToUpper(periodOf(l.Limit)), l.Quota, r)
 		}
 	}
+}
+
+// lineName is what envoyproxy/ratelimit calls a rule: its domain and path, whatever the
+// name of its limit is. A rule that always applies has no path, and a name.
+func lineName(r *rules.Rule) string {
+	path := r.Path()
+	if len(path) == 0 {
+		return r.ID
+	}
+	return r.Domain + "." + strings.Join(path, ".")
+}
+
+func writeLine(w io.Writer, name, unit string, quota int64, r *rules.Rule) {
+	fmt.Fprintf(w, "%s: unit=%s requests_per_unit=%d, shadow_mode: %t, quota_mode: %t\n", name, unit, quota, r.Shadow, r.Quota)
 }

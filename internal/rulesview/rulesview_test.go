@@ -13,6 +13,7 @@ func TestRulesView(t *testing.T) {
 	set, err := rulefile.Load([]rulefile.File{{Name: "r.yaml", Data: []byte(`domain: d
 descriptors:
   - {key: free, rate_limit: {unlimited: true}}
+  - {key: a, descriptors: [{key: b, value: c, rate_limit: {name: n3, unit: year, requests_per_unit: 9}}]}
   - {key: quota, quota_mode: true, rate_limit: {window: 90s, requests_per_unit: 5, algorithm: fixed_window}}
   - {key: login, sensitive: true, rate_limit: {unit: day, requests_per_unit: 7, time_zone: Europe/Berlin}, concurrency: 3,
      ban: {after: 9, within: 1m, for: 2h}, soft_limit: {at: 80%, action: warn}, answer: {body: flat}, priority: p1}
@@ -22,7 +23,8 @@ descriptors:
 	}
 	var lines strings.Builder
 	WriteLines(&lines, set)
-	want := `d.free: unlimited, shadow_mode: false, quota_mode: false
+	want := `d.free: unit=UNKNOWN requests_per_unit=0, shadow_mode: false, quota_mode: false
+d.a.b_c: unit=YEAR requests_per_unit=9, shadow_mode: false, quota_mode: false
 d.quota: unit=1M30S requests_per_unit=5, shadow_mode: false, quota_mode: true
 d.login: unit=DAY IN EUROPE/BERLIN requests_per_unit=7, shadow_mode: false, quota_mode: false
 `

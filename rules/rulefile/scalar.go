@@ -35,7 +35,7 @@ type scalar struct {
 }
 
 var (
-	floatPattern = regexp.MustCompile(`^[-+]?[0-9]*\.?[0-9]+([eE][-+][0-9]+)?$|^[-+]?[0-9]+\.[0-9]*([eE][-+][0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
+	floatPattern = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$`)
 	boolWords    = map[string]bool{
 		"y": true, "Y": true, "yes": true, "Yes": true, "YES": true,
 		"true": true, "True": true, "TRUE": true, "on": true, "On": true, "ON": true,
