@@ -54,7 +54,7 @@ func TestLint(t *testing.T) {
 - {key: api_key, value: own, LIMIT, descriptors: [{key: op, LIMIT}]}
 - {key: tenant, tenant: true}
 - {key: tenant, value: acme, tenant: true}
-`, []string{"4:3: warning: d.api_key_own is picked before api_key on line 3 and is not one of tenants"}},
+`, []string{"3:18: warning: with the key 'tenant' of Headgate, and without 'match', the limits of line 3 and of line 3 both", "4:3: warning: d.api_key_own is picked before api_key on line 3 and is not one of tenants"}},
 		{"value without the limit of the default", `
 - {key: tenant, value: acme, descriptors: [{key: op, value: write, LIMIT}]}
 - {key: tenant, LIMIT}

@@ -156,9 +156,9 @@ func TestLintGuards(t *testing.T) {
 	}{
 		{"- {key: user, LIMIT, " + ban + "}", nil},
 		{"- {key: route, value: /x, LIMIT, descriptors: [{key: remote_address, LIMIT, " + ban + "}]}", nil},
-		{"- {key: route, value: /x, LIMIT, " + ban + "}", []string{"3:3: warning: the ban of rule d.route_/x is for all requests that reach it, so that denials of one client ban every other"}},
+		{"- {key: route, value: /x, LIMIT, " + ban + "}", []string{"4:3: warning: the ban of rule d.route_/x is for all requests that reach it, so that denials of one client ban every other"}},
 		{"- {key: net, value: a*, share_threshold: true, LIMIT, " + ban + "}", []string{"the ban of rule d.net_a* is for all requests"}},
-		{"- {always: true, name: all, concurrency: 5, " + ban + "}", []string{"3:1: warning: the ban of rule all is for all requests"}},
+		{"- {always: true, name: all, concurrency: 5, " + ban + "}", []string{"4:1: warning: the ban of rule all is for all requests"}},
 		{"- {key: user, concurrency: 20, secondary_limits: [{concurrency: 19, over: 1m}]}", nil},
 		{"- {key: user, concurrency: 20, secondary_limits: [{name: s, concurrency: 20, over: 1m}]}", []string{"a limit of rule d.user is never reached: secondary s: 20 in flight on average over 1m, when no more than 20 are at any time"}},
 		{"- {key: user, soft_limit: {at: 80%}, rate_limit: {unit: minute, requests_per_unit: 5}}", nil},
@@ -168,7 +168,7 @@ func TestLintGuards(t *testing.T) {
 		{"- {key: user, soft_limit: {at: 10%}, rate_limit: {unit: minute, requests_per_unit: 1000, algorithm: token_bucket, burst: 1}}", []string{"the last of 1 hit,"}},
 		{"- {key: user, soft_limit: {at: 10%}, rate_limit: {unit: minute, requests_per_unit: 1000, algorithm: leaky_queue}}", nil},
 	} {
-		file := "domain: d\ndescriptors:\n" + strings.ReplaceAll(test.rules, "LIMIT", limitText)
+		file := "domain: d\nmatch: path\ndescriptors:\n" + strings.ReplaceAll(test.rules, "LIMIT", limitText)
 		got := lint.Check(mustLoad(t, file, Options{}))
 		checkDiagnostics(t, got, test.want)
 		for _, d := range got {

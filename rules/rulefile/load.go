@@ -96,6 +96,7 @@ type loader struct {
 type domain struct {
 	*rules.Domain
 	first        string // the file that named the domain first
+	own          ownKey // the first key of Headgate in them, where usesHeadgate
 	usesHeadgate bool
 	matchFrom    string // the file that set Match, "" for none
 	consumeFrom  string // the file that set Consumption
@@ -137,19 +138,10 @@ func (l *loader) file(r *reader, data []byte) {
 
 // settings takes over what a file says about its domain as a whole.
 func (d *domain) settings(r *reader, f *fileSpec) {
-	d.usesHeadgate = d.usesHeadgate || f.usesHeadgate
-	modes := map[string]rules.MatchMode{"leaf": rules.Leaf, "path": rules.Path}
-	if f.match != "" {
-		mode, ok := modes[f.match]
-		switch {
-		case !ok:
-			r.errorf(f.matchAt, "write leaf (the last entry's limit counts) or path (every limit on the way counts)", "match '%s' is unknown", f.match)
-		case d.matchFrom != "" && d.Match != mode:
-			r.errorf(f.matchAt, "files of one domain agree on match", "match is '%s', but '%v' in %s", f.match, d.Match, d.matchFrom)
-		default:
-			d.Match, d.matchFrom = mode, f.name
-		}
+	if f.usesHeadgate && !d.usesHeadgate {
+		d.own, d.usesHeadgate = r.own, true
 	}
+	d.setMatch(r, f)
 	ways := map[string]rules.Consumption{"all_or_nothing": rules.AllOrNothing, "independent": rules.Independent}
 	if f.consumption != "" {
 		way, ok := ways[f.consumption]
@@ -171,7 +163,7 @@ func (l *loader) finish() []rules.Diagnostic {
 	for _, name := range slices.Sorted(maps.Keys(l.byDomain)) {
 		d := l.byDomain[name]
 		if d.matchFrom == "" && d.usesHeadgate && !l.options.Compat {
-			d.Match = rules.Path
+			d.inferMatch(r)
 		}
 		if d.consumeFrom == "" && l.options.Compat {
 			d.Consumption = rules.Independent

@@ -11,8 +11,9 @@ import (
 // keys and where they stand, and collects everything that is wrong.
 type reader struct {
 	reporter
-	// usesHeadgate is set when a key stands in the file that
-	// envoyproxy/ratelimit does not know.
+	// own is the first key in the file that envoyproxy/ratelimit does not know, and
+	// usesHeadgate says that there is one.
+	own          ownKey
 	usesHeadgate bool
 	// tolerated are the things that envoyproxy/ratelimit puts up with: warnings
 	// in its files, errors in files that use keys of Headgate.
@@ -187,7 +188,9 @@ func (r *reader) checkKey(f field, p place) bool {
 		}
 		return false
 	}
-	r.usesHeadgate = r.usesHeadgate || !info.envoy
+	if !info.envoy && !r.usesHeadgate {
+		r.own, r.usesHeadgate = ownKey{f.name, r.file, f.at}, true
+	}
 	if info.belongs(p) {
 		return true
 	}
