@@ -253,6 +253,30 @@ func (s *SentinelServers) KillPrimary() *RedisServer {
 	return primary
 }
 
+// DeposePrimary has the first sentinel promote a replica though the primary lives, and
+// returns the old one when it has. A sentinel that finds too little time for that, as on a
+// busy machine, gives up; then it is told again.
+func (s *SentinelServers) DeposePrimary() *RedisServer {
+	s.t.Helper()
+	old := s.WaitForPrimary(nil)
+	eventually.Nil(s.t, "depose a primary", func() error {
+		facts, err := s.facts(s.sentinels[0])
+		switch {
+		case err != nil:
+			return err
+		case facts["port"] != strconv.Itoa(old.port):
+			return nil
+		case strings.Contains(facts["flags"], "failover_in_progress"):
+			return errors.New("a failover is in progress")
+		}
+		if _, err = s.sentinels[0].Do("SENTINEL", "FAILOVER", s.Name); err == nil {
+			err = errors.New("a failover has begun")
+		}
+		return err
+	})
+	return old
+}
+
 // WaitForPrimary waits until most sentinels name a primary other than not, and
 // it is one, and returns it.
 func (s *SentinelServers) WaitForPrimary(not *RedisServer) *RedisServer {
