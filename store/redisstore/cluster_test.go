@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
+	"github.com/headgate/headgate/store/redisstore/conn"
 	"github.com/headgate/headgate/store/storetest"
 )
 
@@ -458,6 +460,26 @@ func handOver(t *testing.T) (down error) {
 }
 
 // An address in a redirection or a view may lack the host.
+func TestRedirectionOf(t *testing.T) {
+	for text, want := range map[string]redirection{
+		"MOVED 3999 127.0.0.1:6381": {"127.0.0.1:6381", false},
+		"ASK 3999 127.0.0.1:6381":   {"127.0.0.1:6381", true},
+		"MOVED 3999 :6381":          {":6381", false},
+		"MOVED 3999":                {},
+		"MOVED 3999 a:1 b:2":        {},
+		"MOVE 3999 127.0.0.1:6381":  {},
+		"TRYAGAIN":                  {},
+	} {
+		got, ok := redirectionOf(&conn.Refusal{Text: text})
+		if got != want || ok != (want != redirection{}) {
+			t.Errorf("%q: %+v, %v, want %+v", text, got, ok, want)
+		}
+	}
+	if _, ok := redirectionOf(errors.New("MOVED 3999 127.0.0.1:6381")); ok {
+		t.Error("what no server has said is a redirection")
+	}
+}
+
 func TestResolve(t *testing.T) {
 	cases := []struct{ given, want string }{
 		{"10.0.0.1:6379", "10.0.0.1:6379"},

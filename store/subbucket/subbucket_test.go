@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -464,5 +465,23 @@ func TestKeysDoNotCollide(t *testing.T) {
 	slices.Sort(keys)
 	if n := len(slices.Compact(slices.Clone(keys))); n != len(keys) || n != 8*9 {
 		t.Errorf("%d keys, %d of them different: %q", len(keys), n, keys)
+	}
+}
+
+// Where another node uses up a part each time that this one has looked at all, a hit is
+// denied though the parts together have more left than it asks for. What is said to be
+// left then is less than the hit, or clients would ask again at once.
+func TestWhatIsLeftOfADenial(t *testing.T) {
+	b := newBench(t)
+	b.one(hit("k", fixed, 8))
+	b.one(hit("k", fixed, 0))
+	keys := slices.Sorted(maps.Keys(b.inner.byKey))
+	b.inner.then = func(call int) {
+		part := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 12, Period: time.Minute})
+		take := store.Take{Key: []byte(keys[call%len(keys)]), Limit: part, Hits: part.Quota, Op: store.Charge}
+		b.inner.Store.Take(t.Context(), []store.Take{take}, make([]store.Result, 1))
+	}
+	if d := b.one(hit("k", fixed, 30)); d.Allowed || d.Never || d.Remaining != 29 {
+		t.Errorf("%+v, want a denial with 29 left", d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -342,14 +343,17 @@ func checkNumbers(ctx context.Context, client rueidis.Client) error {
 	return err
 }
 
-// ParseTime converts the answer to TIME: seconds and microseconds.
+// maxSeconds bounds the clock of a server: beyond it microseconds do not fit 63 bits.
+const maxSeconds = math.MaxInt64/1_000_000 - 1
+
+// ParseTime converts the answer to TIME: seconds, and the microseconds of the present one.
 func ParseTime(parts []string) (limit.Micros, error) {
 	if len(parts) != 2 {
 		return 0, ErrBadReply
 	}
-	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
-	micros, err2 := strconv.ParseInt(parts[1], 10, 64)
-	if err1 != nil || err2 != nil {
+	seconds, err1 := strconv.ParseUint(parts[0], 10, 63)
+	micros, err2 := strconv.ParseUint(parts[1], 10, 63)
+	if err1 != nil || err2 != nil || seconds > maxSeconds || micros >= 1_000_000 {
 		return 0, ErrBadReply
 	}
 	return limit.Micros(seconds*1_000_000 + micros), nil
