@@ -31,10 +31,15 @@ func partOf(mode rules.FailureMode) verdict.Decider {
 }
 
 // exchange asks the store for all takes of b, and the fallback for those that it could
-// not decide. It reports whether the fallback was asked.
+// not decide. It reports whether the fallback was asked. A store that panics for several
+// requests is asked once more for each alone.
 func (l *Limiter) exchange(ctx context.Context, b *batch) (fellBack bool) {
 	l.orphans.forget(b.takes)
-	l.take(ctx, l.store, b.takes, b.results)
+	if l.take(ctx, l.store, b.takes, b.results) && len(b.spans) > 1 {
+		for _, s := range b.spans {
+			l.take(ctx, l.store, b.takes[s.takes.from:s.takes.to], b.results[s.takes.from:s.takes.to])
+		}
+	}
 	return l.fallBack(ctx, b)
 }
 
@@ -104,10 +109,11 @@ func (l *Limiter) takeAgain(ctx context.Context, s store.Store, b *batch) {
 	l.take(ctx, s, b.again, b.againResults)
 }
 
-// take asks s, turning a panic of it into errors of the takes.
-func (l *Limiter) take(ctx context.Context, s store.Store, takes []store.Take, results []store.Result) {
+// take asks s, turning a panic of it into errors of the takes, and reports whether it has
+// panicked.
+func (l *Limiter) take(ctx context.Context, s store.Store, takes []store.Take, results []store.Result) (panicked bool) {
 	if len(takes) == 0 {
-		return
+		return false
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -115,9 +121,11 @@ func (l *Limiter) take(ctx context.Context, s store.Store, takes []store.Take, r
 			for i := range results {
 				results[i] = store.Result{Err: err}
 			}
+			panicked = true
 		}
 	}()
 	s.Take(ctx, takes, results)
+	return false
 }
 
 // answerPanic allows every request, marked degraded: which rules would have

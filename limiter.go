@@ -157,10 +157,29 @@ func (l *Limiter) isWatched() bool { return l.observer != nil || l.recorder != n
 // decide matches requests, asks the store once for all that they take, and answers; then
 // comes what only the answers tell. It returns how long that took, for the observer. What
 // rights do not allow is refused before the store is asked.
+//
+// Where it panics for several requests, each is decided once more alone, so that only the one
+// at fault is answered in place of a decision. What was charged before the panic stays charged.
 func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError) {
+	took, refused, panicked := l.decideTogether(ctx, requests, responses, switched, rights)
+	if !panicked || len(requests) == 1 {
+		return took, refused
+	}
+	for i := range requests {
+		took, refused, _ = l.decideTogether(ctx, requests[i:i+1], responses[i:i+1], switched, rights)
+		if refused != nil {
+			refused.Request = i
+			return NotTimed, refused
+		}
+	}
+	return took, nil
+}
+
+// decideTogether is decide, but says when it has panicked.
+func (l *Limiter) decideTogether(ctx context.Context, requests []Request, responses []Response, switched *switches.Set, rights *Rights) (took time.Duration, refused *RightsError, panicked bool) {
 	took = NotTimed
 	p := l.begin(switched)
-	defer l.finish(p, responses)
+	defer func() { panicked = l.end(p, responses, recover()) }()
 	if l.isWatched() {
 		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
 	}
@@ -171,7 +190,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 	if refused = rights.permitPlanned(p, responses); refused != nil {
 		p.stopwatch.stop()
 		forget(responses)
-		return NotTimed, refused
+		return NotTimed, refused, false
 	}
 	p.bindKeys()
 	fellBack := l.exchange(ctx, &p.batch)
@@ -185,7 +204,7 @@ func (l *Limiter) decide(ctx context.Context, requests []Request, responses []Re
 			l.compare(p, &responses[i], p.spans[i].verdicts)
 		}
 	}
-	return p.stopwatch.stop(), nil
+	return p.stopwatch.stop(), nil, false
 }
 
 // begin returns a plan for one call, by what is in force now and the switches that it is to
@@ -197,15 +216,20 @@ func (l *Limiter) begin(switched *switches.Set) *plan {
 	return p
 }
 
-// finish is deferred: it answers for a panic. A plan that panicked is not returned to the
-// pool, because nothing is known about its state.
-func (l *Limiter) finish(p *plan, responses []Response) {
-	if cause := recover(); cause != nil {
+// finish is deferred: it answers for a panic.
+func (l *Limiter) finish(p *plan, responses []Response) { l.end(p, responses, recover()) }
+
+// end ends the use of p, answers for a panic where cause is not nil, and reports whether there
+// was one. A plan that panicked is not returned to the pool, because nothing is known about its
+// state.
+func (l *Limiter) end(p *plan, responses []Response, cause any) (panicked bool) {
+	if cause != nil {
 		l.answerPanic(responses, cause)
-		return
+		return true
 	}
 	p.reset()
 	l.plans.Put(p)
+	return false
 }
 
 // Wait is Check for one request that also waits out its delay. What the request

@@ -21,6 +21,8 @@ type ruleset struct {
 	// quotas has the main limits of each rule by its index; nil where they cannot count
 	// in the buckets of a tenant.
 	quotas []*tenant.Quota
+	// detours has the domains whose decisions may take more than one trip to the store.
+	detours map[string]bool
 	// failsLocally says that a rule has failure mode local.
 	failsLocally bool
 }
@@ -37,7 +39,7 @@ func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 	if before != nil {
 		tried = before.trials
 	}
-	r.trials = trial.Counters(list, tried)
+	r.trials, r.detours = trial.Counters(list, tried), detouring(set)
 	r.modes, r.quotas = make([]ruleModes, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
 		r.modes[i], r.quotas[i] = modesOf(rule), mainQuota(rule)

@@ -128,6 +128,13 @@ func (g *Grant) topUp() TopUp {
 	return TopUp{ID: g.ID, Descriptor: g.descriptor, Hits: g.Hits, Term: termOf(g.from, g.until)}
 }
 
+// HasBeyond reports whether subject has anything at now beyond its quotas: a burst pool, or
+// top-ups, whatever these are for and whenever they count. It does not allocate for a subject that
+// is in memory.
+func (s *Snapshot) HasBeyond(subject Subject, now limit.Micros) bool {
+	return s.Standing(subject, now).Pool() != nil || len(s.granted(subject)) > 0
+}
+
 // AppendGrants appends the grants of the top-ups that subject has at now for what the
 // entries after it in a descriptor say, the soonest to expire first; none of the
 // entries ask for those of its default quota. The result is valid for as long as s is.

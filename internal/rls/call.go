@@ -20,6 +20,10 @@ import (
 // was decided and what goes out. It is pooled, so that a call of the usual size
 // allocates nothing but the text of its strings.
 type call struct {
+	// from is who makes the call, and checker what decides for them.
+	from    Caller
+	checker Checker
+
 	message     message
 	descriptors []headgate.Descriptor
 	requests    [1]headgate.Request
@@ -56,6 +60,7 @@ func (c *call) release() {
 	clear(c.descriptors)
 	c.descriptors = c.descriptors[:0]
 	c.bookings, c.id = nil, ""
+	c.from, c.checker = Caller{}, nil
 	c.requests[0] = headgate.Request{}
 	verdicts := c.responses[0].Verdicts
 	clear(verdicts)

@@ -24,30 +24,74 @@ const (
 	ownToken      = "x-headgate-token" // callers.TokenHeader in lower case
 )
 
+// Caller is who makes a call, as far as the transport knows. It is of use during the call
+// alone.
+type Caller struct {
+	// ctx is the context of the call, or of its connection where there are fields.
+	ctx context.Context
+	// fields are the metadata of a call whose context has none, and addr is where it is from.
+	fields fields
+	addr   net.Addr
+}
+
+// fields are the metadata of a call.
+type fields interface {
+	// Values returns those of a name, which is in lower case; nil for none. The slice is not to
+	// be changed, nor kept.
+	Values(name string) []string
+}
+
+// values returns the metadata of that name, which is in lower case; nil for none.
+func (c Caller) values(name string) []string {
+	if c.fields != nil {
+		return c.fields.Values(name)
+	}
+	return incoming(c.ctx)[name]
+}
+
+// peer returns who is at the other end of the connection; nil without TLS.
+func (c Caller) peer() *inlet.Peer {
+	if from, _ := peer.FromContext(c.ctx); from != nil {
+		if p, ok := from.AuthInfo.(*inlet.Peer); ok {
+			return p
+		}
+	}
+	return inlet.PeerOf(c.ctx)
+}
+
+// address returns that of the other end, the zero one for a socket of this machine.
+func (c Caller) address() netip.Addr {
+	if c.addr != nil {
+		return addressOf(c.addr)
+	}
+	if from, _ := peer.FromContext(c.ctx); from != nil {
+		return addressOf(from.Addr)
+	}
+	return netip.Addr{}
+}
+
 // Enter returns the door of gate for who makes the call of ctx: by its metadata, or by the
 // certificate of its connection.
 func Enter[D any](ctx context.Context, gate *callers.Gate[D]) (D, error) {
+	return enter(Caller{ctx: ctx}, gate)
+}
+
+func enter[D any](from Caller, gate *callers.Gate[D]) (D, error) {
 	if !gate.Asks() {
 		return gate.Enter(callers.Shown{})
 	}
-	md := incoming(ctx)
-	s := callers.TokenOf(md[authorization], md[ownToken])
-	from, _ := peer.FromContext(ctx)
-	if from != nil {
-		s.Peer, _ = from.AuthInfo.(*inlet.Peer)
-	}
+	s := callers.TokenOf(from.values(authorization), from.values(ownToken))
+	s.Peer = from.peer()
 	door, err := gate.Enter(s)
 	if err != nil {
-		err = gate.Refuse(err, addressOf(from))
+		err = gate.Refuse(err, from.address())
 	}
 	return door, err
 }
 
 // Callers returns Options.Admit for the callers of gate.
-func Callers[D Checker](gate *callers.Gate[D]) func(context.Context) (Checker, error) {
-	return func(ctx context.Context) (Checker, error) {
-		return Enter(ctx, gate)
-	}
+func Callers[D Checker](gate *callers.Gate[D]) func(Caller) (Checker, error) {
+	return func(from Caller) (Checker, error) { return enter(from, gate) }
 }
 
 // keptOut answers an error of Options.Admit.
@@ -66,19 +110,22 @@ func (o *Options) enter(ctx context.Context, call *tap.Info) (context.Context, e
 	case own != nil:
 		return ctx, own(ctx)
 	case call.FullMethodName == fullMethod && o.Admit != nil:
-		if _, err := o.Admit(ctx); err != nil {
+		if _, err := o.Admit(Caller{ctx: ctx}); err != nil {
 			return ctx, keptOut(err)
 		}
 	}
 	return ctx, nil
 }
 
-// addressOf returns the address of a peer, the zero one for a socket of this machine.
-func addressOf(p *peer.Peer) netip.Addr {
-	if p == nil || p.Addr == nil {
+// addressOf returns the address in a, the zero one for none and for a socket of this machine.
+func addressOf(a net.Addr) netip.Addr {
+	switch a := a.(type) {
+	case nil:
 		return netip.Addr{}
+	case *net.TCPAddr:
+		return a.AddrPort().Addr()
 	}
-	at, _ := netip.ParseAddrPort(p.Addr.String())
+	at, _ := netip.ParseAddrPort(a.String())
 	return at.Addr()
 }
 

@@ -61,8 +61,8 @@ func isID(e descriptor.Entry) bool { return e.Key == checkIDEntry }
 var errBookedID = errors.New("an id of the call beside descriptors that reserve or settle; hint: reservations have their own, " + idEntry)
 
 // findID adds the id in the header of the call.
-func (c *call) findID(ctx context.Context) error {
-	if values := incoming(ctx)[checkIDHeader]; len(values) > 0 {
+func (c *call) findID() error {
+	if values := c.from.values(checkIDHeader); len(values) > 0 {
 		if len(values) > 1 || c.id != "" && c.id != values[0] {
 			return malformed(errors.New("two ids; hint: one header " + checkIDHeader + ", or one value of " + checkIDEntry))
 		}
@@ -81,11 +81,11 @@ func (c *call) findID(ctx context.Context) error {
 }
 
 // check decides a call that reserves nothing.
-func check(ctx context.Context, checker Checker, c *call) error {
+func (c *call) check(ctx context.Context) error {
 	if c.id == "" {
-		return checker.Check(ctx, c.requests[:], c.responses[:])
+		return c.checker.Check(ctx, c.requests[:], c.responses[:])
 	}
-	repeater, ok := checker.(Repeater)
+	repeater, ok := c.checker.(Repeater)
 	if !ok {
 		return repeat.ErrNoStore
 	}

@@ -30,7 +30,7 @@ type Options struct {
 	// Admit returns what decides for who makes a call, in place of Checker, or a
 	// *callers.Refused; nil means that Checker decides for all. See Callers.
 	// It is asked twice: when the header of a call has come, and when its message has.
-	Admit func(context.Context) (Checker, error)
+	Admit func(Caller) (Checker, error)
 	// Compat makes limits that requests name count as envoyproxy/ratelimit
 	// counts them: in fixed windows, denied hits too. Without it they are
 	// sliding windows that charge nothing for a denial.

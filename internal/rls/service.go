@@ -77,24 +77,47 @@ type service struct {
 var _ handler = (*service)(nil)
 
 func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
-	checker, err := s.admit(ctx)
+	c.from = Caller{ctx: ctx}
+	err := s.prepare(c)
+	if err == nil {
+		err = s.decide(ctx, c)
+	}
+	if err == nil {
+		err = s.conclude(c)
+	}
 	if err != nil {
+		return err
+	}
+	c.encode()
+	return nil
+}
+
+// prepare finds out who asks, and what for. Nothing is decided yet.
+func (s *service) prepare(c *call) error {
+	var err error
+	if c.checker, err = s.admit(c.from); err != nil {
 		return keptOut(err)
 	}
 	if err := c.build(s.limits); err != nil {
 		return err
 	}
-	c.setOrigin(ctx)
-	if err := c.findID(ctx); err != nil {
-		return err
-	}
+	c.setOrigin()
+	return c.findID()
+}
+
+// decide decides a call that is prepared.
+func (s *service) decide(ctx context.Context, c *call) error {
 	if len(c.bookings) > 0 {
-		if err := s.checkBooked(ctx, checker, c); err != nil {
-			return err
-		}
-	} else if err := check(ctx, checker, c); err != nil {
+		return s.checkBooked(ctx, c.checker, c)
+	}
+	if err := c.check(ctx); err != nil {
 		return refused(err)
 	}
+	return nil
+}
+
+// conclude makes the answer to a call that is decided.
+func (s *service) conclude(c *call) error {
 	resp := &c.responses[0]
 	if s.options.ClosedAsError && !resp.Allowed {
 		if reason := deniedByFailure(resp); reason != store.NoReason {
@@ -109,16 +132,15 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 	if s.options.DynamicMetadata {
 		c.answer.metadata = dynamicMetadata(&c.message, &c.requests[0], c.answer.statuses, resp)
 	}
-	c.encode()
 	return nil
 }
 
-// admit returns what decides for who makes the call of ctx.
-func (s *service) admit(ctx context.Context) (Checker, error) {
+// admit returns what decides for a caller.
+func (s *service) admit(from Caller) (Checker, error) {
 	if s.options.Admit == nil {
 		return s.options.Checker, nil
 	}
-	return s.options.Admit(ctx)
+	return s.options.Admit(from)
 }
 
 // panicked implements handler. Which rules would have spoken is unknown, so the
@@ -126,10 +148,7 @@ func (s *service) admit(ctx context.Context) (Checker, error) {
 func (s *service) panicked(descriptors int, cause any) *call {
 	s.options.OnPanic(cause, debug.Stack())
 	c := new(call)
-	c.answer.overall = codeOK
-	for range max(descriptors, 1) {
-		c.answer.statuses = append(c.answer.statuses, statusAllowed)
-	}
+	c.answer.allow(descriptors)
 	c.encode()
 	return c
 }

@@ -126,6 +126,7 @@ func (s *Store) await(ctx context.Context, c *call, u unit) bool {
 		if f == nil {
 			continue
 		}
+		store.Waits(ctx)
 		late := time.NewTimer(f.late - c.now)
 		defer late.Stop()
 		select {

@@ -117,6 +117,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 		}
 		return
 	}
+	store.Waits(ctx)
 	bounded, cancel := context.WithTimeout(ctx, s.options.Budget)
 	defer cancel()
 	now := s.clock()

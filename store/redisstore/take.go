@@ -35,6 +35,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 	if len(takes) == 0 {
 		return
 	}
+	store.Waits(ctx)
 	now := time.Now()
 	p := conn.NewPatience(ctx, s.late, now, s.options.Budget)
 	defer p.End()
