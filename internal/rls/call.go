@@ -24,6 +24,15 @@ type call struct {
 	from    Caller
 	checker Checker
 
+	// What follows is for calls that are decided in a round: the message as it came and as text,
+	// the time by which it is to be answered, zero for none; whether it is decided apart, and is
+	// in a group; and the error or the panic that it ended with.
+	octets                   []byte
+	text                     string
+	deadline                 time.Time
+	apart, grouped, panicked bool
+	err                      error
+
 	message     message
 	descriptors []headgate.Descriptor
 	requests    [1]headgate.Request
@@ -61,6 +70,8 @@ func (c *call) release() {
 	c.descriptors = c.descriptors[:0]
 	c.bookings, c.id = nil, ""
 	c.from, c.checker = Caller{}, nil
+	c.octets, c.text, c.deadline, c.err = nil, "", time.Time{}, nil
+	c.apart, c.grouped = false, false
 	c.requests[0] = headgate.Request{}
 	verdicts := c.responses[0].Verdicts
 	clear(verdicts)

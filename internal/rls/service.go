@@ -146,12 +146,15 @@ func (s *service) admit(from Caller) (Checker, error) {
 // panicked implements handler. Which rules would have spoken is unknown, so the
 // default failure mode does: open.
 func (s *service) panicked(descriptors int, cause any) *call {
-	s.options.OnPanic(cause, debug.Stack())
+	s.onPanic(cause)
 	c := new(call)
 	c.answer.allow(descriptors)
 	c.encode()
 	return c
 }
+
+// onPanic tells of a panic while a call is handled.
+func (s *service) onPanic(cause any) { s.options.OnPanic(cause, debug.Stack()) }
 
 func logPanic(cause any, stack []byte) {
 	slog.Error("rate limit request allowed after a panic; please report this bug",
