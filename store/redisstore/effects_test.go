@@ -221,6 +221,24 @@ func TestLargeBatches(t *testing.T) {
 	}
 }
 
+// TestBatchesLeaveTogether: the calls of a batch that is not huge are one flight, so that none
+// waits for the answer to another.
+func TestBatchesLeaveTogether(t *testing.T) {
+	s, _ := openRedis(t)
+	takes := make([]store.Take, 4*maxKeys)
+	for i := range takes {
+		takes[i] = store.Take{Key: fmt.Appendf(nil, "key %d", i), Limit: limit.Must(limit.PerHour(1)), Hits: 1}
+	}
+	for i, r := range takeAll(s, takes...) {
+		if r.Err != nil || !r.Allowed {
+			t.Fatalf("take %d: %+v", i, r)
+		}
+	}
+	if m := s.Stats().Shards[0].Merged; m.Flights != 1 || m.Takes != uint64(len(takes)) {
+		t.Errorf("%d flights of %d takes, want one of %d", m.Flights, m.Takes, len(takes))
+	}
+}
+
 func TestCallLength(t *testing.T) {
 	// groups is run lengths: {group, length}.
 	for _, c := range []struct {

@@ -27,8 +27,10 @@ const (
 )
 
 // Take implements store.Store. Takes of one bucket tag, and without a cluster
-// all, are one call of one script if they cost no more than maxKeys; larger
-// batches are several calls, one after the other, and within the same budget.
+// all, are one call of one script if they cost no more than maxKeys. Larger
+// batches are several calls, which leave together up to joinedCalls of them, so that one
+// which has to be made again may be decided after one behind it; beyond that they are made
+// one after the other. All of it is within the same budget.
 // The tags of a cluster are asked side by side, and groups that fall apart into
 // several are made good; see package spread. Dry runs are never cut.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
@@ -142,7 +144,7 @@ func (s *Store) takeAt(ctx *conn.Patience, sh *shard, takes []store.Take, result
 		s.send(ctx, sh, takes, results)
 		return
 	}
-	if deadline, _ := ctx.Deadline(); len(takes) > maxKeys || time.Until(deadline) < joinAbove {
+	if deadline, _ := ctx.Deadline(); len(takes) > joinedCalls*maxKeys || time.Until(deadline) < joinAbove {
 		s.send(ctx, sh, takes, results)
 		return
 	}
