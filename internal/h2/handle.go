@@ -377,10 +377,11 @@ func (c *conn) beginCall(b *Batch, s *stream, flags uint8) {
 		c.resetStream(s.id, protocolError)
 		return
 	}
+	if s.block.timeout > 0 {
+		s.deadline = b.now.Add(s.block.timeout)
+	}
 	if s.block.unary != nil && flags&flagEndStream == 0 {
-		if s.block.timeout > 0 {
-			s.deadline = b.now.Add(s.block.timeout)
-		}
+		c.enter(s)
 		return
 	}
 	c.slowDown(b, s)

@@ -189,8 +189,13 @@ func (b *block) checkTrailer() string {
 	return b.bad
 }
 
-// route finds who answers a request with this header.
+// route finds who answers a request with this header, and until when that is wanted.
 func (b *block) route(fast map[string]Unary) {
+	text, timed := Header{b}.Value("grpc-timeout")
+	timeout, ok := parseTimeout(text)
+	if ok {
+		b.timeout = timeout
+	}
 	unary := fast[b.path]
 	if unary == nil || b.method != "POST" {
 		return
@@ -203,13 +208,8 @@ func (b *block) route(fast map[string]Unary) {
 	if encoding, ok := h.Value("grpc-encoding"); ok && encoding != "identity" {
 		return
 	}
-	text, ok := h.Value("grpc-timeout")
-	if ok {
-		timeout, ok := parseTimeout(text)
-		if !ok {
-			return // the slow path knows what to say
-		}
-		b.timeout = timeout
+	if timed && !ok {
+		return // the slow path knows what to say
 	}
 	b.unary = unary
 }

@@ -248,6 +248,9 @@ func (c *conn) grow(n int) {
 }
 
 func isTimeout(err error) bool {
+	if err == nil {
+		return false
+	}
 	var t net.Error
 	return errors.As(err, &t) && t.Timeout()
 }
