@@ -6,6 +6,7 @@ toolchain go1.26.9
 
 require (
 	charm.land/bubbletea/v2 v2.0.10
+	connectrpc.com/connect v1.21.1
 	github.com/alecthomas/kong v1.17.0
 	github.com/charmbracelet/x/ansi v0.11.7
 	github.com/charmbracelet/x/term v0.2.2

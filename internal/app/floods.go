@@ -18,6 +18,16 @@ type floods struct {
 	logger *slog.Logger
 	count  atomic.Uint64
 	lines  linelimit.Limiter
+	// own is how many the own transport of gRPC has cut off; nil without it.
+	own func() uint64
+}
+
+// total is how many connections were cut off, wherever.
+func (f *floods) total() uint64 {
+	if f.own == nil {
+		return f.count.Load()
+	}
+	return f.count.Load() + f.own()
 }
 
 // told returns what is told of each connection that was cut off at the front of that name.

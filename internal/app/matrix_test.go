@@ -57,11 +57,15 @@ func rightsOf(set int) string {
 	return strings.Join(names, ",")
 }
 
+// transports are what may speak HTTP/2 at the gRPC port.
+var transports = []string{"grpc-go", "h2"}
+
 // startSecured starts one with a token for each set of rights, by TLS where certificates
-// are given. Nobody is a peer of its gateways, and who shows nothing may do nothing.
-func startSecured(t *testing.T, certs *testserver.Certificates, logger *slog.Logger) *secured {
+// are given, with that transport of gRPC. Nobody is a peer of its gateways, and who shows nothing may do nothing.
+func startSecured(t *testing.T, certs *testserver.Certificates, logger *slog.Logger, transport string) *secured {
 	t.Helper()
 	s := settings()
+	s.GRPCTransport = transport
 	dir := t.TempDir()
 	s.Rules = filepath.Join(dir, "rules.yaml")
 	writeFile(t, s.Rules, "domain: d\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 100000, algorithm: fixed_window}}, {key: remote_address, rate_limit: {unit: year, requests_per_unit: 100000, algorithm: fixed_window}}]\n")
@@ -326,7 +330,12 @@ func (n *secured) operations() []operation {
 // TestRefusedBeforeTheBody: who may not come in hears so when the header of the call has
 // come; neither a body nor a message is waited for, which here never come.
 func TestRefusedBeforeTheBody(t *testing.T) {
-	n := startSecured(t, nil, quiet())
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) { refusedBeforeTheBody(t, startSecured(t, nil, quiet(), transport)) })
+	}
+}
+
+func refusedBeforeTheBody(t *testing.T, n *secured) {
 	for _, as := range []string{"", n.unknown, "name_limits,give_back"} {
 		for url, with := range map[string]string{
 			n.base + "/v1/check": "Authorization: Bearer ", n.base + "/ratelimit/check": "Authorization: Bearer ",
@@ -379,9 +388,17 @@ func (n *secured) bodiless(url, shown string) {
 // works by the rights that it takes and by no others, and what is refused charges nothing.
 // By TLS the certificate has the right to check.
 func TestRightsMatrix(t *testing.T) {
-	for name, certs := range map[string]*testserver.Certificates{"plain text": nil, "TLS": testserver.NewCertificates(t)} {
-		t.Run(name, func(t *testing.T) {
-			n := startSecured(t, certs, quiet())
+	certificates := testserver.NewCertificates(t)
+	for _, over := range []struct {
+		name, transport string
+		certs           *testserver.Certificates
+	}{
+		{"plain text", "grpc-go", nil}, {"TLS", "grpc-go", certificates},
+		{"plain text by h2", "h2", nil}, {"TLS by h2", "h2", certificates},
+	} {
+		certs := over.certs
+		t.Run(over.name, func(t *testing.T) {
+			n := startSecured(t, certs, quiet(), over.transport)
 			all := n.operations()
 			before := n.left()
 			for _, refused := range []bool{true, false} {

@@ -112,7 +112,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 		health:    &health{logger: o.Logger, metrics: metrics, hurry: make(chan struct{}, 1)},
 		rollBacks: tenantsource.NewRollBacks(o.Logger), floods: &floods{logger: o.Logger},
 	}
-	metrics.WatchFloods(p.floods.count.Load)
+	metrics.WatchFloods(p.floods.total)
 	p.inlets.logger = o.Logger
 	metrics.WatchListeners(p.inlets.counts, p.inlets.expiries)
 	if err := p.assemble(); err != nil {

@@ -51,20 +51,24 @@ type namedCertificate struct {
 // inlet returns l with what stands before the server of that name: bounds, TLS where
 // settings are given, and the guard against floods.
 func (p *process) inlet(name string, l net.Listener, settings *tls.Config) net.Listener {
+	return p.inletWith(name, l, inlet.Options{TLS: settings})
+}
+
+// inletWith is inlet with options, of which it fills in what is the same for all.
+func (p *process) inletWith(name string, l net.Listener, o inlet.Options) net.Listener {
 	in := &p.inlets
-	listener := inlet.Listen(l, inlet.Options{
-		TLS: settings, MaxConnections: p.settings.MaxConnections, OnFlood: p.floods.told(name),
-		OnFull: func(remote net.Addr) {
-			if untold, ok := in.full.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
-				in.logger.Warn("a connection was closed because too many are open; hint: --max-connections", "listener", name, "remote", remote.String(), "others_since", untold)
-			}
-		},
-		OnFailure: func(remote net.Addr, err error) {
-			if untold, ok := in.failed.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
-				in.logger.Warn("a handshake of TLS failed", "listener", name, "remote", remote.String(), "error", err, "others_since", untold)
-			}
-		},
-	})
+	o.MaxConnections, o.OnFlood = p.settings.MaxConnections, p.floods.told(name)
+	o.OnFull = func(remote net.Addr) {
+		if untold, ok := in.full.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
+			in.logger.Warn("a connection was closed because too many are open; hint: --max-connections", "listener", name, "remote", remote.String(), "others_since", untold)
+		}
+	}
+	o.OnFailure = func(remote net.Addr, err error) {
+		if untold, ok := in.failed.MayTell(inletLines, limit.MicrosOf(time.Now())); ok {
+			in.logger.Warn("a handshake of TLS failed", "listener", name, "remote", remote.String(), "error", err, "others_since", untold)
+		}
+	}
+	listener := inlet.Listen(l, o)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.listeners = append(in.listeners, namedInlet{name, listener})

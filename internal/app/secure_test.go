@@ -68,7 +68,7 @@ func TestCertificateUnderLoad(t *testing.T) {
 // nothing, is counted, and costs the others nothing.
 func TestStrangersAtTLS(t *testing.T) {
 	certs := testserver.NewCertificates(t)
-	n := startSecured(t, certs, quiet())
+	n := startSecured(t, certs, quiet(), "grpc-go")
 	if resp, err := http.Get("http" + strings.TrimPrefix(n.base, "https") + "/healthcheck"); err != nil || resp.StatusCode != http.StatusBadRequest {
 		t.Errorf("plain text: %v, %v", resp, err)
 	} else {

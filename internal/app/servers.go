@@ -12,9 +12,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/inlet"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/internal/telemetry"
 )
 
 // newcomersTimeout bounds how long the end of a server waits for connections that have
@@ -123,11 +125,26 @@ type grpcServer struct {
 // startGRPC answers Envoy as o says.
 func (p *process) startGRPC(o rls.Options, settings *tls.Config) func(net.Listener) server {
 	return func(l net.Listener) server {
-		g := &grpcServer{Server: rls.NewServer(o), listener: p.inlet("grpc", l, settings), done: make(chan struct{})}
+		g := &grpcServer{Server: rls.NewServer(o), done: make(chan struct{})}
+		g.listener = p.inletWith("grpc", l, inlet.Options{TLS: settings, Unguarded: o.Own})
 		g.ctx, g.stop = context.WithCancel(context.Background())
+		if o.Own {
+			p.watchOwn(g.Counters())
+		}
 		p.onDrain = append(p.onDrain, func() { g.SetServing(false) })
 		return g
 	}
+}
+
+// watchOwn adds what the own transport of gRPC counts to the metrics.
+func (p *process) watchOwn(c *h2.Counters) {
+	p.floods.own = func() uint64 { return c.Of(h2.Flooded) + c.Of(h2.ResetTooMuch) }
+	p.metrics.WatchGRPC(func() (all []telemetry.GRPCEvent) {
+		c.Each(func(e h2.Event, n uint64) {
+			all = append(all, telemetry.GRPCEvent{Event: e.String(), Count: n})
+		})
+		return all
+	})
 }
 
 // Serve implements server.

@@ -69,7 +69,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		CallersTLS: CallersTLS{ClientCerts: "required"}, UsageAddr: ":8083",
 		HTTPAddr: ":8080", GRPCAddr: ":8081", Duties: Duties{"decide,admin,dashboard"},
 		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
-		RLSHeaders: "off", RLSClosed: "over_limit",
+		RLSHeaders: "off", RLSClosed: "over_limit", GRPCTransport: "grpc-go",
 	}
 	if s != want {
 		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
@@ -135,6 +135,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"reset":                 "window",
 		"retry-jitter":          "0.2",
 		"rls-closed":            "error",
+		"grpc-transport":        "h2",
 		"rls-headers":           "http",
 		"roles":                 "decide",
 		"socket-mode":           "0660",

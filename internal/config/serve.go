@@ -8,6 +8,8 @@ type Serve struct {
 	HTTPAddr string `group:"listen" default:":8080" placeholder:"ADDR" help:"Address of the HTTP API: host:port, or unix:///path. Port 0 takes a free one, \"\" serves none. Default ${default}."`
 	// GRPCAddr serves Envoy's rate limit service; "" serves none.
 	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. \"\" serves none. Default ${default}."`
+	// GRPCTransport is what speaks HTTP/2 on GRPCAddr: "grpc-go" or "h2".
+	GRPCTransport string `group:"listen" name:"grpc-transport" enum:"grpc-go,h2" default:"grpc-go" help:"What speaks HTTP/2 at --grpc-addr: grpc-go, or h2, which decides calls that are read together by one question to the store. Default ${default}."`
 
 	Settings `embed:""`
 

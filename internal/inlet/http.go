@@ -29,6 +29,16 @@ func HTTP(s *http.Server) {
 	})
 }
 
+// Greet does the handshake of a connection of a Listener, if there is one to do, and returns
+// ctx with who is there, for PeerOf.
+func Greet(ctx context.Context, c net.Conn) (context.Context, error) {
+	p, err := Handshake(c)
+	if p == nil || err != nil {
+		return ctx, err
+	}
+	return context.WithValue(ctx, peerKey{}, p), nil
+}
+
 // PeerOf returns who has sent the request of a context; nil without TLS.
 func PeerOf(ctx context.Context) *Peer {
 	p, _ := ctx.Value(peerKey{}).(*Peer)

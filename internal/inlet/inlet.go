@@ -27,6 +27,8 @@ type Options struct {
 	// MaxConnections bounds those that are open at a time; 0 is no bound. One beyond it
 	// is closed at once, so that who balances load hears of it.
 	MaxConnections int
+	// Unguarded leaves the guard against floods out, for a server that has its own.
+	Unguarded bool
 	// OnFull, OnFailure and OnFlood, when not nil, are told of a connection that was
 	// closed because there are too many, whose handshake failed, or which was cut off by
 	// the guard. They must not block.
@@ -38,13 +40,16 @@ type Options struct {
 // Listener is a net.Listener whose connections are bounded, secured and guarded. Make one
 // with Listen.
 type Listener struct {
-	net.Listener // of guarded connections
+	net.Listener // of guarded connections, or bounded itself
 	bounded      *bounded
 }
 
 // Listen returns l with such connections.
 func Listen(l net.Listener, o Options) *Listener {
 	b := &bounded{Listener: l, options: o}
+	if o.Unguarded {
+		return &Listener{b, b}
+	}
 	return &Listener{h2guard.Listen(b, o.OnFlood), b}
 }
 

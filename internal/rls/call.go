@@ -24,9 +24,10 @@ type call struct {
 	from    Caller
 	checker Checker
 
-	// What follows is for calls that are decided in a round: the message as it came and as text,
-	// the time by which it is to be answered, zero for none; whether it is decided apart, and is
-	// in a group; and the error or the panic that it ended with.
+	// What follows is for calls that are decided in a round: the place in it, the message as it
+	// came and as text, the time by which it is to be answered, zero for none; whether it is
+	// decided apart, and is in a group; and the error or the panic that it ended with.
+	index                    int
 	octets                   []byte
 	text                     string
 	deadline                 time.Time

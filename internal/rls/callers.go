@@ -29,9 +29,8 @@ const (
 type Caller struct {
 	// ctx is the context of the call, or of its connection where there are fields.
 	ctx context.Context
-	// fields are the metadata of a call whose context has none, and addr is where it is from.
+	// fields are the metadata of a call whose context has none.
 	fields fields
-	addr   net.Addr
 }
 
 // fields are the metadata of a call.
@@ -61,9 +60,6 @@ func (c Caller) peer() *inlet.Peer {
 
 // address returns that of the other end, the zero one for a socket of this machine.
 func (c Caller) address() netip.Addr {
-	if c.addr != nil {
-		return addressOf(c.addr)
-	}
 	if from, _ := peer.FromContext(c.ctx); from != nil {
 		return addressOf(from.Addr)
 	}

@@ -30,9 +30,11 @@ func (c traces) Check(_ context.Context, requests []headgate.Request, responses 
 
 // Observers hear of the trace of a call, over gRPC and over HTTP, and not of the proxy
 // that makes it.
-func TestObserversHearOfTheTrace(t *testing.T) {
+func TestObserversHearOfTheTrace(t *testing.T) { overEach(t, testObserversHearOfTheTrace) }
+
+func testObserversHearOfTheTrace(t *testing.T, own bool) {
 	told := make(traces, 1)
-	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Checker: told}))
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Own: own, Checker: told}))
 	json := NewJSONHandler(Options{Checker: told}, nil)
 	for _, test := range []struct {
 		sent []string

@@ -44,6 +44,12 @@ func says(allowed bool, verdicts ...headgate.Verdict) Checker {
 	})
 }
 
+// overEach runs a test over each transport.
+func overEach(t *testing.T, test func(t *testing.T, own bool)) {
+	t.Run("grpc-go", func(t *testing.T) { test(t, false) })
+	t.Run("h2", func(t *testing.T) { test(t, true) })
+}
+
 // serve starts a Server on a free port until the test ends, and returns a
 // connection to it.
 func serve(t testing.TB, o Options) *grpc.ClientConn {

@@ -28,7 +28,8 @@ const deadlinesApart = 2
 type round struct {
 	service *service
 	ctx     context.Context
-	now     time.Time
+	// now is when the calls were read, as far as that matters; zero until it does.
+	now time.Time
 	// answered is told of the calls of a group that have their answers, one group at a time.
 	answered func([]*call)
 
@@ -55,7 +56,7 @@ func (r *round) release() {
 	clear(r.sorted)
 	clear(r.requests)
 	clear(r.responses)
-	r.service, r.ctx, r.answered = nil, nil, nil
+	r.service, r.ctx, r.answered, r.now = nil, nil, nil, time.Time{}
 	r.calls, r.sorted, r.ends, r.requests, r.responses = r.calls[:0], r.sorted[:0], r.ends[:0], r.requests[:0], r.responses[:0]
 	rounds.Put(r)
 }
@@ -63,7 +64,7 @@ func (r *round) release() {
 // add adds a call with its message, which is not changed before the round is over.
 func (r *round) add(message []byte, from Caller, deadline time.Time) {
 	c := calls.Get().(*call)
-	c.octets, c.from, c.deadline = message, from, deadline
+	c.index, c.octets, c.from, c.deadline = len(r.calls), message, from, deadline
 	r.calls = append(r.calls, c)
 }
 
@@ -165,23 +166,39 @@ func (c *call) isOver() bool { return c.err != nil || c.panicked }
 // group makes a group of the call at i and those after it that go with it.
 func (r *round) group(i int) {
 	first := r.calls[i]
-	least := first.deadline.Sub(r.now)
-	most := least
+	soonest, latest := first.deadline, first.deadline
 	for _, c := range r.calls[i:] {
-		left := c.deadline.Sub(r.now)
 		if c != first {
 			if c.grouped || c.isOver() || !r.together(first, c) {
 				continue
 			}
-			if soonest := min(least, left); !c.deadline.IsZero() && max(most, left) > deadlinesApart*max(soonest, 0) {
+			least, most := soonest, latest
+			if c.deadline.Before(least) {
+				least = c.deadline
+			} else if c.deadline.After(most) {
+				most = c.deadline
+			}
+			if !r.similar(least, most) {
 				continue
 			}
+			soonest, latest = least, most
 		}
-		least, most = min(least, left), max(most, left)
 		c.grouped = true
 		r.sorted = append(r.sorted, c)
 	}
 	r.ends = append(r.ends, len(r.sorted))
+}
+
+// similar reports whether calls with these deadlines, of which none is after latest, have a
+// similar time left.
+func (r *round) similar(soonest, latest time.Time) bool {
+	if soonest.Equal(latest) {
+		return true
+	}
+	if r.now.IsZero() {
+		r.now = time.Now()
+	}
+	return latest.Sub(r.now) <= deadlinesApart*max(soonest.Sub(r.now), 0)
 }
 
 // together reports whether two calls can be one question, but for how long they have.

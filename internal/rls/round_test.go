@@ -113,7 +113,7 @@ func together(s *service, batch []sent) []told {
 	var once sync.Map
 	r.answered = func(done []*call) {
 		for _, c := range done {
-			i := indexOf(r.calls, c)
+			i := c.index
 			if _, twice := once.LoadOrStore(i, true); twice {
 				panic("a call was answered twice")
 			}
@@ -133,15 +133,6 @@ func together(s *service, batch []sent) []told {
 	r.decide()
 	r.release()
 	return all
-}
-
-func indexOf(calls []*call, one *call) int {
-	for i, c := range calls {
-		if c == one {
-			return i
-		}
-	}
-	return -1
 }
 
 func toldOf(err error) told {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/limit"
 )
@@ -59,6 +60,10 @@ type Options struct {
 	// an error of package status for who makes the call of a context and may not. They are
 	// asked before a message is read, and must not block.
 	Entrances map[string]func(context.Context) error
+	// Own has package h2 speak HTTP/2 in place of grpc-go. It decides the calls of
+	// ShouldRateLimit that are read together by one question to the Checker, which should tell
+	// which of them take more than one trip to a store (Detours), and leaves the rest to grpc-go.
+	Own bool
 	// Reflection serves grpc.reflection, for tools such as grpcurl.
 	Reflection bool
 	// MaxConnectionAge closes connections gently after that time, so that load
@@ -107,6 +112,7 @@ const healthService = "ratelimit"
 // NewServer.
 type Server struct {
 	grpc         *grpc.Server
+	own          *h2.Server // nil: grpc-go speaks HTTP/2
 	health       *health.Server
 	drainTimeout time.Duration
 }
@@ -120,6 +126,9 @@ func NewServer(o Options) *Server {
 		grpc:         grpc.NewServer(o.serverOptions()...),
 		health:       health.NewServer(),
 		drainTimeout: o.DrainTimeout,
+	}
+	if o.Own {
+		s.own = s.newOwn(&o, service)
 	}
 	s.grpc.RegisterService(&serviceDesc, service)
 	healthpb.RegisterHealthServer(s.grpc, s.health)
@@ -211,8 +220,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, l := range listeners {
 		group.Go(func() error {
-			// The end may come before the beginning.
-			if err := s.grpc.Serve(l); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			if err := s.serve(l); err != nil {
 				return fmt.Errorf("serve rate limit service on %s: %w", l.Addr(), err)
 			}
 			return nil
@@ -226,9 +234,40 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	return group.Wait()
 }
 
+// serve answers calls on one listener. That the end came before the beginning is no error.
+func (s *Server) serve(l net.Listener) error {
+	if s.own != nil {
+		if err := s.own.Serve(l); !errors.Is(err, h2.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}
+	if err := s.grpc.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
+		return err
+	}
+	return nil
+}
+
+// Counters are what the own transport counts; nil without one.
+func (s *Server) Counters() *h2.Counters {
+	if s.own == nil {
+		return nil
+	}
+	return s.own.Counters
+}
+
 // drain stops gently within the deadline, then at once.
 func (s *Server) drain() {
 	s.health.Shutdown()
+	if s.own != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), max(s.drainTimeout, 0))
+		defer cancel()
+		if s.own.Shutdown(ctx) != nil {
+			_ = s.own.Close() // what is left has had its time
+		}
+		s.grpc.Stop() // last: its calls are those of the own transport
+		return
+	}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

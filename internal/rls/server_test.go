@@ -35,8 +35,10 @@ func soon(t testing.TB) context.Context {
 	return ctx
 }
 
-func TestServeOverTCP(t *testing.T) {
-	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Checker: says(false, denied())}))
+func TestServeOverTCP(t *testing.T) { overEach(t, testServeOverTCP) }
+
+func testServeOverTCP(t *testing.T, own bool) {
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Own: own, Checker: says(false, denied())}))
 	got, err := client.ShouldRateLimit(soon(t), benchRequest())
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +52,10 @@ func TestServeOverTCP(t *testing.T) {
 }
 
 func TestServeOverUnixSocketAndTCPAtOnce(t *testing.T) {
+	overEach(t, testServeOverUnixSocketAndTCPAtOnce)
+}
+
+func testServeOverUnixSocketAndTCPAtOnce(t *testing.T, own bool) {
 	socket := filepath.Join(t.TempDir(), "rls.sock")
 	unix, err := net.Listen("unix", socket)
 	if err != nil {
@@ -61,7 +67,7 @@ func TestServeOverUnixSocketAndTCPAtOnce(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- NewServer(Options{Checker: allow}).Serve(ctx, unix, tcp) }()
+	go func() { served <- NewServer(Options{Own: own, Checker: allow}).Serve(ctx, unix, tcp) }()
 	for _, target := range []string{"unix://" + socket, tcp.Addr().String()} {
 		conn := dial(t, target)
 		got, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(soon(t), benchRequest(), grpc.WaitForReady(true))
@@ -80,7 +86,11 @@ func TestServeOverUnixSocketAndTCPAtOnce(t *testing.T) {
 }
 
 func TestServeWithoutListenerOrOnAClosedOne(t *testing.T) {
-	if err := NewServer(Options{Checker: allow}).Serve(t.Context()); err == nil {
+	overEach(t, testServeWithoutListenerOrOnAClosedOne)
+}
+
+func testServeWithoutListenerOrOnAClosedOne(t *testing.T, own bool) {
+	if err := NewServer(Options{Own: own, Checker: allow}).Serve(t.Context()); err == nil {
 		t.Error("no listener: no error")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -88,14 +98,16 @@ func TestServeWithoutListenerOrOnAClosedOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	err = NewServer(Options{Checker: allow}).Serve(t.Context(), l)
+	err = NewServer(Options{Own: own, Checker: allow}).Serve(t.Context(), l)
 	if err == nil || !strings.Contains(err.Error(), l.Addr().String()) {
 		t.Errorf("closed listener: %v", err)
 	}
 }
 
 // A process may be told to end while it starts; that is no failure.
-func TestServeWhenAllIsOver(t *testing.T) {
+func TestServeWhenAllIsOver(t *testing.T) { overEach(t, testServeWhenAllIsOver) }
+
+func testServeWhenAllIsOver(t *testing.T, own bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 200 { // whether the end or the beginning comes first is chance
@@ -103,7 +115,7 @@ func TestServeWhenAllIsOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := NewServer(Options{Checker: allow}).Serve(ctx, l); err != nil {
+		if err := NewServer(Options{Own: own, Checker: allow}).Serve(ctx, l); err != nil {
 			t.Fatalf("ended with %v", err)
 		}
 		if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
@@ -112,8 +124,10 @@ func TestServeWhenAllIsOver(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
-	client := healthpb.NewHealthClient(serve(t, Options{Checker: allow}))
+func TestHealth(t *testing.T) { overEach(t, testHealth) }
+
+func testHealth(t *testing.T, own bool) {
+	client := healthpb.NewHealthClient(serve(t, Options{Own: own, Checker: allow}))
 	for _, service := range []string{"", "ratelimit"} {
 		got, err := client.Check(soon(t), &healthpb.HealthCheckRequest{Service: service})
 		if err != nil || got.Status != healthpb.HealthCheckResponse_SERVING {
@@ -126,8 +140,10 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func TestReflection(t *testing.T) {
-	stream, err := reflectionpb.NewServerReflectionClient(serve(t, Options{Checker: allow, Reflection: true})).ServerReflectionInfo(soon(t))
+func TestReflection(t *testing.T) { overEach(t, testReflection) }
+
+func testReflection(t *testing.T, own bool) {
+	stream, err := reflectionpb.NewServerReflectionClient(serve(t, Options{Own: own, Checker: allow, Reflection: true})).ServerReflectionInfo(soon(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +209,12 @@ func TestDeadlineAndCancellationReachTheChecker(t *testing.T) {
 }
 
 // A call past its deadline fails for the caller though nothing else ends it.
-func TestDeadlineOfAStuckCall(t *testing.T) {
+func TestDeadlineOfAStuckCall(t *testing.T) { overEach(t, testDeadlineOfAStuckCall) }
+
+func testDeadlineOfAStuckCall(t *testing.T, own bool) {
 	letGo := make(chan struct{})
 	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{
+		Own: own,
 		Checker: script(func(_ context.Context, _ *headgate.Request, resp *headgate.Response) error {
 			<-letGo
 			resp.Allowed = true
@@ -231,8 +250,12 @@ func start(t *testing.T, o Options) (*Server, *grpc.ClientConn, context.CancelFu
 // F61: a call under way is answered though the server was told to stop, and
 // health says so first.
 func TestGracefulStopAnswersCallsUnderWay(t *testing.T) {
+	overEach(t, testGracefulStopAnswersCallsUnderWay)
+}
+
+func testGracefulStopAnswersCallsUnderWay(t *testing.T, own bool) {
 	h := newHolder()
-	_, conn, stop, served := start(t, Options{Checker: h, DrainTimeout: patience})
+	_, conn, stop, served := start(t, Options{Own: own, Checker: h, DrainTimeout: patience})
 	watch, err := healthpb.NewHealthClient(conn).Watch(soon(t), &healthpb.HealthCheckRequest{Service: "ratelimit"})
 	if err != nil {
 		t.Fatal(err)
@@ -260,9 +283,11 @@ func TestGracefulStopAnswersCallsUnderWay(t *testing.T) {
 	}
 }
 
-func TestStopIsBounded(t *testing.T) {
+func TestStopIsBounded(t *testing.T) { overEach(t, testStopIsBounded) }
+
+func testStopIsBounded(t *testing.T, own bool) {
 	h := newHolder()
-	_, conn, stop, served := start(t, Options{Checker: h, DrainTimeout: -1})
+	_, conn, stop, served := start(t, Options{Own: own, Checker: h, DrainTimeout: -1})
 	answered := make(chan error, 1)
 	go func() {
 		_, err := rlsv3.NewRateLimitServiceClient(conn).ShouldRateLimit(soon(t), benchRequest())
@@ -278,8 +303,10 @@ func TestStopIsBounded(t *testing.T) {
 	}
 }
 
-func TestSetServing(t *testing.T) {
-	s, conn, stop, served := start(t, Options{Checker: allow})
+func TestSetServing(t *testing.T) { overEach(t, testSetServing) }
+
+func testSetServing(t *testing.T, own bool) {
+	s, conn, stop, served := start(t, Options{Own: own, Checker: allow})
 	s.SetServing(false)
 	client := healthpb.NewHealthClient(conn)
 	got, err := client.Check(soon(t), &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true))
@@ -311,8 +338,10 @@ func (octets) Unmarshal(data mem.BufferSlice, v any) error {
 
 var _ encoding.CodecV2 = octets{}
 
-func TestHostileMessages(t *testing.T) {
-	conn := serve(t, Options{Checker: allow})
+func TestHostileMessages(t *testing.T) { overEach(t, testHostileMessages) }
+
+func testHostileMessages(t *testing.T, own bool) {
+	conn := serve(t, Options{Own: own, Checker: allow})
 	send := func(b []byte) error {
 		var answer []byte
 		return conn.Invoke(soon(t), fullMethod, b, &answer, grpc.ForceCodecV2(octets{}))
@@ -342,8 +371,10 @@ func TestHostileMessages(t *testing.T) {
 }
 
 // F76: the headers of a call are bounded.
-func TestHugeHeadersAreRefused(t *testing.T) {
-	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Checker: allow}))
+func TestHugeHeadersAreRefused(t *testing.T) { overEach(t, testHugeHeadersAreRefused) }
+
+func testHugeHeadersAreRefused(t *testing.T, own bool) {
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Own: own, Checker: allow}))
 	ctx := metadata.AppendToOutgoingContext(soon(t), "x", strings.Repeat("a", maxHeaders))
 	if _, err := client.ShouldRateLimit(ctx, benchRequest()); err == nil {
 		t.Error("a call with huge headers was answered")
@@ -354,7 +385,9 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 }
 
 // F61: connections are sent away one after the other, and no call is lost by it.
-func TestConnectionAgeLosesNoCall(t *testing.T) {
+func TestConnectionAgeLosesNoCall(t *testing.T) { overEach(t, testConnectionAgeLosesNoCall) }
+
+func testConnectionAgeLosesNoCall(t *testing.T, own bool) {
 	callers := make(chan string, 64)
 	checker := script(func(ctx context.Context, _ *headgate.Request, resp *headgate.Response) error {
 		caller, _ := peer.FromContext(ctx)
@@ -363,7 +396,7 @@ func TestConnectionAgeLosesNoCall(t *testing.T) {
 		return nil
 	})
 	peers := map[string]bool{}
-	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Checker: checker, MaxConnectionAge: 5 * time.Millisecond}))
+	client := rlsv3.NewRateLimitServiceClient(serve(t, Options{Own: own, Checker: checker, MaxConnectionAge: 5 * time.Millisecond}))
 	limit := soon(t)
 	for len(peers) < 5 && limit.Err() == nil {
 		if _, err := client.ShouldRateLimit(limit, benchRequest()); err != nil {
@@ -376,8 +409,10 @@ func TestConnectionAgeLosesNoCall(t *testing.T) {
 	}
 }
 
-func TestUnknownMethod(t *testing.T) {
-	conn := serve(t, Options{Checker: allow})
+func TestUnknownMethod(t *testing.T) { overEach(t, testUnknownMethod) }
+
+func testUnknownMethod(t *testing.T, own bool) {
+	conn := serve(t, Options{Own: own, Checker: allow})
 	err := conn.Invoke(soon(t), "/"+serviceName+"/Other", benchRequest(), new(rlsv3.RateLimitResponse))
 	if status.Code(err) != codes.Unimplemented {
 		t.Errorf("error %v", err)

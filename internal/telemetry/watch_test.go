@@ -62,6 +62,7 @@ func watchAll(m *Metrics) {
 	m.WatchFleet(func() fleet.Stats { return fleet.Stats{} })
 	m.WatchReconcile(func() reconcile.Stats { return reconcile.Stats{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })
+	m.WatchGRPC(func() []GRPCEvent { return []GRPCEvent{{"calls", 9}, {"batches", 3}} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
 	m.WatchHotRaises(func() HotRaises { return HotRaises{} })
 	m.WatchKeyLookup(func() KeyLookup { return KeyLookup{1, 2, 3} })
@@ -103,6 +104,7 @@ func TestK1WhatOthersCount(t *testing.T) {
 	m := New(Build{}, Options{})
 	watchAll(m)
 	expect(t, m, map[string]float64{
+		`headgate_grpc_h2_events_total{event="calls"}`: 9, `headgate_grpc_h2_events_total{event="batches"}`: 3,
 		"headgate_audit_decided_total": 10, "headgate_audit_unsampled_total": 1, "headgate_audit_produced_total": 2,
 		"headgate_audit_dropped_total": 3, "headgate_audit_buffered": 4,
 		`headgate_audit_sink_written_total{sink="files"}`: 5, `headgate_audit_sink_failed_total{sink="files"}`: 6,

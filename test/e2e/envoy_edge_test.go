@@ -51,6 +51,13 @@ const slowPath = "/reports/slow"
 
 const exampleDir = "../../examples/envoy"
 
+// overEach runs a test over each transport of gRPC, of which it gets the setting.
+func overEach(t *testing.T, test func(t *testing.T, transport string)) {
+	for _, name := range []string{"grpc-go", "h2"} {
+		t.Run(name, func(t *testing.T) { test(t, "--grpc-transport="+name) })
+	}
+}
+
 // startEdge starts the three. Nothing of the example is changed but its ports,
 // and the 20 ms that Envoy waits: a test on a busy machine is about answers, not
 // about their time.

@@ -19,8 +19,10 @@ const (
 	askedAllowed = "cluster.backend.ratelimit.failure_mode_allowed"
 )
 
-func TestEnvoyAllowsThenDenies(t *testing.T) {
-	e := startEdge(t)
+func TestEnvoyAllowsThenDenies(t *testing.T) { overEach(t, testEnvoyAllowsThenDenies) }
+
+func testEnvoyAllowsThenDenies(t *testing.T, transport string) {
+	e := startEdge(t, transport)
 	const policies = `, 5;w=60;name="orders-per-key", 30;w=60;name="per-address"`
 	for i := range 5 {
 		resp := e.get("/orders/1", "alice")
@@ -75,8 +77,10 @@ func TestEnvoyAllowsThenDenies(t *testing.T) {
 
 // Each route asks about its own descriptors; the address of the caller counts
 // over all routes that name it.
-func TestEnvoyDescriptorsByRoute(t *testing.T) {
-	e := startEdge(t)
+func TestEnvoyDescriptorsByRoute(t *testing.T) { overEach(t, testEnvoyDescriptorsByRoute) }
+
+func testEnvoyDescriptorsByRoute(t *testing.T, transport string) {
+	e := startEdge(t, transport)
 	// Without a key the first descriptor of /orders is left out.
 	if got := e.get("/orders", "").Header.Get("x-ratelimit-limit"); got != `30, 30;w=60;name="per-address"` {
 		t.Errorf("/orders without a key: x-ratelimit-limit: %s", got)
@@ -102,8 +106,10 @@ func TestEnvoyDescriptorsByRoute(t *testing.T) {
 	}
 }
 
-func TestEnvoyShadowRule(t *testing.T) {
-	e := startEdge(t)
+func TestEnvoyShadowRule(t *testing.T) { overEach(t, testEnvoyShadowRule) }
+
+func testEnvoyShadowRule(t *testing.T, transport string) {
+	e := startEdge(t, transport)
 	for i := range 3 {
 		resp := e.get("/beta", "")
 		if resp.StatusCode != http.StatusOK {
@@ -122,9 +128,11 @@ func TestEnvoyShadowRule(t *testing.T) {
 }
 
 // With Headgate away Envoy lets requests pass; when it is back it decides again.
-func TestEnvoyFailsOpen(t *testing.T) {
+func TestEnvoyFailsOpen(t *testing.T) { overEach(t, testEnvoyFailsOpen) }
+
+func testEnvoyFailsOpen(t *testing.T, transport string) {
 	t.Parallel()
-	e := startEdge(t)
+	e := startEdge(t, transport)
 	for range 5 {
 		e.get("/orders", "alice")
 	}
@@ -154,8 +162,10 @@ func TestEnvoyFailsOpen(t *testing.T) {
 
 // Rules change under traffic, for the better and for the worse, and no request
 // notices but by its limit.
-func TestEnvoyReloadUnderTraffic(t *testing.T) {
-	e := startEdge(t)
+func TestEnvoyReloadUnderTraffic(t *testing.T) { overEach(t, testEnvoyReloadUnderTraffic) }
+
+func testEnvoyReloadUnderTraffic(t *testing.T, transport string) {
+	e := startEdge(t, transport)
 	const searchLimit = "unit: second\n      requests_per_unit: 10\n"
 	example := readFile(t, filepath.Join(exampleDir, "rules.yaml"))
 	if strings.Count(example, searchLimit) != 1 {

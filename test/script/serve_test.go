@@ -82,7 +82,13 @@ const drainDelay = "--drain-delay=2s"
 // TestGracefulStopUnderLoad ends a headgate while callers over both protocols
 // keep it busy. A caller that is told to go elsewhere goes; no call may fail.
 func TestGracefulStopUnderLoad(t *testing.T) {
-	s := start(t, "--rules", writeRules(t, userRules), drainDelay)
+	for _, transport := range []string{"grpc-go", "h2"} {
+		t.Run(transport, func(t *testing.T) { gracefulStopUnderLoad(t, "--grpc-transport="+transport) })
+	}
+}
+
+func gracefulStopUnderLoad(t *testing.T, transport string) {
+	s := start(t, "--rules", writeRules(t, userRules), drainDelay, transport)
 	overHTTP, overGRPC := &calls{enough: make(chan struct{})}, &calls{enough: make(chan struct{})}
 	var callers sync.WaitGroup
 	for range 4 {
@@ -270,6 +276,8 @@ descriptors:
 		{"open", []string{away}, "some", "OK  "},
 		{"closed", []string{away}, "login", "OVER_LIMIT  "},
 		{"closed as error", []string{away, "--rls-closed=error"}, "login", "Unavailable"},
+		{"closed as error over h2", []string{away, "--rls-closed=error", "--grpc-transport=h2"}, "login", "Unavailable"},
+		{"all over h2", []string{"--rls-headers=envoy", "--rls-metadata", "--grpc-transport=h2"}, "some", "OK ratelimit-limit,ratelimit-remaining,ratelimit-reset metadata"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := start(t, append([]string{"--rules", rules}, tt.args...)...)

@@ -59,8 +59,10 @@ func systemsFor(s settings) []system {
 	systems := []system{
 		{constantName, []workload{one, three}, startConstant},
 		{"headgate, memory", all, headgateStarter(false)},
+		{"headgate, memory, --grpc-transport h2", all, headgateStarter(false, "--grpc-transport", "h2")},
 		{"headgate, memory, --compat envoy", all, headgateStarter(false, "--compat", "envoy")},
 		{"headgate, Redis", all, headgateStarter(true)},
+		{"headgate, Redis, --grpc-transport h2", all, headgateStarter(true, "--grpc-transport", "h2")},
 		{"headgate, Redis, --compat envoy", all, headgateStarter(true, "--compat", "envoy")},
 		{"headgate, Redis, denials kept to their end", []workload{oneOver}, headgateStarter(true, "--denial-memory", "1000000", "--denial-time", "24h")},
 	}

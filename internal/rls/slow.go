@@ -1,0 +1,73 @@
+package rls
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// slow answers by gRPC what the own transport does not answer itself: every other method, and
+// calls whose message is compressed, long or oddly framed. Who may not make a call is kept out
+// before its message is read, as enter does it.
+func (s *Server) slow(o *Options) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := o.enterHTTP(r); err != nil {
+			writeStatus(w, err)
+			return
+		}
+		s.grpc.ServeHTTP(w, r)
+	})
+}
+
+// enterHTTP is enter for a call that is a request of HTTP.
+func (o *Options) enterHTTP(r *http.Request) error {
+	own := o.Entrances[r.URL.Path]
+	if own == nil && (r.URL.Path != fullMethod || o.Admit == nil) {
+		return nil
+	}
+	md := make(metadata.MD, len(r.Header))
+	for name, values := range r.Header {
+		md[strings.ToLower(name)] = values
+	}
+	ctx := metadata.NewIncomingContext(r.Context(), md)
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		ctx = peer.NewContext(ctx, &peer.Peer{Addr: net.TCPAddrFromAddrPort(at)})
+	}
+	if own != nil {
+		return own(ctx)
+	}
+	if _, err := o.Admit(Caller{ctx: ctx}); err != nil {
+		return keptOut(err)
+	}
+	return nil
+}
+
+// writeStatus answers a call by nothing but the status of err.
+func writeStatus(w http.ResponseWriter, err error) {
+	s := status.Convert(err)
+	h := w.Header()
+	h.Set("Content-Type", "application/grpc")
+	h.Set("Grpc-Status", fmt.Sprint(int(s.Code())))
+	h.Set("Grpc-Message", percentEncoded(s.Message()))
+	w.WriteHeader(http.StatusOK)
+}
+
+// percentEncoded writes text as a grpc-message: what is not printable ASCII, and '%', as '%' and
+// two hexadecimal digits.
+func percentEncoded(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		if c := text[i]; c >= 0x20 && c <= 0x7e && c != '%' {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
