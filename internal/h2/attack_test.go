@@ -89,7 +89,6 @@ var fatal = []struct {
 func TestFatalFrames(t *testing.T) {
 	for _, test := range fatal {
 		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
-			t.Parallel()
 			p := meet(t, echoServer(), false)
 			test.send(p)
 			p.flush()
@@ -105,7 +104,6 @@ func TestFirstFrames(t *testing.T) {
 		"HEADERS":         func(p *peer) { p.open(1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			p := meet(t, echoServer(), true)
 			p.out.WriteString(preface)
 			send(p)
@@ -157,7 +155,6 @@ var floods = []struct {
 func TestFloods(t *testing.T) {
 	for _, test := range floods {
 		t.Run(strings.ReplaceAll(test.name, " ", "_"), func(t *testing.T) {
-			t.Parallel()
 			p := meet(t, echoServer(), false)
 			p.ask(1, "hello")
 			p.open(3)

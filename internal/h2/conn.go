@@ -64,6 +64,7 @@ type reading struct {
 	blockFlags    uint8
 	continuations int
 	longLists     int
+	dropped       int // bytes that came after the connection has failed
 	// deadline is the read deadline that is set.
 	deadline time.Time
 }

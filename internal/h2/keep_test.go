@@ -135,6 +135,42 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// Who is told to go and does not is cut off after a moment, whatever it still sends.
+func TestLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := meet(t, echoServer(), false)
+		p.raw(typePushPromise, 0, 1, 0, 0, 0, 2)
+		p.flush()
+		for range 9 {
+			time.Sleep(100 * time.Millisecond)
+			if p.isOver() {
+				t.Fatal("it is cut off before it could read why")
+			}
+			p.ask(1, "hello")
+			p.flush()
+		}
+		time.Sleep(200 * time.Millisecond)
+		if !p.isOver() || p.goAway() != "[PROTOCOL_ERROR]" || p.isEnded(1) {
+			t.Errorf("it stays; GOAWAY %s", p.goAway())
+		}
+	})
+}
+
+// Who goes on at full speed is cut off at once.
+func TestLingerIsShortForFloods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := meet(t, echoServer(), false)
+		p.raw(typePushPromise, 0, 1, 0, 0, 0, 2)
+		for range maxDropped/maxFrame + 4 {
+			p.raw(0x77, 0, 0, make([]byte, maxFrame)...)
+		}
+		p.flush()
+		if !p.isOver() || p.goAway() != "[PROTOCOL_ERROR]" {
+			t.Errorf("it stays; GOAWAY %s", p.goAway())
+		}
+	})
+}
+
 // A client that gives no window for its answers is cut off; one that gives it in time gets
 // them, in pieces.
 func TestNoWindow(t *testing.T) {

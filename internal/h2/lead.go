@@ -127,7 +127,9 @@ func (c *conn) takeIn(b *Batch) {
 		c.start += length
 	}
 	if c.failed {
+		c.dropped += c.end - c.start
 		c.start, c.end = 0, 0
+		c.broken = c.broken || c.dropped > maxDropped
 	}
 }
 

@@ -41,6 +41,8 @@ const (
 	// connection is not read.
 	maxOut = 256 << 10
 	lowOut = 64 << 10
+	// maxDropped is the most bytes that are read and dropped after a GOAWAY for an error.
+	maxDropped = 256 << 10
 	// maxSettings is the most entries of one SETTINGS frame.
 	maxSettings = 32
 	// allowance is how many frames that ask for nothing a client may send ahead of the

@@ -7,7 +7,6 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -25,6 +24,7 @@ type peer struct {
 	enc    *hpack.Encoder
 	block  bytes.Buffer
 	over   chan struct{} // the connection has ended
+	served chan struct{} // ServeConn has returned
 	mu     sync.Mutex
 	got    gotten
 }
@@ -59,15 +59,15 @@ func meetOn(t testing.TB, s *Server, client, server net.Conn, bare bool) *peer {
 	p.fr = http2.NewFramer(&p.out, nil)
 	p.fr.AllowIllegalWrites = true
 	p.enc = hpack.NewEncoder(&p.block)
-	served := make(chan struct{})
+	p.served = make(chan struct{})
 	go func() {
 		s.ServeConn(context.Background(), server)
-		close(served)
+		close(p.served)
 	}()
 	go p.read()
 	t.Cleanup(func() {
 		client.Close()
-		<-served
+		<-p.served
 		<-p.over
 	})
 	if !bare {
@@ -197,7 +197,8 @@ func (p *peer) stays(id uint32) {
 	}
 }
 
-// ends checks that the connection ends with a GOAWAY of that code, and counts e.
+// ends checks that the connection ends with a GOAWAY of that code, and counts e; then the
+// client goes.
 func (p *peer) ends(why http2.ErrCode, e Event) {
 	p.t.Helper()
 	p.await("GOAWAY", func(g *gotten) bool { return len(g.goAways) > 0 })
@@ -207,9 +208,6 @@ func (p *peer) ends(why http2.ErrCode, e Event) {
 	if n := p.server.Counters.Of(e); n != 1 {
 		p.t.Errorf("%v counted %d times", e, n)
 	}
-	select {
-	case <-p.over:
-	case <-time.After(eventually.Patience):
-		p.t.Error("the connection stays open")
-	}
+	p.nc.Close()
+	<-p.over
 }
