@@ -11,7 +11,16 @@ import (
 // TestFloodsAreCutOff: a flood of frames ends its connection on every port of HTTP/2
 // without TLS, is counted, and is refused at once where only HTTP/1.1 is spoken.
 func TestFloodsAreCutOff(t *testing.T) {
-	r := run(t, settings(), nil)
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			s := settings()
+			s.GRPCTransport = transport
+			floodsAreCutOff(t, run(t, s, nil))
+		})
+	}
+}
+
+func floodsAreCutOff(t *testing.T, r *runner) {
 	for name, addr := range map[string]string{"http": r.http, "grpc": r.grpc, "ops": r.ops} {
 		flood(t, name, addr)
 	}

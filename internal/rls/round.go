@@ -104,7 +104,7 @@ func (r *round) read() {
 // read decodes and prepares one call.
 func (s *service) read(c *call) error {
 	if err := c.message.decode(c.octets, c.text); err != nil {
-		return status.Errorf(codes.Internal, "grpc: error unmarshalling request: %v", err) // as that library says it
+		return status.Errorf(codes.Internal, "grpc: failed to unmarshal the received message: %v", err) // as that library says it
 	}
 	if err := s.prepare(c); err != nil {
 		return err

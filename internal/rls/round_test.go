@@ -146,7 +146,7 @@ func alone(s *service, c sent) told {
 	answered, err := handle(s, ctx, func(v any) error {
 		err := v.(*call).message.decode(c.message, string(c.message))
 		if err != nil {
-			err = status.Errorf(13, "grpc: error unmarshalling request: %v", err)
+			err = status.Errorf(13, "grpc: failed to unmarshal the received message: %v", err)
 		}
 		return err
 	}, nil)
