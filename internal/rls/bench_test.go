@@ -85,7 +85,7 @@ func BenchmarkCallDecided(b *testing.B) {
 	}
 }
 
-func benchLimiter(b *testing.B) Checker {
+func benchLimiter(b testing.TB) Checker {
 	buckets, err := memstore.New(memstore.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -171,6 +171,9 @@ func BenchmarkShouldRateLimit(b *testing.B) {
 	})
 	b.Run("memory", func(b *testing.B) {
 		benchmarkCalls(b, serve(b, Options{Checker: benchLimiter(b)}))
+	})
+	b.Run("memory over h2", func(b *testing.B) {
+		benchmarkCalls(b, serve(b, Options{Checker: benchLimiter(b), Own: true}))
 	})
 }
 

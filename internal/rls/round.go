@@ -41,6 +41,7 @@ type round struct {
 	requests  []headgate.Request
 	responses []headgate.Response
 	telling   sync.Mutex
+	others    sync.WaitGroup // of groups but the first
 }
 
 var rounds = sync.Pool{New: func() any { return new(round) }}
@@ -72,14 +73,13 @@ func (r *round) add(message []byte, from Caller, deadline time.Time) {
 func (r *round) decide() {
 	r.read()
 	r.arrange()
-	var others sync.WaitGroup
 	for g := 1; g < len(r.ends); g++ {
-		others.Go(func() { r.decideGroup(r.ends[g-1], r.ends[g]) })
+		r.others.Go(func() { r.decideGroup(r.ends[g-1], r.ends[g]) })
 	}
 	if len(r.ends) > 0 {
 		r.decideGroup(0, r.ends[0])
 	}
-	others.Wait()
+	r.others.Wait()
 }
 
 // read decodes and prepares the calls. All strings of their messages are parts of one copy of

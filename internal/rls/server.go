@@ -181,10 +181,12 @@ func (o *Options) serverOptions() []grpc.ServerOption {
 			Time:                  idlePing,
 			Timeout:               pingTimeout,
 		}),
-		grpc.NumStreamWorkers(uint32(workersPerProcessor * runtime.GOMAXPROCS(0))),
 		grpc.WaitForHandlers(true),
 		grpc.Creds(handshaker{}),
 		grpc.InTapHandle(o.enter),
+	}
+	if !o.Own { // of whose streams the own transport has the goroutines
+		options = append(options, grpc.NumStreamWorkers(uint32(workersPerProcessor*runtime.GOMAXPROCS(0))))
 	}
 	return options
 }

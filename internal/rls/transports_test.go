@@ -80,9 +80,19 @@ func (c *raw) outcomeOf(t testing.TB, addr string) string {
 }
 
 // octets is all that is sent.
-func (c *raw) octets() []byte {
-	var out, block bytes.Buffer
+func (c *raw) octets() []byte { return append(opening(), c.frames(1)...) }
+
+// opening is what begins a connection.
+func opening() []byte {
+	var out bytes.Buffer
 	out.WriteString(http2.ClientPreface)
+	_ = http2.NewFramer(&out, nil).WriteSettings() // into memory
+	return out.Bytes()
+}
+
+// frames are those of the call as a stream.
+func (c *raw) frames(stream uint32) []byte {
+	var out, block bytes.Buffer
 	fr := http2.NewFramer(&out, nil)
 	fr.AllowIllegalWrites = true
 	e := hpack.NewEncoder(&block)
@@ -95,14 +105,13 @@ func (c *raw) octets() []byte {
 	for _, f := range fields {
 		_ = e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // into memory
 	}
-	_ = fr.WriteSettings()
-	_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true})
+	_ = fr.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
 	rest := c.body
 	for c.piece > 0 && len(rest) > c.piece {
-		_ = fr.WriteData(1, false, rest[:c.piece])
+		_ = fr.WriteData(stream, false, rest[:c.piece])
 		rest = rest[c.piece:]
 	}
-	_ = fr.WriteData(1, true, rest)
+	_ = fr.WriteData(stream, true, rest)
 	return out.Bytes()
 }
 
