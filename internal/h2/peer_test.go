@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 
@@ -23,6 +24,7 @@ type peer struct {
 	fr     *http2.Framer // writes into out
 	enc    *hpack.Encoder
 	block  bytes.Buffer
+	dec    *hpack.Decoder
 	over   chan struct{} // the connection has ended
 	served chan struct{} // ServeConn has returned
 	mu     sync.Mutex
@@ -36,10 +38,14 @@ type gotten struct {
 	resets  map[uint32]http2.ErrCode
 	ended   map[uint32]bool
 	data    map[uint32]int
-	windows map[uint32]int
-	acks    int // of SETTINGS
-	pings   [][8]byte
-	pongs   int
+	bodies  map[uint32][]byte
+	heads   []string // blocks of fields, decoded
+	// headsErr is what is wrong with one of them.
+	headsErr error
+	windows  map[uint32]int
+	acks     int // of SETTINGS
+	pings    [][8]byte
+	pongs    int
 }
 
 // meet connects a peer to a server over a pipe, and sends what begins a connection unless
@@ -55,10 +61,11 @@ func meetOn(t testing.TB, s *Server, client, server net.Conn, bare bool) *peer {
 		s.Counters = new(Counters)
 	}
 	p := &peer{t: t, nc: client, server: s, over: make(chan struct{})}
-	p.got = gotten{resets: map[uint32]http2.ErrCode{}, ended: map[uint32]bool{}, data: map[uint32]int{}, windows: map[uint32]int{}}
+	p.got = gotten{resets: map[uint32]http2.ErrCode{}, ended: map[uint32]bool{}, data: map[uint32]int{}, bodies: map[uint32][]byte{}, windows: map[uint32]int{}}
 	p.fr = http2.NewFramer(&p.out, nil)
 	p.fr.AllowIllegalWrites = true
 	p.enc = hpack.NewEncoder(&p.block)
+	p.dec = hpack.NewDecoder(tableSize, nil)
 	p.served = make(chan struct{})
 	go func() {
 		s.ServeConn(context.Background(), server)
@@ -108,8 +115,11 @@ func (p *peer) note(f http2.Frame) {
 		p.got.ended[id] = true
 	}
 	switch f := f.(type) {
+	case *http2.HeadersFrame:
+		p.noteHead(f.HeaderBlockFragment())
 	case *http2.DataFrame:
 		p.got.data[id] += len(f.Data())
+		p.got.bodies[id] = append(p.got.bodies[id], f.Data()...)
 	case *http2.GoAwayFrame:
 		p.got.goAways, p.got.last = append(p.got.goAways, f.ErrCode), f.LastStreamID
 	case *http2.RSTStreamFrame:
@@ -127,6 +137,19 @@ func (p *peer) note(f http2.Frame) {
 			p.got.pings = append(p.got.pings, f.Data)
 		}
 	}
+}
+
+// noteHead decodes a block of fields.
+func (p *peer) noteHead(fragment []byte) {
+	fields, err := p.dec.DecodeFull(fragment)
+	if err != nil && p.got.headsErr == nil {
+		p.got.headsErr = err
+	}
+	texts := make([]string, len(fields))
+	for i, f := range fields {
+		texts[i] = f.Name + ": " + f.Value
+	}
+	p.got.heads = append(p.got.heads, strings.Join(texts, " "))
 }
 
 // see returns what f finds in what was received so far.

@@ -1,0 +1,183 @@
+package h2
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// within are things that lie just inside of a bound: each is followed by a call that is
+// answered, and the connection goes on.
+var within = map[string]func(p *peer){
+	"a frame of 16384 bytes": func(p *peer) { p.raw(0x77, 0, 0, make([]byte, maxFrame)...) },
+	"8 continuations": func(p *peer) {
+		block := p.header()
+		p.raw(typeHeaders, 0, 1, block[0])
+		for i := 1; i < maxContinuations; i++ {
+			p.raw(typeContinuation, 0, 1, block[i])
+		}
+		p.raw(typeContinuation, flagEndHeaders, 1, block[maxContinuations:]...)
+		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)
+	},
+	"HEADERS with a priority": func(p *peer) {
+		p.raw(typeHeaders, flagPriority|flagEndHeaders, 1, append([]byte{0, 0, 0, 3, 9}, p.header()...)...)
+		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)
+	},
+	"HEADERS and DATA with padding": func(p *peer) {
+		p.raw(typeHeaders, flagPadded|flagEndHeaders, 1, append(append([]byte{3}, p.header()...), 0, 0, 0)...)
+		p.raw(typeData, flagPadded, 1, 0)
+		p.raw(typeData, flagPadded|flagEndStream, 1, append(append([]byte{2}, appendPrefix(nil, 0)...), 0, 0)...)
+	},
+	"the largest windows": func(p *peer) {
+		p.open(1)
+		p.fr.WriteWindowUpdate(0, maxWindow-initialWindow)
+		p.fr.WriteWindowUpdate(1, maxWindow-initialWindow)
+		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)
+	},
+	"an initial window of 2^31-1": func(p *peer) {
+		p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: maxWindow})
+		p.ask(1, "")
+	},
+	"an initial window that makes another the largest": func(p *peer) {
+		p.open(1)
+		p.fr.WriteWindowUpdate(1, maxWindow-initialWindow-1)
+		p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: initialWindow + 1})
+		p.raw(typeData, flagEndStream, 1, appendPrefix(nil, 0)...)
+	},
+	"32 settings": func(p *peer) {
+		settings := make([]http2.Setting, maxSettings)
+		for i := range settings {
+			settings[i] = http2.Setting{ID: http2.SettingID(100 + i)}
+		}
+		p.fr.WriteSettings(settings...)
+		p.ask(1, "")
+	},
+	"the range of MAX_FRAME_SIZE": func(p *peer) {
+		p.fr.WriteSettings(http2.Setting{ID: http2.SettingMaxFrameSize, Val: maxFrame}, http2.Setting{ID: http2.SettingMaxFrameSize, Val: 1<<24 - 1})
+		p.ask(1, "")
+	},
+	"ENABLE_PUSH of 1": func(p *peer) {
+		p.fr.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 1})
+		p.ask(1, "")
+	},
+	"64 fields": func(p *peer) {
+		fields := []string{}
+		for i := range maxFields - 6 {
+			fields = append(fields, fmt.Sprint("x-", i), "")
+		}
+		p.ask(1, "", fields...)
+	},
+	"16 KiB of fields": func(p *peer) {
+		size := 0
+		for _, f := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", echoPath}, {":authority", "a"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+			size += len(f[0]) + len(f[1]) + fieldOverhead
+		}
+		p.ask(1, "", "x", strings.Repeat("0", maxHeaderList-size-fieldOverhead-1))
+	},
+	"content-length that is right": func(p *peer) { p.ask(1, "hello", "content-length", "10") },
+	"an empty trailer": func(p *peer) {
+		p.open(1)
+		p.raw(typeData, 0, 1, appendPrefix(nil, 0)...)
+		p.raw(typeHeaders, flagEndHeaders|flagEndStream, 1)
+	},
+	"the same host twice": func(p *peer) { p.ask(1, "", "host", "A") },
+	"a late RST_STREAM":   func(p *peer) { p.ask(1, ""); p.fr.WriteRSTStream(1, http2.ErrCodeCancel) },
+	"a message in pieces": func(p *peer) {
+		p.open(1)
+		for _, b := range appendPrefix(nil, 3) {
+			p.raw(typeData, 0, 1, b)
+		}
+		p.raw(typeData, 0, 1)
+		p.raw(typeData, flagEndStream, 1, 'a', 'b', 'c')
+	},
+	"64 KiB of a message": func(p *peer) {
+		p.open(1)
+		body := append(appendPrefix(nil, maxFast-prefixSize), make([]byte, maxFast-prefixSize)...)
+		for len(body) > maxFrame {
+			p.raw(typeData, 0, 1, body[:maxFrame]...)
+			body = body[maxFrame:]
+		}
+		p.fr.WriteWindowUpdate(0, maxFast)
+		p.fr.WriteWindowUpdate(1, maxFast)
+		p.raw(typeData, flagEndStream, 1, body...)
+	},
+}
+
+func TestWithinTheBounds(t *testing.T) {
+	for name, send := range within {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			p := meet(t, echoServer(), false)
+			send(p)
+			p.flush()
+			if name != "a frame of 16384 bytes" {
+				p.await("the answer", func(g *gotten) bool { return g.ended[1] })
+			}
+			p.stays(3)
+			if n := p.server.Counters.Of(SlowStreams) + p.server.Counters.Of(StreamError); n != 0 {
+				t.Errorf("%d streams were slow, or reset", n)
+			}
+		})
+	}
+}
+
+// One byte more than the fast path takes is a slow stream, and no error.
+func TestBeyondTheFastPath(t *testing.T) {
+	p := meet(t, echoServer(), false)
+	p.open(1)
+	for range maxFast / maxFrame {
+		p.raw(typeData, 0, 1, make([]byte, maxFrame)...)
+	}
+	p.raw(typeData, flagEndStream, 1, 0)
+	p.flush()
+	p.await("the answer", func(g *gotten) bool { return g.ended[1] })
+	p.stays(3)
+	if n := p.server.Counters.Of(SlowStreams); n != 1 {
+		t.Errorf("%d slow streams", n)
+	}
+}
+
+// A client whose table of header fields is small gets answers that do not use it, and one
+// that makes it small later is told that it is empty.
+func TestSmallTables(t *testing.T) {
+	for _, first := range []uint32{0, 100, tableSize - 1} {
+		p := meet(t, echoServer(), true)
+		p.out.WriteString(preface)
+		p.fr.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: first})
+		p.fr.WriteSettingsAck()
+		p.ask(1, "hello")
+		p.flush()
+		p.await("an answer", func(g *gotten) bool { return g.ended[1] })
+		p.checkHeads(t)
+	}
+	p := meet(t, echoServer(), false)
+	p.ask(1, "hello")
+	p.ask(3, "hello")
+	p.flush()
+	p.await("answers", func(g *gotten) bool { return g.ended[3] })
+	p.fr.WriteSettings(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
+	p.ask(5, "hello")
+	p.ask(7, "hello")
+	p.flush()
+	p.await("answers", func(g *gotten) bool { return g.ended[7] })
+	p.checkHeads(t)
+}
+
+// checkHeads decodes all blocks that came, with a table as small as the client says.
+func (p *peer) checkHeads(t *testing.T) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.got.headsErr; err != nil {
+		t.Errorf("blocks of fields: %v", err)
+	}
+	for i, fields := range p.got.heads {
+		if want := []string{":status: 200 content-type: application/grpc", "grpc-status: 0"}[i%2]; fields != want {
+			t.Errorf("block %d: %q, want %q", i, fields, want)
+		}
+	}
+	if len(p.got.heads)%2 != 0 || len(p.got.heads) == 0 {
+		t.Errorf("%d blocks", len(p.got.heads))
+	}
+}
