@@ -2,6 +2,7 @@ package h2
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -83,7 +84,6 @@ var within = map[string]func(p *peer){
 		p.raw(typeHeaders, flagEndHeaders|flagEndStream, 1)
 	},
 	"the same host twice": func(p *peer) { p.ask(1, "", "host", "A") },
-	"a late RST_STREAM":   func(p *peer) { p.ask(1, ""); p.fr.WriteRSTStream(1, http2.ErrCodeCancel) },
 	"a message in pieces": func(p *peer) {
 		p.open(1)
 		for _, b := range appendPrefix(nil, 3) {
@@ -120,6 +120,41 @@ func TestWithinTheBounds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A client may fill its windows to the last byte, and answers that it does not want any
+// more, after all, do not add up.
+func TestFullWindows(t *testing.T) {
+	s := echoServer()
+	blocked := make(chan struct{})
+	s.Slow = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-blocked })
+	p := meet(t, s, false)
+	for id := uint32(1); id < 2*connWindow/streamWindow; id += 2 {
+		p.open(id, ":path", "/slow")
+		for range streamWindow / maxFrame {
+			p.raw(typeData, 0, id, make([]byte, maxFrame)...)
+		}
+	}
+	p.fr.WritePing(false, [8]byte{1})
+	p.flush()
+	p.await("the answer to a PING", func(g *gotten) bool { return g.pongs == 1 })
+	if n := see(p, func(g *gotten) int { return len(g.goAways) + len(g.resets) }); n != 0 {
+		t.Errorf("%d GOAWAY and RST_STREAM", n)
+	}
+	close(blocked)
+
+	p = meet(t, echoServer(), false)
+	p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	id := uint32(1)
+	for range 2 * maxOut / 8000 {
+		p.ask(id, strings.Repeat("a", 8000))
+		p.flush()
+		p.await("the head of an answer", func(g *gotten) bool { return len(g.heads) == int(id+1)/2 })
+		p.fr.WriteRSTStream(id, http2.ErrCodeCancel)
+		id += 2
+	}
+	p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: initialWindow})
+	p.stays(id)
 }
 
 // One byte more than the fast path takes is a slow stream, and no error.

@@ -53,12 +53,13 @@ func (b *Batch) Blocking() {
 	}
 	c := b.conn
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.airborne++; c.airborne >= maxAir {
 		c.unled = true
-		return
+	} else {
+		c.passOn()
 	}
-	c.passOn()
+	c.mu.Unlock()
+	c.flush(b.now) // what else has come is answered now
 }
 
 // passOn gives the right to read to a goroutine that waits for it, or to a new one.

@@ -205,6 +205,20 @@ func TestBlocking(t *testing.T) {
 	}
 }
 
+// What else has come with a call that waits is answered at once.
+func TestNothingElseWaits(t *testing.T) {
+	e := &echo{wait: make(chan struct{})}
+	p := meet(t, &Server{Fast: map[string]Unary{echoPath: e}}, false)
+	for id := uint32(1); id <= 2*maxAir; id += 2 {
+		p.ask(id, "wait")
+		p.fr.WritePing(false, [8]byte{1})
+		p.flush()
+		p.await("the answer to a PING", func(g *gotten) bool { return g.pongs == int(id+1)/2 })
+	}
+	close(e.wait)
+	p.stays(2*maxAir + 1)
+}
+
 func (e *echo) seen() []int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
