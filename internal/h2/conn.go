@@ -147,7 +147,7 @@ func (c *conn) credit(n int) {
 	}
 }
 
-// earn notes that a call is done.
+// earn notes that a call is done, or that a piece of a slow answer was sent.
 func (c *conn) earn() { c.allowance = min(c.allowance+perCall, maxAllowance) }
 
 // spend takes a frame that asks for nothing off the allowance; each second gives one more.

@@ -46,7 +46,8 @@ const (
 	// maxSettings is the most entries of one SETTINGS frame.
 	maxSettings = 32
 	// allowance is how many frames that ask for nothing a client may send ahead of the
-	// calls that it makes; each call that ends earns perCall, each second one.
+	// calls that it makes; each call that ends, and each piece of a slow answer, earns
+	// perCall, each second one.
 	allowance = 100
 	perCall   = 4
 	// maxAllowance bounds what is earned.

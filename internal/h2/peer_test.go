@@ -201,7 +201,11 @@ func (p *peer) open(id uint32, extra ...string) {
 // ask writes a whole call.
 func (p *peer) ask(id uint32, text string, extra ...string) {
 	p.open(id, extra...)
-	p.fr.WriteData(id, true, append(appendPrefix(nil, len(text)), text...))
+	body := append(appendPrefix(nil, len(text)), text...)
+	for ; len(body) > maxFrame; body = body[maxFrame:] {
+		p.fr.WriteData(id, false, body[:maxFrame])
+	}
+	p.fr.WriteData(id, true, body)
 }
 
 // raw writes a frame of any kind.

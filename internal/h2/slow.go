@@ -22,9 +22,10 @@ type slowStream struct {
 	// changed says that something below has changed, or the windows have.
 	changed *sync.Cond
 	// unread is what has come of the body, ended that no more comes, and aborted that
-	// nobody wants the answer. closed says that the handler reads no more.
-	unread                 []byte
-	ended, aborted, closed bool
+	// nobody wants the answer. closed says that the handler reads no more, and over that it
+	// has returned: the stream is that of another call then.
+	unread                       []byte
+	ended, aborted, closed, over bool
 	trailer                *http.Header
 	request                *http.Request
 }
@@ -142,6 +143,7 @@ func (w *slowStream) run() {
 		w.s.reset = true
 	}
 	w.discard()
+	w.over = true
 	c.earn()
 	c.release(w.s)
 	c.mu.Unlock()
@@ -287,10 +289,11 @@ func (r *responseWriter) sendLocked() error {
 	for len(r.pending) > 0 {
 		n := min(len(r.pending), c.window, c.initial+w.s.delta, maxFrame)
 		switch {
-		case w.aborted || w.closed || w.s.reset || c.closed || c.failed:
+		case w.aborted || w.over || w.s.reset || c.closed || c.failed:
 			return io.ErrClosedPipe
 		case n > 0 && len(c.out) <= lowOut:
 			c.out = append(appendFrame(c.out, typeData, 0, w.s.id, n), r.pending[:n]...)
+			c.earn() // the client says by frames of its own that it has taken this in
 			c.window -= n
 			w.s.delta -= n
 			r.pending = append(r.pending[:0], r.pending[n:]...)
@@ -320,7 +323,7 @@ func (r *responseWriter) await() {
 // sendHead sends the head of the answer if that was not done.
 func (r *responseWriter) sendHead(flags uint8) {
 	w, c := r.stream, r.stream.c
-	if r.sent || w.aborted || w.closed || w.s.reset || c.closed {
+	if r.sent || w.aborted || w.over || w.s.reset || c.closed {
 		return
 	}
 	r.sent = true
