@@ -61,7 +61,7 @@ var rooms = map[string]struct {
 	".":                     {[]string{"limit", "descriptor", "rules", "store", "switches", "tenant", "trace", "repeat", "reservation", "trial", "verdict"}, "the engine knows no wire, no telemetry and no single store"},
 	"internal/rulesource":   {[]string{"rules", "rules/rulefile"}, "where rule bytes come from is no matter of those who decide"},
 	"internal/httpanswer":   {[]string{".", "limit", "descriptor", "rules", "store"}, "what clients are told is one room under all ways in"},
-	"internal/rls":          {[]string{"internal/callers", "internal/inlet", "internal/refusals", ".", "limit", "descriptor", "rules", "store", "internal/httpanswer", "trace", "repeat", "reservation", "verdict"}, "a way in asks a one-method Checker and knows no other way in"},
+	"internal/rls":          {[]string{"internal/h2", "internal/callers", "internal/inlet", "internal/refusals", ".", "limit", "descriptor", "rules", "store", "internal/httpanswer", "trace", "repeat", "reservation", "verdict"}, "a way in asks a one-method Checker and knows no other way in"},
 	"internal/httpcheck":    {[]string{"internal/callers", ".", "limit", "descriptor", "rules", "store", "internal/httpanswer", "internal/strictjson", "trace", "repeat", "reservation"}, "a way in asks a one-method Checker and knows no other way in"},
 	"client":                {[]string{".", "limit", "descriptor", "rules", "store", "store/breaker", "trace", "repeat", "reservation", "verdict", "internal/sleep", "internal/credentials"}, "a caller's side speaks the types of the limiter and knows no way in"},
 	"internal/admission":    {[]string{".", "limit", "descriptor", "rules", "store", "verdict", "internal/sleep"}, "letting calls in is one room under the fronts that run a handler, whatever they speak"},
@@ -85,6 +85,7 @@ var rooms = map[string]struct {
 	"internal/watched":      {nil, "seeing how an answer begins is no matter of why one looks"},
 	"internal/backlog":      {nil, "who waits at a listener is no matter of what is served"},
 	"internal/nonblock":     {nil, "never waiting for a reader is no matter of what is written"},
+	"internal/h2":           {nil, "HTTP/2 is spoken without knowing what is asked in it"},
 	"internal/h2guard":      {nil, "frames are counted before any server, whatever it serves"},
 	"internal/strictjson":   {nil, "JSON that comes in is read alike at every door"},
 	"internal/credentials":  {[]string{"internal/tlsfile"}, "what a client shows and trusts is the same for all servers that it asks"},
@@ -165,6 +166,7 @@ var rooms = map[string]struct {
 	"internal/reach":     {[]string{"identity", "rules"}, "whether rules want what a file asks for is told without a request"},
 	"internal/hostguard": {[]string{"internal/config"}, "hosts of operators are told by their names alone"},
 	"internal/app": {[]string{
+		"internal/h2",
 		"internal/callers",
 		"internal/inlet",
 		"internal/sleep",
@@ -305,7 +307,7 @@ var outsiders = []struct {
 	{"go.opentelemetry.io", []string{"internal/tracing"}, "traces have one room, so that they can be exchanged"},
 	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
-	{"net/http", []string{"internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/app", "internal/cli"}, "the inside knows no wire"},
+	{"net/http", []string{"internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/app", "internal/cli"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 

@@ -25,7 +25,6 @@ package h2
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -56,7 +55,7 @@ type Server struct {
 	ConnContext func(context.Context, net.Conn) (context.Context, error)
 	// Counters, when not nil, count what happens.
 	Counters *Counters
-	// OnPanic is told of a panic of a Unary; nil logs it.
+	// OnPanic, when not nil, is told of a panic of a Unary or of Slow.
 	OnPanic func(cause any, stack []byte)
 
 	ready     sync.Once
@@ -266,12 +265,10 @@ func (s *Server) forget(c *conn) {
 	s.settle()
 }
 
-// panicked tells of a panic of a Unary.
+// panicked tells of a panic.
 func (s *Server) panicked(cause any, stack []byte) {
 	s.count(Panicked, 1)
 	if s.OnPanic != nil {
 		s.OnPanic(cause, stack)
-		return
 	}
-	slog.Error("a batch of calls panicked; please report this bug", "panic", cause, "stack", string(stack))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,8 +27,8 @@ type slowStream struct {
 	// has returned: the stream is that of another call then.
 	unread                       []byte
 	ended, aborted, closed, over bool
-	trailer                *http.Header
-	request                *http.Request
+	trailer                      *http.Header
+	request                      *http.Request
 }
 
 // slowDown hands a stream to the handler of slow ones, with what has come of its body.
@@ -156,7 +157,7 @@ func (w *slowStream) handle(answer *responseWriter) (panicked bool) {
 		if cause := recover(); cause != nil {
 			panicked = true
 			if err, ok := cause.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-				w.c.server.panicked(cause, nil)
+				w.c.server.panicked(cause, debug.Stack())
 			}
 		}
 	}()
