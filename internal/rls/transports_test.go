@@ -52,7 +52,9 @@ func serveBoth(t testing.TB) (addrs both) {
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		served := make(chan error, 1)
-		go func() { served <- NewServer(Options{Checker: checker, Own: i == 1, DrainTimeout: -1}).Serve(ctx, l) }()
+		go func() {
+			served <- NewServer(Options{Checker: checker, Now: func() time.Time { return noon }, Own: i == 1, DrainTimeout: -1}).Serve(ctx, l)
+		}()
 		t.Cleanup(func() {
 			stop()
 			if err := <-served; err != nil {
