@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 const echoPath = "/test.Echo/Say"
@@ -182,9 +184,7 @@ func TestBlocking(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
-		for len(e.seen()) == before {
-			time.Sleep(0)
-		}
+		eventually.True(t, "the call waits", func() bool { return len(e.seen()) > before })
 	}
 	for range 20 {
 		if got, err := say(t, cc, "hello"); got != "hello" || err != nil {
@@ -299,9 +299,7 @@ func TestShutdown(t *testing.T) {
 		_, err := say(t, waiting, "wait")
 		asked <- err
 	}()
-	for len(e2.seen()) == 0 {
-		time.Sleep(0)
-	}
+	eventually.True(t, "the call waits", func() bool { return len(e2.seen()) > 0 })
 	over := make(chan error, 1)
 	go func() { over <- other.Shutdown(context.Background()) }()
 	close(e2.wait)
