@@ -120,6 +120,7 @@ func (p *slots) rewrite(s *State, without int, hold Hold) {
 	if without >= 0 {
 		p.pairs = append(p.pairs[:without], p.pairs[without+slotWords:]...)
 	}
+	p.dropEnded()
 	for i := len(p.pairs) - slotWords; i >= 0 && p.pairs[i] > p.last; i -= slotWords {
 		p.pairs[i] = p.last
 	}
@@ -130,6 +131,16 @@ func (p *slots) rewrite(s *State, without int, hold Hold) {
 	if len(p.pairs) > 0 {
 		s.Kind, s.Wide = kindConcurrency, p.pairs
 	}
+}
+
+// dropEnded takes out what has ended and stands first: of a state that is in order nothing, but
+// one that is not shows it only when what stood before is gone.
+func (p *slots) dropEnded() {
+	ended := 0
+	for ended < len(p.pairs) && p.pairs[ended] <= p.now {
+		ended += slotWords
+	}
+	p.pairs = p.pairs[:copy(p.pairs, p.pairs[ended:])]
 }
 
 // peek returns what is left.
