@@ -27,6 +27,7 @@ type conn struct {
 	spare   []*stream
 	slow    int    // how many of streams are slow
 	last    uint32 // the highest stream that was opened
+	seen    uint32 // the highest one whose HEADERS came, answered or not
 	opened  int    // how many
 	early   int    // how many of them were reset early
 	ended   ring
@@ -67,6 +68,9 @@ type reading struct {
 	dropped       int // bytes that came after the connection has failed
 	// deadline is the read deadline that is set.
 	deadline time.Time
+	// emptied is when a read last left nothing in the socket. What the last read brought has
+	// come after arrived.
+	emptied, arrived time.Time
 }
 
 // stream is one stream, which is a call.
@@ -85,6 +89,9 @@ type stream struct {
 	window, uncredited int
 	delta              int
 	deadline           time.Time
+	// givenUp is from when on the client may have given up, zero for never. It is before
+	// deadline by the time that the call may have waited in the socket.
+	givenUp time.Time
 	// held is an answer that waits for a window; the end follows it.
 	held   []byte
 	isHeld bool

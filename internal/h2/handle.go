@@ -82,7 +82,7 @@ func (c *conn) handleReset(f *frame, now time.Time) {
 	case len(f.payload) != 4:
 		c.fail(frameSizeError, Malformed, "a RST_STREAM that is not 4 bytes long")
 		return
-	case f.stream == 0 || f.stream > c.last:
+	case f.stream == 0 || f.stream > c.seen:
 		c.fail(protocolError, Malformed, "a RST_STREAM of an idle stream")
 		return
 	}
@@ -90,7 +90,7 @@ func (c *conn) handleReset(f *frame, now time.Time) {
 	if s == nil || s.reset {
 		return
 	}
-	if s.deadline.IsZero() || now.Before(s.deadline) {
+	if s.givenUp.IsZero() || now.Before(s.givenUp) {
 		if !c.resetEarly() {
 			c.fail(enhanceYourCalm, ResetTooMuch, "too many streams are reset early")
 			return
@@ -195,7 +195,7 @@ func (c *conn) handleWindowUpdate(f *frame) {
 		}
 		return
 	}
-	if f.stream > c.last {
+	if f.stream > c.seen {
 		c.fail(protocolError, Malformed, "a WINDOW_UPDATE of an idle stream")
 		return
 	}
@@ -280,7 +280,7 @@ func (c *conn) endBlock(b *Batch, id uint32, flags uint8, fragment []byte) {
 		c.resetStream(id, protocolError)
 	case s != nil:
 		c.trailer(b, s, flags, block)
-	case id > c.last:
+	case id > c.seen:
 		c.request(b, id, flags, block)
 	default:
 		c.recycle(block)
@@ -292,6 +292,7 @@ func (c *conn) endBlock(b *Batch, id uint32, flags uint8, fragment []byte) {
 // know yet.
 func (c *conn) headersOfEnded(id uint32) {
 	switch known, reset := c.ended.find(id); {
+	case id > c.last: // it came after the last word
 	case known && reset:
 	case known:
 		c.fail(streamClosed, Malformed, "HEADERS of a stream that has ended")
@@ -303,6 +304,7 @@ func (c *conn) headersOfEnded(id uint32) {
 // open notes that a stream was opened.
 func (c *conn) open(id uint32) {
 	c.last = max(c.last, id)
+	c.seen = max(c.seen, id)
 	c.opened++
 }
 
@@ -352,6 +354,7 @@ func (c *conn) decode(fragment []byte) *block {
 // request opens a stream.
 func (c *conn) request(b *Batch, id uint32, flags uint8, block *block) {
 	if c.final {
+		c.seen = id
 		c.recycle(block)
 		return // it was told that the server is leaving, and asks elsewhere
 	}
@@ -379,6 +382,7 @@ func (c *conn) beginCall(b *Batch, s *stream, flags uint8) {
 	}
 	if s.block.timeout > 0 {
 		s.deadline = b.now.Add(s.block.timeout)
+		s.givenUp = c.arrived.Add(s.block.timeout)
 	}
 	if s.block.unary != nil && flags&flagEndStream == 0 {
 		c.enter(s)
@@ -432,7 +436,7 @@ const smallData = 128
 func (c *conn) handleData(b *Batch, f *frame) bool {
 	data, ok := f.unpadded()
 	switch {
-	case f.stream == 0 || f.stream > c.last:
+	case f.stream == 0 || f.stream > c.seen:
 		c.fail(protocolError, Malformed, "DATA of an idle stream")
 		return true
 	case !ok:
@@ -473,7 +477,7 @@ func (c *conn) dataOfEnded(id uint32, s *stream) {
 		}
 		return
 	}
-	if _, reset := c.ended.find(id); !reset {
+	if _, reset := c.ended.find(id); !reset && id <= c.last { // others came after the last word
 		c.resetStream(id, streamClosed)
 	}
 }

@@ -221,6 +221,7 @@ func (c *conn) fill(b *Batch) bool {
 		}
 		n, err := c.nc.Read(c.in[c.end:])
 		b.now = time.Now()
+		c.noteRead(n, b.now)
 		c.grow(n)
 		if n > 0 {
 			c.heard(b.now)
@@ -237,6 +238,14 @@ func (c *conn) fill(b *Batch) bool {
 		if err != nil {
 			c.flush(b.now)
 		}
+	}
+}
+
+// noteRead notes since when what was read may have waited in the socket: nobody reads while
+// too many batches wait for a store.
+func (c *conn) noteRead(n int, now time.Time) {
+	if c.arrived = c.emptied; c.end+n < len(c.in) {
+		c.emptied = now
 	}
 }
 

@@ -162,7 +162,7 @@ func newConn(s *Server, nc net.Conn, ctx context.Context, cancel context.CancelF
 	c.decoder = hpack.NewDecoder(tableSize, func(f hpack.HeaderField) { c.decoding.emit(f) })
 	c.room = sync.NewCond(&c.mu)
 	c.window, c.initial = initialWindow, initialWindow
-	c.began, c.heardAt = now, now
+	c.began, c.heardAt, c.emptied = now, now, now
 	c.out = appendSettings(c.out,
 		uint32(settingMaxStreams), uint32(s.Limits.MaxStreams),
 		uint32(settingInitialWindow), streamWindow,

@@ -290,7 +290,7 @@ func (r *responseWriter) sendLocked() error {
 	for len(r.pending) > 0 {
 		n := min(len(r.pending), c.window, c.initial+w.s.delta, maxFrame)
 		switch {
-		case w.aborted || w.over || w.s.reset || c.closed || c.failed:
+		case w.aborted || w.over || w.s.reset || c.closed || c.failed || c.broken:
 			return io.ErrClosedPipe
 		case n > 0 && len(c.out) <= lowOut:
 			c.out = append(appendFrame(c.out, typeData, 0, w.s.id, n), r.pending[:n]...)
