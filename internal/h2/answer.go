@@ -135,6 +135,6 @@ func (c *conn) appendStatus(dst []byte, id uint32, code uint32, text string) []b
 		if text == "" {
 			return b
 		}
-		return appendField(b, grpcMessage, string(appendPercent(nil, text)))
+		return appendField(b, grpcMessage, string(AppendMessage(nil, text)))
 	})
 }

@@ -157,6 +157,20 @@ func TestFullWindows(t *testing.T) {
 	p.stays(id)
 }
 
+// A client that asks on and takes none of its answers is cut off.
+func TestTooManyUnreadAnswers(t *testing.T) {
+	p := meet(t, echoServer(), false)
+	p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	for id := uint32(1); id < 4*maxOut/8000; id += 2 {
+		p.ask(id, strings.Repeat("a", 8000))
+	}
+	go p.flush() // the server does not take all of it
+	<-p.over
+	if n := p.server.Counters.Of(TooSlow); n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
 // One byte more than the fast path takes is a slow stream, and no error.
 func TestBeyondTheFastPath(t *testing.T) {
 	p := meet(t, echoServer(), false)

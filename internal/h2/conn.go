@@ -41,7 +41,7 @@ type conn struct {
 	keeping
 	// running are the goroutines of the connection. parked of them wait for the right
 	// to read, which they get by baton. airborne are batches that wait for a store, and
-	// idle says that so many do that nobody reads.
+	// unled says that so many do that nobody reads.
 	running, parked, airborne int
 	unled                     bool
 	baton                     chan struct{}

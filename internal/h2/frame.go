@@ -45,18 +45,16 @@ const (
 type code uint32
 
 const (
-	noError            code = 0
-	protocolError      code = 1
-	internalError      code = 2
-	flowControlError   code = 3
-	settingsTimeout    code = 4
-	streamClosed       code = 5
-	frameSizeError     code = 6
-	refusedStream      code = 7
-	cancelled          code = 8
-	compressionError   code = 9
-	enhanceYourCalm    code = 11
-	inadequateSecurity code = 12
+	noError          code = 0
+	protocolError    code = 1
+	internalError    code = 2
+	flowControlError code = 3
+	settingsTimeout  code = 4
+	streamClosed     code = 5
+	frameSizeError   code = 6
+	refusedStream    code = 7
+	compressionError code = 9
+	enhanceYourCalm  code = 11
 )
 
 // frame is one frame as it was read. The payload is only there until the next read.

@@ -68,9 +68,9 @@ func appendPrefix(dst []byte, length int) []byte {
 // maxStatus bounds the bytes of a grpc-message.
 const maxStatus = 1024
 
-// appendPercent appends text as a grpc-message is written: what is not printable ASCII,
-// and '%', as '%' and two hexadecimal digits. It is cut off after maxStatus bytes.
-func appendPercent(dst []byte, text string) []byte {
+// AppendMessage appends text as a grpc-message is written: what is not printable ASCII,
+// and '%', as '%' and two hexadecimal digits. It is cut off after 1,024 bytes.
+func AppendMessage(dst []byte, text string) []byte {
 	const digits = "0123456789ABCDEF"
 	text = text[:min(len(text), maxStatus)]
 	for i := range len(text) {

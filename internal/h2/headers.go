@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// Header is the fields of a call. It is only there until Unary.Serve returns; the texts
-// in it may be kept. Two Headers that are equal by == have the same fields.
+// Header is the fields of a call. It is only there until the call is answered, which is when
+// Unary.Serve returns or Batch.Flush has sent it; the texts in it may be kept.
 type Header struct{ block *block }
 
 // Value returns the first value of a field; ok is false when there is none. The name is in

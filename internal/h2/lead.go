@@ -14,7 +14,7 @@ type Call struct {
 	// Header is the fields of the call but for the pseudo-fields.
 	Header Header
 	// Message is the encoded request, without what gRPC puts before it. It is only there
-	// until Serve returns.
+	// until the call is answered, as Header is.
 	Message []byte
 	// Deadline is when the client stops waiting; the zero value for never.
 	Deadline time.Time

@@ -127,8 +127,8 @@ func isTemporary(err error) bool {
 	return errors.As(err, &t) && t.Temporary()
 }
 
-// ServeConn serves one connection until it ends. The context of the connection derives from
-// ctx.
+// ServeConn serves one connection. It returns when the connection has ended, or goes on in
+// another goroutine. The context of the connection derives from ctx.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn) {
 	s.prepare()
 	ctx, cancel := context.WithCancel(ctx)

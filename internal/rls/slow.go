@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/internal/h2"
 )
 
 // slow answers by gRPC what the own transport does not answer itself: every other method, and
@@ -54,20 +56,6 @@ func writeStatus(w http.ResponseWriter, err error) {
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
 	h.Set("Grpc-Status", fmt.Sprint(int(s.Code())))
-	h.Set("Grpc-Message", percentEncoded(s.Message()))
+	h.Set("Grpc-Message", string(h2.AppendMessage(nil, s.Message())))
 	w.WriteHeader(http.StatusOK)
-}
-
-// percentEncoded writes text as a grpc-message: what is not printable ASCII, and '%', as '%' and
-// two hexadecimal digits.
-func percentEncoded(text string) string {
-	var b strings.Builder
-	for i := range len(text) {
-		if c := text[i]; c >= 0x20 && c <= 0x7e && c != '%' {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	return b.String()
 }

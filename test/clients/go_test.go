@@ -54,7 +54,8 @@ func invoke(ctx context.Context, conn *grpc.ClientConn, c call, options []grpc.C
 	if err := stream.CloseSend(); err != nil {
 		return nil, err
 	}
-	return answer, stream.RecvMsg(&answer)
+	err = stream.RecvMsg(&answer)
+	return answer, err
 }
 
 // octets is a codec of messages as they are.
