@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/net/http2"
 )
@@ -157,18 +158,30 @@ func TestFullWindows(t *testing.T) {
 	p.stays(id)
 }
 
-// A client that asks on and takes none of its answers is cut off.
+// A client that asks on and takes none of its answers is cut off, and not only when it has
+// taken none for a while.
 func TestTooManyUnreadAnswers(t *testing.T) {
-	p := meet(t, echoServer(), false)
-	p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	for id := uint32(1); id < 4*maxOut/8000; id += 2 {
-		p.ask(id, strings.Repeat("a", 8000))
-	}
-	go p.flush() // the server does not take all of it
-	<-p.over
-	if n := p.server.Counters.Of(TooSlow); n != 1 {
-		t.Errorf("counted %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := meet(t, echoServer(), false)
+		p.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		id := uint32(1)
+		for range maxOut/8000 - 1 {
+			p.ask(id, strings.Repeat("a", 8000))
+			id += 2
+		}
+		p.flush()
+		if p.isOver() {
+			t.Fatal("it is cut off within the bound")
+		}
+		for range 3 {
+			p.ask(id, strings.Repeat("a", 8000))
+			id += 2
+		}
+		p.flush()
+		if !p.isOver() || p.server.Counters.Of(TooSlow) != 1 {
+			t.Errorf("it stays, or is counted %d times", p.server.Counters.Of(TooSlow))
+		}
+	})
 }
 
 // One byte more than the fast path takes is a slow stream, and no error.
