@@ -69,7 +69,7 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 		nodes:    nodes.Remember(s.Nodes, s.StateDir),
 	}
 	k.fleet = fleet.Join(fleet.Options{
-		Roster: rosterOf(&backends[0]), Onlooker: !decides, Static: s.Nodes, Initial: k.nodes.Initial,
+		Roster: rosterOfAll(backends), Onlooker: !decides, Static: s.Nodes, Initial: k.nodes.Initial,
 		OnBeat: func(live int, err error) { k.nodes.Beat(time.Now(), live, err) },
 	})
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
@@ -98,6 +98,34 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 		k.Store = k.accuracy
 	}
 	return k, nil
+}
+
+// rosters are those of several backends. The first says how many nodes there are; to the
+// others it matters who they are too.
+type rosters []store.Roster
+
+// Attend implements store.Roster.
+func (r rosters) Attend(ctx context.Context, node string, ttl time.Duration) (live int, err error) {
+	for _, other := range r[1:] {
+		// The store itself is watched elsewhere; a heartbeat that is lost changes nothing.
+		_, _ = other.Attend(ctx, node, ttl)
+	}
+	return r[0].Attend(ctx, node, ttl)
+}
+
+// rosterOfAll returns where nodes that share backends find each other; nil if they cannot.
+func rosterOfAll(backends []backend) store.Roster {
+	var all rosters
+	for i := range backends {
+		roster := rosterOf(&backends[i])
+		if i == 0 && roster == nil {
+			return nil
+		}
+		if roster != nil {
+			all = append(all, roster)
+		}
+	}
+	return all
 }
 
 // rosterOf returns where nodes that share b find each other; nil if they cannot.

@@ -108,6 +108,27 @@ descriptors:
 	}
 }
 
+// Nodes tell both stores that they are there, whether they count each other or not: a store
+// keeps its counters in a shorter form where it knows that all nodes read that.
+func TestC2NodesAttendBothStores(t *testing.T) {
+	for _, nodes := range []int{0, 3} {
+		slow, fast := testserver.Redis(t, testserver.RedisConfig{}), testserver.Redis(t, testserver.RedisConfig{})
+		k := openTestStack(t, config.Settings{Store: config.NewStoreURL(slow.URL()), StorePerSecond: config.NewStoreURL(fast.URL()), Nodes: nodes})
+		k.join(slog.New(slog.DiscardHandler))
+		for _, server := range []*testserver.RedisServer{slow, fast} {
+			await(t, func() error {
+				if n := server.MustDo("ZCARD", "hg:readers"); n != int64(1) {
+					return fmt.Errorf("%v nodes read the shorter form, want 1", n)
+				}
+				return nil
+			})
+		}
+		if want := max(nodes, 1); k.fleet.Live() != want {
+			t.Errorf("%d nodes, want %d", k.fleet.Live(), want)
+		}
+	}
+}
+
 // Every mode works on two stores as on one, and none needs a store that leases.
 func TestModesOnEveryStore(t *testing.T) {
 	const yaml = `

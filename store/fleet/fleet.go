@@ -19,8 +19,9 @@
 // knows of Options.Initial; who keeps what Options.OnBeat tells over restarts does not
 // begin alone.
 //
-// Where the number of nodes is known and fixed, Options.Static says it, and the
-// roster is not asked.
+// Where the number of nodes is known and fixed, Options.Static says it. The node attends
+// the roster all the same, because a store learns more from it than a number, and others
+// may count; what it says of the number changes nothing.
 package fleet
 
 import (
@@ -62,13 +63,14 @@ type Options struct {
 	// Initial is the number of nodes until the roster has answered for the first
 	// time; default 1.
 	Initial int
-	// Static is the number of nodes where that is fixed; 0 means to ask.
+	// Static is the number of nodes where that is fixed; 0 means that the roster says it.
 	Static int
 	// Onlooker asks how many nodes there are and is none of them: it decides nothing.
 	Onlooker bool
 	// OnBeat, when not nil, is told of each heartbeat how many nodes there are then, as
 	// Live says it, and why the roster did not answer; nil if it did. It is called by
-	// Run, one call at a time, so the next heartbeat waits for it.
+	// Run, one call at a time, so the next heartbeat waits for it. Where the number is
+	// Static it is told nothing.
 	OnBeat func(live int, err error)
 }
 
@@ -118,7 +120,7 @@ func (f *Fleet) Live() int { return int(f.live.Load()) }
 // Run sends heartbeats until ctx ends, and then takes the node out of the
 // roster, for which it has one more Every.
 func (f *Fleet) Run(ctx context.Context) {
-	if f.options.Static > 0 || f.options.Roster == nil {
+	if f.options.Roster == nil {
 		<-ctx.Done()
 		return
 	}
@@ -154,7 +156,7 @@ func (f *Fleet) beat(ctx context.Context) {
 		return
 	}
 	f.note(time.Now(), live, err)
-	if f.options.OnBeat != nil {
+	if f.options.OnBeat != nil && f.options.Static == 0 {
 		f.options.OnBeat(f.Live(), err)
 	}
 }
@@ -171,8 +173,10 @@ func (f *Fleet) note(now time.Time, live int, err error) {
 	f.mu.stats.Answered++
 	f.mu.stats.LastAnswer = now
 	f.mu.stats.Said = live
-	f.mu.count.said(now, live)
-	f.live.Store(int64(f.mu.count.live))
+	if f.options.Static == 0 {
+		f.mu.count.said(now, live)
+		f.live.Store(int64(f.mu.count.live))
+	}
 }
 
 // leave takes the node out. If that fails it counts for a TTL more, which only

@@ -145,7 +145,7 @@ func TestBoardErrors(t *testing.T) {
 func TestDeniedBoardLeavesDecisionsAlone(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{Users: []string{
 		"user default off",
-		"user app on >secret ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
+		"user app on >secret ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire",
 	}})
 	o, err := ParseURL(server.URL())
 	if err != nil {

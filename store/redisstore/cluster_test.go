@@ -94,8 +94,8 @@ func TestClusterConformance(t *testing.T) {
 		tag = (tag + 41) % tagCount
 		s := open(t, clusterOptions(servers))
 		var now atomic.Int64
-		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: oneTag{s, tag}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+		setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+		return storetest.Harness{Store: oneTag{s, tag}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: true}
 	})
 }
 
@@ -107,7 +107,7 @@ func TestClusterAsOneStore(t *testing.T) {
 		o.NoCoalescing = !coalescing
 		s := open(t, o)
 		var now limit.Micros
-		setClock(t, s, func() limit.Micros { return now })
+		setWorld(t, s, func() limit.Micros { return now })
 		round := 0
 		rapid.Check(t, func(rt *rapid.T) {
 			round++
@@ -202,7 +202,7 @@ func TestClusterUserOverTLS(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true, TLS: true})
 	for _, node := range servers.Nodes {
 		node.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~hg:*",
-			"+evalsha", "+eval", "+time", "+get", "+set", "+del", "+strlen", "+getrange", "+append", "+pexpire", "+cluster|slots", "+asking")
+			"+evalsha", "+eval", "+time", "+get", "+set", "+incrby", "+del", "+strlen", "+getrange", "+append", "+pexpire", "+cluster|slots", "+asking")
 	}
 	o := clusterOptions(servers)
 	o.Username, o.Password = "app", "secret"

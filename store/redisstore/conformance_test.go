@@ -11,23 +11,31 @@ import (
 
 func TestConformance(t *testing.T) {
 	for _, program := range testserver.RedisPrograms {
-		t.Run(program, func(t *testing.T) {
-			storetest.Run(t, func(t *testing.T) storetest.Harness {
-				s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
-				var now atomic.Int64
-				setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-				return storetest.Harness{
-					Store:  s,
-					SetNow: func(m limit.Micros) { now.Store(int64(m)) },
-					State: func(key string) limit.State {
-						b, err := s.Lookup(t.Context(), []byte(key))
-						if err != nil {
-							t.Error(err)
-						}
-						return b.State
-					},
-				}
-			})
-		})
+		t.Run(program, func(t *testing.T) { testConformance(t, program, true) })
 	}
+	t.Run("text", func(t *testing.T) { testConformance(t, testserver.RedisPrograms[0], false) })
+}
+
+func testConformance(t *testing.T, program string, packs bool) {
+	storetest.Run(t, func(t *testing.T) storetest.Harness {
+		s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
+		s.packs.Store(packs)
+		var now atomic.Int64
+		h := storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: packs}
+		clock := func() limit.Micros { return limit.Micros(now.Load()) }
+		if packs {
+			setWorld(t, s, clock)
+			h.State = func(key string) limit.State { return worldState(t, s, key) }
+			return h
+		}
+		setClock(t, s, clock)
+		h.State = func(key string) limit.State {
+			b, err := s.Lookup(t.Context(), []byte(key))
+			if err != nil {
+				t.Error(err)
+			}
+			return b.State
+		}
+		return h
+	})
 }

@@ -24,7 +24,7 @@ import (
 func TestConnections(t *testing.T) {
 	users := []string{
 		"user default off",
-		"user app on >secret ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
+		"user app on >secret ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire",
 	}
 	cases := map[string]struct {
 		cfg testserver.RedisConfig
@@ -412,7 +412,7 @@ func rewriting(t *testing.T, upstream string, rewrite func(answer []byte) []byte
 // An answer that belongs to another call is never taken for ours.
 func TestMixedUpAnswers(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{})
-	number := regexp.MustCompile(`(\*[56]\r\n):(\d+)`)
+	number := regexp.MustCompile(`(\*[3-6]\r\n):(\d+)`)
 	var mixedUp atomic.Bool
 	addr := rewriting(t, server.Addr, func(answer []byte) []byte {
 		if !mixedUp.Load() {

@@ -49,7 +49,7 @@
 // ASK are followed within the deadline. A call whose buckets lie on both sides of
 // a slot that is being moved is divided into calls of one bucket each.
 //
-// The user needs +evalsha +eval +time +get +set +del +strlen +getrange +append
+// The user needs +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append
 // +pexpire and ~<prefix>*; for the roster, the board and tools +pttl +zadd +zcard +zrem
 // +zremrangebyscore +zrevrange +zscore; for registers +hget +hset; in a cluster
 // +cluster|slots and +asking too. With +role and +info the store can tell more about a wrong address, with
@@ -92,8 +92,10 @@
 // for a minute, two for an hour, three for a day, four for a second, or a word such as
 // 15m or month; nothing where it has no such form (limit.Per).
 //
-// A window counter may also be one integer of 16 digits: see packed.go. This version reads
-// those and writes none; one that writes them can so be run beside it.
+// A window counter may also be one integer of 16 digits: see packed.go. All read such, and
+// write them from when the roster says that every live node counts in them (Attend): so a
+// fleet of two versions never misreads, and it is back at text within a heartbeat when an
+// older one joins.
 //
 // Where several limits count in one bucket, its value is "11 *" and for each of them, up
 // to eight, " CAPACITY X Y ENDS SINCE LENGTH:" and its state in LENGTH bytes; the one that
@@ -101,7 +103,8 @@
 // others were charged since it was touched.
 //
 // Beside the bucket, "<name>leases" has the leases on it, and "<prefix>nodes" the
-// nodes that are alive. "<prefix>board" has the nodes that tell of themselves, and
+// nodes that are alive, "<prefix>readers" those of them that count in integers.
+// "<prefix>board" has the nodes that tell of themselves, and
 // what each says is in a string named by the prefix, 16 raw bytes of the SHA-256 of
 // its name, and "board". A value that Swap keeps is in "<name>kept", as a bucket of its key
 // is named: the instant until which it stands, a space, and the value.

@@ -53,6 +53,7 @@ const (
 	flagEdges    = 1
 	flagPrevious = 2
 	flagDryRun   = 4
+	flagPacks    = 8
 
 	// How a limit counts, in bits; the Carry is the second and third.
 	flagCountDenied = 1
@@ -100,6 +101,8 @@ type request struct {
 	opOf []int
 	// tells says that the script tells the previous counts of sliding windows.
 	tells bool
+	// packs says that the script may write window counters that are one integer.
+	packs bool
 }
 
 // bucketKey is a distinct key of a request.
@@ -123,7 +126,6 @@ type operation struct {
 	// the group may come several times.
 	length int
 	times  int
-	at     int // where its answer begins
 	// state is that of the bucket before the first of several; or after the only
 	// one, if the script tells enough. Where it is remembered, left is how long it lasts.
 	state limit.State
@@ -135,7 +137,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // release makes r available to other calls. It must not be called while the
 // client may still read the strings.
 func (r *request) release() {
-	r.tells = false
+	r.tells, r.packs = false, false
 	if cap(r.buf) <= keptBytes {
 		requests.Put(r)
 	}
@@ -151,6 +153,7 @@ type takeBody struct {
 	// is left with.
 	memory  *memory
 	history uint32
+	packs   bool // as in request
 }
 
 // encode implements body.
@@ -159,6 +162,7 @@ func (b *takeBody) encode(h header) (keys, args []string) {
 		b.request = requests.Get().(*request)
 	}
 	b.history, b.request.tells = h.history, b.memory != nil && !b.takes[0].DryRun
+	b.request.packs = b.packs
 	return b.request.encode(b.prefix, h, b.takes)
 }
 
@@ -252,6 +256,9 @@ func (r *request) header(h header, takes []store.Take) {
 	}
 	if takes[0].DryRun {
 		flags |= flagDryRun
+	}
+	if r.packs {
+		flags |= flagPacks
 	}
 	if known {
 		flags |= flagEdges

@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -15,10 +17,60 @@ import (
 )
 
 // model is the contract of package store in the plainest words: a map of
-// states and Take.Decide.
+// states and Take.Decide. A state that is kept as an integer is read by the clock, so
+// after a step of that it may be another; packed has those.
 type model struct {
 	states map[string]limit.State
+	packed map[string]int64 // nil where the store writes text
 	now    limit.Micros
+}
+
+// newModel returns a model of s.
+func newModel(s *Store, now limit.Micros) *model {
+	m := &model{states: map[string]limit.State{}, now: now}
+	if s.packs.Load() {
+		m.packed = map[string]int64{}
+	}
+	return m
+}
+
+// state returns that of a key.
+func (m *model) state(key string) limit.State {
+	if n, ok := m.packed[key]; ok {
+		return unpack(n, m.now)
+	}
+	return clone(m.states[key])
+}
+
+// save keeps what has become of before.
+func (m *model) save(key string, before, after limit.State) {
+	if reflect.DeepEqual(before, after) {
+		return
+	}
+	m.states[key] = after
+	if m.packed == nil {
+		return
+	}
+	delete(m.packed, key)
+	for form := range packedForms {
+		f := &packedForms[form]
+		if form == 0 || after.Kind != 1+uint8(f.algorithm) || after.Per != f.per || max(after.B, after.C) >= packedCounts {
+			continue
+		}
+		n := packedAt(form, limit.Micros(after.A), after.B, after.C)
+		if reflect.DeepEqual(unpack(n, m.now), after) { // else its window is too far away
+			m.packed[key] = n
+		}
+	}
+}
+
+// copied returns a copy of m.
+func (m *model) copied() *model {
+	c := &model{states: map[string]limit.State{}, packed: maps.Clone(m.packed), now: m.now}
+	for key, state := range m.states {
+		c.states[key] = clone(state)
+	}
+	return c
 }
 
 func (m *model) take(takes []store.Take) []limit.Decision {
@@ -39,10 +91,7 @@ func (m *model) take(takes []store.Take) []limit.Decision {
 }
 
 func (m *model) group(takes []store.Take, out []limit.Decision) {
-	before := make(map[string]limit.State)
-	for key, state := range m.states {
-		before[key] = clone(state)
-	}
+	before := m.copied()
 	held := false
 	for i := range takes {
 		out[i] = m.one(&takes[i])
@@ -51,7 +100,7 @@ func (m *model) group(takes []store.Take, out []limit.Decision) {
 	if !held {
 		return
 	}
-	m.states = before
+	*m = *before
 	for i := range takes {
 		if takes[i].Op != store.Hit || out[i].Allowed {
 			out[i] = m.one(&store.Take{Key: takes[i].Key, Limit: takes[i].Limit})
@@ -60,8 +109,10 @@ func (m *model) group(takes []store.Take, out []limit.Decision) {
 }
 
 func (m *model) one(t *store.Take) limit.Decision {
-	state, d := t.Decide(clone(m.states[string(t.Key)]), m.now)
-	m.states[string(t.Key)] = state
+	key := string(t.Key)
+	before := m.state(key)
+	state, d := t.Decide(clone(before), m.now)
+	m.save(key, before, state)
 	return d
 }
 
@@ -208,7 +259,8 @@ func TestScriptEqualsLimit(t *testing.T) {
 		if _, err := tryCommand(s, "FLUSHALL"); err != nil {
 			t.Fatal(err)
 		}
-		m := &model{states: make(map[string]limit.State)}
+		s.packs.Store(rapid.Bool().Draw(t, "packs"))
+		m := newModel(s, 0)
 		limits := []*limit.Limit{drawLimit(t), drawLimit(t), drawLimit(t)}
 		now = limit.Micros(rapid.SampledFrom([]int64{1_763_666_315_123_456, 1 << 20, 1 << 51}).Draw(t, "start"))
 		if !slices.ContainsFunc(limits, func(l *limit.Limit) bool { return l.Calendar != nil }) && rapid.Bool().Draw(t, "late") {
@@ -221,17 +273,14 @@ func TestScriptEqualsLimit(t *testing.T) {
 			alone, grouped := countJoined(takes)
 			joined, joinedGroups = joined+alone, joinedGroups+grouped
 			if rapid.Bool().Draw(t, "dry run") {
-				states := make(map[string]limit.State)
-				for key, state := range m.states {
-					states[key] = clone(state)
-				}
+				before := m.copied()
 				want, got := m.take(takes), takeAll(s, dry(takes)...)
 				for i := range takes {
 					if got[i].Err != nil || got[i].Decision != want[i] {
 						t.Fatalf("at %d, dry run %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i], want[i])
 					}
 				}
-				m.states = states
+				*m = *before
 				compareStates(t, s, m)
 			}
 			want, got := m.take(takes), takeAll(s, takes...)
@@ -266,7 +315,8 @@ func countJoined(takes []store.Take) (alone, grouped int) {
 
 // compareStates demands that Redis holds the states of the model.
 func compareStates(t *rapid.T, s *Store, m *model) {
-	for key, want := range m.states {
+	for key := range m.states {
+		want := m.state(key)
 		got, err := s.Lookup(t.Context(), []byte(key))
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +335,7 @@ func compareStates(t *rapid.T, s *Store, m *model) {
 // back and on.
 func TestLongLogEqualsLimit(t *testing.T) {
 	s, _ := openRedis(t)
-	m := &model{states: make(map[string]limit.State), now: 1_780_315_200_000_000}
+	m := newModel(s, 1_780_315_200_000_000)
 	setClock(t, s, func() limit.Micros { return m.now })
 	l := limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 300, Period: time.Second})
 	random := rand.New(rand.NewPCG(3, 4))

@@ -54,7 +54,7 @@ func TestSlotsAndBansEqualLimit(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		mustCommand(t, s, "FLUSHALL")
-		m := &model{states: make(map[string]limit.State)}
+		m := newModel(s, 0)
 		limits := []*limit.Limit{draw(t), draw(t), draw(t), tenPerHour}
 		now = 1_763_666_315_123_456
 		for range rapid.IntRange(1, 40).Draw(t, "calls") {
@@ -76,7 +76,7 @@ func TestSlotsAndBansEqualLimit(t *testing.T) {
 // renewed, lapsed, and pulled back when the clock steps back.
 func TestManySlotsEqualLimit(t *testing.T) {
 	s, _ := openRedis(t)
-	m := &model{states: make(map[string]limit.State), now: 1_780_315_200_000_000}
+	m := newModel(s, 1_780_315_200_000_000)
 	setClock(t, s, func() limit.Micros { return m.now })
 	l := slotsOf(300, 10*time.Second)
 	random := rand.New(rand.NewPCG(5, 6))
@@ -146,7 +146,7 @@ func TestSlotsArePulledBack(t *testing.T) {
 	percents := limit.Micros(0x06_25_25_25_25_25_25)
 	now := percents
 	setClock(t, s, func() limit.Micros { return now })
-	m := &model{states: make(map[string]limit.State)}
+	m := newModel(s, 0)
 	long, short := slotsOf(40, time.Minute), slotsOf(40, time.Second)
 	for i := range 40 {
 		now = percents - limit.Micros(time.Second.Microseconds())*limit.Micros(1+40-i)

@@ -114,7 +114,7 @@ func (s *Store) leaseInTurn(ctx context.Context, requests []store.LeaseRequest, 
 // being moved, it asks again for each bucket alone.
 func (s *Store) leaseCall(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant, of []int, deadline time.Time) {
 	hash := hashOf(requests[of[0]].Key)
-	body := &leaseBody{prefix: s.prefix(hash), requests: requests, grants: grants, of: of}
+	body := &leaseBody{prefix: s.prefix(hash), requests: requests, grants: grants, of: of, packs: s.packs.Load()}
 	_, err := s.run(ctx, leaseScript, body, hash, deadline)
 	if err == nil {
 		return
@@ -138,6 +138,7 @@ type leaseBody struct {
 	grants   []store.Grant
 	of       []int // which requests, and grants
 	request  *request
+	packs    bool // as in request
 }
 
 // encode implements body. What stands before the fields is what a call of takes
@@ -149,7 +150,7 @@ func (b *leaseBody) encode(h header) (keys, args []string) {
 		takes[i] = store.Take{Key: q.Key, Limit: q.Limit, Hits: min(max(q.Want, 0), limit.MaxQuota)}
 	}
 	r := requests.Get().(*request)
-	b.request = r
+	b.request, r.packs = r, b.packs
 	r.buf = r.buf[:0]
 	r.number(takes)
 	name := len(b.prefix) + hashBytes

@@ -25,7 +25,7 @@ import (
 func openClocked(t *testing.T) storetest.Harness {
 	s, _ := openRedis(t)
 	var now atomic.Int64
-	setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+	setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 	return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 }
 
@@ -55,7 +55,7 @@ func TestLeasesInACluster(t *testing.T) {
 		tag = (tag + 41) % tagCount
 		s := open(t, clusterOptions(servers))
 		var now atomic.Int64
-		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+		setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
 		return storetest.Harness{Store: oneTagLeases{oneTag{s, tag}}, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
 	}
 	storetest.RunLeases(t, openTag)

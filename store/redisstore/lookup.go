@@ -64,13 +64,21 @@ func (s *Store) Lookup(ctx context.Context, key []byte) (Bucket, error) {
 	if err != nil {
 		return b, sh.Fault("lookup", conn.ErrBadReply)
 	}
-	if b.Now, err = sh.time(ctx); err != nil {
+	if b.Now, err = s.instant(ctx, sh); err != nil {
 		return b, err
 	}
 	b.Found = true
 	b.TTL = time.Duration(max(left, 0)) * time.Millisecond
 	b.State = parseState(b.Value, b.Now)
 	return b, nil
+}
+
+// instant returns the instant that buckets of sh are decided at now.
+func (s *Store) instant(ctx context.Context, sh *shard) (limit.Micros, error) {
+	if s.clock != nil { // in tests
+		return s.clock(), nil
+	}
+	return sh.time(ctx)
 }
 
 // time asks for the instant of Redis's clock.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patient is a budget that busy machines keep: most tests are not about time.
 const patient = 30 * time.Second
 
-// open returns a store for o that is closed when the test ends.
+// open returns a store for o that is closed when the test ends. It packs window counters,
+// as in a fleet of which all nodes read them.
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
 	if o.Budget == 0 {
@@ -30,6 +32,7 @@ func open(t testing.TB, o Options) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.packs.Store(true)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close: %v", err)
@@ -70,6 +73,49 @@ func setClock(t testing.TB, s *Store, now func() limit.Micros) {
 		*of = &script{text: text, sha: scriptSHA(text), optional: before.optional}
 		t.Cleanup(func() { *of = before })
 	}
+}
+
+// setWorld is setClock for who holds the store to its contract: buckets end by that clock
+// too, because a window counter that is an integer must not outlive its window by far. Each
+// call drops the keys that it names and that have ended.
+func setWorld(t testing.TB, s *Store, now func() limit.Micros) {
+	t.Helper()
+	const (
+		begin = "local tells, dry, packs ="
+		far   = "floor(now / 1000) + 10000000000000" // in a time that real clocks do not reach
+		drop  = "for i = 1, #KEYS do\n" +
+			"  local ends = redis.call('PEXPIRETIME', KEYS[i])\n" +
+			"  if ends > 0 and ends <= " + far + " then\n    redis.call('DEL', KEYS[i])\n  end\nend\n"
+	)
+	if s.clock = now; strings.Contains(takeScript.text, far) {
+		return // for another store of this test
+	}
+	setClock(t, s, now)
+	for _, of := range []**script{&takeScript, &leaseScript} {
+		text := (*of).text
+		if strings.Count(text, begin) != 1 {
+			t.Fatal("the script has no place to drop keys at")
+		}
+		text = strings.NewReplacer(
+			begin, drop+begin, "/ 1000) + 86400000", "/ 1000) + 1000 + "+far, "'PX'", "'PXAT'", "'PEXPIRE'", "'PEXPIREAT'",
+		).Replace(text)
+		*of = &script{text: text, sha: scriptSHA(text), optional: (*of).optional}
+	}
+}
+
+// worldState returns the state of a bucket by the clock of setWorld, by which it may have
+// ended.
+func worldState(t *testing.T, s *Store, key string) limit.State {
+	t.Helper()
+	name := s.Name([]byte(key))
+	ends, err := strconv.ParseInt(command(t, s, "PEXPIRETIME", name), 10, 64)
+	if err != nil {
+		t.Error(err)
+	}
+	if ends <= int64(s.clock())/1000+10_000_000_000_000 {
+		return limit.State{}
+	}
+	return parseState(command(t, s, "GET", name), s.clock())
 }
 
 // takeOne takes hits of one bucket.

@@ -32,16 +32,24 @@ const (
 // packedForms are the algorithms and periods that have a form, by its number.
 var packedForms = [...]struct {
 	algorithm limit.Algorithm
-	per       string
+	per       limit.Per
 	period    int64 // µs
 }{
-	1: {limit.SlidingWindow, "1s", 1_000_000},
-	2: {limit.SlidingWindow, "1m", 60_000_000},
-	3: {limit.SlidingWindow, "1h", 3_600_000_000},
-	4: {limit.SlidingWindow, "1d", 86_400_000_000},
-	5: {limit.FixedWindow, "1s", 1_000_000},
-	6: {limit.FixedWindow, "1m", 60_000_000},
-	7: {limit.FixedWindow, "1h", 3_600_000_000},
+	1: {limit.SlidingWindow, perOf("1s"), 1_000_000},
+	2: {limit.SlidingWindow, perOf("1m"), 60_000_000},
+	3: {limit.SlidingWindow, perOf("1h"), 3_600_000_000},
+	4: {limit.SlidingWindow, perOf("1d"), 86_400_000_000},
+	5: {limit.FixedWindow, perOf("1s"), 1_000_000},
+	6: {limit.FixedWindow, perOf("1m"), 60_000_000},
+	7: {limit.FixedWindow, perOf("1h"), 3_600_000_000},
+}
+
+func perOf(word string) limit.Per {
+	per, err := limit.ParsePer(word)
+	if err != nil {
+		panic(err) // a word of this file
+	}
+	return per
 }
 
 // unpack returns the state that n says at now, as unpack.lua does; the unused state for
@@ -59,6 +67,16 @@ func unpack(n int64, now limit.Micros) limit.State {
 	present := min(max(int64(now), 0), maxInstant) / f.period
 	ahead := (n>>packedWindowShift-present+packedBehind)&(packedWindows-1) - packedBehind
 	s.A = max(present+ahead, 0) * f.period
-	s.Per, _ = limit.ParsePer(f.per)
+	s.Per = f.per
 	return s
+}
+
+// packable reports whether the states of l may be packed.
+func packable(l *limit.Limit) bool { return l.Algorithm <= limit.FixedWindow && l.Calendar == nil }
+
+// isPacked reports whether an answer to a take by a limit of which states may be packed is
+// such a state, below 0 if the take was denied. All else that a script says first of these
+// is nearer to 0, or verdictNever.
+func isPacked(n int64) bool {
+	return max(n, -n) >= 1<<packedFormShift && n != verdictNever
 }

@@ -53,7 +53,7 @@ func drawPacked(t *rapid.T, now limit.Micros, forms, ahead []int64) (limit.State
 	if f.algorithm == limit.SlidingWindow {
 		s.C = count.Draw(t, "previous")
 	}
-	s.Per, _ = limit.ParsePer(f.per)
+	s.Per = f.per
 	return s, packedAt(form, limit.Micros(s.A), s.B, s.C)
 }
 

@@ -177,18 +177,15 @@ func said(t *store.Take) (store.Op, int64) {
 // deal reads the answer to the operations, whose numbers begin at answer[0], into
 // results: of an operation that is several takes each gets its own.
 func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []store.Take, results []store.Result) bool {
-	at := 0
 	for i := range r.ops {
-		r.ops[i].at = at
-		at += r.width(&r.ops[i], takes)
-	}
-	if len(answer) != at {
-		return false
-	}
-	for i := range r.ops {
-		if !r.read(&r.ops[i], now, answer, takes, results) {
+		n, ok := r.read(&r.ops[i], now, answer, takes, results)
+		if !ok {
 			return false
 		}
+		answer = answer[n:]
+	}
+	if len(answer) > 0 {
+		return false
 	}
 	for i := 0; i < len(takes); {
 		end := store.GroupEnd(takes, i)
@@ -208,7 +205,8 @@ func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []
 	return true
 }
 
-// width returns how many numbers the answer to an operation has.
+// width returns how many numbers the answer to an operation has, but for one that is
+// packed.
 func (r *request) width(o *operation, takes []store.Take) int {
 	if o.times > 1 || r.tells && takes[o.take].Limit.Algorithm == limit.SlidingWindow {
 		return answerState
@@ -216,26 +214,49 @@ func (r *request) width(o *operation, takes []store.Take) int {
 	return answerTake
 }
 
-// read reads what is said of o: the answer to its only take, or the state from
-// which several are answered.
-func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMessage, takes []store.Take, results []store.Result) bool {
+// read reads what is said of o, and returns how many numbers that are: the answer to its
+// only take, or the state from which several are answered.
+func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMessage, takes []store.Take, results []store.Result) (width int, ok bool) {
 	var n [answerState]int64
-	width := r.width(o, takes)
-	if !integers(answer[o.at:o.at+width], n[:width]) {
-		return false
+	if len(answer) == 0 || !integers(answer[:1], n[:1]) {
+		return 0, false
+	}
+	l, result := takes[o.take].Limit, &results[o.take]
+	if packable(l) && isPacked(n[0]) {
+		return 1, o.times == 1 && o.readPacked(n[0], now, l, takes[o.take].Hits, result)
+	}
+	width = r.width(o, takes)
+	if len(answer) < width || !integers(answer[1:width], n[1:width]) {
+		return 0, false
 	}
 	if o.times > 1 {
 		o.state = limit.State{Kind: uint8(n[0]), A: n[1], B: n[2], C: n[3]}
 		if o.state.Kind != 0 {
-			o.state.Per = takes[o.take].Limit.Per()
+			o.state.Per = l.Per()
 		}
-		return true
+		return width, true
 	}
-	l, result := takes[o.take].Limit, &results[o.take]
 	*result = store.Result{Decision: decision(l, n[0], n[1], n[2])}
 	if r.tells {
 		o.state, o.left = stateOf(l, &result.Decision, now, n[3]), result.ResetAfter
 	}
+	return width, true
+}
+
+// readPacked reads the answer n that is the state after a hit, or below 0 that in which it
+// was denied.
+func (o *operation) readPacked(n int64, now limit.Micros, l *limit.Limit, hits int64, result *store.Result) bool {
+	state := unpack(max(n, -n), now)
+	if state.Kind != 1+uint8(l.Algorithm) || state.Per != l.Per() {
+		return false
+	}
+	if n > 0 {
+		hits = 0
+	}
+	*result = store.Result{}
+	o.state = state
+	limit.DecideInPlace(l, &state, now, hits, &result.Decision)
+	o.left = result.ResetAfter
 	return true
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/store"
@@ -16,6 +17,7 @@ type Store struct {
 	caller
 	memory *memory // nil if nothing is remembered
 	late   *conn.Lateness
+	packs  atomic.Bool // all nodes read packed counters; see Attend
 }
 
 var _ store.Store = (*Store)(nil)

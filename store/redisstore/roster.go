@@ -21,6 +21,8 @@ const (
 	// rosterName is what the name of the roster has after the prefix; it is
 	// shorter than any bucket's.
 	rosterName = "nodes"
+	// readersName is the same of the roster of nodes that read packed counters.
+	readersName = "readers"
 	// maxRoster bounds how many nodes a roster holds, and maxRosterName the length
 	// of a name in bytes.
 	maxRoster     = 4096
@@ -41,7 +43,8 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 	if err := s.checkNode("attend", node); err != nil {
 		return 0, err
 	}
-	body := &rosterBody{key: s.prefix(keyHash{}) + rosterName, node: node, ttl: max(ttl.Microseconds(), 0)}
+	prefix := s.prefix(keyHash{})
+	body := &rosterBody{keys: []string{prefix + rosterName, prefix + readersName}, node: node, ttl: max(ttl.Microseconds(), 0)}
 	if err := s.askFirst(ctx, "attend", rosterScript, body, s.options.Budget); err != nil {
 		return 0, err
 	}
@@ -50,20 +53,22 @@ func (s *Store) Attend(ctx context.Context, node string, ttl time.Duration) (liv
 		fault.Reason, fault.Hint = store.Full, "more than 4096 nodes are alive: give each process one name and keep it"
 		return 0, fault
 	}
+	s.packs.Store(body.readers == body.live)
 	return int(body.live), nil
 }
 
 // rosterBody is the body of a call that notes a node.
 type rosterBody struct {
 	plain
-	key, node string
-	ttl       int64 // µs
-	live      int64 // what was answered
+	keys          []string
+	node          string
+	ttl           int64 // µs
+	live, readers int64 // what was answered
 }
 
 // encode implements body.
 func (b *rosterBody) encode(h header) (keys, args []string) {
-	return []string{b.key}, append(plainArgs(h, 2), b.node, decimal(min(b.ttl, maxNumber)))
+	return b.keys, append(plainArgs(h, 2), b.node, decimal(min(b.ttl, maxNumber)))
 }
 
 // decode implements body.
@@ -72,10 +77,10 @@ func (b *rosterBody) decode(answer []rueidis.RedisMessage, number uint32) (head,
 	if err != nil || h.status != statusDecided {
 		return h, err
 	}
-	var live [1]int64
-	if len(rest) != len(live) || !integers(rest, live[:]) {
+	var n [2]int64
+	if len(rest) != len(n) || !integers(rest, n[:]) {
 		return head{}, conn.ErrBadReply
 	}
-	b.live = live[0]
+	b.live, b.readers = n[0], n[1]
 	return h, nil
 }

@@ -47,6 +47,12 @@ var (
 	luaLoad string
 	//go:embed lua/unpack.lua
 	luaUnpack string
+	//go:embed lua/limit.lua
+	luaLimit string
+	//go:embed lua/quick.lua
+	luaQuick string
+	//go:embed lua/pack.lua
+	luaPack string
 	//go:embed lua/kept_save.lua
 	luaKeptSave string
 	//go:embed lua/save.lua
@@ -69,8 +75,9 @@ var (
 // may be charged. SUB_WINDOWS, SLIDING_LOG, CONCURRENCY and CARRY make functions
 // instead, when the first take needs them; CARRY has TALLY in it. LOAD reads text, the value of a bucket, into
 // kind, a, b, c, wide, stored_mark and terms; SAVE writes it, with mark and terms,
-// and KEPT_SAVE where kept says whether its time to live stays as it is. MARK finds the mark of a limit, TERMS
-// what is in its bits.
+// and KEPT_SAVE where kept says whether its time to live stays as it is; PACK, in both, finds
+// its short form. MARK finds the mark of a limit, TERMS what is in its bits. QUICK decides
+// what counts in integers, and moves place on.
 var sections = strings.NewReplacer(
 	"SLIDING_WINDOW\n", luaSlidingWindow,
 	"FIXED_WINDOW\n", luaFixedWindow,
@@ -82,10 +89,24 @@ var sections = strings.NewReplacer(
 	"CARRY\n", strings.Replace(luaCarry, "TALLY\n", strings.Replace(luaTally, "LOAD\n", luaLoadWhole, 1), 1),
 	"TERMS\n", luaTerms,
 	"MARK\n", luaMark,
-	"KEPT_SAVE\n", strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1),
-	"SAVE\n", luaSave,
+	"LIMIT\n", limitSections.Replace(luaLimit),
+	"QUICK\n", luaQuick,
+	"KEPT_SAVE\n", packing.Replace(strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1)),
+	"SAVE\n", packing.Replace(luaSave),
 	"LOAD\n", luaLoadWhole,
 )
+
+// limitSections are those in limit.lua.
+var limitSections = strings.NewReplacer(
+	"MARK\n", luaMark,
+	"TERMS\n", luaTerms,
+	"SUB_WINDOWS\n", luaSubWindows,
+	"SLIDING_LOG\n", luaSlidingLog,
+	"CONCURRENCY\n", luaConcurrency,
+)
+
+// packing puts PACK into what writes a state.
+var packing = strings.NewReplacer("PACK\n", luaPack)
 
 // luaLoadWhole is LOAD.
 var luaLoadWhole = strings.Replace(luaLoad, "UNPACK\n", luaUnpack, 1)
@@ -109,6 +130,9 @@ var constants = strings.NewReplacer(
 	"MAX_DRAIN", "1125899906842624", // 2^50
 	"DEBT_BURSTS", "64",
 	"DEBT_US", "3600000000", // an hour
+	"PACKED_FORM", strconv.Itoa(1<<packedFormShift),
+	"PACKED_WINDOW", strconv.Itoa(1<<packedWindowShift),
+	"PACKED_COUNTS", strconv.Itoa(packedCounts),
 	"LOG_HEAD", "64",
 	"LOG_KEPT", "3600000000", // an hour
 	"MAX_TALLIES", "8",

@@ -28,8 +28,8 @@ func TestSentinelConformance(t *testing.T) {
 		servers.Primary().MustDo("FLUSHALL")
 		s := open(t, sentinelOptions(servers))
 		var now atomic.Int64
-		setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+		setWorld(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: true}
 	})
 }
 

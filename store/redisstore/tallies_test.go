@@ -58,7 +58,7 @@ func TestLateLimitsEqualLimit(t *testing.T) {
 		if _, err := tryCommand(s, "FLUSHALL"); err != nil {
 			t.Fatal(err)
 		}
-		m := &model{states: make(map[string]limit.State)}
+		m := newModel(s, 0)
 		algorithms := countingAlgorithms
 		if rapid.IntRange(0, 3).Draw(t, "alike") == 0 {
 			algorithms = []limit.Algorithm{limit.SubWindows} // which look back as long, and hold as much
@@ -148,7 +148,8 @@ func TestSeedMergesTallies(t *testing.T) {
 			if diff := cmp.Diff(want, talliesIn(got.State)); diff != "" {
 				t.Fatalf("%q and %v: stored %q (- limit, + script):\n%s", before.Value, known, got.Value, diff)
 			}
-			m := &model{states: map[string]limit.State{"seeded": got.State}, now: now}
+			m := newModel(s, now)
+			m.states["seeded"] = got.State
 			for _, l := range limits { // the script reads it as well
 				peek := store.Take{Key: key, Limit: l}
 				if said, want := takeAll(s, peek)[0], m.one(&peek); said.Err != nil || said.Decision != want {

@@ -42,6 +42,11 @@ type Harness struct {
 	// State returns what is stored for a key, the zero State if nothing is. Nil
 	// means that the suite cannot look: it then compares decisions alone.
 	State func(key string) limit.State
+	// Forgets says that a bucket is gone as soon as it is unused by the limit that was
+	// asked last, so that one which looks back longer does not find it: the suite leaves
+	// out what of the vectors is about that. Nor does it know a window from one so many
+	// later that both have one number, so that traces with far steps back begin anew.
+	Forgets bool
 }
 
 // has reports whether the store decides by l.

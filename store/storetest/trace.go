@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +34,12 @@ func testVectors(t *testing.T, h Harness) {
 			continue
 		}
 		key := fmt.Appendf(nil, "%s:%d", s.File, s.Line)
+		var before *limit.Limit
+		ends := limit.Micros(math.MaxInt64)
 		err := s.Replay(func(step vectors.Step) (limit.Decision, error) {
+			if h.Forgets && step.Now >= ends && step.Limit != before {
+				return limit.Decision{}, errForgotten
+			}
 			h.SetNow(step.Now)
 			takes := [1]store.Take{{Key: key, Limit: step.Limit, Hits: step.Hits, Hold: step.Hold, Op: ops[step.Op]}}
 			var said, results [1]store.Result
@@ -41,13 +48,19 @@ func testVectors(t *testing.T, h Harness) {
 			if said[0] != results[0] {
 				return limit.Decision{}, fmt.Errorf("a dry run says %+v, the take then %+v", said[0], results[0])
 			}
+			if step.Hits != 0 && results[0].Allowed {
+				before, ends = step.Limit, step.Now+limit.Micros(results[0].ResetAfter.Microseconds())
+			}
 			return results[0].Decision, results[0].Err
 		})
-		if err != nil {
+		if err != nil && !errors.Is(err, errForgotten) {
 			t.Errorf("%s: %v", s.Name, err)
 		}
 	}
 }
+
+// errForgotten ends a scenario that goes on with what a store has forgotten.
+var errForgotten = errors.New("the bucket has ended")
 
 // stepMargin is by how much a clock may step back without a store having
 // forgotten a bucket that matters again: stores keep theirs a second longer.
@@ -245,13 +258,14 @@ func (tr *trace) drawTake() store.Take {
 }
 
 // resetDead resets buckets that a store may or may not have forgotten, where
-// that would show: those among takes whose limit changes, or all of them when
-// takes is nil because the clock is about to step far back.
+// that would show: those among takes whose limit changes or that hold the tallies of
+// several, or all of them when takes is nil because the clock is about to step far back.
 func (tr *trace) resetDead(takes []store.Take) {
 	var resets []store.Take
 	dead := func(key string, l *limit.Limit) {
 		b, ok := tr.model.buckets[key]
-		if ok && tr.latest >= b.deadline && l != b.limit {
+		gone := tr.latest >= b.deadline || takes == nil && tr.h.Forgets
+		if ok && gone && (l != b.limit || b.state.Kind == limit.KindTallies) {
 			resets = append(resets, store.Take{Key: []byte(key), Limit: b.limit, Op: store.Reset})
 		}
 	}

@@ -163,9 +163,9 @@ func TestDiagnoseUsers(t *testing.T) {
 
 	users := testserver.Redis(t, testserver.RedisConfig{Users: []string{
 		"user default off",
-		"user decides on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire",
-		"user asks on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire +role",
-		"user fleet on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore",
+		"user decides on >hunter2 ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire",
+		"user asks on >hunter2 ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire +role",
+		"user fleet on >hunter2 ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore",
 		"user noeval on >hunter2 ~hg:* +time +info",
 		"user noset on >hunter2 ~hg:* +evalsha +eval +time +get +info",
 		"user nokeys on >hunter2 ~other:* +@all",

@@ -12,8 +12,9 @@
 --             clock; 0 means any
 --   number    of the call, in four bytes, which the answer repeats
 --   flags     one byte: 1 if the next two are there, 2 if the caller wants to
---             know the previous count of sliding windows, and 4 for a dry run: all is
---             decided, and nothing written
+--             know the previous count of sliding windows, 4 for a dry run: all is
+--             decided, and nothing written, and 8 if all nodes read window counters
+--             that are one integer, so that they may be written
 --   from, to  what all calendars know: now must be in [from, to). Instants of a
 --             calendar may be before 1970 and have 2^48 added
 -- and what the scripts say themselves. All describe a limit so:
@@ -70,6 +71,7 @@ if deadline > 0 and now > deadline then
   return {4 * number + 1, now}
 end
 
+local tells, dry, packs = floor(flags / 2) % 2 == 1, floor(flags / 4) % 2 == 1, flags > 7
 local at, instant = 20, nil
 local seen = 0 -- the previous count of the last sliding window
 if flags % 2 == 1 then

@@ -2,7 +2,10 @@
 -- the millisecond, and a margin. What is written has the mark and, if its limit wants
 -- to know that later, its terms.
 local ttl, text = format('%d', floor((reset + 999) / 1000) + TTL_MARGIN_MS), nil
-if kind == 1 then
+PACK
+if packed then
+  text = packed
+elseif kind == 1 then
   text = format('1 %d %d %s%d', a, b, mark, c)
 elseif kind == 2 then
   text = format('2 %d %s%d', a, mark, b)

@@ -29,6 +29,7 @@
 --   remaining, reset_after
 --   previous   the count of the previous window; of sliding_window only, and if
 --              the flags say so
+-- or one number, which is larger than those are, where quick.lua has decided it,
 -- or for one that comes several times, kind, a, b and c of the state before: from
 -- that the caller tells the answers apart, since it knows the arithmetic too.
 --
@@ -54,73 +55,36 @@ local group_at, group_limit_at, group_s, group_filled, held, peek
 local fits  -- how often a group passes that comes several times
 local dealt -- it is being charged
 local limit_mark, own_form -- of window counters: the mark, and the form of a state
-local dry = flags > 3
 local rare -- of a limit that has such: {limit_terms, resets, max_debt}
 local sub_windows, sliding_log, concurrency, carry, note -- made when needed
 local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
+-- Of a limit that counts in integers: that of the present window without hits, its form,
+-- and how much is left of the window.
+local packs_base, packs_form, packs_left
+-- What quick.lua is at: where its take or group began, with its limit, bucket and answer,
+-- whether that is held, what it is to write in queue, and the place of what it left undone.
+local unit, unit_limit_at, unit_s, unit_filled, unit_held, queue, queued, tried
 
 local algorithm, counts_denied, quota, period = 0, 0, 0, 0
 -- at is so that what only some algorithms have begins TAKE_BYTES after it, as where
 -- each take has its own limit.
-local s, place, limit_at, extra = 0, at, 0, 0
+local s, place, limit_at, extra, jump = 0, at, 0, 0, nil
 
--- read_limit reads the record at place i and returns where the next one is.
-local function read_limit(i)
-  local BYTES(quota_, 7), BYTES(period_, 7)
-  algorithm, counts_denied, BYTES(quota_, 7), BYTES(period_, 7) = byte(data, i + 1, i + 16)
-  quota, period = WHOLE(quota_, 7), WHOLE(period_, 7)
-  limit_at, at = i, i + 17 - TAKE_BYTES
-  own_form, rare = nil, nil
-MARK
-  if algorithm < 3 or algorithm == CALENDAR then
-    if byte(limit_mark) == 48 or limit_mark == '' then -- '0'
-      own_form = algorithm == 1 and '^1 (%d+) (%d+) (0*)(%d+)$' or '^2 (%d+) (0*)(%d+)$'
-    else
-      own_form = (algorithm == 1 and '^1 (%d+) (%d+) (' or '^2 (%d+) (') .. limit_mark .. ')(%d+)$'
-    end
-  elseif algorithm == 10 then
-    own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
-  end
-  local length = 17
-  if algorithm == CALENDAR then
-    length = 52
-  elseif algorithm == 10 then
-    length = 24
-  elseif algorithm > 4 and algorithm < 9 then
-    length = 45
-  elseif algorithm == 3 then
-    length = 19
-  end
-  if counts_denied > 1 then
-    local limit_terms, resets, max_debt
-TERMS
-    rare = {limit_terms, resets, max_debt}
-    if max_debt then
-      length = length + 7
-    end
-  end
-  return i + length
-end
-
-local reply, filled, last = {4 * number, now, 0, 0, 0}, 2, #data
+local reply, filled, last = {4 * number, now, 0, 0, 0}, 2, #data -- with room for one answer
 while place <= last do
-  local op = byte(data, place)
-  if op == 4 then
-    place = read_limit(place)
-    if algorithm == 3 and not sub_windows then
-      sub_windows = (function()
-SUB_WINDOWS
-      end)()
-    elseif algorithm == 4 and not sliding_log then
-      sliding_log, load_log, save_log, log_of, log_stamp, log_after, log_before, log_text = (function()
-SLIDING_LOG
-      end)()
-    elseif algorithm == 9 and not concurrency then
-      concurrency = (function()
-CONCURRENCY
-      end)()
-    end
+  local op
+  repeat
     op = byte(data, place)
+    local done = op == 4
+    if done then
+LIMIT
+    elseif op and (unit or op > 4 and packs_base and not group_at and place ~= tried) then
+      done = true
+QUICK
+    end
+  until not done
+  if not op then
+    break
   end
   local group, shadow, shared, hits, times = 0, 0, 0, 0, 1
   local here, s_before = place, s
@@ -168,8 +132,10 @@ CONCURRENCY
       end
       if fourth then
         kind, a, b, stored_mark, c = algorithm, first + 0, second + 0, third, fourth + 0
-      elseif first then
+      elseif third then
         kind, a, stored_mark, b = 2, first + 0, second, third + 0
+      elseif first then
+        kind, a, b = algorithm, first + 0, second + 0
       end
       if kind == 0 then
 LOAD
@@ -320,7 +286,7 @@ TAT
       reply[filled + 1], reply[filled + 2], reply[filled + 3] = verdict, remaining, reset
     end
     filled = filled + 3
-    if algorithm == 1 and flags > 1 and not dry then
+    if algorithm == 1 and tells and not dry then
       filled = filled + 1
       reply[filled] = seen
     end
@@ -365,16 +331,14 @@ KEPT_SAVE
       held = true
     end
     if group == 4 and fits > 0 and not dealt then
-      dealt, place, s = true, group_at, group_s
-      read_limit(group_limit_at)
+      dealt, place, jump, s = true, group_limit_at, group_at, group_s
     elseif group == 2 and held and not peek then
       if undo then
         for bucket, before in pairs(undo) do
           known[bucket] = before
         end
       end
-      pended, filled, peek, place, s = 0, group_filled, true, group_at, group_s
-      read_limit(group_limit_at)
+      pended, filled, peek, place, jump, s = 0, group_filled, true, group_limit_at, group_at, group_s
     elseif group % 2 == 0 then
       for i = 1, dry and 0 or pended, 10 do
         local s, kind, a, b, c, wide, reset = pending[i], pending[i + 1], pending[i + 2], pending[i + 3], pending[i + 4], pending[i + 5], pending[i + 6]
@@ -396,4 +360,7 @@ SAVE
   end
 end
 
+for i = filled + 1, 5 do
+  reply[i] = nil
+end
 return reply

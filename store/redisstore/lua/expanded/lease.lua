@@ -12,8 +12,9 @@
 --             clock; 0 means any
 --   number    of the call, in four bytes, which the answer repeats
 --   flags     one byte: 1 if the next two are there, 2 if the caller wants to
---             know the previous count of sliding windows, and 4 for a dry run: all is
---             decided, and nothing written
+--             know the previous count of sliding windows, 4 for a dry run: all is
+--             decided, and nothing written, and 8 if all nodes read window counters
+--             that are one integer, so that they may be written
 --   from, to  what all calendars know: now must be in [from, to). Instants of a
 --             calendar may be before 1970 and have 2^48 added
 -- and what the scripts say themselves. All describe a limit so:
@@ -70,6 +71,7 @@ if deadline > 0 and now > deadline then
   return {4 * number + 1, now}
 end
 
+local tells, dry, packs = floor(flags / 2) % 2 == 1, floor(flags / 4) % 2 == 1, flags > 7
 local at, instant = 20, nil
 local seen = 0 -- the previous count of the last sliding window
 if flags % 2 == 1 then
@@ -2544,7 +2546,21 @@ return carry, note
 -- the millisecond, and a margin. What is written has the mark and, if its limit wants
 -- to know that later, its terms.
 local ttl, text = format('%d', floor((reset + 999) / 1000) + 1000), nil
-if kind == 1 then
+-- pack.lua (packed.go) sets packed to the text of a window counter that is an integer,
+-- false where the state has none.
+local packed = false
+if packs and (kind == 1 or kind == 2) and not terms and byte(mark) == 48 then -- '0'
+  local form = #mark % 4 + 1
+  local length = form == 1 and 1000000 or form == 2 and 60000000 or form == 3 and 3600000000 or 86400000000
+  local older, ahead = kind == 1 and c or 0, a / length - floor(now / length)
+  form = kind == 1 and form or form + 4
+  if form < 8 and b < 4194304 and older < 4194304 and a % length == 0 and ahead > -3 and ahead <= 60 then
+    packed = format('%d', form * 1125899906842624 + a / length % 64 * 17592186044416 + older * 4194304 + b)
+  end
+end
+if packed then
+  text = packed
+elseif kind == 1 then
   text = format('1 %d %d %s%d', a, b, mark, c)
 elseif kind == 2 then
   text = format('2 %d %s%d', a, mark, b)
