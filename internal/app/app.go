@@ -145,6 +145,10 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 		DynamicMetadata: s.RLSMetadata,
 		DrainTimeout:    s.DrainTimeout,
 		Own:             s.GRPCTransport == "h2",
+
+		MaxConnectionAge:      s.GRPCMaxConnectionAge,
+		MaxConnectionAgeGrace: s.GRPCMaxConnectionAgeGrace,
+
 		OnPanic: func(cause any, stack []byte) {
 			p.observer.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
 		},

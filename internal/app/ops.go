@@ -17,6 +17,7 @@ const opsIndex = `headgate
 /metrics        Prometheus metrics
 /healthz        200 while the process lives
 /readyz         200 while it should get traffic, else 503; the body says why
+/stats          the same figures, one line for each
 /rules          the rules in force, as JSON
 /rlconfig       the same, one line for each limit
 /switches       what operators have switched, as JSON
@@ -29,6 +30,7 @@ const opsIndex = `headgate
 func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h.metrics.Handler(h.logger))
+	mux.Handle("GET /stats", h.metrics.Stats())
 	serveHealth(mux, h.reported)
 	mux.HandleFunc("GET /rules", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, rulesview.Of(limiter.Rules(), time.Now()))

@@ -36,6 +36,17 @@ func (h *health) reported(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, statusOf(r.Ready), r)
 }
 
+// scrapes returns the way in of Prometheus, which reaches nothing but metrics; none when it
+// is off.
+func (p *process) scrapes() []front {
+	if p.settings.MetricsAddr == "" {
+		return nil
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET "+p.settings.MetricsPath, p.health.metrics.Handler(p.logger))
+	return []front{{name: "metrics", addr: p.settings.MetricsAddr, start: p.gentle("metrics", newOperatorServer(mux, p.logger))}}
+}
+
 // probes returns the way in of probes, which reach nothing but health; none when it is
 // off.
 func (p *process) probes() []front {

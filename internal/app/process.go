@@ -245,7 +245,7 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	for _, prepare := range p.before {
 		prepare(ctx)
 	}
-	fronts = append(fronts, p.probes()...)
+	fronts = append(fronts, append(p.probes(), p.scrapes()...)...)
 	listeners, served, err := p.listen(ctx, fronts)
 	if err != nil {
 		return err

@@ -37,19 +37,20 @@ const (
 
 // root is the whole command line.
 type root struct {
-	Serve   serveCmd   `cmd:"" help:"Decide requests over gRPC and HTTP."`
-	Proxy   proxyCmd   `cmd:"" help:"Limit requests in front of an HTTP backend."`
-	Rules   rulesCmd   `cmd:"" help:"Check, test and explain rule files, and keep some in the database."`
-	Check   checkCmd   `cmd:"" help:"Ask a running headgate whether a request may pass."`
-	Store   storeCmd   `cmd:"" help:"Look into a store."`
-	Quota   quotaCmd   `cmd:"" help:"Show and change what tenants may use."`
-	Tier    tierCmd    `cmd:"" help:"Show and change the tiers that tenants may have."`
-	Switch  switchCmd  `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
-	Top     topCmd     `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
-	Tail    tailCmd    `cmd:"" help:"Show decisions as they are made."`
-	Admin   adminCmd   `cmd:"" help:"Prepare the API for operators."`
-	Caller  callerCmd  `cmd:"" help:"Prepare who may ask for decisions."`
-	Version versionCmd `cmd:"" help:"Say which headgate this is."`
+	Serve     serveCmd     `cmd:"" help:"Decide requests over gRPC and HTTP."`
+	Proxy     proxyCmd     `cmd:"" help:"Limit requests in front of an HTTP backend."`
+	Ratelimit ratelimitCmd `cmd:"" help:"Serve in the place of envoyproxy/ratelimit, by its environment."`
+	Rules     rulesCmd     `cmd:"" help:"Check, test and explain rule files, and keep some in the database."`
+	Check     checkCmd     `cmd:"" help:"Ask a running headgate whether a request may pass."`
+	Store     storeCmd     `cmd:"" help:"Look into a store."`
+	Quota     quotaCmd     `cmd:"" help:"Show and change what tenants may use."`
+	Tier      tierCmd      `cmd:"" help:"Show and change the tiers that tenants may have."`
+	Switch    switchCmd    `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
+	Top       topCmd       `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
+	Tail      tailCmd      `cmd:"" help:"Show decisions as they are made."`
+	Admin     adminCmd     `cmd:"" help:"Prepare the API for operators."`
+	Caller    callerCmd    `cmd:"" help:"Prepare who may ask for decisions."`
+	Version   versionCmd   `cmd:"" help:"Say which headgate this is."`
 }
 
 const description = `A distributed rate limiter.
@@ -114,23 +115,28 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			panic(cause)
 		}
 	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	environment, err := environmentOf(args)
+	if err != nil {
+		printError(stderr, err)
+		return exitUsage
+	}
 	parser, err := kong.New(&root{},
 		kong.Name("headgate"),
 		kong.Description(description),
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.DefaultEnvars(config.EnvPrefix),
-		kong.Resolvers(&config.File{}),
+		kong.Resolvers(config.Fallbacks(environment.Settings), &config.File{}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups(groups),
-		kong.Bind(std),
+		kong.Bind(std, environment),
 	)
 	if err != nil {
 		printError(stderr, fmt.Errorf("command line: %w", err))
 		return exitUsage
-	}
-	if len(args) == 0 {
-		args = []string{"--help"}
 	}
 	for _, arg := range args {
 		// The parser would replace other bytes, and so make two keys one.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -82,8 +83,11 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 	})
 }
 
+var serviceLink = regexp.MustCompile("^" + config.EnvPrefix + `_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+
 // strayVariables returns the names in environ that begin as settings do and are of no command
-// in program: what is meant for another command is not misspelt.
+// in program: what is meant for another command is not misspelt. Nor is what Kubernetes sets
+// for a Service called headgate: its address in HEADGATE_SERVICE_* and HEADGATE_PORT*.
 func strayVariables(program *kong.Node, environ []string) []string {
 	known := map[string]bool{tokenVariable: true}
 	_ = kong.Visit(program, func(node kong.Visitable, next kong.Next) error {
@@ -97,7 +101,7 @@ func strayVariables(program *kong.Node, environ []string) []string {
 	var stray []string
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, config.EnvPrefix+"_") && !known[name] {
+		if strings.HasPrefix(name, config.EnvPrefix+"_") && !known[name] && !serviceLink.MatchString(name) {
 			stray = append(stray, name)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -77,6 +78,10 @@ type Settings struct {
 	OpsAddr string `group:"listen" default:"127.0.0.1:6070" placeholder:"ADDR" help:"Address for operators: /metrics, /healthz, /readyz, /rules, /rlconfig, /switches, /v1/explain and /debug/pprof. \"\" serves none. Default ${default}."`
 	// HealthAddr serves health and readiness alone; "" (the default) serves none.
 	HealthAddr string `group:"listen" placeholder:"ADDR" help:"Address for probes: /healthz and /readyz, which say whether the process lives and is ready and nothing else, in plain text: host:port, or unix:///path. At --ops-addr /readyz also says why. Default: off."`
+	// MetricsAddr serves metrics alone, at MetricsPath, whose default value is /metrics;
+	// "" (the default) serves none.
+	MetricsAddr string `group:"listen" placeholder:"ADDR" help:"Address for Prometheus, of /metrics and nothing else: host:port, or unix:///path. --ops-addr has it too. Default: off."`
+	MetricsPath string `group:"listen" default:"/metrics" placeholder:"PATH" help:"Path of metrics at --metrics-addr. Default ${default}."`
 	// AllowedHosts are further names by which operators reach their addresses.
 	AllowedHosts string `group:"listen" placeholder:"NAME,..." help:"More names that requests to the addresses for operators may carry in Host where there is no TLS. IP addresses, localhost, the name in the address itself and names that nobody can register, such as headgate.monitoring, are always taken. Others are refused, because a web page could reach the address by a name of its own."`
 	// DrainDelay is the time between "not ready" and the end of listening. The
@@ -146,6 +151,7 @@ func (s *Settings) validate() error {
 		optionalAddress("ops-addr", s.OpsAddr),
 		s.Listeners.validate(),
 		optionalAddress("health-addr", s.HealthAddr),
+		s.validateMetrics(),
 		s.Tenancy.validate(),
 		s.Link.validate(),
 		s.validateFollowing(),
@@ -153,6 +159,20 @@ func (s *Settings) validate() error {
 		s.LoadBalancers.validate(),
 	)
 }
+
+// validateMetrics refuses an address or a path that cannot be served, and a path of nothing.
+func (s *Settings) validateMetrics() error {
+	if s.MetricsAddr == "" {
+		return unused("metrics-addr", "metrics are at /metrics of --ops-addr", given{"metrics-path", s.MetricsPath != "" && s.MetricsPath != defaultOf[Settings]("MetricsPath")})
+	}
+	if !metricsPath.MatchString(s.MetricsPath) {
+		return fmt.Errorf("--metrics-path: %.40q is no path; hint: /metrics", s.MetricsPath)
+	}
+	return address("metrics-addr", s.MetricsAddr)
+}
+
+// metricsPath matches plain paths, in which no character has a meaning of its own.
+var metricsPath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
 // validatePerSecond refuses a second store that cannot stand beside the first.
 func (s *Settings) validatePerSecond() error {

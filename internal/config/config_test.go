@@ -58,7 +58,7 @@ func TestDefaultsAreValid(t *testing.T) {
 			RowsDomain: "api", RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
 			BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
 			Listeners: Listeners{MaxConnections: 20000},
-			OpsAddr:   "127.0.0.1:6070", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
+			OpsAddr:   "127.0.0.1:6070", MetricsPath: "/metrics", DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
 			Answers:       Answers{Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Reset: "full", Body: "platform", RetryJitter: 0.1},
 			LoadBalancers: LoadBalancers{ProxyProtocolOthers: "serve"},
 			LogLevel:      "info", LogFormat: "text",
@@ -69,7 +69,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		CallersTLS: CallersTLS{ClientCerts: "required"}, UsageAddr: ":8083",
 		HTTPAddr: ":8080", GRPCAddr: ":8081", Duties: Duties{"decide,admin,dashboard"},
 		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
-		RLSHeaders: "off", RLSClosed: "over_limit", GRPCTransport: "grpc-go",
+		RLSHeaders: "off", RLSClosed: "over_limit", GRPCTransport: "grpc-go", GRPCMaxConnectionAge: 5 * time.Minute, GRPCMaxConnectionAgeGrace: 30 * time.Second,
 	}
 	if s != want {
 		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
@@ -122,6 +122,8 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"grpc-addr":             ":1",
 		"headers":               "off",
 		"health-addr":           ":1",
+		"metrics-addr":          ":1",
+		"metrics-path":          "/m",
 		"max-connections":       "7",
 		"http-addr":             ":1",
 		"layer":                 "edge",
@@ -163,6 +165,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"snapshot-sign-key":     {"tenants": "sqlite:///t.db", "admin-addr": ":1", "admin-tokens": "tokens.yaml"},
 		"admin-urls-token":      {"admin-urls": "https://a:1", "snapshot-keys": "keys.pem"},
 		"admin-urls-ca":         admins,
+		"metrics-path":          {"metrics-addr": ":1"},
 		"admin-urls-cert":       {"admin-urls": "https://a:1", "admin-urls-key": "k", "admin-urls-cert": "c"},
 		"admin-urls-key":        {"admin-urls": "https://a:1", "admin-urls-key": "k", "admin-urls-cert": "c"},
 		"snapshot-keys":         admins,

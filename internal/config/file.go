@@ -75,6 +75,25 @@ func (f *File) Resolve(ctx *kong.Context, parent *kong.Path, flag *kong.Flag) (a
 	return v.text, nil
 }
 
+// Fallbacks is a kong.Resolver that takes the values of flags, by their names, from what was
+// said in another way. A value from the environment wins over one of these, and so does one
+// of a resolver that follows.
+type Fallbacks map[string]string
+
+var _ kong.Resolver = Fallbacks(nil)
+
+// Validate implements kong.Resolver.
+func (Fallbacks) Validate(*kong.Application) error { return nil }
+
+// Resolve implements kong.Resolver.
+func (f Fallbacks) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	value, ok := f[flag.Name]
+	if !ok || inEnvironment(flag) {
+		return nil, nil
+	}
+	return value, nil
+}
+
 // configPath returns the value of --config of the command that parent stands
 // for, from the command line or the environment.
 func configPath(ctx *kong.Context, parent *kong.Path) string {

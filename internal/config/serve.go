@@ -1,6 +1,9 @@
 package config
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Serve is everything that can be set on `headgate serve`.
 type Serve struct {
@@ -10,6 +13,12 @@ type Serve struct {
 	GRPCAddr string `group:"listen" default:":8081" name:"grpc-addr" placeholder:"ADDR" help:"Address of Envoy's rate limit service (gRPC): host:port, or unix:///path. \"\" serves none. Default ${default}."`
 	// GRPCTransport is what speaks HTTP/2 on GRPCAddr: "grpc-go" or "h2".
 	GRPCTransport string `group:"listen" name:"grpc-transport" enum:"grpc-go,h2" default:"grpc-go" help:"What speaks HTTP/2 at --grpc-addr: grpc-go, or h2, which decides calls that are read together by one question to the store. Default ${default}."`
+
+	// GRPCMaxConnectionAge is after which time a connection to GRPCAddr is asked to go, and
+	// GRPCMaxConnectionAgeGrace how long its calls may still take. The default values are
+	// 5m and 30s; from 1s to a year.
+	GRPCMaxConnectionAge      time.Duration `group:"listen" name:"grpc-max-connection-age" default:"5m" help:"After how long a connection to --grpc-addr is asked to go, so that callers spread over the processes that there are by now."`
+	GRPCMaxConnectionAgeGrace time.Duration `group:"listen" name:"grpc-max-connection-age-grace" default:"30s" help:"How long calls on such a connection may still take before it is closed."`
 
 	Settings `embed:""`
 
@@ -46,6 +55,8 @@ type Serve struct {
 	Hints bool `group:"logs" help:"Print commands to try once ready."`
 }
 
+const maxConnectionAge = 366 * 24 * time.Hour
+
 // Validate reports everything that is wrong with s, each problem with the name
 // of its setting and a hint. It opens and resolves nothing.
 func (s *Serve) Validate() error {
@@ -56,6 +67,8 @@ func (s *Serve) Validate() error {
 		optionalAddress("http-addr", s.HTTPAddr),
 		optionalAddress("grpc-addr", s.GRPCAddr),
 		optionalAddress("usage-addr", s.UsageAddr),
+		between("grpc-max-connection-age", s.GRPCMaxConnectionAge, time.Second, maxConnectionAge),
+		between("grpc-max-connection-age-grace", s.GRPCMaxConnectionAgeGrace, time.Second, maxConnectionAge),
 		s.validateUnused(),
 		s.Callers.validate(),
 		s.CallersTLS.validate(),

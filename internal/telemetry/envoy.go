@@ -1,8 +1,7 @@
 package telemetry
 
 import (
-	"net/netip"
-	"strconv"
+	"regexp"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,8 +53,8 @@ func (h *hits) count(v *headgate.Verdict) {
 func nearThreshold(limit int64) int64 { return limit * nearPercent / 100 }
 
 // envoyCollector makes the series that envoyproxy/ratelimit has at its Prometheus endpoint,
-// of what is counted here. The labels of a rule's series are as many as its path is long, so
-// the collector describes none.
+// of what is counted here. A rule's series have two or three labels, so the collector
+// describes none.
 type envoyCollector struct {
 	stripes *stripes
 	reload  *reloadMetrics
@@ -111,8 +110,8 @@ func untyped(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.UntypedValue, float64(n), labels...)
 }
 
-// collectHits makes the series of rules. Two rules of one path, as files may have them, are
-// one there.
+// collectHits makes the series of rules. Rules of one path, as files may have them, are one
+// there, and so are those whose paths are alike up to the second level.
 func collectHits(ch chan<- prometheus.Metric, t *totals) {
 	type series struct {
 		names, values []string
@@ -140,29 +139,34 @@ func collectHits(ch chan<- prometheus.Metric, t *totals) {
 	}
 }
 
-// envoyLabels returns the labels of a rule's series: its domain and, as key1, key2 and so
-// on, its path. It returns none for a rule that envoyproxy/ratelimit could not have.
+// envoyDepth is how many parts of a name become labels: the domain and two keys. The series
+// of what differs beyond that are one, and their counts add up.
+const envoyDepth = 3
+
+// envoyLabels returns the labels of a rule's series as the mapping makes them that
+// envoyproxy/ratelimit has for Prometheus: the name of the rule is its domain and its path
+// with dots between, and its parts up to the next dot are domain, key1 and key2. It returns
+// none for a rule that the service could not have.
 func envoyLabels(r *rules.Rule) (names, values []string) {
 	path := r.Path()
 	if len(path) == 0 || r.Unlimited {
 		return nil, nil
 	}
-	names, values = []string{"domain"}, []string{envoyText(r.Domain)}
-	for i, level := range path {
-		names = append(names, "key"+strconv.Itoa(i+1))
-		values = append(values, envoyText(level))
+	parts := []string{envoyText(r.Domain)}
+	for _, level := range path {
+		parts = append(parts, envoyText(level))
 	}
-	return names, values
+	values = strings.Split(strings.Join(parts, "."), ".")
+	values = values[:min(len(values), envoyDepth)]
+	return []string{"domain", "key1", "key2"}[:len(values)], values
 }
 
+// dottedQuad matches what is taken for an IPv4 address, wherever it stands.
+var dottedQuad = regexp.MustCompile(`\d{1,3}(?:\.\d{1,3}){3}`)
+
 // envoyText is how that service writes a part of a name: what has a meaning to its sinks is
-// replaced, and so are the dots of IPv4 addresses.
+// replaced, and so are the dots of IPv4 addresses and networks.
 func envoyText(part string) string {
 	part = strings.NewReplacer(":", "_", "|", "_").Replace(part)
-	if at := strings.LastIndexByte(part, '_') + 1; at > 0 {
-		if _, err := netip.ParseAddr(part[at:]); err == nil {
-			part = part[:at] + strings.ReplaceAll(part[at:], ".", "_")
-		}
-	}
-	return part
+	return dottedQuad.ReplaceAllStringFunc(part, func(quad string) string { return strings.ReplaceAll(quad, ".", "_") })
 }

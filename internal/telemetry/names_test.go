@@ -82,8 +82,8 @@ func TestK1EnvoyNames(t *testing.T) {
 	says(2, 1, 0, passes)
 	for _, format := range []string{"text/plain", openMetrics} { // which appends _total to the names of counters
 		lines := exposition(t, m, format)
-		acme := `{domain="edge.a",key1="tenant_acme"} `
-		shadowed := `{domain="edge.a",key1="route",key2="ip_10_0_0_1"} `
+		acme := `{domain="edge",key1="a",key2="tenant_acme"} `
+		shadowed := `{domain="edge",key1="a",key2="route"} `
 		count := func(n string) string {
 			if format == openMetrics {
 				return n + ".0"
@@ -98,7 +98,7 @@ func TestK1EnvoyNames(t *testing.T) {
 			"ratelimit_service_rate_limit_shadow_mode"+acme+count("0"),
 			"ratelimit_service_rate_limit_over_limit"+shadowed+count("3"),
 			"ratelimit_service_rate_limit_shadow_mode"+shadowed+count("3"),
-			`ratelimit_service_rate_limit_total_hits{domain="edge.a",key1="tenant_a_b_c*"} `+count("0"),
+			`ratelimit_service_rate_limit_total_hits{domain="edge",key1="a",key2="tenant_a_b_c*"} `+count("0"),
 			`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} `+count("6"),
 			`ratelimit_service_should_rate_limit_error{err_type="redis_error"} `+count("1"),
 			`ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="0.005"} 0`,
@@ -112,6 +112,39 @@ func TestK1EnvoyNames(t *testing.T) {
 	}
 }
 
+// The labels of a rule are those that the original's mapping makes of its name: three at
+// most, so that deeper levels add up, and with dots of addresses and networks replaced.
+func TestEnvoyLabels(t *testing.T) {
+	m := New(Build{}, Options{EnvoyNames: true})
+	set := load(t, `
+domain: shop
+descriptors:
+- key: masked_remote_address
+  value: 0.0.0.0/0
+  rate_limit: {unit: hour, requests_per_unit: 9}
+- key: route
+  descriptors:
+  - key: masked_remote_address
+    value: "invert:192.0.2.0/24"
+    rate_limit: {unit: hour, requests_per_unit: 9}
+    descriptors:
+    - {key: user, rate_limit: {unit: hour, requests_per_unit: 9}}
+    - {key: host, value: www.example.com, rate_limit: {unit: hour, requests_per_unit: 9}}
+- {key: host, value: www.example.com, rate_limit: {unit: hour, requests_per_unit: 9}}
+`)
+	m.RulesInForce(set, time.Now())
+	for _, r := range set.Rules() {
+		m.Decided(nil, &headgate.Response{Allowed: true, Verdicts: []headgate.Verdict{
+			{Rule: r, Limit: r.Limits[0].Limit, Hits: 2, Decision: limit.Decision{Allowed: true, Limit: 9, Remaining: 5}},
+		}}, 0)
+	}
+	expectLines(t, exposition(t, m, "text/plain"),
+		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="masked_remote_address_0_0_0_0/0"} 2`,
+		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="route",key2="masked_remote_address_invert_192_0_2_0/24"} 6`,
+		`ratelimit_service_rate_limit_total_hits{domain="shop",key1="host_www",key2="example"} 2`,
+	)
+}
+
 // Counts by those names outlive a reload as the others do.
 func TestEnvoyHitsFollowTheRules(t *testing.T) {
 	m := New(Build{}, Options{EnvoyNames: true})
@@ -123,7 +156,7 @@ func TestEnvoyHitsFollowTheRules(t *testing.T) {
 			{Rule: r, Limit: r.Limits[0].Limit, Hits: 2, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 5}},
 		}}, 0)
 	}
-	expectLines(t, exposition(t, m, "text/plain"), `ratelimit_service_rate_limit_total_hits{domain="edge.a",key1="tenant_acme"} 6`)
+	expectLines(t, exposition(t, m, "text/plain"), `ratelimit_service_rate_limit_total_hits{domain="edge",key1="a",key2="tenant_acme"} 6`)
 }
 
 func TestK1PlainNames(t *testing.T) {

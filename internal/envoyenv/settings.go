@@ -1,0 +1,146 @@
+package envoyenv
+
+import (
+	"net"
+	"path"
+	"strings"
+)
+
+// mapAll turns all values into settings.
+func (r *reader) mapAll() {
+	r.set("compat", "envoy")
+	r.set("envoy-metrics", "true")
+	r.set("caller-limits", "true") // any caller may name a limit or give hits back there
+	r.mapListeners()
+	r.mapTLS()
+	r.mapLogs()
+	r.mapRules()
+	r.mapMetrics()
+	r.mapAnswers()
+	r.mapStores()
+	r.mapTracing()
+}
+
+func (r *reader) mapListeners() {
+	r.set("http-addr", r.address("HOST", "PORT"))
+	r.set("ops-addr", r.address("DEBUG_HOST", "DEBUG_PORT"))
+	r.set("grpc-addr", r.address("GRPC_HOST", "GRPC_PORT"))
+	if socket := r.get("GRPC_UDS"); socket != "" {
+		if !path.IsAbs(socket) {
+			r.refuse("GRPC_UDS", "the path of a socket is absolute", "/run/ratelimit.sock")
+		}
+		r.set("grpc-addr", "unix://"+socket)
+	}
+	r.set("grpc-max-connection-age", r.get("GRPC_MAX_CONNECTION_AGE"))
+	r.set("grpc-max-connection-age-grace", r.get("GRPC_MAX_CONNECTION_AGE_GRACE"))
+}
+
+// address joins a host, which may be IPv6 with or without brackets, and a port.
+func (r *reader) address(host, port string) string {
+	return net.JoinHostPort(strings.Trim(r.get(host), "[]"), r.get(port))
+}
+
+// mapTLS has TLS on the gRPC port alone, as there.
+func (r *reader) mapTLS() {
+	if ca, ok := r.lookup("GRPC_SERVER_TLS_CA_CERT"); ok && ca != "" && r.get("GRPC_CLIENT_TLS_CACERT") == "" {
+		r.note("GRPC_SERVER_TLS_CA_CERT", "nobody has to show a certificate, because envoyproxy/ratelimit does not read this variable; hint: GRPC_CLIENT_TLS_CACERT with the same file requires one of every caller")
+	}
+	if !r.is("GRPC_SERVER_USE_TLS") {
+		return
+	}
+	for _, name := range []string{"GRPC_SERVER_TLS_CERT", "GRPC_SERVER_TLS_KEY"} {
+		if r.get(name) == "" {
+			r.refuse(name, "GRPC_SERVER_USE_TLS needs it", "a file in PEM")
+		}
+	}
+	r.set("tls-cert", r.get("GRPC_SERVER_TLS_CERT"))
+	r.set("tls-key", r.get("GRPC_SERVER_TLS_KEY"))
+	r.set("tls-except", "http,auth,usage")
+	if ca := r.get("GRPC_CLIENT_TLS_CACERT"); ca != "" {
+		r.set("client-ca", ca)
+		if name := r.get("GRPC_CLIENT_TLS_SAN"); name != "" {
+			r.set("client-names", "dns:"+name)
+		}
+	}
+}
+
+// levels are the levels of logs that Headgate has no name of its own for.
+var levels = map[string]string{"trace": "debug", "warning": "warn", "fatal": "error", "panic": "error"}
+
+func (r *reader) mapLogs() {
+	level := r.choose("LOG_LEVEL", "trace", "debug", "info", "warn", "warning", "error", "fatal", "panic")
+	if ours, ok := levels[level]; ok {
+		level = ours
+	}
+	r.set("log-level", level)
+	r.set("log-format", r.choose("LOG_FORMAT", "text", "json"))
+}
+
+// mapRules names the directory of the rules. Whether its parent is watched too makes no
+// difference: Headgate notices both.
+func (r *reader) mapRules() {
+	if r.choose("CONFIG_TYPE", "FILE", "GRPC_XDS_SOTW") == "GRPC_XDS_SOTW" {
+		r.refuse("CONFIG_TYPE", "rules are not fetched over xDS by this version", "FILE, with the rules in RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY")
+	}
+	r.set("rules", path.Join(r.get("RUNTIME_ROOT"), r.get("RUNTIME_SUBDIRECTORY"), r.get("RUNTIME_APPDIRECTORY")))
+	if r.values["RUNTIME_IGNOREDOTFILES"] != "" && !r.is("RUNTIME_IGNOREDOTFILES") {
+		r.note("RUNTIME_IGNOREDOTFILES", "has no effect: files that begin with a dot are never read, because a ConfigMap has each of its files there a second time")
+	}
+	r.flag("merge-domains", "MERGE_DOMAIN_CONFIG")
+	r.flag("shadow", "SHADOW_MODE")
+	if r.is("QUOTA_MODE") {
+		r.refuse("QUOTA_MODE", "there is no quota mode for all rules", "quota_mode: true in the rules that are to have it")
+	}
+}
+
+func (r *reader) mapMetrics() {
+	if r.is("USE_PROMETHEUS") {
+		r.set("metrics-addr", r.get("PROMETHEUS_ADDR"))
+		r.set("metrics-path", r.get("PROMETHEUS_PATH"))
+	}
+	for _, name := range []string{"USE_STATSD", "USE_DOG_STATSD"} {
+		if r.values[name] != "" && r.is(name) {
+			r.note(name, "has no effect: "+noStatsd)
+		}
+	}
+}
+
+// headerNames are those that the header fields of limits have.
+var headerNames = []string{"LIMIT_LIMIT_HEADER", "LIMIT_REMAINING_HEADER", "LIMIT_RESET_HEADER"}
+
+func (r *reader) mapAnswers() {
+	r.flag("rls-metadata", "RESPONSE_DYNAMIC_METADATA")
+	if !r.is("LIMIT_RESPONSE_HEADERS_ENABLED") {
+		return
+	}
+	r.set("rls-headers", "envoy")
+	for _, name := range headerNames {
+		if value, ok := r.values[name]; ok && !strings.EqualFold(value, variableOf(name).fallback) {
+			r.refuse(name, "the header field has its usual name", variableOf(name).fallback+", or leave it out")
+		}
+	}
+}
+
+func (r *reader) mapTracing() {
+	if !r.is("TRACING_ENABLED") {
+		return
+	}
+	if r.choose("TRACING_EXPORTER_PROTOCOL", "http", "grpc") == "grpc" {
+		r.refuse("TRACING_EXPORTER_PROTOCOL", "spans are sent by OTLP over HTTP", "http, and the port of it at the collector, 4318 as a rule")
+	}
+	endpoint := "http://localhost:4318"
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		if value, ok := r.lookup(name); ok && value != "" {
+			endpoint = strings.TrimSuffix(value, "/v1/traces")
+		}
+	}
+	r.set("trace-endpoint", endpoint)
+	r.set("trace-ratio", r.get("TRACING_SAMPLING_RATE"))
+}
+
+// flag sets a flag where a boolean is true.
+func (r *reader) flag(flag, name string) {
+	if r.is(name) {
+		r.set(flag, "true")
+	}
+}
