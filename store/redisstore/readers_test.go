@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
 )
 
@@ -117,6 +118,28 @@ func TestPackedCounts(t *testing.T) {
 					t.Errorf("%s, %d used: packed %v", key, used, packed)
 				}
 			}
+		}
+	}
+}
+
+// TestLongRetryIsNoCounter: the time to the next hit of a bucket may be a number as large as
+// that of a counter.
+func TestLongRetryIsNoCounter(t *testing.T) {
+	s, _ := openRedis(t)
+	m := newModel(s, 1_780_315_230_000_000)
+	setClock(t, s, func() limit.Micros { return m.now })
+	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1, Burst: 1, Period: limit.MaxPeriod})
+	for _, op := range []store.Op{store.Charge, store.Hit} {
+		take := store.Take{Key: []byte("owes"), Limit: l, Hits: 60, Op: op}
+		if op == store.Hit {
+			take.Hits = 1
+		}
+		want, got := m.one(&take), takeAll(s, take)[0]
+		if got.Err != nil || got.Decision != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+		if op == store.Hit && want.RetryAfter.Microseconds() < 1<<packedFormShift {
+			t.Errorf("again after %v, which is too short to be taken for a counter", want.RetryAfter)
 		}
 	}
 }
