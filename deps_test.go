@@ -135,6 +135,7 @@ var rooms = map[string]struct {
 	}, "operators change what tenants may use; whoever decides reads it elsewhere"},
 	"internal/sleep":       {nil, "waiting is no matter of what for"},
 	"internal/config":      {nil, "settings are read before there is anything else"},
+	"internal/xdsrules":    {[]string{"rules/rulefile", "internal/sleep"}, "a control plane is asked in one place; whoever has the rules puts them in force"},
 	"internal/envoyenv":    {nil, "what another service's environment means is a table and pure functions"},
 	"internal/linelimit":   {[]string{"limit"}, "lines of logs are limited as requests are, whoever writes them"},
 	"internal/adminlink":   {nil, "asking admin processes is no matter of what they are asked"},
@@ -216,6 +217,7 @@ var rooms = map[string]struct {
 		"internal/usagetoken",
 		"internal/view",
 		"internal/webhook",
+		"internal/xdsrules",
 		"limit",
 		"overload",
 		"overload/fleetusage",
@@ -296,9 +298,9 @@ var outsiders = []struct {
 	reason  string
 }{
 	{"github.com/prometheus", []string{"internal/telemetry"}, "metrics have one room, so that they can be exchanged"},
-	{"github.com/envoyproxy", []string{"internal/rls", "internal/extauthz"}, "the wire type is not the domain type"},
-	{"google.golang.org/grpc", []string{"internal/rls", "internal/extauthz", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
-	{"google.golang.org/protobuf", []string{"internal/rls", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
+	{"github.com/envoyproxy", []string{"internal/rls", "internal/extauthz", "internal/xdsrules"}, "the wire type is not the domain type"},
+	{"google.golang.org/grpc", []string{"internal/rls", "internal/extauthz", "internal/xdsrules", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
+	{"google.golang.org/protobuf", []string{"internal/rls", "internal/xdsrules", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
 	{"github.com/redis", []string{"store/redisstore", "store/redisstore/conn"}, "a client library has one room and the way to it, so that it can be exchanged"},
 	{"github.com/fsnotify", []string{"internal/rulesource"}, "only the source of rules watches files"},
 	{"github.com/alecthomas", []string{"internal/cli", "internal/config"}, "only the command line knows its parser"},
@@ -310,7 +312,7 @@ var outsiders = []struct {
 	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
 	{"net/http", []string{"internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/app", "internal/cli"}, "the inside knows no wire"},
-	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/app"}, "the inside returns errors and logs nothing"},
+	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 
 // free are packages that only tests and examples are made of.

@@ -164,6 +164,9 @@ func (p *process) assemble() error {
 		if p.health.rules, err = newRuleSource(p.settings, p.keys, p.limiter, told); err != nil {
 			return err
 		}
+		if err := p.feedRules(&p.settings.XDS); err != nil {
+			return err
+		}
 	}
 	if err := p.watchTenants(); err != nil {
 		return err
@@ -217,7 +220,7 @@ func (p *process) within(longest time.Duration, of string, step func()) {
 
 // hasRules reports whether rules may come into force, of files or of a database.
 func (p *process) hasRules() bool {
-	return p.settings.Rules != "" || p.settings.Tenants != config.DatabaseURL{} || p.settings.Follows()
+	return p.settings.Rules != "" || p.settings.XDSServer != "" || p.settings.Tenants != config.DatabaseURL{} || p.settings.Follows()
 }
 
 // loadRules puts the rules in force, if there are any.

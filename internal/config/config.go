@@ -94,6 +94,8 @@ type Settings struct {
 	// Identity is the file that says who asks; "" is none.
 	Identity string `group:"identity" placeholder:"FILE" help:"YAML file that says by what requests are limited: API key, token, address, route; and by which key API keys are hashed. Default: by the address of the client, and by address and method."`
 
+	XDS `embed:""`
+
 	Tenancy `embed:""`
 
 	Link `embed:""`
@@ -152,6 +154,7 @@ func (s *Settings) validate() error {
 		s.Listeners.validate(),
 		optionalAddress("health-addr", s.HealthAddr),
 		s.validateMetrics(),
+		s.XDS.validate(s.Rules),
 		s.Tenancy.validate(),
 		s.Link.validate(),
 		s.validateFollowing(),

@@ -44,12 +44,20 @@ var defaults = map[string]string{
 func with(settings map[string]string) map[string]string {
 	all := maps.Clone(defaults)
 	maps.Copy(all, settings)
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" }) // one that is not there
 	return all
 }
 
 // redis is what variables of Redis there have to be for one that is reached by TCP.
 func redis(more map[string]string) map[string]string {
 	all := map[string]string{"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": "redis:6379"}
+	maps.Copy(all, more)
+	return all
+}
+
+// xds is what there has to be for rules of a control plane.
+func xds(more map[string]string) map[string]string {
+	all := map[string]string{"CONFIG_TYPE": "GRPC_XDS_SOTW"}
 	maps.Copy(all, more)
 	return all
 }
@@ -73,40 +81,50 @@ func TestEveryVariable(t *testing.T) {
 	// What has to be set beside a variable for it to matter, and a value for it where its
 	// type does not say one.
 	beside := map[string]map[string]string{
-		"GRPC_SERVER_USE_TLS":                     {"GRPC_SERVER_TLS_CERT": "c", "GRPC_SERVER_TLS_KEY": "k"},
-		"GRPC_SERVER_TLS_CERT":                    {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_KEY": "k"},
-		"GRPC_SERVER_TLS_KEY":                     {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "c"},
-		"GRPC_CLIENT_TLS_CACERT":                  {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "c", "GRPC_SERVER_TLS_KEY": "k"},
-		"GRPC_CLIENT_TLS_SAN":                     {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "c", "GRPC_SERVER_TLS_KEY": "k", "GRPC_CLIENT_TLS_CACERT": "ca"},
-		"PROMETHEUS_ADDR":                         {"USE_PROMETHEUS": "true"},
-		"PROMETHEUS_PATH":                         {"USE_PROMETHEUS": "true"},
-		"LIMIT_LIMIT_HEADER":                      {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"},
-		"LIMIT_REMAINING_HEADER":                  {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"},
-		"LIMIT_RESET_HEADER":                      {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"},
-		"REDIS_TYPE":                              {"REDIS_URL": "main,a:1"},
-		"REDIS_PERSECOND_TYPE":                    {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "main,a:1"},
-		"REDIS_PERSECOND_SOCKET_TYPE":             {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "a:1"},
-		"REDIS_PERSECOND_TLS":                     {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "a:1", "REDIS_PERSECOND_SOCKET_TYPE": "tcp"},
-		"REDIS_PERSECOND_URL":                     {"REDIS_PERSECOND": "true"},
-		"REDIS_PERSECOND_AUTH":                    {"REDIS_PERSECOND": "true"},
-		"REDIS_PERSECOND_SENTINEL_AUTH":           {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_TYPE": "sentinel", "REDIS_PERSECOND_URL": "main,a:1"},
-		"REDIS_SENTINEL_AUTH":                     {"REDIS_TYPE": "sentinel", "REDIS_URL": "main,a:1"},
-		"REDIS_TLS":                               redis(nil),
-		"REDIS_SOCKET_TYPE":                       {"REDIS_URL": "a:1"},
-		"REDIS_TLS_CLIENT_CERT":                   redis(map[string]string{"REDIS_TLS": "true"}),
-		"REDIS_TLS_CLIENT_KEY":                    redis(map[string]string{"REDIS_TLS": "true"}),
-		"REDIS_TLS_CACERT":                        redis(map[string]string{"REDIS_TLS": "true"}),
-		"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION":    redis(map[string]string{"REDIS_TLS": "true"}),
-		"MEMCACHE_HOST_PORT":                      {"BACKEND_TYPE": "memcache"},
-		"MEMCACHE_SRV":                            {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1"},
-		"MEMCACHE_TLS":                            {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1"},
-		"MEMCACHE_TLS_CLIENT_CERT":                {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
-		"MEMCACHE_TLS_CLIENT_KEY":                 {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
-		"MEMCACHE_TLS_CACERT":                     {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
-		"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION": {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
-		"BACKEND_TYPE":                            {"MEMCACHE_HOST_PORT": "m:1"},
-		"TRACING_EXPORTER_PROTOCOL":               {"TRACING_ENABLED": "true"},
-		"TRACING_SAMPLING_RATE":                   {"TRACING_ENABLED": "true"},
+		"GRPC_SERVER_USE_TLS":                       {"GRPC_SERVER_TLS_CERT": "c", "GRPC_SERVER_TLS_KEY": "k"},
+		"GRPC_SERVER_TLS_CERT":                      {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_KEY": "k"},
+		"GRPC_SERVER_TLS_KEY":                       {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "c"},
+		"GRPC_CLIENT_TLS_CACERT":                    {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "c", "GRPC_SERVER_TLS_KEY": "k"},
+		"GRPC_CLIENT_TLS_SAN":                       {"GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "c", "GRPC_SERVER_TLS_KEY": "k", "GRPC_CLIENT_TLS_CACERT": "ca"},
+		"PROMETHEUS_ADDR":                           {"USE_PROMETHEUS": "true"},
+		"PROMETHEUS_PATH":                           {"USE_PROMETHEUS": "true"},
+		"LIMIT_LIMIT_HEADER":                        {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"},
+		"LIMIT_REMAINING_HEADER":                    {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"},
+		"LIMIT_RESET_HEADER":                        {"LIMIT_RESPONSE_HEADERS_ENABLED": "true"},
+		"REDIS_TYPE":                                {"REDIS_URL": "main,a:1"},
+		"REDIS_PERSECOND_TYPE":                      {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "main,a:1"},
+		"REDIS_PERSECOND_SOCKET_TYPE":               {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "a:1"},
+		"REDIS_PERSECOND_TLS":                       {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "a:1", "REDIS_PERSECOND_SOCKET_TYPE": "tcp"},
+		"REDIS_PERSECOND_URL":                       {"REDIS_PERSECOND": "true"},
+		"REDIS_PERSECOND_AUTH":                      {"REDIS_PERSECOND": "true"},
+		"REDIS_PERSECOND_SENTINEL_AUTH":             {"REDIS_PERSECOND": "true", "REDIS_PERSECOND_TYPE": "sentinel", "REDIS_PERSECOND_URL": "main,a:1"},
+		"REDIS_SENTINEL_AUTH":                       {"REDIS_TYPE": "sentinel", "REDIS_URL": "main,a:1"},
+		"REDIS_TLS":                                 redis(nil),
+		"REDIS_SOCKET_TYPE":                         {"REDIS_URL": "a:1"},
+		"REDIS_TLS_CLIENT_CERT":                     redis(map[string]string{"REDIS_TLS": "true"}),
+		"REDIS_TLS_CLIENT_KEY":                      redis(map[string]string{"REDIS_TLS": "true"}),
+		"REDIS_TLS_CACERT":                          redis(map[string]string{"REDIS_TLS": "true"}),
+		"REDIS_TLS_SKIP_HOSTNAME_VERIFICATION":      redis(map[string]string{"REDIS_TLS": "true"}),
+		"MEMCACHE_HOST_PORT":                        {"BACKEND_TYPE": "memcache"},
+		"MEMCACHE_SRV":                              {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1"},
+		"MEMCACHE_TLS":                              {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1"},
+		"MEMCACHE_TLS_CLIENT_CERT":                  {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
+		"MEMCACHE_TLS_CLIENT_KEY":                   {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
+		"MEMCACHE_TLS_CACERT":                       {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
+		"MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION":   {"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "m:1", "MEMCACHE_TLS": "true"},
+		"BACKEND_TYPE":                              {"MEMCACHE_HOST_PORT": "m:1"},
+		"TRACING_EXPORTER_PROTOCOL":                 {"TRACING_ENABLED": "true"},
+		"CONFIG_GRPC_XDS_SERVER_USE_TLS":            xds(nil),
+		"CONFIG_GRPC_XDS_NODE_ID":                   xds(nil),
+		"CONFIG_GRPC_XDS_NODE_METADATA":             xds(nil),
+		"CONFIG_GRPC_XDS_SERVER_URL":                xds(nil),
+		"CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS": xds(nil),
+		"XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES":          xds(nil),
+		"CONFIG_GRPC_XDS_CLIENT_TLS_CERT":           xds(map[string]string{"CONFIG_GRPC_XDS_SERVER_USE_TLS": "true"}),
+		"CONFIG_GRPC_XDS_CLIENT_TLS_KEY":            xds(map[string]string{"CONFIG_GRPC_XDS_SERVER_USE_TLS": "true"}),
+		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT":         xds(map[string]string{"CONFIG_GRPC_XDS_SERVER_USE_TLS": "true"}),
+		"CONFIG_GRPC_XDS_SERVER_TLS_SAN":            xds(map[string]string{"CONFIG_GRPC_XDS_SERVER_USE_TLS": "true"}),
+		"TRACING_SAMPLING_RATE":                     {"TRACING_ENABLED": "true"},
 	}
 	values := map[string]string{
 		"GRPC_UDS": "/run/rl.sock", "LOG_LEVEL": "info", "LOG_FORMAT": "json", "CONFIG_TYPE": "GRPC_XDS_SOTW",
@@ -163,14 +181,17 @@ func TestSettings(t *testing.T) {
 		"nothing": {nil, nil, 0},
 		"Envoy Gateway": {map[string]string{
 			"RUNTIME_ROOT": "/data", "RUNTIME_SUBDIRECTORY": "ratelimit", "RUNTIME_IGNOREDOTFILES": "true", "RUNTIME_WATCH_ROOT": "false",
-			"LOG_LEVEL": "info", "USE_STATSD": "false", "CONFIG_TYPE": "FILE", "GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "/certs/tls.crt",
+			"LOG_LEVEL": "info", "USE_STATSD": "false", "CONFIG_TYPE": "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL": "envoy-gateway:18001",
+			"CONFIG_GRPC_XDS_NODE_ID": "envoy-ratelimit", "CONFIG_GRPC_XDS_SERVER_USE_TLS": "true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT": "/certs/tls.crt",
+			"CONFIG_GRPC_XDS_CLIENT_TLS_KEY": "/certs/tls.key", "CONFIG_GRPC_XDS_SERVER_TLS_CACERT": "/certs/ca.crt", "GRPC_SERVER_USE_TLS": "true", "GRPC_SERVER_TLS_CERT": "/certs/tls.crt",
 			"GRPC_SERVER_TLS_KEY": "/certs/tls.key", "GRPC_SERVER_TLS_CA_CERT": "/certs/ca.crt", "FORCE_START_WITHOUT_INITIAL_CONFIG": "true",
 			"REDIS_SOCKET_TYPE": "tcp", "REDIS_URL": "redis.redis-system.svc:6379", "REDIS_TLS": "true", "REDIS_TLS_CLIENT_CERT": "/redis-certs/tls.crt",
 			"REDIS_TLS_CLIENT_KEY": "/redis-certs/tls.key", "USE_PROMETHEUS": "true", "PROMETHEUS_ADDR": ":19001",
 			"PROMETHEUS_MAPPER_YAML": "/etc/statsd-exporter/conf.yaml", "TRACING_ENABLED": "true", "TRACING_SERVICE_NAME": "envoy-ratelimit",
 			"TRACING_SAMPLING_RATE": "1.0", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://otel:4318",
 		}, map[string]string{
-			"rules": "/data/ratelimit/config", "log-level": "info", "tls-cert": "/certs/tls.crt", "tls-key": "/certs/tls.key", "tls-except": "http,auth,usage",
+			"rules": "", "xds-server": "envoy-gateway:18001", "xds-node": "envoy-ratelimit", "xds-tls": "true", "xds-cert": "/certs/tls.crt",
+			"xds-key": "/certs/tls.key", "xds-ca": "/certs/ca.crt", "log-level": "info", "tls-cert": "/certs/tls.crt", "tls-key": "/certs/tls.key", "tls-except": "http,auth,usage",
 			"store":        "rediss://redis.redis-system.svc:6379/0?cert=%2Fredis-certs%2Ftls.crt&key=%2Fredis-certs%2Ftls.key",
 			"metrics-addr": ":19001", "metrics-path": "/metrics", "trace-endpoint": "http://otel:4318", "trace-ratio": "1.0",
 		}, 4},

@@ -76,20 +76,58 @@ func (r *reader) mapLogs() {
 	r.set("log-format", r.choose("LOG_FORMAT", "text", "json"))
 }
 
-// mapRules names the directory of the rules. Whether its parent is watched too makes no
-// difference: Headgate notices both.
+// mapRules says where the rules come from, and what holds for all of them.
 func (r *reader) mapRules() {
 	if r.choose("CONFIG_TYPE", "FILE", "GRPC_XDS_SOTW") == "GRPC_XDS_SOTW" {
-		r.refuse("CONFIG_TYPE", "rules are not fetched over xDS by this version", "FILE, with the rules in RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY")
-	}
-	r.set("rules", path.Join(r.get("RUNTIME_ROOT"), r.get("RUNTIME_SUBDIRECTORY"), r.get("RUNTIME_APPDIRECTORY")))
-	if r.values["RUNTIME_IGNOREDOTFILES"] != "" && !r.is("RUNTIME_IGNOREDOTFILES") {
-		r.note("RUNTIME_IGNOREDOTFILES", "has no effect: files that begin with a dot are never read, because a ConfigMap has each of its files there a second time")
+		r.mapXDS()
+	} else {
+		r.mapFiles()
 	}
 	r.flag("merge-domains", "MERGE_DOMAIN_CONFIG")
 	r.flag("shadow", "SHADOW_MODE")
 	if r.is("QUOTA_MODE") {
 		r.refuse("QUOTA_MODE", "there is no quota mode for all rules", "quota_mode: true in the rules that are to have it")
+	}
+}
+
+// mapFiles names the directory of the rules. Whether its parent is watched too makes no
+// difference: Headgate notices both.
+func (r *reader) mapFiles() {
+	r.set("rules", path.Join(r.get("RUNTIME_ROOT"), r.get("RUNTIME_SUBDIRECTORY"), r.get("RUNTIME_APPDIRECTORY")))
+	if r.values["RUNTIME_IGNOREDOTFILES"] != "" && !r.is("RUNTIME_IGNOREDOTFILES") {
+		r.note("RUNTIME_IGNOREDOTFILES", "has no effect: files that begin with a dot are never read, because a ConfigMap has each of its files there a second time")
+	}
+	for i := range variables {
+		if name := variables[i].name; r.values[name] != "" && r.values[name] != variables[i].fallback && (strings.HasPrefix(name, "CONFIG_GRPC_XDS_") || name == "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES") {
+			r.note(name, "has no effect: "+noFiles)
+		}
+	}
+}
+
+// mapXDS names the control plane of the rules.
+func (r *reader) mapXDS() {
+	r.set("xds-server", r.get("CONFIG_GRPC_XDS_SERVER_URL"))
+	r.set("xds-node", r.get("CONFIG_GRPC_XDS_NODE_ID"))
+	if metadata := r.get("CONFIG_GRPC_XDS_NODE_METADATA"); metadata != "" {
+		r.set("xds-metadata", metadata)
+	}
+	if r.get("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS") != "" {
+		r.refuse("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "the control plane is sent no headers", "a client certificate, CONFIG_GRPC_XDS_CLIENT_TLS_CERT and _KEY")
+	}
+	if size := r.get("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"); size != "" && size != "0" {
+		r.set("xds-max-message", size)
+	}
+	if !r.is("CONFIG_GRPC_XDS_SERVER_USE_TLS") {
+		return
+	}
+	r.set("xds-tls", "true")
+	for flag, name := range map[string]string{
+		"xds-cert": "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "xds-key": "CONFIG_GRPC_XDS_CLIENT_TLS_KEY",
+		"xds-ca": "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "xds-server-name": "CONFIG_GRPC_XDS_SERVER_TLS_SAN",
+	} {
+		if value := r.get(name); value != "" {
+			r.set(flag, value)
+		}
 	}
 }
 

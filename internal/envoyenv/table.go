@@ -29,6 +29,7 @@ type variable struct {
 const (
 	noFiles    = "it says how configuration is fetched over xDS, which CONFIG_TYPE=FILE does not"
 	noStatsd   = "metrics are served to Prometheus, not sent to statsd; hint: USE_PROMETHEUS=true, or /metrics of DEBUG_PORT"
+	ownBackoff = "the control plane is dialled again after 1 s at first, and after 30 s at most"
 	ownPool    = "connections to the store are not pooled: all requests share one, which sends what waits together"
 	ownRetry   = "the process starts without the store, and goes on trying to reach it"
 	ownMapping = "metrics are served under the names of the default mapping, in seconds"
@@ -53,22 +54,22 @@ var variables = []variable{
 	{name: "LOG_LEVEL", fallback: "WARN"},
 	{name: "LOG_FORMAT", fallback: "text"},
 	{name: "CONFIG_TYPE", fallback: "FILE"},
-	{name: "FORCE_START_WITHOUT_INITIAL_CONFIG", kind: boolean, fallback: "false", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_NODE_ID", fallback: "default", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_NODE_METADATA", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_SERVER_URL", fallback: "localhost:18000", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", kind: duration, fallback: "3s", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", kind: secret, without: noFiles},
-	{name: "CONFIG_GRPC_XDS_SERVER_USE_TLS", kind: boolean, fallback: "false", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", without: noFiles},
-	{name: "CONFIG_GRPC_XDS_SERVER_TLS_SAN", without: noFiles},
-	{name: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", kind: duration, fallback: "10s", without: noFiles},
-	{name: "XDS_CLIENT_BACKOFF_MAX_INTERVAL", kind: duration, fallback: "60s", without: noFiles},
-	{name: "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", kind: fraction, fallback: "0.5", without: noFiles},
-	{name: "XDS_CLIENT_BACKOFF_JITTER", kind: boolean, fallback: "true", without: noFiles},
-	{name: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", kind: number, without: noFiles},
+	{name: "FORCE_START_WITHOUT_INITIAL_CONFIG", kind: boolean, fallback: "false", without: "the process never waits for the control plane: it starts with the last rules that it kept, or with none"},
+	{name: "CONFIG_GRPC_XDS_NODE_ID", fallback: "default"},
+	{name: "CONFIG_GRPC_XDS_NODE_METADATA"},
+	{name: "CONFIG_GRPC_XDS_SERVER_URL", fallback: "localhost:18000"},
+	{name: "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL", kind: duration, fallback: "3s", without: ownBackoff},
+	{name: "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", kind: secret},
+	{name: "CONFIG_GRPC_XDS_SERVER_USE_TLS", kind: boolean, fallback: "false"},
+	{name: "CONFIG_GRPC_XDS_CLIENT_TLS_CERT"},
+	{name: "CONFIG_GRPC_XDS_CLIENT_TLS_KEY"},
+	{name: "CONFIG_GRPC_XDS_SERVER_TLS_CACERT"},
+	{name: "CONFIG_GRPC_XDS_SERVER_TLS_SAN"},
+	{name: "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL", kind: duration, fallback: "10s", without: ownBackoff},
+	{name: "XDS_CLIENT_BACKOFF_MAX_INTERVAL", kind: duration, fallback: "60s", without: ownBackoff},
+	{name: "XDS_CLIENT_BACKOFF_RANDOM_FACTOR", kind: fraction, fallback: "0.5", without: ownBackoff},
+	{name: "XDS_CLIENT_BACKOFF_JITTER", kind: boolean, fallback: "true", without: ownBackoff},
+	{name: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", kind: number},
 	{name: "USE_STATSD", kind: boolean, fallback: "true"},
 	{name: "STATSD_HOST", fallback: "localhost", without: noStatsd},
 	{name: "STATSD_PORT", kind: listen, fallback: "8125", without: noStatsd},

@@ -27,6 +27,9 @@ type Options struct {
 	// Path is the rule file, or the directory of rule files; "" where there are
 	// documents only.
 	Path string
+	// Fed says that files come by Put, and from no Path. Until some do, those that were put
+	// last before the process was started anew are in force.
+	Fed bool
 	// Rules are the options with which the files are parsed.
 	Rules rulefile.Options
 	// AnyName takes every file of a directory, whatever it ends in, as
@@ -154,6 +157,9 @@ func (s *Source) Status() Status { return *s.status.Load() }
 func (s *Source) Load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.o.Fed {
+		return s.loadFedLocked()
+	}
 	next, set, err := s.parse()
 	if err == nil {
 		s.applyLocked(next, set, Loaded, nil)
@@ -289,7 +295,7 @@ func (s *Source) refuseLocked(seen string, err error, again bool) {
 }
 
 func (s *Source) keepLocked(next snapshot) {
-	if s.o.StateDir == "" || s.o.Path == "" || s.mu.kept == next.hash {
+	if s.o.StateDir == "" || s.o.Path == "" && !s.o.Fed || s.mu.kept == next.hash {
 		return
 	}
 	if err := saveLastGood(s.o.StateDir, next, s.o.Now()); err != nil {

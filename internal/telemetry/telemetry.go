@@ -49,6 +49,7 @@ type Metrics struct {
 	shards    func() []Shard // nil: not watched
 	reload    reloadMetrics
 	history   history
+	xds       xdsMetrics
 }
 
 var (

@@ -425,11 +425,11 @@ func TestHoldsAreNotJoined(t *testing.T) {
 // FuzzParseState holds that whatever a bucket holds is read without a panic, and
 // that what is read as slots has a hold for each end.
 func FuzzParseState(f *testing.F) {
-	for _, value := range []string{"", "1 1 2 3", "2 1 2", "3 1 1 2 3", "4abcdefg", "8 -1 2", "9abcdefghijklmn", "10 1 2 0", "10 0 0 3", "2251799813685255"} {
+	for _, value := range []string{"", "1 1 2 3", "2 1 2", "3 1 1 2 3", "4abcdefg", "8 -1 2", "9abcdefghijklmn", "10 1 2 0", "10 0 0 3", "2251799813685255", "11 0 0 0", "11 0 0 00", "11 0 0 0 ", "11 9 8 7 8 1 2", "11 *", "11 * 9 8 7 6 5 5:8 1 2"} {
 		f.Add(value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if s := parseState(value, 1_780_315_230_000_000); s.Kind == 9 && (len(s.Wide) == 0 || len(s.Wide)%2 != 0) || s.Kind > 10 {
+		if s := parseState(value, 1_780_315_230_000_000); s.Kind == 9 && (len(s.Wide) == 0 || len(s.Wide)%2 != 0) || s.Kind > limit.KindTallies {
 			t.Errorf("%q: %+v", value, s)
 		}
 	})

@@ -101,9 +101,6 @@ func (sh *shard) time(ctx context.Context) (limit.Micros, error) {
 // parseState reads a value as the script does at now; what has no known form is the
 // unused state.
 func parseState(value string, now limit.Micros) limit.State {
-	if value == "" {
-		return limit.State{}
-	}
 	if len(value) == packedDigits && '1' <= value[0] && value[0] <= '9' {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			return unpack(n, now)
@@ -114,6 +111,9 @@ func parseState(value string, now limit.Micros) limit.State {
 
 // parseText is parseState for a value that is no integer.
 func parseText(value string, now limit.Micros) limit.State {
+	if value == "" {
+		return limit.State{}
+	}
 	if inner, ok := strings.CutPrefix(value, "11 "); ok {
 		if tallies, ok := strings.CutPrefix(inner, "*"); ok {
 			return parseTallies(tallies, now)

@@ -1,0 +1,219 @@
+package xdsrules
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/rules/rulefile"
+)
+
+const (
+	// firstWait and longestWait bound the time between two streams, and that for which a
+	// refusal of what was refused before is held back: control planes answer one at once
+	// with the same again.
+	firstWait, longestWait = time.Second, 30 * time.Second
+	// pingTime and pingTimeout find a control plane that has gone without a word.
+	pingTime, pingTimeout = 30 * time.Second, 10 * time.Second
+	// maxDetail bounds what the control plane is told of an error.
+	maxDetail = 4 << 10
+)
+
+// Outcome says what became of an answer of the control plane.
+type Outcome string
+
+// The outcomes of an answer.
+const (
+	Accepted  Outcome = "accepted"
+	Unchanged Outcome = "unchanged" // the same rules as before
+	Refused   Outcome = "refused"
+)
+
+// Options configures a Client.
+type Options struct {
+	// Server is the control plane as gRPC names it, such as "envoy-gateway:18001".
+	Server string
+	// NodeID is the name by which the control plane knows what is for this process, and
+	// Metadata what else it is told of it.
+	NodeID   string
+	Metadata map[string]string
+	// TLS returns how the next connection is secured; nil means without.
+	TLS func() (*tls.Config, error)
+	// MaxMessage bounds an answer, in bytes.
+	MaxMessage int
+	// Put puts rule documents in force, all or none, and reports whether they are others
+	// than before; required. Calls do not overlap.
+	Put func([]rulefile.File) (changed bool, err error)
+	// Connected and Answered are told of streams and answers; required. They do not wait.
+	Connected func(bool)
+	Answered  func(Outcome)
+	Logger    *slog.Logger
+}
+
+// Client gets rules from a control plane. Make one with New.
+type Client struct {
+	o Options
+	// told is the problem with the stream that the log knows of.
+	told string
+	// refused is the content that was refused last, as its error, and held for how long the
+	// next refusal of it is held back.
+	refused string
+	held    time.Duration
+}
+
+// New returns a Client that does nothing before Run.
+func New(o Options) *Client { return &Client{o: o} }
+
+// Run keeps a stream until ctx ends.
+func (c *Client) Run(ctx context.Context) {
+	wait := firstWait
+	for ctx.Err() == nil {
+		answered, err := c.stream(ctx)
+		c.o.Connected(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if answered {
+			wait = firstWait
+		}
+		c.tell(err)
+		_ = sleep.For(ctx, time.Duration((0.5+rand.Float64()/2)*float64(wait))) // ctx is looked at above
+		wait = min(2*wait, longestWait)
+	}
+}
+
+// tell logs why there is no stream, each reason once.
+func (c *Client) tell(err error) {
+	if err == nil || err.Error() == c.told {
+		return
+	}
+	c.told = err.Error()
+	c.o.Logger.Warn("the control plane of the rules is away; the rules in force stay", "server", c.o.Server, "error", err)
+}
+
+// dial opens a connection, by the files of TLS as they are now.
+func (c *Client) dial() (*grpc.ClientConn, error) {
+	secured := insecure.NewCredentials()
+	if c.o.TLS != nil {
+		config, err := c.o.TLS()
+		if err != nil {
+			return nil, err
+		}
+		secured = credentials.NewTLS(config)
+	}
+	return grpc.NewClient(c.o.Server, grpc.WithTransportCredentials(secured),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.o.MaxMessage)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingTime, Timeout: pingTimeout}))
+}
+
+// stream asks on one stream until it ends, and reports whether anything was answered.
+func (c *Client) stream(ctx context.Context) (answered bool, err error) {
+	conn, err := c.dial()
+	if err != nil {
+		return false, fmt.Errorf("dial: %w", err)
+	}
+	defer conn.Close()
+	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
+	if err != nil {
+		return false, err
+	}
+	// A version of another stream says nothing: those of a control plane that was started
+	// again begin anew.
+	request := &discovery.DiscoveryRequest{Node: c.node(), TypeUrl: TypeURL}
+	if err := stream.Send(request); err != nil {
+		return false, err
+	}
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return answered, err
+		}
+		if response.GetTypeUrl() != TypeURL {
+			continue // nobody asked for it
+		}
+		if !answered {
+			answered, c.told = true, ""
+			c.o.Connected(true)
+			c.o.Logger.Info("the control plane of the rules answers", "server", c.o.Server, "version", response.GetVersionInfo())
+		}
+		request.ResponseNonce, request.ErrorDetail = response.GetNonce(), nil
+		if err := c.take(ctx, response); err == nil {
+			request.VersionInfo = response.GetVersionInfo()
+		} else if request.ErrorDetail = detailOf(err); ctx.Err() != nil {
+			return answered, ctx.Err()
+		}
+		if err := stream.Send(request); err != nil {
+			return answered, err
+		}
+	}
+}
+
+func (c *Client) node() *core.Node {
+	n := &core.Node{Id: c.o.NodeID, UserAgentName: "headgate"}
+	if len(c.o.Metadata) > 0 {
+		n.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		for name, text := range c.o.Metadata {
+			n.Metadata.Fields[name] = structpb.NewStringValue(text)
+		}
+	}
+	return n
+}
+
+// take puts what a response holds in force. An error that is the same as the last one is
+// held back, longer each time.
+func (c *Client) take(ctx context.Context, response *discovery.DiscoveryResponse) error {
+	files, err := Documents(response.GetResources())
+	changed := false
+	if err == nil {
+		changed, err = c.o.Put(files)
+	}
+	switch {
+	case err != nil:
+		c.o.Answered(Refused)
+		return c.refuse(ctx, response.GetVersionInfo(), err)
+	case changed:
+		c.o.Answered(Accepted)
+		if len(files) == 0 {
+			c.o.Logger.Warn("the control plane has no rules: nothing is limited", "server", c.o.Server, "version", response.GetVersionInfo())
+		}
+	default:
+		c.o.Answered(Unchanged)
+	}
+	c.refused, c.held = "", 0
+	return nil
+}
+
+func (c *Client) refuse(ctx context.Context, version string, err error) error {
+	if err.Error() != c.refused {
+		c.refused, c.held = err.Error(), 0
+		c.o.Logger.Error("rules of the control plane are refused; the rules in force stay", "server", c.o.Server, "version", version, "error", err)
+		return err
+	}
+	c.held = min(max(2*c.held, firstWait), longestWait)
+	if ended := sleep.For(ctx, c.held); ended != nil {
+		return errors.Join(err, ended)
+	}
+	return err
+}
+
+// detailOf is what the control plane is told of an error.
+func detailOf(err error) *rpcstatus.Status {
+	text := strings.ToValidUTF8(err.Error(), "?")
+	return &rpcstatus.Status{Code: int32(codes.InvalidArgument), Message: strings.ToValidUTF8(text[:min(len(text), maxDetail)], "")}
+}
