@@ -137,7 +137,7 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // release makes r available to other calls. It must not be called while the
 // client may still read the strings.
 func (r *request) release() {
-	r.tells, r.packs = false, false
+	r.tells = false
 	if cap(r.buf) <= keptBytes {
 		requests.Put(r)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -140,6 +142,86 @@ func TestLongRetryIsNoCounter(t *testing.T) {
 		}
 		if op == store.Hit && want.RetryAfter.Microseconds() < 1<<packedFormShift {
 			t.Errorf("again after %v, which is too short to be taken for a counter", want.RetryAfter)
+		}
+	}
+}
+
+// TestPackedGroupsEqualLimit holds groups of hits on integers, and hits alone, to package
+// limit: what the short path of the script decides by itself.
+func TestPackedGroupsEqualLimit(t *testing.T) {
+	s, _ := openRedis(t)
+	var now limit.Micros
+	setClock(t, s, func() limit.Micros { return now })
+	held, passed := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		if _, err := tryCommand(s, "FLUSHALL"); err != nil {
+			t.Fatal(err)
+		}
+		now = limit.Micros(1_780_315_200_000_000 + rapid.Int64Range(0, 60_000_000).Draw(t, "start"))
+		m := newModel(s, now)
+		for range rapid.IntRange(2, 12).Draw(t, "calls") {
+			m.now = now
+			var takes []store.Take
+			for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
+				size := rapid.IntRange(1, 3).Draw(t, "size")
+				for i := range size {
+					// Each key in a batch once, and its limit is always the same.
+					n := int(group)*3 + i
+					take := store.Take{Key: fmt.Appendf(nil, "key %d", n), Limit: packedLimits[n%len(packedLimits)], Hits: rapid.Int64Range(1, 3).Draw(t, "hits")}
+					if size > 1 {
+						take.Group = group + 1
+					}
+					takes = append(takes, take)
+				}
+			}
+			want, got := m.take(takes), takeAll(s, takes...)
+			for i := range takes {
+				if got[i].Err != nil || got[i].Decision != want[i] {
+					t.Fatalf("at %d, take %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i], want[i])
+				}
+				if takes[i].Group != 0 && want[i].Allowed {
+					passed++
+				} else if takes[i].Group != 0 {
+					held++
+				}
+			}
+			compareStates(t, s, m)
+			now += limit.Micros(rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(0, 30_000_000), rapid.Int64Range(0, 100_000_000)).Draw(t, "step µs"))
+		}
+	})
+	if !t.Failed() && (held == 0 || passed == 0) {
+		t.Errorf("%d hits of groups were denied and %d passed: not all cases were met", held, passed)
+	}
+}
+
+// packedLimits are some whose states are integers.
+var packedLimits = []*limit.Limit{
+	limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 5, Period: time.Minute}),
+	limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 4, Period: time.Minute}),
+	limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 8, Period: time.Hour}),
+	limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 2, Period: time.Second}),
+}
+
+// TestPackedWindowIsNear: a counter whose window is long over is not written as an integer,
+// though a denied hit puts its state in order; it would be taken for one that is yet to come.
+func TestPackedWindowIsNear(t *testing.T) {
+	s, _ := openRedis(t)
+	const then, now = 2_251_796_400_000_000, 2_251_886_213_686_252 // 25 hours later
+	m := newModel(s, now)
+	setClock(t, s, func() limit.Micros { return m.now })
+	value := fmt.Sprintf("11 * 44 60000000 0 %d 0 24:1 %d 44 00 1 3600000000 0 %d 0 24:1 %d 9 000", then-126_313_747, then-240_000_000, then+7_013_686_251, then)
+	command(t, s, "SET", s.Name([]byte("key")), value, "PX", "90000000")
+	m.states["key"] = parseState(value, now)
+	perHour := limit.Must(limit.PerHour(1))
+	share := limit.Must(limit.Spec{Quota: 44, Period: time.Minute, Carry: limit.CarryShare})
+	for _, take := range []store.Take{
+		{Key: []byte("key"), Limit: perHour, Hits: 4, Shadow: true},
+		{Key: []byte("key"), Limit: share, Hits: 8, Op: store.Charge},
+		{Key: []byte("key"), Limit: share, Hits: 3},
+	} {
+		want, got := m.one(&take), takeAll(s, take)[0]
+		if got.Err != nil || got.Decision != want {
+			t.Errorf("%+v: %+v, want %+v", take, got, want)
 		}
 	}
 }
