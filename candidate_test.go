@@ -26,6 +26,7 @@ import (
 // %s.
 const candidateRules = `
 domain: d
+match: path
 descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: 4, algorithm: fixed_window}
@@ -363,6 +364,7 @@ func TestCandidatesAgainstAModel(t *testing.T) {
 		share := func(user string) bool { return whose == "percent: 100" || whose != "" && user == "a" }
 		yaml := fmt.Sprintf(`
 domain: d
+match: path
 descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: %d, algorithm: fixed_window}

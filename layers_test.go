@@ -158,6 +158,7 @@ func TestB4AllOrNothingAcrossModes(t *testing.T) {
 	for _, mode := range []string{"consistency: leased", "consistency: local", "sub_buckets: 2", "hot_keys: lease"} {
 		yaml := fmt.Sprintf(`
 domain: d
+match: path
 descriptors:
 - key: user
   %s

@@ -93,6 +93,7 @@ func TestD1ToD6TakesSayTheModeOfTheirRule(t *testing.T) {
 func TestModesSayWhichTakesAreMain(t *testing.T) {
 	const yaml = `
 domain: d
+match: path
 descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: 101}
@@ -205,6 +206,7 @@ func TestSkippedRanksLast(t *testing.T) {
 
 const localRules = `
 domain: d
+match: path
 descriptors:
 - key: own
   failure_mode: local
@@ -315,6 +317,7 @@ func TestDeniedWithoutTheStoreBurnsNothing(t *testing.T) {
 	buckets := &halfDown{Store: memory(t)}
 	b := newBench(t, `
 domain: d
+match: path
 descriptors:
 - {key: day, rate_limit: {unit: day, requests_per_unit: 10}}
 - {key: billed, rate_limit: {unit: day, requests_per_unit: 10, count_denied: true, algorithm: fixed_window}}

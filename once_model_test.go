@@ -23,6 +23,7 @@ import (
 // in several shards. No window ends in a test.
 const onceModelRules = `
 domain: llm
+match: path
 descriptors:
   - always: true
     name: all
@@ -156,7 +157,7 @@ func neverTwice(t *rapid.T) {
 	for i := range limiters {
 		l, err := headgate.New(headgate.Options{
 			Store: &unreliable{Store: buckets, fails: bad, loses: bad}, Answers: lost, AnswersAwaited: 1,
-			Rules: loadIn(t, "d", "domain: d\ndescriptors: [{key: user, rate_limit: {window: 366d, requests_per_unit: 1000, algorithm: fixed_window}}]"),
+			Rules: loadIn(t, "d", "domain: d\nmatch: path\ndescriptors: [{key: user, rate_limit: {window: 366d, requests_per_unit: 1000, algorithm: fixed_window}}]"),
 		})
 		if err != nil {
 			t.Fatal(err)

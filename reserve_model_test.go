@@ -26,6 +26,7 @@ import (
 // model, whose windows are so long that nothing but reservations moves their counts.
 const reserveRules = `
 domain: llm
+match: path
 descriptors:
   - always: true
     name: all

@@ -16,6 +16,7 @@ import (
 // in UTC in winter, but double those of tier pro.
 const nights = `
 domain: d
+match: path
 descriptors:
 - key: api_key
   tenant: true
@@ -105,6 +106,7 @@ func TestQuotasTakeWhatTheRuleSays(t *testing.T) {
 func TestAScheduleInProportion(t *testing.T) {
 	b := newBench(t, `
 domain: d
+match: path
 descriptors:
 - key: user
   on_change: proportional

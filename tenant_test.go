@@ -169,6 +169,7 @@ func TestI2QuotasTakeThePlaceOfLimits(t *testing.T) {
 func TestQuotasAreDecidedAsTheirRule(t *testing.T) {
 	b := newBench(t, `
 domain: d
+match: path
 descriptors:
 - key: api_key
   tenant: true
@@ -227,7 +228,7 @@ func TestI1InForceToTheInstant(t *testing.T) {
 
 // Two limits of a quota count apart, and a denial of one charges none.
 func TestQuotaIsAllOrNothing(t *testing.T) {
-	b := newBench(t, tenants, headgate.Options{})
+	b := newBench(t, "match: path"+tenants, headgate.Options{})
 	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Descriptor: writes, Quota: quota(writes, "1/minute")})))
 	b.check(on("api_key:k,op:write"))
 	if r := b.check(on("api_key:k,op:write")); r.Allowed || r.Speaker().Name != "op:write/minute" || r.Speaker().Source != tenant.FromOverride {
@@ -254,7 +255,7 @@ func TestQuotaIsAllOrNothing(t *testing.T) {
 
 // The limits of one quota have a bucket each, by their length.
 func TestLimitsOfAQuotaCountApart(t *testing.T) {
-	b := newBench(t, tenants, headgate.Options{})
+	b := newBench(t, "match: path"+tenants, headgate.Options{})
 	b.limiter.SetTenants(snapshot(t, tiered("k", "pro", tenant.Override{Quota: quota(tenant.Default, "9/second", "50/10s", "90/11s", "900/day")})))
 	b.check(on("api_key:k"))
 	b.now = b.now.Add(2 * time.Second)
@@ -331,6 +332,7 @@ func TestResetOfNothing(t *testing.T) {
 func TestQuotaDenialsBan(t *testing.T) {
 	b := newBench(t, `
 domain: d
+match: path
 descriptors:
 - {key: api_key, tenant: true, ban: {after: 2, within: 1m, for: 1h}}
 `, headgate.Options{})

@@ -93,6 +93,7 @@ func (b *bench) answers(text string, want ...string) {
 
 const toppedRules = `
 domain: d
+match: path
 descriptors:
 - key: api_key
   tenant: true
@@ -233,7 +234,7 @@ func TestI5BurstPool(t *testing.T) {
 
 // With match: leaf each descriptor takes its own.
 func TestI5LeavesAreCoveredEach(t *testing.T) {
-	b := newBench(t, "match: leaf"+toppedRules, headgate.Options{})
+	b := newBench(t, strings.Replace(toppedRules, "match: path", "match: leaf", 1), headgate.Options{})
 	b.limiter.SetTenants(beyond(t, toppedUp("k", topUp("a", "", 9), topUp("w", writes, 9))))
 	b.answers("api_key:k", "passes, tier 2/3, tier 4/5", "passes, tier 1/3, tier 3/5")
 	if got := answered(b.check(on("api_key:k,op:a"), on("api_key:k,op:b"))); got != "passes, tier 0/3, tier 2/5, top_up 8/9, tier 1/5" {

@@ -15,6 +15,7 @@ import (
 
 const changing = `
 domain: d
+match: path
 descriptors:
 - key: user
   on_change: proportional

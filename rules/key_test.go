@@ -53,6 +53,7 @@ func keyText(t *testing.T, key []byte) string {
 func TestAppendKey(t *testing.T) {
 	set := mustLoad(t, `
 domain: d
+match: path
 descriptors:
   - {always: true, name: all, limits: [{unit: second, requests_per_unit: 1}, {unit: hour, requests_per_unit: 1}]}
   - key: user
@@ -95,7 +96,7 @@ descriptors:
 // A limit that changes keeps its counters.
 func TestKeyDoesNotDependOnTheLimit(t *testing.T) {
 	before := mustLoad(t, "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requests_per_unit: 1}}]", rulefile.Options{})
-	after := mustLoad(t, "domain: d\ndescriptors: [{key: k, name: new, rate_limit: {window: 5s, requests_per_unit: 9, algorithm: gcra}}]", rulefile.Options{})
+	after := mustLoad(t, "domain: d\nmatch: path\ndescriptors: [{key: k, name: new, rate_limit: {window: 5s, requests_per_unit: 9, algorithm: gcra}}]", rulefile.Options{})
 	if a, b := keysOf(t, before, "k:v"), keysOf(t, after, "k:v"); len(a) != 1 || a[0] != b[0] {
 		t.Errorf("keys %v and %v", a, b)
 	}
@@ -106,6 +107,7 @@ func TestKeyDoesNotDependOnTheLimit(t *testing.T) {
 func TestAppendTenantKey(t *testing.T) {
 	set := mustLoad(t, `
 domain: d
+match: path
 descriptors:
   - key: region
     value: "eu*"
@@ -144,6 +146,7 @@ descriptors:
 func TestHoldEntriesTakeNoPartInMatching(t *testing.T) {
 	set := mustLoad(t, `
 domain: d
+match: path
 descriptors:
 - {key: user, concurrency: 20, descriptors: [{key: route, concurrency: {hold: id}}]}
 - {key: model, cost: {from: entry, name: tokens}, concurrency: {hold: id}}
@@ -192,7 +195,7 @@ func TestKeysCarryTheirRole(t *testing.T) {
 			}).Draw(t, "entry"))
 		}
 		keys := func(mains int, concurrency, ban bool) map[string]bool {
-			file := "domain: d\ndescriptors:\n- key: k\n  limits: [" + strings.Repeat("{unit: minute, requests_per_unit: 5},", mains) + "]\n  secondary_limits: [" + strings.Join(secondary, ",") + "]\n"
+			file := "domain: d\nmatch: path\ndescriptors:\n- key: k\n  limits: [" + strings.Repeat("{unit: minute, requests_per_unit: 5},", mains) + "]\n  secondary_limits: [" + strings.Join(secondary, ",") + "]\n"
 			if concurrency {
 				file += "  concurrency: 5\n"
 			}
@@ -226,6 +229,7 @@ func TestKeysCarryTheirRole(t *testing.T) {
 func TestRecordedKeys(t *testing.T) {
 	set := mustLoad(t, `
 domain: d
+match: path
 descriptors:
 - key: k
   limits: [{unit: minute, requests_per_unit: 5}, {unit: hour, requests_per_unit: 5}]

@@ -42,6 +42,7 @@ tiers:
 
 const testRules = `
 domain: api
+match: path
 descriptors:
   - key: tenant
     tenant: true

@@ -23,6 +23,7 @@ import (
 )
 
 const storedRules = `domain: d
+match: path
 descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 20}}
   - {key: leased, consistency: leased, rate_limit: {unit: hour, requests_per_unit: 20}}
@@ -107,7 +108,7 @@ func TestStoreKeyOnEveryTopology(t *testing.T) {
 func TestStoreKeyOfATenant(t *testing.T) {
 	dir := t.TempDir()
 	path, tiersFile := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tiers.yaml")
-	const text = "domain: d\ndescriptors: [{key: tenant, tenant: true, rate_limit: {unit: hour, requests_per_unit: 5}, concurrency: 9}]"
+	const text = "domain: d\nmatch: path\ndescriptors: [{key: tenant, tenant: true, rate_limit: {unit: hour, requests_per_unit: 5}, concurrency: 9}]"
 	const tiersText = "tiers: {free: {default: {requests_per_unit: 20, unit: hour}, \"op:x\": {unlimited: true}}}"
 	for name, text := range map[string]string{path: text, tiersFile: tiersText} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {

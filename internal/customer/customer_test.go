@@ -31,6 +31,7 @@ import (
 
 const testRules = `
 domain: api
+match: path
 descriptors:
   - key: tenant
     tenant: true

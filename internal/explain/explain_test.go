@@ -114,6 +114,7 @@ descriptors:
 - {key: mail, name: mail, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: leaky_queue}}
 - {key: month, name: month, rate_limit: {unit: hour, requests_per_unit: 2, algorithm: fixed_window, count_denied: true}}
 - {key: tried, name: tried, rate_limit: {unit: hour, requests_per_unit: 4}, candidate: {rate_limit: {unit: hour, requests_per_unit: 2}}}
+match: path
 `
 
 func TestText(t *testing.T) {
@@ -195,6 +196,7 @@ func TestTenants(t *testing.T) {
 domain: shop
 descriptors:
 - {key: api_key, name: key, tenant: true, rate_limit: {unit: minute, requests_per_unit: 5}}
+match: path
 `
 	two := &tenant.Quota{Limits: []tenant.Limit{{Limit: limit.Must(limit.PerMinute(2))}}}
 	tiers, err := tenant.NewTiers([]tenant.Tier{{Name: "free"}, {Name: "gold", Quotas: map[string]*tenant.Quota{tenant.Default: two}}}, "")
@@ -265,6 +267,7 @@ descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: 10}
   schedule: [{cron: "* * * * *", for: 1h, factor: 2}]
+match: path
 `, headgate.Options{Shadow: true})
 	one := explained(t, l, request("user:7")).Descriptors[0].Limits[0]
 	if len(one.Notes) != 2 || !strings.Contains(one.Notes[0], "nothing is enforced by this process") || one.Before.Limit != 20 {

@@ -16,6 +16,7 @@ import (
 
 const policy = `
 domain: d
+match: path
 descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: 10}

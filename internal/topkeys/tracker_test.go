@@ -86,6 +86,7 @@ func lines(list []view.TopKey) string {
 
 const whatCounts = `
 domain: d
+match: path
 descriptors:
 - key: user
   rate_limit: {unit: hour, requests_per_unit: 2}

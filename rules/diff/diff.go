@@ -64,7 +64,8 @@ func orNone(s string) string {
 // Sets returns what b changes in a, sorted by subject. A rule is the same rule
 // in both as long as its domain and composite path are; its name may change.
 // The order of patterns on one level is compared too, since the first that fits
-// wins.
+// wins. Where the match of a domain changes, so does which limits count: that is said of
+// every descriptor that it changes for.
 func Sets(a, b *rules.Set) []Change {
 	changes := diffDomains(a, b)
 	before, oldOrder := factsOf(a)
@@ -153,6 +154,7 @@ func diffDomains(a, b *rules.Set) []Change {
 				changes = append(changes, Change{Changed, "domain " + name, field.name, field.from, field.to})
 			}
 		}
+		changes = append(changes, effective(was, now)...)
 	}
 	return changes
 }

@@ -24,6 +24,7 @@ descriptors:
 `, rulefile.Options{})
 	after := mustLoad(t, `
 domain: d
+match: path
 consumption: independent
 descriptors:
   - {always: true, name: all, rate_limit: {unit: second, requests_per_unit: 9}}
@@ -57,6 +58,7 @@ descriptors:
 - d.removed: 5 per 1m sliding_window
 ~ d.tenant: tenant: false -> true
 ~ domain d: consumption: all_or_nothing -> independent
+~ domain d: limits of requests with further entries: none -> all on the way
 ~ domain d: match: leaf -> path
 `
 	if got := "\n" + strings.Join(lines, "\n") + "\n"; got != want {
@@ -82,4 +84,45 @@ func mustLoad(t testing.TB, text string, o rulefile.Options) *rules.Set {
 		t.Fatal(err)
 	}
 	return set
+}
+
+// Another match shows which limits count then, and a key that is not about it shows none.
+func TestDiffShowsWhichLimitsCount(t *testing.T) {
+	file := func(head, own string) *rules.Set {
+		return mustLoad(t, head+`
+domain: d
+descriptors:
+- key: user
+  `+own+`
+  rate_limit: {unit: minute, requests_per_unit: 100}
+  descriptors:
+  - key: op
+    descriptors:
+    - {key: item, rate_limit: {unit: minute, requests_per_unit: 3}}
+- {key: ip, descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 9}}]}
+`, rulefile.Options{})
+	}
+	const toPath = `~ d.user.op: limits that count: none -> 100 per 1m sliding_window of d.user
+~ d.user.op.item: limits that count: 3 per 1m sliding_window -> 100 per 1m sliding_window of d.user and 3 per 1m sliding_window
+~ domain d: limits of requests with further entries: none -> all on the way
+~ domain d: match: leaf -> path`
+	for name, test := range map[string]struct {
+		from, to *rules.Set
+		want     string
+	}{
+		"match is written":     {file("", ""), file("match: path", ""), toPath},
+		"as it was":            {file("", ""), file("match: leaf", ""), ""},
+		"a key of Headgate":    {file("", ""), file("", "failure_mode: open"), ""},
+		"and one that does it": {file("", ""), file("", "failure_mode: closed"), "~ d.user: failure_mode: open -> closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var lines []string
+			for _, c := range diff.Sets(test.from, test.to) {
+				lines = append(lines, c.String())
+			}
+			if got := strings.Join(lines, "\n"); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
 }

@@ -277,10 +277,6 @@ func (l *linter) login(r *rules.Rule, domainHasAddress bool) {
 			"rule %s guards a login route, and no rule of the domain counts logins per client address, so guesses may come from one address over many names", r.ID)
 	}
 	if !r.Sensitive {
-		hint := "write sensitive: true on the descriptor"
-		if r.Match() == rules.Leaf {
-			hint += " (a key of Headgate: also write match: leaf at the top of the file unless every limit on the path is meant to count)"
-		}
-		l.warnRule(r, hint, "rule %s guards a login route but is not marked sensitive, so it lets requests pass when the store is down", r.ID)
+		l.warnRule(r, "write sensitive: true on the descriptor", "rule %s guards a login route but is not marked sensitive, so it lets requests pass when the store is down", r.ID)
 	}
 }

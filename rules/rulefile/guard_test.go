@@ -69,17 +69,13 @@ func TestConcurrencyDefaults(t *testing.T) {
 	}
 }
 
-// What stands beside the main limits are keys of Headgate: they switch what the
-// others switch, and in compatibility mode secondary limits count as all do.
-func TestGuardsSwitchDefaultsAsOtherKeysDo(t *testing.T) {
+// In compatibility mode secondary limits count as all do.
+func TestGuardsKeepTheDefaultsOfCompat(t *testing.T) {
 	for _, keys := range []string{
 		"concurrency: 5", "secondary_limits: [{unit: day, requests_per_unit: 1}]", "ban: {after: 1, within: 1m, for: 1m}",
 		"soft_limit: {at: 80%}", "answer: {body: flat}", "priority: p1",
 	} {
 		file := "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}, " + keys + "}]"
-		if r := mustLoad(t, file, Options{}).Rules()[0]; r.Match() != rules.Path {
-			t.Errorf("%s: match %v", keys, r.Match())
-		}
 		r := mustLoad(t, file, Options{Compat: true}).Rules()[0]
 		if r.Match() != rules.Leaf || r.Limits[0].Algorithm != limit.FixedWindow {
 			t.Errorf("%s with compat: %s", keys, describe.Summary(r))

@@ -17,8 +17,7 @@ import (
 // Options says how files are read.
 type Options struct {
 	// Compat reads files as envoyproxy/ratelimit does: limits default to
-	// fixed_window and charge denied hits, match to leaf, consumption to
-	// independent, and key and value of an entry are compared joined by "_".
+	// fixed_window and charge denied hits, consumption to independent, and key and value of an entry are compared joined by "_".
 	// Keys of Headgate work all the same.
 	Compat bool
 	// MergeDomains allows several files to have the same domain: their
@@ -96,8 +95,7 @@ type loader struct {
 type domain struct {
 	*rules.Domain
 	first        string // the file that named the domain first
-	own          ownKey // the first key of Headgate in them, where usesHeadgate
-	usesHeadgate bool
+	usesHeadgate bool   // a file or row of it says what envoyproxy/ratelimit cannot say
 	matchFrom    string // the file that set Match, "" for none
 	consumeFrom  string // the file that set Consumption
 	asides       []aside
@@ -138,9 +136,7 @@ func (l *loader) file(r *reader, data []byte) {
 
 // settings takes over what a file says about its domain as a whole.
 func (d *domain) settings(r *reader, f *fileSpec) {
-	if f.usesHeadgate && !d.usesHeadgate {
-		d.own, d.usesHeadgate = r.own, true
-	}
+	d.usesHeadgate = d.usesHeadgate || f.usesHeadgate
 	d.setMatch(r, f)
 	ways := map[string]rules.Consumption{"all_or_nothing": rules.AllOrNothing, "independent": rules.Independent}
 	if f.consumption != "" {
@@ -163,7 +159,7 @@ func (l *loader) finish() []rules.Diagnostic {
 	for _, name := range slices.Sorted(maps.Keys(l.byDomain)) {
 		d := l.byDomain[name]
 		if d.matchFrom == "" && d.usesHeadgate && !l.options.Compat {
-			d.inferMatch(r)
+			d.warnUnwritten(r)
 		}
 		if d.consumeFrom == "" && l.options.Compat {
 			d.Consumption = rules.Independent

@@ -27,7 +27,7 @@ func TestDefaults(t *testing.T) {
 		want       string
 	}{
 		{"plain, keys of Envoy", envoyFile, Options{}, "5 per 30d sliding_window; match leaf; all_or_nothing; fails open"},
-		{"plain, keys of Headgate", ownFile, Options{}, "5 per 365d sliding_window; match path; all_or_nothing; fails closed; sensitive"},
+		{"plain, keys of Headgate", ownFile, Options{}, "5 per 365d sliding_window; match leaf; all_or_nothing; fails closed; sensitive"},
 		{"compat, keys of Envoy", envoyFile, Options{Compat: true}, "5 per 30d fixed_window, denied hits charged; match leaf; independent; fails open"},
 		{"compat, keys of Headgate", ownFile, Options{Compat: true}, "5 per 365d fixed_window, denied hits charged; match leaf; independent; fails closed; sensitive"},
 		{
@@ -44,7 +44,7 @@ func TestDefaults(t *testing.T) {
 		{
 			"plain, calendar", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: Week, requests_per_unit: 5, time_zone: UTC, count_denied: true}}]",
 			Options{},
-			"5 per calendar week in UTC fixed_window, denied hits charged; match path; all_or_nothing; fails open",
+			"5 per calendar week in UTC fixed_window, denied hits charged; match leaf; all_or_nothing; fails open",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -11,9 +11,7 @@ import (
 // keys and where they stand, and collects everything that is wrong.
 type reader struct {
 	reporter
-	// own is the first key in the file that envoyproxy/ratelimit does not know, and
-	// usesHeadgate says that there is one.
-	own          ownKey
+	// usesHeadgate says that the file has a key that envoyproxy/ratelimit does not know.
 	usesHeadgate bool
 	// tolerated are the things that envoyproxy/ratelimit puts up with: warnings
 	// in its files, errors in files that use keys of Headgate.
@@ -188,9 +186,7 @@ func (r *reader) checkKey(f field, p place) bool {
 		}
 		return false
 	}
-	if !info.envoy && !r.usesHeadgate {
-		r.own, r.usesHeadgate = ownKey{f.name, r.file, f.at}, true
-	}
+	r.usesHeadgate = r.usesHeadgate || !info.envoy
 	if info.belongs(p) {
 		return true
 	}

@@ -1,14 +1,10 @@
 package rulefile
 
 import (
+	"fmt"
+
 	"github.com/headgate/headgate/rules"
 )
-
-// ownKey is a key that envoyproxy/ratelimit does not know, and where it stands.
-type ownKey struct {
-	name, file string
-	at         position
-}
 
 // setMatch takes over what f says about how its domain is matched.
 func (d *domain) setMatch(r *reader, f *fileSpec) {
@@ -26,36 +22,58 @@ func (d *domain) setMatch(r *reader, f *fileSpec) {
 	}
 }
 
-// inferMatch sets the match of a domain whose files have keys of Headgate and do not say
-// it: path. Where a limit stands below another one, that changes what is limited by adding
-// a key that is not about it, such as failure_mode, to a file of envoyproxy/ratelimit,
-// which is matched by leaf. So the file is told to say what it means.
-func (d *domain) inferMatch(r *reporter) {
-	d.Match = rules.Path
-	outer, inner := nestedRules(&d.Root, nil)
-	if outer == nil {
-		return
+// warnUnwritten says what leaf means for a domain with rules that is matched so because
+// no file says otherwise. Other keys have no part in it: who writes the first key of
+// Headgate into a file of envoyproxy/ratelimit changes nothing else with it. But from then
+// on there is a choice, and limits that count less often than they were meant to are no
+// error that anybody would see.
+func (d *domain) warnUnwritten(r *reporter) {
+	first, outer, inner := d.firstRules()
+	switch {
+	case inner != nil:
+		d.warnMatch(r, inner, "a request for %s is limited by what stands on %s and not by what stands on %s too",
+			inner.Path(), placeOf(inner.Rule, inner.File), placeOf(outer.Rule, inner.File))
+	case first != nil:
+		d.warnMatch(r, first, "what limits %s on %s counts for requests that end there, and for none with further entries",
+			first.Path(), placeOf(first.Rule, first.File))
 	}
-	r.file = d.own.file
-	r.warnf(d.own.at, "write match: path at the top of the file to keep it so, or match: leaf so that only the limit of the last entry counts",
-		"with the key '%s' of Headgate, and without 'match', the limits of line %d and of line %d both count for one request; without such keys only the second would",
-		d.own.name, outer.Line, inner.Line)
 }
 
-// nestedRules returns the first two nodes below n with rules of which one lies below the
-// other; nil if there are none. above is the nearest node above n with a rule.
-func nestedRules(n, above *rules.Node) (outer, inner *rules.Node) {
-	for _, child := range n.Children {
-		nearest := above
-		if child.Rule != nil {
-			if above != nil {
-				return above, child
-			}
-			nearest = child
+func (d *domain) warnMatch(r *reporter, n *rules.Node, format string, args ...any) {
+	at := position{n.Line, n.Column}
+	if r.file = n.File; r.file == rules.RowsFile {
+		r.file, at = d.first, position{1, 1}
+	}
+	r.warnf(at, "write match: leaf at the top of the file to keep it so, or match: path so that every limit on the way counts",
+		"without 'match' it is leaf: "+format, args...)
+}
+
+// placeOf names where a rule was written, for who reads a file.
+func placeOf(rule *rules.Rule, file string) string {
+	switch rule.File {
+	case rules.RowsFile:
+		return fmt.Sprintf("row %d", rule.Line)
+	case file:
+		return fmt.Sprintf("line %d", rule.Line)
+	}
+	return fmt.Sprintf("line %d of %s", rule.Line, rule.File)
+}
+
+// firstRules returns the first node with a rule, and the first one that stands below
+// another, inner, with the nearest above it, outer; nil where there is none.
+func (d *domain) firstRules() (first, outer, inner *rules.Node) {
+	for n := range d.Root.Below() {
+		if n.Rule == nil {
+			continue
 		}
-		if outer, inner = nestedRules(child, nearest); outer != nil {
-			return outer, inner
+		if first == nil {
+			first = n
+		}
+		for above := n.Parent; above != nil; above = above.Parent {
+			if above.Rule != nil {
+				return first, above, n
+			}
 		}
 	}
-	return nil, nil
+	return first, nil, nil
 }

@@ -1,69 +1,148 @@
 package rulefile
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/rules"
 )
 
-// A key that is not about matching never changes silently which limits count.
-func TestAnOwnKeySaysThatItChangesWhatCounts(t *testing.T) {
-	const nested = `
+// envoyNested is a file of envoyproxy/ratelimit with limits below one another. FILE, NODE
+// and LIMIT are where keys of Headgate may come.
+const envoyNested = `FILE
+domain: d
 descriptors:
 - key: user
   rate_limit: {unit: minute, requests_per_unit: 100}
   descriptors:
   - key: op
     descriptors:
-    - {key: item, OWN, rate_limit: {unit: minute, requests_per_unit: 3 }}
+    - key: item
+      NODE
+      rate_limit: {unit: minute, requests_per_unit: 3, LIMIT}
 `
-	const flat = `
-descriptors:
-- {key: user, OWN, rate_limit: {unit: minute, requests_per_unit: 3}}
-- {key: op, rate_limit: {unit: minute, requests_per_unit: 3}}
-`
-	own := []string{"failure_mode: open", "sensitive: true", "consistency: exact", "priority: p1", "hot_keys: coalesce", "concurrency: 5"}
-	file := func(head, rules, own string) string {
-		return head + strings.Replace(rules, "OWN", own, 1)
-	}
-	for name, test := range map[string]struct {
-		file    string
-		options Options
-		own     string
-		match   rules.MatchMode
-		warns   bool
-	}{
-		"Envoy's keys alone":        {file("domain: d", nested, "shadow_mode: true"), Options{}, "", rules.Leaf, false},
-		"one limit on every way":    {file("domain: d", flat, own[0]), Options{}, "", rules.Path, false},
-		"leaf is written":           {file("domain: d\nmatch: leaf", nested, own[0]), Options{}, "", rules.Leaf, false},
-		"path is written":           {file("domain: d\nmatch: path", nested, own[0]), Options{}, "", rules.Path, false},
-		"read as Envoy's":           {file("domain: d", nested, own[0]), Options{Compat: true}, "", rules.Leaf, false},
-		"a key at the top":          {file("domain: d\nconsumption: independent", nested, "shadow_mode: true"), Options{}, "consumption", rules.Path, true},
-		"a key of the first of all": {file("domain: d", nested, own[0]) + "- {key: b, priority: p0}", Options{}, "failure_mode", rules.Path, true},
-	} {
-		t.Run(name, func(t *testing.T) { checkMatch(t, test.file, test.options, test.own, test.match, test.warns) })
-	}
-	for _, key := range own {
-		t.Run(key, func(t *testing.T) {
-			name, _, _ := strings.Cut(key, ":")
-			checkMatch(t, file("domain: d", nested, key), Options{}, name, rules.Path, true)
-		})
+
+func withKeys(file, node, limit string) string {
+	return strings.NewReplacer("FILE", file, "NODE", node, ", LIMIT", limit).Replace(envoyNested)
+}
+
+// aboutWhatCounts are the keys of Headgate that say what is matched or how it is counted.
+// Every other key changes nothing of that.
+var aboutWhatCounts = map[string]bool{
+	"match": true, "consumption": true, // of the domain
+	"value_prefix": true, "value_cidr": true, "value_regex": true, "always": true, // whom a descriptor is for
+	"limits": true, "window": true, "algorithm": true, "sub_windows": true, "mode": true, // what stands in place of the limit
+	"burst": true, "max_delay": true, "max_queue": true, "time_zone": true, "count_denied": true,
+}
+
+// otherKeys are all other keys of Headgate at the three places where they meet those of
+// envoyproxy/ratelimit, with values that go with the file.
+var otherKeys = map[place]map[string]string{
+	inFile: {"answer": "{body: flat}"},
+	inDescriptor: {
+		"answer": "{body: flat}", "ban": "{after: 9, within: 1m, for: 1m}", "candidate": "{rate_limit: {unit: minute, requests_per_unit: 2}}",
+		"concurrency": "5", "consistency": "exact", "cost": "{from: content_length}", "failure_mode": "open", "hot_keys": "coalesce",
+		"lease_ttl": "1s", "local_share": "share", "max_debt": "5", "on_change": "carry", "priority": "p1",
+		"raise_hot_keys": "{by: 20, for: 10m, pause: 1h}", "remember_denials": "false",
+		"schedule": `[{cron: "0 22 * * *", for: 8h, factor: 3}]`, "secondary_limits": "[{unit: second, requests_per_unit: 1}]",
+		"sensitive": "true", "soft_limit": "{at: 50%}", "sub_buckets": "2", "sync_interval": "200ms", "tenant": "true",
+		"valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z",
+	},
+	inRateLimit: {},
+}
+
+// beside is what a key only goes with.
+var beside = map[string]string{"lease_ttl": "consistency: leased", "sync_interval": "consistency: synced", "local_share": "consistency: local"}
+
+// A key that is not about matching or counting never changes which limits count, nor how.
+func TestNoKeyChangesHowAFileIsRead(t *testing.T) {
+	for mode, options := range modes {
+		want := reading(t, withKeys("", "", ""), options)
+		for key, info := range keys() {
+			if info.envoy || aboutWhatCounts[key] || options.Compat && key == "sub_buckets" { // which is refused there, aloud
+				continue
+			}
+			for _, p := range []place{inFile, inDescriptor, inRateLimit} {
+				if !info.belongs(p) {
+					continue
+				}
+				value, known := otherKeys[p][key]
+				if !known {
+					t.Fatalf("the key %s in %s is new: does it change what counts?", key, places[p].name)
+				}
+				text := key + ": " + value
+				file := withKeys(text, "", "")
+				if p == inDescriptor {
+					file = withKeys("", text+"\n      "+beside[key], "")
+				}
+				if got := reading(t, file, options); got != want {
+					t.Errorf("%s, with %s: read as\n%s\nwant\n%s", mode, text, got, want)
+				}
+			}
+		}
 	}
 }
 
-func checkMatch(t *testing.T, file string, o Options, own string, match rules.MatchMode, warns bool) {
+// reading says which main limits count for requests to the domain d, and how.
+func reading(t *testing.T, file string, o Options) string {
+	t.Helper()
 	set := mustLoad(t, file, o)
-	if got := set.Domain("d").Match; got != match {
-		t.Errorf("match is %v, want %v", got, match)
+	var text strings.Builder
+	d := set.Domain("d")
+	fmt.Fprintln(&text, d.Match, d.Consumption)
+	for _, request := range []string{"user:a", "user:a,op:b", "user:a,op:b,item:c", "user:a,op:b,item:c,more:d", "item:c"} {
+		fmt.Fprintln(&text, request, matchText(t, set, "d", request))
 	}
-	told := 0
-	for _, w := range set.Warnings() {
-		if strings.HasPrefix(w.Message, "with the key '"+own+"' of Headgate, and without 'match', the limits of line ") {
-			told++
+	for _, r := range set.Rules() {
+		for i := range r.Limits {
+			if r.Limits[i].Role == rules.Main {
+				fmt.Fprintln(&text, r.ID, r.Limits[i].String())
+			}
 		}
 	}
-	if want := map[bool]int{true: 1}[warns]; told != want {
-		t.Errorf("told %d times, want %d: %v", told, want, set.Warnings())
+	return text.String()
+}
+
+// Whoever uses keys of Headgate and does not say match is told what that means.
+func TestUnwrittenMatchIsSaid(t *testing.T) {
+	const (
+		nested = "9:7: warning: without 'match' it is leaf: a request for user.op.item is limited by what stands on line 9 and not by what stands on line 4 too"
+		flat   = "3:15: warning: without 'match' it is leaf: what limits user on line 3 counts for requests that end there, and for none with further entries"
+		own    = "failure_mode: open"
+	)
+	const flatFile = "\ndomain: d\ndescriptors: [{key: user, failure_mode: open, rate_limit: {unit: minute, requests_per_unit: 3}}]"
+	above := []rules.Row{{ID: 7, Scope: "user", Active: true, LimitCount: 3, WindowMS: 60000}}
+	for name, test := range map[string]struct {
+		file    string
+		options Options
+		want    string // "" for nothing
+	}{
+		"keys of Envoy alone":       {withKeys("", "", ""), Options{}, ""},
+		"a key on a descriptor":     {withKeys("", own, ""), Options{}, nested},
+		"a key at the top":          {withKeys("answer: {body: flat}", "", ""), Options{}, nested},
+		"a key in a limit":          {withKeys("", "", ", algorithm: gcra"), Options{}, nested},
+		"no limit below another":    {flatFile, Options{}, flat},
+		"leaf is written":           {withKeys("match: leaf", own, ""), Options{}, ""},
+		"path is written":           {withKeys("match: path", own, ""), Options{}, ""},
+		"read as Envoy's":           {withKeys("", own, ""), Options{Compat: true}, ""},
+		"nothing is limited":        {"domain: d\nanswer: {body: flat}\ndescriptors: [{key: user}]", Options{}, ""},
+		"a row joins a file":        {"domain: d\ndescriptors: [{key: user, descriptors: [{key: op, rate_limit: {unit: minute, requests_per_unit: 3}}]}]", Options{Rows: above, RowsDomain: "d"}, "2:41: warning: without 'match' it is leaf: a request for user.op is limited by what stands on line 2 and not by what stands on row 7 too"},
+		"a row joins a written one": {"domain: d\nmatch: leaf\ndescriptors: [{key: ip, rate_limit: {unit: minute, requests_per_unit: 3}}]", Options{Rows: above, RowsDomain: "d"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told []string
+			for _, w := range mustLoad(t, test.file, test.options).Warnings() {
+				if strings.Contains(w.Message, "without 'match'") {
+					told = append(told, w.String())
+				}
+			}
+			switch {
+			case test.want == "" && len(told) > 0 || len(told) > 1:
+				t.Errorf("told %q", told)
+			case test.want != "" && (len(told) == 0 || !strings.Contains(told[0], test.want)):
+				t.Errorf("told %q, want %q", told, test.want)
+			}
+		})
 	}
 }

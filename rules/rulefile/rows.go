@@ -120,6 +120,7 @@ func (l *loader) rows(rows []rules.Row) {
 		d = &domain{Domain: &rules.Domain{Name: name, Match: rules.Path}, first: rules.RowsFile, matchFrom: rules.RowsFile}
 		l.byDomain[name] = d
 	}
+	d.usesHeadgate = true
 	c := rowCompiler{fit: l.options.Fit, compiler: compiler{reporter: &reporter{file: rules.RowsFile}, compat: l.options.Compat, domain: d, rules: &l.spec.Rules}, tree: rowTree{root: &d.Root}}
 	byTarget := make(map[rowTarget][]*rules.Row)
 	for _, w := range c.checked(rows) {

@@ -22,6 +22,7 @@ import (
 const (
 	shopRules = `
 domain: shop
+match: path
 descriptors:
   - key: tenant
     tenant: true

@@ -38,6 +38,7 @@ const (
 )
 
 const rules = `domain: d
+match: path
 descriptors:
 - {key: user, rate_limit: {unit: year, requests_per_unit: 2, algorithm: fixed_window}}
 `

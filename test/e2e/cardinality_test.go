@@ -28,6 +28,7 @@ var randomKeys = flag.Int("keys", 200_000, "how many random keys TestCardinality
 // cardinalityRules have a rule of each kind that random keys may fall to.
 const cardinalityRules = `
 domain: api
+match: path
 descriptors:
 - key: user
   rate_limit: {unit: hour, requests_per_unit: 5}

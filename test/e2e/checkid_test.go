@@ -60,6 +60,7 @@ func TestF2ChecksWithAnID(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	args := []string{"--store", redis.URL(), "--store-budget", "10s", "--check-id-time", "1h", "--rules", writeRules(t, `
 domain: d
+match: path
 descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 9, algorithm: token_bucket}}]
 `)}
 	a, b := startNode(t, args...), startNode(t, args...)

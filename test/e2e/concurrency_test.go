@@ -173,6 +173,7 @@ func TestSlotsOfAKilledHolderComeBack(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	if err := os.WriteFile(rules, fmt.Appendf(nil, `
 domain: api
+match: path
 descriptors:
 - {key: user, failure_mode: closed, concurrency: {limit: %d, timeout: %v}}
 `, slots, timeout), 0o600); err != nil {

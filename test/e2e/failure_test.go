@@ -13,6 +13,7 @@ import (
 
 const failureRules = `
 domain: d
+match: path
 descriptors:
 - {key: open, rate_limit: &l {window: 365d, requests_per_unit: 90, algorithm: fixed_window}}
 - {key: bucket, rate_limit: {window: 365d, requests_per_unit: 90, algorithm: gcra}}

@@ -215,6 +215,7 @@ func TestStoreFailureAndHealing(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	const text = `
 domain: d
+match: path
 descriptors:
 - {key: open, rate_limit: {unit: minute, requests_per_unit: 1000000}}
 - {key: closed, failure_mode: closed, rate_limit: {unit: minute, requests_per_unit: 1000000}}

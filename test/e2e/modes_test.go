@@ -17,6 +17,7 @@ import (
 
 const modeRules = `
 domain: d
+match: path
 descriptors:
 - {key: leased, consistency: leased, rate_limit: {window: 365d, requests_per_unit: 6000, algorithm: fixed_window}}
 - {key: own, consistency: local, rate_limit: {window: 365d, requests_per_unit: 90, algorithm: fixed_window}}

@@ -12,6 +12,7 @@ import (
 
 // prefixRules use every kind of key that nodes have in a store.
 const prefixRules = `domain: d
+match: path
 descriptors:
 - {key: user, rate_limit: {unit: hour, requests_per_unit: 4}}
 - {key: log, rate_limit: {unit: hour, requests_per_unit: 4, algorithm: sliding_log}}

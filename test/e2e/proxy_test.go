@@ -129,7 +129,7 @@ func TestProxyLimitsByKey(t *testing.T) {
 		w.Header().Set("X-RateLimit-Limit", "999999") // of its own
 		fmt.Fprint(w, r.URL.Path, " ", r.Header.Get("X-Forwarded-For"))
 	})
-	rules := "domain: shop\ndescriptors:\n- {key: api_key, rate_limit: {window: 365d, requests_per_unit: 4, algorithm: fixed_window}}\n"
+	rules := "domain: shop\nmatch: path\ndescriptors:\n- {key: api_key, rate_limit: {window: 365d, requests_per_unit: 4, algorithm: fixed_window}}\n"
 	args := []string{"--store", redis.URL(), "--store-budget", "10s", "--identity", identityFile(t)}
 	proxies := []*proxyProcess{startProxy(t, backend, rules, args...), startProxy(t, backend, rules, args...)}
 	for i := range 4 {
@@ -171,7 +171,7 @@ func TestProxyConcurrency(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	})
-	p := startProxy(t, backend, "domain: shop\ndescriptors:\n- {key: remote_address, concurrency: 20}\n", "--store", redis.URL(), "--store-budget", "10s")
+	p := startProxy(t, backend, "domain: shop\nmatch: path\ndescriptors:\n- {key: remote_address, concurrency: 20}\n", "--store", redis.URL(), "--store-budget", "10s")
 	var denied, passed atomic.Int64
 	var wg sync.WaitGroup
 	ask := func() {
@@ -363,7 +363,7 @@ func TestProxyTLS(t *testing.T) {
 	backend := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("X-Forwarded-Proto"))
 	})
-	p := startProxy(t, backend, "domain: shop\ndescriptors:\n- {key: remote_address, rate_limit: {window: 365d, requests_per_unit: 2, algorithm: fixed_window}}\n",
+	p := startProxy(t, backend, "domain: shop\nmatch: path\ndescriptors:\n- {key: remote_address, rate_limit: {window: 365d, requests_per_unit: 2, algorithm: fixed_window}}\n",
 		"--tls-cert", certificates.CertFile, "--tls-key", certificates.KeyFile)
 	for i, tt := range []struct {
 		h2     bool

@@ -16,7 +16,7 @@ import (
 func TestProxyProtocolComesBeforeTLS(t *testing.T) {
 	certs := testserver.NewCertificates(t)
 	p := startProxy(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}),
-		"domain: a\ndescriptors:\n  - {key: remote_address, rate_limit: {window: 365d, requests_per_unit: 2, algorithm: fixed_window}}\n",
+		"domain: a\nmatch: path\ndescriptors:\n  - {key: remote_address, rate_limit: {window: 365d, requests_per_unit: 2, algorithm: fixed_window}}\n",
 		"--tls-cert", certs.CertFile, "--tls-key", certs.KeyFile,
 		"--proxy-protocol", "http", "--proxy-protocol-from", "127.0.0.1", "--proxy-protocol-others", "refuse")
 	edge := testserver.HAProxy(t, testserver.GatewayConfig{Port: "8088", Text: fmt.Sprintf(`

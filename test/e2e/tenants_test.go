@@ -21,6 +21,7 @@ import (
 const (
 	tenantRules = `
 domain: api
+match: path
 descriptors:
   - key: tenant
     tenant: true

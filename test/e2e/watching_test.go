@@ -23,6 +23,7 @@ import (
 // watchedRules deny the sixth request of a user in a year.
 const watchedRules = `
 domain: api
+match: path
 descriptors:
 - {key: user, rate_limit: {window: 365d, requests_per_unit: 5, algorithm: fixed_window}}
 - {key: guarded, failure_mode: closed, rate_limit: {window: 365d, requests_per_unit: 5, algorithm: fixed_window}}

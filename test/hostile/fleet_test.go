@@ -29,6 +29,7 @@ func TestMain(m *testing.M) { testserver.RunTests(m) }
 const (
 	rulesText = `
 domain: d
+match: path
 descriptors:
   - {key: victim, rate_limit: {unit: year, requests_per_unit: 100, algorithm: fixed_window}}
   - {key: fault, rate_limit: {unit: year, requests_per_unit: 40, algorithm: fixed_window}}

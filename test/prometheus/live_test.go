@@ -40,6 +40,7 @@ type process struct {
 // The rules of the node; what is asked of each is in calls.
 const nodeRules = `
 domain: api
+match: path
 descriptors:
 - {key: many, rate_limit: {unit: minute, requests_per_unit: 1000000}}
 - {key: few, rate_limit: {unit: minute, requests_per_unit: 5}}

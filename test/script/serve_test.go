@@ -254,6 +254,7 @@ func get(t *testing.T, url string) string {
 // Envoy gets, with a store that answers and with one that is away.
 func TestSettingsReachEnvoy(t *testing.T) {
 	rules := writeRules(t, `domain: d
+match: path
 descriptors:
   - {key: none, metadata: {plan: free}, rate_limit: {unit: hour, requests_per_unit: 0}}
   - {key: some, metadata: {plan: free}, rate_limit: {unit: hour, requests_per_unit: 9}}
