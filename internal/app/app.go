@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/rules/lint"
 )
 
 // Options is what Run and RunProxy need beside the settings.
@@ -44,6 +45,8 @@ type Options struct {
 	// signKey is the file of the key that signs what others are given of the database; ""
 	// gives nothing.
 	signKey string
+	// fronts are those whose callers pass requests on themselves; none for a proxy.
+	fronts []lint.Front
 }
 
 // Run decides for callers by settings s until ctx ends, then stops gently. It
@@ -57,7 +60,7 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 	if err != nil {
 		return err
 	}
-	o.signKey = s.SnapshotSignKey
+	o.signKey, o.fronts = s.SnapshotSignKey, servedFronts(&s, does)
 	p, err := newProcess(&s.Settings, does, k, o)
 	if err != nil {
 		return err

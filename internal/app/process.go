@@ -160,7 +160,7 @@ func (p *process) assemble() error {
 		p.health.ping = p.stack.ping
 	}
 	if p.hasRules() {
-		told := &ruleReporter{metrics: p.metrics, logger: p.logger, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), fit: p.stack.fit}
+		told := &ruleReporter{metrics: p.metrics, logger: p.logger, ruleKeys: p.watching.setRules, modesAreExact: p.stack.modesAreExact(), fit: p.stack.fit, fronts: p.options.fronts}
 		if p.health.rules, err = newRuleSource(p.settings, p.keys, p.limiter, told); err != nil {
 			return err
 		}

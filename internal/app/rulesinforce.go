@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/lint"
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
@@ -48,6 +49,8 @@ type ruleReporter struct {
 	modesAreExact string
 	// fit says why the stores cannot decide a rule; nil when they decide all.
 	fit func(*rules.Rule) error
+	// fronts are those of the process whose callers pass requests on themselves.
+	fronts []lint.Front
 }
 
 func (r *ruleReporter) report(e rulesource.Event) {
@@ -56,6 +59,7 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.metrics.Reloaded(telemetry.ReloadLoaded)
 		r.logger.Info("rules in force", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)
+		r.unserved(e.Set)
 		r.modes(e.Set)
 	case rulesource.Unchanged:
 		r.metrics.RulesStale(false)
@@ -69,6 +73,7 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	case rulesource.Joined:
 		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)
+		r.unserved(e.Set)
 		r.modes(e.Set)
 	case rulesource.DocumentRefused:
 		r.logger.Error("rules of the database are refused", "error", rulesource.Brief(e.Err))

@@ -3,12 +3,14 @@ package cli
 import (
 	"fmt"
 
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/lint"
 )
 
 type lintCmd struct {
 	ruleFlags `embed:""`
-	Paths     []string `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
+	Front     []lint.Front `enum:"http,grpc,auth" placeholder:"NAME" help:"A way in that the rules are for: grpc (Envoy's rate limit filter), auth (gateways), http (the HTTP API); may be repeated. What rules ask for and it cannot do is found too."`
+	Paths     []string     `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
 }
 
 // Help implements kong.HelpProvider.
@@ -20,8 +22,9 @@ func (*lintCmd) Help() string {
 It finds what is valid and probably not meant: rules that no request reaches,
 values that hide more general rules, keys that mean two things, buckets named by
 many entries, login routes without protection, bans that one client brings on
-all, and thresholds that are never reached before the limit. The exit code is 1
-when it finds something.`
+all, and thresholds that are never reached before the limit. With --front grpc it
+also finds what has no effect behind Envoy, because nothing waits there and nobody
+sheds. The exit code is 1 when it finds something.`
 }
 
 // Run prints the findings.
@@ -31,6 +34,10 @@ func (c *lintCmd) Run(std *stdio) error {
 		return err
 	}
 	findings := lint.Check(set)
+	for _, u := range lint.Unserved(set, c.Front...) {
+		findings = append(findings, u.Diagnostic())
+	}
+	rules.SortDiagnostics(findings)
 	for _, d := range findings {
 		printDiagnostic(std.out, d, files)
 	}
