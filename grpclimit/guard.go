@@ -41,7 +41,7 @@ func newGuard(checker Checker, o Options) (*guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := httpanswer.New(httpanswer.Options{Generation: o.Generation, OmitX: o.OmitX, Jitter: httpanswer.Jitter{Share: o.Jitter}})
+	encoder, err := httpanswer.New(httpanswer.Options{Generation: o.Generation, OmitX: o.OmitX, Jitter: httpanswer.Jitter{Share: httpanswer.ShareOf(o.Jitter)}})
 	if err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func finish(t *testing.T, stream grpc.ClientStream) {
 
 // TestStreamHoldsItsSlot until its handler returns, and its messages need none.
 func TestStreamHoldsItsSlot(t *testing.T) {
-	limits := newServer(t, ruled(t, oneSlot), grpclimit.Options{Domain: "api", Identify: all, Messages: true})
+	limits := newServer(t, ruled(t, oneSlot), grpclimit.Options{Domain: "api", Identify: all, Messages: true, Jitter: grpclimit.ExactRetry})
 	cc := serve(t, limits)
 	stream := open(t.Context(), t, cc)
 	err := say(t, cc, "x")

@@ -32,6 +32,9 @@ var _ Checker = (*headgate.Limiter)(nil)
 // Generation is a wire form of the RateLimit fields, as in package httplimit.
 type Generation = httpanswer.Generation
 
+// ExactRetry is the Jitter that lengthens no retry time.
+const ExactRetry = httpanswer.ExactRetry
+
 // The generations. The zero value is the current one.
 const (
 	// Draft8 is the form of drafts 08 to 11: ratelimit and ratelimit-policy as
@@ -131,7 +134,7 @@ type Options struct {
 	// OmitX leaves the x-ratelimit fields out, and OmitFields all of them.
 	OmitX, OmitFields bool
 	// Jitter lengthens every retry time by a random share of itself, from 0 up
-	// to this fraction; from 0 (none) to 1.
+	// to this fraction, at most 1. 0 means a tenth, and ExactRetry tells the exact time.
 	Jitter float64
 
 	// FailClosed answers UNAVAILABLE when the Checker fails; else such calls

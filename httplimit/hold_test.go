@@ -323,7 +323,7 @@ func TestAnswerOfRule(t *testing.T) {
 // TestBan: denials lead to it, and it says how long it lasts.
 func TestBan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := ruled(t, "rate_limit: {unit: second, requests_per_unit: 1}, ban: {after: 2, within: 1m, for: 15m}", httplimit.Options{}).Wrap(status(200))
+		h := ruled(t, "rate_limit: {unit: second, requests_per_unit: 1}, ban: {after: 2, within: 1m, for: 15m}", httplimit.Options{Answer: httplimit.Answer{Jitter: httplimit.ExactRetry}}).Wrap(status(200))
 		ask(h, newRequest("GET", "/"))
 		for range 2 {
 			if r := ask(h, newRequest("GET", "/")); !strings.Contains(body(t, r), `"RATE_LIMITED"`) {

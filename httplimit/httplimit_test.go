@@ -129,7 +129,7 @@ func TestDenialIsNotStoredAndSaysWhenToReturn(t *testing.T) {
 	if got := r.Header.Get("Cache-Control"); got != "no-store" {
 		t.Errorf("Cache-Control %q, want no-store", got)
 	}
-	h = perMinute(t, 1, httplimit.Options{}).Wrap(status(200))
+	h = perMinute(t, 1, httplimit.Options{Answer: httplimit.Answer{Jitter: httplimit.ExactRetry}}).Wrap(status(200))
 	ask(h, newRequest("GET", "/"))
 	if got := ask(h, newRequest("GET", "/")).Header.Get("Retry-After"); got != "60" {
 		t.Errorf("Retry-After %q, want 60", got)
@@ -240,7 +240,7 @@ func TestOverrideOfAnEmptyAnswerAndOfInformational(t *testing.T) {
 
 func TestCustomDenial(t *testing.T) {
 	var seen httplimit.Result
-	o := httplimit.Options{Denied: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	o := httplimit.Options{Answer: httplimit.Answer{Jitter: httplimit.ExactRetry}, Denied: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen, _ = httplimit.FromContext(r.Context())
 		w.WriteHeader(seen.Status)
 		_, _ = io.WriteString(w, "slow down")
@@ -436,13 +436,33 @@ func TestNewRefuses(t *testing.T) {
 		{"one window twice", l, httplimit.Options{Limits: []rules.NamedLimit{minute, minute}}},
 		{"nil limit", l, httplimit.Options{Limits: []rules.NamedLimit{{}}}},
 		{"jitter", l, httplimit.Options{Domain: "api", Answer: httplimit.Answer{Jitter: 2}}},
-		{"jitter of a rule", l, httplimit.Options{Domain: "api", AnswerByRule: map[string]httplimit.Answer{"r": {Jitter: -1}}}},
+		{"jitter of a rule", l, httplimit.Options{Domain: "api", AnswerByRule: map[string]httplimit.Answer{"r": {Jitter: -2}}}},
 		{"attribute", l, httplimit.Options{Domain: "api", Attributes: []string{"claim:plan"}}},
 		{"negative bound", l, httplimit.Options{Domain: "api", MaxWaiting: -1}},
 	}
 	for _, c := range cases {
 		if _, err := httplimit.New(c.checker, c.options); err == nil || !strings.HasPrefix(err.Error(), "new middleware: ") {
 			t.Errorf("%s: error %v", c.name, err)
+		}
+	}
+}
+
+// A crowd is spread unless somebody says that it is not: the zero value lengthens retry
+// times by up to a tenth.
+func TestJitterIsOnByDefault(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer httplimit.Answer
+		want   string
+	}{
+		"by default": {httplimit.Answer{}, "66"},
+		"a half":     {httplimit.Answer{Jitter: 0.5}, "90"},
+		"exact":      {httplimit.Answer{Jitter: httplimit.ExactRetry}, "60"},
+	} {
+		test.answer.Random = func() float64 { return 1 }
+		h := perMinute(t, 1, httplimit.Options{Answer: test.answer}).Wrap(status(200))
+		ask(h, newRequest("GET", "/"))
+		if got := ask(h, newRequest("GET", "/")).Header.Get("Retry-After"); got != test.want {
+			t.Errorf("%s: Retry-After %s, want %s", name, got, test.want)
 		}
 	}
 }

@@ -66,8 +66,12 @@ const (
 	Problem = httpanswer.Problem
 )
 
+// ExactRetry is the Jitter that lengthens no retry time.
+const ExactRetry = httpanswer.ExactRetry
+
 // Answer says what clients are told. The zero value is the default: draft-8 and
-// X-RateLimit-* fields, Reset as Unix seconds, platform bodies, no jitter.
+// X-RateLimit-* fields, Reset as Unix seconds, platform bodies, and retry times that are
+// up to a tenth longer.
 type Answer struct {
 	// Generation is the form of the RateLimit fields.
 	Generation Generation
@@ -79,7 +83,7 @@ type Answer struct {
 	Body Body
 	// Jitter lengthens every retry time by a random share of itself, from 0 up
 	// to this fraction, so that a crowd that was denied together does not
-	// return together. From 0 (none) to 1.
+	// return together. Up to 1; 0 means a tenth, and ExactRetry tells the exact time.
 	Jitter float64
 	// Random returns a number in [0, 1) for Jitter, from many goroutines; nil
 	// means math/rand/v2.
@@ -100,7 +104,7 @@ type Answer struct {
 func (a Answer) encoder() (*httpanswer.Encoder, error) {
 	return httpanswer.New(httpanswer.Options{
 		Generation: a.Generation, OmitX: a.OmitX, Reset: a.Reset,
-		Body: a.Body, Jitter: httpanswer.Jitter{Share: a.Jitter, Random: a.Random}, WindowReset: a.WindowReset, PartitionKey: a.PartitionKey, DecisionID: a.DecisionID,
+		Body: a.Body, Jitter: httpanswer.Jitter{Share: httpanswer.ShareOf(a.Jitter), Random: a.Random}, WindowReset: a.WindowReset, PartitionKey: a.PartitionKey, DecisionID: a.DecisionID,
 	})
 }
 

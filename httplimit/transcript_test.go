@@ -58,7 +58,7 @@ func TestTranscripts(t *testing.T) {
 			if c.method == "" {
 				c.method = http.MethodGet
 			}
-			c.options.Limits = twoLimits()
+			c.options.Limits, c.options.Answer.Jitter = twoLimits(), httplimit.ExactRetry
 			h := newMiddleware(t, c.checker, c.options).Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusNoContent)
 			}))

@@ -13,6 +13,7 @@ const MaxMessage = 512
 //
 //	{key}          what the limit counts by, such as "user:42, endpoint:POST /v1/orders"
 //	{entry.NAME}   the value of the entry NAME of that
+//	{route}        what is asked for: the value of the entry endpoint, route or path
 //	{rule}         the name of the limit, as RateLimit-Policy has it
 //	{limit}        how many are allowed
 //	{window}       the length of the window, such as "1m"
@@ -46,11 +47,12 @@ const (
 	MessageLimit
 	MessageWindow
 	MessageRetryAfter
+	MessageRoute
 )
 
 // placeholders are the names of those that need no entry.
 var placeholders = map[string]MessageKind{
-	"key": MessageKey, "rule": MessageRule, "limit": MessageLimit, "window": MessageWindow, "retry_after": MessageRetryAfter,
+	"key": MessageKey, "route": MessageRoute, "rule": MessageRule, "limit": MessageLimit, "window": MessageWindow, "retry_after": MessageRetryAfter,
 }
 
 // entryPrefix begins the name of a placeholder for an entry.

@@ -148,7 +148,7 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 		OnError:  p.refusedBy(who),
 		Answer: httplimit.Answer{
 			Generation: answer.Generation, OmitX: answer.OmitX, Reset: answer.Reset,
-			Body: answer.Body, Jitter: answer.Jitter.Share, WindowReset: answer.WindowReset, PartitionKey: answer.PartitionKey, DecisionID: answer.DecisionID,
+			Body: answer.Body, Jitter: toldJitter(answer.Jitter), WindowReset: answer.WindowReset, PartitionKey: answer.PartitionKey, DecisionID: answer.DecisionID,
 		},
 		// Only a token can be refused, and only where the file says so.
 		Challenge: "Bearer",
@@ -203,4 +203,12 @@ func (b *backendReporter) report(err error) {
 	if others, ok := b.lines.MayTell(backendLines, limit.MicrosOf(time.Now())); ok {
 		b.logger.Warn("the backend did not answer", "error", err, "others_since", others)
 	}
+}
+
+// toldJitter returns j as the middleware is told of it, whose 0 is the default.
+func toldJitter(j httpanswer.Jitter) float64 {
+	if j.Share == 0 {
+		return httplimit.ExactRetry
+	}
+	return j.Share
 }

@@ -45,7 +45,7 @@ type Serve struct {
 	// UsageAddr serves GET /v1/usage with UsageKey; "" serves none.
 	UsageAddr string `group:"listen" default:":8083" placeholder:"ADDR" help:"Address at which customers read their own usage, with --usage-key, and nothing else is served: host:port, or unix:///path. \"\" serves none. Default ${default}."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
-	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends)."`
+	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends, and its body of a denial)."`
 	// RLSMetadata adds dynamic metadata to the answers to Envoy.
 	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
 	// RLSClosed is what Envoy is told when a rule fails closed.

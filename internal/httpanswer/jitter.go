@@ -11,6 +11,25 @@ import (
 // need not wait two hours longer.
 const maxJitter = time.Minute
 
+const (
+	// DefaultShare is the Share of a Jitter where nobody says otherwise.
+	DefaultShare = 0.1
+	// ExactRetry stands for a Share of 0 where 0 stands for DefaultShare.
+	ExactRetry = -1
+)
+
+// ShareOf returns the Share of a Jitter that a library's option means, whose zero value is
+// DefaultShare: a crowd is spread unless somebody says that it is not.
+func ShareOf(option float64) float64 {
+	switch option {
+	case 0:
+		return DefaultShare
+	case ExactRetry:
+		return 0
+	}
+	return option
+}
+
 // Jitter lengthens retry times by a random share of themselves, so that a crowd that was
 // denied together does not return together. Never by less than nothing: who waits for the
 // time told is not early. The zero value lengthens nothing.

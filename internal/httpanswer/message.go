@@ -48,6 +48,8 @@ func appendParts(dst []byte, req *headgate.Request, s *Summary, parts []rules.Me
 			dst = appendEntries(dst, v.Entries(nil, req))
 		case rules.MessageEntry:
 			dst = appendEntry(dst, v.Entries(nil, req), p.Text)
+		case rules.MessageRoute:
+			dst = appendRoute(dst, req, v)
 		case rules.MessageRule:
 			dst = append(dst, NameOfLimit(v)...)
 		case rules.MessageLimit:
@@ -90,6 +92,39 @@ func appendEntry(dst []byte, entries []descriptor.Entry, key string) []byte {
 		}
 	}
 	return dst
+}
+
+// routeKeys are the entries that say what a request asks for, the first that is there
+// first: package identity and Envoy's actions name them so.
+var routeKeys = [...]string{"endpoint", "route", "path"}
+
+// appendRoute appends what a request asks for, whether or not the limit of v counts by it:
+// its descriptor is looked at first, then the others in their order.
+func appendRoute(dst []byte, req *headgate.Request, v *headgate.Verdict) []byte {
+	if req == nil || v.Descriptor < 0 || v.Descriptor >= len(req.Descriptors) {
+		return dst
+	}
+	if route := routeOf(&req.Descriptors[v.Descriptor]); route != "" {
+		return appendBounded(dst, route)
+	}
+	for i := range req.Descriptors {
+		if route := routeOf(&req.Descriptors[i]); route != "" {
+			return appendBounded(dst, route)
+		}
+	}
+	return dst
+}
+
+// routeOf returns the route that a descriptor names, "" for none.
+func routeOf(d *headgate.Descriptor) string {
+	for _, key := range routeKeys {
+		for i := range d.Entries {
+			if d.Entries[i].Key == key {
+				return d.Entries[i].Value
+			}
+		}
+	}
+	return ""
 }
 
 func appendBounded(dst []byte, text string) []byte {

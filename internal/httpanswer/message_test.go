@@ -68,7 +68,8 @@ func TestPlaceholders(t *testing.T) {
 		"Too many requests for {entry.user} on {entry.endpoint}.": "Too many requests for 42 on POST /v1/orders.",
 		"{key}": "user:42, endpoint:POST /v1/orders, flag",
 		"{rule}: {limit} per {window}, again in {retry_after} s": "writes: 20 per 1m, again in 42 s",
-		"{{{limit}}} {entry.nobody}|{entry.flag}|":               "{20} ||",
+		"{route} by {rule}":                        "POST /v1/orders by writes",
+		"{{{limit}}} {entry.nobody}|{entry.flag}|": "{20} ||",
 	} {
 		req, resp := denialBy(message, "42")
 		for _, body := range []Body{Platform, Flat, Problem} {
@@ -132,5 +133,29 @@ func TestLongValuesAreCut(t *testing.T) {
 	req, resp = denialBy("x{entry.user}", "x"+strings.Repeat("é", 100))
 	if got, want := messageOf(t, Flat, req, resp), "xx"+strings.Repeat("é", maxEntryInMessage/2-1)+cutMark; got != want {
 		t.Errorf("cut within a character: %q, want %q", got, want)
+	}
+}
+
+// The route is told where the limit counts by something else, from another descriptor if need be.
+func TestRouteOfAnotherDescriptor(t *testing.T) {
+	req, resp := denialBy("{route}|", "42")
+	resp.Verdicts[0].Depth = 1
+	if got := messageOf(t, Platform, req, resp); got != "POST /v1/orders|" {
+		t.Errorf("counted by the user: %q", got)
+	}
+	req.Descriptors = append([]headgate.Descriptor{{Entries: []descriptor.Entry{{Key: "remote_address", Value: "192.0.2.1"}}}}, req.Descriptors...)
+	if got := messageOf(t, Platform, req, resp); got != "POST /v1/orders|" {
+		t.Errorf("of another descriptor: %q", got)
+	}
+	req.Descriptors = append(req.Descriptors[:1], headgate.Descriptor{Entries: []descriptor.Entry{{Key: "path", Value: "/a\"}<b>\x00"}, {Key: "route", Value: "r"}}})
+	if got := messageOf(t, Flat, req, resp); got != "r|" {
+		t.Errorf("a route before a path: %q", got)
+	}
+	req.Descriptors[1].Entries = req.Descriptors[1].Entries[:1]
+	if got := messageOf(t, Flat, req, resp); got != "/a\"}<b>\x00|" {
+		t.Errorf("what has to be escaped: %q", got)
+	}
+	if got := messageOf(t, Flat, &headgate.Request{Descriptors: req.Descriptors[:1]}, resp); got != "|" {
+		t.Errorf("of none: %q", got)
 	}
 }

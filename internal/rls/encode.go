@@ -10,6 +10,7 @@ const (
 	responseStatuses        protowire.Number = 2
 	responseHeaders         protowire.Number = 3
 	responseRequestHeaders  protowire.Number = 4
+	responseRawBody         protowire.Number = 5
 	responseDynamicMetadata protowire.Number = 6
 
 	statusCode         protowire.Number = 1
@@ -34,6 +35,8 @@ type answer struct {
 	statuses []descriptorStatus
 	// headers are response_headers_to_add, requestHeaders request_headers_to_add.
 	headers, requestHeaders []header
+	// body is raw_body, what Envoy answers a client that it keeps out; empty is none.
+	body []byte
 	// metadata is dynamic_metadata, an encoded google.protobuf.Struct; nil is
 	// none.
 	metadata []byte
@@ -54,7 +57,7 @@ func (a *answer) reset() {
 	clear(a.statuses)
 	clear(a.headers)
 	clear(a.requestHeaders)
-	*a = answer{statuses: a.statuses[:0], headers: a.headers[:0], requestHeaders: a.requestHeaders[:0]}
+	*a = answer{statuses: a.statuses[:0], headers: a.headers[:0], requestHeaders: a.requestHeaders[:0], body: a.body[:0]}
 }
 
 // size returns the length of what append appends.
@@ -68,6 +71,9 @@ func (a *answer) size() int {
 	}
 	for i := range a.requestHeaders {
 		n += sizeBytes(responseRequestHeaders, a.requestHeaders[i].size())
+	}
+	if len(a.body) > 0 {
+		n += sizeBytes(responseRawBody, len(a.body))
 	}
 	if a.metadata != nil {
 		n += sizeBytes(responseDynamicMetadata, len(a.metadata))
@@ -85,6 +91,10 @@ func (a *answer) append(b []byte) []byte {
 	}
 	b = appendHeaders(b, responseHeaders, a.headers)
 	b = appendHeaders(b, responseRequestHeaders, a.requestHeaders)
+	if len(a.body) > 0 {
+		b = appendPrefix(b, responseRawBody, len(a.body))
+		b = append(b, a.body...)
+	}
 	if a.metadata != nil {
 		b = appendPrefix(b, responseDynamicMetadata, len(a.metadata))
 		b = append(b, a.metadata...)

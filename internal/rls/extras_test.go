@@ -1,6 +1,8 @@
 package rls
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -34,7 +36,10 @@ func TestResponseHeaders(t *testing.T) {
 		{"other names", Options{Headers: custom}, true, allowedVerdict(), map[string]string{"x-limit": "100", "x-reset": "60"}},
 		{"modern, denied", Options{Answer: modern}, false, denied(), map[string]string{
 			"ratelimit-policy": `"five";q=5;w=60`, "ratelimit": `"five";r=0;t=42`,
-			"retry-after": "42", "cache-control": "no-store",
+			"retry-after": "42", "cache-control": "no-store", "content-type": "application/json",
+		}},
+		{"modern, allowed", Options{Answer: modern}, true, allowedVerdict(), map[string]string{
+			"ratelimit-policy": `"per-tenant";q=100;w=60`, "ratelimit": `"per-tenant";r=99;t=60`,
 		}},
 	}
 	for _, test := range tests {
@@ -46,6 +51,41 @@ func TestResponseHeaders(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, headersOf(got)); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// A denial has the body that the HTTP side sends, of the form that is set, and nothing
+// else has one; nor has it without an Answer, as in envoyproxy/ratelimit.
+func TestBodyOfADenial(t *testing.T) {
+	for _, form := range []httpanswer.Body{httpanswer.Platform, httpanswer.Flat, httpanswer.Problem} {
+		t.Run(form.String(), func(t *testing.T) {
+			answer, err := httpanswer.New(httpanswer.Options{Body: form})
+			if err != nil {
+				t.Fatal(err)
+			}
+			req := &headgate.Request{Descriptors: []headgate.Descriptor{{}}}
+			resp := &headgate.Response{Verdicts: []headgate.Verdict{denied()}}
+			summary := answer.Summarize(resp)
+			got, err := ask(t, newService(Options{Answer: answer, Checker: says(false, denied())}), benchRequest())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := answer.AppendBody(nil, req, resp, &summary); !strings.HasPrefix(string(got.RawBody), string(want[:60])) || !json.Valid(got.RawBody) {
+				t.Errorf("body %s, want one like %s", got.RawBody, want)
+			}
+			if kind := headersOf(got)["content-type"]; kind != httpanswer.MediaType(form) {
+				t.Errorf("content-type %q", kind)
+			}
+			for name, quiet := range map[string]*service{
+				"allowed":  newService(Options{Answer: answer, Checker: says(true, allowedVerdict())}),
+				"as Envoy": newService(Options{Headers: DefaultHeaderNames(), Checker: says(false, denied())}),
+				"plain":    newService(Options{Checker: says(false, denied())}),
+			} {
+				if got, err := ask(t, quiet, benchRequest()); err != nil || got.RawBody != nil || headersOf(got)["content-type"] != "" {
+					t.Errorf("%s: body %q, %v, error %v", name, got.GetRawBody(), headersOf(got), err)
+				}
 			}
 		})
 	}

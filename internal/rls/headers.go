@@ -27,14 +27,30 @@ func DefaultHeaderNames() HeaderNames {
 
 const retryAfterHeader = "retry-after"
 
-// appendHeaders appends the header fields that Envoy shall add to its answer.
-// Envoy adds them to allowed answers too, and never replaces what is there. A
-// denial always says when to come back, unless the request can never pass.
-func (s *service) appendHeaders(dst []header, req *headgate.Request, resp *headgate.Response, denied bool) []header {
-	if s.options.Answer != nil {
-		summary := s.options.Answer.Summarize(resp)
-		dst = appendFields(dst, s.options.Answer.AppendFields(nil, req, resp, &summary, s.options.Now()))
+// contentTypeHeader names what the body is. Without it Envoy calls every body text/plain.
+const contentTypeHeader = "content-type"
+
+// tellClient sets the header fields that Envoy shall add to its answer to the client, and
+// the body of a denial. Envoy adds the fields to allowed answers too, and never replaces
+// what is there. A denial always says when to come back, unless the request can never
+// pass.
+func (s *service) tellClient(a *answer, req *headgate.Request, resp *headgate.Response) {
+	denied := a.overall == codeOverLimit
+	a.headers = a.headers[:0]
+	if e := s.options.Answer; e != nil {
+		summary := e.Summarize(resp)
+		a.headers = appendFields(a.headers, e.AppendFields(nil, req, resp, &summary, s.options.Now()))
+		if denied {
+			a.headers = append(a.headers, header{contentTypeHeader, e.ContentType(&summary)})
+			a.body = e.AppendBody(a.body[:0], req, resp, &summary)
+		}
 	}
+	a.headers = s.appendHeaders(a.headers, resp, denied)
+}
+
+// appendHeaders appends the header fields that are sent without an Answer, and whatever
+// of them it must not lack.
+func (s *service) appendHeaders(dst []header, resp *headgate.Response, denied bool) []header {
 	names := &s.options.Headers
 	if !denied && *names == (HeaderNames{}) {
 		return dst

@@ -43,7 +43,8 @@ type Options struct {
 	// Headers names the response headers of envoyproxy/ratelimit; the zero
 	// value sends none.
 	Headers HeaderNames
-	// Answer, when not nil, adds the header fields that the HTTP side sends.
+	// Answer, when not nil, adds the header fields that the HTTP side sends, and the
+	// body of a denial (raw_body) with its media type.
 	Answer *httpanswer.Encoder
 	// Jitter lengthens the retry time of denials where Answer, which has its own, is nil.
 	Jitter httpanswer.Jitter

@@ -125,7 +125,7 @@ func (s *service) conclude(c *call) error {
 		}
 	}
 	c.fillAnswer(s.options.Now)
-	c.answer.headers = s.appendHeaders(c.answer.headers[:0], &c.requests[0], resp, c.answer.overall == codeOverLimit)
+	s.tellClient(&c.answer, &c.requests[0], resp)
 	if resp.Allowed {
 		c.answer.requestHeaders = appendFields(c.answer.requestHeaders[:0], httpanswer.AppendUpstream(nil, resp))
 	}
