@@ -3,6 +3,7 @@ package xdsrules
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,4 +147,30 @@ func FuzzDocuments(f *testing.F) {
 		}
 		_, _ = rulefile.Load(files, rulefile.Options{Compat: true}) // no panic
 	})
+}
+
+// TestManyDescriptors: as many as a large gateway has are one answer, in any order the same.
+func TestManyDescriptors(t *testing.T) {
+	const domains, routes = 100, 100
+	var resources []*anypb.Any
+	for d := range domains {
+		fields := [][]byte{textField(1, fmt.Sprint("d", d)), textField(2, fmt.Sprint("d", d))}
+		for r := range routes {
+			fields = append(fields, messageField(3, textField(1, "route"), textField(2, fmt.Sprint("r", r)), messageField(3, numberField(1, 3), numberField(2, 5))))
+		}
+		resources = append(resources, resource(fields...))
+	}
+	files, err := Documents(resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Reverse(resources)
+	again, err := Documents(resources)
+	if diff := cmp.Diff(files, again); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	set, err := rulefile.Load(files, rulefile.Options{Compat: true})
+	if err != nil || set.NumRules() != domains*routes {
+		t.Fatalf("%d rules, %v", set.NumRules(), err)
+	}
 }

@@ -116,39 +116,63 @@ func (g *controlPlane) StreamAggregatedResources(stream discovery.AggregatedDisc
 	}
 }
 
-// gatewayRule is a RateLimitConfig as Envoy Gateway makes one of a policy: a route, below it a match,
-// and a limit for each hour.
-func gatewayRule(name string, requests uint64) *anypb.Any {
-	text := func(number protowire.Number, s string) []byte {
-		return protowire.AppendString(protowire.AppendTag(nil, number, protowire.BytesType), s)
-	}
-	message := func(number protowire.Number, fields ...[]byte) []byte {
-		var all []byte
-		for _, f := range fields {
-			all = append(all, f...)
-		}
-		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), all)
-	}
-	n := func(number protowire.Number, v uint64) []byte {
-		return protowire.AppendVarint(protowire.AppendTag(nil, number, protowire.VarintType), v)
-	}
-	var value []byte
-	for _, f := range [][]byte{
-		text(1, name), text(2, name),
-		message(3, text(1, "route"), text(2, "route"), message(4, text(1, "rule-0-match-0"), text(2, "rule-0-match-0"), message(3, n(1, 3), n(2, requests)))),
-	} {
-		value = append(value, f...)
-	}
-	return &anypb.Any{TypeUrl: xdsrules.TypeURL, Value: value}
+// level is a descriptor of a RateLimitConfig, and what is below it.
+type level struct {
+	key, value string
+	perYear    uint64 // 0: no limit here; of a year, so that no test meets its end
+	shadow     bool
+	below      []level
 }
 
-// TestEnvoyGatewaysEnvironment: with the environment that Envoy Gateway gives the container,
-// word by word but for ports and files, the process gets its rules from the control plane by
-// mutual TLS, follows each change, and keeps them while the control plane is away and over a
-// restart.
-func TestEnvoyGatewaysEnvironment(t *testing.T) {
-	certificates := testserver.NewCertificates(t)
-	g := startControlPlane(t, certificates)
+// message returns l in the wire format.
+func (l level) message() []byte {
+	b := appendText(appendText(nil, 1, l.key), 2, l.value)
+	if l.perYear > 0 {
+		b = appendMessage(b, 3, appendNumber(appendNumber(nil, 1, 6), 2, l.perYear))
+	}
+	for _, child := range l.below {
+		b = appendMessage(b, 4, child.message())
+	}
+	if l.shadow {
+		b = appendNumber(b, 5, 1)
+	}
+	return b
+}
+
+func appendText(b []byte, number protowire.Number, text string) []byte {
+	if text == "" {
+		return b
+	}
+	return protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), text)
+}
+
+func appendMessage(b []byte, number protowire.Number, m []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), m)
+}
+
+func appendNumber(b []byte, number protowire.Number, n uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), n)
+}
+
+// configOf is a RateLimitConfig of a domain, whose name it has too.
+func configOf(domain string, levels ...level) *anypb.Any {
+	b := appendText(appendText(nil, 1, domain), 2, domain)
+	for _, l := range levels {
+		b = appendMessage(b, 3, l.message())
+	}
+	return &anypb.Any{TypeUrl: xdsrules.TypeURL, Value: b}
+}
+
+// gatewayRule is a RateLimitConfig as Envoy Gateway makes one of a policy: a route, below it a
+// match, and a limit for each year.
+func gatewayRule(name string, requests uint64) *anypb.Any {
+	return configOf(name, level{key: "route", value: "route", below: []level{{key: "rule-0-match-0", value: "rule-0-match-0", perYear: requests}}})
+}
+
+// gatewaysLimiter returns what starts a process with the environment that Envoy Gateway gives
+// the container, word by word but for ports and files. All share one Redis and what they keep.
+func gatewaysLimiter(t *testing.T, g *controlPlane, certificates *testserver.Certificates) (start func() *node) {
+	t.Helper()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
 	path, err := testserver.Headgate()
 	if err != nil {
@@ -160,7 +184,7 @@ func TestEnvoyGatewaysEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	cert, key := certificates.Issue(t, testserver.Leaf{CommonName: "*"})
-	start := func() *node {
+	return func() *node {
 		command := exec.Command(program)
 		command.Env = []string{
 			"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=info",
@@ -180,6 +204,16 @@ func TestEnvoyGatewaysEnvironment(t *testing.T) {
 		n.at(t, "http")
 		return n
 	}
+}
+
+// TestEnvoyGatewaysEnvironment: with the environment that Envoy Gateway gives the container,
+// word by word but for ports and files, the process gets its rules from the control plane by
+// mutual TLS, follows each change, and keeps them while the control plane is away and over a
+// restart.
+func TestEnvoyGatewaysEnvironment(t *testing.T) {
+	certificates := testserver.NewCertificates(t)
+	g := startControlPlane(t, certificates)
+	start := gatewaysLimiter(t, g, certificates)
 	// ask asks n times about a domain and returns how many pass.
 	ask := func(n *node, domain string, times int) (passed int) {
 		for range times {

@@ -14,14 +14,22 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 )
 
-// hourRules are rules in the format of envoyproxy/ratelimit, of which the domain is that of
-// the example of Envoy.
-const hourRules = `
+// oldRules are rules in the format of envoyproxy/ratelimit. The first domain is that of the
+// example of Envoy; what is counted there ends with a year, so that no test meets its end.
+var oldRules = map[string]string{
+	"edge": `
 domain: edge
 descriptors:
   - key: remote_address
+    rate_limit: {unit: year, requests_per_unit: 3}
+`,
+	"hourly": `
+domain: hourly
+descriptors:
+  - key: remote_address
     rate_limit: {unit: hour, requests_per_unit: 3}
-`
+`,
+}
 
 // startRatelimit runs headgate under the name of envoyproxy/ratelimit's program, with an
 // environment of that alone, and waits until it is ready.
@@ -36,8 +44,10 @@ func startRatelimit(t *testing.T, environment ...string) *node {
 	if err := os.MkdirAll(rules, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(rules, "rules"), []byte(hourRules), 0o600); err != nil { // any name will do
-		t.Fatal(err)
+	for name, text := range oldRules { // any name will do
+		if err := os.WriteFile(filepath.Join(rules, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Symlink(path, program); err != nil {
 		t.Fatal(err)
@@ -79,7 +89,8 @@ func TestInPlaceOfRatelimit(t *testing.T) {
 		t.Errorf("health is %q", got)
 	}
 	ops := n.at(t, "ops")
-	if got := n.shown(t, ops, "/rlconfig", ""); got != "edge.remote_address: unit=HOUR requests_per_unit=3, shadow_mode: false, quota_mode: false\n" {
+	if got := n.shown(t, ops, "/rlconfig", ""); got != "edge.remote_address: unit=YEAR requests_per_unit=3, shadow_mode: false, quota_mode: false\n"+
+		"hourly.remote_address: unit=HOUR requests_per_unit=3, shadow_mode: false, quota_mode: false\n" {
 		t.Errorf("/rlconfig says %q", got)
 	}
 	const over = `ratelimit_service_rate_limit_over_limit{domain="edge",key1="remote_address"}`
@@ -118,9 +129,9 @@ func TestRatelimitRefusesItsEnvironment(t *testing.T) {
 	}
 }
 
-// startMutual starts an Envoy in front of a backend that asks over TLS at grpcAddr, and
-// shows that certificate, none if it is "".
-func startMutual(t *testing.T, grpcAddr string, c *testserver.Certificates, certFile, keyFile string) *testserver.EnvoyServer {
+// startMutual starts an Envoy in front of a backend that asks about a domain over TLS at
+// grpcAddr, and shows that certificate, none if it is "".
+func startMutual(t *testing.T, domain, grpcAddr string, c *testserver.Certificates, certFile, keyFile string) *testserver.EnvoyServer {
 	t.Helper()
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "backend") }))
 	t.Cleanup(backend.Close)
@@ -136,6 +147,7 @@ func startMutual(t *testing.T, grpcAddr string, c *testserver.Certificates, cert
 		"port_value: 8081":         "port_value: " + portOf(t, grpcAddr),
 		"timeout: 0.02s":           "timeout: 10s",
 		"failure_mode_deny: false": "failure_mode_deny: true",
+		"domain: edge":             "domain: " + domain,
 		"connect_timeout: 0.25s": `connect_timeout: 10s
       transport_socket:
         name: envoy.transport_sockets.tls
@@ -169,21 +181,25 @@ func TestRatelimitByMutualTLS(t *testing.T) {
 		resp.Body.Close()
 		return resp
 	}
-	known := startMutual(t, n.at(t, "grpc"), ours, right, rightKey)
+	known := startMutual(t, "edge", n.at(t, "grpc"), ours, right, rightKey)
 	for i := range 4 {
 		resp := get(known)
 		want := http.StatusOK
 		if i == 3 {
 			want = http.StatusTooManyRequests
 		}
-		if got := resp.Header.Get("x-ratelimit-limit"); resp.StatusCode != want || got != "3, 3;w=3600" {
-			t.Errorf("request %d: %s, x-ratelimit-limit: %s", i+1, resp.Status, got)
+		if resp.StatusCode != want {
+			t.Errorf("request %d: %s", i+1, resp.Status)
 		}
+	}
+	hourly := get(startMutual(t, "hourly", n.at(t, "grpc"), ours, right, rightKey))
+	if got := hourly.Header.Get("x-ratelimit-limit"); hourly.StatusCode != http.StatusOK || got != "3, 3;w=3600" {
+		t.Errorf("%s, x-ratelimit-limit: %s", hourly.Status, got)
 	}
 	for name, files := range map[string][2]string{
 		"without a certificate": {}, "of another authority": {stranger, strangerKey}, "of another name": {wrongName, wrongNameKey},
 	} {
-		if resp := get(startMutual(t, n.at(t, "grpc"), ours, files[0], files[1])); resp.StatusCode != http.StatusInternalServerError {
+		if resp := get(startMutual(t, "edge", n.at(t, "grpc"), ours, files[0], files[1])); resp.StatusCode != http.StatusInternalServerError {
 			t.Errorf("an Envoy %s gets %s", name, resp.Status)
 		}
 	}
