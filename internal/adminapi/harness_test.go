@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/openapi/openapitest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
@@ -317,41 +318,31 @@ func (s *testServer) want(r testReply, status int) testReply {
 	return r
 }
 
-var theDocument = sync.OnceValue(func() map[string]any {
-	text, err := os.ReadFile("openapi.json")
-	var d map[string]any
-	if err == nil {
-		err = json.Unmarshal(text, &d)
-	}
-	if err != nil {
-		panic(err)
-	}
-	return d
-})
+var theDocument = sync.OnceValue(func() openapitest.Document { return openapitest.Load("openapi.json") })
 
 // documented says in what an answer differs from the committed OpenAPI document.
 func documented(method, path string, r *testReply) (problems []string) {
-	operation := dig(theDocument(), "paths", Prefix+path, strings.ToLower(method))
+	operation := openapitest.Dig(map[string]any(theDocument()), "paths", Prefix+path, strings.ToLower(method))
 	if operation == nil {
 		return nil // no such route
 	}
-	kinds := dig(operation, "responses", fmt.Sprint(r.status))
+	kinds := openapitest.Dig(operation, "responses", fmt.Sprint(r.status))
 	if kinds == nil {
 		return []string{"the document has no such answer"}
 	}
 	kind := r.header.Get("Content-Type")
-	content := dig(kinds, "content")
+	content := openapitest.Dig(kinds, "content")
 	if content == nil {
 		if len(r.body) > 0 {
 			return []string{fmt.Sprintf("a body: %.200s", r.body)}
 		}
 		return nil
 	}
-	shape := dig(content, kind, "schema")
+	shape := openapitest.Dig(content, kind, "schema")
 	if shape == nil {
 		return []string{"the document has no such media type: " + kind}
 	}
-	if dig(kinds, "headers", "ETag") != nil && r.header.Get("ETag") == "" {
+	if openapitest.Dig(kinds, "headers", "ETag") != nil && r.header.Get("ETag") == "" {
 		problems = append(problems, "no ETag")
 	}
 	if kind == yamlType || kind == streamType {
@@ -368,64 +359,8 @@ func documented(method, path string, r *testReply) (problems []string) {
 			}
 			return append(problems, fmt.Sprintf("%v: %.200s", err, text))
 		}
-		if problems = append(problems, conforms(value, shape, "")...); len(problems) > 3 {
+		if problems = append(problems, theDocument().Conforms(value, shape, "")...); len(problems) > 3 {
 			return problems
-		}
-	}
-	return problems
-}
-
-func dig(v any, keys ...string) any {
-	for _, key := range keys {
-		m, ok := v.(map[string]any)
-		if !ok || m[key] == nil {
-			return nil
-		}
-		v = m[key]
-	}
-	return v
-}
-
-// conforms says in what a value differs from a schema, of those that we write.
-func conforms(value, shape any, at string) (problems []string) {
-	if ref, ok := dig(shape, "$ref").(string); ok {
-		shape = dig(theDocument(), strings.Split(strings.TrimPrefix(ref, "#/"), "/")...)
-	}
-	is := func(kind string, ok bool) {
-		if dig(shape, "type") == kind && !ok {
-			problems = append(problems, fmt.Sprintf("%s: %v is no %s", at, value, kind))
-		}
-	}
-	number, isNumber := value.(float64)
-	_, isText := value.(string)
-	_, isBool := value.(bool)
-	array, isArray := value.([]any)
-	fields, isObject := value.(map[string]any)
-	is("integer", isNumber && number == float64(int64(number)))
-	is("string", isText)
-	is("boolean", isBool)
-	is("array", isArray)
-	is("object", isObject)
-	if allowed, ok := dig(shape, "enum").([]any); ok && !slices.Contains(allowed, value) {
-		problems = append(problems, fmt.Sprintf("%s: %v is none of %v", at, value, allowed))
-	}
-	for i, item := range array {
-		problems = append(problems, conforms(item, dig(shape, "items"), fmt.Sprintf("%s[%d]", at, i))...)
-	}
-	if required, ok := dig(shape, "required").([]any); ok {
-		for _, name := range required {
-			if _, there := fields[name.(string)]; !there {
-				problems = append(problems, fmt.Sprintf("%s has no %v", at, name))
-			}
-		}
-	}
-	for name, field := range fields {
-		if property := dig(shape, "properties", name); property != nil {
-			problems = append(problems, conforms(field, property, at+"."+name)...)
-		} else if more := dig(shape, "additionalProperties", "$ref"); more != nil {
-			problems = append(problems, conforms(field, dig(shape, "additionalProperties"), at+"."+name)...)
-		} else if dig(shape, "properties") != nil && fmt.Sprint(shape.(map[string]any)["additionalProperties"]) == "false" {
-			problems = append(problems, fmt.Sprintf("%s.%s is not in the document", at, name))
 		}
 	}
 	return problems

@@ -1,10 +1,10 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
+	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/webhook"
 )
 
@@ -41,7 +41,7 @@ func openAPI(routes []route) []byte {
 		"security": []any{schema{"token": []any{}}, schema{"certificate": []any{}}},
 		"paths":    paths,
 		"components": schema{
-			"schemas":    componentSchemas(),
+			"schemas":    components.Schemas(),
 			"parameters": pathParameters(),
 			"securitySchemes": schema{
 				"token":       schema{"type": "http", "scheme": "bearer"},
@@ -50,11 +50,7 @@ func openAPI(routes []route) []byte {
 			},
 		},
 	}
-	text, err := json.MarshalIndent(document, "", "  ")
-	if err != nil {
-		panic(err) // maps, lists and texts only
-	}
-	return append(text, '\n')
+	return openapi.Text(document)
 }
 
 func (way *route) operation() schema {
@@ -79,7 +75,7 @@ func (way *route) operation() schema {
 	if b := way.body; b != nil {
 		content := schema{}
 		for _, kind := range b.kinds {
-			content[kind] = schema{"schema": bodySchema(b.of)}
+			content[kind] = schema{"schema": components.Of(b.of)}
 		}
 		o["requestBody"] = schema{"required": !b.optional, "description": fmt.Sprintf("%s At most %d bytes.", b.about, b.most), "content": content}
 	}
@@ -94,7 +90,7 @@ func (way *route) operation() schema {
 func (r *reply) object() schema {
 	o := schema{"description": r.about}
 	if r.kind != "" {
-		o["content"] = schema{r.kind: schema{"schema": bodySchema(r.of)}}
+		o["content"] = schema{r.kind: schema{"schema": components.Of(r.of)}}
 	}
 	if r.etag {
 		o["headers"] = schema{"ETag": schema{"description": "The version of it, for If-Match.", "schema": schema{"type": "string"}}}
@@ -110,6 +106,7 @@ func pathParameters() schema {
 		"document": "The name of a document of rules: letters, digits, '-', '_' and '.'.",
 		"event":    "The id of an event.",
 		"row":      "The id of a row of the table of rules.",
+		"sha256":   "The SHA-256 of a file of accounts, in hexadecimal digits.",
 		"target":   "What a switch is for: all, rule:ID, candidate:ID, tenant:KEY:VALUE or raise:ID.",
 		"top_up":   "The id of a top-up.",
 	} {

@@ -63,6 +63,30 @@ func TestHugePassIsNotKept(t *testing.T) {
 	}
 }
 
+// patient is a Checker that denies, and answers nobody whose context has ended.
+type patient struct{}
+
+func (patient) Check(ctx context.Context, _ []headgate.Request, responses []headgate.Response) error {
+	responses[0] = headgate.Response{}
+	return ctx.Err()
+}
+
+// TestGoneClientsAreDecidedFor: a client that has gone, or says so, does not have the failure mode
+// answer: that lets pass.
+func TestGoneClientsAreDecidedFor(t *testing.T) {
+	g, err := New(Options{Checker: patient{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &Pass{}
+	p.Add(descriptor.Entry{Key: "a", Value: "1"})
+	if err := g.Admit(ctx, p); err != nil || p.Response().Allowed {
+		t.Errorf("%+v, %v", p.Response(), err)
+	}
+}
+
 type answering struct{ err error }
 
 func (a answering) Check(context.Context, []headgate.Request, []headgate.Response) error {

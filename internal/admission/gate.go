@@ -115,9 +115,10 @@ func Malformed(err error) bool {
 }
 
 // Admit decides p.Request into p.Response and, when it is allowed, waits until
-// it may go on. A checker that fails is answered by the failure mode and never
-// an error. An error means that the request is malformed, or that ctx ended
-// while it waited; nothing is charged then.
+// it may go on. ctx ends the wait and not the decision, which takes as long as the
+// Checker lets it. A checker that fails is answered by the failure mode and never an
+// error. An error means that the request is malformed, or that ctx ended while it
+// waited; nothing is charged then.
 //
 // What the call holds is renewed from then on, until Release.
 func (g *Gate) Admit(ctx context.Context, p *Pass) error {
@@ -125,7 +126,9 @@ func (g *Gate) Admit(ctx context.Context, p *Pass) error {
 	if p.request[0].Hold == 0 && g.holds(p) {
 		p.request[0].Hold = limit.NewHold()
 	}
-	if err := g.options.Checker.Check(ctx, p.request[:], p.response[:]); err != nil {
+	// Who has gone, or says so, is decided for as others are: else a client could have the failure
+	// mode answer, by closing its side of the connection or resetting its stream at once.
+	if err := g.options.Checker.Check(context.WithoutCancel(ctx), p.request[:], p.response[:]); err != nil {
 		if Malformed(err) {
 			g.counts.malformed.Add(1)
 			return err

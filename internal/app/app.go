@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
@@ -23,6 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/httpcheck"
 	"github.com/headgate/headgate/internal/rls"
+	"github.com/headgate/headgate/internal/systemd"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/rules/lint"
 )
@@ -39,6 +41,9 @@ type Options struct {
 	// Out gets the addresses once they serve, as a line of the log where that is JSON,
 	// and hints; required.
 	Out io.Writer
+	// Manager is told when the process serves and when it is about to end; the zero
+	// value is nobody.
+	Manager systemd.Manager
 	// Reload asks for a reload of the rules by every value; nil never does.
 	Reload <-chan os.Signal
 
@@ -124,6 +129,14 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err != nil {
 		return nil, err
 	}
+	redis, err := p.redis(s, answer)
+	if err != nil {
+		return nil, err
+	}
+	p.assigns(s, &envoy)
+	if err := p.runBeside(&s.DualRun, &envoy); err != nil {
+		return nil, err
+	}
 	http := newHTTPServer(closing(&p.health.draining, checks), p.logger)
 	if http.TLSConfig, err = p.callersTLS(&s.CallersTLS, "http", s.HTTPAddr); err != nil {
 		return nil, err
@@ -135,7 +148,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	return append([]front{
 		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", http)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy, overTLS)},
-	}, append(auth, usage...)...), nil
+	}, slices.Concat(auth, redis, usage)...), nil
 }
 
 // rlsOptions returns how Envoy is answered.
@@ -162,7 +175,7 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 	var err error
 	switch s.RLSHeaders {
 	case "envoy":
-		o.Headers = rls.DefaultHeaderNames()
+		o.Headers = rls.HeaderNames{Limit: s.RLSLimitHeader, Remaining: s.RLSRemainingHeader, Reset: s.RLSResetHeader}
 	case "http":
 		o.Answer, err = httpanswer.New(answer)
 	}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -100,7 +99,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 	})
 	p.refusals.Serve(refusals.Gateway)
 	authorization := extauthz.New(authorizer, extauthz.Options{Enter: calls, OnPanic: envoy.OnPanic})
-	envoy.Register, envoy.Entrances = authorization.Register, map[string]func(context.Context) error{extauthz.Method: authorization.Enter}
+	envoy.Serve(authorization.Register, extauthz.Method, authorization.Enter)
 	server := newHTTPServer(closing(&p.health.draining, authorizer), p.logger)
 	server.MaxHeaderBytes, server.IdleTimeout = maxAuthHeaderBytes, authIdleTimeout
 	server.TLSConfig, err = p.callersTLS(&s.CallersTLS, "auth", s.AuthAddr)

@@ -39,7 +39,7 @@ func (p *process) trustCallers(s *config.Callers) error {
 		return fmt.Errorf("--callers: %w", err)
 	}
 	p.trust.file = file
-	p.refusals.Serve(refusals.HTTP, refusals.GRPC, refusals.Auth)
+	p.refusals.Serve(refusals.HTTP, refusals.GRPC, refusals.Auth, refusals.Redis)
 	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
 	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --callers", file.Reload) })
 	return nil
@@ -48,6 +48,7 @@ func (p *process) trustCallers(s *config.Callers) error {
 // gateDoors are the doors under which those are counted who do not come in.
 var gateDoors = map[callers.Listener]refusals.Door{
 	callers.HTTP: refusals.HTTP, callers.GRPC: refusals.GRPC, callers.Auth: refusals.Auth, callers.Ops: refusals.Ops,
+	callers.Redis: refusals.Redis,
 }
 
 // entrance is where callers come in.

@@ -66,7 +66,7 @@ func (f *frontDoor) refused(_ *headgate.Request, e *headgate.RightsError) {
 		f.calls[i].Add(1)
 	}
 	if others, ok := f.lines.MayTell(refusedLines, limit.MicrosOf(time.Now())); ok {
-		f.logger.Warn("a call was refused because its caller has no right to it; hint: --callers gives rights by token and by certificate, and --caller-limits gives those to name limits and to give back to all who reach the HTTP API and the gRPC port",
+		f.logger.Warn("a call was refused because its caller has no right to it; hint: --callers gives rights by token and by certificate, and --caller-limits gives those to name limits and to give back to all who reach a port of callers",
 			"front", f.name, "right", e.Right, "what", e.What, "others_since", others)
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +21,7 @@ import (
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
+	rlqsv3 "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -42,6 +45,8 @@ type secured struct {
 	conn            *grpc.ClientConn
 	rls             rlsv3.RateLimitServiceClient
 	authz           authv3.AuthorizationClient
+	redis           string
+	overTLS         *tls.Config       // nil for plain text
 	tokens          map[string]string // by the rights that each has, with commas between
 	unknown         string            // the name of a token that is none
 }
@@ -69,6 +74,7 @@ func startSecured(t *testing.T, certs *testserver.Certificates, logger *slog.Log
 	dir := t.TempDir()
 	s.Rules = filepath.Join(dir, "rules.yaml")
 	writeFile(t, s.Rules, "domain: d\ndescriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 100000, algorithm: fixed_window}}, {key: remote_address, rate_limit: {unit: year, requests_per_unit: 100000, algorithm: fixed_window}}]\n")
+	s.RedisAddr = "127.0.0.1:0"
 	s.AuthAddr, s.AuthPeers = "127.0.0.1:0", "192.0.2.0/24"
 	n := &secured{t: t, tokens: map[string]string{}, client: &http.Client{Timeout: waits.Patience}, unknown: "nobody"}
 	text := "anonymous: {ops: []}\ntokens:\n"
@@ -88,6 +94,7 @@ func startSecured(t *testing.T, certs *testserver.Certificates, logger *slog.Log
 		text += "certificates: [{name: 'uri:spiffe://prod/batch', rights: [check]}]\n"
 		s.TLSCert, s.TLSKey, s.ClientCA, s.ClientCerts = certs.CertFile, certs.KeyFile, certs.CAFile, "required"
 		shown := certs.ClientWith(t, cert, key)
+		n.overTLS = shown
 		n.client.Transport = &http.Transport{TLSClientConfig: shown, ForceAttemptHTTP2: true}
 		scheme, over = "https://", credentials.NewTLS(shown.Clone())
 	}
@@ -95,6 +102,7 @@ func startSecured(t *testing.T, certs *testserver.Certificates, logger *slog.Log
 	at := startAuth(t, s, logger)
 	t.Cleanup(n.client.CloseIdleConnections)
 	n.base, n.auth, n.ops = scheme+at["http"], scheme+at["auth"]+forwardauth.Prefix, "http://"+at["ops"]
+	n.redis = at["redis"]
 	conn, err := grpc.NewClient(at["grpc"], grpc.WithTransportCredentials(over))
 	if err != nil {
 		t.Fatal(err)
@@ -203,6 +211,67 @@ func (n *secured) authorize(as string) int {
 	return n.asHTTP(err)
 }
 
+// report is call for Envoy's rate limit quota service, of a bucket that nothing else asks for.
+func (n *secured) report(as string) int {
+	n.t.Helper()
+	ctx, cancel := context.WithCancel(n.with(as))
+	defer cancel()
+	stream, err := rlqsv3.NewRateLimitQuotaServiceClient(n.conn).StreamRateLimitQuotas(ctx, grpc.WaitForReady(true))
+	if err == nil {
+		err = stream.Send(&rlqsv3.RateLimitQuotaUsageReports{Domain: "d", BucketQuotaUsages: []*rlqsv3.RateLimitQuotaUsageReports_BucketQuotaUsage{
+			{BucketId: &rlqsv3.BucketId{Bucket: map[string]string{"user": "reported"}}, NumRequestsAllowed: 1},
+		}})
+	}
+	if err == nil || errors.Is(err, io.EOF) { // the error is where messages are received
+		_, err = stream.Recv()
+	}
+	return n.asHTTP(err)
+}
+
+// overRedis sends a command by the token of as, and returns the status as HTTP has it.
+func (n *secured) overRedis(as string, command ...string) int {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", n.redis)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if n.overTLS != nil {
+		settings := n.overTLS.Clone()
+		settings.ServerName, _, _ = net.SplitHostPort(n.redis)
+		conn = tls.Client(conn, settings)
+	}
+	defer conn.Close()
+	in, answer := bufio.NewReader(conn), ""
+	for _, args := range [][]string{{"AUTH", n.tokens[as]}, command} {
+		if args[0] == "AUTH" && as == "" {
+			continue
+		}
+		text := fmt.Sprintf("*%d\r\n", len(args))
+		for _, arg := range args {
+			text += fmt.Sprintf("$%d\r\n%s\r\n", len(arg), arg)
+		}
+		if _, err := io.WriteString(conn, text); err != nil {
+			n.t.Fatal(err)
+		}
+		if answer, err = in.ReadString('\n'); err != nil {
+			n.t.Fatal(err)
+		}
+		if answer[0] == '-' {
+			break
+		}
+	}
+	switch kind, _, _ := strings.Cut(answer, " "); kind {
+	case "*5\r\n":
+		return 200
+	case "-NOAUTH", "-WRONGPASS":
+		return 401
+	case "-NOPERM":
+		return 403
+	}
+	n.t.Errorf("over Redis: %q", answer)
+	return 0
+}
+
 // left is how much of its limit nobody has used of what the matrix asks for.
 func (n *secured) left() string {
 	n.t.Helper()
@@ -282,6 +351,9 @@ func (n *secured) operations() []operation {
 	)
 	check, reserve, explained := []string{"check"}, []string{"reserve"}, []string{"explain"}
 	name, back2 := []string{"check", "name_limits"}, []string{"check", "give_back"}
+	redis := func(command ...string) func(string) int {
+		return func(as string) int { return n.overRedis(as, command...) }
+	}
 	all := []operation{
 		{"HTTP check", check, over("/v1/check", "{"+user+"}]}"), 0},
 		{"HTTP check with an id", check, over("/v1/check", "{"+user+`}],"id":"i"}`), 0},
@@ -316,6 +388,13 @@ func (n *secured) operations() []operation {
 		{"gRPC commit", reserve, rls(booked("commit", "g")), 0},
 		{"gRPC cancel", reserve, rls(booked("cancel", "g")), 0},
 		{"gRPC ext_authz", check, n.authorize, 403},
+		{"gRPC quotas", check, n.report, 0},
+		{"Redis check", check, redis("HEADGATE.CHECK", "d", "user=u"), 0},
+		{"Redis check with an id", check, redis("HEADGATE.CHECK", "d", "user=u", "ID", "redis"), 0},
+		{"Redis limit", name, redis("CL.THROTTLE", "k", "99999", "1", "60"), 0},
+		{"Redis limit of nothing", name, redis("CL.THROTTLE", "k", "-1", "1", "60"), 0},
+		{"Redis negative hits", back2, redis("HEADGATE.CHECK", "d", "user=u", "HITS", "-1"), 0},
+		{"Redis negative quantity", []string{"check", "name_limits", "give_back"}, redis("CL.THROTTLE", "k", "99999", "1", "60", "-1"), 0},
 		{"ops explain", explained, func(as string) int {
 			code, _ := n.send(http.MethodPost, n.ops+"/v1/explain", explain, bearer(n.tokens[as]))
 			return code
@@ -351,7 +430,7 @@ func refusedBeforeTheBody(t *testing.T, n *secured) {
 			}
 			n.bodiless(url, with)
 		}
-		for _, method := range []string{rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName} {
+		for _, method := range []string{rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName, rlqsv3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName} {
 			stream, err := n.conn.NewStream(n.with(as), &grpc.StreamDesc{ClientStreams: true}, method, grpc.WaitForReady(true))
 			if err == nil {
 				err = stream.RecvMsg(new(rlsv3.RateLimitResponse))

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/hostguard"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rulesview"
 )
 
@@ -21,13 +23,30 @@ const opsIndex = `headgate
 /rules          the rules in force, as JSON
 /rlconfig       the same, one line for each limit
 /switches       what operators have switched, as JSON
+/dual-run       what differs from the old service of --dual-run, as JSON
 /v1/explain     POST: how a request would be decided, and why
 /debug/pprof/   profiles
 `
 
+// opsServer returns the server of the operators' address. Without TLS it answers only to
+// hosts by whose names they ask.
+func (p *process) opsServer() (*http.Server, error) {
+	p.refusals.Serve(refusals.Ops)
+	handler := opsHandler(p.health, p.limiter, explained(func() *gate { return p.trust.ops }), p.reportDualRun)
+	server := newOperatorServer(handler, p.logger)
+	server.WriteTimeout = 0 // a profile takes as long as it was asked to
+	if p.settings.SecuresOps() {
+		var err error
+		server.TLSConfig, err = p.opsTLS("ops")
+		return server, err
+	}
+	server.Handler = hostguard.Handler(p.settings.OpsAddr, p.settings.AllowedHosts, handler, p.refusedHost(refusals.Ops))
+	return server, nil
+}
+
 // opsHandler serves what operators need. It shows rules and profiles, so that
 // its address is not one for clients.
-func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler) http.Handler {
+func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler, dualRun http.HandlerFunc) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", h.metrics.Handler(h.logger))
 	mux.Handle("GET /stats", h.metrics.Stats())
@@ -42,6 +61,7 @@ func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler) ht
 	mux.HandleFunc("GET /switches", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, h.switched())
 	})
+	mux.HandleFunc("GET /dual-run", dualRun)
 	mux.Handle("POST /v1/explain", explained)
 	// Without /debug/pprof/cmdline: the command line may hold a password.
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

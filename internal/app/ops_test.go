@@ -24,7 +24,7 @@ func TestOpsChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	metrics := telemetry.New(telemetry.Build{}, telemetry.Options{})
-	ops := opsHandler(&health{metrics: metrics, logger: quiet()}, limiter, http.NotFoundHandler())
+	ops := opsHandler(&health{metrics: metrics, logger: quiet()}, limiter, http.NotFoundHandler(), http.NotFound)
 	for line := range strings.Lines(opsIndex) {
 		path, about, ok := strings.Cut(strings.TrimSpace(line), " ")
 		if !ok || !strings.HasPrefix(path, "/") {

@@ -38,13 +38,20 @@ func (h *health) reported(w http.ResponseWriter, _ *http.Request) {
 
 // scrapes returns the way in of Prometheus, which reaches nothing but metrics; none when it
 // is off.
-func (p *process) scrapes() []front {
+func (p *process) scrapes() ([]front, error) {
 	if p.settings.MetricsAddr == "" {
-		return nil
+		return nil, nil
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+p.settings.MetricsPath, p.health.metrics.Handler(p.logger))
-	return []front{{name: "metrics", addr: p.settings.MetricsAddr, start: p.gentle("metrics", newOperatorServer(mux, p.logger))}}
+	server := newOperatorServer(mux, p.logger)
+	if p.settings.SecuresMetrics() {
+		var err error
+		if server.TLSConfig, err = p.opsTLS("metrics"); err != nil {
+			return nil, err
+		}
+	}
+	return []front{{name: "metrics", addr: p.settings.MetricsAddr, start: p.gentle("metrics", server)}}, nil
 }
 
 // probes returns the way in of probes, which reach nothing but health; none when it is

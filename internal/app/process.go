@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/backlog"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
-	"github.com/headgate/headgate/internal/hostguard"
+	"github.com/headgate/headgate/internal/dualrun"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -66,6 +67,8 @@ type process struct {
 	before []func(context.Context)
 	// tasks run beside the fronts until the end begins.
 	tasks []func(context.Context)
+	// dualRun is nil where Envoy is answered by the rules of this process.
+	dualRun atomic.Pointer[dualrun.Service]
 	// atEnd is called when all else has ended.
 	atEnd []func()
 	// onDrain is called when the end begins, while callers are still served.
@@ -96,6 +99,10 @@ type server interface {
 func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*process, error) {
 	metrics := telemetry.New(o.Build, telemetry.Options{
 		Layer: s.Layer, EnvoyNames: s.EnvoyMetrics, PlainNames: s.PlainMetrics, Exemplars: s.TraceEndpoint != (config.StoreURL{}),
+		EnvoyCounts: s.Statsd.Sends(),
+		OnOtherValues: func() {
+			o.Logger.Warn("there are too many values of requests for a name of a metric each, which a rule asks for by detailed_metric or value_to_metric: the others have one for each rule")
+		},
 	})
 	hot := &hotReporter{metrics: metrics, logger: o.Logger}
 	stores, err := newStack(s, does.Decide, hot)
@@ -172,11 +179,12 @@ func (p *process) assemble() error {
 		return err
 	}
 	p.watchSwitches()
-	p.refusals.Serve(refusals.Ops)
+	if err := p.sendStatistics(&p.settings.Statsd); err != nil {
+		return err
+	}
 	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
-	p.ops = newOperatorServer(hostguard.Handler(p.settings.OpsAddr, p.settings.AllowedHosts, opsHandler(p.health, p.limiter, explained(func() *gate { return p.trust.ops })), p.refusedHost(refusals.Ops)), p.logger)
-	p.ops.WriteTimeout = 0 // a profile takes as long as it was asked to
-	return nil
+	p.ops, err = p.opsServer()
+	return err
 }
 
 // leave ends what outlives the last decision: events are written, and what this node
@@ -248,7 +256,11 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 	for _, prepare := range p.before {
 		prepare(ctx)
 	}
-	fronts = append(fronts, append(p.probes(), p.scrapes()...)...)
+	scrapes, err := p.scrapes()
+	if err != nil {
+		return err
+	}
+	fronts = append(fronts, append(p.probes(), scrapes...)...)
 	listeners, served, err := p.listen(ctx, fronts)
 	if err != nil {
 		return err
@@ -264,7 +276,7 @@ func (p *process) run(ctx context.Context, fronts []front) error {
 		group.Go(servers[i].Serve)
 	}
 	for _, ops := range served[len(fronts):] { // none, or that one
-		in := p.inlet("ops", ops, nil)
+		in := p.httpInlet("ops", ops, p.ops)
 		group.Go(func() error { return serveHTTP(p.ops, in) })
 	}
 	var tasks sync.WaitGroup
@@ -371,6 +383,14 @@ func (p *process) announce(fronts []front, listeners []*backlog.Listener) {
 	if p.hints != nil {
 		p.hints(bound)
 	}
+	p.tellManager(p.options.Manager.Ready)
+}
+
+// tellManager tells the manager of services, who may be gone: the process goes on without.
+func (p *process) tellManager(tell func() error) {
+	if err := tell(); err != nil {
+		p.logger.Warn("the manager of services is not told; hint: Type=notify in the unit waits for it", "error", err)
+	}
 }
 
 // lastRequests is the time for what is on the way when everybody new is refused: the rest of
@@ -383,6 +403,7 @@ const lastRequests = 200 * time.Millisecond
 // stop too.
 func (p *process) drain(ctx context.Context, listeners []*backlog.Listener, servers []server) {
 	p.health.draining.Store(true)
+	p.tellManager(p.options.Manager.Stopping)
 	for _, tell := range p.onDrain {
 		tell()
 	}

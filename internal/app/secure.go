@@ -107,6 +107,13 @@ func (p *process) tlsOf(name, setting string, files tlsfile.Files, o tlsfile.Ser
 	return source.Server(o), nil
 }
 
+// opsTLS returns how the listener of that name is served, of those that show how the
+// process is.
+func (p *process) opsTLS(name string) (*tls.Config, error) {
+	return p.tlsOf(name, "ops-tls-cert, --ops-tls-key, --ops-client-ca",
+		tlsfile.Files{Cert: p.settings.OpsTLSCert, Key: p.settings.OpsTLSKey, CA: p.settings.OpsClientCA}, tlsfile.Server{Protocols: alpn})
+}
+
 // callersTLS returns how callers are served at the listener of that name; nil for plain
 // text.
 func (p *process) callersTLS(s *config.CallersTLS, name, addr string) (*tls.Config, error) {
@@ -122,6 +129,8 @@ func (p *process) callersTLS(s *config.CallersTLS, name, addr string) (*tls.Conf
 	switch name {
 	case "grpc":
 		o.Protocols = alpnGRPC
+	case "redis":
+		o.Protocols = nil // clients of Redis name none
 	case "usage":
 		files.CA = "" // customers have tokens
 	}
@@ -189,7 +198,7 @@ func (p *process) tellOpen(s *config.Serve, fronts []front) {
 	var open []string
 	for _, f := range fronts {
 		switch f.name {
-		case "http", "grpc", "auth":
+		case "http", "grpc", "auth", "redis":
 		default:
 			continue
 		}

@@ -103,6 +103,49 @@ func TestOpenPortsAreTold(t *testing.T) {
 	}
 }
 
+// TestOperatorsOverTLS: who shows a certificate reads metrics, and has the rights of the
+// certificate; the others get nothing. The name in Host is then the certificate's business.
+func TestOperatorsOverTLS(t *testing.T) {
+	certs := testserver.NewCertificates(t)
+	cert, key := certs.Issue(t, testserver.Leaf{URIs: []string{"spiffe://prod/prometheus"}})
+	s := settings()
+	s.OpsTLSCert, s.OpsTLSKey, s.OpsClientCA, s.MetricsAddr, s.MetricsPath = certs.CertFile, certs.KeyFile, certs.CAFile, "127.0.0.1:0", "/metrics"
+	s.Callers.Callers = filepath.Join(t.TempDir(), "callers.yaml")
+	writeFile(t, s.Callers.Callers, "anonymous: {ops: []}\ncertificates: [{name: 'uri:spiffe://prod/prometheus', rights: [explain], listeners: [ops]}]\n")
+	at := startAuth(t, s, quiet())
+	shown := &http.Client{Transport: &http.Transport{TLSClientConfig: certs.ClientWith(t, cert, key), ForceAttemptHTTP2: true}, Timeout: waits.Patience}
+	t.Cleanup(shown.CloseIdleConnections)
+	status := func(client *http.Client, method, url, body string) int {
+		r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "headgate.example"
+		resp, err := client.Do(r)
+		if err != nil {
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, name := range []string{"ops", "metrics"} {
+		url := at[name] + "/metrics"
+		if got := status(shown, http.MethodGet, "https://"+url, ""); got != http.StatusOK {
+			t.Errorf("%s with a certificate: %d", name, got)
+		}
+		if got := status(&http.Client{Transport: &http.Transport{TLSClientConfig: certs.Client(), DisableKeepAlives: true}, Timeout: waits.Patience}, http.MethodGet, "https://"+url, ""); got != 0 {
+			t.Errorf("%s without a certificate: %d", name, got)
+		}
+		if got := status(http.DefaultClient, http.MethodGet, "http://"+url, ""); got != http.StatusBadRequest {
+			t.Errorf("%s in plain text: %d", name, got)
+		}
+	}
+	const explain = `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"u"}]}]}`
+	if got := status(shown, http.MethodPost, "https://"+at["ops"]+"/v1/explain", explain); got != http.StatusOK {
+		t.Errorf("explain by a certificate: %d", got)
+	}
+}
+
 // TestProbesReachHealthAlone: at their address there is nothing else, and of the rules and
 // the store nothing is said there.
 func TestProbesReachHealthAlone(t *testing.T) {

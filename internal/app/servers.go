@@ -39,11 +39,7 @@ type gentleServer struct {
 // gentle serves by s on the listener of the front of that name.
 func (p *process) gentle(name string, s *http.Server) func(net.Listener) server {
 	return func(l net.Listener) server {
-		l = p.inlet(name, l, s.TLSConfig)
-		if s.TLSConfig != nil {
-			s.TLSConfig = nil // it is spoken before
-			inlet.HTTP(s)
-		}
+		l = p.httpInlet(name, l, s)
 		g := &gentleServer{
 			Server: s, name: name, logger: p.logger, listener: l, newcomers: &newcomers{conns: map[net.Conn]struct{}{}},
 			patience: min(newcomersTimeout, p.settings.DrainTimeout), settling: min(lastRequests, p.settings.DrainTimeout),
@@ -51,6 +47,16 @@ func (p *process) gentle(name string, s *http.Server) func(net.Listener) server 
 		s.ConnState = g.newcomers.watch
 		return g
 	}
+}
+
+// httpInlet is inlet for s, whose TLS is spoken before it.
+func (p *process) httpInlet(name string, l net.Listener, s *http.Server) net.Listener {
+	l = p.inlet(name, l, s.TLSConfig)
+	if s.TLSConfig != nil {
+		s.TLSConfig = nil
+		inlet.HTTP(s)
+	}
+	return l
 }
 
 // Serve implements server.

@@ -17,7 +17,7 @@ func servedFronts(s *config.Serve, does config.Does) []lint.Front {
 	for _, f := range []struct {
 		front lint.Front
 		addr  string
-	}{{lint.HTTP, s.HTTPAddr}, {lint.GRPC, s.GRPCAddr}, {lint.Auth, s.AuthAddr}} {
+	}{{lint.HTTP, s.HTTPAddr}, {lint.GRPC, s.GRPCAddr}, {lint.Auth, s.AuthAddr}, {lint.Redis, s.RedisAddr}} {
 		if f.addr != "" {
 			served = append(served, f.front)
 		}

@@ -148,6 +148,23 @@ anonymous: {http: [], grpc: [check], ops: [explain]}
 	}
 }
 
+// TestUnlistedCertificate: who shows a good certificate that nobody has listed hears that, and not
+// that there was none.
+func TestUnlistedCertificate(t *testing.T) {
+	_, line := token(t, "one", "check")
+	g := newBench(t, "tokens:\n"+line).gate(callers.HTTP, callers.Options[*headgate.Door]{})
+	unsigned := peer("cron")
+	unsigned.State.VerifiedChains = nil
+	for _, c := range []struct {
+		shown callers.Shown
+		want  string
+	}{{callers.Shown{Peer: peer("cron")}, "the certificate is good"}, {callers.Shown{Peer: unsigned}, "no token and no certificate"}, {callers.Shown{}, "no token and no certificate"}} {
+		if _, err := g.Enter(c.shown); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %s", c.shown, err, c.want)
+		}
+	}
+}
+
 // TestClosed: a right that is closed nobody has, by no credential, and neither where there
 // is no file.
 func TestClosed(t *testing.T) {

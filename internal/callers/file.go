@@ -10,8 +10,8 @@ import (
 	"github.com/headgate/headgate/internal/yamlfile"
 )
 
-// tokenPrefix begins the tokens of callers; those of operators begin otherwise.
-const tokenPrefix = "hgct_"
+// TokenPrefix begins the tokens of callers; those of operators begin otherwise.
+const TokenPrefix = "hgct_"
 
 // NewToken makes a token and the lines of it for the file. The token itself is kept
 // nowhere.
@@ -19,7 +19,7 @@ func NewToken(name string, rights []string, expires time.Time) (token, lines str
 	if err := errors.Join(tokenfile.CheckName(name), CheckRights(rights)); err != nil {
 		return "", "", err
 	}
-	token = tokenfile.New(tokenPrefix)
+	token = tokenfile.New(TokenPrefix)
 	return token, tokenfile.Line{Name: name, Token: token, Grants: "rights", Of: rights, Expires: expires}.String(), nil
 }
 

@@ -81,9 +81,13 @@ type Refused struct {
 // Error implements error.
 func (r *Refused) Error() string { return r.What }
 
+// Ends reports whether the connection is to end with this answer.
+func (r *Refused) Ends() bool { return r == errTooMany }
+
 // Why somebody does not come in.
 var (
 	errNoToken      = &Refused{refusals.NoToken, "no token and no certificate that is known here; hint: Authorization: Bearer TOKEN"}
+	errUnlisted     = &Refused{refusals.NoToken, "the certificate is good, but nobody is known here by one of its names, and there is no token; hint: certificates in the file of --callers lists such names"}
 	errMalformed    = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
 	errMalformedOwn = &Refused{refusals.Malformed, "the header " + TokenHeader + " is not one token; hint: " + TokenHeader + ": TOKEN, once"}
 	errUnknown      = &Refused{refusals.UnknownToken, "the token is not known"}
@@ -114,7 +118,7 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 	case err != nil:
 		return door, err
 	case c == nil && anonymous&g.allowed&g.needs == 0:
-		return door, errNoToken
+		return door, unknown(s)
 	case c == nil:
 		return g.doors[anonymous&g.allowed], nil
 	case c.expired(g.options.Now):
@@ -125,6 +129,14 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 		return door, errElsewhere
 	}
 	return g.doors[set], nil
+}
+
+// unknown says why nobody comes in who shows s.
+func unknown(s Shown) *Refused {
+	if s.Peer.Certificate() != nil {
+		return errUnlisted
+	}
+	return errNoToken
 }
 
 // caller returns who shows s, nil for nobody.

@@ -60,7 +60,7 @@ func Answer(h http.Header, err error) (status int) {
 	}
 	status, challenge := refused.status()
 	h.Set("WWW-Authenticate", challenge)
-	if refused == errTooMany {
+	if refused.Ends() {
 		h.Set("Connection", "close")
 	}
 	return status

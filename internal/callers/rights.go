@@ -65,11 +65,12 @@ const (
 	GRPC
 	Auth
 	Ops
+	Redis
 
 	listeners
 )
 
-var listenerNames = [listeners]string{"http", "grpc", "auth", "ops"}
+var listenerNames = [listeners]string{"http", "grpc", "auth", "ops", "redis"}
 
 // String returns the name used in files.
 func (l Listener) String() string { return listenerNames[l] }

@@ -26,6 +26,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/envoyenv"
 )
 
 // Exit codes.
@@ -37,20 +38,25 @@ const (
 
 // root is the whole command line.
 type root struct {
-	Serve     serveCmd     `cmd:"" help:"Decide requests over gRPC and HTTP."`
-	Proxy     proxyCmd     `cmd:"" help:"Limit requests in front of an HTTP backend."`
-	Ratelimit ratelimitCmd `cmd:"" help:"Serve in the place of envoyproxy/ratelimit, by its environment."`
-	Rules     rulesCmd     `cmd:"" help:"Check, test and explain rule files, and keep some in the database."`
-	Check     checkCmd     `cmd:"" help:"Ask a running headgate whether a request may pass."`
-	Store     storeCmd     `cmd:"" help:"Look into a store."`
-	Quota     quotaCmd     `cmd:"" help:"Show and change what tenants may use."`
-	Tier      tierCmd      `cmd:"" help:"Show and change the tiers that tenants may have."`
-	Switch    switchCmd    `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
-	Top       topCmd       `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
-	Tail      tailCmd      `cmd:"" help:"Show decisions as they are made."`
-	Admin     adminCmd     `cmd:"" help:"Prepare the API for operators."`
-	Caller    callerCmd    `cmd:"" help:"Prepare who may ask for decisions."`
-	Version   versionCmd   `cmd:"" help:"Say which headgate this is."`
+	Serve      serveCmd      `cmd:"" help:"Decide requests over gRPC and HTTP."`
+	Proxy      proxyCmd      `cmd:"" help:"Limit requests in front of an HTTP backend."`
+	Ratelimit  ratelimitCmd  `cmd:"" help:"Serve in the place of envoyproxy/ratelimit, by its environment."`
+	Rules      rulesCmd      `cmd:"" help:"Check, test and explain rule files, and keep some in the database."`
+	Check      checkCmd      `cmd:"" help:"Ask a running headgate whether a request may pass."`
+	Store      storeCmd      `cmd:"" help:"Look into a store."`
+	Quota      quotaCmd      `cmd:"" help:"Show and change what tenants may use."`
+	Tier       tierCmd       `cmd:"" help:"Show and change the tiers that tenants may have."`
+	Switch     switchCmd     `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
+	Load       loadCmd       `cmd:"" help:"Ask a server many times, and see how it answers and whether limits hold."`
+	Simulate   simulateCmd   `cmd:"" help:"Show how exact each algorithm is, on made up traffic."`
+	Top        topCmd        `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
+	Tail       tailCmd       `cmd:"" help:"Show decisions as they are made."`
+	Admin      adminCmd      `cmd:"" help:"Prepare the API for operators."`
+	Caller     callerCmd     `cmd:"" help:"Prepare who may ask for decisions."`
+	Config     configCmd     `cmd:"" help:"Check and print settings."`
+	Completion completionCmd `cmd:"" help:"Print the script by which a shell completes commands and flags."`
+	Man        manCmd        `cmd:"" help:"Write pages for man, one for each command."`
+	Version    versionCmd    `cmd:"" help:"Say which headgate this is, as --version does."`
 }
 
 const description = `A distributed rate limiter.
@@ -118,24 +124,17 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	if len(args) == 1 && args[0] == "--version" {
+		args = []string{"version"}
+	}
 	environment, err := environmentOf(args)
 	if err != nil {
 		printError(stderr, err)
 		return exitUsage
 	}
-	parser, err := kong.New(&root{},
-		kong.Name("headgate"),
-		kong.Description(description),
-		kong.Writers(stdout, stderr),
-		kong.Exit(func(code int) { panic(exit(code)) }),
-		kong.DefaultEnvars(config.EnvPrefix),
-		kong.Resolvers(config.Fallbacks(environment.Settings), &config.File{}),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.ExplicitGroups(groups),
-		kong.Bind(std, environment),
-	)
+	parser, err := newParser(std, environment)
 	if err != nil {
-		printError(stderr, fmt.Errorf("command line: %w", err))
+		printError(stderr, err)
 		return exitUsage
 	}
 	for _, arg := range args {
@@ -151,6 +150,25 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		return exitUsage
 	}
 	return codeOf(stderr, parsed.Run())
+}
+
+// newParser makes the parser of the whole command line.
+func newParser(std *stdio, environment envoyenv.Environment) (*kong.Kong, error) {
+	parser, err := kong.New(&root{},
+		kong.Name("headgate"),
+		kong.Description(description),
+		kong.Writers(std.out, std.err),
+		kong.Exit(func(code int) { panic(exit(code)) }),
+		kong.DefaultEnvars(config.EnvPrefix),
+		kong.Resolvers(config.Fallbacks(environment.Settings), &config.File{}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups(groups),
+		kong.Bind(std, environment),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("command line: %w", err)
+	}
+	return parser, nil
 }
 
 // groups are the headings of flags in help texts.

@@ -33,18 +33,10 @@ func printDiagnostic(w io.Writer, d rules.Diagnostic, files []rulefile.File) {
 
 func sourceLine(d rules.Diagnostic, files []rulefile.File) ([]byte, bool) {
 	for _, f := range files {
-		if f.Name != d.File || d.Line <= 0 {
+		if f.Name != d.File {
 			continue
 		}
-		data := f.Data
-		for range d.Line - 1 {
-			_, rest, ok := bytes.Cut(data, []byte("\n"))
-			if !ok {
-				return nil, false
-			}
-			data = rest
-		}
-		line, _, _ := bytes.Cut(data, []byte("\n"))
+		line, _ := f.Line(d.Line)
 		return line, len(bytes.TrimSpace(line)) > 0
 	}
 	return nil, false

@@ -20,6 +20,8 @@ type rulesCmd struct {
 	Diff     diffCmd     `cmd:"" help:"Say what changes from one set of rules to another."`
 	Schema   schemaCmd   `cmd:"" help:"Print the JSON Schema of rule files, for editors."`
 
+	Import rulesImportCmd `cmd:"" help:"Make a rule file out of the limits of another program."`
+
 	Put    rulesPutCmd    `cmd:"" help:"Put a rule file into the database, for every process."`
 	Get    rulesGetCmd    `cmd:"" help:"Print a rule file of the database."`
 	Delete rulesDeleteCmd `cmd:"" help:"Take a rule file out of the database."`

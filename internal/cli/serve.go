@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/internal/app"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/systemd"
 )
 
 type serveCmd struct {
@@ -79,6 +80,7 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 		Logger:       logger,
 		LinesDropped: logs.Dropped,
 		Out:          logs.Out,
+		Manager:      systemd.Manager{Socket: os.Getenv(systemd.Variable)},
 		Reload:       reload,
 	})
 }

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"runtime/debug"
 
 	"github.com/headgate/headgate/internal/telemetry"
 )
+
+// tag is the version that the linker is told; "" where it is told none. The Go tool writes
+// the tag of a commit into the binary by itself, but not from a tree without its history.
+var tag string
 
 type versionCmd struct{}
 
@@ -19,14 +24,16 @@ func (*versionCmd) Run(std *stdio) error {
 
 // buildInfo reads what the Go tool wrote into the binary.
 func buildInfo() telemetry.Build {
-	b := telemetry.Build{Version: "unknown", Commit: "unknown commit", Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return b
+		info = &debug.BuildInfo{}
 	}
-	if info.Main.Version != "" {
-		b.Version = info.Main.Version
-	}
+	return buildOf(tag, info)
+}
+
+// buildOf says which headgate was built: a tag wins over what the Go tool knows.
+func buildOf(tag string, info *debug.BuildInfo) telemetry.Build {
+	b := telemetry.Build{Version: cmp.Or(tag, info.Main.Version, "unknown"), Commit: "unknown commit", Go: runtime.Version()}
 	modified := ""
 	for _, s := range info.Settings {
 		switch {

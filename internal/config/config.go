@@ -102,11 +102,15 @@ type Settings struct {
 
 	Observing `embed:""`
 
+	Statsd `embed:""`
+
 	Answers `embed:""`
 
 	LoadBalancers `embed:""`
 
 	Listeners `embed:""`
+
+	OpsTLS `embed:""`
 
 	// LogLevel is the least severe level that is logged.
 	LogLevel string `group:"logs" enum:"debug,info,warn,error" default:"info" help:"Least severe level to log: debug, info, warn or error."`
@@ -152,6 +156,7 @@ func (s *Settings) validate() error {
 		s.Answers.validate(),
 		optionalAddress("ops-addr", s.OpsAddr),
 		s.Listeners.validate(),
+		s.validateOpsTLS(),
 		optionalAddress("health-addr", s.HealthAddr),
 		s.validateMetrics(),
 		s.XDS.validate(s.Rules),
@@ -159,6 +164,7 @@ func (s *Settings) validate() error {
 		s.Link.validate(),
 		s.validateFollowing(),
 		s.Observing.validate(),
+		s.Statsd.validate(),
 		s.LoadBalancers.validate(),
 	)
 }

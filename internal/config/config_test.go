@@ -58,7 +58,7 @@ func TestDefaultsAreValid(t *testing.T) {
 			RowsDomain: "api", RulesPoll: 10 * time.Second, Store: NewStoreURL("memory://"), StoreBudget: 20 * time.Millisecond,
 			BreakerFailures: 3, BreakerRatio: 0.5, BreakerPause: time.Second, DenialMemory: 65536, DenialTime: 2 * time.Second,
 			Listeners: Listeners{MaxConnections: 20000},
-			OpsAddr:   "127.0.0.1:6070", MetricsPath: "/metrics", XDS: XDS{XDSNode: "default", XDSMaxMessage: 16 << 20}, DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
+			OpsAddr:   "127.0.0.1:6070", MetricsPath: "/metrics", Statsd: Statsd{StatsdInterval: 10 * time.Second, StatsdFormat: "statsd"}, XDS: XDS{XDSNode: "default", XDSMaxMessage: 16 << 20}, DrainDelay: time.Second, DrainTimeout: 15 * time.Second,
 			Answers:       Answers{Headers: "draft-8", XRateLimit: true, XRateLimitReset: "unix", Reset: "full", Body: "platform", RetryJitter: 0.1},
 			LoadBalancers: LoadBalancers{ProxyProtocolOthers: "serve"},
 			LogLevel:      "info", LogFormat: "text",
@@ -69,7 +69,7 @@ func TestDefaultsAreValid(t *testing.T) {
 		CallersTLS: CallersTLS{ClientCerts: "required"}, UsageAddr: ":8083",
 		HTTPAddr: ":8080", GRPCAddr: ":8081", Duties: Duties{"decide,admin,dashboard"},
 		Auth:       Auth{AuthPeers: "127.0.0.0/8,::1/128"},
-		RLSHeaders: "off", RLSClosed: "over_limit", GRPCTransport: "grpc-go", GRPCMaxConnectionAge: 5 * time.Minute, GRPCMaxConnectionAgeGrace: 30 * time.Second,
+		RLSHeaders: "off", RLSHeaderNames: RLSHeaderNames{"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"}, RLSClosed: "over_limit", GRPCTransport: "grpc-go", GRPCMaxConnectionAge: 5 * time.Minute, GRPCMaxConnectionAgeGrace: 30 * time.Second,
 	}
 	if s != want {
 		t.Errorf("defaults:\n got %+v\nwant %+v", s, want)
@@ -140,6 +140,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"log-level":             "debug",
 		"nodes":                 "3",
 		"ops-addr":              ":1",
+		"redis-addr":            ":1",
 		"proxy-protocol":        "http",
 		"proxy-protocol-from":   "10.0.0.0/8",
 		"proxy-protocol-others": "refuse",
@@ -149,6 +150,13 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"grpc-transport":        "h2",
 		"rls-headers":           "http",
 		"roles":                 "decide",
+		"dual-run":              "grpc://h:1",
+		"rls-limit-header":      "X-Limit",
+		"rls-remaining-header":  "X-Remaining",
+		"rls-reset-header":      "X-Reset",
+		"statsd":                "udp://h:1",
+		"statsd-tags":           "a:b",
+		"statsd-format":         "dogstatsd",
 		"socket-mode":           "0660",
 		"store":                 "redis://h",
 		"store-per-second":      "redis://s",
@@ -167,6 +175,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	admin := map[string]string{"admin-addr": ":1", "admin-tokens": "tokens.yaml", "admin-tls-cert": "c", "admin-tls-key": "k"}
 	dashboard := map[string]string{"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-tls-cert": "c", "dashboard-tls-key": "k"}
 	gateways := map[string]string{"auth-addr": ":1"}
+	ops := map[string]string{"ops-tls-cert": "c", "ops-tls-key": "k"}
 	beside := map[string]map[string]string{
 		"store-per-second":      {"store": "redis://h"},
 		"tenants-file":          database,
@@ -175,6 +184,12 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"admin-urls-token":      {"admin-urls": "https://a:1", "snapshot-keys": "keys.pem"},
 		"admin-urls-ca":         admins,
 		"metrics-path":          {"metrics-addr": ":1"},
+		"rls-limit-header":      {"rls-headers": "envoy"},
+		"rls-remaining-header":  {"rls-headers": "envoy"},
+		"rls-reset-header":      {"rls-headers": "envoy"},
+		"statsd-tags":           {"statsd": "udp://h:1"},
+		"statsd-format":         {"statsd": "udp://h:1"},
+		"statsd-interval":       {"statsd": "udp://h:1"},
 		"xds-node":              {"xds-server": "a:1"},
 		"xds-metadata":          {"xds-server": "a:1"},
 		"xds-tls":               {"xds-server": "a:1"},
@@ -201,6 +216,9 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"auth-peers":            gateways,
 		"auth-domain":           gateways,
 		"check-id-header":       gateways,
+		"ops-tls-cert":          ops,
+		"ops-tls-key":           ops,
+		"ops-client-ca":         ops,
 		"admin-tls-cert":        admin,
 		"admin-tls-key":         admin,
 		"admin-client-ca":       admin,

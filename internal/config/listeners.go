@@ -38,13 +38,13 @@ func (l *Listeners) validate() error {
 }
 
 // CallersTLS are the settings of TLS on the listeners of callers, gateways and customers:
-// those of --http-addr, --grpc-addr, --auth-addr and --usage-addr.
+// those of --http-addr, --grpc-addr, --auth-addr, --redis-addr and --usage-addr.
 type CallersTLS struct {
 	// TLSCert and TLSKey are files in PEM; both or neither.
-	TLSCert string `group:"callers" placeholder:"FILE" help:"Certificate chain in PEM, to serve --http-addr, --grpc-addr, --auth-addr and --usage-addr by TLS. Read again when it changes. Sockets of this machine are served without."`
+	TLSCert string `group:"callers" placeholder:"FILE" help:"Certificate chain in PEM, to serve --http-addr, --grpc-addr, --auth-addr, --redis-addr and --usage-addr by TLS. Read again when it changes. Sockets of this machine are served without."`
 	TLSKey  string `group:"callers" placeholder:"FILE" help:"Key of --tls-cert in PEM."`
 	// TLSExcept are listeners without TLS, with commas between.
-	TLSExcept string `group:"callers" placeholder:"LISTENER,..." help:"Listeners that are served without TLS all the same: http, grpc, auth, usage. Default: none."`
+	TLSExcept string `group:"callers" placeholder:"LISTENER,..." help:"Listeners that are served without TLS all the same: http, grpc, auth, redis, usage. Default: none."`
 	// ClientCA is a file in PEM; "" asks for no certificates.
 	ClientCA string `group:"callers" placeholder:"FILE" help:"Authorities in PEM that certificates of callers must be of. Read again when it changes. Customers, at --usage-addr, are not asked for one."`
 	// ClientCerts says whether callers may come without a certificate.
@@ -55,7 +55,7 @@ type CallersTLS struct {
 }
 
 // tlsListeners are those of CallersTLS.
-var tlsListeners = []string{"http", "grpc", "auth", "usage"}
+var tlsListeners = []string{"http", "grpc", "auth", "redis", "usage"}
 
 // Secures reports whether the listener of that name is served by TLS at an address.
 func (t *CallersTLS) Secures(listener, addr string) bool {

@@ -16,7 +16,7 @@ func TestCallersTLS(t *testing.T) {
 		{[]string{"--tls-key=k"}, "one without the other"},
 		{[]string{"--client-ca=a"}, "--tls-cert and --tls-key"},
 		{[]string{"--tls-cert=c", "--tls-key=k", "--client-names=cn:x"}, "--client-ca"},
-		{[]string{"--tls-cert=c", "--tls-key=k", "--tls-except=admin"}, "http, grpc, auth, usage"},
+		{[]string{"--tls-cert=c", "--tls-key=k", "--tls-except=admin"}, "http, grpc, auth, redis, usage"},
 		{[]string{"--socket-mode=0999"}, "0660"},
 		{[]string{"--socket-mode=7777"}, "0660"},
 		{[]string{"--max-connections=-1"}, "out of range"},

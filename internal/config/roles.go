@@ -64,6 +64,7 @@ func (s *Serve) validateRoles() error {
 	refuse(!does.Decide && s.HTTPAddr != "" && s.HTTPAddr != defaultOf[Serve]("HTTPAddr"), "http-addr", "decide")
 	refuse(!does.Decide && s.GRPCAddr != "" && s.GRPCAddr != defaultOf[Serve]("GRPCAddr"), "grpc-addr", "decide")
 	refuse(!does.Decide && s.AuthAddr != "", "auth-addr", "decide")
+	refuse(!does.Decide && s.RedisAddr != "", "redis-addr", "decide")
 	refuse(!does.Decide && s.TLSCert != "", "tls-cert", "decide")
 	refuse(!does.Decide && s.UsageAddr != "" && s.UsageAddr != defaultOf[Serve]("UsageAddr"), "usage-addr", "decide")
 	refuse(!does.Admin && s.AdminAddr != "", "admin-addr", "admin")
@@ -94,10 +95,14 @@ func (s *Serve) refuseAlone() (problems []error) {
 // lacking says what the roles of s do not get by.
 func (s *Serve) lacking(does Does) error {
 	switch {
-	case does.Decide && s.HTTPAddr == "" && s.GRPCAddr == "" && s.AuthAddr == "":
+	case does.Decide && s.HTTPAddr == "" && s.GRPCAddr == "" && s.AuthAddr == "" && s.RedisAddr == "":
 		return errors.New("--http-addr, --grpc-addr: a process that decides has no address at which it could be asked; hint: set one of them")
 	case !does.Decide && s.AdminAddr == "" && s.DashboardAddr == "":
-		return fmt.Errorf("--roles %s: this process would serve nothing; hint: --admin-addr, or --dashboard-addr", does)
+		hint := "--admin-addr, or --dashboard-addr"
+		if does.Alone() {
+			hint = "--dashboard-addr, and --admin-urls for whom it asks"
+		}
+		return fmt.Errorf("--roles %s: this process would serve nothing; hint: %s", does, hint)
 	case !does.Admin && s.DashboardAddr != "" && s.AdminURLs == "":
 		return fmt.Errorf("--admin-urls: the dashboard of a process without the role admin has nobody to ask (--roles %s); hint: --admin-urls https://admin:8082", does)
 	}

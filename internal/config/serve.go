@@ -20,6 +20,8 @@ type Serve struct {
 	GRPCMaxConnectionAge      time.Duration `group:"listen" name:"grpc-max-connection-age" default:"5m" help:"After how long a connection to --grpc-addr is asked to go, so that callers spread over the processes that there are by now."`
 	GRPCMaxConnectionAgeGrace time.Duration `group:"listen" name:"grpc-max-connection-age-grace" default:"30s" help:"How long calls on such a connection may still take before it is closed."`
 
+	RedisFront `embed:""`
+
 	Settings `embed:""`
 
 	Duties `embed:""`
@@ -34,6 +36,8 @@ type Serve struct {
 
 	CheckIDs `embed:""`
 
+	DualRun `embed:""`
+
 	Admin `embed:""`
 
 	Dashboard `embed:""`
@@ -45,7 +49,9 @@ type Serve struct {
 	// UsageAddr serves GET /v1/usage with UsageKey; "" serves none.
 	UsageAddr string `group:"listen" default:":8083" placeholder:"ADDR" help:"Address at which customers read their own usage, with --usage-key, and nothing else is served: host:port, or unix:///path. \"\" serves none. Default ${default}."`
 	// RLSHeaders is which header fields Envoy is asked to add to its answers.
-	RLSHeaders string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends, and its body of a denial)."`
+	RLSHeaders     string `group:"answers" name:"rls-headers" enum:"off,envoy,http" default:"off" help:"Header fields that Envoy is asked to add to its answers: off, envoy (RateLimit-Limit, -Remaining and -Reset, as envoyproxy/ratelimit does) or http (those that the HTTP API sends, and its body of a denial)."`
+	RLSHeaderNames `embed:""`
+
 	// RLSMetadata adds dynamic metadata to the answers to Envoy.
 	RLSMetadata bool `group:"answers" name:"rls-metadata" help:"Add dynamic metadata to answers to Envoy."`
 	// RLSClosed is what Envoy is told when a rule fails closed.
@@ -67,6 +73,7 @@ func (s *Serve) Validate() error {
 		optionalAddress("http-addr", s.HTTPAddr),
 		optionalAddress("grpc-addr", s.GRPCAddr),
 		optionalAddress("usage-addr", s.UsageAddr),
+		s.RedisFront.validate(),
 		between("grpc-max-connection-age", s.GRPCMaxConnectionAge, time.Second, maxConnectionAge),
 		between("grpc-max-connection-age-grace", s.GRPCMaxConnectionAgeGrace, time.Second, maxConnectionAge),
 		s.validateUnused(),
@@ -74,6 +81,8 @@ func (s *Serve) Validate() error {
 		s.CallersTLS.validate(),
 		s.Auth.validate(),
 		s.CheckIDs.validate(),
+		s.DualRun.validate(s),
+		s.RLSHeaderNames.validate(s.RLSHeaders),
 		s.Admin.validate(),
 		s.validateDashboard(),
 	)
@@ -96,5 +105,5 @@ func (s *Serve) validateUnused() error {
 
 // securesAny reports whether a listener of callers is served by TLS.
 func (s *Serve) securesAny() bool {
-	return s.Secures("http", s.HTTPAddr) || s.Secures("grpc", s.GRPCAddr) || s.Secures("auth", s.AuthAddr) || s.UsageKey != "" && s.Secures("usage", s.UsageAddr)
+	return s.Secures("http", s.HTTPAddr) || s.Secures("grpc", s.GRPCAddr) || s.Secures("auth", s.AuthAddr) || s.Secures("redis", s.RedisAddr) || s.UsageKey != "" && s.Secures("usage", s.UsageAddr)
 }

@@ -125,6 +125,9 @@ func TestEveryVariable(t *testing.T) {
 		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT":         xds(map[string]string{"CONFIG_GRPC_XDS_SERVER_USE_TLS": "true"}),
 		"CONFIG_GRPC_XDS_SERVER_TLS_SAN":            xds(map[string]string{"CONFIG_GRPC_XDS_SERVER_USE_TLS": "true"}),
 		"TRACING_SAMPLING_RATE":                     {"TRACING_ENABLED": "true"},
+		"EXTRA_TAGS":                                {"USE_STATSD": "true"},
+		"STATS_FLUSH_INTERVAL":                      {"USE_STATSD": "true"},
+		"DISABLE_STATS":                             {"USE_STATSD": "true"},
 	}
 	values := map[string]string{
 		"GRPC_UDS": "/run/rl.sock", "LOG_LEVEL": "info", "LOG_FORMAT": "json", "CONFIG_TYPE": "GRPC_XDS_SOTW",
@@ -216,8 +219,8 @@ func TestSettings(t *testing.T) {
 		"two":              {redis(map[string]string{"REDIS_PERSECOND": "true", "REDIS_PERSECOND_SOCKET_TYPE": "tcp", "REDIS_PERSECOND_URL": "fast:1"}), map[string]string{"store": "redis://redis:6379/0", "store-per-second": "redis://fast:1/0"}, 0},
 		"memcached":        {map[string]string{"BACKEND_TYPE": "memcache", "MEMCACHE_HOST_PORT": "a:1,b:2", "MEMCACHE_TLS": "true", "MEMCACHE_TLS_CACERT": "/ca"}, map[string]string{"store": "memcached://a:1,b:2?ca=%2Fca&tls=true"}, 0},
 		"answers": {map[string]string{
-			"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_RESET_HEADER": "ratelimit-reset", "RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "MERGE_DOMAIN_CONFIG": "t",
-		}, map[string]string{"rls-headers": "envoy", "rls-metadata": "true", "shadow": "true", "merge-domains": "true"}, 0},
+			"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_RESET_HEADER": "X-Reset", "RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "MERGE_DOMAIN_CONFIG": "t",
+		}, map[string]string{"rls-headers": "envoy", "rls-reset-header": "X-Reset", "rls-metadata": "true", "shadow": "true", "merge-domains": "true"}, 0},
 		"empty values": {map[string]string{"PORT": "", "REDIS_TLS": "", "REDIS_URL": ""}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -136,15 +136,41 @@ func (r *reader) mapMetrics() {
 		r.set("metrics-addr", r.get("PROMETHEUS_ADDR"))
 		r.set("metrics-path", r.get("PROMETHEUS_PATH"))
 	}
-	for _, name := range []string{"USE_STATSD", "USE_DOG_STATSD"} {
-		if r.values[name] != "" && r.is(name) {
-			r.note(name, "has no effect: "+noStatsd)
-		}
+	if r.wantsStatsd() && !r.is("DISABLE_STATS") {
+		r.mapStatsd()
+	} else if r.values["EXTRA_TAGS"] != "" {
+		r.note("EXTRA_TAGS", "has no effect without USE_STATSD")
+	}
+}
+
+// wantsStatsd reports whether somebody has asked for statsd. Without a word of it nothing is
+// sent, where the original sends to its own machine.
+func (r *reader) wantsStatsd() bool {
+	given := r.values["STATSD_HOST"] != "" || r.values["STATSD_PORT"] != ""
+	return r.is("USE_DOG_STATSD") || r.is("USE_STATSD") && (given || r.values["USE_STATSD"] != "")
+}
+
+// mapStatsd names the server as the libraries of the original find it: by TCP unless
+// STATSD_PROTOCOL says otherwise, and for DogStatsD by UDP.
+func (r *reader) mapStatsd() {
+	network := "tcp"
+	if protocol, _ := r.lookup("STATSD_PROTOCOL"); protocol == "udp" || r.is("USE_DOG_STATSD") {
+		network = "udp"
+	}
+	r.set("statsd", network+"://"+net.JoinHostPort(r.get("STATSD_HOST"), r.get("STATSD_PORT")))
+	r.set("statsd-interval", r.get("STATS_FLUSH_INTERVAL"))
+	if tags := r.get("EXTRA_TAGS"); tags != "" {
+		r.set("statsd-tags", tags)
+	}
+	if r.is("USE_DOG_STATSD") {
+		r.set("statsd-format", "dogstatsd")
 	}
 }
 
 // headerNames are those that the header fields of limits have.
-var headerNames = []string{"LIMIT_LIMIT_HEADER", "LIMIT_REMAINING_HEADER", "LIMIT_RESET_HEADER"}
+var headerNames = map[string]string{
+	"rls-limit-header": "LIMIT_LIMIT_HEADER", "rls-remaining-header": "LIMIT_REMAINING_HEADER", "rls-reset-header": "LIMIT_RESET_HEADER",
+}
 
 func (r *reader) mapAnswers() {
 	r.flag("rls-metadata", "RESPONSE_DYNAMIC_METADATA")
@@ -152,9 +178,9 @@ func (r *reader) mapAnswers() {
 		return
 	}
 	r.set("rls-headers", "envoy")
-	for _, name := range headerNames {
-		if value, ok := r.values[name]; ok && !strings.EqualFold(value, variableOf(name).fallback) {
-			r.refuse(name, "the header field has its usual name", variableOf(name).fallback+", or leave it out")
+	for flag, name := range headerNames {
+		if value := r.values[name]; value != "" {
+			r.set(flag, value)
 		}
 	}
 }

@@ -25,10 +25,9 @@ type variable struct {
 	without string
 }
 
-// noNeed are reasons that several variables share.
+// Reasons that several variables share.
 const (
 	noFiles    = "it says how configuration is fetched over xDS, which CONFIG_TYPE=FILE does not"
-	noStatsd   = "metrics are served to Prometheus, not sent to statsd; hint: USE_PROMETHEUS=true, or /metrics of DEBUG_PORT"
 	ownBackoff = "the control plane is dialled again after 1 s at first, and after 30 s at most"
 	ownPool    = "connections to the store are not pooled: all requests share one, which sends what waits together"
 	ownRetry   = "the process starts without the store, and goes on trying to reach it"
@@ -71,13 +70,13 @@ var variables = []variable{
 	{name: "XDS_CLIENT_BACKOFF_JITTER", kind: boolean, fallback: "true", without: ownBackoff},
 	{name: "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES", kind: number},
 	{name: "USE_STATSD", kind: boolean, fallback: "true"},
-	{name: "STATSD_HOST", fallback: "localhost", without: noStatsd},
-	{name: "STATSD_PORT", kind: listen, fallback: "8125", without: noStatsd},
+	{name: "STATSD_HOST", fallback: "localhost"},
+	{name: "STATSD_PORT", kind: listen, fallback: "8125"},
 	{name: "USE_DOG_STATSD", kind: boolean, fallback: "false"},
-	{name: "USE_DOG_STATSD_MOGRIFIERS", kind: list, without: noStatsd},
-	{name: "EXTRA_TAGS", kind: pairs, without: "metrics have no labels of yours; hint: HEADGATE_LAYER names where the process stands, the rest is relabeling of Prometheus"},
-	{name: "STATS_FLUSH_INTERVAL", kind: duration, fallback: "10s", without: noStatsd},
-	{name: "DISABLE_STATS", kind: boolean, fallback: "false", without: "metrics cost nothing while nobody reads them"},
+	{name: "USE_DOG_STATSD_MOGRIFIERS", kind: list, without: "names of metrics and their tags are not rewritten"},
+	{name: "EXTRA_TAGS", kind: pairs},
+	{name: "STATS_FLUSH_INTERVAL", kind: duration, fallback: "10s"},
+	{name: "DISABLE_STATS", kind: boolean, fallback: "false"},
 	{name: "USE_PROMETHEUS", kind: boolean, fallback: "false"},
 	{name: "PROMETHEUS_ADDR", fallback: ":9090"},
 	{name: "PROMETHEUS_PATH", fallback: "/metrics"},

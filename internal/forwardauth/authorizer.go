@@ -132,7 +132,18 @@ func (a *Authorizer) Decide(original *http.Request, domain string) Reply {
 	if err := a.check(original, c); err != nil {
 		return a.Refuse(err)
 	}
+	if httpanswer.Heard(original.Context(), c.responses[:]) != nil {
+		return gone
+	}
 	return a.reply(c, now)
+}
+
+// gone answers a gateway that has gone, or has said that no more will come, before the store had
+// answered. Nobody hears it as a rule, so that it is no trouble.
+var gone = Reply{
+	Status: http.StatusServiceUnavailable, Media: "text/plain; charset=utf-8",
+	Fields: []httpanswer.Field{{Name: "Cache-Control", Value: "no-store"}},
+	Body:   fmt.Appendln(nil, httpanswer.ErrGone),
 }
 
 // tellRefused tells that the credential of a client was refused, if that is what err says.

@@ -416,3 +416,26 @@ func TestAddressesThatGatewaysWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestHalfClosed: a gateway whose request net/http has ended, because it has gone or has said that
+// no more will come, is not told the failure mode's answer.
+func TestHalfClosed(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx   context.Context
+		store store.Store
+		want  int
+	}{{ended, away{}, 503}, {ended, memory(t), 200}, {t.Context(), away{}, 200}} {
+		r := httptest.NewRequestWithContext(c.ctx, http.MethodGet, forwardauth.Prefix+"traefik", nil)
+		r.RemoteAddr = gateway
+		for name, value := range map[string]string{"X-Forwarded-Method": "GET", "X-Forwarded-Uri": "/login", "X-Forwarded-For": "203.0.113.9", "X-Forwarded-Host": "shop.example"} {
+			r.Header.Set(name, value)
+		}
+		w := httptest.NewRecorder()
+		setup{store: c.store}.make(t).ServeHTTP(w, r)
+		if w.Code != c.want {
+			t.Errorf("%d %s, want %d", w.Code, w.Body, c.want)
+		}
+	}
+}

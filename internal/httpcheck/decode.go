@@ -268,7 +268,7 @@ func (d *decoder) finishKey(c *check) *strictjson.Error {
 	if err := d.settle(&c.cost); err != nil {
 		return err
 	}
-	named, err := d.limits.get(c.spec)
+	named, err := d.limits.Get(c.spec)
 	if err != nil {
 		return badLimit(err)
 	}
@@ -467,6 +467,9 @@ func (d *decoder) algorithm() (limit.Algorithm, *strictjson.Error) {
 	a, parseErr := limit.ParseAlgorithm(name)
 	if parseErr != nil {
 		return 0, &strictjson.Error{What: parseErr.Error()}
+	}
+	if a == limit.Ban {
+		return 0, &strictjson.Error{What: "ban counts denials, not requests", Hint: "a rule may have a ban beside its limit"}
 	}
 	return a, nil
 }

@@ -165,6 +165,7 @@ func TestBadInput(t *testing.T) {
 		{"burst 0", key(`,"burst":0`), "burst: out of range"},
 		{"burst of a window", key(`,"burst":5`), "burst"},
 		{"unknown algorithm", key(`,"algorithm":"magic"`), "algorithm: unknown algorithm"},
+		{"ban of a caller", key(`,"algorithm":"ban"`), "algorithm: ban counts denials"},
 		{"log too long", `{"key":"k","limit":1000000,"window_ms":1000,"algorithm":"sliding_log"}`, "limit: "},
 		{"client with a port", key(`,"client_ip":"203.0.113.9:1"`), "client_ip: no IP address"},
 		{"client with a zone", key(`,"client_ip":"fe80::1%eth0"`), "client_ip: no IP address"},
@@ -259,23 +260,6 @@ func TestBounds(t *testing.T) {
 				t.Errorf("beyond the bound: %v", err)
 			}
 		})
-	}
-}
-
-func TestCallerLimitsAreBounded(t *testing.T) {
-	limits := newCallerLimits()
-	for i := range 3 * maxCallerLimits {
-		spec := limit.PerMinute(int64(i))
-		named, err := limits.get(spec)
-		if err != nil || named.limit.Quota != int64(i) || named.window != "60000" {
-			t.Fatalf("limit %d: %+v, %v", i, named, err)
-		}
-		if again, _ := limits.get(spec); again.limit != named.limit {
-			t.Fatalf("limit %d compiled twice in a row", i)
-		}
-	}
-	if n := len(limits.known); n != maxCallerLimits {
-		t.Errorf("%d limits kept, want %d", n, maxCallerLimits)
 	}
 }
 

@@ -227,6 +227,7 @@ func NewHandler(o Options) (http.Handler, error) {
 		mux.HandleFunc("/v1/cancel", served.cancel)
 	}
 	mux.HandleFunc("/healthcheck", h.health)
+	mux.HandleFunc(DocumentPath, describe)
 	if o.JSON != nil {
 		mux.Handle("/json", h.sameSite(o.JSON))
 	}
@@ -486,17 +487,20 @@ func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
 func notFound(w http.ResponseWriter, r *http.Request) {
 	writeProblem(w, problem{
 		status: http.StatusNotFound, detail: "nothing is served at " + strictjson.Quoted(r.URL.Path),
-		hint: "POST /v1/check, /ratelimit/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck",
+		hint: "POST /v1/check, /ratelimit/check, /v1/renew, /v1/release, /v1/reserve, /v1/commit, /v1/cancel, /json; GET /healthcheck, " + DocumentPath,
 	})
 }
 
 func writeProblem(w http.ResponseWriter, p problem) {
 	p.title = http.StatusText(p.status)
 	w.Header().Set("Cache-Control", "no-store")
-	write(w, p.status, "application/problem+json", appendProblem(nil, p))
+	write(w, p.status, mediaProblem, appendProblem(nil, p))
 }
 
-const mediaJSON = "application/json"
+const (
+	mediaJSON    = "application/json"
+	mediaProblem = "application/problem+json"
+)
 
 // write sends an answer. That the client may be gone is nobody's error.
 func write(w http.ResponseWriter, status int, media string, body []byte) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/repeat"
 )
@@ -34,6 +35,14 @@ func (d *decoder) checkID() (string, *strictjson.Error) {
 
 // decide asks for what c has read.
 func (h *handler) decide(ctx context.Context, c *call, responses []headgate.Response) error {
+	err := h.ask(ctx, c, responses)
+	if err == nil {
+		err = httpanswer.Heard(ctx, responses)
+	}
+	return err
+}
+
+func (h *handler) ask(ctx context.Context, c *call, responses []headgate.Response) error {
 	d := &c.decoder
 	if !d.named {
 		return c.checker.Check(ctx, d.requests, responses)

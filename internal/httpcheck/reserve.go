@@ -46,6 +46,9 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 	}
 	resp := c.response()
 	made, err := c.reserver().Reserve(r.Context(), &d.requests[0], d.reservation, resp)
+	if err == nil {
+		err = httpanswer.Heard(r.Context(), c.responses[:1])
+	}
 	if err != nil {
 		writeProblem(w, refused(err))
 		return

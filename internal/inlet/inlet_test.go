@@ -3,6 +3,7 @@ package inlet_test
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -160,5 +161,82 @@ func TestFailures(t *testing.T) {
 	eventually.True(t, "all have gone", func() bool { return l.Stats().Open == 0 })
 	if s := l.Stats(); s.Failed != 2 || told.Load() != 2 {
 		t.Errorf("%+v, told %d", s, told.Load())
+	}
+}
+
+// accepted returns both ends of a connection to a Listener of these options, before any handshake.
+func accepted(t *testing.T, o inlet.Options) (server net.Conn, addr string, dial func(*tls.Config) net.Conn) {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := inlet.Listen(inner, o)
+	t.Cleanup(func() { l.Close() })
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if server, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return server, inner.Addr().String(), func(c *tls.Config) net.Conn {
+		c = c.Clone()
+		c.ServerName = "127.0.0.1"
+		return tls.Client(conn, c)
+	}
+}
+
+// TestEndIsTold: a client of TLS is told that the connection ends, so that it does not take it for
+// one that was cut.
+func TestEndIsTold(t *testing.T) {
+	settings, client := overTLS(t)
+	server, _, dial := accepted(t, inlet.Options{TLS: settings, Unguarded: true})
+	go func() {
+		_, _ = inlet.Handshake(server) // the client says whether it worked
+		server.Close()
+	}()
+	if n, err := dial(client).Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+}
+
+// TestCertificate: nobody has shown a certificate but who has shown one that an authority has signed.
+func TestCertificate(t *testing.T) {
+	one := &x509.Certificate{}
+	for name, c := range map[string]struct {
+		peer *inlet.Peer
+		want *x509.Certificate
+	}{
+		"no TLS":   {nil, nil},
+		"none":     {&inlet.Peer{}, nil},
+		"unsigned": {&inlet.Peer{State: tls.ConnectionState{PeerCertificates: []*x509.Certificate{one}}}, nil},
+		"no chain": {&inlet.Peer{State: tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{one}}}}, nil},
+		"signed":   {&inlet.Peer{State: tls.ConnectionState{PeerCertificates: []*x509.Certificate{one}, VerifiedChains: [][]*x509.Certificate{{one}}}}, one},
+	} {
+		if got := c.peer.Certificate(); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestGreet: handlers know who is at the other end of TLS, and of nobody in plain text.
+func TestGreet(t *testing.T) {
+	plain, _, _ := accepted(t, inlet.Options{})
+	ctx, err := inlet.Greet(t.Context(), plain)
+	if err != nil || inlet.PeerOf(ctx) != nil {
+		t.Errorf("plain text: %v, %v", inlet.PeerOf(ctx), err)
+	}
+	settings, client := overTLS(t)
+	secure, _, dial := accepted(t, inlet.Options{TLS: settings})
+	go func() { _, _ = dial(client).Write([]byte("x")) }()
+	if ctx, err = inlet.Greet(t.Context(), secure); err != nil || inlet.PeerOf(ctx) == nil || !inlet.PeerOf(ctx).State.HandshakeComplete {
+		t.Errorf("TLS: %v, %v", inlet.PeerOf(ctx), err)
+	}
+	broken, _, _ := accepted(t, inlet.Options{TLS: settings})
+	broken.Close()
+	if ctx, err = inlet.Greet(t.Context(), broken); inlet.PeerOf(ctx) != nil {
+		t.Errorf("a handshake that failed: %v, %v", inlet.PeerOf(ctx), err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/headgate/headgate/internal/eventually"
 )
 
 // speak answers an upgrade and then talks as it is told to.
@@ -124,11 +126,7 @@ func TestShutdownSaysGoodbye(t *testing.T) {
 	expect(t, c, string(text("half a frame")[:5]))
 	done := make(chan int)
 	go func() { done <- e.proxy.Shutdown(t.Context()) }()
-	for leaving := false; !leaving; {
-		e.proxy.upgrades.mu.Lock()
-		leaving = e.proxy.upgrades.mu.ending
-		e.proxy.upgrades.mu.Unlock()
-	}
+	eventually.True(t, "the connection is to end with its frame", func() bool { return leaving(&e.proxy.upgrades) })
 	close(rest)
 	expect(t, c, string(text("half a frame")[5:])+string(goodbye))
 	c.Write([]byte{0x88, 0x80, 1, 2, 3, 4}) // a client's close
@@ -142,6 +140,24 @@ func TestShutdownSaysGoodbye(t *testing.T) {
 	if cut := <-done; cut != 0 {
 		t.Errorf("%d cut off", cut)
 	}
+}
+
+// leaving reports whether a websocket that is open has been asked to go, which is done beside
+// Shutdown.
+func leaving(u *upgrades) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for one := range u.mu.open {
+		one.mu.Lock()
+		ws, ok := one.mu.conn.(*websocketConn)
+		one.mu.Unlock()
+		if ok {
+			ws.mu.Lock()
+			defer ws.mu.Unlock()
+			return ws.mu.leaving
+		}
+	}
+	return false
 }
 
 // TestShutdownOfIdleWebsockets: the goodbye does not wait for a frame, nor does

@@ -25,16 +25,17 @@ const (
 	Proxy
 	// Ops is the address for operators: metrics, health, rules, profiles.
 	Ops
-	// HTTP, GRPC and Auth are where callers ask for decisions: the HTTP API, Envoy's
-	// protocol, and sub-requests of gateways that are no peers.
+	// HTTP, GRPC, Auth and Redis are where callers ask for decisions: the HTTP API, Envoy's
+	// protocol, sub-requests of gateways that are no peers, and the protocol of Redis.
 	HTTP
 	GRPC
 	Auth
+	Redis
 
 	doors
 )
 
-var doorNames = [doors]string{"admin", "dashboard", "billing", "usage", "gateway", "proxy", "ops", "http", "grpc", "auth"}
+var doorNames = [doors]string{"admin", "dashboard", "billing", "usage", "gateway", "proxy", "ops", "http", "grpc", "auth", "redis"}
 
 // String returns the name used in metrics and logs.
 func (d Door) String() string { return doorNames[d] }
@@ -124,7 +125,7 @@ func usual(d Door, r Reason) bool {
 		return signed || r == WrongScope || r == RateLimited || r == NoSession || r == UnknownSession || r == Origin || r == OtherHost
 	case Ops:
 		return r == OtherHost
-	case HTTP, GRPC, Auth:
+	case HTTP, GRPC, Auth, Redis:
 		return r == NoToken || r == Malformed || r == UnknownToken || r == Expired || r == WrongScope
 	case Billing:
 		return r == NoToken || r == BadSignature || r == Expired || r == RateLimited

@@ -90,8 +90,9 @@ func Callers[D Checker](gate *callers.Gate[D]) func(Caller) (Checker, error) {
 	return func(from Caller) (Checker, error) { return enter(from, gate) }
 }
 
-// keptOut answers an error of Options.Admit.
-func keptOut(err error) error {
+// KeptOut returns the error of package status that answers an error of Enter, which is that of
+// Options.Admit too.
+func KeptOut(err error) error {
 	code := codes.Unauthenticated
 	if kept := (*callers.Refused)(nil); errors.As(err, &kept) && kept.Reason == refusals.WrongScope {
 		code = codes.PermissionDenied
@@ -107,7 +108,7 @@ func (o *Options) enter(ctx context.Context, call *tap.Info) (context.Context, e
 		return ctx, own(ctx)
 	case call.FullMethodName == fullMethod && o.Admit != nil:
 		if _, err := o.Admit(Caller{ctx: ctx}); err != nil {
-			return ctx, keptOut(err)
+			return ctx, KeptOut(err)
 		}
 	}
 	return ctx, nil

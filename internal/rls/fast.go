@@ -24,7 +24,7 @@ func (f fast) Enter(ctx context.Context, header h2.Header) (code uint32, text st
 		return 0, ""
 	}
 	if _, err := f.service.options.Admit(Caller{ctx: ctx, fields: header}); err != nil {
-		s := status.Convert(keptOut(err))
+		s := status.Convert(KeptOut(err))
 		return uint32(s.Code()), s.Message()
 	}
 	return 0, ""

@@ -10,13 +10,13 @@ import (
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/headgate/headgate/internal/callers"
+	"github.com/headgate/headgate/internal/httpanswer"
 )
 
 // NewJSONHandler returns a handler that answers like envoyproxy/ratelimit's
@@ -78,6 +78,9 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	resp, err := h.answer(metadata.NewIncomingContext(r.Context(), headers), service, body)
+	if err == nil && r.Context().Err() != nil {
+		err = status.Error(codes.InvalidArgument, httpanswer.ErrGone.Error()) // the answer does not say who decided
+	}
 	if err != nil {
 		http.Error(w, status.Convert(err).Message(), httpStatus(err))
 		return
@@ -101,23 +104,7 @@ func (h *jsonHandler) answer(ctx context.Context, s *service, body []byte) (*rls
 	if err := protojson.Unmarshal(body, &req); err != nil {
 		return nil, malformed(err)
 	}
-	in, err := proto.Marshal(&req)
-	if err != nil {
-		return nil, malformed(err)
-	}
-	c, err := handle(s, ctx, func(v any) error {
-		return h.codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(in)}, v)
-	}, nil)
-	if err != nil {
-		return nil, err
-	}
-	out, err := h.codec.Marshal(c)
-	if err != nil {
-		return nil, err
-	}
-	defer out.Free()
-	resp := new(rlsv3.RateLimitResponse)
-	return resp, proto.Unmarshal(out.Materialize(), resp)
+	return s.answer(ctx, &req, h.codec)
 }
 
 func httpStatus(err error) int {

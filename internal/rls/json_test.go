@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,5 +53,17 @@ func TestJSON(t *testing.T) {
 				t.Errorf("%d %s, want %d with %s", w.Code, w.Body, test.code, test.want)
 			}
 		})
+	}
+}
+
+// TestJSONHalfClosed: a caller whose request net/http has ended, because it has gone or has said
+// that no more will come, is told nothing that a failure mode may have said.
+func TestJSONHalfClosed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	w := httptest.NewRecorder()
+	NewJSONHandler(Options{Checker: allow}, nil).ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodPost, "/json", strings.NewReader(`{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`)))
+	if w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "leave the connection open") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

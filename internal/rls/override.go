@@ -3,9 +3,9 @@ package rls
 import (
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/memo"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -62,25 +62,20 @@ func wireUnit(l *limit.Limit) (unit int32, multiplier uint32) {
 }
 
 // maxOverrides bounds how many compiled limits are remembered. Callers choose
-// the numbers, so there could be any number of them; past the bound a limit is
-// compiled for its request alone.
+// the numbers, so there could be any number of them.
 const maxOverrides = 4096
 
 // overrides compiles the limits that callers name and remembers them. It is
 // safe for concurrent use.
 type overrides struct {
 	// spec holds what the caller does not name: how the limit counts.
-	spec limit.Spec
-
-	mu struct {
-		sync.RWMutex
-		compiled map[override]*limit.Limit
-	}
+	spec  limit.Spec
+	known *memo.Memo[override, *limit.Limit]
 }
 
 func newOverrides(spec limit.Spec) *overrides {
 	o := &overrides{spec: spec}
-	o.mu.compiled = make(map[override]*limit.Limit)
+	o.known = memo.New(maxOverrides, o.compile)
 	return o
 }
 
@@ -90,22 +85,7 @@ func (o *overrides) limit(want override) (*limit.Limit, error) {
 		want.multiplier = 1
 	}
 	want.hasMultiplier = true
-	o.mu.RLock()
-	l := o.mu.compiled[want]
-	o.mu.RUnlock()
-	if l != nil {
-		return l, nil
-	}
-	l, err := o.compile(want)
-	if err != nil {
-		return nil, err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if len(o.mu.compiled) < maxOverrides {
-		o.mu.compiled[want] = l
-	}
-	return l, nil
+	return o.known.Get(want)
 }
 
 func (o *overrides) compile(want override) (*limit.Limit, error) {

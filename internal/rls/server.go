@@ -9,8 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	// Registers the descriptor of the service, for reflection.
-	_ "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -65,6 +64,9 @@ type Options struct {
 	// ShouldRateLimit that are read together by one question to the Checker, which should tell
 	// which of them take more than one trip to a store (Detours), and leaves the rest to grpc-go.
 	Own bool
+	// Instead answers the calls of ShouldRateLimit in place of the Checker, and without Own;
+	// nil for none.
+	Instead rlsv3.RateLimitServiceServer
 	// Reflection serves grpc.reflection, for tools such as grpcurl.
 	Reflection bool
 	// MaxConnectionAge closes connections gently after that time, so that load
@@ -131,7 +133,11 @@ func NewServer(o Options) *Server {
 	if o.Own {
 		s.own = s.newOwn(&o, service)
 	}
-	s.grpc.RegisterService(&serviceDesc, service)
+	if o.Instead != nil {
+		rlsv3.RegisterRateLimitServiceServer(s.grpc, o.Instead)
+	} else {
+		s.grpc.RegisterService(&serviceDesc, service)
+	}
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	if o.Register != nil {
 		o.Register(s.grpc)
@@ -163,6 +169,25 @@ func (o Options) withDefaults() Options {
 	o.MaxConnectionAgeGrace = cmp.Or(o.MaxConnectionAgeGrace, defaultAgeGrace)
 	o.DrainTimeout = cmp.Or(o.DrainTimeout, defaultDrainTimeout)
 	return o
+}
+
+// Serve has the server serve another service, which register registers, beside those that it
+// has: method is the full name of its one method, and enter returns an error of package status
+// for the context of a call of who may not make it. It is asked before a message is read, and
+// must not block.
+func (o *Options) Serve(register func(grpc.ServiceRegistrar), method string, enter func(context.Context) error) {
+	if before := o.Register; before != nil {
+		o.Register = func(r grpc.ServiceRegistrar) {
+			before(r)
+			register(r)
+		}
+	} else {
+		o.Register = register
+	}
+	if o.Entrances == nil {
+		o.Entrances = map[string]func(context.Context) error{}
+	}
+	o.Entrances[method] = enter
 }
 
 func (o *Options) serverOptions() []grpc.ServerOption {

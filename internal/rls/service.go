@@ -96,7 +96,7 @@ func (s *service) shouldRateLimit(ctx context.Context, c *call) error {
 func (s *service) prepare(c *call) error {
 	var err error
 	if c.checker, err = s.admit(c.from); err != nil {
-		return keptOut(err)
+		return KeptOut(err)
 	}
 	if err := c.build(s.limits); err != nil {
 		return err

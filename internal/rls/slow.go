@@ -45,7 +45,7 @@ func (o *Options) enterHTTP(r *http.Request) error {
 		return own(ctx)
 	}
 	if _, err := o.Admit(Caller{ctx: ctx}); err != nil {
-		return keptOut(err)
+		return KeptOut(err)
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ func (m *Metrics) Decided(req *headgate.Request, resp *headgate.Response, took t
 		s.count(resp)
 	}
 	m.stripes.release(s)
+	if m.detailed != nil {
+		m.detailed.note(req, resp)
+	}
 	if m.exemplars != nil && traced {
 		m.exemplars.note(req, resp, took)
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -56,8 +55,9 @@ func nearThreshold(limit int64) int64 { return limit * nearPercent / 100 }
 // of what is counted here. A rule's series have two or three labels, so the collector
 // describes none.
 type envoyCollector struct {
-	stripes *stripes
-	reload  *reloadMetrics
+	stripes  *stripes
+	reload   *reloadMetrics
+	detailed *detailed
 }
 
 // grpcMethod is the one method that those dashboards know; here it stands for all ways in.
@@ -101,7 +101,7 @@ func (c envoyCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- untyped(envoyErrors, errors, "redis_error")
 	ch <- untyped(envoyLoaded, c.reload.total[ReloadLoaded].Load())
 	ch <- untyped(envoyRefused, c.reload.total[ReloadRefused].Load()+c.reload.total[ReloadLastGood].Load())
-	collectHits(ch, t)
+	c.collectHits(ch, t)
 }
 
 // untyped returns a counter whose type is not told: the OpenMetrics format appends _total to
@@ -112,25 +112,22 @@ func untyped(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
 
 // collectHits makes the series of rules. Rules of one path, as files may have them, are one
 // there, and so are those whose paths are alike up to the second level.
-func collectHits(ch chan<- prometheus.Metric, t *totals) {
+func (c envoyCollector) collectHits(ch chan<- prometheus.Metric, t *totals) {
 	type series struct {
 		names, values []string
 		hits
 	}
 	var all []*series
 	known := map[string]*series{}
-	for i, r := range t.gen.rules {
-		names, values := envoyLabels(r)
-		if names == nil {
-			continue
-		}
+	eachEnvoyPath(t, c.detailed, func(path []string, h hits) {
+		names, values := envoyLabels(path)
 		id := strings.Join(values, "\x00")
 		if known[id] == nil {
 			known[id] = &series{names: names, values: values}
 			all = append(all, known[id])
 		}
-		known[id].add(&t.hits[i])
-	}
+		known[id].add(&h)
+	})
 	for _, s := range all {
 		for _, stat := range envoyHits {
 			desc := prometheus.NewDesc("ratelimit_service_rate_limit_"+stat.name, stat.help, s.names, nil)
@@ -139,26 +136,38 @@ func collectHits(ch chan<- prometheus.Metric, t *totals) {
 	}
 }
 
+// eachEnvoyPath calls f for each name that the service has statistics of: the domain and the
+// path of a rule, and what was counted by it. A rule that it could not have has none, and one
+// whose values are shown has those.
+func eachEnvoyPath(t *totals, d *detailed, f func(path []string, h hits)) {
+	for i, r := range t.gen.rules {
+		if path := r.Path(); len(path) > 0 && !r.Unlimited && !d.asks(r) {
+			f(append([]string{r.Domain}, path...), t.hits[i])
+		}
+	}
+	d.each(f)
+}
+
 // envoyDepth is how many parts of a name become labels: the domain and two keys. The series
 // of what differs beyond that are one, and their counts add up.
 const envoyDepth = 3
 
-// envoyLabels returns the labels of a rule's series as the mapping makes them that
-// envoyproxy/ratelimit has for Prometheus: the name of the rule is its domain and its path
-// with dots between, and its parts up to the next dot are domain, key1 and key2. It returns
-// none for a rule that the service could not have.
-func envoyLabels(r *rules.Rule) (names, values []string) {
-	path := r.Path()
-	if len(path) == 0 || r.Unlimited {
-		return nil, nil
-	}
-	parts := []string{envoyText(r.Domain)}
-	for _, level := range path {
-		parts = append(parts, envoyText(level))
-	}
-	values = strings.Split(strings.Join(parts, "."), ".")
+// envoyLabels returns the labels of a series as the mapping makes them that
+// envoyproxy/ratelimit has for Prometheus: the name is the domain and the path with dots
+// between, and its parts up to the next dot are domain, key1 and key2.
+func envoyLabels(path []string) (names, values []string) {
+	values = strings.Split(envoyName(path), ".")
 	values = values[:min(len(values), envoyDepth)]
 	return []string{"domain", "key1", "key2"}[:len(values)], values
+}
+
+// envoyName is the name of a path in the statistics of that service.
+func envoyName(path []string) string {
+	parts := make([]string, len(path))
+	for i, level := range path {
+		parts[i] = envoyText(level)
+	}
+	return strings.Join(parts, ".")
 }
 
 // dottedQuad matches what is taken for an IPv4 address, wherever it stands.

@@ -262,7 +262,7 @@ func TestK1ExemplarsNameTheLatestTrace(t *testing.T) {
 	}
 	for _, o := range []Options{{}, {Exemplars: true}} {
 		m = New(Build{}, o)
-		decide(1, o == Options{}, time.Second, deny)
+		decide(1, !o.Exemplars, time.Second, deny)
 		if text := strings.Join(exposition(t, m, openMetrics), "\n"); strings.Contains(text, "trace_id") {
 			t.Errorf("%+v: there are exemplars", o)
 		}

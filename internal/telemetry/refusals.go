@@ -18,7 +18,7 @@ func (m *Metrics) WatchRefusals(read func() []Refusals) {
 type refusalCollector func() []Refusals
 
 var refusals = prometheus.NewDesc("headgate_auth_refused_total",
-	"Requests that were refused because of who asks, by door (admin, dashboard, billing, usage, gateway, proxy, ops) and reason (no_token, malformed, unknown_token, unknown_signer, bad_signature, expired, bad_claims, revoked, no_keys, wrong_scope, rate_limited, no_session, unknown_session, origin, other_host).",
+	"Requests that were refused because of who asks, by door (admin, dashboard, billing, usage, gateway, proxy, ops, http, grpc, auth, redis) and reason (no_token, malformed, unknown_token, unknown_signer, bad_signature, expired, bad_claims, revoked, no_keys, wrong_scope, rate_limited, no_session, unknown_session, origin, other_host).",
 	[]string{"door", "reason"}, nil)
 
 // Describe implements prometheus.Collector.

@@ -68,6 +68,9 @@ func (r *reloadMetrics) register(registry prometheus.Registerer) {
 // the limiter gets the set, so that no decision meets a rule that is not known.
 func (m *Metrics) RulesInForce(set *rules.Set, at time.Time) {
 	m.stripes.set(set.Rules())
+	if m.detailed != nil {
+		m.detailed.set(set.Rules())
+	}
 	version := set.Version()
 	m.reload.mu.Lock()
 	defer m.reload.mu.Unlock()

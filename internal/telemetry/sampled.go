@@ -30,6 +30,11 @@ func gaugeOf[T any](name, help string, labels prometheus.Labels, value func(*T) 
 	return metric[T]{prometheus.NewDesc(name, help, nil, labels), prometheus.GaugeValue, value}
 }
 
+// counterOf is counter for one of several series of a name, which labels tells apart.
+func counterOf[T any](name, help string, labels prometheus.Labels, value func(*T) float64) metric[T] {
+	return metric[T]{prometheus.NewDesc(name, help, nil, labels), prometheus.CounterValue, value}
+}
+
 // Describe implements prometheus.Collector.
 func (c sampled[T]) Describe(ch chan<- *prometheus.Desc) {
 	for i := range c.metrics {

@@ -30,6 +30,11 @@ type Options struct {
 	Layer string
 	// EnvoyNames serves the statistics of envoyproxy/ratelimit too, by its names.
 	EnvoyNames bool
+	// EnvoyCounts has EnvoyStatistics count what they have.
+	EnvoyCounts bool
+	// OnOtherValues, when not nil, is told once when values of requests that a rule wants in the
+	// names of those statistics have no room there any more. It must not block.
+	OnOtherValues func()
 	// PlainNames serves the metrics ratelimit_* too, and those without a prefix.
 	PlainNames bool
 	// Exemplars links series to traces, in the OpenMetrics format.
@@ -44,6 +49,7 @@ type Metrics struct {
 
 	stripes   stripes
 	exemplars *exemplars // nil: none
+	detailed  *detailed  // nil: nobody asks for the statistics of envoyproxy/ratelimit
 	storeUp   prometheus.Gauge
 	panics    prometheus.Counter
 	shards    func() []Shard // nil: not watched
@@ -68,7 +74,11 @@ func New(b Build, o Options) *Metrics {
 	if o.Exemplars {
 		m.exemplars = new(exemplars)
 	}
-	m.stripes.open(o.EnvoyNames)
+	m.stripes.open(o.EnvoyNames || o.EnvoyCounts)
+	if o.EnvoyNames || o.EnvoyCounts {
+		m.detailed = &detailed{onOther: o.OnOtherValues}
+		valuesWithoutName(m.register, m.detailed)
+	}
 	m.storeUp = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_store_up",
 		Help: "1 while the store can decide, 0 while it cannot; asked every second, and when a breaker opens or closes.",
@@ -83,7 +93,7 @@ func New(b Build, o Options) *Metrics {
 	)
 	m.reload.register(m.register)
 	if o.EnvoyNames {
-		m.register.MustRegister(envoyCollector{&m.stripes, &m.reload})
+		m.register.MustRegister(envoyCollector{&m.stripes, &m.reload, m.detailed})
 	}
 	if o.PlainNames {
 		m.register.MustRegister(plainCollector{m})

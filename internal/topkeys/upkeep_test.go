@@ -77,7 +77,7 @@ func TestOneDenialIsSeenInAFlood(t *testing.T) {
 	}
 }
 
-// The gate follows the load up, at once, and down with the next tick.
+// The gate follows the load up, at once, and down with the next ticks.
 func TestGateFollowsTheLoad(t *testing.T) {
 	var g gate
 	g.init(1000)
@@ -106,8 +106,11 @@ func TestGateFollowsTheLoad(t *testing.T) {
 		}
 		g.tick(time.Second)
 	}
-	offer(10)
-	g.tick(time.Second)
+	// By chance one of the ten passes, and stands for a thousand. The next ones do not.
+	for range 2 {
+		offer(10)
+		g.tick(time.Second)
+	}
 	if passed, _ := offer(500); passed != 500 {
 		t.Errorf("%d of 500 passed when it was quiet again", passed)
 	}

@@ -23,10 +23,13 @@ const (
 	GRPC Front = "grpc"
 	// Auth is for sub-requests of gateways, which end before the request begins.
 	Auth Front = "auth"
+	// Redis is the protocol of Redis, in which clients are told no more than whether they
+	// pass.
+	Redis Front = "redis"
 )
 
 // Fronts are all of them.
-var Fronts = []Front{HTTP, GRPC, Auth}
+var Fronts = []Front{HTTP, GRPC, Auth, Redis}
 
 // Unmet is what a rule asks for and some fronts cannot do.
 type Unmet struct {

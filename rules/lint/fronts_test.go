@@ -22,15 +22,15 @@ func TestUnserved(t *testing.T) {
 		fronts []lint.Front
 		want   string // "" for nothing
 	}{
-		"a queue":                {queue, all, "leaky_queue has no effect over grpc, auth: nothing waits there, so that hits which should leave one after the other pass at once"},
+		"a queue":                {queue, all, "leaky_queue has no effect over grpc, auth, redis: nothing waits there, so that hits which should leave one after the other pass at once"},
 		"a queue of a caller":    {queue, all[:1], ""},
 		"a secondary queue":      {"secondary_limits: [{unit: second, requests_per_unit: 5, algorithm: leaky_queue}]", []lint.Front{lint.GRPC}, "leaky_queue has no effect over grpc: nothing waits there, so that hits which should leave one after the other pass at once"},
-		"delay":                  {soft, all, "soft_limit with action delay has no effect over grpc, auth: nothing is held back there"},
+		"delay":                  {soft, all, "soft_limit with action delay has no effect over grpc, auth, redis: nothing is held back there"},
 		"a warning":              {limitText + ", soft_limit: {at: 50%}", all, ""},
-		"slots":                  {flight, all, "concurrency has no effect over grpc, auth: nobody says when a request ends, so that no slot is taken"},
+		"slots":                  {flight, all, "concurrency has no effect over grpc, auth, redis: nobody says when a request ends, so that no slot is taken"},
 		"slots of named ones":    {"concurrency: {limit: 5, hold: id}", []lint.Front{lint.HTTP, lint.GRPC}, ""},
-		"named ones, a gateway":  {"concurrency: {limit: 5, hold: id}", all, "concurrency has no effect over auth: nobody says when a request ends, so that no slot is taken"},
-		"priority":               {limitText + ", priority: p1", all, "priority has no effect over http, grpc, auth: headgate serve sheds no requests"},
+		"named ones, a gateway":  {"concurrency: {limit: 5, hold: id}", all, "concurrency has no effect over auth, redis: nobody says when a request ends, so that no slot is taken"},
+		"priority":               {limitText + ", priority: p1", all, "priority has no effect over http, grpc, auth, redis: headgate serve sheds no requests"},
 		"no fronts of such kind": {limitText + ", priority: p1", nil, ""},
 		"nothing odd":            {limitText, all, ""},
 	} {

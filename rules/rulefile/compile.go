@@ -75,7 +75,7 @@ func (c *compiler) setRule(n *rules.Node, r *rules.Rule) {
 // newNode returns the node of a descriptor, which parent does not have for a child yet.
 func (c *compiler) newNode(f *fileSpec, parent *rules.Node, spec *descriptorSpec) *rules.Node {
 	n := &rules.Node{
-		Key: spec.key, Match: spec.match, Value: spec.value, Shared: spec.share,
+		Key: spec.key, Match: spec.match, Value: spec.value, Shared: spec.share, ValueToMetric: spec.valueToMetric,
 		Parent: parent, File: f.name, Line: spec.at.line, Column: spec.at.column,
 	}
 	c.conceal(n, spec)

@@ -121,7 +121,7 @@ func (l *loader) file(r *reader, data []byte) {
 	}
 	d, known := l.byDomain[f.domain]
 	if known && !l.options.MergeDomains {
-		r.errorf(f.domainAt, fmt.Sprintf("the file %s has it already; merge them, or allow merged domains", d.first),
+		r.errorf(f.domainAt, fmt.Sprintf("the file %s has it already; merge them, or let domains be merged: --merge-domains", d.first),
 			"duplicate domain '%s' in config file", f.domain)
 		return
 	}

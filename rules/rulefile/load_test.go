@@ -111,7 +111,7 @@ func TestSeveralFiles(t *testing.T) {
 	other := File{"c.yaml", []byte("domain: other")}
 
 	_, err := Load([]File{b, a}, Options{})
-	if err == nil || err.Error() != "b.yaml:1:9: duplicate domain 'd' in config file; hint: the file a.yaml has it already; merge them, or allow merged domains" {
+	if err == nil || err.Error() != "b.yaml:1:9: duplicate domain 'd' in config file; hint: the file a.yaml has it already; merge them, or let domains be merged: --merge-domains" {
 		t.Errorf("duplicate domain: %v", err)
 	}
 

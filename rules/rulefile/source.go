@@ -42,6 +42,20 @@ type File struct {
 	Data []byte
 }
 
+// Line returns the nth line of the file, counted from 1, without its end; false if there is
+// none.
+func (f File) Line(n int) ([]byte, bool) {
+	rest, ok := f.Data, n >= 1
+	for ; ok && n > 1; n-- {
+		_, rest, ok = bytes.Cut(rest, []byte("\n"))
+	}
+	if !ok {
+		return nil, false
+	}
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return line, true
+}
+
 // parseYAML returns the root node of the first document, nil if the file has
 // none. Errors are reported to r.
 func parseYAML(r *reader, data []byte) (root *yaml.Node) {
@@ -64,7 +78,7 @@ func parseYAML(r *reader, data []byte) (root *yaml.Node) {
 	if err := loader.Load(&document); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
-		reportYAML(r, err)
+		reportYAML(r, data, err)
 		return nil
 	}
 	if err := loader.Load(&next); !errors.Is(err, io.EOF) {
@@ -78,7 +92,7 @@ func parseYAML(r *reader, data []byte) (root *yaml.Node) {
 }
 
 // reportYAML reports a syntax error where the parser found it.
-func reportYAML(r *reader, err error) {
+func reportYAML(r *reader, data []byte, err error) {
 	var load *yaml.LoadError
 	if !errors.As(err, &load) {
 		r.errorf(position{}, "", "error loading config file: %v", err)
@@ -92,8 +106,17 @@ func reportYAML(r *reader, err error) {
 	if at.line == 0 {
 		at = position{1, 1}
 	}
-	r.errorf(at, "check the indentation, the quotes and the brackets before this place",
-		"error loading config file: yaml: %s", message)
+	hint := "check the indentation, the quotes and the brackets before this place"
+	if line, _ := (File{Data: data}).Line(at.line); indentsByTab(line) {
+		hint = "the line begins with a tab: YAML indents by spaces"
+	}
+	r.errorf(at, hint, "error loading config file: yaml: %s", message)
+}
+
+// indentsByTab reports whether a tab is among what a line begins with.
+func indentsByTab(line []byte) bool {
+	blank := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
+	return bytes.ContainsRune(blank, '\t')
 }
 
 // invalidUTF8 finds the first byte that is not UTF-8. Files that begin with the

@@ -33,6 +33,20 @@ descriptors:
   - key: remote_address
     rate_limit: {unit: hour, requests_per_unit: 1}
 `
+	raisedRules = `
+domain: shop
+match: path
+descriptors:
+  - key: tenant
+    tenant: true
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: login
+    sensitive: true
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: busy
+    raise_hot_keys: {by: 50, for: 1h}
+    rate_limit: {unit: year, requests_per_unit: 1000000000}
+`
 	shopTiers = `
 tiers:
   free: {default: {requests_per_unit: 3, unit: hour}}
@@ -204,6 +218,16 @@ func TestHostileKeys(t *testing.T) { newStage(t, withTenants(t)).play("hostile.m
 
 // Who may only read sees hashes and no way to change anything.
 func TestReaders(t *testing.T) { newStage(t, withTenants(t)).play("readers.mjs") }
+
+// An operator raises the limit of one customer for a time, and sees what rules raise by
+// themselves.
+func TestRaise(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(raisedRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newStage(t, "--rules", rules, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s").play("raise.mjs")
+}
 
 // Without a database the dashboard works, and says what it cannot do and why.
 func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }

@@ -1,5 +1,5 @@
-// Package clients has gRPC clients of several languages make the same calls, over each
-// transport of the server.
+// Package clients has clients of several languages ask the same: of gRPC over each transport of
+// the server, and of Redis in each version of its protocol.
 package clients
 
 import (
@@ -188,10 +188,14 @@ func marshal(m proto.Message) []byte {
 
 func bytesOf(n int) []byte { return make([]byte, n) }
 
-var ready = regexp.MustCompile(`headgate ready.* grpc=(\S+)`)
-
 // serve starts the command with a transport, and returns its address for gRPC.
 func serve(t *testing.T, transport string) string {
+	t.Helper()
+	return start(t, "grpc", "--grpc-transport", transport, "--grpc-addr", "127.0.0.1:0")
+}
+
+// start starts the command, and returns the address of a front.
+func start(t *testing.T, front string, args ...string) string {
 	t.Helper()
 	binary, err := testserver.Headgate()
 	if err != nil {
@@ -201,12 +205,13 @@ func serve(t *testing.T, transport string) string {
 	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	process, err := testserver.StartProcess(exec.Command(binary, "serve", "--rules", file, "--store", "memory://", "--grpc-transport", transport,
-		"--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0", "--ops-addr", "", "--drain-delay", "0s"))
+	process, err := testserver.StartProcess(exec.Command(binary, append([]string{"serve", "--rules", file, "--store", "memory://",
+		"--http-addr", "127.0.0.1:0", "--ops-addr", "", "--drain-delay", "0s"}, args...)...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(process.Kill)
+	ready := regexp.MustCompile(`headgate ready.* ` + front + `=(\S+)`)
 	var found []string
 	if err := process.Poll(func() error {
 		if found = ready.FindStringSubmatch(process.Output()); found == nil {
@@ -227,34 +232,10 @@ func program(command func(t *testing.T, addr string) (*exec.Cmd, error)) client 
 		if err != nil {
 			testserver.Unavailable(t, err.Error())
 		}
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var log strings.Builder
-		cmd.Stderr = &log
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			in.Close()
-			if err := cmd.Wait(); err != nil {
-				t.Errorf("%v\n%s", err, log.String())
-			}
-		})
-		lines := bufio.NewReader(out)
-		return func(c call) (o outcome) {
-			if _, err := io.WriteString(in, c.line()); err != nil {
-				t.Fatal(err)
-			}
-			line, err := lines.ReadString('\n')
-			if err == nil {
-				o, err = parseOutcome(line)
-			}
+		ask := talkTo(t, cmd)
+		return func(c call) outcome {
+			line := ask(c.line())
+			o, err := parseOutcome(line)
 			if err != nil {
 				t.Fatalf("%s %q: %v", c.Method, line, err)
 			}
@@ -263,35 +244,79 @@ func program(command func(t *testing.T, addr string) (*exec.Cmd, error)) client 
 	}
 }
 
+// talkTo runs a program until the test ends, and returns what sends it a line and returns the one
+// that it answers.
+func talkTo(t *testing.T, cmd *exec.Cmd) func(line string) string {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%v\n%s", err, log.String())
+		}
+	})
+	lines := bufio.NewReader(out)
+	return func(line string) string {
+		if _, err := io.WriteString(in, line); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%q: %q, %v", line, answer, err)
+		}
+		return answer
+	}
+}
+
 // patience bounds a client as a whole.
 const patience = 2 * time.Minute
 
 func python(t *testing.T, addr string) (*exec.Cmd, error) {
+	return pythonOf(t, "python/client.py", "grpc/python", "grpc", addr)
+}
+
+// pythonOf runs a program in Python with a folder of modules, which holds a needed one.
+func pythonOf(t *testing.T, program, modules, needed string, args ...string) (*exec.Cmd, error) {
 	path, err := exec.LookPath("python3")
 	if err != nil {
 		return nil, err
 	}
-	modules, err := tools("grpc/python", "grpc")
-	if err != nil {
+	if modules, err = tools(modules, needed); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(deadline(t), path, "python/client.py", addr)
-	cmd.Env = append(os.Environ(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1")
+	cmd := exec.CommandContext(deadline(t), path, append([]string{program}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONPATH="+modules, "PYTHONDONTWRITEBYTECODE=1", "PYTHONIOENCODING=utf-8")
 	return cmd, nil
 }
 
 func node(t *testing.T, addr string) (*exec.Cmd, error) {
+	return nodeOf(t, "node/client.mjs", "grpc/node/node_modules", "@grpc/grpc-js", addr)
+}
+
+// nodeOf is pythonOf for Node.js.
+func nodeOf(t *testing.T, program, modules, needed string, args ...string) (*exec.Cmd, error) {
 	path, err := exec.LookPath("node")
 	if err != nil {
 		return nil, err
 	}
-	modules, err := tools("grpc/node/node_modules", "@grpc/grpc-js")
-	if err != nil {
+	if modules, err = tools(modules, needed); err != nil {
 		return nil, err
 	}
 	// Modules are looked for beside the program.
 	dir := t.TempDir()
-	text, err := os.ReadFile("node/client.mjs")
+	text, err := os.ReadFile(program)
 	if err != nil {
 		return nil, err
 	}
@@ -301,19 +326,23 @@ func node(t *testing.T, addr string) (*exec.Cmd, error) {
 	if err := os.Symlink(modules, filepath.Join(dir, "node_modules")); err != nil {
 		return nil, err
 	}
-	return exec.CommandContext(deadline(t), path, filepath.Join(dir, "client.mjs"), addr), nil
+	return exec.CommandContext(deadline(t), path, append([]string{filepath.Join(dir, "client.mjs")}, args...)...), nil
 }
 
 func java(t *testing.T, addr string) (*exec.Cmd, error) {
+	return javaOf(t, "java/Client.java", "grpc/java/lib", addr)
+}
+
+// javaOf is pythonOf for Java.
+func javaOf(t *testing.T, program, jars string, args ...string) (*exec.Cmd, error) {
 	path, err := exec.LookPath("java")
 	if err != nil {
 		return nil, err
 	}
-	jars, err := tools("grpc/java/lib", ".")
-	if err != nil {
+	if jars, err = tools(jars, "."); err != nil {
 		return nil, err
 	}
-	return exec.CommandContext(deadline(t), path, "-cp", filepath.Join(jars, "*"), "java/Client.java", addr), nil
+	return exec.CommandContext(deadline(t), path, append([]string{"-cp", filepath.Join(jars, "*"), program}, args...)...), nil
 }
 
 func deadline(t *testing.T) context.Context {

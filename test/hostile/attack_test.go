@@ -60,6 +60,37 @@ func statuses(answer []byte) (list []int) {
 	return list
 }
 
+// heard says how an input was answered, and what is wrong with that.
+func (in *input) heard(answer []byte) (heard, wrong string) {
+	if in.listener == "redis" {
+		return in.heardRedis(answer)
+	}
+	heard = "hung up on"
+	for _, status := range statuses(answer) {
+		heard = fmt.Sprintf("%dxx", status/100)
+		if status >= 500 && !slices.Contains(allowedFaults, status) || in.refused && status < 300 && status >= 200 {
+			wrong = strconv.Itoa(status)
+		}
+	}
+	return heard, wrong
+}
+
+// heardRedis is heard for the protocol of Redis, in which a decision is five numbers.
+func (in *input) heardRedis(answer []byte) (heard, wrong string) {
+	heard = "hung up on"
+	for line := range bytes.Lines(answer) {
+		switch line[0] {
+		case '-':
+			heard = "error"
+		case '*':
+			if heard = "decision"; in.refused {
+				wrong = heard
+			}
+		}
+	}
+	return heard, wrong
+}
+
 // allowedFaults are statuses of 500 and more that say what is wrong with a request.
 var allowedFaults = []int{http.StatusNotImplemented, http.StatusHTTPVersionNotSupported}
 
@@ -75,12 +106,9 @@ func (f *fleet) sendAll(t *testing.T, part string, y *tally, n *node, inputs []i
 					t.Errorf("%s, %s at %s: %v", part, in.name, in.listener, err)
 				}
 				f.leaks(part+", "+in.name, string(answer))
-				heard := "hung up on"
-				for _, status := range statuses(answer) {
-					heard = fmt.Sprintf("%dxx", status/100)
-					if status >= 500 && !slices.Contains(allowedFaults, status) || in.refused && status < 300 && status >= 200 {
-						t.Errorf("%s, %s at %s: %d\n%.500s", part, in.name, in.listener, status, answer)
-					}
+				heard, wrong := in.heard(answer)
+				if wrong != "" {
+					t.Errorf("%s, %s at %s: %s\n%.500s", part, in.name, in.listener, wrong, answer)
 				}
 				y.count(part, heard)
 			}
@@ -111,8 +139,9 @@ func TestInputs(t *testing.T) {
 	if status, body, err := first.ask(http.MethodPut, "admin", "/admin/v1/quotas/"+apiKey, f.tokens["admin"], `{"tier":"free"}`); err != nil || status/100 != 2 {
 		t.Fatalf("an account: %d, %s, %v", status, body, err)
 	}
-	if d, err := first.check(f, "victim", "v", 7); err != nil || !d.Allowed || d.Degraded != "" {
-		t.Fatalf("%+v, %v", d, err)
+	f.usageToken()
+	if status, body, err := first.ask(http.MethodPost, "http", "/v1/check", f.tokens["all"], victimsCheck); err != nil || status != http.StatusOK {
+		t.Fatalf("the victim's check: %d, %s, %v", status, body, err)
 	}
 	before := f.stands()
 
@@ -132,9 +161,13 @@ func TestInputs(t *testing.T) {
 	}
 	part("bytes that are no request", first, noHTTP)
 	part("frames of HTTP/2 and gRPC", f.nodes[1], append(badFrames("grpc"), badFrames("http")...))
-	part("bytes at listeners with TLS", f.nodes[2], append(append(noRequests("http"), noRequests("grpc")...), badFrames("grpc")...))
+	part("bytes at listeners with TLS", f.nodes[2], slices.Concat(noRequests("http"), noRequests("grpc"), noRequests("redis"), badFrames("grpc")))
+	part("headers of the PROXY protocol", f.nodes[1], badProxyHeaders())
+	part("commands of Redis", first, f.badCommands())
+	part("ids of other checks", f.nodes[1], f.takenIDs())
 	part("bodies that are not valid", f.nodes[1], f.bodies())
 	part("documents that are not valid", first, f.documents())
+	part("raises that may not be", first, f.badRaises())
 	part("rights that are missing", first, f.withoutRights())
 	part("requests with something wrong", f.nodes[1], f.mutated(rand.New(rand.NewPCG(1, 2))))
 	for _, run := range parts {
@@ -195,7 +228,16 @@ func (f *fleet) withoutRights() (list []input) {
 	for _, path := range []string{"quotas", "changes", "me", "fleet", "keys", "events", "export"} {
 		add("admin", http.MethodGet, "/admin/v1/"+path, "", "admin", "read")
 	}
-	add("usage", http.MethodGet, "/v1/usage", "")
+	for who, token := range f.tokens {
+		for _, command := range [][]string{
+			{"CL.THROTTLE", "k", "1", "1", "1"}, {"CL.THROTTLE", "k", "1", "1", "1", "-1"}, {"HEADGATE.CHECK", "d", "victim=v", "HITS", "-5"}, {"HEADGATE.CHECK", "d", "victim=v"},
+		} {
+			if who != "all" && (who != "check" || len(command) != 3) {
+				list = append(list, input{fmt.Sprint(command, " by ", who), "redis", []byte(loggedIn(token, command...)), true})
+			}
+		}
+	}
+	add("usage", http.MethodGet, "/v1/usage", "", "usage")
 	for _, path := range []string{"/api/overview", "/api/quotas", "/api/me"} {
 		add("dashboard", http.MethodGet, path, "")
 	}
@@ -206,12 +248,13 @@ func (f *fleet) withoutRights() (list []input) {
 func (f *fleet) mutated(r *rand.Rand) (list []input) {
 	good := [][]byte{
 		request(http.MethodPost, "/v1/check", f.tokens["check"], `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"u"}],"hits":1}]}`),
-		request(http.MethodPost, "/ratelimit/check", f.tokens["check"], `{"domain":"d","descriptors":[{"key":"user","value":"u"}]}`),
+		request(http.MethodPost, "/ratelimit/check", f.tokens["all"], `{"key":"user:u","limit":100000000,"window_ms":60000}`),
 		request(http.MethodPost, "/json", f.tokens["check"], `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"u"}]}]}`),
 		[]byte("GET /auth/nginx HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX-API-Key: " + apiKey + "\r\nX-Original-URI: /a?b=c\r\n\r\n"),
 		request(http.MethodPut, "/admin/v1/quotas/tenant:t", f.tokens["read"], `{"tier":"free"}`),
+		[]byte(loggedIn(f.tokens["all"], "HEADGATE.CHECK", "d", "user=u", "HITS", "2", "ID", "x") + command("CL.THROTTLE", "user", "100", "10", "60")),
 	}
-	listeners := []string{"http", "http", "http", "auth", "admin"}
+	listeners := []string{"http", "http", "http", "auth", "admin", "redis"}
 	for i := range mutations {
 		which := r.IntN(len(good))
 		data := slices.Clone(good[which])

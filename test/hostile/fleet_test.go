@@ -1,9 +1,11 @@
 package hostile
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,19 +37,23 @@ descriptors:
   - {key: fault, rate_limit: {unit: year, requests_per_unit: 40, algorithm: fixed_window}}
   - {key: user, rate_limit: {unit: year, requests_per_unit: 100000000, algorithm: fixed_window}}
   - {key: remote_address, rate_limit: {unit: year, requests_per_unit: 100000000, algorithm: fixed_window}}
+  - {key: login, sensitive: true, rate_limit: {unit: year, requests_per_unit: 100, algorithm: fixed_window}}
   - {key: api_key, tenant: true, rate_limit: {unit: year, requests_per_unit: 1000, algorithm: fixed_window}}
 `
 	tiersText = "tiers: {free: {default: {requests_per_unit: 1000, unit: year}}}\n"
 
 	storePassword = "hunter2-of-the-store"
 	apiKey        = "live-0123456789-of-a-customer"
-	hashKey       = "bW9yZS10aGFuLXNpeHRlZW4tYnl0ZXMtb2Yta2V5"
+	usageKey      = "YW5vdGhlci1rZXktZm9yLXRoZS11c2FnZS1vZi1jdXN0"
+	// databasePassword is that of package testserver.
+	databasePassword = "not-a-real-secret"
+	hashKey          = "bW9yZS10aGFuLXNpeHRlZW4tYnl0ZXMtb2Yta2V5"
 	// faultQuota is the quota of the rule fault.
 	faultQuota = 40
 )
 
 // plainListeners are those that every node has, in plain text.
-var plainListeners = []string{"http", "grpc", "auth", "ops", "health", "usage", "admin", "dashboard"}
+var plainListeners = []string{"http", "grpc", "auth", "ops", "health", "usage", "admin", "dashboard", "redis"}
 
 // fleet is three nodes and all that they stand on. The third serves callers by TLS alone,
 // to who has a certificate.
@@ -82,7 +88,7 @@ func newFleet(t *testing.T) *fleet {
 	f.write("rules.yaml", rulesText)
 	f.write("tiers.yaml", tiersText)
 	f.write("hash.key", hashKey)
-	f.write("usage.key", hashKey+"\n")
+	f.write("usage.key", usageKey+"\n")
 	f.write("identity.yaml", `
 hash_key_file: hash.key
 api_key: {headers: [X-API-Key]}
@@ -95,13 +101,16 @@ descriptors:
 		n := &node{t: t, log: f.path("log" + strconv.Itoa(i)), scheme: "http://", client: &http.Client{Timeout: eventually.Patience}}
 		n.args = []string{
 			"serve", "--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0", "--auth-addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0",
-			"--health-addr", "127.0.0.1:0", "--usage-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--dashboard-addr", "127.0.0.1:0",
+			"--health-addr", "127.0.0.1:0", "--usage-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--dashboard-addr", "127.0.0.1:0", "--redis-addr", "127.0.0.1:0",
 			"--rules", f.path("rules.yaml"), "--tiers", f.path("tiers.yaml"), "--tenants", f.database.DSN, "--store", "redis://:" + storePassword + "@" + f.redis.Addr, "--store-budget", "5s",
 			"--callers", f.path("callers.yaml"), "--admin-tokens", f.path("admin.yaml"), "--admin-hash-key", f.path("hash.key"),
 			"--usage-key", f.path("usage.key"), "--identity", f.path("identity.yaml"), "--audit-files", "file://" + f.path("events"+strconv.Itoa(i)), "--state-dir", f.path("state" + strconv.Itoa(i)),
 			"--rules-poll", "100ms", "--drain-delay", "0s", "--node-name", "n" + strconv.Itoa(i), "--log-format", "json", "--log-level", "debug",
 		}
-		if i == 2 {
+		switch i {
+		case 1: // it stands behind a load balancer where customers come
+			n.args = append(n.args, "--proxy-protocol", "usage", "--proxy-protocol-from", "127.0.0.0/8")
+		case 2:
 			f.copyFile(f.certs.CertFile, "node.pem")
 			f.copyFile(f.certs.KeyFile, "node.key")
 			n.args = append(n.args, "--tls-cert", f.path("node.pem"), "--tls-key", f.path("node.key"), "--client-ca", f.certs.CAFile)
@@ -175,7 +184,7 @@ func (f *fleet) writeTokens() {
 
 // secrets are what nobody may read anywhere, by name.
 func (f *fleet) secrets() map[string]string {
-	all := map[string]string{"the password of the store": storePassword, "the API key": apiKey, "the hash key": hashKey}
+	all := map[string]string{"the password of the store": storePassword, "the API key": apiKey, "the hash key": hashKey, "the usage key": usageKey, "the password of the database": databasePassword}
 	for name, token := range f.tokens {
 		all["the token "+name] = token
 	}
@@ -295,8 +304,13 @@ func (n *node) check(f *fleet, key, value string, hits int) (d decision, err err
 	return d, json.Unmarshal([]byte(text), &d)
 }
 
-// send writes bytes to a listener, says that no more will come, and returns what is
-// answered until the connection ends. An error is a connection that was reset, which is an
+// answeredWithin is for how long an input may be answered before the node is told that no more
+// comes. It decides nothing for who seems to have gone, so that an attack would be answered well
+// and do nothing.
+const answeredWithin = 250 * time.Millisecond
+
+// send writes bytes to a listener, says that no more will come when there is an answer or
+// answeredWithin is over, and returns what is answered until the connection ends. An error is a connection that was reset, which is an
 // answer too, or one that the node has left open.
 func (n *node) send(listener string, data []byte) (answer []byte, err error) {
 	conn, err := net.Dial("tcp", n.at[listener])
@@ -307,13 +321,24 @@ func (n *node) send(listener string, data []byte) (answer []byte, err error) {
 	if err := conn.SetDeadline(time.Now().Add(eventually.Patience)); err != nil {
 		return nil, err
 	}
-	wrote := make(chan struct{})
+	wrote, answered := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(wrote)
 		_, _ = io.Copy(conn, bytes.NewReader(data)) // a node may hang up before it has read all
+		select {
+		case <-answered:
+		case <-time.After(answeredWithin):
+		}
 		_ = conn.(*net.TCPConn).CloseWrite()
 	}()
-	answer, err = io.ReadAll(io.LimitReader(conn, 1<<20))
+	from := bufio.NewReader(io.LimitReader(conn, 1<<20))
+	_, err = from.Peek(1)
+	close(answered)
+	if err == nil {
+		answer, err = io.ReadAll(from)
+	} else if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	conn.Close()
 	<-wrote
 	var timeout net.Error

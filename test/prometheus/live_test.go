@@ -29,6 +29,8 @@ func TestMain(m *testing.M) { testserver.RunTests(m) }
 type watched struct {
 	redis       *testserver.RedisServer
 	node, proxy *process
+	// scraper is what Prometheus shows the proxy, whose metrics nobody else reads.
+	scraper struct{ ca, cert, key string }
 }
 
 // process is a running headgate, and where it serves.
@@ -90,8 +92,12 @@ func watch(t *testing.T) *watched {
 		"--audit-files", "file://"+filepath.Join(dir, "events"), "--audit-sample", "0.5",
 		"--trace-endpoint", backend.URL, "--trace-ratio", "0.5",
 	)
+	certs := testserver.NewCertificates(t)
+	w.scraper.ca = certs.CAFile
+	w.scraper.cert, w.scraper.key = certs.Issue(t, testserver.Leaf{})
 	w.proxy = start(t, "proxy", "--layer", "edge", "--to", backend.URL, "--rules", file("proxy.yaml", proxyRules),
 		"--shed", "--fleet-capacity", "100000",
+		"--ops-tls-cert", certs.CertFile, "--ops-tls-key", certs.KeyFile, "--ops-client-ca", certs.CAFile,
 	)
 	w.load(t)
 	return w
@@ -186,8 +192,12 @@ global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
 rule_files: [%q, %q]
 scrape_configs:
 - job_name: headgate
-  static_configs: [{targets: [%q, %q]}]
-`, records, hasty, w.node.ops, w.proxy.ops), features...)
+  static_configs: [{targets: [%q]}]
+- job_name: headgate-proxy
+  scheme: https
+  tls_config: {ca_file: %q, cert_file: %q, key_file: %q}
+  static_configs: [{targets: [%q]}]
+`, records, hasty, w.node.ops, w.scraper.ca, w.scraper.cert, w.scraper.key, w.proxy.ops), features...)
 }
 
 // await waits until holds does. It looks less often than eventually.True, since each look

@@ -2,10 +2,12 @@
 
 import { h, put, text, attr, keyed, id } from "./dom.js";
 import { get } from "./api.js";
-import { choice, empty, every, failed, field, loading, table } from "./parts.js";
+import { choice, empty, every, failed, field, loading, notice, refocus, table } from "./parts.js";
 import { about, count, none, percent } from "./format.js";
 import { isCut, parse } from "./descriptor.js";
-import { ruleIndex, tenantOf } from "./rules.js";
+import { setRaise } from "./raise.js";
+import { raisedFor, ruleIndex, tenantOf } from "./rules.js";
+import { maySwitch } from "./switches.js";
 
 export const lead = "Counts are of the last minutes and fade. Each is right to within the error beside it.";
 
@@ -39,8 +41,22 @@ export function explainLink(domain, key) {
 // Counts are whole from one on, though they fade.
 const requests = (n) => (n >= 1 ? count(Math.round(n)) : about(n));
 
-// keyRow is the row of a key: so many columns as there are of keyColumns.
-export function keyRow(key, columns = 4) {
+// raiseButton raises the limit of a key; null for who may not.
+function raiseButton(index, rule, domain, key, me) {
+  const entry = index && key ? raisedFor(index, domain, key) : "";
+  if (!entry || !maySwitch(me, `raise:${rule}`)) return null;
+  const raise = async ({ currentTarget: button }) => {
+    button.disabled = true;
+    await setRaise(rule, entry).catch((problem) => notice(problem.message, "denied"));
+    button.disabled = false;
+    refocus(button);
+  };
+  return h("button", { type: "button", class: "quiet", "aria-label": `Raise the limit of ${key}`, onclick: raise }, "Raise");
+}
+
+// keyRow is the row of a key: so many columns as there are of keyColumns; in the last one is
+// what me may do with it.
+export function keyRow(key, columns = 4, me = {}) {
   const cells = Array.from({ length: Math.min(columns, 6) - 2 }, () => h("td", { class: "num" }));
   const name = h("th", { scope: "row" }, keyName(key.key, key.hash));
   const more = columns > 6 ? h("td", { class: "links" }) : null;
@@ -52,7 +68,7 @@ export function keyRow(key, columns = 4) {
     const address = explainLink(domain, named);
     const tenant = named && index ? tenantOf(index, domain, named) : null;
     if (more) put(more, address ? h("a", { href: address, "aria-label": `Explain ${named}` }, "Explain") : null, tenant ? [" ", h("a", { href: `#/tenants/${encodeURIComponent(tenant)}`, "aria-label": `Tenant ${tenant}` }, "Tenant")] : null,
-      " ", h("a", { href: `#/events?${new URLSearchParams({ key: named || key.hash, rule: key.rule })}`, "aria-label": `Events of ${named || key.hash}` }, "Events"));
+      " ", h("a", { href: `#/events?${new URLSearchParams({ key: named || key.hash, rule: key.rule })}`, "aria-label": `Events of ${named || key.hash}` }, "Events"), " ", raiseButton(index, key.rule, domain, named, me));
     else if (address) put(name, h("a", { href: address }, keyName(named, key.hash)));
   };
   link();
@@ -80,7 +96,7 @@ export function show(root, { query, me }) {
   const t = table("Keys with the most requests", keyColumns);
   const said = h("p", { class: "muted" });
   const holder = h("div", null, loading("keys"));
-  const render = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k, keyColumns.length));
+  const render = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k, keyColumns.length, me));
   let paused = false;
 
   const load = async () => {

@@ -90,9 +90,9 @@ export function choice(options, value, props) {
 const lengths = [["", "until it is taken back"], ["1800", "for 30 minutes"], ["7200", "for 2 hours"], ["86400", "for a day"], ["604800", "for 7 days"], ["2592000", "for 30 days"], ["at", "until a time …"]];
 
 // expiry lets choose how long something lasts. until() is an instant as text, or null for
-// ever.
-export function expiry(label, usual = "") {
-  const select = choice(lengths, usual);
+// ever, where that may be.
+export function expiry(label, usual = "", { ever = true } = {}) {
+  const select = choice(ever ? lengths : lengths.slice(1), usual);
   const at = h("input", { type: "datetime-local", "aria-label": `${label}: the time, local` });
   const shown = () => {
     at.hidden = select.value !== "at";

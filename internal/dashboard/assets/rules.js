@@ -7,7 +7,8 @@ import { chart } from "./chart.js";
 import { live, on, remembered } from "./live.js";
 import { empty, every, failed, field, loading, panel, pill, table } from "./parts.js";
 import { about, count, none, rate, seconds } from "./format.js";
-import { isCut, parse } from "./descriptor.js";
+import { format, isCut, parse } from "./descriptor.js";
+import { raised } from "./raise.js";
 import { byWhom, control, stateOf, switches } from "./switches.js";
 import { accuracyFacts } from "./accuracy.js";
 
@@ -31,24 +32,40 @@ export async function ruleIndex() {
   return index;
 }
 
-// tenantOf returns the name of the account whose key that is, null where a rule of the
-// domain counts by no account in it.
-export function tenantOf(found, domain, key) {
-  if (isCut(key)) return null;
-  const entries = [];
+// entriesOf returns the entries of a key, none where they cannot be told.
+function entriesOf(key) {
   try {
-    entries.push(...parse(key));
+    return isCut(key) ? [] : parse(key);
   } catch {
-    return null;
+    return [];
   }
+}
+
+// tenantEntry returns the entry of a key that names its tenant, and what that is called;
+// null where a rule of the domain counts by no tenant in it.
+function tenantEntry(found, domain, key) {
+  const entries = entriesOf(key);
   for (const r of found.domains.get(domain) ?? []) {
     const by = /(?:^|; )tenants by ([^;]+)/.exec(r.summary)?.[1];
     const entry = by && entries.find((e) => e.key === by);
-    if (!entry) continue;
-    if (by === "tenant") return `tenant:${entry.value}`;
-    return by === "api_key" ? `hash:${entry.value}` : `entry:${by}:${entry.value}`;
+    if (entry) return entry;
   }
   return null;
+}
+
+// tenantOf returns the name of the account whose key that is, null where there is none.
+export function tenantOf(found, domain, key) {
+  const entry = tenantEntry(found, domain, key);
+  if (!entry) return null;
+  if (entry.key === "tenant") return `tenant:${entry.value}`;
+  return entry.key === "api_key" ? `hash:${entry.value}` : `entry:${entry.key}:${entry.value}`;
+}
+
+// raisedFor returns the entry by which the limit of a key alone is raised, "" where there
+// is none: that of the tenant, or the last.
+export function raisedFor(found, domain, key) {
+  const entry = tenantEntry(found, domain, key) ?? entriesOf(key).at(-1);
+  return entry ? format([entry]) : "";
 }
 
 // tree puts rules below those whose id theirs goes on from: ids are paths.
@@ -186,6 +203,7 @@ function one(root, me, name) {
   const holder = h("div");
   const candidates = h("div");
   const exact = h("div");
+  const raises = raised(name, me);
   const points = [];
   const drawn = chart({ title: "Decisions of this rule per second", about: "Decisions of this rule per second", format: about, series: [
     { name: "allowed", tone: "allowed", area: true, of: (p) => allowed(p) },
@@ -223,11 +241,11 @@ function one(root, me, name) {
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
     h("div", { class: "grid two" }, h("div", { class: "column" }, panel("Rule", {}, facts), panel("Outcomes", {}, t.element)),
-    h("div", { class: "column" }, panel("Switch", {}, holder), panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), candidates);
+    h("div", { class: "column" }, panel("Switch", {}, holder), raises.byHand, panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), raises.hot, candidates);
   draw();
   switched();
   showCandidates(candidates, me, name);
-  const ends = [every(5000, measured), on("overview", (o) => {
+  const ends = [raises.end, every(5000, measured), on("overview", (o) => {
     const r = o.rules.find((x) => x.id === name);
     const t0 = Date.parse(o.at);
     points.push({ t: t0, ...(r?.rates ?? { allowed: 0, denied: 0, shadow_denied: 0, local_allowed: 0, local_denied: 0, open_denied: 0, degraded_allowed: 0, degraded_denied: 0, skipped: 0 }) });

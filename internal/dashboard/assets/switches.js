@@ -9,6 +9,7 @@ const words = {
   on: ["allowed", "on", "enforced, whatever the rule says"],
   shadow: ["shadow", "shadow", "counts and reports, denies nothing"],
   off: ["warn", "off", "does not count and does not deny"],
+  raised: ["warn", "raised", "quota and burst are larger"],
 };
 
 // switches returns all by their targets. Where there is no database there are none, and
@@ -27,9 +28,10 @@ export function stateOf(s) {
   if (s.invalid) return pill("denied", "not valid", s.invalid);
   const [tone, name, about] = words[s.switch.state] ?? ["warn", s.switch.state, ""];
   if (!s.in_force) return h("span", { class: "muted" }, `${name}, ended`);
-  const { percent, tenants, until, reason } = s.switch;
-  const part = [percent ? `${percent} %` : "", tenants?.length ? `${tenants.length} tenants` : ""].filter(Boolean).join(" and ");
-  return h("span", null, pill(tone, part ? `${name} for ${part}` : name, about), until ? h("span", { class: "muted" }, " until ", time(until)) : null,
+  const { percent, tenants, until, reason, raise } = s.switch;
+  const whose = tenants?.length === 1 ? "1 tenant" : `${tenants?.length} tenants`;
+  const part = [percent ? `${percent} %` : "", tenants?.length ? whose : ""].filter(Boolean).join(" and ");
+  return h("span", null, pill(tone, `${name}${raise ? ` by ${raise} %` : ""}${part ? ` for ${part}` : ""}`, about), until ? h("span", { class: "muted" }, " until ", time(until)) : null,
     reason ? h("span", { class: "muted" }, ` ${reason}`) : null);
 }
 
@@ -74,27 +76,36 @@ export async function setSwitch(target, what) {
   return result === "again" ? setSwitch(target, what) : Boolean(result);
 }
 
-// clearSwitch removes a switch.
-export async function clearSwitch(target, what) {
-  const path = `switches/${encodeURIComponent(target)}`;
-  const there = await versioned(path);
-  if (!there.data) return true;
-  const result = await edit({
-    title: `Remove the switch of ${what}`,
-    confirm: "Remove switch",
-    now: async () => describe((await versioned(path)).data),
-    plan: () => ({
-      changes: [{ what: "Switch", before: describe(there.data), after: "none: the rules decide" }],
-      words: `The switch of ${what} is removed.`,
-      send: () => change("DELETE", path, null, there.etag),
-    }),
-  });
-  return result === "again" ? clearSwitch(target, what) : Boolean(result);
+// remover returns what removes a switch once somebody has confirmed it; before says what it
+// is of one that is there.
+export function remover({ title, confirm, thing, before, after, done }) {
+  return async function remove(target, what) {
+    const path = `switches/${encodeURIComponent(target)}`;
+    const there = await versioned(path);
+    if (!there.data) return true;
+    const result = await edit({
+      title: `${title} ${what}`,
+      confirm,
+      now: async () => before((await versioned(path)).data),
+      plan: () => ({
+        changes: [{ what: thing, before: before(there.data), after }],
+        words: `${what[0].toUpperCase()}${what.slice(1)}: ${done}.`,
+        send: () => change("DELETE", path, null, there.etag),
+      }),
+    });
+    return result === "again" ? remove(target, what) : Boolean(result);
+  };
 }
 
+const acts = {
+  set: { words: "Switch", does: setSwitch },
+  remove: { words: "Remove switch", of: "Remove switch of", does: remover({ title: "Remove the switch of", confirm: "Remove switch", thing: "Switch", before: describe, after: "none: the rules decide", done: "the switch is removed" }) },
+  none: "no switch",
+};
+
 // control shows a switch and, to those who may, what can be done to it. changed is called
-// after that.
-export function control(target, what, found, me, changed) {
+// after that; what can be done is the acts.
+export function control(target, what, found, me, changed, { set, remove, none: nothing } = acts) {
   const there = found.byTarget.get(target);
   const holder = h("div", { class: "control" });
   const run = (act) => async (event) => {
@@ -111,10 +122,10 @@ export function control(target, what, found, me, changed) {
   };
   const may = maySwitch(me, target);
   const why = found.problem ? found.problem.message : may ? null : `It takes the scope ${target.startsWith("tenant:") ? "write" : "admin"}; yours is ${me.scope}.`;
-  put(holder, h("span", null, there ? stateOf(there) : h("span", { class: "muted" }, "no switch")),
+  put(holder, h("span", null, there ? stateOf(there) : h("span", { class: "muted" }, nothing)),
     h("span", { class: "actions" },
-      h("button", { type: "button", disabled: Boolean(why), title: why, "aria-label": `Switch ${what}`, onclick: run(setSwitch) }, "Switch"),
-      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `Remove switch of ${what}`, onclick: run(clearSwitch) }, "Remove switch") : null));
+      h("button", { type: "button", disabled: Boolean(why), title: why, "aria-label": `${set.words} ${what}`, onclick: run(set.does) }, set.words),
+      there ? h("button", { type: "button", class: "quiet", disabled: Boolean(why), title: why, "aria-label": `${remove.of} ${what}`, onclick: run(remove.does) }, remove.words) : null));
   return holder;
 }
 

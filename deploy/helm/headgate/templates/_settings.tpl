@@ -1,0 +1,105 @@
+{{/* Settings of every pod. */}}
+{{- define "headgate.settings.common" -}}
+ops-addr: ""
+health-addr: ":8086"
+metrics-addr: ":9102"
+log-format: json
+{{- if or .Values.rules .Values.existingRules }}
+rules: /etc/headgate/rules
+{{- end }}
+{{- if .Values.tenants.tiers }}
+tiers: /etc/headgate/settings/tiers.yaml
+{{- end }}
+{{- if .Values.hashKeySecret.name }}
+admin-hash-key: /etc/headgate/hash/hash.key
+audit-hash-key: /etc/headgate/hash/hash.key
+{{- end }}
+{{- with include "headgate.store" . }}
+store: {{ . | quote }}
+{{- end }}
+{{- end }}
+
+{{/* The URL of the store, unless it comes from a secret whole. */}}
+{{- define "headgate.store" -}}
+{{- with .Values.store -}}
+{{- if and .url .existingSecret.name }}{{ fail "store.url and store.existingSecret name two stores: leave one out" }}{{ end -}}
+{{- if and .passwordSecret.name (not .url) }}{{ fail "store.passwordSecret needs store.url" }}{{ end -}}
+{{- if .passwordSecret.name -}}
+{{ .url }}{{ if contains "?" .url }}&{{ else }}?{{ end }}password_file=/etc/headgate/store/password
+{{- else -}}
+{{ .url }}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "headgate.settings.decide" -}}
+{{ include "headgate.settings.common" . }}
+http-addr: {{ ternary ":8080" "" .Values.service.http.enabled | quote }}
+grpc-addr: {{ ternary ":8081" "" .Values.service.grpc.enabled | quote }}
+state-dir: /var/lib/headgate
+{{- if .Values.admin.enabled }}
+roles: decide
+{{- if .Values.admin.snapshots.enabled }}
+admin-urls: {{ printf "https://%s-admin.%s.svc:8082" (include "headgate.fullname" .) .Release.Namespace }}
+admin-urls-ca: /etc/headgate/follow/ca.pem
+admin-urls-token: /etc/headgate/follow/token
+snapshot-keys: /etc/headgate/follow/verify.pem
+tenants-dir: /var/lib/headgate
+{{- end }}
+{{- end }}
+{{- if .Values.callersSecret.name }}
+callers: /etc/headgate/callers/callers.yaml
+{{- end }}
+{{- if .Values.tls.existingSecret }}
+tls-cert: /etc/headgate/tls/tls.crt
+tls-key: /etc/headgate/tls/tls.key
+{{- end }}
+{{- if .Values.tls.clientCASecret }}
+client-ca: /etc/headgate/client-ca/ca.crt
+{{- end }}
+{{- end }}
+
+{{- define "headgate.settings.admin" -}}
+{{ include "headgate.settings.common" . }}
+http-addr: ""
+grpc-addr: ""
+roles: {{ ternary "admin,dashboard" "admin" .Values.admin.dashboard }}
+admin-addr: ":8082"
+admin-tokens: /etc/headgate/tokens/tokens.yaml
+{{- if .Values.admin.dashboard }}
+dashboard-addr: ":6071"
+{{- end }}
+{{- if .Values.admin.tlsSecret }}
+admin-tls-cert: /etc/headgate/admin-tls/tls.crt
+admin-tls-key: /etc/headgate/admin-tls/tls.key
+{{- if .Values.admin.dashboard }}
+dashboard-tls-cert: /etc/headgate/admin-tls/tls.crt
+dashboard-tls-key: /etc/headgate/admin-tls/tls.key
+{{- end }}
+{{- end }}
+{{- if .Values.admin.snapshots.enabled }}
+tenants-dir: /var/lib/headgate
+snapshot-sign-key: /etc/headgate/sign/sign.pem
+{{- end }}
+{{- end }}
+
+{{/* What must be said before anything is made of it. */}}
+{{- define "headgate.refusals" -}}
+{{- with .Values -}}
+{{- if and .rules .existingRules }}{{ fail "rules and existingRules name two sets of rules: leave one out" }}{{ end -}}
+{{- if not (or .service.http.enabled .service.grpc.enabled) }}{{ fail "service.http and service.grpc are both off: nobody could ask" }}{{ end -}}
+{{- if and .tls.clientCASecret (not .tls.existingSecret) }}{{ fail "tls.clientCASecret needs tls.existingSecret: without TLS nobody shows a certificate" }}{{ end -}}
+{{- if and .admin.enabled (not .admin.tokensSecret.name) }}{{ fail "admin.enabled needs admin.tokensSecret.name: a secret with the file of tokens" }}{{ end -}}
+{{- if and .tenants.tiers (not .tenants.existingSecret.name) }}{{ fail "tenants.tiers needs tenants.existingSecret.name: a secret with the URL of the database" }}{{ end -}}
+{{- if .admin.snapshots.enabled -}}
+{{- if not .admin.enabled }}{{ fail "admin.snapshots needs admin.enabled" }}{{ end -}}
+{{- if not .tenants.existingSecret.name }}{{ fail "admin.snapshots needs tenants.existingSecret.name: accounts come from the database" }}{{ end -}}
+{{- if not .admin.tlsSecret }}{{ fail "admin.snapshots needs admin.tlsSecret: pods ask the admin API by TLS" }}{{ end -}}
+{{- if not (and .admin.snapshots.signKeySecret.name .admin.snapshots.followSecret.name) }}{{ fail "admin.snapshots needs signKeySecret.name and followSecret.name" }}{{ end -}}
+{{- end -}}
+{{- if and (not .store.url) (not .store.existingSecret.name) (or .autoscaling.enabled (gt (int .replicaCount) 1)) -}}
+{{- fail "several pods and no store: each would count for itself. Name store.url, or set replicaCount to 1" -}}
+{{- end -}}
+{{- if and .podDisruptionBudget.minAvailable .podDisruptionBudget.maxUnavailable }}{{ fail "podDisruptionBudget takes minAvailable or maxUnavailable, not both" }}{{ end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/headgate/headgate/internal/manual"
+)
+
+type configCmd struct {
+	Check  configCheckCmd  `cmd:"" help:"Say whether a command would start by its settings."`
+	Print  configPrintCmd  `cmd:"" help:"Print every setting, and where it comes from. Passwords are hidden."`
+	Sample configSampleCmd `cmd:"" help:"Print a file of all settings, with comments."`
+}
+
+// served is the command whose settings are asked for, with its flags.
+type served struct {
+	Command []string `arg:"" optional:"" passthrough:"" help:"The command line that is meant, without the name of the program: serve, proxy or ratelimit, and its flags. Only flags mean serve."`
+}
+
+// line returns the whole command line.
+func (s *served) line() ([]string, error) {
+	if len(s.Command) == 0 || strings.HasPrefix(s.Command[0], "-") {
+		return append([]string{"serve"}, s.Command...), nil
+	}
+	if !slices.Contains([]string{"serve", "proxy", ratelimitName}, s.Command[0]) {
+		return nil, &codeError{exitUsage, fmt.Errorf("%.40q has no file of settings; hint: serve, proxy or ratelimit", s.Command[0])}
+	}
+	return s.Command, nil
+}
+
+// parse reads the settings of that command as it would itself, and starts nothing.
+func (s *served) parse(std *stdio) (*kong.Context, error) {
+	line, err := s.line()
+	if err != nil {
+		return nil, err
+	}
+	environment, err := environmentOf(line)
+	if err != nil {
+		return nil, err
+	}
+	parser, err := newParser(std, environment)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := parser.Parse(line)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	for _, name := range strayVariables(parsed.Model.Node, os.Environ()) {
+		fmt.Fprintf(std.err, "headgate: %s in the environment is no setting%sis it misspelt?\n", name, "\nheadgate: hint: ")
+	}
+	return parsed, nil
+}
+
+type configCheckCmd struct{ served }
+
+// Help implements kong.HelpProvider.
+func (*configCheckCmd) Help() string {
+	return `Examples:
+
+  headgate config check --config /etc/headgate/headgate.yaml
+  HEADGATE_STORE=redis://redis:6379/0 headgate config check serve --rules rules/
+  headgate config check proxy --to http://127.0.0.1:9000
+
+It reads flags, environment and file as the command would, and opens nothing:
+rules are checked by 'headgate rules validate', the store by 'headgate store
+doctor'. The exit code is 1 when the command would refuse to start.`
+}
+
+// Run says how many settings are not at their default.
+func (c *configCheckCmd) Run(std *stdio) error {
+	parsed, err := c.parse(std)
+	if err != nil {
+		return err
+	}
+	given := 0
+	settings := manual.Settings(parsed.Selected())
+	for _, f := range settings {
+		if origin(parsed, f) != byDefault {
+			given++
+		}
+	}
+	_, err = fmt.Fprintf(std.out, "ok: %d of %d settings of %s are given\n", given, len(settings), parsed.Selected().FullPath())
+	return err
+}
+
+type configPrintCmd struct{ served }
+
+// Help implements kong.HelpProvider.
+func (*configPrintCmd) Help() string {
+	return `Examples:
+
+  headgate config print --config /etc/headgate/headgate.yaml
+  headgate config print ratelimit
+      What the environment of envoyproxy/ratelimit means here.
+
+What is printed can be used with --config, but for passwords, which are hidden.`
+}
+
+// Run prints all settings in YAML.
+func (c *configPrintCmd) Run(std *stdio) error {
+	parsed, err := c.parse(std)
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Settings of `%s`.\n", parsed.Selected().FullPath())
+	for _, f := range manual.Settings(parsed.Selected()) {
+		value := reflect.Indirect(f.Target)
+		if !value.IsValid() {
+			// What it means follows from other settings.
+			fmt.Fprintf(&b, "# %s: not given\n", f.Name)
+			continue
+		}
+		line := f.Name + ": " + manual.Scalar(hideCredentials(fmt.Sprint(value.Interface())))
+		if from := origin(parsed, f); from != byDefault {
+			line += " # " + from
+		}
+		b.WriteString(line + "\n")
+	}
+	_, err = io.WriteString(std.out, b.String())
+	return err
+}
+
+const byDefault = "default"
+
+// origin says where the value of a flag comes from.
+func origin(parsed *kong.Context, f *kong.Flag) string {
+	for _, step := range parsed.Path {
+		switch {
+		case step.Flag != f:
+		case step.Resolved:
+			return "file"
+		default:
+			return "command line"
+		}
+	}
+	for _, name := range f.Envs {
+		if _, ok := os.LookupEnv(name); ok {
+			return name
+		}
+	}
+	return byDefault
+}
+
+type configSampleCmd struct {
+	Command string `arg:"" optional:"" enum:"serve,proxy" default:"serve" help:"Whose settings: serve or proxy. Default ${default}."`
+}
+
+// Help implements kong.HelpProvider.
+func (*configSampleCmd) Help() string {
+	return `Examples:
+
+  headgate config sample >headgate.yaml
+  headgate config check --config headgate.yaml
+
+Every setting stands in it with what it does and its default, as a comment.`
+}
+
+// Run prints the sample.
+func (c *configSampleCmd) Run(std *stdio, parsed *kong.Context) error {
+	for _, command := range parsed.Model.Children {
+		if command.Name == c.Command {
+			_, err := io.WriteString(std.out, manual.Sample(command))
+			return err
+		}
+	}
+	return errors.New("sample of settings: no such command")
+}

@@ -1,0 +1,27 @@
+package config
+
+import "errors"
+
+// DualRun are the settings of a dual run: Headgate beside the rate limit service that it is to
+// replace.
+type DualRun struct {
+	// DualRun is the old service; the zero value is none.
+	DualRun StoreURL `group:"answers" name:"dual-run" placeholder:"URL" help:"Answer Envoy by an existing rate limit service, grpc://host:8081 or grpcs://host:8081?ca=FILE, and decide the same requests by these rules beside it, to see what differs: /dual-run of --ops-addr, headgate_dual_run_* in the metrics, and a verdict at the end. Nothing of these rules is enforced over gRPC meanwhile. Default: off."`
+}
+
+// Beside reports whether there is a dual run.
+func (d *DualRun) Beside() bool { return d.DualRun != (StoreURL{}) }
+
+func (d *DualRun) validate(s *Serve) error {
+	if !d.Beside() {
+		return nil
+	}
+	problems := []error{d.DualRun.checkScheme("dual-run", []string{"grpc", "grpcs"})}
+	if s.GRPCAddr == "" {
+		problems = append(problems, unused("grpc-addr", "Envoy asks at no port", given{"dual-run", true}))
+	}
+	if s.GRPCTransport == "h2" {
+		problems = append(problems, errors.New("--dual-run, --grpc-transport: h2 answers by these rules alone; hint: --grpc-transport grpc-go"))
+	}
+	return errors.Join(problems...)
+}

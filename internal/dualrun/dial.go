@@ -1,0 +1,58 @@
+package dualrun
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	files "github.com/headgate/headgate/internal/credentials"
+)
+
+// ErrURL is a URL that names no rate limit service.
+var ErrURL = errors.New("not the URL of a rate limit service; hint: grpc://host:8081, or grpcs://host:8081?ca=/path")
+
+// Dial returns a connection to the service that a URL names: grpc://host:port in plain text,
+// grpcs://host:port by TLS, with the parameters ca, cert, key, server_name and min_tls. It
+// connects when somebody asks. name is what to call the service.
+func Dial(text string) (conn *grpc.ClientConn, name string, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.Port() == "" || u.Path != "" && u.Path != "/" {
+		return nil, "", ErrURL
+	}
+	values := u.Query()
+	params, err := files.Take(values, "")
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("%w", err)
+	case params.PasswordFile != "" || len(values) > 0:
+		return nil, "", errors.New("its parameters are not known; hint: ca, cert, key, server_name, min_tls")
+	}
+	over := insecure.NewCredentials()
+	switch u.Scheme {
+	case "grpc":
+		if params != (files.Params{}) {
+			return nil, "", errors.New("it is plain text and has parameters of TLS; hint: grpcs://")
+		}
+	case "grpcs":
+		if params.TLS.ServerName == "" {
+			params.TLS.ServerName = u.Hostname()
+		}
+		loaded, err := files.Load(params.TLS)
+		if err != nil {
+			return nil, "", err
+		}
+		config, err := loaded.Config()
+		if err != nil {
+			return nil, "", err
+		}
+		over = credentials.NewTLS(config)
+	default:
+		return nil, "", ErrURL
+	}
+	conn, err = grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(over))
+	return conn, u.Scheme + "://" + u.Host, err
+}

@@ -1,0 +1,280 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/rules"
+)
+
+// maxWays bounds the descriptors of one rule of a policy: its targets times its selectors.
+const maxWays = 1000
+
+// policy is one BackendTrafficPolicy.
+type policy struct {
+	*reader
+	name string
+	// rules counts the rules that were read.
+	rules int
+	// targets are the first entries of its descriptors: the routes that it is for.
+	targets []entry
+}
+
+func readEnvoyGateway(r *reader) error {
+	documents, err := r.documents()
+	if err != nil {
+		return err
+	}
+	r.tree.consumption = "independent"
+	for _, d := range documents {
+		switch kind := textOf(field(d, "kind")); kind {
+		case "BackendTrafficPolicy":
+			readPolicy(r, d)
+		case "List":
+			for _, item := range items(field(d, "items")) {
+				if textOf(field(item, "kind")) == "BackendTrafficPolicy" {
+					readPolicy(r, item)
+				}
+			}
+		default:
+			r.elsewhere(d.Line, "kind: "+kind, "it has no limits")
+		}
+	}
+	return nil
+}
+
+func readPolicy(r *reader, d *yaml.Node) {
+	spec := field(d, "spec")
+	p := &policy{reader: r, name: cmp.Or(textOf(field(d, "metadata", "namespace")), "default") + "/" + textOf(field(d, "metadata", "name"))}
+	for key, value := range pairs(spec) {
+		switch key.Value {
+		case "targetRef":
+			p.target(value)
+		case "targetRefs":
+			for _, ref := range items(value) {
+				p.target(ref)
+			}
+		case "targetSelectors":
+			r.note(key.Line, key.Value, "no cluster is asked which routes have the labels: write targetRefs")
+		case "mergeType":
+			r.note(key.Line, key.Value, "policies are not merged with those of their parents")
+		case "rateLimit":
+		default:
+			r.elsewhere(key.Line, key.Value, "it is no limit on requests, and stays in the policy")
+		}
+	}
+	limit := field(spec, "rateLimit")
+	for key, value := range pairs(limit) {
+		switch key.Value {
+		case "type":
+		case "global":
+			p.scope(value, false)
+		case "local":
+			p.scope(value, true)
+		default:
+			r.note(key.Line, key.Value, "the key is not known here")
+		}
+	}
+}
+
+// target adds the route that a policy is for.
+func (p *policy) target(ref *yaml.Node) {
+	kind, name := textOf(field(ref, "kind")), textOf(field(ref, "name"))
+	if section := field(ref, "sectionName"); isSet(section) {
+		name += "/" + textOf(section)
+	}
+	switch {
+	case kind == "Gateway":
+		p.targets = append(p.targets, is("gateway", name))
+	default:
+		p.targets = append(p.targets, is("route", name))
+	}
+}
+
+// scope reads the rules of a global or a local limit.
+func (p *policy) scope(n *yaml.Node, local bool) {
+	shared := textOf(field(n, "shared")) == "true"
+	for key, value := range pairs(n) {
+		switch key.Value {
+		case "rules":
+			for _, r := range items(value) {
+				p.rule(r, local, shared)
+			}
+		case "shared":
+		default:
+			p.note(key.Line, key.Value, "the key is not known here")
+		}
+	}
+}
+
+// gatewayUnits are the units of Envoy Gateway.
+var gatewayUnits = []string{"Second", "Minute", "Hour", "Day", "Month", "Year"}
+
+func (p *policy) rule(n *yaml.Node, local, shared bool) {
+	p.rules++
+	out, what := rule{}, fmt.Sprintf("a rule of %s", p.name)
+	if local {
+		out.keys = append(out.keys, setting{"consistency", "local"}, setting{"local_share", "whole"})
+	}
+	selectors := []*yaml.Node{nil}
+	good := true
+	for key, value := range pairs(n) {
+		switch key.Value {
+		case "name":
+		case "clientSelectors":
+			if list := items(value); len(list) > 0 {
+				selectors = list
+			}
+		case "limit":
+			requests, ok := count(textOf(field(value, "requests")))
+			unit := textOf(field(value, "unit"))
+			if !ok || !slices.Contains(gatewayUnits, unit) {
+				p.note(key.Line, what, "its limit is no number of requests in a %s", strings.Join(gatewayUnits, ", "))
+				good = false
+			}
+			out.limits = []oneLimit{{requests: requests, unit: strings.ToLower(unit), algorithm: "fixed_window", countDenied: !local}}
+		case "cost":
+			p.note(key.Line, what, "its cost is not carried over: write cost, or have Envoy send hits_addend")
+		case "shared":
+			shared = textOf(value) == "true"
+		case "shadowMode":
+			if textOf(value) == "true" {
+				out.keys = append(out.keys, setting{"shadow_mode", true})
+			}
+		default:
+			p.note(key.Line, key.Value, "the key is not known here")
+		}
+	}
+	if !good || len(out.limits) == 0 {
+		p.note(n.Line, what, "it has no limit")
+		return
+	}
+	starts := p.targets
+	if shared || len(starts) == 0 {
+		starts = []entry{is("policy", p.name)}
+	}
+	if len(starts)*len(selectors) > maxWays {
+		p.note(n.Line, what, "it has more than %d targets and selectors", maxWays)
+		return
+	}
+	if len(selectors) > 1 {
+		p.elsewhere(n.Line, what, "each of its %d selectors counts by itself, as there", len(selectors))
+	}
+	for _, start := range starts {
+		for _, selector := range selectors {
+			p.way(n, start, selector, out)
+		}
+	}
+}
+
+// way adds the descriptor of one selector of a rule.
+func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
+	way := []entry{start}
+	for key, value := range pairs(selector) {
+		var more []entry
+		ok := true
+		switch key.Value {
+		case "headers", "queryParams":
+			for _, item := range items(value) {
+				e, fits := p.matched(item, keyOf(textOf(field(item, "name"))))
+				more, ok = append(more, e), ok && fits
+			}
+		case "methods":
+			more, ok = p.methods(value)
+		case "path":
+			e, fits := p.matched(value, "path")
+			more, ok = []entry{e}, fits
+		case "sourceCIDR":
+			e, fits := p.network(value)
+			more, ok = []entry{e}, fits
+		default:
+			p.note(key.Line, key.Value, "what it selects by is not known here")
+			ok = false
+		}
+		if !ok {
+			return
+		}
+		way = append(way, more...)
+	}
+	if slices.ContainsFunc(way, func(e entry) bool { return e.match == rules.MatchValue && strings.Contains(e.value, "*") }) {
+		p.note(n.Line, "a rule of "+p.name, "a value with a '*' would be a pattern here")
+		return
+	}
+	if p.tree.overlaps(way) {
+		// An entry of its own keeps it apart from the rules that the request fits too.
+		way = slices.Insert(way, 1, is("rule", fmt.Sprintf("%s/%d", p.name, p.rules)))
+	}
+	if !p.tree.limit(way, out) {
+		at := p.tree.at(way)
+		if !slices.EqualFunc(at.rule.keys, out.keys, func(a, b setting) bool { return a == b }) {
+			p.note(n.Line, "a rule of "+p.name, "another rule is for the same requests, and in another mode")
+			return
+		}
+		at.rule.limits = append(at.rule.limits, out.limits...)
+	}
+}
+
+// matched is the entry for a header, a query parameter or a path.
+func (p *policy) matched(n *yaml.Node, key string) (entry, bool) {
+	kind, value := cmp.Or(textOf(field(n, "type")), "Exact"), textOf(field(n, "value"))
+	switch {
+	case key == "":
+		p.note(n.Line, "a match", "it has no name")
+	case textOf(field(n, "invert")) == "true":
+		p.note(n.Line, key, "invert is not carried over: write the values that it is for")
+	case kind == "Distinct":
+		return each(key), true
+	case kind == "Exact":
+		return is(key, value), true
+	case kind == "PathPrefix":
+		return underPrefix(key, value), true
+	case kind == "RegularExpression" && readsAsRE2(value):
+		return like(key, value), true
+	default:
+		p.note(n.Line, key, "a match of type %s is not carried over", short(kind))
+	}
+	return entry{}, false
+}
+
+// methods is the entry for methods, any of which is meant.
+func (p *policy) methods(n *yaml.Node) ([]entry, bool) {
+	var names []string
+	for _, m := range items(n) {
+		if textOf(field(m, "invert")) == "true" {
+			p.note(m.Line, "methods", "invert is not carried over: write the methods that it is for")
+			return nil, false
+		}
+		names = append(names, textOf(field(m, "value")))
+	}
+	switch len(names) {
+	case 0:
+		return nil, true
+	case 1:
+		return []entry{is("method", names[0])}, true
+	}
+	for i := range names {
+		names[i] = regexp.QuoteMeta(names[i])
+	}
+	return []entry{like("method", strings.Join(names, "|"))}, true
+}
+
+// network is the entry for the address of a client.
+func (p *policy) network(n *yaml.Node) (entry, bool) {
+	text := textOf(field(n, "value"))
+	network, err := netip.ParsePrefix(text)
+	switch {
+	case textOf(field(n, "invert")) == "true":
+		p.note(n.Line, "sourceCIDR", "invert is not carried over: write the networks that it is for")
+		return entry{}, false
+	case err != nil:
+		p.note(n.Line, "sourceCIDR", "'%s' is no network", short(text))
+		return entry{}, false
+	}
+	return entry{key: "remote_address", match: rules.MatchCIDR, value: network.Masked().String(), shared: textOf(field(n, "type")) != "Distinct"}, true
+}

@@ -1,0 +1,90 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/headgate/headgate/internal/strictjson"
+)
+
+// readExpress reads the options object of express-rate-limit as JSON. JSON is YAML too, and
+// the reader of YAML knows the lines.
+func readExpress(r *reader) error {
+	if err := strictjson.Valid(r.data); err != nil {
+		return fmt.Errorf("no JSON: %w; hint: write the options with JSON.stringify", err)
+	}
+	documents, err := r.documents()
+	if err != nil {
+		return err
+	}
+	if len(documents) != 1 {
+		return fmt.Errorf("no object of options; hint: write {\"windowMs\": 60000, \"limit\": 100}")
+	}
+	l := oneLimit{requests: 5, algorithm: "fixed_window"}
+	period, keys, answer := time.Minute, []setting{{"failure_mode", "closed"}}, map[string]string{}
+	good := true
+	for key, value := range pairs(documents[0]) {
+		text := textOf(value)
+		what := cmp.Or(key.Value+": "+text, key.Value)
+		switch key.Value {
+		case "windowMs":
+			ms, ok := count(text)
+			if ok = ok && ms > 0 && ms <= maxExpressWindow; !ok {
+				r.note(key.Line, what, "it is no number of milliseconds up to %d", int64(maxExpressWindow))
+			}
+			good, period = good && ok, time.Duration(ms)*time.Millisecond
+		case "limit", "max":
+			requests, ok := count(text)
+			if !ok {
+				r.note(key.Line, what, "it is no whole number: a function is no JSON")
+			}
+			good, l.requests = good && ok, requests
+		case "standardHeaders":
+			headers, ok := map[string]string{"true": "draft-6", "false": "off", "draft-6": "draft-6", "draft-7": "draft-7", "draft-8": "draft-8"}[text]
+			if !ok {
+				r.note(key.Line, what, "these headers are not known here")
+				continue
+			}
+			answer["headers"] = headers
+		case "legacyHeaders":
+			answer["x_ratelimit"] = map[bool]string{true: "on", false: "off"}[text == "true"]
+		case "passOnStoreError":
+			if text == "true" {
+				keys = keys[:0]
+			}
+		case "statusCode":
+			if text != "429" {
+				r.elsewhere(key.Line, what, "the way in answers denials: 429, or what a gateway makes of it")
+			}
+		case "message":
+			r.elsewhere(key.Line, what, "answer.message of rules is the sentence in the body")
+		case "identifier", "requestPropertyName", "validate", "store":
+			r.elsewhere(key.Line, what, "it is no part of a limit")
+		case "ipv6Subnet":
+			if text != "64" {
+				r.elsewhere(key.Line, what, "the identity file says it: {remote_address: {ipv4: 32, ipv6: %s}}", short(cmp.Or(text, "64")))
+			}
+		case "skipFailedRequests", "skipSuccessfulRequests":
+			if text != "false" {
+				r.note(key.Line, what, "what is counted is not taken back by the status of the answer")
+			}
+		case "keyGenerator", "skip", "handler", "requestWasSuccessful":
+			r.note(key.Line, what, "it is a function: have whoever asks Headgate send the entries")
+		default:
+			r.note(key.Line, what, "the option is not known here")
+		}
+	}
+	if !good {
+		return nil
+	}
+	if len(answer) > 0 {
+		keys = append(keys, setting{"answer", answer})
+	}
+	r.tree.limit([]entry{each("remote_address")}, rule{limits: []oneLimit{l.per(period)}, keys: keys})
+	return nil
+}
+
+// maxExpressWindow is the longest window of express-rate-limit, in milliseconds: what a timer
+// of its runtime can wait for.
+const maxExpressWindow = 1<<31 - 1

@@ -1,0 +1,205 @@
+package importer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/headgate/headgate/internal/yamlfile"
+	"github.com/headgate/headgate/rules"
+	"github.com/headgate/headgate/rules/rulefile"
+)
+
+// Source names the program that a file was written for.
+type Source string
+
+// The sources.
+const (
+	EnvoyProxy   Source = "envoyproxy"
+	EnvoyGateway Source = "envoy-gateway"
+	Express      Source = "express-rate-limit"
+	HAProxy      Source = "haproxy"
+	Kong         Source = "kong"
+	Nginx        Source = "nginx"
+)
+
+// Bounds of one import, so that no input keeps it busy for long.
+const (
+	// MaxInput bounds the bytes of the file that is read.
+	MaxInput = rulefile.MaxFileSize
+	// MaxRules bounds the descriptors with limits that are written.
+	MaxRules = 10_000
+	// MaxNotes bounds what is listed as not carried over; the last note then says how
+	// many more there are.
+	MaxNotes = 1_000
+)
+
+// DefaultDomain is the domain of rules whose source has no such thing.
+const DefaultDomain = "api"
+
+// Options say how a file is imported. The zero value is usable.
+type Options struct {
+	// Domain is the domain of the rules, "" for DefaultDomain. Files of
+	// envoyproxy/ratelimit have their own, and take none here.
+	Domain string
+	// AsIs leaves a file of envoyproxy/ratelimit as it is, for --compat envoy; only its
+	// rule test is written.
+	AsIs bool
+}
+
+// Note is something that the rule file does not say, and why.
+type Note struct {
+	// Line counts from 1; 0 means the whole file.
+	Line int
+	// What is the key or directive, as it is written; Why is the reason, and where there
+	// is something to do about it, ends with that.
+	What, Why string
+	// Elsewhere marks what is no part of any limit, and has its place in another setting:
+	// the limits are whole without it.
+	Elsewhere bool
+}
+
+// Result is what became of a file.
+type Result struct {
+	// Rules is the rule file.
+	Rules []byte
+	// Set are its rules, loaded.
+	Set *rules.Set
+	// Notes is what Rules does not say, in the order of the lines.
+	Notes []Note
+}
+
+// Whole reports whether every limit was carried over as it was.
+func (r *Result) Whole() bool {
+	return !slices.ContainsFunc(r.Notes, func(n Note) bool { return !n.Elsewhere })
+}
+
+// sources are the readers of each source. A reader adds to the tree what it understands.
+var sources = map[Source]func(*reader) error{
+	EnvoyGateway: readEnvoyGateway,
+	Express:      readExpress,
+	HAProxy:      readHAProxy,
+	Kong:         readKong,
+	Nginx:        readNginx,
+}
+
+// Sources returns the names of all sources, in order.
+func Sources() []Source {
+	names := []Source{EnvoyProxy}
+	for name := range sources {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Import reads a file of source. An error means that nothing could be made of it: it is no
+// file of that kind, there is no limit in it, or a limit is out of Headgate's bounds. It
+// then begins with the name of the file and, where that is known, the line.
+func Import(source Source, file rulefile.File, o Options) (*Result, error) {
+	if len(file.Data) > MaxInput {
+		return nil, yamlfile.In(file.Name, fmt.Errorf("larger than %d MiB; hint: split it", MaxInput>>20))
+	}
+	if source == EnvoyProxy {
+		return importEnvoyProxy(file, o)
+	}
+	if o.AsIs {
+		return nil, fmt.Errorf("only files of %s can be left as they are", EnvoyProxy)
+	}
+	read, ok := sources[source]
+	if !ok {
+		return nil, fmt.Errorf("unknown source %q", source)
+	}
+	r := &reader{data: file.Data, tree: tree{domain: cmp.Or(o.Domain, DefaultDomain)}}
+	if err := read(r); err != nil {
+		return nil, yamlfile.In(file.Name, err)
+	}
+	return r.result(source, file.Name)
+}
+
+// reader is what the readers of all sources fill.
+type reader struct {
+	data  []byte
+	tree  tree
+	notes []Note
+	more  int // notes beyond MaxNotes
+}
+
+// note says that what stands on a line is not carried over.
+func (r *reader) note(line int, what, why string, args ...any) {
+	r.add(Note{Line: line, What: what, Why: fmt.Sprintf(why, args...)})
+}
+
+// elsewhere says where something belongs that is no part of a limit.
+func (r *reader) elsewhere(line int, what, why string, args ...any) {
+	r.add(Note{Line: line, What: what, Why: fmt.Sprintf(why, args...), Elsewhere: true})
+}
+
+func (r *reader) add(n Note) {
+	n.What = short(n.What)
+	switch {
+	case slices.Contains(r.notes, n):
+	case len(r.notes) < MaxNotes:
+		r.notes = append(r.notes, n)
+	default:
+		r.more++
+	}
+}
+
+// maxWhat bounds the text that a note cites.
+const maxWhat = 120
+
+// short cuts what a note cites, so that a long line does not fill the screen.
+func short(text string) string {
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "?")
+	if len(text) <= maxWhat {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWhat], "") + "..."
+}
+
+// result writes the rules and loads them.
+func (r *reader) result(source Source, name string) (*Result, error) {
+	if r.more > 0 {
+		r.notes = append(r.notes, Note{What: "more", Why: fmt.Sprintf("%d more things are not carried over", r.more)})
+	}
+	slices.SortStableFunc(r.notes, func(a, b Note) int { return cmp.Compare(a.Line, b.Line) })
+	if r.tree.rules == 0 {
+		return nil, yamlfile.In(name, &NothingError{r.notes})
+	}
+	if r.tree.rules > MaxRules {
+		return nil, yamlfile.In(name, fmt.Errorf("more than %d descriptors with limits; hint: split it", MaxRules))
+	}
+	text, err := r.tree.write(source, r.notes)
+	if err != nil {
+		return nil, yamlfile.In(name, err)
+	}
+	set, err := rulefile.Load([]rulefile.File{{Name: name, Data: text}}, rulefile.Options{})
+	if err != nil {
+		return nil, yamlfile.In(name, fmt.Errorf("the rules that came of it are refused: %w", withoutPlaces(err)))
+	}
+	return &Result{Rules: text, Set: set, Notes: r.notes}, nil
+}
+
+// withoutPlaces takes from the errors of a rule file that nobody has seen where they are.
+func withoutPlaces(err error) error {
+	list, ok := err.(rules.Errors)
+	if !ok || len(list) == 0 {
+		return err
+	}
+	first := list[0]
+	first.File, first.Line, first.Column = "", 0, 0
+	return rules.Errors{first}
+}
+
+// NothingError says that a file has no limit that can be carried over.
+type NothingError struct {
+	// Notes says why not.
+	Notes []Note
+}
+
+// Error implements error.
+func (e *NothingError) Error() string {
+	return "no limit in it can be carried over; hint: is this the right file, and the right kind of file?"
+}

@@ -1,0 +1,16 @@
+package respfront
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Encode returns a command as clients send it.
+func Encode(args ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "*%d\r\n", len(args))
+	for _, a := range args {
+		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b.String()
+}

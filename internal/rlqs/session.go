@@ -1,0 +1,153 @@
+package rlqs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"slices"
+	"time"
+
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
+)
+
+// session is one stream.
+type session struct {
+	service *Service
+	domain  string
+	leases  map[string]*lease // by the keys of buckets; the ledger guards it
+}
+
+// said is what a message says of a bucket.
+type said struct {
+	entries []descriptor.Entry
+	key     string
+	usage   usage
+}
+
+// come is a message, or the error by which a stream has ended.
+type come struct {
+	reports *rlqspb.RateLimitQuotaUsageReports
+	err     error
+}
+
+// run answers a stream until it ends.
+func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasServer) error {
+	ctx := stream.Context()
+	messages := make(chan come)
+	go func() { // ends with the stream
+		for {
+			reports, err := stream.Recv()
+			select {
+			case messages <- come{reports, err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for {
+		s.setAlarm(alarm)
+		var told []action
+		select {
+		case m := <-messages:
+			switch {
+			case errors.Is(m.err, io.EOF):
+				return nil
+			case m.err != nil:
+				return m.err
+			}
+			var err error
+			if told, err = s.report(ctx, m.reports); err != nil {
+				return err
+			}
+		case <-alarm.C:
+			told = s.service.ledger.wake(unending(ctx), s, now())
+		case <-s.service.ending:
+			return nil
+		}
+		if len(told) > 0 {
+			if err := stream.Send(response(told)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// unending is ctx without its end: what is settled in part is settled wrongly, and the store
+// bounds the time that it takes.
+func unending(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
+
+// setAlarm sets t to when a bucket is to be looked at though nothing was reported.
+func (s *session) setAlarm(t *time.Timer) {
+	l := s.service.ledger
+	l.mu.Lock()
+	var first time.Time
+	for _, le := range s.leases {
+		if !le.wake.IsZero() && (first.IsZero() || le.wake.Before(first)) {
+			first = le.wake
+		}
+	}
+	l.mu.Unlock()
+	t.Stop()
+	if !first.IsZero() {
+		t.Reset(max(first.Sub(now()), nap))
+	}
+}
+
+// report takes a message, and returns what the stream is to be told.
+func (s *session) report(ctx context.Context, m *rlqspb.RateLimitQuotaUsageReports) ([]action, error) {
+	switch {
+	case m.GetDomain() == "" && s.domain == "":
+		return nil, status.Error(codes.InvalidArgument, "the first report of a stream names no domain")
+	case s.domain == "":
+		s.domain = m.GetDomain()
+	case m.GetDomain() != "" && m.GetDomain() != s.domain:
+		return nil, status.Error(codes.InvalidArgument, "a report names another domain than the first one of its stream")
+	}
+	s.service.counts.reports.Add(1)
+	return s.service.ledger.report(unending(ctx), s, s.read(m), now()), nil
+}
+
+// read returns what a message says of each bucket, in the order of their keys.
+func (s *session) read(m *rlqspb.RateLimitQuotaUsageReports) []said {
+	all := make([]said, 0, len(m.GetBucketQuotaUsages()))
+	c := &s.service.counts
+	for _, u := range m.GetBucketQuotaUsages() {
+		entries, key, err := readID(s.domain, u.GetBucketId())
+		if err != nil {
+			c.ignored.Add(1)
+			continue
+		}
+		c.allowed.Add(u.GetNumRequestsAllowed())
+		c.denied.Add(u.GetNumRequestsDenied())
+		all = append(all, said{entries, key, usage{
+			elapsed: max(u.GetTimeElapsed().AsDuration(), 0),
+			allowed: count(u.GetNumRequestsAllowed()),
+			denied:  count(u.GetNumRequestsDenied()),
+		}})
+	}
+	slices.SortStableFunc(all, func(a, b said) int { return cmp.Compare(a.key, b.key) })
+	merged := all[:0]
+	for _, r := range all {
+		if n := len(merged); n > 0 && merged[n-1].key == r.key {
+			merged[n-1].usage.add(r.usage)
+			continue
+		}
+		merged = append(merged, r)
+	}
+	return merged
+}
+
+// count is n, at most as many hits as are counted at once.
+func count(n uint64) int64 { return int64(min(n, limit.MaxQuota, math.MaxInt64)) }
