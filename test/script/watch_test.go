@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/vt"
 	"golang.org/x/sys/unix"
 
 	"github.com/headgate/headgate/internal/testserver"
@@ -198,52 +199,65 @@ func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
 	}
 }
 
-// screen is what a terminal has been sent.
+// screen is what a person sees. A program sends only what has changed since, a letter of a
+// word perhaps, so what was sent says nothing without a terminal that draws it.
 type screen struct {
-	mu      sync.Mutex
-	text    []byte
-	changed chan struct{}
+	mu       sync.Mutex
+	terminal *vt.Emulator
+	changed  chan struct{}
 }
 
-// await waits until text has been sent after what was awaited before.
-func (s *screen) await(t *testing.T, text string) {
-	t.Helper()
-	late := time.After(patience)
-	for {
-		s.mu.Lock()
-		at := bytes.Index(s.text, []byte(text))
-		if at >= 0 {
-			s.text = s.text[at+len(text):]
+// draw shows what comes from ours, and answers what the program asks of its terminal.
+func draw(t *testing.T, ours *os.File, columns, rows int) *screen {
+	s := &screen{terminal: vt.NewEmulator(columns, rows), changed: make(chan struct{}, 1)}
+	// By its pipe, because Emulator.Close races with Read.
+	t.Cleanup(func() { s.terminal.InputPipe().(io.Closer).Close() })
+	go io.Copy(ours, s.terminal)
+	go func() {
+		buffer := make([]byte, 4096)
+		for {
+			n, err := ours.Read(buffer)
+			s.change(func() { s.terminal.Write(buffer[:n]) })
+			if err != nil {
+				return
+			}
 		}
+	}()
+	return s
+}
+
+func (s *screen) change(what func()) {
+	s.mu.Lock()
+	what()
+	s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until something holds of what is shown.
+func (s *screen) await(t *testing.T, what string, holds func(*vt.Emulator) bool) {
+	t.Helper()
+	for late := time.After(patience); ; {
+		s.mu.Lock()
+		held, text := holds(s.terminal), s.terminal.String()
 		s.mu.Unlock()
-		if at >= 0 {
+		if held {
 			return
 		}
 		select {
 		case <-s.changed:
 		case <-late:
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			t.Fatalf("no %q in %q", text, s.text)
+			t.Fatalf("no %s:\n%s", what, text)
 		}
 	}
 }
 
-func (s *screen) read(from io.Reader) {
-	buffer := make([]byte, 4096)
-	for {
-		n, err := from.Read(buffer)
-		s.mu.Lock()
-		s.text = append(s.text, buffer[:n]...)
-		s.mu.Unlock()
-		select {
-		case s.changed <- struct{}{}:
-		default:
-		}
-		if err != nil {
-			return
-		}
-	}
+// awaitText waits until a text can be read anywhere.
+func (s *screen) awaitText(t *testing.T, text string) {
+	t.Helper()
+	s.await(t, text, func(shown *vt.Emulator) bool { return strings.Contains(shown.String(), text) })
 }
 
 // TestTopOnATerminal looks at a node as a person does, and leaves the terminal as it was.
@@ -265,29 +279,29 @@ func TestTopOnATerminal(t *testing.T) {
 	theirs.Close()
 	lost := time.AfterFunc(2*patience, func() { cmd.Process.Kill() })
 	defer lost.Stop()
-	shown := &screen{changed: make(chan struct{}, 1)}
-	go shown.read(ours)
+	shown := draw(t, ours, 80, 24)
 	press := func(keys string) {
 		t.Helper()
 		if _, err := ours.WriteString(keys); err != nil {
 			t.Fatal(err)
 		}
 	}
-	shown.await(t, "\x1b[?1049h") // a screen of its own
-	shown.await(t, "[rules]")
-	shown.await(t, "d.user")
+	shown.await(t, "screen of its own", (*vt.Emulator).IsAltScreen)
+	shown.awaitText(t, "[rules]")
+	shown.awaitText(t, "d.user")
 	press("\t")
-	shown.await(t, "[keys]")
-	shown.await(t, "user:ann")
+	shown.awaitText(t, "[keys]")
+	shown.awaitText(t, "user:ann")
+	shown.change(func() { shown.terminal.Resize(120, 40) })
 	resize(t, ours, 120, 40)
 	press("/nobody")
-	shown.await(t, "nobody")
+	shown.awaitText(t, "nobody")
 	press("\x1b")
-	shown.await(t, "q quit") // else what follows would belong to the escape
-	press("\x1b[D\x1b[D")    // left, twice
-	shown.await(t, "[fleet]")
+	shown.awaitText(t, "q quit") // else what follows would belong to the escape
+	press("\x1b[D\x1b[D")        // left, twice
+	shown.awaitText(t, "[fleet]")
 	press("q")
-	shown.await(t, "\x1b[?1049l")
+	shown.await(t, "screen as it was", func(shown *vt.Emulator) bool { return !shown.IsAltScreen() })
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
