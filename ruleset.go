@@ -81,6 +81,7 @@ func modesOf(r *rules.Rule) ruleModes {
 		AutoLease:    r.LeasesHot(),
 		SubBuckets:   m.SubBuckets,
 		AskAlways:    m.AskAlways,
+		Store:        m.Store,
 	}
 	main := *other
 	main.Main = true

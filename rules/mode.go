@@ -65,6 +65,8 @@ type Mode struct {
 	// AskAlways asks the store for every decision, also after a denial
 	// (`remember_denials: false`).
 	AskAlways bool
+	// Store names the store that keeps the buckets (`store`); "" is that of the process.
+	Store string
 }
 
 // syncInterval returns the interval in force.
@@ -81,7 +83,7 @@ func (m *Mode) Leases() bool { return m.Consistency == Leased || m.HotKeys == Ho
 
 // String returns the mode as rules write it, on one line: "exact", "synced
 // every 200ms", "leased", "leased for up to 2s", "exact, hot keys leased", "exact,
-// each request in the store", "exact in 8 sub-buckets", "local, the whole limit on each node".
+// each request in the store", "exact in 8 sub-buckets", "local, the whole limit on each node", "exact, in store home".
 func (m Mode) String() string {
 	text := m.Consistency.String()
 	switch {
@@ -100,6 +102,9 @@ func (m Mode) String() string {
 	}
 	if m.AskAlways {
 		text += ", denials not remembered"
+	}
+	if m.Store != "" {
+		text += ", in store " + m.Store
 	}
 	return text
 }

@@ -77,4 +77,7 @@ type Mode struct {
 	SubBuckets int
 	// AskAlways keeps denials from being remembered.
 	AskAlways bool
+	// Store names the store that keeps the bucket, where there are several; "" is the
+	// first.
+	Store string
 }

@@ -41,12 +41,12 @@ const (
 // tellBudget warns where gateways may give up, and let requests pass that rules would
 // deny, before the store has been given up on.
 func (p *process) tellBudget() {
-	if p.settings.StoreBudget+readingGrace <= gatewayPatience || p.stack.backends[0].inMemory() {
+	if p.stack.longest+readingGrace <= gatewayPatience || p.stack.backends[0].inMemory() {
 		return
 	}
 	p.logger.Warn("gateways may stop waiting before Headgate has given up on a store that hangs, and then let requests pass that rules with failure_mode closed would deny, until the breaker opens",
-		"store_budget", p.settings.StoreBudget, "gateways_wait", gatewayPatience,
-		"hint", fmt.Sprintf("--store-budget %v or less, or longer timeouts in the gateways", gatewayPatience-readingGrace))
+		"store_budget", p.stack.longest, "gateways_wait", gatewayPatience,
+		"hint", fmt.Sprintf("--store-budget (or the budget in the file of --stores) of %v or less, or longer timeouts in the gateways", gatewayPatience-readingGrace))
 }
 
 // gateways returns the ways in for gateways that ask about each request: over HTTP

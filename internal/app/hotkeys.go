@@ -27,14 +27,12 @@ func sharerOf(b *backend) store.Sharer {
 // noteAnswered counts asks that were answered by a remembered denial, so that an attack
 // on one key makes it hot though the layers beneath see next to nothing of it.
 func (k *stack) noteAnswered(t *store.Take, asks int64) {
-	if len(k.leases) == 0 || t.Mode == nil || t.Mode.SubBuckets > 1 {
+	if t.Mode == nil || t.Mode.SubBuckets > 1 {
 		return
 	}
-	l := k.leases[0]
-	if len(k.leases) == 2 && k.backendOf(t.Limit) == &k.backends[1] {
-		l = k.leases[1]
+	if leases := k.backends[k.placeOf(t)].leases; leases != nil {
+		leases.Note(t, asks)
 	}
-	l.Note(t, asks)
 }
 
 // hotReporter tells logs and metrics which keys are hot, and has them raised.

@@ -194,7 +194,7 @@ func (p *process) leave() {
 	defer cancel()
 	var ending sync.WaitGroup
 	ending.Go(func() { p.within(watchTimeout+slack, "events and spans", func() { p.watching.close(ctx) }) })
-	p.within(p.stack.patience+slack, "the store", func() { p.stack.leave(p.logger) })
+	p.within(p.stack.patience()+slack, "the store", func() { p.stack.leave(p.logger) })
 	ending.Wait()
 	for _, end := range p.atEnd {
 		end()
@@ -373,7 +373,7 @@ func (p *process) announce(fronts []front, listeners []*backlog.Listener) {
 		attributes = append(attributes, name, display(listeners[i]))
 	}
 	p.logger.Info("serving", append(attributes[:len(attributes):len(attributes)],
-		"roles", p.does.String(), "store", p.settings.Store, "store_per_second", p.settings.StorePerSecond, "version", p.options.Build.Version)...)
+		"roles", p.does.String(), "store", p.settings.Store, "store_per_second", p.settings.StorePerSecond, "stores", p.stack.named(), "version", p.options.Build.Version)...)
 	if p.settings.LogFormat == "json" {
 		// At a level that no setting leaves out: it is what was asked for.
 		newLogger(p.options.Out, p.settings, slog.LevelInfo).Info("headgate ready", attributes...)

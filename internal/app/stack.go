@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/nodes"
+	"github.com/headgate/headgate/internal/storefile"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -24,8 +26,8 @@ import (
 	"github.com/headgate/headgate/store/subbucket"
 )
 
-// leaveTimeout bounds how long the end of the process waits for the store to
-// take back leases, unless the budget of a request is longer: what it does not take
+// leaveTimeout bounds how long the end of the process waits for the stores to
+// take back leases, unless the budget of a request is longer: what they do not take
 // back in that time expires there.
 const leaveTimeout = time.Second
 
@@ -36,20 +38,22 @@ const leaveTimeout = time.Second
 //	denials      remembers what was denied
 //	spread       sub-buckets
 //	leases       leased, synced and local modes, hot keys; one for each backend
-//	backends     Redis, memcached or memory; one, or two by unit
+//	backends     Redis, memcached or memory; several by unit and by name
 //
 // Beside them stands local, which decides by the share of this node.
 type stack struct {
 	store.Store
 	backends []backend
+	// places has the index of each backend by its name.
+	places   map[string]int
 	local    *local.Store
-	leases   []*lease.Store
+	leases   []*lease.Store   // of those backends that lease
 	spread   *subbucket.Store // nil: in memory
 	denials  *denial.Store    // nil: denials are not remembered
 	accuracy *accuracy.Store  // nil: nothing is measured
 	fleet    *fleet.Fleet
 	nodes    *nodes.Count
-	patience time.Duration // of leave
+	longest  time.Duration // budget of a backend
 	// quit ends the heartbeat, gone is closed when it has ended; nil before
 	// join.
 	quit context.CancelFunc
@@ -65,23 +69,29 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 	}
 	k := &stack{
 		backends: backends,
-		patience: max(leaveTimeout, s.StoreBudget),
+		places:   make(map[string]int, len(backends)),
 		nodes:    nodes.Remember(s.Nodes, s.StateDir),
+	}
+	for i := range backends {
+		k.places[backends[i].name] = i
+		k.longest = max(k.longest, backends[i].budget)
 	}
 	k.fleet = fleet.Join(fleet.Options{
 		Roster: rosterOfAll(backends), Onlooker: !decides, Static: s.Nodes, Initial: k.nodes.Initial,
 		OnBeat: func(live int, err error) { k.nodes.Beat(time.Now(), live, err) },
 	})
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the local store: %w", err), k.closeBackends())
+		return nil, errors.Join(fmt.Errorf("open the local store: %w", err), closeAll(backends))
 	}
 	layers := make([]store.Store, len(backends))
 	for i := range backends {
 		layers[i] = k.overBackend(&backends[i], s, told)
 	}
 	k.Store = layers[0]
-	if len(layers) == 2 {
-		k.Store = spread.ByPeriod(layers[1], layers[0])
+	if len(layers) > 1 {
+		if k.Store, err = spread.New(k.placeOf, layers...); err != nil {
+			return nil, errors.Join(err, closeAll(backends))
+		}
 	}
 	if !backends[0].inMemory() {
 		k.spread = subbucket.New(k.Store)
@@ -93,7 +103,7 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 	}
 	if s.AccuracySample > 0 {
 		if k.accuracy, err = accuracy.New(k.Store, accuracy.Options{Sample: s.AccuracySample}); err != nil {
-			return nil, errors.Join(err, k.closeBackends())
+			return nil, errors.Join(err, closeAll(backends))
 		}
 		k.Store = k.accuracy
 	}
@@ -168,8 +178,9 @@ func (k *stack) overBackend(b *backend, s *config.Settings, told *hotReporter) s
 		// What comes through other nodes takes effect here as soon as after a denial.
 		MaxHotPause: min(lease.DefaultHotPause, cmp.Or(s.DenialTime, lease.DefaultHotPause)),
 		// Who lets requests wait for long lets what is behind them wait as long.
-		Budget: max(lease.DefaultBudget, s.StoreBudget),
+		Budget: max(lease.DefaultBudget, b.budget),
 	})
+	b.leases = l
 	k.leases = append(k.leases, l)
 	return l
 }
@@ -186,19 +197,40 @@ func (k *stack) modesAreExact() string {
 	return "the store hands out no leases"
 }
 
-// backendOf returns the backend that l goes to.
-func (k *stack) backendOf(l *limit.Limit) *backend {
-	if len(k.backends) == 2 && l.Period == time.Second && l.Calendar == nil { // as spread.ByPeriod has it
-		return &k.backends[1]
+// placeOf returns the index of the backend that keeps the bucket of t: the one that its rule
+// names, else that of its unit. Rules that name none there is are not in force.
+func (k *stack) placeOf(t *store.Take) int { return k.place(storeOf(t), t.Limit) }
+
+// place is placeOf for a limit of a rule that names a store, or "".
+func (k *stack) place(name string, l *limit.Limit) int {
+	if name == "" && l.Period == time.Second && l.Calendar == nil {
+		name = storefile.PerSecond
 	}
-	return &k.backends[0]
+	return k.places[name]
+}
+
+// named returns the names of the backends beside the first, as text.
+func (k *stack) named() string {
+	var names []string
+	for i := range k.backends[1:] {
+		names = append(names, k.backends[1+i].name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// storeOf returns the store that the rule of t names.
+func storeOf(t *store.Take) string {
+	if t.Mode == nil {
+		return ""
+	}
+	return t.Mode.Store
 }
 
 // fallback returns what decides where the backends do not answer: local, which goes on
 // from what this node has last heard of a bucket.
 func (k *stack) fallback() store.Store {
 	return k.local.Fallback(func(t *store.Take, now limit.Micros) (limit.State, bool) {
-		if b := k.backendOf(t.Limit); b.recall != nil {
+		if b := &k.backends[k.placeOf(t)]; b.recall != nil {
 			return b.recall(t.Key, t.Limit, now)
 		}
 		return limit.State{}, false
@@ -252,7 +284,7 @@ func (k *stack) shardStates() []shardState {
 func (k *stack) ping(ctx context.Context) error {
 	for i := range k.backends {
 		if err := k.backends[i].ping(ctx); err != nil {
-			return err
+			return fmt.Errorf("store %s: %w", k.backends[i].name, err)
 		}
 	}
 	return nil
@@ -278,10 +310,13 @@ func (k *stack) join(logger *slog.Logger) {
 	}()
 }
 
+// patience is how long leave may take.
+func (k *stack) patience() time.Duration { return max(leaveTimeout, k.longest) }
+
 // leave gives back what this node holds of the shared store, so that others may
 // use it at once, leaves the fleet and closes the stores. No take may follow.
 func (k *stack) leave(logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.Background(), k.patience)
+	ctx, cancel := context.WithTimeout(context.Background(), k.patience())
 	defer cancel()
 	for _, l := range k.leases {
 		if err := l.Drain(ctx); err != nil {
@@ -295,13 +330,4 @@ func (k *stack) leave(logger *slog.Logger) {
 	if err := k.Close(); err != nil {
 		logger.Warn("close the store", "error", err)
 	}
-}
-
-// closeBackends closes the stores without their layers.
-func (k *stack) closeBackends() error {
-	var errs []error
-	for i := range k.backends {
-		errs = append(errs, k.backends[i].Close())
-	}
-	return errors.Join(errs...)
 }

@@ -8,29 +8,29 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/storefile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
+	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/memcachestore"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/redisstore"
 )
 
-// Names of the stores of a process, in metrics and logs.
-const (
-	mainStore      = "store"
-	perSecondStore = "per_second"
-)
-
 // backend is a store that counts, and what is known about its kind.
 type backend struct {
 	store.Store
-	name string // mainStore or perSecondStore
-	url  config.StoreURL
+	name string // in metrics and logs
+	// budget is how long one of its calls may take.
+	budget time.Duration
+	url    config.StoreURL
 	// memory reads the state of a memory store, shards that of the servers of others;
 	// nil for others.
 	memory func() memstore.Stats
 	shards func() []shardState
+	// leases decides what may be leased of the store; nil where it hands out no leases.
+	leases *lease.Store
 	// recall says what the store told last of a bucket; nil for those that remember
 	// nothing.
 	recall func([]byte, *limit.Limit, limit.Micros) (limit.State, bool)
@@ -38,48 +38,76 @@ type backend struct {
 	unfit func(*limit.Limit) error
 }
 
-// openBackends opens the store of s, and the one for limits per second if there
-// is one.
+// openBackends opens the store of s, the one for limits per second if there is one, and
+// those of the file of stores, in this order.
 func openBackends(s *config.Settings) ([]backend, error) {
-	first, err := openBackend(s, s.Store, mainStore)
-	if err != nil {
-		return nil, fmt.Errorf("--store: %w", err)
+	wanted := []storefile.Store{{Name: storefile.Main, URL: s.Store, StoreTuning: s.Tuning()}}
+	if s.StorePerSecond != (config.StoreURL{}) {
+		wanted = append(wanted, storefile.Store{Name: storefile.PerSecond, URL: s.StorePerSecond, StoreTuning: s.Tuning()})
 	}
-	if s.StorePerSecond == (config.StoreURL{}) {
-		return []backend{first}, nil
+	if s.Stores != "" {
+		named, err := storefile.Load(s.Stores, s.Tuning())
+		if err != nil {
+			return nil, fmt.Errorf("--stores: %w", err)
+		}
+		wanted = append(wanted, named...)
 	}
-	second, err := openBackend(s, s.StorePerSecond, perSecondStore)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--store-per-second: %w", err), first.Close())
+	var backends []backend
+	for i := range wanted {
+		b, err := openBackend(&wanted[i])
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", settingOf(s, wanted[i].Name), err), closeAll(backends))
+		}
+		backends = append(backends, b)
 	}
-	return []backend{first, second}, nil
+	return backends, nil
 }
 
-// openBackend opens the store that u names. One that does not answer is no error:
-// it may come back, and until then failure modes speak.
-func openBackend(s *config.Settings, u config.StoreURL, name string) (b backend, err error) {
-	switch u.Scheme() {
+// settingOf says which setting names a store.
+func settingOf(s *config.Settings, store string) string {
+	switch store {
+	case storefile.Main:
+		return "--store"
+	case storefile.PerSecond:
+		return "--store-per-second"
+	}
+	return "--stores: " + s.Stores + ": store " + store
+}
+
+// openBackend opens a store. One that does not answer is no error: it may come back, and
+// until then failure modes speak.
+func openBackend(s *storefile.Store) (b backend, err error) {
+	switch s.URL.Scheme() {
 	case "memory":
-		b, err = openMemory(u)
+		b, err = openMemory(s.URL)
 	case "memcached":
-		b, err = openMemcached(s, u)
+		b, err = openMemcached(s)
 	default:
-		b, err = openRedis(s, u)
+		b, err = openRedis(s)
 	}
 	if err != nil {
 		return backend{}, err
 	}
-	b.name, b.url = name, u
+	b.name, b.url, b.budget = s.Name, s.URL, s.Budget
 	return b, nil
 }
 
-func openRedis(s *config.Settings, u config.StoreURL) (backend, error) {
-	o, err := redisstore.ParseURL(u.Reveal())
+// closeAll closes stores without their layers.
+func closeAll(backends []backend) error {
+	var errs []error
+	for i := range backends {
+		errs = append(errs, backends[i].Close())
+	}
+	return errors.Join(errs...)
+}
+
+func openRedis(s *storefile.Store) (backend, error) {
+	o, err := redisstore.ParseURL(s.URL.Reveal())
 	if err != nil {
 		return backend{}, err
 	}
-	o.Budget = s.StoreBudget
-	o.Breaker = breakerOptions(s)
+	o.Budget = s.Budget
+	o.Breaker = breakerOptions(&s.StoreTuning)
 	redis, err := redisstore.New(o)
 	if err != nil {
 		return backend{}, err
@@ -91,13 +119,13 @@ func openRedis(s *config.Settings, u config.StoreURL) (backend, error) {
 	}, nil
 }
 
-func openMemcached(s *config.Settings, u config.StoreURL) (backend, error) {
-	o, err := memcachestore.ParseURL(u.Reveal())
+func openMemcached(s *storefile.Store) (backend, error) {
+	o, err := memcachestore.ParseURL(s.URL.Reveal())
 	if err != nil {
 		return backend{}, err
 	}
-	o.Budget = s.StoreBudget
-	o.Breaker = breakerOptions(s)
+	o.Budget = s.Budget
+	o.Breaker = breakerOptions(&s.StoreTuning)
 	memcached, err := memcachestore.New(o)
 	if err != nil {
 		return backend{}, err
@@ -109,8 +137,8 @@ func openMemcached(s *config.Settings, u config.StoreURL) (backend, error) {
 }
 
 // breakerOptions returns when a server of a store is left alone.
-func breakerOptions(s *config.Settings) breaker.Options {
-	return breaker.Options{Failures: s.BreakerFailures, Ratio: s.BreakerRatio, Slow: s.BreakerSlow, Pause: s.BreakerPause}
+func breakerOptions(t *config.StoreTuning) breaker.Options {
+	return breaker.Options{Failures: t.BreakerFailures, Ratio: t.BreakerRatio, Slow: t.BreakerSlow, Pause: t.BreakerPause}
 }
 
 // ping asks whether every server of b is there, and whether one can decide; it

@@ -8,9 +8,14 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
-// unfit returns why the backend that l goes to cannot decide it; nil if it can.
-func (k *stack) unfit(l *limit.Limit) error {
-	if b := k.backendOf(l); b.unfit != nil {
+// unfit returns why the stores cannot decide a limit of a tenant by rules that name no
+// store; nil if they can.
+func (k *stack) unfit(l *limit.Limit) error { return k.unfitIn("", l) }
+
+// unfitIn returns why the backend that a limit of a rule goes to cannot decide it; nil if it
+// can. name is that of the store that the rule names, or "".
+func (k *stack) unfitIn(name string, l *limit.Limit) error {
+	if b := &k.backends[k.place(name, l)]; b.unfit != nil {
 		return b.unfit(l)
 	}
 	return nil
@@ -22,16 +27,28 @@ func (k *stack) fit(r *rules.Rule) error {
 	if r.Mode.Consistency == rules.Local {
 		return nil
 	}
+	name := r.Mode.Store
+	if _, known := k.places[name]; name != "" && !known {
+		return fmt.Errorf("there is no store %s; hint: %s", name, k.storesText())
+	}
 	asked := r.Limits
 	if r.Tenant {
 		asked = append(tenantLimits(r), asked...)
 	}
 	for i := range asked {
-		if err := k.unfit(asked[i].Limit); err != nil {
+		if err := k.unfitIn(name, asked[i].Limit); err != nil {
 			return fmt.Errorf("%w, and a rule with consistency: local asks no store", err)
 		}
 	}
 	return nil
+}
+
+// storesText says which stores rules may name.
+func (k *stack) storesText() string {
+	if named := k.named(); named != "" {
+		return "one of " + named + ", or another one in the file of --stores"
+	}
+	return "name it in a file of stores, --stores FILE"
 }
 
 // tenantLimits stand for the quotas that a rule decides for tenants, which are not known

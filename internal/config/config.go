@@ -52,6 +52,8 @@ type Settings struct {
 	// StorePerSecond says where the buckets of limits per second are kept; empty
 	// means in Store too.
 	StorePerSecond StoreURL `group:"store" name:"store-per-second" placeholder:"URL" help:"Another store for limits per second, which make most of the load and need no durability. Default: --store."`
+	// Stores is a file of further stores, which rules name; "" is none.
+	Stores string `group:"store" placeholder:"FILE" help:"YAML file of further stores, each with a name, for rules and domains that say store: NAME. Read at start."`
 	// StoreBudget bounds how long one request waits for the store. The default
 	// value is 20ms, from 1ms to 10s.
 	StoreBudget time.Duration `group:"store" default:"20ms" help:"Longest wait for the store. Past it the failure mode of the rule answers, marked degraded."`
@@ -142,8 +144,9 @@ func (s *Settings) validate() error {
 	return errors.Join(
 		s.Store.Check(),
 		s.validatePerSecond(),
+		s.validateStores(),
 		within("breaker-failures", s.BreakerFailures, 1, maxBreakerFailures),
-		breakerRatio(s.BreakerRatio),
+		aRatio("--breaker-ratio", s.BreakerRatio),
 		between("breaker-slow", s.BreakerSlow, 0, maxBudget),
 		between("breaker-pause", s.BreakerPause, minBreaker, maxBreaker),
 		within("nodes", s.Nodes, 0, maxNodes),
@@ -193,30 +196,21 @@ func (s *Settings) validatePerSecond() error {
 	case s.StorePerSecond.Scheme() == "memory":
 		return errors.New("--store-per-second: a memory store counts in this process alone; hint: redis://host:6379/0, or consistency: local in the rules that it would do for")
 	}
-	return s.StorePerSecond.check("store-per-second")
+	return s.StorePerSecond.CheckAs("--store-per-second")
 }
 
-func within(name string, n, lo, hi int) error {
-	if n >= lo && n <= hi {
-		return nil
+// validateStores refuses a file of stores beside counters in memory: half of the limits
+// would be those of one process, and nobody would see which.
+func (s *Settings) validateStores() error {
+	if s.Stores != "" && s.Store.Scheme() == "memory" {
+		return errors.New("--stores: --store is in memory, where each process counts alone; hint: --store redis://host:6379/0")
 	}
-	return fmt.Errorf("--%s: %d is out of range; hint: from %d to %d", name, n, lo, hi)
+	return nil
 }
 
-func between(name string, d, lo, hi time.Duration) error {
-	if d >= lo && d <= hi {
-		return nil
-	}
-	return fmt.Errorf("--%s: %v is out of range; hint: from %v to %v", name, d, lo, hi)
-}
+func within(name string, n, lo, hi int) error { return inRange("--"+name, n, lo, hi) }
 
-// breakerRatio refuses 0 too: that would open a breaker without a cause.
-func breakerRatio(x float64) error {
-	if x > 0 && x <= 1 {
-		return nil
-	}
-	return fmt.Errorf("--breaker-ratio: %v is out of range; hint: above 0, up to 1", x)
-}
+func between(name string, d, lo, hi time.Duration) error { return inRange("--"+name, d, lo, hi) }
 
 func address(name, addr string) error {
 	if _, _, err := ListenAddress(addr); err != nil {

@@ -160,6 +160,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"socket-mode":           "0660",
 		"store":                 "redis://h",
 		"store-per-second":      "redis://s",
+		"stores":                "stores.yaml",
 		"tenants":               "sqlite:///t.db",
 		"tls-except":            "grpc",
 		"top-keys":              "9",
@@ -178,6 +179,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	ops := map[string]string{"ops-tls-cert": "c", "ops-tls-key": "k"}
 	beside := map[string]map[string]string{
 		"store-per-second":      {"store": "redis://h"},
+		"stores":                {"store": "redis://h"},
 		"tenants-file":          database,
 		"tenants-dir":           database,
 		"snapshot-sign-key":     {"tenants": "sqlite:///t.db", "admin-addr": ":1", "admin-tokens": "tokens.yaml"},
@@ -331,6 +333,7 @@ func TestValidate(t *testing.T) {
 		{"--breaker-slow=1h", "--breaker-slow: 1h0m0s is out of range"},
 		{"--breaker-pause=1ms", "--breaker-pause: 1ms is out of range"},
 		{"--store-per-second=redis://h", "--store-per-second: --store is in memory"},
+		{"--stores=stores.yaml", "--stores: --store is in memory"},
 		{"--store=redis://h --store-per-second=memory://", "--store-per-second: a memory store counts in this process alone"},
 		{"--store=redis://h --store-per-second=mysql://h", "--store-per-second: unknown kind of store; hint:"},
 		{"--store=localhost:6379", "--store: no kind of store is named; hint: redis://localhost:6379"},

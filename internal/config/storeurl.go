@@ -48,21 +48,21 @@ func (u StoreURL) Scheme() string {
 
 // Check reports whether the URL is well formed and names a known store. Its
 // errors never quote the URL.
-func (u StoreURL) Check() error { return u.check("store") }
+func (u StoreURL) Check() error { return u.CheckAs("--store") }
 
-// check is Check for the setting called name.
-func (u StoreURL) check(name string) error {
+// CheckAs is Check for what the one who wrote it knows by that name.
+func (u StoreURL) CheckAs(name string) error {
 	if u.raw == "" {
-		return fmt.Errorf("--%s: no store is named; hint: memory://, or redis://host:6379/0", name)
+		return fmt.Errorf("%s: no store is named; hint: memory://, or redis://host:6379/0", name)
 	}
 	if !slices.Contains(storeSchemes, u.Scheme()) {
 		if meant := meantStore(u.raw); meant != "" {
-			return fmt.Errorf("--%s: no kind of store is named; hint: %s", name, meant)
+			return fmt.Errorf("%s: no kind of store is named; hint: %s", name, meant)
 		}
-		return fmt.Errorf("--%s: unknown kind of store; hint: the URL begins with %s://", name, strings.Join(storeSchemes, "://, "))
+		return fmt.Errorf("%s: unknown kind of store; hint: the URL begins with %s://", name, strings.Join(storeSchemes, "://, "))
 	}
 	if _, err := url.Parse(u.raw); err != nil {
-		return fmt.Errorf("--%s: not a URL; hint: write special characters of a password as %%XX, '@' as %%40, '/' as %%2F, ':' as %%3A", name)
+		return fmt.Errorf("%s: not a URL; hint: write special characters of a password as %%XX, '@' as %%40, '/' as %%2F, ':' as %%3A", name)
 	}
 	return nil
 }

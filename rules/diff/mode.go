@@ -27,5 +27,8 @@ func modeFacts(m *rules.Mode) map[string]string {
 	if m.AskAlways {
 		facts["remember_denials"] = "false"
 	}
+	if m.Store != "" {
+		facts["store"] = m.Store
+	}
 	return facts
 }

@@ -16,13 +16,15 @@ type compiler struct {
 	// fileAnswer is the answer of the file, the default of its rules; nil for
 	// none.
 	fileAnswer *rules.Answer
+	// fileStore is the store of the file, the default of its rules; "" for none.
+	fileStore string
 	// names may be nil.
 	names Namer
 }
 
 // addFile adds the descriptors of a file to their domain.
 func (c *compiler) addFile(f *fileSpec) {
-	c.fileAnswer = c.answer(f.answer)
+	c.fileAnswer, c.fileStore = c.answer(f.answer), f.store
 	for _, spec := range f.descriptors {
 		if spec.always {
 			c.addAlways(f, spec)

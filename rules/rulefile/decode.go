@@ -22,6 +22,7 @@ type fileSpec struct {
 	consumption  string
 	consumptAt   position
 	answer       *answerSpec
+	store        string
 	descriptors  []*descriptorSpec
 }
 
@@ -151,6 +152,8 @@ func (d *decoder) fileField(f *fileSpec, field field) {
 		f.consumption, f.consumptAt = d.text(field), d.valueAt(field)
 	case "answer":
 		f.answer = d.answer(field)
+	case "store":
+		f.store = d.storeName(field)
 	case "descriptors":
 		f.descriptors = d.descriptors(field, 1)
 	}

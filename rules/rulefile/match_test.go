@@ -39,14 +39,14 @@ var aboutWhatCounts = map[string]bool{
 // otherKeys are all other keys of Headgate at the three places where they meet those of
 // envoyproxy/ratelimit, with values that go with the file.
 var otherKeys = map[place]map[string]string{
-	inFile: {"answer": "{body: flat}"},
+	inFile: {"answer": "{body: flat}", "store": "home"},
 	inDescriptor: {
 		"answer": "{body: flat}", "ban": "{after: 9, within: 1m, for: 1m}", "candidate": "{rate_limit: {unit: minute, requests_per_unit: 2}}",
 		"concurrency": "5", "consistency": "exact", "cost": "{from: content_length}", "failure_mode": "open", "hot_keys": "coalesce",
 		"lease_ttl": "1s", "local_share": "share", "max_debt": "5", "on_change": "carry", "priority": "p1",
 		"raise_hot_keys": "{by: 20, for: 10m, pause: 1h}", "remember_denials": "false",
 		"schedule": `[{cron: "0 22 * * *", for: 8h, factor: 3}]`, "secondary_limits": "[{unit: second, requests_per_unit: 1}]",
-		"sensitive": "true", "soft_limit": "{at: 50%}", "sub_buckets": "2", "sync_interval": "200ms", "tenant": "true",
+		"sensitive": "true", "soft_limit": "{at: 50%}", "store": "home", "sub_buckets": "2", "sync_interval": "200ms", "tenant": "true",
 		"valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z",
 	},
 	inRateLimit: {},

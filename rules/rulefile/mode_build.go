@@ -3,6 +3,7 @@ package rulefile
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -15,12 +16,13 @@ type modeSpec struct {
 	syncInterval, leaseTTL           time.Duration
 	subBuckets                       int64
 	askAlways                        bool
+	store                            string
 	// at says where the values of the keys stand that were given.
 	at map[string]position
 }
 
 // modeKeys are the keys of a modeSpec.
-var modeKeys = []string{"consistency", "sync_interval", "lease_ttl", "local_share", "hot_keys", "sub_buckets", "remember_denials"}
+var modeKeys = []string{"consistency", "sync_interval", "lease_ttl", "local_share", "hot_keys", "sub_buckets", "remember_denials", "store"}
 
 // modeField decodes the keys that say how decisions are made.
 func (d *decoder) modeField(s *descriptorSpec, f field) bool {
@@ -46,6 +48,8 @@ func (d *decoder) modeField(s *descriptorSpec, f field) bool {
 		m.subBuckets = d.number(f, rules.MinSubBuckets, rules.MaxSubBuckets)
 	case "remember_denials":
 		m.askAlways = !d.flag(f)
+	case "store":
+		m.store = d.storeName(f)
 	}
 	if m.at == nil {
 		m.at = make(map[string]position)
@@ -53,6 +57,24 @@ func (d *decoder) modeField(s *descriptorSpec, f field) bool {
 	m.at[f.name] = d.valueAt(f)
 	s.flags = append(s.flags, f)
 	return true
+}
+
+// storeName reads the name of a store; "" after reporting what is none.
+func (d *decoder) storeName(f field) string {
+	if n := d.follow(f.value); n == nil || isNull(n) {
+		return ""
+	}
+	before := len(d.diagnostics)
+	name := d.text(f)
+	if d.failedSince(before) {
+		return ""
+	}
+	if err := rules.CheckStoreName(name); err != nil {
+		what, hint, _ := strings.Cut(err.Error(), "; hint: ")
+		d.errorf(d.valueAt(f), hint, "store: %s", what)
+		return ""
+	}
+	return name
 }
 
 // durationWithin reads a duration in [low, high]; 0 after reporting another one.
@@ -81,6 +103,10 @@ func (c *compiler) mode(r *rules.Rule, s *modeSpec) rules.Mode {
 			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)
 		}
 		return m
+	}
+	m.Store = s.store
+	if m.Store == "" && m.Consistency != rules.Local {
+		m.Store = c.fileStore
 	}
 	c.checkMode(r, &m, s)
 	for i := range r.Limits {
@@ -139,6 +165,9 @@ func (c *compiler) checkMode(r *rules.Rule, m *rules.Mode, s *modeSpec) {
 		refuse("sub_buckets", "delete one of them", "sub_buckets is for consistency: exact, not %v", m.Consistency)
 	} else if m.HotKeys == rules.HotLease {
 		refuse("sub_buckets", "delete one of them: both relieve a hot key", "sub_buckets does not go with hot_keys: lease")
+	}
+	if m.Consistency == rules.Local {
+		refuse("store", "delete one of them", "consistency: local asks no store")
 	}
 }
 

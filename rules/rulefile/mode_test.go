@@ -2,6 +2,7 @@ package rulefile
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ func TestModeOfKeys(t *testing.T) {
 		{"sub_buckets: 8", "exact in 8 sub-buckets", rules.Mode{SubBuckets: 8}},
 		{"remember_denials: false", "exact, denials not remembered", rules.Mode{AskAlways: true}},
 		{"failure_mode: local, local_share: whole", "exact", rules.Mode{Whole: true}},
+		{"store: home", "exact, in store home", rules.Mode{Store: "home"}},
+		{"store: eu-west_1, consistency: leased", "leased, in store eu-west_1", rules.Mode{Store: "eu-west_1", Consistency: rules.Leased}},
+		{"store: , remember_denials: ", "exact", rules.Mode{}},
 	} {
 		r := modeOf(t, tt.keys)
 		if r.Mode != tt.want || r.Mode.String() != tt.text {
@@ -223,3 +227,15 @@ func TestExcess(t *testing.T) {
 }
 
 // 2 x 10 x (1 + ln(100,000 / (2 x 10))) is 190.3.
+
+func TestStoreOfAFile(t *testing.T) {
+	set := mustLoad(t, string(corpus(t, "headgate/accepted")["stores"].Data), Options{})
+	got := map[string]string{}
+	for _, r := range set.Rules() {
+		got[r.ID] = r.Mode.Store
+	}
+	want := map[string]string{"stores.tenant": "home", "stores.burst": "per_second", "stores.near": "", "stores.free": "", "stores.leased": "home"}
+	if !maps.Equal(got, want) {
+		t.Errorf("stores are %v, want %v", got, want)
+	}
+}

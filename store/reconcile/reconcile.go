@@ -57,6 +57,8 @@ type Ledger struct {
 // entry is what was let pass of one bucket, as a bucket of its own.
 type entry struct {
 	limit *limit.Limit
+	// where is how the charge finds the store of the bucket.
+	where *store.Mode
 	state limit.State
 }
 
@@ -101,7 +103,15 @@ func (g *Ledger) Passed(t *store.Take, err error) {
 		g.stats.Uncertain += uint64(t.Hits)
 		return
 	}
-	g.add(string(t.Key), t.Limit, now, t.Hits)
+	g.add(t, where(t.Mode), now)
+}
+
+// where returns a mode that decides exactly in the store of m.
+func where(m *store.Mode) *store.Mode {
+	if m == nil || m.Store == "" {
+		return nil
+	}
+	return &store.Mode{Store: m.Store}
 }
 
 // giveBack takes hits out that were given back by share. Hits that the store itself has
@@ -113,22 +123,22 @@ func (g *Ledger) giveBack(t *store.Take, now limit.Micros) {
 	}
 }
 
-// add puts hits into the bucket of key. The lock is held.
-func (g *Ledger) add(key string, l *limit.Limit, now limit.Micros, hits int64) {
-	e := g.entries[key]
+// add puts the hits of t into its bucket. The lock is held.
+func (g *Ledger) add(t *store.Take, where *store.Mode, now limit.Micros) {
+	e := g.entries[string(t.Key)]
 	if e == nil {
-		size := len(key) + entryBytes
+		size := len(t.Key) + entryBytes
 		if len(g.entries) >= MaxKeys || g.bytes+size > MaxBytes {
-			g.stats.Full += uint64(hits)
+			g.stats.Full += uint64(t.Hits)
 			return
 		}
 		e = new(entry)
-		g.entries[key] = e
+		g.entries[string(t.Key)] = e
 		g.bytes += size
 	}
-	g.stats.Passed += uint64(hits)
-	e.limit = l
-	e.state, _ = limit.Charge(l, e.state, now, hits)
+	g.stats.Passed += uint64(t.Hits)
+	e.limit, e.where = t.Limit, where
+	e.state, _ = limit.Charge(t.Limit, e.state, now, t.Hits)
 }
 
 // Stats returns a snapshot.
@@ -167,9 +177,6 @@ func (g *Ledger) Run(ctx context.Context, done func(keys int, hits uint64)) {
 // Charge charges what waits, as far as the store answers, and returns of how many keys and
 // how many hits. ctx bounds the wait.
 func (g *Ledger) Charge(ctx context.Context) (keys int, hits uint64) {
-	if !g.answers(ctx) {
-		return 0, 0
-	}
 	for ctx.Err() == nil {
 		k, h := g.chargeSome(ctx)
 		if k == 0 {
@@ -180,28 +187,10 @@ func (g *Ledger) Charge(ctx context.Context) (keys int, hits uint64) {
 	return keys, hits
 }
 
-// answers reports whether something waits and the store decides about one of it. It is
-// asked first because a charge that ends in a timeout is lost.
-func (g *Ledger) answers(ctx context.Context) bool {
-	g.mu.Lock()
-	var peek []store.Take
-	for key, e := range g.entries {
-		peek = []store.Take{{Key: []byte(key), Limit: e.limit}}
-		break
-	}
-	g.mu.Unlock()
-	if peek == nil {
-		return false
-	}
-	var results [1]store.Result
-	g.store.Take(ctx, peek, results[:])
-	return results[0].Err == nil
-}
-
 // chargeSome charges a part of what waits. Where nothing of it could be charged it returns
 // 0 keys.
 func (g *Ledger) chargeSome(ctx context.Context) (keys int, hits uint64) {
-	takes := g.draw()
+	takes := g.draw(g.decided(ctx))
 	if len(takes) == 0 {
 		return 0, 0
 	}
@@ -221,27 +210,53 @@ func (g *Ledger) chargeSome(ctx context.Context) (keys int, hits uint64) {
 			g.stats.Uncertain += uint64(t.Hits)
 		default:
 			g.stats.Passed -= uint64(t.Hits) // add counts them once more
-			g.add(string(t.Key), t.Limit, now, t.Hits)
+			g.add(t, t.Mode, now)
 		}
 	}
 	return keys, hits
 }
 
-// draw takes some entries out, as charges of what still weighs of them. What does not is
-// forgotten.
-func (g *Ledger) draw() []store.Take {
+// decided returns some of the keys that wait: those about which the store decides. It is
+// asked before anything is charged, because a charge that ends in a timeout is lost; and of
+// each key, because a part of the store may be away.
+func (g *Ledger) decided(ctx context.Context) (keys [][]byte) {
+	g.mu.Lock()
+	peeks := make([]store.Take, 0, min(len(g.entries), maxBatch))
+	for key, e := range g.entries {
+		if len(peeks) == maxBatch {
+			break
+		}
+		peeks = append(peeks, store.Take{Key: []byte(key), Limit: e.limit, Mode: e.where})
+	}
+	g.mu.Unlock()
+	if len(peeks) == 0 {
+		return nil
+	}
+	results := make([]store.Result, len(peeks))
+	g.store.Take(ctx, peeks, results)
+	for i := range peeks {
+		if results[i].Err == nil {
+			keys = append(keys, peeks[i].Key)
+		}
+	}
+	return keys
+}
+
+// draw takes the entries of keys out, as charges of what still weighs of them. What does
+// not is forgotten.
+func (g *Ledger) draw(keys [][]byte) (takes []store.Take) {
 	now := g.now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var takes []store.Take
-	for key, e := range g.entries {
-		if len(takes) == maxBatch {
-			break
+	for _, key := range keys {
+		e := g.entries[string(key)]
+		if e == nil { // another call has drawn it
+			continue
 		}
-		delete(g.entries, key)
+		delete(g.entries, string(key))
 		g.bytes -= len(key) + entryBytes
 		if used := weighing(e.limit, e.state, now); used > 0 {
-			takes = append(takes, store.Take{Key: []byte(key), Limit: e.limit, Hits: used, Op: store.Charge})
+			takes = append(takes, store.Take{Key: key, Limit: e.limit, Hits: used, Op: store.Charge, Mode: e.where})
 		}
 	}
 	return takes

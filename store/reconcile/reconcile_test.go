@@ -209,6 +209,54 @@ func TestWhatCannotBeChargedWaits(t *testing.T) {
 	}
 }
 
+// named decides in the store that takes name; the others do not answer.
+type named map[string]store.Store
+
+func (n named) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	for i := range takes {
+		name := ""
+		if takes[i].Mode != nil {
+			name = takes[i].Mode.Store
+		}
+		if s := n[name]; s != nil {
+			s.Take(ctx, takes[i:i+1], results[i:i+1])
+		} else {
+			results[i] = store.Result{Err: failure(store.Timeout)}
+		}
+	}
+}
+
+func (n named) Close() error { return nil }
+
+// Of several stores one may be away longer. What it is owed waits for it, and the others
+// are charged meanwhile.
+func TestEachStoreIsChargedWhenItIsBack(t *testing.T) {
+	first, home := memory(t, still), memory(t, still)
+	stores := named{"": first}
+	ledger := reconcile.New(stores, still)
+	for i := range 150 {
+		ledger.Passed(&store.Take{Key: fmt.Appendf(nil, "a %d", i), Limit: hourly, Hits: 2}, failure(store.BreakerOpen))
+		ledger.Passed(&store.Take{Key: fmt.Appendf(nil, "b %d", i), Limit: hourly, Hits: 3, Mode: &store.Mode{Store: "home", Consistency: store.Local}}, failure(store.BreakerOpen))
+	}
+	charge := func() {
+		for range 100 { // each call ends with the first keys of which nothing could be charged
+			ledger.Charge(t.Context())
+		}
+	}
+	charge()
+	if s := ledger.Stats(); s.Waiting != 150 || s.Charged != 300 || s.Uncertain != 0 {
+		t.Errorf("while home is away: %+v", s)
+	}
+	stores["home"] = home
+	charge()
+	if s := ledger.Stats(); s.Waiting != 0 || s.Charged != 750 || s.Uncertain != 0 {
+		t.Errorf("home is back: %+v", s)
+	}
+	if a, b, none := left(first, "a 0", hourly), left(home, "b 0", hourly), left(first, "b 0", hourly); a.Remaining != 998 || b.Remaining != 997 || none.Remaining != 1000 {
+		t.Errorf("left are %d, %d and %d", a.Remaining, b.Remaining, none.Remaining)
+	}
+}
+
 func TestWhatIsGivenBackIsNotCharged(t *testing.T) {
 	shared := &away{Store: memory(t, still), reason: store.BreakerOpen}
 	ledger := reconcile.New(shared, still)

@@ -3,6 +3,7 @@ package spread_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -12,7 +13,7 @@ import (
 
 // Limits per second have a store of their own, and a request that one of two
 // limits denies is charged to neither.
-func ExampleByPeriod() {
+func ExampleNew() {
 	quick, err := memstore.New(memstore.Options{})
 	if err != nil {
 		fmt.Println(err)
@@ -23,7 +24,16 @@ func ExampleByPeriod() {
 		fmt.Println(err)
 		return
 	}
-	s := spread.ByPeriod(quick, rest)
+	s, err := spread.New(func(t *store.Take) int {
+		if t.Limit.Period == time.Second {
+			return 0
+		}
+		return 1
+	}, quick, rest)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	defer s.Close()
 
 	perSecond, perDay := limit.Must(limit.PerSecond(100)), limit.Must(limit.PerDay(1))

@@ -15,7 +15,7 @@ import (
 const MaxStores = 16
 
 // Store is a store.Store that decides each take in one of several stores. Make
-// one with New or ByPeriod.
+// one with New.
 type Store struct {
 	stores []store.Store
 	of     func(*store.Take) int
@@ -31,19 +31,6 @@ func New(of func(*store.Take) int, stores ...store.Store) (*Store, error) {
 		return nil, fmt.Errorf("new spread store: %d stores; hint: from 1 to %d", len(stores), MaxStores)
 	}
 	return &Store{stores: stores, of: of}, nil
-}
-
-// ByPeriod returns a store that decides in perSecond the takes whose limit has a
-// period of one second, and all others in rest, so that the many short-lived
-// counters burden a server of their own. A bucket whose limit changes its period
-// from or to a second starts afresh. It owns both.
-func ByPeriod(perSecond, rest store.Store) *Store {
-	return &Store{stores: []store.Store{perSecond, rest}, of: func(t *store.Take) int {
-		if t.Limit.Calendar == nil && t.Limit.Period == time.Second {
-			return 0
-		}
-		return 1
-	}}
 }
 
 // Take implements store.Store. The stores are asked side by side.

@@ -377,11 +377,14 @@ func TestNoRefundIntoTheNextWindow(t *testing.T) {
 	}
 }
 
-func TestByPeriod(t *testing.T) {
+func TestOneBatchInTwoStores(t *testing.T) {
 	now := limit.Micros(1_780_315_200_000_000)
 	clock := func() limit.Micros { return now }
 	quick, rest := open(t, clock), open(t, clock)
-	s := spread.ByPeriod(quick, rest)
+	s, err := spread.New(byPeriod, quick, rest)
+	if err != nil {
+		t.Fatal(err)
+	}
 	second, minute := limit.Must(limit.PerSecond(10)), limit.Must(limit.PerMinute(10))
 	takes := []store.Take{
 		{Key: []byte("s"), Limit: second, Hits: 3, Group: 1},
@@ -407,6 +410,14 @@ func TestByPeriod(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
+}
+
+// byPeriod sends limits per second to the first store, and others to the second.
+func byPeriod(t *store.Take) int {
+	if t.Limit.Period == time.Second {
+		return 0
+	}
+	return 1
 }
 
 func TestNewBounds(t *testing.T) {
