@@ -238,10 +238,13 @@ func (g *ledger) quotasBefore(i int) (n int) {
 // look asks the store whether the reservation of b was made, and with all what b.ledger
 // needs to know. takes are those of the reservation now.
 func (l *Limiter) look(ctx context.Context, p *plan, b *booking, all bool) (made store.Result) {
-	g, domain, mark := &b.ledger, b.claims.Domain, reservation.MarkLimit(b.claims.TTL)
+	g, domain, mark := &b.ledger, b.claims.Domain, b.mark
 	p.again, p.againOf = p.again[:0], p.againOf[:0]
 	start := len(g.keys)
 	g.keys = reservation.MarkMade.AppendKey(g.keys, domain, b.text)
+	p.addAgain(-1, store.Take{Key: g.keys[start:len(g.keys):len(g.keys)], Limit: mark})
+	start = len(g.keys)
+	g.keys = reservation.MarkUncharged.AppendKey(g.keys, domain, b.text)
 	p.addAgain(-1, store.Take{Key: g.keys[start:len(g.keys):len(g.keys)], Limit: mark})
 	if all {
 		g.addNotes(p, domain, b.text, mark)
@@ -260,7 +263,11 @@ func (l *Limiter) look(ctx context.Context, p *plan, b *booking, all bool) (made
 	if g.looked = all; all {
 		g.read(p.againResults)
 	}
-	return p.againResults[0]
+	made = p.againResults[0]
+	if isMarked(&p.againResults[1]) {
+		l.lookUncharged(ctx, p, b)
+	}
+	return made
 }
 
 // addNotes appends what asks for the notes on quotas, and for their buckets.
@@ -350,7 +357,7 @@ func (b *batch) quotaEntry(t int) descriptor.Entry {
 
 // askNotes appends the notes on what is asked in place of quotas. They hold nothing back.
 func (cs *coverage) askNotes(r *retry, req *Request) {
-	mark := store.Take{Limit: reservation.MarkLimit(cs.booking.claims.TTL), Hits: 1, Shadow: true}
+	mark := store.Take{Limit: cs.booking.mark, Hits: 1, Shadow: true}
 	takes := cs.spans[r.request].takes
 	for t := takes.from; t < takes.to; t++ {
 		if cs.coverOf[t] == 0 {

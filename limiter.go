@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -40,6 +42,7 @@ type Limiter struct {
 	plans      sync.Pool // of *plan
 	coverages  sync.Pool // of *coverage
 	bookings   sync.Pool // of *booking
+	marks      reservation.Marks
 	waiting    chan struct{}
 
 	orphans orphans
@@ -72,6 +75,7 @@ func New(o Options) (*Limiter, error) {
 		onRollBack: o.OnRollBack,
 		waiting:    make(chan struct{}, o.MaxWaiting),
 	}
+	l.marks = reservation.MarksOf(func(one *limit.Limit) error { return store.Supports(o.Store, one) })
 	l.plans.New = func() any { return new(plan) }
 	l.coverages.New = func() any { return new(coverage) }
 	l.bookings.New = func() any { return new(booking) }

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/verdict"
@@ -28,6 +30,10 @@ type booking struct {
 	ledger ledger
 	// untold says that the store did not tell who has paid.
 	untold bool
+	// mark is the limit of the marks on it.
+	mark *limit.Limit
+	// uncharged are the takes that were not charged though the request passed.
+	uncharged []int
 	// request has the descriptors below, and the entries and attributes of claims.
 	request     Request
 	descriptors []Descriptor
@@ -65,7 +71,7 @@ func (b *booking) clear() {
 	clear(b.descriptors)
 	*b = booking{
 		claims: b.claims, descriptors: b.descriptors[:0], charges: b.charges[:0], estimates: b.estimates[:0],
-		text: b.text[:0], paid: b.paid[:0], ledger: b.ledger,
+		text: b.text[:0], paid: b.paid[:0], uncharged: b.uncharged[:0], ledger: b.ledger,
 	}
 }
 
@@ -152,7 +158,7 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 	p.addRequest(req, resp)
 	takes := len(p.takes)
 	b.ask(req, *o)
-	b.text = b.claims.Append(b.text[:0])
+	b.text, b.mark = b.claims.Append(b.text[:0]), l.marks.Limit(o.TTL)
 	if err := reservation.Fits(len(b.text), max(takes, 1)); err != nil {
 		return reservation.Reservation{}, NotTimed, err
 	}
@@ -168,6 +174,9 @@ func (l *Limiter) reserve(ctx context.Context, req *Request, o *reservation.Opti
 	}
 	if !resp.Allowed {
 		return reservation.Reservation{}, NotTimed, nil
+	}
+	if !repeated.known {
+		l.noteUncharged(ctx, p, b, takes, resp)
 	}
 	b.addCharges(&p.batch, takes, resp, repeated.known)
 	return reservation.Made(b.text, b.charges, expires), NotTimed, nil
@@ -193,7 +202,7 @@ type repetition struct {
 // made, which stands with them or falls: where it is there already, the request was
 // let in before and nothing is charged. It fills in resp.
 func (l *Limiter) takeReserved(ctx context.Context, p *plan, b *booking, req *Request, responses []Response) repetition {
-	mark := p.addMark(req.Domain, b.text, b.claims.TTL, reservation.MarkMade)
+	mark := p.addMark(b, reservation.MarkMade)
 	p.spans[0].takes.to++
 	p.bindKeys()
 	fellBack := l.exchange(ctx, &p.batch)
@@ -261,16 +270,50 @@ func (r *Response) letIn() {
 	r.merge()
 }
 
-// addMark makes all takes of b one group, of which the last is a mark on the
-// reservation with those claims, and returns its index.
-func (b *batch) addMark(domain string, claims []byte, ttl time.Duration, mark reservation.Mark) int {
-	b.keys = mark.AppendKey(b.keys, domain, claims)
+// addMark makes all takes of b one group, of which the last is a mark on a reservation, and
+// returns its index.
+func (b *batch) addMark(on *booking, mark reservation.Mark) int {
+	b.keys = mark.AppendKey(b.keys, on.claims.Domain, on.text)
 	b.ends = append(b.ends, len(b.keys))
-	b.addTake(store.Take{Limit: reservation.MarkLimit(ttl), Hits: 1}, verdict.ByStore)
+	b.addTake(store.Take{Limit: on.mark, Hits: 1}, verdict.ByStore)
 	for i := range b.takes {
 		b.takes[i].Group = 1
 	}
 	return len(b.takes) - 1
+}
+
+// noteUncharged has the store note which of the first so many takes, which are those of a
+// reservation that has passed, were not charged because their limits only watch and were
+// over. So nobody who settles it is believed that they were.
+func (l *Limiter) noteUncharged(ctx context.Context, p *plan, b *booking, takes int, resp *Response) {
+	p.again, p.againOf = p.again[:0], p.againOf[:0]
+	note := func(of ...descriptor.Entry) {
+		p.addAgain(-1, store.Take{Key: reservation.MarkUncharged.AppendKey(nil, b.claims.Domain, b.text, of...), Limit: b.mark, Hits: 1, Shadow: true})
+	}
+	for t := range takes {
+		take, r := &p.takes[t], &p.results[t]
+		if take.Hits > 0 && take.Shadow && r.Err == nil && (!r.Allowed || r.Skipped) && p.countsCost(resp, t) {
+			note(p.quotaEntry(t))
+		}
+	}
+	if len(p.again) > 0 {
+		note()
+		l.takeAgain(ctx, l.store, &p.batch)
+	}
+}
+
+// lookUncharged fills in which of the takes that were to be charged were not.
+func (l *Limiter) lookUncharged(ctx context.Context, p *plan, b *booking) {
+	p.again, p.againOf = p.again[:0], p.againOf[:0]
+	for _, e := range b.estimates {
+		p.addAgain(-1, store.Take{Key: reservation.MarkUncharged.AppendKey(nil, b.claims.Domain, b.text, p.quotaEntry(e.take)), Limit: b.mark})
+	}
+	l.takeAgain(ctx, l.store, &p.batch)
+	for i, e := range b.estimates {
+		if r := &p.againResults[i]; r.Err != nil || isMarked(r) {
+			b.uncharged = append(b.uncharged, e.take)
+		}
+	}
 }
 
 // peek asks the store what it has in the bucket of t.

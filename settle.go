@@ -64,7 +64,7 @@ func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual 
 	if end := r.Expires(); !end.IsZero() && !l.now().Before(end) {
 		return reservation.Undecided, reservation.ErrExpired
 	}
-	b.text = append(b.text, r.Claims()...)
+	b.text, b.mark = append(b.text, r.Claims()...), l.marks.Limit(b.claims.TTL)
 	b.estimate(p, &responses[0])
 	b.use(actual, p.domain(b.request.Domain))
 	p.batch.empty()
@@ -142,7 +142,9 @@ func (b *booking) addCharged(r reservation.Reservation) {
 		if b.ledger.isCovered(e.take) {
 			continue
 		}
-		if r.IsTold() {
+		if slices.Contains(b.uncharged, e.take) {
+			e.Hits = 0
+		} else if r.IsTold() {
 			e.Hits = min(e.Hits, r.Charged(e.Bucket, b.chargesBefore(e.Bucket)))
 		}
 		b.charges = append(b.charges, e.Charge)
@@ -183,11 +185,13 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 	default:
 		g.forget()
 	}
-	b.settleCharges(p.takes)
+	now := limit.MicrosOf(l.now())
+	old := age{l.marks.MadeAt(b.claims.TTL, made.ResetAfter, now), now}
+	b.settleCharges(p.takes, old)
 	g.reckon(r, p.takes)
 	g.decide()
-	g.apply(p)
-	mark := p.addMark(b.claims.Domain, b.text, b.claims.TTL, reservation.MarkSettled)
+	g.apply(p, old)
+	mark := p.addMark(b, reservation.MarkSettled)
 	p.bindKeys()
 	l.take(ctx, l.store, p.takes, p.results)
 	g.speak(p, resp, p.results)
@@ -203,11 +207,11 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 
 // settleCharges makes takes, which charge what was used, what is missing to, or too much
 // in, what was charged.
-func (b *booking) settleCharges(takes []store.Take) {
+func (b *booking) settleCharges(takes []store.Take, old age) {
 	for i := range takes {
 		t := &takes[i]
 		if !b.ledger.isCovered(i) {
-			setCharge(t, t.Hits-b.takeCharge(reservation.Bucket(t.Key)))
+			old.setCharge(t, t.Hits-b.takeCharge(reservation.Bucket(t.Key)))
 		}
 	}
 }
@@ -359,14 +363,14 @@ func (g *ledger) payerOf(q *quotaTake) (by int, hits int64) {
 // hit, which alone are done before the mark of a group that falls apart: so all is done
 // once, however often it is tried; and what others have taken of a purse since it was
 // looked at, it owes.
-func (g *ledger) apply(p *plan) {
+func (g *ledger) apply(p *plan, old age) {
 	for i := range g.quotas {
 		q := &g.quotas[i]
 		hits := g.owed(q)
 		if by, _ := g.payerOf(q); by != 0 {
 			hits = 0
 		}
-		setCharge(&p.takes[q.take], hits)
+		old.setCharge(&p.takes[q.take], hits)
 	}
 	for i := range g.purses {
 		one := &g.purses[i]
@@ -375,18 +379,22 @@ func (g *ledger) apply(p *plan) {
 		}
 		one.at = len(p.takes)
 		take := store.Take{Limit: one.limit}
-		setCharge(&take, one.used-one.charged)
+		old.setCharge(&take, one.used-one.charged)
 		p.keys = append(p.keys, one.key...)
 		p.ends = append(p.ends, len(p.keys))
 		p.addTake(take, verdict.ByStore)
 	}
 }
 
-// setCharge makes t charge so many hits, or give back as many if they are negative.
-func setCharge(t *store.Take, hits int64) {
+// age is when a reservation was charged, and when it is settled.
+type age struct{ charged, now limit.Micros }
+
+// setCharge makes t charge so many hits, or, if they are negative, give back as many of them
+// as can still be in the bucket: those that are over were others' since.
+func (a age) setCharge(t *store.Take, hits int64) {
 	t.Op, t.Hits = store.Charge, hits
 	if hits < 0 {
-		t.Op, t.Hits = store.Refund, -hits
+		t.Op, t.Hits = store.Refund, t.Limit.Outstanding(a.charged, a.now, -hits)
 	}
 }
 

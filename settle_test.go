@@ -330,3 +330,104 @@ func TestA10SwitchedOff(t *testing.T) {
 		t.Errorf("%d left, want 80", left)
 	}
 }
+
+const everyTenSeconds = `
+domain: d
+descriptors:
+- {key: sliding_window, rate_limit: {window: 10s, requests_per_unit: 20}}
+- {key: fixed_window, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: fixed_window}}
+- {key: smooth, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: sub_windows, sub_windows: 5}}
+- {key: strict, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: sub_windows, mode: strict}}
+- {key: sliding_log, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: sliding_log}}
+- {key: token_bucket, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: token_bucket}}
+- {key: gcra, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: gcra}}
+- {key: leaky_queue, rate_limit: {window: 10s, requests_per_unit: 20, algorithm: leaky_queue, max_queue: 19}}
+`
+
+// Who settles late is given back nothing of what others have used since: what was charged
+// then is over by itself.
+func TestA10WhatIsOverIsNotGivenBack(t *testing.T) {
+	for _, key := range []string{"sliding_window", "fixed_window", "smooth", "strict", "sliding_log", "token_bucket", "gcra", "leaky_queue"} {
+		for name, settle := range map[string]func(*bench, reservation.Reservation){
+			"told": func(b *bench, r reservation.Reservation) { b.commit(r, reservation.Settled, used(0)) },
+			"forged": func(b *bench, r reservation.Reservation) {
+				b.commit(dated(t, r, b.now.Add(time.Hour)), reservation.Settled, used(0))
+			},
+			"untold": func(b *bench, r reservation.Reservation) {
+				req := &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some(key+":x", 20)}}
+				named, err := req.Reservation(reservation.Options{ID: "one"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				b.commit(named, reservation.Settled, used(0))
+			},
+		} {
+			b := newBench(t, everyTenSeconds, headgate.Options{})
+			r, resp := b.reserve(reservation.Options{ID: "one"}, some(key+":x", 20))
+			if !resp.Allowed {
+				t.Fatalf("%s: %+v", key, resp)
+			}
+			b.now = b.now.Add(25 * time.Second)
+			if resp := b.check(some(key+":x", 20)); !resp.Allowed {
+				t.Fatalf("%s: what was reserved is not over: %+v", key, resp)
+			}
+			settle(b, r)
+			if left := b.remaining(key + ":x"); left != 0 {
+				t.Errorf("%s, %s: %d left of what others have used", key, name, left)
+			}
+		}
+	}
+}
+
+// dated is r with another time at which it expires.
+func dated(t *testing.T, r reservation.Reservation, expires time.Time) reservation.Reservation {
+	t.Helper()
+	all, err := base64.RawURLEncoding.DecodeString(r.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	length, n := binary.Uvarint(all[1:])
+	claims := all[:1+n+int(length)]
+	_, n = binary.Uvarint(all[len(claims):])
+	text := binary.AppendUvarint(slices.Clone(claims), uint64(expires.UnixMilli()))
+	late, err := reservation.Parse(base64.RawURLEncoding.EncodeToString(append(text, all[len(claims)+n:]...)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return late
+}
+
+// A limit that only watched and was over was not charged, and nobody is believed that it was:
+// neither by what a reservation says, nor by what its claims cost.
+func TestA10WhatOnlyWatchedGivesNothingBack(t *testing.T) {
+	enforced := strings.Replace(tokens, "shadow_mode: true", "shadow_mode: false", 1)
+	for name, r := range map[string]func(b, other *bench) reservation.Reservation{
+		"grafted": func(b, other *bench) reservation.Reservation {
+			own, _ := b.reserve(reservation.Options{ID: "x"}, some("tried:x", 5))
+			all, _ := other.reserve(reservation.Options{ID: "x"}, some("tried:x", 5))
+			r, err := reservation.Parse(grafted(own, all))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		},
+		"untold": func(b, _ *bench) reservation.Reservation {
+			b.reserve(reservation.Options{ID: "x"}, some("tried:x", 5))
+			req := &headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{some("tried:x", 5)}}
+			r, err := req.Reservation(reservation.Options{ID: "x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		},
+	} {
+		b, other := newBench(t, tokens, headgate.Options{}), newBench(t, tokens, headgate.Options{})
+		b.check(some("tried:x", 9))
+		reserved := r(b, other)
+		b.limiter.SetRules(load(t, enforced))
+		b.commit(reserved, reservation.Settled, used(0))
+		if left := b.remaining("tried:x"); left != 1 {
+			t.Errorf("%s: %d left of ten, 9 were used", name, left)
+		}
+	}
+}

@@ -21,6 +21,9 @@ const (
 	// that was. The entries of their keys name the bucket of the quota, and what paid.
 	MarkCovered
 	MarkPaid
+	// MarkUncharged says that a limit which only watches was over and so was not charged.
+	// Without entries it says so of any limit, with those of MarkCovered of one.
+	MarkUncharged
 )
 
 // AppendKey appends the key of the mark on the reservation of a domain with those claims,
@@ -39,19 +42,48 @@ func (m Mark) AppendKey(dst []byte, domain string, claims []byte, of ...descript
 // a reservation for that much longer than its ttl.
 const clockSkew = time.Minute
 
-// marks[i] is the limit of the marks on reservations of up to i minutes. A sliding
-// window of one hit, which all stores know, lets a second one pass no sooner than
-// after a period. The windows of both marks on a reservation are the same, so that the
-// one that it was settled is forgotten no sooner than the one that it was made.
-var marks = func() (all [1 + MaxTTL/time.Minute]*limit.Limit) {
+// Marks are the limits of marks. Make one with MarksOf.
+type Marks struct {
+	exact bool
+	// limits[i] is for reservations of up to i minutes. It lets a second hit pass no sooner
+	// than after its period. All marks on a reservation have the same, so that the one that
+	// it was settled is forgotten no sooner than the one that it was made.
+	limits *[1 + MaxTTL/time.Minute]*limit.Limit
+}
+
+// MarksOf returns marks for a store that can decide limits for which supports returns nil.
+// Those of gcra tell when they were made; a sliding window, which all stores know, tells
+// only in which window.
+func MarksOf(supports func(*limit.Limit) error) Marks {
+	if supports(exactMarks[0]) == nil {
+		return Marks{true, &exactMarks}
+	}
+	return Marks{false, &coarseMarks}
+}
+
+var exactMarks, coarseMarks = marksBy(limit.GCRA), marksBy(limit.SlidingWindow)
+
+func marksBy(a limit.Algorithm) (all [1 + MaxTTL/time.Minute]*limit.Limit) {
 	for i := range all {
-		all[i] = limit.Must(limit.Spec{Quota: 1, Period: time.Duration(i)*time.Minute + clockSkew})
+		all[i] = limit.Must(limit.Spec{Algorithm: a, Quota: 1, Period: time.Duration(i)*time.Minute + clockSkew})
 	}
 	return all
-}()
+}
 
-// MarkLimit returns the limit of the marks on reservations of that length, which is at
-// most MaxTTL.
-func MarkLimit(ttl time.Duration) *limit.Limit {
-	return marks[(ttl+time.Minute-1)/time.Minute]
+// Limit returns the limit of the marks on reservations of that length, which is at most
+// MaxTTL.
+func (m Marks) Limit(ttl time.Duration) *limit.Limit {
+	return m.limits[(ttl+time.Minute-1)/time.Minute]
+}
+
+// MadeAt returns when a mark was made on a reservation of that length that can still be
+// settled at now: a peek says that it is forgotten resetAfter later. Where the mark does not
+// tell, it is the earliest instant that it can have been.
+func (m Marks) MadeAt(ttl, resetAfter time.Duration, now limit.Micros) limit.Micros {
+	period := m.Limit(ttl).Period
+	if m.exact {
+		return now - limit.Micros((period-min(resetAfter, period))/time.Microsecond)
+	}
+	began := max(2*period-resetAfter, 0) // since the start of its window
+	return now - limit.Micros(min(ttl, began)/time.Microsecond)
 }

@@ -112,12 +112,43 @@ func TestClaimsInMemoryThatIsUsedAgain(t *testing.T) {
 	}
 }
 
+func all(*limit.Limit) error { return nil }
+
+// windows is what memcached decides.
+func windows(l *limit.Limit) error {
+	if l.Algorithm == limit.SlidingWindow {
+		return nil
+	}
+	return errors.New("no")
+}
+
+// A mark tells when it was made: exactly by gcra, and by a window never later than that.
+func TestMarksTellWhenTheyWereMade(t *testing.T) {
+	const ttl = 5 * time.Minute
+	made := limit.Micros(1_800_000_000_000_000 + 77_000_000)
+	for name, supports := range map[string]func(*limit.Limit) error{"all": all, "windows": windows} {
+		marks := reservation.MarksOf(supports)
+		l := marks.Limit(ttl)
+		s, _ := limit.Decide(l, limit.State{}, made, 1)
+		for later := time.Duration(0); later < ttl; later += 7 * time.Second {
+			now := made + limit.Micros(later/time.Microsecond)
+			_, d := limit.Decide(l, s, now, 0)
+			got := marks.MadeAt(ttl, d.ResetAfter, now)
+			if got > made || name == "all" && got != made || got < now-limit.Micros(ttl/time.Microsecond) {
+				t.Errorf("%s: %v later it was made %d µs before it was", name, later, made-got)
+			}
+		}
+	}
+}
+
 // The store remembers a reservation for as long as it can be settled, and a minute.
 func TestMarksLastAsLongAsTheirReservation(t *testing.T) {
 	for _, ttl := range []time.Duration{reservation.MinTTL, time.Minute - time.Millisecond, time.Minute, time.Minute + time.Millisecond, reservation.DefaultTTL, reservation.MaxTTL} {
-		l := reservation.MarkLimit(ttl)
-		if l.Quota != 1 || l.Period < ttl+time.Minute || l.Period >= ttl+2*time.Minute {
-			t.Errorf("of %v: %d per %v", ttl, l.Quota, l.Period)
+		for name, supports := range map[string]func(*limit.Limit) error{"all": all, "windows": windows} {
+			l := reservation.MarksOf(supports).Limit(ttl)
+			if l.Quota != 1 || l.Period < ttl+time.Minute || l.Period >= ttl+2*time.Minute {
+				t.Errorf("%s: of %v: %d per %v", name, ttl, l.Quota, l.Period)
+			}
 		}
 	}
 	keys := map[string]bool{}

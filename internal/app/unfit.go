@@ -12,6 +12,9 @@ import (
 // store; nil if they can.
 func (k *stack) unfit(l *limit.Limit) error { return k.unfitIn("", l) }
 
+// Supports implements store.Supporter.
+func (k *stack) Supports(l *limit.Limit) error { return k.unfit(l) }
+
 // unfitIn returns why the backend that a limit of a rule goes to cannot decide it; nil if it
 // can. name is that of the store that the rule names, or "".
 func (k *stack) unfitIn(name string, l *limit.Limit) error {

@@ -185,6 +185,9 @@ func (s *Store) at() int64 {
 // Close closes the store beneath.
 func (s *Store) Close() error { return s.inner.Close() }
 
+// Supports implements store.Supporter, as the store beneath does.
+func (s *Store) Supports(l *limit.Limit) error { return store.Supports(s.inner, l) }
+
 // Take implements store.Store.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	switch {

@@ -37,6 +37,9 @@ func Supports(l *limit.Limit) error {
 	return fmt.Errorf("memcached cannot decide %v; hint: it takes fixed_window and sliding_window, Redis takes all algorithms", l.Algorithm)
 }
 
+// Supports implements store.Supporter.
+func (s *Store) Supports(l *limit.Limit) error { return Supports(l) }
+
 // unsupported is the error of a take whose limit the store does not take.
 func unsupported(o *Options, l *limit.Limit) *store.Error {
 	return &store.Error{

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
 
@@ -60,6 +61,16 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 		},
 		Now: s.now,
 	}.Take(takes, results)
+}
+
+// Supports implements store.Supporter: each store has to decide the limit.
+func (s *Store) Supports(l *limit.Limit) error {
+	for _, one := range s.stores {
+		if err := store.Supports(one, l); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Stores returns the stores, for those who look after them.

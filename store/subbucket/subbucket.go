@@ -64,6 +64,7 @@ import (
 	"hash/maphash"
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
 
@@ -88,6 +89,9 @@ func New(inner store.Store) *Store { return &Store{inner: inner, seed: maphash.M
 
 // Close closes the store beneath.
 func (s *Store) Close() error { return s.inner.Close() }
+
+// Supports implements store.Supporter, as the store beneath does.
+func (s *Store) Supports(l *limit.Limit) error { return store.Supports(s.inner, l) }
 
 // Take implements store.Store.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
