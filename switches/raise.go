@@ -26,7 +26,7 @@ func (s *Switch) validateRaise() error {
 	case s.Raise < 1 || s.Raise > MaxRaise:
 		return fmt.Errorf("raise %d; hint: from 1 to %d, in per cent of the limit", s.Raise, MaxRaise)
 	case s.Until.IsZero():
-		return errors.New("limits are raised without an end; hint: say until when")
+		return errors.New("a raise needs an end; hint: say until when")
 	case s.Percent != 0:
 		return errors.New("limits are raised for a share of the tenants; hint: leave percent out, and name keys in tenants")
 	}

@@ -3,6 +3,7 @@ package tenant
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // FallbackTier is the tier of a subject without an account, unless told otherwise.
@@ -97,6 +98,14 @@ func (t *Tiers) Names() []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// Hint says which names a tier can have, for errors about another one.
+func (t *Tiers) Hint() string {
+	if len(t.byName) == 0 {
+		return "there are no tiers: name a file of them with --tiers, or put one"
+	}
+	return "one of " + strings.Join(t.Names(), ", ")
 }
 
 // Tier returns the tier of that name, or nil.

@@ -190,7 +190,7 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 	switch e.Type {
 	case tierSet:
 		if tiers := o.Tiers(); !tiers.Has(*e.Tier) {
-			return wrong("tier", "unknown tier %.64q; hint: one of %v", *e.Tier, tiers.Names())
+			return wrong("tier", "unknown tier %.64q; hint: %s", *e.Tier, tiers.Hint())
 		}
 		return name, setTier(tenant.Assignment{Tier: *e.Tier, Term: term}, now), nil
 	case quotaSet:

@@ -268,7 +268,7 @@ func (c *call) parseSwitch(t switches.Target) (switches.Switch, *problem) {
 		}
 	}
 	if !s.Until.IsZero() && !s.Until.After(c.now) {
-		return s, badField(http.StatusUnprocessableEntity, "until", "in the past; hint: leave it out for ever")
+		return s, badField(http.StatusUnprocessableEntity, "until", "in the past; hint: an instant that is to come")
 	}
 	return s, nil
 }

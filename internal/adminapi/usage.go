@@ -326,7 +326,7 @@ func (u usage) token(c *call) (*answer, error) {
 		return nil, bad
 	}
 	if u.SignUsageToken == nil {
-		return nil, fail(http.StatusNotFound, "tokens for customers are off: this process has no key to sign them with")
+		return nil, fail(http.StatusNotFound, "tokens for customers are off: this process has no key to sign them with; hint: --usage-key FILE")
 	}
 	var body usageTokenBody
 	if bad := decodeBody(c.body, &body); bad != nil {

@@ -86,7 +86,7 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 	p.tellOpen(&s, fronts)
 	if s.Hints {
 		p.hints = func(listeners map[string]net.Listener) {
-			printHints(o.Out, listeners["http"], p.limiter.Rules(), hinted{s.OpensLimits(s.HTTPAddr), s.Secures("http", s.HTTPAddr)})
+			printHints(o.Out, listeners["http"], p.limiter.Rules(), hinted{s.OpensLimits(s.HTTPAddr, s.Behind("http")), s.Secures("http", s.HTTPAddr)})
 			printAuthHint(o.Out, listeners["auth"])
 			printDashboardHint(o.Out, listeners["dashboard"], s.DashboardTLSCert != "", s.AdminTokens)
 		}

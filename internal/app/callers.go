@@ -68,21 +68,22 @@ var decides = headgate.Rights{Check: true, Reserve: true}
 // gate returns what stands in an entrance.
 func (p *process) gate(e entrance) *gate {
 	return callers.New(callers.Options[*apikeys.Door]{
-		File: p.trust.file, Listener: e.at, Anonymous: p.trust.anonymous(e.at, e.addr), Closed: p.trust.closed(), Needs: e.needs,
+		File: p.trust.file, Listener: e.at, Anonymous: p.trust.anonymous(&e, p.settings.Behind(e.at.String())), Closed: p.trust.closed(), Needs: e.needs,
 		Refusals: p.refusals, Door: gateDoors[e.at],
 		Open: func(r headgate.Rights) *apikeys.Door { return p.doors.openRaw(e.front, r) },
 	})
 }
 
-// anonymous returns what those may do who show no credential, where no file says it.
-func (t *trust) anonymous(at callers.Listener, addr string) headgate.Rights {
+// anonymous returns what those may do who show no credential, where no file says it. Behind
+// says that a load balancer stands before the entrance.
+func (t *trust) anonymous(e *entrance, behind bool) headgate.Rights {
 	switch {
-	case at == callers.Ops:
+	case e.at == callers.Ops:
 		return headgate.Rights{Explain: true}
 	case t.file != nil:
 		return headgate.Rights{}
 	}
-	open := t.settings.OpensLimits(addr)
+	open := t.settings.OpensLimits(e.addr, behind)
 	return headgate.Rights{Check: true, Reserve: true, NameLimits: open, GiveBack: open}
 }
 

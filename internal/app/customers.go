@@ -43,5 +43,8 @@ func (p *process) customers(s *config.Serve) ([]front, error) {
 	mux.Handle(customer.Path, usage)
 	server := newHTTPServer(closing(&p.health.draining, mux), p.logger)
 	server.TLSConfig, err = p.callersTLS(&s.CallersTLS, "usage", s.UsageAddr)
+	if server.TLSConfig == nil && !config.Loopback(s.UsageAddr) {
+		p.logger.Warn("customers are answered without TLS beyond this machine: their tokens can be read on the way; hint: --tls-cert and --tls-key, or an address such as 127.0.0.1:8083", "addr", s.UsageAddr)
+	}
 	return []front{{name: "usage", addr: s.UsageAddr, start: p.gentle("usage", server)}}, err
 }

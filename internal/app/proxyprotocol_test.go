@@ -2,6 +2,7 @@ package app
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -58,6 +59,11 @@ func TestProxyProtocolOfServe(t *testing.T) {
 	}
 	if got := askRaw(t, at["ops"], header+"GET /healthz HTTP/1.0\r\n\r\n"); got != ok {
 		t.Errorf("ops: %q", got)
+	}
+	// The address is of this machine, and those who come through the load balancer are not.
+	const body = `{"key":"k","limit":1,"window_ms":1000}`
+	if got := askRaw(t, at["http"], header+fmt.Sprintf("POST /v1/check HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)); got != "HTTP/1.0 403 Forbidden" {
+		t.Errorf("a limit of a stranger: %q", got)
 	}
 	s = settings()
 	s.ProxyProtocol, s.ProxyProtocolFrom = "htpp", "127.0.0.0/8"

@@ -192,8 +192,8 @@ func (in *inlets) expiries() []telemetry.Certificate {
 	return all
 }
 
-// tellOpen warns of the ports of callers that more than this machine can reach and that
-// ask for nothing.
+// tellOpen warns of the ports of callers and operators that more than this machine can reach
+// and that ask for nothing.
 func (p *process) tellOpen(s *config.Serve, fronts []front) {
 	var open []string
 	for _, f := range fronts {
@@ -202,9 +202,12 @@ func (p *process) tellOpen(s *config.Serve, fronts []front) {
 		default:
 			continue
 		}
-		if !config.Loopback(f.addr) && s.Callers.Callers == "" && !s.Secures(f.name, f.addr) {
+		if (!config.Loopback(f.addr) || s.Behind(f.name)) && s.Callers.Callers == "" && !s.Secures(f.name, f.addr) {
 			open = append(open, f.name+"="+f.addr)
 		}
+	}
+	if s.OpsAddr != "" && !config.Loopback(s.OpsAddr) && s.OpsClientCA == "" {
+		open = append(open, "ops="+s.OpsAddr)
 	}
 	if len(open) > 0 {
 		p.logger.Warn("more than this machine may reach ports that ask for neither TLS nor a token; hint: --callers, --tls-cert and --client-ca, or an address such as 127.0.0.1:8080; see docs/security.md", "ports", strings.Join(open, " "))

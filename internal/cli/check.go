@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -197,7 +200,7 @@ func (c *checkCmd) ask(request *checkRequest) ([]byte, error) {
 	}
 	response, err := client.Do(post)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w; hint: is `headgate serve` running there?", c.Addr, withoutURL(err))
+		return nil, fmt.Errorf("ask %s: %w; hint: %s", c.Addr, withoutURL(err), unreachedHint(err))
 	}
 	defer response.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
@@ -287,4 +290,20 @@ func (a *checkAnswer) String() string {
 		fmt.Fprintf(&b, ", degraded: %s", a.Degraded)
 	}
 	return b.String()
+}
+
+// unreachedHint says what may be the matter where a server gives no answer.
+func unreachedHint(err error) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var alert tls.AlertError
+	switch {
+	case errors.As(err, &authority):
+		return "--server-ca FILE, with the authority that has signed the certificate of the server"
+	case errors.As(err, &name):
+		return "ask by a name that is in the certificate of the server"
+	case errors.As(err, &alert), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return "the server may ask for a certificate: --client-cert FILE and --client-key FILE"
+	}
+	return "is `headgate serve` running there?"
 }

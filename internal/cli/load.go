@@ -121,6 +121,9 @@ func (c *loadCmd) Run(std *stdio) error {
 			return err
 		}
 		defer judge.Close()
+		if err := c.matched(judge); err != nil {
+			return err
+		}
 	}
 	send, end, err := c.sender()
 	if err != nil {
@@ -137,6 +140,19 @@ func (c *loadCmd) Run(std *stdio) error {
 		}
 	}
 	return c.tell(std.out, o, report, judge != nil, buckets)
+}
+
+// probedKeys is how many keys are tried to find one that a rule is for.
+const probedKeys = 100
+
+// matched refuses rules of which none is for what is asked: they would judge nothing.
+func (c *loadCmd) matched(judge *loadgen.Judge) error {
+	for key := range min(c.Keys, probedKeys) {
+		if is, err := judge.Matches(context.Background(), key); is || err != nil {
+			return err
+		}
+	}
+	return &codeError{exitUsage, fmt.Errorf("no rule of %s is for these requests in domain %q; hint: --domain and --descriptor as the rules have them", c.Rules, c.Domain)}
 }
 
 // sender returns what asks the server, and what ends it.

@@ -66,7 +66,7 @@ func (c *quotaSetCmd) checkTier(ctx context.Context, db *sqltenant.DB) error {
 	}
 	tiers, err := c.tiers(ctx, db)
 	if err == nil && tiers != nil && !tiers.Has(c.Tier) {
-		err = fmt.Errorf("--tier: unknown tier %.64q; hint: one of %v", c.Tier, tiers.Names())
+		err = fmt.Errorf("--tier: unknown tier %.64q; hint: %s", c.Tier, tiers.Hint())
 	}
 	return usageIf(err)
 }

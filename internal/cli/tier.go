@@ -153,7 +153,7 @@ func (c *tierShowCmd) Run(std *stdio) error {
 	}
 	t := tiers.Tier(c.Name)
 	if t == nil {
-		return &codeError{exitNo, fmt.Errorf("no tier %.64q; hint: one of %v", c.Name, tiers.Names())}
+		return &codeError{exitNo, fmt.Errorf("no tier %.64q; hint: %s", c.Name, tiers.Hint())}
 	}
 	if c.JSON {
 		return printTierJSON(std.out, tiers, c.Name)

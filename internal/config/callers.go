@@ -17,12 +17,12 @@ type Callers struct {
 }
 
 // OpensLimits reports whether callers without a credential may name limits and give back
-// at an address.
-func (c *Callers) OpensLimits(addr string) bool {
+// at an address. Who comes by way of a load balancer, behind, is not of this machine.
+func (c *Callers) OpensLimits(addr string, behind bool) bool {
 	if c.CallerLimits != nil {
 		return *c.CallerLimits
 	}
-	return c.Callers == "" && Loopback(addr)
+	return c.Callers == "" && !behind && Loopback(addr)
 }
 
 // ClosesLimits reports whether nobody may name limits or give back.

@@ -90,8 +90,11 @@ func TestOpensLimits(t *testing.T) {
 		{Callers{CallerLimits: &yes}, ":8080", true}, {Callers{CallerLimits: &no}, "127.0.0.1:1", false},
 		{Callers{Callers: "f"}, "127.0.0.1:1", false},
 	} {
-		if got := c.callers.OpensLimits(c.addr); got != c.want {
+		if got := c.callers.OpensLimits(c.addr, false); got != c.want {
 			t.Errorf("%+v at %s: %v", c.callers, c.addr, got)
+		}
+		if got, want := c.callers.OpensLimits(c.addr, true), c.callers.CallerLimits == &yes; got != want {
+			t.Errorf("%+v at %s, behind a load balancer: %v", c.callers, c.addr, got)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (s *Serve) refuseAlone() (problems []error) {
 func (s *Serve) lacking(does Does) error {
 	switch {
 	case does.Decide && s.HTTPAddr == "" && s.GRPCAddr == "" && s.AuthAddr == "" && s.RedisAddr == "":
-		return errors.New("--http-addr, --grpc-addr: a process that decides has no address at which it could be asked; hint: set one of them")
+		return errors.New("--http-addr, --grpc-addr: a process that decides has no address at which it could be asked; hint: set one of them, or --roles admin for a process that does not decide")
 	case !does.Decide && s.AdminAddr == "" && s.DashboardAddr == "":
 		hint := "--admin-addr, or --dashboard-addr"
 		if does.Alone() {

@@ -93,6 +93,18 @@ func NewJudge(set *rules.Set, request func(key int) headgate.Request) (*Judge, e
 // Close ends the Judge.
 func (j *Judge) Close() error { return j.store.Close() }
 
+// Matches reports whether a rule is for the requests about a key.
+func (j *Judge) Matches(ctx context.Context, key int) (bool, error) {
+	request, responses := j.request(key), make([]headgate.Response, 1)
+	for i := range request.Descriptors {
+		request.Descriptors[i].Hits = 0
+	}
+	if err := j.limiter.Check(ctx, []headgate.Request{request}, responses); err != nil {
+		return false, fmt.Errorf("judge: %w", err)
+	}
+	return len(responses[0].Verdicts) > 0, nil
+}
+
 // Buckets returns what was let pass of each bucket whose limit bounds it, those that are broken
 // first. Buckets of rules that are synchronized, or decided by each node alone, are not among them:
 // their bound depends on the nodes. Neither are those of tenants, who may have a quota of their own.

@@ -120,7 +120,7 @@ func (d *Document) record(r *sqltenant.Record, tiers *tenant.Tiers) error {
 			field = fmt.Sprintf("tiers[%d].tier", at)
 		}
 		if tiers != nil && !tiers.Has(a.Tier) {
-			return wrong(field, "unknown tier %.64q; hint: one of %v", a.Tier, tiers.Names())
+			return wrong(field, "unknown tier %.64q; hint: %s", a.Tier, tiers.Hint())
 		}
 		next.Tiers = append(next.Tiers, tenant.Assignment{Tier: a.Tier, Term: term(a.EffectiveAt, a.ExpiresAt)})
 	}

@@ -86,7 +86,7 @@ func TestRecordRefuses(t *testing.T) {
 		`{} {}`:                                  "text after the end of the JSON value",
 		`{"teir":"pro"}`:                         `teir: no such field`,
 		`{"tier":7}`:                             "tier: the number 7 is not text",
-		`{"tier":"gold"}`:                        `tier: unknown tier "gold"; hint: one of [free pro]`,
+		`{"tier":"gold"}`:                        `tier: unknown tier "gold"; hint: one of free, pro`,
 		`{"tier":"pro","tiers":[{"tier":""}]}`:   "tiers[0].tier: unknown tier",
 		`{"expires_at":"2026-01-01T00:00:00Z"}`:  "tier: missing",
 		`{"tier":"pro","expires_at":"soon"}`:     "expires_at: not a time; hint",

@@ -69,6 +69,8 @@ type admin struct {
 	*Publisher
 	// forge, when not nil, changes answers on their way.
 	forge func(path string, header http.Header, body []byte) []byte
+	// waits are those that were asked for.
+	waits []string
 	files int
 	dir   string
 }
@@ -120,6 +122,9 @@ func (a *admin) change(from, to int64, accounts ...tenant.Account) {
 func (a *admin) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	query := r.URL.Query()
+	if !strings.HasPrefix(r.URL.Path, "/snapshot/accounts/") {
+		a.waits = append(a.waits, query.Get("wait"))
+	}
 	query.Del("wait")
 	r.URL.RawQuery = query.Encode()
 	w := httptest.NewRecorder()
@@ -325,6 +330,26 @@ func TestRefused(t *testing.T) {
 	fresh := newDecider(t, a, public, t.TempDir())
 	if err := fresh.poll(t.Context()); !errors.Is(err, ErrRefused) || fresh.tenants != nil {
 		t.Errorf("another file: %v", err)
+	}
+}
+
+// While nothing is known, and after a failure, who asks wants to know at once where it
+// stands: only then news are waited for. A failure says what the admin process says.
+func TestWaitsOnlyForNews(t *testing.T) {
+	private, public := keys(t)
+	a := newAdmin(t, private)
+	d := newDecider(t, a, public, t.TempDir())
+	if err := d.poll(t.Context()); err == nil || !strings.Contains(err.Error(), "503 Service Unavailable: \"what the database of tenants says is not known here yet") {
+		t.Errorf("%v", err)
+	}
+	d.failing = true // as Run has it
+	a.base(3, account("ann", "pro"))
+	a.says(3, "on")
+	d.mustPoll()
+	d.failing = false
+	d.mustPoll()
+	if want := []string{"", "", "20"}; !slices.Equal(a.waits, want) {
+		t.Errorf("waits are %q, want %q", a.waits, want)
 	}
 }
 

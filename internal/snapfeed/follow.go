@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +35,8 @@ const (
 	// a random part.
 	minPause           = 250 * time.Millisecond
 	retryMin, retryMax = 500 * time.Millisecond, 15 * time.Second
+	// maxProblem bounds what is read of an answer that is none, in bytes.
+	maxProblem = 4 << 10
 	// maxKept bounds what is kept beside a file of accounts, in bytes; past it all is
 	// fetched anew.
 	maxKept = 64 << 20
@@ -156,7 +160,10 @@ type reply struct {
 
 // poll asks once, and puts what is news in force.
 func (f *Follower) poll(ctx context.Context) error {
-	q := url.Values{"wait": {strconv.Itoa(int(waitFor / time.Second))}}
+	q := url.Values{}
+	if f.confirmed && !f.failing { // else who asks should know at once where it stands
+		q.Set("wait", strconv.Itoa(int(waitFor/time.Second)))
+	}
 	at := f.at
 	if f.wantsAll() {
 		at = sqltenant.Point{}
@@ -175,7 +182,7 @@ func (f *Follower) poll(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNotModified {
-		return fmt.Errorf("ask an admin process: it answers %s%s", response.Status, statusHint(response.StatusCode))
+		return fmt.Errorf("ask an admin process: it answers %s%s%s", response.Status, detailOf(response.Body), statusHint(response.StatusCode))
 	}
 	if r.body, err = readAll(response.Body, MaxMessage); err != nil {
 		return fmt.Errorf("ask an admin process: %w", err)
@@ -226,6 +233,26 @@ func (f *Follower) wantsAll() bool {
 		return true
 	}
 	return f.offered != f.base && (f.snapshot.Changes() > accountfile.MostChanges(f.snapshot.Len()) || f.kept > maxKept)
+}
+
+// detailOf returns what the body of an answer that is none says, after a colon: the detail
+// of a problem, or its first line; "" where it says nothing.
+func detailOf(body io.Reader) string {
+	data, err := io.ReadAll(io.LimitReader(body, maxProblem))
+	if err != nil {
+		return ""
+	}
+	var problem struct {
+		Detail string `json:"detail"`
+	}
+	text, _, _ := strings.Cut(string(data), "\n")
+	if json.Unmarshal(data, &problem) == nil {
+		text = problem.Detail
+	}
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(": %.200q", text)
 }
 
 func statusHint(status int) string {

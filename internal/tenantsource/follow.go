@@ -58,7 +58,11 @@ func (t *Source) keptInForce(s *tenant.Snapshot, at sqltenant.Point, made time.T
 	t.mu.accounts, t.mu.version, t.mu.digest, t.mu.fromFile, t.mu.savedAt = s, at.Version, at.Digest, true, made
 	t.applyLocked()
 	t.mu.Unlock()
-	t.Logger.Info("what was kept is in force until "+t.where()+" answers", "accounts", s.Len(), "version", at.Version, "saved_at", made)
+	about := []any{"accounts", s.Len(), "version", at.Version}
+	if !made.IsZero() {
+		about = append(about, "saved_at", made)
+	}
+	t.Logger.Info("what was kept is in force until "+t.where()+" answers", about...)
 }
 
 // publishBase gives the file of a snapshot to others, if that is a new one.

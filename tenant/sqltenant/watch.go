@@ -251,7 +251,7 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 		if w.unconfirmed {
 			w.publish(v.snapshot, v.at)
 		}
-		return found, nil
+		return seen{rules: !w.told()}, nil
 	case h.Version > v.at.Version+maxChanged:
 		w.restart(v, h.Point, nil)
 		return seen{rules: true, all: true}, nil

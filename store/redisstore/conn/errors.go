@@ -60,7 +60,7 @@ type answer struct {
 	hint   string
 }
 
-const hintUser = "the ACL user needs +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire and ~<prefix>*" +
+const hintUser = "the ACL user needs +select +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire and ~<prefix>*" +
 	", for the roster, switches and tools +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking"
 
 const hintCluster = "give the address as redis+cluster://HOST:PORT"
