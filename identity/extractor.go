@@ -304,6 +304,26 @@ func (e *Extractor) Client(r *http.Request, id *Identity) netip.Addr {
 	return addr
 }
 
+// HeaderFields returns the names of the header fields that may hold a credential or a value
+// to count by, in their canonical form. Who forwards requests lets them pass nowhere else,
+// such as in trailers, where nothing looks at them.
+func (e *Extractor) HeaderFields() []string {
+	names := slices.Clone(e.headers)
+	if e.o.TokenPlaces.Header != "" {
+		names = append(names, e.o.TokenPlaces.Header)
+	}
+	for i := range e.descriptors {
+		for _, preferred := range e.descriptors[i].Entries {
+			for _, source := range slices.Concat(preferred...) {
+				if source.Kind == KindHeader {
+					names = append(names, http.CanonicalHeaderKey(source.Name))
+				}
+			}
+		}
+	}
+	return names
+}
+
 // StripQuery returns a raw query without the parameters that may hold an API key,
 // for logs and for what is forwarded.
 func (e *Extractor) StripQuery(raw string) string {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -407,5 +408,22 @@ func TestPeerTrusted(t *testing.T) {
 		if got := e.PeerTrusted(r); got != test.want {
 			t.Errorf("%s: %v, want %v", test.peer, got, test.want)
 		}
+	}
+}
+
+// Who forwards requests is told all fields by which they say who asks.
+func TestHeaderFields(t *testing.T) {
+	o := platform(t)
+	o.AllowInvented = true
+	o.TokenPlaces = TokenPlaces{Header: "x-access-token"}
+	o.Descriptors = append(o.Descriptors, Descriptor{Entries: []Preference{FirstOf(Source{Kind: KindHeader, Name: "x-user-id", Key: "user"})}})
+	e, err := NewExtractor(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := e.HeaderFields()
+	slices.Sort(got)
+	if want := []string{"X-Access-Token", "X-Api-Key", "X-User-Id"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

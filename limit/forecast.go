@@ -42,17 +42,3 @@ func (l *Limit) Forecast(remaining int64, retryAfter, within time.Duration) int6
 	}
 	return min(remaining+back, MaxQuota)
 }
-
-// WindowEnd returns when the window of l that now lies in ends, whether or not anything was
-// counted in it; the zero time for a nil l and for algorithms other than fixed_window and
-// sliding_window, whose counts have no window that ends as a whole.
-func (l *Limit) WindowEnd(now time.Time) time.Time {
-	switch {
-	case l == nil:
-	case l.Algorithm == FixedWindow:
-		return now.Add(l.WindowLeft(now))
-	case l.Algorithm == SlidingWindow:
-		return now.Add(time.Duration(l.periodMicros-clampStored(now.UnixMicro())%l.periodMicros) * time.Microsecond)
-	}
-	return time.Time{}
-}

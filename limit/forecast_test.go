@@ -86,22 +86,3 @@ func TestForecastOfOthers(t *testing.T) {
 		}
 	}
 }
-
-// What is counted before the end of a window does not weigh on the next one as a hit in it.
-func TestWindowEnd(t *testing.T) {
-	now := time.Date(2026, 11, 25, 23, 59, 59, 250e6, time.UTC)
-	for name, test := range map[string]struct {
-		limit *Limit
-		want  time.Time
-	}{
-		"a fixed minute": {Must(Spec{Algorithm: FixedWindow, Quota: 1, Period: time.Minute}), now.Add(750 * time.Millisecond)},
-		"a minute":       {Must(PerMinute(1)), now.Add(750 * time.Millisecond)},
-		"a week":         {Must(Spec{Quota: 1, Period: 7 * 24 * time.Hour}), time.Date(2026, 11, 26, 0, 0, 0, 0, time.UTC)},
-		"a bucket":       {Must(Spec{Algorithm: GCRA, Quota: 1, Period: time.Minute}), time.Time{}},
-		"none":           {nil, time.Time{}},
-	} {
-		if got := test.limit.WindowEnd(now); !got.Equal(test.want) {
-			t.Errorf("%s: %v, want %v", name, got, test.want)
-		}
-	}
-}

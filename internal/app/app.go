@@ -15,14 +15,17 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"slices"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/systemd"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -137,8 +140,8 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err := p.runBeside(&s.DualRun, &envoy); err != nil {
 		return nil, err
 	}
-	http := newHTTPServer(closing(&p.health.draining, checks), p.logger)
-	if http.TLSConfig, err = p.callersTLS(&s.CallersTLS, "http", s.HTTPAddr); err != nil {
+	api := newHTTPServer(closing(&p.health.draining, p.guardHost(s, checks)), p.logger)
+	if api.TLSConfig, err = p.callersTLS(&s.CallersTLS, "http", s.HTTPAddr); err != nil {
 		return nil, err
 	}
 	overTLS, err := p.callersTLS(&s.CallersTLS, "grpc", s.GRPCAddr)
@@ -146,9 +149,19 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		return nil, err
 	}
 	return append([]front{
-		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", http)},
+		{name: "http", addr: s.HTTPAddr, start: p.gentle("http", api)},
 		{name: "grpc", addr: s.GRPCAddr, start: p.startGRPC(envoy, overTLS)},
 	}, slices.Concat(auth, redis, usage)...), nil
+}
+
+// guardHost keeps web pages out where whoever is on this machine is taken for its operator: a
+// page in the operator's browser could reach the address by a name of its own.
+func (p *process) guardHost(s *config.Serve, next http.Handler) http.Handler {
+	network, _, err := config.ListenAddress(s.HTTPAddr)
+	if err != nil || network == "unix" || s.CallerLimits != nil || !s.OpensLimits(s.HTTPAddr, s.Behind("http")) {
+		return next
+	}
+	return hostguard.Handler(s.HTTPAddr, s.AllowedHosts, next, p.refusedHost(refusals.HTTP))
 }
 
 // rlsOptions returns how Envoy is answered.

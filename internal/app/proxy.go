@@ -79,6 +79,7 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 		MaxBody:     int64(s.MaxBody),
 		Wrap:        around(limits.Wrap, shed),
 		PeerTrusted: source.Extractor.PeerTrusted,
+		Identifying: source.Extractor.HeaderFields(),
 		Errors:      answer.Body,
 		OnTrouble:   trouble.report,
 		OnBackend:   p.metrics.WatchProxy(func() telemetry.Proxy { return proxied(forward.Stats(), limits.Stats()) }),

@@ -380,6 +380,8 @@ func TestBadFiles(t *testing.T) {
 		{"tokens: [{name: a, sha256: " + digest + "}]", "no rights"},
 		{"tokens: [{name: a, sha256: " + digest + ", rights: [all]}]", "give_back"},
 		{"tokens: [{name: a, sha256: " + digest + ", rights: [check], listeners: [admin]}]", "http, grpc"},
+		{"tokens: [{name: a, sha256: " + digest + ", rights: [check], listeners: []}]", "listeners: an empty list"},
+		{"tokens: [{name: a, sha256: " + digest + ", rights: [check], expires_at: 0001-01-01T00:00:00Z}]", "the year 1 is over"},
 		{"tokens:\n" + line + line, "the same token twice"},
 		{"certificates: [{name: envoy, rights: [check]}]", "name of a certificate"},
 		{"certificates: [{name: 'cn:a', rights: [check]}, {name: 'cn:a', rights: [check]}]", "the same name twice"},

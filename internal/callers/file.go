@@ -39,9 +39,9 @@ type document struct {
 
 // grants is what a credential is good for.
 type grants struct {
-	Rights    []string  `yaml:"rights"`
-	Listeners []string  `yaml:"listeners"`
-	ExpiresAt time.Time `yaml:"expires_at"`
+	Rights    []string   `yaml:"rights"`
+	Listeners []string   `yaml:"listeners"`
+	ExpiresAt *time.Time `yaml:"expires_at"`
 }
 
 // Caller is who has a credential.
@@ -161,7 +161,15 @@ func (k *keyring) admit(anonymous map[string][]string) error {
 }
 
 func (g *grants) caller(name string) (*Caller, error) {
-	c := &Caller{Name: name, expires: g.ExpiresAt}
+	c := &Caller{Name: name}
+	switch {
+	case g.ExpiresAt != nil && g.ExpiresAt.IsZero():
+		return nil, errors.New("expires_at: the year 1 is over; hint: leave it out for a credential that does not end")
+	case g.Listeners != nil && len(g.Listeners) == 0:
+		return nil, errors.New("listeners: an empty list; hint: leave it out for all listeners")
+	case g.ExpiresAt != nil:
+		c.expires = *g.ExpiresAt
+	}
 	set, err := parseRights(g.Rights)
 	if err == nil && set == 0 {
 		err = CheckRights(nil)

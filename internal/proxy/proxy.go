@@ -32,6 +32,9 @@ type Options struct {
 	// PeerTrusted says whether what the peer of a request writes about earlier
 	// hops is believed; nil believes nobody.
 	PeerTrusted func(*http.Request) bool
+	// Identifying are names of header fields by which requests say who asks. No trailer may
+	// have them, where limits do not see them.
+	Identifying []string
 	// Errors is the shape of the bodies of 4xx and 5xx that the proxy answers.
 	Errors httpanswer.Body
 	// OnTrouble, when not nil, is told why the backend did not answer a request.
@@ -52,7 +55,9 @@ type Proxy struct {
 	reverse   httputil.ReverseProxy
 	handler   http.Handler
 	faults    faultBodies
-	upgrades  upgrades
+	// notTrailing are the fields that no trailer may have, by their names in lower case.
+	notTrailing map[string]bool
+	upgrades    upgrades
 
 	inFlight atomic.Int64
 	counts   [outcomes]atomic.Uint64
@@ -66,7 +71,7 @@ func New(o Options) (*Proxy, error) {
 	if o.Timeout < 0 || o.MaxBody < 0 {
 		return nil, errors.New("new proxy: a bound below 0; hint: 0 is no bound")
 	}
-	p := &Proxy{options: o, transport: newTransport(o.Timeout), faults: newFaultBodies(o.Errors)}
+	p := &Proxy{options: o, transport: newTransport(o.Timeout), faults: newFaultBodies(o.Errors), notTrailing: notTrailingWith(o.Identifying)}
 	p.reverse = httputil.ReverseProxy{
 		Rewrite:        p.rewrite,
 		Transport:      p.roundTripper(),

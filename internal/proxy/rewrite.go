@@ -23,8 +23,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	// Their values come when the body has been read, into the map of the one.
 	if out.Trailer = in.Trailer; len(in.Trailer) > 0 {
-		dropFromTrailer(in.Trailer)
-		out.Body = trailed{out.Body, in.Trailer}
+		p.dropFromTrailer(in.Trailer)
+		out.Body = trailed{out.Body, in.Trailer, p}
 	}
 	h := out.Header
 	dropLookalikes(h)

@@ -12,13 +12,14 @@ import (
 type trailed struct {
 	io.ReadCloser
 	trailer http.Header
+	proxy   *Proxy
 }
 
 // Read implements io.Reader.
 func (t trailed) Read(p []byte) (int, error) {
 	n, err := t.ReadCloser.Read(p)
 	if err != nil {
-		dropFromTrailer(t.trailer)
+		t.proxy.dropFromTrailer(t.trailer)
 	}
 	return n, err
 }
@@ -31,10 +32,21 @@ var notTrailing = []string{
 	"content-length", "host", "authorization", "cookie", "forwarded", "via", "x-real-ip",
 }
 
-func dropFromTrailer(h http.Header) {
+// notTrailingWith returns notTrailing and names, as they are looked up.
+func notTrailingWith(names []string) map[string]bool {
+	all := make(map[string]bool)
+	for _, name := range slices.Concat(notTrailing, names) {
+		all[readName(name)] = true
+	}
+	return all
+}
+
+// readName is how many backends read the name of a field.
+func readName(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "-")) }
+
+func (p *Proxy) dropFromTrailer(h http.Header) {
 	for name := range h {
-		read := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
-		if strings.HasPrefix(read, "x-forwarded-") || slices.Contains(notTrailing, read) {
+		if read := readName(name); strings.HasPrefix(read, "x-forwarded-") || p.notTrailing[read] {
 			delete(h, name)
 		}
 	}

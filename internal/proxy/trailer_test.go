@@ -14,8 +14,8 @@ func TestTrailersSayNothingOfTheClient(t *testing.T) {
 	e := front(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		got = r.Trailer
-	}), Options{})
-	bad := []string{"X-Forwarded-For", "X-Forwarded-Host", "X_forwarded_for", "X-Real-Ip", "Forwarded", "Connection", "Host", "Authorization", "Via"}
+	}), Options{Identifying: []string{"X-Api-Key"}})
+	bad := []string{"X-Api-Key", "X_api_key", "X-Forwarded-For", "X-Forwarded-Host", "X_forwarded_for", "X-Real-Ip", "Forwarded", "Connection", "Host", "Authorization", "Via"}
 	late := ""
 	for _, name := range bad {
 		late += name + ": 6.6.6.6\n"

@@ -52,10 +52,11 @@ type lease struct {
 	given  assignment
 	sentAt time.Time
 	lasts  time.Duration
-	// promised are the hits that are charged and not reported as used. They count in windows
-	// of which the last one ends at ends; zero where what is charged fades by itself.
-	promised int64
-	ends     time.Time
+	// promised are the hits that were charged at promisedAt and not reported as used. They
+	// count in the limits of counted.
+	promised   int64
+	promisedAt time.Time
+	counted    []*limit.Limit
 	// demand is how many requests come in an interval, idle how many reports in a row were
 	// of none.
 	demand float64
@@ -122,15 +123,20 @@ func (l *lease) flow(allowed int64, now time.Time) {
 }
 
 // settles returns what the reported use is to the promise that was made: hits to charge, or
-// less than 0 those to give back, which there are none of once all windows that they count in
-// have ended. The promise is over then.
+// less than 0 those to give back: no more than can still be in each bucket that they count in,
+// because the others are over, and would be those that somebody else has used since. The promise
+// is over then.
 func (l *lease) settles(allowed int64, now time.Time) int64 {
 	beyond := allowed - l.promised
 	l.promised = 0
-	if beyond < 0 && !l.ends.IsZero() && !now.Before(l.ends) {
-		return 0
+	if beyond >= 0 {
+		return beyond
 	}
-	return beyond
+	back := -beyond
+	for _, one := range l.counted {
+		back = min(back, one.Outstanding(limit.MicrosOf(l.promisedAt), limit.MicrosOf(now), -beyond))
+	}
+	return -back
 }
 
 // wants is how many hits the stream would use in the next interval, with as many again so

@@ -145,7 +145,7 @@ func (l *ledger) settle(ctx context.Context, items []item, now time.Time) {
 		return store.Charge, it.used
 	}, func(it *item, settled *headgate.Response) {
 		if !it.over {
-			it.outlook = outlookOf(settled, l.dryRun(ctx, it.lease, settled), it.lease.interval, now)
+			it.outlook = outlookOf(settled, l.dryRun(ctx, it.lease, settled), it.lease.interval)
 			it.lease.bucket.paceAt(it.outlook.short)
 		}
 	})
@@ -218,7 +218,7 @@ func (it *item) share(hits int64) assignment {
 		return assignment{kind: denied}
 	}
 	t, promised := le.meter(hits, max(o.burst/int64(len(le.bucket.leases)), 1))
-	le.promised, le.ends = promised, o.ends
+	le.promised, le.counted = promised, o.counted
 	return assignment{metered, t}
 }
 
@@ -240,7 +240,7 @@ func (l *ledger) conclude(told []action, s *session, it *item, now time.Time) []
 		return append(told, action{bucket: le.bucket, abandon: true})
 	}
 	lasts := lifetimes * le.interval
-	le.wake = time.Time{}
+	le.promisedAt, le.wake = now, time.Time{}
 	switch {
 	case it.next.kind == free && !it.outlook.unknown:
 		lasts = longest

@@ -20,9 +20,8 @@ type outlook struct {
 	// short is the limit with the lowest rate of those whose window is shorter than the interval;
 	// nil for none. Nothing of the above is of them but burst.
 	short *limit.Limit
-	// ends is when the last of the windows ends that charges count in; zero where one of the
-	// limits has none.
-	ends time.Time
+	// counted are the others, in which what is promised counts until it is over.
+	counted []*limit.Limit
 }
 
 // enforced reports whether v is of a limit on hits that denies requests.
@@ -45,9 +44,8 @@ func doubtful(settled *headgate.Response, within time.Duration) bool {
 
 // outlookOf returns what passes within an interval after a charge that was answered by
 // settled; dry is what a dry run of one hit said, nil where nothing was doubtful.
-func outlookOf(settled, dry *headgate.Response, within time.Duration, now time.Time) outlook {
+func outlookOf(settled, dry *headgate.Response, within time.Duration) outlook {
 	o := outlook{hits: limit.MaxQuota, burst: limit.MaxQuota, rate: limit.MaxQuota}
-	endless := false
 	for i := range settled.Verdicts {
 		v := &settled.Verdicts[i]
 		if !enforced(v) {
@@ -68,14 +66,7 @@ func outlookOf(settled, dry *headgate.Response, within time.Duration, now time.T
 			continue
 		}
 		o.add(v, &hit, within)
-		end := v.Limit.WindowEnd(now)
-		endless = endless || end.IsZero()
-		if end.After(o.ends) {
-			o.ends = end
-		}
-	}
-	if endless {
-		o.ends = time.Time{}
+		o.counted = append(o.counted, v.Limit)
 	}
 	return o
 }

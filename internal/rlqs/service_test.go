@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -152,6 +153,32 @@ func TestEnter(t *testing.T) {
 	_, client := serve(t, Options{Enter: func(context.Context) error { return status.Error(codes.PermissionDenied, "no") }})
 	if _, err := stream(t, client).Recv(); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// Who may not report any more, because a credential has ended or was taken back, is sent away
+// with the next report.
+func TestEnterOfAnOpenStream(t *testing.T) {
+	var revoked atomic.Bool
+	_, client := serve(t, Options{Enter: func(context.Context) error {
+		if revoked.Load() {
+			return status.Error(codes.Unauthenticated, "no more")
+		}
+		return nil
+	}})
+	s := stream(t, client)
+	if err := s.Send(reports("d", usageOf("ann", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	revoked.Store(true)
+	if err := s.Send(reports("d", usageOf("bob", 1))); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := s.Recv(); status.Code(err) != codes.Unauthenticated {
+		t.Errorf("%v, %v", m, err)
 	}
 }
 

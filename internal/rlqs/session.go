@@ -67,11 +67,18 @@ func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasS
 			case m.err != nil:
 				return m.err
 			}
-			var err error
+			// A credential may have ended since, or have been taken back.
+			err := s.service.Enter(ctx)
+			if err != nil {
+				return err
+			}
 			if told, err = s.report(ctx, m.reports); err != nil {
 				return err
 			}
 		case <-alarm.C:
+			if err := s.service.Enter(ctx); err != nil {
+				return err
+			}
 			told = s.service.ledger.wake(unending(ctx), s, now())
 		case <-s.service.ending:
 			return nil
