@@ -40,6 +40,7 @@ type Gate[D any] struct {
 	anonymous rights
 	allowed   rights // those that are not closed
 	needs     rights
+	elsewhere *Refused // who is good for something else
 	doors     [combinations]D
 	wrong     wrongTokens
 }
@@ -53,6 +54,7 @@ func New[D any](o Options[D]) *Gate[D] {
 	if g.needs == 0 {
 		g.needs = combinations - 1
 	}
+	g.elsewhere = &Refused{refusals.WrongScope, "the credential has not the right that this takes (" + g.needs.String() + ") at the listener " + o.Listener.String() + "; hint: rights and listeners in the file of --callers"}
 	for s := range g.doors {
 		g.doors[s] = o.Open(rights(s).rights())
 	}
@@ -92,7 +94,6 @@ var (
 	errMalformedOwn = &Refused{refusals.Malformed, "the header " + TokenHeader + " is not one token; hint: " + TokenHeader + ": TOKEN, once"}
 	errUnknown      = &Refused{refusals.UnknownToken, "the token is not known"}
 	errExpired      = &Refused{refusals.Expired, "the credential has expired"}
-	errElsewhere    = &Refused{refusals.WrongScope, "the credential has no right to what is asked here; hint: rights and listeners in the file of --callers"}
 	// errTooMany ends the connection, so that an address which has shown many wrong tokens
 	// pays for a connection with each further one. The answer is the same otherwise,
 	// because 429 is for what limits say.
@@ -126,7 +127,7 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 	}
 	set := (c.rights[g.options.Listener] | anonymous) & g.allowed
 	if set&g.needs == 0 {
-		return door, errElsewhere
+		return door, g.elsewhere
 	}
 	return g.doors[set], nil
 }

@@ -32,6 +32,17 @@ func (s rights) rights() headgate.Rights {
 	return headgate.Rights{Check: has(0), NameLimits: has(1), GiveBack: has(2), Reserve: has(3), Explain: has(4)}
 }
 
+// String returns the names of s, one of which is needed.
+func (s rights) String() string {
+	var names []string
+	for i, name := range rightNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
 // Rights returns the names of rights, as files have them.
 func Rights() []string { return slices.Clone(rightNames[:]) }
 

@@ -15,7 +15,7 @@ import (
 )
 
 type configCmd struct {
-	Check  configCheckCmd  `cmd:"" help:"Say whether a command would start by its settings."`
+	Check  configCheckCmd  `cmd:"" help:"Say whether a command would take its settings."`
 	Print  configPrintCmd  `cmd:"" help:"Print every setting, and where it comes from. Passwords are hidden."`
 	Sample configSampleCmd `cmd:"" help:"Print a file of all settings, with comments."`
 }
@@ -70,9 +70,10 @@ func (*configCheckCmd) Help() string {
   HEADGATE_STORE=redis://redis:6379/0 headgate config check serve --rules rules/
   headgate config check proxy --to http://127.0.0.1:9000
 
-It reads flags, environment and file as the command would, and opens nothing:
-rules are checked by 'headgate rules validate', the store by 'headgate store
-doctor'. The exit code is 1 when the command would refuse to start.`
+It reads flags, environment and file as the command would, and opens nothing,
+neither the store nor the files that settings name. Rules are checked by
+'headgate rules validate', the store by 'headgate store doctor'. The exit code
+is 1 when the command would refuse its settings.`
 }
 
 // Run says how many settings are not at their default.

@@ -44,7 +44,7 @@ func TestLogin(t *testing.T) {
 			{"AUTH anybody " + checks, "+OK"}, {"HEADGATE.CHECK api user=u", "[:0 :5 :4 :-1 :60]"}, {"CL.THROTTLE k 0 1 60", "-NOPERM "},
 			{"CL.THROTTLE k 0 1 60 -1", "-NOPERM "}, {"HEADGATE.CHECK api user=u HITS -1", "-NOPERM "}, {"HEADGATE.CHECK api user=u HITS 0", "[:0 :5 :4 :-1 :60]"},
 		},
-		{{"AUTH " + elsewhere, "-NOPERM the credential has no right to what is asked here; hint: "}, {"PING", noAuth}, {"AUTH", "-ERR wrong number"}, {"QUIT", "+OK"}},
+		{{"AUTH " + elsewhere, "-NOPERM the credential has not the right that this takes ("}, {"PING", noAuth}, {"AUTH", "-ERR wrong number"}, {"QUIT", "+OK"}},
 		{
 			{"HELLO 3 AUTH default wrong", wrongPass}, {"HELLO 3 AUTH default " + checks, "{server redis version 7.4.0 proto :3 id :4 mode standalone role master modules []}"},
 			{"HELLO 4", "-NOPROTO unsupported protocol version"}, {"HELLO x", "-ERR Protocol version"}, {"HELLO 2 AUTH", "-ERR Syntax error in HELLO option 'AUTH'"}, {"HELLO 2 AUTH default", "-ERR Syntax error in HELLO option 'AUTH'"}, {"HELLO 2 SETNAME", "-ERR Syntax error"},

@@ -166,18 +166,20 @@ func TestDiagnoseUsers(t *testing.T) {
 		"user decides on >hunter2 ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire",
 		"user asks on >hunter2 ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire +role",
 		"user fleet on >hunter2 ~hg:* +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore",
+		"user longer on >hunter2 ~hg:* +evalsha +eval +time +get +set +del +strlen +getrange +append +pexpire +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore",
 		"user noeval on >hunter2 ~hg:* +time +info",
 		"user noset on >hunter2 ~hg:* +evalsha +eval +time +get +info",
 		"user nokeys on >hunter2 ~other:* +@all",
 	}})
 	as := func(user string) store.Report { return diagnose(t, "redis://"+user+":hunter2@"+users.Addr, nil) }
 	expect(t, as("fleet"), finding{"scripts", store.CheckOK, ""})
+	expect(t, as("longer"), finding{"scripts", store.CheckWarning, "INCRBY refused"})
 	expect(t, as("decides"), finding{"scripts", store.CheckWarning, "HSET, HGET, PTTL, ZADD, ZCARD, ZSCORE, ZREVRANGE, ZREMRANGEBYSCORE, ZREM refused"})
 	expect(t, as("decides"), finding{"kind", store.CheckUnknown, "+info"})
 	expect(t, as("decides"), finding{"role", store.CheckUnknown, "+role"})
 	expect(t, as("asks"), finding{"role", store.CheckOK, "primary with 0 replicas"})
 	expect(t, as("decides"), finding{"eviction", store.CheckUnknown, "noeviction"})
-	expect(t, as("noeval"), finding{"scripts", store.CheckProblem, "the ACL user needs +evalsha"})
+	expect(t, as("noeval"), finding{"scripts", store.CheckProblem, "the ACL user needs +select +evalsha"})
 	expect(t, as("noset"), finding{"scripts", store.CheckProblem, "SET, APPEND, STRLEN, GETRANGE, PEXPIRE, DEL refused"})
 	expect(t, as("nokeys"), finding{"scripts", store.CheckProblem, "~<prefix>*"})
 }

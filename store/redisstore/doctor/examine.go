@@ -109,7 +109,7 @@ end
 `
 
 // fleetScript does that for the commands by which nodes count each other, keep switches
-// and answer tools. No decision takes them.
+// and answer tools, and for the shorter form of counters. No decision needs them.
 const fleetScript = tryScript + `try('HSET', KEYS[1], 'a', 'x')
 try('HGET', KEYS[1], 'a')
 try('PTTL', KEYS[1])
@@ -120,6 +120,8 @@ try('ZSCORE', KEYS[1], 'a')
 try('ZREVRANGE', KEYS[1], 0, 0)
 try('ZREMRANGEBYSCORE', KEYS[1], 2, 3)
 try('ZREM', KEYS[1], 'a')
+redis.call('DEL', KEYS[1])
+try('INCRBY', KEYS[1], 1)
 redis.call('DEL', KEYS[1])
 return refused`
 
