@@ -1,6 +1,8 @@
 package headgate
 
 import (
+	"sync"
+
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -23,6 +25,8 @@ type ruleset struct {
 	quotas []*tenant.Quota
 	// detours has the domains whose decisions may take more than one trip to the store.
 	detours map[string]bool
+	// elsewhere has how they are decided for tenants whose tier names a store.
+	elsewhere elsewhere
 	// failsLocally says that a rule has failure mode local.
 	failsLocally bool
 }
@@ -51,13 +55,54 @@ func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 // ruleModes are how the takes of one rule are decided.
 type ruleModes struct{ main, other *store.Mode }
 
-// mode returns how the takes of a rule of the set are decided: those on main limits that
-// do not only watch, or others.
-func (r *ruleset) mode(rule *rules.Rule, main bool) *store.Mode {
+// mode returns how the takes of a match with a rule of the set are decided: those on main
+// limits that do not only watch, or others.
+func (r *ruleset) mode(m *match, main bool) *store.Mode {
+	mode := r.modes[m.Rule.Index()].other
 	if main {
-		return r.modes[rule.Index()].main
+		mode = r.modes[m.Rule.Index()].main
 	}
-	return r.modes[rule.Index()].other
+	if m.store != "" {
+		return r.elsewhere.of(mode, m.store)
+	}
+	return mode
+}
+
+// elsewhere has modes of rules for the stores of tiers, each made once: layers tell buckets
+// apart by their mode. There are no more of them than of both together.
+type elsewhere struct {
+	mu    sync.RWMutex
+	modes map[storeMode]*store.Mode
+}
+
+type storeMode struct {
+	mode  *store.Mode
+	store string
+}
+
+// of returns mode for the store of that name. A rule that asks no store stays as it is.
+func (e *elsewhere) of(mode *store.Mode, name string) *store.Mode {
+	if mode.Consistency == store.Local || mode.Store == name {
+		return mode
+	}
+	key := storeMode{mode, name}
+	e.mu.RLock()
+	there := e.modes[key]
+	e.mu.RUnlock()
+	if there != nil {
+		return there
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.modes[key] == nil {
+		if e.modes == nil {
+			e.modes = make(map[storeMode]*store.Mode)
+		}
+		own := *mode
+		own.Store = name
+		e.modes[key] = &own
+	}
+	return e.modes[key]
 }
 
 // consistencies are the words of stores for those of rules.

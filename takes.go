@@ -173,7 +173,7 @@ func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, s
 		v.Limit, v.Raised = p.raised(m, v.Limit, start)
 	}
 	take.Limit, take.Shadow = v.Limit, !v.Enforced() || m.Rule.Quota && v.Role == rules.Main
-	take.Mode = p.rules.mode(m.Rule, v.Role == rules.Main && v.Effect != verdict.Trial)
+	take.Mode = p.rules.mode(m, v.Role == rules.Main && v.Effect != verdict.Trial)
 	p.addVerdict(resp, v, p.takeOn(m, take, start))
 }
 

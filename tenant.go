@@ -37,6 +37,8 @@ type grant struct {
 	// home is what most tenants have for the same entries, nil where the rule says it.
 	home *tenant.Quota
 	tier string
+	// store is the one that the tier names, "" where the rule says it.
+	store string
 	// by is the rule that names the tenant; nil where no tenant is concerned. tenant is
 	// the depth at which it does.
 	by     *rules.Rule
@@ -97,7 +99,7 @@ func (x *matcher) tenantOf(domain *rules.Domain, entries []descriptor.Entry) (ru
 // that stands for the leading depth entries of the descriptor; nil for none.
 func (t *tenancy) grantOf(rest []descriptor.Entry, depth int, rule *rules.Matched) match {
 	m := match{Matched: rules.Matched{Rule: t.Rule, Depth: depth}, descriptor: t.descriptor}
-	m.grant = grant{tier: t.has.Tier(), by: t.Rule, tenant: t.Depth, alone: rule == nil}
+	m.grant = grant{tier: t.has.Tier(), store: t.has.Store(), by: t.Rule, tenant: t.Depth, alone: rule == nil}
 	m.quota, m.source, m.home = t.has.Quota(rest)
 	if rule != nil {
 		m.Matched = *rule
@@ -208,7 +210,7 @@ func (p *plan) addHome(m *match, a *ask, take store.Take) {
 	if home == m.quota {
 		return
 	}
-	take.Mode = p.rules.mode(m.Rule, false)
+	take.Mode = p.rules.mode(m, false)
 	for i := range home.Limits {
 		slot := slotOf(home, i, home)
 		if countsIn(m.quota, slot, home) {

@@ -9,19 +9,38 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
-// Limits returns all limits of all tiers, those of burst pools too, and where each
-// stands: "tier pro, default".
-func (t *Tiers) Limits() iter.Seq2[string, *limit.Limit] {
-	return func(yield func(string, *limit.Limit) bool) {
+// Unfit returns what cannot be decided of all tiers, and where each stands, such as "tier
+// pro, default": unfit says why limits of a store cannot, nil where they can; without a limit
+// whether there is that store.
+func (t *Tiers) Unfit(unfit func(store string, l *limit.Limit) error) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
 		for _, name := range t.Names() {
-			for where, l := range t.Tier(name).limits() {
-				if !yield("tier "+name+", "+where, l) {
+			tier := t.Tier(name)
+			if err := unfit(tier.Store, nil); err != nil {
+				// Nothing of it can be decided.
+				if !yield("tier "+name+", store", err) {
+					return
+				}
+				continue
+			}
+			for where, l := range tier.limits() {
+				store := tier.Store
+				if where == poolPlace || where == sharePlace {
+					store = ""
+				}
+				if err := unfit(store, l); err != nil && !yield("tier "+name+", "+where, err) {
 					return
 				}
 			}
 		}
 	}
 }
+
+// Where limits of a pool stand.
+const (
+	poolPlace  = "the burst pool"
+	sharePlace = "the share of a key in the burst pool"
+)
 
 // limits returns the limits of a tier, and where in it each stands.
 func (t *Tier) limits() iter.Seq2[string, *limit.Limit] {
@@ -35,9 +54,9 @@ func (t *Tier) limits() iter.Seq2[string, *limit.Limit] {
 		}
 		switch {
 		case t.Pool == nil:
-		case !yield("the burst pool", t.Pool.Limit.Limit):
+		case !yield(poolPlace, t.Pool.Limit.Limit):
 		case t.Pool.PerKey != nil:
-			yield("the share of a key in the burst pool", t.Pool.PerKey.Limit.Limit)
+			yield(sharePlace, t.Pool.PerKey.Limit.Limit)
 		}
 	}
 }

@@ -267,6 +267,15 @@ func (s Standing) Tier() string {
 	return s.tier.Name
 }
 
+// Store returns the name of the store that keeps the buckets of the subject, "" where the
+// rules say it.
+func (s Standing) Store() string {
+	if s.tier == nil {
+		return ""
+	}
+	return s.tier.Store
+}
+
 // Quota returns the quota for what the entries after the subject in a descriptor
 // say, and where it comes from; none of them ask for the default quota. The quota is
 // nil when that is FromRule. home is that of the fallback tier, nil where it has none.

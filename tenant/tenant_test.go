@@ -1,6 +1,7 @@
 package tenant_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -312,4 +313,37 @@ func FuzzParseDescriptor(f *testing.F) {
 			t.Errorf("%q became %q, then %q, %v", text, once, again, err)
 		}
 	})
+}
+
+// What no store can decide is told with its place, and what is not of a tier's buckets is asked
+// of the usual stores.
+func TestUnfitTiers(t *testing.T) {
+	minute := limit.Must(limit.PerMinute(9))
+	quota := func() *tenant.Quota { return &tenant.Quota{Limits: []tenant.Limit{{Name: "m", Limit: minute}}} }
+	tiers, err := tenant.NewTiers([]tenant.Tier{
+		{Name: "gone", Store: "gone", Quotas: map[string]*tenant.Quota{tenant.Default: quota()}},
+		{Name: "home", Store: "home", Quotas: map[string]*tenant.Quota{tenant.Default: quota()}, Pool: &tenant.Pool{Limit: tenant.Limit{Name: tenant.PoolName, Limit: minute}}},
+		{Name: "usual", Quotas: map[string]*tenant.Quota{tenant.Default: quota()}},
+	}, "usual")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for where, err := range tiers.Unfit(func(store string, l *limit.Limit) error {
+		if store == "gone" || l != nil && store == "" {
+			return errors.New("no")
+		}
+		return nil
+	}) {
+		got = append(got, where+": "+err.Error())
+	}
+	if want := []string{"tier gone, store: no", "tier home, the burst pool: no", "tier usual, default: no"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for where := range tiers.Unfit(func(string, *limit.Limit) error { return errors.New("no") }) {
+		if where != "tier gone, store" {
+			t.Errorf("went on to %s", where)
+		}
+		break
+	}
 }

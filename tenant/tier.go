@@ -25,6 +25,9 @@ type Tier struct {
 	Quotas map[string]*Quota
 	// Pool is what each tenant may use beyond them; nil for nothing.
 	Pool *Pool
+	// Store names the store that keeps the buckets of its tenants, but for the pool and for
+	// top-ups; "" leaves it to the rules.
+	Store string
 }
 
 // Tiers is an immutable set of tiers. The zero value has none: every subject then
@@ -64,6 +67,11 @@ func NewTiers(tiers []Tier, fallback string) (*Tiers, error) {
 func (t *Tier) validate() error {
 	if err := checkName(t.Name); err != nil {
 		return fmt.Errorf("tier: %w", err)
+	}
+	if t.Store != "" {
+		if err := checkName(t.Store); err != nil {
+			return fmt.Errorf("tier %s: store: %w", t.Name, err)
+		}
 	}
 	if len(t.Quotas) > MaxTierQuotas {
 		return fmt.Errorf("tier %s: %d quotas; hint: at most %d", t.Name, len(t.Quotas), MaxTierQuotas)

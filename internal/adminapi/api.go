@@ -101,9 +101,10 @@ type Options struct {
 	// name as the File of each Diagnostic of this document. nil: a document is checked
 	// by itself.
 	CheckRules func(name, text string) (warnings []rules.Diagnostic, err error)
-	// Unfit says why the stores of this node cannot decide a limit; such a limit is
-	// refused. nil: they decide all.
-	Unfit func(*limit.Limit) error
+	// Unfit says why the store of that name, "" for the usual ones, cannot decide a limit,
+	// and without a limit why this node has no such store; what it says so of is refused.
+	// nil: they decide all.
+	Unfit func(store string, l *limit.Limit) error
 	// RuleSource says where a rule in force comes from, by its File: "file",
 	// "document" or "row". nil: all are said to come from files.
 	RuleSource func(file string) string

@@ -23,7 +23,7 @@ type call struct {
 	db      Accounts // nil where the route does without and there is none
 	body    []byte
 	hasher  *identity.Hasher
-	unfit   func(*limit.Limit) error // that of Options
+	unfit   func(string, *limit.Limit) error // that of Options
 }
 
 // databaseTimeout bounds how long one question waits for the database.

@@ -91,10 +91,8 @@ func (t tiers) put(c *call) (*answer, error) {
 	if err != nil {
 		return nil, yamlError(err)
 	}
-	for where, l := range set.Limits() {
-		if err := c.unfit(l); err != nil {
-			return nil, badField(http.StatusUnprocessableEntity, "tiers", "%s: %v", where, err)
-		}
+	for where, err := range set.Unfit(c.unfit) {
+		return nil, badField(http.StatusUnprocessableEntity, "tiers", "%s: %v", where, err)
 	}
 	for _, name := range set.Names() {
 		for text := range set.Tier(name).Quotas {

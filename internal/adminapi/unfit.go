@@ -11,12 +11,12 @@ import (
 )
 
 // decidesAll is an Unfit for stores that decide all limits.
-func decidesAll(*limit.Limit) error { return nil }
+func decidesAll(string, *limit.Limit) error { return nil }
 
 // fit returns why a rule cannot be decided, nil if it can.
 func (c *call) fit(r *rules.Rule) error {
 	for i := range r.Limits {
-		if err := c.unfit(r.Limits[i].Limit); err != nil {
+		if err := c.unfit(r.Mode.Store, r.Limits[i].Limit); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func (c *call) checkAccount(d *quotas.Document, subject tenant.Subject, tiers *t
 		return nil
 	}
 	for where, l := range account.Limits() {
-		if err := c.unfit(l); err != nil {
+		if err := c.unfit("", l); err != nil {
 			list = append(list, fieldError{Field: where, Message: fmt.Sprint(err)})
 		}
 	}

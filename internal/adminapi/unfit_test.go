@@ -18,7 +18,13 @@ func TestUnfitLimitsAreRefused(t *testing.T) {
 	}
 	t.Cleanup(func() { db.Close() })
 	s := newTestServerOn(t, db, func(o *Options) {
-		o.Unfit = func(l *limit.Limit) error {
+		o.Unfit = func(store string, l *limit.Limit) error {
+			switch {
+			case store != "" && store != "home":
+				return errors.New("there is no such store; hint: home")
+			case l == nil || store == "home":
+				return nil
+			}
 			if l.Algorithm != limit.FixedWindow && l.Algorithm != limit.SlidingWindow {
 				return errors.New("this store cannot; hint: another one can")
 			}
@@ -27,6 +33,8 @@ func TestUnfitLimitsAreRefused(t *testing.T) {
 	})
 	const override = `"overrides":[{"descriptor":"default","requests_per_unit":9,"unit":"minute","algorithm":"token_bucket"}]`
 	s.wantField(s.do(Admin, "PUT", "tiers?drop_tiers=true", "fallback: pro\ntiers: {pro: {default: {requests_per_unit: 9, unit: minute, algorithm: gcra}}}"), 422, "tiers")
+	s.wantField(s.do(Admin, "PUT", "tiers?drop_tiers=true", "fallback: pro\ntiers: {pro: {store: hime}}"), 422, "tiers")
+	s.want(s.do(Admin, "PUT", "tiers?drop_tiers=true", "fallback: pro\ntiers: {pro: {store: home, default: {requests_per_unit: 9, unit: minute, algorithm: gcra}}}"), 201)
 	s.wantField(s.do(Admin, "POST", "rules/rows", `{"scope":"ip","limit_count":9,"window_ms":1000,"algorithm":"gcra"}`), 422, "algorithm")
 	s.wantField(s.do(Write, "PUT", "quotas/tenant:acme", `{`+override+`}`), 422, "overrides[0]")
 	s.wantField(s.do(Write, "PUT", "quotas/tenant:acme", `{"top_ups":[{"descriptor":"default","hits":9,"expires_at":"2027-01-01T00:00:00Z"}]}`), 422, "top_ups[0]")

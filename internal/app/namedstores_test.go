@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,10 +14,12 @@ import (
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/tenant"
 )
 
 // withStores returns settings with a main store and a file of others.
@@ -223,5 +226,58 @@ func TestBadFileOfStores(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "--stores: "+s.Stores) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", file, err)
 		}
+	}
+}
+
+// The buckets of tenants whose tier names a store are there, whatever the rules say; those of
+// others are not.
+func TestC2StoreOfATier(t *testing.T) {
+	main, home, acme := testserver.Redis(t, testserver.RedisConfig{}), testserver.Redis(t, testserver.RedisConfig{}), testserver.Redis(t, testserver.RedisConfig{})
+	k := openTestStack(t, withStores(t, main, "stores: {home: {url: "+home.URL()+"}, acme: {url: "+acme.URL()+"}}"))
+	limiter := limiterOver(t, k, `
+domain: d
+match: path
+store: home
+descriptors:
+- key: tenant
+  tenant: true
+  rate_limit: {window: 365d, requests_per_unit: 4, algorithm: fixed_window}
+  descriptors:
+  - {key: op, rate_limit: {window: 365d, requests_per_unit: 100, algorithm: fixed_window}}
+`)
+	tiers, err := tierfile.Parse([]byte(`
+tiers:
+  free: {}
+  own: {store: acme, default: {requests_per_unit: 7, unit: year, algorithm: fixed_window}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, err := range tiers.Unfit(k.unfit) {
+		t.Errorf("%s: %v", where, err)
+	}
+	limiter.SetTenants(tenant.NewSnapshot(tiers, slices.Values([]tenant.Account{
+		{Subject: tenant.Subject{Key: "tenant", Value: "acme"}, Tiers: []tenant.Assignment{{Tier: "own"}}},
+		{Subject: tenant.Subject{Key: "tenant", Value: "calm"}, Tiers: []tenant.Assignment{{Tier: "own"}}},
+	})))
+	if got := ask(t, limiter, "tenant:other,op:x", 9); got != 4 {
+		t.Errorf("%d of another tenant passed, want the 4 of the rule", got)
+	}
+	if a, b, c := bucketsIn(main), bucketsIn(home), bucketsIn(acme); a != 0 || b != 2 || c != 0 {
+		t.Errorf("%d, %d and %d buckets, want both of them in home", a, b, c)
+	}
+	if got := ask(t, limiter, "tenant:acme,op:x", 9); got != 7 {
+		t.Errorf("%d passed, want the 7 of the tier", got)
+	}
+	// Its quota, what it would be in the home tier, and the rule for op.
+	if a, b, c := bucketsIn(main), bucketsIn(home), bucketsIn(acme); a != 0 || b != 2 || c < 2 {
+		t.Errorf("%d, %d and %d buckets, want those of acme in acme", a, b, c)
+	}
+	acme.Kill()
+	if got := degradedBy(t, limiter, "tenant:calm,op:x"); got == store.NoReason {
+		t.Error("a tenant whose store is away is decided by it")
+	}
+	if got := degradedBy(t, limiter, "tenant:third,op:x"); got != store.NoReason {
+		t.Errorf("another tenant is degraded: %v", got)
 	}
 }

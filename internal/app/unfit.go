@@ -8,16 +8,19 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
-// unfit returns why the stores cannot decide a limit of a tenant by rules that name no
-// store; nil if they can.
-func (k *stack) unfit(l *limit.Limit) error { return k.unfitIn("", l) }
-
 // Supports implements store.Supporter.
-func (k *stack) Supports(l *limit.Limit) error { return k.unfit(l) }
+func (k *stack) Supports(l *limit.Limit) error { return k.unfit("", l) }
 
-// unfitIn returns why the backend that a limit of a rule goes to cannot decide it; nil if it
-// can. name is that of the store that the rule names, or "".
-func (k *stack) unfitIn(name string, l *limit.Limit) error {
+// unfit returns why the backend that a limit goes to cannot decide it; nil if it can. name is
+// that of the store that a rule or a tier names, or "". Without a limit it says only whether
+// there is that store.
+func (k *stack) unfit(name string, l *limit.Limit) error {
+	if _, known := k.places[name]; name != "" && !known {
+		return fmt.Errorf("there is no store %s; hint: %s", name, k.storesText())
+	}
+	if l == nil {
+		return nil
+	}
 	if b := &k.backends[k.place(name, l)]; b.unfit != nil {
 		return b.unfit(l)
 	}
@@ -31,15 +34,15 @@ func (k *stack) fit(r *rules.Rule) error {
 		return nil
 	}
 	name := r.Mode.Store
-	if _, known := k.places[name]; name != "" && !known {
-		return fmt.Errorf("there is no store %s; hint: %s", name, k.storesText())
+	if err := k.unfit(name, nil); err != nil {
+		return err
 	}
 	asked := r.Limits
 	if r.Tenant {
 		asked = append(tenantLimits(r), asked...)
 	}
 	for i := range asked {
-		if err := k.unfitIn(name, asked[i].Limit); err != nil {
+		if err := k.unfit(name, asked[i].Limit); err != nil {
 			return fmt.Errorf("%w, and a rule with consistency: local asks no store", err)
 		}
 	}

@@ -43,7 +43,7 @@ func diskSource(t *testing.T, dsn, dir string, then time.Time) (s *Source, stop 
 	}
 	s, err = New(Options{
 		Database: dsn, Dir: dir, Limiter: limiter, Rules: rulesOf, Logger: slog.New(slog.DiscardHandler),
-		Unfit: func(*limit.Limit) error { return nil }, Poll: time.Hour,
+		Unfit: func(string, *limit.Limit) error { return nil }, Poll: time.Hour,
 	})
 	if err != nil {
 		t.Fatal(err)

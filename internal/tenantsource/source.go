@@ -62,8 +62,9 @@ type Options struct {
 	Follow  func(snapfeed.FollowerOptions) *snapfeed.Follower
 	Limiter *headgate.Limiter
 	Rules   *rulesource.Source
-	// Unfit says why the stores cannot decide a limit; nil when they decide all.
-	Unfit func(*limit.Limit) error
+	// Unfit says why the store of that name, "" for the usual ones, cannot decide a limit, and
+	// without a limit why there is no such store; nil when it can.
+	Unfit func(store string, l *limit.Limit) error
 	// OnRaise, when not nil, is told of raises of limits; see switchboard.InForce.
 	OnRaise func(switchboard.Raise)
 	Logger  *slog.Logger

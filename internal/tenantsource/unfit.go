@@ -6,13 +6,11 @@ import (
 	"github.com/headgate/headgate/tenant"
 )
 
-// checkFit refuses tiers with a limit that the stores cannot decide: its requests would
+// checkFit refuses tiers with a limit that the stores cannot decide, or a store that is not there: its requests would
 // be left to the failure modes of their rules for good.
 func (t *Source) checkFit(tiers *tenant.Tiers) error {
-	for where, l := range tiers.Limits() {
-		if err := t.Unfit(l); err != nil {
-			return fmt.Errorf("%s: %w", where, err)
-		}
+	for where, err := range tiers.Unfit(t.Unfit) {
+		return fmt.Errorf("%s: %w", where, err)
 	}
 	return nil
 }

@@ -32,8 +32,8 @@ func TestUnfitTiersAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	o := Options{Tiers: path, Limiter: limiter, Logger: slog.New(slog.NewTextHandler(&log, nil)), Unfit: func(l *limit.Limit) error {
-		if l.Algorithm != limit.FixedWindow {
+	o := Options{Tiers: path, Limiter: limiter, Logger: slog.New(slog.NewTextHandler(&log, nil)), Unfit: func(_ string, l *limit.Limit) error {
+		if l != nil && l.Algorithm != limit.FixedWindow {
 			return errors.New("this store cannot")
 		}
 		return nil

@@ -10,12 +10,14 @@
 //	    "endpoint:POST /v1/orders": {requests_per_unit: 50, unit: minute, algorithm: token_bucket, burst: 90}
 //	    burst_pool: {requests_per_unit: 500, unit: hour, per_key: {entry: api_key, requests_per_unit: 100}}
 //	  enterprise:
+//	    store: enterprise
 //	    default: {requests_per_unit: 10000, unit: minute}
 //	    "endpoint:GET /v1/status": {unlimited: true}
 //
 // A quota is one limit or a list of them, all of which count. A descriptor that a
 // tier does not name is left to the rules. The burst pool is what each tenant may use
-// beyond its quotas; see tenant.Pool.
+// beyond its quotas; see tenant.Pool. The store is that of all buckets of its tenants but for
+// these, by its name.
 package tierfile
 
 import (
@@ -50,8 +52,11 @@ type limitSpec struct {
 	Unlimited       bool   `yaml:"unlimited"`
 }
 
-// poolKey stands among the descriptors of a tier. It is none.
-const poolKey = "burst_pool"
+// poolKey and storeKey stand among the descriptors of a tier. They are none.
+const (
+	poolKey  = "burst_pool"
+	storeKey = "store"
+)
 
 // poolSpec is the burst pool of a tier.
 type poolSpec struct {
@@ -104,6 +109,12 @@ func Parse(data []byte) (*tenant.Tiers, error) {
 			if text == poolKey {
 				var err error
 				if t.Pool, err = poolOf(&n); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			if text == storeKey {
+				if err := yamlfile.Node(&n, &t.Store); err != nil {
 					return nil, err
 				}
 				continue

@@ -196,3 +196,19 @@ tiers:
 		}
 	}
 }
+
+// A tier may name the store of its tenants, which is none of its descriptors.
+func TestStoreOfATier(t *testing.T) {
+	tiers, err := Parse([]byte("tiers:\n  free: {default: {requests_per_unit: 1, unit: minute}}\n  own:\n    store: acme\n    default: {requests_per_unit: 9, unit: minute}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := tiers.Tier("own"); own.Store != "acme" || len(own.Quotas) != 1 || tiers.Tier("free").Store != "" {
+		t.Errorf("%+v", own)
+	}
+	for text, want := range map[string]string{"[acme]": "line 1: ", "'a b'": "tier free: store: "} {
+		if _, err := Parse([]byte("tiers: {free: {store: " + text + "}}")); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("store: %s: %v", text, err)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package sqltenant
 import (
 	"errors"
 	"testing"
+
+	"github.com/headgate/headgate/tenant"
 	"time"
 )
 
@@ -21,5 +23,20 @@ func TestPausesDouble(t *testing.T) {
 	}
 	if told != 2*(8+1) {
 		t.Errorf("told %d times, want of each failure and each return", told)
+	}
+}
+
+// While all accounts are read for the first time, each look finds that nothing is known. They
+// are not read once more for that, but for another history they are.
+func TestFirstLoadIsOne(t *testing.T) {
+	r := run{Watcher: NewWatcher(new(DB), nil, WatcherOptions{}), rules: make(chan struct{}, 1), loading: true}
+	r.act(t.Context(), seen{rules: true, all: true})
+	if r.want {
+		t.Error("a second load is wanted")
+	}
+	r.Begin(new(tenant.Snapshot), Point{Version: 3})
+	r.act(t.Context(), seen{rules: true, all: true})
+	if !r.want {
+		t.Error("no load is wanted for another history")
 	}
 }

@@ -94,7 +94,9 @@ func (r *run) act(ctx context.Context, found seen) {
 		r.noticed = notices
 		r.askRules()
 	}
-	r.want = r.want || found.all
+	// A look during the first load finds that nothing is known, which is what is being read.
+	first := r.loading && r.current.Load() == nil
+	r.want = r.want || found.all && !first
 	if !r.want || r.loading {
 		return
 	}
