@@ -24,3 +24,38 @@ func TestEndOfCredentials(t *testing.T) {
 		}
 	}
 }
+
+// TestFileSaysWhoIsAnonymous: where the file speaks of those who show nothing, it says all of
+// it, also that they may do nothing; where it does not, the settings say it.
+func TestFileSaysWhoIsAnonymous(t *testing.T) {
+	_, line := token(t, "one", "check")
+	b := newBench(t, "tokens:\n"+line+"anonymous: {http: [], grpc: [explain]}\n")
+	check := headgate.Rights{Check: true}
+	for at, want := range map[callers.Listener]headgate.Rights{callers.HTTP: {}, callers.GRPC: {Explain: true}, callers.Ops: check} {
+		if got, _ := b.enter(b.gate(at, callers.Options[*headgate.Door]{Anonymous: check}), callers.Shown{}); got != want {
+			t.Errorf("%v: %+v, want %+v", at, got, want)
+		}
+	}
+}
+
+// TestNeeds: who has rights, and none of those that are of use here, does not come in, with a
+// credential or without one.
+func TestNeeds(t *testing.T) {
+	checks, checksLine := token(t, "checks", "check")
+	explains, explainsLine := token(t, "explains", "explain")
+	b := newBench(t, "tokens:\n"+checksLine+explainsLine+"anonymous: {ops: [check]}\n")
+	g := b.gate(callers.Ops, callers.Options[*headgate.Door]{Needs: headgate.Rights{Explain: true}})
+	for _, c := range []struct {
+		shown callers.Shown
+		want  headgate.Rights
+		why   refusals.Reason
+	}{
+		{callers.Shown{}, headgate.Rights{}, refusals.NoToken},
+		{callers.Shown{Token: checks}, headgate.Rights{}, refusals.WrongScope},
+		{callers.Shown{Token: explains}, headgate.Rights{Check: true, Explain: true}, refusals.None},
+	} {
+		if got, why := b.enter(g, c.shown); got != c.want || why != c.why {
+			t.Errorf("%+v: %+v, %v; want %+v, %v", c.shown, got, why, c.want, c.why)
+		}
+	}
+}
