@@ -1,12 +1,19 @@
 package callers_test
 
 import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/tokenfile"
 )
 
 // TestEndOfCredentials: a token and a certificate are good until just before their end, and
@@ -57,5 +64,56 @@ func TestNeeds(t *testing.T) {
 		if got, why := b.enter(g, c.shown); got != c.want || why != c.why {
 			t.Errorf("%+v: %+v, %v; want %+v, %v", c.shown, got, why, c.want, c.why)
 		}
+	}
+}
+
+// TestFilesAreBounded: a file has so many tokens and so many certificates, and not one more.
+func TestFilesAreBounded(t *testing.T) {
+	for what, one := range map[string]func(i int) string{
+		"tokens":       func(i int) string { return fmt.Sprintf("{name: t, sha256: %064x, rights: [check]}", i) },
+		"certificates": func(i int) string { return fmt.Sprintf("{name: 'cn:n%d', rights: [check]}", i) },
+	} {
+		for _, n := range []int{tokenfile.MaxTokens, tokenfile.MaxTokens + 1} {
+			list := make([]string, n)
+			for i := range list {
+				list[i] = one(i)
+			}
+			path := filepath.Join(t.TempDir(), "callers.yaml")
+			if err := os.WriteFile(path, []byte(what+": ["+strings.Join(list, ", ")+"]"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := callers.Load(path); (err == nil) != (n <= tokenfile.MaxTokens) {
+				t.Errorf("%d %s: %v", n, what, err)
+			}
+		}
+	}
+}
+
+// TestMappedAddresses: an address of IPv4 is the same one where it comes as one of IPv6, and
+// what it has shown is not held against others that come so.
+func TestMappedAddresses(t *testing.T) {
+	_, line := token(t, "one", "check")
+	g := newBench(t, "tokens:\n"+line).gate(callers.HTTP, callers.Options[*headgate.Door]{})
+	hungUp := func(from string) bool {
+		_, err := g.Enter(callers.Shown{Token: "wrong"})
+		var refused *callers.Refused
+		return errors.As(g.Refuse(err, netip.MustParseAddr(from)), &refused) && refused.Ends()
+	}
+	for range 20 {
+		if hungUp("::ffff:192.0.2.1") {
+			t.Fatal("hung up on too early")
+		}
+	}
+	if !hungUp("192.0.2.1") {
+		t.Error("the same address is told of a wrong token once more")
+	}
+	others := 0
+	for i := range 10 { // a few of them may share the slot
+		if hungUp(fmt.Sprintf("::ffff:198.51.100.%d", i)) {
+			others++
+		}
+	}
+	if others > 5 {
+		t.Errorf("%d of 10 other addresses were hung up on", others)
 	}
 }
