@@ -1,0 +1,193 @@
+package respfront_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/callers"
+	"github.com/headgate/headgate/internal/respfront"
+)
+
+// lodge is an Entrance that knows one token, and whose checks last until they are cancelled.
+type lodge struct{ token atomic.Value }
+
+func (*lodge) Asks() bool { return true }
+
+func (l *lodge) Enter(s callers.Shown) (respfront.Checker, error) {
+	if s.Token != l.token.Load() {
+		return nil, errors.New("not known")
+	}
+	return lasting{}, nil
+}
+
+func (*lodge) Refuse(err error, _ netip.Addr) error { return err }
+
+// lasting is a Checker whose checks last until they are cancelled.
+type lasting struct{ respfront.Checker }
+
+func (lasting) Check(ctx context.Context, _ []headgate.Request, _ []headgate.Response) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// pipes is a listener of connections in memory, whose clock is that of the test.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error { close(p); return nil }
+
+func (pipes) Addr() net.Addr { return nil }
+
+// parlour is a server in a bubble.
+type parlour struct {
+	*lodge
+	*respfront.Server
+	in pipes
+}
+
+func newParlour(t *testing.T) *parlour {
+	t.Helper()
+	p := &parlour{lodge: &lodge{}, in: make(pipes)}
+	p.token.Store("good")
+	var err error
+	if p.Server, err = respfront.New(respfront.Options{Entrance: p.lodge, OnPanic: func(cause any, _ []byte) { t.Error(cause) }}); err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- p.Serve(p.in) }()
+	t.Cleanup(func() {
+		p.in.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		p.Shutdown(over())
+	})
+	return p
+}
+
+// over returns a context that has ended.
+func over() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+func (p *parlour) dial(t *testing.T) *client {
+	t.Helper()
+	mine, theirs := net.Pipe()
+	t.Cleanup(func() { mine.Close() })
+	p.in <- theirs
+	return &client{t, mine, bufio.NewReader(mine)}
+}
+
+// TestStrangersHaveATime: who has not come in does not hold a connection by a byte now and
+// then.
+func TestStrangersHaveATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newParlour(t).dial(t)
+		for range 60 {
+			if _, err := io.WriteString(c, "x"); err != nil {
+				return
+			}
+			<-time.After(time.Second)
+		}
+		t.Error("a minute later it is still read from")
+	})
+}
+
+// TestHalfACommand: who has come in may say nothing for an hour, but does not hold a connection
+// as long by half of a command.
+func TestHalfACommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newParlour(t).dial(t)
+		if got := c.ask("AUTH good"); got != "+OK" {
+			t.Fatal(got)
+		}
+		<-time.After(time.Hour)
+		if got := c.ask("PING"); got != "+PONG" {
+			t.Fatal(got)
+		}
+		c.send("*2\r\n$4\r\nEC")
+		<-time.After(time.Minute)
+		if _, err := io.WriteString(c, "HO"); err == nil {
+			t.Error("a minute later the rest of the command is read")
+		}
+	})
+}
+
+// TestComesInAgain: who has come in long ago, with a token that is taken back, has the time of a
+// new one to show another.
+func TestComesInAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParlour(t)
+		c := p.dial(t)
+		if got := c.ask("AUTH good"); got != "+OK" {
+			t.Fatal(got)
+		}
+		<-time.After(time.Hour)
+		p.token.Store("better")
+		if got := c.ask("PING"); got != noAuth {
+			t.Error(got)
+		}
+		<-time.After(5 * time.Second)
+		if got := c.ask("AUTH better"); got != "+OK" {
+			t.Error(got)
+		}
+	})
+}
+
+// TestLateForTheEnd: a connection that was accepted just before the end has begun, and is read
+// from after it, ends as the others.
+func TestLateForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParlour(t)
+		p.Shutdown(t.Context())
+		c := p.dial(t)
+		if err := c.SetDeadline(time.Now().Add(5 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ended(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestShutdownCancels: when the time of the end is over, checks that still last are cancelled.
+func TestShutdownCancels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParlour(t)
+		c := p.dial(t)
+		if got := c.ask("AUTH good"); got != "+OK" {
+			t.Fatal(got)
+		}
+		c.send("HEADGATE.CHECK api user=u\r\n")
+		synctest.Wait()
+		p.Shutdown(over())
+	})
+}
+
+// TestTooManyHits: a check that no limiter would take spoils none that comes with it.
+func TestTooManyHits(t *testing.T) {
+	c := newBench(t, "", everyRight).dial()
+	c.send(respfront.Encode("HEADGATE.CHECK", "api", "user=u") + respfront.Encode("HEADGATE.CHECK", "api", "user=u", "HITS", "1125899906842625") + respfront.Encode("PING"))
+	for _, want := range []string{"[:0 :5 :4 :-1 :60]", "-ERR HITS is more than 1125899906842624", "+PONG"} {
+		if got := c.receive(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
