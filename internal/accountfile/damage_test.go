@@ -1,0 +1,73 @@
+package accountfile
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/tenant/sqltenant"
+)
+
+// TestEveryByteOfTheEndCounts: a file of which one byte behind the accounts is another one is
+// refused when it is opened, and a large account when it is read, whatever else it would say.
+func TestEveryByteOfTheEndCounts(t *testing.T) {
+	f := many(t, 20)
+	whole, err := os.ReadFile(f.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Large == 0 || f.Words == 0 {
+		t.Fatalf("%+v", f.Head)
+	}
+	path := filepath.Join(t.TempDir(), "damaged")
+	for at := int(f.largeAt()); at < len(whole); at++ {
+		damaged := slices.Clone(whole)
+		damaged[at] ^= 1
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		g, err := Open(path)
+		if at < int(f.dictionaryAt()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, err = g.Find(subject(0)) // the large one
+			g.Close()
+		}
+		if !errors.Is(err, errFormat) {
+			t.Errorf("byte %d of %d: %v", at, len(whole), err)
+		}
+	}
+}
+
+// TestLastOfManyCounts: of accounts of one subject the one that came last is in the file, also
+// among others that are sorted with them.
+func TestLastOfManyCounts(t *testing.T) {
+	byPart := map[byte][]tenant.Subject{}
+	var few []tenant.Subject
+	for i := 0; len(few) < 3; i++ {
+		part := hashOf(subject(i))[0]
+		byPart[part] = append(byPart[part], subject(i))
+		few = byPart[part]
+	}
+	f, err := Write(filepath.Join(t.TempDir(), "accounts"), sqltenant.Point{Version: 1}, read(func(yield func(tenant.Account) bool) {
+		for i := range 300 {
+			if !yield(tenant.Account{Subject: few[i%3], Tiers: []tenant.Assignment{{Tier: fmt.Sprint("t", i)}}}) {
+				return
+			}
+		}
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	for i, s := range few {
+		if a, ok, err := f.Find(s); err != nil || !ok || a.Tiers[0].Tier != fmt.Sprint("t", 297+i) {
+			t.Errorf("%v: %t, %+v, %v", s, ok, a, err)
+		}
+	}
+}
