@@ -14,7 +14,7 @@ func TestRaisesHaveAnEndAndABound(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"target":"raise:r","state":"raised","raise":20,"until":"2026-05-01T12:00:00Z"}`:                         "",
 		`{"target":"raise:r","state":"raised","raise":100,"tenants":["user:ann"],"until":"2026-05-01T12:00:00Z"}`: "",
-		`{"target":"raise:r","state":"raised","raise":20}`:                                                        "without an end",
+		`{"target":"raise:r","state":"raised","raise":20}`:                                                        "needs an end",
 		`{"target":"raise:r","state":"raised","raise":101,"until":"2026-05-01T12:00:00Z"}`:                        "from 1 to 100",
 		`{"target":"raise:r","state":"raised","raise":0,"until":"2026-05-01T12:00:00Z"}`:                          "raise: 0",
 		`{"target":"raise:r","state":"raised","raise":-1,"until":"2026-05-01T12:00:00Z"}`:                         "from 1 to 100",

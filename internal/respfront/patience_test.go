@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/respfront"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // lodge is an Entrance that knows one token, and whose checks last until they are cancelled.
@@ -104,7 +105,7 @@ func TestStrangersHaveATime(t *testing.T) {
 			if _, err := io.WriteString(c, "x"); err != nil {
 				return
 			}
-			<-time.After(time.Second)
+			sleep.For(t.Context(), time.Second)
 		}
 		t.Error("a minute later it is still read from")
 	})
@@ -118,12 +119,12 @@ func TestHalfACommand(t *testing.T) {
 		if got := c.ask("AUTH good"); got != "+OK" {
 			t.Fatal(got)
 		}
-		<-time.After(time.Hour)
+		sleep.For(t.Context(), time.Hour)
 		if got := c.ask("PING"); got != "+PONG" {
 			t.Fatal(got)
 		}
 		c.send("*2\r\n$4\r\nEC")
-		<-time.After(time.Minute)
+		sleep.For(t.Context(), time.Minute)
 		if _, err := io.WriteString(c, "HO"); err == nil {
 			t.Error("a minute later the rest of the command is read")
 		}
@@ -139,12 +140,12 @@ func TestComesInAgain(t *testing.T) {
 		if got := c.ask("AUTH good"); got != "+OK" {
 			t.Fatal(got)
 		}
-		<-time.After(time.Hour)
+		sleep.For(t.Context(), time.Hour)
 		p.token.Store("better")
 		if got := c.ask("PING"); got != noAuth {
 			t.Error(got)
 		}
-		<-time.After(5 * time.Second)
+		sleep.For(t.Context(), 5*time.Second)
 		if got := c.ask("AUTH better"); got != "+OK" {
 			t.Error(got)
 		}
