@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/headgate/headgate/tenant"
@@ -24,12 +23,22 @@ func TestEveryByteOfTheEndCounts(t *testing.T) {
 		t.Fatalf("%+v", f.Head)
 	}
 	path := filepath.Join(t.TempDir(), "damaged")
-	for at := int(f.largeAt()); at < len(whole); at++ {
-		damaged := slices.Clone(whole)
-		damaged[at] ^= 1
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { damaged.Close() })
+	write := func(at int, b byte) {
+		t.Helper()
+		if _, err := damaged.WriteAt([]byte{b}, int64(at)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for at := int(f.largeAt()); at < len(whole); at++ {
+		write(at, whole[at]^1)
 		g, err := Open(path)
 		if at < int(f.dictionaryAt()) {
 			if err != nil {
@@ -41,6 +50,7 @@ func TestEveryByteOfTheEndCounts(t *testing.T) {
 		if !errors.Is(err, errFormat) {
 			t.Errorf("byte %d of %d: %v", at, len(whole), err)
 		}
+		write(at, whole[at])
 	}
 }
 
