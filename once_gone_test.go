@@ -3,6 +3,7 @@ package headgate_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/repeat"
@@ -49,5 +50,25 @@ func TestF2AnswerIsKeptForWhoIsGone(t *testing.T) {
 	}
 	if got := b.limiter.CheckIDs(); got != (repeat.Counts{First: 1, Repeated: 1}) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// An answer is remembered for as long as the door says.
+func TestF2AnswersLastAsTheDoorSays(t *testing.T) {
+	b := onceBench(t, headgate.Options{})
+	door := b.limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}, AnswersLast: 10 * time.Minute})
+	for _, step := range []struct {
+		after time.Duration
+		left  int64
+	}{{0, 9}, {10*time.Minute - time.Microsecond, 9}, {time.Microsecond, 8}} {
+		b.now = b.now.Add(step.after)
+		responses := make([]headgate.Response, 1)
+		req := headgate.Request{Domain: "d", Descriptors: []headgate.Descriptor{on("user:u")}}
+		if err := door.CheckOnce(t.Context(), []headgate.Request{req}, []string{"1"}, responses); err != nil {
+			t.Fatal(err)
+		}
+		if left := responses[0].Speaker().Decision.Remaining; left != step.left {
+			t.Errorf("after %v more: %d left, want %d", step.after, left, step.left)
+		}
 	}
 }
