@@ -98,6 +98,9 @@ func sumOf(path string) (sum string, size int64, err error) {
 func (p *Publisher) Page(page sqltenant.Page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if page.Anew { // the file is of another history, though its version may come again
+		p.file = nil
+	}
 	switch {
 	case page.Anew || !p.known || page.From.Version > p.end.Version || page.From.Version == p.end.Version && page.From != p.end:
 		p.log, p.logged, p.start, p.end, p.known = nil, 0, page.From, page.From, true

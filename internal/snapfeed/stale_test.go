@@ -205,3 +205,22 @@ func TestManyKeys(t *testing.T) {
 		}
 	}
 }
+
+// After the database was restored, the file of accounts is of another history, also when its
+// version has come again: nobody is given it, and all get the next one.
+func TestFileOfAnotherHistory(t *testing.T) {
+	private, public := keys(t)
+	a := newAdmin(t, private)
+	a.base(5, account("a", "pro"), account("b", "free"))
+	a.says(5, "on")
+	a.Page(sqltenant.Page{From: point(3), To: point(3), Anew: true})
+	a.change(3, 4, account("b", "max"))
+	a.change(4, 6, account("c", "max"))
+	d := newDecider(t, a, public, t.TempDir())
+	if err := d.poll(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("%v", err)
+	}
+	a.base(6, account("b", "max"), account("c", "max"))
+	d.mustPoll()
+	d.has("b=max c=max")
+}
