@@ -24,7 +24,7 @@ func (s *Switch) validateRaise() error {
 	case s.State != Raised:
 		return fmt.Errorf("state %s of a target raise:ID; hint: raised", s.State)
 	case s.Raise < 1 || s.Raise > MaxRaise:
-		return fmt.Errorf("raise %d; hint: from 1 to %d, in per cent of the limit", s.Raise, MaxRaise)
+		return fmt.Errorf("a raise by %d per cent; hint: from 1 to %d", s.Raise, MaxRaise)
 	case s.Until.IsZero():
 		return errors.New("a raise needs an end; hint: say until when")
 	case s.Percent != 0:

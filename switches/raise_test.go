@@ -18,7 +18,7 @@ func TestRaisesHaveAnEndAndABound(t *testing.T) {
 		`{"target":"raise:r","state":"raised","raise":101,"until":"2026-05-01T12:00:00Z"}`:                        "from 1 to 100",
 		`{"target":"raise:r","state":"raised","raise":0,"until":"2026-05-01T12:00:00Z"}`:                          "raise: 0",
 		`{"target":"raise:r","state":"raised","raise":-1,"until":"2026-05-01T12:00:00Z"}`:                         "from 1 to 100",
-		`{"target":"raise:r","state":"raised","until":"2026-05-01T12:00:00Z"}`:                                    "raise 0",
+		`{"target":"raise:r","state":"raised","until":"2026-05-01T12:00:00Z"}`:                                    "a raise by 0 per cent",
 		`{"target":"raise:r","state":"off","raise":20,"until":"2026-05-01T12:00:00Z"}`:                            "state off",
 		`{"target":"raise:r","state":"raised","raise":20,"percent":5,"until":"2026-05-01T12:00:00Z"}`:             "leave percent out",
 		`{"target":"rule:r","state":"raised","until":"2026-05-01T12:00:00Z"}`:                                     "state raised without",

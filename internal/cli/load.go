@@ -269,6 +269,8 @@ func (c *loadCmd) tell(w io.Writer, o loadgen.Options, r *loadgen.Report, judged
 		return &codeError{exitUsage, err}
 	}
 	switch {
+	case r.Decided == 0 && r.Err != nil:
+		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided: %w; hint: %s", c.Addr, withoutURL(r.Err), unreachedHint(r.Err))}
 	case r.Decided == 0:
 		return &codeError{exitUsage, fmt.Errorf("load %s: nothing was decided; hint: is a headgate listening there, and may this caller ask?", c.Addr)}
 	case len(buckets) > 0 && buckets[0].Broken():

@@ -13,7 +13,7 @@ import (
 type LoadBalancers struct {
 	// ProxyProtocol are the names of listeners, with commas between: those of their
 	// settings, without "-addr".
-	ProxyProtocol string `group:"listen" placeholder:"LISTENER,..." help:"Listeners whose connections begin with a header of the PROXY protocol, version 1 or 2, by which a load balancer tells the address of the client: http, grpc, auth, redis, usage, admin, dashboard, health, ops. It comes before TLS. Default: none."`
+	ProxyProtocol string `group:"listen" placeholder:"LISTENER,..." help:"Listeners whose connections begin with a header of the PROXY protocol, version 1 or 2, by which a load balancer tells the address of the client: http, grpc, auth, redis, usage, admin, dashboard, health, metrics, ops. It comes before TLS. Default: none."`
 	// ProxyProtocolFrom are networks with commas between.
 	ProxyProtocolFrom string `group:"listen" placeholder:"NETWORKS" help:"Networks of these load balancers, with commas between; on a unix socket everybody is one. A connection from there without the header is closed, or when it takes longer than 3s."`
 	// ProxyProtocolOthers says what becomes of connections from elsewhere.

@@ -52,7 +52,7 @@ func (g *OverGRPC) Send(ctx context.Context, key int) (a Answer) {
 	}
 	resp, err := rlsv3.NewRateLimitServiceClient(g.conn).ShouldRateLimit(ctx, message(g.Request(key)))
 	if err != nil {
-		a.Code = status.Code(err).String()
+		a.Code, a.Err = status.Code(err).String(), err
 		return a
 	}
 	a.Code, a.Decided = resp.GetOverallCode().String(), true

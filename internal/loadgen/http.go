@@ -43,7 +43,7 @@ func (h *OverHTTP) Send(ctx context.Context, key int) (a Answer) {
 		err = h.ask(r, &a)
 	}
 	if err != nil {
-		a.Code = reasonOf(err)
+		a.Code, a.Err = reasonOf(err), err
 	}
 	return a
 }

@@ -14,6 +14,8 @@ import (
 type Answer struct {
 	// Code is what was answered: 200, OVER_LIMIT, or why there was no answer.
 	Code string
+	// Err is why there was no answer.
+	Err error
 	// Decided says that it was decided, and Allowed how.
 	Decided, Allowed bool
 	// Degraded says that the store did not decide.
@@ -32,6 +34,8 @@ type Report struct {
 	Sent, Unsent int
 	// Codes are the answers by their code.
 	Codes map[string]int
+	// Err is why there was no answer, the first time that there was none.
+	Err error
 	// Decided are the answers that decide, Degraded those of them for which the store did not.
 	Decided, Degraded int
 	// Took are the latencies of answers, from the time at which they were to be sent, the
@@ -84,6 +88,9 @@ func (r *run) note(key int, a Answer, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.report.Codes[a.Code]++
+	if r.report.Err == nil {
+		r.report.Err = a.Err
+	}
 	if !a.Decided {
 		return
 	}
