@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 		{"out:\n- {url: http://localhost:8000/" + secret + ", secret_file: a.key, thresholds: [1, 100], events: [quota.exhausted]}", ""},
 		{"out:\n- {url: 'http://[::1]:8000/', secret_file: a.key}", ""},
 		{"in: {secret_file: a.key}", ""},
-		{"outs: []", `line 1: unknown key "outs"`},
+		{"outs: []", `line 1: unknown key "outs"; hint: did you mean "out"?`},
 		{"out:\n- {url: https://h.example/, secret_file: a.key, secret: x}", `line 2: unknown key "secret"`},
 		{"out:\n- secret_file: a.key", "line 2: out[0]: url: missing; hint: https://hooks.example.com/headgate"},
 		{"out:\n- {url: ftp://h.example/" + secret + ", secret_file: a.key}", "line 2: out[0]: url: it is not https; hint: http is for localhost, 127.0.0.0/8 and ::1 alone"},

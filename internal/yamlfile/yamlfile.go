@@ -8,10 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"reflect"
 	"regexp"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // ErrEmpty is returned by Parse for a text without a document.
@@ -82,7 +87,7 @@ func Parse(data []byte, out any) error {
 	if err := loader.Load(out); errors.Is(err, io.EOF) {
 		return ErrEmpty
 	} else if err != nil {
-		return first(err)
+		return first(err, out)
 	}
 	if err := loader.Load(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return errors.New("more than one document; hint: delete the line ---")
@@ -93,13 +98,14 @@ func Parse(data []byte, out any) error {
 // Node decodes n into out.
 func Node(n *yaml.Node, out any) error {
 	if err := n.Load(out, yaml.WithKnownFields(), yaml.WithUniqueKeys()); err != nil {
-		return first(err)
+		return first(err, out)
 	}
 	return nil
 }
 
-// first returns the first thing that is wrong, in place of the library's list.
-func first(err error) error {
+// first returns the first thing that is wrong with what was to be decoded into out, in place
+// of the library's list.
+func first(err error, out any) error {
 	var many *yaml.LoadErrors
 	var one *yaml.LoadError
 	switch {
@@ -108,7 +114,39 @@ func first(err error) error {
 	case !errors.As(err, &one):
 		return err
 	}
-	return &Error{"", one.Mark.Line, errors.New(Plain(one.Message))}
+	what := Plain(one.Message)
+	if field := noField.FindStringSubmatch(one.Message); field != nil {
+		known := map[string]bool{}
+		addKeys(known, reflect.TypeOf(out), 0)
+		if near := spelling.Nearest(field[1], maps.Keys(known)); near != "" {
+			what += fmt.Sprintf("; hint: did you mean %q?", near)
+		}
+	}
+	return &Error{"", one.Mark.Line, errors.New(what)}
+}
+
+// maxDepth bounds how deep types are looked into; none of a file refers to itself.
+const maxDepth = 8
+
+// addKeys adds the keys that a type is decoded from.
+func addKeys(known map[string]bool, t reflect.Type, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		addKeys(known, t.Elem(), depth+1)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if name != "" && name != "-" {
+				known[name] = true
+			}
+			if f.IsExported() || f.Anonymous {
+				addKeys(known, f.Type, depth+1)
+			}
+		}
+	}
 }
 
 var (

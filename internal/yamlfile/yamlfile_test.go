@@ -19,7 +19,8 @@ func TestParse(t *testing.T) {
 		"name: a":          "",
 		"":                 "empty",
 		"# nothing":        "empty",
-		"name: a\nnome: b": `line 2: unknown key "nome"`,
+		"name: a\nnome: b": `line 2: unknown key "nome"; hint: did you mean "name"?`,
+		"size: 1":          `line 1: unknown key "size"`,
 		"name: a\nname: b": `line 2: mapping key "name" already defined at line 1`,
 		"name: [":          "line 2: did not find expected node content",
 		"name: a\n---\n":   "more than one document; hint: delete the line ---",
@@ -45,7 +46,7 @@ func TestNodeAndAt(t *testing.T) {
 		t.Errorf("%+v, %v", inner, err)
 	}
 	err := In("f.yaml", Node(&s.List[1], &inner))
-	if err == nil || err.Error() != `f.yaml:3: unknown key "nome"` {
+	if err == nil || err.Error() != `f.yaml:3: unknown key "nome"; hint: did you mean "name"?` {
 		t.Errorf("%v", err)
 	}
 	cause := errors.New("cause")

@@ -2,9 +2,12 @@ package rulefile
 
 import (
 	"fmt"
+	"maps"
 
-	"github.com/headgate/headgate/rules"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/internal/spelling"
+	"github.com/headgate/headgate/rules"
 )
 
 // reader walks the YAML of one file. It follows aliases and merge keys, checks
@@ -206,7 +209,7 @@ func (r *reader) checkKey(f field, p place) bool {
 }
 
 func unknownHint(name string) string {
-	if near := nearestKey(name); near != "" {
+	if near := spelling.Nearest(name, maps.Keys(keys())); near != "" {
 		return fmt.Sprintf("did you mean '%s'?", near)
 	}
 	return "headgate rules schema prints the JSON Schema with all keys"
