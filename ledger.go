@@ -263,11 +263,8 @@ func (l *Limiter) look(ctx context.Context, p *plan, b *booking, all bool) (made
 	if g.looked = all; all {
 		g.read(p.againResults)
 	}
-	made = p.againResults[0]
-	if isMarked(&p.againResults[1]) {
-		l.lookUncharged(ctx, p, b)
-	}
-	return made
+	b.partly = isMarked(&p.againResults[1])
+	return p.againResults[0]
 }
 
 // addNotes appends what asks for the notes on quotas, and for their buckets.

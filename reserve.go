@@ -32,7 +32,9 @@ type booking struct {
 	untold bool
 	// mark is the limit of the marks on it.
 	mark *limit.Limit
-	// uncharged are the takes that were not charged though the request passed.
+	// partly says that some take was not charged though the request passed; uncharged are
+	// those, once they were looked up.
+	partly    bool
 	uncharged []int
 	// request has the descriptors below, and the entries and attributes of claims.
 	request     Request

@@ -537,3 +537,29 @@ func TestLoanOfOneOfTwins(t *testing.T) {
 		}
 	}
 }
+
+// Who asks again for a reservation that others than the quota have paid, and of which a limit
+// that only watches was not charged, is told the same; and it is settled by what was charged.
+func TestLoanBesideALimitThatWatches(t *testing.T) {
+	b := newBench(t, `
+domain: d
+descriptors:
+- {key: api_key, tenant: true}
+- {key: tried, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 60}}
+`, headgate.Options{})
+	b.limiter.SetTenants(beyond(t, toppedUp("k", topUp("a", "", 100))))
+	b.check(some("tried:x", 20))
+	var r reservation.Reservation
+	for range 2 {
+		var resp *headgate.Response
+		if r, resp = b.reserve(reservation.Options{ID: "one"}, some("api_key:k", 50), some("tried:x", 50)); !strings.HasPrefix(answered(resp), "passes, top_up 50/100, top_up 50/100") {
+			t.Fatal(answered(resp))
+		}
+	}
+	if got := answered(b.commit(r, reservation.Settled, used(10, 0))); !strings.HasPrefix(got, "passes, top_up 90/100") {
+		t.Errorf("committed: %s", got)
+	}
+	if left := b.remaining("tried:x"); left != 40 {
+		t.Errorf("%d of 60 are left, 20 were used", left)
+	}
+}

@@ -178,6 +178,9 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 		p.answer(resp, p.spans[0].verdicts)
 		return reservation.Undecided
 	case isMarked(&made):
+		if b.partly {
+			l.lookUncharged(ctx, p, b)
+		}
 		b.addCharged(r)
 	case r.Expires().IsZero():
 		*resp = Response{Allowed: true, DomainKnown: resp.DomainKnown, Verdicts: resp.Verdicts[:0]}
