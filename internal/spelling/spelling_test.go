@@ -10,7 +10,7 @@ func TestNearest(t *testing.T) {
 	known := []string{"budget", "breaker", "url", "fail", "mail"}
 	for name, want := range map[string]string{
 		"bugdet": "budget", "budgets": "budget", "urls": "url", "breakers": "breaker", "": "", "password": "",
-		"kail": "fail", // as near as mail, and before it
+		"kail":                       "fail", // as near as mail, and before it
 		strings.Repeat("budget", 20): "",
 	} {
 		for _, list := range [][]string{known, {"mail", "fail", "url", "breaker", "budget"}} {

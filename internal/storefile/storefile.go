@@ -7,7 +7,7 @@
 //	    budget: 300ms
 //	    breaker: {failures: 5, ratio: 0.5, slow: 200ms, pause: 2s}
 //	  acme:
-//	    url: redis+sentinel://s1:26379,s2:26379/0?master=acme&prefix=acme:
+//	    url: "redis+sentinel://s1:26379,s2:26379/0?master=acme&prefix=acme:"
 //
 // What a store does not say is as it is for that of --store.
 package storefile

@@ -53,6 +53,23 @@ stores:
 	}
 }
 
+// The example of the documentation is a file of stores.
+func TestExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\nstores:\n")
+	text, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/operations.md has no example")
+	}
+	stores, err := load(t, "stores:\n"+text)
+	if err != nil || len(stores) != 2 || stores[0].Name != "acme" || stores[1].Name != "home" || stores[1].Budget != 300*time.Millisecond {
+		t.Errorf("%+v, %v", stores, err)
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	many := "stores:\n"
 	for i := range MaxStores + 1 {
