@@ -64,7 +64,7 @@ func (e *RightsError) Error() string {
 }
 
 // hintRights ends the hints about rights that only who runs the server can give.
-const hintRights = "only who runs this server can allow it (--callers, --caller-limits)"
+const hintRights = "only who runs this server can allow it (--callers, --caller-limits), and with --no-caller-limits nobody may"
 
 // mayNot refuses a call as a whole.
 func mayNot(right, what string) *RightsError {

@@ -103,7 +103,19 @@ func (n Name) fits(name string) bool {
 		label, ok := strings.CutSuffix(name, n.text)
 		return ok && label != "" && !strings.Contains(label, ".")
 	}
-	return len(name) > len(n.text) && strings.HasPrefix(name, n.text)
+	rest, ok := strings.CutPrefix(name, n.text)
+	return ok && rest != "" && !climbs(rest)
+}
+
+// climbs reports whether a path has a part that is "." or "..", also where its dots are
+// escaped: it might be one above.
+func climbs(path string) bool {
+	for part := range strings.SplitSeq(strings.ReplaceAll(strings.ToLower(path), "%2e", "."), "/") {
+		if part == "." || part == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // NamesOf returns the names of a certificate as ParseName reads them, at most 16 of each

@@ -56,6 +56,18 @@ func TestMatch(t *testing.T) {
 			t.Errorf("%s is written %s, which reads as %v, %v", pattern, n, again, err)
 		}
 	}
+	edge, err := tlsfile.ParseName("spiffe://prod/ns/edge/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		"spiffe://prod/ns/edge/..a": true, "spiffe://prod/ns/edge/../admin": false, "spiffe://prod/ns/edge/sa/..": false,
+		"spiffe://prod/ns/edge/./a": false, "spiffe://prod/ns/edge/%2e%2E/admin": false, "spiffe://prod/ns/edge/.%2e/admin": false,
+	} {
+		if got := edge.Match(certificate(t, "", name)); got != want {
+			t.Errorf("%s is below edge: %v", name, got)
+		}
+	}
 	if (tlsfile.Name{}).Match(certificate(t, "", "")) {
 		t.Error("the zero name is that of a certificate")
 	}
