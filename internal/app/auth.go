@@ -46,7 +46,7 @@ func (p *process) tellBudget() {
 	}
 	p.logger.Warn("gateways may stop waiting before Headgate has given up on a store that hangs, and then let requests pass that rules with failure_mode closed would deny, until the breaker opens",
 		"store_budget", p.stack.longest, "gateways_wait", gatewayPatience,
-		"hint", fmt.Sprintf("--store-budget (or the budget in the file of --stores) of %v or less, or longer timeouts in the gateways", gatewayPatience-readingGrace))
+		"hint", fmt.Sprintf("--store-budget %v or less, and so in the file of --stores, or longer timeouts in the gateways", gatewayPatience-readingGrace))
 }
 
 // gateways returns the ways in for gateways that ask about each request: over HTTP
