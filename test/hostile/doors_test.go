@@ -144,7 +144,6 @@ func (f *fleet) badRaises() (list []input) {
 		"by half":                      {"raise:d.user", `{"state":"raised","raise":0.5,` + until + `}`},
 		"without an end":               {"raise:d.user", `{"state":"raised","raise":10,"reason":"x"}`},
 		"for a share":                  {"raise:d.user", `{"state":"raised","raise":10,"percent":10,` + until + `}`},
-		"of a rule that is not":        {"raise:d.nobody", `{"state":"raised","raise":10,` + until + `}`},
 		"of a sensitive rule":          {"raise:d.login", `{"state":"raised","raise":10,` + until + `}`},
 		"of everything":                {"raise:", `{"state":"raised","raise":10,` + until + `}`},
 		"in another state":             {"raise:d.user", `{"state":"off","raise":10,` + until + `}`},
