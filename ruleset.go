@@ -68,8 +68,8 @@ func (r *ruleset) mode(m *match, main bool) *store.Mode {
 	return mode
 }
 
-// elsewhere has modes of rules for the stores of tiers, each made once: layers tell buckets
-// apart by their mode. There are no more of them than of both together.
+// elsewhere has modes of rules for the stores of tiers, each made once, because layers tell
+// buckets apart by their mode: at most two for each rule and store.
 type elsewhere struct {
 	mu    sync.RWMutex
 	modes map[storeMode]*store.Mode

@@ -53,7 +53,7 @@ type stack struct {
 	accuracy *accuracy.Store  // nil: nothing is measured
 	fleet    *fleet.Fleet
 	nodes    *nodes.Count
-	longest  time.Duration // budget of a backend
+	longest  time.Duration // the longest budget of a backend
 	// quit ends the heartbeat, gone is closed when it has ended; nil before
 	// join.
 	quit context.CancelFunc
@@ -203,7 +203,10 @@ func (k *stack) placeOf(t *store.Take) int { return k.place(storeOf(t), t.Limit)
 
 // place is placeOf for a limit of a rule that names a store, or "".
 func (k *stack) place(name string, l *limit.Limit) int {
-	if name == "" && l.Period == time.Second && l.Calendar == nil {
+	if name == "" {
+		if l.Period != time.Second || l.Calendar != nil {
+			return 0
+		}
 		name = storefile.PerSecond
 	}
 	return k.places[name]

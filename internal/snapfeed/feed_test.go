@@ -353,16 +353,22 @@ func TestWaitsOnlyForNews(t *testing.T) {
 	}
 }
 
-// One of two admin processes that is behind takes no decider back; a database that was
-// restored does.
-func TestBehindAndRestored(t *testing.T) {
+// twoAdmins are two admin processes that know the same, and a decider that follows the first.
+func twoAdmins(t *testing.T) (a, b *admin, d *decider) {
+	t.Helper()
 	private, public := keys(t)
-	a, b := newAdmin(t, private), newAdmin(t, private)
+	a, b = newAdmin(t, private), newAdmin(t, private)
 	for _, one := range []*admin{a, b} {
 		one.base(5, account("a", "pro"))
 		one.says(5, "off")
 	}
-	d := newDecider(t, a, public, t.TempDir())
+	return a, b, newDecider(t, a, public, t.TempDir())
+}
+
+// One of two admin processes that is behind takes no decider back; a database that was
+// restored does.
+func TestBehindAndRestored(t *testing.T) {
+	a, b, d := twoAdmins(t)
 	a.change(5, 7, account("a", "max"), account("b", "free"))
 	d.mustPoll()
 	d.options.Client = b

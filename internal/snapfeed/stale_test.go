@@ -29,13 +29,7 @@ func TestNothingNewIsSigned(t *testing.T) {
 // TestNoneIsTakenBack: one of two admin processes that is behind takes nobody back, also where
 // all is asked for.
 func TestNoneIsTakenBack(t *testing.T) {
-	private, public := keys(t)
-	a, behind := newAdmin(t, private), newAdmin(t, private)
-	for _, one := range []*admin{a, behind} {
-		one.base(5, account("a", "pro"))
-		one.says(5, "off")
-	}
-	d := newDecider(t, a, public, t.TempDir())
+	a, behind, d := twoAdmins(t)
 	a.change(5, 7, account("a", "max"))
 	d.mustPoll()
 	d.offered, d.Follower.kept = "another file", maxKept+1

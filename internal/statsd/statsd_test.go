@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // counted returns Read of what a test changes.
@@ -109,7 +111,7 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.Run(ctx); close(done) }()
-		time.Sleep(25 * time.Second)
+		_ = sleep.For(t.Context(), 25*time.Second)
 		if sent.Load() != 2 {
 			t.Errorf("sent %d times in 25 s", sent.Load())
 		}

@@ -13,6 +13,7 @@
 package storefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,19 +104,11 @@ func (e *entry) store(name string, usual config.StoreTuning) (Store, error) {
 		// What counts as slow follows the budget, unless it is said.
 		s.Budget, s.BreakerSlow = e.Budget, 0
 	}
-	if e.Breaker.Failures != 0 {
-		s.BreakerFailures = e.Breaker.Failures
-	}
-	if e.Breaker.Ratio != 0 {
-		s.BreakerRatio = e.Breaker.Ratio
-	}
-	if e.Breaker.Slow != 0 {
-		s.BreakerSlow = e.Breaker.Slow
-	}
-	if e.Breaker.Pause != 0 {
-		s.BreakerPause = e.Breaker.Pause
-	}
-	return s, errors.Join(checkName(name), e.checkURL(), s.Check())
+	s.BreakerFailures = cmp.Or(e.Breaker.Failures, s.BreakerFailures)
+	s.BreakerRatio = cmp.Or(e.Breaker.Ratio, s.BreakerRatio)
+	s.BreakerSlow = cmp.Or(e.Breaker.Slow, s.BreakerSlow)
+	s.BreakerPause = cmp.Or(e.Breaker.Pause, s.BreakerPause)
+	return s, errors.Join(checkName(name), checkURL(s.URL), s.Check())
 }
 
 func checkName(name string) error {
@@ -126,8 +119,7 @@ func checkName(name string) error {
 }
 
 // checkURL refuses what names no store that other processes share.
-func (e *entry) checkURL() error {
-	u := config.NewStoreURL(e.URL)
+func checkURL(u config.StoreURL) error {
 	if u.Scheme() == "memory" {
 		return errors.New("url: a memory store counts in this process alone; hint: redis://host:6379/0")
 	}

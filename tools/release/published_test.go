@@ -73,11 +73,17 @@ func serves(t *testing.T, root string) {
 	}()
 	const check = `{"key":"user:42","limit":1,"window_ms":3600000}`
 	var got []int
-	for deadline := time.Now().Add(time.Minute); len(got) < 2 && time.Now().Before(deadline); {
+	look := time.NewTicker(10 * time.Millisecond)
+	defer look.Stop()
+	for late := time.After(time.Minute); len(got) < 2; {
 		answer, err := http.Post("http://"+addr+"/v1/check", "application/json", strings.NewReader(check))
-		if err != nil {
-			time.Sleep(10 * time.Millisecond)
-			continue
+		if err != nil { // it does not listen yet
+			select {
+			case <-look.C:
+				continue
+			case <-late:
+				t.Fatal(err)
+			}
 		}
 		_, _ = io.Copy(io.Discard, answer.Body)
 		answer.Body.Close()
