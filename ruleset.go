@@ -1,8 +1,7 @@
 package headgate
 
 import (
-	"sync"
-
+	"github.com/headgate/headgate/internal/memo"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -25,8 +24,9 @@ type ruleset struct {
 	quotas []*tenant.Quota
 	// detours has the domains whose decisions may take more than one trip to the store.
 	detours map[string]bool
-	// elsewhere has how they are decided for tenants whose tier names a store.
-	elsewhere elsewhere
+	// elsewhere has how they are decided for tenants whose tier names a store, each made
+	// once, because layers tell buckets apart by their mode.
+	elsewhere *memo.Memo[storeMode, *store.Mode]
 	// failsLocally says that a rule has failure mode local.
 	failsLocally bool
 }
@@ -44,6 +44,7 @@ func newRuleset(set *rules.Set, before *ruleset) *ruleset {
 		tried = before.trials
 	}
 	r.trials, r.detours = trial.Counters(list, tried), detouring(set)
+	r.elsewhere = memo.New(2*len(list)*mostStores, storeMode.in)
 	r.modes, r.quotas = make([]ruleModes, len(list)), make([]*tenant.Quota, len(list))
 	for i, rule := range list {
 		r.modes[i], r.quotas[i] = modesOf(rule), mainQuota(rule)
@@ -63,46 +64,29 @@ func (r *ruleset) mode(m *match, main bool) *store.Mode {
 		mode = r.modes[m.Rule.Index()].main
 	}
 	if m.store != "" {
-		return r.elsewhere.of(mode, m.store)
+		mode, _ = r.elsewhere.Get(storeMode{mode, m.store}) // it is never an error
 	}
 	return mode
 }
 
-// elsewhere has modes of rules for the stores of tiers, each made once, because layers tell
-// buckets apart by their mode: at most two for each rule and store.
-type elsewhere struct {
-	mu    sync.RWMutex
-	modes map[storeMode]*store.Mode
-}
-
+// storeMode is a mode of a rule, and the store of a tier in which it is to decide.
 type storeMode struct {
 	mode  *store.Mode
 	store string
 }
 
-// of returns mode for the store of that name. A rule that asks no store stays as it is.
-func (e *elsewhere) of(mode *store.Mode, name string) *store.Mode {
-	if mode.Consistency == store.Local || mode.Store == name {
-		return mode
+// mostStores bounds for how many stores of tiers the modes of a rule are remembered: more than
+// there can be.
+const mostStores = 64
+
+// in returns the mode of s for its store. A rule that asks no store stays as it is.
+func (s storeMode) in() (*store.Mode, error) {
+	if s.mode.Consistency == store.Local || s.mode.Store == s.store {
+		return s.mode, nil
 	}
-	key := storeMode{mode, name}
-	e.mu.RLock()
-	there := e.modes[key]
-	e.mu.RUnlock()
-	if there != nil {
-		return there
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.modes[key] == nil {
-		if e.modes == nil {
-			e.modes = make(map[storeMode]*store.Mode)
-		}
-		own := *mode
-		own.Store = name
-		e.modes[key] = &own
-	}
-	return e.modes[key]
+	own := *s.mode
+	own.Store = s.store
+	return &own, nil
 }
 
 // consistencies are the words of stores for those of rules.
