@@ -83,6 +83,7 @@ check: ## Formatting, vet and staticcheck
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./... && $(GO) test ./...; fi
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 ./...
+	cd tools && $(GO) vet ./... && $(GO) test -count=1 ./protogen
 
 # What it leaves out runs programs: servers, a browser, the headgate command.
 .PHONY: quick
@@ -114,6 +115,10 @@ chart: ## The Helm chart and what kustomize makes, by Helm, Kubernetes' schemas 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) ./scripts/fuzz.sh
+
+.PHONY: proto
+proto: ## Write the Go code of the .proto files anew
+	cd tools && $(GO) run ./protogen ..
 
 .PHONY: screenshots
 screenshots: deps ## Draw every page of the dashboard into bin/_artifacts

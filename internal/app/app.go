@@ -140,6 +140,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 	if err := p.runBeside(&s.DualRun, &envoy); err != nil {
 		return nil, err
 	}
+	p.streams(s, &envoy)
 	api := newHTTPServer(closing(&p.health.draining, p.guardHost(s, checks)), p.logger)
 	if api.TLSConfig, err = p.callersTLS(&s.CallersTLS, "http", s.HTTPAddr); err != nil {
 		return nil, err

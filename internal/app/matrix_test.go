@@ -31,6 +31,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	checkstream "github.com/headgate/headgate/client/stream"
+	"github.com/headgate/headgate/client/stream/streampb"
 	"github.com/headgate/headgate/internal/callers"
 	waits "github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/forwardauth"
@@ -228,6 +230,19 @@ func (n *secured) report(as string) int {
 	return n.asHTTP(err)
 }
 
+// stream is call over a stream of checks.
+func (n *secured) stream(d *ratelimitv3.RateLimitDescriptor, as string) int {
+	n.t.Helper()
+	o := checkstream.Options{}
+	if as != "" {
+		o.Metadata = metadata.Pairs("authorization", "Bearer "+n.tokens[as])
+	}
+	c := checkstream.New(n.conn, o)
+	defer c.Close()
+	_, err := c.ShouldRateLimit(n.with(""), &rlsv3.RateLimitRequest{Domain: "d", Descriptors: []*ratelimitv3.RateLimitDescriptor{d}})
+	return n.asHTTP(err)
+}
+
 // overRedis sends a command by the token of as, and returns the status as HTTP has it.
 func (n *secured) overRedis(as string, command ...string) int {
 	n.t.Helper()
@@ -332,6 +347,9 @@ func (n *secured) operations() []operation {
 	rls := func(d *ratelimitv3.RateLimitDescriptor) func(string) int {
 		return func(as string) int { return n.call(d, as) }
 	}
+	streamed := func(d *ratelimitv3.RateLimitDescriptor) func(string) int {
+		return func(as string) int { return n.stream(d, as) }
+	}
 	booked := func(op, id string) *ratelimitv3.RateLimitDescriptor {
 		return entries("headgate_op", op, "headgate_id", id, "headgate_estimate", "1")
 	}
@@ -387,6 +405,12 @@ func (n *secured) operations() []operation {
 		{"gRPC reserve", reserve, rls(booked("reserve", "g")), 0},
 		{"gRPC commit", reserve, rls(booked("commit", "g")), 0},
 		{"gRPC cancel", reserve, rls(booked("cancel", "g")), 0},
+		{"stream check", check, streamed(entries()), 0},
+		{"stream charge", check, streamed(entries("headgate_op", "charge")), 0},
+		{"stream limit", name, streamed(named), 0},
+		{"stream negative hits", back2, streamed(back), 0},
+		{"stream reserve", reserve, streamed(booked("reserve", "s")), 0},
+		{"stream commit", reserve, streamed(booked("commit", "s")), 0},
 		{"gRPC ext_authz", check, n.authorize, 403},
 		{"gRPC quotas", check, n.report, 0},
 		{"Redis check", check, redis("HEADGATE.CHECK", "d", "user=u"), 0},
@@ -430,7 +454,7 @@ func refusedBeforeTheBody(t *testing.T, n *secured) {
 			}
 			n.bodiless(url, with)
 		}
-		for _, method := range []string{rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName, rlqsv3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName} {
+		for _, method := range []string{rlsv3.RateLimitService_ShouldRateLimit_FullMethodName, authv3.Authorization_Check_FullMethodName, rlqsv3.RateLimitQuotaService_StreamRateLimitQuotas_FullMethodName, streampb.CheckStream_Check_FullMethodName} {
 			stream, err := n.conn.NewStream(n.with(as), &grpc.StreamDesc{ClientStreams: true}, method, grpc.WaitForReady(true))
 			if err == nil {
 				err = stream.RecvMsg(new(rlsv3.RateLimitResponse))

@@ -1,7 +1,7 @@
 package h2
 
-// smallData is the length below which a DATA frame that does not end its stream is charged
-// as one that asks for nothing.
+// smallData is the length below which a DATA frame is charged as one that asks for nothing,
+// unless it ends its stream or, of a stream of several messages, a message.
 const smallData = 128
 
 func (c *conn) handleData(b *Batch, f *frame) bool {
@@ -17,7 +17,12 @@ func (c *conn) handleData(b *Batch, f *frame) bool {
 	if c.waits(b, f.stream, f.flags) {
 		return false
 	}
-	if len(data) < smallData && !f.has(flagEndStream) && !c.spend(b.now) {
+	s := c.streams[f.stream]
+	asks := f.has(flagEndStream)
+	if s != nil && s.slow != nil && s.slow.messages.follow(data) {
+		asks = true
+	}
+	if len(data) < smallData && !asks && !c.spend(b.now) {
 		c.fail(enhanceYourCalm, Flooded, "too many small DATA frames")
 		return true
 	}
@@ -25,7 +30,6 @@ func (c *conn) handleData(b *Batch, f *frame) bool {
 		c.fail(flowControlError, Malformed, "more DATA than the window of the connection")
 		return true
 	}
-	s := c.streams[f.stream]
 	if s == nil || s.reset || s.ended {
 		c.credit(len(f.payload))
 		c.dataOfEnded(f.stream, s)

@@ -60,6 +60,32 @@ func plainMessage(body []byte) (message []byte, ok bool) {
 	return body[prefixSize:], true
 }
 
+// messages follows a body of several messages as it comes in pieces.
+type messages struct {
+	prefix [prefixSize]byte
+	known  int   // bytes of prefix that have come
+	left   int64 // bytes of the message that have not
+}
+
+// follow takes the next piece, and reports whether a message that is not empty ended in it.
+func (m *messages) follow(piece []byte) (ended bool) {
+	for len(piece) > 0 {
+		if m.left == 0 {
+			n := copy(m.prefix[m.known:], piece)
+			m.known, piece = m.known+n, piece[n:]
+			if m.known < prefixSize {
+				return ended
+			}
+			m.known, m.left = 0, int64(binary.BigEndian.Uint32(m.prefix[1:]))
+			continue
+		}
+		n := min(m.left, int64(len(piece)))
+		m.left, piece = m.left-n, piece[n:]
+		ended = ended || m.left == 0
+	}
+	return ended
+}
+
 // appendPrefix appends what stands before a message of that length.
 func appendPrefix(dst []byte, length int) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, 0), uint32(length))

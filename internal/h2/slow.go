@@ -29,6 +29,8 @@ type slowStream struct {
 	ended, aborted, closed, over bool
 	trailer                      *http.Header
 	request                      *http.Request
+	// messages follows what comes, if it is gRPC.
+	messages messages
 }
 
 // slowDown hands a stream to the handler of slow ones, with what has come of its body.
@@ -51,6 +53,7 @@ func (c *conn) slowDown(b *Batch, s *stream) {
 	}
 	w.request = request
 	s.slow = w
+	w.messages.follow(s.body)
 	w.add(s.body)
 	s.body = s.body[:0]
 	c.running++

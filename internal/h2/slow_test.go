@@ -156,3 +156,50 @@ func TestLongAnswersOfCalls(t *testing.T) {
 	p.flush()
 	p.await("a part", func(g *gotten) bool { return g.data[5] == 40_000 })
 }
+
+// Small messages of a stream ask for something, one in each frame or several, however many come
+// before one is answered; pieces of one do not.
+func TestSmallMessagesOfAStream(t *testing.T) {
+	s := echoServer()
+	hold := make(chan struct{})
+	defer close(hold)
+	s.Slow = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // ends with the connection
+		<-hold
+	})
+	p := meet(t, s, false)
+	p.open(1, ":path", "/slow")
+	one := append(appendPrefix(nil, 3), "abc"...)
+	for range 3 * maxAllowance {
+		p.raw(typeData, 0, 1, one...)
+		p.flush()
+	}
+	p.stays(3)
+	for range 3 * maxAllowance {
+		p.raw(typeData, 0, 1, appendPrefix(nil, 0)...) // an empty message
+	}
+	go p.flush() // the server does not take all of it
+	p.ends(http2.ErrCodeEnhanceYourCalm, Flooded)
+}
+
+// What is found of messages does not depend on how they come in pieces.
+func TestFollow(t *testing.T) {
+	var body []byte
+	for _, length := range []int{0, 1, 0, 300, 5, 0} {
+		body = append(appendPrefix(body, length), make([]byte, length)...)
+	}
+	for size := 1; size <= len(body); size++ {
+		var m messages
+		found, most := 0, 0
+		for rest := body; len(rest) > 0; {
+			n := min(size, len(rest))
+			if m.follow(rest[:n]) {
+				found++
+			}
+			rest, most = rest[n:], most+1
+		}
+		if want := min(3, most); found > want || found == 0 || size == 1 && found != 3 || m.left != 0 || m.known != 0 {
+			t.Errorf("in pieces of %d: %d ends, %+v left", size, found, m)
+		}
+	}
+}

@@ -62,11 +62,13 @@ func (r *round) release() {
 	rounds.Put(r)
 }
 
-// add adds a call with its message, which is not changed before the round is over.
-func (r *round) add(message []byte, from Caller, deadline time.Time) {
+// add adds a call with its message, which is not changed before the round is over, and returns
+// it.
+func (r *round) add(message []byte, from Caller, deadline time.Time) *call {
 	c := calls.Get().(*call)
 	c.index, c.octets, c.from, c.deadline = len(r.calls), message, from, deadline
 	r.calls = append(r.calls, c)
+	return c
 }
 
 // decide decides all calls. It returns when each of them has an answer or an error.

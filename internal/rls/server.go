@@ -60,6 +60,9 @@ type Options struct {
 	// an error of package status for who makes the call of a context and may not. They are
 	// asked before a message is read, and must not block.
 	Entrances map[string]func(context.Context) error
+	// OnDrain is called when callers are about to be sent away, for services whose calls would
+	// last; nil for none.
+	OnDrain func()
 	// Own has package h2 speak HTTP/2 in place of grpc-go. It decides the calls of
 	// ShouldRateLimit that are read together by one question to the Checker, which should tell
 	// which of them take more than one trip to a store (Detours), and leaves the rest to grpc-go.
@@ -117,6 +120,7 @@ type Server struct {
 	grpc         *grpc.Server
 	own          *h2.Server // nil: grpc-go speaks HTTP/2
 	health       *health.Server
+	onDrain      func()
 	drainTimeout time.Duration
 }
 
@@ -128,6 +132,7 @@ func NewServer(o Options) *Server {
 	s := &Server{
 		grpc:         grpc.NewServer(o.serverOptions()...),
 		health:       health.NewServer(),
+		onDrain:      o.OnDrain,
 		drainTimeout: o.DrainTimeout,
 	}
 	if o.Own {
@@ -287,6 +292,9 @@ func (s *Server) Counters() *h2.Counters {
 // drain stops gently within the deadline, then at once.
 func (s *Server) drain() {
 	s.health.Shutdown()
+	if s.onDrain != nil {
+		s.onDrain()
+	}
 	if s.own != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), max(s.drainTimeout, 0))
 		defer cancel()

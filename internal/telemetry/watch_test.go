@@ -64,6 +64,7 @@ func watchAll(m *Metrics) {
 	m.WatchReconcile(func() reconcile.Stats { return reconcile.Stats{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })
 	m.WatchRLQS(func() RLQS { return RLQS{} })
+	m.WatchStreams(func() Streams { return Streams{} })
 	m.WatchDualRun(func() DualRun { return DualRun{Causes: map[string]uint64{"limit": 0}} })
 	m.WatchGRPC(func() []GRPCEvent { return []GRPCEvent{{"calls", 9}, {"batches", 3}} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
