@@ -33,7 +33,7 @@ type wireCheck struct {
 	Key       string `json:"key,omitempty"`
 	Limit     *int64 `json:"limit,omitempty"`
 	WindowMS  int64  `json:"window_ms,omitempty"`
-	Weight    *int64 `json:"weight,omitempty"`
+	Hits      *int64 `json:"hits,omitempty"`
 	Algorithm string `json:"algorithm,omitempty"`
 	Burst     int64  `json:"burst,omitempty"`
 	Op        string `json:"op,omitempty"`
@@ -238,7 +238,7 @@ func encodeNamed(r *headgate.Request) (wireCheck, error) {
 	}
 	c := wireCheck{
 		Key: keyText(d.Entries, l.Period), Limit: &l.Quota, WindowMS: int64(l.Period / time.Millisecond),
-		Weight: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op], Hold: holdText(r.Hold),
+		Hits: hitsOf(d), Algorithm: l.Algorithm.String(), Op: opNames[d.Op], Hold: holdText(r.Hold),
 		ClientIP: addressText(r.Origin.ClientIP), UserAgent: agentText(r.Origin.UserAgent),
 	}
 	if l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA {

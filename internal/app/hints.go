@@ -14,7 +14,7 @@ import (
 const (
 	quickstart     = "api_platform"
 	quickstartBody = `{"domain":"api_platform","descriptors":[{"entries":[{"key":"api_key","value":"abc123"},{"key":"endpoint","value":"POST /api/v1/orders"}]}]}`
-	callerBody     = `{"key":"user:42","limit":3,"window_ms":60000,"weight":1}`
+	callerBody     = `{"key":"user:42","limit":3,"window_ms":60000,"hits":1}`
 )
 
 // hinted is how callers are served: whether they may name limits, and whether by TLS.

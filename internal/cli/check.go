@@ -69,7 +69,7 @@ type checkRequest struct {
 	Key       string `json:"key,omitempty"`
 	Limit     *int64 `json:"limit,omitempty"`
 	WindowMS  int64  `json:"window_ms,omitempty"`
-	Weight    *int64 `json:"weight,omitempty"`
+	Hits      *int64 `json:"hits,omitempty"`
 	Algorithm string `json:"algorithm,omitempty"`
 	Burst     int64  `json:"burst,omitempty"`
 }
@@ -173,7 +173,7 @@ func (c *checkCmd) byLimit() (*checkRequest, error) {
 		return nil, fmt.Errorf("--window %v is not in whole milliseconds", c.Window)
 	}
 	return &checkRequest{
-		Key: c.Key, Limit: c.Limit, WindowMS: c.Window.Milliseconds(), Weight: c.Hits, Algorithm: c.Algorithm, Burst: c.Burst,
+		Key: c.Key, Limit: c.Limit, WindowMS: c.Window.Milliseconds(), Hits: c.Hits, Algorithm: c.Algorithm, Burst: c.Burst,
 	}, nil
 }
 

@@ -70,7 +70,7 @@ const (
 	hasKey
 	hasLimit
 	hasWindow
-	hasWeight
+	hasHits
 	hasAlgorithm
 	hasBurst
 	hasOp
@@ -83,7 +83,7 @@ const (
 
 const (
 	domainForm = hasDomain | hasDescriptors | hasAttributes
-	keyForm    = hasKey | hasLimit | hasWindow | hasWeight | hasAlgorithm | hasBurst | hasOp
+	keyForm    = hasKey | hasLimit | hasWindow | hasHits | hasAlgorithm | hasBurst | hasOp
 )
 
 // check is one check while it is read.
@@ -184,8 +184,11 @@ func (d *decoder) member(c *check, name string) (err *strictjson.Error) {
 		var ms int64
 		ms, err = d.Integer(1, maxWindow)
 		c.spec.Period = time.Duration(ms) * time.Millisecond
-	case "weight":
-		c.has |= hasWeight
+	case "hits", "weight": // two names of one member; the second is an older one
+		if c.has&hasHits != 0 {
+			return &strictjson.Error{What: "hits and weight in one check", Hint: "two names of the same; send hits"}
+		}
+		c.has |= hasHits
 		err = d.hits(&c.cost)
 	case "algorithm":
 		c.has |= hasAlgorithm
@@ -212,7 +215,7 @@ func (d *decoder) member(c *check, name string) (err *strictjson.Error) {
 		c.has |= hasClient
 		c.userAgent, err = d.Text()
 	default:
-		return &strictjson.Error{What: "unknown member of a check", Hint: "domain, descriptors, attributes; or key, limit, window_ms, weight, algorithm, burst, op; id, hold, client_ip and user_agent with either; or checks"}
+		return &strictjson.Error{What: "unknown member of a check", Hint: "domain, descriptors, attributes; or key, limit, window_ms, hits, algorithm, burst, op; id, hold, client_ip and user_agent with either; or checks"}
 	}
 	return err
 }

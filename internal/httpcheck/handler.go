@@ -21,14 +21,14 @@
 // form of package descriptor), or by a limit that the caller names, which needs
 // no rule:
 //
-//	{"key":"user:42","limit":100,"window_ms":60000,"weight":1,"algorithm":"gcra","burst":20}
+//	{"key":"user:42","limit":100,"window_ms":60000,"hits":1,"algorithm":"gcra","burst":20}
 //
-// where weight, algorithm (sliding_window) and burst may be left out. The bucket
+// where hits, algorithm (sliding_window) and burst may be left out. The bucket
 // is that of the key and the window: another limit or burst goes on with its
 // counts, another window has its own, so one key can be held to 10 per second and
 // 1000 per day.
 //
-// hits and weight default to 1; 0 is a peek, which counts nothing; a negative
+// hits default to 1; 0 is a peek, which counts nothing; a negative
 // number gives hits back. "op" beside them is "hit" (default), "charge" (charges that
 // many whether they fit or not, for what has been used already), "refund" (gives
 // back that many) or "reset" (forgets the bucket). "attributes" beside domain is
@@ -110,13 +110,13 @@
 // with the hold that was answered. Renew before renew_within_ms is over, and
 // release at the end; slots of whoever does neither are free after the timeout.
 // "in_flight_ms", up to a day, is the time since the check or the last renewal, for
-// limits on sustained concurrency: it is charged in any case. hits, weight and
+// limits on sustained concurrency: it is charged in any case. hits and
 // attributes may stand there and say nothing. The answer is that of a check, always
 // allowed; when it has no hold, nothing is held any more and there is nothing to
 // renew. degraded says that the store could not: try again. That is safe: renewing
 // or releasing twice is the same as once, except that in_flight_ms is charged each
 // time, so leave it out of a retry. A batch may also mix all of this at /v1/check,
-// by op "renew" and "release", where hits or weight are the milliseconds.
+// by op "renew" and "release", where hits are the milliseconds.
 //
 // # Reservations
 //

@@ -232,7 +232,7 @@ func TestBatchIsOneCall(t *testing.T) {
 	})})
 	var checks []string
 	for i := range 100 {
-		checks = append(checks, fmt.Sprintf(`{"key":"k","limit":1000,"window_ms":1000,"weight":%d}`, i))
+		checks = append(checks, fmt.Sprintf(`{"key":"k","limit":1000,"window_ms":1000,"hits":%d}`, i))
 	}
 	w := post(h, `{"checks":[`+strings.Join(checks, ",")+`]}`)
 	var got struct {

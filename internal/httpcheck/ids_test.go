@@ -68,7 +68,7 @@ func TestF2IDsAndHolds(t *testing.T) {
 	if _, again, _ := body(h, "/v1/check", check); again != first || !strings.Contains(first, `"hold":{"id":"`) {
 		t.Errorf("%s, then %s", first, again)
 	}
-	if a := post(t, h, "/v1/check", `{"key":"k","limit":2,"window_ms":60000,"algorithm":"concurrency","weight":0}`); is(a.Remaining) != 1 {
+	if a := post(t, h, "/v1/check", `{"key":"k","limit":2,"window_ms":60000,"algorithm":"concurrency","hits":0}`); is(a.Remaining) != 1 {
 		t.Errorf("%d slots are free, want 1", is(a.Remaining))
 	}
 }
@@ -101,7 +101,7 @@ func TestF2BadIDs(t *testing.T) {
 // A decision is 200 with the members of the contract, whatever it is.
 func TestF2PlainCheck(t *testing.T) {
 	h := serve(t, memory(t))
-	const check = `{"key":"user:42","limit":3,"window_ms":60000,"weight":2`
+	const check = `{"key":"user:42","limit":3,"window_ms":60000,"hits":2`
 	for i, want := range []string{
 		`{"allowed":true,"remaining":1,"reset_ms":120000,"window_ends_ms":60000,"retry_after_s":0,"matched":true,"degraded":""}`,
 		`{"allowed":false,"remaining":1,"reset_ms":120000,"window_ends_ms":60000,"retry_after_s":90,"matched":true,"degraded":""}`,
@@ -115,12 +115,12 @@ func TestF2PlainCheck(t *testing.T) {
 		}
 	}
 	// It is the bucket of /v1/check.
-	if a := post(t, h, "/v1/check", `{"key":"user:42","limit":3,"window_ms":60000,"weight":0}`); is(a.Remaining) != 1 {
+	if a := post(t, h, "/v1/check", `{"key":"user:42","limit":3,"window_ms":60000,"hits":0}`); is(a.Remaining) != 1 {
 		t.Errorf("/v1/check sees %d left", is(a.Remaining))
 	}
 	for text, want := range map[string]string{
-		`{"key":"big","limit":3,"window_ms":1000,"weight":4}`:                                `{"allowed":false,"remaining":3,"reset_ms":0,"window_ends_ms":0,"matched":true,"degraded":""}`,
-		`{"key":"user:42","limit":3,"window_ms":60000,"weight":-2}`:                          `{"allowed":true,"remaining":3,"reset_ms":0,"window_ends_ms":0,"retry_after_s":0,"matched":true,"degraded":""}`,
+		`{"key":"big","limit":3,"window_ms":1000,"hits":4}`:                                  `{"allowed":false,"remaining":3,"reset_ms":0,"window_ends_ms":0,"matched":true,"degraded":""}`,
+		`{"key":"user:42","limit":3,"window_ms":60000,"hits":-2}`:                            `{"allowed":true,"remaining":3,"reset_ms":0,"window_ends_ms":0,"retry_after_s":0,"matched":true,"degraded":""}`,
 		`{"key":"none","limit":0,"window_ms":60000}`:                                         `{"allowed":false,"remaining":0,"reset_ms":0,"window_ends_ms":0,"matched":true,"degraded":""}`,
 		`{"key":"g","limit":3,"window_ms":60000,"algorithm":"gcra","burst":2,"id":"1"}`:      `{"allowed":true,"remaining":1,"reset_ms":20000,"window_ends_ms":20000,"retry_after_s":0,"matched":true,"degraded":""}`,
 		`{"key":"p","limit":3,"window_ms":1000,"client_ip":"203.0.113.9","user_agent":"me"}`: `{"allowed":true,"remaining":2,"reset_ms":2000,"window_ends_ms":1000,"retry_after_s":0,"matched":true,"degraded":""}`,

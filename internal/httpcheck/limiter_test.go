@@ -314,10 +314,10 @@ func TestManyAtOnce(t *testing.T) {
 func FuzzCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"domain":"api","descriptors":[{"entries":[{"key":"user","value":"42"}],"hits":1}],"attributes":{"content_length":"9"}}`,
-		`{"key":"user:42","limit":100,"window_ms":60000,"weight":1,"algorithm":"gcra","burst":20}`,
+		`{"key":"user:42","limit":100,"window_ms":60000,"hits":1,"algorithm":"gcra","burst":20}`,
 		`{"checks":[{"key":"k","limit":1,"window_ms":1},{"domain":"api","descriptors":[{"descriptor":"bytes:b","op":"reset"}]}]}`,
-		`{"key":"k","limit":1125899906842624,"window_ms":1,"weight":-1125899906842624}`,
-		`{"key":"k","limit":7,"window_ms":31622400000,"algorithm":"leaky_queue","weight":3}`,
+		`{"key":"k","limit":1125899906842624,"window_ms":1,"hits":-1125899906842624}`,
+		`{"key":"k","limit":7,"window_ms":31622400000,"algorithm":"leaky_queue","hits":3}`,
 		`{"key":"k","limit":2,"window_ms":60000,"algorithm":"concurrency","hold":true}`,
 		`{"checks":[{"domain":"api","descriptors":[{"descriptor":"user:u","op":"renew","hits":5}],"hold":"a"}]}`,
 		`{"domain":"api","descriptors":[{"descriptor":"user:u"}],"hold":"a","in_flight_ms":12}`,
@@ -361,7 +361,7 @@ func BenchmarkCheck(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const body = `{"key":"user:42:GET:/v1/charges","limit":1000000000,"window_ms":60000,"weight":1}`
+	const body = `{"key":"user:42:GET:/v1/charges","limit":1000000000,"window_ms":60000,"hits":1}`
 	b.ReportAllocs()
 	for b.Loop() {
 		w := httptest.NewRecorder()

@@ -33,6 +33,7 @@ type (
 		Key       string `json:"key"`
 		Limit     int64  `json:"limit"`
 		WindowMS  int64  `json:"window_ms"`
+		Hits      int64  `json:"hits,omitempty"`
 		Weight    int64  `json:"weight,omitempty"`
 		Algorithm string `json:"algorithm,omitempty"`
 		Burst     int64  `json:"burst,omitempty"`
@@ -181,7 +182,8 @@ var (
 		"key":        {"minLength": 1, "description": "Who is limited, best with the kind of it in front: user:42. Key and window belong together."},
 		"limit":      {"maximum": int64(limit.MaxQuota), "description": "Hits per window; 0 denies all."},
 		"window_ms":  {"minimum": 1, "maximum": maxWindow, "description": "The length of the window in milliseconds."},
-		"weight":     hitsNote,
+		"hits":       hitsNote,
+		"weight":     {"minimum": hitsNote["minimum"], "maximum": hitsNote["maximum"], "default": 1, "deprecated": true, "description": "The older name of hits, in place of it."},
 		"algorithm":  {"enum": algorithms(), "default": limit.SlidingWindow.String()},
 		"burst":      {"minimum": 1, "maximum": int64(limit.MaxQuota), "description": "Of token_bucket and gcra; left out, it is limit."},
 		"id":         commonNotes["id"],

@@ -122,7 +122,7 @@ func TestAnswersAreDocumented(t *testing.T) {
 	ask("/v1/release", `{"domain":"api","descriptors":[{"descriptor":"flight:u"}],"hold":"h"}`, 200)
 	ask("/v1/check", `{"domain":"api","descriptors":[{"descriptor":"queue:u"},{"descriptor":"free:u"},{"descriptor":"other:u"}],"id":"1"}`, 200)
 	ask("/v1/check", `{"domain":"api","descriptors":[{"descriptor":"queue:u","hits":2},{"descriptor":"free:u"},{"descriptor":"other:u"}],"id":"2"}`, 200)
-	ask("/v1/check", `{"key":"k","limit":2,"window_ms":1000,"weight":1,"algorithm":"token_bucket","burst":4,"op":"hit","id":"x"}`, 200)
+	ask("/v1/check", `{"key":"k","limit":2,"window_ms":1000,"hits":1,"algorithm":"token_bucket","burst":4,"op":"hit","id":"x"}`, 200)
 	ask("/v1/check", `{"key":"k","limit":0,"window_ms":1000}`, 429)
 	ask("/v1/check", `{"checks":[`+user("")+`,{"key":"k","limit":2,"window_ms":1000}]}`, 200)
 	ask("/ratelimit/check", `{"key":"plain","limit":1,"window_ms":1000}`, 200)

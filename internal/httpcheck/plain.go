@@ -43,10 +43,10 @@ func (d *decoder) decodePlain(text string) *strictjson.Error {
 	c := check{}
 	if err := d.Object(func(name string) *strictjson.Error {
 		switch name {
-		case "key", "limit", "window_ms", "weight", "algorithm", "burst", "id", "client_ip", "user_agent":
+		case "key", "limit", "window_ms", "hits", "weight", "algorithm", "burst", "id", "client_ip", "user_agent":
 			return d.member(&c, name)
 		}
-		return &strictjson.Error{What: "unknown member of a plain check", Hint: "key, limit, window_ms, weight, algorithm, burst, id, client_ip, user_agent; /v1/check has more"}
+		return &strictjson.Error{What: "unknown member of a plain check", Hint: "key, limit, window_ms, hits, algorithm, burst, id, client_ip, user_agent; /v1/check has more"}
 	}); err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import "testing"
 // What a plain check takes is a check with a key, and nothing more.
 func FuzzDecodePlain(f *testing.F) {
 	for _, seed := range []string{
-		`{"key":"user:42","limit":100,"window_ms":60000,"weight":1,"algorithm":"gcra","burst":20,"id":"1"}`,
-		`{"key":"k","limit":0,"window_ms":1,"weight":-1,"client_ip":"::1","user_agent":""}`, `{"checks":[]}`, `{"domain":"d"}`, `{`, ``,
+		`{"key":"user:42","limit":100,"window_ms":60000,"hits":1,"algorithm":"gcra","burst":20,"id":"1"}`,
+		`{"key":"k","limit":0,"window_ms":1,"hits":-1,"client_ip":"::1","user_agent":""}`, `{"checks":[]}`, `{"domain":"d"}`, `{`, ``,
 	} {
 		f.Add(seed)
 	}

@@ -65,7 +65,7 @@ descriptors: [{key: user, rate_limit: {unit: year, requests_per_unit: 9, algorit
 `)}
 	a, b := startNode(t, args...), startNode(t, args...)
 	const check = `{"id":"1","domain":"d","descriptors":[{"descriptor":"user:http","hits":2}]}`
-	const plain = `{"id":"1","key":"k","limit":9,"window_ms":86400000,"weight":2,"algorithm":"token_bucket"}`
+	const plain = `{"id":"1","key":"k","limit":9,"window_ms":86400000,"hits":2,"algorithm":"token_bucket"}`
 	const entry = `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"grpc"},{"key":"headgate_check_id","value":"1"}],"hitsAddend":2}]}`
 	const user = `{"domain":"d","descriptors":[{"entries":[{"key":"user","value":"grpc"}],"hitsAddend":2}]}`
 	ask := func(n *node) {

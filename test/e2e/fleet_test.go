@@ -177,7 +177,7 @@ func TestFleetSharesOneCount(t *testing.T) {
 	for _, algorithm := range []string{"sliding_window", "fixed_window", "sub_windows", "sliding_log", "token_bucket", "gcra"} {
 		t.Run(algorithm, func(t *testing.T) {
 			// A year refills a bucket by one hit every 29 hours.
-			body := fmt.Sprintf(`{"key":"%s","limit":%d,"window_ms":%d,"weight":1,"algorithm":"%s"}`,
+			body := fmt.Sprintf(`{"key":"%s","limit":%d,"window_ms":%d,"hits":1,"algorithm":"%s"}`,
 				algorithm, quota, (365 * 24 * time.Hour).Milliseconds(), algorithm)
 			var admitted, denied, wrong atomic.Int64
 			var wg sync.WaitGroup

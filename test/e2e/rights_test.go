@@ -172,7 +172,7 @@ func rightsCases(u, reservation string) []rightsCase {
 		over("/v1/check", "refund of a slot", on("slot:s"+u+",id:a", `,"op":"refund"`), false, 5),
 		over("/v1/check", "refund of a slot with hits", on("job:s"+u+",id:a", `,"op":"refund"`), true, 5),
 		over("/v1/check", "limit", key+"}", true, 5),
-		over("/v1/check", "refund of a limit", key+`,"weight":-1}`, true, 5),
+		over("/v1/check", "refund of a limit", key+`,"hits":-1}`, true, 5),
 		over("/v1/check", "reset of a limit", key+`,"op":"reset"}`, true, 5),
 		over("/v1/check", "batch with a limit", `{"checks":[`+user("")+`,`+key+`}]}`, true, 6),
 		over("/v1/check", "batch with a refund", `{"checks":[`+user("")+`,`+user(`,"hits":-3`)+`]}`, true, 3),
