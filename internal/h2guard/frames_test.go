@@ -54,7 +54,7 @@ func feed(c *conn, now time.Time, text []byte) (left int64) {
 // TestTimeoutsAreNoFlood: a client whose calls all run into their timeouts is no
 // attacker: 12,000 calls in a second on one connection, of which none is answered.
 func TestTimeoutsAreNoFlood(t *testing.T) {
-	c := newConn(nil, nil)
+	c := newConn(nil, nil, time.Now)
 	now := c.client.refilled
 	open, reset := uint32(1), uint32(1)
 	for range 60_000 { // a minute, by the millisecond
@@ -78,7 +78,7 @@ func TestTimeoutsAreNoFlood(t *testing.T) {
 // TestStarvedServerIsNoFlood: a server that was kept from reading finds streams and
 // their resets together. Half a second of that is forgiven.
 func TestStarvedServerIsNoFlood(t *testing.T) {
-	c := newConn(nil, nil)
+	c := newConn(nil, nil, time.Now)
 	now := c.client.refilled
 	var text []byte
 	for stream := uint32(1); stream < 2*2000; stream += 2 {
@@ -97,7 +97,7 @@ func TestStarvedServerIsNoFlood(t *testing.T) {
 // TestAnswersForgive: what the server answers pays for what clients do beside it, without
 // any time passing: a PING, two WINDOW_UPDATE and trailers to each call.
 func TestAnswersForgive(t *testing.T) {
-	c := newConn(nil, nil)
+	c := newConn(nil, nil, time.Now)
 	now := c.client.refilled
 	answer := append(append(frame(typeHeaders, 4, 1, 20), frame(typeData, 0, 1, 30)...), frame(typeHeaders, 5, 1, 20)...)
 	for stream := uint32(1); stream < 200_000; stream += 2 {
@@ -117,7 +117,7 @@ func TestAnswersForgive(t *testing.T) {
 }
 
 func TestReadAllocs(t *testing.T) {
-	c := newConn(nil, nil)
+	c := newConn(nil, nil, time.Now)
 	text := bytes.Repeat(append(frame(typeHeaders, 4, 1, 40), frame(typeData, flagEnd, 1, 60)...), 10)
 	if n := alloctest.PerRun(100, func() { feed(c, c.client.refilled, text); answered(&c.mu.out, text) }); n != 0 {
 		t.Errorf("%v allocations", n)

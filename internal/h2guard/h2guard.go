@@ -68,12 +68,13 @@ var ErrFlood = errors.New("h2guard: too many frames that ask for nothing")
 // Listen returns l with guarded connections. onFlood, when not nil, is told of each that
 // is ended; it must not block.
 func Listen(l net.Listener, onFlood func(remote net.Addr)) net.Listener {
-	return &listener{l, onFlood}
+	return &listener{l, onFlood, time.Now}
 }
 
 type listener struct {
 	net.Listener
 	onFlood func(net.Addr)
+	now     func() time.Time
 }
 
 // Accept implements net.Listener.
@@ -82,7 +83,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newConn(c, l.onFlood), nil
+	return newConn(c, l.onFlood, l.now), nil
 }
 
 // What a connection speaks.
@@ -96,6 +97,7 @@ const (
 type conn struct {
 	net.Conn
 	onFlood func(net.Addr)
+	now     func() time.Time
 	speaks  atomic.Uint32
 	budget  atomic.Int64
 	// Of reading, which one goroutine does at a time.
@@ -110,10 +112,10 @@ type conn struct {
 	}
 }
 
-func newConn(c net.Conn, onFlood func(net.Addr)) *conn {
-	g := &conn{Conn: c, onFlood: onFlood}
+func newConn(c net.Conn, onFlood func(net.Addr), now func() time.Time) *conn {
+	g := &conn{Conn: c, onFlood: onFlood, now: now}
 	g.budget.Store(fullBudget)
-	g.client.refilled = time.Now()
+	g.client.refilled = now()
 	g.client.ticked = g.client.refilled
 	return g
 }
@@ -130,7 +132,7 @@ func (c *conn) Read(p []byte) (int, error) {
 			return n, err
 		}
 	}
-	now := time.Now()
+	now := c.now()
 	c.refill(now)
 	spent := c.client.read(&c.in, got, now)
 	if c.budget.Add(-spent) >= 0 {
