@@ -50,6 +50,10 @@ type Options struct {
 	// Reload asks for a reload of the rules by every value; nil never does.
 	Reload <-chan os.Signal
 
+	// Getenv returns variables of the environment that are not Headgate's own, those of Amazon's
+	// tools; nil knows none.
+	Getenv func(string) string
+
 	// signKey is the file of the key that signs what others are given of the database; ""
 	// gives nothing.
 	signKey string

@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tenantsource"
+	"github.com/headgate/headgate/internal/urlrules"
 	"github.com/headgate/headgate/internal/usagetoken"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/internal/webhook"
@@ -67,6 +68,8 @@ type process struct {
 	before []func(context.Context)
 	// tasks run beside the fronts until the end begins.
 	tasks []func(context.Context)
+	// away has the rules that are at addresses; nil where none are.
+	away *urlrules.Client
 	// dualRun is nil where Envoy is answered by the rules of this process.
 	dualRun atomic.Pointer[dualrun.Service]
 	// atEnd is called when all else has ended.
@@ -174,6 +177,9 @@ func (p *process) assemble() error {
 		if err := p.feedRules(&p.settings.XDS); err != nil {
 			return err
 		}
+		if err := p.pollRules(&p.settings.RulesAway); err != nil {
+			return err
+		}
 	}
 	if err := p.watchTenants(); err != nil {
 		return err
@@ -228,7 +234,7 @@ func (p *process) within(longest time.Duration, of string, step func()) {
 
 // hasRules reports whether rules may come into force, of files or of a database.
 func (p *process) hasRules() bool {
-	return p.settings.Rules != "" || p.settings.XDSServer != "" || p.settings.Tenants != config.DatabaseURL{} || p.settings.Follows()
+	return p.settings.Rules != "" || p.settings.FedRules() || p.settings.Tenants != config.DatabaseURL{} || p.settings.Follows()
 }
 
 // loadRules puts the rules in force, if there are any.
@@ -239,6 +245,9 @@ func (p *process) loadRules() error {
 		}
 		p.logger.Warn("no rules: only limits that callers name are decided; hint: --rules FILE_OR_DIR")
 		return nil
+	}
+	if p.away != nil {
+		return p.health.rules.LoadFrom(p.away.Read(context.Background())) // within a time of its own
 	}
 	return p.health.rules.Load()
 }
@@ -348,6 +357,9 @@ func (p *process) reloadOnSignal(ctx context.Context) {
 			p.logger.Info("reload asked for by signal")
 			if p.health.rules != nil {
 				p.health.rules.Reload()
+			}
+			if p.away != nil {
+				p.away.Ask()
 			}
 			p.health.tenants.Reload()
 		}

@@ -22,7 +22,7 @@ func newRuleSource(s *config.Settings, k *keys, limiter *headgate.Limiter, told 
 	}
 	return rulesource.New(rulesource.Options{
 		Path:      s.Rules,
-		Fed:       s.XDSServer != "",
+		Fed:       s.FedRules(),
 		Rules:     read,
 		AnyName:   s.EnvoyCompat(),
 		StateDir:  s.StateDir,

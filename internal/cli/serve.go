@@ -82,6 +82,7 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 		Out:          logs.Out,
 		Manager:      systemd.Manager{Socket: os.Getenv(systemd.Variable)},
 		Reload:       reload,
+		Getenv:       os.Getenv,
 	})
 }
 

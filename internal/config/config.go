@@ -98,6 +98,8 @@ type Settings struct {
 
 	XDS `embed:""`
 
+	RulesAway `embed:""`
+
 	Tenancy `embed:""`
 
 	Link `embed:""`
@@ -122,6 +124,9 @@ type Settings struct {
 
 // EnvoyCompat reports whether rules have the defaults of envoyproxy/ratelimit.
 func (s *Settings) EnvoyCompat() bool { return s.Compat == "envoy" }
+
+// FedRules reports whether rules come from elsewhere, in place of files of this machine.
+func (s *Settings) FedRules() bool { return s.XDSServer != "" || s.AreAway() }
 
 // Bounds of the durations, each wide enough for any deployment and narrow
 // enough that a slip of the unit (20 for 20ms is refused by the parser, 20h
@@ -163,6 +168,7 @@ func (s *Settings) validate() error {
 		optionalAddress("health-addr", s.HealthAddr),
 		s.validateMetrics(),
 		s.XDS.validate(s.Rules),
+		s.validateRulesAway(),
 		s.Tenancy.validate(),
 		s.Link.validate(),
 		s.validateFollowing(),

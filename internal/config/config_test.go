@@ -132,6 +132,9 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"xds-key":               "f",
 		"xds-server-name":       "n",
 		"xds-max-message":       "2048",
+		"rules-url":             "https://h/r",
+		"rules-s3-endpoint":     "https://h:1",
+		"rules-s3-region":       "r",
 		"metrics-path":          "/m",
 		"max-connections":       "7",
 		"http-addr":             ":1",
@@ -176,6 +179,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	admin := map[string]string{"admin-addr": ":1", "admin-tokens": "tokens.yaml", "admin-tls-cert": "c", "admin-tls-key": "k"}
 	dashboard := map[string]string{"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-tls-cert": "c", "dashboard-tls-key": "k"}
 	gateways := map[string]string{"auth-addr": ":1"}
+	web, bucket := map[string]string{"rules-url": "https://h/r"}, map[string]string{"rules-url": "s3://bucket/r"}
 	ops := map[string]string{"ops-tls-cert": "c", "ops-tls-key": "k"}
 	beside := map[string]map[string]string{
 		"store-per-second":      {"store": "redis://h"},
@@ -199,6 +203,13 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"xds-cert":              {"xds-server": "a:1", "xds-tls": "true", "xds-key": "k", "xds-cert": "c"},
 		"xds-key":               {"xds-server": "a:1", "xds-tls": "true", "xds-key": "k", "xds-cert": "c"},
 		"xds-server-name":       {"xds-server": "a:1", "xds-tls": "true"},
+		"rules-url-ca":          web,
+		"rules-url-cert":        {"rules-url": "https://h/r", "rules-url-key": "k", "rules-url-cert": "c"},
+		"rules-url-key":         {"rules-url": "https://h/r", "rules-url-key": "k", "rules-url-cert": "c"},
+		"rules-url-token":       web,
+		"rules-s3-region":       bucket,
+		"rules-s3-endpoint":     bucket,
+		"rules-s3-credentials":  bucket,
 		"admin-urls-cert":       {"admin-urls": "https://a:1", "admin-urls-key": "k", "admin-urls-cert": "c"},
 		"admin-urls-key":        {"admin-urls": "https://a:1", "admin-urls-key": "k", "admin-urls-cert": "c"},
 		"snapshot-keys":         admins,

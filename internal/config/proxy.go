@@ -87,7 +87,7 @@ func (s *Proxy) Validate() error {
 }
 
 func (s *Proxy) validateRules() error {
-	if s.Rules == "" && s.XDSServer == "" && s.Tenants == (DatabaseURL{}) {
+	if s.Rules == "" && !s.FedRules() && s.Tenants == (DatabaseURL{}) {
 		return errors.New("--rules: none; hint: a proxy without rules limits nothing: --rules FILE_OR_DIR, or --tenants URL for those of a database")
 	}
 	return nil

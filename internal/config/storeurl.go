@@ -133,12 +133,15 @@ func redactQuery(query string) string {
 }
 
 // Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
-func (u StoreURL) Format(f fmt.State, verb rune) {
+func (u StoreURL) Format(f fmt.State, verb rune) { formatShown(f, verb, u.String()) }
+
+// formatShown writes what may be shown of a secret, whatever the verb.
+func formatShown(f fmt.State, verb rune, shown string) {
 	if verb == 'q' {
-		fmt.Fprintf(f, "%q", u.String())
+		fmt.Fprintf(f, "%q", shown)
 		return
 	}
-	fmt.Fprint(f, u.String())
+	fmt.Fprint(f, shown)
 }
 
 // MarshalText implements encoding.TextMarshaler without the secrets.

@@ -31,6 +31,19 @@ func ReadPassword(path string) (string, error) {
 	return word, nil
 }
 
+// maxFile bounds the bytes of other files with credentials.
+const maxFile = 64 << 10
+
+// ReadFile returns the bytes of a file with credentials, which errors call what. Errors are of
+// type *FileError and hold nothing of the file.
+func ReadFile(what, path string) ([]byte, error) {
+	text, err := readSmall(path, maxFile)
+	if err != nil {
+		return nil, &FileError{What: what, Path: path, Err: err}
+	}
+	return text, nil
+}
+
 // FileError says which file cannot be used, and why.
 type FileError struct {
 	// What the file is for.

@@ -160,7 +160,12 @@ func (s *Source) Load() error {
 	if s.o.Fed {
 		return s.loadFedLocked()
 	}
-	next, set, err := s.parse()
+	return s.loadLocked(s.parse())
+}
+
+// loadLocked puts the first rules in force, or the last good ones where err says why there are
+// none.
+func (s *Source) loadLocked(next snapshot, set *rules.Set, err error) error {
 	if err == nil {
 		s.applyLocked(next, set, Loaded, nil)
 		return nil

@@ -56,6 +56,7 @@ type Metrics struct {
 	reload    reloadMetrics
 	history   history
 	xds       xdsMetrics
+	rulesURL  rulesURLMetrics
 }
 
 var (

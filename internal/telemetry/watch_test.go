@@ -22,6 +22,7 @@ import (
 // watchAll has m watch all there is, with figures that tell the metrics apart.
 func watchAll(m *Metrics) {
 	m.WatchXDS()
+	m.WatchRulesURL()
 	m.WatchAudit(func() view.Audit {
 		return view.Audit{Decided: 10, Unsampled: 1, Produced: 2, Dropped: 3, Buffered: 4, Sinks: []view.AuditSink{
 			{Name: "files", Written: 5, Failed: 6, Buffered: 7},
