@@ -2,10 +2,12 @@ package app
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net"
 	"strings"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/credentials"
 	"github.com/headgate/headgate/internal/tlsfile"
 	"github.com/headgate/headgate/internal/xdsrules"
 )
@@ -39,9 +41,39 @@ func (p *process) feedRules(x *config.XDS) error {
 			return err
 		}
 	}
+	if o.Headers, err = p.xdsHeaders(x); err != nil {
+		return err
+	}
 	p.metrics.WatchXDS()
 	p.tasks = append(p.tasks, xdsrules.New(o).Run)
 	return nil
+}
+
+// xdsHeaders returns what gives the headers that the control plane is sent; nil where there are
+// none.
+func (p *process) xdsHeaders(x *config.XDS) (func() (map[string]string, error), error) {
+	headers := x.XDSHeaders.Pairs
+	if file := x.XDSHeadersFile; file != "" {
+		headers = func() (map[string]string, error) {
+			text, err := credentials.ReadFile("file of headers", file)
+			if err != nil {
+				return nil, fmt.Errorf("--xds-headers-file: %w", err)
+			}
+			pairs, err := config.ParseXDSHeaders(text)
+			if err != nil {
+				return nil, fmt.Errorf("--xds-headers-file: %s: %w", file, err)
+			}
+			return pairs, nil
+		}
+	}
+	pairs, err := headers() // at the start, and not first when somebody dials
+	if err != nil || pairs == nil {
+		return nil, err
+	}
+	if !x.XDSTLS {
+		p.logger.Warn("the control plane is sent headers without TLS, which anybody on the way can read; hint: --xds-tls")
+	}
+	return headers, nil
 }
 
 // hostOf returns the host of a target of gRPC: host:port, or scheme:///host:port.

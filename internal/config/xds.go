@@ -23,6 +23,9 @@ type XDS struct {
 	// XDSName is the name that the certificate of the server must have; "" is the host of
 	// XDSServer.
 	XDSName string `group:"rules" name:"xds-server-name" placeholder:"NAME" help:"Name that the certificate of --xds-server must have. Default: its host."`
+	// XDSHeaders are sent with every stream; XDSHeadersFile is a file of them.
+	XDSHeaders     XDSHeaders `group:"rules" name:"xds-headers" placeholder:"NAME:VALUE,..." help:"Headers that --xds-server is sent. Who sees the command line sees them there: HEADGATE_XDS_HEADERS or --xds-headers-file keeps them."`
+	XDSHeadersFile string     `group:"rules" name:"xds-headers-file" placeholder:"FILE" help:"File of headers that --xds-server is sent, such as authorization: Bearer TOKEN, one to a line. Read again for every connection."`
 	// XDSMaxMessage bounds an answer, in bytes. The default value is 16 MiB.
 	XDSMaxMessage int `group:"rules" name:"xds-max-message" default:"16777216" placeholder:"BYTES" help:"Longest answer of --xds-server. Default ${default}."`
 }
@@ -50,12 +53,17 @@ func (x *XDS) validate(rules string) error {
 	if x.XDSServer == "" {
 		return unused("xds-server", "rules are in files", given{"xds-node", x.XDSNode != "" && x.XDSNode != defaultOf[XDS]("XDSNode")},
 			given{"xds-metadata", x.XDSMetadata != ""}, given{"xds-tls", x.XDSTLS}, given{"xds-ca", x.XDSCA != ""}, given{"xds-cert", x.XDSCert != ""},
-			given{"xds-key", x.XDSKey != ""}, given{"xds-server-name", x.XDSName != ""})
+			given{"xds-key", x.XDSKey != ""}, given{"xds-server-name", x.XDSName != ""},
+			given{"xds-headers", x.XDSHeaders != XDSHeaders{}}, given{"xds-headers-file", x.XDSHeadersFile != ""})
 	}
 	_, err := x.Pairs()
-	problems := []error{err, within("xds-max-message", x.XDSMaxMessage, 1<<10, maxXDSMessage)}
+	_, headers := x.XDSHeaders.Pairs()
+	problems := []error{err, headers, within("xds-max-message", x.XDSMaxMessage, 1<<10, maxXDSMessage)}
 	if rules != "" {
 		problems = append(problems, errors.New("--xds-server: --rules names files too; hint: one of the two"))
+	}
+	if x.XDSHeaders != (XDSHeaders{}) && x.XDSHeadersFile != "" {
+		problems = append(problems, errors.New("--xds-headers, --xds-headers-file: both; hint: one of the two"))
 	}
 	if (x.XDSCert == "") != (x.XDSKey == "") {
 		problems = append(problems, errors.New("--xds-cert, --xds-key: one without the other"))

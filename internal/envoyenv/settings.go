@@ -111,8 +111,8 @@ func (r *reader) mapXDS() {
 	if metadata := r.get("CONFIG_GRPC_XDS_NODE_METADATA"); metadata != "" {
 		r.set("xds-metadata", metadata)
 	}
-	if r.get("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS") != "" {
-		r.refuse("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS", "the control plane is sent no headers", "a client certificate, CONFIG_GRPC_XDS_CLIENT_TLS_CERT and _KEY")
+	if headers := r.get("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS"); headers != "" {
+		r.set("xds-headers", headers)
 	}
 	if size := r.get("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"); size != "" && size != "0" {
 		r.set("xds-max-message", size)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/headgate/headgate/internal/sleep"
@@ -29,8 +30,12 @@ const (
 	// refusal of what was refused before is held back: control planes answer one at once
 	// with the same again.
 	firstWait, longestWait = time.Second, 30 * time.Second
-	// pingTime and pingTimeout find a control plane that has gone without a word.
-	pingTime, pingTimeout = 30 * time.Second, 10 * time.Second
+	// DefaultPingTime and DefaultPingTimeout find a control plane that has gone without a
+	// word: within their sum.
+	DefaultPingTime, DefaultPingTimeout = 30 * time.Second, 10 * time.Second
+	// rarestPing bounds how rarely a control plane is pinged that has asked for fewer pings:
+	// no server is known to ask for fewer than one in five minutes.
+	rarestPing = 10 * time.Minute
 	// maxDetail bounds what the control plane is told of an error.
 	maxDetail = 4 << 10
 )
@@ -55,6 +60,13 @@ type Options struct {
 	Metadata map[string]string
 	// TLS returns how the next connection is secured; nil means without.
 	TLS func() (*tls.Config, error)
+	// Headers returns what is sent with the next stream, by names in lower case; nil sends
+	// nothing.
+	Headers func() (map[string]string, error)
+	// PingTime is for how long nothing may come before the control plane is pinged, and
+	// PingTimeout how long the answer to that may take. The default values are
+	// DefaultPingTime, of which the library takes no less than 10 s, and DefaultPingTimeout.
+	PingTime, PingTimeout time.Duration
 	// MaxMessage bounds an answer, in bytes.
 	MaxMessage int
 	// Put puts rule documents in force, all or none, and reports whether they are others
@@ -75,10 +87,20 @@ type Client struct {
 	// next refusal of it is held back.
 	refused string
 	held    time.Duration
+	// ping is Options.PingTime, or longer where the control plane has asked for that.
+	ping time.Duration
 }
 
 // New returns a Client that does nothing before Run.
-func New(o Options) *Client { return &Client{o: o} }
+func New(o Options) *Client {
+	if o.PingTime <= 0 {
+		o.PingTime = DefaultPingTime
+	}
+	if o.PingTimeout <= 0 {
+		o.PingTimeout = DefaultPingTimeout
+	}
+	return &Client{o: o, ping: o.PingTime}
+}
 
 // Run keeps a stream until ctx ends.
 func (c *Client) Run(ctx context.Context) {
@@ -92,10 +114,21 @@ func (c *Client) Run(ctx context.Context) {
 		if answered {
 			wait = firstWait
 		}
+		c.ping = calmer(c.ping, err)
 		c.tell(err)
 		_ = sleep.For(ctx, time.Duration((0.5+rand.Float64()/2)*float64(wait))) // ctx is looked at above
 		wait = min(2*wait, longestWait)
 	}
+}
+
+// calmer returns how often to ping after a stream that err has ended. A server that is pinged more
+// often than it wants to be ends all streams, with words that the protocol of gRPC prescribes; what
+// it wants it does not say.
+func calmer(ping time.Duration, err error) time.Duration {
+	if err != nil && strings.Contains(err.Error(), "too_many_pings") {
+		return min(2*ping, rarestPing)
+	}
+	return ping
 }
 
 // tell logs why there is no stream, each reason once.
@@ -119,7 +152,7 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 	}
 	return grpc.NewClient(c.o.Server, grpc.WithTransportCredentials(secured),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.o.MaxMessage)),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingTime, Timeout: pingTimeout}))
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.ping, Timeout: c.o.PingTimeout}))
 }
 
 // stream asks on one stream until it ends, and reports whether anything was answered.
@@ -129,6 +162,9 @@ func (c *Client) stream(ctx context.Context) (answered bool, err error) {
 		return false, fmt.Errorf("dial: %w", err)
 	}
 	defer conn.Close()
+	if ctx, err = c.withHeaders(ctx); err != nil {
+		return false, err
+	}
 	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
 		return false, err
@@ -162,6 +198,18 @@ func (c *Client) stream(ctx context.Context) (answered bool, err error) {
 			return answered, err
 		}
 	}
+}
+
+// withHeaders returns ctx with what the stream is to be sent.
+func (c *Client) withHeaders(ctx context.Context) (context.Context, error) {
+	if c.o.Headers == nil {
+		return ctx, nil
+	}
+	headers, err := c.o.Headers()
+	if err != nil {
+		return ctx, fmt.Errorf("headers: %w", err)
+	}
+	return metadata.NewOutgoingContext(ctx, metadata.New(headers)), nil
 }
 
 func (c *Client) node() *core.Node {

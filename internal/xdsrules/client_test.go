@@ -10,11 +10,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/internal/eventually"
@@ -31,6 +33,7 @@ type plane struct {
 	server *grpc.Server
 
 	mu      sync.Mutex
+	headers metadata.MD // of the last stream
 	asked   []*discovery.DiscoveryRequest
 	streams int
 	send    chan *discovery.DiscoveryResponse // to whichever stream there is
@@ -55,8 +58,10 @@ func startPlane(t *testing.T, addr string, config *tls.Config) *plane {
 }
 
 func (p *plane) StreamAggregatedResources(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	headers, _ := metadata.FromIncomingContext(stream.Context())
 	p.mu.Lock()
 	p.streams++
+	p.headers = headers
 	p.mu.Unlock()
 	go func() {
 		for {
@@ -156,13 +161,21 @@ func (n *node) isConnected() bool {
 // startClient runs a client of p until the test ends.
 func startClient(t *testing.T, server string, secured func() (*tls.Config, error)) *node {
 	t.Helper()
+	return startClientWith(t, server, secured, func(*Options) {})
+}
+
+// startClientWith is startClient with options that are changed.
+func startClientWith(t *testing.T, server string, secured func() (*tls.Config, error), change func(*Options)) *node {
+	t.Helper()
 	n := &node{answered: map[Outcome]int{}}
-	c := New(Options{
+	o := Options{
 		Server: server, NodeID: "envoy-ratelimit", Metadata: map[string]string{"zone": "a"}, TLS: secured, MaxMessage: 1 << 20, Put: n.put,
 		Connected: func(is bool) { n.mu.Lock(); n.connected = is; n.mu.Unlock() },
 		Answered:  func(o Outcome) { n.mu.Lock(); n.answered[o]++; n.mu.Unlock() },
 		Logger:    slog.New(slog.DiscardHandler),
-	})
+	}
+	change(&o)
+	c := New(o)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -303,5 +316,93 @@ func TestTooLong(t *testing.T) {
 	p.answer(t, "2", "b", config("b", strings.Repeat("x", 2<<20), 3))
 	if again := p.last(t, 3); again.GetVersionInfo() != "" || n.names() != "xds:a" {
 		t.Errorf("asks %v; documents %q", again, n.names())
+	}
+}
+
+// TestHalfOpen: a control plane whose machine has gone without a word, so that nothing arrives and
+// nothing is refused, is found by a ping that has no answer; the rules stay, and another stream is
+// opened when there is somebody again. It takes 10 seconds, less than which the library does not
+// wait for a ping.
+func TestHalfOpen(t *testing.T) {
+	t.Parallel()
+	p := startPlane(t, "127.0.0.1:0", nil)
+	between := testserver.NewProxy(t, p.addr)
+	n := startClientWith(t, between.Addr, nil, func(o *Options) { o.PingTime, o.PingTimeout = time.Second, time.Second })
+	p.last(t, 1)
+	p.answer(t, "1", "a", config("a", "a", 3))
+	p.last(t, 2)
+	if !n.isConnected() {
+		t.Fatal("not connected")
+	}
+	between.Set(testserver.Toxics{HalfOpen: true})
+	eventually.True(t, "it is noticed", func() bool { return !n.isConnected() })
+	if n.names() != "xds:a" {
+		t.Errorf("documents %q", n.names())
+	}
+	between.Set(testserver.Toxics{})
+	p.last(t, 3)
+	p.answer(t, "1", "b", config("b", "b", 3))
+	eventually.True(t, "the rules of the next stream", func() bool { return n.names() == "xds:b" && n.isConnected() })
+}
+
+// TestPingsThatAreTooMany: who is told so pings half as often from then on, and no rarer than once
+// in ten minutes. The words are those of gRPC-Go when a server has ended a connection for that.
+func TestPingsThatAreTooMany(t *testing.T) {
+	refused := errors.New(`rpc error: code = Unavailable desc = closing transport due to: connection error: desc = "error reading from server: EOF", received prior goaway: code: ENHANCE_YOUR_CALM, debug data: "too_many_pings"`)
+	for _, test := range []struct {
+		ping time.Duration
+		err  error
+		want time.Duration
+	}{
+		{30 * time.Second, nil, 30 * time.Second}, {30 * time.Second, errors.New("EOF"), 30 * time.Second},
+		{30 * time.Second, refused, time.Minute}, {8 * time.Minute, refused, 10 * time.Minute}, {10 * time.Minute, refused, 10 * time.Minute},
+	} {
+		if got := calmer(test.ping, test.err); got != test.want {
+			t.Errorf("%v after %v: %v, want %v", test.ping, test.err, got, test.want)
+		}
+	}
+}
+
+// TestHeaders: headers are sent with every stream as they are then; while they cannot be had no
+// stream is opened, and the rules stay.
+func TestHeaders(t *testing.T) {
+	p := startPlane(t, "127.0.0.1:0", nil)
+	var mu sync.Mutex
+	token, tries := "hush", 0
+	n := startClientWith(t, p.addr, nil, func(o *Options) {
+		o.Headers = func() (map[string]string, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if tries++; token == "" {
+				return nil, errors.New("no file")
+			}
+			return map[string]string{"authorization": "Bearer " + token}, nil
+		}
+	})
+	sent := func() string {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return strings.Join(p.headers.Get("authorization"), " ")
+	}
+	p.last(t, 1)
+	p.answer(t, "1", "a", config("a", "a", 3))
+	p.last(t, 2)
+	if got := sent(); got != "Bearer hush" {
+		t.Errorf("sent %q", got)
+	}
+	mu.Lock()
+	token, tries = "", 0
+	mu.Unlock()
+	p.send <- nil
+	eventually.True(t, "a try without headers", func() bool { mu.Lock(); defer mu.Unlock(); return tries > 0 })
+	if len(p.requests()) != 2 || n.names() != "xds:a" {
+		t.Errorf("%d requests, documents %q", len(p.requests()), n.names())
+	}
+	mu.Lock()
+	token = "hush2"
+	mu.Unlock()
+	p.last(t, 3)
+	if got := sent(); got != "Bearer hush2" {
+		t.Errorf("sent %q", got)
 	}
 }

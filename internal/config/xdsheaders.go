@@ -1,0 +1,108 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+)
+
+// maxXDSHeaders bounds the headers that a control plane is sent.
+const maxXDSHeaders = 64
+
+// XDSHeaders are headers that a control plane is sent, name:value with commas between. Values are
+// secrets, so that every way to print them prints none; only Pairs does not. The zero value has
+// none.
+type XDSHeaders struct {
+	raw string
+}
+
+// NewXDSHeaders returns raw as XDSHeaders. They are not checked; see Pairs.
+func NewXDSHeaders(raw string) XDSHeaders { return XDSHeaders{raw: raw} }
+
+// UnmarshalText implements encoding.TextUnmarshaler. It takes anything; see Pairs.
+func (h *XDSHeaders) UnmarshalText(text []byte) error {
+	h.raw = string(text)
+	return nil
+}
+
+// Pairs returns the headers by their names, in lower case. Its errors hold no value.
+func (h XDSHeaders) Pairs() (map[string]string, error) {
+	if h.raw == "" {
+		return nil, nil
+	}
+	pairs, err := headerPairs(strings.Split(h.raw, ","))
+	if err != nil {
+		return nil, fmt.Errorf("--xds-headers: %w", err)
+	}
+	return pairs, nil
+}
+
+// ParseXDSHeaders reads the file of headers: name: value, one to a line. Blank lines and those
+// that begin with # are left out. Errors hold no value.
+func ParseXDSHeaders(text []byte) (map[string]string, error) {
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	if lines == nil {
+		return nil, errors.New("no header in it; hint: authorization: Bearer TOKEN, one header to a line")
+	}
+	return headerPairs(lines)
+}
+
+// headerName matches the names that gRPC sends and does not use itself.
+var headerName = regexp.MustCompile(`^[a-z0-9_.-]{1,256}$`)
+
+func headerPairs(parts []string) (map[string]string, error) {
+	if len(parts) > maxXDSHeaders {
+		return nil, fmt.Errorf("more than %d headers", maxXDSHeaders)
+	}
+	pairs := map[string]string{}
+	for i, part := range parts {
+		name, value, ok := strings.Cut(part, ":")
+		name, value = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(value)
+		switch {
+		case !ok, !headerName.MatchString(name), value == "":
+			return nil, fmt.Errorf("header %d is no name with a value; hint: name:value", i+1)
+		case strings.HasPrefix(name, "grpc-"), strings.HasSuffix(name, "-bin"), name == "host", name == "te", name == "content-type", name == "user-agent":
+			return nil, fmt.Errorf("header %d, %s, is one that gRPC sends itself, or that is not text; hint: leave it out", i+1, name)
+		case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+			return nil, fmt.Errorf("header %d, %s, has characters that no header has", i+1, name)
+		}
+		if _, twice := pairs[name]; twice {
+			return nil, fmt.Errorf("header %d, %s, is there twice", i+1, name)
+		}
+		pairs[name] = value
+	}
+	return pairs, nil
+}
+
+// String returns the names without their values.
+func (h XDSHeaders) String() string {
+	if h.raw == "" {
+		return ""
+	}
+	return hidden
+}
+
+// Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
+func (h XDSHeaders) Format(f fmt.State, verb rune) { formatShown(f, verb, h.String()) }
+
+// MarshalText returns String.
+func (h XDSHeaders) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// MarshalJSON implements json.Marshaler without the secrets.
+func (h XDSHeaders) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
+
+// LogValue implements slog.LogValuer without the secrets.
+func (h XDSHeaders) LogValue() slog.Value { return slog.StringValue(h.String()) }
+
+var (
+	_ fmt.Formatter  = XDSHeaders{}
+	_ slog.LogValuer = XDSHeaders{}
+)
