@@ -187,6 +187,9 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 			p.observer.Panicked(fmt.Errorf("while answering Envoy: %v\n%s", cause, stack))
 		},
 	}
+	if s.StartWithoutRules && p.health.rules != nil {
+		o.Unanswered = p.unanswered
+	}
 	if s.DrainTimeout == 0 {
 		o.DrainTimeout = -1 // at once
 	}

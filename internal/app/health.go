@@ -36,14 +36,18 @@ const (
 // awayLines bounds the lines that say that the store cannot decide.
 var awayLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4, Period: time.Minute})
 
+var errNoRules = errors.New("no rule is in force; hint: --ready-with-rules waits for one")
+
 var errDraining = errors.New("draining: this process is about to end")
 
 // health is what the process knows of itself.
 type health struct {
 	draining atomic.Bool
-	rules    *rulesource.Source   // nil without rules
-	tenants  *tenantsource.Source // nil without tenants
-	switches *sharedSwitches      // nil with a database
+	// needsRules has the process not be ready without a rule.
+	needsRules bool
+	rules      *rulesource.Source   // nil without rules
+	tenants    *tenantsource.Source // nil without tenants
+	switches   *sharedSwitches      // nil with a database
 	// ping asks whether the stores can decide; nil for those that cannot fail.
 	ping     func(context.Context) error
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
@@ -69,6 +73,9 @@ type health struct {
 func (h *health) ready() error {
 	if h.draining.Load() {
 		return errDraining
+	}
+	if h.needsRules && (h.rules == nil || h.rules.Status().Rules == 0) {
+		return errNoRules
 	}
 	return h.tenants.Ready()
 }

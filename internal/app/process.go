@@ -184,6 +184,7 @@ func (p *process) assemble() error {
 	if err := p.watchTenants(); err != nil {
 		return err
 	}
+	p.health.needsRules = p.settings.ReadyWithRules
 	p.watchSwitches()
 	if err := p.sendStatistics(&p.settings.Statsd); err != nil {
 		return err
@@ -246,10 +247,28 @@ func (p *process) loadRules() error {
 		p.logger.Warn("no rules: only limits that callers name are decided; hint: --rules FILE_OR_DIR")
 		return nil
 	}
+	err := p.firstRules()
+	if err == nil || !p.settings.StartWithoutRules {
+		return err
+	}
+	return p.health.rules.Await(err)
+}
+
+func (p *process) firstRules() error {
 	if p.away != nil {
 		return p.health.rules.LoadFrom(p.away.Read(context.Background())) // within a time of its own
 	}
 	return p.health.rules.Load()
+}
+
+var errAwaited = errors.New("no rate limit configuration loaded")
+
+// unanswered returns why Envoy gets no answer yet; nil when it gets one.
+func (p *process) unanswered() error {
+	if p.health.rules.Awaited() {
+		return errAwaited
+	}
+	return nil
 }
 
 // domains returns the domains that have rules.

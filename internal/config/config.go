@@ -100,6 +100,8 @@ type Settings struct {
 
 	RulesAway `embed:""`
 
+	StandIn `embed:""`
+
 	Tenancy `embed:""`
 
 	Link `embed:""`

@@ -33,7 +33,7 @@ func read(t *testing.T, environment map[string]string) Environment {
 
 // defaults are the settings of an environment without any variable.
 var defaults = map[string]string{
-	"compat": "envoy", "envoy-metrics": "true", "caller-limits": "true",
+	"compat": "envoy", "envoy-metrics": "true", "start-without-rules": "true", "caller-limits": "true",
 	"http-addr": "0.0.0.0:8080", "ops-addr": "0.0.0.0:6070", "grpc-addr": "0.0.0.0:8081",
 	"grpc-max-connection-age": "24h", "grpc-max-connection-age-grace": "1h",
 	"log-level": "warn", "log-format": "text",
@@ -221,6 +221,9 @@ func TestSettings(t *testing.T) {
 		"answers": {map[string]string{
 			"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_RESET_HEADER": "X-Reset", "RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "MERGE_DOMAIN_CONFIG": "t",
 		}, map[string]string{"rls-headers": "envoy", "rls-reset-header": "X-Reset", "rls-metadata": "true", "shadow": "true", "merge-domains": "true"}, 0},
+		"ways of all rules": {map[string]string{
+			"QUOTA_MODE": "true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "true", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED": "true",
+		}, map[string]string{"quota-mode": "true", "spare-denied": "true", "ready-with-rules": "true"}, 0},
 		"empty values": {map[string]string{"PORT": "", "REDIS_TLS": "", "REDIS_URL": ""}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +263,6 @@ func TestRefused(t *testing.T) {
 		"REDIS_URL=redis:6379":               `REDIS_URL: the path of a socket is absolute; hint: an absolute path, or REDIS_SOCKET_TYPE=tcp for host:6379`,
 		"REDIS_SOCKET_TYPE=tcp REDIS_URL=:s": "",
 		"GRPC_SERVER_USE_TLS=true":           "GRPC_SERVER_TLS_CERT: GRPC_SERVER_USE_TLS needs it; hint: a file in PEM\nGRPC_SERVER_TLS_KEY: GRPC_SERVER_USE_TLS needs it; hint: a file in PEM",
-		"QUOTA_MODE=true":                    `QUOTA_MODE: there is no quota mode for all rules; hint: quota_mode: true in the rules that are to have it`,
 	} {
 		all := map[string]string{}
 		for pair := range strings.FieldsSeq(environment) {

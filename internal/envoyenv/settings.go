@@ -10,6 +10,7 @@ import (
 func (r *reader) mapAll() {
 	r.set("compat", "envoy")
 	r.set("envoy-metrics", "true")
+	r.set("start-without-rules", "true")
 	r.set("caller-limits", "true") // any caller may name a limit or give hits back there
 	r.mapListeners()
 	r.mapTLS()
@@ -85,9 +86,9 @@ func (r *reader) mapRules() {
 	}
 	r.flag("merge-domains", "MERGE_DOMAIN_CONFIG")
 	r.flag("shadow", "SHADOW_MODE")
-	if r.is("QUOTA_MODE") {
-		r.refuse("QUOTA_MODE", "there is no quota mode for all rules", "quota_mode: true in the rules that are to have it")
-	}
+	r.flag("quota-mode", "QUOTA_MODE")
+	r.flag("spare-denied", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT")
+	r.flag("ready-with-rules", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED")
 }
 
 // mapFiles names the directory of the rules. Whether its parent is watched too makes no

@@ -31,6 +31,9 @@ type Options struct {
 	// *callers.Refused; nil means that Checker decides for all. See Callers.
 	// It is asked twice: when the header of a call has come, and when its message has.
 	Admit func(Caller) (Checker, error)
+	// Unanswered returns why no call has an answer yet, and they get an error, UNAVAILABLE; nil,
+	// like a nil error, answers them. It must not block.
+	Unanswered func() error
 	// Compat makes limits that requests name count as envoyproxy/ratelimit
 	// counts them: in fixed windows, denied hits too. Without it they are
 	// sliding windows that charge nothing for a denial.

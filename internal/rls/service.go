@@ -98,6 +98,11 @@ func (s *service) prepare(c *call) error {
 	if c.checker, err = s.admit(c.from); err != nil {
 		return KeptOut(err)
 	}
+	if s.options.Unanswered != nil {
+		if err := s.options.Unanswered(); err != nil {
+			return status.Error(codes.Unavailable, err.Error())
+		}
+	}
 	if err := c.build(s.limits); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ func (s *Source) put(files []rulefile.File, guarded bool) (changed bool, err err
 	defer s.mu.Unlock()
 	next := snapshot{files: files, hash: hashOf(files)}
 	if next.hash == s.mu.inForce {
+		s.arrivedLocked()
 		s.unchangedLocked()
 		return false, nil
 	}
@@ -79,7 +80,9 @@ func (s *Source) loadFedLocked() error {
 	}
 	s.mu.kept = kept.hash
 	s.applyLocked(kept, set, Loaded, nil)
-	if !savedAt.IsZero() {
+	if savedAt.IsZero() {
+		s.awaitLocked()
+	} else {
 		status := s.Status()
 		status.LoadedAt = savedAt.Truncate(time.Second)
 		s.status.Store(&status)

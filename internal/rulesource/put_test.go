@@ -79,3 +79,42 @@ func TestReadElsewhereAtStart(t *testing.T) {
 	}
 	expectKinds(t, r, "last good, unchanged")
 }
+
+// TestAwaited: without first rules nobody gets an answer until some come, if only none; files that
+// were bad at the start count as soon as they are good.
+func TestAwaited(t *testing.T) {
+	fed, r := newSource(t, Options{Fed: true})
+	if err := fed.Load(); err != nil {
+		t.Fatal(err)
+	}
+	if !fed.Awaited() {
+		t.Error("nobody has said what there is, and it is not awaited")
+	}
+	if _, err := fed.Put(nil); err != nil || fed.Awaited() {
+		t.Errorf("there are none: awaited %t, %v", fed.Awaited(), err)
+	}
+	expectRules(t, r, 0)
+
+	path := t.TempDir() + "/rules.yaml"
+	write(t, path, "domain: [")
+	s, r := newSource(t, Options{Path: path})
+	err := s.Load()
+	if err == nil {
+		t.Fatal("bad files are a start")
+	}
+	if err := s.Await(err); err != nil {
+		t.Fatal(err)
+	}
+	expectRules(t, r, 0)
+	s.check(false)
+	expectKinds(t, r, "refused") // told once
+	if st := s.Status(); !st.Awaited || st.Err == nil || st.Rules != 0 {
+		t.Errorf("status %+v", st)
+	}
+	write(t, path, ruleText("a", 3))
+	s.check(false)
+	expectRules(t, r, 3)
+	if st := s.Status(); st.Awaited || st.Err != nil || st.Rules != 3 {
+		t.Errorf("status %+v", st)
+	}
+}

@@ -94,6 +94,10 @@ type Status struct {
 	Version string
 	// LoadedAt is when they came into force.
 	LoadedAt time.Time
+	// Rules is how many there are.
+	Rules int
+	// Awaited says that there are none because none have come yet: whoever asks has no answer.
+	Awaited bool
 	// LastGood says that they come from the state directory.
 	LastGood bool
 	// Err is why the files are not those in force, nil if they are.
@@ -252,7 +256,7 @@ func (s *Source) inForceLocked() {
 	s.mu.set = set
 	status := s.Status()
 	status.Version, status.LoadedAt, status.Refused = set.Version(), s.o.Now(), refused
-	status.BadRows = set.BadRows()
+	status.BadRows, status.Rules = set.BadRows(), set.NumRules()
 	s.status.Store(&status)
 }
 
@@ -262,7 +266,7 @@ func (s *Source) applyLocked(next snapshot, set *rules.Set, kind Kind, err error
 	s.mu.watch = next.watch
 	s.inForceLocked()
 	status := s.Status()
-	status.LastGood, status.Err = kind == LastGood, err
+	status.LastGood, status.Err, status.Awaited = kind == LastGood, err, false
 	s.status.Store(&status)
 	if kind == Loaded {
 		s.mu.refused = ""

@@ -11,8 +11,10 @@ import (
 type compiler struct {
 	*reporter // of the file that is being compiled
 	compat    bool
-	domain    *domain
-	rules     *[]*rules.Rule // of all domains, so far
+	// quotaMode and spareDenied are those of Options.
+	quotaMode, spareDenied bool
+	domain                 *domain
+	rules                  *[]*rules.Rule // of all domains, so far
 	// fileAnswer is the answer of the file, the default of its rules; nil for
 	// none.
 	fileAnswer *rules.Answer

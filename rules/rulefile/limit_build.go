@@ -139,7 +139,7 @@ func (c *compiler) setAlgorithm(spec *limit.Spec, s *limitSpec) {
 	switch a := spec.Algorithm; {
 	case s.countDenied != nil:
 		spec.CountDenied = *s.countDenied
-	case c.compat:
+	case c.compat && !c.spareDenied:
 		spec.CountDenied = a == limit.FixedWindow || a == limit.SlidingWindow || a == limit.SubWindows
 	}
 }

@@ -20,6 +20,11 @@ type Options struct {
 	// fixed_window and charge denied hits, consumption to independent, and key and value of an entry are compared joined by "_".
 	// Keys of Headgate work all the same.
 	Compat bool
+	// QuotaMode reads every rule as if it said quota_mode: true.
+	QuotaMode bool
+	// SpareDenied does not charge denied hits where a rule does not say count_denied, with
+	// Compat too.
+	SpareDenied bool
 	// MergeDomains allows several files to have the same domain: their
 	// descriptors stand one after the other. Otherwise that is an error.
 	MergeDomains bool
@@ -130,7 +135,7 @@ func (l *loader) file(r *reader, data []byte) {
 		l.byDomain[f.domain] = d
 	}
 	d.settings(r, f)
-	c := compiler{reporter: &r.reporter, compat: l.options.Compat, domain: d, rules: &l.spec.Rules, names: l.options.Names}
+	c := compiler{reporter: &r.reporter, compat: l.options.Compat, quotaMode: l.options.QuotaMode, spareDenied: l.options.SpareDenied, domain: d, rules: &l.spec.Rules, names: l.options.Names}
 	c.addFile(f)
 }
 
@@ -180,6 +185,9 @@ func version(files []File, o Options) string {
 		h.Write(files[i].Data)
 	}
 	fmt.Fprintf(h, "compat=%t merge=%t", o.Compat, o.MergeDomains)
+	if o.QuotaMode || o.SpareDenied {
+		fmt.Fprintf(h, " quota=%t spare=%t", o.QuotaMode, o.SpareDenied)
+	}
 	if len(o.Rows) > 0 {
 		fmt.Fprintf(h, " rows in %s: ", o.RowsDomain)
 		rows := make([]versionedRow, len(o.Rows))

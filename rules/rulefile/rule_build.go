@@ -20,7 +20,7 @@ func (c *compiler) newRule(f *fileSpec, n *rules.Node, spec *descriptorSpec) *ru
 		return nil
 	}
 	r := &rules.Rule{
-		Domain: c.domain.Name, Shadow: spec.shadow, Quota: spec.quota, Sensitive: spec.sensitive,
+		Domain: c.domain.Name, Shadow: spec.shadow, Quota: spec.quota || c.quotaMode, Sensitive: spec.sensitive,
 		Validity: rules.Validity{ValidFrom: spec.validFrom, ValidUntil: spec.validUntil}, Metadata: spec.metadata,
 		DetailedMetric: spec.detailedMetric, ValueToMetric: spec.valueToMetric, ShareThreshold: spec.share,
 		File: f.name, Line: spec.at.line,

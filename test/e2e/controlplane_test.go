@@ -238,8 +238,8 @@ func TestEnvoyGatewaysEnvironment(t *testing.T) {
 	if got := n.shown(t, n.at(t, "http"), "/healthcheck", ""); got != "OK" {
 		t.Errorf("health before the first rules is %q", got)
 	}
-	if got := ask(n, "ns/gateway/http", 5); got != 5 {
-		t.Errorf("without rules %d of 5 pass", got)
+	if code, said := n.askedAs(t, "ns/gateway/http"); code != http.StatusServiceUnavailable || said != "no rate limit configuration loaded\n" {
+		t.Errorf("before the first rules: %d %s", code, said)
 	}
 	g.accepted(t, g.set(gatewayRule("ns/gateway/http", 3)))
 	if got := ask(n, "ns/gateway/http", 5); got != 3 {

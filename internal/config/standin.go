@@ -1,0 +1,14 @@
+package config
+
+// StandIn are what envoyproxy/ratelimit does by a word of its environment, for who takes its
+// place. The zero value does none of it.
+type StandIn struct {
+	// QuotaMode reads every rule as if it said quota_mode: true.
+	QuotaMode bool `group:"rules" help:"Read every rule as if it said quota_mode: true: a request is denied only when all limits that it meets deny it."`
+	// SpareDenied has denied hits not count where a rule does not say.
+	SpareDenied bool `group:"rules" help:"Do not count denied hits, where a rule does not say count_denied, with --compat envoy too."`
+	// StartWithoutRules serves though the first rules are bad.
+	StartWithoutRules bool `group:"rules" help:"Start though the rule files are bad and no last good rules are kept. Envoy gets an error for every call until rules are in force, so that its own failure_mode_deny speaks. By default the process does not start."`
+	// ReadyWithRules has readiness wait for a rule.
+	ReadyWithRules bool `group:"rules" help:"Be ready only while a rule is in force. By default a process without rules is ready."`
+}
