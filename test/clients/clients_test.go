@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/headgate/headgate/client/stream/streampb"
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -34,6 +35,7 @@ const (
 	shouldRateLimit = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	healthCheck     = "/grpc.health.v1.Health/Check"
 	healthWatch     = "/grpc.health.v1.Health/Watch"
+	checkStream     = "/headgate.v1.CheckStream/Check"
 	reflectionInfo  = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 )
 
@@ -137,6 +139,9 @@ func talk(t *testing.T, make func(call) outcome, who string) {
 		{"health", call{Method: healthCheck}, codes.OK, "SERVING"},
 		{"health of nothing", call{Method: healthCheck, Message: (marshal(&healthpb.HealthCheckRequest{Service: "x"}))}, codes.NotFound, "unknown service"},
 		{"health, watched", call{Method: healthWatch, Stream: true}, codes.OK, "SERVING"},
+		{"checks over a stream", call{Method: checkStream, Stream: true, Message: checks(who+" streams", who+" streams", who+" streams")}, codes.OK, "1: OK, 2: OK, 3: OVER_LIMIT"},
+		{"the same, compressed and with a deadline", call{Method: checkStream, Stream: true, Gzip: true, Timeout: time.Minute, Message: checks(who+" streams", "")}, codes.OK, "1: OVER_LIMIT, 2: InvalidArgument"},
+		{"no checks over a stream", call{Method: checkStream, Stream: true, Message: []byte("\xff\xff\xff")}, codes.InvalidArgument, "malformed protobuf"},
 		{"reflection, which is not served", call{Method: reflectionInfo, Stream: true}, codes.Unimplemented, "unknown service"},
 	} {
 		got := make(step.call)
@@ -160,6 +165,8 @@ func read(t *testing.T, method string, answer []byte) string {
 	switch method {
 	case shouldRateLimit:
 		m = new(rlsv3.RateLimitResponse)
+	case checkStream:
+		m = new(streampb.CheckResponse)
 	default:
 		m = new(healthpb.HealthCheckResponse)
 	}
@@ -169,7 +176,40 @@ func read(t *testing.T, method string, answer []byte) string {
 	if r, ok := m.(*rlsv3.RateLimitResponse); ok && len(r.Statuses) == 1 {
 		return fmt.Sprint(r.OverallCode, " ", r.Statuses[0].LimitRemaining)
 	}
+	if r, ok := m.(*streampb.CheckResponse); ok {
+		return answered(r)
+	}
 	return fmt.Sprint(m)
+}
+
+// answered writes the answers of a stream in words.
+func answered(r *streampb.CheckResponse) string {
+	var all []string
+	for _, a := range r.GetAnswers() {
+		what := a.GetResponse().GetOverallCode().String()
+		if f := a.GetFailure(); f != nil {
+			what = codes.Code(f.GetCode()).String()
+		}
+		all = append(all, fmt.Sprint(a.GetNumber(), ": ", what))
+	}
+	return strings.Join(all, ", ")
+}
+
+// checks is a message of a stream that asks about each user, in order. One without a name is
+// malformed.
+func checks(users ...string) []byte {
+	m := &streampb.CheckRequest{InOrder: true}
+	for i, user := range users {
+		domain := "d"
+		if user == "" {
+			domain = ""
+		}
+		m.Checks = append(m.Checks, &streampb.Check{Number: uint64(i + 1), Request: new(rlsv3.RateLimitRequest)})
+		if err := proto.Unmarshal(request(domain, user), m.Checks[i].Request); err != nil {
+			panic(err)
+		}
+	}
+	return marshal(m)
 }
 
 func request(domain, user string) []byte {
