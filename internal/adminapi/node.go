@@ -53,6 +53,11 @@ func (n node) routes() []route {
 			answers: []reply{ok(view.Accuracy{}, "By rule."), notHere},
 		},
 		{
+			method: http.MethodGet, path: "dual-run", scope: Read, local: true, serve: n.dualRun, id: "getDualRun", summary: "Show what a dual run has found",
+			about:   "Of a process without one it says that there is none.",
+			answers: []reply{ok(view.DualRun{}, "What differs, and a verdict."), notHere},
+		},
+		{
 			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: n.explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
 			about:   "Nothing is charged.",
 			body:    &payload{kinds: jsonOnly, most: explain.MaxBody, of: explainBody{}, about: "The request, as /v1/check takes it."},
@@ -102,6 +107,14 @@ func (n node) accuracy(c *call) (*answer, error) {
 		return nil, errNotShown
 	}
 	return jsonAnswer(http.StatusOK, n.Watch.Accuracy())
+}
+
+// dualRun answers what a dual run has found.
+func (n node) dualRun(*call) (*answer, error) {
+	if n.Watch.DualRun == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.DualRun())
 }
 
 // Orders of keys.

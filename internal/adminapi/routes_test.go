@@ -64,6 +64,7 @@ var examples = map[string]example{
 	"getFleet":            {"", "", 200},
 	"listHotRaises":       {"", "", 200},
 	"getAccuracy":         {"", "", 200},
+	"getDualRun":          {"", "", 200},
 	"listEvents":          {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
 	"getEvent":            {"", "", 200},
 	"explainRequest":      {"", explained, 200},

@@ -24,6 +24,8 @@ type Watch struct {
 	HotRaises func() view.HotRaises
 	// Accuracy says how exact decisions were.
 	Accuracy func() view.Accuracy
+	// DualRun says what a dual run has found.
+	DualRun func() view.DualRun
 	// Explain says how a request would be decided. Its error is one of the store or of
 	// the caller's ctx.
 	Explain func(ctx context.Context, request headgate.Request) (view.Explanation, error)

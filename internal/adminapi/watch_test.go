@@ -173,6 +173,13 @@ func testWatch() *Watch {
 		Accuracy: func() view.Accuracy {
 			return view.Accuracy{Share: 0.01, Rules: []view.RuleAccuracy{{Rule: "api.tenant"}}}
 		},
+		DualRun: func() view.DualRun {
+			return view.DualRun{
+				Of: "old:8081", Verdict: "look", Causes: []view.DualRunCause{{Cause: "window", Count: 1}},
+				Places:   []view.DualRunPlace{{Domain: "api", Keys: "user", Cause: "window", Count: 1}},
+				Examples: []view.DualRunExample{{Cause: "window", Domain: "api", Keys: "user", Hash: "h", Decides: true}},
+			}
+		},
 		Explain: func(_ context.Context, r headgate.Request) (view.Explanation, error) {
 			if r.Domain == "away" {
 				return view.Explanation{}, errors.New("the store is away")
@@ -334,7 +341,7 @@ func manyFields(n int) string {
 // TestNothingToShow: routes of what a process does not have say so.
 func TestNothingToShow(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase, func(o *Options) { o.Watch = nil })
-	for _, path := range []string{"overview", "keys", "fleet", "hot-raises", "accuracy", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
+	for _, path := range []string{"overview", "keys", "fleet", "hot-raises", "accuracy", "dual-run", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
 		if r := s.want(s.do(Write, "GET", path, ""), 404); !strings.Contains(string(r.body), "this process does not have") {
 			t.Errorf("%s: %s", path, r.body)
 		}

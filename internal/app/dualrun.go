@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/dualrun"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/view"
 )
 
 // runBeside has envoy answer by an existing service, and compares its answers with what the
@@ -56,6 +57,31 @@ func (p *process) reportDualRun(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	writeJSON(w, http.StatusOK, service.Report())
+}
+
+// shownDualRun is what the admin API shows of the dual run.
+func (p *process) shownDualRun() view.DualRun {
+	v := view.DualRun{Causes: []view.DualRunCause{}, Places: []view.DualRunPlace{}, Examples: []view.DualRunExample{}}
+	service := p.dualRun.Load()
+	if service == nil {
+		return v
+	}
+	r := service.Report()
+	v.Of, v.Since, v.At, v.Verdict, v.Why = r.Of, r.Since, r.At, string(r.Verdict), r.Why
+	v.Compared, v.Different, v.DifferentInPart, v.Skipped = r.Compared, r.Different, r.DifferentInPart, r.Skipped
+	v.OldDenied, v.OwnDenied, v.OldFailed, v.OwnFailed = r.OldDenied, r.OwnDenied, r.OldFailed, r.OwnFailed
+	for _, c := range dualrun.Causes() {
+		v.Causes = append(v.Causes, view.DualRunCause{Cause: string(c), Count: r.Causes[c]})
+	}
+	for _, at := range r.Places {
+		v.Places = append(v.Places, view.DualRunPlace{Domain: at.Domain, Keys: at.Keys, Cause: string(at.Cause), Count: at.Counts})
+	}
+	for _, e := range r.Examples {
+		v.Examples = append(v.Examples, view.DualRunExample{
+			At: e.At, Cause: string(e.Cause), Domain: e.Domain, Keys: e.Keys, Hash: e.Hash, Decides: e.Decides, Old: e.Old, Own: e.Own,
+		})
+	}
+	return v
 }
 
 func dualRunOf(r dualrun.Report) telemetry.DualRun {

@@ -265,6 +265,7 @@ func (w *watching) shown() *adminapi.Watch {
 		Fleet:     func() view.Fleet { return w.nodes.Fleet(time.Now()) },
 		Accuracy:  w.accuracy,
 		HotRaises: w.process.hot.inForce,
+		DualRun:   w.process.shownDualRun,
 		Explain: func(ctx context.Context, request headgate.Request) (view.Explanation, error) {
 			return explain.Request(ctx, limiter, request)
 		},

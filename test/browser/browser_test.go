@@ -16,6 +16,11 @@ import (
 	"strings"
 	"testing"
 
+	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
 	"github.com/headgate/headgate/internal/testserver"
 )
 
@@ -231,6 +236,60 @@ func TestRaise(t *testing.T) {
 
 // Without a database the dashboard works, and says what it cannot do and why.
 func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }
+
+// What a dual run has found is shown: the verdict, and each planted difference by its cause.
+func TestDualRun(t *testing.T) {
+	ctx := t.Context()
+	old := testserver.FreePort(t)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(`
+domain: shop
+descriptors:
+  - key: tenant
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: plan
+    rate_limit: {unit: year, requests_per_unit: 5}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path, err := testserver.Headgate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := net.JoinHostPort("127.0.0.1", strconv.Itoa(old))
+	service, err := testserver.StartProcess(exec.CommandContext(ctx, path, "serve", "--compat", "envoy", "--rules", rules, "--http-addr", "", "--grpc-addr", theirs, "--ops-addr", "", "--drain-delay", "0s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(service.Terminate)
+	ours := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(ours, []byte(`
+domain: shop
+descriptors:
+  - key: tenant
+    rate_limit: {unit: year, requests_per_unit: 3}
+  - key: plan
+    rate_limit: {unit: year, requests_per_unit: 4}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, "--rules", ours, "--compat", "envoy", "--dual-run", "grpc://"+theirs)
+	grpcAddr := regexp.MustCompile(`headgate ready .*grpc=(\S+)`).FindStringSubmatch(s.process.Output())[1]
+	conn, err := grpc.NewClient(grpcAddr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	client := rlsv3.NewRateLimitServiceClient(conn)
+	for _, key := range []string{"tenant", "tenant", "plan", "plan"} {
+		if _, err := client.ShouldRateLimit(ctx, &rlsv3.RateLimitRequest{Domain: "shop", Descriptors: []*commonv3.RateLimitDescriptor{
+			{Entries: []*commonv3.RateLimitDescriptor_Entry{{Key: key, Value: "acme"}}},
+		}}, grpc.WaitForReady(true)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.play("dualrun.mjs")
+}
 
 // A node that goes away is shown as stale, and one that comes back asks for a login.
 func TestNodeGoesAway(t *testing.T) { newStage(t, withTenants(t)).play("away.mjs") }

@@ -14,6 +14,7 @@ import * as explain from "./explain.js";
 import * as events from "./events.js";
 import * as fleet from "./fleet.js";
 import * as accuracy from "./accuracy.js";
+import * as dualRun from "./dualrun.js";
 
 // A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
 // which may return what ends it.
@@ -26,6 +27,7 @@ const pages = [
   { name: "events", label: "Events", key: "e", page: events },
   { name: "fleet", label: "Fleet", key: "f", page: fleet },
   { name: "accuracy", label: "Accuracy", key: "a", page: accuracy },
+  { name: "dual-run", label: "Dual run", key: "d", page: dualRun },
 ];
 
 let me = null;
