@@ -19,6 +19,10 @@ func appendEvent(dst []byte, e *view.Event) []byte {
 	o.text("domain", e.Domain)
 	o.text("key", e.Key)
 	o.boolean("key_hashed", e.KeyHashed)
+	o.descriptors(e.Descriptors)
+	if e.DescriptorsCut {
+		o.boolean("descriptors_cut", true)
+	}
 	o.text("rule", e.Rule)
 	o.optionalText("limit_name", e.LimitName)
 	o.optionalText("role", e.Role)
@@ -83,6 +87,28 @@ func (o *object) optionalText(name, text string) {
 	if text != "" {
 		o.text(name, text)
 	}
+}
+
+func (o *object) descriptors(list []view.EventDescriptor) {
+	if len(list) == 0 {
+		return
+	}
+	o.name("descriptors")
+	for i := range list {
+		separator := byte(',')
+		if i == 0 {
+			separator = '['
+		}
+		d := object{append(o.json, separator, '{')}
+		d.text("entries", list[i].Entries)
+		d.integer("hits", list[i].Hits)
+		d.optionalText("op", list[i].Op)
+		if list[i].OwnLimit {
+			d.boolean("own_limit", true)
+		}
+		o.json = append(d.json, '}')
+	}
+	o.json = append(o.json, ']')
 }
 
 const hexDigits = "0123456789abcdef"

@@ -19,7 +19,12 @@ import (
 // filled returns an event whose texts are all text and whose numbers are all n.
 func filled(text string, n int64) view.Event {
 	var e view.Event
-	v := reflect.ValueOf(&e).Elem()
+	fill(reflect.ValueOf(&e).Elem(), text, n)
+	return e
+}
+
+// fill fills a struct in the same way; lists get two elements, or are empty for n = 0.
+func fill(v reflect.Value, text string, n int64) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); f.Kind() {
 		case reflect.String:
@@ -30,9 +35,14 @@ func filled(text string, n int64) view.Event {
 			f.SetFloat(float64(n) / 3)
 		case reflect.Bool:
 			f.SetBool(n != 0)
+		case reflect.Slice:
+			if n != 0 {
+				f.Set(reflect.MakeSlice(f.Type(), 2, 2))
+				fill(f.Index(0), text, n)
+				fill(f.Index(1), "", -n)
+			}
 		}
 	}
-	return e
 }
 
 // FuzzEncode holds the encoder against encoding/json, in both directions.
@@ -119,7 +129,7 @@ func TestSchemaIsOfTheStruct(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	typeNames := map[reflect.Kind]string{reflect.String: "string", reflect.Int: "integer", reflect.Int64: "integer", reflect.Bool: "boolean", reflect.Float64: "number"}
+	typeNames := map[reflect.Kind]string{reflect.String: "string", reflect.Int: "integer", reflect.Int64: "integer", reflect.Bool: "boolean", reflect.Float64: "number", reflect.Slice: "array"}
 	event := reflect.TypeFor[view.Event]()
 	for i := range event.NumField() {
 		name, rest, _ := strings.Cut(event.Field(i).Tag.Get("json"), ",")

@@ -36,7 +36,7 @@ func (r *Recorder) Raised(raise Raise) {
 		return
 	}
 	rec := r.records.Get().(*record)
-	*rec = record{text: rec.text[:0], raise: &raise}
+	*rec = record{text: rec.text[:0], asked: rec.asked[:0], askedText: rec.askedText[:0], raise: &raise}
 	r.leave(rec)
 }
 

@@ -66,11 +66,16 @@ type record struct {
 	domainEnd, keyEnd int
 	domainCut         bool
 	userAgentCut      bool
+
+	// asked are the descriptors, and askedText their texts, one after the other.
+	asked     []asked
+	askedText []byte
+	askedCut  bool
 }
 
 // fill makes r the record of a decision, but for id, at, sampled and config.
 func (r *record) fill(req *headgate.Request, resp *headgate.Response, took time.Duration) {
-	*r = record{text: r.text[:0], took: took, allowed: resp.Allowed, trace: req.Origin.Trace.ID, clientIP: clientIP(req)}
+	*r = record{text: r.text[:0], asked: r.asked, askedText: r.askedText, took: took, allowed: resp.Allowed, trace: req.Origin.Trace.ID, clientIP: clientIP(req)}
 	var v *headgate.Verdict
 	r.outcome, r.degraded = resp.Outcome(), resp.Degraded()
 	if v = told(resp, r.outcome); v != nil {
@@ -88,6 +93,7 @@ func (r *record) fill(req *headgate.Request, resp *headgate.Response, took time.
 	r.text = appendKey(r.text, req, v)
 	r.keyEnd = len(r.text)
 	r.text = append(r.text, agent...)
+	r.fillAsked(req)
 }
 
 func (r *record) fillVerdict(v *headgate.Verdict) {
@@ -158,6 +164,8 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 		b = r.clientIP.Unmap().WithZone("").AppendTo(b)
 	}
 	ip := len(b)
+	b = append(b, r.askedText...)
+	described := len(b)
 	if r.trace != [16]byte{} {
 		b = hex.AppendEncode(b, r.trace[:])
 	}
@@ -167,7 +175,8 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 		Domain: text[:domain], Key: text[domain:key], Rule: r.rule, LimitName: r.limitName, Algorithm: r.algorithm,
 		Limit: r.limit, Used: r.used, Remaining: r.remaining, Hits: r.hits,
 		Outcome: r.outcome.String(), Allowed: r.allowed, Degraded: string(r.degraded), Tier: r.tier,
-		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[ip:],
+		ClientIP: text[id:ip], UserAgent: text[key:agent], TraceID: text[described:],
+		Descriptors: r.descriptors(text[ip:described]), DescriptorsCut: r.askedCut,
 		Raise: r.raised, ConfigVersion: r.config, TookUS: max(r.took, 0).Microseconds(), SampleRate: 1,
 		RetryAfterMS: int64((r.retryAfter + time.Millisecond - 1) / time.Millisecond),
 	}

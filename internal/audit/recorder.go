@@ -20,7 +20,7 @@ const (
 	// DefaultBuffer is how many events wait where nothing else is said.
 	DefaultBuffer = 1 << 16
 	// DefaultRemember is how many events are remembered where nothing else is said. At
-	// 0.6 KiB each, and 2.5 KiB at most, they are 2.5 to 10 MiB.
+	// 0.7 KiB each, and 6 KiB at most, they are 3 to 25 MiB.
 	DefaultRemember = 4096
 	// MaxPage is the most events of one page.
 	MaxPage = 1000
@@ -48,7 +48,7 @@ type Options struct {
 	// Sample is the share of ordinary allowed requests that become events, from 0 to 1.
 	Sample float64
 	// Buffer bounds the decisions that wait for Run; 0 means DefaultBuffer, and fewer
-	// than 4 mean 4. One takes 0.4 KiB, 1.4 KiB at most.
+	// than 4 mean 4. One takes 0.5 KiB, 3.5 KiB at most.
 	Buffer int
 	// Remember is how many events stay in memory; 0 means DefaultRemember.
 	Remember int

@@ -37,7 +37,7 @@ func TestEventOfADenial(t *testing.T) {
 		Schema: 1, TS: 1795348800123, EventID: resp.ID.String(), Node: "n1", Domain: "d", Key: "user:u", Rule: "d.user",
 		Algorithm: "sliding_window", Limit: 2, Used: 3, Hits: 1, Outcome: "denied", RetryAfterMS: got.RetryAfterMS,
 		ClientIP: "203.0.113.7", UserAgent: "curl/8.5.0", TraceID: "abc10000000000000000000000000000",
-		ConfigVersion: "v7", SampleRate: 1,
+		ConfigVersion: "v7", SampleRate: 1, Descriptors: []view.EventDescriptor{{Entries: "user:u", Hits: 1}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

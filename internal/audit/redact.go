@@ -14,13 +14,16 @@ const (
 )
 
 // Redact returns e for those who may not see who was limited: with the keyed hash of the
-// key in its place, and the network in place of the address of the client (/24 of IPv4,
+// key and of all values in their place, and the network in place of the address of the client (/24 of IPv4,
 // /48 of IPv6). The user agent stays.
 func (r *Recorder) Redact(e view.Event) view.Event { return redact(e, r.hasher) }
 
 func redact(e view.Event, h *keyname.Hasher) view.Event {
 	if !e.KeyHashed {
 		e.Key, e.KeyHashed = h.Hash(e.Domain, e.Key), true
+		if e.Descriptors != nil {
+			e.Descriptors = hideValues(e.Domain, e.Descriptors, h)
+		}
 	}
 	e.ClientIP = network(e.ClientIP)
 	return e

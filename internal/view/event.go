@@ -16,14 +16,18 @@ type Event struct {
 	// hashed, a keyed hash.
 	Key       string `json:"key"`
 	KeyHashed bool   `json:"key_hashed"`
-	Rule      string `json:"rule"`
-	LimitName string `json:"limit_name,omitempty"`
-	Role      string `json:"role,omitempty"` // of the limit; "" for a main one
-	Algorithm string `json:"algorithm,omitempty"`
-	Limit     int64  `json:"limit"`
-	Used      int64  `json:"used"`
-	Remaining int64  `json:"remaining"`
-	Hits      int64  `json:"hits"`
+	// Descriptors are all of the request. Where keys are hashed, so is each value in them.
+	Descriptors []EventDescriptor `json:"descriptors,omitempty"`
+	// DescriptorsCut says that further ones found no room.
+	DescriptorsCut bool   `json:"descriptors_cut,omitempty"`
+	Rule           string `json:"rule"`
+	LimitName      string `json:"limit_name,omitempty"`
+	Role           string `json:"role,omitempty"` // of the limit; "" for a main one
+	Algorithm      string `json:"algorithm,omitempty"`
+	Limit          int64  `json:"limit"`
+	Used           int64  `json:"used"`
+	Remaining      int64  `json:"remaining"`
+	Hits           int64  `json:"hits"`
 	// Outcome is one of those of headgate_requests_total, or shadow_denied.
 	Outcome      string `json:"outcome"`
 	Allowed      bool   `json:"allowed"`
@@ -46,6 +50,19 @@ type Event struct {
 	TookUS int64 `json:"took_us"`
 	// SampleRate is how many such events this one stands for; 1 for denials.
 	SampleRate float64 `json:"sample_rate"`
+}
+
+// EventDescriptor is what an event holds of one descriptor of its request.
+type EventDescriptor struct {
+	// Entries are as descriptor.Format writes them, but for long texts, which are "sha256:" and
+	// hexadecimal digits.
+	Entries string `json:"entries"`
+	// Hits are what it costs by the request: rules may say something else.
+	Hits int64 `json:"hits"`
+	// Op is what was asked for: "refund", "reset", "charge"; "" is that hits may pass.
+	Op string `json:"op,omitempty"`
+	// OwnLimit says that the limit was named by the caller, so that no rule counts here.
+	OwnLimit bool `json:"own_limit,omitempty"`
 }
 
 // Events are events that are still remembered, the latest first.
