@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/heavy"
 	"github.com/headgate/headgate/internal/keyname"
 )
 
@@ -26,13 +27,13 @@ type ruleKeys struct {
 
 // counted is what a rule with summaries has.
 type counted struct {
-	total, denied summary
+	total, denied heavy.Summary
 	// minute is of the minute under way, last of the one before.
 	minute, last sketch
 }
 
 func newCounted(perRule int) *counted {
-	return &counted{total: summary{size: perRule}, denied: summary{size: perRule}}
+	return &counted{total: heavy.Summary{Size: perRule}, denied: heavy.Summary{Size: perRule}}
 }
 
 // sample is a key that was seen, and how many decisions and denials it stands for.
@@ -47,26 +48,26 @@ type sample struct {
 func (c *counted) add(s *sample) (evicted uint64) {
 	if s.total > 0 {
 		c.minute.add(s.hash, s.total)
-		evicted += c.total.count(s, s.total)
+		evicted += count(&c.total, s, s.total)
 	}
 	if s.denied > 0 {
-		evicted += c.denied.count(s, s.denied)
+		evicted += count(&c.denied, s, s.denied)
 	}
 	return evicted
 }
 
 // count adds weight to the key of a sample, and names a key that has just entered.
-func (s *summary) count(from *sample, weight float64) (evicted uint64) {
-	full := s.full()
-	key, fresh := s.add(from.hash, weight)
+func count(s *heavy.Summary, from *sample, weight float64) (evicted uint64) {
+	full := s.Full()
+	key, fresh := s.Add(from.hash, weight)
 	if !fresh {
 		return 0
 	}
-	if key.domain != from.domain {
-		key.domain = strings.Clone(from.domain) // the request's memory is used again
+	if key.Domain != from.domain {
+		key.Domain = strings.Clone(from.domain) // the request's memory is used again
 	}
 	var scratch [keyname.MaxText]byte
-	key.text = append(key.text[:0], keyname.AppendText(scratch[:0], from.entries)...)
+	key.Text = append(key.Text[:0], keyname.AppendText(scratch[:0], from.entries)...)
 	if full {
 		return 1
 	}
@@ -84,7 +85,7 @@ func (c *counted) nextMinute() {
 }
 
 // tracked is the number of keys.
-func (c *counted) tracked() int64 { return int64(len(c.total.slots) + len(c.denied.slots)) }
+func (c *counted) tracked() int64 { return int64(len(c.total.Slots) + len(c.denied.Slots)) }
 
 // empty reports whether all keys are forgotten, and none was seen of late.
 func (c *counted) empty() bool { return c.tracked() == 0 && c.differentKeys() == 0 }

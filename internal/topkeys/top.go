@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/headgate/headgate/internal/heavy"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -65,13 +66,13 @@ func (l *shortlist) look(keys *ruleKeys, by string) {
 	if keys.mu.keys == nil {
 		return
 	}
-	slots := keys.mu.keys.by(by).slots
+	slots := keys.mu.keys.by(by).Slots
 	for i := range slots {
 		if len(l.keys) >= 2*l.n {
 			l.cut()
 		}
-		if count := slots[i].count; len(l.keys) < l.n || count > l.dropped {
-			l.keys = append(l.keys, candidate{keys, slots[i].hash, count})
+		if count := slots[i].Count; len(l.keys) < l.n || count > l.dropped {
+			l.keys = append(l.keys, candidate{keys, slots[i].Hash, count})
 		}
 	}
 }
@@ -102,27 +103,27 @@ func (c *candidate) counts(key *view.TopKey, by string) (domain string, ok bool)
 		return "", false
 	}
 	order := c.keys.mu.keys.by(by)
-	slot := order.find(c.hash)
+	slot := order.Find(c.hash)
 	if slot == nil {
 		return "", false
 	}
-	*key = view.TopKey{Rule: c.keys.id, Key: string(slot.text), Error: slot.over, Unlisted: order.floor()}
-	key.Total, key.Denied = slot.count, slot.count
+	*key = view.TopKey{Rule: c.keys.id, Key: string(slot.Text), Error: slot.Over, Unlisted: order.Floor()}
+	key.Total, key.Denied = slot.Count, slot.Count
 	if by == ByDenied {
-		if other := c.keys.mu.keys.total.find(c.hash); other != nil {
-			key.Total = max(other.count, slot.count)
+		if other := c.keys.mu.keys.total.Find(c.hash); other != nil {
+			key.Total = max(other.Count, slot.Count)
 		}
 	} else {
 		key.Denied = 0
-		if other := c.keys.mu.keys.denied.find(c.hash); other != nil {
-			key.Denied = min(other.count, slot.count)
+		if other := c.keys.mu.keys.denied.Find(c.hash); other != nil {
+			key.Denied = min(other.Count, slot.Count)
 		}
 	}
-	return slot.domain, true
+	return slot.Domain, true
 }
 
 // by returns the summary of one order.
-func (c *counted) by(by string) *summary {
+func (c *counted) by(by string) *heavy.Summary {
 	if by == ByDenied {
 		return &c.denied
 	}

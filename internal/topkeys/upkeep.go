@@ -99,8 +99,8 @@ func (t *Tracker) fade(factor float64) {
 		keys.mu.Lock()
 		keys.mu.load *= factor
 		if c := keys.mu.keys; c != nil {
-			c.total.fade(factor, forgotten)
-			c.denied.fade(factor, forgotten)
+			c.total.Fade(factor, forgotten)
+			c.denied.Fade(factor, forgotten)
 			if c.empty() {
 				t.close(keys)
 			}
