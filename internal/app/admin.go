@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/hostguard"
@@ -144,12 +142,6 @@ func (p *process) reread(ctx context.Context, file string, reload func() (change
 			p.logger.Info(file + " was read again")
 		}
 	}
-}
-
-// readSecret returns what a file holds, without the ends of lines after it.
-func readSecret(path string) (identity.Secret, error) {
-	text, err := os.ReadFile(path)
-	return identity.NewSecret(strings.TrimRight(string(text), "\r\n")), err
 }
 
 // adminTLS returns how operators are served by TLS, nil when they are not.

@@ -119,15 +119,7 @@ func readKeyHasher(path string) (*keyname.Hasher, error) {
 	if path == "" {
 		return keyname.Random(), nil
 	}
-	key, err := readSecret(path)
-	if err != nil {
-		return nil, err
-	}
-	hasher, err := keyname.NewHasher(key)
-	if err != nil {
-		return nil, fmt.Errorf("%s: the key is too short; hint: `openssl rand -base64 32` makes one", path)
-	}
-	return hasher, nil
+	return keyname.ReadHasher(path)
 }
 
 // watchKeys finds the keys with the most requests, if it is to.

@@ -1,9 +1,6 @@
 package audit
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/keyname"
@@ -17,10 +14,6 @@ const (
 	maxAskedText    = 1 << 10
 	maxAskedEntries = 48
 )
-
-// hashedValue stands before the SHA-256 of what is longer than descriptor.MaxInline, as in the
-// names of buckets.
-const hashedValue = "sha256:"
 
 // asked is a descriptor of a record. Its text ends at that byte of record.askedText.
 type asked struct {
@@ -46,7 +39,7 @@ func (r *record) fillAsked(req *headgate.Request) {
 			if j > 0 {
 				r.askedText = append(r.askedText, ',')
 			}
-			e := [1]descriptor.Entry{{Key: short(d.Entries[j].Key), Value: short(d.Entries[j].Value)}}
+			e := [1]descriptor.Entry{{Key: keyname.Bounded(d.Entries[j].Key), Value: keyname.Bounded(d.Entries[j].Value)}}
 			if r.askedText = descriptor.AppendText(r.askedText, e[:]); len(r.askedText) > maxAskedText {
 				r.askedText, r.askedCut = r.askedText[:before], true
 				return
@@ -54,15 +47,6 @@ func (r *record) fillAsked(req *headgate.Request) {
 		}
 		r.asked = append(r.asked, asked{end: len(r.askedText), hits: d.Hits, op: d.Op, own: d.Limit != nil})
 	}
-}
-
-// short returns s, or its hash where it is long.
-func short(s string) string {
-	if len(s) <= descriptor.MaxInline {
-		return s
-	}
-	sum := sha256.Sum256([]byte(s))
-	return hashedValue + hex.EncodeToString(sum[:])
 }
 
 // opWords are what descriptors do other than charging hits that fit.
@@ -94,18 +78,9 @@ func hideValues(domain string, list []view.EventDescriptor, h *keyname.Hasher) [
 			continue
 		}
 		for j := range entries {
-			entries[j].Value = HashValue(h, domain, entries[j])
+			entries[j].Value = h.HashValue(domain, entries[j])
 		}
 		hidden[i].Entries = descriptor.Format(entries)
 	}
 	return hidden
-}
-
-// HashValue returns what stands in the place of the value of an entry in events with hashed keys.
-// That of an empty value is empty.
-func HashValue(h *keyname.Hasher, domain string, e descriptor.Entry) string {
-	if e.Value == "" {
-		return ""
-	}
-	return h.Hash(domain, descriptor.Format([]descriptor.Entry{{Key: short(e.Key), Value: short(e.Value)}}))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -29,7 +30,7 @@ func TestEventsHoldAllDescriptors(t *testing.T) {
 	got := b.latest()
 	want := []view.EventDescriptor{
 		{Entries: `user:a\,b\xff,op:`, Hits: 3},
-		{Entries: "path:" + short(long), Hits: 0},
+		{Entries: "path:" + keyname.Bounded(long), Hits: 0},
 		{Entries: "user:u", Hits: 2, Op: "charge"},
 		{Entries: "mine:m", Hits: 1, OwnLimit: true},
 		{Entries: "", Hits: 1},
@@ -40,7 +41,7 @@ func TestEventsHoldAllDescriptors(t *testing.T) {
 	hidden := b.Redact(got)
 	h := testHasher(t)
 	want[0].Entries = "user:" + h.Hash("d", `user:a\,b\xff`) + ",op:"
-	want[1].Entries = "path:" + h.Hash("d", "path:"+short(long))
+	want[1].Entries = "path:" + h.Hash("d", "path:"+keyname.Bounded(long))
 	want[2].Entries = "user:" + h.Hash("d", "user:u")
 	want[3].Entries = "mine:" + h.Hash("d", "mine:m")
 	if diff := cmp.Diff(want, hidden.Descriptors); diff != "" {
@@ -49,7 +50,7 @@ func TestEventsHoldAllDescriptors(t *testing.T) {
 	if got.Descriptors[2].Entries != "user:u" {
 		t.Error("what is remembered was hidden too")
 	}
-	if value := HashValue(h, "d", descriptor.Entry{Key: "path", Value: long}); "path:"+value != want[1].Entries {
+	if value := h.HashValue("d", descriptor.Entry{Key: "path", Value: long}); "path:"+value != want[1].Entries {
 		t.Errorf("the value of a long one is named %s", value)
 	}
 }

@@ -49,6 +49,7 @@ type root struct {
 	Switch     switchCmd     `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
 	Load       loadCmd       `cmd:"" help:"Ask a server many times, and see how it answers and whether limits hold."`
 	Simulate   simulateCmd   `cmd:"" help:"Show how exact each algorithm is, on made up traffic."`
+	Replay     replayCmd     `cmd:"" help:"Ask rules about what was recorded: who would be denied that is not."`
 	Top        topCmd        `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
 	Tail       tailCmd       `cmd:"" help:"Show decisions as they are made."`
 	Admin      adminCmd      `cmd:"" help:"Prepare the API for operators."`

@@ -174,32 +174,44 @@ func readTestFile(path string) ([]byte, error) {
 // tenantsOf returns what tenants may use in a suite, nil where the rules alone say
 // that.
 func tenantsOf(suite *ruletest.Suite) (*tenant.Snapshot, error) {
-	if suite.Tiers == "" && suite.Accounts == "" {
-		return nil, nil
+	of := func(name string) string {
+		if name == "" {
+			return ""
+		}
+		return suite.Path(name)
+	}
+	snapshot, _, err := tenantFiles(of(suite.Tiers), of(suite.Accounts), ruletest.Start)
+	return snapshot, err
+}
+
+// tenantFiles returns what tenants may use by files of tiers and accounts, nil where both are "",
+// and the accounts. What has no beginning in the file of accounts begins at start.
+func tenantFiles(tierFile, accountFile string, start time.Time) (*tenant.Snapshot, []tenant.Account, error) {
+	if tierFile == "" && accountFile == "" {
+		return nil, nil, nil
 	}
 	tiers := new(tenant.Tiers)
-	if suite.Tiers != "" {
+	if tierFile != "" {
 		var err error
-		if tiers, err = tierfile.Load(suite.Path(suite.Tiers)); err != nil {
-			return nil, err
+		if tiers, err = tierfile.Load(tierFile); err != nil {
+			return nil, nil, err
 		}
 	}
 	var accounts []tenant.Account
-	if suite.Accounts != "" {
-		path := suite.Path(suite.Accounts)
-		data, err := readTestFile(path)
+	if accountFile != "" {
+		data, err := readTestFile(accountFile)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if accounts, err = accountsOf(data); err != nil {
-			return nil, fmt.Errorf("%s:%w", path, err)
+		if accounts, err = accountsOf(data, start); err != nil {
+			return nil, nil, fmt.Errorf("%s:%w", accountFile, err)
 		}
 	}
-	return tenant.NewSnapshot(tiers, slices.Values(accounts)), nil
+	return tenant.NewSnapshot(tiers, slices.Values(accounts)), accounts, nil
 }
 
 // accountsOf reads accounts as export writes them. The error begins with the line.
-func accountsOf(data []byte) ([]tenant.Account, error) {
+func accountsOf(data []byte, start time.Time) ([]tenant.Account, error) {
 	var accounts []tenant.Account
 	number := 0
 	for text := range bytes.Lines(data) {
@@ -207,7 +219,7 @@ func accountsOf(data []byte) ([]tenant.Account, error) {
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		change, err := changeOf(text, nil, nil, ruletest.Start)
+		change, err := changeOf(text, nil, nil, start)
 		if err != nil {
 			return nil, fmt.Errorf("%d: %w", number, err)
 		}

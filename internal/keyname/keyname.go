@@ -10,6 +10,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/headgate/headgate/descriptor"
@@ -90,6 +93,20 @@ func NewHasher(key identity.Secret) (*Hasher, error) {
 	return &Hasher{h}, nil
 }
 
+// ReadHasher returns a Hasher with the key in a file. The ends of lines after the key are no part
+// of it.
+func ReadHasher(path string) (*Hasher, error) {
+	key, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	h, err := NewHasher(identity.NewSecret(strings.TrimRight(string(key), "\r\n")))
+	if err != nil {
+		return nil, fmt.Errorf("%s: the key is too short; hint: `openssl rand -base64 32` makes one", path)
+	}
+	return h, nil
+}
+
 // Random returns a Hasher whose names nobody else gives.
 func Random() *Hasher {
 	var key [32]byte
@@ -104,3 +121,22 @@ func Random() *Hasher {
 // Hash returns the name of the key with this text in a domain: HashLength
 // letters, digits, "-" and "_".
 func (h *Hasher) Hash(domain, text string) string { return h.hasher.Hash("key:"+domain, text) }
+
+// HashValue returns the name of a value of an entry in a domain: that of the key which is this
+// entry alone, so that one can be found by the other. That of an empty value is empty.
+func (h *Hasher) HashValue(domain string, e descriptor.Entry) string {
+	if e.Value == "" {
+		return ""
+	}
+	return h.Hash(domain, descriptor.Format([]descriptor.Entry{{Key: Bounded(e.Key), Value: Bounded(e.Value)}}))
+}
+
+// Bounded returns s or, where it is longer than descriptor.MaxInline, "sha256:" and the
+// hexadecimal digits of its SHA-256, as OfBucket has it.
+func Bounded(s string) string {
+	if len(s) <= descriptor.MaxInline {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return descriptor.KeyString{Text: string(sum[:]), Hashed: true}.String()
+}
