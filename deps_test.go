@@ -300,6 +300,7 @@ var rooms = map[string]struct {
 		"internal/adminapi",
 		"internal/apikeys",
 		"internal/app",
+		"internal/audit",
 		"internal/config",
 		"internal/envoyenv",
 		"internal/credentials",

@@ -101,7 +101,6 @@ func isTopic(name string) bool {
 func (c *kafkaConfig) options(buffer int) []kgo.Opt {
 	options := []kgo.Opt{
 		kgo.ClientID("headgate"),
-		kgo.SeedBrokers(c.brokers...),
 		kgo.DefaultProduceTopic(c.topic),
 		kgo.MaxBufferedRecords(buffer + clientSlack),
 		kgo.RecordDeliveryTimeout(c.timeout),
@@ -118,6 +117,12 @@ func (c *kafkaConfig) options(buffer int) []kgo.Opt {
 		"gzip": kgo.GzipCompression(), "none": kgo.NoCompression(),
 	}[c.compress]
 	options = append(options, kgo.ProducerBatchCompression(codec, kgo.NoCompression()))
+	return append(options, c.access()...)
+}
+
+// access are the options by which a client reaches the brokers.
+func (c *kafkaConfig) access() []kgo.Opt {
+	options := []kgo.Opt{kgo.SeedBrokers(c.brokers...)}
 	if c.secure != nil {
 		options = append(options, kgo.Dialer(c.dialTLS))
 	}

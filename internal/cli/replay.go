@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/apikeys"
+	"github.com/headgate/headgate/internal/audit"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/identityfile"
 	"github.com/headgate/headgate/internal/keyname"
@@ -29,6 +30,7 @@ type replayCmd struct {
 	Current string `env:"-" placeholder:"FILE_OR_DIR" help:"The rules of today, asked about the same. Default: what was recorded is what was answered."`
 
 	Events    []string `env:"-" sep:"none" placeholder:"FILE" help:"Audit events: files of --audit-files, also with gzip, '-' for standard input. May be repeated."`
+	Kafka     string   `env:"-" placeholder:"URL" help:"Audit events of a topic, from --since on to where it ends now: the URL of --audit-kafka. It needs the right to read."`
 	AccessLog []string `env:"-" sep:"none" placeholder:"FILE" help:"Access logs, also with gzip, '-' for standard input. May be repeated."`
 	Files     []string `arg:"" optional:"" name:"file" help:"More files of the same kind."`
 
@@ -37,6 +39,7 @@ type replayCmd struct {
 	DeniedStatus []int         `env:"-" default:"429" placeholder:"STATUS,..." help:"Statuses of an access log that say that a limit has denied. Default: ${default}."`
 	OutOfOrder   time.Duration `env:"-" default:"10s" help:"By how much lines of a file may be out of order. Default: ${default}."`
 	Since        time.Time     `env:"-" placeholder:"TIME" help:"Leave out what was before, such as 2026-11-22T12:00:00Z."`
+	WarmUp       time.Duration `env:"-" placeholder:"TIME" help:"Ask about so much from the beginning on without counting it, so that buckets are as full as they were."`
 	Until        time.Time     `env:"-" placeholder:"TIME" help:"Leave out what was then or later."`
 
 	AuditHashKey string `env:"-" placeholder:"FILE" help:"The key by which values in events are hashed (--audit-hash-key of the server), so that rules find those that they name."`
@@ -104,12 +107,12 @@ func (c *replayCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	o, err := c.options(std)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	o, err := c.options(ctx, std)
 	if err != nil {
 		return &codeError{exitUsage, unprinted(err)}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
 	report, err := replay.Run(ctx, o)
 	if err != nil {
 		return &codeError{exitUsage, err}
@@ -178,11 +181,13 @@ func (c *replayCmd) write(w io.Writer, r *replay.Report) error {
 }
 
 // options returns what the flags say.
-func (c *replayCmd) options(std *stdio) (o replay.Options, err error) {
-	o = replay.Options{Window: c.OutOfOrder, Partial: c.Partial, Top: c.Top, MaxBytes: int64(c.StoreMemory), Since: c.Since, Until: c.Until}
+func (c *replayCmd) options(ctx context.Context, std *stdio) (o replay.Options, err error) {
+	o = replay.Options{Window: c.OutOfOrder, Partial: c.Partial, Top: c.Top, MaxBytes: int64(c.StoreMemory), Since: c.Since, Until: c.Until, WarmUp: c.WarmUp}
 	switch {
 	case c.OutOfOrder < 0 || c.OutOfOrder > replay.MaxWindow:
 		return o, fmt.Errorf("--out-of-order %v; hint: from 0 to %v", c.OutOfOrder, replay.MaxWindow)
+	case c.WarmUp < 0:
+		return o, fmt.Errorf("--warm-up %v; hint: 1h", c.WarmUp)
 	case c.StoreMemory < memstore.MinMaxBytes:
 		return o, fmt.Errorf("--store-memory: %d bytes; hint: 1MiB or more", c.StoreMemory)
 	}
@@ -198,15 +203,21 @@ func (c *replayCmd) options(std *stdio) (o replay.Options, err error) {
 	if err != nil {
 		return o, err
 	}
+	kinds := 0
+	for _, given := range []bool{len(c.Events) > 0, len(c.AccessLog) > 0, c.Kafka != ""} {
+		if given {
+			kinds++
+		}
+	}
 	switch {
-	case len(c.Events) > 0 && len(c.AccessLog) > 0:
-		return o, errors.New("--events and --access-log: what both hold would count twice; hint: one of them")
-	case len(c.Events) > 0:
-		o.Inputs, err = c.events(std, &o, accounts)
+	case kinds == 0:
+		return o, errors.New("nothing to replay; hint: --events FILE, --kafka URL or --access-log FILE")
+	case kinds > 1:
+		return o, errors.New("--events, --kafka and --access-log: what several hold would count twice; hint: one of them")
 	case len(c.AccessLog) > 0:
 		o.Inputs, err = c.accessLogs(std, &o)
 	default:
-		return o, errors.New("nothing to replay; hint: --events FILE or --access-log FILE")
+		o.Inputs, err = c.events(ctx, std, &o, accounts)
 	}
 	return o, err
 }
@@ -217,8 +228,8 @@ func (c *replayCmd) tenants(o *replay.Options) (accounts []tenant.Account, err e
 	return accounts, err
 }
 
-// events returns files of events.
-func (c *replayCmd) events(std *stdio, o *replay.Options, accounts []tenant.Account) ([]replay.Input, error) {
+// events returns files of events, or the partitions of a topic.
+func (c *replayCmd) events(ctx context.Context, std *stdio, o *replay.Options, accounts []tenant.Account) ([]replay.Input, error) {
 	var values map[string]string
 	if c.AuditHashKey != "" {
 		h, err := keyname.ReadHasher(c.AuditHashKey)
@@ -232,7 +243,21 @@ func (c *replayCmd) events(std *stdio, o *replay.Options, accounts []tenant.Acco
 		o.HashKey, values = true, replay.Unhide(h, subjects, o.Candidate, o.Current)
 	}
 	decoder := func() (replay.Decoder, error) { return replay.Events(values), nil }
-	return c.inputs(std, c.Events, decoder)
+	if c.Kafka == "" {
+		return c.inputs(std, c.Events, decoder)
+	}
+	if len(c.Files) > 0 {
+		return nil, fmt.Errorf("%s: --kafka has no files; hint: --events", c.Files[0])
+	}
+	partitions, err := audit.Partitions(ctx, c.Kafka, c.Since)
+	if err != nil {
+		return nil, fmt.Errorf("--kafka: %w", err)
+	}
+	var list []replay.Input
+	for i := range partitions {
+		list = append(list, replay.Input{Name: partitions[i].Name(), Open: func() (io.ReadCloser, error) { return partitions[i].Open(ctx) }, Decoder: decoder})
+	}
+	return list, nil
 }
 
 // accessLogs returns files of access logs.

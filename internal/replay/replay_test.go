@@ -363,6 +363,17 @@ func TestSinceAndUntil(t *testing.T) {
 	}
 }
 
+// What warms buckets up is charged, and not counted.
+func TestWarmUp(t *testing.T) {
+	report := run(t, "domain: api\ndescriptors:\n- {key: user, rate_limit: {unit: minute, requests_per_unit: 1, algorithm: fixed_window}}\n", replay.Options{
+		Inputs: []replay.Input{textInput("a", file([]asked{{noon, "a", "read", true}, {noon + 999, "a", "read", true}, {noon + 1000, "a", "read", true}}), events(nil))},
+		WarmUp: time.Second,
+	})
+	if report.Requests != 1 || report.NewlyDenied != 1 || report.From.UnixMilli() != noon+1000 {
+		t.Errorf("%+v", report)
+	}
+}
+
 // Keys that have no room are an error and not a figure.
 func TestKeysWithoutRoom(t *testing.T) {
 	list := make([]asked, 100_000)

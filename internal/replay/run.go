@@ -33,6 +33,8 @@ type Options struct {
 	// Since and Until bound what is asked about: records before the one, and at the other or
 	// after it, are left out. The zero values bound nothing.
 	Since, Until time.Time
+	// WarmUp is how long from the first record on records are asked about and not counted.
+	WarmUp time.Duration
 	// Partial goes on where records lack something. Else Run ends with a LackError.
 	Partial bool
 	// Top is how many keys and tenants the report names, up to MaxTop.
@@ -110,6 +112,8 @@ type run struct {
 	candidate, current *asker // current is nil where what was recorded counts
 	opaque             []string
 	tally              *tally
+	// warm is when records begin to count, 0 before the first one.
+	warm limit.Micros
 }
 
 // Run asks the rules about all records, in the order of their times, until ctx ends. An error of an
@@ -172,6 +176,12 @@ func (q *run) decide(ctx context.Context, r *Record) error {
 	response, err := q.candidate.ask(ctx, r)
 	if err != nil {
 		return fmt.Errorf("ask the candidate: %w", err)
+	}
+	if q.warm == 0 {
+		q.warm = r.At + limit.Micros(q.o.WarmUp.Microseconds())
+	}
+	if r.At < q.warm {
+		return nil
 	}
 	q.tally.count(r, &q.candidate.requests[0], response, was)
 	return nil
