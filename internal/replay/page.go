@@ -17,7 +17,7 @@ body{font:14px/1.5 sans-serif;margin:2em auto;max-width:960px;padding:0 1em;colo
 table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}th:last-child,td:last-child{text-align:left;overflow-wrap:anywhere}
 svg{width:100%;height:auto}.big{font-size:1.6em}
-</style></head><body>
+</style></head><body><main>
 <h1>What the candidate would change</h1>
 <p>{{.Requests}} requests from {{.From.Format "2006-01-02 15:04:05"}} to {{.Until.Format "2006-01-02 15:04:05"}} UTC, compared with {{.Against}}.</p>
 <p><span class="big">{{.NewlyDenied}}</span> ({{percent (.Share .NewlyDenied)}}) newly denied,
@@ -40,7 +40,7 @@ Denied before: {{.DeniedBefore}}, after: {{.DeniedAfter}}.{{if .ShadowDenied}} I
 {{end}}</tbody></table>{{if .HoursCut}}<p>Further hours are in the totals alone.</p>{{end}}</details>
 <details><summary>Lines</summary><p>{{.Reading.Lines}} lines: {{.Reading.Bad}} bad, {{.Reading.Skipped}} about no request or nobody that can be told, {{.Reading.Twice}} there twice, {{.Reading.Late}} too late.</p>
 {{if .Reading.Troubles}}<ul>{{range .Reading.Troubles}}<li>{{.Input}}:{{.Line}}: {{.Error}}{{end}}</ul>{{end}}</details>
-</body></html>
+</main></body></html>
 `))
 
 // titled is a ranking on the page.

@@ -74,6 +74,7 @@ type stage struct {
 	Chromium string            `json:"chromium"`
 	Modules  string            `json:"modules"`
 	Shots    string            `json:"shots"`
+	File     string            `json:"file,omitempty"` // a page that is opened as a file
 
 	check string // the address of /v1/check
 }
