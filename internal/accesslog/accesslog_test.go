@@ -81,6 +81,8 @@ func TestEnvoy(t *testing.T) {
 			accesslog.Line{At: at("2026-11-22T12:00:00.31Z"), Method: "GET", Target: "/", Status: 403, Host: "a.example", Limited: true}, nil},
 		"quotes": {`[2026-11-22T12:00:00.310Z] "GET /a"b HTTP/1.1" 200 RLSE,UF 0 18 1 - "-" "say "hi"" "x" "a.example" "-"`,
 			accesslog.Line{At: at("2026-11-22T12:00:00.31Z"), Method: "GET", Target: `/a"b`, Status: 200, UserAgent: `say "hi"`, Host: "a.example"}, nil},
+		"empty fields": {`[2026-11-22T12:00:00.310Z] "GET / HTTP/1.1" 200 - 0 18 1 - "" "" "" "" ""`,
+			accesslog.Line{At: at("2026-11-22T12:00:00.31Z"), Method: "GET", Target: "/", Status: 200}, nil},
 		"no request": {`[2026-11-22T12:00:00.310Z] "- - HTTP/1.1" 400 DPE 0 11 0 - "-" "-" "-" "-" "-"`, accesslog.Line{}, accesslog.ErrNoRequest},
 	} {
 		var got accesslog.Line
@@ -89,6 +91,19 @@ func TestEnvoy(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.err)
 		} else if diff := cmp.Diff(c.want, got, cmpopts.EquateEmpty()); c.err == nil && diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// Nobody can put an address in the place of his own by a quote.
+func TestEnvoyRefusesWhatEndsAField(t *testing.T) {
+	for _, line := range []string{
+		`[2026-11-22T12:00:00.310Z] "GET / HTTP/1.1" 200 - 0 18 1 - "6.6.6.6" "x,192.0.2.2" "agent" "id" "a.example" "-"`,
+		`[2026-11-22T12:00:00.310Z] "GET / HTTP/1.1" 200 - 0 18 1 - "6.6.6.6" "agent" "id" "a.example"`,
+		`[2026-11-22T12:00:00.310Z] "GET / HTTP/1.1" 200 - 0 18 1 - "6.6.6.6" "agent" "id" "a.example" "-`,
+	} {
+		if err := accesslog.ParseEnvoy(line, new(accesslog.Line)); err == nil {
+			t.Errorf("%s was taken", line)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func ParseCombined(line string, into *Line) error {
 	if into.At, err = parseCLF(at); err != nil {
 		return err
 	}
-	request, err := s.quoted(true)
+	request, err := s.quoted()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func ParseCombined(line string, into *Line) error {
 		if !strings.HasPrefix(s.rest(), `"`) {
 			break
 		}
-		if *field, err = s.quoted(true); err != nil {
+		if *field, err = s.quoted(); err != nil {
 			return err
 		}
 		*field = given(*field)

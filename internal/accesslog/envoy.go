@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -9,15 +10,19 @@ import (
 // rateLimited is the response flag of Envoy for what its rate limit has denied.
 const rateLimited = "RL"
 
+// quotedFields is how many fields in quotes end a line.
+const quotedFields = 5
+
+var errQuotes = errors.New("not five fields in quotes at the end: one of them has a quote in it, or the format is not the default one")
+
 // ParseEnvoy reads a line of Envoy's default format:
 //
 //	[START] "METHOD PATH PROTOCOL" STATUS FLAGS RECEIVED SENT DURATION UPSTREAM_TIME
 //	"X-FORWARDED-FOR" "USER AGENT" "X-REQUEST-ID" "AUTHORITY" "UPSTREAM HOST"
 //
-// on one line, and anything may follow. Envoy escapes nothing, so that a client can write what it
-// likes into the authority by its user agent; path, status, flags and X-Forwarded-For stand before
-// that. The address of who was connected is not in it. The error is ErrNoRequest where there was no
-// request.
+// on one line. Envoy escapes nothing: a line in which a client has written what ends a field is an
+// error, so that nobody can put another address in the place of his own. The address of who was
+// connected is not in it. The error is ErrNoRequest where there was no request.
 func ParseEnvoy(line string, into *Line) error {
 	into.reset()
 	s := scan{line: line}
@@ -52,15 +57,15 @@ func ParseEnvoy(line string, into *Line) error {
 	for range 4 { // bytes received and sent, durations
 		s.word()
 	}
-	for _, field := range [...]*string{&into.ForwardedFor, &into.UserAgent, nil, &into.Host} {
-		text, err := s.quoted(false)
-		if err != nil {
-			return err
-		}
-		if field != nil {
-			*field = given(text)
-		}
+	tail, ok := strings.CutPrefix(strings.TrimSpace(s.rest()), `"`)
+	if tail, ok = strings.CutSuffix(tail, `"`); !ok {
+		return s.broken("fields in quotes")
 	}
+	fields := strings.Split(tail, `" "`)
+	if len(fields) != quotedFields {
+		return errQuotes
+	}
+	into.ForwardedFor, into.UserAgent, into.Host = given(fields[0]), given(fields[1]), given(fields[3])
 	if !isMethod(method) || given(target) == "" {
 		return ErrNoRequest
 	}

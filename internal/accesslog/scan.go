@@ -51,20 +51,19 @@ func (s *scan) word() string {
 	return text
 }
 
-// quoted returns what stands between quotes. With escapes a quote behind a backslash is part of it,
-// and what nginx and Apache escape is put back; without, only a quote before a space or the end
-// closes it.
-func (s *scan) quoted(escapes bool) (string, error) {
+// quoted returns what stands between quotes. A quote behind a backslash is part of it, and what nginx
+// and Apache escape is put back.
+func (s *scan) quoted() (string, error) {
 	if !s.skip(`"`) {
 		return "", s.broken("quote")
 	}
 	from, escaped := s.at, false
 	for i := from; i < len(s.line); i++ {
-		switch c := s.line[i]; {
-		case c == '\\' && escapes:
+		switch s.line[i] {
+		case '\\':
 			escaped = true
 			i++
-		case c == '"' && (escapes || i+1 == len(s.line) || s.line[i+1] == ' '):
+		case '"':
 			s.at = i + 1
 			s.skip(" ")
 			if escaped {

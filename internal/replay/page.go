@@ -67,6 +67,7 @@ const (
 	plotWidth, plotHeight = 900.0, 200.0
 	plotLeft, plotBottom  = 64.0, 24.0
 	plotTop               = 22.0
+	widestBar             = 60.0
 	// maxBars bounds the bars: further hours are joined, as many for each bar.
 	maxBars = 240
 )
@@ -109,7 +110,7 @@ func (r *Report) picture() template.HTML {
 		y := bottom - height*float64(n)/float64(most)
 		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#ddd"/><text x="%.1f" y="%.1f" text-anchor="end">%d</text>`, plotLeft, y, plotWidth, y, plotLeft-4, y+4, n)
 	}
-	wide := (plotWidth - plotLeft) / float64(len(bars))
+	wide := min((plotWidth-plotLeft)/float64(len(bars)), widestBar)
 	for i, b := range bars {
 		x := plotLeft + wide*float64(i)
 		for j, side := range []struct {
@@ -121,7 +122,10 @@ func (r *Report) picture() template.HTML {
 				x+wide*(0.1+0.4*float64(j)), bottom-high, wide*0.4, high, side.colour, b.from, side.n)
 		}
 	}
-	fmt.Fprintf(&s, `<text x="%.1f" y="%.1f">%s</text><text x="%.1f" y="%.1f" text-anchor="end">%s</text></svg>`,
-		plotLeft, plotHeight-6, bars[0].from, plotWidth, plotHeight-6, bars[len(bars)-1].from)
+	fmt.Fprintf(&s, `<text x="%.1f" y="%.1f">%s</text>`, plotLeft, plotHeight-6, bars[0].from)
+	if end := plotLeft + wide*float64(len(bars)); end > plotLeft+plotWidth/3 {
+		fmt.Fprintf(&s, `<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`, end, plotHeight-6, bars[len(bars)-1].from)
+	}
+	s.WriteString("</svg>")
 	return template.HTML(s.String()) // numbers and times alone
 }
