@@ -102,6 +102,24 @@ some.name - - [22/Nov/2026:12:00:04 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"
 	}
 }
 
+// Who was connected to Envoy is the last of X-Forwarded-For, and only those before are what a proxy has
+// noted.
+func TestPeersOfEnvoy(t *testing.T) {
+	who := extractor(t, "client_ip: {source: x_forwarded_for, hops: 1}\ndescriptors: [{entries: [remote_address]}]\n")
+	a := &replay.Access{Domain: "shop", Extractor: who}
+	decode, err := a.Decoder(replay.Envoy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r replay.Record
+	if err := decode([]byte(`[2026-11-22T12:00:00.1Z] "GET / HTTP/1.1" 200 - 0 0 1 1 "6.6.6.6,203.0.113.7,10.0.0.1" "-" "-" "a" "-"`), &r); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Descriptors[0].Entries[0].Value; got != "203.0.113.7" {
+		t.Errorf("the client is %s", got)
+	}
+}
+
 // A file that does not say what was answered needs rules of today.
 func TestCSVWithoutAnswers(t *testing.T) {
 	a := &replay.Access{Domain: "shop", NeedsAnswers: true}

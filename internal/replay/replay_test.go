@@ -250,6 +250,9 @@ func TestBadLines(t *testing.T) {
 	var at []int
 	for _, trouble := range report.Reading.Troubles {
 		at = append(at, trouble.Line)
+		if trouble.Line == 5 && trouble.Error != "longer than 256 KiB" {
+			t.Errorf("a huge line: %s", trouble.Error)
+		}
 	}
 	if !slices.Equal(at, []int{2, 3, 5, 6, 7, 8}) {
 		t.Errorf("%v: %+v", at, report.Reading.Troubles)
