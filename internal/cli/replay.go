@@ -230,7 +230,6 @@ func (c *replayCmd) tenants(o *replay.Options) (accounts []tenant.Account, err e
 
 // events returns files of events, or the partitions of a topic.
 func (c *replayCmd) events(ctx context.Context, std *stdio, o *replay.Options, accounts []tenant.Account) ([]replay.Input, error) {
-	var values map[string]string
 	if c.AuditHashKey != "" {
 		h, err := keyname.ReadHasher(c.AuditHashKey)
 		if err != nil {
@@ -240,9 +239,9 @@ func (c *replayCmd) events(ctx context.Context, std *stdio, o *replay.Options, a
 		for i := range accounts {
 			subjects = append(subjects, accounts[i].Subject)
 		}
-		o.HashKey, values = true, replay.Unhide(h, subjects, o.Candidate, o.Current)
+		o.Values = replay.Unhide(h, subjects, o.Candidate, o.Current)
 	}
-	decoder := func() (replay.Decoder, error) { return replay.Events(values), nil }
+	decoder := func() (replay.Decoder, error) { return replay.Events(o.Values), nil }
 	if c.Kafka == "" {
 		return c.inputs(std, c.Events, decoder)
 	}
@@ -287,6 +286,13 @@ func (c *replayCmd) accessLogs(std *stdio, o *replay.Options) ([]replay.Input, e
 		return nil, err
 	}
 	access := &replay.Access{Domain: domain, Extractor: source.Extractor, Denied: c.DeniedStatus, NeedsAnswers: c.Current == ""}
+	told := make(map[string]bool)
+	access.OnUnread = func(columns []string) {
+		if list := strings.Join(columns, ", "); !told[list] {
+			told[list] = true
+			fmt.Fprintf(std.err, "headgate: columns that are not read: %s\n", list)
+		}
+	}
 	format := c.Format
 	if format == "common" || format == "nginx" {
 		format = replay.Combined

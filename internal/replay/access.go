@@ -36,6 +36,8 @@ type Access struct {
 	Denied []int
 	// NeedsAnswers refuses CSV that does not say what was answered.
 	NeedsAnswers bool
+	// OnUnread, when not nil, is told of the columns of CSV that are not read, for each file.
+	OnUnread func(columns []string)
 }
 
 // Decoder returns a Decoder of a format, for one file.
@@ -83,6 +85,9 @@ func (d *accessDecoder) rows() Decoder {
 			}
 			if d.NeedsAnswers && !d.csv.Tells() {
 				return &FormatError{errors.New("header of CSV: no column allowed or status, and no rules of today; hint: --current")}
+			}
+			if d.OnUnread != nil && len(d.csv.Unknown()) > 0 {
+				d.OnUnread(d.csv.Unknown())
 			}
 			return ErrSkip
 		}

@@ -14,15 +14,15 @@ import (
 )
 
 // Events returns a Decoder of audit events: lines of docs/audit.md. values are put in the place of
-// their hashes; see Unhide. nil knows none.
-func Events(values map[string]string) Decoder {
+// their hashes; nil knows none.
+func Events(values *Values) Decoder {
 	d := eventDecoder{values: values}
 	return d.decode
 }
 
 // eventDecoder has the memory of one line.
 type eventDecoder struct {
-	values map[string]string
+	values *Values
 	event  event
 }
 
@@ -63,7 +63,7 @@ func (d *eventDecoder) decode(line []byte, into *Record) error {
 	if e.sampleRate > 1 {
 		into.Lacks |= Sampled
 	}
-	if e.hashed && d.values == nil {
+	if e.hashed {
 		into.Lacks |= Hashed
 	}
 	if e.cut {
@@ -89,12 +89,8 @@ func (d *eventDecoder) describe(into *Record) error {
 		if err != nil {
 			return fmt.Errorf("descriptor %d: %w", i+1, err)
 		}
-		if d.event.hashed && d.values != nil {
-			for j := range entries {
-				if value, ok := d.values[entries[j].Value]; ok {
-					entries[j].Value = value
-				}
-			}
+		if d.event.hashed {
+			d.values.put(entries)
 		}
 		op, ok := ops[asked.Op]
 		if !ok {

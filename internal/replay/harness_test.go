@@ -15,7 +15,7 @@ func textInput(name, text string, decoder func() (replay.Decoder, error)) replay
 	}
 }
 
-func events(values map[string]string) func() (replay.Decoder, error) {
+func events(values *replay.Values) func() (replay.Decoder, error) {
 	return func() (replay.Decoder, error) { return replay.Events(values), nil }
 }
 

@@ -42,10 +42,12 @@ const (
 	OneKey
 	// Cut: not all of its descriptors were recorded.
 	Cut
-	// Hashed: its values are hashes that nobody can tell.
+	// Hashed: its values are hashes, of which only those of rules may be known.
 	Hashed
 
 	numLacks = 4
+	// hashedLack is the number of Hashed among them.
+	hashedLack = 3
 )
 
 // reset makes r empty, and keeps its memory.

@@ -278,9 +278,8 @@ func TestHashedEvents(t *testing.T) {
 		hashed.WriteString(strings.Replace(line, `"key_hashed":false`, `"key_hashed":true`, 1) + "\n")
 	}
 	set := testrules.Load(t, naivePolicy)
-	report := run(t, naivePolicy, replay.Options{
-		HashKey: true, Inputs: []replay.Input{textInput("a", hashed.String(), events(replay.Unhide(h, nil, set)))},
-	})
+	values := replay.Unhide(h, nil, set)
+	report := run(t, naivePolicy, replay.Options{Values: values, Inputs: []replay.Input{textInput("a", hashed.String(), events(values))}})
 	if diff := cmp.Diff(total, report.Counts); diff != "" {
 		t.Error(diff)
 	}
@@ -298,6 +297,18 @@ func TestHashedEvents(t *testing.T) {
 	o.Partial = true
 	if report, err := replay.Run(t.Context(), o); err != nil || report.Lacks["hashed"] != 6000 || len(report.Notes) == 0 {
 		t.Errorf("%v %+v", err, report)
+	}
+	// With another key nothing is found, and with the right one a pattern still is none for hashes.
+	values = replay.Unhide(keyname.Random(), nil, set)
+	o = replay.Options{Candidate: set, Values: values, Inputs: []replay.Input{textInput("a", hashed.String(), events(values))}}
+	if _, err := replay.Run(t.Context(), o); !errors.Is(err, replay.ErrHashKey) {
+		t.Errorf("%v, want that the key is another one", err)
+	}
+	set = testrules.Load(t, "domain: api\ndescriptors:\n- {key: user, value: \"u1*\", rate_limit: {unit: minute, requests_per_unit: 1}}\n")
+	values = replay.Unhide(h, nil, set)
+	o = replay.Options{Candidate: set, Values: values, Inputs: []replay.Input{textInput("a", hashed.String(), events(values))}}
+	if _, err := replay.Run(t.Context(), o); !errors.As(err, &lack) || lack.Lacks != replay.Hashed {
+		t.Errorf("%v, want that a pattern cannot be compared", err)
 	}
 	// A rule that is for any value needs no key.
 	report = run(t, "domain: api\ndescriptors:\n- {key: user, rate_limit: {unit: minute, requests_per_unit: 1}}\n",

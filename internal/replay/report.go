@@ -165,25 +165,21 @@ func (q *run) notes(r *Report) (notes []string) {
 	if q.o.Tenants == nil {
 		note(tenants, "rules of tenants count by the limits of the rule; --tiers and --accounts say what tenants have")
 	}
-	if r.Lacks[lackWords[3]] > 0 || r.Lacks[lackWords[2]] > 0 || r.Lacks[lackWords[1]] > 0 || r.Lacks[lackWords[0]] > 0 {
-		notes = append(notes, q.lacking(r)...)
-	}
-	return notes
+	return append(notes, q.lacking(r)...)
 }
 
 // lacking says what records lack.
 func (q *run) lacking(r *Report) (notes []string) {
-	for i, text := range [numLacks]string{
+	for i, text := range [hashedLack]string{
 		"events are samples that stand for more than themselves: limits counted less than there was",
 		"events have the key of one limit in place of all descriptors: other limits were not asked",
 		"events hold only some of their descriptors: limits on the others were not asked",
-		"events have hashes in place of values",
 	} {
 		if n := r.Lacks[lackWords[i]]; n > 0 {
 			notes = append(notes, fmt.Sprintf("%d %s", n, text))
 		}
 	}
-	if r.Lacks[lackWords[3]] > 0 && len(q.opaque) > 0 {
+	if r.Lacks[lackWords[hashedLack]] > 0 && len(q.opaque) > 0 {
 		notes = append(notes, names(q.opaque)+": cannot be compared with hashes, and were asked about nothing or about too much")
 	}
 	return notes

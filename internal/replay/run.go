@@ -26,8 +26,9 @@ type Options struct {
 	Current *rules.Set
 	// Tenants is what tenants may use by both; nil is nothing of their own.
 	Tenants *tenant.Snapshot
-	// HashKey says that the Inputs know by which key values are hashed.
-	HashKey bool
+	// Values are those that Inputs of events with hashed keys have; nil where nobody knows the key
+	// of the hashes.
+	Values *Values
 	// Window is by how much lines of an input may be out of order; 0 is not at all.
 	Window time.Duration
 	// Since and Until bound what is asked about: records before the one, and at the other or
@@ -71,6 +72,9 @@ func (e *LackError) Error() string {
 // ErrFull is returned when buckets found no room, so that limits would have counted what other
 // keys had used.
 var ErrFull = errors.New("replay: the keys have no room in memory; hint: --store-memory")
+
+// ErrHashKey is returned when rules name values, and none of them is among the hashes of events.
+var ErrHashKey = errors.New("replay: no value that a rule names is among the hashes of events; hint: is --audit-hash-key the file of the server? --partial goes on where no request has such a value")
 
 // asker is a limiter in virtual time.
 type asker struct {
@@ -122,7 +126,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Top < 0 || o.Top > MaxTop {
 		return nil, fmt.Errorf("replay: %d keys; hint: at most %d", o.Top, MaxTop)
 	}
-	q := &run{o: &o, opaque: Opaque(o.HashKey, o.Candidate, o.Current), tally: newTally()}
+	q := &run{o: &o, opaque: Opaque(o.Values != nil, o.Candidate, o.Current), tally: newTally()}
 	var err error
 	if q.candidate, err = newAsker(o.Candidate, &o, &q.now); err != nil {
 		return nil, err
@@ -207,6 +211,9 @@ func (q *run) report(m *merge) (*Report, error) {
 		if a != nil && a.buckets.Stats().Overflowed > 0 {
 			return nil, ErrFull
 		}
+	}
+	if m.lacks[hashedLack] > 0 && q.o.Values.missed() && !q.o.Partial {
+		return nil, ErrHashKey
 	}
 	return q.tally.report(q, m), nil
 }

@@ -8,17 +8,24 @@ import (
 	"github.com/headgate/headgate/rules"
 )
 
-// Unhide returns the values that rules of sets name, by what stands in their place in events with
-// hashed keys, so that those rules find their requests. more are entries besides, such as the
-// names of tenants, in every domain of the sets. sets may have nil.
-func Unhide(h *keyname.Hasher, more []descriptor.Entry, sets ...*rules.Set) map[string]string {
-	values := make(map[string]string)
+// Values are those that rules name, by what stands in their place in events with hashed keys. A nil
+// *Values knows none. It is not safe for concurrent use.
+type Values struct {
+	byHash map[string]string
+	// found says that one of them was in an event.
+	found bool
+}
+
+// Unhide returns the values that rules of sets name, so that those rules find their requests. more
+// are entries besides, such as the names of tenants, in every domain of the sets. sets may have nil.
+func Unhide(h *keyname.Hasher, more []descriptor.Entry, sets ...*rules.Set) *Values {
+	v := &Values{byHash: make(map[string]string)}
 	for _, set := range sets {
 		if set == nil {
 			continue
 		}
 		for _, domain := range set.Domains() {
-			add := func(e descriptor.Entry) { values[h.HashValue(domain, e)] = e.Value }
+			add := func(e descriptor.Entry) { v.byHash[h.HashValue(domain, e)] = e.Value }
 			for n := range set.Domain(domain).Root.Below() {
 				if !literal(n) {
 					continue
@@ -33,8 +40,23 @@ func Unhide(h *keyname.Hasher, more []descriptor.Entry, sets ...*rules.Set) map[
 			}
 		}
 	}
-	return values
+	return v
 }
+
+// put puts values in the place of their hashes.
+func (v *Values) put(entries []descriptor.Entry) {
+	if v == nil {
+		return
+	}
+	for i := range entries {
+		if value, ok := v.byHash[entries[i].Value]; ok {
+			entries[i].Value, v.found = value, true
+		}
+	}
+}
+
+// missed reports whether there are values to be found, and none was.
+func (v *Values) missed() bool { return v != nil && len(v.byHash) > 0 && !v.found }
 
 // literal reports whether a node is for one value.
 func literal(n *rules.Node) bool { return n.Match == rules.MatchValue && !n.IsPattern() }
