@@ -85,7 +85,7 @@ func (d *eventDecoder) describe(into *Record) error {
 		if asked.OwnLimit {
 			continue
 		}
-		entries, err := descriptor.Parse(asked.Entries)
+		entries, err := into.parse(asked.Entries)
 		if err != nil {
 			return fmt.Errorf("descriptor %d: %w", i+1, err)
 		}
@@ -117,7 +117,7 @@ func (e *event) fromKey(into *Record) error {
 	if e.hashed || strings.Contains(key, "…") {
 		return fmt.Errorf("%w: only a hash of one key is recorded", ErrSkip)
 	}
-	entries, err := descriptor.Parse(key)
+	entries, err := into.parse(key)
 	if err != nil {
 		return fmt.Errorf("key: %w", err)
 	}

@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
@@ -30,6 +31,26 @@ type Record struct {
 	order int64 // among equals of one source
 	// entries have room for those of Descriptors.
 	entries []descriptor.Entry
+}
+
+// parse is descriptor.Parse. Where nothing is escaped, which is the rule, the entries are in the memory
+// of r and are parts of text.
+func (r *Record) parse(text string) ([]descriptor.Entry, error) {
+	if strings.IndexByte(text, '\\') >= 0 || text == "" {
+		return descriptor.Parse(text)
+	}
+	from := len(r.entries)
+	for rest, more := text, true; more; {
+		var entry string
+		entry, rest, more = strings.Cut(rest, ",")
+		key, value, ok := strings.Cut(entry, ":")
+		if !ok || key == "" {
+			r.entries = r.entries[:from]
+			return descriptor.Parse(text) // it says what is wrong
+		}
+		r.entries = append(r.entries, descriptor.Entry{Key: key, Value: value})
+	}
+	return r.entries[from:len(r.entries):len(r.entries)], nil
 }
 
 // Lack says what is not known of a record, so that rules cannot be asked about it as they were.
