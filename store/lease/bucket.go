@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/demand"
 )
 
 const (
@@ -70,7 +71,7 @@ type bucket struct {
 	traits traits
 	view   view
 	usedAt time.Duration
-	demand demand
+	demand demand.Demand
 	// flight is the question under way, nil when there is none.
 	flight *flight
 	// roundTrip is about the time that a question takes.
@@ -328,7 +329,7 @@ func (b *bucket) onWindow() bool { return !b.limit.Algorithm.IsBucket() }
 // on windows can be used for long, and get some more than expected; those on
 // buckets a standard deviation of random arrivals less.
 func (b *bucket) want(now time.Duration) int64 {
-	expected, least := b.demand.hitsIn(b.horizon(now), now, limit.MaxQuota/8), int64(2)
+	expected, least := b.demand.HitsIn(b.horizon(now), now, limit.MaxQuota/8), int64(2)
 	if b.onWindow() {
 		expected += expected / 4
 	} else {
@@ -345,7 +346,7 @@ func (b *bucket) want(now time.Duration) int64 {
 // ending says that the older lease on a bucket that drains is so close to its end
 // that what it has left should be given back: hardly a hit will come in time.
 func (b *bucket) ending(now time.Duration) bool {
-	next := time.Duration(2 / max(b.demand.perSecond(now), 1) * float64(time.Second))
+	next := time.Duration(2 / max(b.demand.PerSecond(now), 1) * float64(time.Second))
 	return b.lots[0].ends-now <= b.lead()+min(next, b.traits.ttl/8)
 }
 
@@ -380,5 +381,5 @@ func (b *bucket) low(now time.Duration) bool {
 	} else if b.ending(now) {
 		return true
 	}
-	return l.left <= b.demand.hitsIn(lead, now, l.granted/2+1)
+	return l.left <= b.demand.HitsIn(lead, now, l.granted/2+1)
 }

@@ -70,7 +70,7 @@ func (s *Store) look(takes []store.Take) (here, observed bool) {
 	if exact == 0 || s.hot == nil {
 		return false, false
 	}
-	at := s.clock.now()
+	at := s.clock.Now()
 	for i := range takes {
 		t := &takes[i]
 		switch {

@@ -116,7 +116,7 @@ func (s *Store) worthwhile(t *store.Take, k kind) bool {
 func (s *Store) decideLeased(c *call, t *store.Take, st *step, d *limit.Decision, final bool) {
 	b, sh, now := st.b, st.sh, c.now
 	if !c.again {
-		b.demand.note(t.Hits, now)
+		b.demand.Note(t.Hits, now)
 	}
 	b.usedAt = now
 	b.expire(now, &sh.stats)

@@ -40,7 +40,7 @@ func (s *Store) Note(t *store.Take, asks int64) {
 	if s.hot == nil || t.Mode == nil || t.Mode.Consistency != store.Exact || !followed(t.Limit) {
 		return
 	}
-	s.isHot(t, s.hash(t.Key), asks, s.clock.now())
+	s.isHot(t, s.hash(t.Key), asks, s.clock.Now())
 }
 
 // isHotNow is isHot within a call, in which every take is noted once.
@@ -49,7 +49,7 @@ func (s *Store) isHotNow(c *call, t *store.Take, hash uint64) bool {
 		return true // or it would not have waited for a lease
 	}
 	if c.at.IsZero() {
-		c.at = s.clock.now()
+		c.at = s.clock.Now()
 	}
 	asks := int64(0)
 	if !c.observed {

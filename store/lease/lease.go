@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/hotkey"
+	"github.com/headgate/headgate/store/steady"
 )
 
 const (
@@ -69,7 +70,7 @@ type Store struct {
 	named  sync.Map
 	naming sync.Mutex
 
-	clock       clock
+	clock       steady.Clock
 	budget      time.Duration
 	maxBuckets  int
 	maxHotPause time.Duration
@@ -117,7 +118,7 @@ func New(o Options) *Store {
 	}
 	s.courier = courier{s: s, home: make(chan struct{})}
 	s.parted = s.dropLeases
-	s.clock.init(o.Now, o.Wall)
+	s.clock.Start(o.Now, o.Wall)
 	return s
 }
 
@@ -167,7 +168,7 @@ func (s *Store) Close() error {
 }
 
 // read is the time, after dropping all leases if it can no longer be trusted.
-func (s *Store) read() time.Duration { return s.clock.read(s.parted) }
+func (s *Store) read() time.Duration { return s.clock.Read(s.parted) }
 
 func (s *Store) liveNodes() int64 {
 	if s.nodes == nil {

@@ -97,5 +97,5 @@ func (s *Store) HotKeys() []hotkey.Hot {
 	if s.hot == nil {
 		return nil
 	}
-	return s.hot.Hot(s.clock.now())
+	return s.hot.Hot(s.clock.Now())
 }

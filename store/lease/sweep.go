@@ -101,7 +101,7 @@ func (s *Store) tidy(sh *shard, now time.Duration) {
 // patience is how long b may be unused before it counts as idle: some times the
 // usual time between two hits.
 func (b *bucket) patience() time.Duration {
-	rate := b.demand.rate
+	rate := b.demand.Settled()
 	if rate == 0 {
 		return idleAfter
 	}

@@ -1,4 +1,7 @@
-package lease
+// Package steady tells the time by which a node counts how long what it holds lasts, and
+// notices when that time cannot be trusted: a machine that was suspended may have stopped its
+// monotonic clock.
+package steady
 
 import (
 	"sync"
@@ -8,17 +11,17 @@ import (
 
 const (
 	// maxParting is by how much wall and monotonic clock may part between two
-	// looks at them before all leases are dropped. A machine that was suspended
-	// for less overruns its leases by less.
+	// looks at them before nothing that was measured holds. A machine that was
+	// suspended for less overruns what it holds by less.
 	maxParting = 100 * time.Millisecond
 	// rebaseAfter is how long two looks may be apart: slower partings are the
 	// wall clock being slewed, at most 500 µs in a second.
 	rebaseAfter = 10 * time.Second
 )
 
-// clock reads the time that leases are counted by: monotonic, since the store
-// was made and a second more, so that 0 is before everything.
-type clock struct {
+// Clock reads a monotonic time: since Start and a second more, so that 0 is before
+// everything. Call Start before anything else.
+type Clock struct {
 	// now and wall are set by tests; nil means time.Now, and its wall reading.
 	now, wall func() time.Time
 	start     time.Time
@@ -27,7 +30,10 @@ type clock struct {
 	parting       sync.Mutex
 }
 
-func (c *clock) init(now, wall func() time.Time) {
+// Start begins to count. now is the clock, of which only the monotonic reading counts; nil
+// means time.Now. wall is the wall clock that it is compared with; nil means the wall
+// reading of now.
+func (c *Clock) Start(now, wall func() time.Time) {
 	c.now, c.wall = now, wall
 	if c.now == nil {
 		c.now = time.Now
@@ -39,7 +45,7 @@ func (c *clock) init(now, wall func() time.Time) {
 }
 
 // look returns the monotonic time and how far the wall clock is from it.
-func (c *clock) look() (at time.Duration, offset int64) {
+func (c *Clock) look() (at time.Duration, offset int64) {
 	t := c.now()
 	at = t.Sub(c.start) + time.Second
 	if c.wall != nil {
@@ -48,10 +54,10 @@ func (c *clock) look() (at time.Duration, offset int64) {
 	return at, t.UnixNano() - int64(at)
 }
 
-// read returns the monotonic time. Before it does, it calls parted if the clocks
+// Read returns the monotonic time. Before it does, it calls parted if the clocks
 // have parted since the last look: the monotonic clock may have stood still
 // while the machine was suspended, and nothing that was measured with it holds.
-func (c *clock) read(parted func()) time.Duration {
+func (c *Clock) Read(parted func()) time.Duration {
 	at, offset := c.look()
 	if by := offset - c.offset.Load(); by > int64(maxParting) || by < -int64(maxParting) {
 		c.part(parted)
@@ -64,7 +70,7 @@ func (c *clock) read(parted func()) time.Duration {
 
 // part calls parted once for all who have noticed; the others wait until it is
 // done, since they must not decide before.
-func (c *clock) part(parted func()) {
+func (c *Clock) part(parted func()) {
 	c.parting.Lock()
 	defer c.parting.Unlock()
 	at, offset := c.look()
@@ -75,3 +81,6 @@ func (c *clock) part(parted func()) {
 	c.based.Store(int64(at))
 	c.offset.Store(offset)
 }
+
+// Now is the clock itself, of which only the monotonic reading counts.
+func (c *Clock) Now() time.Time { return c.now() }
