@@ -52,6 +52,7 @@ var rooms = map[string]struct {
 	"store/demand":                 {nil, "an estimate counts hits and knows no store"},
 	"store/steady":                 {nil, "a clock knows nothing of what is counted by it"},
 	"store/lease":                  {[]string{"store", "limit", "store/demand", "store/hotkey", "store/spread", "store/steady"}, "a store over another knows neither which one nor who asks"},
+	"store/regional":               {[]string{"store", "limit", "store/demand", "store/steady", "internal/memo"}, "regions lease by any store that lends, and count by any other"},
 	"store/reconcile":              {[]string{"store", "limit"}, "what passed is charged by limits and keys, not by rules"},
 	"store/local":                  {[]string{"store", "limit", "store/memstore"}, "a share of a limit is decided in memory"},
 	"store/storetest":              {[]string{"store", "limit", "internal/vectors"}, "the suite must run on any store, also on those of others"},

@@ -70,6 +70,6 @@ func (d *Demand) HitsIn(span, now time.Duration, most int64) int64 {
 	return int64(hits) + 1
 }
 
-// Settled is the estimate of the time that is over, in hits per second; 0 where too few
+// Rate is the estimate of the time that is over, in hits per second; 0 where too few
 // hits have come for one.
-func (d *Demand) Settled() float64 { return d.rate }
+func (d *Demand) Rate() float64 { return d.rate }

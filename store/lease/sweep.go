@@ -101,7 +101,7 @@ func (s *Store) tidy(sh *shard, now time.Duration) {
 // patience is how long b may be unused before it counts as idle: some times the
 // usual time between two hits.
 func (b *bucket) patience() time.Duration {
-	rate := b.demand.Settled()
+	rate := b.demand.Rate()
 	if rate == 0 {
 		return idleAfter
 	}

@@ -1,0 +1,229 @@
+package regional
+
+import (
+	"context"
+	"encoding/binary"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// maxFlights bounds the questions to the home at one time, and so the goroutines.
+	maxFlights = 4
+	// maxBatch bounds the buckets of one question.
+	maxBatch = 128
+)
+
+// errand is one question for the courier: about a bucket, or, without one, what is given back.
+type errand struct {
+	b    *bucket
+	hash uint64
+	give store.LeaseRequest
+}
+
+// courier asks the home in the background; nothing that it does is waited for, but by Drain.
+// Many buckets share a question.
+type courier struct {
+	s        *Store
+	draining atomic.Bool
+
+	mu      sync.Mutex
+	known   Home
+	waiting []errand
+	flying  int
+	// home is closed and replaced when there is nothing left to do.
+	home chan struct{}
+}
+
+// ask queues b, whose shard is locked, if it is due and the home can be asked.
+func (c *courier) ask(b *bucket, now time.Duration) {
+	if b.queued || b.gone || !b.Due(now) || c.draining.Load() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known.Answers(now) || c.known.Known() && !c.known.Lends(b.cut.Fence, now) {
+		return
+	}
+	b.queued = true
+	c.add(errand{b: b, hash: b.hash})
+}
+
+// give queues what is given back, and reports whether there was room.
+func (c *courier) give(q store.LeaseRequest, hash uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.waiting) >= DefaultMaxBuckets {
+		return false
+	}
+	c.add(errand{hash: hash, give: q})
+	return true
+}
+
+// add queues e. The lock is held.
+func (c *courier) add(e errand) {
+	c.waiting = append(c.waiting, e)
+	if c.flying < maxFlights {
+		c.flying++
+		go c.fly()
+	}
+}
+
+// idle returns a channel that is closed when there is nothing left to do, nil if there is
+// nothing now.
+func (c *courier) idle() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flying == 0 && len(c.waiting) == 0 {
+		return nil
+	}
+	return c.home
+}
+
+// fly runs errands until none wait.
+func (c *courier) fly() {
+	for {
+		c.mu.Lock()
+		n := min(len(c.waiting), maxBatch)
+		if n == 0 {
+			c.flying--
+			if c.flying == 0 {
+				close(c.home)
+				c.home = make(chan struct{})
+			}
+			c.mu.Unlock()
+			return
+		}
+		batch := append([]errand(nil), c.waiting[:n]...)
+		c.waiting = append(c.waiting[:0], c.waiting[n:]...)
+		clear(c.waiting[len(c.waiting):cap(c.waiting)])
+		known := c.known.Known()
+		c.mu.Unlock()
+		c.run(batch, known)
+	}
+}
+
+// run asks for batch: the epoch if it is not known, the leases, and the epoch again.
+func (c *courier) run(batch []errand, known bool) {
+	if !known {
+		if _, ok := c.mark(); !ok {
+			c.fail(batch)
+			return
+		}
+	}
+	batch, requests := c.requests(batch)
+	if len(requests) == 0 {
+		return
+	}
+	grants := make([]store.Grant, len(requests))
+	sent := c.s.read()
+	ctx, cancel := context.WithTimeout(context.Background(), c.s.budget)
+	c.s.home.Lease(ctx, requests, grants)
+	cancel()
+	sure, _ := c.mark()
+	now := c.s.read()
+	for i := range batch {
+		c.end(&batch[i], &Answer{Request: requests[i], Grant: grants[i], Sure: sure, Sent: sent, Now: now})
+	}
+}
+
+// mark asks the home for its epoch, and reports whether it is the one that was known and
+// whether there was an answer.
+func (c *courier) mark() (same, ok bool) {
+	sent := c.s.read()
+	ctx, cancel := context.WithTimeout(context.Background(), c.s.budget)
+	defer cancel()
+	epoch, err := c.s.home.Epoch(ctx)
+	now := c.s.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.known.Failed(now)
+		return false, false
+	}
+	return c.known.Heard(epoch, sent, now), true
+}
+
+// requests writes down what the errands of batch ask for by now, and returns those that
+// still ask for something beside it.
+func (c *courier) requests(batch []errand) (kept []errand, requests []store.LeaseRequest) {
+	s, now, nodes := c.s, c.s.read(), c.s.liveNodes()
+	kept, requests = batch[:0], make([]store.LeaseRequest, 0, len(batch))
+	for _, e := range batch {
+		q, ok := e.give, e.b == nil
+		if !ok {
+			sh := s.shardOf(e.hash)
+			sh.mu.Lock()
+			if c.lends(e.b, now) && !e.b.gone && !c.draining.Load() {
+				q, ok = e.b.Ask(nodes, now)
+				q.Key, q.ID = e.b.key, newLeaseID()
+				sh.stats.UnderWay += q.ReturnHits
+			}
+			e.b.queued = ok
+			sh.mu.Unlock()
+		}
+		if ok {
+			kept, requests = append(kept, e), append(requests, q)
+		}
+	}
+	return kept, requests
+}
+
+// lends reports whether hits of b may be leased in the epoch of the home.
+func (c *courier) lends(b *bucket, now time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known.Lends(b.cut.Fence, now)
+}
+
+// end books the answer to e.
+func (c *courier) end(e *errand, a *Answer) {
+	sh := c.s.shardOf(e.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.stats.Asked++
+	sh.stats.returned(a)
+	b := e.b
+	if b == nil {
+		return
+	}
+	fresh := int64(0)
+	switch {
+	case a.Grant.Err != nil:
+		sh.stats.Failed++
+	case !a.Sure || b.voided:
+		sh.stats.Unsure += a.Grant.Hits
+		a.Sure = false
+	default:
+		fresh = a.Grant.Hits
+	}
+	b.Answer(a)
+	b.queued, b.voided = false, false
+	sh.stats.Granted += fresh
+	if b.gone || c.draining.Load() {
+		c.s.handBack(sh, b, a.Now)
+	}
+}
+
+// fail ends batch because nobody answers: what was to be given back is lost.
+func (c *courier) fail(batch []errand) {
+	for i := range batch {
+		e := &batch[i]
+		sh := c.s.shardOf(e.hash)
+		sh.mu.Lock()
+		if e.b != nil {
+			e.b.queued = false
+		}
+		sh.stats.returned(&Answer{Request: e.give})
+		sh.mu.Unlock()
+	}
+}
+
+func newLeaseID() (id store.LeaseID) {
+	binary.LittleEndian.PutUint64(id[:], rand.Uint64())
+	return id
+}

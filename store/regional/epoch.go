@@ -1,0 +1,56 @@
+package regional
+
+import (
+	"time"
+
+	"github.com/headgate/headgate/store"
+)
+
+const (
+	// minBackoff and maxBackoff bound how long a home that has failed is left alone.
+	minBackoff, maxBackoff = 100 * time.Millisecond, 2 * time.Second
+)
+
+// Home is what a node knows of a home: the epoch that it is in, and whether it answers.
+// Instants are as in Rights. The zero value knows nothing.
+type Home struct {
+	epoch    store.Epoch
+	heard    time.Duration // when the epoch was told; 0 is never
+	backoff  time.Duration
+	quiet    time.Duration // it is not asked before
+	trip     time.Duration // of the last question
+	begun    uint64        // epochs that this node has seen begin
+	failures uint64
+}
+
+// Heard books the answer to a question about the epoch, which was sent at sent, and reports
+// whether it is the epoch that was known.
+func (h *Home) Heard(e store.Epoch, sent, now time.Duration) (same bool) {
+	same = h.epoch.ID != 0 && e.ID == h.epoch.ID
+	if h.epoch.ID != 0 && !same {
+		h.begun++
+	}
+	// The home has told its age before now, so it is older by now than that.
+	h.epoch, h.heard, h.trip = e, now, now-sent
+	h.backoff, h.quiet = 0, 0
+	return same
+}
+
+// Failed books that the home did not answer.
+func (h *Home) Failed(now time.Duration) {
+	h.failures++
+	h.backoff = min(max(2*h.backoff, minBackoff), maxBackoff)
+	h.quiet = now + h.backoff
+}
+
+// Known reports whether the epoch is known.
+func (h *Home) Known() bool { return h.epoch.ID != 0 }
+
+// Answers reports whether the home may be asked at now.
+func (h *Home) Answers(now time.Duration) bool { return now >= h.quiet }
+
+// Lends reports whether the epoch is older than fence at now, so that hits may be leased.
+func (h *Home) Lends(fence, now time.Duration) bool {
+	since := now - h.heard
+	return h.Known() && h.epoch.Age+since-since/driftPart >= fence
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package regional_test
+
+const raceEnabled = true

@@ -1,0 +1,220 @@
+package regional
+
+import (
+	"context"
+	"hash/maphash"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// step is how one take of a call fares.
+type step struct {
+	cut Cut
+	err error // it cannot be decided here
+	// spent says that it passes by rights of b. asked is where the region's store is asked for
+	// it, -1 where it is not.
+	b     *bucket
+	hash  uint64
+	spent bool
+	asked int
+	known Known
+}
+
+// call is one Take under way.
+type call struct {
+	now     time.Duration
+	takes   []store.Take
+	results []store.Result
+	steps   []step
+	asks    []store.Take
+}
+
+// Take implements store.Store. It never asks the home, but for a Reset.
+func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	c := &call{now: s.read(), takes: takes, results: results, steps: make([]step, len(takes))}
+	for from, to := 0, 0; from < len(takes); from = to {
+		to = store.GroupEnd(takes, from)
+		for i := from; i < to; i++ {
+			s.decide(c, i, uint32(from)+1, to-from > 1)
+		}
+	}
+	answers := make([]store.Result, len(c.asks))
+	if len(c.asks) > 0 {
+		s.own.Take(ctx, c.asks, answers)
+	}
+	for from, to := 0, 0; from < len(takes); from = to {
+		to = store.GroupEnd(takes, from)
+		s.settle(ctx, c, from, to, answers)
+	}
+}
+
+// decide lets take i pass by rights if they suffice, and else lists it for the region's store.
+func (s *Store) decide(c *call, i int, group uint32, grouped bool) {
+	t, st := &c.takes[i], &c.steps[i]
+	st.asked = -1
+	if st.cut, st.err = s.cuts.Get(t.Limit); st.err != nil {
+		return
+	}
+	left := t.Hits
+	st.hash = maphash.Bytes(s.seed, t.Key)
+	sh := s.shardOf(st.hash)
+	sh.mu.Lock()
+	if b := s.bucketFor(sh, st.hash, t, st.cut, c.now); b != nil && !s.courier.draining.Load() {
+		st.b = b
+		left = s.byRights(sh, b, t, c.now, st)
+		st.known = b.Known(c.now)
+		s.courier.ask(b, c.now)
+	}
+	if !st.spent {
+		sh.stats.Reserved++
+	}
+	sh.mu.Unlock()
+	if st.spent {
+		return
+	}
+	ask := *t
+	ask.Key, ask.Limit, ask.Hits, ask.Group = ownKey(t.Key, s.region), st.cut.Own, left, 0
+	if grouped {
+		ask.Group = group
+	}
+	st.asked = len(c.asks)
+	c.asks = append(c.asks, ask)
+}
+
+// byRights does what can be done for t with what b holds, and returns how many hits are left
+// for the reserve. The lock of sh is held.
+func (s *Store) byRights(sh *shard, b *bucket, t *store.Take, now time.Duration, st *step) (left int64) {
+	switch {
+	case t.Hits == 0 && t.Op != store.Reset:
+	case t.DryRun:
+		st.spent = t.Op == store.Hit && b.Held(now) >= t.Hits
+	case t.Op == store.Hit:
+		b.Note(t.Hits, now)
+		if st.spent = b.Spend(t.Hits, now); st.spent {
+			sh.stats.Used += t.Hits
+			sh.stats.Leased++
+		}
+	case t.Op == store.Refund:
+		taken := b.GiveBack(t.Hits, now)
+		sh.stats.Used -= taken
+		return t.Hits - taken
+	case t.Op == store.Charge:
+		charged := b.Charge(t.Hits, now)
+		sh.stats.Used += charged
+		return t.Hits - charged
+	case t.Op == store.Reset:
+		b.Drop()
+		b.voided = b.asking
+	}
+	return t.Hits
+}
+
+// settle makes answers of what the region's store said to the group in [from, to), and puts
+// back what was spent for it if it is denied.
+func (s *Store) settle(ctx context.Context, c *call, from, to int, answers []store.Result) {
+	denied := false
+	for i := from; i < to; i++ {
+		t, st, r := &c.takes[i], &c.steps[i], &c.results[i]
+		*r = store.Result{Err: st.err}
+		switch {
+		case st.err != nil:
+		case st.spent:
+			r.Decision = limit.Decision{Allowed: true, Limit: t.Limit.Capacity(), Remaining: min(st.known.Remaining, t.Limit.Capacity()), ResetAfter: micros(st.known.ResetAfter)}
+			r.Ahead = true
+		default:
+			*r = answers[st.asked]
+			s.join(t, st, r)
+			denied = denied || t.Op == store.Hit && !t.Shadow && r.Err == nil && !r.Skipped && !r.Allowed
+		}
+		if t.Op == store.Reset && st.err == nil {
+			s.resetHome(ctx, t, st, r)
+		}
+	}
+	if denied && to-from > 1 {
+		s.putBack(c, from, to)
+	}
+}
+
+// join makes of the answer of the reserve that for the limit: what is held and what the home
+// has left count too, and the reserve is not the only place that hits come from.
+func (s *Store) join(t *store.Take, st *step, r *store.Result) {
+	if r.Err != nil {
+		return
+	}
+	r.Limit = t.Limit.Capacity()
+	if r.Skipped {
+		return
+	}
+	r.Remaining = min(r.Remaining+st.known.Remaining, r.Limit)
+	r.ResetAfter = max(r.ResetAfter, micros(st.known.ResetAfter))
+	if r.Allowed || t.Op != store.Hit {
+		return
+	}
+	sh := s.shardOf(st.hash)
+	sh.mu.Lock()
+	sh.stats.Denied++
+	if st.b != nil && !t.DryRun && t.Hits > 0 {
+		st.b.Starve(t.Hits)
+		s.courier.ask(st.b, s.read())
+	}
+	sh.mu.Unlock()
+	// The node knows itself when it will hold something, and asks nobody until then.
+	r.Ahead = true
+	if t.Hits == 0 && r.Remaining > 0 {
+		r.Allowed, r.RetryAfter, r.Never = true, 0, false
+		return
+	}
+	r.Never = t.Hits > r.Limit
+	soon := micros(st.known.RetryAfter)
+	switch {
+	case r.Never:
+		r.RetryAfter = 0
+	case soon > 0 && (r.RetryAfter == 0 || soon < r.RetryAfter):
+		r.RetryAfter = soon
+	case r.RetryAfter == 0:
+		r.RetryAfter = micros(horizon)
+	}
+}
+
+// putBack undoes what was spent for a group that is denied.
+func (s *Store) putBack(c *call, from, to int) {
+	for i := from; i < to; i++ {
+		t, st, r := &c.takes[i], &c.steps[i], &c.results[i]
+		if !st.spent || t.DryRun {
+			continue
+		}
+		sh := s.shardOf(st.hash)
+		sh.mu.Lock()
+		// What belongs to a lease that has ended meanwhile is lost.
+		taken := st.b.GiveBack(t.Hits, s.read())
+		sh.stats.Used -= taken
+		sh.stats.Leased--
+		sh.mu.Unlock()
+		r.Remaining = min(r.Remaining+taken, r.Limit)
+	}
+}
+
+// resetHome resets the home's part too: that alone waits for the home, because whoever resets
+// has to hear whether it was done.
+func (s *Store) resetHome(ctx context.Context, t *store.Take, st *step, r *store.Result) {
+	if t.DryRun || r.Err != nil {
+		return
+	}
+	var answer [1]store.Result
+	s.home.Take(ctx, []store.Take{{Key: t.Key, Limit: st.cut.Home, Op: store.Reset}}, answer[:])
+	if answer[0].Err != nil {
+		*r = answer[0]
+		return
+	}
+	r.Remaining = min(r.Remaining+answer[0].Remaining, r.Limit)
+}
+
+// micros rounds d up to whole microseconds.
+func micros(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return (d + time.Microsecond - 1).Truncate(time.Microsecond)
+}
