@@ -111,6 +111,7 @@ func modesOf(r *rules.Rule) ruleModes {
 		SubBuckets:   m.SubBuckets,
 		AskAlways:    m.AskAlways,
 		Store:        m.Store,
+		Regional:     m.Regions == rules.RegionsLeased,
 	}
 	main := *other
 	main.Main = true

@@ -26,6 +26,20 @@ func (c Consistency) String() string {
 	return [...]string{"exact", "leased", "synced", "local"}[c]
 }
 
+// Regions says how the processes of several regions count a rule.
+type Regions uint8
+
+const (
+	// RegionsEach counts in each region for itself (default): the limit holds in each.
+	RegionsEach Regions = iota
+	// RegionsLeased decides by hits that nodes of all regions lease from the rule's home, and by
+	// a reserve of each region: the limit holds over all of them.
+	RegionsLeased
+)
+
+// String returns the word that rules use.
+func (r Regions) String() string { return [...]string{"each", "leased"}[r] }
+
 // Bounds and defaults of a Mode; those of the stores are the same.
 const (
 	// DefaultSyncInterval is the sync_interval unless a rule says otherwise,
@@ -65,8 +79,11 @@ type Mode struct {
 	// AskAlways asks the store for every decision, also after a denial
 	// (`remember_denials: false`).
 	AskAlways bool
-	// Store names the store that keeps the buckets (`store`); "" is that of the process.
+	// Store names the store that keeps the buckets (`store`); "" is that of the process. With
+	// RegionsLeased it is the home; "" is that of the file of regions.
 	Store string
+	// Regions says how several regions count (`regions`).
+	Regions Regions
 }
 
 // syncInterval returns the interval in force.
@@ -105,6 +122,9 @@ func (m Mode) String() string {
 	}
 	if m.Store != "" {
 		text += ", in store " + m.Store
+	}
+	if m.Regions != RegionsEach {
+		text += ", over all regions " + m.Regions.String()
 	}
 	return text
 }

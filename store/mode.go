@@ -80,4 +80,7 @@ type Mode struct {
 	// Store names the store that keeps the bucket, where there are several; "" is the
 	// first.
 	Store string
+	// Regional decides by hits that were leased from Store, the home of all regions ("" is
+	// the usual one), and by the reserve of this region.
+	Regional bool
 }

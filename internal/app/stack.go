@@ -37,6 +37,7 @@ const leaveTimeout = time.Second
 //	accuracy     measures what callers are told, for a sample of keys
 //	denials      remembers what was denied
 //	spread       sub-buckets
+//	regions      hits leased from a home, and the reserve of this region; one for each home
 //	leases       leased, synced and local modes, hot keys; one for each backend
 //	backends     Redis, memcached or memory; several by unit and by name
 //
@@ -47,7 +48,8 @@ type stack struct {
 	// places has the index of each backend by its name.
 	places   map[string]int
 	local    *local.Store
-	leases   []*lease.Store   // of those backends that lease
+	leases   []*lease.Store // of those backends that lease
+	regions  regions
 	spread   *subbucket.Store // nil: in memory
 	denials  *denial.Store    // nil: denials are not remembered
 	accuracy *accuracy.Store  // nil: nothing is measured
@@ -77,7 +79,7 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 		k.longest = max(k.longest, backends[i].budget)
 	}
 	k.fleet = fleet.Join(fleet.Options{
-		Roster: rosterOfAll(backends), Onlooker: !decides, Static: s.Nodes, Initial: k.nodes.Initial,
+		Roster: rosterOfAll(backends, s.Regions != ""), Onlooker: !decides, Static: s.Nodes, Initial: k.nodes.Initial,
 		OnBeat: func(live int, err error) { k.nodes.Beat(time.Now(), live, err) },
 	})
 	if k.local, err = local.New(local.Options{Nodes: k.fleet.Live}); err != nil {
@@ -87,9 +89,15 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 	for i := range backends {
 		layers[i] = k.overBackend(&backends[i], s, told)
 	}
+	if k.regions, err = newRegions(s, backends, layers[0], len(layers), decides); err != nil {
+		return nil, errors.Join(err, closeAll(backends))
+	}
+	for i := range k.regions.homes {
+		layers = append(layers, k.regions.homes[i].Store)
+	}
 	k.Store = layers[0]
 	if len(layers) > 1 {
-		if k.Store, err = spread.New(k.placeOf, layers...); err != nil {
+		if k.Store, err = spread.New(k.layerOf, layers...); err != nil {
 			return nil, errors.Join(err, closeAll(backends))
 		}
 	}
@@ -124,9 +132,13 @@ func (r rosters) Attend(ctx context.Context, node string, ttl time.Duration) (li
 }
 
 // rosterOfAll returns where nodes that share backends find each other; nil if they cannot.
-func rosterOfAll(backends []backend) store.Roster {
+// Where there are regions, homes have rosters of their own.
+func rosterOfAll(backends []backend, regional bool) store.Roster {
 	var all rosters
 	for i := range backends {
+		if regional && backends[i].lender() != nil {
+			continue
+		}
 		roster := rosterOf(&backends[i])
 		if i == 0 && roster == nil {
 			return nil
@@ -197,6 +209,17 @@ func (k *stack) modesAreExact() string {
 	return "the store hands out no leases"
 }
 
+// layerOf returns the index of the layer that decides t: that of its home, where it is leased
+// over regions, else that of its backend.
+func (k *stack) layerOf(t *store.Take) int {
+	if t.Mode != nil && t.Mode.Regional {
+		if home := k.regions.home(t.Mode.Store); home != nil {
+			return home.layer
+		}
+	}
+	return k.placeOf(t)
+}
+
 // placeOf returns the index of the backend that keeps the bucket of t: the one that its rule
 // names, else that of its unit. Rules that name none there is are not in force.
 func (k *stack) placeOf(t *store.Take) int { return k.place(storeOf(t), t.Limit) }
@@ -246,6 +269,9 @@ func (k *stack) watch(metrics *telemetry.Metrics) {
 		metrics.WatchMemory(read)
 	}
 	metrics.WatchShards(k.shards)
+	for i := range k.regions.homes {
+		metrics.WatchRegions(k.regions.homes[i].name, k.regions.homes[i].Stats)
+	}
 	if len(k.leases) > 0 {
 		metrics.WatchLeases(func() lease.Stats { return sumLeases(k.leases) })
 	}
@@ -283,9 +309,13 @@ func (k *stack) shardStates() []shardState {
 	return all
 }
 
-// ping asks every store whether it can decide, and returns why one cannot.
+// ping asks every store whether it can decide, and returns why one cannot. Where there are
+// regions nobody waits for a home: a region that is cut off from it goes on.
 func (k *stack) ping(ctx context.Context) error {
 	for i := range k.backends {
+		if k.regions.home(k.backends[i].name) != nil {
+			continue
+		}
 		if err := k.backends[i].ping(ctx); err != nil {
 			return fmt.Errorf("store %s: %w", k.backends[i].name, err)
 		}
@@ -304,12 +334,15 @@ func (k *stack) join(logger *slog.Logger) {
 	k.quit, k.gone = quit, make(chan struct{})
 	go func() {
 		defer close(k.gone)
-		var denials sync.WaitGroup
+		var others sync.WaitGroup
 		if k.denials != nil {
-			denials.Go(func() { k.denials.Share(ctx) })
+			others.Go(func() { k.denials.Share(ctx) })
+		}
+		for _, f := range k.regions.fleets {
+			others.Go(func() { f.Run(ctx) })
 		}
 		k.fleet.Run(ctx)
-		denials.Wait()
+		others.Wait()
 	}()
 }
 
@@ -321,6 +354,11 @@ func (k *stack) patience() time.Duration { return max(leaveTimeout, k.longest) }
 func (k *stack) leave(logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.patience())
 	defer cancel()
+	for i := range k.regions.homes {
+		if err := k.regions.homes[i].Drain(ctx); err != nil {
+			logger.Warn("what was leased from the home of other regions was not given back; it expires by itself", "home", k.regions.homes[i].name, "error", err)
+		}
+	}
 	for _, l := range k.leases {
 		if err := l.Drain(ctx); err != nil {
 			logger.Warn("leases were not given back; they expire by themselves", "error", err)

@@ -37,6 +37,9 @@ func (k *stack) fit(r *rules.Rule) error {
 	if err := k.unfit(name, nil); err != nil {
 		return err
 	}
+	if err := k.regions.fit(r); err != nil {
+		return err
+	}
 	asked := r.Limits
 	if r.Tenant {
 		asked = append(tenantLimits(r), asked...)

@@ -18,6 +18,7 @@ import (
 type storeCmd struct {
 	Key    storeKeyCmd    `cmd:"" help:"Show the keys of a descriptor in Redis, and what they hold."`
 	Doctor storeDoctorCmd `cmd:"" help:"Try a store step by step, and say what is wrong and what to change."`
+	Epoch  storeEpochCmd  `cmd:"" help:"Show since when a store that lends to regions has forgotten nothing."`
 }
 
 type storeKeyCmd struct {
@@ -174,6 +175,8 @@ func slotsIn(s limit.State, now limit.Micros) (used int, first time.Duration) {
 // shows all.
 func whereElse(m *rules.Mode) string {
 	switch {
+	case m.Regions == rules.RegionsLeased:
+		return "regions: leased: in the home this is the part that it lends, and what nodes have leased counts as used; reserves are in the stores of regions, with keys of their own"
 	case m.Consistency == rules.Local:
 		return "consistency: local: each node counts alone, and nothing is stored"
 	case m.Leases():

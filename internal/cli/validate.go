@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/regionfile"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/rules/describe"
 	"github.com/headgate/headgate/rules/rulefile"
@@ -14,6 +16,7 @@ import (
 type validateCmd struct {
 	ruleFlags `embed:""`
 	nodeFlag  `embed:""`
+	Regions   string   `placeholder:"FILE" help:"The file of regions of the server: refuse rules that cannot hold over them, and say how each limit is cut."`
 	Quiet     bool     `short:"q" env:"-" help:"Print only what is wrong."`
 	Paths     []string `arg:"" name:"file_or_dir" help:"Rule files, directories of them, or - for standard input."`
 }
@@ -24,6 +27,7 @@ func (*validateCmd) Help() string {
 
   headgate rules validate rules/
   headgate rules validate --compat envoy config/*.yaml
+  headgate rules validate --regions regions.yaml rules/
   kubectl get configmap rules -o jsonpath='{.data.rules\.yaml}' | headgate rules validate -
 
 For each rule it prints where it stands, its limits, what its consistency mode
@@ -36,8 +40,15 @@ func (c *validateCmd) Run(std *stdio) error {
 	if err := c.nodeFlag.validate(); err != nil {
 		return err
 	}
+	regions, err := c.loadRegions()
+	if err != nil {
+		return err
+	}
 	set, files, err := c.load(std, c.Paths...)
 	if err != nil {
+		return err
+	}
+	if err := fitRegions(set, regions); err != nil {
 		return err
 	}
 	for _, w := range set.Warnings() {
@@ -46,7 +57,31 @@ func (c *validateCmd) Run(std *stdio) error {
 	if c.Quiet {
 		return nil
 	}
-	return c.print(std.out, set, otherDefaults(files, c.options()))
+	return c.print(std.out, set, otherDefaults(files, c.options()), regions)
+}
+
+// loadRegions reads the file of regions; nil if none is named.
+func (c *validateCmd) loadRegions() (*regionfile.Regions, error) {
+	if c.Regions == "" {
+		return nil, nil
+	}
+	regions, err := regionfile.Load(c.Regions)
+	return regions, usageIf(err)
+}
+
+// fitRegions returns which rules cannot hold over the regions. Without a file of them nobody
+// knows.
+func fitRegions(set *rules.Set, regions *regionfile.Regions) error {
+	if regions == nil {
+		return nil
+	}
+	var problems []error
+	for _, r := range set.Rules() {
+		if err := regions.Fit(r); err != nil {
+			problems = append(problems, fmt.Errorf("%s:%d: rule %s: %w", r.File, r.Line, r.ID, err))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // otherDefaults loads files with the other set of defaults. What is different
@@ -61,7 +96,7 @@ func otherDefaults(files []rulefile.File, o rulefile.Options) *rules.Set {
 	return other
 }
 
-func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
+func (c *validateCmd) print(w io.Writer, set, other *rules.Set, regions *regionfile.Regions) error {
 	byWhat := "by default"
 	if set.Compat() {
 		byWhat = "by --compat envoy"
@@ -79,6 +114,9 @@ func (c *validateCmd) print(w io.Writer, set, other *rules.Set) error {
 			fmt.Fprintf(w, "    %s\n", shift)
 		}
 		if promise := describe.Promise(r, c.Nodes); promise != "" {
+			fmt.Fprintf(w, "    %s\n", promise)
+		}
+		if promise := regions.Promise(r); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)
 		}
 		if promise := describe.FailurePromise(r, c.Nodes); promise != "" {

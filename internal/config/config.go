@@ -54,6 +54,10 @@ type Settings struct {
 	StorePerSecond StoreURL `group:"store" name:"store-per-second" placeholder:"URL" help:"Another store for limits per second, which make most of the load and need no durability. Default: --store."`
 	// Stores is a file of further stores, which rules name; "" is none.
 	Stores string `group:"store" placeholder:"FILE" help:"YAML file of further stores, each with a name, for rules and domains that say store: NAME. Read at start."`
+	// Regions is a file of the regions that there are, and Region the one of this process;
+	// "" is none.
+	Regions string `group:"store" placeholder:"FILE" help:"YAML file of the regions that there are, the same in all of them, for rules that say regions: leased. Read at start."`
+	Region  string `group:"store" placeholder:"NAME" help:"Which of the regions of --regions this process is in."`
 	// StoreBudget bounds how long one request waits for the store. The default
 	// value is 20ms, from 1ms to 10s.
 	StoreBudget time.Duration `group:"store" default:"20ms" help:"Longest wait for the store. Past it the failure mode of the rule answers, marked degraded."`
@@ -152,6 +156,7 @@ func (s *Settings) validate() error {
 		s.Store.Check(),
 		s.validatePerSecond(),
 		s.validateStores(),
+		s.validateRegions(),
 		within("breaker-failures", s.BreakerFailures, 1, maxBreakerFailures),
 		aRatio("--breaker-ratio", s.BreakerRatio),
 		between("breaker-slow", s.BreakerSlow, 0, maxBudget),
@@ -212,6 +217,18 @@ func (s *Settings) validatePerSecond() error {
 func (s *Settings) validateStores() error {
 	if s.Stores != "" && s.Store.Scheme() == "memory" {
 		return errors.New("--stores: --store is in memory, where each process counts alone; hint: --store redis://host:6379/0")
+	}
+	return nil
+}
+
+// validateRegions refuses regions without a home. That Region is one of them is known when
+// the file is read.
+func (s *Settings) validateRegions() error {
+	switch {
+	case s.Regions == "":
+		return unused("regions", "nothing is said of regions", given{"region", s.Region != ""})
+	case s.Stores == "":
+		return errors.New("--regions: its home is a store of --stores; hint: --stores FILE")
 	}
 	return nil
 }

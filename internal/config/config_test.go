@@ -165,6 +165,8 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"store":                 "redis://h",
 		"store-per-second":      "redis://s",
 		"stores":                "stores.yaml",
+		"regions":               "regions.yaml",
+		"region":                "frankfurt",
 		"tenants":               "sqlite:///t.db",
 		"tls-except":            "grpc",
 		"top-keys":              "9",
@@ -185,6 +187,8 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	beside := map[string]map[string]string{
 		"store-per-second":      {"store": "redis://h"},
 		"stores":                {"store": "redis://h"},
+		"regions":               {"store": "redis://h", "stores": "stores.yaml"},
+		"region":                {"store": "redis://h", "stores": "stores.yaml", "regions": "regions.yaml"},
 		"tenants-file":          database,
 		"tenants-dir":           database,
 		"snapshot-sign-key":     {"tenants": "sqlite:///t.db", "admin-addr": ":1", "admin-tokens": "tokens.yaml"},

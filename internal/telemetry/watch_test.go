@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/store/lease"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/reconcile"
+	"github.com/headgate/headgate/store/regional"
 	"github.com/headgate/headgate/store/subbucket"
 	"github.com/headgate/headgate/trial"
 )
@@ -61,6 +62,7 @@ func watchAll(m *Metrics) {
 	m.WatchCheckIDs(func() repeat.Counts { return repeat.Counts{First: 1, Repeated: 2} })
 	m.WatchDenials(func() denial.Stats { return denial.Stats{} })
 	m.WatchDocuments(func() Documents { return Documents{} })
+	m.WatchRegions("home", func() regional.Stats { return regional.Stats{Connected: true} })
 	m.WatchFleet(func() fleet.Stats { return fleet.Stats{} })
 	m.WatchReconcile(func() reconcile.Stats { return reconcile.Stats{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })

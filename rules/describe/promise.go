@@ -77,6 +77,8 @@ func modePromise(r *rules.Rule) string {
 	m := &r.Mode
 	const leased = "hits that a node takes in advance count as used until its lease ends, so excess 0"
 	switch {
+	case m.Regions == rules.RegionsLeased:
+		return "regions leased: " + leased + " over all regions, while no store of a region forgets what it has counted of its reserve; what regions leave of their reserves is not used"
 	case m.Consistency == rules.Leased:
 		return "leased: " + leased
 	case m.Consistency == rules.Synced:
@@ -97,6 +99,9 @@ func modePromise(r *rules.Rule) string {
 func FailurePromise(r *rules.Rule, nodes int) string {
 	if len(r.Limits) == 0 || r.Mode.Consistency == rules.Local {
 		return ""
+	}
+	if r.Mode.Regions == rules.RegionsLeased {
+		return "without the home: each region its part of the reserve; without the store of a region: what its nodes hold, then nothing"
 	}
 	return "without the store: " + failurePromise(r, nodes)
 }

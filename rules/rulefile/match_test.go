@@ -46,7 +46,7 @@ var otherKeys = map[place]map[string]string{
 		"lease_ttl": "1s", "local_share": "share", "max_debt": "5", "on_change": "carry", "priority": "p1",
 		"raise_hot_keys": "{by: 20, for: 10m, pause: 1h}", "remember_denials": "false",
 		"schedule": `[{cron: "0 22 * * *", for: 8h, factor: 3}]`, "secondary_limits": "[{unit: second, requests_per_unit: 1}]",
-		"sensitive": "true", "soft_limit": "{at: 50%}", "store": "home", "sub_buckets": "2", "sync_interval": "200ms", "tenant": "true",
+		"regions": "each", "sensitive": "true", "soft_limit": "{at: 50%}", "store": "home", "sub_buckets": "2", "sync_interval": "200ms", "tenant": "true",
 		"valid_from": "2020-01-01T00:00:00Z", "valid_until": "2099-01-01T00:00:00Z",
 	},
 	inRateLimit: {},

@@ -16,13 +16,13 @@ type modeSpec struct {
 	syncInterval, leaseTTL           time.Duration
 	subBuckets                       int64
 	askAlways                        bool
-	store                            string
+	store, regions                   string
 	// at says where the values of the keys stand that were given.
 	at map[string]position
 }
 
 // modeKeys are the keys of a modeSpec.
-var modeKeys = []string{"consistency", "sync_interval", "lease_ttl", "local_share", "hot_keys", "sub_buckets", "remember_denials", "store"}
+var modeKeys = []string{"consistency", "sync_interval", "lease_ttl", "local_share", "hot_keys", "sub_buckets", "remember_denials", "store", "regions"}
 
 // modeField decodes the keys that say how decisions are made.
 func (d *decoder) modeField(s *descriptorSpec, f field) bool {
@@ -50,6 +50,8 @@ func (d *decoder) modeField(s *descriptorSpec, f field) bool {
 		m.askAlways = !d.flag(f)
 	case "store":
 		m.store = d.storeName(f)
+	case "regions":
+		m.regions = d.text(f)
 	}
 	if m.at == nil {
 		m.at = make(map[string]position)
@@ -98,6 +100,7 @@ func (c *compiler) mode(r *rules.Rule, s *modeSpec) rules.Mode {
 	m.Consistency = rules.Consistency(c.word(s.at, "consistency", s.consistency, "exact", "leased", "synced", "local"))
 	m.Whole = c.word(s.at, "local_share", s.localShare, "share", "whole") == 1
 	m.HotKeys = c.hotKeys(s)
+	m.Regions = rules.Regions(c.word(s.at, "regions", s.regions, "each", "leased"))
 	if r.Unlimited {
 		for key, at := range s.at {
 			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)

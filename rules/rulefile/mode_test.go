@@ -42,6 +42,9 @@ func TestModeOfKeys(t *testing.T) {
 		{"store: home", "exact, in store home", rules.Mode{Store: "home"}},
 		{"store: eu-west_1, consistency: leased", "leased, in store eu-west_1", rules.Mode{Store: "eu-west_1", Consistency: rules.Leased}},
 		{"store: , remember_denials: ", "exact", rules.Mode{}},
+		{"regions: each", "exact", rules.Mode{}},
+		{"regions: leased, failure_mode: closed", "exact, over all regions leased", rules.Mode{Regions: rules.RegionsLeased}},
+		{"regions: leased, failure_mode: closed, consistency: leased, store: home", "leased, in store home, over all regions leased", rules.Mode{Regions: rules.RegionsLeased, Consistency: rules.Leased, Store: "home"}},
 	} {
 		r := modeOf(t, tt.keys)
 		if r.Mode != tt.want || r.Mode.String() != tt.text {

@@ -41,6 +41,7 @@ func (c *compiler) newRule(f *fileSpec, n *rules.Node, spec *descriptorSpec) *ru
 	r.Mode = c.mode(r, &spec.mode)
 	r.HotRaise = c.hotRaise(r, spec.hotRaise)
 	c.setSchedule(r, spec)
+	c.checkRegions(r, &spec.mode)
 	c.setResponse(r, spec)
 	return r
 }

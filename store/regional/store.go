@@ -248,6 +248,9 @@ func (s *Store) handBack(sh *shard, b *bucket, now time.Duration) {
 	}
 }
 
+// Vouch says that the home has forgotten nothing, so that hits are leased from it at once.
+func (s *Store) Vouch(ctx context.Context) error { return s.home.Vouch(ctx) }
+
 // Drain gives back all that this node holds, and holds nothing from then on: what comes is
 // decided by the reserve. It returns when the home has answered, or with the error of ctx.
 func (s *Store) Drain(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 
 // MaxStores bounds the stores of a Store: each that a batch needs is asked by a
 // goroutine.
-const MaxStores = 16
+const MaxStores = 32
 
 // Store is a store.Store that decides each take in one of several stores. Make
 // one with New.

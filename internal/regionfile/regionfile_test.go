@@ -1,0 +1,100 @@
+package regionfile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/store/regional"
+)
+
+func load(t *testing.T, text string) (*Regions, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "regions.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Load(path)
+}
+
+func TestRegionsOfAFile(t *testing.T) {
+	r, err := load(t, "home: home\nreserve: 12.5%\nregions:\n  frankfurt: {weight: 2}\n  virginia:\n  singapore: {}\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := r.Layout.Weights; r.Home != "home" || r.Layout.Reserve != 125_000 || len(w) != 3 || w["frankfurt"] != 2 || w["virginia"] != 1 || w["singapore"] != 1 {
+		t.Errorf("%+v", r)
+	}
+	if err := r.Check("virginia"); err != nil {
+		t.Error(err)
+	}
+	if err := r.Check("tokyo"); err == nil || !strings.Contains(err.Error(), "there is no region tokyo; hint: one of frankfurt, singapore, virginia") {
+		t.Error(err)
+	}
+	if r, err = load(t, "home: home\nregions: {a: {}}"); err != nil || r.Layout.Reserve != DefaultReserve {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// The example of the documentation is a file of regions.
+func TestExample(t *testing.T) {
+	page, err := os.ReadFile("../../docs/regions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```yaml\nhome:")
+	text, _, found := strings.Cut(rest, "```")
+	if !found {
+		t.Fatal("docs/regions.md has no example")
+	}
+	if r, err := load(t, "home:"+text); err != nil || len(r.Layout.Weights) != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	var many strings.Builder
+	many.WriteString("home: h\nregions:\n")
+	for i := range regional.MaxRegions + 1 {
+		many.WriteString("  r" + strings.Repeat("x", i) + ": {}\n")
+	}
+	for text, want := range map[string]string{
+		"":                                   "home: there is none; hint:",
+		"home: h":                            "no regions; hint: regions:",
+		"home: Home\nregions: {a: {}}":       `home: name "Home"`,
+		"home: h\nregions: {A: {}}":          `region A: name "A"`,
+		"home: h\nregions: {a: {weight: 0}}": "region a: weight: 0 is out of range; hint: from 1 to 1000000",
+		"home: h\nregions: {a: {weight: -1}, b: {weight: 2000000}}": "region b: weight: 2000000 is out of range",
+		"home: h\nregions: {a: {load: 1}}":                          `regions.yaml:2: unknown key "load"`,
+		"home: h\nregions: {a: {weight: x}}":                        "regions.yaml:2: ",
+		"home: h\nreserve: 0.1\nregions: {a: {}}":                   `reserve: "0.1" is no share; hint: from 0.1% to 90%`,
+		"home: h\nreserve: 0%\nregions: {a: {}}":                    "reserve: 0% is out of range",
+		"home: h\nreserve: 95%\nregions: {a: {}}":                   "reserve: 95% is out of range",
+		"home: h\nreserve: -5%\nregions: {a: {}}":                   "is no share",
+		"home: h\nreserve: 1.23456%\nregions: {a: {}}":              "is no share",
+		many.String(): "33 regions; hint: at most 32",
+	} {
+		r, err := load(t, text)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "regions.yaml") {
+			t.Errorf("%q: %+v, %v; want %q", text, r, err, want)
+		}
+	}
+	if _, err := Load(filepath.Join(t.TempDir(), "none.yaml")); err == nil {
+		t.Error("a file that is not there")
+	}
+}
+
+// Whatever a file holds, it is refused or can be used.
+func FuzzParse(f *testing.F) {
+	f.Add("home: home\nreserve: 10%\nregions: {frankfurt: {weight: 2}, virginia: null}")
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := parse([]byte(text))
+		if err != nil {
+			return
+		}
+		if total := r.Layout.Total(); total < int64(len(r.Layout.Weights)) || total < 1 || r.Layout.Reserve < 1 || r.Layout.Reserve > regional.MaxReserve || r.Home == "" {
+			t.Errorf("%q: %+v", text, r)
+		}
+	})
+}
