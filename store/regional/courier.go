@@ -101,16 +101,17 @@ func (c *courier) fly() {
 		batch := append([]errand(nil), c.waiting[:n]...)
 		c.waiting = append(c.waiting[:0], c.waiting[n:]...)
 		clear(c.waiting[len(c.waiting):cap(c.waiting)])
-		known := c.known.Known()
+		before := c.known.Epoch()
 		c.mu.Unlock()
-		c.run(batch, known)
+		c.run(batch, before)
 	}
 }
 
 // run asks for batch: the epoch if it is not known, the leases, and the epoch again.
-func (c *courier) run(batch []errand, known bool) {
-	if !known {
-		if _, ok := c.mark(); !ok {
+// before is the epoch that is known, 0 if none is.
+func (c *courier) run(batch []errand, before uint64) {
+	if before == 0 {
+		if before = c.mark(); before == 0 {
 			c.fail(batch)
 			return
 		}
@@ -124,16 +125,15 @@ func (c *courier) run(batch []errand, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.s.budget)
 	c.s.home.Lease(ctx, requests, grants)
 	cancel()
-	sure, _ := c.mark()
+	sure := c.mark() == before
 	now := c.s.read()
 	for i := range batch {
 		c.end(&batch[i], &Answer{Request: requests[i], Grant: grants[i], Sure: sure, Sent: sent, Now: now})
 	}
 }
 
-// mark asks the home for its epoch, and reports whether it is the one that was known and
-// whether there was an answer.
-func (c *courier) mark() (same, ok bool) {
+// mark asks the home for its epoch, and returns it; 0 where there is no answer.
+func (c *courier) mark() uint64 {
 	sent := c.s.read()
 	ctx, cancel := context.WithTimeout(context.Background(), c.s.budget)
 	defer cancel()
@@ -143,9 +143,10 @@ func (c *courier) mark() (same, ok bool) {
 	defer c.mu.Unlock()
 	if err != nil {
 		c.known.Failed(now)
-		return false, false
+		return 0
 	}
-	return c.known.Heard(epoch, sent, now), true
+	c.known.Heard(epoch, sent, now)
+	return epoch.ID
 }
 
 // requests writes down what the errands of batch ask for by now, and returns those that

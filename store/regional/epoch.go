@@ -23,17 +23,14 @@ type Home struct {
 	failures uint64
 }
 
-// Heard books the answer to a question about the epoch, which was sent at sent, and reports
-// whether it is the epoch that was known.
-func (h *Home) Heard(e store.Epoch, sent, now time.Duration) (same bool) {
-	same = h.epoch.ID != 0 && e.ID == h.epoch.ID
-	if h.epoch.ID != 0 && !same {
+// Heard books the answer to a question about the epoch, which was sent at sent.
+func (h *Home) Heard(e store.Epoch, sent, now time.Duration) {
+	if h.epoch.ID != 0 && h.epoch.ID != e.ID {
 		h.begun++
 	}
 	// The home has told its age before now, so it is older by now than that.
 	h.epoch, h.heard, h.trip = e, now, now-sent
 	h.backoff, h.quiet = 0, 0
-	return same
 }
 
 // Failed books that the home did not answer.
@@ -45,6 +42,11 @@ func (h *Home) Failed(now time.Duration) {
 
 // Known reports whether the epoch is known.
 func (h *Home) Known() bool { return h.epoch.ID != 0 }
+
+// Epoch is the id of the epoch that is known; 0 is none. Who asks for leases looks at it
+// before, and is sure of the answer if a mark after it has the same: others of the node may
+// have heard of another epoch meanwhile.
+func (h *Home) Epoch() uint64 { return h.epoch.ID }
 
 // Answers reports whether the home may be asked at now.
 func (h *Home) Answers(now time.Duration) bool { return now >= h.quiet }

@@ -57,11 +57,13 @@ type reach struct {
 
 // reaches are what is gone through: everything, but not deep, and deeper what belongs together.
 func reaches() []reach {
-	all := []event{useHeld, useReserve, trip, ask, arrive, hear, unheard, lose, handBack, crash}
+	all := []event{useHeld, useReserve, trip, ask, arrive, hear, look, unheard, lose, handBack, crash}
 	return []reach{
 		{"all, two regions of one node", []int{0, 1}, 5, all, 1, 1, 1},
 		{"all, two regions of two nodes", []int{0, 0, 1, 1}, 4, all, 1, 1, 1},
 		{"restarts and crashes", []int{0, 1}, 7, []event{useHeld, useReserve, trip, crash}, 0, 2, 1},
+		{"restarts under way", []int{0, 1}, 7, []event{useHeld, trip, ask, arrive, hear, look}, 0, 1, 0},
+		{"groups that are denied", []int{0, 1}, 7, []event{useHeld, trip, setAside, undo}, 0, 0, 0},
 		{"late answers", []int{0, 1}, 8, []event{useHeld, trip, ask, arrive, hear, lose}, 0, 0, 0},
 		{"late and repeated questions", []int{0, 1}, 6, []event{useHeld, useReserve, trip, ask, lose, handBack}, 2, 0, 0},
 	}
@@ -133,6 +135,27 @@ func useHeld(s *scope, n *nodeModel) bool {
 	return true
 }
 
+// setAside spends all that is held for a group whose other takes are asked for elsewhere.
+func setAside(s *scope, n *nodeModel) bool {
+	at := n.clock(s.now)
+	held := n.rights.Held(at)
+	if held == 0 || n.aside != (regional.Spent{}) {
+		return false
+	}
+	n.aside, _ = n.rights.Spend(held-1, at)
+	return true
+}
+
+// undo puts it back, because the group is denied.
+func undo(s *scope, n *nodeModel) bool {
+	if n.aside == (regional.Spent{}) {
+		return false
+	}
+	n.rights.PutBack(n.aside, n.clock(s.now))
+	n.aside = regional.Spent{}
+	return true
+}
+
 // useReserve lets a hit pass by the reserve of the region.
 func useReserve(s *scope, n *nodeModel) bool {
 	if !s.own[n.region].take(s.cuts[n.region].Own, s.now, 1) {
@@ -149,12 +172,12 @@ func ask(s *scope, n *nodeModel) bool {
 	}
 	at := n.clock(s.now)
 	if !n.home.Known() {
-		n.home.Heard(s.home.mark(s.now), at, at)
+		n.mark(&s.home, s.now)
 		return true
 	}
 	if !n.home.Lends(s.cuts[n.region].Fence, at) {
 		// What is known may be old: it is asked for again when nothing else is.
-		n.home.Heard(s.home.mark(s.now), at, at)
+		n.mark(&s.home, s.now)
 		return true
 	}
 	n.rights.Note(1, at)
@@ -166,7 +189,7 @@ func ask(s *scope, n *nodeModel) bool {
 	s.ids++
 	// As much as there is: how much a node asks for must not matter.
 	q.ID, q.Share = id(s.ids), 1
-	n.phase, n.q, n.sent = asked, q, at
+	n.phase, n.q, n.sent, n.before = asked, q, at, n.home.Epoch()
 	return true
 }
 
@@ -189,8 +212,16 @@ func hear(s *scope, n *nodeModel) bool {
 	if n.phase != answered {
 		return false
 	}
-	at := n.clock(s.now)
-	n.end(s.now, n.grant, n.home.Heard(s.home.mark(s.now), at, at))
+	n.end(s.now, n.grant, n.mark(&s.home, s.now) == n.before)
+	return true
+}
+
+// look has another question of the node hear the mark, while one is under way.
+func look(s *scope, n *nodeModel) bool {
+	if n.phase == idle {
+		return false
+	}
+	n.mark(&s.home, s.now)
 	return true
 }
 
@@ -261,7 +292,7 @@ func newScope(t *testing.T, spec limit.Spec, r *reach) *scope {
 	for i, region := range r.nodes {
 		n := nodeModel{region: region, off: time.Duration(i) * 7 * time.Second}
 		n.rights = *regional.NewRights(s.cuts[region].Home, 0, n.clock(s.now))
-		n.home.Heard(s.home.mark(s.now), n.clock(s.now), n.clock(s.now))
+		n.mark(&s.home, s.now)
 		s.nodes = append(s.nodes, n)
 	}
 	return s

@@ -63,7 +63,7 @@ type stray struct {
 type traveller struct {
 	nodeModel
 	arrives, back limit.Micros
-	lost, unheard bool
+	lost          bool
 }
 
 var faultsLimits = []limit.Spec{
@@ -149,6 +149,7 @@ func (p *planet) run() {
 				p.hit(n)
 			}
 			p.travel(n)
+			p.look(n)
 			if p.crashes && p.rand.IntN(3000) == 0 {
 				p.crash(n)
 			}
@@ -172,7 +173,7 @@ func (p *planet) hit(n *traveller) {
 	p.asked += hits
 	at := n.clock(p.now)
 	n.rights.Note(hits, at)
-	if !n.rights.Spend(hits, at) && !p.own[n.region].take(p.cuts[n.region].Own, p.now, hits) {
+	if _, held := n.rights.Spend(hits, at); !held && !p.own[n.region].take(p.cuts[n.region].Own, p.now, hits) {
 		n.rights.Starve(hits)
 		return
 	}
@@ -214,7 +215,7 @@ func (p *planet) travel(n *traveller) {
 			n.home.Failed(at)
 			n.end(p.now, n.grant, false)
 		default:
-			n.end(p.now, n.grant, n.home.Heard(p.home.mark(p.now), at, at))
+			n.end(p.now, n.grant, n.mark(&p.home, p.now) == n.before)
 		}
 	}
 }
@@ -230,7 +231,7 @@ func (p *planet) send(n *traveller, at time.Duration) {
 			n.home.Failed(at)
 			return
 		}
-		n.home.Heard(p.home.mark(p.now), at, at)
+		n.mark(&p.home, p.now)
 		return
 	}
 	q, ok := n.rights.Ask(int64(len(p.nodes)), at)
@@ -239,8 +240,15 @@ func (p *planet) send(n *traveller, at time.Duration) {
 	}
 	p.ids++
 	q.ID = id(p.ids)
-	n.phase, n.q, n.sent, n.lost = asked, q, at, false
+	n.phase, n.q, n.sent, n.before, n.lost = asked, q, at, n.home.Epoch(), false
 	n.arrives = p.now + p.latency()
+}
+
+// look has another question of n hear the mark.
+func (p *planet) look(n *traveller) {
+	if n.phase != idle && p.rand.IntN(10) == 0 && p.reaches(n) {
+		n.mark(&p.home, p.now)
+	}
 }
 
 func (p *planet) deliverStrays() {

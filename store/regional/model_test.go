@@ -122,10 +122,15 @@ type nodeModel struct {
 	// off is how far its monotonic clock is from the true time.
 	off time.Duration
 
+	// aside is spent for a group that is not decided yet.
+	aside regional.Spent
+
 	phase phase
-	q     store.LeaseRequest
-	grant store.Grant
-	sent  time.Duration
+	// before is the epoch that was known when the question was sent.
+	before uint64
+	q      store.LeaseRequest
+	grant  store.Grant
+	sent   time.Duration
 }
 
 // phase is how far a question is.
@@ -140,6 +145,13 @@ const (
 // clock is the node's time at now.
 func (n *nodeModel) clock(now limit.Micros) time.Duration {
 	return time.Duration(now)*time.Microsecond - n.off
+}
+
+// mark asks for the epoch, and returns it.
+func (n *nodeModel) mark(home *homeModel, now limit.Micros) uint64 {
+	e := home.mark(now)
+	n.home.Heard(e, n.clock(now), n.clock(now))
+	return e.ID
 }
 
 // id draws the n-th lease.

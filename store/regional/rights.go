@@ -123,22 +123,45 @@ func (r *Rights) Note(hits int64, now time.Duration) {
 // Starve tells that hits were denied, by the reserve too.
 func (r *Rights) Starve(hits int64) { r.starved = max(r.starved, hits) }
 
+// Spent is of which leases hits have passed.
+type Spent [2]struct {
+	lease store.LeaseID
+	hits  int64
+}
+
 // Spend lets hits pass at now and reports true if so many are held, else it changes nothing.
-func (r *Rights) Spend(hits int64, now time.Duration) bool {
+func (r *Rights) Spend(hits int64, now time.Duration) (spent Spent, ok bool) {
 	if r.Held(now) < hits {
-		return false
+		return Spent{}, false
 	}
 	for i := range r.lots {
 		l := &r.lots[i]
 		n := min(hits, l.left)
 		l.left -= n
 		hits -= n
+		spent[i].lease, spent[i].hits = l.id, n
 		if n > 0 && l.left == 0 {
 			r.size = max(r.size, min(2*l.granted, limit.MaxQuota))
 		}
 	}
 	r.expire(now)
-	return true
+	return spent, true
+}
+
+// PutBack undoes a Spend of hits that did not pass after all, and returns how many it could
+// put back. What belongs to a lease that is used up or has ended is lost: another one may be of
+// another window.
+func (r *Rights) PutBack(spent Spent, now time.Duration) (taken int64) {
+	r.expire(now)
+	for _, s := range spent {
+		for i := range r.lots {
+			if l := &r.lots[i]; s.hits > 0 && l.granted > 0 && l.id == s.lease {
+				l.left += s.hits
+				taken += s.hits
+			}
+		}
+	}
+	return taken
 }
 
 // GiveBack takes up to hits back that have passed by lots that are still held, and returns

@@ -18,6 +18,7 @@ type step struct {
 	b     *bucket
 	hash  uint64
 	spent bool
+	of    Spent
 	asked int
 	known Known
 }
@@ -92,7 +93,7 @@ func (s *Store) byRights(sh *shard, b *bucket, t *store.Take, now time.Duration,
 		st.spent = t.Op == store.Hit && b.Held(now) >= t.Hits
 	case t.Op == store.Hit:
 		b.Note(t.Hits, now)
-		if st.spent = b.Spend(t.Hits, now); st.spent {
+		if st.of, st.spent = b.Spend(t.Hits, now); st.spent {
 			sh.stats.Used += t.Hits
 			sh.stats.Leased++
 		}
@@ -188,7 +189,7 @@ func (s *Store) putBack(c *call, from, to int) {
 		sh := s.shardOf(st.hash)
 		sh.mu.Lock()
 		// What belongs to a lease that has ended meanwhile is lost.
-		taken := st.b.GiveBack(t.Hits, s.read())
+		taken := st.b.PutBack(st.of, s.read())
 		sh.stats.Used -= taken
 		sh.stats.Leased--
 		sh.mu.Unlock()
