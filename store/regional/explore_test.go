@@ -63,7 +63,7 @@ func reaches() []reach {
 		{"all, two regions of two nodes", []int{0, 0, 1, 1}, 4, all, 1, 1, 1},
 		{"restarts and crashes", []int{0, 1}, 7, []event{useHeld, useReserve, trip, crash}, 0, 2, 1},
 		{"restarts under way", []int{0, 1}, 7, []event{useHeld, trip, ask, arrive, hear, look}, 0, 1, 0},
-		{"groups that are denied", []int{0, 1}, 7, []event{useHeld, trip, setAside, undo}, 0, 0, 0},
+		{"groups that are denied", []int{0, 1}, 8, []event{useHeld, useSome, trip, setAside, undo}, 0, 0, 0},
 		{"late answers", []int{0, 1}, 8, []event{useHeld, trip, ask, arrive, hear, lose}, 0, 0, 0},
 		{"late and repeated questions", []int{0, 1}, 6, []event{useHeld, useReserve, trip, ask, lose, handBack}, 2, 0, 0},
 	}
@@ -132,6 +132,18 @@ func useHeld(s *scope, n *nodeModel) bool {
 	}
 	n.rights.Spend(held, at)
 	s.pass(held)
+	return true
+}
+
+// useSome lets all but one pass of what is held, so that the lease is not used up.
+func useSome(s *scope, n *nodeModel) bool {
+	at := n.clock(s.now)
+	held := n.rights.Held(at)
+	if held < 2 {
+		return false
+	}
+	n.rights.Spend(held-1, at)
+	s.pass(held - 1)
 	return true
 }
 

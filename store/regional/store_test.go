@@ -259,6 +259,35 @@ func TestWhatIsNoHit(t *testing.T) {
 	})
 }
 
+// What was lent before a reset, and is heard of after it, is not used.
+func TestResetUnderWay(t *testing.T) {
+	inPlace(t, func(p *place) {
+		p.hits(3)
+		p.later(60 * time.Millisecond) // the question is under way
+		p.take(store.Take{Key: []byte("k"), Limit: hundred, Op: store.Reset})
+		p.later(200 * time.Millisecond)
+		if st := p.store.Stats(); st.Held != 0 || st.Unsure == 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+// A dry run that is denied has nothing asked for.
+func TestDryRunsAskForNothing(t *testing.T) {
+	inPlace(t, func(p *place) {
+		p.hits(1)
+		dry := hit("k", 50)
+		dry.DryRun = true
+		if r := p.take(dry)[0]; r.Allowed {
+			t.Errorf("%+v", r)
+		}
+		p.later(300 * time.Millisecond)
+		if st := p.store.Stats(); st.Asked != 0 || st.Granted != 0 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
 // A home that does not answer, is in a new epoch, or changes it under way lends nothing.
 func TestHomesThatMayHaveForgotten(t *testing.T) {
 	inPlace(t, func(p *place) {
