@@ -293,10 +293,13 @@ func (s *Store) Close() error {
 // a store that is the home too, or that of two regions, keeps them apart.
 const marker = "\x00region"
 
-func ownKey(key []byte, region string) []byte {
-	own := make([]byte, 0, len(key)+len(region)+1+len(marker))
-	own = append(own, key...)
-	own = append(own, region...)
-	own = append(own, byte(len(region)))
-	return append(own, marker...)
+// appendOwnKey appends the key to buffer, and returns buffer and the key in it. A name has its
+// length behind it, so that no two keys and regions make one.
+func appendOwnKey(buffer, key []byte, region string) (grown, own []byte) {
+	from := len(buffer)
+	buffer = append(buffer, key...)
+	buffer = append(buffer, region...)
+	buffer = append(buffer, byte(len(region)))
+	buffer = append(buffer, marker...)
+	return buffer, buffer[from:len(buffer):len(buffer)]
 }

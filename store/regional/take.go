@@ -3,6 +3,8 @@ package regional
 import (
 	"context"
 	"hash/maphash"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -23,31 +25,54 @@ type step struct {
 	known Known
 }
 
-// call is one Take under way.
+// call is one Take under way. Calls are used again.
 type call struct {
 	now     time.Duration
 	takes   []store.Take
 	results []store.Result
 	steps   []step
 	asks    []store.Take
+	answers []store.Result
+	keys    []byte // of asks
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// maxKept bounds the takes of a call that is kept to be used again.
+const maxKept = 256
+
+// release forgets what c was about, and keeps its memory.
+func (c *call) release() {
+	if cap(c.steps) > maxKept || cap(c.keys) > maxKept*maxKey {
+		return
+	}
+	c.takes, c.results = nil, nil
+	clear(c.steps)
+	clear(c.asks)
+	clear(c.answers)
+	c.steps, c.asks, c.answers, c.keys = c.steps[:0], c.asks[:0], c.answers[:0], c.keys[:0]
+	calls.Put(c)
 }
 
 // Take implements store.Store. It never asks the home, but for a Reset.
 func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Result) {
-	c := &call{now: s.read(), takes: takes, results: results, steps: make([]step, len(takes))}
+	c := calls.Get().(*call)
+	defer c.release()
+	c.now, c.takes, c.results = s.read(), takes, results
+	c.steps = slices.Grow(c.steps[:0], len(takes))[:len(takes)]
 	for from, to := 0, 0; from < len(takes); from = to {
 		to = store.GroupEnd(takes, from)
 		for i := from; i < to; i++ {
 			s.decide(c, i, uint32(from)+1, to-from > 1)
 		}
 	}
-	answers := make([]store.Result, len(c.asks))
+	c.answers = slices.Grow(c.answers[:0], len(c.asks))[:len(c.asks)]
 	if len(c.asks) > 0 {
-		s.own.Take(ctx, c.asks, answers)
+		s.own.Take(ctx, c.asks, c.answers)
 	}
 	for from, to := 0, 0; from < len(takes); from = to {
 		to = store.GroupEnd(takes, from)
-		s.settle(ctx, c, from, to, answers)
+		s.settle(ctx, c, from, to)
 	}
 }
 
@@ -76,7 +101,8 @@ func (s *Store) decide(c *call, i int, group uint32, grouped bool) {
 		return
 	}
 	ask := *t
-	ask.Key, ask.Limit, ask.Hits, ask.Group = ownKey(t.Key, s.region), st.cut.Own, left, 0
+	c.keys, ask.Key = appendOwnKey(c.keys, t.Key, s.region)
+	ask.Limit, ask.Hits, ask.Group = st.cut.Own, left, 0
 	if grouped {
 		ask.Group = group
 	}
@@ -114,7 +140,7 @@ func (s *Store) byRights(sh *shard, b *bucket, t *store.Take, now time.Duration,
 
 // settle makes answers of what the region's store said to the group in [from, to), and puts
 // back what was spent for it if it is denied.
-func (s *Store) settle(ctx context.Context, c *call, from, to int, answers []store.Result) {
+func (s *Store) settle(ctx context.Context, c *call, from, to int) {
 	denied := false
 	for i := from; i < to; i++ {
 		t, st, r := &c.takes[i], &c.steps[i], &c.results[i]
@@ -125,7 +151,7 @@ func (s *Store) settle(ctx context.Context, c *call, from, to int, answers []sto
 			r.Decision = limit.Decision{Allowed: true, Limit: t.Limit.Capacity(), Remaining: min(st.known.Remaining, t.Limit.Capacity()), ResetAfter: micros(st.known.ResetAfter)}
 			r.Ahead = true
 		default:
-			*r = answers[st.asked]
+			*r = c.answers[st.asked]
 			s.join(t, st, r)
 			denied = denied || t.Op == store.Hit && !t.Shadow && r.Err == nil && !r.Skipped && !r.Allowed
 		}
