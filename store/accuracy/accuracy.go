@@ -20,7 +20,8 @@
 // # What is measured
 //
 // Takes whose Mode says Main, of limits that count hits: no slots, no bans, and no limits
-// that count denied hits, as these mean to let less pass than their quota. No dry runs. A take counts
+// that count denied hits, as these mean to let less pass than their quota. No dry runs, and nothing that is leased over
+// regions, of which no store sees all hits. A take counts
 // as decided when it passes, and when its limit denies it. It passes when its limit allows
 // it and no other take of its group holds it back. What another limit denies outside of
 // its group is no matter of a limit: the hits are charged, and the reference counts them.

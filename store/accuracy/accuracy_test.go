@@ -392,3 +392,12 @@ func TestDryRunsAreNotMeasured(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// What is leased over regions is not measured: no store sees all of its hits.
+func TestRegionsAreNotMeasured(t *testing.T) {
+	b := newBench(t, "domain: d\ndescriptors: [{key: user, name: user, regions: leased, failure_mode: closed, rate_limit: {unit: minute, requests_per_unit: 2}}]", 1, headgate.Options{})
+	b.check(on("user:a"))
+	if got := b.counts("user"); got != (accuracy.Counts{}) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -294,7 +294,7 @@ func newScope(t *testing.T, spec limit.Spec, r *reach) *scope {
 			t.Fatal(err)
 		}
 	}
-	// Ten windows after the epoch of clocks, in the middle of one.
+	// Ten windows after the start of clocks, in the middle of one.
 	s.now = limit.Micros(10*s.limit.PeriodMicros() + s.limit.PeriodMicros()/5)
 	s.own[1].aside = limit.Micros(3 * time.Second / time.Microsecond)
 	// The mark of the home is old: what the tests are about is what begins another one.
