@@ -132,7 +132,7 @@ func TestUpgradeHoldsTheSlot(t *testing.T) {
 			t.Errorf("%s: status %d beside an open socket, want 429", name, r.StatusCode)
 		}
 		_, _ = io.WriteString(conn, "ping") // the handler echoes it and returns
-		eventually.True(t, name+": the slot of a closed socket is free", func() bool { return m.Stats().Held == 0 })
+		eventually.True(t, name+": the slot of a closed socket is free", func() bool { return m.Stats().Released == 1 })
 		if answer, _ := dialSocket(t, server.Listener.Addr().String()); !strings.Contains(answer, "101") {
 			t.Errorf("%s: the next socket got %q", name, answer)
 		}
@@ -171,7 +171,7 @@ func TestClientGoesAway(t *testing.T) {
 	if err := <-gone; err == nil {
 		t.Error("the request was answered")
 	}
-	eventually.True(t, "the slot is free", func() bool { return m.Stats().Held == 0 })
+	eventually.True(t, "the slot is free", func() bool { return m.Stats().Released == 1 })
 	if got := get(t, http.DefaultClient, server.URL).StatusCode; got != 200 {
 		t.Errorf("status %d after it, stats %+v", got, m.Stats())
 	}
