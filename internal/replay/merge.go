@@ -14,6 +14,7 @@ type merge struct {
 	reading Reading
 	lacks   [numLacks]int64
 	free    pool
+	waiting int
 	at      limit.Micros
 	seen    recent
 }
@@ -22,7 +23,7 @@ type merge struct {
 func newMerge(inputs []Input, window time.Duration) (*merge, error) {
 	m := &merge{}
 	for i, input := range inputs {
-		s := &stream{input: input, index: i, window: limit.Micros(window.Microseconds()), reading: &m.reading, lacks: &m.lacks, free: &m.free}
+		s := &stream{input: input, index: i, window: limit.Micros(window.Microseconds()), reading: &m.reading, lacks: &m.lacks, free: &m.free, waiting: &m.waiting}
 		if input.Again && len(inputs) > 1 {
 			if err := s.peek(); err != nil {
 				return nil, err
@@ -52,7 +53,7 @@ func (m *merge) next() (*Record, error) {
 				continue
 			}
 		}
-		r := heap.Pop(&s.held).(*Record)
+		r := s.take()
 		if _, err := s.fill(); err != nil {
 			return nil, err
 		}

@@ -23,7 +23,8 @@ type Input struct {
 	Decoder func() (Decoder, error)
 }
 
-// maxHeld bounds the records of one input that wait for older ones: some 50 MiB.
+// maxHeld bounds the records of all inputs that wait for older ones: some 50 MiB. Beyond it each
+// input has one.
 const maxHeld = 100_000
 
 // maxTroubles bounds the bad lines that are told one by one.
@@ -83,6 +84,7 @@ type stream struct {
 	reading *Reading
 	lacks   *[numLacks]int64
 	free    *pool
+	waiting *int // the records that are held, of all inputs
 
 	lines  *lines // nil before it is opened
 	decode Decoder
@@ -167,7 +169,7 @@ func (s *stream) fill() (ok bool, err error) {
 			return false, err
 		}
 	}
-	for !s.ended && (len(s.held) == 0 || s.newest-s.held[0].At < s.window && len(s.held) < maxHeld) {
+	for !s.ended && (len(s.held) == 0 || s.newest-s.held[0].At < s.window && *s.waiting < maxHeld) {
 		if err := s.read(); err != nil {
 			return false, err
 		}
@@ -219,7 +221,14 @@ func (s *stream) read() error {
 	r.order = s.count
 	s.newest = max(s.newest, r.At)
 	heap.Push(&s.held, r)
+	*s.waiting++
 	return nil
+}
+
+// take returns the oldest record that is held.
+func (s *stream) take() *Record {
+	*s.waiting--
+	return heap.Pop(&s.held).(*Record)
 }
 
 // records is a heap of records, the oldest first.
