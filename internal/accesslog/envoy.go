@@ -57,8 +57,9 @@ func ParseEnvoy(line string, into *Line) error {
 	for range 4 { // bytes received and sent, durations
 		s.word()
 	}
-	tail, ok := strings.CutPrefix(strings.TrimSpace(s.rest()), `"`)
-	if tail, ok = strings.CutSuffix(tail, `"`); !ok {
+	tail, begins := strings.CutPrefix(strings.TrimSpace(s.rest()), `"`)
+	tail, ends := strings.CutSuffix(tail, `"`)
+	if !begins || !ends {
 		return s.broken("fields in quotes")
 	}
 	fields := strings.Split(tail, `" "`)

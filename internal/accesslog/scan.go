@@ -20,9 +20,6 @@ func (s *scan) broken(want string) error {
 
 func (s *scan) rest() string { return s.line[s.at:] }
 
-// ended reports whether there is nothing more.
-func (s *scan) ended() bool { return s.at == len(s.line) }
-
 // skip goes behind text, and reports whether it was there.
 func (s *scan) skip(text string) bool {
 	if !strings.HasPrefix(s.rest(), text) {
