@@ -102,7 +102,7 @@ type server interface {
 func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*process, error) {
 	metrics := telemetry.New(o.Build, telemetry.Options{
 		Layer: s.Layer, EnvoyNames: s.EnvoyMetrics, PlainNames: s.PlainMetrics, Exemplars: s.TraceEndpoint != (config.StoreURL{}),
-		EnvoyCounts: s.Statsd.Sends(),
+		EnvoyCounts: s.Statsd.Sends(), NearLimit: s.NearLimitRatio,
 		OnOtherValues: func() {
 			o.Logger.Warn("there are too many values of requests for a name of a metric each, which a rule asks for by detailed_metric or value_to_metric: the others have one for each rule")
 		},

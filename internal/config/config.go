@@ -159,6 +159,7 @@ func (s *Settings) validate() error {
 		s.validateRegions(),
 		within("breaker-failures", s.BreakerFailures, 1, maxBreakerFailures),
 		aRatio("--breaker-ratio", s.BreakerRatio),
+		aRatio("--near-limit-ratio", s.NearLimitRatio),
 		between("breaker-slow", s.BreakerSlow, 0, maxBudget),
 		between("breaker-pause", s.BreakerPause, minBreaker, maxBreaker),
 		within("nodes", s.Nodes, 0, maxNodes),

@@ -9,6 +9,9 @@ type StandIn struct {
 	SpareDenied bool `group:"rules" help:"Do not count denied hits, where a rule does not say count_denied, with --compat envoy too."`
 	// StartWithoutRules serves though the first rules are bad.
 	StartWithoutRules bool `group:"rules" help:"Start though the rule files are bad and no last good rules are kept. Envoy gets an error for every call until rules are in force, so that its own failure_mode_deny speaks. By default the process does not start."`
+	// NearLimitRatio is the share of a limit above which metrics under the names of
+	// envoyproxy/ratelimit count hits as near it. The default value is 0.8.
+	NearLimitRatio float64 `group:"watch" default:"0.8" placeholder:"SHARE" help:"Share of a limit above which --envoy-metrics and --statsd count hits as near it. Default ${default}."`
 	// ReadyWithRules has readiness wait for a rule.
 	ReadyWithRules bool `group:"rules" help:"Be ready only while a rule is in force. By default a process without rules is ready."`
 }

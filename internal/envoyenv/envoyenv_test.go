@@ -222,8 +222,8 @@ func TestSettings(t *testing.T) {
 			"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_RESET_HEADER": "X-Reset", "RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "MERGE_DOMAIN_CONFIG": "t",
 		}, map[string]string{"rls-headers": "envoy", "rls-reset-header": "X-Reset", "rls-metadata": "true", "shadow": "true", "merge-domains": "true"}, 0},
 		"ways of all rules": {map[string]string{
-			"QUOTA_MODE": "true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "true", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED": "true",
-		}, map[string]string{"quota-mode": "true", "spare-denied": "true", "ready-with-rules": "true"}, 0},
+			"NEAR_LIMIT_RATIO": "0.9", "QUOTA_MODE": "true", "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT": "true", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED": "true",
+		}, map[string]string{"near-limit-ratio": "0.9", "quota-mode": "true", "spare-denied": "true", "ready-with-rules": "true"}, 0},
 		"empty values": {map[string]string{"PORT": "", "REDIS_TLS": "", "REDIS_URL": ""}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

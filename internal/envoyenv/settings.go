@@ -133,6 +133,9 @@ func (r *reader) mapXDS() {
 }
 
 func (r *reader) mapMetrics() {
+	if ratio := r.values["NEAR_LIMIT_RATIO"]; ratio != "" {
+		r.set("near-limit-ratio", ratio)
+	}
 	if r.is("USE_PROMETHEUS") {
 		r.set("metrics-addr", r.get("PROMETHEUS_ADDR"))
 		r.set("metrics-path", r.get("PROMETHEUS_PATH"))

@@ -90,7 +90,7 @@ var variables = []variable{
 	{name: "BACKEND_TYPE", fallback: "redis"},
 	{name: "EXPIRATION_JITTER_MAX_SECONDS", kind: number, fallback: "300", without: "counters end with their windows, and are not counted anew when they do"},
 	{name: "LOCAL_CACHE_SIZE_IN_BYTES", kind: number, fallback: "0", without: "denials are remembered by their number; hint: HEADGATE_DENIAL_MEMORY"},
-	{name: "NEAR_LIMIT_RATIO", kind: fraction, fallback: "0.8", without: "near_limit counts from 80 % on"},
+	{name: "NEAR_LIMIT_RATIO", kind: fraction, fallback: "0.8"},
 	{name: "CACHE_KEY_PREFIX"},
 	{name: "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", kind: boolean, fallback: "false"},
 	{name: "SHADOW_MODE", kind: boolean, fallback: "false"},

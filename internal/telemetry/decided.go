@@ -79,7 +79,7 @@ func (s *stripe) count(resp *headgate.Response) {
 			s.countSoft(v)
 		}
 		if s.hits != nil && v.Role == rules.Main && v.Limit != nil {
-			s.hits[row].count(v)
+			s.hits[row].count(v, s.near)
 		}
 		if v.Tier != "" {
 			s.countTier(o, v, sampled)

@@ -30,6 +30,8 @@ type detailed struct {
 	mu    sync.Mutex
 	paths map[string]*detailedHits
 	other atomic.Uint64 // decisions without a name of their own
+	// near is which of their hits are near the limit.
+	near nearShare
 	// onOther is told of the first of them; nil: nobody is.
 	onOther func()
 }
@@ -99,7 +101,7 @@ func (d *detailed) count(v *headgate.Verdict, of *headgate.Descriptor) {
 		h = &detailedHits{path: path}
 		d.paths[strings.Clone(id)] = h
 	}
-	h.hits.count(v)
+	h.hits.count(v, d.near)
 }
 
 // each calls f for each name, in their order.

@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"math"
 	"regexp"
 	"strings"
 
@@ -23,20 +24,27 @@ func (h *hits) add(other *hits) {
 	h.shadow += other.shadow
 }
 
-// nearPercent is the share of a limit above which hits are near it: the default of
-// NEAR_LIMIT_RATIO.
-const nearPercent = 80
+// nearShare is the share of a limit above which hits are near it, in thousandths.
+type nearShare int64
+
+// nearShareOf returns a ratio as a nearShare, rounded; 0 is the default of NEAR_LIMIT_RATIO, 0.8.
+func nearShareOf(ratio float64) nearShare {
+	if ratio == 0 {
+		return 800
+	}
+	return nearShare(math.Round(1000 * ratio))
+}
 
 // count counts what a main limit said. Hits that cross the limit are over it as a whole,
 // since none of them has passed.
-func (h *hits) count(v *headgate.Verdict) {
+func (h *hits) count(v *headgate.Verdict, near nearShare) {
 	n := uint64(max(v.Hits, 0))
 	h.total += n
 	switch {
 	case !v.Counted() && (v.By != verdict.ByLocalWhole || v.Decision.Allowed):
 	case v.Decision.Allowed:
 		h.within += n
-		if beyond := v.Decision.Limit - v.Decision.Remaining - nearThreshold(v.Decision.Limit); beyond > 0 {
+		if beyond := v.Decision.Limit - v.Decision.Remaining - near.of(v.Decision.Limit); beyond > 0 {
 			h.near += min(n, uint64(beyond))
 		}
 	default:
@@ -47,9 +55,9 @@ func (h *hits) count(v *headgate.Verdict) {
 	}
 }
 
-// nearThreshold is nearPercent of a limit, rounded down. The product would not overflow: a
-// limit is at most 2^50.
-func nearThreshold(limit int64) int64 { return limit * nearPercent / 100 }
+// of is that share of a limit, rounded down. The product does not overflow: a limit is at most
+// 2^50.
+func (n nearShare) of(limit int64) int64 { return limit * int64(n) / 1000 }
 
 // envoyCollector makes the series that envoyproxy/ratelimit has at its Prometheus endpoint,
 // of what is counted here. A rule's series have two or three labels, so the collector
@@ -78,7 +86,7 @@ var envoyHits = []struct {
 }{
 	{"total_hits", "Hits.", func(h *hits) uint64 { return h.total }},
 	{"over_limit", "Hits over the limit.", func(h *hits) uint64 { return h.over }},
-	{"near_limit", "Hits above 80 % of the limit that passed.", func(h *hits) uint64 { return h.near }},
+	{"near_limit", "Hits above a share of the limit (80 %, or --near-limit-ratio) that passed.", func(h *hits) uint64 { return h.near }},
 	{"within_limit", "Hits within the limit.", func(h *hits) uint64 { return h.within }},
 	{"shadow_mode", "Hits over the limit of a rule in shadow mode.", func(h *hits) uint64 { return h.shadow }},
 }

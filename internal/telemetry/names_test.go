@@ -268,3 +268,22 @@ func TestK1ExemplarsNameTheLatestTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestNearLimit: what is near a limit is a share of it, rounded down, as the original has it.
+func TestNearLimit(t *testing.T) {
+	for _, test := range []struct {
+		ratio       float64
+		limit, want int64
+	}{{0, 10, 8}, {0.8, 10, 8}, {0.8, 9, 7}, {0.95, 100, 95}, {0.5, 1, 0}, {1, 10, 10}, {0.7, 10, 7}, {0.8, 1 << 50, 900719925474099}} {
+		if got := nearShareOf(test.ratio).of(test.limit); got != test.want {
+			t.Errorf("%v of %d: %d, want %d", test.ratio, test.limit, got, test.want)
+		}
+	}
+	m := New(Build{}, Options{EnvoyNames: true, NearLimit: 0.5})
+	set := load(t, envoyRules)
+	m.RulesInForce(set, time.Now())
+	r := set.Rules()[0]
+	v := headgate.Verdict{Rule: r, Hits: 7, Limit: r.Limits[0].Limit, Decision: limit.Decision{Allowed: true, Limit: 10, Remaining: 3}}
+	m.Decided(&headgate.Request{}, &headgate.Response{Allowed: true, DomainKnown: true, Verdicts: []headgate.Verdict{v}}, time.Millisecond)
+	expectLines(t, exposition(t, m, "text/plain"), `ratelimit_service_rate_limit_near_limit{domain="edge",key1="a",key2="tenant_acme"} 2`)
+}

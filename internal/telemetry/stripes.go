@@ -48,6 +48,7 @@ type stripe struct {
 	// tiers are counted by the numbers that stripes give them.
 	tiers   []tierCounts
 	numbers *tierNumbers
+	near    nearShare
 	tally
 	_ [stripeGap]byte
 }
@@ -69,12 +70,13 @@ type stripes struct {
 	}
 }
 
-// open makes the stripes; withHits says whether hits are counted.
-func (s *stripes) open(withHits bool) {
+// open makes the stripes; withHits says whether hits are counted, and near which of them are near
+// the limit.
+func (s *stripes) open(withHits bool, near nearShare) {
 	s.tiers.open()
 	s.all = make([]stripe, min(1<<bits.Len(uint(2*runtime.GOMAXPROCS(0)-1)), maxStripes))
 	for i := range s.all {
-		s.all[i].looked, s.all[i].numbers = &s.looked, &s.tiers
+		s.all[i].looked, s.all[i].numbers, s.all[i].near = &s.looked, &s.tiers, near
 	}
 	s.near.New = func() any { return s.another() }
 	s.swap.gen = new(generation)

@@ -32,6 +32,9 @@ type Options struct {
 	EnvoyNames bool
 	// EnvoyCounts has EnvoyStatistics count what they have.
 	EnvoyCounts bool
+	// NearLimit is the share of a limit above which they count hits as near it, from 0 (which
+	// means 0.8) to 1, in thousandths.
+	NearLimit float64
 	// OnOtherValues, when not nil, is told once when values of requests that a rule wants in the
 	// names of those statistics have no room there any more. It must not block.
 	OnOtherValues func()
@@ -75,9 +78,10 @@ func New(b Build, o Options) *Metrics {
 	if o.Exemplars {
 		m.exemplars = new(exemplars)
 	}
-	m.stripes.open(o.EnvoyNames || o.EnvoyCounts)
+	near := nearShareOf(o.NearLimit)
+	m.stripes.open(o.EnvoyNames || o.EnvoyCounts, near)
 	if o.EnvoyNames || o.EnvoyCounts {
-		m.detailed = &detailed{onOther: o.OnOtherValues}
+		m.detailed = &detailed{onOther: o.OnOtherValues, near: near}
 		valuesWithoutName(m.register, m.detailed)
 	}
 	m.storeUp = prometheus.NewGauge(prometheus.GaugeOpts{
