@@ -46,7 +46,7 @@ func (c *courier) ask(b *bucket, now time.Duration) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.known.Answers(now) || c.known.Known() && !c.known.Lends(b.cut.Fence, now) {
+	if !c.known.Answers(now) || c.known.Known() && !c.known.Lends(b.cut.Fence, now) && !c.known.Stale(now) {
 		return
 	}
 	b.queued = true
@@ -118,6 +118,9 @@ func (c *courier) run(batch []errand, before uint64) {
 	}
 	batch, requests := c.requests(batch)
 	if len(requests) == 0 {
+		if c.stale() {
+			c.mark()
+		}
 		return
 	}
 	grants := make([]store.Grant, len(requests))
@@ -172,6 +175,14 @@ func (c *courier) requests(batch []errand) (kept []errand, requests []store.Leas
 		}
 	}
 	return kept, requests
+}
+
+// stale reports whether the epoch of the home is worth asking for again.
+func (c *courier) stale() bool {
+	now := c.s.read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known.Stale(now)
 }
 
 // lends reports whether hits of b may be leased in the epoch of the home.

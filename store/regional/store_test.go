@@ -315,6 +315,32 @@ func TestHomesThatMayHaveForgotten(t *testing.T) {
 	})
 }
 
+// A home that somebody vouches for lends soon, also to nodes that knew its epoch before.
+func TestVouchedHome(t *testing.T) {
+	inPlace(t, func(p *place) {
+		p.home.young.Store(true)
+		p.hits(3)
+		p.later(time.Second)
+		p.hits(1)
+		p.later(time.Second)
+		if st := p.store.Stats(); !st.Connected || st.Granted != 0 {
+			t.Errorf("before %+v", st)
+		}
+		if err := p.store.Vouch(p.t.Context()); err != nil {
+			t.Error(err)
+		}
+		for range 4 {
+			p.hits(1)
+			p.later(time.Second)
+		}
+		p.hits(2)
+		p.later(time.Second)
+		if st := p.store.Stats(); st.Granted == 0 {
+			t.Errorf("after %+v", st)
+		}
+	})
+}
+
 // What nobody uses goes home, and so does all when the node drains; a machine that was
 // suspended has nothing.
 func TestRightsGoHome(t *testing.T) {
