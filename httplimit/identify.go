@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/limit"
 )
 
 // ErrUnidentified is wrapped by an Identify for a request that says nothing of
@@ -37,6 +38,16 @@ type Subject struct {
 // Add adds one descriptor of these entries, which are copied. It costs what
 // Options.Hits says.
 func (s *Subject) Add(entries ...descriptor.Entry) { s.pass.Add(entries...) }
+
+// AddHits is Add for a descriptor that costs hits, brought into 0 to limit.MaxQuota.
+// Options.Hits, where it is set, says otherwise.
+func (s *Subject) AddHits(hits int64, entries ...descriptor.Entry) {
+	from := len(s.pass.Descriptors)
+	s.pass.Add(entries...)
+	for i := from; i < len(s.pass.Descriptors); i++ {
+		s.pass.Descriptors[i].Hits = min(max(hits, 0), limit.MaxQuota)
+	}
+}
 
 // AddAttribute adds a fact from which a rule may take its cost, such as
 // "claim:plan". See headgate.Request.
@@ -95,6 +106,21 @@ func All(each ...Identify) Identify {
 			if err := identify(r, s); err != nil {
 				return err
 			}
+		}
+		return nil
+	}
+}
+
+// Each is the Identify that calls f with each descriptor that identify adds, in their place: f
+// adds others to s. The entries are f's.
+func Each(identify Identify, f func(r *http.Request, entries []descriptor.Entry, s *Subject)) Identify {
+	return func(r *http.Request, s *Subject) error {
+		before := s.pass.Mark()
+		if err := identify(r, s); err != nil {
+			return err
+		}
+		for _, entries := range s.pass.TakeBack(before) {
+			f(r, entries, s)
 		}
 		return nil
 	}

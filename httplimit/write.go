@@ -147,26 +147,43 @@ func appendRefusal(dst []byte, b Body, status int) []byte {
 	case http.StatusServiceUnavailable:
 		code, message = "SERVICE_UNAVAILABLE", "The credentials cannot be verified now. Retry in 1 second."
 	}
+	return appendFault(dst, b, fault{status, code, message})
+}
+
+// fault is what a client is told of a request that nobody decided. Nothing in it needs
+// escaping.
+type fault struct {
+	status        int
+	code, message string
+}
+
+func appendFault(dst []byte, b Body, f fault) []byte {
 	switch b {
 	case Flat:
 		dst = append(dst, `{"error":"`...)
-		dst = append(dst, strings.ToLower(code)...)
+		dst = append(dst, strings.ToLower(f.code)...)
 		dst = append(dst, `","message":"`...)
-		dst = append(dst, message...)
+		dst = append(dst, f.message...)
 		return append(dst, "\"}\n"...)
 	case Problem:
 		dst = append(dst, `{"type":"about:blank","title":`...)
-		dst = httpanswer.AppendJSONString(dst, http.StatusText(status))
+		dst = httpanswer.AppendJSONString(dst, http.StatusText(f.status))
 		dst = append(dst, `,"status":`...)
-		dst = strconv.AppendInt(dst, int64(status), 10)
+		dst = strconv.AppendInt(dst, int64(f.status), 10)
 		dst = append(dst, `,"detail":"`...)
-		dst = append(dst, message...)
+		dst = append(dst, f.message...)
 		return append(dst, "\"}\n"...)
 	default:
 		dst = append(dst, `{"error":{"code":"`...)
-		dst = append(dst, code...)
+		dst = append(dst, f.code...)
 		dst = append(dst, `","message":"`...)
-		dst = append(dst, message...)
+		dst = append(dst, f.message...)
 		return append(dst, "\"}}\n"...)
 	}
+}
+
+// WriteRefusal answers a request that another handler refuses, with a body of the shape that
+// denials have. code and message are shown as they are: letters, digits, spaces, '_' and '.'.
+func WriteRefusal(w http.ResponseWriter, r *http.Request, b Body, status int, code, message string) {
+	writeBody(w, r, reply{status, httpanswer.MediaType(b)}, appendFault(nil, b, fault{status, code, message}))
 }

@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"slices"
+
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
 )
@@ -71,6 +73,17 @@ func (p *Pass) Mark() Mark {
 func (p *Pass) Rewind(m Mark) {
 	p.Descriptors, p.entries = p.Descriptors[:m.descriptors], p.entries[:m.entries]
 	p.request[0].Attributes = p.request[0].Attributes[:m.attributes]
+}
+
+// TakeBack takes back the descriptors that were added since p was marked and returns copies of
+// their entries; attributes stay.
+func (p *Pass) TakeBack(m Mark) [][]descriptor.Entry {
+	var taken [][]descriptor.Entry
+	for _, d := range p.Descriptors[m.descriptors:] {
+		taken = append(taken, slices.Clone(d.Entries))
+	}
+	p.Descriptors, p.entries = p.Descriptors[:m.descriptors], p.entries[:m.entries]
+	return taken
 }
 
 // Reset makes p as new and reports whether it is worth keeping. What it holds was
