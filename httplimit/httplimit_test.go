@@ -466,3 +466,19 @@ func TestJitterIsOnByDefault(t *testing.T) {
 		}
 	}
 }
+
+// TestInnerOverrides: of two middlewares that override the fields of a backend, the inner one
+// speaks, allowed and denied.
+func TestInnerOverrides(t *testing.T) {
+	o := httplimit.Options{Override: true}
+	outer, inner := perMinute(t, 9, o), perMinute(t, 1, o)
+	h := outer.Wrap(inner.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("X-RateLimit-Limit", "77")
+	})))
+	for _, want := range []int{200, 429} {
+		resp := ask(h, newRequest("GET", "/"))
+		if got := resp.Header.Values("X-RateLimit-Limit"); resp.StatusCode != want || len(got) != 1 || got[0] != "1" {
+			t.Errorf("%d, X-RateLimit-Limit %q, want %d of 1", resp.StatusCode, got, want)
+		}
+	}
+}

@@ -149,6 +149,9 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 	s := encoder.Summarize(resp)
 	c.fields = encoder.AppendFields(c.fields, c.pass.Request(), resp, &s, h.options.Now())
 	setFields(w.Header(), c.fields)
+	if h.options.Override {
+		speakFirst(w)
+	}
 	if h.options.ExposeHeaders && len(r.Header["Origin"]) > 0 {
 		w.Header().Add("Access-Control-Expose-Headers", exposed(c.fields))
 	}

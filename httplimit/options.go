@@ -156,7 +156,8 @@ type Options struct {
 	ExposeHeaders bool
 	// Override replaces RateLimit fields that the handler sets by ours, at the
 	// price of a wrapped ResponseWriter. It suits reverse proxies, which add the
-	// fields of a backend to those that are there.
+	// fields of a backend to those that are there. Of two Middlewares that override,
+	// the inner one speaks.
 	Override bool
 
 	// Challenge is the WWW-Authenticate of requests that say nobody asks

@@ -42,3 +42,20 @@ func (c *recorder) final(returned bool) int {
 	}
 	return http.StatusInternalServerError
 }
+
+// speakFirst keeps the Middlewares around this one from putting their fields over those of
+// this one, which has Override as they do.
+func speakFirst(w http.ResponseWriter) {
+	for w != nil {
+		if watching, ok := w.(interface{ Watcher() any }); ok {
+			if outer, ok := watching.Watcher().(*recorder); ok {
+				outer.fields = nil
+			}
+		}
+		wrapping, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return
+		}
+		w = wrapping.Unwrap()
+	}
+}

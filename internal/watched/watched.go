@@ -64,6 +64,9 @@ func (c *writer[W, P]) begin(status int) { P(&c.watcher).Begin(status, c.inner.H
 // Unwrap lets an http.ResponseController find what the inner one can do.
 func (c *writer[W, P]) Unwrap() http.ResponseWriter { return c.inner }
 
+// Watcher returns the watcher, for those who find it on their way through Unwrap.
+func (c *writer[W, P]) Watcher() any { return P(&c.watcher) }
+
 // Header implements http.ResponseWriter.
 func (c *writer[W, P]) Header() http.Header { return c.inner.Header() }
 
