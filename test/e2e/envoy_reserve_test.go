@@ -23,9 +23,7 @@ const bytesDir = "../../examples/envoy-bytes"
 // that sends as many bytes as the path ends with.
 func startBytes(t *testing.T) (e *edge, httpAddr string) {
 	t.Helper()
-	e = &edge{t: t, client: &http.Client{Timeout: patience}}
-	t.Cleanup(e.client.CloseIdleConnections)
-	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return startExample(t, bytesDir, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := strconv.Atoi(filepath.Base(r.URL.Path))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -33,6 +31,14 @@ func startBytes(t *testing.T) (e *edge, httpAddr string) {
 		}
 		_, _ = w.Write(bytes.Repeat([]byte("x"), n))
 	}))
+}
+
+// startExample starts the Envoy and the rules in a directory of examples before a backend.
+func startExample(t *testing.T, dir string, handler http.Handler) (e *edge, httpAddr string) {
+	t.Helper()
+	e = &edge{t: t, client: &http.Client{Timeout: patience}}
+	t.Cleanup(e.client.CloseIdleConnections)
+	backend := httptest.NewServer(handler)
 	t.Cleanup(backend.Close)
 	e.grpcAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
 	httpAddr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(t)))
@@ -41,7 +47,7 @@ func startBytes(t *testing.T) (e *edge, httpAddr string) {
 		t.Fatal(err)
 	}
 	e.headgate, err = testserver.StartProcess(exec.Command(path, "serve",
-		"--rules", filepath.Join(bytesDir, "rules.yaml"), "--store", "memory://",
+		"--rules", filepath.Join(dir, "rules.yaml"), "--store", "memory://",
 		"--grpc-addr", e.grpcAddr, "--http-addr", httpAddr, "--ops-addr", "127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +66,7 @@ func startBytes(t *testing.T) (e *edge, httpAddr string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	config := readFile(t, filepath.Join(bytesDir, "envoy.yaml"))
+	config := readFile(t, filepath.Join(dir, "envoy.yaml"))
 	for from, to := range map[string]string{
 		"port_value: 10000": "port_value: 0",
 		"port_value: 9901":  "port_value: 0",
@@ -99,7 +105,13 @@ func (e *edge) download(path string, n int, apiKey string) int {
 // left peeks at what a key has left of a limit.
 func (e *edge) left(httpAddr, descriptor string) int64 {
 	e.t.Helper()
-	body := fmt.Sprintf(`{"domain":"bytes","descriptors":[{"descriptor":%q,"hits":0}]}`, descriptor)
+	return e.leftIn(httpAddr, "bytes", descriptor)
+}
+
+// leftIn peeks at what a descriptor has left of its tightest limit.
+func (e *edge) leftIn(httpAddr, domain, descriptor string) int64 {
+	e.t.Helper()
+	body := fmt.Sprintf(`{"domain":%q,"descriptors":[{"descriptor":%q,"hits":0}]}`, domain, descriptor)
 	resp, err := e.client.Post("http://"+httpAddr+"/v1/check", "application/json", strings.NewReader(body))
 	if err != nil {
 		e.t.Fatal(err)
