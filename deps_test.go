@@ -122,6 +122,7 @@ var rooms = map[string]struct {
 	"internal/quotas":              {[]string{"identity", "limit", "tenant", "tenant/sqltenant", "internal/strictjson"}, "what people write of accounts is read in one place, whoever asks"},
 	"internal/tierfile":            {[]string{"tenant", "limit", "internal/yamlfile"}, "the file of tiers becomes tiers, whoever resolves by them"},
 	"internal/regionfile":          {[]string{"rules", "limit", "internal/yamlfile", "store/regional"}, "the file of regions says how limits are cut, and opens no store"},
+	"internal/costfile":            {[]string{"answercost", "costlimit", "internal/spelling", "internal/yamlfile"}, "the file of costs becomes options, and charges nothing"},
 	"internal/storefile":           {[]string{"rules", "internal/config", "internal/yamlfile"}, "the file of stores names them, and opens none"},
 	"internal/identityfile":        {[]string{"identity", "internal/yamlfile"}, "the file of who asks becomes an extractor, whatever way in uses it"},
 	"internal/adminapi": {[]string{"internal/openapi",
@@ -215,6 +216,7 @@ var rooms = map[string]struct {
 		"internal/sleep",
 		"internal/tlsfile",
 		".",
+		"costlimit",
 		"httplimit",
 		"identity",
 		"internal/adminapi",
@@ -225,6 +227,7 @@ var rooms = map[string]struct {
 		"internal/backlog",
 		"internal/config",
 		"internal/credentials",
+		"internal/costfile",
 		"internal/customer",
 		"internal/dashboard",
 		"internal/denialog",
@@ -376,6 +379,7 @@ var outsiders = []struct {
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
 	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/urlrules", "internal/app", "internal/cli"}, "the inside knows no wire"},
 	{"net/http", []string{"internal/loadgen", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "answercost", "costlimit", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/app", "internal/cli"}, "the inside knows no wire"},
+	{"net/http", []string{"internal/loadgen", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "answercost", "costlimit", "internal/costfile", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/app", "internal/cli"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/costlimit"
 	"github.com/headgate/headgate/httplimit"
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/config"
@@ -62,6 +63,10 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 	if err != nil {
 		return front{}, err
 	}
+	costs, err := p.costs(s, limits.options)
+	if err != nil {
+		return front{}, err
+	}
 	shed, err := p.shedding(&s.Shedding, source.Extractor.PeerTrusted)
 	if err != nil {
 		return front{}, err
@@ -77,12 +82,12 @@ func (p *process) forwarder(s *config.Proxy) (front, error) {
 		RewriteHost: s.RewriteHost,
 		Timeout:     s.BackendTimeout,
 		MaxBody:     int64(s.MaxBody),
-		Wrap:        around(limits.Wrap, shed),
+		Wrap:        around(limits.Wrap, around(costs.wrap, shed)),
 		PeerTrusted: source.Extractor.PeerTrusted,
 		Identifying: source.Extractor.HeaderFields(),
 		Errors:      answer.Body,
 		OnTrouble:   trouble.report,
-		OnBackend:   p.metrics.WatchProxy(func() telemetry.Proxy { return proxied(forward.Stats(), limits.Stats()) }),
+		OnBackend:   p.metrics.WatchProxy(func() telemetry.Proxy { return proxied(forward.Stats(), limits.Stats(), costs.stats()) }),
 		ErrorLog:    slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug),
 	})
 	if err != nil {
@@ -133,17 +138,22 @@ func (p *process) identity(s *config.Proxy) (*identityfile.Source, error) {
 	return p.who(o)
 }
 
-// limits returns the middleware that lets requests pass, or not.
-func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpanswer.Options) (*httplimit.Middleware, error) {
+// requestLimits is the middleware that lets requests pass, or not, and what it was made of.
+type requestLimits struct {
+	*httplimit.Middleware
+	options httplimit.Options
+}
+
+func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpanswer.Options) (requestLimits, error) {
 	domain, err := p.domain(s.Domain)
 	if err != nil {
-		return nil, err
+		return requestLimits{}, err
 	}
 	p.refusals.Serve(refusals.Proxy)
 	p.watching.reach.Watch(reach.Use{File: s.Identity, Extractor: who, Domain: domain}, p.limiter.Rules())
 	// Clients cannot ask for anything but to pass. It is the middleware that gives hits
 	// back, of a client who leaves while it is held back.
-	return httplimit.New(p.doors.open("proxy", headgate.Rights{Check: true, GiveBack: true}), httplimit.Options{
+	options := httplimit.Options{
 		Domain:   domain,
 		Identify: httplimit.Identity(who),
 		OnError:  p.refusedBy(who),
@@ -157,7 +167,9 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 		Override: true,
 		// The shedders behind the limits take the priorities of rules from it.
 		PassResult: s.Shedding.On(),
-	})
+	}
+	limits, err := httplimit.New(p.doors.open("proxy", headgate.Rights{Check: true, GiveBack: true}), options)
+	return requestLimits{limits, options}, err
 }
 
 // domain returns the domain of the rules that requests are limited by.
@@ -181,11 +193,12 @@ func (p *process) domain(named string) (string, error) {
 }
 
 // proxied returns what metrics show of the proxy and of the limits in it.
-func proxied(p proxy.Stats, l httplimit.Stats) telemetry.Proxy {
+func proxied(p proxy.Stats, l httplimit.Stats, c costlimit.Stats) telemetry.Proxy {
 	return telemetry.Proxy{
 		Answered: p.Answered, Broken: p.Broken, Unreachable: p.Unreachable, TimedOut: p.TimedOut,
 		TooLarge: p.TooLarge, BadBody: p.BadBody, NotForwarded: p.NotForwarded,
-		Denied: l.Denied, Unavailable: l.Unavailable, Refused: l.Refused, Left: p.Left + l.GaveUp,
+		Denied: l.Denied + c.Limits.Denied, Unavailable: l.Unavailable + c.Limits.Unavailable,
+		Refused: l.Refused + c.Limits.Refused + c.Unreadable, Left: p.Left + l.GaveUp + c.Limits.GaveUp,
 		InFlight: p.InFlight, Upgraded: p.Upgraded,
 	}
 }

@@ -27,6 +27,9 @@ func (*proxyCmd) Help() string {
   headgate proxy --to http://localhost:9000 --rules rules.yaml --trusted-proxies 10.0.0.0/8
       Behind a load balancer that sets X-Forwarded-For.
 
+  headgate proxy --to https://api.openai.com --rewrite-host --rules llm.yaml --identity identity.yaml --costs openai
+      Budgets in tokens, by what each answer says that it used.
+
 SIGHUP reloads the rules, SIGTERM and SIGINT end the process gently, and a
 second one ends it at once.`
 }

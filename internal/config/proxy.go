@@ -35,6 +35,8 @@ type Proxy struct {
 
 	// Domain is that of the rules; "" is the only one.
 	Domain string `group:"rules" placeholder:"DOMAIN" help:"Domain of the rules that requests are limited by. Default: the only one there is."`
+	// Costs is the name of a shape or a file; "", the default value, is none.
+	Costs string `group:"rules" placeholder:"SHAPE_OR_FILE" help:"Limit what answers cost, such as tokens of a language model, by rules on tokens:total: openai, anthropic, or a YAML file. Default: none."`
 	// TrustedProxies are networks with commas between.
 	TrustedProxies string `group:"identity" placeholder:"NETWORKS" help:"Networks of proxies in front of this one, with commas between. From them X-Forwarded-For is believed, where the file of --identity has no client_ip. Default: none."`
 }
