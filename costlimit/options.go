@@ -93,7 +93,7 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Shape == nil:
 		return o, errors.New("no Shape; hint: answercost.New(answercost.Options{Counts: answercost.OpenAI()})")
 	case o.Limits.Hits != nil || o.Limits.Refund != nil || len(o.Limits.Limits) > 0:
-		return o, errors.New("Limits has Hits, Limits or Refund; hint: the cost comes from the answer and the limits from rules")
+		return o, errors.New("options with Limits.Hits, Limits.Limits or Limits.Refund; hint: the cost comes from the answer and the limits from rules")
 	case o.MaxRequest < 0 || o.MaxKept < 0 || o.CommitTimeout < 0:
 		return o, errors.New("a bound below 0; hint: 0 is the default")
 	case len(o.Models) > MaxModels:
