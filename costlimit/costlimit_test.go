@@ -522,14 +522,14 @@ func TestWithoutABody(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	shape := newShape(t, answercost.OpenAI())
 	for want, o := range map[string]costlimit.Options{
-		"no Shape":          {},
-		"budget \"x\"":      {Shape: shape, Budgets: []string{"x"}},
-		"budget \"output\"": {Shape: shape, Budgets: []string{"output", "output"}},
-		"model \"a b\"":     {Shape: shape, Models: []string{"a b"}},
-		"Limits has":        {Shape: shape, Limits: httplimit.Options{Refund: func(int) bool { return true }}},
-		"below 0":           {Shape: shape, MaxKept: -1},
-		"ttl":               {Shape: shape, TTL: 2 * time.Hour},
-		"new cost limits:":  {Shape: shape},
+		"no Shape":                 {},
+		"budget \"x\"":             {Shape: shape, Budgets: []string{"x"}},
+		"budget \"output\"":        {Shape: shape, Budgets: []string{"output", "output"}},
+		"model \"a b\"":            {Shape: shape, Models: []string{"a b"}},
+		"options with Limits.Hits": {Shape: shape, Limits: httplimit.Options{Refund: func(int) bool { return true }}},
+		"below 0":                  {Shape: shape, MaxKept: -1},
+		"ttl":                      {Shape: shape, TTL: 2 * time.Hour},
+		"new cost limits:":         {Shape: shape},
 	} {
 		if _, err := costlimit.New(newLimiter(t, budgets), o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
