@@ -10,6 +10,8 @@ SHORTFUZZTIME ?= 1000x
 # More for `make fault`, for instance FAULTFLAGS='-seed 7 -kills 50 -rate 8000', and how
 # many decisions it replays.
 FAULTFLAGS ?=
+# More for `make mutants`.
+MUTANTFLAGS ?=
 REPLAY ?= 10000000
 # What `make vuln` runs.
 GOVULNCHECK := v1.9.0
@@ -83,7 +85,7 @@ check: ## Formatting, vet and staticcheck
 	@if [ -e bench/go.mod ]; then cd bench && $(GO) vet ./... && $(GO) test ./...; fi
 	cd examples/middleware && $(GO) vet ./... && $(GO) test ./...
 	cd tools/release && $(GO) vet ./... && $(GO) test -count=1 ./...
-	cd tools && $(GO) vet ./... && $(GO) test -count=1 ./protogen
+	cd tools && $(GO) vet ./... && $(GO) test -count=1 ./...
 
 # What it leaves out runs programs: servers, a browser, the headgate command.
 .PHONY: quick
@@ -115,6 +117,10 @@ chart: ## The Helm chart and what kustomize makes, by Helm, Kubernetes' schemas 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME (30s)
 	FUZZTIME=$(FUZZTIME) ./scripts/fuzz.sh
+
+.PHONY: mutants
+mutants: deps ## Plant small bugs one by one, and see that the tests find them; MUTANTFLAGS='-area limits' for some
+	cd tools && $(GO) run ./mutants $(MUTANTFLAGS) ..
 
 .PHONY: proto
 proto: ## Write the Go code of the .proto files anew
