@@ -66,7 +66,11 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.logger.Info("the rule files are those in force again", "version", e.Set.Version())
 	case rulesource.Refused:
 		r.metrics.Reloaded(telemetry.ReloadRefused)
-		r.logger.Error("rule files refused; the rules in force stay", "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+		if e.Set.NumRules() == 0 {
+			r.logger.Error("rule files refused, and no rules are in force", "error", rulesource.Brief(e.Err))
+		} else {
+			r.logger.Error("rule files refused; the rules in force stay", "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+		}
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
 		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))

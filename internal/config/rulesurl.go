@@ -72,7 +72,7 @@ func checkRulesURL(u *url.URL) error {
 	case u.Scheme == "s3" && (u.RawQuery != "" || u.Port() != ""):
 		return errors.New("a query or a port in an address of S3; hint: s3://bucket/rules.yaml, and --rules-s3-endpoint")
 	case u.Scheme == "s3" && !bucketName.MatchString(u.Host):
-		return errors.New("not the name of a bucket; hint: s3://bucket/rules.yaml")
+		return errors.New("not the name of a bucket, which has 3 to 63 lower-case letters, digits, dots and hyphens; hint: s3://bucket/rules.yaml")
 	case strings.Trim(u.Path, "/") == "", u.Scheme == "s3" && strings.HasSuffix(u.Path, "/"):
 		return errors.New("no document is named" + hint)
 	}

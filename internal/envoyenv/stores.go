@@ -71,7 +71,7 @@ func (r *reader) redis(prefix string) string {
 func (r *reader) single(prefix, where string, u *url.URL) {
 	if r.choose(prefix+"SOCKET_TYPE", "unix", "tcp", "tcp4", "tcp6") != "unix" {
 		if !strings.Contains(where, ":") {
-			r.refuse(prefix+"URL", "it is no address", "host:6379")
+			r.refuse(prefix+"URL", "it is not set, or no host and port", "host:6379")
 		}
 		u.Host, u.Path = where, "/0"
 		return
