@@ -22,7 +22,10 @@ type switchFlags struct {
 // openSwitches opens where switches are kept. The caller ends with the function that it
 // returns.
 func (f *switchFlags) openSwitches() (context.Context, documentKeeper, func(), error) {
-	if f.Tenants != (config.DatabaseURL{}) || f.Store == (config.StoreURL{}) {
+	switch inDatabase, inStore := f.Tenants != (config.DatabaseURL{}), f.Store != (config.StoreURL{}); {
+	case !inDatabase && !inStore:
+		return nil, nil, nil, &codeError{exitUsage, errors.New("--tenants, --store: neither says where the switches are; hint: --tenants URL for those in a database, --store redis://HOST for those of nodes without one")}
+	case inDatabase:
 		return (&databaseFlags{Tenants: f.Tenants, Timeout: f.Timeout}).openKeeper()
 	}
 	redis, err := f.openStore()

@@ -21,6 +21,9 @@ type Options struct {
 	Decide func(context.Context, *rlsv3.RateLimitRequest) (*rlsv3.RateLimitResponse, error)
 	// Hash returns the hash of a descriptor in a domain, as in events and logs.
 	Hash func(domain, descriptor string) string
+	// OnFailed is told of a call that the old service did not answer, or by an error; nil is
+	// nobody. It must not block.
+	OnFailed func(error)
 	// OnPanic is told of a panic, which is a bug and is no caller's trouble.
 	OnPanic func(cause any, stack []byte)
 	// Hidden reports whether a value of metadata is a secret between callers and Headgate, which
@@ -53,6 +56,9 @@ type Service struct {
 func New(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.OnFailed == nil {
+		o.OnFailed = func(error) {}
 	}
 	if o.Hidden == nil {
 		o.Hidden = func(string, string) bool { return false }
@@ -113,6 +119,7 @@ func (s *Service) panicked() {
 func (s *Service) compare(req *rlsv3.RateLimitRequest, theirs *rlsv3.RateLimitResponse, err error, own <-chan decided) {
 	if err != nil {
 		s.tally.count(func(r *Report) *uint64 { return &r.OldFailed })
+		s.options.OnFailed(err)
 	}
 	if own == nil {
 		return

@@ -98,6 +98,8 @@ func TestAnswersAreThoseOfTheOldService(t *testing.T) {
 // An error of the old service is the caller's, by its code and message, and no difference.
 func TestOldServiceFails(t *testing.T) {
 	s, client := beside(t, always(nil, status.Error(codes.ResourceExhausted, "too much")), always(answer(), nil))
+	var told []error
+	s.options.OnFailed = func(err error) { told = append(told, err) }
 	_, err := client.ShouldRateLimit(t.Context(), request("d", "user", "ann"))
 	if status.Code(err) != codes.ResourceExhausted || status.Convert(err).Message() != "too much" {
 		t.Errorf("%v", err)
@@ -105,6 +107,9 @@ func TestOldServiceFails(t *testing.T) {
 	s.Wait()
 	if r := s.Report(); r.OldFailed != 1 || r.Compared != 0 || r.OwnFailed != 0 {
 		t.Errorf("%+v", r)
+	}
+	if len(told) != 1 || status.Code(told[0]) != codes.ResourceExhausted {
+		t.Errorf("told %v", told)
 	}
 }
 
