@@ -38,8 +38,8 @@ const (
 	maxStreams = 1000
 	// checkWeight is what a check weighs beside its bytes, for what is made of it.
 	checkWeight = 512
-	// streamRoom bounds what is in flight of a call, by weight. It is more than the longest
-	// message weighs.
+	// streamRoom bounds what is in flight of a call, by weight. A message whose answers may be
+	// longer than that takes all of it.
 	streamRoom = 8 << 20
 	// processRoom bounds what is in flight of all calls.
 	processRoom = 256 << 20
@@ -56,6 +56,9 @@ type Service struct {
 	room    *semaphore.Weighted
 	streams atomic.Int64
 	counts  counters
+	// longest is the longest answer so far, in bytes: each check is taken to have one as long
+	// until it has its own.
+	longest atomic.Int64
 	ending  chan struct{}
 	end     sync.Once
 }

@@ -29,6 +29,7 @@ import (
 	waits "github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/testrules"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -354,6 +355,43 @@ func testRoom(t *testing.T, own bool) {
 		service.room.Release(processRoom)
 		return true
 	})
+}
+
+// TestRoomOfAnswers: long answers that nobody reads are bounded as questions are.
+func TestRoomOfAnswers(t *testing.T) { overEach(t, testRoomOfAnswers) }
+
+func testRoomOfAnswers(t *testing.T, own bool) {
+	const length, checks, messages = 10 << 10, 100, 40
+	verdict := headgate.Verdict{Limit: limit.Must(limit.PerMinute(9)), Name: strings.Repeat("n", length), Decision: limit.Decision{Allowed: true, Limit: 9}}
+	service := serve(t, own, script(func(_ context.Context, _ *headgate.Request, resp *headgate.Response) error {
+		resp.Allowed, resp.Verdicts = true, append(resp.Verdicts[:0], verdict)
+		return nil
+	}), nil)
+	s := open(t, service)
+	users := make([]string, checks)
+	if err := s.Send(ofUsers(1, "ann")); err != nil {
+		t.Fatal(err)
+	}
+	hear(t, s, 1) // now it is known how long answers are
+	sent := make(chan error, 1)
+	go func() {
+		for range messages {
+			if err := s.Send(ofUsers(1, users...)); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- s.CloseSend()
+	}()
+	waits.True(t, "a message waits", func() bool { return service.Stats().Waited > 0 })
+	if n := service.Stats().Checks; n*length > 2*streamRoom || n < checks {
+		t.Errorf("%d checks with answers of %d bytes are in flight", n, length)
+	}
+	hear(t, s, messages*checks)
+	ended(t, s, codes.OK, "")
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestEnter: who may not check is refused when the stream is opened, and who may not any more

@@ -149,6 +149,7 @@ func (s *session) take(ctx context.Context, message rls.Frame, first bool) error
 	if len(p.asked) == 0 {
 		return nil
 	}
+	p.weight = min(p.size+int64(len(p.asked))*s.service.longest.Load(), streamRoom)
 	if err := s.hold(ctx, p.weight); err != nil {
 		return err
 	}
@@ -209,17 +210,33 @@ func (s *session) decide(ctx context.Context, p *page) {
 		}
 	}()
 	s.service.options.Rounds.Decide(ctx, p.asked, func(answered []*rls.Asked) {
-		for _, a := range answered {
-			if a.Failure() != nil {
-				s.service.counts.failed.Add(1)
-			}
-		}
+		s.weigh(p, answered)
 		if s.queue != nil {
 			s.queue.putSome(p, answered, s.out)
 		} else {
 			s.out.putSome(p, answered)
 		}
 	})
+}
+
+// weigh counts what the answers to some checks of p weigh. When all are there, p keeps no more
+// room than they take.
+func (s *session) weigh(p *page, answered []*rls.Asked) {
+	for _, a := range answered {
+		if a.Failure() != nil {
+			s.service.counts.failed.Add(1)
+			continue
+		}
+		size := int64(a.ReplySize())
+		p.size += size
+		for longest := s.service.longest.Load(); size > longest && !s.service.longest.CompareAndSwap(longest, size); {
+			longest = s.service.longest.Load()
+		}
+	}
+	if p.left == len(answered) && p.size < p.weight {
+		s.giveBack(p.weight - p.size)
+		p.weight = p.size
+	}
 }
 
 // send sends answers until ctx ends, or all are sent after decided was closed.

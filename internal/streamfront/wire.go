@@ -45,7 +45,9 @@ var errMalformed = errors.New("decode CheckRequest: malformed protobuf message")
 type page struct {
 	asked   []rls.Asked
 	inOrder bool
-	weight  int64
+	// weight is what it takes of the room, and size how many bytes its question and the answers
+	// so far have, with checkWeight for each check.
+	weight, size int64
 
 	left     int      // checks without an answer
 	answers  [][]byte // encoded, where they wait for those of other pages
@@ -76,7 +78,7 @@ func decode(message []byte, now time.Time) (*page, error) {
 		}
 	}
 	p.left = len(p.asked)
-	p.weight = int64(len(message)) + int64(len(p.asked))*checkWeight
+	p.size = int64(len(message)) + int64(len(p.asked))*checkWeight
 	return p, nil
 }
 

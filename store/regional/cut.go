@@ -2,7 +2,9 @@ package regional
 
 import (
 	"fmt"
+	"maps"
 	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/limit"
@@ -108,7 +110,7 @@ func (y *Layout) CutFor(region string, l *limit.Limit) (Cut, error) {
 
 // Check returns why l cannot be cut for the regions of y, nil if it can.
 func (y *Layout) Check(l *limit.Limit) error {
-	for region := range y.Weights {
+	for _, region := range slices.Sorted(maps.Keys(y.Weights)) {
 		if _, err := y.CutFor(region, l); err != nil {
 			return err
 		}
