@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -53,6 +55,9 @@ func Dial(text string) (conn *grpc.ClientConn, name string, err error) {
 	default:
 		return nil, "", ErrURL
 	}
-	conn, err = grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(over))
+	// Callers of the old service itself connect as soon as it is back, so it is not left alone for
+	// longer the longer it was away.
+	again := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}, MinConnectTimeout: 5 * time.Second}
+	conn, err = grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(over), grpc.WithConnectParams(again))
 	return conn, u.Scheme + "://" + u.Host, err
 }

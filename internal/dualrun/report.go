@@ -132,7 +132,7 @@ func (t *tally) add(req *rlsv3.RateLimitRequest, theirs, ours *rlsv3.RateLimitRe
 		t.sums.DifferentInPart++
 	}
 	keys, text := describe(req, d.descriptor)
-	at := place{req.GetDomain(), keys, d.cause}
+	at := place{cut(req.GetDomain()), keys, d.cause}
 	if _, known := t.places[at]; !known && len(t.places) >= maxPlaces {
 		at = place{elsewhere, elsewhere, d.cause}
 	}

@@ -82,3 +82,23 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// TestLongDomains: what a report keeps of a domain is bounded, whatever callers ask for.
+func TestLongDomains(t *testing.T) {
+	k := newTally()
+	for _, last := range []string{"a", "b"} {
+		k.add(request(strings.Repeat("d", 4<<20)+last, "user", "ann"), answer(of(over, 5, time.Minute)), answer(of(ok, 5, time.Hour)), begun.Add(2*time.Hour))
+	}
+	for at := range k.places {
+		if len(at.domain) > 2*maxKeys {
+			t.Errorf("a place has a domain of %d bytes", len(at.domain))
+		}
+	}
+	for _, examples := range k.examples {
+		for _, e := range examples {
+			if len(e.Domain) > 2*maxKeys {
+				t.Errorf("an example has a domain of %d bytes", len(e.Domain))
+			}
+		}
+	}
+}

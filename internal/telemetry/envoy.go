@@ -4,6 +4,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -182,8 +183,14 @@ func envoyName(path []string) string {
 var dottedQuad = regexp.MustCompile(`\d{1,3}(?:\.\d{1,3}){3}`)
 
 // envoyText is how that service writes a part of a name: what has a meaning to its sinks is
-// replaced, and so are the dots of IPv4 addresses and networks.
+// replaced, and so are the dots of IPv4 addresses and networks. Control characters are, too,
+// which that service leaves as they are: a line break would begin a line of the caller's own.
 func envoyText(part string) string {
-	part = strings.NewReplacer(":", "_", "|", "_").Replace(part)
+	part = strings.Map(func(r rune) rune {
+		if r == ':' || r == '|' || unicode.IsControl(r) {
+			return '_'
+		}
+		return r
+	}, part)
 	return dottedQuad.ReplaceAllStringFunc(part, func(quad string) string { return strings.ReplaceAll(quad, ".", "_") })
 }

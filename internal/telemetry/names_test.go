@@ -287,3 +287,10 @@ func TestNearLimit(t *testing.T) {
 	m.Decided(&headgate.Request{}, &headgate.Response{Allowed: true, DomainKnown: true, Verdicts: []headgate.Verdict{v}}, time.Millisecond)
 	expectLines(t, exposition(t, m, "text/plain"), `ratelimit_service_rate_limit_near_limit{domain="edge",key1="a",key2="tenant_acme"} 2`)
 }
+
+// A value of a caller cannot begin a line of its own where statistics are sent.
+func TestK1ControlCharactersInNames(t *testing.T) {
+	if got, want := envoyName([]string{"shop", "path_a\nshop.tenant.acme.total_hits:9|c\r\x00\u0085"}), "shop.path_a_shop.tenant.acme.total_hits_9_c___"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
