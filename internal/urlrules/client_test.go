@@ -131,6 +131,9 @@ func TestAnswers(t *testing.T) {
 				http.Redirect(w, r, "/moved.yaml", http.StatusFound)
 				return
 			}
+			if from := r.Referer(); from != "" {
+				t.Errorf("the other address is told %q", from)
+			}
 			file("three", "")(w, r)
 		}, `"2"`, "three", ""},
 		{"without a tag", file("four", ""), "", "four", ""},

@@ -90,6 +90,7 @@ func (s *Source) follow(next *http.Request, before []*http.Request) error {
 	case len(before) > maxRedirects:
 		return fmt.Errorf("it sends on more than %d times", maxRedirects)
 	}
+	next.Header.Del("Referer") // which has the query, and that may be a secret
 	return nil
 }
 
