@@ -228,9 +228,10 @@ func TestOrder(t *testing.T) {
 				return nil
 			}), nil)
 			s := open(t, service)
-			first := ofUsers(1, "slow")
-			first.InOrder = inOrder
-			if err := s.Send(first); err != nil {
+			if err := s.Send(&streampb.CheckRequest{InOrder: inOrder}); err != nil { // of no check
+				t.Fatal(err)
+			}
+			if err := s.Send(ofUsers(1, "slow")); err != nil {
 				t.Fatal(err)
 			}
 			second := ofUsers(2, "quick")

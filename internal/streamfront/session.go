@@ -146,6 +146,9 @@ func (s *session) take(ctx context.Context, message rls.Frame, first bool) error
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	if first && p.inOrder {
+		s.queue = new(queue)
+	}
 	if len(p.asked) == 0 {
 		return nil
 	}
@@ -154,9 +157,6 @@ func (s *session) take(ctx context.Context, message rls.Frame, first bool) error
 		return err
 	}
 	c.checks.Add(uint64(len(p.asked)))
-	if first && p.inOrder {
-		s.queue = new(queue)
-	}
 	if s.queue != nil {
 		s.queue.add(p)
 	}
