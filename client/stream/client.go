@@ -53,8 +53,10 @@ type Client struct {
 	// queue are the checks that are to be sent, and sent those that wait for an answer, by number.
 	queue []*check
 	sent  map[uint64]*check
-	// running says that a goroutine has a call, or makes one.
+	// running says that a goroutine has a call, or makes one, and vain how many calls in a row
+	// have ended without an answer.
 	running bool
+	vain    int
 }
 
 var _ rlsv3.RateLimitServiceClient = (*Client)(nil)
@@ -153,7 +155,11 @@ func (c *Client) run() {
 	}
 }
 
-// errNothing is the end of a call that had no answer in it: nothing would come of another one.
+// maxVain is how many calls in a row may end without an answer before checks fail. A server that
+// ends may not have read what it was sent last.
+const maxVain = 3
+
+// errNothing is the end of so many calls that had no answer in them.
 var errNothing = status.Error(codes.Unavailable, "check by stream: the server ended the call without an answer")
 
 // goesOn deals with the end of a call, in which answers came or not, and reports whether another
@@ -164,13 +170,19 @@ func (c *Client) goesOn(answered bool, err error) bool {
 	defer c.mu.Unlock()
 	left := slices.SortedFunc(maps.Values(c.sent), func(a, b *check) int { return cmp.Compare(a.number, b.number) })
 	clear(c.sent)
-	if err == nil && !answered && len(left) > 0 {
-		err = errNothing
+	switch {
+	case answered:
+		c.vain = 0
+	case err == nil && len(left) > 0:
+		if c.vain++; c.vain >= maxVain {
+			err = errNothing
+		}
 	}
 	if err == nil {
 		c.queue = append(left, c.queue...)
 	} else {
 		fail(left, err)
+		c.vain = 0
 		if !answered {
 			fail(c.queue, err)
 			c.queue = nil

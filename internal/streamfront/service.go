@@ -61,11 +61,17 @@ type Service struct {
 	longest atomic.Int64
 	ending  chan struct{}
 	end     sync.Once
+	// unreadFor and newcomer are the constants of these names; tests that are not about them
+	// have more patience.
+	unreadFor, newcomer time.Duration
 }
 
 // New returns a Service.
 func New(o Options) *Service {
-	return &Service{options: o, room: semaphore.NewWeighted(processRoom), ending: make(chan struct{})}
+	return &Service{
+		options: o, room: semaphore.NewWeighted(processRoom), ending: make(chan struct{}),
+		unreadFor: unreadFor, newcomer: newcomer,
+	}
 }
 
 // Method is the full name of the one method.

@@ -83,6 +83,7 @@ func serve(t testing.TB, own bool, checker rls.Checker, change func(*Options)) *
 		change(&o)
 	}
 	service := New(o)
+	service.unreadFor, service.newcomer = waits.Patience, waits.Patience
 	envoy.Serve(service.Register, Method, service.Enter)
 	envoy.OnDrain = service.Drain
 	l, err := net.Listen("tcp", "127.0.0.1:0")

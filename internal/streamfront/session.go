@@ -112,10 +112,10 @@ func (s *session) takeAll(ctx context.Context, messages <-chan come, sent <-chan
 				return nil
 			}
 			late = true
-			lasts.Reset(newcomer)
+			lasts.Reset(s.service.newcomer)
 		case <-ending:
 			ending, late = nil, true
-			lasts.Reset(newcomer)
+			lasts.Reset(s.service.newcomer)
 		case err := <-sent:
 			return err
 		case <-ctx.Done():
@@ -265,7 +265,7 @@ var errUnread = status.Errorf(codes.ResourceExhausted, "the answers of this stre
 // write sends a message. When it cannot for long, it ends the call, because of which it can be
 // waited for no longer.
 func (s *session) write(encoded []byte) error {
-	unread := time.AfterFunc(unreadFor, func() {
+	unread := time.AfterFunc(s.service.unreadFor, func() {
 		s.service.counts.unread.Add(1)
 		s.cut(errUnread)
 	})
