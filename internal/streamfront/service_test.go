@@ -166,6 +166,22 @@ func hear(t testing.TB, s streampb.CheckStream_CheckClient, n int) (all []string
 	return all
 }
 
+// sendAll sends a message so often, and then no more, whether answers are read or not. What is
+// returned has the error by which that has ended, or nil.
+func sendAll(s streampb.CheckStream_CheckClient, messages int, m *streampb.CheckRequest) <-chan error {
+	sent := make(chan error, 1)
+	go func() {
+		for range messages {
+			if err := s.Send(m); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- s.CloseSend()
+	}()
+	return sent
+}
+
 // ended sees to it that a stream ends with nothing more than a code; OK is that of its end.
 func ended(t testing.TB, s streampb.CheckStream_CheckClient, want codes.Code, about string) {
 	t.Helper()
@@ -327,16 +343,7 @@ func testRoom(t *testing.T, own bool) {
 	s := open(t, service)
 	const messages = 40
 	users := make([]string, maxChecks)
-	sent := make(chan error, 1)
-	go func() {
-		for range messages {
-			if err := s.Send(ofUsers(1, users...)); err != nil {
-				sent <- err
-				return
-			}
-		}
-		sent <- s.CloseSend()
-	}()
+	sent := sendAll(s, messages, ofUsers(1, users...))
 	waits.True(t, "a message waits", func() bool { return service.Stats().Waited > 0 })
 	if n := service.Stats().Checks; n*checkWeight > streamRoom || n == 0 {
 		t.Errorf("%d checks are in flight", n)
@@ -375,16 +382,7 @@ func testRoomOfAnswers(t *testing.T, own bool) {
 		t.Fatal(err)
 	}
 	hear(t, s, 1) // now it is known how long answers are
-	sent := make(chan error, 1)
-	go func() {
-		for range messages {
-			if err := s.Send(ofUsers(1, users...)); err != nil {
-				sent <- err
-				return
-			}
-		}
-		sent <- s.CloseSend()
-	}()
+	sent := sendAll(s, messages, ofUsers(1, users...))
 	waits.True(t, "a message waits", func() bool { return service.Stats().Waited > 0 })
 	if n := service.Stats().Checks; n*length > 2*streamRoom || n < checks {
 		t.Errorf("%d checks with answers of %d bytes are in flight", n, length)

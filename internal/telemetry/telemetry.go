@@ -58,8 +58,8 @@ type Metrics struct {
 	shards    func() []Shard // nil: not watched
 	reload    reloadMetrics
 	history   history
-	xds       xdsMetrics
-	rulesURL  rulesURLMetrics
+	xds       awayMetrics
+	rulesURL  awayMetrics
 }
 
 var (

@@ -156,7 +156,12 @@ func drainTime(l *limit.Limit) time.Duration {
 	if l.Quota == 0 {
 		return 0
 	}
-	return time.Duration(min(float64(l.Period)*float64(l.Burst)/float64(l.Quota), float64(limit.MaxPeriod)))
+	hi, lo := bits.Mul64(uint64(l.Period), uint64(l.Burst))
+	if hi >= uint64(l.Quota) {
+		return limit.MaxPeriod
+	}
+	drain, _ := bits.Div64(hi, lo, uint64(l.Quota))
+	return time.Duration(min(drain, uint64(limit.MaxPeriod)))
 }
 
 // longestWindow is how long a window of l may be, an hour being for clocks that are put back.
