@@ -10,11 +10,9 @@ import (
 // compiler builds the Set from the specs of all files.
 type compiler struct {
 	*reporter // of the file that is being compiled
-	compat    bool
-	// quotaMode and spareDenied are those of Options.
-	quotaMode, spareDenied bool
-	domain                 *domain
-	rules                  *[]*rules.Rule // of all domains, so far
+	options   *Options
+	domain    *domain
+	rules     *[]*rules.Rule // of all domains, so far
 	// fileAnswer is the answer of the file, the default of its rules; nil for
 	// none.
 	fileAnswer *rules.Answer
@@ -88,7 +86,7 @@ func (c *compiler) newNode(f *fileSpec, parent *rules.Node, spec *descriptorSpec
 			"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", n.Composite())
 	}
 	var broken *rules.PatternError
-	if err := n.Compile(c.compat); errors.As(err, &broken) {
+	if err := n.Compile(c.options.Compat); errors.As(err, &broken) {
 		c.errorf(spec.valueAt, broken.Hint, "%v", broken)
 	}
 	return n

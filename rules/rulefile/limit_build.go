@@ -131,7 +131,7 @@ func (c *compiler) setAlgorithm(spec *limit.Spec, s *limitSpec) {
 				"algorithm '%s' is unknown", s.algorithm)
 		}
 		spec.Algorithm = a
-	} else if c.compat || s.timeZone != "" {
+	} else if c.options.Compat || s.timeZone != "" {
 		spec.Algorithm = limit.FixedWindow
 	} else {
 		spec.Algorithm = limit.SlidingWindow
@@ -139,7 +139,7 @@ func (c *compiler) setAlgorithm(spec *limit.Spec, s *limitSpec) {
 	switch a := spec.Algorithm; {
 	case s.countDenied != nil:
 		spec.CountDenied = *s.countDenied
-	case c.compat && !c.spareDenied:
+	case c.options.Compat && !c.options.SpareDenied:
 		spec.CountDenied = a == limit.FixedWindow || a == limit.SlidingWindow || a == limit.SubWindows
 	}
 }

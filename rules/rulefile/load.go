@@ -135,7 +135,7 @@ func (l *loader) file(r *reader, data []byte) {
 		l.byDomain[f.domain] = d
 	}
 	d.settings(r, f)
-	c := compiler{reporter: &r.reporter, compat: l.options.Compat, quotaMode: l.options.QuotaMode, spareDenied: l.options.SpareDenied, domain: d, rules: &l.spec.Rules, names: l.options.Names}
+	c := compiler{reporter: &r.reporter, options: &l.options, domain: d, rules: &l.spec.Rules, names: l.options.Names}
 	c.addFile(f)
 }
 

@@ -2,8 +2,8 @@ package rulefile
 
 import "github.com/headgate/headgate/rules"
 
-// checkRegions refuses what cannot hold over several regions; all else of r is known by then. Whether a limit can be cut into
-// parts for them is known where they are known.
+// checkRegions refuses what cannot hold over several regions; all else of r is known by then.
+// Whether a limit can be cut into parts for them is known where they are known.
 func (c *compiler) checkRegions(r *rules.Rule, s *modeSpec) {
 	m := &r.Mode
 	if m.Regions != rules.RegionsLeased {

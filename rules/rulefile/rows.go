@@ -46,7 +46,7 @@ var columnNames = [...]string{"", "scope", "route", "method", "limit_count", "wi
 // CheckRow says what is wrong with a row by itself; the error is a rules.RowError. It does not
 // know the rules and rows beside it.
 func CheckRow(w rules.Row, o Options) error {
-	c := rowCompiler{fit: o.Fit, compiler: compiler{reporter: new(reporter), compat: o.Compat, quotaMode: o.QuotaMode, spareDenied: o.SpareDenied, domain: &domain{Domain: new(rules.Domain)}, rules: new([]*rules.Rule)}}
+	c := rowCompiler{compiler: compiler{reporter: new(reporter), options: &o, domain: &domain{Domain: new(rules.Domain)}, rules: new([]*rules.Rule)}}
 	if bad := c.checkAlone(&w); bad != nil {
 		return *bad
 	}
@@ -105,7 +105,6 @@ type rowCompiler struct {
 	compiler
 	tree rowTree
 	bad  []rules.RowError
-	fit  func(*rules.Rule) error // that of Options; nil for all
 }
 
 // rows adds the rules that active rows make to the set. A row that cannot be is left
@@ -121,7 +120,7 @@ func (l *loader) rows(rows []rules.Row) {
 		l.byDomain[name] = d
 	}
 	d.usesHeadgate = true
-	c := rowCompiler{fit: l.options.Fit, compiler: compiler{reporter: &reporter{file: rules.RowsFile}, compat: l.options.Compat, quotaMode: l.options.QuotaMode, spareDenied: l.options.SpareDenied, domain: d, rules: &l.spec.Rules}, tree: rowTree{root: &d.Root}}
+	c := rowCompiler{compiler: compiler{reporter: &reporter{file: rules.RowsFile}, options: &l.options, domain: d, rules: &l.spec.Rules}, tree: rowTree{root: &d.Root}}
 	byTarget := make(map[rowTarget][]*rules.Row)
 	for _, w := range c.checked(rows) {
 		t := targetOf(w)
@@ -154,7 +153,7 @@ func (c *rowCompiler) checked(rows []rules.Row) []*rules.Row {
 			c.refuse(w, noColumn, "write rules that many share into files", "more than %d active rows", MaxRows)
 			continue
 		}
-		if err := CheckRow(*w, Options{Compat: c.compat, QuotaMode: c.quotaMode, SpareDenied: c.spareDenied, Fit: c.fit}); err != nil {
+		if err := CheckRow(*w, *c.options); err != nil {
 			var bad rules.RowError
 			errors.As(err, &bad)
 			c.bad = append(c.bad, bad)
@@ -189,8 +188,8 @@ func (c *rowCompiler) checkAlone(w *rules.Row) *rules.RowError {
 			return &rules.RowError{ID: w.ID, Column: columnNames[d.Column], Problem: d.Message, Hint: d.Hint}
 		}
 	}
-	if c.fit != nil {
-		if err := c.fit(r); err != nil {
+	if c.options.Fit != nil {
+		if err := c.options.Fit(r); err != nil {
 			message, hint := hinted(err)
 			return &rules.RowError{ID: w.ID, Column: columnNames[algorithmColumn], Problem: message, Hint: hint}
 		}

@@ -20,7 +20,7 @@ func (c *compiler) newRule(f *fileSpec, n *rules.Node, spec *descriptorSpec) *ru
 		return nil
 	}
 	r := &rules.Rule{
-		Domain: c.domain.Name, Shadow: spec.shadow, Quota: spec.quota || c.quotaMode, Sensitive: spec.sensitive,
+		Domain: c.domain.Name, Shadow: spec.shadow, Quota: spec.quota || c.options.QuotaMode, Sensitive: spec.sensitive,
 		Validity: rules.Validity{ValidFrom: spec.validFrom, ValidUntil: spec.validUntil}, Metadata: spec.metadata,
 		DetailedMetric: spec.detailedMetric, ValueToMetric: spec.valueToMetric, ShareThreshold: spec.share,
 		File: f.name, Line: spec.at.line,
@@ -139,7 +139,7 @@ func (c *compiler) checkName(f *fileSpec, name string, at position) {
 			continue
 		}
 		const hint = "use letters, digits, '.', '_' and '-' only: names stand in header fields and metrics as they are"
-		if f.usesHeadgate && !c.compat {
+		if f.usesHeadgate && !c.options.Compat {
 			c.errorf(at, hint, "name '%s' has a character that is not allowed", name)
 		} else {
 			c.warnf(at, hint, "name '%s' has a character that Envoy writes into header fields unescaped", name)

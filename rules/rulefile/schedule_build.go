@@ -103,7 +103,7 @@ func (c *compiler) checkScale(r *rules.Rule, s *shiftSpec, shift *rules.Shift, s
 
 // fitsMode says why a mode does not go with a limit, nil if it does.
 func (c *compiler) fitsMode(l *limit.Limit, m *rules.Mode, s *modeSpec) error {
-	apart := compiler{reporter: &reporter{}, compat: c.compat, spareDenied: c.spareDenied}
+	apart := compiler{reporter: &reporter{}, options: c.options}
 	if apart.checkModeOf(l, m, s); apart.failed() {
 		return errors.New(apart.diagnostics[0].Message)
 	}
