@@ -57,6 +57,8 @@ type Options struct {
 	// signKey is the file of the key that signs what others are given of the database; ""
 	// gives nothing.
 	signKey string
+	// startWithoutRules serves though the first rules are bad.
+	startWithoutRules bool
 	// fronts are those whose callers pass requests on themselves; none for a proxy.
 	fronts []lint.Front
 }
@@ -72,7 +74,7 @@ func Run(ctx context.Context, s config.Serve, o Options) error {
 	if err != nil {
 		return err
 	}
-	o.signKey, o.fronts = s.SnapshotSignKey, servedFronts(&s, does)
+	o.signKey, o.fronts, o.startWithoutRules = s.SnapshotSignKey, servedFronts(&s, does), s.StartWithoutRules
 	p, err := newProcess(&s.Settings, does, k, o)
 	if err != nil {
 		return err

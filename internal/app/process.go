@@ -248,7 +248,7 @@ func (p *process) loadRules() error {
 		return nil
 	}
 	err := p.firstRules()
-	if err == nil || !p.settings.StartWithoutRules {
+	if err == nil || !p.options.startWithoutRules {
 		return err
 	}
 	return p.health.rules.Await(err)

@@ -24,6 +24,10 @@ type Serve struct {
 
 	Settings `embed:""`
 
+	// StartWithoutRules serves though the first rules are bad. It is for those who are told of
+	// it by an error, which the clients of a proxy are not.
+	StartWithoutRules bool `group:"rules" help:"Start though the rule files are bad and no last good rules are kept. Envoy gets an error for every call until rules are in force, so that its own failure_mode_deny speaks. By default the process does not start."`
+
 	Duties `embed:""`
 
 	Publishing `embed:""`

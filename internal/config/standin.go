@@ -7,8 +7,6 @@ type StandIn struct {
 	QuotaMode bool `group:"rules" help:"Read every rule as if it said quota_mode: true: a request is denied only when all limits that it meets deny it."`
 	// SpareDenied has denied hits not count where a rule does not say.
 	SpareDenied bool `group:"rules" help:"Do not count denied hits, where a rule does not say count_denied, with --compat envoy too."`
-	// StartWithoutRules serves though the first rules are bad.
-	StartWithoutRules bool `group:"rules" help:"Start though the rule files are bad and no last good rules are kept. Envoy gets an error for every call until rules are in force, so that its own failure_mode_deny speaks. By default the process does not start."`
 	// NearLimitRatio is the share of a limit above which metrics under the names of
 	// envoyproxy/ratelimit count hits as near it. The default value is 0.8.
 	NearLimitRatio float64 `group:"watch" default:"0.8" placeholder:"SHARE" help:"Share of a limit above which --envoy-metrics and --statsd count hits as near it. Default ${default}."`
