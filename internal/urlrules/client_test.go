@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,6 +210,20 @@ func TestTroubleIsStable(t *testing.T) {
 	}
 	l.Close()
 	accepted.Wait()
+}
+
+// TestEndsAreAlike: a connection that ends is told alike, however its end is seen.
+func TestEndsAreAlike(t *testing.T) {
+	c := New(Options{Sources: make([]Source, 1)})
+	for _, end := range []error{
+		io.EOF, io.ErrUnexpectedEOF,
+		&net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)},
+		&net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)},
+	} {
+		if got := c.stable(t.Context(), &url.Error{Op: "Get", URL: "https://h/?sig=hush", Err: end}); got.Error() != "the answer ends before its end" {
+			t.Errorf("%v is told as %q", end, got)
+		}
+	}
 }
 
 // TestAllOrNone: of several addresses none comes into force while one cannot be had; documents
