@@ -17,8 +17,10 @@ func NewRounds(o Options) *Rounds { return &Rounds{service: newService(o)} }
 
 // Asked is a request of several that are decided together.
 type Asked struct {
-	// Number is by what its asker knows it; it is not read.
+	// Number is by what its asker's client knows it, and Place where its asker has it; neither
+	// is read.
 	Number uint64
+	Place  int
 	// Message is the request, an encoded RateLimitRequest. It is not changed before Decide
 	// returns.
 	Message []byte
@@ -31,7 +33,7 @@ type Asked struct {
 // Decide decides all of asked for who makes the call of ctx. It tells answered of those that
 // have their answers as they get them, some at a time and never two times at once, and returns
 // when all have. What it tells may be asked for their answers until it returns.
-func (r *Rounds) Decide(ctx context.Context, asked []Asked, answered func([]*Asked)) {
+func (r *Rounds) Decide(ctx context.Context, asked []*Asked, answered func([]*Asked)) {
 	round := rounds.Get().(*round)
 	defer round.release()
 	round.service, round.ctx = r.service, ctx
@@ -42,7 +44,7 @@ func (r *Rounds) Decide(ctx context.Context, asked []Asked, answered func([]*Ask
 	round.answered = func(done []*call) {
 		told = told[:0]
 		for _, c := range done {
-			told = append(told, &asked[c.index])
+			told = append(told, asked[c.index])
 		}
 		answered(told)
 	}

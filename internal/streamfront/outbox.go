@@ -96,14 +96,15 @@ func (q *queue) add(p *page) {
 
 // putSome takes the answers to some checks of a page, which go to out in their turn.
 func (q *queue) putSome(p *page, answered []*rls.Asked, out *outbox) {
-	if p.left -= len(answered); p.left > 0 {
-		return
+	if p.answers == nil {
+		p.answers = make([][]byte, len(p.asked))
 	}
-	p.answers = make([][]byte, len(p.asked))
-	for i := range p.asked {
-		p.answers[i] = appendAnswer(nil, &p.asked[i])
+	for _, a := range answered {
+		p.answers[a.Place] = appendAnswer(nil, a)
 	}
-	q.advance(p, out)
+	if p.left -= len(answered); p.left == 0 {
+		q.advance(p, out)
+	}
 }
 
 // advance marks p as answered, and sends pages that nothing holds back.

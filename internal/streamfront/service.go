@@ -54,8 +54,11 @@ const (
 type Service struct {
 	options Options
 	room    *semaphore.Weighted
-	streams atomic.Int64
-	counts  counters
+	// deciding counts the checks that are being decided.
+	deciding *semaphore.Weighted
+	shares   shares
+	streams  atomic.Int64
+	counts   counters
 	// longest is the longest answer so far, in bytes: each check is taken to have one as long
 	// until it has its own.
 	longest atomic.Int64
@@ -69,7 +72,8 @@ type Service struct {
 // New returns a Service.
 func New(o Options) *Service {
 	return &Service{
-		options: o, room: semaphore.NewWeighted(processRoom), ending: make(chan struct{}),
+		options: o, room: semaphore.NewWeighted(processRoom), deciding: semaphore.NewWeighted(maxDeciding),
+		ending:    make(chan struct{}),
 		unreadFor: unreadFor, newcomer: newcomer,
 	}
 }
@@ -124,7 +128,12 @@ func (s *Service) check(stream grpc.ServerStream) (err error) {
 	if s.streams.Add(1) > maxStreams {
 		return status.Errorf(codes.ResourceExhausted, "%d streams of checks are open here already; hint: more nodes, or more checks to a stream", maxStreams)
 	}
-	return newSession(s, stream).run()
+	of := s.shares.enter(addressOf(stream.Context()))
+	if of == nil {
+		return status.Errorf(codes.ResourceExhausted, "%d streams of checks are open here from this address already; hint: more checks to a stream", addressStreams)
+	}
+	defer s.shares.leave(of)
+	return newSession(s, stream, of).run()
 }
 
 var errBug = status.Error(codes.Internal, "a bug; the log of headgate has more")

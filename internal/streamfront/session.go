@@ -21,7 +21,9 @@ import (
 type session struct {
 	service *Service
 	stream  grpc.ServerStream
+	share   *share
 	room    *semaphore.Weighted
+	line    line
 	out     *outbox
 	// queue orders the answers; nil where they go as they are made.
 	queue *queue
@@ -36,8 +38,11 @@ type session struct {
 	over bool
 }
 
-func newSession(s *Service, stream grpc.ServerStream) *session {
-	return &session{service: s, stream: stream, room: semaphore.NewWeighted(streamRoom), out: newOutbox()}
+func newSession(s *Service, stream grpc.ServerStream, of *share) *session {
+	return &session{
+		service: s, stream: stream, share: of, room: semaphore.NewWeighted(streamRoom),
+		line: line{call: newLine(), address: of.line, all: s.deciding}, out: newOutbox(),
+	}
 }
 
 // come is a message, or the error by which its stream has ended.
@@ -172,8 +177,10 @@ func (s *session) hold(ctx context.Context, weight int64) error {
 			return causeOf(ctx)
 		}
 	}
-	if s.service.room.Acquire(ctx, weight) != nil {
-		return causeOf(ctx)
+	for _, more := range []*semaphore.Weighted{s.share.room, s.service.room} {
+		if more.Acquire(ctx, weight) != nil {
+			return causeOf(ctx)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,6 +197,7 @@ func (s *session) giveBack(weight int64) {
 	}
 	s.held -= weight
 	s.room.Release(weight)
+	s.share.room.Release(weight)
 	s.service.room.Release(weight)
 }
 
@@ -198,6 +206,7 @@ func (s *session) giveBackAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
+	s.share.room.Release(s.held)
 	s.service.room.Release(s.held)
 }
 
@@ -209,14 +218,24 @@ func (s *session) decide(ctx context.Context, p *page) {
 			s.cut(errBug)
 		}
 	}()
-	s.service.options.Rounds.Decide(ctx, p.asked, func(answered []*rls.Asked) {
-		s.weigh(p, answered)
-		if s.queue != nil {
-			s.queue.putSome(p, answered, s.out)
-		} else {
-			s.out.putSome(p, answered)
-		}
+	asked := make([]*rls.Asked, len(p.asked))
+	for i := range p.asked {
+		p.asked[i].Place = i
+		asked[i] = &p.asked[i]
+	}
+	s.line.decideInTurns(ctx, asked, func(some []*rls.Asked) {
+		s.service.options.Rounds.Decide(ctx, some, func(answered []*rls.Asked) { s.answer(p, answered) })
 	})
+}
+
+// answer sends the answers to some checks of p, or has them wait for their turn.
+func (s *session) answer(p *page, answered []*rls.Asked) {
+	s.weigh(p, answered)
+	if s.queue != nil {
+		s.queue.putSome(p, answered, s.out)
+	} else {
+		s.out.putSome(p, answered)
+	}
 }
 
 // weigh counts what the answers to some checks of p weigh. When all are there, p keeps no more
