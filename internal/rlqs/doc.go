@@ -28,5 +28,6 @@
 // left for it. All but the second are charged later, so that they are missing then.
 //
 // Everything is bounded: buckets of a stream and of all (maxBuckets, maxLeases), streams
-// (maxStreams), and a message by the server.
+// (maxStreams, and addressStreams from one address), a message by the server, and how long an
+// assignment may be left unread (unreadFor).
 package rlqs

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/shares"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -37,8 +38,11 @@ type Options struct {
 	OnPanic func(cause any, stack []byte)
 }
 
-// maxStreams bounds the streams of a process.
-const maxStreams = 1000
+// maxStreams bounds the streams of a process, and addressStreams those from one address.
+const (
+	maxStreams     = 1000
+	addressStreams = maxStreams / 2
+)
 
 // Service answers Envoy. Make one with New.
 type Service struct {
@@ -46,14 +50,16 @@ type Service struct {
 	options Options
 	ledger  *ledger
 	streams atomic.Int64
-	counts  counters
-	ending  chan struct{}
-	end     sync.Once
+	// addresses have their part of the streams.
+	addresses *shares.Shares[struct{}]
+	counts    counters
+	ending    chan struct{}
+	end       sync.Once
 }
 
 // New returns a Service.
 func New(o Options) *Service {
-	s := &Service{options: o, ending: make(chan struct{})}
+	s := &Service{options: o, addresses: shares.New(addressStreams, func() struct{} { return struct{}{} }), ending: make(chan struct{})}
 	s.ledger = &ledger{decider: o.Decider, store: o.Store, node: limit.NewHold(), counts: &s.counts, buckets: map[string]*bucket{}}
 	return s
 }
@@ -93,6 +99,11 @@ func (s *Service) StreamRateLimitQuotas(stream rlqspb.RateLimitQuotaService_Stre
 	if s.streams.Add(1) > maxStreams {
 		return status.Errorf(codes.ResourceExhausted, "%d streams report here already; hint: more nodes", maxStreams)
 	}
+	_, leave, ok := s.addresses.Enter(stream.Context())
+	if !ok {
+		return status.Errorf(codes.ResourceExhausted, "%d streams report here from this address already; hint: more nodes", addressStreams)
+	}
+	defer leave()
 	session := &session{service: s, leases: map[string]*lease{}}
 	defer s.ledger.leave(session)
 	return session.run(stream)

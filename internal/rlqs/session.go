@@ -84,10 +84,29 @@ func (s *session) run(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasS
 			return nil
 		}
 		if len(told) > 0 {
-			if err := stream.Send(response(told)); err != nil {
+			if err := s.send(stream, response(told)); err != nil {
 				return err
 			}
 		}
+	}
+}
+
+// unreadFor is how long a client may leave an assignment unread, and with it its leases in use.
+const unreadFor = 10 * time.Second
+
+var errUnread = status.Errorf(codes.ResourceExhausted, "the assignments of this stream were not read for %v", unreadFor)
+
+// send sends a message. When it cannot for long, it ends the stream, because of which sending ends.
+func (s *session) send(stream rlqspb.RateLimitQuotaService_StreamRateLimitQuotasServer, m *rlqspb.RateLimitQuotaResponse) error {
+	sent := make(chan error, 1)
+	go func() { sent <- stream.Send(m) }()
+	late := time.NewTimer(unreadFor)
+	defer late.Stop()
+	select {
+	case err := <-sent:
+		return err
+	case <-late.C:
+		return errUnread
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate/headgate/client/stream/streampb"
 	"github.com/headgate/headgate/internal/rls"
+	"github.com/headgate/headgate/internal/shares"
 )
 
 // Options configures a Service; all fields but Enter are required.
@@ -54,9 +55,10 @@ const (
 type Service struct {
 	options Options
 	room    *semaphore.Weighted
+	// addresses have their part of it.
+	addresses *shares.Shares[*address]
 	// deciding counts the checks that are being decided.
 	deciding *semaphore.Weighted
-	shares   shares
 	streams  atomic.Int64
 	counts   counters
 	// longest is the longest answer so far, in bytes: each check is taken to have one as long
@@ -73,6 +75,7 @@ type Service struct {
 func New(o Options) *Service {
 	return &Service{
 		options: o, room: semaphore.NewWeighted(processRoom), deciding: semaphore.NewWeighted(maxDeciding),
+		addresses: shares.New(addressStreams, newAddress),
 		ending:    make(chan struct{}),
 		unreadFor: unreadFor, newcomer: newcomer,
 	}
@@ -128,11 +131,11 @@ func (s *Service) check(stream grpc.ServerStream) (err error) {
 	if s.streams.Add(1) > maxStreams {
 		return status.Errorf(codes.ResourceExhausted, "%d streams of checks are open here already; hint: more nodes, or more checks to a stream", maxStreams)
 	}
-	of := s.shares.enter(addressOf(stream.Context()))
-	if of == nil {
+	of, leave, ok := s.addresses.Enter(stream.Context())
+	if !ok {
 		return status.Errorf(codes.ResourceExhausted, "%d streams of checks are open here from this address already; hint: more checks to a stream", addressStreams)
 	}
-	defer s.shares.leave(of)
+	defer leave()
 	return newSession(s, stream, of).run()
 }
 

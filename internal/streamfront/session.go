@@ -21,7 +21,7 @@ import (
 type session struct {
 	service *Service
 	stream  grpc.ServerStream
-	share   *share
+	address *address
 	room    *semaphore.Weighted
 	line    line
 	out     *outbox
@@ -38,9 +38,9 @@ type session struct {
 	over bool
 }
 
-func newSession(s *Service, stream grpc.ServerStream, of *share) *session {
+func newSession(s *Service, stream grpc.ServerStream, of *address) *session {
 	return &session{
-		service: s, stream: stream, share: of, room: semaphore.NewWeighted(streamRoom),
+		service: s, stream: stream, address: of, room: semaphore.NewWeighted(streamRoom),
 		line: line{call: newLine(), address: of.line, all: s.deciding}, out: newOutbox(),
 	}
 }
@@ -177,7 +177,7 @@ func (s *session) hold(ctx context.Context, weight int64) error {
 			return causeOf(ctx)
 		}
 	}
-	for _, more := range []*semaphore.Weighted{s.share.room, s.service.room} {
+	for _, more := range []*semaphore.Weighted{s.address.room, s.service.room} {
 		if more.Acquire(ctx, weight) != nil {
 			return causeOf(ctx)
 		}
@@ -197,7 +197,7 @@ func (s *session) giveBack(weight int64) {
 	}
 	s.held -= weight
 	s.room.Release(weight)
-	s.share.room.Release(weight)
+	s.address.room.Release(weight)
 	s.service.room.Release(weight)
 }
 
@@ -206,7 +206,7 @@ func (s *session) giveBackAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.over = true
-	s.share.room.Release(s.held)
+	s.address.room.Release(s.held)
 	s.service.room.Release(s.held)
 }
 

@@ -3,7 +3,6 @@ package xdsrules
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -26,9 +25,9 @@ import (
 )
 
 const (
-	// firstWait and longestWait bound the time between two streams, and that for which a
-	// refusal of what was refused before is held back: control planes answer one at once
-	// with the same again.
+	// firstWait and longestWait bound the time between two streams, which is short again after
+	// one that has lasted for the longest, and for how long a refusal that is not the first is
+	// held back: control planes answer one at once with the same again.
 	firstWait, longestWait = time.Second, 30 * time.Second
 	// DefaultPingTime and DefaultPingTimeout find a control plane that has gone without a
 	// word: within their sum.
@@ -82,11 +81,8 @@ type Options struct {
 type Client struct {
 	o Options
 	// told is the problem with the stream that the log knows of.
-	told string
-	// refused is the content that was refused last, as its error, and held for how long the
-	// next refusal of it is held back.
-	refused string
-	held    time.Duration
+	told     string
+	refusals refusals
 	// ping is Options.PingTime, or longer where the control plane has asked for that.
 	ping time.Duration
 }
@@ -106,12 +102,13 @@ func New(o Options) *Client {
 func (c *Client) Run(ctx context.Context) {
 	wait := firstWait
 	for ctx.Err() == nil {
-		answered, err := c.stream(ctx)
+		began := time.Now()
+		err := c.stream(ctx)
 		c.o.Connected(false)
 		if ctx.Err() != nil {
 			return
 		}
-		if answered {
+		if time.Since(began) > longestWait {
 			wait = firstWait
 		}
 		c.ping = calmer(c.ping, err)
@@ -155,49 +152,23 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.ping, Timeout: c.o.PingTimeout}))
 }
 
-// stream asks on one stream until it ends, and reports whether anything was answered.
-func (c *Client) stream(ctx context.Context) (answered bool, err error) {
+// stream asks on one stream until it ends.
+func (c *Client) stream(ctx context.Context) error {
 	conn, err := c.dial()
 	if err != nil {
-		return false, fmt.Errorf("dial: %w", err)
+		return fmt.Errorf("dial: %w", err)
 	}
 	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	if ctx, err = c.withHeaders(ctx); err != nil {
-		return false, err
+		return err
 	}
 	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	// A version of another stream says nothing: those of a control plane that was started
-	// again begin anew.
-	request := &discovery.DiscoveryRequest{Node: c.node(), TypeUrl: TypeURL}
-	if err := stream.Send(request); err != nil {
-		return false, err
-	}
-	for {
-		response, err := stream.Recv()
-		if err != nil {
-			return answered, err
-		}
-		if response.GetTypeUrl() != TypeURL {
-			continue // nobody asked for it
-		}
-		if !answered {
-			answered, c.told = true, ""
-			c.o.Connected(true)
-			c.o.Logger.Info("the control plane of the rules answers", "server", c.o.Server, "version", response.GetVersionInfo())
-		}
-		request.ResponseNonce, request.ErrorDetail = response.GetNonce(), nil
-		if err := c.take(ctx, response); err == nil {
-			request.VersionInfo = response.GetVersionInfo()
-		} else if request.ErrorDetail = detailOf(err); ctx.Err() != nil {
-			return answered, ctx.Err()
-		}
-		if err := stream.Send(request); err != nil {
-			return answered, err
-		}
-	}
+	return c.talk(ctx, stream)
 }
 
 // withHeaders returns ctx with what the stream is to be sent.
@@ -223,9 +194,9 @@ func (c *Client) node() *core.Node {
 	return n
 }
 
-// take puts what a response holds in force. An error that is the same as the last one is
-// held back, longer each time.
-func (c *Client) take(ctx context.Context, response *discovery.DiscoveryResponse) error {
+// take puts what a response holds in force. Of an error it says for how long telling it is held
+// back.
+func (c *Client) take(response *discovery.DiscoveryResponse) (held time.Duration, err error) {
 	files, err := Documents(response.GetResources())
 	changed := false
 	if err == nil {
@@ -234,7 +205,11 @@ func (c *Client) take(ctx context.Context, response *discovery.DiscoveryResponse
 	switch {
 	case err != nil:
 		c.o.Answered(Refused)
-		return c.refuse(ctx, response.GetVersionInfo(), err)
+		held, fresh := c.refusals.next(err)
+		if fresh {
+			c.o.Logger.Error("rules of the control plane are refused; the rules in force stay", "server", c.o.Server, "version", response.GetVersionInfo(), "error", err)
+		}
+		return held, err
 	case changed:
 		c.o.Answered(Accepted)
 		if len(files) == 0 {
@@ -243,21 +218,8 @@ func (c *Client) take(ctx context.Context, response *discovery.DiscoveryResponse
 	default:
 		c.o.Answered(Unchanged)
 	}
-	c.refused, c.held = "", 0
-	return nil
-}
-
-func (c *Client) refuse(ctx context.Context, version string, err error) error {
-	if err.Error() != c.refused {
-		c.refused, c.held = err.Error(), 0
-		c.o.Logger.Error("rules of the control plane are refused; the rules in force stay", "server", c.o.Server, "version", version, "error", err)
-		return err
-	}
-	c.held = min(max(2*c.held, firstWait), longestWait)
-	if ended := sleep.For(ctx, c.held); ended != nil {
-		return errors.Join(err, ended)
-	}
-	return err
+	c.refusals = refusals{}
+	return 0, nil
 }
 
 // detailOf is what the control plane is told of an error.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -248,22 +249,68 @@ func TestNewStream(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreHeldBack: a control plane that answers each refusal with the same again gets
-// the next ones later and later.
-func TestRefusalsAreHeldBack(t *testing.T) {
+// bad is what no rules can be made of, in several ways.
+func bad(way int) *anypb.Any {
+	if way == 0 {
+		return &anypb.Any{TypeUrl: TypeURL, Value: []byte{0xff}}
+	}
+	return &anypb.Any{TypeUrl: fmt.Sprint("another", way)}
+}
+
+// TestMendedRulesCountAtOnce: while a refusal is held back, newer rules are taken, and what was
+// held back is told no more; the newest refusal is told in place of older ones.
+func TestMendedRulesCountAtOnce(t *testing.T) {
 	p := startPlane(t, "127.0.0.1:0", nil)
 	n := startClient(t, p.addr, nil)
 	p.last(t, 1)
-	bad := &anypb.Any{TypeUrl: TypeURL, Value: []byte{0xff}}
-	p.answer(t, "1", "a", bad)
+	p.answer(t, "1", "a", bad(0))
 	p.last(t, 2)
-	p.answer(t, "1", "b", bad)
-	eventually.True(t, "the second is refused", func() bool { return n.count(Refused) == 2 })
-	if got := len(p.requests()); got != 2 { // for a second at least
-		t.Errorf("%d requests: the second refusal is told at once", got)
+	for i := range 7 { // of which the last is held back for half a minute
+		p.answer(t, "1", fmt.Sprint("b", i), bad(0))
+		eventually.True(t, "it is refused", func() bool { return n.count(Refused) == 2+i })
 	}
-	if told := p.last(t, 3); told.GetErrorDetail() == nil || told.GetResponseNonce() != "b" {
-		t.Errorf("tells %v", told)
+	asked := len(p.requests())
+	p.answer(t, "2", "c", config("a", "a", 3))
+	told := p.last(t, asked+1)
+	for told.GetErrorDetail() != nil { // of before, on a slow machine
+		asked++
+		told = p.last(t, asked+1)
+	}
+	if told.GetVersionInfo() != "2" || told.GetResponseNonce() != "c" || n.names() != "xds:a" {
+		t.Errorf("tells %v; documents %q", told, n.names())
+	}
+	p.answer(t, "3", "d", bad(1))
+	if told := p.last(t, asked+2); told.GetResponseNonce() != "d" || told.GetErrorDetail() == nil {
+		t.Errorf("tells %v: the first refusal after an acceptance is held back, or an old one is told", told)
+	}
+}
+
+// TestLastWords: the answer with which a stream ends counts.
+func TestLastWords(t *testing.T) {
+	p := startPlane(t, "127.0.0.1:0", nil)
+	n := startClient(t, p.addr, nil)
+	p.last(t, 1)
+	p.answer(t, "1", "a", bad(0)) // nothing is looked at for a moment
+	p.answer(t, "2", "b", config("a", "a", 3))
+	p.send <- nil
+	eventually.True(t, "the rules are taken", func() bool { return n.names() == "xds:a" })
+}
+
+// TestRefusals: the same again is held back longer each time, another for a second.
+func TestRefusals(t *testing.T) {
+	var r refusals
+	for i, step := range []struct {
+		text  string
+		held  time.Duration
+		fresh bool
+	}{
+		{"x", 0, true}, {"x", time.Second, false}, {"x", 2 * time.Second, false}, {"x", 4 * time.Second, false},
+		{"y", time.Second, true}, {"x", time.Second, true}, {"x", 2 * time.Second, false}, {"x", 4 * time.Second, false},
+		{"x", 8 * time.Second, false}, {"x", 16 * time.Second, false}, {"x", 30 * time.Second, false}, {"x", 30 * time.Second, false},
+	} {
+		if held, fresh := r.next(errors.New(step.text)); held != step.held || fresh != step.fresh {
+			t.Errorf("refusal %d: held back for %v, fresh: %v", i+1, held, fresh)
+		}
 	}
 }
 

@@ -1,0 +1,83 @@
+package rlqs
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/testrules"
+	"github.com/headgate/headgate/store/memstore"
+)
+
+// unread is the server's end of a stream whose client has reported once and reads nothing.
+type unread struct {
+	rlqspb.RateLimitQuotaService_StreamRateLimitQuotasServer
+	ctx      context.Context
+	reported chan *rlqspb.RateLimitQuotaUsageReports
+}
+
+func (u *unread) Context() context.Context { return u.ctx }
+
+func (u *unread) Recv() (*rlqspb.RateLimitQuotaUsageReports, error) {
+	select {
+	case m := <-u.reported:
+		return m, nil
+	case <-u.ctx.Done():
+		return nil, u.ctx.Err()
+	}
+}
+
+func (u *unread) Send(*rlqspb.RateLimitQuotaResponse) error {
+	<-u.ctx.Done()
+	return u.ctx.Err()
+}
+
+// TestUnread: a client that does not read its assignments loses its stream and its leases after a
+// while.
+func TestUnread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := headgate.New(headgate.Options{Store: counts, Rules: testrules.Load(t, rule("{unit: year, requests_per_unit: 40, algorithm: fixed_window}"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		service := New(Options{
+			Decider: l.Door(headgate.DoorOptions{Name: "rlqs", Rights: headgate.Rights{Check: true, GiveBack: true, Explain: true}}),
+			Store:   counts, OnPanic: func(cause any, stack []byte) { t.Errorf("%v\n%s", cause, stack) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel() // as the server does when the call ends
+		client := &unread{ctx: ctx, reported: make(chan *rlqspb.RateLimitQuotaUsageReports, 1)}
+		client.reported <- reports("d", usageOf("ann", 1))
+		began := time.Now()
+		if err := service.StreamRateLimitQuotas(client); !errors.Is(err, errUnread) || time.Since(began) != unreadFor {
+			t.Errorf("ended with %v after %v", err, time.Since(began))
+		}
+		if s := service.Stats(); s.Buckets != 0 || s.Streams != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestStreamsOfAnAddress: an address has no more streams at a time than its part of them.
+func TestStreamsOfAnAddress(t *testing.T) {
+	service := New(Options{})
+	for range addressStreams {
+		if _, _, ok := service.addresses.Enter(t.Context()); !ok {
+			t.Fatal("refused within its part")
+		}
+	}
+	if err := service.StreamRateLimitQuotas(&unread{ctx: t.Context()}); status.Code(err) != codes.ResourceExhausted || service.streams.Load() != 0 {
+		t.Errorf("ended with %v, %d streams", err, service.streams.Load())
+	}
+}
