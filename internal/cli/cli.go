@@ -147,7 +147,7 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		printError(stderr, usageError(err))
+		printError(stderr, environment.Explain(usageError(err)))
 		return exitUsage
 	}
 	return codeOf(stderr, parsed.Run())

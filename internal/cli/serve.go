@@ -86,11 +86,13 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 	})
 }
 
-var serviceLink = regexp.MustCompile("^" + config.EnvPrefix + `_(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+// serviceLink matches a variable that Kubernetes sets for a Service called headgate, or headgate
+// and more.
+var serviceLink = regexp.MustCompile("^" + config.EnvPrefix + `_(([A-Z0-9_]+_)?)(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // strayVariables returns the names in environ that begin as settings do and are of no command
-// in program: what is meant for another command is not misspelt. Nor is what Kubernetes sets
-// for a Service called headgate: its address in HEADGATE_SERVICE_* and HEADGATE_PORT*.
+// in program: what is meant for another command is not misspelt. Nor are links to Services: of one
+// called headgate-x Kubernetes sets the address in HEADGATE_X_SERVICE_* and HEADGATE_X_PORT*.
 func strayVariables(program *kong.Node, environ []string) []string {
 	known := map[string]bool{tokenVariable: true}
 	_ = kong.Visit(program, func(node kong.Visitable, next kong.Next) error {

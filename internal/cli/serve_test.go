@@ -37,6 +37,10 @@ func TestVariablesOfAllCommandsAreKnown(t *testing.T) {
 			}
 		}
 	}
+	// Kubernetes links a Service called headgate-admin.
+	for _, link := range []string{"SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "PORT_80_TCP_PROTO", "PORT_80_TCP_PORT", "PORT_80_TCP_ADDR"} {
+		environ = append(environ, "HEADGATE_ADMIN_"+link+"=1")
+	}
 	environ = append(environ, "HEADGATE_HTP_ADDR=g", "HEADGATE_=", "HEADGATE_http_addr=")
 	if got, want := strayVariables(parser.Model.Node, environ), []string{"HEADGATE_HTP_ADDR", "HEADGATE_", "HEADGATE_http_addr"}; !slices.Equal(got, want) {
 		t.Errorf("stray: %q, want %q", got, want)

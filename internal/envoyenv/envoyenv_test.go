@@ -1,6 +1,7 @@
 package envoyenv
 
 import (
+	"errors"
 	"maps"
 	"os"
 	"regexp"
@@ -76,7 +77,7 @@ func TestNumberOfVariables(t *testing.T) {
 }
 
 // TestEveryVariable: each changes a setting, or says that it has no effect, or is refused;
-// with its default it says nothing.
+// with its default it says nothing. Errors about a setting that it changes name it.
 func TestEveryVariable(t *testing.T) {
 	// What has to be set beside a variable for it to matter, and a value for it where its
 	// type does not say one.
@@ -170,6 +171,11 @@ func TestEveryVariable(t *testing.T) {
 		if says := changed || noted || refused; says == slices.Contains(silent, v.name) {
 			t.Errorf("%s=%s: changes a setting %v, is noted %v, is refused %v (%v)", v.name, value, changed, noted, refused, err)
 		}
+		for flag, value := range after.Settings {
+			if was, ok := before.Settings[flag]; ok && value != was && !slices.Contains(after.from[flag], v.name) {
+				t.Errorf("%s=%s: changes --%s, whose errors do not name it", v.name, value, flag)
+			}
+		}
 		if v.without != "" && (changed || !noted) {
 			t.Errorf("%s=%s: changes a setting %v, is noted %v, and is said to have no effect", v.name, value, changed, noted)
 		}
@@ -182,6 +188,10 @@ func TestSettings(t *testing.T) {
 		notes             int
 	}{
 		"nothing": {nil, nil, 0},
+		"connections without an end": {
+			map[string]string{"GRPC_MAX_CONNECTION_AGE": "0s", "GRPC_MAX_CONNECTION_AGE_GRACE": "0"},
+			map[string]string{"grpc-max-connection-age": "8784h", "grpc-max-connection-age-grace": "8784h"}, 0,
+		},
 		"Envoy Gateway": {map[string]string{
 			"RUNTIME_ROOT": "/data", "RUNTIME_SUBDIRECTORY": "ratelimit", "RUNTIME_IGNOREDOTFILES": "true", "RUNTIME_WATCH_ROOT": "false",
 			"LOG_LEVEL": "info", "USE_STATSD": "false", "CONFIG_TYPE": "GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL": "envoy-gateway:18001",
@@ -246,6 +256,27 @@ func TestSettings(t *testing.T) {
 
 // TestRefused: what cannot be used is one error for each variable, which names it and a way
 // out, and no secret.
+// TestExplain: an error about a flag names the variables that were given for it, once, and one about
+// a flag that nobody gave a variable for stays as it is.
+func TestExplain(t *testing.T) {
+	e := read(t, redis(map[string]string{"REDIS_TYPE": "CLUSTER", "CACHE_KEY_PREFIX": "p", "REDIS_PERSECOND": "true", "REDIS_PERSECOND_URL": "other:6379", "REDIS_PERSECOND_SOCKET_TYPE": "tcp", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://o:4318", "TRACING_ENABLED": "true", "GRPC_PORT": "1"}))
+	for text, want := range map[string]string{
+		"--store: bad, --store":     "--store: bad, --store; hint: here --store stands for CACHE_KEY_PREFIX and REDIS_SOCKET_TYPE and REDIS_TYPE and REDIS_URL",
+		"--store-per-second: bad":   "--store-per-second: bad; hint: here --store-per-second stands for CACHE_KEY_PREFIX and REDIS_PERSECOND_SOCKET_TYPE and REDIS_PERSECOND_URL",
+		"--trace-endpoint: bad":     "--trace-endpoint: bad; hint: here --trace-endpoint stands for OTEL_EXPORTER_OTLP_ENDPOINT",
+		"--grpc-addr: bad; hint: x": "--grpc-addr: bad; hint: x; hint: here --grpc-addr stands for GRPC_PORT",
+		"--http-addr: bad":          "--http-addr: bad",
+		"no flag":                   "no flag",
+	} {
+		if got := e.Explain(errors.New(text)); got.Error() != want {
+			t.Errorf("%q\nis told as %q,\nwant       %q", text, got, want)
+		}
+	}
+	if e.Explain(nil) != nil {
+		t.Error("nothing is an error")
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for environment, want := range map[string]string{
 		"PORT=seven":                         `PORT: "seven" is not what it takes; hint: a port, from 0 to 65535`,

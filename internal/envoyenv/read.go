@@ -3,6 +3,8 @@ package envoyenv
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,13 +22,33 @@ type Environment struct {
 	// another one than there, each with the name of the variable in front. They hold no
 	// values that may be secret.
 	Notes []string
+
+	// from are the variables that were given by which a setting is as it is, by its flag.
+	from map[string][]string
+}
+
+var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
+
+// Explain adds to an error about flags by which variables they are as they are.
+func (e Environment) Explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	told := map[string]bool{}
+	for _, flag := range flagName.FindAllString(err.Error(), -1) {
+		if from := e.from[flag[2:]]; len(from) > 0 && !told[flag] {
+			told[flag] = true
+			err = fmt.Errorf("%w; hint: here %s stands for %s", err, flag, strings.Join(from, " and "))
+		}
+	}
+	return err
 }
 
 // Read reads the environment that lookup knows, as os.LookupEnv does. A variable that is
 // empty counts as one that is not there. Its error joins one for each variable that
 // cannot be used, each with its name and a hint; then there is no Environment.
 func Read(lookup func(name string) (string, bool)) (Environment, error) {
-	r := &reader{lookup: lookup, values: map[string]string{}, settings: map[string]string{}}
+	r := &reader{lookup: lookup, values: map[string]string{}, settings: map[string]string{}, from: map[string][]string{}}
 	for i := range variables {
 		r.read(&variables[i])
 	}
@@ -36,7 +58,7 @@ func Read(lookup func(name string) (string, bool)) (Environment, error) {
 	if err := errors.Join(r.problems...); err != nil {
 		return Environment{}, err
 	}
-	return Environment{Settings: r.settings, Notes: r.notes}, nil
+	return Environment{Settings: r.settings, Notes: r.notes, from: r.from}, nil
 }
 
 // reader reads one environment.
@@ -44,6 +66,7 @@ type reader struct {
 	lookup   func(string) (string, bool)
 	values   map[string]string // what was given, by name
 	settings map[string]string
+	from     map[string][]string
 	notes    []string
 	problems []error
 }
@@ -121,7 +144,14 @@ func (r *reader) is(name string) bool {
 	return value
 }
 
-func (r *reader) set(flag, value string) { r.settings[flag] = value }
+// set sets a flag by variables, some of which may not be given.
+func (r *reader) set(flag, value string, from ...string) {
+	r.settings[flag] = value
+	r.from[flag] = slices.DeleteFunc(slices.Clone(from), func(name string) bool {
+		value, _ := r.lookup(name)
+		return value == ""
+	})
+}
 
 func (r *reader) note(name, sentence string) { r.notes = append(r.notes, name+": "+sentence) }
 

@@ -4,6 +4,7 @@ import (
 	"net"
 	"path"
 	"strings"
+	"time"
 )
 
 // mapAll turns all values into settings.
@@ -22,18 +23,29 @@ func (r *reader) mapAll() {
 	r.mapTracing()
 }
 
+// unending is how long a connection lasts where the original has no end for it: as long as can
+// be said.
+const unending = "8784h"
+
 func (r *reader) mapListeners() {
-	r.set("http-addr", r.address("HOST", "PORT"))
-	r.set("ops-addr", r.address("DEBUG_HOST", "DEBUG_PORT"))
-	r.set("grpc-addr", r.address("GRPC_HOST", "GRPC_PORT"))
+	r.set("http-addr", r.address("HOST", "PORT"), "HOST", "PORT")
+	r.set("ops-addr", r.address("DEBUG_HOST", "DEBUG_PORT"), "DEBUG_HOST", "DEBUG_PORT")
+	r.set("grpc-addr", r.address("GRPC_HOST", "GRPC_PORT"), "GRPC_HOST", "GRPC_PORT")
 	if socket := r.get("GRPC_UDS"); socket != "" {
 		if !path.IsAbs(socket) {
 			r.refuse("GRPC_UDS", "the path of a socket is absolute", "/run/ratelimit.sock")
 		}
-		r.set("grpc-addr", "unix://"+socket)
+		r.set("grpc-addr", "unix://"+socket, "GRPC_UDS")
 	}
-	r.set("grpc-max-connection-age", r.get("GRPC_MAX_CONNECTION_AGE"))
-	r.set("grpc-max-connection-age-grace", r.get("GRPC_MAX_CONNECTION_AGE_GRACE"))
+	for flag, name := range map[string]string{
+		"grpc-max-connection-age": "GRPC_MAX_CONNECTION_AGE", "grpc-max-connection-age-grace": "GRPC_MAX_CONNECTION_AGE_GRACE",
+	} {
+		age := r.get(name)
+		if d, _ := time.ParseDuration(age); d == 0 { // read has checked it
+			age = unending
+		}
+		r.set(flag, age, name)
+	}
 }
 
 // address joins a host, which may be IPv6 with or without brackets, and a port.
@@ -54,13 +66,13 @@ func (r *reader) mapTLS() {
 			r.refuse(name, "GRPC_SERVER_USE_TLS needs it", "a file in PEM")
 		}
 	}
-	r.set("tls-cert", r.get("GRPC_SERVER_TLS_CERT"))
-	r.set("tls-key", r.get("GRPC_SERVER_TLS_KEY"))
+	r.set("tls-cert", r.get("GRPC_SERVER_TLS_CERT"), "GRPC_SERVER_TLS_CERT")
+	r.set("tls-key", r.get("GRPC_SERVER_TLS_KEY"), "GRPC_SERVER_TLS_KEY")
 	r.set("tls-except", "http,auth,usage")
 	if ca := r.get("GRPC_CLIENT_TLS_CACERT"); ca != "" {
-		r.set("client-ca", ca)
+		r.set("client-ca", ca, "GRPC_CLIENT_TLS_CACERT")
 		if name := r.get("GRPC_CLIENT_TLS_SAN"); name != "" {
-			r.set("client-names", "dns:"+name)
+			r.set("client-names", "dns:"+name, "GRPC_CLIENT_TLS_SAN")
 		}
 	}
 }
@@ -73,8 +85,8 @@ func (r *reader) mapLogs() {
 	if ours, ok := levels[level]; ok {
 		level = ours
 	}
-	r.set("log-level", level)
-	r.set("log-format", r.choose("LOG_FORMAT", "text", "json"))
+	r.set("log-level", level, "LOG_LEVEL")
+	r.set("log-format", r.choose("LOG_FORMAT", "text", "json"), "LOG_FORMAT")
 }
 
 // mapRules says where the rules come from, and what holds for all of them.
@@ -94,7 +106,8 @@ func (r *reader) mapRules() {
 // mapFiles names the directory of the rules. Whether its parent is watched too makes no
 // difference: Headgate notices both.
 func (r *reader) mapFiles() {
-	r.set("rules", path.Join(r.get("RUNTIME_ROOT"), r.get("RUNTIME_SUBDIRECTORY"), r.get("RUNTIME_APPDIRECTORY")))
+	r.set("rules", path.Join(r.get("RUNTIME_ROOT"), r.get("RUNTIME_SUBDIRECTORY"), r.get("RUNTIME_APPDIRECTORY")),
+		"RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY")
 	if r.values["RUNTIME_IGNOREDOTFILES"] != "" && !r.is("RUNTIME_IGNOREDOTFILES") {
 		r.note("RUNTIME_IGNOREDOTFILES", "has no effect: files that begin with a dot are never read, because a ConfigMap has each of its files there a second time")
 	}
@@ -107,38 +120,38 @@ func (r *reader) mapFiles() {
 
 // mapXDS names the control plane of the rules.
 func (r *reader) mapXDS() {
-	r.set("xds-server", r.get("CONFIG_GRPC_XDS_SERVER_URL"))
-	r.set("xds-node", r.get("CONFIG_GRPC_XDS_NODE_ID"))
+	r.set("xds-server", r.get("CONFIG_GRPC_XDS_SERVER_URL"), "CONFIG_GRPC_XDS_SERVER_URL")
+	r.set("xds-node", r.get("CONFIG_GRPC_XDS_NODE_ID"), "CONFIG_GRPC_XDS_NODE_ID")
 	if metadata := r.get("CONFIG_GRPC_XDS_NODE_METADATA"); metadata != "" {
-		r.set("xds-metadata", metadata)
+		r.set("xds-metadata", metadata, "CONFIG_GRPC_XDS_NODE_METADATA")
 	}
 	if headers := r.get("CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS"); headers != "" {
-		r.set("xds-headers", headers)
+		r.set("xds-headers", headers, "CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS")
 	}
 	if size := r.get("XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES"); size != "" && size != "0" {
-		r.set("xds-max-message", size)
+		r.set("xds-max-message", size, "XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES")
 	}
 	if !r.is("CONFIG_GRPC_XDS_SERVER_USE_TLS") {
 		return
 	}
-	r.set("xds-tls", "true")
+	r.set("xds-tls", "true", "CONFIG_GRPC_XDS_SERVER_USE_TLS")
 	for flag, name := range map[string]string{
 		"xds-cert": "CONFIG_GRPC_XDS_CLIENT_TLS_CERT", "xds-key": "CONFIG_GRPC_XDS_CLIENT_TLS_KEY",
 		"xds-ca": "CONFIG_GRPC_XDS_SERVER_TLS_CACERT", "xds-server-name": "CONFIG_GRPC_XDS_SERVER_TLS_SAN",
 	} {
 		if value := r.get(name); value != "" {
-			r.set(flag, value)
+			r.set(flag, value, name)
 		}
 	}
 }
 
 func (r *reader) mapMetrics() {
 	if ratio := r.values["NEAR_LIMIT_RATIO"]; ratio != "" {
-		r.set("near-limit-ratio", ratio)
+		r.set("near-limit-ratio", ratio, "NEAR_LIMIT_RATIO")
 	}
 	if r.is("USE_PROMETHEUS") {
-		r.set("metrics-addr", r.get("PROMETHEUS_ADDR"))
-		r.set("metrics-path", r.get("PROMETHEUS_PATH"))
+		r.set("metrics-addr", r.get("PROMETHEUS_ADDR"), "PROMETHEUS_ADDR")
+		r.set("metrics-path", r.get("PROMETHEUS_PATH"), "PROMETHEUS_PATH")
 	}
 	if r.wantsStatsd() && !r.is("DISABLE_STATS") {
 		r.mapStatsd()
@@ -161,10 +174,10 @@ func (r *reader) mapStatsd() {
 	if protocol, _ := r.lookup("STATSD_PROTOCOL"); protocol == "udp" || r.is("USE_DOG_STATSD") {
 		network = "udp"
 	}
-	r.set("statsd", network+"://"+net.JoinHostPort(r.get("STATSD_HOST"), r.get("STATSD_PORT")))
-	r.set("statsd-interval", r.get("STATS_FLUSH_INTERVAL"))
+	r.set("statsd", network+"://"+net.JoinHostPort(r.get("STATSD_HOST"), r.get("STATSD_PORT")), "STATSD_HOST", "STATSD_PORT")
+	r.set("statsd-interval", r.get("STATS_FLUSH_INTERVAL"), "STATS_FLUSH_INTERVAL")
 	if tags := r.get("EXTRA_TAGS"); tags != "" {
-		r.set("statsd-tags", tags)
+		r.set("statsd-tags", tags, "EXTRA_TAGS")
 	}
 	if r.is("USE_DOG_STATSD") {
 		r.set("statsd-format", "dogstatsd")
@@ -184,7 +197,7 @@ func (r *reader) mapAnswers() {
 	r.set("rls-headers", "envoy")
 	for flag, name := range headerNames {
 		if value := r.values[name]; value != "" {
-			r.set(flag, value)
+			r.set(flag, value, name)
 		}
 	}
 }
@@ -196,19 +209,19 @@ func (r *reader) mapTracing() {
 	if r.choose("TRACING_EXPORTER_PROTOCOL", "http", "grpc") == "grpc" {
 		r.refuse("TRACING_EXPORTER_PROTOCOL", "spans are sent by OTLP over HTTP", "http, and the port of it at the collector, 4318 as a rule")
 	}
-	endpoint := "http://localhost:4318"
+	endpoint, from := "http://localhost:4318", ""
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		if value, ok := r.lookup(name); ok && value != "" {
-			endpoint = strings.TrimSuffix(value, "/v1/traces")
+			endpoint, from = strings.TrimSuffix(value, "/v1/traces"), name
 		}
 	}
-	r.set("trace-endpoint", endpoint)
-	r.set("trace-ratio", r.get("TRACING_SAMPLING_RATE"))
+	r.set("trace-endpoint", endpoint, from)
+	r.set("trace-ratio", r.get("TRACING_SAMPLING_RATE"), "TRACING_SAMPLING_RATE")
 }
 
 // flag sets a flag where a boolean is true.
 func (r *reader) flag(flag, name string) {
 	if r.is(name) {
-		r.set(flag, "true")
+		r.set(flag, "true", name)
 	}
 }

@@ -15,13 +15,26 @@ func variableOf(name string) *variable {
 
 func (r *reader) mapStores() {
 	if r.choose("BACKEND_TYPE", "redis", "memcache") == "memcache" {
-		r.set("store", r.memcached())
+		r.set("store", r.memcached(), r.given("MEMCACHE_", "CACHE_KEY_PREFIX", "BACKEND_TYPE")...)
 		return
 	}
-	r.set("store", r.redis("REDIS_"))
+	r.set("store", r.redis("REDIS_"), slices.DeleteFunc(r.given("REDIS_", "CACHE_KEY_PREFIX"), func(name string) bool {
+		return strings.HasPrefix(name, "REDIS_PERSECOND")
+	})...)
 	if r.is("REDIS_PERSECOND") {
-		r.set("store-per-second", r.redis("REDIS_PERSECOND_"))
+		r.set("store-per-second", r.redis("REDIS_PERSECOND_"), r.given("REDIS_PERSECOND_", "REDIS_TLS_", "CACHE_KEY_PREFIX")...)
 	}
+}
+
+// given returns the variables that were given whose names begin with one of the prefixes.
+func (r *reader) given(prefixes ...string) (names []string) {
+	for i := range variables {
+		name := variables[i].name
+		if r.values[name] != "" && slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // redis returns the URL of the Redis that variables with a prefix describe.

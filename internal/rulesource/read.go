@@ -127,7 +127,11 @@ func (r *reader) root(path string) error {
 	}
 	// A directory that is not mounted looks like this.
 	if len(r.files) == 0 {
-		return fmt.Errorf("%s: no rule files; hint: of a directory, files that end in .yaml or .yml are read", path)
+		which := "files that end in .yaml or .yml"
+		if r.anyName {
+			which = "all files but those that begin with a dot"
+		}
+		return fmt.Errorf("%s: no rule files; hint: of a directory, %s are read", path, which)
 	}
 	return nil
 }

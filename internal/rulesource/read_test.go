@@ -48,7 +48,10 @@ func TestReadBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectReadError(t, dir+"/self.yaml", "symbolic links; hint:")
-	expectReadError(t, t.TempDir(), "no rule files; hint:")
+	expectReadError(t, t.TempDir(), "no rule files; hint: of a directory, files that end in .yaml or .yml")
+	if _, err := Read(t.TempDir(), true); err == nil || !strings.Contains(err.Error(), "hint: of a directory, all files but those") {
+		t.Errorf("any name: %v", err)
+	}
 	expectReadError(t, dir+"/absent.yaml", "no such file")
 }
 
