@@ -24,6 +24,8 @@ type policy struct {
 	rules int
 	// targets are the first entries of its descriptors: the routes that it is for.
 	targets []entry
+	// badTargets says that a target could not be read, and was noted.
+	badTargets bool
 }
 
 func readEnvoyGateway(r *reader) error {
@@ -37,9 +39,12 @@ func readEnvoyGateway(r *reader) error {
 		case "BackendTrafficPolicy":
 			readPolicy(r, d)
 		case "List":
-			for _, item := range items(field(d, "items")) {
-				if textOf(field(item, "kind")) == "BackendTrafficPolicy" {
+			list, _ := r.list(d, "items")
+			for _, item := range list {
+				if kind := textOf(field(item, "kind")); kind == "BackendTrafficPolicy" {
 					readPolicy(r, item)
+				} else {
+					r.elsewhere(item.Line, "kind: "+kind, "it has no limits")
 				}
 			}
 		default:
@@ -57,7 +62,9 @@ func readPolicy(r *reader, d *yaml.Node) {
 		case "targetRef":
 			p.target(value)
 		case "targetRefs":
-			for _, ref := range items(value) {
+			refs, ok := p.list(spec, key.Value)
+			p.badTargets = p.badTargets || !ok
+			for _, ref := range refs {
 				p.target(ref)
 			}
 		case "targetSelectors":
@@ -70,6 +77,9 @@ func readPolicy(r *reader, d *yaml.Node) {
 		}
 	}
 	limit := field(spec, "rateLimit")
+	if isSet(limit) && limit.Kind != yaml.MappingNode {
+		r.note(limit.Line, "rateLimit", "it is no mapping, and is not read")
+	}
 	for key, value := range pairs(limit) {
 		switch key.Value {
 		case "type":
@@ -86,6 +96,12 @@ func readPolicy(r *reader, d *yaml.Node) {
 // target adds the route that a policy is for.
 func (p *policy) target(ref *yaml.Node) {
 	kind, name := textOf(field(ref, "kind")), textOf(field(ref, "name"))
+	p.unknown(ref, "group", "kind", "name", "sectionName")
+	if name == "" {
+		p.note(ref.Line, "a target", "it has no name, and is not read")
+		p.badTargets = true
+		return
+	}
 	if section := field(ref, "sectionName"); isSet(section) {
 		name += "/" + textOf(section)
 	}
@@ -99,11 +115,15 @@ func (p *policy) target(ref *yaml.Node) {
 
 // scope reads the rules of a global or a local limit.
 func (p *policy) scope(n *yaml.Node, local bool) {
-	shared := textOf(field(n, "shared")) == "true"
-	for key, value := range pairs(n) {
+	if isSet(n) && n.Kind != yaml.MappingNode {
+		p.note(n.Line, "rateLimit", "a scope that is no mapping is not read")
+	}
+	shared, _ := p.boolean(n, "shared", false)
+	for key := range pairs(n) {
 		switch key.Value {
 		case "rules":
-			for _, r := range items(value) {
+			list, _ := p.list(n, key.Value)
+			for _, r := range list {
 				p.rule(r, local, shared)
 			}
 		case "shared":
@@ -128,11 +148,13 @@ func (p *policy) rule(n *yaml.Node, local, shared bool) {
 		switch key.Value {
 		case "name":
 		case "clientSelectors":
-			if list := items(value); len(list) > 0 {
+			list, ok := p.list(n, key.Value)
+			if good = good && ok; len(list) > 0 {
 				selectors = list
 			}
 		case "limit":
-			requests, ok := count(textOf(field(value, "requests")))
+			p.unknown(value, "requests", "unit")
+			requests, ok := numberOf(field(value, "requests"))
 			unit := textOf(field(value, "unit"))
 			if !ok || !slices.Contains(gatewayUnits, unit) {
 				p.note(key.Line, what, "its limit is no number of requests in a %s", strings.Join(gatewayUnits, ", "))
@@ -142,9 +164,9 @@ func (p *policy) rule(n *yaml.Node, local, shared bool) {
 		case "cost":
 			p.note(key.Line, what, "its cost is not carried over: write cost, or have Envoy send hits_addend")
 		case "shared":
-			shared = textOf(value) == "true"
+			shared, _ = p.boolean(n, key.Value, false)
 		case "shadowMode":
-			if textOf(value) == "true" {
+			if on, _ := p.boolean(n, key.Value, false); on {
 				out.keys = append(out.keys, setting{"shadow_mode", true})
 			}
 		default:
@@ -156,6 +178,10 @@ func (p *policy) rule(n *yaml.Node, local, shared bool) {
 		return
 	}
 	starts := p.targets
+	if p.badTargets && !shared {
+		p.note(n.Line, what, "its targets are not read")
+		return
+	}
 	if shared || len(starts) == 0 {
 		starts = []entry{is("policy", p.name)}
 	}
@@ -176,17 +202,23 @@ func (p *policy) rule(n *yaml.Node, local, shared bool) {
 // way adds the descriptor of one selector of a rule.
 func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
 	way := []entry{start}
+	if selector != nil && selector.Kind != yaml.MappingNode {
+		p.note(selector.Line, "clientSelectors", "one that is no mapping is not read")
+		return
+	}
 	for key, value := range pairs(selector) {
 		var more []entry
 		ok := true
 		switch key.Value {
 		case "headers", "queryParams":
-			for _, item := range items(value) {
+			var list []*yaml.Node
+			list, ok = p.list(selector, key.Value)
+			for _, item := range list {
 				e, fits := p.matched(item, keyOf(textOf(field(item, "name"))))
 				more, ok = append(more, e), ok && fits
 			}
 		case "methods":
-			more, ok = p.methods(value)
+			more, ok = p.methods(selector)
 		case "path":
 			e, fits := p.matched(value, "path")
 			more, ok = []entry{e}, fits
@@ -223,10 +255,15 @@ func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
 // matched is the entry for a header, a query parameter or a path.
 func (p *policy) matched(n *yaml.Node, key string) (entry, bool) {
 	kind, value := cmp.Or(textOf(field(n, "type")), "Exact"), textOf(field(n, "value"))
+	p.unknown(n, "name", "type", "value", "invert")
+	invert, ok := p.boolean(n, "invert", false)
 	switch {
+	case !ok:
 	case key == "":
 		p.note(n.Line, "a match", "it has no name")
-	case textOf(field(n, "invert")) == "true":
+	case kind != "Distinct" && !isSet(field(n, "value")):
+		p.note(n.Line, key, "it has no value")
+	case invert:
 		p.note(n.Line, key, "invert is not carried over: write the values that it is for")
 	case kind == "Distinct":
 		return each(key), true
@@ -243,10 +280,12 @@ func (p *policy) matched(n *yaml.Node, key string) (entry, bool) {
 }
 
 // methods is the entry for methods, any of which is meant.
-func (p *policy) methods(n *yaml.Node) ([]entry, bool) {
+func (p *policy) methods(selector *yaml.Node) ([]entry, bool) {
 	var names []string
-	for _, m := range items(n) {
-		if textOf(field(m, "invert")) == "true" {
+	list, ok := p.list(selector, "methods")
+	for _, m := range list {
+		p.unknown(m, "value", "invert")
+		if invert, read := p.boolean(m, "invert", false); invert || !read {
 			p.note(m.Line, "methods", "invert is not carried over: write the methods that it is for")
 			return nil, false
 		}
@@ -254,7 +293,7 @@ func (p *policy) methods(n *yaml.Node) ([]entry, bool) {
 	}
 	switch len(names) {
 	case 0:
-		return nil, true
+		return nil, ok
 	case 1:
 		return []entry{is("method", names[0])}, true
 	}
@@ -268,13 +307,21 @@ func (p *policy) methods(n *yaml.Node) ([]entry, bool) {
 func (p *policy) network(n *yaml.Node) (entry, bool) {
 	text := textOf(field(n, "value"))
 	network, err := netip.ParsePrefix(text)
+	kind := cmp.Or(textOf(field(n, "type")), "Exact")
+	p.unknown(n, "type", "value", "invert")
+	invert, ok := p.boolean(n, "invert", false)
 	switch {
-	case textOf(field(n, "invert")) == "true":
+	case !ok:
+		return entry{}, false
+	case kind != "Exact" && kind != "Distinct":
+		p.note(n.Line, "sourceCIDR", "a match of type %s is not carried over", short(kind))
+		return entry{}, false
+	case invert:
 		p.note(n.Line, "sourceCIDR", "invert is not carried over: write the networks that it is for")
 		return entry{}, false
 	case err != nil:
 		p.note(n.Line, "sourceCIDR", "'%s' is no network", short(text))
 		return entry{}, false
 	}
-	return entry{key: "remote_address", match: rules.MatchCIDR, value: network.Masked().String(), shared: textOf(field(n, "type")) != "Distinct"}, true
+	return entry{key: "remote_address", match: rules.MatchCIDR, value: network.Masked().String(), shared: kind == "Exact"}, true
 }

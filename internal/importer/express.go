@@ -11,12 +11,12 @@ import (
 // readExpress reads the options object of express-rate-limit as JSON. JSON is YAML too, and
 // the reader of YAML knows the lines.
 func readExpress(r *reader) error {
-	if err := strictjson.Valid(r.data); err != nil {
-		return fmt.Errorf("no JSON: %w; hint: write the options with JSON.stringify", err)
-	}
 	documents, err := r.documents()
 	if err != nil {
 		return err
+	}
+	if err := strictjson.Valid(r.data); err != nil {
+		return fmt.Errorf("no JSON: %w; hint: write the options with JSON.stringify", err)
 	}
 	if len(documents) != 1 {
 		return fmt.Errorf("no object of options; hint: write {\"windowMs\": 60000, \"limit\": 100}")
@@ -24,33 +24,40 @@ func readExpress(r *reader) error {
 	l := oneLimit{requests: 5, algorithm: "fixed_window"}
 	period, keys, answer := time.Minute, []setting{{"failure_mode", "closed"}}, map[string]string{}
 	good := true
-	for key, value := range pairs(documents[0]) {
+	options := documents[0]
+	for key, value := range pairs(options) {
 		text := textOf(value)
 		what := cmp.Or(key.Value+": "+text, key.Value)
 		switch key.Value {
 		case "windowMs":
-			ms, ok := count(text)
+			ms, ok := numberOf(value)
 			if ok = ok && ms > 0 && ms <= maxExpressWindow; !ok {
 				r.note(key.Line, what, "it is no number of milliseconds up to %d", int64(maxExpressWindow))
 			}
 			good, period = good && ok, time.Duration(ms)*time.Millisecond
 		case "limit", "max":
-			requests, ok := count(text)
+			if key.Value == "max" && field(options, "limit") != nil {
+				r.elsewhere(key.Line, what, "limit is the new name of max, and counts")
+				continue
+			}
+			requests, ok := numberOf(value)
 			if !ok {
 				r.note(key.Line, what, "it is no whole number: a function is no JSON")
 			}
 			good, l.requests = good && ok, requests
 		case "standardHeaders":
 			headers, ok := map[string]string{"true": "draft-6", "false": "off", "draft-6": "draft-6", "draft-7": "draft-7", "draft-8": "draft-8"}[text]
-			if !ok {
+			if _, boolean := bools[text]; !ok || boolean != isPlain(value) {
 				r.note(key.Line, what, "these headers are not known here")
 				continue
 			}
 			answer["headers"] = headers
 		case "legacyHeaders":
-			answer["x_ratelimit"] = map[bool]string{true: "on", false: "off"}[text == "true"]
+			if on, ok := r.boolean(options, key.Value, false); ok {
+				answer["x_ratelimit"] = map[bool]string{true: "on", false: "off"}[on]
+			}
 		case "passOnStoreError":
-			if text == "true" {
+			if on, _ := r.boolean(options, key.Value, false); on {
 				keys = keys[:0]
 			}
 		case "statusCode":
@@ -62,11 +69,14 @@ func readExpress(r *reader) error {
 		case "identifier", "requestPropertyName", "validate", "store":
 			r.elsewhere(key.Line, what, "it is no part of a limit")
 		case "ipv6Subnet":
+			if text == "false" {
+				text = "128" // each address counts by itself
+			}
 			if text != "64" {
 				r.elsewhere(key.Line, what, "the identity file says it: {remote_address: {ipv4: 32, ipv6: %s}}", short(cmp.Or(text, "64")))
 			}
 		case "skipFailedRequests", "skipSuccessfulRequests":
-			if text != "false" {
+			if on, ok := r.boolean(options, key.Value, false); on && ok {
 				r.note(key.Line, what, "what is counted is not taken back by the status of the answer")
 			}
 		case "keyGenerator", "skip", "handler", "requestWasSuccessful":

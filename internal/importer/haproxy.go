@@ -125,6 +125,10 @@ func (h *haReader) table(l haLine) {
 	if l.words[0] != "stick-table" {
 		return
 	}
+	if other, twice := h.tables[h.section]; twice {
+		h.note(l.number, l.text(), "%q has a table on line %d already, and that one counts", short(h.section), other.line)
+		return
+	}
 	t := haTable{line: l.number}
 	for i, word := range l.words {
 		if word != "store" || i+1 == len(l.words) {
@@ -178,6 +182,10 @@ func (h *haReader) line(l haLine) {
 		switch action := words[1]; {
 		case strings.HasPrefix(action, "track-sc"):
 			h.track(l, strings.TrimPrefix(action, "track-sc"), words[2:])
+		case action == "return" && !refuses(words[2:]):
+			if h.counts(words[2:]) {
+				h.note(l.number, l.text(), "what it returns is no refusal")
+			}
 		case slices.Contains([]string{"deny", "reject", "tarpit", "silent-drop", "return"}, action):
 			h.deny(l, words[2:])
 		case h.counts(words[2:]):
@@ -189,11 +197,26 @@ func (h *haReader) line(l haLine) {
 		if len(words) > 1 && strings.HasPrefix(words[1], "bwlim") {
 			h.note(l.number, l.text(), "it limits bytes in a second, and Headgate decides on requests")
 		}
+	case ".if", ".elif", ".else":
+		h.note(l.number, l.text(), "what stands under it is read as if it were in force")
+	case "maxconn", "fullconn":
+		h.elsewhere(l.number, l.text(), "it bounds connections of a proxy, and stays there")
 	default:
 		if h.counts(words[1:]) {
 			h.note(l.number, l.text(), "of what is done by a counter only denials are carried over")
 		}
 	}
+}
+
+// refuses reports whether the answer that a return makes is a refusal: its status is 200
+// without a word.
+func refuses(words []string) bool {
+	at := slices.Index(words, "status")
+	if at < 0 || at+1 == len(words) {
+		return false
+	}
+	status, ok := count(words[at+1])
+	return ok && status >= 400
 }
 
 // track reads what a counter counts on.
@@ -329,12 +352,12 @@ func (h *haReader) counts(words []string) bool {
 	return mentionsCounter(words)
 }
 
-// mentionsCounter reports whether a word is a sample of a stick table.
+// haCounter matches the samples of a stick table, and those of a whole proxy or server.
+var haCounter = regexp.MustCompile(`^(?:sc\d*_|src_|(?:fe|be|srv)_\w*(?:conn|rate|sess|queue)|(?:avg_)?queue\(|connslots|dst_conn)|,(?:table_|in_table)`)
+
+// mentionsCounter reports whether a word is a sample of a counter.
 func mentionsCounter(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool {
-		return strings.HasPrefix(w, "sc_") || strings.HasPrefix(w, "src_") ||
-			len(w) > 4 && strings.HasPrefix(w, "sc") && w[2] >= '0' && w[2] <= '9' && w[3] == '_' || strings.Contains(w, "table_http_req_rate")
-	})
+	return slices.ContainsFunc(words, haCounter.MatchString)
 }
 
 // haTarget is what a condition asks for: a counter, or the address of the client.

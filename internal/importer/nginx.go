@@ -110,7 +110,10 @@ func hasLimit(list []*directive) bool {
 func (n *nginxReader) scope(list []*directive, s nginxScope) {
 	for _, d := range list {
 		if d.name() == "limit_req_dry_run" || d.name() == "limit_conn_dry_run" {
-			s.dryRun = len(d.words) > 1 && d.words[1] == "on"
+			s.dryRun = len(d.words) == 2 && d.words[1] == "on"
+			if !s.dryRun && !(len(d.words) == 2 && d.words[1] == "off") {
+				n.note(d.line, d.text(), "it is neither on nor off, and is not read")
+			}
 		}
 	}
 	own := n.limits(list, s)
@@ -128,6 +131,10 @@ func (n *nginxReader) scope(list []*directive, s nginxScope) {
 			}
 		case d.name() == "location":
 			n.location(d, list, s)
+		case d.name() == "stream" || d.name() == "mail":
+			if hasLimit(d.block) {
+				n.note(d.line, d.name(), "limits of connections of other protocols are not carried over")
+			}
 		case d.name() == "if" && hasLimit(d.block):
 			n.note(d.line, d.text(), "limits under a condition are not carried over")
 		default:
@@ -274,11 +281,20 @@ func (n *nginxReader) other(d *directive) {
 		n.elsewhere(d.line, d.text(), "denials are counted in the metrics")
 	case "limit_rate", "limit_rate_after":
 		n.note(d.line, d.text(), "it limits bytes of an answer in a second, and Headgate decides on requests")
+	case "limit_req_zone", "limit_conn_zone", "limit_req", "limit_conn", "limit_req_dry_run", "limit_conn_dry_run":
+	case "server":
+		if slices.ContainsFunc(d.words, func(word string) bool { return strings.HasPrefix(word, "max_conns=") }) {
+			n.elsewhere(d.line, d.text(), "it bounds connections to one server, and stays there")
+		}
 	case "limit_zone":
 		n.note(d.line, d.text(), "nginx has it no more: write limit_conn_zone")
 	case "include":
 		if !n.dumped && !knownInclude(d) {
 			n.note(d.line, d.text(), "no other file is read: import what nginx -T prints")
+		}
+	default:
+		if strings.HasPrefix(d.name(), "limit_") {
+			n.note(d.line, d.text(), "the directive is not known here")
 		}
 	}
 }

@@ -84,8 +84,14 @@ func (n *nginxReader) limits(list []*directive, s nginxScope) ownLimits {
 func (n *nginxReader) limit(d *directive, z *nginxZone, s nginxScope) (oneLimit, bool) {
 	l := oneLimit{requests: z.requests, algorithm: "leaky_bucket", replaces: slices.Clone(s.outer)}.per(z.period)
 	burst, wait := int64(0), true
+	given := map[string]bool{}
 	for _, word := range d.words[1:] {
 		option, value, _ := strings.Cut(word, "=")
+		if given[option] {
+			n.note(d.line, d.text(), "'%s' stands in it twice", short(option))
+			return l, false
+		}
+		given[option] = true
 		switch option {
 		case "zone":
 			l.name = n.tree.name(value, s.text)

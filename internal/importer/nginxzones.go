@@ -54,6 +54,10 @@ func (n *nginxReader) zone(d *directive, zones map[string]*nginxZone) {
 		n.note(d.line, d.text(), "the zone has no key")
 		z.bad = true
 	}
+	if other, twice := zones[name]; twice {
+		n.note(d.line, d.text(), "a zone of this name is on line %d already, and counts", other.line)
+		return
+	}
 	if name != "" {
 		zones[name] = z
 	}

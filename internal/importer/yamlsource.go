@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -16,9 +18,10 @@ import (
 const maxDocuments = 1000
 
 // documents reads all documents of a file. Aliases are refused: what stands in several
-// places at once has no line of its own, and may grow without bound.
+// places at once has no line of its own, and may grow without bound. Keys that stand twice
+// are refused too, because programs do not agree on which of the two counts.
 func (r *reader) documents() ([]*yaml.Node, error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(r.data), yaml.WithUniqueKeys())
+	loader, err := yaml.NewLoader(bytes.NewReader(r.data))
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +42,11 @@ func (r *reader) documents() ([]*yaml.Node, error) {
 		if document.Kind == yaml.DocumentNode && len(document.Content) > 0 {
 			document = document.Content[0]
 		}
-		if document.Kind == yaml.MappingNode {
+		switch {
+		case document.Kind == yaml.MappingNode:
 			list = append(list, document)
+		case document.Kind != yaml.DocumentNode && isSet(document):
+			r.note(document.Line, "a document", "it is no mapping, and is not read")
 		}
 	}
 }
@@ -57,13 +63,23 @@ func syntaxError(err error) error {
 	return &yamlfile.Error{Line: one.Mark.Line, Err: errors.New(yamlfile.Plain(one.Message))}
 }
 
-// tame refuses aliases, and what is nested without end.
+// tame refuses aliases, keys that stand twice, and what is nested without end.
 func tame(n *yaml.Node, depth int) error {
 	switch {
 	case n.Kind == yaml.AliasNode:
 		return yamlfile.At(n, "an alias stands here; hint: write out what it stands for")
 	case depth > maxYAMLDepth:
 		return yamlfile.At(n, "nested deeper than %d", maxYAMLDepth)
+	}
+	lines := map[string]int{}
+	for key := range pairs(n) {
+		switch line, twice := lines[key.Value]; {
+		case key.ShortTag() == "!!merge":
+			return yamlfile.At(key, "a merge key stands here; hint: write out what it adds")
+		case twice:
+			return yamlfile.At(key, "the key '%s' stands on line %d already; hint: delete one of the two", short(key.Value), line)
+		}
+		lines[key.Value] = key.Line
 	}
 	for _, child := range n.Content {
 		if err := tame(child, depth+1); err != nil {
@@ -120,4 +136,61 @@ func items(n *yaml.Node) []*yaml.Node {
 // isSet reports whether a key has a value that is not null.
 func isSet(n *yaml.Node) bool {
 	return n != nil && !(n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null")
+}
+
+// list returns the elements of the list that stands under a key. Anything else that stands
+// there is noted, and ok is false then.
+func (r *reader) list(n *yaml.Node, key string) (elements []*yaml.Node, ok bool) {
+	value := field(n, key)
+	if isSet(value) && value.Kind != yaml.SequenceNode {
+		r.note(value.Line, key, "it is no list, and is not read")
+		return nil, false
+	}
+	return items(value), true
+}
+
+// bools are the booleans of YAML 1.1, which Kong and the tools of Kubernetes read.
+var bools = map[string]bool{
+	"true": true, "True": true, "TRUE": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
+	"false": false, "False": false, "FALSE": false, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false,
+}
+
+// isPlain reports whether a node is a scalar without quotes: one with quotes is a text,
+// whatever it looks like.
+func isPlain(n *yaml.Node) bool {
+	const asText = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	return n != nil && n.Kind == yaml.ScalarNode && n.Style&asText == 0
+}
+
+// boolean returns the boolean that stands under a key, and otherwise where nothing does.
+// What is no boolean is noted, and ok is false then.
+func (r *reader) boolean(n *yaml.Node, key string, otherwise bool) (value, ok bool) {
+	at := field(n, key)
+	if !isSet(at) {
+		return otherwise, true
+	}
+	value, ok = bools[textOf(at)]
+	if ok = ok && isPlain(at); !ok {
+		r.note(at.Line, strings.TrimSpace(key+": "+textOf(at)), "it is neither true nor false, and is not read")
+		return otherwise, false
+	}
+	return value, true
+}
+
+// numberOf reads a whole number. A zero before others is refused: some programs read it as
+// the mark of another base, and some do not.
+func numberOf(n *yaml.Node) (int64, bool) {
+	if !isPlain(n) || len(n.Value) > 1 && n.Value[0] == '0' {
+		return 0, false
+	}
+	return count(n.Value)
+}
+
+// unknown notes the keys of a mapping that are not among those known.
+func (r *reader) unknown(n *yaml.Node, known ...string) {
+	for key, value := range pairs(n) {
+		if isSet(value) && !slices.Contains(known, key.Value) {
+			r.note(key.Line, key.Value, "the key is not known here")
+		}
+	}
 }

@@ -1,0 +1,269 @@
+package importer
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/rules/rulefile"
+)
+
+// told is a file with something that changes what its limits mean, and what the import says
+// of it. Texts of notes begin with their line.
+type told struct {
+	name  string
+	text  string
+	notes []string
+	// rules stand in what is written, and never do not.
+	rules, never []string
+}
+
+func (c *told) check(t *testing.T, source Source) {
+	t.Helper()
+	result, err := Import(source, rulefile.File{Name: "f", Data: []byte(c.text)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var notes strings.Builder
+	for _, n := range result.Notes {
+		fmt.Fprintf(&notes, "\n%d elsewhere=%t %s: %s", n.Line, n.Elsewhere, n.What, n.Why)
+	}
+	for _, want := range c.notes {
+		if !strings.Contains(notes.String(), "\n"+want) {
+			t.Errorf("no note %q among%s", want, notes.String())
+		}
+	}
+	if len(c.notes) == 0 && len(result.Notes) > 0 {
+		t.Errorf("notes of what needs none:%s", notes.String())
+	}
+	_, written, _ := strings.Cut(string(result.Rules), "\ndomain: ")
+	for _, want := range c.rules {
+		if !strings.Contains(written, want) {
+			t.Errorf("no %q in\n%s", want, written)
+		}
+	}
+	for _, bad := range c.never {
+		if strings.Contains(written, bad) {
+			t.Errorf("%q in\n%s", bad, written)
+		}
+	}
+}
+
+func checkTold(t *testing.T, source Source, cases []told) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) { c.check(t, source) })
+	}
+}
+
+const (
+	kongHead = "_format_version: \"3.0\"\n"
+	// kongLimit is a plugin that is carried over whole, so that there are rules to look at.
+	kongLimit = kongHead + "plugins:\n- name: rate-limiting\n  config: {hour: 77, limit_by: ip}\n"
+)
+
+// kongOne is a file with one plugin for a service, and keys beside its config, from line 9.
+func kongOne(keys string) string {
+	return kongLimit + "- name: rate-limiting\n  service: a\n  config: {minute: 5, limit_by: ip}\n" + keys
+}
+
+func TestKongTellsOfOtherPlugins(t *testing.T) {
+	cases := []told{
+		{name: "those that come with Kong and do not limit", text: kongLimit + "- name: key-auth\n- name: cors\n- name: prometheus\n"},
+		{name: "without a name", text: kongLimit + "- config: {minute: 1}\n", notes: []string{"5 elsewhere=false plugins: one without a name"}},
+		{name: "no mapping", text: kongLimit + "- rate-limiting\n", notes: []string{"5 elsewhere=false plugins: one without a name"}},
+		{name: "of a group", text: kongLimit + "consumer_groups:\n- name: gold\n  plugins:\n  - {name: rate-limiting, config: {minute: 1}}\n", notes: []string{"8 elsewhere=false rate-limiting: plugins of consumer groups"}},
+		{name: "in another place", text: kongLimit + "upstreams:\n- name: u\n  plugins:\n  - {name: rate-limiting, config: {minute: 1}}\n", notes: []string{"8 elsewhere=false rate-limiting: a plugin in this place"}},
+	}
+	for _, name := range []string{"graphql-rate-limiting-advanced", "rate-limiting-advanced", "response-ratelimiting", "ai-rate-limiting-advanced", "request-size-limiting", "websocket-size-limit", "service-protection", "Throttle", "team-quota"} {
+		cases = append(cases, told{name: name, text: kongLimit + "- name: " + name + "\n", notes: []string{"5 elsewhere=false " + name + ": only the plugin"}})
+	}
+	cases = append(cases, told{name: "of somebody else", text: kongLimit + "- name: fair-share\n", notes: []string{"5 elsewhere=false fair-share: the plugin is not known here"}})
+	checkTold(t, Kong, cases)
+}
+
+func TestKongTellsWhenAPluginActs(t *testing.T) {
+	checkTold(t, Kong, []told{
+		{name: "what does not matter", text: kongOne("  tags: [a]\n  id: x\n  instance_name: y\n  enabled: true\n  protocols: [grpc, grpcs, http, https]\n  ordering: null\n"), rules: []string{"a.per.minute"}},
+		{name: "condition", text: kongOne("  condition: x\n"), notes: []string{"8 elsewhere=false rate-limiting: it acts under a condition"}, never: []string{"a.per.minute"}},
+		{name: "protocols", text: kongOne("  protocols: [grpc]\n"), notes: []string{"8 elsewhere=false protocols: "}, rules: []string{"a.per.minute"}},
+		{name: "ordering", text: kongOne("  ordering: {before: {access: [key-auth]}}\n"), notes: []string{"8 elsewhere=false ordering: "}},
+		{name: "a shared configuration", text: kongOne("  _config: shared\n"), notes: []string{"8 elsewhere=false _config: "}},
+		{name: "any other", text: kongOne("  run_on: first\n"), notes: []string{"8 elsewhere=false run_on: the key is not known"}},
+		{name: "for what cannot be read", text: kongLimit + "- name: rate-limiting\n  service: {host: a}\n  config: {minute: 5}\n", notes: []string{"5 elsewhere=false rate-limiting: what it is for is not read"}, never: []string{"per.minute"}},
+		{name: "for a service by its id", text: kongLimit + "- name: rate-limiting\n  service: {id: 12ab}\n  config: {minute: 5, limit_by: ip}\nservices:\n- {id: 12ab, name: shop}\n", rules: []string{"value: shop", "shop.per.minute"}, never: []string{"12ab"}},
+	})
+}
+
+func TestKongTellsWhatIsOff(t *testing.T) {
+	var cases []told
+	for _, word := range []string{"false", "no", "No", "OFF", "off"} {
+		cases = append(cases,
+			told{name: "plugin " + word, text: kongOne("  enabled: " + word + "\n"), notes: []string{"5 elsewhere=false rate-limiting: the plugin is not enabled"}, never: []string{"a.per.minute"}},
+			told{name: "service " + word, text: kongOne("services:\n- {name: a, enabled: " + word + "}\n"), notes: []string{"5 elsewhere=false rate-limiting: a of services is not enabled"}, never: []string{"a.per.minute"}})
+	}
+	checkTold(t, Kong, append(cases,
+		told{name: "on", text: kongOne("  enabled: yes\nservices:\n- {name: a, enabled: On}\n"), rules: []string{"a.per.minute"}},
+		told{name: "in quotes", text: kongOne("  enabled: \"no\"\n"), notes: []string{"8 elsewhere=false enabled: no: it is neither true nor false"}, rules: []string{"a.per.minute"}},
+		told{name: "route", text: kongLimit + "routes:\n- name: r\n  enabled: off\n  plugins:\n  - {name: rate-limiting, config: {minute: 5}}\n", notes: []string{"9 elsewhere=false rate-limiting: r of routes is not enabled"}, never: []string{"per.minute"}},
+		told{name: "route of a service", text: kongLimit + "services:\n- name: a\n  enabled: no\n  routes:\n  - name: r\n    plugins:\n    - {name: rate-limiting, config: {minute: 5}}\n", notes: []string{"11 elsewhere=false rate-limiting: a of services is not enabled"}, never: []string{"per.minute"}},
+	))
+}
+
+func TestKongTellsOfItsConfig(t *testing.T) {
+	one := func(config string) string {
+		return kongLimit + "- name: rate-limiting\n  service: a\n  config: {limit_by: ip, " + config + "}\n"
+	}
+	closed, open := []string{"failure_mode: closed"}, []string{"failure_mode"}
+	checkTold(t, Kong, []told{
+		{name: "fault_tolerant no", text: one("minute: 5, fault_tolerant: no"), rules: closed},
+		{name: "fault_tolerant Off", text: one("minute: 5, fault_tolerant: Off"), rules: closed},
+		{name: "fault_tolerant yes", text: one("minute: 5, fault_tolerant: yes"), never: open},
+		{name: "fault_tolerant text", text: one("minute: 5, fault_tolerant: \"no\""), notes: []string{"7 elsewhere=false fault_tolerant: no: it is neither"}, never: open},
+		{name: "hide_client_headers", text: one("minute: 5, hide_client_headers: on"), rules: []string{"headers: \"off\""}},
+		{name: "octal", text: one("minute: 5, hour: 010"), notes: []string{"7 elsewhere=false hour: 010: it is no whole number"}, never: []string{"requests_per_unit: 10,"}},
+		{name: "text", text: one("minute: 5, hour: \"10\""), notes: []string{"7 elsewhere=false hour: 10: it is no whole number"}},
+		{name: "zero", text: one("minute: 5, hour: 0"), notes: []string{"7 elsewhere=false hour: 0: it is no whole number of requests above 0"}},
+		{name: "as a float", text: one("minute: 5.0"), rules: []string{"requests_per_unit: 5,"}},
+		{name: "limit_by a list", text: kongLimit + "- name: rate-limiting\n  config: {limit_by: [ip], minute: 5}\n", notes: []string{"6 elsewhere=false limit_by:"}, never: []string{"per.minute"}},
+	})
+}
+
+func TestKongTellsOfShapes(t *testing.T) {
+	plugin := "{name: rate-limiting, config: {minute: 5}}"
+	checkTold(t, Kong, []told{
+		{name: "plugins as a mapping", text: kongLimit + "services:\n- name: a\n  plugins: " + plugin + "\n", notes: []string{"7 elsewhere=false plugins: it is no list"}},
+		{name: "services as a mapping", text: kongLimit + "services:\n  name: a\n  plugins: [" + plugin + "]\n", notes: []string{"6 elsewhere=false services: it is no list", "7 elsewhere=false rate-limiting: a plugin in this place"}},
+		{name: "a document that is a list", text: kongLimit + "---\n- " + plugin + "\n", notes: []string{"6 elsewhere=false a document: it is no mapping"}},
+		{name: "a route without a name", text: kongLimit + "routes:\n- paths: [/]\n  plugins: [" + plugin + "]\n", notes: []string{"6 elsewhere=false routes: one without a name: give it a name, or have requests carry \"line-6\""}},
+	})
+}
+
+// TestKongReplacesWhatIsWritten: a limit takes the place of those that are in the file alone.
+func TestKongReplacesWhatIsWritten(t *testing.T) {
+	c := told{
+		text: kongHead + "plugins:\n- {name: rate-limiting, config: {minute: 9, limit_by: ip}}\n- {name: rate-limiting, config: {minute: 3, limit_by: ip}}\n" +
+			"- {name: rate-limiting, service: a, config: {minute: 1, limit_by: ip}}\n",
+		notes: []string{"4 elsewhere=false rate-limiting: another plugin limits"},
+		rules: []string{"replaces: [{name: per.minute}]"},
+	}
+	c.check(t, Kong)
+}
+
+// TestDuplicateKeys: of two equal keys programs take the first or the last; nobody knows
+// which was meant.
+func TestDuplicateKeys(t *testing.T) {
+	for _, c := range []struct {
+		source     Source
+		text, want string
+	}{
+		{Kong, kongHead + "plugins:\n- name: rate-limiting\n  config:\n    minute: 5\n    minute: 7\n", "f:6: the key 'minute' stands on line 5 already"},
+		{Kong, kongHead + "services:\n- name: a\n  <<: {plugins: []}\n", "f:4: a merge key stands here"},
+		{EnvoyGateway, "kind: BackendTrafficPolicy\nspec:\n  rateLimit: {}\n  rateLimit: {}\n", "f:4: the key 'rateLimit' stands on line 3 already"},
+		{Express, "{\"limit\": 5,\n\"limit\": 6}", "f:2: the key 'limit' stands on line 1 already"},
+	} {
+		_, err := Import(c.source, rulefile.File{Name: "f", Data: []byte(c.text)}, Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %q: %v, want %s", c.source, c.text, err, c.want)
+		}
+	}
+	// envoyproxy/ratelimit takes the last one, and so does its import, with a note.
+	c := told{
+		text:  "domain: a\ndescriptors:\n- key: k\n  rate_limit: {unit: day, requests_per_unit: 1,\n    requests_per_unit: 2}\n",
+		notes: []string{"5 elsewhere=false warning: key 'requests_per_unit' stands twice"},
+		rules: []string{"requests_per_unit: 2,"},
+	}
+	c.check(t, EnvoyProxy)
+}
+
+func TestExpressTells(t *testing.T) {
+	checkTold(t, Express, []told{
+		{name: "limit before max", text: `{"limit":100,"max":5}`, notes: []string{"1 elsewhere=true max: 5: limit is the new name"}, rules: []string{"requests_per_unit: 100,"}},
+		{name: "max before limit", text: `{"max":5,"limit":100}`, notes: []string{"1 elsewhere=true max: 5: limit is the new name"}, rules: []string{"requests_per_unit: 100,"}},
+		{name: "max alone", text: `{"max":7}`, rules: []string{"requests_per_unit: 7,"}},
+		{name: "booleans", text: `{"passOnStoreError":true,"legacyHeaders":true,"skipFailedRequests":false,"standardHeaders":false}`, rules: []string{"x_ratelimit: \"on\"", "headers: \"off\""}, never: []string{"failure_mode"}},
+		{name: "passOnStoreError", text: `{"passOnStoreError":"yes"}`, notes: []string{"1 elsewhere=false passOnStoreError: yes: it is neither"}, rules: []string{"failure_mode: closed"}},
+		{name: "legacyHeaders", text: `{"legacyHeaders":"draft-6"}`, notes: []string{"1 elsewhere=false legacyHeaders: draft-6: it is neither"}, never: []string{"x_ratelimit"}},
+		{name: "skipFailedRequests", text: `{"skipFailedRequests":"false"}`, notes: []string{"1 elsewhere=false skipFailedRequests: false: it is neither"}},
+		{name: "skipSuccessfulRequests", text: `{"skipSuccessfulRequests":true}`, notes: []string{"1 elsewhere=false skipSuccessfulRequests: true: what is counted"}},
+		{name: "standardHeaders", text: `{"standardHeaders":"true"}`, notes: []string{"1 elsewhere=false standardHeaders: true: these headers"}},
+		{name: "ipv6Subnet", text: `{"ipv6Subnet":false}`, notes: []string{"1 elsewhere=true ipv6Subnet: false: the identity file says it: {remote_address: {ipv4: 32, ipv6: 128}}"}},
+	})
+	for _, text := range []string{`{"limit":"100"}`, `{"windowMs":"1000"}`, `{"limit":null}`} {
+		if _, err := Import(Express, rulefile.File{Name: "f", Data: []byte(text)}, Options{}); err == nil || !strings.Contains(err.Error(), "no limit in it") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestEnvoyGatewayTells(t *testing.T) {
+	// The rule stands on line 9, after one that is carried over whole.
+	policy := func(spec, rule string) string {
+		return "kind: BackendTrafficPolicy\nmetadata: {name: p}\nspec:\n  " + spec + "\n  rateLimit:\n    global:\n      rules:\n" +
+			"        - {limit: {requests: 77, unit: Day}}\n        - " + rule + "\n"
+	}
+	target := "targetRefs: [{group: gateway.networking.k8s.io, kind: HTTPRoute, name: r}]"
+	selected := func(selector string) string {
+		return policy(target, "{limit: {requests: 3, unit: Hour}, clientSelectors: ["+selector+"]}")
+	}
+	three := []string{"requests_per_unit: 3,"}
+	checkTold(t, EnvoyGateway, []told{
+		{name: "whole", text: selected("{headers: [{name: u, type: Distinct, invert: no}]}"), rules: three},
+		{name: "clientSelectors", text: policy(target, "{limit: {requests: 3, unit: Hour}, clientSelectors: {headers: [{name: u, value: a}]}}"), notes: []string{"9 elsewhere=false clientSelectors: it is no list"}, never: three},
+		{name: "a selector that is a text", text: selected("u"), notes: []string{"9 elsewhere=false clientSelectors: one that is no mapping"}, never: three},
+		{name: "headers", text: selected("{headers: {name: u, value: a}}"), notes: []string{"9 elsewhere=false headers: it is no list"}, never: three},
+		{name: "methods", text: selected("{methods: {value: GET}}"), notes: []string{"9 elsewhere=false methods: it is no list"}, never: three},
+		{name: "invert", text: selected("{headers: [{name: u, value: a, invert: yes}]}"), notes: []string{"9 elsewhere=false u: invert is not"}, never: three},
+		{name: "invert as a text", text: selected("{headers: [{name: u, value: a, invert: \"true\"}]}"), notes: []string{"9 elsewhere=false invert: true: it is neither"}, never: three},
+		{name: "methods inverted", text: selected("{methods: [{value: GET, invert: on}]}"), notes: []string{"9 elsewhere=false methods: invert"}, never: three},
+		{name: "network inverted", text: selected("{sourceCIDR: {value: 10.0.0.0/8, invert: yes}}"), notes: []string{"9 elsewhere=false sourceCIDR: invert"}, never: three},
+		{name: "network of a new type", text: selected("{sourceCIDR: {value: 10.0.0.0/8, type: Any}}"), notes: []string{"9 elsewhere=false sourceCIDR: a match of type Any"}, never: three},
+		{name: "no value", text: selected("{headers: [{name: u}]}"), notes: []string{"9 elsewhere=false u: it has no value"}, never: three},
+		{name: "a key of a match", text: selected("{headers: [{name: u, value: a, ignoreCase: true}]}"), notes: []string{"9 elsewhere=false ignoreCase: the key is not known"}},
+		{name: "a key of a limit", text: policy(target, "{limit: {requests: 3, unit: Hour, burst: 9}}"), notes: []string{"9 elsewhere=false burst: the key is not known"}},
+		{name: "octal", text: policy(target, "{limit: {requests: 010, unit: Hour}}"), notes: []string{"9 elsewhere=false a rule of default/p: its limit is no number"}, never: []string{"requests_per_unit: 10,"}},
+		{name: "shadowMode", text: policy(target, "{limit: {requests: 3, unit: Hour}, shadowMode: Yes, shared: true}"), rules: []string{"shadow_mode: true", "key: policy"}},
+		{name: "shared as a text", text: policy(target, "{limit: {requests: 3, unit: Hour}, shared: \"true\"}"), notes: []string{"9 elsewhere=false shared: true: it is neither"}},
+		{name: "targetRefs", text: policy(target, "{}") + "---\n" + policy("targetRefs: {kind: HTTPRoute, name: r}", "{}"), notes: []string{"14 elsewhere=false targetRefs: it is no list", "18 elsewhere=false a rule of default/p: its targets are not read"}, never: []string{"key: policy"}},
+		{name: "no name of a target", text: policy(target, "{}") + "---\n" + policy("targetRef: {kind: HTTPRoute}", "{}"), notes: []string{"14 elsewhere=false a target: it has no name"}, never: []string{"key: policy"}},
+		{name: "rules", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: {local: {rules: {limit: {requests: 3, unit: Hour}}}}}\n", notes: []string{"12 elsewhere=false rules: it is no list"}},
+		{name: "a scope", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: {local: [{limit: {requests: 3, unit: Hour}}]}}\n", notes: []string{"12 elsewhere=false rateLimit: a scope that is no mapping"}},
+		{name: "rateLimit", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: [{local: {}}]}\n", notes: []string{"12 elsewhere=false rateLimit: it is no mapping"}},
+		{name: "items", text: policy(target, "{}") + "---\nkind: List\nitems: {kind: BackendTrafficPolicy}\n", notes: []string{"12 elsewhere=false items: it is no list"}},
+	})
+}
+
+func TestNginxTells(t *testing.T) {
+	// What is added stands on line 4, in the block http.
+	file := func(line string) string {
+		return "http {\n limit_req_zone $remote_addr zone=a:1m rate=1r/s;\n limit_req zone=a;\n " + line + "\n}\n"
+	}
+	checkTold(t, Nginx, []told{
+		{name: "whole", text: file("limit_req_status 429;")},
+		{name: "dry run", text: file("limit_req_dry_run yes;"), notes: []string{"4 elsewhere=false limit_req_dry_run yes: it is neither on nor off"}},
+		{name: "other limits", text: file("limit_speed_zone one $remote_addr 1m;"), notes: []string{"4 elsewhere=false limit_speed_zone one $remote_addr 1m: the directive is not known"}},
+		{name: "a zone again", text: file("limit_req_zone $remote_addr zone=a:1m rate=9r/s;"), notes: []string{"4 elsewhere=false limit_req_zone $remote_addr zone=a:1m rate=9r/s: a zone of this name is on line 2 already"}, rules: []string{"requests_per_unit: 1,"}},
+		{name: "a burst again", text: file("limit_req zone=a burst=5 burst=9;"), notes: []string{"4 elsewhere=false limit_req zone=a burst=5 burst=9: 'burst' stands in it twice"}},
+		{name: "max_conns", text: file("upstream u { server b max_conns=4; }"), notes: []string{"4 elsewhere=true server b max_conns=4: it bounds connections"}},
+		{name: "streams", text: file("") + "stream { limit_conn_zone $remote_addr zone=c:1m; server { limit_conn c 4; } }\n", notes: []string{"6 elsewhere=false stream: limits of connections"}, never: []string{"concurrency"}},
+	})
+}
+
+func TestHAProxyTells(t *testing.T) {
+	// What is added stands on line 5, in the frontend.
+	file := func(line string) string {
+		return "frontend a\n stick-table type ip size 1m store http_req_rate(10s)\n http-request track-sc0 src\n http-request deny if { sc_http_req_rate(0) gt 7 }\n " + line + "\n"
+	}
+	note := func(line, why string) []string { return []string{"5 elsewhere=false " + line + ": " + why} }
+	var cases []told
+	for _, sample := range []string{"src,table_conn_rate(t)", "src,in_table(t)", "fe_req_rate", "be_conn(b)", "queue(b)", "srv_sess_rate(b/s)", "sc12_http_req_rate"} {
+		line := "http-request deny if { " + sample + " gt 5 }"
+		cases = append(cases, told{name: sample, text: file(line), notes: note(line, "")})
+	}
+	checkTold(t, HAProxy, append(cases,
+		told{name: "whole", text: file("timeout queue 5s\n balance source\n http-request return status 200 if { path /health }")},
+		told{name: "returns no refusal", text: file("http-request return status 200 if { sc_http_req_rate(0) gt 3 }"), notes: note("http-request return status 200 if { sc_http_req_rate(0) gt 3 }", "what it returns is no refusal"), never: []string{"requests_per_unit: 3,"}},
+		told{name: "a table again", text: file("stick-table type ip size 1m store http_req_rate(99s)"), notes: note("stick-table type ip size 1m store http_req_rate(99s)", "\"a\" has a table on line 2 already"), rules: []string{"window: \"10s\""}},
+		told{name: "under a condition", text: file(".if defined(X)\n .endif"), notes: note(".if defined(X)", "what stands under it")},
+		told{name: "maxconn", text: file("maxconn 9"), notes: []string{"5 elsewhere=true maxconn 9: it bounds connections"}},
+	))
+}
