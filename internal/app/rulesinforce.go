@@ -74,6 +74,9 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
 		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+		r.warnings(e.Set)
+		r.unserved(e.Set)
+		r.modes(e.Set)
 	case rulesource.Joined:
 		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
 		r.warnings(e.Set)

@@ -29,11 +29,11 @@ func servedFronts(s *config.Serve, does config.Does) []lint.Front {
 // each thing with the first rule that asks for it. lint says it of every rule.
 func (r *ruleReporter) unserved(set *rules.Set) {
 	var texts []string
-	told := make(map[string]bool) // by what is asked for
+	told := make(map[string]bool) // by what is asked for, and where
 	for _, u := range lint.Unserved(set, r.fronts...) {
-		if !told[u.Asked] {
-			told[u.Asked] = true
-			texts = append(texts, u.String()+" (first rule "+u.Rule.ID+")")
+		if text := u.String(); !told[text] {
+			told[text] = true
+			texts = append(texts, text+" (first rule "+u.Rule.ID+")")
 		}
 	}
 	if len(texts) > 0 {

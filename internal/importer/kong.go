@@ -28,22 +28,24 @@ type kongPlugin struct {
 	written   bool
 }
 
+// ranks are the places of plugins by what they are for: 1 for a service, 2 for a route and 4
+// for a consumer, added up. Of a route and a service together Kong thinks more than of a
+// consumer alone.
+var ranks = [...]int{0: 0, 1: 1, 2: 2, 4: 3, 3: 4, 5: 5, 6: 6, 7: 7}
+
 // rank orders plugins as Kong does: of those that a request meets only the highest acts.
 func (p *kongPlugin) rank() int {
-	rank := 0
+	is := 0
 	if p.service != "" {
-		rank++
+		is++
 	}
 	if p.route != "" {
-		rank += 2
+		is += 2
 	}
 	if p.consumer != "" {
-		rank += 3
-		if p.route != "" {
-			rank++
-		}
+		is += 4
 	}
-	return rank
+	return ranks[is]
 }
 
 // meets reports whether one request can be for both.

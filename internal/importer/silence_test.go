@@ -149,6 +149,19 @@ func TestKongReplacesWhatIsWritten(t *testing.T) {
 	c.check(t, Kong)
 }
 
+// TestKongRanks: the order in which Kong thinks of plugins, the most specific one last.
+func TestKongRanks(t *testing.T) {
+	ordered := []kongPlugin{
+		{}, {service: "s"}, {route: "r"}, {consumer: "c"}, {route: "r", service: "s"}, {consumer: "c", service: "s"}, {consumer: "c", route: "r"},
+		{consumer: "c", route: "r", service: "s"},
+	}
+	for i := range ordered {
+		if got := ordered[i].rank(); got != i {
+			t.Errorf("%+v has the rank %d, want %d", ordered[i], got, i)
+		}
+	}
+}
+
 // TestDuplicateKeys: of two equal keys programs take the first or the last; nobody knows
 // which was meant.
 func TestDuplicateKeys(t *testing.T) {
