@@ -134,6 +134,9 @@ func (k *kongReader) scope(n *yaml.Node, in kongPlugin) {
 				inner.service = name
 			case "routes":
 				inner.service, inner.within, inner.route = "", in.service, name
+				if !k.reference(entity, "services", &inner.within) {
+					k.note(entity.Line, kind, "the service of the route is not read: a name, or a mapping with one")
+				}
 			case "consumers":
 				inner.consumer = name
 			}

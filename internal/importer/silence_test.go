@@ -105,6 +105,8 @@ func TestKongTellsWhatIsOff(t *testing.T) {
 		told{name: "on", text: kongOne("  enabled: yes\nservices:\n- {name: a, enabled: On}\n"), rules: []string{"a.per.minute"}},
 		told{name: "in quotes", text: kongOne("  enabled: \"no\"\n"), notes: []string{"8 elsewhere=false enabled: no: it is neither true nor false"}, rules: []string{"a.per.minute"}},
 		told{name: "route", text: kongLimit + "routes:\n- name: r\n  enabled: off\n  plugins:\n  - {name: rate-limiting, config: {minute: 5}}\n", notes: []string{"9 elsewhere=false rate-limiting: r of routes is not enabled"}, never: []string{"per.minute"}},
+		told{name: "route that names its service", text: kongLimit + "services:\n- {name: a, id: 12ab, enabled: no}\nroutes:\n- name: r\n  service: {id: 12ab}\n  plugins:\n  - {name: rate-limiting, config: {minute: 5}}\n", notes: []string{"11 elsewhere=false rate-limiting: a of services is not enabled"}, never: []string{"per.minute"}},
+		told{name: "route of a service that is not read", text: kongLimit + "routes:\n- name: r\n  service: [a]\n  plugins:\n  - {name: rate-limiting, config: {minute: 5}}\n", notes: []string{"6 elsewhere=false routes: the service of the route is not read"}},
 		told{name: "route of a service", text: kongLimit + "services:\n- name: a\n  enabled: no\n  routes:\n  - name: r\n    plugins:\n    - {name: rate-limiting, config: {minute: 5}}\n", notes: []string{"11 elsewhere=false rate-limiting: a of services is not enabled"}, never: []string{"per.minute"}},
 	))
 }
