@@ -63,17 +63,17 @@ func (r *ruleReporter) report(e rulesource.Event) {
 		r.modes(e.Set)
 	case rulesource.Unchanged:
 		r.metrics.RulesStale(false)
-		r.logger.Info("the rule files are those in force again", "version", e.Set.Version())
+		r.logger.Info("the rules are those in force again", "version", e.Set.Version())
 	case rulesource.Refused:
 		r.metrics.Reloaded(telemetry.ReloadRefused)
 		if e.Set.NumRules() == 0 {
-			r.logger.Error("rule files refused, and no rules are in force", "error", rulesource.Brief(e.Err))
+			r.logger.Error("rules refused, and no rules are in force", "error", rulesource.Brief(e.Err))
 		} else {
-			r.logger.Error("rule files refused; the rules in force stay", "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+			r.logger.Error("rules refused; those in force stay", "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
 		}
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
-		r.logger.Error("rule files refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
+		r.logger.Error("rules refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
 		r.warnings(e.Set)
 		r.unserved(e.Set)
 		r.modes(e.Set)

@@ -316,8 +316,11 @@ func (k *stack) ping(ctx context.Context) error {
 		if k.regions.home(k.backends[i].name) != nil {
 			continue
 		}
-		if err := k.backends[i].ping(ctx); err != nil {
-			return fmt.Errorf("store %s: %w", k.backends[i].name, err)
+		switch err, name := k.backends[i].ping(ctx), k.backends[i].name; {
+		case err != nil && name == storefile.Main:
+			return fmt.Errorf("the store: %w", err)
+		case err != nil:
+			return fmt.Errorf("the store %s: %w", name, err)
 		}
 	}
 	return nil

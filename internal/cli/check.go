@@ -304,6 +304,8 @@ func unreachedHint(err error) string {
 		return "ask by a name that is in the certificate of the server"
 	case errors.As(err, &alert), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return "the server may ask for a certificate: --client-cert FILE and --client-key FILE"
+	case strings.Contains(err.Error(), "no rate limit configuration loaded"): // as Envoy is told, too
+		return "it has no rules in force; its log says why"
 	}
 	return "is `headgate serve` running there?"
 }

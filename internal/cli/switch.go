@@ -163,7 +163,7 @@ func forText(s *switches.Switch) string {
 func untilText(s *switches.Switch, now time.Time) string {
 	switch {
 	case s.Until.IsZero():
-		return "cleared"
+		return "until cleared"
 	case !now.Before(s.Until):
 		return s.Until.Format(time.RFC3339) + " (over)"
 	}

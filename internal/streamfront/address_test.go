@@ -60,3 +60,23 @@ func TestRoomOfAnAddress(t *testing.T) {
 		}
 	})
 }
+
+// TestRoomOfWhoGoes: a call that ends while it waits for room has none afterwards.
+func TestRoomOfWhoGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := New(Options{})
+		_ = service.room.TryAcquire(processRoom) // there is none left
+		one := newAddress()
+		p := newPipe(t)
+		held := make(chan error, 1)
+		go func() { held <- newSession(service, p, one).hold(p.ctx, 1) }()
+		synctest.Wait()
+		p.gone()
+		if err := <-held; status.Code(err) != codes.Canceled {
+			t.Error(err)
+		}
+		if !one.room.TryAcquire(addressRoom) {
+			t.Error("it holds room of its address")
+		}
+	})
+}

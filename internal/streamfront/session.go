@@ -177,10 +177,13 @@ func (s *session) hold(ctx context.Context, weight int64) error {
 			return causeOf(ctx)
 		}
 	}
-	for _, more := range []*semaphore.Weighted{s.address.room, s.service.room} {
-		if more.Acquire(ctx, weight) != nil {
-			return causeOf(ctx)
-		}
+	// What is taken of s.room needs not be given back when the call ends: it ends with it.
+	if s.address.room.Acquire(ctx, weight) != nil {
+		return causeOf(ctx)
+	}
+	if s.service.room.Acquire(ctx, weight) != nil {
+		s.address.room.Release(weight)
+		return causeOf(ctx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func TestBadFirstRules(t *testing.T) {
 			if got := health(); got != want {
 				t.Errorf("health is %d, want %d", got, want)
 			}
-			if output := n.process.Output(); !strings.Contains(output, "rule files refused") {
+			if output := n.process.Output(); !strings.Contains(output, "rules refused") {
 				t.Errorf("the log does not say why: %s", output)
 			}
 			write(oldRules["edge"])

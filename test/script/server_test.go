@@ -204,4 +204,4 @@ func environment() []string {
 }
 
 // reloaded matches the line that ends a reload, however it ended.
-var reloaded = regexp.MustCompile("rules in force|rule files refused")
+var reloaded = regexp.MustCompile("rules in force|rules refused")
