@@ -71,6 +71,5 @@ var skipped = regexp.MustCompile(`(?m)^# skipped [1-9]|^OK \(skipped|^Ran 0 test
 // TestClients runs what stands beside the examples.
 func TestClients(t *testing.T) {
 	address := startHeadgate(t)
-	t.Run("typescript", func(t *testing.T) { run(t, "typescript", address, "node", "--test") })
 	t.Run("python", func(t *testing.T) { run(t, "python", address, "python3", "-m", "unittest") })
 }

@@ -1,29 +1,40 @@
-// @ts-check
 // A fetch that keeps to the limits which servers tell: it spreads its requests
 // when little is left, waits as Retry-After asks, and sends again what was
 // refused, within a budget. It needs nothing but a fetch.
 
-/**
- * What one answer says about a limit; times are seconds from now.
- * @typedef {{remaining: number, limit: number | null, reset: number | null}} Level
- */
+/** What one answer says about a limit; null for what it does not say. */
+export interface Level {
+  readonly remaining: number;
+  readonly limit: number | null;
+  /** Seconds from now. */
+  readonly reset: number | null;
+}
 
-/**
- * @typedef {object} Options
- * @property {typeof fetch} [fetch] sends; default the global one
- * @property {number} [maxWait] bound of each wait in seconds; default 30
- * @property {number} [maxRetries] how often one request is sent again; default 3
- * @property {number} [paceBelow] part of a limit below which requests are spread; default 0.2
- * @property {() => number} [now] seconds, monotonic
- * @property {(seconds: number, signal?: AbortSignal | null) => Promise<void>} [sleep]
- * @property {() => number} [random] from 0 to 1
- * @property {(event: {kind: "waited" | "retried", seconds: number}) => void} [observe]
- */
+/** How a limited fetch waits. The zero value of each is its default. */
+export interface LimitedFetchOptions {
+  /** Sends; default the global one. */
+  readonly fetch?: typeof fetch;
+  /** Bound of each wait in seconds; default 30. */
+  readonly maxWait?: number;
+  /** How often one request is sent again; default 3. */
+  readonly maxRetries?: number;
+  /** Part of a limit below which requests are spread; default 0.2. */
+  readonly paceBelow?: number;
+  /** Seconds of a clock that never steps back. */
+  readonly now?: () => number;
+  readonly sleep?: (seconds: number, signal?: AbortSignal | null) => Promise<void>;
+  /** From 0 to 1. */
+  readonly random?: () => number;
+  /** Told of each wait and retry. */
+  readonly observe?: (event: { kind: "waited" | "retried"; seconds: number }) => void;
+}
 
 /** A request that was not sent: it would have had to wait for too long. */
 export class WaitError extends Error {
-  /** @param {string} origin @param {number} seconds until a request may pass */
-  constructor(origin, seconds) {
+  /** Until a request may pass. */
+  readonly seconds: number;
+
+  constructor(origin: string, seconds: number) {
     super(`rate limit of ${origin}: the next request may pass in ${Math.ceil(seconds)} s`);
     this.name = "WaitError";
     this.seconds = seconds;
@@ -36,22 +47,19 @@ const maxOrigins = 1000;
 const farthest = 366 * 24 * 3600; // no limit has a longer window
 const idempotent = new Set(["GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"]);
 
-/** @param {string | null} text @returns {number | null} a number of seconds, or of units */
-function numeral(text) {
-  return text !== null && /^\d{1,15}(\.\d{1,15})?$/.test(text.trim()) ? Number(text) : null;
+/** A number of seconds, or of units. */
+function numeral(text: string | null | undefined): number | null {
+  return text != null && /^\d{1,15}(\.\d{1,15})?$/.test(text.trim()) ? Number(text) : null;
 }
 
-/** The instant of an answer by its server's clock, in seconds. @param {Headers} h */
-function serverTime(h) {
+/** The instant of an answer by its server's clock, in seconds. */
+function serverTime(h: Headers): number {
   const date = Date.parse(h.get("date") ?? "");
   return (Number.isNaN(date) ? Date.now() : date) / 1000;
 }
 
-/**
- * Reads Retry-After, in seconds or as a date.
- * @param {Headers} h @returns {number | null} seconds from now
- */
-export function retryAfter(h) {
+/** Reads Retry-After, in seconds or as a date: seconds from now, null where it says nothing. */
+export function retryAfter(h: Headers): number | null {
   const text = h.get("retry-after");
   const seconds = numeral(text);
   if (seconds !== null) return Math.min(seconds, farthest);
@@ -59,11 +67,8 @@ export function retryAfter(h) {
   return Number.isNaN(at) ? null : Math.min(Math.max(at - serverTime(h), 0), farthest);
 }
 
-/**
- * Reads the limits that an answer tells, in the newest of its generations.
- * @param {Headers} h @returns {Level[]}
- */
-export function levels(h) {
+/** Reads the limits that an answer tells, in the newest of its generations. */
+export function levels(h: Headers): Level[] {
   if ((numeral(h.get("age")) ?? 0) > 0) return []; // out of a cache
   const text = h.get("ratelimit");
   if (text !== null) {
@@ -87,52 +92,50 @@ export function levels(h) {
 
 const item = /"((?:[ !#-[\]-~]|\\["\\])*)"((?:; *[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[^,;"]*))?)*)\s*(?:,\s*|$)/y;
 
-/** @param {string} text @returns {{name: string, params: Record<string, string>}[]} [] if malformed */
-function list(text) {
-  const found = [];
+/** The members of a list of strings with parameters; [] if it is malformed. */
+function list(text: string): { name: string; params: Record<string, string> }[] {
+  const found: { name: string; params: Record<string, string> }[] = [];
   item.lastIndex = 0;
   text = text.trim();
   while (item.lastIndex < text.length) {
     const m = item.exec(text);
     if (m === null || found.length === 32) return [];
-    /** @type {Record<string, string>} */
-    const params = Object.create(null);
-    for (const p of m[2].matchAll(/; *([a-z*][a-z0-9_.*-]*)(?:=("(?:[^"\\]|\\.)*"|[^,;"]*))?/g)) params[p[1]] = p[2] ?? "";
-    found.push({ name: m[1], params });
+    const params: Record<string, string> = Object.create(null);
+    for (const p of m[2]!.matchAll(/; *([a-z*][a-z0-9_.*-]*)(?:=("(?:[^"\\]|\\.)*"|[^,;"]*))?/g)) params[p[1]!] = p[2] ?? "";
+    found.push({ name: m[1]!, params });
   }
   return found;
 }
 
-/** "writes";r=17;t=42 @param {string} text @param {string} policies @returns {Level[]} */
-function draft8(text, policies) {
+/** "writes";r=17;t=42 */
+function draft8(text: string, policies: string): Level[] {
   const quota = new Map(list(policies).map((p) => [p.name, p.params]));
   return list(text).flatMap(({ name, params }) => {
-    const remaining = numeral(params.r ?? null), policy = quota.get(name);
+    const remaining = numeral(params["r"]), policy = quota.get(name);
     // Bytes and concurrency are nothing that a request more or less would change.
-    if (remaining === null || (policy?.qu ?? '"requests"') !== '"requests"') return [];
-    return [{ remaining, limit: numeral(policy?.q ?? null), reset: numeral(params.t ?? null) }];
+    if (remaining === null || (policy?.["qu"] ?? '"requests"') !== '"requests"') return [];
+    return [{ remaining, limit: numeral(policy?.["q"]), reset: numeral(params["t"]) }];
   });
 }
 
-/** limit=20, remaining=17, reset=42 @param {string} text @returns {Level[]} */
-function draft7(text) {
-  const members = new Map(text.split(",").map((m) => /** @type {[string, string]} */ (m.trim().split("=", 2))));
-  const remaining = numeral(members.get("remaining") ?? null);
+/** limit=20, remaining=17, reset=42 */
+function draft7(text: string): Level[] {
+  const members = new Map(text.split(",").map((m) => m.trim().split("=", 2) as [string, string]));
+  const remaining = numeral(members.get("remaining"));
   if (remaining === null) return [];
-  return [{ remaining, limit: numeral(members.get("limit") ?? null), reset: numeral(members.get("reset") ?? null) }];
+  return [{ remaining, limit: numeral(members.get("limit")), reset: numeral(members.get("reset")) }];
 }
 
 /** What is known about one origin. */
 class Origin {
   blockedUntil = 0;
   remaining = Infinity;
-  limit = /** @type {number | null} */ (null);
+  limit: number | null = null;
   until = 0; // when the limit resets
   next = 0; // when the next request is due while they are spread
   retries = savedRetries;
 
-  /** @param {number} now @param {number} paceBelow */
-  reserve(now, paceBelow) {
+  reserve(now: number, paceBelow: number): { seconds: number; mustWait: boolean } {
     if (now < this.blockedUntil) return { seconds: this.blockedUntil - now, mustWait: true };
     if (now >= this.until) return { seconds: 0, mustWait: false };
     if (this.remaining <= 0) return { seconds: this.until - now, mustWait: true };
@@ -143,44 +146,37 @@ class Origin {
     return { seconds: start - now, mustWait: false };
   }
 
-  /** @param {Level[]} told @param {number} now */
-  learn(told, now) {
+  learn(told: readonly Level[], now: number): void {
     const tightest = told.filter((l) => l.reset !== null).sort((a, b) => a.remaining - b.remaining)[0];
-    if (tightest === undefined) return;
+    if (tightest === undefined || tightest.reset === null) return;
     this.remaining = tightest.remaining;
     this.limit = tightest.limit;
-    this.until = now + /** @type {number} */ (tightest.reset);
+    this.until = now + tightest.reset;
     this.next = Math.min(this.next, now + (this.until - now) / (this.remaining + 1));
   }
 }
 
-/** @param {number} seconds @param {AbortSignal | null} [signal] @returns {Promise<void>} */
-function sleepFor(seconds, signal) {
+function sleepFor(seconds: number, signal?: AbortSignal | null): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
-    const stop = () => { clearTimeout(timer); reject(signal?.reason); };
+    const stop = (): void => { clearTimeout(timer); reject(signal?.reason); };
     const timer = setTimeout(() => { signal?.removeEventListener("abort", stop); resolve(); }, seconds * 1000);
     signal?.addEventListener("abort", stop, { once: true });
   });
 }
 
-/**
- * Returns a fetch that keeps to limits.
- * @param {Options} [options] @returns {typeof fetch}
- */
-export function limitedFetch(options = {}) {
+/** Returns a fetch that keeps to limits. */
+export function limitedFetch(options: LimitedFetchOptions = {}): typeof fetch {
   const { maxWait = 30, maxRetries = 3, paceBelow = 0.2, random = Math.random, observe = () => {} } = options;
   const send = options.fetch ?? fetch, sleep = options.sleep ?? sleepFor;
   const now = options.now ?? (() => performance.now() / 1000);
-  /** @type {Map<string, Origin>} */
-  const origins = new Map();
+  const origins = new Map<string, Origin>();
 
-  /** @param {string} name */
-  function originOf(name) {
+  function originOf(name: string): Origin {
     const origin = origins.get(name) ?? new Origin();
     origins.delete(name); // to the end: the one used last is dropped last
     origins.set(name, origin);
-    if (origins.size > maxOrigins) origins.delete(/** @type {string} */ (origins.keys().next().value));
+    if (origins.size > maxOrigins) origins.delete(origins.keys().next().value!);
     return origin;
   }
 

@@ -1,0 +1,211 @@
+// Package clients_test builds the clients in other languages as they are published, installs them
+// as their users do, and runs their tests against a Headgate process.
+package clients_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+var readyLine = regexp.MustCompile(`headgate ready http=(\S+) grpc=(\S+)`)
+
+// headgate is a running server.
+type headgate struct {
+	http, grpc string // addresses
+	token      string // that may name limits
+}
+
+// callers is a file of callers to which a token is added.
+const callers = `anonymous:
+  http: [check, reserve]
+  grpc: [check]
+tokens:
+`
+
+// startHeadgate builds and starts the command by the rules of this folder.
+func startHeadgate(t *testing.T) headgate {
+	t.Helper()
+	binary, err := testserver.Headgate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "callers.yaml")
+	if err := os.WriteFile(file, []byte(callers), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token, err := exec.Command(binary, "caller", "token", "clients", "--rights", "check,reserve,name_limits", "--out", file).Output()
+	if err != nil {
+		t.Fatalf("draw a token: %v", err)
+	}
+	process, err := testserver.StartProcess(exec.Command(binary, "serve", "--rules", "rules.yaml", "--store", "memory://",
+		"--callers", file, "--body", "problem",
+		"--http-addr", "127.0.0.1:0", "--grpc-addr", "127.0.0.1:0", "--ops-addr", "", "--drain-delay", "0s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(process.Kill)
+	var found []string
+	if err := process.Poll(func() error {
+		if found = readyLine.FindStringSubmatch(process.Output()); found == nil {
+			return io.EOF
+		}
+		return nil
+	}); err != nil {
+		t.Fatalf("headgate was not ready: %v\n%s", err, process.Output())
+	}
+	return headgate{http: found[1], grpc: found[2], token: strings.TrimSpace(string(token))}
+}
+
+// env is what the tests of a client are told.
+func (h headgate) env(t *testing.T) []string {
+	return []string{
+		"HEADGATE_URL=http://" + h.http, "HEADGATE_GRPC=" + h.grpc, "HEADGATE_TOKEN=" + h.token,
+		"HEADGATE_FORGETFUL_URL=http://" + testserver.Forgetful(t, h.http),
+		"HEADGATE_TRANSCRIPTS=" + absolute(t, "../internal/httpcheck/testdata"),
+		"HEADGATE_ANSWERS=" + absolute(t, "answers.json"),
+	}
+}
+
+// absolute is a path from the root of the file system.
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// program returns the path of a program.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		testserver.Unavailable(t, err.Error())
+	}
+	return path
+}
+
+// tools returns a folder of what `make deps` installs, which holds what is needed.
+func tools(t *testing.T, folder, needed string) string {
+	t.Helper()
+	path := absolute(t, filepath.Join("../.tools/clients", folder))
+	if _, err := os.Stat(filepath.Join(path, needed)); err != nil {
+		testserver.Unavailable(t, fmt.Sprintf("%v; hint: make deps", err))
+	}
+	return path
+}
+
+// run runs a command in a folder with more in its environment, and returns what it wrote.
+func run(t *testing.T, folder string, env []string, command string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command, args...)
+	cmd.Dir, cmd.Env = folder, append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+// skipped finds what the test runners of Node.js and Python say when not all was run.
+var skipped = regexp.MustCompile(`(?m)^(?:# |ℹ )(?:skipped [1-9]|tests 0)|^OK \(skipped|^Ran 0 tests`)
+
+// test runs tests of which none may be skipped.
+func test(t *testing.T, folder string, env []string, command string, args ...string) {
+	t.Helper()
+	if out := run(t, folder, env, command, args...); skipped.MatchString(out) {
+		t.Errorf("%s skipped a test:\n%s", command, out)
+	}
+}
+
+// copied copies a file or folder of this one into a folder, so that building leaves nothing here.
+func copied(t *testing.T, to string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(to, filepath.Base(name))
+		if info.IsDir() {
+			err = os.CopyFS(target, os.DirFS(name))
+		} else {
+			var data []byte
+			if data, err = os.ReadFile(name); err == nil {
+				err = os.WriteFile(target, data, 0o600)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// folder makes one below another.
+func folder(t *testing.T, elements ...string) string {
+	t.Helper()
+	path := filepath.Join(elements...)
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// linked makes links in a folder to all that is in another.
+func linked(t *testing.T, from, to string) {
+	t.Helper()
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if err := os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// only returns the one file that a pattern matches.
+func only(t *testing.T, pattern string) string {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%s matches %v, %v", pattern, found, err)
+	}
+	return found[0]
+}
+
+// TestTypeScript packs the package, unpacks it beside a program that uses it, compiles that
+// program, ES modules and CommonJS, and runs it.
+func TestTypeScript(t *testing.T) {
+	t.Parallel()
+	node, npm := program(t, "node"), program(t, "npm")
+	modules := filepath.Join(tools(t, "typescript", "node_modules/typescript"), "node_modules")
+	work := t.TempDir()
+	source := folder(t, work, "source")
+	copied(t, source, "typescript/package.json", "typescript/tsconfig.json", "typescript/tsconfig.cjs.json",
+		"typescript/src", "typescript/README.md", "../LICENSE")
+	if err := os.Symlink(modules, filepath.Join(source, "node_modules")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, source, nil, npm, "pack", "--loglevel=error")
+
+	app := folder(t, work, "app")
+	beside := folder(t, app, "node_modules")
+	linked(t, modules, beside)
+	run(t, folder(t, beside, "@headgate/client"), nil, program(t, "tar"), "-x", "-z", "--strip-components=1", "-f", only(t, source+"/*.tgz"))
+	if err := os.CopyFS(app, os.DirFS("typescript/test")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, app, nil, filepath.Join(modules, ".bin/tsc"), "-p", ".")
+	test(t, app, startHeadgate(t).env(t), node, "--test", "out/")
+}
