@@ -209,3 +209,32 @@ func TestTypeScript(t *testing.T) {
 	run(t, app, nil, filepath.Join(modules, ".bin/tsc"), "-p", ".")
 	test(t, app, startHeadgate(t).env(t), node, "--test", "out/")
 }
+
+// TestPython builds a wheel, installs it into an environment of its own, checks the types of the
+// package and of a program that uses it, and runs its tests.
+func TestPython(t *testing.T) {
+	t.Parallel()
+	python := program(t, "python3")
+	modules := tools(t, "python", "fastapi")
+	work := t.TempDir()
+	source := folder(t, work, "source")
+	copied(t, source, "python/pyproject.toml", "python/README.md", "python/src", "../LICENSE")
+	build := []string{"PYTHONPATH=" + modules, "PIP_DISABLE_PIP_VERSION_CHECK=1"}
+	run(t, source, build, python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", "wheels", ".")
+
+	venv := filepath.Join(work, "venv")
+	run(t, work, nil, python, "-m", "venv", "--without-pip", venv)
+	own := filepath.Join(venv, "bin", "python")
+	run(t, work, build, python, "-m", "pip", "--python", own, "install", "--quiet", "--no-deps", "--no-index", only(t, source+"/wheels/*.whl"))
+	// What is installed comes first, what the tests want besides after it.
+	beside := []byte(modules + "\n")
+	if err := os.WriteFile(filepath.Join(only(t, venv+"/lib/python*"), "site-packages", "tools.pth"), beside, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app := folder(t, work, "app")
+	if err := os.CopyFS(app, os.DirFS("python/test")); err != nil {
+		t.Fatal(err)
+	}
+	run(t, source, []string{"MYPYPATH=src"}, own, "-m", "mypy", "src", filepath.Join(app, "typed.py"))
+	test(t, app, startHeadgate(t).env(t), own, "-W", "error::ResourceWarning", "-m", "unittest", "--buffer")
+}

@@ -218,6 +218,17 @@ install_python() {
 install_python grpcio "$grpcio_version" grpc/python
 install_python redis "$redis_py_version" redis/python
 
+# What builds and tests clients/python, unless exactly that is there.
+if cmp -s clients/python/requirements.txt .tools/clients/python/requirements.txt; then
+	say "modules of Python: $PWD/.tools/clients/python"
+elif rm -rf .tools/clients/python && python3 -m pip install --quiet --disable-pip-version-check --only-binary=:all: \
+	--target .tools/clients/python --requirement clients/python/requirements.txt >&2 &&
+	cp clients/python/requirements.txt .tools/clients/python/; then
+	say "modules of Python: installed into $PWD/.tools/clients/python"
+else
+	missing+=("modules of Python (python3 -m pip install of clients/python/requirements.txt failed)")
+fi
+
 # The schemas of Kubernetes 1.25 to 1.37, for tools/chart.
 have_schemas() { [ -d ".tools/kubernetes/kubernetes_validate-$kubernetes_version.dist-info" ]; }
 if have_schemas; then

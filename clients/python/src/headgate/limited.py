@@ -18,7 +18,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
+from email.message import Message
+from typing import Any, Literal, Protocol
 
 FIRST_BACKOFF, LAST_BACKOFF = 0.1, 10.0  # seconds
 SAVED_RETRIES, EARNED_BY_REQUEST = 10.0, 0.1
@@ -31,7 +34,7 @@ IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 class WaitError(Exception):
     """A request that was not sent: it would have had to wait for too long."""
 
-    def __init__(self, origin, seconds):
+    def __init__(self, origin: str, seconds: float) -> None:
         super().__init__(f"rate limit of {origin}: the next request may pass in {seconds:.0f} s")
         self.seconds = seconds
 
@@ -45,31 +48,31 @@ class Level:
     reset: float | None = None
 
 
-def _number(text):
+def _number(text: str | None) -> float | None:
     if text is None or not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,15})?", text.strip()):
         return None
     return float(text)
 
 
-def _whole(text):
+def _whole(text: str | None) -> int | None:
     n = _number(text)
     return None if n is None else int(n)
 
 
-def _date(text):
+def _date(text: str | None) -> float | None:
     """The instant of an HTTP date, None if it is none."""
     try:
-        return email.utils.parsedate_to_datetime(text).timestamp()
+        return None if text is None else email.utils.parsedate_to_datetime(text).timestamp()
     except (TypeError, ValueError, IndexError, OverflowError):
         return None
 
 
-def _server_time(headers):
+def _server_time(headers: Message) -> float:
     at = _date(headers.get("Date"))
     return time.time() if at is None else at
 
 
-def retry_after(headers):
+def retry_after(headers: Message) -> float | None:
     """Reads Retry-After, in seconds or as a date: seconds from now, or None."""
     text = headers.get("Retry-After")
     seconds = _number(text)
@@ -81,7 +84,7 @@ def retry_after(headers):
     return min(seconds, FARTHEST)
 
 
-def levels(headers):
+def levels(headers: Message) -> list[Level]:
     """Reads the limits that an answer tells, in the newest of its generations."""
     if (_number(headers.get("Age")) or 0) > 0:
         return []  # out of a cache
@@ -113,9 +116,10 @@ _ITEM = re.compile(rf'"((?:[ !#-\[\]-~]|\\["\\])*)"((?:; *[a-z*][a-z0-9_.*-]*(?:
 MAX_MEMBERS = 32
 
 
-def _list(text):
+def _list(text: str) -> list[tuple[str, dict[str, str]]]:
     """The members of a list of strings with parameters; [] if it is malformed."""
-    text, at, found = text.strip(), 0, []
+    found: list[tuple[str, dict[str, str]]] = []
+    text, at = text.strip(), 0
     while at < len(text):
         item = _ITEM.match(text, at)
         if item is None or len(found) == MAX_MEMBERS:
@@ -125,8 +129,9 @@ def _list(text):
     return found
 
 
-def _draft8(text, policies):
-    quota, found = dict(_list(policies)), []
+def _draft8(text: str, policies: str) -> list[Level]:
+    quota = dict(_list(policies))
+    found: list[Level] = []
     for name, params in _list(text):
         remaining, policy = _whole(params.get("r")), quota.get(name, {})
         # Bytes and concurrency are nothing that a request more or less would change.
@@ -135,7 +140,7 @@ def _draft8(text, policies):
     return found
 
 
-def _draft7(text):
+def _draft7(text: str) -> list[Level]:
     members = dict(m.strip().split("=", 1) for m in text.split(",") if "=" in m)
     remaining = _whole(members.get("remaining"))
     if remaining is None:
@@ -146,14 +151,15 @@ def _draft7(text):
 class _Origin:
     """What is known about one origin. Its owner holds the lock."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.blocked_until = 0.0
-        self.remaining, self.limit = 0, None
+        self.remaining = 0
+        self.limit: int | None = None
         self.until = 0.0  # when the limit resets
         self.next = 0.0  # when the next request is due while they are spread
         self.retries = SAVED_RETRIES
 
-    def reserve(self, now, pace_below):
+    def reserve(self, now: float, pace_below: float) -> tuple[float, bool]:
         """The seconds to wait, and whether to go earlier would be in vain."""
         if now < self.blocked_until:
             return self.blocked_until - now, True
@@ -168,13 +174,19 @@ class _Origin:
         self.next = start + (self.until - start) / (self.remaining + 1)
         return start - now, False
 
-    def learn(self, told, now):
-        told = [level for level in told if level.reset is not None]
-        if not told:
+    def learn(self, told: list[Level], now: float) -> None:
+        tightest = min((level for level in told if level.reset is not None), key=lambda level: level.remaining, default=None)
+        if tightest is None or tightest.reset is None:
             return
-        tightest = min(told, key=lambda level: level.remaining)
         self.remaining, self.limit, self.until = tightest.remaining, tightest.limit, now + tightest.reset
         self.next = min(self.next, now + tightest.reset / (self.remaining + 1))
+
+
+class Opener(Protocol):
+    """What sends a request, as urllib.request.OpenerDirector does."""
+
+    def open(self, fullurl: urllib.request.Request, /, *, timeout: float) -> Any:
+        """Raises urllib.error.HTTPError for a status from 400 on."""
 
 
 class LimitedClient:
@@ -185,23 +197,27 @@ class LimitedClient:
     they are final.
     """
 
-    def __init__(self, *, opener=None, max_wait=30.0, max_retries=3, pace_below=0.2,
-                 now=time.monotonic, sleep=time.sleep, rand=random.random, observe=None):
-        self._opener = opener or urllib.request.build_opener()
+    def __init__(
+        self, *, opener: Opener | None = None, max_wait: float = 30.0, max_retries: int = 3,
+        pace_below: float = 0.2, now: Callable[[], float] = time.monotonic, sleep: Callable[[float], object] = time.sleep,
+        rand: Callable[[], float] = random.random,
+        observe: Callable[[Literal["waited", "retried"], float], object] = lambda kind, seconds: None,
+    ) -> None:
+        self._opener: Opener = opener or urllib.request.build_opener()
         self._max_wait, self._max_retries, self._pace_below = max_wait, max_retries, pace_below
         self._now, self._sleep, self._random = now, sleep, rand
-        self._observe = observe or (lambda kind, seconds: None)
+        self._observe = observe
         self._lock = threading.Lock()
-        self._origins = collections.OrderedDict()  # the one used last at the end
+        self._origins: collections.OrderedDict[str, _Origin] = collections.OrderedDict()  # the one used last at the end
 
-    def _origin_locked(self, name):
+    def _origin_locked(self, name: str) -> _Origin:
         origin = self._origins.pop(name, None) or _Origin()
         self._origins[name] = origin
         if len(self._origins) > MAX_ORIGINS:
             self._origins.popitem(last=False)
         return origin
 
-    def _hold(self, name):
+    def _hold(self, name: str) -> None:
         """Waits until a request may go out."""
         with self._lock:
             seconds, must = self._origin_locked(name).reserve(self._now(), self._pace_below)
@@ -211,7 +227,7 @@ class LimitedClient:
             self._observe("waited", seconds)
             self._sleep(min(seconds, self._max_wait))
 
-    def _learn(self, name, status, headers):
+    def _learn(self, name: str, status: int, headers: Message) -> float:
         """Takes in an answer; of a refusal it returns when to come back, or 0."""
         told, known = retry_after(headers), levels(headers)
         with self._lock:
@@ -223,7 +239,7 @@ class LimitedClient:
                 origin.blocked_until = max(origin.blocked_until, now + told)
         return told or max((level.reset or 0.0 for level in known if level.remaining == 0), default=0.0)
 
-    def _retry_wait(self, name, attempt, told):
+    def _retry_wait(self, name: str, attempt: int, told: float) -> float | None:
         """The seconds until the next attempt, None if there is none."""
         if attempt >= self._max_retries or told > self._max_wait:
             return None
@@ -234,9 +250,9 @@ class LimitedClient:
             origin.retries -= 1
         if told > 0:
             return told + self._random() * min(told / 10, 1.0)
-        return min(FIRST_BACKOFF * 2**attempt, LAST_BACKOFF) * (0.5 + self._random() / 2)
+        return min(FIRST_BACKOFF * 2.0**attempt, LAST_BACKOFF) * (0.5 + self._random() / 2)
 
-    def open(self, request, timeout=30.0):
+    def open(self, request: str | urllib.request.Request, timeout: float = 30.0) -> Any:
         """Like urllib.request.urlopen; timeout in seconds, of each attempt."""
         if isinstance(request, str):
             request = urllib.request.Request(request)

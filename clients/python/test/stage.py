@@ -1,0 +1,75 @@
+"""What the tests share: the Headgate that they ask, and servers of their own."""
+
+import itertools
+import os
+import socket
+import threading
+import time
+
+URL = os.environ["HEADGATE_URL"]  # of a Headgate by ../rules.yaml
+FORGETFUL_URL = os.environ["HEADGATE_FORGETFUL_URL"]  # whose answers are lost, every other one from the first on
+TOKEN = os.environ["HEADGATE_TOKEN"]  # may name limits
+TRANSCRIPTS = os.environ["HEADGATE_TRANSCRIPTS"]  # the folder of recorded answers
+ANSWERS = os.environ["HEADGATE_ANSWERS"]  # what is to be read in them
+TIMEOUT = 30.0  # seconds: more than any test waits for an answer that comes
+
+_numbers = itertools.count()
+
+
+def user():
+    """A user whom no other test has."""
+    return f'py "quoted" {os.getpid()} {time.time_ns()} {next(_numbers)}'
+
+
+def reply(status, body, length=None):
+    return f"HTTP/1.1 {status} X\r\nContent-Length: {len(body) if length is None else length}\r\n\r\n{body}".encode()
+
+
+class Listener:
+    """A server that answers each part of a request that it reads with the same bytes, or closes
+    the connection: at once for None, or after each answer."""
+
+    def __init__(self, answer, closes=False):
+        self.answer, self.closes, self.connections, self._open = answer, closes, 0, []
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+        for connection, thread in self._open:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # closed before
+            thread.join()
+            connection.close()
+
+    def _run(self):
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.connections += 1
+            thread = threading.Thread(target=self._serve, args=(connection,))
+            self._open.append((connection, thread))
+            thread.start()
+
+    def _serve(self, connection):
+        try:
+            while connection.recv(64 << 10):
+                if self.answer is None:
+                    break
+                connection.sendall(self.answer)
+                if self.closes:
+                    break
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the other side has gone

@@ -1,0 +1,275 @@
+import asyncio
+import importlib.resources
+import json
+import os
+import pathlib
+import time
+import unittest
+
+from headgate import AsyncHeadgate, Headgate, HeadgateError, _call, _http
+from stage import ANSWERS, FORGETFUL_URL, TIMEOUT, TOKEN, TRANSCRIPTS, URL, Listener, reply, user
+
+SECRET = "hgct_0123456789-never-shown"
+
+
+class Awaited:
+    """An AsyncHeadgate with the methods of a Headgate, each run by the same event loop."""
+
+    def __init__(self, runner, headgate):
+        self._runner, self._headgate = runner, headgate
+
+    def __getattr__(self, name):
+        method = getattr(self._headgate, name)
+        return lambda *arguments: self._runner.run(method(*arguments))
+
+
+def shop(**entries):
+    return {"domain": "shop", "entries": entries}
+
+
+def summary(d):
+    """What a decision says, in the order of the recorded answers."""
+    return [d.allowed, d.status, d.limit, d.remaining, d.reset_ms, d.retry_after_s, d.delay_ms, d.role,
+            d.hold.id if d.hold else None, d.soft[0].header if d.soft else None, d.degraded]
+
+
+class Cases:
+    """What holds for both clients."""
+
+    def make(self, url=URL, **options):
+        raise NotImplementedError
+
+    def test_five_pass(self):
+        headgate, check = self.make(), shop(user=user())
+        for left in range(4, -1, -1):
+            got = headgate.check(check)
+            self.assertEqual(
+                (got.allowed, got.status, got.limit, got.remaining, got.retry_after_s, got.matched, got.degraded, got.body),
+                (True, 200, 5, left, 0, True, "", None))
+            self.assertRegex(got.headers["ratelimit"], rf'^"per_user";r={left};t=\d+$')
+        denied = headgate.check(check)
+        self.assertEqual((denied.allowed, denied.status, denied.remaining), (False, 429, 0))
+        self.assertGreaterEqual(denied.retry_after_s, 1)
+        self.assertEqual(denied.headers["retry-after"], str(denied.retry_after_s))
+        self.assertGreater(denied.reset_ms, 0)
+        self.assertEqual(denied.body.media_type, "application/problem+json")
+        self.assertEqual(json.loads(denied.body.content)["status"], 429)
+
+    def test_forms_of_a_descriptor(self):
+        headgate, name = self.make(URL + "/"), f"u{os.getpid()}-{time.time_ns()}"
+        left = [headgate.check(check).remaining for check in (
+            shop(user=name),
+            {"domain": "shop", "entries": [("user", name)], "hits": 1, "op": "hit", "client_ip": "192.0.2.1", "user_agent": "test"},
+            {"domain": "shop", "descriptors": [{"entries": {"user": name}, "hits": 1}]},
+            {"domain": "shop", "descriptors": [{"descriptor": f"user:{name}"}]},
+        )]
+        self.assertEqual(left, [4, 3, 2, 1])
+
+    def test_unmatched(self):
+        got = self.make().check(shop(other="1"))
+        self.assertEqual((got.allowed, got.matched, got.limit, got.degraded), (True, False, None, ""))
+
+    def test_batch(self):
+        headgate, check = self.make(), shop(user=user())
+        got = headgate.check_all([check] * 6)
+        self.assertEqual([(each.allowed, each.remaining) for each in got], [(True, 4), (True, 3), (True, 2), (True, 1), (True, 0), (False, 0)])
+        self.assertEqual(got[5].status, 429)
+        self.assertEqual(headgate.check_all([]), [])
+        with self.assertRaises(HeadgateError):
+            headgate.check_all([check] * 1001)
+
+    def test_limit_of_the_caller(self):
+        check = {"key": user(), "limit": 2, "window_ms": 60_000, "algorithm": "token_bucket", "burst": 2}
+        with self.assertRaises(HeadgateError) as refused:
+            self.make().check(check)
+        self.assertEqual(refused.exception.status, 403)
+        self.assertTrue(refused.exception.hint)
+        headgate = self.make(token=lambda: TOKEN)
+        self.assertEqual([headgate.check(check).remaining for _ in range(2)], [1, 0])
+        self.assertFalse(headgate.check(check).allowed)
+
+    def test_slot(self):
+        headgate, check = self.make(), shop(slots=user())
+        taken = headgate.check({**check, "hold": True})
+        self.assertGreater(taken.hold.renew_within_ms, 0)
+        self.assertFalse(headgate.check({**check, "hold": True}).allowed)
+        held = {**check, "hold": taken.hold.id}
+        self.assertEqual(headgate.renew({**held, "in_flight_ms": 10}).hold.id, taken.hold.id)
+        headgate.release(held)
+        self.assertTrue(headgate.check({**check, "hold": True}).allowed)
+
+    def test_reservation(self):
+        headgate, check = self.make(retries=1), shop(user=user())
+        reserved = headgate.reserve({**check, "hits": 5, "ttl_ms": 60_000})
+        self.assertTrue(reserved.allowed)
+        commit = {"reservation": reserved.reservation, "hits": [2]}
+        self.assertEqual([headgate.commit(commit).outcome for _ in range(2)], ["settled", "settled_before"])
+        self.assertEqual(headgate.check({**check, "hits": 0}).remaining, 3)
+        self.assertTrue(headgate.cancel(headgate.reserve({**check, "hits": 3}).reservation).settled)
+        self.assertEqual(headgate.check({**check, "hits": 0}).remaining, 3)
+
+    def test_lost_answer_is_counted_once(self):
+        headgate, check = self.make(FORGETFUL_URL, retries=1), shop(user=user())
+        self.assertEqual([headgate.check(check).remaining for _ in range(2)], [4, 3])
+        self.assertEqual([each.remaining for each in headgate.check_all([check, {**check, "id": "mine"}])], [2, 1])
+
+    def test_refused(self):
+        with self.assertRaises(HeadgateError) as refused:
+            self.make().check({"domain": "shop", "descriptors": [{"entries": {"user": "1"}, "hits": 1.5}]})
+        self.assertEqual(refused.exception.status, 400)
+        self.assertIn("descriptors[0]", refused.exception.detail)
+
+    def test_token_is_in_no_error(self):
+        seen = []
+
+        def told(reason, error):
+            seen.extend([reason, str(error), str(error.__cause__), str(error.__context__)])
+
+        def failing():
+            raise ValueError(SECRET)
+
+        check = shop(user=user())
+        for token in (SECRET, lambda: SECRET + "\n", failing):
+            self.assertEqual(self.make(token=token, on_degraded=told).check(check).degraded, "store_misconfigured")
+        self.assertEqual(self.make("http://127.0.0.1:1", token=SECRET, on_degraded=told).check(check).degraded, "store_unavailable")
+        for url, token in ((URL, SECRET + "\n"), (f"http://me:{SECRET}@h", None), (f"http://h?{SECRET}", None), (f"http://[{SECRET}", None)):
+            with self.assertRaises(ValueError) as refused:
+                self.make(url, token=token)
+            told("", refused.exception)
+        self.assertEqual(len(seen), 32)
+        for text in seen:
+            self.assertNotIn(SECRET, text)
+
+    def test_options(self):
+        for options in ({"timeout": 0}, {"timeout": float("nan")}, {"retries": 2}, {"failure": "local"}, {"url": "ftp://h"}, {"token": ""},
+                        {"url": "http://h/a b"}, {"url": "http://h:port"}):
+            with self.assertRaises(ValueError, msg=options):
+                self.make(**options)
+
+    def test_fail_open_and_closed(self):
+        for name, reason, answer in (
+            ("a server that does not answer", "store_timeout", b""),
+            ("a server that does not finish", "store_timeout", reply(200, '{"allowed":', 100)),
+            ("a page of a proxy", "store_misconfigured", reply(503, "<html>")),
+            ("a redirection", "store_misconfigured", b"HTTP/1.1 307 X\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % URL.encode()),
+            ("a hang up", "store_unavailable", None),
+            ("an answer without end", "store_misconfigured", reply(200, " ", _http.MAX_BODY + 1)),
+            ("results that are too few", "store_misconfigured", reply(200, '{"results":[{"allowed":true}]}')),
+            ("no HTTP", "store_misconfigured", b"SSH-2.0\r\n\r\n"),
+        ):
+            with self.subTest(name), Listener(answer) as server:
+                check, timeout, seen = shop(user="1"), 0.05 if reason == "store_timeout" else TIMEOUT, []
+                clock = [0.0]
+                headgate = self.make(server.url, timeout=timeout, now=lambda: clock[0], on_degraded=lambda why, _: seen.append(why))
+                passed = headgate.check(check)
+                self.assertEqual((passed.allowed, passed.status, passed.matched, passed.degraded), (True, 200, False, reason))
+                self.assertEqual([each.degraded for each in headgate.check_all([check, check])], [reason, reason])
+                self.assertEqual(headgate.commit({"reservation": "r"}).outcome, "undecided")
+                for clock[0], why in ((0.0, "store_breaker"), (1.0, reason), (2.9, "store_breaker"), (3.0, reason)):
+                    self.assertEqual(headgate.check(check).degraded, why, clock)
+                self.assertEqual(seen, [reason, reason, reason, "store_breaker", reason, "store_breaker", reason])
+                denied = self.make(server.url, timeout=timeout, failure="closed").check(check)
+                self.assertEqual((denied.allowed, denied.status, denied.degraded, denied.headers), (False, 503, reason, {"retry-after": "1"}))
+                self.assertEqual(json.loads(denied.body.content)["status"], 503)
+
+    def test_connections_are_kept(self):
+        unlimited = reply(200, '{"allowed":true,"matched":false,"rule":"","degraded":""}')
+        with Listener(unlimited) as server:
+            headgate = self.make(server.url)
+            self.assertEqual([headgate.check(shop(user="1")).degraded for _ in range(5)], [""] * 5)
+            self.assertEqual(server.connections, 1)
+
+    def test_connection_that_the_server_has_closed(self):
+        with Listener(reply(200, '{"allowed":true}'), closes=True) as server:
+            headgate = self.make(server.url)
+            for number in range(1, 4):
+                self.assertEqual(headgate.check(shop(user="1")).degraded, "")
+                for _, thread in list(server._open):
+                    thread.join()
+            self.assertEqual(server.connections, number)
+
+
+class HeadgateTest(Cases, unittest.TestCase):
+    def make(self, url=URL, timeout=TIMEOUT, **options):
+        headgate = Headgate(url, timeout=timeout, **options)
+        self.addCleanup(headgate.close)
+        return headgate
+
+    def test_fork(self):
+        with Listener(reply(200, '{"allowed":true}')) as server:
+            headgate = self.make(server.url)
+            headgate.check(shop(user="1"))
+            child = os.fork()
+            if child == 0:
+                os._exit(0 if headgate.check(shop(user="1")).degraded == "" else 1)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            self.assertEqual(headgate.check(shop(user="1")).degraded, "")
+            self.assertEqual(server.connections, 2, "the child has one of its own, the parent keeps its own")
+
+
+class AsyncHeadgateTest(Cases, unittest.TestCase):
+    def setUp(self):
+        self.runner = asyncio.Runner()
+        self.addCleanup(self.runner.close)
+
+    def make(self, url=URL, timeout=TIMEOUT, **options):
+        headgate = AsyncHeadgate(url, timeout=timeout, **options)
+        self.addCleanup(lambda: self.runner.run(headgate.aclose()))
+        return Awaited(self.runner, headgate)
+
+    def test_many_at_once_and_loops_apart(self):
+        headgate, check = AsyncHeadgate(URL, timeout=TIMEOUT), shop(user=user())
+
+        async def ask():
+            got = await asyncio.gather(*(headgate.check(check) for _ in range(3)))
+            await headgate.aclose()
+            return {each.remaining for each in got}
+
+        self.assertEqual(asyncio.run(ask()) | asyncio.run(ask()), {4, 3, 2, 1, 0})
+
+    def test_cancelled(self):
+        async def give_up(headgate):
+            task = asyncio.create_task(headgate.check(shop(user="1")))
+            await asyncio.sleep(0)
+            task.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await task
+
+        with Listener(b"") as server:
+            headgate = AsyncHeadgate(server.url, timeout=TIMEOUT)
+            for _ in range(4):  # given up is not failed: the server is asked each time
+                self.runner.run(give_up(headgate))
+
+
+class RecordedTest(unittest.TestCase):
+    def test_recorded_answers(self):
+        want = json.loads(pathlib.Path(ANSWERS).read_text())
+        asking = Headgate("http://recorded")._asking
+
+        def read(call, status, fields, text):
+            answer = _http.Answer()
+            answer.feed(f"HTTP/1.1 {status} X\r\n{fields}\r\nContent-Length: {len(text.encode())}\r\n\r\n{text}".encode())
+            return asking.result(call, answer)
+
+        domains = []
+        for file in sorted(pathlib.Path(TRANSCRIPTS).iterdir()):
+            request, head, text = file.read_text().split("\n\n")[:3]
+            status, _, fields = head.partition("\n")
+            fields = fields.replace("\n", "\r\n")
+            if file.stem == "batch":
+                domains = [check["domain"] for check in json.loads(request.split("\n")[1])["checks"]]
+                got = read(asking.check_all([shop(user="42")] * len(domains)), status, fields, text)
+                self.assertEqual({domain: summary(each) for domain, each in zip(domains, got)}, {domain: want[domain] for domain in domains})
+                continue
+            call = asking.check("check", shop(user="42"), 0)
+            if file.stem in want:
+                self.assertEqual(summary(read(call, status, fields, text)), want[file.stem], file.stem)
+            else:
+                with self.assertRaises(_call.HeadgateError, msg=file.stem):
+                    read(call, status, fields, text)
+        self.assertGreater(len(domains), 10)
+
+
+class TypesTest(unittest.TestCase):
+    def test_marker(self):
+        self.assertTrue(importlib.resources.files("headgate").joinpath("py.typed").is_file())
