@@ -210,6 +210,43 @@ func TestTypeScript(t *testing.T) {
 	test(t, app, startHeadgate(t).env(t), node, "--test", "out/")
 }
 
+// TestJava runs the example against a Headgate that answers, that refuses, and that is not there.
+func TestJava(t *testing.T) {
+	t.Parallel()
+	java := program(t, "java")
+	found, err := filepath.Glob(filepath.Join(tools(t, "java", "lib"), "lib", "*.jar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jars := strings.Join(found, string(filepath.ListSeparator))
+	classes := t.TempDir()
+	run(t, ".", nil, java, "--module", "jdk.compiler/com.sun.tools.javac.Main", "-Xlint:all,-classfile,-processing,-path", "-Werror", "--release", "17",
+		"-cp", jars, "-d", classes, "java/src/main/java/com/example/limits/Limits.java")
+	h := startHeadgate(t)
+	ask := func(target, who, domain string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), java, "-cp", classes+string(filepath.ListSeparator)+jars, "com.example.limits.Limits", target, who, "60000", domain)
+		cmd.Env = append(os.Environ(), "HEADGATE_TOKEN="+h.token)
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	want := ""
+	for left := 4; left >= 0; left-- {
+		want += fmt.Sprintf("allowed=true remaining=%d resets=true degraded=OK\n", left)
+	}
+	want += "allowed=false remaining=0 resets=true degraded=OK\n"
+	if out, err := ask(h.grpc, "java", "shop"); err != nil || out != want {
+		t.Errorf("asked: %v\n%s\nwant\n%s", err, out, want)
+	}
+	out, err := ask(h.grpc, "java", "")
+	if err == nil || !strings.Contains(out, "IllegalArgumentException") || !strings.Contains(out, "domain") || strings.Contains(out, h.token) {
+		t.Errorf("refused: %v\n%s", err, out)
+	}
+	want = strings.Repeat("allowed=true remaining=- resets=false degraded=UNAVAILABLE\n", 6)
+	if out, err := ask(fmt.Sprintf("127.0.0.1:%d", testserver.FreePort(t)), "java", "shop"); err != nil || out != want {
+		t.Errorf("down: %v\n%s\nwant\n%s", err, out, want)
+	}
+}
+
 // TestPython builds a wheel, installs it into an environment of its own, checks the types of the
 // package and of a program that uses it, and runs its tests.
 func TestPython(t *testing.T) {

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # jars.sh GROUP:ARTIFACT:VERSION FOLDER puts a library of Java, of a pinned version, and what it
-# runs with into .tools/FOLDER/lib, by Maven as this machine has it set up. What is there already
-# is left alone.
+# runs with into .tools/FOLDER/lib, and jars.sh PATH/pom.xml FOLDER what a program runs with, by
+# Maven as this machine has it set up. What is there already is left alone.
 set -eu
 cd "$(dirname "$0")/.."
 library=$1
+if [ -f "$library" ]; then
+	library="$1 $(cksum <"$1")"
+fi
 plugin=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 to="$PWD/.tools/$2"
 
@@ -18,8 +21,11 @@ fi
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-IFS=: read -r group artifact version <<<"$library"
-cat >"$work/pom.xml" <<POM
+if [ -f "$1" ]; then
+	cp "$1" "$work/pom.xml"
+else
+	IFS=: read -r group artifact version <<<"$library"
+	cat >"$work/pom.xml" <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>com.github.headgate</groupId>
@@ -35,6 +41,7 @@ cat >"$work/pom.xml" <<POM
   </dependencies>
 </project>
 POM
+fi
 mvn --batch-mode --quiet --file "$work/pom.xml" "$plugin:copy-dependencies" \
 	-DincludeScope=runtime -DoutputDirectory="$work/lib" >&2
 rm -rf "$to"

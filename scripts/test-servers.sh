@@ -179,7 +179,7 @@ for program in chromium java; do
 	fi
 done
 
-for jars in "$kafka=kafka" "$grpc_java=grpc/java" "$jedis=redis/java"; do
+for jars in "$kafka=kafka" "$grpc_java=grpc/java" "$jedis=redis/java" "clients/java/pom.xml=clients/java"; do
 	library=${jars%=*} folder=${jars#*=}
 	[ -d ".tools/$folder/lib" ] || command -v mvn >/dev/null || install_package maven || true # which it calls
 	if ./scripts/jars.sh "$library" "$folder"; then
