@@ -87,8 +87,8 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 }
 
 // serviceLink matches a variable that Kubernetes sets for a Service called headgate, or headgate
-// and more.
-var serviceLink = regexp.MustCompile("^" + config.EnvPrefix + `_(([A-Z0-9_]+_)?)(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+// and more, with its value: that of a port alone is a URL.
+var serviceLink = regexp.MustCompile("^" + config.EnvPrefix + `_([A-Z0-9_]+_)?(SERVICE_(HOST|PORT)(_[^=]*)?=|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://|PORT_\d+_(TCP|UDP|SCTP)_(PROTO|PORT|ADDR)=)`)
 
 // strayVariables returns the names in environ that begin as settings do and are of no command
 // in program: what is meant for another command is not misspelt. Nor are links to Services: of one
@@ -106,7 +106,7 @@ func strayVariables(program *kong.Node, environ []string) []string {
 	var stray []string
 	for _, variable := range environ {
 		name, _, _ := strings.Cut(variable, "=")
-		if strings.HasPrefix(name, config.EnvPrefix+"_") && !known[name] && !serviceLink.MatchString(name) {
+		if strings.HasPrefix(name, config.EnvPrefix+"_") && !known[name] && !serviceLink.MatchString(variable) {
 			stray = append(stray, name)
 		}
 	}

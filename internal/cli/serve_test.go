@@ -38,11 +38,14 @@ func TestVariablesOfAllCommandsAreKnown(t *testing.T) {
 		}
 	}
 	// Kubernetes links a Service called headgate-admin.
-	for _, link := range []string{"SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_80_TCP", "PORT_80_TCP_PROTO", "PORT_80_TCP_PORT", "PORT_80_TCP_ADDR"} {
-		environ = append(environ, "HEADGATE_ADMIN_"+link+"=1")
+	for _, link := range []string{
+		"SERVICE_HOST=10.0.0.1", "SERVICE_PORT=80", "SERVICE_PORT_HTTP=80", "PORT=tcp://10.0.0.1:80", "PORT_80_TCP=tcp://10.0.0.1:80",
+		"PORT_80_TCP_PROTO=tcp", "PORT_80_TCP_PORT=80", "PORT_80_TCP_ADDR=10.0.0.1",
+	} {
+		environ = append(environ, "HEADGATE_"+link, "HEADGATE_ADMIN_"+link)
 	}
-	environ = append(environ, "HEADGATE_HTP_ADDR=g", "HEADGATE_=", "HEADGATE_http_addr=")
-	if got, want := strayVariables(parser.Model.Node, environ), []string{"HEADGATE_HTP_ADDR", "HEADGATE_", "HEADGATE_http_addr"}; !slices.Equal(got, want) {
+	environ = append(environ, "HEADGATE_HTTP_PORT=8080", "HEADGATE_PORT=8080", "HEADGATE_HTP_ADDR=g", "HEADGATE_=", "HEADGATE_http_addr=")
+	if got, want := strayVariables(parser.Model.Node, environ), []string{"HEADGATE_HTTP_PORT", "HEADGATE_PORT", "HEADGATE_HTP_ADDR", "HEADGATE_", "HEADGATE_http_addr"}; !slices.Equal(got, want) {
 		t.Errorf("stray: %q, want %q", got, want)
 	}
 }

@@ -189,8 +189,8 @@ func TestSettings(t *testing.T) {
 	}{
 		"nothing": {nil, nil, 0},
 		"connections without an end": {
-			map[string]string{"GRPC_MAX_CONNECTION_AGE": "0s", "GRPC_MAX_CONNECTION_AGE_GRACE": "0"},
-			map[string]string{"grpc-max-connection-age": "8784h", "grpc-max-connection-age-grace": "8784h"}, 0,
+			map[string]string{"GRPC_MAX_CONNECTION_AGE": "0s", "GRPC_MAX_CONNECTION_AGE_GRACE": "9000h"},
+			map[string]string{"grpc-max-connection-age": "8784h0m0s", "grpc-max-connection-age-grace": "8784h0m0s"}, 0,
 		},
 		"Envoy Gateway": {map[string]string{
 			"RUNTIME_ROOT": "/data", "RUNTIME_SUBDIRECTORY": "ratelimit", "RUNTIME_IGNOREDOTFILES": "true", "RUNTIME_WATCH_ROOT": "false",

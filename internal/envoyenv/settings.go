@@ -23,9 +23,9 @@ func (r *reader) mapAll() {
 	r.mapTracing()
 }
 
-// unending is how long a connection lasts where the original has no end for it: as long as can
-// be said.
-const unending = "8784h"
+// longestAge is how long a connection lasts where the original has no end for it, or one that is
+// further away than can be said.
+const longestAge = 8784 * time.Hour
 
 func (r *reader) mapListeners() {
 	r.set("http-addr", r.address("HOST", "PORT"), "HOST", "PORT")
@@ -41,8 +41,8 @@ func (r *reader) mapListeners() {
 		"grpc-max-connection-age": "GRPC_MAX_CONNECTION_AGE", "grpc-max-connection-age-grace": "GRPC_MAX_CONNECTION_AGE_GRACE",
 	} {
 		age := r.get(name)
-		if d, _ := time.ParseDuration(age); d == 0 { // read has checked it
-			age = unending
+		if d, _ := time.ParseDuration(age); d == 0 || d > longestAge { // read has checked it
+			age = longestAge.String()
 		}
 		r.set(flag, age, name)
 	}
