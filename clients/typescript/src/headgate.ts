@@ -200,7 +200,7 @@ export class Headgate {
     const signal = options?.signal;
     signal?.throwIfAborted();
     if (!this.#breaker.allow(this.#now())) {
-      return this.#degrade(new Failed("store_breaker", `headgate ${operation}: not asked, since it failed of late`), fallback);
+      return this.#degrade(new Failed("store_breaker", `headgate ${operation}: not asked, because it has failed of late`), fallback);
     }
     let succeeded = false;
     try {

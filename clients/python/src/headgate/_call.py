@@ -158,7 +158,7 @@ class Asking:
         raise Unavailable("store_misconfigured", f"headgate {call.operation}: {what}")
 
     def left_alone(self, call: Call[T]) -> Unavailable:
-        return Unavailable("store_breaker", f"headgate {call.operation}: not asked, since it failed of late")
+        return Unavailable("store_breaker", f"headgate {call.operation}: not asked, because it has failed of late")
 
     def degraded(self, call: Call[T], error: Unavailable) -> T:
         """What the failure mode says in place of the server."""
