@@ -27,10 +27,10 @@ def reply(status, body, length=None):
 
 class Listener:
     """A server that answers each part of a request that it reads with the same bytes, or closes
-    the connection: at once for None, or after each answer."""
+    the connection for None."""
 
-    def __init__(self, answer, closes=False):
-        self.answer, self.closes, self.connections, self._open = answer, closes, 0, []
+    def __init__(self, answer):
+        self.answer, self.connections, self._open = answer, 0, []
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._run)
@@ -43,13 +43,18 @@ class Listener:
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._thread.join()
+        self.hang_up()
         for connection, thread in self._open:
+            thread.join()
+            connection.close()
+
+    def hang_up(self):
+        """Ends every connection."""
+        for connection, _ in list(self._open):
             try:
                 connection.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass  # closed before
-            thread.join()
-            connection.close()
+                pass  # ended before
 
     def _run(self):
         while True:
@@ -68,8 +73,6 @@ class Listener:
                 if self.answer is None:
                     break
                 connection.sendall(self.answer)
-                if self.closes:
-                    break
             connection.shutdown(socket.SHUT_RDWR)
         except OSError:
             pass  # the other side has gone

@@ -65,6 +65,21 @@ class Cases:
         )]
         self.assertEqual(left, [4, 3, 2, 1])
 
+    def test_op_beside_entries(self):
+        headgate, check = self.make(), shop(user=user())
+        headgate.check({**check, "hits": 6, "op": "charge"})
+        self.assertEqual(headgate.check({**check, "hits": 0}).remaining, 0)
+
+    def test_whatever_is_answered_becomes_a_decision(self):
+        for text, degraded in (
+            ("null", "store_misconfigured"), ("[]", "store_misconfigured"), ('{"allowed":1}', "store_misconfigured"), ("[" * 100_000, "store_misconfigured"),
+            ('{"allowed":true,"limit":-1,"remaining":"3","reset_ms":null,"rule":7,"hold":3,"soft":[1,null,{"action":2}],"status":{}}', ""),
+            ('{"allowed":false,"hold":{"id":"h"},"soft":{},"retry_after_s":1e999,"delay_ms":true}', ""),
+        ):
+            with Listener(reply(429, text)) as server:
+                got = self.make(server.url).check(shop(user="1"))
+                self.assertEqual((got.degraded, got.limit, got.retry_after_s, got.delay_ms), (degraded, None, None, 0), text[:80])
+
     def test_unmatched(self):
         got = self.make().check(shop(other="1"))
         self.assertEqual((got.allowed, got.matched, got.limit, got.degraded), (True, False, None, ""))
@@ -111,6 +126,7 @@ class Cases:
     def test_lost_answer_is_counted_once(self):
         headgate, check = self.make(FORGETFUL_URL, retries=1), shop(user=user())
         self.assertEqual([headgate.check(check).remaining for _ in range(2)], [4, 3])
+        headgate = self.make(FORGETFUL_URL, retries=1)  # without a connection that is kept
         self.assertEqual([each.remaining for each in headgate.check_all([check, {**check, "id": "mine"}])], [2, 1])
 
     def test_refused(self):
@@ -151,7 +167,7 @@ class Cases:
             ("a server that does not answer", "store_timeout", b""),
             ("a server that does not finish", "store_timeout", reply(200, '{"allowed":', 100)),
             ("a page of a proxy", "store_misconfigured", reply(503, "<html>")),
-            ("a redirection", "store_misconfigured", b"HTTP/1.1 307 X\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n" % URL.encode()),
+            ("a redirection", "store_misconfigured", b"HTTP/1.1 307 X\r\nLocation: %s/v1/check\r\nContent-Length: 0\r\n\r\n" % URL.encode()),
             ("a hang up", "store_unavailable", None),
             ("an answer without end", "store_misconfigured", reply(200, " ", _http.MAX_BODY + 1)),
             ("results that are too few", "store_misconfigured", reply(200, '{"results":[{"allowed":true}]}')),
@@ -180,12 +196,11 @@ class Cases:
             self.assertEqual(server.connections, 1)
 
     def test_connection_that_the_server_has_closed(self):
-        with Listener(reply(200, '{"allowed":true}'), closes=True) as server:
+        with Listener(reply(200, '{"allowed":true}')) as server:
             headgate = self.make(server.url)
             for number in range(1, 4):
                 self.assertEqual(headgate.check(shop(user="1")).degraded, "")
-                for _, thread in list(server._open):
-                    thread.join()
+                server.hang_up()
             self.assertEqual(server.connections, number)
 
 

@@ -1,7 +1,7 @@
 import random
 import unittest
 
-from headgate._http import MAX_BODY, MAX_HEAD, Answer, Malformed, post
+from headgate._http import MAX_BODY, MAX_HEAD, Answer, CutOff, Malformed, post
 
 ANSWERS = [
     (b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nX-A: 1\r\nx-a:  2 \r\n\r\nabc", 200, b"abc", True),
@@ -16,10 +16,11 @@ MALFORMED = [
     b"HTTP/2 200 OK\r\n\r\n", b"ICY 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 1, 1\r\n\r\na", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n", b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n", b"HTTP/1.1 200 OK\r\n folded: x\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", b"", b"HTTP/1.1 200 OK\r\n", b"x" * (MAX_HEAD + 1),
+    b"x" * (MAX_HEAD + 1),
     b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (MAX_BODY + 1), b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * (MAX_BODY + 1),
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffff\r\n", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"0" * 2000,
 ]
+CUT_OFF = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabc", b"", b"HTTP/1.1 200 OK\r\n"]
 
 
 def read(parts):
@@ -46,7 +47,11 @@ class HTTPTest(unittest.TestCase):
 
     def test_what_is_no_answer(self):
         for data in MALFORMED:
-            with self.assertRaises(Malformed, msg=data[:80]):
+            with self.assertRaises(Malformed, msg=data[:80]) as found:
+                read([data])
+            self.assertNotIsInstance(found.exception, CutOff, data[:80])
+        for data in CUT_OFF:
+            with self.assertRaises(CutOff, msg=data):
                 read([data])
 
     def test_anything_ends(self):

@@ -38,6 +38,23 @@ test("entries and descriptors in each form are the same bucket", async () => {
   assert.deepEqual(left, [4, 3, 2, 1]);
 });
 
+test("an op beside entries holds for them", async () => {
+  const headgate = new Headgate({ url, timeoutMs }), check: Check = { domain: "shop", entries: { user: user() } };
+  await headgate.check({ ...check, hits: 6, op: "charge" });
+  assert.equal((await headgate.check({ ...check, hits: 0 })).remaining, 0);
+});
+
+test("whatever is answered becomes a decision", async () => {
+  for (const [text, degraded] of [
+    ["null", "store_misconfigured"], ["[]", "store_misconfigured"], ['{"allowed":1}', "store_misconfigured"], ["[".repeat(100_000), "store_misconfigured"],
+    ['{"allowed":true,"limit":-1,"remaining":"3","reset_ms":null,"rule":7,"hold":3,"soft":[1,null,{"action":2}],"status":{}}', ""],
+    ['{"allowed":false,"hold":{"id":"h"},"soft":{},"retry_after_s":1e999,"delay_ms":true}', ""],
+  ] as const) {
+    const got = await new Headgate({ url: "http://answers", fetch: async () => new Response(text, { status: 429 }) }).check({ domain: "d", entries: { a: "b" } });
+    assert.deepEqual([got.degraded, got.limit, got.retryAfterS, got.delayMs], [degraded, undefined, undefined, 0], text.slice(0, 80));
+  }
+});
+
 test("what no rule matches passes unmatched", async () => {
   const got = await new Headgate({ url, timeoutMs }).check({ domain: "shop", entries: { other: "1" } });
   assert.deepEqual([got.allowed, got.matched, got.limit, got.degraded], [true, false, undefined, ""]);
@@ -88,7 +105,15 @@ test("a reservation is settled by what was used", async () => {
 test("an answer that is lost is counted once", async () => {
   const headgate = new Headgate({ url: forgetfulUrl, timeoutMs, retries: 1 }), entries = { user: user() };
   for (const left of [4, 3]) assert.equal((await headgate.check({ domain: "shop", entries })).remaining, left);
-  const both = await headgate.checkAll([{ domain: "shop", entries }, { domain: "shop", entries, id: "mine" }]);
+  let asked = 0;
+  const losing: typeof fetch = async (input, init) => { // what is kept of connections there loses nothing more
+    const response = await fetch(input, init);
+    if (asked++ > 0) return response;
+    await response.arrayBuffer();
+    throw new TypeError("lost");
+  };
+  const both = await new Headgate({ url, timeoutMs, retries: 1, fetch: losing }).checkAll([{ domain: "shop", entries }, { domain: "shop", entries, id: "mine" }]);
+  assert.equal(asked, 2);
   assert.deepEqual(both.map((each) => each.remaining), [2, 1]);
 });
 
@@ -125,9 +150,9 @@ for (const [name, reason, listener] of [
   ["a server that does not answer", "store_timeout", () => {}],
   ["a server that does not finish", "store_timeout", (_, res) => { res.write('{"allowed":'); }],
   ["a page of a proxy", "store_misconfigured", (_, res) => { res.statusCode = 503; res.end("<html>"); }],
-  ["a redirection", "store_misconfigured", (_, res) => { res.writeHead(307, { location: url }); res.end(); }],
+  ["a redirection", "store_misconfigured", (_, res) => { res.writeHead(307, { location: `${url}/v1/check` }); res.end(); }],
   ["a hang up", "store_unavailable", (req) => { req.socket.destroy(); }],
-  ["an answer without end", "store_misconfigured", (_, res) => { res.end(" ".repeat((4 << 20) + 1)); }],
+  ["an answer without end", "store_misconfigured", (_, res) => { res.end(`{"allowed":true${" ".repeat(4 << 20)}}`); }],
   ["results that are too few", "store_misconfigured", (_, res) => { res.end('{"results":[{"allowed":true}]}'); }],
 ] as [string, Reason, RequestListener][]) {
   test(`fail open and closed: ${name}`, async () => {
@@ -157,8 +182,9 @@ for (const [name, reason, listener] of [
 
 test("a call that its caller gives up ends by the caller's reason", async () => {
   await withServer(() => {}, async (address) => {
-    const headgate = new Headgate({ url: address, timeoutMs }), stop = new AbortController();
-    for (let i = 0; i < 4; i++) { // gave up is not failed: the server is asked each time
+    const headgate = new Headgate({ url: address, timeoutMs });
+    for (let i = 0; i < 4; i++) { // given up is not failed: the server is asked each time
+      const stop = new AbortController();
       const pending = headgate.check({ domain: "shop", entries: { user: "1" } }, { signal: stop.signal });
       setImmediate(() => stop.abort(new Error("enough")));
       await assert.rejects(pending, /enough/);

@@ -121,16 +121,18 @@ for (const [name, run] of Object.entries(shops)) {
 test("a client that goes away while it is held back is not served", async () => {
   await withServer((_, res) => { res.end('{"allowed":true,"matched":true,"rule":"r","delay_ms":3600000,"degraded":""}'); }, async (shaping) => {
     const check = limit({ headgate: with_({ url: shaping }), check: byUser });
-    let served = false;
+    let served = false, asking: ReturnType<typeof send>;
     const gone = new Promise<void>((resolve, reject) => {
       const server = createServer((request, response) => {
         check(request, response, () => { served = true; });
+        const leave = (): void => { setImmediate(decisionOf(request) === undefined ? leave : () => asking.destroy()); };
+        leave();
         response.once("close", () => setImmediate(() => { server.close(); resolve(); }));
       }).listen(0, "127.0.0.1", () => {
         const address = server.address();
         if (address === null || typeof address === "string") return reject(new Error("no address"));
-        const asking = send({ port: address.port, headers: { "x-user": "1" } }).on("error", () => {});
-        asking.end(() => setImmediate(() => asking.destroy()));
+        asking = send({ port: address.port, headers: { "x-user": "1" } }).on("error", () => {});
+        asking.end();
       });
     });
     await gone;
