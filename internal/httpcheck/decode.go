@@ -340,7 +340,7 @@ func (d *decoder) descriptor() *strictjson.Error {
 	if err != nil {
 		return err
 	}
-	if !given {
+	if len(d.entries) == first {
 		return &strictjson.Error{What: "a descriptor needs entries"}
 	}
 	if err := d.settle(&c); err != nil {

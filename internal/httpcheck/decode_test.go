@@ -187,6 +187,7 @@ func TestBadInput(t *testing.T) {
 		{"op beside domain", `{"domain":"d","descriptors":[],"op":"reset"}`, "members of two forms"},
 		{"missing domain", `{"descriptors":[]}`, "needs domain and descriptors"},
 		{"missing descriptors", `{"domain":"d"}`, "needs domain and descriptors"},
+		{"no entries", `{"domain":"d","descriptors":[{"entries":[]}]}`, "descriptors[0]: a descriptor needs entries"},
 		{"missing entries", `{"domain":"d","descriptors":[{}]}`, "descriptors[0]: a descriptor needs entries"},
 		{"missing key", entry(`"value":"v"`), "descriptors[0].entries[0]: an entry needs a key"},
 		{"entries and text", rule(`,"descriptor":"a:b"`), "descriptors[0].descriptor: entries and descriptor in one"},
