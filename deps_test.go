@@ -154,7 +154,7 @@ var rooms = map[string]struct {
 		"tenantusage",
 		"trial",
 	}, "operators change what tenants may use; whoever decides reads it elsewhere"},
-	"internal/shares":    {nil, "what an address has of a process is no matter of what its calls ask"},
+	"internal/shares":    {[]string{"internal/admission"}, "what an address has of a process is no matter of what its calls ask"},
 	"internal/sleep":     {nil, "waiting is no matter of what for"},
 	"internal/config":    {nil, "settings are read before there is anything else"},
 	"internal/xdsrules":  {[]string{"rules/rulefile", "internal/sleep"}, "a control plane is asked in one place; whoever has the rules puts them in force"},

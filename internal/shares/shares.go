@@ -1,15 +1,16 @@
 // Package shares keeps one address from taking all that a process has for long calls: of an
 // address only so many are open at a time. Calls of an address may share something, too, such as
-// room for what they have in flight. An address is a host without its port; callers behind one
-// address are one, because tokens are shared more often than addresses are.
+// room for what they have in flight. An address is that of a host, of IPv6 its /64; callers behind
+// one address are one, because tokens are shared more often than addresses are.
 package shares
 
 import (
 	"context"
-	"net"
 	"sync"
 
 	"google.golang.org/grpc/peer"
+
+	"github.com/headgate/headgate/internal/admission"
 )
 
 // Shares are those of all addresses with calls; of others nothing is kept. Make one with New.
@@ -66,8 +67,9 @@ func addressOf(ctx context.Context) string {
 	if !ok || from.Addr == nil {
 		return ""
 	}
-	if host, _, err := net.SplitHostPort(from.Addr.String()); err == nil {
-		return host
+	text := from.Addr.String()
+	if address, ok := admission.RemoteAddress(text); ok {
+		return address
 	}
-	return from.Addr.String()
+	return text // of a socket of this machine
 }

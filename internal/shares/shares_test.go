@@ -34,13 +34,17 @@ func TestShares(t *testing.T) {
 		t.Error("one more than its share")
 	}
 	c, leave3 := enter(from(t, "2001:db8::1", 1))
+	d, leave5 := enter(from(t, "2001:db8::2", 1))
+	if d != c {
+		t.Error("addresses of one /64 are two")
+	}
 	if c == a {
 		t.Error("two addresses have the same in common")
 	}
 	_, leave4 := enter(t.Context())
 	leave1()
 	_, leave1 = enter(from(t, "192.0.2.1", 3))
-	for _, leave := range []func(){leave1, leave2, leave3, leave4} {
+	for _, leave := range []func(){leave1, leave2, leave3, leave4, leave5} {
 		leave()
 	}
 	if len(all.of) != 0 {

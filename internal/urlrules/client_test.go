@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,6 +70,16 @@ func (w *web) last() *http.Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.asked[len(w.asked)-1]
+}
+
+// authorizations returns what it was told of who asks, each time.
+func (w *web) authorizations() (all []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range w.asked {
+		all = append(all, r.Header.Get("Authorization"))
+	}
+	return all
 }
 
 // file answers with a text and its tag, as servers of files do.
@@ -210,6 +222,49 @@ func TestTroubleIsStable(t *testing.T) {
 	}
 	l.Close()
 	accepted.Wait()
+}
+
+// TestTokenStaysWithItsServer: what a server is told of who asks goes along to other addresses of it,
+// and not to another port of its host, nor on from there; but back to it.
+func TestTokenStaysWithItsServer(t *testing.T) {
+	w, other := newWeb(t), newWeb(t)
+	c := w.client(func(o *Options) {
+		o.Sources[0].Authorize = func(r *http.Request) error { r.Header.Set("Authorization", "Bearer hush"); return nil }
+		o.TLS = func() (*tls.Config, error) {
+			trusted := x509.NewCertPool()
+			trusted.AddCert(w.Certificate())
+			trusted.AddCert(other.Certificate())
+			return &tls.Config{RootCAs: trusted}, nil
+		}
+	})
+	send := func(to string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
+	}
+	w.says(func(to http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/rules.yaml":
+			send("/moved.yaml")(to, r)
+		case "/moved.yaml":
+			send(other.URL+"/a.yaml")(to, r)
+		default:
+			file("whole", "")(to, r)
+		}
+	})
+	other.says(func(to http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/a.yaml" {
+			send("/b.yaml")(to, r)
+			return
+		}
+		send(w.URL+"/back.yaml")(to, r)
+	})
+	if _, err := c.Read(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[*web][]string{w: {"Bearer hush", "Bearer hush", "Bearer hush"}, other: {"", ""}} {
+		if got := server.authorizations(); !slices.Equal(got, want) {
+			t.Errorf("%s is told %q, want %q", server.URL, got, want)
+		}
+	}
 }
 
 // TestEndsAreAlike: a connection that ends is told alike, however its end is seen.

@@ -1,6 +1,7 @@
 package urlrules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,8 +93,15 @@ func (s *Source) follow(next *http.Request, before []*http.Request) error {
 		return fmt.Errorf("it sends on more than %d times", maxRedirects)
 	}
 	next.Header.Del("Referer") // which has the query, and that may be a secret
+	if serverOf(next.URL) != serverOf(before[0].URL) {
+		// Another port may be another's, and so may a name below this one.
+		next.Header.Del("Authorization")
+	}
 	return nil
 }
+
+// serverOf returns the host and port of an address of HTTPS.
+func serverOf(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")) }
 
 // stable returns why there is no answer, without what changes from try to try (ports of this
 // side) and without the address.

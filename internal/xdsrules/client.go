@@ -26,7 +26,7 @@ import (
 
 const (
 	// firstWait and longestWait bound the time between two streams, which is short again after
-	// one that has lasted for the longest, and for how long a refusal that is not the first is
+	// one that has lasted for longer than it was waited for, and for how long a refusal that is not the first is
 	// held back: control planes answer one at once with the same again.
 	firstWait, longestWait = time.Second, 30 * time.Second
 	// DefaultPingTime and DefaultPingTimeout find a control plane that has gone without a
@@ -108,7 +108,7 @@ func (c *Client) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > longestWait {
+		if time.Since(began) > wait {
 			wait = firstWait
 		}
 		c.ping = calmer(c.ping, err)
