@@ -32,7 +32,8 @@ type nginxScope struct {
 	outer []string
 	// inFlight says that an outer scope limits connections.
 	inFlight bool
-	dryRun   bool
+	// dryReq and dryConn say that limits of requests, or of connections, are not enforced.
+	dryReq, dryConn bool
 }
 
 // nginxReader reads one configuration of nginx.
@@ -108,14 +109,7 @@ func hasLimit(list []*directive) bool {
 
 // scope reads the directives of a scope, and of those in it.
 func (n *nginxReader) scope(list []*directive, s nginxScope) {
-	for _, d := range list {
-		if d.name() == "limit_req_dry_run" || d.name() == "limit_conn_dry_run" {
-			s.dryRun = len(d.words) == 2 && d.words[1] == "on"
-			if !s.dryRun && !(len(d.words) == 2 && d.words[1] == "off") {
-				n.note(d.line, d.text(), "it is neither on nor off, and is not read")
-			}
-		}
-	}
+	n.dryRun(list, &s)
 	own := n.limits(list, s)
 	if len(own.names) > 0 {
 		s.outer = append(slices.Clone(s.outer), own.names...)
@@ -139,6 +133,31 @@ func (n *nginxReader) scope(list []*directive, s nginxScope) {
 			n.note(d.line, d.text(), "limits under a condition are not carried over")
 		default:
 			n.scope(d.block, s)
+		}
+	}
+}
+
+// dryRun reads which limits a scope does not enforce. That of an outer scope keeps its mode
+// here, because it is one rule for all scopes that have no limit of their own.
+func (n *nginxReader) dryRun(list []*directive, s *nginxScope) {
+	for _, d := range list {
+		mode, own, outer := &s.dryReq, "limit_req", len(s.outer) > 0
+		switch d.name() {
+		case "limit_req_dry_run":
+		case "limit_conn_dry_run":
+			mode, own, outer = &s.dryConn, "limit_conn", s.inFlight
+		default:
+			continue
+		}
+		on := len(d.words) == 2 && strings.EqualFold(d.words[1], "on")
+		switch {
+		case !on && !(len(d.words) == 2 && strings.EqualFold(d.words[1], "off")):
+			n.note(d.line, d.text(), "it is neither on nor off, and is not read")
+		case on != *mode:
+			*mode = on
+			if outer && !slices.ContainsFunc(list, func(d *directive) bool { return d.name() == own }) {
+				n.note(d.line, d.text(), "a limit of the scope around it keeps its mode here: write %s into this scope", own)
+			}
 		}
 	}
 }
@@ -176,8 +195,13 @@ func (n *nginxReader) server(d *directive, s nginxScope) []nginxScope {
 // location reads a location: its own limits, or that it has none where others would count.
 func (n *nginxReader) location(d *directive, siblings []*directive, s nginxScope) {
 	e, ok := locationEntry(d)
+	limited := hasLimit(d.block)
+	if !limited {
+		without := s
+		n.dryRun(d.block, &without)
+	}
 	if !ok {
-		if hasLimit(d.block) {
+		if limited {
 			n.note(d.line, d.text(), "a location of this kind is not carried over")
 		}
 		return
@@ -195,7 +219,7 @@ func (n *nginxReader) location(d *directive, siblings []*directive, s nginxScope
 	if d.words[1] == "^~" && anyRegex(siblings) {
 		n.note(d.line, d.text(), "expressions are tried before it here")
 	}
-	if !hasLimit(d.block) {
+	if !limited {
 		n.exempt(d, siblings, e, host)
 		return
 	}

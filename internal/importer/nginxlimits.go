@@ -14,24 +14,27 @@ type ownLimits struct {
 	inFlight bool
 }
 
+// nginxPlace is where limits of one scope stand that count on one key, in one mode.
+type nginxPlace struct {
+	way  []entry
+	line int
+	// dry says that they are not enforced.
+	dry bool
+	rule
+}
+
 // limits writes the limits of a scope, those on one key into one descriptor.
 func (n *nginxReader) limits(list []*directive, s nginxScope) ownLimits {
-	var own ownLimits
-	type place struct {
-		way  []entry
-		line int
-		rule
-	}
-	var places []*place
-	at := func(z *nginxZone, line int) *place {
+	var places []*nginxPlace
+	at := func(z *nginxZone, line int, dry bool) *nginxPlace {
 		way := append(slices.Clone(s.way), z.way...)
 		for _, p := range places {
-			if slices.Equal(p.way, way) {
+			if p.dry == dry && slices.Equal(p.way, way) {
 				return p
 			}
 		}
-		p := &place{way: way, line: line}
-		if s.dryRun {
+		p := &nginxPlace{way: way, line: line, dry: dry}
+		if dry {
 			p.keys = append(p.keys, setting{"shadow_mode", true})
 		}
 		places = append(places, p)
@@ -57,23 +60,38 @@ func (n *nginxReader) limits(list []*directive, s nginxScope) ownLimits {
 		}
 		if d.name() == "limit_conn" {
 			if slots, ok := n.slots(d, s); ok {
-				p := at(z, d.line)
+				p := at(z, d.line, s.dryConn)
 				if p.concurrency == 0 || slots < p.concurrency {
 					p.concurrency = slots
 				}
-				own.inFlight = true
 			}
 			continue
 		}
 		if l, ok := n.limit(d, z, s); ok {
-			p := at(z, d.line)
+			p := at(z, d.line, s.dryReq)
 			p.limits = append(p.limits, l)
-			own.names = append(own.names, l.name)
 		}
 	}
+	return n.put(places)
+}
+
+// put writes the limits of a scope. A descriptor has one mode: of limits of both modes on
+// one key those are written that are enforced.
+func (n *nginxReader) put(places []*nginxPlace) ownLimits {
+	var own ownLimits
 	for _, p := range places {
-		if !n.tree.limit(p.way, p.rule) {
+		enforced := func(other *nginxPlace) bool { return !other.dry && slices.Equal(other.way, p.way) }
+		switch {
+		case p.dry && slices.ContainsFunc(places, enforced):
+			n.note(p.line, "limit", "it is in dry run, and a limit on the same key is not: a descriptor is in shadow mode as a whole")
+			continue
+		case !n.tree.limit(p.way, p.rule):
 			n.note(p.line, "limit", "another scope limits the same requests: import them one by one")
+			continue
+		}
+		own.inFlight = own.inFlight || p.concurrency > 0
+		for _, l := range p.limits {
+			own.names = append(own.names, l.name)
 		}
 	}
 	return own
