@@ -27,6 +27,8 @@ type haTable struct {
 type haTrack struct {
 	way   []entry
 	table string
+	// passes are the rules before it that let requests pass it by.
+	passes []haPass
 }
 
 // haACL is a named condition: its first line, of how many, and whether one asks for a counter.
@@ -40,10 +42,17 @@ type haACL struct {
 type haReader struct {
 	*reader
 	tables map[string]haTable
-	// section is the proxy that lines belong to; tracks and acls are its own.
-	section string
-	tracks  map[string]haTrack
-	acls    map[string]haACL
+	// section is the proxy that lines belong to, and kind what it is: frontend or the like.
+	// tracks, acls and passes are its own.
+	kind, section string
+	tracks        map[string]haTrack
+	acls          map[string]haACL
+	passes        haPasses
+	// defaults are the passes of the sections of this kind, by their names.
+	defaults     map[string]haPasses
+	lastDefaults string
+	// fronts counts the proxies that take requests from clients.
+	fronts int
 }
 
 // haSections are the words that begin a section.
@@ -52,6 +61,11 @@ var haSections = []string{"global", "defaults", "frontend", "backend", "listen",
 func readHAProxy(r *reader) error {
 	lines := haLines(r.data)
 	h := &haReader{reader: r, tables: map[string]haTable{}}
+	for _, l := range lines {
+		if l.words[0] == "frontend" || l.words[0] == "listen" {
+			h.fronts++
+		}
+	}
 	h.walk(lines, h.table)
 	h.walk(lines, h.line)
 	return nil
@@ -109,11 +123,11 @@ func haWords(text string) []string {
 
 // walk calls do for each line that is in a section.
 func (h *haReader) walk(lines []haLine, do func(haLine)) {
-	h.section, h.tracks, h.acls = "", map[string]haTrack{}, map[string]haACL{}
+	h.defaults, h.lastDefaults = map[string]haPasses{}, ""
+	h.begin([]string{""})
 	for _, l := range lines {
 		if slices.Contains(haSections, l.words[0]) {
-			h.section = strings.Join(l.words[1:min(len(l.words), 2)], "")
-			h.tracks, h.acls = map[string]haTrack{}, map[string]haACL{}
+			h.begin(l.words)
 			continue
 		}
 		do(l)
@@ -179,24 +193,20 @@ func (h *haReader) line(l haLine) {
 		if len(words) < 2 {
 			return
 		}
-		switch action := words[1]; {
+		switch list, action := words[0], words[1]; {
 		case strings.HasPrefix(action, "track-sc"):
-			h.track(l, strings.TrimPrefix(action, "track-sc"), words[2:])
-		case action == "return" && !refuses(words[2:]):
-			if h.counts(words[2:]) {
-				h.note(l.number, l.text(), "what it returns is no refusal")
-			}
-		case slices.Contains([]string{"deny", "reject", "tarpit", "silent-drop", "return"}, action):
-			h.deny(l, words[2:])
-		case h.counts(words[2:]):
-			h.note(l.number, l.text(), "of what is done by a counter only denials are carried over")
+			h.track(l, list, strings.TrimPrefix(action, "track-sc"), words[2:])
+		case action == "return" && !refuses(words[2:]) && h.counts(words[2:]):
+			h.note(l.number, l.text(), "what it returns is no refusal")
+		case slices.Contains([]string{"deny", "reject", "tarpit", "silent-drop"}, action), action == "return" && refuses(words[2:]):
+			h.deny(l, list, words[2:])
+		default:
+			h.action(l, list, action, words[2:])
 		}
 	case "rate-limit":
 		h.note(l.number, l.text(), "it limits sessions of the whole proxy, and not requests")
 	case "filter":
-		if len(words) > 1 && strings.HasPrefix(words[1], "bwlim") {
-			h.note(l.number, l.text(), "it limits bytes in a second, and Headgate decides on requests")
-		}
+		h.filter(l)
 	case ".if", ".elif", ".else":
 		h.note(l.number, l.text(), "what stands under it is read as if it were in force")
 	case "maxconn", "fullconn":
@@ -220,11 +230,11 @@ func refuses(words []string) bool {
 }
 
 // track reads what a counter counts on.
-func (h *haReader) track(l haLine, counter string, words []string) {
+func (h *haReader) track(l haLine, list, counter string, words []string) {
 	if len(words) == 0 {
 		return
 	}
-	t := haTrack{table: h.section}
+	t := haTrack{table: h.section, passes: slices.Clone(h.passes[list])}
 	key, ok := haEntry(words[0])
 	if !ok {
 		h.note(l.number, l.text(), "nothing that Headgate is told of a request is like %s", short(words[0]))
@@ -311,7 +321,7 @@ func haFlags(words []string) []string {
 var haRate = regexp.MustCompile(`^(?:sc_(\w+)\((\d+)(?:,([^()]+))?\)|sc(\d+)_(\w+?)(?:\(([^()]*)\))?|(src)_(\w+?)(?:\(([^()]*)\))?)$`)
 
 // deny reads what is denied when a counter is above a number.
-func (h *haReader) deny(l haLine, words []string) {
+func (h *haReader) deny(l haLine, list string, words []string) {
 	at := slices.Index(words, "if")
 	if at < 0 {
 		if slices.Contains(words, "unless") && h.counts(words) {
@@ -339,7 +349,7 @@ func (h *haReader) deny(l haLine, words []string) {
 		h.note(l.number, l.text(), "only http_req_rate counts requests in a time; %s is not carried over", what)
 		return
 	}
-	h.limit(l, haTarget{counter, table, m[7] != ""}, expression[1], expression[2])
+	h.limit(l, haTarget{list, counter, table, m[7] != ""}, expression[1], expression[2])
 }
 
 // counts reports whether a condition asks for a counter, itself or by an ACL.
@@ -360,10 +370,11 @@ func mentionsCounter(words []string) bool {
 	return slices.ContainsFunc(words, haCounter.MatchString)
 }
 
-// haTarget is what a condition asks for: a counter, or the address of the client.
+// haTarget is what a condition asks for: a counter, or the address of the client. list is
+// the list of rules that it stands in.
 type haTarget struct {
-	counter, table string
-	source         bool
+	list, counter, table string
+	source               bool
 }
 
 // limit adds the limit of a condition: `gt 20` denies the twenty-first request.
@@ -396,5 +407,11 @@ func (h *haReader) limit(l haLine, of haTarget, operator, number string) {
 	made := rule{limits: []oneLimit{oneLimit{name: name, requests: quota, algorithm: "sliding_window", countDenied: true}.per(t.window)}}
 	if h.tree.overlaps(track.way) || !h.tree.limit(slices.Clone(track.way), made) {
 		h.note(l.number, l.text(), "another line limits some of the same requests, and both count: write the second one yourself")
+		return
 	}
+	if h.kind == "backend" || h.fronts > 1 {
+		h.elsewhere(l.number, l.text(), "it is for requests of %s '%s' alone: have Headgate asked there alone", h.kind, short(h.section))
+	}
+	h.passed(track.passes)
+	h.passed(h.passes[of.list])
 }

@@ -292,3 +292,44 @@ func TestHAProxyTells(t *testing.T) {
 		told{name: "maxconn", text: file("maxconn 9"), notes: []string{"5 elsewhere=true maxconn 9: it bounds connections"}},
 	))
 }
+
+func TestHAProxyTellsWhoIsPassed(t *testing.T) {
+	// What is added stands on line 3, before what counts, in the frontend.
+	file := func(line string) string {
+		return "frontend a\n stick-table type ip size 1m store http_req_rate(10s)\n " + line + "\n http-request track-sc0 src\n http-request deny if { sc_http_req_rate(0) gt 7 }\n"
+	}
+	const limited, answered = ": requests that it lets pass are not limited there", ": what it answers is not counted there"
+	var cases []told
+	for _, line := range []string{"http-request allow if { src 10.0.0.0/8 }", "http-request allow"} {
+		cases = append(cases, told{name: line, text: file(line), notes: []string{"3 elsewhere=false " + line + limited}, rules: []string{"requests_per_unit: 7,"}})
+	}
+	for _, line := range []string{"http-request auth unless { http_auth(u) }", "http-request redirect scheme https", "http-request return status 200 if { path /health }", "http-request use-service prometheus-exporter if { path /metrics }"} {
+		cases = append(cases, told{name: line, text: file(line), notes: []string{"3 elsewhere=true " + line + answered}})
+	}
+	for line, why := range map[string]string{
+		"http-request lua.ratelimit 50":                             "whether a function of Lua limits",
+		"tcp-request content lua.ratelimit":                         "whether a function of Lua limits",
+		"http-request send-spoe-group e g":                          "whether the agent that it asks limits",
+		"http-request set-bandwidth-limit x":                        "it limits bytes",
+		"filter spoe engine e config f":                             "whether the filter limits",
+		"filter bwlim-out x":                                        "it limits bytes",
+		"http-request allow if { src,table_http_req_rate(a) lt 3 }": "of what is done by a counter",
+	} {
+		cases = append(cases, told{name: line, text: file(line), notes: []string{"3 elsewhere=false " + line + ": " + why}})
+	}
+	named := "defaults d\n http-request allow if { src 10.0.0.0/8 }\ndefaults e\n http-request redirect scheme https\n"
+	checkTold(t, HAProxy, append(cases,
+		told{name: "set-src", text: file("http-request set-src hdr(x-real-ip)"), notes: []string{"3 elsewhere=true http-request set-src hdr(x-real-ip): it says what the address"}},
+		told{name: "what changes nothing", text: file("filter compression\n http-request set-header x y\n tcp-request connection accept\n tcp-request content accept if HTTP\n http-request deny if { path /private }")},
+		told{name: "between counting and denying", text: "frontend a\n stick-table type ip size 1m store http_req_rate(10s)\n tcp-request content track-sc0 src\n tcp-request content accept\n http-request allow if LOCALHOST\n http-request deny if { sc_http_req_rate(0) gt 7 }\n",
+			notes: []string{"5 elsewhere=false http-request allow if LOCALHOST" + limited}},
+		told{name: "before counting, in its list", text: "frontend a\n stick-table type ip size 1m store http_req_rate(10s)\n tcp-request connection accept if LOCALHOST\n tcp-request connection track-sc0 src\n http-request deny if { sc_http_req_rate(0) gt 7 }\n",
+			notes: []string{"3 elsewhere=false tcp-request connection accept if LOCALHOST" + limited}},
+		told{name: "after it", text: file("http-request set-header x y") + " http-request allow\n http-request redirect scheme https\n"},
+		told{name: "in the last defaults", text: named + file(""), notes: []string{"4 elsewhere=true http-request redirect scheme https" + answered}},
+		told{name: "in defaults by their name", text: named + strings.Replace(file(""), "a\n", "a from d\n", 1), notes: []string{"2 elsewhere=false http-request allow if { src 10.0.0.0/8 }" + limited}},
+		told{name: "in another proxy", text: "backend b\n http-request allow\n" + file("")},
+		told{name: "requests of one frontend", text: "frontend http\n" + file(""), notes: []string{"6 elsewhere=true http-request deny if { sc_http_req_rate(0) gt 7 }: it is for requests of frontend 'a' alone"}},
+		told{name: "requests of a backend", text: strings.Replace(file(""), "frontend", "backend", 1), notes: []string{"5 elsewhere=true http-request deny if { sc_http_req_rate(0) gt 7 }: it is for requests of backend 'a' alone"}},
+	))
+}
