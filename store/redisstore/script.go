@@ -161,32 +161,45 @@ func optional(s *script) *script {
 // takeScript decides batches of takes.
 var takeScript = newScript(sections.Replace(luaHead + luaTake))
 
-// byteMacro matches the words that expandBytes writes out.
-var byteMacro = regexp.MustCompile(`(BYTES|WHOLE|CHARS)\((\w+), (\d)\)`)
+// byteMacros match the words that expandBytes writes out. There is one for each word,
+// because a search for a fixed beginning passes over the rest of a script at once, and
+// every process puts the scripts together when it starts.
+var byteMacros = []*regexp.Regexp{
+	regexp.MustCompile(`(BYTES)\((\w+), (\d)\)`),
+	regexp.MustCompile(`(WHOLE)\((\w+), (\d)\)`),
+	regexp.MustCompile(`(CHARS)\((\w+), (\d)\)`),
+}
 
 // expandBytes writes out BYTES(x, 3), which are the variables x1, x2, x3, and
 // WHOLE(x, 3), the number that these bytes are, the high one first, and CHARS(x, 3),
 // the bytes of the number x.
 func expandBytes(text string) string {
-	return byteMacro.ReplaceAllStringFunc(text, func(macro string) string {
-		m := byteMacro.FindStringSubmatch(macro)
-		n, name := int(m[3][0]-'0'), m[2]
-		out := name + "1"
-		if m[1] == "CHARS" {
-			out = name + " % 256"
+	for _, word := range byteMacros {
+		text = word.ReplaceAllStringFunc(text, func(macro string) string {
+			m := word.FindStringSubmatch(macro)
+			return expandMacro(m[1], m[2], int(m[3][0]-'0'))
+		})
+	}
+	return text
+}
+
+// expandMacro writes out one macro, of the variable name and n bytes.
+func expandMacro(macro, name string, n int) string {
+	out := name + "1"
+	if macro == "CHARS" {
+		out = name + " % 256"
+	}
+	for i := 2; i <= n; i++ {
+		switch macro {
+		case "BYTES":
+			out += fmt.Sprintf(", %s%d", name, i)
+		case "WHOLE":
+			out = fmt.Sprintf("(%s) * 256 + %s%d", out, name, i)
+		case "CHARS":
+			out = fmt.Sprintf("floor(%s / %d) %% 256, %s", name, int64(1)<<(8*(i-1)), out)
 		}
-		for i := 2; i <= n; i++ {
-			switch m[1] {
-			case "BYTES":
-				out += fmt.Sprintf(", %s%d", name, i)
-			case "WHOLE":
-				out = fmt.Sprintf("(%s) * 256 + %s%d", out, name, i)
-			case "CHARS":
-				out = fmt.Sprintf("floor(%s / %d) %% 256, %s", name, int64(1)<<(8*(i-1)), out)
-			}
-		}
-		return out
-	})
+	}
+	return out
 }
 
 func scriptSHA(text string) string {
