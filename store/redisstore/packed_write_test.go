@@ -148,7 +148,11 @@ func TestLongRetryIsNoCounter(t *testing.T) {
 
 // TestPackedGroupsEqualLimit holds groups of hits on integers, and hits alone, to package
 // limit: what the short path of the script decides by itself.
-func TestPackedGroupsEqualLimit(t *testing.T) {
+func TestPackedGroupsEqualLimit(t *testing.T) { testGroupsEqualLimit(t, packedLimits) }
+
+// testGroupsEqualLimit holds groups of hits by these limits, and hits alone, to package
+// limit.
+func testGroupsEqualLimit(t *testing.T, limits []*limit.Limit) {
 	s, _ := openRedis(t)
 	var now limit.Micros
 	setClock(t, s, func() limit.Micros { return now })
@@ -161,19 +165,7 @@ func TestPackedGroupsEqualLimit(t *testing.T) {
 		m := newModel(s, now)
 		for range rapid.IntRange(2, 12).Draw(t, "calls") {
 			m.now = now
-			var takes []store.Take
-			for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
-				size := rapid.IntRange(1, 3).Draw(t, "size")
-				for i := range size {
-					// Each key in a batch once, and its limit is always the same.
-					n := int(group)*3 + i
-					take := store.Take{Key: fmt.Appendf(nil, "key %d", n), Limit: packedLimits[n%len(packedLimits)], Hits: rapid.Int64Range(1, 3).Draw(t, "hits")}
-					if size > 1 {
-						take.Group = group + 1
-					}
-					takes = append(takes, take)
-				}
-			}
+			takes := drawGroups(t, limits)
 			want, got := m.take(takes), takeAll(s, takes...)
 			for i := range takes {
 				if got[i].Err != nil || got[i].Decision != want[i] {
@@ -192,6 +184,24 @@ func TestPackedGroupsEqualLimit(t *testing.T) {
 	if !t.Failed() && (held == 0 || passed == 0) {
 		t.Errorf("%d hits of groups were denied and %d passed: not all cases were met", held, passed)
 	}
+}
+
+// drawGroups draws a batch of groups, and of hits alone. Each key is in it once, and its
+// limit is always the same.
+func drawGroups(t *rapid.T, limits []*limit.Limit) []store.Take {
+	var takes []store.Take
+	for group := range uint32(rapid.IntRange(1, 3).Draw(t, "groups")) {
+		size := rapid.IntRange(1, 3).Draw(t, "size")
+		for i := range size {
+			n := int(group)*3 + i
+			take := store.Take{Key: fmt.Appendf(nil, "key %d", n), Limit: limits[n%len(limits)], Hits: rapid.Int64Range(1, 3).Draw(t, "hits")}
+			if size > 1 {
+				take.Group = group + 1
+			}
+			takes = append(takes, take)
+		}
+	}
+	return takes
 }
 
 // packedLimits are some whose states are integers.

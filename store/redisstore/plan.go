@@ -205,8 +205,8 @@ func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []
 	return true
 }
 
-// width returns how many numbers the answer to an operation has, but for one that is
-// packed.
+// width returns how many numbers the answer to an operation has, but for one that quick.lua
+// has decided.
 func (r *request) width(o *operation, takes []store.Take) int {
 	if o.times > 1 || r.tells && takes[o.take].Limit.Algorithm == limit.SlidingWindow {
 		return answerState
@@ -224,6 +224,9 @@ func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMes
 	l, result := takes[o.take].Limit, &results[o.take]
 	if packable(l) && isPacked(n[0]) {
 		return 1, o.times == 1 && o.readPacked(n[0], now, l, takes[o.take].Hits, result)
+	}
+	if o.times == 1 && drains(l) && isDrained(n[0]) {
+		return 1, o.readDrained(n[0], now, l, takes[o.take].Hits, result)
 	}
 	width = r.width(o, takes)
 	if len(answer) < width || !integers(answer[1:width], n[1:width]) {
@@ -253,11 +256,30 @@ func (o *operation) readPacked(n int64, now limit.Micros, l *limit.Limit, hits i
 	if n > 0 {
 		hits = 0
 	}
-	*result = store.Result{}
-	o.state = state
-	limit.DecideInPlace(l, &state, now, hits, &result.Decision)
-	o.left = result.ResetAfter
+	o.tell(&state, now, l, hits, result)
 	return true
+}
+
+// readDrained is readPacked for the answer n of a bucket that drains.
+func (o *operation) readDrained(n int64, now limit.Micros, l *limit.Limit, hits int64, result *store.Result) bool {
+	state, denied, ok := drained(n, now, l)
+	if !ok {
+		return false
+	}
+	if !denied {
+		hits = 0
+	}
+	o.tell(&state, now, l, hits, result)
+	return true
+}
+
+// tell notes the state that the only take of o left, and answers it: as a peek, or as what
+// is denied in that state.
+func (o *operation) tell(state *limit.State, now limit.Micros, l *limit.Limit, hits int64, result *store.Result) {
+	*result = store.Result{}
+	o.state = *state
+	limit.DecideInPlace(l, state, now, hits, &result.Decision)
+	o.left = result.ResetAfter
 }
 
 // dealGroup answers one of several groups that say the same.

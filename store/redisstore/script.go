@@ -77,7 +77,7 @@ var (
 // kind, a, b, c, wide, stored_mark and terms; SAVE writes it, with mark and terms,
 // and KEPT_SAVE where kept says whether its time to live stays as it is; PACK, in both, finds
 // its short form. MARK finds the mark of a limit, TERMS what is in its bits. QUICK decides
-// what counts in integers, and moves place on.
+// what counts in integers and what drains, where nothing is rare about it, and moves place on.
 var sections = strings.NewReplacer(
 	"SLIDING_WINDOW\n", luaSlidingWindow,
 	"FIXED_WINDOW\n", luaFixedWindow,

@@ -63,7 +63,7 @@ func TestScriptNeverLeavesAKeyForGood(t *testing.T) {
 		switch {
 		case strings.Contains(line, "'INCRBY'"):
 			writes++
-			if strings.TrimSpace(lines[i-1]) != "if hits then" {
+			if strings.TrimSpace(lines[i-1]) != "if not left then" {
 				t.Errorf("no time to live: %s", line)
 			}
 		case strings.Contains(line, "'SET'"):

@@ -5,7 +5,7 @@ local BYTES(quota_, 7), BYTES(period_, 7)
 algorithm, counts_denied, BYTES(quota_, 7), BYTES(period_, 7) = byte(data, place + 1, place + 16)
 quota, period = WHOLE(quota_, 7), WHOLE(period_, 7)
 limit_at, at = place, place + 17 - TAKE_BYTES
-own_form, rare, packs_base = nil, nil, nil
+own_form, rare, packs_base, drain_form = nil, nil, nil, nil
 MARK
 if algorithm < 3 or algorithm == CALENDAR then
   if byte(limit_mark) == 48 or limit_mark == '' then -- '0'
@@ -25,6 +25,19 @@ if packs and not dry and algorithm < 3 and counts_denied == 0 and byte(limit_mar
   if packs_form < 8 then
     packs_base = packs_form * PACKED_FORM + floor(now / period) % 64 * PACKED_WINDOW
     packs_left = period - now % period
+  end
+elseif (algorithm == 8 or algorithm == 5) and not dry and counts_denied % 8 == 0 then
+  local BYTES(den, 7), BYTES(whole, 7), BYTES(part, 7) = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 20)
+  drain_den, drain_reach = WHOLE(den, 7), WHOLE(whole, 7)
+  if (drain_reach + 0.0) * drain_den < MAX_INSTANT - drain_den then
+    drain_most = drain_reach * drain_den + WHOLE(part, 7)
+    if drain_den > 1 then
+      drain_form = algorithm == 8 and '^8 (%d+) (%d+)$' or '^5 (%d+) (%d+)$'
+      drain_text = algorithm == 8 and '8 %d %d' or '5 %d %d'
+    else
+      drain_form = algorithm == 8 and '^8 (%d+) 0$' or '^5 (%d+) 0$'
+      drain_text = algorithm == 8 and '8 %d 0' or '5 %d 0'
+    end
   end
 end
 if jump then

@@ -29,8 +29,8 @@
 --   remaining, reset_after
 --   previous   the count of the previous window; of sliding_window only, and if
 --              the flags say so
--- or one number, which is larger than those are, where quick.lua has decided it,
--- or for one that comes several times, kind, a, b and c of the state before: from
+-- or one number, which can be no verdict, where quick.lua has decided it (packed.go,
+-- drained.go), or for one that comes several times, kind, a, b and c of the state before: from
 -- that the caller tells the answers apart, since it knows the arithmetic too.
 --
 -- A state is five variables: kind, a, b, c and wide. Kind 0 is unused. wide is a
@@ -61,6 +61,9 @@ local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
 -- Of a limit that counts in integers: that of the present window without hits, its form,
 -- and how much is left of the window.
 local packs_base, packs_form, packs_left
+-- Of one that is a bucket which drains: den and the tolerance, in whole us and in steps of
+-- 1/den us, and the forms of its states, to read and to write.
+local drain_den, drain_reach, drain_most, drain_form, drain_text
 -- What quick.lua is at: where its take or group began, with its limit, bucket and answer,
 -- whether that is held, what it is to write in queue, and the place of what it left undone.
 local unit, unit_limit_at, unit_s, unit_filled, unit_held, queue, queued, tried
@@ -78,7 +81,7 @@ while place <= last do
     local done = op == 4
     if done then
 LIMIT
-    elseif op and (unit or op > 4 and packs_base and not group_at and place ~= tried) then
+    elseif op and (unit or op > 4 and (packs_base or drain_form) and not group_at and place ~= tried) then
       done = true
 QUICK
     end

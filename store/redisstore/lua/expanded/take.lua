@@ -149,8 +149,8 @@ end
 --   remaining, reset_after
 --   previous   the count of the previous window; of sliding_window only, and if
 --              the flags say so
--- or one number, which is larger than those are, where quick.lua has decided it,
--- or for one that comes several times, kind, a, b and c of the state before: from
+-- or one number, which can be no verdict, where quick.lua has decided it (packed.go,
+-- drained.go), or for one that comes several times, kind, a, b and c of the state before: from
 -- that the caller tells the answers apart, since it knows the arithmetic too.
 --
 -- A state is five variables: kind, a, b, c and wide. Kind 0 is unused. wide is a
@@ -181,6 +181,9 @@ local load_log, save_log, log_of, log_stamp, log_after, log_before, log_text
 -- Of a limit that counts in integers: that of the present window without hits, its form,
 -- and how much is left of the window.
 local packs_base, packs_form, packs_left
+-- Of one that is a bucket which drains: den and the tolerance, in whole us and in steps of
+-- 1/den us, and the forms of its states, to read and to write.
+local drain_den, drain_reach, drain_most, drain_form, drain_text
 -- What quick.lua is at: where its take or group began, with its limit, bucket and answer,
 -- whether that is held, what it is to write in queue, and the place of what it left undone.
 local unit, unit_limit_at, unit_s, unit_filled, unit_held, queue, queued, tried
@@ -204,7 +207,7 @@ local quota_1, quota_2, quota_3, quota_4, quota_5, quota_6, quota_7, period_1, p
 algorithm, counts_denied, quota_1, quota_2, quota_3, quota_4, quota_5, quota_6, quota_7, period_1, period_2, period_3, period_4, period_5, period_6, period_7 = byte(data, place + 1, place + 16)
 quota, period = ((((((quota_1) * 256 + quota_2) * 256 + quota_3) * 256 + quota_4) * 256 + quota_5) * 256 + quota_6) * 256 + quota_7, ((((((period_1) * 256 + period_2) * 256 + period_3) * 256 + period_4) * 256 + period_5) * 256 + period_6) * 256 + period_7
 limit_at, at = place, place + 17 - 30
-own_form, rare, packs_base = nil, nil, nil
+own_form, rare, packs_base, drain_form = nil, nil, nil, nil
 -- mark.lua sets limit_mark to the mark of this limit's window counters: its period
 -- in a word (per.go), but zeros for those that are most used.
 if algorithm == 100 then
@@ -252,6 +255,19 @@ if packs and not dry and algorithm < 3 and counts_denied == 0 and byte(limit_mar
   if packs_form < 8 then
     packs_base = packs_form * 1125899906842624 + floor(now / period) % 64 * 17592186044416
     packs_left = period - now % period
+  end
+elseif (algorithm == 8 or algorithm == 5) and not dry and counts_denied % 8 == 0 then
+  local den1, den2, den3, den4, den5, den6, den7, whole1, whole2, whole3, whole4, whole5, whole6, whole7, part1, part2, part3, part4, part5, part6, part7 = byte(data, at + 30, at + 30 + 20)
+  drain_den, drain_reach = ((((((den1) * 256 + den2) * 256 + den3) * 256 + den4) * 256 + den5) * 256 + den6) * 256 + den7, ((((((whole1) * 256 + whole2) * 256 + whole3) * 256 + whole4) * 256 + whole5) * 256 + whole6) * 256 + whole7
+  if (drain_reach + 0.0) * drain_den < 4503599627370496 - drain_den then
+    drain_most = drain_reach * drain_den + ((((((part1) * 256 + part2) * 256 + part3) * 256 + part4) * 256 + part5) * 256 + part6) * 256 + part7
+    if drain_den > 1 then
+      drain_form = algorithm == 8 and '^8 (%d+) (%d+)$' or '^5 (%d+) (%d+)$'
+      drain_text = algorithm == 8 and '8 %d %d' or '5 %d %d'
+    else
+      drain_form = algorithm == 8 and '^8 (%d+) 0$' or '^5 (%d+) 0$'
+      drain_text = algorithm == 8 and '8 %d 0' or '5 %d 0'
+    end
   end
 end
 if jump then
@@ -783,12 +799,13 @@ return function(quota, period, state, hits, refund, charged)
 end
   end)()
 end
-    elseif op and (unit or op > 4 and packs_base and not group_at and place ~= tried) then
+    elseif op and (unit or op > 4 and (packs_base or drain_form) and not group_at and place ~= tried) then
       done = true
 -- quick.lua decides a hit alone, or one of a group of hits, whose limit counts in integers
--- (packed.go) and whose bucket holds one or nothing. What it cannot decide, with its group,
--- it leaves to what follows, and has written nothing then. The answer to a take is one
--- number, the state after it, below 0 where it is denied: the caller makes the rest.
+-- (packed.go), or is a bucket that drains (drained.go), and whose bucket holds one such
+-- state or nothing. What it cannot decide, with its group, it leaves to what follows, and
+-- has written nothing then. The answer to a take is one number, the state after it, below
+-- 0 where it is denied: the caller makes the rest.
 if not unit then
   unit, unit_limit_at, unit_s, unit_filled, unit_held, queued = place, limit_at, s, filled, false, 0
 end
@@ -797,54 +814,105 @@ if op < 8 then
   place, hits = place + 1, byte(data, place + 1)
 end
 place, s, filled = place + 1, s + 1, filled + 1
-local n, current, previous, known = packs_base, 0, 0, packs_base and op > 4 and hits > 0
-local text = known and redis.call('GET', KEYS[s])
-if text then
-  n = #text == 16 and match(text, '^[1-9]%d*$') and text + 0 or 0
-  local windows = floor(n / 17592186044416) - packs_base / 17592186044416
-  if windows == 0 then
-    current, previous = n % 4194304, floor(n / 4194304) % 4194304
-    known = algorithm == 1 or previous == 0
-  else
-    -- One that is over. What is ahead is rare.
-    windows = floor(n / 1125899906842624) == packs_form and windows % 64 or 0
-    known = windows > 60
-    previous = windows == 63 and algorithm == 1 and n % 4194304 or 0
-  end
-end
-if known and current + hits < 4194304 then
-  local used = current + hits
-  if previous > 0 then
-    local weight, rest = muldivmod(previous, packs_left, period)
-    used = used + (rest > 0 and weight + 1 or weight)
-  end
-  if used > quota then
-    reply[filled], unit_held = -n, true
-  else
-    -- One that counts in its window already keeps its time to live.
-    queue = queue or {}
-    queue[queued + 1], queue[queued + 2], queue[queued + 3] = s, current > 0 and hits, current > 0 and n + hits
-    if current == 0 then
-      queue[queued + 3] = packs_base + previous * 4194304 + hits
-      queue[queued + 4] = packs_left + (algorithm == 1 and period or 0)
+-- What is written if all pass: a value and its time to live, or by how much it grows and
+-- false; and what is answered then.
+local value, left, passed
+local known = op > 4 and hits > 0
+if not known then
+  -- Something else in a group.
+elseif drain_form then
+  local backlog, text = 0, redis.call('GET', KEYS[s])
+  known = hits <= quota
+  if known and text then
+    local tat, part = match(text, drain_form)
+    known = tat
+    if tat and tat + 0 >= now then
+      local ahead = tat - now
+      part = part and part + 0 or 0
+      backlog = ahead <= drain_reach and ahead * drain_den + part or drain_most + 1
+      known = part < drain_den and backlog <= drain_most
     end
-    queued, reply[filled] = queued + 4, n
   end
-  if op ~= 5 then
-    for i = 1, unit_held and 0 or queued, 4 do
-      local s, hits, n = queue[i], queue[i + 1], queue[i + 2]
-      reply[unit_filled + s - unit_s] = n
-      if hits then
-        redis.call('INCRBY', KEYS[s], hits == 1 and '1' or format('%d', hits))
+  local after = backlog + hits * period
+  if known and after > drain_most then
+    reply[filled], unit_held = -4503599627370496 - backlog, true
+  elseif known then
+    local whole = floor(after / drain_den)
+    local part = after - whole * drain_den
+    value, left, passed = format(drain_text, now + whole, part), part > 0 and whole + 1 or whole, 1 + after
+    reply[filled] = 1 + backlog
+  end
+elseif packs_base then
+  local n, current, previous = packs_base, 0, 0
+  local text = redis.call('GET', KEYS[s])
+  if text then
+    n = #text == 16 and match(text, '^[1-9]%d*$') and text + 0 or 0
+    local windows = floor(n / 17592186044416) - packs_base / 17592186044416
+    if windows == 0 then
+      current, previous = n % 4194304, floor(n / 4194304) % 4194304
+      known = algorithm == 1 or previous == 0
+    else
+      -- One that is over. What is ahead is rare.
+      windows = floor(n / 1125899906842624) == packs_form and windows % 64 or 0
+      known = windows > 60
+      previous = windows == 63 and algorithm == 1 and n % 4194304 or 0
+    end
+  end
+  local used = current + hits
+  known = known and used < 4194304
+  if known then
+    if previous > 0 then
+      local weight, rest = muldivmod(previous, packs_left, period)
+      used = used + (rest > 0 and weight + 1 or weight)
+    end
+    if used > quota then
+      reply[filled], unit_held = -n, true
+    else
+      if current > 0 then
+        -- One that counts in its window already keeps its time to live.
+        value, left, passed = hits == 1 and '1' or format('%d', hits), false, n + hits
       else
-        local ttl = format('%d', floor((queue[i + 3] + 999) / 1000) + 1000)
-        redis.call('SET', KEYS[s], format('%d', n), 'PX', ttl)
+        passed = packs_base + previous * 4194304 + hits
+        value, left = format('%d', passed), packs_left + (algorithm == 1 and period or 0)
+      end
+      reply[filled] = n
+    end
+  end
+else
+  known = false
+end
+if not known then
+  place, jump, tried, s, filled, unit = unit_limit_at, unit, unit, unit_s, unit_filled, nil
+elseif op > 7 then
+  unit = nil
+  if value then
+    reply[filled] = passed
+    if not left then
+      redis.call('INCRBY', KEYS[s], value)
+    else
+      local ttl = format('%d', floor((left + 999) / 1000) + 1000)
+      redis.call('SET', KEYS[s], value, 'PX', ttl)
+    end
+  end
+else
+  if value then
+    queue = queue or {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0} -- with room for three
+    queue[queued + 1], queue[queued + 2], queue[queued + 3], queue[queued + 4] = s, value, left, passed
+    queued = queued + 4
+  end
+  if op == 6 then
+    for i = 1, unit_held and 0 or queued, 4 do
+      local s, value, left = queue[i], queue[i + 1], queue[i + 2]
+      reply[unit_filled + s - unit_s] = queue[i + 3]
+      if not left then
+        redis.call('INCRBY', KEYS[s], value)
+      else
+        local ttl = format('%d', floor((left + 999) / 1000) + 1000)
+        redis.call('SET', KEYS[s], value, 'PX', ttl)
       end
     end
     unit = nil
   end
-else
-  place, jump, tried, s, filled, unit = unit_limit_at, unit, unit, unit_s, unit_filled, nil
 end
     end
   until not done
