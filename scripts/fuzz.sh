@@ -10,14 +10,29 @@ workers=$(getconf _NPROCESSORS_ONLN) together=1
 case $time in *x) together=$workers workers=1 ;; esac
 export workers
 
-# fuzz FILE NAME runs one target; 255 has xargs start no other.
+binaries=$(mktemp -d)
+trap 'rm -rf "$binaries"' EXIT
+cache=$(go env GOCACHE)/fuzz
+export binaries cache
+
+# fuzz FOLDER NAME... runs the targets of one package by one binary; 255 has xargs start no other.
 fuzz() {
-	echo "fuzz $(dirname "$1") $2 for $time"
-	go test -run '^$' -fuzz "^$2\$" -fuzztime "$time" -parallel "$workers" "./$(dirname "$1")" || exit 255
+	local folder=$1 package binary
+	shift
+	package=$(go list "./$folder")
+	binary=$binaries/${folder//\//-}.test
+	go test -c -fuzz . -o "$binary" "./$folder" || exit 255
+	for target; do
+		echo "fuzz $folder $target for $time"
+		(cd "$folder" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" \
+			-test.parallel "$workers" -test.fuzzcachedir "$cache/$package") || exit 255
+	done
+	rm "$binary"
 }
 export -f fuzz
 
 targets=$(grep -rHo --include='*_test.go' --exclude-dir=bench '^func Fuzz[A-Za-z0-9_]*' . |
-	sed -e 's|^\./||' -e 's|:func | |' | sort)
-xargs -P "$together" -L 1 bash -c 'fuzz "$@"' fuzz <<<"$targets"
+	sed -e 's|^\./||' -e 's|/[^/]*:func | |' -e 's|^[^/ ]*:func |. |' | sort)
+awk '{ of[$1] = of[$1] " " $2 } END { for (folder in of) print folder of[folder] }' <<<"$targets" | sort |
+	xargs -P "$together" -L 1 bash -c 'fuzz "$@"' fuzz
 echo "$(wc -l <<<"$targets") fuzz targets, nothing found"
