@@ -168,4 +168,7 @@ func TestBug(t *testing.T) {
 	if !service.room.TryAcquire(processRoom) {
 		t.Error("it holds room still")
 	}
+	if !service.deciding.TryAcquire(maxDeciding) {
+		t.Error("it has its turn still")
+	}
 }
