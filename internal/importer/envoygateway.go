@@ -18,7 +18,7 @@ const maxWays = 1000
 
 // policy is one BackendTrafficPolicy.
 type policy struct {
-	*reader
+	*gatewayReader
 	name string
 	// rules counts the rules that were read.
 	rules int
@@ -28,35 +28,12 @@ type policy struct {
 	badTargets bool
 }
 
-func readEnvoyGateway(r *reader) error {
-	documents, err := r.documents()
-	if err != nil {
-		return err
-	}
-	r.tree.consumption = "independent"
-	for _, d := range documents {
-		switch kind := textOf(field(d, "kind")); kind {
-		case "BackendTrafficPolicy":
-			readPolicy(r, d)
-		case "List":
-			list, _ := r.list(d, "items")
-			for _, item := range list {
-				if kind := textOf(field(item, "kind")); kind == "BackendTrafficPolicy" {
-					readPolicy(r, item)
-				} else {
-					r.elsewhere(item.Line, "kind: "+kind, "it has no limits")
-				}
-			}
-		default:
-			r.elsewhere(d.Line, "kind: "+kind, "it has no limits")
-		}
-	}
-	return nil
-}
-
-func readPolicy(r *reader, d *yaml.Node) {
+func readPolicy(r *gatewayReader, d *yaml.Node) {
 	spec := field(d, "spec")
-	p := &policy{reader: r, name: cmp.Or(textOf(field(d, "metadata", "namespace")), "default") + "/" + textOf(field(d, "metadata", "name"))}
+	if isSet(spec) && spec.Kind != yaml.MappingNode {
+		r.note(spec.Line, "spec", "it is no mapping, and is not read")
+	}
+	p := &policy{gatewayReader: r, name: cmp.Or(textOf(field(d, "metadata", "namespace")), "default") + "/" + textOf(field(d, "metadata", "name"))}
 	for key, value := range pairs(spec) {
 		switch key.Value {
 		case "targetRef":
@@ -76,41 +53,68 @@ func readPolicy(r *reader, d *yaml.Node) {
 			r.elsewhere(key.Line, key.Value, "it is no limit on requests, and stays in the policy")
 		}
 	}
-	limit := field(spec, "rateLimit")
-	if isSet(limit) && limit.Kind != yaml.MappingNode {
-		r.note(limit.Line, "rateLimit", "it is no mapping, and is not read")
+	p.limits(field(spec, "rateLimit"))
+}
+
+// limits reads the global and the local limits of a policy. A type leaves one of the two out.
+func (p *policy) limits(n *yaml.Node) {
+	if isSet(n) && n.Kind != yaml.MappingNode {
+		p.note(n.Line, "rateLimit", "it is no mapping, and is not read")
 	}
-	for key, value := range pairs(limit) {
+	kind, ok := p.text(n, "type")
+	if !ok {
+		return
+	}
+	switch {
+	case kind != "" && kind != "Global" && kind != "Local":
+		p.note(n.Line, "type: "+kind, "it is neither Global nor Local, and the limits are not read")
+		return
+	case kind != "" && !isSet(field(n, strings.ToLower(kind))):
+		p.note(n.Line, "type: "+kind, "it has no limits of this type")
+	}
+	for key, value := range pairs(n) {
 		switch key.Value {
 		case "type":
-		case "global":
-			p.scope(value, false)
-		case "local":
-			p.scope(value, true)
+		case "global", "local":
+			if isSet(value) && kind != "" && strings.ToLower(kind) != key.Value {
+				p.note(key.Line, key.Value, "type: %s leaves it out there: delete one of the two", kind)
+				continue
+			}
+			p.scope(value, key.Value == "local")
 		default:
-			r.note(key.Line, key.Value, "the key is not known here")
+			p.note(key.Line, key.Value, "the key is not known here")
 		}
 	}
 }
 
 // target adds the route that a policy is for.
 func (p *policy) target(ref *yaml.Node) {
-	kind, name := textOf(field(ref, "kind")), textOf(field(ref, "name"))
 	p.unknown(ref, "group", "kind", "name", "sectionName")
-	if name == "" {
+	kind, ok := p.text(ref, "kind")
+	name, named := p.text(ref, "name")
+	section, part := p.text(ref, "sectionName")
+	if name == "" || !ok || !named || !part {
 		p.note(ref.Line, "a target", "it has no name, and is not read")
 		p.badTargets = true
 		return
 	}
-	if section := field(ref, "sectionName"); isSet(section) {
-		name += "/" + textOf(section)
+	if section != "" {
+		name += "/" + section
 	}
+	e := is("route", name)
 	switch {
 	case kind == "Gateway":
-		p.targets = append(p.targets, is("gateway", name))
-	default:
-		p.targets = append(p.targets, is("route", name))
+		e = is("gateway", name)
+	case !strings.HasSuffix(kind, "Route"):
+		p.note(ref.Line, "a target", "a target of kind '%s' is not carried over", short(kind))
+		p.badTargets = true
+		return
 	}
+	if slices.Contains(p.targets, e) {
+		p.note(ref.Line, "a target", "another one has the name %s, and both count together here", short(name))
+		return
+	}
+	p.targets = append(p.targets, e)
 }
 
 // scope reads the rules of a global or a local limit.
@@ -166,7 +170,10 @@ func (p *policy) rule(n *yaml.Node, local, shared bool) {
 		case "shared":
 			shared, _ = p.boolean(n, key.Value, false)
 		case "shadowMode":
-			if on, _ := p.boolean(n, key.Value, false); on {
+			switch on, _ := p.boolean(n, key.Value, false); {
+			case on && local:
+				p.note(key.Line, key.Value, "there it is for global rules alone, and is not read")
+			case on:
 				out.keys = append(out.keys, setting{"shadow_mode", true})
 			}
 		default:
@@ -214,13 +221,13 @@ func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
 			var list []*yaml.Node
 			list, ok = p.list(selector, key.Value)
 			for _, item := range list {
-				e, fits := p.matched(item, keyOf(textOf(field(item, "name"))))
+				e, fits := p.matched(item, keyOf(textOf(field(item, "name"))), "Exact")
 				more, ok = append(more, e), ok && fits
 			}
 		case "methods":
 			more, ok = p.methods(selector)
 		case "path":
-			e, fits := p.matched(value, "path")
+			e, fits := p.matched(value, "path", "PathPrefix")
 			more, ok = []entry{e}, fits
 		case "sourceCIDR":
 			e, fits := p.network(value)
@@ -244,25 +251,38 @@ func (p *policy) way(n *yaml.Node, start entry, selector *yaml.Node, out rule) {
 	}
 	if !p.tree.limit(way, out) {
 		at := p.tree.at(way)
+		if p.owners[at] != p {
+			p.note(n.Line, "a rule of "+p.name, "%s limits what has this name already: of routes in several namespaces import one at a time", p.owners[at].name)
+			return
+		}
 		if !slices.EqualFunc(at.rule.keys, out.keys, func(a, b setting) bool { return a == b }) {
 			p.note(n.Line, "a rule of "+p.name, "another rule is for the same requests, and in another mode")
 			return
 		}
 		at.rule.limits = append(at.rule.limits, out.limits...)
+		return
+	}
+	if p.tree.rules <= MaxRules {
+		p.owners[p.tree.at(way)] = p
 	}
 }
 
-// matched is the entry for a header, a query parameter or a path.
-func (p *policy) matched(n *yaml.Node, key string) (entry, bool) {
-	kind, value := cmp.Or(textOf(field(n, "type")), "Exact"), textOf(field(n, "value"))
+// matched is the entry for a header, a query parameter or a path, of a type where none is
+// given.
+func (p *policy) matched(n *yaml.Node, key, otherwise string) (entry, bool) {
 	p.unknown(n, "name", "type", "value", "invert")
-	invert, ok := p.boolean(n, "invert", false)
+	kind, typed := p.text(n, "type")
+	value, ok := p.text(n, "value")
+	invert, read := p.boolean(n, "invert", false)
+	kind = cmp.Or(kind, otherwise)
 	switch {
-	case !ok:
+	case !ok || !typed || !read:
 	case key == "":
 		p.note(n.Line, "a match", "it has no name")
-	case kind != "Distinct" && !isSet(field(n, "value")):
+	case kind != "Distinct" && value == "":
 		p.note(n.Line, key, "it has no value")
+	case kind == "Distinct" && value != "":
+		p.note(n.Line, key, "it has a value, and its type is Distinct: delete one of the two")
 	case invert:
 		p.note(n.Line, key, "invert is not carried over: write the values that it is for")
 	case kind == "Distinct":
@@ -289,7 +309,18 @@ func (p *policy) methods(selector *yaml.Node) ([]entry, bool) {
 			p.note(m.Line, "methods", "invert is not carried over: write the methods that it is for")
 			return nil, false
 		}
-		names = append(names, textOf(field(m, "value")))
+		name, fits := p.text(m, "value")
+		switch {
+		case m.Kind != yaml.MappingNode:
+			p.note(m.Line, "methods", "one that is no mapping is not read: write {value: %s}", cmp.Or(short(textOf(m)), "GET"))
+			return nil, false
+		case fits && name == "":
+			p.note(m.Line, "methods", "one has no value")
+			return nil, false
+		case !fits:
+			return nil, false
+		}
+		names = append(names, name)
 	}
 	switch len(names) {
 	case 0:
@@ -305,13 +336,14 @@ func (p *policy) methods(selector *yaml.Node) ([]entry, bool) {
 
 // network is the entry for the address of a client.
 func (p *policy) network(n *yaml.Node) (entry, bool) {
-	text := textOf(field(n, "value"))
+	text, _ := p.text(n, "value")
 	network, err := netip.ParsePrefix(text)
-	kind := cmp.Or(textOf(field(n, "type")), "Exact")
+	kind, typed := p.text(n, "type")
+	kind = cmp.Or(kind, "Exact")
 	p.unknown(n, "type", "value", "invert")
 	invert, ok := p.boolean(n, "invert", false)
 	switch {
-	case !ok:
+	case !ok || !typed:
 		return entry{}, false
 	case kind != "Exact" && kind != "Distinct":
 		p.note(n.Line, "sourceCIDR", "a match of type %s is not carried over", short(kind))

@@ -233,6 +233,19 @@ func TestEnvoyGatewayTells(t *testing.T) {
 		{name: "network inverted", text: selected("{sourceCIDR: {value: 10.0.0.0/8, invert: yes}}"), notes: []string{"9 elsewhere=false sourceCIDR: invert"}, never: three},
 		{name: "network of a new type", text: selected("{sourceCIDR: {value: 10.0.0.0/8, type: Any}}"), notes: []string{"9 elsewhere=false sourceCIDR: a match of type Any"}, never: three},
 		{name: "no value", text: selected("{headers: [{name: u}]}"), notes: []string{"9 elsewhere=false u: it has no value"}, never: three},
+		{name: "a value that is a list", text: selected("{headers: [{name: u, value: [a, b]}]}"), notes: []string{"9 elsewhere=false value: it is no text"}, never: three},
+		{name: "an empty value", text: selected("{headers: [{name: u, value: \"\"}]}"), notes: []string{"9 elsewhere=false u: it has no value"}, never: three},
+		{name: "a name that is a list", text: selected("{headers: [{name: [u], value: a}]}"), notes: []string{"9 elsewhere=false a match: it has no name"}, never: three},
+		{name: "a type that is a list", text: selected("{headers: [{name: u, type: [Distinct], value: a}]}"), notes: []string{"9 elsewhere=false type: it is no text"}, never: three},
+		{name: "Distinct with a value", text: selected("{headers: [{name: u, type: Distinct, value: a}]}"), notes: []string{"9 elsewhere=false u: it has a value"}, never: three},
+		{name: "headers that are texts", text: selected("{headers: [u]}"), notes: []string{"9 elsewhere=false a match: it has no name"}, never: three},
+		{name: "methods that are texts", text: selected("{methods: [GET]}"), notes: []string{"9 elsewhere=false methods: one that is no mapping is not read: write {value: GET}"}, never: three},
+		{name: "a method that is a list", text: selected("{methods: [{value: GET}, {value: [PUT]}]}"), notes: []string{"9 elsewhere=false value: it is no text"}, never: three},
+		{name: "a method without a value", text: selected("{methods: [{}]}"), notes: []string{"9 elsewhere=false methods: one has no value"}, never: three},
+		{name: "a path that is a text", text: selected("{path: /v1}"), notes: []string{"9 elsewhere=false path: it has no value"}, never: three},
+		{name: "a path without a type", text: selected("{path: {value: /v1}}"), rules: []string{"value_prefix: \"/v1\""}},
+		{name: "a network of two types", text: selected("{sourceCIDR: {value: 10.0.0.0/8, type: [Distinct]}}"), notes: []string{"9 elsewhere=false type: it is no text"}, never: three},
+		{name: "networks", text: selected("{sourceCIDR: {value: [10.0.0.0/8]}}"), notes: []string{"9 elsewhere=false value: it is no text"}, never: three},
 		{name: "a key of a match", text: selected("{headers: [{name: u, value: a, ignoreCase: true}]}"), notes: []string{"9 elsewhere=false ignoreCase: the key is not known"}},
 		{name: "a key of a limit", text: policy(target, "{limit: {requests: 3, unit: Hour, burst: 9}}"), notes: []string{"9 elsewhere=false burst: the key is not known"}},
 		{name: "octal", text: policy(target, "{limit: {requests: 010, unit: Hour}}"), notes: []string{"9 elsewhere=false a rule of default/p: its limit is no number"}, never: []string{"requests_per_unit: 10,"}},
@@ -244,6 +257,57 @@ func TestEnvoyGatewayTells(t *testing.T) {
 		{name: "a scope", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: {local: [{limit: {requests: 3, unit: Hour}}]}}\n", notes: []string{"12 elsewhere=false rateLimit: a scope that is no mapping"}},
 		{name: "rateLimit", text: policy(target, "{}") + "---\nkind: BackendTrafficPolicy\nspec: {rateLimit: [{local: {}}]}\n", notes: []string{"12 elsewhere=false rateLimit: it is no mapping"}},
 		{name: "items", text: policy(target, "{}") + "---\nkind: List\nitems: {kind: BackendTrafficPolicy}\n", notes: []string{"12 elsewhere=false items: it is no list"}},
+	})
+}
+
+func TestEnvoyGatewayTellsOfTypes(t *testing.T) {
+	// The policy under test begins on line 2, after one that is carried over whole.
+	const whole = "{kind: BackendTrafficPolicy, metadata: {name: w}, spec: {targetRefs: [{kind: HTTPRoute, name: w}], rateLimit: {global: {rules: [{limit: {requests: 77, unit: Day}}]}}}}\n---\n"
+	policy := func(limits string) string {
+		return whole + "kind: BackendTrafficPolicy\nmetadata: {name: p}\nspec:\n  targetRefs: [{kind: HTTPRoute, name: r}]\n  rateLimit:\n    " + limits + "\n"
+	}
+	rules := func(n string) string { return "{rules: [{limit: {requests: " + n + ", unit: Hour}}]}" }
+	three, nine := []string{"requests_per_unit: 3,"}, []string{"requests_per_unit: 9,"}
+	checkTold(t, EnvoyGateway, []told{
+		{name: "no type", text: policy("global: " + rules("3")), rules: three},
+		{name: "Global", text: policy("type: Global\n    global: " + rules("3")), rules: three},
+		{name: "Local", text: policy("type: Local\n    local: " + rules("3") + "\n    global: null"), rules: append(three, "local_share: whole")},
+		{name: "Local beside global rules", text: policy("type: Local\n    global: " + rules("3")), notes: []string{"9 elsewhere=false global: type: Local leaves it out there", "8 elsewhere=false type: Local: it has no limits of this type"}, never: three},
+		{name: "Global beside local rules", text: policy("type: Global\n    global: " + rules("3") + "\n    local: " + rules("9")), notes: []string{"10 elsewhere=false local: type: Global leaves it out there"}, rules: three, never: nine},
+		{name: "no type and both", text: policy("global: " + rules("3") + "\n    local: {rules: [{limit: {requests: 9, unit: Hour}, clientSelectors: [{methods: [{value: GET}]}]}]}"), rules: append(three, nine...)},
+		{name: "another type", text: policy("type: global\n    global: " + rules("3")), notes: []string{"8 elsewhere=false type: global: it is neither Global nor Local"}, never: three},
+		{name: "a list of types", text: policy("type: [Global]\n    global: " + rules("3")), notes: []string{"8 elsewhere=false type: it is no text"}, never: three},
+		{name: "shadow mode of local rules", text: policy("local: {rules: [{shadowMode: true, limit: {requests: 3, unit: Hour}}]}"), notes: []string{"8 elsewhere=false shadowMode: there it is for global rules alone"}, rules: three, never: []string{"shadow_mode"}},
+		{name: "a route of another kind with the same name", text: strings.Replace(policy("global: "+rules("3")), "name: r}]", "name: r}, {kind: GRPCRoute, name: r}]", 1), notes: []string{"6 elsewhere=false a target: another one has the name r"}, rules: append(three, "rate_limit: {requests_per_unit: 3")},
+		{name: "a target of another kind", text: strings.Replace(policy("global: "+rules("3")), "{kind: HTTPRoute, name: r}", "{kind: ListenerSet, name: r}", 1), notes: []string{"6 elsewhere=false a target: a target of kind 'ListenerSet'"}, never: three},
+		{name: "a section that is a list", text: strings.Replace(policy("global: "+rules("3")), "name: r}", "name: r, sectionName: [a]}", 1), notes: []string{"6 elsewhere=false sectionName: it is no text"}, never: three},
+		{name: "another policy for the same name", text: strings.Replace(policy("global: "+rules("3")), "name: r}", "name: w}", 1), notes: []string{"8 elsewhere=false a rule of default/p: default/w limits what has this name already"}, never: three},
+		{name: "a specification that is a list", text: whole + "kind: BackendTrafficPolicy\nspec: [{rateLimit: {}}]\n", notes: []string{"4 elsewhere=false spec: it is no mapping"}},
+	})
+}
+
+func TestEnvoyGatewayTellsOfKinds(t *testing.T) {
+	const body = "metadata: {name: w}, spec: {targetRefs: [{kind: HTTPRoute, name: w}], rateLimit: {global: {rules: [{limit: {requests: 77, unit: Day}}]}}}}\n"
+	const whole = "{kind: BackendTrafficPolicy, " + body + "---\n"
+	alone := func(kind string) []string {
+		return []string{"3 elsewhere=false kind: " + kind + ": limits are read of the kind BackendTrafficPolicy alone"}
+	}
+	day := []string{"requests_per_unit: 77,"}
+	checkTold(t, EnvoyGateway, []told{
+		{name: "list of policies", text: "kind: BackendTrafficPolicyList\nitems:\n- {kind: BackendTrafficPolicy, " + body, rules: day},
+		{name: "list of policies that do not say their kind", text: "kind: BackendTrafficPolicyList\nitems:\n- {" + body, rules: day},
+		{name: "list of lists", text: "kind: List\nitems:\n- kind: List\n  items:\n  - {kind: BackendTrafficPolicy, " + body, rules: day},
+		{name: "list in a list of policies", text: "kind: List\nitems:\n- kind: BackendTrafficPolicyList\n  items:\n  - {" + body, rules: day},
+		{name: "items that are texts", text: whole + "kind: List\nitems: [a]\n", notes: []string{"4 elsewhere=false items: one that is no mapping"}},
+		{name: "the same in other letters", text: whole + "{kind: backendtrafficpolicy}\n", notes: alone("backendtrafficpolicy")},
+		{name: "no kind", text: whole + "{" + body, notes: []string{"3 elsewhere=false kind:: limits are read of"}},
+		{name: "a kind that is a list", text: whole + "{kind: [BackendTrafficPolicy], " + body, notes: []string{"3 elsewhere=false kind: it is no text"}},
+		{name: "another kind with limits", text: whole + "{kind: BackendPolicy, spec: {ratelimits: []}}\n", notes: alone("BackendPolicy")},
+		{name: "a kind of limits", text: whole + "{kind: RateLimitFilter, spec: {}}\n", notes: alone("RateLimitFilter")},
+		{name: "a patch with limits", text: whole + "{kind: EnvoyPatchPolicy, spec: {jsonPatches: [{operation: {value: {name: envoy.filters.http.local_ratelimit}}}]}}\n", notes: alone("EnvoyPatchPolicy")},
+		{name: "a name", text: whole + "{kind: HTTPRoute, metadata: {name: ratelimit, labels: {example.com/rate-limit: a}}}\n", notes: []string{"3 elsewhere=true kind: HTTPRoute: it has no limits"}},
+		{name: "the gateway", text: whole + "{kind: EnvoyGateway, rateLimit: {backend: {type: Redis}}}\n", notes: []string{"3 elsewhere=true kind: EnvoyGateway: it says how the gateway runs"}},
+		{name: "limits of connections", text: whole + "{kind: ClientTrafficPolicy, spec: {connection: {connectionLimit: {value: 5}}}}\n", notes: []string{"3 elsewhere=true kind: ClientTrafficPolicy: it bounds connections"}},
 	})
 }
 

@@ -149,6 +149,17 @@ func (r *reader) list(n *yaml.Node, key string) (elements []*yaml.Node, ok bool)
 	return items(value), true
 }
 
+// text returns the text that stands under a key, "" where nothing does. A list or a mapping
+// that stands there is noted, and ok is false then.
+func (r *reader) text(n *yaml.Node, key string) (text string, ok bool) {
+	value := field(n, key)
+	if isSet(value) && value.Kind != yaml.ScalarNode {
+		r.note(value.Line, key, "it is no text, and is not read")
+		return "", false
+	}
+	return textOf(value), true
+}
+
 // bools are the booleans of YAML 1.1, which Kong and the tools of Kubernetes read.
 var bools = map[string]bool{
 	"true": true, "True": true, "TRUE": true, "yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true,
