@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,8 @@ type nginxReader struct {
 	made map[string]int
 	// hosts says that servers are told apart by their names.
 	hosts bool
+	// bare are the lines of servers without limits by their names.
+	bare map[string]int
 	// dumped says that the files which are included follow, as nginx -T prints them.
 	dumped bool
 }
@@ -76,29 +79,55 @@ func readNginx(r *reader) error {
 	if err != nil {
 		return err
 	}
-	n := &nginxReader{reader: r, req: map[string]*nginxZone{}, conn: map[string]*nginxZone{}, made: map[string]int{}}
+	n := &nginxReader{reader: r, req: map[string]*nginxZone{}, conn: map[string]*nginxZone{}, made: map[string]int{}, bare: map[string]int{}}
 	if n.dumped = bytes.Contains(r.data, []byte(dumpMark)); n.dumped {
 		list = n.joinDump(list)
 	}
 	n.zones(list)
-	n.hosts = limitedServers(list) > 1
+	limited, others := n.servers(list)
+	n.hosts = limited > 1 || limited == 1 && others > 0
 	n.scope(list, nginxScope{})
 	n.tree.order()
 	return nil
 }
 
-// limitedServers counts the servers in which a limit stands.
-func limitedServers(list []*directive) int {
-	servers := 0
+// servers counts the servers in which a limit stands, and the others. Those that answer each
+// request themselves, such as with a redirect, are none of the others.
+func (n *nginxReader) servers(list []*directive) (limited, others int) {
 	for _, d := range list {
 		switch {
+		case d.name() == "stream" || d.name() == "mail":
 		case d.name() != "server":
-			servers += limitedServers(d.block)
+			inner, more := n.servers(d.block)
+			limited, others = limited+inner, others+more
 		case d.isBlock && hasLimit(d.block):
-			servers++
+			limited++
+		case d.isBlock && !answers(d.block):
+			others++
+			for _, name := range serverNames(d) {
+				n.bare[strings.ToLower(name)] = d.line
+			}
 		}
 	}
-	return servers
+	return limited, others
+}
+
+// answers reports whether a server answers each request itself.
+func answers(list []*directive) bool {
+	return slices.ContainsFunc(list, func(d *directive) bool {
+		return d.name() == "return" || d.name() == "location" && len(d.words) == 2 && d.words[1] == "/" && answers(d.block)
+	})
+}
+
+// serverNames are the names of a server.
+func serverNames(d *directive) []string {
+	var names []string
+	for _, inner := range d.block {
+		if inner.name() == "server_name" {
+			names = append(names, inner.words[1:]...)
+		}
+	}
+	return names
 }
 
 func hasLimit(list []*directive) bool {
@@ -117,6 +146,8 @@ func (n *nginxReader) scope(list []*directive, s nginxScope) {
 	s.inFlight = s.inFlight || own.inFlight
 	for _, d := range list {
 		switch {
+		case luaPhase.MatchString(d.name()):
+			n.noteLua(d)
 		case !d.isBlock:
 			n.other(d)
 		case d.name() == "server":
@@ -162,29 +193,45 @@ func (n *nginxReader) dryRun(list []*directive, s *nginxScope) {
 	}
 }
 
+// lua notes functions in a location without limits, which is not read otherwise.
+func (n *nginxReader) lua(list []*directive) {
+	for _, d := range list {
+		if luaPhase.MatchString(d.name()) {
+			n.noteLua(d)
+			continue
+		}
+		n.lua(d.block)
+	}
+}
+
+func (n *nginxReader) noteLua(d *directive) {
+	n.note(d.line, d.name(), "whether a function of Lua limits is not read")
+}
+
+// luaPhase matches directives whose functions may deny a request.
+var luaPhase = regexp.MustCompile(`^(?:server_rewrite|rewrite|access)_by_lua`)
+
 // server returns the scopes of a server: one for each of its names where names matter.
 func (n *nginxReader) server(d *directive, s nginxScope) []nginxScope {
 	if !n.hosts || !hasLimit(d.block) {
 		return []nginxScope{s}
 	}
-	var names []string
-	for _, inner := range d.block {
-		if inner.name() == "server_name" {
-			names = append(names, inner.words[1:]...)
-		}
-	}
+	names := serverNames(d)
 	var scopes []nginxScope
 	for _, name := range names {
 		if name == "" || name == "_" || strings.HasPrefix(name, "~") || strings.Contains(name, "*") {
-			n.note(d.line, "server_name "+name, "the name is a pattern, and several servers have limits: import the server by itself")
+			n.note(d.line, "server_name "+name, "the name is a pattern, and other servers have other limits or none: import the server by itself")
 			continue
+		}
+		if line := n.bare[strings.ToLower(name)]; line > 0 {
+			n.note(d.line, "server_name "+name, "the server on line %d has this name too, and none of the limits there", line)
 		}
 		inner := s
 		inner.way, inner.text = []entry{is("host", strings.ToLower(name))}, name
 		scopes = append(scopes, inner)
 	}
 	if len(names) == 0 {
-		n.note(d.line, d.text(), "the server has no name, and several servers have limits: import it by itself")
+		n.note(d.line, d.text(), "the server has no name, and other servers have other limits or none: import it by itself")
 	}
 	if len(scopes) > 1 {
 		n.note(d.line, d.text(), "its %d names count together there, and each apart here", len(scopes))
@@ -197,6 +244,7 @@ func (n *nginxReader) location(d *directive, siblings []*directive, s nginxScope
 	e, ok := locationEntry(d)
 	limited := hasLimit(d.block)
 	if !limited {
+		n.lua(d.block)
 		without := s
 		n.dryRun(d.block, &without)
 	}

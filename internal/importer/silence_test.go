@@ -337,6 +337,26 @@ func TestNginxTells(t *testing.T) {
 	})
 }
 
+func TestNginxTellsServersApart(t *testing.T) {
+	file := func(server string) string {
+		return "http {\n limit_req_zone $remote_addr zone=a:1m rate=1r/s;\n server { server_name a.com; limit_req zone=a; }\n " + server + "\n}\n"
+	}
+	host, alone := []string{"value: a.com\n", "requests_per_unit: 1,"}, []string{"key: host"}
+	checkTold(t, Nginx, []told{
+		{name: "one", text: file(""), never: alone},
+		{name: "one without limits", text: file("server { server_name b.com; proxy_pass http://b; }"), rules: host},
+		{name: "one that redirects", text: file("server { server_name a.com; return 301 https://$host; }"), never: alone},
+		{name: "one that redirects in a location", text: file("server { server_name a.com; location / { return 301 https://$host; } }"), never: alone},
+		{name: "one of an upstream", text: file("upstream u { server b.com; }"), never: alone},
+		{name: "one of streams", text: file("") + "stream { server { proxy_pass b; } }\n", never: alone},
+		{name: "one of the same name", text: file("server { server_name A.com; proxy_pass http://b; }"), notes: []string{"3 elsewhere=false server_name a.com: the server on line 4 has this name too"}, rules: host},
+		{name: "a pattern", text: strings.Replace(file("server { proxy_pass http://b; }\n limit_req zone=a;"), "a.com", "*.a.com", 1), notes: []string{"3 elsewhere=false server_name *.a.com: the name is a pattern"}},
+		{name: "Lua", text: file("access_by_lua_file limit.lua;"), notes: []string{"4 elsewhere=false access_by_lua_file: whether a function of Lua limits"}},
+		{name: "Lua in a location", text: file("server { return 404; location /a {\n rewrite_by_lua_file limit.lua; } }"), notes: []string{"5 elsewhere=false rewrite_by_lua_file: whether a function of Lua limits"}},
+		{name: "Lua that answers", text: file("server { return 404; location /a { content_by_lua_file a.lua; } }")},
+	})
+}
+
 func TestHAProxyTells(t *testing.T) {
 	// What is added stands on line 5, in the frontend.
 	file := func(line string) string {
