@@ -320,7 +320,7 @@ func (k *stack) ping(ctx context.Context) error {
 		case err != nil && name == storefile.Main:
 			return fmt.Errorf("the store: %w", err)
 		case err != nil:
-			return fmt.Errorf("the store %s: %w", name, err)
+			return fmt.Errorf("store %s: %w", name, err)
 		}
 	}
 	return nil
