@@ -58,9 +58,7 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	case rulesource.Loaded:
 		r.metrics.Reloaded(telemetry.ReloadLoaded)
 		r.logger.Info("rules in force", "rules", e.Set.NumRules(), "version", e.Set.Version())
-		r.warnings(e.Set)
-		r.unserved(e.Set)
-		r.modes(e.Set)
+		r.describe(e.Set)
 	case rulesource.Unchanged:
 		r.metrics.RulesStale(false)
 		r.logger.Info("the rules are those in force again", "version", e.Set.Version())
@@ -74,19 +72,22 @@ func (r *ruleReporter) report(e rulesource.Event) {
 	case rulesource.LastGood:
 		r.metrics.Reloaded(telemetry.ReloadLastGood)
 		r.logger.Error("rules refused; the last good rules are in force", "rules", e.Set.NumRules(), "version", e.Set.Version(), "error", rulesource.Brief(e.Err))
-		r.warnings(e.Set)
-		r.unserved(e.Set)
-		r.modes(e.Set)
+		r.describe(e.Set)
 	case rulesource.Joined:
 		r.logger.Info("rules in force with those of the database", "rules", e.Set.NumRules(), "version", e.Set.Version())
-		r.warnings(e.Set)
-		r.unserved(e.Set)
-		r.modes(e.Set)
+		r.describe(e.Set)
 	case rulesource.DocumentRefused:
 		r.logger.Error("rules of the database are refused", "error", rulesource.Brief(e.Err))
 	case rulesource.NotKept, rulesource.NotWatched:
 		r.logger.Warn(e.Err.Error())
 	}
+}
+
+// describe says what is to be known of rules that have come into force.
+func (r *ruleReporter) describe(set *rules.Set) {
+	r.warnings(set)
+	r.unserved(set)
+	r.modes(set)
 }
 
 // modes says once that the modes of rules change nothing, if so, and that no key is raised.

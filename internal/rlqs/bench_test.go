@@ -8,10 +8,6 @@ import (
 
 	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
-
-	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/testrules"
-	"github.com/headgate/headgate/store/memstore"
 )
 
 // BenchmarkReport is a report of so many buckets, each of which has used half of its promise,
@@ -19,15 +15,8 @@ import (
 func BenchmarkReport(b *testing.B) {
 	for _, buckets := range []int{1, 100, 10_000} {
 		b.Run(strconv.Itoa(buckets), func(b *testing.B) {
-			counts, err := memstore.New(memstore.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			l, err := headgate.New(headgate.Options{Store: counts, Rules: testrules.Load(b, rule("{unit: year, requests_per_unit: 1000000000, algorithm: fixed_window}"))})
-			if err != nil {
-				b.Fatal(err)
-			}
-			service := New(Options{Decider: l.Door(headgate.DoorOptions{Name: "rlqs", Rights: headgate.Rights{Check: true, GiveBack: true, Explain: true}}), Store: counts})
+			counts, door := limited(b, 1_000_000_000)
+			service := New(Options{Decider: door, Store: counts})
 			s := &session{service: service, leases: map[string]*lease{}}
 			m := &rlqspb.RateLimitQuotaUsageReports{Domain: "d"}
 			for i := range buckets {

@@ -3,6 +3,7 @@ package rlqs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -25,19 +26,26 @@ import (
 	"github.com/headgate/headgate/store/memstore"
 )
 
-// serve returns a service over a connection, and a client of it.
-func serve(t *testing.T, o Options) (*Service, rlqspb.RateLimitQuotaServiceClient) {
+// limited returns a store in memory, and what decides over it by so many requests a year.
+func limited(t testing.TB, requests int) (*memstore.Store, *headgate.Door) {
 	t.Helper()
 	counts, err := memstore.New(memstore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := headgate.New(headgate.Options{Store: counts, Rules: testrules.Load(t, rule("{unit: year, requests_per_unit: 40, algorithm: fixed_window}"))})
+	l, err := headgate.New(headgate.Options{Store: counts, Rules: testrules.Load(t, rule(fmt.Sprintf("{unit: year, requests_per_unit: %d, algorithm: fixed_window}", requests)))})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return counts, l.Door(headgate.DoorOptions{Name: "rlqs", Rights: headgate.Rights{Check: true, GiveBack: true, Explain: true}})
+}
+
+// serve returns a service over a connection, and a client of it.
+func serve(t *testing.T, o Options) (*Service, rlqspb.RateLimitQuotaServiceClient) {
+	t.Helper()
+	counts, door := limited(t, 40)
 	if o.Decider == nil {
-		o.Decider = l.Door(headgate.DoorOptions{Name: "rlqs", Rights: headgate.Rights{Check: true, GiveBack: true, Explain: true}})
+		o.Decider = door
 	}
 	if o.OnPanic == nil {
 		o.OnPanic = func(cause any, stack []byte) { t.Errorf("%v\n%s", cause, stack) }

@@ -10,10 +10,6 @@ import (
 	rlqspb "github.com/envoyproxy/go-control-plane/envoy/service/rate_limit_quota/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/testrules"
-	"github.com/headgate/headgate/store/memstore"
 )
 
 // unread is the server's end of a stream whose client has reported once and reads nothing.
@@ -43,17 +39,9 @@ func (u *unread) Send(*rlqspb.RateLimitQuotaResponse) error {
 // while.
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		counts, err := memstore.New(memstore.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := headgate.New(headgate.Options{Store: counts, Rules: testrules.Load(t, rule("{unit: year, requests_per_unit: 40, algorithm: fixed_window}"))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		counts, door := limited(t, 40)
 		service := New(Options{
-			Decider: l.Door(headgate.DoorOptions{Name: "rlqs", Rights: headgate.Rights{Check: true, GiveBack: true, Explain: true}}),
-			Store:   counts, OnPanic: func(cause any, stack []byte) { t.Errorf("%v\n%s", cause, stack) },
+			Decider: door, Store: counts, OnPanic: func(cause any, stack []byte) { t.Errorf("%v\n%s", cause, stack) },
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel() // as the server does when the call ends

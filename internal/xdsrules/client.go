@@ -26,8 +26,9 @@ import (
 
 const (
 	// firstWait and longestWait bound the time between two streams, which is short again after
-	// one that has lasted for longer than it was waited for, and for how long a refusal that is not the first is
-	// held back: control planes answer one at once with the same again.
+	// one that was answered and has lasted for longer than it was waited for. They also bound for
+	// how long a refusal that is not the first is held back: control planes answer one at once
+	// with the same again.
 	firstWait, longestWait = time.Second, 30 * time.Second
 	// DefaultPingTime and DefaultPingTimeout find a control plane that has gone without a
 	// word: within their sum.
@@ -103,12 +104,12 @@ func (c *Client) Run(ctx context.Context) {
 	wait := firstWait
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := c.stream(ctx)
+		answered, err := c.stream(ctx)
 		c.o.Connected(false)
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > wait {
+		if answered && time.Since(began) > wait {
 			wait = firstWait
 		}
 		c.ping = calmer(c.ping, err)
@@ -152,23 +153,23 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.ping, Timeout: c.o.PingTimeout}))
 }
 
-// stream asks on one stream until it ends.
-func (c *Client) stream(ctx context.Context) error {
+// stream asks on one stream until it ends, and reports whether anything was answered.
+func (c *Client) stream(ctx context.Context) (answered bool, err error) {
 	conn, err := c.dial()
 	if err != nil {
-		return fmt.Errorf("dial: %w", err)
+		return false, fmt.Errorf("dial: %w", err)
 	}
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if ctx, err = c.withHeaders(ctx); err != nil {
-		return err
+		return false, err
 	}
 	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return c.talk(ctx, stream)
+	return c.talk(stream)
 }
 
 // withHeaders returns ctx with what the stream is to be sent.

@@ -1,8 +1,6 @@
 package xdsrules
 
 import (
-	"context"
-	"sync"
 	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -15,30 +13,32 @@ const refusedPause = 100 * time.Millisecond
 // adsStream is a stream of answers and of what they are answered.
 type adsStream = discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient
 
-// talk asks for rules and takes them until the stream ends; ctx ends before that is returned.
-// While a refusal is held back, newer answers are taken, so that rules that are mended count at
+// talk asks for rules and takes them until the stream ends, and reports whether anything was
+// answered. While a refusal is held back, newer answers are taken, so that rules that are mended count at
 // once.
-func (c *Client) talk(ctx context.Context, stream adsStream) error {
+func (c *Client) talk(stream adsStream) (answered bool, err error) {
 	// A version of another stream says nothing: those of a control plane that was started
 	// again begin anew.
 	request := &discovery.DiscoveryRequest{Node: c.node(), TypeUrl: TypeURL}
 	if err := stream.Send(request); err != nil {
-		return err
+		return false, err
 	}
-	newest, ended := receive(ctx, stream)
+	newest, ended := receive(stream)
 	answers := newest
-	var connected sync.Once
 	take := func(response *discovery.DiscoveryResponse) (time.Duration, error) {
-		connected.Do(func() { c.connected(response) })
+		if !answered {
+			answered = true
+			c.connected(response)
+		}
 		return c.take(response)
 	}
-	finish := func(err error) error {
+	finish := func(err error) (bool, error) {
 		select {
 		case last := <-newest:
 			_, _ = take(last) // an error of it is logged, and there is nobody to tell
 		default:
 		}
-		return err
+		return answered, err
 	}
 	var pause, due <-chan time.Time
 	for {
@@ -79,12 +79,12 @@ func (c *Client) connected(response *discovery.DiscoveryResponse) {
 	c.o.Logger.Info("the control plane of the rules answers", "server", c.o.Server, "version", response.GetVersionInfo())
 }
 
-// receive reads answers in a goroutine that ends with the stream or with ctx. An answer has all
-// rules, so of those that nobody has taken the newest is kept.
-func receive(ctx context.Context, stream adsStream) (newest <-chan *discovery.DiscoveryResponse, ended <-chan error) {
+// receive reads answers in a goroutine that ends with the stream, and then says why that has ended.
+// An answer has all rules, so of those that nobody has taken the newest is kept.
+func receive(stream adsStream) (newest <-chan *discovery.DiscoveryResponse, ended <-chan error) {
 	answers, end := make(chan *discovery.DiscoveryResponse, 1), make(chan error, 1)
 	go func() {
-		for ctx.Err() == nil {
+		for {
 			response, err := stream.Recv()
 			if err != nil {
 				end <- err
