@@ -23,8 +23,8 @@ PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The packages whose tests take longest, most of it waiting for servers. They start first,
 # so that the others run meanwhile and not before; their lines come first, too.
 SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/... ./internal/app ./internal/adminapi
-# The packages with tests that the race detector disturbs, and of them those of which it
-# skips some, or leaves out.
+# The packages with tests that the race detector disturbs, and those of which it skips some, or
+# leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
 RACELESS = $(shell grep -rlE 'raceEnabled|go:build !race' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
 # Property tests draw anew: what has failed once is neither kept nor, in `make race`, drawn
@@ -101,11 +101,12 @@ quick: ## Vet, and the unit and property tests that need no server: a minute or 
 .PHONY: race
 race: ## All tests with the race detector, against real servers
 	find . -path '*/testdata/rapid/*' -name '*.fail' -delete
-	GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -gcflags='modernc.org/...=-d=checkptr=0' -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) $(SLOWEST) ./...
+	$(GO) build -tags $(TAGS) -o bin/tested/headgate ./cmd/headgate
+	HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -gcflags='modernc.org/...=-d=checkptr=0' -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) $(SLOWEST) ./...
 
 .PHONY: norace
 norace: ## The tests that the race detector disturbs or skips, without it: allocations, simulations
-	$(GO) test -run Alloc $(ALLOCATING)
+	$(GO) test -run Alloc $(filter-out $(RACELESS),$(ALLOCATING))
 	$(GO) test $(RACELESS)
 
 # Apart from check, because it needs schemas that deps downloads. -count=1: files outside of a

@@ -12,9 +12,17 @@ import (
 // built is the folder of the headgate command, "" until it is built.
 var built string
 
-// Headgate builds the headgate command of this module, once for all tests of a package,
-// and returns its path. RunTests deletes it.
+// binaryVariable names the variable that may hold the path of the headgate command of this
+// module, which `make race` builds once for all packages.
+const binaryVariable = "HEADGATE_TEST_BINARY"
+
+// Headgate returns the path of the headgate command of this module. Without one in
+// HEADGATE_TEST_BINARY it builds the command, once for all tests of a package, and RunTests
+// deletes it.
 var Headgate = sync.OnceValues(func() (path string, err error) {
+	if path = os.Getenv(binaryVariable); path != "" {
+		return path, nil
+	}
 	if built, err = os.MkdirTemp("", "headgate"); err != nil {
 		return "", fmt.Errorf("build headgate: %w", err)
 	}
