@@ -1,3 +1,7 @@
+//go:build !race
+
+// Nothing here runs side by side, and the race detector makes it ten times slower.
+
 package rulefile
 
 import (
