@@ -406,6 +406,33 @@ func TestARestartLiftsNoBan(t *testing.T) {
 	}
 }
 
+// A group that only peeks at a ban passes as often as it comes, also while the ban
+// lasts: its other take is charged each time.
+func TestGroupsThatPeekAtABan(t *testing.T) {
+	s, _ := openRedis(t)
+	m := newModel(s, 1_763_666_315_123_456)
+	setClock(t, s, func() limit.Micros { return m.now })
+	takes := []store.Take{{Key: []byte("banned"), Limit: threeStrikes, Hits: 3, Op: store.Charge}}
+	for group := range uint32(3) {
+		takes = append(takes,
+			store.Take{Key: []byte("counted"), Limit: tenPerHour, Hits: 5, Group: group + 1},
+			store.Take{Key: []byte("banned"), Limit: threeStrikes, Group: group + 1})
+	}
+	if _, grouped := countJoined(takes); grouped == 0 {
+		t.Fatal("the groups are not sent as one that comes several times")
+	}
+	want, got := m.take(takes), takeAll(s, takes...)
+	for i := range takes {
+		if got[i].Err != nil || got[i].Decision != want[i] {
+			t.Errorf("take %d: %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	found, err := s.Lookup(t.Context(), []byte("counted"))
+	if err != nil || found.State.B != 10 {
+		t.Errorf("%+v, %v counted, want 10", found.State, err)
+	}
+}
+
 // Takes of slots are never joined, not even of one hold: alone and in groups.
 func TestHoldsAreNotJoined(t *testing.T) {
 	l := slotsOf(100, time.Hour)

@@ -2386,9 +2386,11 @@ end
       remaining, reset = 0, 0
     elseif deal > 0 then
       local passing = deal
-      if verdict < 0 or remaining == 0 and algorithm == 10 then
+      if verdict < 0 then
         passing = 0
-      elseif each > 0 and algorithm ~= 10 then
+      elseif each > 0 and algorithm == 10 then
+        passing = remaining > 0 and deal or 0
+      elseif each > 0 then
         passing = floor(remaining / each)
       end
       if group > 0 then
