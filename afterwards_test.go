@@ -122,6 +122,8 @@ descriptors:
 
 // A rule that fails closed denies requests while the store is away, and nothing that
 // gives back or forgets.
+//
+//promise:away-closed
 func TestE1ClosedDeniesHitsAlone(t *testing.T) {
 	const yaml = `
 domain: d

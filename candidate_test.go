@@ -186,6 +186,7 @@ func TestOperationsReachCandidates(t *testing.T) {
 	b.wantReport(trial.Report{Decided: 2})
 }
 
+//promise:safe-changes
 func TestRollBack(t *testing.T) {
 	var told []trial.Report
 	yaml := fmt.Sprintf(candidateRules, "percent: 100\n    roll_back: {above: 20, over: 1m, min_requests: 4}")

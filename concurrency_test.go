@@ -364,6 +364,8 @@ func TestCallerNamesALimitOnConcurrency(t *testing.T) {
 
 // Whatever else is denied beside it, and however many ask at a time, never more
 // than the limit are in flight, and in the end all slots are free.
+//
+//promise:more-than-rates
 func TestNeverMoreThanTheLimitInFlight(t *testing.T) {
 	const slots = 3
 	for _, consumption := range []string{"independent", "all_or_nothing"} {

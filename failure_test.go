@@ -73,6 +73,7 @@ func boundedDenial(v *headgate.Verdict) bool {
 		d.RetryAfter > 0 && !d.Never && d.Remaining == 0 && d.ResetAfter == 0 && d.Limit > 0
 }
 
+//promise:away-open away-open-unbounded
 func TestE1OpenEndsAtTheLimitOfTheNode(t *testing.T) {
 	b := newOutage(t, `
 domain: d
@@ -115,6 +116,8 @@ descriptors:
 
 // A fleet lets pass no more than each node the whole limit where rules fail open, and
 // the limit where they fail locally, for every algorithm.
+//
+//promise:outage-fixed-window outage-parts-and-logs outage-sliding-window
 func TestE1FleetInAnOutageIsBounded(t *testing.T) {
 	const nodes, quota = 3, 12
 	for _, algorithm := range []string{"fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {

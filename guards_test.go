@@ -24,6 +24,7 @@ descriptors:
 - {key: other, rate_limit: {unit: second, requests_per_unit: 1}}
 `
 
+//promise:more-than-rates
 func TestBanAfterRepeatedDenials(t *testing.T) {
 	seen := &recording{}
 	b := newBench(t, banning, headgate.Options{Store: seen})
@@ -258,6 +259,7 @@ descriptors:
   soft_limit: {at: 75%, action: delay, delay: 250ms}
 `
 
+//promise:more-than-rates
 func TestSoftLimitActsAboveItsShare(t *testing.T) {
 	b := newBench(t, softly, headgate.Options{})
 	for i := 1; i <= 11; i++ {

@@ -117,6 +117,7 @@ func TestB3PathChargesEveryLimitOnTheWay(t *testing.T) {
 	}
 }
 
+//promise:several-limits
 func TestB4DeniedRequestBurnsNothing(t *testing.T) {
 	b := newBench(t, orders, headgate.Options{})
 	for range 2 {
@@ -430,6 +431,7 @@ func (f failing) Take(_ context.Context, _ []store.Take, results []store.Result)
 
 func (failing) Close() error { return nil }
 
+//promise:bounded-latency degraded-is-marked
 func TestE1FailureMode(t *testing.T) {
 	const yaml = `
 domain: d

@@ -228,6 +228,7 @@ descriptors:
 
 func always(*store.Take) bool { return true }
 
+//promise:away-local
 func TestE1FailureModeLocalAsksTheFallback(t *testing.T) {
 	down := &recording{Store: memory(t), fails: always}
 	own := &recording{Store: memory(t)}

@@ -14,6 +14,8 @@ import (
 // F2: when the primary of a shard dies and its replica takes over, a check whose answer the
 // replica had been told is repeated and charged nothing. What it had not been told may be
 // charged again, by the first repeat, and by no later one.
+//
+//promise:id-failover
 func TestF2ChargedOnceOverAFailover(t *testing.T) {
 	const told, untold = 60, 60
 	cluster := testserver.Cluster(t, testserver.ClusterConfig{NodeTimeout: time.Minute}) // no failover but ours

@@ -38,6 +38,8 @@ func (s *swapping) Swap(ctx context.Context, swaps []store.Swap, answers []store
 // A node that dies between the charge and the note of the answer leaves a claim. Whoever
 // repeats the check waits a moment, is told what would be decided, and is charged nothing;
 // whoever comes then is told the same.
+//
+//promise:id-node-dies
 func TestF2NodeDiesBeforeItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		buckets := shared(t)
@@ -78,6 +80,8 @@ func TestF2NodeDiesBeforeItsAnswer(t *testing.T) {
 
 // A repeat that comes while the first one is being decided waits for its answer; when its
 // caller goes, it is answered by failure mode, and charged nothing.
+//
+//promise:id-several-at-once
 func TestF2RepeatWaitsForTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		buckets := shared(t)
@@ -139,6 +143,8 @@ func (s *gatedStore) Take(ctx context.Context, takes []store.Take, results []sto
 
 // Where the store does not say who decides, nothing is asked or charged: failure modes
 // answer. Where it has no room for an id, the check is decided.
+//
+//promise:id-store-away
 func TestF2AnswersAway(t *testing.T) {
 	buckets := shared(t)
 	reason := store.Timeout
@@ -180,6 +186,8 @@ func TestF2AnswersAway(t *testing.T) {
 
 // A degraded answer that let pass is repeated, and not charged when the store is back; one
 // that denied is not the last word.
+//
+//promise:id-degraded-passed id-degraded-denied
 func TestF2DegradedAnswers(t *testing.T) {
 	buckets := shared(t)
 	down := true
@@ -204,6 +212,8 @@ func TestF2DegradedAnswers(t *testing.T) {
 }
 
 // What memory has no room for is decided, and not remembered.
+//
+//promise:id-no-room
 func TestF2MemoryIsFull(t *testing.T) {
 	buckets, err := memstore.New(memstore.Options{MaxBytes: memstore.MinMaxBytes})
 	if err != nil {
@@ -227,6 +237,8 @@ func TestF2MemoryIsFull(t *testing.T) {
 
 // What passes by the share of this node, because the store does not say whether an id is
 // taken, is nothing that is to be charged later: it may have been charged.
+//
+//promise:id-store-away
 func TestF2UndecidedIsNotReconciled(t *testing.T) {
 	buckets, reasons := shared(t), []store.Reason{}
 	away := &swapping{Swapper: buckets, fails: func() *store.Error {

@@ -36,6 +36,8 @@ func (l leaving) Take(ctx context.Context, takes []store.Take, results []store.R
 
 // A caller that goes away while its check is decided finds the answer when it comes again: it is
 // remembered all the same.
+//
+//promise:id-caller-gone
 func TestF2AnswerIsKeptForWhoIsGone(t *testing.T) {
 	buckets := shared(t)
 	ctx, leave := context.WithCancel(t.Context())
@@ -54,6 +56,8 @@ func TestF2AnswerIsKeptForWhoIsGone(t *testing.T) {
 }
 
 // An answer is remembered for as long as the door says.
+//
+//promise:id-lifetime
 func TestF2AnswersLastAsTheDoorSays(t *testing.T) {
 	b := onceBench(t, headgate.Options{})
 	door := b.limiter.Door(headgate.DoorOptions{Rights: headgate.Rights{Check: true}, AnswersLast: 10 * time.Minute})

@@ -140,6 +140,8 @@ func (w *onceWorld) compare() {
 // TestF2NeverTwice loses questions and answers of the store, of takes and of notes, and
 // asks again by the same id until there is an answer that the store has given. No id is
 // charged twice, and what is charged was asked for.
+//
+//promise:id-repeat
 func TestF2NeverTwice(t *testing.T) {
 	rapid.Check(t, neverTwice)
 }

@@ -57,6 +57,8 @@ func asOp(d headgate.Descriptor, op store.Op) headgate.Descriptor {
 }
 
 // A repeat gets the first answer, whatever has happened since, and is charged nothing.
+//
+//promise:id-repeat
 func TestF2RepeatGetsTheFirstAnswer(t *testing.T) {
 	b := onceBench(t, headgate.Options{})
 	first := b.once("1", some("user:u", 4))
@@ -90,6 +92,8 @@ func TestF2RepeatGetsTheFirstAnswer(t *testing.T) {
 }
 
 // A denial is repeated until the request would pass, and no longer.
+//
+//promise:id-denied
 func TestF2RepeatedDenial(t *testing.T) {
 	b := onceBench(t, headgate.Options{})
 	b.check(on("bucket:u"))
@@ -191,6 +195,8 @@ func TestF2IDsInBatches(t *testing.T) {
 
 // Many repeat one check at one time, on two nodes: it is charged once, and all get one
 // answer.
+//
+//promise:id-several-at-once
 func TestF2RepeatsAtOneTime(t *testing.T) {
 	buckets := shared(t)
 	nodes := [2]*bench{newBench(t, onceRules, headgate.Options{Store: buckets, AnswersAwaited: time.Minute}), newBench(t, onceRules, headgate.Options{Store: buckets, AnswersAwaited: time.Minute})}
@@ -221,6 +227,8 @@ func TestF2RepeatsAtOneTime(t *testing.T) {
 }
 
 // Whatever a limit is for, a repeat changes nothing and is told what was told.
+//
+//promise:id-every-mode
 func TestF2RepeatsOfEveryKind(t *testing.T) {
 	b := onceBench(t, headgate.Options{})
 	t.Run("holds", func(t *testing.T) {
@@ -352,6 +360,8 @@ func TestF2RepeatsBeyondTheQuota(t *testing.T) {
 }
 
 // In every mode a repeat is charged once, though no store is asked for most of them.
+//
+//promise:id-every-mode
 func TestF2RepeatsInEveryMode(t *testing.T) {
 	buckets := shared(t)
 	b := layered(t, buckets, 1, layerRules)
@@ -393,6 +403,8 @@ func TestF2RulesChangeBeforeTheRepeat(t *testing.T) {
 }
 
 // An answer that is too long to be remembered whole is by what speaks for it.
+//
+//promise:id-long-answers
 func TestF2LongAnswers(t *testing.T) {
 	b := onceBench(t, headgate.Options{})
 	var many []headgate.Descriptor
@@ -474,6 +486,8 @@ func TestF2RightsOfRepeats(t *testing.T) {
 }
 
 // Observers are told of the first one alone; a repeat has its name.
+//
+//promise:id-observers
 func TestF2RepeatsAndObservers(t *testing.T) {
 	told := &names{}
 	b := onceBench(t, headgate.Options{Recorder: &namer{}, Observer: told})

@@ -111,6 +111,8 @@ func loadIn(t rapid.TB, domain, yaml string) *rules.Set {
 // time that runs out, through two limiters. Whatever happens, what each bucket has
 // used is the sum of what was really used of the settled ones and of what was
 // estimated of the others.
+//
+//promise:usage-known-later
 func TestA10ReservationsAddUp(t *testing.T) {
 	for name, open := range stores(t) {
 		t.Run(name, func(t *testing.T) {

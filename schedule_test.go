@@ -41,6 +41,8 @@ var (
 
 // The schedule of a rule changes its main and candidate limits and the quotas of tenants
 // that it decides, nothing else, from the instant at which a shift begins until it ends.
+//
+//promise:safe-changes
 func TestSchedules(t *testing.T) {
 	b := newBench(t, nights, headgate.Options{})
 	b.limiter.SetTenants(snapshot(t, tiered("p", "pro"), tiered("b", "bare")))

@@ -52,6 +52,8 @@ func TestA10Overshoot(t *testing.T) {
 }
 
 // Debts end at the ceiling of the rule; what is more is forgiven.
+//
+//promise:max-debt
 func TestA10DebtHasACeiling(t *testing.T) {
 	b := newBench(t, tokens, headgate.Options{})
 	for range 3 {

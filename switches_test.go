@@ -60,6 +60,7 @@ func (b *bench) passed(n int, text string) (passed int) {
 	return passed
 }
 
+//promise:safe-changes
 func TestB6Switches(t *testing.T) {
 	const write = "api_key:a,op:write"
 	for name, c := range map[string]struct {

@@ -13,6 +13,8 @@ import (
 // TestA11WhatATenantHasUsedCountsOn holds that no change of tier, override or rule
 // gives a tenant a fresh budget: each row says what counts first, then what counts, and
 // what is left by then of the second after so many hits.
+//
+//promise:multi-tenant
 func TestA11WhatATenantHasUsedCountsOn(t *testing.T) {
 	const none = ""
 	for name, c := range map[string]struct {

@@ -186,6 +186,8 @@ func only(t *testing.T, pattern string) string {
 
 // TestTypeScript packs the package, unpacks it beside a program that uses it, compiles that
 // program, ES modules and CommonJS, and runs it.
+//
+//promise:works-with
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	node, npm := program(t, "node"), program(t, "npm")
@@ -249,6 +251,8 @@ func TestJava(t *testing.T) {
 
 // TestPython builds a wheel, installs it into an environment of its own, checks the types of the
 // package and of a program that uses it, and runs its tests.
+//
+//promise:works-with
 func TestPython(t *testing.T) {
 	t.Parallel()
 	python := program(t, "python3")

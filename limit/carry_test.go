@@ -11,6 +11,8 @@ import (
 
 // TestNothingUsedIsForgotten changes a limit after random hits, and demands that
 // what the old algorithm still knew of hits that the new one looks at counts.
+//
+//promise:change-from-a-log
 func TestNothingUsedIsForgotten(t *testing.T) {
 	periods := []time.Duration{7 * time.Millisecond, time.Second, 10 * time.Second, time.Minute, 15 * time.Minute, time.Hour, 24 * time.Hour}
 	rapid.Check(t, func(t *rapid.T) {
@@ -80,6 +82,8 @@ func mostLeft(l *Limit, events []event, now int64) int64 {
 }
 
 // TestShareAndNothing changes what is half used.
+//
+//promise:on-change
 func TestShareAndNothing(t *testing.T) {
 	spec := func(a Algorithm, quota int64, period time.Duration, carry Carry) *Limit {
 		return Must(Spec{Algorithm: a, Quota: quota, Period: period, Carry: carry})
@@ -122,6 +126,8 @@ func TestShareAndNothing(t *testing.T) {
 }
 
 // TestMaxDebt charges more than a limit may owe.
+//
+//promise:max-debt
 func TestMaxDebt(t *testing.T) {
 	start := epoch / 60_000_000 * 60_000_000
 	for _, a := range countingAlgorithms {
@@ -160,6 +166,8 @@ func TestMaxDebt(t *testing.T) {
 }
 
 // TestPer: periods that people use have a form, and it is one that reads back.
+//
+//promise:window-tells-its-period
 func TestPer(t *testing.T) {
 	for text, want := range map[string]string{
 		"1us": "1us", "1s": "1s", "60s": "1m", "15m": "15m", "90m": "90m", "24h": "1d", "168h": "7d", "1500ms": "1500ms",

@@ -32,6 +32,8 @@ func envelope(l *Limit, t int64) int64 {
 
 // TestNoIntervalHoldsMoreThanPromised records what a greedy client is admitted,
 // and then looks at every interval between any two of its hits.
+//
+//promise:global-limits
 func TestNoIntervalHoldsMoreThanPromised(t *testing.T) {
 	for _, a := range countingAlgorithms {
 		t.Run(a.String(), rapid.MakeCheck(func(t *rapid.T) {

@@ -106,6 +106,8 @@ func lockOut(l *Limit, s State) int64 {
 // TestAnyLifeKeepsThePromises drives one bucket through changing limits of its
 // algorithm, a clock that jumps both ways, refunds, charges, and sometimes a state that
 // has rotted, and demands of each decision what Decision promises.
+//
+//promise:consistent-answers
 func TestAnyLifeKeepsThePromises(t *testing.T) {
 	for _, a := range countingAlgorithms {
 		t.Run(a.String(), rapid.MakeCheck(func(t *rapid.T) {
@@ -146,6 +148,8 @@ func TestAnyLifeKeepsThePromises(t *testing.T) {
 
 // TestAnyChangeKeepsThePromises is that test with limits of any algorithm one after
 // the other, that carry over in any way.
+//
+//promise:change-from-counters
 func TestAnyChangeKeepsThePromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var s State

@@ -167,6 +167,8 @@ func use(l *Limit, s State, now Micros, n int64) (State, Decision) {
 
 // TestAnotherAlgorithmsHitsCount: what was used counts for every other algorithm
 // that counts hits; slots and denials are none.
+//
+//promise:change-from-counters change-from-a-log change-from-a-bucket change-to-a-bucket change-of-slots-and-bans
 func TestAnotherAlgorithmsHitsCount(t *testing.T) {
 	of := func(a Algorithm) *Limit {
 		spec := Spec{Algorithm: a, Quota: 5, Period: time.Minute}

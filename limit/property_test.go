@@ -123,6 +123,8 @@ func decide(t *rapid.T, l *Limit, s State, now, hits int64) (State, Decision) {
 // TestDecideIsTheOracle drives every algorithm with random traces and demands
 // the verdicts of its definition, and that every other number of the decision is
 // exactly what the definition then does.
+//
+//promise:algorithms
 func TestDecideIsTheOracle(t *testing.T) {
 	for _, a := range countingAlgorithms {
 		t.Run(a.String(), rapid.MakeCheck(func(t *rapid.T) {

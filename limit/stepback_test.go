@@ -20,6 +20,8 @@ func drawBucket(t *rapid.T) *Limit {
 // A clock that steps back by s costs a bucket no more than the hits that drain in s, and
 // no more than its burst: until any instant it has let pass as many fewer at most than a
 // bucket whose clock goes on. It never has let pass more.
+//
+//promise:clock-back-bucket
 func TestStepBackCostsABucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawBucket(t)
@@ -57,6 +59,8 @@ func TestStepBackCostsABucket(t *testing.T) {
 
 // A bucket that is asked no faster than it drains denies one hit at most after a step
 // back, however far.
+//
+//promise:clock-back-bucket
 func TestStepBackDeniesOneCalmHit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawBucket(t)
@@ -79,6 +83,8 @@ func TestStepBackDeniesOneCalmHit(t *testing.T) {
 
 // What a window has counted weighs no longer than three periods from the first hit after
 // a step back, however far.
+//
+//promise:clock-back-window
 func TestStepBackHoldsAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Must(Spec{

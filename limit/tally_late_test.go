@@ -121,18 +121,24 @@ func (w *lateLimits) run(t *rapid.T) {
 // as many as have a tally each: in every window no more passes than the largest of them
 // allows and a bucket among them drains, and nothing is denied before the smallest is
 // used up.
+//
+//promise:late-limits
 func TestLateLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { drawLateLimits(t, maxTallies).run(t) })
 }
 
 // TestMoreLimitsThanTallies is the same with more limits than have tallies: no more
 // passes either, but those that are dropped and made again may deny early.
+//
+//promise:more-than-eight-limits
 func TestMoreLimitsThanTallies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { drawLateLimits(t, 3*maxTallies).run(t) })
 }
 
 // TestBucketThatWasLeftFull: what was in a bucket when its limit was asked last delays
 // the draining of what passed elsewhere since then, though by itself it has drained.
+//
+//promise:disagreement-of-rates
 func TestBucketThatWasLeftFull(t *testing.T) {
 	window := Must(PerHour(100))
 	small := Must(Spec{Algorithm: TokenBucket, Quota: 60, Burst: 30, Period: time.Hour})

@@ -11,6 +11,8 @@ import (
 // TestShortLimitBesideALongOne has two nodes disagree by a limit of long periods and one
 // of short ones, each asked now and then: the short one denies only what is more than it
 // allows, but for its first window, in which all that was used before counts.
+//
+//promise:disagreement-of-periods
 func TestShortLimitBesideALongOne(t *testing.T) {
 	for name, long := range map[string]Spec{
 		"fixed_window":   {Algorithm: FixedWindow, Quota: 10_000, Period: 24 * time.Hour},
@@ -98,6 +100,8 @@ func (w *disagreement) enough(i int, asked []int64, now, hits int64) bool {
 // began. A limit that has been asked for as long as it looks back denies only what is
 // more than it allows itself, however long the others look back.
 // TestShortLimitBesideALongOne says how long it keeps its tally.
+//
+//promise:disagreement-of-periods
 func TestDisagreementOfPeriods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawPeriods(t)
@@ -124,6 +128,8 @@ func TestDisagreementOfPeriods(t *testing.T) {
 // TestBucketsOfDifferentRates: buckets share a time, and which rate it was written under
 // is not known until one of them finds it beyond its burst. At one instant so many pass
 // as all limits allow together, and no more.
+//
+//promise:change-of-a-bucket disagreement-of-rates
 func TestBucketsOfDifferentRates(t *testing.T) {
 	hour := Must(Spec{Algorithm: GCRA, Quota: 100, Period: time.Hour})
 	minute := Must(Spec{Algorithm: GCRA, Quota: 100, Period: time.Minute})

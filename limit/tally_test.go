@@ -167,6 +167,8 @@ func name(l *Limit) string {
 // TestDisagreement alternates at random among limits that disagree, and demands of
 // every hit that passes that its limit, alone, would have let it pass after all hits
 // since its tally began; and of every denial that the smallest limit was used up.
+//
+//promise:disagreement-lets-pass disagreement-denies
 func TestDisagreement(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawDisagreement(t)
@@ -199,6 +201,8 @@ func TestDisagreement(t *testing.T) {
 // TestNodesThatDisagreeGoOnLimiting asks nodes with different limits for one key in
 // turn and at random, once a millisecond. What passes stays within the largest
 // limit, and reaches the smallest.
+//
+//promise:disagreement-lets-pass
 func TestNodesThatDisagreeGoOnLimiting(t *testing.T) {
 	start := epoch / 3_600_000_000 * 3_600_000_000
 	of := func(a Algorithm, quota, burst int64, carry Carry) *Limit {
@@ -278,6 +282,8 @@ func TestToggledLimit(t *testing.T) {
 // TestManyLimits asks one bucket by many limits in turn, as where callers name a
 // burst each, or a file is changed again and again: no more passes than the largest of
 // them allows, and one hit for each that passed before its tally began.
+//
+//promise:more-than-eight-limits
 func TestManyLimits(t *testing.T) {
 	const month = 30 * 24 * time.Hour
 	for name, spec := range map[string]func(i int) Spec{
@@ -319,6 +325,8 @@ func TestManyLimits(t *testing.T) {
 
 // TestTalliesEnd: when all nodes agree again the state becomes plain, and it never
 // has more than maxTallies.
+//
+//promise:tallies-end
 func TestTalliesEnd(t *testing.T) {
 	var s State
 	now := epoch

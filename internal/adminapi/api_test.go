@@ -438,6 +438,8 @@ var update = flag.Bool("update", false, "write openapi.json")
 
 // TestOpenAPI: the committed document is the served one, and says of every route what
 // the table says.
+//
+//promise:admin-api
 func TestOpenAPI(t *testing.T) {
 	if *update {
 		if err := os.WriteFile("openapi.json", openAPI(routes()), 0o644); err != nil {

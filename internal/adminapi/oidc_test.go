@@ -185,6 +185,8 @@ func readKeys(t testing.TB, tokens *Tokens) error {
 
 // TestLogin: who brings a token of the issuer may do what its claims say, and nothing
 // else; all other tokens are refused, and the answer says why.
+//
+//promise:admin-api
 func TestLogin(t *testing.T) {
 	s := newTestServer(t, sqliteDSN(t))
 	i := newTestIssuer(t)

@@ -490,6 +490,8 @@ func (n *secured) bodiless(url, shown string) {
 // not known, and one token for each set of rights, in plain text and by mutual TLS. Each
 // works by the rights that it takes and by no others, and what is refused charges nothing.
 // By TLS the certificate has the right to check.
+//
+//promise:front-door
 func TestRightsMatrix(t *testing.T) {
 	certificates := testserver.NewCertificates(t)
 	for _, over := range []struct {

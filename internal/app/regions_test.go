@@ -141,6 +141,8 @@ func (g *globe) hits(region string) (sum int64) {
 // Three regions with Redis of their own ask for more than the limit, while one is cut off from
 // the home, comes back, and the home is started anew without its data: nothing fails, and no
 // more passes than the limit.
+//
+//promise:several-regions region-cut-off region-heals region-home-forgets
 func TestRegionsUnderFaults(t *testing.T) {
 	g := newGlobe(t)
 	store := g.nodes[0].stack.regions.homes[0]

@@ -120,6 +120,7 @@ func consume(t testing.TB, c *kfake.Cluster, n int, options ...kgo.Opt) []*kgo.R
 	return records
 }
 
+//promise:observability
 func TestKafka(t *testing.T) {
 	for _, settings := range []string{"", "acks=leader&compression=lz4", "acks=none&compression=none", "compression=gzip", "compression=snappy"} {
 		t.Run(settings, func(t *testing.T) {

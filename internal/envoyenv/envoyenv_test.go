@@ -78,6 +78,8 @@ func TestNumberOfVariables(t *testing.T) {
 
 // TestEveryVariable: each changes a setting, or says that it has no effect, or is refused;
 // with its default it says nothing. Errors about a setting that it changes name it.
+//
+//promise:envoy-drop-in
 func TestEveryVariable(t *testing.T) {
 	// What has to be set beside a variable for it to matter, and a value for it where its
 	// type does not say one.

@@ -37,6 +37,8 @@ func fixture(t testing.TB, name string) rulefile.File {
 }
 
 // TestFixtures holds, for each example, what is written and what is not carried over.
+//
+//promise:importers
 func TestFixtures(t *testing.T) {
 	for name, source := range fixtures {
 		t.Run(name, func(t *testing.T) {
@@ -138,6 +140,8 @@ func TestRefused(t *testing.T) {
 }
 
 // TestNothingIsDroppedSilently: a file without a limit that can be carried over says why.
+//
+//promise:importers
 func TestNothingIsDroppedSilently(t *testing.T) {
 	_, err := Import(Nginx, rulefile.File{Name: "f", Data: []byte("http {\n limit_req_zone $request_uri zone=a:1m rate=1r/s;\n limit_req zone=a;\n}")}, Options{})
 	var nothing *NothingError

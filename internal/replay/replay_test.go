@@ -145,6 +145,8 @@ func count(list []asked) (total replay.Counts, byRule map[string]int64, byKey ma
 }
 
 // TestCountsEqualANaiveScript: of 40,000 requests, by rule, key and hour.
+//
+//promise:safe-changes
 func TestCountsEqualANaiveScript(t *testing.T) {
 	list := traffic(40_000)
 	total, byRule, byKey, byHour := count(list)

@@ -52,6 +52,8 @@ func seconds(nanos int64) int64 {
 
 // TestAsRedisCell: the answers are those of redis-cell, for rates whose interval is a whole
 // number of microseconds. (For others redis-cell rounds the interval down to nanoseconds.)
+//
+//promise:works-with
 func TestAsRedisCell(t *testing.T) {
 	b := newBench(t, "", everyRight)
 	c := b.dial()

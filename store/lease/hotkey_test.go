@@ -29,6 +29,8 @@ func heated(t *testing.T, test func(r *rig, l *limit.Limit)) {
 
 // A refund beside leases could let as many hits pass again: where hits are refunded
 // every one is decided in the store for a while, as if nothing were leased.
+//
+//promise:hot-keys-stay-exact
 func TestRefundsKeepHotKeysExact(t *testing.T) {
 	heated(t, func(r *rig, l *limit.Limit) {
 		refund := hit("k", l, autoMode)

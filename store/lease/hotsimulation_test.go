@@ -14,6 +14,8 @@ const hotRate = 5000
 // rule that says nothing of how it is decided, with denials remembered above: the store
 // is called at most 1.5 times for 100 asks, and once where the window is not of a few
 // seconds.
+//
+//promise:hot-keys-stay-exact
 func TestSimulationHotKey(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("a million decisions")

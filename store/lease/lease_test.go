@@ -153,6 +153,7 @@ func TestLeasedAnswersFromMemory(t *testing.T) {
 	})
 }
 
+//promise:leased
 func TestNeverMoreThanTheLimit(t *testing.T) {
 	for _, spec := range []limit.Spec{
 		limit.PerMinute(100),

@@ -14,6 +14,8 @@ import (
 
 // TestLeaseOfBeforeTheClocksParted: a lease that was asked for before the machine was
 // suspended, and whose answer comes after it, is not held: nobody knows how old it is.
+//
+//promise:region-suspended
 func TestLeaseOfBeforeTheClocksParted(t *testing.T) {
 	var ahead atomic.Int64
 	o := lease.Options{Budget: time.Hour, Wall: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}

@@ -205,6 +205,7 @@ func longScenarios() []scenario {
 	}
 }
 
+//promise:known-bounds leased
 func TestSimulationLeased(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("a million decisions")

@@ -63,6 +63,8 @@ func runSteppedBack(t *testing.T, spec limit.Spec, rate float64, back time.Durat
 // After a backward step of the store's clock leased buckets that are asked for less than
 // their rate deny nothing from the first second on, and never let more pass. In that
 // second they deny what they would deny if they were used up.
+//
+//promise:clock-back-leases
 func TestLeasesAfterAStepBack(t *testing.T) {
 	for _, test := range []struct {
 		spec limit.Spec

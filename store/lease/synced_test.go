@@ -25,6 +25,7 @@ func syncedBound(sc scenario) int64 {
 	return min((simNodes-1)*sc.spec.Quota, int64(arrivals+4*math.Sqrt(arrivals))+1)
 }
 
+//promise:known-bounds synced
 func TestSimulationSynced(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("a quarter of a million decisions")
@@ -82,6 +83,8 @@ func TestSyncedChargesWhatPassed(t *testing.T) {
 }
 
 // TestSyncedOwes: what passed too much is paid back.
+//
+//promise:synced
 func TestSyncedOwes(t *testing.T) {
 	inBubble(t, lease.Options{}, func(r *rig) {
 		l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 100, Period: time.Second, Burst: 100})

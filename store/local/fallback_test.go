@@ -16,6 +16,7 @@ import (
 
 var whole = &store.Mode{Whole: true}
 
+//promise:outage-goes-on
 func TestFallbackBeginsWhereTheStoreEnded(t *testing.T) {
 	for _, algorithm := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow, limit.TokenBucket, limit.GCRA} {
 		l := limit.Must(limit.Spec{Algorithm: algorithm, Quota: 100, Period: time.Hour})
@@ -35,6 +36,8 @@ func TestFallbackBeginsWhereTheStoreEnded(t *testing.T) {
 // Where nodes are asked in turn, none of them denies what fits into the limit, however
 // often the store answers between, and though the answer that a node has heard last may
 // tell of hits that came after its own.
+//
+//promise:outage-shares
 func TestEvenTrafficFitsIntoItsShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 5).Draw(t, "nodes")
@@ -102,6 +105,8 @@ func TestFallbackKnowsWhoIsBanned(t *testing.T) {
 // Single answers that fail between good ones do not open the limit: what a node lets
 // pass by itself is what was left by the last count that it heard of, for any order of
 // answers of the store to this node and to others.
+//
+//promise:outage-goes-on
 func TestNoiseGivesNoNewLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const quota, nodes = 20, 3
@@ -147,6 +152,8 @@ func TestNoiseGivesNoNewLimit(t *testing.T) {
 
 // While there is no room for another bucket, those with one are held to their limit;
 // newcomers pass where the rule is open, and share a bucket where it fails locally.
+//
+//promise:outage-memory-full
 func TestFallbackThatIsFull(t *testing.T) {
 	s, err := local.New(local.Options{MaxBytes: memstore.MinMaxBytes, Now: func() limit.Micros { return noon }})
 	if err != nil {
@@ -198,6 +205,8 @@ func TestFallbackAllocatesNothing(t *testing.T) {
 // An outage of a bucket that is asked all the time, and what a time that holds it admits:
 // the burst and the rate of the store, and of the fallback the rate alone where the node
 // knows that the bucket is empty, its burst too where it does not.
+//
+//promise:outage-buckets
 func TestBucketsOverAnOutage(t *testing.T) {
 	const burst, perPeriod, window, step = 50, 50, 5_000_000, 10_000
 	l := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: perPeriod, Period: window * time.Microsecond, Burst: burst})

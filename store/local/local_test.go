@@ -51,6 +51,8 @@ func TestConformanceOfOneNode(t *testing.T) {
 }
 
 // TestSumOfShares holds the bound of the package comment for every algorithm.
+//
+//promise:known-bounds local
 func TestSumOfShares(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.IntRange(1, 12).Draw(t, "nodes")
@@ -91,6 +93,7 @@ func TestSumOfShares(t *testing.T) {
 	})
 }
 
+//promise:local-whole
 func TestWhole(t *testing.T) {
 	s := open(t, func() int { return 4 }, func() limit.Micros { return noon })
 	l := limit.Must(limit.PerMinute(20))

@@ -7,6 +7,8 @@ import (
 )
 
 // TestConformance runs the suite on the algorithms that there are.
+//
+//promise:stores
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		s, _ := openMemcached(t, 2)

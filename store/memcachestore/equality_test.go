@@ -15,6 +15,8 @@ import (
 
 // TestVectors replays the recorded scenarios of the two algorithms, calendar
 // windows among them.
+//
+//promise:algorithms
 func TestVectors(t *testing.T) {
 	s, _ := openMemcached(t, 1)
 	setNow := setClock(s)

@@ -33,6 +33,8 @@ func (s *Store) stateOf(key string) limit.State {
 
 // TestConformance runs the suite on many shards, where buckets are by
 // themselves, and on one, where they move, sweep and reuse each other's slots.
+//
+//promise:stores
 func TestConformance(t *testing.T) {
 	for name, o := range map[string]Options{
 		"many shards": {},

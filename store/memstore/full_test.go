@@ -238,6 +238,8 @@ func TestLogIsWholeWhenStuck(t *testing.T) {
 
 // TestAlgorithmChangesWhenFull asks keys that have a bucket by an algorithm for
 // which there is no room: they share.
+//
+//promise:change-without-room
 func TestAlgorithmChangesWhenFull(t *testing.T) {
 	s, _ := newStoreAt(t, noon)
 	full := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 3, Period: 24 * time.Hour})

@@ -65,6 +65,8 @@ var counted = []limit.Algorithm{
 // Whatever passes while the store is away, and whenever it comes back: it then counts no
 // less than what still weighs in an exact count by that algorithm, but for a part of a
 // hit, and no more than what passed.
+//
+//promise:reconciled-exactly
 func TestWhatPassedIsCharged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := limit.Must(limit.Spec{
@@ -126,6 +128,8 @@ func still() limit.Micros { return noon }
 
 // What the store may have counted is not charged: hits whose call timed out, and charges
 // whose answer got lost.
+//
+//promise:reconciled-once
 func TestNothingIsChargedTwice(t *testing.T) {
 	shared := &away{Store: memory(t, still), reason: store.Timeout}
 	ledger := reconcile.New(shared, still)
@@ -164,6 +168,7 @@ func (s *losing) Take(ctx context.Context, takes []store.Take, results []store.R
 	s.away.Take(ctx, takes, results)
 }
 
+//promise:reconciled-once
 func TestAChargeWhoseAnswerIsLost(t *testing.T) {
 	shared := &losing{away: &away{Store: memory(t, still)}}
 	ledger := reconcile.New(shared, still)
@@ -283,6 +288,7 @@ func TestSlotsAndBansAreNotReconciled(t *testing.T) {
 	}
 }
 
+//promise:reconcile-bounded
 func TestTheLedgerIsBounded(t *testing.T) {
 	ledger := reconcile.New(memory(t, still), still)
 	for i := range reconcile.MaxKeys + 10 {

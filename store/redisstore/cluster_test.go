@@ -84,6 +84,7 @@ func keyOfTag(key []byte, tag int) []byte {
 	}
 }
 
+//promise:stores
 func TestClusterConformance(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
 	tag := 0

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/store/storetest"
 )
 
+//promise:stores
 func TestConformance(t *testing.T) {
 	for _, program := range testserver.RedisPrograms {
 		t.Run(program, func(t *testing.T) { testConformance(t, program, true) })

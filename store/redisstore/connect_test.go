@@ -182,6 +182,7 @@ func TestScriptFlush(t *testing.T) {
 	}
 }
 
+//promise:late-calls-charge-nothing
 func TestStoppedRedis(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{})
 	o, _ := ParseURL(server.URL())
@@ -303,6 +304,8 @@ func silent(t *testing.T, handle func(net.Conn)) (string, *atomic.Int64) {
 
 // A server that accepts and never says a word: no call waits for it, and the
 // number of connections does not grow with the calls.
+//
+//promise:bounded-latency
 func TestBlackHole(t *testing.T) {
 	addr, dials := silent(t, func(net.Conn) {})
 	s := open(t, Options{Addr: addr, DialTimeout: 50 * time.Millisecond})
@@ -352,6 +355,8 @@ func pump(from, to net.Conn, stalled *atomic.Bool) {
 // A stall in mid-connection: calls time out, then more callers than there are
 // places are turned away at once, then the connection is given up and another
 // one made.
+//
+//promise:bounded-latency
 func TestStalledNetwork(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{})
 	var stalled atomic.Bool

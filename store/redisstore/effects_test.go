@@ -156,6 +156,8 @@ func TestPeeksDenialsAndDryRunsWriteNothing(t *testing.T) {
 
 // A batch is one call of the script, and the takes on one bucket one read and
 // one write.
+//
+//promise:several-limits
 func TestOneRoundTrip(t *testing.T) {
 	s, _ := openRedis(t)
 	var batches [][]store.Take

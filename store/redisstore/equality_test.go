@@ -245,6 +245,8 @@ func drawStep(t *rapid.T, l *limit.Limit) limit.Micros {
 // The script and package limit give the same decisions and keep the same
 // states: random limits, costs, groups, refunds, charges, peeks, steps of the
 // clock, limits that change in mid-life, takes and groups that come several times.
+//
+//promise:algorithms
 func TestScriptEqualsLimit(t *testing.T) {
 	var joined, joinedGroups int
 	defer func() {

@@ -124,6 +124,8 @@ func hammeredLimits() []hammered {
 
 // Three processes of sixteen goroutines hammer the same keys in one Redis, in
 // real time. What Redis admitted is judged by Redis's own clock.
+//
+//promise:global-limits exact
 func TestExactAcrossProcesses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -173,6 +175,8 @@ func readStamps(t *testing.T, file string, stamps [][]limit.Micros) {
 }
 
 // TestHammer is what the processes of TestExactAcrossProcesses run.
+//
+//promise:exact
 func TestHammer(t *testing.T) {
 	addr := os.Getenv(envHammerAddr)
 	if addr == "" {

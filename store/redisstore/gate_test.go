@@ -106,6 +106,8 @@ func TestBreakerAfterAFailover(t *testing.T) {
 
 // In an outage of a whole cluster nobody dials, neither for a shard nor for a look at
 // the slots.
+//
+//promise:shards-apart
 func TestClusterAwayIsLeftAlone(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{})
 	proxy := testserver.NewProxy(t, servers.Addrs()[0])

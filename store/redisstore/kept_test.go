@@ -49,6 +49,8 @@ func TestResetIsNotBroughtBackByAFailover(t *testing.T) {
 
 // Only replies that prove that the script did not run are asked again: one that ran
 // may have charged.
+//
+//promise:repeated-only-where-proven
 func TestRepliesThatProveNothingRan(t *testing.T) {
 	s, _ := openRedis(t)
 	for reply, want := range map[string]bool{

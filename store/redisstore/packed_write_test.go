@@ -214,6 +214,8 @@ var packedLimits = []*limit.Limit{
 
 // TestPackedWindowIsNear: a counter whose window is long over is not written as an integer,
 // though a denied hit puts its state in order; it would be taken for one that is yet to come.
+//
+//promise:clock-back-packed
 func TestPackedWindowIsNear(t *testing.T) {
 	s, _ := openRedis(t)
 	const then, now = 2_251_796_400_000_000, 2_251_886_213_686_252 // 25 hours later

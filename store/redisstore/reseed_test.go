@@ -47,6 +47,8 @@ func outlives(t *testing.T, s *Store, server *testserver.RedisServer) {
 // TestARestartForgetsNothing holds that nodes bring back what a server without
 // persistence has lost: 6 and then 4 of 10 pass, also when all that is asked for
 // comes together, in a group or many times in one call.
+//
+//promise:brought-back
 func TestARestartForgetsNothing(t *testing.T) {
 	s, server := openRedis(t)
 	limits := make([]*limit.Limit, len(narrowSpecs))

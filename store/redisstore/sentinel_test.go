@@ -22,6 +22,7 @@ func sentinelOptions(servers *testserver.SentinelServers) Options {
 	return o
 }
 
+//promise:stores
 func TestSentinelConformance(t *testing.T) {
 	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
 	storetest.Run(t, func(t *testing.T) storetest.Harness {

@@ -50,6 +50,8 @@ var countingAlgorithms = []limit.Algorithm{
 
 // TestLateLimitsEqualLimit holds the script to package limit where more and more limits,
 // in the end more than have a tally each, ask for one key.
+//
+//promise:late-limits
 func TestLateLimitsEqualLimit(t *testing.T) {
 	s, _ := openRedis(t)
 	var now limit.Micros

@@ -342,6 +342,7 @@ func exploreDepth(usual int) int {
 	return depth
 }
 
+//promise:regions-leased region-messages region-node-dies
 func TestExplore(t *testing.T) {
 	if raceEnabled || testing.Short() {
 		t.Skip("many states")

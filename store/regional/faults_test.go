@@ -298,6 +298,7 @@ func (p *planet) excess() int64 {
 	return int64(worst + 1e-6)
 }
 
+//promise:regions-leased region-cut-off region-late-returns region-clocks
 func TestFaults(t *testing.T) {
 	seeds := faultsSeeds
 	if raceEnabled || testing.Short() {

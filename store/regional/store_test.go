@@ -69,11 +69,27 @@ func (h *farHome) Epoch(ctx context.Context) (store.Epoch, error) {
 
 func (h *farHome) Vouch(context.Context) error { h.young.Store(false); return nil }
 
+// nearStore is the store of a region, in memory.
+type nearStore struct {
+	*memstore.Store
+	down atomic.Bool
+}
+
+func (n *nearStore) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	if !n.down.Load() {
+		n.Store.Take(ctx, takes, results)
+		return
+	}
+	for i := range results {
+		results[i].Err = errLost
+	}
+}
+
 // place is a node of a region, its store, and the home.
 type place struct {
 	t     testing.TB
 	home  *farHome
-	own   *memstore.Store
+	own   *nearStore
 	store *regional.Store
 	wall  atomic.Int64 // what the wall clock is ahead, ns
 }
@@ -88,10 +104,10 @@ var halves = regional.Layout{Weights: map[string]int64{"here": 1, "there": 1}, R
 func inPlace(t *testing.T, test func(p *place)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		p := &place{t: t, home: &farHome{}}
+		p := &place{t: t, home: &farHome{}, own: &nearStore{}}
 		p.home.epoch.Store(1)
 		now := func() limit.Micros { return limit.MicrosOf(time.Now()) }
-		for _, s := range []**memstore.Store{&p.home.Store, &p.own} {
+		for _, s := range []**memstore.Store{&p.home.Store, &p.own.Store} {
 			opened, err := memstore.New(memstore.Options{MaxBytes: 1 << 20, Now: now})
 			if err != nil {
 				t.Fatal(err)
@@ -126,7 +142,7 @@ func (p *place) take(takes ...store.Take) []store.Result {
 		p.t.Errorf("a request waited for %v", waited)
 	}
 	for i := range results {
-		if results[i].Err != nil && !p.home.down.Load() {
+		if results[i].Err != nil && !p.home.down.Load() && !p.own.down.Load() {
 			p.t.Error(results[i].Err)
 		}
 	}
@@ -289,6 +305,8 @@ func TestDryRunsAskForNothing(t *testing.T) {
 }
 
 // A home that does not answer, is in a new epoch, or changes it under way lends nothing.
+//
+//promise:region-home-forgets
 func TestHomesThatMayHaveForgotten(t *testing.T) {
 	inPlace(t, func(p *place) {
 		p.home.down.Store(true)
@@ -311,6 +329,33 @@ func TestHomesThatMayHaveForgotten(t *testing.T) {
 		p.later(100 * time.Millisecond)
 		if st := p.store.Stats(); st.Granted != 0 || st.Unsure == 0 || st.Epochs != 1 {
 			t.Errorf("a home that has changed its epoch under way: %+v", p.store.Stats())
+		}
+	})
+}
+
+// Without the store of its region a node decides by what it holds and leases anew, and has no
+// answer to the rest.
+//
+//promise:region-store-away
+func TestStoreOfTheRegionIsAway(t *testing.T) {
+	inPlace(t, func(p *place) {
+		p.warm()
+		p.own.down.Store(true)
+		leased := p.home.leases.Load()
+		for range 25 {
+			if r := p.take(hit("k", 1))[0]; r.Err != nil || !r.Allowed {
+				t.Errorf("a hit that is held: %+v", r)
+			}
+			p.later(400 * time.Millisecond)
+		}
+		if p.home.leases.Load() == leased {
+			t.Error("nothing is leased while the store of the region is away")
+		}
+		if r := p.take(hit("k", 90))[0]; !errors.Is(r.Err, errLost) {
+			t.Errorf("more hits than are held: %+v", r)
+		}
+		if r := p.take(hit("other", 1))[0]; !errors.Is(r.Err, errLost) {
+			t.Errorf("a key of which nothing is held: %+v", r)
 		}
 	})
 }
@@ -343,6 +388,8 @@ func TestVouchedHome(t *testing.T) {
 
 // What nobody uses goes home, and so does all when the node drains; a machine that was
 // suspended has nothing.
+//
+//promise:region-late-returns
 func TestRightsGoHome(t *testing.T) {
 	inPlace(t, func(p *place) {
 		p.warm()

@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
+//promise:sub-buckets
 func TestPartsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := limit.Spec{
@@ -158,6 +159,8 @@ func drawRun(t *rapid.T, l *limit.Limit, mode *store.Mode) (takes []store.Take) 
 
 // Whatever several nodes do at several instants, in any time t no more passes
 // than burst + rate*t.
+//
+//promise:sub-buckets
 func TestNeverOverTheLimit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		b := newBench(t)

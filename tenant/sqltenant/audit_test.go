@@ -96,6 +96,7 @@ func mixed(t *testing.T, d *sqltenant.DB) {
 	put(t, d, key("a"), "pro", perMinute(tenant.Default, 2))
 }
 
+//promise:admin-api
 func TestL2VerifyFindsTampering(t *testing.T) {
 	type tampering struct {
 		statement string

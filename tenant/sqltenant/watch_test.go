@@ -147,6 +147,8 @@ func (n *node) lastError() (told int, err error) {
 
 // TestI2ChangesReachAllNodes sets overrides on one of three nodes and prints how
 // long they took to be in force on the others.
+//
+//promise:multi-tenant
 func TestI2ChangesReachAllNodes(t *testing.T) {
 	dsn := testserver.PostgresDatabase(t)
 	nodes := []*node{newNode(t, dsn), newNode(t, dsn), newNode(t, dsn)}

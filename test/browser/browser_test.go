@@ -214,6 +214,8 @@ func TestStory(t *testing.T) { newStage(t, withTenants(t)).play("story.mjs") }
 
 // Every page, in light, in dark and on a small screen, has no fault that axe-core finds,
 // does not scroll sideways, and asks no other host for anything.
+//
+//promise:observability
 func TestPages(t *testing.T) { newStage(t, withTenants(t)).play("pages.mjs") }
 
 // All of it can be done with the keyboard alone.

@@ -55,6 +55,8 @@ func (n *node) envoy(t *testing.T, request, id string) (*rlsv3.RateLimitResponse
 // A check that is repeated by its id is charged once and gets the first answer, over HTTP
 // and gRPC, through two processes on one Redis, and when one of them was killed and another
 // one took its place.
+//
+//promise:id-repeat
 func TestF2ChecksWithAnID(t *testing.T) {
 	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})

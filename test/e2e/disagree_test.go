@@ -70,6 +70,8 @@ func rulesOf(isNew bool) string {
 
 // Nodes that disagree on a limit, as in a rolling deploy, go on limiting: no key gets
 // more than the largest of the limits, and none less than the smallest.
+//
+//promise:disagreement-lets-pass
 func TestNodesThatDisagree(t *testing.T) {
 	t.Parallel()
 	for _, memory := range []string{"", "0"} {
@@ -152,6 +154,8 @@ func askInOrder(t *testing.T, fleet []*node, body string, times int, next func(i
 
 // Callers that name limits of different bursts for one key, as services that each have a
 // setting of their own, share its count: no more passes than the largest of them allows.
+//
+//promise:more-than-eight-limits
 func TestManyBurstsOfOneKey(t *testing.T) {
 	for _, store := range []string{"redis", "memory"} {
 		t.Run(store, func(t *testing.T) {

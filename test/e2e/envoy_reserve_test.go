@@ -150,6 +150,8 @@ func TestA10EnvoyChargesBytesAtTheEnd(t *testing.T) {
 
 // A10: Envoy reserves at the start of a stream and settles at its end, by the id of the
 // request alone.
+//
+//promise:usage-known-later
 func TestA10EnvoySettlesReservations(t *testing.T) {
 	e, httpAddr := startBytes(t)
 	const alice = "reports:yes,api_key:alice"

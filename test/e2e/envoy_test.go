@@ -19,6 +19,7 @@ const (
 	askedAllowed = "cluster.backend.ratelimit.failure_mode_allowed"
 )
 
+//promise:works-with
 func TestEnvoyAllowsThenDenies(t *testing.T) { overEach(t, testEnvoyAllowsThenDenies) }
 
 func testEnvoyAllowsThenDenies(t *testing.T, transport string) {

@@ -44,6 +44,8 @@ func descriptorOf(key, value string) string {
 
 // With Redis gone, each of three nodes lets pass what is left by what it last heard, and
 // for a new key the limit; unless the rule wants no bound.
+//
+//promise:away-open
 func TestE1OpenIsBoundedByNodesTimesLimit(t *testing.T) {
 	t.Parallel()
 	const nodes, quota = 3, 90
@@ -101,6 +103,8 @@ func TestE1OpenIsBoundedByNodesTimesLimit(t *testing.T) {
 
 // Nodes that start while Redis is away go by the last known number of nodes; one that
 // has none says that it takes itself to be alone.
+//
+//promise:fleet-size-known
 func TestE1NodesThatStartInAnOutageKnowTheFleet(t *testing.T) {
 	t.Parallel()
 	const nodes, quota = 3, 90

@@ -167,6 +167,8 @@ func (n *node) checkAll(checks []string) ([]answer, error) {
 
 // Three processes with sixteen callers each ask about one key of one Redis: as
 // many as the limit are admitted, not one more and not one fewer.
+//
+//promise:global-limits
 func TestFleetSharesOneCount(t *testing.T) {
 	const nodes, callers, asks, quota = 3, 16, 20, 300
 	redis := testserver.Redis(t, testserver.RedisConfig{})

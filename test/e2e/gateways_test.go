@@ -124,6 +124,7 @@ func limitField(t *testing.T, r *response) (string, int64) {
 	return name, n
 }
 
+//promise:works-with
 func TestGatewaysAllowThenDeny(t *testing.T) {
 	t.Parallel()
 	eachGateway(t, func(t *testing.T, k gateway) {

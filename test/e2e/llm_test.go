@@ -57,6 +57,8 @@ func (p *proxyProcess) chat(customer, body string) (code int, answer, left strin
 
 // F10: budgets in tokens per customer, model and day before a server of models: what answers
 // used is charged, and not what was estimated.
+//
+//promise:usage-known-later
 func TestF10TokensThroughTheProxy(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"costs.yaml", "identity.yaml"} {

@@ -187,6 +187,8 @@ func drainReturns(t *testing.T, redis *testserver.RedisServer) bool {
 }
 
 // Nodes that decide alone have a third of the limit each, and ask nobody.
+//
+//promise:local
 func TestD4LocalShares(t *testing.T) {
 	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})
@@ -219,6 +221,8 @@ func TestD5DenialsCostNoCalls(t *testing.T) {
 }
 
 // With Redis gone, each node goes on with its share of the limit, and says so.
+//
+//promise:away-local
 func TestE1FallbackSharesTheLimit(t *testing.T) {
 	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})

@@ -71,6 +71,8 @@ func startRatelimit(t *testing.T, environment ...string) *node {
 
 // The process takes the environment of envoyproxy/ratelimit and serves what its users ask
 // for: answers over HTTP, health, the rules, figures, and metrics at a port of their own.
+//
+//promise:envoy-drop-in
 func TestInPlaceOfRatelimit(t *testing.T) {
 	n := startRatelimit(t, "STATSD_PORT=tcp://10.0.0.1:8125", "REDIS_POOL_SIZE=20", "HEADGATE_PORT=tcp://10.0.0.2:8080", "HEADGATE_SERVICE_HOST=10.0.0.2")
 	for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {

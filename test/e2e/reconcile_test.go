@@ -10,6 +10,8 @@ import (
 
 // What two nodes let pass by their shares while Redis cannot be reached is charged once it is back:
 // the whole limit is then used up, and no hit of it is given out twice.
+//
+//promise:reconciled-exactly
 func TestE1WhatPassedLocallyIsChargedAfterwards(t *testing.T) {
 	t.Parallel()
 	const nodes, quota = 2, 90

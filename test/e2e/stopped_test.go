@@ -16,6 +16,8 @@ import (
 
 // A node that is stopped for a while finds requests when it goes on whose callers have
 // given up long ago. It charges nothing for them.
+//
+//promise:stopped-node-charges-nothing
 func TestAStoppedNodeChargesNothingForWhoIsGone(t *testing.T) {
 	t.Parallel()
 	redis := testserver.Redis(t, testserver.RedisConfig{})

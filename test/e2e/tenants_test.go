@@ -139,6 +139,8 @@ func (n *node) until(t *testing.T, met func() error) {
 // Three processes, one PostgreSQL and one Redis: what a fourth process changes is in
 // force on all of them; the distribution is printed. An override that ends gives the
 // tier back, and tiers change with their file.
+//
+//promise:multi-tenant
 func TestI2FleetHearsOfQuotas(t *testing.T) {
 	t.Parallel()
 	y := newTenancy(t)

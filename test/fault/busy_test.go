@@ -50,6 +50,8 @@ func startBusyLoops(t *testing.T, length time.Duration) (stop func()) {
 // A machine that is busy with other things, a store that is well: what is decided by
 // failure mode then is noise, and the less of it the better. Nothing is demanded of its
 // share, which is the machine's; the row of the table says what it was.
+//
+//promise:busy-node-opens-no-breaker
 func TestBusyMachine(t *testing.T) {
 	length := time.Second
 	if *long {

@@ -115,6 +115,8 @@ func (c *clusterRig) untouched(f *faulted, shard int) {
 
 // A primary of a cluster dies again and again. Its replica takes over; the other
 // shards are not concerned.
+//
+//promise:shards-apart failover-loses
 func TestClusterKills(t *testing.T) {
 	c := openCluster(t, soon())
 	const shard = 1

@@ -31,6 +31,8 @@ type network struct {
 }
 
 // The server is well, but the way to it is not.
+//
+//promise:lost-answers-are-stricter
 func TestNetwork(t *testing.T) {
 	slow := func(latency, jitter time.Duration) testserver.Toxics {
 		toxic := testserver.Toxic{Latency: latency / 2, Jitter: jitter}

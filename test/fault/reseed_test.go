@@ -127,6 +127,8 @@ func (e forgetful) measure(t *testing.T) {
 }
 
 // A Redis that is killed and started again has lost all counts.
+//
+//promise:brought-back
 func TestReseedRestart(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{})
 	forgetful{
@@ -136,6 +138,8 @@ func TestReseedRestart(t *testing.T) {
 }
 
 // A replica takes over that was cut off from its primary some time before that died.
+//
+//promise:brought-back
 func TestReseedSentinel(t *testing.T) {
 	servers, options := openSentinel(t)
 	var killed *testserver.RedisServer
@@ -151,6 +155,8 @@ func TestReseedSentinel(t *testing.T) {
 }
 
 // The same in one shard of a cluster; the keys of the others lose nothing.
+//
+//promise:brought-back
 func TestReseedCluster(t *testing.T) {
 	if !*long {
 		t.Skip("only with -long")

@@ -19,6 +19,8 @@ func openSentinel(t *testing.T) (*testserver.SentinelServers, redisstore.Options
 
 // The primary dies again and again, and a replica takes its place. What it had
 // acknowledged and not passed on is lost.
+//
+//promise:failover-loses
 func TestSentinelKills(t *testing.T) {
 	for _, rule := range []ruleMode{{failOpen, false}, {failClosed, false}, {failLocal, false}, {failOpen, true}} {
 		t.Run(rule.consistency()+" "+string(rule.failure), func(t *testing.T) {
@@ -73,6 +75,8 @@ func TestSentinelAndPrimaryDie(t *testing.T) {
 // A primary that hangs is replaced. When it goes on it is for a moment a second
 // primary: a node that is still connected to it is answered by it, until the
 // sentinels make it a replica, and what it counted then is lost.
+//
+//promise:two-primaries brought-back-two-primaries
 func TestSentinelPrimaryHangs(t *testing.T) {
 	if !*long {
 		t.Skip("only with -long")

@@ -23,6 +23,8 @@ func single(t *testing.T, name string, mode failureMode, f func(f *faulted, serv
 
 // A Redis that is killed and started again has lost all counts. Each failure
 // mode answers meanwhile.
+//
+//promise:restart-loses
 func TestRestart(t *testing.T) {
 	for _, mode := range []failureMode{failOpen, failClosed, failLocal} {
 		t.Run(string(mode), func(t *testing.T) {
@@ -42,6 +44,8 @@ func TestRestart(t *testing.T) {
 }
 
 // Leases outlive the server that granted them.
+//
+//promise:restart-with-leases
 func TestLeasesOutliveRestart(t *testing.T) {
 	s := single(t, "kill -9 and restart", failClosed, func(f *faulted, server *testserver.RedisServer) time.Time {
 		over := f.loses()

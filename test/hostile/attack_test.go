@@ -132,6 +132,8 @@ func request(method, path, token, body string) []byte {
 }
 
 // TestInputs sends bytes and requests that are not as they should be to all listeners.
+//
+//promise:front-door
 func TestInputs(t *testing.T) {
 	f := newFleet(t)
 	y := &tally{heard: map[string]map[string]int{}}

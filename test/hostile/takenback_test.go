@@ -26,6 +26,8 @@ import (
 
 // TestTakenBack: connections that a caller has opened with a token are good for nothing once the
 // token is taken out of the file, without being closed.
+//
+//promise:front-door
 func TestTakenBack(t *testing.T) {
 	f := newFleet(t)
 	ways := map[string]func(t *testing.T, token string) (ask func() (bool, error)){

@@ -61,6 +61,8 @@ func until(t *testing.T, url string) (passed int, denied http.Header) {
 // TestFromNginx: nginx limits by itself, then with Headgate beside it in shadow mode, then Headgate
 // limits, then nginx by itself again. Five requests pass at once each time: that both refill
 // meanwhile may let one more through on a slow machine.
+//
+//promise:importers
 func TestFromNginx(t *testing.T) {
 	p := follow(t, "nginx.md")
 	app, auth := application(t), freePort(t)
@@ -100,6 +102,8 @@ func TestFromNginx(t *testing.T) {
 
 // TestFromKong: Headgate stands before what Kong stands for, lets all pass in shadow mode, and
 // then limits as the plugin said.
+//
+//promise:importers
 func TestFromKong(t *testing.T) {
 	p := follow(t, "kong.md", "hour: 5", "year: 5")
 	app := application(t)
@@ -190,6 +194,8 @@ func startUnder(t *testing.T, environment map[string]string) (process *testserve
 
 // TestFromIstio: with the environment of the Deployment, but for ports, folders and the address of
 // Redis, the rules of the ConfigMap are in force, and health is as its probe asks.
+//
+//promise:importers
 func TestFromIstio(t *testing.T) {
 	p := follow(t, "istio.md", "unit: minute", "unit: year")
 	environment := environmentIn(t, p.files["deployment.yaml"])
@@ -231,6 +237,8 @@ func TestFromIstio(t *testing.T) {
 // TestFromEnvoyGateway: the variables that the page adds to those of Envoy Gateway are taken: who
 // shows no certificate is not answered, and what was kept is where the page says. That the rules
 // come by xDS with all the others is shown with a control plane elsewhere (test/e2e).
+//
+//promise:importers
 func TestFromEnvoyGateway(t *testing.T) {
 	p := follow(t, "envoy-gateway.md")
 	environment := environmentIn(t, p.files["envoy-gateway.yaml"])

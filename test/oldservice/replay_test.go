@@ -23,6 +23,8 @@ import (
 )
 
 // Headgate answers what the old service has answered.
+//
+//promise:envoy-drop-in
 func TestRecordedAnswers(t *testing.T) {
 	for _, s := range scenarios(t) {
 		t.Run(s.name(), func(t *testing.T) {

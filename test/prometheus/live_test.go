@@ -269,6 +269,8 @@ const interval = "10s"
 // TestK3DashboardsShow: a Prometheus that scrapes Headgate under load has an answer to
 // every query of every dashboard; recording rules make their series; and alerts fire
 // when Redis freezes or dies, and end when it is back.
+//
+//promise:observability
 func TestK3DashboardsShow(t *testing.T) {
 	t.Parallel()
 	w := watch(t)

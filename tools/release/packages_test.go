@@ -24,6 +24,8 @@ var inPackages = map[string]string{
 
 // TestDebian lists, checks and unpacks the package with the tools of Debian, and runs the
 // program in it.
+//
+//promise:one-binary
 func TestDebian(t *testing.T) {
 	tool, err := exec.LookPath("dpkg-deb")
 	if err != nil {
@@ -66,6 +68,8 @@ func TestDebian(t *testing.T) {
 }
 
 // TestRPM holds that there is a package, and asks rpm what is in it where the machine has it.
+//
+//promise:one-binary
 func TestRPM(t *testing.T) {
 	r := built(t, t.TempDir())
 	name := filepath.Join(r.out, "headgate_1.2.3_linux_"+runtime.GOARCH+".rpm")

@@ -130,6 +130,8 @@ func TestTwoBuildsAreAlike(t *testing.T) {
 }
 
 // TestArchives holds what is in them, and that the program says the tag.
+//
+//promise:one-binary
 func TestArchives(t *testing.T) {
 	dir := t.TempDir()
 	r := built(t, dir)
@@ -202,6 +204,8 @@ func unpack(t *testing.T, r io.Reader, dir string) (names []string) {
 
 // TestImage reads the layout back, lays out its file system and runs both programs of it;
 // where it may, in that file system alone and as the user of the image.
+//
+//promise:one-binary
 func TestImage(t *testing.T) {
 	dir := t.TempDir()
 	r := built(t, dir)
