@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/problems"
 )
 
 const (
@@ -100,7 +102,7 @@ func (p *problem) answer() *answer {
 	for name, values := range p.header {
 		a.header[name] = values
 	}
-	a.header.Set("Content-Type", problemType)
+	a.header.Set("Content-Type", problems.MediaType)
 	return a
 }
 

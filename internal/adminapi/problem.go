@@ -1,12 +1,12 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -22,10 +22,7 @@ const maxFieldErrors = 20
 
 // problem is the body of every answer that is an error (RFC 9457).
 type problem struct {
-	Type   string       `json:"type"`
-	Title  string       `json:"title"`
-	Status int          `json:"status"`
-	Detail string       `json:"detail"`
+	problems.Body
 	Errors []fieldError `json:"errors,omitempty"`
 
 	header http.Header
@@ -53,7 +50,7 @@ type fieldError struct {
 func (p *problem) Error() string { return fmt.Sprintf("%d: %s", p.Status, p.Detail) }
 
 func fail(status int, format string, args ...any) *problem {
-	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	return &problem{Body: problems.Of(status, fmt.Sprintf(format, args...))}
 }
 
 // with adds a header field.
@@ -120,11 +117,5 @@ func (p *problem) write(w http.ResponseWriter) {
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		panic(err) // strings and integers only
-	}
-	w.Header().Set("Content-Type", problemType)
-	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(body, '\n')) // nobody is there to hear of an error
+	problems.Write(w, p.Status, p)
 }

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"net/http"
 
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -23,7 +24,7 @@ func deleted(about string) reply    { return reply{status: http.StatusNoContent,
 func text(kind, about string) reply { return reply{http.StatusOK, about, kind, nil, false} }
 
 func errorReply(status int, about string) reply {
-	return reply{status: status, about: about, kind: problemType, of: problem{}}
+	return reply{status: status, about: about, kind: problems.MediaType, of: problem{}}
 }
 
 // tagged is r with an ETag.

@@ -11,11 +11,10 @@ import (
 const Prefix = "/admin/v1/"
 
 const (
-	jsonType    = "application/json"
-	yamlType    = "application/yaml"
-	linesType   = "application/x-ndjson"
-	streamType  = "text/event-stream"
-	problemType = "application/problem+json"
+	jsonType   = "application/json"
+	yamlType   = "application/yaml"
+	linesType  = "application/x-ndjson"
+	streamType = "text/event-stream"
 )
 
 // defaultPage is the length of a page that is not asked for.

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/internal/problems"
 )
 
 // examplePath is the path of a route with examples of its parameters.
@@ -199,14 +201,14 @@ func TestNoRoute(t *testing.T) {
 		{"GET", "../v1/quotas", 404, ""}, {"GET", "../../quotas", 404, ""}, {"PUT", "", 404, ""},
 	} {
 		r := s.want(s.do(Admin, c.method, c.path, ""), c.status)
-		if r.header.Get("Allow") != c.allow || c.status != 204 && r.header.Get("Content-Type") != problemType {
+		if r.header.Get("Allow") != c.allow || c.status != 204 && r.header.Get("Content-Type") != problems.MediaType {
 			t.Errorf("%s %s: %v %s", c.method, c.path, r.header, r.body)
 		}
 	}
 	// A request for the server as a whole is asked who it is of, as any other.
 	w := httptest.NewRecorder()
 	s.handler.ServeHTTP(w, httptest.NewRequest("OPTIONS", "*", nil))
-	if w.Code != 401 || w.Header().Get("Content-Type") != problemType {
+	if w.Code != 401 || w.Header().Get("Content-Type") != problems.MediaType {
 		t.Errorf("OPTIONS *: %d %v %s", w.Code, w.Header(), w.Body)
 	}
 }

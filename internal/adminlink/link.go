@@ -13,6 +13,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/problems"
 )
 
 const (
@@ -125,10 +127,8 @@ func (l *Link) Forward() http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			// Without the error, which names addresses that browsers need not know; the log has it.
-			w.Header().Set("Content-Type", "application/problem+json")
 			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusBadGateway)
-			_, _ = w.Write([]byte(`{"type":"about:blank","title":"Bad Gateway","status":502,"detail":"no admin process of --admin-urls answers"}` + "\n"))
+			problems.Write(w, http.StatusBadGateway, problems.Of(http.StatusBadGateway, "no admin process of --admin-urls answers"))
 		},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/selflimit"
 	"github.com/headgate/headgate/internal/usagetoken"
@@ -192,16 +193,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, subject tenant.S
 // known reports whether what u says is not only that the store did not answer.
 func known(u tenantusage.Limit) bool { return u.Unlimited() || u.Counted() }
 
-// problem is the body of an answer that is an error (RFC 9457).
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
-
 func fail(w http.ResponseWriter, status int, detail string) {
-	write(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail})
+	problems.Write(w, status, problems.Of(status, detail))
 }
 
 func write(w http.ResponseWriter, status int, kind string, body any) {

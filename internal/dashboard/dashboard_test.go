@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/problems"
 )
 
 // admin stands for the admin API: it takes the tokens that it knows, and says what it
@@ -41,7 +43,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 		fail(http.StatusUnauthorized, "the token is not known").write(w)
 	case r.URL.Path == "/admin/v1/me":
-		writeJSON(w, http.StatusOK, jsonType, identity{"ann", scope})
+		writeJSON(w, http.StatusOK, identity{"ann", scope})
 	case r.URL.Path == "/admin/v1/live":
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, "event: overview\ndata: {}\n\n")
@@ -51,7 +53,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("ETag", `"7"`)
 		w.Header().Set("Set-Cookie", "a=b")
-		writeJSON(w, http.StatusOK, jsonType, map[string]string{"body": string(body)})
+		writeJSON(w, http.StatusOK, map[string]string{"body": string(body)})
 	}
 }
 
@@ -442,7 +444,7 @@ func TestProblems(t *testing.T) {
 	d := newDesk(t)
 	w := d.ask("GET", "/api/me", "")
 	var p problem
-	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != problemType || p.Status != 401 || p.Title != "Unauthorized" || p.Detail == "" {
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != problems.MediaType || p.Status != 401 || p.Title != "Unauthorized" || p.Detail == "" {
 		t.Errorf("%v %s %v", w.Header(), w.Body, err)
 	}
 }

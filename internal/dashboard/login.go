@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/strictjson"
 )
@@ -61,7 +62,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	}
 	name, begun := h.sessions.begin(token, h.now())
 	http.SetCookie(w, cookie(r, name, int(h.sessions.lasts/time.Second)))
-	writeJSON(w, http.StatusOK, jsonType, struct {
+	writeJSON(w, http.StatusOK, struct {
 		identity
 		ExpiresAt time.Time `json:"expires_at"`
 	}{who, begun.expires.UTC()})
@@ -144,7 +145,7 @@ func (c *captured) pass(w http.ResponseWriter) {
 		w.Header().Set("Retry-After", wait)
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", problemType)
+	w.Header().Set("Content-Type", problems.MediaType)
 	w.WriteHeader(c.status)
 	_, _ = w.Write(c.body.Bytes()) // nobody is there to hear of an error
 }

@@ -4,27 +4,23 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/headgate/headgate/internal/problems"
 )
 
-const (
-	jsonType    = "application/json"
-	problemType = "application/problem+json"
-)
+const jsonType = "application/json"
 
-// problem is the body of every answer that is an error (RFC 9457), as the admin API has
-// it.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-}
+// problem is the body of every answer that is an error, as the admin API has it.
+type problem struct{ problems.Body }
 
 func fail(status int, format string, args ...any) *problem {
-	return &problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+	return &problem{problems.Of(status, fmt.Sprintf(format, args...))}
 }
 
-func (p *problem) write(w http.ResponseWriter) { writeJSON(w, p.Status, problemType, p) }
+func (p *problem) write(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	problems.Write(w, p.Status, p)
+}
 
 // notAllowed answers a request whose method is none of allowed.
 func notAllowed(w http.ResponseWriter, allowed string) {
@@ -32,13 +28,13 @@ func notAllowed(w http.ResponseWriter, allowed string) {
 	fail(http.StatusMethodNotAllowed, "the method is none of %s", allowed).write(w)
 }
 
-func writeJSON(w http.ResponseWriter, status int, kind string, body any) {
+func writeJSON(w http.ResponseWriter, status int, body any) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // strings, integers and times only
 	}
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Type", jsonType)
 	w.WriteHeader(status)
 	_, _ = w.Write(append(text, '\n')) // nobody is there to hear of an error
 }

@@ -8,19 +8,11 @@ import (
 	"net/http"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/problems"
 )
 
 // MaxBody bounds the body of a request, in bytes.
 const MaxBody = 64 << 10
-
-// problem is the body of answers that are errors (RFC 9457).
-type problem struct {
-	Type   string       `json:"type"`
-	Title  string       `json:"title"`
-	Status int          `json:"status"`
-	Detail string       `json:"detail"`
-	Errors []FieldError `json:"errors,omitempty"`
-}
 
 // Handler answers POST /v1/explain for operators: to a request as POST /v1/check takes it
 // (domain, descriptors, attributes), with a view.Explanation. It shows what others have
@@ -55,19 +47,22 @@ func Handler(limiter Limiter) http.Handler {
 			refuse(w, http.StatusBadRequest, err.Error())
 			return
 		}
-		write(w, http.StatusOK, "application/json", e)
+		guard(w.Header())
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(e) // an error is that of a client who has gone
 	})
 }
 
 func refuse(w http.ResponseWriter, status int, detail string, fields ...FieldError) {
-	write(w, status, "application/problem+json", problem{"about:blank", http.StatusText(status), status, detail, fields})
+	guard(w.Header())
+	problems.Write(w, status, struct {
+		problems.Body
+		Errors []FieldError `json:"errors,omitempty"`
+	}{problems.Of(status, detail), fields})
 }
 
-func write(w http.ResponseWriter, status int, media string, body any) {
-	h := w.Header()
-	h.Set("Content-Type", media)
+// guard keeps browsers from guessing what an answer is, and everybody from keeping it.
+func guard(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(body) // an error is that of a client who has gone
 }

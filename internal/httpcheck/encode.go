@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
@@ -181,8 +182,8 @@ func ceilMillis(d time.Duration) int64 {
 
 // problem is an error answer: application/problem+json (RFC 9457) with a hint.
 type problem struct {
-	status              int
-	title, detail, hint string
+	status       int
+	detail, hint string
 }
 
 // hinted returns p with the hint in its own member, where errors have it at their end.
@@ -195,8 +196,10 @@ func (p problem) hinted() problem {
 }
 
 func appendProblem(dst []byte, p problem) []byte {
-	dst = append(dst, `{"type":"about:blank","title":`...)
-	dst = httpanswer.AppendJSONString(dst, p.title)
+	dst = append(dst, `{"type":"`...)
+	dst = append(dst, problems.Type(p.status)...)
+	dst = append(dst, `","title":`...)
+	dst = httpanswer.AppendJSONString(dst, http.StatusText(p.status))
 	dst = appendInt(dst, `,"status":`, int64(p.status))
 	dst = append(dst, `,"detail":`...)
 	dst = httpanswer.AppendJSONString(dst, p.detail)

@@ -168,6 +168,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/trace"
@@ -492,15 +493,11 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 }
 
 func writeProblem(w http.ResponseWriter, p problem) {
-	p.title = http.StatusText(p.status)
 	w.Header().Set("Cache-Control", "no-store")
-	write(w, p.status, mediaProblem, appendProblem(nil, p))
+	write(w, p.status, problems.MediaType, appendProblem(nil, p))
 }
 
-const (
-	mediaJSON    = "application/json"
-	mediaProblem = "application/problem+json"
-)
+const mediaJSON = "application/json"
 
 // write sends an answer. That the client may be gone is nobody's error.
 func write(w http.ResponseWriter, status int, media string, body []byte) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
@@ -303,7 +304,7 @@ func verifyProblem(t *testing.T, w *httptest.ResponseRecorder) {
 	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil {
 		t.Fatalf("%s: %v", w.Body, err)
 	}
-	if p.Type != "about:blank" || p.Title == "" || p.Detail == "" || p.Status != w.Code {
+	if p.Type != problems.Type(w.Code) || p.Title == "" || p.Detail == "" || p.Status != w.Code {
 		t.Errorf("problem %+v of status %d", p, w.Code)
 	}
 	if media := w.Header().Get("Content-Type"); media != "application/problem+json" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/openapi"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/reservation"
@@ -138,11 +139,8 @@ type (
 		Degraded string `json:"degraded"`
 	}
 	problemBody struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Status int64  `json:"status"`
-		Detail string `json:"detail"`
-		Hint   string `json:"hint,omitempty"`
+		problems.Body
+		Hint string `json:"hint,omitempty"`
 	}
 )
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate/internal/openapi"
+	"github.com/headgate/headgate/internal/problems"
 )
 
 // path is one of the paths that decide, for the document.
@@ -89,12 +90,12 @@ func (p *path) operation() openapi.Schema {
 	for status, of := range p.answers {
 		content := openapi.Schema{mediaJSON: openapi.Schema{"schema": answerSchema(of)}}
 		if _, denial := of.(checkDecision); denial && status != http.StatusOK {
-			content[mediaProblem] = openapi.Schema{"schema": answerSchema(of)} // with --body problem
+			content[problems.MediaType] = openapi.Schema{"schema": answerSchema(of)} // with --body problem
 		}
 		answers[strconv.Itoa(status)] = openapi.Schema{"description": decisions[status], "content": content}
 	}
 	for _, status := range append([]int{400, 401, 403, 413, 415}, p.refuses...) {
-		answers[strconv.Itoa(status)] = openapi.Schema{"description": refusals[status], "content": openapi.Schema{mediaProblem: openapi.Schema{"schema": ref("Problem")}}}
+		answers[strconv.Itoa(status)] = openapi.Schema{"description": refusals[status], "content": openapi.Schema{problems.MediaType: openapi.Schema{"schema": ref("Problem")}}}
 	}
 	return openapi.Schema{
 		"operationId": p.id, "summary": p.summary,
