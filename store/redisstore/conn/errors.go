@@ -61,7 +61,7 @@ type answer struct {
 }
 
 const hintUser = "the ACL user needs +select +evalsha +eval +time +get +set +incrby +del +strlen +getrange +append +pexpire and ~<prefix>*" +
-	", for the roster, switches and tools +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking"
+	", for the roster, switches and tools +pttl +hget +hset +zadd +zcard +zrem +zremrangebyscore +zrevrange +zscore, in a cluster +cluster|slots +asking, for the home of regions +info"
 
 const hintCluster = "give the address as redis+cluster://HOST:PORT"
 
