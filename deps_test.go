@@ -157,7 +157,7 @@ var rooms = map[string]struct {
 	"internal/shares":    {[]string{"internal/admission"}, "what an address has of a process is no matter of what its calls ask"},
 	"internal/problems":  {nil, "what is wrong with a call is said alike, whoever was asked"},
 	"internal/sleep":     {nil, "waiting is no matter of what for"},
-	"internal/config":    {nil, "settings are read before there is anything else"},
+	"internal/config":    {[]string{"internal/spelling"}, "settings are read before there is anything else"},
 	"internal/xdsrules":  {[]string{"rules/rulefile", "internal/sleep"}, "a control plane is asked in one place; whoever has the rules puts them in force"},
 	"internal/systemd":   {nil, "who started a process is told of it in a line, whatever it does"},
 	"internal/manual":    {nil, "what a command line has is said of its table alone, whatever the commands do"},

@@ -299,9 +299,9 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 
 func TestFileErrors(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"unknown key", "shadow: true\nhttp_addr: :1\n", `:2: unknown setting "http_addr"; hint:`},
+		{"unknown key", "shadow: true\nhttp_addr: :1\n", `:2: unknown setting "http_addr"; hint: did you mean "http-addr"?`},
 		{"a flag's denial", "shadow: true\nno-caller-limits: true\n", ":2: unknown setting \"no-caller-limits\"; hint: the flag --no-caller-limits is `caller-limits: false` in a file"},
-		{"a denial of no such flag", "no-shadow: true\n", `:1: unknown setting "no-shadow"; hint: settings have`},
+		{"a denial of no such flag", "no-such-thing: true\n", `:1: unknown setting "no-such-thing"; hint: settings have`},
 		{"config in config", "config: other.yaml\n", `:1: unknown setting "config"`},
 		{"bad duration", "shadow: true\n\nstore-budget: 20\n", ":3: --store-budget"},
 		{"bad choice", "body: xml\n", `:1: --body: "xml" is not a choice; hint: one of platform, flat, problem`},

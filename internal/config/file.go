@@ -12,6 +12,8 @@ import (
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // maxFileBytes bounds the file of settings; a written-out one has 2 KiB.
@@ -146,8 +148,18 @@ func (f *File) load(path string, flags []*kong.Flag) error {
 
 // instead says what to write for a key that is no setting.
 func instead(key string, flags []*kong.Flag) string {
+	names := func(yield func(string) bool) {
+		for _, fl := range flags {
+			if fl.Name != "config" && fl.Name != "help" && !yield(fl.Name) {
+				return
+			}
+		}
+	}
 	if name, negated := strings.CutPrefix(key, "no-"); negated && slices.ContainsFunc(flags, func(fl *kong.Flag) bool { return fl.Name == name && fl.Tag.Negatable != "" }) {
 		return fmt.Sprintf("the flag --%s is `%s: false` in a file", key, name)
+	}
+	if near := spelling.Nearest(key, names); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
 	}
 	return "settings have the names of the flags that --help shows, without the dashes"
 }
