@@ -32,10 +32,12 @@ const (
 	noticeBatch = 16
 )
 
-var boardScript = optional(newScript(strings.NewReplacer(
-	"MAX_NOTICES", strconv.Itoa(maxNotices),
-	"PAGE_BYTES", strconv.Itoa(noticePage),
-).Replace(luaBoard)))
+var boardScript = optional(newScript(func() string {
+	return strings.NewReplacer(
+		"MAX_NOTICES", strconv.Itoa(maxNotices),
+		"PAGE_BYTES", strconv.Itoa(noticePage),
+	).Replace(luaBoard)
+}))
 
 var errBoard = errors.New("the board is full")
 

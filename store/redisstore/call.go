@@ -143,9 +143,9 @@ func (c *call) command(t conn.Trip) rueidis.Completed {
 	}
 	keys, args := c.body.encode(h)
 	c.keys = len(keys)
-	name, script := "EVALSHA", c.script.sha
+	name, script := "EVALSHA", c.script.sha()
 	if c.triedEval {
-		name, script = "EVAL", c.script.text
+		name, script = "EVAL", c.script.text()
 	}
 	return se.Client.B().Arbitrary(name, script, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build()
 }

@@ -89,7 +89,7 @@ func TestDrainedStates(t *testing.T) {
 func answerOf(t *testing.T, s *Store, now limit.Micros, takes ...store.Take) []int64 {
 	t.Helper()
 	keys, args := new(request).encode(conn.DefaultPrefix, header{now: now, number: 7}, takes)
-	words := append([]string{"EVAL", takeScript.text, strconv.Itoa(len(keys))}, append(slices.Clone(keys), args...)...)
+	words := append([]string{"EVAL", takeScript.text(), strconv.Itoa(len(keys))}, append(slices.Clone(keys), args...)...)
 	fields := strings.Fields(strings.Trim(command(t, s, words...), "[]"))
 	numbers := make([]int64, len(fields))
 	for i, field := range fields {

@@ -24,7 +24,7 @@ var luaEpoch string
 // any bucket's.
 const epochName = "epoch"
 
-var epochScript = optional(newScript(luaEpoch))
+var epochScript = optional(newScript(func() string { return luaEpoch }))
 
 var errSeveralServers = errors.New("the buckets are on several servers, each of which may forget by itself")
 

@@ -25,13 +25,13 @@ func TestExpandedScripts(t *testing.T) {
 	for name, script := range scripts {
 		path := filepath.Join(expandedDir, name+".lua")
 		if *update {
-			if err := os.WriteFile(path, []byte(script.text), 0o644); err != nil {
+			if err := os.WriteFile(path, []byte(script.text()), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if golden, err := os.ReadFile(path); err != nil {
 			t.Fatal(err)
-		} else if string(golden) != script.text {
+		} else if string(golden) != script.text() {
 			t.Errorf("%s is not what Redis gets: go test ./store/redisstore -run TestExpandedScripts -update", path)
 		}
 	}
@@ -57,7 +57,7 @@ func TestPartsSayTheirFile(t *testing.T) {
 			t.Errorf("%s does not begin with its name", path)
 		}
 		if !slices.ContainsFunc([]*script{takeScript, leaseScript, seedScript, rosterScript, boardScript, registerScript, swapScript, shareScript, epochScript}, func(s *script) bool {
-			return strings.Contains(s.text, "-- "+filepath.Base(path))
+			return strings.Contains(s.text(), "-- "+filepath.Base(path))
 		}) {
 			t.Errorf("%s is in no script", path)
 		}

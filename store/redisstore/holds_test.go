@@ -305,7 +305,7 @@ func TestLateHoldsAndDenials(t *testing.T) {
 		"charge":  {Key: []byte("key"), Limit: threeStrikes, Hits: 1, Op: store.Charge},
 	} {
 		keys, args := new(request).encode(s.prefix(hashOf(take.Key)), header{number: 7, deadline: 1}, []store.Take{take})
-		if got := command(t, s, "EVAL", takeScript.text, "1", keys[0], args[0]); !strings.HasPrefix(got, "[29 ") {
+		if got := command(t, s, "EVAL", takeScript.text(), "1", keys[0], args[0]); !strings.HasPrefix(got, "[29 ") {
 			t.Errorf("%s: got %s, want status 1 of call 7", name, got)
 		}
 		if command(t, s, "EXISTS", keys[0]) != "0" {

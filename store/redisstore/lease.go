@@ -40,13 +40,15 @@ const (
 
 // leaseScript answers requests for leases. It shares the head and the algorithms
 // with the script of the takes.
-var leaseScript = newScript(strings.NewReplacer(
-	"FIELD_BYTES", strconv.Itoa(fieldBytes),
-	"LEASE_BYTES", strconv.Itoa(leaseBytes),
-	"REGISTER_HEAD", strconv.Itoa(registerHead),
-	"MAX_LEASES", strconv.Itoa(store.MaxLeases),
-	"LEASE_PART", strconv.Itoa(limit.LeasePart),
-).Replace(sections.Replace(luaHead + luaLease)))
+var leaseScript = newScript(func() string {
+	return strings.NewReplacer(
+		"FIELD_BYTES", strconv.Itoa(fieldBytes),
+		"LEASE_BYTES", strconv.Itoa(leaseBytes),
+		"REGISTER_HEAD", strconv.Itoa(registerHead),
+		"MAX_LEASES", strconv.Itoa(store.MaxLeases),
+		"LEASE_PART", strconv.Itoa(limit.LeasePart),
+	).Replace(sections().Replace(luaHead + luaLease))
+})
 
 var _ store.Leaser = (*Store)(nil)
 

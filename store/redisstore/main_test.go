@@ -66,13 +66,19 @@ func setClock(t testing.TB, s *Store, now func() limit.Micros) {
 	s.clock = now
 	for _, of := range []**script{&takeScript, &leaseScript, &rosterScript, &boardScript, &swapScript} {
 		before := *of
-		text := strings.ReplaceAll(before.text, "/ 1000) + 1000", "/ 1000) + 86400000")
-		if text == before.text && !strings.Contains(text, "/ 1000) + 86400000") {
+		text := strings.ReplaceAll(before.text(), "/ 1000) + 1000", "/ 1000) + 86400000")
+		if text == before.text() && !strings.Contains(text, "/ 1000) + 86400000") {
 			t.Fatal("a script does not say how long its keys live")
 		}
-		*of = &script{text: text, sha: scriptSHA(text), optional: before.optional}
+		*of = changed(before, text)
 		t.Cleanup(func() { *of = before })
 	}
+}
+
+// changed returns s with another text, which is whole.
+func changed(s *script, text string) *script {
+	whole := wholeScript{text: text, sha: scriptSHA(text)}
+	return &script{whole: func() wholeScript { return whole }, optional: s.optional}
 }
 
 // setWorld is setClock for who holds the store to its contract: buckets end by that clock
@@ -87,19 +93,19 @@ func setWorld(t testing.TB, s *Store, now func() limit.Micros) {
 			"  local ends = redis.call('PEXPIRETIME', KEYS[i])\n" +
 			"  if ends > 0 and ends <= " + far + " then\n    redis.call('DEL', KEYS[i])\n  end\nend\n"
 	)
-	if s.clock = now; strings.Contains(takeScript.text, far) {
+	if s.clock = now; strings.Contains(takeScript.text(), far) {
 		return // for another store of this test
 	}
 	setClock(t, s, now)
 	for _, of := range []**script{&takeScript, &leaseScript} {
-		text := (*of).text
+		text := (*of).text()
 		if strings.Count(text, begin) != 1 {
 			t.Fatal("the script has no place to drop keys at")
 		}
 		text = strings.NewReplacer(
 			begin, drop+begin, "/ 1000) + 86400000", "/ 1000) + 1000 + "+far, "'PX'", "'PXAT'", "'PEXPIRE'", "'PEXPIREAT'",
 		).Replace(text)
-		*of = &script{text: text, sha: scriptSHA(text), optional: (*of).optional}
+		*of = changed(*of, text)
 	}
 }
 

@@ -174,7 +174,7 @@ func TestPackedIsMerged(t *testing.T) {
 			}, time.Hour}}}
 			keys, args := body.encode(header{number: 7})
 			mustCommand(rt, s, "SET", keys[0], value, "PX", "3600000")
-			mustCommand(rt, s, append([]string{"EVAL", seedScript.text, "1", keys[0]}, args...)...)
+			mustCommand(rt, s, append([]string{"EVAL", seedScript.text(), "1", keys[0]}, args...)...)
 			var err error
 			if values[i], err = tryCommand(s, "GET", keys[0]); err != nil {
 				rt.Fatal(err)

@@ -44,6 +44,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	takeScript.whole() // not in the first decision
 	s := &Store{caller: caller{options: o, prefixes: prefixes(&o)}, late: conn.NewLateness(o.Budget)}
 	if o.Remembered > 0 {
 		s.memory = newMemory(o.Remembered)

@@ -24,7 +24,7 @@ const (
 	registerBudget = time.Second
 )
 
-var registerScript = optional(newScript(luaRegister))
+var registerScript = optional(newScript(func() string { return luaRegister }))
 
 var _ store.Register = (*Store)(nil)
 

@@ -29,7 +29,9 @@ const (
 	maxRosterName = 256
 )
 
-var rosterScript = optional(newScript(strings.NewReplacer("MAX_NODES", strconv.Itoa(maxRoster)).Replace(luaRoster)))
+var rosterScript = optional(newScript(func() string {
+	return strings.NewReplacer("MAX_NODES", strconv.Itoa(maxRoster)).Replace(luaRoster)
+}))
 
 var errRoster = errors.New("the roster is full")
 

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/headgate/headgate/limit"
 )
@@ -78,23 +79,25 @@ var (
 // and KEPT_SAVE where kept says whether its time to live stays as it is; PACK, in both, finds
 // its short form. MARK finds the mark of a limit, TERMS what is in its bits. QUICK decides
 // what counts in integers and what drains, where nothing is rare about it, and moves place on.
-var sections = strings.NewReplacer(
-	"SLIDING_WINDOW\n", luaSlidingWindow,
-	"FIXED_WINDOW\n", luaFixedWindow,
-	"SUB_WINDOWS\n", luaSubWindows,
-	"SLIDING_LOG\n", luaSlidingLog,
-	"TAT\n", luaTAT,
-	"CONCURRENCY\n", luaConcurrency,
-	"BAN\n", luaBan,
-	"CARRY\n", strings.Replace(luaCarry, "TALLY\n", strings.Replace(luaTally, "LOAD\n", luaLoadWhole, 1), 1),
-	"TERMS\n", luaTerms,
-	"MARK\n", luaMark,
-	"LIMIT\n", limitSections.Replace(luaLimit),
-	"QUICK\n", luaQuick,
-	"KEPT_SAVE\n", packing.Replace(strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1)),
-	"SAVE\n", packing.Replace(luaSave),
-	"LOAD\n", luaLoadWhole,
-)
+var sections = sync.OnceValue(func() *strings.Replacer {
+	return strings.NewReplacer(
+		"SLIDING_WINDOW\n", luaSlidingWindow,
+		"FIXED_WINDOW\n", luaFixedWindow,
+		"SUB_WINDOWS\n", luaSubWindows,
+		"SLIDING_LOG\n", luaSlidingLog,
+		"TAT\n", luaTAT,
+		"CONCURRENCY\n", luaConcurrency,
+		"BAN\n", luaBan,
+		"CARRY\n", strings.Replace(luaCarry, "TALLY\n", strings.Replace(luaTally, "LOAD\n", luaLoadWhole, 1), 1),
+		"TERMS\n", luaTerms,
+		"MARK\n", luaMark,
+		"LIMIT\n", limitSections.Replace(luaLimit),
+		"QUICK\n", luaQuick,
+		"KEPT_SAVE\n", packing.Replace(strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1)),
+		"SAVE\n", packing.Replace(luaSave),
+		"LOAD\n", luaLoadWhole,
+	)
+})
 
 // limitSections are those in limit.lua.
 var limitSections = strings.NewReplacer(
@@ -139,17 +142,27 @@ var constants = strings.NewReplacer(
 	"TTL_MARGIN_MS", "1000",
 )
 
-// script is a script and the name under which Redis remembers it.
+// script is a script, put together when it is first asked for: a process that talks to no
+// Redis need not wait for that when it starts.
 type script struct {
-	text, sha string
+	whole func() wholeScript
 	// optional is a script that decides nothing, and for which the user may lack rights.
 	optional bool
 }
 
-// newScript puts the macros and the constants into text.
-func newScript(text string) *script {
-	text = constants.Replace(expandBytes(text))
-	return &script{text: text, sha: scriptSHA(text)}
+// wholeScript is what Redis gets, and the name under which it remembers that.
+type wholeScript struct{ text, sha string }
+
+func (s *script) text() string { return s.whole().text }
+func (s *script) sha() string  { return s.whole().sha }
+
+// newScript returns the script whose parts join puts together; it gets the macros and the
+// constants besides.
+func newScript(join func() string) *script {
+	return &script{whole: sync.OnceValue(func() wholeScript {
+		text := constants.Replace(expandBytes(join()))
+		return wholeScript{text: text, sha: scriptSHA(text)}
+	})}
 }
 
 // optional says that the user may lack rights for s.
@@ -159,11 +172,11 @@ func optional(s *script) *script {
 }
 
 // takeScript decides batches of takes.
-var takeScript = newScript(sections.Replace(luaHead + luaTake))
+var takeScript = newScript(func() string { return sections().Replace(luaHead + luaTake) })
 
 // byteMacros match the words that expandBytes writes out. There is one for each word,
 // because a search for a fixed beginning passes over the rest of a script at once, and
-// every process puts the scripts together when it starts.
+// every process that talks to Redis puts scripts together when it starts.
 var byteMacros = []*regexp.Regexp{
 	regexp.MustCompile(`(BYTES)\((\w+), (\d)\)`),
 	regexp.MustCompile(`(WHOLE)\((\w+), (\d)\)`),

@@ -12,14 +12,14 @@ import (
 
 // code returns the script without its comments.
 func code() string {
-	return regexp.MustCompile(`--[^\n]*`).ReplaceAllString(takeScript.text, "")
+	return regexp.MustCompile(`--[^\n]*`).ReplaceAllString(takeScript.text(), "")
 }
 
 // What makes a script run on all relatives of Redis: every key is declared and
 // stands in the call as KEYS[n], no library but string, math and table, no
 // shebang, no text made from a number but by format.
 func TestScriptIsPortable(t *testing.T) {
-	if strings.HasPrefix(takeScript.text, "#!") {
+	if strings.HasPrefix(takeScript.text(), "#!") {
 		t.Error("the script has a shebang")
 	}
 	text := code()
@@ -89,8 +89,8 @@ func TestScriptNeverLeavesAKeyForGood(t *testing.T) {
 // The name of the script changes with its text only.
 func TestScriptSHA(t *testing.T) {
 	s, _ := openRedis(t)
-	if got := command(t, s, "SCRIPT", "LOAD", takeScript.text); got != takeScript.sha {
-		t.Errorf("Redis calls it %s, we %s", got, takeScript.sha)
+	if got := command(t, s, "SCRIPT", "LOAD", takeScript.text()); got != takeScript.sha() {
+		t.Errorf("Redis calls it %s, we %s", got, takeScript.sha())
 	}
 }
 

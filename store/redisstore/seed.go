@@ -15,7 +15,7 @@ import (
 var luaSeed string
 
 // seedScript merges remembered states into the buckets.
-var seedScript = newScript(strings.Replace(luaSeed, "UNPACK\n", luaUnpack, 1))
+var seedScript = newScript(func() string { return strings.Replace(luaSeed, "UNPACK\n", luaUnpack, 1) })
 
 // seedCommand returns the command that goes before the one of the attempt, where this
 // node remembers more of the buckets than the server may have: its history is
@@ -39,7 +39,7 @@ func (c *call) seedCommand(t conn.Trip) (_ rueidis.Completed, ok bool) {
 	}
 	c.seeds = &seedBody{prefix: b.prefix, seeds: seeds, number: c.caller.number.Add(1)}
 	keys, args := c.seeds.encode(header{number: c.seeds.number, deadline: max(t.Session.RedisTime(c.deadline), 1)})
-	return t.Session.Client.B().Arbitrary("EVAL", seedScript.text, strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build(), true
+	return t.Session.Client.B().Arbitrary("EVAL", seedScript.text(), strconv.Itoa(len(keys))).Keys(keys...).Args(args...).Build(), true
 }
 
 // readSeeded reads the answer to that command. One that failed is told again with the next

@@ -145,7 +145,7 @@ func TestSeedAfterItsDeadline(t *testing.T) {
 	hash := hashOf([]byte("seeded"))
 	body := &seedBody{prefix: s.prefix(hash), seeds: []seed{{remembered{hash: hash, kind: 2, a: 60_000_000, b: 3}, time.Minute}}}
 	keys, args := body.encode(header{number: 7, deadline: 1})
-	words := append([]string{"EVAL", seedScript.text, "1", keys[0]}, args...)
+	words := append([]string{"EVAL", seedScript.text(), "1", keys[0]}, args...)
 	if got := command(t, s, words...); !strings.HasPrefix(got, "[29 ") {
 		t.Errorf("got %s, want status 1 of call 7", got)
 	}

@@ -30,10 +30,12 @@ const (
 	lastEnd   = 1<<53 - 1
 )
 
-var shareScript = optional(newScript(strings.NewReplacer(
-	"MAX_SHARED", strconv.Itoa(store.MaxShared),
-	"SHARED_MS", strconv.FormatInt(sharedLife.Milliseconds(), 10),
-).Replace(luaShare)))
+var shareScript = optional(newScript(func() string {
+	return strings.NewReplacer(
+		"MAX_SHARED", strconv.Itoa(store.MaxShared),
+		"SHARED_MS", strconv.FormatInt(sharedLife.Milliseconds(), 10),
+	).Replace(luaShare)
+}))
 
 var _ store.Sharer = (*Store)(nil)
 

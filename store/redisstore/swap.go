@@ -23,7 +23,7 @@ const (
 	maxSwaps = 64
 )
 
-var swapScript = newScript(luaSwap)
+var swapScript = newScript(func() string { return luaSwap })
 
 var _ store.Swapper = (*Store)(nil)
 
