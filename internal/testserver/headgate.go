@@ -37,12 +37,16 @@ var Headgate = sync.OnceValues(func() (path string, err error) {
 
 // RunTests is TestMain of a package whose tests call Headgate or PostgresDatabase: it runs
 // them, cleans up and ends the process.
-func RunTests(m *testing.M) {
+func RunTests(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is RunTests for a TestMain that has more to do: it runs the tests, cleans up and
+// returns the exit code.
+func Run(m *testing.M) int {
 	sharedPostgres.ends = true
 	code := m.Run()
 	endPostgres()
 	if built != "" {
 		os.RemoveAll(built)
 	}
-	os.Exit(code)
+	return code
 }

@@ -116,7 +116,7 @@ func TestNobodyReadsTheOutput(t *testing.T) {
 	socket := filepath.Join(shortDir(t), "h.sock")
 	r, w := pipe(t)
 	r.Close()
-	cmd := exec.CommandContext(t.Context(), "headgate", "serve", "--hints", "--http-addr=unix://"+socket, "--grpc-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--drain-delay=0s")
+	cmd := exec.CommandContext(t.Context(), serving, "serve", "--hints", "--http-addr=unix://"+socket, "--grpc-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--drain-delay=0s")
 	var errs bytes.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = environment(), w, &errs
 	if err := cmd.Start(); err != nil {
@@ -160,7 +160,7 @@ func TestCommandsEndQuietly(t *testing.T) {
 // ended.
 func TestFailedStartIsTold(t *testing.T) {
 	s := start(t)
-	out, err := exec.Command("headgate", "serve", "--ops-addr=127.0.0.1:0", "--grpc-addr=127.0.0.1:0", "--http-addr="+s.addrs["http"]).CombinedOutput()
+	out, err := exec.Command(serving, "serve", "--ops-addr=127.0.0.1:0", "--grpc-addr=127.0.0.1:0", "--http-addr="+s.addrs["http"]).CombinedOutput()
 	if want := "headgate: hint: another process listens there"; err == nil || !strings.Contains(string(out), want) {
 		t.Errorf("%v, no %q in\n%s", err, want, out)
 	}

@@ -18,12 +18,39 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/headgate/headgate/internal/cli"
+	"github.com/headgate/headgate/internal/testserver"
 )
 
+// serving is the command of what lasts: serve, top and tail. It is made of the test binary,
+// so that `make race` has it under the race detector. All else is headgate as it is built,
+// which starts in a quarter of the time; the tests of package cli have that under the race
+// detector.
+const serving = "headgate-serving"
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"headgate": func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+	testscript.Main(withCommand{m}, map[string]func(){
+		serving: func() { os.Exit(cli.Run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
+}
+
+// withCommand runs tests with the command headgate where programs are looked for.
+type withCommand struct{ m *testing.M }
+
+func (w withCommand) Run() int {
+	dir, err := os.MkdirTemp("", "headgate")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	binary, err := testserver.Headgate()
+	if err == nil {
+		err = os.Symlink(binary, filepath.Join(dir, "headgate"))
+	}
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return testserver.Run(w.m)
 }
 
 func TestScripts(t *testing.T) {

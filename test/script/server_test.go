@@ -39,7 +39,7 @@ func startServer(dir string, env []string, args ...string) (*server, error) {
 // one that is read.
 func startServerWith(logs *os.File, dir string, env []string, args ...string) (*server, error) {
 	args = append([]string{"serve", "--http-addr=127.0.0.1:0", "--grpc-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--drain-delay=0s"}, args...)
-	s := &server{cmd: exec.Command("headgate", args...), ended: make(chan struct{})}
+	s := &server{cmd: exec.Command(serving, args...), ended: make(chan struct{})}
 	s.cmd.Dir, s.cmd.Env = dir, env
 	s.log.changed = make(chan struct{})
 	var stderr io.Reader = strings.NewReader("")

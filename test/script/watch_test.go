@@ -78,7 +78,7 @@ func TestTailUntilInterrupted(t *testing.T) {
 		{"unread", func(_ *exec.Cmd, out io.Closer) error { return out.Close() }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "headgate", "tail", "--json", "--outcome", "denied", "--key", "ann")
+			cmd := exec.CommandContext(t.Context(), serving, "tail", "--json", "--outcome", "denied", "--key", "ann")
 			var errs bytes.Buffer
 			cmd.Env, cmd.Stderr = env, &errs
 			out, err := cmd.StdoutPipe()
@@ -148,7 +148,7 @@ func TestTopOfAFleet(t *testing.T) {
 			case <-late:
 				t.Fatalf("%s: %+v", what, s)
 			}
-			cmd := exec.Command("headgate", "top", "--json")
+			cmd := exec.Command(serving, "top", "--json")
 			cmd.Env = env
 			text, err := cmd.Output()
 			s.Fleet.Nodes, s.Keys.Denied.Keys = nil, nil
@@ -269,7 +269,7 @@ func TestTopOnATerminal(t *testing.T) {
 	defer denying.Wait()
 	defer close(done)
 	ours, theirs := pseudoTerminal(t, 80, 24)
-	cmd := exec.CommandContext(t.Context(), "headgate", "top")
+	cmd := exec.CommandContext(t.Context(), serving, "top")
 	cmd.Env = append(env, "TERM=xterm-256color")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs, theirs, theirs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
