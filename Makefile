@@ -22,7 +22,8 @@ TAGS := disable_pgv
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The packages whose tests take longest, most of it waiting for servers. They start first,
 # so that the others run meanwhile and not before; their lines come first, too.
-SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/... ./internal/app ./internal/adminapi
+SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/script ./test/browser ./internal/app ./test/audit \
+	./internal/adminapi ./test/fault ./test/prometheus ./test/hostile ./test/clients
 # The packages with tests that the race detector disturbs, and those of which it skips some, or
 # leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
@@ -100,17 +101,20 @@ quick: ## Vet, and the unit and property tests that need no server: a minute or 
 # for servers, so two packages to a processor keep it busy. A process under the race detector
 # sleeps a second before it ends, unless it is told otherwise: so does each command of the
 # hundreds in test/script. -race also checks each conversion of pointers, of which SQLite in
-# Go is made: that is not ours, and took a quarter of the time of what uses it.
+# Go is made: that is not ours, and took a quarter of the time of what uses it. Packages in
+# which nothing runs side by side are left to norace: the race detector can find nothing in
+# them. -vet=off: check has vetted all of it.
 .PHONY: race
-race: ## All tests with the race detector, against real servers
+race: ## The tests with the race detector, against real servers, where anything runs side by side
 	find . -path '*/testdata/rapid/*' -name '*.fail' -delete
 	$(GO) build -tags $(TAGS) -o bin/tested/headgate ./cmd/headgate
-	HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -gcflags='modernc.org/...=-d=checkptr=0' -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) $(SLOWEST) ./...
+	packages=$$(./scripts/serial.sh -v) && \
+		HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -gcflags='modernc.org/...=-d=checkptr=0' -vet=off -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) $(SLOWEST) $$packages
 
 .PHONY: norace
-norace: ## The tests that the race detector disturbs or skips, without it: allocations, simulations
-	$(GO) test -run Alloc $(filter-out $(RACELESS),$(ALLOCATING))
-	$(GO) test $(RACELESS)
+norace: ## The other tests, and those that the race detector disturbs or skips: allocations, simulations
+	serial=$$(./scripts/serial.sh) && $(GO) test -vet=off $(RACELESS) $$serial && \
+		$(GO) test -vet=off -run Alloc $$(printf '%s\n' $(filter-out $(RACELESS),$(ALLOCATING)) | grep -vxF "$$serial")
 
 # Apart from check, because it needs schemas that deps downloads. -count=1: files outside of a
 # module are not seen by the test cache.

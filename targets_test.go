@@ -11,8 +11,9 @@ import (
 )
 
 // testTags are the build tags that a test may ask for: `make test` runs the tests with the
-// race detector and, where one of these files or the constant raceEnabled says that some
-// are left out by it, once more without it.
+// race detector where anything runs side by side (scripts/serial.sh) and, where nothing does,
+// or one of these files or the constant raceEnabled says that some are left
+// out by it, without it.
 var testTags = []string{"race", "linux", "darwin", "unix", "windows"}
 
 // TestEachTestHasATarget holds that no tag keeps a test from `make test`.
