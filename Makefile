@@ -27,7 +27,7 @@ SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/script ./test
 # The packages with tests that the race detector disturbs, and those of which it skips some, or
 # leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
-RACELESS = $(shell grep -rlE 'raceEnabled|go:build !race' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
+RACELESS = $(shell grep -rlE 'raceEnabled|go:build !race|internal/racetest' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
 # Property tests draw anew: what has failed once is neither kept nor, in `make race`, drawn
 # first, or a run would find what it does not find by itself.
 export RAPID_NOFAILFILE := true

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/storetest"
@@ -17,9 +18,10 @@ import (
 // TestBound floods a small store with two million keys: memory stays flat, and
 // the first keys keep their buckets.
 func TestBound(t *testing.T) {
+	racetest.Serially(t)
 	const maxBytes = 1 << 20
 	keys := 2_000_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() {
 		keys = 200_000
 	}
 	for _, algorithm := range []limit.Algorithm{limit.GCRA, limit.SlidingWindow, limit.SubWindows, limit.SlidingLog} {
@@ -78,9 +80,10 @@ func filler(l *limit.Limit, i int) string { return fmt.Sprint("fill ", l.Algorit
 // while buckets expire and others take their place. No key may ever have more
 // than its limit in any window.
 func TestFullNeverExceeds(t *testing.T) {
+	racetest.Serially(t)
 	const quota, window, keys = 5, 10 * time.Second, 3_000
 	steps := 300_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() {
 		steps = 60_000
 	}
 	s, c := newStoreAt(t, noon)
@@ -345,6 +348,7 @@ func TestGroupWhenFull(t *testing.T) {
 // Where there is no room, a dry run says what the take then is told by the shared bucket,
 // or without one, and is not counted.
 func TestDryRunWhenFull(t *testing.T) {
+	racetest.Serially(t)
 	for algorithm := limit.SlidingWindow; algorithm <= limit.Ban; algorithm++ {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			s, _ := newStoreAt(t, noon)

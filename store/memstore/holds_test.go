@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -181,9 +182,10 @@ func TestSlotsThatCannotGrow(t *testing.T) {
 // buckets expire and others take their place. No key ever has more requests in
 // flight than slots, but for those that have outlived their timeout.
 func TestFullNeverExceedsSlots(t *testing.T) {
+	racetest.Serially(t)
 	const quota, keys = 3, 3_000
 	steps := 200_000
-	if testing.Short() || raceEnabled {
+	if testing.Short() {
 		steps = 40_000
 	}
 	s, c := newStoreAt(t, noon)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -29,6 +30,7 @@ func leaseOne(s *Store, q store.LeaseRequest) store.Grant {
 // A Store that remembers as many leases as it may grants no more until some have
 // ended; then what they took is free again.
 func TestLeasesAreBounded(t *testing.T) {
+	racetest.Serially(t)
 	s, c := newStoreAt(t, noon)
 	l := limit.Must(limit.PerHour(1000))
 	for i := range uint64(maxLeases) {
@@ -55,6 +57,7 @@ func TestLeasesAreBounded(t *testing.T) {
 // Registers of buckets that nobody asks about any more are dropped, by and by,
 // when others get leases.
 func TestEndedLeasesAreSwept(t *testing.T) {
+	racetest.Serially(t)
 	s, c := newStoreAt(t, noon)
 	l := limit.Must(limit.PerHour(1000))
 	for i := range uint64(20_000) {

@@ -11,9 +11,13 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/alloctest"
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
+
+// Traces run side by side with nothing.
+func init() { racetest.DrawLess() }
 
 const noon = limit.Micros(1_780_315_200_000_000) // 1 June 2026, 12:00 UTC
 
@@ -150,7 +154,7 @@ func TestNoAllocation(t *testing.T) {
 
 func allocates(t *testing.T, name string, f func()) {
 	t.Helper()
-	if raceEnabled {
+	if racetest.Enabled {
 		f() // sync.Pool drops what it gets at random
 		return
 	}
@@ -201,6 +205,7 @@ func TestMargin(t *testing.T) {
 // TestSweep lets many buckets expire: they are dropped by and by, and the memory
 // with them.
 func TestSweep(t *testing.T) {
+	racetest.Serially(t)
 	for _, algorithm := range []limit.Algorithm{limit.GCRA, limit.SlidingWindow, limit.SlidingLog} {
 		t.Run(algorithm.String(), func(t *testing.T) {
 			c := new(testClock)

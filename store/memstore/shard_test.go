@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 )
 
@@ -147,6 +148,7 @@ func TestShardAgainstMap(t *testing.T) {
 
 // TestGrow keeps the load of a table high at every number of keys.
 func TestGrow(t *testing.T) {
+	racetest.Serially(t)
 	s := &shard{share: 1 << 30, firstSize: minSlots}
 	random := newRandom()
 	for n := 1; n <= 200_000; n++ {
@@ -166,6 +168,7 @@ func TestGrow(t *testing.T) {
 // TestArenaIsReused changes the lengths of a few states over and over: the arena
 // must not grow with the number of changes.
 func TestArenaIsReused(t *testing.T) {
+	racetest.Serially(t)
 	s := &shard{share: 1 << 20, firstSize: minSlots}
 	random := newRandom()
 	for i := range 20_000 {

@@ -1,0 +1,6 @@
+//go:build !race
+
+package racetest
+
+// Enabled says whether this is the race detector's build.
+const Enabled = false
