@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/store"
@@ -26,7 +27,8 @@ func shared(t *testing.T) *memstore.Store {
 	return s
 }
 
-// layered is a limiter over all layers, as a node of several has it.
+// layered is a limiter over all layers, as a node of several has it. What leases let pass hangs on
+// time, so tests that count that run in a bubble.
 func layered(t *testing.T, inner store.Leaser, nodes int, yaml string) *bench {
 	t.Helper()
 	live := func() int { return nodes }
@@ -71,26 +73,28 @@ descriptors:
 
 // Two nodes on one store, each asking for more than the limit in turn.
 func TestModesKeepTheirPromises(t *testing.T) {
-	buckets := shared(t)
-	a, b := layered(t, buckets, 2, layerRules), layered(t, buckets, 2, layerRules)
-	for key, want := range map[string]struct{ least, most int }{
-		"exact":  {100, 100},
-		"leased": {98, 100},
-		"synced": {100, 200}, // (nodes - 1) x limit more
-		"local":  {100, 100}, // 50 on each
-		"whole":  {200, 200},
-		"hot":    {98, 100},
-		"spread": {93, 100}, // fewer than 8 left
-		"asks":   {100, 100},
-	} {
-		got := 0
-		for range 30 {
-			got += a.admitted(key+":x", 5) + b.admitted(key+":x", 5)
+	synctest.Test(t, func(t *testing.T) {
+		buckets := shared(t)
+		a, b := layered(t, buckets, 2, layerRules), layered(t, buckets, 2, layerRules)
+		for key, want := range map[string]struct{ least, most int }{
+			"exact":  {100, 100},
+			"leased": {98, 100},
+			"synced": {100, 200}, // (nodes - 1) x limit more
+			"local":  {100, 100}, // 50 on each
+			"whole":  {200, 200},
+			"hot":    {98, 100},
+			"spread": {93, 100}, // fewer than 8 left
+			"asks":   {100, 100},
+		} {
+			got := 0
+			for range 30 {
+				got += a.admitted(key+":x", 5) + b.admitted(key+":x", 5)
+			}
+			if got < want.least || got > want.most {
+				t.Errorf("%s: %d admitted of 100, want %d to %d", key, got, want.least, want.most)
+			}
 		}
-		if got < want.least || got > want.most {
-			t.Errorf("%s: %d admitted of 100, want %d to %d", key, got, want.least, want.most)
-		}
-	}
+	})
 }
 
 func TestD5RememberedDenialsAskNobody(t *testing.T) {
@@ -155,8 +159,9 @@ descriptors:
 
 // Requests that meet rules of several modes are still all or nothing.
 func TestB4AllOrNothingAcrossModes(t *testing.T) {
-	for _, mode := range []string{"consistency: leased", "consistency: local", "sub_buckets: 2", "hot_keys: lease"} {
-		yaml := fmt.Sprintf(`
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []string{"consistency: leased", "consistency: local", "sub_buckets: 2", "hot_keys: lease"} {
+			yaml := fmt.Sprintf(`
 domain: d
 match: path
 descriptors:
@@ -167,33 +172,36 @@ descriptors:
   - key: op
     rate_limit: {window: 365d, requests_per_unit: 5, algorithm: fixed_window}
 `, mode)
-		b := layered(t, shared(t), 1, yaml)
-		if got := b.admitted("user:u,op:w", 20); got != 5 {
-			t.Errorf("%s: %d admitted, want 5", mode, got)
+			b := layered(t, shared(t), 1, yaml)
+			if got := b.admitted("user:u,op:w", 20); got != 5 {
+				t.Errorf("%s: %d admitted, want 5", mode, got)
+			}
+			if got := b.admitted("user:u", 100); got != 45 {
+				t.Errorf("%s: %d admitted after 5, want 45: the denied requests burn nothing", mode, got)
+			}
 		}
-		if got := b.admitted("user:u", 100); got != 45 {
-			t.Errorf("%s: %d admitted after 5, want 45: the denied requests burn nothing", mode, got)
-		}
-	}
+	})
 }
 
 // A limit that is raised or lowered takes effect though leases, denials and what
 // is not exchanged yet belong to the old one; what was used stays used.
 func TestA11LimitsChangeUnderEveryMode(t *testing.T) {
-	raise := func(to string) string {
-		return strings.ReplaceAll(layerRules, "requests_per_unit: 100", "requests_per_unit: "+to)
-	}
-	for _, key := range []string{"exact", "leased", "synced", "whole", "hot", "spread"} {
-		b := layered(t, shared(t), 1, layerRules)
-		first := b.admitted(key+":x", 200)
-		b.limiter.SetRules(load(t, raise("150")))
-		second := b.admitted(key+":x", 200)
-		if total := first + second; first < 93 || first > 100 || total < 143 || total > 150 {
-			t.Errorf("%s: %d admitted of 100, then %d more of 150", key, first, second)
+	synctest.Test(t, func(t *testing.T) {
+		raise := func(to string) string {
+			return strings.ReplaceAll(layerRules, "requests_per_unit: 100", "requests_per_unit: "+to)
 		}
-		b.limiter.SetRules(load(t, raise("120")))
-		if third := b.admitted(key+":x", 50); third > 0 {
-			t.Errorf("%s: %d admitted beyond a limit that was lowered", key, third)
+		for _, key := range []string{"exact", "leased", "synced", "whole", "hot", "spread"} {
+			b := layered(t, shared(t), 1, layerRules)
+			first := b.admitted(key+":x", 200)
+			b.limiter.SetRules(load(t, raise("150")))
+			second := b.admitted(key+":x", 200)
+			if total := first + second; first < 93 || first > 100 || total < 143 || total > 150 {
+				t.Errorf("%s: %d admitted of 100, then %d more of 150", key, first, second)
+			}
+			b.limiter.SetRules(load(t, raise("120")))
+			if third := b.admitted(key+":x", 50); third > 0 {
+				t.Errorf("%s: %d admitted beyond a limit that was lowered", key, third)
+			}
 		}
-	}
+	})
 }

@@ -127,7 +127,13 @@ func (s *Store) await(ctx context.Context, c *call, u unit) bool {
 			continue
 		}
 		store.Waits(ctx)
-		late := time.NewTimer(f.late - c.now)
+		patience := f.late - c.now
+		if c.steps[i].b.kind == synced {
+			// Who asks the store before what is owed is charged is told of too many.
+			s.courier.hasten(f)
+			patience = s.budget
+		}
+		late := time.NewTimer(patience)
 		defer late.Stop()
 		select {
 		case <-f.done:

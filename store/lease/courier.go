@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,6 +125,26 @@ func (c *courier) fly(i int) {
 			c.charge(batch)
 		}
 	}
+}
+
+// hasten runs the exchange of f now, if it still waits for its turn.
+func (c *courier) hasten(f *flight) {
+	c.mu.Lock()
+	l := &c.lanes[1]
+	i := slices.IndexFunc(l.waiting, func(e *errand) bool { return e.flight == f })
+	if i < 0 {
+		c.mu.Unlock()
+		return
+	}
+	batch := []*errand{l.waiting[i]}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
+	l.flying++
+	c.mu.Unlock()
+	c.charge(batch)
+	c.mu.Lock()
+	l.flying--
+	c.landed()
+	c.mu.Unlock()
 }
 
 // landed tells those who wait that there is nothing left to do.

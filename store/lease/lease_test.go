@@ -35,12 +35,17 @@ type counted struct {
 	hold   atomic.Bool
 	held   atomic.Int64
 	answer chan struct{}
+	// stuck says which calls of Take wait for answer.
+	stuck func([]store.Take) bool
 }
 
 var errDown = &store.Error{Op: "take", Store: "shared", Reason: store.Unavailable}
 
 func (c *counted) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	c.takes.Add(1)
+	if c.stuck != nil && c.stuck(takes) {
+		<-c.answer
+	}
 	if !c.fail.Load() {
 		c.Store.Take(ctx, takes, results)
 		return

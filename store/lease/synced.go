@@ -68,7 +68,7 @@ func (s *Store) owes(b *bucket, interval, now time.Duration) bool {
 	if b.flight == nil && now >= b.retryAt {
 		s.startExchange(b, interval, now)
 	}
-	return b.flight != nil && now < b.flight.late
+	return b.flight != nil
 }
 
 // usable says that the view of b is good enough to decide by.

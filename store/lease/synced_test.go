@@ -168,6 +168,35 @@ func TestSyncedNewLimit(t *testing.T) {
 }
 
 // TestSyncedNewLimitWhileStoreFails: what is not charged is not forgotten either.
+// What has passed under the old limit is charged before the first hit under the new one, also
+// while the questions of other buckets keep the courier busy.
+func TestSyncedNewLimitBehindOthers(t *testing.T) {
+	inBubble(t, lease.Options{}, func(r *rig) {
+		r.shared.answer = make(chan struct{})
+		r.shared.stuck = func(takes []store.Take) bool { return takes[0].Op == store.Charge && string(takes[0].Key) != "k" }
+		old, raised := limit.Must(limit.PerHour(100)), limit.Must(limit.PerHour(150))
+		for i := range 4 { // each in a call of its own, which is stuck
+			for range 2 {
+				r.take(hit(fmt.Sprint("other ", i), old, syncedMode))
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		passed := 0
+		for _, l := range []*limit.Limit{old, raised} {
+			for range 150 {
+				if r.take(hit("k", l, syncedMode))[0].Allowed {
+					passed++
+				}
+			}
+		}
+		if passed != 150 {
+			t.Errorf("%d passed, want 150", passed)
+		}
+		close(r.shared.answer)
+	})
+}
+
 func TestSyncedNewLimitWhileStoreFails(t *testing.T) {
 	inBubble(t, lease.Options{}, func(r *rig) {
 		old, raised := limit.Must(limit.PerHour(1000)), limit.Must(limit.PerHour(2000))
