@@ -81,17 +81,9 @@ func checkRange(t *rapid.T, l *Limit, s State, d Decision) {
 // lockOut is the longest that a limit may make anything wait, wherever its state
 // and clock came from: time stands still for a window at the most, and then what
 // was used leaves. See the files of the algorithms.
-func lockOut(l *Limit, s State) int64 {
-	switch s.Kind {
-	case KindTerms:
-		s = unpacked(&s)
-	case KindTallies:
-		if all := talliesOf(&s, nil); len(all) > 0 {
-			s = all[0].state
-		}
-	}
-	switch {
-	case l.Algorithm.IsBucket() && s.A < 0:
+func lockOut(l *Limit, s State, now int64) int64 {
+	switch own := l.read(&s, now).own; {
+	case l.Algorithm.IsBucket() && own.A < 0:
 		return l.owed.up()
 	case l.Algorithm == SubWindows:
 		return int64(2*l.SubWindows+2) * l.partMicros
@@ -101,6 +93,21 @@ func lockOut(l *Limit, s State) int64 {
 		return 3 * l.periodMicros
 	}
 	return 2 * l.periodMicros
+}
+
+// TestDebtBesideAnotherLimit: what a bucket owes delays its next limit by no more than that
+// may owe, also where a limit of another algorithm has asked for the key in between.
+func TestDebtBesideAnotherLimit(t *testing.T) {
+	bucket := func(quota int64) *Limit {
+		return Must(Spec{Algorithm: GCRA, Quota: quota, Period: time.Microsecond})
+	}
+	s, _ := Charge(bucket(0), State{}, Micros(epoch), 2)
+	s, _ = Decide(Must(Spec{Algorithm: SubWindows, Quota: 1, Period: time.Microsecond, SubWindows: 2}), s, Micros(epoch), 1)
+	l := bucket(1)
+	s, d := Decide(l, s, Micros(epoch), 1)
+	if d.RetryAfter != 2*time.Microsecond || d.RetryAfter > duration(lockOut(l, s, epoch)) {
+		t.Errorf("%+v, want to wait for 2 µs, and at the most for %d", d, lockOut(l, s, epoch))
+	}
 }
 
 // TestAnyLifeKeepsThePromises drives one bucket through changing limits of its
@@ -248,7 +255,7 @@ func decideAndCheck(t *rapid.T, l *Limit, s State, now, hits int64) State {
 			}
 		}
 	}
-	if d.RetryAfter > duration(lockOut(l, s)) {
+	if d.RetryAfter > duration(lockOut(l, s, now)) {
 		t.Fatalf("locked out for %v: %+v", d.RetryAfter, d)
 	}
 	checkExactTimes(t, l, s, d, now, hits)

@@ -183,6 +183,9 @@ func drawLimit(t *rapid.T) *limit.Limit {
 // drawTakes draws a batch over few keys and limits, so that they meet, in which
 // takes and groups come again.
 func drawTakes(t *rapid.T, limits []*limit.Limit) []store.Take {
+	if rapid.IntRange(0, 2).Draw(t, "groups again") == 0 {
+		return drawGroupsAgain(t, limits)
+	}
 	n := rapid.IntRange(1, 6).Draw(t, "takes")
 	takes := make([]store.Take, n)
 	for i := range takes {
@@ -203,6 +206,57 @@ func drawTakes(t *rapid.T, limits []*limit.Limit) []store.Take {
 				}
 				takes = append(takes, one)
 			}
+		}
+	}
+	return takes
+}
+
+// drawGroupsAgain draws a batch of groups on distinct buckets that come again: as they were,
+// in another order, with other hits, with a peek, a shadow or no hit among them, and with
+// others between them, so that some are one operation and some are nearly.
+func drawGroupsAgain(t *rapid.T, limits []*limit.Limit) (takes []store.Take) {
+	group := uint32(0)
+	for range rapid.IntRange(1, 2).Draw(t, "units") {
+		keys := rapid.Permutation([]int{0, 1, 2, 3, 4}).Draw(t, "keys")
+		unit := make([]store.Take, rapid.IntRange(2, 3).Draw(t, "size"))
+		most := rapid.SampledFrom([]int64{1, 3, 9}).Draw(t, "most")
+		for i := range unit {
+			unit[i] = store.Take{
+				Key:   fmt.Appendf(nil, "key %d", keys[i]),
+				Limit: rapid.SampledFrom(limits).Draw(t, "which"),
+				Hits:  rapid.Int64Range(0, most).Draw(t, "hits"),
+				Hold:  rapid.SampledFrom(someHolds).Draw(t, "hold"),
+			}
+		}
+		switch odd := &unit[rapid.IntRange(0, len(unit)-1).Draw(t, "odd one")]; rapid.IntRange(0, 7).Draw(t, "odd") {
+		case 0:
+			odd.Shadow = true
+		case 1:
+			odd.Op = rapid.SampledFrom(someOps).Draw(t, "op")
+		case 2:
+			odd.Hits = odd.Limit.Quota + 1
+		}
+		for range rapid.IntRange(1, 6).Draw(t, "times") {
+			again := slices.Clone(unit)
+			switch rapid.IntRange(0, 9).Draw(t, "unlike") {
+			case 0:
+				slices.Reverse(again)
+			case 1:
+				again[0].Hits++
+			case 2:
+				again[len(again)-1].Shadow = !again[len(again)-1].Shadow
+			case 3:
+				again = again[:len(again)-1]
+			case 4:
+				one := drawTake(t, limits)
+				one.Key, one.Group = fmt.Appendf(nil, "key %d", keys[rapid.IntRange(0, 4).Draw(t, "between")]), 0
+				takes = append(takes, one)
+			}
+			group++
+			for i := range again {
+				again[i].Group = group
+			}
+			takes = append(takes, again...)
 		}
 	}
 	return takes
@@ -275,28 +329,23 @@ func TestScriptEqualsLimit(t *testing.T) {
 			alone, grouped := countJoined(takes)
 			joined, joinedGroups = joined+alone, joinedGroups+grouped
 			if rapid.Bool().Draw(t, "dry run") {
-				before := m.copied()
-				want, got := m.take(takes), takeAll(s, dry(takes)...)
-				for i := range takes {
-					if got[i].Err != nil || got[i].Decision != want[i] {
-						t.Fatalf("at %d, dry run %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i], want[i])
-					}
-				}
-				*m = *before
+				after := m.copied()
+				compareAnswers(t, now, takes, after.take(takes), takeAll(s, dry(takes)...))
 				compareStates(t, s, m)
 			}
-			want, got := m.take(takes), takeAll(s, takes...)
-			for i := range takes {
-				if got[i].Err != nil {
-					t.Fatalf("take %d: %v", i, got[i].Err)
-				}
-				if got[i].Decision != want[i] {
-					t.Fatalf("at %d, take %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i].Decision, want[i])
-				}
-			}
+			compareAnswers(t, now, takes, m.take(takes), takeAll(s, takes...))
 			compareStates(t, s, m)
 		}
 	})
+}
+
+// compareAnswers demands that the script answers as package limit does.
+func compareAnswers(t *rapid.T, now limit.Micros, takes []store.Take, want []limit.Decision, got []store.Result) {
+	for i := range takes {
+		if got[i].Err != nil || got[i].Decision != want[i] {
+			t.Fatalf("at %d, take %d of %d, %+v with %+v:\nscript %+v\nlimit  %+v", now, i, len(takes), takes[i], takes[i].Limit.Spec, got[i], want[i])
+		}
+	}
 }
 
 // countJoined returns how many operations, alone and in groups, are several takes.
