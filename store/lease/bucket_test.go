@@ -1,0 +1,49 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+// TestPutBackToItsLease: what a group gives back of a lease that has been replaced is lost,
+// and not made part of the next one.
+func TestPutBackToItsLease(t *testing.T) {
+	var st Stats
+	b := bucket{limit: limit.Must(limit.PerHour(1000)), lots: [2]lot{
+		{serial: 1, granted: 4, left: 4, ends: time.Hour},
+		{serial: 2, granted: 10, left: 10, ends: time.Hour},
+	}}
+	spent := b.spend(7, &st)
+	b.putBack(spent, &st)
+	if b.left() != 10 || st.Used != 0 || st.Expired != 4 {
+		t.Errorf("%d hits are left and %+v, want 10, none used and 4 lost", b.left(), st)
+	}
+}
+
+// TestFailedQuestionsWait: each that fails makes the next wait for longer, up to a second.
+func TestFailedQuestionsWait(t *testing.T) {
+	var b bucket
+	for i, want := range []time.Duration{50, 100, 200, 400, 800, 1000, 1000} {
+		if b.failed(time.Hour); b.retryAt != time.Hour+want*time.Millisecond {
+			t.Errorf("after %d failures the next question waits for %v, want %d ms", i+1, b.retryAt-time.Hour, want)
+		}
+	}
+	if b.learn(&limit.Decision{Allowed: true}, time.Hour, time.Hour); b.retryAt != 0 {
+		t.Errorf("after an answer the next waits until %v", b.retryAt)
+	}
+}
+
+// TestPausesAreBounded: where nothing comes back before the window ends, the pause doubles
+// with each denial, three times, and no longer.
+func TestPausesAreBounded(t *testing.T) {
+	b := bucket{limit: limit.Must(limit.PerHour(1000)), traits: traits{pause: time.Second}}
+	b.view.retryAt = time.Hour
+	for i := range 70 {
+		b.press(0, 1)
+		if want := time.Second << min(i, 3); b.quiet != want {
+			t.Fatalf("pause %d lasts %v, want %v", i+1, b.quiet, want)
+		}
+	}
+}
