@@ -47,3 +47,37 @@ func TestPausesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestNoRenewalAtTheEdge: while it is not sure in which window the store is, no lease is
+// asked for, because it would be of the window that ends.
+func TestNoRenewalAtTheEdge(t *testing.T) {
+	b := bucket{
+		limit:  limit.Must(limit.PerMinute(1000)),
+		traits: traits{leasable: true, width: time.Minute}, view: view{at: 1},
+		edge: time.Hour, blur: 5 * time.Millisecond,
+	}
+	for since, want := range map[time.Duration]bool{
+		0: false, 5 * time.Millisecond: false, 6 * time.Millisecond: true, time.Minute + time.Millisecond: false, 90 * time.Second: true,
+	} {
+		if got := b.renewable(time.Hour + since); got != want {
+			t.Errorf("%v after an edge: renewable %v, want %v", since, got, want)
+		}
+	}
+}
+
+// TestLowBeforeItIsEmpty: the next lease is asked for while there are hits for as long as the
+// answer takes.
+func TestLowBeforeItIsEmpty(t *testing.T) {
+	b := bucket{limit: limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1000, Period: time.Second}), traits: traits{ttl: time.Minute}, roundTrip: 10 * time.Millisecond}
+	now := time.Hour
+	for range 2000 { // a thousand in a second
+		now += time.Millisecond
+		b.demand.Note(1, now)
+	}
+	for left, want := range map[int64]bool{1: true, 10: true, 400: false} {
+		b.lots[0] = lot{serial: 1, granted: 500, left: left, ends: now + time.Minute}
+		if got := b.low(now); got != want {
+			t.Errorf("%d left of a thousand in a second: low %v, want %v", left, got, want)
+		}
+	}
+}

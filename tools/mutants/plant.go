@@ -41,6 +41,7 @@ func plant(ctx context.Context, root string, b *bug, all bool) outcome {
 	}
 	cmd := exec.CommandContext(ctx, "go", append(args, b.In)...)
 	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // nor would a bug's failures be drawn for the next
 	out, err := cmd.CombinedOutput()
 	return judge(string(out), err, all)
 }
