@@ -45,3 +45,18 @@ func TestWindowsOfAnotherLength(t *testing.T) {
 		t.Errorf("%+v, want 5 to remain of ten after five hits", d)
 	}
 }
+
+// TestChargeOfALogAfterAStepBack: hits of a clock that was far ahead are taken for ones of now
+// when some are charged, so that none locks the key out until then.
+func TestChargeOfALogAfterAStepBack(t *testing.T) {
+	l := Must(Spec{Algorithm: SlidingLog, Quota: 5, Period: 10 * time.Second})
+	now := Micros(epoch)
+	s, _ := Decide(l, State{}, now+3_600_000_000, 2)
+	s, _ = Charge(l, s, now, 1)
+	if _, d := Decide(l, s, now, 0); d.Remaining != 2 || d.ResetAfter != 10*time.Second {
+		t.Errorf("%+v, want 2 of five to remain for 10s", d)
+	}
+	if _, d := Decide(l, s, now+10_000_000, 0); d.Remaining != 5 {
+		t.Errorf("%+v, want all to remain 10s later", d)
+	}
+}

@@ -39,3 +39,16 @@ func TestMuldivmodIsExact(t *testing.T) {
 		}
 	})
 }
+
+// TestMuldivmodOfRoundNumbers: the low word of a product that needs two may be small.
+func TestMuldivmodOfRoundNumbers(t *testing.T) {
+	for _, c := range [][4]int64{
+		{1 << 40, 1 << 40, 1 << 20, 1 << 60},
+		{1 << 32, 1 << 32, 1 << 30, 1 << 34},
+		{3 << 40, 5 << 30, 1 << 31, 15 << 39},
+	} {
+		if q, r := muldivmod(c[0], c[1], c[2]); q != c[3] || r != 0 {
+			t.Errorf("%d*%d/%d = %d rest %d, want %d", c[0], c[1], c[2], q, r, c[3])
+		}
+	}
+}

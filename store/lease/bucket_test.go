@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
 )
 
 // TestPutBackToItsLease: what a group gives back of a lease that has been replaced is lost,
@@ -78,6 +80,69 @@ func TestLowBeforeItIsEmpty(t *testing.T) {
 		b.lots[0] = lot{serial: 1, granted: 500, left: left, ends: now + time.Minute}
 		if got := b.low(now); got != want {
 			t.Errorf("%d left of a thousand in a second: low %v, want %v", left, got, want)
+		}
+	}
+}
+
+// TestGrantsThatComeTooLate: what is granted to a bucket that no longer wants it is used by
+// nobody: it is given back, or where the store may have counted anew, dropped.
+func TestGrantsThatComeTooLate(t *testing.T) {
+	const hits = 100
+	type world struct {
+		s *Store
+		b *bucket
+		e *errand
+		a answer
+	}
+	for name, c := range map[string]struct {
+		late  func(*world)
+		fates [3]int64 // hits that are held, dropped and given back
+	}{
+		"in time":            {func(*world) {}, [3]int64{hits, 0, 0}},
+		"the clocks parted":  {func(w *world) { w.a.stale = true }, [3]int64{0, hits, 0}},
+		"reset":              {func(w *world) { w.e.flight.void = true }, [3]int64{0, hits, 0}},
+		"bucket is gone":     {func(w *world) { w.b.gone = true }, [3]int64{0, 0, hits}},
+		"node drains":        {func(w *world) { w.s.draining.Store(true) }, [3]int64{0, 0, hits}},
+		"refunds make exact": {func(w *world) { w.b.exactTo = time.Hour }, [3]int64{0, 0, hits}},
+	} {
+		shared, err := memstore.New(memstore.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(Options{Store: shared})
+		l, mode := limit.Must(limit.PerHour(1000)), &store.Mode{Consistency: store.Leased}
+		b := &bucket{key: []byte("key"), limit: l, mode: mode, traits: s.traitsOf(l, mode), flight: &flight{done: make(chan struct{})}}
+		w := &world{s: s, b: b, e: &errand{what: renew, b: b, flight: b.flight}, a: answer{
+			request: &store.LeaseRequest{ID: newLeaseID(), Want: hits, Share: 2},
+			grant:   &store.Grant{Hits: hits, TTL: time.Minute, Decision: limit.Decision{Allowed: true, Limit: 1000, Remaining: 900}},
+			sent:    time.Second, now: 2 * time.Second, nodes: 1,
+		}}
+		c.late(w)
+		var sh shard
+		s.granted(&sh, w.e, &w.a)
+		if got := [3]int64{b.left(), sh.stats.Expired, sh.stats.UnderWay}; got != c.fates || sh.stats.Granted != hits {
+			t.Errorf("%s: held, dropped and given back are %v of %d, want %v", name, got, sh.stats.Granted, c.fates)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestHitsGivenBackInVain are lost, and not told of as given back.
+func TestHitsGivenBackInVain(t *testing.T) {
+	for name, c := range map[string]struct {
+		grant          store.Grant
+		returned, lost int64
+	}{
+		"taken back": {store.Grant{Returned: true}, 4, 0},
+		"too late":   {store.Grant{}, 0, 4},
+		"no answer":  {store.Grant{Returned: true, Err: &store.Error{Op: "lease", Reason: store.Timeout}}, 0, 4},
+	} {
+		sh := shard{stats: Stats{UnderWay: 10}}
+		new(Store).returned(&sh, &store.LeaseRequest{ReturnHits: 4}, &c.grant)
+		if st := &sh.stats; st.UnderWay != 6 || st.Returned != c.returned || st.Expired != c.lost {
+			t.Errorf("%s: %+v, want %d given back and %d lost", name, st, c.returned, c.lost)
 		}
 	}
 }
