@@ -146,3 +146,37 @@ func TestHitsGivenBackInVain(t *testing.T) {
 		}
 	}
 }
+
+// TestExchanges: what has passed is charged, what was given back refunded, and with neither
+// the store is only asked.
+func TestExchanges(t *testing.T) {
+	s := New(Options{})
+	for delta, want := range map[int64]store.Take{
+		5: {Op: store.Charge, Hits: 5}, -5: {Op: store.Refund, Hits: 5}, 0: {},
+	} {
+		b := &bucket{kind: synced, key: []byte("key"), limit: limit.Must(limit.PerHour(10)), delta: delta}
+		got := s.exchangeTake(&errand{what: exchange, b: b}, time.Second)
+		if got.Op != want.Op || got.Hits != want.Hits || b.delta != 0 || b.sent != delta {
+			t.Errorf("%d hits: op %d of %d, and %d stay to be sent", delta, got.Op, got.Hits, b.delta)
+		}
+	}
+}
+
+// TestSyncedCountsWhatIsUnderWay: hits that the store is being told of are no longer free.
+func TestSyncedCountsWhatIsUnderWay(t *testing.T) {
+	s, now := New(Options{}), time.Hour
+	l, mode := limit.Must(limit.PerHour(100)), &store.Mode{Consistency: store.Synced}
+	b := &bucket{
+		kind: synced, key: []byte("key"), limit: l, mode: mode, traits: s.traitsOf(l, mode), exchange: 2 * now,
+		view: view{at: now, limit: 100, remaining: 10, resetAt: 2 * now}, sent: 6, delta: 1,
+	}
+	var sh shard
+	for hits, want := range map[int64]outcome{4: denied, 3: served} {
+		b.delta = 1
+		var d limit.Decision
+		take := &store.Take{Key: b.key, Limit: l, Hits: hits, Mode: mode}
+		if got := s.decideSynced(&sh, take, &step{b: b, sh: &sh}, now, &d, false); got != want || d.Allowed != (want == served) {
+			t.Errorf("%d hits where 3 are free: outcome %d, %+v", hits, got, d)
+		}
+	}
+}
