@@ -180,3 +180,25 @@ func TestSyncedCountsWhatIsUnderWay(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoKeysOfOneHash: the first has the bucket, and the store decides of the other.
+func TestTwoKeysOfOneHash(t *testing.T) {
+	shared, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, sh := New(Options{Store: shared}), &shard{buckets: map[uint64]*bucket{}}
+	take := func(key string) *store.Take {
+		return &store.Take{Key: []byte(key), Limit: limit.Must(limit.PerHour(1000)), Mode: &store.Mode{Consistency: store.Leased}}
+	}
+	first := s.bucketOf(sh, 7, take("first"), leased, time.Hour)
+	if second := s.bucketOf(sh, 7, take("second"), leased, time.Hour); first == nil || second != nil || sh.find(7, []byte("second")) != nil {
+		t.Errorf("the first has %v, the second %v", first, second)
+	}
+	if again := s.bucketOf(sh, 7, take("first"), leased, time.Hour); again == nil || string(again.key) != "first" {
+		t.Errorf("the first has %v when it comes again", again)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -255,10 +255,13 @@ func TestWhatIsNoHit(t *testing.T) {
 		if now := p.store.Stats().Held; now != held-1 {
 			t.Errorf("%d held after two hits and a refund of one, before %d", now, held)
 		}
+		if r := p.take(hit("k", 0))[0]; r.Remaining != peek.Remaining-1 {
+			t.Errorf("after two hits and a refund of one a peek says %+v, before %+v", r, peek)
+		}
 		charge := hit("k", held+3)
 		charge.Op = store.Charge
 		p.take(charge)
-		if r := p.take(hit("k", 0))[0]; p.store.Stats().Held != 0 || r.Remaining >= peek.Remaining {
+		if r := p.take(hit("k", 0))[0]; p.store.Stats().Held != 0 || r.Remaining != peek.Remaining-1-(held+3) {
 			t.Errorf("after a charge of more than is held %d are held, and a peek says %+v", p.store.Stats().Held, r)
 		}
 		if n := p.home.leases.Load(); n != leases {
