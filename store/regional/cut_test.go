@@ -1,12 +1,14 @@
 package regional_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/store/regional"
 )
 
@@ -71,5 +73,35 @@ func TestHomesEpoch(t *testing.T) {
 	}
 	if h.Heard(store.Epoch{ID: 1}, now, now); !h.Answers(now) {
 		t.Error("a home that has answered is left alone")
+	}
+}
+
+// TestBucketsOfRegionsAreBounded: beyond the bound keys have the reserve alone.
+func TestBucketsOfRegionsAreBounded(t *testing.T) {
+	home, err := memstore.New(memstore.Options{MaxBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := memstore.New(memstore.Options{MaxBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := &farHome{Store: home}
+	far.down.Store(true)
+	s, err := regional.New(regional.Options{Home: far, Own: own, Layout: halves, Region: "here", MaxBuckets: 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var results [1]store.Result
+	for i := range 500 {
+		if s.Take(t.Context(), []store.Take{hit(fmt.Sprint("key ", i), 1)}, results[:]); !results[0].Allowed {
+			t.Fatalf("key %d: %+v", i, results[0])
+		}
+	}
+	if crowded := s.Stats().Crowded; crowded < 500-64 {
+		t.Errorf("%d keys of 500 have no bucket, where 64 have one", crowded)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
