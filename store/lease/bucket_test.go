@@ -202,3 +202,45 @@ func TestTwoKeysOfOneHash(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestIdleLeasesAreGivenBack a second after the last hit, and the bucket is forgotten later.
+func TestIdleLeasesAreGivenBack(t *testing.T) {
+	shared, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, sh := New(Options{Store: shared}), &shard{buckets: map[uint64]*bucket{}}
+	b := &bucket{key: []byte("key"), hash: 7, limit: limit.Must(limit.PerHour(1000))}
+	sh.buckets[7] = b
+	for idle, want := range map[time.Duration]int64{idleAfter - 1: 9, idleAfter: 0} {
+		b.usedAt, b.lots[0] = time.Hour, lot{serial: 1, granted: 10, left: 9, ends: 2 * time.Hour}
+		if s.tidy(sh, time.Hour+idle); b.left() != want || b.gone {
+			t.Errorf("%d are held after %v without hits, want %d; gone: %v", b.left(), idle, want, b.gone)
+		}
+	}
+	if s.tidy(sh, time.Hour+forgetAfter); !b.gone || len(sh.buckets) != 0 {
+		t.Errorf("a bucket is kept for longer than %v", forgetAfter)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatIsHandedOver when a lease that ends is replaced: what is left of a bucket's, but
+// not of a window's, which would be given back to the next.
+func TestWhatIsHandedOver(t *testing.T) {
+	for _, c := range []struct {
+		spec limit.Spec
+		want int64
+	}{
+		{limit.Spec{Algorithm: limit.TokenBucket, Quota: 1000, Period: time.Minute}, 4},
+		{limit.Spec{Algorithm: limit.FixedWindow, Quota: 1000, Period: time.Minute}, 0},
+	} {
+		b := bucket{limit: limit.Must(c.spec), lots: [2]lot{{id: newLeaseID(), serial: 1, granted: 10, left: 4, ends: time.Hour + time.Millisecond}}}
+		var r store.LeaseRequest
+		var st Stats
+		if b.handOver(&r, time.Hour, &st); r.ReturnHits != c.want || b.left() != 4-c.want || st.UnderWay != c.want {
+			t.Errorf("%v: %d hits are given back and %d stay, want %d", c.spec.Algorithm, r.ReturnHits, b.left(), c.want)
+		}
+	}
+}

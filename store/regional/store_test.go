@@ -278,6 +278,24 @@ func TestWhatIsNoHit(t *testing.T) {
 	})
 }
 
+// The reserve of a key is under a key that no other has, however that ends.
+func TestKeysOfReserves(t *testing.T) {
+	inPlace(t, func(p *place) {
+		p.hits(3)
+		cut, err := halves.CutFor("here", hundred)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"k", "khere", "khere\x04"} {
+			var results [1]store.Result
+			p.own.Take(t.Context(), []store.Take{{Key: []byte(key), Limit: cut.Own}}, results[:])
+			if results[0].Remaining != cut.Own.Quota {
+				t.Errorf("%q shares the reserve: %+v", key, results[0])
+			}
+		}
+	})
+}
+
 // What was lent before a reset, and is heard of after it, is not used.
 func TestResetUnderWay(t *testing.T) {
 	inPlace(t, func(p *place) {
