@@ -244,3 +244,22 @@ func TestWhatIsHandedOver(t *testing.T) {
 		}
 	}
 }
+
+// TestSmallLimitsAreNotLeased: each node could hold next to nothing of them.
+func TestSmallLimitsAreNotLeased(t *testing.T) {
+	s := New(Options{Nodes: func() int { return 3 }})
+	for _, c := range []struct {
+		spec limit.Spec
+		want bool
+	}{
+		{limit.Spec{Algorithm: limit.FixedWindow, Quota: 11, Period: time.Minute}, false},
+		{limit.Spec{Algorithm: limit.FixedWindow, Quota: 12, Period: time.Minute}, true},
+		{limit.Spec{Algorithm: limit.TokenBucket, Quota: 1000, Burst: 11, Period: time.Minute}, false},
+		{limit.Spec{Algorithm: limit.SlidingLog, Quota: 1000, Period: time.Minute}, false},
+	} {
+		take := &store.Take{Limit: limit.Must(c.spec)}
+		if got := s.worthwhile(take, leased); got != c.want {
+			t.Errorf("%+v: leased by three nodes %v, want %v", c.spec, got, c.want)
+		}
+	}
+}
