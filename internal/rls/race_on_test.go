@@ -2,4 +2,8 @@
 
 package rls
 
+import "github.com/headgate/headgate/internal/racetest"
+
 const raceEnabled = true
+
+func init() { racetest.DrawLess() }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/denial"
@@ -128,6 +129,7 @@ func TestD5AttackOnHotDeniedKey(t *testing.T) {
 // A reload that changes the limit while hits are leased: what is held goes back, and no
 // more passes than the new limit has.
 func TestHotKeysLimitChanges(t *testing.T) {
+	racetest.Serially(t)
 	for _, tt := range []struct{ to, want int64 }{{50_000, 48_000}, {200_000, 198_000}, {1000, 0}} {
 		heated(t, func(r *rig, _ *limit.Limit) {
 			to := limit.Must(limit.PerHour(tt.to))
