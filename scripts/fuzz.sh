@@ -21,7 +21,7 @@ fuzz() {
 	shift
 	package=$(go list "./$folder")
 	binary=$binaries/${folder//\//-}.test
-	go test -c -fuzz . -o "$binary" "./$folder" || exit 255
+	go test -c -fuzz . -vet=off -ldflags="-s -w" -o "$binary" "./$folder" || exit 255
 	for target; do
 		echo "fuzz $folder $target for $time"
 		(cd "$folder" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" \
