@@ -378,6 +378,7 @@ var outsiders = []struct {
 	{"github.com/go-jose", []string{"identity"}, "tokens are verified in one room"},
 	{"go.opentelemetry.io", []string{"internal/tracing"}, "traces have one room, so that they can be exchanged"},
 	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
+	{"github.com/anishathalye", nil, "orders of histories are searched in tests alone"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
 	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},

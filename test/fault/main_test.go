@@ -59,7 +59,7 @@ func TestMain(m *testing.M) {
 		begun.seed = uint64(time.Now().UnixNano())
 	}
 	code := m.Run()
-	if text := results.text() + reseedings.text(); text != "" {
+	if text := results.text() + reseedings.text() + historyRows.text(); text != "" {
 		fmt.Println(text)
 		if *tableFile != "" {
 			if err := os.WriteFile(*tableFile, []byte(text), 0o644); err != nil {
