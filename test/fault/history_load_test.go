@@ -25,9 +25,11 @@ const (
 	historyOps = 50
 	// mostUnheard is how many operations on a key may be on their way, or unheard and perhaps done, before it is
 	// only peeked at.
-	mostUnheard = 3
-	// afterBudget is what the local clock and Redis's may differ in rate within a budget, and more.
-	afterBudget = 10 * time.Millisecond
+	mostUnheard = 2
+	// historyDeadline is when a call ends at the latest: later than its budget, but where it was kept from beginning.
+	historyDeadline = historyBudget + 20*time.Millisecond
+	// clockRates is more than the local clock and Redis's may come to differ within a call.
+	clockRates = 10 * time.Millisecond
 )
 
 // bystander is a node of a fleet whose histories are recorded.
@@ -205,7 +207,9 @@ func (r *recording) do(key *historyKey, client int, t store.Take) bool {
 	batch := key.clock.Around(t)
 	results := make([]store.Result, len(batch))
 	called := time.Now()
-	r.fleet[o.Node].Take(context.Background(), batch, results)
+	ctx, cancel := context.WithDeadline(context.Background(), called.Add(historyDeadline))
+	r.fleet[o.Node].Take(ctx, batch, results)
+	cancel()
 	returned := time.Now()
 	o.Call, o.Return = called.Sub(r.began), returned.Sub(r.began)
 	o.From, o.To = key.clock.Read(results, called, returned)
@@ -222,8 +226,8 @@ func (r *recording) do(key *historyKey, client int, t store.Take) bool {
 		if t.Op == store.Hit && t.Hits == 0 {
 			return false // a peek that nobody has heard of was none
 		}
-		// The script is told the end of the budget, which began before the call returned.
-		o.Unknown, o.From, o.To = true, limit.MicrosOf(called), limit.MicrosOf(returned.Add(historyBudget+afterBudget))
+		// The script is told the deadline, and decides nothing later.
+		o.Unknown, o.From, o.To = true, limit.MicrosOf(called), limit.MicrosOf(called.Add(historyDeadline+clockRates))
 	}
 	key.operations = append(key.operations, o)
 	return !o.Unknown

@@ -11,17 +11,17 @@ import (
 
 // historyRow is what the histories under one fault have shown.
 type historyRow struct {
-	servers, fault   string
-	rounds           int
-	keys, operations int64
-	together         int64 // operations that another one on their key overlapped
-	unheard          int64
-	refused          int64 // not made, because of a breaker
-	untimed          int64 // keys that could not be judged
-	impossible       int64
-	forgetful        int64 // keys that have lost hits
-	lost, bound      int64
-	notes            []string
+	servers, fault     string
+	rounds             int
+	keys, operations   int64
+	together           int64 // operations that another one on their key overlapped
+	unheard            int64
+	refused            int64 // not made, because of a breaker
+	untimed, undecided int64 // keys that could not be judged, and whose search was not finished
+	impossible         int64
+	forgetful          int64 // keys that have lost hits
+	lost, bound        int64
+	notes              []string
 }
 
 // count adds the operations on a key.
@@ -62,13 +62,13 @@ func (t *historyTable) text() string {
 	var sum historyRow
 	for _, r := range *t {
 		notes := slices.Clone(r.notes)
-		if r.untimed > 0 {
-			notes = append(notes, fmt.Sprintf("%d keys not judged", r.untimed))
+		if n := r.untimed + r.undecided; n > 0 {
+			notes = append(notes, fmt.Sprintf("%d keys not judged", n))
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d (%d) | %d | %d | %d | %d / %d | %s |\n",
 			r.servers, r.fault, r.rounds, r.keys, r.operations, r.together, r.unheard, r.impossible, r.forgetful, r.lost, r.bound, strings.Join(notes, "; "))
 		sum.rounds, sum.keys, sum.operations = sum.rounds+r.rounds, sum.keys+r.keys, sum.operations+r.operations
-		sum.together, sum.unheard, sum.untimed = sum.together+r.together, sum.unheard+r.unheard, sum.untimed+r.untimed
+		sum.together, sum.unheard, sum.untimed = sum.together+r.together, sum.unheard+r.unheard, sum.untimed+r.untimed+r.undecided
 		sum.impossible, sum.lost, sum.bound = sum.impossible+r.impossible, sum.lost+r.lost, sum.bound+r.bound
 	}
 	fmt.Fprintf(&b, "\n%d rounds, %d histories, %d operations (%d overlapping, %d unheard): %d not linearizable%s; %d hits lost of at most %d; %d keys not judged.\n",

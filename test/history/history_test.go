@@ -343,4 +343,4 @@ func TestMadeHistories(t *testing.T) {
 }
 
 // made is how many histories each limit gets.
-const made = 30
+const made = 18

@@ -72,7 +72,7 @@ func (m *model) step(s *state, input any) []any {
 		slices.Sort(after.pending)
 		next = append(next, &after)
 	default:
-		x := &explorer{model: m, operation: i}
+		x := &explorer{model: m, operation: i, seen: map[uint64][]*state{}}
 		x.from(s)
 		for _, after := range x.found {
 			next = append(next, after)
@@ -85,17 +85,18 @@ func (m *model) step(s *state, input any) []any {
 type explorer struct {
 	*model
 	operation int
-	seen      []*state
+	seen      map[uint64][]*state // by hash
 	found     []*state
 }
 
 // from tries the operation in s, and in what s becomes by pending ones, or by what nodes
 // bring back.
 func (x *explorer) from(s *state) {
-	if slices.ContainsFunc(x.seen, s.equal) {
+	hash := s.hash()
+	if slices.ContainsFunc(x.seen[hash], s.equal) {
 		return
 	}
-	x.seen = append(x.seen, s)
+	x.seen[hash] = append(x.seen[hash], s)
 	o := &x.operations[x.operation]
 	for _, at := range x.instants(x.operation, s, o.To) {
 		if bucket, d := o.decide(&s.bucket, at); d == o.Decision {
@@ -178,7 +179,11 @@ func (t *trail) equal(other *trail) bool {
 }
 
 func (s *state) hash() uint64 {
-	return maphash.Comparable(hashSeed, [...]int64{int64(s.bucket.Kind), s.bucket.A, s.bucket.B, s.bucket.C, int64(s.now), int64(len(s.pending))})
+	var pending int64
+	for _, i := range s.pending {
+		pending = pending*31 + int64(i) + 1
+	}
+	return maphash.Comparable(hashSeed, [...]int64{int64(s.bucket.Kind), s.bucket.A, s.bucket.B, s.bucket.C, int64(s.now), pending})
 }
 
 // describe says of an operation what a person wants to know who looks at a history.
