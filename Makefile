@@ -7,8 +7,8 @@ TESTFLAGS ?=
 # `make test`: a count, so that a slow machine does as much as a fast one.
 FUZZTIME ?= 30s
 SHORTFUZZTIME ?= 1000x
-# More for `make fault`, for instance FAULTFLAGS='-seed 7 -kills 50 -rate 8000', and how
-# many decisions it replays.
+# More for `make fault`, for instance FAULTFLAGS='-seed 7 -kills 50 -rate 8000 -histories 2m', and
+# how many decisions it replays.
 FAULTFLAGS ?=
 # More for `make mutants`.
 MUTANTFLAGS ?=
@@ -140,7 +140,7 @@ screenshots: deps ## Draw every page of the dashboard into bin/_artifacts
 	$(GO) test -count=1 ./test/browser -artifacts -outputdir $(CURDIR)/bin
 
 .PHONY: fault
-fault: deps ## Kill, freeze and cut off real servers under load, for about a quarter of an hour
+fault: deps ## Kill, freeze and cut off real servers under load, for about twenty minutes
 	$(GO) test -count=1 -timeout 60m -run '^TestReplay$$' -v ./store/redisstore -args -replay $(REPLAY)
 	mkdir -p bin
 	$(GO) test -count=1 -timeout 60m -v ./test/fault -args -long -table $(CURDIR)/bin/fault.md \

@@ -3,15 +3,19 @@ package fault
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
 	"github.com/headgate/headgate/test/history"
 )
@@ -386,6 +390,58 @@ func TestHistories(t *testing.T) {
 		}},
 	}
 	g.run(t)
+}
+
+// That a history is refused when it should be: of what a real Redis has answered, one denial is made the admission of
+// a hit that was given already.
+func TestHistoriesCanBeRefused(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	o := redisstore.Options{Addr: server.Addr}
+	fleet := openFleet(t, o, o, o)
+	clocks := newClocks(fleet[0].Store)
+	// A key of which all was heard: else the hit may be that of an operation of which nothing was.
+	var key *historyKey
+	denied := -1
+	for n, end := 0, time.Now().Add(patience); denied < 0; n++ {
+		r := &recording{fleet: fleet, limits: lasting(false), name: fmt.Sprint("planted ", n), clocks: clocks}
+		record(t, r)
+		pause(calmFor)
+		r.finish()
+		for _, key = range r.lanes[0].keys {
+			if denied = key.denied(); denied >= 0 {
+				break
+			}
+		}
+		if denied < 0 && time.Now().After(end) {
+			t.Fatal("no key of which all was heard has denied a hit")
+		}
+	}
+	if out, err := history.Check(key.operations, history.Options{}); err != nil || !out.Possible {
+		t.Fatalf("what Redis has answered is not possible: %+v, %v", out, err)
+	}
+	d := &key.operations[denied].Decision
+	d.Allowed, d.RetryAfter = true, 0
+	out, err := history.Check(key.operations, history.Options{})
+	if err != nil || out.Possible {
+		t.Fatalf("a hit that was given twice is possible: %+v, %v", out, err)
+	}
+	path, err := out.Draw(t.TempDir(), "planted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page, err := os.ReadFile(path); err != nil || !strings.Contains(string(page), key.operations[denied].Decision.ResetAfter.String()) {
+		t.Errorf("the drawing in %s does not show the answer: %v", path, err)
+	}
+}
+
+// denied returns the first operation by which one hit was denied, if all operations were heard of; else -1.
+func (k *historyKey) denied() int {
+	if slices.ContainsFunc(k.operations, func(o history.Operation) bool { return o.Unknown }) {
+		return -1
+	}
+	return slices.IndexFunc(k.operations, func(o history.Operation) bool {
+		return o.Take.Op == store.Hit && o.Take.Hits == 1 && !o.Decision.Allowed
+	})
 }
 
 // The primary of sentinels, which nobody replaces.
