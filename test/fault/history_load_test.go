@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore"
@@ -73,8 +74,20 @@ type recording struct {
 	refused atomic.Int64 // calls that were not made, because of a breaker or too many others
 }
 
-// record begins to ask.
+// record begins to ask, when each node is answered.
 func record(t *testing.T, r *recording) {
+	t.Helper()
+	l := limit.Must(limit.PerDay(1))
+	for _, node := range r.fleet {
+		for i := range 2 * len(r.limits) { // in a cluster these are on all servers
+			take := []store.Take{{Key: fmt.Appendf(nil, "well %d", i), Limit: l}}
+			eventually.Nil(t, "a node is answered", func() error {
+				var results [1]store.Result
+				node.Take(context.Background(), take, results[:])
+				return results[0].Err
+			})
+		}
+	}
 	r.t, r.began, r.stop, r.lanes = t, time.Now(), make(chan struct{}), make([]historyLane, len(r.limits))
 	for n := range len(r.fleet) * historyClients {
 		random := newRand(fmt.Sprintf("%s %d", r.name, n))
@@ -131,11 +144,11 @@ func (l *historyLane) next(r *recording, number int) (key *historyKey, peek bool
 	return key, peek
 }
 
-// unheard counts the last operations that nobody has heard of and that may yet be done, or have been done since
+// unheard counts the operations that nobody has heard of and that may yet be done, or have been done since
 // somebody was answered.
 func (k *historyKey) unheard(now limit.Micros) (n int) {
 	heard := false
-	for i := len(k.operations) - 1; i >= max(0, len(k.operations)-4*mostUnheard); i-- {
+	for i := len(k.operations) - 1; i >= 0; i-- {
 		o := &k.operations[i]
 		if o.Unknown && (!heard || o.To >= now) {
 			n++

@@ -32,34 +32,45 @@ type Outcome struct {
 	history []porcupine.Operation
 }
 
-// Check looks for an order of operations on one key by one limit. With losses, it looks first for one in
-// which nothing was forgotten, then for one with a hit forgotten, and so on.
+// Check looks for an order of operations on one key by one limit. With losses, it looks for one in which as little
+// was forgotten as can be: what a loss may forget is halved again and again between nothing and all hits.
 func Check(operations []Operation, o Options) (Outcome, error) {
 	if err := suits(operations); err != nil {
 		return Outcome{}, err
 	}
 	m := &model{operations: operations, told: tell(operations), mostLost: -1, brings: o.BroughtBack}
 	out := Outcome{model: m, history: m.history(o.Losses)}
-	var most int64
-	if len(o.Losses) > 0 {
-		for i := range operations {
-			most += operations[i].charges()
-		}
-		m.mostLost = 0
+	if len(o.Losses) == 0 {
+		out.search(m.mostLost, o.Timeout)
+		return out, nil
 	}
-	for ; ; m.mostLost++ {
-		switch porcupine.CheckOperationsTimeout(m.sequential(), out.history, o.Timeout) {
-		case porcupine.Ok:
-			out.Possible, out.Lost = true, max(m.mostLost, 0)
-			return out, nil
-		case porcupine.Unknown:
-			out.Undecided = true
-			return out, nil
-		}
-		if m.mostLost >= most || len(o.Losses) == 0 {
-			return out, nil
+	var most int64 // enough
+	for i := range operations {
+		most += operations[i].charges()
+	}
+	if out.search(0, o.Timeout); out.Possible || out.Undecided {
+		return out, nil
+	}
+	if out.search(most, o.Timeout); !out.Possible {
+		return out, nil
+	}
+	for few := int64(0); most-few > 1 && !out.Undecided; {
+		if middle := few + (most-few)/2; out.search(middle, o.Timeout) {
+			most = middle
+		} else {
+			few = middle
 		}
 	}
+	out.Possible, out.Lost, m.mostLost = !out.Undecided, most, most
+	return out, nil
+}
+
+// search looks for an order in which no loss has forgotten more than that, and reports whether there is one.
+func (o *Outcome) search(mostLost int64, timeout time.Duration) bool {
+	o.model.mostLost = mostLost
+	result := porcupine.CheckOperationsTimeout(o.model.sequential(), o.history, timeout)
+	o.Possible, o.Undecided = result == porcupine.Ok, result == porcupine.Unknown
+	return o.Possible
 }
 
 // history returns the operations and losses as porcupine has them.

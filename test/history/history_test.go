@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/test/history"
@@ -316,6 +317,7 @@ func (m *maker) take() store.Take {
 // Whatever happened, and whatever nobody has heard of, a history that a store has made is possible.
 // One in which a single answer of those is off is not.
 func TestMadeHistories(t *testing.T) {
+	racetest.Serially(t)
 	for _, l := range limits() {
 		t.Run(fmt.Sprintf("%s %d", l.Algorithm, l.Quota), func(t *testing.T) {
 			for seed := range uint64(made) {
@@ -343,4 +345,4 @@ func TestMadeHistories(t *testing.T) {
 }
 
 // made is how many histories each limit gets.
-const made = 18
+const made = 30
