@@ -130,6 +130,10 @@ fuzz: ## Fuzz every target for FUZZTIME (30s)
 mutants: deps ## Plant small bugs one by one, and see that the tests find them; MUTANTFLAGS='-area limits' for some
 	cd tools && $(GO) run ./mutants $(MUTANTFLAGS) ..
 
+.PHONY: docs
+docs: ## Make a site of the documentation, with a search, in bin/docs: open bin/docs/index.html
+	cd tools && $(GO) run ./site .. ../bin/docs
+
 .PHONY: proto
 proto: ## Write the Go code of the .proto files anew
 	cd tools && $(GO) run ./protogen ..

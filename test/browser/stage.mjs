@@ -97,7 +97,7 @@ export async function shot(page, name) {
 // practices.
 export async function accessible(page, name) {
   await page.evaluate(axe);
-  const { violations, passes } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const { violations, passes } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"], preload: false }));
   const list = violations.flatMap((v) => v.nodes.map((n) => `${v.id}: ${n.target.join(" ")}: ${n.failureSummary.split("\n").slice(1).join("; ")}`));
   assert.deepEqual(list, [], `${name}: faults of accessibility`);
   assert.ok(passes.length > 10, `${name}: only ${passes.length} rules of axe-core apply`);
