@@ -1,0 +1,67 @@
+package pages
+
+import (
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/testserver"
+)
+
+// TestFiguresWereMeasured: the tables of the page on capacity have no figure that does not stand
+// in the report of the benchmarks.
+func TestFiguresWereMeasured(t *testing.T) {
+	page, report := read(t, "docs/capacity.md"), read(t, "bench/README.md")
+	figure := regexp.MustCompile(`\b\d+(\.\d+)?\b`)
+	measured := figure.FindAllString(report, -1)
+	rows := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(page, -1)
+	found := 0
+	for _, row := range rows {
+		row = regexp.MustCompile(`(; plan|, 8 hits).*`).ReplaceAllString(row, "") // what is set, and not measured
+		for _, f := range figure.FindAllString(regexp.MustCompile("`[^`]*`").ReplaceAllString(row, ""), -1) {
+			if found++; !slices.Contains(measured, f) {
+				t.Errorf("docs/capacity.md: %s is in no figure of bench/README.md: %s", f, row)
+			}
+		}
+	}
+	if found < 25 {
+		t.Errorf("only %d figures were found", found)
+	}
+}
+
+// TestMetricsExist: pages name no metric that docs/metrics.md does not list.
+func TestMetricsExist(t *testing.T) {
+	listed := read(t, "docs/metrics.md")
+	entries := []string{"headgate_op", "headgate_id", "headgate_check_id", "headgate_estimate", "headgate_ttl"} // of descriptors
+	for _, name := range names(t) {
+		for _, metric := range regexp.MustCompile("`(headgate_[a-z0-9_]*[a-z])[`{]").FindAllStringSubmatch(read(t, name), -1) {
+			if !strings.Contains(listed, "`"+metric[1]+"`") && !slices.Contains(entries, metric[1]) {
+				t.Errorf("%s names %s, which is not in docs/metrics.md", name, metric[1])
+			}
+		}
+	}
+}
+
+// TestFlagsExist: pages name no flag that no command has.
+func TestFlagsExist(t *testing.T) {
+	program, err := testserver.Headgate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(program, "completion", "bash").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := []string{"--delete", "--enable-feature"} // of aws and Prometheus
+	known := regexp.MustCompile(`--[a-z0-9-]+`).FindAllString(string(out), -1)
+	known = append(known, others...)
+	for _, name := range names(t) {
+		for _, flag := range regexp.MustCompile("`(--[a-z0-9-]+)").FindAllStringSubmatch(read(t, name), -1) {
+			if !slices.Contains(known, flag[1]) && !slices.Contains(known, strings.Replace(flag[1], "--no-", "--", 1)) {
+				t.Errorf("%s names the flag %s, which no command has", name, flag[1])
+			}
+		}
+	}
+}
