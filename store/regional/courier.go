@@ -22,6 +22,7 @@ const (
 type errand struct {
 	b    *bucket
 	hash uint64
+	rule string // of what is given back
 	give store.LeaseRequest
 }
 
@@ -30,6 +31,7 @@ type errand struct {
 type courier struct {
 	s        *Store
 	draining atomic.Bool
+	trips    store.Durations // of questions for leases
 
 	mu      sync.Mutex
 	known   Home
@@ -54,13 +56,13 @@ func (c *courier) ask(b *bucket, now time.Duration) {
 }
 
 // give queues what is given back, and reports whether there was room.
-func (c *courier) give(q store.LeaseRequest, hash uint64) bool {
+func (c *courier) give(e errand) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) >= DefaultMaxBuckets {
 		return false
 	}
-	c.add(errand{hash: hash, give: q})
+	c.add(e)
 	return true
 }
 
@@ -128,6 +130,7 @@ func (c *courier) run(batch []errand, before uint64) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.s.budget)
 	c.s.home.Lease(ctx, requests, grants)
 	cancel()
+	c.trips.Note(c.s.read() - sent)
 	sure := c.mark() == before
 	now := c.s.read()
 	for i := range batch {
@@ -165,7 +168,7 @@ func (c *courier) requests(batch []errand) (kept []errand, requests []store.Leas
 			if c.lends(e.b, now) && !e.b.gone && !c.draining.Load() {
 				q, ok = e.b.Ask(nodes, now)
 				q.Key, q.ID = e.b.key, newLeaseID()
-				sh.stats.UnderWay += q.ReturnHits
+				e.b.row.UnderWay += q.ReturnHits
 			}
 			e.b.queued = ok
 			sh.mu.Unlock()
@@ -197,25 +200,25 @@ func (c *courier) end(e *errand, a *Answer) {
 	sh := c.s.shardOf(e.hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	sh.stats.Asked++
-	sh.stats.returned(a)
-	b := e.b
+	b, r := e.b, sh.rowOfErrand(e)
+	r.Asked++
+	r.returned(a)
 	if b == nil {
 		return
 	}
 	fresh := int64(0)
 	switch {
 	case a.Grant.Err != nil:
-		sh.stats.Failed++
+		r.Failed++
 	case !a.Sure || b.voided:
-		sh.stats.Unsure += a.Grant.Hits
+		r.Unsure += a.Grant.Hits
 		a.Sure = false
 	default:
 		fresh = a.Grant.Hits
 	}
 	b.Answer(a)
 	b.queued, b.voided = false, false
-	sh.stats.Granted += fresh
+	r.Granted += fresh
 	if b.gone || c.draining.Load() {
 		c.s.handBack(sh, b, a.Now)
 	}
@@ -230,7 +233,7 @@ func (c *courier) fail(batch []errand) {
 		if e.b != nil {
 			e.b.queued = false
 		}
-		sh.stats.returned(&Answer{Request: e.give})
+		sh.rowOfErrand(e).returned(&Answer{Request: e.give})
 		sh.mu.Unlock()
 	}
 }

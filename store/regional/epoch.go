@@ -9,8 +9,8 @@ import (
 const (
 	// minBackoff and maxBackoff bound how long a home that has failed is left alone.
 	minBackoff, maxBackoff = 100 * time.Millisecond, 2 * time.Second
-	// lookAgain is how often a home whose epoch is too young is asked for it: somebody may have
-	// vouched for it.
+	// lookAgain is how often a home whose epoch is too young is asked for it, because somebody may
+	// have vouched for it, and one that nobody leases from, so that it is known how it is.
 	lookAgain = 2 * time.Second
 )
 
@@ -54,8 +54,9 @@ func (h *Home) Epoch() uint64 { return h.epoch.ID }
 // Answers reports whether the home may be asked at now.
 func (h *Home) Answers(now time.Duration) bool { return now >= h.quiet }
 
-// Stale reports whether the epoch was told so long before now that it is worth asking again.
-func (h *Home) Stale(now time.Duration) bool { return now-h.heard >= lookAgain }
+// Stale reports whether the epoch was never told, or so long before now that it is worth asking
+// again.
+func (h *Home) Stale(now time.Duration) bool { return !h.Known() || now-h.heard >= lookAgain }
 
 // Lends reports whether the epoch is older than fence at now, so that hits may be leased.
 func (h *Home) Lends(fence, now time.Duration) bool {

@@ -1,11 +1,16 @@
 package regional
 
-import "time"
+import (
+	"time"
 
-// Stats is what a Store holds and what has happened to it since New. Hits are conserved:
+	"github.com/headgate/headgate/store"
+)
+
+// Counts is what has happened to the takes of a Store, or to those of one rule, since New.
+// Hits are conserved:
 //
 //	Granted == Used + Returned + Lost + Held + UnderWay
-type Stats struct {
+type Counts struct {
 	// Buckets is of how many buckets the node knows rights.
 	Buckets int64
 	// Granted counts the hits that the home has lent: Used those that passed, Returned those
@@ -23,6 +28,17 @@ type Stats struct {
 	Asked, Failed uint64
 	// Crowded counts takes for which there was no room to hold rights.
 	Crowded uint64
+}
+
+// Excess is by how many hits more have passed, or may, than were lent. It is measured, and
+// promised to be 0: what a lease lets pass and what was lent are counted at different places.
+func (c *Counts) Excess() int64 {
+	return max(c.Used+c.Returned+c.Lost+c.Held+c.UnderWay-c.Granted, 0)
+}
+
+// Stats is what a Store counts, and what it knows of the home.
+type Stats struct {
+	Counts
 	// Partings counts how often the wall clock and the monotonic clock parted and all rights
 	// were dropped.
 	Partings uint64
@@ -32,37 +48,52 @@ type Stats struct {
 	// answer came, RoundTrip how long the last took; 0 where none has come yet.
 	Connected        bool
 	Heard, RoundTrip time.Duration
+	// Known says that the home has answered at least once, and Unanswered counts the questions
+	// about its epoch that it did not answer.
+	Known      bool
+	Unanswered uint64
 	// EpochAge is how old the epoch of the home is: limits whose fence is longer are not leased
 	// yet.
 	EpochAge time.Duration
+	// Renewals counts how long questions for leases took, those that were not answered among
+	// them.
+	Renewals store.DurationCounts
 }
 
 // returned books a return.
-func (st *Stats) returned(a *Answer) {
+func (c *Counts) returned(a *Answer) {
 	hits := a.Request.ReturnHits
-	st.UnderWay -= hits
+	c.UnderWay -= hits
 	if a.Grant.Err == nil && a.Grant.Returned {
-		st.Returned += hits
+		c.Returned += hits
 		return
 	}
-	st.Lost += hits
+	c.Lost += hits
 }
 
-// add adds what a shard counts.
-func (st *Stats) add(o *Stats) {
-	st.Granted += o.Granted
-	st.Used += o.Used
-	st.Returned += o.Returned
-	st.Lost += o.Lost
-	st.UnderWay += o.UnderWay
-	st.Unsure += o.Unsure
-	st.Leased += o.Leased
-	st.Reserved += o.Reserved
-	st.Denied += o.Denied
-	st.Asked += o.Asked
-	st.Failed += o.Failed
-	st.Crowded += o.Crowded
-	st.Partings += o.Partings
+// add adds what else was counted.
+func (c *Counts) add(o *Counts) {
+	c.Buckets += o.Buckets
+	c.Granted += o.Granted
+	c.Used += o.Used
+	c.Returned += o.Returned
+	c.Lost += o.Lost
+	c.Held += o.Held
+	c.UnderWay += o.UnderWay
+	c.Unsure += o.Unsure
+	c.Leased += o.Leased
+	c.Reserved += o.Reserved
+	c.Denied += o.Denied
+	c.Asked += o.Asked
+	c.Failed += o.Failed
+	c.Crowded += o.Crowded
+}
+
+// addHeld adds what b holds at now.
+func (c *Counts) addHeld(b *bucket, now time.Duration) {
+	c.Buckets++
+	c.Held += b.Held(now)
+	c.Lost += b.lost
 }
 
 // Stats adds up what the shards hold, one after the other, each under its lock.
@@ -71,18 +102,21 @@ func (s *Store) Stats() (total Stats) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		total.add(&sh.stats)
-		total.Buckets += int64(len(sh.buckets))
-		for _, b := range sh.buckets {
-			total.Held += b.Held(now)
-			total.Lost += b.lost
+		total.add(&sh.rest.Counts)
+		for _, r := range sh.rows {
+			total.add(&r.Counts)
 		}
+		for _, b := range sh.buckets {
+			total.addHeld(b, now)
+		}
+		total.Partings += sh.partings
 		sh.mu.Unlock()
 	}
+	total.Renewals = s.courier.trips.Counts()
 	s.courier.mu.Lock()
 	defer s.courier.mu.Unlock()
 	h := &s.courier.known
-	total.Epochs, total.RoundTrip = h.begun, h.trip
+	total.Epochs, total.RoundTrip, total.Unanswered, total.Known = h.begun, h.trip, h.failures, h.Known()
 	if h.Known() {
 		total.Connected = h.backoff == 0
 		total.Heard, total.EpochAge = now-h.heard, h.epoch.Age+now-h.heard

@@ -83,8 +83,11 @@ var _ store.Store = (*Store)(nil)
 type shard struct {
 	mu      sync.Mutex
 	buckets map[uint64]*bucket
-	stats   Stats
-	_       [64]byte // no two locks in one cache line
+	// rows count by rule; rest counts what has no row.
+	rows     map[string]*row
+	rest     row
+	partings uint64
+	_        [64]byte // no two locks in one cache line
 }
 
 // bucket is the rights of one key.
@@ -92,6 +95,7 @@ type bucket struct {
 	Rights
 	key    []byte
 	hash   uint64
+	row    *row         // of the rule that has made it
 	limit  *limit.Limit // as takes have it
 	cut    Cut
 	queued bool // the courier has it
@@ -116,7 +120,7 @@ func New(o Options) (*Store, error) {
 	}
 	s.shardMax = max(o.MaxBuckets/shardCount, 1)
 	for i := range s.shards {
-		s.shards[i].buckets = make(map[uint64]*bucket)
+		s.shards[i].buckets, s.shards[i].rows = make(map[uint64]*bucket), make(map[string]*row)
 	}
 	s.cuts = memo.New(maxLimits, func(l *limit.Limit) (Cut, error) {
 		c, err := o.Layout.CutFor(o.Region, l)
@@ -159,7 +163,7 @@ func (s *Store) drop() {
 			b.Drop()
 			b.voided = b.asking
 		}
-		sh.stats.Partings++
+		sh.partings++
 		sh.mu.Unlock()
 	}
 }
@@ -192,14 +196,14 @@ func (s *Store) bucketOf(sh *shard, hash uint64, t *store.Take, c Cut, now time.
 		s.remove(sh, b, now)
 	}
 	if len(t.Key) > maxKey || len(sh.buckets) >= s.shardMax && !s.evict(sh, now) {
-		sh.stats.Crowded++
+		sh.rowOf(t, nil).Crowded++
 		return nil
 	}
 	longest := time.Duration(0)
 	if t.Mode != nil {
 		longest = t.Mode.LeaseTTL
 	}
-	b = &bucket{Rights: *NewRights(c.Home, longest, now), key: bytes.Clone(t.Key), hash: hash, limit: t.Limit, cut: c}
+	b = &bucket{Rights: *NewRights(c.Home, longest, now), key: bytes.Clone(t.Key), hash: hash, row: sh.rowOf(t, nil), limit: t.Limit, cut: c}
 	sh.buckets[hash] = b
 	s.sweeping.wake(s)
 	return b
@@ -228,7 +232,7 @@ func (s *Store) evict(sh *shard, now time.Duration) bool {
 // remove takes b out of the table and gives back what it holds.
 func (s *Store) remove(sh *shard, b *bucket, now time.Duration) {
 	s.handBack(sh, b, now)
-	sh.stats.Lost += b.lost
+	b.row.Lost += b.lost
 	b.lost, b.gone = 0, true
 	delete(sh.buckets, b.hash)
 }
@@ -241,9 +245,26 @@ func (s *Store) handBack(sh *shard, b *bucket, now time.Duration) {
 			return
 		}
 		q.Key = b.key
-		sh.stats.UnderWay += q.ReturnHits
-		if !s.courier.give(q, b.hash) {
-			sh.stats.returned(&Answer{Request: q})
+		b.row.UnderWay += q.ReturnHits
+		if !s.courier.give(errand{hash: b.hash, rule: b.row.rule, give: q}) {
+			b.row.returned(&Answer{Request: q})
+		}
+	}
+}
+
+// Watch asks the home for its epoch until ctx ends, where nothing was heard of it for two
+// seconds, so that Stats knows how the home is while nobody asks for hits.
+func (s *Store) Watch(ctx context.Context) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		if s.courier.stale() {
+			s.courier.mark()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
 	}
 }

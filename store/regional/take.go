@@ -89,12 +89,12 @@ func (s *Store) decide(c *call, i int, group uint32, grouped bool) {
 	sh.mu.Lock()
 	if b := s.bucketFor(sh, st.hash, t, st.cut, c.now); b != nil && !s.courier.draining.Load() {
 		st.b = b
-		left = s.byRights(sh, b, t, c.now, st)
+		left = s.byRights(b, t, c.now, st)
 		st.known = b.Known(c.now)
 		s.courier.ask(b, c.now)
 	}
 	if !st.spent {
-		sh.stats.Reserved++
+		sh.rowOf(t, st.b).Reserved++
 	}
 	sh.mu.Unlock()
 	if st.spent {
@@ -111,8 +111,8 @@ func (s *Store) decide(c *call, i int, group uint32, grouped bool) {
 }
 
 // byRights does what can be done for t with what b holds, and returns how many hits are left
-// for the reserve. The lock of sh is held.
-func (s *Store) byRights(sh *shard, b *bucket, t *store.Take, now time.Duration, st *step) (left int64) {
+// for the reserve. The lock of its shard is held.
+func (s *Store) byRights(b *bucket, t *store.Take, now time.Duration, st *step) (left int64) {
 	switch {
 	case t.Hits == 0 && t.Op != store.Reset:
 	case t.DryRun:
@@ -120,16 +120,16 @@ func (s *Store) byRights(sh *shard, b *bucket, t *store.Take, now time.Duration,
 	case t.Op == store.Hit:
 		b.Note(t.Hits, now)
 		if st.of, st.spent = b.Spend(t.Hits, now); st.spent {
-			sh.stats.Used += t.Hits
-			sh.stats.Leased++
+			b.row.Used += t.Hits
+			b.row.Leased++
 		}
 	case t.Op == store.Refund:
 		taken := b.GiveBack(t.Hits, now)
-		sh.stats.Used -= taken
+		b.row.Used -= taken
 		return t.Hits - taken
 	case t.Op == store.Charge:
 		charged := b.Charge(t.Hits, now)
-		sh.stats.Used += charged
+		b.row.Used += charged
 		return t.Hits - charged
 	case t.Op == store.Reset:
 		b.Drop()
@@ -174,19 +174,13 @@ func (s *Store) join(t *store.Take, st *step, r *store.Result) {
 	if r.Skipped {
 		return
 	}
+	s.noteLevel(t, st, r.Remaining)
 	r.Remaining = min(r.Remaining+st.known.Remaining, r.Limit)
 	r.ResetAfter = max(r.ResetAfter, micros(st.known.ResetAfter))
 	if r.Allowed || t.Op != store.Hit {
 		return
 	}
-	sh := s.shardOf(st.hash)
-	sh.mu.Lock()
-	sh.stats.Denied++
-	if st.b != nil && !t.DryRun && t.Hits > 0 {
-		st.b.Starve(t.Hits)
-		s.courier.ask(st.b, s.read())
-	}
-	sh.mu.Unlock()
+	s.starve(t, st)
 	// The node knows itself when it will hold something, and asks nobody until then.
 	r.Ahead = true
 	if t.Hits == 0 && r.Remaining > 0 {
@@ -205,6 +199,28 @@ func (s *Store) join(t *store.Take, st *step, r *store.Result) {
 	}
 }
 
+// noteLevel tells the row of t what the reserve has left.
+func (s *Store) noteLevel(t *store.Take, st *step, left int64) {
+	now := s.read() // not under the lock, which drop takes
+	sh := s.shardOf(st.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.rowOf(t, st.b).level.note(left, st.cut.Own.Capacity(), now)
+}
+
+// starve counts that the reserve has denied t too, and asks the home for more.
+func (s *Store) starve(t *store.Take, st *step) {
+	now := s.read() // not under the lock, which drop takes
+	sh := s.shardOf(st.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	sh.rowOf(t, st.b).Denied++
+	if st.b != nil && !t.DryRun && t.Hits > 0 {
+		st.b.Starve(t.Hits)
+		s.courier.ask(st.b, now)
+	}
+}
+
 // putBack undoes what was spent for a group that is denied.
 func (s *Store) putBack(c *call, from, to int) {
 	for i := from; i < to; i++ {
@@ -212,12 +228,13 @@ func (s *Store) putBack(c *call, from, to int) {
 		if !st.spent || t.DryRun {
 			continue
 		}
+		now := s.read() // not under the lock, which drop takes
 		sh := s.shardOf(st.hash)
 		sh.mu.Lock()
 		// What belongs to a lease that has ended meanwhile is lost.
-		taken := st.b.PutBack(st.of, s.read())
-		sh.stats.Used -= taken
-		sh.stats.Leased--
+		taken := st.b.PutBack(st.of, now)
+		st.b.row.Used -= taken
+		st.b.row.Leased--
 		sh.mu.Unlock()
 		r.Remaining = min(r.Remaining+taken, r.Limit)
 	}
