@@ -142,6 +142,7 @@ var components = openapi.New([]openapi.Component{
 	{Name: "Fleet", Of: view.Fleet{}, About: "What this node knows of all nodes."},
 	{Name: "HotRaises", Of: view.HotRaises{}, About: "Hot keys whose limits are raised for a time, because their rules say so."},
 	{Name: "Accuracy", Of: view.Accuracy{}, About: "How exact decisions were, measured on a sample of keys."},
+	{Name: "Regions", Of: view.Regions{}, About: "How limits over several regions are doing, as one node sees it."},
 	{Name: "DualRun", Of: view.DualRun{}, About: "What a dual run beside an existing rate limit service has found."},
 	{Name: "Events", Of: view.Events{}, About: "Events that are remembered, the latest first."},
 	{Name: "Event", Of: view.Event{}, About: "A decision."},

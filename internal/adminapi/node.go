@@ -58,6 +58,11 @@ func (n node) routes() []route {
 			answers: []reply{ok(view.DualRun{}, "What differs, and a verdict."), notHere},
 		},
 		{
+			method: http.MethodGet, path: "regions", scope: Read, local: true, serve: n.regions, id: "getRegions", summary: "Show how limits over several regions are doing",
+			about:   "Of a process without regions it says so: region is empty.",
+			answers: []reply{ok(view.Regions{}, "The homes, and at most 500 rules."), notHere},
+		},
+		{
 			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: n.explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
 			about:   "Nothing is charged.",
 			body:    &payload{kinds: jsonOnly, most: explain.MaxBody, of: explainBody{}, about: "The request, as /v1/check takes it."},
@@ -115,6 +120,14 @@ func (n node) dualRun(*call) (*answer, error) {
 		return nil, errNotShown
 	}
 	return jsonAnswer(http.StatusOK, n.Watch.DualRun())
+}
+
+// regions answers how limits over several regions are doing.
+func (n node) regions(*call) (*answer, error) {
+	if n.Watch.Regions == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.Regions())
 }
 
 // Orders of keys.

@@ -26,6 +26,8 @@ type Watch struct {
 	Accuracy func() view.Accuracy
 	// DualRun says what a dual run has found.
 	DualRun func() view.DualRun
+	// Regions says how limits over several regions are doing.
+	Regions func() view.Regions
 	// Explain says how a request would be decided. Its error is one of the store or of
 	// the caller's ctx.
 	Explain func(ctx context.Context, request headgate.Request) (view.Explanation, error)

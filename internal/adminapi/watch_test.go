@@ -173,6 +173,12 @@ func testWatch() *Watch {
 		Accuracy: func() view.Accuracy {
 			return view.Accuracy{Share: 0.01, Rules: []view.RuleAccuracy{{Rule: "api.tenant"}}}
 		},
+		Regions: func() view.Regions {
+			return view.Regions{
+				Node: "one", Region: "virginia", Peers: []view.RegionPeer{{Name: "home", Kind: "home", State: view.PeerSilent, Why: "it has never answered", Heard: -1}},
+				Rules: []view.RegionRule{{Rule: "api.tenant", Regions: "leased", Peer: "home", State: view.RuleCutOff, Limits: []view.RegionLimit{{Limit: "100 per minute", Home: 90, Reserve: 5, Others: 5}}}},
+			}
+		},
 		DualRun: func() view.DualRun {
 			return view.DualRun{
 				Of: "old:8081", Verdict: "look", Causes: []view.DualRunCause{{Cause: "window", Count: 1}},

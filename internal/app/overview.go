@@ -26,6 +26,7 @@ func (w *watching) overview() view.Overview {
 		At: time.Now(), Node: w.node, Health: healthOf(p.health.report()), Shards: shardsOf(p.stack.shards()),
 		Audit: w.events.Stats(), LiveNodes: p.stack.fleet.Live(), HotKeys: int64(sumLeases(p.stack.leases).Hot),
 	}
+	o.Health.Homes = w.regions.health()
 	p.metrics.Overview(&o, shownRules)
 	if read := p.stack.backends[0].memory; read != nil {
 		m := read()

@@ -341,8 +341,9 @@ func (k *stack) join(logger *slog.Logger) {
 		if k.denials != nil {
 			others.Go(func() { k.denials.Share(ctx) })
 		}
-		for _, f := range k.regions.fleets {
+		for i, f := range k.regions.fleets {
 			others.Go(func() { f.Run(ctx) })
+			others.Go(func() { k.regions.homes[i].Watch(ctx) })
 		}
 		k.fleet.Run(ctx)
 		others.Wait()

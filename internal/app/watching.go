@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/nodes"
 	"github.com/headgate/headgate/internal/reach"
+	"github.com/headgate/headgate/internal/regionview"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/tracing"
@@ -42,6 +43,7 @@ type watching struct {
 	reach     *reach.Check
 	traces    *tracing.Tracer // nil: there are none
 	nodes     *nodes.States
+	regions   *regionWatch
 	lines     linelimit.Limiter
 	// draining is closed when the end begins.
 	draining chan struct{}
@@ -85,6 +87,7 @@ func (p *process) watch() error {
 	}
 	p.observer.rest = append(p.observer.rest, p.keys.veil.Observer(watchers))
 	w.watchNodes()
+	w.watchRegions()
 	p.watchServers()
 	p.tasks = append(p.tasks, p.metrics.Run)
 	p.onDrain = append(p.onDrain, func() { close(w.draining) })
@@ -150,6 +153,7 @@ func (w *watching) setRules(set *rules.Set) {
 		layer.Forget(limitsAlike(w.process.limiter.Rules(), set))
 	}
 	w.reach.SetRules(set)
+	w.regions.setRules(set)
 }
 
 // watchEvents makes decisions events, and sends them where they are to go.
@@ -258,6 +262,7 @@ func (w *watching) shown() *adminapi.Watch {
 		Accuracy:  w.accuracy,
 		HotRaises: w.process.hot.inForce,
 		DualRun:   w.process.shownDualRun,
+		Regions:   func() view.Regions { return regionview.Shown(w.regions.now()) },
 		Explain: func(ctx context.Context, request headgate.Request) (view.Explanation, error) {
 			return explain.Request(ctx, limiter, request)
 		},

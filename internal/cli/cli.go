@@ -51,6 +51,7 @@ type root struct {
 	Simulate   simulateCmd   `cmd:"" help:"Show how exact each algorithm is, on made up traffic."`
 	Replay     replayCmd     `cmd:"" help:"Ask rules about what was recorded: who would be denied that is not."`
 	Top        topCmd        `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
+	Regions    regionsCmd    `cmd:"" help:"Show how limits over several regions are doing."`
 	Tail       tailCmd       `cmd:"" help:"Show decisions as they are made."`
 	Admin      adminCmd      `cmd:"" help:"Prepare the API for operators."`
 	Caller     callerCmd     `cmd:"" help:"Prepare who may ask for decisions."`

@@ -32,6 +32,9 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 	if trouble := troubles(o); trouble != "" {
 		lines = append(lines, paint(red, oneLine(trouble)))
 	}
+	if homes := o.Health.Homes; homes != nil && !homes.OK {
+		lines = append(lines, paint(yellow, "regions: "+oneLine(homes.Error)))
+	}
 	r := &o.Rates
 	degraded := r.DegradedAllowed + r.DegradedDenied
 	lines = append(lines,

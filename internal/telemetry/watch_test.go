@@ -63,6 +63,9 @@ func watchAll(m *Metrics) {
 	m.WatchDenials(func() denial.Stats { return denial.Stats{} })
 	m.WatchDocuments(func() Documents { return Documents{} })
 	m.WatchRegions("home", func() regional.Stats { return regional.Stats{Connected: true} })
+	m.WatchRegionRules(func() view.Regions {
+		return view.Regions{Peers: []view.RegionPeer{{Name: "home", LagBound: 1}}, Rules: []view.RegionRule{{Rule: "d.a", Peer: "home", State: view.RuleCutOff}}}
+	})
 	m.WatchFleet(func() fleet.Stats { return fleet.Stats{} })
 	m.WatchReconcile(func() reconcile.Stats { return reconcile.Stats{} })
 	m.WatchGateways(func() Gateways { return Gateways{} })

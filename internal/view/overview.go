@@ -41,6 +41,9 @@ type Health struct {
 	// no database.
 	Tenants   *Config `json:"tenants,omitempty"`
 	Documents *Config `json:"documents,omitempty"`
+	// Homes is not OK while a home that rules lease from does not answer; missing where there
+	// are no regions. A process without its home is ready all the same.
+	Homes *State `json:"homes,omitempty"`
 }
 
 // State says whether something works, and why not.

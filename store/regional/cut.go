@@ -140,6 +140,18 @@ func cuttable(l *limit.Limit) error {
 	return nil
 }
 
+// Term is how long a lease of the part of the home lasts at most; one on a window ends with it.
+// longest is as in NewRights.
+func (c *Cut) Term(longest time.Duration) time.Duration { return termOf(c.Home, longest) }
+
+func termOf(home *limit.Limit, longest time.Duration) time.Duration {
+	term := longestLease(home)
+	if home.Algorithm.IsBucket() {
+		term = min(term, max(bucketTerm, longest))
+	}
+	return term.Truncate(time.Microsecond)
+}
+
 // longestLease is how long a lease on l may last at most.
 func longestLease(l *limit.Limit) time.Duration {
 	switch {

@@ -81,11 +81,7 @@ type view struct {
 // home's part of the limit, and longest bounds a lease on a bucket that drains; 0 is
 // the default of five seconds.
 func NewRights(home *limit.Limit, longest, now time.Duration) *Rights {
-	term := longestLease(home)
-	if home.Algorithm.IsBucket() {
-		term = min(term, max(bucketTerm, longest))
-	}
-	return &Rights{limit: home, term: term.Truncate(time.Microsecond), size: firstSize, usedAt: now}
+	return &Rights{limit: home, term: termOf(home, longest), size: firstSize, usedAt: now}
 }
 
 // Held is how many hits may pass at now.

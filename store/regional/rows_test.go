@@ -112,7 +112,7 @@ func TestRulesThatAreGone(t *testing.T) {
 // Rules beyond the bound are counted together.
 func TestTooManyRules(t *testing.T) {
 	inPlace(t, func(p *place) {
-		const more = 100 // all of one shard, since the key is one
+		const more = 100 // all of one shard, because the key is one
 		for i := range regional.MaxRules + more {
 			p.take(of(fmt.Sprint(i), hit("k", 0)))
 		}

@@ -11,7 +11,7 @@ const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const patience = 30000;
-export const pages = ["overview", "keys", "rules", "tenants", "explain", "events", "fleet", "accuracy", "dual-run"];
+export const pages = ["overview", "keys", "rules", "tenants", "explain", "events", "fleet", "accuracy", "regions", "dual-run"];
 
 // check sends a request to be decided, from outside of the browser.
 export async function check(entries, hits = 1) {

@@ -14,6 +14,7 @@ import * as explain from "./explain.js";
 import * as events from "./events.js";
 import * as fleet from "./fleet.js";
 import * as accuracy from "./accuracy.js";
+import * as regions from "./regions.js";
 import * as dualRun from "./dualrun.js";
 
 // A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
@@ -27,6 +28,7 @@ const pages = [
   { name: "events", label: "Events", key: "e", page: events },
   { name: "fleet", label: "Fleet", key: "f", page: fleet },
   { name: "accuracy", label: "Accuracy", key: "a", page: accuracy },
+  { name: "regions", label: "Regions", key: "n", page: regions },
   { name: "dual-run", label: "Dual run", key: "d", page: dualRun },
 ];
 
@@ -100,6 +102,7 @@ function healthOf(o) {
   if (is.draining) return ["degraded", "Draining", "it takes leave"];
   if (!is.ready) return ["denied", "Not ready", whys.join("; ")];
   if (is.degraded) return ["degraded", "Degraded", whys.join("; ")];
+  if (is.homes && !is.homes.ok) return ["degraded", "Cut off", is.homes.error];
   return ["allowed", "Ready", ""];
 }
 

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/internal/view"
+)
+
+type regionsCmd struct {
+	Status regionsStatusCmd `cmd:"" help:"Show the homes and the rules that lease from them, and whether all homes answer."`
+}
+
+type regionsStatusCmd struct {
+	adminAddress `embed:""`
+	Timeout      time.Duration `default:"15s" env:"-" help:"Longest wait for the answer of a node."`
+	JSON         bool          `name:"json" env:"-" help:"Print the answer of each node as one line of JSON."`
+	Nodes        []string      `arg:"" optional:"" placeholder:"URL" help:"Further nodes, such as those of other regions, by the addresses of their admin APIs; they are asked with the same token."`
+}
+
+// maxStatusNodes bounds the nodes that are asked.
+const maxStatusNodes = 256
+
+// Help implements kong.HelpProvider.
+func (*regionsStatusCmd) Help() string {
+	return `Examples:
+
+  headgate regions status --admin https://gate.fra.internal:9090 --admin-token-file token.txt
+  headgate regions status https://gate.vir.internal:9090 https://gate.sin.internal:9090
+      Beside the one of --admin (or HEADGATE_ADMIN) two further nodes.
+
+  headgate regions status --json | jq -r '.rules[] | select(.state != "leased") | .rule'
+
+A home is what rules with regions: leased lease from. The exit code is 0 when all homes that
+are needed answer, 1 when nothing was heard of one for ten seconds (silent), and 2 when a node
+could not be asked; the others are shown all the same.`
+}
+
+// Run asks the nodes one after the other; the answer is no when a home is silent.
+func (c *regionsStatusCmd) Run(std *stdio) error {
+	nodes := c.Nodes
+	if c.Admin != "" || len(nodes) == 0 {
+		nodes = append([]string{c.Admin}, nodes...)
+	}
+	if len(nodes) > maxStatusNodes {
+		return &codeError{exitUsage, fmt.Errorf("%d nodes; hint: at most %d at once", len(nodes), maxStatusNodes)}
+	}
+	var unanswering, silent []error
+	for i, node := range nodes {
+		r, raw, err := c.ask(node)
+		if err != nil {
+			if len(nodes) > 1 {
+				err = fmt.Errorf("%s: %w", nodeName(node), err)
+			}
+			unanswering = append(unanswering, err)
+			continue
+		}
+		if err := c.print(std.out, r, raw, i > 0); err != nil {
+			return err
+		}
+		for _, home := range r.Silent() {
+			silent = append(silent, fmt.Errorf("node %s does not hear the home %s; hint: the way to it, and headgate store epoch", oneLine(r.Node), oneLine(home)))
+		}
+	}
+	switch all := errors.Join(append(unanswering, silent...)...); {
+	case unanswering != nil:
+		return &codeError{exitUsage, all}
+	case silent != nil:
+		return &codeError{exitNo, all}
+	}
+	return nil
+}
+
+// nodeName is an address for a message: it may be wrong, and have a password in it.
+func nodeName(address string) string {
+	if _, rest, found := strings.Cut(address, "@"); found {
+		address = "..." + rest
+	}
+	return oneLine(address)
+}
+
+// ask asks the node at address how its regions are.
+func (c *regionsStatusCmd) ask(address string) (r view.Regions, raw []byte, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
+	defer cancel()
+	to := c.adminAddress
+	to.Admin = address
+	if raw, err = to.tryAsk(ctx, http.MethodGet, "regions", nil); err != nil {
+		return r, nil, err
+	}
+	if json.Unmarshal(raw, &r) != nil || r.Peers == nil {
+		return r, nil, errors.New("the admin API does not say how its regions are; hint: does --admin name it, and is it not older than this headgate?")
+	}
+	return r, raw, nil
+}
+
+func (c *regionsStatusCmd) print(w io.Writer, r view.Regions, raw []byte, more bool) error {
+	if c.JSON {
+		_, err := fmt.Fprintf(w, "%s\n", bytes.TrimSpace(raw))
+		return err
+	}
+	text := strings.Join(regionsLines(&r), "\n") + "\n"
+	if more {
+		text = "\n" + text
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// regionsLines are what a node says of its regions, for people.
+func regionsLines(r *view.Regions) []string {
+	head := "node " + oneLine(r.Node)
+	if r.Region == "" {
+		return []string{head + ": no regions are set; hint: headgate serve --regions FILE --region NAME"}
+	}
+	head += ", region " + oneLine(r.Region)
+	paint := painter(false)
+	lines := append([]string{head, ""}, homesGrid(r).lines(0, paint)...)
+	if len(r.Rules) == 0 {
+		return append(lines, "", "no rule in force says regions: leased; all limits are counted in this region alone")
+	}
+	lines = append(append(lines, ""), regionRulesGrid(r).lines(0, paint)...)
+	if r.RulesMore > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more rules", r.RulesMore))
+	}
+	for i := range r.Peers {
+		if p := &r.Peers[i]; p.Why != "" {
+			lines = append(lines, "", fmt.Sprintf("home %s: %s", oneLine(p.Name), oneLine(p.Why)))
+		}
+	}
+	for i := range r.Rules {
+		if one := &r.Rules[i]; one.State == view.RuleOnReserve {
+			lines = append(lines, "", fmt.Sprintf("rule %s: %s", oneLine(one.Rule), oneLine(one.Why)))
+			break // the others have the same reason
+		}
+	}
+	return lines
+}
+
+func homesGrid(r *view.Regions) *grid {
+	g := &grid{columns: []column{{"HOME", false, true}, {"STATE", false, false}, {"HEARD", true, false}, {"ROUND TRIP", true, false}, {"RENEWAL", true, false}, {"LAG BOUND", true, false}, {"EPOCH", true, false}, {"NODES", true, false}, {"ASKED", true, false}, {"FAILED", true, false}}}
+	for i := range r.Peers {
+		p := &r.Peers[i]
+		heard, epoch := "never", "-"
+		if p.Heard >= 0 {
+			heard, epoch = age(spanOf(p.Heard))+" ago", age(spanOf(p.EpochAge))
+		}
+		g.add(p.Name, p.State, heard, took(p.RoundTrip), took(p.Renewal), took(p.LagBound), epoch, fmt.Sprint(p.Nodes), amount(float64(p.Asked)), amount(float64(p.Failed)))
+	}
+	return g
+}
+
+func regionRulesGrid(r *view.Regions) *grid {
+	g := &grid{columns: []column{{"RULE", false, true}, {"HOME", false, true}, {"STATE", false, false}, {"HELD", true, false}, {"TAKEN/s", true, false}, {"LEASED/s", true, false}, {"RESERVE/s", true, false}, {"DENIED/s", true, false}, {"RESERVE LEFT", true, false}, {"UNUSED", true, false}, {"EXCESS", true, false}, {"BOUND", true, false}}}
+	for i := range r.Rules {
+		o := &r.Rules[i]
+		g.add(o.Rule, o.Peer, strings.ReplaceAll(o.State, "_", " "), amount(float64(o.Held)), amount(o.TakenRate), amount(o.LeasedRate), amount(o.ReserveRate), amount(o.DeniedRate),
+			partOf(o.ReserveLeft), partOf(o.Unused), amount(float64(o.Excess)), amount(float64(o.Bound)))
+	}
+	return g
+}
+
+// partOf is a part of a whole in percent, "-" where it is not known.
+func partOf(part float64) string {
+	if part < 0 {
+		return "-"
+	}
+	return share(part, 1)
+}
+
+// spanOf is so many seconds.
+func spanOf(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

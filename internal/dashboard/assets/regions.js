@@ -1,0 +1,76 @@
+// Limits that hold over several regions, as this node sees them: the homes and the rules.
+
+import { h, put, text } from "./dom.js";
+import { get } from "./api.js";
+import { empty, every, failed, loading, panel, pill, table } from "./parts.js";
+import { count, none, percent, rate, seconds } from "./format.js";
+
+export const lead = "Rules with regions: leased pass by hits that were leased from a home, and by the reserve of the region. No request waits for the home.";
+
+const homeColumns = [{ label: "Home" }, { label: "State" }, { label: "Heard", num: true, hint: "How long ago the last answer came" }, { label: "Round trip", num: true }, { label: "Renewal", num: true, hint: "Mean time that questions for leases took of late" },
+  { label: "Lag bound", num: true, hint: "Round trip beyond which leases end before the next are here" }, { label: "Epoch", num: true, hint: "For how long it has forgotten nothing" },
+  { label: "Nodes", num: true, hint: "Of all regions" }, { label: "Held", num: true, hint: "Hits that this node may let pass by leases" }, { label: "Asked", num: true }, { label: "Not answered", num: true }];
+
+const ruleColumns = [{ label: "Rule" }, { label: "Home" }, { label: "State" }, { label: "Cut", hint: "What the home lends, the reserve of this region, and those of the others" }, { label: "Held", num: true, hint: "Hits that this node may let pass by leases" },
+  { label: "Reserve left", num: true, hint: "For the key that had the least of late" }, { label: "Taken", num: true, hint: "Hits that the home has lent" }, { label: "By leases", num: true }, { label: "By the reserve", num: true }, { label: "Denied", num: true },
+  { label: "Unused", num: true, hint: "Part of the hits lent in the last minute that nobody could use" }, { label: "Excess", num: true, hint: "Hits that passed beyond those lent, measured on this node since it started" }, { label: "Bound", num: true, hint: "What the rule promises" }, { label: "", spoken: "Kept" }];
+
+const homeStates = { heard: ["allowed", "heard"], silent: ["denied", "silent"], unheard: ["plain", "unheard"] };
+const ruleStates = { leased: ["allowed", "leased"], on_reserve: ["degraded", "on reserve"], cut_off: ["denied", "cut off"], unheard: ["plain", "unheard"] };
+
+const num = (words) => h("td", { class: "num" }, words);
+const part = (share) => (share < 0 ? none : percent(share));
+
+// state is a word in its colour, with the reason beside it, which a pointer is not needed for.
+function state(known, one) {
+  const [tone, word] = known[one.state] ?? ["plain", one.state];
+  const [why] = (one.why ?? "").split("; hint: ");
+  return h("td", null, pill(tone, word), why ? h("span", { class: "muted" }, ` ${why}`) : null);
+}
+
+function homeRow(p) {
+  return h("tr", { class: p.state === "heard" ? null : "old" }, h("th", { scope: "row" }, p.name), state(homeStates, p), num(p.heard < 0 ? "never" : `${seconds(p.heard)} ago`),
+    [p.round_trip, p.renewal, p.lag_bound, p.epoch_age].map((s) => num(s ? seconds(s) : none)), num(count(p.nodes)), num(count(p.held)), num(count(p.asked)), h("td", { class: p.failed ? "num tone-denied" : "num" }, count(p.failed)));
+}
+
+function ruleRow(r) {
+  const cut = r.limits.map((l) => `${l.limit}: ${count(l.home)} + ${count(l.reserve)} + ${count(l.others)}`).join("; ");
+  return h("tr", { class: r.state === "cut_off" || r.state === "unheard" ? "old" : null },
+    h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.rule)}` }, r.rule)), h("td", null, r.peer), state(ruleStates, r), h("td", null, cut), num(count(r.held)), num(part(r.reserve_left)),
+    [r.taken_rate, r.leased_rate, r.reserve_rate, r.denied_rate].map((n) => num(rate(n))), num(part(r.unused)), num(count(r.excess)), num(count(r.bound)),
+    h("td", null, r.excess <= r.bound ? pill("allowed", "within") : pill("denied", "beyond the bound")));
+}
+
+export function show(root) {
+  const said = h("span", { class: "muted" });
+  const silent = h("div", { role: "status" });
+  const homes = table("Homes", homeColumns);
+  const rules = table("Rules over regions", ruleColumns);
+  const ruleHolder = h("div");
+  const holder = h("div", null, loading("the regions"));
+  const shown = [panel("Homes", { more: said, wide: true }, homes.element), panel("Rules", { wide: true }, ruleHolder)];
+  put(root, silent, holder);
+  const draw = (r) => {
+    const away = r.peers.filter((p) => p.state === "silent").map((p) => p.name);
+    const words = away.length ? `Nothing is heard of ${away.join(", ")}: its rules have what is held, then the reserve of this region.` : "";
+    if (silent.textContent !== words) put(silent, words ? h("p", { class: "note warn" }, words) : null);
+    if (!r.region) {
+      put(holder, panel("No regions", {}, empty("This process has no regions.", "--regions FILE and --region NAME let limits hold over several.")));
+      return;
+    }
+    text(said, `seen from ${r.node}, region ${r.region}`);
+    put(homes.rows, r.peers.map(homeRow));
+    put(rules.rows, r.rules.map(ruleRow));
+    if (r.rules.length === 0) put(ruleHolder, empty("No rule in force says regions: leased.", "All limits are counted in this region alone."));
+    else if (rules.element.parentNode !== ruleHolder) put(ruleHolder, rules.element);
+    if (shown[0].parentNode !== holder) put(holder, shown);
+  };
+  const load = async () => {
+    try {
+      draw(await get("regions"));
+    } catch (problem) {
+      if (problem.status !== 401) put(holder, failed(problem, load));
+    }
+  };
+  return every(2000, load);
+}
