@@ -77,6 +77,7 @@ type stage struct {
 	File     string            `json:"file,omitempty"` // a page that is opened as a file
 
 	check string // the address of /v1/check
+	way   *testserver.Proxy
 }
 
 // newStage starts a headgate with these further arguments.
@@ -189,6 +190,14 @@ func (s *stage) control() http.Handler {
 	})
 	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { s.process.Kill() })
 	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { s.start() })
+	// cut and heal are for the way to the home of regions.
+	mux.HandleFunc("POST /cut", func(http.ResponseWriter, *http.Request) {
+		s.way.Set(testserver.Toxics{Up: testserver.Toxic{Stall: true}, Down: testserver.Toxic{Stall: true}})
+	})
+	mux.HandleFunc("POST /heal", func(http.ResponseWriter, *http.Request) {
+		s.way.Heal()
+		s.way.Reset()
+	})
 	return mux
 }
 
@@ -292,6 +301,30 @@ descriptors:
 		}
 	}
 	s.play("dualrun.mjs")
+}
+
+// Rules over regions are shown with their homes, and greyed while a home is cut off.
+func TestRegions(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	home := testserver.Redis(t, testserver.RedisConfig{Password: "not-a-real-secret"})
+	way := testserver.NewProxy(t, home.Addr)
+	s := newStage(t, "--rules", write("rules.yaml", `
+domain: shop
+descriptors:
+  - {key: account, regions: leased, failure_mode: closed, rate_limit: {window: 10s, requests_per_unit: 2000, algorithm: token_bucket, burst: 2000}}
+`), "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s",
+		"--stores", write("stores.yaml", "stores: {home: {url: 'redis://:not-a-real-secret@"+way.Addr+"', budget: 1s}}"),
+		"--regions", write("regions.yaml", "home: home\nregions: {frankfurt: {}, virginia: {}}"), "--region", "virginia")
+	s.way = way
+	s.run("store", "epoch", "--vouch", "--store", "redis://:not-a-real-secret@"+home.Addr)
+	s.play("regions.mjs")
 }
 
 // A node that goes away is shown as stale, and one that comes back asks for a login.
