@@ -152,6 +152,9 @@ func homesGrid(r *view.Regions) *grid {
 		if p.Heard >= 0 {
 			heard, epoch = age(spanOf(p.Heard))+" ago", age(spanOf(p.EpochAge))
 		}
+		if spanOf(p.EpochAge) >= longAgo { // somebody has vouched for it
+			epoch = "long ago"
+		}
 		g.add(p.Name, p.State, heard, took(p.RoundTrip), took(p.Renewal), took(p.LagBound), epoch, fmt.Sprint(p.Nodes), amount(float64(p.Asked)), amount(float64(p.Failed)))
 	}
 	return g

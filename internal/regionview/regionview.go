@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/view"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/regional"
 )
 
@@ -159,7 +160,7 @@ func stateOf(st *regional.Stats) (state, why string) {
 	case !st.Known:
 		return view.PeerSilent, "it has never answered; hint: its address in the file of stores, and the way to it"
 	case st.Heard >= SilentAfter:
-		return view.PeerSilent, fmt.Sprintf("nothing was heard of it for %v", st.Heard.Truncate(time.Second))
+		return view.PeerSilent, fmt.Sprintf("nothing was heard of it for %s", rules.DurationText(st.Heard.Truncate(time.Second)))
 	}
 	return view.PeerHeard, ""
 }
@@ -193,13 +194,13 @@ func ruleOf(r *planned, h *Home) rule {
 
 // ruleState says what decides r, and why it is not leases.
 func ruleState(r *planned, st *regional.Stats) (state, why string) {
-	switch peer, why := stateOf(st); {
+	switch peer, _ := stateOf(st); {
 	case peer == view.PeerUnheard:
 		return view.RuleUnheard, "its home was not asked yet"
 	case peer == view.PeerSilent:
-		return view.RuleCutOff, "what is held passes until it ends, then the reserve: " + why
+		return view.RuleCutOff, "what is held passes until it ends, then the reserve"
 	case st.EpochAge < r.fence:
-		return view.RuleOnReserve, fmt.Sprintf("its home may have forgotten what it lent, and lends again in %v; hint: headgate store epoch --vouch, if it has not", (r.fence - st.EpochAge).Round(time.Second))
+		return view.RuleOnReserve, fmt.Sprintf("its home may have forgotten what it lent, and lends again in %s; hint: headgate store epoch --vouch, if it has not", rules.DurationText((r.fence - st.EpochAge).Truncate(time.Second)+time.Second))
 	}
 	return view.RuleLeased, ""
 }

@@ -138,8 +138,8 @@ func TestStates(t *testing.T) {
 		if got := v.Peers[1].State; got != tt.peer || a.State != tt.a || b.State != tt.b || len(v.Silent()) != tt.silent {
 			t.Errorf("%s: the home is %s and the rules are %s and %s", name, got, a.State, b.State)
 		}
-		if !strings.Contains(b.Why, tt.why) || (b.Why == "") != (tt.why == "") {
-			t.Errorf("%s: %q", name, b.Why)
+		if why := b.Why + v.Peers[1].Why; !strings.Contains(why, tt.why) || (b.Why == "") != (tt.why == "") {
+			t.Errorf("%s: %q", name, why)
 		}
 	}
 }

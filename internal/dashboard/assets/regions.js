@@ -18,6 +18,9 @@ const ruleColumns = [{ label: "Rule" }, { label: "Home" }, { label: "State" }, {
 const homeStates = { heard: ["allowed", "heard"], silent: ["denied", "silent"], unheard: ["plain", "unheard"] };
 const ruleStates = { leased: ["allowed", "leased"], on_reserve: ["degraded", "on reserve"], cut_off: ["denied", "cut off"], unheard: ["plain", "unheard"] };
 
+// An epoch that somebody has vouched for is older than any limit remembers, in seconds.
+const longAgo = 2 * 366 * 86400;
+
 const num = (words) => h("td", { class: "num" }, words);
 const part = (share) => (share < 0 ? none : percent(share));
 
@@ -30,7 +33,7 @@ function state(known, one) {
 
 function homeRow(p) {
   return h("tr", { class: p.state === "heard" ? null : "old" }, h("th", { scope: "row" }, p.name), state(homeStates, p), num(p.heard < 0 ? "never" : `${seconds(p.heard)} ago`),
-    [p.round_trip, p.renewal, p.lag_bound, p.epoch_age].map((s) => num(s ? seconds(s) : none)), num(count(p.nodes)), num(count(p.held)), num(count(p.asked)), h("td", { class: p.failed ? "num tone-denied" : "num" }, count(p.failed)));
+    [p.round_trip, p.renewal, p.lag_bound].map((s) => num(s ? seconds(s) : none)), num(p.heard < 0 ? none : p.epoch_age > longAgo ? "long ago" : seconds(p.epoch_age)), num(count(p.nodes)), num(count(p.held)), num(count(p.asked)), h("td", { class: p.failed ? "num tone-denied" : "num" }, count(p.failed)));
 }
 
 function ruleRow(r) {

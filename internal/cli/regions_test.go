@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/view"
+)
+
+// farRegions is what a node in Virginia says: one home is heard, one is silent, one of its rules
+// waits for a new epoch.
+func farRegions() *view.Regions {
+	return &view.Regions{
+		At: time.Date(2026, 11, 22, 12, 0, 5, 0, time.UTC), Node: "gate-vir-1", Region: "virginia",
+		Peers: []view.RegionPeer{
+			{Name: "archive", Kind: "home", State: view.PeerSilent, Why: "nothing was heard of it for 42s", Heard: 42.3, RoundTrip: 0.151, LagBound: 30, EpochAge: 70000, Nodes: 6, Asked: 9000, Failed: 17},
+			{Name: "home", Kind: "home", State: view.PeerHeard, Heard: 1.2, RoundTrip: 0.0873, Renewal: 0.0912, LagBound: 30, EpochAge: 3 * 366 * 24 * 3600, Nodes: 6, Asked: 12345, Held: 240},
+		},
+		Rules: []view.RegionRule{
+			{Rule: "api.key", Regions: "leased", Peer: "home", State: view.RuleLeased, Buckets: 31, Held: 240, ReserveLeft: 0.52, TakenRate: 118, LeasedRate: 112.4, ReserveRate: 3.1, DeniedRate: 0.2, Unused: 0.013},
+			{Rule: "api.month", Regions: "leased", Peer: "home", State: view.RuleOnReserve, Why: "its home may have forgotten what it lent, and lends again in 29d23h; hint: headgate store epoch --vouch, if it has not", ReserveLeft: 0.9, ReserveRate: 4, Unused: -1},
+			{Rule: "jobs.tenant\x1b[2J", Regions: "leased", Peer: "archive", State: view.RuleCutOff, Why: "what is held passes until it ends, then the reserve", ReserveLeft: -1, Unused: -1, Excess: 2},
+		},
+		RulesMore: 3,
+	}
+}
+
+func TestRegionsTable(t *testing.T) {
+	got := strings.Join(regionsLines(farRegions()), "\n") + "\n"
+	path := filepath.Join("testdata", "regions.txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s; hint: go test ./internal/cli -run TestRegionsTable -update\n%s", path, got)
+	}
+}
+
+// The exit code says whether all homes are heard, and whether all nodes were asked.
+func TestRegionsStatusCodes(t *testing.T) {
+	answers := map[string]any{
+		"/ok":    view.Regions{Node: "a", Region: "frankfurt", Peers: []view.RegionPeer{{Name: "home", State: view.PeerHeard}}, Rules: []view.RegionRule{}},
+		"/new":   view.Regions{Node: "b", Region: "virginia", Peers: []view.RegionPeer{{Name: "home", State: view.PeerUnheard, Heard: -1}}, Rules: []view.RegionRule{}},
+		"/bad":   farRegions(),
+		"/none":  view.Regions{Node: "c", Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}},
+		"/other": map[string]string{"hello": "world"},
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, found := strings.CutSuffix(r.URL.Path, "/admin/v1/regions")
+		if !found || answers[at] == nil || r.Header.Get("Authorization") != "Bearer hgat_x" {
+			http.NotFound(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answers[at]) // the client says what it lacks
+	}))
+	defer server.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("hgat_x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		nodes, out, err string
+		code            int
+	}{
+		{"/ok", "region frankfurt", "", exitOK},
+		{"/ok /new", "region virginia", "", exitOK},
+		{"/none", "no regions are set", "", exitOK},
+		{"/bad", "region virginia", "node gate-vir-1 does not hear the home archive", exitNo},
+		{"/ok /bad", "region frankfurt", "node gate-vir-1 does not hear the home archive", exitNo},
+		{"/other", "", "does not say how its regions are", exitUsage},
+		{"/gone /bad", "region virginia", "/gone: the admin API answers 404", exitUsage},
+	} {
+		var out, trouble strings.Builder
+		args := []string{"regions", "status", "--admin-token-file", token}
+		for _, at := range strings.Fields(tt.nodes) {
+			args = append(args, server.URL+at)
+		}
+		code := Run(args, strings.NewReader(""), &out, &trouble)
+		if code != tt.code || !strings.Contains(out.String(), tt.out) || !strings.Contains(trouble.String(), tt.err) || (trouble.Len() == 0) != (tt.err == "") {
+			t.Errorf("%s: %d\n%s%s", tt.nodes, code, out.String(), trouble.String())
+		}
+	}
+	many := []string{"regions", "status", "--admin-token-file", token}
+	for i := range maxStatusNodes + 1 {
+		many = append(many, fmt.Sprint(server.URL, "/", i))
+	}
+	var out, trouble strings.Builder
+	if code := Run(many, strings.NewReader(""), &out, &trouble); code != exitUsage || !strings.Contains(trouble.String(), "at most 256") {
+		t.Errorf("%d: %s", code, trouble.String())
+	}
+}
+
+// What a home that is away means stands in top, and nothing does while all are heard.
+func TestTopTellsOfHomes(t *testing.T) {
+	s := nodeSnapshot()
+	has := func() bool { return strings.Contains(plain(&s), "\nregions: no answer of the home archive\n") }
+	if s.Overview.Health.Homes = nil; has() {
+		t.Error("a node without regions tells of homes")
+	}
+	if s.Overview.Health.Homes = (&view.State{OK: true}); has() {
+		t.Error("a home that is heard is told of")
+	}
+	if s.Overview.Health.Homes = (&view.State{Error: "no answer of the home archive"}); !has() {
+		t.Error(plain(&s))
+	}
+}
