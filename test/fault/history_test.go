@@ -57,7 +57,7 @@ type historyRig struct {
 	failovers func() int
 }
 
-// rolling are limits of all algorithms that roll over, drain and end while a round lasts.
+// rolling are limits of all algorithms, most of which roll over, drain and end while a round lasts.
 func rolling() []*limit.Limit {
 	return append(told(),
 		limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 10, Period: 400 * time.Millisecond}),
@@ -65,9 +65,12 @@ func rolling() []*limit.Limit {
 		limit.Must(limit.Spec{Algorithm: limit.Ban, Quota: 4, Period: 300 * time.Millisecond, BanFor: 150 * time.Millisecond}))
 }
 
-// told are those of them that can be judged where a batch falls apart.
+// told are those of them that can be judged where a batch falls apart. The first two last, and are asked for most: what
+// is charged during an outage shows in them when it is over.
 func told() []*limit.Limit {
 	return made(
+		limit.Spec{Quota: 30, Period: limit.MaxPeriod},
+		limit.Spec{Algorithm: limit.TokenBucket, Quota: 24, Period: 24 * time.Hour, Burst: 20},
 		limit.Spec{Quota: 12, Period: 400 * time.Millisecond},
 		limit.Spec{Algorithm: limit.GCRA, Quota: 20, Period: time.Second, Burst: 4},
 		limit.Spec{Algorithm: limit.FixedWindow, Quota: 8, Period: 200 * time.Millisecond},
@@ -77,7 +80,6 @@ func told() []*limit.Limit {
 		limit.Spec{Algorithm: limit.LeakyBucket, Quota: 25, Period: time.Second},
 		limit.Spec{Algorithm: limit.LeakyQueue, Quota: 25, Period: time.Second, MaxDelay: 200 * time.Millisecond},
 		limit.Spec{Quota: 8, Period: 250 * time.Millisecond, CountDenied: true},
-		limit.Spec{Quota: 30, Period: limit.MaxPeriod},
 	)
 }
 
