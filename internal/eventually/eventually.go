@@ -11,8 +11,13 @@ import (
 // any machine, since it ends as soon as that has happened.
 const Patience = 60 * time.Second
 
-// every is the time between two looks.
-const every = 2 * time.Millisecond
+// The time between two looks is an eighth of the time waited, within these bounds: a look
+// may be a request, or a program that is started, and what takes seconds is not told sooner
+// by a thousand of them.
+const (
+	leastPause = 2 * time.Millisecond
+	mostPause  = 20 * time.Millisecond
+)
 
 // True waits until holds does, and fails the test when it does not within Patience.
 func True(t testing.TB, what string, holds func() bool) {
@@ -47,10 +52,12 @@ func Poll(over <-chan struct{}, ready func() error) error {
 }
 
 func poll(over <-chan struct{}, holds func() bool) bool {
-	look, deadline := time.NewTicker(every), time.NewTimer(Patience)
-	defer look.Stop()
+	began, deadline := time.Now(), time.NewTimer(Patience)
 	defer deadline.Stop()
+	look := time.NewTimer(0)
+	defer look.Stop()
 	for !holds() {
+		look.Reset(min(max(time.Since(began)/8, leastPause), mostPause))
 		select {
 		case <-look.C:
 		case <-over:

@@ -41,3 +41,20 @@ func TestTrueGivesUp(t *testing.T) {
 		eventually.True(f, "never", func() bool { return false })
 	})
 }
+
+// TestLooksGrowRare: who waits long looks more and more rarely, but not too rarely to see
+// what lasts for 20 milliseconds.
+func TestLooksGrowRare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		looks, last, longest := 0, time.Now(), time.Duration(0)
+		began := last
+		eventually.True(t, "three seconds", func() bool {
+			looks++
+			longest, last = max(longest, time.Since(last)), time.Now()
+			return time.Since(began) >= 3*time.Second
+		})
+		if looks > 200 || longest > 20*time.Millisecond {
+			t.Errorf("%d looks, with up to %v between them", looks, longest)
+		}
+	})
+}
