@@ -41,11 +41,21 @@ func run(t *testing.T, o Options) []Cell {
 	return cells
 }
 
+// long leaves t to the run without the race detector: the workers of a simulation run side by
+// side in shorter ones, too.
+func long(t *testing.T) {
+	t.Helper()
+	if raceEnabled {
+		t.Skip("make norace has it, in a tenth of the time")
+	}
+}
+
 // TestTheory holds the simulator to what can be reckoned: with a Poisson source exactly at the
 // limit, an estimate from n parts of a window differs from the exact count in a share of
 // decisions that does not depend on the limit. For two counters it is the mean of
 // arcsin(sqrt(a(1-a)))/pi over the phase a, 12.93 %.
 func TestTheory(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		spec limit.Spec
 		want float64
@@ -70,6 +80,7 @@ func TestTheory(t *testing.T) {
 
 // TestExactIsNeverWrong holds the log to itself, and every algorithm to what it promises.
 func TestExactIsNeverWrong(t *testing.T) {
+	long(t)
 	o := small("", 0.5, 1, 3)
 	o.Workloads = Workloads()
 	for _, c := range run(t, o) {
@@ -91,6 +102,7 @@ func TestExactIsNeverWrong(t *testing.T) {
 
 // TestLoads holds that each workload asks for the load that it is given.
 func TestLoads(t *testing.T) {
+	long(t)
 	for _, w := range Workloads() {
 		o := small(w.Name, 0.9)
 		o.Quota, o.Sources, o.Periods = 10, 250, 120
