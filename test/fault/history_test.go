@@ -343,6 +343,8 @@ func several(do func()) func() {
 func hangUp(server *testserver.RedisServer) { server.MustDo("CLIENT", "KILL", "TYPE", "normal") }
 
 // Nodes on one Redis, each with a way of its own to it.
+//
+//promise:exact late-calls-charge-nothing repeated-only-where-proven
 func TestHistories(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	var proxies []*testserver.Proxy
@@ -447,6 +449,8 @@ func (k *historyKey) denied() int {
 }
 
 // The primary of sentinels, which nobody replaces.
+//
+//promise:exact
 func TestHistoriesSentinel(t *testing.T) {
 	servers := testserver.Sentinel(t, testserver.SentinelConfig{DownAfter: never})
 	o := redisstore.Options{Sentinel: &redisstore.Sentinel{Addrs: servers.Addrs(), Master: servers.Name}}
@@ -462,6 +466,8 @@ func TestHistoriesSentinel(t *testing.T) {
 }
 
 // A cluster of which no primary is replaced.
+//
+//promise:exact repeated-only-where-proven
 func TestHistoriesCluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NodeTimeout: never})
 	c := &clusterRig{ClusterServers: servers}
@@ -497,6 +503,8 @@ var remembering = []struct {
 }{{"", 0}, {", nothing is remembered", -1}}
 
 // A Redis that is killed and starts empty.
+//
+//promise:restart-loses brought-back
 func TestHistoriesLost(t *testing.T) {
 	for _, kind := range remembering {
 		server := testserver.Redis(t, testserver.RedisConfig{})
@@ -512,6 +520,8 @@ func TestHistoriesLost(t *testing.T) {
 }
 
 // A primary of sentinels that dies, and whose replica takes over. It was cut off for a moment.
+//
+//promise:failover-loses brought-back
 func TestHistoriesLostSentinel(t *testing.T) {
 	if !*long {
 		t.Skip("only with -long")
@@ -533,6 +543,8 @@ func TestHistoriesLostSentinel(t *testing.T) {
 
 // A primary of a cluster that dies, and whose replica takes over. It was cut off for a moment. The buckets of
 // other shards lose nothing.
+//
+//promise:failover-loses brought-back
 func TestHistoriesLostCluster(t *testing.T) {
 	if !*long {
 		t.Skip("only with -long")
