@@ -200,7 +200,7 @@ func ruleState(r *planned, st *regional.Stats) (state, why string) {
 	case peer == view.PeerSilent:
 		return view.RuleCutOff, "what is held passes until it ends, then the reserve"
 	case st.EpochAge < r.fence:
-		return view.RuleOnReserve, fmt.Sprintf("its home may have forgotten what it lent, and lends again in %s; hint: headgate store epoch --vouch, if it has not", rules.DurationText((r.fence - st.EpochAge).Truncate(time.Second)+time.Second))
+		return view.RuleOnReserve, fmt.Sprintf("its home may have forgotten what it lent, and lends again in %s; hint: headgate store epoch --vouch, if it has not", rules.DurationText((r.fence-st.EpochAge).Truncate(time.Second)+time.Second))
 	}
 	return view.RuleLeased, ""
 }
