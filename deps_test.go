@@ -132,6 +132,7 @@ var rooms = map[string]struct {
 		".",
 		"descriptor",
 		"identity",
+		"internal/drill",
 		"internal/explain",
 		"internal/quotas",
 		"internal/refusals",
@@ -153,6 +154,7 @@ var rooms = map[string]struct {
 		"tenant",
 		"tenant/sqltenant",
 		"tenantusage",
+		"trace",
 		"trial",
 	}, "operators change what tenants may use; whoever decides reads it elsewhere"},
 	"internal/shares":    {[]string{"internal/admission"}, "what an address has of a process is no matter of what its calls ask"},
@@ -187,6 +189,9 @@ var rooms = map[string]struct {
 	"internal/accountfile": {[]string{"tenant", "tenant/sqltenant", "internal/quotas"}, "a file finds accounts, whoever wrote them and whoever asks"},
 	"internal/snapfeed":    {[]string{"tenant", "tenant/sqltenant", "internal/accountfile", "internal/quotas", "internal/rulesource", "internal/strictjson", "internal/sleep"}, "what is published is signed bytes, whoever decides by them"},
 	"internal/switchboard": {[]string{".", "rules", "store", "switches", "tenant/sqltenant", "internal/rulesource", "internal/strictjson"}, "what is switched is kept and obeyed alike, whoever shows and changes it"},
+	"internal/drill":       {nil, "what a drill is, and what it adds up to, is said without a clock, a store or a connection"},
+	"internal/passage":     {nil, "what breaks a connection knows neither what it is for nor why it breaks"},
+	"internal/rehearsal":   {[]string{".", "internal/drill", "store", "verdict"}, "a node takes part in drills by text in a store, whatever the fault is put to"},
 	"internal/hotraise":    {[]string{"limit", "rules", "store", "store/hotkey", "internal/strictjson"}, "what is raised is text in a store, whoever decides by it and shows it"},
 	"internal/nodes":       {[]string{"store", "internal/rulesource", "internal/view"}, "what nodes tell each other is text in a store, whoever makes and shows it"},
 	"internal/tenantsource": {[]string{
@@ -240,7 +245,10 @@ var rooms = map[string]struct {
 		"internal/forwardauth",
 		"internal/h2guard",
 		"internal/hostguard",
+		"internal/drill",
 		"internal/hotraise",
+		"internal/passage",
+		"internal/rehearsal",
 		"internal/httpanswer",
 		"internal/httpcheck",
 		"internal/identityfile",
@@ -319,6 +327,7 @@ var rooms = map[string]struct {
 		"internal/config",
 		"internal/envoyenv",
 		"internal/credentials",
+		"internal/drill",
 		"internal/hotraise",
 		"internal/importer",
 		"internal/manual",
@@ -383,7 +392,7 @@ var outsiders = []struct {
 	{"github.com/anishathalye", nil, "orders of histories are searched in tests alone"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
 	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
-	{"log/slog", []string{"internal/denialog", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
+	{"log/slog", []string{"internal/denialog", "internal/rehearsal", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 
 // free are packages that only tests and examples are made of.

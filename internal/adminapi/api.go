@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/drill"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/limit"
@@ -58,6 +59,17 @@ var (
 	_ Switches = (*switchboard.Shared)(nil)
 )
 
+// Drills are those of the nodes that share a store.
+type Drills interface {
+	// Begin orders a drill. Its error is drill.ErrUnderWay, a *drill.FieldError, or one
+	// of the store.
+	Begin(ctx context.Context, o *drill.Order) error
+	// Stop ends the drill that lasts, on behalf of actor, and reports whether there was one.
+	Stop(ctx context.Context, actor string) (stopped bool, err error)
+	// Show returns the drill that lasts, or else the last one.
+	Show(ctx context.Context) (drill.Whole, error)
+}
+
 // Limiter is what decides on this node.
 type Limiter interface {
 	// Rules returns the rules that are in force here, nil if there are none.
@@ -84,6 +96,8 @@ type Options struct {
 	Accounts func() Accounts
 	// Switches is where switches are kept; nil: in the database.
 	Switches Switches
+	// Drills begins, ends and shows drills; nil: nobody could be told of one.
+	Drills Drills
 	// Snapshots gives what the database says to processes without one; nil: nobody gets it.
 	Snapshots Snapshots
 	// Tiers returns the tiers in force, never nil. Required with Accounts.

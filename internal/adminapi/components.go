@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"github.com/headgate/headgate/descriptor"
+	"github.com/headgate/headgate/internal/drill"
 	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/usageview"
@@ -132,6 +133,19 @@ var components = openapi.New([]openapi.Component{
 		"known":   openapi.Said("Whether the rule that it is for is in force on this node."),
 	}},
 	{Name: "Switches", Of: switchesPage{}, About: "Switches, in the order of their targets.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+
+	{Name: "DrillOrder", Of: drillBody{}, About: "A fault that nodes are to rehearse.", Notes: map[string]schema{
+		"fault":       openapi.OneOf(drill.Faults()...),
+		"store":       openapi.Said("The name of the store that the fault is of; left out, all."),
+		"shard":       openapi.Said("The address of the server of " + string(drill.ShardDown) + ", as the overview shows it."),
+		"delay_ms":    {"minimum": 1, "maximum": drill.MaxDelay.Milliseconds(), "default": drill.DefaultDelay.Milliseconds(), "description": "The extra time of " + string(drill.StoreSlow) + "."},
+		"lasts_ms":    {"minimum": drill.MinLasts.Milliseconds(), "maximum": drill.MaxLasts.Milliseconds(), "default": drill.DefaultLasts.Milliseconds()},
+		"abort_above": {"minimum": 0, "maximum": 1, "default": drill.DefaultAbortAbove, "description": "The share of requests that are errors above which it ends by itself."},
+		"reason":      {"maxLength": drill.MaxReason},
+	}},
+	{Name: "Drill", Of: drill.Whole{}, About: "A drill, and what the nodes have seen of it.", Notes: map[string]schema{
+		"order": openapi.Said("Missing where there was none that is still known."),
+	}},
 
 	{Name: "Me", Of: meView{}, About: "Who asks.", Notes: map[string]schema{
 		"scope": openapi.OneOf(Read, Write, Admin), "names": openapi.Said("Whether keys and addresses of clients are named to this scope, or hashed."),

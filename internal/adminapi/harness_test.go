@@ -133,6 +133,7 @@ func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *te
 		Usage:      s.used,
 		Candidates: s.limiter.Candidates,
 		Watch:      testWatch(),
+		Drills:     new(oneDrill),
 		SignUsageToken: func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
 			return "hgut_" + subject.Value, s.clock().Add(ttl), nil
 		},

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -86,5 +87,9 @@ func (way *route) replies() []reply {
 			errorReply(http.StatusUnsupportedMediaType, "The body is of another media type."),
 			unprocessable)
 	}
+	// What a route says of a status itself counts.
+	list = slices.DeleteFunc(list, func(r reply) bool {
+		return slices.ContainsFunc(way.answers, func(own reply) bool { return own.status == r.status })
+	})
 	return append(list, way.answers...)
 }

@@ -55,6 +55,9 @@ var examples = map[string]example{
 	"putSwitch":          {"", `{"state":"off"}`, 201},
 	"getSwitch":          {"", "", 200},
 	"deleteSwitch":       {"", "", 204},
+	"getDrill":           {"", "", 200},
+	"beginDrill":         {"", `{"fault":"store-down","lasts_ms":3600000}`, 201},
+	"endDrill":           {"", "", 204},
 	"listChanges":        {"?after=0", "", 200},
 	// Without a key to sign them.
 	"getSnapshot":         {"?version=0&wait=0", "", 404},
@@ -78,9 +81,9 @@ var examples = map[string]example{
 
 // exampleOrder makes what others look at, and takes it out at the end.
 var exampleOrder = []string{
-	"importQuotas", "putQuota", "getQuota", "addTopUp", "putTiers", "getTiersDocument", "putRuleDocument", "getRuleDocument", "addRuleRow", "putRuleRow", "putSwitch", "getSwitch",
+	"importQuotas", "putQuota", "getQuota", "addTopUp", "putTiers", "getTiersDocument", "putRuleDocument", "getRuleDocument", "addRuleRow", "putRuleRow", "putSwitch", "getSwitch", "beginDrill", "getDrill",
 	"", // all others
-	"deleteTopUp", "deleteQuota", "deleteTiers", "deleteRuleDocument", "deleteRuleRow", "deleteSwitch",
+	"deleteTopUp", "deleteQuota", "deleteTiers", "deleteRuleDocument", "deleteRuleRow", "deleteSwitch", "endDrill",
 }
 
 // kind is the media type of the body.

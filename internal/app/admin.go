@@ -90,6 +90,9 @@ func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 	if p.switches != nil {
 		o.Switches = p.switches.shared
 	}
+	if p.drills != nil {
+		o.Drills = p.drills.rider
+	}
 	if p.settings.Tenants != (config.DatabaseURL{}) {
 		from := p.health.tenants
 		o.Accounts = func() adminapi.Accounts {

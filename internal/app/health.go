@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/rulesource"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tenantsource"
+	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/switches"
@@ -48,6 +49,8 @@ type health struct {
 	rules      *rulesource.Source   // nil without rules
 	tenants    *tenantsource.Source // nil without tenants
 	switches   *sharedSwitches      // nil with a database
+	// drill is the drill that lasts, nil while none does; nil itself: there are none.
+	drill func() *view.Drill
 	// ping asks whether the stores can decide; nil for those that cannot fail.
 	ping     func(context.Context) error
 	storeErr atomic.Pointer[error] // of the last ping; nil when it decided
@@ -190,6 +193,9 @@ type report struct {
 	Tenants *tenantsource.Report `json:"tenants,omitempty"`
 	// Documents is what the database says beside accounts; missing without one.
 	Documents *tenantsource.DocumentsReport `json:"documents,omitempty"`
+	// Drill is missing while none lasts. It has the process neither not ready nor
+	// degraded: what it does to the store is said there.
+	Drill *view.Drill `json:"drill,omitempty"`
 }
 
 type storeReport struct {
@@ -221,6 +227,9 @@ func (h *health) report() report {
 		}
 	}
 	r.Tenants, r.Documents = h.tenants.Report(), cmp.Or(h.tenants.Documents(), h.switches.report())
+	if h.drill != nil {
+		r.Drill = h.drill()
+	}
 	r.Degraded = !r.Store.OK || !r.Rules.OK || r.Tenants != nil && !r.Tenants.OK || r.Documents != nil && !r.Documents.OK
 	return r
 }

@@ -13,6 +13,8 @@ type observers struct {
 	metrics *telemetry.Metrics
 	rest    each
 	logger  *slog.Logger
+	// panicked, when not nil, is told of decisions that ended by a bug.
+	panicked func()
 }
 
 // Decided implements headgate.Observer.
@@ -34,5 +36,8 @@ func (e each) Decided(request *headgate.Request, response *headgate.Response, to
 // Panicked implements headgate.PanicObserver.
 func (o *observers) Panicked(err error) {
 	o.metrics.Panicked(err)
+	if o.panicked != nil {
+		o.panicked()
+	}
 	o.logger.Error("a panic was caught; failure modes answered", "error", err)
 }

@@ -25,6 +25,7 @@ func (w *watching) overview() view.Overview {
 	o := view.Overview{
 		At: time.Now(), Node: w.node, Health: healthOf(p.health.report()), Shards: shardsOf(p.stack.shards()),
 		Audit: w.events.Stats(), LiveNodes: p.stack.fleet.Live(), HotKeys: int64(sumLeases(p.stack.leases).Hot),
+		Drill: p.drills.now(),
 	}
 	o.Health.Homes = w.regions.health()
 	p.metrics.Overview(&o, shownRules)

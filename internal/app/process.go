@@ -60,6 +60,10 @@ type process struct {
 	publisher *snapfeed.Publisher
 	// switches are those that are in no database; nil with one.
 	switches *sharedSwitches
+	// ways are those to the database and to brokers; drills has faults put there. A nil
+	// drills never does.
+	ways   ways
+	drills *drills
 	// hooks are those of --hooks, usageKeys those of --usage-key; nil without.
 	hooks     *webhook.Config
 	usageKeys *usagetoken.Keys
@@ -186,6 +190,7 @@ func (p *process) assemble() error {
 	}
 	p.health.needsRules = p.settings.ReadyWithRules
 	p.watchSwitches()
+	p.watchDrills()
 	if err := p.sendStatistics(&p.settings.Statsd); err != nil {
 		return err
 	}
@@ -467,7 +472,7 @@ func (p *process) watchTenants() error {
 	}
 	o := tenantsource.Options{
 		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Kept: s.TenantsFile, Dir: s.TenantsDir,
-		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, OnRaise: p.watching.raised, Logger: p.logger,
+		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, OnRaise: p.watching.raised, Via: p.ways.database.Via, Logger: p.logger,
 	}
 	if err := p.feed(&o); err != nil {
 		return err

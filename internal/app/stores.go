@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/passage"
 	"github.com/headgate/headgate/internal/storefile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -34,6 +35,8 @@ type backend struct {
 	// recall says what the store told last of a bucket; nil for those that remember
 	// nothing.
 	recall func([]byte, *limit.Limit, limit.Micros) (limit.State, bool)
+	// way is that to the servers of the store; nil where there are none.
+	way *passage.Passage
 	// unfit says why the store cannot decide a limit; nil when it decides all.
 	unfit func(*limit.Limit) error
 }
@@ -108,12 +111,15 @@ func openRedis(s *storefile.Store) (backend, error) {
 	}
 	o.Budget = s.Budget
 	o.Breaker = breakerOptions(&s.StoreTuning)
+	way := new(passage.Passage)
+	o.Via, o.Delay = way.Via, way.Delay
 	redis, err := redisstore.New(o)
 	if err != nil {
 		return backend{}, err
 	}
 	return backend{
 		Store:  redis,
+		way:    way,
 		recall: redis.Recall,
 		shards: func() []shardState { return redisShards(redis.Stats()) },
 	}, nil
@@ -126,12 +132,14 @@ func openMemcached(s *storefile.Store) (backend, error) {
 	}
 	o.Budget = s.Budget
 	o.Breaker = breakerOptions(&s.StoreTuning)
+	way := new(passage.Passage)
+	o.Via, o.Delay = way.Via, way.Delay
 	memcached, err := memcachestore.New(o)
 	if err != nil {
 		return backend{}, err
 	}
 	return backend{
-		Store: memcached, unfit: memcachestore.Supports,
+		Store: memcached, way: way, unfit: memcachestore.Supports,
 		shards: func() []shardState { return memcachedShards(memcached.Stats()) },
 	}, nil
 }

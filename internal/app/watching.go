@@ -168,7 +168,7 @@ func (w *watching) watchEvents() error {
 		if to.url == (config.StoreURL{}) {
 			continue
 		}
-		sink, err := to.open(to.url.Reveal(), audit.SinkOptions{Node: w.node.Name, Buffer: s.AuditBuffer})
+		sink, err := to.open(to.url.Reveal(), audit.SinkOptions{Node: w.node.Name, Buffer: s.AuditBuffer, Via: p.ways.broker.Via})
 		if err != nil {
 			closeSinks(sinks)
 			return fmt.Errorf("--%s: %w", to.setting, err)

@@ -163,7 +163,7 @@ func TestSchemaKnowsWhatIsWritten(t *testing.T) {
 	for _, o := range []verdict.Outcome{verdict.Allowed, verdict.Denied, verdict.ShadowDenied, verdict.DegradedAllowed, verdict.DegradedDenied, verdict.Unmatched, verdict.UnknownDomain} {
 		outcomes = append(outcomes, o.String())
 	}
-	outcomes = append(outcomes, outcomeRaised, outcomeRaiseEnded)
+	outcomes = append(outcomes, outcomeRaised, outcomeRaiseEnded, outcomeDrill, outcomeDrillEnded)
 	if diff := cmp.Diff(outcomes, s.Properties["outcome"].Enum); diff != "" {
 		t.Error(diff)
 	}

@@ -48,8 +48,9 @@ type kafkaConfig struct {
 	acks         string
 	sasl         string
 	compress     string
-	secure       *credentials.TLS // nil: no TLS
-	timeout      time.Duration    // until a record that is not written has failed
+	secure       *credentials.TLS    // nil: no TLS
+	timeout      time.Duration       // until a record that is not written has failed
+	via          func(Dialer) Dialer // see SinkOptions
 }
 
 // parseKafka reads the URL of a topic. Its errors hold no part of what stands before the
@@ -123,8 +124,11 @@ func (c *kafkaConfig) options(buffer int) []kgo.Opt {
 // access are the options by which a client reaches the brokers.
 func (c *kafkaConfig) access() []kgo.Opt {
 	options := []kgo.Opt{kgo.SeedBrokers(c.brokers...)}
-	if c.secure != nil {
+	switch {
+	case c.secure != nil:
 		options = append(options, kgo.Dialer(c.dialTLS))
+	case c.via != nil:
+		options = append(options, kgo.Dialer(c.dialPlain))
 	}
 	if m := c.mechanism(); m != nil {
 		options = append(options, kgo.SASL(m))
@@ -144,6 +148,7 @@ func OpenKafka(url string, o SinkOptions) (Sink, error) {
 	if err != nil {
 		return nil, fmt.Errorf("events in Kafka: %w", err)
 	}
+	c.via = o.Via
 	return openKafka(c, o)
 }
 

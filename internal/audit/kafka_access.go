@@ -90,10 +90,11 @@ func (c *kafkaConfig) passwordNow() (string, error) {
 // dialTLS connects to a broker, by certificates as they are now.
 func (c *kafkaConfig) dialTLS(ctx context.Context, network, broker string) (net.Conn, error) {
 	config, stale := c.secure.Config()
-	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: config}
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
-	defer cancel()
-	conn, err := dialer.DialContext(ctx, network, broker)
+	raw, err := c.dialPlain(ctx, network, broker)
+	var conn *tls.Conn
+	if err == nil {
+		conn, err = shakeHands(ctx, raw, broker, config)
+	}
 	switch hint, known := credentials.Explain(err); {
 	case err == nil:
 		return conn, nil
@@ -103,4 +104,31 @@ func (c *kafkaConfig) dialTLS(ctx context.Context, network, broker string) (net.
 		return nil, fmt.Errorf("%w; hint: %s", err, hint)
 	}
 	return nil, err
+}
+
+// dialPlain connects to a broker.
+func (c *kafkaConfig) dialPlain(ctx context.Context, network, broker string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	dial := new(net.Dialer).DialContext
+	if c.via != nil {
+		dial = c.via(dial)
+	}
+	return dial(ctx, network, broker)
+}
+
+// shakeHands puts TLS on a connection to a broker, which it closes where that fails.
+func shakeHands(ctx context.Context, raw net.Conn, broker string, config *tls.Config) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName, _, _ = net.SplitHostPort(broker)
+	}
+	conn := tls.Client(raw, config)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return conn, nil
 }

@@ -30,15 +30,7 @@ type Raise struct {
 
 // Raised leaves the event of a raise for Run; it counts as a decision that is always
 // recorded. It never waits.
-func (r *Recorder) Raised(raise Raise) {
-	if r.closing.Load() {
-		r.refused.Add(1)
-		return
-	}
-	rec := r.records.Get().(*record)
-	*rec = record{text: rec.text[:0], asked: rec.asked[:0], askedText: rec.askedText[:0], raise: &raise}
-	r.leave(rec)
-}
+func (r *Recorder) Raised(raise Raise) { r.noteAll(&raise) }
 
 // event completes e, which has what all events have.
 func (x *Raise) event(e view.Event) view.Event {

@@ -58,8 +58,8 @@ type record struct {
 	retryAfter      time.Duration
 	// raised is by how many per cent limit is raised.
 	raised int
-	// raise is what the event is about where it is about no request; nil for all others.
-	raise *Raise
+	// notice is what the event is about where it is about no request; nil for all others.
+	notice notice
 
 	// text is the domain, the key and the user agent, one after the other.
 	text              []byte
@@ -186,8 +186,8 @@ func (r *record) event(room []byte, node string, share float64) (view.Event, []b
 	if r.sampled {
 		e.SampleRate = 1 / share
 	}
-	if r.raise != nil {
-		e = r.raise.event(e)
+	if r.notice != nil {
+		e = r.notice.event(e)
 	}
 	return e, b
 }

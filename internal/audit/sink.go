@@ -1,6 +1,9 @@
 package audit
 
-import "context"
+import (
+	"context"
+	"net"
+)
 
 // Sink is where events go. Write, Counts and Close are for the Recorder.
 type Sink interface {
@@ -51,7 +54,14 @@ type SinkOptions struct {
 	// Buffer bounds the events that wait to be written; 0 means DefaultBuffer. When
 	// more come they count as failed.
 	Buffer int
+	// Via, when not nil, returns what makes connections to brokers in the place of dial,
+	// which it may call. TLS is put on what it makes. A sink without connections does not
+	// use it.
+	Via func(dial Dialer) Dialer
 }
+
+// Dialer makes a connection, as net.Dialer.DialContext does.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // reason returns why events were lost at the end: what was wrong already, else that there
 // was no more time.

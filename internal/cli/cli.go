@@ -47,6 +47,7 @@ type root struct {
 	Quota      quotaCmd      `cmd:"" help:"Show and change what tenants may use."`
 	Tier       tierCmd       `cmd:"" help:"Show and change the tiers that tenants may have."`
 	Switch     switchCmd     `cmd:"" help:"Turn rules and tenants off, on or into shadow mode, and raise limits, while everything runs."`
+	Drill      drillCmd      `cmd:"" help:"Have a running fleet rehearse a fault, and see what it does."`
 	Load       loadCmd       `cmd:"" help:"Ask a server many times, and see how it answers and whether limits hold."`
 	Simulate   simulateCmd   `cmd:"" help:"Show how exact each algorithm is, on made up traffic."`
 	Replay     replayCmd     `cmd:"" help:"Ask rules about what was recorded: who would be denied that is not."`

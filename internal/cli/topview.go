@@ -29,6 +29,9 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 		node += fmt.Sprintf("  %d nodes", o.LiveNodes)
 	}
 	lines := []string{node}
+	if d := o.Drill; d != nil {
+		lines = append(lines, paint(yellow, oneLine(drilled(d))))
+	}
 	if trouble := troubles(o); trouble != "" {
 		lines = append(lines, paint(red, oneLine(trouble)))
 	}
@@ -49,6 +52,18 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 		lines[i] = fitted(lines[i], width)
 	}
 	return lines
+}
+
+// drilled says that a drill lasts.
+func drilled(d *view.Drill) string {
+	text := fmt.Sprintf("DRILL %s of %s  %s left  by %s", d.Fault, d.Of, age(time.Duration(d.LeftMS)*time.Millisecond), d.Actor)
+	if !d.Here {
+		text += "  not on this node"
+	}
+	if d.Reason != "" {
+		text += ": " + d.Reason
+	}
+	return text
 }
 
 // coloured is a rate that has its colour where it is not 0.

@@ -52,7 +52,7 @@ func (d *eventDecoder) decode(line []byte, into *Record) error {
 		return errors.New("no outcome; hint: a line is an audit event")
 	case e.ts <= 0 || e.ts > maxMillis:
 		return fmt.Errorf("ts %d is no time; hint: milliseconds since 1970", e.ts)
-	case string(e.outcome) == `"raised"`, string(e.outcome) == `"raise_ended"`:
+	case string(e.outcome) == `"raised"`, string(e.outcome) == `"raise_ended"`, string(e.outcome) == `"drill"`, string(e.outcome) == `"drill_ended"`:
 		return ErrSkip
 	case e.domain == "":
 		return errors.New("no domain")

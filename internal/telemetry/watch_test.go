@@ -75,6 +75,7 @@ func watchAll(m *Metrics) {
 	m.WatchGRPC(func() []GRPCEvent { return []GRPCEvent{{"calls", 9}, {"batches", 3}} })
 	m.WatchHooks(func() Hooks { return Hooks{} })
 	m.WatchHotRaises(func() HotRaises { return HotRaises{} })
+	m.WatchDrills(func() Drills { return Drills{UnderWay: true, Begun: 2, Aborted: 1} })
 	m.WatchKeyLookup(func() KeyLookup { return KeyLookup{1, 2, 3} })
 	m.WatchLeases(func() lease.Stats { return lease.Stats{} })
 	m.WatchLog(func() uint64 { return 8 })

@@ -51,6 +51,8 @@ type Options struct {
 	Poll  time.Duration
 	// Database is where accounts are, as sqltenant.Open takes it; "" for nowhere.
 	Database string
+	// Via is as sqltenant.OpenVia takes it.
+	Via func(dial sqltenant.Dialer) sqltenant.Dialer
 	// Kept is the file that keeps what the database says, "" for none.
 	Kept string
 	// Dir is where accounts are in a file, of which memory holds a part; "" holds all of
@@ -209,7 +211,7 @@ func (t *Source) Watch(ctx context.Context) {
 func (t *Source) watchOnce(ctx context.Context) error {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	db, err := sqltenant.Open(opening, t.Options.Database)
+	db, err := sqltenant.OpenVia(opening, t.Options.Database, t.Options.Via)
 	if err != nil {
 		return err
 	}

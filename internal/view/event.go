@@ -35,7 +35,8 @@ type Event struct {
 	// Degraded says why the store did not decide, "" where it did.
 	Degraded string `json:"degraded"`
 	// Raise is by how many per cent the limit is raised for a time, and Until the end of
-	// that time in Unix milliseconds. Until, Actor and Reason are of events about raises.
+	// that time in Unix milliseconds. Until, Actor and Reason are of events about
+	// raises and drills.
 	Raise         int    `json:"raise,omitempty"`
 	Until         int64  `json:"until,omitempty"`
 	Actor         string `json:"actor,omitempty"`

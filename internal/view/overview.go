@@ -18,6 +18,7 @@ type Overview struct {
 	LiveNodes int       `json:"live_nodes"`
 	HotKeys   int64     `json:"hot_keys"`
 	Memory    *Memory   `json:"memory,omitempty"` // of the memory store
+	Drill     *Drill    `json:"drill,omitempty"`  // while one lasts
 }
 
 // Identity says which node it is.

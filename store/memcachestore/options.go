@@ -1,6 +1,7 @@
 package memcachestore
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -78,11 +79,20 @@ type Options struct {
 	// Breaker configures the breaker that each server has. A zero Slow means
 	// half of the Budget.
 	Breaker breaker.Options
+	// Via, when not nil, returns what makes connections to servers in the place of dial,
+	// which it may call. TLS is put on what it makes.
+	Via func(dial Dialer) Dialer
+	// Delay, when not nil, says how much longer each exchange with a server shall take; it
+	// is asked before each. An exchange that is over before that is not made.
+	Delay func() time.Duration
 
 	// files are read for TLS; see fresh.
 	files  credentials.Files
 	loaded *credentials.TLS // of files
 }
+
+// Dialer makes a connection, as net.Dialer.DialContext does.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // String returns the addresses without credentials.
 func (o Options) String() string { return "memcached://" + strings.Join(o.Servers, ",") }

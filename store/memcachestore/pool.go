@@ -124,7 +124,11 @@ func (p *pool) dial() (*conn, error) {
 	if strings.HasPrefix(p.server, "/") {
 		network = "unix"
 	}
-	raw, err := new(net.Dialer).DialContext(ctx, network, p.server)
+	dial := new(net.Dialer).DialContext
+	if p.options.Via != nil {
+		dial = p.options.Via(dial)
+	}
+	raw, err := dial(ctx, network, p.server)
 	if err != nil {
 		return nil, err
 	}

@@ -103,6 +103,10 @@ func (s *server) attempt(e exchange) (took time.Duration, err error) {
 		return 0, err
 	}
 	used, began := c.used, time.Now()
+	if err := s.delay(e.ctx); err != nil {
+		s.pool.put(c)
+		return time.Since(began), err
+	}
 	err = s.on(c, e)
 	if err == nil || !used || !e.again || isTimeout(err) || isAnswer(err) || e.ctx.Err() != nil {
 		return time.Since(began), err
@@ -114,6 +118,26 @@ func (s *server) attempt(e exchange) (took time.Duration, err error) {
 	began = time.Now()
 	err = s.on(c, e)
 	return time.Since(began), err
+}
+
+// delay waits for as long as exchanges shall take longer, and returns the error of ctx where
+// that is over before.
+func (s *server) delay(ctx context.Context) error {
+	if s.pool.options.Delay == nil {
+		return nil
+	}
+	d := s.pool.options.Delay()
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // on makes the exchange on c and gives it back.

@@ -48,6 +48,31 @@ var _ store.Board = (*Store)(nil)
 // notice another one; in a cluster they are of the first bucket tag. It lasts no longer
 // than the budget; errors are *store.Error.
 func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error {
+	return s.post(ctx, boardName, node, notice, ttl)
+}
+
+// BoardOf returns another board of this Redis, beside the one that the store itself is. It
+// is as that one, and has notices of its own. name is 1 to 16 small letters; others have the
+// same board only where they name it alike.
+func (s *Store) BoardOf(name string) store.Board { return otherBoard{s, boardName + ":" + name} }
+
+// otherBoard is a board of a name of its own.
+type otherBoard struct {
+	store *Store
+	name  string
+}
+
+// Post implements store.Board.
+func (b otherBoard) Post(ctx context.Context, node string, notice []byte, ttl time.Duration) error {
+	return b.store.post(ctx, b.name, node, notice, ttl)
+}
+
+// Notices implements store.Board.
+func (b otherBoard) Notices(ctx context.Context) (map[string][]byte, error) {
+	return b.store.notices(ctx, b.name)
+}
+
+func (s *Store) post(ctx context.Context, name, node string, notice []byte, ttl time.Duration) error {
 	if err := s.checkNode("post", node); err != nil {
 		return err
 	}
@@ -56,7 +81,7 @@ func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.D
 		fault.Reason, fault.Hint = store.Misconfigured, fmt.Sprintf("at most %d", store.MaxNotice)
 		return fault
 	}
-	body := &boardBody{prefix: s.prefix(keyHash{}), nodes: []string{node}, post: true, notice: string(notice), ttl: max(ttl.Microseconds(), 0)}
+	body := &boardBody{prefix: s.prefix(keyHash{}), name: name, nodes: []string{node}, post: true, notice: string(notice), ttl: max(ttl.Microseconds(), 0)}
 	if err := s.askFirst(ctx, "post", boardScript, body, s.options.Budget); err != nil {
 		return err
 	}
@@ -74,7 +99,11 @@ func (s *Store) Post(ctx context.Context, node string, notice []byte, ttl time.D
 // Notices implements store.Board. It reads in several calls, so that no decision waits
 // for all of them; each lasts no longer than the budget. Errors are *store.Error.
 func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
-	list := &boardBody{prefix: s.prefix(keyHash{})}
+	return s.notices(ctx, boardName)
+}
+
+func (s *Store) notices(ctx context.Context, name string) (map[string][]byte, error) {
+	list := &boardBody{prefix: s.prefix(keyHash{}), name: name}
 	if err := s.askFirst(ctx, "read notices", boardScript, list, s.options.Budget); err != nil {
 		return nil, err
 	}
@@ -84,7 +113,7 @@ func (s *Store) Notices(ctx context.Context) (map[string][]byte, error) {
 	}
 	notices := make(map[string][]byte, len(nodes))
 	for len(nodes) > 0 {
-		page := &boardBody{prefix: list.prefix, nodes: nodes[:min(len(nodes), noticeBatch)]}
+		page := &boardBody{prefix: list.prefix, name: name, nodes: nodes[:min(len(nodes), noticeBatch)]}
 		if err := s.askFirst(ctx, "read notices", boardScript, page, s.options.Budget); err != nil {
 			return nil, err
 		}
@@ -116,6 +145,7 @@ func (s *Store) checkNode(op, node string) error {
 type boardBody struct {
 	plain
 	prefix string
+	name   string // of the board
 	nodes  []string
 	post   bool
 	notice string
@@ -125,10 +155,10 @@ type boardBody struct {
 
 // encode implements body.
 func (b *boardBody) encode(h header) (keys, args []string) {
-	keys = []string{b.prefix + boardName}
+	keys = []string{b.prefix + b.name}
 	for _, node := range b.nodes {
 		hash := hashOf([]byte(node))
-		keys = append(keys, b.prefix+string(hash[:])+boardName)
+		keys = append(keys, b.prefix+string(hash[:])+b.name)
 	}
 	args = append(plainArgs(h, 3+len(b.nodes)), b.op())
 	args = append(args, b.nodes...)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
@@ -71,8 +73,16 @@ type DB struct {
 //	    password_file=PATH, server_name=NAME, min_tls=1.2|1.3 in its query
 //
 // Errors hold no credentials. The caller closes the database.
-func Open(ctx context.Context, dsn string) (*DB, error) {
-	d, err := connect(ctx, dsn)
+func Open(ctx context.Context, dsn string) (*DB, error) { return OpenVia(ctx, dsn, nil) }
+
+// Dialer makes a connection, as net.Dialer.DialContext does.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// OpenVia is Open where via returns what makes connections to PostgreSQL in the place of
+// dial, which it may call. TLS is put on what it makes. A nil via is Open; a file of SQLite
+// has no connections.
+func OpenVia(ctx context.Context, dsn string, via func(dial Dialer) Dialer) (*DB, error) {
+	d, err := connect(ctx, dsn, via)
 	if err != nil {
 		return nil, err
 	}
@@ -99,13 +109,13 @@ func Check(dsn string) error {
 
 var errNoAddress = errors.New("open tenants: not a database address; hint: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database")
 
-func connect(ctx context.Context, dsn string) (*DB, error) {
+func connect(ctx context.Context, dsn string, via func(Dialer) Dialer) (*DB, error) {
 	scheme, _, _ := strings.Cut(dsn, "://")
 	switch scheme {
 	case "sqlite":
 		return openSQLite(dsn)
 	case "postgres", "postgresql":
-		return openPostgres(ctx, dsn)
+		return openPostgres(ctx, dsn, via)
 	}
 	return nil, errNoAddress
 }
@@ -190,13 +200,16 @@ func openSQLite(dsn string) (*DB, error) {
 	return &DB{read: read, write: write, local: newBell(), name: dsn}, nil
 }
 
-func openPostgres(ctx context.Context, dsn string) (*DB, error) {
+func openPostgres(ctx context.Context, dsn string, via func(Dialer) Dialer) (*DB, error) {
 	config, err := postgresConfig(dsn)
 	if err != nil {
 		return nil, err
 	}
 	config.MaxConns = min(max(config.MaxConns, 2), maxConnections)
 	config.ConnConfig.ConnectTimeout = connectTimeout
+	if via != nil {
+		config.ConnConfig.DialFunc = pgconn.DialFunc(via(Dialer(config.ConnConfig.DialFunc)))
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open tenants: %w", err)

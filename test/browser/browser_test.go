@@ -246,6 +246,9 @@ func TestRaise(t *testing.T) {
 	newStage(t, "--rules", rules, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL(), "--store-budget", "5s").play("raise.mjs")
 }
 
+// Every page says that a drill lasts, and an admin ends it there.
+func TestN6DrillIsOnEveryPage(t *testing.T) { newStage(t).play("drill.mjs") }
+
 // Without a database the dashboard works, and says what it cannot do and why.
 func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }
 

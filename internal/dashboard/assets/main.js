@@ -1,7 +1,7 @@
 // The frame of the dashboard: who is logged in, which page is shown, and how the node is.
 
 import { h, put, text, attr } from "./dom.js";
-import { get, login, logout, onLoggedOut } from "./api.js";
+import { change, get, login, logout, onLoggedOut } from "./api.js";
 import { live, listen, silent, on } from "./live.js";
 import { announcer, dialog, field, problems, pill } from "./parts.js";
 import { hms, seconds, version } from "./format.js";
@@ -131,6 +131,36 @@ function status() {
   return { element: h("div", { class: "status" }, word, node, mark), end: () => keep.forEach((k) => k()) };
 }
 
+// drillStrip says on every page that nodes rehearse a fault, while they do.
+function drillStrip(me) {
+  const strip = h("div", { class: "drill", role: "status" });
+  let was = "";
+  const end = on("overview", ({ drill }) => {
+    const id = drill ? `${drill.id} ${drill.here}` : "";
+    if (was !== id) {
+      was = id;
+      put(strip, drill ? [
+        h("b", null, "Drill"), ` ${drill.fault} of ${drill.of}, by ${drill.actor}`, drill.reason ? `: ${drill.reason}` : "", drill.here ? "" : " (not on this node)",
+        " · ends in ", h("span", { class: "left", "aria-hidden": "true" }),
+        me.scope === "admin" ? h("button", { type: "button", onclick: (event) => stopDrill(event.target) }, "End it") : null,
+      ] : []);
+    }
+    const left = strip.querySelector(".left");
+    if (left) text(left, seconds(Math.ceil(drill.left_ms / 1000)));
+  });
+  return { element: strip, end };
+}
+
+async function stopDrill(button) {
+  button.disabled = true;
+  try {
+    await change("DELETE", "drill");
+  } catch (problem) {
+    button.after(` ${problem.message}`);
+    button.disabled = false;
+  }
+}
+
 const shortcuts = [
   ...pages.map((p) => [["g", p.key], `Go to ${p.label}`]),
   [["/"], "Go to the search or the filter of the page"],
@@ -179,7 +209,11 @@ let endFrame = null;
 
 function frame() {
   const strip = status();
-  endFrame = strip.end;
+  const drill = drillStrip(me);
+  endFrame = () => {
+    strip.end();
+    drill.end();
+  };
   links.clear();
   const nav = h("nav", { "aria-label": "Pages" }, h("ul", null, pages.map((p) => {
     const link = h("a", { href: `#/${p.name}`, title: `g then ${p.key}` }, p.label);
@@ -204,7 +238,7 @@ function frame() {
       h("a", { class: "brand", href: "#/overview" }, "Headgate"),
       strip.element,
       h("div", { class: "tools" }, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
-        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted word" }, ` ${me.scope}`)), out)),
+        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted word" }, ` ${me.scope}`)), out), drill.element),
     nav, main, announcer());
   show({ focus: false });
 }

@@ -2,6 +2,7 @@ package conn
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -125,6 +126,12 @@ type Options struct {
 	// of sub_windows, sliding_log and concurrency are never remembered; slots of
 	// concurrency come back when their holders renew them.
 	Remembered int
+	// Via, when not nil, returns what makes connections to servers in the place of dial,
+	// which it may call. TLS is put on what it makes. Sentinels are dialled without it.
+	Via func(dial Dialer) Dialer
+	// Delay, when not nil, says how much longer each trip to a server shall take; it is
+	// asked before each. A trip that is over before that is not made.
+	Delay func() time.Duration
 
 	// silence is how long a connection may be without any answer.
 	silence time.Duration
@@ -144,6 +151,9 @@ func (o *Options) Topology() Topology {
 	}
 	return OneServer
 }
+
+// Dialer makes a connection, as net.Dialer.DialContext does.
+type Dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // String returns the address without credentials.
 func (o Options) String() string { return o.Address() }

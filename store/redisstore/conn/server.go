@@ -90,8 +90,34 @@ func (s *Server) Enter(ctx context.Context) (Trip, error) {
 		se.probe()
 		return Trip{}, ErrTooMany
 	}
+	if s.Options.Delay != nil && !s.delayed(ctx, t) {
+		return Trip{}, ctx.Err()
+	}
 	s.stats.calls.Add(1)
 	return t, nil
+}
+
+// delayed waits for as long as trips shall take longer. It reports false where t is over
+// before that, and ends it.
+func (s *Server) delayed(ctx context.Context, t Trip) bool {
+	delay := s.Options.Delay()
+	if delay <= 0 {
+		return true
+	}
+	if Wait(ctx, delay); ctx.Err() == nil {
+		return true
+	}
+	s.stats.calls.Add(1)
+	now, err := time.Now(), ctx.Err()
+	outcome := s.outcomeOf(t, err, now)
+	if outcome == breaker.Failure {
+		s.stats.failures.Add(1)
+		s.Gate.last.Store(s.Fault("take", err))
+	}
+	s.took.Note(now.Sub(t.Began))
+	s.Gate.breaker.Done(t.permit, now, outcome, now.Sub(t.Began))
+	t.Session.inFlight.withdraw()
+	return false
 }
 
 // Leave ends a trip whose worst answer was err.

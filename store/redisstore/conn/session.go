@@ -137,6 +137,9 @@ func (f *flights) abandon() {
 	f.waiting.Add(-1)
 }
 
+// withdraw gives a place back with which nothing was sent.
+func (f *flights) withdraw() { f.waiting.Add(-1) }
+
 // dial connects to Redis and makes sure that it is a primary that answers. It
 // lasts up to the dial timeout of o, or until ctx ends.
 func dial(ctx context.Context, o *Options) (*Session, error) {
@@ -220,19 +223,7 @@ func (s *Session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 	if used || s.isOver() {
 		return nil, errLost
 	}
-	dialer := &net.Dialer{Timeout: o.DialTimeout, KeepAlive: keepAlive}
-	var (
-		conn net.Conn
-		err  error
-	)
-	if o.TLS != nil {
-		conn, err = (&tls.Dialer{NetDialer: dialer, Config: o.TLS}).DialContext(ctx, o.Network, o.Addr)
-		if err != nil && o.stale != nil {
-			err = fmt.Errorf("%w (what has changed since cannot be used: %w)", err, o.stale)
-		}
-	} else {
-		conn, err = dialer.DialContext(ctx, o.Network, o.Addr)
-	}
+	conn, err := o.dialServer(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -250,6 +241,40 @@ func (s *Session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 		return nil, err
 	}
 	return watched, nil
+}
+
+// dialServer makes a connection to the server, secured if that is asked for.
+func (o *Options) dialServer(ctx context.Context) (net.Conn, error) {
+	dial := (&net.Dialer{Timeout: o.DialTimeout, KeepAlive: keepAlive}).DialContext
+	if o.Via != nil {
+		dial = o.Via(dial)
+	}
+	raw, err := dial(ctx, o.Network, o.Addr)
+	if err != nil || o.TLS == nil {
+		return raw, err
+	}
+	config := o.TLS
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName = hostOf(o.Addr)
+	}
+	secure := tls.Client(raw, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		if o.stale != nil {
+			err = fmt.Errorf("%w (what has changed since cannot be used: %w)", err, o.stale)
+		}
+		return nil, err
+	}
+	return secure, nil
+}
+
+// hostOf returns the host of an address, which need not have a port.
+func hostOf(addr string) string {
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		return host
+	}
+	return addr
 }
 
 // greet reads Redis's clock, which also proves that the user may talk to it,

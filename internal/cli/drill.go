@@ -1,0 +1,363 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/headgate/headgate/internal/drill"
+	"github.com/headgate/headgate/internal/sleep"
+)
+
+type drillCmd struct {
+	StoreDown    drillStoreDownCmd `cmd:"" name:"store-down" help:"Have connections to a store, or to all of them, be refused."`
+	StoreSlow    drillStoreSlowCmd `cmd:"" name:"store-slow" help:"Have each exchange with a store, or with all of them, take longer."`
+	ShardDown    drillShardDownCmd `cmd:"" name:"shard-down" help:"Have connections to one server of a store be refused."`
+	DatabaseDown drillDatabaseCmd  `cmd:"" name:"database-down" help:"Have connections to the database of tenants be refused (PostgreSQL)."`
+	BrokerDown   drillBrokerCmd    `cmd:"" name:"broker-down" help:"Have connections to the brokers that events go to be refused."`
+	RegionCut    drillRegionCutCmd `cmd:"" name:"region-cut" help:"Have connections to the homes of rules that are leased over regions be refused."`
+	Stop         drillStopCmd      `cmd:"" help:"End the drill that lasts."`
+	Show         drillShowCmd      `cmd:"" help:"Show the drill that lasts, or the last one, with what the nodes have seen."`
+}
+
+// drillAbout is what the help of every fault says.
+const drillAbout = `
+
+Every node that decides puts the fault at its own door to what it leans on, and takes it away when
+the time is over, by its own clock. Nothing else is touched. It ends before that when a share of
+the requests of a node are errors: such as are turned away because the store could not decide
+(failure mode closed), or end by a bug. The command waits for the end, and prints what the nodes
+have seen; an interrupt ends the drill. There is one drill at a time.
+
+The exit code is 0, 1 when the drill ended because of errors, and 2 when it was not begun.
+
+There is no drill of a clock: limits go by the clock of the store, or by one that never steps, so
+there is nothing to rehearse but rules with dates.`
+
+// drillFlags are those of every fault.
+type drillFlags struct {
+	adminAddress `embed:""`
+	For          time.Duration `env:"-" default:"5m" help:"How long it lasts, from 1s to 1h. Default ${default}."`
+	AbortAbove   string        `env:"-" default:"1%" placeholder:"SHARE" help:"End it when more of a node's requests than this are errors, within 10 s and of 20 at least; 100% is never. Default ${default}."`
+	Reason       string        `env:"-" placeholder:"TEXT" help:"Why, for the people who see it."`
+	Detach       bool          `env:"-" help:"Do not wait for the end."`
+	JSON         bool          `name:"json" env:"-" help:"Print the report as JSON."`
+}
+
+// drillAsked is a fault, as POST drill takes it.
+type drillAsked struct {
+	Fault      drill.Fault `json:"fault"`
+	Store      string      `json:"store,omitempty"`
+	Shard      string      `json:"shard,omitempty"`
+	DelayMS    int64       `json:"delay_ms,omitempty"`
+	LastsMS    int64       `json:"lasts_ms"`
+	AbortAbove float64     `json:"abort_above"`
+	Reason     string      `json:"reason,omitempty"`
+}
+
+type storeFlag struct {
+	Store string `name:"of-store" env:"-" placeholder:"NAME" help:"Only this store: store, per_second, or one of --stores. Default: all."`
+}
+
+type drillStoreDownCmd struct {
+	drillFlags `embed:""`
+	storeFlag  `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillStoreDownCmd) Help() string {
+	return `Examples:
+
+  headgate drill store-down --admin https://admin:9090 --admin-token-file token --for 2m --reason 'rehearsal of May'
+  headgate drill store-down --of-store orders --abort-above 5%` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillStoreDownCmd) Run(std *stdio) error {
+	return c.rehearse(std, drillAsked{Fault: drill.StoreDown, Store: c.Store})
+}
+
+type drillStoreSlowCmd struct {
+	drillFlags `embed:""`
+	storeFlag  `embed:""`
+	Delay      time.Duration `env:"-" default:"50ms" help:"How much longer, up to 10s. Default ${default}."`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillStoreSlowCmd) Help() string {
+	return `Example:
+
+  headgate drill store-slow --delay 15ms --for 1m
+
+Each exchange waits for that long before it is sent, side by side with others. One that is given
+up meanwhile is not sent: a real store that is slow may do it later.` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillStoreSlowCmd) Run(std *stdio) error {
+	if c.Delay < time.Millisecond || c.Delay > drill.MaxDelay {
+		return &codeError{exitUsage, fmt.Errorf("--delay %v; hint: from 1ms to %v", c.Delay, drill.MaxDelay)}
+	}
+	return c.rehearse(std, drillAsked{Fault: drill.StoreSlow, Store: c.Store, DelayMS: c.Delay.Milliseconds()})
+}
+
+type drillShardDownCmd struct {
+	drillFlags `embed:""`
+	storeFlag  `embed:""`
+	Shard      string `arg:"" placeholder:"HOST:PORT" help:"The server, as 'headgate top' shows it."`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillShardDownCmd) Help() string {
+	return `Example:
+
+  headgate drill shard-down 10.0.0.7:6379 --for 1m
+
+A replica that would take over is another server, which is not cut; nothing has it take over,
+because the shard itself is well.` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillShardDownCmd) Run(std *stdio) error {
+	return c.rehearse(std, drillAsked{Fault: drill.ShardDown, Store: c.Store, Shard: c.Shard})
+}
+
+type drillDatabaseCmd struct {
+	drillFlags `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillDatabaseCmd) Help() string {
+	return `Example:
+
+  headgate drill database-down --for 10m
+
+Decisions go on by what was read last. Nodes that follow snapshots of an admin process have no
+connection to the database, and take no part; nor do those with SQLite.` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillDatabaseCmd) Run(std *stdio) error {
+	return c.rehearse(std, drillAsked{Fault: drill.DatabaseDown})
+}
+
+type drillBrokerCmd struct {
+	drillFlags `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillBrokerCmd) Help() string {
+	return `Example:
+
+  headgate drill broker-down --for 20s
+
+Events wait, and are lost after the timeout of --audit-kafka (30 s): a longer drill loses some, and
+counts them.` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillBrokerCmd) Run(std *stdio) error {
+	return c.rehearse(std, drillAsked{Fault: drill.BrokerDown})
+}
+
+type drillRegionCutCmd struct {
+	drillFlags `embed:""`
+	storeFlag  `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillRegionCutCmd) Help() string {
+	return `Example:
+
+  headgate drill region-cut --for 5m
+
+Every node of the fleet that shares its --store with the admin process is cut from the homes:
+so it is one region that is cut, with its own store, and the others go on.` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillRegionCutCmd) Run(std *stdio) error {
+	return c.rehearse(std, drillAsked{Fault: drill.RegionCut, Store: c.Store})
+}
+
+// parseShare reads a share, such as 1% or 0.01.
+func parseShare(text string) (float64, error) {
+	digits, percent := strings.CutSuffix(text, "%")
+	n, err := strconv.ParseFloat(digits, 64)
+	if percent {
+		n /= 100
+	}
+	if err != nil || !(n >= 0 && n <= 1) {
+		return 0, fmt.Errorf("--abort-above %.40q is no share; hint: such as 1%%, from 0%% to 100%%", text)
+	}
+	return n, nil
+}
+
+// rehearse begins a drill, waits for its end and prints what was seen.
+func (c *drillFlags) rehearse(std *stdio, asked drillAsked) error {
+	var err error
+	if asked.AbortAbove, err = parseShare(c.AbortAbove); err != nil {
+		return &codeError{exitUsage, err}
+	}
+	if c.For < drill.MinLasts || c.For > drill.MaxLasts {
+		return &codeError{exitUsage, fmt.Errorf("--for %v; hint: from %v to %v", c.For, drill.MinLasts, drill.MaxLasts)}
+	}
+	asked.LastsMS, asked.Reason = c.For.Milliseconds(), c.Reason
+	ctx, release := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer release()
+	w, err := c.askDrill(ctx, http.MethodPost, asked)
+	if err != nil {
+		return unanswered(asUsage(err))
+	}
+	if c.Detach {
+		return printDrill(std, w, c.JSON)
+	}
+	fmt.Fprintf(std.err, "the drill has begun: %s until %s; an interrupt ends it\n", asked.Fault, w.Order.Until().Format(time.RFC3339))
+	if w, err = c.await(ctx, std, w.Order.ID); err != nil {
+		return unanswered(err)
+	}
+	if err := printDrill(std, w, c.JSON); err != nil {
+		return err
+	}
+	if e := w.Order.Ended; e != nil && e.Why == drill.Aborted {
+		return &codeError{exitNo, fmt.Errorf("the drill was ended by %s: %s", e.By, e.Detail)}
+	}
+	return nil
+}
+
+// asUsage makes an error one of a drill that was not begun.
+func asUsage(err error) error {
+	var coded *codeError
+	if errors.As(err, &coded) {
+		return &codeError{exitUsage, coded.err}
+	}
+	return err
+}
+
+const (
+	// askDrillEvery is how often it is looked at whether a drill is over.
+	askDrillEvery = time.Second
+	// drillAnswer bounds the wait for an answer, of which askDrillTries may be missing in
+	// a row, and reportsFor that for nodes that see whether all is back.
+	drillAnswer   = 15 * time.Second
+	askDrillTries = 5
+	reportsFor    = 75 * time.Second
+	// hearFor is within what nodes hear of the end.
+	hearFor = 3 * time.Second
+)
+
+// await waits until the drill is over on all nodes that take part. Where ctx ends it has the
+// drill end.
+func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Whole, error) {
+	var over time.Time
+	for missing := 0; ; {
+		if sleep.For(ctx, askDrillEvery) != nil && ctx.Err() != nil {
+			fmt.Fprintln(std.err, "ending the drill")
+			ctx = context.Background() // another interrupt ends the command
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			if _, err := c.askDrill(ctx, http.MethodDelete, nil); err != nil {
+				fmt.Fprintln(std.err, "it is not ended:", err)
+			}
+		}
+		w, err := c.askDrill(ctx, http.MethodGet, nil)
+		if missing++; err != nil && missing < askDrillTries {
+			continue
+		}
+		if err != nil {
+			return w, err
+		}
+		missing = 0
+		if w.Order == nil || w.Order.ID != id {
+			return w, &codeError{exitUsage, errors.New("the drill is gone from the store; it ends on each node when its time is over")}
+		}
+		switch {
+		case w.UnderWay:
+			continue
+		case over.IsZero():
+			over = time.Now()
+		}
+		if since := time.Since(over); since > reportsFor || since > hearFor && !waiting(&w) {
+			return w, nil
+		}
+	}
+}
+
+// waiting reports whether some node is not done.
+func waiting(w *drill.Whole) bool {
+	for i := range w.Nodes {
+		if s := w.Nodes[i].State; s == drill.Running || s == drill.Healing {
+			return true
+		}
+	}
+	return false
+}
+
+// askDrill asks the admin API about the drill. Of no answer the drill is empty.
+func (f *adminAddress) askDrill(ctx context.Context, method string, body any) (w drill.Whole, err error) {
+	bounded, cancel := context.WithTimeout(ctx, drillAnswer)
+	defer cancel()
+	raw, err := f.tryAsk(bounded, method, "drill", body)
+	if err != nil || len(raw) == 0 {
+		return w, err
+	}
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return w, errors.New("the admin API does not say how the drill is; hint: does --admin name it?")
+	}
+	return w, nil
+}
+
+type drillStopCmd struct {
+	adminAddress `embed:""`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillStopCmd) Help() string {
+	return `Example:
+
+  headgate drill stop
+
+Every node takes the fault away within two seconds. The exit code is 1 when no drill is under way.`
+}
+
+// Run ends the drill that lasts.
+func (c *drillStopCmd) Run(std *stdio) error {
+	if _, err := c.askDrill(context.Background(), http.MethodDelete, nil); err != nil {
+		return unanswered(err)
+	}
+	_, err := fmt.Fprintln(std.out, "the drill is ended; headgate drill show has what was seen")
+	return err
+}
+
+type drillShowCmd struct {
+	adminAddress `embed:""`
+	JSON         bool `name:"json" env:"-" help:"Print JSON."`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillShowCmd) Help() string {
+	return `Example:
+
+  headgate drill show
+
+What nodes have seen is kept for a day, or until the next drill. The exit code is 1 when there is none.`
+}
+
+// Run shows a drill.
+func (c *drillShowCmd) Run(std *stdio) error {
+	w, err := c.askDrill(context.Background(), http.MethodGet, nil)
+	if err != nil {
+		return unanswered(err)
+	}
+	if w.Order == nil && !c.JSON {
+		return &codeError{exitNo, errors.New("there was no drill")}
+	}
+	return printDrill(std, w, c.JSON)
+}
