@@ -28,6 +28,9 @@ SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/script ./test
 # leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
 RACELESS = $(shell grep -rlE 'raceEnabled|go:build !race|internal/racetest' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
+# Those of them whose other tests wait for servers: only what the race detector leaves out is
+# run without it.
+SERVED := ./store/redisstore ./tenant/sqltenant
 # Property tests draw anew: what has failed once is neither kept nor, in `make race`, drawn
 # first, or a run would find what it does not find by itself.
 export RAPID_NOFAILFILE := true
@@ -113,7 +116,9 @@ race: ## The tests with the race detector, against real servers, where anything 
 
 .PHONY: norace
 norace: ## The other tests, and those that the race detector disturbs or skips: allocations, simulations
-	serial=$$(./scripts/serial.sh) && $(GO) test -vet=off $(RACELESS) $$serial && \
+	left=$$(awk '/^func Test/ { name = $$2; sub(/\(.*/, "", name) } /racetest\.(Serially|Enabled)/ { print name }' \
+		$(addsuffix /*_test.go,$(SERVED)) | sort -u | paste -sd '|' -) && $(GO) test -vet=off -run "^($$left)\$$" $(SERVED)
+	serial=$$(./scripts/serial.sh) && $(GO) test -vet=off $(filter-out $(SERVED),$(RACELESS)) $$serial && \
 		$(GO) test -vet=off -run Alloc $$(printf '%s\n' $(filter-out $(RACELESS),$(ALLOCATING)) | grep -vxF "$$serial")
 
 # Apart from check, because it needs schemas that deps downloads. -count=1: files outside of a

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,6 +45,27 @@ func TestEachTestHasATarget(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestServedTestsAreFound holds that the target norace finds what is left out in the packages
+// of which it does not run all: a test says so itself, and not for others.
+func TestServedTestsAreFound(t *testing.T) {
+	inTest := regexp.MustCompile(`(?s)\nfunc Test[A-Z][^\n]*\{\n.*?\n\}\n`)
+	for _, room := range []string{"store/redisstore", "tenant/sqltenant"} {
+		files, err := filepath.Glob(filepath.FromSlash(room + "/*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no tests (%v)", room, err)
+		}
+		for _, path := range files {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := inTest.ReplaceAllString(strings.ReplaceAll(string(text), "\n", "\n\n"), ""); strings.Contains(left, "racetest.") {
+				t.Errorf("%s: racetest is asked outside of a test, and make norace does not see which", path)
+			}
+		}
+	}
 }
 
 // TestNothingIsReplayed holds that property tests find what they find by what they draw:

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -26,7 +27,10 @@ var drainedLimits = []*limit.Limit{
 
 // TestDrainedGroupsEqualLimit holds what the short path decides about buckets that drain to
 // package limit, in groups with others and alone.
-func TestDrainedGroupsEqualLimit(t *testing.T) { testGroupsEqualLimit(t, drainedLimits) }
+func TestDrainedGroupsEqualLimit(t *testing.T) {
+	racetest.Serially(t)
+	testGroupsEqualLimit(t, drainedLimits)
+}
 
 // TestDrainedStates: which states the short path decides, and that its answer is one number,
 // as drained.go says; what it leaves to the rest of the script has three.

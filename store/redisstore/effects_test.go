@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -290,6 +291,7 @@ func TestMemoryPerKey(t *testing.T) {
 // The same with all that Redis keeps for a key: its place in two tables, its
 // time to live.
 func TestMemoryInAll(t *testing.T) {
+	racetest.Serially(t)
 	s, _ := openRedis(t)
 	const keys, most = 60_000, 180
 	before := stat(t, s, "memory", `used_memory:(\d+)`)

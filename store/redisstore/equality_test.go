@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -302,6 +303,7 @@ func drawStep(t *rapid.T, l *limit.Limit) limit.Micros {
 //
 //promise:algorithms
 func TestScriptEqualsLimit(t *testing.T) {
+	racetest.Serially(t)
 	var joined, joinedGroups int
 	defer func() {
 		if !t.Failed() && !t.Skipped() && (joined == 0 || joinedGroups == 0) {
@@ -385,6 +387,7 @@ func compareStates(t *rapid.T, s *Store, m *model) {
 // hits are appended, expired ones dropped, some given back, and the clock steps
 // back and on.
 func TestLongLogEqualsLimit(t *testing.T) {
+	racetest.Serially(t)
 	s, _ := openRedis(t)
 	m := newModel(s, 1_780_315_200_000_000)
 	setClock(t, s, func() limit.Micros { return m.now })

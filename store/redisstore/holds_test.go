@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -41,6 +42,7 @@ func chargeOne(s *Store, key string, l *limit.Limit, denials int64) store.Result
 // the same instants: with few slots, few holds, limits that change and a clock that
 // steps back, so that all of that meets in one bucket.
 func TestSlotsAndBansEqualLimit(t *testing.T) {
+	racetest.Serially(t)
 	s, _ := openRedis(t)
 	var now limit.Micros
 	setClock(t, s, func() limit.Micros { return now })
@@ -84,6 +86,7 @@ var besideHolds = []*limit.Limit{
 // Hundreds of slots, most of them in use, over many timeouts: taken, released,
 // renewed, lapsed, and pulled back when the clock steps back.
 func TestManySlotsEqualLimit(t *testing.T) {
+	racetest.Serially(t)
 	s, _ := openRedis(t)
 	m := newModel(s, 1_780_315_200_000_000)
 	setClock(t, s, func() limit.Micros { return m.now })

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -33,6 +34,7 @@ func TestLeaseConformance(t *testing.T) {
 	storetest.RunLeases(t, openClocked)
 	// Counters that are text tell all windows apart, so nothing is left out of their traces.
 	t.Run("text", func(t *testing.T) {
+		racetest.Serially(t)
 		storetest.RunLeases(t, func(t *testing.T) storetest.Harness {
 			s, _ := openRedis(t)
 			s.packs.Store(false)

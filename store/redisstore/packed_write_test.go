@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -148,7 +149,10 @@ func TestLongRetryIsNoCounter(t *testing.T) {
 
 // TestPackedGroupsEqualLimit holds groups of hits on integers, and hits alone, to package
 // limit: what the short path of the script decides by itself.
-func TestPackedGroupsEqualLimit(t *testing.T) { testGroupsEqualLimit(t, packedLimits) }
+func TestPackedGroupsEqualLimit(t *testing.T) {
+	racetest.Serially(t)
+	testGroupsEqualLimit(t, packedLimits)
+}
 
 // testGroupsEqualLimit holds groups of hits by these limits, and hits alone, to package
 // limit.

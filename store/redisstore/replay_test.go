@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -109,10 +110,13 @@ func TestReplay(t *testing.T) {
 	r.watch(s)
 	model := &replayModel{model: model{states: map[string]limit.State{}}, until: map[string]limit.Micros{}}
 	limits := replayLimits()
-	start := time.Now()
-	for round := uint64(0); model.decisions < *replayed; round++ {
+	start, decisions := time.Now(), *replayed
+	if racetest.Enabled {
+		decisions /= 10
+	}
+	for round := uint64(0); model.decisions < decisions; round++ {
 		before := model.decisions
-		askForReplay(t, s, limits, seed, round, min(replayRound, *replayed-before))
+		askForReplay(t, s, limits, seed, round, min(replayRound, decisions-before))
 		for calls := r.ordered(); len(calls) > 0; {
 			n := 1
 			for n < len(calls) && calls[n].now == calls[0].now {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
@@ -22,8 +23,11 @@ func sentinelOptions(servers *testserver.SentinelServers) Options {
 	return o
 }
 
+// Under the race detector TestConformance does the same to the same connection.
+//
 //promise:stores
 func TestSentinelConformance(t *testing.T) {
+	racetest.Serially(t)
 	servers := testserver.Sentinel(t, testserver.SentinelConfig{})
 	storetest.Run(t, func(t *testing.T) storetest.Harness {
 		servers.Primary().MustDo("FLUSHALL")

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -53,6 +54,7 @@ var countingAlgorithms = []limit.Algorithm{
 //
 //promise:late-limits
 func TestLateLimitsEqualLimit(t *testing.T) {
+	racetest.Serially(t)
 	s, _ := openRedis(t)
 	var now limit.Micros
 	setClock(t, s, func() limit.Micros { return now })
@@ -105,6 +107,7 @@ func talliesIn(s limit.State) (all [][]int64) {
 // several limits is merged, as limit.Merge does, into the tally of its kind that was
 // touched last, and that all else stays as it is.
 func TestSeedMergesTallies(t *testing.T) {
+	racetest.Serially(t)
 	s, _ := openRedis(t)
 	now := limit.Micros(1_780_315_200_000_000)
 	setClock(t, s, func() limit.Micros { return now })

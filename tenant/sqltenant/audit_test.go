@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -98,6 +99,7 @@ func mixed(t *testing.T, d *sqltenant.DB) {
 
 //promise:admin-api
 func TestL2VerifyFindsTampering(t *testing.T) {
+	racetest.Serially(t)
 	type tampering struct {
 		statement string
 		version   int64

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -107,6 +108,7 @@ func oneByOne(ctx context.Context, d *sqltenant.DB, steps []step) (records []sql
 // after the other, in the tables and in the chain, and return the same; where one of
 // them cannot be, they leave nothing.
 func TestUpdateAllIsOneByOne(t *testing.T) {
+	racetest.Serially(t)
 	onEach(t, func(t *testing.T, dsn string) {
 		other := "sqlite://" + filepath.Join(t.TempDir(), "single.db")
 		atOnce, single := open(t, dsn), open(t, other)
@@ -247,6 +249,7 @@ func TestReadsAreOfOneInstant(t *testing.T) {
 
 // TestLargeBatch: a batch of many rows takes several statements, and of nothing none.
 func TestLargeBatch(t *testing.T) {
+	racetest.Serially(t)
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		if records, err := d.UpdateAll(t.Context(), nil); len(records) != 0 || err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -110,6 +111,7 @@ func TestPutDocumentRefuses(t *testing.T) {
 // TestDocumentsAreBounded: neither their number nor their texts grow without end, and
 // a full kind takes changes that shrink it and leaves the others alone.
 func TestDocumentsAreBounded(t *testing.T) {
+	racetest.Serially(t)
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		tamper(t, dsn, fmt.Sprintf(`INSERT INTO documents (kind, name, text, version, updated_at, updated_by)

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -44,6 +45,7 @@ func found(records []sqltenant.Record, o sqltenant.ListOptions) (names []string)
 
 // TestFindIsAFilter: whatever is asked for, Find returns what a filter in Go does.
 func TestFindIsAFilter(t *testing.T) {
+	racetest.Serially(t)
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		keys := []string{"api_key", "org", "or"}
@@ -125,6 +127,7 @@ func TestFindIsAFilter(t *testing.T) {
 // TestFindUsesIndexes: neither a tier nor the beginning of a name nor a page is found
 // by reading a whole table.
 func TestFindUsesIndexes(t *testing.T) {
+	racetest.Serially(t)
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		const subjects = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) SELECT 'api_key', 'a' || i`

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -217,6 +218,7 @@ func TestBadSettingsAreLeftOut(t *testing.T) {
 // added through Headgate then. The table is filled once and read once, because with a
 // file of SQLite and the race detector each takes seconds.
 func TestTooManyRuleRows(t *testing.T) {
+	racetest.Serially(t)
 	onEach(t, func(t *testing.T, dsn string) {
 		d := open(t, dsn)
 		tamper(t, dsn, fmt.Sprintf(`INSERT INTO rate_limit_rules (scope, limit_count, window_ms)
