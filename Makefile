@@ -22,8 +22,12 @@ TAGS := disable_pgv
 PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 # The packages whose tests take longest, most of it waiting for servers. They start first,
 # so that the others run meanwhile and not before; their lines come first, too.
-SLOWEST := ./test/e2e ./store/redisstore ./tenant/sqltenant ./test/script ./test/browser ./internal/app ./test/audit \
-	./internal/adminapi ./test/fault ./test/prometheus ./test/hostile ./test/clients
+SLOWEST := ./store/redisstore ./tenant/sqltenant ./test/script ./internal/app ./test/audit ./internal/adminapi ./test/fault
+# The packages whose tests start the command as it is built, and other programs: nothing of
+# Headgate runs in their processes, so that the race detector would watch the tests alone.
+DRIVERS := ./test/e2e ./test/browser ./test/prometheus ./test/hostile ./test/clients ./clients ./test/deploy ./test/migrate
+# What all runs of tests have in common.
+TESTED = HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -vet=off -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS)
 # The packages with tests that the race detector disturbs, and those of which it skips some, or
 # leaves out.
 ALLOCATING = $(shell grep -rlE 'alloctest\.|AllocsPerRun' --include='*_test.go' --exclude-dir=bench . | xargs -n1 dirname | sort -u)
@@ -105,21 +109,25 @@ quick: ## Vet, and the unit and property tests that need no server: a minute or 
 # sleeps a second before it ends, unless it is told otherwise: so does each command of the
 # hundreds in test/script. -race also checks each conversion of pointers, of which SQLite in
 # Go is made: that is not ours, and took a quarter of the time of what uses it. Packages in
-# which nothing runs side by side are left to norace: the race detector can find nothing in
-# them. -vet=off: check has vetted all of it.
+# which nothing runs side by side are left to norace, and those that only start programs: the
+# race detector can find nothing in them. -vet=off: check has vetted all of it.
 .PHONY: race
-race: ## The tests with the race detector, against real servers, where anything runs side by side
+race: bin/tested/headgate ## The tests with the race detector, against real servers, where anything runs side by side
 	find . -path '*/testdata/rapid/*' -name '*.fail' -delete
-	$(GO) build -tags $(TAGS) -o bin/tested/headgate ./cmd/headgate
-	packages=$$(./scripts/serial.sh -v) && \
-		HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -race -gcflags='modernc.org/...=-d=checkptr=0' -vet=off -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS) $(SLOWEST) $$packages
+	packages=$$(./scripts/serial.sh -v | grep -vxF "$$(printf '%s\n' $(DRIVERS))") && \
+		$(TESTED) -race -gcflags='modernc.org/...=-d=checkptr=0' $(SLOWEST) $$packages
 
 .PHONY: norace
-norace: ## The other tests, and those that the race detector disturbs or skips: allocations, simulations
+norace: bin/tested/headgate ## The other tests, and those that the race detector disturbs or skips: allocations, simulations
+	serial=$$(./scripts/serial.sh) && $(TESTED) $(DRIVERS) $(filter-out $(SERVED),$(RACELESS)) $$serial && \
+		$(TESTED) -run Alloc $$(printf '%s\n' $(filter-out $(RACELESS),$(ALLOCATING)) | grep -vxF "$$serial")
 	left=$$(awk '/^func Test/ { name = $$2; sub(/\(.*/, "", name) } /racetest\.(Serially|Enabled)/ { print name }' \
-		$(addsuffix /*_test.go,$(SERVED)) | sort -u | paste -sd '|' -) && $(GO) test -vet=off -run "^($$left)\$$" $(SERVED)
-	serial=$$(./scripts/serial.sh) && $(GO) test -vet=off $(filter-out $(SERVED),$(RACELESS)) $$serial && \
-		$(GO) test -vet=off -run Alloc $$(printf '%s\n' $(filter-out $(RACELESS),$(ALLOCATING)) | grep -vxF "$$serial")
+		$(addsuffix /*_test.go,$(SERVED)) | sort -u | paste -sd '|' -) && $(TESTED) -run "^($$left)\$$" $(SERVED)
+
+# The command that the tests start, built once for all packages; go build knows what has changed.
+.PHONY: bin/tested/headgate
+bin/tested/headgate:
+	$(GO) build -tags $(TAGS) -o $@ ./cmd/headgate
 
 # Apart from check, because it needs schemas that deps downloads. -count=1: files outside of a
 # module are not seen by the test cache.

@@ -12,8 +12,8 @@ import (
 )
 
 // testTags are the build tags that a test may ask for: `make test` runs the tests with the
-// race detector where anything runs side by side (scripts/serial.sh) and, where nothing does,
-// or one of these files, the constant raceEnabled or package racetest says that some are left
+// race detector where anything of ours runs side by side (scripts/serial.sh) and, where nothing
+// does, or one of these files, the constant raceEnabled or package racetest says that some are left
 // out by it, without it.
 var testTags = []string{"race", "linux", "darwin", "unix", "windows"}
 
