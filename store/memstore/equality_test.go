@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -79,6 +80,8 @@ func TestLimitsThatMeet(t *testing.T) {
 }
 
 func testEqualsLimit(t *testing.T, meet bool, periods []time.Duration, step time.Duration) {
+	t.Helper()
+	racetest.Serially(t)
 	held, shadows := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		now := noon + micros(10*time.Minute) // no hour ends soon
