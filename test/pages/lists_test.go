@@ -86,6 +86,7 @@ var notRun = []exception{
 	{"docs/audit.md", "rclone", byCollector},
 	{"docs/audit.md", "zcat", recorded},
 	{"docs/concurrency.md", `curl -d '{"domain":"api","descriptors":[{"descriptor":"user:42"}],"hold":"0a1b`, ofBefore},
+	{"docs/drill.md", "headgate drill", "it needs a fleet; test/e2e runs each drill"},
 	{"docs/envoy-quotas.md", "envoy", "it is a gateway; test/e2e runs Envoy by this file"},
 	{"docs/kubernetes.md", "helm", byHelm},
 	{"docs/kubernetes.md", "kubectl", byHelm},
