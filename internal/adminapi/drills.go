@@ -89,22 +89,33 @@ func (d drills) order(c *call) (*drill.Order, *problem) {
 	return o, nil
 }
 
-// begin orders a drill. It is noted in the log of changes before that, where there is one.
-func (d drills) begin(c *call) (*answer, error) {
+// asked has do answer, which is told of the drill that lasts, or of the last one.
+func (d drills) asked(c *call, do func(ctx context.Context, w drill.Whole) (*answer, error)) (*answer, error) {
 	if d.Drills == nil {
 		return nil, errNoDrills
-	}
-	o, bad := d.order(c)
-	if bad != nil {
-		return nil, bad
 	}
 	ctx, cancel := context.WithTimeout(c.request.Context(), drillTimeout)
 	defer cancel()
 	w, err := d.Drills.Show(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, d.failed(err)
-	case w.UnderWay:
+	}
+	return do(ctx, w)
+}
+
+// begin orders a drill.
+func (d drills) begin(c *call) (*answer, error) {
+	o, bad := d.order(c)
+	if bad != nil {
+		return nil, bad
+	}
+	return d.asked(c, func(ctx context.Context, w drill.Whole) (*answer, error) { return d.beginOf(ctx, c, o, w) })
+}
+
+// beginOf orders o, unless w lasts. It is noted in the log of changes before that, where there
+// is one.
+func (d drills) beginOf(ctx context.Context, c *call, o *drill.Order, w drill.Whole) (*answer, error) {
+	if w.UnderWay {
 		return nil, underWay(drill.ErrUnderWay)
 	}
 	if d.Accounts != nil {
@@ -131,42 +142,26 @@ func underWay(err error) *problem {
 // stop ends the drill that lasts. A log of changes that cannot be written is no reason to let
 // it last: it may be the database that is away.
 func (d drills) stop(c *call) (*answer, error) {
-	if d.Drills == nil {
-		return nil, errNoDrills
-	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), drillTimeout)
-	defer cancel()
-	w, err := d.Drills.Show(ctx)
-	if err != nil {
-		return nil, d.failed(err)
-	}
-	stopped, err := d.Drills.Stop(ctx, c.who.actor)
-	switch {
-	case err != nil:
-		return nil, d.failed(err)
-	case !stopped:
-		return nil, fail(http.StatusNotFound, "no drill is under way")
-	}
-	if c.db != nil && w.Order != nil {
-		if err := d.note(ctx, c, "end", w.Order); err != nil {
-			d.OnError(err)
+	return d.asked(c, func(ctx context.Context, w drill.Whole) (*answer, error) {
+		stopped, err := d.Drills.Stop(ctx, c.who.actor)
+		switch {
+		case err != nil:
+			return nil, d.failed(err)
+		case !stopped:
+			return nil, fail(http.StatusNotFound, "no drill is under way")
 		}
-	}
-	return gone(), nil
+		if c.db != nil && w.Order != nil {
+			if err := d.note(ctx, c, "end", w.Order); err != nil {
+				d.OnError(err)
+			}
+		}
+		return gone(), nil
+	})
 }
 
 // show answers with the drill that lasts, or with the last one.
 func (d drills) show(c *call) (*answer, error) {
-	if d.Drills == nil {
-		return nil, errNoDrills
-	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), drillTimeout)
-	defer cancel()
-	w, err := d.Drills.Show(ctx)
-	if err != nil {
-		return nil, d.failed(err)
-	}
-	return jsonAnswer(http.StatusOK, w)
+	return d.asked(c, func(_ context.Context, w drill.Whole) (*answer, error) { return jsonAnswer(http.StatusOK, w) })
 }
 
 // note puts what is done with o into the log of changes.

@@ -256,8 +256,6 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be used is one error for each variable, which names it and a way
-// out, and no secret.
 // TestExplain: an error about a flag names the variables that were given for it, once, and one about
 // a flag that nobody gave a variable for stays as it is.
 func TestExplain(t *testing.T) {
@@ -279,6 +277,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// TestRefused: what cannot be used is one error for each variable, which names it and a way
+// out, and no secret.
 func TestRefused(t *testing.T) {
 	for environment, want := range map[string]string{
 		"PORT=seven":                         `PORT: "seven" is not what it takes; hint: a port, from 0 to 65535`,

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/lease"
@@ -167,7 +168,6 @@ func TestSyncedNewLimit(t *testing.T) {
 	}
 }
 
-// TestSyncedNewLimitWhileStoreFails: what is not charged is not forgotten either.
 // What has passed under the old limit is charged before the first hit under the new one, also
 // while the questions of other buckets keep the courier busy.
 func TestSyncedNewLimitBehindOthers(t *testing.T) {
@@ -179,7 +179,9 @@ func TestSyncedNewLimitBehindOthers(t *testing.T) {
 			for range 2 {
 				r.take(hit(fmt.Sprint("other ", i), old, syncedMode))
 			}
-			time.Sleep(time.Second)
+			if err := sleep.For(r.t.Context(), time.Second); err != nil {
+				t.Fatal(err)
+			}
 			synctest.Wait()
 		}
 		passed := 0
@@ -197,6 +199,7 @@ func TestSyncedNewLimitBehindOthers(t *testing.T) {
 	})
 }
 
+// TestSyncedNewLimitWhileStoreFails: what is not charged is not forgotten either.
 func TestSyncedNewLimitWhileStoreFails(t *testing.T) {
 	inBubble(t, lease.Options{}, func(r *rig) {
 		old, raised := limit.Must(limit.PerHour(1000)), limit.Must(limit.PerHour(2000))

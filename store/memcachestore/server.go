@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
@@ -126,18 +127,10 @@ func (s *server) delay(ctx context.Context) error {
 	if s.pool.options.Delay == nil {
 		return nil
 	}
-	d := s.pool.options.Delay()
-	if d <= 0 {
-		return nil
+	if d := s.pool.options.Delay(); d > 0 {
+		return sleep.For(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return nil
 }
 
 // on makes the exchange on c and gives it back.
