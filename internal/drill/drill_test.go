@@ -236,3 +236,46 @@ func FuzzParseReport(f *testing.F) {
 		Sum(&Order{ID: r.ID, LastsMS: 1}, noon, []Report{*r, *r})
 	})
 }
+
+// What a newer version means by a field of an order is not known, so that nobody goes by it.
+func TestOrderHasNoOtherFields(t *testing.T) {
+	text, err := json.Marshal(order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseOrder(text); err != nil {
+		t.Fatal(err)
+	}
+	more := append(text[:len(text)-1:len(text)-1], `,"only_half":true}`...)
+	if o, err := ParseOrder(more); err == nil || !strings.Contains(err.Error(), "only_half") {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// The 99th percentile of few requests is that of the slowest, and of many has one in a hundred
+// above it.
+func TestPercentilesOfFewRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		fast, slow int
+		p50, p99   int64
+	}{
+		"none":           {0, 0, 0, 0},
+		"one":            {1, 0, 1000, 1000},
+		"one slow of 3":  {2, 1, 1000, 50_000},
+		"one slow of 99": {98, 1, 1000, 50_000},
+		"1 of 100":       {99, 1, 1000, 1000},
+		"2 of 100":       {98, 2, 1000, 50_000},
+		"2 of 199":       {197, 2, 1000, 50_000},
+	} {
+		var tally Tally
+		for range c.fast {
+			tally.Note(ByStore, true, time.Millisecond)
+		}
+		for range c.slow {
+			tally.Note(ByStore, true, 50*time.Millisecond)
+		}
+		if l := tally.Latency(); l.P50 != c.p50 || l.P99 != c.p99 {
+			t.Errorf("%s: p50 %d us, p99 %d us, want %d and %d", name, l.P50, l.P99, c.p50, c.p99)
+		}
+	}
+}

@@ -52,3 +52,20 @@ func TestWrite(t *testing.T) {
 		}
 	}
 }
+
+// Types are published: none of them changes, and no two statuses have the same.
+func TestTypesDoNotChange(t *testing.T) {
+	want := map[int]string{
+		400: "malformed", 401: "no-credential", 403: "no-right", 404: "not-found", 405: "method", 409: "conflict", 410: "gone",
+		412: "changed-meanwhile", 413: "too-large", 415: "media-type", 422: "invalid", 429: "too-many-requests",
+		500: "internal-error", 501: "not-supported", 502: "no-admin-process", 503: "unavailable",
+	}
+	for status, section := range want {
+		if got := Type(status); got != "https://github.com/headgate/headgate/blob/main/docs/errors.md#"+section {
+			t.Errorf("the type of %d is %s, want that of %s", status, got, section)
+		}
+	}
+	if len(sections) != len(want) {
+		t.Errorf("there are %d types, want %d", len(sections), len(want))
+	}
+}

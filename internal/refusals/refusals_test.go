@@ -141,3 +141,17 @@ func TestDoorOf(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestNoReasonIsNoRefusal: what has no reason, or one that there is not, is neither told of nor
+// makes a door one that is served.
+func TestNoReasonIsNoRefusal(t *testing.T) {
+	told := 0
+	l := New(Options{Tell: func(Notice) { told++ }})
+	for _, because := range []Reason{None, reasons} {
+		l.RefusedFrom(Billing, because, netip.Addr{}, "")
+	}
+	l.RefusedFrom(doors, NoToken, netip.Addr{}, "")
+	if got := l.Counts(); told != 0 || len(got) != 0 {
+		t.Errorf("told %d times, and counted %v", told, got)
+	}
+}

@@ -176,3 +176,26 @@ func TestShownIsBounded(t *testing.T) {
 		t.Errorf("%d rules and %d more", len(v.Rules), v.RulesMore)
 	}
 }
+
+// A rule of several limits waits for the longest of their fences, and its leases last as long
+// as the shortest of theirs, in whichever order they stand.
+func TestPlanOfSeveralLimits(t *testing.T) {
+	const short = "{window: 10s, requests_per_unit: 400, algorithm: token_bucket, burst: 400}"
+	const long = "{unit: minute, requests_per_unit: 1000}"
+	one := func(limits string) planned {
+		p := planOf(t, "domain: d\ndescriptors:\n- {key: k, regions: leased, failure_mode: closed, "+limits+"}\n")
+		if len(p.rules) != 1 {
+			t.Fatalf("%+v", p.rules)
+		}
+		return p.rules[0]
+	}
+	a, b := one("rate_limit: "+short), one("rate_limit: "+long)
+	if a.term >= b.term || a.fence >= b.fence {
+		t.Fatalf("the limits do not differ: %+v, %+v", a, b)
+	}
+	for _, limits := range []string{"rate_limit: " + short + ", secondary_limits: [" + long + "]", "rate_limit: " + long + ", secondary_limits: [" + short + "]"} {
+		if both := one(limits); both.term != a.term || both.fence != b.fence {
+			t.Errorf("%s: leases last %v, want %v; its fence is %v, want %v", limits, both.term, a.term, both.fence, b.fence)
+		}
+	}
+}

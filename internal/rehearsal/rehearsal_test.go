@@ -424,3 +424,65 @@ func BenchmarkDecidedInADrill(b *testing.B) {
 		r.Decided(nil, resp, time.Millisecond)
 	}
 }
+
+// A node that has ended its drill, and could tell nobody, does not begin the same one again.
+func TestDrillBeginsOnceOnANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2)
+		defer f.end()
+		f.begin(nil)
+		f.after(3 * time.Second)
+		f.nodes[1].own.away(true)
+		for range 50 {
+			f.nodes[1].Decided(nil, response(verdict.ByFailureMode, false), time.Millisecond)
+		}
+		f.after(2 * time.Second)
+		f.nodes[1].own.away(false)
+		if !f.show().UnderWay {
+			t.Fatal("the others were told that it has ended")
+		}
+		f.after(10 * time.Second)
+		if got, begun := f.faults(), f.nodes[1].stage.begun; got != "1," || begun != 1 {
+			t.Errorf("faults are %s, and it has begun %d times", got, begun)
+		}
+	})
+}
+
+// An order that the store has lost, or that another one stands in for, ends the drill: nobody
+// could end it any more.
+func TestDrillEndsWithItsOrder(t *testing.T) {
+	for name, change := range map[string]func(*fleet){
+		"lost": func(f *fleet) {
+			f.line.mu.Lock()
+			defer f.line.mu.Unlock()
+			f.line.version, f.line.text = 0, nil
+		},
+		"replaced": func(f *fleet) {
+			o := &drill.Order{ID: "2", Fault: drill.StoreDown, LastsMS: 1000, Actor: "ann", BeganAt: time.Now().Add(-time.Minute)}
+			_, version, err := read(f.t.Context(), f.line)
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			if done, err := replace(f.t.Context(), f.line, version, o, time.Now()); err != nil || !done {
+				f.t.Fatal(done, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 2)
+				defer f.end()
+				f.begin(nil)
+				f.after(3 * time.Second)
+				if got := f.faults(); got != "1,1" {
+					t.Fatalf("faults are %s", got)
+				}
+				change(f)
+				f.after(2 * time.Second)
+				if got := f.faults(); got != "," {
+					t.Errorf("faults are %s", got)
+				}
+			})
+		})
+	}
+}

@@ -404,3 +404,15 @@ func BenchmarkOpen(b *testing.B) {
 		br.Allow(now)
 	}
 }
+
+// A pause that seems longer than two of the longest was begun by a clock that has stepped back:
+// nobody waits for that clock.
+func TestClockSteppedBackInAPause(t *testing.T) {
+	const longest = 4 * time.Second
+	for back, ok := range map[time.Duration]bool{0: false, 7 * time.Second: false, 7*time.Second + 1: true, time.Minute: true, time.Hour: true} {
+		b := opened(t, Options{MaxPause: longest}) // for a second
+		if _, got := b.Allow(after(-back)); got != ok {
+			t.Errorf("a clock that is %v behind: a probe is let through %t, want %t", back, got, ok)
+		}
+	}
+}

@@ -196,6 +196,12 @@ func TestSyncedNewLimitBehindOthers(t *testing.T) {
 			t.Errorf("%d passed, want 150", passed)
 		}
 		close(r.shared.answer)
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+		defer cancel()
+		if err := r.node.Drain(ctx); err != nil {
+			t.Errorf("what was run out of turn is still waited for: %v", err)
+		}
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
@@ -360,4 +361,69 @@ func TestRun(t *testing.T) {
 		cancel()
 		synctest.Wait()
 	})
+}
+
+// few decides so many takes, and is away for the others.
+type few struct {
+	store.Store
+	decides atomic.Int64
+	limits  []*limit.Limit // of those that were decided
+}
+
+func (f *few) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	for i := range takes {
+		if f.decides.Add(-1) < 0 {
+			results[i] = store.Result{Err: failure(store.BreakerOpen)}
+			continue
+		}
+		f.limits = append(f.limits, takes[i].Limit)
+		f.Store.Take(ctx, takes[i:i+1], results[i:i+1])
+	}
+}
+
+// Run tells when nothing is left, and not of a part.
+func TestRunTellsOfAllAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := &few{Store: memory(t, still)}
+		ledger := reconcile.New(shared, still)
+		var told [][2]int
+		ctx, cancel := context.WithCancel(t.Context())
+		for i := range 10 {
+			ledger.Passed(&store.Take{Key: fmt.Append(nil, i), Limit: hourly, Hits: 2}, failure(store.BreakerOpen))
+		}
+		shared.decides.Store(14) // ten are asked for first
+		go ledger.Run(ctx, func(keys int, hits uint64) { told = append(told, [2]int{keys, int(hits)}) })
+		pass := func() {
+			if err := sleep.For(t.Context(), reconcile.Every+reconcile.Every/2); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		pass()
+		if len(told) != 0 || ledger.Stats().Waiting != 6 {
+			t.Errorf("after a part: told %v, %+v", told, ledger.Stats())
+		}
+		shared.decides.Store(1000)
+		pass()
+		if len(told) != 1 || told[0] != [2]int{10, 20} {
+			t.Errorf("told %v", told)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// What is given back under another limit than it was let pass by is charged under that one, as
+// what is let pass is.
+func TestGivenBackUnderAnotherLimit(t *testing.T) {
+	shared := &few{Store: memory(t, still)}
+	ledger := reconcile.New(shared, still)
+	other := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 2000, Period: 2 * time.Hour})
+	ledger.Passed(&store.Take{Key: []byte("k"), Limit: hourly, Hits: 7}, failure(store.BreakerOpen))
+	ledger.Passed(&store.Take{Key: []byte("k"), Limit: other, Hits: 3, Op: store.Refund}, failure(store.BreakerOpen))
+	shared.decides.Store(1000)
+	ledger.Charge(t.Context())
+	if n := len(shared.limits); n == 0 || shared.limits[n-1] != other {
+		t.Errorf("charged by %v, want %v", shared.limits, other)
+	}
 }
