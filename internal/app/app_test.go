@@ -451,3 +451,18 @@ func TestNewLogger(t *testing.T) {
 		}
 	}
 }
+
+// A duration has its unit in both formats, and a number stays one.
+func TestLogsHaveUnits(t *testing.T) {
+	for format, want := range map[string]string{
+		"json": `"lasts":"7.835s","drill":{"delay":"1s"},"retry_after":1.5}`,
+		"text": "lasts=7.835s drill.delay=1s retry_after=1.5\n",
+	} {
+		var b strings.Builder
+		l := NewLogger(&b, &config.Settings{LogLevel: "info", LogFormat: format})
+		l.Info("begun", "lasts", 7835*time.Millisecond, slog.Group("drill", "delay", time.Second), "retry_after", 1.5)
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: %s lacks %s", format, b.String(), want)
+		}
+	}
+}

@@ -28,9 +28,19 @@ func NewLogger(w io.Writer, s *config.Settings) *slog.Logger {
 func newLogger(w io.Writer, s *config.Settings, level slog.Level) *slog.Logger {
 	o := &slog.HandlerOptions{Level: level}
 	if s.LogFormat == "json" {
+		o.ReplaceAttr = spellDuration
 		return slog.New(slog.NewJSONHandler(w, o))
 	}
 	return slog.New(slog.NewTextHandler(w, o))
+}
+
+// spellDuration has durations in lines of JSON be what they are in lines of text, such as
+// "1.5s": a bare number of nanoseconds does not say its unit.
+func spellDuration(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // Logs is what a process that serves says of itself. Nothing of it ever waits for who reads
