@@ -139,6 +139,14 @@ func (f *fleet) begin(change func(*drill.Order)) *drill.Order {
 	return o
 }
 
+// write puts an order that nobody has begun into the store.
+func (f *fleet) write(text string) {
+	f.t.Helper()
+	if _, err := f.line.ReplaceRegister(f.t.Context(), register, 0, 7, []byte(text)); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
 // faults are those that nodes have.
 func (f *fleet) faults() string {
 	var all []string
@@ -380,9 +388,7 @@ func TestOrderOfAnotherVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, 1)
 		defer f.end()
-		if _, err := f.line.ReplaceRegister(t.Context(), register, 0, 7, []byte(`{"id":"1","fault":"moon-down"}`)); err != nil {
-			t.Fatal(err)
-		}
+		f.write(`{"id":"1","fault":"moon-down"}`)
 		f.after(5 * time.Second)
 		if got := strings.Count(f.nodes[0].log.String(), "cannot be heard"); got != 1 {
 			t.Errorf("told %d times:\n%s", got, &f.nodes[0].log)
@@ -393,6 +399,43 @@ func TestOrderOfAnotherVersion(t *testing.T) {
 			t.Error("no drill can begin after it")
 		}
 	})
+}
+
+// A store that is away is no news of drills where none lasts; where one does, nobody can end it
+// here any more, and the log says so once. So it does of an order that cannot be read, also
+// after an outage that it was silent about.
+func TestStoreThatIsAwayIsToldOfInADrillAlone(t *testing.T) {
+	outage := func(f *fleet) {
+		f.nodes[0].own.away(true)
+		f.after(5 * time.Second)
+		f.nodes[0].own.away(false)
+	}
+	for name, c := range map[string]struct {
+		do   func(*fleet)
+		told int
+	}{
+		"no drill":    {outage, 0},
+		"in a drill":  {func(f *fleet) { f.begin(nil); f.after(3 * time.Second); outage(f) }, 1},
+		"after one":   {func(f *fleet) { f.begin(nil); f.after(63 * time.Second); outage(f) }, 0},
+		"bad, before": {func(f *fleet) { outage(f); f.write(`{"id":"1","fault":"moon-down"}`); f.after(5 * time.Second) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, 0)
+				defer f.end()
+				r := &rider{own: &flaky{Alone: f.line}}
+				r.Rider = New(Options{Node: "a", ID: "a", Line: r.own, Scene: &r.stage, Logger: slog.New(slog.NewTextHandler(&r.log, nil))})
+				f.nodes = append(f.nodes, r)
+				ctx, quit := context.WithCancel(t.Context())
+				f.done.Go(func() { r.Run(ctx) })
+				defer quit()
+				c.do(f)
+				if got := strings.Count(r.log.String(), "cannot be heard"); got != c.told {
+					t.Errorf("told %d times, want %d:\n%s", got, c.told, &r.log)
+				}
+			})
+		})
+	}
 }
 
 // Nothing is counted and nothing allocated while no drill lasts.

@@ -73,8 +73,19 @@ type Rider struct {
 	began   time.Time
 	lasts   time.Duration
 	last    string // id of the drill that this process has begun last
-	failing bool
+	trouble trouble
 }
+
+// trouble is how much it matters that the order cannot be heard.
+type trouble uint8
+
+const (
+	noTrouble trouble = iota
+	// unheard: the store does not answer, while no drill lasts here. Others tell of that.
+	unheard
+	// lost: nobody could end the drill here, or take part in the one that is ordered.
+	lost
+)
 
 // New returns a Rider. Run has it take part.
 func New(o Options) *Rider { return &Rider{options: o} }
@@ -138,20 +149,34 @@ func (r *Rider) Run(ctx context.Context) {
 func (r *Rider) hear(ctx context.Context, l Line) (o *drill.Order, ok bool) {
 	bounded, cancel := context.WithTimeout(ctx, talkTimeout)
 	defer cancel()
-	o, _, err := read(bounded, l)
+	o, version, err := read(bounded, l)
 	if ctx.Err() != nil {
 		return nil, false
 	}
 	r.mu.Lock()
-	begins := err != nil && !r.failing
-	if r.failing = err != nil; err == nil {
+	now, before := noTrouble, r.trouble
+	switch {
+	case err == nil:
 		r.heard = o
+	case r.under != nil || version > 0:
+		now = lost
+	default:
+		now = unheard
 	}
+	r.trouble = now
 	r.mu.Unlock()
-	if begins {
-		r.options.Logger.Warn("it cannot be heard whether there is a drill; one that lasts here ends when its time is over", "error", err)
+	if now > before {
+		r.options.Logger.Log(ctx, now.level(), "it cannot be heard whether there is a drill; one that lasts here ends when its time is over", "error", err)
 	}
 	return o, err == nil
+}
+
+// level is that of the line about t.
+func (t trouble) level() slog.Level {
+	if t == lost {
+		return slog.LevelWarn
+	}
+	return slog.LevelDebug
 }
 
 // ride takes part in the drill of o, from its begin until all is back.
@@ -212,7 +237,7 @@ func (r *Rider) enter(p *part) {
 	r.own, r.under, r.began, r.lasts = p.line, p.order, p.began, p.course.Left(0)
 	r.mu.Unlock()
 	r.options.Logger.Warn("a drill begins: this node rehearses a fault", "drill", p.order.ID, "fault", p.order.Fault, "store", p.order.Store, "shard", p.order.Shard,
-		"delay", p.order.Delay(), "lasts", p.course.Left(0), "abort_above", drill.Percent(p.order.AbortAbove), "by", p.order.Actor, "reason", p.order.Reason)
+		"delay", p.order.Delay(), "lasts", p.course.Left(0).Round(time.Millisecond), "abort_above", drill.Percent(p.order.AbortAbove), "by", p.order.Actor, "reason", p.order.Reason)
 	if r.options.OnBegin != nil {
 		r.options.OnBegin(p.order)
 	}
