@@ -20,7 +20,7 @@ func (b *batch) answer(resp *Response, s span) {
 		v, r, op := &resp.Verdicts[i], &b.results[t], b.takes[t].Op
 		switch {
 		case r.Err == nil:
-			v.decide(answerTo(r.Decision, op), verdict.ByStore, r.Skipped)
+			v.decide(answerTo(r.Decision, op), deciderOf(r), r.Skipped)
 		case b.locally[t] != verdict.ByStore:
 			v.failLocally(r, op, b.locally[t])
 		default:
@@ -29,6 +29,14 @@ func (b *batch) answer(resp *Response, s span) {
 	}
 	resp.merge()
 	b.answerHold(resp, s)
+}
+
+// deciderOf says who decided r, which the store did.
+func deciderOf(r *store.Result) verdict.Decider {
+	if r.Basis == store.OnReserve {
+		return verdict.ByReserve
+	}
+	return verdict.ByStore
 }
 
 // decide fills in what by has decided; skipped says that it did not look.

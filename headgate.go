@@ -176,12 +176,12 @@ func (v *Verdict) Denied() bool {
 // Counted reports whether v carries counts: a limit decided it, by the store or by
 // the share of this node in its place.
 func (v *Verdict) Counted() bool {
-	return v.Limit != nil && (v.By == verdict.ByStore || v.By == verdict.ByLocalShare)
+	return v.Limit != nil && (v.By.OfStore() || v.By == verdict.ByLocalShare)
 }
 
 // decided reports whether a limit decided v, by the store or in its place.
 func (v *Verdict) decided() bool {
-	return v.Limit != nil && (v.By == verdict.ByStore || v.By.Local())
+	return v.Limit != nil && (v.By.OfStore() || v.By.Local())
 }
 
 // Guessed reports whether nothing decided v: the store could not, nobody could in

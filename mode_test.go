@@ -185,6 +185,29 @@ func TestD5SkippedLimitsHaveNoCountsAndDoNotSpeak(t *testing.T) {
 	}
 }
 
+// reserving denies as a store does whose reserve for times without its home is used.
+type reserving struct{ store.Store }
+
+func (reserving) Take(_ context.Context, _ []store.Take, results []store.Result) {
+	for i := range results {
+		results[i] = store.Result{Basis: store.OnReserve, Decision: limit.Decision{Limit: 5, RetryAfter: time.Second}}
+	}
+}
+
+// A denial by a reserve says so to those who watch, and is one of the store for all others.
+func TestDenialsByAReserve(t *testing.T) {
+	b := newBench(t, orders, headgate.Options{Store: reserving{}})
+	r := b.check(on("api_key:k,op:write"))
+	for i := range r.Verdicts {
+		if v := &r.Verdicts[i]; v.By != verdict.ByReserve || !v.Counted() || !v.TookPart() || v.Outcome() != verdict.Denied {
+			t.Errorf("%+v", v)
+		}
+	}
+	if r.Allowed || r.Degraded() != store.NoReason || r.Outcome() != verdict.Denied {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A skipped limit says less than one with counts, and less than a degraded one.
 func TestSkippedRanksLast(t *testing.T) {
 	five := limit.Must(limit.PerMinute(5))

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // answerMemory is where the answers to checks with an id are remembered, and counts what
@@ -96,6 +97,9 @@ func (v *Verdict) remembered() repeat.Limit {
 	l := repeat.Limit{
 		Descriptor: v.Descriptor, Name: v.Name, Role: uint8(v.Role), Source: uint8(v.Source), Effect: v.Effect,
 		By: v.By, Degraded: v.Degraded, Hits: v.Hits, Decision: v.Decision,
+	}
+	if v.By.OfStore() {
+		l.By = verdict.ByStore // which of them is for those who watch now, and no text of an answer
 	}
 	if v.Rule != nil {
 		l.Rule = v.Rule.ID

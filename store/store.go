@@ -137,10 +137,23 @@ type Result struct {
 	// group is denied as the store remembers: the Decision has Allowed and Limit
 	// alone.
 	Skipped bool
-	// Ahead says that a node has decided by hits that it took in advance
-	// (Leaser), and not the store: when it denies, others may have some left.
-	Ahead bool
+	// Basis is by what it was decided.
+	Basis Basis
 }
+
+// Basis is by what a take was decided.
+type Basis uint8
+
+const (
+	// OnBucket: by the bucket itself (the zero value).
+	OnBucket Basis = iota
+	// OnAdvance: by hits that a node took in advance (Leaser), and not by the store: when it
+	// denies, others may have some left.
+	OnAdvance
+	// OnReserve: as OnAdvance, but nothing can be had in advance, because who lends it does not
+	// answer: the reserve for such times denies, and the limit may be far from used up.
+	OnReserve
+)
 
 // Store remembers buckets. Implementations are safe for concurrent use.
 type Store interface {

@@ -36,7 +36,14 @@ const (
 	// ByReplacement: nobody, because another rule of the request took the place of this
 	// one.
 	ByReplacement
+	// ByReserve: the store of this region, which denied by its reserve of a limit that is
+	// leased over regions, because the home of the limit does not answer. The limit may be far
+	// from used up.
+	ByReserve
 )
+
+// OfStore reports whether a store decided.
+func (d Decider) OfStore() bool { return d == ByStore || d == ByReserve }
 
 // Local reports whether this node decided.
 func (d Decider) Local() bool { return d == ByLocalShare || d == ByLocalWhole }
@@ -96,6 +103,7 @@ var outcomes = [...][2]Outcome{
 	ByFailureMode: {DegradedAllowed, DegradedDenied},
 	BySkipping:    {Skipped, Skipped},
 	ByReplacement: {Replaced, Replaced},
+	ByReserve:     {Allowed, Denied},
 }
 
 // Of returns what came of a limit that let pass or denied. Where the store did not decide,
@@ -106,7 +114,7 @@ func Of(e Effect, by Decider, allowed bool) Outcome {
 		return outcomes[by][0]
 	case e == Enforced:
 		return outcomes[by][1]
-	case by == ByStore:
+	case by.OfStore():
 		return ShadowDenied
 	}
 	return outcomes[by][0]

@@ -15,6 +15,7 @@ func TestOf(t *testing.T) {
 		verdict.ByFailureMode: {"degraded_allowed", "degraded_denied", "degraded_allowed"},
 		verdict.BySkipping:    {"skipped", "skipped", "skipped"},
 		verdict.ByReplacement: {"replaced", "replaced", "replaced"},
+		verdict.ByReserve:     {"allowed", "denied", "shadow_denied"},
 	} {
 		for _, effect := range []verdict.Effect{verdict.Enforced, verdict.AllShadow, verdict.RuleShadow, verdict.Trial} {
 			denied := want[2]

@@ -17,7 +17,7 @@ func TestN6DrillReport(t *testing.T) {
 		Ended: &drill.Ending{Why: drill.Aborted, By: "n1", At: began.Add(time.Minute), Detail: "3 of 100 requests were errors within 10s, more than 1%"},
 	}
 	w := drill.Sum(o, began.Add(time.Hour), []drill.Report{
-		{ID: "1", Node: "n1", State: drill.Done, Why: drill.Aborted, LastedMS: 12_345, Counts: drill.Counts{Decided: 100, Store: 90, Open: 7, Failed: 3, Unchecked: 6, Denied: 4},
+		{ID: "1", Node: "n1", State: drill.Done, Why: drill.Aborted, LastedMS: 12_345, Counts: drill.Counts{Decided: 100, Store: 80, Reserve: 10, Open: 7, Failed: 3, Unchecked: 6, Denied: 4},
 			Latency: drill.Latency{P50: 500, P99: 2000, Max: 1900, Buckets: []uint64{0, 0, 0, 50, 0, 50}},
 			Away:    []drill.Away{{Name: "store orders 10.0.0.7:6379", Times: 2, ForMS: 12_000, AfterMS: 100, BackMS: 900}, {Name: "database", Times: 1, Still: true}}},
 		{ID: "1", Node: "n2", State: drill.Apart, Detail: "no store of this node has a server of that address"},
@@ -30,10 +30,10 @@ func TestN6DrillReport(t *testing.T) {
 begun 2026-05-01T12:00:00Z by ann, for 2m0s, aborted above 1% errors, of store orders, of 10.0.0.7:6379: rehearsal�[31m
 3 of 100 requests were errors within 10s, more than 1%
 
-NODE  STATE  LASTED  DECIDED  STORE  LOCAL  OPEN  PASSED  FAILED  UNCHECKED  DENIED  P50    P99  MAX
-n1    done   12.3s   100      90     0      7     0       3       6          4       500µs  2ms  1.9ms
-n2    apart  0s      0        0      0      0     0       0       0          0       -      -    -
-all                  100      90     0      7     0       3       6          4       500µs  2ms  1.9ms
+NODE  STATE  LASTED  DECIDED  STORE  RESERVE  LOCAL  OPEN  PASSED  FAILED  UNCHECKED  DENIED  P50    P99  MAX
+n1    done   12.3s   100      80     10       0      7     0       3       6          4       500µs  2ms  1.9ms
+n2    apart  0s      0        0      0        0      0     0       0       0          0       -      -    -
+all                  100      80     10       0      7     0       3       6          4       500µs  2ms  1.9ms
 
 AWAY                        ON  AFTER  TIMES  FOR  BACK
 store orders 10.0.0.7:6379  n1  100ms  2      12s  900ms after it

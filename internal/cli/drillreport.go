@@ -37,7 +37,7 @@ func writeDrill(out io.Writer, w *drill.Whole) error {
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(table, "\nNODE\tSTATE\tLASTED\tDECIDED\tSTORE\tLOCAL\tOPEN\tPASSED\tFAILED\tUNCHECKED\tDENIED\tP50\tP99\tMAX")
+	fmt.Fprintln(table, "\nNODE\tSTATE\tLASTED\tDECIDED\tSTORE\tRESERVE\tLOCAL\tOPEN\tPASSED\tFAILED\tUNCHECKED\tDENIED\tP50\tP99\tMAX")
 	for i := range w.Nodes {
 		r := &w.Nodes[i]
 		writeDrillRow(table, oneLine(r.Node), string(r.State), (time.Duration(r.LastedMS) * time.Millisecond).Round(100*time.Millisecond).String(), &r.Counts, &r.Latency)
@@ -81,8 +81,8 @@ func drillDetail(o *drill.Order) string {
 }
 
 func writeDrillRow(table io.Writer, node, state, lasted string, c *drill.Counts, l *drill.Latency) {
-	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", node, state, lasted,
-		c.Decided, c.Store, c.Local, c.Open, c.Passed, c.Failed, c.Unchecked, c.Denied, microseconds(l.P50), microseconds(l.P99), microseconds(l.Max))
+	fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", node, state, lasted,
+		c.Decided, c.Store, c.Reserve, c.Local, c.Open, c.Passed, c.Failed, c.Unchecked, c.Denied, microseconds(l.P50), microseconds(l.P99), microseconds(l.Max))
 }
 
 func microseconds(us int64) string {

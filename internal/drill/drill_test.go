@@ -184,14 +184,14 @@ func TestN6TallyAddsUp(t *testing.T) {
 		by       By
 		admitted bool
 		n        int
-	}{{ByStore, true, 100}, {ByStore, false, 10}, {ByLocal, true, 20}, {ByLocal, false, 3}, {ByOpen, true, 30}, {ByOpen, false, 4}, {ByNobody, true, 5}, {ByNobody, false, 6}} {
+	}{{ByStore, true, 100}, {ByStore, false, 10}, {ByReserve, false, 8}, {ByLocal, true, 20}, {ByLocal, false, 3}, {ByOpen, true, 30}, {ByOpen, false, 4}, {ByNobody, true, 5}, {ByNobody, false, 6}} {
 		for range one.n {
 			tally.Note(one.by, one.admitted, time.Millisecond)
 		}
 	}
 	tally.NotePanic()
-	want := Counts{Decided: 178, Denied: 23, Store: 110, Local: 23, Open: 34, Passed: 5, Failed: 6, Unchecked: 55, Panics: 1}
-	if got := tally.Counts(); got != want || got.Errors() != 7 {
+	want := Counts{Decided: 186, Denied: 31, Store: 110, Reserve: 8, Local: 23, Open: 34, Passed: 5, Failed: 6, Unchecked: 55, Panics: 1}
+	if got := tally.Counts(); got != want || got.Errors() != 15 {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	tally.Note(ByStore, true, -1)

@@ -13,8 +13,8 @@ import (
 // MaxReport bounds a report as JSON, in bytes.
 const MaxReport = 64 << 10
 
-// Counts are what became of requests. Each counts in one of Store, Local, Open, Passed and
-// Failed.
+// Counts are what became of requests. Each counts in one of Store, Reserve, Local, Open,
+// Passed and Failed.
 type Counts struct {
 	// Decided is how many requests there were, Denied how many of them were denied for
 	// whatever reason.
@@ -22,6 +22,10 @@ type Counts struct {
 	Denied  uint64 `json:"denied"`
 	// Store counts requests that the store decided, or that no limit was for.
 	Store uint64 `json:"store"`
+	// Reserve counts those that were denied because a region is cut off from the home of a
+	// limit, and has used its reserve: the limit may be far from used up. They are errors by
+	// which a drill aborts.
+	Reserve uint64 `json:"reserve"`
 	// Local counts those in which this node decided by its share of a limit (failure mode
 	// local), Open those in which it did by the whole limit (failure mode open).
 	Local uint64 `json:"local"`
@@ -29,22 +33,23 @@ type Counts struct {
 	// Passed counts those that were let pass though nobody looked at a limit.
 	Passed uint64 `json:"passed"`
 	// Failed counts those that were turned away because the store could not decide
-	// (failure mode closed): the errors by which a drill aborts, with Panics.
+	// (failure mode closed). They are errors by which a drill aborts.
 	Failed uint64 `json:"failed"`
 	// Unchecked counts requests that were admitted though the store, which alone knows
 	// what others have used, was not asked: admitted ones of Local and Open, and Passed.
 	Unchecked uint64 `json:"unchecked"`
-	// Panics are decisions that ended by a bug.
+	// Panics are decisions that ended by a bug, errors too.
 	Panics uint64 `json:"panics"`
 }
 
 // Errors are those by which a drill aborts.
-func (c *Counts) Errors() uint64 { return c.Failed + c.Panics }
+func (c *Counts) Errors() uint64 { return c.Reserve + c.Failed + c.Panics }
 
 func (c *Counts) add(o *Counts) {
 	c.Decided += o.Decided
 	c.Denied += o.Denied
 	c.Store += o.Store
+	c.Reserve += o.Reserve
 	c.Local += o.Local
 	c.Open += o.Open
 	c.Passed += o.Passed

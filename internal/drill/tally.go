@@ -18,6 +18,8 @@ type By uint8
 // The deciders.
 const (
 	ByStore By = iota
+	// ByReserve denied by the reserve of a region whose home does not answer.
+	ByReserve
 	ByLocal
 	ByOpen
 	ByNobody
@@ -65,6 +67,8 @@ func (t *Tally) Counts() Counts {
 		switch By(by) {
 		case ByStore:
 			c.Store += admitted + denied
+		case ByReserve:
+			c.Reserve += admitted + denied
 		case ByLocal:
 			c.Local += admitted + denied
 			c.Unchecked += admitted

@@ -277,6 +277,8 @@ func TestN6DeciderIsWhoDenied(t *testing.T) {
 	for want, responses := range map[drill.By][]*headgate.Response{
 		drill.ByStore: {response(verdict.ByStore, true), {Allowed: true}, response(verdict.BySkipping, true),
 			both(response(verdict.ByStore, false), response(verdict.ByFailureMode, true), false)},
+		drill.ByReserve: {response(verdict.ByReserve, false), both(response(verdict.ByReserve, false), response(verdict.ByStore, false), false),
+			both(response(verdict.ByReserve, false), response(verdict.ByLocalShare, true), false)},
 		drill.ByLocal:  {response(verdict.ByLocalShare, true), response(verdict.ByLocalShare, false)},
 		drill.ByOpen:   {response(verdict.ByLocalWhole, true), both(response(verdict.ByLocalShare, true), response(verdict.ByLocalWhole, true), true)},
 		drill.ByNobody: {response(verdict.ByFailureMode, true), response(verdict.ByFailureMode, false)},

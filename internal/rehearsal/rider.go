@@ -114,6 +114,8 @@ func decider(resp *headgate.Response) drill.By {
 		}
 		by := drill.ByStore
 		switch v.By {
+		case verdict.ByReserve:
+			by = drill.ByReserve
 		case verdict.ByLocalShare:
 			by = drill.ByLocal
 		case verdict.ByLocalWhole:

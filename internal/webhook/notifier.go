@@ -11,7 +11,6 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
-	"github.com/headgate/headgate/verdict"
 )
 
 // Options configures a Notifier.
@@ -97,7 +96,7 @@ func (n *Notifier) Decided(req *headgate.Request, resp *headgate.Response, _ tim
 func (n *Notifier) near(v *headgate.Verdict) bool {
 	d := &v.Decision
 	return v.Tenant > 0 && (d.Limit-d.Remaining)*100 >= n.lowest*d.Limit && d.Limit > 0 &&
-		v.Limit != nil && v.Enforced() && v.Role.IsMain() && v.By == verdict.ByStore
+		v.Limit != nil && v.Enforced() && v.Role.IsMain() && v.By.OfStore()
 }
 
 // tell queues the events of a verdict, unless they were told before.

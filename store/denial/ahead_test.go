@@ -10,14 +10,14 @@ import (
 
 // ahead is a store that denies everything, by hits that a node holds or by the store.
 type ahead struct {
-	ahead bool
+	basis store.Basis
 	calls int
 }
 
 func (a *ahead) Take(_ context.Context, takes []store.Take, results []store.Result) {
 	a.calls++
 	for i := range takes {
-		results[i] = store.Result{Ahead: a.ahead}
+		results[i] = store.Result{Basis: a.basis}
 		results[i].RetryAfter = time.Minute
 	}
 }
@@ -27,17 +27,17 @@ func (a *ahead) Close() error { return nil }
 // What a node denies by itself is not remembered as if the store had.
 func TestDeniedAheadIsNotRemembered(t *testing.T) {
 	for _, tt := range []struct {
-		ahead bool
+		basis store.Basis
 		calls int
-	}{{true, 3}, {false, 1}} {
-		inner := &ahead{ahead: tt.ahead}
+	}{{store.OnAdvance, 3}, {store.OnReserve, 3}, {store.OnBucket, 1}} {
+		inner := &ahead{basis: tt.basis}
 		s := New(inner, Options{})
 		for range 3 {
 			var results [1]store.Result
 			s.Take(t.Context(), []store.Take{hit("a", bucket, 1)}, results[:])
 		}
 		if inner.calls != tt.calls {
-			t.Errorf("ahead %v: %d calls, want %d", tt.ahead, inner.calls, tt.calls)
+			t.Errorf("basis %d: %d calls, want %d", tt.basis, inner.calls, tt.calls)
 		}
 	}
 }

@@ -20,7 +20,7 @@
 // (A machine that sleeps may stop the monotonic clock; what is left of Longest
 // goes on when it wakes up.)
 //
-// A node that denies by what it holds in advance (store.Result.Ahead) has not asked
+// A node that denies by what it holds in advance (store.Result.Basis) has not asked
 // the store, and knows itself when it will: that is not remembered. A leased bucket
 // (Mode.Consistency) may have room before the store's denial ends, since nodes give
 // back what they hold: its denials are remembered for a tenth of a
@@ -73,7 +73,7 @@
 // that the others hear of it in time: an attack on a key costs the store about one call in
 // Longest/2 for the fleet, and none on the nodes that only hear. An exchange that fails
 // changes nothing: what was heard ends by itself, and then each node asks. Only denials of
-// the store are told (Mode exact, not Ahead), and none of limits that count denied hits.
+// the store are told (Mode exact, decided on the bucket), and none of limits that count denied hits.
 // When the store's clock is set back, what was told before holds for as much longer, up
 // to Longest.
 //
@@ -340,7 +340,7 @@ func begins(t *store.Take, r *store.Result) bool {
 // rememberable reports whether r, the answer to the hit t, is a denial that
 // holds until its RetryAfter.
 func rememberable(t *store.Take, r *store.Result) bool {
-	if t.Op != store.Hit || t.Hits <= 0 || r.Err != nil || r.Skipped || r.Ahead || r.Allowed || asksAlways(t) || t.Limit.Algorithm == limit.Concurrency {
+	if t.Op != store.Hit || t.Hits <= 0 || r.Err != nil || r.Skipped || r.Basis != store.OnBucket || r.Allowed || asksAlways(t) || t.Limit.Algorithm == limit.Concurrency {
 		return false
 	}
 	if t.Limit.CountDenied {
@@ -374,7 +374,7 @@ func (s *Store) noteChange(t *store.Take, r *store.Result, first uint64, at int6
 // pass need not be noted: they write nowhere then. Hits of a lease need, since the bucket
 // may be empty for others.
 func (s *Store) distrust(t *store.Take, r *store.Result, first uint64, at int64) {
-	if s.sharing != nil && (t.Op != store.Hit || r.Ahead || s.sharing.heard.Load() != nil) {
+	if s.sharing != nil && (t.Op != store.Hit || r.Basis != store.OnBucket || s.sharing.heard.Load() != nil) {
 		s.sharing.distrust(first, at, s.longest)
 	}
 }

@@ -205,7 +205,7 @@ func TestLeasesAreBelievedBeforeOthers(t *testing.T) {
 	c := newCrew(t, 2)
 	c.attack(0, "k", fixedDay)
 	b := c.nodes[1]
-	leases := &ahead{ahead: true}
+	leases := &ahead{basis: store.OnAdvance}
 	served := New(passing{leases}, Options{Now: c.clock.now, Sharer: c.pool})
 	served.Exchange(t.Context())
 	served.Take(t.Context(), []store.Take{hit("k", fixedDay, 1)}, make([]store.Result, 1))

@@ -163,13 +163,13 @@ func (s *Store) try(ctx context.Context, c *call, u unit, final bool) {
 	waits, asks, elsewheres := 0, 0, 0
 	for i := u.from; i < u.to; i++ {
 		st, t, r := &c.steps[i], &c.takes[i], &c.results[i]
-		r.Err, r.Skipped, r.Ahead = nil, false, false
+		r.Err, r.Skipped, r.Basis = nil, false, store.OnBucket
 		s.decide(c, t, st, &r.Decision, final)
 		switch st.outcome {
 		case served:
-			r.Ahead = st.ahead
+			r.Basis = st.basis
 		case denied:
-			isDenied, r.Ahead = isDenied || !t.Shadow, st.ahead
+			isDenied, r.Basis = isDenied || !t.Shadow, st.basis
 		case wait:
 			waits++
 			owes = owes || st.b.kind == synced

@@ -28,8 +28,8 @@ type step struct {
 	// spent is what a served take has deducted: from leases, or from the view.
 	spent [2]portion
 	view  int64
-	// ahead is Result.Ahead of what is decided here.
-	ahead  bool
+	// basis is Result.Basis of what is decided here.
+	basis  store.Basis
 	flight *flight
 }
 
@@ -122,7 +122,7 @@ func (s *Store) decideLeased(c *call, t *store.Take, st *step, d *limit.Decision
 	b.expire(now, &sh.stats)
 	if b.left() >= t.Hits {
 		st.spent = b.spend(t.Hits, &sh.stats)
-		st.outcome, st.ahead = served, true
+		st.outcome, st.basis = served, store.OnAdvance
 		sh.stats.Decided++
 		b.describe(d, now)
 		d.Allowed = true
@@ -132,7 +132,7 @@ func (s *Store) decideLeased(c *call, t *store.Take, st *step, d *limit.Decision
 		return
 	}
 	if now < b.quiet && t.Hits <= b.traits.capacity && !b.limit.CountDenied {
-		st.outcome, st.ahead = denied, true
+		st.outcome, st.basis = denied, store.OnAdvance
 		sh.stats.Decided++
 		sh.stats.Paused++
 		b.describe(d, now)

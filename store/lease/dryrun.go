@@ -115,7 +115,8 @@ func (s *Store) letPass(takes []store.Take, results []store.Result, now time.Dur
 		if b := sh.find(hash, t.Key); b != nil {
 			b.describe(d, now)
 			d.Remaining = b.spare(now)
-			if results[i].Ahead = b.kind == leased; results[i].Ahead {
+			if b.kind == leased {
+				results[i].Basis = store.OnAdvance
 				d.Remaining += b.view.remaining
 			}
 			d.Remaining = max(d.Remaining-used, 0)

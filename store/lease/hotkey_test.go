@@ -59,15 +59,15 @@ func TestRefundsKeepHotKeysExact(t *testing.T) {
 // What a node lets pass or denies by what it holds says so; what the store says does not.
 func TestAheadIsWhatTheNodeDecides(t *testing.T) {
 	heated(t, func(r *rig, l *limit.Limit) {
-		if res := r.take(hit("k", l, autoMode))[0]; !res.Allowed || !res.Ahead {
+		if res := r.take(hit("k", l, autoMode))[0]; !res.Allowed || res.Basis != store.OnAdvance {
 			t.Errorf("a leased hit is %+v", res)
 		}
 		peek := hit("k", l, autoMode)
 		peek.Hits = 0
-		if res := r.take(peek)[0]; res.Ahead {
+		if res := r.take(peek)[0]; res.Basis != store.OnBucket {
 			t.Errorf("a peek is %+v", res)
 		}
-		if res := r.take(hit("cold", l, autoMode))[0]; res.Ahead {
+		if res := r.take(hit("cold", l, autoMode))[0]; res.Basis != store.OnBucket {
 			t.Errorf("a cold hit is %+v", res)
 		}
 	})
@@ -93,7 +93,7 @@ func TestPausesAreNotTheStoresDenials(t *testing.T) {
 					continue
 				}
 				denied++
-				if res.Ahead != tt.ahead {
+				if (res.Basis == store.OnAdvance) != tt.ahead {
 					t.Errorf("%s: the first denial is %+v", tt.name, res)
 				}
 			}

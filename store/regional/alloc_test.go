@@ -26,7 +26,7 @@ func TestRightsAllocateNothing(t *testing.T) {
 		if n := alloctest.PerRun(1000, func() { p.store.Take(p.t.Context(), takes, results) }); n >= 1 {
 			t.Errorf("%v allocations", n)
 		}
-		if !results[0].Ahead {
+		if results[0].Basis != store.OnAdvance {
 			t.Error("it was not decided by rights")
 		}
 	})

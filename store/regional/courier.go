@@ -188,6 +188,13 @@ func (c *courier) stale() bool {
 	return c.known.Stale(now)
 }
 
+// silent reports whether the home does not answer.
+func (c *courier) silent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known.Silent()
+}
+
 // lends reports whether hits of b may be leased in the epoch of the home.
 func (c *courier) lends(b *bucket, now time.Duration) bool {
 	c.mu.Lock()

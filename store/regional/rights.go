@@ -346,6 +346,9 @@ func (r *Rights) Drop() {
 	r.view, r.spent = view{}, lot{}
 }
 
+// UsedUp reports whether the home has said that it has nothing to lend at now.
+func (r *Rights) UsedUp(now time.Duration) bool { return r.exhausted && now < r.view.retryFrom }
+
 // Known is what a node can say of the home's part without asking.
 type Known struct {
 	// Remaining is what is held, and what the home had left when it was last asked.

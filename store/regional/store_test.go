@@ -185,7 +185,7 @@ func TestReserveFirstThenLeases(t *testing.T) {
 			t.Errorf("%d passed, want 80 of the home and 10 of the reserve", total)
 		}
 		r := p.take(hit("k", 1))[0]
-		if r.Allowed || r.Limit != 100 || r.Remaining != 0 || r.RetryAfter <= 0 || !r.Ahead {
+		if r.Allowed || r.Limit != 100 || r.Remaining != 0 || r.RetryAfter <= 0 || r.Basis != store.OnAdvance {
 			t.Errorf("at the end %+v", r)
 		}
 		p.later(time.Minute)
@@ -203,6 +203,56 @@ func (p *place) warm() {
 	if p.store.Stats().Held == 0 {
 		p.t.Fatal("nothing is held")
 	}
+}
+
+// A denial says whether the limit is used up as far as the node knows, or the reserve alone,
+// because the home does not answer.
+func TestDenialsOfARegionThatIsCutOff(t *testing.T) {
+	inPlace(t, func(p *place) {
+		denied := func(key string, want store.Basis) {
+			t.Helper()
+			if r := p.take(hit(key, 1))[0]; r.Allowed || r.Basis != want {
+				t.Errorf("%s: %+v, want basis %d", key, r, want)
+			}
+		}
+		spend := func(key string, want int) {
+			t.Helper()
+			n := 0
+			for p.take(hit(key, 1))[0].Allowed {
+				n++
+			}
+			if n != want {
+				t.Errorf("%s: %d passed, want %d", key, n, want)
+			}
+		}
+		total := 0
+		for range 40 {
+			total += p.hits(5)
+			p.later(400 * time.Millisecond)
+		}
+		if total != 90 {
+			t.Fatalf("%d passed, want all of 90", total)
+		}
+		denied("k", store.OnAdvance)
+		p.home.down.Store(true)
+		spend("new", 10)
+		p.later(3 * time.Second)
+		denied("k", store.OnAdvance) // used up, the home has said so
+		denied("new", store.OnReserve)
+		if r := p.take(store.Take{Key: []byte("new"), Limit: hundred, Hits: 1, DryRun: true})[0]; r.Allowed || r.Basis != store.OnReserve {
+			t.Errorf("a dry run: %+v", r)
+		}
+		p.later(time.Minute) // another window
+		spend("k", 10)
+		denied("k", store.OnReserve)
+		p.home.down.Store(false)
+		p.later(5 * time.Second)
+		p.take(hit("k", 1))
+		p.later(400 * time.Millisecond)
+		if r := p.take(hit("k", 1))[0]; !r.Allowed || r.Basis != store.OnAdvance {
+			t.Errorf("the home answers again: %+v", r)
+		}
+	})
 }
 
 // A group that is denied elsewhere charges nothing here, and one that is denied here nothing there.

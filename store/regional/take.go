@@ -149,7 +149,7 @@ func (s *Store) settle(ctx context.Context, c *call, from, to int) {
 		case st.err != nil:
 		case st.spent:
 			r.Decision = limit.Decision{Allowed: true, Limit: t.Limit.Capacity(), Remaining: min(st.known.Remaining, t.Limit.Capacity()), ResetAfter: micros(st.known.ResetAfter)}
-			r.Ahead = true
+			r.Basis = store.OnAdvance
 		default:
 			*r = c.answers[st.asked]
 			s.join(t, st, r)
@@ -180,9 +180,8 @@ func (s *Store) join(t *store.Take, st *step, r *store.Result) {
 	if r.Allowed || t.Op != store.Hit {
 		return
 	}
-	s.starve(t, st)
 	// The node knows itself when it will hold something, and asks nobody until then.
-	r.Ahead = true
+	r.Basis = s.starve(t, st)
 	if t.Hits == 0 && r.Remaining > 0 {
 		r.Allowed, r.RetryAfter, r.Never = true, 0, false
 		return
@@ -208,8 +207,10 @@ func (s *Store) noteLevel(t *store.Take, st *step, left int64) {
 	sh.rowOf(t, st.b).level.note(left, st.cut.Own.Capacity(), now)
 }
 
-// starve counts that the reserve has denied t too, and asks the home for more.
-func (s *Store) starve(t *store.Take, st *step) {
+// starve counts that the reserve has denied t too, and asks the home for more. It returns
+// whether the limit is used up, as far as this node knows, or the reserve alone, because the
+// home does not answer.
+func (s *Store) starve(t *store.Take, st *step) store.Basis {
 	now := s.read() // not under the lock, which drop takes
 	sh := s.shardOf(st.hash)
 	sh.mu.Lock()
@@ -219,6 +220,10 @@ func (s *Store) starve(t *store.Take, st *step) {
 		st.b.Starve(t.Hits)
 		s.courier.ask(st.b, now)
 	}
+	if (st.b == nil || !st.b.UsedUp(now)) && s.courier.silent() {
+		return store.OnReserve
+	}
+	return store.OnAdvance
 }
 
 // putBack undoes what was spent for a group that is denied.

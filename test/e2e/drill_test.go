@@ -136,7 +136,7 @@ func (f *rehearsing) whole(w drill.Whole, why drill.Why) {
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
 		sum += n.Decided
-		if n.Node != fmt.Sprint("n", i) || n.State != drill.Done || n.Decided == 0 || n.Decided != n.Store+n.Local+n.Open+n.Passed+n.Failed {
+		if n.Node != fmt.Sprint("n", i) || n.State != drill.Done || n.Decided == 0 || n.Decided != n.Store+n.Reserve+n.Local+n.Open+n.Passed+n.Failed {
 			f.t.Errorf("%+v", n)
 		}
 		for _, a := range n.Away {
@@ -451,17 +451,7 @@ func TestN6DrillBrokerDown(t *testing.T) {
 // store is not away.
 func TestN6DrillRegionCut(t *testing.T) {
 	t.Parallel()
-	home := testserver.Redis(t, testserver.RedisConfig{})
-	dir := t.TempDir()
-	stores, regions := filepath.Join(dir, "stores.yaml"), filepath.Join(dir, "regions.yaml")
-	for path, text := range map[string]string{
-		stores: "stores: {home: {url: '" + home.URL() + "', budget: 1s}}\n", regions: "home: home\nreserve: 30%\nregions: {frankfurt: {}, virginia: {}}\n",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f := newRehearsing(t, testserver.Redis(t, testserver.RedisConfig{}).URL(), []string{"far", "open"}, "--stores", stores, "--regions", regions, "--region", "frankfurt")
+	f := newRehearsing(t, testserver.Redis(t, testserver.RedisConfig{}).URL(), []string{"far", "open"}, inFrankfurt(t, "30%")...)
 	w, code := f.drill("region-cut", "--for", "6s")
 	if code != 0 {
 		t.Errorf("exit code %d", code)
@@ -469,8 +459,39 @@ func TestN6DrillRegionCut(t *testing.T) {
 	f.whole(w, drill.Expired)
 	for i := range w.Nodes {
 		n := &w.Nodes[i]
-		if a := away(t, n, "store home "); len(n.Away) != 1 || a.ForMS == 0 || n.Closed == 0 || n.Failed != 0 {
+		if a := away(t, n, "store home "); len(n.Away) != 1 || a.ForMS == 0 || n.Closed == 0 || n.Failed != 0 || n.Reserve != 0 {
 			t.Errorf("%+v", n)
 		}
+	}
+}
+
+// inFrankfurt returns the arguments of a process in a region that has a home and this reserve.
+func inFrankfurt(t *testing.T, reserve string) []string {
+	t.Helper()
+	home := testserver.Redis(t, testserver.RedisConfig{})
+	dir := t.TempDir()
+	stores, regions := filepath.Join(dir, "stores.yaml"), filepath.Join(dir, "regions.yaml")
+	for path, text := range map[string]string{
+		stores: "stores: {home: {url: '" + home.URL() + "', budget: 1s}}\n", regions: "home: home\nreserve: " + reserve + "\nregions: {frankfurt: {}, virginia: {}}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return []string{"--stores", stores, "--regions", regions, "--region", "frankfurt"}
+}
+
+// What a region denies because it is cut off and has used its reserve is damage: the drill ends
+// by it, and the report tells it from what the store has decided.
+func TestN6DrillRegionCutAbortsOnAUsedReserve(t *testing.T) {
+	t.Parallel()
+	f := newRehearsing(t, testserver.Redis(t, testserver.RedisConfig{}).URL(), []string{"far"}, inFrankfurt(t, "0.1%")...)
+	w, code := f.drill("region-cut", "--for", "10m")
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	e := w.Order.Ended
+	if w.UnderWay || e == nil || e.Why != drill.Aborted || w.Sum.Reserve == 0 || w.Sum.Failed != 0 || w.Sum.Denied < w.Sum.Reserve || w.Sum.Decided != w.Sum.Store+w.Sum.Reserve {
+		t.Errorf("%+v, %+v", w, e)
 	}
 }
