@@ -61,6 +61,8 @@ var (
 
 // Drills are those of the nodes that share a store.
 type Drills interface {
+	// Check returns a *drill.FieldError where it is known that no node could take part in o.
+	Check(o *drill.Order) error
 	// Begin orders a drill. Its error is drill.ErrUnderWay, a *drill.FieldError, or one
 	// of the store.
 	Begin(ctx context.Context, o *drill.Order) error

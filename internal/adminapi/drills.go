@@ -82,11 +82,19 @@ func (d drills) order(c *call) (*drill.Order, *problem) {
 	if hint := quotas.Deceptive(o.Reason); o.Reason != "" && hint != "" {
 		return nil, badField(http.StatusUnprocessableEntity, "reason", "%s", hint)
 	}
-	var wrong *drill.FieldError
-	if errors.As(o.Valid(), &wrong) {
-		return nil, badField(http.StatusUnprocessableEntity, wrong.Field, "%s", wrong.Problem)
+	if bad := impossible(o.Valid()); bad != nil {
+		return nil, bad
 	}
 	return o, nil
+}
+
+// impossible is the answer to an order of which err says what cannot be, nil where it does not.
+func impossible(err error) *problem {
+	var wrong *drill.FieldError
+	if !errors.As(err, &wrong) {
+		return nil
+	}
+	return badField(http.StatusUnprocessableEntity, wrong.Field, "%s", wrong.Problem)
 }
 
 // asked has do answer, which is told of the drill that lasts, or of the last one.
@@ -109,7 +117,12 @@ func (d drills) begin(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	return d.asked(c, func(ctx context.Context, w drill.Whole) (*answer, error) { return d.beginOf(ctx, c, o, w) })
+	return d.asked(c, func(ctx context.Context, w drill.Whole) (*answer, error) {
+		if bad := impossible(d.Drills.Check(o)); bad != nil {
+			return nil, bad
+		}
+		return d.beginOf(ctx, c, o, w)
+	})
 }
 
 // beginOf orders o, unless w lasts. It is noted in the log of changes before that, where there

@@ -19,6 +19,13 @@ type oneDrill struct {
 	err   error
 }
 
+func (d *oneDrill) Check(o *drill.Order) error {
+	if o.Store == "nope" {
+		return &drill.FieldError{Field: "store", Problem: "there is none"}
+	}
+	return nil
+}
+
 func (d *oneDrill) Begin(_ context.Context, o *drill.Order) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,6 +85,7 @@ func TestN6DrillRoutes(t *testing.T) {
 		`{"fault":"store-down","delay_ms":5}`:                    "delay_ms",
 		`{"fault":"shard-down"}`:                                 "shard",
 		`{"fault":"database-down","store":"x"}`:                  "store",
+		`{"fault":"store-down","store":"nope"}`:                  "store",
 		`{"fault":"store-down","reason":"` + "\u202e" + `evil"}`: "reason",
 	} {
 		if a := s.want(s.do(Admin, "POST", "drill", body), 422); !strings.Contains(string(a.body), `"`+field+`"`) {

@@ -156,6 +156,7 @@ type scene struct {
 }
 
 var (
+	errNoServers  = errors.New("no store of this node has connections; hint: --store, or --stores, of Redis or memcached")
 	errNoStores   = errors.New("no store of that name has connections on this node")
 	errNoShard    = errors.New("no store of this node has a server of that address")
 	errNoDatabase = errors.New("this node has no connections to a database; hint: PostgreSQL as --tenants")
@@ -165,23 +166,23 @@ var (
 
 func all(string) bool { return true }
 
+// Check implements rehearsal.Scene.
+func (s *scene) Check(o *drill.Order) error {
+	_, err := s.cutOf(o)
+	return err
+}
+
 // Begin implements rehearsal.Scene.
 func (s *scene) Begin(o *drill.Order) (closed int, err error) {
-	switch o.Fault {
-	case drill.DatabaseDown:
-		if !strings.HasPrefix(s.process.settings.Tenants.Reveal(), "postgres") { // or postgresql
-			return 0, errNoDatabase
-		}
-		return s.database.Cut(all), nil
-	case drill.BrokerDown:
-		if s.process.settings.AuditKafka == (config.StoreURL{}) {
-			return 0, errNoBroker
-		}
-		return s.broker.Cut(all), nil
-	}
 	cut, err := s.cutOf(o)
 	if err != nil {
 		return 0, err
+	}
+	switch o.Fault {
+	case drill.DatabaseDown:
+		return s.database.Cut(cut), nil
+	case drill.BrokerDown:
+		return s.broker.Cut(cut), nil
 	}
 	for _, way := range s.waysOf(o) {
 		if o.Fault == drill.StoreSlow {
@@ -205,11 +206,19 @@ func (s *scene) waysOf(o *drill.Order) (list []*passage.Passage) {
 	return list
 }
 
-// cutOf returns which addresses o cuts.
+// cutOf returns which addresses o cuts, or why there are none.
 func (s *scene) cutOf(o *drill.Order) (func(string) bool, error) {
 	switch {
+	case o.Fault == drill.DatabaseDown && !strings.HasPrefix(s.process.settings.Tenants.Reveal(), "postgres"): // or postgresql
+		return nil, errNoDatabase
+	case o.Fault == drill.BrokerDown && s.process.settings.AuditKafka == (config.StoreURL{}):
+		return nil, errNoBroker
+	case !o.Fault.OfStores():
+		return all, nil
 	case o.Fault == drill.RegionCut && len(s.stack.regions.homes) == 0:
 		return nil, errNoHomes
+	case len(s.waysOf(o)) == 0 && o.Store == "":
+		return nil, errNoServers
 	case len(s.waysOf(o)) == 0:
 		return nil, errNoStores
 	case o.Fault != drill.ShardDown:

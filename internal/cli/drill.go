@@ -37,7 +37,8 @@ the requests of a node are errors: such as are turned away because the store cou
 (failure mode closed), or because a region that is cut off has used its reserve, or end by a bug. The command waits for the end, and prints what the nodes
 have seen; an interrupt ends the drill. There is one drill at a time.
 
-The exit code is 0, 1 when the drill ended because of errors, and 2 when it was not begun.
+The exit code is 0; 1 when the drill ended because of errors, and when no node took part, such as
+for a store that is misspelt: then it is ended after ten seconds; and 2 when it was not begun.
 
 There is no drill of a clock: limits go by the clock of the store, or by one that never steps, so
 there is nothing to rehearse but rules with dates.`
@@ -227,7 +228,16 @@ func (c *drillFlags) rehearse(std *stdio, asked drillAsked) error {
 	if err := printDrill(std, w, c.JSON); err != nil {
 		return err
 	}
-	if e := w.Order.Ended; e != nil && e.Why == drill.Aborted {
+	return unfinished(&w)
+}
+
+// unfinished is the error of a drill that did not go through; nil where its time was over, or an
+// operator has ended it.
+func unfinished(w *drill.Whole) error {
+	switch e := w.Order.Ended; {
+	case w.Nobody():
+		return &codeError{exitNo, errors.New("no node took part in the drill; hint: the report has a reason for each, such as a name that is misspelt")}
+	case e != nil && e.Why == drill.Aborted:
 		return &codeError{exitNo, fmt.Errorf("the drill was ended by %s: %s", e.By, e.Detail)}
 	}
 	return nil
@@ -250,22 +260,21 @@ const (
 	drillAnswer   = 15 * time.Second
 	askDrillTries = 5
 	reportsFor    = 75 * time.Second
-	// hearFor is within what nodes hear of the end.
-	hearFor = 3 * time.Second
+	// hearFor is within what nodes hear of the end, and partFor within what one that takes part
+	// has said so.
+	hearFor, partFor = 3 * time.Second, 10 * time.Second
 )
 
-// await waits until the drill is over on all nodes that take part. Where ctx ends it has the
-// drill end.
+// await waits until the drill is over on all nodes that take part. Where ctx ends, or nobody
+// takes part, it has the drill end.
 func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Whole, error) {
-	var over time.Time
+	began, over := time.Now(), time.Time{}
 	for missing := 0; ; {
 		if sleep.For(ctx, askDrillEvery) != nil && ctx.Err() != nil {
 			fmt.Fprintln(std.err, "ending the drill")
 			ctx = context.Background() // another interrupt ends the command
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
-			if _, err := c.askDrill(ctx, http.MethodDelete, nil); err != nil {
-				fmt.Fprintln(std.err, "it is not ended:", err)
-			}
+			c.stop(ctx, std)
 		}
 		w, err := c.askDrill(ctx, http.MethodGet, nil)
 		if missing++; err != nil && missing < askDrillTries {
@@ -279,6 +288,11 @@ func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Wh
 			return w, &codeError{exitUsage, errors.New("the drill is gone from the store; it ends on each node when its time is over")}
 		}
 		switch {
+		case w.UnderWay && w.Nobody() && time.Since(began) > partFor:
+			fmt.Fprintln(std.err, "no node takes part: ending the drill")
+			c.stop(ctx, std)
+			began = time.Now() // until it is tried again
+			continue
 		case w.UnderWay:
 			continue
 		case over.IsZero():
@@ -287,6 +301,13 @@ func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Wh
 		if since := time.Since(over); since > reportsFor || since > hearFor && !waiting(&w) {
 			return w, nil
 		}
+	}
+}
+
+// stop has the drill end.
+func (c *drillFlags) stop(ctx context.Context, std *stdio) {
+	if _, err := c.askDrill(ctx, http.MethodDelete, nil); err != nil {
+		fmt.Fprintln(std.err, "it is not ended:", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,27 @@ n2: no store of this node has a server of that address
 	}
 	if strings.Map(printableOrLine, got) != strings.Map(printableOrLine, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for name, c := range map[string]struct {
+		reports []drill.Report
+		ended   *drill.Ending
+		state   string
+		code    int
+	}{
+		"apart":       {[]drill.Report{{ID: "1", Node: "n1", State: drill.Apart}}, nil, "nobody took part", exitNo},
+		"no node":     {nil, &drill.Ending{Why: drill.Stopped, By: "ann"}, "nobody took part", exitNo},
+		"expired":     {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}, {ID: "1", Node: "n2", State: drill.Apart}}, nil, "expired", 0},
+		"by somebody": {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}}, &drill.Ending{Why: drill.Stopped, By: "ann"}, "stopped, ann", 0},
+		"by damage":   {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}}, &drill.Ending{Why: drill.Aborted, By: "n1"}, "aborted, n1", exitNo},
+	} {
+		w := drill.Sum(&drill.Order{ID: "1", Fault: drill.StoreDown, LastsMS: 60_000, BeganAt: began, Ended: c.ended}, began.Add(time.Hour), c.reports)
+		var coded *codeError
+		if err := unfinished(&w); errors.As(err, &coded) != (c.code != 0) || coded != nil && coded.code != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+		if got := drillState(&w); got != c.state {
+			t.Errorf("%s: %s, want %s", name, got, c.state)
+		}
 	}
 	out.Reset()
 	w = drill.Sum(&drill.Order{ID: "2", Fault: drill.StoreDown, LastsMS: 60_000, Actor: "ann", BeganAt: began}, began, nil)

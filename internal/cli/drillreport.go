@@ -52,6 +52,8 @@ func writeDrill(out io.Writer, w *drill.Whole) error {
 // drillState says where a drill is.
 func drillState(w *drill.Whole) string {
 	switch e := w.Order.Ended; {
+	case !w.UnderWay && w.Nobody():
+		return "nobody took part"
 	case w.UnderWay:
 		return "under way, " + (time.Duration(w.LeftMS) * time.Millisecond).Round(time.Second).String() + " left"
 	case e != nil && e.By != "":

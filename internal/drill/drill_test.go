@@ -209,10 +209,24 @@ func TestN6SumOfNodes(t *testing.T) {
 		{ID: "0", Node: "c", Counts: Counts{Decided: 1000}},
 		{ID: "1", Node: "a", Counts: Counts{Decided: 3, Store: 3}, Latency: Latency{Max: 400, Buckets: []uint64{0, 0, 0, 3}}},
 	})
-	if !w.UnderWay || w.LeftMS != 40_000 || len(w.Nodes) != 2 || w.Nodes[0].Node != "a" || w.Sum.Decided != 5 || w.Latency.P50 != 500 || w.Latency.Max != 400 {
+	if !w.UnderWay || w.LeftMS != 40_000 || len(w.Nodes) != 2 || w.Nodes[0].Node != "a" || w.Sum.Decided != 5 || w.TookPart != 2 || w.Nobody() || w.Latency.P50 != 500 || w.Latency.Max != 400 {
 		t.Errorf("%+v", w)
 	}
-	if w := Sum(nil, noon, nil); w.UnderWay || w.Order != nil {
+	for name, c := range map[string]struct {
+		reports []Report
+		err     string
+		nobody  bool
+	}{
+		"none": {nobody: true}, "apart": {reports: []Report{{ID: "1", Node: "a", State: Apart}}, nobody: true}, "unreadable": {err: "a report of a drill: not one line of text"},
+		"one of two": {reports: []Report{{ID: "1", Node: "a", State: Apart}, {ID: "1", Node: "b", State: Done}}},
+		"of another": {reports: []Report{{ID: "0", Node: "a", State: Done}}, nobody: true},
+	} {
+		w := Sum(o, noon, c.reports)
+		if w.Error = c.err; w.Nobody() != c.nobody {
+			t.Errorf("%s: %+v", name, w)
+		}
+	}
+	if w := Sum(nil, noon, nil); w.UnderWay || w.Order != nil || w.Nobody() {
 		t.Errorf("%+v", w)
 	}
 	if w := Sum(o, noon.Add(-time.Hour), nil); w.LeftMS != 60_000 {

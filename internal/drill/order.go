@@ -135,6 +135,17 @@ func (f Fault) OfStores() bool {
 	return f == StoreDown || f == StoreSlow || f == ShardDown || f == RegionCut
 }
 
+// Aim is the field that says most closely what the fault of o is of.
+func (o *Order) Aim() string {
+	switch {
+	case o.Shard != "":
+		return "shard"
+	case o.Store != "":
+		return "store"
+	}
+	return "fault"
+}
+
 // Valid returns what cannot be of o, a *FieldError.
 func (o *Order) Valid() error {
 	lasts, delay := o.Lasts(), o.Delay()

@@ -136,11 +136,16 @@ type Whole struct {
 	// Nodes are the reports of nodes, by name, Sum what they say together.
 	Nodes []Report `json:"nodes"`
 	Sum   Counts   `json:"sum"`
+	// TookPart counts those of them that had the fault.
+	TookPart int `json:"took_part"`
 	// Latency is that of all nodes.
 	Latency Latency `json:"latency"`
 	// Error says why there is less than there might be, "" where nothing is missing.
 	Error string `json:"error,omitempty"`
 }
+
+// Nobody reports whether no node takes part, or has taken part, as far as their reports say.
+func (w *Whole) Nobody() bool { return w.Order != nil && w.TookPart == 0 && w.Error == "" }
 
 // Sum puts together what the nodes say of o at now; reports of other drills are left out.
 func Sum(o *Order, now time.Time, reports []Report) Whole {
@@ -158,6 +163,9 @@ func Sum(o *Order, now time.Time, reports []Report) Whole {
 		}
 		w.Nodes = append(w.Nodes, *r)
 		w.Sum.add(&r.Counts)
+		if r.State != Apart {
+			w.TookPart++
+		}
 		w.Latency.add(&r.Latency)
 	}
 	slices.SortFunc(w.Nodes, func(a, b Report) int {

@@ -30,6 +30,12 @@ type stage struct {
 	none  error // of Begin
 }
 
+func (s *stage) Check(*drill.Order) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.none
+}
+
 func (s *stage) Begin(o *drill.Order) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -312,7 +318,34 @@ func TestN6NodesThatTakeNoPart(t *testing.T) {
 		if len(w.Nodes) != 2 || w.Nodes[0].State != drill.Apart || !strings.Contains(w.Nodes[0].Detail, "no way of its own") || w.Nodes[1].Detail != "nothing to cut" {
 			t.Errorf("%+v", w.Nodes)
 		}
+		if w.TookPart != 0 || !w.Nobody() {
+			t.Errorf("%d took part", w.TookPart)
+		}
 	})
+}
+
+// Where a process shares its store with nobody it knows that no node could take part; others do
+// not know what the nodes lean on.
+func TestDrillOfNothingIsRefused(t *testing.T) {
+	none := &stage{none: errors.New("nothing to cut")}
+	for name, c := range map[string]struct {
+		options Options
+		order   drill.Order
+		field   string
+	}{
+		"alone":            {Options{Line: new(Alone), Scene: none}, drill.Order{Fault: drill.BrokerDown}, "fault"},
+		"alone, a store":   {Options{Line: new(Alone), Scene: none}, drill.Order{Fault: drill.StoreDown, Store: "x"}, "store"},
+		"alone, a shard":   {Options{Line: new(Alone), Scene: none}, drill.Order{Fault: drill.ShardDown, Store: "x", Shard: "y"}, "shard"},
+		"alone, something": {Options{Line: new(Alone), Scene: new(stage)}, drill.Order{Fault: drill.StoreDown}, ""},
+		"alone, no scene":  {Options{Line: new(Alone)}, drill.Order{Fault: drill.StoreDown}, ""},
+		"among others":     {Options{Line: &flaky{Alone: new(Alone)}, Scene: none}, drill.Order{Fault: drill.StoreDown}, ""},
+	} {
+		err := New(c.options).Check(&c.order)
+		var wrong *drill.FieldError
+		if errors.As(err, &wrong) != (c.field != "") || wrong != nil && (wrong.Field != c.field || wrong.Problem != "nothing to cut") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // The end of a process takes the fault away, and a process that starts while a drill lasts

@@ -30,8 +30,11 @@ const (
 
 // Scene is where the faults of one node are put.
 type Scene interface {
+	// Check returns an error where there is nothing on this node that the fault of o could be
+	// of.
+	Check(o *drill.Order) error
 	// Begin puts the fault of o there. It returns how many connections that has broken, or
-	// an error where there is nothing on this node that the fault could be of.
+	// the error of Check.
 	Begin(o *drill.Order) (closed int, err error)
 	// End takes the fault away. It never fails, and may be called when there is none.
 	End()
@@ -299,6 +302,18 @@ func (r *Rider) line() Line {
 		return r.own
 	}
 	return r.options.Line
+}
+
+// Check returns a *drill.FieldError where it is known that no node could take part in o: where
+// this process shares its store with nobody. What others lean on, nobody here knows.
+func (r *Rider) Check(o *drill.Order) error {
+	if _, alone := r.options.Line.(*Alone); !alone || r.options.Scene == nil {
+		return nil
+	}
+	if err := r.options.Scene.Check(o); err != nil {
+		return &drill.FieldError{Field: o.Aim(), Problem: err.Error()}
+	}
+	return nil
 }
 
 // Begin orders a drill. drill.ErrUnderWay says that one lasts already; a *drill.FieldError, what

@@ -247,7 +247,9 @@ func TestRaise(t *testing.T) {
 }
 
 // Every page says that a drill lasts, and an admin ends it there.
-func TestN6DrillIsOnEveryPage(t *testing.T) { newStage(t).play("drill.mjs") }
+func TestN6DrillIsOnEveryPage(t *testing.T) {
+	newStage(t, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL()).play("drill.mjs")
+}
 
 // Without a database the dashboard works, and says what it cannot do and why.
 func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }

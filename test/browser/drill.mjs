@@ -13,7 +13,7 @@ await play(async (page) => {
   // Every page says so.
   for (const name of ["overview", "keys", "rules", "tenants", "explain", "events", "fleet", "accuracy", "dual-run"]) {
     await open(page, name);
-    await page.getByText("store-down of all stores, by admin-ann: rehearsal of May (not on this node) · ends in").waitFor();
+    await page.getByText("store-down of all stores, by admin-ann: rehearsal of May · ends in").waitFor();
   }
   await accessible(page, "a drill");
   await shot(page, "drill");

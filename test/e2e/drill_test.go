@@ -280,6 +280,27 @@ func TestN6DrillAbortsOnDamage(t *testing.T) {
 	}
 }
 
+// A drill in which no node takes part does not look like one that went well, and is not waited
+// for; where nobody could, it is not begun.
+func TestN6DrillOfNothing(t *testing.T) {
+	t.Parallel()
+	f := newRehearsing(t, testserver.Redis(t, testserver.RedisConfig{}).URL(), []string{"open"})
+	w, code := f.drill("store-down", "--of-store", "misspelt", "--for", "1h")
+	if code != 1 || w.UnderWay || w.TookPart != 0 || len(w.Nodes) != 2 || w.Nodes[0].State != drill.Apart || !strings.Contains(w.Nodes[1].Detail, "no store of that name") {
+		t.Errorf("exit code %d, %+v", code, w)
+	}
+	out, err := headgate(t, "drill", "show", "--admin", f.admin, "--admin-token-file", f.token)
+	if err != nil || !strings.HasPrefix(out, "drill store-down  nobody took part\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	alone := newRehearsing(t, "memory://", []string{"open"})
+	for _, args := range [][]string{{"store-down"}, {"store-down", "--of-store", "misspelt"}, {"region-cut"}, {"database-down"}, {"broker-down"}} {
+		if _, code := alone.drill(append(args, "--for", "1s")...); code != 2 {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+	}
+}
+
 // An operator who ends a drill, and one who interrupts the command, has it end everywhere; one
 // without the scope cannot begin it.
 func TestN6DrillIsStopped(t *testing.T) {
@@ -379,7 +400,7 @@ func TestN6DrillShardDown(t *testing.T) {
 		})
 	}
 	defer func() { close(stop); more.Wait() }()
-	if w, code := f.drill("shard-down", "127.0.0.1:1", "--for", "3s"); code != 0 || len(w.Nodes) != 2 || w.Nodes[0].State != drill.Apart {
+	if w, code := f.drill("shard-down", "127.0.0.1:1", "--for", "3s"); code != 1 || len(w.Nodes) != 2 || w.Nodes[0].State != drill.Apart || w.TookPart != 0 {
 		t.Errorf("a server that there is not: exit code %d, %+v", code, w)
 	}
 	w, code := f.drill("shard-down", shard, "--for", "6s")
