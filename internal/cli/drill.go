@@ -37,8 +37,9 @@ the requests of a node are errors: such as are turned away because the store cou
 (failure mode closed), or because a region that is cut off has used its reserve, or end by a bug. The command waits for the end, and prints what the nodes
 have seen; an interrupt ends the drill. There is one drill at a time.
 
-The exit code is 0; 1 when the drill ended because of errors, and when no node took part, such as
-for a store that is misspelt: then it is ended after ten seconds; and 2 when it was not begun.
+The exit code is 0; 1 when the drill ended because of errors, when the store has lost its order, and
+when no node took part, such as for a store that is misspelt: then it is ended after ten seconds;
+and 2 when it was not begun.
 
 There is no drill of a clock: limits go by the clock of the store, or by one that never steps, so
 there is nothing to rehearse but rules with dates.`
@@ -239,6 +240,8 @@ func unfinished(w *drill.Whole) error {
 		return &codeError{exitNo, errors.New("no node took part in the drill; hint: the report has a reason for each, such as a name that is misspelt")}
 	case e != nil && e.Why == drill.Aborted:
 		return &codeError{exitNo, fmt.Errorf("the drill was ended by %s: %s", e.By, e.Detail)}
+	case e != nil && e.Why == drill.Lost:
+		return &codeError{exitNo, errors.New("the store has lost the order of the drill, so each node has ended it; hint: was the store emptied?")}
 	}
 	return nil
 }
@@ -261,14 +264,14 @@ const (
 	askDrillTries = 5
 	reportsFor    = 75 * time.Second
 	// hearFor is within what nodes hear of the end, and partFor within what one that takes part
-	// has said so.
+	// has said so, or has put back an order that the store has lost.
 	hearFor, partFor = 3 * time.Second, 10 * time.Second
 )
 
 // await waits until the drill is over on all nodes that take part. Where ctx ends, or nobody
 // takes part, it has the drill end.
 func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Whole, error) {
-	began, over := time.Now(), time.Time{}
+	began, over, known := time.Now(), time.Time{}, time.Now()
 	for missing := 0; ; {
 		if sleep.For(ctx, askDrillEvery) != nil && ctx.Err() != nil {
 			fmt.Fprintln(std.err, "ending the drill")
@@ -285,8 +288,12 @@ func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Wh
 		}
 		missing = 0
 		if w.Order == nil || w.Order.ID != id {
-			return w, &codeError{exitUsage, errors.New("the drill is gone from the store; it ends on each node when its time is over")}
+			if time.Since(known) < partFor {
+				continue
+			}
+			return w, &codeError{exitNo, errors.New("the drill is gone from the store, and no node has put it back: a node that hears so ends it within two seconds, one that does not when its time is over; hint: was the store emptied?")}
 		}
+		known = time.Now()
 		switch {
 		case w.UnderWay && w.Nobody() && time.Since(began) > partFor:
 			fmt.Fprintln(std.err, "no node takes part: ending the drill")
@@ -368,7 +375,8 @@ func (*drillShowCmd) Help() string {
 
   headgate drill show
 
-What nodes have seen is kept for a day, or until the next drill. The exit code is 1 when there is none.`
+What nodes have seen is kept for a day, or until the next drill. The exit code is 1 when the store
+knows of none: a drill that it has lost is known where a node took part in it.`
 }
 
 // Run shows a drill.
@@ -378,7 +386,7 @@ func (c *drillShowCmd) Run(std *stdio) error {
 		return unanswered(err)
 	}
 	if w.Order == nil && !c.JSON {
-		return &codeError{exitNo, errors.New("there was no drill")}
+		return &codeError{exitNo, errors.New("the store knows of no drill")}
 	}
 	return printDrill(std, w, c.JSON)
 }

@@ -58,6 +58,7 @@ n2: no store of this node has a server of that address
 		"no node":     {nil, &drill.Ending{Why: drill.Stopped, By: "ann"}, "nobody took part", exitNo},
 		"expired":     {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}, {ID: "1", Node: "n2", State: drill.Apart}}, nil, "expired", 0},
 		"by somebody": {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}}, &drill.Ending{Why: drill.Stopped, By: "ann"}, "stopped, ann", 0},
+		"lost":        {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}}, &drill.Ending{Why: drill.Lost, By: "n1"}, "lost, n1", exitNo},
 		"by damage":   {[]drill.Report{{ID: "1", Node: "n1", State: drill.Done}}, &drill.Ending{Why: drill.Aborted, By: "n1"}, "aborted, n1", exitNo},
 	} {
 		w := drill.Sum(&drill.Order{ID: "1", Fault: drill.StoreDown, LastsMS: 60_000, BeganAt: began, Ended: c.ended}, began.Add(time.Hour), c.reports)

@@ -99,6 +99,8 @@ const (
 	Stopped Why = "stopped"
 	// Aborted: decisions failed.
 	Aborted Why = "aborted"
+	// Lost: the store has lost the order. A node that had it has put it back with this end.
+	Lost Why = "lost"
 	// Leaving: the process ends. The drill goes on elsewhere.
 	Leaving Why = "leaving"
 )
@@ -184,7 +186,7 @@ func (e *Ending) valid() error {
 	switch {
 	case e == nil:
 		return nil
-	case !slices.Contains([]Why{Expired, Stopped, Aborted}, e.Why):
+	case !slices.Contains([]Why{Expired, Stopped, Aborted, Lost}, e.Why):
 		return wrong("ended.why", "%.40q is no reason of the end of all", string(e.Why))
 	case !line(e.By, MaxActor) || !line(e.Detail, MaxReason):
 		return wrong("ended", "not one line of text")

@@ -90,6 +90,15 @@ func end(ctx context.Context, l Line, id string, e drill.Ending) (ended bool, er
 	return false, errors.New("end a drill: others change its order all the time")
 }
 
+// putBack writes o, which the store has lost, as one that has ended like that, so that those who
+// wait for it and those who look at it later find what became of it. Where another node was
+// first, or another drill has begun, nothing is written.
+func putBack(ctx context.Context, l Line, o drill.Order, e drill.Ending) error {
+	o.Ended = &e
+	_, err := replace(ctx, l, 0, &o, e.At)
+	return err
+}
+
 // replace writes o. It reports false where somebody else was first.
 func replace(ctx context.Context, l Line, from int64, o *drill.Order, now time.Time) (bool, error) {
 	text, err := json.Marshal(o)

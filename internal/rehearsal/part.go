@@ -147,7 +147,7 @@ func (p *part) heard(o *drill.Order) {
 	defer p.mu.Unlock()
 	switch {
 	case o == nil || o.ID != p.order.ID:
-		p.told = &drill.Ending{Why: drill.Stopped, At: time.Now().UTC(), Detail: errGone.Error()}
+		p.told = &drill.Ending{Why: drill.Lost, By: p.rider.options.Node, At: time.Now().UTC(), Detail: errGone.Error()}
 	case o.Ended != nil:
 		p.told = o.Ended
 	}
@@ -155,12 +155,18 @@ func (p *part) heard(o *drill.Order) {
 
 // tell has the others know that the drill has ended, where this node has found so.
 func (p *part) tell(ctx context.Context) {
-	if p.ending.Why != drill.Expired && p.ending.Why != drill.Aborted {
-		return
-	}
 	bounded, cancel := context.WithTimeout(ctx, talkTimeout)
 	defer cancel()
-	if _, err := end(bounded, p.line, p.order.ID, p.ending); err != nil && ctx.Err() == nil {
+	var err error
+	switch p.ending.Why {
+	case drill.Expired, drill.Aborted:
+		_, err = end(bounded, p.line, p.order.ID, p.ending)
+	case drill.Lost:
+		err = putBack(bounded, p.line, *p.order, p.ending)
+	default:
+		return
+	}
+	if err != nil && ctx.Err() == nil {
 		p.rider.options.Logger.Warn("the other nodes are not told that a drill has ended; theirs ends when its time is over", "drill", p.order.ID, "why", p.ending.Why, "error", err)
 	}
 	p.rider.hear(ctx, p.line)

@@ -533,7 +533,7 @@ func TestDrillEndsWithItsOrder(t *testing.T) {
 		"lost": func(f *fleet) {
 			f.line.mu.Lock()
 			defer f.line.mu.Unlock()
-			f.line.version, f.line.text = 0, nil
+			f.line.version, f.line.text, f.line.notices = 0, nil, nil
 		},
 		"replaced": func(f *fleet) {
 			o := &drill.Order{ID: "2", Fault: drill.StoreDown, LastsMS: 1000, Actor: "ann", BeganAt: time.Now().Add(-time.Minute)}
@@ -559,6 +559,25 @@ func TestDrillEndsWithItsOrder(t *testing.T) {
 				f.after(2 * time.Second)
 				if got := f.faults(); got != "," {
 					t.Errorf("faults are %s", got)
+				}
+				f.after(3 * time.Second)
+				w := f.show()
+				if name == "replaced" {
+					if w.Order.ID != "2" || w.Order.Ended != nil {
+						t.Errorf("the other drill is %+v", w.Order)
+					}
+					return
+				}
+				if e := w.Order.Ended; w.UnderWay || w.Order.ID != "1" || e == nil || e.Why != drill.Lost || e.By == "" || e.Detail == "" || len(w.Nodes) != 2 || w.TookPart != 2 {
+					t.Errorf("%+v, %+v", w, w.Order.Ended)
+				}
+				for i := range w.Nodes {
+					if n := &w.Nodes[i]; n.State != drill.Done || n.Why != drill.Lost || n.Closed != 3 {
+						t.Errorf("%+v", n)
+					}
+				}
+				if log := f.nodes[0].log.String(); !strings.Contains(log, "why=lost") {
+					t.Errorf("the log says %s", log)
 				}
 			})
 		})

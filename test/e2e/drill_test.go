@@ -301,6 +301,39 @@ func TestN6DrillOfNothing(t *testing.T) {
 	}
 }
 
+// A store that forgets everything in a drill: the nodes end it, the command that waits says what
+// happened, and what the nodes have seen is still there.
+func TestN6DrillWhoseOrderIsLost(t *testing.T) {
+	t.Parallel()
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	f := newRehearsing(t, redis.URL(), []string{"open"})
+	path, err := testserver.Headgate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, said strings.Builder
+	c := exec.Command(path, "drill", "store-down", "--for", "10m", "--admin", f.admin, "--admin-token-file", f.token, "--json")
+	c.Stdout, c.Stderr = &out, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.shows("store-down")
+	redis.MustDo("FLUSHALL")
+	err = c.Wait()
+	w, code := f.read(out.String(), err)
+	if code != 1 || !strings.Contains(said.String(), "the store has lost the order") {
+		t.Errorf("exit code %d: %s", code, &said)
+	}
+	f.whole(w, drill.Lost)
+	shown, err := headgate(t, "drill", "show", "--admin", f.admin, "--admin-token-file", f.token)
+	if err != nil || !strings.HasPrefix(shown, "drill store-down  lost, n") || !strings.Contains(shown, "the order is gone from the store") {
+		t.Errorf("%v\n%s", err, shown)
+	}
+	for i := range f.nodes {
+		f.events(i, "store-down of all stores", "lost, the order is gone from the store")
+	}
+}
+
 // An operator who ends a drill, and one who interrupts the command, has it end everywhere; one
 // without the scope cannot begin it.
 func TestN6DrillIsStopped(t *testing.T) {
