@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rls"
 )
@@ -108,7 +109,8 @@ func explained(g func() *gate) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		door, err := g().HTTP(r)
 		if err != nil {
-			http.Error(w, err.Error(), callers.KeepOut(w, err))
+			status := callers.KeepOut(w, err)
+			problems.Write(w, status, problems.Of(status, err.Error()))
 			return
 		}
 		explain.Handler(door).ServeHTTP(w, r)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/customer"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/usagetoken"
 )
@@ -41,7 +42,7 @@ func (p *process) customers(s *config.Serve) ([]front, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle(customer.Path, usage)
-	server := newHTTPServer(closing(&p.health.draining, mux), p.logger)
+	server := newHTTPServer(closing(&p.health.draining, problems.Mux(mux)), p.logger)
 	server.TLSConfig, err = p.callersTLS(&s.CallersTLS, "usage", s.UsageAddr)
 	if server.TLSConfig == nil && !config.Loopback(s.UsageAddr) {
 		p.logger.Warn("customers are answered without TLS beyond this machine: their tokens can be read on the way; hint: --tls-cert and --tls-key, or an address such as 127.0.0.1:8083", "addr", s.UsageAddr)

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dualrun"
 	"github.com/headgate/headgate/internal/linelimit"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/view"
@@ -62,7 +63,7 @@ func isCallersToken(name, value string) bool {
 func (p *process) reportDualRun(w http.ResponseWriter, _ *http.Request) {
 	service := p.dualRun.Load()
 	if service == nil {
-		http.Error(w, "there is no dual run; hint: --dual-run URL", http.StatusNotFound)
+		problems.Write(w, http.StatusNotFound, problems.Of(http.StatusNotFound, "there is no dual run; hint: --dual-run URL"))
 		return
 	}
 	writeJSON(w, http.StatusOK, service.Report())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/hostguard"
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rulesview"
 )
@@ -71,7 +72,7 @@ func opsHandler(h *health, limiter *headgate.Limiter, explained http.Handler, du
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, opsIndex)
 	})
-	return mux
+	return problems.Mux(mux)
 }
 
 func writeJSON(w http.ResponseWriter, status int, body any) {

@@ -3,6 +3,8 @@ package app
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/headgate/headgate/internal/problems"
 )
 
 // serveHealth adds to mux what probes ask; ready answers whether the process is ready.
@@ -44,7 +46,7 @@ func (p *process) scrapes() ([]front, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET "+p.settings.MetricsPath, p.health.metrics.Handler(p.logger))
-	server := newOperatorServer(mux, p.logger)
+	server := newOperatorServer(problems.Mux(mux), p.logger)
 	if p.settings.SecuresMetrics() {
 		var err error
 		if server.TLSConfig, err = p.opsTLS("metrics"); err != nil {
@@ -62,5 +64,5 @@ func (p *process) probes() []front {
 	}
 	mux := http.NewServeMux()
 	serveHealth(mux, p.health.readiness)
-	return []front{{name: "health", addr: p.settings.HealthAddr, start: p.gentle("health", newOperatorServer(mux, p.logger))}}
+	return []front{{name: "health", addr: p.settings.HealthAddr, start: p.gentle("health", newOperatorServer(problems.Mux(mux), p.logger))}}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/problems"
 )
 
 // ServeHTTP implements http.Handler: it answers the sub-requests of gateways.
@@ -15,12 +16,12 @@ func (a *Authorizer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := a.admit(r); err != nil {
 		status := callers.Answer(w.Header(), err)
 		w.Header().Set("Connection", "close") // strangers hold none
-		fault(w, r, status, err.Error())
+		fault(w, status, err.Error())
 		return
 	}
 	t := parseTarget(r.RequestURI)
 	if t.profile == nil {
-		fault(w, r, http.StatusNotFound, fmt.Sprintf("no such profile; hint: %sPROFILE or %sPROFILE@DOMAIN, where PROFILE is one of %s", Prefix, Prefix, profileNames()))
+		fault(w, http.StatusNotFound, fmt.Sprintf("no such profile; hint: %sPROFILE or %sPROFILE@DOMAIN, where PROFILE is one of %s", Prefix, Prefix, profileNames()))
 		return
 	}
 	original, err := t.original(r)
@@ -40,13 +41,9 @@ func (a *Authorizer) admit(r *http.Request) error {
 }
 
 // fault answers a request that no profile can answer.
-func fault(w http.ResponseWriter, r *http.Request, status int, message string) {
+func fault(w http.ResponseWriter, status int, message string) {
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead {
-		fmt.Fprintln(w, message)
-	}
+	problems.Write(w, status, problems.Of(status, message))
 }
 
 // answer writes reply as the gateway of p wants it.

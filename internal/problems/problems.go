@@ -26,6 +26,7 @@ var sections = map[int]string{
 	http.StatusPreconditionFailed:    "changed-meanwhile",
 	http.StatusRequestEntityTooLarge: "too-large",
 	http.StatusUnsupportedMediaType:  "media-type",
+	http.StatusMisdirectedRequest:    "other-host",
 	http.StatusUnprocessableEntity:   "invalid",
 	http.StatusTooManyRequests:       "too-many-requests",
 	http.StatusInternalServerError:   "internal-error",

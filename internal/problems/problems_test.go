@@ -57,7 +57,7 @@ func TestWrite(t *testing.T) {
 func TestTypesDoNotChange(t *testing.T) {
 	want := map[int]string{
 		400: "malformed", 401: "no-credential", 403: "no-right", 404: "not-found", 405: "method", 409: "conflict", 410: "gone",
-		412: "changed-meanwhile", 413: "too-large", 415: "media-type", 422: "invalid", 429: "too-many-requests",
+		412: "changed-meanwhile", 413: "too-large", 415: "media-type", 421: "other-host", 422: "invalid", 429: "too-many-requests",
 		500: "internal-error", 501: "not-supported", 502: "no-admin-process", 503: "unavailable",
 	}
 	for status, section := range want {

@@ -1,0 +1,39 @@
+package problems
+
+import "net/http"
+
+// Mux returns mux with answers of this package for what it has no route for: 404, and 405 with
+// the header field Allow. http.ServeMux itself answers those by a line of text.
+func Mux(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		refuse, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		heard := &unserved{header: http.Header{}, status: http.StatusNotFound}
+		refuse.ServeHTTP(heard, r)
+		detail := "nothing is served at this path"
+		if allowed := heard.header.Get("Allow"); allowed != "" {
+			w.Header().Set("Allow", allowed)
+			detail = "the path is not served by this method; hint: " + allowed
+		}
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		Write(w, heard.status, Of(heard.status, detail))
+	})
+}
+
+// unserved takes in what http.ServeMux says of a request that it has no route for.
+type unserved struct {
+	header http.Header
+	status int
+}
+
+// Header implements http.ResponseWriter.
+func (u *unserved) Header() http.Header { return u.header }
+
+// Write implements http.ResponseWriter. It drops the text.
+func (u *unserved) Write(text []byte) (int, error) { return len(text), nil }
+
+// WriteHeader implements http.ResponseWriter.
+func (u *unserved) WriteHeader(status int) { u.status = status }
