@@ -25,6 +25,10 @@ import (
 // reservation, as it is new or the store was away, is charged the whole; one that is
 // gone keeps what it has. Resp says what is left, and is Allowed.
 //
+// A reservation that the store does not remember, because it was away then, has lost it, or
+// never heard of it, is charged the whole; where nothing was used, the outcome is
+// reservation.Unknown, and later calls change nothing either.
+//
 // An error says that r or actual is malformed or r has expired (reservation.ErrExpired), and
 // means that nothing was done.
 func (l *Limiter) Commit(ctx context.Context, r reservation.Reservation, actual reservation.Actual, resp *Response) (reservation.Outcome, error) {
@@ -72,6 +76,9 @@ func (l *Limiter) settle(ctx context.Context, r reservation.Reservation, actual 
 	p.addRequest(&b.request, &responses[0])
 	if len(p.takes) == 0 {
 		responses[0].merge()
+		if r.IsCharged() {
+			return reservation.Unknown, nil // no limit in force counts what it was charged for
+		}
 		return reservation.Settled, nil
 	}
 	return l.takeSettled(ctx, p, b, r, &responses[0]), nil
@@ -169,7 +176,7 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 	clear(p.locally) // the fallback has no reservations
 	g := &b.ledger
 	g.use(p.takes)
-	made := l.look(ctx, p, b, g.mayPay(r))
+	made, forgotten := l.look(ctx, p, b, g.mayPay(r)), false
 	switch {
 	case made.Err != nil:
 		for i := range p.results {
@@ -186,6 +193,7 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 		*resp = Response{Allowed: true, DomainKnown: resp.DomainKnown, Verdicts: resp.Verdicts[:0]}
 		return reservation.Unknown
 	default:
+		forgotten = true
 		g.forget()
 	}
 	now := limit.MicrosOf(l.now())
@@ -194,6 +202,7 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 	g.reckon(r, p.takes)
 	g.decide()
 	g.apply(p, old)
+	idle := !slices.ContainsFunc(p.takes, func(t store.Take) bool { return t.Hits > 0 })
 	mark := p.addMark(b, reservation.MarkSettled)
 	p.bindKeys()
 	l.take(ctx, l.store, p.takes, p.results)
@@ -203,6 +212,9 @@ func (l *Limiter) takeSettled(ctx context.Context, p *plan, b *booking, r reserv
 	case done.Err != nil:
 		return reservation.Undecided
 	case done.Allowed && !done.Skipped:
+		if forgotten && idle {
+			return reservation.Unknown // nothing was held, and nothing is charged
+		}
 		return reservation.Settled
 	}
 	return reservation.SettledBefore

@@ -181,6 +181,11 @@ func TestA10ForgedReservations(t *testing.T) {
 		t.Errorf("one of another store: %d left, want 15", left)
 	}
 	b.commit(forged, reservation.SettledBefore, used(0))
+	nothing, _ := other.reserve(reservation.Options{}, some("shared:s", 5))
+	if outcome, err := b.limiter.Cancel(t.Context(), nothing, new(headgate.Response)); outcome != reservation.Unknown || err != nil || b.remaining("shared:s") != 15 {
+		t.Errorf("one of another store, cancelled: %v, %v, %d left", outcome, err, b.remaining("shared:s"))
+	}
+	b.commit(nothing, reservation.SettledBefore, used(5))
 
 	// The list of what was charged is taken from a larger one.
 	small, _ := b.reserve(reservation.Options{ID: "x"}, some("shared:s", 2))
@@ -326,7 +331,7 @@ func TestA10SwitchedOff(t *testing.T) {
 	r, _ := b.reserve(reservation.Options{}, some("once:o", 20))
 	switched(t, b, `{"target":"rule:d.once","state":"off"}`)
 	b.check(charge)
-	b.commit(r, reservation.Settled, used(50))
+	b.commit(r, reservation.Unknown, used(50))
 	b.limiter.SetSwitches(nil)
 	if left := b.remaining("once:o"); left != 80 {
 		t.Errorf("%d left, want 80", left)

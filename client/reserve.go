@@ -176,7 +176,7 @@ func decodeSettled(answer *http.Response, body []byte, resp *headgate.Response) 
 	if json.Unmarshal(body, &told) != nil {
 		return reservation.Undecided, foreign(answer.StatusCode), nil
 	}
-	for _, outcome := range [...]reservation.Outcome{reservation.Undecided, reservation.Settled, reservation.SettledBefore} {
+	for _, outcome := range [...]reservation.Outcome{reservation.Undecided, reservation.Settled, reservation.SettledBefore, reservation.Unknown} {
 		if outcome.String() == told.Outcome {
 			allowed := true
 			told.Allowed = &allowed

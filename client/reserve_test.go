@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bytes"
 	"errors"
 	"testing"
 	"time"
@@ -52,6 +53,10 @@ func TestA10ReserveOverWire(t *testing.T) {
 		if outcome, err := far.Cancel(t.Context(), r, &resp); outcome != reservation.SettledBefore || err != nil {
 			t.Fatal(outcome, err)
 		}
+	}
+	never := reservation.Made(bytes.Replace([]byte(r.Claims()), []byte("\x01a"), []byte("\x01b"), 1), nil, r.Expires())
+	if outcome, err := far.Cancel(t.Context(), never, &resp); outcome != reservation.Unknown || err != nil {
+		t.Fatal(outcome, err)
 	}
 	if r, err := far.Reserve(t.Context(), &request, reservation.Options{}, &resp); err != nil || resp.Allowed || r != (reservation.Reservation{}) {
 		t.Fatalf("70 and 40 of 100: %v, %+v, %v", r, resp, err)

@@ -24,6 +24,9 @@ var Untold = Charge{Hits: 1}
 // claims cost by the rules in force.
 func (r Reservation) IsTold() bool { return r.expires != 0 && r.Charged(Untold.Bucket, 0) == 0 }
 
+// IsCharged reports whether r says that any bucket was charged for it.
+func (r Reservation) IsCharged() bool { return r.charged != "" }
+
 // maxChargeLength bounds the bytes of one charge: four of the bucket and MaxQuota.
 const maxChargeLength = 4 + 8
 

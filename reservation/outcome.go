@@ -26,8 +26,10 @@ const (
 	// SettledBefore: another call had, or this one when its answer got lost. Nothing
 	// was charged or given back.
 	SettledBefore
-	// Unknown: the store does not remember a reservation of Of. It was
-	// denied, or not made, or is long over. Nothing was charged or given back.
+	// Unknown: there was nothing to settle. The store does not remember the reservation, and
+	// nothing was used of it or it is one of Of: it was denied, never made, made while the
+	// store was away, or is long over. Or no limit in force counts what it was charged for.
+	// Nothing was charged or given back.
 	Unknown
 )
 

@@ -134,8 +134,9 @@
 //	{"settled":true,"outcome":"settled","rule":"api.user","limit":100,"remaining":73,"reset_ms":41200,"degraded":""}
 //
 // with outcome "settled_before" where a call before has settled it: then nothing is
-// charged or given back. When the store does not answer they answer 503 with
-// "settled":false; to try again is safe. A reservation whose time is over is 410.
+// charged or given back. Where there was nothing to settle it is "unknown", with
+// "settled":false. When the store does not answer they answer 503 with "settled":false; to
+// try again is safe. A reservation whose time is over is 410.
 //
 // # Trust
 //

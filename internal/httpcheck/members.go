@@ -256,7 +256,7 @@ var components = openapi.New([]openapi.Component{
 	{Name: "Results", Of: batchAnswer{}, About: "One for each check, in their order."},
 	{Name: "Settled", Of: settledBody{}, About: "What became of a reservation, and what is left of the tightest limit.", Notes: with(leftNotes, map[string]note{
 		"limit":   limitNote,
-		"outcome": {"enum": []string{reservation.Settled.String(), reservation.SettledBefore.String(), reservation.Undecided.String()}},
+		"outcome": {"enum": []string{reservation.Settled.String(), reservation.SettledBefore.String(), reservation.Unknown.String(), reservation.Undecided.String()}},
 	})},
 	{Name: "Problem", Of: problemBody{}, About: "RFC 9457: what is wrong with the call. Nothing was decided or charged."},
 })

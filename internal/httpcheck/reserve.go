@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -91,7 +92,7 @@ func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path strin
 }
 
 // writeSettled answers a commit or a cancellation. One that is undecided is to be
-// tried again.
+// tried again; one that is unknown is not.
 func (h *reservations) writeSettled(w http.ResponseWriter, c *call, resp *headgate.Response, outcome reservation.Outcome) {
 	status := http.StatusOK
 	if outcome == reservation.Undecided {
@@ -99,11 +100,7 @@ func (h *reservations) writeSettled(w http.ResponseWriter, c *call, resp *headga
 		w.Header().Set("Retry-After", "1")
 	}
 	c.out = append(c.out, `{"settled":`...)
-	if outcome == reservation.Undecided {
-		c.out = append(c.out, "false"...)
-	} else {
-		c.out = append(c.out, "true"...)
-	}
+	c.out = strconv.AppendBool(c.out, outcome == reservation.Settled || outcome == reservation.SettledBefore)
 	c.out = appendText(c.out, `,"outcome":`, outcome.String())
 	s := h.encoder.Summarize(resp)
 	c.out = appendCounts(append(c.out, ','), &s)

@@ -1,6 +1,8 @@
 package httpcheck_test
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -206,4 +208,31 @@ func FuzzSettle(f *testing.F) {
 			t.Fatalf("%s %q: %d %v", path, body, status, got)
 		}
 	})
+}
+
+// TestSettlingNothingSaysSo: a reservation of which a letter has changed is none, and who
+// cancels it hears that nothing was held. The true one is settled by then as before.
+func TestSettlingNothingSaysSo(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := reservations(t, s, &now)
+	made := reserve(t, h, `{"domain":"api","descriptors":[{"descriptor":"user:1","hits":40}],"id":"abc"}`)
+	raw, err := base64.RawURLEncoding.DecodeString(made.Reservation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := func(old, new string) string {
+		return base64.RawURLEncoding.EncodeToString(bytes.Replace(raw, []byte(old), []byte(new), 1))
+	}
+	for what, text := range map[string]string{"id": changed("abc", "abd"), "domain": changed("api", "apj"), "key": changed("user", "uses"), "value": changed("user\x011", "user\x012")} {
+		if got := settle(t, h, "/v1/cancel", text, ""); got.status != http.StatusOK || got.Outcome != "unknown" || got.Settled {
+			t.Errorf("another %s: %+v", what, got)
+		}
+	}
+	if got := settle(t, h, "/v1/cancel", made.Reservation, ""); got.Outcome != "settled" || !got.Settled || got.Remaining != 100 {
+		t.Errorf("the true one: %+v", got)
+	}
 }

@@ -17,7 +17,7 @@ type reservationCollector func() reservation.Counts
 var (
 	reservationsTotal = prometheus.NewDesc("headgate_reservations_total", "Reservations asked for, by outcome (made, denied).", []string{"outcome"}, nil)
 	settlementsTotal  = prometheus.NewDesc("headgate_settlements_total",
-		"Calls that settle a reservation, by operation (commit, cancel) and outcome (settled, settled_before, unknown: the store does not remember it, undecided: the store did not answer).",
+		"Calls that settle a reservation, by operation (commit, cancel) and outcome (settled, settled_before, unknown: there was nothing to settle, undecided: the store did not answer).",
 		[]string{"op", "outcome"}, nil)
 )
 

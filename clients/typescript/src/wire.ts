@@ -140,8 +140,8 @@ export interface Decision {
 /** What became of a reservation. */
 export interface Settled {
   readonly settled: boolean;
-  /** `settled`, `settled_before`, or `undecided`: then try again, which is safe. */
-  readonly outcome: "settled" | "settled_before" | "undecided";
+  /** `settled`, `settled_before`, `unknown`: there was nothing to settle, or `undecided`: then try again, which is safe. */
+  readonly outcome: "settled" | "settled_before" | "unknown" | "undecided";
   readonly limit?: number;
   readonly remaining?: number;
   readonly resetMs?: number;
@@ -273,7 +273,7 @@ export function decodeBatch(value: unknown, checks: number): Decision[] | undefi
 export function decodeSettled(value: unknown): Settled | undefined {
   if (!isObject(value) || typeof value["settled"] !== "boolean") return undefined;
   const outcome = value["outcome"];
-  if (outcome !== "settled" && outcome !== "settled_before" && outcome !== "undecided") return undefined;
+  if (outcome !== "settled" && outcome !== "settled_before" && outcome !== "unknown" && outcome !== "undecided") return undefined;
   return {
     settled: value["settled"], outcome, rule: text(value["rule"]) ?? "", degraded: text(value["degraded"]) ?? "",
     ...known({

@@ -179,7 +179,7 @@ class Settled:
 
     settled: bool
     outcome: str
-    """settled, settled_before, or undecided: then try again, which is safe."""
+    """settled, settled_before, unknown: there was nothing to settle, or undecided: then try again, which is safe."""
     limit: int | None = None
     remaining: int | None = None
     reset_ms: int | None = None
@@ -295,7 +295,7 @@ def decode_settled(value: Any) -> Settled | None:
     if not isinstance(value, dict) or not isinstance(value.get("settled"), bool):
         return None
     outcome = value.get("outcome")
-    if outcome not in ("settled", "settled_before", "undecided"):
+    if outcome not in ("settled", "settled_before", "unknown", "undecided"):
         return None
     return Settled(
         settled=value["settled"],
