@@ -37,6 +37,8 @@ func (*regionsStatusCmd) Help() string {
       Beside the one of --admin (or HEADGATE_ADMIN) two further nodes.
 
   headgate regions status --json | jq -r '.rules[] | select(.state != "leased") | .rule'
+      Rules that do not lease: they are waiting for an answer of their home, cut off from it,
+      on the reserve, or unheard.
 
 A home is what rules with regions: leased lease from. The exit code is 0 when all homes that
 are needed answer, 1 when nothing was heard of one for ten seconds (silent), and 2 when a node

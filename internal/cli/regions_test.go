@@ -26,6 +26,7 @@ func farRegions() *view.Regions {
 		Rules: []view.RegionRule{
 			{Rule: "api.key", Regions: "leased", Peer: "home", State: view.RuleLeased, Buckets: 31, Held: 240, ReserveLeft: 0.52, TakenRate: 118, LeasedRate: 112.4, ReserveRate: 3.1, DeniedRate: 0.2, Unused: 0.013},
 			{Rule: "api.month", Regions: "leased", Peer: "home", State: view.RuleOnReserve, Why: "its home may have forgotten what it lent, and lends again in 29d23h; hint: headgate store epoch --vouch, if it has not", ReserveLeft: 0.9, ReserveRate: 4, Unused: -1},
+			{Rule: "api.key2", Regions: "leased", Peer: "home", State: view.RuleWaiting, Why: "its home has not answered the last question; what is held passes until it ends, then the reserve", Unused: -1, DeniedRate: 35},
 			{Rule: "jobs.tenant\x1b[2J", Regions: "leased", Peer: "archive", State: view.RuleCutOff, Why: "what is held passes until it ends, then the reserve", ReserveLeft: -1, Unused: -1, Excess: 2},
 		},
 		RulesMore: 3,

@@ -199,6 +199,8 @@ func ruleState(r *planned, st *regional.Stats) (state, why string) {
 		return view.RuleUnheard, "its home was not asked yet"
 	case peer == view.PeerSilent:
 		return view.RuleCutOff, "what is held passes until it ends, then the reserve"
+	case !st.Connected:
+		return view.RuleWaiting, "its home has not answered the last question; what is held passes until it ends, then the reserve"
 	case st.EpochAge < r.fence:
 		return view.RuleOnReserve, fmt.Sprintf("its home may have forgotten what it lent, and lends again in %s; hint: headgate store epoch --vouch, if it has not", rules.DurationText((r.fence-st.EpochAge).Truncate(time.Second)+time.Second))
 	}

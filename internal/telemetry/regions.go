@@ -66,7 +66,7 @@ func (c homeCollector) Collect(ch chan<- prometheus.Metric) {
 }
 
 // ruleStates are the values of headgate_regions_rule_state.
-var ruleStates = []string{view.RuleLeased, view.RuleOnReserve, view.RuleCutOff}
+var ruleStates = []string{view.RuleLeased, view.RuleOnReserve, view.RuleCutOff, view.RuleWaiting}
 
 // WatchRegionRules adds to the metrics how the rules whose limits hold over several regions are
 // doing. read is called for each collection. Their labels are the id of a rule in force and the
@@ -81,7 +81,7 @@ func (m *Metrics) WatchRegionRules(read func() view.Regions) {
 		return listedMetric[rule]{prometheus.CounterValue, name, help, value, nil}
 	}
 	m.register.MustRegister(newListed(func() []rule { return read().Rules }, labels, func(r *rule) []string { return []string{r.Peer, r.Rule} }, []listedMetric[rule]{
-		{nowValue, "headgate_regions_rule_state", "What decides the rule: 0 leases, 1 the reserve, because the home may have forgotten what it lent, 2 the reserve, because the home is silent.",
+		{nowValue, "headgate_regions_rule_state", "What decides the rule: 0 leases, 1 the reserve, because the home may have forgotten what it lent, 2 the reserve, because the home is silent, 3 what is held and then the reserve, because the home has not answered the last question.",
 			func(r *rule) float64 { return float64(slices.Index(ruleStates, r.State)) }, func(r *rule) bool { return slices.Contains(ruleStates, r.State) }},
 		gauge("headgate_regions_rule_hits_held", "Hits that this node may still let pass by what it has leased.", func(r *rule) float64 { return float64(r.Held) }),
 		{nowValue, "headgate_regions_rule_reserve_left_ratio", "Part of the reserve that was left of late, for the key that had the least; no series where nobody has asked it.",

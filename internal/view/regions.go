@@ -66,10 +66,12 @@ type RegionPeer struct {
 }
 
 // States of a RegionRule: its limits are leased, they are not because the home may have
-// forgotten something, the home is away, and the home was not asked yet.
+// forgotten something, the home has not answered the last question, it is away, and it was not
+// asked yet.
 const (
 	RuleLeased    = "leased"
 	RuleOnReserve = "on_reserve"
+	RuleWaiting   = "waiting"
 	RuleCutOff    = "cut_off"
 	RuleUnheard   = "unheard"
 )
@@ -81,8 +83,8 @@ type RegionRule struct {
 	// Regions is the word of the rule: "leased". Peer is the home.
 	Regions string `json:"regions"`
 	Peer    string `json:"peer"`
-	// State is RuleLeased, RuleOnReserve, RuleCutOff or RuleUnheard, and Why says what that
-	// means; "" of RuleLeased.
+	// State is RuleLeased, RuleOnReserve, RuleWaiting, RuleCutOff or RuleUnheard, and Why says
+	// what that means; "" of RuleLeased.
 	State  string        `json:"state"`
 	Why    string        `json:"why,omitempty"`
 	Limits []RegionLimit `json:"limits"`

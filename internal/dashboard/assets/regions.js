@@ -16,7 +16,7 @@ const ruleColumns = [{ label: "Rule" }, { label: "Home" }, { label: "State" }, {
   { label: "Unused", num: true, hint: "Part of the hits lent in the last minute that nobody could use" }, { label: "Excess", num: true, hint: "Hits that passed beyond those lent, measured on this node since it started" }, { label: "Bound", num: true, hint: "What the rule promises" }, { label: "", spoken: "Kept" }];
 
 const homeStates = { heard: ["allowed", "heard"], silent: ["denied", "silent"], unheard: ["plain", "unheard"] };
-const ruleStates = { leased: ["allowed", "leased"], on_reserve: ["degraded", "on reserve"], cut_off: ["denied", "cut off"], unheard: ["plain", "unheard"] };
+const ruleStates = { leased: ["allowed", "leased"], on_reserve: ["degraded", "on reserve"], waiting: ["degraded", "waiting"], cut_off: ["denied", "cut off"], unheard: ["plain", "unheard"] };
 
 // An epoch that somebody has vouched for is older than any limit remembers, in seconds.
 const longAgo = 2 * 366 * 86400;
