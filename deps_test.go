@@ -72,7 +72,7 @@ var rooms = map[string]struct {
 	"answercost":                   {nil, "what an answer cost is read from its bytes alone, whoever charges it"},
 	"costlimit":                    {[]string{".", "answercost", "descriptor", "httplimit", "limit", "reservation", "rules", "store", "internal/sleep"}, "costs are reserved around a handler by the middleware that limits requests, and read by a room that knows no limits"},
 	"grpclimit":                    {[]string{".", "limit", "descriptor", "rules", "internal/httpanswer", "internal/admission", "trace"}, "interceptors ask a one-method Checker"},
-	"internal/forwardauth":         {[]string{"internal/problems", "internal/callers", "internal/refusals", ".", "limit", "descriptor", "rules", "identity", "internal/httpanswer", "internal/admission", "repeat", "trace"}, "a way in asks a one-method Checker and knows no other way in"},
+	"internal/forwardauth":         {[]string{"internal/problems", "internal/callers", ".", "limit", "descriptor", "rules", "identity", "internal/httpanswer", "internal/admission", "repeat", "trace"}, "a way in asks a one-method Checker and knows no other way in"},
 	"internal/extauthz":            {[]string{"internal/callers", "internal/httpanswer", "internal/forwardauth"}, "sub-requests over gRPC are decided as those over HTTP are"},
 	"internal/statsd":              {nil, "what is sent is names and numbers, whoever has counted"},
 	"internal/dualrun":             {[]string{"internal/credentials"}, "two services are compared by what both say over the wire, whoever decides"},

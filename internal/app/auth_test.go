@@ -10,11 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/testserver"
@@ -213,4 +215,61 @@ func TestABudgetAboveTheGatewaysPatienceIsTold(t *testing.T) {
 			t.Errorf("with %v the log says\n%s", budget, text)
 		}
 	}
+}
+
+// TestStrangersAreCountedByWhatTheyShow: who asks as a gateway and is no peer is counted by
+// what he shows where it counts, and may come in by a token there.
+func TestStrangersAreCountedByWhatTheyShow(t *testing.T) {
+	n := startSecured(t, nil, quiet(), transports[0])
+	good := n.tokens["check"]
+	for _, c := range []struct {
+		field, value string
+		status       int
+		reason       string
+	}{
+		{"", "", 403, "no_token"},
+		{callers.TokenHeader, n.tokens[n.unknown], 401, "unknown_token"},
+		{callers.TokenHeader, "", 401, "malformed"},
+		{callers.TokenHeader, n.tokens["explain"], 403, "wrong_scope"},
+		{callers.TokenHeader, good, 200, ""},
+		{"Authorization", "Bearer " + good, 403, "malformed"}, // it is the client's
+		{"Authorization", "Bearer of something else", 403, "no_token"},
+	} {
+		before := n.refusedAt("auth")
+		h := http.Header{"X-Forwarded-Method": {"GET"}, "X-Forwarded-Uri": {"/"}, "X-Forwarded-Host": {"api.example.com"}, "X-Forwarded-For": {"198.51.100.7"}}
+		if c.field != "" {
+			h[c.field] = []string{c.value}
+		}
+		code, text := n.send(http.MethodGet, n.auth+"traefik", "", h)
+		if code != c.status {
+			t.Errorf("%s %q: %d %s", c.field, c.value, code, text)
+		}
+		if code == http.StatusForbidden && c.reason != "wrong_scope" && !strings.Contains(text, callers.TokenHeader) {
+			t.Errorf("%s %q: the answer does not say where a token belongs: %s", c.field, c.value, text)
+		}
+		after := n.refusedAt("auth")
+		for reason, count := range after {
+			if want := before[reason]; (reason == c.reason) != (count == want+1) || count > want+1 {
+				t.Errorf("%s %q: %d more are counted as %s", c.field, c.value, count-want, reason)
+			}
+		}
+	}
+}
+
+// refusedAt is how many were refused at a door, by reason.
+func (n *secured) refusedAt(door string) map[string]int {
+	n.t.Helper()
+	_, text := n.send(http.MethodGet, n.ops+"/metrics", "", nil)
+	counts := map[string]int{}
+	for _, found := range regexp.MustCompile(`(?m)^headgate_auth_refused_total\{door="`+door+`",reason="(\w+)"\} (\d+)$`).FindAllStringSubmatch(text, -1) {
+		count, err := strconv.Atoi(found[2])
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		counts[found[1]] = count
+	}
+	if len(counts) == 0 {
+		n.t.Fatalf("nothing is counted at %s", door)
+	}
+	return counts
 }

@@ -136,12 +136,9 @@ func (g *gatewayCallers) ways() (func(*http.Request) error, func(context.Context
 	return g.overHTTP, g.overGRPC
 }
 
-// overHTTP returns nil for a request of who may ask. Its Authorization is that of a
-// gateway's client, so that it shows nothing.
+// overHTTP returns nil for a request of who may ask.
 func (g *gatewayCallers) overHTTP(r *http.Request) error {
-	own := *r
-	own.Header = http.Header{callers.TokenHeader: r.Header[callers.TokenHeader]}
-	_, err := g.gate.HTTP(&own)
+	_, err := g.gate.Gateway(r)
 	return err
 }
 

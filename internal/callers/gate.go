@@ -83,6 +83,9 @@ type Refused struct {
 // Error implements error.
 func (r *Refused) Error() string { return r.What }
 
+// ShowsNothing reports whether nothing was shown where it would count.
+func (r *Refused) ShowsNothing() bool { return r.Reason == refusals.NoToken || r == errMisplaced }
+
 // Ends reports whether the connection is to end with this answer.
 func (r *Refused) Ends() bool { return r == errTooMany }
 
@@ -92,8 +95,10 @@ var (
 	errUnlisted     = &Refused{refusals.NoToken, "the certificate is good, but nobody is known here by one of its names, and there is no token; hint: certificates in the file of --callers lists such names"}
 	errMalformed    = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
 	errMalformedOwn = &Refused{refusals.Malformed, "the header " + TokenHeader + " is not one token; hint: " + TokenHeader + ": TOKEN, once"}
-	errUnknown      = &Refused{refusals.UnknownToken, "the token is not known"}
-	errExpired      = &Refused{refusals.Expired, "the credential has expired"}
+	// errMisplaced is for who shows a token of callers as that of a gateway's client.
+	errMisplaced = &Refused{refusals.Malformed, "a token of callers stands in Authorization, which is the client's here; hint: " + TokenHeader + ": TOKEN"}
+	errUnknown   = &Refused{refusals.UnknownToken, "the token is not known"}
+	errExpired   = &Refused{refusals.Expired, "the credential has expired"}
 	// errTooMany ends the connection, so that an address which has shown many wrong tokens
 	// pays for a connection with each further one. The answer is the same otherwise,
 	// because 429 is for what limits say.

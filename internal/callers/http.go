@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/inlet"
@@ -35,6 +36,23 @@ func (g *Gate[D]) HTTP(r *http.Request) (door D, err error) {
 		return door, g.Refuse(err, refusals.AddressOf(r))
 	}
 	return door, nil
+}
+
+// Gateway is HTTP for a sub-request of a gateway: its Authorization is that of the gateway's
+// client and shows nothing, so that a token counts in TokenHeader alone.
+func (g *Gate[D]) Gateway(r *http.Request) (door D, err error) {
+	s := Shown{}
+	if g.Asks() {
+		s = TokenOf(nil, r.Header[TokenHeader])
+		s.Peer = inlet.PeerOf(r.Context())
+	}
+	if door, err = g.Enter(s); err == nil {
+		return door, nil
+	}
+	if token, _ := tokenfile.Bearer(r.Header["Authorization"]); err == errNoToken && strings.HasPrefix(token, TokenPrefix) {
+		err = errMisplaced
+	}
+	return door, g.Refuse(err, refusals.AddressOf(r))
 }
 
 // Refuse counts an error of Enter for the address that it is about, the zero one for a

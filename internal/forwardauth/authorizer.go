@@ -16,7 +16,6 @@ import (
 	"github.com/headgate/headgate/internal/admission"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
-	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/trace"
 )
@@ -283,12 +282,12 @@ func (a *Authorizer) Admit(addr string, enter func() error) error {
 		if refused == nil {
 			return nil
 		}
-		if kept := (*callers.Refused)(nil); !errors.As(refused, &kept) || kept.Reason != refusals.NoToken {
+		if kept := (*callers.Refused)(nil); !errors.As(refused, &kept) || !kept.ShowsNothing() {
 			return refused // who shows something hears about that
 		}
 	}
 	a.strangers.Add(1)
-	err := fmt.Errorf("%s asks and is no peer; hint: --auth-peers names the networks of gateways, --callers their tokens and certificates", hostOf(addr))
+	err := fmt.Errorf("%s asks and is no peer; hint: --auth-peers names the networks of gateways, --callers their tokens, which they show in "+callers.TokenHeader+", and certificates", hostOf(addr))
 	a.trouble(err)
 	return err
 }
