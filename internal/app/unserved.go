@@ -1,6 +1,7 @@
 package app
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/internal/config"
@@ -35,6 +36,9 @@ func (r *ruleReporter) unserved(set *rules.Set) {
 			told[text] = true
 			texts = append(texts, text+" (first rule "+u.Rule.ID+")")
 		}
+	}
+	if i := slices.IndexFunc(set.Rules(), lint.NeedsHold); i >= 0 && slices.Contains(r.fronts, lint.HTTP) {
+		texts = append(texts, "concurrency counts over http only checks with hold, so that all others pass (first rule "+set.Rules()[i].ID+")")
 	}
 	if len(texts) > 0 {
 		r.logger.Warn("rules ask for what callers of this process do not get; hint: headgate rules lint --front names each rule and what to do", "unserved", strings.Join(texts, "; "))

@@ -33,7 +33,7 @@ descriptors:
 		var log strings.Builder
 		r := &ruleReporter{
 			logger: slog.New(slog.NewTextHandler(&log, nil)), metrics: telemetry.New(telemetry.Build{}, telemetry.Options{}),
-			fronts: []lint.Front{lint.GRPC, lint.Auth},
+			fronts: []lint.Front{lint.HTTP, lint.GRPC, lint.Auth},
 		}
 		r.report(e)
 		if n := strings.Count(log.String(), "rules ask for what callers of this process do not get"); n != 1 {
@@ -44,7 +44,8 @@ descriptors:
 			"soft_limit with action delay has no effect over grpc, auth: ", "(first rule d.api)",
 			"concurrency has no effect over auth: ", "(first rule d.stream)",
 			"concurrency has no effect over grpc, auth: ", "(first rule e.user)",
-			"priority has no effect over grpc, auth: ",
+			"priority has no effect over http, grpc, auth: ",
+			"concurrency counts over http only checks with hold, so that all others pass (first rule e.user)",
 			"without 'match' it is leaf",
 		} {
 			if !strings.Contains(log.String(), want) {

@@ -93,6 +93,11 @@ var demands = []demand{
 	},
 }
 
+// NeedsHold reports whether r limits requests in flight, and counts over HTTP only those that
+// are asked for with a hold: no entry names it. Who asks without one passes whatever is in
+// flight. That is no finding, because callers may well send it.
+func NeedsHold(r *rules.Rule) bool { return r.LimitOf(rules.InFlight) != nil && r.HoldEntry == "" }
+
 // Unserved returns what rules of s ask for and what the given fronts cannot do, by the
 // order of the rules.
 func Unserved(s *rules.Set, fronts ...Front) []Unmet {
