@@ -93,6 +93,40 @@ func TestSumOfShares(t *testing.T) {
 	})
 }
 
+// TestNodesThatJoin: where some nodes do not know of others yet, each lets its share of the
+// number that it knows of pass, and the newcomers add theirs to the whole limit.
+//
+//promise:fleet-joins
+func TestNodesThatJoin(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		before, joined := rapid.Int64Range(1, 6).Draw(t, "before"), rapid.Int64Range(1, 6).Draw(t, "joined")
+		quota := rapid.Int64Range(1, 60).Draw(t, "quota")
+		sum, want := int64(0), int64(0)
+		for i := range before + joined {
+			known := before
+			if i >= before {
+				known += joined
+			}
+			s, err := local.New(local.Options{Nodes: func() int { return int(known) }, MaxBytes: 1 << 20, Now: func() limit.Micros { return noon }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var results [1]store.Result
+			for range quota + 1 {
+				s.Take(t.Context(), []store.Take{{Key: []byte("k"), Limit: limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: quota, Period: time.Hour}), Hits: 1}}, results[:])
+				if results[0].Allowed {
+					sum++
+				}
+			}
+			want += max(quota/known, 1)
+		}
+		most := max(quota, before) + max(joined*quota/(before+joined), joined)
+		if sum != want || sum > most {
+			t.Fatalf("%d nodes and %d that joined let %d hits pass of a limit of %d, want %d and at most %d", before, joined, sum, quota, want, most)
+		}
+	})
+}
+
 //promise:local-whole
 func TestWhole(t *testing.T) {
 	s := open(t, func() int { return 4 }, func() limit.Micros { return noon })
