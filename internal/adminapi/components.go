@@ -1,13 +1,12 @@
 package adminapi
 
 import (
-	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/drill"
+	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/internal/view"
-	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant"
@@ -49,7 +48,7 @@ var (
 )
 
 // components are what the document has by name. Their members are those of their types.
-var components = openapi.New([]openapi.Component{
+var components = openapi.New(append([]openapi.Component{
 	{Name: "Document", Of: quotas.Document{}, About: "An account, whole. What has no effective_at counts always, what has no expires_at for ever; of several the one that began last counts. Those at the top hold for the tier, and for each override that has none of its own.", Notes: documentNotes},
 	{Name: "Assignment", Of: quotas.Assignment{}, About: "A tier for a time."},
 	{Name: "Override", Of: quotas.Override{}, About: "The quota of one descriptor: requests_per_unit and unit, or unlimited.", Notes: map[string]schema{
@@ -160,31 +159,4 @@ var components = openapi.New([]openapi.Component{
 	{Name: "DualRun", Of: view.DualRun{}, About: "What a dual run beside an existing rate limit service has found."},
 	{Name: "Events", Of: view.Events{}, About: "Events that are remembered, the latest first."},
 	{Name: "Event", Of: view.Event{}, About: "A decision."},
-	{Name: "Explanation", Of: view.Explanation{}, About: "How a request would be decided now, and why."},
-	{Name: "ExplainBody", Of: explainBody{}, About: "A request that is not made.", Notes: map[string]schema{
-		"descriptors": {"minItems": 1, "maxItems": descriptor.MaxDescriptors},
-		"attributes":  openapi.Said("Facts about the request from which a rule may take its cost."),
-	}},
-	{Name: "ExplainDescriptor", Of: explainDescriptor{}, About: "Entries, or a descriptor as people write it.", Notes: map[string]schema{
-		"entries": {"maxItems": descriptor.MaxEntries}, "hits": {"maximum": int64(limit.MaxQuota), "default": 1},
-	}},
-	{Name: "ExplainEntry", Of: explainEntry{}, About: "An entry."},
-})
-
-// What explain.Decode reads, for the document.
-type (
-	explainBody struct {
-		Domain      string              `json:"domain"`
-		Descriptors []explainDescriptor `json:"descriptors"`
-		Attributes  map[string]string   `json:"attributes,omitempty"`
-	}
-	explainDescriptor struct {
-		Entries    []explainEntry `json:"entries,omitempty"`
-		Descriptor string         `json:"descriptor,omitempty"`
-		Hits       int64          `json:"hits,omitempty"`
-	}
-	explainEntry struct {
-		Key   string `json:"key"`
-		Value string `json:"value,omitempty"`
-	}
-)
+}, explain.Components()...))

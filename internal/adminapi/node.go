@@ -65,7 +65,7 @@ func (n node) routes() []route {
 		{
 			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: n.explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
 			about:   "Nothing is charged.",
-			body:    &payload{kinds: jsonOnly, most: explain.MaxBody, of: explainBody{}, about: "The request, as /v1/check takes it."},
+			body:    &payload{kinds: jsonOnly, most: explain.MaxBody, of: explain.Body{}, about: "The request, as /v1/check takes it."},
 			answers: []reply{ok(view.Explanation{}, "How, and why."), notHere},
 		},
 	}

@@ -22,9 +22,11 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/httpcheck"
+	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/refusals"
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/systemd"
@@ -125,6 +127,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		Answer:  answer,
 		JSON:    rls.NewJSONHandler(inJSON, overJSON(p.gate(entrance{callers.HTTP, s.HTTPAddr, "json", decides}))),
 		Explain: explained(func() *gate { return explains }),
+		Parts:   []openapi.Part{rls.DescribeJSON(), explain.Describe()},
 		Ready:   p.health.ready,
 	})
 	if err != nil {

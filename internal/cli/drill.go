@@ -34,8 +34,9 @@ const drillAbout = `
 Every node that decides puts the fault at its own door to what it leans on, and takes it away when
 the time is over, by its own clock. Nothing else is touched. It ends before that when a share of
 the requests of a node are errors: such as are turned away because the store could not decide
-(failure mode closed), or because a region that is cut off has used its reserve, or end by a bug. The command waits for the end, and prints what the nodes
-have seen; an interrupt ends the drill. There is one drill at a time.
+(failure mode closed), or because a region that is cut off has used its reserve, or end by a bug.
+The command waits for the end, and prints what the nodes have seen; an interrupt ends the drill.
+There is one drill at a time.
 
 The exit code is 0; 1 when the drill ended because of errors, when the store has lost its order, and
 when no node took part, such as for a store that is misspelt: then it is ended after ten seconds;

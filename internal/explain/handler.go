@@ -55,10 +55,7 @@ func Handler(limiter Limiter) http.Handler {
 
 func refuse(w http.ResponseWriter, status int, detail string, fields ...FieldError) {
 	guard(w.Header())
-	problems.Write(w, status, struct {
-		problems.Body
-		Errors []FieldError `json:"errors,omitempty"`
-	}{problems.Of(status, detail), fields})
+	problems.Write(w, status, refusal{Body: problems.Of(status, detail), Errors: fields})
 }
 
 // guard keeps browsers from guessing what an answer is, and everybody from keeping it.

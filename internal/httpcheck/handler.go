@@ -169,6 +169,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/callers"
 	"github.com/headgate/headgate/internal/httpanswer"
+	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/store"
@@ -196,6 +197,8 @@ type Options struct {
 	JSON http.Handler
 	// Explain serves /v1/explain; nil means that there is no such path.
 	Explain http.Handler
+	// Parts are what the document says of JSON and Explain.
+	Parts []openapi.Part
 	// Ready returns why the server should get no traffic (it drains, it has no
 	// rules), nil when it should. A nil Ready is always ready.
 	Ready func() error
@@ -215,7 +218,7 @@ func NewHandler(o Options) (http.Handler, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	h := &handler{options: o, encoder: encoder, limits: newCallerLimits(), origins: http.NewCrossOriginProtection()}
+	h := &handler{options: o, encoder: encoder, limits: newCallerLimits(), origins: http.NewCrossOriginProtection(), document: documentOf(o.Parts)}
 	h.calls.New = func() any { return new(call) }
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/check", h.checks(store.Hit))
@@ -229,7 +232,7 @@ func NewHandler(o Options) (http.Handler, error) {
 		mux.HandleFunc("/v1/cancel", served.cancel)
 	}
 	mux.HandleFunc("/healthcheck", h.health)
-	mux.HandleFunc(DocumentPath, describe)
+	mux.HandleFunc(DocumentPath, h.describe)
 	if o.JSON != nil {
 		mux.Handle("/json", h.sameSite(o.JSON))
 	}
@@ -245,7 +248,9 @@ type handler struct {
 	encoder *httpanswer.Encoder
 	limits  *callerLimits
 	origins *http.CrossOriginProtection
-	calls   sync.Pool // of *call
+	// document is the OpenAPI document of all paths.
+	document []byte
+	calls    sync.Pool // of *call
 }
 
 // call is the working memory of one request.

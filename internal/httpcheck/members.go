@@ -1,7 +1,9 @@
 package httpcheck
 
 import (
+	"fmt"
 	"maps"
+	"time"
 
 	"github.com/headgate/headgate/descriptor"
 	"github.com/headgate/headgate/internal/openapi"
@@ -16,19 +18,14 @@ import (
 // What the decoder reads, for the document. Nothing is decoded into these types: a body is read
 // without any.
 type (
-	// common are the members of both forms of a check.
-	common struct {
-		ID         string `json:"id,omitempty"`
-		Hold       any    `json:"hold,omitempty"`
-		InFlightMS int64  `json:"in_flight_ms,omitempty"`
-		ClientIP   string `json:"client_ip,omitempty"`
-		UserAgent  string `json:"user_agent,omitempty"`
-	}
 	ruleCheck struct {
 		Domain      string            `json:"domain"`
 		Descriptors []descriptorBody  `json:"descriptors"`
 		Attributes  map[string]string `json:"attributes,omitempty"`
-		common
+		ID          string            `json:"id,omitempty"`
+		Hold        any               `json:"hold,omitempty"`
+		ClientIP    string            `json:"client_ip,omitempty"`
+		UserAgent   string            `json:"user_agent,omitempty"`
 	}
 	plainCheck struct {
 		Key       string `json:"key"`
@@ -44,9 +41,8 @@ type (
 	}
 	keyCheck struct {
 		plainCheck
-		Op         string `json:"op,omitempty"`
-		Hold       any    `json:"hold,omitempty"`
-		InFlightMS int64  `json:"in_flight_ms,omitempty"`
+		Op   string `json:"op,omitempty"`
+		Hold any    `json:"hold,omitempty"`
 	}
 	batchBody struct {
 		Checks []any `json:"checks"`
@@ -59,11 +55,42 @@ type (
 	}
 	entryBody struct {
 		Key   string `json:"key"`
-		Value string `json:"value"`
+		Value string `json:"value,omitempty"`
+	}
+	// What says that a request is still in flight or has ended.
+	inFlight struct {
+		Hold       string `json:"hold,omitempty"`
+		InFlightMS int64  `json:"in_flight_ms,omitempty"`
+	}
+	ruleInFlight struct {
+		Domain      string               `json:"domain"`
+		Descriptors []inFlightDescriptor `json:"descriptors"`
+		Attributes  map[string]string    `json:"attributes,omitempty"`
+		ID          string               `json:"id,omitempty"`
+		ClientIP    string               `json:"client_ip,omitempty"`
+		UserAgent   string               `json:"user_agent,omitempty"`
+		inFlight
+	}
+	keyInFlight struct {
+		plainCheck
+		inFlight
+	}
+	inFlightBatch struct {
+		Checks []any `json:"checks"`
+	}
+	inFlightDescriptor struct {
+		Entries    []entryBody `json:"entries,omitempty"`
+		Descriptor string      `json:"descriptor,omitempty"`
+		Hits       int64       `json:"hits,omitempty"`
+	}
+	estimate struct {
+		Entries    []entryBody `json:"entries,omitempty"`
+		Descriptor string      `json:"descriptor,omitempty"`
+		Hits       int64       `json:"hits,omitempty"`
 	}
 	reserveBody struct {
 		Domain      string            `json:"domain"`
-		Descriptors []descriptorBody  `json:"descriptors"`
+		Descriptors []estimate        `json:"descriptors"`
 		Attributes  map[string]string `json:"attributes,omitempty"`
 		ID          string            `json:"id,omitempty"`
 		TTLMS       int64             `json:"ttl_ms,omitempty"`
@@ -165,25 +192,35 @@ var (
 		"delay_ms":      openapi.Said("How long an allowed request is to be held back."),
 	})
 	commonNotes = map[string]note{
-		"id":           {"minLength": 1, "maxLength": repeat.MaxID, "description": "Names the check: a repeat is charged nothing and gets the first answer. In bytes."},
-		"hold":         {"oneOf": []any{note{"type": "string", "minLength": 1}, note{"const": true, "type": "boolean"}}, "description": "Who takes a slot of limits on concurrency; true has an id drawn."},
-		"in_flight_ms": {"maximum": maxInFlight, "default": 0, "description": "At /v1/renew and /v1/release alone: the time in flight since the last call."},
-		"client_ip":    openapi.Said("Whom the caller asks for, for events. Nothing is decided by it."),
-		"user_agent":   openapi.Said("The same."),
+		"id":         {"minLength": 1, "maxLength": repeat.MaxID, "description": "Names the check: a repeat is charged nothing and gets the first answer. In bytes."},
+		"hold":       {"oneOf": []any{note{"type": "string", "minLength": 1, "maxLength": maxHoldID}, note{"const": true, "type": "boolean"}}, "description": "Who takes a slot of limits on concurrency; true has an id drawn. In bytes."},
+		"client_ip":  openapi.Said("Whom the caller asks for, for events. Nothing is decided by it."),
+		"user_agent": openapi.Said("The same."),
 	}
 	ruleNotes = map[string]note{
 		"domain":      {"minLength": 1, "description": "The namespace of the rules."},
 		"descriptors": entriesNote,
 		"attributes":  {"maxProperties": maxAttributes, "description": "Facts for rules that take their cost from the request: content_length, header:NAME (lower case), claim:NAME."},
 	}
+	inFlightNotes = map[string]note{
+		"id":           commonNotes["id"],
+		"hold":         {"minLength": 1, "maxLength": maxHoldID, "description": "Who holds, as /v1/check was told or has answered. In bytes."},
+		"in_flight_ms": {"maximum": maxInFlight, "default": 0, "description": "The time in flight since the last call."},
+		"client_ip":    commonNotes["client_ip"],
+		"user_agent":   commonNotes["user_agent"],
+	}
+	descriptorNotes = map[string]note{
+		"entries":    {"minItems": 1, "maxItems": descriptor.MaxEntries},
+		"descriptor": {"examples": []string{"user:42,endpoint:POST /orders"}, "description": "The same in text form."},
+	}
 	plainNotes = map[string]note{
 		"key":        {"minLength": 1, "description": "Who is limited, best with the kind of it in front: user:42. Key and window belong together."},
-		"limit":      {"maximum": int64(limit.MaxQuota), "description": "Hits per window; 0 denies all."},
+		"limit":      {"maximum": int64(limit.MaxQuota), "description": fmt.Sprintf("Hits per window; 0 denies all. Of buckets at most 2^45, of sliding_log %d.", limit.MaxLogQuota)},
 		"window_ms":  {"minimum": 1, "maximum": maxWindow, "description": "The length of the window in milliseconds."},
 		"hits":       hitsNote,
 		"weight":     {"minimum": hitsNote["minimum"], "maximum": hitsNote["maximum"], "default": 1, "deprecated": true, "description": "The older name of hits, in place of it."},
 		"algorithm":  {"enum": algorithms(), "default": limit.SlidingWindow.String()},
-		"burst":      {"minimum": 1, "maximum": int64(limit.MaxQuota), "description": "Of token_bucket and gcra; left out, it is limit."},
+		"burst":      {"minimum": 1, "maximum": int64(limit.MaxBucketQuota), "description": "Of token_bucket and gcra; left out, it is limit."},
 		"id":         commonNotes["id"],
 		"client_ip":  commonNotes["client_ip"],
 		"user_agent": commonNotes["user_agent"],
@@ -205,23 +242,50 @@ func algorithms() (names []string) {
 	return names
 }
 
-// checkForms are the schemas of one check.
-var checkForms = []any{note{"$ref": "#/components/schemas/RuleCheck"}, note{"$ref": "#/components/schemas/KeyCheck"}}
+// noKey are schemas that a check with a key never has: one of its cost under two names, and one of a
+// burst that its algorithm has not.
+var noKey = []openapi.Schema{openapi.Both("hits", "weight"), {"required": []string{"burst"}, "properties": note{"algorithm": note{"enum": withoutBurst()}}}}
+
+// withoutBurst are the algorithms that have no burst.
+func withoutBurst() (names []string) {
+	for a := limit.SlidingWindow; a < limit.Ban; a++ {
+		if _, err := limit.New(limit.Spec{Algorithm: a, Quota: 1, Period: time.Second, Burst: 1}); err != nil {
+			names = append(names, a.String())
+		}
+	}
+	return names
+}
+
+// either are the members of which a descriptor has one.
+var either = []string{"descriptor", "entries"}
+
+// The schemas of one check, and of one request in flight.
+var (
+	checkForms    = []any{openapi.Ref("RuleCheck"), openapi.Ref("KeyCheck")}
+	inFlightForms = []any{openapi.Ref("RuleInFlight"), openapi.Ref("KeyInFlight")}
+)
 
 // components are what the document has by name.
 var components = openapi.New([]openapi.Component{
 	{Name: "RuleCheck", Of: ruleCheck{}, About: "A check by the rules of the server.", Notes: with(ruleNotes, commonNotes)},
-	{Name: "KeyCheck", Of: keyCheck{}, About: "A check by a limit that the caller names; it takes the right to.", Notes: with(plainNotes, with(commonNotes, map[string]note{"op": opNote}))},
-	{Name: "PlainCheck", Of: plainCheck{}, About: "One key by a limit that the caller names; it takes the right to.", Notes: plainNotes},
+	{Name: "KeyCheck", Of: keyCheck{}, Never: noKey, About: "A check by a limit that the caller names; it takes the right to.", Notes: with(plainNotes, with(commonNotes, map[string]note{"op": opNote}))},
+	{Name: "PlainCheck", Of: plainCheck{}, Never: noKey, About: "One key by a limit that the caller names; it takes the right to.", Notes: plainNotes},
 	{Name: "Batch", Of: batchBody{}, About: "Checks that are decided in their order and in one call. Together they have up to 1,000 descriptors.", Notes: map[string]note{
 		"checks": {"items": note{"oneOf": checkForms}, "minItems": 1, "maxItems": maxChecks},
 	}},
-	{Name: "Descriptor", Of: descriptorBody{}, About: "Entries, or a descriptor in its text form.", Notes: map[string]note{
-		"entries":    {"minItems": 1, "maxItems": descriptor.MaxEntries},
-		"descriptor": openapi.Said("The same in text form: user:42,endpoint:POST /orders."),
-		"hits":       hitsNote, "op": opNote,
-	}},
+	{Name: "Descriptor", Of: descriptorBody{}, Either: either, About: "Entries, or a descriptor in its text form.", Notes: with(descriptorNotes, map[string]note{"hits": hitsNote, "op": opNote})},
 	{Name: "Entry", Of: entryBody{}, About: "An entry.", Notes: map[string]note{"key": {"minLength": 1}}},
+	{Name: "RuleInFlight", Of: ruleInFlight{}, About: "The body of the check that let a request pass, by the rules of the server.", Notes: with(ruleNotes, inFlightNotes)},
+	{Name: "KeyInFlight", Of: keyInFlight{}, Never: noKey, About: "The body of the check that let a request pass, by a limit that the caller named.", Notes: with(plainNotes, inFlightNotes)},
+	{Name: "InFlightBatch", Of: inFlightBatch{}, About: "Several at once. Together they have up to 1,000 descriptors.", Notes: map[string]note{
+		"checks": {"items": note{"oneOf": inFlightForms}, "minItems": 1, "maxItems": maxChecks},
+	}},
+	{Name: "InFlightDescriptor", Of: inFlightDescriptor{}, Either: either, About: "A descriptor of a request in flight.", Notes: with(descriptorNotes, map[string]note{
+		"hits": {"minimum": hitsNote["minimum"], "maximum": hitsNote["maximum"], "description": "They say nothing here."},
+	})},
+	{Name: "Estimate", Of: estimate{}, Either: either, About: "A descriptor of which a cost is reserved.", Notes: with(descriptorNotes, map[string]note{
+		"hits": {"maximum": int64(limit.MaxQuota), "default": 1, "description": "What the request will cost, as far as one knows."},
+	})},
 	{Name: "Reserve", Of: reserveBody{}, About: "A cost that is known only afterwards. Hits alone can be reserved.", Notes: with(ruleNotes, map[string]note{
 		"id":         {"minLength": 1, "maxLength": reservation.MaxID, "description": "Names the reservation: what is asked for once more with it reserves nothing more. In bytes."},
 		"ttl_ms":     {"minimum": reservation.MinTTL.Milliseconds(), "maximum": maxTTL, "default": reservation.DefaultTTL.Milliseconds()},

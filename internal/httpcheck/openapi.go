@@ -2,7 +2,6 @@ package httpcheck
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/problems"
@@ -23,16 +22,14 @@ type path struct {
 type anyDecision struct{}
 
 var paths = []path{
-	{"/v1/check", "check", "Decide one check, or several in one call", append(checkForms[:2:2], ref("Batch")), map[int]any{200: anyDecision{}, 429: checkDecision{}, 503: checkDecision{}}, []int{409, 501}},
-	{"/ratelimit/check", "checkPlain", "Decide one key by a limit that the caller names; the status of a decision is always 200", []any{ref("PlainCheck")}, map[int]any{200: plainDecision{}}, []int{409, 501}},
-	{"/v1/renew", "renew", "Say that a request in flight goes on", append(checkForms[:2:2], ref("Batch")), map[int]any{200: anyDecision{}}, nil},
-	{"/v1/release", "release", "Say that a request in flight has ended", append(checkForms[:2:2], ref("Batch")), map[int]any{200: anyDecision{}}, nil},
-	{"/v1/reserve", "reserve", "Reserve a cost that is known only afterwards", []any{ref("Reserve")}, map[int]any{200: checkDecision{}, 429: checkDecision{}, 503: checkDecision{}}, nil},
-	{"/v1/commit", "commit", "Say what was used of a reservation", []any{ref("Commit")}, map[int]any{200: settledBody{}, 503: settledBody{}}, []int{410}},
-	{"/v1/cancel", "cancel", "Give a reservation back", []any{ref("Cancel")}, map[int]any{200: settledBody{}, 503: settledBody{}}, []int{410}},
+	{"/v1/check", "check", "Decide one check, or several in one call", append(checkForms[:2:2], openapi.Ref("Batch")), map[int]any{200: anyDecision{}, 429: checkDecision{}, 503: checkDecision{}}, []int{409, 501}},
+	{"/ratelimit/check", "checkPlain", "Decide one key by a limit that the caller names; the status of a decision is always 200", []any{openapi.Ref("PlainCheck")}, map[int]any{200: plainDecision{}}, []int{409, 501}},
+	{"/v1/renew", "renew", "Say that a request in flight goes on", append(inFlightForms[:2:2], openapi.Ref("InFlightBatch")), map[int]any{200: anyDecision{}}, []int{409, 501}},
+	{"/v1/release", "release", "Say that a request in flight has ended", append(inFlightForms[:2:2], openapi.Ref("InFlightBatch")), map[int]any{200: anyDecision{}}, []int{409, 501}},
+	{"/v1/reserve", "reserve", "Reserve a cost that is known only afterwards", []any{openapi.Ref("Reserve")}, map[int]any{200: checkDecision{}, 429: checkDecision{}, 503: checkDecision{}}, nil},
+	{"/v1/commit", "commit", "Say what was used of a reservation", []any{openapi.Ref("Commit")}, map[int]any{200: settledBody{}, 503: settledBody{}}, []int{410}},
+	{"/v1/cancel", "cancel", "Give a reservation back", []any{openapi.Ref("Cancel")}, map[int]any{200: settledBody{}, 503: settledBody{}}, []int{410}},
 }
-
-func ref(name string) openapi.Schema { return openapi.Schema{"$ref": "#/components/schemas/" + name} }
 
 // refusals are the problems of all paths.
 var refusals = map[int]string{
@@ -53,60 +50,75 @@ var decisions = map[int]string{
 	503: "The store did not answer, and the rule fails closed, or the settlement is to be tried again.",
 }
 
-// document is the OpenAPI document of the paths that decide.
-var document = openapi.Text(openapi.Schema{
-	"openapi": "3.1.0",
-	"info": openapi.Schema{
-		"title": "Headgate check API", "version": "1",
-		"description": "Whether a request may pass. POST /json is that of envoyproxy/ratelimit, and POST /v1/explain takes and answers what the admin API's explain does. A body has up to 1 MiB; members that are not here are refused.",
-		"license":     openapi.Schema{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-	},
-	"servers":  []any{openapi.Schema{"url": "/"}},
-	"security": []any{openapi.Schema{}, openapi.Schema{"token": []any{}}, openapi.Schema{"certificate": []any{}}},
-	"paths":    pathObjects(),
-	"components": openapi.Schema{
-		"schemas": components.Schemas(),
-		"securitySchemes": openapi.Schema{
-			"token":       openapi.Schema{"type": "http", "scheme": "bearer"},
-			"certificate": openapi.Schema{"type": "mutualTLS"},
+// documentOf returns the OpenAPI document of the paths here and of parts.
+func documentOf(parts []openapi.Part) []byte {
+	all := openapi.Part{Paths: pathObjects(), Schemas: components.Schemas()}
+	for _, part := range parts {
+		all.Add(part)
+	}
+	return openapi.Text(openapi.Schema{
+		"openapi": "3.1.0",
+		"info": openapi.Schema{
+			"title": "Headgate check API", "version": "1",
+			"description": "Whether a request may pass. A body has up to 1 MiB. Members that are not here are refused, and so are members that are there twice.",
+			"license":     openapi.Schema{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
-	},
-})
+		"servers":  []any{openapi.Schema{"url": "/"}},
+		"security": []any{openapi.Schema{}, openapi.Schema{"token": []any{}}, openapi.Schema{"certificate": []any{}}},
+		"paths":    all.Paths,
+		"components": openapi.Schema{
+			"schemas": all.Schemas,
+			"securitySchemes": openapi.Schema{
+				"token":       openapi.Schema{"type": "http", "scheme": "bearer"},
+				"certificate": openapi.Schema{"type": "mutualTLS"},
+			},
+		},
+	})
+}
 
 func pathObjects() openapi.Schema {
 	all := openapi.Schema{}
 	for i := range paths {
-		all[paths[i].at] = openapi.Schema{"post": paths[i].operation()}
+		all[paths[i].at] = openapi.Schema{"post": paths[i].operation().Object()}
+	}
+	words := map[string]openapi.Schema{"text/plain; charset=utf-8": {"type": "string"}}
+	for at, o := range map[string]openapi.Operation{
+		"/healthcheck": {ID: "health", Summary: "Say whether to send traffic here", Answers: map[int]openapi.Answer{
+			http.StatusOK: {About: "OK.", Content: words}, http.StatusInternalServerError: {About: "Why not.", Content: words},
+		}},
+		DocumentPath: {ID: "getOpenAPI", Summary: "Read this document", Answers: map[int]openapi.Answer{
+			http.StatusOK: {About: "The document.", Content: map[string]openapi.Schema{mediaJSON: {"type": "object"}}},
+		}},
+	} {
+		object := o.Object()
+		object["security"] = []any{openapi.Schema{}}
+		all[at] = openapi.Schema{"get": object}
 	}
 	return all
 }
 
-func (p *path) operation() openapi.Schema {
-	body := p.body[0]
-	if len(p.body) > 1 {
-		body = openapi.Schema{"oneOf": p.body}
+func (p *path) operation() *openapi.Operation {
+	body := openapi.Schema{"oneOf": p.body}
+	if len(p.body) == 1 {
+		body = p.body[0].(openapi.Schema)
 	}
-	answers := openapi.Schema{}
+	answers := map[int]openapi.Answer{}
 	for status, of := range p.answers {
-		content := openapi.Schema{mediaJSON: openapi.Schema{"schema": answerSchema(of)}}
+		content := map[string]openapi.Schema{mediaJSON: answerSchema(of)}
 		if _, denial := of.(checkDecision); denial && status != http.StatusOK {
-			content[problems.MediaType] = openapi.Schema{"schema": answerSchema(of)} // with --body problem
+			content[problems.MediaType] = answerSchema(of) // with --body problem
 		}
-		answers[strconv.Itoa(status)] = openapi.Schema{"description": decisions[status], "content": content}
+		answers[status] = openapi.Answer{About: decisions[status], Content: content}
 	}
 	for _, status := range append([]int{400, 401, 403, 413, 415}, p.refuses...) {
-		answers[strconv.Itoa(status)] = openapi.Schema{"description": refusals[status], "content": openapi.Schema{problems.MediaType: openapi.Schema{"schema": ref("Problem")}}}
+		answers[status] = openapi.Answer{About: refusals[status], Content: map[string]openapi.Schema{problems.MediaType: openapi.Ref("Problem")}}
 	}
-	return openapi.Schema{
-		"operationId": p.id, "summary": p.summary,
-		"requestBody": openapi.Schema{"required": true, "content": openapi.Schema{mediaJSON: openapi.Schema{"schema": body}}},
-		"responses":   answers,
-	}
+	return &openapi.Operation{ID: p.id, Summary: p.summary, Body: body, Answers: answers}
 }
 
 func answerSchema(of any) openapi.Schema {
 	if _, both := of.(anyDecision); both {
-		return openapi.Schema{"oneOf": []any{ref("Decision"), ref("Results")}}
+		return openapi.Schema{"oneOf": []any{openapi.Ref("Decision"), openapi.Ref("Results")}}
 	}
 	return components.Of(of)
 }
@@ -115,11 +127,11 @@ func answerSchema(of any) openapi.Schema {
 const DocumentPath = "/v1/openapi.json"
 
 // describe serves the document. It holds nothing that a stranger may not know.
-func describe(w http.ResponseWriter, r *http.Request) {
+func (h *handler) describe(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		writeProblem(w, problem{status: http.StatusMethodNotAllowed, detail: "the document is read by GET"})
 		return
 	}
-	write(w, http.StatusOK, mediaJSON, document)
+	write(w, http.StatusOK, mediaJSON, h.document)
 }

@@ -12,7 +12,10 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/explain"
+	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/openapi/openapitest"
+	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store/memstore"
 )
@@ -21,8 +24,10 @@ const hintUpdate = "hint: go test ./internal/httpcheck -run TestOpenAPI -update"
 
 // TestOpenAPI: the committed document is the one that is served.
 func TestOpenAPI(t *testing.T) {
+	w := httptest.NewRecorder()
+	documented(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, DocumentPath, nil))
 	if *update {
-		if err := os.WriteFile("openapi.json", document, 0o644); err != nil {
+		if err := os.WriteFile("openapi.json", w.Body.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -30,8 +35,6 @@ func TestOpenAPI(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := httptest.NewRecorder()
-	documented(t).ServeHTTP(w, httptest.NewRequest(http.MethodGet, DocumentPath, nil))
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != mediaJSON || !bytes.Equal(w.Body.Bytes(), committed) {
 		t.Errorf("%d, %d bytes, not those of openapi.json; %s", w.Code, w.Body.Len(), hintUpdate)
 	}
@@ -69,7 +72,12 @@ descriptors:
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := NewHandler(Options{Checker: limiter})
+	h, err := NewHandler(Options{
+		Checker: limiter,
+		JSON:    rls.NewJSONHandler(rls.Options{Checker: limiter}, nil),
+		Explain: explain.Handler(limiter),
+		Parts:   []openapi.Part{rls.DescribeJSON(), explain.Describe()},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +170,7 @@ func TestDocumentHasTheMembers(t *testing.T) {
 		slices.Sort(all)
 		return slices.Compact(all)
 	}
-	for table, names := range map[string][]string{"a check": {"RuleCheck", "KeyCheck"}, "a descriptor": {"Descriptor"}, "an answer": {"Decision"}} {
+	for table, names := range map[string][]string{"a check": {"RuleCheck", "KeyCheck", "RuleInFlight", "KeyInFlight"}, "a descriptor": {"Descriptor"}, "an answer": {"Decision"}} {
 		want := membersIn(t, table)
 		slices.Sort(want)
 		got := slices.DeleteFunc(members(names...), func(name string) bool { return name == "reservation" || name == "expires_at" })
@@ -170,7 +178,7 @@ func TestDocumentHasTheMembers(t *testing.T) {
 			t.Errorf("of %s the document has %q, docs/check-api.md %q", table, got, want)
 		}
 	}
-	for _, name := range members("RuleCheck", "KeyCheck") {
+	for _, name := range members("RuleCheck", "KeyCheck", "RuleInFlight", "KeyInFlight") {
 		d := decoder{limits: newCallerLimits()}
 		if err := d.decode(`{"` + name + `":{}}`); err != nil && strings.Contains(err.What, "unknown member") {
 			t.Errorf("%s is not read", name)

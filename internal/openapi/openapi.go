@@ -8,6 +8,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,6 +25,10 @@ type Component struct {
 	// Notes are what the type does not say of its members, by name. "required": false says
 	// of one that is always answered that it need not be sent.
 	Notes map[string]Schema
+	// Either are members of which exactly one is there.
+	Either []string
+	// Never are schemas that no value has.
+	Never []Schema
 	// Open says that there may be members besides.
 	Open bool
 }
@@ -56,10 +61,37 @@ func (c *Components) Schemas() Schema {
 		if one.Open {
 			delete(s, "additionalProperties")
 		}
+		if never := one.never(); never != nil {
+			s["not"] = Schema{"anyOf": never}
+		}
 		all[one.Name] = s
 	}
 	return all
 }
+
+// never are schemas that no value of c has. They say of members which go together in a way that
+// programs which make types of a document pass over, where alternatives would become types.
+func (c *Component) never() (shapes []any) {
+	for i, one := range c.Either {
+		for _, other := range c.Either[i+1:] {
+			shapes = append(shapes, Both(one, other))
+		}
+	}
+	if c.Either != nil {
+		none := Schema{}
+		for _, one := range c.Either {
+			none[one] = false
+		}
+		shapes = append(shapes, Schema{"properties": none})
+	}
+	for _, one := range c.Never {
+		shapes = append(shapes, one)
+	}
+	return shapes
+}
+
+// Both is the schema of an object that has two members.
+func Both(one, other string) Schema { return Schema{"required": []string{one, other}} }
 
 // Of is the schema of a body of the type of value; nil is a text.
 func (c *Components) Of(value any) Schema {
@@ -72,7 +104,7 @@ func (c *Components) Of(value any) Schema {
 // of is the schema of the JSON of a type.
 func (c *Components) of(t reflect.Type) Schema {
 	if name, ok := c.names[t]; ok {
-		return Schema{"$ref": "#/components/schemas/" + name}
+		return Ref(name)
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -130,6 +162,63 @@ func (c *Components) object(t reflect.Type, notes map[string]Schema) Schema {
 	}
 	return o
 }
+
+// Part is what a document says of paths whose handlers are in a package of their own.
+type Part struct {
+	// Paths are path objects by their path, and Schemas what they refer to by name.
+	Paths, Schemas Schema
+}
+
+// Add puts the paths and schemas of a part into those of p. It panics where both have one of
+// the same name and say different things of it.
+func (p *Part) Add(part Part) {
+	add := func(to, from Schema) {
+		for name, one := range from {
+			if had, ok := to[name]; ok && !reflect.DeepEqual(had, one) {
+				panic("two of " + name)
+			}
+			to[name] = one
+		}
+	}
+	add(p.Paths, part.Paths)
+	add(p.Schemas, part.Schemas)
+}
+
+// Operation is what a path does by one method.
+type Operation struct {
+	ID, Summary string
+	// Body is the schema of what is sent as JSON; nil is nothing.
+	Body Schema
+	// Answers are by their status.
+	Answers map[int]Answer
+}
+
+// Answer is what is answered with one status.
+type Answer struct {
+	About string
+	// Content are the schemas of the body by its media type.
+	Content map[string]Schema
+}
+
+// Object is the operation as it stands in a document.
+func (o *Operation) Object() Schema {
+	answers := Schema{}
+	for status, a := range o.Answers {
+		content := Schema{}
+		for media, of := range a.Content {
+			content[media] = Schema{"schema": of}
+		}
+		answers[strconv.Itoa(status)] = Schema{"description": a.About, "content": content}
+	}
+	object := Schema{"operationId": o.ID, "summary": o.Summary, "responses": answers}
+	if o.Body != nil {
+		object["requestBody"] = Schema{"required": true, "content": Schema{"application/json": Schema{"schema": o.Body}}}
+	}
+	return object
+}
+
+// Ref is the schema of a component.
+func Ref(name string) Schema { return Schema{"$ref": "#/components/schemas/" + name} }
 
 // Said is a note that describes.
 func Said(about string) Schema { return Schema{"description": about} }

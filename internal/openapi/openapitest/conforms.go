@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -82,8 +83,17 @@ func (d Document) resolve(shape any) any {
 // writes. at is the name of the value in what it says.
 func (d Document) Conforms(value, shape any, at string) (problems []string) {
 	shape = d.resolve(shape)
+	if shape == false {
+		return []string{at + " is not to be there"}
+	}
 	if any, ok := Dig(shape, "oneOf").([]any); ok {
 		return d.conformsToOne(value, any, at)
+	}
+	never, _ := Dig(shape, "not", "anyOf").([]any)
+	for _, not := range never {
+		if len(d.Conforms(value, not, at)) == 0 {
+			problems = append(problems, fmt.Sprintf("%s: %v is what it is not to be", at, not))
+		}
 	}
 	add := func(format string, args ...any) { problems = append(problems, at+fmt.Sprintf(format, args...)) }
 	if kinds := kindsOf(shape); kinds != nil && !slices.ContainsFunc(kinds, func(kind string) bool { return isA(value, kind) }) {
@@ -95,6 +105,9 @@ func (d Document) Conforms(value, shape any, at string) (problems []string) {
 	if allowed, ok := Dig(shape, "enum").([]any); ok && !slices.Contains(allowed, value) {
 		add(": %v is none of %v", value, allowed)
 	}
+	if text, ok := value.(string); ok {
+		problems = append(problems, conformsAsText(text, shape, at)...)
+	}
 	if number, ok := value.(float64); ok {
 		if least, ok := Dig(shape, "minimum").(float64); ok && number < least {
 			add(": %v is below %v", value, least)
@@ -104,11 +117,31 @@ func (d Document) Conforms(value, shape any, at string) (problems []string) {
 		}
 	}
 	array, _ := value.([]any)
+	if least, ok := Dig(shape, "minItems").(float64); ok && array != nil && len(array) < int(least) {
+		add(": %d, fewer than %v", len(array), least)
+	}
+	if most, ok := Dig(shape, "maxItems").(float64); ok && len(array) > int(most) {
+		add(": %d, more than %v", len(array), most)
+	}
 	for i, item := range array {
 		problems = append(problems, d.Conforms(item, Dig(shape, "items"), fmt.Sprintf("%s[%d]", at, i))...)
 	}
 	fields, _ := value.(map[string]any)
 	return append(problems, d.members(fields, shape, at)...)
+}
+
+// conformsAsText is Conforms for what a schema says of a text beside its kind.
+func conformsAsText(text string, shape any, at string) (problems []string) {
+	if least, ok := Dig(shape, "minLength").(float64); ok && len(text) < int(least) {
+		problems = append(problems, fmt.Sprintf("%s: shorter than %v", at, least))
+	}
+	if most, ok := Dig(shape, "maxLength").(float64); ok && len(text) > int(most) {
+		problems = append(problems, fmt.Sprintf("%s: longer than %v", at, most))
+	}
+	if pattern, ok := Dig(shape, "pattern").(string); ok && !regexp.MustCompile(pattern).MatchString(text) {
+		problems = append(problems, fmt.Sprintf("%s: %q is not as %s", at, text, pattern))
+	}
+	return problems
 }
 
 // members is Conforms for the members of an object.
@@ -122,8 +155,8 @@ func (d Document) members(fields map[string]any, shape any, at string) (problems
 	for name, field := range fields {
 		if property := Dig(shape, "properties", name); property != nil {
 			problems = append(problems, d.Conforms(field, property, at+"."+name)...)
-		} else if more := Dig(shape, "additionalProperties", "$ref"); more != nil {
-			problems = append(problems, d.Conforms(field, Dig(shape, "additionalProperties"), at+"."+name)...)
+		} else if more, ok := Dig(shape, "additionalProperties").(map[string]any); ok {
+			problems = append(problems, d.Conforms(field, more, at+"."+name)...)
 		} else if Dig(shape, "properties") != nil && fmt.Sprint(shape.(map[string]any)["additionalProperties"]) == "false" {
 			problems = append(problems, fmt.Sprintf("%s.%s is not in the document", at, name))
 		}
