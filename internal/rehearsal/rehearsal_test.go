@@ -562,6 +562,9 @@ func TestDrillEndsWithItsOrder(t *testing.T) {
 				}
 				f.after(3 * time.Second)
 				w := f.show()
+				if w.Order == nil {
+					t.Fatal("nobody has put the order back")
+				}
 				if name == "replaced" {
 					if w.Order.ID != "2" || w.Order.Ended != nil {
 						t.Errorf("the other drill is %+v", w.Order)
