@@ -188,11 +188,11 @@ func (c *courier) stale() bool {
 	return c.known.Stale(now)
 }
 
-// silent reports whether the home does not answer.
-func (c *courier) silent() bool {
+// failing reports whether the home does not answer.
+func (c *courier) failing() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.known.Silent()
+	return c.known.Failing()
 }
 
 // lends reports whether hits of b may be leased in the epoch of the home.

@@ -54,8 +54,8 @@ func (h *Home) Epoch() uint64 { return h.epoch.ID }
 // Answers reports whether the home may be asked at now.
 func (h *Home) Answers(now time.Duration) bool { return now >= h.quiet }
 
-// Silent reports whether the home has not answered what it was asked last.
-func (h *Home) Silent() bool { return h.backoff > 0 }
+// Failing reports whether the home has not answered what it was asked last.
+func (h *Home) Failing() bool { return h.backoff > 0 }
 
 // Stale reports whether the epoch was never told, or so long before now that it is worth asking
 // again.

@@ -118,7 +118,7 @@ func (s *Store) Stats() (total Stats) {
 	h := &s.courier.known
 	total.Epochs, total.RoundTrip, total.Unanswered, total.Known = h.begun, h.trip, h.failures, h.Known()
 	if h.Known() {
-		total.Connected = !h.Silent()
+		total.Connected = !h.Failing()
 		total.Heard, total.EpochAge = now-h.heard, h.epoch.Age+now-h.heard
 	}
 	return total

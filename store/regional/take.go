@@ -220,7 +220,7 @@ func (s *Store) starve(t *store.Take, st *step) store.Basis {
 		st.b.Starve(t.Hits)
 		s.courier.ask(st.b, now)
 	}
-	if (st.b == nil || !st.b.UsedUp(now)) && s.courier.silent() {
+	if (st.b == nil || !st.b.UsedUp(now)) && s.courier.failing() {
 		return store.OnReserve
 	}
 	return store.OnAdvance
