@@ -237,12 +237,12 @@ func (c *drillFlags) rehearse(std *stdio, asked drillAsked) error {
 // operator has ended it.
 func unfinished(w *drill.Whole) error {
 	switch e := w.Order.Ended; {
+	case e != nil && e.Why == drill.Lost:
+		return &codeError{exitNo, errors.New("the store has lost the order of the drill, so each node has ended it; hint: was the store emptied?")}
 	case w.Nobody():
 		return &codeError{exitNo, errors.New("no node took part in the drill; hint: the report has a reason for each, such as a name that is misspelt")}
 	case e != nil && e.Why == drill.Aborted:
 		return &codeError{exitNo, fmt.Errorf("the drill was ended by %s: %s", e.By, e.Detail)}
-	case e != nil && e.Why == drill.Lost:
-		return &codeError{exitNo, errors.New("the store has lost the order of the drill, so each node has ended it; hint: was the store emptied?")}
 	}
 	return nil
 }
@@ -259,20 +259,16 @@ func asUsage(err error) error {
 const (
 	// askDrillEvery is how often it is looked at whether a drill is over.
 	askDrillEvery = time.Second
-	// drillAnswer bounds the wait for an answer, of which askDrillTries may be missing in
-	// a row, and reportsFor that for nodes that see whether all is back.
+	// drillAnswer bounds the wait for an answer, of which askDrillTries may be missing in a row.
 	drillAnswer   = 15 * time.Second
 	askDrillTries = 5
-	reportsFor    = 75 * time.Second
-	// hearFor is within what nodes hear of the end, and partFor within what one that takes part
-	// has said so, or has put back an order that the store has lost.
-	hearFor, partFor = 3 * time.Second, 10 * time.Second
 )
 
 // await waits until the drill is over on all nodes that take part. Where ctx ends, or nobody
 // takes part, it has the drill end.
 func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Whole, error) {
-	began, over, known := time.Now(), time.Time{}, time.Now()
+	now := time.Now()
+	wait := drillWait{id: id, began: now, known: now}
 	for missing := 0; ; {
 		if sleep.For(ctx, askDrillEvery) != nil && ctx.Err() != nil {
 			fmt.Fprintln(std.err, "ending the drill")
@@ -288,26 +284,14 @@ func (c *drillFlags) await(ctx context.Context, std *stdio, id string) (drill.Wh
 			return w, err
 		}
 		missing = 0
-		if w.Order == nil || w.Order.ID != id {
-			if time.Since(known) < partFor {
-				continue
-			}
+		switch wait.next(&w, time.Now()) {
+		case drillDone:
+			return w, nil
+		case drillGone:
 			return w, &codeError{exitNo, errors.New("the drill is gone from the store, and no node has put it back: a node that hears so ends it within two seconds, one that does not when its time is over; hint: was the store emptied?")}
-		}
-		known = time.Now()
-		switch {
-		case w.UnderWay && w.Nobody() && time.Since(began) > partFor:
+		case drillOfNobody:
 			fmt.Fprintln(std.err, "no node takes part: ending the drill")
 			c.stop(ctx, std)
-			began = time.Now() // until it is tried again
-			continue
-		case w.UnderWay:
-			continue
-		case over.IsZero():
-			over = time.Now()
-		}
-		if since := time.Since(over); since > reportsFor || since > hearFor && !waiting(&w) {
-			return w, nil
 		}
 	}
 }
@@ -317,16 +301,6 @@ func (c *drillFlags) stop(ctx context.Context, std *stdio) {
 	if _, err := c.askDrill(ctx, http.MethodDelete, nil); err != nil {
 		fmt.Fprintln(std.err, "it is not ended:", err)
 	}
-}
-
-// waiting reports whether some node is not done.
-func waiting(w *drill.Whole) bool {
-	for i := range w.Nodes {
-		if s := w.Nodes[i].State; s == drill.Running || s == drill.Healing {
-			return true
-		}
-	}
-	return false
 }
 
 // askDrill asks the admin API about the drill. Of no answer the drill is empty.

@@ -43,6 +43,7 @@ func (p *part) run(ctx context.Context) {
 	talk.Wait()
 	p.tell(ctx)
 	if ctx.Err() == nil {
+		p.post(ctx) // a store that has lost the order has lost the report as well
 		p.heal(ctx)
 	}
 	p.note(drill.Done, p.ended)
