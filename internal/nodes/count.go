@@ -98,7 +98,7 @@ func (m *Count) Tell() {
 	case m.Initial > 0:
 		why = "the last known number, from --state-dir, until the store tells"
 	}
-	m.Logger.Info("nodes among which limits are divided where each node decides by its share", "nodes", cmp.Or(m.Initial, 1), "why", why)
+	m.Logger.Info("rules that are local divide their limits by the number of nodes", "nodes", cmp.Or(m.Initial, 1), "why", why)
 }
 
 // Beat is told of each answer of the store to the question how many nodes there are, or
