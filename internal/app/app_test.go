@@ -372,10 +372,16 @@ func TestRequestsWithoutTheStoreAreTold(t *testing.T) {
 	expect(undecidedEvery, 3)
 	away := error(&store.Error{Op: "ping", Reason: store.Unavailable})
 	h.storeErr.Store(&away)
-	fails(store.Unavailable)
-	expect(2*undecidedEvery, 3) // that has been told
+	for range 57 { // over several pings: all of them are told when the outage has ended
+		fails(store.Unavailable)
+		expect(pingEvery, 3)
+	}
 	h.storeErr.Store(nil)
-	expect(undecidedEvery, 3)
+	expect(undecidedEvery, 4)
+	if !strings.Contains(log.String(), "requests.store_unavailable=57") {
+		t.Errorf("not the whole outage in %s", log.String())
+	}
+	expect(undecidedEvery, 4)
 }
 
 func TestHints(t *testing.T) {

@@ -159,14 +159,13 @@ func (h *health) tellAway(err error, fresh bool) {
 }
 
 // tellUndecided logs that requests were decided without the store since the last
-// time, where pings do not tell: an outage between two of them, or a store that
-// is slow.
+// time: those of a whole outage when it has ended, and those of what pings do not tell,
+// which is an outage between two of them, or a store that is slow.
 func (h *health) tellUndecided(now time.Time) {
-	counts := h.metrics.Undecided()
 	if h.storeErr.Load() != nil {
-		h.undecided = counts // the log says that it is away
-		return
+		return // the log says that it is away, and the count goes on
 	}
+	counts := h.metrics.Undecided()
 	fresh := make([]any, 0, len(counts))
 	for _, reason := range slices.Sorted(maps.Keys(counts)) {
 		if n := counts[reason] - h.undecided[reason]; n > 0 {
