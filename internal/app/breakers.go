@@ -24,6 +24,8 @@ var breakerLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4,
 type breakerWatch struct {
 	logger *slog.Logger
 	read   func() []shardState
+	// home reports whether regions lease from the store of a name.
+	home func(store string) bool
 	// changed is called when any breaker has opened or closed.
 	changed func()
 
@@ -98,6 +100,10 @@ func (w *breakerWatch) tellOpen(b *seenBreaker, s *shardState, now time.Time) {
 	args := []any{"store", s.Store, "server", s.Addr, "reason", store.ReasonOf(s.fault), "error", s.fault}
 	if untold > 0 {
 		args = append(args, "untold_openings", untold)
+	}
+	if w.home(s.Store) {
+		w.logger.Warn("the breaker of a server of a home of regions is open: rules that lease from it go on by what is held, then by their reserve; others decide for its keys by their failure mode", args...)
+		return
 	}
 	w.logger.Warn("the breaker of a server of the store is open: rules decide for its keys by their failure mode", args...)
 }

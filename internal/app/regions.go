@@ -77,6 +77,9 @@ func (r *regions) home(name string) *homeStore {
 	return nil
 }
 
+// lends reports whether the store of that name is a home.
+func (r *regions) lends(store string) bool { return store != "" && r.home(store) != nil }
+
 // fit returns why a rule cannot hold over the regions, nil if it can or does not ask for it.
 func (r *regions) fit(rule *rules.Rule) error {
 	if rule.Mode.Regions != rules.RegionsLeased {
