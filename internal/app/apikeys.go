@@ -39,5 +39,10 @@ func (p *process) tellKeys() {
 // openRaw returns the door of a front whose callers say themselves what a request is
 // limited on, and so may send API keys as they are.
 func (d *doors) openRaw(name string, rights headgate.Rights) *apikeys.Door {
-	return apikeys.Doors{Names: d.keys.names, Veil: d.keys.veil}.Door(d.open(name, rights))
+	return d.openRawFor("", name, rights)
+}
+
+// openRawFor is openRaw for the caller of that name alone; see openFor.
+func (d *doors) openRawFor(caller, name string, rights headgate.Rights) *apikeys.Door {
+	return apikeys.Doors{Names: d.keys.names, Veil: d.keys.veil}.Door(d.openFor(caller, name, rights))
 }

@@ -42,7 +42,15 @@ var refusedLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1,
 
 // open returns a door of the front of that name, for callers with these rights.
 func (d *doors) open(name string, rights headgate.Rights) *headgate.Door {
-	return d.limiter.Door(headgate.DoorOptions{Name: name, Rights: rights, OnRefused: d.front(name).refused, AnswersLast: d.answersLast})
+	return d.openFor("", name, rights)
+}
+
+// openFor is open for the caller of that name alone; "" is all who show no credential.
+func (d *doors) openFor(caller, name string, rights headgate.Rights) *headgate.Door {
+	front := d.front(name)
+	return d.limiter.Door(headgate.DoorOptions{Name: name, Rights: rights, AnswersLast: d.answersLast, OnRefused: func(_ *headgate.Request, e *headgate.RightsError) {
+		front.refused(caller, e)
+	}})
 }
 
 // front returns the front of that name, whose doors count together.
@@ -59,16 +67,22 @@ func (d *doors) front(name string) *frontDoor {
 	return f
 }
 
-// refused counts a call that was refused, and tells the log of one a minute. Values of
-// entries do not get there: they may be secrets.
-func (f *frontDoor) refused(_ *headgate.Request, e *headgate.RightsError) {
+// refused counts a call of a caller that was refused, and tells the log of one a minute.
+// Values of entries do not get there: they may be secrets.
+func (f *frontDoor) refused(caller string, e *headgate.RightsError) {
 	if i := slices.Index(countedRights[:], e.Right); i >= 0 {
 		f.calls[i].Add(1)
 	}
-	if others, ok := f.lines.MayTell(refusedLines, limit.MicrosOf(time.Now())); ok {
-		f.logger.Warn("a call was refused because its caller has no right to it; hint: --callers gives rights by token and by certificate, and --caller-limits gives those to name limits and to give back to all who reach a port of callers",
-			"front", f.name, "right", e.Right, "what", e.What, "others_since", others)
+	others, ok := f.lines.MayTell(refusedLines, limit.MicrosOf(time.Now()))
+	if !ok {
+		return
 	}
+	attributes := []any{"front", f.name, "right", e.Right, "what", e.What, "others_since", others}
+	if caller != "" {
+		attributes = append(attributes, "actor", caller)
+	}
+	f.logger.Warn("a call was refused because its caller has no right to it; hint: --callers gives rights by token and by certificate, and --caller-limits gives those to name limits and to give back to all who reach a port of callers",
+		attributes...)
 }
 
 // refused returns what was refused so far, by front and right.

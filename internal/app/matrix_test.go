@@ -430,6 +430,44 @@ func (n *secured) operations() []operation {
 	return all
 }
 
+// TestRefusedCallersAreNamed: at every way in the log names whose token it was that has no
+// right, where the token has none of those that are needed there, and where one call takes
+// another.
+func TestRefusedCallersAreNamed(t *testing.T) {
+	var log syncBuffer
+	n := startSecured(t, nil, slog.New(slog.NewTextHandler(&log, nil)), "grpc-go")
+	of := map[string]operation{}
+	for _, op := range n.operations() {
+		of[op.name] = op
+	}
+	for _, c := range []struct{ operation, as, where string }{
+		{"HTTP limit", "check", "front=http"}, {"HTTP check", "explain", "door=http"},
+		{"JSON limit", "check", "front=json"},
+		{"gRPC limit", "check", "front=grpc"}, {"gRPC check", "explain", "door=grpc"},
+		{"stream limit", "check", "front=stream"},
+		{"Redis limit", "check", "front=redis"}, {"Redis check", "explain", "door=redis"},
+		{"sub-request of nginx", "explain", "door=auth"},
+		{"ops explain", "check", "door=ops"},
+	} {
+		if got := of[c.operation].ask(c.as); got != http.StatusForbidden {
+			t.Errorf("%s: %d", c.operation, got)
+		}
+		waits.True(t, c.operation+" is told of with a name", func() bool {
+			for line := range strings.Lines(log.String()) {
+				if strings.Contains(line, c.where+" ") && strings.Contains(line, "actor=t\n") {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	for _, token := range n.tokens {
+		if strings.Contains(log.String(), token) {
+			t.Error("a token is in the log")
+		}
+	}
+}
+
 // TestRefusedBeforeTheBody: who may not come in hears so when the header of the call has
 // come; neither a body nor a message is waited for, which here never come.
 func TestRefusedBeforeTheBody(t *testing.T) {

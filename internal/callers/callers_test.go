@@ -57,7 +57,7 @@ func (b *bench) gate(l callers.Listener, o callers.Options[*headgate.Door]) *cal
 
 func (b *bench) open(o callers.Options[*headgate.Door]) *callers.Gate[*headgate.Door] {
 	o.Refusals, o.Door, o.Now = b.counts, refusals.HTTP, func() time.Time { return b.now }
-	o.Open = func(r headgate.Rights) *headgate.Door {
+	o.Open = func(_ string, r headgate.Rights) *headgate.Door {
 		d := new(headgate.Limiter).Door(headgate.DoorOptions{Rights: r})
 		b.opened[d] = r
 		return d
@@ -92,6 +92,70 @@ func peer(names ...string) *inlet.Peer {
 		c.URIs = append(c.URIs, u)
 	}
 	return &inlet.Peer{State: tls.ConnectionState{PeerCertificates: []*x509.Certificate{c}, VerifiedChains: [][]*x509.Certificate{{c}}}}
+}
+
+// TestDoorsAreNamed: who shows a credential comes in by a door of his name at each gate, and by
+// the same one again; who shows none by one without a name. A file that was read again says
+// anew what he may do.
+func TestDoorsAreNamed(t *testing.T) {
+	tok, line := token(t, "one", "check")
+	other, otherLine := token(t, "two", "check")
+	b := newBench(t, "tokens:\n"+line+otherLine+"certificates: [{name: 'cn:cron', rights: [check]}]\nanonymous: {http: [check], grpc: [check]}\n")
+	var opened []string
+	gate := func(at callers.Listener) *callers.Gate[string] {
+		return callers.New(callers.Options[string]{File: b.file, Listener: at, Open: func(caller string, r headgate.Rights) string {
+			if caller != "" {
+				opened = append(opened, caller)
+			}
+			return fmt.Sprintf("%v %s %v", at, caller, r.GiveBack)
+		}})
+	}
+	expect := func(g *callers.Gate[string], s callers.Shown, want string) {
+		t.Helper()
+		for range 2 {
+			if got, err := g.Enter(s); err != nil || got != want {
+				t.Errorf("%q, %v; want %q", got, err, want)
+			}
+		}
+	}
+	http, grpc := gate(callers.HTTP), gate(callers.GRPC)
+	expect(http, callers.Shown{}, "http  false")
+	expect(http, callers.Shown{Token: tok}, "http one false")
+	expect(grpc, callers.Shown{Token: tok}, "grpc one false")
+	expect(http, callers.Shown{Token: other}, "http two false")
+	expect(http, callers.Shown{Peer: peer("cron")}, "http cert:cn:cron false")
+	if len(opened) != 4 {
+		t.Errorf("doors were opened for %v", opened)
+	}
+	b.write("tokens:\n" + strings.Replace(line, "[check]", "[check, give_back]", 1))
+	if _, err := b.file.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	expect(http, callers.Shown{Token: tok}, "http one true")
+}
+
+// TestRefusedAreNamed: a credential of the file that is refused is named where refusals are
+// told, and not to who shows it. One that nobody was given has no name.
+func TestRefusedAreNamed(t *testing.T) {
+	late, lateLine := token(t, "late", "check")
+	weak, weakLine := token(t, "weak", "check")
+	b := newBench(t, "tokens:\n"+lateLine+"    expires_at: 2001-09-09T01:46:40Z\n"+weakLine)
+	var told []string
+	log := refusals.New(refusals.Options{Tell: func(n refusals.Notice) { told = append(told, n.Reason.String()+" "+n.Actor) }})
+	g := callers.New(callers.Options[int]{
+		File: b.file, Listener: callers.HTTP, Needs: headgate.Rights{Explain: true}, Refusals: log, Door: refusals.HTTP, Now: func() time.Time { return b.now },
+		Open: func(string, headgate.Rights) int { return 0 },
+	})
+	for _, shown := range []string{late, weak, "unknown"} {
+		r := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+shown)
+		if _, err := g.HTTP(r); err == nil || strings.Contains(err.Error(), "late") || strings.Contains(err.Error(), "weak") {
+			t.Errorf("%v", err)
+		}
+	}
+	if want := "expired late, wrong_scope weak, unknown_token "; strings.Join(told, ", ") != want {
+		t.Errorf("told: %s; want %s", strings.Join(told, ", "), want)
+	}
 }
 
 // TestEnter: who shows what comes in with which rights, at each listener.
@@ -414,7 +478,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		g := callers.New(callers.Options[*headgate.Door]{File: file, Open: func(headgate.Rights) *headgate.Door { return new(headgate.Door) }})
+		g := callers.New(callers.Options[*headgate.Door]{File: file, Open: func(string, headgate.Rights) *headgate.Door { return new(headgate.Door) }})
 		if _, err := g.Enter(callers.Shown{Token: "hgct_nobody has this one"}); err == nil {
 			t.Error("an unknown token comes in")
 		}
@@ -434,7 +498,7 @@ func BenchmarkEnter(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := callers.New(callers.Options[*headgate.Door]{File: file, Open: func(headgate.Rights) *headgate.Door { return new(headgate.Door) }})
+	g := callers.New(callers.Options[*headgate.Door]{File: file, Open: func(string, headgate.Rights) *headgate.Door { return new(headgate.Door) }})
 	for name, s := range map[string]callers.Shown{"token": {Token: tok}, "certificate": {Peer: peer("cron")}, "wrong": {Token: tok + "x"}, "nothing": {}} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

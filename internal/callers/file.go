@@ -3,6 +3,7 @@ package callers
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/tlsfile"
@@ -50,6 +51,9 @@ type Caller struct {
 	Name    string
 	rights  [listeners]rights
 	expires time.Time // zero: never
+	// doors are those of the gates where he came in, the newest first. There are as many
+	// gates as listeners have kinds of calls: about ten.
+	doors atomic.Pointer[opened]
 }
 
 func (c *Caller) expired(now func() time.Time) bool {

@@ -23,9 +23,11 @@ type Options[D any] struct {
 	// takes one of them; the zero value is all rights. Without one of them the file lets
 	// nobody in, so that what they send need not be read.
 	Needs headgate.Rights
-	// Open makes a door for callers with these rights; required. It is called once for
-	// each set of rights.
-	Open func(headgate.Rights) D
+	// Open makes a door for callers with these rights; required. caller is the name of the
+	// credential (Caller.Name), "" for those who show none. It is called once for each set
+	// of rights without a name, and for each credential of the file when it is first shown,
+	// sometimes more than once; it must be safe for concurrent use.
+	Open func(caller string, r headgate.Rights) D
 	// Refusals counts whom the gate keeps out, as refused at Door; nil counts nothing.
 	Refusals *refusals.Log
 	Door     refusals.Door
@@ -40,8 +42,8 @@ type Gate[D any] struct {
 	anonymous rights
 	allowed   rights // those that are not closed
 	needs     rights
-	elsewhere *Refused // who is good for something else
-	doors     [combinations]D
+	elsewhere *Refused        // who is good for something else
+	doors     [combinations]D // of those who show nothing
 	wrong     wrongTokens
 }
 
@@ -54,9 +56,9 @@ func New[D any](o Options[D]) *Gate[D] {
 	if g.needs == 0 {
 		g.needs = combinations - 1
 	}
-	g.elsewhere = &Refused{refusals.WrongScope, "the credential has not the right that this takes (" + g.needs.String() + ") at the listener " + o.Listener.String() + "; hint: rights and listeners in the file of --callers"}
+	g.elsewhere = &Refused{Reason: refusals.WrongScope, What: "the credential has not the right that this takes (" + g.needs.String() + ") at the listener " + o.Listener.String() + "; hint: rights and listeners in the file of --callers"}
 	for s := range g.doors {
-		g.doors[s] = o.Open(rights(s).rights())
+		g.doors[s] = o.Open("", rights(s).rights())
 	}
 	return g
 }
@@ -72,12 +74,23 @@ type Shown struct {
 	Peer *inlet.Peer
 }
 
-// Refused is why somebody does not come in. It is one of the values below.
+// Refused is why somebody does not come in. It is one of the values below, or one of them
+// with a name.
 type Refused struct {
 	// Reason is for the counts.
 	Reason refusals.Reason
 	// What is for the caller; it says nothing of the credentials that there are.
 	What string
+	// Caller is the name of the credential, where it is one of the file; "" otherwise. It is
+	// for the log and not for the caller.
+	Caller string
+}
+
+// of returns r for the caller c.
+func (r *Refused) of(c *Caller) *Refused {
+	named := *r
+	named.Caller = c.Name
+	return &named
 }
 
 // Error implements error.
@@ -91,18 +104,18 @@ func (r *Refused) Ends() bool { return r == errTooMany }
 
 // Why somebody does not come in.
 var (
-	errNoToken      = &Refused{refusals.NoToken, "no token and no certificate that is known here; hint: Authorization: Bearer TOKEN"}
-	errUnlisted     = &Refused{refusals.NoToken, "the certificate is good, but nobody is known here by one of its names, and there is no token; hint: certificates in the file of --callers lists such names"}
-	errMalformed    = &Refused{refusals.Malformed, "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
-	errMalformedOwn = &Refused{refusals.Malformed, "the header " + TokenHeader + " is not one token; hint: " + TokenHeader + ": TOKEN, once"}
+	errNoToken      = &Refused{Reason: refusals.NoToken, What: "no token and no certificate that is known here; hint: Authorization: Bearer TOKEN"}
+	errUnlisted     = &Refused{Reason: refusals.NoToken, What: "the certificate is good, but nobody is known here by one of its names, and there is no token; hint: certificates in the file of --callers lists such names"}
+	errMalformed    = &Refused{Reason: refusals.Malformed, What: "the header Authorization is not one bearer token; hint: Authorization: Bearer TOKEN"}
+	errMalformedOwn = &Refused{Reason: refusals.Malformed, What: "the header " + TokenHeader + " is not one token; hint: " + TokenHeader + ": TOKEN, once"}
 	// errMisplaced is for who shows a token of callers as that of a gateway's client.
-	errMisplaced = &Refused{refusals.Malformed, "a token of callers stands in Authorization, which is the client's here; hint: " + TokenHeader + ": TOKEN"}
-	errUnknown   = &Refused{refusals.UnknownToken, "the token is not known"}
-	errExpired   = &Refused{refusals.Expired, "the credential has expired"}
+	errMisplaced = &Refused{Reason: refusals.Malformed, What: "a token of callers stands in Authorization, which is the client's here; hint: " + TokenHeader + ": TOKEN"}
+	errUnknown   = &Refused{Reason: refusals.UnknownToken, What: "the token is not known"}
+	errExpired   = &Refused{Reason: refusals.Expired, What: "the credential has expired"}
 	// errTooMany ends the connection, so that an address which has shown many wrong tokens
 	// pays for a connection with each further one. The answer is the same otherwise,
 	// because 429 is for what limits say.
-	errTooMany = &Refused{refusals.UnknownToken, "too many wrong tokens from this address; hint: ask with a right one"}
+	errTooMany = &Refused{Reason: refusals.UnknownToken, What: "too many wrong tokens from this address; hint: ask with a right one"}
 )
 
 // Asks reports whether anything depends on what callers show.
@@ -128,13 +141,34 @@ func (g *Gate[D]) Enter(s Shown) (door D, err error) {
 	case c == nil:
 		return g.doors[anonymous&g.allowed], nil
 	case c.expired(g.options.Now):
-		return door, errExpired
+		return door, errExpired.of(c)
 	}
 	set := (c.rights[g.options.Listener] | anonymous) & g.allowed
 	if set&g.needs == 0 {
-		return door, g.elsewhere
+		return door, g.elsewhere.of(c)
 	}
-	return g.doors[set], nil
+	return g.doorOf(c, set), nil
+}
+
+// opened is the door of one caller at one gate.
+type opened struct {
+	gate any // *Gate
+	door any // the D of the gate
+	next *opened
+}
+
+// doorOf returns the door of c, who has the rights set here for as long as the file says the
+// same of him: another version of it has other Callers.
+func (g *Gate[D]) doorOf(c *Caller, set rights) D {
+	first := c.doors.Load()
+	for o := first; o != nil; o = o.next {
+		if o.gate == any(g) {
+			return o.door.(D)
+		}
+	}
+	door := g.options.Open(c.Name, set.rights())
+	c.doors.CompareAndSwap(first, &opened{g, door, first}) // who comes too late has it opened once more
+	return door
 }
 
 // unknown says why nobody comes in who shows s.

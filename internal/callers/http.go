@@ -65,7 +65,7 @@ func (g *Gate[D]) Refuse(err error, from netip.Addr) error {
 	if refused == errUnknown && g.wrong.tooMany(from, g.options.Now()) {
 		refused = errTooMany
 	}
-	g.options.Refusals.RefusedFrom(g.options.Door, refused.Reason, from, "")
+	g.options.Refusals.RefusedFrom(g.options.Door, refused.Reason, from, refused.Caller)
 	return refused
 }
 

@@ -40,8 +40,8 @@ type Notice struct {
 	// Network is where the last one came from, a /24 of IPv4 or a /48 of IPv6; "" for a
 	// socket.
 	Network string
-	// Actor is who asked last, by the name of a credential that is good; "" where there
-	// was none.
+	// Actor is who asked last, by the name of a credential that somebody was given, which
+	// may have expired; "" where there was none.
 	Actor string
 }
 

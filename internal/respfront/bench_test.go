@@ -50,7 +50,7 @@ func BenchmarkPipeline(b *testing.B) {
 				server, err := respfront.New(respfront.Options{
 					Entrance: respfront.Callers(callers.New(callers.Options[*headgate.Door]{
 						Listener: callers.Redis, Anonymous: everyRight,
-						Open: func(r headgate.Rights) *headgate.Door { return limiter.Door(headgate.DoorOptions{Rights: r}) },
+						Open: func(_ string, r headgate.Rights) *headgate.Door { return limiter.Door(headgate.DoorOptions{Rights: r}) },
 					})),
 					OnPanic: func(cause any, _ []byte) { b.Error(cause) },
 				})

@@ -106,7 +106,7 @@ func newBenchOf(t *testing.T, rulesFile rulefile.File, file string, rights headg
 	b.server, err = respfront.New(respfront.Options{
 		Entrance: faulty{b, respfront.Callers(callers.New(callers.Options[*headgate.Door]{
 			File: b.callers, Listener: callers.Redis, Anonymous: rights, Refusals: b.refused, Door: refusals.Redis,
-			Open: func(r headgate.Rights) *headgate.Door {
+			Open: func(_ string, r headgate.Rights) *headgate.Door {
 				return limiter.Door(headgate.DoorOptions{Name: "redis", Rights: r})
 			},
 		}))},

@@ -38,7 +38,7 @@ func gateOf(t *testing.T) (gate *callers.Gate[*headgate.Door], token string) {
 	}
 	now := noon
 	l := limiter(t, rightsRules, rulefile.Options{}, false, &now)
-	return callers.New(callers.Options[*headgate.Door]{File: file, Listener: callers.GRPC, Open: func(r headgate.Rights) *headgate.Door {
+	return callers.New(callers.Options[*headgate.Door]{File: file, Listener: callers.GRPC, Open: func(_ string, r headgate.Rights) *headgate.Door {
 		return l.Door(headgate.DoorOptions{Rights: r})
 	}}), token
 }
