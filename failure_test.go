@@ -32,18 +32,25 @@ type outage struct {
 
 func newOutage(t testing.TB, yaml string) *outage {
 	t.Helper()
-	o := &outage{down: true}
+	var o *outage
+	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(o.now) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o = newOutageOf(t, yaml, buckets)
+	return o
+}
+
+// newOutageOf is newOutage of a store that other nodes may have too.
+func newOutageOf(t testing.TB, yaml string, buckets store.Store) *outage {
+	t.Helper()
+	o := &outage{down: true, Store: buckets}
 	own, err := local.New(local.Options{
 		Nodes: func() int { return 3 }, Now: func() limit.Micros { return limit.MicrosOf(o.now) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	buckets, err := memstore.New(memstore.Options{Now: func() limit.Micros { return limit.MicrosOf(o.now) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Store = buckets
 	o.bench = newBench(t, yaml, headgate.Options{Store: o, Fallback: own})
 	return o
 }
@@ -117,7 +124,7 @@ descriptors:
 // A fleet lets pass no more than each node the whole limit where rules fail open, and
 // the limit where they fail locally, for every algorithm.
 //
-//promise:outage-fixed-window outage-parts-and-logs outage-sliding-window
+//promise:away-open away-local
 func TestE1FleetInAnOutageIsBounded(t *testing.T) {
 	const nodes, quota = 3, 12
 	for _, algorithm := range []string{"fixed_window", "sliding_window", "sub_windows", "sliding_log", "token_bucket", "gcra", "leaky_bucket", "leaky_queue"} {
