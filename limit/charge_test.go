@@ -95,8 +95,6 @@ func TestDebtIsPaidBack(t *testing.T) {
 }
 
 // TestDebtIsBounded charges without end, and steps the clock back.
-//
-//promise:disagreement-denies
 func TestDebtIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		spec Spec

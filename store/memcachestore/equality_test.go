@@ -165,11 +165,14 @@ func drawTakes(rt *rapid.T, limits []*limit.Limit, prefix string) []store.Take {
 	return takes
 }
 
-// TestUnsupported: other algorithms are refused, each take for itself, and hold
-// back nobody of their group.
+// TestUnsupported: other algorithms are refused, and so is another on_change than carry,
+// each take for itself, and hold back nobody of their group.
+//
+//promise:change-on-memcached
 func TestUnsupported(t *testing.T) {
 	s, _ := openMemcached(t, 1)
 	good := limit.Must(limit.PerMinute(5))
+	var refused []*limit.Limit
 	for _, a := range []limit.Algorithm{
 		limit.SubWindows, limit.SlidingLog, limit.TokenBucket, limit.LeakyBucket, limit.LeakyQueue, limit.GCRA,
 		limit.Concurrency, limit.Ban,
@@ -178,19 +181,27 @@ func TestUnsupported(t *testing.T) {
 		if a == limit.Ban {
 			spec.BanFor = time.Hour
 		}
-		bad := limit.Must(spec)
-		if err := Supports(bad); err == nil {
-			t.Errorf("%v is said to be supported", a)
+		refused = append(refused, limit.Must(spec))
+	}
+	for _, c := range []limit.Carry{limit.CarryShare, limit.CarryNothing} {
+		for _, a := range []limit.Algorithm{limit.FixedWindow, limit.SlidingWindow} {
+			refused = append(refused, limit.Must(limit.Spec{Algorithm: a, Quota: 10, Period: time.Minute, Carry: c}))
 		}
-		takes := []store.Take{hit(a.String(), good, 1), hit("k", bad, 1)}
+	}
+	for _, bad := range refused {
+		name := fmt.Sprint(bad.Algorithm, " ", bad.Carry)
+		if err := Supports(bad); err == nil {
+			t.Errorf("%v is said to be supported", name)
+		}
+		takes := []store.Take{hit(name, good, 1), hit("k", bad, 1)}
 		for group := range uint32(2) {
 			takes[0].Group, takes[1].Group = group, group
 			results := takeAll(s, takes...)
 			if results[0].Err != nil || !results[0].Allowed || results[0].Remaining != 4-int64(group) {
-				t.Errorf("%v: its neighbour: %+v", a, results[0])
+				t.Errorf("%v: its neighbour: %+v", name, results[0])
 			}
 			if store.ReasonOf(results[1].Err) != store.Misconfigured {
-				t.Errorf("%v: %+v", a, results[1])
+				t.Errorf("%v: %+v", name, results[1])
 			}
 		}
 	}
