@@ -15,7 +15,6 @@ import (
 
 func TestSwapConformance(t *testing.T) { storetest.RunSwaps(t, openClocked) }
 
-//promise:id-cluster
 func TestSwapInACluster(t *testing.T) {
 	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
 	storetest.RunSwaps(t, func(t *testing.T) storetest.Harness {
