@@ -36,8 +36,9 @@ func (p *process) adminAPI(s *config.Serve) (http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--admin-tokens: %w", err)
 	}
+	reload := p.credentials.noted("admin_tokens", tokens.Reload)
 	p.tasks = append(p.tasks,
-		func(ctx context.Context) { p.reread(ctx, "the file of tokens", tokens.Reload) },
+		func(ctx context.Context) { p.reread(ctx, "the file of tokens", reload) },
 		func(ctx context.Context) { tokens.Run(ctx, p.tellLogins) })
 	return adminapi.New(p.adminOptions(tokens))
 }

@@ -42,7 +42,8 @@ func (p *process) trustCallers(s *config.Callers) error {
 	p.trust.file = file
 	p.refusals.Serve(refusals.HTTP, refusals.GRPC, refusals.Auth, refusals.Redis)
 	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --callers", file.Reload) })
+	reload := p.credentials.noted("callers", file.Reload)
+	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --callers", reload) })
 	return nil
 }
 

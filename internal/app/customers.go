@@ -23,7 +23,8 @@ func (p *process) loadUsageKeys(s *config.Serve) error {
 		return fmt.Errorf("--usage-key: %w", err)
 	}
 	p.usageKeys = keys
-	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --usage-key", keys.Reload) })
+	reload := p.credentials.noted("usage_key", keys.Reload)
+	p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of --usage-key", reload) })
 	return nil
 }
 

@@ -56,6 +56,8 @@ type process struct {
 
 	rollBacks *tenantsource.RollBacks
 	floods    *floods
+	// credentials are the files of tokens and keys that are read again.
+	credentials credentialFiles
 	// publisher gives what the database says to others; nil: nobody gets it.
 	publisher *snapfeed.Publisher
 	// switches are those that are in no database; nil with one.
@@ -129,6 +131,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 	metrics.WatchFloods(p.floods.total)
 	p.inlets.logger = o.Logger
 	metrics.WatchListeners(p.inlets.counts, p.inlets.expiries)
+	metrics.WatchCredentials(p.credentials.states)
 	if err := p.assemble(); err != nil {
 		for _, end := range p.atEnd {
 			end()

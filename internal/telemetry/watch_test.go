@@ -87,6 +87,7 @@ func watchAll(m *Metrics) {
 	m.WatchListeners(
 		func() []Listener { return []Listener{{"grpc", 2, 1, 1}} },
 		func() []Certificate { return []Certificate{{"grpc", time.Unix(2e9, 0), 1}} })
+	m.WatchCredentials(func() []CredentialFile { return []CredentialFile{{"callers", true}, {"admin_tokens", false}} })
 	m.WatchRefused(func() []Refused { return []Refused{{Front: "grpc", Right: "give_back", Calls: 1}} })
 	m.WatchShedding(func() Shedding {
 		return Shedding{Priorities: []ShedPriority{{Name: "p0"}}, Worker: &ShedWorker{}, Fleet: &ShedFleet{Known: true}}
@@ -128,6 +129,8 @@ func TestK1WhatOthersCount(t *testing.T) {
 
 		"headgate_top_keys": 1, "headgate_top_keys_max": 2, "headgate_top_keys_seen_total": 3, "headgate_top_keys_evicted_total": 4,
 		`headgate_rule_keys{rule="d.a"}`: 1234.5,
+
+		`headgate_credentials_stale{file="callers"}`: 1, `headgate_credentials_stale{file="admin_tokens"}`: 0,
 
 		"headgate_log_lines_dropped_total":                                 8,
 		`headgate_auth_refused_total{door="admin",reason="unknown_token"}`: 7, `headgate_auth_refused_total{door="dashboard",reason="origin"}`: 0,
