@@ -1,7 +1,9 @@
 package pages
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,6 +44,49 @@ func TestMetricsExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestLogLinesExist: the lines of the log that the page on operations explains are texts of
+// the program, or the beginnings of some.
+func TestLogLinesExist(t *testing.T) {
+	_, part, ok := strings.Cut(read(t, "docs/operations.md"), "### What the log says of it\n")
+	part, _, ended := strings.Cut(part, "\n## ")
+	if !ok || !ended {
+		t.Fatal("docs/operations.md has no part on what the log says")
+	}
+	source := programText(t)
+	rows := regexp.MustCompile("(?m)^\\| `([^`]+)`.* \\| (?:error|warn|info) \\|.*?(?:\\| `([^`]+)` )?\\|$").FindAllStringSubmatch(part, -1)
+	if len(rows) < 8 {
+		t.Errorf("%d lines are explained, want 8 at least", len(rows))
+	}
+	for _, row := range rows {
+		for _, line := range row[1:] {
+			if !strings.Contains(source, `"`+line) {
+				t.Errorf("docs/operations.md explains %q, which the program does not write", line)
+			}
+		}
+	}
+}
+
+// programText returns the source of the packages that write to the log, without tests.
+func programText(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, "internal/*/*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	return all.String()
 }
 
 // TestFlagsExist: pages name no flag that no command has.
