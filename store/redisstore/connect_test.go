@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -316,6 +317,11 @@ func TestBlackHole(t *testing.T) {
 	if more := dials.Load() - before; more > 200 {
 		t.Errorf("%d connections for 2000 calls", more)
 	}
+	// So it is with a process that is stopped, which is what to look at first.
+	eventually.True(t, "the error asks about the process", func() bool {
+		err := takeOne(s, "key", tenPerHour, 1).Err
+		return err != nil && strings.Contains(err.Error(), "no connection and greeting after 50ms; hint: is its process frozen?")
+	})
 }
 
 // proxy passes a connection to a server until stalled is set, and then

@@ -175,7 +175,9 @@ func unavailableHint(err error) string {
 	case errors.Is(err, ErrClosed), errors.Is(err, errLost), errors.Is(err, ErrFirstDial), errors.Is(err, errMoved),
 		errors.Is(err, ErrRetired), errors.Is(err, ErrApart):
 		return ""
-	case errors.Is(err, errNoGreeting), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, errNoGreeting):
+		return "is its process frozen? If not, check host, port and firewalls, that both sides speak TLS or both do not, and whether the server wants a certificate of this client"
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
 		return "check host and port, that both sides speak TLS or both do not, and whether the server wants a certificate of this client"
 	default:
 		return "is Redis running there?"
