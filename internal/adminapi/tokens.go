@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/internal/tokenfile"
 	"github.com/headgate/headgate/internal/yamlfile"
 )
@@ -39,7 +40,7 @@ func ParseScope(name string) (Scope, error) {
 	if i := slices.Index(scopeNames[1:], name); i >= 0 {
 		return Scope(i + 1), nil
 	}
-	return None, fmt.Errorf("scope %.40q; hint: read, write or admin", name)
+	return None, spelling.Unknown("scope", name, scopeNames[1:]...)
 }
 
 const (

@@ -102,7 +102,7 @@ func TestTiersAreReloaded(t *testing.T) {
 	reload <- syscall.SIGHUP
 	reload <- syscall.SIGHUP // taken when the first is done
 	r.counts(t, "acme", 200)
-	r.shows(t, "/readyz", `"ready": true`, `"degraded": true`, "tiers.yaml:1: ")
+	r.shows(t, "/readyz", `"ready": true`, `"degraded": true`, "tiers.yaml:1:")
 	r.shows(t, "/metrics", "headgate_tiers_stale 1")
 	r.stop()
 	if err := <-r.ended; err != nil {

@@ -2,11 +2,11 @@ package callers
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // rights is a set of rights: bit i is that of rightNames[i].
@@ -50,7 +50,7 @@ func parseRights(names []string) (s rights, err error) {
 	for _, name := range names {
 		i := slices.Index(rightNames[:], name)
 		if i < 0 {
-			return 0, fmt.Errorf("right %.40q; hint: %s", name, strings.Join(rightNames[:], ", "))
+			return 0, spelling.Unknown("right", name, rightNames[:]...)
 		}
 		s |= 1 << i
 	}
@@ -90,5 +90,5 @@ func parseListener(name string) (Listener, error) {
 	if i := slices.Index(listenerNames[:], name); i >= 0 {
 		return Listener(i), nil
 	}
-	return 0, fmt.Errorf("listener %.40q; hint: %s", name, strings.Join(listenerNames[:], ", "))
+	return 0, spelling.Unknown("listener", name, listenerNames[:]...)
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/envoyenv"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 // Exit codes.
@@ -195,7 +196,7 @@ var groups = []kong.Group{
 
 // usageError adds the way to the help text that fits.
 func usageError(err error) error {
-	var inFile *config.FileError
+	var inFile *yamlfile.Error
 	if errors.As(err, &inFile) {
 		return inFile
 	}
@@ -248,13 +249,26 @@ func hideCredentials(text string) string {
 	})
 }
 
-// printError prints each line of err and, below it, its hint. Credentials in
-// URLs are hidden, wherever they come from: someone may have typed a store
-// where a file was expected.
+// coverCredentials is hideCredentials for a text in which all else is to stay at its place.
+func coverCredentials(text string) string {
+	return nameAndPassword.ReplaceAllStringFunc(text, func(found string) string {
+		return "://" + strings.Repeat("x", utf8.RuneCountInString(found)-len("://@")) + "@"
+	})
+}
+
+// printError prints each line of err and, below it, the line of the file that it is about, if
+// that may be shown, and its hint. Credentials in URLs are hidden, wherever they come from: someone
+// may have typed a store where a file was expected.
 func printError(w io.Writer, err error) {
+	excerpt := ""
+	if at := (*yamlfile.Error)(nil); errors.As(err, &at) {
+		excerpt = coverCredentials(at.Excerpt())
+	}
 	for line := range strings.Lines(hideCredentials(err.Error())) {
 		parts := strings.Split(strings.TrimSuffix(line, "\n"), hintMark)
 		fmt.Fprintf(w, "headgate: %s\n", parts[0])
+		_, _ = io.WriteString(w, excerpt)
+		excerpt = ""
 		for _, hint := range parts[1:] {
 			fmt.Fprintf(w, "headgate: hint: %s\n", hint)
 		}

@@ -52,7 +52,7 @@ func TestDiagnosticShowsItsPlace(t *testing.T) {
 			// What a terminal would obey is not printed, and the mark counts
 			// characters.
 			rules.Diagnostic{File: "r.yaml", Line: 2, Column: 17, Message: "bad"},
-			"headgate: r.yaml:2:17: bad\n      2 |  key: \uFFFD[31m äöü wrong\n        |                 ^\n",
+			"headgate: r.yaml:2:17: bad\n      2 |  key: \\x1b[31m äöü wrong\n        |                    ^\n",
 		},
 		{rules.Diagnostic{File: "r.yaml", Line: 3, Column: 1, Message: "bad"}, "headgate: r.yaml:3:1: bad\n"},
 		{rules.Diagnostic{File: "r.yaml", Line: 99, Column: 1, Message: "bad"}, "headgate: r.yaml:99:1: bad\n"},

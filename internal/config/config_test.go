@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 // command is a command line with settings, as `headgate serve` has.
@@ -29,7 +31,7 @@ func parse(t *testing.T, args ...string) (Serve, error) {
 		t.Fatal(err)
 	}
 	_, err = parser.Parse(args)
-	var inFile *FileError
+	var inFile *yamlfile.Error
 	if errors.As(err, &inFile) {
 		err = inFile
 	}
@@ -299,20 +301,20 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 
 func TestFileErrors(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
-		{"unknown key", "shadow: true\nhttp_addr: :1\n", `:2: unknown setting "http_addr"; hint: did you mean "http-addr"?`},
-		{"a flag's denial", "shadow: true\nno-caller-limits: true\n", ":2: unknown setting \"no-caller-limits\"; hint: the flag --no-caller-limits is `caller-limits: false` in a file"},
-		{"a denial of no such flag", "no-such-thing: true\n", `:1: unknown setting "no-such-thing"; hint: settings have`},
-		{"config in config", "config: other.yaml\n", `:1: unknown setting "config"`},
-		{"bad duration", "shadow: true\n\nstore-budget: 20\n", ":3: --store-budget"},
-		{"bad choice", "body: xml\n", `:1: --body: "xml" is not a choice; hint: one of platform, flat, problem`},
-		{"bad choice of what may be left out", "layer: moon\n", `:1: --layer: "moon" is not a choice; hint: one of edge, gateway, backend`},
-		{"bad bool", "shadow: perhaps\n", ":1: --shadow"},
-		{"list", "- a\n", ":1: not a mapping; hint:"},
-		{"nested", "shadow: {a: b}\n", ":1: shadow: not a single value; hint:"},
-		{"no value", "rules:\n", ":1: rules: not a single value"},
-		{"twice", "shadow: true\nshadow: false\n", ":2: shadow: given a second time; hint: the first is on line 1"},
-		{"not YAML", "shadow: [\n", "not YAML"},
-		{"alias", "rules: &a x\nstate-dir: *a\n", ":2: state-dir: not a single value"},
+		{"unknown key", "shadow: true\nhttp_addr: :1\n", `:2:1: unknown setting "http_addr"; hint: did you mean "http-addr"?`},
+		{"a flag's denial", "shadow: true\nno-caller-limits: true\n", ":2:1: unknown setting \"no-caller-limits\"; hint: the flag --no-caller-limits is `caller-limits: false` in a file"},
+		{"a denial of no such flag", "no-such-thing: true\n", ":1:1: unknown setting; hint: settings have"},
+		{"config in config", "config: other.yaml\n", ":1:1: unknown setting; hint"},
+		{"bad duration", "shadow: true\n\nstore-budget: 20\n", ":3:1: --store-budget: the value is none that it takes; hint: a duration"},
+		{"bad choice", "body: xml\n", `:1:1: --body: unknown choice; hint: platform, flat, problem`},
+		{"bad choice of what may be left out", "layer: moon\n", `:1:1: --layer: unknown choice; hint: edge, gateway, backend`},
+		{"bad bool", "shadow: perhaps\n", ":1:1: --shadow: the value is none that it takes; hint: true or false"},
+		{"list", "- a\n", ":1:1: not a mapping; hint:"},
+		{"nested", "shadow: {a: b}\n", ":1:1: shadow: not a single value; hint:"},
+		{"no value", "rules:\n", ":1:1: rules: not a single value"},
+		{"twice", "shadow: true\nshadow: false\n", ":2:1: shadow: given a second time; hint: the first is on line 1"},
+		{"not YAML", "shadow: [\n", ":2:1: did not find expected node content"},
+		{"alias", "rules: &a x\nstate-dir: *a\n", ":2:1: state-dir: not a single value"},
 		{"large", strings.Repeat("#", maxFileBytes+1), "larger than"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

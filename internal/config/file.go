@@ -1,19 +1,19 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/internal/spelling"
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 // maxFileBytes bounds the file of settings; a written-out one has 2 KiB.
@@ -21,36 +21,19 @@ const maxFileBytes = 1 << 20
 
 // File is a kong.Resolver that takes the values of flags from the YAML file
 // that the flag --config names. The keys of the file are the names of flags. A
-// value from the environment wins over one from the file.
+// value from the environment wins over one from the file. What is wrong with the file is
+// a *yamlfile.Error, which has no value of it. The parser of the command line wraps it into words about
+// some flag; who prints it should take it out again with errors.As.
 type File struct {
 	path   string
 	loaded bool
 	values map[string]fileValue
 }
 
-// FileError says what is wrong with the file of settings, and where. The parser
-// of the command line wraps it into words about some flag; who prints it should
-// take it out again with errors.As.
-type FileError struct {
-	Path string
-	Line int // 0: the whole file
-	Err  error
-}
-
-// Error implements error.
-func (e *FileError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: %v", e.Path, e.Err)
-	}
-	return fmt.Sprintf("%s:%d: %v", e.Path, e.Line, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *FileError) Unwrap() error { return e.Err }
-
 type fileValue struct {
 	text string
-	line int
+	// at is the key.
+	at *yaml.Node
 }
 
 var _ kong.Resolver = (*File)(nil)
@@ -72,7 +55,7 @@ func (f *File) Resolve(ctx *kong.Context, parent *kong.Path, flag *kong.Flag) (a
 		return nil, nil
 	}
 	if err := try(flag, v.text); err != nil {
-		return nil, &FileError{f.path, v.line, err}
+		return nil, yamlfile.In(f.path, yamlfile.At(v.at, "%w", err))
 	}
 	return v.text, nil
 }
@@ -116,37 +99,68 @@ func inEnvironment(flag *kong.Flag) bool {
 }
 
 // try parses text as flag would and throws the value away, so that what is
-// wrong can be reported with the line it stands on.
+// wrong can be reported with the line it stands on. The error does not hold the text.
 func try(flag *kong.Flag, text string) error {
 	scan := kong.Scan().PushTyped(text, kong.FlagValueToken)
-	if err := flag.Parse(scan, reflect.New(flag.Target.Type()).Elem()); err != nil {
-		return err
+	if flag.Parse(scan, reflect.New(flag.Target.Type()).Elem()) != nil {
+		return fmt.Errorf("--%s: the value is none that it takes; hint: %s", flag.Name, wanted(flag))
 	}
 	if choices := flag.EnumSlice(); flag.Enum != "" && !slices.Contains(choices, text) {
 		choices = slices.DeleteFunc(choices, func(choice string) bool { return choice == "" }) // whoever means none leaves the setting out
-		return fmt.Errorf("%s: %q is not a choice; hint: one of %s", flag.ShortSummary(), text, strings.Join(choices, ", "))
+		return fmt.Errorf("--%s: %w", flag.Name, spelling.Unknown("choice", text, choices...))
 	}
 	return nil
+}
+
+// wanted says what a flag takes.
+func wanted(flag *kong.Flag) string {
+	switch t := flag.Target.Type(); {
+	case t == reflect.TypeFor[time.Duration]():
+		return "a duration, such as 250ms or 5s"
+	case t == reflect.TypeFor[Size]():
+		return "bytes, such as 64MiB"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case flag.Target.CanInt() || flag.Target.CanUint():
+		return "a whole number"
+	case flag.Target.CanFloat():
+		return "a number"
+	}
+	return "--help shows what"
 }
 
 func (f *File) load(path string, flags []*kong.Flag) error {
 	if f.loaded {
 		return nil
 	}
-	values, err := readFile(path)
+	values, err := readFile(path, flags)
 	if err != nil {
 		return err
 	}
 	for key, v := range values {
-		if !slices.ContainsFunc(flags, func(fl *kong.Flag) bool { return fl.Name == key && key != "config" && key != "help" }) {
-			return &FileError{path, v.line, fmt.Errorf("unknown setting %q; hint: %s", key, instead(key, flags))}
+		if !isSetting(key, flags) {
+			return yamlfile.In(path, unknown(v.at, flags))
 		}
 	}
 	f.path, f.values, f.loaded = path, values, true
 	return nil
 }
 
-// instead says what to write for a key that is no setting.
+// isSetting reports whether a file may have a key.
+func isSetting(key string, flags []*kong.Flag) bool {
+	return slices.ContainsFunc(flags, func(fl *kong.Flag) bool { return fl.Name == key && key != "config" && key != "help" })
+}
+
+// unknown is the error of a key that is no setting. It names the key only if it is near to one that
+// is: another one may be a value that stands in its place.
+func unknown(at *yaml.Node, flags []*kong.Flag) error {
+	if hint := instead(at.Value, flags); hint != "" {
+		return yamlfile.At(at, "unknown setting %q; hint: %s", at.Value, hint)
+	}
+	return yamlfile.At(at, "unknown setting; hint: settings have the names of the flags that --help shows, without the dashes")
+}
+
+// instead says what to write for a key that is no setting; "" where it is like none.
 func instead(key string, flags []*kong.Flag) string {
 	names := func(yield func(string) bool) {
 		for _, fl := range flags {
@@ -161,65 +175,60 @@ func instead(key string, flags []*kong.Flag) string {
 	if near := spelling.Nearest(key, names); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return "settings have the names of the flags that --help shows, without the dashes"
+	return ""
 }
 
-func readFile(path string) (map[string]fileValue, error) {
-	file, err := os.Open(path)
+func readFile(path string, flags []*kong.Flag) (map[string]fileValue, error) {
+	data, err := yamlfile.Read(path, maxFileBytes)
 	if err != nil {
-		return nil, &FileError{path, 0, fmt.Errorf("read settings: %w", errors.Unwrap(err))}
+		var failed *os.PathError
+		if errors.As(err, &failed) {
+			err = fmt.Errorf("read settings: %w", failed.Err)
+		}
+		return nil, yamlfile.In(path, err)
 	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFileBytes+1))
-	if err != nil {
-		return nil, &FileError{path, 0, fmt.Errorf("read settings: %w", err)}
-	}
-	if len(data) > maxFileBytes {
-		return nil, &FileError{path, 0, fmt.Errorf("larger than %d bytes; hint: is this a file of settings?", maxFileBytes)}
-	}
-	return parseFile(path, data)
+	values, err := parseFile(data, flags)
+	return values, yamlfile.In(path, err)
 }
 
 // parseFile reads a flat mapping of scalars. Anchors, nesting and repeated keys
 // are refused: a setting has one value, in sight.
-func parseFile(path string, data []byte) (map[string]fileValue, error) {
-	loader, err := yaml.NewLoader(bytes.NewReader(data))
-	if err != nil {
-		return nil, &FileError{path, 0, err}
-	}
+func parseFile(data []byte, flags []*kong.Flag) (map[string]fileValue, error) {
 	var doc yaml.Node
-	if err := loader.Load(&doc); errors.Is(err, io.EOF) {
+	if err := yamlfile.Parse(data, &doc); errors.Is(err, yamlfile.ErrEmpty) {
 		return nil, nil
 	} else if err != nil {
-		return nil, &FileError{path, 0, fmt.Errorf("not YAML: %w", err)}
+		return nil, err
 	}
 	root := doc.Content[0]
 	if root.Tag == "!!null" {
 		return nil, nil
 	}
 	if root.Kind != yaml.MappingNode {
-		return nil, &FileError{path, root.Line, errors.New("not a mapping; hint: write `http-addr: :8080`, one setting to a line")}
+		return nil, yamlfile.At(root, "not a mapping; hint: write `http-addr: :8080`, one setting to a line")
 	}
 	values := make(map[string]fileValue, len(root.Content)/2)
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		if err := checkPair(values, key, value); err != nil {
-			return nil, &FileError{path, key.Line, err}
+			if isSetting(key.Value, flags) {
+				err = fmt.Errorf("%s: %w", key.Value, err)
+			}
+			return nil, yamlfile.At(key, "%w", err)
 		}
-		values[key.Value] = fileValue{text: value.Value, line: key.Line}
+		values[key.Value] = fileValue{text: value.Value, at: key}
 	}
 	return values, nil
 }
 
 func checkPair(seen map[string]fileValue, key, value *yaml.Node) error {
-	if key.Kind != yaml.ScalarNode {
+	switch old, twice := seen[key.Value]; {
+	case key.Kind != yaml.ScalarNode:
 		return errors.New("the name of a setting is a word")
-	}
-	if value.Kind != yaml.ScalarNode || value.Tag == "!!null" {
-		return fmt.Errorf("%s: not a single value; hint: write `%s: VALUE`", key.Value, key.Value)
-	}
-	if old, ok := seen[key.Value]; ok {
-		return fmt.Errorf("%s: given a second time; hint: the first is on line %d", key.Value, old.line)
+	case twice:
+		return fmt.Errorf("given a second time; hint: the first is on line %d", old.at.Line)
+	case value.Kind != yaml.ScalarNode || value.Tag == "!!null":
+		return errors.New("not a single value; hint: write `NAME: VALUE`")
 	}
 	return nil
 }

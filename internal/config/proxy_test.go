@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/headgate/headgate/internal/yamlfile"
 )
 
 // parseProxy is parse for `headgate proxy`.
@@ -21,7 +23,7 @@ func parseProxy(t *testing.T, args ...string) (Proxy, error) {
 		t.Fatal(err)
 	}
 	_, err = parser.Parse(args)
-	var inFile *FileError
+	var inFile *yamlfile.Error
 	if errors.As(err, &inFile) {
 		err = inFile
 	}

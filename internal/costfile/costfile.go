@@ -78,7 +78,7 @@ func Load(named string) (costlimit.Options, error) {
 		return costlimit.Options{}, fmt.Errorf("read costs: %w; hint: a file, or one of %s", err, names(shapes))
 	}
 	o, err := parse(data)
-	return o, yamlfile.In(named, err)
+	return o, yamlfile.Show(named, data, err)
 }
 
 func parse(data []byte) (costlimit.Options, error) {

@@ -3,6 +3,7 @@ package identityfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -69,7 +70,7 @@ func (c *clientIP) options() (identity.ClientIPOptions, error) {
 	}
 	if c.LocalPeer != "" {
 		if o.LocalPeer, err = netip.ParseAddr(c.LocalPeer); err != nil {
-			return o, fmt.Errorf("local_peer: %.40q is no address; hint: 127.0.0.1", c.LocalPeer)
+			return o, errors.New("local_peer: no address; hint: 127.0.0.1")
 		}
 	}
 	return o, nil
@@ -225,7 +226,7 @@ func treatment(word string) (identity.Treatment, error) {
 func oneOf[T any](word string, values map[string]T, hint string) (T, error) {
 	v, ok := values[word]
 	if !ok {
-		return v, fmt.Errorf("unknown word %.40q; hint: %s", word, hint)
+		return v, fmt.Errorf("unknown word; hint: %s%s", meant(word, maps.Keys(values)), hint)
 	}
 	return v, nil
 }

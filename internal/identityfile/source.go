@@ -3,11 +3,14 @@ package identityfile
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/internal/yamlfile"
 )
 
@@ -103,7 +106,7 @@ func oneSource(n *yaml.Node) (identity.Source, error) {
 	case yaml.ScalarNode:
 		s, ok := words[n.Value]
 		if !ok {
-			return s, yamlfile.At(n, "unknown source %.40q; hint: one of %s", n.Value, wordsHint)
+			return s, yamlfile.At(n, "unknown source; hint: %sone of %s", meant(n.Value, maps.Keys(words)), wordsHint)
 		}
 		return s, nil
 	case yaml.MappingNode:
@@ -118,6 +121,14 @@ func oneSource(n *yaml.Node) (identity.Source, error) {
 		return made, nil
 	}
 	return identity.Source{}, yamlfile.At(n, "not a source; hint: one of %s", wordsHint)
+}
+
+// meant says which of those known a word is like, if it is like one.
+func meant(word string, known iter.Seq[string]) string {
+	if near := spelling.Nearest(word, known); near != "" {
+		return fmt.Sprintf("did you mean %q? ", near)
+	}
+	return ""
 }
 
 func (s *source) make() (identity.Source, error) {

@@ -23,7 +23,7 @@ func importEnvoyProxy(file rulefile.File, o Options) (*Result, error) {
 		return nil, fmt.Errorf("a file of %s names its domain; hint: leave out the domain", EnvoyProxy)
 	}
 	if err := foreignKey(file.Data); err != nil {
-		return nil, yamlfile.In(file.Name, err)
+		return nil, yamlfile.Show(file.Name, file.Data, err)
 	}
 	set, err := rulefile.Load([]rulefile.File{file}, rulefile.Options{Compat: true})
 	if err != nil {

@@ -115,15 +115,15 @@ func TestRefused(t *testing.T) {
 		text   string
 		want   string
 	}{
-		{EnvoyProxy, "domain: a\nmatch: path\n", "f:2: envoyproxy does not know the key 'match'"},
+		{EnvoyProxy, "domain: a\nmatch: path\n", "f:2:1: envoyproxy does not know the key 'match'"},
 		{EnvoyProxy, "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: eon, requests_per_unit: 1}\n", "f:4:24: invalid rate limit unit 'eon'"},
 		{Nginx, "http {\n  server {\n", "f:3: a brace is missing"},
 		{Nginx, "http {\n  root 'x;\n", "f:2: a quote is not closed"},
 		{Nginx, strings.Repeat("a {", 70), "f:1: blocks are nested deeper than 64"},
 		{Nginx, "http { limit_req zone=gone; }", "f: no limit in it can be carried over"},
-		{Kong, "services: []\n", "f:1: _format_version is missing"},
-		{Kong, "_format_version: \"1.1\"\n", "f:1: _format_version \"1.1\" is not read"},
-		{Kong, "_format_version: '3.0'\na: &x [1]\nb: *x\n", "f:3: an alias stands here"},
+		{Kong, "services: []\n", "f:1:1: _format_version is missing"},
+		{Kong, "_format_version: \"1.1\"\n", "f:1:18: _format_version \"1.1\" is not read"},
+		{Kong, "_format_version: '3.0'\na: &x [1]\nb: *x\n", "f:3:4: an alias stands here"},
 		{Express, "{windowMs: 1}", "f: no JSON"},
 		{Express, "[]", "f: no object of options"},
 		{"other", "", `unknown source "other"`},

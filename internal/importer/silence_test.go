@@ -171,10 +171,10 @@ func TestDuplicateKeys(t *testing.T) {
 		source     Source
 		text, want string
 	}{
-		{Kong, kongHead + "plugins:\n- name: rate-limiting\n  config:\n    minute: 5\n    minute: 7\n", "f:6: the key 'minute' stands on line 5 already"},
-		{Kong, kongHead + "services:\n- name: a\n  <<: {plugins: []}\n", "f:4: a merge key stands here"},
-		{EnvoyGateway, "kind: BackendTrafficPolicy\nspec:\n  rateLimit: {}\n  rateLimit: {}\n", "f:4: the key 'rateLimit' stands on line 3 already"},
-		{Express, "{\"limit\": 5,\n\"limit\": 6}", "f:2: the key 'limit' stands on line 1 already"},
+		{Kong, kongHead + "plugins:\n- name: rate-limiting\n  config:\n    minute: 5\n    minute: 7\n", "f:6:5: the key 'minute' stands on line 5 already"},
+		{Kong, kongHead + "services:\n- name: a\n  <<: {plugins: []}\n", "f:4:3: a merge key stands here"},
+		{EnvoyGateway, "kind: BackendTrafficPolicy\nspec:\n  rateLimit: {}\n  rateLimit: {}\n", "f:4:3: the key 'rateLimit' stands on line 3 already"},
+		{Express, "{\"limit\": 5,\n\"limit\": 6}", "f:2:1: the key 'limit' stands on line 1 already"},
 	} {
 		_, err := Import(c.source, rulefile.File{Name: "f", Data: []byte(c.text)}, Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {

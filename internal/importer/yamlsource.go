@@ -51,16 +51,12 @@ func (r *reader) documents() ([]*yaml.Node, error) {
 	}
 }
 
-// syntaxError is what the YAML library says, with the line.
+// syntaxError is what the YAML library says, with the place.
 func syntaxError(err error) error {
-	var many *yaml.LoadErrors
-	var one *yaml.LoadError
-	if errors.As(err, &many) && len(many.Errors) > 0 {
-		one = many.Errors[0]
-	} else if !errors.As(err, &one) {
-		return err
+	if faults := yamlfile.Faults(err, nil, nil); len(faults) > 0 {
+		return faults[0]
 	}
-	return &yamlfile.Error{Line: one.Mark.Line, Err: errors.New(yamlfile.Plain(one.Message))}
+	return err
 }
 
 // tame refuses aliases, keys that stand twice, and what is nested without end.

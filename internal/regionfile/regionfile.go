@@ -58,7 +58,7 @@ func Load(path string) (*Regions, error) {
 		return nil, err
 	}
 	r, err := parse(data)
-	return r, yamlfile.In(path, err)
+	return r, yamlfile.Show(path, data, err)
 }
 
 func parse(data []byte) (*Regions, error) {

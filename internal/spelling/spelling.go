@@ -1,7 +1,12 @@
 // Package spelling finds what somebody meant who has misspelt a name.
 package spelling
 
-import "iter"
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+)
 
 // maxName bounds the names that are compared, in bytes: no name that is known is as long.
 const maxName = 64
@@ -41,4 +46,14 @@ func distance(a, b string) int {
 		}
 	}
 	return row[len(b)]
+}
+
+// Unknown returns the error of a word that is none of those known for what it is to be, such as a
+// right. It does not repeat the word: what stands in a wrong place of a file may be a secret.
+func Unknown(what, word string, known ...string) error {
+	near := Nearest(word, slices.Values(known))
+	if near != "" {
+		near = fmt.Sprintf("did you mean %q? ", near)
+	}
+	return fmt.Errorf("unknown %s; hint: %s%s", what, near, strings.Join(known, ", "))
 }

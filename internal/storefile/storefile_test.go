@@ -88,18 +88,18 @@ func TestBadFiles(t *testing.T) {
 		"stores: {a: {url: h:6379}}":                                                       "hint: redis://",
 		"stores: {a: {url: redis://h:1, budget: 11s}}":                                     "store a: budget: 11s is out of range; hint: from 1ms to 10s",
 		"stores: {a: {url: redis://h:1, budget: -1s}}":                                     "budget: -1s is out of range",
-		"stores: {a: {url: redis://h:1, budget: 300}}":                                     "stores.yaml:1: ",
+		"stores: {a: {url: redis://h:1, budget: 300}}":                                     "stores.yaml:1:40: budget: a whole number is not a duration",
 		"stores: {a: {url: redis://h:1, breaker: {failures: -1}}}":                         "breaker: failures: -1 is out of range",
 		"stores: {a: {url: redis://h:1, breaker: {ratio: 2}}}":                             "breaker: ratio: 2 is out of range; hint: above 0, up to 1",
 		"stores: {a: {url: redis://h:1, breaker: {slow: 1h}}}":                             "breaker: slow: 1h0m0s is out of range",
 		"stores: {a: {url: redis://h:1, breaker: {pause: 1ms}}}":                           "breaker: pause: 1ms is out of range",
-		"stores: {a: {url: redis://h:1, weight: 2}}":                                       `stores.yaml:1: unknown key "weight"`,
-		"stores:\n  a: {url: redis://h:1}\n  a: {url: redis://h:2}":                        "stores.yaml:3: ",
+		"stores: {a: {url: redis://h:1, weight: 2}}":                                       "stores.yaml:1:32: unknown key; hint: there is url, budget, breaker",
+		"stores:\n  a: {url: redis://h:1}\n  a: {url: redis://h:2}":                        "stores.yaml:3:3: a key is there twice",
 		"stores: {a: {url: redis://h:1}}\n---\nstores: {}":                                 "more than one document",
 		"stores: {a: {url: redis://h:1, budget: 11s}, b: {url: redis://h:1, budget: -1s}}": "store b: budget",
-		"stores: {a: {url: [redis://u:hunter2@h:1]}}":                                      "stores.yaml:1: ",
+		"stores: {a: {url: [redis://u:hunter2@h:1]}}":                                      "stores.yaml:1:19: url: a list is not text",
 		"stores: {a: {url: 'redis://u:hunter2@h:1/%zz'}}":                                  "store a: url: not a URL",
-		"stores: {a: {url: redis://h:1, budget: soon}}":                                    "stores.yaml:1: ",
+		"stores: {a: {url: redis://h:1, budget: soon}}":                                    "stores.yaml:1:40: budget: text is not a duration",
 	} {
 		stores, err := load(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {

@@ -90,11 +90,16 @@ func LoadChanged(path string, before []byte) (tiers *tenant.Tiers, text []byte, 
 		return nil, text, nil
 	}
 	tiers, err = Parse(text)
-	return tiers, text, yamlfile.In(path, err)
+	return tiers, text, yamlfile.Show(path, text, err)
 }
 
-// Parse returns the tiers of a file.
+// Parse returns the tiers of a file, in which no secret can stand.
 func Parse(data []byte) (*tenant.Tiers, error) {
+	tiers, err := parse(data)
+	return tiers, yamlfile.Show("", data, err)
+}
+
+func parse(data []byte) (*tenant.Tiers, error) {
 	var d document
 	if err := yamlfile.Parse(data, &d); err != nil && !errors.Is(err, yamlfile.ErrEmpty) {
 		return nil, err

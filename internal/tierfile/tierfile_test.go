@@ -75,7 +75,7 @@ func TestLoadChanged(t *testing.T) {
 		t.Errorf("changed: %v, %v", tiers, err)
 	}
 	write("tiers: {free: {}, pro: 7}")
-	if tiers, _, err := LoadChanged(path, text); tiers != nil || err == nil || !strings.Contains(err.Error(), path+":1: ") {
+	if tiers, _, err := LoadChanged(path, text); tiers != nil || err == nil || !strings.Contains(err.Error(), path+":1:24: ") {
 		t.Errorf("broken: %v, %v", tiers, err)
 	}
 }

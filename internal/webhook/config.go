@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/keyfile"
+	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/internal/yamlfile"
 )
 
@@ -211,7 +212,7 @@ func events(list []string) ([]Type, error) {
 	var types []Type
 	for _, name := range list {
 		if !slices.Contains(all, Type(name)) {
-			return nil, fmt.Errorf("unknown event %.40q; hint: %s or %s", name, NearExhaustion, Exhausted)
+			return nil, spelling.Unknown("event", name, string(NearExhaustion), string(Exhausted))
 		}
 		if !slices.Contains(types, Type(name)) {
 			types = append(types, Type(name))

@@ -28,7 +28,7 @@ func TestParse(t *testing.T) {
 		{"out:\n- {url: 'http://[::1]:8000/', secret_file: a.key}", ""},
 		{"in: {secret_file: a.key}", ""},
 		{"outs: []", `line 1: unknown key "outs"; hint: did you mean "out"?`},
-		{"out:\n- {url: https://h.example/, secret_file: a.key, secret: x}", `line 2: unknown key "secret"`},
+		{"out:\n- {url: https://h.example/, secret_file: a.key, secret: x}", "line 2: unknown key; hint: there is url, secret_file, thresholds, events"},
 		{"out:\n- secret_file: a.key", "line 2: out[0]: url: missing; hint: https://hooks.example.com/headgate"},
 		{"out:\n- {url: ftp://h.example/" + secret + ", secret_file: a.key}", "line 2: out[0]: url: it is not https; hint: http is for localhost, 127.0.0.0/8 and ::1 alone"},
 		{"out:\n- {url: http://h.example/" + secret + ", secret_file: a.key}", "line 2: out[0]: url: it is not https; hint: http is for localhost, 127.0.0.0/8 and ::1 alone"},
@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 		{"out:\n- {url: https://h.example/, secret_file: a.key}\n- {url: https://h.example/, secret_file: a.key, thresholds: [0]}", "line 3: out[1]: thresholds: 0; hint: percent of a limit, 1 to 100"},
 		{"out:\n- {url: https://h.example/, secret_file: a.key, thresholds: [101]}", "line 2: out[0]: thresholds: 101; hint: percent of a limit, 1 to 100"},
 		{"out:\n- {url: https://h.example/, secret_file: a.key, thresholds: [1,2,3,4,5,6,7,8,9,10,11]}", "line 2: out[0]: thresholds: 11 of them; hint: at most 10"},
-		{"out:\n- {url: https://h.example/, secret_file: a.key, events: [quota.gone]}", `line 2: out[0]: events: unknown event "quota.gone"; hint: quota.near_exhaustion or quota.exhausted`},
+		{"out:\n- {url: https://h.example/, secret_file: a.key, events: [quota.gone]}", `line 2: out[0]: events: unknown event; hint: quota.near_exhaustion, quota.exhausted`},
 		{"out:" + strings.Repeat("\n- {url: https://h.example/, secret_file: a.key}", 17), "out: 17 receivers; hint: at most 16"},
 		{"in: {}", "in: secret_file: missing; hint: openssl rand -base64 32 > hooks.key"},
 		{"in: {secret_file: none.key}", "in: secret_file: no such file"},
@@ -72,7 +72,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	write("hooks.yaml", "out:\n- {url: https://h.example/x, secret_file: out.key}\n- {url: https://i.example/, secret_file: "+filepath.Join(dir, "out.key")+", thresholds: [90, 50, 90]}\nin: {secret_file: in.key}\n")
-	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+":2: out[0]: secret_file: ") {
+	if _, err := Load(path); err == nil || !strings.Contains(err.Error(), path+":2:3: out[0]: secret_file: ") {
 		t.Errorf("without a key: %v", err)
 	}
 	write("out.key", testKey.Reveal())
