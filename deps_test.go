@@ -319,7 +319,7 @@ var rooms = map[string]struct {
 		"trace",
 		"trial",
 	}, "the wiring knows the parts but not the command line"},
-	"internal/cli": {[]string{
+	"internal/cli": {[]string{"internal/problems",
 		"internal/loadgen",
 		"internal/callers",
 		".",

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/problems"
 )
 
 const (
@@ -190,13 +191,14 @@ func adminProblem(status int, raw []byte) error {
 		}
 	}
 	var p struct {
+		Type   string `json:"type"`
 		Detail string `json:"detail"`
 		Errors []struct {
 			Field   string `json:"field"`
 			Message string `json:"message"`
 		} `json:"errors"`
 	}
-	if json.Unmarshal(raw, &p) != nil || p.Detail == "" {
+	if json.Unmarshal(raw, &p) != nil || p.Detail == "" || p.Type == problems.NoPath {
 		return &codeError{exitUsage, fmt.Errorf("the admin API answers %d %s; hint: does --admin name it?", status, http.StatusText(status))}
 	}
 	if len(p.Errors) == 0 {

@@ -15,6 +15,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/term"
 
+	"github.com/headgate/headgate/internal/problems"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -104,10 +105,8 @@ var errNoOverview = errors.New("the admin API does not say how the node is; hint
 
 // adminDetail reports whether an answer is a problem of the admin API.
 func adminDetail(raw []byte) bool {
-	var p struct {
-		Detail string `json:"detail"`
-	}
-	return json.Unmarshal(raw, &p) == nil && p.Detail != ""
+	var p problems.Body
+	return json.Unmarshal(raw, &p) == nil && p.Detail != "" && p.Type != problems.NoPath
 }
 
 // live shows the node on a terminal until somebody ends it.

@@ -13,13 +13,15 @@ func Mux(mux *http.ServeMux) http.Handler {
 		}
 		heard := &unserved{header: http.Header{}, status: http.StatusNotFound}
 		refuse.ServeHTTP(heard, r)
-		detail := "nothing is served at this path"
+		body := Of(heard.status, "nothing is served at this path")
 		if allowed := heard.header.Get("Allow"); allowed != "" {
 			w.Header().Set("Allow", allowed)
-			detail = "the path is not served by this method; hint: " + allowed
+			body.Detail = "the path is not served by this method; hint: " + allowed
+		} else {
+			body.Type = NoPath
 		}
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		Write(w, heard.status, Of(heard.status, detail))
+		Write(w, heard.status, body)
 	})
 }
 

@@ -35,6 +35,12 @@ var sections = map[int]string{
 	http.StatusServiceUnavailable:    "unavailable",
 }
 
+// NoPath is the type of a 404 of an address that serves nothing at the path, whatever is there:
+// who asks has another address in mind.
+const NoPath = page + noPath
+
+const noPath = "no-path"
+
 // Body has the members of every such answer. Others may stand beside it, where it is
 // embedded. The zero value says nothing; Of makes one.
 type Body struct {

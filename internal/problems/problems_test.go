@@ -27,8 +27,8 @@ func TestPageHasAllSections(t *testing.T) {
 			t.Errorf("the type of %d is %s", status, Type(status))
 		}
 	}
-	if len(headings) != len(sections) {
-		t.Errorf("docs/errors.md has %d headings of types, want %d", len(headings), len(sections))
+	if !slices.Contains(headings, noPath) || len(headings) != len(sections)+1 {
+		t.Errorf("docs/errors.md has %d headings of types, want %d and %s", len(headings), len(sections), noPath)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestTypesDoNotChange(t *testing.T) {
 			t.Errorf("the type of %d is %s, want that of %s", status, got, section)
 		}
 	}
-	if len(sections) != len(want) {
-		t.Errorf("there are %d types, want %d", len(sections), len(want))
+	if len(sections) != len(want) || NoPath != "https://github.com/headgate/headgate/blob/main/docs/errors.md#no-path" {
+		t.Errorf("there are %d types, want %d and %s", len(sections), len(want), NoPath)
 	}
 }
