@@ -167,6 +167,7 @@ var rooms = map[string]struct {
 	"internal/systemd":   {nil, "who started a process is told of it in a line, whatever it does"},
 	"internal/manual":    {nil, "what a command line has is said of its table alone, whatever the commands do"},
 	"internal/simulate":  {[]string{"limit"}, "how exact algorithms are is reckoned from them alone"},
+	"internal/recommend": {[]string{"limit", "store"}, "what a limit might be follows from what was asked, whoever recorded it"},
 	"internal/accesslog": {[]string{"descriptor", "limit"}, "what a line says is text and numbers, whoever believes it"},
 	"internal/replay": {[]string{
 		".",
