@@ -90,12 +90,7 @@ func (t *tally) report(q *run, m *merge) *Report {
 		Counts: t.total, ShadowDenied: t.shadow, Matched: t.matched, Others: t.others,
 		From: t.first.Time().UTC(), Until: t.last.Time().UTC(), Recorded: q.current == nil,
 		DeniedKeys: t.denied.top(q.o.Top), DeniedTenants: t.tenants.top(q.o.Top), AllowedKeys: t.allowed.top(q.o.Top),
-		Reading: m.reading, Lacks: make(map[string]int64), Rules: []RuleRow{}, Domains: []DomainRow{}, Hours: []HourRow{},
-	}
-	for i, n := range m.lacks {
-		if n > 0 {
-			r.Lacks[lackWords[i]] = n
-		}
+		Reading: m.reading, Lacks: lacksOf(m), Rules: []RuleRow{}, Domains: []DomainRow{}, Hours: []HourRow{},
 	}
 	inHours := int64(0)
 	for hour, c := range t.hours {
@@ -118,6 +113,17 @@ func (t *tally) report(q *run, m *merge) *Report {
 	})
 	r.Notes = q.notes(r)
 	return r
+}
+
+// lacksOf returns how many records lack what.
+func lacksOf(m *merge) map[string]int64 {
+	lacks := make(map[string]int64)
+	for i, n := range m.lacks {
+		if n > 0 {
+			lacks[lackWords[i]] = n
+		}
+	}
+	return lacks
 }
 
 // top returns the n keys with the most.
@@ -143,11 +149,20 @@ const maxNamed = 5
 
 // notes say what cannot be told.
 func (q *run) notes(r *Report) (notes []string) {
-	var flying, attributes, tenants []string
+	var flying []string
 	for _, rule := range q.o.Candidate.Rules() {
 		if rule.LimitOf(rules.InFlight) != nil || rule.LimitOf(rules.Sustained) != nil {
 			flying = append(flying, rule.ID)
 		}
+	}
+	notes = noted(notes, flying, "limits on requests in flight deny nobody here, because nothing says when requests ended")
+	return append(append(notes, q.unknown()...), q.lacking(r.Lacks)...)
+}
+
+// unknown says what no record holds.
+func (q *run) unknown() (notes []string) {
+	var attributes, tenants []string
+	for _, rule := range q.o.Candidate.Rules() {
 		if rule.Cost.Source == rules.CostAttribute {
 			attributes = append(attributes, rule.ID)
 		}
@@ -155,31 +170,33 @@ func (q *run) notes(r *Report) (notes []string) {
 			tenants = append(tenants, rule.ID)
 		}
 	}
-	note := func(list []string, text string) {
-		if len(list) > 0 {
-			notes = append(notes, names(list)+": "+text)
-		}
-	}
-	note(flying, "limits on requests in flight deny nobody here, because nothing says when requests ended")
-	note(attributes, "costs that come from a header field, a claim or the length of a body count as 1, because they are not recorded")
+	notes = noted(notes, attributes, "costs that come from a header field, a claim or the length of a body count as 1, because they are not recorded")
 	if q.o.Tenants == nil {
-		note(tenants, "rules of tenants count by the limits of the rule; --tiers and --accounts say what tenants have")
+		notes = noted(notes, tenants, "rules of tenants count by the limits of the rule; --tiers and --accounts say what tenants have")
 	}
-	return append(notes, q.lacking(r)...)
+	return notes
+}
+
+// noted appends a note on rules, if there are any.
+func noted(notes, rules []string, text string) []string {
+	if len(rules) == 0 {
+		return notes
+	}
+	return append(notes, names(rules)+": "+text)
 }
 
 // lacking says what records lack.
-func (q *run) lacking(r *Report) (notes []string) {
+func (q *run) lacking(lacks map[string]int64) (notes []string) {
 	for i, text := range [hashedLack]string{
 		"events are samples that stand for more than themselves: limits counted less than there was",
 		"events have the key of one limit in place of all descriptors: other limits were not asked",
 		"events hold only some of their descriptors: limits on the others were not asked",
 	} {
-		if n := r.Lacks[lackWords[i]]; n > 0 {
+		if n := lacks[lackWords[i]]; n > 0 {
 			notes = append(notes, fmt.Sprintf("%d %s", n, text))
 		}
 	}
-	if r.Lacks[lackWords[hashedLack]] > 0 && len(q.opaque) > 0 {
+	if lacks[lackWords[hashedLack]] > 0 && len(q.opaque) > 0 {
 		notes = append(notes, names(q.opaque)+": cannot be compared with hashes, and were asked about nothing or about too much")
 	}
 	return notes

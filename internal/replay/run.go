@@ -89,12 +89,21 @@ func newAsker(set *rules.Set, o *Options, now *limit.Micros) (*asker, error) {
 	if err != nil {
 		return nil, err
 	}
+	limiter, err := newLimiter(buckets, set, o, now)
+	if err != nil {
+		return nil, err
+	}
+	return &asker{limiter: limiter, buckets: buckets}, nil
+}
+
+// newLimiter returns a limiter whose clock is now.
+func newLimiter(buckets store.Store, set *rules.Set, o *Options, now *limit.Micros) (*headgate.Limiter, error) {
 	limiter, err := headgate.New(headgate.Options{Store: buckets, Rules: set, Now: func() time.Time { return now.Time() }})
 	if err != nil {
 		return nil, err
 	}
 	limiter.SetTenants(o.Tenants)
-	return &asker{limiter: limiter, buckets: buckets}, nil
+	return limiter, nil
 }
 
 // ask decides a record. The response is good until the next one.
@@ -212,8 +221,13 @@ func (q *run) report(m *merge) (*Report, error) {
 			return nil, ErrFull
 		}
 	}
-	if m.lacks[hashedLack] > 0 && q.o.Values.missed() && !q.o.Partial {
+	if q.unfound(m) {
 		return nil, ErrHashKey
 	}
 	return q.tally.report(q, m), nil
+}
+
+// unfound reports whether rules name values that no event has, though it should be known.
+func (q *run) unfound(m *merge) bool {
+	return m.lacks[hashedLack] > 0 && q.o.Values.missed() && !q.o.Partial
 }
