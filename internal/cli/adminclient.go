@@ -74,8 +74,17 @@ func (f *adminAddress) tryAsk(ctx context.Context, method, path string, body any
 	return raw, nil
 }
 
-// open asks the admin API. done ends what is read of its answer.
+// open asks the admin API, with a body of JSON if there is one. done ends what is read of its answer.
 func (f *adminAddress) open(ctx context.Context, method, path string, body io.Reader) (response *http.Response, done func(), err error) {
+	header := http.Header{}
+	if body != nil {
+		header.Set("Content-Type", "application/json")
+	}
+	return f.openWith(ctx, method, path, header, body)
+}
+
+// openWith is open with a header of its own.
+func (f *adminAddress) openWith(ctx context.Context, method, path string, header http.Header, body io.Reader) (response *http.Response, done func(), err error) {
 	token, err := f.token()
 	if err != nil {
 		return nil, nil, err
@@ -88,10 +97,8 @@ func (f *adminAddress) open(ctx context.Context, method, path string, body io.Re
 	if err != nil {
 		return nil, nil, withoutURL(err)
 	}
+	request.Header = header
 	request.Header.Set("Authorization", "Bearer "+token)
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
 	if response, err = client.Do(request); err != nil {
 		client.CloseIdleConnections()
 		return nil, nil, fmt.Errorf("ask the admin API: %w; hint: is it served at --admin?", withoutURL(err))

@@ -52,6 +52,7 @@ type root struct {
 	Load       loadCmd       `cmd:"" help:"Ask a server many times, and see how it answers and whether limits hold."`
 	Simulate   simulateCmd   `cmd:"" help:"Show how exact each algorithm is, on made up traffic."`
 	Replay     replayCmd     `cmd:"" help:"Ask rules about what was recorded: who would be denied that is not."`
+	Recommend  recommendCmd  `cmd:"" help:"Say which limits rules might have, by what was recorded, and have them tried out."`
 	Top        topCmd        `cmd:"" help:"Show how a node and its fleet are, in the terminal."`
 	Regions    regionsCmd    `cmd:"" help:"Show how limits over several regions are doing."`
 	Tail       tailCmd       `cmd:"" help:"Show decisions as they are made."`

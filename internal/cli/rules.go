@@ -94,19 +94,25 @@ func (f *ruleFlags) load(std *stdio, paths ...string) (*rules.Set, []rulefile.Fi
 	if err != nil {
 		return nil, nil, err
 	}
+	set, _, err := f.compile(std, files)
+	return set, files, err
+}
+
+// compile compiles files as load does, and returns how it did.
+func (f *ruleFlags) compile(std *stdio, files []rulefile.File) (*rules.Set, rulefile.Options, error) {
+	o := f.options()
 	names, err := f.names()
 	if err != nil {
-		return nil, nil, err
+		return nil, o, err
 	}
-	o := f.options()
 	if names != nil {
 		o.Names = names
 	}
 	set, err := rulefile.Load(files, o)
 	if err != nil {
-		return nil, nil, printDiagnostics(std.err, err, files)
+		return nil, o, printDiagnostics(std.err, err, files)
 	}
-	return set, files, nil
+	return set, o, nil
 }
 
 // printDiagnostics prints the errors of rulefile.Load and returns the error that

@@ -197,6 +197,8 @@ func TestAdvice(t *testing.T) {
 }
 
 // TestProof holds what is proved to deciding key by key, for every algorithm that counts hits.
+//
+//promise:safe-changes
 func TestProof(t *testing.T) {
 	for algorithm := limit.SlidingWindow; algorithm <= limit.GCRA; algorithm++ {
 		t.Run(algorithm.String(), func(t *testing.T) {

@@ -29,8 +29,10 @@ type Bounds struct {
 	KeysOfLimit, Keys int
 }
 
-// DefaultBounds keep what Demand and Proof know below some 150 MB each. A share of 1 % of the
-// keys of a limit is then known to 0.1 percentage points (see Sample.Margin).
+// DefaultBounds keep what Demand knows below some 100 MiB, and a Proof of two limits in the place
+// of each below some 200 MiB and what Proof says of wide states. Of the keys of one limit 65,536
+// stay at least, as a rule, so that a share of 1 % of them is known to 0.08 percentage points (see
+// Sample.Margin).
 var DefaultBounds = Bounds{KeysOfLimit: 1 << 17, Keys: 1 << 20}
 
 // Sample says which keys are looked at: those whose hash ends in so many zero bits. The zero

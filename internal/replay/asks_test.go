@@ -83,7 +83,7 @@ descriptors:
     candidate: {rate_limit: {unit: day, requests_per_unit: 1}}
     descriptors:
       - {key: op, rate_limit: {unit: minute, requests_per_unit: 1}}
-      - {key: free, unlimited: true}
+      - {key: free, rate_limit: {unlimited: true}}
   - {key: tokens, cost: {from: entry, name: n, max: 500}, rate_limit: {unit: minute, requests_per_unit: 1}}
 `)
 	lines, a := askedFor(t, replay.Options{Candidate: set},
@@ -102,6 +102,23 @@ descriptors:
 	)
 	if a.Requests != 5 || a.Matched != 5 || a.Reading.Bad != 1 || a.From.Second() != 0 || a.Until.Second() != 4 {
 		t.Errorf("%+v", a)
+	}
+}
+
+// TestKeysOfAsks: with the same rules keys are the same again, and with others they are not, so
+// that nobody can choose them.
+func TestKeysOfAsks(t *testing.T) {
+	const text = "domain: api\nmatch: path\ndescriptors:\n- {key: user, rate_limit: {unit: second, requests_per_unit: 1}}\n"
+	keyOf := func(text string) (key uint64) {
+		o := replay.Options{Candidate: askRules(t, text), Inputs: []replay.Input{textInput("events", anEvent(0, "user:ann"), events(nil))}}
+		if _, err := replay.Asks(t.Context(), o, func(a *replay.Ask) { key = a.Key }); err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	first := keyOf(text)
+	if again, other := keyOf(text), keyOf(text+"# of today\n"); again != first || other == first {
+		t.Errorf("keys are %x, %x and with other rules %x", first, again, other)
 	}
 }
 

@@ -78,6 +78,19 @@ descriptors:
 	if len(list) != partitions || report.Requests != perKey*keys || report.NewlyDenied != (perKey-mayPass)*keys || report.Reading.Late != 0 || len(report.DeniedKeys.Keys) != keys {
 		t.Errorf("%d partitions: %+v", len(list), report)
 	}
+	// The same partitions are asked about again, as often as one likes.
+	asks := make(map[uint64]int)
+	for range 2 {
+		asked, err := replay.Asks(t.Context(), replay.Options{Inputs: inputs, Candidate: testrules.Load(t, "domain: d\nmatch: path\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")}, func(a *replay.Ask) { asks[a.Key]++ })
+		if err != nil || asked.Requests != perKey*keys {
+			t.Fatalf("%+v %v", asked, err)
+		}
+	}
+	for key, n := range asks {
+		if n != 2*perKey || len(asks) != keys {
+			t.Errorf("%d asks for key %x, one of %d", n, key, len(asks))
+		}
+	}
 	for _, k := range report.DeniedKeys.Keys {
 		if k.Count != perKey-mayPass || k.Error != 0 || len(k.Key) != len("user:")+keyname.HashLength {
 			t.Errorf("%+v", k)

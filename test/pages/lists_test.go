@@ -97,6 +97,8 @@ var notRun = []exception{
 	{"docs/redis.md", "redis-cli", "people type into it; test/clients runs redis-cli"},
 	{"docs/redis.md", "headgate serve --rules rules.yaml --redis-addr :6380 --callers callers.yaml --tls-cert", roles},
 	{"docs/regions.md", "headgate", "it needs a Redis in each region; internal/app and test/script have regions"},
+	{"docs/recommend.md", "headgate recommend --rules rules/", recorded},
+	{"docs/recommend.md", "headgate recommend --document", "it needs a broker and an admin API; test/script has the same with one"},
 	{"docs/replay.md", "headgate replay", recorded},
 	{"docs/reserve.md", `curl -d '{"reservation"`, ofBefore},
 	{"docs/reserve.md", `curl -d '{"domain":"llm","descriptors":[{"descriptor":"user:42","hits":4000}]}'`, ofBefore},
