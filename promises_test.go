@@ -33,7 +33,7 @@ var promising = []struct {
 		"By consistency", "When a limit changes", "A check with an id", "When the store does not answer",
 		"What passed by `local` is charged", "Who counts the nodes", "When the store loses writes", "When Redis's clock is set",
 	}},
-	{"docs/regions.md", []string{"What fails"}},
+	{"docs/regions.md", []string{"How shared works", "What fails with leased"}},
 }
 
 var (

@@ -97,6 +97,12 @@ var consistencies = [...]store.Consistency{
 	rules.Local:  store.Local,
 }
 
+var regionModes = [...]store.Regions{
+	rules.RegionsEach:   store.RegionsEach,
+	rules.RegionsLeased: store.RegionsLeased,
+	rules.RegionsShared: store.RegionsShared,
+}
+
 // modesOf returns what stores are told of a rule: at least its id, by which they name hot
 // keys.
 func modesOf(r *rules.Rule) ruleModes {
@@ -111,7 +117,7 @@ func modesOf(r *rules.Rule) ruleModes {
 		SubBuckets:   m.SubBuckets,
 		AskAlways:    m.AskAlways,
 		Store:        m.Store,
-		Regional:     m.Regions == rules.RegionsLeased,
+		Regions:      regionModes[m.Regions],
 	}
 	main := *other
 	main.Main = true

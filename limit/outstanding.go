@@ -1,5 +1,7 @@
 package limit
 
+import "time"
+
 // Outstanding returns how many of hits that were charged at one instant can still be in the
 // bucket at now, and so how many a refund of them may give back: the others are over, and to
 // give them back would give back those of somebody else. Windows know it: all of them in the
@@ -29,6 +31,23 @@ func (l *Limit) Outstanding(charged, now Micros, hits int64) int64 {
 	default:
 		return weight(hits, then, at, l.periodMicros, 1, true)
 	}
+}
+
+// Weighs returns how long a hit that was charged can be in the bucket at most: Outstanding is
+// 0 from then on, and may be before. Windows of a calendar have the longest there is.
+func (l *Limit) Weighs() time.Duration {
+	micros := l.memory()
+	switch l.Algorithm {
+	case SlidingWindow:
+		micros = 2 * l.periodMicros
+	case SubWindows:
+		micros += l.partMicros
+	case TokenBucket, LeakyBucket, LeakyQueue, GCRA:
+		micros = l.tolerance.whole + 1
+	case Concurrency, Ban:
+		return 0
+	}
+	return time.Duration(micros) * time.Microsecond
 }
 
 func allWhile(holds bool, hits int64) int64 {

@@ -60,3 +60,35 @@ func TestOutstandingIsWhatWeighs(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is outstanding once a hit has weighed for as long as it may, and something may be until
+// then.
+func TestWeighs(t *testing.T) {
+	for _, spec := range []Spec{
+		{Algorithm: FixedWindow, Quota: 10, Period: time.Hour}, {Quota: 10, Period: time.Hour}, {Algorithm: SlidingLog, Quota: 10, Period: time.Hour},
+		{Algorithm: SubWindows, SubWindows: 4, Quota: 10, Period: time.Hour}, {Algorithm: SubWindows, SubWindows: 4, Strict: true, Quota: 10, Period: time.Hour},
+		{Algorithm: TokenBucket, Quota: 10, Burst: 5, Period: time.Hour}, {Algorithm: GCRA, Quota: 10, Period: time.Hour},
+	} {
+		l := Must(spec)
+		weighs, longest := Micros(l.Weighs()/time.Microsecond), Micros(0)
+		for charged := Micros(1_800_000_000_000_000); charged < 1_800_000_000_000_000+7_200_000_000; charged += 100_000_000 {
+			if n := l.Outstanding(charged, charged+weighs, 10); n != 0 {
+				t.Errorf("%v: %d are outstanding after %v", l.Algorithm, n, l.Weighs())
+			}
+			for age := Micros(0); age < weighs; age += 50_000_000 {
+				if l.Outstanding(charged, charged+age, 10) > 0 {
+					longest = max(longest, age)
+				}
+			}
+		}
+		if longest < weighs*3/4 {
+			t.Errorf("%v: nothing is outstanding after %d s of %v", l.Algorithm, longest/1_000_000, l.Weighs())
+		}
+	}
+	if n := Must(Spec{Algorithm: Concurrency, Quota: 10, Period: time.Hour}).Weighs(); n != 0 {
+		t.Errorf("slots weigh for %v", n)
+	}
+	if got := Must(Spec{Algorithm: FixedWindow, Quota: 10, Calendar: mustCalendar(t, CalendarMonth, "Europe/Berlin")}).Weighs(); got < 31*24*time.Hour {
+		t.Errorf("a month weighs for %v", got)
+	}
+}

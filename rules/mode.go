@@ -35,10 +35,13 @@ const (
 	// RegionsLeased decides by hits that nodes of all regions lease from the rule's home, and by
 	// a reserve of each region: the limit holds over all of them.
 	RegionsLeased
+	// RegionsShared counts in each region, and has regions tell each other what passed: the limit
+	// holds over all of them but for what is under way.
+	RegionsShared
 )
 
 // String returns the word that rules use.
-func (r Regions) String() string { return [...]string{"each", "leased"}[r] }
+func (r Regions) String() string { return [...]string{"each", "leased", "shared"}[r] }
 
 // Bounds and defaults of a Mode; those of the stores are the same.
 const (

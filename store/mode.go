@@ -32,6 +32,20 @@ func (c Consistency) String() string {
 	return "exact"
 }
 
+// Regions says how the processes of several regions count a bucket.
+type Regions uint8
+
+const (
+	// RegionsEach counts in each region for itself (default).
+	RegionsEach Regions = iota
+	// RegionsLeased decides by hits that were leased from the home of all regions, and by the
+	// reserve of this one.
+	RegionsLeased
+	// RegionsShared decides by the store of this region, which hears of what passed in the
+	// others.
+	RegionsShared
+)
+
 // Bounds and defaults of a Mode.
 const (
 	// DefaultSyncInterval, MinSyncInterval and MaxSyncInterval are about the
@@ -80,7 +94,7 @@ type Mode struct {
 	// Store names the store that keeps the bucket, where there are several; "" is the
 	// first.
 	Store string
-	// Regional decides by hits that were leased from Store, the home of all regions ("" is
-	// the usual one), and by the reserve of this region.
-	Regional bool
+	// Regions says how the processes of several regions count; of RegionsLeased, Store is the
+	// home ("" is the usual one).
+	Regions Regions
 }

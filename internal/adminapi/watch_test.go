@@ -176,7 +176,9 @@ func testWatch() *Watch {
 		Regions: func() view.Regions {
 			return view.Regions{
 				Node: "one", Region: "virginia", Peers: []view.RegionPeer{{Name: "home", Kind: "home", State: view.PeerSilent, Why: "it has never answered", Heard: -1}},
-				Rules: []view.RegionRule{{Rule: "api.tenant", Regions: "leased", Peer: "home", State: view.RuleCutOff, Limits: []view.RegionLimit{{Limit: "100 per minute", Home: 90, Reserve: 5, Others: 5}}}},
+				Rules:  []view.RegionRule{{Rule: "api.tenant", Regions: "leased", Peer: "home", State: view.RuleCutOff, Limits: []view.RegionLimit{{Limit: "100 per minute", Home: 90, Reserve: 5, Others: 5}}}},
+				Told:   []view.RegionTold{{Region: "frankfurt", State: view.PeerSilent, Why: "its store has never answered", Heard: -1, LagBound: 10}},
+				Shared: []view.SharedRule{{Rule: "api.plan", Limits: []view.SharedLimit{{Limit: "100 per minute", Floor: 1, Most: 200}}, Unheard: 3, To: "frankfurt"}},
 			}
 		},
 		DualRun: func() view.DualRun {

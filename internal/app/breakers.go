@@ -24,8 +24,9 @@ var breakerLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 4,
 type breakerWatch struct {
 	logger *slog.Logger
 	read   func() []shardState
-	// home reports whether regions lease from the store of a name.
-	home func(store string) bool
+	// home reports whether regions lease from the store of a name, reaches whether it is that
+	// of another region.
+	home, reaches func(store string) bool
 	// changed is called when any breaker has opened or closed.
 	changed func()
 
@@ -101,7 +102,11 @@ func (w *breakerWatch) tellOpen(b *seenBreaker, s *shardState, now time.Time) {
 	if untold > 0 {
 		args = append(args, "untold_openings", untold)
 	}
-	if w.home(s.Store) {
+	switch {
+	case w.reaches(s.Store):
+		w.logger.Warn("the breaker of a server of another region is open: it does not hear what passes here by shared rules, which decide as before", args...)
+		return
+	case w.home(s.Store):
 		w.logger.Warn("the breaker of a server of a home of regions is open: rules that lease from it go on by what is held, then by their reserve; others decide for its keys by their failure mode", args...)
 		return
 	}

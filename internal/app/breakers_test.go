@@ -107,7 +107,7 @@ func TestBreakersAreToldOfOnce(t *testing.T) {
 	var log syncBuffer
 	var states []shardState
 	changes := 0
-	w := &breakerWatch{logger: slog.New(slog.NewTextHandler(&log, nil)), read: func() []shardState { return states }, home: new(regions).lends, changed: func() { changes++ }}
+	w := &breakerWatch{logger: slog.New(slog.NewTextHandler(&log, nil)), read: func() []shardState { return states }, home: new(regions).lends, reaches: new(regions).reaches, changed: func() { changes++ }}
 	at := time.Unix(1e9, 0)
 	expect := func(lines, wantChanges int, now ...shardState) {
 		t.Helper()
@@ -151,34 +151,39 @@ func TestBreakersAreToldOfOnce(t *testing.T) {
 	}
 }
 
-// A home of regions that is away is no reason for failure modes in rules that lease from it,
-// and the log does not say so. It says so of the store of the region.
+// A home of regions, or the store of another one, that is away is no reason for failure modes in
+// rules that lease from it or are shared, and the log does not say so. It says so of the store of
+// the region.
 func TestBreakerOfAHome(t *testing.T) {
-	var log syncBuffer
-	main, home := testserver.Redis(t, testserver.RedisConfig{}), testserver.Redis(t, testserver.RedisConfig{})
-	s := withRegions(t, main, "redis://"+home.Addr, "virginia", threeRegions)
-	k := openTestStack(t, s)
-	w := &breakerWatch{logger: slog.New(slog.NewTextHandler(&log, nil)), home: k.regions.lends, changed: func() {}, read: func() []shardState {
-		states := k.shardStates()
-		for i := range states {
-			states[i].state, states[i].opened, states[i].fault = breaker.Open, 1, refused
-		}
-		return states
-	}}
-	w.look(time.Unix(1e9, 0))
-	of := map[string]string{}
-	for line := range strings.Lines(log.String()) {
-		for _, server := range []string{main.Addr, home.Addr} {
-			if strings.Contains(line, "server="+server) {
-				of[server] = line
+	main, away := testserver.Redis(t, testserver.RedisConfig{}), testserver.Redis(t, testserver.RedisConfig{})
+	for file, want := range map[string]string{
+		threeRegions: "rules that lease from it go on",
+		"regions: {virginia: {store: vir}, frankfurt: {store: home}}": "it does not hear what passes here by shared rules",
+	} {
+		var log syncBuffer
+		k := openTestStack(t, withRegions(t, main, "redis://"+away.Addr, "virginia", file))
+		w := &breakerWatch{logger: slog.New(slog.NewTextHandler(&log, nil)), home: k.regions.lends, reaches: k.regions.reaches, changed: func() {}, read: func() []shardState {
+			states := k.shardStates()
+			for i := range states {
+				states[i].state, states[i].opened, states[i].fault = breaker.Open, 1, refused
+			}
+			return states
+		}}
+		w.look(time.Unix(1e9, 0))
+		of := map[string]string{}
+		for line := range strings.Lines(log.String()) {
+			for _, server := range []string{main.Addr, away.Addr} {
+				if strings.Contains(line, "server="+server) {
+					of[server] = line
+				}
 			}
 		}
-	}
-	if got := of[home.Addr]; !strings.Contains(got, "rules that lease from it go on") || !strings.Contains(got, "store=home") {
-		t.Errorf("of the home: %s", got)
-	}
-	if got := of[main.Addr]; !strings.Contains(got, "is open: rules decide for its keys by their failure mode") {
-		t.Errorf("of the store of the region: %s", got)
+		if got := of[away.Addr]; !strings.Contains(got, want) || !strings.Contains(got, "store=home") {
+			t.Errorf("of the store that is away: %s", got)
+		}
+		if got := of[main.Addr]; !strings.Contains(got, "is open: rules decide for its keys by their failure mode") {
+			t.Errorf("of the store of the region: %s", got)
+		}
 	}
 }
 

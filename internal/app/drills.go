@@ -125,7 +125,7 @@ func drilledOf(o *drill.Order) string {
 	case o.Store != "":
 		of = "store " + o.Store
 	case o.Fault == drill.RegionCut:
-		of = "all homes"
+		of = "all homes and regions"
 	}
 	switch o.Fault {
 	case drill.ShardDown:
@@ -161,7 +161,7 @@ var (
 	errNoShard    = errors.New("no store of this node has a server of that address")
 	errNoDatabase = errors.New("this node has no connections to a database; hint: PostgreSQL as --tenants")
 	errNoBroker   = errors.New("this node sends events to no broker; hint: --audit-kafka")
-	errNoHomes    = errors.New("this node leases from no home of regions; hint: --regions")
+	errNoHomes    = errors.New("this node leases from no home of regions, and tells no other region; hint: --regions")
 )
 
 func all(string) bool { return true }
@@ -198,8 +198,7 @@ func (s *scene) Begin(o *drill.Order) (closed int, err error) {
 func (s *scene) waysOf(o *drill.Order) (list []*passage.Passage) {
 	for i := range s.stack.backends {
 		b := &s.stack.backends[i]
-		home := s.stack.regions.home(b.name) != nil
-		if b.way != nil && (o.Store == "" || o.Store == b.name) && (o.Fault != drill.RegionCut || home) {
+		if b.way != nil && (o.Store == "" || o.Store == b.name) && (o.Fault != drill.RegionCut || s.stack.regions.away(b.name)) {
 			list = append(list, b.way)
 		}
 	}
@@ -215,7 +214,7 @@ func (s *scene) cutOf(o *drill.Order) (func(string) bool, error) {
 		return nil, errNoBroker
 	case !o.Fault.OfStores():
 		return all, nil
-	case o.Fault == drill.RegionCut && len(s.stack.regions.homes) == 0:
+	case o.Fault == drill.RegionCut && len(s.stack.regions.homes) == 0 && s.stack.regions.shared == nil:
 		return nil, errNoHomes
 	case len(s.waysOf(o)) == 0 && o.Store == "":
 		return nil, errNoServers

@@ -366,7 +366,7 @@ func (p *process) listen(ctx context.Context, fronts []front) (listeners []*back
 func (p *process) allTasks() []func(context.Context) {
 	tasks := append(p.tasks[:len(p.tasks):len(p.tasks)], p.health.watchStore, p.rollBacks.Run)
 	if slices.ContainsFunc(p.stack.backends, func(b backend) bool { return b.shards != nil }) {
-		breakers := &breakerWatch{logger: p.logger, read: p.stack.shardStates, home: p.stack.regions.lends, changed: p.health.askStore}
+		breakers := &breakerWatch{logger: p.logger, read: p.stack.shardStates, home: p.stack.regions.lends, reaches: p.stack.regions.reaches, changed: p.health.askStore}
 		tasks = append(tasks, breakers.run)
 	}
 	if p.health.rules != nil {

@@ -29,6 +29,9 @@ func (w *watching) watchRegions() {
 		return
 	}
 	p.metrics.WatchRegionRules(w.regions.now)
+	if p.stack.regions.shared != nil {
+		p.metrics.WatchSharedRegions(w.regions.now)
+	}
 	p.tasks = append(p.tasks, w.regions.run)
 }
 
@@ -37,7 +40,7 @@ func (r *regionWatch) run(ctx context.Context) {
 	tick := time.NewTicker(regionview.NoteEvery)
 	defer tick.Stop()
 	for {
-		r.meter.Note(time.Now(), r.homes())
+		r.meter.Note(time.Now(), r.counted())
 		select {
 		case <-ctx.Done():
 			return
@@ -46,35 +49,41 @@ func (r *regionWatch) run(ctx context.Context) {
 	}
 }
 
-// homes returns what the homes have counted.
-func (r *regionWatch) homes() []regionview.Home {
-	list := r.stats()
-	for i := range list {
-		list[i].Rules = r.regions.homes[i].Rules()
+// counted returns what was counted until now.
+func (r *regionWatch) counted() regionview.Counted {
+	c := r.stats()
+	for i := range c.Homes {
+		c.Homes[i].Rules = r.regions.homes[i].Rules()
 	}
-	return list
+	if r.regions.shared != nil {
+		c.Shared = r.regions.shared.Rules()
+	}
+	return c
 }
 
-// stats is homes without what was counted of single rules.
-func (r *regionWatch) stats() []regionview.Home {
-	list := make([]regionview.Home, len(r.regions.homes))
-	for i := range list {
+// stats is counted without what was counted of single rules.
+func (r *regionWatch) stats() (c regionview.Counted) {
+	c.Homes = make([]regionview.Home, len(r.regions.homes))
+	for i := range c.Homes {
 		h := &r.regions.homes[i]
-		list[i] = regionview.Home{Name: h.name, Stats: h.Stats(), Nodes: r.regions.fleets[i].Live()}
+		c.Homes[i] = regionview.Home{Name: h.name, Stats: h.Stats(), Nodes: r.regions.fleets[i].Live()}
 	}
-	return list
+	if r.regions.shared != nil {
+		c.Told = r.regions.shared.Peers()
+	}
+	return c
 }
 
-// plan is what the rules in force want of the homes.
+// plan is what the rules in force want of the homes and the other regions.
 func (r *regionWatch) plan(set *rules.Set) *regionview.Plan {
-	return regionview.NewPlan(set, &r.regions.file.Layout, r.region, r.regions.file.Home)
+	return regionview.NewPlan(set, r.regions.file, r.region)
 }
 
 // now says how the limits over several regions are doing.
 func (r *regionWatch) now() view.Regions {
-	v := view.Regions{At: time.Now(), Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}}
+	v := view.Regions{At: time.Now(), Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}, Told: []view.RegionTold{}, Shared: []view.SharedRule{}}
 	if r.regions.file != nil {
-		v = r.meter.View(v.At, r.plan(r.inForce()), r.homes())
+		v = r.meter.View(v.At, r.plan(r.inForce()), r.counted())
 	}
 	v.Node = r.node
 	return v
@@ -90,17 +99,26 @@ func (r *regionWatch) setRules(set *rules.Set) {
 		h := &r.regions.homes[i]
 		h.Forget(func(rule string) bool { return plan.Leases(rule, h.name) })
 	}
+	if r.regions.shared != nil {
+		r.regions.shared.Forget(plan.Shares)
+	}
 }
 
-// health says which of the homes that are needed do not answer; nil where there are no regions.
+// health says which of the homes and regions that are needed do not answer; nil where there are no regions.
 func (r *regionWatch) health() *view.State {
 	if r.regions.file == nil {
 		return nil
 	}
 	v := r.meter.View(time.Now(), r.plan(r.inForce()), r.stats())
-	silent := v.Silent()
-	if len(silent) == 0 {
+	var problems []string
+	if silent := v.Silent(); len(silent) > 0 {
+		problems = append(problems, fmt.Sprintf("no answer of the home %s: its rules have what is held, then the reserve", strings.Join(silent, ", ")))
+	}
+	if deaf := v.Deaf(); len(deaf) > 0 {
+		problems = append(problems, fmt.Sprintf("no answer of the store of %s: shared rules count there and here apart", strings.Join(deaf, ", ")))
+	}
+	if len(problems) == 0 {
 		return &view.State{OK: true}
 	}
-	return &view.State{Reason: "silent", Error: fmt.Sprintf("no answer of the home %s: its rules have what is held, then the reserve", strings.Join(silent, ", "))}
+	return &view.State{Reason: "silent", Error: strings.Join(problems, "; ")}
 }

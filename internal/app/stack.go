@@ -37,7 +37,8 @@ const leaveTimeout = time.Second
 //	accuracy     measures what callers are told, for a sample of keys
 //	denials      remembers what was denied
 //	spread       sub-buckets
-//	regions      hits leased from a home, and the reserve of this region; one for each home
+//	regions      hits leased from a home, and the reserve of this region; one for each home,
+//	             and what regions tell each other
 //	leases       leased, synced and local modes, hot keys; one for each backend
 //	backends     Redis, memcached or memory; several by unit and by name
 //
@@ -89,11 +90,14 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 	for i := range backends {
 		layers[i] = k.overBackend(&backends[i], s, told)
 	}
-	if k.regions, err = newRegions(s, backends, layers[0], len(layers), decides); err != nil {
+	if k.regions, err = newRegions(s, backends, layers[0], len(layers), decides, k.fleet.Live); err != nil {
 		return nil, errors.Join(err, closeAll(backends))
 	}
 	for i := range k.regions.homes {
 		layers = append(layers, k.regions.homes[i].Store)
+	}
+	if k.regions.shared != nil {
+		layers = append(layers, k.regions.shared)
 	}
 	k.Store = layers[0]
 	if len(layers) > 1 {
@@ -212,9 +216,17 @@ func (k *stack) modesAreExact() string {
 // layerOf returns the index of the layer that decides t: that of its home, where it is leased
 // over regions, else that of its backend.
 func (k *stack) layerOf(t *store.Take) int {
-	if t.Mode != nil && t.Mode.Regional {
+	if t.Mode == nil {
+		return k.placeOf(t)
+	}
+	switch t.Mode.Regions {
+	case store.RegionsLeased:
 		if home := k.regions.home(t.Mode.Store); home != nil {
 			return home.layer
+		}
+	case store.RegionsShared:
+		if k.regions.shared != nil {
+			return k.regions.sharedLayer
 		}
 	}
 	return k.placeOf(t)
@@ -313,7 +325,7 @@ func (k *stack) shardStates() []shardState {
 // regions nobody waits for a home: a region that is cut off from it goes on.
 func (k *stack) ping(ctx context.Context) error {
 	for i := range k.backends {
-		if k.regions.home(k.backends[i].name) != nil {
+		if k.regions.away(k.backends[i].name) {
 			continue
 		}
 		switch err, name := k.backends[i].ping(ctx), k.backends[i].name; {
@@ -345,6 +357,9 @@ func (k *stack) join(logger *slog.Logger) {
 			others.Go(func() { f.Run(ctx) })
 			others.Go(func() { k.regions.homes[i].Watch(ctx) })
 		}
+		if k.regions.shared != nil {
+			others.Go(func() { k.regions.shared.Run(ctx) })
+		}
 		k.fleet.Run(ctx)
 		others.Wait()
 	}()
@@ -361,6 +376,11 @@ func (k *stack) leave(logger *slog.Logger) {
 	for i := range k.regions.homes {
 		if err := k.regions.homes[i].Drain(ctx); err != nil {
 			logger.Warn("what was leased from the home of other regions was not given back; it expires by itself", "home", k.regions.homes[i].name, "error", err)
+		}
+	}
+	if k.regions.shared != nil {
+		if err := k.regions.shared.Drain(ctx); err != nil {
+			logger.Warn("other regions were not told of what passed here last", "error", err)
 		}
 	}
 	for _, l := range k.leases {

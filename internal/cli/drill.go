@@ -23,7 +23,7 @@ type drillCmd struct {
 	ShardDown    drillShardDownCmd `cmd:"" name:"shard-down" help:"Have connections to one server of a store be refused."`
 	DatabaseDown drillDatabaseCmd  `cmd:"" name:"database-down" help:"Have connections to the database of tenants be refused (PostgreSQL)."`
 	BrokerDown   drillBrokerCmd    `cmd:"" name:"broker-down" help:"Have connections to the brokers that events go to be refused."`
-	RegionCut    drillRegionCutCmd `cmd:"" name:"region-cut" help:"Have connections to the homes of rules that are leased over regions be refused."`
+	RegionCut    drillRegionCutCmd `cmd:"" name:"region-cut" help:"Have connections to homes of leased rules, and to the stores of other regions, be refused."`
 	Stop         drillStopCmd      `cmd:"" help:"End the drill that lasts."`
 	Show         drillShowCmd      `cmd:"" help:"Show the drill that lasts, or the last one, with what the nodes have seen."`
 }

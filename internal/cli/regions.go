@@ -15,7 +15,7 @@ import (
 )
 
 type regionsCmd struct {
-	Status regionsStatusCmd `cmd:"" help:"Show the homes and the rules that lease from them, and whether all homes answer."`
+	Status regionsStatusCmd `cmd:"" help:"Show the homes, the other regions and the rules that hold over all of them, and whether all answer."`
 }
 
 type regionsStatusCmd struct {
@@ -40,9 +40,10 @@ func (*regionsStatusCmd) Help() string {
       Rules that do not lease: they are waiting for an answer of their home, cut off from it,
       on the reserve, or unheard.
 
-A home is what rules with regions: leased lease from. The exit code is 0 when all homes that
-are needed answer, 1 when nothing was heard of one for ten seconds (silent), and 2 when a node
-could not be asked; the others are shown all the same.`
+A home is what rules with regions: leased lease from; the other regions are told what passes by
+rules with regions: shared. The exit code is 0 when all homes that are needed and all regions
+answer, 1 when nothing was heard of one for ten seconds (silent), and 2 when a node could not be
+asked; the others are shown all the same.`
 }
 
 // Run asks the nodes one after the other; the answer is no when a home is silent.
@@ -66,6 +67,9 @@ func (c *regionsStatusCmd) Run(std *stdio) error {
 		}
 		if err := c.print(std.out, r, raw, i > 0); err != nil {
 			return err
+		}
+		for _, region := range r.Deaf() {
+			silent = append(silent, fmt.Errorf("node %s cannot tell the region %s what passes; hint: the way to its store, and the stores file", oneLine(r.Node), oneLine(region)))
 		}
 		for _, home := range r.Silent() {
 			silent = append(silent, fmt.Errorf("node %s does not hear the home %s; hint: the way to it, and headgate store epoch", oneLine(r.Node), oneLine(home)))
@@ -124,13 +128,27 @@ func regionsLines(r *view.Regions) []string {
 	}
 	head += ", region " + oneLine(r.Region)
 	paint := painter(false)
-	lines := append([]string{head, ""}, homesGrid(r).lines(0, paint)...)
-	if len(r.Rules) == 0 {
-		return append(lines, "", "no rule in force says regions: leased; all limits are counted in this region alone")
+	lines := []string{head}
+	table := func(rows int, g *grid, more int) {
+		if rows == 0 {
+			return
+		}
+		lines = append(append(lines, ""), g.lines(0, paint)...)
+		if more > 0 {
+			lines = append(lines, fmt.Sprintf("and %d more rules", more))
+		}
 	}
-	lines = append(append(lines, ""), regionRulesGrid(r).lines(0, paint)...)
-	if r.RulesMore > 0 {
-		lines = append(lines, fmt.Sprintf("and %d more rules", r.RulesMore))
+	table(len(r.Peers), homesGrid(r), 0)
+	table(len(r.Rules), regionRulesGrid(r), r.RulesMore)
+	table(len(r.Told), toldGrid(r), 0)
+	table(len(r.Shared), sharedRulesGrid(r), r.SharedMore)
+	if len(r.Rules)+len(r.Shared) == 0 {
+		return append(lines, "", "no rule in force says regions: leased or shared; all limits are counted in this region alone")
+	}
+	for i := range r.Told {
+		if p := &r.Told[i]; p.State == view.PeerSilent {
+			lines = append(lines, "", fmt.Sprintf("region %s: %s", oneLine(p.Region), oneLine(p.Why)))
+		}
 	}
 	for i := range r.Peers {
 		if p := &r.Peers[i]; p.Why != "" {
@@ -168,6 +186,38 @@ func regionRulesGrid(r *view.Regions) *grid {
 		o := &r.Rules[i]
 		g.add(o.Rule, o.Peer, strings.ReplaceAll(o.State, "_", " "), amount(float64(o.Held)), amount(o.TakenRate), amount(o.LeasedRate), amount(o.ReserveRate), amount(o.DeniedRate),
 			partOf(o.ReserveLeft), partOf(o.Unused), amount(float64(o.Excess)), amount(float64(o.Bound)))
+	}
+	return g
+}
+
+func toldGrid(r *view.Regions) *grid {
+	g := &grid{columns: []column{{"REGION", false, true}, {"STATE", false, false}, {"HEARD", true, false}, {"ROUND TRIP", true, false}, {"LAG", true, false}, {"LAG BOUND", true, false}, {"UNHEARD", true, false}, {"TOLD", true, false}, {"FAILED", true, false}}}
+	for i := range r.Told {
+		p := &r.Told[i]
+		heard := "never"
+		if p.Heard >= 0 {
+			heard = age(spanOf(p.Heard)) + " ago"
+		}
+		g.add(p.Region, p.State, heard, took(p.RoundTrip), took(p.Lag), took(p.LagBound), amount(float64(p.Unheard)), amount(float64(p.Totals)), amount(float64(p.Failed)))
+	}
+	return g
+}
+
+func sharedRulesGrid(r *view.Regions) *grid {
+	g := &grid{columns: []column{{"SHARED RULE", false, true}, {"LIMIT", false, true}, {"KEYS", true, false}, {"HITS/s", true, false}, {"UNHEARD", true, false}, {"BY", false, true}, {"FLOOR", true, false}, {"MOST", true, false}}}
+	for i := range r.Shared {
+		o := &r.Shared[i]
+		for n, l := range o.Limits {
+			if n > 0 {
+				g.add("", l.Limit, "", "", "", "", amount(float64(l.Floor)), amount(float64(l.Most)))
+				continue
+			}
+			to := o.To
+			if to == "" {
+				to = "-"
+			}
+			g.add(o.Rule, l.Limit, amount(float64(o.Buckets)), amount(o.HitsRate), amount(float64(o.Unheard)), to, amount(float64(l.Floor)), amount(float64(l.Most)))
+		}
 	}
 	return g
 }

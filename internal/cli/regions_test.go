@@ -30,6 +30,15 @@ func farRegions() *view.Regions {
 			{Rule: "jobs.tenant\x1b[2J", Regions: "leased", Peer: "archive", State: view.RuleCutOff, Why: "what is held passes until it ends, then the reserve", ReserveLeft: -1, Unused: -1, Excess: 2},
 		},
 		RulesMore: 3,
+		Told: []view.RegionTold{
+			{Region: "frankfurt", State: view.PeerHeard, Heard: 0.4, RoundTrip: 0.0862, Lag: 0.9, LagBound: 10, Unheard: 31, Totals: 18200},
+			{Region: "singapore", State: view.PeerSilent, Why: "its store has not heard what passed here for 42s: each region counts for itself", Heard: -1, Lag: 42, LagBound: 10, Unheard: 440, Totals: 18200, Failed: 900},
+		},
+		Shared: []view.SharedRule{
+			{Rule: "api.plan", Limits: []view.SharedLimit{{Limit: "1,000 per minute", Floor: 10, Most: 2000}, {Limit: "20,000 per hour", Floor: 200, Most: 40000}}, Buckets: 12400, HitsRate: 8900, Unheard: 70, To: "singapore"},
+			{Rule: "api.quiet", Limits: []view.SharedLimit{{Limit: "5 per minute", Most: 10}}},
+		},
+		SharedMore: 1,
 	}
 }
 
@@ -57,6 +66,7 @@ func TestRegionsStatusCodes(t *testing.T) {
 		"/new":   view.Regions{Node: "b", Region: "virginia", Peers: []view.RegionPeer{{Name: "home", State: view.PeerUnheard, Heard: -1}}, Rules: []view.RegionRule{}},
 		"/bad":   farRegions(),
 		"/none":  view.Regions{Node: "c", Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}},
+		"/deaf":  view.Regions{Node: "d", Region: "virginia", Peers: []view.RegionPeer{}, Told: farRegions().Told, Shared: farRegions().Shared},
 		"/other": map[string]string{"hello": "world"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,6 +91,8 @@ func TestRegionsStatusCodes(t *testing.T) {
 		{"/none", "no regions are set", "", exitOK},
 		{"/bad", "region virginia", "node gate-vir-1 does not hear the home archive", exitNo},
 		{"/ok /bad", "region frankfurt", "node gate-vir-1 does not hear the home archive", exitNo},
+		{"/bad", "region singapore: its store has not heard", "node gate-vir-1 cannot tell the region singapore what passes", exitNo},
+		{"/deaf", "SHARED RULE", "node d cannot tell the region singapore what passes", exitNo},
 		{"/other", "", "does not say how its regions are", exitUsage},
 		{"/gone /bad", "region virginia", "/gone: the admin API answers 404", exitUsage},
 	} {

@@ -177,6 +177,8 @@ func whereElse(m *rules.Mode) string {
 	switch {
 	case m.Regions == rules.RegionsLeased:
 		return "regions: leased: in the home this is the part that it lends, and what nodes have leased counts as used; reserves are in the stores of regions, with keys of their own"
+	case m.Regions == rules.RegionsShared:
+		return "regions: shared: this is what the store of one region knows; of the others it has what it was told"
 	case m.Consistency == rules.Local:
 		return "consistency: local: each node counts alone, and nothing is stored"
 	case m.Leases():

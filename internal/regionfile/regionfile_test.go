@@ -5,8 +5,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store/regional"
+	"github.com/headgate/headgate/store/totals"
 )
 
 func load(t *testing.T, text string) (*Regions, error) {
@@ -37,6 +40,23 @@ func TestRegionsOfAFile(t *testing.T) {
 	}
 }
 
+func TestStoresOfAFile(t *testing.T) {
+	r, err := load(t, "exchange: 500ms\nfloor: 0.5%\nregions: {frankfurt: {store: fra}, virginia: {store: vir, weight: 3}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Home != "" || r.Exchange != 500*time.Millisecond || r.Floor != 5000 || len(r.Stores) != 2 || r.Stores["frankfurt"] != "fra" || r.Stores["virginia"] != "vir" {
+		t.Errorf("%+v", r)
+	}
+	if r, err = load(t, "home: home\nfloor: 0%\nregions: {a: {store: s}, b: {store: o}}"); err != nil || r.Exchange != time.Second || r.Floor != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	floor, most := (&Regions{Floor: 10_000, Stores: map[string]string{"a": "s", "b": "o", "c": "p"}}).Excess(limit.Must(limit.PerMinute(1050)))
+	if floor != 10 || most != 2100 {
+		t.Errorf("%d and %d", floor, most)
+	}
+}
+
 // The example of the documentation is a file of regions.
 func TestExample(t *testing.T) {
 	page, err := os.ReadFile("../../docs/regions.md")
@@ -48,7 +68,7 @@ func TestExample(t *testing.T) {
 	if !found {
 		t.Fatal("docs/regions.md has no example")
 	}
-	if r, err := load(t, "home:"+text); err != nil || len(r.Layout.Weights) != 3 {
+	if r, err := load(t, "home:"+text); err != nil || len(r.Layout.Weights) != 3 || len(r.Stores) != 3 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -60,7 +80,8 @@ func TestBadFiles(t *testing.T) {
 		many.WriteString("  r" + strings.Repeat("x", i) + ": {}\n")
 	}
 	for text, want := range map[string]string{
-		"":                                   "home: there is none; hint:",
+		"":                                   "there is no home, and no region has a store; hint:",
+		"regions: {a: {}}":                   "there is no home, and no region has a store; hint:",
 		"home: h":                            "no regions; hint: regions:",
 		"home: Home\nregions: {a: {}}":       `home: name "Home"`,
 		"home: h\nregions: {A: {}}":          `region A: name "A"`,
@@ -73,7 +94,15 @@ func TestBadFiles(t *testing.T) {
 		"home: h\nreserve: 95%\nregions: {a: {}}":                   "reserve: 95% is out of range",
 		"home: h\nreserve: -5%\nregions: {a: {}}":                   "is no share",
 		"home: h\nreserve: 1.23456%\nregions: {a: {}}":              "is no share",
-		many.String(): "33 regions; hint: at most 32",
+		many.String():                                              "33 regions; hint: at most 32",
+		"regions: {a: {store: s}, b: {}}":                          "regions b have no store, and others have",
+		"regions: {a: {store: s}, b: {store: s}}":                  "regions a and b have one store, s",
+		"home: s\nregions: {a: {store: s}, b: {store: o}}":         "home: s is the store of the region a",
+		"regions: {a: {store: S}, b: {store: o}}":                  `region a: store: name "S"`,
+		"exchange: 1ms\nregions: {a: {store: s}, b: {store: o}}":   `exchange: "1ms" is out of range; hint: from 200ms to 10s`,
+		"exchange: often\nregions: {a: {store: s}, b: {store: o}}": `exchange: "often" is out of range`,
+		"floor: 1\nregions: {a: {store: s}, b: {store: o}}":        `floor: "1" is no share`,
+		"floor: 21%\nregions: {a: {store: s}, b: {store: o}}":      "floor: 21% is out of range; hint: from 0% to 20%",
 	} {
 		r, err := load(t, text)
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "regions.yaml") {
@@ -93,7 +122,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if total := r.Layout.Total(); total < int64(len(r.Layout.Weights)) || total < 1 || r.Layout.Reserve < 1 || r.Layout.Reserve > regional.MaxReserve || r.Home == "" {
+		if total := r.Layout.Total(); total < int64(len(r.Layout.Weights)) || total < 1 || r.Layout.Reserve < 1 || r.Layout.Reserve > regional.MaxReserve || r.Home == "" && len(r.Stores) == 0 || r.Exchange <= 0 || r.Floor < 0 || r.Floor > totals.MaxFloor {
 			t.Errorf("%q: %+v", text, r)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/regional"
+	"github.com/headgate/headgate/store/totals"
 )
 
 const (
@@ -32,27 +33,35 @@ type Home struct {
 	Nodes int
 }
 
-// note is what homes had counted at an instant.
-type note struct {
-	at    time.Time
-	homes []Home
+// Counted is what a process has counted until an instant: of its homes, and of what it tells
+// other regions.
+type Counted struct {
+	Homes  []Home
+	Told   []totals.PeerStats
+	Shared map[string]*totals.RuleStats
 }
 
-// Meter makes rates of what homes have counted. The zero value has noted nothing; it is safe
-// for concurrent use.
+// note is what had been counted at an instant.
+type note struct {
+	at time.Time
+	Counted
+}
+
+// Meter makes rates of what was counted. The zero value has noted nothing; it is safe for
+// concurrent use.
 type Meter struct {
 	mu    sync.Mutex
 	notes []note // the oldest first
 }
 
-// Note keeps what homes have counted at now, for a minute.
-func (m *Meter) Note(now time.Time, homes []Home) {
+// Note keeps what was counted until now, for a minute.
+func (m *Meter) Note(now time.Time, c Counted) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.notes) == notes {
 		m.notes = append(m.notes[:0], m.notes[1:]...)
 	}
-	m.notes = append(m.notes, note{now, homes})
+	m.notes = append(m.notes, note{now, c})
 }
 
 // since returns the latest note that is at least span old at now, else the oldest; nil where
@@ -68,10 +77,11 @@ func (m *Meter) since(span time.Duration, now time.Time) *note {
 	return nil
 }
 
-// View says at now how the homes and the rules of p are doing. All rules are in it, also those
-// beyond MaxRules.
-func (m *Meter) View(now time.Time, p *Plan, homes []Home) view.Regions {
-	v := view.Regions{At: now, Region: p.Region, Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}}
+// View says at now how the homes, the other regions and the rules of p are doing. All rules are
+// in it, also those beyond MaxRules.
+func (m *Meter) View(now time.Time, p *Plan, c Counted) view.Regions {
+	v := view.Regions{At: now, Region: p.Region, Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}, Told: told(c.Told), Shared: []view.SharedRule{}}
+	homes := c.Homes
 	late, minute := m.since(view.RateSpan, now), m.since(time.Minute, now)
 	for i := range homes {
 		if h := &homes[i]; p.wants(h.Name) {
@@ -90,6 +100,9 @@ func (m *Meter) View(now time.Time, p *Plan, homes []Home) view.Regions {
 		one.unused(countsIn(minute, r))
 		v.Rules = append(v.Rules, one.RegionRule)
 	}
+	for i := range p.shared {
+		v.Shared = append(v.Shared, sharedRule(&p.shared[i], c.Shared[p.shared[i].id], late, now))
+	}
 	return v
 }
 
@@ -97,6 +110,9 @@ func (m *Meter) View(now time.Time, p *Plan, homes []Home) view.Regions {
 func Shown(v view.Regions) view.Regions {
 	if more := len(v.Rules) - MaxRules; more > 0 {
 		v.Rules, v.RulesMore = v.Rules[:MaxRules], more
+	}
+	if more := len(v.Shared) - MaxRules; more > 0 {
+		v.Shared, v.SharedMore = v.Shared[:MaxRules], more
 	}
 	return v
 }
@@ -113,9 +129,9 @@ func homeIn(n *note, name string) *Home {
 	if n == nil {
 		return nil
 	}
-	for i := range n.homes {
-		if n.homes[i].Name == name {
-			return &n.homes[i]
+	for i := range n.Homes {
+		if n.Homes[i].Name == name {
+			return &n.Homes[i]
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/regionfile"
 	"github.com/headgate/headgate/internal/testrules"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
@@ -12,7 +13,10 @@ import (
 	"github.com/headgate/headgate/store/regional"
 )
 
-var layout = regional.Layout{Weights: map[string]int64{"frankfurt": 2, "virginia": 1, "singapore": 1}, Reserve: 100_000}
+var file = regionfile.Regions{
+	Home: "home", Layout: regional.Layout{Weights: map[string]int64{"frankfurt": 2, "virginia": 1, "singapore": 1}, Reserve: 100_000},
+	Exchange: time.Second, Floor: 10_000, Stores: map[string]string{"frankfurt": "fra", "virginia": "vir", "singapore": "sin"},
+}
 
 const leasedRules = `
 domain: d
@@ -29,7 +33,7 @@ func planOf(t *testing.T, text string) *Plan {
 	if text != "" {
 		set = testrules.Load(t, text)
 	}
-	return NewPlan(set, &layout, "virginia", "home")
+	return NewPlan(set, &file, "virginia")
 }
 
 var began = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -81,7 +85,7 @@ func TestPlan(t *testing.T) {
 func TestRows(t *testing.T) {
 	p := planOf(t, leasedRules)
 	var m Meter
-	m.Note(began, []Home{home("home", map[string]regional.Counts{"d.a": {Granted: 100, Lost: 5, Leased: 10}})})
+	m.Note(began, Counted{Homes: []Home{home("home", map[string]regional.Counts{"d.a": {Granted: 100, Lost: 5, Leased: 10}})}})
 	later := began.Add(20 * time.Second)
 	h := home("home", map[string]regional.Counts{
 		"d.a":    {Buckets: 3, Granted: 300, Used: 240, Returned: 30, Lost: 25, Held: 5, Leased: 50, Reserved: 40, Denied: 20},
@@ -89,7 +93,7 @@ func TestRows(t *testing.T) {
 	})
 	h.Rules["d.a"].ReserveLeft, h.Rules["d.a"].LevelKnown = 0.25, true
 	h.Stats.Renewals = store.DurationCounts{Buckets: [13]uint64{9: 3, 12: 1}, Total: 2 * time.Second}
-	v := m.View(later, p, []Home{h, home("far", nil), home("unused", nil)})
+	v := m.View(later, p, Counted{Homes: []Home{h, home("far", nil), home("unused", nil)}})
 	if v.Region != "virginia" || len(v.Peers) != 2 || v.Peers[0].Name != "far" || len(v.Rules) != 3 || v.Rules[0].Rule != "d.a" || v.Rules[2].Rule != "d.far" {
 		t.Fatalf("%+v", v)
 	}
@@ -111,7 +115,7 @@ func TestRows(t *testing.T) {
 // More that passes than was lent is seen.
 func TestExcessIsSeen(t *testing.T) {
 	var m Meter
-	v := m.View(began, planOf(t, leasedRules), []Home{home("home", map[string]regional.Counts{"d.b": {Granted: 10, Used: 11, Held: 2}}), home("far", nil)})
+	v := m.View(began, planOf(t, leasedRules), Counted{Homes: []Home{home("home", map[string]regional.Counts{"d.b": {Granted: 10, Used: 11, Held: 2}}), home("far", nil)}})
 	if b := ruleIn(t, &v, "d.b"); b.Excess != 3 || b.Bound != 0 {
 		t.Errorf("%+v", b)
 	}
@@ -133,7 +137,7 @@ func TestStates(t *testing.T) {
 		"old enough for it": {regional.Stats{Known: true, Connected: true, EpochAge: 2 * time.Minute}, view.PeerHeard, view.RuleLeased, view.RuleLeased, "", 0},
 	} {
 		var m Meter
-		v := m.View(began, p, []Home{{Name: "home", Stats: tt.stats}, home("far", nil)})
+		v := m.View(began, p, Counted{Homes: []Home{{Name: "home", Stats: tt.stats}, home("far", nil)}})
 		a, b := ruleIn(t, &v, "d.a"), ruleIn(t, &v, "d.b")
 		if got := v.Peers[1].State; got != tt.peer || a.State != tt.a || b.State != tt.b || len(v.Silent()) != tt.silent {
 			t.Errorf("%s: the home is %s and the rules are %s and %s", name, got, a.State, b.State)
@@ -151,17 +155,17 @@ func TestRatesOverTime(t *testing.T) {
 	var m Meter
 	at := began
 	for i := range 100 {
-		m.Note(at, []Home{home("home", map[string]regional.Counts{"d.b": {Granted: int64(i * i)}})})
+		m.Note(at, Counted{Homes: []Home{home("home", map[string]regional.Counts{"d.b": {Granted: int64(i * i)}})}})
 		at = at.Add(NoteEvery)
 	}
 	if len(m.notes) != notes || at.Sub(m.notes[0].at) < time.Minute {
 		t.Errorf("%d notes are kept, of %v", len(m.notes), at.Sub(m.notes[0].at))
 	}
-	v := m.View(at, p, []Home{home("home", map[string]regional.Counts{"d.b": {Granted: 100 * 100}}), home("far", nil)})
+	v := m.View(at, p, Counted{Homes: []Home{home("home", map[string]regional.Counts{"d.b": {Granted: 100 * 100}}), home("far", nil)}})
 	if got, want := ruleIn(t, &v, "d.b").TakenRate, float64(100*100-98*98)/10; got != want {
 		t.Errorf("%v hits are taken a second, want %v", got, want)
 	}
-	v = m.View(at, p, []Home{home("home", map[string]regional.Counts{"d.b": {Granted: 1}}), home("far", nil)})
+	v = m.View(at, p, Counted{Homes: []Home{home("home", map[string]regional.Counts{"d.b": {Granted: 1}}), home("far", nil)}})
 	if got := ruleIn(t, &v, "d.b"); got.TakenRate != 0 || got.Unused != -1 {
 		t.Errorf("a rule that counts anew: %+v", got)
 	}

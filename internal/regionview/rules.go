@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate/headgate/internal/regionfile"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/regional"
@@ -18,6 +19,7 @@ type Plan struct {
 	// Region is the one of this process, Usual the home of rules that name none.
 	Region, Usual string
 	rules         []planned
+	shared        []shared
 }
 
 // planned is a rule whose hits are leased.
@@ -29,17 +31,22 @@ type planned struct {
 	fence, term time.Duration
 }
 
-// NewPlan returns what set, which may be nil, wants of homes in a region of layout.
-func NewPlan(set *rules.Set, layout *regional.Layout, region, usual string) *Plan {
-	p := &Plan{Region: region, Usual: usual}
+// NewPlan returns what set, which may be nil, wants of the homes and the other regions of file
+// in a region of it.
+func NewPlan(set *rules.Set, file *regionfile.Regions, region string) *Plan {
+	p := &Plan{Region: region, Usual: file.Home}
 	if set == nil {
 		return p
 	}
 	for _, r := range set.Rules() {
-		if r.Mode.Regions == rules.RegionsLeased {
-			p.rules = append(p.rules, plan(r, layout, region, usual))
+		switch r.Mode.Regions {
+		case rules.RegionsLeased:
+			p.rules = append(p.rules, plan(r, &file.Layout, region, file.Home))
+		case rules.RegionsShared:
+			p.shared = append(p.shared, planShared(r, file))
 		}
 	}
+	slices.SortFunc(p.shared, func(a, b shared) int { return strings.Compare(a.id, b.id) })
 	slices.SortFunc(p.rules, func(a, b planned) int { return strings.Compare(a.id, b.id) })
 	return p
 }
@@ -85,5 +92,5 @@ func (p *Plan) lagBound(home string) (bound time.Duration) {
 
 // wants reports whether anything leases from home, or would if rules named no other.
 func (p *Plan) wants(home string) bool {
-	return home == p.Usual || slices.ContainsFunc(p.rules, func(r planned) bool { return r.home == home })
+	return home == p.Usual && home != "" || slices.ContainsFunc(p.rules, func(r planned) bool { return r.home == home })
 }

@@ -63,6 +63,12 @@ func watchAll(m *Metrics) {
 	m.WatchDenials(func() denial.Stats { return denial.Stats{} })
 	m.WatchDocuments(func() Documents { return Documents{} })
 	m.WatchRegions("home", func() regional.Stats { return regional.Stats{Connected: true} })
+	m.WatchSharedRegions(func() view.Regions {
+		return view.Regions{
+			Told:   []view.RegionTold{{Region: "virginia", State: view.PeerSilent, LagBound: 10}},
+			Shared: []view.SharedRule{{Rule: "d.a", Limits: []view.SharedLimit{{Most: 5}}}},
+		}
+	})
 	m.WatchRegionRules(func() view.Regions {
 		return view.Regions{Peers: []view.RegionPeer{{Name: "home", LagBound: 1}}, Rules: []view.RegionRule{{Rule: "d.a", Peer: "home", State: view.RuleCutOff}}}
 	})

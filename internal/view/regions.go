@@ -15,9 +15,17 @@ type Regions struct {
 	// there are beside them.
 	Rules     []RegionRule `json:"rules"`
 	RulesMore int          `json:"rules_more,omitempty"`
+	// Told are the other regions, which are told what passes here by shared rules; by name. There
+	// are none where the file of regions names no stores.
+	Told []RegionTold `json:"told"`
+	// Shared are the rules in force of which regions tell each other, by id; SharedMore is how
+	// many there are beside them.
+	Shared     []SharedRule `json:"shared"`
+	SharedMore int          `json:"shared_more,omitempty"`
 }
 
-// Silent returns the names of the peers that do not answer.
+// Silent returns the names of the peers that do not answer, and Deaf those of the regions that
+// cannot be told.
 func (r *Regions) Silent() (names []string) {
 	for i := range r.Peers {
 		if r.Peers[i].State == PeerSilent {
@@ -25,6 +33,70 @@ func (r *Regions) Silent() (names []string) {
 		}
 	}
 	return names
+}
+
+// Deaf is beside Silent.
+func (r *Regions) Deaf() (names []string) {
+	for i := range r.Told {
+		if r.Told[i].State == PeerSilent {
+			names = append(names, r.Told[i].Region)
+		}
+	}
+	return names
+}
+
+// RegionTold is another region, as this node knows of it by telling it what passes here.
+type RegionTold struct {
+	Region string `json:"region"`
+	// State is PeerHeard, PeerSilent or PeerUnheard, and Why says what that means; "" of
+	// PeerHeard.
+	State string `json:"state"`
+	Why   string `json:"why,omitempty"`
+	// Heard is how long ago its store last answered, and RoundTrip how long that took, in seconds;
+	// -1 and 0 where it never has.
+	Heard     float64 `json:"heard"`
+	RoundTrip float64 `json:"round_trip"`
+	// Lag is how old the oldest hit was, of those worth telling, that its store had not heard of
+	// in the last round, in seconds; LagBound is beyond what an alert says so.
+	Lag      float64 `json:"lag"`
+	LagBound float64 `json:"lag_bound"`
+	// Unheard is how many hits it had not heard of, over all keys.
+	Unheard int64 `json:"unheard"`
+	// Totals counts what it was told, Failed what of that was not answered.
+	Totals uint64 `json:"totals"`
+	Failed uint64 `json:"failed"`
+}
+
+// SharedRule is a rule of which regions tell each other, as this node sees it.
+type SharedRule struct {
+	Rule   string        `json:"rule"`
+	Limits []SharedLimit `json:"limits"`
+	// Buckets is of how many keys there is a count, and HitsRate how many hits pass on this node a
+	// second.
+	Buckets  int64   `json:"buckets"`
+	HitsRate float64 `json:"hits_rate"`
+	// Unheard is how many hits on one key a region had not heard of when it was last told: the
+	// most of any key, and To the region. The sum over the nodes of all other regions bounds by
+	// how much a region may exceed the limit.
+	Unheard int64  `json:"unheard"`
+	To      string `json:"to,omitempty"`
+	// Hits passed on this node since it started, Back were given back; Resets is how often a
+	// bucket was reset here, and Crowded how many takes were not counted, because there was no
+	// room.
+	Hits    int64  `json:"hits"`
+	Back    int64  `json:"back"`
+	Resets  int64  `json:"resets"`
+	Crowded uint64 `json:"crowded"`
+}
+
+// SharedLimit is one limit of a shared rule.
+type SharedLimit struct {
+	// Limit is as people write it.
+	Limit string `json:"limit"`
+	// Floor is how many hits on one key a region need not tell, and Most by how many the limit
+	// can be exceeded whatever fails.
+	Floor int64 `json:"floor"`
+	Most  int64 `json:"most"`
 }
 
 // States of a RegionPeer: it has answered of late, it has not, and it was not asked yet.

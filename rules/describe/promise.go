@@ -79,6 +79,8 @@ func modePromise(r *rules.Rule) string {
 	switch {
 	case m.Regions == rules.RegionsLeased:
 		return "regions leased: " + leased + " over all regions, while no store of a region forgets what it has counted of its reserve; what regions leave of their reserves is not used"
+	case m.Regions == rules.RegionsShared:
+		return "regions shared: every decision is made in the store of its region, which hears of the others; over all regions excess <= min((regions - 1) x limit, what passes elsewhere x (interval + delay)) + (regions - 1) x floor"
 	case m.Consistency == rules.Leased:
 		return "leased: " + leased
 	case m.Consistency == rules.Synced:
@@ -102,6 +104,9 @@ func FailurePromise(r *rules.Rule, nodes int) string {
 	}
 	if r.Mode.Regions == rules.RegionsLeased {
 		return "without the home: each region its part of the reserve; without the store of a region: what its nodes hold, then nothing"
+	}
+	if r.Mode.Regions == rules.RegionsShared {
+		return "without the store of a region, in that region: " + failurePromise(r, nodes) + "; where regions do not hear each other, each lets the whole limit pass"
 	}
 	return "without the store: " + failurePromise(r, nodes)
 }

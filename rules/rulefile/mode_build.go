@@ -100,7 +100,7 @@ func (c *compiler) mode(r *rules.Rule, s *modeSpec) rules.Mode {
 	m.Consistency = rules.Consistency(c.word(s.at, "consistency", s.consistency, "exact", "leased", "synced", "local"))
 	m.Whole = c.word(s.at, "local_share", s.localShare, "share", "whole") == 1
 	m.HotKeys = c.hotKeys(s)
-	m.Regions = rules.Regions(c.word(s.at, "regions", s.regions, "each", "leased"))
+	m.Regions = rules.Regions(c.word(s.at, "regions", s.regions, "each", "leased", "shared"))
 	if r.Unlimited {
 		for key, at := range s.at {
 			c.errorf(at, "delete it, or delete unlimited", "%s means nothing when unlimited", key)

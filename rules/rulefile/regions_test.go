@@ -8,9 +8,15 @@ import (
 // What cannot hold over several regions is refused where the rules are read.
 func TestRegionsThatCannotHold(t *testing.T) {
 	for keys, want := range map[string]string{
-		"regions: shared":                      "regions 'shared' is unknown",
-		"regions: leased":                      "failure_mode: open would let more pass",
-		"regions: leased, failure_mode: local": "failure_mode: local would let more pass",
+		"regions: all":                                                                                         "regions 'all' is unknown",
+		"regions: shared, consistency: synced":                                                                 "shared does not go with consistency: synced",
+		"regions: shared, consistency: local":                                                                  "shared does not go with consistency: local",
+		"regions: shared, sub_buckets: 4":                                                                      "shared does not go with sub_buckets",
+		"regions: shared, store: home":                                                                         "counts in the store of each region, and store: home is another one",
+		"regions: shared, concurrency: 5":                                                                      "not for one that is concurrency",
+		"regions: shared, ban: {after: 9, within: 1m, for: 1m}":                                                "not for one that is ban",
+		"regions: leased":                                                                                      "failure_mode: open would let more pass",
+		"regions: leased, failure_mode: local":                                                                 "failure_mode: local would let more pass",
 		"regions: leased, failure_mode: closed, consistency: synced":                                           "does not go with consistency: synced",
 		"regions: leased, failure_mode: closed, consistency: local":                                            "does not go with consistency: local",
 		"regions: leased, failure_mode: closed, sub_buckets: 4":                                                "does not go with sub_buckets",

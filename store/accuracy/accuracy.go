@@ -118,7 +118,7 @@ func (s *Store) Take(ctx context.Context, takes []store.Take, results []store.Re
 
 // referenceOf returns what t is compared with; nil where it is not measured.
 func (s *Store) referenceOf(t *store.Take) *reference {
-	if t.DryRun || t.Mode == nil || !t.Mode.Main || t.Mode.Regional || t.Hits == 0 && t.Op != store.Reset || !s.sample.has(t.Key) {
+	if t.DryRun || t.Mode == nil || !t.Mode.Main || t.Mode.Regions != store.RegionsEach || t.Hits == 0 && t.Op != store.Reset || !s.sample.has(t.Key) {
 		return nil
 	}
 	return s.references.of(t.Limit)

@@ -50,6 +50,7 @@ func TestConformance(t *testing.T) {
 			}
 			storetest.Run(t, open)
 			t.Run("leases", func(t *testing.T) { storetest.RunLeases(t, open) })
+			t.Run("totals", func(t *testing.T) { storetest.RunTotals(t, open) })
 			t.Run("roster", func(t *testing.T) { storetest.RunRoster(t, open) })
 			t.Run("swaps", func(t *testing.T) { storetest.RunSwaps(t, open) })
 		})

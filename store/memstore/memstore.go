@@ -15,8 +15,8 @@
 // collection; so does an arena's.
 //
 // What a Store remembers of leases and of the nodes of a roster comes on top: up
-// to 65,536 leases, which with their buckets' registers are a few megabytes, and
-// 4096 nodes; and the values of Swap, which may take a quarter of MaxBytes more.
+// to 65,536 leases, which with their buckets' registers are a few megabytes, as many
+// totals of elsewhere, and 4096 nodes; and the values of Swap, which may take a quarter of MaxBytes more.
 //
 // Buckets that are as if unused are dropped, by and by, when others are
 // written, and all of them at most once a second in a shard that is full. There
@@ -103,6 +103,7 @@ type Store struct {
 	now    func() limit.Micros // nil: clock
 	// Apart from what every Take reads: these are written to.
 	leases *leaseBook
+	heard  *heardBook
 	nodes  *roster
 	kept   *kept
 }
@@ -134,6 +135,7 @@ func New(o Options) (*Store, error) {
 		clock:  newClock(),
 		now:    o.Now,
 		leases: new(leaseBook),
+		heard:  new(heardBook),
 		nodes:  new(roster),
 		kept:   &kept{most: o.MaxBytes / keptShare},
 	}

@@ -20,7 +20,7 @@ const expandedDir = "lua/expanded"
 func TestExpandedScripts(t *testing.T) {
 	scripts := map[string]*script{
 		"take": takeScript, "lease": leaseScript, "seed": seedScript, "roster": rosterScript, "board": boardScript,
-		"register": registerScript, "swap": swapScript, "share": shareScript, "epoch": epochScript,
+		"register": registerScript, "swap": swapScript, "share": shareScript, "epoch": epochScript, "import": importScript,
 	}
 	for name, script := range scripts {
 		path := filepath.Join(expandedDir, name+".lua")
@@ -56,7 +56,7 @@ func TestPartsSayTheirFile(t *testing.T) {
 		if name := filepath.Base(path); !regexp.MustCompile(`^-- ` + regexp.QuoteMeta(name) + `\b`).Match(text) {
 			t.Errorf("%s does not begin with its name", path)
 		}
-		if !slices.ContainsFunc([]*script{takeScript, leaseScript, seedScript, rosterScript, boardScript, registerScript, swapScript, shareScript, epochScript}, func(s *script) bool {
+		if !slices.ContainsFunc([]*script{takeScript, leaseScript, seedScript, rosterScript, boardScript, registerScript, swapScript, shareScript, epochScript, importScript}, func(s *script) bool {
 			return strings.Contains(s.text(), "-- "+filepath.Base(path))
 		}) {
 			t.Errorf("%s is in no script", path)

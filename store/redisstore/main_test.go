@@ -64,7 +64,7 @@ func openRedis(t testing.TB) (*Store, *testserver.RedisServer) {
 func setClock(t testing.TB, s *Store, now func() limit.Micros) {
 	t.Helper()
 	s.clock = now
-	for _, of := range []**script{&takeScript, &leaseScript, &rosterScript, &boardScript, &swapScript} {
+	for _, of := range []**script{&takeScript, &leaseScript, &rosterScript, &boardScript, &swapScript, &importScript} {
 		before := *of
 		text := strings.ReplaceAll(before.text(), "/ 1000) + 1000", "/ 1000) + 86400000")
 		if text == before.text() && !strings.Contains(text, "/ 1000) + 86400000") {
@@ -97,7 +97,7 @@ func setWorld(t testing.TB, s *Store, now func() limit.Micros) {
 		return // for another store of this test
 	}
 	setClock(t, s, now)
-	for _, of := range []**script{&takeScript, &leaseScript} {
+	for _, of := range []**script{&takeScript, &leaseScript, &importScript} {
 		text := (*of).text()
 		if strings.Count(text, begin) != 1 {
 			t.Fatal("the script has no place to drop keys at")

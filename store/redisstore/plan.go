@@ -107,20 +107,27 @@ func (r *request) begin(takes []store.Take, i, end int) {
 
 // records writes the operations.
 func (r *request) records(takes []store.Take, wall limit.Micros) {
+	for i := range r.ops {
+		r.write(takes, i, wall)
+	}
+}
+
+// write writes operation i, which comes after the one before it, and its limit if that is
+// another one.
+func (r *request) write(takes []store.Take, i int, wall limit.Micros) {
 	var before *limit.Limit
 	slot := 0
-	for i := range r.ops {
-		op := &r.ops[i]
-		t := &takes[op.take]
-		if before != t.Limit && (before == nil || *before != *t.Limit) {
-			r.buf = append(r.buf, recordLimit)
-			r.algorithm(t.Limit)
-			r.limit(t.Limit, wall)
-			before = t.Limit
-		}
-		r.record(t, op, slot)
-		slot = op.slot
+	if i > 0 {
+		before, slot = takes[r.ops[i-1].take].Limit, r.ops[i-1].slot
 	}
+	op := &r.ops[i]
+	t := &takes[op.take]
+	if before != t.Limit && (before == nil || *before != *t.Limit) {
+		r.buf = append(r.buf, recordLimit)
+		r.algorithm(t.Limit)
+		r.limit(t.Limit, wall)
+	}
+	r.record(t, op, slot)
 }
 
 // record writes an operation; slot is the bucket of the one before.

@@ -13,7 +13,7 @@ import (
 
 // of makes t one of a rule.
 func of(rule string, t store.Take) store.Take {
-	t.Mode = &store.Mode{Rule: rule, Regional: true}
+	t.Mode = &store.Mode{Rule: rule, Regions: store.RegionsLeased}
 	return t
 }
 

@@ -12,6 +12,7 @@ import (
 type model struct {
 	buckets map[string]bucket
 	leases  map[string]*modelRegister
+	heard   map[string]store.Counts // of columns
 	now     limit.Micros
 }
 
@@ -24,7 +25,7 @@ type bucket struct {
 }
 
 func newModel() *model {
-	return &model{buckets: map[string]bucket{}, leases: map[string]*modelRegister{}}
+	return &model{buckets: map[string]bucket{}, leases: map[string]*modelRegister{}, heard: map[string]store.Counts{}}
 }
 
 // Take decides takes as every store must.

@@ -11,8 +11,8 @@
 //		})
 //	}
 //
-// A store that hands out leases, lets nodes find each other or keeps values runs RunLeases,
-// RunRoster and RunSwaps too.
+// A store that hands out leases, lets nodes find each other, keeps values or takes in totals
+// runs RunLeases, RunRoster, RunSwaps and RunTotals too.
 //
 // The flag -rapid.checks sets the number of random traces, -short divides it by
 // five; a trace is some twenty calls of the store.

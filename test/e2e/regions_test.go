@@ -195,3 +195,111 @@ func TestRegionsAreSeen(t *testing.T) {
 		t.Errorf("top: %s", top)
 	}
 }
+
+const sharedRules = `
+domain: api
+descriptors:
+- {key: account, regions: shared, rate_limit: {unit: day, requests_per_unit: 1000}}
+`
+
+// Two regions with a Redis each tell each other what passes. One that cannot tell is seen by all
+// who look, and no request fails; afterwards both know of each hit.
+func TestRegionsTellEachOther(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "hg") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	g := &gates{t: t, nodes: map[string]*node{}, admins: map[string]string{}}
+	made, _, code := g.run("admin", "token", "ann", "--scope", "read")
+	if code != 0 {
+		t.Fatal("no token is made")
+	}
+	token, lines, _ := strings.Cut(made, "\n")
+	g.token = write("token", token)
+	own := map[string]*testserver.RedisServer{}
+	for _, region := range []string{"frankfurt", "virginia"} {
+		own[region] = testserver.Redis(t, testserver.RedisConfig{Password: homeSecret})
+	}
+	g.way = testserver.NewProxy(t, own["frankfurt"].Addr)
+	stores := fmt.Sprintf("stores: {fra: {url: 'redis://:%[1]s@%[2]s', budget: 1s}, vir: {url: 'redis://:%[1]s@%[3]s', budget: 1s}}", homeSecret, g.way.Addr, own["virginia"].Addr)
+	for region, server := range own {
+		g.admins[region] = "unix://" + filepath.Join(dir, region)
+		g.nodes[region] = startNode(t, "--rules", write("rules.yaml", sharedRules), "--store", "redis://:"+homeSecret+"@"+server.Addr, "--store-budget", "10s",
+			"--stores", write("stores.yaml", stores), "--node-name", region, "--region", region,
+			"--regions", write("regions.yaml", "exchange: 200ms\nfloor: 0%\nregions: {frankfurt: {store: fra}, virginia: {store: vir}}"),
+			"--admin-addr", g.admins[region], "--admin-tokens", write("tokens.yaml", "tokens:\n"+lines))
+	}
+	far := g.nodes["virginia"]
+	passed := 0
+	ask := func(region string) {
+		a, err := g.nodes[region].check(`{"domain":"api","descriptors":[{"entries":[{"key":"account","value":"acme"}],"hits":1}]}`)
+		if err != nil || a.Degraded != "" || !a.Allowed {
+			t.Fatalf("a request has failed: %+v, %v", a, err)
+		}
+		passed++
+	}
+	known := func(want int) {
+		t.Helper()
+		for region, n := range g.nodes {
+			n.until(t, func() error {
+				a, err := n.check(`{"domain":"api","descriptors":[{"entries":[{"key":"account","value":"acme"}],"hits":0}]}`)
+				if err != nil || 1000-a.Remaining != want {
+					return fmt.Errorf("%s knows of %d, %v; want %d", region, 1000-a.Remaining, err, want)
+				}
+				return nil
+			})
+		}
+	}
+	for range 30 {
+		ask("frankfurt")
+		ask("virginia")
+	}
+	known(60)
+	if up, hits := far.metric(t, `headgate_regions_told_up{region="frankfurt"}`), far.metric(t, `headgate_regions_shared_hits_total{rule="api.account"}`); up != 1 || hits != 30 {
+		t.Errorf("told_up is %v, and %v hits passed", up, hits)
+	}
+	if code, all, trouble := g.status(); code != 0 || len(all["virginia"].Told) != 1 || all["virginia"].Shared[0].Rule != "api.account" || all["virginia"].Shared[0].Limits[0].Most != 1000 {
+		t.Errorf("%d, %+v\n%s", code, all, trouble)
+	}
+
+	g.way.Set(testserver.Toxics{Up: testserver.Toxic{Stall: true}, Down: testserver.Toxic{Stall: true}})
+	ask("virginia")
+	far.until(t, func() error {
+		code, all, trouble := g.status()
+		if code != 1 || !strings.Contains(trouble, "node virginia cannot tell the region frankfurt what passes") || strings.Contains(trouble, "node frankfurt") {
+			return fmt.Errorf("the exit code is %d: %+v\n%s", code, all, trouble)
+		}
+		return nil
+	})
+	ask("virginia")
+	ask("frankfurt")
+	if up := far.metric(t, `headgate_regions_told_up{region="frankfurt"}`); up != 0 {
+		t.Errorf("told_up is %v", up)
+	}
+	if top, _, _ := g.run("top", "--once", "--admin-token-file", g.token, "--admin", g.admins["virginia"]); !strings.Contains(top, "regions: no answer of the store of frankfurt") || !strings.Contains(top, "ready") {
+		t.Errorf("top: %s", top)
+	}
+	g.way.Heal()
+	g.way.Reset()
+	known(passed)
+	far.until(t, func() error {
+		if code, _, trouble := g.status(); code != 0 {
+			return fmt.Errorf("the exit code is %d\n%s", code, trouble)
+		}
+		return nil
+	})
+	for region, n := range g.nodes {
+		if strings.Contains(n.scrape(t)+n.process.Output(), homeSecret) {
+			t.Errorf("%s tells a password", region)
+		}
+	}
+}

@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { empty, every, failed, loading, panel, pill, table } from "./parts.js";
 import { count, none, percent, rate, seconds } from "./format.js";
 
-export const lead = "Rules with regions: leased pass by hits that were leased from a home, and by the reserve of the region. No request waits for the home.";
+export const lead = "Rules with regions: leased pass by hits that were leased from a home, and by the reserve of the region; rules with regions: shared by the store of the region, which hears of the others. No request waits for another region.";
 
 const homeColumns = [{ label: "Home" }, { label: "State" }, { label: "Heard", num: true, hint: "How long ago the last answer came" }, { label: "Round trip", num: true }, { label: "Renewal", num: true, hint: "Mean time that questions for leases took of late" },
   { label: "Lag bound", num: true, hint: "Round trip beyond which leases end before the next are here" }, { label: "Epoch", num: true, hint: "For how long it has forgotten nothing" },
@@ -14,6 +14,12 @@ const homeColumns = [{ label: "Home" }, { label: "State" }, { label: "Heard", nu
 const ruleColumns = [{ label: "Rule" }, { label: "Home" }, { label: "State" }, { label: "Cut", hint: "What the home lends, the reserve of this region, and those of the others" }, { label: "Held", num: true, hint: "Hits that this node may let pass by leases" },
   { label: "Reserve left", num: true, hint: "For the key that had the least of late" }, { label: "Taken", num: true, hint: "Hits that the home has lent" }, { label: "By leases", num: true }, { label: "By the reserve", num: true }, { label: "Denied", num: true },
   { label: "Unused", num: true, hint: "Part of the hits lent in the last minute that nobody could use" }, { label: "Excess", num: true, hint: "Hits that passed beyond those lent, measured on this node since it started" }, { label: "Bound", num: true, hint: "What the rule promises" }, { label: "", spoken: "Kept" }];
+
+const toldColumns = [{ label: "Region" }, { label: "State" }, { label: "Heard", num: true, hint: "How long ago its store last answered" }, { label: "Round trip", num: true }, { label: "Lag", num: true, hint: "Age of the oldest hit worth telling that it had not heard of" },
+  { label: "Unheard", num: true, hint: "Hits over all keys that it had not heard of in the last round" }, { label: "Told", num: true, hint: "Counts of keys" }, { label: "Not answered", num: true }];
+
+const sharedColumns = [{ label: "Rule" }, { label: "Limits" }, { label: "Keys", num: true, hint: "Of which this node has a count" }, { label: "Hits", num: true, hint: "That pass on this node" }, { label: "Unheard", num: true, hint: "Hits on one key that a region had not heard of: the most of any key. The sum over the nodes elsewhere bounds the excess" },
+  { label: "By" }, { label: "Floor", num: true, hint: "Hits on one key that a region need not tell" }, { label: "At most", num: true, hint: "By how much the limit can be exceeded whatever fails" }];
 
 const homeStates = { heard: ["allowed", "heard"], silent: ["denied", "silent"], unheard: ["plain", "unheard"] };
 const ruleStates = { leased: ["allowed", "leased"], on_reserve: ["degraded", "on reserve"], waiting: ["degraded", "waiting"], cut_off: ["denied", "cut off"], unheard: ["plain", "unheard"] };
@@ -44,29 +50,49 @@ function ruleRow(r) {
     h("td", null, r.excess <= r.bound ? pill("allowed", "within") : pill("denied", "beyond the bound")));
 }
 
+function toldRow(p) {
+  return h("tr", { class: p.state === "silent" ? "old" : null }, h("th", { scope: "row" }, p.region), state(homeStates, p), num(p.heard < 0 ? "never" : `${seconds(p.heard)} ago`), num(p.round_trip ? seconds(p.round_trip) : none),
+    h("td", { class: p.lag > p.lag_bound ? "num tone-denied" : "num" }, p.lag ? seconds(p.lag) : none), num(count(p.unheard)), num(count(p.totals)), h("td", { class: p.failed ? "num tone-denied" : "num" }, count(p.failed)));
+}
+
+function sharedRow(r) {
+  const most = (of) => count(Math.max(0, ...r.limits.map((l) => l[of])));
+  return h("tr", null, h("th", { scope: "row" }, h("a", { href: `#/rules/${encodeURIComponent(r.rule)}` }, r.rule)), h("td", null, r.limits.map((l) => l.limit).join("; ")), num(count(r.buckets)), num(rate(r.hits_rate)), num(count(r.unheard)), h("td", null, r.to || none), num(most("floor")), num(most("most")));
+}
+
 export function show(root) {
   const said = h("span", { class: "muted" });
   const silent = h("div", { role: "status" });
   const homes = table("Homes", homeColumns);
   const rules = table("Rules over regions", ruleColumns);
-  const ruleHolder = h("div");
+  const told = table("Other regions", toldColumns);
+  const shared = table("Shared rules", sharedColumns);
   const holder = h("div", null, loading("the regions"));
-  const shown = [panel("Homes", { more: said, wide: true }, homes.element), panel("Rules", { wide: true }, ruleHolder)];
+  // A part is there where it has rows.
+  const parts = [["peers", homes, homeRow, "Homes"], ["rules", rules, ruleRow, "Leased rules"], ["told", told, toldRow, "Other regions"], ["shared", shared, sharedRow, "Shared rules"]]
+    .map(([of, rows, row, name]) => ({ of, rows, row, panel: panel(name, { wide: true }, rows.element) }));
+  const head = h("p", null, said);
+  const nothing = empty("No rule in force says regions: leased or shared.", "All limits are counted in this region alone.");
+  let there = "";
   put(root, silent, holder);
   const draw = (r) => {
     const away = r.peers.filter((p) => p.state === "silent").map((p) => p.name);
-    const words = away.length ? `Nothing is heard of ${away.join(", ")}: its rules have what is held, then the reserve of this region.` : "";
+    const deaf = r.told.filter((p) => p.state === "silent").map((p) => p.region);
+    const words = [away.length ? `Nothing is heard of ${away.join(", ")}: its rules have what is held, then the reserve of this region.` : "",
+      deaf.length ? `The store of ${deaf.join(", ")} does not answer: shared rules are counted there and here apart.` : ""].filter(Boolean).join(" ");
     if (silent.textContent !== words) put(silent, words ? h("p", { class: "note warn" }, words) : null);
     if (!r.region) {
       put(holder, panel("No regions", {}, empty("This process has no regions.", "--regions FILE and --region NAME let limits hold over several.")));
       return;
     }
     text(said, `seen from ${r.node}, region ${r.region}`);
-    put(homes.rows, r.peers.map(homeRow));
-    put(rules.rows, r.rules.map(ruleRow));
-    if (r.rules.length === 0) put(ruleHolder, empty("No rule in force says regions: leased.", "All limits are counted in this region alone."));
-    else if (rules.element.parentNode !== ruleHolder) put(ruleHolder, rules.element);
-    if (shown[0].parentNode !== holder) put(holder, shown);
+    for (const p of parts) put(p.rows.rows, r[p.of].map(p.row));
+    const now = parts.filter((p) => r[p.of].length > 0);
+    const idle = r.rules.length + r.shared.length === 0;
+    const key = `${now.map((p) => p.of)} ${idle}`;
+    if (there === key && head.parentNode === holder) return;
+    there = key;
+    put(holder, [head, ...now.map((p) => p.panel), ...(idle ? [nothing] : [])]);
   };
   const load = async () => {
     try {

@@ -1,0 +1,119 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/racetest"
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/store/storetest"
+)
+
+func TestTotalsConformance(t *testing.T) {
+	storetest.RunTotals(t, openClocked)
+	t.Run("text", func(t *testing.T) {
+		racetest.Serially(t)
+		storetest.RunTotals(t, func(t *testing.T) storetest.Harness {
+			s, _ := openRedis(t)
+			s.packs.Store(false)
+			var now atomic.Int64
+			setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
+			return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
+		})
+	})
+}
+
+// importAll imports totals; an error fails the test.
+func importAll(t *testing.T, s *Store, totals ...store.Total) []store.Result {
+	t.Helper()
+	results := make([]store.Result, len(totals))
+	s.Import(context.Background(), totals, results)
+	for i := range results {
+		if results[i].Err != nil {
+			t.Fatalf("total %d: %v", i, results[i].Err)
+		}
+	}
+	return results
+}
+
+// A note lives as long as it says, and a second, and has the name of its bucket and its column.
+func TestNotesExpire(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.PerHour(100))
+	column := store.Column{1, 2, 3}
+	importAll(t, s, store.Total{Key: []byte("key"), Limit: l, Column: column, Now: store.Counts{Hits: 5}, Keep: 90 * time.Second})
+	name := s.Name([]byte("key")) + heardSuffix + string(column[:])
+	left, err := strconv.Atoi(command(t, s, "PTTL", name))
+	if err != nil || left <= 0 || left > 91_000 {
+		t.Errorf("the note lives for %d ms, %v", left, err)
+	}
+	// One that is something else counts as none.
+	command(t, s, "SET", name, "rubbish")
+	if r := importAll(t, s, store.Total{Key: []byte("key"), Limit: l, Column: column, Now: store.Counts{Hits: 7}, Keep: time.Minute}); r[0].Remaining != 88 {
+		t.Errorf("%+v", r[0])
+	}
+}
+
+// A total is three commands of Redis beside the clock, and all of a batch need few calls.
+func TestTotalCommands(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.PerHour(1_000_000))
+	var totals []store.Total
+	for i := range 64 {
+		totals = append(totals, store.Total{Key: fmt.Appendf(nil, "key %d", i), Limit: l, Column: store.Column{1}, Now: store.Counts{Hits: 5}, Keep: time.Minute})
+	}
+	importAll(t, s, totals...)
+	command(t, s, "CONFIG", "RESETSTAT")
+	for i := range totals {
+		totals[i].Now.Hits++
+	}
+	importAll(t, s, totals...)
+	calls := 64 * totalCost / maxKeys
+	for name, want := range map[string]int{"evalsha": calls, "time": calls, "get": 2 * 64, "set": 2 * 64, "del": 0} {
+		if n := stat(t, s, "commandstats", "cmdstat_"+name+`:calls=(\d+)`); n != want {
+			t.Errorf("%d of %s, want %d", n, name, want)
+		}
+	}
+}
+
+// A cluster takes in totals as a single Redis does.
+func TestTotalsInACluster(t *testing.T) {
+	servers := testserver.Cluster(t, testserver.ClusterConfig{NoReplicas: true})
+	s := open(t, clusterOptions(servers))
+	l := limit.Must(limit.PerHour(100))
+	var totals []store.Total
+	for _, key := range clusterKeys() {
+		totals = append(totals, store.Total{Key: []byte(key), Limit: l, Column: store.Column{1}, Now: store.Counts{Hits: 30}, Keep: time.Minute})
+	}
+	for range 2 {
+		for i, r := range importAll(t, s, totals...) {
+			if r.Remaining != 70 {
+				t.Fatalf("%s: %+v", totals[i].Key, r)
+			}
+		}
+	}
+}
+
+// A store that is away says so of each total.
+func TestTotalsOfAStoreThatIsAway(t *testing.T) {
+	s, server := openRedis(t)
+	server.Kill()
+	l := limit.Must(limit.PerHour(100))
+	results := make([]store.Result, 20)
+	totals := make([]store.Total, len(results))
+	for i := range totals {
+		totals[i] = store.Total{Key: fmt.Appendf(nil, "key %d", i), Limit: l, Column: store.Column{1}, Now: store.Counts{Hits: 5}, Keep: time.Minute}
+	}
+	s.Import(t.Context(), totals, results)
+	for i := range results {
+		if results[i].Err == nil {
+			t.Errorf("total %d: %+v", i, results[i])
+		}
+	}
+}

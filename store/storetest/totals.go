@@ -1,0 +1,314 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// RunTotals checks the store that open returns, which must be a store.Importer, as Run does.
+// A store passes both.
+func RunTotals(t *testing.T, open func(t *testing.T) Harness) {
+	t.Helper()
+	runAll(t, open, []test{
+		{"total is a charge", testTotal},
+		{"total once", testTotalOnce},
+		{"totals in any order", testTotalsInAnyOrder},
+		{"what was heard before", testTotalHeard},
+		{"total given back", testTotalBack},
+		{"total of a reset", testTotalReset},
+		{"totals of many columns", testTotalColumns},
+		{"totals of many buckets", testTotalBatch},
+		{"totals of all limits", testTotalLimits},
+		{"columns of any bytes", testTotalBytes},
+		{"totals and the model", testTotalModel},
+	})
+}
+
+// total tells of hits by one column, and of no more.
+func total(key string, l *limit.Limit, by byte, hits int64) store.Total {
+	return store.Total{Key: []byte(key), Limit: l, Column: store.Column{by}, Now: store.Counts{Hits: hits}, Keep: time.Hour}
+}
+
+// hear calls Import; an error of any result fails the test. It returns what remains of each.
+func (h Harness) hear(tb testing.TB, totals ...store.Total) []int64 {
+	tb.Helper()
+	importer, ok := h.Store.(store.Importer)
+	if !ok {
+		tb.Fatalf("%T is no store.Importer", h.Store)
+	}
+	results := make([]store.Result, len(totals))
+	importer.Import(tb.Context(), totals, results)
+	remaining := make([]int64, len(totals))
+	for i := range results {
+		if results[i].Err != nil {
+			tb.Fatalf("total %d of %d, key %.40q: %v", i, len(totals), totals[i].Key, results[i].Err)
+		}
+		remaining[i] = results[i].Remaining
+	}
+	return remaining
+}
+
+var hundred = limit.Spec{Algorithm: limit.SlidingWindow, Quota: 100, Period: time.Minute}
+
+func testTotal(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	if left := h.hear(t, total("a", l, 1, 30)); left[0] != 70 {
+		t.Errorf("%d left", left[0])
+	}
+	if left := h.peek(t, "a", l); left != 70 {
+		t.Errorf("%d left for a peek", left)
+	}
+	// It is counted even where it does not fit.
+	if left := h.hear(t, total("a", l, 1, 130)); left[0] != 0 {
+		t.Errorf("%d left", left[0])
+	}
+}
+
+// peek returns how many hits remain of a bucket.
+func (h Harness) peek(tb testing.TB, key string, l *limit.Limit) int64 {
+	tb.Helper()
+	results := make([]store.Result, 1)
+	h.Store.Take(tb.Context(), []store.Take{{Key: []byte(key), Limit: l}}, results)
+	if results[0].Err != nil {
+		tb.Fatal(results[0].Err)
+	}
+	return results[0].Remaining
+}
+
+func testTotalOnce(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	for range 3 {
+		if left := h.hear(t, total("a", l, 1, 30)); left[0] != 70 {
+			t.Errorf("%d left", left[0])
+		}
+	}
+	// Twice in one batch, too.
+	h.hear(t, total("a", l, 1, 40), total("a", l, 1, 40), total("a", l, 1, 35))
+	if left := h.peek(t, "a", l); left != 60 {
+		t.Errorf("%d left", left)
+	}
+}
+
+func testTotalsInAnyOrder(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	for _, step := range []struct{ hits, left int64 }{{10, 90}, {50, 50}, {20, 50}, {0, 50}, {51, 49}, {50, 49}} {
+		if left := h.hear(t, total("a", l, 1, step.hits)); left[0] != step.left {
+			t.Errorf("%d left after a total of %d, want %d", left[0], step.hits, step.left)
+		}
+	}
+}
+
+// What the store need not hear of is not charged, whether it has noted it or not.
+func testTotalHeard(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	q := total("a", l, 1, 1030)
+	q.Heard.Hits = 1000
+	if left := h.hear(t, q); left[0] != 70 {
+		t.Errorf("%d left", left[0])
+	}
+	q.Now.Hits, q.Heard.Hits = 1040, 1005
+	if left := h.hear(t, q); left[0] != 60 {
+		t.Errorf("%d left: what was noted is more than what the sender knows", left[0])
+	}
+	q.Now.Hits, q.Heard.Hits = 1060, 1055
+	if left := h.hear(t, q); left[0] != 55 {
+		t.Errorf("%d left: what weighs no more was charged", left[0])
+	}
+	q.Now.Hits, q.Heard.Hits = 1060, 1000
+	if left := h.hear(t, q); left[0] != 55 {
+		t.Errorf("%d left: what was passed over was charged later", left[0])
+	}
+}
+
+func testTotalBack(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	q := total("a", l, 1, 30)
+	q.Now.Back = 10
+	if left := h.hear(t, q, q); left[0] != 80 || left[1] != 80 {
+		t.Errorf("%d and %d left", left[0], left[1])
+	}
+	q.Now.Back = 25
+	if left := h.hear(t, q); left[0] != 95 {
+		t.Errorf("%d left", left[0])
+	}
+	q.Now = store.Counts{Hits: 40, Back: 45} // more than it has
+	if left := h.hear(t, q); left[0] != 100 {
+		t.Errorf("%d left", left[0])
+	}
+}
+
+func testTotalReset(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	h.hear(t, total("a", l, 1, 30), total("a", l, 2, 40), total("b", l, 1, 5))
+	q := total("a", l, 1, 35)
+	q.Heard.Hits, q.Now.Resets = 32, 1
+	for range 2 {
+		if left := h.hear(t, q); left[0] != 97 {
+			t.Errorf("%d left", left[0])
+		}
+	}
+	// Another column's count goes on, and the old total does not come back.
+	h.hear(t, total("a", l, 2, 50), total("a", l, 2, 40))
+	if left := h.peek(t, "a", l); left != 87 {
+		t.Errorf("%d left", left)
+	}
+	if left := h.peek(t, "b", l); left != 95 {
+		t.Errorf("%d left of another bucket", left)
+	}
+	// A reset here leaves what was heard.
+	results := make([]store.Result, 1)
+	h.Store.Take(t.Context(), []store.Take{{Key: []byte("a"), Limit: l, Op: store.Reset}}, results)
+	if left := h.hear(t, total("a", l, 2, 51)); left[0] != 99 {
+		t.Errorf("%d left", left[0])
+	}
+}
+
+func testTotalColumns(t *testing.T, h Harness) {
+	l := h.need(t, limit.Spec{Algorithm: limit.SlidingWindow, Quota: 1000, Period: time.Minute})
+	var totals []store.Total
+	for by := range byte(60) {
+		totals = append(totals, total("a", l, by+1, 3), total("a", l, by+1, 2))
+	}
+	h.hear(t, totals...)
+	if left := h.peek(t, "a", l); left != 820 {
+		t.Errorf("%d left", left)
+	}
+}
+
+func testTotalBatch(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	var totals []store.Total
+	for i := range 300 {
+		totals = append(totals, total(fmt.Sprintf("key %d", i), l, 1, int64(i%100)))
+	}
+	for i, left := range h.hear(t, totals...) {
+		if want := 100 - int64(i%100); left != want {
+			t.Errorf("%d left of %s, want %d", left, totals[i].Key, want)
+		}
+	}
+	h.hear(t)
+}
+
+// Every algorithm but those that count no hits, in one batch.
+func testTotalLimits(t *testing.T, h Harness) {
+	var totals []store.Total
+	for i, spec := range h.specs(specs) {
+		l := limit.Must(spec)
+		if l.Algorithm != limit.Concurrency && l.Algorithm != limit.Ban {
+			totals = append(totals, total(fmt.Sprint(i), l, 1, 2))
+		}
+	}
+	m := newModel()
+	m.now = noon
+	for i, left := range h.hear(t, append(totals, totals...)...)[:len(totals)] {
+		if d := m.hear(&totals[i]); left != d.Remaining {
+			t.Errorf("%v: %d left, want %d", totals[i].Limit.Algorithm, left, d.Remaining)
+		}
+	}
+}
+
+func testTotalBytes(t *testing.T, h Harness) {
+	l := h.need(t, hundred)
+	for i, c := range []store.Column{{}, {0, 1}, {1}, {255, 255, 255, 255, 255, 255, 255, 255}, {'\r', '\n', '{', '}', '$', 0, ' ', '*'}} {
+		q := total("\x00{a}\r\n", l, 0, 10)
+		q.Column = c
+		if left := h.hear(t, q, q); left[0] != 90-10*int64(i) {
+			t.Errorf("%q: %d left", c, left[0])
+		}
+	}
+	most := total("most", l, 1, 1<<53-1)
+	most.Now.Back, most.Now.Resets, most.Keep = 1<<53-1, 1<<53-1, store.MaxKeepTotal
+	if left := h.hear(t, most); left[0] != 100 {
+		t.Errorf("%d left", left[0])
+	}
+}
+
+// hear puts a total into a bucket, as every Importer must.
+func (m *model) hear(t *store.Total) limit.Decision {
+	name := fmt.Sprintf("%q %q", t.Key, t.Column)
+	reset, hits, heard := t.News(m.heard[name])
+	m.heard[name] = heard
+	if reset {
+		m.takeOne(&store.Take{Key: t.Key, Limit: t.Limit, Op: store.Reset})
+	}
+	take := t.Take(hits)
+	return m.takeOne(&take)
+}
+
+// testTotalModel drives the store and the model with the same random totals, some of them
+// late, repeated or lost, and takes between them.
+func testTotalModel(t *testing.T, h Harness) {
+	counting := h.specs(specs[:limit.Concurrency])
+	traces := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		traces++
+		tr := &trace{
+			t: t, rt: rt, h: h, prefix: fmt.Sprintf("total %d ", traces), model: newModel(), latest: noon, now: noon,
+			specs: counting, ops: mostlyHits,
+		}
+		for range 3 {
+			tr.keys = append(tr.keys, tr.drawLimits())
+		}
+		told := map[string][]store.Total{} // by bucket and column
+		for range rapid.IntRange(1, 20).Draw(rt, "batches") {
+			tr.moveClock()
+			if rapid.Bool().Draw(rt, "takes") {
+				tr.batch()
+			} else {
+				tr.totals(told)
+			}
+		}
+	})
+}
+
+// totals tells of one total for some of the keys, new or old.
+func (tr *trace) totals(told map[string][]store.Total) {
+	var totals []store.Total
+	for i := range tr.keys {
+		if rapid.Bool().Draw(tr.rt, "left out") {
+			continue
+		}
+		by := rapid.ByteRange(1, 3).Draw(tr.rt, "column")
+		name := fmt.Sprint(i, by)
+		before := told[name]
+		if len(before) > 0 && rapid.IntRange(0, 3).Draw(tr.rt, "old") == 0 {
+			totals = append(totals, rapid.SampledFrom(before).Draw(tr.rt, "which"))
+			continue
+		}
+		q := store.Total{Key: []byte(tr.key(i)), Limit: rapid.SampledFrom(tr.keys[i]).Draw(tr.rt, "limit"), Column: store.Column{by}, Keep: store.MaxKeepTotal}
+		if len(before) > 0 {
+			q.Now = before[len(before)-1].Now
+			q.Heard = rapid.SampledFrom(before).Draw(tr.rt, "heard").Now
+		}
+		most := capacity(q.Limit)
+		q.Now.Hits += rapid.SampledFrom([]int64{0, 1, 2, most/2 + 1, most, most + 1}).Draw(tr.rt, "hits")
+		q.Now.Back += rapid.SampledFrom([]int64{0, 0, 0, 1, most}).Draw(tr.rt, "back")
+		q.Now.Resets += rapid.SampledFrom([]int64{0, 0, 0, 0, 1}).Draw(tr.rt, "resets")
+		told[name] = append(before, q)
+		totals = append(totals, q)
+	}
+	if len(totals) == 0 {
+		return
+	}
+	var touched []store.Take
+	for i := range totals {
+		touched = append(touched, store.Take{Key: totals[i].Key, Limit: totals[i].Limit})
+	}
+	tr.resetDead(touched)
+	results := make([]store.Result, len(totals))
+	tr.h.Store.(store.Importer).Import(tr.t.Context(), totals, results)
+	for i := range totals {
+		want := tr.model.hear(&totals[i])
+		fmt.Fprintf(&tr.log, "at %d total %s %v of %v heard %v %v => %+v\n", tr.now, totals[i].Key, totals[i].Column, totals[i].Now, totals[i].Heard, describe(totals[i].Limit), want)
+		if results[i].Err != nil || results[i].Decision != want {
+			tr.rt.Fatalf("after\n%sthe store says %+v, error %v", tr.log.String(), results[i].Decision, results[i].Err)
+		}
+	}
+	tr.compareStates(touched)
+}

@@ -1,0 +1,84 @@
+package totals
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+func entryOf(l *limit.Limit) *entry {
+	return &entry{limit: l, heard: make([]store.Counts, 1), behind: make([]limit.Micros, 1)}
+}
+
+// after is an instant so many ms after noon, at which minutes begin.
+func after(ms int64) limit.Micros { return noon + limit.Micros(1000*ms) }
+
+func (e *entry) hitsAt(ms, n int64) { e.note(store.Counts{Hits: n}, after(ms)) }
+
+func (e *entry) unheardAt(ms int64) int64 { return e.count.Less(e.known(0, after(ms))).Hits }
+
+// Hits of a window that is over need not be told, though those of the next came soon after.
+func TestWindowsAreApart(t *testing.T) {
+	e := entryOf(limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 100, Period: time.Minute}))
+	e.hitsAt(59_900, 5)
+	if n := e.unheardAt(59_950); n != 5 {
+		t.Errorf("%d unheard in the window", n)
+	}
+	e.hitsAt(60_100, 3)
+	if n := e.unheardAt(60_200); n != 3 {
+		t.Errorf("%d unheard in the next", n)
+	}
+}
+
+// What weighs a part is told whole, not rounded down.
+func TestPartsAreNotLost(t *testing.T) {
+	e := entryOf(limit.Must(limit.Spec{Quota: 100, Period: time.Minute}))
+	e.hitsAt(59_900, 3)
+	if n := e.unheardAt(61_000); n != 3 { // each weighs 59 of 60 parts
+		t.Errorf("%d unheard", n)
+	}
+	if n := e.unheardAt(100_000); n != 2 { // 1 in all
+		t.Errorf("%d unheard later", n)
+	}
+}
+
+// An entry that nobody hears of for long tells of what still weighs, and of little more.
+func TestSpansAreMerged(t *testing.T) {
+	e := entryOf(limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 80, Burst: 80, Period: 80 * time.Second}))
+	for s := int64(0); s < 400; s += 4 {
+		e.hitsAt(1000*s, 1)
+		weighing := min(s/4+1, 80/4+1)
+		if n := e.unheardAt(1000 * s); n < weighing || n > weighing+20/spanPart+2 || len(e.marks) > maxMarks {
+			t.Fatalf("after %d s %d are unheard of %d that weigh, in %d spans", s, n, weighing, len(e.marks))
+		}
+	}
+	if n := e.unheardAt(600_000); n != 0 || !e.idle(after(600_000)) {
+		t.Errorf("%d unheard when nothing weighs", n)
+	}
+}
+
+// A late answer takes nothing back, and what passed since the message was sent lags from then.
+func TestHear(t *testing.T) {
+	e := entryOf(limit.Must(limit.PerHour(100)))
+	e.hitsAt(1000, 5)
+	early := e.count
+	e.hitsAt(3000, 2)
+	if lag := e.lag(0, after(4000)); lag != 3*time.Second {
+		t.Errorf("the lag is %v", lag)
+	}
+	e.hear(0, early, after(2000))
+	if lag := e.lag(0, after(4000)); lag != 2*time.Second || e.unheardAt(4000) != 2 {
+		t.Errorf("the lag is %v, and %d are unheard", lag, e.unheardAt(4000))
+	}
+	e.hear(0, e.count, after(4000))
+	e.hear(0, early, after(2000))
+	if lag := e.lag(0, after(9000)); lag != 0 || e.unheardAt(9000) != 0 {
+		t.Errorf("the lag is %v, and %d are unheard", lag, e.unheardAt(9000))
+	}
+	e.hitsAt(10_000, 1)
+	if lag := e.lag(0, after(10_500)); lag != 500*time.Millisecond {
+		t.Errorf("the lag is %v", lag)
+	}
+}

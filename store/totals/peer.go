@@ -1,0 +1,186 @@
+package totals
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// maxBatch is how many totals a message has at the most, but for those of one shard more.
+const maxBatch = 1024
+
+// peer is the store of another region, and what is known of it.
+type peer struct {
+	Peer
+	wake chan struct{} // has a round begin at once
+
+	mu    sync.Mutex
+	stats PeerStats
+	heard time.Time // when an answer came last
+}
+
+// round is what one peer is told at one time.
+type round struct {
+	share   int64 // the floor of this node, in millionths of a limit
+	letters []letter
+	totals  []store.Total
+	seen    Seen
+}
+
+// letter is a total on its way.
+type letter struct {
+	e    *entry
+	hash uint64
+	now  store.Counts
+}
+
+// Run tells the peers of what was counted, each on its own, until ctx ends.
+func (s *Store) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for p := range s.peers {
+		all.Go(func() { s.attend(ctx, p) })
+	}
+	all.Wait()
+}
+
+// attend makes rounds for one peer.
+func (s *Store) attend(ctx context.Context, p int) {
+	tick := time.NewTicker(s.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.peers[p].wake:
+		}
+		_ = s.tell(ctx, p, s.floor) // it is counted, and told again in the next round
+	}
+}
+
+// hurry has all peers told at once.
+func (s *Store) hurry() {
+	for p := range s.peers {
+		select {
+		case s.peers[p].wake <- struct{}{}:
+		default: // it will be
+		}
+	}
+}
+
+// Drain tells all peers, side by side, of what they have not heard yet, down to the last hit,
+// and returns when they have, when one does not answer, or when ctx ends.
+func (s *Store) Drain(ctx context.Context) error {
+	var all sync.WaitGroup
+	faults := make([]error, len(s.peers))
+	for p := range s.peers {
+		all.Go(func() { faults[p] = s.tell(ctx, p, 0) })
+	}
+	all.Wait()
+	for _, err := range faults {
+		if err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// tell sends a peer what it has not heard, but for what is below a floor, in batches. It ends at
+// the first that is not answered.
+func (s *Store) tell(ctx context.Context, p int, floor int64) error {
+	r := round{share: floor}
+	if s.nodes != nil {
+		r.share /= int64(max(s.nodes(), 1))
+	}
+	var fault error
+	for i := range s.shards {
+		s.collect(&s.shards[i], p, &r)
+		if fault == nil && (len(r.letters) >= maxBatch || i+1 == len(s.shards)) {
+			fault = s.send(ctx, p, &r)
+		}
+		if fault != nil {
+			r.letters, r.totals = r.letters[:0], r.totals[:0]
+		}
+	}
+	s.peers[p].see(&r.seen)
+	return fault
+}
+
+// collect adds the totals of a shard of which a peer has not heard.
+func (s *Store) collect(sh *shard, p int, r *round) {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for _, row := range sh.rows {
+		row.unheard[p] = 0
+	}
+	now := s.now()
+	for hash, e := range sh.entries {
+		if e.idle(now) {
+			delete(sh.entries, hash)
+			continue
+		}
+		known := e.known(p, now)
+		u := e.count.Less(known)
+		if u == (store.Counts{}) {
+			continue
+		}
+		r.seen.Unheard += u.Hits
+		e.row.unheard[p] = max(e.row.unheard[p], u.Hits)
+		if u.Resets == 0 && max(u.Hits, u.Back) < max(muldiv(e.limit.Capacity(), r.share), 1) {
+			continue
+		}
+		told, err := s.told.Get(e.limit)
+		if err != nil {
+			continue // the rule has a limit that is none with a bound on its debts
+		}
+		r.seen.Lag = max(r.seen.Lag, e.lag(p, now))
+		r.letters = append(r.letters, letter{e, hash, e.count})
+		r.totals = append(r.totals, store.Total{
+			Key: e.key, Limit: told, Column: e.column, Now: e.count, Heard: known,
+			Keep: min(e.limit.Weighs()+time.Minute, store.MaxKeepTotal),
+		})
+	}
+}
+
+// muldiv returns n millionths of hits.
+func muldiv(hits, millionths int64) int64 {
+	return hits/1_000_000*millionths + hits%1_000_000*millionths/1_000_000
+}
+
+// send sends what is in r and empties it, and notes what was heard.
+func (s *Store) send(ctx context.Context, p int, r *round) error {
+	if len(r.totals) == 0 {
+		return nil
+	}
+	pr, sent, began := &s.peers[p], s.now(), time.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.budget)
+	defer cancel()
+	results := make([]store.Result, len(r.totals))
+	pr.Store.Import(ctx, r.totals, results)
+	var fault error
+	failed := 0
+	for i := range results {
+		if err := results[i].Err; err != nil {
+			fault, failed = err, failed+1
+			continue
+		}
+		s.heardOf(p, &r.letters[i], sent)
+	}
+	pr.answered(len(results), failed, time.Since(began))
+	r.letters, r.totals = r.letters[:0], r.totals[:0]
+	if failed < len(results) {
+		return nil // the peer is there, and says no to some
+	}
+	return fault
+}
+
+// heardOf notes that a peer has heard of a total.
+func (s *Store) heardOf(p int, l *letter, sent limit.Micros) {
+	sh := s.shardOf(l.hash)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	l.e.hear(p, l.now, sent)
+}
