@@ -224,7 +224,7 @@ func TestRulesThatRegionsCannotShare(t *testing.T) {
 		"sub_buckets: 4, rate_limit: {unit: minute, requests_per_unit: 10}":                               "does not go with sub_buckets",
 		"store: home, rate_limit: {unit: minute, requests_per_unit: 10}":                                  "counts in the store of each region",
 		"rate_limit: {unit: second, requests_per_unit: 10}":                                               "hint: a longer period",
-		"rate_limit: {unit: minute, requests_per_unit: 10, algorithm: leaky_queue}":                       "which leaky_queue does not",
+		"rate_limit: {unit: minute, requests_per_unit: 10, algorithm: leaky_queue}":                       "leaky_queue counts no hits that have passed",
 		"concurrency: {limit: 5}, rate_limit: {unit: minute, requests_per_unit: 10}":                      "is for limits that count hits",
 		"rate_limit: {unit: minute, requests_per_unit: 10, algorithm: sliding_log}":                       "",
 		"rate_limit: {unit: second, requests_per_unit: 10, algorithm: token_bucket, burst: 200}":          "",

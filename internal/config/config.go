@@ -229,7 +229,7 @@ func (s *Settings) validateRegions() error {
 	case s.Regions == "":
 		return unused("regions", "nothing is said of regions", given{"region", s.Region != ""})
 	case s.Stores == "":
-		return errors.New("--regions: its home is a store of --stores; hint: --stores FILE")
+		return errors.New("--regions: its home and the stores of its regions are those of --stores; hint: --stores FILE")
 	}
 	return nil
 }

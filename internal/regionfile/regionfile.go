@@ -256,8 +256,7 @@ func (r *Regions) Promise(rule *rules.Rule) string {
 // Excess returns how many hits of l on one key a region need not tell the others, and by how
 // many l can be exceeded whatever fails, where it is shared.
 func (r *Regions) Excess(l *limit.Limit) (floor, most int64) {
-	capacity := l.Capacity()
-	return capacity/1_000_000*r.Floor + capacity%1_000_000*r.Floor/1_000_000, int64(len(r.Stores)-1) * capacity
+	return totals.FloorOf(l, r.Floor), int64(len(r.Stores)-1) * l.Capacity()
 }
 
 // excess says by how much l may be exceeded where it is shared.

@@ -55,5 +55,8 @@
 //
 // A Store counts up to DefaultMaxBuckets buckets, about 500 bytes and 48 for each peer; what
 // passes by further ones is not told, and counted as Crowded. A round tells batches of up to
-// 1024 totals, one after the other for each peer, side by side for all peers.
+// 1024 totals, one after the other for each peer, side by side for all peers. A peer keeps a note
+// for each bucket and process, about 120 bytes, for as long as a hit weighs and six hours at most.
+// Should an answer be lost, and no further one come for six hours, then what was told by that
+// message counts twice.
 package totals

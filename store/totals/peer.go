@@ -12,6 +12,10 @@ import (
 // maxBatch is how many totals a message has at the most, but for those of one shard more.
 const maxBatch = 1024
 
+// maxKeep bounds how long a peer remembers what it has heard. It matters where an answer was lost
+// and none came since: what was told then counts again once that is forgotten.
+const maxKeep = 6 * time.Hour
+
 // peer is the store of another region, and what is known of it.
 type peer struct {
 	Peer
@@ -129,7 +133,7 @@ func (s *Store) collect(sh *shard, p int, r *round) {
 		}
 		r.seen.Unheard += u.Hits
 		e.row.unheard[p] = max(e.row.unheard[p], u.Hits)
-		if u.Resets == 0 && max(u.Hits, u.Back) < max(muldiv(e.limit.Capacity(), r.share), 1) {
+		if u.Resets == 0 && max(u.Hits, u.Back) < max(FloorOf(e.limit, r.share), 1) {
 			continue
 		}
 		told, err := s.told.Get(e.limit)
@@ -140,13 +144,14 @@ func (s *Store) collect(sh *shard, p int, r *round) {
 		r.letters = append(r.letters, letter{e, hash, e.count})
 		r.totals = append(r.totals, store.Total{
 			Key: e.key, Limit: told, Column: e.column, Now: e.count, Heard: known,
-			Keep: min(e.limit.Weighs()+time.Minute, store.MaxKeepTotal),
+			Keep: min(e.limit.Weighs()+time.Minute, maxKeep),
 		})
 	}
 }
 
-// muldiv returns n millionths of hits.
-func muldiv(hits, millionths int64) int64 {
+// FloorOf returns how many hits of l on one key need not be told, with a floor in millionths.
+func FloorOf(l *limit.Limit, millionths int64) int64 {
+	hits := l.Capacity()
 	return hits/1_000_000*millionths + hits%1_000_000*millionths/1_000_000
 }
 

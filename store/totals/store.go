@@ -6,6 +6,7 @@ import (
 	crand "crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,9 @@ const (
 	DefaultBudget = time.Second
 	// DefaultMaxBuckets bounds the buckets that are counted.
 	DefaultMaxBuckets = 1 << 16
+
+	// MinRounds is how many rounds there must be while a hit weighs.
+	MinRounds = 10
 
 	maxKey     = 1024 // the longest key that is counted, in bytes
 	maxLimits  = 1 << 12
@@ -148,16 +152,13 @@ func bounded(l *limit.Limit) (*limit.Limit, error) {
 func Check(l *limit.Limit, interval time.Duration) error {
 	switch l.Algorithm {
 	case limit.Concurrency, limit.Ban, limit.LeakyQueue:
-		return errors.New("shared regions count hits that have passed, which " + l.Algorithm.String() + " does not; hint: a window, a bucket or a log")
+		return fmt.Errorf("%v counts no hits that have passed; hint: a window, a bucket or a log", l.Algorithm)
 	}
 	if l.Weighs() < MinRounds*interval {
-		return errors.New("a hit counts for " + l.Weighs().String() + ", in which other regions hardly hear of it; hint: a longer period, a shorter interval, or regions: each")
+		return fmt.Errorf("a hit counts for %v, in which other regions hardly hear of it; hint: a longer period, a shorter exchange, or regions: each", l.Weighs())
 	}
 	return nil
 }
-
-// MinRounds is how many rounds there must be while a hit weighs.
-const MinRounds = 10
 
 // Supports implements store.Supporter.
 func (s *Store) Supports(l *limit.Limit) error {

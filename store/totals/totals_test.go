@@ -521,3 +521,33 @@ func TestAllocs(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// noted keeps what a peer was told.
+type noted struct {
+	store.Importer
+	totals []store.Total
+}
+
+func (n *noted) Import(ctx context.Context, totals []store.Total, results []store.Result) {
+	n.totals = append(n.totals, totals...)
+	n.Importer.Import(ctx, totals, results)
+}
+
+// Peers remember what they have heard while a hit weighs, and not for months.
+func TestKeep(t *testing.T) {
+	now := noon
+	all := sites(t, 2, &now, Options{})
+	peer := &noted{Importer: all[0].peers[0].Store}
+	all[0].peers[0].Store = peer
+	for _, tt := range []struct {
+		period, want time.Duration
+	}{{time.Minute, 3 * time.Minute}, {300 * 24 * time.Hour, maxKeep}} {
+		all[0].take(t, hits("a", limit.Must(limit.Spec{Quota: 100, Period: tt.period}), 1))
+		if err := all[0].Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if last := peer.totals[len(peer.totals)-1]; last.Keep != tt.want {
+			t.Errorf("a limit of %v: %v", tt.period, last.Keep)
+		}
+	}
+}
