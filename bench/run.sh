@@ -54,7 +54,7 @@ go build -o "$work/storeload" ./cmd/storeload
 
 echo
 echo "## gRPC: CPU microseconds for each request; client, server and Redis share the machine"
-(cd .. && CGO_ENABLED=0 go build -trimpath -tags disable_pgv -ldflags '-s -w' -o "$work/headgate" ./cmd/headgate)
+(cd .. && CGO_ENABLED=0 go build -trimpath -tags disable_pgv,grpcnotrace -ldflags '-s -w' -o "$work/headgate" ./cmd/headgate)
 go build -o "$work/rlsload" ./cmd/rlsload
 "$work/rlsload" -headgate "$work/headgate" -ratelimit "${RATELIMIT_BINARY:-}" \
 	-rounds "${ROUNDS:-2}" -measure "${MEASURE:-3s}"

@@ -65,7 +65,7 @@ func run(o options) (err error) {
 	defer os.RemoveAll(work)
 	if o.headgate == "" {
 		o.headgate = filepath.Join(work, "headgate")
-		build := exec.Command("go", "build", "-trimpath", "-tags", "disable_pgv", "-ldflags", "-s -w", "-o", o.headgate, "./cmd/headgate")
+		build := exec.Command("go", "build", "-trimpath", "-tags", "disable_pgv,grpcnotrace", "-ldflags", "-s -w", "-o", o.headgate, "./cmd/headgate")
 		build.Dir = ".." // of bench, where this runs: the command is of another module
 		build.Stderr = os.Stderr
 		if err := build.Run(); err != nil {

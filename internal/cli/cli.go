@@ -149,12 +149,12 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 			return exitUsage
 		}
 	}
-	parsed, err := parser.Parse(args)
+	parsed, err := parse(parser, args)
 	if err != nil {
 		printError(stderr, environment.Explain(usageError(err)))
 		return exitUsage
 	}
-	return codeOf(stderr, parsed.Run())
+	return codeOf(stderr, runCommand(std, parsed, environment))
 }
 
 // newParser makes the parser of the whole command line.
@@ -168,7 +168,6 @@ func newParser(std *stdio, environment envoyenv.Environment) (*kong.Kong, error)
 		kong.Resolvers(config.Fallbacks(environment.Settings), &config.File{}),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.ExplicitGroups(groups),
-		kong.Bind(std, environment),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("command line: %w", err)
@@ -202,9 +201,9 @@ func usageError(err error) error {
 		return inFile
 	}
 	command := "headgate"
-	var parseError *kong.ParseError
-	if errors.As(err, &parseError) && parseError.Context != nil {
-		if selected := parseError.Context.Selected(); selected != nil {
+	var wrong *misuse
+	if errors.As(err, &wrong) && wrong.parsed != nil {
+		if selected := wrong.parsed.Selected(); selected != nil {
 			command = selected.FullPath()
 		}
 	}

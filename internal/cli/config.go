@@ -50,7 +50,7 @@ func (s *served) parse(std *stdio) (*kong.Context, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := parser.Parse(line)
+	parsed, err := parse(parser, line)
 	if err != nil {
 		return nil, usageError(err)
 	}

@@ -2,15 +2,14 @@ package replay
 
 import (
 	"fmt"
-	"html/template"
 	"io"
 	"strings"
+
+	"github.com/headgate/headgate/internal/markup"
 )
 
-// page needs nothing but itself: it opens without a network.
-var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"percent": percent, "rule": ruleName, "key": KeyRow.name,
-}).Parse(`<!doctype html>
+// pageHead needs nothing but itself: the page opens without a network.
+const pageHead = `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Headgate: replay</title>
 <style>
 body{font:14px/1.5 sans-serif;margin:2em auto;max-width:960px;padding:0 1em;color:#111;background:#fff}
@@ -19,47 +18,120 @@ th,td{padding:2px 8px;text-align:right;border-bottom:1px solid #ddd}th:last-chil
 svg{width:100%;height:auto}.big{font-size:1.6em}
 </style></head><body><main>
 <h1>What the candidate would change</h1>
-<p>{{.Requests}} requests from {{.From.Format "2006-01-02 15:04:05"}} to {{.Until.Format "2006-01-02 15:04:05"}} UTC, compared with {{.Against}}.</p>
-<p><span class="big">{{.NewlyDenied}}</span> ({{percent (.Share .NewlyDenied)}}) newly denied,
-<span class="big">{{.NewlyAllowed}}</span> ({{percent (.Share .NewlyAllowed)}}) newly allowed, {{.Same}} as before.
-Denied before: {{.DeniedBefore}}, after: {{.DeniedAfter}}.{{if .ShadowDenied}} In shadow mode the candidate would deny {{.ShadowDenied}}.{{end}}</p>
-{{range .Notes}}<p>Note: {{.}}.</p>
-{{end}}{{.Picture}}
-{{if .Rules}}<h2>Rules</h2><table id="rules"><thead><tr><th>newly denied<th>newly allowed<th>denied before<th>denied after<th>rule</tr></thead><tbody>
-{{range .Rules}}<tr><td>{{.NewlyDenied}}<td>{{.NewlyAllowed}}<td>{{.DeniedBefore}}<td>{{.DeniedAfter}}<td>{{rule .Rule}}</tr>
-{{end}}</tbody></table>{{end}}
-{{if .Domains}}<h2>Domains</h2><table id="domains"><thead><tr><th>requests<th>newly denied<th>newly allowed<th>domain</tr></thead><tbody>
-{{range .Domains}}<tr><td>{{.Requests}}<td>{{.NewlyDenied}}<td>{{.NewlyAllowed}}<td>{{.Domain}}</tr>
-{{end}}</tbody></table>{{end}}
-{{range .Rankings}}{{if .Keys}}<h2>{{.Title}}</h2><table id="{{.ID}}"><thead><tr><th>requests<th>at most too many<th>{{.What}}</tr></thead><tbody>
-{{range .Keys}}<tr><td>{{.Count}}<td>{{.Error}}<td>{{key .}}</tr>
-{{end}}</tbody></table>{{if .Unlisted}}<p>Each other one has {{.Unlisted}} at most.</p>{{end}}{{end}}
-{{end}}
-<details><summary>Hours</summary><table id="hours"><thead><tr><th>requests<th>newly denied<th>newly allowed<th>hour (UTC)</tr></thead><tbody>
-{{range .Hours}}<tr><td>{{.Requests}}<td>{{.NewlyDenied}}<td>{{.NewlyAllowed}}<td>{{.From.Format "2006-01-02 15:04"}}</tr>
-{{end}}</tbody></table>{{if .HoursCut}}<p>Further hours are in the totals alone.</p>{{end}}</details>
-<details><summary>Lines</summary><p>{{.Reading.Lines}} lines: {{.Reading.Bad}} bad, {{.Reading.Skipped}} about no request or nobody that can be told, {{.Reading.Twice}} there twice, {{.Reading.Late}} too late.</p>
-{{if .Reading.Troubles}}<ul>{{range .Reading.Troubles}}<li>{{.Input}}:{{.Line}}: {{.Error}}{{end}}</ul>{{end}}</details>
-</main></body></html>
-`))
-
-// titled is a ranking on the page.
-type titled struct {
-	ID, Title, What string
-	Ranking
-}
+`
 
 // WriteHTML writes a page with a plot and tables that opens offline.
 func (r *Report) WriteHTML(w io.Writer) error {
-	return page.Execute(w, struct {
-		*Report
-		Picture  template.HTML
-		Rankings []titled
-	}{r, r.picture(), []titled{
-		{"tenants", "Tenants that are newly denied most", "tenant", r.DeniedTenants},
-		{"keys", "Keys that are newly denied most", "key", r.DeniedKeys},
-		{"allowed", "Keys that are newly allowed most", "key", r.AllowedKeys},
-	}})
+	var p markup.Page
+	p.Add("%s", markup.Raw(pageHead))
+	r.addSummary(&p)
+	p.Add("%s\n", markup.Raw(r.picture()))
+	r.addRules(&p)
+	r.addDomains(&p)
+	addRanking(&p, "tenants", "Tenants that are newly denied most", "tenant", &r.DeniedTenants)
+	addRanking(&p, "keys", "Keys that are newly denied most", "key", &r.DeniedKeys)
+	addRanking(&p, "allowed", "Keys that are newly allowed most", "key", &r.AllowedKeys)
+	r.addHours(&p)
+	r.addReading(&p)
+	p.Add("</main></body></html>\n")
+	_, err := io.WriteString(w, p.String())
+	return err
+}
+
+func (r *Report) addSummary(p *markup.Page) {
+	const second = "2006-01-02 15:04:05"
+	p.Add("<p>%d requests from %s to %s UTC, compared with %s.</p>\n", r.Requests, r.From.Format(second), r.Until.Format(second), r.Against())
+	p.Add(`<p><span class="big">%d</span> (%s) newly denied,`+"\n", r.NewlyDenied, percent(r.Share(r.NewlyDenied)))
+	p.Add(`<span class="big">%d</span> (%s) newly allowed, %d as before.`+"\n", r.NewlyAllowed, percent(r.Share(r.NewlyAllowed)), r.Same())
+	p.Add("Denied before: %d, after: %d.", r.DeniedBefore, r.DeniedAfter)
+	if r.ShadowDenied > 0 {
+		p.Add(" In shadow mode the candidate would deny %d.", r.ShadowDenied)
+	}
+	p.Add("</p>\n")
+	for _, note := range r.Notes {
+		p.Add("<p>Note: %s.</p>\n", note)
+	}
+}
+
+// addTable adds a table: the names of its columns, and what adds its rows.
+func addTable(p *markup.Page, id string, columns []string, rows func()) {
+	p.Add(`<table id="%s"><thead><tr>`, id)
+	for _, column := range columns {
+		p.Add("<th>%s", column)
+	}
+	p.Add("</tr></thead><tbody>\n")
+	rows()
+	p.Add("</tbody></table>")
+}
+
+func (r *Report) addRules(p *markup.Page) {
+	if len(r.Rules) == 0 {
+		return
+	}
+	p.Add("<h2>Rules</h2>")
+	addTable(p, "rules", []string{"newly denied", "newly allowed", "denied before", "denied after", "rule"}, func() {
+		for i := range r.Rules {
+			row := &r.Rules[i]
+			p.Add("<tr><td>%d<td>%d<td>%d<td>%d<td>%s</tr>\n", row.NewlyDenied, row.NewlyAllowed, row.DeniedBefore, row.DeniedAfter, ruleName(row.Rule))
+		}
+	})
+}
+
+func (r *Report) addDomains(p *markup.Page) {
+	if len(r.Domains) == 0 {
+		return
+	}
+	p.Add("\n<h2>Domains</h2>")
+	addTable(p, "domains", []string{"requests", "newly denied", "newly allowed", "domain"}, func() {
+		for i := range r.Domains {
+			row := &r.Domains[i]
+			p.Add("<tr><td>%d<td>%d<td>%d<td>%s</tr>\n", row.Requests, row.NewlyDenied, row.NewlyAllowed, row.Domain)
+		}
+	})
+}
+
+// addRanking adds keys of which most was found, if there are any.
+func addRanking(p *markup.Page, id, title, what string, r *Ranking) {
+	if len(r.Keys) == 0 {
+		return
+	}
+	p.Add("\n<h2>%s</h2>", title)
+	addTable(p, id, []string{"requests", "at most too many", what}, func() {
+		for i := range r.Keys {
+			p.Add("<tr><td>%d<td>%d<td>%s</tr>\n", r.Keys[i].Count, r.Keys[i].Error, r.Keys[i].name())
+		}
+	})
+	if r.Unlisted > 0 {
+		p.Add("<p>Each other one has %d at most.</p>", r.Unlisted)
+	}
+}
+
+func (r *Report) addHours(p *markup.Page) {
+	p.Add("\n<details><summary>Hours</summary>")
+	addTable(p, "hours", []string{"requests", "newly denied", "newly allowed", "hour (UTC)"}, func() {
+		for i := range r.Hours {
+			row := &r.Hours[i]
+			p.Add("<tr><td>%d<td>%d<td>%d<td>%s</tr>\n", row.Requests, row.NewlyDenied, row.NewlyAllowed, row.From.Format("2006-01-02 15:04"))
+		}
+	})
+	if r.HoursCut {
+		p.Add("<p>Further hours are in the totals alone.</p>")
+	}
+	p.Add("</details>\n")
+}
+
+func (r *Report) addReading(p *markup.Page) {
+	read := &r.Reading
+	p.Add("<details><summary>Lines</summary><p>%d lines: %d bad, %d about no request or nobody that can be told, %d there twice, %d too late.</p>\n",
+		read.Lines, read.Bad, read.Skipped, read.Twice, read.Late)
+	if len(read.Troubles) > 0 {
+		p.Add("<ul>")
+		for _, trouble := range read.Troubles {
+			p.Add("<li>%s:%d: %s", trouble.Input, trouble.Line, trouble.Error)
+		}
+		p.Add("</ul>")
+	}
+	p.Add("</details>\n")
 }
 
 // Sizes of the plot, in the units of its picture.
@@ -92,8 +164,9 @@ func (r *Report) bars() (bars []bar) {
 	return bars
 }
 
-// picture draws what is newly denied and newly allowed by hour, side by side.
-func (r *Report) picture() template.HTML {
+// picture draws what is newly denied and newly allowed by hour, side by side. There are numbers and
+// times alone in it.
+func (r *Report) picture() string {
 	bars, most := r.bars(), int64(0)
 	for _, b := range bars {
 		most = max(most, b.denied, b.allowed)
@@ -127,5 +200,5 @@ func (r *Report) picture() template.HTML {
 		fmt.Fprintf(&s, `<text x="%.1f" y="%.1f" text-anchor="end">%s</text>`, end, plotHeight-6, bars[len(bars)-1].from)
 	}
 	s.WriteString("</svg>")
-	return template.HTML(s.String()) // numbers and times alone
+	return s.String()
 }

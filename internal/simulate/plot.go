@@ -2,7 +2,7 @@ package simulate
 
 import (
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"math"
 	"strings"
@@ -25,7 +25,7 @@ func WriteSVG(w io.Writer, o Options, cells []Cell, workload string) error {
 	var b strings.Builder
 	height := plotHeight + 20*math.Ceil(float64(len(o.Algorithms))/4)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="sans-serif" font-size="11" role="img" aria-label="%s">`,
-		2*plotWidth, height, template.HTMLEscapeString(workload))
+		2*plotWidth, height, html.EscapeString(workload))
 	b.WriteString("\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n")
 	for i, f := range figures(o)[:2] {
 		f.plot(&b, o, cells, workload, float64(i)*plotWidth)
@@ -33,7 +33,7 @@ func WriteSVG(w io.Writer, o Options, cells []Cell, workload string) error {
 	for i, a := range o.Algorithms {
 		x, y := 48+float64(i%4)*200, plotHeight+12+20*float64(i/4)
 		fmt.Fprintf(&b, `<line x1="%.0f" y1="%.0f" x2="%.0f" y2="%.0f" stroke="%s" stroke-width="3"/><text x="%.0f" y="%.0f">%s</text>`+"\n",
-			x, y, x+20, y, colours[i%len(colours)], x+26, y+4, template.HTMLEscapeString(a.Name))
+			x, y, x+20, y, colours[i%len(colours)], x+26, y+4, html.EscapeString(a.Name))
 	}
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
@@ -41,7 +41,7 @@ func WriteSVG(w io.Writer, o Options, cells []Cell, workload string) error {
 }
 
 func (f figure) plot(b *strings.Builder, o Options, cells []Cell, workload string, left float64) {
-	fmt.Fprintf(b, `<text x="%.0f" y="16" font-size="13">%s: %s</text>`+"\n", left+plotLeft, template.HTMLEscapeString(workload), f.heading)
+	fmt.Fprintf(b, `<text x="%.0f" y="16" font-size="13">%s: %s</text>`+"\n", left+plotLeft, html.EscapeString(workload), f.heading)
 	for power := -5; power <= 0; power++ {
 		y := yOf(math.Pow10(power))
 		fmt.Fprintf(b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#dddddd"/><text x="%.1f" y="%.1f" text-anchor="end">%v %%</text>`+"\n",

@@ -234,7 +234,7 @@ func TestReports(t *testing.T) {
 	if lines != 2*len(o.Algorithms) {
 		t.Errorf("%d lines for %d algorithms", lines, len(o.Algorithms))
 	}
-	for _, no := range []string{"<b>", "<script", "src=", "@import", "url("} {
+	for _, no := range []string{"%!", "0x", "<b>", "<script", "src=", "@import", "url("} {
 		if strings.Contains(html.String(), no) {
 			t.Errorf("the page has %q", no)
 		}

@@ -27,7 +27,7 @@ var Headgate = sync.OnceValues(func() (path string, err error) {
 		return "", fmt.Errorf("build headgate: %w", err)
 	}
 	path = filepath.Join(built, "headgate")
-	build := exec.Command("go", "build", "-tags", "disable_pgv", "-o", path, "./cmd/headgate")
+	build := exec.Command("go", "build", "-tags", "disable_pgv,grpcnotrace", "-o", path, "./cmd/headgate")
 	build.Dir = moduleRoot()
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build headgate: %w\n%s", err, out)

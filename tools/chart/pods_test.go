@@ -40,7 +40,7 @@ func pods(t *testing.T, objects []object) (deployments []apps.Deployment, maps m
 // variables of each container of it.
 func TestSettingsAreTaken(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "headgate")
-	build := exec.Command("go", "build", "-tags", "disable_pgv", "-o", binary, "./cmd/headgate")
+	build := exec.Command("go", "build", "-tags", "disable_pgv,grpcnotrace", "-o", binary, "./cmd/headgate")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -35,7 +35,7 @@ func plant(ctx context.Context, root string, b *bug, all bool) outcome {
 	if err != nil {
 		return outcome{unfit, err.Error()}
 	}
-	args := []string{"test", "-tags", "disable_pgv", "-overlay", overlay, "-vet", "off", "-count", "1", "-timeout", longest}
+	args := []string{"test", "-tags", "disable_pgv,grpcnotrace", "-overlay", overlay, "-vet", "off", "-count", "1", "-timeout", longest}
 	if !all && b.Test != "" {
 		args = append(args, "-run", "^("+b.Test+")$")
 	}

@@ -69,7 +69,7 @@ func (r release) compile(dir string) error {
 // compileOne builds a program in which nothing depends on the machine or the directory: no
 // C, no paths, no state of the repository, no build id.
 func (r release) compileOne(t target, out string) error {
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "disable_pgv",
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "disable_pgv,grpcnotrace",
 		"-ldflags", "-s -w -buildid= -X "+tagVariable+"="+r.version, "-o", out, "./cmd/headgate")
 	build.Dir = r.root
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off", "GOOS="+t.os, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0")
