@@ -107,7 +107,7 @@ var rooms = map[string]struct {
 	"internal/nonblock":            {nil, "never waiting for a reader is no matter of what is written"},
 	"internal/h2":                  {nil, "HTTP/2 is spoken without knowing what is asked in it"},
 	"internal/h2guard":             {nil, "frames are counted before any server, whatever it serves"},
-	"internal/strictjson":          {nil, "JSON that comes in is read alike at every door"},
+	"internal/strictjson":          {[]string{"internal/spelling"}, "JSON that comes in is read alike at every door"},
 	"internal/credentials":         {[]string{"internal/tlsfile"}, "what a client shows and trusts is the same for all servers that it asks"},
 	"internal/markup":              {nil, "text is put into pages alike, whoever chose it"},
 	"internal/excerpt":             {nil, "where an error stands is shown of any text, whoever may see it"},

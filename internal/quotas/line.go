@@ -3,6 +3,7 @@ package quotas
 import (
 	"encoding/json"
 
+	"github.com/headgate/headgate/internal/strictjson"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -26,11 +27,15 @@ func (l *Line) Append(dst []byte) ([]byte, error) {
 }
 
 // ParseLine reads a line of an export or one that a person wrote. Its name may be
-// all that ParseName takes.
+// all that ParseName takes. Errors hold no name of an account, which may be an API key.
 func ParseLine(data []byte) (Line, error) {
 	var l Line
 	if len(data) > MaxDocument {
 		return l, wrong("", "%d bytes; hint: at most %d", len(data), MaxDocument)
 	}
-	return l, decode(data, &l)
+	if err := strictjson.Decode(data, &l); err != nil {
+		err = err.Guarded()
+		return l, &FieldError{err.Path, err.Problem()}
+	}
+	return l, nil
 }

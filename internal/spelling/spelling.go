@@ -26,26 +26,29 @@ func Nearest(name string, known iter.Seq[string]) string {
 	return nearest
 }
 
-// distance is the number of bytes to insert, delete or replace to turn a
-// into b (Levenshtein), in the two-row form of Wagner and Fischer.
+// distance is the number of bytes to insert, delete or replace, or of neighbours to exchange, to
+// turn a into b, where nothing is changed twice (optimal string alignment), in the form of Wagner
+// and Fischer with three rows.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
 		row[0] = i + 1
 		for j := range len(b) {
-			replace := diagonal
+			replace := last[j]
 			if a[i] != b[j] {
 				replace++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replace, diagonal+1, row[j]+1)
+			row[j+1] = min(replace, last[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
+		before, last, row = last, row, before
 	}
-	return row[len(b)]
+	return last[len(b)]
 }
 
 // Unknown returns the error of a word that is none of those known for what it is to be, such as a

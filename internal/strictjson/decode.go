@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // maxDepth bounds how deep arrays and objects are nested where no type does.
@@ -190,7 +193,10 @@ func unknown(name string, known map[string]reflect.Type) *Error {
 			return &Error{What: "no such field", Hint: "names are in lower case: " + other}
 		}
 	}
-	return &Error{What: "no such field"}
+	if near := spelling.Nearest(name, maps.Keys(known)); near != "" {
+		return &Error{What: "no such field", Hint: fmt.Sprintf("did you mean %q?", near)}
+	}
+	return &Error{What: "no such field", stranger: written(name)}
 }
 
 // structs are the fields of struct types by their names in JSON, of which there are as

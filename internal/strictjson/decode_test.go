@@ -56,6 +56,7 @@ func TestDecodeRefuses(t *testing.T) {
 		`{"raw":{"a":[{"b":1,"b":2}]}}`:     "raw.a[0].b: given twice",
 		`{"Name":"a"}`:                      "Name: no such field; hint: names are in lower case: name",
 		`{"nam\u0435":"a"}`:                 "no such field",
+		`{"nam":"a"}`:                       `nam: no such field; hint: did you mean "name"?`,
 		`{"Hidden":"a"}`:                    "Hidden: no such field",
 		`{"inner":{}}`:                      "inner: no such field",
 		"{\"name\":\"\xff\"}":               "name: not UTF-8",
@@ -76,6 +77,21 @@ func TestDecodeRefuses(t *testing.T) {
 	} {
 		if err := Decode([]byte(text), &outer{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestGuarded: of a text that may hold secrets, a name that nobody knows is not told.
+func TestGuarded(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"secret":1}`:                 "no such field",
+		`{"sec.ret \"":1}`:             "no such field",
+		`{"list":[{},{"secret":1}]}`:   "list[1]: no such field",
+		`{"nam":"a"}`:                  `nam: no such field; hint: did you mean "name"?`,
+		`{"list":[{"hits":"secret"}]}`: "list[0].hits: text is not a whole number",
+	} {
+		if err := Decode([]byte(text), &outer{}); err == nil || err.Guarded().Error() != want {
+			t.Errorf("%s: %v, want %s", text, err.Guarded(), want)
 		}
 	}
 }

@@ -35,6 +35,20 @@ type Error struct {
 	Path string
 	// What is wrong there, and the Hint what to do; the hint may be empty.
 	What, Hint string
+	// stranger is the name at the end of Path, if nobody knows a member that is called so or
+	// nearly so; else "".
+	stranger string
+}
+
+// Guarded returns e as it may be told of a text that holds secrets: without a name at the end of
+// its path that nobody knows, because that may be a value in the wrong place.
+func (e *Error) Guarded() *Error {
+	if e.stranger == "" {
+		return e
+	}
+	guarded := *e
+	guarded.Path = strings.TrimSuffix(strings.TrimSuffix(e.Path, e.stranger), ".")
+	return &guarded
 }
 
 // Error implements error.
@@ -70,14 +84,20 @@ func Quoted(s string) string {
 
 // InMember puts the name of a member before the path of err.
 func InMember(err *Error, name string) *Error {
-	if !isPlain(name) {
-		name = Quoted(name)
-	}
+	name = written(name)
 	if err.Path != "" && err.Path[0] != '[' {
 		name += "."
 	}
 	err.Path = name + err.Path
 	return err
+}
+
+// written is a name as paths have it.
+func written(name string) string {
+	if isPlain(name) {
+		return name
+	}
+	return Quoted(name)
 }
 
 // isPlain reports whether name can stand in a path as it is.
