@@ -274,6 +274,7 @@ func FuzzParseReservation(f *testing.F) {
 	for _, d := range [][]headgate.Descriptor{{on("user:u")}, {some("shared:s,leaf:a", 1<<40), on("unknown:\xff")}, {some("bytes:x", 0)}} {
 		if r, _ := b.reserve(reservation.Options{}, d...); r != (reservation.Reservation{}) {
 			f.Add(r.String())
+			f.Add(r.String()[:9] + "\n" + r.String()[9:])
 		}
 	}
 	f.Add("")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -150,6 +151,9 @@ func (r Reservation) String() string {
 func Parse(text string) (Reservation, error) {
 	if len(text) > MaxLength {
 		return Reservation{}, fmt.Errorf("%w: %d bytes; hint: at most %d", ErrMalformed, len(text), MaxLength)
+	}
+	if strings.ContainsAny(text, "\r\n") { // which the decoder passes over
+		return Reservation{}, fmt.Errorf("%w: a line break in it; hint: send what was answered, as it is", ErrMalformed)
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil {
