@@ -275,7 +275,7 @@ var shared = map[string]*limit.Limit{
 // whatever is lost, repeated or late; a region that is cut off lets no more than the limit
 // pass; and once all is told every store knows of each hit once.
 //
-//promise:shared-bound shared-messages shared-process-dies shared-clocks
+//promise:regions-shared shared-bound shared-messages shared-process-dies shared-clocks
 func TestFaults(t *testing.T) {
 	racetest.Serially(t)
 	worlds, hitsPassed, excess, most := 0, 0, int64(0), int64(0)

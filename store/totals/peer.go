@@ -117,6 +117,7 @@ func (s *Store) tell(ctx context.Context, p int, floor int64) error {
 func (s *Store) collect(sh *shard, p int, r *round) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	sh.rest.unheard[p] = 0
 	for _, row := range sh.rows {
 		row.unheard[p] = 0
 	}

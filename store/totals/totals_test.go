@@ -415,6 +415,13 @@ func TestCrowded(t *testing.T) {
 	if rules := all[0].Rules(); len(rules) != 1 || rules[""].Hits == 0 || rules[""].Crowded == 0 {
 		t.Errorf("%v", rules)
 	}
+	// What has no row is looked at anew in each round, too.
+	for range 2 {
+		tellAll(t, all)
+	}
+	if n := all[0].Rules()[""].Unheard["region 1"]; n != 0 {
+		t.Errorf("%d are said to be unheard when all is told", n)
+	}
 }
 
 // Run tells each interval, and a reset at once.
