@@ -68,7 +68,6 @@ public final class Client {
             answer = message;
             if (streams) {
               outcome.complete("0\t" + HexFormat.of().formatHex(answer) + "\t");
-              made.cancel("enough", null);
             }
           }
 
@@ -84,7 +83,11 @@ public final class Client {
     made.setMessageCompression(true);
     made.sendMessage(HexFormat.of().parseHex(call[5]));
     made.halfClose();
-    return outcome.get();
+    String heard = outcome.get();
+    if (streams) {
+      made.cancel("enough", null);
+    }
+    return heard;
   }
 
   public static void main(String[] args) throws Exception {
