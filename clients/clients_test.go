@@ -184,8 +184,8 @@ func only(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// TestTypeScript packs the package, unpacks it beside a program that uses it, compiles that
-// program, ES modules and CommonJS, and runs it.
+// TestTypeScript packs the package, unpacks it beside a program that uses it and the worker of the
+// examples, compiles that program, ES modules and CommonJS, and runs it.
 //
 //promise:works-with
 func TestTypeScript(t *testing.T) {
@@ -208,6 +208,7 @@ func TestTypeScript(t *testing.T) {
 	if err := os.CopyFS(app, os.DirFS("typescript/test")); err != nil {
 		t.Fatal(err)
 	}
+	copied(t, app, "../examples/edge-worker/worker.mjs")
 	run(t, app, nil, filepath.Join(modules, ".bin/tsc"), "-p", ".")
 	test(t, app, startHeadgate(t).env(t), node, "--test", "out/")
 }
