@@ -4,24 +4,25 @@ import (
 	"math"
 	"time"
 
+	"github.com/headgate/headgate/internal/fastclock"
 	"github.com/headgate/headgate/limit"
 )
 
 // clock reads the time: a wall time once, and the monotonic clock from there
-// on, which is cheaper to read and never steps. A wall clock that is set later
-// is not followed, nor is the time that a machine sleeps.
+// on, which is cheaper to read. It may step back by fastclock.Error. A wall clock
+// that is set later is not followed, nor is the time that a machine sleeps.
 type clock struct {
-	start time.Time
-	base  limit.Micros
+	base    limit.Micros
+	elapsed *fastclock.Clock
 }
 
 func newClock() clock {
 	start := time.Now()
-	return clock{start: start, base: limit.MicrosOf(start)}
+	return clock{base: limit.MicrosOf(start), elapsed: fastclock.New(start)}
 }
 
 func (c *clock) now() limit.Micros {
-	return c.base + limit.Micros(time.Since(c.start)/time.Microsecond)
+	return c.base + limit.Micros(c.elapsed.Elapsed()/time.Microsecond)
 }
 
 // Expiry is kept in units of 2^20 µs (about a second) since the Unix epoch.
