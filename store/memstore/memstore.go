@@ -12,7 +12,8 @@
 // One of a limit with a Carry other than limit.CarryUsed takes about 130 and what it
 // has beyond that. There are no pointers in it, so that the garbage collector has nothing to do.
 // While a table grows, its old array exists beside the new one until the next
-// collection; so does an arena's.
+// collection; so does an arena's. On Linux a store of 8 MB and more asks for huge
+// pages, so that it may take some megabytes more of the machine than it uses.
 //
 // What a Store remembers of leases and of the nodes of a roster comes on top: up
 // to 65,536 leases, which with their buckets' registers are a few megabytes, as many
@@ -141,6 +142,7 @@ func New(o Options) (*Store, error) {
 	}
 	for i := range s.shards {
 		s.shards[i].share = share
+		s.shards[i].pages = pagesFor(o.Shards)
 		// Shards start at different sizes within one step of growth, so that
 		// they do not all grow at the same number of keys.
 		s.shards[i].firstSize = minSlots + uint64(i*minSlots/growthPart/o.Shards)

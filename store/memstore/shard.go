@@ -51,6 +51,7 @@ type shard struct {
 
 	share      int64  // bytes that tables, arena and shared may take
 	firstSize  uint64 // homes of a new table; differs by shard, see New
+	pages      hugePages
 	overflowed uint64 // hits decided in shared
 	reclaimed  uint64 // expired slots that were emptied
 	purged     uint32 // the unit of the last purge

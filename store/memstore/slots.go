@@ -188,7 +188,7 @@ func (s *shard) resize(c class, size uint64, unit uint32) bool {
 		s.freeExpiredBlocks(unit)
 	}
 	before := t.used
-	*t = t.resized(size, unit)
+	*t = t.resized(size, unit, s.pages)
 	s.reclaimed += uint64(before - t.used)
 	return t.used < t.most()
 }

@@ -141,11 +141,12 @@ func (t *table) remove(p int) {
 
 // resized returns a table with size homes (or slightly longer, where its last
 // run needs that) and the slots of t that are live at unit.
-func (t *table) resized(size uint64, unit uint32) table {
+func (t *table) resized(size uint64, unit uint32, pages hugePages) table {
 	next := table{stride: t.stride, size: size}
 	// After the last slot, one to insert into and the one that stays empty.
 	length := max(next.wordsFor(size), t.place(&next, unit)+2*t.stride)
 	next.words = make([]uint64, length)
+	pages.advise(next.words)
 	t.place(&next, unit)
 	return next
 }
