@@ -8,14 +8,14 @@ import (
 // spinLock guards a shard. What it guards takes tens of nanoseconds, less than
 // parking a goroutine and waking it: waiters look again a few times, then let
 // other goroutines run, among them perhaps the holder.
-type spinLock struct{ held atomic.Uint32 }
+type spinLock struct{ held uint32 }
 
 // spins is how often a waiter looks before it yields: about as long as one
 // decision takes.
 const spins = 32
 
 func (l *spinLock) lock() {
-	if !l.held.CompareAndSwap(0, 1) {
+	if !atomic.CompareAndSwapUint32(&l.held, 0, 1) {
 		l.wait()
 	}
 }
@@ -23,12 +23,10 @@ func (l *spinLock) lock() {
 func (l *spinLock) wait() {
 	for {
 		for range spins {
-			if l.held.Load() == 0 && l.held.CompareAndSwap(0, 1) {
+			if atomic.LoadUint32(&l.held) == 0 && atomic.CompareAndSwapUint32(&l.held, 0, 1) {
 				return
 			}
 		}
 		runtime.Gosched()
 	}
 }
-
-func (l *spinLock) unlock() { l.held.Store(0) }
