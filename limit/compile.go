@@ -39,11 +39,12 @@ func (l *Limit) compile() error {
 		}
 	}
 	if l.Calendar == nil {
-		l.periodMicros = l.Period.Microseconds()
+		l.setPeriod(l.Period.Microseconds())
 	}
 	l.banMicros = l.BanFor.Microseconds()
 	l.capacity = l.Quota
 	l.num, l.den = 1, 1
+	l.byNum = divisorOf(l.num)
 	switch {
 	case l.Algorithm == SubWindows:
 		if l.SubWindows == 0 {
@@ -65,6 +66,11 @@ func (l *Limit) compile() error {
 	}
 	l.compileForm()
 	return nil
+}
+
+// setPeriod makes micros, which are more than 0, the length of the windows of l.
+func (l *Limit) setPeriod(micros int64) {
+	l.periodMicros, l.byPeriod = micros, divisorOf(micros)
 }
 
 // compileDebt sets the most that a bucket may owe.
@@ -91,8 +97,9 @@ func (l *Limit) compileBucket() error {
 		l.Burst = 0
 		return nil
 	}
-	divisor := gcd(l.periodMicros, l.Quota)
-	l.num, l.den = l.periodMicros/divisor, l.Quota/divisor
+	common := gcd(l.periodMicros, l.Quota)
+	l.num, l.den = l.periodMicros/common, l.Quota/common
+	l.byNum = divisorOf(l.num)
 	l.emission.whole, l.emission.part = muldivmod(1, l.num, l.den)
 	switch l.Algorithm {
 	case LeakyQueue:

@@ -31,7 +31,8 @@ type fixedWindow struct {
 
 // plainWindow returns the plain window that now is in, and the end of the next.
 func (l *Limit) plainWindow(now int64) (start, end, nextEnd int64) {
-	start = now - now%l.periodMicros
+	_, into := l.byPeriod.divmod(now)
+	start = now - into
 	return start, start + l.periodMicros, start + 2*l.periodMicros
 }
 

@@ -207,6 +207,8 @@ type Limit struct {
 	// terms (the emission interval of GCRA, exact), which is emission.
 	num, den int64
 	emission span
+	// byNum and byPeriod divide by num and, where it is not 0, periodMicros.
+	byNum, byPeriod divisor
 	// tolerance is the most by which a TAT may be ahead of now: the time to
 	// drain Burst hits; for leaky_queue see there.
 	tolerance span

@@ -65,7 +65,7 @@ func mergeTallies(l *Limit, a, b State) State {
 		}
 		u, of := &all[i], *l
 		if period := t.state.Per.micros(); period > 0 {
-			of.periodMicros = period
+			of.setPeriod(period)
 		}
 		merged := Merge(&of, u.state, t.state)
 		// What came later has counted what was noted for it before.

@@ -34,8 +34,29 @@ func TestMuldivmodIsExact(t *testing.T) {
 		if q < math.MaxInt64 && muldivCeil(a, b, c) != q+min(r, 1) {
 			t.Fatalf("ceil(%d*%d/%d) = %d", a, b, c, muldivCeil(a, b, c))
 		}
-		if quotient(a, c) != a/c {
-			t.Fatalf("quotient(%d, %d) = %d", a, c, quotient(a, c))
+		checkDivisor(t, a, c)
+	})
+}
+
+// checkDivisor holds the division by a reciprocal to that of the processor.
+func checkDivisor(t rapid.TB, a, by int64) {
+	if q, r := divisorOf(by).divmod(a); q != a/by || r != a%by {
+		t.Fatalf("%d/%d = %d rest %d, want %d rest %d", a, by, q, r, a/by, a%by)
+	}
+}
+
+// FuzzDivisor divides any number, and those on both sides of each multiple, by any.
+func FuzzDivisor(f *testing.F) {
+	for _, by := range []int64{1, 2, 3, 10, 1_000_000, 3_600_000_000, 1<<32 - 1, 1 << 32, 1<<52 - 1, 1<<62 + 1, math.MaxInt64 - 1, math.MaxInt64} {
+		for _, a := range []int64{0, 1, 1_780_315_200_000_000, 1 << 53, math.MaxInt64} {
+			f.Add(a, by)
+		}
+	}
+	f.Fuzz(func(t *testing.T, a, by int64) {
+		a, by = a&math.MaxInt64, max(by&math.MaxInt64, 1)
+		multiple := a - a%by
+		for _, a := range []int64{a, multiple, max(multiple-1, 0), min(multiple, math.MaxInt64-1) + 1} {
+			checkDivisor(t, a, by)
 		}
 	})
 }

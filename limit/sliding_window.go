@@ -37,7 +37,7 @@ type slidingWindow struct {
 // and moved says so.
 func (l *Limit) slidingWindowAt(s *State, now int64) (w slidingWindow, moved bool) {
 	period := l.periodMicros
-	into := now % period
+	_, into := l.byPeriod.divmod(now)
 	w.start, w.elapsed = now-into, into
 	if s.Kind != kindSlidingWindow {
 		return w, false
@@ -47,7 +47,7 @@ func (l *Limit) slidingWindowAt(s *State, now int64) (w slidingWindow, moved boo
 		w.current, w.previous = current, previous
 		return w, false
 	}
-	into = stored % period
+	_, into = l.byPeriod.divmod(stored)
 	if into != 0 {
 		current, previous = addCount(current, previous), 0
 	}

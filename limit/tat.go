@@ -93,7 +93,8 @@ func (l *Limit) drainTime(hits int64) span {
 // hitsIn returns how many hits drain in t, rounded down: floor(t*den/num).
 func (l *Limit) hitsIn(t span) int64 {
 	if l.den == 1 {
-		return quotient(t.whole, l.num)
+		hits, _ := l.byNum.divmod(t.whole)
+		return hits
 	}
 	hits, rest := muldivmod(t.whole, l.den, l.num)
 	if rest += t.part; rest >= l.num {
