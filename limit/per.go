@@ -61,6 +61,10 @@ func (p Per) micros() int64 {
 	return 0
 }
 
+// WholeMillis reports whether the period is known, and not one that was written in µs: it
+// is so many milliseconds then, or a calendar's.
+func (p Per) WholeMillis() bool { return p>>perShift > 1 }
+
 // String returns a word for the period such as "15m", or "month" for that of a
 // calendar; "" if it is not known.
 func (p Per) String() string {

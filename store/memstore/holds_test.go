@@ -30,7 +30,8 @@ func slotsOf(quota int64) *limit.Limit {
 func (s *Store) fillAll(tb testing.TB) {
 	tb.Helper()
 	s.fill(tb, limit.Must(limit.Spec{Algorithm: limit.SlidingLog, Quota: 3, Period: 24 * time.Hour}), 1)
-	s.fill(tb, limit.Must(limit.PerDay(3)), 1)
+	s.fill(tb, limit.Must(limit.Spec{Quota: 3, Period: 24*time.Hour + time.Microsecond}), 1)
+	s.fill(tb, limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 3, Period: 24 * time.Hour}), 1)
 	s.fill(tb, limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 3, Period: 24 * time.Hour}), 1)
 }
 

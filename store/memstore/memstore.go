@@ -6,9 +6,12 @@
 // # Memory
 //
 // A Store never takes more than Options.MaxBytes for its buckets. A bucket of
-// the bucket algorithms or the fixed window takes about 40 bytes, one of the
-// sliding window and the ban about 50, sub-windows, the sliding log and
+// the bucket algorithms takes about 30 bytes, one of the fixed window and the
+// sliding window about 40, one of the ban about 50, sub-windows, the sliding log and
 // concurrency about 100 and nine for each part or stamp, or eighteen for each slot.
+// (Buckets whose quota and period have a ratio with a denominator above 1024 in
+// lowest terms take 40; sliding windows take 50 that count 2^32 and more, or
+// whose period is no whole number, or of more than 4095, ms, s, m, h or d.)
 // One of a limit with a Carry other than limit.CarryUsed takes about 130 and what it
 // has beyond that. There are no pointers in it, so that the garbage collector has nothing to do.
 // While a table grows, its old array exists beside the new one until the next

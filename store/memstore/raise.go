@@ -9,7 +9,7 @@ import "github.com/headgate/headgate/limit"
 func (s *Store) Raise(key []byte, l *limit.Limit, state limit.State) {
 	a := ask{key: s.identBytes(key), limit: l, now: s.micros()}
 	c := classOf(l)
-	if c == wide || state.Kind == 0 || classOfKind(state.Kind) != c {
+	if c == wide || state.Kind == 0 || classOfKind(state.Kind) != classOfKind(1+uint8(l.Algorithm)) {
 		return
 	}
 	sh := s.shardOf(a.key)
@@ -22,10 +22,10 @@ func (s *shard) raise(c class, a *ask, state limit.State) {
 	where := s.locate(a.key, c)
 	var before limit.State
 	if where.found {
-		if where.class != c {
+		before = s.state(where)
+		if classOfKind(before.Kind) != classOfKind(state.Kind) {
 			return
 		}
-		before = s.state(where)
 	}
 	next := limit.Merge(a.limit, before, state)
 	lasts := limit.Lifetime(a.limit, next, a.now)

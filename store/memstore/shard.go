@@ -12,24 +12,54 @@ import (
 type class uint8
 
 const (
-	narrow  class = iota // A and B: the bucket algorithms and the fixed window
+	slim    class = iota // A and B in one word: the bucket algorithms (packing.go)
+	narrow               // two words: the fixed window, and what packs in them
 	medium               // A, B and C: the sliding window and the ban
 	wide                 // a block in the arena: sub-windows, the log, concurrency
-	classes = 3
+	classes = 4
 )
 
 // strides are the words of a slot: hash, meta, and the state or its block.
-var strides = [classes]int{narrow: 4, medium: 5, wide: 3}
+var strides = [classes]int{slim: 3, narrow: 4, medium: 5, wide: 3}
 
-// classOf is the class of the states that l writes.
+// classOf is the class of the states that l writes, but for counts that do not pack.
 func classOf(l *limit.Limit) class {
 	if l.Carry != limit.CarryUsed {
 		return wide
 	}
-	return classOfKind(1 + uint8(l.Algorithm))
+	c := classOfKind(1 + uint8(l.Algorithm))
+	switch {
+	case c == medium && packsWindows(l):
+		return narrow
+	case c == narrow && packsTAT(l):
+		return slim
+	}
+	return c
 }
 
-// classOfKind is the class of the states of a kind.
+// classFor is the class in which a state is stored whose limit is looked for in another: that,
+// if the state can be there, so that it does not move whenever it happens to pack.
+func classFor(s *limit.State, lookedFor class) class {
+	c := classOfState(s)
+	if c < lookedFor && classOfKind(s.Kind) == lookedFor {
+		return lookedFor
+	}
+	return c
+}
+
+// classOfState is the smallest class that has room for a state.
+func classOfState(s *limit.State) class {
+	c := classOfKind(s.Kind)
+	switch {
+	case c == medium && windowsPack(s):
+		return narrow
+	case c == narrow && tatPacks(s):
+		return slim
+	}
+	return c
+}
+
+// classOfKind is the class of those states of a kind that cannot be packed.
 func classOfKind(kind uint8) class {
 	switch kind {
 	case 1 + uint8(limit.SlidingWindow), 1 + uint8(limit.Ban):
@@ -124,7 +154,7 @@ func (t *table) take(p int, c class, a *ask, d *limit.Decision) bool {
 	*d = limit.Decision{}
 	limit.DecideInPlace(a.limit, &state, a.now, a.hits, d)
 	if state.A != A || state.B != B || state.C != C || state.Kind != kind || state.Per != per {
-		if state.Kind == limit.KindTallies {
+		if classFor(&state, c) != c {
 			return false
 		}
 		t.store(p, c, a.key, &state, expiryOf(a.now, d.ResetAfter))
@@ -134,24 +164,39 @@ func (t *table) take(p int, c class, a *ask, d *limit.Decision) bool {
 
 // load reads the state of a slot that is not wide into s, which is unused.
 func (t *table) load(p int, c class, s *limit.State) {
-	w := t.words[p : p+4 : len(t.words)]
+	w := t.words[p : p+strides[c] : len(t.words)]
 	s.Kind = metaKind(w[slotMeta])
-	a, b := w[slotState], w[slotState+1]
-	s.Per = perOf(a, b)
-	s.A, s.B = withoutPer(a), withoutPer(b)
-	if c == medium {
-		s.C = int64(t.words[p+slotState+2])
+	switch {
+	case c == slim:
+		unpackTAT(s, w[slotState])
+	case c == narrow && s.Kind == kindSlidingWindow:
+		unpackWindows(s, w[slotState], w[slotState+1])
+	default:
+		a, b := w[slotState], w[slotState+1]
+		s.Per = perOf(a, b)
+		s.A, s.B = withoutPer(a), withoutPer(b)
+		if c == medium {
+			s.C = int64(w[slotState+2])
+		}
 	}
 }
 
-// store writes the state of a slot that is not wide, and makes it k's.
+// store writes the state of a slot that is not wide, and makes it k's. The state is of
+// class c.
 func (t *table) store(p int, c class, k ident, state *limit.State, expiry uint32) {
-	w := t.words[p : p+4 : len(t.words)]
+	w := t.words[p : p+strides[c] : len(t.words)]
 	w[slotHash] = k.inv
 	w[slotMeta] = metaOf(k.id, state.Kind, expiry)
-	w[slotState], w[slotState+1] = withPer(state.A, state.Per>>8), withPer(state.B, state.Per)
-	if c == medium {
-		t.words[p+slotState+2] = uint64(state.C)
+	switch {
+	case c == slim:
+		w[slotState] = packTAT(state)
+	case c == narrow && state.Kind == kindSlidingWindow:
+		w[slotState], w[slotState+1] = packWindows(state)
+	default:
+		w[slotState], w[slotState+1] = withPer(state.A, state.Per>>8), withPer(state.B, state.Per)
+		if c == medium {
+			w[slotState+2] = uint64(state.C)
+		}
 	}
 }
 

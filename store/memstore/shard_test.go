@@ -4,12 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/internal/racetest"
 	"github.com/headgate/headgate/limit"
 )
+
+// plain is a limit whose states pack, so that each state has the smallest class that it may have.
+var plain = limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1, Period: time.Hour})
 
 // check fails unless the slots of t are where they have to be.
 func (t *table) check() error {
@@ -82,9 +86,16 @@ func drawIdent(t *rapid.T) ident {
 func drawState(t *rapid.T, a int) limit.State {
 	algorithm := rapid.SampledFrom(algorithms).Draw(t, "spec").Algorithm
 	s := limit.State{Kind: 1 + uint8(algorithm), A: int64(a), B: int64(-a)}
+	packs := rapid.Bool().Draw(t, "packs")
+	if packs {
+		s.A, s.B = int64(a)*1000, int64(a)
+	}
 	switch classOfKind(1 + uint8(algorithm)) {
 	case medium:
-		s.C = int64(a) << 40
+		s.Per = limit.Per(rapid.Uint16().Draw(t, "per"))
+		if s.C = int64(a); !packs {
+			s.C <<= 40
+		}
 	case wide:
 		s.C = 7
 		s.Wide = make([]int64, rapid.IntRange(0, 40).Draw(t, "wide"))
@@ -96,7 +107,7 @@ func drawState(t *rapid.T, a int) limit.State {
 }
 
 func equal(a, b limit.State) bool {
-	return a.Kind == b.Kind && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
+	return a.Kind == b.Kind && a.Per == b.Per && a.A == b.A && a.B == b.B && a.C == b.C && slices.Equal(a.Wide, b.Wide)
 }
 
 // TestShardAgainstMap puts and drops states of all classes, grows, sweeps,
@@ -111,7 +122,7 @@ func TestShardAgainstMap(t *testing.T) {
 		kept := map[ident]entry{}
 		now := limit.Micros(0)
 		for i := range rapid.IntRange(1, 200).Draw(t, "steps") {
-			a := &ask{key: drawIdent(t), now: now}
+			a := &ask{key: drawIdent(t), limit: plain, now: now}
 			where := s.locate(a.key, narrow)
 			switch rapid.SampledFrom([]string{"put", "put", "put", "put", "drop", "wait", "sweep", "shrink"}).Draw(t, "step") {
 			case "put":
@@ -149,19 +160,28 @@ func TestShardAgainstMap(t *testing.T) {
 // TestGrow keeps the load of a table high at every number of keys.
 func TestGrow(t *testing.T) {
 	racetest.Serially(t)
-	s := &shard{share: 1 << 30, firstSize: minSlots}
-	random := newRandom()
-	for n := 1; n <= 200_000; n++ {
-		a := &ask{key: ident{inv: random.Uint64() | 1, id: random.Uint64()}}
-		if !s.put(place{}, a, limit.State{Kind: 1 + uint8(limit.GCRA), A: 1}, never) {
-			t.Fatal("no room")
+	for _, test := range []struct {
+		state limit.State
+		most  float64 // bytes for each key
+	}{
+		{limit.State{Kind: 1 + uint8(limit.GCRA), A: int64(noon), B: maxPart}, 34},
+		{limit.State{Kind: 1 + uint8(limit.SlidingWindow), Per: limit.Must(limit.PerHour(1)).Per(), A: int64(noon), B: 1, C: 1<<32 - 1}, 48},
+		{limit.State{Kind: 1 + uint8(limit.FixedWindow), A: int64(noon), B: 1 << 50}, 48},
+	} {
+		s := &shard{share: 1 << 30, firstSize: minSlots}
+		random := newRandom()
+		for n := 1; n <= 100_000; n++ {
+			a := &ask{key: ident{inv: random.Uint64() | 1, id: random.Uint64()}, limit: plain}
+			if !s.put(place{}, a, test.state, never) {
+				t.Fatal("no room")
+			}
+			if perKey := float64(s.bytes()) / float64(n); n > 10_000 && perKey > test.most {
+				t.Fatalf("kind %d: %.1f bytes per key at %d keys, want at most %v", test.state.Kind, perKey, n, test.most)
+			}
 		}
-		if perKey := float64(s.bytes()) / float64(n); n > 10_000 && perKey > 48 {
-			t.Fatalf("%.1f bytes per key at %d keys", perKey, n)
+		if err := s.check(); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if err := s.check(); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -172,7 +192,7 @@ func TestArenaIsReused(t *testing.T) {
 	s := &shard{share: 1 << 20, firstSize: minSlots}
 	random := newRandom()
 	for i := range 20_000 {
-		a := &ask{key: ident{inv: 1 + random.Uint64N(20), id: 1 << idShift}}
+		a := &ask{key: ident{inv: 1 + random.Uint64N(20), id: 1 << idShift}, limit: plain}
 		state := limit.State{Kind: 1 + uint8(limit.SlidingLog), Wide: make([]int64, 1+i%50)}
 		if i%7 == 0 {
 			state = limit.State{}

@@ -15,7 +15,7 @@ func (s *shard) put(where place, a *ask, state limit.State, expiry uint32) bool 
 		}
 		return true
 	}
-	c := classOfKind(state.Kind)
+	c := classFor(&state, classOf(a.limit))
 	if where.found && where.class == c {
 		return s.update(where, a.key, state, expiry)
 	}

@@ -30,7 +30,7 @@ type table struct {
 const (
 	slotHash  = 0 // inverted hash, never 0 in use
 	slotMeta  = 1 // see meta
-	slotState = 2 // A, B and C, or where the block of a wide state begins
+	slotState = 2 // the state, or where the block of a wide one begins
 )
 
 // ident is the identity of a key: 64 bits of one keyed hash and 28 of another.
