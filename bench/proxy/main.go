@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate/bench/internal/figures"
 	"github.com/headgate/headgate/bench/internal/server"
 )
 
@@ -20,6 +21,7 @@ func main() {
 	o := options{}
 	flag.StringVar(&o.headgate, "headgate", "", "binary of headgate; empty builds one")
 	flag.StringVar(&o.redis, "redis", "redis-server", "binary of redis-server")
+	flag.StringVar(&o.figures, "figures", "", "add the figures to this `file`, for benchpage")
 	flag.IntVar(&o.connections, "connections", 32, "connections of the load, each with one request at a time")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each row is measured; the median counts")
 	flag.DurationVar(&o.measure, "measure", 3*time.Second, "how long each time")
@@ -44,6 +46,7 @@ func main() {
 
 type options struct {
 	headgate, redis     string
+	figures             string
 	connections, rounds int
 	measure             time.Duration
 }
@@ -91,7 +94,7 @@ func run(o options) (err error) {
 		}
 	}
 	report(rows)
-	return nil
+	return figures.Append(o.figures, figuresOf(rows))
 }
 
 // systems are the proxies that are measured; rules of "" are the one without
@@ -196,4 +199,15 @@ func report(rows []*row) {
 		cpu := median(r.cpu)
 		fmt.Printf("%-38s %12.0f %14.1f %8.2f\n", r.name, median(r.rates), cpu, cpu/bare)
 	}
+}
+
+// figuresOf are the rows for a page.
+func figuresOf(rows []*row) (all []figures.Row) {
+	for _, r := range rows {
+		all = append(all, figures.Row{
+			Section: "proxy", Table: "reverse proxy", System: r.name,
+			Values: map[string]float64{"rate": median(r.rates), "cpu_us": median(r.cpu)},
+		})
+	}
+	return all
 }

@@ -4,19 +4,26 @@ package main
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/headgate/headgate/bench/internal/figures"
 )
 
 func main() {
-	if err := run(os.Stdin, os.Stdout); err != nil {
+	section := flag.String("section", "process", "what the figures are called")
+	file := flag.String("figures", "", "add the figures to this `file`, for benchpage")
+	flag.Parse()
+	keep := func(rows []figures.Row) error { return figures.Append(*file, rows) }
+	if err := run(os.Stdin, os.Stdout, *section, keep); err != nil {
 		fmt.Fprintln(os.Stderr, "benchtable:", err)
 		os.Exit(1)
 	}
 }
 
-func run(in io.Reader, out io.Writer) error {
+func run(in io.Reader, out io.Writer, section string, keep func([]figures.Row) error) error {
 	tables := newTables()
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
@@ -34,5 +41,8 @@ func run(in io.Reader, out io.Writer) error {
 	if len(tables.order) == 0 {
 		return fmt.Errorf("no measurements; hint: pipe the output of go test -bench into this command")
 	}
-	return tables.print(out)
+	if err := tables.print(out); err != nil {
+		return err
+	}
+	return keep(tables.figures(section))
 }

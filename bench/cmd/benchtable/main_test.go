@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/bench/internal/figures"
 )
 
 const sample = `goos: linux
@@ -17,8 +19,13 @@ PASS
 
 func TestTables(t *testing.T) {
 	var out strings.Builder
-	if err := run(strings.NewReader(sample), &out); err != nil {
+	var kept figures.Set
+	keep := func(rows []figures.Row) error { kept = rows; return nil }
+	if err := run(strings.NewReader(sample), &out, "process", keep); err != nil {
 		t.Fatal(err)
+	}
+	if v, err := kept.At(figures.Place{Section: "process", Table: "Take, keys=1", System: "headgate/gcra", Value: "cpu-ns/op"}); err != nil || v != 30 {
+		t.Errorf("kept %v: %v, %v", kept, v, err)
 	}
 	want := `
 Take, keys=1
@@ -36,7 +43,7 @@ Heap, keys=1000000
 }
 
 func TestNothingMeasured(t *testing.T) {
-	if err := run(strings.NewReader("PASS\n"), new(strings.Builder)); err == nil {
+	if err := run(strings.NewReader("PASS\n"), new(strings.Builder), "process", nil); err == nil {
 		t.Error("an empty report is no error")
 	}
 }

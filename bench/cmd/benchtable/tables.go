@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/headgate/headgate/bench/internal/figures"
 )
 
 // peers are what Headgate is compared with, and the heads of their columns.
@@ -94,6 +96,18 @@ func (t *table) printHeap(w io.Writer) {
 		fmt.Fprintf(w, "%.1f\t%.1f\t%s  %s\n", t.value(system, procs, "heap-B/key"), t.value(system, procs, "gc-ms"),
 			t.ratios(system, procs, "heap-B/key"), system)
 	}
+}
+
+// figures are the rows for a page: the values on the fewest processors.
+func (ts *tables) figures(section string) (rows []figures.Row) {
+	for _, name := range ts.order {
+		t := ts.all[name]
+		procs := slices.Min(slices.Collect(maps.Keys(t.procs)))
+		for _, system := range t.rows {
+			rows = append(rows, figures.Row{Section: section, Table: name, System: system, Values: t.cells[system][procs].values})
+		}
+	}
+	return rows
 }
 
 func (t *table) value(system string, procs int, unit string) float64 {

@@ -16,9 +16,12 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/headgate/headgate/bench/internal/figures"
 )
 
 // settings are the flags.
@@ -27,6 +30,12 @@ type settings struct {
 	redis       string
 	redisUnix   bool
 	ratelimit   string
+	gubernator  string
+	limitador   string
+	scale       string
+	check       bool
+	full        bool
+	figures     string
 	only        string
 	profile     string
 	rounds      int
@@ -43,9 +52,15 @@ func parseFlags() settings {
 	flag.StringVar(&s.redis, "redis", "redis-server", "redis-server `binary`")
 	flag.BoolVar(&s.redisUnix, "redis-unix", false, "reach Redis by a unix socket in place of loopback TCP")
 	flag.StringVar(&s.ratelimit, "ratelimit", os.Getenv("RATELIMIT_BINARY"), "envoyproxy/ratelimit `binary`; without it that system is left out (default $RATELIMIT_BINARY)")
+	flag.StringVar(&s.gubernator, "gubernator", os.Getenv("GUBERNATOR_BINARY"), "gubernator `binary`; without it that system is left out (default $GUBERNATOR_BINARY)")
+	flag.StringVar(&s.limitador, "limitador", os.Getenv("LIMITADOR_BINARY"), "limitador-server `binary`; without it that system is left out (default $LIMITADOR_BINARY)")
+	flag.StringVar(&s.scale, "scale", "", "in place of the comparison, measure Headgate against the number of nodes or connections: `axis`")
+	flag.BoolVar(&s.check, "check", false, "in place of the comparison, measure the check API (JSON over HTTP/1.1) beside gRPC")
+	flag.BoolVar(&s.full, "full", false, "with -scale, measure all sizes and not a few")
+	flag.StringVar(&s.figures, "figures", "", "add the figures to this `file`, for benchpage")
 	flag.StringVar(&s.only, "only", "", "measure only systems whose name contains this `text`")
 	flag.StringVar(&s.profile, "profile", "", "keep CPU profiles of Headgate, taken while measuring, in this `folder`")
-	flag.IntVar(&s.rounds, "rounds", 2, "how often to measure everything")
+	flag.IntVar(&s.rounds, "rounds", 2, "how often to measure everything but set rates, which are measured once")
 	flag.IntVar(&s.connections, "connections", 4, "connections to the server")
 	flag.IntVar(&s.streams, "streams", 16, "calls under way on each connection")
 	flag.IntVar(&s.keys, "keys", 100_000, "different values of each descriptor")
@@ -85,19 +100,33 @@ func measureAll(ctx context.Context, s settings) error {
 	if _, err := exec.LookPath(s.redis); err != nil {
 		return fmt.Errorf("find redis-server: %w; hint: apt-get install redis-server", err)
 	}
+	if s.scale != "" && len(scaleSystems(s.scale, s.full)) == 0 {
+		return fmt.Errorf("-scale %s is neither %s nor %s", s.scale, axisNodes, axisConnections)
+	}
 	results := newResults()
 	for round := range s.rounds {
 		for _, sys := range systemsFor(s) {
 			if !strings.Contains(sys.name, s.only) {
 				continue
 			}
+			if round > 0 {
+				sys.workloads = slices.DeleteFunc(slices.Clone(sys.workloads), func(w workload) bool { return w.rate > 0 })
+			}
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, s.rounds, sys.name)
 			if err := measureSystem(ctx, s, sys, results); err != nil {
-				return fmt.Errorf("measure %s: %w", sys.name, err)
+				// What cannot be measured must not take the rest with it; its
+				// rows say so.
+				fmt.Fprintf(os.Stderr, "rlsload: %s: %v\n", sys.name, err)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 		}
 	}
-	return results.print(os.Stdout)
+	if err := results.print(os.Stdout); err != nil {
+		return err
+	}
+	return figures.Append(s.figures, results.rows())
 }
 
 // measureSystem starts a system, measures its workloads and stops it.
@@ -110,17 +139,22 @@ func measureSystem(ctx context.Context, s settings, sys system, results *results
 	running, err := sys.start(s, dir)
 	defer func() { err = errors.Join(err, running.stop()) }()
 	if err != nil {
+		for _, w := range sys.workloads {
+			results.miss(cellOf(sys, w), err)
+		}
 		return err
 	}
 	for _, w := range sys.workloads {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, err := measure(s, sys, running, w)
-		if err != nil {
-			return fmt.Errorf("%s: %w", w, err)
+		m, failed := measure(s, sys, running, w)
+		if failed != nil {
+			results.miss(cellOf(sys, w), failed)
+			err = errors.Join(err, fmt.Errorf("%s: %w", w, failed))
+			continue
 		}
-		results.add(sys.name, w, m)
+		results.add(cellOf(sys, w), m)
 	}
-	return nil
+	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net"
@@ -19,7 +20,12 @@ const (
 // system is a server to measure.
 type system struct {
 	name      string
+	protocol  protocol
 	workloads []workload
+	// axis is the table of costs against size that it belongs to, or checkTable; ""
+	// is none, and then connections and streams are those of the settings.
+	axis                 string
+	connections, streams int
 	// start starts it with its files in dir. What it returns is to be stopped
 	// even when there is an error.
 	start func(s settings, dir string) (*instance, error)
@@ -27,10 +33,12 @@ type system struct {
 
 // instance is a system that runs.
 type instance struct {
-	server *server.Process
-	redis  *server.Redis // nil without
-	addr   string        // of the gRPC service
-	ops    string        // of Headgate's metrics; "" for others
+	servers []*server.Process
+	redis   []*server.Redis // none without
+	addrs   []string        // of the gRPC service, one of each server
+	web     []string        // of Headgate's check API; none for others
+	ops     []string        // of Headgate's metrics; none for others
+	filled  bool            // all keys of the workloads with a rate are there
 }
 
 // stop ends all processes.
@@ -39,41 +47,79 @@ func (i *instance) stop() error {
 		return nil
 	}
 	var errs []error
-	if i.server != nil {
-		errs = append(errs, i.server.Stop())
+	for _, p := range i.servers {
+		errs = append(errs, p.Stop())
 	}
-	if i.redis != nil {
-		errs = append(errs, i.redis.Stop())
+	for _, r := range i.redis {
+		errs = append(errs, r.Stop())
 	}
 	return errors.Join(errs...)
+}
+
+// output is what the servers wrote.
+func (i *instance) output() []byte {
+	var all bytes.Buffer
+	for _, p := range i.servers {
+		all.Write(p.Output.Bytes())
+	}
+	return all.Bytes()
+}
+
+// launch starts one more server and waits until it listens.
+func (i *instance) launch(addr, name, binary string, env []string, args ...string) error {
+	p, err := server.Start(name, binary, env, args...)
+	if err != nil {
+		return err
+	}
+	i.servers, i.addrs = append(i.servers, p), append(i.addrs, addr)
+	return p.WaitFor("tcp", addr)
+}
+
+// launchRedis starts a Redis for the servers.
+func (i *instance) launchRedis(s settings, dir string) (*server.Redis, error) {
+	r, err := server.StartRedis(s.redis, dir, s.redisUnix)
+	if r != nil {
+		i.redis = append(i.redis, r)
+	}
+	return r, err
 }
 
 var (
 	one     = workload{descriptors: 1}
 	three   = workload{descriptors: 3}
 	oneOver = workload{descriptors: 1, over: true}
+	closed  = []workload{one, three, oneOver}
+	// paced are the workloads in which requests are due at set times.
+	paced = []workload{{descriptors: 1, rate: 1000}, {descriptors: 1, rate: 5000}, {descriptors: 1, rate: 20_000}}
+	all   = append(paced[:len(paced):len(paced)], closed...)
 )
 
+// systemsFor returns what is measured: Headgate, what transport alone costs, and
+// the peers of which there is a binary.
 func systemsFor(s settings) []system {
-	all := []workload{one, three, oneOver}
+	switch {
+	case s.check:
+		return checkSystems()
+	case s.scale != "":
+		return scaleSystems(s.scale, s.full)
+	}
 	systems := []system{
-		{constantName, []workload{one, three}, startConstant},
-		{"headgate, memory", all, headgateStarter(false)},
-		{"headgate, memory, --grpc-transport h2", all, headgateStarter(false, "--grpc-transport", "h2")},
-		{"headgate, memory, --compat envoy", all, headgateStarter(false, "--compat", "envoy")},
-		{"headgate, Redis", all, headgateStarter(true)},
-		{"headgate, Redis, --grpc-transport h2", all, headgateStarter(true, "--grpc-transport", "h2")},
-		{"headgate, Redis, --compat envoy", all, headgateStarter(true, "--compat", "envoy")},
-		{"headgate, Redis, denials kept to their end", []workload{oneOver}, headgateStarter(true, "--denial-memory", "1000000", "--denial-time", "24h")},
+		{name: constantName, protocol: envoy, workloads: append(paced[:len(paced):len(paced)], one, three), start: startConstant},
+		{name: "headgate, memory", protocol: envoy, workloads: closed, start: headgate{}.start},
+		{name: "headgate, memory, --grpc-transport h2", protocol: envoy, workloads: all, start: headgate{flags: ownTransport}.start},
+		{name: "headgate, memory, --compat envoy", protocol: envoy, workloads: closed, start: headgate{flags: []string{"--compat", "envoy"}}.start},
+		{name: "headgate, Redis", protocol: envoy, workloads: all, start: headgate{store: oneRedis}.start},
+		{name: "headgate, Redis, --grpc-transport h2", protocol: envoy, workloads: all, start: headgate{store: oneRedis, flags: ownTransport}.start},
+		{name: "headgate, Redis, --compat envoy", protocol: envoy, workloads: closed, start: headgate{store: oneRedis, flags: []string{"--compat", "envoy"}}.start},
+		{
+			name: "headgate, Redis, denials kept to their end", protocol: envoy, workloads: []workload{oneOver},
+			start: headgate{store: oneRedis, flags: []string{"--denial-memory", "1000000", "--denial-time", "24h"}}.start,
+		},
 	}
-	if s.ratelimit != "" {
-		systems = append(systems,
-			system{ratelimitName, all, ratelimitStarter()},
-			system{ratelimitName + ", 100 MB cache", []workload{oneOver}, ratelimitStarter("LOCAL_CACHE_SIZE_IN_BYTES=100000000")},
-		)
-	}
-	return systems
+	return append(systems, peersFor(s)...)
 }
+
+var ownTransport = []string{"--grpc-transport", "h2"}
 
 func startConstant(_ settings, _ string) (*instance, error) {
 	self, err := os.Executable()
@@ -84,11 +130,8 @@ func startConstant(_ settings, _ string) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &instance{addr: addr}
-	if i.server, err = server.Start("constant server", self, nil, constantCommand, addr); err != nil {
-		return i, err
-	}
-	return i, i.server.WaitFor("tcp", addr)
+	i := &instance{}
+	return i, i.launch(addr, "constant server", self, nil, constantCommand, addr)
 }
 
 // freeAddrs returns three different free addresses.
@@ -102,71 +145,67 @@ func freeAddrs() (a [3]string, err error) {
 	return a, errors.Join(errs...)
 }
 
-// headgateStarter starts Headgate with a memory store, or with a Redis of its
-// own.
-func headgateStarter(withRedis bool, extra ...string) func(settings, string) (*instance, error) {
-	return func(s settings, dir string) (*instance, error) {
-		rules := filepath.Join(dir, "rules.yaml")
-		if err := os.WriteFile(rules, []byte(ruleFile), 0o600); err != nil {
-			return nil, err
-		}
-		addrs, err := freeAddrs()
-		if err != nil {
-			return nil, err
-		}
-		i := &instance{addr: addrs[0], ops: addrs[1]}
-		store := "memory://"
-		if withRedis {
-			if i.redis, err = server.StartRedis(s.redis, dir, s.redisUnix); err != nil {
-				return i, err
-			}
-			store = i.redis.URL()
-		}
-		args := append([]string{
-			"serve", "--rules", rules, "--store", store, "--log-level", "warn",
-			"--grpc-addr", addrs[0], "--ops-addr", addrs[1], "--http-addr", addrs[2],
-		}, extra...)
-		if i.server, err = server.Start("headgate", s.headgate, nil, args...); err != nil {
-			return i, err
-		}
-		return i, i.server.WaitFor("tcp", i.addr)
-	}
+// headgate is how the real command is run.
+type headgate struct {
+	// store starts what the nodes count in and returns its URL; nil is memory.
+	store func(i *instance, s settings, dir string) (string, error)
+	// nodes is how many processes there are; 0 means one.
+	nodes int
+	flags []string
 }
 
-// ratelimitStarter starts envoyproxy/ratelimit as its documentation shows, with
-// a Redis of its own and without statistics being sent anywhere.
-func ratelimitStarter(extra ...string) func(settings, string) (*instance, error) {
-	return func(s settings, dir string) (*instance, error) {
-		config := filepath.Join(dir, "root", "ratelimit", "config")
-		if err := os.MkdirAll(config, 0o700); err != nil {
-			return nil, err
+func oneRedis(i *instance, s settings, dir string) (string, error) {
+	r, err := i.launchRedis(s, dir)
+	if err != nil {
+		return "", err
+	}
+	return r.URL(), nil
+}
+
+// shards is the size of the cluster.
+const shards = 3
+
+func cluster(i *instance, s settings, dir string) (url string, err error) {
+	if i.redis, err = server.StartCluster(s.redis, dir, shards); err != nil {
+		return "", err
+	}
+	return server.ClusterURL(i.redis), nil
+}
+
+func (h headgate) start(s settings, dir string) (*instance, error) {
+	rules := filepath.Join(dir, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(ruleFile), 0o600); err != nil {
+		return nil, err
+	}
+	i, url := &instance{}, "memory://"
+	if h.store != nil {
+		var err error
+		if url, err = h.store(i, s, dir); err != nil {
+			return i, err
 		}
-		if err := os.WriteFile(filepath.Join(config, "rules.yaml"), []byte(ruleFile), 0o600); err != nil {
-			return nil, err
-		}
+	}
+	for range max(h.nodes, 1) {
 		addrs, err := freeAddrs()
 		if err != nil {
-			return nil, err
-		}
-		i := &instance{addr: addrs[0]}
-		if i.redis, err = server.StartRedis(s.redis, dir, s.redisUnix); err != nil {
 			return i, err
 		}
-		env := append([]string{
-			"RUNTIME_ROOT=" + filepath.Join(dir, "root"), "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_WATCH_ROOT=false",
-			"REDIS_SOCKET_TYPE=" + i.redis.Network, "REDIS_URL=" + i.redis.Addr,
-			"USE_STATSD=false", "LOG_LEVEL=warn",
-		}, extra...)
-		for n, prefix := range []string{"GRPC_", "DEBUG_", ""} {
-			host, port, err := net.SplitHostPort(addrs[n])
-			if err != nil {
-				return i, err
-			}
-			env = append(env, fmt.Sprintf("%sHOST=%s", prefix, host), fmt.Sprintf("%sPORT=%s", prefix, port))
-		}
-		if i.server, err = server.Start("ratelimit", s.ratelimit, env); err != nil {
+		args := append([]string{
+			"serve", "--rules", rules, "--store", url, "--log-level", "warn",
+			"--grpc-addr", addrs[0], "--ops-addr", addrs[1], "--http-addr", addrs[2],
+		}, h.flags...)
+		i.ops, i.web = append(i.ops, addrs[1]), append(i.web, addrs[2])
+		if err := i.launch(addrs[0], "headgate", s.headgate, nil, args...); err != nil {
 			return i, err
 		}
-		return i, i.server.WaitFor("tcp", i.addr)
 	}
+	return i, nil
+}
+
+// split returns host and port of an address for settings that want them apart.
+func split(addr string) (host, port string) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		panic(fmt.Sprintf("a free address %q has no port", addr)) // server.FreeAddr made it
+	}
+	return host, port
 }

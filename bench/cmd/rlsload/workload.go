@@ -14,6 +14,9 @@ type workload struct {
 	descriptors int
 	// over asks under limits that are used up by the first request.
 	over bool
+	// rate is how many requests are due each second; 0 asks again as soon as
+	// there is an answer.
+	rate int
 }
 
 // passes is how often each request is made before measuring: once, so that each
@@ -34,6 +37,9 @@ func (w workload) String() string {
 	if w.over {
 		name += ", over limit"
 	}
+	if w.rate > 0 {
+		name += fmt.Sprintf(", %d requests/s", w.rate)
+	}
 	return name
 }
 
@@ -50,25 +56,42 @@ descriptors:
   - {key: over_route, rate_limit: {unit: day, requests_per_unit: 1}}
 `
 
-// messages returns one marshalled request for each key. Each descriptor of a
+// names are the entry keys of the rules, in the order in which requests have
+// them.
+var names = [...]string{"user", "address", "route"}
+
+// named is one descriptor of one entry.
+type named struct{ key, value string }
+
+// descriptorsOf returns the descriptors of each request. Each descriptor of a
 // request has a value of its own.
-func (w workload) messages(keys int) ([][]byte, error) {
-	names := [...]string{"user", "address", "route"}
+func (w workload) descriptorsOf(keys int) [][]named {
 	random := rand.New(rand.NewPCG(1, 2))
 	orders := make([][]int, w.descriptors)
 	for d := range orders {
 		orders[d] = random.Perm(keys)
 	}
-	all := make([][]byte, keys)
+	all := make([][]named, keys)
 	for i := range all {
-		r := &pb.RateLimitRequest{Domain: domain}
 		for d := range w.descriptors {
 			key := names[d]
 			if w.over {
 				key = "over_" + key
 			}
+			all[i] = append(all[i], named{key, fmt.Sprintf("value-%06d", orders[d][i])})
+		}
+	}
+	return all
+}
+
+// messages returns one marshalled request for each key.
+func (w workload) messages(keys int) ([][]byte, error) {
+	all := make([][]byte, keys)
+	for i, descriptors := range w.descriptorsOf(keys) {
+		r := &pb.RateLimitRequest{Domain: domain}
+		for _, d := range descriptors {
 			r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{
-				Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: fmt.Sprintf("value-%06d", orders[d][i])}},
+				Entries: []*common.RateLimitDescriptor_Entry{{Key: d.key, Value: d.value}},
 			})
 		}
 		var err error

@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/headgate/headgate/bench/internal/figures"
 	"github.com/headgate/headgate/bench/internal/server"
 )
 
@@ -27,6 +28,9 @@ import (
 type settings struct {
 	redis   string
 	only    string
+	scale   string
+	full    bool
+	figures string
 	rounds  int
 	callers int
 	keys    int
@@ -34,13 +38,20 @@ type settings struct {
 	measure time.Duration
 }
 
+// defaultKeys is the number of different keys, where neither a flag nor the
+// workload says another.
+const defaultKeys = 100_000
+
 func parseFlags() settings {
 	var s settings
 	flag.StringVar(&s.redis, "redis", "redis-server", "redis-server `binary`")
 	flag.StringVar(&s.only, "only", "", "measure only rows whose name contains this `text`")
+	flag.StringVar(&s.scale, "scale", "", "in place of the comparison, measure against the number of keys, limits or callers: `axis`")
+	flag.BoolVar(&s.full, "full", false, "with -scale, measure all sizes and not a few")
+	flag.StringVar(&s.figures, "figures", "", "add the figures to this `file`, for benchpage")
 	flag.IntVar(&s.rounds, "rounds", 2, "how often to measure everything")
 	flag.IntVar(&s.callers, "callers", 256, "callers that ask side by side")
-	flag.IntVar(&s.keys, "keys", 100_000, "different keys of the uniform workloads")
+	flag.IntVar(&s.keys, "keys", defaultKeys, "different keys of the uniform workloads")
 	flag.IntVar(&s.pace, "pace", 5000, "decisions per second of the workloads at moderate load")
 	flag.DurationVar(&s.measure, "measure", 3*time.Second, "time to measure each row in each round")
 	flag.Parse()
@@ -75,9 +86,15 @@ func run(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, redis.Stop()) }()
-	all := make(map[string][]measurement)
+	measured := rows
+	if s.scale != "" {
+		if measured, err = scaleRows(s.scale, s.full); err != nil {
+			return err
+		}
+	}
+	results := &results{rows: measured, all: make(map[string][]measurement), missed: make(map[string]error)}
 	for round := range s.rounds {
-		for _, r := range rows {
+		for _, r := range measured {
 			if !strings.Contains(r.String(), s.only) {
 				continue
 			}
@@ -87,10 +104,17 @@ func run(ctx context.Context, s settings) (err error) {
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, s.rounds, r)
 			m, err := measure(ctx, s, redis, r)
 			if err != nil {
-				return fmt.Errorf("measure %s: %w", r, err)
+				// What cannot be measured must not take the rest with it; its
+				// row says so.
+				fmt.Fprintf(os.Stderr, "storeload: %s: %v\n", r, err)
+				results.missed[r.String()] = err
+				continue
 			}
-			all[r.String()] = append(all[r.String()], m)
+			results.all[r.String()] = append(results.all[r.String()], m)
 		}
 	}
-	return report(os.Stdout, all)
+	if err := results.print(os.Stdout); err != nil {
+		return err
+	}
+	return figures.Append(s.figures, results.figures(s.scale))
 }

@@ -25,8 +25,9 @@ const (
 	// measured and Redis share the machine, and a decision that was given up on
 	// would be cheap.
 	budget = 250 * time.Millisecond
-	// maxSamples bounds the latencies that a caller keeps.
-	maxSamples = 100_000
+	// maxSamples bounds the latencies that a caller keeps, and allSamples those
+	// of all callers.
+	maxSamples, allSamples = 100_000, 25_600_000
 )
 
 // measurement is one row in one round.
@@ -37,6 +38,7 @@ type measurement struct {
 	calls        float64 // script calls per decision
 	undecided    float64 // share of decisions that Redis did not make
 	allowedShare float64
+	keyBytes     float64 // memory of each key, of this process or of Redis; 0 when it was not measured
 }
 
 // caller asks one request after the other.
@@ -60,11 +62,21 @@ func measure(ctx context.Context, s settings, redis *server.Redis, r row) (m mea
 	if _, err := redis.Ask("FLUSHALL"); err != nil {
 		return m, err
 	}
+	empty, err := memory(redis, r.system.local)
+	if err != nil {
+		return m, err
+	}
 	opened, err := r.system.open(redisstore.Options{Network: redis.Network, Addr: redis.Addr, Budget: budget})
 	if err != nil {
 		return m, err
 	}
 	defer func() { err = errors.Join(err, opened.Close()) }()
+	keyBytes := 0.0
+	if r.workload.filled {
+		if keyBytes, err = r.fill(ctx, s.keysOf(r.workload), redis, opened, empty); err != nil {
+			return m, err
+		}
+	}
 	var counting atomic.Bool
 	callers := newCallers(s, r, opened, &counting)
 	running, stop := context.WithCancel(ctx)
@@ -90,6 +102,7 @@ func measure(ctx context.Context, s settings, redis *server.Redis, r row) (m mea
 		return m, err
 	}
 	m, err = sum(callers, took)
+	m.keyBytes = keyBytes
 	per := func(total float64) float64 { return total / (m.rate * took.Seconds()) }
 	m.self, m.redis = per(micros(selfAfter-selfBefore)), per(micros(redisAfter-redisBefore))
 	m.calls = per(float64(callsAfter - callsBefore))
@@ -99,19 +112,28 @@ func measure(ctx context.Context, s settings, redis *server.Redis, r row) (m mea
 	return m, err
 }
 
+// keysOf returns how many different keys the workload has.
+func (s *settings) keysOf(w workload) int {
+	if w.keys > 0 {
+		return w.keys
+	}
+	return s.keys
+}
+
 func newCallers(s settings, r row, opened store.Store, counting *atomic.Bool) []*caller {
 	l := limit.Must(r.workload.spec)
-	keys := r.workload.keys
-	if keys == 0 {
-		keys = s.keys
+	keys := s.keysOf(r.workload)
+	count := s.callers
+	if r.workload.callers > 0 {
+		count = r.workload.callers
 	}
-	callers := make([]*caller, s.callers)
+	callers := make([]*caller, count)
 	for i := range callers {
 		c := &caller{
 			store: opened, workload: r.workload, limit: l, mode: r.system.mode, keys: keys,
 			random: rand.New(rand.NewPCG(uint64(i), 7)), counting: counting,
 			takes: make([]store.Take, r.workload.takes), results: make([]store.Result, r.workload.takes),
-			samples: make([]time.Duration, 0, maxSamples),
+			samples: make([]time.Duration, 0, min(maxSamples, allSamples/count)),
 		}
 		for j := range c.takes {
 			c.takes[j].Key = make([]byte, 0, 32)
@@ -147,18 +169,23 @@ func (c *caller) ask() {
 		group = 1
 	}
 	for i := range c.takes {
-		key := append(c.takes[i].Key[:0], "caller "...)
-		key = strconv.AppendInt(key, int64(i), 10)
-		key = append(key, ' ')
-		key = strconv.AppendInt(key, int64(c.random.IntN(c.keys)), 10)
+		key := appendKey(c.takes[i].Key[:0], i, c.random.IntN(c.keys))
 		c.takes[i] = store.Take{Key: key, Limit: c.limit, Hits: 1, Group: group, Mode: c.mode}
 	}
 	c.store.Take(context.Background(), c.takes, c.results)
 }
 
+// appendKey adds the name of key number n of take number i.
+func appendKey(dst []byte, i, n int) []byte {
+	dst = append(dst, "caller "...)
+	dst = strconv.AppendInt(dst, int64(i), 10)
+	dst = append(dst, ' ')
+	return strconv.AppendInt(dst, int64(n), 10)
+}
+
 func (c *caller) count(took time.Duration) {
 	c.decisions++
-	if len(c.samples) < maxSamples {
+	if len(c.samples) < cap(c.samples) {
 		c.samples = append(c.samples, took)
 	}
 	switch r := &c.results[0]; {

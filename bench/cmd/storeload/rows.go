@@ -23,6 +23,10 @@ type workload struct {
 	over bool
 	// paced asks at a set rate, not as fast as answers come.
 	paced bool
+	// callers is how many ask side by side; 0 means that of the settings.
+	callers int
+	// filled makes all keys before measuring.
+	filled bool
 }
 
 const plenty = 1_000_000_000
@@ -46,7 +50,9 @@ var (
 type system struct {
 	name string
 	mode *store.Mode
-	open func(o redisstore.Options) (store.Store, error)
+	// local says that Redis is not asked.
+	local bool
+	open  func(o redisstore.Options) (store.Store, error)
 }
 
 var (

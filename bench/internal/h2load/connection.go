@@ -16,7 +16,10 @@ import (
 )
 
 const (
-	bufferSize = 64 << 10
+	// bufferSize is that of what is read, and of what is written, of one
+	// connection; of more than manyConnections smallBuffer.
+	bufferSize, smallBuffer = 64 << 10, 4 << 10
+	manyConnections         = 64
 	// window is what the server may send before it hears of us again.
 	window = 1 << 30
 	// specWindow is the window of a connection before anyone has said more
@@ -58,18 +61,24 @@ type connection struct {
 // pending is one call under way.
 type pending struct {
 	start   time.Time
+	counted bool   // it is measured, whenever its answer comes
 	message []byte // the answer, with its prefix
 }
 
-func dial(r *run, random *rand.Rand) (*connection, error) {
-	conn, err := net.Dial(r.options.Network, r.options.Addr)
+// dial opens connection number i.
+func dial(r *run, i int, random *rand.Rand) (*connection, error) {
+	conn, err := net.Dial(r.options.Network, r.options.addrOf(i))
 	if err != nil {
 		return nil, err
 	}
+	size := bufferSize
+	if r.options.Connections > manyConnections {
+		size = smallBuffer
+	}
 	c := &connection{
 		run: r, random: random, conn: conn,
-		reader:     bufio.NewReaderSize(conn, bufferSize),
-		writer:     bufio.NewWriterSize(conn, bufferSize),
+		reader:     bufio.NewReaderSize(conn, size),
+		writer:     bufio.NewWriterSize(conn, size),
 		calls:      make(map[uint32]*pending),
 		nextStream: 1,
 		window:     specWindow,
@@ -259,11 +268,15 @@ func (c *connection) receiveHeaders(f *http2.HeadersFrame) error {
 // finish counts an answer.
 func (c *connection) finish(p *pending) {
 	c.run.answers.Add(1)
-	if c.run.phase.Load() != measuring {
+	if !p.counted && c.run.phase.Load() != measuring {
 		return
 	}
-	c.latencies.add(time.Since(p.start))
-	c.codes[codeOf(p.message)]++
+	c.latencies.Add(time.Since(p.start))
+	code := c.run.options.Code
+	if code == nil {
+		code = codeOf
+	}
+	c.codes[code(p.message)&3]++
 }
 
 // codeOf returns field 1 of a message with its gRPC prefix, a varint below 4,

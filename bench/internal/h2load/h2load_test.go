@@ -30,12 +30,17 @@ func (alternating) ShouldRateLimit(_ context.Context, r *pb.RateLimitRequest) (*
 
 func serve(t *testing.T) net.Addr {
 	t.Helper()
+	return serveOn(t, alternating{})
+}
+
+func serveOn(t *testing.T, service pb.RateLimitServiceServer) net.Addr {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	pb.RegisterRateLimitServiceServer(s, alternating{})
+	pb.RegisterRateLimitServiceServer(s, service)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(listener) }()
 	t.Cleanup(func() {
@@ -101,7 +106,7 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("median of nothing is %v, want 0", got)
 	}
 	for i := 100; i >= 1; i-- {
-		l.add(time.Duration(i) * time.Microsecond)
+		l.Add(time.Duration(i) * time.Microsecond)
 	}
 	for q, want := range map[float64]time.Duration{
 		0: time.Microsecond, 0.5: 51 * time.Microsecond, 0.99: 100 * time.Microsecond, 1: 100 * time.Microsecond,

@@ -11,7 +11,8 @@ type Latencies struct {
 	sorted bool
 }
 
-func (l *Latencies) add(d time.Duration) {
+// Add counts one answer.
+func (l *Latencies) Add(d time.Duration) {
 	l.micros = append(l.micros, uint32(min(d.Microseconds(), 1<<32-1)))
 	l.sorted = false
 }

@@ -11,8 +11,10 @@ import (
 
 // Options says what to ask whom.
 type Options struct {
-	// Network and Addr are what net.Dial takes.
+	// Network and Addr are what net.Dial takes. Others are more addresses over
+	// which the connections are spread in turns.
 	Network, Addr string
+	Others        []string
 	// Path is the gRPC method, "/package.Service/Method".
 	Path string
 	// Messages are the requests, marshalled. Each is sent once, in order over
@@ -30,6 +32,9 @@ type Options struct {
 	Passes int
 	// Measure is how long to measure.
 	Measure time.Duration
+	// Code returns the code of an answer, 0 to 3, from its message with the
+	// five bytes before it; nil means overall_code of a rate limit response.
+	Code func(message []byte) int
 	// Begin and End, when not nil, are called at the ends of the measured time.
 	Begin, End func()
 }
@@ -42,8 +47,7 @@ type Result struct {
 	Elapsed time.Duration
 	// Latencies are those of the answers in the measured time.
 	Latencies Latencies
-	// Codes counts the answers in the measured time by the varint that is field
-	// 1 of their message: the overall_code of a rate limit response.
+	// Codes counts the answers in the measured time by Options.Code.
 	Codes [4]int64
 }
 
@@ -71,7 +75,7 @@ func Run(o Options) (*Result, error) {
 	r := &run{options: o}
 	connections := make([]*connection, o.Connections)
 	for i := range connections {
-		c, err := dial(r, rand.New(rand.NewPCG(uint64(i), 1)))
+		c, err := dial(r, i, rand.New(rand.NewPCG(uint64(i), 1)))
 		if err != nil {
 			return nil, errors.Join(err, closeAll(connections))
 		}
@@ -162,6 +166,14 @@ func (r *run) waitFor(running *sync.WaitGroup, errs <-chan error) error {
 	case <-done:
 		return nil
 	}
+}
+
+// addrOf returns the address of connection number i.
+func (o *Options) addrOf(i int) string {
+	if i %= 1 + len(o.Others); i > 0 {
+		return o.Others[i-1]
+	}
+	return o.Addr
 }
 
 func closeAll(connections []*connection) error {

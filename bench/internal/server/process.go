@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // Process is a server that this command started.
@@ -77,33 +78,59 @@ func (p *Process) WaitFor(network, addr string) error {
 	}
 }
 
-// userHZ is the unit of times in /proc, the same on all of Linux.
-const userHZ = 100
-
 // CPU returns the processor time that the process has used, in user mode and in
-// the kernel, in steps of 10 ms.
+// the kernel, its ended threads included.
 func (p *Process) CPU() (time.Duration, error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	d, err := cpuOf(p.cmd.Process.Pid)
 	if err != nil {
 		return 0, fmt.Errorf("read the processor time of %s: %w", p.name, err)
 	}
-	return parseStat(string(stat))
+	return d, nil
 }
 
-// parseStat returns utime + stime of a line of /proc/PID/stat (proc_pid_stat(5)).
-func parseStat(stat string) (time.Duration, error) {
-	// The name of the command, in parentheses, may hold anything.
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const utime, stime = 14 - 3, 15 - 3 // counted from field 3, the first after the name
-	if len(fields) <= stime {
-		return 0, errors.New("processor time: /proc/PID/stat is too short")
+// cpuOf reads the clock that counts the processor time of a process
+// (clock_getcpuclockid(3)). It is exact to the nanosecond, where /proc has
+// steps of 10 ms.
+func cpuOf(pid int) (time.Duration, error) {
+	const scheduled = 2 // the kernel's CPUCLOCK_SCHED
+	var t syscall.Timespec
+	clock := ^uintptr(pid)<<3 | scheduled
+	if _, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+		return 0, errno
 	}
-	user, err1 := strconv.ParseInt(fields[utime], 10, 64)
-	system, err2 := strconv.ParseInt(fields[stime], 10, 64)
-	if err := errors.Join(err1, err2); err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
+	return time.Duration(t.Nano()), nil
+}
+
+// Resident returns the memory that the process holds, in bytes.
+func (p *Process) Resident() (int64, error) {
+	held, err := ResidentOf(p.cmd.Process.Pid)
+	if err != nil {
+		return 0, fmt.Errorf("read the memory of %s: %w", p.name, err)
 	}
-	return time.Duration(user+system) * time.Second / userHZ, nil
+	return held, nil
+}
+
+// ResidentOf returns the memory that any process holds, in bytes.
+func ResidentOf(pid int) (int64, error) {
+	statm, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStatm(string(statm))
+}
+
+// parseStatm returns the resident pages of /proc/PID/statm (proc_pid_statm(5)),
+// in bytes.
+func parseStatm(statm string) (int64, error) {
+	fields := strings.Fields(statm)
+	if len(fields) < 2 {
+		return 0, errors.New("memory: /proc/PID/statm is too short")
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("memory: %w", err)
+	}
+	return pages * int64(os.Getpagesize()), nil
 }
 
 // FreeAddr returns a loopback address that nobody listens on now.

@@ -15,12 +15,18 @@ type Redis struct {
 	*Process
 	// Network and Addr are what net.Dial takes.
 	Network, Addr string
+
+	bus string // the port on which nodes of a cluster talk
 }
 
 // StartRedis starts a redis-server, with its files in dir, on a unix socket or, as
 // it is commonly reached, on TCP.
 func StartRedis(binary, dir string, unix bool) (*Redis, error) {
-	args := []string{"--dir", dir, "--save", "", "--appendonly", "no"}
+	return startRedis(binary, dir, unix)
+}
+
+func startRedis(binary, dir string, unix bool, more ...string) (*Redis, error) {
+	args := append([]string{"--dir", dir, "--save", "", "--appendonly", "no"}, more...)
 	r := &Redis{Network: "unix", Addr: filepath.Join(dir, "redis.sock")}
 	if unix {
 		args = append(args, "--port", "0", "--unixsocket", r.Addr)
@@ -58,6 +64,14 @@ type Counters struct {
 	Memory   int64 // bytes in use
 	Keys     int64
 	Scripts  int64 // calls of scripts
+}
+
+// Plus returns the sum of the counters of two servers.
+func (c Counters) Plus(d Counters) Counters {
+	return Counters{
+		Commands: c.Commands + d.Commands, Reads: c.Reads + d.Reads, Memory: c.Memory + d.Memory,
+		Keys: c.Keys + d.Keys, Scripts: c.Scripts + d.Scripts,
+	}
 }
 
 // Counters reads the counters.

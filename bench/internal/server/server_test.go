@@ -1,18 +1,39 @@
 package server
 
 import (
+	"os"
+	"syscall"
 	"testing"
 	"time"
 )
 
-func TestParseStat(t *testing.T) {
-	const line = "4242 (redis (7) x) S 1 4242 4242 0 -1 4194560 900 0 0 0 150 75 0 0 20 0 5 0 100 1000 200"
-	if got, err := parseStat(line); err != nil || got != 2250*time.Millisecond {
-		t.Errorf("got %v, %v, want 2.25s", got, err)
+// TestCPU: the clock of this very process agrees with what it says of itself.
+func TestCPU(t *testing.T) {
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 	}
-	for _, bad := range []string{"", "1 (x) S 1 2", "1 (x) S 1 2 3 4 5 6 7 8 9 10 a b 1"} {
-		if got, err := parseStat(bad); err == nil {
-			t.Errorf("%q: got %v, want an error", bad, got)
+	const step = 50 * time.Millisecond // what the two kinds of counting may differ by
+	before := used()
+	got, err := cpuOf(os.Getpid())
+	if err != nil || got < before-step || got > used()+step {
+		t.Errorf("%v, %v, want %v to %v", got, err, before, used())
+	}
+	if _, err := cpuOf(1 << 23); err == nil {
+		t.Error("a process that is not there has a clock")
+	}
+}
+
+func TestParseStatm(t *testing.T) {
+	if got, err := parseStatm("900 12 3 4 0 5 0\n"); err != nil || got != int64(12*os.Getpagesize()) {
+		t.Errorf("%d, %v", got, err)
+	}
+	for _, bad := range []string{"", "1", "1 x"} {
+		if _, err := parseStatm(bad); err == nil {
+			t.Errorf("%q is no error", bad)
 		}
 	}
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/store/memstore"
+)
+
+// TestScaleRowsHaveNamesOfTheirOwn: a name is a place in a table.
+func TestScaleRowsHaveNamesOfTheirOwn(t *testing.T) {
+	for _, axis := range []string{axisKeys, axisLimits, axisCallers} {
+		few, err := scaleRows(axis, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := scaleRows(axis, true)
+		if err != nil || len(all) <= len(few) {
+			t.Errorf("%s: %d rows in all and %d of a few, %v", axis, len(all), len(few), err)
+		}
+		for _, rows := range [][]row{few, all} {
+			seen := make(map[string]bool)
+			for _, r := range rows {
+				if seen[r.String()] {
+					t.Errorf("%s: %s is there twice", axis, r)
+				}
+				seen[r.String()] = true
+			}
+		}
+	}
+	if _, err := scaleRows("height", true); err == nil {
+		t.Error("there is an axis of height")
+	}
+}
+
+// TestFillMakesAllKeys: of each take of a request, and each once.
+func TestFillMakesAllKeys(t *testing.T) {
+	opened, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	const keys = 1000
+	r := row{workload{spec: sliding, takes: 3}, inMemory}
+	if _, err := r.fill(t.Context(), keys, nil, opened, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got := opened.Stats().Keys; got != 3*keys {
+		t.Errorf("%d keys, want %d", got, 3*keys)
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 12: "12", 999: "999", 1000: "1,000", 10_000_000: "10,000,000"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestWhatIsNotMeasuredSaysSo: in the table, and in the figures.
+func TestWhatIsNotMeasuredSaysSo(t *testing.T) {
+	measured, failed := row{one, plain}, row{one, coalesced}
+	r := &results{
+		rows:   []row{measured, failed, {three, plain}},
+		all:    map[string][]measurement{measured.String(): {{rate: 1, self: 2, redis: 3, p50: time.Millisecond}}},
+		missed: map[string]error{failed.String(): errors.New("it is gone\nwith output")},
+	}
+	var out strings.Builder
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), failed.String()+" (not measured: it is gone)") || strings.Count(out.String(), "\n") != 3 {
+		t.Errorf("%s", out.String())
+	}
+	rows := r.figures("")
+	if len(rows) != 2 || rows[0].Values["redis_us"] != 3 || rows[1].Missing != "it is gone" || rows[0].Section != "redis" {
+		t.Errorf("%+v", rows)
+	}
+	if scaled := r.figures(axisKeys); scaled[0].Section != "scale" || scaled[0].Table != "against keys" {
+		t.Errorf("%+v", scaled[0])
+	}
+}
