@@ -68,10 +68,12 @@ func (e *Encoder) AppendFields(dst []Field, req *headgate.Request, resp *headgat
 
 // SetHeader sets fields in h in their own spelling, which net/http keeps on the
 // wire of HTTP/1. Header.Get of the same map finds only those whose spelling is
-// the canonical one.
+// the canonical one. It is one allocation.
 func SetHeader(h http.Header, fields []Field) {
-	for _, f := range fields {
-		h[f.Name] = []string{f.Value}
+	values := make([]string, len(fields))
+	for i, f := range fields {
+		values[i] = f.Value
+		h[f.Name] = values[i : i+1 : i+1]
 	}
 }
 

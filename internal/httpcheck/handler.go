@@ -325,7 +325,11 @@ func (h *handler) read(w http.ResponseWriter, r *http.Request) (*call, bool) {
 	}
 	c := h.calls.Get().(*call)
 	c.checker = checker
-	if _, err := c.body.ReadFrom(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+	body := r.Body
+	if r.ContentLength < 0 || r.ContentLength > maxBody {
+		body = http.MaxBytesReader(w, body, maxBody)
+	}
+	if _, err := c.body.ReadFrom(body); err != nil {
 		h.release(c)
 		writeProblem(w, unreadable(err))
 		return nil, false
@@ -426,7 +430,7 @@ func (h *handler) acceptable(r *http.Request) (problem, bool) {
 // nobody told them better (curl -d: a form), and refuses what must be something
 // else.
 func readable(media string) bool {
-	if media == "" {
+	if media == "" || media == mediaJSON {
 		return true
 	}
 	name, _, err := mime.ParseMediaType(media)
@@ -505,9 +509,16 @@ func writeProblem(w http.ResponseWriter, p problem) {
 
 const mediaJSON = "application/json"
 
+// contentJSON is what nearly all answers have as their Content-Type. Nobody writes to it.
+var contentJSON = []string{mediaJSON}
+
 // write sends an answer. That the client may be gone is nobody's error.
 func write(w http.ResponseWriter, status int, media string, body []byte) {
-	w.Header().Set("Content-Type", media)
+	if media == mediaJSON {
+		w.Header()["Content-Type"] = contentJSON
+	} else {
+		w.Header().Set("Content-Type", media)
+	}
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }
