@@ -133,11 +133,14 @@ const RemoteAddressKey = admission.RemoteAddressKey
 // key remote_address: an IPv4 address, or the /64 of an IPv6 address. No header
 // is looked at.
 func RemoteAddress(r *http.Request, s *Subject) error {
-	address, ok := admission.RemoteAddress(r.RemoteAddr)
+	address, peer, ok := admission.Remote(r.RemoteAddr)
 	if !ok {
 		return fmt.Errorf("%w: peer address %q; hint: listeners that are not TCP need an Identify of their own", ErrUnidentified, r.RemoteAddr)
 	}
 	s.Add(descriptor.Entry{Key: RemoteAddressKey, Value: address})
+	if origin := &s.pass.Request().Origin; !origin.ClientIP.IsValid() {
+		origin.ClientIP = peer // as addOrigin would, which need not read it again
+	}
 	return nil
 }
 

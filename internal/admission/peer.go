@@ -15,19 +15,25 @@ const ipv6PrefixBits = 64
 // RemoteAddress names the peer of an address with a port: an IPv4 address, or
 // the /64 of an IPv6 address; false when it is neither.
 func RemoteAddress(peer string) (string, bool) {
-	if end, _, ok := ipv4(peer); ok {
-		return peer[:end], true
+	name, _, ok := Remote(peer)
+	return name, ok
+}
+
+// Remote is RemoteAddress and PeerAddr at once.
+func Remote(peer string) (name string, addr netip.Addr, ok bool) {
+	if end, address, ok := ipv4(peer); ok {
+		return peer[:end], netip.AddrFrom4(address), true
 	}
 	parsed, err := netip.ParseAddrPort(peer)
 	if err != nil {
-		return "", false
+		return "", netip.Addr{}, false
 	}
-	address := parsed.Addr().Unmap().WithZone("")
-	if address.Is4() {
-		return address.String(), true
+	addr = parsed.Addr().Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String(), addr, true
 	}
-	prefix, err := address.Prefix(ipv6PrefixBits)
-	return prefix.String(), err == nil
+	prefix, err := addr.Prefix(ipv6PrefixBits)
+	return prefix.String(), addr, err == nil
 }
 
 // PeerAddr returns the address of a peer's address with a port, as IPv4 where it is
