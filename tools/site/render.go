@@ -88,6 +88,13 @@ func (s *site) render() (map[string][]byte, error) {
 			return nil, err
 		}
 	}
+	for name := range s.images {
+		image, err := fs.ReadFile(s.files, name)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = image
+	}
 	for _, name := range []string{"site.css", "search.js"} {
 		text, err := assets.ReadFile("assets/" + name)
 		if err != nil {

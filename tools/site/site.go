@@ -40,8 +40,10 @@ type site struct {
 	pages map[string]*page
 	// sources are the files that pages link to and that are no pages.
 	sources map[string]bool
-	nav     []group
-	faults  []error
+	// images are the files that pages show.
+	images map[string]bool
+	nav    []group
+	faults []error
 }
 
 // page is a markdown file.
@@ -81,7 +83,7 @@ type listed struct {
 
 // load reads the tree and resolves its links.
 func load(files fs.FS) (*site, error) {
-	s := &site{files: files, pages: map[string]*page{}, sources: map[string]bool{}}
+	s := &site{files: files, pages: map[string]*page{}, sources: map[string]bool{}, images: map[string]bool{}}
 	for _, name := range starts {
 		if s.isFile(name) {
 			s.add(name)
@@ -159,6 +161,8 @@ func (s *site) parse(name, out string, source []byte) {
 		switch n := n.(type) {
 		case *ast.Link:
 			links = append(links, n)
+		case *ast.Image:
+			s.show(p, n)
 		case *ast.RawHTML:
 			raw = n.Segments.Value(source)
 		case *ast.HTMLBlock:
@@ -172,6 +176,19 @@ func (s *site) parse(name, out string, source []byte) {
 	for _, l := range links {
 		s.resolve(p, l)
 	}
+}
+
+// show resolves an image: a file of this tree, since a site that opens from a folder has no
+// other.
+func (s *site) show(p *page, node *ast.Image) {
+	destination := string(node.Destination)
+	name := path.Join(path.Dir(p.path), destination)
+	if !s.isFile(name) {
+		s.fault("%s: no image is at %s", p.path, destination)
+		return
+	}
+	s.images[name] = true
+	node.Destination = []byte(relative(p.out, name))
 }
 
 // name gives each heading the id by which code hosts know it.

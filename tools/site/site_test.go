@@ -100,9 +100,10 @@ func TestFaults(t *testing.T) {
 		"README.md":           "# Home\n\n[docs](docs)\n",
 		"docs/README.md":      "# Contents\n\n## First\n\n- [home](../README.md)\n- [one](one.md)\n- [two](two.md)\n- [decisions](decisions)\n",
 		"docs/one.md":         "# One\n\n## A `part`, twice!\n\n## A `part`, twice!\n\n[two](two.md#grün), [again](#a-part-twice-1), [rules](../rules.yaml), [code](../code.go#L1), [out](https://example.com/x.md)\n",
-		"docs/two.md":         "# Two\n\n## Grün\n\n| a |\n|---|\n| [one](one.md#a-part-twice) |\n",
+		"docs/two.md":         "# Two\n\n## Grün\n\n| a |\n|---|\n| [one](one.md#a-part-twice) |\n\n![costs](cost.svg)\n",
 		"docs/decisions/1.md": "# First decision\n",
 		"rules.yaml":          "domain: a # <&>\n",
+		"docs/cost.svg":       "<svg/>",
 		"code.go":             "package code\n",
 	}
 	load := func(change map[string]string) (*site, error) {
@@ -129,10 +130,14 @@ func TestFaults(t *testing.T) {
 		"index.html":                `<a href="docs/index.html">docs</a>`,
 		"docs/decisions/index.html": `<a href="1.html">First decision</a>`,
 		"rules.yaml.html":           `domain: a # &lt;&amp;&gt;`,
+		"docs/cost.svg":             `<svg/>`,
 	} {
 		if !strings.Contains(string(files[name]), want) {
 			t.Errorf("%s lacks %s:\n%s", name, want, files[name])
 		}
+	}
+	if image := `<img src="cost.svg" alt="costs"`; !strings.Contains(string(files["docs/two.html"]), image) {
+		t.Errorf("docs/two.html does not show its image:\n%s", files["docs/two.html"])
 	}
 	if next := `<a rel="next" href="two.html">two &rarr;</a>`; !strings.Contains(string(files["docs/one.html"]), next) {
 		t.Errorf("docs/one.html does not lead on to the next page")
@@ -142,6 +147,7 @@ func TestFaults(t *testing.T) {
 		{"a heading that is not there", "docs/one.md", "# One\n[two](two.md#three)", "docs/one.md: docs/two.md has no heading #three"},
 		{"a heading of this page that is not there", "docs/one.md", "# One\n[here](#three)", "docs/one.md: docs/one.md has no heading #three"},
 		{"a place in a file", "docs/one.md", "# One\n[line](../rules.yaml#L1)", "docs/one.md: rules.yaml has no heading #L1"},
+		{"an image that is not there", "docs/one.md", "# One\n![costs](gone.svg)", "docs/one.md: no image is at gone.svg"},
 		{"outside of the tree", "docs/one.md", "# One\n[up](../../up.md)", "docs/one.md: nothing is at ../../up.md"},
 		{"HTML in a line", "docs/one.md", "# One\na <b>word</b> <!-- fine -->\n", "docs/one.md: <b> is HTML"},
 		{"a block of HTML", "docs/one.md", "# One\n\n<!-- fine -->\n\n<table>\n</table>\n", "docs/one.md: <table>\n</table> is HTML"},
