@@ -167,3 +167,7 @@ fault: deps ## Kill, freeze and cut off real servers under load, for about twent
 .PHONY: bench
 bench: ## Measure Headgate beside its peers
 	cd bench && ./run.sh
+
+.PHONY: bench-page
+bench-page: ## Measure all of it, and make the figures of bench/README.md, docs/capacity.md and the chart anew
+	cd bench && ./page.sh

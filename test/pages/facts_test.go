@@ -21,14 +21,13 @@ func TestFiguresWereMeasured(t *testing.T) {
 	rows := regexp.MustCompile(`(?m)^\| .*\|$`).FindAllString(page, -1)
 	found := 0
 	for _, row := range rows {
-		row = regexp.MustCompile(`(; plan|, 8 hits).*`).ReplaceAllString(row, "") // what is set, and not measured
 		for _, f := range figure.FindAllString(regexp.MustCompile("`[^`]*`").ReplaceAllString(row, ""), -1) {
 			if found++; !slices.Contains(measured, f) {
 				t.Errorf("docs/capacity.md: %s is in no figure of bench/README.md: %s", f, row)
 			}
 		}
 	}
-	if found < 25 {
+	if found < 20 {
 		t.Errorf("only %d figures were found", found)
 	}
 }

@@ -111,6 +111,9 @@ const (
 	// fillers are how many fill a store side by side, and fillBatch how many
 	// takes they ask for at a time.
 	fillers, fillBatch = 16, 64
+	// fillTries is how often what has failed is asked again: on a crowded machine
+	// a call may miss the budget.
+	fillTries = 50
 	// fewKeys are too few to divide memory by.
 	fewKeys = 100_000
 )
@@ -141,13 +144,14 @@ func (r row) fillPart(ctx context.Context, opened store.Store, first, last int) 
 	l := limit.Must(r.workload.spec)
 	takes, results := make([]store.Take, 0, fillBatch), make([]store.Result, fillBatch)
 	flush := func() error {
-		opened.Take(ctx, takes, results[:len(takes)])
-		for i := range takes {
-			if err := results[i].Err; err != nil {
+		for tries := 0; len(takes) > 0; tries++ {
+			opened.Take(ctx, takes, results[:len(takes)])
+			failed, err := keepFailed(takes, results)
+			if err != nil && tries == fillTries {
 				return fmt.Errorf("fill the store: %w", err)
 			}
+			takes = failed
 		}
-		takes = takes[:0]
 		return ctx.Err()
 	}
 	for n := first; n < last; n++ {
@@ -161,6 +165,18 @@ func (r row) fillPart(ctx context.Context, opened store.Store, first, last int) 
 		}
 	}
 	return flush()
+}
+
+// keepFailed returns the takes that have failed, in the memory of all, and why the
+// last of them did.
+func keepFailed(takes []store.Take, results []store.Result) (failed []store.Take, err error) {
+	failed = takes[:0]
+	for i := range takes {
+		if results[i].Err != nil {
+			failed, err = append(failed, takes[i]), results[i].Err
+		}
+	}
+	return failed, err
 }
 
 // memory is what Redis uses, or what this process holds, in bytes.

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 )
 
@@ -49,6 +51,50 @@ func TestFillMakesAllKeys(t *testing.T) {
 	}
 	if got := opened.Stats().Keys; got != 3*keys {
 		t.Errorf("%d keys, want %d", got, 3*keys)
+	}
+}
+
+// flaky fails two of three takes.
+type flaky struct {
+	store.Store
+	asked int
+}
+
+func (f *flaky) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	f.Store.Take(ctx, takes, results)
+	for i := range takes {
+		if f.asked++; f.asked%3 != 0 {
+			results[i] = store.Result{Err: errors.New("too late")}
+		}
+	}
+}
+
+// TestFillAsksAgain: what has failed is made all the same, and what always fails
+// is an error.
+func TestFillAsksAgain(t *testing.T) {
+	opened, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	r := row{workload{spec: sliding, takes: 1}, inMemory}
+	if err := r.fillPart(t.Context(), &flaky{Store: opened}, 0, 500); err != nil {
+		t.Fatal(err)
+	}
+	if got := opened.Stats().Keys; got != 500 {
+		t.Errorf("%d keys, want 500", got)
+	}
+	if err := r.fillPart(t.Context(), broken{}, 0, 1); err == nil {
+		t.Error("a store that is gone was filled")
+	}
+}
+
+// broken fails every take.
+type broken struct{ store.Store }
+
+func (broken) Take(_ context.Context, takes []store.Take, results []store.Result) {
+	for i := range takes {
+		results[i].Err = errors.New("gone")
 	}
 }
 
