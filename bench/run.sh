@@ -45,7 +45,12 @@ peers() {
 
 # section begins a section; try runs what measures it.
 section() { printf '\n## %s\n' "$1"; }
-try() { "$@" || printf '\nnot measured: %s ended with status %s\n' "$(basename "$1")" $?; }
+try() {
+	"$@" || {
+		status=$?
+		printf '\nnot measured: %s ended with status %s\n' "$(basename "$1")" "$status"
+	}
+}
 aims() { "$work/benchpage" -figures "$figures" -aims "$1"; }
 table() { "$work/benchtable" -section "$1" -figures "$figures"; }
 

@@ -25,12 +25,20 @@ type figure func(figures.Set) (float64, error)
 // row that is judged: it gives them for less than the store does.
 const mostUndecided = 5
 
+// mostUnsent is how many requests, in percent, may not have been sent when they
+// were due in a row that is judged: latencies say nothing of them.
+const mostUnsent = 1
+
 // at is the figure at a place.
 func at(section, table, system, value string) figure {
 	return func(s figures.Set) (float64, error) {
 		p := figures.Place{Section: section, Table: table, System: system, Value: "undecided_percent"}
 		if undecided, err := s.At(p); err == nil && undecided > mostUndecided {
 			return 0, &figures.MissingError{Place: p, Reason: fmt.Sprintf("%.0f %% was not decided by the store", undecided)}
+		}
+		p.Value = "unsent_percent"
+		if unsent, err := s.At(p); err == nil && unsent > mostUnsent {
+			return 0, &figures.MissingError{Place: p, Reason: fmt.Sprintf("%.0f %% could not be sent at that rate", unsent)}
 		}
 		p.Value = value
 		return s.At(p)

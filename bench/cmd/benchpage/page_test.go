@@ -194,17 +194,19 @@ func TestEveryAimCanBeMet(t *testing.T) {
 	}
 }
 
-// TestUndecidedAnswersAreNoFigure: they are cheap, and no decision.
-func TestUndecidedAnswersAreNoFigure(t *testing.T) {
-	row := func(undecided float64) figures.Set {
-		return figures.Set{{Section: "s", Table: "t", System: "x", Values: map[string]float64{"sum_us": 1, "undecided_percent": undecided}}}
-	}
-	if v, err := at("s", "t", "x", "sum_us")(row(mostUndecided)); v != 1 || err != nil {
-		t.Errorf("%v, %v", v, err)
-	}
-	var missing *figures.MissingError
-	if _, err := at("s", "t", "x", "sum_us")(row(mostUndecided + 1)); !errors.As(err, &missing) {
-		t.Errorf("%v", err)
+// TestWhatWasNotDecidedIsNoFigure: nor what was not sent.
+func TestWhatWasNotDecidedIsNoFigure(t *testing.T) {
+	for name, most := range map[string]float64{"undecided_percent": mostUndecided, "unsent_percent": mostUnsent} {
+		row := func(share float64) figures.Set {
+			return figures.Set{{Section: "s", Table: "t", System: "x", Values: map[string]float64{"sum_us": 1, name: share}}}
+		}
+		if v, err := at("s", "t", "x", "sum_us")(row(most)); v != 1 || err != nil {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
+		var missing *figures.MissingError
+		if _, err := at("s", "t", "x", "sum_us")(row(most + 1)); !errors.As(err, &missing) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

@@ -213,6 +213,9 @@ func (l *load) check(w workload, undecided int64) error {
 	for _, n := range l.codes {
 		answered += n
 	}
+	if answered == 0 {
+		return errors.New("no request of the measured time was answered")
+	}
 	if !w.over && l.codes[ok] != answered {
 		return fmt.Errorf("%d of %d answers were not OK", answered-l.codes[ok], answered)
 	}

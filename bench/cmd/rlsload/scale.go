@@ -42,9 +42,9 @@ func nodesAxis(full bool) (systems []system) {
 		})
 	}
 	for _, n := range counts {
-		add(fmt.Sprintf("%d nodes, one Redis", n), headgate{store: oneRedis, nodes: n})
+		add(counted(n, "node")+", one Redis", headgate{store: oneRedis, nodes: n})
 	}
-	add(fmt.Sprintf("%d nodes, %d shards of a cluster", counts[len(counts)-1], shards), headgate{store: cluster, nodes: counts[len(counts)-1]})
+	add(fmt.Sprintf("%s, %d shards of a cluster", counted(counts[len(counts)-1], "node"), shards), headgate{store: cluster, nodes: counts[len(counts)-1]})
 	return systems
 }
 
@@ -58,10 +58,18 @@ func connectionsAxis(full bool) (systems []system) {
 		for _, transport := range []string{"grpc-go", "h2"} {
 			h := headgate{store: oneRedis, flags: []string{"--grpc-transport", transport}}
 			systems = append(systems, system{
-				name: fmt.Sprintf("%d connections, %s", n, transport), protocol: envoy, workloads: []workload{one}, start: h.start,
+				name: counted(n, "connection") + ", " + transport, protocol: envoy, workloads: []workload{one}, start: h.start,
 				axis: axisConnections, connections: n, streams: max(1, callsUnderWay/n),
 			})
 		}
 	}
 	return systems
+}
+
+// counted is "1 node" or "4 nodes".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/headgate/headgate/bench/internal/server"
 	"github.com/headgate/headgate/limit"
@@ -54,7 +55,7 @@ func keysAxis(full bool) (all []row) {
 		redis = []int{1000, 10_000, 100_000, 1_000_000}
 	}
 	of := func(n int) workload {
-		return workload{name: grouped(n) + " keys", spec: sliding, takes: 1, keys: n, filled: true}
+		return workload{name: counted(n, "key"), spec: sliding, takes: 1, keys: n, filled: true}
 	}
 	for _, n := range memory {
 		all = append(all, row{of(n), inMemory})
@@ -73,7 +74,7 @@ func limitsAxis(full bool) (all []row) {
 	}
 	for _, s := range []system{inMemory, coalesced} {
 		for _, n := range counts {
-			name := fmt.Sprintf("%d limits, each of 10,000 keys", n)
+			name := counted(n, "limit") + " of 10,000 keys each"
 			all = append(all, row{workload{name: name, spec: sliding, takes: n, keys: 10_000, filled: true}, s})
 		}
 	}
@@ -88,10 +89,18 @@ func callersAxis(full bool) (all []row) {
 	}
 	for _, s := range []system{inMemory, coalesced} {
 		for _, n := range counts {
-			all = append(all, row{workload{name: grouped(n) + " callers", spec: sliding, takes: 1, callers: n, filled: true}, s})
+			all = append(all, row{workload{name: counted(n, "caller"), spec: sliding, takes: 1, callers: n, filled: true}, s})
 		}
 	}
 	return all
+}
+
+// counted is "1 key" or "1,000 keys".
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return grouped(n) + " " + what
 }
 
 // grouped writes a number with a comma after each three digits.
@@ -111,6 +120,8 @@ const (
 	// fillers are how many fill a store side by side, and fillBatch how many
 	// takes they ask for at a time.
 	fillers, fillBatch = 16, 64
+	// fillTime bounds the whole: 10 million keys take a fifth of it.
+	fillTime = time.Minute
 	// fillTries is how often what has failed is asked again: on a crowded machine
 	// a call may miss the budget.
 	fillTries = 50
@@ -120,6 +131,8 @@ const (
 
 // fill makes all keys and returns what each takes, in bytes.
 func (r row) fill(ctx context.Context, keys int, redis *server.Redis, opened store.Store, empty int64) (float64, error) {
+	ctx, stop := context.WithTimeout(ctx, fillTime)
+	defer stop()
 	errs := make(chan error, fillers)
 	var filling sync.WaitGroup
 	for f := range fillers {

@@ -111,7 +111,10 @@ func (c *connection) greet() error {
 	); err != nil {
 		return err
 	}
-	return c.framer.WriteWindowUpdate(0, window-specWindow)
+	if err := c.framer.WriteWindowUpdate(0, window-specWindow); err != nil {
+		return err
+	}
+	return c.writer.Flush()
 }
 
 // encodeHeaders encodes the request headers twice: the first call tells them to

@@ -74,16 +74,19 @@ func Run(o Options) (*Result, error) {
 	}
 	r := &run{options: o}
 	connections := make([]*connection, o.Connections)
+	errs := make(chan error, len(connections))
+	var running sync.WaitGroup
 	for i := range connections {
 		c, err := dial(r, i, rand.New(rand.NewPCG(uint64(i), 1)))
 		if err != nil {
-			return nil, errors.Join(err, closeAll(connections))
+			r.phase.Store(ended)
+			err = errors.Join(err, closeAll(connections))
+			running.Wait()
+			return nil, err
 		}
 		connections[i] = c
-	}
-	errs := make(chan error, len(connections))
-	var running sync.WaitGroup
-	for _, c := range connections {
+		// At once: servers close a connection on which nothing is said, and there
+		// may be thousands.
 		running.Go(func() {
 			if err := c.loop(); err != nil {
 				errs <- err
