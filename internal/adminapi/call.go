@@ -63,6 +63,19 @@ func (c *call) number(name string, low, high, usual int64) (int64, *problem) {
 	return n, nil
 }
 
+// instant reads a parameter of the query that is an instant of RFC 3339, or returns what it is when it is
+// not there.
+func (c *call) instant(name string, usual time.Time) (time.Time, *problem) {
+	if !c.request.URL.Query().Has(name) {
+		return usual, nil
+	}
+	at, err := time.Parse(time.RFC3339, c.request.URL.Query().Get(name))
+	if err != nil {
+		return at, badField(http.StatusBadRequest, name, "not an instant such as 2026-11-28T18:00:00Z")
+	}
+	return at, nil
+}
+
 // flag reads a parameter of the query that is true or false, and false when it is not
 // there.
 func (c *call) flag(name string) (bool, *problem) {

@@ -6,9 +6,11 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/explain"
+	"github.com/headgate/headgate/internal/timeline"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -26,6 +28,16 @@ func (n node) routes() []route {
 		{
 			method: http.MethodGet, path: "overview", scope: Read, local: true, serve: n.overview, id: "getOverview", summary: "Show how this node is",
 			answers: []reply{ok(view.Overview{}, "How it is."), notHere},
+		},
+		{
+			method: http.MethodGet, path: "timeline", scope: Read, local: true, serve: n.timeline, id: "getTimeline", summary: "Show what this node has answered over time",
+			about: "Of the last hour by the second, of the last week by the minute. Steps are as short as the points allow.",
+			query: []parameter{
+				{"from", "The first instant; left out, an hour before the last.", schema{"type": "string", "format": "date-time"}},
+				{"to", "The last instant; left out, now.", schema{"type": "string", "format": "date-time"}},
+				{"points", "How many steps at most.", schema{"type": "integer", "minimum": 1, "maximum": timeline.MaxPoints, "default": defaultPoints}},
+			},
+			answers: []reply{ok(view.Timeline{}, "The steps of which something is known."), notHere},
 		},
 		{
 			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: n.keys, id: "listTopKeys", summary: "List the keys with the most requests of late",
@@ -74,6 +86,8 @@ func (n node) routes() []route {
 const (
 	// maxKeys bounds the keys of one answer, defaultKeys are those that are not asked for.
 	maxKeys, defaultKeys = 1000, 20
+	// defaultPoints are the steps of a timeline that are not asked for.
+	defaultPoints = 300
 	// maxEvents bounds the events of one answer.
 	maxEvents = 1000
 	// maxFilter bounds each part of a filter in bytes, and maxCursorText a cursor.
@@ -88,6 +102,29 @@ func (n node) overview(c *call) (*answer, error) {
 		return nil, errNotShown
 	}
 	return jsonAnswer(http.StatusOK, n.Watch.Overview())
+}
+
+// timeline answers what the node has answered over time.
+func (n node) timeline(c *call) (*answer, error) {
+	to, bad := c.instant("to", time.Now())
+	if bad != nil {
+		return nil, bad
+	}
+	from, bad := c.instant("from", to.Add(-time.Hour))
+	if bad != nil {
+		return nil, bad
+	}
+	if from.After(to) {
+		return nil, badField(http.StatusBadRequest, "from", "later than to")
+	}
+	most, bad := c.number("points", 1, timeline.MaxPoints, defaultPoints)
+	if bad != nil {
+		return nil, bad
+	}
+	if n.Watch.Timeline == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.Timeline(from, to, int(most)))
 }
 
 // fleet answers what is known of all nodes.

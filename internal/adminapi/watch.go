@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/view"
@@ -14,6 +15,8 @@ import (
 type Watch struct {
 	// Overview says how the node is.
 	Overview func() view.Overview
+	// Timeline says what the node has answered from one instant to another, in at most most steps.
+	Timeline func(from, to time.Time, most int) view.Timeline
 	// TopKeys returns up to n keys with the most requests by "total" or "denied", of a
 	// rule or, with "", of all; with fleet those of all nodes that are known of, where
 	// only keys that this node has seen have a Key.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/descriptor"
@@ -156,6 +157,9 @@ func testWatch() *Watch {
 		Overview: func() view.Overview {
 			return view.Overview{Node: view.Identity{Name: "one"}, Shards: []view.Shard{}, Rules: []view.Rule{{ID: "api.tenant"}}, Tiers: []view.Tier{}, Audit: view.Audit{Sinks: []view.AuditSink{}}}
 		},
+		Timeline: func(from, to time.Time, most int) view.Timeline {
+			return view.Timeline{Step: int64(to.Sub(from)/time.Second) / int64(most), Points: []view.TimelinePoint{{At: from, Known: 1}}}
+		},
 		TopKeys: func(by, rule string, n int, fleet bool) view.TopKeys {
 			list := view.TopKeys{By: by, Keys: slices.Clone(named[:min(n, 1)]), Nodes: 1}
 			if fleet {
@@ -277,6 +281,21 @@ func TestEventsInPages(t *testing.T) {
 	s.want(s.do(Read, "GET", "events/%00", ""), 400)
 }
 
+// A timeline is of the hour before now, in 300 steps, unless the question says something else.
+func TestTimeline(t *testing.T) {
+	s := newTestServerOn(t, nil, withoutDatabase)
+	for query, step := range map[string]int64{
+		"": 12, "?points=60": 60, "?points=2000&from=2026-11-28T00:00:00Z&to=2026-11-29T00:00:00%2B00:00": 43, "?to=2026-11-28T00:00:00Z": 12,
+		"?from=2026-11-28T18:00:00Z&to=2026-11-28T18:00:00Z": 0,
+	} {
+		var got view.Timeline
+		s.want(s.do(Read, "GET", "timeline"+query, ""), 200).json(t, &got)
+		if got.Step != step || len(got.Points) != 1 {
+			t.Errorf("%q: %+v", query, got)
+		}
+	}
+}
+
 // TestBadQuestionsAboutANode: each is refused with the field named.
 func TestBadQuestionsAboutANode(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase)
@@ -288,6 +307,8 @@ func TestBadQuestionsAboutANode(t *testing.T) {
 		"events?cursor=" + long: "cursor", "events?domain=%ff": "domain", "events?key=" + long: "key",
 		"events/" + long: "event", "live?topics=": "topics", "live?topics=overview,x": "topics", "live?topics=,": "topics", "live?topics=overview&topics=keys": "topics",
 		"events/live?outcome=x": "outcome", "events/live?rule=" + long: "rule", "events/live?cursor=1": "cursor", "overview?x=1": "x", "me?x=1": "x",
+		"timeline?from=": "from", "timeline?from=yesterday": "from", "timeline?to=2026-13-01T00:00:00Z": "to", "timeline?points=0": "points", "timeline?points=2001": "points",
+		"timeline?from=2026-11-28T18:00:01Z&to=2026-11-28T18:00:00Z": "from", "timeline?step=1": "step",
 	} {
 		var p problem
 		if s.want(s.do(Write, "GET", path, ""), 400).json(t, &p); len(p.Errors) != 1 || p.Errors[0].Field != field {
@@ -349,7 +370,7 @@ func manyFields(n int) string {
 // TestNothingToShow: routes of what a process does not have say so.
 func TestNothingToShow(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase, func(o *Options) { o.Watch = nil })
-	for _, path := range []string{"overview", "keys", "fleet", "hot-raises", "accuracy", "dual-run", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
+	for _, path := range []string{"overview", "timeline", "keys", "fleet", "hot-raises", "accuracy", "dual-run", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
 		if r := s.want(s.do(Write, "GET", path, ""), 404); !strings.Contains(string(r.body), "this process does not have") {
 			t.Errorf("%s: %s", path, r.body)
 		}

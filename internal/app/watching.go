@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/internal/reach"
 	"github.com/headgate/headgate/internal/regionview"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/timeline"
 	"github.com/headgate/headgate/internal/topkeys"
 	"github.com/headgate/headgate/internal/tracing"
 	"github.com/headgate/headgate/internal/view"
@@ -43,6 +44,7 @@ type watching struct {
 	reach     *reach.Check
 	traces    *tracing.Tracer // nil: there are none
 	nodes     *nodes.States
+	timeline  *timeline.Timeline // nil: this process decides nothing
 	regions   *regionWatch
 	lines     linelimit.Limiter
 	// draining is closed when the end begins.
@@ -87,6 +89,7 @@ func (p *process) watch() error {
 	}
 	p.observer.rest = append(p.observer.rest, p.keys.veil.Observer(watchers))
 	w.watchNodes()
+	w.watchTimeline()
 	w.watchRegions()
 	p.watchServers()
 	p.tasks = append(p.tasks, p.metrics.Run)
@@ -255,7 +258,7 @@ func (w *watching) close(ctx context.Context) {
 // shown is what the admin API shows of this node.
 func (w *watching) shown() *adminapi.Watch {
 	limiter := w.process.keys.names.Limiter(w.process.limiter)
-	return &adminapi.Watch{
+	shown := &adminapi.Watch{
 		Overview:  w.overview,
 		TopKeys:   w.topKeys,
 		Fleet:     func() view.Fleet { return w.nodes.Fleet(time.Now()) },
@@ -269,6 +272,10 @@ func (w *watching) shown() *adminapi.Watch {
 		Events: w.events,
 		Follow: func(f view.EventFilter) (adminapi.Follower, error) { return w.events.Follow(f) },
 	}
+	if w.timeline != nil {
+		shown.Timeline = w.timeline.Between
+	}
+	return shown
 }
 
 // topKeys returns the keys with the most requests of this node, or of all nodes.
