@@ -42,13 +42,17 @@ var (
 		"What denied requests are told to wait; requests that can never pass are not counted.", nil, nil)
 	remainingRatio = prometheus.NewDesc("headgate_remaining_ratio",
 		"Share of a limit that is left after a request, of one request in 16.", nil, nil)
+	ruleRetryAfter = prometheus.NewDesc("headgate_rule_retry_after_seconds",
+		"What denied requests are told to wait, by the rule that spoke; a rule that has denied nothing has no series.", []string{"rule"}, nil)
+	ruleRemainingRatio = prometheus.NewDesc("headgate_rule_remaining_ratio",
+		"Share of a limit that is left after a request, of one request in 16, by rule.", []string{"rule"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (decisionCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		decisionsTotal, burstExhausted, hotKeysTotal, requestsTotal, failOpenTotal, storeErrorsTotal, deniedRequests, softLimits, holdsTotal,
-		decisionDuration, retryAfter, remainingRatio, tierDecisions, tierUsed,
+		decisionDuration, retryAfter, remainingRatio, ruleRetryAfter, ruleRemainingRatio, tierDecisions, tierUsed,
 	} {
 		ch <- d
 	}
@@ -108,6 +112,12 @@ func collectRule(ch chan<- prometheus.Metric, t *totals, i int) {
 	}
 	if n := t.rules[i].hot; n > 0 {
 		ch <- total(hotKeysTotal, n, id)
+	}
+	if c := &t.rules[i]; c.retry > 0 {
+		ch <- newHistogram(ruleRetryAfter, seconds(ruleRetryBounds[:]), c.retries[:], c.retry.Seconds(), id)
+	}
+	if c := &t.rules[i]; c.looked > 0 {
+		ch <- newHistogram(ruleRemainingRatio, ruleRemainingBounds[:], c.shares[:], c.left, id)
 	}
 }
 

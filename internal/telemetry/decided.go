@@ -103,8 +103,10 @@ func (s *stripe) count(resp *headgate.Response) {
 
 // look counts the share of a limit that is left.
 func (s *stripe) look(row int, d *limit.Decision) {
+	left := float64(d.Remaining) / float64(d.Limit)
 	s.rows[row].remaining, s.rows[row].looked = d.Remaining, s.looked.Add(1)
-	s.share(float64(d.Remaining) / float64(d.Limit))
+	s.rows[row].share(left)
+	s.share(left)
 }
 
 // countBurst counts a denial by a limit that has a burst. Hits that are more than the
@@ -139,6 +141,7 @@ func (s *stripe) countDenial(resp *headgate.Response) {
 	}
 	if wait := v.Decision.RetryAfter; wait > 0 {
 		s.retryAfter(wait)
+		s.rows[s.row(v.Rule)].retryAfter(wait)
 	}
 }
 

@@ -1,8 +1,9 @@
 package telemetry
 
 import (
-	"github.com/headgate/headgate/rules"
+	"time"
 
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -24,10 +25,49 @@ type counts struct {
 	// number among those; 0: none was.
 	remaining int64
 	looked    uint64
+	// retries are what denied requests were told to wait for which the rule spoke, between
+	// ruleRetryBounds and above; retry is their sum.
+	retries [len(ruleRetryBounds) + 1]uint64
+	retry   time.Duration
+	// shares are those of its limits that were left, between ruleRemainingBounds and above;
+	// left is their sum.
+	shares [len(ruleRemainingBounds) + 1]uint64
+	left   float64
+}
+
+// ruleRetryBounds and ruleRemainingBounds are those of the histograms by rule. They are few, because
+// each is a series of every rule.
+var (
+	ruleRetryBounds     = [...]time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour}
+	ruleRemainingBounds = [...]float64{0, 0.1, 0.25, 0.5}
+)
+
+// retryAfter counts what a denied client is told to wait.
+func (c *counts) retryAfter(wait time.Duration) {
+	bucket := 0
+	for bucket < len(ruleRetryBounds) && wait > ruleRetryBounds[bucket] {
+		bucket++
+	}
+	c.retries[bucket]++
+	c.retry += wait
+}
+
+// share counts the share of a limit that is left.
+func (c *counts) share(left float64) {
+	bucket := 0
+	for bucket < len(ruleRemainingBounds) && left > ruleRemainingBounds[bucket] {
+		bucket++
+	}
+	c.shares[bucket]++
+	c.left += left
 }
 
 func (c *counts) add(other *counts) {
 	sum(c.outcomes[:], other.outcomes[:])
+	sum(c.retries[:], other.retries[:])
+	sum(c.shares[:], other.shares[:])
+	c.retry += other.retry
+	c.left += other.left
 	c.burst += other.burst
 	c.hot += other.hot
 	if other.looked > c.looked {

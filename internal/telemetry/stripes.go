@@ -23,10 +23,10 @@ const (
 	stripeGap = 128
 	// maxStripes bounds their number, on machines with many processors.
 	maxStripes = 256
-	// maxRows bounds the rows of all stripes together, at 120 bytes each, or 160 with
+	// maxRows bounds the rows of all stripes together, at 232 bytes each, or 272 with
 	// the hits of Options.EnvoyNames: where there are very many rules, fewer
 	// stripes are in use.
-	maxRows = 1 << 19
+	maxRows = 1 << 18
 	// sampleEvery is how many decisions of a stripe there are for each of which the
 	// share that is left is looked at.
 	sampleEvery = 16

@@ -140,12 +140,26 @@ descriptors:
 		`headgate_retry_after_seconds_bucket{le="0.01"}`:  0,
 		`headgate_retry_after_seconds_bucket{le="0.1"}`:   1,
 		`headgate_retry_after_seconds_bucket{le="30"}`:    2,
+
+		`headgate_rule_retry_after_seconds_count{rule="d.bucket"}`:          1,
+		`headgate_rule_retry_after_seconds_sum{rule="d.bucket"}`:            0.05,
+		`headgate_rule_retry_after_seconds_bucket{rule="d.bucket",le="1"}`:  1,
+		`headgate_rule_retry_after_seconds_count{rule="d.window"}`:          1,
+		`headgate_rule_retry_after_seconds_sum{rule="d.window"}`:            30,
+		`headgate_rule_retry_after_seconds_bucket{rule="d.window",le="10"}`: 0,
+		`headgate_rule_retry_after_seconds_bucket{rule="d.window",le="60"}`: 1,
 	})
 	series := scrape(t, m)
 	if _, there := series[`headgate_burst_exhausted_total{rule="d.window"}`]; there {
 		t.Error("a rule without a burst has a series of bursts")
 	}
+	if _, there := series[`headgate_rule_remaining_ratio_count{rule="d.bucket"}`]; there {
+		t.Error("a rule whose limits were not looked at has a series of what is left")
+	}
 	looked := series["headgate_remaining_ratio_count"]
+	if n := series[`headgate_rule_remaining_ratio_count{rule="d.window"}`]; n != looked || series[`headgate_rule_remaining_ratio_bucket{rule="d.window",le="0.1"}`] != n || series[`headgate_rule_remaining_ratio_sum{rule="d.window"}`] != series["headgate_remaining_ratio_sum"] {
+		t.Errorf("by rule %v were looked at, of %v", n, looked)
+	}
 	if looked == 0 || looked > float64(2*len(m.stripes.all)) || series[`headgate_remaining_ratio_bucket{le="0.1"}`] != looked || series["headgate_remaining_ratio_sum"] > 0.1*looked+1e-9 {
 		t.Errorf("%v looked at, of which %v had a tenth or less; sum %v", looked, series[`headgate_remaining_ratio_bucket{le="0.1"}`], series["headgate_remaining_ratio_sum"])
 	}
