@@ -98,7 +98,9 @@ var rooms = map[string]struct {
 	"internal/heavy":               {nil, "the largest counts of keys are found by their hashes, whatever they name"},
 	"internal/topkeys":             {[]string{".", "descriptor", "rules", "store", "internal/heavy", "internal/keyname", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/audit":               {[]string{".", "descriptor", "identity", "limit", "rules", "store", "internal/credentials", "internal/keyname", "internal/view", "trace", "verdict", "internal/sleep"}, "an observer sees decisions and reaches into nothing"},
-	"internal/tracing":             {[]string{".", "rules", "store", "internal/view"}, "an observer sees decisions and reaches into nothing"},
+	"internal/otlp":                {nil, "a collector is named in the same way, whatever it is told"},
+	"internal/metricpush":          {[]string{"internal/otlp"}, "what is sent is what is scraped, whoever has counted"},
+	"internal/tracing":             {[]string{".", "rules", "store", "internal/otlp", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/denialog":            {[]string{".", "descriptor", "limit", "rules", "store", "internal/keyname", "verdict"}, "an observer sees decisions and reaches into nothing"},
 	"internal/refusals":            {[]string{"identity"}, "who is turned away is counted alike at all doors, and which credential it was is known to none but the door"},
 	"internal/dashboard":           {[]string{"internal/problems", "internal/refusals", "internal/strictjson"}, "the dashboard shows what the admin API says, and knows nothing more"},
@@ -267,9 +269,11 @@ var rooms = map[string]struct {
 		"internal/keyfile",
 		"internal/keyname",
 		"internal/linelimit",
+		"internal/metricpush",
 		"internal/nodes",
 		"internal/nonblock",
 		"internal/openapi",
+		"internal/otlp",
 		"internal/problems",
 		"internal/proxy",
 		"internal/quotas",
@@ -395,7 +399,7 @@ var outsiders = []struct {
 	allowed []string
 	reason  string
 }{
-	{"github.com/prometheus", []string{"internal/telemetry"}, "metrics have one room, so that they can be exchanged"},
+	{"github.com/prometheus", []string{"internal/telemetry", "internal/metricpush"}, "metrics have one room, so that they can be exchanged, and one that sends them"},
 	{"github.com/envoyproxy", []string{"client/stream", "client/stream/streampb", "internal/rls", "internal/rlqs", "internal/dualrun", "internal/extauthz", "internal/loadgen", "internal/xdsrules"}, "the wire type is not the domain type"},
 	{"google.golang.org/grpc", []string{"client/stream", "client/stream/streampb", "internal/rls", "internal/rlqs", "internal/shares", "internal/streamfront", "internal/dualrun", "internal/extauthz", "internal/loadgen", "internal/xdsrules", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
 	{"google.golang.org/protobuf", []string{"client/stream", "client/stream/streampb", "internal/rls", "internal/rlqs", "internal/streamfront", "internal/xdsrules", "grpclimit", "overload/grpcshed"}, "the wire stops at its way in"},
@@ -407,13 +411,13 @@ var outsiders = []struct {
 	{"github.com/jackc", []string{"tenant/sqltenant"}, "no decision waits for a database"},
 	{"github.com/aws", []string{"internal/urlrules"}, "requests to S3 are signed in one room"},
 	{"github.com/go-jose", []string{"identity"}, "tokens are verified in one room"},
-	{"go.opentelemetry.io", []string{"internal/tracing"}, "traces have one room, so that they can be exchanged"},
+	{"go.opentelemetry.io", []string{"internal/tracing", "internal/metricpush"}, "traces have one room, and the sending of metrics has one, so that they can be exchanged"},
 	{"github.com/twmb", []string{"internal/audit"}, "a client library has one room, so that it can be exchanged"},
 	{"github.com/anishathalye", nil, "orders of histories are searched in tests alone"},
 	{"text/template", nil, "templates look up methods by name, so that the program keeps all of them; internal/markup writes pages"},
 	{"html/template", nil, "templates look up methods by name, so that the program keeps all of them; internal/markup writes pages"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
-	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
+	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/otlp", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rehearsal", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 

@@ -53,7 +53,7 @@ type Options struct {
 	Reload <-chan os.Signal
 
 	// Getenv returns variables of the environment that are not Headgate's own, those of Amazon's
-	// tools; nil knows none.
+	// tools and of OpenTelemetry; nil knows none.
 	Getenv func(string) string
 
 	// signKey is the file of the key that signs what others are given of the database; ""

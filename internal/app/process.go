@@ -197,6 +197,9 @@ func (p *process) assemble() error {
 	if err := p.sendStatistics(&p.settings.Statsd); err != nil {
 		return err
 	}
+	if err := p.pushMetrics(&p.settings.Observing); err != nil {
+		return err
+	}
 	p.trust.ops = p.gate(entrance{at: callers.Ops, front: "ops", needs: headgate.Rights{Explain: true}})
 	p.ops, err = p.opsServer()
 	return err

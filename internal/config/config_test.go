@@ -125,6 +125,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"headers":               "off",
 		"health-addr":           ":1",
 		"metrics-addr":          ":1",
+		"metrics-endpoint":      "http://h:1",
 		"near-limit-ratio":      "0.5",
 		"xds-server":            "a:1",
 		"xds-node":              "n",

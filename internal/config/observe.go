@@ -54,12 +54,20 @@ type Observing struct {
 	// TraceRatio is the share of decisions without a caller's trace that begin one.
 	// The default value is 0.
 	TraceRatio float64 `group:"watch" default:"0" placeholder:"SHARE" help:"Share of the requests which bring no trace that begin one. Requests that bring one follow it. Default ${default}."`
+
+	// MetricsEndpoint is where all metrics go; the zero value is what the environment says.
+	MetricsEndpoint StoreURL `group:"watch" placeholder:"URL" help:"Collector that all metrics are sent to, by OTLP over HTTP: http://127.0.0.1:4318; beside what Prometheus asks for. Variables of OpenTelemetry such as OTEL_EXPORTER_OTLP_HEADERS are heeded. Default: OTEL_EXPORTER_OTLP_METRICS_ENDPOINT, or OTEL_EXPORTER_OTLP_ENDPOINT where OTEL_METRICS_EXPORTER is otlp, or off."`
+	// MetricsInterval is the time between two exports; 0 (the default) is what the environment
+	// says, or 60s. From 1s to 1h.
+	MetricsInterval time.Duration `group:"watch" default:"0" placeholder:"TIME" help:"Time between two exports of metrics. Default 0: OTEL_METRIC_EXPORT_INTERVAL, or 60s."`
 }
 
 const (
 	maxDenialLines, maxTopKeys     = 1000, 1024
 	minAuditBuffer, maxAuditBuffer = 16, 1 << 22
 	maxHeader, maxName             = 64, 255
+	// An interval of less than a second would cost more than it shows.
+	minMetricsInterval, maxMetricsInterval = time.Second, time.Hour
 )
 
 func (o *Observing) validate() error {
@@ -83,6 +91,12 @@ func (o *Observing) validate() error {
 		problems = append(problems, o.TraceEndpoint.checkScheme("trace-endpoint", []string{"http", "https"}))
 	} else if o.TraceRatio > 0 {
 		problems = append(problems, errors.New("--trace-ratio: there is no collector for traces; hint: --trace-endpoint URL"))
+	}
+	if o.MetricsEndpoint != (StoreURL{}) {
+		problems = append(problems, o.MetricsEndpoint.checkScheme("metrics-endpoint", []string{"http", "https"}))
+	}
+	if o.MetricsInterval != 0 {
+		problems = append(problems, between("metrics-interval", o.MetricsInterval, minMetricsInterval, maxMetricsInterval))
 	}
 	if o.DecisionID != "" && !isToken(o.DecisionID) {
 		problems = append(problems, fmt.Errorf("--decision-id: not the name of a header field; hint: letters, digits and dashes, at most %d", maxHeader))

@@ -19,6 +19,8 @@ func TestBadObservingSettings(t *testing.T) {
 		{[]string{"--audit-kafka=file:///var/log"}, "--audit-kafka: unknown kind of place; hint: the URL begins with kafka://"},
 		{[]string{"--audit-kafka=kafka://u:se%cret@h/t"}, "--audit-kafka: not a URL; hint:"},
 		{[]string{"--trace-endpoint=localhost:4318"}, "--trace-endpoint: unknown kind of place; hint: the URL begins with http://"},
+		{[]string{"--metrics-endpoint=localhost:4318"}, "--metrics-endpoint: unknown kind of place; hint: the URL begins with http://"},
+		{[]string{"--metrics-interval=10ms"}, "--metrics-interval: 10ms is out of range; hint: from 1s to 1h"},
 		{[]string{"--trace-ratio=0.1"}, "--trace-ratio: there is no collector for traces; hint:"},
 		{[]string{"--decision-id=X Id"}, "--decision-id: not the name of a header field; hint:"},
 		{[]string{"--node-name=a\nb"}, "--node-name: blanks and control characters"},

@@ -39,6 +39,7 @@ func watchAll(m *Metrics) {
 	m.WatchTopKeys(func() TopKeys {
 		return TopKeys{Tracked: 1, Capacity: 2, Seen: 3, Evicted: 4, NewKeys: map[string]float64{"d.a": 1234.5}}
 	})
+	m.WatchMetricPush(func() MetricPush { return MetricPush{Sent: 1, Failed: 2} })
 	m.WatchTracing(func() Tracing { return Tracing{Started: 1, Exported: 2, Failed: 3, Dropped: 4} })
 	m.WatchInspection(func() []Inspection {
 		return []Inspection{

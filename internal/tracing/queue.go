@@ -8,6 +8,8 @@ import (
 	"time"
 
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/headgate/headgate/internal/otlp"
 )
 
 const (
@@ -25,7 +27,7 @@ const (
 // of the SDK's it says what becomes of each, and tells errors to its owner alone.
 type queue struct {
 	exporter sdktrace.SpanExporter
-	to       *endpoint
+	to       *otlp.Endpoint
 	onError  func(error)
 
 	spans chan sdktrace.ReadOnlySpan
@@ -45,7 +47,7 @@ type queue struct {
 
 var _ sdktrace.SpanProcessor = (*queue)(nil)
 
-func newQueue(exporter sdktrace.SpanExporter, to *endpoint, onError func(error)) *queue {
+func newQueue(exporter sdktrace.SpanExporter, to *otlp.Endpoint, onError func(error)) *queue {
 	if onError == nil {
 		onError = func(error) {}
 	}
@@ -98,7 +100,7 @@ func (q *queue) Shutdown(ctx context.Context) error {
 		<-q.done
 	}
 	_ = q.exporter.Shutdown(ctx) // has nothing left to do
-	q.to.client.CloseIdleConnections()
+	q.to.Client.CloseIdleConnections()
 	if lost = q.failed.Load() - lost; lost > 0 {
 		return fmt.Errorf("close traces: the collector has not taken the last %d spans", lost)
 	}
@@ -162,6 +164,6 @@ func (q *queue) send(ctx context.Context, batch []sdktrace.ReadOnlySpan) []sdktr
 func (q *queue) tell(err error) {
 	if now := time.Now(); q.lastTold.IsZero() || now.Sub(q.lastTold) >= tellEvery {
 		q.lastTold = now
-		q.onError(fmt.Errorf("send traces to %s: %w; %d spans lost so far", q.to.host, q.to.told(err), q.failed.Load()+q.dropped.Load()))
+		q.onError(fmt.Errorf("send traces to %s: %w; %d spans lost so far", q.to.Host(), q.to.Told(err), q.failed.Load()+q.dropped.Load()))
 	}
 }

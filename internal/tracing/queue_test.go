@@ -38,7 +38,7 @@ func (e *exporter) batches() []int {
 func (e *exporter) Shutdown(context.Context) error { return nil }
 
 func testQueue(t *testing.T, e *exporter, onError func(error)) *queue {
-	to, err := parseEndpoint("http://collector:4318")
+	to, err := endpointOf("http://collector:4318")
 	if err != nil {
 		t.Fatal(err)
 	}

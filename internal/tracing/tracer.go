@@ -45,11 +45,11 @@ const scope = "github.com/headgate/headgate"
 // New returns a Tracer, which sends at once. That the collector answers is not checked: it
 // may come later.
 func New(o Options) (*Tracer, error) {
-	to, err := parseEndpoint(o.Endpoint)
+	to, err := endpointOf(o.Endpoint)
 	if err != nil {
 		return nil, err
 	}
-	exporter, err := to.exporter()
+	exporter, err := exporterTo(to)
 	if err != nil {
 		return nil, err
 	}
