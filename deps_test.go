@@ -126,7 +126,7 @@ var rooms = map[string]struct {
 	"internal/usageview":           {[]string{".", "store", "tenant", "internal/quotas", "tenantusage"}, "what was used is told alike to operators and tenants"},
 	"internal/selflimit":           {[]string{".", "descriptor", "limit", "store/memstore", "internal/httpanswer"}, "what limits the APIs of Headgate knows none of them"},
 	"internal/customer":            {[]string{".", "limit", "tenant", "internal/problems", "internal/refusals", "internal/selflimit", "internal/usagetoken", "internal/usageview", "tenantusage"}, "a tenant reads its own usage through one method, and can change nothing"},
-	"internal/webhook":             {[]string{".", "descriptor", "identity", "limit", "rules", "store", "tenant", "internal/keyfile", "internal/quotas", "internal/spelling", "internal/yamlfile", "internal/sleep"}, "who is told sees decisions and reaches into nothing"},
+	"internal/webhook":             {[]string{".", "descriptor", "identity", "limit", "rules", "store", "tenant", "internal/keyfile", "internal/quotas", "internal/spelling", "internal/yamlfile", "internal/sleep", "verdict"}, "who is told sees decisions and reaches into nothing"},
 	"internal/quotas":              {[]string{"identity", "limit", "tenant", "tenant/sqltenant", "internal/strictjson"}, "what people write of accounts is read in one place, whoever asks"},
 	"internal/tierfile":            {[]string{"tenant", "limit", "internal/yamlfile"}, "the file of tiers becomes tiers, whoever resolves by them"},
 	"internal/timeline":            {[]string{"internal/rulesource", "internal/view"}, "what was answered over time is remembered by what it is told, and asks nobody"},

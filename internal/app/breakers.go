@@ -115,7 +115,14 @@ func (w *breakerWatch) tellOpen(b *seenBreaker, s *shardState, now time.Time) {
 
 func (w *breakerWatch) tellClosed(b *seenBreaker, name, addr string, now time.Time) {
 	if b.told {
-		w.logger.Info("the breaker of a server of the store is closed, or another server has taken its place",
+		message := "the breaker of a server of the store is closed, or another server has taken its place"
+		switch {
+		case w.reaches(name):
+			message = "the breaker of a server of another region is closed, or another server has taken its place"
+		case w.home(name):
+			message = "the breaker of a server of a home of regions is closed, or another server has taken its place"
+		}
+		w.logger.Info(message,
 			"store", name, "server", addr, "after", now.Sub(b.since).Round(time.Millisecond))
 	}
 	b.told = false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -161,11 +162,12 @@ func TestBreakerOfAHome(t *testing.T) {
 		"regions: {virginia: {store: vir}, frankfurt: {store: home}}": "it does not hear what passes here by shared rules",
 	} {
 		var log syncBuffer
+		state := breaker.Open
 		k := openTestStack(t, withRegions(t, main, "redis://"+away.Addr, "virginia", file))
 		w := &breakerWatch{logger: slog.New(slog.NewTextHandler(&log, nil)), home: k.regions.lends, reaches: k.regions.reaches, changed: func() {}, read: func() []shardState {
 			states := k.shardStates()
 			for i := range states {
-				states[i].state, states[i].opened, states[i].fault = breaker.Open, 1, refused
+				states[i].state, states[i].opened, states[i].fault = state, 1, refused
 			}
 			return states
 		}}
@@ -183,6 +185,18 @@ func TestBreakerOfAHome(t *testing.T) {
 		}
 		if got := of[main.Addr]; !strings.Contains(got, "is open: rules decide for its keys by their failure mode") {
 			t.Errorf("of the store of the region: %s", got)
+		}
+		// What has opened closes by the same name.
+		state = breaker.Closed
+		w.look(time.Unix(1e9+1, 0))
+		name := "another region"
+		if file == threeRegions {
+			name = "a home of regions"
+		}
+		for server, of := range map[string]string{away.Addr: name, main.Addr: "the store"} {
+			if want := `msg="the breaker of a server of ` + of + ` is closed, or another server has taken its place" store=`; !regexp.MustCompile(regexp.QuoteMeta(want) + `\w+ server=` + regexp.QuoteMeta(server)).MatchString(log.String()) {
+				t.Errorf("no line says %q of %s:\n%s", want, server, log.String())
+			}
 		}
 	}
 }

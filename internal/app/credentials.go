@@ -36,6 +36,25 @@ func (c *credentialFiles) noted(name string, reload func() (changed bool, err er
 	}
 }
 
+// tellingOnce makes of reload, which returns an error as long as there is one, what noted takes: one
+// that returns it once, and reports a change when the file is good again.
+func tellingOnce(reload func() (changed bool, err error)) func() (bool, error) {
+	wrong := ""
+	return func() (bool, error) {
+		was := wrong
+		changed, err := reload()
+		switch {
+		case err == nil:
+			wrong = ""
+			return changed || was != "", nil
+		case err.Error() == was:
+			return false, nil
+		}
+		wrong = err.Error()
+		return changed, err
+	}
+}
+
 // states returns how the files are.
 func (c *credentialFiles) states() []telemetry.CredentialFile {
 	c.mu.Lock()

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -81,5 +82,36 @@ func TestStaleCredentialsAreCounted(t *testing.T) {
 	expect("")
 	if got := ask(); got != http.StatusUnauthorized {
 		t.Errorf("by the token that has gone: %d", got)
+	}
+}
+
+// TestErrorsOfCredentialsAreToldOnce: a file that is read anew each time is stale from the first error
+// until it is good again, though it then says what it said before; and its error is told once.
+func TestErrorsOfCredentialsAreToldOnce(t *testing.T) {
+	var files credentialFiles
+	var answer error
+	reload := files.noted("f", tellingOnce(func() (bool, error) { return false, answer }))
+	for i, step := range []struct {
+		answer         error
+		changed, stale bool
+		told           string
+	}{
+		{nil, false, false, ""},
+		{errors.New("a"), false, true, "a"},
+		{errors.New("a"), false, true, ""},
+		{errors.New("b"), false, true, "b"},
+		{nil, true, false, ""},
+		{nil, false, false, ""},
+		{errors.New("b"), false, true, "b"},
+	} {
+		answer = step.answer
+		changed, err := reload()
+		told := ""
+		if err != nil {
+			told = err.Error()
+		}
+		if stale := files.states()[0].Stale; changed != step.changed || told != step.told || stale != step.stale {
+			t.Errorf("step %d: changed %t, stale %t, told %q, want %+v", i, changed, stale, told, step)
+		}
 	}
 }

@@ -27,7 +27,8 @@ func (p *process) knows(from identityfile.KnownKeys) (known, unsure func(string)
 		if err != nil {
 			return nil, nil, fmt.Errorf("file: %w", err)
 		}
-		p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of known API keys", list.Reload) })
+		reload := p.credentials.noted("known_api_keys", tellingOnce(list.Reload))
+		p.tasks = append(p.tasks, func(ctx context.Context) { p.reread(ctx, "the file of known API keys", reload) })
 		asked = list
 	default:
 		lookup, err := keylookup.New(from.URL)

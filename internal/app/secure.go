@@ -187,7 +187,7 @@ func (in *inlets) expiries() []telemetry.Certificate {
 	var all []telemetry.Certificate
 	for _, c := range in.certificates {
 		s := c.State()
-		all = append(all, telemetry.Certificate{Listener: c.name, NotAfter: s.NotAfter, Refused: s.Failures})
+		all = append(all, telemetry.Certificate{Listener: c.name, NotAfter: s.NotAfter, Refused: s.Failures, Stale: s.Refused != nil})
 	}
 	return all
 }

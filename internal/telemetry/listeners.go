@@ -18,8 +18,10 @@ type Listener struct {
 type Certificate struct {
 	Listener string
 	NotAfter time.Time
-	// Refused counts changes of its files that could not be used.
+	// Refused counts changes of its files that could not be used, and Stale says that what the
+	// files hold now is not in force.
 	Refused uint64
+	Stale   bool
 }
 
 // WatchListeners adds connections and certificates to the metrics. Both are called once for
@@ -34,6 +36,7 @@ func (m *Metrics) WatchListeners(listeners func() []Listener, certificates func(
 		}...),
 		newListed(certificates, []string{"listener"}, func(c *Certificate) []string { return []string{c.Listener} }, []listedMetric[Certificate]{
 			{prometheus.GaugeValue, "headgate_certificate_expiry_timestamp_seconds", "When the certificate in force expires.", func(c *Certificate) float64 { return float64(c.NotAfter.Unix()) }, nil},
+			{prometheus.GaugeValue, "headgate_certificate_stale", "1 while the files of a certificate hold something that cannot be used, so that the one before stays in force, else 0.", func(c *Certificate) float64 { return oneIf(c.Stale) }, nil},
 			{totalValue, "headgate_certificate_refused_total", "Changes of the files of a certificate that could not be used, so that the one before stays in force.", func(c *Certificate) float64 { return float64(c.Refused) }, nil},
 		}...),
 	)

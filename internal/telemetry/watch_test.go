@@ -93,7 +93,7 @@ func watchAll(m *Metrics) {
 	m.WatchProxy(func() Proxy { return Proxy{} })
 	m.WatchListeners(
 		func() []Listener { return []Listener{{"grpc", 2, 1, 1}} },
-		func() []Certificate { return []Certificate{{"grpc", time.Unix(2e9, 0), 1}} })
+		func() []Certificate { return []Certificate{{"grpc", time.Unix(2e9, 0), 1, true}} })
 	m.WatchCredentials(func() []CredentialFile { return []CredentialFile{{"callers", true}, {"admin_tokens", false}} })
 	m.WatchRefused(func() []Refused { return []Refused{{Front: "grpc", Right: "give_back", Calls: 1}} })
 	m.WatchShedding(func() Shedding {

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
+	"github.com/headgate/headgate/verdict"
 )
 
 // Options configures a Notifier.
@@ -92,11 +93,12 @@ func (n *Notifier) Decided(req *headgate.Request, resp *headgate.Response, _ tim
 }
 
 // near reports whether v is the exact decision of a main limit in force of a tenant,
-// of which the lowest threshold is reached.
+// of which the lowest threshold is reached. What the reserve of a region denies is not exact:
+// the rest of the limit may be unused in other regions.
 func (n *Notifier) near(v *headgate.Verdict) bool {
 	d := &v.Decision
 	return v.Tenant > 0 && (d.Limit-d.Remaining)*100 >= n.lowest*d.Limit && d.Limit > 0 &&
-		v.Limit != nil && v.Enforced() && v.Role.IsMain() && v.By.OfStore()
+		v.Limit != nil && v.Enforced() && v.Role.IsMain() && v.By == verdict.ByStore
 }
 
 // tell queues the events of a verdict, unless they were told before.

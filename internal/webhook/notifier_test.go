@@ -367,6 +367,7 @@ func TestNear(t *testing.T) {
 		"secondary":     func(v *headgate.Verdict) { v.Role = rules.Secondary },
 		"not looked at": func(v *headgate.Verdict) { v.By = verdict.BySkipping },
 		"guessed":       func(v *headgate.Verdict) { v.By, v.Degraded = verdict.ByFailureMode, store.Timeout },
+		"of a reserve":  func(v *headgate.Verdict) { v.By = verdict.ByReserve },
 		"of one node":   func(v *headgate.Verdict) { v.Degraded, v.By = store.Timeout, verdict.ByLocalShare },
 		"unlimited":     func(v *headgate.Verdict) { v.Limit, v.Decision = nil, limit.Decision{Allowed: true} },
 	} {
