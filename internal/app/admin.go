@@ -28,11 +28,11 @@ const (
 
 // adminAPI returns what answers operators: programs at an address of its own, and
 // browsers through the dashboard; nil when neither is served.
-func (p *process) adminAPI(s *config.Serve) (http.Handler, error) {
-	if s.AdminAddr == "" && s.DashboardAddr == "" {
+func (p *process) adminAPI(a *config.Admin, d *config.Dashboard) (http.Handler, error) {
+	if a.AdminAddr == "" && d.DashboardAddr == "" {
 		return nil, nil
 	}
-	tokens, err := adminapi.LoadTokens(s.AdminTokens)
+	tokens, err := adminapi.LoadTokens(a.AdminTokens)
 	if err != nil {
 		return nil, fmt.Errorf("--admin-tokens: %w", err)
 	}

@@ -71,11 +71,17 @@ func startAuth(t *testing.T, s config.Serve, logger *slog.Logger) map[string]str
 // the ready line.
 func startUntil(t *testing.T, s config.Serve, logger *slog.Logger) (addrs map[string]string, stop context.CancelFunc) {
 	t.Helper()
+	return startRun(t, func(ctx context.Context, o Options) error { return Run(ctx, s, o) }, logger)
+}
+
+// startRun is startUntil for any way to serve.
+func startRun(t *testing.T, run func(context.Context, Options) error, logger *slog.Logger) (addrs map[string]string, stop context.CancelFunc) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := Run(ctx, s, Options{Build: telemetry.Build{Version: "test"}, Logger: logger, Out: write})
+		err := run(ctx, Options{Build: telemetry.Build{Version: "test"}, Logger: logger, Out: write})
 		write.CloseWithError(io.EOF)
 		ended <- err
 	}()

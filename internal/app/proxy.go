@@ -30,11 +30,11 @@ import (
 // RunProxy forwards to a backend what may pass, by settings s until ctx ends, then
 // stops gently. It returns nil when everything under way was finished.
 func RunProxy(ctx context.Context, s config.Proxy, o Options) error {
-	k, err := readKeys(&s.Settings, "")
+	k, err := readKeys(&s.Settings, s.AdminHashKey)
 	if err != nil {
 		return err
 	}
-	p, err := newProcess(&s.Settings, config.Does{Decide: true}, k, o)
+	p, err := newProcess(&s.Settings, proxyDoes, k, o)
 	if err != nil {
 		return err
 	}
@@ -46,8 +46,15 @@ func RunProxy(ctx context.Context, s config.Proxy, o Options) error {
 	if err != nil {
 		return err
 	}
-	return p.run(ctx, []front{forwarder})
+	operators, err := p.operators(&s.Admin, &s.Dashboard)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx, append([]front{forwarder}, operators...))
 }
+
+// proxyDoes are the roles of every proxy: who operates one asks it alone.
+var proxyDoes = config.Does{Decide: true, Admin: true, Dashboard: true}
 
 // forwarder returns the way in that forwards.
 func (p *process) forwarder(s *config.Proxy) (front, error) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -134,6 +135,85 @@ func TestProxyOverUnixSocket(t *testing.T) {
 			t.Errorf("request %d: %d %s", i, w.Code, w.Body)
 		}
 	}
+}
+
+// TestProxyIsOperated: operators reach a proxy as they reach a node that is asked, with programs
+// and with browsers, and what they switch holds for the clients of the backend.
+func TestProxyIsOperated(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer backend.Close()
+	s := proxyBefore(t, backend.URL, twoADay)
+	s.NodeName, s.AuditBuffer, s.TopKeys = "door", 1024, 16
+	s.AdminAddr, s.DashboardAddr, s.DashboardSession = "127.0.0.1:0", "127.0.0.1:0", time.Hour
+	s.AdminTokens = filepath.Join(t.TempDir(), "tokens.yaml")
+	token, lines, err := adminapi.NewToken("ann", adminapi.Admin, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, s.AdminTokens, "tokens:\n"+lines)
+	at, _ := startRun(t, func(ctx context.Context, o Options) error { return RunProxy(ctx, s, o) }, quiet())
+	ask := func(method, address, path, token, body string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://"+at[address]+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = bearer(token)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	for i, want := range []int{200, 200, 429} {
+		if status, body := ask("GET", "http", "/", "", ""); status != want {
+			t.Fatalf("request %d: %d %s", i, status, body)
+		}
+	}
+	for _, tt := range []struct{ method, path, body, want string }{
+		{"GET", "overview", "", `"name":"door"`},
+		{"GET", "overview", "", `"requests":{"allowed":2,"denied":1`},
+		{"GET", "keys?by=denied", "", `"key":"remote_address:127.0.0.1"`},
+		{"GET", "fleet", "", `"self":true`},
+		{"POST", "explain", `{"domain":"a","descriptors":[{"entries":[{"key":"remote_address","value":"127.0.0.1"}]}]}`, `"allowed":false`},
+	} {
+		putUntil(t, http.StatusOK, func() (int, string) {
+			status, body := ask(tt.method, "admin", adminapi.Prefix+tt.path, token, tt.body)
+			if status == http.StatusOK && !strings.Contains(body, tt.want) {
+				return 0, tt.path + " lacks " + tt.want + ": " + body
+			}
+			return status, body
+		})
+	}
+	putUntil(t, http.StatusOK, func() (int, string) {
+		status, body := ask("GET", "admin", adminapi.Prefix+"events?outcome=denied", token, "")
+		if !strings.Contains(body, `"rule":"a.remote_address"`) {
+			return 0, body
+		}
+		return status, body
+	})
+	// Through the address of browsers too, and to nobody without a token.
+	if status, body := ask("GET", "dashboard", "/", "", ""); status != http.StatusOK || !strings.Contains(body, "<html") {
+		t.Errorf("the dashboard: %d %s", status, body)
+	}
+	for address, path := range map[string]string{"admin": adminapi.Prefix, "dashboard": "/api/"} {
+		if status, body := ask("GET", address, path+"overview", "", ""); status != http.StatusUnauthorized {
+			t.Errorf("%s without a token: %d %s", address, status, body)
+		}
+	}
+	if status, body := ask("GET", "http", adminapi.Prefix+"overview", token, ""); status != http.StatusTooManyRequests {
+		t.Errorf("the address of clients: %d %s", status, body)
+	}
+	if status, body := ask("PUT", "admin", adminapi.Prefix+"switches/rule:a.remote_address", token, `{"state":"off"}`); status != http.StatusCreated {
+		t.Fatalf("switch: %d %s", status, body)
+	}
+	putUntil(t, http.StatusOK, func() (int, string) { return ask("GET", "http", "/", "", "") })
 }
 
 func TestUpgradesAreNotClosedWhileDraining(t *testing.T) {

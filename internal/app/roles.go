@@ -21,20 +21,12 @@ func (p *process) fronts(s *config.Serve) ([]front, error) {
 		}
 		all = deciders
 	}
-	api, err := p.operatorsAPI(s)
-	if err != nil {
-		return nil, err
-	}
-	admin, err := p.admin(&s.Admin, api)
-	if err != nil {
-		return nil, err
-	}
-	dashboard, err := p.dashboard(&s.Dashboard, api)
+	operators, err := p.operators(&s.Admin, &s.Dashboard)
 	if err != nil {
 		return nil, err
 	}
 	var served []front
-	for _, f := range append(append(all, admin...), dashboard...) {
+	for _, f := range append(all, operators...) {
 		if f.addr != "" {
 			served = append(served, f)
 		}
@@ -42,13 +34,28 @@ func (p *process) fronts(s *config.Serve) ([]front, error) {
 	return served, nil
 }
 
+// operators returns the ways in of operators, with programs and with browsers. Those without
+// an address are left out.
+func (p *process) operators(a *config.Admin, d *config.Dashboard) ([]front, error) {
+	api, err := p.operatorsAPI(a, d)
+	if err != nil {
+		return nil, err
+	}
+	programs, err := p.admin(a, api)
+	if err != nil {
+		return nil, err
+	}
+	browsers, err := p.dashboard(d, api)
+	return append(programs, browsers...), err
+}
+
 // operatorsAPI returns what answers operators: this process, or one of those that
 // administer where it does not; nil when it serves neither them nor browsers.
-func (p *process) operatorsAPI(s *config.Serve) (http.Handler, error) {
-	if p.does.Admin || s.DashboardAddr == "" {
-		return p.adminAPI(s)
+func (p *process) operatorsAPI(a *config.Admin, d *config.Dashboard) (http.Handler, error) {
+	if p.does.Admin || d.DashboardAddr == "" {
+		return p.adminAPI(a, d)
 	}
-	link, err := p.adminLink(&s.Link)
+	link, err := p.adminLink(&p.settings.Link)
 	if err != nil {
 		return nil, err
 	}

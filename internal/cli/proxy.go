@@ -30,6 +30,9 @@ func (*proxyCmd) Help() string {
   headgate proxy --to https://api.openai.com --rewrite-host --rules llm.yaml --identity identity.yaml --costs openai
       Budgets in tokens, by what each answer says that it used.
 
+  headgate proxy --to http://localhost:9000 --rules rules.yaml --admin-addr 127.0.0.1:9090 --admin-tokens tokens.yaml
+      Be shown by 'headgate top' and 'headgate tail', and operated over the admin API.
+
 SIGHUP reloads the rules, SIGTERM and SIGINT end the process gently, and a
 second one ends it at once.`
 }

@@ -33,6 +33,10 @@ type Proxy struct {
 
 	Shedding `embed:""`
 
+	Admin `embed:""`
+
+	Dashboard `embed:""`
+
 	// Domain is that of the rules; "" is the only one.
 	Domain string `group:"rules" placeholder:"DOMAIN" help:"Domain of the rules that requests are limited by. Default: the only one there is."`
 	// Costs is the name of a shape or a file; "", the default value, is none.
@@ -84,8 +88,21 @@ func (s *Proxy) Validate() error {
 		between("backend-timeout", s.BackendTimeout, 0, maxBackendTimeout),
 		s.validateHeader(),
 		s.Shedding.validate(),
+		s.validateOperators(),
 		address("http-addr", s.HTTPAddr),
 	)
+}
+
+// validateOperators refuses what is for operators where none are served: nobody else has a
+// use for it in front of a backend.
+func (s *Proxy) validateOperators() error {
+	if s.AdminAddr == "" && s.DashboardAddr == "" {
+		return errors.Join(
+			unused("admin-addr", "neither the admin API nor the dashboard is served", given{"admin-tokens", s.AdminTokens != ""}, given{"admin-hash-key", s.AdminHashKey != ""}),
+			s.Admin.validate(), s.Dashboard.validate(s.AdminTokens),
+		)
+	}
+	return errors.Join(s.Admin.validate(), s.Dashboard.validate(s.AdminTokens))
 }
 
 func (s *Proxy) validateRules() error {

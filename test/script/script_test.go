@@ -60,6 +60,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serve":  serve,
+			"proxy":  proxy,
 			"signal": signal,
 			"await":  await,
 			"http":   request,
@@ -107,6 +108,23 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	s, err := startServer(ts.MkAbs("."), scriptEnvironment(ts), args...)
 	ts.Check(err)
+	lasts(ts, s)
+}
+
+// proxy starts `headgate proxy` with more arguments, as serve does.
+//
+//	proxy [arguments]
+func proxy(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("unsupported: ! proxy; use ! exec headgate proxy")
+	}
+	s, err := startCommand(nil, ts.MkAbs("."), scriptEnvironment(ts), append([]string{"proxy"}, args...)...)
+	ts.Check(err)
+	lasts(ts, s)
+}
+
+// lasts makes s the server of the script, until the script ends.
+func lasts(ts *testscript.TestScript, s *server) {
 	ts.Defer(func() {
 		s.kill()
 		ts.Logf("[server]\n%s", s.log.text())

@@ -19,7 +19,7 @@ import (
 // that long has failed.
 const patience = 60 * time.Second
 
-// server is a running `headgate serve`.
+// server is a running `headgate serve` or `headgate proxy`.
 type server struct {
 	addrs map[string]string // by the names of the fronts: http, grpc, ops and so on
 	cmd   *exec.Cmd
@@ -38,7 +38,13 @@ func startServer(dir string, env []string, args ...string) (*server, error) {
 // startServerWith is startServer for a process that logs to a pipe of the test's; nil is
 // one that is read.
 func startServerWith(logs *os.File, dir string, env []string, args ...string) (*server, error) {
-	args = append([]string{"serve", "--http-addr=127.0.0.1:0", "--grpc-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--drain-delay=0s"}, args...)
+	return startCommand(logs, dir, env, append([]string{"serve", "--grpc-addr=127.0.0.1:0"}, args...)...)
+}
+
+// startCommand is startServerWith for serve or proxy, which is the first of args.
+func startCommand(logs *os.File, dir string, env []string, args ...string) (*server, error) {
+	command := args[0]
+	args = append([]string{command, "--http-addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--drain-delay=0s"}, args[1:]...)
 	s := &server{cmd: exec.Command(serving, args...), ended: make(chan struct{})}
 	s.cmd.Dir, s.cmd.Env = dir, env
 	s.log.changed = make(chan struct{})
@@ -76,7 +82,7 @@ func startServerWith(logs *os.File, dir string, env []string, args ...string) (*
 	case <-time.After(patience):
 	}
 	s.kill()
-	return nil, fmt.Errorf("headgate serve was not ready: %s%s", s.out, s.log.text())
+	return nil, fmt.Errorf("headgate %s was not ready: %s%s", command, s.out, s.log.text())
 }
 
 // readAddrs reads "headgate ready http=ADDR grpc=ADDR ops=ADDR", or the same as a line of
