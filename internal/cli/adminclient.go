@@ -32,6 +32,8 @@ type adminAddress struct {
 	Admin          string `placeholder:"URL" help:"The address of the admin API: https://host:port, http://127.0.0.1:9090 or unix:///path."`
 	AdminTokenFile string `placeholder:"FILE" help:"File whose first line is the token to ask with; 'headgate admin token' makes one."`
 	AdminCA        string `name:"admin-ca" placeholder:"FILE" help:"Authorities in PEM that have signed the certificate of the admin API. Default: those of this machine."`
+	// Via is the host:port that is asked for the host of Admin; "" is any that it stands for.
+	Via string `kong:"-"`
 }
 
 // adminFlags are those of commands that ask it for accounts.
@@ -133,7 +135,7 @@ func (f *adminAddress) client() (*http.Client, string, error) {
 		return nil, "", errors.New("--admin: no admin API is named; hint: --admin https://host:port, or HEADGATE_ADMIN in the environment")
 	}
 	if socket, ok := strings.CutPrefix(f.Admin, "unix://"); ok {
-		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}, CheckRedirect: stay}, "http://headgate", nil
+		return &http.Client{Transport: &http.Transport{DialContext: dialTo("unix", socket)}, CheckRedirect: stay}, "http://headgate", nil
 	}
 	u, err := url.Parse(f.Admin)
 	if err != nil || u.Host == "" || u.User != nil || (u.Scheme != "http" && u.Scheme != "https") {
@@ -142,7 +144,7 @@ func (f *adminAddress) client() (*http.Client, string, error) {
 	if u.Scheme == "http" && !thisMachine(u.Hostname()) {
 		return nil, "", errors.New("--admin: over http the token could be read on the way; hint: https, or a tunnel to this machine")
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DialContext: dialTo("tcp", f.Via)}
 	if f.AdminCA != "" {
 		pem, err := readBounded(f.AdminCA, maxCAFile)
 		if err != nil {
@@ -159,12 +161,13 @@ func (f *adminAddress) client() (*http.Client, string, error) {
 // stay follows no redirect, which would take a token elsewhere.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// dialSocket dials a Unix socket, whatever is asked for.
-func dialSocket(path string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", path)
+// dialTo dials an address, whatever is asked for; "" what is asked for.
+func dialTo(network, address string) func(context.Context, string, string) (net.Conn, error) {
+	var d net.Dialer
+	if address == "" {
+		return d.DialContext
 	}
+	return func(ctx context.Context, _, _ string) (net.Conn, error) { return d.DialContext(ctx, network, address) }
 }
 
 // thisMachine reports whether nobody but this machine sees what goes to host.
@@ -186,11 +189,11 @@ func readBounded(path string, most int64) ([]byte, error) {
 }
 
 // adminProblem makes an answer that is none an error. What the API refuses is a no;
-// what it cannot do is not.
+// what it cannot do, or read, is not.
 func adminProblem(status int, raw []byte) error {
 	code := exitNo
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
 		code = exitUsage
 	default:
 		if status/100 != 4 {

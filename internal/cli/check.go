@@ -230,7 +230,7 @@ func checkProblem(status string, raw []byte) error {
 func (c *checkCmd) client() (*http.Client, string, error) {
 	const path = "/v1/check"
 	if socket, ok := strings.CutPrefix(c.Addr, "unix://"); ok {
-		return &http.Client{Transport: &http.Transport{DialContext: dialSocket(socket)}, CheckRedirect: stay}, "http://headgate" + path, nil
+		return &http.Client{Transport: &http.Transport{DialContext: dialTo("unix", socket)}, CheckRedirect: stay}, "http://headgate" + path, nil
 	}
 	u, err := url.Parse(c.Addr)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {

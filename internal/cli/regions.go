@@ -19,14 +19,10 @@ type regionsCmd struct {
 }
 
 type regionsStatusCmd struct {
-	adminAddress `embed:""`
-	Timeout      time.Duration `default:"15s" env:"-" help:"Longest wait for the answer of a node."`
-	JSON         bool          `name:"json" env:"-" help:"Print the answer of each node as one line of JSON."`
-	Nodes        []string      `arg:"" optional:"" placeholder:"URL" help:"Further nodes, such as those of other regions, by the addresses of their admin APIs; they are asked with the same token."`
+	nodeAddresses `embed:""`
+	Timeout       time.Duration `default:"15s" env:"-" help:"Longest wait for the answer of a node."`
+	JSON          bool          `name:"json" env:"-" help:"Print the answer of each node as one line of JSON."`
 }
-
-// maxStatusNodes bounds the nodes that are asked.
-const maxStatusNodes = 256
 
 // Help implements kong.HelpProvider.
 func (*regionsStatusCmd) Help() string {
@@ -48,19 +44,16 @@ asked; the others are shown all the same.`
 
 // Run asks the nodes one after the other; the answer is no when a home is silent.
 func (c *regionsStatusCmd) Run(std *stdio) error {
-	nodes := c.Nodes
-	if c.Admin != "" || len(nodes) == 0 {
-		nodes = append([]string{c.Admin}, nodes...)
-	}
-	if len(nodes) > maxStatusNodes {
-		return &codeError{exitUsage, fmt.Errorf("%d nodes; hint: at most %d at once", len(nodes), maxStatusNodes)}
+	nodes, err := c.all(context.Background())
+	if err != nil {
+		return &codeError{exitUsage, err}
 	}
 	var unanswering, silent []error
-	for i, node := range nodes {
-		r, raw, err := c.ask(node)
+	for i := range nodes {
+		r, raw, err := c.ask(&nodes[i])
 		if err != nil {
 			if len(nodes) > 1 {
-				err = fmt.Errorf("%s: %w", nodeName(node), err)
+				err = fmt.Errorf("%s: %w", nodes[i].label(), err)
 			}
 			unanswering = append(unanswering, err)
 			continue
@@ -92,12 +85,10 @@ func nodeName(address string) string {
 	return oneLine(address)
 }
 
-// ask asks the node at address how its regions are.
-func (c *regionsStatusCmd) ask(address string) (r view.Regions, raw []byte, err error) {
+// ask asks the node at an address how its regions are.
+func (c *regionsStatusCmd) ask(to *adminAddress) (r view.Regions, raw []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.Timeout)
 	defer cancel()
-	to := c.adminAddress
-	to.Admin = address
 	if raw, err = to.tryAsk(ctx, http.MethodGet, "regions", nil); err != nil {
 		return r, nil, err
 	}

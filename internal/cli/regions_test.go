@@ -107,7 +107,7 @@ func TestRegionsStatusCodes(t *testing.T) {
 		}
 	}
 	many := []string{"regions", "status", "--admin-token-file", token}
-	for i := range maxStatusNodes + 1 {
+	for i := range maxNodes + 1 {
 		many = append(many, fmt.Sprint(server.URL, "/", i))
 	}
 	var out, trouble strings.Builder

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	waits "github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -121,7 +122,7 @@ func TestTailGoesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var out, errs bytes.Buffer
-	c := tailCmd{adminAddress: address, Rule: "api.a b&c", Outcome: "over"}
+	c := tailCmd{Rule: "api.a b&c", Outcome: "over"}
 	tail := tailing{out: &out, err: &errs}
 	tail.show = func(data []byte) error {
 		if bytes.Contains(data, []byte(`"event_id":"2"`)) {
@@ -129,8 +130,7 @@ func TestTailGoesOn(t *testing.T) {
 		}
 		return tail.json(data)
 	}
-	w := watching{from: &c.adminAddress, path: c.path(), event: tail.event, ended: tail.ended}
-	if err := w.run(ctx); err != nil {
+	if err := tail.follow(ctx, []adminAddress{address}, c.path()); err != nil {
 		t.Error(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
@@ -140,6 +140,50 @@ func TestTailGoesOn(t *testing.T) {
 	}
 	if text := errs.String(); !strings.Contains(text, "headgate: the admin API has ended the stream; asking again in ") || !strings.Contains(text, "headgate: 1 events were dropped because") || tail.dropped != 1 {
 		t.Errorf("%s", text)
+	}
+}
+
+// Who follows fewer nodes than there are is told so; and one of several nodes that refuses ends
+// alone.
+func TestTailOfSeveral(t *testing.T) {
+	node := func(name string, live int) adminAddress {
+		address, _ := adminServer(t, &adminapi.Watch{
+			Fleet:  func() view.Fleet { return view.Fleet{Live: live} },
+			Events: eventsOf{}, Follow: func(view.EventFilter) (adminapi.Follower, error) {
+				told := &toldEvents{events: make(chan view.Event, 1)}
+				told.events <- view.Event{EventID: name, Node: name, Rule: "r", Key: "k", Hits: 1, Outcome: "denied"}
+				return told, nil
+			},
+		})
+		return address
+	}
+	first, second, refused := node("gate-1", 4), node("gate-2", 4), node("gate-3", 4)
+	refused.AdminTokenFile = first.AdminTokenFile
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var out, errs bytes.Buffer
+	tail := &tailing{out: &out, err: &errs, several: true}
+	tail.show = tail.line
+	go func() {
+		defer cancel()
+		waits.Holds(func() bool { // or the test fails by what it has not seen
+			tail.mu.Lock()
+			defer tail.mu.Unlock()
+			return strings.Contains(errs.String(), "live") && strings.Contains(errs.String(), "not known") && strings.Contains(out.String(), "gate-1") && strings.Contains(out.String(), "gate-2")
+		})
+	}()
+	if err := tail.follow(ctx, []adminAddress{first, second, refused}, "events/live?"); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"gate-1        ", "gate-2        "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out.String(), want)
+		}
+	}
+	for _, want := range []string{"headgate: 4 nodes are live, and 3 followed\nheadgate: hint: ", "headgate: " + refused.label() + ": the token is not known"} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("%q lacks %q", errs.String(), want)
+		}
 	}
 }
 
@@ -163,10 +207,10 @@ func TestTailEnds(t *testing.T) {
 	if code, errs := run(fullDisk{}); code != exitUsage || !strings.Contains(errs, "headgate: no space left") {
 		t.Errorf("code %d: %s", code, errs)
 	}
-	if code, errs := run(io.Discard, "--outcome", "x"); code != exitNo || !strings.HasPrefix(errs, "headgate: outcome: no such outcome\nheadgate: hint: one of over, ") {
+	if code, errs := run(io.Discard, "--outcome", "x"); code != exitUsage || !strings.HasPrefix(errs, "headgate: outcome: no such outcome\nheadgate: hint: one of over, ") {
 		t.Errorf("code %d: %s", code, errs)
 	}
-	if code, errs := run(io.Discard, "--key", "x", "--admin-token-file", filepath.Join(filepath.Dir(address.AdminTokenFile), "read")); code != exitNo || !strings.Contains(errs, "finds keys by their hash") {
+	if code, errs := run(io.Discard, "--key", "x", "--admin-token-file", filepath.Join(filepath.Dir(address.AdminTokenFile), "read")); code != exitUsage || !strings.Contains(errs, "finds keys by their hash") {
 		t.Errorf("code %d: %s", code, errs)
 	}
 	if code, errs := run(io.Discard, "--admin", "http://127.0.0.1:1"); code != exitUsage || !strings.Contains(errs, "hint: is it served at --admin?") {

@@ -31,6 +31,7 @@ const (
 type serverEvent struct {
 	name string
 	data []byte // until the next one is read
+	id   string // "" where it has none
 }
 
 // eventReader reads server-sent events, of those that the admin API sends: each has its
@@ -63,6 +64,8 @@ func (r *eventReader) next() (e serverEvent, err error) {
 			e = serverEvent{}
 		case name == "event":
 			e.name = value
+		case name == "id":
+			e.id = value
 		case name == "data":
 			e.data = []byte(value)
 		}
@@ -81,6 +84,8 @@ type watching struct {
 	// opened again. An error of event ends the watching.
 	event func(serverEvent) error
 	ended func(err error, pause time.Duration)
+	// patient watching goes on where the stream cannot be opened at first either.
+	patient bool
 }
 
 // refusal is an answer of the admin API after which it makes no sense to ask again.
@@ -90,7 +95,7 @@ type refusal struct{ error }
 func (r refusal) Unwrap() error { return r.error }
 
 // run watches until ctx ends, event returns an error, the API refuses, or the stream
-// cannot be opened at first.
+// cannot be opened at first and the watching is not patient.
 func (w *watching) run(ctx context.Context) error {
 	pause := minReconnect
 	for opened := false; ; {
@@ -101,7 +106,7 @@ func (w *watching) run(ctx context.Context) error {
 			return nil
 		case errors.As(err, &no):
 			return no.error
-		case !began && !opened:
+		case !began && !opened && !w.patient:
 			return err
 		case began:
 			opened, pause = true, minReconnect

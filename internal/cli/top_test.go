@@ -166,7 +166,7 @@ func TestTopFits(t *testing.T) {
 			for _, height := range []int{0, 1, 2, 3, 8, 9, 10, 11, 24, 60} {
 				s := s
 				s.turn(p - s.pane)
-				s.from = width
+				s.row = width
 				got := render(&s, width+1, height)
 				lines := strings.Split(got, "\n")
 				if len(lines) != max(height, 1) {
@@ -195,11 +195,11 @@ func TestTopKeys(t *testing.T) {
 	if got := pressed(t, s, "tab", "tab", "tab", "tab", "left"); got.pane != 3 {
 		t.Errorf("pane %d", got.pane)
 	}
-	if got := pressed(t, s, "down", "down", "up", "pgdown", "tab"); got.from != 0 {
-		t.Errorf("another pane begins at row %d", got.from)
+	if got := pressed(t, s, "down", "down", "up", "pgdown", "tab"); got.row != 0 {
+		t.Errorf("another pane begins at row %d", got.row)
 	}
-	if got := pressed(t, s, "pgdown", "pgdown", "pgdown", "pgdown"); got.from != 29 {
-		t.Errorf("30 rows end at %d", got.from)
+	if got := pressed(t, s, "pgdown", "pgdown", "pgdown", "pgdown"); got.row != 29 {
+		t.Errorf("30 rows end at %d", got.row)
 	}
 	// What is typed is text while the filter is, but the way out stays.
 	typed := pressed(t, s, "/", "q", "p", "ä", "backspace", "s")
@@ -294,7 +294,7 @@ func FuzzTopSnapshot(f *testing.F) {
 	}
 	f.Add("overview", `{"latency":{"p99":1e308},"rates":{"allowed":-1},"rules":null,"shards":[{}],"at":"0001-01-01T00:00:00Z"}`)
 	f.Fuzz(func(t *testing.T, name, text string) {
-		n, err := shownBy(serverEvent{name, []byte(text)})
+		n, err := shownBy(serverEvent{name: name, data: []byte(text)})
 		if err != nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,8 +24,9 @@ type topState struct {
 	// trouble says why nothing comes, "" while it does.
 	trouble string
 	pane    int
-	orders  [4]int // of each pane
-	from    int    // the first row that is shown
+	orders  [4]int  // of each pane
+	row     int     // that is chosen
+	detail  *detail // of a row that is explained, in place of the pane; nil: none is
 	filter  string
 	typing  bool // the filter
 	paused  bool
@@ -36,6 +38,11 @@ type (
 	shownMsg  struct{ snapshot }
 	brokenMsg struct{ why string }
 	failedMsg struct{ err error }
+	// explainedMsg has what was asked about a row.
+	explainedMsg struct {
+		of    subject
+		lines []string
+	}
 )
 
 // update returns the state after a message, and whether that is the end.
@@ -47,6 +54,10 @@ func (s topState) update(msg tea.Msg) (next topState, end bool) {
 		s.trouble = m.why
 	case failedMsg:
 		return s, true
+	case explainedMsg:
+		if s.detail != nil && s.detail.of == m.of {
+			s.detail = &detail{of: m.of, lines: m.lines}
+		}
 	case tea.KeyPressMsg:
 		if s.typing {
 			s.edit(m)
@@ -75,6 +86,10 @@ func (s *topState) show(n *snapshot) {
 	if n.Fleet != nil {
 		s.shown.Fleet = n.Fleet
 	}
+	if n.Switches != nil {
+		s.shown.Switches = n.Switches
+	}
+	s.shown.Notes = n.Notes
 }
 
 // press obeys a key, and reports whether it is the last.
@@ -83,6 +98,8 @@ func (s *topState) press(key string) (end bool) {
 	switch key {
 	case "q", "ctrl+c":
 		return true
+	case "enter":
+		s.choose()
 	case "tab", "right", "l":
 		s.turn(1)
 	case "shift+tab", "left", "h":
@@ -96,7 +113,10 @@ func (s *topState) press(key string) (end bool) {
 	case "/":
 		s.typing = true
 	case "esc":
-		s.filter, s.from = "", 0
+		if s.detail == nil {
+			s.filter, s.row = "", 0
+		}
+		s.detail = nil
 	case "down", "j":
 		s.scroll(1)
 	case "up", "k":
@@ -106,26 +126,50 @@ func (s *topState) press(key string) (end bool) {
 	case "pgup":
 		s.scroll(-page)
 	case "home":
-		s.from = 0
+		s.scroll(math.MinInt32)
 	}
 	return false
 }
 
 // turn goes to another pane.
 func (s *topState) turn(by int) {
-	s.pane, s.from = (s.pane+by+len(panes))%len(panes), 0
+	s.pane, s.row, s.detail = (s.pane+by+len(panes))%len(panes), 0, nil
 }
 
-// scroll moves the rows, not beyond those that there are.
+// scroll chooses another row, not beyond those that there are; or moves the lines of a
+// detail.
 func (s *topState) scroll(by int) {
+	if d := s.detail; d != nil {
+		moved := *d
+		moved.from = max(min(d.from+by, len(d.lines)-1), 0)
+		s.detail = &moved
+		return
+	}
+	s.row = max(min(s.row+by, len(s.rows())-1), 0)
+}
+
+// rows are those of the pane that is shown, but for what the filter leaves out.
+func (s *topState) rows() [][]cell {
 	g, _ := panes[s.pane].grid(&s.shown, s.order())
 	g.found(s.filter)
-	s.from = max(min(s.from+by, len(g.rows)-1), 0)
+	return g.rows
+}
+
+// choose has the row that is chosen explained, or ends that.
+func (s *topState) choose() {
+	if s.detail != nil {
+		s.detail = nil
+		return
+	}
+	if rows := s.rows(); len(rows) > 0 {
+		row := rows[min(s.row, len(rows)-1)]
+		s.detail = &detail{of: subject{s.pane, row[0].text, row[1].text}, asking: true, lines: []string{"asking..."}}
+	}
 }
 
 // edit changes the filter.
 func (s *topState) edit(key tea.KeyPressMsg) {
-	s.from = 0
+	s.row = 0
 	switch key.String() {
 	case "enter":
 		s.typing = false
@@ -152,7 +196,9 @@ func textWidth(text string) int { return ansi.StringWidth(text) }
 type topScreen struct {
 	state         topState
 	width, height int
-	err           error // why it has ended
+	// explain explains a row of a snapshot; it may take long.
+	explain func(of subject, s *snapshot) []string
+	err     error // why it has ended
 }
 
 // Init implements tea.Model.
@@ -166,9 +212,14 @@ func (t *topScreen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case failedMsg:
 		t.err = m.err
 	}
+	before := t.state.detail
 	var end bool
 	if t.state, end = t.state.update(msg); end {
 		return t, tea.Quit
+	}
+	if d := t.state.detail; d != nil && d.asking && (before == nil || before.of != d.of) {
+		shown := t.state.shown
+		return t, func() tea.Msg { return explainedMsg{d.of, t.explain(d.of, &shown)} }
 	}
 	return t, nil
 }

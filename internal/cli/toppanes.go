@@ -15,6 +15,10 @@ type snapshot struct {
 	Overview *view.Overview    `json:"overview,omitempty"`
 	Keys     *view.BothTopKeys `json:"keys,omitempty"`
 	Fleet    *view.Fleet       `json:"fleet,omitempty"`
+	// Switches are those in force, and Notes what else there is to say of several nodes,
+	// such as one that does not answer.
+	Switches []switched `json:"switches,omitempty"`
+	Notes    []string   `json:"notes,omitempty"`
 }
 
 // pane is one table of a snapshot.
@@ -155,6 +159,9 @@ func shardsGrid(s *snapshot, order string) (g grid, note string) {
 	return g, ""
 }
 
+// selfMark follows the name of a node that was asked.
+const selfMark = " *"
+
 func fleetGrid(s *snapshot, order string) (g grid, note string) {
 	if s.Fleet == nil {
 		return g, notShown
@@ -181,7 +188,7 @@ func fleetGrid(s *snapshot, order string) (g grid, note string) {
 		n := &list[i]
 		name, seen := n.Name, "now"
 		if n.Self {
-			name += " *"
+			name += selfMark
 		}
 		if d := newest.Sub(n.At); d >= time.Second {
 			seen = age(d)

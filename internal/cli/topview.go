@@ -10,6 +10,9 @@ import (
 	"github.com/headgate/headgate/internal/view"
 )
 
+// maxShownNotes bounds the notes of a summary.
+const maxShownNotes = 3
+
 // summary is how a node is, in a few lines no wider than width; 0 is any.
 func summary(s *snapshot, width int, paint func(sgr, text string) string) []string {
 	o := s.Overview
@@ -32,17 +35,27 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 	if d := o.Drill; d != nil {
 		lines = append(lines, paint(yellow, oneLine(drilled(d))))
 	}
+	for _, line := range switchLines(s.Switches) {
+		lines = append(lines, paint(yellow, line))
+	}
 	if trouble := troubles(o); trouble != "" {
 		lines = append(lines, paint(red, oneLine(trouble)))
 	}
 	if homes := o.Health.Homes; homes != nil && !homes.OK {
 		lines = append(lines, paint(yellow, "regions: "+oneLine(homes.Error)))
 	}
+	for i, note := range s.Notes {
+		if i == maxShownNotes {
+			lines = append(lines, paint(yellow, fmt.Sprintf("and %d more notes: headgate top --json", len(s.Notes)-i)))
+			break
+		}
+		lines = append(lines, paint(yellow, oneLine(note)))
+	}
 	r := &o.Rates
 	degraded := r.DegradedAllowed + r.DegradedDenied
 	lines = append(lines,
-		fmt.Sprintf("allowed %s/s  %s  %s  unmatched %s/s",
-			paint(green, amount(r.Allowed)), coloured(paint, red, "denied", r.Denied), coloured(paint, yellow, "degraded", degraded), amount(r.Unmatched+r.UnknownDomain)),
+		fmt.Sprintf("allowed %s/s  %s  %s  unmatched %s/s  %s",
+			paint(green, amount(r.Allowed)), coloured(paint, red, "denied", r.Denied), coloured(paint, yellow, "degraded", degraded), amount(r.Unmatched), coloured(paint, yellow, "unknown domain", r.UnknownDomain)),
 		fmt.Sprintf("latency p50 %s  p90 %s  p99 %s    hot keys %d", took(o.Latency.P50), took(o.Latency.P90), took(o.Latency.P99), o.HotKeys),
 		fmt.Sprintf("rules %s  %s  %s", oneLine(cmp.Or(o.Health.Rules.Version, "none")), rulesState(&o.Health.Rules), events(paint, &o.Audit)))
 	if m := o.Memory; m != nil && m.MaxBytes > 0 {
@@ -182,20 +195,45 @@ func tabs(s *topState, paint func(sgr, text string) string, width int) string {
 	return fitted(text, width)
 }
 
+// detailLines is a row that is explained, room lines at most.
+func detailLines(d *detail, paint func(sgr, text string) string, width, room int) []string {
+	from := min(d.from, max(len(d.lines)-room, 0))
+	var lines []string
+	for i, line := range d.lines[from:min(from+room, len(d.lines))] {
+		line = fitted(oneLine(line), width)
+		if from+i == 0 {
+			line = paint(bold, line)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // paneLines is the pane that is shown, room lines at most.
 func paneLines(s *topState, paint func(sgr, text string) string, width, room int) []string {
+	if s.detail != nil {
+		return detailLines(s.detail, paint, width, room)
+	}
 	g, note := panes[s.pane].grid(&s.shown, s.order())
 	if g.columns == nil {
 		return []string{fitted(note, width)}[:min(room, 1)]
 	}
 	g.found(s.filter)
-	lines := g.lines(width, paint)
+	chosen := min(s.row, max(len(g.rows)-1, 0))
+	lines := g.lines(max(width-len(noMark), 1), paint)
+	for i := range lines {
+		mark := noMark
+		if i == chosen+1 {
+			mark = paint(reverse, ">") + " "
+		}
+		lines[i] = fitted(mark+lines[i], width)
+	}
 	title, rows := lines[0], lines[1:]
 	if note != "" {
 		room--
 	}
 	room = max(room-1, 0) // for the title
-	from := min(s.from, max(len(rows)-room, 0))
+	from := firstShown(chosen, len(rows), room)
 	rows = rows[from:min(from+room, len(rows))]
 	if hidden := len(g.rows) - from - len(rows); hidden > 0 && room > 0 {
 		rows[room-1] = paint(dim, fitted(fmt.Sprintf("and %d more", hidden+1), width))
@@ -205,6 +243,15 @@ func paneLines(s *topState, paint func(sgr, text string) string, width, room int
 		lines = append(lines, paint(dim, fitted(note, width)))
 	}
 	return lines
+}
+
+// noMark stands before a row that is not chosen.
+const noMark = "  "
+
+// firstShown is the first of n rows that is shown where room is for fewer, so that the chosen one
+// is: below it one line may say how many more there are.
+func firstShown(chosen, n, room int) int {
+	return max(min(chosen-room+2, n-room), 0)
 }
 
 // statusText says of when the screen is, and whether more comes.
@@ -227,9 +274,12 @@ func (s *topState) footText(paint func(sgr, text string) string) string {
 	if s.typing {
 		return "filter: " + oneLine(s.filter) + "_   enter: keep   esc: none"
 	}
-	keys := []string{"q quit", "tab pane", "s sort", "/ filter", "p pause", "up/down scroll"}
+	if s.detail != nil {
+		return paint(dim, "q quit   esc back   tab pane   up/down scroll")
+	}
+	keys := []string{"q quit", "tab pane", "enter explain", "s sort", "/ filter", "p pause", "up/down choose"}
 	if s.paused {
-		keys[4] = "p go on"
+		keys[5] = "p go on"
 	}
 	return paint(dim, strings.Join(slices.Clip(keys), "   "))
 }

@@ -22,24 +22,35 @@ import (
 	"github.com/headgate/headgate/internal/testserver"
 )
 
-// watched is a server whose limits are used up, and how its admin API is asked.
-func watched(t *testing.T, args ...string) (s *server, env []string) {
+// operator is who asks the admin API, and the file of tokens in which it is listed.
+type operator struct{ token, tokens string }
+
+func newOperator(t *testing.T) operator {
 	t.Helper()
 	dir := t.TempDir()
-	out, err := exec.Command("headgate", "admin", "token", "ann", "--scope", "write").Output()
+	o := operator{filepath.Join(dir, "token"), filepath.Join(dir, "tokens.yaml")}
+	token, err := exec.Command("headgate", "admin", "token", "ann", "--scope", "write", "--out", o.tokens).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.SplitAfterN(string(out), "\n", 4)
-	token, tokens := filepath.Join(dir, "token"), filepath.Join(dir, "tokens.yaml")
-	for path, text := range map[string]string{token: lines[0], tokens: "tokens:\n" + lines[3]} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(o.token, token, 0o600); err != nil {
+		t.Fatal(err)
 	}
+	return o
+}
+
+// watch starts a server whose limits are used up, and says how its admin API is asked.
+func (o operator) watch(t *testing.T, args ...string) (s *server, env []string) {
+	t.Helper()
 	rules := writeRules(t, "domain: d\ndescriptors: [{key: user, rate_limit: {unit: day, requests_per_unit: 0}}]\n")
-	s = start(t, append(args, "--rules", rules, "--admin-addr=127.0.0.1:0", "--admin-tokens", tokens)...)
-	return s, append(environment(), "HEADGATE_ADMIN=http://"+s.addrs["admin"], "HEADGATE_ADMIN_TOKEN_FILE="+token)
+	s = start(t, append(args, "--rules", rules, "--admin-addr=127.0.0.1:0", "--admin-tokens", o.tokens)...)
+	return s, append(environment(), "HEADGATE_ADMIN=http://"+s.addrs["admin"], "HEADGATE_ADMIN_TOKEN_FILE="+o.token)
+}
+
+// watched is a server whose limits are used up, and how its admin API is asked.
+func watched(t *testing.T, args ...string) (s *server, env []string) {
+	t.Helper()
+	return newOperator(t).watch(t, args...)
 }
 
 // deny has a request denied every now and then until done is closed.
@@ -167,6 +178,51 @@ func TestTopOfAFleet(t *testing.T) {
 	until("one node", func() bool { return len(s.Fleet.Nodes) == 1 })
 	if code, err := asked.stop(syscall.SIGTERM); code != 0 || err != nil {
 		t.Errorf("exit code %d, %v", code, err)
+	}
+}
+
+// TestTailOfSeveralNodes: what each of them decides is shown once, though one has two addresses and
+// nobody answers at another.
+func TestTailOfSeveralNodes(t *testing.T) {
+	who := newOperator(t)
+	first, env := who.watch(t, "--node-name", "gate-1")
+	second, _ := who.watch(t, "--node-name", "gate-2")
+	done := make(chan struct{})
+	var denying sync.WaitGroup
+	denying.Go(func() { deny(t, first, done) })
+	denying.Go(func() { deny(t, second, done) })
+	defer denying.Wait()
+	defer close(done)
+	_, port, _ := strings.Cut(first.addrs["admin"], ":")
+	cmd := exec.CommandContext(t.Context(), serving, "tail", "--json", "--outcome", "denied", "http://localhost:"+port, "http://"+second.addrs["admin"], "http://127.0.0.1:1")
+	var errs bytes.Buffer
+	cmd.Env, cmd.Stderr = env, &errs
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lost := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer lost.Stop()
+	ids, nodes := map[string]bool{}, map[string]int{}
+	for lines := bufio.NewScanner(out); min(nodes["gate-1"], nodes["gate-2"]) < 20 && lines.Scan(); {
+		var e struct {
+			ID   string `json:"event_id"`
+			Node string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || ids[e.ID] {
+			t.Fatalf("%v, or shown twice: %s", err, lines.Text())
+		}
+		ids[e.ID] = true
+		nodes[e.Node]++
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(errs.String(), "headgate: 127.0.0.1:1: ask the admin API: ") || len(nodes) != 2 {
+		t.Errorf("%v, of %v: %s", err, nodes, errs.String())
 	}
 }
 
