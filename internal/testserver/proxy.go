@@ -18,6 +18,8 @@ const (
 	// connection; beyond that the sender feels it.
 	proxyChunk = 16 << 10
 	proxyQueue = 1024
+	// resent is how long TCP takes to send again what was lost: the least that Linux waits.
+	resent = 200 * time.Millisecond
 	// proxyDial bounds the dial to the server.
 	proxyDial = time.Second
 )
@@ -27,6 +29,9 @@ const (
 type Toxic struct {
 	// Latency delays every byte, by up to Jitter more; the order stays.
 	Latency, Jitter time.Duration
+	// Loss is which part of what is sent, from 0 to 1, is lost on its way and sent again by TCP: it
+	// comes resent later, and so does all that follows.
+	Loss float64
 	// Stall holds the bytes back until it is taken away.
 	Stall bool
 	// Slice writes no more than that many bytes at once; 0 means all.
@@ -314,6 +319,9 @@ func (c *proxied) read(r route, queue chan<- chunk) {
 			due := time.Now().Add(x.Latency)
 			if x.Jitter > 0 {
 				due = due.Add(rand.N(x.Jitter))
+			}
+			if x.Loss > 0 && rand.Float64() < x.Loss {
+				due = due.Add(resent)
 			}
 			if due.Before(last) {
 				due = last

@@ -113,6 +113,19 @@ func TestProxyDelays(t *testing.T) {
 	wantEcho(t, dialProxy(t, p))
 }
 
+func TestProxyLoses(t *testing.T) {
+	p := NewProxy(t, echo(t))
+	p.Set(Toxics{Up: Toxic{Loss: 1}})
+	conn := dialProxy(t, p)
+	before := time.Now()
+	if got, err := say(t, conn, "lost", time.Minute); err != nil || got != "lost" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if took := time.Since(before); took < resent {
+		t.Errorf("what was lost came within %v", took)
+	}
+}
+
 func TestProxyStalls(t *testing.T) {
 	for name, toxics := range map[string]Toxics{
 		"up":   {Up: Toxic{Stall: true}},
