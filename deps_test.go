@@ -423,7 +423,7 @@ var outsiders = []struct {
 
 // free are packages that only tests and examples are made of.
 func free(room string) bool {
-	return room == "internal/testserver" || room == "internal/testrules" || room == "internal/alloctest" || room == "internal/racetest" || room == "internal/eventually" || strings.HasPrefix(room, "test/") || strings.HasPrefix(room, "examples/")
+	return room == "internal/testserver" || room == "internal/testrules" || room == "internal/alloctest" || room == "internal/racetest" || room == "internal/eventually" || room == "internal/explore" || strings.HasPrefix(room, "test/") || strings.HasPrefix(room, "examples/")
 }
 
 type listedPackage struct {

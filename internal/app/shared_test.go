@@ -31,6 +31,9 @@ descriptors:
 - key: large
   regions: shared
   rate_limit: {unit: day, requests_per_unit: 1000000}
+- key: bucket
+  regions: shared
+  rate_limit: {window: 20s, requests_per_unit: 400, algorithm: token_bucket, burst: 400}
 `
 
 const sharedRegions = "exchange: 200ms\nfloor: 0%\nregions: {frankfurt: {store: fra}, virginia: {store: vir}, singapore: {store: sin}}\n"
@@ -56,8 +59,7 @@ func newContinents(t *testing.T) map[string]*continent {
 		file.WriteString("stores:\n")
 		for other, to := range all {
 			way := testserver.NewProxy(t, to.redis.Addr)
-			delay := testserver.Toxic{Latency: 25 * time.Millisecond, Jitter: 5 * time.Millisecond}
-			way.Set(testserver.Toxics{Up: delay, Down: delay})
+			way.Set(wide())
 			to.ways[region] = way
 			fmt.Fprintf(&file, "  %s: {url: 'redis://%s', budget: 2s, breaker: {failures: 1000, ratio: 1, pause: 10ms}}\n", storesOf[other], way.Addr)
 		}
@@ -73,6 +75,13 @@ func newContinents(t *testing.T) map[string]*continent {
 		}
 	}
 	return all
+}
+
+// wide is the way between two continents: 50 to 150 ms there and back, and one part in a hundred of
+// what is sent is lost.
+func wide() testserver.Toxics {
+	delay := testserver.Toxic{Latency: 25 * time.Millisecond, Jitter: 50 * time.Millisecond, Loss: 0.01}
+	return testserver.Toxics{Up: delay, Down: delay}
 }
 
 // of returns a request for one hit of a key.
@@ -167,6 +176,68 @@ func TestSharedUnderFaults(t *testing.T) {
 		if n := c.used(t, "large"); n != passed.Load() {
 			t.Errorf("%s knows of %d hits, and %d passed", region, n, passed.Load())
 		}
+	}
+}
+
+// Three regions with Redis of their own ask for more than the limit, over ways that lose and are slow,
+// of which one is cut in one direction, and healed: no request fails, and what passes is within
+// what the regions may let pass. How far the limit was exceeded, and the longest lag, is logged.
+//
+//promise:shared-bound shared-cut-off
+func TestSharedBound(t *testing.T) {
+	all := newContinents(t)
+	g := &globe{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var running sync.WaitGroup
+	for region, c := range all {
+		for _, n := range c.nodes {
+			n.region = region
+			g.nodes = append(g.nodes, n)
+			running.Go(func() { g.run(ctx, n, of("bucket")) })
+		}
+	}
+	var longest time.Duration
+	lags := func() (most time.Duration) {
+		for _, n := range g.nodes {
+			for _, p := range n.stack.regions.shared.Peers() {
+				most = max(most, p.Lag)
+			}
+		}
+		longest = max(longest, most)
+		return most
+	}
+	passes := func(hits int64) {
+		before := len(g.all())
+		eventually.True(t, "more passes", func() bool { lags(); return int64(len(g.all())-before) > hits })
+	}
+	passes(600) // more than a burst
+	quiet := excess(g.all(), 400, 20)
+	t.Logf("not cut off: %.0f hits over a bucket of 400, lag %v", quiet, longest)
+	// What leaves Singapore is lost.
+	for region, c := range all {
+		if region != "singapore" {
+			c.ways["singapore"].Set(testserver.Toxics{Up: testserver.Toxic{Stall: true}, Down: testserver.Toxic{Stall: true}})
+		}
+	}
+	passes(200)
+	for region, c := range all {
+		if region != "singapore" {
+			c.ways["singapore"].Set(wide())
+			c.ways["singapore"].Reset()
+		}
+	}
+	eventually.True(t, "Singapore tells again what passes", func() bool { return lags() < 10*time.Second })
+	passes(50)
+	cancel()
+	running.Wait()
+	over, failed := excess(g.all(), 400, 20), int64(0)
+	for _, n := range g.nodes {
+		failed += n.failed.Load()
+	}
+	t.Logf("%d hits passed, %.0f over a bucket of 400, %d failed, the longest lag was %v", len(g.all()), over, failed, longest)
+	if failed > 0 || over > 2*400 {
+		t.Errorf("%d requests failed, and %.0f hits were over the limit; the bound is 800", failed, over)
 	}
 }
 

@@ -15,17 +15,34 @@ import (
 	"github.com/headgate/headgate/store/storetest"
 )
 
+// Under the race detector it is one program, as in TestConformance.
 func TestTotalsConformance(t *testing.T) {
-	storetest.RunTotals(t, openClocked)
+	programs := testserver.RedisPrograms
+	t.Run(programs[0], func(t *testing.T) { testTotals(t, programs[0], true) })
+	for _, program := range programs[1:] {
+		t.Run(program, func(t *testing.T) {
+			racetest.Serially(t)
+			testTotals(t, program, true)
+		})
+	}
 	t.Run("text", func(t *testing.T) {
 		racetest.Serially(t)
-		storetest.RunTotals(t, func(t *testing.T) storetest.Harness {
-			s, _ := openRedis(t)
-			s.packs.Store(false)
-			var now atomic.Int64
-			setClock(t, s, func() limit.Micros { return limit.Micros(now.Load()) })
-			return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }}
-		})
+		testTotals(t, programs[0], false)
+	})
+}
+
+func testTotals(t *testing.T, program string, packs bool) {
+	storetest.RunTotals(t, func(t *testing.T) storetest.Harness {
+		s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
+		s.packs.Store(packs)
+		var now atomic.Int64
+		clock := func() limit.Micros { return limit.Micros(now.Load()) }
+		if packs {
+			setWorld(t, s, clock)
+		} else {
+			setClock(t, s, clock)
+		}
+		return storetest.Harness{Store: s, SetNow: func(m limit.Micros) { now.Store(int64(m)) }, Forgets: packs}
 	})
 }
 

@@ -2,12 +2,11 @@ package regional_test
 
 import (
 	"fmt"
-	"hash/maphash"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/explore"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/regional"
@@ -76,19 +75,19 @@ func (s *scope) clone() *scope {
 	return &c
 }
 
-// key tells states apart. What only counts up is left out.
-func (s *scope) key() string {
-	return fmt.Sprint(s.now, s.home, s.saved, s.own, s.nodes, s.strays, s.passed, s.restarts, s.crashes)
+// appendKey appends what tells states apart. What only counts up is left out.
+func (s *scope) appendKey(buf []byte) []byte {
+	return fmt.Append(buf, s.now, s.home, s.saved, s.own, s.nodes, s.strays, s.passed, s.restarts, s.crashes)
 }
 
 // pass lets hits pass now.
 func (s *scope) pass(hits int64) { s.passed += hits }
 
-// steps returns everything that can happen next.
-func (s *scope) steps() (all []*scope) {
+// steps calls reached with everything that can happen next.
+func (s *scope) steps(reached func(*scope)) {
 	try := func(happens func(c *scope) bool) {
 		if c := s.clone(); happens(c) {
-			all = append(all, c)
+			reached(c)
 		}
 	}
 	for i := range s.nodes {
@@ -120,7 +119,14 @@ func (s *scope) steps() (all []*scope) {
 		}
 		return true
 	})
-	return all
+}
+
+// over says whether more than the limit has passed.
+func (s *scope) over() string {
+	if s.passed > s.limit.Quota {
+		return fmt.Sprintf("%d of %d have passed", s.passed, s.limit.Quota)
+	}
+	return ""
 }
 
 // useHeld lets all pass that is held.
@@ -310,38 +316,6 @@ func newScope(t *testing.T, spec limit.Spec, r *reach) *scope {
 	return s
 }
 
-// explore goes through all states up to depth steps, and returns how many there are, and one in
-// which more than the limit has passed, with how it came to that.
-func explore(first *scope, depth int) (states int, bad *scope) {
-	seed := maphash.MakeSeed()
-	seen := map[uint64]bool{maphash.String(seed, first.key()): true}
-	at := []*scope{first}
-	for range depth {
-		var next []*scope
-		for _, s := range at {
-			for _, c := range s.steps() {
-				if c.passed > c.limit.Quota {
-					return len(seen), c
-				}
-				if k := maphash.String(seed, c.key()); !seen[k] {
-					seen[k] = true
-					next = append(next, c)
-				}
-			}
-		}
-		at = next
-	}
-	return len(seen), nil
-}
-
-func exploreDepth(usual int) int {
-	depth := usual
-	if text := os.Getenv("HEADGATE_EXPLORE"); text != "" {
-		fmt.Sscan(text, &depth)
-	}
-	return depth
-}
-
 //promise:regions-leased region-messages region-node-dies
 func TestExplore(t *testing.T) {
 	if raceEnabled || testing.Short() {
@@ -350,11 +324,12 @@ func TestExplore(t *testing.T) {
 	spec := limit.Spec{Algorithm: limit.FixedWindow, Quota: 10, Period: 10 * time.Second}
 	for _, r := range reaches() {
 		t.Run(r.name, func(t *testing.T) {
-			depth := exploreDepth(r.depth)
-			states, bad := explore(newScope(t, spec, &r), depth)
-			t.Logf("%s, %d steps deep: %d states", r.name, depth, states)
-			if bad != nil {
-				t.Errorf("%d of %d have passed: %+v", bad.passed, spec.Quota, bad)
+			depth := explore.Depth(r.depth)
+			space := explore.Space[*scope]{First: newScope(t, spec, &r), Steps: (*scope).steps, Key: (*scope).appendKey, Wrong: (*scope).over}
+			found := space.Run(depth)
+			t.Logf("%s, %d steps deep: %d states", r.name, depth, found.States)
+			if found.Bad != nil {
+				t.Errorf("%s: %+v", found.Wrong, *found.Bad)
 			}
 		})
 	}

@@ -31,9 +31,10 @@
 //     is a count that only grows, and stores add what is new of it in one step (store.Total).
 //   - A node that dies takes with it what it has not told. Its successor counts anew.
 //   - Clocks of two regions that differ by s begin fixed windows at different times. What passes
-//     between the two may be told into the window before, so that the excess of fixed_window may
-//     be D (T + d + s), and with s beyond a window all of L. Other limits do not begin
-//     anew, and lose nothing.
+//     between the two may be told into the window before, and what passes elsewhere within s
+//     belongs to another window there, so that the excess of fixed_window, by the clock of any
+//     region, may be D (T + d + 2s), and with s beyond a window all of (R-1) L. Other limits do
+//     not begin anew, and lose nothing.
 //   - A store that forgets its counts lets its own part pass once more, and what it has heard.
 //
 // # What is told

@@ -95,10 +95,7 @@ func (s *Store) Drain(ctx context.Context) error {
 // tell sends a peer what it has not heard, but for what is below a floor, in batches. It ends at
 // the first that is not answered.
 func (s *Store) tell(ctx context.Context, p int, floor int64) error {
-	r := round{share: floor}
-	if s.nodes != nil {
-		r.share /= int64(max(s.nodes(), 1))
-	}
+	r := s.newRound(floor)
 	var fault error
 	for i := range s.shards {
 		s.collect(&s.shards[i], p, &r)
@@ -111,6 +108,14 @@ func (s *Store) tell(ctx context.Context, p int, floor int64) error {
 	}
 	s.peers[p].see(&r.seen)
 	return fault
+}
+
+// newRound returns an empty round with this node's part of a floor.
+func (s *Store) newRound(floor int64) round {
+	if s.nodes != nil {
+		floor /= int64(max(s.nodes(), 1))
+	}
+	return round{share: floor}
 }
 
 // collect adds the totals of a shard of which a peer has not heard.
