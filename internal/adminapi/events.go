@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -99,6 +100,8 @@ var filterParameters = []parameter{
 	{"rule", "Only of the rule with this id.", schema{"type": "string"}},
 	{"outcome", "Only with this outcome; " + view.OutcomeOver + " is all that are not allowed.", schema{"type": "string", "enum": outcomes}},
 	{"key", "Only of keys that have this as a part, or as their hash. With the scope read, the hash alone.", schema{"type": "string"}},
+	{"since", "Only of decisions from this instant on, in Unix milliseconds.", schema{"type": "integer", "minimum": 0}},
+	{"until", "Only of decisions before this instant, in Unix milliseconds.", schema{"type": "integer", "minimum": 0}},
 }
 
 // eventFilter reads filterParameters.
@@ -108,6 +111,14 @@ func (c *call) eventFilter() (f view.EventFilter, bad *problem) {
 		into *string
 	}{{"domain", &f.Domain}, {"rule", &f.Rule}, {"outcome", &f.Outcome}, {"key", &f.Key}} {
 		if *part.into, bad = c.filterText(part.name); bad != nil {
+			return f, bad
+		}
+	}
+	for _, bound := range []struct {
+		name string
+		into *int64
+	}{{"since", &f.Since}, {"until", &f.Until}} {
+		if *bound.into, bad = c.number(bound.name, 0, math.MaxInt64, 0); bad != nil {
 			return f, bad
 		}
 	}

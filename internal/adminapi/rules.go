@@ -36,6 +36,55 @@ type ruleView struct {
 	Source string `json:"source"`
 	File   string `json:"file"`
 	Line   int    `json:"line,omitempty"`
+	// Path is what the entries of a descriptor have to be to reach the rule, level by level: a key,
+	// or a key and a value with an underscore between. It is empty where the rule always applies.
+	Path   []string        `json:"path"`
+	Limits []ruleLimitView `json:"limits"`
+	// Failure is what answers while the store does not, Cost what a request costs.
+	Failure   string `json:"failure"`
+	Cost      string `json:"cost"`
+	Unlimited bool   `json:"unlimited,omitempty"`
+	Shadow    bool   `json:"shadow,omitempty"`
+	Tenant    bool   `json:"tenant,omitempty"`
+	Sensitive bool   `json:"sensitive,omitempty"`
+	Priority  string `json:"priority,omitempty"`
+	SoftLimit string `json:"soft_limit,omitempty"`
+	// Candidate are the limits beside those in force; Schedule is when the limits are others, and
+	// Now what it makes of them at this moment.
+	Candidate  string    `json:"candidate,omitempty"`
+	Schedule   []string  `json:"schedule,omitempty"`
+	Now        string    `json:"now,omitempty"`
+	Replaces   []string  `json:"replaces,omitempty"`
+	ValidFrom  time.Time `json:"valid_from,omitzero"`
+	ValidUntil time.Time `json:"valid_until,omitzero"`
+}
+
+// ruleLimitView is one limit of a rule, of whatever role.
+type ruleLimitView struct {
+	Name  string `json:"name,omitempty"`
+	Role  string `json:"role"`
+	Limit string `json:"limit"`
+}
+
+// ruleViewOf returns r as it is at now.
+func ruleViewOf(r *rules.Rule, source string, now time.Time) ruleView {
+	v := ruleView{
+		ID: r.ID, Domain: r.Domain, Summary: describe.Summary(r), Source: source, File: r.File, Line: r.Line,
+		Path: append([]string{}, r.Path()...), Limits: []ruleLimitView{}, Failure: r.Failure.String(), Cost: r.Cost.String(),
+		Unlimited: r.Unlimited, Shadow: r.Shadow, Tenant: r.Tenant, Sensitive: r.Sensitive, Priority: r.Priority,
+		Candidate: r.Trial.String(), Now: describe.ScheduleText(r, now), Replaces: r.Replaces, ValidFrom: r.ValidFrom, ValidUntil: r.ValidUntil,
+	}
+	for i := range r.Limits {
+		l := &r.Limits[i]
+		v.Limits = append(v.Limits, ruleLimitView{l.Name, l.Role.String(), l.String()})
+	}
+	for i := range r.Schedule {
+		v.Schedule = append(v.Schedule, r.Schedule[i].String())
+	}
+	if r.Soft != nil {
+		v.SoftLimit = r.Soft.String()
+	}
+	return v
 }
 
 type rulesPage struct {
@@ -68,7 +117,7 @@ func (f rulesInForce) list(c *call) (*answer, error) {
 		if f.RuleSource != nil {
 			source = f.RuleSource(r.File)
 		}
-		p.Rules = append(p.Rules, ruleView{r.ID, r.Domain, describe.Summary(r), source, r.File, r.Line})
+		p.Rules = append(p.Rules, ruleViewOf(r, source, c.now))
 	}
 	return jsonAnswer(http.StatusOK, p)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/view"
@@ -82,6 +83,9 @@ func (h *health) ready() error {
 	}
 	return h.tenants.Ready()
 }
+
+// held returns the switches in force with who has set them.
+func (h *health) held() []switchboard.Held { return append(h.tenants.Held(), h.switches.held()...) }
 
 // switched returns the switches in force, never nil.
 func (h *health) switched() []switches.Switch {

@@ -2,11 +2,14 @@ package app
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/headgate/headgate/internal/nodes"
+	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/view"
 )
@@ -14,6 +17,8 @@ import (
 const (
 	// shownRules bounds the rules of an overview, and shownShards its servers.
 	shownRules, shownShards = 500, 512
+	// shownSwitches bounds the switches of an overview.
+	shownSwitches = 20
 )
 
 // breakerNames are the states of breakers as people read them, by their number.
@@ -28,6 +33,8 @@ func (w *watching) overview() view.Overview {
 		Drill: p.drills.now(),
 	}
 	o.Health.Homes = w.regions.health()
+	held := p.health.held()
+	o.Switches, o.SwitchesMore = switchesOf(held[:min(len(held), shownSwitches)]), max(len(held)-shownSwitches, 0)
 	p.metrics.Overview(&o, shownRules)
 	if read := p.stack.backends[0].memory; read != nil {
 		m := read()
@@ -40,13 +47,19 @@ func (w *watching) overview() view.Overview {
 func (w *watching) state() view.Node {
 	p := w.process
 	var o view.Overview
-	p.metrics.Overview(&o, 0)
+	p.metrics.Overview(&o, nodes.MaxRules)
 	r := p.health.report()
+	held := p.health.held()
 	n := view.Node{
 		Identity: w.node, At: time.Now(), ConfigVersion: r.Rules.Version,
 		Ready: r.Ready, Degraded: r.Degraded, Draining: r.Draining,
-		Rates: o.Rates, Latency: o.Latency, HashedBy: w.hashedBy(),
+		Requests: o.Requests, Rates: o.Rates, Latency: o.Latency, HashedBy: w.hashedBy(),
 		TopTotal: w.nameless("total"), TopDenied: w.nameless("denied"),
+		Rules: o.Rules, RulesMore: o.RulesMore, Tiers: o.Tiers[:min(len(o.Tiers), nodes.MaxTiers)],
+		Switches: len(held), SwitchesDigest: switchesDigest(held),
+	}
+	if r.Tenants != nil {
+		n.TenantsVersion = strconv.FormatInt(r.Tenants.Version, 10)
 	}
 	if r.Rules.LoadedAt != nil {
 		n.ConfigAt = *r.Rules.LoadedAt
@@ -57,6 +70,32 @@ func (w *watching) state() view.Node {
 		}
 	}
 	return n
+}
+
+// switchesOf are switches as people see them.
+func switchesOf(held []switchboard.Held) []view.Switch {
+	shown := []view.Switch{}
+	for i := range held {
+		s := &held[i]
+		shown = append(shown, view.Switch{
+			Target: s.Target.String(), State: s.State.String(), Percent: s.Percent, Tenants: len(s.Tenants), Raise: s.Raise,
+			Until: s.Until, Reason: s.Reason, By: s.Actor, At: s.At,
+		})
+	}
+	return shown
+}
+
+// switchesDigest is the same for nodes that obey the same switches; "" for none.
+func switchesDigest(held []switchboard.Held) string {
+	if len(held) == 0 {
+		return ""
+	}
+	sum := sha256.New()
+	for i := range held {
+		s := &held[i]
+		fmt.Fprintf(sum, "%q %v %d %d %d %q\n", s.Target, s.State, s.Percent, s.Raise, s.Until.UnixMicro(), s.Tenants)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 // nameless returns the keys of this node with the most decisions, without the keys; their

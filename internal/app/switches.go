@@ -76,6 +76,13 @@ func (s *sharedSwitches) list() []switches.Switch {
 	return s.inForce.List()
 }
 
+func (s *sharedSwitches) held() []switchboard.Held {
+	if s == nil {
+		return nil
+	}
+	return s.inForce.Held()
+}
+
 // state is what metrics show.
 func (s *sharedSwitches) state() telemetry.Documents {
 	d := telemetry.Documents{}

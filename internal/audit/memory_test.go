@@ -3,6 +3,7 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -83,6 +84,10 @@ func TestFilters(t *testing.T) {
 		{view.EventFilter{Key: hash}, 3},
 		{view.EventFilter{Key: hash, Outcome: "denied"}, 1},
 		{view.EventFilter{Key: hash[1:]}, 0},
+		{view.EventFilter{Since: 1}, 5},
+		{view.EventFilter{Since: math.MaxInt64}, 0},
+		{view.EventFilter{Until: math.MaxInt64}, 5},
+		{view.EventFilter{Until: 1}, 0},
 	} {
 		follower, err := b.Follow(c.f)
 		if err != nil {

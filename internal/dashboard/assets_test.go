@@ -4,7 +4,9 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -81,21 +83,48 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// maxFirstLoad bounds what a browser loads before it has asked the API anything, in
-// bytes as they are sent.
-const maxFirstLoad = 60 << 10
+const (
+	// maxFirstLoad bounds what a browser loads before somebody sees the Overview, in bytes as
+	// they are sent, and maxPage what any other page loads beside that.
+	maxFirstLoad, maxPage = 40 << 10, 12 << 10
+)
 
-// index.html names every other file, so that a browser asks for all at once; and nothing
-// is loaded from anywhere else.
+// imported finds what a script loads: at once, and when it is asked to.
+var imported = regexp.MustCompile(`(?:from |(import\())"\./(\w+\.js)"`)
+
+// reach adds a script and all that it loads at once to loaded, and returns what it loads later.
+func reach(t *testing.T, texts map[string]string, name string, loaded map[string]bool) (later []string) {
+	t.Helper()
+	if loaded[name] {
+		return nil
+	}
+	loaded[name] = true
+	text, there := texts[name]
+	if !there {
+		t.Errorf("%s is imported, and is not there", name)
+	}
+	for _, found := range imported.FindAllStringSubmatch(text, -1) {
+		if found[1] != "" {
+			later = append(later, found[2])
+		} else {
+			later = append(later, reach(t, texts, found[2], loaded)...)
+		}
+	}
+	return later
+}
+
+// A first load is small; other pages are loaded when somebody goes there, and no file is never
+// loaded. Nothing comes from anywhere else.
 func TestFirstLoad(t *testing.T) {
 	d := newDesk(t)
 	files := d.handler.(*handler).files
 	index := string(files["/"].plain)
-	total := 0
+	texts, sizes := map[string]string{}, map[string]int{}
+	first := 0
 	for path, a := range files {
-		total += len(a.gzipped)
-		if path != "/" && !strings.Contains(index, `"`+path+`"`) {
-			t.Errorf("index.html does not name %s", path)
+		name := path[strings.LastIndexByte(path, '/')+1:]
+		if texts[name], sizes[name] = string(a.plain), len(a.gzipped); !strings.HasSuffix(name, ".js") {
+			first += len(a.gzipped)
 		}
 		for _, outside := range []string{"http://", "https://", `"//`, "@import", "innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "DOMParser", "eval(", "new Function"} {
 			text := strings.ReplaceAll(string(a.plain), "http://www.w3.org/2000/svg", "")
@@ -110,8 +139,39 @@ func TestFirstLoad(t *testing.T) {
 	if strings.Contains(index, versionMark) || strings.Contains(index, "<script>") || strings.Contains(index, "style=") {
 		t.Error("index.html has a script or style of its own, or no version")
 	}
-	t.Logf("a first load is %d files, %d bytes compressed", len(files), total)
-	if total > maxFirstLoad {
-		t.Errorf("a first load is %d bytes compressed, want at most %d", total, maxFirstLoad)
+	begun := map[string]bool{"theme.js": true}
+	pages := reach(t, texts, "main.js", begun)
+	for name := range begun {
+		if !strings.Contains(index, `/`+name+`"`) {
+			t.Errorf("index.html does not name %s, so that a browser asks for it late", name)
+		}
+	}
+	reach(t, texts, "overview.js", begun)
+	for name := range begun {
+		first += sizes[name]
+	}
+	t.Logf("a first load is %d scripts, %d bytes compressed", len(begun), first)
+	if first > maxFirstLoad {
+		t.Errorf("a first load is %d bytes compressed, want at most %d", first, maxFirstLoad)
+	}
+	all := maps.Clone(begun)
+	for _, page := range pages {
+		loaded := maps.Clone(begun)
+		reach(t, texts, page, loaded)
+		more := 0
+		for name := range loaded {
+			if all[name] = true; !begun[name] {
+				more += sizes[name]
+			}
+		}
+		t.Logf("%s: %d bytes more", page, more)
+		if more > maxPage {
+			t.Errorf("%s is %d bytes compressed beside the first load, want at most %d", page, more, maxPage)
+		}
+	}
+	for name := range texts {
+		if strings.HasSuffix(name, ".js") && !all[name] {
+			t.Errorf("%s is never loaded", name)
+		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -55,8 +56,33 @@ func Request(ctx context.Context, limiter Limiter, req headgate.Request) (view.E
 	for i := range req.Descriptors {
 		e.Descriptors = append(e.Descriptors, x.descriptor(i))
 	}
+	e.Unknown, e.Failure = x.unknown()
 	e.Text = x.text(&e)
 	return e, nil
+}
+
+// unknown reports whether the answer hangs on limits that the store did not decide, and by
+// which failure modes they are decided. A limit that the store has counted and that denies
+// leaves nothing open.
+func (x *explainer) unknown() (unknown bool, failure string) {
+	var modes []string
+	for i := range x.after.Verdicts {
+		v := &x.after.Verdicts[i]
+		switch {
+		case !v.Enforced():
+		case v.Degraded == "" && !v.Decision.Allowed:
+			return false, ""
+		case v.Degraded != "":
+			mode := rules.Open // that of limits which callers name
+			if v.Rule != nil {
+				mode = v.Rule.Failure
+			}
+			if !slices.Contains(modes, mode.String()) {
+				modes = append(modes, mode.String())
+			}
+		}
+	}
+	return len(modes) > 0, strings.Join(modes, " and ")
 }
 
 // printable returns a name from a request as it is, or quoted if it is not printable.

@@ -257,6 +257,45 @@ func TestStoreThatFails(t *testing.T) {
 			t.Errorf("%+v", one)
 		}
 	}
+	if !e.Allowed || !e.Unknown || e.Failure != "open" || !strings.Contains(e.Text, "unknown, because the store does not answer; by failure mode open the request would be allowed") {
+		t.Errorf("allowed %t, unknown %t by %q: %s", e.Allowed, e.Unknown, e.Failure, e.Text)
+	}
+	if e := explained(t, newLimiter(t, shop, headgate.Options{}), request("node:x")); e.Unknown || e.Failure != "" {
+		t.Errorf("the store answers: unknown %t by %q", e.Unknown, e.Failure)
+	}
+}
+
+// halfAway is a store that does not answer for limits of nine hits.
+type halfAway struct{ *memstore.Store }
+
+func (s halfAway) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	for i := range takes {
+		if takes[i].Limit.Quota == 9 {
+			failing{s.Store}.Take(ctx, takes[i:i+1], results[i:i+1])
+		} else {
+			s.Store.Take(ctx, takes[i:i+1], results[i:i+1])
+		}
+	}
+}
+
+// A limit that denies leaves nothing open, whatever others the store does not answer for.
+func TestOneLimitDeniesAndAnotherIsUnknown(t *testing.T) {
+	const two = `
+domain: shop
+match: path
+descriptors:
+- {key: user, rate_limit: {unit: hour, requests_per_unit: 1}, descriptors: [{key: path, failure_mode: closed, rate_limit: {unit: hour, requests_per_unit: 9}}]}
+`
+	inner := memory(t)
+	l := newLimiter(t, two, headgate.Options{Store: halfAway{inner}})
+	asked := request("user:7,path:/a")
+	if e := explained(t, l, asked); !e.Unknown || e.Failure != "closed" || e.Allowed {
+		t.Errorf("one has room: allowed %t, unknown %t by %q", e.Allowed, e.Unknown, e.Failure)
+	}
+	use(t, newLimiter(t, two, headgate.Options{Store: inner}), 2, "user:7")
+	if e := explained(t, l, asked); e.Unknown || e.Allowed {
+		t.Errorf("one denies: allowed %t, unknown %t by %q", e.Allowed, e.Unknown, e.Failure)
+	}
 }
 
 // A schedule and shadow mode of the whole process are said.

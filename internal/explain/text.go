@@ -16,7 +16,11 @@ func (x *explainer) text(e *view.Explanation) string {
 	if d := x.set.Domain(x.req.Domain); d != nil {
 		fmt.Fprintf(&b, " (match: %v, consumption: %v)", d.Match, d.Consumption)
 	}
-	fmt.Fprintf(&b, "\nthe request would be %s", word(e.Allowed))
+	b.WriteByte('\n')
+	if e.Unknown {
+		fmt.Fprintf(&b, "unknown, because the store does not answer; by failure mode %s ", e.Failure)
+	}
+	fmt.Fprintf(&b, "the request would be %s", word(e.Allowed))
 	if v := x.after.Speaker(); v != nil && !e.Allowed {
 		fmt.Fprintf(&b, " by %s: %s", ruleName(v), limitText(v))
 	}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,11 @@ const (
 	readFor = time.Second
 	// MaxKeys is how many top keys of each order a node tells of.
 	MaxKeys = 20
+	// MaxRules is how many of its rules a node tells of, those with the most decisions of late,
+	// and MaxTiers how many tiers: both together are half of a notice at most.
+	MaxRules, MaxTiers = 30, 30
+	// goneFor is how long a node that is gone is told of, and maxGone bounds how many are.
+	goneFor, maxGone = 10 * time.Minute, 100
 )
 
 // Options are those of States. All are required, but for Board.
@@ -52,6 +58,9 @@ type States struct {
 	mu      sync.Mutex
 	read    time.Time
 	nodes   []view.Node
+	// seen are the nodes that were there at the last look or the one before, by what they publish
+	// under, and gone those of them that are not there any more.
+	seen, gone map[string]view.GoneNode
 	readErr error
 	failing bool // of the last Post
 }
@@ -83,7 +92,7 @@ func (s *States) publish(ctx context.Context, ttl time.Duration) {
 	self := s.Self()
 	text, err := json.Marshal(self)
 	if err == nil && len(text) > store.MaxNotice {
-		self.TopTotal, self.TopDenied = nil, nil
+		self.TopTotal, self.TopDenied, self.Rules, self.Tiers = nil, nil, nil, nil
 		text, err = json.Marshal(self)
 	}
 	if err == nil {
@@ -105,14 +114,15 @@ func (s *States) publish(ctx context.Context, ttl time.Duration) {
 func (s *States) Fleet(now time.Time) view.Fleet {
 	self := s.Self()
 	self.Self = true
-	f := view.Fleet{Nodes: []view.Node{self}, Live: s.Live()}
+	f := view.Fleet{Nodes: []view.Node{self}, Live: s.Live(), Gone: []view.GoneNode{}}
 	if s.Board == nil {
 		if !s.Alone {
 			f.Error = "this kind of store keeps no notices of nodes"
 		}
 		return f
 	}
-	others, err := s.others(now)
+	others, gone, err := s.others(now)
+	f.Gone = append(f.Gone, gone...)
 	if err != nil {
 		f.Error = err.Error()
 	}
@@ -124,22 +134,23 @@ func (s *States) Fleet(now time.Time) view.Fleet {
 	return f
 }
 
-// others returns the states of others; those of before when they cannot be
-// read.
-func (s *States) others(now time.Time) ([]view.Node, error) {
+// others returns the states of others, and who is gone of them; those of before when they
+// cannot be read.
+func (s *States) others(now time.Time) ([]view.Node, []view.GoneNode, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if age := now.Sub(s.read); age >= 0 && age < readFor {
-		return s.nodes, s.readErr
+		return s.nodes, s.goneOnes(), s.readErr
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
 	texts, err := s.Board.Notices(ctx)
 	s.read, s.readErr = now, err
 	if err != nil {
-		return s.nodes, err
+		return s.nodes, s.goneOnes(), err
 	}
 	s.nodes = nil
+	there := map[string]view.GoneNode{}
 	for id, text := range texts {
 		if id == s.ID {
 			continue
@@ -151,8 +162,34 @@ func (s *States) others(now time.Time) ([]view.Node, error) {
 		}
 		node.TopTotal, node.TopDenied = slices.DeleteFunc(node.TopTotal, absurd), slices.DeleteFunc(node.TopDenied, absurd)
 		s.nodes = append(s.nodes, node)
+		there[id] = view.GoneNode{Name: node.Name, Version: node.Version, At: node.At}
 	}
-	return s.nodes, s.readErr
+	s.gone = goneOf(s.seen, s.gone, there, now)
+	s.seen = there
+	return s.nodes, s.goneOnes(), s.readErr
+}
+
+// goneOf returns who is gone at now: of those seen and those gone before, by what they publish
+// under, who is not there. A node that has come back under its name is there.
+func goneOf(seen, before, there map[string]view.GoneNode, now time.Time) map[string]view.GoneNode {
+	names := map[string]bool{}
+	for _, n := range there {
+		names[n.Name] = true
+	}
+	gone := map[string]view.GoneNode{}
+	for _, list := range []map[string]view.GoneNode{seen, before} {
+		for id, n := range list {
+			if len(gone) < maxGone && !names[n.Name] && now.Sub(n.At) < goneFor {
+				gone[id] = n
+			}
+		}
+	}
+	return gone
+}
+
+// goneOnes returns who is gone, by name.
+func (s *States) goneOnes() []view.GoneNode {
+	return slices.SortedFunc(maps.Values(s.gone), func(a, b view.GoneNode) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // maxCount bounds the counts that another node is believed: what adds up from more

@@ -3,6 +3,7 @@ package nodes
 import (
 	"encoding/json"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -38,5 +39,26 @@ func TestNoticesThatAreNone(t *testing.T) {
 		if _, err := json.Marshal(f); err != nil {
 			t.Errorf("%.20q: %v", text, err)
 		}
+	}
+}
+
+// Who told of itself and does not any more is gone, for ten minutes, unless it is back under its
+// name; the bound holds.
+func TestWhoIsGone(t *testing.T) {
+	now := time.Unix(1_780_000_000, 0)
+	node := func(name string, ago time.Duration) view.GoneNode { return view.GoneNode{Name: name, At: now.Add(-ago)} }
+	seen := map[string]view.GoneNode{"a": node("n1", time.Second), "b": node("n2", time.Second), "c": node("n3", goneFor)}
+	before := map[string]view.GoneNode{"d": node("n4", time.Minute), "e": node("n5", time.Minute)}
+	there := map[string]view.GoneNode{"a": node("n1", 0), "f": node("n5", 0)}
+	got := goneOf(seen, before, there, now)
+	if len(got) != 2 || got["b"].Name != "n2" || got["d"].Name != "n4" {
+		t.Errorf("gone are %v, want n2 and n4", got)
+	}
+	many := map[string]view.GoneNode{}
+	for i := range 2 * maxGone {
+		many[strconv.Itoa(i)] = node("m"+strconv.Itoa(i), time.Second)
+	}
+	if got := goneOf(many, nil, nil, now); len(got) != maxGone {
+		t.Errorf("%d are remembered, want %d", len(got), maxGone)
 	}
 }

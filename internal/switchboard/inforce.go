@@ -37,14 +37,27 @@ type InForce struct {
 	OnRaise func(Raise)
 
 	mu sync.Mutex
-	// by is who has switched those of list.
-	by map[switches.Target]string
+	// by is who has switched those of list, and when.
+	by map[switches.Target]origin
 	// list are those in force, and those that were when they were put and are over now.
 	list []switches.Switch
 	// unplaced are targets of which it is to be told whether there are such rules.
 	unplaced []switches.Target
 	// untold are raises that OnRaise is yet to be told of.
 	untold []Raise
+}
+
+// origin is who has set a switch, and when.
+type origin struct {
+	actor string
+	at    time.Time
+}
+
+// Held is a switch that is in force, and who has set it when.
+type Held struct {
+	switches.Switch
+	Actor string
+	At    time.Time
 }
 
 // Raise is a raise of limits by an operator.
@@ -81,7 +94,7 @@ func Over(s *switches.Switch, now time.Time) bool { return !s.Until.IsZero() && 
 func (f *InForce) Put(docs []sqltenant.Document) (refused []Refused) {
 	now := time.Now()
 	var list []switches.Switch
-	by := map[switches.Target]string{}
+	by := map[switches.Target]origin{}
 	for i := range docs {
 		one, err := Read(&docs[i])
 		switch {
@@ -89,7 +102,7 @@ func (f *InForce) Put(docs []sqltenant.Document) (refused []Refused) {
 			refused = append(refused, Refused{docs[i].Name, err})
 		case !Over(&one, now):
 			list = append(list, one)
-			by[one.Target] = docs[i].UpdatedBy
+			by[one.Target] = origin{docs[i].UpdatedBy, docs[i].UpdatedAt}
 		}
 	}
 	set, err := switches.NewSet(list)
@@ -120,6 +133,23 @@ func (f *InForce) List() []switches.Switch {
 		}
 	}
 	return list
+}
+
+// Held returns those of List with who has set them, in the order of their targets.
+func (f *InForce) Held() []Held {
+	list := f.List()
+	if len(list) == 0 {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := make([]Held, len(list))
+	for i := range list {
+		by := f.by[list[i].Target]
+		held[i] = Held{list[i], by.actor, by.at}
+	}
+	slices.SortFunc(held, func(a, b Held) int { return cmp.Compare(a.Target.String(), b.Target.String()) })
+	return held
 }
 
 // tell logs what has been switched.
@@ -154,7 +184,7 @@ func (f *InForce) tell(before, after []switches.Switch) {
 }
 
 // noteRaises notes what has become of raises, for OnRaise.
-func (f *InForce) noteRaises(before, after []switches.Switch, byBefore, by map[switches.Target]string, now time.Time) {
+func (f *InForce) noteRaises(before, after []switches.Switch, byBefore, by map[switches.Target]origin, now time.Time) {
 	was := map[switches.Target]*switches.Switch{}
 	for i := range before {
 		if s := &before[i]; s.Target.Raise != "" && !Over(s, now) {
@@ -165,12 +195,12 @@ func (f *InForce) noteRaises(before, after []switches.Switch, byBefore, by map[s
 	for i := range after {
 		s := &after[i]
 		if last := was[s.Target]; s.Target.Raise != "" && (last == nil || !same(last, s)) {
-			untold = append(untold, Raise{Switch: *s, Actor: by[s.Target]})
+			untold = append(untold, Raise{Switch: *s, Actor: by[s.Target].actor})
 		}
 		delete(was, s.Target)
 	}
 	for target, s := range was {
-		untold = append(untold, Raise{Switch: *s, Actor: byBefore[target], Ended: true})
+		untold = append(untold, Raise{Switch: *s, Actor: byBefore[target].actor, Ended: true})
 	}
 	f.mu.Lock()
 	f.untold = append(f.untold, untold...)

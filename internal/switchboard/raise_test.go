@@ -73,3 +73,33 @@ descriptors:
 		}
 	}
 }
+
+// What is in force is told with who has set it and when, in the order of targets; what has ended
+// is not.
+func TestHeldSwitchesNameWhoHasSetThem(t *testing.T) {
+	store, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	limiter, err := headgate.New(headgate.Options{Store: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := NewInForce(limiter, slog.New(slog.DiscardHandler))
+	if held := f.Held(); held != nil {
+		t.Errorf("nothing is switched: %v", held)
+	}
+	at := time.Now().Add(-time.Hour)
+	doc := func(target, rest, who string) sqltenant.Document {
+		return sqltenant.Document{Kind: sqltenant.SwitchDocument, Name: target, UpdatedBy: who, UpdatedAt: at, Text: fmt.Sprintf(`{"target":%q,%s}`, target, rest)}
+	}
+	f.Put([]sqltenant.Document{
+		doc("rule:d.user", `"state":"off"`, "ann"), doc("all", `"state":"shadow","reason":"deploy"`, "ben"),
+		doc("rule:d.over", fmt.Sprintf(`"state":"off","until":%q`, at.Format(time.RFC3339Nano)), "ann"),
+	})
+	held := f.Held()
+	if len(held) != 2 || held[0].Target.String() != "all" || held[0].Actor != "ben" || held[0].Reason != "deploy" || held[1].Actor != "ann" || !held[1].At.Equal(at) {
+		t.Errorf("held: %+v", held)
+	}
+}

@@ -159,6 +159,14 @@ func (t *Source) Switches() []switches.Switch {
 	return t.documents.switched()
 }
 
+// Held returns the switches in force with who has set them.
+func (t *Source) Held() []switchboard.Held {
+	if t == nil || t.documents == nil {
+		return nil
+	}
+	return t.documents.switching.Held()
+}
+
 // switched returns the switches that are in force; a nil documents has none.
 func (d *documents) switched() []switches.Switch {
 	if d == nil {

@@ -81,6 +81,9 @@ type EventFilter struct {
 	Outcome string
 	// Key is a part of the key in words, or the whole hash of it.
 	Key string
+	// Since and Until bound when it was decided, in Unix milliseconds; 0 is no bound. Until is not
+	// chosen itself.
+	Since, Until int64
 }
 
 // OutcomeOver is the Outcome of EventFilter that chooses what is not allowed.
@@ -88,7 +91,7 @@ const OutcomeOver = "over"
 
 // Matches reports whether f chooses e, whose key has that hash.
 func (f *EventFilter) Matches(e *Event, hash string) bool {
-	return (f.Domain == "" || f.Domain == e.Domain) &&
+	return (f.Since == 0 || e.TS >= f.Since) && (f.Until == 0 || e.TS < f.Until) && (f.Domain == "" || f.Domain == e.Domain) &&
 		(f.Rule == "" || f.Rule == e.Rule) &&
 		(f.Outcome == "" || f.Outcome == e.Outcome || f.Outcome == OutcomeOver && !e.Allowed) &&
 		(f.Key == "" || f.Key == hash || !e.KeyHashed && strings.Contains(e.Key, f.Key))

@@ -2,7 +2,12 @@ package view
 
 // Explanation says how a request would be decided now, and why. Nothing is charged.
 type Explanation struct {
+	// Allowed is what would be answered. Unknown says that it hangs on limits whose store does not
+	// answer, so that it may be otherwise in a moment, and Failure which failure modes answer
+	// in its place, such as "open".
 	Allowed       bool   `json:"allowed"`
+	Unknown       bool   `json:"unknown,omitempty"`
+	Failure       string `json:"failure,omitempty"`
 	Domain        string `json:"domain"`
 	DomainKnown   bool   `json:"domain_known"`
 	ConfigVersion string `json:"config_version"`

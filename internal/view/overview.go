@@ -19,6 +19,10 @@ type Overview struct {
 	HotKeys   int64     `json:"hot_keys"`
 	Memory    *Memory   `json:"memory,omitempty"` // of the memory store
 	Drill     *Drill    `json:"drill,omitempty"`  // while one lasts
+	// Switches are those in force on this node, in the order of their targets;
+	// SwitchesMore is how many there are beside them.
+	Switches     []Switch `json:"switches"`
+	SwitchesMore int      `json:"switches_more,omitempty"`
 }
 
 // Identity says which node it is.
@@ -29,6 +33,21 @@ type Identity struct {
 	Go        string    `json:"go"`
 	Layer     string    `json:"layer,omitempty"`
 	StartedAt time.Time `json:"started_at"`
+}
+
+// Switch is a switch in force, and who has set it when.
+type Switch struct {
+	Target string `json:"target"` // such as "rule:shop.tenant"; "all" is everything
+	State  string `json:"state"`  // on, off, shadow, raised
+	// Percent and Tenants say for which share and how many tenants it is; both 0: for all.
+	Percent int `json:"percent,omitempty"`
+	Tenants int `json:"tenants,omitempty"`
+	// Raise is by how many per cent limits are raised.
+	Raise  int       `json:"raise,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by,omitempty"`
+	At     time.Time `json:"at,omitzero"`
 }
 
 // Health is what /readyz says.

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -77,7 +78,11 @@ type stage struct {
 	File     string            `json:"file,omitempty"` // a page that is opened as a file
 
 	check string // the address of /v1/check
+	ops   string // the address of /metrics
 	way   *testserver.Proxy
+	store *testserver.RedisServer
+	// others are further nodes with the same store, by their names.
+	others map[string]*stage
 }
 
 // newStage starts a headgate with these further arguments.
@@ -147,7 +152,7 @@ func (s *stage) run(args ...string) string {
 }
 
 // listening finds the addresses in what headgate says when it is ready.
-var listening = regexp.MustCompile(`headgate ready .*http=(\S+) .*dashboard=(\S+)`)
+var listening = regexp.MustCompile(`headgate ready .*http=(\S+) .*dashboard=(\S+)(?: .*ops=(\S+))?`)
 
 func (s *stage) start() {
 	s.t.Helper()
@@ -165,6 +170,7 @@ func (s *stage) start() {
 			return errors.New("it does not say that it is ready")
 		}
 		s.check, s.Base = "http://"+found[1]+"/v1/check", "http://"+found[2]
+		s.ops = "http://" + found[3]
 		return nil
 	}); err != nil {
 		s.t.Fatal(err)
@@ -180,7 +186,7 @@ func (s *stage) control() http.Handler {
 		if err != nil {
 			return
 		}
-		resp, err := http.Post(s.check, "application/json", bytes.NewReader(body))
+		resp, err := http.Post(s.named(r).check, "application/json", bytes.NewReader(body))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
@@ -188,7 +194,18 @@ func (s *stage) control() http.Handler {
 		defer resp.Body.Close()
 		_, _ = io.Copy(w, resp.Body)
 	})
-	mux.HandleFunc("POST /kill", func(http.ResponseWriter, *http.Request) { s.process.Kill() })
+	mux.HandleFunc("POST /kill", func(_ http.ResponseWriter, r *http.Request) { s.named(r).process.Kill() })
+	// metrics are those of a node.
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		resp, err := http.Get(s.named(r).ops + "/metrics")
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer resp.Body.Close()
+		_, _ = io.Copy(w, resp.Body)
+	})
+	mux.HandleFunc("POST /store/kill", func(http.ResponseWriter, *http.Request) { s.store.Kill() })
 	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { s.start() })
 	// cut and heal are for the way to the home of regions.
 	mux.HandleFunc("POST /cut", func(http.ResponseWriter, *http.Request) {
@@ -199,6 +216,25 @@ func (s *stage) control() http.Handler {
 		s.way.Reset()
 	})
 	return mux
+}
+
+// named is the node that a request of a script names, this one where it names none.
+func (s *stage) named(r *http.Request) *stage {
+	if other := s.others[r.URL.Query().Get("node")]; other != nil {
+		return other
+	}
+	return s
+}
+
+// join starts a further node with these further arguments.
+func (s *stage) join(name string, args ...string) {
+	s.t.Helper()
+	other := &stage{t: s.t, args: append(append(slices.Clone(s.args), "--node-name", name, "--dashboard-addr", net.JoinHostPort("127.0.0.1", strconv.Itoa(testserver.FreePort(s.t)))), args...)}
+	other.start()
+	if s.others == nil {
+		s.others = map[string]*stage{}
+	}
+	s.others[name] = other
 }
 
 // play runs a script. It fails the test when the script does.
@@ -334,3 +370,68 @@ descriptors:
 
 // A node that goes away is shown as stale, and one that comes back asks for a login.
 func TestNodeGoesAway(t *testing.T) { newStage(t, withTenants(t)).play("away.mjs") }
+
+const truthRules = `
+domain: shop
+match: path
+descriptors:
+  - key: tenant
+    tenant: true
+    name: by_tenant
+    rate_limit: {unit: hour, requests_per_unit: 3}
+    descriptors:
+      - {key: endpoint, value: POST /v1/orders, rate_limit: {name: orders, unit: hour, requests_per_unit: 50}}
+  - key: login
+    rate_limit: {unit: hour, requests_per_unit: 1}
+    ban: {after: 1, within: 1h, for: 1h}
+  - key: guarded
+    rate_limit: {unit: hour, requests_per_unit: 100}
+    secondary_limits: [{name: spikes, unit: hour, requests_per_unit: 1}]
+  - key: calls
+    concurrency: {limit: 1, timeout: 1h, hold: call_id}
+`
+
+// What is switched stands on every page with who and until when; bans, secondary limits and
+// limits on requests in flight are named as what they are; traffic of unknown domains is a series
+// of its own under a warning; an address of no page says so; rules stand in the tree by their path.
+func TestPagesSayWhatIs(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(truthRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newStage(t, "--rules", rules, withTenants(t)).play("truth.mjs")
+}
+
+// While the store is away Explain says that the answer is unknown, and nothing is green.
+func TestStoreAway(t *testing.T) {
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s")
+	s.store = redis
+	s.play("storeaway.mjs")
+}
+
+// Three nodes are summed up, one can be picked, what they differ in is marked, and one that dies is
+// grey and then gone, and in no sum.
+func TestFleet(t *testing.T) {
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(other, []byte(strings.Replace(shopRules, "requests_per_unit: 50", "requests_per_unit: 60", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s")
+	s.join("gate-2")
+	s.join("gate-3", "--rules", other)
+	s.play("fleet.mjs")
+}
+
+// After random requests the sums of the pages are those of /metrics.
+func TestSumsAreThoseOfMetrics(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(truthRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	s := newStage(t, "--rules", rules, "--store", redis.URL(), "--store-budget", "5s")
+	s.join("gate-2")
+	s.play("sums.mjs")
+}

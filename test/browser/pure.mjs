@@ -3,9 +3,13 @@
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { allowed, degraded, denied, outcomeRows, requests, unlimited } from "../../internal/dashboard/assets/counts.js";
+import { allowed, degraded, denied, outcomeRows, requestRows, requests, unlimited } from "../../internal/dashboard/assets/counts.js";
+import { csv } from "../../internal/dashboard/assets/csv.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
+import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
 import { live } from "../../internal/dashboard/assets/live.js";
+import { tree } from "../../internal/dashboard/assets/rules.js";
+import { chosen, drift, heard, sumOf } from "../../internal/dashboard/assets/sums.js";
 import { storing, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
 
 const cases = JSON.parse(readFileSync(0, "utf8"));
@@ -57,5 +61,60 @@ const said = { allowed: 1, denied: 2, shadow_denied: 4, replaced: 8, degraded_al
 assert.deepEqual([allowed(said), denied(said)], [1 + 16 + 64, 2 + 32 + 128 + 512], "limits: one that was skipped has said nothing");
 assert.deepEqual(outcomeRows.map(([key]) => key).toSorted(), Object.keys(said).toSorted(), "each outcome has a row");
 assert.doesNotMatch(new Map(outcomeRows).get("skipped"), /off/i, "skipped is no switch");
+
+// Random counters of random nodes: what pages add up is what the counters add up to, each outcome
+// once, and nothing of a node that is not heard of.
+let seed = 1;
+const random = (most) => {
+  seed = (seed * 48271) % 2147483647;
+  return seed % most;
+};
+const vector = (keys) => Object.fromEntries(keys.map((k) => [k, random(4) ? random(1e6) : 0]));
+const total = (o) => Object.values(o).reduce((a, b) => a + b, 0);
+for (let round = 0; round < 300; round++) {
+  const start = Date.parse(at);
+  const nodes = Array.from({ length: 1 + random(6) }, (_, i) => ({
+    name: `gate-${i}`, self: i === 0, at: new Date(start - (i ? random(30000) : 0)).toISOString(), requests: vector(Object.keys(asked)), rates: vector(Object.keys(asked)), latency: { p50: random(9), p90: random(9), p99: random(9), count: random(9) },
+    rules: ["a", "b", "c"].filter(() => random(2)).map((id) => ({ id, outcomes: vector(Object.keys(said)), rates: vector(Object.keys(said)) })), rules_more: random(3), tiers: [{ tier: "pro", allowed: random(9), denied: random(9), allowed_rate: random(9), denied_rate: random(9), used: random(2) ? -1 : 0.5 }],
+  }));
+  const there = nodes.filter((n) => n.self || start - Date.parse(n.at) <= 15000);
+  assert.deepEqual(nodes.filter((n) => heard(n, start)), there);
+  const overview = { ...nodes[0], node: { name: "gate-0" }, live_nodes: nodes.length };
+  const shown = chosen("", overview, { nodes, gone: [] }, start);
+  for (const key of Object.keys(asked)) {
+    assert.equal(shown.requests[key], there.reduce((sum, n) => sum + n.requests[key], 0), `requests ${key}`);
+    assert.equal(shown.rates[key], there.reduce((sum, n) => sum + n.rates[key], 0), `rates ${key}`);
+  }
+  assert.equal(requests(shown.requests), total(shown.requests), "each outcome of requests is in the sum once");
+  assert.equal(requestRows.reduce((sum, [key]) => sum + shown.requests[key], 0), requests(shown.requests), "the rows of the table are the sum below them");
+  assert.equal(shown.unheard.length, nodes.length - there.length);
+  const outcomes = shown.rules.reduce((sum, r) => sum + total(r.outcomes), 0);
+  assert.equal(outcomes, there.reduce((sum, n) => sum + n.rules.reduce((s, r) => s + total(r.outcomes), 0), 0), "rules");
+  for (const r of shown.rules) {
+    assert.equal(outcomeRows.reduce((sum, [key]) => sum + r.outcomes[key], 0), total(r.outcomes), "the rows of a rule");
+    assert.equal(allowed(r.outcomes) + denied(r.outcomes) + r.outcomes.shadow_denied + r.outcomes.replaced + r.outcomes.skipped, total(r.outcomes), "allowed, denied, in shadow, replaced and skipped are apart");
+  }
+  const one = nodes[random(nodes.length)];
+  const alone = chosen(one.name, overview, { nodes, gone: [] }, start);
+  assert.deepEqual(heard(one, start) ? alone.requests : {}, heard(one, start) ? one.requests : alone.requests, "one node");
+  assert.equal(sumOf(there).latency.p99, Math.max(...there.map((n) => n.latency.p99)), "the highest");
+}
+const many = { node: { name: "a" }, live_nodes: 3 };
+assert.equal(chosen("", many, null, 0), null, "one node is not shown for three");
+assert.deepEqual(chosen("", { node: { name: "a" }, live_nodes: 1 }, null, 0).of, ["a"]);
+
+const versions = (config_version, switches_digest) => ({ name: config_version + switches_digest, config_version, switches_digest, version: "1" });
+assert.deepEqual(drift([versions("x", "s"), versions("x", "s"), versions("y", "s"), versions("x", undefined)]).map(({ what, nodes }) => [what, nodes.length]), [["rules", 1], ["tenants", 0], ["switches", 1], ["version", 0]]);
+
+// What is denied by which kind of limit.
+assert.deepEqual([{ role: "ban" }, { role: "concurrency" }, { role: "secondary" }, { role: "main" }].map((e) => verdict({ outcome: "denied", ...e })), ["denied: banned", "denied: too many in flight", "denied: secondary limit", "denied"]);
+assert.equal(usedWords({ used: 20, limit: 20, role: "ban" }), "20 of 20 denials");
+
+// Rules stand below those that they go on from, whatever they are named.
+const ruleOf = (id, ...path) => ({ id, domain: "d", path });
+assert.deepEqual(tree([ruleOf("zz", "user"), ruleOf("aa", "user", "path_/a"), ruleOf("d.userx", "userx"), ruleOf("everything")]).map((e) => [e.rule.id, e.depth, e.label]),
+  [["everything", 0, "always"], ["zz", 0, "user"], ["aa", 1, "path_/a"], ["d.userx", 0, "userx"]]);
+
+assert.equal(csv(["a", "b"], [[1, 'x,"y"'], [-2, "=cmd()"]]), 'a,b\r\n1,"x,""y"""\r\n-2,\'=cmd()\r\n');
 
 console.log(JSON.stringify(cases.map(({ entries }) => format(entries))));

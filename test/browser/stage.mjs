@@ -10,19 +10,31 @@ const require = createRequire(path.join(stage.modules, "here.js"));
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const patience = 30000;
-export const pages = ["overview", "keys", "rules", "tenants", "explain", "events", "fleet", "accuracy", "regions", "dual-run"];
+const patience = 90000; // of a busy machine
+export const pages = ["overview", "keys", "rules", "tenants", "explain", "events", "fleet", "switches", "changes", "accuracy", "regions", "dual-run"];
 
 // check sends a request to be decided, from outside of the browser.
-export async function check(entries, hits = 1) {
-  const body = { domain: "shop", descriptors: [{ entries: Object.entries(entries).map(([key, value]) => ({ key, value })), hits }] };
-  const answer = await fetch(`${stage.control}/check`, { method: "POST", body: JSON.stringify(body) });
+export async function check(entries, hits = 1, { domain = "shop", node = "" } = {}) {
+  const body = { domain, descriptors: [{ entries: Object.entries(entries).map(([key, value]) => ({ key, value })), hits }] };
+  const answer = await fetch(`${stage.control}/check?node=${node}`, { method: "POST", body: JSON.stringify(body) });
   assert.ok(answer.ok, `control: ${answer.status}`);
   return answer.json();
 }
 
 export async function control(what) {
   assert.ok((await fetch(`${stage.control}/${what}`, { method: "POST" })).ok);
+}
+
+// metrics are the samples of /metrics of a node, summed up by name and outcome.
+export async function metrics(node = "") {
+  const text = await (await fetch(`${stage.control}/metrics?node=${node}`)).text();
+  const sums = new Map();
+  for (const [, name, labels, value] of text.matchAll(/^(\w+)(?:\{(.*)\})? (\S+)$/gm)) {
+    const of = (label) => new RegExp(`(?:^|,)${label}="([^"]*)"`).exec(labels ?? "")?.[1] ?? "";
+    const key = [name, of("rule"), of("outcome")].join(" ");
+    sums.set(key, (sums.get(key) ?? 0) + Number(value));
+  }
+  return sums;
 }
 
 // until waits for a condition that is not one of a page.

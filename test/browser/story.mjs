@@ -34,7 +34,7 @@ await play(async (page) => {
   // The overview shows it.
   await open(page, "overview");
   await page.getByRole("table", { name: "Keys with the most denials" }).getByText("tenant:acme").waitFor();
-  await page.getByRole("img", { name: /Decisions per second, over the last/ }).waitFor();
+  await page.getByRole("img", { name: /Requests per second, over the last/ }).waitFor();
 
   // The key, and why.
   await open(page, "keys");

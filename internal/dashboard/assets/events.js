@@ -4,9 +4,9 @@ import { h, put, text, attr } from "./dom.js";
 import { get, url } from "./api.js";
 import { follow } from "./live.js";
 import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
-import { count, hmsm, millis, none, outcome, seconds, time, tone, version } from "./format.js";
-import { explainLink, keyName } from "./keys.js";
-import { ruleIndex, tenantOf } from "./rules.js";
+import { count, hmsm, millis, none, role, seconds, time, tone, usedWords, verdict, version } from "./format.js";
+import { explainLink, keyName } from "./keyname.js";
+import { ruleIndex, tenantOf } from "./ruleindex.js";
 
 export const title = ([event]) => (event ? "Event" : "Events");
 
@@ -21,10 +21,10 @@ const took = (e) => (e.took_us ? seconds(e.took_us / 1e6) : none);
 function row(e) {
   return h("tr", null,
     h("th", { scope: "row", class: "num" }, h("a", { href: `#/events/${encodeURIComponent(e.event_id)}` }, time(e.ts, hmsm))),
-    h("td", null, pill(tone(e.outcome, e.allowed), outcome(e.outcome))),
+    h("td", null, pill(tone(e.outcome, e.allowed), verdict(e))),
     h("td", null, keyName(e.key_hashed ? "" : e.key, e.key)),
     h("td", null, e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none),
-    h("td", { class: "num" }, e.limit ? `${count(e.used)} of ${count(e.limit)}` : none),
+    h("td", { class: "num" }, usedWords(e)),
     h("td", { class: "num" }, e.retry_after_ms ? millis(e.retry_after_ms) : none),
     h("td", null, e.client_ip || none), h("td", { class: "num" }, took(e)));
 }
@@ -140,9 +140,9 @@ function one(root, name) {
       const key = e.key_hashed ? null : e.key;
       const explain = explainLink(e.domain, key);
       const tenant = key && index ? tenantOf(index, e.domain, key) : null;
-      const facts = [["Time", time(e.ts, (at) => `${at.toLocaleDateString()} ${hmsm(at)}`)], ["Outcome", pill(tone(e.outcome, e.allowed), outcome(e.outcome))], ["Domain", e.domain], ["Key", keyName(key, e.key)],
-        ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${e.role ? `, ${e.role}` : ""}${e.algorithm ? `, ${e.algorithm}` : ""}` : none],
-        ["Used", count(e.used)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
+      const facts = [["Time", time(e.ts, (at) => `${at.toLocaleDateString()} ${hmsm(at)}`)], ["Outcome", pill(tone(e.outcome, e.allowed), verdict(e))], ["Domain", e.domain], ["Key", keyName(key, e.key)],
+        ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${role(e.role) ? `, ${role(e.role)}` : ""}${e.algorithm && e.algorithm !== e.role ? `, ${e.algorithm.replaceAll("_", " ")}` : ""}` : none],
+        ["Used", usedWords(e)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
         ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? h("code", null, e.trace_id) : none], ["Configuration", h("code", { title: e.config_version }, version(e.config_version))],
         ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", h("code", null, e.event_id)]];
       put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key })}` }, "Events of the key")] },

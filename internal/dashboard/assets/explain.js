@@ -5,7 +5,7 @@ import { post } from "./api.js";
 import { bar, empty, failed, field, loading, panel, pill, table } from "./parts.js";
 import { count, millis, none, version } from "./format.js";
 import { format, parse } from "./descriptor.js";
-import { ruleIndex } from "./rules.js";
+import { ruleIndex } from "./ruleindex.js";
 
 export const lead = "Nothing is charged: this says what would happen to a request if it came now.";
 
@@ -20,8 +20,11 @@ function descriptorField(value, onRemove) {
 
 const counters = (c) => `${count(c.used)} of ${count(c.limit)} used, ${count(c.remaining)} left${c.reset_ms ? `, all back in ${millis(c.reset_ms)}` : ""}`;
 
+// knownCounters are those of a limit that the store has told, or else that it has not.
+const knownCounters = (l, c, words) => (l.degraded && !c.limit ? h("span", { class: "muted" }, "unknown: the store does not answer") : [bar(c.used, c.limit), " ", h("span", { class: "num" }, words)]);
+
 function limitOf(l) {
-  const state = l.allowed ? pill("allowed", "allows") : l.enforced ? pill("denied", "denies") : pill("shadow", l.shadow ? "would deny: shadow" : "would deny: only watches");
+  const state = l.degraded && !l.before.limit ? pill("warn", "unknown") : l.allowed ? pill("allowed", "allows") : l.enforced ? pill("denied", "denies") : pill("shadow", l.shadow ? "would deny: shadow" : "would deny: only watches");
   const fact = (name, ...words) => h("div", null, h("dt", null, name), h("dd", null, words));
   return h("article", { class: "limit" },
     h("header", null, h("h4", null, h("a", { href: `#/rules/${encodeURIComponent(l.rule)}` }, l.rule), l.name ? ` · ${l.name}` : ""), state, l.degraded ? pill("degraded", `degraded: ${l.degraded}`) : null),
@@ -29,8 +32,8 @@ function limitOf(l) {
     h("dl", { class: "facts wide" },
       fact("Limit", l.limit, ` (${l.role}; from the ${l.source}${l.source === "tier" ? ` ${l.tier}` : ""})`),
       fact("Counts by", h("code", null, l.key || "everything together")),
-      fact("Before", bar(l.before.used, l.before.limit), " ", h("span", { class: "num" }, counters(l.before))),
-      fact("After", bar(l.after.used, l.after.limit), " ", h("span", { class: "num" }, counters(l.after), l.after.retry_after_ms ? `; to be tried again in ${millis(l.after.retry_after_ms)}` : "")),
+      fact("Before", knownCounters(l, l.before, counters(l.before))),
+      fact("After", knownCounters(l, l.after, counters(l.after) + (l.after.retry_after_ms ? `; to be tried again in ${millis(l.after.retry_after_ms)}` : ""))),
       l.promise ? fact("Promise", l.promise) : null,
       l.file ? fact("From", `${l.file}${l.line ? `, line ${l.line}` : ""}`) : null));
 }
@@ -74,7 +77,8 @@ export function show(root, { query }) {
     put(outcome, loading("the explanation"));
     try {
       const e = await post("explain", body);
-      put(outcome, h("p", { class: `verdict ${e.allowed ? "tone-allowed" : "tone-denied"}` }, h("b", null, e.allowed ? "It would be allowed." : "It would be denied."),
+      const words = e.unknown ? `Unknown: the store does not answer; failure mode ${e.failure} would ${e.allowed ? "allow" : "deny"} it.` : e.allowed ? "It would be allowed." : "It would be denied.";
+      put(outcome, h("p", { class: `verdict tone-${e.unknown || !e.domain_known ? "warn" : e.allowed ? "allowed" : "denied"}` }, h("b", null, words),
         e.domain_known ? "" : ` There is no domain ${e.domain}.`, h("span", { class: "muted" }, " By the configuration ", h("code", { title: e.config_version }, version(e.config_version)), ".")),
       e.descriptors.map(explained), h("details", null, h("summary", null, "As text"), h("pre", { tabindex: 0 }, e.text)));
     } catch (problem) {

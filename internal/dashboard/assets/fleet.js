@@ -4,28 +4,23 @@ import { h, put, text } from "./dom.js";
 import { get } from "./api.js";
 import { degraded, unlimited } from "./counts.js";
 import { on } from "./live.js";
+import { fleetNow, pick } from "./nodes.js";
+import { drift, drifts, heard, silentFor, usual } from "./sums.js";
 import { failed, loading, panel, pill, table } from "./parts.js";
 import { age, count, none, rate, seconds, time, version } from "./format.js";
 
-export const topics = ["fleet"];
+const columns = [{ label: "Node" }, { label: "State" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Degraded", num: true }, { label: "Unchecked", num: true, hint: "Passed, because no rule applied or no rules have its domain" }, { label: "p50", num: true }, { label: "p99", num: true },
+  { label: "Breakers open", num: true }, { label: "Rules", hint: "The version of the rules in force, and since when" }, { label: "Tenants", hint: "The version of accounts and tiers" }, { label: "Switches", hint: "How many are in force" }, { label: "Version" }, { label: "Up for", num: true }, { label: "Last seen", num: true }];
 
-const columns = [{ label: "Node" }, { label: "State" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Degraded", num: true }, { label: "No rule", num: true, hint: "Passed, and no rule applied" }, { label: "p50", num: true }, { label: "p99", num: true },
-  { label: "Breakers open", num: true }, { label: "Configuration" }, { label: "Version" }, { label: "Up for", num: true }, { label: "Last seen", num: true }];
-
-// usual is the value that most have; of equals the first.
-function usual(values) {
-  const counts = new Map();
-  for (const v of values) counts.set(v, (counts.get(v) ?? 0) + 1);
-  return [...counts].reduce((best, one) => (one[1] > best[1] ? one : best), [null, 0])[0];
-}
-
-function state(n) {
+// state is what a node has told of itself; of one that is not heard of any more it is not known.
+function state(n, now) {
+  if (!heard(n, now)) return pill("plain", `not heard of for ${seconds(Math.round(silentFor(n, now) / 1000))}`, "It may be degraded, or have ended: this is not known here");
   if (n.draining) return pill("degraded", "draining");
   if (!n.ready) return pill("denied", "not ready");
   return n.degraded ? pill("degraded", "degraded") : pill("allowed", "ready");
 }
 
-const staleAfter = 15; // seconds; nodes tell of themselves more often
+const driftWords = { rules: "other rules", tenants: "other tenants or tiers", switches: "other switches", version: "another version of Headgate" };
 
 export function show(root) {
   const said = h("p");
@@ -34,23 +29,22 @@ export function show(root) {
   const holder = h("div", null, loading("nodes"));
   put(root, differ, panel("Nodes", {}, said, holder));
   const draw = (f) => {
-    const now = Date.now();
-    const config = usual(f.nodes.map((n) => n.config_version));
-    const build = usual(f.nodes.map((n) => n.version));
-    const others = f.nodes.filter((n) => n.config_version !== config);
+    const now = fleetNow();
+    const there = f.nodes.filter((n) => heard(n, now));
+    const most = new Map(drifts.map(([what, of]) => [what, usual(there.map(of))]));
+    const off = (n, what) => (heard(n, now) && drifts.find(([w]) => w === what)[1](n) !== most.get(what) ? [" ", pill("warn", "differs")] : null);
+    const differing = drift(there).filter((d) => d.nodes.length).map((d) => `${d.nodes.map((n) => n.name).join(", ")} ${d.nodes.length === 1 ? "has" : "have"} ${driftWords[d.what]} than most.`);
     text(said, f.live > f.nodes.length ? `${count(f.nodes.length)} of ${count(f.live)} live nodes tell of themselves.` : `${count(f.nodes.length)} ${f.nodes.length === 1 ? "node" : "nodes"}.`);
-    const words = others.length ? `${others.map((n) => n.name).join(", ")} ${others.length === 1 ? "has" : "have"} another configuration than the others.` : "";
-    if (differ.textContent !== words + (f.error ?? "")) put(differ, words ? h("p", { class: "note warn" }, words) : null, f.error ? h("p", { class: "note" }, f.error) : null);
-    put(t.rows, f.nodes.map((n) => {
-      const heard = (now - Date.parse(n.at)) / 1000;
-      return h("tr", { class: heard > staleAfter ? "old" : null }, h("th", { scope: "row" }, n.name, n.self ? [" ", pill("accent", "this one")] : null, n.layer ? h("span", { class: "muted" }, ` ${n.layer}`) : null), h("td", null, state(n)),
+    if (differ.textContent !== differing.join("") + (f.error ?? "")) put(differ, differing.map((words) => h("p", { class: "note warn" }, words)), f.error ? h("p", { class: "note" }, f.error) : null);
+    const gone = (f.gone ?? []).map((n) => h("tr", { class: "old" }, h("th", { scope: "row" }, n.name), h("td", null, pill("plain", "gone", "It has ended, or cannot reach the store")), columns.slice(2, -1).map((c) => h("td", { class: c.num ? "num" : null }, c.label === "Version" ? n.version : none)), h("td", { class: "num" }, time(n.at, () => age(n.at, now)))));
+    put(t.rows, f.nodes.map((n) => h("tr", { class: heard(n, now) ? null : "old" }, h("th", { scope: "row" }, h("a", { href: "#/overview", onclick: () => pick(n.name), title: `The overview of ${n.name}` }, n.name), n.self ? [" ", pill("accent", "this one")] : null, n.layer ? h("span", { class: "muted" }, ` ${n.layer}`) : null), h("td", null, state(n, now)),
         [n.rates.allowed, n.rates.denied, degraded(n.rates), unlimited(n.rates)].map((r) => h("td", { class: "num" }, rate(r))),
         [n.latency.p50, n.latency.p99].map((s) => h("td", { class: "num" }, n.latency.count ? seconds(s) : none)),
         h("td", { class: n.breakers_open ? "num tone-denied" : "num" }, count(n.breakers_open)),
-        h("td", null, h("code", { title: n.config_version }, version(n.config_version)), n.config_version !== config ? [" ", pill("warn", "differs")] : null, " ", h("span", { class: "muted" }, n.config_at ? age(n.config_at, now) : "")),
-        h("td", null, n.version, n.version !== build ? [" ", pill("warn", "differs")] : null), h("td", { class: "num" }, time(n.started_at, () => seconds((now - Date.parse(n.started_at)) / 1000))),
-        h("td", { class: "num" }, time(n.at, () => age(n.at, now))));
-    }));
+        h("td", null, h("code", { title: n.config_version }, version(n.config_version)), off(n, "rules"), " ", h("span", { class: "muted" }, n.config_at ? age(n.config_at, now) : "")),
+        h("td", null, n.tenants_version || none, off(n, "tenants")), h("td", null, count(n.switches ?? 0), off(n, "switches")),
+        h("td", null, n.version, off(n, "version")), h("td", { class: "num" }, time(n.started_at, () => seconds((now - Date.parse(n.started_at)) / 1000))),
+        h("td", { class: "num" }, time(n.at, () => age(n.at, now))))), gone);
     if (t.element.parentNode !== holder) put(holder, t.element);
   };
   const load = async () => {

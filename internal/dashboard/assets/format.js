@@ -152,6 +152,20 @@ export function outcome(name) {
   return outcomes[name] ?? name;
 }
 
+// What a limit that is none of the main ones is, and what its denial is called.
+const roles = { ban: "ban", concurrency: "concurrency limit", secondary: "secondary limit", sustained: "limit on time in flight", candidate: "candidate" };
+const denials = { ban: "denied: banned", concurrency: "denied: too many in flight", secondary: "denied: secondary limit", sustained: "denied: time in flight", candidate: "denied: candidate" };
+
+// role is the word for what a limit is, "" for a main one.
+export const role = (name) => (name === "main" ? "" : roles[name] ?? name ?? "");
+
+// verdict is the word for the outcome of an event, which says what kind of limit it was.
+export const verdict = (e) => (e.outcome === "denied" && denials[e.role]) || outcome(e.outcome);
+
+// usedWords says how much of its limit an event has found used; of a ban that is the denials which
+// were too many.
+export const usedWords = (e) => (e.limit ? `${count(e.used)} of ${count(e.limit)}${{ ban: " denials", concurrency: " in flight" }[e.role] ?? ""}` : none);
+
 // tone is the colour of an outcome.
 export function tone(name, allowed) {
   if (name.startsWith("degraded") || name.startsWith("local") || name === "open_denied") return "degraded";

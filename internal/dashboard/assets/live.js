@@ -88,11 +88,10 @@ export function follow(address, handlers, onState, silence = 0) {
 // remembered is how much of the past the charts have, in ms.
 export const remembered = 5 * 60 * 1000;
 
-// live is what all pages see: the overview at all times, keys and the fleet where the
-// page asks for them.
+// live is what all pages see: the overview and the fleet at all times, keys where the page asks
+// for them.
 export const live = {
   overview: null,
-  history: [], // of overviews: {t, ...rates, ...latency}
   state: { live: false, since: null },
 };
 
@@ -105,14 +104,7 @@ const tell = (what, data) => {
 };
 
 function overview(data) {
-  const t = Date.parse(data.at);
-  const last = live.history.at(-1);
-  if (live.overview && live.overview.node.started_at !== data.node.started_at) live.history = [];
   live.overview = data;
-  if (!last || t > last.t) {
-    live.history.push({ t, ...data.rates, p50: data.latency.p50, p90: data.latency.p90, p99: data.latency.p99, decided: data.latency.count });
-    while (live.history[0].t < t - remembered) live.history.shift();
-  }
   tell("overview", data);
 }
 
@@ -120,7 +112,7 @@ const silence = 8000; // an overview comes each second
 
 // listen opens the stream with what a page needs beside the overview.
 export function listen(...more) {
-  const wanted = ["overview", ...more].join(",");
+  const wanted = ["overview", "fleet", ...more].join(",");
   if (stop && wanted === topics) return;
   topics = wanted;
   stop?.();
@@ -135,7 +127,6 @@ export function silent() {
   stop?.();
   stop = null;
   live.overview = null;
-  live.history = [];
 }
 
 // on calls for each of what comes, and at once for what is there. It returns what ends it.

@@ -3,33 +3,26 @@
 import { h, put, text, attr } from "./dom.js";
 import { change, get, login, logout, onLoggedOut } from "./api.js";
 import { live, listen, silent, on } from "./live.js";
-import { announcer, dialog, field, problems, pill } from "./parts.js";
+import { announcer, dialog, empty, failed, field, problems, pill } from "./parts.js";
 import { hms, seconds, version } from "./format.js";
-import * as overview from "./overview.js";
-import * as keys from "./keys.js";
-import * as rules from "./rules.js";
-import * as tenants from "./tenants.js";
-import * as tenant from "./tenant.js";
-import * as explain from "./explain.js";
-import * as events from "./events.js";
-import * as fleet from "./fleet.js";
-import * as accuracy from "./accuracy.js";
-import * as regions from "./regions.js";
-import * as dualRun from "./dualrun.js";
+import { alerts, inForce } from "./alerts.js";
+import { picker } from "./nodes.js";
 
 // A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
-// which may return what ends it.
+// which may return what ends it. It is loaded when it is first gone to.
 const pages = [
-  { name: "overview", label: "Overview", key: "o", page: overview },
-  { name: "keys", label: "Limited keys", key: "k", page: keys },
-  { name: "rules", label: "Rules", key: "r", page: rules },
-  { name: "tenants", label: "Tenants", key: "t", page: tenants, inner: tenant },
-  { name: "explain", label: "Explain", key: "x", page: explain },
-  { name: "events", label: "Events", key: "e", page: events },
-  { name: "fleet", label: "Fleet", key: "f", page: fleet },
-  { name: "accuracy", label: "Accuracy", key: "a", page: accuracy },
-  { name: "regions", label: "Regions", key: "n", page: regions },
-  { name: "dual-run", label: "Dual run", key: "d", page: dualRun },
+  { name: "overview", label: "Overview", key: "o", page: () => import("./overview.js") },
+  { name: "keys", label: "Limited keys", key: "k", page: () => import("./keys.js") },
+  { name: "rules", label: "Rules", key: "r", page: () => import("./rules.js") },
+  { name: "tenants", label: "Tenants", key: "t", page: () => import("./tenants.js"), inner: () => import("./tenant.js") },
+  { name: "explain", label: "Explain", key: "x", page: () => import("./explain.js") },
+  { name: "events", label: "Events", key: "e", page: () => import("./events.js") },
+  { name: "fleet", label: "Fleet", key: "f", page: () => import("./fleet.js") },
+  { name: "switches", label: "Switches", key: "s", page: () => import("./switched.js") },
+  { name: "changes", label: "Changes", key: "c", page: () => import("./changes.js") },
+  { name: "accuracy", label: "Accuracy", key: "a", page: () => import("./accuracy.js") },
+  { name: "regions", label: "Regions", key: "n", page: () => import("./regions.js") },
+  { name: "dual-run", label: "Dual run", key: "d", page: () => import("./dualrun.js") },
 ];
 
 let me = null;
@@ -41,29 +34,45 @@ const links = new Map();
 function route() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...parts] = path.split("/");
-  const found = pages.find((p) => p.name === name) ?? pages[0];
+  const found = name ? pages.find((p) => p.name === name) : pages[0];
   let decoded = [];
   try {
     decoded = parts.map(decodeURIComponent);
   } catch {
     // An address that somebody has cut off is that of the page.
   }
-  return { found, parts: decoded, query: new URLSearchParams(search) };
+  return { found, name, parts: decoded, query: new URLSearchParams(search) };
 }
 
-function show({ focus = true } = {}) {
+// nowhere is shown where an address names no page.
+const nowhere = (name) => ({
+  title: () => "No such page",
+  show: (root) => void put(root, empty(`There is no page ${name}.`, "The list on the left has all there are.")),
+});
+
+let turn = 0;
+
+async function show({ focus = true } = {}) {
   if (!me) return;
-  const { found, parts, query } = route();
+  const { found, name: asked, parts, query } = route();
+  turn += 1;
+  const mine = turn;
   leave?.();
   leave = null;
-  const page = found.inner && parts.length ? found.inner : found.page;
-  for (const [name, link] of links) attr(link, "aria-current", name === found.name ? "page" : null);
-  links.get(found.name)?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  let page;
+  try {
+    page = found ? await (found.inner && parts.length ? found.inner : found.page)() : nowhere(asked);
+  } catch {
+    page = { title: () => found.label, show: (root) => void put(root, failed(new Error("the page cannot be loaded; hint: is Headgate running, and is it still the same version? Reload"))) };
+  }
+  if (mine !== turn || !me) return; // somebody has gone on
+  for (const [name, link] of links) attr(link, "aria-current", name === found?.name ? "page" : null);
+  links.get(found?.name)?.scrollIntoView({ block: "nearest", inline: "nearest" });
   const title = page.title?.(parts) ?? found.label;
   document.title = `${title} · Headgate`;
   const heading = h("h1", { tabindex: -1 }, title);
   const lead = page.lead ? h("p", { class: "lead" }, page.lead) : null;
-  const root = h("div", { class: `page page-${found.name}` });
+  const root = h("div", { class: `page page-${found?.name ?? "none"}` });
   put(main, h("div", { class: "title" }, heading, lead), root);
   listen(...(page.topics ?? []));
   leave = page.show(root, { parts, query, me }) ?? null;
@@ -133,7 +142,7 @@ function status() {
 
 // drillStrip says on every page that nodes rehearse a fault, while they do.
 function drillStrip(me) {
-  const strip = h("div", { class: "drill", role: "status" });
+  const strip = h("div", { class: "strip", role: "status" });
   let was = "";
   const end = on("overview", ({ drill }) => {
     const id = drill ? `${drill.id} ${drill.here}` : "";
@@ -209,10 +218,10 @@ let endFrame = null;
 
 function frame() {
   const strip = status();
-  const drill = drillStrip(me);
+  const strips = [drillStrip(me), inForce(), alerts()];
+  const nodes = picker(() => show({ focus: false }));
   endFrame = () => {
-    strip.end();
-    drill.end();
+    for (const part of [strip, nodes, ...strips]) part.end();
   };
   links.clear();
   const nav = h("nav", { "aria-label": "Pages" }, h("ul", null, pages.map((p) => {
@@ -237,8 +246,8 @@ function frame() {
     h("header", { class: "top" },
       h("a", { class: "brand", href: "#/overview" }, "Headgate"),
       strip.element,
-      h("div", { class: "tools" }, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
-        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted word" }, ` ${me.scope}`)), out), drill.element),
+      h("div", { class: "tools" }, nodes.element, themeButton(), h("button", { type: "button", class: "quiet", "aria-label": "Keys and help", onclick: help }, "?"),
+        h("span", { class: "who", title: `scope ${me.scope}` }, h("b", null, me.actor), h("span", { class: "muted word" }, ` ${me.scope}`)), out), strips.map((s) => s.element)),
     nav, main, announcer());
   show({ focus: false });
 }
@@ -281,6 +290,7 @@ function enter(words) {
 }
 
 async function begin() {
+  route().found?.page().catch(() => {}); // it is on its way while somebody logs in
   document.addEventListener("keydown", onKey);
   addEventListener("hashchange", () => show());
   onLoggedOut(() => {

@@ -2,11 +2,12 @@
 
 import { h, put, text, keyed } from "./dom.js";
 import { chart } from "./chart.js";
-import { live, on } from "./live.js";
+import { on } from "./live.js";
+import { onShown } from "./nodes.js";
 import { panel, pill, table, empty, loading, bar } from "./parts.js";
 import { about, age, bytes, count, none, percent, rate, seconds, time, version } from "./format.js";
-import { keyRow, keyColumns } from "./keys.js";
-import { allowed, degraded, denied, requests as all, unlimited } from "./counts.js";
+import { keyColumns, keyRow } from "./keyname.js";
+import { allowed, degraded, denied, requestRows, requests as all, limitsCounted } from "./counts.js";
 
 export const topics = ["keys"];
 
@@ -15,13 +16,12 @@ const share = (part, whole) => (whole > 0 ? part / whole : 0);
 // tiles are the numbers that come first.
 function tiles() {
   const list = [
-    ["Decisions", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since start`],
+    ["Requests", (o) => rate(all(o.rates)), (o) => `${count(all(o.requests))} since start`],
     ["Denied (429)", (o) => rate(o.rates.denied), (o) => `${percent(share(o.rates.denied, all(o.rates)))} of the traffic`],
     ["Denied (store unavailable)", (o) => rate(o.rates.degraded_denied), (o) => `${rate(o.rates.degraded_allowed)} allowed without it`],
-    ["No rule applied", (o) => rate(unlimited(o.rates)), (o) => (o.rates.unknown_domain > 0 ? `${rate(o.rates.unknown_domain)} of unknown domains` : `${percent(share(unlimited(o.rates), all(o.rates)))} of the traffic, allowed unchecked`), (o) => (o.rates.unknown_domain > 0 ? "warn" : "")],
-    ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (o.latency.count ? `p50 ${seconds(o.latency.p50)}` : "none in the last minute")],
-    ["Live nodes", (o) => count(o.live_nodes), (o) => `up for ${seconds((Date.parse(o.at) - Date.parse(o.node.started_at)) / 1000)}`],
-    ["Hot keys", (o) => count(o.hot_keys), () => "asked so often that they may be leased"],
+    ["No rule applied", (o) => rate(o.rates.unmatched), (o) => `${percent(share(o.rates.unmatched, all(o.rates)))} of the traffic, passed unchecked`],
+    ["Unknown domain", (o) => rate(o.rates.unknown_domain), (o) => (o.rates.unknown_domain > 0 ? "passed unchecked: no rules have it" : `${count(o.requests.unknown_domain)} since start`), (o) => (o.rates.unknown_domain > 0 ? "warn" : "")],
+    ["p99 of decisions", (o) => (o.latency.count ? seconds(o.latency.p99) : none), (o) => (!o.latency.count ? "none in the last minute" : o.of.length > 1 ? `the highest of ${o.of.length} nodes` : `p50 ${seconds(o.latency.p50)}`)],
   ].map(([name, number, more, tone]) => ({ name, number, more, tone, big: h("dd", { class: "big num" }, none), small: h("dd", { class: "muted" }, "") }));
   return {
     element: h("dl", { class: "tiles" }, list.map((t) => h("div", null, h("dt", null, t.name), t.big, t.small))),
@@ -48,7 +48,9 @@ function shards() {
       update(s) {
         text(head, s.store ? `${s.store} ${s.addr}` : s.addr);
         put(cells[0], s.connected ? pill("allowed", "connected") : pill("denied", "no connection"));
-        put(cells[1], pill(...(breakers[s.breaker] ?? ["warn", s.breaker])));
+        const [tone, name] = breakers[s.breaker] ?? ["warn", s.breaker];
+        // A breaker that is closed lets calls out: without a connection that is no good news.
+        put(cells[1], pill(tone === "allowed" && !s.connected ? "plain" : tone, name));
         [s.in_flight, s.calls, s.failures, s.refused].forEach((n, i) => text(cells[i + 2], count(n)));
       },
     };
@@ -112,6 +114,19 @@ function tiers() {
   };
 }
 
+// answered is what requests were answered, since start and per second; one column is the sum of all.
+function answered() {
+  const t = table("Requests by what they were answered", [{ label: "Requests" }, { label: "Per second", num: true }, { label: "Since start", num: true }]);
+  const element = panel("Answers", { more: h("span", { class: "muted" }, "requests, each counted once") }, t.element);
+  return {
+    element,
+    update(o) {
+      put(t.rows, [...requestRows.map(([key, label]) => [label, o.rates[key], o.requests[key], key]), ["All", all(o.rates), all(o.requests), "all"]].map(([label, a, b, key]) =>
+        h("tr", { "data-outcome": key, class: key === "all" ? "sum" : null }, h("th", { scope: "row" }, label), h("td", { class: "num" }, rate(a)), h("td", { class: "num" }, count(b)))));
+    },
+  };
+}
+
 const busiest = 6;
 
 function hotRules() {
@@ -130,7 +145,7 @@ function hotRules() {
     };
   });
   return {
-    element: panel("Busiest rules", { more: h("a", { href: "#/rules" }, "All rules") }, holder),
+    element: panel("Busiest rules", { more: h("a", { href: "#/rules" }, "All rules") }, h("p", { class: "muted" }, limitsCounted), holder),
     update(o) {
       if (!o.rules.length) put(holder, empty("No rule has decided anything yet."));
       else if (t.element.parentNode !== holder) put(holder, t.element);
@@ -154,13 +169,22 @@ function topDenied() {
   };
 }
 
+// whoseWords says of which nodes the numbers are.
+function whoseWords({ of, unheard, gone }) {
+  const lost = unheard.length + gone.length;
+  const without = lost ? `; ${count(lost)} ${lost === 1 ? "is" : "are"} not heard of and left out` : "";
+  if (!of.length) return "It is not heard of: there are no numbers of it.";
+  return `${of.length > 1 ? `The sum of ${count(of.length)} nodes: ${of.slice(0, 8).join(", ")}${of.length > 8 ? ", …" : ""}` : `Of the node ${of[0]}`}${without}.`;
+}
+
 export function show(root) {
   const charts = [
-    chart({ title: "Decisions per second", about: "Decisions per second", format: about, series: [
+    chart({ title: "Requests per second", about: "Requests per second", format: about, series: [
       { name: "allowed", tone: "allowed", area: true, of: (p) => p.allowed },
       { name: "denied", tone: "denied", of: (p) => p.denied },
       { name: "degraded", tone: "degraded", of: degraded },
-      { name: "no rule", tone: "warn", of: unlimited },
+      { name: "no rule", tone: "plain", of: (p) => p.unmatched },
+      { name: "unknown domain", tone: "warn", of: (p) => p.unknown_domain },
     ] }),
     chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },
@@ -174,16 +198,26 @@ export function show(root) {
       { name: "p99", tone: "denied", of: (p) => (p.decided ? p.p99 : NaN) },
     ] }),
   ];
-  const parts = [tiles(), shards(), configuration(), audit(), hotRules(), tiers()];
+  const sums = [tiles(), answered(), hotRules(), tiers()];
+  const own = [shards(), configuration(), audit()];
   const top = topDenied();
-  const [numbers, store, config, log, rules, quotas] = parts;
-  put(root, numbers.element, h("div", { class: "grid main-chart" }, charts[0].element),
+  const [numbers, answers, rules, quotas] = sums;
+  const [store, config, log] = own;
+  const whose = h("p", { class: "muted whose", role: "status" });
+  const here = h("h2", { class: "here" });
+  const rest = h("div", { class: "grid three" }, own.map((p) => p.element));
+  put(root, whose, numbers.element, h("div", { class: "grid main-chart" }, charts[0].element),
     h("div", { class: "grid three" }, charts.slice(1).map((c) => c.element)),
-    h("div", { class: "grid two" }, h("div", { class: "column" }, top.element, quotas.element, store.element), h("div", { class: "column" }, rules.element, config.element, log.element)));
+    h("div", { class: "grid two" }, h("div", { class: "column" }, answers.element, quotas.element), h("div", { class: "column" }, top.element, rules.element)), here, rest);
   const ends = [
+    onShown((o, history) => {
+      text(whose, whoseWords(o));
+      for (const p of sums) p.update(o);
+      for (const c of charts) c.update(history);
+    }),
     on("overview", (o) => {
-      for (const p of parts) p.update(o);
-      for (const c of charts) c.update(live.history);
+      text(here, `This node: ${o.node.name}`);
+      for (const p of own) p.update(o);
     }),
     on("keys", top.update),
   ];

@@ -23,7 +23,7 @@ export async function setRaise(rule, entry = "") {
   const reason = h("input", { type: "text", maxlength: 200, value: there.data?.switch?.reason ?? "", placeholder: "for those who come after you" });
   const result = await edit({
     title: `Raise the limit of ${rule}`,
-    say: "Quota and burst are larger for a time, on every node within two seconds. What was used counts on.",
+    say: "Quota and burst are larger for a time, on the nodes that share this database or store within two seconds. What was used counts on.",
     fields: [field("By how many per cent", by), field("For", keys, "entries of the key, such as user:ann, with commas between; empty for all keys"), until.element, field("Reason", reason)],
     confirm: "Raise it",
     now: async () => describe((await read()).data),

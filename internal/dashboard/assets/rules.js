@@ -1,87 +1,47 @@
 // The rules of this node: what they say, what they do, and what is switched.
 
 import { h, put, text, keyed } from "./dom.js";
-import { allowed, denied, outcomeRows } from "./counts.js";
+import { allowed, denied, limitsCounted, outcomeRows } from "./counts.js";
 import { all, get } from "./api.js";
 import { chart } from "./chart.js";
 import { live, on, remembered } from "./live.js";
+import { onShown } from "./nodes.js";
 import { empty, every, failed, field, loading, panel, pill, table } from "./parts.js";
-import { about, count, none, rate, seconds } from "./format.js";
-import { format, isCut, parse } from "./descriptor.js";
+import { about, count, none, rate, seconds, time } from "./format.js";
+import { ruleIndex } from "./ruleindex.js";
 import { raised } from "./raise.js";
 import { byWhom, control, stateOf, switches } from "./switches.js";
 import { accuracyFacts } from "./accuracy.js";
 
 export const title = ([rule]) => rule ?? "Rules";
 
-let index = null;
-let indexed = null;
-
-// ruleIndex returns the rules in force on this node, by id and by domain; asked for once
-// for each version of them.
-export async function ruleIndex() {
-  const version = live.overview?.health.rules.version ?? "";
-  if (index && indexed === version) return index;
-  indexed = version;
-  index = all("rules", "rules").then(({ rules, version: is }) => {
-    const domains = new Map();
-    for (const r of rules) domains.set(r.domain, [...(domains.get(r.domain) ?? []), r]);
-    return { rules, version: is, byID: new Map(rules.map((r) => [r.id, r])), domains };
-  });
-  index.catch(() => (index = null));
-  return index;
-}
-
-// entriesOf returns the entries of a key, none where they cannot be told.
-function entriesOf(key) {
-  try {
-    return isCut(key) ? [] : parse(key);
-  } catch {
-    return [];
-  }
-}
-
-// tenantEntry returns the entry of a key that names its tenant, and what that is called;
-// null where a rule of the domain counts by no tenant in it.
-function tenantEntry(found, domain, key) {
-  const entries = entriesOf(key);
-  for (const r of found.domains.get(domain) ?? []) {
-    const by = /(?:^|; )tenants by ([^;]+)/.exec(r.summary)?.[1];
-    const entry = by && entries.find((e) => e.key === by);
-    if (entry) return entry;
-  }
-  return null;
-}
-
-// tenantOf returns the name of the account whose key that is, null where there is none.
-export function tenantOf(found, domain, key) {
-  const entry = tenantEntry(found, domain, key);
-  if (!entry) return null;
-  if (entry.key === "tenant") return `tenant:${entry.value}`;
-  return entry.key === "api_key" ? `hash:${entry.value}` : `entry:${entry.key}:${entry.value}`;
-}
-
-// raisedFor returns the entry by which the limit of a key alone is raised, "" where there
-// is none: that of the tenant, or the last.
-export function raisedFor(found, domain, key) {
-  const entry = tenantEntry(found, domain, key) ?? entriesOf(key).at(-1);
-  return entry ? format([entry]) : "";
-}
-
-// tree puts rules below those whose id theirs goes on from: ids are paths.
-function tree(rules) {
-  const sorted = rules.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+// tree puts rules below those whose path theirs goes on from, whatever they are named.
+export function tree(rules) {
+  const text = (rule) => JSON.stringify(rule.path).slice(0, -1);
+  const sorted = rules.toSorted((a, b) => (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : a.id < b.id ? -1 : 1));
   const above = [];
+  const below = (rule, top) => rule.path.length > top.path.length && top.path.every((step, i) => step === rule.path[i]);
   return sorted.map((rule) => {
-    while (above.length && !rule.id.startsWith(`${above.at(-1).id}.`)) above.pop();
-    const parent = above.at(-1);
-    above.push(rule);
-    const start = parent ? parent.id.length + 1 : rule.id.startsWith(`${rule.domain}.`) ? rule.domain.length + 1 : 0;
-    return { rule, depth: above.length - 1, label: rule.id.slice(start) };
+    while (above.length && !below(rule, above.at(-1))) above.pop();
+    const label = rule.path.slice(above.at(-1)?.path.length ?? 0).join(" › ") || "always";
+    const depth = above.length;
+    if (rule.path.length) above.push(rule);
+    return { rule, depth, label };
   });
 }
 
-const isShadow = (rule) => /(?:^|; )shadow(?:;|$)/.test(rule.summary);
+const usualID = (rule) => rule.id === [rule.domain, ...rule.path].join(".");
+
+const roles = { ban: "ban", concurrency: "in flight", secondary: "secondary", sustained: "time in flight", candidate: "candidate" };
+
+// marks are what else a rule does, in a word each.
+function marks(rule) {
+  const beside = [...new Set(rule.limits.map((l) => roles[l.role]).filter(Boolean))];
+  return [rule.shadow ? pill("shadow", "shadow", "The rule says shadow: true") : null, rule.tenant ? pill("plain", "tenant", "The quotas of tenants count in place of its limit") : null, beside.map((b) => pill("plain", b)),
+    rule.schedule ? pill("plain", "schedule", rule.schedule.join("; ")) : null, rule.soft_limit ? pill("plain", "soft limit", rule.soft_limit) : null].flat().filter(Boolean).flatMap((p) => [" ", p]);
+}
+
+const mainLimits = (rule) => (rule.unlimited ? "unlimited" : rule.limits.filter((l) => l.role === "main").map((l) => l.limit).join(" and ") || "no limit of its own");
 
 const columns = [{ label: "Rule" }, { label: "Limit" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Shadow", num: true, hint: "What would have been denied" },
   { label: "Denied since start", num: true }, { label: "State" }];
@@ -89,10 +49,9 @@ const columns = [{ label: "Rule" }, { label: "Limit" }, { label: "Allowed", num:
 function ruleRow({ rule, depth, label }, act) {
   const numbers = [0, 1, 2, 3].map(() => h("td", { class: "num" }, none));
   const state = h("td");
-  const head = h("th", { scope: "row", class: `depth depth-${Math.min(depth, 5)}` }, h("a", { href: `#/rules/${encodeURIComponent(rule.id)}`, title: rule.id }, label),
-    isShadow(rule) ? [" ", pill("shadow", "shadow", "The rule says shadow: true")] : null);
+  const head = h("th", { scope: "row", class: `depth depth-${Math.min(depth, 5)}` }, h("a", { href: `#/rules/${encodeURIComponent(rule.id)}`, title: rule.id }, label), usualID(rule) ? null : h("span", { class: "muted" }, ` ${rule.id}`), marks(rule));
   const row = {
-    element: h("tr", null, head, h("td", { class: "says" }, rule.summary.split("; ")[0]), numbers, state),
+    element: h("tr", null, head, h("td", { class: "says" }, mainLimits(rule)), numbers, state),
     update() {},
     count(r) {
       const words = r ? [rate(allowed(r.rates)), rate(denied(r.rates)), rate(r.rates.shadow_denied), count(denied(r.outcomes))] : [none, none, none, none];
@@ -117,7 +76,7 @@ function list(root, me) {
   const counted = (o) => {
     const byID = new Map(o.rules.map((r) => [r.id, r]));
     for (const [name, row] of rows) row.count(byID.get(name));
-    put(note, found.problem ? h("p", { class: "note" }, `Switches cannot be changed here: ${found.problem.message}`) : null, o.rules_more ? h("p", { class: "muted" }, `Rates are of the ${count(o.rules.length)} busiest rules; ${count(o.rules_more)} more have decided something.`) : null);
+    put(note, h("p", { class: "muted" }, `${limitsCounted}${o.of.length > 1 ? ` The sum of ${count(o.of.length)} nodes.` : ` Of the node ${o.of[0] ?? none}.`}`), found.problem ? h("p", { class: "note" }, `Switches cannot be changed here: ${found.problem.message}`) : null, o.rules_more ? h("p", { class: "muted" }, `Rates are of the ${count(o.rules.length)} busiest rules; ${count(o.rules_more)} more have decided something.`) : null);
   };
   const filter = () => {
     const wanted = search.value.toLowerCase();
@@ -147,7 +106,6 @@ function list(root, me) {
         return { entries, element: panel(domain, { more: h("span", { class: "muted" }, `${count(rules.length)} ${rules.length === 1 ? "rule" : "rules"}`) }, t.element) };
       });
       put(domains, groups.length ? groups.map((g) => g.element) : empty("No rules are in force.", "--rules names their files."));
-      if (live.overview) counted(live.overview);
       await again();
       filter();
     } catch (problem) {
@@ -168,8 +126,7 @@ function list(root, me) {
   showCandidates(candidates, me);
   draw();
   let version = live.overview?.health.rules.version;
-  const ends = [on("overview", (o) => {
-    counted(o);
+  const ends = [onShown(counted), on("overview", (o) => {
     if (version !== o.health.rules.version) {
       version = o.health.rules.version;
       draw();
@@ -205,7 +162,7 @@ function one(root, me, name) {
   const exact = h("div");
   const raises = raised(name, me);
   const points = [];
-  const drawn = chart({ title: "Decisions of this rule per second", about: "Decisions of this rule per second", format: about, series: [
+  const drawn = chart({ title: "What the limits of this rule said, per second", about: "What the limits of this rule said per second", format: about, series: [
     { name: "allowed", tone: "allowed", area: true, of: (p) => allowed(p) },
     { name: "denied", tone: "denied", of: (p) => denied(p) },
     { name: "in shadow", tone: "shadow", of: (p) => p.shadow_denied },
@@ -226,10 +183,13 @@ function one(root, me, name) {
       const rule = (await ruleIndex()).byID.get(name);
       if (!rule) return put(facts, empty(`There is no rule ${name} in force on this node.`, "It may have been removed, or be a rule of another node."));
       const link = (words, page, parameters) => h("a", { href: `#/${page}?${new URLSearchParams(parameters)}` }, words);
-      put(facts, h("dl", { class: "facts wide" }, [["Domain", rule.domain], ["Limit", h("ul", { class: "plain" }, rule.summary.split("; ").map((s) => h("li", null, s)))],
+      put(facts, h("dl", { class: "facts wide" }, [["Domain", rule.domain], ["Matches", rule.path.length ? rule.path.map((step, i) => [i ? " › " : "", h("code", null, step)]) : "every request of the domain"],
+        ["Limits", rule.limits.length ? h("ul", { class: "plain" }, rule.limits.map((l) => h("li", null, l.limit, l.role === "main" ? null : [" ", pill("plain", roles[l.role] ?? l.role)], l.name ? h("span", { class: "muted" }, ` ${l.name}`) : null))) : mainLimits(rule)],
+        ["Soft limit", rule.soft_limit], ["Candidate", rule.candidate], ["Schedule", rule.schedule?.join("; ")], ["Now", rule.now], ["Priority", rule.priority], ["Cost", rule.cost], ["Store away", `failure mode ${rule.failure}`],
+        ["Valid", [rule.valid_from ? ["from ", time(rule.valid_from)] : null, rule.valid_until ? [" until ", time(rule.valid_until)] : null].filter(Boolean)], ["Also", rule.summary.split("; ").slice(rule.limits.length || 1).join("; ")],
         ["From", `${rule.source}: ${rule.file}${rule.line ? `, line ${rule.line}` : ""}`],
         ["See", [link("Its keys", "keys", { rule: name }), " · ", link("Its events", "events", { rule: name }), " · ", link("Explain", "explain", { domain: rule.domain })]]]
-        .map(([what, words]) => h("div", null, h("dt", null, what), h("dd", null, words)))));
+        .filter(([, words]) => words && words.length !== 0).map(([what, words]) => h("div", null, h("dt", null, what), h("dd", null, words)))));
     } catch (problem) {
       if (problem.status !== 401) put(facts, failed(problem, draw));
     }
@@ -240,14 +200,15 @@ function one(root, me, name) {
     put(exact, found ? accuracyFacts(found) : empty("Nothing was measured for this rule.", "--accuracy-sample says of which share of keys."));
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
-    h("div", { class: "grid two" }, h("div", { class: "column" }, panel("Rule", {}, facts), panel("Outcomes", {}, t.element)),
+    h("div", { class: "grid two" }, h("div", { class: "column" }, panel("Rule", {}, facts), panel("Outcomes", {}, h("p", { class: "muted" }, limitsCounted), t.element)),
     h("div", { class: "column" }, panel("Switch", {}, holder), raises.byHand, panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), raises.hot, candidates);
   draw();
   switched();
   showCandidates(candidates, me, name);
-  const ends = [raises.end, every(5000, measured), on("overview", (o) => {
+  const ends = [raises.end, every(5000, measured), onShown((o) => {
     const r = o.rules.find((x) => x.id === name);
     const t0 = Date.parse(o.at);
+    if (points.at(-1)?.t >= t0) return;
     points.push({ t: t0, ...(r?.rates ?? { allowed: 0, denied: 0, shadow_denied: 0, local_allowed: 0, local_denied: 0, open_denied: 0, degraded_allowed: 0, degraded_denied: 0, skipped: 0 }) });
     while (points[0].t < t0 - remembered) points.shift();
     drawn.update(points);

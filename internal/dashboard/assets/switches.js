@@ -4,6 +4,7 @@ import { h, put } from "./dom.js";
 import { all, change, versioned } from "./api.js";
 import { choice, edit, expiry, field, pill, refocus } from "./parts.js";
 import { day, none, time } from "./format.js";
+import { live } from "./live.js";
 
 const words = {
   on: ["allowed", "on", "enforced, whatever the rule says"],
@@ -35,6 +36,13 @@ export function stateOf(s) {
     reason ? h("span", { class: "muted" }, ` ${reason}`) : null);
 }
 
+// followers says who obeys a switch, as far as this node knows.
+export function followers(o) {
+  const nodes = o?.live_nodes ?? 1;
+  if (nodes < 2) return "This node follows within two seconds.";
+  return `Nodes that share this database or store follow within two seconds; the column Switches of the fleet shows which of the ${nodes} have.`;
+}
+
 const describe = (s) => (s?.switch?.state ? `${s.switch.state}${s.switch.until ? ` until ${day(s.switch.until)}` : ""}${s.switch.reason ? `: ${s.switch.reason}` : ""}${s.in_force ? "" : " (ended)"}` : "no switch");
 
 // maySwitch reports whether a scope reaches for a target.
@@ -53,7 +61,7 @@ export async function setSwitch(target, what) {
   const reason = h("input", { type: "text", maxlength: 200, value: there.data?.switch?.reason ?? "", placeholder: "for those who come after you" });
   const result = await edit({
     title: `Switch ${what}`,
-    say: "Every node follows within two seconds. Counts are kept.",
+    say: `${followers(live.overview)} Counts are kept.`,
     fields: [field("State", state), until.element, field("Reason", reason)],
     confirm: "Switch it",
     danger: target === "all",

@@ -116,8 +116,10 @@ export function show(root, { parts: [name], me }) {
     };
     unlimited.addEventListener("change", shown);
     shown();
+    // An override has one limit: of several, the others would end without a word.
+    const several = was?.limits?.length > 1 ? `${limits(was)} are in force. An override has one limit: the others do not count while it lasts. To keep them, change the tier.` : null;
     return edit({
-      title: descriptor ? `Quota of ${name}: ${descriptor}` : `New quota of ${name}`,
+      title: descriptor ? `Quota of ${name}: ${descriptor}` : `New quota of ${name}`, say: several,
       fields: [field("Descriptor", what, "default is for all that the tenant does"), h("div", { class: "row" }, field("Requests", hits), field("per", unit)), h("datalist", { id: "units" }, units.map((u) => h("option", { value: u }))),
         field("No limit at all", unlimited), h("details", null, h("summary", null, "Algorithm and burst"), h("div", { class: "row" }, field("Algorithm", algorithm), field("Burst", burst, "empty: as many as the quota"))), until.element],
       now: there,
@@ -130,6 +132,7 @@ export function show(root, { parts: [name], me }) {
         const next = withOverride(kept(), override);
         return {
           changes: [{ what: override.descriptor, before: limits(resolved(override.descriptor) ?? consumed?.usage[override.descriptor]), after: limit(override) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}; then what counts now` : "until it is changed" }],
+          warn: several,
           words: `The quota of ${name} is ${limit(override)}.`,
           send: store(next),
         };
