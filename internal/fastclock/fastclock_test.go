@@ -66,11 +66,9 @@ func TestBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, begun := New(time.Now()), counter()
 		for i := 0; i < 100 || hasCounter && counter()-begun < 4*learnTicks; i++ {
-			if i%100 == 0 {
-				behind := time.Duration(counter()-begun)/2 - time.Since(c.start)
-				if err := sleep.For(t.Context(), behind+time.Nanosecond); err != nil {
-					t.Fatal(err)
-				}
+			behind := time.Duration(counter()-begun)/2 - time.Since(c.start)
+			if err := sleep.For(t.Context(), behind+time.Nanosecond); err != nil {
+				t.Fatal(err)
 			}
 			if got, want := c.Elapsed(), time.Since(c.start); got != want {
 				t.Fatalf("got %v, want %v", got, want)
