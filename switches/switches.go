@@ -39,7 +39,7 @@ func ParseState(text string) (State, error) {
 			return State(s), nil
 		}
 	}
-	return 0, fmt.Errorf("state %.40q; hint: %s", text, hintStates)
+	return 0, fmt.Errorf("%.40q is no state of a switch; hint: %s", text, hintStates)
 }
 
 // Target is what a switch is for: one rule by its ID, the candidate limits of one

@@ -26,6 +26,7 @@ type checkCmd struct {
 	callerFlags `embed:""`
 
 	Domain      string   `env:"-" help:"Ask by the rules of this domain."`
+	ExpectRule  bool     `env:"-" help:"End with 3 when no rule applied, so that a slip in a domain or a key is no success."`
 	Descriptors []string `arg:"" optional:"" name:"descriptor" help:"Descriptors of the request: 'key:value,key:value'."`
 	Hits        *int64   `env:"-" help:"What the request costs; 0 only looks. Default: 1."`
 
@@ -53,9 +54,12 @@ func (*checkCmd) Help() string {
       Ask a server that wants a token. HEADGATE_TOKEN in the environment may hold it too;
       no flag does, because other programs see those.
 
+  headgate check --domain api_platform --expect-rule --hits 0 api_key:abc123
+      Is there a rule for it at all? End with 3 where there is none.
+
 The exit code is 0 when the request may pass, 1 when it may not, and 2 when
 there is no answer. A request that no rule limits may pass as well: then the
-answer says "no rule applied".`
+answer says "no rule applied", and with --expect-rule the exit code is 3.`
 }
 
 // maxAnswerBytes bounds what is read of an answer.
@@ -126,8 +130,13 @@ func (c *checkCmd) Run(std *stdio) error {
 	if _, err := io.WriteString(std.out, text); err != nil {
 		return &codeError{exitUsage, err}
 	}
-	if !*answer.Allowed {
+	switch {
+	case !*answer.Allowed:
 		return &codeError{exitNo, nil}
+	case c.ExpectRule && answer.Matched == nil:
+		return &codeError{exitUsage, errors.New("--expect-rule: the server does not say whether a rule applied; hint: one of this version does")}
+	case c.ExpectRule && !*answer.Matched:
+		return &codeError{exitUnmatched, nil}
 	}
 	return nil
 }
@@ -168,6 +177,9 @@ func (c *checkCmd) byRules() (*checkRequest, error) {
 func (c *checkCmd) byLimit() (*checkRequest, error) {
 	if c.Limit == nil || c.Window <= 0 || len(c.Descriptors) > 0 {
 		return nil, errors.New("--key needs --limit and --window, and takes no descriptors; hint: --key user:42 --limit 3 --window 1m")
+	}
+	if c.ExpectRule {
+		return nil, errors.New("--expect-rule goes with --domain; hint: with --key no rule is asked")
 	}
 	if c.Window%time.Millisecond != 0 {
 		return nil, fmt.Errorf("--window %v is not in whole milliseconds", c.Window)

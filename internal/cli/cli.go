@@ -35,6 +35,8 @@ const (
 	exitOK    = 0
 	exitNo    = 1
 	exitUsage = 2
+	// exitUnmatched is for who asks for it: the request may pass, because no rule applied.
+	exitUnmatched = 3
 )
 
 // root is the whole command line.
@@ -72,7 +74,8 @@ const description = `A distributed rate limiter.
   headgate check --key user:42 --limit 3 --window 1m
 
 Every flag of serve is also an environment variable (--http-addr is
-HEADGATE_HTTP_ADDR) and a key of the file given with --config (http-addr).`
+HEADGATE_HTTP_ADDR) and a key of the file given with --config (http-addr).
+'headgate help COMMAND' and 'headgate COMMAND --help' show what a command takes.`
 
 // stdio is where a command reads and writes.
 type stdio struct {
@@ -129,8 +132,11 @@ func Run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	if len(args) == 1 && args[0] == "--version" {
+	switch {
+	case len(args) == 1 && args[0] == "--version":
 		args = []string{"version"}
+	case args[0] == "help": // of a command, as --help after it
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	environment, err := environmentOf(args)
 	if err != nil {

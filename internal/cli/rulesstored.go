@@ -121,6 +121,9 @@ func (c *rulesPutCmd) Run(std *stdio) error {
 	if err != nil {
 		return err
 	}
+	if c.Rules == "" {
+		fmt.Fprintln(std.err, "headgate: not compared with rule files: processes that have its domain in a file of theirs refuse it\nheadgate: hint: --rules FILE_OR_DIR, and /readyz of a process says what it has refused")
+	}
 	what := "put"
 	if before.Version == after.Version {
 		what = "unchanged"

@@ -469,7 +469,7 @@ func (d *decoder) algorithm() (limit.Algorithm, *strictjson.Error) {
 	}
 	a, parseErr := limit.ParseAlgorithm(name)
 	if parseErr != nil {
-		return 0, &strictjson.Error{What: parseErr.Error()}
+		return 0, &strictjson.Error{What: fmt.Sprintf("unknown algorithm %.40q", name), Hint: "sliding_window, fixed_window, sub_windows, sliding_log, token_bucket, leaky_bucket, leaky_queue, gcra; or concurrency, with hold"}
 	}
 	if a == limit.Ban {
 		return 0, &strictjson.Error{What: "ban counts denials, not requests", Hint: "a rule may have a ban beside its limit"}

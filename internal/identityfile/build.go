@@ -39,11 +39,18 @@ func (o *Options) build(d *document) (*Source, error) {
 	s.Hasher = made.Hasher
 	e, err := identity.NewExtractor(made)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(keyNames.Replace(err.Error()))
 	}
 	s.Extractor = e
 	return &s, nil
 }
+
+// keyNames puts the keys of the file in the place of what package identity calls the same.
+var keyNames = strings.NewReplacer(
+	"identity: ", "", "Descriptors", "descriptors", ".Entries", ".entries",
+	"needs APIKeys", "needs api_key", "needs Tokens", "needs token", "needs Templates", "needs routes", "needs Hasher", "needs hash_key_file",
+	"needs ClientIP with Trusted", "needs client_ip with trusted", "needs ClientIP", "needs client_ip",
+)
 
 func (o *Options) buildClientIP(c *clientIP, made *identity.Options) (err error) {
 	options := o.clients()

@@ -154,6 +154,7 @@ func TestProxiesCountWithoutClientIP(t *testing.T) {
 func TestLoadRefuses(t *testing.T) {
 	address := "descriptors: [{entries: [remote_address]}]\n"
 	for _, test := range []struct{ name, text, want string }{
+		{"an API key from nowhere", "descriptors: [{entries: [api_key]}]\n", "descriptors[0].entries[0][0][0]: needs api_key; hint: say where API keys are sent"},
 		{"nothing", "", "empty"},
 		{"no YAML", "{", ":2:1: "},
 		{"two documents", address + "---\n" + address, "more than one document"},
@@ -168,7 +169,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"first and all", "descriptors:\n  - entries: [{first: [method], all: [method]}]\n", ":2:15: first and all: one of them"},
 		{"first of nothing", "descriptors:\n  - entries: [{first: []}]\n", ":2:15: first and all"},
 		{"first in first", "descriptors:\n  - entries: [{first: [{first: [method]}]}]\n", ":2:24: first inside of first"},
-		{"no descriptors", "routes: [/a]\n", "Descriptors"},
+		{"no descriptors", "routes: [/a]\n", "descriptors"},
 		{"bad template", "routes: [a]\n" + address, "routes: "},
 		{"bad network", "client_ip: {source: x_forwarded_for, trusted: [10.0.0.0/99]}\n" + address, `client_ip: trusted: "10.0.0.0/99" is no network`},
 		{"bad source of addresses", "client_ip: {source: xff}\n" + address, `client_ip: source: unknown word; hint: peer`},
@@ -184,7 +185,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"token without issuer", "token: {jwks_file: jwks.json, algorithms: [RS256], audiences: [a]}\n" + address, "token: "},
 		{"token by HMAC", "token: {issuer: i, jwks_file: jwks.json, algorithms: [HS256], audiences: [a]}\n" + address, "token: "},
 		{"bad duration", "token: {issuer: i, refresh: soon}\n" + address, ":1:29: refresh: text is not a duration"},
-		{"invented values", "hash_key_file: hash.key\napi_key: {headers: [X]}\ndescriptors: [{entries: [api_key]}]\n", "Descriptors"},
+		{"invented values", "hash_key_file: hash.key\napi_key: {headers: [X]}\ndescriptors: [{entries: [api_key]}]\n", "descriptors"},
 		{"deep", strings.Repeat("[", 20_000), ""},
 		{"aliases", "a: &a [x,x]\nb: &b [*a,*a]\n", ":"},
 	} {
