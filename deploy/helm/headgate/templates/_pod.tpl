@@ -35,6 +35,11 @@
 {{ include "headgate.secretVolume" (list "store" .name .key "password") }}
 {{- end }}
 {{- end }}
+{{- with .Values.storesSecret }}
+{{- if .name }}
+{{ include "headgate.secretVolume" (list "stores" .name .key "stores.yaml") }}
+{{- end }}
+{{- end }}
 {{- with .Values.hashKeySecret }}
 {{- if .name }}
 {{ include "headgate.secretVolume" (list "hash" .name .key "hash.key") }}
@@ -53,6 +58,9 @@
 {{- end }}
 {{- if .Values.store.passwordSecret.name }}
 {{ include "headgate.mount" "store" }}
+{{- end }}
+{{- if .Values.storesSecret.name }}
+{{ include "headgate.mount" "stores" }}
 {{- end }}
 {{- if .Values.hashKeySecret.name }}
 {{ include "headgate.mount" "hash" }}

@@ -17,6 +17,13 @@ audit-hash-key: /etc/headgate/hash/hash.key
 {{- with include "headgate.store" . }}
 store: {{ . | quote }}
 {{- end }}
+{{- if .Values.storesSecret.name }}
+stores: /etc/headgate/stores/stores.yaml
+{{- end }}
+{{- if .Values.regions.file }}
+regions: /etc/headgate/settings/regions.yaml
+region: {{ .Values.regions.name | quote }}
+{{- end }}
 {{- end }}
 
 {{/* The URL of the store, unless it comes from a secret whole. */}}
@@ -36,6 +43,9 @@ store: {{ . | quote }}
 {{ include "headgate.settings.common" . }}
 http-addr: {{ ternary ":8080" "" .Values.service.http.enabled | quote }}
 grpc-addr: {{ ternary ":8081" "" .Values.service.grpc.enabled | quote }}
+{{- if .Values.service.redis.enabled }}
+redis-addr: ":6380"
+{{- end }}
 state-dir: /var/lib/headgate
 {{- if .Values.admin.enabled }}
 roles: decide
@@ -87,7 +97,11 @@ snapshot-sign-key: /etc/headgate/sign/sign.pem
 {{- define "headgate.refusals" -}}
 {{- with .Values -}}
 {{- if and .rules .existingRules }}{{ fail "rules and existingRules name two sets of rules: leave one out" }}{{ end -}}
-{{- if not (or .service.http.enabled .service.grpc.enabled) }}{{ fail "service.http and service.grpc are both off: nobody could ask" }}{{ end -}}
+{{- if not (or .service.http.enabled .service.grpc.enabled .service.redis.enabled) }}{{ fail "service.http, service.grpc and service.redis are all off: nobody could ask" }}{{ end -}}
+{{- if and .storesSecret.name (not .store.url) (not .store.existingSecret.name) }}{{ fail "storesSecret needs store.url or store.existingSecret: beside counters in memory each pod would count for itself" }}{{ end -}}
+{{- if and .regions.file (not .storesSecret.name) }}{{ fail "regions.file needs storesSecret.name: the stores of its regions stand in the file of stores" }}{{ end -}}
+{{- if and .regions.file (not .regions.name) }}{{ fail "regions.file needs regions.name: which of them this release is in" }}{{ end -}}
+{{- if and .regions.name (not .regions.file) }}{{ fail "regions.name needs regions.file" }}{{ end -}}
 {{- if and .tls.clientCASecret (not .tls.existingSecret) }}{{ fail "tls.clientCASecret needs tls.existingSecret: without TLS nobody shows a certificate" }}{{ end -}}
 {{- if and .admin.enabled (not .admin.tokensSecret.name) }}{{ fail "admin.enabled needs admin.tokensSecret.name: a secret with the file of tokens" }}{{ end -}}
 {{- if and .tenants.tiers (not .tenants.existingSecret.name) }}{{ fail "tenants.tiers needs tenants.existingSecret.name: a secret with the URL of the database" }}{{ end -}}
