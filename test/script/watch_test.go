@@ -221,7 +221,7 @@ func TestTailOfSeveralNodes(t *testing.T) {
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Error(err)
 	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(errs.String(), "headgate: 127.0.0.1:1: ask the admin API: ") || len(nodes) != 2 {
+	if err := cmd.Wait(); err != nil || !strings.Contains(errs.String(), "headgate: http://127.0.0.1:1: ask the admin API: ") || len(nodes) != 2 {
 		t.Errorf("%v, of %v: %s", err, nodes, errs.String())
 	}
 }
