@@ -206,11 +206,12 @@ func unnamedKeys(list view.TopKeys, names bool) view.TopKeys {
 }
 
 // unnamedFleet returns what nodes tell each other: that names no key, and this makes
-// sure of it.
+// sure of it, and of lists that another version of Headgate does not tell.
 func unnamedFleet(f view.Fleet) view.Fleet {
-	f.Nodes = slices.Clone(f.Nodes)
+	f.Nodes, f.Gone = slices.Clone(f.Nodes), append([]view.GoneNode{}, f.Gone...)
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
+		n.Rules, n.Tiers = append([]view.Rule{}, n.Rules...), append([]view.Tier{}, n.Tiers...)
 		n.TopTotal, n.TopDenied = unnamed(n.TopTotal), unnamed(n.TopDenied)
 	}
 	return f

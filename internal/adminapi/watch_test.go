@@ -155,7 +155,7 @@ func testWatch() *Watch {
 	}
 	return &Watch{
 		Overview: func() view.Overview {
-			return view.Overview{Node: view.Identity{Name: "one"}, Shards: []view.Shard{}, Rules: []view.Rule{{ID: "api.tenant"}}, Tiers: []view.Tier{}, Audit: view.Audit{Sinks: []view.AuditSink{}}}
+			return view.Overview{Node: view.Identity{Name: "one"}, Shards: []view.Shard{}, Rules: []view.Rule{{ID: "api.tenant"}}, Tiers: []view.Tier{}, Switches: []view.Switch{}, Audit: view.Audit{Sinks: []view.AuditSink{}}}
 		},
 		Timeline: func(from, to time.Time, most int) view.Timeline {
 			return view.Timeline{Step: int64(to.Sub(from)/time.Second) / int64(most), Points: []view.TimelinePoint{{At: from, Known: 1}}}

@@ -10,6 +10,9 @@ await play(async (page) => {
   await control("store/kill");
   await page.getByText("Degraded", { exact: true }).or(page.getByText("Not ready", { exact: true })).first().waitFor();
   await page.getByRole("button", { name: "Explain", exact: true }).click();
+  // This node alone has let the whole limit pass, of the other key nothing.
+  await page.getByText("Unknown: the store does not answer; failure mode open would deny it.").waitFor();
+  await open(page, "explain?domain=shop&d=tenant:globex");
   await page.getByText("Unknown: the store does not answer; failure mode open would allow it.").waitFor();
   await page.locator(".verdict.tone-warn").waitFor();
   await page.getByText("unknown: the store does not answer").first().waitFor();
