@@ -25,7 +25,7 @@ PACKAGES ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 SLOWEST := ./store/redisstore ./tenant/sqltenant ./test/script ./internal/app ./test/audit ./internal/adminapi ./test/fault
 # The packages whose tests start the command as it is built, and other programs: nothing of
 # Headgate runs in their processes, so that the race detector would watch the tests alone.
-DRIVERS := ./test/e2e ./test/browser ./test/prometheus ./test/hostile ./test/clients ./clients ./test/deploy ./test/migrate
+DRIVERS := ./test/spec ./test/e2e ./test/browser ./test/prometheus ./test/hostile ./test/clients ./clients ./test/deploy ./test/migrate
 # What all runs of tests have in common. Symbols for a debugger are left out, because linking
 # them takes a third of the time that a package is built in; stacks and races are shown without.
 TESTED = HEADGATE_TEST_BINARY="$(CURDIR)/bin/tested/headgate" GORACE="atexit_sleep_ms=10 $$GORACE" $(GO) test -vet=off -ldflags='-s -w' -count=1 -p $(PACKAGES) -timeout 15m $(TESTFLAGS)
