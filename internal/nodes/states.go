@@ -55,14 +55,14 @@ type Options struct {
 type States struct {
 	Options
 
-	mu      sync.Mutex
-	read    time.Time
-	nodes   []view.Node
+	mu    sync.Mutex
+	read  time.Time
+	nodes []view.Node
 	// seen are the nodes that were there at the last look or the one before, by what they publish
 	// under, and gone those of them that are not there any more.
 	seen, gone map[string]view.GoneNode
-	readErr error
-	failing bool // of the last Post
+	readErr    error
+	failing    bool // of the last Post
 }
 
 // NewStates returns States that know of no other node yet.

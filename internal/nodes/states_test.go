@@ -46,7 +46,9 @@ func TestNoticesThatAreNone(t *testing.T) {
 // name; the bound holds.
 func TestWhoIsGone(t *testing.T) {
 	now := time.Unix(1_780_000_000, 0)
-	node := func(name string, ago time.Duration) view.GoneNode { return view.GoneNode{Name: name, At: now.Add(-ago)} }
+	node := func(name string, ago time.Duration) view.GoneNode {
+		return view.GoneNode{Name: name, At: now.Add(-ago)}
+	}
 	seen := map[string]view.GoneNode{"a": node("n1", time.Second), "b": node("n2", time.Second), "c": node("n3", goneFor)}
 	before := map[string]view.GoneNode{"d": node("n4", time.Minute), "e": node("n5", time.Minute)}
 	there := map[string]view.GoneNode{"a": node("n1", 0), "f": node("n5", 0)}
