@@ -64,11 +64,11 @@ func (t *Timeline) Between(from, to time.Time, most int) view.Timeline {
 	most = min(most, MaxPoints)
 	first, last := max(from.Unix(), 60), min(to.Unix(), t.at.Unix())
 	shown := view.Timeline{Step: steps[len(steps)-1], Points: []view.TimelinePoint{}}
-	r := &t.seconds
-	if first <= t.at.Unix()-seconds {
-		r = &t.minute
-		first = max(first, t.at.Unix()-60*minutes+60)
+	r, oldest := &t.seconds, t.at.Unix()-seconds+1
+	if first < oldest-60 { // an hour before now is the last hour, whenever the last sums were told
+		r, oldest = &t.minute, t.at.Unix()-60*minutes+60
 	}
+	first = max(first, oldest)
 	for _, step := range steps {
 		if step%r.step == 0 && last/step-first/step < int64(most) {
 			shown.Step = step

@@ -74,6 +74,9 @@ func TestWhatIsOldIsForgotten(t *testing.T) {
 	if allowed, known := total(hour.Points); hour.Step != 5 || allowed != seconds || known != seconds {
 		t.Errorf("the hour: step %d, %v of %d s", hour.Step, allowed, known)
 	}
+	if got := line.Between(now.Add(-time.Hour-2*time.Second), now, MaxPoints); got.Step != 5 {
+		t.Errorf("an hour ago: step %d", got.Step)
+	}
 	day := line.Between(start.Add(-24*time.Hour), now, MaxPoints)
 	if allowed, _ := total(day.Points); day.Step != 60 || allowed != seconds+7 {
 		t.Errorf("the day: step %d, %v", day.Step, allowed)

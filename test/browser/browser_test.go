@@ -391,6 +391,12 @@ descriptors:
     concurrency: {limit: 1, timeout: 1h, hold: call_id}
 `
 
+// What a node has answered is drawn over an hour and over a week, looked at closer, and leads to
+// the events of a time.
+func TestHistory(t *testing.T) {
+	newStage(t, withTenants(t)).play("history.mjs")
+}
+
 // What is switched stands on every page with who and until when; bans, secondary limits and
 // limits on requests in flight are named as what they are; traffic of unknown domains is a series
 // of its own under a warning; an address of no page says so; rules stand in the tree by their path.

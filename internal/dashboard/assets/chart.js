@@ -1,17 +1,19 @@
 // Lines over time, drawn as SVG, with the same in words and as a table.
 
 import { h, svg, put, text, attr, id } from "./dom.js";
-import { hms, hm, none } from "./format.js";
+import { date, day, hms, hm, none } from "./format.js";
 import { remembered } from "./live.js";
 
 const left = 52;
 const right = 8;
 const top = 8;
 const bottom = 20;
-// A gap of more than this between two points, in ms, is a gap in the line.
-const gap = 3500;
-// So much time is drawn at least, in ms.
+// A gap of more than so many steps between two points is a gap in the line.
+const gap = 3.5;
+// So much time is drawn at least, in ms, and a zoom is of as much.
 const leastSpan = 60000;
+// Times on the axis are so far apart, in ms.
+const distances = [10, 30, 60, 120, 300, 600, 1800, 3600, 2 * 3600, 6 * 3600, 12 * 3600, 24 * 3600].map((s) => s * 1000);
 const tableStep = 10000;
 const tableRows = 12;
 
@@ -30,8 +32,10 @@ const line = (points) => points.map((p, i) => `${i && !p.gap ? "L" : "M"}${p.x.t
 
 // chart draws series: {name, of(point), tone, area}, by format; where of is no number
 // nothing is drawn. about says in a few words
-// what is drawn. It returns {element, update(points)}.
-export function chart({ title, series, format, about, height = 180, least = 0 }) {
+// what is drawn. onPoint gets the time that is pointed at, or null, onZoom a range that somebody has drawn
+// out, and onPick a point that is clicked on. It returns {element, update(points, range), point(time)}; without a range,
+// {from, to, step} in ms, the last minutes are drawn.
+export function chart({ title, series, format, about, height = 180, least = 0, onPoint, onZoom, onPick }) {
   const heading = id("chart");
   const drawing = svg("svg", { class: "plot", role: "img", height, "aria-label": title });
   const marks = series.map(() => h("span", { class: "num" }, none));
@@ -42,7 +46,7 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
   const numbers = h("details", { class: "numbers" },
     h("summary", null, "As a table"),
     h("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `${title}, as a table` }, h("table", null,
-      h("caption", { class: "unseen" }, `${title}: every ten seconds, the latest first`),
+      h("caption", { class: "unseen" }, `${title}: some of the points, the latest first`),
       h("thead", null, h("tr", null, h("th", { scope: "col" }, "Time"), series.map((s) => h("th", { scope: "col", class: "num" }, s.name)))),
       rows)));
   numbers.addEventListener("toggle", () => tabulate());
@@ -57,33 +61,37 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
   put(drawing, grid, areas, lines, cross);
 
   let points = [];
+  let range = null;
+  let drawnFrom = null;
   let width = 0;
   let end = 0;
   let span = remembered;
-  let pointer = null;
+  let pointed = null;
   let spoken = 0;
 
+  const at = (px) => end - span * (1 - (px - left) / (width - left - right));
   const x = (t) => left + (width - left - right) * (1 - (end - t) / span);
 
   function draw() {
     if (!width) return;
     attr(drawing, "viewBox", `0 0 ${width} ${height}`);
-    end = Math.max(points.at(-1)?.t ?? 0, Date.now() - 2000);
-    span = Math.min(remembered, Math.max(leastSpan, end - (points[0]?.t ?? end)));
+    end = range?.to ?? Math.max(points.at(-1)?.t ?? 0, Date.now() - 2000);
+    span = range ? end - range.from : Math.min(remembered, Math.max(leastSpan, end - (points[0]?.t ?? end)));
     const { most, step } = scale(Math.max(least, ...points.map((p) => Math.max(...series.map((s) => s.of(p) || 0)))));
     const y = (v) => top + (height - top - bottom) * (1 - v / most);
     const parts = [];
     for (let v = 0; v <= most * 1.001; v += step) {
       parts.push(svg("path", { d: `M${left} ${y(v).toFixed(1)}H${width - right}` }), svg("text", { x: left - 6, y: y(v) + 3.5, "text-anchor": "end" }, tick(format(v))));
     }
-    const every = [10000, 30000, 60000, 120000].find((ms) => (ms / span) * width > 64) ?? 120000;
-    for (let t = Math.ceil((end - span) / every) * every; t <= end; t += every) {
+    const every = distances.find((ms) => (ms / span) * width > 64) ?? distances.at(-1);
+    const zone = new Date(end).getTimezoneOffset() * 60000;
+    for (let t = Math.ceil((end - span - zone) / every) * every + zone; t <= end; t += every) {
       if (x(t) < left + 14 || x(t) > width - right - 14) continue;
-      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, (every < 60000 ? hms(t) : hm(t))));
+      parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, (every < 60000 ? hms : every < distances.at(-1) ? hm : date)(t)));
     }
     put(grid, parts);
     series.forEach((s, i) => {
-      const dots = points.filter((p) => p.t >= end - span && Number.isFinite(s.of(p))).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p)), gap: n > 0 && p.t - list[n - 1].t > gap }));
+      const dots = points.filter((p) => p.t >= end - span && Number.isFinite(s.of(p))).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p)), gap: n > 0 && p.t - list[n - 1].t > gap * (range?.step ?? 1000) }));
       attr(lines[i], "d", line(dots));
       if (s.area) attr(areas[i], "d", fillOf(dots, y(0)));
     });
@@ -99,39 +107,60 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
     return pieces.map((piece) => `${line(piece)}L${piece.at(-1).x.toFixed(1)} ${base}L${piece[0].x.toFixed(1)} ${base}Z`).join("");
   }
 
+  const nearest = (time) => points.reduce((best, p) => (!best || Math.abs(p.t - time) < Math.abs(best.t - time) ? p : best), null);
+
   function hover() {
-    const at = pointer === null ? null : points.reduce((best, p) => (!best || Math.abs(x(p.t) - pointer) < Math.abs(x(best.t) - pointer) ? p : best), null);
-    tip.hidden = !at || x(at.t) < left;
-    attr(cross, "d", tip.hidden ? "" : `M${x(at.t).toFixed(1)} ${top}V${height - bottom}`);
+    const near = pointed === null ? null : nearest(pointed);
+    tip.hidden = !near || x(near.t) < left;
+    const from = drawnFrom === null || pointed === null ? "" : `M${x(drawnFrom).toFixed(1)} ${top}V${height - bottom}`;
+    attr(cross, "d", tip.hidden ? from : `${from}M${x(near.t).toFixed(1)} ${top}V${height - bottom}`);
     if (tip.hidden) return;
-    put(tip, h("div", { class: "num" }, hms(at.t)), series.map((s) => h("div", null, h("span", { class: `dot tone-${s.tone}` }), ` ${s.name} `, h("b", { class: "num" }, format(s.of(at))))));
+    put(tip, h("div", { class: "num" }, (span > distances.at(-1) ? day : hms)(near.t)), series.map((s) => h("div", null, h("span", { class: `dot tone-${s.tone}` }), ` ${s.name} `, h("b", { class: "num" }, format(s.of(near))))));
     const across = tip.offsetWidth + 14;
-    tip.style.transform = `translateX(${Math.round(x(at.t) + across > width ? x(at.t) - across : x(at.t) + 12)}px)`;
+    tip.style.transform = `translateX(${Math.round(x(near.t) + across > width ? x(near.t) - across : x(near.t) + 12)}px)`;
   }
 
-  frame.addEventListener("pointermove", (event) => {
-    pointer = event.clientX - frame.getBoundingClientRect().left;
+  const point = (time) => {
+    pointed = time;
     hover();
-  });
+  };
+  const timeOf = (event) => at(event.clientX - frame.getBoundingClientRect().left);
+  const tell = (time) => {
+    point(time);
+    onPoint?.(time);
+  };
+  frame.addEventListener("pointermove", (event) => tell(timeOf(event)));
   frame.addEventListener("pointerleave", () => {
-    pointer = null;
-    hover();
+    drawnFrom = null;
+    tell(null);
   });
+  if (onZoom) {
+    frame.addEventListener("pointerdown", (event) => {
+      drawnFrom = timeOf(event);
+    });
+    frame.addEventListener("pointerup", (event) => {
+      const [from, to] = [drawnFrom ?? timeOf(event), timeOf(event)].sort((a, b) => a - b);
+      drawnFrom = null;
+      if (to - from >= leastSpan) onZoom(from, to);
+      else if (nearest(to)) onPick?.(nearest(to));
+    });
+  }
 
   function tabulate() {
     if (!numbers.open) return;
     const list = [];
-    for (const p of points.toReversed()) if (!list.length || list.at(-1).t - p.t >= tableStep) list.push(p);
-    put(rows, list.slice(0, tableRows).map((p) => h("tr", null, h("th", { scope: "row", class: "num" }, hms(p.t)), series.map((s) => h("td", { class: "num" }, format(s.of(p)))))));
+    const step = range ? span / tableRows : tableStep;
+    for (const p of points.toReversed()) if (!list.length || list.at(-1).t - p.t >= step) list.push(p);
+    put(rows, list.slice(0, tableRows).map((p) => h("tr", null, h("th", { scope: "row", class: "num" }, (range ? day : hms)(p.t)), series.map((s) => h("td", { class: "num" }, format(s.of(p)))))));
   }
 
   // Words change every ten seconds: who listens to them hears them to the end.
   function speak() {
     const last = points.at(-1);
-    if (!last || last.t - spoken < tableStep) return;
+    if (!last || Math.abs(last.t - spoken) < tableStep) return;
     spoken = last.t;
     const most = (s) => Math.max(...points.map((p) => s.of(p) || 0));
-    attr(drawing, "aria-label", `${about}, over the last ${Math.round(span / 60000)} minutes. ${series.map((s) => `${s.name}: ${format(s.of(last))}, at most ${format(most(s))}`).join("; ")}.`);
+    attr(drawing, "aria-label", `${about}, ${range ? `from ${day(range.from)} to ${day(range.to)}` : `over the last ${Math.round(span / 60000)} minutes`}. ${series.map((s) => `${s.name}: ${format(s.of(last))}, at most ${format(most(s))}`).join("; ")}.`);
   }
 
   new ResizeObserver(() => {
@@ -141,8 +170,10 @@ export function chart({ title, series, format, about, height = 180, least = 0 })
 
   return {
     element,
-    update(list) {
+    point,
+    update(list, of = null) {
       points = list;
+      range = of;
       const last = points.at(-1);
       series.forEach((s, i) => text(marks[i], last ? format(s.of(last)) : none));
       draw();

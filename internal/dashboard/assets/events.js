@@ -47,7 +47,9 @@ function tail(root, query) {
   let ids = new Set();
   let end = () => {};
 
-  const filters = () => ({ domain: domain.value.trim(), rule: rule.value.trim(), outcome: what.value, key: key.value.trim() });
+  // A time that is over has no events to come.
+  const [since, until] = ["since", "until"].map((name) => query.get(name) ?? "");
+  const filters = () => ({ since, until, domain: domain.value.trim(), rule: rule.value.trim(), outcome: what.value, key: key.value.trim() });
   const draw = () => {
     drawing = false;
     if (paused) return text(said, `${count(waiting.length)} more since`);
@@ -88,7 +90,8 @@ function tail(root, query) {
       if (stopped) return;
       waiting = events.toReversed();
       draw();
-      if (!events.length) put(holder, empty("No such decision is remembered.", "Denied ones always are; of allowed ones a sample. New ones appear here by themselves."));
+      if (!events.length) put(holder, empty("No such decision is remembered.", "The latest denied ones are, and a sample of the allowed ones."));
+      if (until) return;
       stop = follow(url("events/live", now), {
         decision(e) {
           waiting.push(e);

@@ -99,6 +99,13 @@ export function hm(instant) {
   return clock.format(new Date(instant)).slice(0, 5);
 }
 
+const justDate = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric" });
+
+// date is the day of an instant here.
+export function date(instant) {
+  return justDate.format(new Date(instant));
+}
+
 // day is a date and time here.
 export function day(instant) {
   return dayClock.format(new Date(instant));

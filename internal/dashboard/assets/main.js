@@ -17,6 +17,7 @@ const pages = [
   { name: "tenants", label: "Tenants", key: "t", page: () => import("./tenants.js"), inner: () => import("./tenant.js") },
   { name: "explain", label: "Explain", key: "x", page: () => import("./explain.js") },
   { name: "events", label: "Events", key: "e", page: () => import("./events.js") },
+  { name: "history", label: "History", key: "h", page: () => import("./history.js") },
   { name: "fleet", label: "Fleet", key: "f", page: () => import("./fleet.js") },
   { name: "switches", label: "Switches", key: "s", page: () => import("./switched.js") },
   { name: "changes", label: "Changes", key: "c", page: () => import("./changes.js") },
