@@ -26,6 +26,9 @@ const (
 	// numberFactor is what the number of the call is multiplied by.
 	numberFactor = 4
 	verdictNever = -1 << 53
+	// answerLater stands for the answer to a take that was wrongly guessed to pass: it comes
+	// behind those to all others. No verdict is so far below 0, and no packed state so near.
+	answerLater = -1 << 49
 )
 
 // head is the part of an answer before the takes.

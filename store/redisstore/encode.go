@@ -74,10 +74,11 @@ const (
 
 	// The first bytes of records. A take that needs more words begins with its
 	// Op.
-	recordLimit = 4
-	recordGroup = 5 // inGroup, and one more is lastOfGroup
-	recordPlain = 8 // and as many more as there are hits
-	maxPlain    = 255 - recordPlain
+	recordLimit  = 4
+	recordGroup  = 5 // inGroup, and one more is lastOfGroup
+	recordLikely = 7 // see likely.lua; with nothing after it, a limit that was said before
+	recordPlain  = 8 // and as many more as there are hits
+	maxPlain     = 255 - recordPlain
 
 	// maxTimes bounds the takes of one operation, so that all their hits, 2^50
 	// each, are below 2^63.
@@ -101,8 +102,16 @@ type request struct {
 	opOf []int
 	// tells says that the script tells the previous counts of sliding windows.
 	tells bool
-	// packs says that the script may write window counters that are one integer.
-	packs bool
+	// packs says that the script may write window counters that are one integer, guesses that
+	// hits on them are likely to pass where nothing is rare about them.
+	packs, guesses bool
+	// said are the limits of the records so far, now the one of the last record.
+	said []*limit.Limit
+	now  *limit.Limit
+	// counting is one of which is known that it is countable; nil if there is none.
+	counting *limit.Limit
+	// later are the operations of which the answers stand behind all others.
+	later []int
 }
 
 // bucketKey is a distinct key of a request.
@@ -130,6 +139,8 @@ type operation struct {
 	// one, if the script tells enough. Where it is remembered, left is how long it lasts.
 	state limit.State
 	left  time.Duration
+	// likely says that it was guessed to pass.
+	likely bool
 }
 
 var requests = sync.Pool{New: func() any { return new(request) }}
@@ -137,7 +148,9 @@ var requests = sync.Pool{New: func() any { return new(request) }}
 // release makes r available to other calls. It must not be called while the
 // client may still read the strings.
 func (r *request) release() {
-	r.tells = false
+	r.tells, r.guesses = false, false
+	clear(r.said)
+	r.said, r.now, r.counting = r.said[:0], nil, nil
 	if cap(r.buf) <= keptBytes {
 		requests.Put(r)
 	}
@@ -153,7 +166,8 @@ type takeBody struct {
 	// is left with.
 	memory  *memory
 	history uint32
-	packs   bool // as in request
+	packs   bool  // as in request
+	luck    *luck // of the store
 }
 
 // encode implements body.
@@ -162,7 +176,7 @@ func (b *takeBody) encode(h header) (keys, args []string) {
 		b.request = requests.Get().(*request)
 	}
 	b.history, b.request.tells = h.history, b.memory != nil && !b.takes[0].DryRun
-	b.request.packs = b.packs
+	b.request.packs, b.request.guesses = b.packs, b.packs && b.luck.likely() && !b.takes[0].DryRun
 	return b.request.encode(b.prefix, h, b.takes)
 }
 
@@ -174,6 +188,9 @@ func (b *takeBody) decode(answer []rueidis.RedisMessage, number uint32) (head, e
 	h, err := b.request.decode(answer, number, b.takes, b.results)
 	if err == nil && h.status == statusDecided {
 		b.remember()
+		if b.packs {
+			b.luck.learn(b.request.ops, b.takes, b.results)
+		}
 		b.request.release()
 		b.request = nil
 	}

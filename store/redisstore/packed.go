@@ -71,6 +71,20 @@ func unpack(n int64, now limit.Micros) limit.State {
 	return s
 }
 
+// formOf returns the number of the form of the states of l, 0 if they have none.
+func formOf(l *limit.Limit) int {
+	if !packable(l) {
+		return 0
+	}
+	period := l.PeriodMicros()
+	for form := 1; form < len(packedForms); form++ {
+		if f := &packedForms[form]; f.algorithm == l.Algorithm && f.period == period {
+			return form
+		}
+	}
+	return 0
+}
+
 // packable reports whether the states of l may be packed.
 func packable(l *limit.Limit) bool { return l.Algorithm <= limit.FixedWindow && l.Calendar == nil }
 

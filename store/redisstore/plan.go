@@ -33,8 +33,9 @@ func same(a, b *store.Take) bool {
 	return a.Op == b.Op && a.Hits == b.Hits && a.Shadow == b.Shadow && (a.Limit == b.Limit || *a.Limit == *b.Limit)
 }
 
-// plan makes the operations; the keys have their numbers.
+// plan makes the operations; the keys have their numbers, and no limit has been said.
 func (r *request) plan(takes []store.Take) {
+	r.said, r.now = r.said[:0], nil
 	r.ops, r.opOf = r.ops[:0], r.opOf[:0]
 	for i := range r.keys {
 		r.keys[i].sharing = ownBucket
@@ -107,27 +108,60 @@ func (r *request) begin(takes []store.Take, i, end int) {
 
 // records writes the operations.
 func (r *request) records(takes []store.Take, wall limit.Micros) {
-	for i := range r.ops {
+	for i := 0; i < len(r.ops); {
+		if n := r.guess(takes, i, wall); n > 0 {
+			i += n
+			continue
+		}
 		r.write(takes, i, wall)
+		i++
 	}
 }
 
 // write writes operation i, which comes after the one before it, and its limit if that is
 // another one.
 func (r *request) write(takes []store.Take, i int, wall limit.Micros) {
-	var before *limit.Limit
 	slot := 0
 	if i > 0 {
-		before, slot = takes[r.ops[i-1].take].Limit, r.ops[i-1].slot
+		slot = r.ops[i-1].slot
 	}
 	op := &r.ops[i]
 	t := &takes[op.take]
-	if before != t.Limit && (before == nil || *before != *t.Limit) {
-		r.buf = append(r.buf, recordLimit)
-		r.algorithm(t.Limit)
-		r.limit(t.Limit, wall)
+	if r.now != t.Limit && (r.now == nil || *r.now != *t.Limit) {
+		if n := r.numberOf(t.Limit); n > 0 {
+			r.buf = append(r.buf, recordLikely, 0, byte(n), byte(slot>>16), byte(slot>>8), byte(slot))
+			r.now = t.Limit
+		} else {
+			r.say(t.Limit, wall)
+		}
 	}
 	r.record(t, op, slot)
+}
+
+// say writes the record of a limit.
+func (r *request) say(l *limit.Limit, wall limit.Micros) {
+	r.buf = append(r.buf, recordLimit)
+	r.algorithm(l)
+	r.limit(l, wall)
+	r.now = l
+	if len(r.said) < maxNumbered {
+		r.said = append(r.said, l)
+	}
+}
+
+// numberOf returns which of the limits that were said l is, from 1 on; 0 if it is none.
+func (r *request) numberOf(l *limit.Limit) int {
+	for i, said := range r.said {
+		if said == l {
+			return i + 1
+		}
+	}
+	for i, said := range r.said {
+		if *said == *l {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // record writes an operation; slot is the bucket of the one before.
@@ -184,7 +218,19 @@ func said(t *store.Take) (store.Op, int64) {
 // deal reads the answer to the operations, whose numbers begin at answer[0], into
 // results: of an operation that is several takes each gets its own.
 func (r *request) deal(answer []rueidis.RedisMessage, now limit.Micros, takes []store.Take, results []store.Result) bool {
+	r.later = r.later[:0]
 	for i := range r.ops {
+		if r.ops[i].likely && isLater(answer) {
+			r.later, answer = append(r.later, i), answer[1:]
+			continue
+		}
+		n, ok := r.read(&r.ops[i], now, answer, takes, results)
+		if !ok {
+			return false
+		}
+		answer = answer[n:]
+	}
+	for _, i := range r.later {
 		n, ok := r.read(&r.ops[i], now, answer, takes, results)
 		if !ok {
 			return false

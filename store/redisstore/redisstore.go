@@ -18,6 +18,7 @@ type Store struct {
 	memory *memory // nil if nothing is remembered
 	late   *conn.Lateness
 	packs  atomic.Bool // all nodes read packed counters; see Attend
+	luck   luck
 }
 
 var _ store.Store = (*Store)(nil)

@@ -52,6 +52,8 @@ var (
 	luaLimit string
 	//go:embed lua/quick.lua
 	luaQuick string
+	//go:embed lua/likely.lua
+	luaLikely string
 	//go:embed lua/pack.lua
 	luaPack string
 	//go:embed lua/kept_save.lua
@@ -78,7 +80,8 @@ var (
 // kind, a, b, c, wide, stored_mark and terms; SAVE writes it, with mark and terms,
 // and KEPT_SAVE where kept says whether its time to live stays as it is; PACK, in both, finds
 // its short form. MARK finds the mark of a limit, TERMS what is in its bits. QUICK decides
-// what counts in integers and what drains, where nothing is rare about it, and moves place on.
+// what counts in integers and what drains, where nothing is rare about it, and moves place on;
+// LIKELY what counts in integers and is likely to pass.
 var sections = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(
 		"SLIDING_WINDOW\n", luaSlidingWindow,
@@ -92,6 +95,7 @@ var sections = sync.OnceValue(func() *strings.Replacer {
 		"TERMS\n", luaTerms,
 		"MARK\n", luaMark,
 		"LIMIT\n", limitSections.Replace(luaLimit),
+		"LIKELY\n", luaLikely,
 		"QUICK\n", luaQuick,
 		"KEPT_SAVE\n", packing.Replace(strings.Replace(luaKeptSave, "SAVE\n", luaSave, 1)),
 		"SAVE\n", packing.Replace(luaSave),
@@ -136,6 +140,7 @@ var constants = strings.NewReplacer(
 	"PACKED_FORM", strconv.Itoa(1<<packedFormShift),
 	"PACKED_WINDOW", strconv.Itoa(1<<packedWindowShift),
 	"PACKED_COUNTS", strconv.Itoa(packedCounts),
+	"LATER", strconv.Itoa(answerLater),
 	"LOG_HEAD", "64",
 	"LOG_KEPT", "3600000000", // an hour
 	"MAX_TALLIES", "8",

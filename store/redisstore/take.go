@@ -240,7 +240,7 @@ func (s *Store) nextCall(at *shard, part *spread.Part, deadline time.Time) *call
 	n := callLength(part.Takes)
 	c := &takeCall{
 		call:     call{caller: &s.caller, script: takeScript, at: at, tag: part.ID, deadline: deadline},
-		takeBody: takeBody{prefix: s.prefixes[part.ID], memory: s.memory, takes: part.Takes[:n], results: part.Results[:n], packs: s.packs.Load()},
+		takeBody: takeBody{prefix: s.prefixes[part.ID], memory: s.memory, takes: part.Takes[:n], results: part.Results[:n], packs: s.packs.Load(), luck: &s.luck},
 	}
 	c.call.body = &c.takeBody
 	part.Takes, part.Results = part.Takes[n:], part.Results[n:]

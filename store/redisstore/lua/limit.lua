@@ -43,6 +43,13 @@ end
 if jump then
   place, jump = jump, nil
 else
+  if place > limits_until then -- for the first time
+    limits_until, limits_said = place, limits_said + 1
+    limits[limits_said] = packs_base and {
+      packs_base, quota, algorithm == 1 and PACKED_WINDOW or PACKED_COUNTS, packs_left, period,
+      limit_at, at, algorithm, packs_form, limit_mark, own_form,
+    } or {false, limit_at}
+  end
   place = place + 17
   if algorithm == CALENDAR then
     place = place + 35

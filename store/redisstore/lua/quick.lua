@@ -44,12 +44,14 @@ elseif packs_base then
   local text = redis.call('GET', KEYS[s])
   if text then
     n = #text == 16 and match(text, '^[1-9]%d*$') and text + 0 or 0
-    local windows = floor(n / PACKED_WINDOW) - packs_base / PACKED_WINDOW
-    if windows == 0 then
-      current, previous = n % PACKED_COUNTS, floor(n / PACKED_COUNTS) % PACKED_COUNTS
+    local counts = n - packs_base
+    if counts >= 0 and counts < PACKED_WINDOW then
+      current = counts % PACKED_COUNTS
+      previous = (counts - current) / PACKED_COUNTS
       known = algorithm == 1 or previous == 0
     else
       -- One that is over. What is ahead is rare.
+      local windows = floor(n / PACKED_WINDOW) - packs_base / PACKED_WINDOW
       windows = floor(n / PACKED_FORM) == packs_form and windows % 64 or 0
       known = windows > 60
       previous = windows == 63 and algorithm == 1 and n % PACKED_COUNTS or 0
@@ -58,7 +60,7 @@ elseif packs_base then
   local used = current + hits
   known = known and used < PACKED_COUNTS
   if known then
-    if previous > 0 then
+    if previous > 0 and used + previous > quota then
       local weight, rest = muldivmod(previous, packs_left, period)
       used = used + (rest > 0 and weight + 1 or weight)
     end

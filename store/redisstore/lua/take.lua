@@ -20,6 +20,7 @@
 --            decided by it
 --   5, 6     a hit in a group, on the bucket after that of the last take, which has
 --            no other; 6 is the last of the group. Then the hits, one byte
+--   7        hits that are likely to pass, or a limit once more; see likely.lua
 --   8 ..     a hit alone, on the bucket after that of the last take, which has no
 --            other: as many hits as the byte is above 8
 --
@@ -30,7 +31,7 @@
 --   previous   the count of the previous window; of sliding_window only, and if
 --              the flags say so
 -- or one number, which can be no verdict, where quick.lua has decided it (packed.go,
--- drained.go), or for one that comes several times, kind, a, b and c of the state before: from
+-- drained.go), or LATER, for a take of which the answer stands behind all others; or for one that comes several times, kind, a, b and c of the state before: from
 -- that the caller tells the answers apart, since it knows the arithmetic too.
 --
 -- A state is five variables: kind, a, b, c and wide. Kind 0 is unused. wide is a
@@ -64,6 +65,9 @@ local packs_base, packs_form, packs_left
 -- Of one that is a bucket which drains: den and the tolerance, in whole us and in steps of
 -- 1/den us, and the forms of its states, to read and to write.
 local drain_den, drain_reach, drain_most, drain_form, drain_text
+-- The limits so far, in their order: what likely.lua needs of one that counts in integers, and
+-- of others false and the place of the record; how many, and the place of the last.
+local limits, limits_said, limits_until = {}, 0, 0
 -- What quick.lua is at: where its take or group began, with its limit, bucket and answer,
 -- whether that is held, what it is to write in queue, and the place of what it left undone.
 local unit, unit_limit_at, unit_s, unit_filled, unit_held, queue, queued, tried
@@ -81,6 +85,9 @@ while place <= last do
     local done = op == 4
     if done then
 LIMIT
+    elseif op == 7 then
+      done = true
+LIKELY
     elseif op and (unit or op > 4 and (packs_base or drain_form) and not group_at and place ~= tried) then
       done = true
 QUICK

@@ -140,6 +140,7 @@ end
 --            decided by it
 --   5, 6     a hit in a group, on the bucket after that of the last take, which has
 --            no other; 6 is the last of the group. Then the hits, one byte
+--   7        hits that are likely to pass, or a limit once more; see likely.lua
 --   8 ..     a hit alone, on the bucket after that of the last take, which has no
 --            other: as many hits as the byte is above 8
 --
@@ -150,7 +151,7 @@ end
 --   previous   the count of the previous window; of sliding_window only, and if
 --              the flags say so
 -- or one number, which can be no verdict, where quick.lua has decided it (packed.go,
--- drained.go), or for one that comes several times, kind, a, b and c of the state before: from
+-- drained.go), or -562949953421312, for a take of which the answer stands behind all others; or for one that comes several times, kind, a, b and c of the state before: from
 -- that the caller tells the answers apart, since it knows the arithmetic too.
 --
 -- A state is five variables: kind, a, b, c and wide. Kind 0 is unused. wide is a
@@ -184,6 +185,9 @@ local packs_base, packs_form, packs_left
 -- Of one that is a bucket which drains: den and the tolerance, in whole us and in steps of
 -- 1/den us, and the forms of its states, to read and to write.
 local drain_den, drain_reach, drain_most, drain_form, drain_text
+-- The limits so far, in their order: what likely.lua needs of one that counts in integers, and
+-- of others false and the place of the record; how many, and the place of the last.
+local limits, limits_said, limits_until = {}, 0, 0
 -- What quick.lua is at: where its take or group began, with its limit, bucket and answer,
 -- whether that is held, what it is to write in queue, and the place of what it left undone.
 local unit, unit_limit_at, unit_s, unit_filled, unit_held, queue, queued, tried
@@ -273,6 +277,13 @@ end
 if jump then
   place, jump = jump, nil
 else
+  if place > limits_until then -- for the first time
+    limits_until, limits_said = place, limits_said + 1
+    limits[limits_said] = packs_base and {
+      packs_base, quota, algorithm == 1 and 17592186044416 or 4194304, packs_left, period,
+      limit_at, at, algorithm, packs_form, limit_mark, own_form,
+    } or {false, limit_at}
+  end
   place = place + 17
   if algorithm == 100 then
     place = place + 35
@@ -799,6 +810,96 @@ return function(quota, period, state, hits, refund, charged)
 end
   end)()
 end
+    elseif op == 7 then
+      done = true
+-- likely.lua decides hits by limits that count in integers (packed.go) and are likely to pass,
+-- on buckets that are likely to have counted in this window. They are added first: where what
+-- comes of it is a state of this window that has room, the take has passed, by one command.
+-- Elsewhere, and that is rare, all that the take or its group has added is taken back, and the
+-- take is decided at the end, as if nobody had guessed. Nobody else sees what is taken back,
+-- but for the replicas and the append-only file. The record is
+--   7, n     n takes in each group, or 1: they stand alone
+--   hits     of each take, 1 .. 247
+--   groups   how many there are
+--   limits   n numbers: the limits of the takes of a group. They count from 1 in the order of
+--            their records, count in integers, and charge nothing for what is denied
+-- all in one byte each. The takes are on the buckets after that of the last take, which have
+-- no other. Or it is
+--   7, 0     the limit of the takes that follow is one that was there before
+--   i        its number
+--   s        the bucket before that of the next take, in three bytes
+local size, each, groups = byte(data, place + 1, place + 3)
+if size == 0 then
+  local s_2, s_3 = byte(data, place + 4, place + 5)
+  s = (groups * 256 + s_2) * 256 + s_3
+  local l = limits[each]
+  if l[1] then
+    packs_base, quota, packs_left, period, limit_at, at = l[1], l[2], l[4], l[5], l[6], l[7]
+    algorithm, packs_form, limit_mark, own_form = l[8], l[9], l[10], l[11]
+    counts_denied, rare, drain_form = 0, nil, nil
+    place = place + 6
+  else
+    place, jump = l[2], place + 6
+  end
+else
+  local adds = each == 1 and '1' or format('%d', each)
+  local l, several = limits[byte(data, place + 4)], false
+  local base, most, range = l[1], l[2], l[3]
+  if size > 1 then
+    several = {l}
+    for j = 2, size do
+      several[j] = limits[byte(data, place + 3 + j)]
+    end
+  end
+  for i = 1, groups do
+    local began, passes = s, true
+    for j = 1, size do
+      if several then
+        l = several[j]
+        base, most, range = l[1], l[2], l[3]
+      end
+      s = s + 1
+      local n = redis.pcall('INCRBY', KEYS[s], adds) -- which fails on text
+      local count = type(n) == 'number' and n - base or 0
+      local current = count % 4194304
+      passes = count > each and count < range and current > each
+      if passes then
+        local previous = (count - current) / 4194304
+        if current + previous > most then
+          local weight, rest = muldivmod(previous, l[4], l[5])
+          passes = current + weight + (rest > 0 and 1 or 0) <= most
+        end
+      end
+      reply[filled + j] = n
+      if not passes then
+        for s = began + 1, s do
+          local n = reply[filled + s - began]
+          if n == each then
+            redis.call('DEL', KEYS[s]) -- it was not there, and would live for ever
+          elseif type(n) == 'number' then
+            redis.call('INCRBY', KEYS[s], format('%d', -each))
+          end
+        end
+        break
+      end
+    end
+    if not passes then
+      for j = 1, size do
+        reply[filled + j] = -562949953421312
+        local before = began + j - 1
+        local again = string.char(7, 0, byte(data, place + 3 + j), floor(before / 65536), floor(before / 256) % 256, before % 256)
+        if size == 1 then
+          data = data .. again .. string.char(8 + each)
+        else
+          data = data .. again .. string.char(j < size and 5 or 6, each)
+        end
+      end
+      s, last = began + size, #data
+    end
+    filled = filled + size
+  end
+  place = place + 4 + size
+end
     elseif op and (unit or op > 4 and (packs_base or drain_form) and not group_at and place ~= tried) then
       done = true
 -- quick.lua decides a hit alone, or one of a group of hits, whose limit counts in integers
@@ -847,12 +948,14 @@ elseif packs_base then
   local text = redis.call('GET', KEYS[s])
   if text then
     n = #text == 16 and match(text, '^[1-9]%d*$') and text + 0 or 0
-    local windows = floor(n / 17592186044416) - packs_base / 17592186044416
-    if windows == 0 then
-      current, previous = n % 4194304, floor(n / 4194304) % 4194304
+    local counts = n - packs_base
+    if counts >= 0 and counts < 17592186044416 then
+      current = counts % 4194304
+      previous = (counts - current) / 4194304
       known = algorithm == 1 or previous == 0
     else
       -- One that is over. What is ahead is rare.
+      local windows = floor(n / 17592186044416) - packs_base / 17592186044416
       windows = floor(n / 1125899906842624) == packs_form and windows % 64 or 0
       known = windows > 60
       previous = windows == 63 and algorithm == 1 and n % 4194304 or 0
@@ -861,7 +964,7 @@ elseif packs_base then
   local used = current + hits
   known = known and used < 4194304
   if known then
-    if previous > 0 then
+    if previous > 0 and used + previous > quota then
       local weight, rest = muldivmod(previous, packs_left, period)
       used = used + (rest > 0 and weight + 1 or weight)
     end

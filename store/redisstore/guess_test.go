@@ -1,0 +1,172 @@
+package redisstore
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/store"
+)
+
+// guessLimits are countable, but for the last two.
+func guessLimits() []*limit.Limit {
+	return []*limit.Limit{
+		limit.Must(limit.PerHour(6)), limit.Must(limit.PerHour(1 << 40)), limit.Must(limit.PerMinute(9)),
+		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 5, Period: time.Minute}),
+		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1 << 30, Period: time.Hour}),
+		limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Hour}),
+		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, CountDenied: true}),
+	}
+}
+
+// guessedKey is the key of bucket n where hits are guessed to pass, or the one where they
+// are not.
+func guessedKey(guessed bool, n int) []byte { return fmt.Appendf(nil, "%d, guessed %v", n, guessed) }
+
+// TestGuessesDecideTheSame holds that batches get the same answers and leave the same buckets
+// whether their hits are guessed to pass or looked at first, whatever is in the buckets: that
+// a guess is wrong is seen by nobody.
+func TestGuessesDecideTheSame(t *testing.T) {
+	limits, guessed := guessLimits(), 0
+	for _, program := range testserver.RedisPrograms {
+		t.Run(program, func(t *testing.T) {
+			s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
+			now := limit.Micros(0)
+			setClock(t, s, func() limit.Micros { return now })
+			rapid.Check(t, func(rt *rapid.T) {
+				mustCommand(rt, s, "FLUSHDB")
+				now = limit.Micros(rapid.Int64Range(1_700_000_000_000_000, 1_900_000_000_000_000).Draw(rt, "now"))
+				for range rapid.IntRange(1, 6).Draw(rt, "batches") {
+					now += limit.Micros(rapid.SampledFrom([]int64{0, 1, 1_000_000, 60_000_000, 3_600_000_000}).Draw(rt, "later"))
+					disturb(rt, s, now)
+					takes := drawGuessed(rt, limits)
+					s.luck.share.Store(0)
+					want := takeAll(s, takes...)
+					for i := range takes {
+						takes[i].Key = guessedKey(true, int(takes[i].Key[0]-'0'))
+					}
+					s.luck.share.Store(luckWhole)
+					got := takeAll(s, takes...)
+					if diff := cmp.Diff(want, got); diff != "" {
+						rt.Fatalf("at %d, of %d takes (- looked at + guessed)\n%s", now, len(takes), diff)
+					}
+					guessed += guessesOf(takes)
+					for n := range guessedKeys {
+						if diff := cmp.Diff(stateAt(t, s, guessedKey(false, n), now), stateAt(t, s, guessedKey(true, n), now)); diff != "" {
+							rt.Fatalf("bucket %d (- looked at + guessed)\n%s", n, diff)
+						}
+						for _, key := range [][]byte{guessedKey(true, n), guessedKey(false, n)} {
+							if ttl, _ := tryCommand(s, "PTTL", s.Name(key)); ttl == "-1" {
+								rt.Fatalf("%s lives for ever", key)
+							}
+						}
+					}
+				}
+			})
+		})
+	}
+	if guessed == 0 {
+		t.Error("nothing was guessed")
+	}
+}
+
+const guessedKeys = 8
+
+// disturb puts something else into a bucket, as another node might.
+func disturb(t *rapid.T, s *Store, now limit.Micros) {
+	if rapid.IntRange(0, 2).Draw(t, "disturbed") > 0 {
+		return
+	}
+	state, n := drawPacked(t, now, longForms, nearAhead)
+	value := rapid.SampledFrom([]string{fmt.Sprint(n), markedText(state), "0", "17", "9223372036854775807", "no state"}).Draw(t, "value")
+	at := rapid.IntRange(0, guessedKeys-1).Draw(t, "bucket")
+	for _, guessed := range []bool{false, true} {
+		mustCommand(t, s, "SET", s.Name(guessedKey(guessed, at)), value, "PX", "86400000")
+	}
+}
+
+// drawGuessed draws takes of which most may be guessed to pass, alone and in groups.
+func drawGuessed(t *rapid.T, limits []*limit.Limit) []store.Take {
+	var takes []store.Take
+	hits := rapid.SampledFrom([]int64{1, 1, 1, 2, 300}).Draw(t, "hits")
+	for group := range rapid.IntRange(1, 7).Draw(t, "groups") {
+		size := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "size")
+		for range size {
+			take := store.Take{
+				Key:   guessedKey(false, rapid.IntRange(0, guessedKeys-1).Draw(t, "key")),
+				Limit: limits[rapid.IntRange(0, len(limits)-1).Draw(t, "limit")], Hits: hits,
+			}
+			if size > 1 {
+				take.Group = uint32(1 + group)
+			}
+			if rapid.IntRange(0, 9).Draw(t, "rare") == 0 {
+				take.Op = rapid.SampledFrom([]store.Op{store.Hit, store.Refund, store.Reset, store.Charge}).Draw(t, "op")
+				take.Shadow = rapid.Bool().Draw(t, "shadow")
+				take.Hits = rapid.Int64Range(0, 3).Draw(t, "other hits")
+			}
+			takes = append(takes, take)
+		}
+	}
+	return takes
+}
+
+// guessesOf returns how many operations of takes a call would guess.
+func guessesOf(takes []store.Take) int {
+	r := request{packs: true, guesses: true}
+	r.encode("", header{}, takes)
+	guessed := 0
+	for i := range r.ops {
+		if r.ops[i].likely {
+			guessed++
+		}
+	}
+	return guessed
+}
+
+// TestGuessesAreTakenBack holds that a wrong guess leaves nothing: neither hits, nor a key
+// that would live for ever.
+func TestGuessesAreTakenBack(t *testing.T) {
+	s, _ := openRedis(t)
+	now := limit.Micros(1_780_315_230_000_000)
+	setClock(t, s, func() limit.Micros { return now })
+	l, none := limit.Must(limit.PerHour(3)), limit.Must(limit.PerHour(0))
+	takeOne(s, "full", l, 3)
+	before := command(t, s, "GET", s.Name([]byte("full")))
+	s.luck.share.Store(luckWhole)
+	for _, r := range takeAll(s,
+		store.Take{Key: []byte("full"), Limit: l, Hits: 1}, store.Take{Key: []byte("new"), Limit: none, Hits: 1},
+		store.Take{Key: []byte("first"), Limit: l, Hits: 1, Group: 1}, store.Take{Key: []byte("second"), Limit: none, Hits: 1, Group: 1}) {
+		if r.Err != nil || r.Limit == 0 && r.Allowed {
+			t.Errorf("got %+v", r)
+		}
+	}
+	if after := command(t, s, "GET", s.Name([]byte("full"))); after != before {
+		t.Errorf("%s is %s after a denied hit", before, after)
+	}
+	if n := command(t, s, "DBSIZE"); n != "1" {
+		t.Errorf("%s keys, want the one that was there", n)
+	}
+}
+
+// TestLuck holds that a node guesses only after it has seen that it would be right, and
+// stops where it would not.
+func TestLuck(t *testing.T) {
+	s, _ := openRedis(t)
+	l := limit.Must(limit.PerDay(1000))
+	take := func(key string) { takeOne(s, key, l, 1) }
+	for n := 0; !s.luck.likely(); n++ {
+		if take("same"); n > 10*luckWeight {
+			t.Fatalf("no guess after %d hits on one bucket", n)
+		}
+	}
+	for n := 0; s.luck.likely(); n++ {
+		if take(fmt.Sprint("new ", n)); n > luckWeight {
+			t.Fatalf("guesses go on after %d hits on new buckets", n)
+		}
+	}
+}
