@@ -21,7 +21,7 @@ async function decide(request, env) {
   headgate ??= new Headgate({
     url: env.HEADGATE_URL,
     ...(env.HEADGATE_TOKEN && { token: env.HEADGATE_TOKEN }),
-    timeoutMs: Number(env.HEADGATE_TIMEOUT_MS ?? 100),
+    timeoutMs: Number(env.TIMEOUT_MS ?? 100),
   });
   const check = checkOf(request, env);
   if (check === undefined) return undefined;

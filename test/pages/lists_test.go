@@ -108,6 +108,7 @@ var notRun = []exception{
 	{"docs/tenants.md", `headgate serve --rules rules.yaml --tenants "$DATABASE"`, roles},
 	{"docs/tenants.md", "HEADGATE_TENANTS=", atHome},
 	{"docs/top.md", "headgate tail", endless},
+	{"docs/top.md", "headgate top --admin https://headgate-nodes", atHome},
 	{"docs/webhooks.md", "curl", "it needs a key of a billing service; internal/adminapi signs and sends the same"},
 	{"docs/migrate/dual-run.md", "headgate serve", "it needs the service that is replaced; internal/dualrun has one"},
 	{"docs/migrate/dual-run.md", "curl -s localhost:6070/dual-run", "it needs the service that is replaced; internal/dualrun has one"},

@@ -14,7 +14,7 @@ async function worker(): Promise<Worker> {
   return (await import(file.href) as { default: Worker }).default;
 }
 
-const env = { HEADGATE_URL: url, HEADGATE_DOMAIN: "shop", HEADGATE_TIMEOUT_MS: String(timeoutMs) };
+const env = { HEADGATE_URL: url, HEADGATE_DOMAIN: "shop", TIMEOUT_MS: String(timeoutMs) };
 
 /** Runs an origin and calls use with what asks it through the worker. */
 async function withOrigin(use: (ask: (headers: Record<string, string>, more?: Record<string, string>) => Promise<Response>) => Promise<void>): Promise<void> {

@@ -28,7 +28,12 @@ function scale(most) {
 // tick is a number on the axis: a round one needs no zeros behind its point.
 const tick = (words) => words.replace(/\.(\d*?)0+(?!\d)/, (_, digits) => (digits ? `.${digits}` : ""));
 
-const line = (points) => points.map((p, i) => `${i && !p.gap ? "L" : "M"}${p.x.toFixed(1)} ${p.y.toFixed(1)}`).join("");
+// line is a path; a point by itself is as long as the line is thick.
+const line = (points) => points.map((p, i, list) => {
+  const begins = !i || p.gap;
+  const alone = begins && (i + 1 === list.length || list[i + 1].gap);
+  return `${begins ? "M" : "L"}${p.x.toFixed(1)} ${p.y.toFixed(1)}${alone ? "h2" : ""}`;
+}).join("");
 
 // chart draws series: {name, of(point), tone, area}, by format; where of is no number
 // nothing is drawn. about says in a few words

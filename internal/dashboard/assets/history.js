@@ -55,7 +55,7 @@ export function show(root, { query }) {
     go(null);
   } }, name));
   const holder = h("div", null, loading("the history"));
-  const drawn = h("div", null, h("div", { class: "grid main-chart" }, charts[0].element), h("div", { class: "grid two" }, charts[1].element, charts[2].element));
+  const drawn = h("div", { class: "column" }, h("div", { class: "grid main-chart" }, charts[0].element), h("div", { class: "grid two" }, charts[1].element, charts[2].element));
   put(root, h("div", { class: "filters", role: "group", "aria-label": "Range" }, buttons, whole, said), holder);
 
   function zoom(from, to) {
