@@ -64,7 +64,7 @@ async function show({ focus = true } = {}) {
   try {
     page = found ? await (found.inner && parts.length ? found.inner : found.page)() : nowhere(asked);
   } catch {
-    page = { title: () => found.label, show: (root) => void put(root, failed(new Error("the page cannot be loaded; hint: is Headgate running, and is it still the same version? Reload"))) };
+    page = { title: () => found.label, show: (root) => void put(root, failed(new Error("Headgate does not answer, or has no such page any more; hint: is it running? If it was upgraded, reload"), () => show())) };
   }
   if (mine !== turn || !me) return; // somebody has gone on
   for (const [name, link] of links) attr(link, "aria-current", name === found?.name ? "page" : null);
