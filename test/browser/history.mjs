@@ -9,7 +9,7 @@ await play(async (page) => {
   await heading(page, "History");
 
   // What was answered is there, by the second, and in the words of each chart.
-  const plot = page.getByRole("img", { name: /^Requests per second, from .* to .*allowed: .*at most [1-9]/ });
+  const plot = page.getByRole("img", { name: /^Requests per second, from .* to .*allowed: [^;]*at most (?:0\.\d|[1-9<])/ });
   await plot.waitFor();
   await page.getByRole("img", { name: /^Denied requests as a share of the traffic, from .*at most [1-9]/ }).waitFor();
   const range = page.getByRole("group", { name: "Range" });

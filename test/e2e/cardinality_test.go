@@ -189,6 +189,10 @@ func TestCardinality(t *testing.T) {
 		"--admin-addr", "127.0.0.1:0", "--admin-tokens", tokens, "--dashboard-addr", "127.0.0.1:0")
 	c := &crowd{n, 1000}
 	c.sends(t, *randomKeys/2)
+	// Keys that come again are denied here and there: then the series of denials are there.
+	if err := c.call(rand.New(rand.NewPCG(uint64(*randomKeys/2), 0))); err != nil {
+		t.Fatal(err)
+	}
 	eventually.True(t, "the number of keys of a rule is shown, which is counted in the background", func() bool {
 		return strings.Contains(n.scrape(t), `headgate_rule_keys{rule="api.user"}`)
 	})
