@@ -4,6 +4,8 @@
 #   MAXKEYS            largest table in process (default 1000000; 10000000 takes
 #                      some minutes more and 3 GB of memory)
 #   BENCHTIME          time for each row in process (default 300ms)
+#   REPEAT             how often whole decisions and middleware are measured
+#                      (default 5) in turn; the least of each row counts
 #   ROUNDS, MEASURE    how often and how long each row with a server is measured
 #                      (default 2 and 2s)
 #   RATELIMIT_BINARY, GUBERNATOR_BINARY, LIMITADOR_BINARY
@@ -70,15 +72,21 @@ go test -c -o "$work/inprocess" ./inprocess
 go test -c -o "$work/middleware" ./middleware
 bench=(-test.run '^$' -test.benchtime "${BENCHTIME:-300ms}")
 
+# repeated runs a command REPEAT times, one after the other, so that a busy moment of the
+# machine does not meet all measurements of one row.
+repeated() { for ((i = 0; i < ${REPEAT:-5}; i++)); do "$@" || return; done; }
+
 section "In process: ns per decision, the clock included; ratios are to peers in this run, on 1 processor"
-take() { "$work/inprocess" "${bench[@]}" -test.bench 'Take|Check|Observe' -test.cpu 1,2 -maxkeys "${MAXKEYS:-1000000}" | table process; }
+decisions() { repeated "$work/inprocess" "${bench[@]}" -test.bench 'Check|Observe' -test.cpu 1,2 | table process; }
+try decisions
+take() { "$work/inprocess" "${bench[@]}" -test.bench Take -test.cpu 1,2 -maxkeys "${MAXKEYS:-1000000}" | table process; }
 try take
 heap() { "$work/inprocess" "${bench[@]}" -test.bench Heap -test.cpu 1 -test.benchtime 1x -maxkeys "${MAXKEYS:-1000000}" | table process; }
 try heap
 aims process
 
 section "HTTP middleware: ns per request without a network; the row bare is part of all others"
-wrapped() { "$work/middleware" "${bench[@]}" -test.bench . -test.cpu 1,2 | table middleware; }
+wrapped() { repeated "$work/middleware" "${bench[@]}" -test.bench . -test.cpu 1,2 | table middleware; }
 try wrapped
 aims middleware
 

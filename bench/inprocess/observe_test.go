@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,41 +109,89 @@ const observeKeys = 1000
 
 // BenchmarkObserve is a whole decision of two limits with and without those who look on.
 func BenchmarkObserve(b *testing.B) {
-	values := make([]string, observeKeys)
-	for i := range values {
-		values[i] = fmt.Sprintf("value-%06d", i)
-	}
 	set, err := rulefile.Load([]rulefile.File{{Name: "bench.yaml", Data: []byte(checkRules)}}, rulefile.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	const descriptors = 2
+	var unseen *watchedLimiter
 	for _, with := range observe(b, set).sets() {
-		options := headgate.Options{Store: newMemstore(b, observeKeys), Rules: set}
-		if with.observers != nil {
-			options.Observer = with.observers
+		l := newWatchedLimiter(b, set, with)
+		if unseen == nil {
+			unseen = l
 		}
-		if with.events != nil {
-			options.Recorder = with.events
-		}
-		limiter, err := headgate.New(options)
-		if err != nil {
-			b.Fatal(err)
-		}
-		var origin headgate.Origin
-		if with.traced {
-			origin.Trace = trace.Parent{ID: [16]byte{1}, Span: [8]byte{1}, Sampled: true}
-		}
-		i := -1
-		checkLoop(b, limiter, descriptors, origin, values, func() bool { i++; return i < observeKeys }, func() uint64 { return uint64(i) })
 		b.Run("headgate/"+with.name, func(b *testing.B) {
 			b.ReportAllocs()
 			start := cpuTime()
-			b.RunParallel(func(pb *testing.PB) {
-				w := newKeyWriter(seeds.Add(1) << 32)
-				checkLoop(b, limiter, descriptors, origin, values, pb.Next, func() uint64 { return w.draw(observeKeys) })
-			})
+			b.RunParallel(func(pb *testing.PB) { l.check(b, pb.Next) })
 			reportCPU(b, start)
+			b.StopTimer()
+			b.ReportMetric(added(b, unseen, l), "added-ns/op")
 		})
 	}
+}
+
+// watchedLimiter decides for the rows of one set of observers.
+type watchedLimiter struct {
+	*headgate.Limiter
+	origin headgate.Origin
+	values []string
+}
+
+func newWatchedLimiter(b *testing.B, set *rules.Set, with observerSet) *watchedLimiter {
+	b.Helper()
+	options := headgate.Options{Store: newMemstore(b, observeKeys), Rules: set}
+	if with.observers != nil {
+		options.Observer = with.observers
+	}
+	if with.events != nil {
+		options.Recorder = with.events
+	}
+	limiter, err := headgate.New(options)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := &watchedLimiter{Limiter: limiter, values: make([]string, observeKeys)}
+	for i := range l.values {
+		l.values[i] = fmt.Sprintf("value-%06d", i)
+	}
+	if with.traced {
+		l.origin.Trace = trace.Parent{ID: [16]byte{1}, Span: [8]byte{1}, Sampled: true}
+	}
+	i := -1
+	checkLoop(b, limiter, observeDescriptors, l.origin, l.values, func() bool { i++; return i < observeKeys }, func() uint64 { return uint64(i) })
+	return l
+}
+
+// check decides while next.
+func (l *watchedLimiter) check(b *testing.B, next func() bool) {
+	w := newKeyWriter(seeds.Add(1) << 32)
+	checkLoop(b, l.Limiter, observeDescriptors, l.origin, l.values, next, func() uint64 { return w.draw(observeKeys) })
+}
+
+const (
+	observeDescriptors = 2
+	// addedPairs is how many pairs of blocks added times, and addedBlock how many decisions
+	// are in a block: about a fifth of a millisecond.
+	addedPairs = 201
+	addedBlock = 200
+)
+
+// added returns by how many nanoseconds a decision of watched is longer than one of unseen. It
+// times short blocks of both in turn and takes the median of the differences: what else runs on
+// the machine meets both blocks of a pair alike, or is so rare that the median does not see it.
+func added(b *testing.B, unseen, watched *watchedLimiter) float64 {
+	b.Helper()
+	block := func(l *watchedLimiter) time.Duration {
+		left := addedBlock + 1
+		start := time.Now()
+		l.check(b, func() bool { left--; return left > 0 })
+		return time.Since(start)
+	}
+	differences := make([]time.Duration, addedPairs)
+	for i := range differences {
+		before := block(unseen)
+		differences[i] = block(watched) - before
+	}
+	slices.Sort(differences)
+	return float64(differences[addedPairs/2]) / addedBlock
 }

@@ -210,16 +210,13 @@ func TestWhatWasNotDecidedIsNoFigure(t *testing.T) {
 	}
 }
 
-func TestRatioAndMore(t *testing.T) {
+func TestRatio(t *testing.T) {
 	of := func(v float64) figure { return func(figures.Set) (float64, error) { return v, nil } }
 	if v, err := ratio(of(3), of(2))(nil); v != 1.5 || err != nil {
 		t.Errorf("%v, %v", v, err)
 	}
 	if _, err := ratio(of(3), of(0))(nil); err == nil {
 		t.Error("a ratio to 0 is no error")
-	}
-	if v, err := more(of(3), of(2))(nil); v != 1 || err != nil {
-		t.Errorf("%v, %v", v, err)
 	}
 }
 

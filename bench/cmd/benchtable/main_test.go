@@ -9,7 +9,9 @@ import (
 
 const sample = `goos: linux
 pkg: example
+BenchmarkTake/keys=1/headgate/gcra         	1000	70.0 ns/op	 55.0 cpu-ns/op	 0 B/op	 0 allocs/op
 BenchmarkTake/keys=1/headgate/gcra         	1000	40.0 ns/op	 30.0 cpu-ns/op	 0 B/op	 0 allocs/op
+BenchmarkTake/keys=1/headgate/gcra         	1000	60.0 ns/op	 50.0 cpu-ns/op	 0 B/op	 0 allocs/op
 BenchmarkTake/keys=1/headgate/gcra-2       	1000	50.0 ns/op	 30.0 cpu-ns/op	 0 B/op	 0 allocs/op
 BenchmarkTake/keys=1/go-limiter/token_bucket 	1000	80.0 ns/op	 60.0 cpu-ns/op	 60.0 cpu-ns/op	 0 B/op	 2 allocs/op
 BenchmarkTake/keys=1/go-limiter/token_bucket-2	1000	160.0 ns/op	 60.0 cpu-ns/op	 60.0 cpu-ns/op	 0 B/op	 2 allocs/op
