@@ -28,14 +28,10 @@ type exemplars struct {
 // note keeps a decision whose trace is recorded.
 func (e *exemplars) note(req *headgate.Request, resp *headgate.Response, took time.Duration) {
 	one := exemplar{trace: req.Origin.Trace.ID, value: took.Seconds(), at: time.Now()}
-	bucket := 0
-	for bucket < len(decisionBounds) && took > decisionBounds[bucket] {
-		bucket++
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if took >= 0 { // else it was not timed, since it panicked
-		e.took[bucket] = one
+		e.took[bucketOf(decisionBounds[:], took)] = one
 	}
 	if !resp.Allowed && resp.Degraded() == "" {
 		e.denied = one

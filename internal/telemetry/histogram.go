@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -16,6 +17,16 @@ type histogram struct {
 	counts []uint64 // between the bounds, and above the last one
 	sum    float64
 	native *nativeBuckets // nil: none
+}
+
+// bucketOf returns which bucket of a histogram counts v: the first whose bound is not below it,
+// or the one above all bounds.
+func bucketOf[T cmp.Ordered](bounds []T, v T) int {
+	bucket := 0
+	for bucket < len(bounds) && v > bounds[bucket] {
+		bucket++
+	}
+	return bucket
 }
 
 // nativeBuckets are those of a native histogram of schema nativeSchema.

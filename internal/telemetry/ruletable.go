@@ -44,21 +44,13 @@ var (
 
 // retryAfter counts what a denied client is told to wait.
 func (c *counts) retryAfter(wait time.Duration) {
-	bucket := 0
-	for bucket < len(ruleRetryBounds) && wait > ruleRetryBounds[bucket] {
-		bucket++
-	}
-	c.retries[bucket]++
+	c.retries[bucketOf(ruleRetryBounds[:], wait)]++
 	c.retry += wait
 }
 
 // share counts the share of a limit that is left.
 func (c *counts) share(left float64) {
-	bucket := 0
-	for bucket < len(ruleRemainingBounds) && left > ruleRemainingBounds[bucket] {
-		bucket++
-	}
-	c.shares[bucket]++
+	c.shares[bucketOf(ruleRemainingBounds[:], left)]++
 	c.left += left
 }
 

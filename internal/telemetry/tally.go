@@ -103,20 +103,12 @@ func sum(total, counts []uint64) {
 
 // retryAfter counts what a denied client is told to wait.
 func (t *tally) retryAfter(wait time.Duration) {
-	bucket := 0
-	for bucket < len(retryBounds) && wait > retryBounds[bucket] {
-		bucket++
-	}
-	t.retries[bucket]++
+	t.retries[bucketOf(retryBounds[:], wait)]++
 	t.retry += wait
 }
 
 // share counts the share of a limit that is left.
 func (t *tally) share(left float64) {
-	bucket := 0
-	for bucket < len(remainingBounds) && left > remainingBounds[bucket] {
-		bucket++
-	}
-	t.remaining[bucket]++
+	t.remaining[bucketOf(remainingBounds[:], left)]++
 	t.left += left
 }

@@ -173,7 +173,7 @@ func testManySlots(t *testing.T, h Harness) {
 	for from := 0; from < 2*most; from += most / 8 {
 		takes := make([]store.Take, most/8)
 		for i := range takes {
-			takes[i] = by(limit.Hold((from+i+1)*step), store.Hit, "key", l)
+			takes[i] = by(limit.Hold(from+i+1)*step, store.Hit, "key", l)
 			if from >= most {
 				takes[i].Op = store.Renew
 			}
@@ -189,7 +189,7 @@ func testManySlots(t *testing.T, h Harness) {
 	}
 	var takes []store.Take
 	for i := 1; i < 2*most; i += 2 {
-		takes = append(takes, by(limit.Hold(i*step), store.Release, "key", l))
+		takes = append(takes, by(limit.Hold(i)*step, store.Release, "key", l))
 	}
 	h.batch(t, takes...)
 	if d := h.hold(t, 1, store.Hit, "key", l); d.Allowed {
