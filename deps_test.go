@@ -103,7 +103,9 @@ var rooms = map[string]struct {
 	"internal/tracing":             {[]string{".", "rules", "store", "internal/otlp", "internal/view"}, "an observer sees decisions and reaches into nothing"},
 	"internal/denialog":            {[]string{".", "descriptor", "limit", "rules", "store", "internal/keyname", "verdict"}, "an observer sees decisions and reaches into nothing"},
 	"internal/refusals":            {[]string{"identity"}, "who is turned away is counted alike at all doors, and which credential it was is known to none but the door"},
-	"internal/dashboard":           {[]string{"internal/problems", "internal/refusals", "internal/strictjson"}, "the dashboard shows what the admin API says, and knows nothing more"},
+	"internal/issuers":             {[]string{"identity"}, "what an issuer says of itself is read alike, whoever its tokens are for"},
+	"internal/oidclogin":           {[]string{"identity", "internal/credentials", "internal/issuers"}, "logging in at an issuer knows nothing of browsers and sessions, and decides nothing of scopes"},
+	"internal/dashboard":           {[]string{"internal/oidclogin", "internal/problems", "internal/refusals", "internal/strictjson"}, "the dashboard shows what the admin API says, and knows nothing more"},
 	"internal/watched":             {nil, "seeing how an answer begins is no matter of why one looks"},
 	"internal/fastclock":           {nil, "time passes alike whoever asks for it"},
 	"internal/backlog":             {nil, "who waits at a listener is no matter of what is served"},
@@ -135,7 +137,7 @@ var rooms = map[string]struct {
 	"internal/costfile":            {[]string{"answercost", "costlimit", "internal/spelling", "internal/yamlfile"}, "the file of costs becomes options, and charges nothing"},
 	"internal/storefile":           {[]string{"rules", "internal/config", "internal/yamlfile"}, "the file of stores names them, and opens none"},
 	"internal/identityfile":        {[]string{"identity", "internal/spelling", "internal/yamlfile"}, "the file of who asks becomes an extractor, whatever way in uses it"},
-	"internal/adminapi": {[]string{"internal/openapi", "internal/problems", "internal/spelling",
+	"internal/adminapi": {[]string{"internal/issuers", "internal/openapi", "internal/problems", "internal/spelling",
 		"internal/sleep",
 		"internal/tokenfile",
 		".",
@@ -272,6 +274,7 @@ var rooms = map[string]struct {
 		"internal/metricpush",
 		"internal/nodes",
 		"internal/nonblock",
+		"internal/oidclogin",
 		"internal/openapi",
 		"internal/otlp",
 		"internal/problems",
@@ -417,13 +420,13 @@ var outsiders = []struct {
 	{"text/template", nil, "templates look up methods by name, so that the program keeps all of them; internal/markup writes pages"},
 	{"html/template", nil, "templates look up methods by name, so that the program keeps all of them; internal/markup writes pages"},
 	{"charm.land", []string{"internal/cli"}, "only the command line draws on terminals"},
-	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/otlp", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
+	{"net/http", []string{"internal/loadgen", "internal/replay", "internal/h2", "internal/inlet", "internal/callers", "internal/adminapi", "internal/adminlink", "internal/snapfeed", "internal/explain", "internal/dashboard", "internal/issuers", "internal/oidclogin", "internal/otlp", "internal/tracing", "internal/customer", "internal/refusals", "internal/selflimit", "internal/webhook", "internal/watched", "overload/httpshed", "httplimit", "identity", "client", "internal/httpcheck", "internal/extauthz", "internal/forwardauth", "internal/httpanswer", "internal/proxy", "internal/rls", "internal/telemetry", "internal/hostguard", "internal/keylookup", "internal/problems", "internal/urlrules", "internal/app", "internal/cli", "answercost", "costlimit", "internal/costfile"}, "the inside knows no wire"},
 	{"log/slog", []string{"internal/denialog", "internal/rehearsal", "internal/rls", "internal/config", "internal/telemetry", "internal/hotraise", "internal/nodes", "internal/reach", "internal/switchboard", "internal/tenantsource", "internal/xdsrules", "internal/app"}, "the inside returns errors and logs nothing"},
 }
 
 // free are packages that only tests and examples are made of.
 func free(room string) bool {
-	return room == "internal/testserver" || room == "internal/testrules" || room == "internal/alloctest" || room == "internal/racetest" || room == "internal/eventually" || room == "internal/explore" || strings.HasPrefix(room, "test/") || strings.HasPrefix(room, "examples/")
+	return room == "internal/testserver" || room == "internal/testissuer" || room == "internal/testrules" || room == "internal/alloctest" || room == "internal/racetest" || room == "internal/eventually" || room == "internal/explore" || strings.HasPrefix(room, "test/") || strings.HasPrefix(room, "examples/")
 }
 
 type listedPackage struct {

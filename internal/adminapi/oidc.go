@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/issuers"
 	"github.com/headgate/headgate/internal/refusals"
 )
 
@@ -26,19 +25,13 @@ const (
 	// maxIssuers bounds the issuers of a file, and maxClaims the claims of each that
 	// give a scope.
 	maxIssuers, maxClaims = 8, 100
-	// maxIssuer bounds the name of an issuer, in bytes: beside that of a person it
-	// fits the log of changes.
-	maxIssuer = 112
-	// maxDiscovery bounds what an issuer says of itself, in bytes.
-	maxDiscovery = 64 << 10
-	// wellKnown is where it says so, after its name (OpenID Connect Discovery 1.0).
-	wellKnown = "/.well-known/openid-configuration"
 )
 
 // oidcSection is what a file of tokens says of one issuer.
 type oidcSection struct {
 	Issuer       string       `yaml:"issuer"`
 	Audience     string       `yaml:"audience"`
+	ClientID     string       `yaml:"client_id"`
 	JWKSURL      string       `yaml:"jwks_url"`
 	SubjectClaim string       `yaml:"subject_claim"`
 	Scopes       []claimScope `yaml:"scopes"`
@@ -54,8 +47,8 @@ type claimScope struct {
 // issuer is who signs the tokens of people.
 type issuer struct {
 	oidcSection
+	name     issuers.Name
 	grants   []claimGrant
-	loopback bool // it is of this machine, without TLS
 	keys     *identity.KeySet
 	verifier *identity.TokenVerifier
 }
@@ -64,13 +57,6 @@ type issuer struct {
 type claimGrant struct {
 	claim, value string
 	scope        Scope
-}
-
-// algorithms are what issuers may sign with: all that a public key verifies. With
-// which of them a key is used, the key says.
-var algorithms = []identity.Algorithm{
-	identity.RS256, identity.RS384, identity.RS512, identity.PS256, identity.PS384, identity.PS512,
-	identity.ES256, identity.ES384, identity.ES512, identity.EdDSA,
 }
 
 // issuers makes what a file says into issuers. Keys that are read already go on being
@@ -102,12 +88,11 @@ func newIssuer(s oidcSection) (*issuer, error) {
 	if made.SubjectClaim == "" {
 		made.SubjectClaim = "sub"
 	}
-	u, err := url.Parse(s.Issuer)
+	var err error
+	if made.name, err = issuers.ParseName(s.Issuer); err != nil {
+		return nil, fmt.Errorf("issuer: %w", err)
+	}
 	switch {
-	case err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(s.Issuer) > maxIssuer || !printable(s.Issuer):
-		return nil, fmt.Errorf("issuer: no address of an issuer; hint: https://login.example.com, %d bytes at most", maxIssuer)
-	case !safeAddress(u, loopbackIssuer(u)):
-		return nil, errors.New("issuer: it is not https; hint: http is for issuers of this machine alone")
 	case s.Audience == "":
 		return nil, errors.New(`audience: missing; hint: what tokens for this service have as "aud"`)
 	case len(s.Scopes) == 0 || len(s.Scopes) > maxClaims:
@@ -123,7 +108,6 @@ func newIssuer(s oidcSection) (*issuer, error) {
 		}
 		made.grants = append(made.grants, claimGrant{g.Claim, g.Value, scope})
 	}
-	made.loopback = loopbackIssuer(u)
 	return made, nil
 }
 
@@ -139,17 +123,21 @@ func (t *Tokens) readKeys(i *issuer) (err error) {
 	}
 	if i.keys == nil {
 		told := onChange{tell: t.tell, issuer: i.Issuer}
-		o := identity.KeySetOptions{URL: i.JWKSURL, AllowLoopback: i.loopback, OnRefresh: told.refreshed, Client: &http.Client{Transport: t.transport}}
+		o := identity.KeySetOptions{URL: i.JWKSURL, AllowLoopback: i.name.Loopback(), OnRefresh: told.refreshed, Client: &http.Client{Transport: t.transport}}
 		if o.URL == "" {
-			o.URL = strings.TrimSuffix(i.Issuer, "/") + wellKnown
-			o.Client.Transport = &discovery{address: o.URL, issuer: i.Issuer, loopback: i.loopback, transport: t.transport}
+			o.URL = i.name.Address()
+			o.Client.Transport = &discovery{issuer: i.name, transport: t.transport}
 		}
 		if i.keys, err = identity.NewKeySet(o); err != nil {
 			return fmt.Errorf("jwks_url: %w", err)
 		}
 	}
+	audiences := []string{i.Audience}
+	if i.ClientID != "" {
+		audiences = append(audiences, i.ClientID)
+	}
 	i.verifier, err = identity.NewTokenVerifier(identity.TokenOptions{
-		Keys: i.keys, Algorithms: algorithms, Issuer: i.Issuer, Audiences: []string{i.Audience},
+		Keys: i.keys, Algorithms: issuers.Algorithms(), Issuer: i.Issuer, Audiences: audiences,
 	})
 	return err
 }
@@ -190,7 +178,8 @@ func (k *keyring) login(text string, now time.Time) (*grant, *problem) {
 		return nil, fail(http.StatusServiceUnavailable, "the keys of the issuer could not be read; tokens of the file of tokens work meanwhile").
 			with("Retry-After", strconv.Itoa(retryAfter)).because(refusals.NoKeys)
 	case reason == identity.TokenUnknownKey:
-		return nil, invalidToken(refusals.UnknownSigner, "the key that has signed the token is not one of the issuer; hint: if it is new, ask again in some seconds")
+		return nil, invalidToken(refusals.UnknownSigner, "the key that has signed the token is not one of the issuer; hint: if it is new, ask again in some seconds").
+			with("Retry-After", strconv.Itoa(retryAfter))
 	case reason != 0:
 		return nil, invalidToken(refusals.OfCredential(reason), reason.String())
 	}
@@ -251,14 +240,13 @@ func (g *claimGrant) givenBy(t *identity.Token) bool {
 // discovery is a transport that fetches, in place of what an issuer says of itself,
 // the keys of which that says where they are. So the address of the keys may change.
 type discovery struct {
-	address, issuer string
-	loopback        bool
-	transport       http.RoundTripper
+	issuer    issuers.Name
+	transport http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
 func (d *discovery) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.String() != d.address {
+	if r.URL.String() != d.issuer.Address() {
 		return d.transport.RoundTrip(r)
 	}
 	keys, err := d.ask(r.Context())
@@ -272,55 +260,19 @@ func (d *discovery) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // ask returns where the keys of the issuer are.
 func (d *discovery) ask(ctx context.Context) (*url.URL, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.address, http.NoBody)
+	says, err := d.issuer.Ask(ctx, d.transport)
+	if errors.Is(err, issuers.ErrNoDocument) {
+		return nil, fmt.Errorf("%w; hint: name the keys by jwks_url", err)
+	}
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Accept", jsonType)
-	answer, err := d.transport.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(answer.Body, maxDiscovery+1))
-	var says struct {
-		Issuer  string `json:"issuer"`
-		JWKSURI string `json:"jwks_uri"`
-	}
-	switch {
-	case err != nil:
-		return nil, err
-	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("status %d", answer.StatusCode)
-	case len(data) > maxDiscovery || json.Unmarshal(data, &says) != nil:
-		return nil, errors.New("not what an issuer says of itself; hint: name the keys by jwks_url")
-	case says.Issuer != d.issuer:
-		return nil, errors.New("it says that it is another issuer; hint: write the issuer letter by letter as it does")
-	}
-	keys, err := url.Parse(says.JWKSURI)
-	if err != nil || keys.Hostname() == "" || keys.User != nil || !safeAddress(keys, d.loopback) {
+	keys, ok := d.issuer.Endpoint(says.Keys)
+	if !ok {
 		return nil, errors.New("jwks_uri is no https address")
 	}
 	return keys, nil
 }
-
-// newTransport returns what issuers are asked by.
-func newTransport() http.RoundTripper {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxResponseHeaderBytes = maxDiscovery
-	return t
-}
-
-// safeAddress reports whether what is read at u cannot be exchanged on the way.
-func safeAddress(u *url.URL, loopback bool) bool {
-	return u.Scheme == "https" || u.Scheme == "http" && loopback && loopbackHost(u.Hostname())
-}
-
-// loopbackIssuer reports whether an issuer is one of this machine, without TLS: for
-// trying things out.
-func loopbackIssuer(u *url.URL) bool { return u.Scheme == "http" && loopbackHost(u.Hostname()) }
-
-func loopbackHost(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 // Run keeps the keys of the issuers that the file names until ctx ends. onError, when
 // not nil, is told when that begins to fail, and when it works again; it may be called

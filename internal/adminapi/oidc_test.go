@@ -28,6 +28,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"github.com/headgate/headgate/identity"
+	"github.com/headgate/headgate/internal/issuers"
 )
 
 // testIssuer is an issuer of tokens: it tells of itself and of its keys.
@@ -72,9 +73,9 @@ func (i *testIssuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case i.down:
 		w.WriteHeader(http.StatusServiceUnavailable)
-	case r.URL.Path == "/realm"+wellKnown && i.discovery != nil:
+	case r.URL.Path == "/realm"+issuers.WellKnown && i.discovery != nil:
 		i.discovery(w, r)
-	case r.URL.Path == "/realm"+wellKnown:
+	case r.URL.Path == "/realm"+issuers.WellKnown:
 		_ = json.NewEncoder(w).Encode(map[string]any{"issuer": i.url, "jwks_uri": i.url + "/keys", "more": []int{1}})
 	case r.URL.Path == "/realm/keys":
 		var set jose.JSONWebKeySet
@@ -194,7 +195,7 @@ func TestLogin(t *testing.T) {
 	ed25519Key, rsaKey := ed25519.NewKeyFromSeed(make([]byte, 32)), mustRSA(t)
 	i.keys["ed"], i.keys["rsa"] = ed25519Key, rsaKey
 	stranger := newTestIssuer(t)
-	s.withIssuer(i, "")
+	s.withIssuer(i, "    client_id: dashboard\n")
 	tokens := s.handler.options.Tokens
 	ask := func(token string) testReply {
 		// 12 bad tokens in a second are too many.
@@ -241,6 +242,7 @@ func TestLogin(t *testing.T) {
 		"a truth":               {token: i.token("first", s.now, claims{"viewer": true}), want: Read},
 		"the widest":            {token: i.token("first", s.now, claims{"viewer": true, "scope": "headgate:write"}), want: Write},
 		"several audiences":     {token: i.token("first", s.now, with(admin, "aud", []string{"x", "headgate"})), want: Admin},
+		"of the dashboard":      {token: i.token("first", s.now, with(admin, "aud", "dashboard")), want: Admin},
 		"nothing":               {token: i.token("first", s.now, nil), why: "oidc:ann has the scope none, and this needs read"},
 		"another group":         {token: i.token("first", s.now, claims{"groups": []string{"platform-admins2", "platform admins", "PLATFORM-ADMINS"}}), why: "has the scope none"},
 		"groups in a list":      {token: i.token("first", s.now, claims{"groups": []any{[]string{"platform-admins"}}}), why: "has the scope none"},
@@ -283,6 +285,10 @@ func TestLogin(t *testing.T) {
 		})
 	}
 
+	unknown := ask(signWith(t, "second", stranger.keys["first"], i.claims(s.now, admin)))
+	if unknown.status != 401 || unknown.header.Get("Retry-After") == "" {
+		t.Errorf("with a key that may be new: %d %v", unknown.status, unknown.header)
+	}
 	s.want(s.send("PUT", "quotas/tenant:a", `{"tier":"pro"}`, "Authorization", "Bearer "+i.token("first", s.now, claims{"scope": "headgate:write"})), 201)
 	s.want(s.send("POST", "import", `{"name":"tenant:a","tier":"free"}`, "Authorization", "Bearer "+i.token("first", s.now, claims{"scope": "headgate:write"})), 403)
 	entries, err := s.db.Changes(t.Context(), 0, 10)
@@ -528,7 +534,7 @@ func TestDiscovery(t *testing.T) {
 		`{"issuer":"` + i.url + `","jwks_uri":"https://u:p@192.0.2.1/"}`: "jwks_uri is no https address",
 		`{"issuer":"` + i.url + `"}`:                                     "jwks_uri is no https address",
 		`<html>`:                                                         "not what an issuer says of itself; hint: name the keys by jwks_url",
-		`{"issuer":"` + strings.Repeat("x", maxDiscovery) + `"}`:         "not what an issuer says of itself",
+		`{"issuer":"` + strings.Repeat("x", issuers.MaxDocument) + `"}`:  "not what an issuer says of itself",
 		"redirect": "status 302",
 	} {
 		i.mu.Lock()

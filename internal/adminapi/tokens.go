@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/headgate/headgate/internal/issuers"
 	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/internal/tokenfile"
 	"github.com/headgate/headgate/internal/yamlfile"
@@ -198,7 +199,7 @@ type Tokens struct {
 
 // LoadTokens reads the file at path.
 func LoadTokens(path string) (*Tokens, error) {
-	return loadTokens(path, newTransport())
+	return loadTokens(path, issuers.NewTransport())
 }
 
 func loadTokens(path string, transport http.RoundTripper) (*Tokens, error) {

@@ -15,7 +15,11 @@ func (p *process) dashboard(s *config.Dashboard, api http.Handler) ([]front, err
 	if s.DashboardAddr == "" {
 		return nil, nil
 	}
-	pages, err := dashboard.New(dashboard.Options{API: api, Session: s.DashboardSession, Refusals: p.refusals})
+	issuer, err := p.dashboardIssuer(&s.DashboardOIDC)
+	if err != nil {
+		return nil, err
+	}
+	pages, err := dashboard.New(dashboard.Options{API: api, Session: s.DashboardSession, Issuer: issuer, Refusals: p.refusals})
 	if err != nil {
 		return nil, err
 	}

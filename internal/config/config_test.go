@@ -119,6 +119,8 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"client-certs":          "optional",
 		"compat":                "envoy",
 		"dashboard-addr":        ":1",
+		"dashboard-url":         "https://d",
+		"dashboard-oidc-issuer": "https://i",
 		"denial-lines":          "5",
 		"denial-memory":         "7",
 		"grpc-addr":             ":1",
@@ -185,6 +187,7 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 	authorities := map[string]string{"tls-cert": "c", "tls-key": "k", "client-ca": "a"}
 	admin := map[string]string{"admin-addr": ":1", "admin-tokens": "tokens.yaml", "admin-tls-cert": "c", "admin-tls-key": "k"}
 	dashboard := map[string]string{"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-tls-cert": "c", "dashboard-tls-key": "k"}
+	byIssuer := map[string]string{"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-oidc-issuer": "https://i", "dashboard-oidc-client": "c", "dashboard-url": "https://a"}
 	gateways := map[string]string{"auth-addr": ":1"}
 	web, bucket := map[string]string{"rules-url": "https://h/r"}, map[string]string{"rules-url": "s3://bucket/r"}
 	ops := map[string]string{"ops-tls-cert": "c", "ops-tls-key": "k"}
@@ -248,6 +251,11 @@ func TestEverySettingHasThreeSources(t *testing.T) {
 		"admin-client-ca":       admin,
 		"dashboard-tls-cert":    dashboard,
 		"dashboard-tls-key":     dashboard,
+		"dashboard-url":         byIssuer,
+		"dashboard-oidc-issuer": {"dashboard-addr": ":1", "admin-tokens": "tokens.yaml", "dashboard-oidc-client": "c", "dashboard-url": "https://a", "dashboard-oidc-issuer": "https://b"},
+		"dashboard-oidc-client": byIssuer,
+		"dashboard-oidc-secret": byIssuer,
+		"dashboard-oidc-scopes": byIssuer,
 	}
 	for _, flag := range parser.Model.Flags {
 		switch flag.Name {

@@ -135,15 +135,18 @@ type Dashboard struct {
 	// DashboardSession is how long a login lasts. The default value is 12h, from 1m to
 	// 30 days.
 	DashboardSession time.Duration `group:"admin" default:"12h" help:"How long a login to the dashboard lasts."`
+	// DashboardOIDC are logins by an issuer, beside tokens.
+	DashboardOIDC `embed:""`
 }
 
 const maxSession = 30 * 24 * time.Hour
 
 func (d *Dashboard) validate(tokens string) error {
 	if d.DashboardAddr == "" {
-		return unused("dashboard-addr", "no dashboard is served", given{"dashboard-tls-cert", d.DashboardTLSCert != ""}, given{"dashboard-tls-key", d.DashboardTLSKey != ""})
+		return unused("dashboard-addr", "no dashboard is served", given{"dashboard-tls-cert", d.DashboardTLSCert != ""}, given{"dashboard-tls-key", d.DashboardTLSKey != ""},
+			given{"dashboard-oidc-issuer", d.OIDCIssuer != ""})
 	}
-	problems := []error{address("dashboard-addr", d.DashboardAddr), between("dashboard-session", d.DashboardSession, time.Minute, maxSession)}
+	problems := []error{d.DashboardOIDC.validate(), address("dashboard-addr", d.DashboardAddr), between("dashboard-session", d.DashboardSession, time.Minute, maxSession)}
 	if tokens == "" {
 		problems = append(problems, errors.New("--admin-tokens: nobody could log in to the dashboard; hint: `headgate admin token NAME --scope write`"))
 	}

@@ -17,6 +17,8 @@ type Options struct {
 	API http.Handler
 	// Session is how long a login lasts. 0 is 12 hours.
 	Session time.Duration
+	// Issuer is by whom people log in beside tokens; nil: by tokens alone.
+	Issuer *Issuer
 	// Refusals counts whom the dashboard turns away; nil: they are not counted. The API
 	// counts whom it does.
 	Refusals *refusals.Log
@@ -41,14 +43,19 @@ func New(o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	issuer, err := newByIssuer(o.Issuer)
+	if err != nil {
+		return nil, err
+	}
 	return &handler{
-		api: o.API, now: o.Now, refusals: o.Refusals, files: files, origins: http.NewCrossOriginProtection(),
+		issuer: issuer, api: o.API, now: o.Now, refusals: o.Refusals, files: files, origins: http.NewCrossOriginProtection(),
 		sessions: newSessions(cmp.Or(o.Session, defaultSession)),
 	}, nil
 }
 
 type handler struct {
 	api      http.Handler
+	issuer   *byIssuer // nil: people log in by tokens alone
 	refusals *refusals.Log
 	now      func() time.Time
 	files    map[string]*asset // by path
@@ -79,13 +86,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.logout(w, r)
 	case path == "/login" || path == "/logout":
 		notAllowed(w, http.MethodPost)
+	case strings.HasPrefix(path, loginPaths):
+		h.loginByIssuer(w, r)
 	case h.files[path] == nil:
-		fail(http.StatusNotFound, "there is no such page; hint: the dashboard is at /").write(w)
+		noPage().write(w)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		notAllowed(w, "GET, HEAD")
 	default:
 		h.files[path].serve(w, r)
 	}
+}
+
+func noPage() *problem {
+	return fail(http.StatusNotFound, "there is no such page; hint: the dashboard is at /")
 }
 
 // contentSecurity lets pages load what this process serves and nothing else, and run no

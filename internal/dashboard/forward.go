@@ -37,7 +37,7 @@ func (h *handler) forward(w http.ResponseWriter, r *http.Request) {
 	if raw, ok := strings.CutPrefix(r.URL.RawPath, apiPath); ok {
 		asked.URL.RawPath = adminPath + raw
 	}
-	asked.Header = http.Header{"Authorization": {"Bearer " + s.token()}}
+	asked.Header = http.Header{"Authorization": {"Bearer " + s.token(ctx)}}
 	for _, name := range asking {
 		if values := r.Header.Values(name); len(values) > 0 {
 			asked.Header[name] = values

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net"
@@ -46,12 +47,7 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusUnprocessableEntity, "token: not one; hint: a token is 1 to %d letters of visible ASCII", maxToken).write(w)
 		return
 	}
-	asked := r.Clone(refusals.Through(r.Context(), refusals.Dashboard))
-	asked.Method, asked.Body, asked.ContentLength = http.MethodGet, http.NoBody, 0
-	asked.URL.Path, asked.URL.RawPath, asked.URL.RawQuery = adminPath+"me", "", ""
-	asked.Header = http.Header{"Authorization": {"Bearer " + token}}
-	answer := captured{header: http.Header{}}
-	h.api.ServeHTTP(&answer, asked)
+	answer := h.who(r, token)
 	var who identity
 	if answer.status != http.StatusOK || json.Unmarshal(answer.body.Bytes(), &who) != nil {
 		answer.pass(w)
@@ -60,12 +56,23 @@ func (h *handler) login(w http.ResponseWriter, r *http.Request) {
 	if old := h.session(r); old != nil {
 		h.sessions.drop(old)
 	}
-	name, begun := h.sessions.begin(token, h.now())
+	name, begun := h.sessions.begin(func(context.Context) string { return token }, h.now())
 	http.SetCookie(w, cookie(r, name, int(h.sessions.lasts/time.Second)))
 	writeJSON(w, http.StatusOK, struct {
 		identity
 		ExpiresAt time.Time `json:"expires_at"`
 	}{who, begun.expires.UTC()})
+}
+
+// who asks the admin API who shows a token, in the name of the sender of r.
+func (h *handler) who(r *http.Request, token string) *captured {
+	asked := r.Clone(refusals.Through(r.Context(), refusals.Dashboard))
+	asked.Method, asked.Body, asked.ContentLength = http.MethodGet, http.NoBody, 0
+	asked.URL.Path, asked.URL.RawPath, asked.URL.RawQuery = adminPath+"me", "", ""
+	asked.Header = http.Header{"Authorization": {"Bearer " + token}}
+	answer := &captured{header: http.Header{}}
+	h.api.ServeHTTP(answer, asked)
+	return answer
 }
 
 func printable(s string) bool {

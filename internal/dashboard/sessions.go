@@ -20,8 +20,9 @@ const (
 // session is a login.
 type session struct {
 	// token returns that of the admin API, which stands in the header of requests to it
-	// and nowhere else. It is a function so that nothing that prints a session shows it.
-	token   func() string
+	// and nowhere else. It is a function so that nothing that prints a session shows it, and
+	// because an issuer may renew it.
+	token   func(context.Context) string
 	expires time.Time
 	// ended is done when the session has ended before its time.
 	ended context.Context
@@ -53,11 +54,11 @@ func newSessions(lasts time.Duration) *sessions {
 }
 
 // begin makes a session and returns the name that its browser keeps.
-func (s *sessions) begin(token string, now time.Time) (name string, made *session) {
+func (s *sessions) begin(token func(context.Context) string, now time.Time) (name string, made *session) {
 	var id [sessionBytes]byte
 	rand.Read(id[:]) // never fails
 	name = base64.RawURLEncoding.EncodeToString(id[:])
-	made = &session{token: func() string { return token }, expires: now.Add(s.lasts), key: keyOf(name)}
+	made = &session{token: token, expires: now.Add(s.lasts), key: keyOf(name)}
 	made.ended, made.end = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -108,6 +108,11 @@ export async function login(token) {
   return (await send("POST", "/login", { token })).data;
 }
 
+// ways are how one can log in beside a token, and why the last login failed.
+export async function ways() {
+  return (await send("GET", "/login/ways")).data;
+}
+
 export async function logout() {
   await send("POST", "/logout");
 }

@@ -1,7 +1,7 @@
 // The frame of the dashboard: who is logged in, which page is shown, and how the node is.
 
 import { h, put, text, attr } from "./dom.js";
-import { change, get, login, logout, onLoggedOut } from "./api.js";
+import { change, get, login, logout, onLoggedOut, ways } from "./api.js";
 import { live, listen, silent, on } from "./live.js";
 import { announcer, dialog, empty, failed, field, problems, pill } from "./parts.js";
 import { hms, seconds, version } from "./format.js";
@@ -286,8 +286,34 @@ function enter(words) {
   } }, h("input", { type: "text", autocomplete: "username", value: "headgate", hidden: true }), words ? h("p", { class: "muted", role: "status" }, words) : null,
   field("Token", token, "One of those that the admin API takes. It stays in this process and is not kept in the browser."),
   outcome, h("div", { class: "actions" }, button));
-  put(document.body, h("main", { class: "login" }, h("h1", null, "Headgate"), form), announcer());
+  const other = h("div", { class: "by" });
+  put(document.body, h("main", { class: "login" }, h("h1", null, "Headgate"), other, form), announcer());
   token.focus();
+  byIssuer(other);
+}
+
+// byIssuer offers the login by an issuer, where there is one, and says why the last one failed.
+async function byIssuer(other) {
+  try {
+    const { issuer, why } = await ways();
+    if (!issuer) return;
+    put(other, why ? problems(new Error(why)) : null,
+      h("a", { class: "button", href: "/login/oidc", onclick: () => location.hash && place(location.hash) }, `Log in with ${issuer}`), h("p", { class: "muted" }, "or with a token:"));
+  } catch {
+    // Then there is the token.
+  }
+}
+
+// place keeps the hash while somebody is at the issuer, which sends back to no page in
+// particular, and returns what was kept before.
+function place(hash) {
+  try {
+    const before = sessionStorage.getItem("headgate-place");
+    sessionStorage.setItem("headgate-place", hash);
+    return before;
+  } catch {
+    return ""; // then it is the Overview
+  }
 }
 
 async function begin() {
@@ -299,6 +325,8 @@ async function begin() {
   });
   try {
     me = await get("me");
+    const before = place("");
+    if (before && !location.hash) history.replaceState(null, "", before);
     frame();
   } catch (problem) {
     enter(problem.status === 401 ? "" : problem.message);

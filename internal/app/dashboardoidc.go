@@ -1,0 +1,33 @@
+package app
+
+import (
+	"fmt"
+
+	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/dashboard"
+	"github.com/headgate/headgate/internal/oidclogin"
+)
+
+// dashboardIssuer returns by whom people log in to the dashboard; nil for tokens alone. The
+// issuer is not asked before somebody does.
+func (p *process) dashboardIssuer(s *config.DashboardOIDC) (*dashboard.Issuer, error) {
+	if s.OIDCIssuer == "" {
+		return nil, nil
+	}
+	client, err := oidclogin.New(oidclogin.Options{
+		Issuer: s.OIDCIssuer, ID: s.OIDCClient, SecretFile: s.OIDCSecret, Scopes: s.ScopeList(), Redirect: s.Home() + dashboard.CallbackPath, Tell: p.tellIssuer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--dashboard-oidc-issuer: %w", err)
+	}
+	return &dashboard.Issuer{Client: client, URL: s.Home()}, nil
+}
+
+// tellIssuer logs that logins to the dashboard by its issuer fail, or work again (nil).
+func (p *process) tellIssuer(err error) {
+	if err == nil {
+		p.logger.Info("logins to the dashboard by its issuer work again")
+		return
+	}
+	p.logger.Error("logins to the dashboard by its issuer fail; those by tokens work", "error", err)
+}
