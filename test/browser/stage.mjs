@@ -61,7 +61,7 @@ export async function play(script, options = {}) {
     });
     context.on("request", (request) => {
       const asked = new URL(request.url());
-      if (asked.protocol !== "data:" && asked.origin !== stage.base) faults.push(`asked ${request.url()}`);
+      if (asked.protocol !== "data:" && asked.origin !== stage.base && asked.origin !== stage.issuer) faults.push(`asked ${request.url()}`);
     });
     const page = await context.newPage();
     page.on("pageerror", (error) => faults.push(`error in the page: ${error.stack}`));
