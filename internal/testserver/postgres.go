@@ -30,6 +30,7 @@ type PostgresServer struct {
 	dir    string
 	port   int
 	secure *Certificates // nil: no TLS
+	more   []string      // arguments of a start
 	proc   *Process
 }
 
@@ -267,6 +268,7 @@ func (s *PostgresServer) start() error {
 	if s.secure != nil {
 		cmd.Args = append(cmd.Args, "-c", "ssl=on", "-c", "ssl_cert_file="+s.own("server.pem"), "-c", "ssl_key_file="+s.own("server.key"), "-c", "ssl_ca_file="+s.own("ca.pem"))
 	}
+	cmd.Args = append(cmd.Args, s.more...)
 	cmd.Dir = s.dir
 	s.unprivileged(cmd)
 	proc, err := StartProcess(cmd)

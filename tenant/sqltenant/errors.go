@@ -21,15 +21,23 @@ var (
 // Trouble says in some words what an error of a database comes of, after "the database":
 // that it does not answer, or what it refuses.
 func Trouble(err error) string {
+	if errors.Is(err, ErrBehind) {
+		return "is behind what was read before (hint: this replica replays late, or is another one)"
+	}
+	if errors.Is(err, errTables) {
+		return "has not all tables yet (hint: they come from its primary)"
+	}
 	var refusal *pgconn.PgError
 	if errors.As(err, &refusal) {
 		switch {
 		case refusal.Code == "42501":
 			return "refuses permission (hint: grant this user SELECT, INSERT, UPDATE and DELETE on its tables, and to make them CREATE on the schema)"
 		case refusal.Code == "25006":
-			return "is read-only (hint: this may be a standby; the address must be that of the primary)"
+			return "is read-only (hint: this may be a standby; --tenants is the address of the primary, --tenants-replica that of a standby)"
 		case strings.HasPrefix(refusal.Code, "28"):
 			return "refuses the login (hint: check user and password)"
+		case refusal.Code == "40001":
+			return "ends reads that are in the way of its replay (hint: on the replica, a longer max_standby_streaming_delay or hot_standby_feedback=on)"
 		case refusal.Code == "3D000":
 			return "is not there (hint: create it)"
 		case !strings.HasPrefix(refusal.Code, "57") && !strings.HasPrefix(refusal.Code, "53") && !strings.HasPrefix(refusal.Code, "08"):

@@ -11,9 +11,9 @@ import (
 
 // hear rings the bell for each notice of PostgreSQL, and after each reconnect, when
 // some may have been missed. It does nothing with SQLite, whose one process rings
-// by itself.
+// by itself, and of a replica: a standby cannot be listened to.
 func (d *DB) hear(ctx context.Context) {
-	if !d.postgres() {
+	if !d.postgres() || d.replica != nil {
 		return
 	}
 	for pause := retryMin; ctx.Err() == nil; pause = min(2*pause, retryMax) {

@@ -63,6 +63,7 @@ type DB struct {
 	local      *bell        // told of changes by this process
 	name       string       // for errors: without credentials
 	rowNotices atomic.Int64 // how often rows of rules may have changed
+	replica    *replica     // nil: it is written to, and tells of changes
 }
 
 // Open opens the database that dsn names, and brings its tables up to date under a

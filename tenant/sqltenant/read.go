@@ -23,13 +23,18 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// view lets read see the database as it is at one instant.
+// view lets read see the database as it is at one instant, which is none before what was
+// read of a replica.
 func (d *DB) view(ctx context.Context, read func(querier) error) error {
 	tx, err := d.read.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
 	if err != nil {
 		return err
 	}
-	if err := read(tx); err != nil {
+	err = d.reached(ctx, tx)
+	if err == nil {
+		err = read(tx)
+	}
+	if err != nil {
 		_ = tx.Rollback() // nothing was written
 		return err
 	}

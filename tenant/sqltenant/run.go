@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +21,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	r.tasks.Go(func() { r.keepRules(ctx) })
 	defer r.tasks.Wait()
 	r.nextRepair = time.Now().Add(w.repairEvery)
-	poll := pollFileEvery
-	if w.db.postgres() {
+	poll := pollUntoldEvery
+	if w.db.postgres() && w.db.replica == nil {
 		poll = pollEvery
 	}
 	for {
@@ -70,6 +71,7 @@ type run struct {
 	repairing     bool // it is one that a repair asked for
 	loadBegan     time.Time
 	loadErr       error
+	nextLoad      time.Time // after one that failed
 
 	counts     chan countedOrNot
 	counting   bool
@@ -97,7 +99,7 @@ func (r *run) act(ctx context.Context, found seen) {
 	// A look during the first load finds that nothing is known, which is what is being read.
 	first := r.loading && r.current.Load() == nil
 	r.want = r.want || found.all && !first
-	if !r.want || r.loading {
+	if !r.want || r.loading || time.Now().Before(r.nextLoad) {
 		return
 	}
 	r.want, r.loading, r.loadBegan = false, true, time.Now()
@@ -155,12 +157,27 @@ func (r *run) finishLoad(ctx context.Context, l *loaded) {
 	case errors.Is(l.err, ErrHistory): // the look will see it, or has
 		r.want, r.loadErr = true, nil
 	case l.err != nil:
-		r.want, r.loadErr = true, l.err
+		r.loadAgain(l.err)
+	case r.older(l):
+		r.loadAgain(fmt.Errorf("%w (all accounts were read as of version %d)", ErrBehind, l.at.Version))
 	default:
 		r.loadErr = nil
 		r.take(l)
 		r.askRules() // the look does not come by the changes that are in there
 	}
+}
+
+// loadAgain wants another load in the place of one that failed, after a pause.
+func (r *run) loadAgain(err error) {
+	r.want, r.loadErr = true, err
+	r.nextLoad = time.Now().Add(max(r.pause, retryMin))
+}
+
+// older reports whether what a load has read is older than what is known: where several
+// replicas have one address, the last word was that of one that is behind.
+func (r *run) older(l *loaded) bool {
+	v := r.current.Load()
+	return v != nil && l.at.Version < v.at.Version
 }
 
 // fail notes and tells that the database cannot be read, and returns the pause.

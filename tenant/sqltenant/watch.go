@@ -17,8 +17,9 @@ import (
 // The times of a Watcher.
 const (
 	// pollEvery is how late a change is seen whose notice was lost. Nobody tells of
-	// what another process writes into a file of SQLite, and asking that costs little.
-	pollEvery, pollFileEvery = 5 * time.Second, time.Second
+	// what another process writes into a file of SQLite, nor does a standby of what it
+	// replays, and asking them costs little.
+	pollEvery, pollUntoldEvery = 5 * time.Second, time.Second
 	// repairEvery is how often what is held is compared with the database. It is done
 	// less often where that takes long: after a count countShare times as long as it
 	// took, after a load loadShare times.
@@ -104,9 +105,15 @@ type WatcherOptions struct {
 	// OnPage, when not nil, is told of all changes of accounts before they are in a
 	// snapshot. It is called by one goroutine at a time.
 	OnPage func(Page)
+	// Gone is for a replica, and asks its primary whether a point that was read is no part of
+	// the history any more. It is asked where the replica does not have that point: as long
+	// as it is not true the replica is behind, and what was read stays. Of a point without a
+	// digest only the version is known. When nil, what the database says counts.
+	Gone func(ctx context.Context, at Point) (bool, error)
 	// OnError, when not nil, is told of every failed read, and with nil when it
 	// works again, of accounts and documents that cannot be used (ErrInvalid), and of
-	// another history (ErrHistory). Calls may overlap.
+	// another history (ErrHistory). A replica that is behind is a failed read (ErrBehind).
+	// Calls may overlap.
 	OnError func(error)
 }
 
@@ -231,7 +238,11 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 		return found, err
 	}
 	v := w.current.Load()
-	anew := v != nil && !h.leads(v.at)
+	anew, err := w.isAnew(ctx, v, &h)
+	if err != nil {
+		return found, err
+	}
+	w.db.saw(h.Version)
 	if anew || w.urgent == nil || *w.urgent != h.urgent {
 		if err := w.readSettings(ctx, []Kind{TiersDocument, SwitchDocument}, false); err != nil {
 			return found, err
@@ -258,6 +269,9 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 	}
 	p, err := w.db.page(ctx, v.at)
 	if errors.Is(err, ErrHistory) {
+		if err := w.gone(ctx, v.at, &h); err != nil {
+			return found, err
+		}
 		w.urgent = nil
 		w.restart(v, h.Point, err)
 		return seen{rules: true, all: true, more: true}, nil
@@ -274,6 +288,41 @@ func (w *Watcher) look(ctx context.Context) (found seen, err error) {
 	w.page(Page{From: v.at, To: p.end, Accounts: accounts})
 	w.publish(v.snapshot.With(accounts...), p.end)
 	return seen{rules: p.rules, more: p.full}, nil
+}
+
+// isAnew reports whether the history that h is of is another one than that of what was
+// read. An error says that it is not, or not known to be: then a replica is behind.
+func (w *Watcher) isAnew(ctx context.Context, v *view, h *head) (bool, error) {
+	at := Point{Version: w.db.seen()}
+	if v == nil && h.Version >= at.Version {
+		return false, nil
+	}
+	if v != nil {
+		if h.leads(v.at) {
+			return false, nil
+		}
+		at = v.at
+	}
+	if err := w.gone(ctx, at, h); err != nil {
+		return false, err
+	}
+	return v != nil, nil
+}
+
+// gone returns nil where a point that was read, and that h does not lead to, is no part of
+// the history any more.
+func (w *Watcher) gone(ctx context.Context, at Point, h *head) error {
+	if w.options.Gone != nil {
+		is, err := stepWithin(ctx, stepTimeout, func(ctx context.Context) (bool, error) { return w.options.Gone(ctx, at) })
+		if err != nil {
+			return fmt.Errorf("%w (version %d was read, it has %d), or has another history, and that cannot be told: %w", ErrBehind, at.Version, h.Version, err)
+		}
+		if !is {
+			return fmt.Errorf("%w (version %d was read, it has %d)", ErrBehind, at.Version, h.Version)
+		}
+	}
+	w.db.unsaw(h.Version)
+	return nil
 }
 
 // restart follows changes from a point on, on the accounts that are known, until all of
@@ -297,6 +346,7 @@ func (w *Watcher) take(l *loaded) {
 
 func (w *Watcher) publish(s *tenant.Snapshot, at Point) {
 	w.current.Store(&view{s, at})
+	w.db.saw(at.Version)
 	w.unconfirmed = false
 	w.readAt.Store(time.Now().UnixMicro())
 	w.skipped.Store(w.left.accounts)

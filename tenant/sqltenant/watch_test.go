@@ -49,8 +49,22 @@ func newNode(t *testing.T, dsn string) *node {
 // often as asked, if that is not 0.
 func newNodeRepairing(t *testing.T, dsn string, every time.Duration, before func()) *node {
 	t.Helper()
-	n := &node{t: t, db: open(t, dsn), changed: make(chan struct{}, 1)}
+	return newNodeOf(t, open(t, dsn), nodeOptions{repair: every, before: before})
+}
+
+// nodeOptions say how a node is made.
+type nodeOptions struct {
+	repair time.Duration // 0: as often as ever
+	before func()        // nil: nothing is done before it runs
+	gone   func(context.Context, sqltenant.Point) (bool, error)
+}
+
+// newNodeOf returns a node on a database that is open.
+func newNodeOf(t *testing.T, db *sqltenant.DB, o nodeOptions) *node {
+	t.Helper()
+	n := &node{t: t, db: db, changed: make(chan struct{}, 1)}
 	n.watcher = sqltenant.NewWatcher(n.db, someTiers(t), sqltenant.WatcherOptions{
+		Gone:     o.gone,
 		OnChange: func(*tenant.Snapshot, sqltenant.Point) { n.wake() },
 		OnSettings: func(s sqltenant.Settings) {
 			n.mu.Lock()
@@ -65,10 +79,12 @@ func newNodeRepairing(t *testing.T, dsn string, every time.Duration, before func
 			n.wake()
 		},
 	})
-	if every != 0 {
-		n.watcher.RepairEvery(every)
+	if o.repair != 0 {
+		n.watcher.RepairEvery(o.repair)
 	}
-	before()
+	if o.before != nil {
+		o.before()
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
