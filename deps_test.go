@@ -220,6 +220,7 @@ var rooms = map[string]struct {
 		"internal/switchboard",
 		"internal/telemetry",
 		"internal/tierfile",
+		"internal/view",
 		"limit",
 		"rules",
 		"rules/lint",

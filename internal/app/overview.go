@@ -59,7 +59,7 @@ func (w *watching) state() view.Node {
 		Switches: len(held), SwitchesDigest: switchesDigest(held),
 	}
 	if r.Tenants != nil {
-		n.TenantsVersion = strconv.FormatInt(r.Tenants.Version, 10)
+		n.TenantsVersion, n.Replica = strconv.FormatInt(r.Tenants.Version, 10), r.Tenants.Replica
 	}
 	if r.Rules.LoadedAt != nil {
 		n.ConfigAt = *r.Rules.LoadedAt
@@ -134,6 +134,7 @@ func healthOf(r report) view.Health {
 	}
 	if t := r.Tenants; t != nil {
 		h.Tenants = &view.Config{State: view.State{OK: t.OK, Error: t.Error}, Version: strconv.FormatInt(t.Version, 10), LastGood: t.FromFile}
+		h.Replica = t.Replica
 	}
 	if d := r.Documents; d != nil {
 		h.Documents = &view.Config{State: view.State{OK: d.OK}, Version: strconv.FormatInt(d.Version, 10)}

@@ -477,7 +477,7 @@ func (p *process) watchTenants() error {
 		return nil
 	}
 	o := tenantsource.Options{
-		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Kept: s.TenantsFile, Dir: s.TenantsDir,
+		Tiers: s.Tiers, Poll: s.RulesPoll, Database: s.Tenants.Reveal(), Replica: s.TenantsReplica.Reveal(), Kept: s.TenantsFile, Dir: s.TenantsDir,
 		Limiter: p.limiter, Rules: p.health.rules, Unfit: p.stack.unfit, OnRaise: p.watching.raised, Via: p.ways.database.Via, Logger: p.logger,
 	}
 	if err := p.feed(&o); err != nil {
@@ -496,5 +496,8 @@ func (p *process) watchTenants() error {
 	p.tasks = append(p.tasks, t.Tasks()...)
 	p.health.tenants = t
 	p.metrics.WatchTenants(t.State)
+	if s.TenantsReplica != (config.DatabaseURL{}) {
+		p.metrics.WatchReplica(t.ReplicaState)
+	}
 	return nil
 }

@@ -37,6 +37,12 @@ func (u DatabaseURL) Check() error {
 	return errors.New("--tenants: not the address of a database; hint: sqlite:///path/to/tenants.db or postgres://user:password@host:5432/database")
 }
 
+// postgres reports whether the URL names a PostgreSQL.
+func (u DatabaseURL) postgres() bool {
+	scheme, _, _ := strings.Cut(u.raw, "://")
+	return scheme == "postgres" || scheme == "postgresql"
+}
+
 // String returns the URL without its secrets.
 func (u DatabaseURL) String() string {
 	if u.raw == "" {

@@ -9,6 +9,9 @@ type Tenancy struct {
 	Tiers string `group:"tenants" placeholder:"FILE" help:"YAML file of tiers and what their tenants may use. Changes are picked up while serving."`
 	// Tenants is the database of accounts; the zero value is none.
 	Tenants DatabaseURL `group:"tenants" placeholder:"URL" help:"Database of accounts, which say what tier a tenant has and what it may use besides: postgres://user:password@host:5432/database, or sqlite:///path/to/tenants.db for one process. No decision waits for it."`
+	// TenantsReplica is what is read of Tenants, which then is the primary; the zero value is
+	// Tenants itself.
+	TenantsReplica DatabaseURL `group:"tenants" placeholder:"URL" help:"Read replica (hot standby) of --tenants, such as one of this region: accounts, tiers, rules and switches are read there, and --tenants is written to, and read by the admin API alone. postgres://user:password@host:5432/database."`
 	// TenantsFile keeps what was read last of the database; "" is nowhere.
 	TenantsFile string `group:"tenants" placeholder:"FILE" help:"File in which the accounts, rules, tiers and switches of the database are kept that were read last. They are used when it is away at start."`
 	// TenantsDir is where accounts are in a file of which memory holds a part; "" holds all
@@ -19,6 +22,9 @@ type Tenancy struct {
 }
 
 func (t *Tenancy) validate() error {
+	if err := t.validateReplica(); err != nil {
+		return err
+	}
 	if t.Tenants == (DatabaseURL{}) {
 		if t.TenantsFile != "" {
 			return errors.New("--tenants-file: there is no database whose accounts it could keep; hint: --tenants URL, or delete it")
@@ -29,4 +35,18 @@ func (t *Tenancy) validate() error {
 		return errors.New("--tenants-file, --tenants-dir: both keep what was read last; hint: leave --tenants-file out")
 	}
 	return t.Tenants.Check()
+}
+
+func (t *Tenancy) validateReplica() error {
+	switch {
+	case t.TenantsReplica == (DatabaseURL{}):
+		return nil
+	case !t.TenantsReplica.postgres():
+		return errors.New("--tenants-replica: not the address of a PostgreSQL; hint: postgres://user:password@host:5432/database")
+	case t.Tenants == (DatabaseURL{}):
+		return errors.New("--tenants-replica: there is no database of which it could be a replica; hint: --tenants URL is that of the primary, which is written to")
+	case !t.Tenants.postgres():
+		return errors.New("--tenants-replica: --tenants is no PostgreSQL, and nothing else has replicas; hint: leave --tenants-replica out")
+	}
+	return nil
 }

@@ -101,6 +101,7 @@ func watchAll(m *Metrics) {
 	})
 	m.WatchSubBuckets(func() subbucket.Stats { return subbucket.Stats{} })
 	m.WatchTenants(func() Tenants { return Tenants{} })
+	m.WatchReplica(func() Replica { return Replica{OK: true, Lag: 1.5, Unreplayed: 7} })
 }
 
 // everything returns Metrics that have all series there may be.
@@ -125,6 +126,8 @@ func TestK1WhatOthersCount(t *testing.T) {
 	watchAll(m)
 	expect(t, m, map[string]float64{
 		`headgate_grpc_h2_events_total{event="calls"}`: 9, `headgate_grpc_h2_events_total{event="batches"}`: 3,
+		"headgate_tenant_replica_up": 1, "headgate_tenant_replica_lag_seconds": 1.5, "headgate_tenant_replica_unreplayed_bytes": 7,
+		"headgate_tenant_replica_receiving": 0, "headgate_tenant_replica_paused": 0, "headgate_tenant_replica_primary": 0, "headgate_tenant_primary_opened": 0,
 		"headgate_audit_decided_total": 10, "headgate_audit_unsampled_total": 1, "headgate_audit_produced_total": 2,
 		"headgate_audit_dropped_total": 3, "headgate_audit_buffered": 4,
 		`headgate_audit_sink_written_total{sink="files"}`: 5, `headgate_audit_sink_failed_total{sink="files"}`: 6,

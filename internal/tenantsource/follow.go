@@ -14,6 +14,9 @@ import (
 // watching returns how the database is followed.
 func (t *Source) watching() sqltenant.WatcherOptions {
 	o := sqltenant.WatcherOptions{OnChange: t.changedTo, OnSettings: t.documentsChangedTo, OnError: t.tell}
+	if t.replica != nil {
+		o.Gone = t.gone
+	}
 	if t.disk == nil {
 		return o
 	}

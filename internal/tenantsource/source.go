@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/switchboard"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -51,6 +52,9 @@ type Options struct {
 	Poll  time.Duration
 	// Database is where accounts are, as sqltenant.Open takes it; "" for nowhere.
 	Database string
+	// Replica is what is read of Database, as sqltenant.OpenReplica takes it: Database is
+	// then written to alone, and its reads are for who writes. "" for Database itself.
+	Replica string
 	// Via is as sqltenant.OpenVia takes it.
 	Via func(dial sqltenant.Dialer) sqltenant.Dialer
 	// Kept is the file that keeps what the database says, "" for none.
@@ -91,7 +95,8 @@ type Source struct {
 		err      error     // of the last read
 	}
 	watcher atomic.Pointer[sqltenant.Watcher] // nil until the database was opened
-	db      atomic.Pointer[sqltenant.DB]      // as watcher; for the admin API
+	db      atomic.Pointer[sqltenant.DB]      // as watcher, but of the primary; for the admin API
+	replica *replica                          // nil: what is read is what is written to
 	failed  atomic.Uint64
 	// histories is how often the database had another history than the one read.
 	histories atomic.Uint64
@@ -112,7 +117,7 @@ type Source struct {
 
 // New returns a Source that has read its file of tiers.
 func New(o Options) (*Source, error) {
-	t := &Source{Options: o, changed: make(chan struct{}, 1), kept: keptVersions{accounts: -1}}
+	t := &Source{Options: o, changed: make(chan struct{}, 1), kept: keptVersions{accounts: -1}, replica: newReplica(o.Replica)}
 	if err := t.loadTiers(); err != nil {
 		return nil, err
 	}
@@ -130,6 +135,11 @@ func New(o Options) (*Source, error) {
 	}
 	if err := sqltenant.Check(o.Database); err != nil {
 		return nil, fmt.Errorf("--tenants: %w", err)
+	}
+	if o.Replica != "" {
+		if err := sqltenant.Check(o.Replica); err != nil {
+			return nil, fmt.Errorf("--tenants-replica: %w", err)
+		}
 	}
 	t.documents = documentsOf(t)
 	return t, nil
@@ -151,8 +161,14 @@ func (t *Source) Tasks() []func(context.Context) {
 		tasks = append(tasks, t.runFollower)
 	case t.documents != nil:
 		tasks = append(tasks, t.Watch)
+		if t.replica != nil {
+			tasks = append(tasks, t.keepPrimary)
+		}
+		if t.Kept != "" && t.replica == nil {
+			tasks = append(tasks, t.loadFile)
+		}
 		if t.Kept != "" {
-			tasks = append(tasks, t.loadFile, t.keep)
+			tasks = append(tasks, t.keep)
 		}
 	}
 	if t.Tiers != "" {
@@ -161,7 +177,7 @@ func (t *Source) Tasks() []func(context.Context) {
 	return tasks
 }
 
-// Database returns the database, nil while it has not been opened.
+// Database returns the database that is written to, nil while it has not been opened.
 func (t *Source) Database() *sqltenant.DB { return t.db.Load() }
 
 // TiersInForce returns the tiers, never nil.
@@ -190,6 +206,9 @@ func (t *Source) Watch(ctx context.Context) {
 	if t.disk != nil {
 		t.beginFromDisk()
 	}
+	if t.Kept != "" && t.replica != nil {
+		t.loadFile(ctx) // first: a replica may be behind it
+	}
 	var compiling sync.WaitGroup
 	defer compiling.Wait()
 	defer t.publishing.Wait()
@@ -211,17 +230,22 @@ func (t *Source) Watch(ctx context.Context) {
 func (t *Source) watchOnce(ctx context.Context) error {
 	opening, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	db, err := sqltenant.OpenVia(opening, t.Options.Database, t.Options.Via)
+	db, err := t.openRead(opening)
 	if err != nil {
 		return err
 	}
 	defer db.Close()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() { t.followReplica(ctx, db) })
 	w := sqltenant.NewWatcher(db, new(tenant.Tiers), t.watching())
 	if t.disk != nil && t.disk.begin != nil {
 		w.Begin(t.disk.begin, t.disk.at)
 	}
 	t.watcher.Store(w)
-	t.db.Store(db)
+	if t.replica == nil {
+		t.db.Store(db)
+	}
 	w.Run(ctx)
 	return ctx.Err()
 }
@@ -292,6 +316,9 @@ func (t *Source) where() string {
 	if t.follower != nil {
 		return "the admin process of snapshots"
 	}
+	if t.replica != nil {
+		return "the replica of the database of tenants"
+	}
 	return "the database of tenants"
 }
 
@@ -360,6 +387,8 @@ type Report struct {
 	Version  int64  `json:"version"`
 	FromFile bool   `json:"from_file,omitempty"`
 	Error    string `json:"error,omitempty"`
+	// Replica is missing where what is read is what is written to.
+	Replica *view.Replica `json:"replica,omitempty"`
 }
 
 // Report returns it, nil without tenants.
@@ -369,7 +398,7 @@ func (t *Source) Report() *Report {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &Report{Version: t.mu.version, FromFile: t.mu.fromFile}
+	r := &Report{Version: t.mu.version, FromFile: t.mu.fromFile, Replica: t.Replica().view()}
 	if t.mu.accounts != nil {
 		r.Accounts = t.mu.accounts.Len()
 	}

@@ -35,7 +35,9 @@ type Node struct {
 	BreakersOpen  int       `json:"breakers_open"`
 	// TenantsVersion is that of accounts and tiers, "" without them. Switches is how many are in
 	// force, and SwitchesDigest tells apart nodes that have others; "" where there are none.
-	TenantsVersion string   `json:"tenants_version,omitempty"`
+	TenantsVersion string `json:"tenants_version,omitempty"`
+	// Replica is how far the replica is whose accounts and tiers these are; missing without one.
+	Replica        *Replica `json:"replica,omitempty"`
 	Switches       int      `json:"switches"`
 	SwitchesDigest string   `json:"switches_digest,omitempty"`
 	Requests       Requests `json:"requests"` // since start

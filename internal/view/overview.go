@@ -61,6 +61,8 @@ type Health struct {
 	// no database.
 	Tenants   *Config `json:"tenants,omitempty"`
 	Documents *Config `json:"documents,omitempty"`
+	// Replica is missing where the database of tenants that is read is the one that is written to.
+	Replica *Replica `json:"replica,omitempty"`
 	// Homes is not OK while a home that rules lease from does not answer; missing where there
 	// are no regions. A process without its home is ready all the same.
 	Homes *State `json:"homes,omitempty"`
@@ -81,6 +83,23 @@ type Config struct {
 	// LastGood says that what was good before is in force, since what is there now is
 	// not.
 	LastGood bool `json:"last_good,omitempty"`
+}
+
+// Replica is how far the replica is that is read in place of the database of tenants.
+type Replica struct {
+	OK bool `json:"ok"` // it answers
+	// LagS is how many seconds old at most its state is, or what was read of it while it does
+	// not answer; missing where that is not known.
+	LagS *float64 `json:"lag_s,omitempty"`
+	// Receiving says that it is connected to its primary, Paused that its replay was paused,
+	// Primary that it is a primary itself.
+	Receiving bool `json:"receiving"`
+	Paused    bool `json:"paused,omitempty"`
+	Primary   bool `json:"primary,omitempty"`
+	// UnreplayedBytes are received and not replayed yet.
+	UnreplayedBytes int64 `json:"unreplayed_bytes"`
+	// PrimaryOpened says that the primary has answered since start, so that changes could be made.
+	PrimaryOpened bool `json:"primary_opened"`
 }
 
 // Tier is what the quotas of the tenants of a tier have said, since start and per second.

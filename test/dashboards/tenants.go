@@ -14,6 +14,8 @@ func tenants() Dashboard {
 			lines(12, "Failed reads", "Reads of the database per second that have failed.", "ops", query("{{instance}}", rate("headgate_tenant_reads_failed_total"))),
 			states(12, "File of tiers", "Whether the file of tiers is in force. A refused file leaves the one before it in force.", []Word{{Text: "in force", Color: green}, {Text: "refused", Color: red}},
 				query("{{instance}}", of("headgate_tiers_stale"))),
+			lines(12, "Lag of the replica", "How old at most what a process has read of its replica of the database is, where it reads one; -1 while that is not known.", "s", query("{{instance}}", of("headgate_tenant_replica_lag_seconds"))),
+			lines(12, "Not replayed yet", "Bytes of the log that a replica has received and not replayed yet.", "bytes", query("{{instance}}", of("headgate_tenant_replica_unreplayed_bytes"))),
 		}},
 		section{"Quotas by tier", []Panel{
 			lines(12, "Decisions by tier", "Quotas of tenants decided per second, by tier: all, and those denied.", "reqps",

@@ -242,6 +242,7 @@ func numbers(t *testing.T, p *testserver.PrometheusServer, expr string) []testse
 var emptyHere = map[string]string{
 	"headgate_store_slot_skew_ratio": "the store has one server",
 	"headgate_hot_keys_total":        "no key gets a thousand hits a second",
+	"headgate_tenant_replica_":       "the database is a file of SQLite",
 }
 
 // onlyDegraded is in queries of what rules say while the store is away; there are no such
