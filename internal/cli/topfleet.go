@@ -159,6 +159,7 @@ func mergeHealth(m *view.Health, o *view.Overview) {
 		}
 		worse(m.Homes, *h.Homes)
 	}
+	m.Replica = worseReplica(m.Replica, h.Replica)
 }
 
 func addRequests(m, o *view.Requests) {

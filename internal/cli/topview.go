@@ -44,6 +44,9 @@ func summary(s *snapshot, width int, paint func(sgr, text string) string) []stri
 	if homes := o.Health.Homes; homes != nil && !homes.OK {
 		lines = append(lines, paint(yellow, "regions: "+oneLine(homes.Error)))
 	}
+	if line := replicaLine(o.Health.Replica); line != "" {
+		lines = append(lines, paint(yellow, line))
+	}
 	for i, note := range s.Notes {
 		if i == maxShownNotes {
 			lines = append(lines, paint(yellow, fmt.Sprintf("and %d more notes: headgate top --json", len(s.Notes)-i)))

@@ -8,6 +8,7 @@ import { csv } from "../../internal/dashboard/assets/csv.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
 import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
 import { live } from "../../internal/dashboard/assets/live.js";
+import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
 import { chosen, drift, heard, sumOf } from "../../internal/dashboard/assets/sums.js";
 import { storing, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
@@ -15,6 +16,10 @@ import { storing, withOverride, withTier } from "../../internal/dashboard/assets
 const cases = JSON.parse(readFileSync(0, "utf8"));
 for (const { text, entries } of cases) assert.deepEqual(parse(text), entries, text);
 for (const text of ["x", ":v", "a:b,", "a:b,c", "a:\\q", "a:\\x4"]) assert.throws(() => parse(text), /hint/, text);
+
+for (const [replica, want] of [[{ lag_s: 0 }, ""], [{}, "lag not known"], [{ lag_s: 2.5 }, "2.5 s behind at most"]]) assert.equal(behind(replica), want);
+assert.match(details({ lag_s: 2.5, unreplayed_bytes: 0, primary_opened: false }), /^2.5 s behind at most; the primary has not answered/);
+assert.equal(details({ lag_s: 0, unreplayed_bytes: 0, primary_opened: true }), "");
 
 const at = "2026-11-22T12:00:00Z";
 live.overview = { at };

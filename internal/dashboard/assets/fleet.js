@@ -7,6 +7,7 @@ import { on } from "./live.js";
 import { fleetNow, pick } from "./nodes.js";
 import { drift, drifts, heard, silentFor, usual } from "./sums.js";
 import { failed, loading, panel, pill, table } from "./parts.js";
+import { behind, standing } from "./replica.js";
 import { age, count, none, rate, seconds, time, version } from "./format.js";
 
 const columns = [{ label: "Node" }, { label: "State" }, { label: "Allowed", num: true }, { label: "Denied", num: true }, { label: "Degraded", num: true }, { label: "Unchecked", num: true, hint: "Passed, because no rule applied or no rules have its domain" }, { label: "p50", num: true }, { label: "p99", num: true },
@@ -18,6 +19,13 @@ function state(n, now) {
   if (n.draining) return pill("degraded", "draining");
   if (!n.ready) return pill("denied", "not ready");
   return n.degraded ? pill("degraded", "degraded") : pill("allowed", "ready");
+}
+
+// replica is how far the replica is that a node reads tenants of, where that is news.
+function replica(r) {
+  const late = behind(r);
+  if (!r.ok || r.primary || r.paused || !r.receiving) return [" ", standing(r), late ? h("div", { class: "muted" }, late) : null];
+  return late ? h("div", { class: "muted" }, late) : null;
 }
 
 const driftWords = { rules: "other rules", tenants: "other tenants or tiers", switches: "other switches", version: "another version of Headgate" };
@@ -42,7 +50,7 @@ export function show(root) {
         [n.latency.p50, n.latency.p99].map((s) => h("td", { class: "num" }, n.latency.count ? seconds(s) : none)),
         h("td", { class: n.breakers_open ? "num tone-denied" : "num" }, count(n.breakers_open)),
         h("td", null, h("code", { title: n.config_version }, version(n.config_version)), off(n, "rules"), " ", h("span", { class: "muted" }, n.config_at ? age(n.config_at, now) : "")),
-        h("td", null, n.tenants_version || none, off(n, "tenants")), h("td", null, count(n.switches ?? 0), off(n, "switches")),
+        h("td", null, n.tenants_version || none, off(n, "tenants"), n.replica ? replica(n.replica) : null), h("td", null, count(n.switches ?? 0), off(n, "switches")),
         h("td", null, n.version, off(n, "version")), h("td", { class: "num" }, time(n.started_at, () => seconds((now - Date.parse(n.started_at)) / 1000))),
         h("td", { class: "num" }, time(n.at, () => age(n.at, now))))), gone);
     if (t.element.parentNode !== holder) put(holder, t.element);

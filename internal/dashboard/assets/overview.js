@@ -5,6 +5,7 @@ import { chart } from "./chart.js";
 import { on } from "./live.js";
 import { onShown } from "./nodes.js";
 import { panel, pill, table, empty, loading, bar } from "./parts.js";
+import { details, standing } from "./replica.js";
 import { about, age, bytes, count, none, percent, rate, seconds, time, version } from "./format.js";
 import { keyColumns, keyRow } from "./keyname.js";
 import { allowed, degraded, denied, requestRows, requests as all, limitsCounted } from "./counts.js";
@@ -69,6 +70,13 @@ function shards() {
   };
 }
 
+// replicaRow is how the replica is that tenants and documents are read of.
+function replicaRow(r) {
+  if (!r) return null;
+  const words = details(r);
+  return h("tr", null, h("th", { scope: "row" }, "Replica"), h("td", null, standing(r), words ? h("div", { class: "muted" }, words) : null), h("td", null, none), h("td", null, none));
+}
+
 function configuration() {
   const t = table("Configuration in force", [{ label: "Of" }, { label: "State" }, { label: "Version" }, { label: "Since" }]);
   return {
@@ -79,7 +87,7 @@ function configuration() {
         h("td", null, !c ? h("span", { class: "muted" }, "no database") : c.ok ? pill("allowed", "in force") : c.last_good ? pill("warn", "the last good one", c.error) : pill("denied", "not in force", c.error),
           c && !c.ok ? h("div", { class: "muted" }, c.error || c.reason) : null),
         h("td", null, c?.version ? h("code", { title: c.version }, version(c.version)) : none),
-        h("td", null, c?.loaded_at ? [time(c.loaded_at), " ", h("span", { class: "muted" }, age(c.loaded_at))] : none))));
+        h("td", null, c?.loaded_at ? [time(c.loaded_at), " ", h("span", { class: "muted" }, age(c.loaded_at))] : none))), replicaRow(o.health.replica));
     },
   };
 }
