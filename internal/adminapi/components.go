@@ -157,6 +157,11 @@ var components = openapi.New(append([]openapi.Component{
 	{Name: "Accuracy", Of: view.Accuracy{}, About: "How exact decisions were, measured on a sample of keys."},
 	{Name: "Regions", Of: view.Regions{}, About: "How limits over several regions are doing, as one node sees it."},
 	{Name: "DualRun", Of: view.DualRun{}, About: "What a dual run beside an existing rate limit service has found."},
+	{Name: "Settings", Of: view.Settings{}, About: "The settings that a process was started with."},
+	{Name: "Setting", Of: view.Setting{}, About: "A setting. It holds no password.", Notes: map[string]schema{
+		"from":      {"enum": []view.SettingSource{view.FromCommandLine, view.FromEnvironment, view.FromFile, view.FromDefault}},
+		"variables": openapi.Said("Those of the environment by which it is as it is."),
+	}},
 	{Name: "Events", Of: view.Events{}, About: "Events that are remembered, the latest first."},
 	{Name: "Event", Of: view.Event{}, About: "A decision."},
 }, explain.Components()...))

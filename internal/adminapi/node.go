@@ -75,6 +75,11 @@ func (n node) routes() []route {
 			answers: []reply{ok(view.Regions{}, "The homes, and at most 500 rules."), notHere},
 		},
 		{
+			method: http.MethodGet, path: "settings", scope: Admin, local: true, serve: n.settings, id: "getSettings", summary: "Show the settings that this process was started with",
+			about:   "Passwords in addresses are hidden. What stands in files that settings name is not shown.",
+			answers: []reply{ok(view.Settings{}, "All of them, and where each comes from."), notHere},
+		},
+		{
 			method: http.MethodPost, path: "explain", scope: Read, local: true, serve: n.explain, id: "explainRequest", summary: "Say how a request would be decided now, and why",
 			about:   "Nothing is charged.",
 			body:    &payload{kinds: jsonOnly, most: explain.MaxBody, of: explain.Body{}, about: "The request, as /v1/check takes it."},
@@ -165,6 +170,14 @@ func (n node) regions(*call) (*answer, error) {
 		return nil, errNotShown
 	}
 	return jsonAnswer(http.StatusOK, n.Watch.Regions())
+}
+
+// settings answers with what the process was started with.
+func (n node) settings(*call) (*answer, error) {
+	if n.Watch.Settings == nil {
+		return nil, errNotShown
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.Settings())
 }
 
 // Orders of keys.

@@ -72,6 +72,7 @@ var examples = map[string]example{
 	"getAccuracy":         {"", "", 200},
 	"getDualRun":          {"", "", 200},
 	"getRegions":          {"", "", 200},
+	"getSettings":         {"", "", 200},
 	"listEvents":          {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
 	"getEvent":            {"", "", 200},
 	"explainRequest":      {"", explained, 200},

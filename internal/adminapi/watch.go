@@ -31,6 +31,8 @@ type Watch struct {
 	DualRun func() view.DualRun
 	// Regions says how limits over several regions are doing.
 	Regions func() view.Regions
+	// Settings are those that the process was started with, without passwords.
+	Settings func() view.Settings
 	// Explain says how a request would be decided. Its error is one of the store or of
 	// the caller's ctx.
 	Explain func(ctx context.Context, request headgate.Request) (view.Explanation, error)

@@ -185,6 +185,9 @@ func testWatch() *Watch {
 				Shared: []view.SharedRule{{Rule: "api.plan", Limits: []view.SharedLimit{{Limit: "100 per minute", Floor: 1, Most: 200}}, Unheard: 3, To: "frankfurt"}},
 			}
 		},
+		Settings: func() view.Settings {
+			return view.Settings{Command: "headgate serve", Settings: []view.Setting{{Name: "store", Value: "memory://", From: view.FromEnvironment, Variables: []string{"HEADGATE_STORE"}}}}
+		},
 		DualRun: func() view.DualRun {
 			return view.DualRun{
 				Of: "old:8081", Verdict: "look", Causes: []view.DualRunCause{{Cause: "window", Count: 1}},

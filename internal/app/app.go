@@ -31,6 +31,7 @@ import (
 	"github.com/headgate/headgate/internal/rls"
 	"github.com/headgate/headgate/internal/systemd"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules/lint"
 )
 
@@ -55,6 +56,10 @@ type Options struct {
 	// Getenv returns variables of the environment that are not Headgate's own, those of Amazon's
 	// tools and of OpenTelemetry; nil knows none.
 	Getenv func(string) string
+
+	// Settings are what operators are shown of those that the process was started with; the
+	// zero value shows none.
+	Settings view.Settings
 
 	// signKey is the file of the key that signs what others are given of the database; ""
 	// gives nothing.

@@ -275,6 +275,9 @@ func (w *watching) shown() *adminapi.Watch {
 	if w.timeline != nil {
 		shown.Timeline = w.timeline.Between
 	}
+	if settings := w.process.options.Settings; settings.Settings != nil {
+		shown.Settings = func() view.Settings { return settings }
+	}
 	return shown
 }
 

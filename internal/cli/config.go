@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/headgate/headgate/internal/envoyenv"
 	"github.com/headgate/headgate/internal/manual"
+	"github.com/headgate/headgate/internal/view"
 )
 
 type configCmd struct {
@@ -37,27 +38,27 @@ func (s *served) line() ([]string, error) {
 }
 
 // parse reads the settings of that command as it would itself, and starts nothing.
-func (s *served) parse(std *stdio) (*kong.Context, error) {
+func (s *served) parse(std *stdio) (*kong.Context, envoyenv.Environment, error) {
 	line, err := s.line()
 	if err != nil {
-		return nil, err
+		return nil, envoyenv.Environment{}, err
 	}
 	environment, err := environmentOf(line)
 	if err != nil {
-		return nil, err
+		return nil, envoyenv.Environment{}, err
 	}
 	parser, err := newParser(std, environment)
 	if err != nil {
-		return nil, err
+		return nil, envoyenv.Environment{}, err
 	}
 	parsed, err := parse(parser, line)
 	if err != nil {
-		return nil, usageError(err)
+		return nil, envoyenv.Environment{}, usageError(err)
 	}
 	for _, name := range strayVariables(parsed.Model.Node, os.Environ()) {
 		fmt.Fprintf(std.err, "headgate: %s in the environment is no setting%sis it misspelt?\n", name, "\nheadgate: hint: ")
 	}
-	return parsed, nil
+	return parsed, environment, nil
 }
 
 type configCheckCmd struct{ served }
@@ -78,14 +79,14 @@ is 1 when the command would refuse its settings.`
 
 // Run says how many settings are not at their default.
 func (c *configCheckCmd) Run(std *stdio) error {
-	parsed, err := c.parse(std)
+	parsed, environment, err := c.parse(std)
 	if err != nil {
 		return err
 	}
 	given := 0
-	settings := manual.Settings(parsed.Selected())
-	for _, f := range settings {
-		if origin(parsed, f) != byDefault {
+	settings := settingsOf(parsed, environment)
+	for _, one := range settings {
+		if one.From != view.FromDefault {
 			given++
 		}
 	}
@@ -108,48 +109,29 @@ What is printed can be used with --config, but for passwords, which are hidden.`
 
 // Run prints all settings in YAML.
 func (c *configPrintCmd) Run(std *stdio) error {
-	parsed, err := c.parse(std)
+	parsed, environment, err := c.parse(std)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Settings of `%s`.\n", parsed.Selected().FullPath())
-	for _, f := range manual.Settings(parsed.Selected()) {
-		value := reflect.Indirect(f.Target)
-		if !value.IsValid() {
-			// What it means follows from other settings.
-			fmt.Fprintf(&b, "# %s: not given\n", f.Name)
+	for _, one := range settingsOf(parsed, environment) {
+		if one.follows {
+			fmt.Fprintf(&b, "# %s: not given\n", one.Name)
 			continue
 		}
-		line := f.Name + ": " + manual.Scalar(hideCredentials(fmt.Sprint(value.Interface())))
-		if from := origin(parsed, f); from != byDefault {
-			line += " # " + from
+		line := one.Name + ": " + manual.Scalar(one.Value)
+		switch one.From {
+		case view.FromDefault:
+		case view.FromEnvironment:
+			line += " # " + strings.Join(one.Variables, " and ")
+		default:
+			line += " # " + string(one.From)
 		}
 		b.WriteString(line + "\n")
 	}
 	_, err = io.WriteString(std.out, b.String())
 	return err
-}
-
-const byDefault = "default"
-
-// origin says where the value of a flag comes from.
-func origin(parsed *kong.Context, f *kong.Flag) string {
-	for _, step := range parsed.Path {
-		switch {
-		case step.Flag != f:
-		case step.Resolved:
-			return "file"
-		default:
-			return "command line"
-		}
-	}
-	for _, name := range f.Envs {
-		if _, ok := os.LookupEnv(name); ok {
-			return name
-		}
-	}
-	return byDefault
 }
 
 type configSampleCmd struct {

@@ -39,6 +39,7 @@ func (c *ratelimitCmd) Run(std *stdio, parsed *kong.Context, environment envoyen
 		for _, note := range environment.Notes {
 			o.Logger.Warn("a variable of envoyproxy/ratelimit", "note", note)
 		}
+		o.Settings = shownSettings(parsed, environment)
 		return environment.Explain(app.Run(ctx, c.Serve, o))
 	})
 }

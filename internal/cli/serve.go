@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/internal/app"
 	"github.com/headgate/headgate/internal/config"
+	"github.com/headgate/headgate/internal/envoyenv"
 	"github.com/headgate/headgate/internal/systemd"
 )
 
@@ -83,6 +84,7 @@ func serveUntilSignal(logs *app.Logs, parsed *kong.Context, run func(context.Con
 		Manager:      systemd.Manager{Socket: os.Getenv(systemd.Variable)},
 		Reload:       reload,
 		Getenv:       os.Getenv,
+		Settings:     shownSettings(parsed, envoyenv.Environment{}),
 	})
 }
 

@@ -27,6 +27,10 @@ type Environment struct {
 	from map[string][]string
 }
 
+// Variables returns those that were given by which a setting is as it is; none where it
+// follows from what was not given.
+func (e Environment) Variables(flag string) []string { return e.from[flag] }
+
 var flagName = regexp.MustCompile(`--[a-z][a-z-]*`)
 
 // Explain adds to an error about flags by which variables they are as they are.

@@ -415,6 +415,17 @@ func TestPagesSayWhatIs(t *testing.T) {
 	newStage(t, "--rules", rules, withTenants(t)).play("truth.mjs")
 }
 
+// The settings in force stand on a page, with where each comes from and without passwords.
+func TestSettings(t *testing.T) {
+	redis := testserver.Redis(t, testserver.RedisConfig{Password: "not-a-real-secret"})
+	file := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(file, []byte("store-budget: 7s\nlog-level: error\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HEADGATE_LOG_LEVEL", "warn")
+	newStage(t, "--config", file, "--store", "redis://:not-a-real-secret@"+redis.Addr).play("settings.mjs")
+}
+
 // While the store is away Explain says that the answer is unknown, and nothing is green.
 func TestStoreAway(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})

@@ -45,14 +45,14 @@ await play(async (page) => {
   assert.equal(await focused(page), "h1 Overview");
 
   // Two keys for each page; its heading then has the focus.
-  for (const [key, title] of [["o", "Overview"], ["k", "Limited keys"], ["r", "Rules"], ["t", "Tenants"], ["x", "Explain"], ["e", "Events"], ["h", "History"], ["f", "Fleet"], ["s", "Switches"], ["c", "Changes"], ["a", "Accuracy"], ["n", "Regions"], ["d", "Dual run"]]) {
+  for (const [key, title] of [["o", "Overview"], ["k", "Limited keys"], ["r", "Rules"], ["t", "Tenants"], ["x", "Explain"], ["e", "Events"], ["h", "History"], ["f", "Fleet"], ["s", "Switches"], ["c", "Changes"], ["i", "Settings"], ["a", "Accuracy"], ["n", "Regions"], ["d", "Dual run"]]) {
     await page.keyboard.press("g");
     await page.keyboard.press(key);
     await heading(page, title);
     assert.equal(await focused(page), `h1 ${title}`);
     assert.match(await page.title(), new RegExp(`^${title} `));
   }
-  assert.equal(pages.length, 13);
+  assert.equal(pages.length, 14);
 
   // The navigation by Tab, with the page that is shown marked.
   await reach(page, "a Rules", "Shift+Tab");

@@ -10,6 +10,7 @@ import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
+import { chosen as choose } from "../../internal/dashboard/assets/settings.js";
 import { chosen, drift, heard, sumOf } from "../../internal/dashboard/assets/sums.js";
 import { storing, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
 
@@ -121,5 +122,14 @@ assert.deepEqual(tree([ruleOf("zz", "user"), ruleOf("aa", "user", "path_/a"), ru
   [["everything", 0, "always"], ["zz", 0, "user"], ["aa", 1, "path_/a"], ["d.userx", 0, "userx"]]);
 
 assert.equal(csv(["a", "b"], [[1, 'x,"y"'], [-2, "=cmd()"]]), 'a,b\r\n1,"x,""y"""\r\n-2,\'=cmd()\r\n');
+for (const text of ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1", "\u00a0@x", "\tx"]) assert.match(csv(["a"], [[text]]), /^a\r\n"?'/, `${JSON.stringify(text)} is a formula`);
+for (const text of ["a=1", "1-2", " x", "tenant:acme", ""]) assert.equal(csv(["a"], [[text]]), `a\r\n${text}\r\n`, "no formula");
+assert.equal(csv(["a"], [[null], [undefined], [false], [0]]), "a\r\n\r\n\r\nfalse\r\n0\r\n");
+
+// Which settings a filter leaves.
+const settings = [{ name: "store", value: "redis://h", from: "environment", variables: ["HEADGATE_STORE"], about: "Where counters live" }, { name: "log-level", value: "info", from: "default", about: "Least severe level" }];
+const named = (find, from) => choose(settings, find, from).map((s) => s.name);
+assert.deepEqual([named("", ""), named("REDIS", ""), named("headgate_", ""), named("severe", ""), named("", "given"), named("", "default"), named("store", "file")], [["store", "log-level"], ["store"], ["store"], ["log-level"], ["store"], ["log-level"], []]);
+
 
 console.log(JSON.stringify(cases.map(({ entries }) => format(entries))));

@@ -2,7 +2,7 @@
 
 import { h, put } from "./dom.js";
 import { get } from "./api.js";
-import { save } from "./csv.js";
+import { exportButton } from "./csv.js";
 import { live } from "./live.js";
 import { choice, empty, failed, field, loading, panel, table } from "./parts.js";
 import { count, none, time } from "./format.js";
@@ -29,7 +29,6 @@ export function show(root) {
   const kind = choice(kinds, "", { "data-search": true });
   const holder = h("div", null, loading("changes"));
   const older = h("button", { type: "button", hidden: true }, "Older ones");
-  const csv = h("button", { type: "button" }, "Export as CSV");
   const said = h("span", { class: "muted" });
   let list = [];
   let from = null; // the first version that was asked for
@@ -72,7 +71,7 @@ export function show(root) {
     }
   });
   kind.addEventListener("change", draw);
-  csv.addEventListener("click", () => save("changes", ["version", "at", "actor", "kind", "name", "before", "after", "hash"], list.filter((c) => !kind.value || c.kind === kind.value).map((c) => [c.version, c.at, c.actor, c.kind, c.name, JSON.stringify(c.before), JSON.stringify(c.after), c.hash])));
+  const csv = exportButton("changes", () => ({ names: ["version", "at", "actor", "kind", "name", "before", "after", "hash"], rows: list.filter((c) => !kind.value || c.kind === kind.value).map((c) => [c.version, c.at, c.actor, c.kind, c.name, JSON.stringify(c.before), JSON.stringify(c.after), c.hash]) }));
   put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Kind", kind), csv), panel("Changes", { more: said }, holder, h("div", { class: "actions" }, older)));
   load();
 }

@@ -21,6 +21,7 @@ const pages = [
   { name: "fleet", label: "Fleet", key: "f", page: () => import("./fleet.js") },
   { name: "switches", label: "Switches", key: "s", page: () => import("./switched.js") },
   { name: "changes", label: "Changes", key: "c", page: () => import("./changes.js") },
+  { name: "settings", label: "Settings", key: "i", page: () => import("./settings.js") },
   { name: "accuracy", label: "Accuracy", key: "a", page: () => import("./accuracy.js") },
   { name: "regions", label: "Regions", key: "n", page: () => import("./regions.js") },
   { name: "dual-run", label: "Dual run", key: "d", page: () => import("./dualrun.js") },
