@@ -426,6 +426,28 @@ func TestSettings(t *testing.T) {
 	newStage(t, "--config", file, "--store", "redis://:not-a-real-secret@"+redis.Addr).play("settings.mjs")
 }
 
+const copiedRules = `
+domain: shop
+match: path
+descriptors:
+  - key: tenant
+    tenant: true
+    rate_limit: {unit: hour, requests_per_unit: 3}
+  - key: plan
+    rate_limit: {unit: hour, requests_per_unit: 5}
+    candidate: {rate_limit: {unit: hour, requests_per_unit: 4}}
+`
+
+// What people copy is copied: by the clipboard of the browser, and as by hand where a page has
+// none.
+func TestCopies(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(copiedRules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newStage(t, "--rules", rules, withTenants(t)).play("copy.mjs")
+}
+
 // While the store is away Explain says that the answer is unknown, and nothing is green.
 func TestStoreAway(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})

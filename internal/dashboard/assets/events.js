@@ -2,6 +2,7 @@
 
 import { h, put, text, attr } from "./dom.js";
 import { get, url } from "./api.js";
+import { copyButton, withCopy } from "./copy.js";
 import { follow } from "./live.js";
 import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
 import { count, hmsm, millis, none, role, seconds, time, tone, usedWords, verdict, version } from "./format.js";
@@ -143,11 +144,11 @@ function one(root, name) {
       const key = e.key_hashed ? null : e.key;
       const explain = explainLink(e.domain, key);
       const tenant = key && index ? tenantOf(index, e.domain, key) : null;
-      const facts = [["Time", time(e.ts, (at) => `${at.toLocaleDateString()} ${hmsm(at)}`)], ["Outcome", pill(tone(e.outcome, e.allowed), verdict(e))], ["Domain", e.domain], ["Key", keyName(key, e.key)],
+      const facts = [["Time", time(e.ts, (at) => `${at.toLocaleDateString()} ${hmsm(at)}`)], ["Outcome", pill(tone(e.outcome, e.allowed), verdict(e))], ["Domain", e.domain], ["Key", [keyName(key, e.key), " ", copyButton(key ? "the key" : "the hash of the key", e.key)]],
         ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${role(e.role) ? `, ${role(e.role)}` : ""}${e.algorithm && e.algorithm !== e.role ? `, ${e.algorithm.replaceAll("_", " ")}` : ""}` : none],
         ["Used", usedWords(e)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
-        ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? h("code", null, e.trace_id) : none], ["Configuration", h("code", { title: e.config_version }, version(e.config_version))],
-        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", h("code", null, e.event_id)]];
+        ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? withCopy("the id of the trace", e.trace_id) : none], ["Configuration", e.config_version ? withCopy("the version of the configuration", e.config_version, version(e.config_version)) : none],
+        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", withCopy("the id of the event", e.event_id)]];
       put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key })}` }, "Events of the key")] },
         h("dl", { class: "facts wide" }, facts.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))))));
     } catch (problem) {

@@ -2,6 +2,7 @@
 
 import { h, put } from "./dom.js";
 import { post } from "./api.js";
+import { copyButton } from "./copy.js";
 import { bar, empty, failed, field, loading, panel, pill, table } from "./parts.js";
 import { count, millis, none, version } from "./format.js";
 import { format, parse } from "./descriptor.js";
@@ -77,10 +78,12 @@ export function show(root, { query }) {
     put(outcome, loading("the explanation"));
     try {
       const e = await post("explain", body);
+      const json = JSON.stringify(e, null, 2);
       const words = e.unknown ? `Unknown: the store does not answer; failure mode ${e.failure} would ${e.allowed ? "allow" : "deny"} it.` : e.allowed ? "It would be allowed." : "It would be denied.";
       put(outcome, h("p", { class: `verdict tone-${e.unknown || !e.domain_known ? "warn" : e.allowed ? "allowed" : "denied"}` }, h("b", null, words),
         e.domain_known ? "" : ` There is no domain ${e.domain}.`, h("span", { class: "muted" }, " By the configuration ", h("code", { title: e.config_version }, version(e.config_version)), ".")),
-      e.descriptors.map(explained), h("details", null, h("summary", null, "As text"), h("pre", { tabindex: 0 }, e.text)));
+      e.descriptors.map(explained), h("details", null, h("summary", null, "As text"), h("div", { class: "actions" }, copyButton("the explanation as text", e.text)), h("pre", { tabindex: 0 }, e.text)),
+      h("details", null, h("summary", null, "As JSON"), h("div", { class: "actions" }, copyButton("the explanation as JSON", json)), h("pre", { tabindex: 0 }, json)));
     } catch (problem) {
       if (problem.status !== 401) put(outcome, failed(problem));
     }

@@ -2,6 +2,7 @@
 
 import { h, put, text, attr, keyed, id } from "./dom.js";
 import { get } from "./api.js";
+import { copyButton } from "./copy.js";
 import { choice, empty, every, failed, field, loading, notice, refocus, table } from "./parts.js";
 import { count } from "./format.js";
 import { keyColumns, keyRow } from "./keyname.js";
@@ -35,7 +36,7 @@ export function show(root, { query, me }) {
   const t = table("Keys with the most requests", keyColumns);
   const said = h("p", { class: "muted" });
   const holder = h("div", null, loading("keys"));
-  const render = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k, keyColumns.length, (index, rule, domain, key) => raiseButton(index, rule, domain, key, me)));
+  const render = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k, keyColumns.length, (index, rule, domain, key) => [copyButton(key ? `the key ${key}` : `the hash ${k.hash}`, key || k.hash), " ", raiseButton(index, rule, domain, key, me)]));
   let paused = false;
 
   const load = async () => {

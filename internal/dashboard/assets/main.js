@@ -13,7 +13,7 @@ import { picker } from "./nodes.js";
 const pages = [
   { name: "overview", label: "Overview", key: "o", page: () => import("./overview.js") },
   { name: "keys", label: "Limited keys", key: "k", page: () => import("./keys.js") },
-  { name: "rules", label: "Rules", key: "r", page: () => import("./rules.js") },
+  { name: "rules", label: "Rules", key: "r", page: () => import("./rules.js"), inner: () => import("./rule.js") },
   { name: "tenants", label: "Tenants", key: "t", page: () => import("./tenants.js"), inner: () => import("./tenant.js") },
   { name: "explain", label: "Explain", key: "x", page: () => import("./explain.js") },
   { name: "events", label: "Events", key: "e", page: () => import("./events.js") },

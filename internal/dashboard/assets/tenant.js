@@ -2,6 +2,7 @@
 
 import { h, put } from "./dom.js";
 import { change, get, post, versioned } from "./api.js";
+import { copyButton } from "./copy.js";
 import { live, on } from "./live.js";
 import { choice, edit, empty, every, expiry, failed, field, loading, noDatabase, panel, pill, refocus, table, usage } from "./parts.js";
 import { count, day, limit, limits, none, time } from "./format.js";
@@ -203,7 +204,7 @@ export function show(root, { parts: [name], me }) {
 
   const drawAccount = () => {
     const a = account.data;
-    put(about, h("dl", { class: "facts" }, [["Shown as", a?.api_key ?? name], ["Tier", a ? a.tier || none : "the fallback tier"], ["Changed", a ? [time(a.updated_at), h("span", { class: "muted" }, ` version ${a.version}`)] : "there is no account yet"]].map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v)))),
+    put(about, h("dl", { class: "facts" }, [["Name", [h("code", { class: "key" }, name), " ", copyButton("the name of the account", name)]], a && a.api_key !== name ? ["Shown as", a.api_key] : null, ["Tier", a ? a.tier || none : "the fallback tier"], ["Changed", a ? [time(a.updated_at), h("span", { class: "muted" }, ` version ${a.version}`)] : "there is no account yet"]].filter(Boolean).map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v)))),
       a?.invalid ? h("p", { class: "note bad" }, `It is not in force: ${a.invalid}`) : null, h("div", { class: "actions" }, button("Change tier", editTier)));
     const t = table("Quotas in force", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Algorithm" }, { label: "From" }, { label: "" }]);
     const list = a?.quotas ? [{ ...a.quotas.default, descriptor: "default" }, ...a.quotas.overrides] : [];
