@@ -448,6 +448,9 @@ func TestCopies(t *testing.T) {
 	newStage(t, "--rules", rules, withTenants(t)).play("copy.mjs")
 }
 
+// Tables are saved as CSV, with the filter of the page, and without formulas.
+func TestExports(t *testing.T) { newStage(t, withTenants(t)).play("export.mjs") }
+
 // While the store is away Explain says that the answer is unknown, and nothing is green.
 func TestStoreAway(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})

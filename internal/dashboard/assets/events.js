@@ -3,6 +3,7 @@
 import { h, put, text, attr } from "./dom.js";
 import { get, url } from "./api.js";
 import { copyButton, withCopy } from "./copy.js";
+import { exportButton } from "./csv.js";
 import { follow } from "./live.js";
 import { choice, empty, failed, field, loading, panel, pill, table } from "./parts.js";
 import { count, hmsm, millis, none, role, seconds, time, tone, usedWords, verdict, version } from "./format.js";
@@ -46,6 +47,7 @@ function tail(root, query) {
   let paused = false;
   let missed = 0;
   let ids = new Set();
+  let listed = []; // the latest first
   let end = () => {};
 
   // A time that is over has no events to come.
@@ -59,7 +61,9 @@ function tail(root, query) {
     for (const e of fresh.slice(-kept)) {
       ids.add(e.event_id);
       t.rows.prepend(row(e));
+      listed.unshift(e);
     }
+    listed.splice(kept);
     while (t.rows.children.length > kept) t.rows.lastElementChild.remove();
     if (ids.size > 10 * kept) ids = new Set([...ids].slice(-kept));
     if (t.rows.children.length && t.element.parentNode !== holder) put(holder, t.element);
@@ -78,6 +82,7 @@ function tail(root, query) {
     put(holder, loading("events"));
     put(t.rows);
     ids = new Set();
+    listed = [];
     waiting = [];
     missed = 0;
     let stopped = false;
@@ -108,6 +113,10 @@ function tail(root, query) {
       if (problem.status !== 401 && !stopped) put(holder, failed(problem, begin));
     }
   };
+  const asTable = () => ({
+    names: ["time", "outcome", "allowed", "key", "key_hashed", "rule", "domain", "role", "limit", "used", "remaining", "hits", "retry_after_ms", "degraded", "tier", "client_ip", "user_agent", "node", "event_id"],
+    rows: listed.map((e) => [new Date(e.ts).toISOString(), e.outcome, e.allowed, e.key, e.key_hashed ?? false, e.rule, e.domain, e.role, e.limit, e.used, e.remaining, e.hits, e.retry_after_ms, e.degraded, e.tier, e.client_ip, e.user_agent, e.node, e.event_id]),
+  });
   pause.addEventListener("click", () => {
     paused = !paused;
     attr(pause, "aria-pressed", String(paused));
@@ -125,7 +134,7 @@ function tail(root, query) {
     put(domains, [...index.domains.keys()].map((name) => h("option", { value: name })));
     put(rules, [...index.byID.keys()].map((name) => h("option", { value: name })));
   }).catch(() => {});
-  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), pause, domains, rules),
+  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), pause, exportButton("events", asTable), domains, rules),
     panel("Latest decisions", { more: said }, holder));
   begin();
   return () => {

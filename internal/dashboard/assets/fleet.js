@@ -2,6 +2,7 @@
 
 import { h, put, text } from "./dom.js";
 import { get } from "./api.js";
+import { exportButton } from "./csv.js";
 import { degraded, unlimited } from "./counts.js";
 import { on } from "./live.js";
 import { fleetNow, pick } from "./nodes.js";
@@ -35,8 +36,18 @@ export function show(root) {
   const differ = h("div", { role: "status" });
   const t = table("Nodes", columns);
   const holder = h("div", null, loading("nodes"));
-  put(root, differ, panel("Nodes", {}, said, holder));
+  let told = { nodes: [] };
+  const asTable = () => {
+    const now = fleetNow();
+    return {
+      names: ["node", "layer", "heard", "ready", "degraded", "draining", "allowed_per_second", "denied_per_second", "degraded_per_second", "unchecked_per_second", "p50_seconds", "p99_seconds", "breakers_open", "rules_version", "rules_since", "tenants_version", "switches", "version", "started_at", "last_seen"],
+      rows: [...told.nodes.map((n) => [n.name, n.layer, heard(n, now), n.ready, n.degraded, n.draining, n.rates.allowed, n.rates.denied, degraded(n.rates), unlimited(n.rates), ...(n.latency.count ? [n.latency.p50, n.latency.p99] : ["", ""]), n.breakers_open, n.config_version, n.config_at, n.tenants_version, n.switches ?? 0, n.version, n.started_at, n.at]),
+        ...(told.gone ?? []).map((n) => [n.name, "", false, ...Array(14).fill(""), n.version, "", n.at])],
+    };
+  };
+  put(root, differ, panel("Nodes", { more: exportButton("fleet", asTable) }, said, holder));
   const draw = (f) => {
+    told = f;
     const now = fleetNow();
     const there = f.nodes.filter((n) => heard(n, now));
     const most = new Map(drifts.map(([what, of]) => [what, usual(there.map(of))]));

@@ -3,6 +3,7 @@
 import { h, put, text, attr, keyed, id } from "./dom.js";
 import { get } from "./api.js";
 import { copyButton } from "./copy.js";
+import { exportButton } from "./csv.js";
 import { choice, empty, every, failed, field, loading, notice, refocus, table } from "./parts.js";
 import { count } from "./format.js";
 import { keyColumns, keyRow } from "./keyname.js";
@@ -37,6 +38,8 @@ export function show(root, { query, me }) {
   const said = h("p", { class: "muted" });
   const holder = h("div", null, loading("keys"));
   const render = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k, keyColumns.length, (index, rule, domain, key) => [copyButton(key ? `the key ${key}` : `the hash ${k.hash}`, key || k.hash), " ", raiseButton(index, rule, domain, key, me)]));
+  const asTable = () => ({ names: ["rule", "key", "hash", "denied", "requests", "error"], rows: listed.map((k) => [k.rule, k.key, k.hash, k.denied, k.total, k.error]) });
+  let listed = [];
   let paused = false;
 
   const load = async () => {
@@ -48,6 +51,7 @@ export function show(root, { query, me }) {
       if (!keys.length) put(holder, by.value === "denied" ? empty("No key was denied in the last minutes.", "Order by all requests to see who asks the most.") : empty("No request was counted in the last minutes."));
       else if (t.element.parentNode !== holder) put(holder, t.element);
       render(keys);
+      listed = keys;
     } catch (problem) {
       if (problem.status !== 401) put(holder, failed(problem, load));
     }
@@ -74,7 +78,7 @@ export function show(root, { query, me }) {
   }).catch(() => {});
 
   put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Order by", by), field("Rule", rule),
-    h("div", { class: "field check" }, fleet, h("label", { for: fleet.id }, "Of all nodes")), pause),
+    h("div", { class: "field check" }, fleet, h("label", { for: fleet.id }, "Of all nodes")), pause, exportButton("keys", asTable)),
   me.names === false ? h("p", { class: "note" }, "Your scope is read: keys are shown as hashes. The scopes write and admin see names.") : null,
   h("div", { class: "panel" }, said, holder));
   return every(refresh, load);

@@ -3,6 +3,7 @@
 import { h, put, text } from "./dom.js";
 import { allowed, denied, limitsCounted } from "./counts.js";
 import { mainLimits, roles, showCandidates } from "./candidates.js";
+import { exportButton } from "./csv.js";
 import { live, on } from "./live.js";
 import { onShown } from "./nodes.js";
 import { empty, every, failed, field, loading, panel, pill, table } from "./parts.js";
@@ -62,13 +63,21 @@ export function show(root, { me }) {
   const candidates = h("div");
   let rows = new Map();
   let groups = [];
+  let counts = new Map();
   let found = { byTarget: new Map(), problem: null };
 
   const counted = (o) => {
-    const byID = new Map(o.rules.map((r) => [r.id, r]));
-    for (const [name, row] of rows) row.count(byID.get(name));
+    counts = new Map(o.rules.map((r) => [r.id, r]));
+    for (const [name, row] of rows) row.count(counts.get(name));
     put(note, h("p", { class: "muted" }, `${limitsCounted}${o.of.length > 1 ? ` The sum of ${count(o.of.length)} nodes.` : ` Of the node ${o.of[0] ?? none}.`}`), found.problem ? h("p", { class: "note" }, `Switches cannot be changed here: ${found.problem.message}`) : null, o.rules_more ? h("p", { class: "muted" }, `Rates are of the ${count(o.rules.length)} busiest rules; ${count(o.rules_more)} more have decided something.`) : null);
   };
+  const asTable = () => ({
+    names: ["id", "domain", "path", "limits", "shadow", "tenant", "file", "line", "allowed_per_second", "denied_per_second", "shadow_per_second", "denied_since_start"],
+    rows: groups.flatMap((g) => g.entries).filter(({ rule }) => !rows.get(rule.id).element.hidden).map(({ rule }) => {
+      const r = counts.get(rule.id);
+      return [rule.id, rule.domain, rule.path.join(" > "), mainLimits(rule), Boolean(rule.shadow), Boolean(rule.tenant), rule.file, rule.line, ...(r ? [allowed(r.rates), denied(r.rates), r.rates.shadow_denied, denied(r.outcomes)] : ["", "", "", ""])];
+    }),
+  });
   const filter = () => {
     const wanted = search.value.toLowerCase();
     for (const g of groups) {
@@ -113,7 +122,7 @@ export function show(root, { me }) {
     put(everything, panel("Everything", {}, h("p", { class: "muted" }, "The brake for a bad day: in shadow everything passes, and the numbers go on telling what would have been denied."), control("all", "everything", found, me, again)));
   };
   search.addEventListener("input", filter);
-  put(root, h("form", { class: "filters", onsubmit: (e) => e.preventDefault() }, field("Find", search)), note, domains, everything, candidates);
+  put(root, h("form", { class: "filters", onsubmit: (e) => e.preventDefault() }, field("Find", search), exportButton("rules", asTable)), note, domains, everything, candidates);
   showCandidates(candidates, me);
   draw();
   let version = live.overview?.health.rules.version;

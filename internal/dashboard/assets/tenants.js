@@ -1,12 +1,14 @@
 // Accounts of tenants: found by name or tier, with what they may use and have used.
 
 import { h, put } from "./dom.js";
-import { get } from "./api.js";
+import { all, get } from "./api.js";
+import { exportButton } from "./csv.js";
 import { live, on } from "./live.js";
-import { choice, empty, failed, field, loading, noDatabase, panel, pill, table, usage } from "./parts.js";
+import { choice, empty, failed, field, loading, noDatabase, notice, panel, pill, table, usage } from "./parts.js";
 import { count, limits, none, percent, time } from "./format.js";
 
 const page = 50;
+const mostExported = 5000;
 
 const columns = [{ label: "Tenant" }, { label: "Tier" }, { label: "Quota" }, { label: "Used of it" }, { label: "Overrides", num: true }, { label: "Top-ups", num: true }, { label: "Changed" }];
 
@@ -45,6 +47,16 @@ function tiersTable(accounts, used) {
     h("td", { class: "num" }, x.shares.length ? percent(x.shares.reduce((a, b) => a + b, 0) / x.shares.length) : none), h("td", { class: "num" }, x.shares.length ? percent(Math.max(...x.shares)) : none),
     h("td", { class: "num" }, count(x.near)), h("td", { class: x.over ? "num tone-denied" : "num" }, count(x.over)))));
   return panel("Use by tier", { more: h("span", { class: "muted" }, "of the accounts on this page, of the default quota") }, t.element);
+}
+
+// exported are the accounts that a filter finds, on whichever page.
+async function exported(filter) {
+  const { quotas, next_cursor: more } = await all("quotas", "quotas", filter, mostExported);
+  if (more) notice(`The file has the first ${count(quotas.length)} accounts; headgate quota export has all.`, "warn");
+  return {
+    names: ["name", "shown_as", "tier", "quota", "overrides", "top_ups", "not_in_force", "version", "updated_at"],
+    rows: quotas.map((q) => [q.name, q.api_key, q.tier, q.quotas ? limits(q.quotas.default) : "", JSON.stringify(q.account.overrides ?? []), JSON.stringify(q.account.top_ups ?? []), q.invalid, q.version, q.updated_at]),
+  };
 }
 
 export function show(root, { query }) {
@@ -110,7 +122,7 @@ export function show(root, { query }) {
     event.preventDefault();
     const name = prefix.value.trim();
     if (name) location.hash = `#/tenants/${encodeURIComponent(/^(tenant|hash|entry):/.test(name) ? name : `tenant:${name}`)}`;
-  } }, field("Name, or how it begins", prefix), open, field("Tier", tier)), note, h("div", { class: "panel" }, holder), summary);
+  } }, field("Name, or how it begins", prefix), open, field("Tier", tier), exportButton("accounts", () => exported({ name_prefix: prefix.value.trim(), tier: tier.value }))), note, h("div", { class: "panel" }, holder), summary);
   load();
   if (live.overview) put(note, noDatabase(live.overview, "accounts"));
   const end = on("overview", (o) => put(note, noDatabase(o, "accounts")));
