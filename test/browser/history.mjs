@@ -46,5 +46,25 @@ await play(async (page) => {
   await page.mouse.click(now.x + now.width - 10, now.y + 60);
   await heading(page, "Events");
   assert.match(page.url(), /outcome=over/);
-  assert.match(page.url(), /since=\d+&until=\d+/);
+  // The time that is shown stands in fields, exactly, and can be left again.
+  const [, from, to] = /since=(\d+)&until=(\d+)/.exec(page.url());
+  const field = (name) => page.getByLabel(name, { exact: true });
+  const shown = (name) => field(name).evaluate((input) => new Date(input.value).getTime());
+  assert.deepEqual([await shown("Since"), await shown("Until")], [Number(from), Number(to)]);
+  await accessible(page, "events of a time");
+  await shot(page, "events-of-a-time");
+  const anytime = page.getByRole("button", { name: "Any time" });
+  await anytime.click();
+  await anytime.waitFor({ state: "hidden" });
+  assert.equal(await field("Since").inputValue(), "");
+  assert.doesNotMatch(page.url(), /since|until/);
+  assert.match(page.url(), /outcome=over/);
+
+  // A time that somebody writes filters: before the first denial there was none.
+  const denied = page.getByRole("table", { name: "Events, the latest first" }).getByRole("row", { name: /denied/ });
+  await denied.first().waitFor();
+  await field("Until").fill("2020-01-01T00:00");
+  await page.getByText("No such decision is remembered.").waitFor();
+  assert.match(page.url(), /until=1577833200000&/, "the time of Berlin");
+  assert.equal(await denied.count(), 0);
 });

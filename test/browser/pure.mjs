@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { allowed, degraded, denied, outcomeRows, requestRows, requests, unlimited } from "../../internal/dashboard/assets/counts.js";
 import { csv } from "../../internal/dashboard/assets/csv.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
+import { instant, local } from "../../internal/dashboard/assets/events.js";
 import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { behind, details } from "../../internal/dashboard/assets/replica.js";
@@ -125,6 +126,11 @@ assert.equal(csv(["a", "b"], [[1, 'x,"y"'], [-2, "=cmd()"]]), 'a,b\r\n1,"x,""y""
 for (const text of ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1", "\u00a0@x", "\tx"]) assert.match(csv(["a"], [[text]]), /^a\r\n"?'/, `${JSON.stringify(text)} is a formula`);
 for (const text of ["a=1", "1-2", " x", "tenant:acme", ""]) assert.equal(csv(["a"], [[text]]), `a\r\n${text}\r\n`, "no formula");
 assert.equal(csv(["a"], [[null], [undefined], [false], [0]]), "a\r\n\r\n\r\nfalse\r\n0\r\n");
+
+// The instant of a field is the one that it was given, to the millisecond.
+for (const ms of [0, 1, 1577833200000, 1764358500123]) assert.equal(instant(local(String(ms))), ms);
+for (const text of ["", "x", "-1", "1e300", "NaN"]) assert.equal(local(text), "", text);
+assert.equal(instant(""), "");
 
 // Which settings a filter leaves.
 const settings = [{ name: "store", value: "redis://h", from: "environment", variables: ["HEADGATE_STORE"], about: "Where counters live" }, { name: "log-level", value: "info", from: "default", about: "Least severe level" }];

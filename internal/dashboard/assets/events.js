@@ -17,6 +17,15 @@ const first = 100;
 const columns = [{ label: "Time" }, { label: "Outcome" }, { label: "Key" }, { label: "Rule" }, { label: "Used", num: true }, { label: "Retry after", num: true }, { label: "Client" }, { label: "Took", num: true }];
 const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "refused, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
 
+// local is an instant in ms as a field of this place has it, "" for what is none; instant is
+// the other way round.
+export const local = (ms) => {
+  const at = new Date(ms === "" ? NaN : Number(ms));
+  const here = new Date(at - at.getTimezoneOffset() * 60000);
+  return Number.isNaN(here.getTime()) || here.getTime() < 0 || here.getUTCFullYear() > 9999 ? "" : here.toISOString().slice(0, 23);
+};
+export const instant = (text) => (text ? new Date(text).getTime() : "");
+
 // took is how long a decision took, where it was timed.
 const took = (e) => (e.took_us ? seconds(e.took_us / 1e6) : none);
 
@@ -50,9 +59,9 @@ function tail(root, query) {
   let listed = []; // the latest first
   let end = () => {};
 
-  // A time that is over has no events to come.
-  const [since, until] = ["since", "until"].map((name) => query.get(name) ?? "");
-  const filters = () => ({ since, until, domain: domain.value.trim(), rule: rule.value.trim(), outcome: what.value, key: key.value.trim() });
+  const [since, until] = ["since", "until"].map((name) => h("input", { type: "datetime-local", step: "0.001", value: local(query.get(name) ?? "") }));
+  const always = h("button", { type: "button" }, "Any time");
+  const filters = () => ({ since: instant(since.value), until: instant(until.value), domain: domain.value.trim(), rule: rule.value.trim(), outcome: what.value, key: key.value.trim() });
   const draw = () => {
     drawing = false;
     if (paused) return text(said, `${count(waiting.length)} more since`);
@@ -77,6 +86,7 @@ function tail(root, query) {
   const begin = async () => {
     end();
     const now = filters();
+    always.hidden = now.since === "" && now.until === "";
     const wanted = new URLSearchParams(Object.entries(now).filter(([, v]) => v));
     history.replaceState(null, "", `#/events${wanted.size ? `?${wanted}` : ""}`);
     put(holder, loading("events"));
@@ -97,7 +107,7 @@ function tail(root, query) {
       waiting = events.toReversed();
       draw();
       if (!events.length) put(holder, empty("No such decision is remembered.", "The latest denied ones are, and a sample of the allowed ones."));
-      if (until) return;
+      if (now.until !== "" && now.until <= Date.now()) return; // a time that is over has no events to come
       stop = follow(url("events/live", now), {
         decision(e) {
           waiting.push(e);
@@ -128,13 +138,18 @@ function tail(root, query) {
     clearTimeout(typing);
     typing = setTimeout(begin, 300);
   };
-  for (const control of [domain, rule, key]) control.addEventListener("input", changed);
+  for (const control of [domain, rule, key, since, until]) control.addEventListener("input", changed);
+  always.addEventListener("click", () => {
+    since.value = until.value = "";
+    begin();
+    since.focus();
+  });
   what.addEventListener("change", begin);
   ruleIndex().then((index) => {
     put(domains, [...index.domains.keys()].map((name) => h("option", { value: name })));
     put(rules, [...index.byID.keys()].map((name) => h("option", { value: name })));
   }).catch(() => {});
-  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), pause, exportButton("events", asTable), domains, rules),
+  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Outcome", what), field("Key", key), field("Rule", rule), field("Domain", domain), field("Since", since), field("Until", until), always, pause, exportButton("events", asTable), domains, rules),
     panel("Latest decisions", { more: said }, holder));
   begin();
   return () => {
