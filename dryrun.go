@@ -102,6 +102,28 @@ func (l *Limiter) Peek(ctx context.Context, requests []Request, responses []Resp
 	return l.decideUnseen(ctx, "peek", store.Hit, requests, responses)
 }
 
+// PeekIn is Peek, asked of s in the place of the store of the limiter: of one that has the
+// same buckets as they were a moment ago, for those who may be told so. Nothing follows
+// from its answers: it compensates nothing, and does not ask the burst pools and top-ups of
+// those whom quotas deny.
+func (l *Limiter) PeekIn(ctx context.Context, s store.Store, requests []Request, responses []Response) error {
+	if err := makeUnseen("peek", store.Hit, requests, responses); err != nil {
+		return err
+	}
+	p := l.begin(nil)
+	defer l.finish(p, responses)
+	for i := range requests {
+		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
+		p.addRequest(&requests[i], &responses[i])
+	}
+	p.bindKeys()
+	l.exchange(ctx, s, &p.batch)
+	for i := range responses {
+		p.answer(&responses[i], p.spans[i].verdicts)
+	}
+	return nil
+}
+
 // Forget is Check for the resets of operators, who ask for no decision: all Ops of the
 // requests, which it changes, become resets. It tells no observer, and reaches rules that
 // are switched off too.
@@ -111,6 +133,15 @@ func (l *Limiter) Forget(ctx context.Context, requests []Request, responses []Re
 
 // decideUnseen decides op, without hits, and tells no observer.
 func (l *Limiter) decideUnseen(ctx context.Context, what string, op store.Op, requests []Request, responses []Response) error {
+	if err := makeUnseen(what, op, requests, responses); err != nil {
+		return err
+	}
+	l.decide(ctx, requests, responses, nil, &everyRight)
+	return nil
+}
+
+// makeUnseen makes all that requests ask op, without hits.
+func makeUnseen(what string, op store.Op, requests []Request, responses []Response) error {
 	if len(requests) != len(responses) {
 		return fmt.Errorf("%s: %d requests but %d responses", what, len(requests), len(responses))
 	}
@@ -123,6 +154,5 @@ func (l *Limiter) decideUnseen(ctx context.Context, what string, op store.Op, re
 			return fmt.Errorf("%s: request %d: %w", what, i, err)
 		}
 	}
-	l.decide(ctx, requests, responses, nil, &everyRight)
 	return nil
 }

@@ -30,14 +30,14 @@ func partOf(mode rules.FailureMode) verdict.Decider {
 	return verdict.ByStore
 }
 
-// exchange asks the store for all takes of b, and the fallback for those that it could
+// exchange asks s for all takes of b, and the fallback for those that it could
 // not decide. It reports whether the fallback was asked. A store that panics for several
 // requests is asked once more for each alone.
-func (l *Limiter) exchange(ctx context.Context, b *batch) (fellBack bool) {
+func (l *Limiter) exchange(ctx context.Context, s store.Store, b *batch) (fellBack bool) {
 	l.orphans.forget(b.takes)
-	if l.take(ctx, l.store, b.takes, b.results) && len(b.spans) > 1 {
-		for _, s := range b.spans {
-			l.take(ctx, l.store, b.takes[s.takes.from:s.takes.to], b.results[s.takes.from:s.takes.to])
+	if l.take(ctx, s, b.takes, b.results) && len(b.spans) > 1 {
+		for _, one := range b.spans {
+			l.take(ctx, s, b.takes[one.takes.from:one.takes.to], b.results[one.takes.from:one.takes.to])
 		}
 	}
 	return l.fallBack(ctx, b)

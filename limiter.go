@@ -198,7 +198,7 @@ func (l *Limiter) decideTogether(ctx context.Context, requests []Request, respon
 		return NotTimed, refused, false
 	}
 	p.bindKeys()
-	fellBack := l.exchange(ctx, &p.batch)
+	fellBack := l.exchange(ctx, l.store, &p.batch)
 	for i := range responses {
 		p.answer(&responses[i], p.spans[i].verdicts)
 	}

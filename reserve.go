@@ -207,7 +207,7 @@ func (l *Limiter) takeReserved(ctx context.Context, p *plan, b *booking, req *Re
 	mark := p.addMark(b, reservation.MarkMade)
 	p.spans[0].takes.to++
 	p.bindKeys()
-	fellBack := l.exchange(ctx, &p.batch)
+	fellBack := l.exchange(ctx, l.store, &p.batch)
 	p.answer(&responses[0], p.spans[0].verdicts)
 	if !p.wasMade(mark) {
 		requests := [1]Request{*req}

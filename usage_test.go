@@ -1,9 +1,11 @@
 package headgate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,14 +26,60 @@ func (b *bench) usage() *tenantusage.Reader {
 	return tenantusage.New(tenantusage.Options{Limiter: b.limiter, Store: b.store, Now: func() time.Time { return b.now }})
 }
 
+// usageOf returns what Usage tells. It holds that Look tells the same of a store that has the
+// same, and asks it for nothing but peeks.
 func usageOf(b *bench, subjects ...tenant.Subject) []tenantusage.Tenant {
 	b.t.Helper()
 	usage, err := b.usage().Usage(b.t.Context(), subjects)
 	if err != nil || len(usage) != len(subjects) {
 		b.t.Fatalf("%+v, %v", usage, err)
 	}
+	peeks := &lagging{Store: b.store, t: b.t}
+	reader := tenantusage.New(tenantusage.Options{Limiter: b.limiter, Store: peeks.forbidden(), Peeks: peeks, Now: func() time.Time { return b.now }})
+	looked, err := reader.Look(b.t.Context(), subjects)
+	if err != nil || len(looked) != len(usage) {
+		b.t.Fatalf("%+v, %v", looked, err)
+	}
+	for i := range usage {
+		if want := peeks.heard; looked[i].Stale != want || usage[i].Stale != 0 {
+			b.t.Errorf("what was looked at is marked %v, want %v, and what was asked for %v", looked[i].Stale, want, usage[i].Stale)
+		}
+		looked[i].Stale = 0
+		if !reflect.DeepEqual(looked[i], usage[i]) {
+			b.t.Errorf("looked at is\n%+v\nasked for was\n%+v", looked[i], usage[i])
+		}
+	}
 	return usage
 }
+
+// lagging is a store that tells that it lags behind, a second more each time that it is asked.
+type lagging struct {
+	store.Store
+	t     testing.TB
+	heard time.Duration
+}
+
+func (l *lagging) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	for i := range takes {
+		if takes[i].Op != store.Hit || takes[i].Hits != 0 {
+			l.t.Errorf("who lags is asked to decide %+v", takes[i])
+		}
+	}
+	l.heard += time.Second
+	store.TellStale(ctx, l.heard)
+	l.Store.Take(ctx, takes, results)
+}
+
+// forbidden returns a store that nobody may ask.
+func (l *lagging) forbidden() store.Store { return forbidden{l.t} }
+
+type forbidden struct{ t testing.TB }
+
+func (f forbidden) Take(context.Context, []store.Take, []store.Result) {
+	f.t.Error("the store that decides is asked for what is only looked at")
+}
+
+func (forbidden) Close() error { return nil }
 
 // told says what a usage tells, in one line for each limit.
 func told(u *tenantusage.Tenant) string {

@@ -15,12 +15,11 @@ import (
 type survey struct {
 	rules   *rules.Set // nil: none
 	tenants *tenant.Snapshot
-	store   store.Store
 	now     time.Time
 }
 
 func (r *Reader) survey() *survey {
-	s := &survey{r.limiter.Rules(), r.limiter.Tenants(), r.store, r.now()}
+	s := &survey{r.limiter.Rules(), r.limiter.Tenants(), r.now()}
 	if s.tenants == nil {
 		s.tenants = tenant.Nobody
 	}
@@ -153,13 +152,13 @@ func (s *survey) beyond(subject tenant.Subject, has tenant.Standing) (list []bey
 	return list
 }
 
-// peek fills in what was used of list.
-func (s *survey) peek(ctx context.Context, list []beyond) {
+// peek fills in what was used of list, as in tells.
+func (s *survey) peek(ctx context.Context, in store.Store, list []beyond) {
 	takes, results := make([]store.Take, len(list)), make([]store.Result, len(list))
 	for i := range list {
 		takes[i] = list[i].take
 	}
-	s.store.Take(ctx, takes, results)
+	in.Take(ctx, takes, results)
 	for i := range list {
 		b, r := &list[i], &results[i]
 		if r.Err != nil {

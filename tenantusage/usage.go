@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -49,6 +50,9 @@ type Tenant struct {
 	Beyond []Limit
 	// Cut says that there are more quotas than were looked at.
 	Cut bool
+	// Stale is 0 where the stores themselves have told all of it. Where replicas have told
+	// some of it, it is for how long at most one of them had not heard of its primary.
+	Stale time.Duration
 }
 
 // Limit is what was used of one limit of one quota.
@@ -96,6 +100,9 @@ type Options struct {
 	// Store is that of the Limiter; required. What tenants have beyond their quotas is
 	// read there.
 	Store store.Store
+	// Peeks is where Look reads: the buckets of Store as they were a moment ago, told by
+	// who tells store.Stale. nil: in the Store.
+	Peeks store.Store
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -104,6 +111,7 @@ type Options struct {
 type Reader struct {
 	limiter *headgate.Limiter
 	store   store.Store
+	peeks   store.Store // nil: store
 	now     func() time.Time
 }
 
@@ -112,7 +120,7 @@ func New(o Options) *Reader {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Reader{o.Limiter, o.Store, o.Now}
+	return &Reader{o.Limiter, o.Store, o.Peeks, o.Now}
 }
 
 // Usage tells what subjects have used, without charging anything and without telling
@@ -124,6 +132,40 @@ func New(o Options) *Reader {
 // The error says that there are more than MaxSubjects. A store that does not answer is
 // none; see Limit.Degraded.
 func (r *Reader) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenant, error) {
+	return r.usage(ctx, subjects, r.store, r.limiter.Peek)
+}
+
+// Look is Usage for those who may be told what was so a moment ago; see Tenant.Stale.
+func (r *Reader) Look(ctx context.Context, subjects []tenant.Subject) ([]Tenant, error) {
+	if r.peeks == nil {
+		return r.Usage(ctx, subjects)
+	}
+	var longest staleness
+	list, err := r.usage(store.OnStale(ctx, longest.note), subjects, r.peeks, func(ctx context.Context, requests []headgate.Request, responses []headgate.Response) error {
+		return r.limiter.PeekIn(ctx, r.peeks, requests, responses)
+	})
+	for i := range list {
+		list[i].Stale = longest.heard()
+	}
+	return list, err
+}
+
+// staleness is the longest of what it has noted, in nanoseconds.
+type staleness struct{ longest atomic.Int64 }
+
+func (s *staleness) note(heard time.Duration) {
+	for {
+		known := s.longest.Load()
+		if int64(heard) <= known || s.longest.CompareAndSwap(known, int64(heard)) {
+			return
+		}
+	}
+}
+
+func (s *staleness) heard() time.Duration { return time.Duration(s.longest.Load()) }
+
+// usage is Usage of what in has, where quotas are asked about by ask.
+func (r *Reader) usage(ctx context.Context, subjects []tenant.Subject, in store.Store, ask asker) ([]Tenant, error) {
 	if len(subjects) > MaxSubjects {
 		return nil, fmt.Errorf("usage: %d subjects; hint: at most %d", len(subjects), MaxSubjects)
 	}
@@ -145,14 +187,14 @@ func (r *Reader) Usage(ctx context.Context, subjects []tenant.Subject) ([]Tenant
 		others, othersOf = append(others, other...), append(othersOf, slices.Repeat([]int{i}, len(other))...)
 	}
 	if len(others) > 0 {
-		s.peek(ctx, others)
+		s.peek(ctx, in, others)
 	}
 	for i := range others {
 		u := &usage[othersOf[i]]
 		u.Beyond = append(u.Beyond, others[i].Limit)
 	}
 	for some := range slices.Chunk(quotas, askedAtOnce) {
-		responses, err := s.ask(ctx, some, r.limiter.Peek)
+		responses, err := s.ask(ctx, some, ask)
 		if err != nil {
 			return nil, fmt.Errorf("usage: %w", err)
 		}
@@ -244,7 +286,7 @@ func failureOf(op string, responses []headgate.Response) error {
 	return nil
 }
 
-// asker is Limiter.Peek or Limiter.Forget.
+// asker is Limiter.Peek, Limiter.PeekIn of a store, or Limiter.Forget.
 type asker func(context.Context, []headgate.Request, []headgate.Response) error
 
 // ask asks about each quota, and returns a response for each.

@@ -84,6 +84,7 @@ var _ Limiter = (*headgate.Limiter)(nil)
 // tenantusage.Reader has them.
 type Usage interface {
 	Usage(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error)
+	Look(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error)
 	Reset(ctx context.Context, domain string, subject tenant.Subject, descriptors ...string) error
 	Refund(ctx context.Context, domain string, subject tenant.Subject, descriptor string, hits int64) error
 	Domains(key string) []string

@@ -96,6 +96,7 @@ var components = openapi.New(append([]openapi.Component{
 		"usage":      openapi.Said("By descriptor. Nothing is in it where no rule counts by the account."),
 		"burst_pool": openapi.Said("What may be used where quotas deny, of all descriptors together."),
 		"cut":        openapi.Said("There are more descriptors."),
+		"stale_s":    openapi.Said("Replicas have told some of it: so many seconds ago at most, one of them had heard of its primary. Not there where no replica has."),
 	}},
 	{Name: "UsedTopUp", Of: usageview.TopUp{}, About: "What was used of a top-up."},
 	{Name: "Usages", Of: usagesView{}, About: "What several accounts have used."},

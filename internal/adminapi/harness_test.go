@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules/rulefile"
+	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/memstore"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -163,7 +164,15 @@ func testLimiter(t testing.TB, now func() time.Time) (*headgate.Limiter, *tenant
 	if err != nil {
 		t.Fatal(err)
 	}
-	return limiter, tenantusage.New(tenantusage.Options{Limiter: limiter, Store: buckets, Now: now})
+	return limiter, tenantusage.New(tenantusage.Options{Limiter: limiter, Store: buckets, Peeks: lagging{buckets}, Now: now})
+}
+
+// lagging is a store that lags behind by more than a second.
+type lagging struct{ store.Store }
+
+func (l lagging) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	store.TellStale(ctx, 1500*time.Millisecond)
+	l.Store.Take(ctx, takes, results)
 }
 
 // follow puts the accounts of the database in force.

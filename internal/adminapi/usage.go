@@ -32,7 +32,7 @@ func (u usage) routes() []route {
 		},
 		{
 			method: http.MethodGet, path: "usage/{api_key}", scope: Read, local: true, serve: u.one, id: "getUsage", summary: "Show what an account has used",
-			about:   "Asked of the store, which counts nothing for it. An account that is not there has the fallback tier.",
+			about:   "Asked of the store, which counts nothing for it, or of its replicas where its address says so: then stale_s is there. An account that is not there has the fallback tier.",
 			answers: []reply{ok(usageview.Tenant{}, "What was used."), notHere, unprocessable},
 		},
 		{
@@ -83,11 +83,29 @@ func (u usage) one(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
-	list, err := u.of(c, []quotas.Name{name})
+	return u.answer(c, name, u.look)
+}
+
+// answer answers with what one account has used, as read tells.
+func (u usage) answer(c *call, name quotas.Name, read usageReader) (*answer, error) {
+	list, err := u.of(c, []quotas.Name{name}, read)
 	if err != nil {
 		return nil, err
 	}
 	return jsonAnswer(http.StatusOK, list[0])
+}
+
+// usageReader is usage.look or usage.now.
+type usageReader func(context.Context, []tenant.Subject) ([]tenantusage.Tenant, error)
+
+// look tells what was used a moment ago at the latest, which is enough for who only looks.
+func (u usage) look(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error) {
+	return u.Usage.Look(ctx, subjects)
+}
+
+// now tells what is used after what was done just before.
+func (u usage) now(ctx context.Context, subjects []tenant.Subject) ([]tenantusage.Tenant, error) {
+	return u.Usage.Usage(ctx, subjects)
 }
 
 // many answers with what several accounts have used.
@@ -103,14 +121,14 @@ func (u usage) many(c *call) (*answer, error) {
 			return nil, bad
 		}
 	}
-	list, err := u.of(c, names)
+	list, err := u.of(c, names, u.look)
 	if err != nil {
 		return nil, err
 	}
 	return jsonAnswer(http.StatusOK, usagesView{list})
 }
 
-func (u usage) of(c *call, names []quotas.Name) ([]usageview.Tenant, error) {
+func (u usage) of(c *call, names []quotas.Name, read usageReader) ([]usageview.Tenant, error) {
 	if u.Usage == nil {
 		return nil, errNoLimiter
 	}
@@ -125,7 +143,7 @@ func (u usage) of(c *call, names []quotas.Name) ([]usageview.Tenant, error) {
 	for i := range names {
 		subjects[i] = names[i].Subject
 	}
-	usage, err := u.Usage.Usage(ctx, subjects)
+	usage, err := read(ctx, subjects)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +291,7 @@ func (u usage) act(c *call, name quotas.Name, a action, do func(context.Context)
 		u.OnError(err)
 		return nil, fail(http.StatusServiceUnavailable, "the store does not answer: it is not known whether that was done").with("Retry-After", "1")
 	}
-	return u.one(c)
+	return u.answer(c, name, u.now)
 }
 
 // checkDomain refuses a domain in which accounts with that key have no quota, and, where

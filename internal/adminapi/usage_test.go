@@ -59,6 +59,9 @@ func testUsage(t *testing.T, s *testServer) {
 	if shown := s.usage(name); shown.APIKey != "****WXYZ" {
 		t.Errorf("asked for by its hash it is %s", shown.APIKey)
 	}
+	if v.StaleSeconds != 2 {
+		t.Errorf("who looks is told by a replica without a mark: %d s", v.StaleSeconds)
+	}
 	d := v.Usage["default"]
 	if *d.Used != 8 || *d.Limit != 1000 || *d.Remaining != 992 || d.Source != "tier" || d.Domain != "api" || d.Rule != "keys" || len(d.Limits) != 2 || *d.Limits[1].Remaining != 49992 {
 		t.Errorf("default %+v", d)
@@ -91,7 +94,7 @@ func (s *testServer) testManyUsages(name string) {
 	s.mu.Unlock()
 	var many struct{ Usage []testUsageView }
 	s.want(s.do(Read, "GET", "usage?name="+name+"&name=tenant:nobody&name=entry:org:x", ""), 200).json(s.t, &many)
-	if len(many.Usage) != 3 || many.Usage[0].used("default") != 8 || many.Usage[0].APIKey != "****WXYZ" || many.Usage[1].used("default") != 0 ||
+	if len(many.Usage) != 3 || many.Usage[1].StaleSeconds != 2 || many.Usage[0].used("default") != 8 || many.Usage[0].APIKey != "****WXYZ" || many.Usage[1].used("default") != 0 ||
 		many.Usage[1].used("endpoint:GET /v1/search") != 0 || many.Usage[1].Tier != "free" || len(many.Usage[2].Usage) != 0 {
 		s.t.Errorf("%+v", many)
 	}
@@ -107,6 +110,9 @@ func (s *testServer) testUsageActions(name string) {
 	var v testUsageView
 	refund := s.do(Write, "POST", "usage/"+name+"/refund", `{"descriptor":"endpoint:POST /api/v1/orders","hits":2}`, idempotencyField, "once")
 	s.want(refund, 200).json(s.t, &v)
+	if v.StaleSeconds != 0 {
+		s.t.Error("what is told after a refund is what was so before it, perhaps")
+	}
 	if v.used("default") != 6 || v.used("endpoint:POST /api/v1/orders") != 1 {
 		s.t.Errorf("after a refund %s", refund.body)
 	}
@@ -204,7 +210,7 @@ func TestUsageWithoutParts(t *testing.T) {
 	cancel()
 	busy := &call{request: httptest.NewRequestWithContext(ctx, "GET", "/", http.NoBody)}
 	var bad *problem
-	if _, err := (usage{s.handler.options, s.handler.lookups}).of(busy, []quotas.Name{{}}); !errors.As(err, &bad) || bad.Status != 503 {
+	if _, err := (usage{s.handler.options, s.handler.lookups}).of(busy, []quotas.Name{{}}, nil); !errors.As(err, &bad) || bad.Status != 503 {
 		t.Errorf("while others look: %v", err)
 	}
 	s.handler.options.Limiter, s.handler.options.Usage, s.handler.options.SignUsageToken = nil, nil, nil

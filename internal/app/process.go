@@ -164,7 +164,7 @@ func (p *process) assemble() error {
 	if p.limiter, err = headgate.New(options); err != nil {
 		return err
 	}
-	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack})
+	p.usage = tenantusage.New(tenantusage.Options{Limiter: p.limiter, Store: p.stack, Peeks: p.stack.peeks})
 	p.doors.limiter, p.doors.logger, p.doors.keys = p.limiter, p.logger, p.keys
 	p.metrics.WatchRefused(p.doors.refused)
 	p.metrics.WatchCandidates(p.limiter.Candidates)

@@ -42,7 +42,8 @@ const leaveTimeout = time.Second
 //	leases       leased, synced and local modes, hot keys; one for each backend
 //	backends     Redis, memcached or memory; several by unit and by name
 //
-// Beside them stands local, which decides by the share of this node.
+// Beside them stands local, which decides by the share of this node, and peeks, which
+// operators read.
 type stack struct {
 	store.Store
 	backends []backend
@@ -54,6 +55,7 @@ type stack struct {
 	spread   *subbucket.Store // nil: in memory
 	denials  *denial.Store    // nil: denials are not remembered
 	accuracy *accuracy.Store  // nil: nothing is measured
+	peeks    store.Store      // nil: operators' peeks are as all others
 	fleet    *fleet.Fleet
 	nodes    *nodes.Count
 	longest  time.Duration // the longest budget of a backend
@@ -98,6 +100,9 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 	}
 	if k.regions.shared != nil {
 		layers = append(layers, k.regions.shared)
+	}
+	if k.peeks, err = k.overReplicas(layers); err != nil {
+		return nil, errors.Join(err, closeAll(backends))
 	}
 	k.Store = layers[0]
 	if len(layers) > 1 {
@@ -172,14 +177,8 @@ func rosterOf(b *backend) store.Roster {
 func (k *stack) overBackend(b *backend, s *config.Settings, told *hotReporter) store.Store {
 	leaser, ok := b.Store.(store.Leaser)
 	if !ok || b.inMemory() {
-		alone := func(t *store.Take) int {
-			if t.Mode != nil && t.Mode.Consistency == store.Local {
-				return 1
-			}
-			return 0
-		}
 		// It fails for no stores, and for too many.
-		apart, err := spread.New(alone, b.Store, k.local)
+		apart, err := spread.New(isLocal, b.Store, k.local)
 		if err != nil {
 			return b.Store
 		}

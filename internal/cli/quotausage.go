@@ -43,6 +43,7 @@ type usageAnswer struct {
 	Tier  string                `json:"tier"`
 	Usage map[string]usageOfAll `json:"usage"`
 	Cut   bool                  `json:"cut"`
+	Stale int64                 `json:"stale_s"` // 0: no replica has told it
 }
 
 // usageOfAll is what was used for one descriptor. Several limits stand in Limits, one
@@ -115,6 +116,9 @@ func (f *adminFlags) showUsage(w io.Writer, raw []byte) error {
 	fmt.Fprintf(table, "account\t%s\n", u.Name)
 	if u.Tier != "" {
 		fmt.Fprintf(table, "tier\t%s\n", u.Tier)
+	}
+	if u.Stale > 0 {
+		fmt.Fprintf(table, "stale\ttold by a replica, which heard of its primary %ds ago or less\n", u.Stale)
 	}
 	if err := table.Flush(); err != nil {
 		return err

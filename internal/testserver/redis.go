@@ -273,6 +273,25 @@ func (s *RedisServer) CutReplicas() {
 	})
 }
 
+// AwaitReplica waits until a replica has all that s, its primary, has written so far.
+func (s *RedisServer) AwaitReplica(replica *RedisServer) {
+	s.t.Helper()
+	eventually.Nil(s.t, "the replica has all", func() error {
+		written, err := s.Info("replication", "master_repl_offset")
+		if err != nil {
+			return err
+		}
+		read, err := replica.Info("replication", "slave_repl_offset")
+		if err != nil {
+			return err
+		}
+		if known, err := s.Info("replication", "connected_slaves"); err != nil || known == "0" || read != written {
+			return fmt.Errorf("%s has %s of %s bytes, as one of %s replicas: %v", replica.Addr, read, written, known, err)
+		}
+		return replica.linked()
+	})
+}
+
 // Restart starts a killed server again on the same addresses.
 func (s *RedisServer) Restart() {
 	s.t.Helper()

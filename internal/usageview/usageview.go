@@ -29,6 +29,9 @@ type Tenant struct {
 	TopUps []TopUp `json:"top_ups,omitempty"`
 	// Cut says that there are more descriptors.
 	Cut bool `json:"cut,omitempty"`
+	// StaleSeconds is there where replicas have told some of it: so long ago at most, rounded
+	// up, one of them heard of its primary last. What was used since is not in it.
+	StaleSeconds int64 `json:"stale_s,omitempty"`
 }
 
 // TopUp is what was used of one top-up.
@@ -89,7 +92,7 @@ type Count struct {
 // Of returns what u says. APIKey is left to the caller, who knows by what the
 // key may be shown.
 func Of(u *tenantusage.Tenant) Tenant {
-	t := Tenant{Name: quotas.NameText(u.Subject), Tier: u.Tier, Usage: map[string]*Quota{}, Cut: u.Cut}
+	t := Tenant{Name: quotas.NameText(u.Subject), Tier: u.Tier, Usage: map[string]*Quota{}, Cut: u.Cut, StaleSeconds: secondsUp(u.Stale)}
 	byText := map[string][]*tenantusage.Limit{}
 	for i := range u.Limits {
 		l := &u.Limits[i]
@@ -154,6 +157,9 @@ func countOf(u *tenantusage.Limit, at time.Time) Count {
 	}
 	return l
 }
+
+// secondsUp is d in whole seconds, rounded up.
+func secondsUp(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 // rounded is t as people read it.
 func rounded(t time.Time) time.Time { return t.UTC().Round(time.Millisecond) }

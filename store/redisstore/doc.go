@@ -57,6 +57,13 @@
 // also tells a connection that broke from a server that has another history;
 // without it every new connection is told of what is remembered.
 //
+// # Replicas
+//
+// They take no part in that: what is decided, and what is remembered for a failover, is of
+// the primary alone. Peeks (Store.Peeks) is another Store over the same buckets, for
+// operators who may be told what was so a moment ago. Its user needs +info, and in a
+// cluster +readonly.
+//
 // # Layout of the keys
 //
 // A bucket is one string, named by the prefix ("hg:") and 16 raw bytes: the

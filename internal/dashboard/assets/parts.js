@@ -69,6 +69,13 @@ export function usage(u) {
     h("span", { class: "num" }, `${count(u.used)} of ${count(u.limit)}`), h("span", { class: "muted num" }, percent(u.limit ? u.used / u.limit : 1)));
 }
 
+// stale says that replicas have told what stands below, and how old it may be; null where
+// none has.
+export function stale(seconds) {
+  if (!seconds) return null;
+  return h("p", { class: "muted", role: "note" }, `Stale: told by a replica, which heard of its primary ${seconds} s ago or less. What was used since is missing.`);
+}
+
 // field is a control under its label. hint says more of it.
 export function field(label, control, hint) {
   control.id ||= id("field");

@@ -4,7 +4,7 @@ import { h, put } from "./dom.js";
 import { change, get, post, versioned } from "./api.js";
 import { copyButton } from "./copy.js";
 import { live, on } from "./live.js";
-import { choice, edit, empty, every, expiry, failed, field, loading, noDatabase, panel, pill, refocus, table, usage } from "./parts.js";
+import { choice, edit, empty, every, expiry, failed, field, loading, noDatabase, panel, pill, refocus, stale, table, usage } from "./parts.js";
 import { count, day, limit, limits, none, time } from "./format.js";
 import { control, switches } from "./switches.js";
 
@@ -223,7 +223,7 @@ export function show(root, { parts: [name], me }) {
     const lines = Object.entries(consumed.usage).flatMap(([descriptor, u]) => (u.limits?.length ? u.limits : [u]).map((one) => [descriptor, one]));
     if (consumed.burst_pool) lines.push(["burst pool", consumed.burst_pool]);
     put(t.rows, lines.map(([descriptor, u]) => h("tr", null, h("th", { scope: "row" }, h("code", null, descriptor)), h("td", null, usage(u)), h("td", null, limit(u)), h("td", null, u.reset_at ? time(u.reset_at) : none), h("td", null, u.rule ? h("a", { href: `#/rules/${encodeURIComponent(u.rule)}` }, u.rule) : none, u.local ? h("span", { class: "muted" }, " counts of this node") : null))));
-    put(used, lines.length ? t.element : empty("No rule counts by this tenant.", "A rule with tenant: true does."), consumed.cut ? h("p", { class: "muted" }, "There are more descriptors.") : null, h("div", { class: "actions" }, button("Reset usage", reset, undefined, true)));
+    put(used, stale(consumed.stale_s), lines.length ? t.element : empty("No rule counts by this tenant.", "A rule with tenant: true does."), consumed.cut ? h("p", { class: "muted" }, "There are more descriptors.") : null, h("div", { class: "actions" }, button("Reset usage", reset, undefined, true)));
   };
 
   const drawTopUps = (list) => {

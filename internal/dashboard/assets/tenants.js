@@ -4,7 +4,7 @@ import { h, put } from "./dom.js";
 import { all, get } from "./api.js";
 import { exportButton } from "./csv.js";
 import { live, on } from "./live.js";
-import { choice, empty, failed, field, loading, noDatabase, notice, panel, pill, table, usage } from "./parts.js";
+import { choice, empty, failed, field, loading, noDatabase, notice, panel, pill, stale, table, usage } from "./parts.js";
 import { count, limits, none, percent, time } from "./format.js";
 
 const page = 50;
@@ -89,7 +89,7 @@ export function show(root, { query }) {
         h("td", null, q.tier || none), h("td", null, limits(q.quotas?.default)), h("td", null, usage(used.get(q.name)?.usage.default)),
         h("td", { class: "num" }, count(q.account.overrides?.length ?? 0)), h("td", { class: "num" }, count(q.account.top_ups?.length ?? 0)), h("td", null, time(q.updated_at)))));
       const step = (words, go) => h("button", { type: "button", disabled: !go, onclick: go || null }, words);
-      put(holder, t.element, cursors.length > 1 || next_cursor ? h("div", { class: "actions" },
+      put(holder, stale(Math.max(0, ...[...used.values()].map((u) => u.stale_s ?? 0))), t.element, cursors.length > 1 || next_cursor ? h("div", { class: "actions" },
         step("← Before", cursors.length > 1 && (() => {
           cursors.pop();
           load();

@@ -126,6 +126,9 @@ type Options struct {
 	// of sub_windows, sliding_log and concurrency are never remembered; slots of
 	// concurrency come back when their holders renew them.
 	Remembered int
+	// Replicas, when not nil, has replicas answer peeks of Store.Peeks; nil means that all
+	// is asked of the primary. Nothing else ever asks a replica.
+	Replicas *Replicas
 	// Via, when not nil, returns what makes connections to servers in the place of dial,
 	// which it may call. TLS is put on what it makes. Sentinels are dialled without it.
 	Via func(dial Dialer) Dialer
@@ -236,6 +239,9 @@ func (o Options) WithDefaults() (Options, error) {
 	if err := store.CheckPrefix(o.Prefix); err != nil {
 		return o, fmt.Errorf("redis store: %w", err)
 	}
+	if err := o.checkReplicas(); err != nil {
+		return o, err
+	}
 	switch {
 	case o.Network != "tcp" && o.Network != "unix":
 		return o, fmt.Errorf("redis store: unknown network %q; hint: tcp or unix", o.Network)
@@ -278,6 +284,17 @@ func (o *Options) checkTopology() error {
 		return errors.New("redis store: no address; hint: HOST:PORT, or the path of a unix socket")
 	}
 	return nil
+}
+
+// checkReplicas says what is wrong with the addresses of replicas.
+func (o *Options) checkReplicas() error {
+	switch {
+	case o.Replicas == nil || len(o.Replicas.Addrs) == 0:
+		return nil
+	case o.Topology() != OneServer:
+		return errors.New("redis store: addresses of replicas beside sentinels or a cluster; hint: leave them out, the replicas are found")
+	}
+	return checkAddrs("tcp", o.Replicas.Addrs)
 }
 
 // checkAddrs says what is wrong with the addresses of sentinels or nodes.

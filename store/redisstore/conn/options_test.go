@@ -44,6 +44,39 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
+// Who answers peeks of operators is said in one place, for all kinds of address.
+func TestParseURLOfReplicas(t *testing.T) {
+	for url, want := range map[string]string{
+		"redis://a":                                      "<nil>",
+		"redis://a?peeks=primary":                        "<nil>",
+		"redis://a?peeks=replicas":                       "&{[]}",
+		"rediss://a?peeks=r1,[::1]:7":                    "&{[r1:6379 [::1]:7]}",
+		"unix:///run/redis.sock?peeks=replicas":          "&{[]}",
+		"redis+sentinel://a,b?master=m&peeks=replicas":   "&{[]}",
+		"redis+cluster://a,b?peeks=replicas&prefix=shop": "&{[]}",
+	} {
+		o, err := ParseURL(url)
+		if err == nil {
+			o, err = o.WithDefaults()
+		}
+		if got := fmt.Sprint(o.Replicas); err != nil || got != want {
+			t.Errorf("%s: got %s and %v, want %s", url, got, err, want)
+		}
+	}
+	for _, url := range []string{
+		"redis://a?peeks=", "redis://a?peeks=replica", "redis://a?peeks=replicas&peeks=primary", "redis://a?peeks=r1:99999", "redis://a?peeks=r1,,r2",
+		"redis://a?peeks=r1" + strings.Repeat(",r1", MaxAddrs), "redis+cluster://a?peeks=r1:6379", "redis+sentinel://a?master=m&peeks=r1:6379",
+	} {
+		o, err := ParseURL(url)
+		if err == nil {
+			_, err = o.WithDefaults()
+		}
+		if err == nil || !strings.Contains(err.Error(), "hint: ") {
+			t.Errorf("%.60s: %v", url, err)
+		}
+	}
+}
+
 func TestParseURLOfSeveralHosts(t *testing.T) {
 	cases := []struct{ url, want string }{
 		{"redis+cluster://a", "Cluster[a:6379]"},

@@ -189,6 +189,25 @@ func (s *Server) Do(ctx context.Context, op string, build func(rueidis.Builder) 
 	return answer, nil
 }
 
+// Ask is Do for what no decision depends on: a server that refuses to answer is well, and its
+// connection goes on.
+func (s *Server) Ask(ctx context.Context, op string, build func(rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+	t, err := s.Enter(ctx)
+	if err != nil {
+		return rueidis.RedisMessage{}, s.Fault(op, err)
+	}
+	answer, err := t.Session.Client.Do(ctx, build(t.Session.Client.B())).ToMessage()
+	if IsReply(err) {
+		s.Leave(t, nil)
+	} else {
+		s.Leave(t, err)
+	}
+	if err != nil {
+		return answer, s.Fault(op, err)
+	}
+	return answer, nil
+}
+
 // slow reports whether the breaker takes a call for slow that took so long.
 func (s *Server) slow(took time.Duration) bool {
 	return s.Options.Breaker.Slow > 0 && took >= s.Options.Breaker.Slow

@@ -41,12 +41,13 @@ const (
 //
 //	prefix=PREFIX              see Options.Prefix
 //	password_file=PATH         see Options.PasswordFile
+//	peeks=replicas             see Options.Replicas; also HOST[:PORT],... of one Redis
 //	ca=FILE                    authorities to trust instead of the system's, in PEM
 //	cert=FILE&key=FILE         the certificate of this client and its key, in PEM
 //	server_name=NAME           the name that certificates must be for
 //	min_tls=1.2|1.3            the least version of TLS; 1.2 by default
 //
-// of which all but the first two need TLS. Certificates are read again for a new
+// of which all but the first three need TLS. Certificates are read again for a new
 // connection when they have changed. The same with sentinel_ before the name
 // is for the sentinels. What is not given for them is, over TLS, that of the servers,
 // passwords apart.
@@ -237,6 +238,9 @@ func (o *Options) parseQuery(text string) (url.Values, error) {
 	if err := store.CheckPrefix(o.Prefix); err != nil {
 		return nil, fmt.Errorf("redis address: %w", err)
 	}
+	if err := o.parsePeeks(query); err != nil {
+		return nil, err
+	}
 	p, err := credentials.Take(query, "")
 	switch {
 	case err != nil:
@@ -254,6 +258,32 @@ func (o *Options) parseQuery(text string) (url.Values, error) {
 		o.TLS = configOf(p.TLS)
 	}
 	return query, nil
+}
+
+// parsePeeks reads who answers peeks of operators.
+func (o *Options) parsePeeks(query url.Values) error {
+	const form = "peeks=replicas, peeks=primary, or for one Redis peeks=HOST:PORT,HOST:PORT"
+	if _, given := query["peeks"]; !given {
+		return nil
+	}
+	text, err := takeOnce(query, "peeks")
+	switch {
+	case err != nil:
+		return err
+	case text == "primary":
+		return nil
+	case text == "replicas":
+		o.Replicas = new(Replicas)
+		return nil
+	case text == "replica" || text == "true" || text == "":
+		return urlError("its peeks are neither of replicas nor of the primary", form)
+	}
+	addrs, err := splitHosts(text, defaultPort, form)
+	if err != nil {
+		return err
+	}
+	o.Replicas = &Replicas{Addrs: addrs}
+	return nil
 }
 
 // configOf returns what is known of TLS before any file is read.
@@ -279,7 +309,7 @@ func nothingElse(query url.Values, form string) error {
 	if len(query) == 0 {
 		return nil
 	}
-	return urlError("its query has an unknown name", form+"; its query takes prefix, password_file, and with TLS ca, cert, key, server_name, min_tls")
+	return urlError("its query has an unknown name", form+"; its query takes prefix, password_file, peeks, and with TLS ca, cert, key, server_name, min_tls")
 }
 
 // splitHosts reads HOST[:PORT],... into addresses; form is for the hint.

@@ -42,7 +42,7 @@ func Diagnose(ctx context.Context, o conn.Options) store.Report {
 		if p := d.visit(ctx, visit{network: o.Network, addr: o.Addr, as: &o, db: o.DB}); p != nil {
 			defer p.close()
 			if d.isSingle(p) {
-				d.examine(p, 0)
+				d.examine(ctx, p, 0)
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func (d *doctor) sentinels(ctx context.Context) {
 	}
 	defer p.close()
 	if d.isSingle(p) {
-		d.examine(p, 1)
+		d.examine(ctx, p, 1)
 	}
 }
 
@@ -255,7 +255,7 @@ func (d *doctor) nodes(ctx context.Context, nodes []clusterNode) {
 			continue
 		}
 		p.key = d.options.Prefix + tagFor(n.slot) + "doctor"
-		d.examine(p, 1)
+		d.examine(ctx, p, 1)
 		p.close()
 	}
 }

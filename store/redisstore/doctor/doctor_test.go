@@ -8,10 +8,12 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/redisstore/conn"
@@ -296,4 +298,44 @@ func TestDiagnoseCertificates(t *testing.T) {
 	expect(t, diagnose(t, address(testserver.Leaf{NotAfter: time.Now().Add(-time.Minute)}, "&password_file="+word), nil), finding{"own cert", store.CheckProblem, "valid until"})
 	expect(t, diagnose(t, address(testserver.Leaf{CommonName: "client"}, "&password_file=/nowhere/word"), nil), finding{"options", store.CheckProblem, "/nowhere/word"})
 	expect(t, diagnose(t, server.URL()+"?ca="+certs.CAFile+"&server_name=redis.example.com", nil), finding{"tls", store.CheckProblem, "server_name=NAME"})
+}
+
+// Where operators read from replicas they are looked at too, and what is wrong with one is no
+// reason not to decide.
+func TestDiagnoseReadReplicas(t *testing.T) {
+	servers := testserver.Sentinel(t, testserver.SentinelConfig{Sentinels: 1, Quick: true})
+	primary, replica := servers.Nodes[0], servers.Nodes[1]
+	for _, url := range []string{
+		primary.URL() + "?peeks=replicas", primary.URL() + "?peeks=" + replica.Addr,
+		"redis+sentinel://" + strings.Join(servers.Addrs(), ",") + "?master=" + servers.Name + "&peeks=replicas",
+	} {
+		r := diagnose(t, url, nil)
+		expect(t, r, finding{"replica", store.CheckOK, "a replica, which heard of its primary"})
+		for _, c := range r.Checks {
+			if c.Name == "replica" && c.Server != replica.Addr {
+				t.Errorf("%s is taken for a replica", c.Server)
+			}
+		}
+	}
+	alone := testserver.Redis(t, testserver.RedisConfig{})
+	expect(t, diagnose(t, alone.URL()+"?peeks=replicas", nil), finding{"replicas", store.CheckWarning, "none is known"})
+	expect(t, diagnose(t, primary.URL()+"?peeks="+alone.Addr, nil), finding{"replica", store.CheckWarning, "no replica"})
+	expect(t, diagnose(t, primary.URL()+"?peeks=127.0.0.1:1", nil), finding{"connect", store.CheckWarning, "refused"})
+}
+
+func TestDiagnoseReadReplicasOfACluster(t *testing.T) {
+	// A server tells of a replica once it has heard that this has something of its primary: a
+	// sign of life is enough.
+	servers := testserver.Cluster(t, testserver.ClusterConfig{Args: []string{"--repl-ping-replica-period", "1"}})
+	eventually.Nil(t, "all replicas are looked at", func() error {
+		r := diagnose(t, "redis+cluster://"+strings.Join(servers.Addrs(), ",")+"?peeks=replicas", nil)
+		for _, node := range servers.Nodes[3:] {
+			if !slices.ContainsFunc(r.Checks, func(c store.Check) bool {
+				return c.Name == "replica" && c.Status == store.CheckOK && c.Server == node.Addr
+			}) {
+				return fmt.Errorf("the replica %s is not in\n%s", node.Addr, show(r))
+			}
+		}
+		return nil
+	})
 }

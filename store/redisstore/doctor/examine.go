@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"crypto/sha1"
 	"errors"
 	"fmt"
@@ -30,7 +31,7 @@ const (
 
 // examine asks a server that lets itself be asked for all that matters to a
 // store. wantReplicas is how many replicas it should have.
-func (d *doctor) examine(p *subject, wantReplicas int) {
+func (d *doctor) examine(ctx context.Context, p *subject, wantReplicas int) {
 	d.version(p)
 	d.role(p, wantReplicas)
 	d.scripts(p)
@@ -38,6 +39,7 @@ func (d *doctor) examine(p *subject, wantReplicas int) {
 	d.persistence(p)
 	d.clock(p)
 	d.latency(p)
+	d.replicas(ctx, p)
 }
 
 func (d *doctor) version(p *subject) {

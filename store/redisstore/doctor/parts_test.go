@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bufio"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,19 @@ func TestJudgeLatency(t *testing.T) {
 	}
 }
 
+func TestClusterReplicas(t *testing.T) {
+	node := func(host string, port int64) any { return []any{host, port, "id"} }
+	got := clusterReplicas([]any{
+		[]any{int64(0), int64(99), node("", 7), node("b", 2), node("", 3), node("b", 2), node("c", 0), node("c", 1<<16), "x", nil},
+		[]any{int64(100), int64(100), node("a", 1), node("d", 2)},
+		[]any{int64(200), int64(300), node("seed", 7), node("e", 2)},
+		[]any{int64(5), int64(4)}, []any{"x"}, nil,
+	}, "seed:7")
+	if want := []string{"b:2", "seed:3", "e:2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestClusterNodes(t *testing.T) {
 	node := func(host string, port int64) any { return []any{host, port, "id"} }
 	nodes, covered := clusterNodes([]any{
@@ -74,6 +88,9 @@ func FuzzReply(f *testing.F) {
 			t.Errorf("%q: %v and %v", answer, reply, err)
 		}
 		clusterNodes(reply, "h:1")
+		if n := len(clusterReplicas(reply, "h:1")); n > conn.MaxReplicas {
+			t.Errorf("%d replicas", n)
+		}
 		texts(reply)
 	})
 }
