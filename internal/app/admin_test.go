@@ -163,10 +163,16 @@ func TestChangesUnderWayAreMadeAtTheEnd(t *testing.T) {
 }
 
 func TestBadAdminFiles(t *testing.T) {
+	byIssuer := func(s *config.Serve) {
+		s.DashboardAddr, s.DashboardURL, s.OIDCIssuer, s.OIDCClient = "127.0.0.1:0", "https://gate.example", "https://login.example", "headgate"
+	}
 	for name, spoil := range map[string]func(*config.Serve){
-		"--admin-tokens":   func(s *config.Serve) { s.AdminTokens += ".none" },
-		"--admin-hash-key": func(s *config.Serve) { s.AdminHashKey = s.AdminTokens + ".none" },
-		"--admin-tls-cert": func(s *config.Serve) { s.AdminTLSCert, s.AdminTLSKey = s.AdminTokens, s.AdminTokens },
+		"--dashboard-oidc-secret: password file":   func(s *config.Serve) { byIssuer(s); s.OIDCSecret = s.AdminTokens + ".none" },
+		"--dashboard-oidc-issuer: it is not https": func(s *config.Serve) { byIssuer(s); s.OIDCIssuer = "http://login.example" },
+		"--dashboard-oidc-scopes: ":                func(s *config.Serve) { byIssuer(s); s.OIDCScopes = "a b" },
+		"--admin-tokens":                           func(s *config.Serve) { s.AdminTokens += ".none" },
+		"--admin-hash-key":                         func(s *config.Serve) { s.AdminHashKey = s.AdminTokens + ".none" },
+		"--admin-tls-cert":                         func(s *config.Serve) { s.AdminTLSCert, s.AdminTLSKey = s.AdminTokens, s.AdminTokens },
 		"--admin-client-ca": func(s *config.Serve) {
 			c := testserver.NewCertificates(t)
 			s.AdminTLSCert, s.AdminTLSKey, s.AdminClientCA = c.CertFile, c.KeyFile, s.AdminTokens

@@ -18,7 +18,7 @@ func (p *process) dashboardIssuer(s *config.DashboardOIDC) (*dashboard.Issuer, e
 		Issuer: s.OIDCIssuer, ID: s.OIDCClient, SecretFile: s.OIDCSecret, Scopes: s.ScopeList(), Redirect: s.Home() + dashboard.CallbackPath, Tell: p.tellIssuer,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("--dashboard-oidc-issuer: %w", err)
+		return nil, fmt.Errorf("--dashboard-oidc-%w", err) // it begins with what is wrong
 	}
 	return &dashboard.Issuer{Client: client, URL: s.Home()}, nil
 }

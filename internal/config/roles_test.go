@@ -19,6 +19,7 @@ func TestRoles(t *testing.T) {
 		{"--roles admin --admin-addr :1 --http-addr :8080", ""}, // the default says nothing
 		{"--roles dashboard --dashboard-addr :1 --admin-urls https://a:1,https://b:1 --admin-tokens=", ""},
 		{"--roles decide,dashboard --dashboard-addr :1 --admin-urls http://a:1", ""},
+		{"--roles dashboard --dashboard-addr :1 --admin-urls https://a:1 --admin-tokens= --dashboard-url https://d --dashboard-oidc-issuer https://i --dashboard-oidc-client c", ""},
 
 		{"--roles judge", `"judge" is none`},
 		{"--roles decide,,admin", `"" is none`},

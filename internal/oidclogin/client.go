@@ -28,8 +28,9 @@ const (
 	pause = 2 * time.Second
 	// askLimit bounds the time of one question.
 	askLimit = 10 * time.Second
-	// maxAtOnce bounds the codes and tokens that are being exchanged at once.
-	maxAtOnce = 16
+	// maxAtOnce bounds the codes that are being exchanged at once. Renewals are as many as there
+	// are sessions at most.
+	maxAtOnce = 64
 	// maxScopes bounds the scopes that are asked for.
 	maxScopes = 20
 )
@@ -65,7 +66,7 @@ type Client struct {
 	name    issuers.Name
 	scope   string
 	http    *http.Client
-	atOnce  chan struct{} // holds one value for each exchange that goes on
+	atOnce  chan struct{} // holds one value for each code that is being exchanged
 
 	// asking is held by who asks the issuer what it is, or looks what it has said.
 	asking chan struct{}

@@ -51,12 +51,6 @@ func parseRefused(data []byte) (r refused) {
 
 // exchange asks the issuer for tokens.
 func (c *Client) exchange(ctx context.Context, k *knowledge, form url.Values) (*given, error) {
-	select {
-	case c.atOnce <- struct{}{}:
-		defer func() { <-c.atOnce }()
-	case <-ctx.Done():
-		return nil, &Error{Because: Away, Text: "too many log in at once; hint: try again", Cause: ctx.Err()}
-	}
 	r, err := c.request(ctx, k, form)
 	if err != nil {
 		return nil, c.fail(Setup, "the dashboard cannot show the issuer who it is", err)

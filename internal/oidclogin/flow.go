@@ -103,6 +103,13 @@ func (c *Client) Finish(ctx context.Context, a Attempt, q url.Values) (*Tokens, 
 	if code == "" || len(code) > maxCode {
 		return nil, &Error{Because: Untrusted, Text: "the issuer has sent no code"}
 	}
+	// Anybody can bring a code that is none; who has a session must not wait for that.
+	select {
+	case c.atOnce <- struct{}{}:
+		defer func() { <-c.atOnce }()
+	default:
+		return nil, &Error{Because: Away, Text: "too many log in at once; hint: try again"}
+	}
 	given, err := c.exchange(ctx, k, url.Values{
 		"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {c.options.Redirect}, "code_verifier": {a.Verifier},
 	})

@@ -223,7 +223,7 @@ func TestHostileAnswers(t *testing.T) {
 		"no state":       {edit: func(_ *Attempt, q url.Values) { q.Del("state") }, because: Stray, text: "not begun here"},
 		"another state":  {edit: func(_ *Attempt, q url.Values) { q.Set("state", "x") }, because: Stray, text: "not begun here"},
 		"two states":     {edit: func(_ *Attempt, q url.Values) { q.Add("state", "x") }, because: Stray, text: "not begun here"},
-		"no login":       {edit: func(a *Attempt, q url.Values) { *a = Attempt{}; q.Set("state", "") }, because: Stray, text: "not begun here"},
+		"no login":       {edit: func(a *Attempt, q url.Values) { a.State = ""; q.Set("state", "") }, because: Stray, text: "not begun here"},
 		"too late":       {edit: func(a *Attempt, _ url.Values) { a.Begun -= 601 }, because: Stray, text: "not begun here"},
 		"of the future":  {edit: func(a *Attempt, _ url.Values) { a.Begun += 60 }, because: Stray, text: "not begun here"},
 		"a mix-up":       {edit: func(_ *Attempt, q url.Values) { q.Set("iss", "https://evil.example") }, because: Untrusted, text: "another issuer than the one"},
@@ -467,6 +467,26 @@ func FuzzAnswers(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTooManyAtOnce: codes that the issuer is slow to exchange are bounded, and hold up no renewal.
+func TestTooManyAtOnce(t *testing.T) {
+	b := newBench(t)
+	b.issuer.Behave(testissuer.Behaviour{Renews: true})
+	old := b.login()
+	for range maxAtOnce {
+		b.client.atOnce <- struct{}{}
+	}
+	a, q := b.begin()
+	_, err := b.client.Finish(t.Context(), a, q)
+	wantError(t, err, Away, "too many log in at once; hint: try again")
+	if _, err := b.client.Renew(t.Context(), old); err != nil {
+		t.Errorf("a renewal: %v", err)
+	}
+	<-b.client.atOnce
+	if _, err := b.client.Finish(t.Context(), a, q); err != nil {
+		t.Errorf("when there is room: %v", err)
+	}
 }
 
 func contextGone(t *testing.T) (context.Context, context.CancelFunc) {
