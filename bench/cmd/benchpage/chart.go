@@ -33,8 +33,8 @@ var bars = []struct{ name, system string }{
 // The measures of the chart, in pixels.
 const (
 	chartWidth = 720
-	labelWidth = 230
-	valueWidth = 150 // right of the longest bar
+	labelWidth = 260
+	valueWidth = 160 // right of the longest bar
 	barHeight  = 18
 	barStep    = 28
 	chartTop   = 54
@@ -103,7 +103,7 @@ func draw(shown []bar, longest float64) string {
 		}
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d">%s</text>`+"\n", labelWidth+server+redis+8, y+13, s.text())
 	}
-	fmt.Fprintf(&b, `<text x="12" y="%d">One descriptor, 100,000 keys, saturated, all in one run; bench/README.md has the machine and the commit.</text>`+"\n", height-12)
+	fmt.Fprintf(&b, `<text x="12" y="%d">One descriptor, 100,000 keys, saturated, in one run. Machine and commit: bench/README.md</text>`+"\n", height-12)
 	b.WriteString("</svg>\n")
 	return b.String()
 }

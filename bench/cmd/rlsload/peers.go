@@ -63,7 +63,8 @@ func ratelimitStarter(extra ...string) func(settings, string) (*instance, error)
 // of its default, or it would forget most keys of the workloads.
 const gubernatorCache = 1_000_000
 
-// startGubernator starts one gubernator that has no peers. It counts in memory.
+// startGubernator starts one gubernator, which counts in memory. It decides what it finds itself
+// to own among its peers; so it has to join a list of them, of which it is the only one.
 func startGubernator(s settings, _ string) (*instance, error) {
 	addrs, err := freeAddrs()
 	if err != nil {
@@ -72,7 +73,9 @@ func startGubernator(s settings, _ string) (*instance, error) {
 	i := &instance{}
 	return i, i.launch(addrs[0], "gubernator", s.gubernator, []string{
 		"GUBER_GRPC_ADDRESS=" + addrs[0], "GUBER_HTTP_ADDRESS=" + addrs[1], "GUBER_ADVERTISE_ADDRESS=" + addrs[0],
-		"GUBER_PEER_DISCOVERY_TYPE=none", fmt.Sprintf("GUBER_CACHE_SIZE=%d", gubernatorCache), "GUBER_LOG_LEVEL=error",
+		"GUBER_PEER_DISCOVERY_TYPE=member-list", "GUBER_MEMBERLIST_ADDRESS=" + addrs[2],
+		"GUBER_MEMBERLIST_BIND_ADDRESS=" + addrs[2], "GUBER_MEMBERLIST_KNOWN_NODES=" + addrs[2],
+		fmt.Sprintf("GUBER_CACHE_SIZE=%d", gubernatorCache), "GUBER_LOG_LEVEL=error", "OTEL_TRACES_EXPORTER=none",
 	})
 }
 
