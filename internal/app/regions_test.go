@@ -44,7 +44,7 @@ descriptors:
 `
 
 // globe is three regions of two nodes each, the home of all in Frankfurt behind proxies that
-// delay every byte.
+// delay every byte of the others and lose some.
 type globe struct {
 	home   *testserver.RedisServer
 	own    map[string]*testserver.RedisServer
@@ -64,13 +64,22 @@ type globeNode struct {
 	failed atomic.Int64
 }
 
+// toHome are the ways to the home: 50 ms there and back from Virginia and 150 ms from Singapore, and one
+// part in a hundred of what is sent is lost.
+var toHome = map[string]testserver.Toxics{"frankfurt": {}, "virginia": lossy(25 * time.Millisecond), "singapore": lossy(75 * time.Millisecond)}
+
+func lossy(latency time.Duration) testserver.Toxics {
+	delay := testserver.Toxic{Latency: latency, Jitter: latency / 5, Loss: 0.01}
+	return testserver.Toxics{Up: delay, Down: delay}
+}
+
 func newGlobe(t *testing.T) *globe {
 	t.Helper()
 	g := &globe{home: testserver.Redis(t, testserver.RedisConfig{}), own: map[string]*testserver.RedisServer{}, ways: map[string]*testserver.Proxy{}}
-	for region, latency := range map[string]time.Duration{"frankfurt": 0, "virginia": 25 * time.Millisecond, "singapore": 50 * time.Millisecond} {
+	for region := range toHome {
 		g.own[region] = testserver.Redis(t, testserver.RedisConfig{})
 		g.ways[region] = testserver.NewProxy(t, g.home.Addr)
-		g.ways[region].Set(testserver.Toxics{Up: testserver.Toxic{Latency: latency, Jitter: latency / 5}, Down: testserver.Toxic{Latency: latency, Jitter: latency / 5}})
+		g.ways[region].Set(toHome[region])
 		for range 2 {
 			k := openTestStack(t, withRegions(t, g.own[region], "redis://"+g.ways[region].Addr, region, threeRegions))
 			k.join(quiet())
@@ -165,12 +174,11 @@ func TestRegionsUnderFaults(t *testing.T) {
 	}
 
 	far := g.ways["singapore"]
-	latency := testserver.Toxic{Latency: 50 * time.Millisecond}
 	far.Set(testserver.Toxics{Up: testserver.Toxic{Stall: true}, Down: testserver.Toxic{Stall: true}})
 	before, lent := g.hits("singapore"), g.leased("frankfurt")
 	eventually.True(t, "what is cut off has its reserve", func() bool { return g.hits("singapore") > before+10 })
 	eventually.True(t, "the others are lent what there is", func() bool { return g.leased("frankfurt") > lent+20 })
-	far.Set(testserver.Toxics{Up: latency, Down: latency})
+	far.Set(toHome["singapore"])
 	far.Reset()
 	lent = g.leased("singapore")
 	eventually.True(t, "what was cut off is lent hits again", func() bool { return g.leased("singapore") > lent+10 })

@@ -206,10 +206,7 @@ func (r *router) tableOf(ctx context.Context, v view) *table {
 	}
 	for _, sh := range next {
 		if sh != nil {
-			select {
-			case <-sh.First():
-			case <-ctx.Done():
-			}
+			sh.AwaitFirst(ctx)
 		}
 	}
 	return next

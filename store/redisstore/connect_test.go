@@ -254,6 +254,17 @@ func TestHangUpIsNotNoticed(t *testing.T) {
 	}
 }
 
+// A server on another continent, with 300 ms there and back, is connected with by a store whose
+// calls may take a second each: to connect takes several round trips.
+func TestConnectsOverALongWay(t *testing.T) {
+	server := testserver.Redis(t, testserver.RedisConfig{})
+	way := testserver.NewProxy(t, server.Addr)
+	far := testserver.Toxic{Latency: 150 * time.Millisecond}
+	way.Set(testserver.Toxics{Up: far, Down: far})
+	s := open(t, Options{Addr: way.Addr, Budget: time.Second})
+	eventually.True(t, "a hit is decided", func() bool { return takeOne(s, "key", tenPerHour, 1).Err == nil })
+}
+
 // A store that starts before its Redis works once that is there.
 func TestRedisComesLater(t *testing.T) {
 	server := testserver.Redis(t, testserver.RedisConfig{})

@@ -36,9 +36,9 @@ type Inspection = conn.Inspection
 // conn.ParseURL.
 func ParseURL(raw string) (Options, error) { return conn.ParseURL(raw) }
 
-// New returns a store for the Redis that o names. It tries to connect, for up
-// to the dial timeout, but an unreachable Redis is no error: the store keeps
-// trying, and Ping says what is wrong. Errors are about o and never contain a
+// New returns a store for the Redis that o names. It waits until it is connected, for up
+// to the dial timeout, or where none is set for a second, or the budget if that is longer;
+// but an unreachable Redis is no error: the store keeps trying, and Ping says what is wrong. Errors are about o and never contain a
 // password.
 func New(o Options) (*Store, error) {
 	o, err := o.WithDefaults()
@@ -55,7 +55,7 @@ func New(o Options) (*Store, error) {
 		return s, nil
 	}
 	s.only = s.openShard(&s.options, nil)
-	<-s.only.First()
+	s.only.AwaitFirst(context.Background())
 	return s, nil
 }
 

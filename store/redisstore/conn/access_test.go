@@ -93,10 +93,16 @@ func TestBoundsOfOptions(t *testing.T) {
 	if o, err := ParseURL("redis://h/2147483648"); err == nil {
 		t.Errorf("database %d", o.DB)
 	}
-	for _, budget := range []time.Duration{0, time.Minute} {
-		if o, err := (Options{Addr: "a:1", Budget: budget}).WithDefaults(); err != nil || o.DialTimeout != max(DefaultDialTimeout, budget) {
-			t.Errorf("a budget of %v has %v to connect, %v", budget, o.DialTimeout, err)
+	for budget, want := range map[time.Duration]time.Duration{
+		0: time.Second, 100 * time.Millisecond: time.Second, 200 * time.Millisecond: 1200 * time.Millisecond,
+		time.Second: 5 * time.Second, 5 * time.Second: 5 * time.Second, time.Minute: time.Minute,
+	} {
+		if o, err := (Options{Addr: "a:1", Budget: budget}).WithDefaults(); err != nil || o.DialTimeout != want || o.firstWait != max(time.Second, budget) {
+			t.Errorf("a budget of %v has %v to connect, and a start waits for %v, %v", budget, o.DialTimeout, o.firstWait, err)
 		}
+	}
+	if o, err := (Options{Addr: "a:1", Budget: time.Second, DialTimeout: 2 * time.Second}).WithDefaults(); err != nil || o.DialTimeout != 2*time.Second || o.firstWait != 2*time.Second {
+		t.Errorf("%v to connect, and a start waits for %v, %v", o.DialTimeout, o.firstWait, err)
 	}
 }
 

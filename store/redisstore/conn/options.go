@@ -27,6 +27,11 @@ const (
 	// DefaultDialTimeout bounds one attempt to connect, the TLS and AUTH
 	// exchanges included.
 	DefaultDialTimeout = time.Second
+	// dialTrips is how many round trips an attempt to connect takes at most, while the budget is
+	// that of one: of TCP, two of TLS, the first question, HELLO and the greeting. So a store far
+	// away has that many budgets to connect, up to mostDialTimeout.
+	dialTrips       = 6
+	mostDialTimeout = 5 * time.Second
 	// DefaultMaxInFlight is the number of calls that wait for an answer at one
 	// time. It is below the 1024 places of the client's ring, in which a call
 	// that finds no place would wait without heed of its deadline.
@@ -105,8 +110,8 @@ type Options struct {
 	// shorter deadline of the caller's context counts instead. 0 means
 	// DefaultBudget.
 	Budget time.Duration
-	// DialTimeout bounds one attempt to connect; 0 means DefaultDialTimeout, or the
-	// Budget if that is longer.
+	// DialTimeout bounds one attempt to connect; 0 means the longest of DefaultDialTimeout,
+	// the Budget, and six times the Budget up to 5 s.
 	DialTimeout time.Duration
 	// MaxInFlight bounds the calls that wait for an answer, those that were
 	// given up on but are still unanswered included; a call above it ends at
@@ -138,6 +143,10 @@ type Options struct {
 
 	// silence is how long a connection may be without any answer.
 	silence time.Duration
+	// firstWait is how long whoever opens a server waits for the first attempt to connect, and
+	// bounds the handshake of TCP: DialTimeout where that was set, else DefaultDialTimeout, or the
+	// Budget if that is longer.
+	firstWait time.Duration
 	// files are read for TLS; see Fresh.
 	files  credentials.Files
 	loaded *credentials.TLS // of files
@@ -224,8 +233,10 @@ func (o Options) WithDefaults() (Options, error) {
 		o.Budget = DefaultBudget
 	}
 	o.silence = max(minSilence, o.Budget)
+	o.firstWait = o.DialTimeout
 	if o.DialTimeout == 0 {
-		o.DialTimeout = max(DefaultDialTimeout, o.Budget)
+		o.firstWait = max(DefaultDialTimeout, o.Budget)
+		o.DialTimeout = max(o.firstWait, min(dialTrips*o.Budget, mostDialTimeout))
 	}
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = DefaultMaxInFlight

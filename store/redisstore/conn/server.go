@@ -44,6 +44,21 @@ func OpenServer(o *Options, l *Lateness, lost func()) *Server {
 // First is closed when the first attempt to connect has succeeded or failed.
 func (s *Server) First() <-chan struct{} { return s.link.first }
 
+// AwaitFirst returns when the first attempt to connect has succeeded or failed, or ctx ends. One
+// to which the dial timeout gives longer than a second and the budget, because nobody has set it,
+// goes on after that without whoever starts.
+func (s *Server) AwaitFirst(ctx context.Context) {
+	if o := s.Options; o.firstWait < o.DialTimeout {
+		short, cancel := context.WithTimeout(ctx, o.firstWait)
+		defer cancel()
+		ctx = short
+	}
+	select {
+	case <-s.First():
+	case <-ctx.Done():
+	}
+}
+
 // Session returns the connection to the server, or why there is none.
 func (s *Server) Session() (*Session, *store.Error) { return s.link.session() }
 

@@ -245,7 +245,9 @@ func (s *Session) dialOnce(ctx context.Context, o *Options) (net.Conn, error) {
 
 // dialServer makes a connection to the server, secured if that is asked for.
 func (o *Options) dialServer(ctx context.Context) (net.Conn, error) {
-	dial := (&net.Dialer{Timeout: o.DialTimeout, KeepAlive: keepAlive}).DialContext
+	// The handshake of TCP is one round trip. It has no more time than one, because TCP repeats
+	// what is lost less and less often.
+	dial := (&net.Dialer{Timeout: o.firstWait, KeepAlive: keepAlive}).DialContext
 	if o.Via != nil {
 		dial = o.Via(dial)
 	}
@@ -280,11 +282,21 @@ func hostOf(addr string) string {
 // greet reads Redis's clock, which also proves that the user may talk to it,
 // and refuses what is no place for counts: a sentinel, a node of a cluster that
 // was given as a single Redis, a server whose numbers are too short, and a
-// replica, since what it would count is lost.
+// replica, since what it would count is lost. All is asked at once: of a server on
+// another continent each round trip counts.
 func (s *Session) greet(ctx context.Context) error {
-	parts, err := s.Client.Do(ctx, s.Client.B().Time().Build()).AsStrSlice()
+	b := s.Client.B()
+	answers := s.Client.DoMulti(ctx,
+		b.Eval().Script("return string.format('%d', "+longNumber+")").Numkeys(0).Build(),
+		b.Role().Build(),
+		b.Info().Section("cluster").Build(),
+		b.Info().Section("replication").Build(),
+		b.Time().Build(), // last, so that it is read soon
+	)
+	numbers, role, cluster, replication, clock := answers[0], roleOf(answers[1]), answers[2], answers[3], answers[4]
+	parts, err := clock.AsStrSlice()
 	if err != nil {
-		if IsReply(err) && s.Role(ctx) == "sentinel" {
+		if IsReply(err) && role == "sentinel" {
 			return ErrIsSentinel
 		}
 		return err
@@ -294,27 +306,27 @@ func (s *Session) greet(ctx context.Context) error {
 		return err
 	}
 	s.SetClock(now)
-	if err := checkNumbers(ctx, s.Client); err != nil {
+	if err := checkNumbers(numbers); err != nil {
 		return err
 	}
-	if s.Role(ctx) == "slave" {
+	if role == "slave" {
 		return errReplica
 	}
-	if s.Options.Topology() != InCluster && s.inCluster(ctx) {
+	if s.Options.Topology() != InCluster && inCluster(cluster) {
 		return errIsCluster
 	}
-	s.History, s.Forebear = s.historyOf(ctx)
+	s.History, s.Forebear = historyOf(replication)
 	if s.isOver() {
 		return s.cause
 	}
 	return ctx.Err()
 }
 
-// historyOf returns a number for the replication history of the server: another
-// one after a failover, and after a restart; and that of the history before the
-// failover. Where the user may not ask, every connection counts as another one.
-func (s *Session) historyOf(ctx context.Context) (history, forebear uint32) {
-	info, err := s.Client.Do(ctx, s.Client.B().Info().Section("replication").Build()).ToString()
+// historyOf returns a number for the replication history of the server that has told of its
+// replication: another one after a failover, and after a restart; and that of the history before
+// the failover. Where the user may not ask, every connection counts as another one.
+func historyOf(replication rueidis.RedisResult) (history, forebear uint32) {
+	info, err := replication.ToString()
 	if err != nil {
 		return max(1, rand.Uint32()), 0
 	}
@@ -337,7 +349,12 @@ func (s *Session) historyOf(ctx context.Context) (history, forebear uint32) {
 // may not ask; then it is empty, and a replica answers READONLY to the first
 // charge.
 func (s *Session) Role(ctx context.Context) string {
-	role, err := s.Client.Do(ctx, s.Client.B().Role().Build()).ToArray()
+	return roleOf(s.Client.Do(ctx, s.Client.B().Role().Build()))
+}
+
+// roleOf reads the answer to ROLE.
+func roleOf(answer rueidis.RedisResult) string {
+	role, err := answer.ToArray()
 	if err != nil || len(role) == 0 {
 		return ""
 	}
@@ -345,24 +362,25 @@ func (s *Session) Role(ctx context.Context) string {
 	return name
 }
 
-// inCluster reports whether the server is a node of a cluster, as far as the
-// user may know.
-func (s *Session) inCluster(ctx context.Context) bool {
-	info, err := s.Client.Do(ctx, s.Client.B().Info().Section("cluster").Build()).ToString()
+// inCluster reports whether the server that has told of its cluster is a node of one, as far as
+// the user may know.
+func inCluster(cluster rueidis.RedisResult) bool {
+	info, err := cluster.ToString()
 	return err == nil && strings.Contains(info, "cluster_enabled:1")
 }
+
+// longNumber is an instant that a server with numbers of 32 bits cannot write.
+const longNumber = "4503599627370496"
 
 // checkNumbers makes sure that Redis writes a number as long as an instant by %d,
 // as the script does: on 32 bits it does not, and the counts would be wrong. It
 // says nothing about a user who may not run it.
-func checkNumbers(ctx context.Context, client rueidis.Client) error {
-	const instant = "4503599627370496"
-	command := client.B().Eval().Script("return string.format('%d', " + instant + ")").Numkeys(0).Build()
-	text, err := client.Do(ctx, command).ToString()
+func checkNumbers(written rueidis.RedisResult) error {
+	text, err := written.ToString()
 	switch {
 	case err != nil && IsReply(err):
 		return nil
-	case err == nil && text != instant:
+	case err == nil && text != longNumber:
 		return ErrNarrow
 	}
 	return err
