@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,17 +96,17 @@ func (g *gates) run(args ...string) (stdout, stderr string, code int) {
 	return out.String(), trouble.String(), cmd.ProcessState.ExitCode()
 }
 
-// status asks both nodes by one command.
+// status asks all nodes by one command, and returns what they say by their names.
 func (g *gates) status() (code int, of map[string]view.Regions, trouble string) {
 	g.t.Helper()
-	out, trouble, code := g.run("regions", "status", "--json", "--admin-token-file", g.token, "--admin", g.admins["frankfurt"], g.admins["virginia"])
+	out, trouble, code := g.run(append([]string{"regions", "status", "--json", "--admin-token-file", g.token, "--admin"}, slices.Sorted(maps.Values(g.admins))...)...)
 	of = map[string]view.Regions{}
 	for line := range strings.Lines(out) {
 		var r view.Regions
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			g.t.Fatal(err)
 		}
-		of[r.Region] = r
+		of[r.Node] = r
 	}
 	return code, of, trouble
 }
