@@ -15,7 +15,7 @@ import (
 
 const (
 	// MaxOverrides bounds the overrides of one account, those of the past and the
-	// future included.
+	// future included; one of several limits counts as so many.
 	MaxOverrides = 4096
 	// MaxAssignments bounds the tiers that one account had, has and will have.
 	MaxAssignments = 256
@@ -66,9 +66,16 @@ func (a *Account) Validate() error {
 	if err := descriptor.Validate([]descriptor.Entry{a.Subject}); err != nil {
 		return fmt.Errorf("subject: %w", err)
 	}
-	if len(a.Overrides) > MaxOverrides || len(a.Tiers) > MaxAssignments || len(a.TopUps) > MaxTopUps {
+	overrides := 0
+	for i := range a.Overrides {
+		overrides++
+		if q := a.Overrides[i].Quota; q != nil && len(q.Limits) > 1 {
+			overrides += len(q.Limits) - 1
+		}
+	}
+	if overrides > MaxOverrides || len(a.Tiers) > MaxAssignments || len(a.TopUps) > MaxTopUps {
 		return fmt.Errorf("%d overrides, %d tiers and %d top-ups; hint: at most %d, %d and %d; delete those of the past",
-			len(a.Overrides), len(a.Tiers), len(a.TopUps), MaxOverrides, MaxAssignments, MaxTopUps)
+			overrides, len(a.Tiers), len(a.TopUps), MaxOverrides, MaxAssignments, MaxTopUps)
 	}
 	type start struct {
 		descriptor string

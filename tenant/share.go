@@ -1,6 +1,10 @@
 package tenant
 
-import "github.com/headgate/headgate/limit"
+import (
+	"fmt"
+
+	"github.com/headgate/headgate/limit"
+)
 
 // maxShared bounds the quotas that a Sharer keeps.
 const maxShared = 1 << 16
@@ -13,11 +17,12 @@ type Sharer struct {
 	known map[sharedQuota]*Quota
 }
 
-// sharedQuota is all that a quota of one limit is made of, or one without any.
+// sharedQuota is all that a quota is made of: its first limit, and the others as text.
 type sharedQuota struct {
 	descriptor, name string
 	unlimited        bool
 	spec             limit.Spec
+	others           string
 }
 
 // Share puts the quotas that it knows in place of equal ones of a, and remembers the
@@ -25,9 +30,7 @@ type sharedQuota struct {
 func (s *Sharer) Share(a *Account) {
 	for i := range a.Overrides {
 		o := &a.Overrides[i]
-		if len(o.Quota.Limits) <= 1 {
-			o.Quota = s.of(o)
-		}
+		o.Quota = s.of(o)
 	}
 }
 
@@ -35,6 +38,9 @@ func (s *Sharer) of(o *Override) *Quota {
 	of := sharedQuota{descriptor: o.Descriptor, unlimited: o.Quota.Unlimited()}
 	if !of.unlimited {
 		of.name, of.spec = o.Quota.Limits[0].Name, o.Quota.Limits[0].Spec
+		for _, l := range o.Quota.Limits[1:] {
+			of.others += fmt.Sprintf("%q %+v\n", l.Name, l.Spec)
+		}
 	}
 	if q := s.known[of]; q != nil {
 		return q

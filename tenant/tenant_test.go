@@ -227,6 +227,7 @@ func TestValidateRefuses(t *testing.T) {
 		{"tier 1: a second one", tenant.Account{Subject: key("k"), Tiers: []tenant.Assignment{{Tier: "a"}, {Tier: "b"}}}},
 		{"tier 0: it ends", tenant.Account{Subject: key("k"), Tiers: []tenant.Assignment{{Tier: "a", Term: tenant.Term{From: instant(9), Until: instant(1)}}}}},
 		{"at most 4096", tenant.Account{Subject: key("k"), Overrides: make([]tenant.Override, 4097)}},
+		{"4097 overrides", tenant.Account{Subject: key("k"), Overrides: append(make([]tenant.Override, 4090), tenant.Override{Quota: &tenant.Quota{Limits: make([]tenant.Limit, 7)}})}},
 	} {
 		if err := test.account.Validate(); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%v, want %q", err, test.want)

@@ -473,3 +473,27 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 }
+
+// testSeveralLimits: an override of several limits is answered as it was sent, counts whole,
+// and changes nothing when it is sent back.
+func testSeveralLimits(t *testing.T, s *testServer) {
+	const path = "quotas/tenant:acme"
+	body := `{"overrides":[{"descriptor":"default","limits":[{"requests_per_unit":200,"unit":"minute"},{"requests_per_unit":5000,"unit":"hour","algorithm":"token_bucket","burst":90}]}]}`
+	var v quotaView
+	s.want(s.do(Write, "PUT", path, body), http.StatusCreated).json(t, &v)
+	if d := v.Quotas.Default; len(d.Limits) != 2 || *d.RequestsPerUnit != 200 || *d.Limits[1].RequestsPerUnit != 5000 || d.Limits[1].Unit != "hour" || d.Limits[1].Burst != 90 || d.Source != "override" {
+		t.Errorf("%+v", d)
+	}
+	back, err := json.Marshal(v.Account)
+	if err != nil || string(back) != body {
+		t.Errorf("%s, %v; want %s", back, err, body)
+	}
+	if same := s.want(s.do(Write, "PUT", path, string(back)), http.StatusOK); same.header.Get("ETag") != `"1"` {
+		t.Errorf("the account sent back made ETag %s", same.header.Get("ETag"))
+	}
+	s.wantField(s.do(Write, "PUT", path, strings.Replace(body, `"hour"`, `"1m"`, 1)), 422, "overrides[0].limits[1].unit")
+	s.wantField(s.do(Write, "PUT", path, strings.Replace(body, `"limits"`, `"unit":"hour","limits"`, 1)), 422, "overrides[0].limits")
+	if export := s.want(s.do(Read, "GET", "export", ""), http.StatusOK); !strings.Contains(string(export.body), strings.TrimPrefix(body, "{")) {
+		t.Errorf("exported as %s", export.body)
+	}
+}

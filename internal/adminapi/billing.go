@@ -292,8 +292,7 @@ var errAtOnce = badField(http.StatusConflict, "at", "something else begins at th
 
 // sameQuota reports whether two overrides let the same pass.
 func sameQuota(a, b *sqltenant.Override) bool {
-	return a.Unlimited == b.Unlimited && (a.Unlimited ||
-		a.RequestsPerUnit == b.RequestsPerUnit && a.Unit == b.Unit && a.Algorithm == b.Algorithm && a.Burst == b.Burst)
+	return a.Unlimited == b.Unlimited && slices.Equal(a.Limits(), b.Limits())
 }
 
 // covers reports whether, from now on, b never counts beside a: a began after b, has

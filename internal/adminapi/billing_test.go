@@ -238,6 +238,7 @@ func TestBillingRefuses(t *testing.T) {
 		{event("e1", 1, `"type":"tier.set","tier":"pro","top_up":{}`), "top_up"},
 		{event("e1", 1, `"type":"tier.set","tier":"pro","plan":"x"`), "plan"},
 		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default","requests_per_unit":1,"unit":"fortnight"}`), "quota.unit"},
+		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default","limits":[{"requests_per_unit":1,"unit":"hour"},{"requests_per_unit":1,"unit":"fortnight"}]}`), "quota.limits[1].unit"},
 		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default"}`), "quota.requests_per_unit"},
 		{event("e1", 1, `"type":"quota.set","quota":{"descriptor":"default","unlimited":true,"expires_at":"2027-01-01T00:00:00Z"}`), "quota"},
 		{event("e1", 1, `"type":"top_up.add","top_up":{"descriptor":"default","hits":1}`), "expires_at"},

@@ -51,10 +51,12 @@ var (
 var components = openapi.New(append([]openapi.Component{
 	{Name: "Document", Of: quotas.Document{}, About: "An account, whole. What has no effective_at counts always, what has no expires_at for ever; of several the one that began last counts. Those at the top hold for the tier, and for each override that has none of its own.", Notes: documentNotes},
 	{Name: "Assignment", Of: quotas.Assignment{}, About: "A tier for a time."},
-	{Name: "Override", Of: quotas.Override{}, About: "The quota of one descriptor: requests_per_unit and unit, or unlimited.", Notes: map[string]schema{
+	{Name: "Override", Of: quotas.Override{}, About: "The quota of one descriptor: requests_per_unit and unit, several limits, or unlimited.", Notes: map[string]schema{
+		"limits":     {"maxItems": tenant.MaxLimits, "description": "Several limits, which all count, each of a length of its own; in place of requests_per_unit, unit, algorithm and burst."},
 		"descriptor": {"maxLength": tenant.MaxDescriptor, "description": "default for all that the account does, else entries such as endpoint:POST /v1/orders."},
 		"unit":       unitNote,
 	}},
+	{Name: "OverrideLimit", Of: quotas.Limit{}, About: "One of several limits of an override.", Notes: map[string]schema{"unit": unitNote}},
 	{Name: "TopUpBody", Of: quotas.TopUp{}, About: "A top-up: hits beyond a quota, each of which can be used once.", Notes: map[string]schema{
 		"id":         {"maxLength": tenant.MaxName, "description": "Left out, one is drawn."},
 		"descriptor": {"description": descriptorNote["description"], "required": false}, "hits": atLeastOne,

@@ -384,6 +384,7 @@ func each(t *testing.T, open func(t *testing.T, name string) string) {
 	}{
 		{"lifecycle", testLifecycle},
 		{"terms", testTerms},
+		{"several_limits", testSeveralLimits},
 		{"conditions", testConditions},
 		{"concurrent", testConcurrentPuts},
 		{"bad_input", testBadInput},

@@ -175,11 +175,15 @@ func limitText(o *sqltenant.Override) string {
 	if o.Unlimited {
 		return "unlimited"
 	}
-	text := fmt.Sprintf("%d/%s %v", o.RequestsPerUnit, tenant.UnitText(o.Unit), o.Algorithm)
-	if o.Burst > 0 {
-		text += fmt.Sprintf(" burst %d", o.Burst)
+	var texts []string
+	for _, l := range o.Limits() {
+		text := fmt.Sprintf("%d/%s %v", l.RequestsPerUnit, tenant.UnitText(l.Unit), l.Algorithm)
+		if l.Burst > 0 {
+			text += fmt.Sprintf(" burst %d", l.Burst)
+		}
+		texts = append(texts, text)
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
 func termText(t tenant.Term) string {

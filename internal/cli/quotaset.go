@@ -20,7 +20,7 @@ type quotaSetCmd struct {
 	actorFlag   `embed:""`
 	Tiers       string   `placeholder:"FILE" help:"The file of tiers: another tier is refused. Default: the tiers of the database."`
 	Tier        string   `env:"-" placeholder:"TIER" help:"The tier of the account."`
-	Quota       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR=QUOTA" help:"A quota of its own, such as 'default=2000/minute' or 'endpoint:POST /v1/orders=70/minute'; 'unlimited' for none. May be repeated."`
+	Quota       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR=QUOTA" help:"A quota of its own, such as 'default=2000/minute' or 'endpoint:POST /v1/orders=70/minute'; 'default=200/minute,5000/hour' for several limits that all count; 'unlimited' for none. May be repeated."`
 	Unset       []string `env:"-" sep:"none" placeholder:"DESCRIPTOR" help:"A descriptor whose quota that begins at --from is taken back. May be repeated."`
 	From        string   `env:"-" placeholder:"TIME" help:"When it begins: an RFC 3339 time, or 'now'. Default: always. A later one counts before an earlier one."`
 	Until       string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('168h'). Default: never."`
@@ -34,6 +34,7 @@ func (*quotaSetCmd) Help() string {
 
   headgate quota set tenant:acme --tier pro --tiers tiers.yaml
   headgate quota set tenant:acme --quota 'default=2000/minute' --from now --until 168h
+  headgate quota set tenant:acme --quota 'default=200/minute,5000/hour'
   headgate quota set tenant:acme --unset 'endpoint:POST /v1/orders'
 
 What is not named stays as it is. Of several quotas of one descriptor the one that
@@ -158,8 +159,8 @@ func parseUntil(text string, now time.Time) (time.Time, error) {
 	return until, nil
 }
 
-// parseQuota reads "DESCRIPTOR=N/UNIT" and "DESCRIPTOR=unlimited". The last "="
-// ends the descriptor, which may hold others.
+// parseQuota reads "DESCRIPTOR=N/UNIT", with further limits after commas, and
+// "DESCRIPTOR=unlimited". The last "=" ends the descriptor, which may hold others.
 func parseQuota(text string) (o sqltenant.Override, err error) {
 	at := strings.LastIndexByte(text, '=')
 	if at < 0 {
@@ -173,10 +174,18 @@ func parseQuota(text string) (o sqltenant.Override, err error) {
 		o.Unlimited = true
 		return o, nil
 	}
-	number, unit, _ := strings.Cut(quota, "/")
-	if o.RequestsPerUnit, err = strconv.ParseInt(number, 10, 64); err != nil {
-		return o, fmt.Errorf("quota %q is not a number; hint: 2000/minute, or unlimited", number)
+	var list []sqltenant.OverrideLimit
+	for text := range strings.SplitSeq(quota, ",") {
+		number, unit, _ := strings.Cut(strings.TrimSpace(text), "/")
+		var l sqltenant.OverrideLimit
+		if l.RequestsPerUnit, err = strconv.ParseInt(number, 10, 64); err != nil {
+			return o, fmt.Errorf("quota %q is not a number; hint: 2000/minute, or unlimited", number)
+		}
+		if l.Unit, err = tenant.ParseUnit(unit); err != nil {
+			return o, err
+		}
+		list = append(list, l)
 	}
-	o.Unit, err = tenant.ParseUnit(unit)
-	return o, err
+	o.SetLimits(list)
+	return o, nil
 }

@@ -39,17 +39,27 @@ type Assignment struct {
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 }
 
-// Override is the quota of a subject for a descriptor: requests_per_unit and unit,
-// or unlimited.
+// Override is the quota of a subject for a descriptor: requests_per_unit and unit, several
+// limits, or unlimited.
 type Override struct {
-	Descriptor      string     `json:"descriptor"`
-	RequestsPerUnit *int64     `json:"requests_per_unit,omitempty"`
-	Unit            string     `json:"unit,omitempty"`
-	Unlimited       bool       `json:"unlimited,omitempty"`
-	Algorithm       string     `json:"algorithm,omitempty"`
-	Burst           int64      `json:"burst,omitempty"`
-	EffectiveAt     *time.Time `json:"effective_at,omitempty"`
-	ExpiresAt       *time.Time `json:"expires_at,omitempty"`
+	Descriptor      string `json:"descriptor"`
+	RequestsPerUnit *int64 `json:"requests_per_unit,omitempty"`
+	Unit            string `json:"unit,omitempty"`
+	Unlimited       bool   `json:"unlimited,omitempty"`
+	Algorithm       string `json:"algorithm,omitempty"`
+	Burst           int64  `json:"burst,omitempty"`
+	// Limits are several limits, which all count, in place of the one of the fields above.
+	Limits      []Limit    `json:"limits,omitempty"`
+	EffectiveAt *time.Time `json:"effective_at,omitempty"`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
+}
+
+// Limit is one of several limits of an override.
+type Limit struct {
+	RequestsPerUnit *int64 `json:"requests_per_unit"`
+	Unit            string `json:"unit"`
+	Algorithm       string `json:"algorithm,omitempty"`
+	Burst           int64  `json:"burst,omitempty"`
 }
 
 // FieldError says which field of a document cannot be.
@@ -150,36 +160,71 @@ func (o *Override) record() (r sqltenant.Override, err error) {
 	if r.Descriptor, err = tenant.ParseDescriptor(o.Descriptor); err != nil {
 		return r, wrong("descriptor", "%v", err)
 	}
-	r.Term, r.Unlimited = term(o.EffectiveAt, o.ExpiresAt), o.Unlimited
-	if o.Unlimited {
-		if o.RequestsPerUnit != nil || o.Unit != "" || o.Algorithm != "" || o.Burst != 0 {
-			return r, wrong("unlimited", "stands alone; hint: leave requests_per_unit, unit, algorithm and burst out")
+	r.Term = term(o.EffectiveAt, o.ExpiresAt)
+	one := Limit{o.RequestsPerUnit, o.Unit, o.Algorithm, o.Burst}
+	none := o.RequestsPerUnit == nil && o.Unit == "" && o.Algorithm == "" && o.Burst == 0
+	var list []sqltenant.OverrideLimit
+	switch {
+	case o.Unlimited && !(none && o.Limits == nil):
+		return r, wrong("unlimited", "stands alone; hint: leave requests_per_unit, unit, algorithm, burst and limits out")
+	case o.Unlimited:
+	case o.Limits == nil:
+		var l sqltenant.OverrideLimit
+		l, err = one.record("")
+		list = append(list, l)
+	case !none:
+		return r, wrong("limits", "they stand alone; hint: leave requests_per_unit, unit, algorithm and burst out")
+	default:
+		list, err = severalOf(o.Limits)
+	}
+	r.SetLimits(list)
+	return r, err
+}
+
+// severalOf returns several limits as they are kept, each of a length of its own.
+func severalOf(limits []Limit) ([]sqltenant.OverrideLimit, error) {
+	if len(limits) == 0 || len(limits) > tenant.MaxLimits {
+		return nil, wrong("limits", "%d of them; hint: from 1 to %d, or unlimited: true", len(limits), tenant.MaxLimits)
+	}
+	list := make([]sqltenant.OverrideLimit, len(limits))
+	for i := range limits {
+		field := fmt.Sprintf("limits[%d].", i)
+		var err error
+		if list[i], err = limits[i].record(field); err != nil {
+			return nil, err
 		}
-		return r, nil
+		if slices.ContainsFunc(list[:i], func(l sqltenant.OverrideLimit) bool { return l.Unit == list[i].Unit }) {
+			return nil, wrong(field+"unit", "a second limit per %s; hint: one limit for each length", tenant.UnitText(list[i].Unit))
+		}
 	}
-	if o.RequestsPerUnit == nil {
-		return r, wrong("requests_per_unit", "missing; hint: a whole number, or unlimited: true")
+	return list, nil
+}
+
+// record returns l as it is kept; in errors, field stands before the names of its fields.
+func (l *Limit) record(field string) (r sqltenant.OverrideLimit, err error) {
+	if l.RequestsPerUnit == nil {
+		return r, wrong(field+"requests_per_unit", "missing; hint: a whole number, or unlimited: true")
 	}
-	if r.Unit, err = tenant.ParseUnit(o.Unit); err != nil {
-		return r, wrong("unit", "%v", err)
+	if r.Unit, err = tenant.ParseUnit(l.Unit); err != nil {
+		return r, wrong(field+"unit", "%v", err)
 	}
-	if o.Algorithm != "" {
-		if r.Algorithm, err = limit.ParseAlgorithm(o.Algorithm); err != nil {
-			return r, wrong("algorithm", "%v", err)
+	if l.Algorithm != "" {
+		if r.Algorithm, err = limit.ParseAlgorithm(l.Algorithm); err != nil {
+			return r, wrong(field+"algorithm", "%v", err)
 		}
 	}
 	if r.Algorithm == limit.Concurrency || r.Algorithm == limit.Ban {
-		return r, wrong("algorithm", "%v is no quota over time; hint: one of the other algorithms", r.Algorithm)
+		return r, wrong(field+"algorithm", "%v is no quota over time; hint: one of the other algorithms", r.Algorithm)
 	}
-	r.RequestsPerUnit, r.Burst = *o.RequestsPerUnit, o.Burst
+	r.RequestsPerUnit, r.Burst = *l.RequestsPerUnit, l.Burst
 	if _, err := limit.New(limit.Spec{Algorithm: r.Algorithm, Quota: r.RequestsPerUnit, Period: r.Unit, Burst: r.Burst}); err != nil {
 		var spec *limit.SpecError
 		errors.As(err, &spec) // is always one
-		field := spec.Field
-		if field == "quota" {
-			field = "requests_per_unit"
+		name := spec.Field
+		if name == "quota" {
+			name = "requests_per_unit"
 		}
-		return r, wrong(field, "%s; hint: %s", spec.Problem, spec.Hint)
+		return r, wrong(field+name, "%s; hint: %s", spec.Problem, spec.Hint)
 	}
 	return r, nil
 }
@@ -226,12 +271,18 @@ func overrideOf(r *sqltenant.Override) Override {
 		Descriptor: tenant.DescriptorText(r.Descriptor), Unlimited: r.Unlimited,
 		EffectiveAt: optional(r.Term.From), ExpiresAt: optional(r.Term.Until),
 	}
-	if !r.Unlimited {
-		quota := r.RequestsPerUnit
-		o.RequestsPerUnit, o.Unit, o.Burst = &quota, tenant.UnitText(r.Unit), r.Burst
-		if r.Algorithm != limit.SlidingWindow {
-			o.Algorithm = r.Algorithm.String()
+	var list []Limit
+	for _, l := range r.Limits() {
+		one := Limit{RequestsPerUnit: &l.RequestsPerUnit, Unit: tenant.UnitText(l.Unit), Burst: l.Burst}
+		if l.Algorithm != limit.SlidingWindow {
+			one.Algorithm = l.Algorithm.String()
 		}
+		list = append(list, one)
+	}
+	if len(list) == 1 {
+		o.RequestsPerUnit, o.Unit, o.Algorithm, o.Burst = list[0].RequestsPerUnit, list[0].Unit, list[0].Algorithm, list[0].Burst
+	} else {
+		o.Limits = list
 	}
 	return o
 }

@@ -345,16 +345,16 @@ func lineOfAccount(a *tenant.Account) (Line, error) {
 	r := sqltenant.Record{Subject: a.Subject, Tiers: a.Tiers, TopUps: a.TopUps}
 	for i := range a.Overrides {
 		o := &a.Overrides[i]
-		kept := sqltenant.Override{Descriptor: o.Descriptor, Unlimited: o.Quota.Unlimited(), Term: o.Term}
-		if len(o.Quota.Limits) > 1 {
-			return Line{}, errors.New("an override of several limits")
-		}
+		kept := sqltenant.Override{Descriptor: o.Descriptor, Term: o.Term}
+		var list []sqltenant.OverrideLimit
 		for _, l := range o.Quota.Limits {
-			kept.RequestsPerUnit, kept.Unit, kept.Algorithm, kept.Burst = l.Quota, l.Period, l.Algorithm, l.Burst
+			one := sqltenant.OverrideLimit{RequestsPerUnit: l.Quota, Unit: l.Period, Algorithm: l.Algorithm, Burst: l.Burst}
 			if l.Algorithm == limit.LeakyBucket || l.Algorithm == limit.LeakyQueue {
-				kept.Burst = 0 // it is not a setting of theirs
+				one.Burst = 0 // it is not a setting of theirs
 			}
+			list = append(list, one)
 		}
+		kept.SetLimits(list)
 		r.Overrides = append(r.Overrides, kept)
 	}
 	return LineOf(&r), nil

@@ -42,6 +42,9 @@ func someAccounts(t *testing.T) map[tenant.Subject]tenant.Account {
 		}
 		all.Overrides = append(all.Overrides, o)
 	}
+	all.Overrides = append(all.Overrides, sqltenant.Override{Descriptor: "op:several", RequestsPerUnit: 200, Unit: time.Minute, More: []sqltenant.OverrideLimit{
+		{RequestsPerUnit: 5000, Unit: time.Hour, Algorithm: limit.LeakyBucket}, {RequestsPerUnit: 9, Unit: time.Second, Algorithm: limit.TokenBucket, Burst: 20},
+	}})
 	tier := []tenant.Assignment{{Tier: "pro"}}
 	accounts := map[tenant.Subject]tenant.Account{}
 	for _, r := range []sqltenant.Record{

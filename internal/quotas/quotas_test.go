@@ -107,19 +107,27 @@ func TestRecordRefuses(t *testing.T) {
 		`{"tier":"pro"`:                                        ": wants a comma or }, got the end",
 		`{"tier":"pro",}`:                                      "wants a quoted name",
 		`{"tier":"pro","effective_at":"2026-01-02T00:00:00Z","expires_at":"2026-01-01T00:00:00Z"}`: "ends before it begins",
-		override(`"unit":"minute"`):                                          "overrides[0].requests_per_unit: missing",
-		override(`"requests_per_unit":1`):                                    "overrides[0].unit: unit",
-		override(`"requests_per_unit":1,"unit":"fortnight"`):                 `overrides[0].unit: unit "fortnight"`,
-		override(`"requests_per_unit":-1,"unit":"minute"`):                   "overrides[0].requests_per_unit: -1 is negative",
-		override(`"requests_per_unit":9007199254740993,"unit":"minute"`):     "overrides[0].requests_per_unit: ",
-		override(`"requests_per_unit":1.5,"unit":"minute"`):                  "overrides[0].requests_per_unit: the number 1.5 is not a whole number",
-		override(`"requests_per_unit":1e400,"unit":"minute"`):                "overrides[0].requests_per_unit: the number 1e400 is not a whole number",
-		override(`"requests_per_unit":1,"unit":"minute","burst":3`):          "overrides[0].burst: ",
-		override(`"requests_per_unit":1,"unit":"minute","algorithm":"best"`): "overrides[0].algorithm: ",
-		override(`"requests_per_unit":1,"unit":"minute","algorithm":"ban"`):  "overrides[0].",
-		override(`"requests_per_unit":1,"unlimited":true`):                   "overrides[0].unlimited: stands alone",
-		override(`"unlimited":true},{"descriptor":"","unlimited":true`):      "override 1: a second one of default",
-		`{"overrides":[{"descriptor":"orders","unlimited":true}]}`:           "overrides[0].descriptor: ",
+		override(`"unit":"minute"`):                                                                                 "overrides[0].requests_per_unit: missing",
+		override(`"requests_per_unit":1`):                                                                           "overrides[0].unit: unit",
+		override(`"requests_per_unit":1,"unit":"fortnight"`):                                                        `overrides[0].unit: unit "fortnight"`,
+		override(`"requests_per_unit":-1,"unit":"minute"`):                                                          "overrides[0].requests_per_unit: -1 is negative",
+		override(`"requests_per_unit":9007199254740993,"unit":"minute"`):                                            "overrides[0].requests_per_unit: ",
+		override(`"requests_per_unit":1.5,"unit":"minute"`):                                                         "overrides[0].requests_per_unit: the number 1.5 is not a whole number",
+		override(`"requests_per_unit":1e400,"unit":"minute"`):                                                       "overrides[0].requests_per_unit: the number 1e400 is not a whole number",
+		override(`"requests_per_unit":1,"unit":"minute","burst":3`):                                                 "overrides[0].burst: ",
+		override(`"requests_per_unit":1,"unit":"minute","algorithm":"best"`):                                        "overrides[0].algorithm: ",
+		override(`"requests_per_unit":1,"unit":"minute","algorithm":"ban"`):                                         "overrides[0].",
+		override(`"limits":[]`):                                                                                     "overrides[0].limits: 0 of them",
+		override(`"limits":[{"unit":"minute"}]`):                                                                    "overrides[0].limits[0].requests_per_unit: missing",
+		override(`"limits":[{"requests_per_unit":1,"unit":"minute"},{"requests_per_unit":2,"unit":"60s"}]`):         "overrides[0].limits[1].unit: a second limit per minute",
+		override(`"limits":[{"requests_per_unit":1,"unit":"hour"},{"requests_per_unit":2,"unit":"day","burst":3}]`): "overrides[0].limits[1].burst: ",
+		override(`"limits":[{"requests_per_unit":1,"unit":"hour","expires_at":"2026-01-01T00:00:00Z"}]`):            "overrides[0].limits[0].expires_at: no such field",
+		override(`"limits":[` + strings.Repeat(`{"requests_per_unit":1,"unit":"hour"},`, 8) + `{}]`):                "overrides[0].limits: 9 of them",
+		override(`"unit":"hour","limits":[{"requests_per_unit":1,"unit":"hour"}]`):                                  "overrides[0].limits: they stand alone",
+		override(`"unlimited":true,"limits":[{"requests_per_unit":1,"unit":"hour"}]`):                               "overrides[0].unlimited: stands alone",
+		override(`"requests_per_unit":1,"unlimited":true`):                                                          "overrides[0].unlimited: stands alone",
+		override(`"unlimited":true},{"descriptor":"","unlimited":true`):                                             "override 1: a second one of default",
+		`{"overrides":[{"descriptor":"orders","unlimited":true}]}`:                                                  "overrides[0].descriptor: ",
 	} {
 		d, err := Parse([]byte(text))
 		r := sqltenant.Record{Subject: tenant.Subject{Key: "api_key", Value: "h"}, Last4: "abcd", Tiers: []tenant.Assignment{{Tier: "free"}}}
@@ -161,6 +169,11 @@ func TestDocumentsRoundTrip(t *testing.T) {
 			o.Unit = rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 90 * time.Second, 36 * time.Hour, 30 * 24 * time.Hour}).Draw(t, "unit")
 			if o.Algorithm = rapid.SampledFrom([]limit.Algorithm{limit.SlidingWindow, limit.TokenBucket}).Draw(t, "algorithm"); o.Algorithm == limit.TokenBucket {
 				o.Burst = rapid.Int64Range(0, 100).Draw(t, "burst")
+			}
+			for _, unit := range []time.Duration{2 * time.Hour, 7 * 24 * time.Hour} {
+				if rapid.Bool().Draw(t, "more") {
+					o.More = append(o.More, sqltenant.OverrideLimit{RequestsPerUnit: rapid.Int64Range(1, 1<<40).Draw(t, "further"), Unit: unit, Algorithm: limit.SlidingWindow})
+				}
 			}
 		}
 		return o

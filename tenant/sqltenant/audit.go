@@ -85,6 +85,8 @@ type (
 		Burst           int64  `json:"burst,omitempty"`
 		EffectiveAt     int64  `json:"effective_at_us,omitempty"`
 		ExpiresAt       int64  `json:"expires_at_us,omitempty"`
+
+		More []keptLimit `json:"more_limits,omitempty"`
 	}
 	topUpState struct {
 		ID          string `json:"id"`
@@ -131,6 +133,7 @@ func (o *Override) state() overrideState {
 	s := overrideState{Descriptor: o.Descriptor, Unlimited: o.Unlimited, EffectiveAt: micros(o.Term.From), ExpiresAt: micros(o.Term.Until)}
 	if !o.Unlimited {
 		s.RequestsPerUnit, s.Unit, s.Algorithm, s.Burst = o.RequestsPerUnit, tenant.UnitText(o.Unit), o.Algorithm.String(), o.Burst
+		s.More = keptLimits(o.More)
 	}
 	return s
 }

@@ -3,6 +3,7 @@ package sqltenant
 import (
 	"context"
 	"database/sql"
+	"reflect"
 	"slices"
 	"time"
 
@@ -54,7 +55,7 @@ func (d *difference) addOverrides(before, after *Record) {
 	}
 	for i := range after.Overrides {
 		o := &after.Overrides[i]
-		if was := old[o.ID]; was == nil || *was != *o {
+		if was := old[o.ID]; was == nil || !reflect.DeepEqual(was, o) {
 			d.overrides = append(d.overrides, o.row(after.Subject))
 		}
 		delete(old, o.ID)
@@ -67,12 +68,12 @@ func (d *difference) addOverrides(before, after *Record) {
 // row returns the values of a row of quota_overrides.
 func (o *Override) row(s tenant.Subject) []any {
 	quota := sql.NullInt64{Int64: o.RequestsPerUnit, Valid: !o.Unlimited}
-	unit := tenant.UnitText(o.Unit)
+	unit, more := tenant.UnitText(o.Unit), moreText(o.More)
 	if o.Unlimited {
-		unit = tenant.UnitText(time.Second)
+		unit, more = tenant.UnitText(time.Second), ""
 	}
 	return []any{
-		o.ID, s.Key, s.Value, o.Descriptor, quota, unit, o.Algorithm.String(), o.Burst,
+		o.ID, s.Key, s.Value, o.Descriptor, quota, unit, o.Algorithm.String(), o.Burst, more,
 		moment(o.Term.From), endTerm(o.Term.Until), moment(o.CreatedAt), moment(o.UpdatedAt), o.CreatedBy,
 	}
 }
@@ -113,10 +114,10 @@ func (d *difference) write(ctx context.Context, w *writer) error {
 		{`INSERT INTO accounts (subject_key, subject, last4, version, updated_at) VALUES `, d.accounts,
 			` ON CONFLICT (subject_key, subject) DO UPDATE SET last4 = excluded.last4, version = excluded.version, updated_at = excluded.updated_at`},
 		{`INSERT INTO account_tiers (subject_key, subject, tier, effective_at, expires_at) VALUES `, d.tiers, ``},
-		{`INSERT INTO quota_overrides (id, subject_key, subject, descriptor, requests_per_unit, unit, algorithm, burst,
+		{`INSERT INTO quota_overrides (id, subject_key, subject, descriptor, requests_per_unit, unit, algorithm, burst, more_limits,
 			effective_at, expires_at, created_at, updated_at, created_by) VALUES `, d.overrides,
 			` ON CONFLICT (id) DO UPDATE SET requests_per_unit = excluded.requests_per_unit, unit = excluded.unit, algorithm = excluded.algorithm,
-			burst = excluded.burst, expires_at = excluded.expires_at, updated_at = excluded.updated_at`},
+			burst = excluded.burst, more_limits = excluded.more_limits, expires_at = excluded.expires_at, updated_at = excluded.updated_at`},
 		{`INSERT INTO account_top_ups (id, subject_key, subject, descriptor, hits, effective_at, expires_at, created_at, created_by) VALUES `, d.topUps,
 			` ON CONFLICT (subject_key, subject, id) DO UPDATE SET descriptor = excluded.descriptor, hits = excluded.hits,
 			effective_at = excluded.effective_at, expires_at = excluded.expires_at`},

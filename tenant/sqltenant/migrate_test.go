@@ -69,7 +69,7 @@ func TestMigrationKeepsTheChain(t *testing.T) {
 			t.Errorf("%+v, %v", entries, err)
 		}
 		r, err := d.Get(t.Context(), key("a"))
-		if err != nil || r.Version != 3 || r.Tiers[0].Tier != "enterprise" || r.Overrides[0].RequestsPerUnit != 3000 || r.Overrides[0].ID != "i" {
+		if err != nil || r.Version != 3 || r.Tiers[0].Tier != "enterprise" || r.Overrides[0].RequestsPerUnit != 3000 || r.Overrides[0].ID != "i" || r.Overrides[0].More != nil {
 			t.Errorf("%+v, %v", r, err)
 		}
 		putDocument(t, d, sqltenant.RulesDocument, "api", "domain: api")

@@ -239,7 +239,7 @@ var parts = [...]struct {
 	scan      func(*sql.Rows, map[tenant.Subject]*Record) error
 }{
 	{`SELECT t.subject_key, t.subject, t.tier, t.effective_at, t.expires_at FROM account_tiers t `, scanTier},
-	{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.requests_per_unit, t.unit, t.algorithm, t.burst,
+	{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.requests_per_unit, t.unit, t.algorithm, t.burst, t.more_limits,
 		t.effective_at, t.expires_at, t.created_at, t.updated_at, t.created_by FROM quota_overrides t `, scanOverride},
 	{`SELECT t.subject_key, t.subject, t.id, t.descriptor, t.hits, t.effective_at, t.expires_at FROM account_top_ups t `, scanTopUp},
 }
@@ -319,9 +319,9 @@ func scanOverride(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	var s tenant.Subject
 	var o Override
 	var quota, until maybe
-	var unit, algorithm string
+	var unit, algorithm, more string
 	var burst, from, created, updated whole
-	if err := rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &burst,
+	if err := rows.Scan(&s.Key, &s.Value, &o.ID, &o.Descriptor, &quota, &unit, &algorithm, &burst, &more,
 		&from, &until, &created, &updated, &o.CreatedBy); err != nil {
 		return err
 	}
@@ -339,7 +339,12 @@ func scanOverride(rows *sql.Rows, of map[tenant.Subject]*Record) error {
 	}
 	o.Unlimited, o.RequestsPerUnit, o.Burst = !quota.valid, int64(quota.whole), int64(burst)
 	o.CreatedAt, o.UpdatedAt = created.instant(), updated.instant()
-	if o.Term, err = term("quota_overrides", from, until); err != nil {
+	if o.Term, err = term("quota_overrides", from, until); err == nil && quota.valid {
+		if o.More, err = parseMore(more); err != nil {
+			err = fmt.Errorf("quota_overrides.more_limits: %w", err)
+		}
+	}
+	if err != nil {
 		r.Invalid = append(r.Invalid, err)
 	} else {
 		r.Overrides = append(r.Overrides, o)

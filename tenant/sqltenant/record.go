@@ -44,17 +44,20 @@ type Record struct {
 	Invalid []error
 }
 
-// Override is an override as it is kept: one limit, or none when Unlimited.
+// Override is an override as it is kept: limits that all count, or none when Unlimited; see
+// Limits.
 type Override struct {
 	ID         string
 	Descriptor string // canonical; see tenant.ParseDescriptor
-	// Unlimited lets everything pass; then the next four fields mean nothing.
+	// Unlimited lets everything pass; then the next five fields mean nothing.
 	Unlimited       bool
 	RequestsPerUnit int64
 	Unit            time.Duration
 	Algorithm       limit.Algorithm
 	Burst           int64
-	Term            tenant.Term
+	// More are further limits, each of a length of its own.
+	More []OverrideLimit
+	Term tenant.Term
 	// CreatedAt, UpdatedAt and CreatedBy are set by the database.
 	CreatedAt, UpdatedAt time.Time
 	CreatedBy            string
@@ -78,11 +81,15 @@ func (o *Override) quota() (*tenant.Quota, error) {
 	if o.Unlimited {
 		return &tenant.Quota{}, nil
 	}
-	l, err := limit.New(limit.Spec{Algorithm: o.Algorithm, Quota: o.RequestsPerUnit, Period: o.Unit, Burst: o.Burst})
-	if err != nil {
-		return nil, err
+	quota := &tenant.Quota{Limits: make([]tenant.Limit, 0, 1+len(o.More))}
+	for _, one := range o.Limits() {
+		l, err := limit.New(limit.Spec{Algorithm: one.Algorithm, Quota: one.RequestsPerUnit, Period: one.Unit, Burst: one.Burst})
+		if err != nil {
+			return nil, err
+		}
+		quota.Limits = append(quota.Limits, tenant.Limit{Limit: l, Name: tenant.LimitName(o.Descriptor, l)})
 	}
-	return &tenant.Quota{Limits: []tenant.Limit{{Limit: l, Name: tenant.LimitName(o.Descriptor, l)}}}, nil
+	return quota, nil
 }
 
 // Validate refuses what the tables or a snapshot cannot hold.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -139,7 +140,7 @@ func TestUpdateKeepsOrigin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if after.Version != 2 || after.Overrides[0] != before.Overrides[0] {
+		if after.Version != 2 || !reflect.DeepEqual(after.Overrides[0], before.Overrides[0]) {
 			t.Errorf("the first override became %+v, was %+v", after.Overrides[0], before.Overrides[0])
 		}
 		if o := after.Overrides[1]; o.ID != before.Overrides[1].ID || o.CreatedBy != "ann" || !o.UpdatedAt.Equal(start.Add(time.Minute)) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -211,7 +212,7 @@ func (r *Record) stamp(before *Record, actor string) {
 		}
 		old := before.Overrides[at]
 		o.ID, o.CreatedBy, o.CreatedAt, o.UpdatedAt = old.ID, old.CreatedBy, old.CreatedAt, old.UpdatedAt
-		if o.state() != old.state() {
+		if !reflect.DeepEqual(o.state(), old.state()) {
 			o.UpdatedAt = r.UpdatedAt
 		}
 	}

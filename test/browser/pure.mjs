@@ -13,7 +13,7 @@ import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
 import { chosen as choose } from "../../internal/dashboard/assets/settings.js";
 import { chosen, drift, heard, sumOf } from "../../internal/dashboard/assets/sums.js";
-import { storing, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
+import { storing, withLimits, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
 
 const cases = JSON.parse(readFileSync(0, "utf8"));
 for (const { text, entries } of cases) assert.deepEqual(parse(text), entries, text);
@@ -137,5 +137,8 @@ const settings = [{ name: "store", value: "redis://h", from: "environment", vari
 const named = (find, from) => choose(settings, find, from).map((s) => s.name);
 assert.deepEqual([named("", ""), named("REDIS", ""), named("headgate_", ""), named("severe", ""), named("", "given"), named("", "default"), named("store", "file")], [["store", "log-level"], ["store"], ["store"], ["log-level"], ["store"], ["log-level"], []]);
 
+// An override of one limit stands in its fields, one of several in a list.
+assert.deepEqual(withLimits("default", [{ requests_per_unit: 1, unit: "hour" }]), { descriptor: "default", requests_per_unit: 1, unit: "hour" });
+assert.deepEqual(withLimits("default", [{ requests_per_unit: 1, unit: "hour" }, { requests_per_unit: 9, unit: "day" }]), { descriptor: "default", limits: [{ requests_per_unit: 1, unit: "hour" }, { requests_per_unit: 9, unit: "day" }] });
 
 console.log(JSON.stringify(cases.map(({ entries }) => format(entries))));

@@ -74,12 +74,33 @@ await play(async (page) => {
   await page.locator(".verdict.tone-warn").getByText("There is no domain shpo.").waitFor();
   clearInterval(traffic);
 
-  // An override has one limit: that it would end the others is said before it is written.
+  // A quota of several limits is changed without loss of any.
   assert.equal((await page.request.put(`${stage.base}/api/quotas/tenant:acme`, { headers: json, data: { tier: "pro" } })).status(), 201);
   await open(page, "tenants/tenant:acme");
   await page.getByRole("button", { name: "Change the quota of default" }).click();
-  await page.getByText("200 per minute and 5,000 per hour are in force. An override has one limit: the others do not count while it lasts.").waitFor();
-  await page.getByLabel("Requests", { exact: true }).fill("1000");
-  await page.getByRole("button", { name: "Review" }).click();
-  await page.getByText("200 per minute and 5,000 per hour are in force.").waitFor();
+  const dialog = page.getByRole("dialog");
+  const one = (n) => dialog.getByRole("group", { name: `Limit ${n}` });
+  assert.equal(await one(2).getByLabel("Requests", { exact: true }).inputValue(), "5000");
+  assert.equal(await one(2).getByLabel("per", { exact: true }).inputValue(), "hour");
+  await accessible(page, "the dialog of several limits");
+  await one(1).getByLabel("Requests", { exact: true }).fill("1000");
+  await dialog.getByRole("button", { name: "Add a limit" }).click();
+  await one(3).getByLabel("Requests", { exact: true }).fill("90000");
+  await one(3).getByLabel("per", { exact: true }).fill("hour");
+  await dialog.getByRole("button", { name: "Review" }).click();
+  await dialog.getByRole("cell", { name: "1,000 per minute and 5,000 per hour and 90,000 per hour" }).waitFor();
+  await dialog.getByRole("button", { name: "Change it" }).click();
+  await dialog.getByText(/a second limit per hour/).first().waitFor();
+  await dialog.getByRole("button", { name: "Back" }).click();
+  await one(3).getByLabel("per", { exact: true }).fill("day");
+  await one(2).getByRole("button", { name: "Remove the limit" }).click();
+  assert.equal(await one(2).getByLabel("Requests", { exact: true }).inputValue(), "90000");
+  await shot(page, "truth-limits");
+  await dialog.getByRole("button", { name: "Review" }).click();
+  await dialog.getByRole("button", { name: "Change it" }).click();
+  await dialog.waitFor({ state: "detached" });
+  await page.getByRole("table", { name: "Quotas in force" }).getByRole("row", { name: /default 1,000 per minute and 90,000 per day/ }).waitFor();
+  await page.getByRole("table", { name: "Stored overrides" }).getByRole("row", { name: /default 1,000 per minute and 90,000 per day for ever/ }).waitFor();
+  const { account } = await (await page.request.get(`${stage.base}/api/quotas/tenant:acme`)).json();
+  assert.deepEqual(account.overrides, [{ descriptor: "default", limits: [{ requests_per_unit: 1000, unit: "minute" }, { requests_per_unit: 90000, unit: "day" }] }]);
 }, { acceptDownloads: true }).finally(() => clearInterval(traffic));

@@ -68,6 +68,67 @@ export function storing(path, seen, next) {
   return () => (empty ? change("DELETE", path, null, etag) : change("PUT", path, next, etag));
 }
 
+// limitsOf are the limits that a quota or an override has, [] where it has none.
+const limitsOf = (q) => (!q || q.unlimited ? [] : q.limits?.length ? q.limits : q.requests_per_unit === undefined ? [] : [q]);
+
+const mostLimits = 8;
+
+// withLimits is an override of these limits, as the admin API takes it: one stands in its
+// fields, several in a list.
+export const withLimits = (descriptor, list) => (list.length === 1 ? { descriptor, ...list[0] } : { descriptor, limits: list });
+
+// limitFields asks for limits, all of which count. list() are those that are given; enable
+// has them be given or not.
+function limitFields(had) {
+  const element = h("div", { class: "limits" });
+  const more = h("button", { type: "button", class: "quiet", onclick: () => add({}).focus() }, "Add a limit");
+  let rows = [];
+  let off = false;
+  const shown = () => {
+    rows.forEach((r, i) => {
+      r.element.setAttribute("aria-label", `Limit ${i + 1}`);
+      r.remove.hidden = rows.length === 1;
+      for (const control of r.controls) control.disabled = off;
+      r.hits.required = r.unit.required = !off;
+    });
+    more.hidden = rows.length >= mostLimits || off;
+  };
+  const add = (l) => {
+    const hits = h("input", { type: "number", min: 0, step: 1, value: l.requests_per_unit ?? "" });
+    const unit = h("input", { type: "text", list: "units", value: l.unit ?? (rows.length ? "hour" : "minute"), autocomplete: "off" });
+    const algorithm = choice(algorithms, l.algorithm === "sliding_window" ? "" : l.algorithm ?? "");
+    // What follows from the quota, or from how a bucket leaks, is no setting of it.
+    const burst = h("input", { type: "number", min: 0, step: 1, value: l.burst && l.burst !== l.requests_per_unit && !l.algorithm?.startsWith("leaky") ? l.burst : "" });
+    const remove = h("button", { type: "button", class: "quiet", onclick: () => {
+      rows = rows.filter((r) => r !== row);
+      row.element.remove();
+      shown();
+      rows.at(-1).hits.focus();
+    } }, "Remove the limit");
+    const row = { hits, unit, algorithm, burst, remove, controls: [hits, unit, algorithm, burst, remove],
+      element: h("div", { role: "group" }, h("div", { class: "row" }, field("Requests", hits), field("per", unit)),
+        h("details", null, h("summary", null, "Algorithm and burst"), h("div", { class: "row" }, field("Algorithm", algorithm), field("Burst", burst, "empty: as many as the quota"))), remove) };
+    rows.push(row);
+    element.append(row.element);
+    shown();
+    return hits;
+  };
+  for (const l of had.length ? had : [{}]) add(l);
+  return {
+    element: h("div", null, element, h("div", { class: "actions" }, more), h("datalist", { id: "units" }, units.map((u) => h("option", { value: u })))),
+    enable(is) {
+      off = !is;
+      shown();
+    },
+    list: () => rows.map(({ hits, unit, algorithm, burst }) => {
+      const one = { requests_per_unit: Number(hits.value), unit: unit.value.trim() };
+      if (algorithm.value) one.algorithm = algorithm.value;
+      if (burst.value) one.burst = Number(burst.value);
+      return one;
+    }),
+  };
+}
+
 export function show(root, { parts: [name], me }) {
   const path = `quotas/${encodeURIComponent(name)}`;
   const note = h("div");
@@ -98,43 +159,31 @@ export function show(root, { parts: [name], me }) {
   const there = async () => {
     const is = (await versioned(path)).data;
     if (!is) return "There is no account: the fallback tier counts.";
-    return `Version ${is.version} of ${day(is.updated_at)}: tier ${is.tier || none}; default ${limits(is.quotas?.default)}${is.account.overrides?.map((o) => `; ${o.descriptor}: ${limit(o)} ${lasts(o)}`).join("") ?? ""}.`;
+    return `Version ${is.version} of ${day(is.updated_at)}: tier ${is.tier || none}; default ${limits(is.quotas?.default)}${is.account.overrides?.map((o) => `; ${o.descriptor}: ${limits(o)} ${lasts(o)}`).join("") ?? ""}.`;
   };
   const store = (next) => storing(path, account, next);
 
   const editQuota = (descriptor) => {
     const was = resolved(descriptor ?? "default") ?? consumed?.usage[descriptor ?? "default"];
     const what = h("input", { type: "text", required: true, value: descriptor ?? "", readOnly: descriptor !== undefined, placeholder: "endpoint:POST /v1/orders", autocomplete: "off" });
-    const hits = h("input", { type: "number", min: 0, step: 1, value: was?.requests_per_unit ?? "" });
-    const unit = h("input", { type: "text", list: "units", value: was?.unit ?? "minute", autocomplete: "off" });
+    const wanted = limitFields(limitsOf(was));
     const unlimited = h("input", { type: "checkbox", checked: Boolean(was?.unlimited) });
-    const algorithm = choice(algorithms, "");
-    const burst = h("input", { type: "number", min: 0, step: 1, value: "" });
     const until = expiry("How long");
-    const shown = () => {
-      for (const control of [hits, unit, algorithm, burst]) control.disabled = unlimited.checked;
-      hits.required = unit.required = !unlimited.checked;
-    };
+    const shown = () => wanted.enable(!unlimited.checked);
     unlimited.addEventListener("change", shown);
     shown();
-    // An override has one limit: of several, the others would end without a word.
-    const several = was?.limits?.length > 1 ? `${limits(was)} are in force. An override has one limit: the others do not count while it lasts. To keep them, change the tier.` : null;
     return edit({
-      title: descriptor ? `Quota of ${name}: ${descriptor}` : `New quota of ${name}`, say: several,
-      fields: [field("Descriptor", what, "default is for all that the tenant does"), h("div", { class: "row" }, field("Requests", hits), field("per", unit)), h("datalist", { id: "units" }, units.map((u) => h("option", { value: u }))),
-        field("No limit at all", unlimited), h("details", null, h("summary", null, "Algorithm and burst"), h("div", { class: "row" }, field("Algorithm", algorithm), field("Burst", burst, "empty: as many as the quota"))), until.element],
+      title: descriptor ? `Quota of ${name}: ${descriptor}` : `New quota of ${name}`, say: "Of several limits all count.",
+      fields: [field("Descriptor", what, "default is for all that the tenant does"), wanted.element, field("No limit at all", unlimited), until.element],
       now: there,
       plan() {
-        const override = unlimited.checked ? { descriptor: what.value.trim(), unlimited: true } : { descriptor: what.value.trim(), requests_per_unit: Number(hits.value), unit: unit.value.trim() };
-        if (!unlimited.checked && algorithm.value) override.algorithm = algorithm.value;
-        if (!unlimited.checked && burst.value) override.burst = Number(burst.value);
+        const override = unlimited.checked ? { descriptor: what.value.trim(), unlimited: true } : withLimits(what.value.trim(), wanted.list());
         const end = until.until();
         if (end) override.expires_at = end;
         const next = withOverride(kept(), override);
         return {
-          changes: [{ what: override.descriptor, before: limits(resolved(override.descriptor) ?? consumed?.usage[override.descriptor]), after: limit(override) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}; then what counts now` : "until it is changed" }],
-          warn: several,
-          words: `The quota of ${name} is ${limit(override)}.`,
+          changes: [{ what: override.descriptor, before: limits(resolved(override.descriptor) ?? consumed?.usage[override.descriptor]), after: limits(override) }, { what: "Lasts", before: "", after: end ? `until ${day(end)}; then what counts now` : "until it is changed" }],
+          words: `The quota of ${name} is ${limits(override)}.`,
           send: store(next),
         };
       },
@@ -147,7 +196,7 @@ export function show(root, { parts: [name], me }) {
       const next = document(kept());
       const at = next.overrides.findIndex((x) => JSON.stringify(x) === JSON.stringify(o));
       next.overrides = next.overrides.toSpliced(at, 1);
-      return { changes: [{ what: o.descriptor, before: `${limit(o)}, ${lasts(o)}`, after: "as the tier or the rule says" }], words: `The override of ${o.descriptor} is removed.`, send: store(next) };
+      return { changes: [{ what: o.descriptor, before: `${limits(o)}, ${lasts(o)}`, after: "as the tier or the rule says" }], words: `The override of ${o.descriptor} is removed.`, send: store(next) };
     },
   });
 
@@ -212,7 +261,7 @@ export function show(root, { parts: [name], me }) {
       h("td", { class: "links" }, button("Change", () => editQuota(q.descriptor), `Change the quota of ${q.descriptor}`)))));
     const keptTable = table("Stored overrides", [{ label: "Descriptor" }, { label: "Quota" }, { label: "Lasts" }, { label: "" }]);
     const overrides = a?.account.overrides ?? [];
-    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limit(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Remove override", () => removeOverride(o), `Remove override of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
+    put(keptTable.rows, overrides.map((o) => h("tr", { class: lasting(o) ? null : "old" }, h("th", { scope: "row" }, h("code", null, o.descriptor)), h("td", null, limits(o)), h("td", null, lasts(o), lasting(o) ? null : [" ", pill("plain", "ended")]), h("td", { class: "links" }, button("Remove override", () => removeOverride(o), `Remove override of ${o.descriptor} that lasts ${lasts(o)}`, true)))));
     put(quotas, list.length ? t.element : empty(account.missing ?? "The fallback tier counts.", "Change the default quota to make an account."),
       h("div", { class: "actions" }, list.length ? null : button("Set the default quota", () => editQuota("default")), button("Add a quota for a descriptor", () => editQuota())),
       overrides.length ? [h("h3", null, "Overrides, past and coming ones too"), keptTable.element] : null);
