@@ -56,7 +56,7 @@ func (w *watching) state() view.Node {
 		Requests: o.Requests, Rates: o.Rates, Latency: o.Latency, HashedBy: w.hashedBy(),
 		TopTotal: w.nameless("total"), TopDenied: w.nameless("denied"),
 		Rules: o.Rules, RulesMore: o.RulesMore, Tiers: o.Tiers[:min(len(o.Tiers), nodes.MaxTiers)],
-		Switches: len(held), SwitchesDigest: switchesDigest(held),
+		Switches: len(held), SwitchesDigest: switchesDigest(held), Settings: w.settings,
 	}
 	if r.Tenants != nil {
 		n.TenantsVersion, n.Replica = strconv.FormatInt(r.Tenants.Version, 10), r.Tenants.Replica

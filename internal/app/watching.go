@@ -47,6 +47,7 @@ type watching struct {
 	timeline  *timeline.Timeline // nil: this process decides nothing
 	regions   *regionWatch
 	lines     linelimit.Limiter
+	settings  map[string]string // as settingDigests returns them
 	// draining is closed when the end begins.
 	draining chan struct{}
 }
@@ -59,7 +60,7 @@ var watchLines = limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 1, P
 
 // watch makes all that looks on, as settings say.
 func (p *process) watch() error {
-	w := &watching{process: p, reach: reach.New(p.logger), draining: make(chan struct{})}
+	w := &watching{process: p, reach: reach.New(p.logger), draining: make(chan struct{}), settings: settingDigests(p.options.Settings)}
 	p.watching = w
 	var err error
 	if w.node, err = p.identify(); err != nil {

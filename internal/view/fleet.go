@@ -40,9 +40,12 @@ type Node struct {
 	Replica        *Replica `json:"replica,omitempty"`
 	Switches       int      `json:"switches"`
 	SwitchesDigest string   `json:"switches_digest,omitempty"`
-	Requests       Requests `json:"requests"` // since start
-	Rates          Requests `json:"rates"`
-	Latency        Latency  `json:"latency"`
+	// Settings are digests of the values of those settings that are not at their defaults and that
+	// alike nodes share, by their names; nil where they are not known.
+	Settings map[string]string `json:"settings,omitzero"`
+	Requests Requests          `json:"requests"` // since start
+	Rates    Requests          `json:"rates"`
+	Latency  Latency           `json:"latency"`
 	// HashedBy tells keys by which nodes hash keys apart: only the lists of nodes with
 	// the same one add up.
 	HashedBy string `json:"hashed_by"`

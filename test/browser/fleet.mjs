@@ -25,6 +25,7 @@ await play(async (page) => {
   await open(page, "fleet");
   const fleet = page.getByRole("table", { name: "Nodes" });
   await page.getByText("gate-3 has other rules than most.").waitFor();
+  await page.getByText("gate-3 has other settings than most: rules.").waitFor();
   await fleet.getByRole("row", { name: /^gate-3 ready .*differs/ }).waitFor();
   await fleet.getByRole("row", { name: /^gate-2 ready/ }).waitFor();
   assert.equal(await fleet.getByRole("row", { name: /^gate-2 .*differs/ }).count(), 0, "gate-2 is as most are");

@@ -7,6 +7,7 @@ import { allowed, degraded, denied, outcomeRows, requestRows, requests, unlimite
 import { csv } from "../../internal/dashboard/assets/csv.js";
 import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
 import { instant, local } from "../../internal/dashboard/assets/events.js";
+import { otherSettings } from "../../internal/dashboard/assets/fleet.js";
 import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { behind, details } from "../../internal/dashboard/assets/replica.js";
@@ -112,6 +113,10 @@ assert.deepEqual(chosen("", { node: { name: "a" }, live_nodes: 1 }, null, 0).of,
 
 const versions = (config_version, switches_digest) => ({ name: config_version + switches_digest, config_version, switches_digest, version: "1" });
 assert.deepEqual(drift([versions("x", "s"), versions("x", "s"), versions("y", "s"), versions("x", undefined)]).map(({ what, nodes }) => [what, nodes.length]), [["rules", 1], ["tenants", 0], ["switches", 1], ["version", 0]]);
+
+// Which settings nodes differ in; one that does not tell its settings differs in none.
+assert.deepEqual(otherSettings([{ name: "a", settings: { store: "1", rules: "2" } }, { name: "b", settings: { store: "1", rules: "2" } }, { name: "c", settings: { store: "1", nodes: "3" } }, { name: "old" }]), [{ node: "c", names: ["nodes", "rules"] }]);
+assert.deepEqual(otherSettings([{ name: "a", settings: {} }, { name: "b", settings: {} }]), []);
 
 // What is denied by which kind of limit.
 assert.deepEqual([{ role: "ban" }, { role: "concurrency" }, { role: "secondary" }, { role: "main" }].map((e) => verdict({ outcome: "denied", ...e })), ["denied: banned", "denied: too many in flight", "denied: secondary limit", "denied"]);

@@ -31,6 +31,19 @@ function replica(r) {
 
 const driftWords = { rules: "other rules", tenants: "other tenants or tiers", switches: "other switches", version: "another version of Headgate" };
 
+const mostNamed = 8;
+
+// otherSettings says in which settings nodes differ from most; of one that does not tell its
+// settings nothing is said.
+export function otherSettings(all) {
+  const nodes = all.filter((n) => n.settings);
+  const names = [...new Set(nodes.flatMap((n) => Object.keys(n.settings)))].sort();
+  const most = new Map(names.map((name) => [name, usual(nodes.map((n) => n.settings[name]))]));
+  return nodes.map((n) => ({ node: n.name, names: names.filter((name) => n.settings[name] !== most.get(name)) })).filter((d) => d.names.length);
+}
+
+const otherSettingsWords = ({ node, names }) => `${node} has other settings than most: ${names.slice(0, mostNamed).join(", ")}${names.length > mostNamed ? ` and ${count(names.length - mostNamed)} more` : ""}.`;
+
 export function show(root) {
   const said = h("p");
   const differ = h("div", { role: "status" });
@@ -52,7 +65,7 @@ export function show(root) {
     const there = f.nodes.filter((n) => heard(n, now));
     const most = new Map(drifts.map(([what, of]) => [what, usual(there.map(of))]));
     const off = (n, what) => (heard(n, now) && drifts.find(([w]) => w === what)[1](n) !== most.get(what) ? [" ", pill("warn", "differs")] : null);
-    const differing = drift(there).filter((d) => d.nodes.length).map((d) => `${d.nodes.map((n) => n.name).join(", ")} ${d.nodes.length === 1 ? "has" : "have"} ${driftWords[d.what]} than most.`);
+    const differing = drift(there).filter((d) => d.nodes.length).map((d) => `${d.nodes.map((n) => n.name).join(", ")} ${d.nodes.length === 1 ? "has" : "have"} ${driftWords[d.what]} than most.`).concat(otherSettings(there).map(otherSettingsWords));
     text(said, f.live > f.nodes.length ? `${count(f.nodes.length)} of ${count(f.live)} live nodes tell of themselves.` : `${count(f.nodes.length)} ${f.nodes.length === 1 ? "node" : "nodes"}.`);
     if (differ.textContent !== differing.join("") + (f.error ?? "")) put(differ, differing.map((words) => h("p", { class: "note warn" }, words)), f.error ? h("p", { class: "note" }, f.error) : null);
     const gone = (f.gone ?? []).map((n) => h("tr", { class: "old" }, h("th", { scope: "row" }, n.name), h("td", null, pill("plain", "gone", "It has ended, or cannot reach the store")), columns.slice(2, -1).map((c) => h("td", { class: c.num ? "num" : null }, c.label === "Version" ? n.version : none)), h("td", { class: "num" }, time(n.at, () => age(n.at, now)))));
