@@ -209,12 +209,11 @@ func (c *Client) learn(ctx context.Context, now time.Time) {
 // use makes what an issuer says into what it is asked by.
 func (c *Client) use(d *issuers.Document, now time.Time) (*knowledge, error) {
 	k := &knowledge{Document: d, at: now}
-	var ok1, ok2, ok3 bool
+	var ok1, ok2 bool
 	k.authorization, ok1 = c.name.Endpoint(d.Authorization)
 	k.token, ok2 = c.name.Endpoint(d.Token)
-	_, ok3 = c.name.Endpoint(d.Keys)
-	if !ok1 || !ok2 || !ok3 {
-		return nil, errors.New("one of authorization_endpoint, token_endpoint and jwks_uri is no https address")
+	if !ok1 || !ok2 {
+		return nil, errors.New("authorization_endpoint or token_endpoint is no https address")
 	}
 	if c.known != nil && c.known.Keys == d.Keys {
 		k.keys, k.verifier = c.known.keys, c.known.verifier
@@ -224,7 +223,7 @@ func (c *Client) use(d *issuers.Document, now time.Time) (*knowledge, error) {
 	if k.keys, err = identity.NewKeySet(identity.KeySetOptions{
 		URL: d.Keys, AllowLoopback: c.name.Loopback(), Client: &http.Client{Transport: c.options.Transport}, MaxAge: keysLast, Now: c.options.Now,
 	}); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("jwks_uri: %w", err)
 	}
 	k.verifier, err = identity.NewTokenVerifier(identity.TokenOptions{
 		Keys: k.keys, Algorithms: issuers.Algorithms(), Issuer: c.name.String(), Audiences: []string{c.options.ID}, Cache: -1,
