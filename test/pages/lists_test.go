@@ -87,6 +87,7 @@ var notRun = []exception{
 	{"docs/audit.md", "rclone", byCollector},
 	{"docs/audit.md", "zcat", recorded},
 	{"docs/concurrency.md", `curl -d '{"domain":"api","descriptors":[{"descriptor":"user:42"}],"hold":"0a1b`, ofBefore},
+	{"docs/dashboard.md", "headgate serve --rules rules.yaml --dashboard-addr 127.0.0.1:9092", "it needs an issuer; test/browser logs in by one"},
 	{"docs/envoy-quotas.md", "envoy", "it is a gateway; test/e2e runs Envoy by this file"},
 	{"docs/kubernetes.md", "helm", byHelm},
 	{"docs/kubernetes.md", "kubectl", byHelm},
