@@ -27,7 +27,7 @@ const (
 // so a moment ago, and never for decisions: it has no part in what the Store does. It is
 // safe for concurrent use. Store.Peeks has it.
 //
-// A replica is asked by the script that decides, as a dry run, which writes nothing, on a
+// A replica is asked by the script that decides, which writes nothing for a peek, on a
 // connection that is made for that. It decides by its own clock: where that differs from its
 // primary's, so do the windows that it tells of. What no replica answers, the Store is asked.
 type Peeks struct {
@@ -174,8 +174,8 @@ type question struct {
 	of     []int // where its takes stand in the batch
 }
 
-// questions returns the calls that ask what a part asks: dry runs, each alone, of no more
-// than a call of the Store has.
+// questions returns the calls that ask what a part asks, each of no more than a call of the
+// Store has. Whatever the takes are, these are peeks, each alone.
 func (p *Peeks) questions(part *peekPart, takes []store.Take) (asked []*question) {
 	byTag := map[int][]int{}
 	for _, i := range part.takes {
@@ -189,12 +189,8 @@ func (p *Peeks) questions(part *peekPart, takes []store.Take) (asked []*question
 		}
 		for len(alone) > 0 {
 			n := callLength(alone)
-			some := alone[:n]
-			for j := range some {
-				some[j].DryRun = true
-			}
 			asked = append(asked, &question{
-				takeBody: takeBody{prefix: p.store.prefixes[tag], takes: some, results: make([]store.Result, n)},
+				takeBody: takeBody{prefix: p.store.prefixes[tag], takes: alone[:n], results: make([]store.Result, n)},
 				number:   p.store.number.Add(1), of: of[:n],
 			})
 			alone, of = alone[n:], of[n:]

@@ -144,18 +144,22 @@ func TestDecisionsNeverAskReplicas(t *testing.T) {
 	}
 }
 
-// A replica that may be written to is not written to: a peek is a dry run.
+// A replica that may be written to is not written to, not even if it were asked to decide.
 func TestPeeksWriteNothing(t *testing.T) {
 	t.Parallel()
 	primary, replica := primaryAndReplica(t, testserver.RedisConfig{Args: []string{"--replica-read-only", "no"}})
 	s, p := openPeeks(t, primary.URL()+"?peeks=replicas")
-	l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 10, Period: 24 * time.Hour, CountDenied: true})
-	takeAll(s, store.Take{Key: []byte("key"), Limit: l, Hits: 10}, store.Take{Key: []byte("key"), Limit: l, Hits: 10})
+	takeOne(s, "key", tenPerHour, 3)
 	primary.AwaitReplica(replica)
-	before := replica.MustDo("GET", s.Name([]byte("key")))
-	peek(t, p, store.Take{Key: []byte("key"), Limit: l}, store.Take{Key: []byte("other"), Limit: l})
-	if after := replica.MustDo("GET", s.Name([]byte("key"))); before == nil || fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("%v became %v", before, after)
+	name := s.Name([]byte("key"))
+	before := fmt.Sprint(replica.MustDo("GET", name))
+	takes := []store.Take{{Key: []byte("key"), Limit: tenPerHour, Hits: 1}, {Key: []byte("other"), Limit: tenPerHour, Hits: 1}}
+	results := make([]store.Result, len(takes))
+	if !p.ask(t.Context(), &peekPart{at: s.only, takes: []int{0, 1}}, takes, results) || results[0].Remaining != 7 || results[1].Remaining != 10 {
+		t.Errorf("%+v", results)
+	}
+	if after := fmt.Sprint(replica.MustDo("GET", name)); after != before {
+		t.Errorf("%s became %s", before, after)
 	}
 	if n := fmt.Sprint(replica.MustDo("DBSIZE")); n != "1" {
 		t.Errorf("%s keys", n)
