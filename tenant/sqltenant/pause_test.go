@@ -26,6 +26,23 @@ func TestPausesDouble(t *testing.T) {
 	}
 }
 
+// A load that failed, or has read an older state than is known, is not tried again before a
+// pause is over.
+func TestFailedLoadWaits(t *testing.T) {
+	r := run{Watcher: NewWatcher(new(DB), nil, WatcherOptions{}), rules: make(chan struct{}, 1), pause: time.Hour}
+	r.Begin(new(tenant.Snapshot), Point{Version: 3})
+	for version, older := range map[int64]bool{2: true, 3: false, 4: false} {
+		if r.older(&loaded{at: Point{Version: version}}) != older {
+			t.Errorf("version %d is older than 3: %v", version, !older)
+		}
+	}
+	r.loadAgain(errors.New("away"))
+	r.act(t.Context(), seen{})
+	if r.loading || !r.want {
+		t.Errorf("loading %v, wanted %v", r.loading, r.want)
+	}
+}
+
 // While all accounts are read for the first time, each look finds that nothing is known. They
 // are not read once more for that, but for another history they are.
 func TestFirstLoadIsOne(t *testing.T) {

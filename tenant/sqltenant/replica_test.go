@@ -174,6 +174,10 @@ func TestReplicaNeverGoesBack(t *testing.T) {
 		t.Errorf("back to an older state: quota %d, switch %q", n.quota(key("k")), n.text("switch", "all"))
 	}
 	primary.Restart()
+	behind := openReplica(t, replica.DSN, 4)
+	if _, err := behind.Get(t.Context(), key("k")); !errors.Is(err, sqltenant.ErrBehind) {
+		t.Errorf("an account of an older state was read: %v", err)
+	}
 	late := newNodeOf(t, openReplica(t, replica.DSN, 4), nodeOptions{gone: func(context.Context, sqltenant.Point) (bool, error) { return false, nil }})
 	late.until("the word that the replica is behind", func() bool { return late.heard(sqltenant.ErrBehind) })
 	if s, version := late.watcher.Snapshot(); s != nil || len(late.settings().Documents) != 0 {
