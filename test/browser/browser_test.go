@@ -82,6 +82,8 @@ type stage struct {
 	ops   string // the address of /metrics
 	way   *testserver.Proxy
 	store *testserver.RedisServer
+	// replica is read in place of the database of tenants, which primary is.
+	replica, primary *testserver.PostgresServer
 	// others are further nodes with the same store, by their names.
 	others map[string]*stage
 }
@@ -213,6 +215,12 @@ func (s *stage) control() http.Handler {
 		_, _ = io.Copy(w, resp.Body)
 	})
 	mux.HandleFunc("POST /store/kill", func(http.ResponseWriter, *http.Request) { s.store.Kill() })
+	// lag has the replica replay no more, and something to replay.
+	mux.HandleFunc("POST /replica/lag", func(http.ResponseWriter, *http.Request) {
+		s.replica.PauseReplay()
+		s.run("quota", "set", "tenant:acme", "--quota", "default=7/minute", "--tenants", s.primary.DSN)
+	})
+	mux.HandleFunc("POST /replica/kill", func(http.ResponseWriter, *http.Request) { s.replica.Kill() })
 	mux.HandleFunc("POST /start", func(http.ResponseWriter, *http.Request) { s.start() })
 	// cut and heal are for the way to the home of regions.
 	mux.HandleFunc("POST /cut", func(http.ResponseWriter, *http.Request) {
@@ -457,6 +465,15 @@ func TestStoreAway(t *testing.T) {
 	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s")
 	s.store = redis
 	s.play("storeaway.mjs")
+}
+
+// The replica that tenants are read of stands on the pages with its lag, and that it is away.
+func TestReplicaOfTenants(t *testing.T) {
+	primary := testserver.Postgres(t)
+	replica := primary.Replica()
+	s := newStage(t, "--tenants", primary.DSN, "--tenants-replica", replica.DSN)
+	s.replica, s.primary = replica, primary
+	s.play("replica.mjs")
 }
 
 // Three nodes are summed up, one can be picked, what they differ in is marked, and one that dies is
