@@ -33,13 +33,17 @@ func settingsOf(parsed *kong.Context, environment envoyenv.Environment) []settin
 			list[i].Group = strings.TrimSuffix(f.Group.Title, ":")
 		}
 		if value := reflect.Indirect(f.Target); value.IsValid() {
-			list[i].Value = hideCredentials(fmt.Sprint(value.Interface()))
+			list[i].Value = shownValue(value)
 		} else {
 			list[i].follows = true
 		}
 	}
 	return list
 }
+
+// shownValue returns a value as a file of settings has it, without a password. Settings whose
+// values may hold one elsewhere than in front of the host of an address have types that hide it.
+func shownValue(value reflect.Value) string { return hideCredentials(fmt.Sprint(value.Interface())) }
 
 // shownSettings is settingsOf as operators of the process see them.
 func shownSettings(parsed *kong.Context, environment envoyenv.Environment) view.Settings {

@@ -4,10 +4,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/headgate/headgate/internal/envoyenv"
+	"github.com/headgate/headgate/internal/manual"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -78,6 +83,39 @@ func TestShownSettings(t *testing.T) {
 	}
 	if len(list) < 100 || list["config"].Name != "" {
 		t.Errorf("%d settings", len(list))
+	}
+}
+
+// TestNoSettingShowsAPassword: of each setting that takes an address, whichever it is.
+func TestNoSettingShowsAPassword(t *testing.T) {
+	parser, err := newParser(&stdio{}, envoyenv.Environment{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := map[string]bool{}
+	for _, node := range parser.Model.Children {
+		if node.Name != "serve" && node.Name != "proxy" {
+			continue
+		}
+		for _, f := range manual.Settings(node) {
+			text := "redis://u:geheim@h:1/x"
+			if f.Target.Kind() == reflect.Struct {
+				text += "?password=geheim" // others are refused with a query where they are addresses
+			}
+			value := reflect.New(f.Target.Type()).Elem()
+			if f.Parse(kong.Scan().PushTyped(text, kong.FlagValueToken), value) != nil {
+				continue // it takes no address
+			}
+			tried[f.Name] = true
+			if got := shownValue(reflect.Indirect(value)); strings.Contains(got, "geheim") {
+				t.Errorf("--%s shows %s", f.Name, got)
+			}
+		}
+	}
+	for _, name := range []string{"store", "store-per-second", "tenants", "audit-kafka", "rules-url", "dual-run", "to", "rules"} {
+		if !tried[name] {
+			t.Errorf("--%s was not tried", name)
+		}
 	}
 }
 
