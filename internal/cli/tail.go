@@ -220,8 +220,9 @@ func (t *tailing) line(data []byte) error {
 // nodeWidth is how wide the name of a node is at least, so that most lines are in columns.
 const nodeWidth = 12
 
-// maxLately bounds the events by whose ids others are known to be the same.
-const maxLately = 4096
+// maxLately bounds the events by whose ids others are known to be the same, and maxEventID such
+// an id, in bytes: those of Headgate have 36.
+const maxLately, maxEventID = 4096, 64
 
 // lately remembers the latest ids. The zero value knows none.
 type lately struct {
@@ -230,9 +231,10 @@ type lately struct {
 	next  int
 }
 
-// note remembers an id, and reports whether it is new; "" always is.
+// note remembers an id, and reports whether it is new; "" always is, and one that is too long to
+// be remembered.
 func (l *lately) note(id string) bool {
-	if id == "" {
+	if id == "" || len(id) > maxEventID {
 		return true
 	}
 	if l.known[id] {

@@ -143,6 +143,40 @@ func TestTailGoesOn(t *testing.T) {
 	}
 }
 
+// What a node says is wrong with it does not pass for what others say.
+func TestTailTellsWhatIsWrongOnOneLine(t *testing.T) {
+	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, `{"detail":"away\nheadgate: gate-2: \u202egone"}`)
+	}))
+	defer evil.Close()
+	address, _ := adminServer(t, nil)
+	address.Admin = evil.URL
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var errs bytes.Buffer
+	tail := &tailing{out: io.Discard, err: &errs, several: true}
+	go func() {
+		defer cancel()
+		waits.Holds(func() bool { // or the test fails by what it has not seen
+			tail.mu.Lock()
+			defer tail.mu.Unlock()
+			return strings.Contains(errs.String(), "asking again")
+		})
+	}()
+	if err := tail.follow(ctx, []adminAddress{address, address}, "events/live?"); err != nil {
+		t.Error(err)
+	}
+	for line := range strings.Lines(errs.String()) {
+		if !strings.Contains(line, "away\ufffdheadgate: gate-2: \ufffdgone; asking again in ") {
+			t.Errorf("%q", line)
+		}
+	}
+	if errs.Len() == 0 {
+		t.Error("nothing is told")
+	}
+}
+
 // Who follows fewer nodes than there are is told so; and one of several nodes that refuses ends
 // alone.
 func TestTailOfSeveral(t *testing.T) {

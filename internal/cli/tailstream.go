@@ -161,10 +161,9 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// againIn says why a stream has ended, and in how long it is opened again.
+// againIn says on one line why a stream has ended, and in how long it is opened again.
 func againIn(err error, pause time.Duration) string {
-	why, _, _ := strings.Cut(err.Error(), hintMark)
-	return fmt.Sprintf("%s; asking again in %v", why, pause.Round(100*time.Millisecond))
+	return fmt.Sprintf("%s; asking again in %v", whatIsWrong(err), pause.Round(100*time.Millisecond))
 }
 
 // refusalOf makes an error of an answer that is no stream.

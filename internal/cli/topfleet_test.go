@@ -183,7 +183,11 @@ func TestLately(t *testing.T) {
 	if l.note(id(1)) || !l.note(id(0)) || l.note(id(0)) || !l.note("") || !l.note("") {
 		t.Error("what is known is not what came last")
 	}
-	if len(l.known) != maxLately || len(l.ids) != maxLately {
+	long := strings.Repeat("x", maxEventID+1)
+	if !l.note(long[1:]) || l.note(long[1:]) || !l.note(long) || !l.note(long) {
+		t.Error("what is known is not what has an id of usual length")
+	}
+	if len(l.known) != maxLately || len(l.ids) != maxLately || l.known[long] {
 		t.Errorf("%d ids are kept", len(l.known))
 	}
 }
