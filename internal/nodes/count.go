@@ -71,6 +71,13 @@ func Remember(static int, dir string) *Count {
 
 // readNodes reads a number of nodes; 0 with an error.
 func readNodes(path string) (int, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // to open a named pipe would wait for a writer
+		err = fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
+	}
+	if err != nil {
+		return 0, fmt.Errorf("last known number of nodes: %w", err)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, fmt.Errorf("last known number of nodes: %w", err)

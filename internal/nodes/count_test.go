@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -70,6 +71,17 @@ func TestNodesFileOfGarbage(t *testing.T) {
 		if m.Beat(time.Time{}, 4, nil); Remember(0, dir).Initial != 4 {
 			t.Errorf("%s: the file is not written anew", name)
 		}
+	}
+}
+
+// What is no file is not waited for.
+func TestPipeInPlaceOfTheFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, countFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if m := Remember(0, dir); m.Initial != 0 || m.problem == nil || !strings.Contains(m.problem.Error(), "not a regular file") {
+		t.Errorf("%d nodes, %v", m.Initial, m.problem)
 	}
 }
 

@@ -202,7 +202,11 @@ func (s *Shared) load() {
 
 func readBounded(path string) ([]byte, error) {
 	info, err := os.Stat(path)
-	if err == nil && info.Size() > store.MaxRegister {
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular(): // to open a named pipe would wait for a writer
+		err = fmt.Errorf("not a regular file (%s)", info.Mode().Type())
+	case info.Size() > store.MaxRegister:
 		err = fmt.Errorf("%d bytes; hint: at most %d", info.Size(), store.MaxRegister)
 	}
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,6 +178,17 @@ func TestStartFromFile(t *testing.T) {
 	bad := join(t, server, file)
 	if bad.load(); bad.text != "" {
 		t.Errorf("of garbage: %q", bad.text)
+	}
+}
+
+// What is no file is not waited for.
+func TestPipeInPlaceOfTheFile(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "switches.json")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readBounded(pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("%v", err)
 	}
 }
 

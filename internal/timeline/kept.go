@@ -84,6 +84,13 @@ func (t *Timeline) Keep(path string) error {
 // Recall reads minutes that were kept. Of a file that is not there it says so by fs.ErrNotExist; no error
 // changes anything.
 func (t *Timeline) Recall(path string) error {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() { // to open a named pipe would wait for a writer
+		err = fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
+	}
+	if err != nil {
+		return fmt.Errorf("recall the timeline: %w", err)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("recall the timeline: %w", err)

@@ -86,28 +86,32 @@ func (t *Timeline) Between(from, to time.Time, most int) view.Timeline {
 	return shown
 }
 
-// between returns what is known of the step that begins at a second, and is step seconds long.
+// between returns what is known of the step that begins at a second, and is step seconds long. It sums in
+// numbers with more room than a slot has, because a day may have more than any minute.
 func (r *ring) between(second, step int64) (p view.TimelinePoint, known bool) {
-	var sum slot
+	p.At = time.Unix(second, 0).UTC()
 	for at := second / r.step; at < (second+step)/r.step; at++ {
-		if s := r.slot(at); s != nil {
-			sum.add(*s)
-			known = true
+		s := r.slot(at)
+		if s == nil {
+			continue
 		}
+		known = true
+		p.Known += int64(s.known)
+		p.P50, p.P99 = max(p.P50, float64(s.p50)), max(p.P99, float64(s.p99))
+		addCounts(&p.Requests, &s.counts)
 	}
-	return view.TimelinePoint{
-		At: time.Unix(second, 0).UTC(), Known: int64(sum.known),
-		Requests: requestsOf(sum.counts), P50: float64(sum.p50), P99: float64(sum.p99),
-	}, known
+	return p, known
 }
 
 func sumsOf(r view.Requests) [outcomes]float64 {
 	return [outcomes]float64{r.Allowed, r.Denied, r.DegradedAllowed, r.DegradedDenied, r.Unmatched, r.UnknownDomain}
 }
 
-func requestsOf(c [outcomes]uint32) view.Requests {
-	return view.Requests{
-		Allowed: float64(c[0]), Denied: float64(c[1]), DegradedAllowed: float64(c[2]),
-		DegradedDenied: float64(c[3]), Unmatched: float64(c[4]), UnknownDomain: float64(c[5]),
-	}
+func addCounts(r *view.Requests, c *[outcomes]uint32) {
+	r.Allowed += float64(c[0])
+	r.Denied += float64(c[1])
+	r.DegradedAllowed += float64(c[2])
+	r.DegradedDenied += float64(c[3])
+	r.Unmatched += float64(c[4])
+	r.UnknownDomain += float64(c[5])
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -158,8 +160,24 @@ func TestCountsDoNotWrapAround(t *testing.T) {
 	for i := range 3 {
 		line.Tell(start.Add(time.Duration(i+1)*time.Second), view.Requests{Allowed: float64(i+1) * 3e9}, view.Latency{})
 	}
-	if got := line.Between(start, start.Add(time.Minute), 1).Points; len(got) != 1 || got[0].Requests.Allowed != 1<<32-1 {
-		t.Errorf("%+v", got)
+	if got := line.Between(start.Add(-2*time.Hour), start.Add(time.Minute), 200).Points; len(got) != 1 || got[0].Requests.Allowed != 1<<32-1 {
+		t.Errorf("a minute: %+v", got)
+	}
+	if got := line.Between(start, start.Add(time.Minute), 1).Points; len(got) != 1 || got[0].Requests.Allowed != 9e9 {
+		t.Errorf("its seconds: %+v", got)
+	}
+}
+
+// A step of a day may have more than a minute has room for.
+func TestLongStepsHaveRoom(t *testing.T) {
+	line, sum, now := New(start), 0.0, start
+	for range 120 {
+		now = now.Add(time.Minute)
+		sum += 4e9
+		line.Tell(now, view.Requests{Allowed: sum}, view.Latency{})
+	}
+	if allowed, known := total(line.Between(start.Add(-24*time.Hour), now, 2).Points); allowed != sum || known != 120*60 {
+		t.Errorf("%v of %v in %d s", allowed, sum, known)
 	}
 }
 
@@ -237,6 +255,13 @@ func TestBadFiles(t *testing.T) {
 		if got := fresh.Between(time.Unix(0, 0), start.Add(time.Hour), 10).Points; len(got) != 0 {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := line.Recall(pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("a pipe: %v", err)
 	}
 	if err := line.Recall(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not there: %v", err)
