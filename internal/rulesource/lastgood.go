@@ -12,8 +12,12 @@ import (
 	"github.com/headgate/headgate/rules/rulefile"
 )
 
-// lastGoodName is the name of the file in the state directory.
-const lastGoodName = "last-good-rules.json"
+// lastGoodName is the name of the file in the state directory, and maxLastGood bounds it in bytes: the
+// files and the documents of rules, in base64, and their names.
+const (
+	lastGoodName = "last-good-rules.json"
+	maxLastGood  = 4 * maxTotalBytes
+)
 
 // lastGood is the content of the rule files that were in force most recently.
 type lastGood struct {
@@ -89,7 +93,7 @@ func loadLastGood(dir string) (snapshot, time.Time, error) {
 	if dir == "" {
 		return snapshot{}, time.Time{}, errors.New("no last good rules: no state directory; hint: --state-dir keeps them")
 	}
-	data, err := os.ReadFile(filepath.Join(dir, lastGoodName))
+	data, err := readLastGood(filepath.Join(dir, lastGoodName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return snapshot{}, time.Time{}, fmt.Errorf("no last good rules in %s", dir)
 	}
@@ -109,4 +113,18 @@ func loadLastGood(dir string) (snapshot, time.Time, error) {
 		return snapshot{}, time.Time{}, fmt.Errorf("last good rules in %s: damaged: contents have hash %s, not %s", dir, s.hash, kept.Hash)
 	}
 	return s, kept.SavedAt, nil
+}
+
+func readLastGood(path string) ([]byte, error) {
+	// A named pipe would block the open, so that the kind is asked first.
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
+	case info.Size() > maxLastGood:
+		return nil, fmt.Errorf("%s: %d MiB, larger than %d MiB", path, info.Size()>>20, maxLastGood>>20)
+	}
+	return os.ReadFile(path)
 }

@@ -55,6 +55,25 @@ func TestReadBounds(t *testing.T) {
 	expectReadError(t, dir+"/absent.yaml", "no such file")
 }
 
+// The last good rules are no more than rules can be, and what is no file is not waited for.
+func TestLastGoodBounds(t *testing.T) {
+	for want, place := range map[string]func(path string) error{
+		"not a regular file": func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"20480 MiB, larger than 256 MiB": func(path string) error {
+			write(t, path, "")
+			return os.Truncate(path, 20<<30)
+		},
+	} {
+		dir := t.TempDir()
+		if err := place(filepath.Join(dir, lastGoodName)); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := loadLastGood(dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+}
+
 func TestReadNames(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"b.yaml", "a.yml", "sub/c.yml", "schema.json", "d.txt", ".e.yaml", "a_test.yaml", "a.test.yaml", "sub/..x/y.yaml"} {
