@@ -77,6 +77,53 @@ func TestBubble(t *testing.T) {
 	})
 }
 
+// TestTriedAgain: a reading by which the clocks cannot be compared keeps no lock, and the next
+// is not before the speed could be measured.
+func TestTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where none can be compared
+		c := New(time.Now())
+		if !c.usable {
+			t.Skip("the counter does not suit here")
+		}
+		first := c.ticks.Load()
+		if first == 0 || !c.mu.TryLock() {
+			t.Fatalf("the first is at tick %d, or keeps the lock", first)
+		}
+		c.mu.Unlock()
+		for counter()-first < learnTicks {
+			c.Elapsed()
+		}
+		c.Elapsed()
+		if second := c.ticks.Load(); second-first < learnTicks || second-first >= 1<<63 {
+			t.Errorf("tried again after %d ticks", second-first)
+		}
+	})
+	c := anchored(t)
+	synctest.Test(t, func(*testing.T) { c.elapsedByRuntime() })
+	if !c.mu.TryLock() {
+		t.Error("a reading that gives no anchor keeps the lock")
+	}
+}
+
+// TestAnchorsThatDoNotCount has anchors that are an hour off, and so can be told when they are
+// read from: they are not.
+func TestAnchorsThatDoNotCount(t *testing.T) {
+	for name, spoil := range map[string]func(*Clock){
+		"being written":      func(c *Clock) { c.version.Add(1) },
+		"too old":            func(c *Clock) { c.ticks.Store(counter() - life) },
+		"ahead of the clock": func(c *Clock) { c.ticks.Store(counter() + 1<<40) },
+	} {
+		c := anchored(t)
+		c.nanos.Add(int64(time.Hour))
+		spoil(c)
+		before := time.Since(c.start)
+		got := c.Elapsed()
+		if after := time.Since(c.start); got < before-Error || got > after+Error {
+			t.Errorf("%s: got %v, which is not in [%v, %v]", name, got, before, after)
+		}
+	}
+}
+
 // TestUnusable reads a Clock whose counter does not suit.
 func TestUnusable(t *testing.T) {
 	c := New(time.Now())
