@@ -3,6 +3,7 @@ package timeline
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -59,6 +60,7 @@ func TestEveryOutcomeIsKept(t *testing.T) {
 	since := view.Requests{Allowed: 1, Denied: 2, DegradedAllowed: 3, DegradedDenied: 4, Unmatched: 5, UnknownDomain: 6}
 	line.Tell(start.Add(time.Second), since, view.Latency{P50: 0.25, P99: 0.5})
 	line.Tell(start.Add(2*time.Second), since, view.Latency{P50: 0.125, P99: 1})
+	line.Tell(start.Add(3*time.Second), since, view.Latency{P50: 0.125, P99: 0.75})
 	got := line.Between(start, start.Add(time.Minute), 1)
 	if len(got.Points) != 1 || got.Points[0].Requests != since || got.Points[0].P50 != 0.25 || got.Points[0].P99 != 1 {
 		t.Errorf("%+v", got)
@@ -135,12 +137,39 @@ func TestClockIsSetBack(t *testing.T) {
 	back := now.Add(-3 * time.Second)
 	line.Tell(back, view.Requests{Allowed: sum + 8}, view.Latency{})
 	got := line.Between(start, now, 100).Points
-	if allowed, _ := total(got); len(got) != 1 || !got[0].At.Equal(back) || allowed != 9 {
+	if allowed, known := total(got); len(got) != 1 || !got[0].At.Equal(back) || allowed != 9 || known != 1 {
 		t.Errorf("%+v", got)
 	}
 	line.Tell(time.Unix(-5, 0), view.Requests{Allowed: sum + 9}, view.Latency{})
 	if again := line.Between(start, now, 100).Points; !slices.Equal(again, got) {
 		t.Errorf("before 1970: %+v", again)
+	}
+}
+
+// Minutes that lie in the future of a clock that is set back are forgotten too.
+func TestClockIsSetBackByHours(t *testing.T) {
+	line, sum := New(start), 0.0
+	now := told(line, start, &sum, 1, 1)
+	back := now.Add(-2 * time.Hour)
+	line.Tell(back, view.Requests{Allowed: sum + 8}, view.Latency{})
+	line.Tell(now.Add(time.Minute), view.Requests{Allowed: sum + 9}, view.Latency{})
+	got := line.Between(start.Add(-24*time.Hour), now.Add(time.Hour), MaxPoints)
+	if allowed, _ := total(got.Points); got.Step != 60 || len(got.Points) != 2 || allowed != 9 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What is asked for of the future makes no step longer, and where one step a day is too many, the latest are shown.
+func TestWhichStepsAreShown(t *testing.T) {
+	midnight := start.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	line, sum := New(midnight.Add(-5*time.Second)), 0.0
+	told(line, midnight.Add(-5*time.Second), &sum, 1, 1, 1, 1, 7, 7, 7)
+	if got := line.Between(midnight, midnight.Add(time.Hour), 3); got.Step != 1 || len(got.Points) != 3 {
+		t.Errorf("with the future: %+v", got)
+	}
+	got := line.Between(midnight.Add(-time.Hour), midnight.Add(time.Hour), 1)
+	if len(got.Points) != 1 || !got.Points[0].At.Equal(midnight) || got.Points[0].Requests.Allowed != 21 {
+		t.Errorf("of two days: %+v", got)
 	}
 }
 
@@ -268,6 +297,27 @@ func TestBadFiles(t *testing.T) {
 	}
 	if err := line.Keep(filepath.Join(dir, "empty", "timeline")); err == nil {
 		t.Error("kept below a file")
+	}
+}
+
+// Minutes that cannot be ours are passed over, in a file that is whole.
+func TestMinutesMadeByHand(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, bad := range []slot{{at: 0}, {at: -1}, {p50: -1}, {p99: -1}, {p50: nan}, {p99: nan}, {p50: 1e9}, {p99: 1e9}} {
+		line, now := New(start), start.Unix()/60
+		good := slot{at: now - 1, known: 1}
+		bad.known = 2
+		if bad.at == 0 && (bad.p50 != 0 || bad.p99 != 0) {
+			bad.at = now - 2
+		}
+		line.minute.slots[0], line.minute.slots[1] = bad, good
+		fresh := New(start)
+		if err := fresh.decode(line.encode()); err != nil {
+			t.Fatal(err)
+		}
+		if _, known := total(fresh.Between(time.Unix(0, 0), start, MaxPoints).Points); known != 1 {
+			t.Errorf("%+v: %d s are known, want those of the good minute", bad, known)
+		}
 	}
 }
 
