@@ -5,14 +5,19 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	collector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
 	points "go.opentelemetry.io/proto/otlp/metrics/v1"
 	"go.uber.org/goleak"
@@ -196,6 +201,85 @@ func TestCollectorThatRefuses(t *testing.T) {
 	if to.header.Get("Content-Encoding") != "" {
 		t.Error("it is compressed")
 	}
+}
+
+// TestEndIsNoFailure: an export that the end cuts short is neither sent nor failed, and told to
+// nobody, because the last one says it all.
+func TestEndIsNoFailure(t *testing.T) {
+	to, registry := newReceiver(t), prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total"}))
+	s, err := New(Options{To: endpoint(t, to), From: registry, OnError: func(err error) { t.Errorf("told %v", err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	s.export(ended)
+	if got := s.Stats(); got != (Stats{}) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// bounded is an exporter that remembers how long the last export might take.
+type bounded struct {
+	metric.Exporter
+	left time.Duration
+}
+
+// Export implements metric.Exporter.
+func (b *bounded) Export(ctx context.Context, _ *metricdata.ResourceMetrics) error {
+	b.left = 0
+	if until, ok := ctx.Deadline(); ok {
+		b.left = time.Until(until)
+	}
+	return nil
+}
+
+// TestEndIsBounded: a collector that does not answer does not keep the process, however long a
+// message may take else.
+func TestEndIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total"}))
+		to, err := otlp.ParseEndpoint("http://c", otlp.MetricsPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Options{To: to, From: registry, Timeout: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exporter := &bounded{Exporter: s.exporter}
+		s.exporter = exporter
+		ctx, end := context.WithCancel(t.Context())
+		end()
+		s.Run(ctx)
+		if exporter.left != lastSend {
+			t.Errorf("the last export may take %v, want %v", exporter.left, lastSend)
+		}
+	})
+}
+
+// TestEndClosesConnections: none is left open.
+func TestEndClosesConnections(t *testing.T) {
+	to := &receiver{}
+	to.Server = httptest.NewUnstartedServer(http.HandlerFunc(to.receive))
+	opened, closed := atomic.Int32{}, atomic.Int32{}
+	to.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			closed.Add(1)
+		}
+	}
+	to.Start()
+	t.Cleanup(to.Close)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "c_total"}))
+	_, stop := start(t, Options{To: endpoint(t, to), From: registry, Interval: time.Hour})
+	stop()
+	eventually.True(t, "all connections are closed", func() bool { return opened.Load() > 0 && closed.Load() == opened.Load() })
 }
 
 // broken is a registry of which a part cannot be collected.

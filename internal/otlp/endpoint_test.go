@@ -3,7 +3,10 @@ package otlp
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 )
@@ -46,6 +49,55 @@ func TestErrorsTellNoSecret(t *testing.T) {
 	told := to.Told(errors.New("401: " + to.Header()["Authorization"] + " s3cret/pass s3cret%2Fpass hunter 2 hunter+2 hunter%202" + strings.Repeat("é", 4000))).Error()
 	if strings.Contains(told, "s3cret") || strings.Contains(told, "dXNAZX") || strings.Contains(told, "hunter") || !strings.HasPrefix(told, "401: ") || len(told) > MaxError+8 || !utf8.ValidString(told) {
 		t.Error(told)
+	}
+}
+
+// TestErrorsAreCutBetweenLetters: wherever the bound falls, what is told is text.
+func TestErrorsAreCutBetweenLetters(t *testing.T) {
+	to, err := ParseEndpoint("http://c", TracesPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, before := range []string{"", "x"} {
+		if told := to.Told(errors.New(before + strings.Repeat("é", MaxError))).Error(); !utf8.ValidString(told) || len(told) > MaxError+len("…") || !strings.HasSuffix(told, "é…") {
+			t.Errorf("%q", told)
+		}
+	}
+}
+
+// TestShortestSecret: a value of so many bytes may be a secret, and a shorter one stands in much
+// that is none.
+func TestShortestSecret(t *testing.T) {
+	to, err := ParseEndpoint("http://c", TracesPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.AddHeader(map[string]string{"api-key": "abcdef", "tenant": "12345"})
+	if told := to.Told(errors.New("refused abcdef of 12345")).Error(); told != "refused (hidden) of 12345" {
+		t.Error(told)
+	}
+}
+
+// TestGoesNowhereElse: a collector that sends its callers elsewhere gets no passwords sent there.
+func TestGoesNowhereElse(t *testing.T) {
+	asked := atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+	to, err := ParseEndpoint(server.URL, MetricsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer to.Client.CloseIdleConnections()
+	answer, err := to.Client.Get(to.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusTemporaryRedirect || asked.Load() != 1 {
+		t.Errorf("status %d after %d requests", answer.StatusCode, asked.Load())
 	}
 }
 
