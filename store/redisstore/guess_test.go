@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// guessLimits are countable, but for the last two.
+// guessLimits are countable, but for the last four.
 func guessLimits() []*limit.Limit {
 	return []*limit.Limit{
 		limit.Must(limit.PerHour(6)), limit.Must(limit.PerHour(1 << 40)), limit.Must(limit.PerMinute(9)),
@@ -21,6 +21,8 @@ func guessLimits() []*limit.Limit {
 		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1 << 30, Period: time.Hour}),
 		limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Hour}),
 		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, CountDenied: true}),
+		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, MaxDebt: 3}),
+		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, Carry: limit.CarryShare}),
 	}
 }
 
@@ -93,8 +95,9 @@ func disturb(t *rapid.T, s *Store, now limit.Micros) {
 // drawGuessed draws takes of which most may be guessed to pass, alone and in groups.
 func drawGuessed(t *rapid.T, limits []*limit.Limit) []store.Take {
 	var takes []store.Take
-	hits := rapid.SampledFrom([]int64{1, 1, 1, 2, 300}).Draw(t, "hits")
+	some := rapid.SampledFrom([][]int64{{1}, {1}, {1}, {2}, {300}, {1, 3}}).Draw(t, "hits of the batch")
 	for group := range rapid.IntRange(1, 7).Draw(t, "groups") {
+		hits := rapid.SampledFrom(some).Draw(t, "hits")
 		size := rapid.SampledFrom([]int{1, 1, 2, 3}).Draw(t, "size")
 		for range size {
 			take := store.Take{
@@ -126,6 +129,57 @@ func guessesOf(takes []store.Take) int {
 		}
 	}
 	return guessed
+}
+
+// TestGuessesOfMany: what does not fit into the numbers of a record goes on in the next one, or is
+// looked at first. Each batch comes twice, so that there is something to guess.
+func TestGuessesOfMany(t *testing.T) {
+	s, _ := openRedis(t)
+	setClock(t, s, func() limit.Micros { return 1_780_315_230_000_000 })
+	many, few := limit.Must(limit.PerHour(1000)), limit.Must(limit.PerHour(5))
+	for name, batch := range map[string]func() (takes []store.Take){
+		"takes of one limit": func() (takes []store.Take) {
+			for i := range 2*maxUnits + 3 {
+				takes = append(takes, store.Take{Key: fmt.Appendf(nil, "take %d", i), Limit: many, Hits: 1})
+			}
+			return takes
+		},
+		"limits": func() (takes []store.Take) {
+			for i := range maxNumbered + 3 {
+				takes = append(takes, store.Take{Key: fmt.Appendf(nil, "limit %d", i), Limit: limit.Must(limit.PerHour(int64(1000 + i))), Hits: 1})
+			}
+			return takes
+		},
+		"takes of one group": func() (takes []store.Take) {
+			for i := range maxUnit + 2 {
+				takes = append(takes, store.Take{Key: fmt.Appendf(nil, "group %d", i), Limit: many, Hits: 1, Group: 1})
+			}
+			return takes
+		},
+		"takes of as many as fit": func() (takes []store.Take) {
+			for i := range maxUnit {
+				takes = append(takes, store.Take{Key: fmt.Appendf(nil, "fitting %d", i), Limit: many, Hits: 1, Group: 1})
+			}
+			return takes
+		},
+		"hits of others": func() (takes []store.Take) {
+			for i := range 6 {
+				takes = append(takes, store.Take{Key: fmt.Appendf(nil, "hits %d", i), Limit: few, Hits: int64(1 + i%3)})
+			}
+			return takes
+		},
+	} {
+		s.luck.share.Store(luckWhole)
+		takes := batch()
+		takeAll(s, takes...)
+		s.luck.share.Store(luckWhole)
+		for i, r := range takeAll(s, takes...) {
+			l, hits := takes[i].Limit, takes[i].Hits
+			if r.Err != nil || r.Allowed != (2*hits <= l.Quota) || r.Allowed && r.Remaining != l.Quota-2*hits {
+				t.Fatalf("%s: take %d of %d: %+v", name, i, len(takes), r)
+			}
+		}
+	}
 }
 
 // TestGuessesAreTakenBack holds that a wrong guess leaves nothing: neither hits, nor a key
