@@ -182,6 +182,22 @@ func TestGuessesOfMany(t *testing.T) {
 	}
 }
 
+// TestShadowsAreNotGuessed: a take in shadow that would be denied denies its group nothing.
+func TestShadowsAreNotGuessed(t *testing.T) {
+	s, _ := openRedis(t)
+	setClock(t, s, func() limit.Micros { return 1_780_315_230_000_000 })
+	few, many := limit.Must(limit.PerHour(3)), limit.Must(limit.PerHour(1000))
+	takeOne(s, "full", few, 3)
+	takeOne(s, "other", many, 1)
+	s.luck.share.Store(luckWhole)
+	got := takeAll(s,
+		store.Take{Key: []byte("full"), Limit: few, Hits: 1, Shadow: true, Group: 1},
+		store.Take{Key: []byte("other"), Limit: many, Hits: 1, Group: 1})
+	if got[0].Err != nil || got[0].Allowed || !got[1].Allowed || got[1].Remaining != 998 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestGuessesAreTakenBack holds that a wrong guess leaves nothing: neither hits, nor a key
 // that would live for ever.
 func TestGuessesAreTakenBack(t *testing.T) {
