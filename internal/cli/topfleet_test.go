@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/internal/view"
@@ -97,6 +98,120 @@ func TestMergedIsNoBetter(t *testing.T) {
 	golden(t, "several", plain(&m))
 	if m := merged([]snapshot{{Notes: []string{"a"}}, {Notes: []string{"b"}}}); m.Overview != nil || len(m.Notes) != 2 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestMergedSums: what is counted adds up, and neither node's own figures are changed by that.
+func TestMergedSums(t *testing.T) {
+	node := func(n float64, c uint64) snapshot {
+		return snapshot{Overview: &view.Overview{
+			Node: view.Identity{StartedAt: topNow.Add(-time.Duration(c) * time.Hour)}, Requests: view.Requests{Denied: n}, HotKeys: int64(c), RulesMore: int(c),
+			Latency: view.Latency{P50: n, P90: 2 * n, P99: 3 * n, Count: c}, Rules: []view.Rule{{ID: "r", Outcomes: view.Outcomes{Denied: n}}},
+			Shards: []view.Shard{{Calls: c, Failures: c, Refused: c}}, Memory: &view.Memory{Keys: int64(c), Bytes: int64(c), MaxBytes: int64(c)},
+			Audit: view.Audit{Decided: c, Unsampled: c, Produced: c, Dropped: c, Buffered: c, Sinks: []view.AuditSink{{Name: "file", Written: c, Failed: c, Buffered: c}}},
+		}}
+	}
+	list := []snapshot{node(2, 2), node(5, 5), node(3, 3)}
+	before, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := node(10, 10).Overview
+	want.Latency = view.Latency{P50: 5, P90: 10, P99: 15, Count: 10}
+	want.RulesMore, want.Node.StartedAt = 5, topNow.Add(-5*time.Hour)
+	got := merged(list).Overview
+	want.Node.Name, want.Health = got.Node.Name, got.Health
+	want.Shards[0].Connected = got.Shards[0].Connected
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("- want + got\n%s", diff)
+	}
+	if after, err := json.Marshal(list); err != nil || string(after) != string(before) {
+		t.Errorf("the nodes have become\n%s (%v), from\n%s", after, err, before)
+	}
+}
+
+// TestMergedHealth: whatever is wrong with one node is wrong with all, whichever comes first, and
+// named; nothing is made up for those that are well.
+func TestMergedHealth(t *testing.T) {
+	good, bad := view.State{OK: true}, view.State{Reason: "gone"}
+	of := func(name string, s view.State, ill bool) snapshot {
+		config := view.Config{State: s, LastGood: ill}
+		return snapshot{Overview: &view.Overview{Node: view.Identity{Name: name}, Shards: []view.Shard{{Breaker: map[bool]string{true: "half_open", false: "closed"}[ill]}},
+			Health: view.Health{Ready: !ill, Draining: ill, Store: s, Rules: config, Tenants: &config, Documents: &config, Homes: &s}}}
+	}
+	well, ill := of("gate-1", good, false), of("gate-2", bad, true)
+	want := view.State{Reason: "gone", Error: "gate-2: gone"}
+	for _, list := range [][]snapshot{{well, ill}, {ill, well}} {
+		h := merged(list).Overview.Health
+		if h.Ready || !h.Draining || h.Store != want || h.Rules.State != want || !h.Rules.LastGood || h.Tenants.State != want || h.Documents.State != want || *h.Homes != want {
+			t.Errorf("%+v %+v %+v %+v", h, h.Tenants, h.Documents, h.Homes)
+		}
+	}
+	if h := merged([]snapshot{well, well}).Overview.Health; !h.Ready || h.Draining || !h.Store.OK || h.Rules.LastGood || !h.Tenants.OK || !h.Documents.OK || !h.Homes.OK {
+		t.Errorf("all are well: %+v", h)
+	}
+	breaker := func(state string) snapshot {
+		return snapshot{Overview: &view.Overview{Shards: []view.Shard{{Breaker: state}}}}
+	}
+	for _, states := range [][]string{{"closed", "half_open", "open"}, {"open", "half_open", "closed"}, {"half_open", "open", "closed"}} {
+		if m := merged([]snapshot{breaker(states[0]), breaker(states[1]), breaker(states[2])}); m.Overview.Shards[0].Breaker != "open" {
+			t.Errorf("%v together are %+v", states, m.Overview.Shards)
+		}
+	}
+}
+
+// TestWithFleet: of a node it is itself that knows best, else who has heard of it last, and one that
+// was started again is another one.
+func TestWithFleet(t *testing.T) {
+	heard := func(after time.Duration, self bool, version string) view.Node {
+		return view.Node{Identity: view.Identity{Name: "gate-1", Version: version, StartedAt: topNow}, At: topNow.Add(after), Self: self}
+	}
+	for name, pair := range map[string][2]view.Node{
+		"itself":           {heard(0, true, "right"), heard(time.Second, false, "wrong")},
+		"who heard last":   {heard(time.Second, false, "right"), heard(0, false, "wrong")},
+		"itself and later": {heard(time.Second, true, "right"), heard(0, false, "wrong")},
+	} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			known := &view.Fleet{Nodes: []view.Node{pair[order[0]]}}
+			got := withFleet(known, &view.Fleet{Nodes: []view.Node{pair[order[1]]}})
+			if len(got.Nodes) != 1 || got.Nodes[0].Version != "right" || known.Nodes[0].Version != pair[order[0]].Version {
+				t.Errorf("%s: %+v of %+v", name, got.Nodes, known.Nodes)
+			}
+		}
+	}
+	again := heard(0, false, "")
+	again.StartedAt = topNow.Add(time.Minute)
+	if got := withFleet(&view.Fleet{Nodes: []view.Node{heard(0, false, "")}}, &view.Fleet{Nodes: []view.Node{again}}); len(got.Nodes) != 2 {
+		t.Errorf("started again: %+v", got.Nodes)
+	}
+}
+
+// TestMergedKeys: they are those of the node that knows the keys of most.
+func TestMergedKeys(t *testing.T) {
+	for _, nodes := range [][]int{{1, 3, 2}, {3, 1, 2}, {1, 2, 3}} {
+		var list []snapshot
+		for _, n := range nodes {
+			list = append(list, snapshot{Keys: &view.BothTopKeys{Total: view.TopKeys{Nodes: n}}})
+		}
+		if m := merged(list); m.Keys.Total.Nodes != 3 {
+			t.Errorf("of %v: %+v", nodes, m.Keys)
+		}
+	}
+}
+
+// TestSwitchesOfANodeThatIsGone: switches are of all, so they stay, and asking for them makes no
+// node well.
+func TestSwitchesOfANodeThatIsGone(t *testing.T) {
+	list := []switched{{}}
+	sum := &watchedSum{nodes: make([]snapshot, 2)}
+	sum.shows(0, &snapshot{Switches: list})
+	sum.breaks(0, "gate-1", "away")
+	if s, _ := sum.take(); len(s.Switches) != 1 {
+		t.Error("the switches are gone with the node that told them")
+	}
+	sum.shows(0, &snapshot{Switches: list})
+	if s, _ := sum.take(); strings.Join(s.Notes, ";") != "gate-1: away" {
+		t.Errorf("notes %q", s.Notes)
 	}
 }
 
