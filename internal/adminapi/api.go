@@ -38,6 +38,7 @@ type Accounts interface {
 
 	Document(ctx context.Context, kind sqltenant.Kind, name string) (sqltenant.Document, error)
 	Documents(ctx context.Context, kind sqltenant.Kind) ([]sqltenant.Document, error)
+	DocumentHistory(ctx context.Context, kind sqltenant.Kind, name string, before int64, n int) ([]sqltenant.DocumentVersion, error)
 	PutDocument(ctx context.Context, c sqltenant.DocumentChange) (sqltenant.Document, error)
 	RuleRows(ctx context.Context) ([]sqltenant.RuleRow, error)
 	PutRuleRow(ctx context.Context, c sqltenant.RuleRowChange) (sqltenant.RuleRow, int64, error)
@@ -118,6 +119,11 @@ type Options struct {
 	// name as the File of each Diagnostic of this document. nil: a document is checked
 	// by itself.
 	CheckRules func(name, text string) (warnings []rules.Diagnostic, err error)
+	// Drafts tries rules that are not in force; nil: the routes for that say that this process
+	// cannot.
+	Drafts Drafts
+	// Tenants returns what tenants may use, for drafts; nil is nothing of their own.
+	Tenants func() *tenant.Snapshot
 	// Unfit says why the store of that name, "" for the usual ones, cannot decide a limit,
 	// and without a limit why this node has no such store; what it says so of is refused.
 	// nil: they decide all.
@@ -160,6 +166,7 @@ type Handler struct {
 	streams  turns
 	// followers are those who wait for snapshots or fetch files of accounts.
 	followers turns
+	reviews   turns
 	document  []byte // OpenAPI
 }
 
@@ -186,7 +193,7 @@ func New(o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		options: &o, guard: g, answered: newMemory(),
-		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams), followers: make(turns, maxFollowers),
+		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams), followers: make(turns, maxFollowers), reviews: make(turns, maxReviews),
 	}
 	routes := h.routes()
 	h.document, h.mux = openAPI(routes), h.newMux(routes)

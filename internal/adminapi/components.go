@@ -5,6 +5,8 @@ import (
 	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/replay"
+	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/usageview"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
@@ -111,6 +113,27 @@ var components = openapi.New(append([]openapi.Component{
 
 	{Name: "Rules", Of: rulesPage{}, About: "Rules in force on this node, in the order of their ids.", Notes: map[string]schema{"next_cursor": mayBeMore}},
 	{Name: "Rule", Of: ruleView{}, About: "A rule.", Notes: map[string]schema{"source": {"enum": []string{"file", "document", "row"}}}},
+	{Name: "RuleVersions", Of: versionsPage{}, About: "Versions of a document of rules, the latest first.", Notes: map[string]schema{"next_before": mayBeMore}},
+	{Name: "RuleVersion", Of: versionView{}, About: "A version of a document of rules, without its text.", Notes: map[string]schema{"bytes": openapi.Said("0 where the document was taken out.")}},
+	{Name: "RuleFiles", Of: filesPage{}, About: "Rule files of a node, in the order of their names.", Notes: map[string]schema{"next_cursor": mayBeMore}},
+	{Name: "RuleFile", Of: fileView{}, About: "A rule file."},
+	{Name: "ReviewBody", Of: reviewBody{}, About: "Rules that are not in force, as the text of a document or of a file.", Notes: map[string]schema{
+		"document": openapi.Said("What the document is called, or is to be called."), "file": openapi.Said("The rule file that the text is to replace."),
+		"tests": openapi.Said("Unit tests, as headgate rules test reads them; they are asked of all rules that there would be."),
+	}},
+	{Name: "Review", Of: reviewView{}, About: "What a text of rules would change.", Notes: map[string]schema{
+		"problems": openapi.Said("Why it cannot be in force; with any of them only diff is there besides."), "warnings": openapi.Said("What is probably not meant."),
+		"test_problems": openapi.Said("Why the tests cannot be read."), "diff": openapi.Said("How the lines differ from those that there are, as diff -u does."),
+	}},
+	{Name: "RuleChanges", Of: rulereview.Changes{}, About: "What is new for requests, the first 500 of it."},
+	{Name: "RuleChange", Of: rulereview.Change{}, About: "One difference.", Notes: map[string]schema{"kind": {"enum": []string{"added", "removed", "changed"}}}},
+	{Name: "RuleTests", Of: rulereview.Tests{}, About: "How unit tests of rules went."},
+	{Name: "RuleTestFailure", Of: rulereview.Failure{}, About: "A step that was not as wanted."},
+	{Name: "RuleEffect", Of: rulereview.Effect{}, About: "What the rules would have changed of the requests that this node remembers of the last hour.", Notes: map[string]schema{
+		"unknown": openapi.Said("Why nothing can be told; then the rest says nothing."), "cut": openapi.Said("There are more than the 20,000 that were asked about."),
+		"notes": openapi.Said("What cannot be told."),
+	}},
+	{Name: "RuleEffectRow", Of: replay.RuleRow{}, About: "The denials of one rule; the one without a name are those of which no rule is known."},
 	{Name: "RuleDocuments", Of: documentsPage{}, About: "Documents of rules, in the order of their names.", Notes: map[string]schema{"next_cursor": mayBeMore}},
 	{Name: "StoredDocument", Of: documentView{}, About: "A document."},
 	{Name: "RuleDocument", Of: putView{}, About: "A document of rules, without its text.", Notes: map[string]schema{"warnings": openapi.Said("What is probably not meant, as errors are told.")}},

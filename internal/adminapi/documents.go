@@ -7,6 +7,9 @@ import (
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
+// reasonField is the parameter that says why a document is changed. Routes without it refuse it.
+const reasonField = "reason"
+
 // putDocument makes a document what text says, "" for taking it out, if it is as the
 // request's conditions ask, and returns it as it is then and as it was before.
 func (c *call) putDocument(kind sqltenant.Kind, name, text string) (after, before sqltenant.Document, err error) {
@@ -34,7 +37,7 @@ func (c *call) putDocumentIn(kept Switches, kind sqltenant.Kind, name, text stri
 	if conditions.any() {
 		version = before.Version // and it must not change between the two
 	}
-	after, err = kept.PutDocument(ctx, sqltenant.DocumentChange{Kind: kind, Name: name, Text: text, Actor: c.who.actor, Version: version, At: c.now})
+	after, err = kept.PutDocument(ctx, sqltenant.DocumentChange{Kind: kind, Name: name, Text: text, Reason: c.request.URL.Query().Get(reasonField), Actor: c.who.actor, Version: version, At: c.now})
 	if errors.Is(err, sqltenant.ErrConflict) {
 		return after, before, fail(http.StatusPreconditionFailed, "If-Match: it has changed just now")
 	}

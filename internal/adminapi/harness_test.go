@@ -135,6 +135,8 @@ func newTestHandler(t testing.TB, db *sqltenant.DB, edits ...func(*Options)) *te
 		Candidates: s.limiter.Candidates,
 		Watch:      testWatch(),
 		Drills:     new(oneDrill),
+		Drafts:     testDrafts(t),
+		Tenants:    s.limiter.Tenants,
 		SignUsageToken: func(subject tenant.Subject, ttl time.Duration) (string, time.Time, error) {
 			return "hgut_" + subject.Value, s.clock().Add(ttl), nil
 		},
@@ -396,6 +398,8 @@ func each(t *testing.T, open func(t *testing.T, name string) string) {
 		{"changes", testChanges},
 		{"tiers", testTiersDocument},
 		{"rules", testRuleDocuments},
+		{"rule_versions", testRuleVersions},
+		{"rule_review", testRuleReview},
 		{"rows", testRows},
 		{"switches", testSwitches},
 		{"bad_settings", testBadSettings},

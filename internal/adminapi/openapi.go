@@ -105,10 +105,12 @@ func pathParameters() schema {
 		"api_key":  "hash:HASH of an API key, tenant:ID, entry:KEY:VALUE, or an API key in full, where the process has the key that they are hashed by.",
 		"document": "The name of a document of rules: letters, digits, '-', '_' and '.'.",
 		"event":    "The id of an event.",
+		"file":     "The name of a rule file, as the list has it.",
 		"row":      "The id of a row of the table of rules.",
 		"sha256":   "The SHA-256 of a file of accounts, in hexadecimal digits.",
 		"target":   "What a switch is for: all, rule:ID, candidate:ID, tenant:KEY:VALUE or raise:ID.",
 		"top_up":   "The id of a top-up.",
+		"version":  "The version of a document, as its versions have it.",
 	} {
 		all[name] = schema{"name": name, "in": "path", "required": true, "schema": schema{"type": "string"}, "description": about}
 	}

@@ -12,7 +12,7 @@ import (
 
 // examplePath is the path of a route with examples of its parameters.
 func examplePath(path string) string {
-	return strings.NewReplacer("{api_key}", "tenant:acme", "{document}", "orders.yaml", "{row}", "1", "{target}", "tenant:tenant:acme", "{top_up}", "invoice-7", "{event}", eventID(1)).Replace(path)
+	return strings.NewReplacer("{api_key}", "tenant:acme", "{document}", "orders.yaml", "{file}", "rules.yaml", "{version}", "3", "{row}", "1", "{target}", "tenant:tenant:acme", "{top_up}", "invoice-7", "{event}", eventID(1)).Replace(path)
 }
 
 // example is a request of a route that is answered well, after those before it.
@@ -46,6 +46,11 @@ var examples = map[string]example{
 	"putRuleDocument":    {"", orderRules, 201},
 	"getRuleDocument":    {"", "", 200},
 	"deleteRuleDocument": {"", "", 204},
+	"listRuleVersions":   {"?limit=5&before=0", "", 200},
+	"getRuleVersion":     {"", "", 404}, // the third change was of something else
+	"listRuleFiles":      {"?limit=5", "", 200},
+	"getRuleFile":        {"", "", 200},
+	"reviewRules":        {"", `{"document":"orders.yaml","text":"domain: orders"}`, 200},
 	"listCandidates":     {"", "", 200},
 	"listRuleRows":       {"", "", 200},
 	"addRuleRow":         {"", `{"scope":"ip","limit_count":5,"window_ms":1000}`, 201},

@@ -31,6 +31,7 @@ func (d ruleDocuments) routes() []route {
 		{
 			method: http.MethodPut, path: path, scope: Admin, conditions: changeable, serve: d.put, id: "putRuleDocument", summary: "Make or change a document of rules",
 			about:   "It counts beside the rule files, on every node, and is checked together with what is in force here.",
+			query:   []parameter{{reasonField, "Why, for the log of changes: one line of text.", schema{"type": "string", "maxLength": sqltenant.MaxReason}}},
 			body:    &payload{kinds: yamlText, most: sqltenant.MaxDocument, about: "Rules, as a rule file has them."},
 			answers: []reply{ok(putView{}, "The document as it is now.").tagged(), created(putView{}, "The document, which was not there.").tagged()},
 		},
@@ -114,6 +115,9 @@ func (d ruleDocuments) put(c *call) (*answer, error) {
 	}
 	if bad := checkText(c.body); bad != nil {
 		return nil, bad
+	}
+	if reason := c.request.URL.Query().Get(reasonField); len(reason) > sqltenant.MaxReason || !printable(reason) {
+		return nil, badField(http.StatusUnprocessableEntity, reasonField, "not printable text of at most %d bytes in one line", sqltenant.MaxReason)
 	}
 	warnings, bad := d.check(name, string(c.body))
 	if bad != nil {

@@ -78,12 +78,16 @@ func (p *process) adminOptions(tokens *adminapi.Tokens) adminapi.Options {
 		Draining:   p.watching.draining,
 		Limiter:    p.limiter,
 		CheckRules: tenantsource.Checker(p.health.rules),
+		Tenants:    p.limiter.Tenants,
 		Unfit:      p.stack.unfit,
 		RuleSource: tenantsource.RuleOrigin,
 		Candidates: p.limiter.Candidates,
 		Hasher:     p.keys.hasher,
 		Refusals:   p.refusals,
 		OnError:    func(err error) { p.logger.Error("a request to the admin API failed", "error", err) },
+	}
+	if p.health.rules != nil {
+		o.Drafts = tenantsource.Drafts{Source: p.health.rules}
 	}
 	if p.counts() {
 		o.Usage = p.usage

@@ -132,9 +132,9 @@ func (h *handler) refuse(r *http.Request) *problem {
 	}
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		// Forms, which need no permission to send anywhere, cannot send JSON.
-		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != jsonType {
-			return fail(http.StatusUnsupportedMediaType, "Content-Type: not %s", jsonType)
+		// Forms, which need no permission to send anywhere, can send neither.
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != jsonType && kind != yamlType {
+			return fail(http.StatusUnsupportedMediaType, "Content-Type: not %s or %s", jsonType, yamlType)
 		}
 	}
 	return nil

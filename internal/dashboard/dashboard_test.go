@@ -300,6 +300,8 @@ func TestRequestsOfOtherPages(t *testing.T) {
 		{"no origin at all", "PUT", []func(*http.Request){with("Sec-Fetch-Site", ""), with("Origin", "null")}, 403},
 		{"own origin, an old browser", "PUT", []func(*http.Request){with("Sec-Fetch-Site", ""), with("Origin", "http://gate:9292")}, 200},
 		{"a program", "PUT", []func(*http.Request){with("Sec-Fetch-Site", "")}, 200},
+		{"rules", "PUT", []func(*http.Request){with("Content-Type", "application/yaml")}, 200},
+		{"text", "PUT", []func(*http.Request){with("Content-Type", "text/plain")}, 415},
 		{"a form", "POST", []func(*http.Request){with("Content-Type", "application/x-www-form-urlencoded")}, 415},
 		{"a form that says nothing", "POST", []func(*http.Request){with("Content-Type", "")}, 415},
 		{"deleting from elsewhere", "DELETE", []func(*http.Request){with("Sec-Fetch-Site", "cross-site")}, 403},

@@ -8,7 +8,11 @@ import (
 	"github.com/headgate/headgate/internal/problems"
 )
 
-const jsonType = "application/json"
+// The media types of what is sent: rules are YAML.
+const (
+	jsonType = "application/json"
+	yamlType = "application/yaml"
+)
 
 // problem is the body of every answer that is an error, as the admin API has it.
 type problem struct{ problems.Body }

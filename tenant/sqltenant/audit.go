@@ -27,7 +27,8 @@ type Entry struct {
 	// Value the name of the document, or the ID of the row in decimal digits.
 	Subject tenant.Subject
 	// Before and After are what was changed as JSON, "{}" for what is not there: what
-	// counts of an account, and Last4; the text of a document as {"text": "..."}; the
+	// counts of an account, and Last4; the text of a document as {"text": "..."}, in After also
+	// the "reason" of the change where there is one; the
 	// columns of a row of rules.
 	Before, After string
 	// Hash is the SHA-256, in hexadecimal digits, of the hash before it and of all

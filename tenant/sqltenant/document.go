@@ -52,6 +52,12 @@ const (
 	// MaxDocumentsText bounds the texts of all documents of one kind together, in
 	// bytes: every node keeps them at hand.
 	MaxDocumentsText = 64 << 20
+	// MaxReason bounds the reason of a change of a document, in bytes.
+	MaxReason = 500
+	// MaxDocumentHistory bounds the versions of a document that are looked up at once, and
+	// documentHistoryReach the changes of all kinds that they are looked for in, the latest first.
+	MaxDocumentHistory   = 50
+	documentHistoryReach = 100_000
 	// maxDocumentName bounds the name of a document, in bytes.
 	maxDocumentName = 600
 )
@@ -75,6 +81,9 @@ type DocumentChange struct {
 	Name string
 	// Text is what it shall be; "" takes it out.
 	Text string
+	// Reason is why, printable text of at most MaxReason bytes for the audit chain; "" says
+	// nothing.
+	Reason string
 	// Actor, Version and At are as in Change.
 	Actor   string
 	Version int64
@@ -90,6 +99,11 @@ func (c *DocumentChange) validate() error {
 	}
 	if err := printable("name of the document", c.Name, maxDocumentName); err != nil {
 		return err
+	}
+	if c.Reason != "" {
+		if err := printable("reason", c.Reason, MaxReason); err != nil {
+			return err
+		}
 	}
 	if c.Kind == TiersDocument && c.Name != DefaultName {
 		return fmt.Errorf("a document of tiers of the name %.64q; hint: there is one, %q", c.Name, DefaultName)
@@ -151,7 +165,7 @@ func (d *DB) putDocument(ctx context.Context, w *writer, c *DocumentChange) (Doc
 	after := Document{Kind: c.Kind, Name: c.Name, Text: c.Text, UpdatedAt: c.At.UTC().Truncate(time.Microsecond), UpdatedBy: c.Actor}
 	after.Version = w.add(Entry{
 		At: after.UpdatedAt, Actor: c.Actor, Kind: c.Kind, Subject: tenant.Subject{Value: c.Name},
-		Before: before.state(), After: after.state(),
+		Before: before.state(""), After: after.state(c.Reason),
 	})
 	if after.Text == "" {
 		_, err = w.tx.ExecContext(ctx, `DELETE FROM documents WHERE kind = $1 AND name = $2`, string(c.Kind), c.Name)
@@ -185,15 +199,70 @@ func (d *DB) roomFor(ctx context.Context, w *writer, c *DocumentChange, before *
 	return nil
 }
 
-// state returns the JSON of d for the audit chain, "{}" for one that is not there.
-func (d *Document) state() string {
-	text, err := json.Marshal(struct {
-		Text string `json:"text,omitempty"`
-	}{d.Text})
+// documentState is a document in the audit chain. It is part of what is hashed, so fields are only
+// added, at the end and with omitempty.
+type documentState struct {
+	Text   string `json:"text,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// state returns the JSON of d for the audit chain, and why it was changed; "{}" for one that is
+// not there, of which nobody says why.
+func (d *Document) state(reason string) string {
+	text, err := json.Marshal(documentState{d.Text, reason})
 	if err != nil {
-		panic(err) // a string only
+		panic(err) // strings only
 	}
 	return string(text)
+}
+
+// DocumentVersion is what a document was made at one time.
+type DocumentVersion struct {
+	Version int64
+	At      time.Time
+	Actor   string
+	// Reason is why, "" where nobody has said. Text is "" where the document was taken out.
+	Reason, Text string
+}
+
+// DocumentHistory returns the latest n versions of a document, 50 at most, of those before a
+// version unless that is 0; the latest first. They are in the audit chain: what is further back
+// than its latest 100,000 changes before that is not found.
+func (d *DB) DocumentHistory(ctx context.Context, kind Kind, name string, before int64, n int) ([]DocumentVersion, error) {
+	if kind.ofDocument() != nil || printable("name", name, maxDocumentName) != nil {
+		return nil, nil
+	}
+	var versions []DocumentVersion
+	err := d.view(ctx, func(q querier) error {
+		var last int64
+		if err := q.QueryRowContext(ctx, `SELECT version FROM tenant_head WHERE id = 1`).Scan(&last); err != nil {
+			return err
+		}
+		if before <= 0 || before > last {
+			before = last + 1
+		}
+		return eachRow(ctx, q, `SELECT version, at, actor, after_state FROM account_changes
+			WHERE version < $1 AND version >= $2 AND kind = $3 AND subject_key = '' AND subject = $4 ORDER BY version DESC LIMIT $5`,
+			[]any{before, max(before-documentHistoryReach, 0), string(kind), name, min(max(n, 1), MaxDocumentHistory)}, func(rows *sql.Rows) error {
+				var v DocumentVersion
+				var at whole
+				var after string
+				if err := rows.Scan(&v.Version, &at, &v.Actor, &after); err != nil {
+					return err
+				}
+				var state documentState
+				if err := json.Unmarshal([]byte(after), &state); err != nil {
+					return fmt.Errorf("version %d: %w", v.Version, err)
+				}
+				v.At, v.Text, v.Reason = at.instant(), state.Text, state.Reason
+				versions = append(versions, v)
+				return nil
+			})
+	})
+	if err != nil {
+		return nil, d.failed("read the versions of a document of", err)
+	}
+	return versions, nil
 }
 
 // Document returns one document; one that is not there has Version 0.

@@ -302,6 +302,10 @@ func TestN6DrillIsOnEveryPage(t *testing.T) {
 	newStage(t, "--store", testserver.Redis(t, testserver.RedisConfig{}).URL()).play("drill.mjs")
 }
 
+// An admin writes rules, is told what is wrong and where, reviews what they would change, saves them,
+// and goes back; two do not overwrite one another.
+func TestEditor(t *testing.T) { newStage(t, withTenants(t)).play("editor.mjs") }
+
 // Without a database the dashboard works, and says what it cannot do and why.
 func TestWithoutDatabase(t *testing.T) { newStage(t).play("nodatabase.mjs") }
 

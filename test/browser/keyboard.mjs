@@ -45,7 +45,7 @@ await play(async (page) => {
   assert.equal(await focused(page), "h1 Overview");
 
   // Two keys for each page; its heading then has the focus.
-  for (const [key, title] of [["o", "Overview"], ["k", "Limited keys"], ["r", "Rules"], ["t", "Tenants"], ["x", "Explain"], ["e", "Events"], ["h", "History"], ["f", "Fleet"], ["s", "Switches"], ["c", "Changes"], ["i", "Settings"], ["a", "Accuracy"], ["n", "Regions"], ["d", "Dual run"]]) {
+  for (const [key, title] of [["o", "Overview"], ["k", "Limited keys"], ["r", "Rules"], ["w", "Edit rules"], ["t", "Tenants"], ["x", "Explain"], ["e", "Events"], ["h", "History"], ["f", "Fleet"], ["s", "Switches"], ["c", "Changes"], ["i", "Settings"], ["a", "Accuracy"], ["n", "Regions"], ["d", "Dual run"]]) {
     await page.keyboard.press("g");
     await page.keyboard.press(key);
     await heading(page, title);

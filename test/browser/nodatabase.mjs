@@ -22,4 +22,21 @@ await play(async (page) => {
   await button.waitFor();
   assert.ok(await button.isEnabled(), "switches need no database");
   await page.getByText("no switch").first().waitFor();
+
+  // Rule files are reviewed, and not saved.
+  await open(page, "edit");
+  await page.getByText("this process has no database of tenants").waitFor();
+  await page.locator("main li a").first().click();
+  const text = page.getByLabel(/^Rules of /);
+  await text.waitFor();
+  await page.getByText("is not saved").waitFor();
+  await text.fill((await text.inputValue()).replace("requests_per_unit: 50}", "requests_per_unit: 5}"));
+  await page.getByRole("button", { name: "Review", exact: true }).click();
+  const review = page.getByRole("region", { name: "Review" });
+  await review.getByRole("table", { name: "What changes for requests" }).getByText("changed").first().waitFor();
+  await review.locator(".diff .after").filter({ hasText: "requests_per_unit: 5}" }).waitFor();
+  await review.getByRole("button", { name: "Copy the difference" }).waitFor();
+  assert.equal(await page.getByRole("button", { name: /^Save it/ }).count(), 0);
+  await accessible(page, "a rule file under review");
+  await shot(page, "nodatabase-editor");
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { accessible, check, login, open, pages, play, shot, stage } from "./stage.mjs";
 
-const more = [["explained", "explain?domain=shop&d=tenant:acme,endpoint:POST%20/v1/orders&d=remote_address:192.0.2.1"], ["tenant", "tenants/tenant:acme"], ["rule", "rules/shop.tenant"]];
+const more = [["explained", "explain?domain=shop&d=tenant:acme,endpoint:POST%20/v1/orders&d=remote_address:192.0.2.1"], ["tenant", "tenants/tenant:acme"], ["rule", "rules/shop.tenant"], ["editor", "edit/document/new.yaml"]];
 
 for (let i = 0; i < 6; i++) for (const tenant of ["acme", "globex", "initech"]) await check({ tenant });
 for (let i = 0; i < 3; i++) await check({ tenant: "umbrella", endpoint: "GET /v1/search" });

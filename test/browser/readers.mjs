@@ -21,6 +21,12 @@ await play(async (page) => {
   await button.waitFor();
   assert.ok(await button.isDisabled());
   assert.match(await button.getAttribute("title"), /It takes the scope admin; yours is read/);
+  // Who may not write rules does not see where.
+  assert.equal(await page.locator("nav").getByText("Edit rules").count(), 0);
+  await open(page, "edit");
+  await page.getByText("There is no page edit.").waitFor();
+  const review = await page.request.post(`${new URL(page.url()).origin}/api/rules/review`, { headers: { "Content-Type": "application/json" }, data: { document: "x", text: "domain: x" } });
+  assert.equal(review.status(), 403);
   await open(page, "tenants/tenant:acme");
   assert.ok(await page.getByRole("button", { name: "Change tier" }).isDisabled());
   // Not the page alone refuses.

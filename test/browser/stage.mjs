@@ -11,7 +11,7 @@ const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const patience = 90000; // of a busy machine
-export const pages = ["overview", "keys", "rules", "tenants", "explain", "events", "history", "fleet", "switches", "changes", "settings", "accuracy", "regions", "dual-run"];
+export const pages = ["overview", "keys", "rules", "edit", "tenants", "explain", "events", "history", "fleet", "switches", "changes", "settings", "accuracy", "regions", "dual-run"];
 
 // check sends a request to be decided, from outside of the browser.
 export async function check(entries, hits = 1, { domain = "shop", node = "" } = {}) {

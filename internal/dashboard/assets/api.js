@@ -32,8 +32,9 @@ async function problemOf(response) {
 async function send(method, path, body, headers = {}) {
   const init = { method, headers: { Accept: "application/json", ...headers }, credentials: "same-origin", cache: "no-store" };
   if (method === "POST" || method === "PUT") {
-    init.headers["Content-Type"] = "application/json";
-    init.body = JSON.stringify(body ?? {});
+    const yaml = typeof body === "string"; // rules as they are written
+    init.headers["Content-Type"] = yaml ? "application/yaml" : "application/json";
+    init.body = yaml ? body : JSON.stringify(body ?? {});
   }
   let response;
   try {

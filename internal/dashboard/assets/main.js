@@ -8,12 +8,13 @@ import { hms, seconds, version } from "./format.js";
 import { alerts, inForce } from "./alerts.js";
 import { picker } from "./nodes.js";
 
-// A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
+// A page with a scope is for those who have it. A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
 // which may return what ends it. It is loaded when it is first gone to.
 const pages = [
   { name: "overview", label: "Overview", key: "o", page: () => import("./overview.js") },
   { name: "keys", label: "Limited keys", key: "k", page: () => import("./keys.js") },
   { name: "rules", label: "Rules", key: "r", page: () => import("./rules.js"), inner: () => import("./rule.js") },
+  { name: "edit", label: "Edit rules", key: "w", scope: "admin", page: () => import("./editor.js") },
   { name: "tenants", label: "Tenants", key: "t", page: () => import("./tenants.js"), inner: () => import("./tenant.js") },
   { name: "explain", label: "Explain", key: "x", page: () => import("./explain.js") },
   { name: "events", label: "Events", key: "e", page: () => import("./events.js") },
@@ -27,6 +28,9 @@ const pages = [
   { name: "dual-run", label: "Dual run", key: "d", page: () => import("./dualrun.js") },
 ];
 
+// reachable are the pages of who is logged in.
+const reachable = () => pages.filter((p) => !p.scope || p.scope === me?.scope);
+
 let me = null;
 let leave = null;
 let main = null;
@@ -36,7 +40,7 @@ const links = new Map();
 function route() {
   const [path, search] = location.hash.replace(/^#\/?/, "").split("?");
   const [name, ...parts] = path.split("/");
-  const found = name ? pages.find((p) => p.name === name) : pages[0];
+  const found = name ? reachable().find((p) => p.name === name) : pages[0];
   let decoded = [];
   try {
     decoded = parts.map(decodeURIComponent);
@@ -172,8 +176,8 @@ async function stopDrill(button) {
   }
 }
 
-const shortcuts = [
-  ...pages.map((p) => [["g", p.key], `Go to ${p.label}`]),
+const shortcuts = () => [
+  ...reachable().map((p) => [["g", p.key], `Go to ${p.label}`]),
   [["/"], "Go to the search or the filter of the page"],
   [["p"], "Pause or resume live updates"],
   [["?"], "Show this"],
@@ -183,7 +187,7 @@ const shortcuts = [
 function help() {
   if (document.querySelector("dialog")) return;
   dialog("Keys", (close) => [
-    h("dl", { class: "shortcuts" }, shortcuts.map(([list, what]) => h("div", null,
+    h("dl", { class: "shortcuts" }, shortcuts().map(([list, what]) => h("div", null,
       h("dt", null, list.map((k, i) => [i ? " then " : "", h("kbd", null, k)])), h("dd", null, what)))),
     h("div", { class: "actions" }, h("button", { type: "button", class: "main", onclick: () => close() }, "Close")),
   ]);
@@ -198,7 +202,7 @@ function onKey(event) {
   const after = event.timeStamp - prefix < prefixLasts;
   prefix = 0;
   if (after) {
-    const found = pages.find((p) => p.key === event.key);
+    const found = reachable().find((p) => p.key === event.key);
     if (found) {
       event.preventDefault();
       location.hash = `#/${found.name}`;
@@ -226,7 +230,7 @@ function frame() {
     for (const part of [strip, nodes, ...strips]) part.end();
   };
   links.clear();
-  const nav = h("nav", { "aria-label": "Pages" }, h("ul", null, pages.map((p) => {
+  const nav = h("nav", { "aria-label": "Pages" }, h("ul", null, reachable().map((p) => {
     const link = h("a", { href: `#/${p.name}`, title: `g then ${p.key}` }, p.label);
     links.set(p.name, link);
     return h("li", null, link);
