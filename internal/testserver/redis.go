@@ -273,7 +273,8 @@ func (s *RedisServer) CutReplicas() {
 	})
 }
 
-// AwaitReplica waits until a replica has all that s, its primary, has written so far.
+// AwaitReplica waits until a replica has all that s, its primary, has written so far, and s
+// knows that it is there.
 func (s *RedisServer) AwaitReplica(replica *RedisServer) {
 	s.t.Helper()
 	eventually.Nil(s.t, "the replica has all", func() error {
@@ -285,8 +286,12 @@ func (s *RedisServer) AwaitReplica(replica *RedisServer) {
 		if err != nil {
 			return err
 		}
-		if known, err := s.Info("replication", "connected_slaves"); err != nil || known == "0" || read != written {
-			return fmt.Errorf("%s has %s of %s bytes, as one of %s replicas: %v", replica.Addr, read, written, known, err)
+		known, err := s.Do("INFO", "replication")
+		if err != nil {
+			return err
+		}
+		if text := fmt.Sprint(known); read != written || !strings.Contains(text, fmt.Sprintf("port=%d,state=online", replica.port)) {
+			return fmt.Errorf("%s has %s of %s bytes; %s", replica.Addr, read, written, text)
 		}
 		return replica.linked()
 	})

@@ -305,6 +305,7 @@ func TestDiagnoseCertificates(t *testing.T) {
 func TestDiagnoseReadReplicas(t *testing.T) {
 	servers := testserver.Sentinel(t, testserver.SentinelConfig{Sentinels: 1, Quick: true})
 	primary, replica := servers.Nodes[0], servers.Nodes[1]
+	primary.AwaitReplica(replica)
 	for _, url := range []string{
 		primary.URL() + "?peeks=replicas", primary.URL() + "?peeks=" + replica.Addr,
 		"redis+sentinel://" + strings.Join(servers.Addrs(), ",") + "?master=" + servers.Name + "&peeks=replicas",
