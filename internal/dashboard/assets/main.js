@@ -8,8 +8,8 @@ import { hms, seconds, version } from "./format.js";
 import { alerts, inForce } from "./alerts.js";
 import { picker } from "./nodes.js";
 
-// A page with a scope is for those who have it. A page has a title, the topics that it needs live, and show(root, {parts, query, me}),
-// which may return what ends it. It is loaded when it is first gone to.
+// A page has a title, the topics that it needs live, and show(root, {parts, query, me}), which may
+// return what ends it. It is loaded when it is first gone to. One with a scope is for those who have it.
 const pages = [
   { name: "overview", label: "Overview", key: "o", page: () => import("./overview.js") },
   { name: "keys", label: "Limited keys", key: "k", page: () => import("./keys.js") },
