@@ -52,7 +52,7 @@ await play(async (page) => {
     assert.equal(await focused(page), `h1 ${title}`);
     assert.match(await page.title(), new RegExp(`^${title} `));
   }
-  assert.equal(pages.length, 14);
+  assert.equal(pages.length, 15);
 
   // The navigation by Tab, with the page that is shown marked.
   await reach(page, "a Rules", "Shift+Tab");

@@ -214,7 +214,7 @@ function one(root, kind, name) {
       if (ended || !found.length) return put(versions);
       const t = table("Versions, the latest first", [{ label: "Version" }, { label: "Time" }, { label: "By" }, { label: "Reason" }, { label: "Bytes", num: true }, { label: "", spoken: "To do" }]);
       put(t.rows, found.map((f, i) => h("tr", null, h("th", { scope: "row" }, String(f.version)), h("td", null, time(f.at)), h("td", null, f.actor), h("td", null, f.reason ?? ""), h("td", { class: "num" }, f.bytes ? count(f.bytes) : "taken out"),
-        h("td", null, f.bytes && i ? h("button", { type: "button", "aria-label": `Go back to version ${f.version}`, onclick: () => back(f.version) }, "Go back to it") : null))));
+        h("td", null, f.bytes && i ? h("button", { type: "button", "aria-label": `Go back to version ${f.version}`, onclick: () => back(f.version) }, "Go back") : null))));
       put(versions, panel("Versions", {}, t.element, more ? h("p", { class: "muted" }, "Older ones are in the log of changes.") : null));
     } catch (problem) {
       if (problem.status !== 401) put(versions, failed(problem, history));
