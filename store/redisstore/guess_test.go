@@ -240,3 +240,35 @@ func TestLuck(t *testing.T) {
 		}
 	}
 }
+
+// TestGuessesWeighWindows goes through every count of the window before and many instants of
+// this one, hit by hit until one is denied: what is left of the window before is rounded up, and
+// a guess lets pass what a look lets pass, to the hit.
+func TestGuessesWeighWindows(t *testing.T) {
+	s, _ := openRedis(t)
+	const hour = limit.Micros(time.Hour / time.Microsecond)
+	now := limit.Micros(0)
+	setClock(t, s, func() limit.Micros { return now })
+	l := limit.Must(limit.PerHour(7))
+	begins := 495_000 * hour
+	for before := int64(1); before <= 7; before++ {
+		for at := limit.Micros(1); at < hour; at += 397_000_003 {
+			command(t, s, "FLUSHDB")
+			var answers [2]string
+			for i, share := range []int32{0, luckWhole} {
+				key := fmt.Sprint(i)
+				now = begins
+				s.luck.share.Store(0)
+				takeOne(s, key, l, before)
+				now += hour + at
+				for range 9 {
+					s.luck.share.Store(share)
+					answers[i] += fmt.Sprintf("%+v\n", takeOne(s, key, l, 1))
+				}
+			}
+			if answers[0] != answers[1] {
+				t.Fatalf("%d hits before, %d us in: looked at\n%sguessed\n%s", before, at, answers[0], answers[1])
+			}
+		}
+	}
+}
