@@ -4,8 +4,8 @@
 #   MAXKEYS            largest table in process (default 1000000; 10000000 takes
 #                      some minutes more and 3 GB of memory)
 #   BENCHTIME          time for each row in process (default 300ms)
-#   REPEAT             how often whole decisions and middleware are measured
-#                      (default 5) in turn; the least of each row counts
+#   REPEAT             how often whole decisions, takes of one key and middleware
+#                      are measured (default 5) in turn; the least of each row counts
 #   ROUNDS, MEASURE    how often and how long each row with a server is measured
 #                      (default 2 and 2s)
 #   RATELIMIT_BINARY, GUBERNATOR_BINARY, LIMITADOR_BINARY
@@ -77,9 +77,9 @@ bench=(-test.run '^$' -test.benchtime "${BENCHTIME:-300ms}")
 repeated() { for ((i = 0; i < ${REPEAT:-5}; i++)); do "$@" || return; done; }
 
 section "In process: ns per decision, the clock included; ratios are to peers in this run, on 1 processor"
-decisions() { repeated "$work/inprocess" "${bench[@]}" -test.bench 'Check|Observe' -test.cpu 1,2 | table process; }
+decisions() { repeated "$work/inprocess" "${bench[@]}" -test.bench 'Check|Observe|Take/keys=1$' -test.cpu 1,2 | table process; }
 try decisions
-take() { "$work/inprocess" "${bench[@]}" -test.bench Take -test.cpu 1,2 -maxkeys "${MAXKEYS:-1000000}" | table process; }
+take() { "$work/inprocess" "${bench[@]}" -test.bench 'Take/keys=1.+' -test.cpu 1,2 -maxkeys "${MAXKEYS:-1000000}" | table process; }
 try take
 heap() { "$work/inprocess" "${bench[@]}" -test.bench Heap -test.cpu 1 -test.benchtime 1x -maxkeys "${MAXKEYS:-1000000}" | table process; }
 try heap
