@@ -105,7 +105,7 @@ var rooms = map[string]struct {
 	"internal/refusals":            {[]string{"identity"}, "who is turned away is counted alike at all doors, and which credential it was is known to none but the door"},
 	"internal/issuers":             {[]string{"identity"}, "what an issuer says of itself is read alike, whoever its tokens are for"},
 	"internal/oidclogin":           {[]string{"identity", "internal/credentials", "internal/issuers"}, "logging in at an issuer knows nothing of browsers and sessions, and decides nothing of scopes"},
-	"internal/dashboard":           {[]string{"internal/oidclogin", "internal/problems", "internal/refusals", "internal/strictjson"}, "the dashboard shows what the admin API says, and knows nothing more"},
+	"internal/dashboard":           {[]string{"internal/oidclogin", "internal/problems", "internal/refusals", "internal/sleep", "internal/strictjson"}, "the dashboard shows what the admin API says, and knows nothing more"},
 	"internal/watched":             {nil, "seeing how an answer begins is no matter of why one looks"},
 	"internal/fastclock":           {nil, "time passes alike whoever asks for it"},
 	"internal/backlog":             {nil, "who waits at a listener is no matter of what is served"},

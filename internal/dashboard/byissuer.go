@@ -1,7 +1,6 @@
 package dashboard
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/internal/oidclogin"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -198,21 +198,9 @@ func (h *handler) letIn(r *http.Request, token string) *captured {
 		if !later || tries == 0 {
 			return answer
 		}
-		if !wait(r.Context(), newKeyPause) {
+		if sleep.For(r.Context(), newKeyPause) != nil {
 			return answer
 		}
-	}
-}
-
-// wait reports false when ctx ends before the time is over.
-func wait(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -22,6 +21,8 @@ const countFile = "nodes"
 const (
 	// maxNodesKept is the most that the file may say; --nodes takes no more either.
 	maxNodesKept = 10_000
+	// maxNodesFile bounds the file, in bytes.
+	maxNodesFile = 32
 	// nodesFallAfter is for how long fewer nodes must be there before the file says so.
 	// A whole fleet that stops, one node after the other, is no smaller fleet: when it
 	// starts again without a store, each must still know of all.
@@ -71,23 +72,12 @@ func Remember(static int, dir string) *Count {
 
 // readNodes reads a number of nodes; 0 with an error.
 func readNodes(path string) (int, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() { // to open a named pipe would wait for a writer
-		err = fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
-	}
+	data, err := rulesource.ReadWhole(path, maxNodesFile)
 	if err != nil {
 		return 0, fmt.Errorf("last known number of nodes: %w", err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, fmt.Errorf("last known number of nodes: %w", err)
-	}
-	defer f.Close()
-	var room [32]byte
-	size, err := f.Read(room[:])
-	text := strings.TrimSpace(string(room[:size]))
-	n, bad := strconv.Atoi(text)
-	if err != nil || bad != nil || n < 1 || n > maxNodesKept {
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err != nil || n < 1 || n > maxNodesKept {
 		return 0, fmt.Errorf("last known number of nodes in %s: not a number from 1 to %d; it is written anew when the store answers", path, maxNodesKept)
 	}
 	return n, nil

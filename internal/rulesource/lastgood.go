@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -48,52 +47,13 @@ func saveLastGood(dir string, s snapshot, now time.Time) error {
 	return nil
 }
 
-// WriteWhole writes data to path by way of a new file beside it, and makes the
-// directory if need be. After a crash at any point the file is the old one or the new
-// one, whole. The order is what makes it safe: contents to disk, then the name, then
-// the directory.
-func WriteWhole(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once the file has its name, as it should
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // loadLastGood reads what is kept in dir. It refuses a file whose contents do
 // not have the hash that is written in it.
 func loadLastGood(dir string) (snapshot, time.Time, error) {
 	if dir == "" {
 		return snapshot{}, time.Time{}, errors.New("no last good rules: no state directory; hint: --state-dir keeps them")
 	}
-	data, err := readLastGood(filepath.Join(dir, lastGoodName))
+	data, err := ReadWhole(filepath.Join(dir, lastGoodName), maxLastGood)
 	if errors.Is(err, fs.ErrNotExist) {
 		return snapshot{}, time.Time{}, fmt.Errorf("no last good rules in %s", dir)
 	}
@@ -113,18 +73,4 @@ func loadLastGood(dir string) (snapshot, time.Time, error) {
 		return snapshot{}, time.Time{}, fmt.Errorf("last good rules in %s: damaged: contents have hash %s, not %s", dir, s.hash, kept.Hash)
 	}
 	return s, kept.SavedAt, nil
-}
-
-func readLastGood(path string) ([]byte, error) {
-	// A named pipe would block the open, so that the kind is asked first.
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
-	case info.Size() > maxLastGood:
-		return nil, fmt.Errorf("%s: %d MiB, larger than %d MiB", path, info.Size()>>20, maxLastGood>>20)
-	}
-	return os.ReadFile(path)
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"sync"
 	"time"
 
@@ -183,7 +182,7 @@ func (s *Shared) load() {
 	if s.options.File == "" {
 		return
 	}
-	data, err := readBounded(s.options.File)
+	data, err := rulesource.ReadWhole(s.options.File, store.MaxRegister)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -198,21 +197,6 @@ func (s *Shared) load() {
 	s.working.Lock()
 	defer s.working.Unlock()
 	s.learn(merge(s.known, all))
-}
-
-func readBounded(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-	case !info.Mode().IsRegular(): // to open a named pipe would wait for a writer
-		err = fmt.Errorf("not a regular file (%s)", info.Mode().Type())
-	case info.Size() > store.MaxRegister:
-		err = fmt.Errorf("%d bytes; hint: at most %d", info.Size(), store.MaxRegister)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
 }
 
 // save writes the file.

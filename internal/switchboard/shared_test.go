@@ -179,16 +179,13 @@ func TestStartFromFile(t *testing.T) {
 	if bad.load(); bad.text != "" {
 		t.Errorf("of garbage: %q", bad.text)
 	}
-}
-
-// What is no file is not waited for.
-func TestPipeInPlaceOfTheFile(t *testing.T) {
-	pipe := filepath.Join(t.TempDir(), "switches.json")
+	pipe := filepath.Join(t.TempDir(), "pipe") // which is not waited for
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readBounded(pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
-		t.Errorf("%v", err)
+	bad = join(t, server, pipe)
+	if bad.load(); bad.text != "" {
+		t.Errorf("of a pipe: %q", bad.text)
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"os"
 
 	"github.com/headgate/headgate/internal/rulesource"
 )
@@ -84,24 +82,11 @@ func (t *Timeline) Keep(path string) error {
 // Recall reads minutes that were kept. Of a file that is not there it says so by fs.ErrNotExist; no error
 // changes anything.
 func (t *Timeline) Recall(path string) error {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() { // to open a named pipe would wait for a writer
-		err = fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
-	}
+	data, err := rulesource.ReadWhole(path, int64(len(mark)+minutes*slotSize+crc32.Size))
 	if err != nil {
 		return fmt.Errorf("recall the timeline: %w", err)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("recall the timeline: %w", err)
-	}
-	defer f.Close()
-	most := int64(len(mark) + minutes*slotSize + crc32.Size)
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil {
-		err = t.decode(data)
-	}
-	if err != nil {
+	if err := t.decode(data); err != nil {
 		return fmt.Errorf("recall the timeline of %s: %w; hint: it is written anew within five minutes", path, err)
 	}
 	return nil

@@ -2,6 +2,7 @@
 
 import { h, put, text } from "./dom.js";
 import { all, change, get, post, versioned } from "./api.js";
+import { copyButton } from "./copy.js";
 import { live } from "./live.js";
 import { empty, failed, field, loading, notice, panel, pill, problems, table } from "./parts.js";
 import { count, percent, time } from "./format.js";
@@ -154,21 +155,13 @@ function one(root, kind, name) {
 
   const show = (v, asked) => {
     const wrong = v.problems.length > 0;
-    const copy = h("button", { type: "button", onclick: async () => {
-      try {
-        await navigator.clipboard.writeText(v.diff);
-        notice("Copied.");
-      } catch {
-        getSelection().selectAllChildren(lines);
-      }
-    } }, "Copy the difference");
     const lines = h("pre", { class: "diff", tabindex: 0, role: "group", "aria-label": "How the lines differ" }, v.diff.split(/(?<=\n)/).map((l) => h("span", { class: l[0] === "+" ? "after" : l[0] === "-" ? "before" : null }, l)));
     put(review, panel("Review", {}, wrong ? [h("p", null, pill("denied", "cannot be in force")), places(v.problems, main)] : [
       v.warnings.length ? [h("h3", null, "Probably not meant"), places(v.warnings, main)] : null,
       h("h3", null, "What changes"), changed(v.changes),
       v.tests || v.test_problems ? [h("h3", null, "Tests"), tested(v, tests)] : null,
       h("h3", null, "Effect on the last hour"), effect(v.effect)],
-    h("h3", null, "Lines"), v.diff ? [lines, v.diff_cut ? h("p", { class: "muted" }, "It goes on: only the first 256 KiB are shown.") : null, h("div", { class: "actions" }, copy)] : empty("The text is as it was."),
+    h("h3", null, "Lines"), v.diff ? [lines, v.diff_cut ? h("p", { class: "muted" }, "It goes on: only the first 256 KiB are shown.") : null, h("div", { class: "actions" }, copyButton("the difference", v.diff))] : empty("The text is as it was."),
     stored && !wrong && v.diff ? save(asked, Boolean(v.tests?.failed || v.test_problems)) : null));
     review.querySelector("h2")?.scrollIntoView({ block: "start" });
   };

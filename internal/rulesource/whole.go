@@ -1,0 +1,62 @@
+package rulesource
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// WriteWhole writes data to path by way of a new file beside it, and makes the
+// directory if need be. After a crash at any point the file is the old one or the new
+// one, whole. The order is what makes it safe: contents to disk, then the name, then
+// the directory.
+func WriteWhole(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once the file has its name, as it should
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// ReadWhole reads what WriteWhole has written to path, if it has at most so many bytes. What
+// stands in its place and is no file is an error: to open a named pipe would wait for a writer.
+// Of a file that is not there it says so by fs.ErrNotExist.
+func ReadWhole(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file (%s)", path, info.Mode().Type())
+	case info.Size() > most:
+		return nil, fmt.Errorf("%s: %d bytes; hint: at most %d", path, info.Size(), most)
+	}
+	return os.ReadFile(path)
+}
