@@ -101,7 +101,7 @@ type Options struct {
 	// read there.
 	Store store.Store
 	// Peeks is where Look reads: the buckets of Store as they were a moment ago, told by
-	// who tells store.Stale. nil: in the Store.
+	// who calls store.TellStale. nil: in the Store.
 	Peeks store.Store
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

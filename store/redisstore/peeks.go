@@ -49,7 +49,7 @@ func (s *Store) Peeks() *Peeks {
 func (p *Peeks) Close() error { return nil }
 
 // Take implements store.Store. Only peeks that no take stands beside which is none are asked
-// of replicas, and store.Stale is told of those that have answered. All others are Takes of
+// of replicas, and store.TellStale tells of those that have answered. All others are Takes of
 // the Store.
 func (p *Peeks) Take(ctx context.Context, takes []store.Take, results []store.Result) {
 	if len(takes) == 0 || !allPeeks(takes) {

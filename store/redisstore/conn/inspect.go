@@ -93,11 +93,7 @@ func (in *Inspection) learnTime(told, began, ended time.Time) {
 // learnInfo reads an answer to INFO. What a server does not tell, or says in another way,
 // stays 0.
 func (in *Inspection) learnInfo(info string) {
-	for line := range strings.Lines(info[:min(len(info), maxInspected)]) {
-		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if !found {
-			continue
-		}
+	for name, value := range infoLines(info) {
 		switch {
 		case name == "used_memory":
 			in.Memory = count(value)
@@ -108,7 +104,7 @@ func (in *Inspection) learnInfo(info string) {
 		case name == "expired_keys":
 			in.Expired = uint64(count(value))
 		case isDatabase(name):
-			in.Keys += keysOf(value)
+			in.Keys += count(infoPairs(value)["keys"])
 		}
 	}
 }
@@ -121,16 +117,6 @@ func isDatabase(name string) bool {
 	}
 	_, err := strconv.ParseUint(number, 10, 16)
 	return err == nil
-}
-
-// keysOf reads the number of keys from "keys=12,expires=3,avg_ttl=0".
-func keysOf(value string) int64 {
-	for field := range strings.SplitSeq(value, ",") {
-		if text, found := strings.CutPrefix(field, "keys="); found {
-			return count(text)
-		}
-	}
-	return 0
 }
 
 // maxCount bounds what is believed of a number: the sum of all databases fits too.

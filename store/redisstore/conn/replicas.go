@@ -3,6 +3,7 @@ package conn
 import (
 	"context"
 	"errors"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -56,7 +57,7 @@ func (s *Session) Link(ctx context.Context) (heard time.Duration, err error) {
 // ReadLink reads an answer to INFO replication of a replica. Its seconds are the difference
 // of two readings of a clock of whole seconds, so that one more is an upper bound.
 func ReadLink(info string) (heard time.Duration, err error) {
-	facts := fields(info)
+	facts := maps.Collect(infoLines(info))
 	if facts["role"] != "slave" {
 		return 0, errNoReplica
 	}
@@ -87,30 +88,14 @@ func (s *Server) ReplicasOf(ctx context.Context) ([]string, error) {
 // "slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0". What has another form, or is
 // being copied to, is left out.
 func ReadReplicas(info string) (addrs []string) {
-	for line := range strings.Lines(info[:min(len(info), maxInspected)]) {
-		name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
-		if _, numbered := strings.CutPrefix(name, "slave"); !found || !numbered || len(addrs) == MaxReplicas {
+	for name, value := range infoLines(info) {
+		if _, numbered := strings.CutPrefix(name, "slave"); !numbered || len(addrs) == MaxReplicas {
 			continue
 		}
-		said := map[string]string{}
-		for pair := range strings.SplitSeq(value, ",") {
-			what, is, _ := strings.Cut(pair, "=")
-			said[what] = is
-		}
+		said := infoPairs(value)
 		if port, err := strconv.ParseUint(said["port"], 10, 16); err == nil && port > 0 && said["ip"] != "" && said["state"] == "online" {
 			addrs = append(addrs, net.JoinHostPort(said["ip"], said["port"]))
 		}
 	}
 	return addrs
-}
-
-// fields returns the lines "name:value" of an answer to INFO.
-func fields(info string) map[string]string {
-	facts := map[string]string{}
-	for line := range strings.Lines(info[:min(len(info), maxInspected)]) {
-		if name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":"); found {
-			facts[name] = value
-		}
-	}
-	return facts
 }
