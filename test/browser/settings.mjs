@@ -7,7 +7,10 @@ await play(async (page) => {
   await open(page, "settings");
   await heading(page, "Settings");
   const row = (name) => page.getByRole("row").filter({ has: page.getByRole("rowheader", { name, exact: true }) });
-  const has = async (name, ...cells) => assert.deepEqual(await row(name).getByRole("cell").allTextContents(), cells, name);
+  const has = async (name, ...cells) => {
+    await row(name).waitFor(); // the node has answered
+    assert.deepEqual(await row(name).getByRole("cell").allTextContents(), cells, name);
+  };
 
   // Each setting with its value and where it comes from; a password is shown by none.
   await has("node-name", "gate-1", "command line", "–");
