@@ -50,7 +50,7 @@ func (k *luck) learn(ops []operation, takes []store.Take, results []store.Result
 			continue
 		}
 		right := int32(0)
-		if results[op.take].Allowed && op.state.Kind != 0 && op.state.B > t.Hits {
+		if charged := results[op.take].Allowed || t.Limit.CountDenied; charged && op.state.Kind != 0 && op.state.B > t.Hits {
 			right = luckWhole // it had counted in this window already
 		}
 		share += (right - share) / luckWeight
@@ -58,10 +58,11 @@ func (k *luck) learn(ops []operation, takes []store.Take, results []store.Result
 	k.share.Store(share)
 }
 
-// countable reports whether hits by l may be guessed to pass: it counts in an integer, and
-// what it denies leaves nothing behind.
+// countable reports whether hits by l may be guessed to pass: it counts in an integer. Where it
+// charges what it denies, a guess is right in either case, but for a group, which is charged
+// all or nothing.
 func countable(l *limit.Limit) bool {
-	return l.Algorithm <= limit.FixedWindow && !l.CountDenied && l.Carry == limit.CarryUsed && l.MaxDebt == 0 && formOf(l) > 0
+	return l.Algorithm <= limit.FixedWindow && l.Carry == limit.CarryUsed && l.MaxDebt == 0 && formOf(l) > 0
 }
 
 // guess writes the operations from i on that are alike and guessed to pass, with their limits,
@@ -115,7 +116,7 @@ func (r *request) unit(takes []store.Take, i int) int {
 		op := &r.ops[i+j]
 		t := &takes[op.take]
 		if op.times > 1 || op.slot != slot+j || r.keys[op.slot-1].sharing == sharedBucket ||
-			t.Op != store.Hit || t.Shadow || t.Hits != hits || !r.counts(t.Limit) {
+			t.Op != store.Hit || t.Shadow || t.Hits != hits || !r.counts(t.Limit) || op.group != alone && t.Limit.CountDenied {
 			return 0
 		}
 		if op.group != inGroup {

@@ -13,14 +13,15 @@ import (
 	"github.com/headgate/headgate/store"
 )
 
-// guessLimits are countable, but for the last four.
+// guessLimits are countable, but for the last three.
 func guessLimits() []*limit.Limit {
 	return []*limit.Limit{
 		limit.Must(limit.PerHour(6)), limit.Must(limit.PerHour(1 << 40)), limit.Must(limit.PerMinute(9)),
 		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 5, Period: time.Minute}),
 		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1 << 30, Period: time.Hour}),
-		limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Hour}),
 		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, CountDenied: true}),
+		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 4, Period: time.Minute, CountDenied: true}),
+		limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 5, Period: time.Hour}),
 		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, MaxDebt: 3}),
 		limit.Must(limit.Spec{Quota: 5, Period: time.Hour, Carry: limit.CarryShare}),
 	}

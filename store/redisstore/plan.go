@@ -300,16 +300,24 @@ func (r *request) read(o *operation, now limit.Micros, answer []rueidis.RedisMes
 }
 
 // readPacked reads the answer n that is the state after a hit, or below 0 that in which it
-// was denied.
+// was denied; by a limit that charges denied hits, that after it, too.
 func (o *operation) readPacked(n int64, now limit.Micros, l *limit.Limit, hits int64, result *store.Result) bool {
 	state := unpack(max(n, -n), now)
 	if state.Kind != 1+uint8(l.Algorithm) || state.Per != l.Per() {
 		return false
 	}
-	if n > 0 {
+	switch {
+	case n > 0:
 		hits = 0
+	case l.CountDenied:
+		if state.B -= hits; state.B < 0 {
+			return false
+		}
 	}
 	o.tell(&state, now, l, hits, result)
+	if l.CountDenied {
+		o.state = state
+	}
 	return true
 }
 

@@ -8,7 +8,8 @@
 --   hits     of each take, 1 .. 247
 --   groups   how many there are
 --   limits   n numbers: the limits of the takes of a group. They count from 1 in the order of
---            their records, count in integers, and charge nothing for what is denied
+--            their records, and count in integers; what charges denied hits stands alone, and
+--            is decided by the same command when it is denied
 -- all in one byte each. The takes are on the buckets after that of the last take, which have
 -- no other. Or it is
 --   7, 0     the limit of the takes that follow is one that was there before
@@ -22,7 +23,7 @@ if size == 0 then
   if l[1] then
     packs_base, quota, packs_left, period, limit_at, at = l[1], l[2], l[4], l[5], l[6], l[7]
     algorithm, packs_form, limit_mark, own_form = l[8], l[9], l[10], l[11]
-    counts_denied, rare, drain_form = 0, nil, nil
+    counts_denied, rare, drain_form = l[12], nil, nil
     place = place + 6
   else
     place, jump = l[2], place + 6
@@ -53,7 +54,13 @@ else
         local previous = (count - current) / PACKED_COUNTS
         if current + previous > most then
           local weight, rest = muldivmod(previous, l[4], l[5])
-          passes = current + weight + (rest > 0 and 1 or 0) <= most
+          if current + weight + (rest > 0 and 1 or 0) > most then
+            if l[12] == 1 then
+              n = -n -- denied, and charged
+            else
+              passes = false
+            end
+          end
         end
       end
       reply[filled + j] = n

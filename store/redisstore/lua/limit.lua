@@ -20,7 +20,7 @@ elseif algorithm == 5 then
 elseif algorithm == 10 then
   own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
 end
-if packs and not dry and algorithm < 3 and counts_denied == 0 and byte(limit_mark) == 48 then
+if packs and not dry and algorithm < 3 and counts_denied < 2 and byte(limit_mark) == 48 then
   packs_form = #limit_mark % 4 + (algorithm == 1 and 1 or 5)
   if packs_form < 8 then
     packs_base = packs_form * PACKED_FORM + floor(now / period) % 64 * PACKED_WINDOW
@@ -47,7 +47,7 @@ else
     limits_until, limits_said = place, limits_said + 1
     limits[limits_said] = packs_base and {
       packs_base, quota, algorithm == 1 and PACKED_WINDOW or PACKED_COUNTS, packs_left, period,
-      limit_at, at, algorithm, packs_form, limit_mark, own_form,
+      limit_at, at, algorithm, packs_form, limit_mark, own_form, counts_denied,
     } or {false, limit_at}
   end
   place = place + 17

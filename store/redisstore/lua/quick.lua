@@ -2,7 +2,8 @@
 -- (packed.go), or is a bucket that drains (drained.go), and whose bucket holds one such
 -- state or nothing. What it cannot decide, with its group, it leaves to what follows, and
 -- has written nothing then. The answer to a take is one number, the state after it, below
--- 0 where it is denied: the caller makes the rest.
+-- 0 where it is denied: the caller makes the rest. Limits that charge denied hits are left to
+-- what follows where they stand in a group.
 if not unit then
   unit, unit_limit_at, unit_s, unit_filled, unit_held, queued = place, limit_at, s, filled, false, 0
 end
@@ -58,13 +59,14 @@ elseif packs_base then
     end
   end
   local used = current + hits
-  known = known and used < PACKED_COUNTS
+  known = known and used < PACKED_COUNTS and (counts_denied == 0 or op > 7)
   if known then
     if previous > 0 and used + previous > quota then
       local weight, rest = muldivmod(previous, packs_left, period)
       used = used + (rest > 0 and weight + 1 or weight)
     end
-    if used > quota then
+    local denied = used > quota
+    if denied and counts_denied == 0 then
       reply[filled], unit_held = -n, true
     else
       if current > 0 then
@@ -74,6 +76,7 @@ elseif packs_base then
         passed = packs_base + previous * PACKED_COUNTS + hits
         value, left = format('%d', passed), packs_left + (algorithm == 1 and period or 0)
       end
+      passed = denied and -passed or passed
       reply[filled] = n
     end
   end

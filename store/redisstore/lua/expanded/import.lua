@@ -309,7 +309,7 @@ elseif algorithm == 5 then
 elseif algorithm == 10 then
   own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
 end
-if packs and not dry and algorithm < 3 and counts_denied == 0 and byte(limit_mark) == 48 then
+if packs and not dry and algorithm < 3 and counts_denied < 2 and byte(limit_mark) == 48 then
   packs_form = #limit_mark % 4 + (algorithm == 1 and 1 or 5)
   if packs_form < 8 then
     packs_base = packs_form * 1125899906842624 + floor(now / period) % 64 * 17592186044416
@@ -336,7 +336,7 @@ else
     limits_until, limits_said = place, limits_said + 1
     limits[limits_said] = packs_base and {
       packs_base, quota, algorithm == 1 and 17592186044416 or 4194304, packs_left, period,
-      limit_at, at, algorithm, packs_form, limit_mark, own_form,
+      limit_at, at, algorithm, packs_form, limit_mark, own_form, counts_denied,
     } or {false, limit_at}
   end
   place = place + 17
@@ -877,7 +877,8 @@ end
 --   hits     of each take, 1 .. 247
 --   groups   how many there are
 --   limits   n numbers: the limits of the takes of a group. They count from 1 in the order of
---            their records, count in integers, and charge nothing for what is denied
+--            their records, and count in integers; what charges denied hits stands alone, and
+--            is decided by the same command when it is denied
 -- all in one byte each. The takes are on the buckets after that of the last take, which have
 -- no other. Or it is
 --   7, 0     the limit of the takes that follow is one that was there before
@@ -891,7 +892,7 @@ if size == 0 then
   if l[1] then
     packs_base, quota, packs_left, period, limit_at, at = l[1], l[2], l[4], l[5], l[6], l[7]
     algorithm, packs_form, limit_mark, own_form = l[8], l[9], l[10], l[11]
-    counts_denied, rare, drain_form = 0, nil, nil
+    counts_denied, rare, drain_form = l[12], nil, nil
     place = place + 6
   else
     place, jump = l[2], place + 6
@@ -922,7 +923,13 @@ else
         local previous = (count - current) / 4194304
         if current + previous > most then
           local weight, rest = muldivmod(previous, l[4], l[5])
-          passes = current + weight + (rest > 0 and 1 or 0) <= most
+          if current + weight + (rest > 0 and 1 or 0) > most then
+            if l[12] == 1 then
+              n = -n -- denied, and charged
+            else
+              passes = false
+            end
+          end
         end
       end
       reply[filled + j] = n
@@ -961,7 +968,8 @@ end
 -- (packed.go), or is a bucket that drains (drained.go), and whose bucket holds one such
 -- state or nothing. What it cannot decide, with its group, it leaves to what follows, and
 -- has written nothing then. The answer to a take is one number, the state after it, below
--- 0 where it is denied: the caller makes the rest.
+-- 0 where it is denied: the caller makes the rest. Limits that charge denied hits are left to
+-- what follows where they stand in a group.
 if not unit then
   unit, unit_limit_at, unit_s, unit_filled, unit_held, queued = place, limit_at, s, filled, false, 0
 end
@@ -1017,13 +1025,14 @@ elseif packs_base then
     end
   end
   local used = current + hits
-  known = known and used < 4194304
+  known = known and used < 4194304 and (counts_denied == 0 or op > 7)
   if known then
     if previous > 0 and used + previous > quota then
       local weight, rest = muldivmod(previous, packs_left, period)
       used = used + (rest > 0 and weight + 1 or weight)
     end
-    if used > quota then
+    local denied = used > quota
+    if denied and counts_denied == 0 then
       reply[filled], unit_held = -n, true
     else
       if current > 0 then
@@ -1033,6 +1042,7 @@ elseif packs_base then
         passed = packs_base + previous * 4194304 + hits
         value, left = format('%d', passed), packs_left + (algorithm == 1 and period or 0)
       end
+      passed = denied and -passed or passed
       reply[filled] = n
     end
   end
