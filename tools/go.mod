@@ -11,6 +11,7 @@ tool (
 require (
 	github.com/bufbuild/protocompile v0.14.1
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/yuin/goldmark v1.8.7
 	go.yaml.in/yaml/v4 v4.0.0
 	google.golang.org/protobuf v1.36.12

@@ -292,5 +292,16 @@ func (d *DB) String() string { return d.name }
 
 // failed names the operation and the database of an error.
 func (d *DB) failed(op string, err error) error {
-	return fmt.Errorf("%s tenants in %s: %w", op, d.name, err)
+	return fmt.Errorf("%s tenants in %s: %w", op, d.name, reached(err))
+}
+
+// reached is err, and of a PostgreSQL that could not be connected to only why: pgx has a line for
+// each try of each address, and two tries where TLS may be left out.
+func reached(err error) error {
+	var tried *pgconn.ConnectError
+	var last *net.OpError
+	if !errors.As(err, &tried) || !errors.As(err, &last) {
+		return err
+	}
+	return fmt.Errorf("%w; hint: is PostgreSQL running there?", last)
 }

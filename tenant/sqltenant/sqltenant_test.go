@@ -316,7 +316,7 @@ func TestOpenRefuses(t *testing.T) {
 		"sqlite://relative.db":         "absolute",
 		"sqlite:///a?b":                "absolute",
 		"postgres://u:secret@h:port/d": "cannot be read",
-		"postgres://u:secret@127.0.0.1:1/d?sslmode=disable": "migrate tenants in postgres://127.0.0.1:1/d",
+		"postgres://u:secret@127.0.0.1:1/d?sslmode=disable": "migrate tenants in postgres://127.0.0.1:1/d: dial tcp 127.0.0.1:1: connect: connection refused; hint: is PostgreSQL running there?",
 		"sqlite:///no/such/folder/tenants.db":               "open /no/such/folder/tenants.db",
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

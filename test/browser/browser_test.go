@@ -73,6 +73,7 @@ type stage struct {
 	Control  string            `json:"control"`
 	Tokens   map[string]string `json:"tokens"`
 	Chromium string            `json:"chromium"`
+	Firefox  string            `json:"firefox,omitempty"` // in place of Chromium
 	Modules  string            `json:"modules"`
 	Shots    string            `json:"shots"`
 	Issuer   string            `json:"issuer,omitempty"` // of logins
@@ -272,11 +273,30 @@ func (s *stage) play(script string) {
 // raises the quota and switches a rule into shadow mode, and both are in force.
 func TestStory(t *testing.T) { newStage(t, withTenants(t)).play("story.mjs") }
 
-// Every page, in light, in dark and on a small screen, has no fault that axe-core finds,
-// does not scroll sideways, and asks no other host for anything.
+// Every page, in both themes and at three widths, while requests are denied, has no fault that
+// axe-core finds, does not scroll sideways, and asks no other host for anything.
 //
 //promise:observability
 func TestPages(t *testing.T) { newStage(t, withTenants(t)).play("pages.mjs") }
+
+// The same holds of a node that nobody has asked anything,
+func TestQuietPages(t *testing.T) { newStage(t, withTenants(t)).play("quiet.mjs") }
+
+// of one whose store is away,
+func TestPagesWithoutTheStore(t *testing.T) {
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s", withTenants(t))
+	s.store = redis
+	s.play("down.mjs")
+}
+
+// and in Firefox, where all can be done with the keyboard too.
+func TestFirefox(t *testing.T) {
+	s := newStage(t, withTenants(t))
+	s.Firefox = testserver.Binary(t, "firefox-esr")
+	s.play("keyboard.mjs")
+	s.play("pages.mjs")
+}
 
 // All of it can be done with the keyboard alone.
 func TestKeyboard(t *testing.T) { newStage(t, withTenants(t)).play("keyboard.mjs") }

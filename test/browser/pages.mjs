@@ -1,7 +1,7 @@
+// Every page while requests come in and many are denied.
 import assert from "node:assert/strict";
-import { accessible, check, login, open, pages, play, shot, stage } from "./stage.mjs";
-
-const more = [["explained", "explain?domain=shop&d=tenant:acme,endpoint:POST%20/v1/orders&d=remote_address:192.0.2.1"], ["tenant", "tenants/tenant:acme"], ["rule", "rules/shop.tenant"], ["editor", "edit/document/new.yaml"]];
+import { check, login, play, stage } from "./stage.mjs";
+import { explained, tour } from "./tour.mjs";
 
 for (let i = 0; i < 6; i++) for (const tenant of ["acme", "globex", "initech"]) await check({ tenant });
 for (let i = 0; i < 3; i++) await check({ tenant: "umbrella", endpoint: "GET /v1/search" });
@@ -12,36 +12,14 @@ const traffic = setInterval(() => {
   check({ tenant: "acme", endpoint: "POST /v1/orders" }).catch(() => {});
 }, 150);
 
-for (const [name, options] of [
-  ["light", { colorScheme: "light" }],
-  ["dark", { colorScheme: "dark" }],
-  ["small", { colorScheme: "light", viewport: { width: 360, height: 740 } }],
-]) {
-  await play(async (page) => {
-    await page.goto(stage.base);
-    await page.getByLabel("Token").waitFor();
-    await accessible(page, "login");
-    await shot(page, `${name}-login`);
-    await login(page);
-    if (name === "light") {
-      const put = await page.request.put(`${stage.base}/api/quotas/tenant:acme`, { headers: { "Content-Type": "application/json" }, data: { tier: "pro", overrides: [{ descriptor: "endpoint:POST /v1/orders", requests_per_unit: 40, unit: "minute" }] } });
-      assert.equal(put.status(), 201);
-    }
-    for (const [what, hash] of [...pages.map((p) => [p, p]), ...more]) {
-      await open(page, hash);
-      await page.locator(".page .spinner").first().waitFor({ state: "detached" });
-      if (what === "overview") await page.locator(".chart path.line.tone-allowed[d*=L]").first().waitFor({ state: "attached" });
-      if (what === "explained") await page.getByText("As text").waitFor();
-      const rules = await accessible(page, `${what}, ${name}`);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      assert.ok(wide <= 0, `${what}, ${name}: ${wide} px too wide`);
-      await shot(page, `${name}-${what}`);
-      console.log(`${what}, ${name}: ${rules} rules of axe-core, no fault`);
-    }
-    await page.keyboard.press("?");
-    await page.getByRole("dialog", { name: "Keys" }).waitFor();
-    await accessible(page, `dialog, ${name}`);
-  }, { reducedMotion: "reduce", ...options });
-}
+await play(async (page) => {
+  await login(page);
+  const put = await page.request.put(`${stage.base}/api/quotas/tenant:acme`, { headers: { "Content-Type": "application/json" }, data: { tier: "pro", overrides: [{ descriptor: "endpoint:POST /v1/orders", requests_per_unit: 40, unit: "minute" }] } });
+  assert.equal(put.status(), 201);
+});
+
+const settled = { explained, overview: (page) => page.locator(".chart path.line.tone-allowed[d*=L]").first().waitFor({ state: "attached" }) };
+const looks = stage.firefox ? [["light", "wide"]] : [["light", "wide"], ["dark", "middle"], ["light", "small"]];
+for (const [theme, width] of looks) await tour("busy", theme, width, settled);
 
 clearInterval(traffic);

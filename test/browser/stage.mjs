@@ -7,7 +7,7 @@ import path from "node:path";
 
 export const stage = JSON.parse(process.env.STAGE);
 const require = createRequire(path.join(stage.modules, "here.js"));
-const { chromium } = require("playwright-core");
+const { chromium, firefox } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const patience = 90000; // of a busy machine
@@ -50,14 +50,14 @@ export async function until(what, holds) {
 // play opens a browser for a script. Whatever the script does, no page may run what it
 // should not, ask another host, or fail by itself.
 export async function play(script, options = {}) {
-  const browser = await chromium.launch({ executablePath: stage.chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  const browser = await launch(options);
   const faults = [];
   try {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, locale: "en-GB", timezoneId: "Europe/Berlin", ...options });
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, locale: "en-GB", timezoneId: "Europe/Berlin", ...options, ...preferences });
     context.setDefaultTimeout(patience);
     await context.addInitScript(() => {
       globalThis.violations = [];
-      addEventListener("securitypolicyviolation", (event) => globalThis.violations.push(`${event.violatedDirective} ${event.blockedURI}`));
+      addEventListener("securitypolicyviolation", (event) => globalThis.violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
     });
     context.on("request", (request) => {
       const asked = new URL(request.url());
@@ -84,6 +84,15 @@ export async function play(script, options = {}) {
   }
 }
 
+// launch starts the browser that the stage names. Firefox is spoken to by WebDriver BiDi, as it
+// comes: it takes what people prefer as settings of its own, and not of a page.
+const launch = (options) =>
+  stage.firefox
+    ? firefox.launch({ channel: "moz-firefox", executablePath: stage.firefox, firefoxUserPrefs: { "ui.systemUsesDarkTheme": options.colorScheme === "dark" ? 1 : 0, "ui.prefersReducedMotion": options.reducedMotion ? 1 : 0 } })
+    : chromium.launch({ executablePath: stage.chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+
+const preferences = stage.firefox ? { colorScheme: null, reducedMotion: null, forcedColors: null, contrast: null } : {};
+
 export async function login(page, scope = "admin") {
   await page.goto(stage.base);
   await page.getByLabel("Token").fill(stage.tokens[scope]);
@@ -100,9 +109,10 @@ export async function open(page, hash) {
   await page.locator("main h1").waitFor();
 }
 
-// shot keeps a screenshot of the whole page.
+// shot keeps a screenshot of the whole page, but not of Firefox: there the driver puts a style
+// into the page, which no page of ours allows.
 export async function shot(page, name) {
-  await page.screenshot({ path: path.join(stage.shots, `${name}.png`), fullPage: true });
+  if (!stage.firefox) await page.screenshot({ path: path.join(stage.shots, `${name}.png`), fullPage: true });
 }
 
 // accessible finds faults of a page by axe-core, at the levels A and AA and by its best

@@ -22,9 +22,9 @@ func build(uid, title, description string, variables []Variable, sections ...sec
 		Refresh: "30s", Time: TimeRange{From: "now-1h", To: "now"}, Timezone: "browser",
 		Annotations: Annotations{List: []Annotation{{
 			Name: "Rules loaded", Datasource: source, Enable: true, IconColor: "blue",
-			Expr: of("headgate_rules_loaded_timestamp_seconds") + " * 1000", UseValueForTime: "on", TitleFormat: "rules loaded by {{instance}}",
+			Expr: of("headgate_rules_loaded_timestamp_seconds") + " * 1000", UseValueForTime: true, TitleFormat: "rules loaded by {{instance}}",
 		}}},
-		Links:      []Link{{Type: "dashboards", Title: "Headgate", Tags: []string{"headgate"}, AsDropdown: true, IncludeVars: true, KeepTime: true}},
+		Links:      []Link{{Type: "dashboards", Title: "Headgate", Tags: []string{"headgate"}, Icon: "external link", AsDropdown: true, IncludeVars: true, KeepTime: true}},
 		Templating: Templating{List: append(usualVariables(), variables...)},
 		Panels:     place(sections),
 	}
@@ -161,7 +161,8 @@ func figure(w int, title, description, unit string, steps []Step, targets ...Tar
 	p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
 	p.FieldConfig.Defaults.Thresholds = &Thresholds{Mode: "absolute", Steps: steps}
 	p.Options = map[string]any{
-		"colorMode": "value", "graphMode": "none", "textMode": "auto", "justifyMode": "auto",
+		"colorMode": "value", "graphMode": "none", "textMode": "auto", "justifyMode": "auto", "orientation": "auto",
+		"wideLayout": true, "showPercentChange": false, "percentChangeColorMode": "standard",
 		"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
 	}
 	return p
@@ -174,7 +175,9 @@ func ranking(w int, title, description, unit string, target Target) Panel {
 	p.FieldConfig.Defaults.Min = new(float64)
 	p.FieldConfig.Defaults.Color = &Color{Mode: "palette-classic"}
 	p.Options = map[string]any{
-		"orientation": "horizontal", "displayMode": "basic", "showUnfilled": true,
+		"orientation": "horizontal", "displayMode": "basic", "showUnfilled": true, "valueMode": "color", "namePlacement": "auto",
+		"sizing": "auto", "minVizWidth": 8, "minVizHeight": 16, "maxVizHeight": 300,
+		"legend":        map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": false, "calcs": []string{}},
 		"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}, "fields": "", "values": false},
 	}
 	return p
@@ -192,7 +195,11 @@ func states(w int, title, description string, words []Word, targets ...Target) P
 	p.FieldConfig.Defaults.Color = &Color{Mode: "thresholds"}
 	p.FieldConfig.Defaults.Thresholds = &Thresholds{Mode: "absolute", Steps: always("blue")}
 	p.FieldConfig.Defaults.Custom = map[string]any{"fillOpacity": 70, "lineWidth": 0}
-	p.Options = map[string]any{"showValue": "auto", "mergeValues": true, "legend": map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true}}
+	p.Options = map[string]any{
+		"showValue": "auto", "mergeValues": true, "rowHeight": 0.9,
+		"legend":  map[string]any{"displayMode": "list", "placement": "bottom", "showLegend": true, "calcs": []string{}},
+		"tooltip": map[string]any{"mode": "single", "sort": "none"},
+	}
 	return p
 }
 
@@ -201,7 +208,7 @@ func list(w int, title, description, unit string, target Target) Panel {
 	target.Range, target.Instant, target.Format = false, true, "table"
 	p := panel("table", w, 8, title, description, unit, []Target{target})
 	p.FieldConfig.Overrides = []Override{{Matcher: Matcher{ID: "byName", Options: "Time"}, Properties: []Property{{ID: "custom.hidden", Value: true}}}}
-	p.Options = map[string]any{"showHeader": true}
+	p.Options = map[string]any{"showHeader": true, "frameIndex": 0}
 	return p
 }
 

@@ -43,8 +43,11 @@ type TimeRange struct {
 type Link struct {
 	Type        string   `json:"type"`
 	Title       string   `json:"title"`
+	Icon        string   `json:"icon"`
+	Tooltip     string   `json:"tooltip"`
 	Tags        []string `json:"tags"`
 	AsDropdown  bool     `json:"asDropdown"`
+	TargetBlank bool     `json:"targetBlank"` // in a window of its own
 	IncludeVars bool     `json:"includeVars"`
 	KeepTime    bool     `json:"keepTime"`
 }
@@ -60,7 +63,7 @@ type Annotation struct {
 	Datasource      Datasource `json:"datasource"`
 	Enable          bool       `json:"enable"`
 	Expr            string     `json:"expr"`
-	UseValueForTime string     `json:"useValueForTime"`
+	UseValueForTime bool       `json:"useValueForTime"`
 	TitleFormat     string     `json:"titleFormat"`
 	IconColor       string     `json:"iconColor"`
 }
