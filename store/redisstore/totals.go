@@ -62,14 +62,15 @@ func (s *Store) Import(ctx context.Context, totals []store.Total, results []stor
 }
 
 // importCall makes one call. If the keys lie on two servers, because their slot is being
-// moved, it makes one for each total.
+// moved, or one of them belongs to another program, nothing was written, and it makes one for
+// each total.
 func (s *Store) importCall(ctx context.Context, totals []store.Total, results []store.Result, of []int, deadline time.Time) {
 	hash := hashOf(totals[of[0]].Key)
 	body := &importBody{prefix: s.prefix(hash), totals: totals, results: results, of: of, packs: s.packs.Load()}
 	_, err := s.run(ctx, importScript, body, hash, deadline)
 	switch {
 	case err == nil:
-	case errors.Is(err, conn.ErrApart) && len(of) > 1:
+	case len(of) > 1 && (errors.Is(err, conn.ErrApart) || conn.IsWrongType(err)):
 		for i := range of {
 			s.importCall(ctx, totals, results, of[i:i+1], deadline)
 		}

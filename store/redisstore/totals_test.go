@@ -77,7 +77,45 @@ func TestNotesExpire(t *testing.T) {
 	}
 }
 
-// A total is three commands of Redis beside the clock, and all of a batch need few calls.
+// A bucket of another program is refused, and what is told beside it is charged, once; a note of
+// another program is written over.
+func TestTotalsBesideForeignKeys(t *testing.T) {
+	for _, program := range testserver.RedisPrograms {
+		t.Run(program, func(t *testing.T) { testTotalsBesideForeignKeys(t, program) })
+	}
+}
+
+func testTotalsBesideForeignKeys(t *testing.T, program string) {
+	s := openURL(t, testserver.Redis(t, testserver.RedisConfig{Program: program}).URL())
+	l := limit.Must(limit.PerHour(100))
+	totals := make([]store.Total, 6)
+	for i := range totals {
+		totals[i] = store.Total{Key: fmt.Appendf(nil, "key %d", i), Limit: l, Column: store.Column{1}, Now: store.Counts{Hits: 30}, Keep: time.Minute}
+	}
+	const foreign, noted = 3, 5
+	command(t, s, "RPUSH", s.Name(totals[foreign].Key), "another program")
+	command(t, s, "RPUSH", s.Name(totals[noted].Key)+heardSuffix+string(totals[noted].Column[:]), "another program")
+	for range 3 {
+		results := make([]store.Result, len(totals))
+		s.Import(t.Context(), totals, results)
+		for i, r := range results {
+			switch {
+			case i == foreign:
+				if store.ReasonOf(r.Err) != store.Misconfigured {
+					t.Errorf("the bucket of another program: %+v", r)
+				}
+			case r.Err != nil || r.Remaining != 70:
+				t.Errorf("key %d: %+v", i, r)
+			}
+		}
+	}
+	command(t, s, "DEL", s.Name(totals[foreign].Key))
+	if r := importAll(t, s, totals...); r[foreign].Remaining != 70 {
+		t.Errorf("once its bucket is free: %+v", r[foreign])
+	}
+}
+
+// A total is four commands of Redis beside the clock, and all of a batch need few calls.
 func TestTotalCommands(t *testing.T) {
 	s, _ := openRedis(t)
 	l := limit.Must(limit.PerHour(1_000_000))
@@ -92,7 +130,7 @@ func TestTotalCommands(t *testing.T) {
 	}
 	importAll(t, s, totals...)
 	calls := 64 * totalCost / maxKeys
-	for name, want := range map[string]int{"evalsha": calls, "time": calls, "get": 2 * 64, "set": 2 * 64, "del": 0} {
+	for name, want := range map[string]int{"evalsha": calls, "time": calls, "strlen": 64, "get": 2 * 64, "set": 2 * 64, "del": 0} {
 		if n := stat(t, s, "commandstats", "cmdstat_"+name+`:calls=(\d+)`); n != want {
 			t.Errorf("%d of %s, want %d", n, name, want)
 		}

@@ -14,6 +14,9 @@ const (
 	spanPart, maxMarks = 8, 12
 	// maxHits is how many hits an entry counts; then it is forgotten.
 	maxHits = 1 << 52
+	// setBack is by how much a clock is behind what was counted, if it was set back: it is more than
+	// the time between the reading of a clock and the note.
+	setBack = limit.Micros(1_000_000)
 )
 
 // entry is what this process has counted of one bucket, and what each peer has heard of it.
@@ -53,6 +56,7 @@ func (e *entry) note(c store.Counts, now limit.Micros) {
 
 // span sees to it that the last span is one of now, where something is about to be counted.
 func (e *entry) span(now limit.Micros) {
+	e.redate(now)
 	for len(e.marks) > 0 && e.weightless(&e.marks[0], now) {
 		e.marks = append(e.marks[:0], e.marks[1:]...)
 	}
@@ -73,6 +77,22 @@ func (e *entry) span(now limit.Micros) {
 		n++
 	}
 	e.marks[n-1].last = max(e.marks[n-1].last, now)
+}
+
+// redate lets nothing of e be later than now, where the clock was set back: until it were that late
+// again, hits would weigh that do not any more, what is not heard would seem new, and e would be kept.
+func (e *entry) redate(now limit.Micros) {
+	n := len(e.marks)
+	if n == 0 || e.marks[n-1].last < now+setBack {
+		return
+	}
+	for i := range e.marks {
+		m := &e.marks[i]
+		m.since, m.last = min(m.since, now), min(m.last, now)
+	}
+	for p := range e.behind {
+		e.behind[p] = min(e.behind[p], now)
+	}
 }
 
 // over reports whether hits at now do not belong into the span of m: their window is another

@@ -82,3 +82,30 @@ func TestHear(t *testing.T) {
 		t.Errorf("the lag is %v", lag)
 	}
 }
+
+// Where the clock was set back, what was counted before is as old as that, and not to come.
+func TestClockIsSetBack(t *testing.T) {
+	e := entryOf(limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 60, Burst: 60, Period: time.Minute}))
+	e.hitsAt(3_600_000, 5)
+	e.hitsAt(0, 1)
+	e.hitsAt(30_000, 1)
+	if lag := e.lag(0, after(40_000)); lag != 40*time.Second {
+		t.Errorf("the lag is %v", lag)
+	}
+	if n := e.unheardAt(40_000); n != 7 {
+		t.Errorf("%d are unheard", n)
+	}
+	if n := e.unheardAt(70_000); n != 1 {
+		t.Errorf("%d are unheard when the others weigh nothing", n)
+	}
+	if !e.idle(after(100_000)) {
+		t.Error("it is kept when nothing weighs")
+	}
+	// Clocks are read in one order, and notes come in another.
+	e = entryOf(limit.Must(limit.PerMinute(100)))
+	e.hitsAt(60_000, 2)
+	e.hitsAt(59_999, 1)
+	if e.redate(after(59_500)); e.marks[0].last != after(60_000) {
+		t.Errorf("a hit of %d ms is one of %d", 60_000, (e.marks[0].last-noon)/1000)
+	}
+}

@@ -128,6 +128,7 @@ func (s *Store) collect(sh *shard, p int, r *round) {
 	}
 	now := s.now()
 	for hash, e := range sh.entries {
+		e.redate(now)
 		if e.idle(now) {
 			delete(sh.entries, hash)
 			continue
@@ -181,6 +182,7 @@ func (s *Store) send(ctx context.Context, p int, r *round) error {
 		s.heardOf(p, &r.letters[i], sent)
 	}
 	pr.answered(len(results), failed, time.Since(began))
+	pr.refused(fault)
 	r.letters, r.totals = r.letters[:0], r.totals[:0]
 	if failed < len(results) {
 		return nil // the peer is there, and says no to some

@@ -1,6 +1,7 @@
 package totals
 
 import (
+	"errors"
 	"time"
 
 	"github.com/headgate/headgate/store"
@@ -28,6 +29,10 @@ type PeerStats struct {
 	// long ago that was, and RoundTrip how long the last answer took.
 	Connected, Known bool
 	Heard, RoundTrip time.Duration
+	// Reason is why not all of the last message was taken, and Hint what may help; "" if it was.
+	// Neither has an address or a secret.
+	Reason store.Reason
+	Hint   string
 }
 
 // RuleStats is what was counted of the takes of one rule (store.Mode.Rule) since New.
@@ -86,6 +91,22 @@ func (p *peer) answered(totals, failed int, took time.Duration) {
 	if failed < totals {
 		p.stats.Known, p.stats.RoundTrip, p.heard = true, took, time.Now()
 	}
+}
+
+// refused notes why a message was not taken whole; nil if it was. That its store is left alone for
+// a moment is no reason: it has one.
+func (p *peer) refused(fault error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	reason, hint := store.ReasonOf(fault), ""
+	if reason == store.BreakerOpen && p.stats.Reason != store.NoReason {
+		return
+	}
+	var known *store.Error
+	if errors.As(fault, &known) {
+		hint = known.Hint
+	}
+	p.stats.Reason, p.stats.Hint = reason, hint
 }
 
 // Peers returns what is known of the peers, in the order of Options.

@@ -257,6 +257,7 @@ func (s *Store) entryOf(sh *shard, hash uint64, t *store.Take) *entry {
 func (s *Store) evict(sh *shard) bool {
 	now, looks := s.now(), evictLooks
 	for hash, e := range sh.entries {
+		e.redate(now)
 		if e.idle(now) {
 			delete(sh.entries, hash)
 			return true

@@ -117,6 +117,83 @@ func TestTold(t *testing.T) {
 	}
 }
 
+// A clock that is set back keeps no counts until it is that late again.
+func TestCountsEndAfterAClockIsSetBack(t *testing.T) {
+	now := noon + limit.Micros(time.Hour.Microseconds())
+	all := sites(t, 2, &now, Options{MaxBuckets: shardCount})
+	for i := range 50 {
+		all[0].take(t, hits(fmt.Sprint(i), minute, 10))
+	}
+	now = noon
+	tellAll(t, all)
+	now += limit.Micros((5 * time.Minute).Microseconds())
+	for i := range 50 { // in their places
+		all[0].take(t, hits(fmt.Sprint("later ", i), minute, 10))
+	}
+	tellAll(t, all)
+	r := all[0].Rules()["a rule"]
+	for _, e := range all[0].keys() {
+		if !strings.HasPrefix(e, "later ") {
+			t.Errorf("there is still a count of %s, which weighs nothing", e)
+		}
+	}
+	if r.Buckets == 0 {
+		t.Error("nothing is counted")
+	}
+}
+
+// keys are those that s counts.
+func (s site) keys() (all []string) {
+	for i := range s.shards {
+		for _, e := range s.shards[i].entries {
+			all = append(all, string(e.key))
+		}
+	}
+	return all
+}
+
+// Why a peer takes nothing is known, and stays known while its breaker is open.
+func TestWhyAPeerRefuses(t *testing.T) {
+	now := noon
+	all := sites(t, 2, &now, Options{})
+	peer := &refuser{Importer: all[1].memory, fault: &store.Error{Op: "import", Store: "redis.vir.internal:6379", Reason: store.Denied, Hint: "the user needs +eval"}}
+	all[0].peers[0].Store = peer
+	why := func() (store.Reason, string) {
+		t.Helper()
+		all[0].take(t, hits("a", minute, 5))
+		_ = all[0].tell(t.Context(), 0, 0)
+		p := all[0].Peers()[0]
+		return p.Reason, p.Hint
+	}
+	if reason, hint := why(); reason != store.Denied || hint != "the user needs +eval" {
+		t.Errorf("%s, %s", reason, hint)
+	}
+	peer.fault = &store.Error{Op: "import", Reason: store.BreakerOpen}
+	if reason, hint := why(); reason != store.Denied || hint == "" {
+		t.Errorf("while the breaker is open: %s, %s", reason, hint)
+	}
+	peer.fault = nil
+	if reason, hint := why(); reason != store.NoReason || hint != "" {
+		t.Errorf("of a peer that answers: %s, %s", reason, hint)
+	}
+}
+
+// refuser answers with a fault, if it has one.
+type refuser struct {
+	store.Importer
+	fault *store.Error
+}
+
+func (r *refuser) Import(ctx context.Context, totals []store.Total, results []store.Result) {
+	if r.fault == nil {
+		r.Importer.Import(ctx, totals, results)
+		return
+	}
+	for i := range results {
+		results[i] = store.Result{Err: r.fault}
+	}
+}
+
 // What is counted is what the store of the region was charged with.
 //
 //promise:shared-refunds

@@ -256,6 +256,13 @@ func IsTryAgain(err error) bool {
 	return ok && strings.HasPrefix(reply.Error(), "TRYAGAIN")
 }
 
+// IsWrongType reports whether what has the name of a key is of another program: no value that
+// Headgate writes.
+func IsWrongType(err error) bool {
+	var reply *rueidis.RedisError
+	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "WRONGTYPE")
+}
+
 // IsNoScript reports whether the server does not hold the script.
 func IsNoScript(err error) bool {
 	reply, ok := rueidis.IsRedisErr(err)

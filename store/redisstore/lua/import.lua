@@ -10,7 +10,20 @@
 --   hits, back, resets   what of it need not be told
 --   keep     0 .. 2^50 us
 
+-- Redis takes back nothing of a script that fails halfway: notes would say that hits were heard
+-- which are in no bucket, and the totals beside a bucket of another program would be lost. So whether
+-- all buckets can be read is found out before anything is written. A note of another program is
+-- written over.
+
 local totals, sub, char = ARGV[2], string.sub, string.char
+local heard_at = #KEYS - #totals / TOTAL_BYTES
+
+for i = 1, heard_at do
+  local length = redis.pcall('STRLEN', KEYS[i])
+  if type(length) == 'table' then
+    return length
+  end
+end
 
 -- news returns what of a count is new, and the count that is known from now on.
 local function news(count, told, known)
@@ -18,7 +31,7 @@ local function news(count, told, known)
   return max(count - from, 0), max(count, from)
 end
 
-local pieces, done, heard_at = {}, 0, #KEYS - #totals / TOTAL_BYTES
+local pieces, done = {}, 0
 for i = 1, #totals, TOTAL_BYTES do
   local BYTES(place, 7), BYTES(hits, 7), BYTES(back, 7), BYTES(resets, 7) = byte(totals, i, i + 27)
   local place, hits, back, resets = WHOLE(place, 7), WHOLE(hits, 7), WHOLE(back, 7), WHOLE(resets, 7)
@@ -26,8 +39,8 @@ for i = 1, #totals, TOTAL_BYTES do
   local told_hits, told_back, told_resets, keep = WHOLE(told_hits, 7), WHOLE(told_back, 7), WHOLE(told_resets, 7), WHOLE(keep, 7)
   heard_at = heard_at + 1
   local known_hits, known_back, known_resets = 0, 0, 0
-  local known = redis.call('GET', KEYS[heard_at])
-  if known and #known == 21 then
+  local known = redis.pcall('GET', KEYS[heard_at])
+  if type(known) == 'string' and #known == 21 then
     local BYTES(x, 7), BYTES(y, 7), BYTES(z, 7) = byte(known, 1, 21)
     known_hits, known_back, known_resets = WHOLE(x, 7), WHOLE(y, 7), WHOLE(z, 7)
   end

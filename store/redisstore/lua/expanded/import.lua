@@ -130,7 +130,20 @@ end
 --   hits, back, resets   what of it need not be told
 --   keep     0 .. 2^50 us
 
+-- Redis takes back nothing of a script that fails halfway: notes would say that hits were heard
+-- which are in no bucket, and the totals beside a bucket of another program would be lost. So whether
+-- all buckets can be read is found out before anything is written. A note of another program is
+-- written over.
+
 local totals, sub, char = ARGV[2], string.sub, string.char
+local heard_at = #KEYS - #totals / 56
+
+for i = 1, heard_at do
+  local length = redis.pcall('STRLEN', KEYS[i])
+  if type(length) == 'table' then
+    return length
+  end
+end
 
 -- news returns what of a count is new, and the count that is known from now on.
 local function news(count, told, known)
@@ -138,7 +151,7 @@ local function news(count, told, known)
   return max(count - from, 0), max(count, from)
 end
 
-local pieces, done, heard_at = {}, 0, #KEYS - #totals / 56
+local pieces, done = {}, 0
 for i = 1, #totals, 56 do
   local place1, place2, place3, place4, place5, place6, place7, hits1, hits2, hits3, hits4, hits5, hits6, hits7, back1, back2, back3, back4, back5, back6, back7, resets1, resets2, resets3, resets4, resets5, resets6, resets7 = byte(totals, i, i + 27)
   local place, hits, back, resets = ((((((place1) * 256 + place2) * 256 + place3) * 256 + place4) * 256 + place5) * 256 + place6) * 256 + place7, ((((((hits1) * 256 + hits2) * 256 + hits3) * 256 + hits4) * 256 + hits5) * 256 + hits6) * 256 + hits7, ((((((back1) * 256 + back2) * 256 + back3) * 256 + back4) * 256 + back5) * 256 + back6) * 256 + back7, ((((((resets1) * 256 + resets2) * 256 + resets3) * 256 + resets4) * 256 + resets5) * 256 + resets6) * 256 + resets7
@@ -146,8 +159,8 @@ for i = 1, #totals, 56 do
   local told_hits, told_back, told_resets, keep = ((((((told_hits1) * 256 + told_hits2) * 256 + told_hits3) * 256 + told_hits4) * 256 + told_hits5) * 256 + told_hits6) * 256 + told_hits7, ((((((told_back1) * 256 + told_back2) * 256 + told_back3) * 256 + told_back4) * 256 + told_back5) * 256 + told_back6) * 256 + told_back7, ((((((told_resets1) * 256 + told_resets2) * 256 + told_resets3) * 256 + told_resets4) * 256 + told_resets5) * 256 + told_resets6) * 256 + told_resets7, ((((((keep1) * 256 + keep2) * 256 + keep3) * 256 + keep4) * 256 + keep5) * 256 + keep6) * 256 + keep7
   heard_at = heard_at + 1
   local known_hits, known_back, known_resets = 0, 0, 0
-  local known = redis.call('GET', KEYS[heard_at])
-  if known and #known == 21 then
+  local known = redis.pcall('GET', KEYS[heard_at])
+  if type(known) == 'string' and #known == 21 then
     local x1, x2, x3, x4, x5, x6, x7, y1, y2, y3, y4, y5, y6, y7, z1, z2, z3, z4, z5, z6, z7 = byte(known, 1, 21)
     known_hits, known_back, known_resets = ((((((x1) * 256 + x2) * 256 + x3) * 256 + x4) * 256 + x5) * 256 + x6) * 256 + x7, ((((((y1) * 256 + y2) * 256 + y3) * 256 + y4) * 256 + y5) * 256 + y6) * 256 + y7, ((((((z1) * 256 + z2) * 256 + z3) * 256 + z4) * 256 + z5) * 256 + z6) * 256 + z7
   end
