@@ -80,6 +80,9 @@ func newRegions(s *config.Settings, backends []backend, own store.Store, first i
 
 // newShared puts the layer over own that tells the stores of the other regions what passes.
 func newShared(s *config.Settings, file *regionfile.Regions, backends []backend, own store.Store, live func() int) (*totals.Store, error) {
+	if err := checkPlaces(s.Region, file.Stores, backends); err != nil {
+		return nil, err
+	}
 	o := totals.Options{Own: own, Interval: file.Exchange, Floor: file.Floor, Nodes: live, Budget: totals.DefaultBudget}
 	if o.Floor == 0 {
 		o.Floor = -1 // every hit is told

@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/eventually"
 	"github.com/headgate/headgate/internal/sleep"
+	"github.com/headgate/headgate/internal/storefile"
 	"github.com/headgate/headgate/internal/testserver"
 	"github.com/headgate/headgate/rules/rulefile"
 	"github.com/headgate/headgate/store"
@@ -323,6 +324,45 @@ func TestRulesThatRegionsCannotShare(t *testing.T) {
 		s := settings(file)
 		if _, err := newStack(&s, true, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", file, err, want)
+		}
+	}
+}
+
+// Stores of regions that are one place, or not that of the region itself, are refused: hits would
+// count twice, or in a place that nobody reads. No error has a password.
+func TestPlacesOfRegions(t *testing.T) {
+	main := testserver.Redis(t, testserver.RedisConfig{})
+	settings := config.Settings{StoreBudget: time.Second, BreakerFailures: 1000, BreakerRatio: 1, BreakerPause: time.Second}
+	for stores, want := range map[string]string{
+		"vir: {url: 'redis://:hush@MAIN'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                          "",
+		"fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                                                            "",
+		"fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://other.test:6379/1'}":                                                          "",
+		"fra: {url: 'redis://other.test:6379?prefix=a:'}, sin: {url: 'redis://other.test:6379?prefix=b:'}":                                        "",
+		"fra: {url: 'redis+sentinel://s.test:26379/0?master=fra'}, sin: {url: 'redis+sentinel://s.test:26379/0?master=sin'}":                      "",
+		"fra: {url: 'redis://:hush@MAIN'}, sin: {url: 'redis://third.test:6379'}":                                                                 "region frankfurt: the store fra is that of --store, in which the region virginia counts",
+		"fra: {url: 'redis://:hush@other.test:6379'}, sin: {url: 'redis://:hush@Other.test/0?prefix=hg:'}":                                        "regions frankfurt and singapore: the stores fra and sin are one",
+		"fra: {url: 'redis+cluster://a.test:1,b.test:1'}, sin: {url: 'redis+cluster://b.test:1,c.test:1'}":                                        "the stores fra and sin are one",
+		"vir: {url: 'redis://:hush@MAIN/3'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                        "region virginia: the store vir has database 3 and prefix hg:, and --store has database 0 and prefix hg:",
+		"vir: {url: 'redis://:hush@outside.test:6379?prefix=vir:'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}": "would not hear of the others; hint: the same server, database and prefix",
+		"vir: {url: 'memcached://cache.test:11211'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                "",
+		"vir: {url: 'rediss://:hush@outside.test:6379/0'}, fra: {url: 'unix:///run/fra.sock'}, sin: {url: 'unix:///run/sin.sock'}":                "",
+	} {
+		var backends []backend
+		path := filepath.Join(t.TempDir(), "stores.yaml")
+		if err := os.WriteFile(path, []byte("stores: {"+strings.ReplaceAll(stores, "MAIN", main.Addr)+"}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		named, err := storefile.Load(path, settings.Tuning())
+		if err != nil {
+			t.Fatal(err)
+		}
+		backends = append(backends, backend{name: storefile.Main, url: config.NewStoreURL(main.URL())})
+		for _, s := range named {
+			backends = append(backends, backend{name: s.Name, url: s.URL})
+		}
+		err = checkPlaces("virginia", storesOf, backends)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush")) {
+			t.Errorf("%s: %v; want %q", stores, err, want)
 		}
 	}
 }
