@@ -47,7 +47,7 @@ func placeOf(u config.StoreURL) (place, bool) {
 }
 
 // keys says which part of a server p is.
-func (p *place) keys() string { return fmt.Sprintf("database %d and prefix %s", p.db, p.prefix) }
+func (p *place) keys() string { return fmt.Sprintf("database %d and prefix %q", p.db, p.prefix) }
 
 // is reports whether p and o are one place. That they are is not seen where a server has two names.
 func (p *place) is(o *place) bool {

@@ -342,7 +342,7 @@ func TestPlacesOfRegions(t *testing.T) {
 		"fra: {url: 'redis://:hush@MAIN'}, sin: {url: 'redis://third.test:6379'}":                                                                 "region frankfurt: the store fra is that of --store, in which the region virginia counts",
 		"fra: {url: 'redis://:hush@other.test:6379'}, sin: {url: 'redis://:hush@Other.test/0?prefix=hg:'}":                                        "regions frankfurt and singapore: the stores fra and sin are one",
 		"fra: {url: 'redis+cluster://a.test:1,b.test:1'}, sin: {url: 'redis+cluster://b.test:1,c.test:1'}":                                        "the stores fra and sin are one",
-		"vir: {url: 'redis://:hush@MAIN/3'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                        "region virginia: the store vir has database 3 and prefix hg:, and --store has database 0 and prefix hg:",
+		"vir: {url: 'redis://:hush@MAIN/3'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                        "region virginia: the store vir has database 3 and prefix \"hg:\", and --store has database 0 and prefix \"hg:\"",
 		"vir: {url: 'redis://:hush@outside.test:6379?prefix=vir:'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}": "would not hear of the others; hint: the same server, database and prefix",
 		"vir: {url: 'memcached://cache.test:11211'}, fra: {url: 'redis://other.test:6379'}, sin: {url: 'redis://third.test:6379'}":                "",
 		"vir: {url: 'rediss://:hush@outside.test:6379/0'}, fra: {url: 'unix:///run/fra.sock'}, sin: {url: 'unix:///run/sin.sock'}":                "",

@@ -173,10 +173,12 @@ func stateOf(st *regional.Stats) (state, why string) {
 	switch {
 	case !st.Known && st.Unanswered == 0:
 		return view.PeerUnheard, "it was not asked yet"
-	case !st.Known:
+	case !st.Known && st.Reason == "":
 		return view.PeerSilent, "it has never answered; hint: its address in the file of stores, and the way to it"
+	case !st.Known:
+		return view.PeerSilent, "it has never told its epoch" + because(string(st.Reason), st.Hint)
 	case st.Heard >= SilentAfter:
-		return view.PeerSilent, fmt.Sprintf("nothing was heard of it for %s", rules.DurationText(st.Heard.Truncate(time.Second)))
+		return view.PeerSilent, fmt.Sprintf("nothing was heard of it for %s", rules.DurationText(st.Heard.Truncate(time.Second))) + because(string(st.Reason), st.Hint)
 	}
 	return view.PeerHeard, ""
 }
@@ -217,10 +219,24 @@ func ruleState(r *planned, st *regional.Stats) (state, why string) {
 		return view.RuleCutOff, "what is held passes until it ends, then the reserve"
 	case !st.Connected:
 		return view.RuleWaiting, "its home has not answered the last question; what is held passes until it ends, then the reserve"
+	case st.Reason != "":
+		return view.RuleOnReserve, "its home lends nothing" + because(string(st.Reason), st.Hint)
 	case st.EpochAge < r.fence:
 		return view.RuleOnReserve, fmt.Sprintf("its home may have forgotten what it lent, and lends again in %s; hint: headgate store epoch --vouch, if it has not", rules.DurationText((r.fence-st.EpochAge).Truncate(time.Second)+time.Second))
 	}
 	return view.RuleLeased, ""
+}
+
+// because says why a store did not do what it was asked last, as far as that is known.
+func because(reason, hint string) string {
+	if reason == "" {
+		return ""
+	}
+	text := " (" + reason + ")"
+	if hint != "" {
+		text += "; hint: " + hint
+	}
+	return text
 }
 
 // rates fills in what has happened a second since before, which is span ago; nothing where

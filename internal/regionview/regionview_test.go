@@ -132,6 +132,8 @@ func TestStates(t *testing.T) {
 		"never answered":    {regional.Stats{Unanswered: 1}, view.PeerSilent, view.RuleCutOff, view.RuleCutOff, "never answered", 1},
 		"one answer lost":   {regional.Stats{Known: true, Heard: 3 * time.Second, EpochAge: time.Hour}, view.PeerHeard, view.RuleWaiting, view.RuleWaiting, "not answered the last question", 0},
 		"silent":            {regional.Stats{Known: true, Heard: 10 * time.Second, EpochAge: time.Hour}, view.PeerSilent, view.RuleCutOff, view.RuleCutOff, "nothing was heard of it for 10s", 1},
+		"refuses":           {regional.Stats{Unanswered: 1, Reason: store.Denied, Hint: "+info"}, view.PeerSilent, view.RuleCutOff, view.RuleCutOff, "never told its epoch (store_denied); hint: +info", 1},
+		"lends nothing":     {regional.Stats{Known: true, Connected: true, EpochAge: time.Hour, Reason: store.Full}, view.PeerHeard, view.RuleOnReserve, view.RuleOnReserve, "its home lends nothing (store_full)", 0},
 		"a new epoch":       {regional.Stats{Known: true, Connected: true, EpochAge: time.Second}, view.PeerHeard, view.RuleOnReserve, view.RuleOnReserve, "lends again in", 0},
 		"a not so new one":  {regional.Stats{Known: true, Connected: true, EpochAge: 59 * time.Second}, view.PeerHeard, view.RuleLeased, view.RuleOnReserve, "lends again in", 0},
 		"old enough for it": {regional.Stats{Known: true, Connected: true, EpochAge: 2 * time.Minute}, view.PeerHeard, view.RuleLeased, view.RuleLeased, "", 0},

@@ -67,23 +67,11 @@ func toldState(p *totals.PeerStats) (state, why string) {
 	case !p.Known && p.Reason == "":
 		return view.PeerSilent, "its store has never answered; hint: its address in the file of stores, and the way to it"
 	case !p.Known:
-		return view.PeerSilent, "its store has never taken what passed here" + because(p)
+		return view.PeerSilent, "its store has never taken what passed here" + because(string(p.Reason), p.Hint)
 	case p.Heard < SilentAfter:
-		return view.PeerSilent, fmt.Sprintf("its store has not taken all that passed here for %s: each region counts that for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(p)
+		return view.PeerSilent, fmt.Sprintf("its store has not taken all that passed here for %s: each region counts that for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(string(p.Reason), p.Hint)
 	}
-	return view.PeerSilent, fmt.Sprintf("its store has not heard what passed here for %s: each region counts for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(p)
-}
-
-// because says why a region did not take what it was told last, as far as that is known.
-func because(p *totals.PeerStats) string {
-	if p.Reason == "" {
-		return ""
-	}
-	text := " (" + string(p.Reason) + ")"
-	if p.Hint != "" {
-		text += "; hint: " + p.Hint
-	}
-	return text
+	return view.PeerSilent, fmt.Sprintf("its store has not heard what passed here for %s: each region counts for itself", rules.DurationText(p.Lag.Truncate(time.Second))) + because(string(p.Reason), p.Hint)
 }
 
 // sharedRule says how r is doing. counted is what was counted of it, which may be nil, and late

@@ -3,6 +3,7 @@ package regional
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,10 @@ type courier struct {
 	mu      sync.Mutex
 	known   Home
 	waiting []errand
-	flying  int
+	// unmarked is why the home did not tell its epoch when it was asked last, unlent why it lent
+	// nothing; nil if it did.
+	unmarked, unlent error
+	flying           int
 	// home is closed and replaced when there is nothing left to do.
 	home chan struct{}
 }
@@ -131,11 +135,40 @@ func (c *courier) run(batch []errand, before uint64) {
 	c.s.home.Lease(ctx, requests, grants)
 	cancel()
 	c.trips.Note(c.s.read() - sent)
+	c.lent(grants)
 	sure := c.mark() == before
 	now := c.s.read()
 	for i := range batch {
 		c.end(&batch[i], &Answer{Request: requests[i], Grant: grants[i], Sure: sure, Sent: sent, Now: now})
 	}
+}
+
+// lent notes whether the home has answered any of the questions for leases that it was asked
+// together, of which there is one at least.
+func (c *courier) lent(grants []store.Grant) {
+	err := grants[0].Err
+	for i := range grants {
+		if grants[i].Err == nil {
+			err = nil
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unlent = err
+}
+
+// refusal returns why the home did not answer what it was asked last, and what may help. The lock
+// is held.
+func (c *courier) refusal() (reason store.Reason, hint string) {
+	err := c.unmarked
+	if err == nil {
+		err = c.unlent
+	}
+	var known *store.Error
+	if errors.As(err, &known) {
+		hint = known.Hint
+	}
+	return store.ReasonOf(err), hint
 }
 
 // mark asks the home for its epoch, and returns it; 0 where there is no answer.
@@ -147,6 +180,7 @@ func (c *courier) mark() uint64 {
 	now := c.s.read()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.unmarked = err
 	if err != nil {
 		c.known.Failed(now)
 		return 0

@@ -217,3 +217,52 @@ func TestSuspendedWhileTheReserveIsAsked(t *testing.T) {
 		}
 	})
 }
+
+// full is a home that tells its epoch, and has no room for leases while fault says so.
+type full struct {
+	*farHome
+	fault *store.Error
+}
+
+func (f *full) Lease(ctx context.Context, requests []store.LeaseRequest, grants []store.Grant) {
+	if f.fault == nil {
+		f.farHome.Lease(ctx, requests, grants)
+		return
+	}
+	for i := range grants {
+		grants[i].Err = f.fault
+	}
+}
+
+// Why a home lends nothing is known, also where it answers what it is asked about its epoch.
+func TestWhyAHomeLendsNothing(t *testing.T) {
+	inPlace(t, func(p *place) {
+		home := &full{p.home, &store.Error{Op: "lease", Reason: store.Full, Hint: "raise maxmemory"}}
+		s, err := regional.New(regional.Options{Home: home, Own: p.own, Layout: halves, Region: "here"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		p.store = s
+		p.hits(3)
+		p.later(3 * time.Second)
+		if st := s.Stats(); !st.Connected || st.Granted != 0 || st.Reason != store.Full || st.Hint != "raise maxmemory" {
+			t.Errorf("of a home that is full: %+v", st)
+		}
+		for home.fault = nil; s.Stats().Granted == 0; p.later(500 * time.Millisecond) {
+			p.hits(1)
+		}
+		if st := s.Stats(); st.Reason != store.NoReason || st.Hint != "" {
+			t.Errorf("of one that lends again: %+v", st)
+		}
+		p.home.down.Store(true)
+		p.hits(1)
+		p.later(5 * time.Second)
+		p.hits(1)
+		if st := s.Stats(); st.Connected || st.Reason == store.NoReason {
+			t.Errorf("of one that is away: %+v", st)
+		}
+		p.home.down.Store(false)
+		p.later(5 * time.Second)
+	})
+}

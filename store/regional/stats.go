@@ -52,6 +52,11 @@ type Stats struct {
 	// about its epoch that it did not answer.
 	Known      bool
 	Unanswered uint64
+	// Reason is why the last question was not answered: that about the epoch, or else, where the
+	// home is Connected, all of those for leases that were asked together. Hint is what may help. Both are
+	// "" if it was, and neither has an address or a secret.
+	Reason store.Reason
+	Hint   string
 	// EpochAge is how old the epoch of the home is: limits whose fence is longer are not leased
 	// yet.
 	EpochAge time.Duration
@@ -117,6 +122,7 @@ func (s *Store) Stats() (total Stats) {
 	defer s.courier.mu.Unlock()
 	h := &s.courier.known
 	total.Epochs, total.RoundTrip, total.Unanswered, total.Known = h.begun, h.trip, h.failures, h.Known()
+	total.Reason, total.Hint = s.courier.refusal()
 	if h.Known() {
 		total.Connected = !h.Failing()
 		total.Heard, total.EpochAge = now-h.heard, h.epoch.Age+now-h.heard
