@@ -17,6 +17,7 @@ type regionWatch struct {
 	regions *regions
 	region  string
 	node    string
+	decides bool
 	inForce func() *rules.Set
 	meter   regionview.Meter
 }
@@ -24,7 +25,7 @@ type regionWatch struct {
 // watchRegions has what homes count kept and shown.
 func (w *watching) watchRegions() {
 	p := w.process
-	w.regions = &regionWatch{regions: &p.stack.regions, region: p.settings.Region, node: w.node.Name, inForce: func() *rules.Set { return p.limiter.Rules() }}
+	w.regions = &regionWatch{regions: &p.stack.regions, region: p.settings.Region, node: w.node.Name, decides: p.does.Decide, inForce: func() *rules.Set { return p.limiter.Rules() }}
 	if p.stack.regions.file == nil {
 		return
 	}
@@ -85,7 +86,7 @@ func (r *regionWatch) now() view.Regions {
 	if r.regions.file != nil {
 		v = r.meter.View(v.At, r.plan(r.inForce()), r.counted())
 	}
-	v.Node = r.node
+	v.Node, v.Onlooker = r.node, !r.decides
 	return v
 }
 

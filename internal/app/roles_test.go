@@ -25,20 +25,30 @@ func TestRolesApart(t *testing.T) {
 	base := "http://" + admin["admin"]
 	putUntil(t, http.StatusCreated, func() (int, string) { return putTier(t, http.DefaultClient, base, token) })
 
+	ask := func(path string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+adminapi.Prefix+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(text)
+	}
 	// It has no store to look into, and says so rather than that nothing was used.
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+adminapi.Prefix+"usage/tenant:acme", nil)
-	if err != nil {
-		t.Fatal(err)
+	if code, text := ask("usage/tenant:acme"); code != http.StatusNotFound || !strings.Contains(text, "decides nothing") {
+		t.Errorf("usage without a store: %d %s", code, text)
 	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(response.Body)
-	response.Body.Close()
-	if err != nil || response.StatusCode != http.StatusNotFound || !strings.Contains(string(text), "decides nothing") {
-		t.Errorf("usage without a store: %s %s, %v", response.Status, text, err)
+	// Nothing passes by it, and it says so rather than that nothing passes.
+	if code, text := ask("regions"); code != http.StatusOK || !strings.Contains(text, `"onlooker":true`) {
+		t.Errorf("regions of a process that does not decide: %d %s", code, text)
 	}
 
 	d := settings()

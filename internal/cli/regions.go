@@ -62,10 +62,10 @@ func (c *regionsStatusCmd) Run(std *stdio) error {
 			return err
 		}
 		for _, region := range r.Deaf() {
-			silent = append(silent, fmt.Errorf("node %s cannot tell the region %s what passes; hint: the way to its store, and the stores file", oneLine(r.Node), oneLine(region)))
+			silent = append(silent, fmt.Errorf("node %s cannot tell the region %s what passes; hint: headgate store doctor from where that node runs, with the URL of the store of that region in the file of --stores", oneLine(r.Node), oneLine(region)))
 		}
 		for _, home := range r.Silent() {
-			silent = append(silent, fmt.Errorf("node %s does not hear the home %s; hint: the way to it, and headgate store epoch", oneLine(r.Node), oneLine(home)))
+			silent = append(silent, fmt.Errorf("node %s does not hear the home %s; hint: headgate store doctor from where that node runs, with the URL of the home in the file of --stores", oneLine(r.Node), oneLine(home)))
 		}
 	}
 	switch all := errors.Join(append(unanswering, silent...)...); {
@@ -118,6 +118,9 @@ func regionsLines(r *view.Regions) []string {
 		return []string{head + ": no regions are set; hint: headgate serve --regions FILE --region NAME"}
 	}
 	head += ", region " + oneLine(r.Region)
+	if r.Onlooker {
+		head += ", does not decide: what is held and told is on the nodes that do; hint: ask their admin APIs (--admin-addr)"
+	}
 	paint := painter(false)
 	lines := []string{head}
 	table := func(rows int, g *grid, more int) {

@@ -67,6 +67,7 @@ func TestRegionsStatusCodes(t *testing.T) {
 		"/bad":   farRegions(),
 		"/none":  view.Regions{Node: "c", Peers: []view.RegionPeer{}, Rules: []view.RegionRule{}},
 		"/deaf":  view.Regions{Node: "d", Region: "virginia", Peers: []view.RegionPeer{}, Told: farRegions().Told, Shared: farRegions().Shared},
+		"/looks": view.Regions{Node: "e", Region: "virginia", Onlooker: true, Peers: []view.RegionPeer{}, Told: []view.RegionTold{{Region: "frankfurt", State: view.PeerUnheard, Heard: -1}}},
 		"/other": map[string]string{"hello": "world"},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,6 +90,7 @@ func TestRegionsStatusCodes(t *testing.T) {
 		{"/ok", "region frankfurt", "", exitOK},
 		{"/ok /new", "region virginia", "", exitOK},
 		{"/none", "no regions are set", "", exitOK},
+		{"/looks", "node e, region virginia, does not decide: what is held and told is on the nodes that do; hint: ask their admin APIs (--admin-addr)\n", "", exitOK},
 		{"/bad", "region virginia", "node gate-vir-1 does not hear the home archive", exitNo},
 		{"/ok /bad", "region frankfurt", "node gate-vir-1 does not hear the home archive", exitNo},
 		{"/bad", "region singapore: its store has not heard", "node gate-vir-1 cannot tell the region singapore what passes", exitNo},

@@ -84,6 +84,14 @@ func fitRegions(set *rules.Set, regions *regionfile.Regions) error {
 	return errors.Join(problems...)
 }
 
+// overRegions says what r promises over all regions; "" where it counts in each by itself.
+func overRegions(r *rules.Rule, regions *regionfile.Regions) string {
+	if regions == nil && r.Mode.Regions != rules.RegionsEach {
+		return "over all regions: nobody has said which there are, so no figures, and it is not tried whether the limit can hold; hint: --regions FILE"
+	}
+	return regions.Promise(r)
+}
+
 // otherDefaults loads files with the other set of defaults. What is different
 // then was not said by the files. It returns nil if the files cannot be read
 // that way.
@@ -116,7 +124,7 @@ func (c *validateCmd) print(w io.Writer, set, other *rules.Set, regions *regionf
 		if promise := describe.Promise(r, c.Nodes); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)
 		}
-		if promise := regions.Promise(r); promise != "" {
+		if promise := overRegions(r, regions); promise != "" {
 			fmt.Fprintf(w, "    %s\n", promise)
 		}
 		if promise := describe.FailurePromise(r, c.Nodes); promise != "" {

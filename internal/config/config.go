@@ -56,7 +56,7 @@ type Settings struct {
 	Stores string `group:"store" placeholder:"FILE" help:"YAML file of further stores, each with a name, for rules and domains that say store: NAME. Read at start."`
 	// Regions is a file of the regions that there are, and Region the one of this process;
 	// "" is none.
-	Regions string `group:"store" placeholder:"FILE" help:"YAML file of the regions that there are, the same in all of them, for rules that say regions: leased. Read at start."`
+	Regions string `group:"store" placeholder:"FILE" help:"YAML file of the regions that there are, the same in all of them, for rules that say regions: leased or shared. Read at start."`
 	Region  string `group:"store" placeholder:"NAME" help:"Which of the regions of --regions this process is in."`
 	// StoreBudget bounds how long one request waits for the store. The default
 	// value is 20ms, from 1ms to 10s.

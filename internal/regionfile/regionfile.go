@@ -263,8 +263,12 @@ func (r *Regions) Excess(l *limit.Limit) (floor, most int64) {
 func (r *Regions) excess(l *limit.Limit) string {
 	floor, most := r.Excess(l)
 	others := int64(len(r.Stores) - 1)
-	return fmt.Sprintf("of %d excess <= min(%d, D x (%s + delay)) + %d, with D hits a second that pass in the %d other regions; cut off, each region has the whole limit",
-		l.Quota, most, rules.DurationText(r.Exchange), others*floor, others)
+	untold := ""
+	if floor > 0 { // of a small limit all is told
+		untold = fmt.Sprintf(" + %d", others*floor)
+	}
+	return fmt.Sprintf("of %d excess <= min(%d, D x (%s + delay))%s, with D hits a second that pass in the %d other regions; cut off, each region has the whole limit",
+		l.Quota, most, rules.DurationText(r.Exchange), untold, others)
 }
 
 // promise says how l is cut.

@@ -25,7 +25,7 @@ func (m *Metrics) WatchRegions(home string, read func() regional.Stats) {
 		}),
 		gaugeOf("headgate_regions_home_heard_seconds", "Time since the home answered; 0 before the first answer.", labels, func(s s) float64 { return s.Heard.Seconds() }),
 		gaugeOf("headgate_regions_round_trip_seconds", "Time that the last answer of the home took.", labels, func(s s) float64 { return s.RoundTrip.Seconds() }),
-		gaugeOf("headgate_regions_epoch_age_seconds", "Age of the epoch of the home: limits are leased once it is older than they remember.", labels, func(s s) float64 { return s.EpochAge.Seconds() }),
+		gaugeOf("headgate_regions_epoch_age_seconds", "Age of the epoch of the home: limits are leased once it is older than they remember. Some 57 years where somebody has vouched for it.", labels, func(s s) float64 { return s.EpochAge.Seconds() }),
 		counterOf("headgate_regions_epochs_total", "Epochs of the home that have begun, because it may have forgotten something.", labels, func(s s) float64 { return float64(s.Epochs) }),
 		gaugeOf("headgate_regions_buckets", "Buckets of which this node holds rights, or has of late.", labels, func(s s) float64 { return float64(s.Buckets) }),
 		gaugeOf("headgate_regions_hits_held", "Hits that this node may still let pass by what it has leased.", labels, func(s s) float64 { return float64(s.Held) }),
@@ -39,7 +39,7 @@ func (m *Metrics) WatchRegions(home string, read func() regional.Stats) {
 		counterOf("headgate_regions_denied_total", "Takes that the reserve denied too.", labels, func(s s) float64 { return float64(s.Denied) }),
 		counterOf("headgate_regions_asked_total", "Leases and returns that the home was asked for.", labels, func(s s) float64 { return float64(s.Asked) }),
 		counterOf("headgate_regions_unanswered_total", "Questions about its epoch that the home did not answer.", labels, func(s s) float64 { return float64(s.Unanswered) }),
-		counterOf("headgate_regions_failed_total", "Those of them that it did not answer.", labels, func(s s) float64 { return float64(s.Failed) }),
+		counterOf("headgate_regions_failed_total", "Leases and returns that the home did not answer.", labels, func(s s) float64 { return float64(s.Failed) }),
 		counterOf("headgate_regions_crowded_total", "Takes for which there was no room to hold rights.", labels, func(s s) float64 { return float64(s.Crowded) }),
 		counterOf("headgate_regions_clock_partings_total", "Times that all rights were dropped because wall clock and monotonic clock parted, as they do when a machine is suspended.", labels, func(s s) float64 { return float64(s.Partings) }),
 	}}})

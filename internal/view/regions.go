@@ -8,6 +8,9 @@ type Regions struct {
 	At     time.Time `json:"at"`
 	Node   string    `json:"node"`
 	Region string    `json:"region"`
+	// Onlooker says that the process does not decide, so that nothing passes by it: what is held and
+	// what regions have not heard of is told by the nodes that do.
+	Onlooker bool `json:"onlooker,omitempty"`
 	// Peers are what the limits of this process hang on beyond its region: the usual home, and
 	// those that rules name. By name.
 	Peers []RegionPeer `json:"peers"`

@@ -80,7 +80,7 @@ func modePromise(r *rules.Rule) string {
 	case m.Regions == rules.RegionsLeased:
 		return "regions leased: " + leased + " over all regions, while no store of a region forgets what it has counted of its reserve; what regions leave of their reserves is not used"
 	case m.Regions == rules.RegionsShared:
-		return "regions shared: every decision is made in the store of its region, which hears of the others; over all regions excess <= min((regions - 1) x limit, what passes elsewhere x (interval + delay)) + (regions - 1) x floor"
+		return "regions shared: every decision is made in the store of its region, which hears of the others; over all regions excess <= min((regions - 1) x limit, what passes elsewhere x (exchange + delay)) + (regions - 1) x floor"
 	case m.Consistency == rules.Leased:
 		return "leased: " + leased
 	case m.Consistency == rules.Synced:

@@ -85,7 +85,7 @@ export function show(root) {
       put(holder, panel("No regions", {}, empty("This process has no regions.", "--regions FILE and --region NAME let limits hold over several.")));
       return;
     }
-    text(said, `seen from ${r.node}, region ${r.region}`);
+    text(said, `seen from ${r.node}, region ${r.region}${r.onlooker ? ", which does not decide: what is held and told is on the nodes that do, and on their /metrics" : ""}`);
     for (const p of parts) put(p.rows.rows, r[p.of].map(p.row));
     const now = parts.filter((p) => r[p.of].length > 0);
     const idle = r.rules.length + r.shared.length === 0;
