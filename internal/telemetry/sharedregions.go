@@ -22,7 +22,7 @@ func (m *Metrics) WatchSharedRegions(read func() view.Regions) {
 				}
 				return 0
 			}, func(t *told) bool { return t.State != view.PeerUnheard }},
-		of(nowValue, "headgate_regions_told_lag_seconds", "Age of the oldest hit, of those worth telling, that the store of the region had not heard of in the last round.", func(t *told) float64 { return t.Lag }),
+		of(nowValue, "headgate_regions_told_lag_seconds", "Time for which the store of the region had not heard of hits worth telling, in the last round: from when they were more than the floor.", func(t *told) float64 { return t.Lag }),
 		of(nowValue, "headgate_regions_told_lag_bound_seconds", "Age beyond which hits count as told too late.", func(t *told) float64 { return t.LagBound }),
 		of(nowValue, "headgate_regions_told_unheard_hits", "Hits, over all keys, that the store of the region had not heard of in the last round.", func(t *told) float64 { return float64(t.Unheard) }),
 		of(nowValue, "headgate_regions_told_round_trip_seconds", "Time that the last answer of the store of the region took; 0 before the first.", func(t *told) float64 { return t.RoundTrip }),

@@ -30,7 +30,7 @@ type entry struct {
 	// weighs nothing any more.
 	marks []mark
 	// heard is what each peer has heard of, for certain, behind since when it has not heard of
-	// all, where that is so.
+	// all that is worth telling, where that is so.
 	heard  []store.Counts
 	behind []limit.Micros
 }
@@ -147,7 +147,8 @@ func (e *entry) hear(peer int, c store.Counts, sent limit.Micros) {
 	e.behind[peer] = sent
 }
 
-// lag returns for how long a peer has not heard of all that was counted; 0 if it has.
+// lag returns for how long a peer has not heard of all that was counted and is worth telling; 0 if
+// it has.
 func (e *entry) lag(peer int, now limit.Micros) time.Duration {
 	if e.heard[peer] == e.count {
 		return 0

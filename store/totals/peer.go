@@ -136,11 +136,14 @@ func (s *Store) collect(sh *shard, p int, r *round) {
 		known := e.known(p, now)
 		u := e.count.Less(known)
 		if u == (store.Counts{}) {
+			e.behind[p] = now
 			continue
 		}
 		r.seen.Unheard += u.Hits
 		e.row.unheard[p] = max(e.row.unheard[p], u.Hits)
 		if u.Resets == 0 && max(u.Hits, u.Back) < max(FloorOf(e.limit, r.share), 1) {
+			// What it need not hear is not late, however long it takes until there is enough to tell.
+			e.behind[p] = now
 			continue
 		}
 		told, err := s.told.Get(e.limit)

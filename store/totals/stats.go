@@ -15,7 +15,7 @@ const MaxRules = 1 << 12
 type Seen struct {
 	// Unheard is how many hits: the sum over all buckets.
 	Unheard int64
-	// Lag is for how long, at most, of what is not below the floor.
+	// Lag is for how long, at most, of what is not below the floor: since it was enough to be told.
 	Lag time.Duration
 }
 

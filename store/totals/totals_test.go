@@ -375,6 +375,44 @@ func TestPeerThatSaysNo(t *testing.T) {
 	}
 }
 
+// Few hits on a key are told when they are beyond the floor, and are late from then on only: a
+// region that answers does not lag because a key is slow.
+func TestSlowKeysAreNotLate(t *testing.T) {
+	now := noon
+	all := sites(t, 2, &now, Options{Floor: 100_000})
+	way := all[0].cutOff()[0]
+	for range 2 {
+		all[0].take(t, hits("a", minute, 6)) // of 10 that need not be told
+		for range 20 {
+			if err := all[0].tell(t.Context(), 0, 100_000); err != nil {
+				t.Fatal(err)
+			}
+			if p := all[0].Peers()[0]; p.Lag > time.Second {
+				t.Fatalf("a lag of %s at %s", p.Lag, time.Duration(now-noon)*time.Microsecond)
+			}
+			now += 1_000_000
+		}
+	}
+	if p := all[0].Peers()[0]; p.Totals != 1 || p.Unheard != 0 {
+		t.Errorf("12 hits were not told: %+v", p)
+	}
+	// Away it lags from when there was enough to tell.
+	way.gone = true
+	all[0].take(t, hits("a", minute, 6))
+	for range 20 {
+		_ = all[0].tell(t.Context(), 0, 100_000) // away, or nothing to tell
+		now += 1_000_000
+	}
+	all[0].take(t, hits("a", minute, 6))
+	for range 20 {
+		_ = all[0].tell(t.Context(), 0, 100_000)
+		now += 1_000_000
+	}
+	if p := all[0].Peers()[0]; p.Lag < 19*time.Second || p.Lag > 21*time.Second {
+		t.Errorf("away for 20s it lags %s", p.Lag)
+	}
+}
+
 // A region that was away is told what still weighs, once, and owes no more than one period.
 func TestHealing(t *testing.T) {
 	bucket := limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 60, Period: time.Minute, Burst: 60})

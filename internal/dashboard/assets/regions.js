@@ -15,7 +15,7 @@ const ruleColumns = [{ label: "Rule" }, { label: "Home" }, { label: "State" }, {
   { label: "Reserve left", num: true, hint: "For the key that had the least of late" }, { label: "Taken", num: true, hint: "Hits that the home has lent" }, { label: "By leases", num: true }, { label: "By the reserve", num: true }, { label: "Denied", num: true },
   { label: "Unused", num: true, hint: "Part of the hits lent in the last minute that nobody could use" }, { label: "Excess", num: true, hint: "Hits that passed beyond those lent, measured on this node since it started" }, { label: "Bound", num: true, hint: "What the rule promises" }, { label: "", spoken: "Kept" }];
 
-const toldColumns = [{ label: "Region" }, { label: "State" }, { label: "Heard", num: true, hint: "How long ago its store last answered" }, { label: "Round trip", num: true }, { label: "Lag", num: true, hint: "Age of the oldest hit worth telling that it had not heard of" },
+const toldColumns = [{ label: "Region" }, { label: "State" }, { label: "Heard", num: true, hint: "How long ago its store last answered" }, { label: "Round trip", num: true }, { label: "Lag", num: true, hint: "For how long it had not heard of hits that are more than the floor" },
   { label: "Unheard", num: true, hint: "Hits over all keys that it had not heard of in the last round" }, { label: "Told", num: true, hint: "Counts of keys" }, { label: "Not answered", num: true }];
 
 const sharedColumns = [{ label: "Rule" }, { label: "Limits" }, { label: "Keys", num: true, hint: "Of which this node has a count" }, { label: "Hits", num: true, hint: "That pass on this node" }, { label: "Unheard", num: true, hint: "Hits on one key that a region had not heard of: the most of any key. The sum over the nodes elsewhere bounds the excess" },
