@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/internal/adminapi"
+	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/internal/snapfeed"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -41,7 +42,7 @@ func (p *process) feed(o *tenantsource.Options) error {
 	if s.Follows() {
 		return p.follow(o)
 	}
-	signer, err := snapfeed.LoadSigner(p.options.signKey)
+	signer, err := signing.LoadSigner(p.options.signKey)
 	if err != nil {
 		return fmt.Errorf("--snapshot-sign-key: %w", err)
 	}
@@ -63,9 +64,9 @@ func (p *process) follow(o *tenantsource.Options) error {
 	if err != nil {
 		return err
 	}
-	verifier := new(atomic.Pointer[snapfeed.Verifier])
+	verifier := new(atomic.Pointer[signing.Verifier])
 	load := func() (bool, error) {
-		v, err := snapfeed.LoadVerifier(s.SnapshotKeys)
+		v, err := signing.LoadVerifier(s.SnapshotKeys)
 		if err != nil {
 			return false, fmt.Errorf("--snapshot-keys: %w", err)
 		}

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -299,85 +297,4 @@ func (c *quotaListCmd) Run(std *stdio) error {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", quotas.NameText(r.Subject), quotas.Masked(r), strings.Join(names, ","), len(r.Overrides), r.UpdatedAt.Format(time.RFC3339))
 	}
 	return table.Flush()
-}
-
-type quotaLogCmd struct {
-	tenantFlags `embed:""`
-	After       int64 `default:"0" env:"-" placeholder:"VERSION" help:"Show the changes after this one."`
-	Limit       int   `default:"100" env:"-" placeholder:"N" help:"How many changes at most, up to 1000. Default ${default}."`
-	Verify      bool  `env:"-" help:"Show none, but verify that none was altered, put in or taken out."`
-	JSON        bool  `name:"json" env:"-" help:"Print one JSON object to a line."`
-}
-
-// Help implements kong.HelpProvider.
-func (*quotaLogCmd) Help() string {
-	return `Example:
-
-  headgate quota log --verify
-
-Each change is hashed together with the one before it. Whoever alters one, puts one in
-or takes one out breaks the chain there, and --verify says where; the exit code is then 1.`
-}
-
-// Run shows changes, or verifies them all.
-func (c *quotaLogCmd) Run(std *stdio) error {
-	if c.Limit < 1 || c.Limit > sqltenant.MaxPage {
-		return &codeError{exitUsage, fmt.Errorf("--limit: %d is out of range; hint: from 1 to %d", c.Limit, sqltenant.MaxPage)}
-	}
-	ctx, db, done, err := c.open()
-	if err != nil {
-		return err
-	}
-	defer done()
-	if c.Verify {
-		n, err := db.Verify(ctx)
-		var broken *sqltenant.BrokenError
-		if errors.As(err, &broken) {
-			return &codeError{exitNo, err}
-		} else if err != nil {
-			return &codeError{exitUsage, err}
-		}
-		_, err = fmt.Fprintf(std.out, "%d changes, each as it was made\n", n)
-		return err
-	}
-	entries, err := db.Changes(ctx, c.After, c.Limit)
-	if err != nil {
-		return &codeError{exitUsage, err}
-	}
-	for i := range entries {
-		if err := showEntry(std.out, &entries[i], c.JSON); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func showEntry(w io.Writer, e *sqltenant.Entry, asJSON bool) error {
-	if asJSON {
-		return json.NewEncoder(w).Encode(struct {
-			Version int64           `json:"version"`
-			At      time.Time       `json:"at"`
-			Actor   string          `json:"actor"`
-			Kind    sqltenant.Kind  `json:"kind"`
-			Name    string          `json:"name"`
-			Before  json.RawMessage `json:"before"`
-			After   json.RawMessage `json:"after"`
-			Hash    string          `json:"hash"`
-		}{e.Version, e.At, e.Actor, e.Kind, entryName(e), json.RawMessage(e.Before), json.RawMessage(e.After), e.Hash})
-	}
-	what := entryName(e)
-	if e.Kind != sqltenant.AccountEntry {
-		what = string(e.Kind) + " " + what
-	}
-	_, err := fmt.Fprintf(w, "%d  %s  %s  %s\n  before %s\n  after  %s\n",
-		e.Version, e.At.Format(time.RFC3339), e.Actor, what, e.Before, e.After)
-	return err
-}
-
-// entryName returns the name of what was changed.
-func entryName(e *sqltenant.Entry) string {
-	if e.Kind == sqltenant.AccountEntry || e.Kind == sqltenant.ActionEntry {
-		return quotas.NameText(e.Subject)
-	}
-	return e.Subject.Value
 }

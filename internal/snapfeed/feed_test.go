@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/accountfile"
+	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -77,7 +78,7 @@ type admin struct {
 
 func newAdmin(t *testing.T, private string) *admin {
 	t.Helper()
-	signer, err := LoadSigner(private)
+	signer, err := signing.LoadSigner(private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +157,8 @@ func newDecider(t *testing.T, a *admin, public, dir string) *decider {
 	d := &decider{t: t}
 	d.Follower = NewFollower(FollowerOptions{
 		Client: a, Path: "/snapshot", Dir: dir, Token: func() (string, error) { return "", nil },
-		Verifier: func() *Verifier {
-			v, err := LoadVerifier(public)
+		Verifier: func() *signing.Verifier {
+			v, err := signing.LoadVerifier(public)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -277,7 +278,7 @@ func TestRefused(t *testing.T) {
 	var recorded []byte
 	var header http.Header
 	stranger, _ := keys(t)
-	forger, err := LoadSigner(stranger)
+	forger, err := signing.LoadSigner(stranger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +292,7 @@ func TestRefused(t *testing.T) {
 		"garbage as signature": func(_ string, h http.Header, body []byte) []byte { h.Set(signatureHeader, "x"); return body },
 		"another tag":          func(_ string, h http.Header, body []byte) []byte { h.Set("ETag", `"9"`); return body },
 		"signed by a stranger": func(_ string, h http.Header, body []byte) []byte {
-			h.Set(signatureHeader, forger.sign("", h.Get("ETag"), body))
+			h.Set(signatureHeader, forger.Sign(signed("", h.Get("ETag"), body)))
 			return body
 		},
 		"more than all": func(_ string, _ http.Header, body []byte) []byte { return append(body, body...) },
@@ -397,7 +398,7 @@ func TestBehindAndRestored(t *testing.T) {
 func TestKeysRotate(t *testing.T) {
 	a, d, public, _ := started(t)
 	other, otherPublic := keys(t)
-	signer, err := LoadSigner(other)
+	signer, err := signing.LoadSigner(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,11 +416,11 @@ func TestKeysRotate(t *testing.T) {
 	d.mustPoll()
 	d.has("a=max b=free")
 	for _, bad := range []string{other, filepath.Join(t.TempDir(), "absent")} {
-		if _, err := LoadVerifier(bad); err == nil || strings.Contains(err.Error(), "PRIVATE") {
+		if _, err := signing.LoadVerifier(bad); err == nil || strings.Contains(err.Error(), "PRIVATE") {
 			t.Errorf("%v", err)
 		}
 	}
-	if _, err := LoadSigner(public); err == nil || !strings.Contains(err.Error(), "hint: `openssl") {
+	if _, err := signing.LoadSigner(public); err == nil || !strings.Contains(err.Error(), "hint: `openssl") {
 		t.Errorf("%v", err)
 	}
 }

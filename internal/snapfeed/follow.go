@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/accountfile"
+	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
@@ -53,7 +54,7 @@ type FollowerOptions struct {
 	// Path is that of the admin API that questions are for.
 	Path string
 	// Verifier returns whose answers are believed.
-	Verifier func() *Verifier
+	Verifier func() *signing.Verifier
 	// Dir is where the files are.
 	Dir string
 	// OnChange is told of every new snapshot, OnSettings of settings that have changed, as
@@ -188,7 +189,7 @@ func (f *Follower) poll(ctx context.Context) error {
 		return fmt.Errorf("ask an admin process: %w", err)
 	}
 	r.ETag, r.Signature, r.At = response.Header.Get("ETag"), response.Header.Get(signatureHeader), time.Now().UnixMicro()
-	if err := f.options.Verifier().verify(r.Nonce, r.ETag, r.body, r.Signature); err != nil {
+	if err := verify(f.options.Verifier(), r.Nonce, r.ETag, r.body, r.Signature); err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	if response.StatusCode == http.StatusNotModified {

@@ -130,7 +130,7 @@ func (f *Follower) restore() error {
 
 // again puts an answer in force that was kept.
 func (f *Follower) again(r *reply) error {
-	if err := f.options.Verifier().verify(r.Nonce, r.ETag, r.body, r.Signature); err != nil {
+	if err := verify(f.options.Verifier(), r.Nonce, r.ETag, r.body, r.Signature); err != nil {
 		return err
 	}
 	m, err := decode(r.body)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/internal/accountfile"
 	"github.com/headgate/headgate/internal/problems"
+	"github.com/headgate/headgate/internal/signing"
 	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -35,7 +36,7 @@ const (
 // Publisher answers those who follow. Make one with NewPublisher; its methods are safe for
 // concurrent use.
 type Publisher struct {
-	signer *Signer
+	signer *signing.Signer
 	// holds reports whether a point is a part of the history of the database.
 	holds func(context.Context, sqltenant.Point) (bool, error)
 
@@ -54,7 +55,7 @@ type Publisher struct {
 
 // NewPublisher returns a Publisher that knows nothing yet. holds asks the database; its
 // error says that it is not known.
-func NewPublisher(signer *Signer, holds func(context.Context, sqltenant.Point) (bool, error)) *Publisher {
+func NewPublisher(signer *signing.Signer, holds func(context.Context, sqltenant.Point) (bool, error)) *Publisher {
 	return &Publisher{signer: signer, holds: holds, changed: make(chan struct{})}
 }
 
@@ -308,7 +309,7 @@ func (p *Publisher) ServeNews(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set(signatureHeader, p.signer.sign(q.nonce, etag, body))
+	w.Header().Set(signatureHeader, p.signer.Sign(signed(q.nonce, etag, body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // nobody is there to hear of an error
 }

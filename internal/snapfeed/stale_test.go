@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -179,24 +178,6 @@ func TestNewsAreNew(t *testing.T) {
 	a.base(8, account("a", "max"))
 	if m, _, err := a.answer(t.Context(), &question{}); !errors.Is(err, errNotYet) {
 		t.Errorf("%+v, %v", m, err)
-	}
-}
-
-// TestManyKeys: so many keys are believed, and not one more.
-func TestManyKeys(t *testing.T) {
-	var text []byte
-	path := filepath.Join(t.TempDir(), "keys.pem")
-	for n := 1; n <= maxKeys+1; n++ {
-		_, public := keys(t)
-		one, err := os.ReadFile(public)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text = append(text, one...)
-		write(t, path, text)
-		if v, err := LoadVerifier(path); (err == nil) != (n <= maxKeys) || err == nil && len(v.keys) != n {
-			t.Errorf("%d keys: %v", n, err)
-		}
 	}
 }
 

@@ -203,56 +203,69 @@ func (d *DB) headings(ctx context.Context, from int64) ([]Entry, error) {
 // is a *BrokenError when a change was altered, put in or taken out, at the end too.
 // It sees the chain of one instant as far as no change is made meanwhile.
 func (d *DB) Verify(ctx context.Context) (changes int, err error) {
-	c := chain{}
+	end, err := d.VerifyEach(ctx, func(*Entry) error { return nil })
+	return int(end.Version), err
+}
+
+// VerifyEach is Verify, and hands over each change that follows whole from the one before
+// it, in order. It returns the end of what was found whole, and ends with the first error
+// of each. Who is handed a change keeps nothing of the Entry itself.
+func (d *DB) VerifyEach(ctx context.Context, each func(*Entry) error) (end Point, err error) {
+	var c Chain
 	for {
-		before := c.version
-		err := entriesAfter(ctx, d.read, c.version, MaxPage, c.takes)
+		before := c.end
+		var stopped error
+		err := entriesAfter(ctx, d.read, before.Version, MaxPage, func(e *Entry) (more bool) {
+			if stopped = c.Take(e); stopped == nil {
+				stopped = each(e)
+			}
+			return stopped == nil
+		})
 		switch {
 		case err != nil:
-			return int(c.version), d.failed("verify", err)
-		case c.broken != nil:
-			return int(c.version), c.broken
-		case c.version == before:
-			return int(c.version), d.verifyEnd(ctx, &c)
+			return c.end, d.failed("verify", err)
+		case stopped != nil:
+			return c.end, stopped
+		case c.end == before:
+			return c.end, d.verifyEnd(ctx, &c)
 		}
 	}
 }
 
-// chain is the part of an audit chain that was found whole: its end, and what is
-// broken after it.
-type chain struct {
-	version int64
-	hash    string
-	broken  *BrokenError
-}
+// Chain is the part of an audit chain that was found whole, wherever its changes were read.
+// The zero value is the chain before the first change.
+type Chain struct{ end Point }
 
-// takes moves c on to e, if that comes next.
-func (c *chain) takes(e *Entry) bool {
-	if e.Version != c.version+1 || e.Hash != e.chained(c.hash) {
-		c.broken = &BrokenError{e.Version}
-		return false
+// End returns the last change that was taken.
+func (c *Chain) End() Point { return c.end }
+
+// Take moves c on to e. It refuses what does not come next with a *BrokenError, and stays
+// where it is.
+func (c *Chain) Take(e *Entry) error {
+	if e.Version != c.end.Version+1 || e.Hash != e.chained(c.end.Digest) {
+		return &BrokenError{e.Version}
 	}
-	c.version, c.hash = e.Version, e.Hash
-	return true
+	c.end = Point{e.Version, e.Hash}
+	return nil
 }
 
 // verifyEnd holds the end of the chain against what the state says.
-func (d *DB) verifyEnd(ctx context.Context, c *chain) error {
+func (d *DB) verifyEnd(ctx context.Context, c *Chain) error {
 	var version int64
 	var digest string
 	if err := d.read.QueryRowContext(ctx, `SELECT version, digest FROM tenant_head WHERE id = 1`).Scan(&version, &digest); err != nil {
 		return d.failed("verify", err)
 	}
-	if version < c.version || version == c.version && digest != c.hash {
-		return &BrokenError{c.version}
+	if version < c.end.Version || version == c.end.Version && digest != c.end.Digest {
+		return &BrokenError{c.end.Version}
 	}
-	if version > c.version {
-		more, err := d.Changes(ctx, c.version, 1)
+	if version > c.end.Version {
+		more, err := d.Changes(ctx, c.end.Version, 1)
 		if err != nil {
 			return err
 		}
 		if len(more) == 0 {
-			return &BrokenError{c.version + 1}
+			return &BrokenError{c.end.Version + 1}
 		}
 	}
 	return nil

@@ -1,0 +1,96 @@
+// Package signing signs texts with a key of Ed25519, and verifies them with public ones,
+// as files in PEM have them.
+package signing
+
+import (
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"slices"
+)
+
+const (
+	// MaxKeys bounds the keys that verify: those of some who sign, and those that come
+	// and go.
+	MaxKeys = 16
+	// maxKeyFile bounds a file of keys, in bytes.
+	maxKeyFile = 64 << 10
+)
+
+// Signer signs texts. Make one with LoadSigner.
+type Signer struct{ key ed25519.PrivateKey }
+
+// LoadSigner reads a private key of Ed25519 in PEM. Errors hold nothing of it.
+func LoadSigner(path string) (*Signer, error) {
+	data, err := readKeys(path)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(data)
+	if block != nil {
+		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+			if private, ok := key.(ed25519.PrivateKey); ok {
+				return &Signer{private}, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s: no private key of Ed25519 in PEM; hint: `openssl genpkey -algorithm ed25519 -out %s`", path, path)
+}
+
+// Sign returns the signature of a text, in base64. A text should begin with what it is for,
+// so that a signature of one kind is none of another.
+func (s *Signer) Sign(text []byte) string {
+	return base64.StdEncoding.EncodeToString(ed25519.Sign(s.key, text))
+}
+
+// Verifier knows whose texts are believed. Make one with LoadVerifier.
+type Verifier struct{ keys []ed25519.PublicKey }
+
+// LoadVerifier reads 1 to MaxKeys public keys of Ed25519 in PEM, one after the other.
+func LoadVerifier(path string) (*Verifier, error) {
+	data, err := readKeys(path)
+	if err != nil {
+		return nil, err
+	}
+	v := new(Verifier)
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		public, ok := key.(ed25519.PublicKey)
+		if err != nil || !ok {
+			return nil, fmt.Errorf("%s: number %d is no public key of Ed25519 in PEM; hint: `openssl pkey -in KEY -pubout`", path, len(v.keys)+1)
+		}
+		v.keys = append(v.keys, public)
+	}
+	if len(v.keys) == 0 || len(v.keys) > MaxKeys {
+		return nil, fmt.Errorf("%s: %d public keys in PEM; hint: 1 to %d, `openssl pkey -in KEY -pubout` makes one", path, len(v.keys), MaxKeys)
+	}
+	return v, nil
+}
+
+// Equal reports whether v and o believe the same keys.
+func (v *Verifier) Equal(o *Verifier) bool {
+	return slices.EqualFunc(v.keys, o.keys, func(a, b ed25519.PublicKey) bool { return a.Equal(b) })
+}
+
+// Signed reports whether one of the keys has signed a text.
+func (v *Verifier) Signed(text []byte, signature string) bool {
+	raw, err := base64.StdEncoding.Strict().DecodeString(signature)
+	if err != nil || len(raw) != ed25519.SignatureSize {
+		return false
+	}
+	return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, text, raw) })
+}
+
+func readKeys(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Size() > maxKeyFile {
+		err = fmt.Errorf("%s: too large; hint: is this the right file?", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
+}

@@ -1,0 +1,106 @@
+package signing
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pair writes a private key and its public one, and returns the paths.
+func pair(t *testing.T) (private, public string) {
+	t.Helper()
+	pub, priv, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err1 := x509.MarshalPKCS8PrivateKey(priv)
+	b, err2 := x509.MarshalPKIXPublicKey(pub)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	dir := t.TempDir()
+	private, public = filepath.Join(dir, "sign.pem"), filepath.Join(dir, "verify.pem")
+	write(t, private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: a}))
+	write(t, public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: b}))
+	return private, public
+}
+
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestManyKeys: so many keys are believed, and not one more.
+func TestManyKeys(t *testing.T) {
+	var text []byte
+	path := filepath.Join(t.TempDir(), "keys.pem")
+	for n := 1; n <= MaxKeys+1; n++ {
+		_, public := pair(t)
+		one, err := os.ReadFile(public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, one...)
+		write(t, path, text)
+		if v, err := LoadVerifier(path); (err == nil) != (n <= MaxKeys) || err == nil && len(v.keys) != n {
+			t.Errorf("%d keys: %v", n, err)
+		}
+	}
+}
+
+// TestSigned: a text is believed as it was signed, by a key that is listed, and in no
+// other way.
+func TestSigned(t *testing.T) {
+	private, public := pair(t)
+	_, stranger := pair(t)
+	signer, err := LoadSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err1 := LoadVerifier(public)
+	other, err2 := LoadVerifier(stranger)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	signature := signer.Sign([]byte("text"))
+	if !one.Signed([]byte("text"), signature) {
+		t.Error("what was signed is refused")
+	}
+	if one.Signed([]byte("texts"), signature) || other.Signed([]byte("text"), signature) || one.Signed([]byte("text"), "") {
+		t.Error("what was not signed is believed")
+	}
+	for i := range signature { // also one that only differs where base64 has no bits
+		forged := []byte(signature)
+		forged[i] ^= 1
+		if one.Signed([]byte("text"), string(forged)) {
+			t.Errorf("another signature is believed: letter %d", i)
+		}
+	}
+	if one.Equal(other) || !one.Equal(one) {
+		t.Error("keys are not compared")
+	}
+}
+
+// TestBadKeyFiles: files that hold no such keys are refused, and nothing of them is told.
+func TestBadKeyFiles(t *testing.T) {
+	private, public := pair(t)
+	large := filepath.Join(t.TempDir(), "large")
+	write(t, large, make([]byte, maxKeyFile+1))
+	for _, path := range []string{private, large, filepath.Join(t.TempDir(), "absent")} {
+		if _, err := LoadVerifier(path); err == nil || strings.Contains(err.Error(), "PRIVATE") {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, path := range []string{public, large} {
+		if _, err := LoadSigner(path); err == nil || !strings.Contains(err.Error(), "hint: ") {
+			t.Errorf("%v", err)
+		}
+	}
+}
