@@ -163,21 +163,9 @@ func (w *watching) setRules(set *rules.Set) {
 // watchEvents makes decisions events, and sends them where they are to go.
 func (w *watching) watchEvents() error {
 	p, s := w.process, w.process.settings
-	var sinks []audit.Sink
-	for _, to := range []struct {
-		setting string
-		url     config.StoreURL
-		open    func(string, audit.SinkOptions) (audit.Sink, error)
-	}{{"audit-files", s.AuditFiles, audit.OpenFiles}, {"audit-kafka", s.AuditKafka, audit.OpenKafka}} {
-		if to.url == (config.StoreURL{}) {
-			continue
-		}
-		sink, err := to.open(to.url.Reveal(), audit.SinkOptions{Node: w.node.Name, Buffer: s.AuditBuffer, Via: p.ways.broker.Via})
-		if err != nil {
-			closeSinks(sinks)
-			return fmt.Errorf("--%s: %w", to.setting, err)
-		}
-		sinks = append(sinks, sink)
+	sinks, err := w.openEventSinks()
+	if err != nil {
+		return err
 	}
 	w.events = audit.New(audit.Options{
 		Node: w.node.Name, Sample: s.AuditSample, Buffer: s.AuditBuffer, PlainKeys: s.AuditKeys == "plain", Hasher: w.hasher,
@@ -186,13 +174,6 @@ func (w *watching) watchEvents() error {
 	p.tasks = append(p.tasks, w.events.Run)
 	p.metrics.WatchAudit(w.events.Stats)
 	return nil
-}
-
-// closeSinks ends sinks that have got nothing.
-func closeSinks(sinks []audit.Sink) {
-	for _, s := range sinks {
-		_ = s.Close(context.Background()) // there is nothing to lose
-	}
 }
 
 // watchTraces makes spans of decisions, if they are to go anywhere.

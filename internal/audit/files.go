@@ -106,7 +106,8 @@ func OpenFiles(url string, o SinkOptions) (Sink, error) {
 	return s, nil
 }
 
-// tryDirectory makes a directory where there is none, and a file in it for a moment.
+// tryDirectory makes a directory where there is none, and a file in it for a moment, which
+// it locks as a file of events is.
 func tryDirectory(dir string) error {
 	if err := os.MkdirAll(dir, dirPerm); err != nil {
 		return err
@@ -115,7 +116,8 @@ func tryDirectory(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	_, err = lock(f)
+	return errors.Join(err, f.Close(), os.Remove(f.Name()))
 }
 
 // files is the Sink of a directory. What is written it leaves to the writer, and what is

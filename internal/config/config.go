@@ -43,7 +43,7 @@ type Settings struct {
 	RulesPoll time.Duration `group:"rules" default:"10s" help:"How often to compare the rule files with those in force, should the operating system not report a change."`
 	// StateDir is where the last good rules, the last known number of nodes and the timeline are
 	// kept; empty means nowhere.
-	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules, the last known number of nodes and what was answered in the last week are kept. The rules are used when the rule files are bad at start, the number until the store tells how many nodes there are."`
+	StateDir string `group:"rules" placeholder:"DIR" help:"Directory in which the last good rules, the last known number of nodes, what was answered in the last week and, unless --audit-files or --audit-kafka says otherwise, events of decisions are kept. The rules are used when the rule files are bad at start, the number until the store tells how many nodes there are."`
 	// Shadow decides and reports everything and denies nothing.
 	Shadow bool `group:"rules" help:"Decide and report, but let every request pass."`
 

@@ -31,9 +31,10 @@ type Observing struct {
 	// count. The default value is 0.001.
 	AccuracySample float64 `group:"watch" default:"0.001" placeholder:"SHARE" help:"Share of keys whose decisions are compared with an exact log of what was admitted, which costs the store another bucket for each of them; 0 for none. Default ${default}."`
 
-	// AuditFiles and AuditKafka are where events go; with neither (the default) the
-	// latest are kept in memory alone.
-	AuditFiles StoreURL `group:"audit" placeholder:"URL" help:"Directory that events of decisions are written to: file:///var/log/headgate/events. ?max_size=64MiB&max_age=1h&keep=168h&fsync=1s are some of what docs/audit.md lists. Default: none."`
+	// AuditFiles and AuditKafka are where events go; with neither (the default) they go to
+	// files in StateDir, where there is one, and else the latest are kept in memory alone.
+	// "none" writes no files.
+	AuditFiles StoreURL `group:"audit" placeholder:"URL" help:"Directory that events of decisions are written to: file:///var/log/headgate/events. ?max_size=64MiB&max_age=1h&keep=168h&fsync=1s are some of what docs/audit.md lists; 'none' writes none. Default: events in --state-dir, up to 256 MiB, where there is one and no --audit-kafka; else none."`
 	AuditKafka StoreURL `group:"audit" placeholder:"URL" help:"Topic that events of decisions are sent to: kafka://host:port,host:port/topic; ?tls=true&sasl=scram-sha-256 are some of what docs/audit.md lists. Default: none."`
 	// AuditSample is the share of allowed requests of which there are events; of
 	// denied ones there are always. The default value is 0.01.
@@ -83,7 +84,7 @@ func (o *Observing) validate() error {
 		name, scheme string
 		url          StoreURL
 	}{{"audit-files", "file", o.AuditFiles}, {"audit-kafka", "kafka", o.AuditKafka}} {
-		if place.url != (StoreURL{}) {
+		if place.url != (StoreURL{}) && (place.scheme != "file" || !place.url.None()) {
 			problems = append(problems, place.url.checkScheme(place.name, []string{place.scheme}))
 		}
 	}

@@ -16,6 +16,7 @@ func TestBadObservingSettings(t *testing.T) {
 		{[]string{"--audit-sample=-0.1"}, "--audit-sample: -0.1 is out of range; hint:"},
 		{[]string{"--audit-buffer=1"}, "--audit-buffer: 1 is out of range; hint:"},
 		{[]string{"--audit-files=/var/log"}, "--audit-files: unknown kind of place; hint: the URL begins with file://"},
+		{[]string{"--audit-kafka=none"}, "--audit-kafka: unknown kind of place; hint: the URL begins with kafka://"},
 		{[]string{"--audit-kafka=file:///var/log"}, "--audit-kafka: unknown kind of place; hint: the URL begins with kafka://"},
 		{[]string{"--audit-kafka=kafka://u:se%cret@h/t"}, "--audit-kafka: not a URL; hint:"},
 		{[]string{"--trace-endpoint=localhost:4318"}, "--trace-endpoint: unknown kind of place; hint: the URL begins with http://"},

@@ -37,6 +37,10 @@ func (u *StoreURL) UnmarshalText(text []byte) error {
 // Reveal returns the URL with its password, for the one who dials.
 func (u StoreURL) Reveal() string { return u.raw }
 
+// None reports whether it is the word none, by which a place that is there by default is
+// left out.
+func (u StoreURL) None() bool { return u.raw == "none" }
+
 // Scheme returns what stands before "://", in lower case; "" if nothing does.
 func (u StoreURL) Scheme() string {
 	scheme, _, ok := strings.Cut(u.raw, "://")
