@@ -1,8 +1,9 @@
-// Package clients_test builds the clients in other languages as they are published, installs them
+// Package clients_test packs the clients in other languages as they are published, installs them
 // as their users do, and runs their tests against a Headgate process.
 package clients_test
 
 import (
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/headgate/headgate/internal/testserver"
 )
+
+var published = flag.String("published", "", "directory of a release; the clients in it are tested in place of ones that are packed for that")
 
 var readyLine = regexp.MustCompile(`headgate ready http=(\S+) grpc=(\S+)`)
 
@@ -160,18 +163,16 @@ func folder(t *testing.T, elements ...string) string {
 	return path
 }
 
-// linked makes links in a folder to all that is in another.
-func linked(t *testing.T, from, to string) {
+// packed returns a folder that has the package of a language as a release has it.
+func packed(t *testing.T, language string) string {
 	t.Helper()
-	entries, err := os.ReadDir(from)
-	if err != nil {
-		t.Fatal(err)
+	if *published != "" {
+		return *published
 	}
-	for _, entry := range entries {
-		if err := os.Symlink(filepath.Join(from, entry.Name()), filepath.Join(to, entry.Name())); err != nil {
-			t.Fatal(err)
-		}
-	}
+	out := filepath.Join(t.TempDir(), "release")
+	run(t, "../tools/release", []string{"GOFLAGS="}, program(t, "go"), "run", ".",
+		"-only", language, "-version", "v1.4.0-rc.1", "-time", "1700000000", "-out", out)
+	return out
 }
 
 // only returns the one file that a pattern matches.
@@ -184,8 +185,9 @@ func only(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// TestTypeScript packs the package, unpacks it beside a program that uses it and the worker of the
-// examples, compiles that program, ES modules and CommonJS, and runs it.
+// TestTypeScript installs the package of a release into an empty project, puts a program that uses
+// it and the worker of the examples there, compiles that program, ES modules and CommonJS, and
+// runs it.
 //
 //promise:works-with
 func TestTypeScript(t *testing.T) {
@@ -193,18 +195,14 @@ func TestTypeScript(t *testing.T) {
 	node, npm := program(t, "node"), program(t, "npm")
 	modules := filepath.Join(tools(t, "typescript", "node_modules/typescript"), "node_modules")
 	work := t.TempDir()
-	source := folder(t, work, "source")
-	copied(t, source, "typescript/package.json", "typescript/tsconfig.json", "typescript/tsconfig.cjs.json",
-		"typescript/src", "typescript/README.md", "../LICENSE")
-	if err := os.Symlink(modules, filepath.Join(source, "node_modules")); err != nil {
+	app := folder(t, work, "app")
+	run(t, app, nil, npm, "init", "--yes", "--loglevel=error")
+	run(t, app, nil, npm, "install", "--offline", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error",
+		only(t, packed(t, "typescript")+"/headgate-client-*.tgz"))
+	// What the tests want besides is found in the folder above, after what is installed.
+	if err := os.Symlink(modules, filepath.Join(work, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	run(t, source, nil, npm, "pack", "--loglevel=error")
-
-	app := folder(t, work, "app")
-	beside := folder(t, app, "node_modules")
-	linked(t, modules, beside)
-	run(t, folder(t, beside, "@headgate/client"), nil, program(t, "tar"), "-x", "-z", "--strip-components=1", "-f", only(t, source+"/*.tgz"))
 	if err := os.CopyFS(app, os.DirFS("typescript/test")); err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +248,9 @@ func TestJava(t *testing.T) {
 	}
 }
 
-// TestPython builds a wheel, installs it into an environment of its own, checks the types of the
-// package and of a program that uses it, and runs its tests.
+// TestPython installs the wheel of a release into an environment of its own, checks the types of
+// the package and of a program that uses it, and runs its tests. The source distribution of
+// the release makes a wheel of the same name.
 //
 //promise:works-with
 func TestPython(t *testing.T) {
@@ -259,15 +258,20 @@ func TestPython(t *testing.T) {
 	python := program(t, "python3")
 	modules := tools(t, "python", "fastapi")
 	work := t.TempDir()
+	released := packed(t, "python")
+	wheel := only(t, released+"/headgate-*.whl")
 	source := folder(t, work, "source")
-	copied(t, source, "python/pyproject.toml", "python/README.md", "python/src", "../LICENSE")
 	build := []string{"PYTHONPATH=" + modules, "PIP_DISABLE_PIP_VERSION_CHECK=1"}
+	run(t, source, nil, program(t, "tar"), "-x", "-z", "--strip-components=1", "-f", only(t, released+"/headgate-[0-9]*.tar.gz"))
 	run(t, source, build, python, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", "wheels", ".")
+	if again := filepath.Base(only(t, source+"/wheels/*.whl")); again != filepath.Base(wheel) {
+		t.Errorf("the source distribution makes %s, and the release has %s", again, filepath.Base(wheel))
+	}
 
 	venv := filepath.Join(work, "venv")
 	run(t, work, nil, python, "-m", "venv", "--without-pip", venv)
 	own := filepath.Join(venv, "bin", "python")
-	run(t, work, build, python, "-m", "pip", "--python", own, "install", "--quiet", "--no-deps", "--no-index", only(t, source+"/wheels/*.whl"))
+	run(t, work, build, python, "-m", "pip", "--python", own, "install", "--quiet", "--no-deps", "--no-index", wheel)
 	// What is installed comes first, what the tests want besides after it.
 	beside := []byte(modules + "\n")
 	if err := os.WriteFile(filepath.Join(only(t, venv+"/lib/python*"), "site-packages", "tools.pth"), beside, 0o600); err != nil {

@@ -60,6 +60,7 @@ var scenes = map[string]scene{
 // Reasons that several commands have.
 const (
 	atHome      = "it names addresses and paths of an installation"
+	byAccount   = "it publishes what clients and tools/release test, by the account of a maintainer"
 	byClone     = "it needs the network, or runs all tests; CI does what it does"
 	byCollector = "it sends to services that are not here"
 	byHelm      = "it needs a cluster; tools/chart renders the chart and checks the pods"
@@ -78,6 +79,8 @@ var notRun = []exception{
 	{"README.md", "headgate serve --rules rules.yaml --store 'redis://", atHome},
 	{"README.md", "export HEADGATE_TENANTS=postgres", atHome},
 	{"CONTRIBUTING.md", "make ", byClone},
+	{"CONTRIBUTING.md", "npm publish", byAccount},
+	{"CONTRIBUTING.md", "twine", byAccount},
 	{"docs/accuracy.md", "headgate simulate", "it computes for many seconds; internal/simulate holds its figures"},
 	{"docs/admin.md", "curl -N", endless},
 	{"docs/admin.md", "curl http://127.0.0.1:8083/v1/usage", tokenShown},

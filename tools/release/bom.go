@@ -49,8 +49,7 @@ type (
 const ownModule = "github.com/headgate/headgate"
 
 // bom says, in CycloneDX, what the program of a target is linked of: the modules that stand
-// in the program itself, and no others. Its serial number is made of them, because a number
-// drawn by chance would make two builds differ.
+// in the program itself, and no others.
 func (r release) bom(t target, modules []licensedModule) ([]byte, error) {
 	own := component("application", linkedModule{path: ownModule, version: r.version}, []string{"Apache-2.0"})
 	own.Properties = []bomProperty{{"headgate:target", t.String()}}
@@ -66,6 +65,23 @@ func (r release) bom(t target, modules []licensedModule) ([]byte, error) {
 		tree.DependsOn = append(tree.DependsOn, c.Ref)
 	}
 	document.Dependencies = []bomDependency{tree}
+	return numbered(document)
+}
+
+// clientBOM says of the package of a client that it has no dependencies.
+func (r release) clientBOM(c client) ([]byte, error) {
+	number := c.number(r)
+	own := component("library", linkedModule{path: ownModule + "/clients/" + c.name, version: number}, []string{"Apache-2.0"})
+	own.PURL = c.purl + "@" + number
+	own.Ref = own.PURL
+	return numbered(bomDocument{Format: "CycloneDX", SpecVersion: "1.6", Version: 1,
+		Metadata: bomMetadata{r.time.Format(time.RFC3339), own}, Components: []bomComponent{},
+		Dependencies: []bomDependency{{own.Ref, []string{}}}})
+}
+
+// numbered writes a document with its serial number, which is made of all else in it,
+// because a number drawn by chance would make two builds differ.
+func numbered(document bomDocument) ([]byte, error) {
 	parts, err := json.Marshal(document)
 	if err != nil {
 		return nil, err

@@ -7,12 +7,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-
-	"golang.org/x/mod/semver"
 )
 
 // chartVersion stands in the chart of the tree where a release has its version.
-const chartVersion = "ersion: 0.0.0\n"
+const chartVersion = "ersion: " + treeVersion + "\n"
 
 // chart packs the Helm chart as Helm names it, NAME-VERSION.tgz, with the version of the
 // release as its own.
@@ -21,10 +19,7 @@ func (r release) chart() error {
 	if err != nil {
 		return err
 	}
-	number := r.number()
-	if !semver.IsValid("v" + number) {
-		number = "0.0.0-" + number // Helm takes nothing else; such a build is no release
-	}
+	number := r.semantic()
 	for i := range files {
 		if files[i].name != "Chart.yaml" {
 			continue

@@ -68,8 +68,8 @@ func TestChart(t *testing.T) {
 
 // TestChartOfNoTag holds that what is no version becomes one that Helm takes.
 func TestChartOfNoTag(t *testing.T) {
-	files := unpackedChart(t, "d1f6603-dirty", "headgate-0.0.0-d1f6603-dirty.tgz")
-	if c := files["headgate/Chart.yaml"]; !strings.Contains(c, "\nversion: 0.0.0-d1f6603-dirty\n") {
+	files := unpackedChart(t, "d1f6603-dirty", "headgate-0.0.0-gd1f6603-dirty.tgz")
+	if c := files["headgate/Chart.yaml"]; !strings.Contains(c, "\nversion: 0.0.0-gd1f6603-dirty\n") {
 		t.Errorf("Chart.yaml is\n%s", c)
 	}
 }

@@ -33,20 +33,24 @@ var allTargets = []target{
 	{"windows", "amd64"}, {"windows", "arm64"},
 }
 
-// targetsOf returns the targets that a list names; all for "".
-func targetsOf(list string) ([]target, error) {
+// partsOf returns the targets and the clients that a list names; all for "".
+func partsOf(list string) (targets []target, clients []client, err error) {
 	if list == "" {
-		return allTargets, nil
+		return allTargets, allClients, nil
 	}
-	var targets []target
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(allTargets, func(t target) bool { return t.String() == name })
-		if i < 0 {
-			return nil, fmt.Errorf("-only: %.40q is no target; hint: one or more of %v, with commas between", name, allTargets)
+		j := slices.IndexFunc(allClients, func(c client) bool { return c.name == name })
+		switch {
+		case i >= 0:
+			targets = append(targets, allTargets[i])
+		case j >= 0:
+			clients = append(clients, allClients[j])
+		default:
+			return nil, nil, fmt.Errorf("-only: %.40q is neither target nor client; hint: of %v, typescript and python one or more, with commas between", name, allTargets)
 		}
-		targets = append(targets, allTargets[i])
 	}
-	return targets, nil
+	return targets, clients, nil
 }
 
 // tagVariable is the variable of the program that holds its version.

@@ -1,7 +1,8 @@
 // Command release builds what is published of Headgate: archives of the binary for each
 // system, an image for containers, packages for Debian and RPM systems, a list of what is
-// linked (SBOM) and the licences of it, the Helm chart, and checksums. The same tree, version and time give
-// the same bytes.
+// linked (SBOM) and the licences of it, the Helm chart, the clients in other languages as
+// npm and Python take them, and checksums. The same tree, version and time give the same
+// bytes.
 package main
 
 import (
@@ -21,6 +22,8 @@ type release struct {
 	version string    // a tag, such as "v1.2.3"
 	time    time.Time // of the commit: the time of every file
 	targets []target
+	clients []client
+	tools   string // directory of what packs clients, with a folder for each language
 }
 
 func main() {
@@ -36,18 +39,23 @@ func run(args []string) error {
 	out := flags.String("out", "", "directory to write to; it must be absent or empty")
 	version := flags.String("version", "", "version, such as v1.2.3")
 	seconds := flags.Int64("time", 0, "time of every file, in seconds after 1970")
-	only := flags.String("only", "", "build for these targets alone, such as linux/amd64,darwin/arm64")
+	only := flags.String("only", "", "build for these targets and pack these clients alone, such as linux/amd64,darwin/arm64,python")
+	tools := flags.String("tools", "", "directory of what packs clients; .tools/clients of the repository, which make deps fills, unless it is given")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	targets, err := targetsOf(*only)
+	targets, clients, err := partsOf(*only)
 	if err != nil {
 		return err
 	}
 	if *version == "" || strings.ContainsAny(*version, " /") {
 		return fmt.Errorf("-version: %q is none; hint: a tag, such as v1.2.3", *version)
 	}
-	r := release{root: *root, out: *out, version: *version, time: time.Unix(*seconds, 0).UTC(), targets: targets}
+	if *tools == "" {
+		*tools = filepath.Join(*root, ".tools/clients")
+	}
+	r := release{root: *root, out: *out, version: *version, time: time.Unix(*seconds, 0).UTC(),
+		targets: targets, clients: clients, tools: *tools}
 	return r.build()
 }
 
@@ -64,6 +72,21 @@ func (r release) build() error {
 		return err
 	}
 	defer os.RemoveAll(work)
+	for _, c := range r.clients {
+		if err := r.packClient(c, work); err != nil {
+			return fmt.Errorf("client in %s: %w", c.name, err)
+		}
+	}
+	if len(r.targets) > 0 {
+		if err := r.programs(work); err != nil {
+			return err
+		}
+	}
+	return writeSums(r.out)
+}
+
+// programs makes what is built of the program, and the chart.
+func (r release) programs(work string) error {
 	if err := r.compile(work); err != nil {
 		return err
 	}
@@ -93,12 +116,10 @@ func (r release) build() error {
 	if err := r.chart(); err != nil {
 		return err
 	}
-	if len(images) > 0 {
-		if err := r.image(filepath.Join(r.out, "headgate_"+r.number()+"_image.tar"), images); err != nil {
-			return err
-		}
+	if len(images) == 0 {
+		return nil
 	}
-	return writeSums(r.out)
+	return r.image(filepath.Join(r.out, "headgate_"+r.number()+"_image.tar"), images)
 }
 
 // publish writes the archive, the SBOM and the packages of a target.
