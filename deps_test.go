@@ -212,6 +212,7 @@ var rooms = map[string]struct {
 	"internal/passage":     {nil, "what breaks a connection knows neither what it is for nor why it breaks"},
 	"internal/rehearsal":   {[]string{".", "internal/drill", "store", "verdict"}, "a node takes part in drills by text in a store, whatever the fault is put to"},
 	"internal/hotraise":    {[]string{"limit", "rules", "store", "store/hotkey", "internal/strictjson"}, "what is raised is text in a store, whoever decides by it and shows it"},
+	"internal/inquiry":     {[]string{"store", "internal/sleep"}, "what nodes ask each other is text in a store, whatever it is about"},
 	"internal/nodes":       {[]string{"store", "internal/rulesource", "internal/view"}, "what nodes tell each other is text in a store, whoever makes and shows it"},
 	"internal/tenantsource": {[]string{
 		".",
@@ -274,6 +275,7 @@ var rooms = map[string]struct {
 		"internal/httpanswer",
 		"internal/httpcheck",
 		"internal/identityfile",
+		"internal/inquiry",
 		"internal/keyfile",
 		"internal/keyname",
 		"internal/linelimit",

@@ -163,6 +163,7 @@ type Handler struct {
 	answered *memory
 	imports  chan struct{} // holds one value while an import is under way
 	lookups  turns
+	asking   turns
 	streams  turns
 	// followers are those who wait for snapshots or fetch files of accounts.
 	followers turns
@@ -193,7 +194,7 @@ func New(o Options) (*Handler, error) {
 	}
 	h := &Handler{
 		options: &o, guard: g, answered: newMemory(),
-		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), streams: make(turns, maxStreams), followers: make(turns, maxFollowers), reviews: make(turns, maxReviews),
+		imports: make(chan struct{}, 1), lookups: make(turns, maxLookups), asking: make(turns, maxAsking), streams: make(turns, maxStreams), followers: make(turns, maxFollowers), reviews: make(turns, maxReviews),
 	}
 	routes := h.routes()
 	h.document, h.mux = openAPI(routes), h.newMux(routes)

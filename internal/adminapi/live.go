@@ -75,7 +75,9 @@ type topic struct {
 var topics = [...]topic{
 	{"overview", 1, func(w *Watch) bool { return w.Overview != nil }, func(w *Watch, _ bool) any { return w.Overview() }},
 	{"keys", 2, func(w *Watch) bool { return w.TopKeys != nil }, func(w *Watch, names bool) any {
-		of := func(by string) view.TopKeys { return unnamedKeys(w.TopKeys(by, "", defaultKeys, true), names) }
+		of := func(by string) view.TopKeys {
+			return unnamedKeys(w.TopKeys(KeyQuestion{By: by, Most: defaultKeys, Fleet: true}), names)
+		}
 		return view.BothTopKeys{Total: of(byTotal), Denied: of(byDenied)}
 	}},
 	{"fleet", 5, func(w *Watch) bool { return w.Fleet != nil }, func(w *Watch, _ bool) any { return unnamedFleet(w.Fleet()) }},

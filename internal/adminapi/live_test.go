@@ -426,8 +426,8 @@ func TestDecisionsAreSeen(t *testing.T) {
 	keys.SetRules(set)
 	s := newTestServerOn(t, nil, withoutDatabase, func(o *Options) {
 		o.Watch = &Watch{
-			TopKeys: func(by, rule string, n int, _ bool) view.TopKeys {
-				return view.TopKeys{By: by, Keys: keys.Top(by, rule, n), Nodes: 1}
+			TopKeys: func(q KeyQuestion) view.TopKeys {
+				return view.TopKeys{By: q.By, Keys: keys.Top(q.By, q.Rule, q.Most), Nodes: 1}
 			},
 			Events: events,
 			Follow: func(f view.EventFilter) (Follower, error) { return events.Follow(f) },

@@ -21,6 +21,8 @@ const namesAbout = "Keys and addresses of clients are named to the scopes write 
 type node struct {
 	*Options
 	lookups turns
+	// asking are the questions to other nodes.
+	asking turns
 }
 
 func (n node) routes() []route {
@@ -40,6 +42,18 @@ func (n node) routes() []route {
 			answers: []reply{ok(view.Timeline{}, "The steps of which something is known."), notHere},
 		},
 		{
+			method: http.MethodGet, path: "fleet/timeline", scope: Read, local: true, serve: n.fleetTimeline, id: "getFleetTimeline", summary: "Show what all nodes have answered over time",
+			about: "The nodes are asked through the store, and have five seconds to answer. The sum says which of them it is of, " +
+				"and of which steps it is not whole, because a node has not answered, is gone, or does not know of them.",
+			query: []parameter{
+				{"node", "Only of the node of this name; left out, of all.", schema{"type": "string"}},
+				{"from", "The first instant; left out, an hour before the last.", schema{"type": "string", "format": "date-time"}},
+				{"to", "The last instant; left out, now.", schema{"type": "string", "format": "date-time"}},
+				{"points", "How many steps at most.", schema{"type": "integer", "minimum": 1, "maximum": timeline.MaxSummed, "default": defaultPoints}},
+			},
+			answers: []reply{ok(view.FleetTimeline{}, "The steps of which something is known."), notHere},
+		},
+		{
 			method: http.MethodGet, path: "keys", scope: Read, local: true, serve: n.keys, id: "listTopKeys", summary: "List the keys with the most requests of late",
 			about: namesAbout,
 			query: []parameter{
@@ -47,6 +61,7 @@ func (n node) routes() []route {
 				{"rule", "Only of the rule with this id.", schema{"type": "string"}},
 				{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": maxKeys, "default": defaultKeys}},
 				{"fleet", "Those of all nodes.", schema{"type": "boolean", "default": false}},
+				{"node", "Those that the node of this name tells the others of; not with fleet.", schema{"type": "string"}},
 			},
 			answers: []reply{ok(view.TopKeys{}, "The keys."), notHere},
 		},
@@ -111,25 +126,60 @@ func (n node) overview(c *call) (*answer, error) {
 
 // timeline answers what the node has answered over time.
 func (n node) timeline(c *call) (*answer, error) {
-	to, bad := c.instant("to", time.Now())
-	if bad != nil {
-		return nil, bad
-	}
-	from, bad := c.instant("from", to.Add(-time.Hour))
-	if bad != nil {
-		return nil, bad
-	}
-	if from.After(to) {
-		return nil, badField(http.StatusBadRequest, "from", "later than to")
-	}
-	most, bad := c.number("points", 1, timeline.MaxPoints, defaultPoints)
+	q, bad := c.span(timeline.MaxPoints)
 	if bad != nil {
 		return nil, bad
 	}
 	if n.Watch.Timeline == nil {
 		return nil, errNotShown
 	}
-	return jsonAnswer(http.StatusOK, n.Watch.Timeline(from, to, int(most)))
+	return jsonAnswer(http.StatusOK, n.Watch.Timeline(q.From, q.To, q.Most))
+}
+
+// span reads which time is asked for, and in how many steps.
+func (c *call) span(most int64) (q FleetQuestion, bad *problem) {
+	if q.To, bad = c.instant("to", time.Now()); bad != nil {
+		return q, bad
+	}
+	if q.From, bad = c.instant("from", q.To.Add(-time.Hour)); bad != nil {
+		return q, bad
+	}
+	if q.From.After(q.To) {
+		return q, badField(http.StatusBadRequest, "from", "later than to")
+	}
+	points, bad := c.number("points", 1, most, defaultPoints)
+	q.Most = int(points)
+	return q, bad
+}
+
+// maxAsking bounds the questions to other nodes at one time, and askTimeout how long one waits for its turn
+// and its answers.
+const (
+	maxAsking  = 4
+	askTimeout = 15 * time.Second
+)
+
+// fleetTimeline answers what all nodes have answered over time.
+func (n node) fleetTimeline(c *call) (*answer, error) {
+	q, bad := c.span(timeline.MaxSummed)
+	if bad != nil {
+		return nil, bad
+	}
+	if q.Node, bad = c.filterText("node"); bad != nil {
+		return nil, bad
+	}
+	if n.Watch.FleetTimeline == nil {
+		return nil, errNotShown
+	}
+	ctx, cancel := context.WithTimeout(c.request.Context(), askTimeout)
+	defer cancel()
+	select {
+	case n.asking <- struct{}{}:
+		defer func() { <-n.asking }()
+	case <-ctx.Done():
+		return nil, fail(http.StatusServiceUnavailable, "the other nodes are being asked by others").with("Retry-After", strconv.Itoa(retryAfter))
+	}
+	return jsonAnswer(http.StatusOK, n.Watch.FleetTimeline(ctx, q))
 }
 
 // fleet answers what is known of all nodes.
@@ -204,10 +254,18 @@ func (n node) keys(c *call) (*answer, error) {
 	if bad != nil {
 		return nil, bad
 	}
+	name, bad := c.filterText("node")
+	if bad != nil {
+		return nil, bad
+	}
+	if name != "" && fleet {
+		return nil, badField(http.StatusBadRequest, "node", "there is one node or all of them, not both")
+	}
 	if n.Watch.TopKeys == nil {
 		return nil, errNotShown
 	}
-	return jsonAnswer(http.StatusOK, unnamedKeys(n.Watch.TopKeys(by, rule, int(most), fleet), c.who.names()))
+	q := KeyQuestion{By: by, Most: int(most), Rule: rule, Fleet: fleet, Node: name}
+	return jsonAnswer(http.StatusOK, unnamedKeys(n.Watch.TopKeys(q), c.who.names()))
 }
 
 // unnamedKeys returns keys as those see them who may see names, or not.

@@ -71,6 +71,7 @@ var examples = map[string]example{
 	"getMe":               {"", "", 200},
 	"getOverview":         {"", "", 200},
 	"getTimeline":         {"?from=2026-11-28T17:00:00Z&to=2026-11-28T18:00:00Z&points=60", "", 200},
+	"getFleetTimeline":    {"?node=one&points=60", "", 200},
 	"listTopKeys":         {"?by=denied&rule=api.tenant&limit=5&fleet=true", "", 200},
 	"getFleet":            {"", "", 200},
 	"listHotRaises":       {"", "", 200},

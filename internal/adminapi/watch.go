@@ -10,17 +10,18 @@ import (
 
 // Watch is what a node shows of itself and of what it decides. A part that is nil is one
 // that the process does not have; its routes say so. The functions are called often,
-// and by several at once: they answer from memory, but for Fleet and Explain, which may
-// wait for the store.
+// and by several at once: they answer from memory, but for Fleet, FleetTimeline and Explain, which
+// may wait for the store.
 type Watch struct {
 	// Overview says how the node is.
 	Overview func() view.Overview
 	// Timeline says what the node has answered from one instant to another, in at most most steps.
 	Timeline func(from, to time.Time, most int) view.Timeline
-	// TopKeys returns up to n keys with the most requests by "total" or "denied", of a
-	// rule or, with "", of all; with fleet those of all nodes that are known of, where
-	// only keys that this node has seen have a Key.
-	TopKeys func(by, rule string, n int, fleet bool) view.TopKeys
+	// FleetTimeline adds up what all nodes have answered, or says it of the node of a name. It waits
+	// for the other nodes, some seconds at most.
+	FleetTimeline func(ctx context.Context, q FleetQuestion) view.FleetTimeline
+	// TopKeys returns the keys with the most requests. Only keys that this node has seen have a Key.
+	TopKeys func(q KeyQuestion) view.TopKeys
 	// Fleet says what is known of all nodes.
 	Fleet func() view.Fleet
 	// HotRaises returns the raises of hot keys that are in force.
@@ -39,6 +40,26 @@ type Watch struct {
 	// Events are those that are remembered, and Follow returns those that come.
 	Events Events
 	Follow func(f view.EventFilter) (Follower, error)
+}
+
+// FleetQuestion asks what nodes have answered from one instant to another, in at most Most steps.
+type FleetQuestion struct {
+	From, To time.Time
+	Most     int
+	// Node is the name of the node that is asked about; "": all.
+	Node string
+}
+
+// KeyQuestion asks for up to Most keys by "total" or "denied".
+type KeyQuestion struct {
+	By   string
+	Most int
+	// Rule is the id of the rule that they are of; "": of any.
+	Rule string
+	// Fleet asks for those of all nodes that are known of, and Node for those of the node of that name,
+	// which tells others of 20; neither: for those of this node.
+	Fleet bool
+	Node  string
 }
 
 // Events are the events of decisions that are remembered.

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -160,12 +161,18 @@ func testWatch() *Watch {
 		Timeline: func(from, to time.Time, most int) view.Timeline {
 			return view.Timeline{Step: int64(to.Sub(from)/time.Second) / int64(most), Points: []view.TimelinePoint{{At: from, Known: 1}}}
 		},
-		TopKeys: func(by, rule string, n int, fleet bool) view.TopKeys {
-			list := view.TopKeys{By: by, Keys: slices.Clone(named[:min(n, 1)]), Nodes: 1}
-			if fleet {
+		FleetTimeline: func(_ context.Context, q FleetQuestion) view.FleetTimeline {
+			return view.FleetTimeline{Step: int64(q.To.Sub(q.From)/time.Second) / int64(q.Most), Points: []view.FleetPoint{{At: q.From, Nodes: 1}}, Nodes: []view.TimelineNode{{Name: cmp.Or(q.Node, "one")}}}
+		},
+		TopKeys: func(q KeyQuestion) view.TopKeys {
+			list := view.TopKeys{By: q.By, Keys: slices.Clone(named[:min(q.Most, 1)]), Nodes: 1}
+			if q.Fleet {
 				list.Nodes = 2
 			}
-			if rule != "" && rule != "api.tenant" {
+			if q.Node != "" && q.Node != "one" {
+				list.Nodes = 0
+			}
+			if q.Rule != "" && q.Rule != "api.tenant" {
 				list.Keys = []view.TopKey{}
 			}
 			return list
@@ -299,6 +306,29 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
+// That of all nodes is asked for as that of one is, and names the node that is asked about.
+func TestFleetTimeline(t *testing.T) {
+	s := newTestServerOn(t, nil, withoutDatabase)
+	for query, want := range map[string]view.TimelineNode{"?points=60": {Name: "one"}, "?node=gate-2&points=60": {Name: "gate-2"}} {
+		var got view.FleetTimeline
+		s.want(s.do(Read, "GET", "fleet/timeline"+query, ""), 200).json(t, &got)
+		if got.Step != 60 || len(got.Points) != 1 || len(got.Nodes) != 1 || got.Nodes[0] != want {
+			t.Errorf("%q: %+v", query, got)
+		}
+	}
+}
+
+// Of a node that is not known of there are no keys.
+func TestKeysOfANode(t *testing.T) {
+	s := newTestServerOn(t, nil, withoutDatabase)
+	for query, nodes := range map[string]int{"": 1, "?fleet=true": 2, "?node=one": 1, "?node=nobody": 0} {
+		var got view.TopKeys
+		if s.want(s.do(Read, "GET", "keys"+query, ""), 200).json(t, &got); got.Nodes != nodes {
+			t.Errorf("%q: %+v", query, got)
+		}
+	}
+}
+
 // TestBadQuestionsAboutANode: each is refused with the field named.
 func TestBadQuestionsAboutANode(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase)
@@ -312,6 +342,7 @@ func TestBadQuestionsAboutANode(t *testing.T) {
 		"events/live?outcome=x": "outcome", "events/live?rule=" + long: "rule", "events/live?cursor=1": "cursor", "overview?x=1": "x", "me?x=1": "x",
 		"timeline?from=": "from", "timeline?from=yesterday": "from", "timeline?to=2026-13-01T00:00:00Z": "to", "timeline?points=0": "points", "timeline?points=2001": "points",
 		"timeline?from=2026-11-28T18:00:01Z&to=2026-11-28T18:00:00Z": "from", "timeline?step=1": "step",
+		"fleet/timeline?from=yesterday": "from", "fleet/timeline?points=1001": "points", "fleet/timeline?node=" + long: "node", "keys?node=one&fleet=true": "node", "keys?node=%ff": "node",
 	} {
 		var p problem
 		if s.want(s.do(Write, "GET", path, ""), 400).json(t, &p); len(p.Errors) != 1 || p.Errors[0].Field != field {
@@ -373,7 +404,7 @@ func manyFields(n int) string {
 // TestNothingToShow: routes of what a process does not have say so.
 func TestNothingToShow(t *testing.T) {
 	s := newTestServerOn(t, nil, withoutDatabase, func(o *Options) { o.Watch = nil })
-	for _, path := range []string{"overview", "timeline", "keys", "fleet", "hot-raises", "accuracy", "dual-run", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
+	for _, path := range []string{"overview", "timeline", "fleet/timeline", "keys", "fleet", "hot-raises", "accuracy", "dual-run", "events", "events/" + eventID(1), "live", "live?topics=keys", "events/live"} {
 		if r := s.want(s.do(Write, "GET", path, ""), 404); !strings.Contains(string(r.body), "this process does not have") {
 			t.Errorf("%s: %s", path, r.body)
 		}

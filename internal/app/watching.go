@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/denialog"
 	"github.com/headgate/headgate/internal/explain"
+	"github.com/headgate/headgate/internal/inquiry"
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/nodes"
@@ -45,6 +47,7 @@ type watching struct {
 	traces    *tracing.Tracer // nil: there are none
 	nodes     *nodes.States
 	timeline  *timeline.Timeline // nil: this process decides nothing
+	inquiry   *inquiry.Desk      // nil: nodes of this store cannot be asked
 	regions   *regionWatch
 	lines     linelimit.Limiter
 	settings  map[string]string // as settingDigests returns them
@@ -91,6 +94,7 @@ func (p *process) watch() error {
 	p.observer.rest = append(p.observer.rest, p.keys.veil.Observer(watchers))
 	w.watchNodes()
 	w.watchTimeline()
+	w.watchInquiries()
 	w.watchRegions()
 	p.watchServers()
 	p.tasks = append(p.tasks, p.metrics.Run)
@@ -241,13 +245,14 @@ func (w *watching) close(ctx context.Context) {
 func (w *watching) shown() *adminapi.Watch {
 	limiter := w.process.keys.names.Limiter(w.process.limiter)
 	shown := &adminapi.Watch{
-		Overview:  w.overview,
-		TopKeys:   w.topKeys,
-		Fleet:     func() view.Fleet { return w.nodes.Fleet(time.Now()) },
-		Accuracy:  w.accuracy,
-		HotRaises: w.process.hot.inForce,
-		DualRun:   w.process.shownDualRun,
-		Regions:   func() view.Regions { return regionview.Shown(w.regions.now()) },
+		Overview:      w.overview,
+		FleetTimeline: w.fleetTimeline,
+		TopKeys:       w.topKeys,
+		Fleet:         func() view.Fleet { return w.nodes.Fleet(time.Now()) },
+		Accuracy:      w.accuracy,
+		HotRaises:     w.process.hot.inForce,
+		DualRun:       w.process.shownDualRun,
+		Regions:       func() view.Regions { return regionview.Shown(w.regions.now()) },
 		Explain: func(ctx context.Context, request headgate.Request) (view.Explanation, error) {
 			return explain.Request(ctx, limiter, request)
 		},
@@ -263,27 +268,53 @@ func (w *watching) shown() *adminapi.Watch {
 	return shown
 }
 
-// topKeys returns the keys with the most requests of this node, or of all nodes.
-func (w *watching) topKeys(by, rule string, n int, fleet bool) view.TopKeys {
-	top := view.TopKeys{By: by, Keys: []view.TopKey{}, Nodes: 1}
-	if w.keys == nil {
-		return top
-	}
-	if !fleet {
-		top.Keys = append(top.Keys, w.keys.Top(by, rule, n)...)
-		return top
-	}
-	// What a list lacks counts too, so that none may be cut before they are merged.
-	lists := [][]view.TopKey{w.keys.Top(by, rule, max(n, nodes.MaxKeys))}
-	for _, node := range w.nodes.Fleet(time.Now()).Nodes[1:] {
-		if node.HashedBy == w.hashedBy() {
-			lists = append(lists, node.Top(by))
+// topKeys returns the keys with the most requests of this node, of another one, or of all nodes.
+func (w *watching) topKeys(q adminapi.KeyQuestion) view.TopKeys {
+	top := view.TopKeys{By: q.By, Keys: []view.TopKey{}}
+	var lists [][]view.TopKey
+	switch {
+	case w.keys == nil:
+		top.Nodes = 1
+	case q.Node == w.node.Name || q.Node == "" && !q.Fleet:
+		top.Nodes, top.Keys = 1, append(top.Keys, w.keys.Top(q.By, q.Rule, q.Most)...)
+	case q.Node != "":
+		lists = w.keysOf(q.By, q.Node)
+	default:
+		// What a list lacks counts too, so that none may be cut before they are merged.
+		lists = [][]view.TopKey{w.keys.Top(q.By, q.Rule, max(q.Most, nodes.MaxKeys))}
+		for _, node := range w.nodes.Fleet(time.Now()).Nodes[1:] {
+			if node.HashedBy == w.hashedBy() {
+				lists = append(lists, node.Top(q.By))
+			}
 		}
 	}
-	top.Nodes = len(lists)
-	merged := ofRule(topkeys.Merge(by, math.MaxInt, lists...), rule)
-	top.Keys = append(top.Keys, merged[:min(n, len(merged))]...)
+	if lists != nil {
+		merged := ofRule(topkeys.Merge(q.By, math.MaxInt, lists...), q.Rule)
+		top.Nodes, top.Keys = len(lists), append(top.Keys, merged[:min(q.Most, len(merged))]...)
+	}
 	return top
+}
+
+// keysOf returns what nodes of a name tell of their keys, which this node names as far as it has seen them.
+func (w *watching) keysOf(by, name string) (lists [][]view.TopKey) {
+	type identity struct{ rule, hash string }
+	seen := map[identity]string{}
+	for _, own := range [][]view.TopKey{w.keys.Top("total", "", math.MaxInt), w.keys.Top("denied", "", math.MaxInt)} {
+		for i := range own {
+			seen[identity{own[i].Rule, own[i].Hash}] = own[i].Key
+		}
+	}
+	for _, node := range w.nodes.Fleet(time.Now()).Nodes[1:] {
+		if node.Name != name {
+			continue
+		}
+		list := slices.Clone(node.Top(by))
+		for i := range list {
+			list[i].Key = seen[identity{list[i].Rule, list[i].Hash}]
+		}
+		lists = append(lists, list)
+	}
+	return lists
 }
 
 // hashedBy names the key that keys are hashed by.

@@ -500,7 +500,7 @@ func TestReplicaOfTenants(t *testing.T) {
 	s.play("replica.mjs")
 }
 
-// Three nodes are summed up, one can be picked, what they differ in is marked, and one that dies is
+// Three nodes are summed up, their history and their keys too, one can be picked, what they differ in is marked, and one that dies is
 // grey and then gone, and in no sum.
 func TestFleet(t *testing.T) {
 	redis := testserver.Redis(t, testserver.RedisConfig{})
@@ -508,7 +508,11 @@ func TestFleet(t *testing.T) {
 	if err := os.WriteFile(other, []byte(strings.Replace(shopRules, "requests_per_unit: 50", "requests_per_unit: 60", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s")
+	key := filepath.Join(t.TempDir(), "hash.key")
+	if err := os.WriteFile(key, []byte("not-a-real-secret-of-32-bytes-at-least"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newStage(t, "--store", redis.URL(), "--store-budget", "5s", "--audit-hash-key", key)
 	s.join("gate-2")
 	s.join("gate-3", "--rules", other)
 	s.play("fleet.mjs")

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { accessible, check, control, login, open, play, shot } from "./stage.mjs";
+import { accessible, check, control, login, open, play, shot, until } from "./stage.mjs";
 
 const nodes = ["", "gate-2", "gate-3"];
 for (const [i, node] of nodes.entries()) for (let n = 0; n < 10 * (i + 1); n++) await check({ remote_address: `192.0.2.${n}-${node}` }, 1, { node });
@@ -21,6 +21,25 @@ await play(async (page) => {
   await page.getByRole("table", { name: "Outcomes of this rule" }).getByRole("row", { name: /^Allowed .* 20$/ }).waitFor();
   await picker.selectOption("");
   await page.getByRole("table", { name: "Outcomes of this rule" }).getByRole("row", { name: /^Allowed .* 60$/ }).waitFor();
+  // Their history, added up, and that of one: what each has answered is in it once.
+  await open(page, "history");
+  await page.getByText("The sum of 3 nodes: gate-1, gate-2, gate-3.", { exact: true }).waitFor();
+  await page.getByRole("img", { name: /^Requests per second, from .* to .*allowed: [^;]*at most (?:0\.\d|[1-9<])/ }).waitFor();
+  const answered = (node) => page.evaluate(async (of) => {
+    const line = await (await fetch(`/api/fleet/timeline?node=${of}`)).json();
+    return line.points.reduce((sum, p) => sum + p.requests.allowed, 0);
+  }, node);
+  for (const [node, want] of [["", 60], ["gate-1", 10], ["gate-2", 20]]) await until(`the history of ${node || "all"}`, async () => (await answered(node)) === want);
+  await accessible(page, "the history of a fleet");
+  await shot(page, "fleet-history");
+  await picker.selectOption("gate-2");
+  await page.getByText("Of the node gate-2.", { exact: true }).waitFor();
+  // So are the keys.
+  await open(page, "keys?by=total");
+  await page.getByText("20 keys of gate-2, by requests", { exact: true }).waitFor();
+  await shot(page, "fleet-keys");
+  await picker.selectOption("");
+  await page.getByText(/^\d+ keys of 3 nodes, by requests$/).waitFor();
   // Where they differ.
   await open(page, "fleet");
   const fleet = page.getByRole("table", { name: "Nodes" });
@@ -44,6 +63,12 @@ await play(async (page) => {
   await page.getByText(/^gate-2 is not heard of/).waitFor();
   await accessible(page, "a node that is gone");
   await shot(page, "fleet-gone");
+  await open(page, "history");
+  await page.getByText("The sum of 2 nodes: gate-1, gate-3.", { exact: true }).waitFor();
+  await page.getByText("gate-2 is not heard of any more: what it answered is not in these numbers.").waitFor();
+  await page.locator('.main-chart .shade[d^="M"]').waitFor({ state: "attached" });
+  await accessible(page, "a history that is not whole");
+  await shot(page, "fleet-history-gone");
   await open(page, "overview");
   await page.getByText("The sum of 2 nodes: gate-1, gate-3; 1 is not heard of and left out.").waitFor();
   await all.getByText("40", { exact: true }).waitFor();

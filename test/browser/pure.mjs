@@ -9,6 +9,7 @@ import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
 import { instant, local } from "../../internal/dashboard/assets/events.js";
 import { otherSettings } from "../../internal/dashboard/assets/fleet.js";
 import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
+import { missingWords, ofWords, partsOf, pointsOf } from "../../internal/dashboard/assets/history.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
@@ -147,3 +148,22 @@ assert.deepEqual(withLimits("default", [{ requests_per_unit: 1, unit: "hour" }])
 assert.deepEqual(withLimits("default", [{ requests_per_unit: 1, unit: "hour" }, { requests_per_unit: 9, unit: "day" }]), { descriptor: "default", limits: [{ requests_per_unit: 1, unit: "hour" }, { requests_per_unit: 9, unit: "day" }] });
 
 console.log(JSON.stringify(cases.map(({ entries }) => format(entries))));
+
+// The history of a fleet says what is missing in it, and draws no part as whole that is not.
+const answers = (name, more) => ({ name, answered: true, from: at, gaps: 0, ...more });
+for (const [nodes, error, words, whose] of [
+  [[answers("a"), answers("b")], "", [], "The sum of 2 nodes: a, b."],
+  [[answers("a"), { name: "b", answered: false, gaps: 0 }], "", ["b has not answered: nothing of it is in these numbers."], "Of the node a."],
+  [[answers("a"), { name: "b", answered: false, gone_at: at, gaps: 0 }], "", ["b is not heard of any more: what it answered is not in these numbers."], "Of the node a."],
+  [[answers("a"), answers("b", { from: "2026-11-22T12:00:05Z" })], "", [], "The sum of 2 nodes: a, b."],
+  [[answers("a"), answers("b", { from: undefined })], "away", ["b knows nothing of this time.", "away"], "The sum of 2 nodes: a, b."],
+  [[answers("a", { gaps: 2 }), answers("b", { gaps: 1 })], "", ["a, b have gaps, in which nothing was counted."], "The sum of 2 nodes: a, b."],
+  [[], "", [], "Of no node."],
+]) {
+  assert.deepEqual(missingWords({ nodes, step: 5, error }), words);
+  assert.equal(ofWords({ nodes }), whose);
+}
+assert.match(missingWords({ nodes: [answers("a"), answers("b", { from: "2026-11-22T12:00:10Z" })], step: 5 })[0], /^b knows nothing of before .*: it had not begun/);
+const step = (s, whole) => ({ at: new Date(Date.parse(at) + s * 1000).toISOString(), rates: { allowed: 1 }, p50: 0, p99: 0, whole });
+const began = Date.parse(at);
+assert.deepEqual(partsOf(pointsOf({ step: 5, points: [step(0, false), step(5, false), step(10, true), step(15, false)] }), 5000), [{ from: began, to: began + 10000 }, { from: began + 15000, to: began + 20000 }]);

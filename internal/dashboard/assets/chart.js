@@ -39,7 +39,8 @@ const line = (points) => points.map((p, i, list) => {
 // nothing is drawn. about says in a few words
 // what is drawn. onPoint gets the time that is pointed at, or null, onZoom a range that somebody has drawn
 // out, and onPick a point that is clicked on. It returns {element, update(points, range), point(time)}; without a range,
-// {from, to, step} in ms, the last minutes are drawn.
+// {from, to, step, parts} in ms, the last minutes are drawn; parts, {from, to}, are shaded: what is drawn
+// there is not all.
 export function chart({ title, series, format, about, height = 180, least = 0, onPoint, onZoom, onPick }) {
   const heading = id("chart");
   const drawing = svg("svg", { class: "plot", role: "img", height, "aria-label": title });
@@ -60,10 +61,11 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
   const element = h("section", { class: "panel chart", "aria-labelledby": heading }, h("header", null, h("h2", { id: heading }, title), legend), frame, numbers);
 
   const grid = svg("g", { class: "rule" });
+  const shades = svg("path", { class: "shade" });
   const areas = series.map((s) => svg("path", { class: `tone-${s.tone} ${s.area ? "area" : "none"}` }));
   const lines = series.map((s) => svg("path", { class: `tone-${s.tone} line` }));
   const cross = svg("path", { class: "cross" });
-  put(drawing, grid, areas, lines, cross);
+  put(drawing, shades, grid, areas, lines, cross);
 
   let points = [];
   let range = null;
@@ -95,6 +97,8 @@ export function chart({ title, series, format, about, height = 180, least = 0, o
       parts.push(svg("text", { x: x(t), y: height - 5, "text-anchor": "middle" }, (every < 60000 ? hms : every < distances.at(-1) ? hm : date)(t)));
     }
     put(grid, parts);
+    attr(shades, "d", (range?.parts ?? []).map(({ from, to }) => [Math.max(x(from), left), Math.min(x(to), width - right)]).filter(([a, b]) => b > a)
+      .map(([a, b]) => `M${a.toFixed(1)} ${top}H${b.toFixed(1)}V${height - bottom}H${a.toFixed(1)}Z`).join(""));
     series.forEach((s, i) => {
       const dots = points.filter((p) => p.t >= end - span && Number.isFinite(s.of(p))).map((p, n, list) => ({ x: x(p.t), y: y(s.of(p)), gap: n > 0 && p.t - list[n - 1].t > gap * (range?.step ?? 1000) }));
       attr(lines[i], "d", line(dots));

@@ -1,28 +1,70 @@
-// What the node has answered: the last hour by the second, the last week by the minute.
+// What nodes have answered: the last hour by the second, the last week by the minute.
 
 import { h, put, text } from "./dom.js";
 import { chart } from "./chart.js";
 import { get } from "./api.js";
 import { empty, failed, loading } from "./parts.js";
-import { about, day, percent, seconds } from "./format.js";
+import { about, count, day, percent, seconds } from "./format.js";
+import { picked } from "./nodes.js";
 import { degraded, requests as all, unlimited } from "./counts.js";
 
 export const title = () => "History";
-export const lead = "Requests that this node has answered. Draw over a chart to look closer, click for the events of that time. With --state-dir it outlives a restart.";
+export const lead = "Requests that nodes have answered. Draw over a chart to look closer, click for the events of that time. With --state-dir it outlives a restart.";
 
 const hour = 3600 * 1000;
 const ranges = [["1 h", hour], ["6 h", 6 * hour], ["24 h", 24 * hour], ["7 d", 7 * 24 * hour]];
 const points = 750;
-// A range that goes on to now is asked for again after so many of its steps, and after this in ms.
+// A range that goes on to now is asked for again after one of its steps, and after this in ms: of
+// several nodes each answers by itself.
 const leastWait = 5000;
+const fleetWait = 15000;
+const mostNamed = 8;
 
 const share = (part, whole) => (whole > 0 ? part / whole : 0);
 
 // pointsOf are the points of a timeline in requests per second, at the middle of their steps.
-export const pointsOf = ({ step, points: list }) => list.map((p) => {
-  const per = Object.fromEntries(Object.entries(p.requests).map(([name, n]) => [name, p.known > 0 ? n / p.known : NaN]));
-  return { t: Date.parse(p.at) + step * 500, ...per, p50: p.p50 || NaN, p99: p.p99 || NaN };
-});
+export const pointsOf = ({ step, points: list }) => list.map((p) => ({ t: Date.parse(p.at) + step * 500, ...p.rates, p50: p.p50 || NaN, p99: p.p99 || NaN, whole: p.whole }));
+
+// partsOf are the times, {from, to} in ms, of which points are no whole sum; times between points have none.
+export function partsOf(list, step) {
+  const parts = [];
+  for (const p of list) {
+    if (p.whole) continue;
+    const [from, to] = [p.t - step / 2, p.t + step / 2];
+    if (parts.at(-1)?.to === from) parts.at(-1).to = to;
+    else parts.push({ from, to });
+  }
+  return parts;
+}
+
+const names = (list) => `${list.slice(0, mostNamed).map((n) => n.name).join(", ")}${list.length > mostNamed ? ` and ${count(list.length - mostNamed)} more` : ""}`;
+
+// ofWords says of which nodes a timeline is.
+export function ofWords({ nodes }) {
+  const there = nodes.filter((n) => n.answered);
+  if (!there.length) return "Of no node.";
+  return there.length === 1 ? `Of the node ${there[0].name}.` : `The sum of ${count(there.length)} nodes: ${names(there)}.`;
+}
+
+// missingWords say what is not in the sum of a timeline.
+export function missingWords({ nodes, step, error }) {
+  const has = (list, one, more) => `${names(list)} ${list.length === 1 ? one : more}`;
+  const silent = nodes.filter((n) => !n.answered && !n.gone_at);
+  const gone = nodes.filter((n) => n.gone_at);
+  const there = nodes.filter((n) => n.answered);
+  const nothing = there.filter((n) => !n.from);
+  const first = Math.min(...there.map((n) => Date.parse(n.from ?? "") || Infinity));
+  const late = there.filter((n) => Date.parse(n.from ?? "") > first + step * 1000);
+  const gaps = there.filter((n) => n.gaps > 0);
+  return [
+    silent.length ? `${has(silent, "has", "have")} not answered: nothing of ${silent.length === 1 ? "it is" : "them is"} in these numbers.` : "",
+    gone.length ? `${has(gone, "is", "are")} not heard of any more: what ${gone.length === 1 ? "it" : "they"} answered is not in these numbers.` : "",
+    nothing.length ? `${has(nothing, "knows", "know")} nothing of this time.` : "",
+    ...late.slice(0, mostNamed).map((n) => `${n.name} knows nothing of before ${day(n.from)}: it had not begun, or did not keep it.`),
+    gaps.length ? `${has(gaps, "has", "have")} gaps, in which nothing was counted.` : "",
+    error ?? "",
+  ].filter(Boolean);
+}
 
 export function show(root, { query }) {
   let range = null; // {from, to} in ms; null: the last length ms
@@ -48,6 +90,8 @@ export function show(root, { query }) {
   ].map((c) => chart({ ...c, onPoint: (t) => charts.forEach((other) => other.point(t)), onZoom: zoom, onPick: pick }));
 
   const said = h("span", { class: "muted", role: "status" });
+  const whose = h("p", { class: "muted whose", role: "status" });
+  const missing = h("div", { role: "status" });
   const whole = h("button", { type: "button", hidden: true, onclick: () => go(null) }, "Whole range");
   const buttons = ranges.map(([name, ms]) => h("button", { type: "button", onclick: () => {
     length = ms;
@@ -56,7 +100,7 @@ export function show(root, { query }) {
   } }, name));
   const holder = h("div", null, loading("the history"));
   const drawn = h("div", { class: "column" }, h("div", { class: "grid main-chart" }, charts[0].element), h("div", { class: "grid two" }, charts[1].element, charts[2].element));
-  put(root, h("div", { class: "filters", role: "group", "aria-label": "Range" }, buttons, whole, said), holder);
+  put(root, h("div", { class: "filters", role: "group", "aria-label": "Range" }, buttons, whole, said), whose, missing, holder);
 
   function zoom(from, to) {
     go({ from, to });
@@ -81,15 +125,20 @@ export function show(root, { query }) {
     buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(!range && ranges[i][1] === length)));
     whole.hidden = !range;
     try {
-      const line = await get("timeline", { from: new Date(from).toISOString(), to: new Date(to).toISOString(), points });
+      const line = await get("fleet/timeline", { node: picked(), from: new Date(from).toISOString(), to: new Date(to).toISOString(), points });
       if (mine !== turn) return;
       const list = pointsOf(line);
       step = line.step * 1000;
-      if (!list.length) put(holder, empty("Nothing is known of this time.", "The node did not run, or has just begun."));
+      const parts = partsOf(list, step);
+      const words = missingWords(line);
+      text(whose, ofWords(line));
+      if (parts.length && line.nodes.length > 1) words.push("Where the charts are shaded the sum is not whole: some nodes are missing in it.");
+      if (missing.textContent !== words.join("")) put(missing, words.map((w) => h("p", { class: "note warn" }, w)));
+      if (!list.length) put(holder, empty("Nothing is known of this time.", "The nodes did not run, or have just begun."));
       else if (drawn.parentNode !== holder) put(holder, drawn);
-      for (const c of charts) c.update(list, { from, to, step });
+      for (const c of charts) c.update(list, { from, to, step, parts: line.nodes.length > 1 ? parts : [] });
       text(said, `${day(from)} to ${range ? day(to) : "now"}, in steps of ${line.step === 1 ? "a second" : seconds(line.step)}`);
-      if (!range) timer = setTimeout(load, Math.max(leastWait, step));
+      if (!range) timer = setTimeout(load, Math.max(line.nodes.length > 1 ? fleetWait : leastWait, step));
     } catch (problem) {
       if (problem.status !== 401 && mine === turn) put(holder, failed(problem, load));
     }

@@ -1,12 +1,13 @@
 // The keys with the most denials and the most requests.
 
-import { h, put, text, attr, keyed, id } from "./dom.js";
+import { h, put, text, attr, keyed } from "./dom.js";
 import { get } from "./api.js";
 import { copyButton } from "./copy.js";
 import { exportButton } from "./csv.js";
 import { choice, empty, every, failed, field, loading, notice, refocus, table } from "./parts.js";
 import { count } from "./format.js";
 import { keyColumns, keyRow } from "./keyname.js";
+import { picked } from "./nodes.js";
 import { setRaise } from "./raise.js";
 import { raisedFor, ruleIndex } from "./ruleindex.js";
 import { maySwitch } from "./switches.js";
@@ -26,13 +27,18 @@ function raiseButton(index, rule, domain, key, me) {
   return h("button", { type: "button", class: "quiet", "aria-label": `Raise the limit of ${key}`, onclick: raise }, "Raise");
 }
 
+// keysOf are the parameters for the keys of a node, or with "" of all.
+const keysOf = (name) => (name ? { node: name } : { fleet: "true" });
+
+// unheard is shown where a node that was picked does not tell of itself.
+const unheard = (name) => empty(`${name} is not heard of: its keys are not known.`);
+
 const refresh = 2000;
 const shown = 50;
 
 export function show(root, { query, me }) {
   const by = choice([["denied", "denials"], ["total", "all requests"]], query.get("by") ?? "denied");
   const rule = choice([["", "all rules"]], "", { "data-search": true });
-  const fleet = h("input", { type: "checkbox", id: id("fleet"), checked: query.get("fleet") === "true" });
   const pause = h("button", { type: "button", "aria-pressed": "false", "data-pause": true }, "Pause");
   const t = table("Keys with the most requests", keyColumns);
   const said = h("p", { class: "muted" });
@@ -45,10 +51,11 @@ export function show(root, { query, me }) {
   const load = async () => {
     if (paused) return;
     try {
-      const list = await get("keys", { by: by.value, rule: rule.value, limit: shown, fleet: fleet.checked && "true" });
+      const list = await get("keys", { by: by.value, rule: rule.value, limit: shown, ...keysOf(picked()) });
       const keys = list.keys.filter((k) => by.value === "total" || k.denied > 0);
-      text(said, `${count(keys.length)} keys of ${list.nodes === 1 ? "this node" : `${count(list.nodes)} nodes`}, by ${by.value === "denied" ? "denials" : "requests"}`);
-      if (!keys.length) put(holder, by.value === "denied" ? empty("No key was denied in the last minutes.", "Order by all requests to see who asks the most.") : empty("No request was counted in the last minutes."));
+      text(said, `${count(keys.length)} keys of ${picked() || (list.nodes === 1 ? "this node" : `${count(list.nodes)} nodes`)}, by ${by.value === "denied" ? "denials" : "requests"}`);
+      if (!list.nodes) put(holder, unheard(picked()));
+      else if (!keys.length) put(holder, by.value === "denied" ? empty("No key was denied in the last minutes.", "Order by all requests to see who asks the most.") : empty("No request was counted in the last minutes."));
       else if (t.element.parentNode !== holder) put(holder, t.element);
       render(keys);
       listed = keys;
@@ -60,11 +67,10 @@ export function show(root, { query, me }) {
     const wanted = new URLSearchParams();
     if (by.value !== "denied") wanted.set("by", by.value);
     if (rule.value) wanted.set("rule", rule.value);
-    if (fleet.checked) wanted.set("fleet", "true");
     history.replaceState(null, "", `#/keys${wanted.size ? `?${wanted}` : ""}`);
     load();
   };
-  for (const control of [by, rule, fleet]) control.addEventListener("change", changed);
+  for (const control of [by, rule]) control.addEventListener("change", changed);
   pause.addEventListener("click", () => {
     paused = !paused;
     attr(pause, "aria-pressed", String(paused));
@@ -77,8 +83,7 @@ export function show(root, { query, me }) {
     if (query.get("rule")) load();
   }).catch(() => {});
 
-  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Order by", by), field("Rule", rule),
-    h("div", { class: "field check" }, fleet, h("label", { for: fleet.id }, "Of all nodes")), pause, exportButton("keys", asTable)),
+  put(root, h("form", { class: "filters", onsubmit: (event) => event.preventDefault() }, field("Order by", by), field("Rule", rule), pause, exportButton("keys", asTable)),
   me.names === false ? h("p", { class: "note" }, "Your scope is read: keys are shown as hashes. The scopes write and admin see names.") : null,
   h("div", { class: "panel" }, said, holder));
   return every(refresh, load);

@@ -3,8 +3,9 @@
 import { h, put, text, keyed } from "./dom.js";
 import { chart } from "./chart.js";
 import { on } from "./live.js";
-import { onShown } from "./nodes.js";
-import { panel, pill, table, empty, loading, bar } from "./parts.js";
+import { get } from "./api.js";
+import { onShown, picked } from "./nodes.js";
+import { panel, pill, table, empty, every, loading, bar } from "./parts.js";
 import { details, standing } from "./replica.js";
 import { about, age, bytes, count, none, percent, rate, seconds, time, version } from "./format.js";
 import { keyColumns, keyRow } from "./keyname.js";
@@ -168,12 +169,32 @@ function topDenied() {
   const show = keyed(t.rows, (k) => `${k.rule} ${k.hash}`, (k) => keyRow(k));
   return {
     element: panel("Most denied keys", { more: h("a", { href: "#/keys" }, "All") }, holder),
-    update({ denied }) {
-      const list = denied.keys.filter((k) => k.denied > 0).slice(0, busiest);
-      if (!list.length) put(holder, empty("No key was denied in the last minutes."));
+    // update shows keys of so many nodes.
+    update({ keys, nodes }) {
+      const list = keys.filter((k) => k.denied > 0).slice(0, busiest);
+      if (!nodes) put(holder, empty("The node is not heard of: its keys are not known."));
+      else if (!list.length) put(holder, empty("No key was denied in the last minutes."));
       else if (t.element.parentNode !== holder) put(holder, t.element);
       show(list);
     },
+  };
+}
+
+const refresh = 2000;
+
+// deniedKeys calls with the keys that were denied the most: of all nodes as the stream has them, of one
+// that was picked as it tells them. It returns what ends it.
+function deniedKeys(call) {
+  if (!picked()) return on("keys", ({ denied }) => call(denied));
+  let ended = false;
+  const end = every(refresh, async () => {
+    // The next one is soon, and the head says when a node does not answer.
+    const list = await get("keys", { by: "denied", limit: busiest, node: picked() }).catch(() => null);
+    if (list && !ended) call(list);
+  });
+  return () => {
+    ended = true;
+    end();
   };
 }
 
@@ -227,7 +248,7 @@ export function show(root) {
       text(here, `This node: ${o.node.name}`);
       for (const p of own) p.update(o);
     }),
-    on("keys", top.update),
+    deniedKeys(top.update),
   ];
   return () => ends.forEach((end) => end());
 }

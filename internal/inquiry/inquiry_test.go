@@ -1,0 +1,170 @@
+package inquiry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/testserver"
+	"github.com/headgate/headgate/store/redisstore"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fleet is nodes at desks of one store, which answer "NAME says BODY".
+type fleet struct {
+	t     *testing.T
+	store *redisstore.Store
+	desks []*Desk
+
+	mu     sync.Mutex
+	errors []error
+}
+
+func newFleet(t *testing.T, names ...string) *fleet {
+	s, err := redisstore.New(redisstore.Options{Addr: testserver.Redis(t, testserver.RedisConfig{}).Addr, Budget: eventually.Patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fleet{t: t, store: s}
+	var done sync.WaitGroup
+	ctx, quit := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		quit()
+		done.Wait()
+		s.Close()
+	})
+	for i, name := range names {
+		d := New(Options{
+			Boards: s, Node: name, ID: fmt.Sprintf("id-%d", i),
+			Answer: func(q Question) ([]byte, error) {
+				if q.Kind == "long" {
+					return make([]byte, MaxAnswer+1), nil
+				}
+				if q.Kind != "echo" {
+					return nil, errors.New("not known")
+				}
+				var said string
+				err := json.Unmarshal(q.Body, &said)
+				return []byte(name + " says\n" + said), err
+			},
+			OnError: func(err error) {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.errors = append(f.errors, err)
+			},
+		})
+		f.desks = append(f.desks, d)
+		done.Go(func() { d.Run(ctx) })
+	}
+	return f
+}
+
+// told reports whether a node has told of an error with these words.
+func (f *fleet) told(words string) func() bool {
+	return func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return slices.ContainsFunc(f.errors, func(err error) bool { return strings.Contains(err.Error(), words) })
+	}
+}
+
+// asked returns what is answered once all do: a store that is late on a busy machine is asked again.
+func (f *fleet) asked(d *Desk, q Question, want int) (said []string) {
+	f.t.Helper()
+	eventually.True(f.t, fmt.Sprintf("%d nodes answer", want), func() bool {
+		answers, err := d.Ask(f.t.Context(), q, want)
+		said = nil
+		for _, a := range answers {
+			said = append(said, a.Node+": "+string(a.Body))
+		}
+		return err == nil && len(said) >= want
+	})
+	slices.Sort(said)
+	return said
+}
+
+// All others answer, or the one that is asked; who asks does not answer itself.
+func TestAsk(t *testing.T) {
+	f := newFleet(t, "a", "b", "b", "c")
+	if said := f.asked(f.desks[0], Question{Kind: "echo", Body: json.RawMessage(`"x"`)}, 3); !slices.Equal(said, []string{"b: b says\nx", "b: b says\nx", "c: c says\nx"}) {
+		t.Errorf("%q", said)
+	}
+	if said := f.asked(f.desks[3], Question{Kind: "echo", Node: "a", Body: json.RawMessage(`"y"`)}, 1); !slices.Equal(said, []string{"a: a says\ny"}) {
+		t.Errorf("%q", said)
+	}
+	// No question is left on the board.
+	eventually.True(t, "the board is empty", func() bool {
+		notices, err := f.store.BoardOf(board).Notices(t.Context())
+		return err == nil && len(notices) == 0
+	})
+	if answers, err := f.desks[0].Ask(t.Context(), Question{Kind: "echo"}, 0); answers != nil || err != nil {
+		t.Errorf("nobody is asked: %v, %v", answers, err)
+	}
+}
+
+// Many ask at once, and each gets the answers to its own question.
+func TestManyAsk(t *testing.T) {
+	f := newFleet(t, "a", "b", "c")
+	var asking sync.WaitGroup
+	for i := range 12 {
+		asking.Go(func() {
+			body := fmt.Sprintf("%d", i)
+			text, _ := json.Marshal(body)
+			for _, said := range f.asked(f.desks[i%3], Question{Kind: "echo", Body: text}, 2) {
+				if !strings.HasSuffix(said, "says\n"+body) {
+					t.Errorf("%d: %q", i, said)
+				}
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// Who has no answer gives none, and says why; those who have one are heard. What is no question is
+// passed over.
+func TestWhoDoesNotAnswer(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	for _, name := range []string{strings.Repeat("A", nameLength), "short", strings.Repeat("b", nameLength)} {
+		if err := f.store.BoardOf(board).Post(t.Context(), name, []byte("{"), time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually.True(t, "nonsense is told of", f.told("does not ask as this version"))
+	for kind, words := range map[string]string{"other": "not known", "long": "more than"} {
+		ctx, hangUp := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			for ctx.Err() == nil { // a machine that is busy may have looked too late
+				if answers, _ := f.desks[0].Ask(ctx, Question{Kind: kind, Body: json.RawMessage(`"x"`)}, 1); len(answers) > 0 {
+					t.Errorf("%s: %q", kind, answers)
+				}
+			}
+		})
+		eventually.True(t, "it says why", f.told(words))
+		hangUp()
+		asking.Wait()
+	}
+	if said := f.asked(f.desks[0], Question{Kind: "echo", Body: json.RawMessage(`"x"`)}, 1); len(said) != 1 {
+		t.Errorf("%q", said)
+	}
+}
+
+// Without a store that answers there is an error, and no answers.
+func TestStoreThatIsAway(t *testing.T) {
+	f := newFleet(t)
+	f.store.Close()
+	d := New(Options{Boards: f.store, Node: "a", ID: "a"})
+	if answers, err := d.Ask(t.Context(), Question{Kind: "echo", Body: json.RawMessage(`"x"`)}, 1); err == nil || len(answers) > 0 {
+		t.Errorf("%v, %v", answers, err)
+	}
+}
