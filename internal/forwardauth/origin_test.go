@@ -39,7 +39,7 @@ func TestObserversHearOfTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, extractor := range []*identity.Extractor{newExtractor(t), byMethod} {
-		for _, gateway := range []string{"nginx", "traefik", "caddy", "haproxy", "envoy", "apisix"} {
+		for _, gateway := range []string{"nginx", "traefik", "caddy", "haproxy", "kong", "envoy", "apisix"} {
 			w := new(watcher)
 			a := setup{observer: w, extractor: extractor}.make(t)
 			r := recorded(t, gateway)

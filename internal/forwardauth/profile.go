@@ -36,6 +36,7 @@ var profiles = [...]profile{
 	{name: "caddy", method: "X-Forwarded-Method", uri: "X-Forwarded-Uri", host: "X-Forwarded-Host"},
 	{name: "envoy", removes: "X-Envoy-Auth-Headers-To-Remove"},
 	{name: "haproxy", method: "X-Original-Method", uri: "X-Original-Uri", host: "X-Original-Host", tells: true},
+	{name: "kong", method: "X-Original-Method", uri: "X-Original-Uri", host: "X-Original-Host", tells: true},
 	{name: "nginx", method: "X-Original-Method", uri: "X-Original-Uri", host: "X-Original-Host", forbids: true, tells: true, bodiless: true},
 	{name: "traefik", method: "X-Forwarded-Method", uri: "X-Forwarded-Uri", host: "X-Forwarded-Host"},
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// GatewayConfig is the configuration of an nginx, HAProxy or Caddy.
+// GatewayConfig is the configuration of an nginx, HAProxy, Caddy or Traefik.
 type GatewayConfig struct {
 	// Text is the configuration file.
 	Text string
@@ -24,7 +24,7 @@ type GatewayConfig struct {
 	Files map[string]string
 }
 
-// Gateway is a running nginx, HAProxy or Caddy.
+// Gateway is a running nginx, HAProxy, Caddy or Traefik.
 type Gateway struct {
 	// Addr is HOST:PORT on which it listens.
 	Addr string

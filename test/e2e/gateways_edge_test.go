@@ -25,6 +25,7 @@ const gatewaysDir = "../../examples/gateways"
 const (
 	alice = "127.0.0.2"
 	bob   = "127.0.0.3"
+	carol = "127.0.0.4"
 )
 
 // guarded is an application, a Headgate and a gateway in front of both, as
