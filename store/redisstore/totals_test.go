@@ -79,6 +79,8 @@ func TestNotesExpire(t *testing.T) {
 
 // A bucket of another program is refused, and what is told beside it is charged, once; a note of
 // another program is written over.
+//
+//promise:shared-foreign-keys
 func TestTotalsBesideForeignKeys(t *testing.T) {
 	for _, program := range testserver.RedisPrograms {
 		t.Run(program, func(t *testing.T) { testTotalsBesideForeignKeys(t, program) })
