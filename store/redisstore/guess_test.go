@@ -273,3 +273,42 @@ func TestGuessesWeighWindows(t *testing.T) {
 		}
 	}
 }
+
+// TestGuessesOfChargedDenials: what is denied and charged is told, and noted, as package limit
+// decides it, whether it is looked at first or guessed, up to a count far beyond the limit.
+func TestGuessesOfChargedDenials(t *testing.T) {
+	const begins = limit.Micros(1_780_315_200_000_000) // of an hour
+	for _, algorithm := range []limit.Algorithm{limit.SlidingWindow, limit.FixedWindow} {
+		l := limit.Must(limit.Spec{Algorithm: algorithm, Quota: 3, Period: time.Hour, CountDenied: true})
+		for _, share := range []int32{0, luckWhole} {
+			s, _ := openRedis(t)
+			now := begins
+			setClock(t, s, func() limit.Micros { return now })
+			var state limit.State
+			for i := range int64(12) {
+				if i == 8 {
+					now += limit.Micros(80 * time.Minute / time.Microsecond)
+				}
+				hits := 1 + i%2
+				var want limit.Decision
+				limit.DecideInPlace(l, &state, now, hits, &want)
+				s.luck.share.Store(share)
+				if got := takeOne(s, "key", l, hits); got.Err != nil || got.Decision != want {
+					t.Fatalf("%v, luck %d, take %d: got %+v, want %+v", algorithm, share, i, got, want)
+				}
+				if got := stateAt(t, s, []byte("key"), now); !cmp.Equal(got, state) {
+					t.Fatalf("%v, luck %d, take %d: the bucket holds %+v, want %+v", algorithm, share, i, got, state)
+				}
+			}
+		}
+	}
+	// What is noted for a failover is the state after it.
+	l := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 3, Period: time.Hour, CountDenied: true})
+	o, result := operation{times: 1}, store.Result{}
+	if ok := o.readPacked(-packedAt(7, begins, 6, 0), begins, l, 2, &result); !ok || result.Allowed || o.state.B != 6 {
+		t.Errorf("read %v: %+v, noted %+v", ok, result, o.state)
+	}
+	if (&operation{times: 1}).readPacked(-packedAt(7, begins, 1, 0), begins, l, 2, &result) {
+		t.Error("a count after two hits is 1")
+	}
+}

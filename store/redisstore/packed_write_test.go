@@ -154,8 +154,18 @@ func TestPackedGroupsEqualLimit(t *testing.T) {
 	testGroupsEqualLimit(t, packedLimits)
 }
 
+// TestChargedGroupsEqualLimit is that with limits that charge denied hits, alone and beside others.
+func TestChargedGroupsEqualLimit(t *testing.T) {
+	racetest.Serially(t)
+	testGroupsEqualLimit(t, []*limit.Limit{
+		limit.Must(limit.Spec{Algorithm: limit.SlidingWindow, Quota: 5, Period: time.Minute, CountDenied: true}),
+		limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 4, Period: time.Minute, CountDenied: true}),
+		packedLimits[0],
+	})
+}
+
 // testGroupsEqualLimit holds groups of hits by these limits, and hits alone, to package
-// limit.
+// limit, whether they are guessed to pass or looked at first.
 func testGroupsEqualLimit(t *testing.T, limits []*limit.Limit) {
 	s, _ := openRedis(t)
 	var now limit.Micros
@@ -170,6 +180,7 @@ func testGroupsEqualLimit(t *testing.T, limits []*limit.Limit) {
 		for range rapid.IntRange(2, 12).Draw(t, "calls") {
 			m.now = now
 			takes := drawGroups(t, limits)
+			s.luck.share.Store(rapid.SampledFrom([]int32{0, luckWhole}).Draw(t, "luck"))
 			want, got := m.take(takes), takeAll(s, takes...)
 			for i := range takes {
 				if got[i].Err != nil || got[i].Decision != want[i] {
