@@ -20,23 +20,23 @@ func (w *watching) accuracy() view.Accuracy {
 	}
 	nodes := p.stack.fleet.Live()
 	for _, r := range set.Rules() {
-		if one, ok := ruleAccuracy(r, p.stack.accuracy.Report(r.ID), nodes); ok {
+		if one, ok := ruleAccuracy(r, p.stack.accuracy, p.stack.accuracy.Report(r.ID), nodes); ok {
 			a.Rules = append(a.Rules, one)
 		}
 	}
 	return a
 }
 
-// ruleAccuracy puts what was measured of r beside what it promises, which may depend on
+// ruleAccuracy puts what by has measured of r beside what it promises, which may depend on
 // the number of nodes; 0: not known. It returns false where nothing can be measured.
-func ruleAccuracy(r *rules.Rule, measured accuracy.Report, nodes int) (view.RuleAccuracy, bool) {
+func ruleAccuracy(r *rules.Rule, by *accuracy.Store, measured accuracy.Report, nodes int) (view.RuleAccuracy, bool) {
 	one := view.RuleAccuracy{
 		Rule: r.ID, Decided: measured.Decided, WrongAllowed: measured.WrongAllowed, WrongDenied: measured.WrongDenied,
 		Overshoot: measured.Recent.Overshoot, BoundText: describe.Promise(r, nodes),
 	}
 	var excess, approximate float64
 	add := func(l *limit.Limit) {
-		reference := accuracy.ReferenceOf(l)
+		reference := by.ReferenceOf(l)
 		if reference == nil {
 			return
 		}
@@ -44,9 +44,7 @@ func ruleAccuracy(r *rules.Rule, measured accuracy.Report, nodes int) (view.Rule
 			one.Reference = reference.Algorithm.String()
 		}
 		excess = max(excess, describe.Excess(&r.Mode, l, nodes))
-		if reference.Algorithm != l.Algorithm {
-			approximate = 1 // limit x (1 + t / window) in any time t, so of t = window
-		}
+		approximate = max(approximate, accuracy.Approximation(l, reference))
 	}
 	for i := range r.Limits {
 		if r.Limits[i].Role == rules.Main {
@@ -57,7 +55,7 @@ func ruleAccuracy(r *rules.Rule, measured accuracy.Report, nodes int) (view.Rule
 		add(measured.Last)
 	}
 	if approximate > 0 {
-		one.BoundText += "; a sliding_window lets up to limit x (1 + t / window) pass in any time t"
+		one.BoundText += "; a sliding_window lets up to limit x (1 + t / window) pass in any time t, sub_windows up to twice the limit in any period"
 	}
 	if one.Bound = excess + approximate; math.IsInf(excess, 0) {
 		one.Bound = -1

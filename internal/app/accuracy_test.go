@@ -8,11 +8,27 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store/accuracy"
+	"github.com/headgate/headgate/store/memstore"
 )
 
 func ruleSet(t *testing.T, yaml string) *rules.Set {
 	t.Helper()
 	return testrules.Load(t, yaml)
+}
+
+// measuring returns what measures over a store that takes all limits.
+func measuring(t *testing.T) *accuracy.Store {
+	t.Helper()
+	memory, err := memstore.New(memstore.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { memory.Close() })
+	by, err := accuracy.New(memory, accuracy.Options{Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return by
 }
 
 // What a rule promises depends on its mode, its algorithm and the number of nodes.
@@ -23,6 +39,8 @@ descriptors:
 - {key: exact, name: exact, rate_limit: {unit: minute, requests_per_unit: 100, algorithm: fixed_window}}
 - {key: weighed, name: weighed, rate_limit: {unit: minute, requests_per_unit: 100}}
 - {key: large, name: large, rate_limit: {unit: minute, requests_per_unit: 1001}}
+- {key: parts, name: parts, rate_limit: {unit: minute, requests_per_unit: 100, algorithm: sub_windows}}
+- {key: many, name: many, rate_limit: {unit: minute, requests_per_unit: 1001, algorithm: sub_windows}}
 - {key: leased, name: leased, consistency: leased, rate_limit: {unit: minute, requests_per_unit: 100, algorithm: gcra}}
 - {key: synced, name: synced, consistency: synced, rate_limit: {unit: minute, requests_per_unit: 100}}
 - {key: local, name: local, consistency: local, rate_limit: {unit: minute, requests_per_unit: 2, algorithm: token_bucket}}
@@ -36,21 +54,23 @@ descriptors:
 		unknown, one, eleven float64
 	}
 	want := map[string]row{
-		"exact": {"fixed_window", 0, 0, 0}, "weighed": {"sliding_log", 1, 1, 1}, "large": {"sliding_window", 0, 0, 0},
+		"exact": {"fixed_window", 0, 0, 0}, "weighed": {"sliding_log", 1, 1, 1}, "large": {"sub_windows", 61.0 / 60, 61.0 / 60, 61.0 / 60},
+		"parts": {"sliding_log", 1, 1, 1}, "many": {"sub_windows", 0, 0, 0},
 		"leased": {"gcra", 0, 0, 0}, "synced": {"sliding_log", -1, 1, 11}, "local": {"token_bucket", -1, 0, 4.5}, "whole": {"sliding_log", -1, 0, 10},
 		"tenant": {"sliding_log", 1, 1, 1},
 	}
+	by := measuring(t)
 	for i, nodes := range []int{0, 1, 11} {
 		for _, r := range set.Rules() {
 			measured := accuracy.Report{Counts: accuracy.Counts{Decided: 7, Overshoot: 3}, Recent: accuracy.Counts{Decided: 5, Overshoot: 2}}
 			if r.ID == "tenant" { // what its tenants have is known when it was decided
-				if one, ok := ruleAccuracy(r, measured, nodes); ok {
+				if one, ok := ruleAccuracy(r, by, measured, nodes); ok {
 					t.Errorf("%+v", one)
 				}
 				measured.Last = limit.Must(limit.PerMinute(5))
 			}
 			w, listed := want[r.ID]
-			one, ok := ruleAccuracy(r, measured, nodes)
+			one, ok := ruleAccuracy(r, by, measured, nodes)
 			if ok != listed {
 				t.Errorf("%s: %t, want %t", r.ID, ok, listed)
 			}

@@ -95,6 +95,7 @@ func New(inner store.Store, o Options) (*Store, error) {
 		o.Now = time.Now
 	}
 	s := &Store{inner: inner, sample: sampleOf(o.Sample), now: o.Now}
+	s.references.supports = func(l *limit.Limit) bool { return store.Supports(inner, l) == nil }
 	s.batches.New = func() any { return new(batch) }
 	return s, nil
 }

@@ -102,7 +102,7 @@ descriptors:
 // rules.
 func references(t *testing.T, takes []store.Take, there bool, op store.Op, hits int64) {
 	t.Helper()
-	want := []limit.Algorithm{limit.SlidingLog, limit.SlidingWindow}
+	want := []limit.Algorithm{limit.SlidingLog, limit.SubWindows}
 	if !there {
 		want = nil
 	}

@@ -7,10 +7,14 @@ import (
 )
 
 const (
-	// MaxReferenceLog is the largest quota of a sliding_window that is compared with a
-	// sliding_log, which keeps eight bytes for each hit. Larger ones are compared with
-	// themselves: what they approximate is not measured then, only how they are decided.
+	// MaxReferenceLog is the largest quota that is compared with a sliding_log, which
+	// keeps eight bytes for each hit: 8 KB.
 	MaxReferenceLog = 1000
+	// ReferenceParts are the parts of the period in which a sliding_window of a larger
+	// quota is counted for comparison, by sub_windows: half a kilobyte, whatever the
+	// quota is. Of hits that passed longer ago than the period none counts but for those
+	// of one part, which leave evenly.
+	ReferenceParts = limit.MaxSubWindows
 	// wideCounter and wideLog are how many times the limit a reference can count, to
 	// tell by how much it was exceeded: a counter is as small as before, and a log grows
 	// to 32 KB. Buckets that drain owe about as much as wideCounter, see limit.Charge.
@@ -34,22 +38,33 @@ type reference struct {
 }
 
 // newReference returns nil for a limit that cannot be measured: one of slots or of bans,
-// and one that counts denied hits, as it means to let less pass than its quota.
-func newReference(l *limit.Limit) *reference {
+// and one that counts denied hits, as it means to let less pass than its quota. Where the
+// store does not take what counts more exactly, a limit has a reference like itself.
+func newReference(l *limit.Limit, supports func(*limit.Limit) bool) *reference {
 	if l.Algorithm == limit.Concurrency || l.Algorithm == limit.Ban || l.CountDenied {
 		return nil
 	}
 	spec := specOf(l)
 	// The numbers of exact and wide differ, and the state counts for both.
 	spec.Carry = limit.CarryUsed
-	if l.Algorithm == limit.SlidingWindow && l.Quota <= MaxReferenceLog {
-		spec.Algorithm, spec.MaxDebt = limit.SlidingLog, 0
+	for _, spec := range []limit.Spec{closer(spec), spec} {
+		if exact, err := limit.New(spec); err == nil && supports(exact) {
+			return &reference{l, exact, widened(exact)}
+		}
 	}
-	exact, err := limit.New(spec)
-	if err != nil {
-		return nil
+	return nil
+}
+
+// closer returns what counts more exactly than an algorithm that approximates, in memory
+// that is bounded whatever the quota is; spec itself for others.
+func closer(spec limit.Spec) limit.Spec {
+	switch approximates := spec.Algorithm == limit.SlidingWindow || spec.Algorithm == limit.SubWindows; {
+	case approximates && spec.Quota <= MaxReferenceLog:
+		spec.Algorithm, spec.MaxDebt, spec.SubWindows, spec.Strict = limit.SlidingLog, 0, 0, false
+	case spec.Algorithm == limit.SlidingWindow:
+		spec.Algorithm, spec.MaxDebt, spec.SubWindows = limit.SubWindows, 0, ReferenceParts
 	}
-	return &reference{l, exact, widened(exact)}
+	return spec
 }
 
 // specOf returns a Spec that makes l.
@@ -80,11 +95,27 @@ func widened(l *limit.Limit) *limit.Limit {
 	return wide
 }
 
-// ReferenceOf returns the limit that decisions on l are compared with: a sliding_log for
-// a sliding_window with a quota of MaxReferenceLog at most, which so is measured for what
-// it approximates, else one of the same algorithm. It returns nil where l is not measured.
-func ReferenceOf(l *limit.Limit) *limit.Limit {
-	if ref := newReference(l); ref != nil {
+// Approximation returns by how much hits that pass l may exceed it, as a share of it and as
+// reference has it, where every decision is made as the algorithm of l says: 0 where the
+// reference is one like l.
+func Approximation(l, reference *limit.Limit) float64 {
+	switch {
+	case reference.Algorithm == l.Algorithm || l.Strict:
+		return 0 // sub_windows that are strict let no period exceed the limit
+	case reference.Algorithm == limit.SubWindows:
+		return 1 + 1.0/ReferenceParts // which count hits of a period and a part
+	default:
+		return 1 // sliding_window: limit x (1 + t / period); sub_windows: a period is two of what they hold to the limit
+	}
+}
+
+// ReferenceOf returns the limit that decisions on l are compared with. A sliding_window and
+// sub_windows are measured for what they approximate: by a sliding_log up to a quota of
+// MaxReferenceLog, and a larger sliding_window by sub_windows of ReferenceParts. Larger
+// sub_windows, algorithms that approximate nothing, and what the store has nothing more
+// exact for have one like themselves. It returns nil where l is not measured.
+func (s *Store) ReferenceOf(l *limit.Limit) *limit.Limit {
+	if ref := s.references.of(l); ref != nil {
 		return ref.exact
 	}
 	return nil
@@ -103,8 +134,9 @@ func (r *reference) overshoot(d *limit.Decision) float64 {
 
 // references remembers the references of limits.
 type references struct {
-	mu sync.RWMutex
-	by map[*limit.Limit]*reference // nil: cannot be measured
+	supports func(*limit.Limit) bool // by the store
+	mu       sync.RWMutex
+	by       map[*limit.Limit]*reference // nil: cannot be measured
 }
 
 // of returns the reference of l; nil where it cannot be measured.
@@ -115,7 +147,7 @@ func (r *references) of(l *limit.Limit) *reference {
 	if ok {
 		return ref
 	}
-	ref = newReference(l)
+	ref = newReference(l, r.supports)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.by == nil || len(r.by) >= maxReferences {

@@ -10,6 +10,9 @@ import (
 	"github.com/headgate/headgate/limit"
 )
 
+// all is a store that takes all limits.
+func all(*limit.Limit) bool { return true }
+
 // Hits that passed and did not fit are charged by the wide limit of a reference. For what
 // comes after that is as if they had been charged by the exact one, but they are all told.
 func TestWideLimitsReadTheSameBucket(t *testing.T) {
@@ -19,7 +22,7 @@ func TestWideLimitsReadTheSameBucket(t *testing.T) {
 			Quota:     rapid.Int64Range(1, 20).Draw(t, "quota"),
 			Period:    time.Minute,
 		})
-		ref := newReference(l)
+		ref := newReference(l, all)
 		var narrow, wide limit.State
 		now := limit.Micros(1_780_315_200_000_000)
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -47,9 +50,9 @@ func TestWideLimitsReadTheSameBucket(t *testing.T) {
 func TestOvershootIsTold(t *testing.T) {
 	passing := map[limit.Algorithm]int64{limit.LeakyBucket: 60, limit.TokenBucket: 600}
 	for algorithm, most := range map[limit.Algorithm]float64{
-		limit.FixedWindow: wideCounter - 1, limit.SlidingLog: wideLog - 1, limit.SlidingWindow: wideLog - 1, limit.TokenBucket: 1e9, limit.LeakyBucket: 1e9,
+		limit.FixedWindow: wideCounter - 1, limit.SlidingLog: wideLog - 1, limit.SlidingWindow: wideLog - 1, limit.SubWindows: wideLog - 1, limit.TokenBucket: 1e9, limit.LeakyBucket: 1e9,
 	} {
-		ref := newReference(limit.Must(limit.Spec{Algorithm: algorithm, Quota: 10, Period: time.Hour}))
+		ref := newReference(limit.Must(limit.Spec{Algorithm: algorithm, Quota: 10, Period: time.Hour}), all)
 		whole := ref.limit.Capacity()
 		var s limit.State
 		var d limit.Decision
@@ -69,7 +72,7 @@ func TestReferencesAreBounded(t *testing.T) {
 		{Algorithm: limit.Ban, Quota: 1, Period: time.Minute, BanFor: time.Minute},
 		{Algorithm: limit.FixedWindow, Quota: 1, Period: time.Minute, CountDenied: true},
 	} {
-		if ref := newReference(limit.Must(spec)); ref != nil {
+		if ref := newReference(limit.Must(spec), all); ref != nil {
 			t.Errorf("%v has %+v", spec, ref)
 		}
 	}
@@ -78,17 +81,51 @@ func TestReferencesAreBounded(t *testing.T) {
 		{Algorithm: limit.TokenBucket, Quota: 1, Period: limit.MaxPeriod, Burst: 30},
 		{Algorithm: limit.FixedWindow, Quota: limit.MaxQuota, Period: time.Minute, MaxDebt: 5},
 		{Algorithm: limit.SlidingLog, Quota: limit.MaxLogQuota, Period: time.Minute},
+		{Algorithm: limit.SlidingWindow, Quota: limit.MaxQuota, Period: limit.MaxPeriod, MaxDebt: 5},
+		{Algorithm: limit.SubWindows, Quota: MaxReferenceLog, Period: time.Minute, SubWindows: 7, Strict: true},
 		{Algorithm: limit.SlidingWindow, Quota: MaxReferenceLog, Period: time.Minute, MaxDebt: 5, Carry: limit.CarryShare},
 	} {
-		if ref := newReference(limit.Must(spec)); ref == nil || ref.exact.Capacity() > ref.wide.Capacity() {
+		if ref := newReference(limit.Must(spec), all); ref == nil || ref.exact.Capacity() > ref.wide.Capacity() {
 			t.Errorf("%v has %+v", spec, ref)
 		}
 	}
-	var r references
+	r := references{supports: all}
 	for range 2*maxReferences + 1 {
 		l := limit.Must(limit.PerMinute(5))
 		if first := r.of(l); first == nil || r.of(l) != first || len(r.by) > maxReferences {
 			t.Fatalf("%v, %d remembered", first, len(r.by))
 		}
+	}
+}
+
+// What approximates is compared with what counts more exactly, where the store takes that.
+func TestReferenceIsCloser(t *testing.T) {
+	none := func(l *limit.Limit) bool {
+		return l.Algorithm == limit.SlidingWindow || l.Algorithm == limit.FixedWindow
+	}
+	for _, tt := range []struct {
+		algorithm   limit.Algorithm
+		quota       int64
+		by, without limit.Algorithm
+	}{
+		{limit.SlidingWindow, MaxReferenceLog, limit.SlidingLog, limit.SlidingWindow},
+		{limit.SlidingWindow, MaxReferenceLog + 1, limit.SubWindows, limit.SlidingWindow},
+		{limit.SlidingWindow, 5_000_000, limit.SubWindows, limit.SlidingWindow},
+		{limit.FixedWindow, 5, limit.FixedWindow, limit.FixedWindow},
+	} {
+		l := limit.Must(limit.Spec{Algorithm: tt.algorithm, Quota: tt.quota, Period: time.Hour})
+		if ref := newReference(l, all); ref.exact.Algorithm != tt.by || ref.exact.Quota != tt.quota || ref.exact.Period != time.Hour {
+			t.Errorf("%v of %d is compared with %+v", tt.algorithm, tt.quota, ref.exact.Spec)
+		}
+		if ref := newReference(l, none); ref.exact.Algorithm != tt.without {
+			t.Errorf("%v of %d is compared with %+v by a store that takes windows alone", tt.algorithm, tt.quota, ref.exact.Spec)
+		}
+	}
+	parts := limit.Must(limit.Spec{Algorithm: limit.SubWindows, Quota: 5, Period: time.Hour, Strict: true})
+	if ref := newReference(parts, all); ref.exact.Algorithm != limit.SlidingLog || Approximation(parts, ref.exact) != 0 {
+		t.Errorf("strict sub_windows are compared with %+v, bound %v", ref.exact.Spec, Approximation(parts, ref.exact))
+	}
+	if ref := newReference(parts, none); ref != nil {
+		t.Errorf("sub_windows are measured by a store that takes none: %+v", ref.exact.Spec)
 	}
 }

@@ -10,7 +10,7 @@ export const lead = "A sample of keys is counted a second time, exactly. A decis
 const columns = [{ label: "Rule" }, { label: "Measured", num: true, hint: "Decisions that were compared" }, { label: "Wrongly allowed", num: true }, { label: "Wrongly denied", num: true },
   { label: "Overshoot", num: true, hint: "Most hits beyond a limit that were admitted in the last hour, as a share of it" }, { label: "Bound", hint: "What the rule promises" }, { label: "", spoken: "Kept" }, { label: "Compared with" }];
 
-const references = { sliding_log: "an exact sliding log", token_bucket: "an exact token bucket" };
+const references = { sliding_log: "an exact sliding log", sub_windows: "a count in parts of the period", token_bucket: "an exact token bucket" };
 
 // accuracyTable shows what was measured of some rules.
 export function accuracyTable(list) {
