@@ -295,6 +295,7 @@ var rooms = map[string]struct {
 		"internal/respfront",
 		"internal/rls",
 		"internal/rlqs",
+		"internal/rulereview",
 		"internal/rulesource",
 		"internal/rulesview",
 		"internal/signing",

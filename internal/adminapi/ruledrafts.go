@@ -64,7 +64,7 @@ func (d ruleDrafts) routes() []route {
 		{
 			method: http.MethodPost, path: "rules/review", scope: Admin, local: true, serve: d.review, id: "reviewRules", summary: "Say what a text of rules would change, and change nothing",
 			about: "The text is tried in the place of a document or of a rule file, beside all other rules of this node. " +
-				"The effect is that on requests of the last hour of which this node remembers events, decided anew by the rules in force and by those of the text.",
+				"The effect is that on requests of the last hour of which nodes remember events, decided anew by the rules in force and by those of the text.",
 			body:    &payload{kinds: jsonOnly, most: maxReviewBody, of: reviewBody{}, about: "The text, and what it is to be."},
 			answers: []reply{ok(reviewView{}, "What it would change."), notHere},
 		},
@@ -248,11 +248,17 @@ func (d ruleDrafts) foresee(c *call, b *reviewBody, set *rules.Set, v *reviewVie
 	if d.Watch.Events == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), effectTimeout)
-	defer cancel()
 	question := rulereview.Question{Now: now, Next: set, Tenants: tenants, At: c.now, Recent: func(cursor string) (view.Events, error) {
 		return d.Watch.Events.Recent(view.EventFilter{}, maxEvents, cursor)
 	}}
+	if d.Watch.Overview != nil {
+		question.Node = d.Watch.Overview().Node.Name
+	}
+	if d.Watch.OtherEvents != nil {
+		question.Others = d.Watch.OtherEvents(c.request.Context(), c.now.Add(-rulereview.Lookback))
+	}
+	ctx, cancel := context.WithTimeout(c.request.Context(), effectTimeout)
+	defer cancel()
 	effect := question.Ask(ctx)
 	v.Effect = &effect
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/view"
 )
 
@@ -40,6 +41,9 @@ type Watch struct {
 	// Events are those that are remembered, and Follow returns those that come.
 	Events Events
 	Follow func(f view.EventFilter) (Follower, error)
+	// OtherEvents asks the other nodes what they remember since an instant, and waits for them some seconds at
+	// most. Keys in it are plain.
+	OtherEvents func(ctx context.Context, since time.Time) []rulereview.NodeEvents
 }
 
 // FleetQuestion asks what nodes have answered from one instant to another, in at most Most steps.

@@ -1,20 +1,24 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/headgate/headgate/internal/adminapi"
 	"github.com/headgate/headgate/internal/inquiry"
+	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/timeline"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/trace"
 )
 
-// timelineQuestion is the kind of the question what nodes have answered over time, whose body is timelineBody.
-const timelineQuestion = "timeline"
+// timelineQuestion is the kind of the question what nodes have answered over time, whose body is timelineBody, and
+// eventsQuestion of that what they remember, whose body is eventsBody.
+const timelineQuestion, eventsQuestion = "timeline", "events"
 
 type timelineBody struct {
 	From time.Time `json:"from"`
@@ -22,12 +26,29 @@ type timelineBody struct {
 	Most int       `json:"most"`
 }
 
+type eventsBody struct {
+	Since time.Time `json:"since"`
+	Most  int       `json:"most"`
+}
+
+// leastEvents is how many events each node is asked for at least, however many nodes there are.
+const leastEvents = 500
+
 // watchInquiries has this process ask the other nodes, and answer them where it decides.
-func (w *watching) watchInquiries() {
+func (w *watching) watchInquiries() error {
 	p := w.process
 	boards, keeps := p.stack.backends[0].Store.(inquiry.Boards)
 	if !keeps {
-		return
+		return nil
+	}
+	if path := p.settings.AuditHashKey; path != "" {
+		secret, err := os.ReadFile(path)
+		if err == nil {
+			w.seal, err = inquiry.NewSeal(bytes.TrimRight(secret, "\r\n"))
+		}
+		if err != nil {
+			return fmt.Errorf("--audit-hash-key: %w", err)
+		}
 	}
 	w.inquiry = inquiry.New(inquiry.Options{
 		Boards: boards, Node: w.node.Name, ID: trace.NewDecisionID(time.Now()).String(),
@@ -36,18 +57,95 @@ func (w *watching) watchInquiries() {
 	if p.does.Decide {
 		p.tasks = append(p.tasks, w.inquiry.Run)
 	}
+	return nil
 }
 
 // answer answers another node.
 func (w *watching) answer(q inquiry.Question) ([]byte, error) {
-	if q.Kind != timelineQuestion {
-		return nil, fmt.Errorf("it asks for %.40q, which this version of Headgate does not know", q.Kind)
+	odd := fmt.Errorf("its question for %.40q is not as this version of Headgate asks it", q.Kind)
+	switch q.Kind {
+	case timelineQuestion:
+		var body timelineBody
+		if err := json.Unmarshal(q.Body, &body); err != nil || body.Most < 1 || body.Most > timeline.MaxSummed || body.From.After(body.To) {
+			return nil, odd
+		}
+		return timeline.Pack(w.timeline.Between(body.From, body.To, body.Most))
+	case eventsQuestion:
+		var body eventsBody
+		if err := json.Unmarshal(q.Body, &body); err != nil || body.Most < 1 || body.Most > rulereview.MaxEvents {
+			return nil, odd
+		}
+		return w.answerEvents(body, q.Room())
 	}
-	var body timelineBody
-	if err := json.Unmarshal(q.Body, &body); err != nil || body.Most < 1 || body.Most > timeline.MaxSummed || body.From.After(body.To) {
-		return nil, fmt.Errorf("its question for a %s is not as this version of Headgate asks it", q.Kind)
+	return nil, odd
+}
+
+// answerEvents answers what this node remembers, sealed: keys are plain in it. Without the secret there is an
+// answer too, which is empty.
+func (w *watching) answerEvents(body eventsBody, room int) ([]byte, error) {
+	if w.seal == nil {
+		return nil, nil
 	}
-	return timeline.Pack(w.timeline.Between(body.From, body.To, body.Most))
+	events, cut, err := rulereview.Collect(context.Background(), func(cursor string) (view.Events, error) {
+		return w.events.Recent(view.EventFilter{}, 0, cursor)
+	}, body.Since, body.Most)
+	if err != nil {
+		return nil, err
+	}
+	data, err := rulereview.Pack(events, cut, room-w.seal.Overhead())
+	if err != nil {
+		return nil, err
+	}
+	return w.seal.Close(eventsQuestion, data), nil
+}
+
+// otherEvents returns what the other nodes remember since an instant.
+func (w *watching) otherEvents(ctx context.Context, since time.Time) []rulereview.NodeEvents {
+	others := w.nodes.Fleet(time.Now()).Nodes[1:]
+	if len(others) == 0 {
+		return nil
+	}
+	answers, why := map[string][][]byte{}, "it has not answered"
+	switch {
+	case w.seal == nil:
+		why = "nodes tell each other of events only with one --audit-hash-key on all of them"
+	case w.inquiry != nil:
+		body, err := json.Marshal(eventsBody{since, max(leastEvents, rulereview.MaxEvents/(len(others)+1))})
+		var list []inquiry.Answer
+		if err == nil {
+			list, err = w.inquiry.Ask(ctx, inquiry.Question{Kind: eventsQuestion, Parts: inquiry.PartsFor(len(others)), Body: body}, len(others))
+		}
+		if err != nil {
+			why = err.Error()
+		}
+		for _, a := range list {
+			answers[a.Node] = append(answers[a.Node], a.Body)
+		}
+	}
+	var told []rulereview.NodeEvents
+	for _, n := range others {
+		t := rulereview.NodeEvents{Node: n.Name, Unknown: why}
+		if list := answers[n.Name]; len(list) > 0 {
+			t = w.openEvents(n.Name, list[0])
+			answers[n.Name] = list[1:]
+		}
+		told = append(told, t)
+	}
+	return told
+}
+
+// openEvents reads what a node has answered of its events.
+func (w *watching) openEvents(node string, sealed []byte) rulereview.NodeEvents {
+	t := rulereview.NodeEvents{Node: node}
+	data, err := w.seal.Open(eventsQuestion, sealed)
+	if err != nil {
+		t.Unknown = "it has another --audit-hash-key, or none"
+		return t
+	}
+	if t.Events, t.Cut, err = rulereview.Unpack(data, rulereview.MaxEvents); err != nil {
+		t.Events, t.Unknown = nil, err.Error()
+	}
+	return t
 }
 
 // fleetTimeline adds up what nodes have answered over time.

@@ -48,6 +48,7 @@ type watching struct {
 	nodes     *nodes.States
 	timeline  *timeline.Timeline // nil: this process decides nothing
 	inquiry   *inquiry.Desk      // nil: nodes of this store cannot be asked
+	seal      *inquiry.Seal      // nil: nodes share no secret
 	regions   *regionWatch
 	lines     linelimit.Limiter
 	settings  map[string]string // as settingDigests returns them
@@ -94,7 +95,9 @@ func (p *process) watch() error {
 	p.observer.rest = append(p.observer.rest, p.keys.veil.Observer(watchers))
 	w.watchNodes()
 	w.watchTimeline()
-	w.watchInquiries()
+	if err := w.watchInquiries(); err != nil {
+		return err
+	}
 	w.watchRegions()
 	p.watchServers()
 	p.tasks = append(p.tasks, p.metrics.Run)
@@ -247,6 +250,7 @@ func (w *watching) shown() *adminapi.Watch {
 	shown := &adminapi.Watch{
 		Overview:      w.overview,
 		FleetTimeline: w.fleetTimeline,
+		OtherEvents:   w.otherEvents,
 		TopKeys:       w.topKeys,
 		Fleet:         func() view.Fleet { return w.nodes.Fleet(time.Now()) },
 		Accuracy:      w.accuracy,

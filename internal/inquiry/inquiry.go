@@ -3,8 +3,8 @@
 //
 // A question is a notice on a board of the store that all nodes look at. What nodes answer stands on
 // a board of that question alone, and is gone some seconds later. Nodes need no way to each other, and no
-// address or token of each other: who can write to the store can ask, so that only what everybody may know
-// who can do that is answered.
+// address or token of each other: who can write to the store can ask. So what is answered is for all who can
+// read there, or is sealed by a key that nodes share (Seal).
 package inquiry
 
 import (
@@ -14,6 +14,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,13 +30,18 @@ const (
 	board, nameLength = "asked", 16
 	// MaxWait is how long answers are waited for.
 	MaxWait = 5 * time.Second
-	// MaxAnswer bounds an answer in bytes: the name of the node has the rest of its notice.
-	MaxAnswer = store.MaxNotice - maxName - 1
+	// MaxAnswer bounds an answer of one part in bytes: the name of the node has the rest of its notice.
+	MaxAnswer = store.MaxNotice - maxName - maxHead
 	maxName   = 1 << 10
+	maxHead   = 16
+	// MaxParts bounds the parts of an answer, and maxNotices those of all answers: a board holds 256.
+	MaxParts   = 16
+	maxNotices = 200
 	// lookEvery is how often questions are looked for, and busyEvery how often for busyFor after one.
 	lookEvery, busyEvery, busyFor = time.Second, 250 * time.Millisecond, time.Minute
-	// gatherEvery is how often answers are looked for.
-	gatherEvery = 100 * time.Millisecond
+	// gatherFirst is after how long answers are looked for at first, and gatherLast at last: each look reads
+	// what is there.
+	gatherFirst, gatherLast = 100 * time.Millisecond, 800 * time.Millisecond
 	// lastFor is how long questions and answers are up at most.
 	lastFor = 2 * MaxWait
 	// callTimeout bounds one call of the store.
@@ -53,9 +61,17 @@ type Question struct {
 	Kind string `json:"kind"`
 	// Node is the name of the node that is to answer; "": all.
 	Node string `json:"node,omitempty"`
+	// Parts is how many times MaxAnswer an answer may have; 0 is 1.
+	Parts int `json:"parts,omitempty"`
 	// Body is the rest of the question.
 	Body json.RawMessage `json:"body"`
 }
+
+// Room is how many bytes an answer may have.
+func (q *Question) Room() int { return min(max(q.Parts, 1), MaxParts) * MaxAnswer }
+
+// PartsFor returns how many parts each answer may have where so many nodes answer.
+func PartsFor(nodes int) int { return min(max(maxNotices/max(nodes, 1), 1), MaxParts) }
 
 // Answer is what a node has answered.
 type Answer struct {
@@ -68,7 +84,7 @@ type Options struct {
 	Boards Boards
 	// Node is the name of this node, and ID what it answers under: two nodes may have one name.
 	Node, ID string
-	// Answer returns what this node answers, at most MaxAnswer bytes; an error where it has no answer.
+	// Answer returns what this node answers, as much as there is room for; an error where it has no answer.
 	Answer func(Question) ([]byte, error)
 	// OnError is told why this node has not answered.
 	OnError func(error)
@@ -121,7 +137,7 @@ func (d *Desk) asks(name string, now bool) {
 
 // gather waits for want answers to the question of a name.
 func (d *Desk) gather(ctx context.Context, name string, want int) (answers []Answer, err error) {
-	for sleep.For(ctx, gatherEvery) == nil {
+	for pause := gatherFirst; sleep.For(ctx, pause) == nil; pause = min(2*pause, gatherLast) {
 		var notices map[string][]byte
 		if err = call(ctx, func(ctx context.Context) (err error) {
 			notices, err = d.Boards.BoardOf(name).Notices(ctx)
@@ -129,13 +145,7 @@ func (d *Desk) gather(ctx context.Context, name string, want int) (answers []Ans
 		}); err != nil {
 			continue
 		}
-		answers = answers[:0]
-		for _, text := range notices {
-			if a, ok := parse(text); ok {
-				answers = append(answers, a)
-			}
-		}
-		if len(answers) >= want {
+		if answers = whole(notices); len(answers) >= want {
 			return answers, nil
 		}
 	}
@@ -207,13 +217,15 @@ func (d *Desk) answer(ctx context.Context, name string, text []byte) error {
 		return nil
 	}
 	body, err := d.Answer(q)
-	if err == nil && (len(body) > MaxAnswer || len(d.Node) > maxName) {
-		err = fmt.Errorf("the answer has %d bytes, more than %d", len(body), MaxAnswer)
+	if err == nil && (len(body) > q.Room() || len(d.Node) > maxName) {
+		err = fmt.Errorf("the answer has %d bytes, more than %d", len(body), q.Room())
 	}
-	if err == nil {
-		err = call(ctx, func(ctx context.Context) error {
-			return d.Boards.BoardOf(name).Post(ctx, d.ID, write(Answer{d.Node, body}), lastFor)
-		})
+	for i, part := range split(d.Node, body) {
+		if err == nil {
+			err = call(ctx, func(ctx context.Context) error {
+				return d.Boards.BoardOf(name).Post(ctx, d.ID+"/"+strconv.Itoa(i), part, lastFor)
+			})
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("answer another node: %w", err)
@@ -228,13 +240,48 @@ func call(ctx context.Context, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-// write returns an answer as a notice: the name of the node, a line feed, and the rest.
-func write(a Answer) []byte { return append(append([]byte(a.Node), '\n'), a.Body...) }
+// split returns an answer as notices: the number of the part and of all, the name of the node, a line feed, and
+// so much of the rest.
+func split(node string, body []byte) (notices [][]byte) {
+	of := max((len(body)+MaxAnswer-1)/MaxAnswer, 1)
+	for i := range of {
+		head := fmt.Sprintf("%d %d %s\n", i, of, node)
+		notices = append(notices, append([]byte(head), body[i*MaxAnswer:min((i+1)*MaxAnswer, len(body))]...))
+	}
+	return notices
+}
 
-// parse reads what write has written.
-func parse(notice []byte) (a Answer, ok bool) {
-	name, body, ok := bytes.Cut(notice, []byte("\n"))
-	return Answer{string(name), body}, ok && len(name) > 0 && len(name) <= maxName
+// whole returns the answers of which all parts are there, by what they stand under on a board.
+func whole(notices map[string][]byte) (answers []Answer) {
+	for name, first := range notices {
+		id, isFirst := strings.CutSuffix(name, "/0")
+		if !isFirst {
+			continue
+		}
+		a, of, ok := parse(first, 0)
+		for i := 1; ok && i < of; i++ {
+			var more Answer
+			var all int
+			more, all, ok = parse(notices[id+"/"+strconv.Itoa(i)], i)
+			ok = ok && all == of && more.Node == a.Node
+			a.Body = append(a.Body, more.Body...)
+		}
+		if ok {
+			answers = append(answers, a)
+		}
+	}
+	return answers
+}
+
+// parse reads the part of that number, and returns how many there are.
+func parse(notice []byte, number int) (a Answer, of int, ok bool) {
+	head, body, _ := bytes.Cut(notice, []byte("\n"))
+	words := strings.SplitN(string(head), " ", 3)
+	if len(words) != 3 || words[0] != strconv.Itoa(number) || words[2] == "" || len(words[2]) > maxName {
+		return a, 0, false
+	}
+	of, err := strconv.Atoi(words[1])
+	return Answer{words[2], slices.Clone(body)}, of, err == nil && of > 0 && of <= MaxParts
 }
 
 // newName returns a name that no other question has.

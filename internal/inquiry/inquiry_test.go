@@ -1,6 +1,7 @@
 package inquiry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,7 +49,10 @@ func newFleet(t *testing.T, names ...string) *fleet {
 			Boards: s, Node: name, ID: fmt.Sprintf("id-%d", i),
 			Answer: func(q Question) ([]byte, error) {
 				if q.Kind == "long" {
-					return make([]byte, MaxAnswer+1), nil
+					return make([]byte, q.Room()+1), nil
+				}
+				if q.Kind == "full" {
+					return bytes.Repeat([]byte(name), q.Room()), nil
 				}
 				if q.Kind != "echo" {
 					return nil, errors.New("not known")
@@ -109,6 +113,64 @@ func TestAsk(t *testing.T) {
 	})
 	if answers, err := f.desks[0].Ask(t.Context(), Question{Kind: "echo"}, 0); answers != nil || err != nil {
 		t.Errorf("nobody is asked: %v, %v", answers, err)
+	}
+}
+
+// An answer of several parts comes whole, and one of which a part is missing not at all.
+func TestAnswersInParts(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	q := Question{Kind: "full", Parts: 3}
+	if said := f.asked(f.desks[0], q, 1); len(said) != 1 || said[0] != "b: "+strings.Repeat("b", 3*MaxAnswer) {
+		t.Errorf("%d answers", len(said))
+	}
+	notices := map[string][]byte{}
+	for i, part := range split("x y", make([]byte, 2*MaxAnswer)) {
+		notices[fmt.Sprintf("id/%d", i)] = part
+	}
+	if got := whole(notices); len(got) != 1 || got[0].Node != "x y" || len(got[0].Body) != 2*MaxAnswer {
+		t.Errorf("%d answers", len(got))
+	}
+	for name, other := range map[string]string{"missing": "", "another node": "1 2 z\n", "another number": "0 2 x y\n", "another count": "1 3 x y\n"} {
+		notices["id/1"] = []byte(other)
+		if got := whole(notices); len(got) != 0 {
+			t.Errorf("%s: %d answers", name, len(got))
+		}
+	}
+	for _, head := range []string{"", "\n", "0 1 \n", "0 0 x\n", "0 -1 x\n", "0 17 x\n", "0 x x\n", "0 1 " + strings.Repeat("x", maxName+1)} {
+		if got := whole(map[string][]byte{"id/0": []byte(head)}); len(got) != 0 {
+			t.Errorf("%.20q: %+v", head, got)
+		}
+	}
+	for nodes, parts := range map[int]int{0: 16, 1: 16, 50: 4, 250: 1} {
+		if got := PartsFor(nodes); got != parts {
+			t.Errorf("%d parts for each of %d nodes", got, nodes)
+		}
+	}
+}
+
+// What is sealed is read by who has the secret, for the purpose that it was sealed for.
+func TestSeal(t *testing.T) {
+	one, err := NewSeal([]byte("not-a-real-secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, _ := NewSeal([]byte("not-a-real-secret"))
+	other, _ := NewSeal([]byte("not-a-real-secret-either"))
+	sealed := one.Close("events", []byte("user:ann"))
+	if bytes.Contains(sealed, []byte("ann")) || len(sealed) != len("user:ann")+one.Overhead() {
+		t.Errorf("%q", sealed)
+	}
+	if text, err := same.Open("events", sealed); err != nil || string(text) != "user:ann" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := other.Open("events", sealed); err == nil {
+		t.Error("another secret opens it")
+	}
+	if _, err := one.Open("keys", sealed); err == nil {
+		t.Error("another purpose opens it")
+	}
+	if _, err := one.Open("events", nil); err == nil {
+		t.Error("nothing is opened")
 	}
 }
 

@@ -25,15 +25,18 @@ const (
 	maxRows = 50
 )
 
-// Effect is how requests would have been answered that a node remembers: by the rules of today
+// Effect is how requests would have been answered that nodes remember: by the rules of today
 // and by others, both beginning with empty counters.
 type Effect struct {
 	replay.Counts
 	// From and Until are the times of the first request and the last, zero without any.
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// Cut says that the node remembers more of the hour than was asked about.
+	// Cut says that nodes remember more of the hour than was asked about: only of the time is asked of which
+	// all have told.
 	Cut bool `json:"cut,omitempty"`
+	// Nodes are those whose events were asked for, with how many of them are in it.
+	Nodes []EffectNode `json:"nodes"`
 	// Rules are those with the most newly denied first, 50 at most.
 	Rules []replay.RuleRow `json:"rules"`
 	// Notes say what cannot be told.
@@ -48,7 +51,10 @@ type Question struct {
 	Now, Next *rules.Set
 	// Tenants is what tenants may use by both; nil is nothing of their own.
 	Tenants *tenant.Snapshot
-	// Recent returns a page of remembered events, the latest first.
+	// Node is the name of this node, and Others is what other nodes remember.
+	Node   string
+	Others []NodeEvents
+	// Recent returns a page of events that this node remembers, the latest first.
 	Recent func(cursor string) (view.Events, error)
 	// At is the end of the time that is looked at.
 	At time.Time
@@ -57,8 +63,8 @@ type Question struct {
 // Ask decides the remembered events of the last hour anew. When ctx ends before, or the requests
 // find no room, the answer says so in Unknown.
 func (q *Question) Ask(ctx context.Context) Effect {
-	e := Effect{Rules: []replay.RuleRow{}, Notes: []string{}}
-	lines, cut, err := q.events(ctx)
+	e := Effect{Rules: []replay.RuleRow{}, Notes: []string{}, Nodes: []EffectNode{}}
+	lines, cut, err := q.lines(ctx, &e)
 	if err == nil && len(lines) == 0 {
 		return e
 	}
@@ -86,31 +92,23 @@ func (q *Question) Ask(ctx context.Context) Effect {
 	return e
 }
 
-// events returns those that are asked about as lines, the oldest first, and whether there are more.
-func (q *Question) events(ctx context.Context) (lines [][]byte, cut bool, err error) {
-	since := q.At.Add(-Lookback).UnixMilli()
-	for cursor := ""; ; {
-		page, err := q.Recent(cursor)
+// lines returns the events that are asked about as lines, the oldest first, and whether there are more. It
+// notes in e of which nodes they are.
+func (q *Question) lines(ctx context.Context, e *Effect) (lines [][]byte, cut bool, err error) {
+	own, cut, err := Collect(ctx, q.Recent, q.At.Add(-Lookback), MaxEvents)
+	if err != nil {
+		return nil, false, err
+	}
+	events, nodes, cut := together(append([]NodeEvents{{Node: q.Node, Events: own, Cut: cut}}, q.Others...))
+	e.Nodes = nodes
+	for i := range events {
+		line, err := json.Marshal(&events[i])
 		if err != nil {
 			return nil, false, err
 		}
-		for i := range page.Events {
-			if page.Events[i].TS < since {
-				return backwards(lines), false, ctx.Err()
-			}
-			if len(lines) == MaxEvents {
-				return backwards(lines), true, ctx.Err()
-			}
-			line, err := json.Marshal(&page.Events[i])
-			if err != nil {
-				return nil, false, err
-			}
-			lines = append(lines, line)
-		}
-		if cursor = page.NextCursor; cursor == "" || ctx.Err() != nil {
-			return backwards(lines), false, ctx.Err()
-		}
+		lines = append(lines, line)
 	}
+	return backwards(lines), cut, ctx.Err()
 }
 
 func backwards(lines [][]byte) [][]byte {

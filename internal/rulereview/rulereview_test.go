@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +62,81 @@ func events(n int) (list []view.Event) {
 		})
 	}
 	return list
+}
+
+// eventsOf returns n events of a node, as events does, from so many minutes before at on.
+func eventsOf(node string, n, ago int) rulereview.NodeEvents {
+	list := events(n)
+	for i := range list {
+		list[i].TS -= int64(ago) * 60_000
+		list[i].EventID = fmt.Sprintf("%s-%d", node, i)
+	}
+	return rulereview.NodeEvents{Node: node, Events: list}
+}
+
+// The effect is that on requests of all nodes together: none of them has asked for more than the limit alone. It
+// names those whose events it lacks, and is of the time of which all have told.
+func TestEffectOverNodes(t *testing.T) {
+	own := events(3)
+	q := rulereview.Question{
+		Now: testrules.Load(t, strings.Replace(users, "5", "100", 1)), Next: testrules.Load(t, users), At: at, Node: "a",
+		Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil },
+		Others: []rulereview.NodeEvents{eventsOf("b", 4, 0), {Node: "c", Unknown: "it has not answered"}},
+	}
+	e := q.Ask(t.Context())
+	want := []rulereview.EffectNode{{Node: "a", Events: 3}, {Node: "b", Events: 4}, {Node: "c", Unknown: "it has not answered"}}
+	if e.Unknown != "" || e.Requests != 7 || e.NewlyDenied != 2 || e.Cut || !slices.Equal(e.Nodes, want) {
+		t.Errorf("%+v", e)
+	}
+	// b has told of the time since its second request only, and a of the minutes before too.
+	own = append(events(3), eventsOf("", 4, 10).Events...)
+	q.Others = []rulereview.NodeEvents{eventsOf("b", 2, 0)}
+	q.Others[0].Cut = true
+	e = q.Ask(t.Context())
+	if e.Unknown != "" || e.Requests != 4 || !e.Cut || !slices.Equal(e.Nodes, []rulereview.EffectNode{{Node: "a", Events: 2}, {Node: "b", Events: 2}}) {
+		t.Errorf("%+v", e)
+	}
+	q.Others = []rulereview.NodeEvents{eventsOf("b", rulereview.MaxEvents, 0)}
+	if e = q.Ask(t.Context()); e.Unknown != "" || e.Requests != rulereview.MaxEvents || !e.Cut {
+		t.Errorf("%d of %+v", e.Requests, e.Nodes)
+	}
+}
+
+// Packed events come out as they were, the latest where there is no room for all.
+func TestPackedEvents(t *testing.T) {
+	all := events(2000)
+	data, err := rulereview.Pack(all, false, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, cut, err := rulereview.Unpack(data, 2000); err != nil || cut || !reflect.DeepEqual(got, all) {
+		t.Errorf("%d events, %v, %v", len(got), cut, err)
+	}
+	if _, _, err := rulereview.Unpack(data, 1999); err == nil {
+		t.Error("more than were asked for")
+	}
+	small, err := rulereview.Pack(all, false, len(data)/2)
+	if err != nil || len(small) > len(data)/2 {
+		t.Fatalf("%d bytes, %v", len(small), err)
+	}
+	got, cut, err := rulereview.Unpack(small, 2000)
+	if n := len(got); err != nil || !cut || n < 200 || n > 1900 || !reflect.DeepEqual(got, all[:n]) {
+		t.Errorf("%d events, %v, %v", n, cut, err)
+	}
+	if data, err = rulereview.Pack(nil, true, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if got, cut, err := rulereview.Unpack(data, 1); err != nil || !cut || len(got) != 0 {
+		t.Errorf("of none: %d, %v, %v", len(got), cut, err)
+	}
+	if _, err := rulereview.Pack(all, false, 10); err == nil {
+		t.Error("there is no room")
+	}
+	for _, bad := range [][]byte{nil, []byte("{}"), small[:len(small)/2], data[:10]} {
+		if _, _, err := rulereview.Unpack(bad, 2000); err == nil {
+			t.Errorf("%.20q", bad)
+		}
+	}
 }
 
 func TestEffect(t *testing.T) {

@@ -55,6 +55,24 @@ await play(async (page) => {
   await page.getByText("Of the node gate-3.").waitFor();
   await picker.selectOption("");
   await page.getByText(/^The sum of 3 nodes/).waitFor();
+  // Rules are reviewed by the requests of all: each of two nodes has had one of this address.
+  for (const node of ["", "gate-3"]) await check({ remote_address: "198.51.100.7" }, 1, { node });
+  await open(page, "edit");
+  await page.locator("main li a").first().click();
+  const rules = page.getByLabel(/^Rules of /);
+  await rules.waitFor();
+  await rules.fill((await rules.inputValue()).replace(/1\}\s*$/, "2}\n"));
+  const review = page.getByRole("region", { name: "Review" });
+  const byNode = review.getByRole("table", { name: "Events by node" });
+  await until("all nodes to tell of their events", async () => {
+    await page.getByRole("button", { name: "Review", exact: true }).click();
+    await page.locator(".newly").waitFor();
+    return (await byNode.count()) === 1 && (await byNode.getByText("missing").count()) === 0;
+  });
+  for (const row of ["gate-1 11", "gate-2 20", "gate-3 31"]) await byNode.getByRole("row", { name: row, exact: true }).waitFor();
+  await review.locator("p").filter({ hasText: /0 would be newly denied.* and 1 newly allowed\.$/ }).waitFor();
+  await accessible(page, "a review by all nodes");
+  await shot(page, "fleet-review");
   // One dies: it is not green any more, it is in no sum, and then it is gone.
   await control("kill?node=gate-2");
   await open(page, "fleet");
@@ -71,5 +89,5 @@ await play(async (page) => {
   await shot(page, "fleet-history-gone");
   await open(page, "overview");
   await page.getByText("The sum of 2 nodes: gate-1, gate-3; 1 is not heard of and left out.").waitFor();
-  await all.getByText("40", { exact: true }).waitFor();
+  await all.getByText("42", { exact: true }).waitFor();
 });

@@ -3,7 +3,6 @@
 import { h, put, text } from "./dom.js";
 import { all, change, get, post, versioned } from "./api.js";
 import { copyButton } from "./copy.js";
-import { live } from "./live.js";
 import { empty, failed, field, loading, notice, panel, pill, problems, table } from "./parts.js";
 import { count, percent, time } from "./format.js";
 
@@ -90,17 +89,27 @@ function changed(c) {
     h("p", { class: "muted" }, "A limit that is changed keeps its counts, unless the rule says on_change: reset. A rule that is removed or has another path loses them.")];
 }
 
+// nodesOf says of how many events of each node an effect is, and who is missing in it; of one node alone nothing.
+function nodesOf(nodes) {
+  if (nodes.length < 2) return null;
+  const t = table("Events by node", [{ label: "Node" }, { label: "Events", num: true }]);
+  put(t.rows, nodes.map((n) => h("tr", null, h("th", { scope: "row" }, n.node), h("td", { class: "num" }, n.unknown ? pill("warn", "missing", n.unknown) : count(n.events)))));
+  const missing = nodes.filter((n) => n.unknown);
+  return [missing.map((n) => h("p", { class: "note warn" }, `Nothing of ${n.node} is in it: ${n.unknown}.`)), t.element];
+}
+
 function effect(e) {
   if (!e) return empty("This process remembers no requests.");
   if (e.unknown) return h("p", { class: "note" }, `It is not known: ${e.unknown}.`);
-  const node = live.overview?.node.name ?? "this node";
-  if (!e.requests) return empty(`The node ${node} remembers no request of the last hour.`);
+  const there = e.nodes.filter((n) => !n.unknown);
+  const who = there.length > 1 ? `${count(there.length)} nodes remember` : `the node ${there[0]?.node || "that answers"} remembers`;
+  if (!e.requests) return [empty(`No request of the last hour is there that ${who}.`), nodesOf(e.nodes)];
   const t = table("The effect by rule", [{ label: "Rule" }, { label: "Denied now", num: true }, { label: "Denied then", num: true }, { label: "Newly denied", num: true }, { label: "Newly allowed", num: true }]);
   put(t.rows, e.rules.map((r) => h("tr", null, h("th", { scope: "row" }, r.rule || "(no rule)"), [r.denied_before, r.denied_after, r.newly_denied, r.newly_allowed].map((n) => h("td", { class: "num" }, count(n))))));
   return [
-    h("p", null, "Of ", h("b", null, count(e.requests)), ` requests that the node ${node} remembers from `, time(e.from), " on, ", h("b", { class: "newly" }, `${count(e.newly_denied)} would be newly denied`), ` (${percent(e.newly_denied / e.requests)}) and ${count(e.newly_allowed)} newly allowed.`),
-    e.rules.length ? t.element : null,
-    h("ul", { class: "muted" }, [...e.notes, e.cut ? "Only the latest 20,000 requests were asked about." : null, "Both sets of rules begin with empty counters here. Requests of other nodes, and those that are not remembered, are not in it: a node remembers all denials and a sample of the rest.",
+    h("p", null, "Of ", h("b", null, count(e.requests)), ` requests that ${who} from `, time(e.from), " on, ", h("b", { class: "newly" }, `${count(e.newly_denied)} would be newly denied`), ` (${percent(e.newly_denied / e.requests)}) and ${count(e.newly_allowed)} newly allowed.`),
+    e.rules.length ? t.element : null, nodesOf(e.nodes),
+    h("ul", { class: "muted" }, [...e.notes, e.cut ? "Nodes remember more: only the latest 20,000 requests were asked about, and only those of the time of which all nodes have told." : null, "Both sets of rules begin with empty counters here. Requests that are not remembered are not in it: a node remembers all denials and a sample of the rest.",
       "What clients would have done had they been answered otherwise is not known."].filter(Boolean).map((n) => h("li", null, n)))];
 }
 
