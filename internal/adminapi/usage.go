@@ -303,7 +303,7 @@ func (u usage) checkDomain(domain, key string, one bool) *problem {
 	names := u.Usage.Domains(key)
 	switch {
 	case len(names) == 0:
-		return badField(http.StatusUnprocessableEntity, "api_key", "no rule with tenant: true counts by the entry %.64q", key)
+		return badField(http.StatusUnprocessableEntity, "api_key", "no rule with tenant: true counts by the entry %.64q; hint: tenant:ID, or another entry of such a rule; keys of other rules are not reset, and nothing is given back to them", key)
 	case domain == "" && one && len(names) > 1:
 		return badField(http.StatusUnprocessableEntity, "domain", "missing, and there are several; hint: one of %v", names)
 	case domain != "" && !slices.Contains(names, domain):

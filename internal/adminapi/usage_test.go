@@ -168,7 +168,10 @@ func (s *testServer) testUsageActions(name string) {
 	} {
 		s.wantField(s.do(Write, "POST", "usage/"+name+"/"+bad.path, bad.body), bad.status, bad.field)
 	}
-	s.wantField(s.do(Write, "POST", "usage/entry:org:x/reset", ""), 422, "api_key")
+	other := s.do(Write, "POST", "usage/entry:org:x/reset", "")
+	if s.wantField(other, 422, "api_key"); !strings.Contains(string(other.body), "tenant:ID, or another entry of such a rule") {
+		s.t.Errorf("a key that no tenant has: %s", other.body)
+	}
 	for _, body := range []string{`{}`, `{"ttl":"10s"}`, `{"ttl":"9000h"}`, `{"ttl":"soon"}`} {
 		s.wantField(s.do(Write, "POST", "usage-tokens/"+name, body), 422, "ttl")
 	}
