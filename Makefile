@@ -7,8 +7,8 @@ TESTFLAGS ?=
 # `make test`: a count, so that a slow machine does as much as a fast one.
 FUZZTIME ?= 30s
 SHORTFUZZTIME ?= 1000x
-# More for `make fault`, for instance FAULTFLAGS='-seed 7 -kills 50 -rate 8000 -histories 2m', and
-# how many decisions it replays.
+# More for `make fault`, for instance FAULTFLAGS='-seed 7 -kills 50 -nodekills 50 -rate 8000 -histories 2m'; with
+# -decisions N each of some 45 scenarios goes on until it has made so many. REPLAY is how many decisions it replays.
 FAULTFLAGS ?=
 # More for `make mutants`.
 MUTANTFLAGS ?=
@@ -158,10 +158,10 @@ screenshots: deps ## Draw every page of the dashboard into bin/_artifacts
 	$(GO) test -count=1 ./test/browser -artifacts -outputdir $(CURDIR)/bin
 
 .PHONY: fault
-fault: deps ## Kill, freeze and cut off real servers under load, for about twenty minutes
+fault: deps ## Kill, freeze and cut off real servers and nodes under load, for about half an hour
 	$(GO) test -count=1 -timeout 60m -run '^TestReplay$$' -v ./store/redisstore -args -replay $(REPLAY)
 	mkdir -p bin
-	$(GO) test -count=1 -timeout 60m -v ./test/fault -args -long -table $(CURDIR)/bin/fault.md \
+	$(GO) test -count=1 -timeout 6h -v ./test/fault -args -long -table $(CURDIR)/bin/fault.md \
 		-commit $$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) $(FAULTFLAGS)
 
 .PHONY: bench

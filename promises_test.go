@@ -31,7 +31,7 @@ var promising = []struct {
 	{"README.md", []string{"Headgate", "Guarantees"}},
 	{"docs/guarantees.md", []string{
 		"By consistency", "When a limit changes", "A check with an id", "When the store does not answer",
-		"What passed by `local` is charged", "Who counts the nodes", "When the store loses writes", "When Redis's clock is set",
+		"What passed by `local` is charged", "Who counts the nodes", "When a node dies", "When the store loses writes", "When Redis's clock is set",
 	}},
 	{"docs/regions.md", []string{"How shared works", "What fails with leased"}},
 }

@@ -44,8 +44,11 @@ type load struct {
 	failed  atomic.Int64
 	slow    atomic.Int64
 	byStore atomic.Int64 // answers of the store
-	hiccups atomic.Int64 // degraded answers when there was no fault
-	workers []*worker
+	decided atomic.Int64 // answers of all kinds
+	// meanwhile are the answers of the store to each node under a fault.
+	meanwhile [fleet]atomic.Int64
+	hiccups   atomic.Int64 // degraded answers when there was no fault
+	workers   []*worker
 	// underFault says that a fault is under way, or not healed yet.
 	underFault atomic.Bool
 
@@ -170,8 +173,12 @@ func (w *worker) check(turn int, keys ...asked) {
 	case took > begun.budget+margin:
 		w.slow.Add(1)
 	}
+	w.decided.Add(int64(len(keys)))
 	for i, k := range keys {
 		v := &responses[0].Verdicts[i]
+		if faulty && v.Degraded == store.NoReason {
+			w.meanwhile[node].Add(1)
+		}
 		k.key.count(v, answer{node: node, start: start, end: end, passed: responses[0].Allowed}, faulty)
 		if !faulty && v.Degraded != store.NoReason {
 			w.hiccups.Add(1)

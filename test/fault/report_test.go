@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -58,16 +59,16 @@ func (t *table) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, commit %s, %s on %s/%s with %d processors, %s\n\n", begun.at.UTC().Format("2006-01-02 15:04"), *commit,
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), redisVersion())
-	fmt.Fprintf(&b, "seed %d, %d workers, %d checks/s, %d tries of each fault (%d kills of a primary in a loop), %s in all\n\n",
-		begun.seed, begun.workers, begun.rate, begun.tries, begun.kills, time.Since(begun.at).Round(time.Second))
+	fmt.Fprintf(&b, "seed %d, %d workers, %d checks/s, %d tries of each fault (%d kills of a primary in a loop, %d of nodes), %s in all\n\n",
+		begun.seed, begun.workers, begun.rate, begun.tries, begun.kills, begun.nodeKills, time.Since(begun.at).Round(time.Second))
 	b.WriteString("| scenario | mode | faults | decisions | failed | degraded (calm) | wrongly denied | over-admitted | by the store / bound | brought back | charged late | lost | outage max | heal max | p99 (calm) | max | goroutines | |\n")
 	b.WriteString("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
 	var sum row
 	for i := range t.rows {
 		r := &t.rows[i]
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d (%d) | %d | %d | %d / %d | %d | %d | %d | %s | %s | %s (%s) | %s | %d | %s |\n",
+		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d (%d) | %d | %d | %d / %d | %d | %d | %d | %s | %s | %s (%s) | %s | %s | %s |\n",
 			r.scenario, r.mode, r.tries, r.decisions(), r.failed, r.degraded(), r.hiccups, r.wrong, r.excess, r.byStore, r.bound, r.reseeded, r.late, r.lost,
-			rounded(longest(r.outage)), rounded(longest(r.heal)), rounded(r.p99), rounded(r.calm), rounded(r.worst), r.most, strings.Join(r.notes, "; "))
+			rounded(longest(r.outage)), rounded(longest(r.heal)), rounded(r.p99), rounded(r.calm), rounded(r.worst), counted(r.most), strings.Join(r.notes, "; "))
 		sum.counts.add(r.counts)
 		sum.tries, sum.failed, sum.wrong = sum.tries+r.tries, sum.failed+r.failed, sum.wrong+r.wrong
 		sum.slow += r.slow
@@ -77,6 +78,14 @@ func (t *table) text() string {
 		sum.tries, sum.decisions(), sum.failed, atMost(sum.failed, sum.decisions()), sum.wrong, atMost(sum.wrong, sum.decisions()),
 		sum.slow, sum.byStore, sum.bound)
 	return b.String()
+}
+
+// counted writes a count, or a dash where nobody has counted.
+func counted(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.Itoa(n)
 }
 
 // redisVersion returns what the server says of itself.

@@ -75,6 +75,8 @@ type scenario struct {
 	tries int
 	// options says where the store is; a Budget of 0 means begun.budget.
 	options redisstore.Options
+	// each, if not nil, changes the options of one node.
+	each func(node int, o *redisstore.Options)
 	// fault makes the fault, lasts as long as it does, and repairs it. It
 	// returns the instant of the repair. Where counts may be lost it says so: see
 	// faulted.loses.
@@ -181,8 +183,12 @@ func (s scenario) run(t *testing.T) {
 	case s.options.Remembered < 0:
 		f.remedy = nothing
 	}
-	for range fleet {
-		node, shared := openNode(t, s.options, ruleMode{s.mode, s.leased}, &f.heard)
+	for i := range fleet {
+		o := s.options
+		if s.each != nil {
+			s.each(i, &o)
+		}
+		node, shared := openNode(t, o, ruleMode{s.mode, s.leased}, &f.heard)
 		f.nodes, f.opened = append(f.nodes, node), append(f.opened, shared)
 	}
 	failovers := 0
@@ -201,7 +207,7 @@ func (s scenario) run(t *testing.T) {
 		tries = 0
 	}
 	healed := true
-	for i := 0; i < tries && healed && !t.Failed(); i++ {
+	for i := 0; (i < tries || f.load.decided.Load() < begun.decisions) && healed && !t.Failed(); i++ {
 		pause(calmFor + time.Duration(random.Int64N(int64(calmFor))))
 		f.length = begun.length + time.Duration(random.Int64N(int64(begun.length)))
 		f.load.breaks()
