@@ -199,8 +199,8 @@ type response struct {
 	heard heard
 }
 
-func (s *story) send(want int, r request) *response {
-	s.t.Helper()
+// try sends r by a connection of its own from the address of the client.
+func (s *story) try(r request) (*response, error) {
 	if r.from == "" {
 		r.from = alice
 	}
@@ -211,26 +211,33 @@ func (s *story) send(want int, r request) *response {
 		}}}
 	req, err := http.NewRequest(r.method, "http://"+s.edge+r.uri, nil)
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		s.t.Fatalf("%s: %v\n%s", r.uri, err, s.logs())
+		return nil, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
+	answer := &response{Response: resp, body: string(body)}
+	_ = json.Unmarshal(body, &answer.heard) // of others than the application it is empty
+	return answer, err
+}
+
+// send is try, and fails the test where the status is not want.
+func (s *story) send(want int, r request) *response {
+	s.t.Helper()
+	resp, err := s.try(r)
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("%s %s: %v\n%s", r.method, r.uri, err, s.logs())
 	}
 	if resp.StatusCode != want {
-		s.t.Fatalf("%s %s: status %d, want %d\n%v\n%s\n%s", r.method, r.uri, resp.StatusCode, want, resp.Header, body, s.logs())
+		s.t.Fatalf("%s %s: status %d, want %d\n%v\n%s\n%s", r.method, r.uri, resp.StatusCode, want, resp.Header, resp.body, s.logs())
 	}
-	answer := &response{Response: resp, body: string(body)}
-	_ = json.Unmarshal(body, &answer.heard)
-	return answer
+	return resp
 }
 
 func (s *story) logs() string {
@@ -389,6 +396,30 @@ func TestConsumers(t *testing.T) {
 	s.kong.consumer, s.kong.credential = nil, nil
 	if got := s.send(200, request{uri: "/orders/7", header: forged}).Header.Get("RateLimit"); !strings.HasPrefix(got, `"per-address"`) {
 		t.Errorf("a client whom Kong does not know: RateLimit %s", got)
+	}
+}
+
+// As many pass at once as the limit has, by fewer connections than there are requests.
+func TestManyAtOnce(t *testing.T) {
+	s := start(t, `"connections": 2, "failure_mode": "closed"`).serve()
+	statuses := make(chan int)
+	for i := range 40 {
+		go func() {
+			resp, err := s.try(request{uri: "/orders/" + strconv.Itoa(i)})
+			if err != nil {
+				t.Errorf("request %d: %v", i, err)
+				statuses <- 0
+				return
+			}
+			statuses <- resp.StatusCode
+		}()
+	}
+	got := map[int]int{}
+	for range 40 {
+		got[<-statuses]++
+	}
+	if got[200] != 30 || got[429] != 10 {
+		t.Errorf("statuses %v, want 30 of 200 and 10 of 429\n%s", got, s.logs())
 	}
 }
 
