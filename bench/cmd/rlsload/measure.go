@@ -265,7 +265,7 @@ func profile(s settings, sys system, i *instance, w workload) error {
 	if err := os.MkdirAll(s.profile, 0o755); err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}
-	name := strings.NewReplacer(" ", "-", ",", "").Replace(sys.name + "-" + w.String())
+	name := strings.NewReplacer(" ", "-", ",", "", "/", "-per-").Replace(sys.name + "-" + w.String())
 	file, err := os.Create(filepath.Join(s.profile, name+".pprof"))
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
