@@ -49,6 +49,7 @@ var benchLimits = []struct {
 	{"sliding", limit.Must(limit.PerHour(1_000_000))},
 	{"fixed", limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1_000_000, Period: time.Hour})},
 	{"gcra", limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1_000_000, Period: time.Hour})},
+	{"leaky", limit.Must(limit.Spec{Algorithm: limit.LeakyBucket, Quota: 1_000_000, Period: time.Hour})},
 	{"denied", limit.Must(limit.PerMinute(0))},
 }
 

@@ -2,7 +2,7 @@ package redisstore
 
 import "github.com/headgate/headgate/limit"
 
-// A token_bucket, or a gcra, drains num/den µs for each hit. How long it takes until it is
+// A token_bucket, a leaky_bucket or a gcra drains num/den µs for each hit. How long it takes until it is
 // empty is so a whole number of steps of 1/den µs, and the tolerance is one too. Where that
 // is below drainedDenied, quick.lua decides in steps, with one product and one division,
 // and answers
@@ -19,7 +19,7 @@ const drainedDenied = 1 << 52
 
 // drains reports whether quick.lua may decide takes by l in steps.
 func drains(l *limit.Limit) bool {
-	return l.Algorithm == limit.TokenBucket || l.Algorithm == limit.GCRA
+	return l.Algorithm == limit.TokenBucket || l.Algorithm == limit.LeakyBucket || l.Algorithm == limit.GCRA
 }
 
 // isDrained reports whether an answer to one take by a limit that drains is in steps.

@@ -40,6 +40,9 @@ func TestDrainedStates(t *testing.T) {
 	setClock(t, s, func() limit.Micros { return now })
 	perMinute := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 60, Burst: 2, Period: time.Minute}) // 1,000,000 µs
 	perSeven := limit.Must(limit.Spec{Algorithm: limit.TokenBucket, Quota: 7, Burst: 2, Period: time.Second})
+	leaky := limit.Must(limit.Spec{Algorithm: limit.LeakyBucket, Quota: 60, Period: time.Minute})
+	leakyOfParts := limit.Must(limit.Spec{Algorithm: limit.LeakyBucket, Quota: 7, Period: time.Second})
+	queue := limit.Must(limit.Spec{Algorithm: limit.LeakyQueue, Quota: 60, Period: time.Minute, MaxDelay: time.Second})
 	// Too long in steps for a product below 2^52.
 	far := limit.Must(limit.Spec{Algorithm: limit.GCRA, Quota: 1_000_003, Burst: 1_000_000, Period: limit.MaxPeriod})
 	for name, c := range map[string]struct {
@@ -62,6 +65,15 @@ func TestDrainedStates(t *testing.T) {
 		"no state":               {perMinute, "8 1780315230400000", 1, 0, "8 1780315231000000 0"},
 		"more than its burst":    {perMinute, "8 1780315230400000 0", 3, 0, "8 1780315230400000 0"},
 		"a peek":                 {perMinute, "8 1780315230400000 0", 0, 0, "8 1780315230400000 0"},
+		"leaky, unused":          {leaky, "", 1, 1 + 1_000_000, "6 1780315231000000 0"},
+		"leaky, drained":         {leaky, "6 1780315229999999 0", 1, 1 + 1_000_000, "6 1780315231000000 0"},
+		"leaky, full":            {leaky, "6 1780315230400000 0", 1, -drainedDenied - 400_000, "6 1780315230400000 0"},
+		"leaky, of parts":        {leakyOfParts, "6 1780315230000000 0", 1, 1 + 1_000_000, "6 1780315230142857 1"},
+		"leaky, full in parts":   {leakyOfParts, "6 1780315230100000 3", 1, -drainedDenied - 700_003, "6 1780315230100000 3"},
+		"leaky, owes":            {leaky, "6 -1780315239000000 0", 1, 0, "6 -1780315239000000 0"},
+		"leaky, of another":      {leaky, "8 1780315229999999 0", 1, 0, "6 1780315231000000 0"},
+		"leaky, more than one":   {leaky, "6 1780315230400000 0", 2, 0, "6 1780315230400000 0"},
+		"a queue":                {queue, "", 1, 0, "7 1780315231000000 0"},
 		"many steps":             {far, "", 1, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,8 @@ elseif algorithm == 8 then
   own_form = '^8 (%-?%d+) (%d+)$'
 elseif algorithm == 5 then
   own_form = '^5 (%-?%d+) (%d+)$'
+elseif algorithm == 6 then
+  own_form = '^6 (%-?%d+) (%d+)$'
 elseif algorithm == 10 then
   own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
 end
@@ -26,17 +28,17 @@ if packs and not dry and algorithm < 3 and counts_denied < 2 and byte(limit_mark
     packs_base = packs_form * PACKED_FORM + floor(now / period) % 64 * PACKED_WINDOW
     packs_left = period - now % period
   end
-elseif (algorithm == 8 or algorithm == 5) and not dry and counts_denied % 8 == 0 then
+elseif (algorithm == 8 or algorithm == 5 or algorithm == 6) and not dry and counts_denied % 8 == 0 then
   local BYTES(den, 7), BYTES(whole, 7), BYTES(part, 7) = byte(data, at + TAKE_BYTES, at + TAKE_BYTES + 20)
   drain_den, drain_reach = WHOLE(den, 7), WHOLE(whole, 7)
   if (drain_reach + 0.0) * drain_den < MAX_INSTANT - drain_den then
     drain_most = drain_reach * drain_den + WHOLE(part, 7)
     if drain_den > 1 then
-      drain_form = algorithm == 8 and '^8 (%d+) (%d+)$' or '^5 (%d+) (%d+)$'
-      drain_text = algorithm == 8 and '8 %d %d' or '5 %d %d'
+      drain_form = algorithm == 8 and '^8 (%d+) (%d+)$' or algorithm == 5 and '^5 (%d+) (%d+)$' or '^6 (%d+) (%d+)$'
+      drain_text = algorithm == 8 and '8 %d %d' or algorithm == 5 and '5 %d %d' or '6 %d %d'
     else
-      drain_form = algorithm == 8 and '^8 (%d+) 0$' or '^5 (%d+) 0$'
-      drain_text = algorithm == 8 and '8 %d 0' or '5 %d 0'
+      drain_form = algorithm == 8 and '^8 (%d+) 0$' or algorithm == 5 and '^5 (%d+) 0$' or '^6 (%d+) 0$'
+      drain_text = algorithm == 8 and '8 %d 0' or algorithm == 5 and '5 %d 0' or '6 %d 0'
     end
   end
 end

@@ -251,6 +251,8 @@ elseif algorithm == 8 then
   own_form = '^8 (%-?%d+) (%d+)$'
 elseif algorithm == 5 then
   own_form = '^5 (%-?%d+) (%d+)$'
+elseif algorithm == 6 then
+  own_form = '^6 (%-?%d+) (%d+)$'
 elseif algorithm == 10 then
   own_form = '^10 (%d+) (%d+) (0*)(%d+)$'
 end
@@ -260,17 +262,17 @@ if packs and not dry and algorithm < 3 and counts_denied < 2 and byte(limit_mark
     packs_base = packs_form * 1125899906842624 + floor(now / period) % 64 * 17592186044416
     packs_left = period - now % period
   end
-elseif (algorithm == 8 or algorithm == 5) and not dry and counts_denied % 8 == 0 then
+elseif (algorithm == 8 or algorithm == 5 or algorithm == 6) and not dry and counts_denied % 8 == 0 then
   local den1, den2, den3, den4, den5, den6, den7, whole1, whole2, whole3, whole4, whole5, whole6, whole7, part1, part2, part3, part4, part5, part6, part7 = byte(data, at + 30, at + 30 + 20)
   drain_den, drain_reach = ((((((den1) * 256 + den2) * 256 + den3) * 256 + den4) * 256 + den5) * 256 + den6) * 256 + den7, ((((((whole1) * 256 + whole2) * 256 + whole3) * 256 + whole4) * 256 + whole5) * 256 + whole6) * 256 + whole7
   if (drain_reach + 0.0) * drain_den < 4503599627370496 - drain_den then
     drain_most = drain_reach * drain_den + ((((((part1) * 256 + part2) * 256 + part3) * 256 + part4) * 256 + part5) * 256 + part6) * 256 + part7
     if drain_den > 1 then
-      drain_form = algorithm == 8 and '^8 (%d+) (%d+)$' or '^5 (%d+) (%d+)$'
-      drain_text = algorithm == 8 and '8 %d %d' or '5 %d %d'
+      drain_form = algorithm == 8 and '^8 (%d+) (%d+)$' or algorithm == 5 and '^5 (%d+) (%d+)$' or '^6 (%d+) (%d+)$'
+      drain_text = algorithm == 8 and '8 %d %d' or algorithm == 5 and '5 %d %d' or '6 %d %d'
     else
-      drain_form = algorithm == 8 and '^8 (%d+) 0$' or '^5 (%d+) 0$'
-      drain_text = algorithm == 8 and '8 %d 0' or '5 %d 0'
+      drain_form = algorithm == 8 and '^8 (%d+) 0$' or algorithm == 5 and '^5 (%d+) 0$' or '^6 (%d+) 0$'
+      drain_text = algorithm == 8 and '8 %d 0' or algorithm == 5 and '5 %d 0' or '6 %d 0'
     end
   end
 end
