@@ -25,9 +25,21 @@ func sampledNode(t *testing.T, inner store.Leaser, nodes int, share float64, yam
 	if err != nil {
 		t.Fatal(err)
 	}
-	leases := lease.New(lease.Options{Store: patient{inner}, Local: own, Nodes: live})
+	leases := lease.New(lease.Options{Store: patient{inner}, Local: own, Nodes: live, Budget: patience})
 	t.Cleanup(func() { leases.Close() })
-	return newBench(t, yaml, share, headgate.Options{Store: leases, Fallback: own})
+	return newBench(t, yaml, share, headgate.Options{Store: unhurried{leases}, Fallback: own})
+}
+
+// patience is how long a server may take to answer.
+const patience = 5 * time.Second
+
+// unhurried is patient for a store that hands out leases itself: whoever waits for a lease waits
+// as long as the question for it may take.
+type unhurried struct{ store.Store }
+
+// Take implements store.Store.
+func (s unhurried) Take(ctx context.Context, takes []store.Take, results []store.Result) {
+	s.Store.Take(context.WithoutCancel(ctx), takes, results)
 }
 
 // patient is a store that takes its own time and not that of its caller, who gives a
@@ -43,7 +55,7 @@ func (s patient) Take(ctx context.Context, takes []store.Take, results []store.R
 func patientRedis(t *testing.T, o redisstore.Options) *redisstore.Store {
 	t.Helper()
 	if o.Budget == 0 {
-		o.Budget = 5 * time.Second
+		o.Budget = patience
 	}
 	s, err := redisstore.New(o)
 	if err != nil {
