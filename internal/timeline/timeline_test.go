@@ -61,9 +61,11 @@ func TestEveryOutcomeIsKept(t *testing.T) {
 	line.Tell(start.Add(time.Second), since, view.Latency{P50: 0.25, P99: 0.5})
 	line.Tell(start.Add(2*time.Second), since, view.Latency{P50: 0.125, P99: 1})
 	line.Tell(start.Add(3*time.Second), since, view.Latency{P50: 0.125, P99: 0.75})
-	got := line.Between(start, start.Add(time.Minute), 1)
-	if len(got.Points) != 1 || got.Points[0].Requests != since || got.Points[0].P50 != 0.25 || got.Points[0].P99 != 1 {
-		t.Errorf("%+v", got)
+	for _, from := range []time.Time{start, start.Add(-2 * time.Hour)} { // of seconds, and of minutes
+		got := line.Between(from, start.Add(time.Minute), 1)
+		if len(got.Points) != 1 || got.Points[0].Requests != since || got.Points[0].P50 != 0.25 || got.Points[0].P99 != 1 {
+			t.Errorf("from %v: %+v", from, got)
+		}
 	}
 }
 
