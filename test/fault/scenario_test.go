@@ -115,6 +115,8 @@ type faulted struct {
 	options redisstore.Options
 	// stops are the spans in which a server was stopped.
 	stops [][2]time.Time
+	// apart is how often the store has answered each node while one was cut off.
+	apart [fleet]int64
 }
 
 // loses notes that what the store answers from now on, until the returned function is
