@@ -74,6 +74,31 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// TestClosedTwice: a connection that is closed twice is one that has ended.
+func TestClosedTwice(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inner.Close()
+	l := inlet.Listen(inner, inlet.Options{})
+	client, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int64{1, 0, 0} {
+		if got := l.Stats().Open; got != want {
+			t.Errorf("%d connections are open, want %d", got, want)
+		}
+		_ = server.Close() // the second time it says so
+	}
+}
+
 // TestFloodOverTLS: frames that ask for nothing end a connection inside of TLS too.
 func TestFloodOverTLS(t *testing.T) {
 	server, client := overTLS(t)
