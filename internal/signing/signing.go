@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 )
@@ -85,12 +86,17 @@ func (v *Verifier) Signed(text []byte, signature string) bool {
 }
 
 func readKeys(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Size() > maxKeyFile {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1)) // a device tells no size
+	if err == nil && len(data) > maxKeyFile {
 		err = fmt.Errorf("%s: too large; hint: is this the right file?", path)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	return data, nil
 }
