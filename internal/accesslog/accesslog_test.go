@@ -59,6 +59,8 @@ func TestCombinedRefuses(t *testing.T) {
 	for i := range good[:strings.Index(good, " 2326")] {
 		if err := accesslog.ParseCombined(good[:i], new(accesslog.Line)); err == nil {
 			t.Errorf("%q was taken", good[:i])
+		} else if i == 0 && !strings.Contains(err.Error(), "hint: --format") {
+			t.Errorf("a line that is no log of this format: %v", err)
 		}
 	}
 	for _, broken := range []string{"31/Feb", "10/Okt", "1/Oct/", "10/Oct/2026:24", "10/Oct/2026:13:60", "10/Oct/2026 13"} {

@@ -15,7 +15,7 @@ type scan struct {
 
 // broken says what was expected where.
 func (s *scan) broken(want string) error {
-	return fmt.Errorf("byte %d: no %s; hint: is the format of the log another one", s.at, want)
+	return fmt.Errorf("byte %d: no %s; hint: --format, if the log has another one", s.at, want)
 }
 
 func (s *scan) rest() string { return s.line[s.at:] }

@@ -156,7 +156,7 @@ type scene struct {
 }
 
 var (
-	errNoServers  = errors.New("no store of this node has connections; hint: --store, or --stores, of Redis or memcached")
+	errNoServers  = errors.New("no store of this node has connections; hint: --store of Redis or Valkey, or --stores")
 	errNoStores   = errors.New("no store of that name has connections on this node")
 	errNoShard    = errors.New("no store of this node has a server of that address")
 	errNoDatabase = errors.New("this node has no connections to a database; hint: PostgreSQL as --tenants")

@@ -60,11 +60,12 @@ func (h *OverHTTP) ask(r *http.Request, a *Answer) error {
 	}
 	a.Code = strconv.Itoa(resp.StatusCode)
 	var said struct {
-		Allowed  *bool
-		Degraded string
+		Allowed, Matched *bool
+		Degraded         string
 	}
 	if json.Unmarshal(text, &said) == nil && said.Allowed != nil {
 		a.Decided, a.Allowed, a.Degraded = true, *said.Allowed, said.Degraded != ""
+		a.Unmatched = said.Matched != nil && !*said.Matched
 	}
 	return nil
 }

@@ -263,4 +263,14 @@ bounds     1 of 2 buckets broken
 	if !strings.Contains(text.String(), "for 2 of them the store did not decide") || !strings.Contains(text.String(), "not judged") {
 		t.Errorf("%s", text.String())
 	}
+	text.Reset()
+	WriteText(&text, Options{}, &Report{Codes: map[string]int{"cannot dial": 3}, Sent: 3}, false, nil)
+	if !strings.Contains(text.String(), "allowed    0 of 0\n") || strings.Contains(text.String(), "latency") {
+		t.Errorf("where nothing was decided: %s", text.String())
+	}
+	text.Reset()
+	WriteText(&text, Options{}, &Report{Decided: 3, Unmatched: 2, Allowed: map[int]int{1: 3}}, false, nil)
+	if !strings.Contains(text.String(), "allowed    3 of 3; no rule is for 2 of them\n") {
+		t.Errorf("where no rule is for some: %s", text.String())
+	}
 }

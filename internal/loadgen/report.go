@@ -63,7 +63,25 @@ func WriteText(w io.Writer, o Options, r *Report, judged bool, buckets []Bucket)
 	if r.Degraded > 0 {
 		fmt.Fprintf(w, "; for %d of them the store did not decide", r.Degraded)
 	}
-	fmt.Fprint(w, "\nlatency    ")
+	if r.Unmatched > 0 {
+		fmt.Fprintf(w, "; no rule is for %d of them", r.Unmatched)
+	}
+	fmt.Fprintln(w)
+	writeLatency(w, r)
+	switch {
+	case judged && r.Degraded > 0:
+		fmt.Fprintln(w, "bounds     not judged, because the store did not decide all")
+	case judged:
+		writeBounds(w, buckets)
+	}
+}
+
+// writeLatency writes nothing where nothing was decided: there was no wait that could be told.
+func writeLatency(w io.Writer, r *Report) {
+	if len(r.Took) == 0 {
+		return
+	}
+	fmt.Fprint(w, "latency    ")
 	for i, share := range shares {
 		if i > 0 {
 			fmt.Fprint(w, ", ")
@@ -71,12 +89,6 @@ func WriteText(w io.Writer, o Options, r *Report, judged bool, buckets []Bucket)
 		fmt.Fprintf(w, "%s %v", shareName(share), r.Percentile(share).Round(10*time.Microsecond))
 	}
 	fmt.Fprintln(w, ", from when each was to be sent")
-	switch {
-	case judged && r.Degraded > 0:
-		fmt.Fprintln(w, "bounds     not judged, because the store did not decide all")
-	case judged:
-		writeBounds(w, buckets)
-	}
 }
 
 func writeBounds(w io.Writer, buckets []Bucket) {
@@ -115,7 +127,7 @@ func WriteJSON(w io.Writer, o Options, r *Report, buckets []Bucket) error {
 	e.SetIndent("", "  ")
 	return e.Encode(map[string]any{
 		"shape": o.Shape, "rate": o.Rate, "keys": o.Keys, "hot": o.Hot, "seed": o.Seed, "lasted_ms": r.Lasted.Milliseconds(),
-		"sent": r.Sent, "unsent": r.Unsent, "answers": r.Codes, "decided": r.Decided, "degraded": r.Degraded, "allowed": r.TotalAllowed(),
+		"sent": r.Sent, "unsent": r.Unsent, "answers": r.Codes, "decided": r.Decided, "degraded": r.Degraded, "unmatched": r.Unmatched, "allowed": r.TotalAllowed(),
 		"latency_us": latency, "judged": len(buckets), "broken": over,
 	})
 }

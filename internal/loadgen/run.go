@@ -20,6 +20,8 @@ type Answer struct {
 	Decided, Allowed bool
 	// Degraded says that the store did not decide.
 	Degraded bool
+	// Unmatched says that no rule is for the request, so that it passes. Only HTTP tells.
+	Unmatched bool
 	// Slow says that the caller was slow on purpose, so that the latency is its own.
 	Slow bool
 }
@@ -38,6 +40,8 @@ type Report struct {
 	Err error
 	// Decided are the answers that decide, Degraded those of them for which the store did not.
 	Decided, Degraded int
+	// Unmatched are the answers, among those that decide, to requests that no rule is for.
+	Unmatched int
 	// Took are the latencies of answers, from the time at which they were to be sent, the
 	// shortest first. Those of slow callers are not among them.
 	Took []time.Duration
@@ -97,6 +101,9 @@ func (r *run) note(key int, a Answer, took time.Duration) {
 	r.report.Decided++
 	if a.Degraded {
 		r.report.Degraded++
+	}
+	if a.Unmatched {
+		r.report.Unmatched++
 	}
 	if a.Allowed {
 		r.report.Allowed[key]++
