@@ -5,6 +5,7 @@ import (
 	"github.com/headgate/headgate/internal/explain"
 	"github.com/headgate/headgate/internal/openapi"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/recommend"
 	"github.com/headgate/headgate/internal/replay"
 	"github.com/headgate/headgate/internal/rulereview"
 	"github.com/headgate/headgate/internal/usageview"
@@ -134,6 +135,22 @@ var components = openapi.New(append([]openapi.Component{
 		"notes": openapi.Said("What cannot be told."),
 	}},
 	{Name: "RuleEffectRow", Of: replay.RuleRow{}, About: "The denials of one rule; the one without a name are those of which no rule is known."},
+	{Name: "AdviceBody", Of: adviceBody{}, About: "A rule whose limits are asked about, and what they shall be like.", Notes: map[string]schema{
+		"head_room_thousandths":          openapi.Said("How much more than was needed is recommended, from 0 to 9000; else 200, which is a fifth more."),
+		"may_hit_thousandths_of_percent": openapi.Said("Share of the keys that needed more than is counted as needed, from 0 to 50000; else 1000, which is 1 %."),
+		"partial":                        openapi.Said("Go on where events lack something, as with a sample of them."),
+	}},
+	{Name: "Advice", Of: adviceView{}, About: "What is recommended for the limits of a rule.", Notes: map[string]schema{
+		"unknown": openapi.Said("Why nothing can be told; then the rest says nothing."), "lacking": openapi.Said("Events lack something, so that partial would help."),
+		"cut": openapi.Said("Nodes remember more of the hour than was asked about."), "notes": openapi.Said("What the numbers do not say."),
+		"no_draft": openapi.Said("Why there is no draft. With neither, no limit should be another one."),
+	}},
+	{Name: "AdviceDraft", Of: adviceDraft{}, About: "The text of a document or of a file, with a candidate in it.", Notes: map[string]schema{"version": openapi.Said("Of the document that it was made from.")}},
+	{Name: "AdvisedLimit", Of: recommend.Row{}, About: "What was asked of a limit, and what is recommended in its place.", Notes: map[string]schema{
+		"recommended": openapi.Said("The quota that is recommended; where there is none, why says why."), "one_in": openapi.Said("Of how many keys one was looked at."),
+	}},
+	{Name: "KeyNeeds", Of: recommend.Needs{}, About: "Percentiles of the smallest quotas by which nothing of a key would have been denied."},
+	{Name: "AdvisedEffect", Of: recommend.Effect{}, About: "Whom a limit denies something, of the keys on which it was tried."},
 	{Name: "RuleDocuments", Of: documentsPage{}, About: "Documents of rules, in the order of their names.", Notes: map[string]schema{"next_cursor": mayBeMore}},
 	{Name: "StoredDocument", Of: documentView{}, About: "A document."},
 	{Name: "RuleDocument", Of: putView{}, About: "A document of rules, without its text.", Notes: map[string]schema{"warnings": openapi.Said("What is probably not meant, as errors are told.")}},

@@ -49,7 +49,7 @@ func (h *Handler) routes() []route {
 	return slices.Concat(
 		accounts{o}.routes(), exchange{o}.routes(), topUps{}.routes(),
 		usage{o, h.lookups}.routes(), tiers{o}.routes(),
-		rulesInForce{o}.routes(), ruleDocuments{o}.routes(), ruleVersions{}.routes(), ruleDrafts{o, h.reviews}.routes(), ruleRows{}.routes(), switchRoutes{o}.routes(), drills{o}.routes(), snapshots{o, h.followers}.routes(),
+		rulesInForce{o}.routes(), ruleDocuments{o}.routes(), ruleVersions{}.routes(), ruleDrafts{o, h.reviews}.routes(), ruleAdvice{ruleDrafts{o, h.reviews}}.routes(), ruleRows{}.routes(), switchRoutes{o}.routes(), drills{o}.routes(), snapshots{o, h.followers}.routes(),
 		billing{o}.routes(),
 		node{o, h.lookups, h.asking}.routes(), events{o}.routes(), (&live{Options: o, streams: h.streams, authenticate: h.authenticate}).routes(),
 		[]route{changesRoute, whoRoute, {

@@ -51,6 +51,7 @@ var examples = map[string]example{
 	"listRuleFiles":      {"?limit=5", "", 200},
 	"getRuleFile":        {"", "", 200},
 	"reviewRules":        {"", `{"document":"orders.yaml","text":"domain: orders"}`, 200},
+	"recommendLimits":    {"", `{"rule":"api.tenant.endpoint_GET /v1/search"}`, 200},
 	"listCandidates":     {"", "", 200},
 	"listRuleRows":       {"", "", 200},
 	"addRuleRow":         {"", `{"scope":"ip","limit_count":5,"window_ms":1000}`, 201},

@@ -23,6 +23,11 @@ import (
 type Drafts interface {
 	// Files returns the rule files in force. Nobody may change their data.
 	Files() []rulefile.File
+	// FileOptions are those by which the rule files are loaded.
+	FileOptions() rulefile.Options
+	// DocumentOf returns the name of the document that a rule stands in, by the File of the rule; false where
+	// that is none.
+	DocumentOf(file string) (name string, stored bool)
 	// TryDocument returns the rules that there would be with text as the document of a name, and
 	// what is odd in it. The error says why it cannot be; where a text is at fault, it is of type
 	// rules.Errors, with name as the File of each Diagnostic of this text.
@@ -181,14 +186,11 @@ func (d ruleDrafts) review(c *call) (*answer, error) {
 	if d.Drafts == nil || d.Limiter == nil {
 		return nil, errNotShown
 	}
-	ctx, cancel := context.WithTimeout(c.request.Context(), reviewTimeout)
-	defer cancel()
-	select {
-	case d.turns <- struct{}{}:
-		defer func() { <-d.turns }()
-	case <-ctx.Done():
-		return nil, fail(http.StatusServiceUnavailable, "other rules are being reviewed").with("Retry-After", "1")
+	done, bad := d.turn(c)
+	if bad != nil {
+		return nil, bad
 	}
+	defer done()
 	before, err := d.before(c, &b)
 	if err != nil {
 		return nil, err
@@ -207,6 +209,18 @@ func (d ruleDrafts) review(c *call) (*answer, error) {
 	v.Warnings = append(v.Warnings, diagnosed(name, odd[:min(len(odd), maxFieldErrors)])...)
 	d.foresee(c, &b, set, &v)
 	return jsonAnswer(http.StatusOK, v)
+}
+
+// turn waits for the turn of a review. done ends it.
+func (d ruleDrafts) turn(c *call) (done func(), bad *problem) {
+	ctx, cancel := context.WithTimeout(c.request.Context(), reviewTimeout)
+	defer cancel()
+	select {
+	case d.turns <- struct{}{}:
+		return func() { <-d.turns }, nil
+	case <-ctx.Done():
+		return nil, fail(http.StatusServiceUnavailable, "other rules are being reviewed").with("Retry-After", "1")
+	}
 }
 
 // before returns the text that there is, "" for none.
@@ -230,10 +244,7 @@ func (d ruleDrafts) before(c *call, b *reviewBody) (string, error) {
 
 // foresee fills in what the rules of set would do.
 func (d ruleDrafts) foresee(c *call, b *reviewBody, set *rules.Set, v *reviewView) {
-	var tenants *tenant.Snapshot
-	if d.Tenants != nil {
-		tenants = d.Tenants()
-	}
+	tenants := d.tenants()
 	now := d.Limiter.Rules()
 	changes := rulereview.Compare(now, set)
 	v.Changes = &changes
@@ -248,19 +259,33 @@ func (d ruleDrafts) foresee(c *call, b *reviewBody, set *rules.Set, v *reviewVie
 	if d.Watch.Events == nil {
 		return
 	}
-	question := rulereview.Question{Now: now, Next: set, Tenants: tenants, At: c.now, Recent: func(cursor string) (view.Events, error) {
-		return d.Watch.Events.Recent(view.EventFilter{}, maxEvents, cursor)
-	}}
-	if d.Watch.Overview != nil {
-		question.Node = d.Watch.Overview().Node.Name
-	}
-	if d.Watch.OtherEvents != nil {
-		question.Others = d.Watch.OtherEvents(c.request.Context(), c.now.Add(-rulereview.Lookback))
-	}
+	question := rulereview.Question{Now: now, Next: set, Tenants: tenants, Remembered: d.remembered(c)}
 	ctx, cancel := context.WithTimeout(c.request.Context(), effectTimeout)
 	defer cancel()
 	effect := question.Ask(ctx)
 	v.Effect = &effect
+}
+
+// tenants returns what tenants may use, nil for nothing of their own.
+func (d ruleDrafts) tenants() *tenant.Snapshot {
+	if d.Tenants == nil {
+		return nil
+	}
+	return d.Tenants()
+}
+
+// remembered returns what nodes remember of the last hour. This process remembers events.
+func (d ruleDrafts) remembered(c *call) rulereview.Remembered {
+	r := rulereview.Remembered{At: c.now, Recent: func(cursor string) (view.Events, error) {
+		return d.Watch.Events.Recent(view.EventFilter{}, maxEvents, cursor)
+	}}
+	if d.Watch.Overview != nil {
+		r.Node = d.Watch.Overview().Node.Name
+	}
+	if d.Watch.OtherEvents != nil {
+		r.Others = d.Watch.OtherEvents(c.request.Context(), c.now.Add(-rulereview.Lookback))
+	}
+	return r
 }
 
 // testsName is what messages call the tests of a review.

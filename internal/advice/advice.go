@@ -10,6 +10,7 @@ package advice
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -187,6 +188,24 @@ func (a *advising) prove(ctx context.Context) error {
 				row.Then = effect
 			}
 		}
+	}
+	return nil
+}
+
+var (
+	// ErrNoRequest is that nothing was asked in what was recorded.
+	ErrNoRequest = errors.New("there is no request in what was recorded")
+	// ErrNoRule is that no rule is for anything that was asked.
+	ErrNoRule = errors.New("no rule is for any of the requests")
+)
+
+// Enough returns ErrNoRequest or ErrNoRule where there is too little in what was recorded to recommend anything.
+func (r *Result) Enough() error {
+	switch {
+	case r.Requests == 0:
+		return ErrNoRequest
+	case r.Matched == 0:
+		return ErrNoRule
 	}
 	return nil
 }

@@ -149,11 +149,11 @@ func (c *recommendCmd) advise(ctx context.Context, std *stdio, set *rules.Set, w
 	if err := c.readWell(std, &advised.Reading, bad); err != nil {
 		return nil, fmt.Errorf("recommend: %w", err)
 	}
-	switch {
-	case advised.Requests == 0:
-		return nil, errors.New("recommend: there is no request in what was recorded")
-	case advised.Matched == 0:
+	switch err := advised.Enough(); {
+	case errors.Is(err, advice.ErrNoRule):
 		return nil, fmt.Errorf("recommend: no rule is for any of %d requests; hint: --domain, and the descriptors of --identity, as the rules have them", advised.Requests)
+	case err != nil:
+		return nil, fmt.Errorf("recommend: %w", err)
 	}
 	return advised, nil
 }

@@ -146,7 +146,7 @@ func (r *Report) writeNotes(w io.Writer) error {
 			unused++
 			continue
 		}
-		for _, note := range row.notes(r.MayHit) {
+		for _, note := range row.Notes(r.MayHit) {
 			notes = append(notes, row.Rule+", "+row.Limit+": "+note)
 		}
 	}
@@ -161,8 +161,8 @@ func (r *Report) writeNotes(w io.Writer) error {
 	return nil
 }
 
-// notes are about one limit; mayHit is that of the report.
-func (r *Row) notes(mayHit int64) (notes []string) {
+// Notes say what the numbers of r do not, in sentences without a capital; mayHit is that of the report.
+func (r *Row) Notes(mayHit int64) (notes []string) {
 	if r.Why != "" {
 		notes = append(notes, "nothing is recommended: "+r.Why)
 	}

@@ -1,24 +1,16 @@
 package rulereview
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"io"
 	"time"
 
 	"github.com/headgate/headgate/internal/replay"
-	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/tenant"
 )
 
 const (
-	// Lookback is how far back events are asked about anew.
-	Lookback = time.Hour
-	// MaxEvents bounds those events: the latest are taken.
-	MaxEvents = 20_000
 	// maxBytes bounds the memory of the buckets of each of the two sets of rules.
 	maxBytes = 32 << 20
 	// maxRows bounds the rules that are named.
@@ -51,26 +43,22 @@ type Question struct {
 	Now, Next *rules.Set
 	// Tenants is what tenants may use by both; nil is nothing of their own.
 	Tenants *tenant.Snapshot
-	// Node is the name of this node, and Others is what other nodes remember.
-	Node   string
-	Others []NodeEvents
-	// Recent returns a page of events that this node remembers, the latest first.
-	Recent func(cursor string) (view.Events, error)
-	// At is the end of the time that is looked at.
-	At time.Time
+	// Remembered are the requests that are asked about.
+	Remembered
 }
 
 // Ask decides the remembered events of the last hour anew. When ctx ends before, or the requests
 // find no room, the answer says so in Unknown.
 func (q *Question) Ask(ctx context.Context) Effect {
 	e := Effect{Rules: []replay.RuleRow{}, Notes: []string{}, Nodes: []EffectNode{}}
-	lines, cut, err := q.lines(ctx, &e)
-	if err == nil && len(lines) == 0 {
+	recalled, err := q.Recall(ctx)
+	e.Nodes = append(e.Nodes, recalled.Nodes...)
+	if err == nil && recalled.Events == 0 {
 		return e
 	}
 	var report *replay.Report
 	if err == nil {
-		report, err = q.replay(ctx, lines)
+		report, err = q.replay(ctx, recalled.Input)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -83,7 +71,7 @@ func (q *Question) Ask(ctx context.Context) Effect {
 		e.Unknown = err.Error()
 		return e
 	}
-	e.Counts, e.From, e.Until, e.Cut = report.Counts, report.From, report.Until, cut
+	e.Counts, e.From, e.Until, e.Cut = report.Counts, report.From, report.Until, recalled.Cut
 	e.Rules = append(e.Rules, report.Rules[:min(len(report.Rules), maxRows)]...)
 	e.Notes = append(e.Notes, report.Notes...)
 	if report.Requests == 0 {
@@ -92,46 +80,14 @@ func (q *Question) Ask(ctx context.Context) Effect {
 	return e
 }
 
-// lines returns the events that are asked about as lines, the oldest first, and whether there are more. It
-// notes in e of which nodes they are.
-func (q *Question) lines(ctx context.Context, e *Effect) (lines [][]byte, cut bool, err error) {
-	own, cut, err := Collect(ctx, q.Recent, q.At.Add(-Lookback), MaxEvents)
-	if err != nil {
-		return nil, false, err
-	}
-	events, nodes, cut := together(append([]NodeEvents{{Node: q.Node, Events: own, Cut: cut}}, q.Others...))
-	e.Nodes = nodes
-	for i := range events {
-		line, err := json.Marshal(&events[i])
-		if err != nil {
-			return nil, false, err
-		}
-		lines = append(lines, line)
-	}
-	return backwards(lines), cut, ctx.Err()
-}
-
-func backwards(lines [][]byte) [][]byte {
-	for i, j := 0, len(lines)-1; i < j; i, j = i+1, j-1 {
-		lines[i], lines[j] = lines[j], lines[i]
-	}
-	return lines
-}
-
 // replay asks both sets of rules.
-func (q *Question) replay(ctx context.Context, lines [][]byte) (*replay.Report, error) {
+func (q *Question) replay(ctx context.Context, events replay.Input) (*replay.Report, error) {
 	now := q.Now
 	if now == nil {
 		now = new(rules.Set)
 	}
 	return replay.Run(ctx, replay.Options{
-		Inputs: []replay.Input{{
-			Name: "events",
-			Open: func() (io.ReadCloser, error) {
-				return io.NopCloser(bytes.NewReader(bytes.Join(lines, []byte("\n")))), nil
-			},
-			Decoder: func() (replay.Decoder, error) { return replay.Events(nil), nil },
-		}},
+		Inputs:    []replay.Input{events},
 		Candidate: q.Next, Current: now, Tenants: q.Tenants, Window: replay.DefaultWindow, Partial: true, MaxBytes: maxBytes,
 	})
 }

@@ -79,9 +79,12 @@ func eventsOf(node string, n, ago int) rulereview.NodeEvents {
 func TestEffectOverNodes(t *testing.T) {
 	own := events(3)
 	q := rulereview.Question{
-		Now: testrules.Load(t, strings.Replace(users, "5", "100", 1)), Next: testrules.Load(t, users), At: at, Node: "a",
-		Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil },
-		Others: []rulereview.NodeEvents{eventsOf("b", 4, 0), {Node: "c", Unknown: "it has not answered"}},
+		Now: testrules.Load(t, strings.Replace(users, "5", "100", 1)), Next: testrules.Load(t, users),
+		Remembered: rulereview.Remembered{
+			At: at, Node: "a",
+			Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil },
+			Others: []rulereview.NodeEvents{eventsOf("b", 4, 0), {Node: "c", Unknown: "it has not answered"}},
+		},
 	}
 	e := q.Ask(t.Context())
 	want := []rulereview.EffectNode{{Node: "a", Events: 3}, {Node: "b", Events: 4}, {Node: "c", Unknown: "it has not answered"}}
@@ -144,7 +147,7 @@ func TestEffect(t *testing.T) {
 	page := func(n int) func(string) (view.Events, error) {
 		return func(string) (view.Events, error) { return view.Events{Events: events(n)}, nil }
 	}
-	q := rulereview.Question{Now: now, Next: next, At: at, Recent: page(10)}
+	q := rulereview.Question{Now: now, Next: next, Remembered: rulereview.Remembered{At: at, Recent: page(10)}}
 	if e := q.Ask(t.Context()); e.Unknown != "" || e.Requests != 10 || e.DeniedBefore != 2 || e.DeniedAfter != 5 || e.NewlyDenied != 3 || len(e.Rules) != 1 {
 		t.Errorf("%+v", e)
 	}

@@ -15,6 +15,9 @@ func (s *Source) Files() []rulefile.File {
 	return slices.Clone(s.mu.files)
 }
 
+// FileOptions are those by which rule files are loaded, without rows.
+func (s *Source) FileOptions() rulefile.Options { return s.o.Rules }
+
 // TryFile returns the rules that there would be with f in place of the rule file of its name, and
 // changes nothing. The error says why these files would be refused, by the guard too; where a
 // text is at fault it is of type rules.Errors.

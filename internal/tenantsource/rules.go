@@ -27,6 +27,14 @@ type Drafts struct{ Source *rulesource.Source }
 // Files returns the rule files in force. Nobody may change their data.
 func (d Drafts) Files() []rulefile.File { return d.Source.Files() }
 
+// FileOptions are those by which the rule files are loaded.
+func (d Drafts) FileOptions() rulefile.Options { return d.Source.FileOptions() }
+
+// DocumentOf returns the name of the document that a rule stands in, by its file; false where that is none.
+func (d Drafts) DocumentOf(file string) (name string, stored bool) {
+	return strings.CutPrefix(file, documentFile(""))
+}
+
 // TryDocument returns the rules that there would be with text as the document of a name, and what
 // is odd in it. The error says why it cannot be; where a text is at fault, it is of type
 // rules.Errors.

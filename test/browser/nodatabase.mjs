@@ -23,6 +23,21 @@ await play(async (page) => {
   assert.ok(await button.isEnabled(), "switches need no database");
   await page.getByText("no switch").first().waitFor();
 
+  // A limit is recommended by the requests of the last hour, and opened as a draft of the file.
+  await open(page, "rules/shop.tenant");
+  const advice = page.getByRole("region", { name: "Recommended limit" });
+  await advice.getByRole("button", { name: "Recommend a limit", exact: true }).click();
+  await advice.locator(".recommended").filter({ hasText: /^6$/ }).waitFor(); // five were asked for, and a fifth more
+  await advice.locator(".of").filter({ hasText: /^5$/ }).waitFor();
+  await accessible(page, "a recommended limit");
+  await shot(page, "nodatabase-recommended");
+  await advice.getByRole("button", { name: "Open as a draft", exact: true }).click();
+  const draft = page.getByRole("region", { name: "Review", exact: true });
+  await draft.locator(".diff .after").filter({ hasText: "rate_limit: {unit: hour, requests_per_unit: 6}" }).waitFor();
+  await draft.getByRole("button", { name: "Copy the difference" }).waitFor();
+  assert.match(await page.getByLabel(/^Rules of /).inputValue(), /\n {4}candidate:\n/);
+  assert.equal(await page.getByRole("button", { name: /^Save it/ }).count(), 0);
+
   // Rule files are reviewed, and not saved.
   await open(page, "edit");
   await page.getByText("this process has no database of tenants").waitFor();

@@ -3,6 +3,8 @@
 import { h, put, text } from "./dom.js";
 import { all, change, get, post, versioned } from "./api.js";
 import { copyButton } from "./copy.js";
+import { take } from "./draft.js";
+import { nodesOf } from "./nodeevents.js";
 import { empty, failed, field, loading, notice, panel, pill, problems, table } from "./parts.js";
 import { count, percent, time } from "./format.js";
 
@@ -89,15 +91,6 @@ function changed(c) {
     h("p", { class: "muted" }, "A limit that is changed keeps its counts, unless the rule says on_change: reset. A rule that is removed or has another path loses them.")];
 }
 
-// nodesOf says of how many events of each node an effect is, and who is missing in it; of one node alone nothing.
-function nodesOf(nodes) {
-  if (nodes.length < 2) return null;
-  const t = table("Events by node", [{ label: "Node" }, { label: "Events", num: true }]);
-  put(t.rows, nodes.map((n) => h("tr", null, h("th", { scope: "row" }, n.node), h("td", { class: "num" }, n.unknown ? pill("warn", "missing", n.unknown) : count(n.events)))));
-  const missing = nodes.filter((n) => n.unknown);
-  return [missing.map((n) => h("p", { class: "note warn" }, `Nothing of ${n.node} is in it: ${n.unknown}.`)), t.element];
-}
-
 function effect(e) {
   if (!e) return empty("This process remembers no requests.");
   if (e.unknown) return h("p", { class: "note" }, `It is not known: ${e.unknown}.`);
@@ -146,9 +139,19 @@ function one(root, kind, name) {
       put(review);
       put(holder, form);
       if (stored) history();
+      drafted(take(kind, name));
     } catch (problem) {
       if (problem.status !== 401) put(holder, failed(problem, load));
     }
+  };
+
+  // drafted puts a text that another page has handed over into the editor, and reviews it. Nothing is saved by that.
+  const drafted = (draft) => {
+    if (!draft) return;
+    if (stored && etag !== `"${draft.version}"`) return put(review, h("p", { class: "note warn", role: "alert" }, "The document has changed since the draft was made. Ask for the draft again."));
+    main.set(draft.text);
+    notice(draft.about);
+    look();
   };
 
   const look = async () => {

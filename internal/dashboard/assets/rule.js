@@ -2,6 +2,7 @@
 
 import { h, put, text, keyed } from "./dom.js";
 import { accuracyFacts } from "./accuracy.js";
+import { recommended } from "./advice.js";
 import { get } from "./api.js";
 import { mainLimits, roles, showCandidates } from "./candidates.js";
 import { chart } from "./chart.js";
@@ -63,7 +64,7 @@ export function show(root, { parts: [name], me }) {
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
     h("div", { class: "grid two" }, h("div", { class: "column" }, panel("Rule", {}, facts), panel("Outcomes", {}, h("p", { class: "muted" }, limitsCounted), t.element)),
-    h("div", { class: "column" }, panel("Switch", {}, holder), raises.byHand, panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), raises.hot, candidates);
+    h("div", { class: "column" }, panel("Switch", {}, holder), raises.byHand, panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), raises.hot, candidates, recommended(name, me));
   draw();
   switched();
   showCandidates(candidates, me, name);
