@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { accessible, check, heading, login, open, play, shot } from "./stage.mjs";
+import { accessible, check, heading, login, open, play, shot, until } from "./stage.mjs";
 
 for (let i = 0; i < 5; i++) await check({ tenant: "acme" });
 
@@ -24,11 +24,16 @@ await play(async (page) => {
   await page.getByText("no switch").first().waitFor();
 
   // A limit is recommended by the requests of the last hour, and opened as a draft of the file.
-  await open(page, "rules/shop.tenant");
+  for (let i = 0; i < 5; i++) await check({ remote_address: "192.0.2.7" });
+  await open(page, "rules/shop.remote_address");
   const advice = page.getByRole("region", { name: "Recommended limit" });
-  await advice.getByRole("button", { name: "Recommend a limit", exact: true }).click();
-  await advice.locator(".recommended").filter({ hasText: /^6$/ }).waitFor(); // five were asked for, and a fifth more
-  await advice.locator(".of").filter({ hasText: /^5$/ }).waitFor();
+  const shown = advice.locator(".recommended").filter({ hasText: /^6$/ }); // five were asked for, and a fifth more
+  await until("the limit to be recommended", async () => {
+    await advice.getByRole("button", { name: "Recommend a limit", exact: true }).click();
+    await advice.locator(".spinner").waitFor({ state: "detached" });
+    return (await shown.count()) === 1;
+  });
+  await advice.locator(".of").filter({ hasText: /^1\d$/ }).waitFor(); // events of this rule and of acme
   await accessible(page, "a recommended limit");
   await shot(page, "nodatabase-recommended");
   await advice.getByRole("button", { name: "Open as a draft", exact: true }).click();

@@ -2,7 +2,6 @@
 
 import { h, put, text, keyed } from "./dom.js";
 import { accuracyFacts } from "./accuracy.js";
-import { recommended } from "./advice.js";
 import { get } from "./api.js";
 import { mainLimits, roles, showCandidates } from "./candidates.js";
 import { chart } from "./chart.js";
@@ -23,6 +22,7 @@ export function show(root, { parts: [name], me }) {
   const holder = h("div");
   const candidates = h("div");
   const exact = h("div");
+  const advice = h("div");
   const raises = raised(name, me);
   const points = [];
   const drawn = chart({ title: "What the limits of this rule said, per second", about: "What the limits of this rule said per second", format: about, series: [
@@ -64,7 +64,8 @@ export function show(root, { parts: [name], me }) {
   };
   put(root, h("p", null, h("a", { href: "#/rules" }, "← All rules")), drawn.element,
     h("div", { class: "grid two" }, h("div", { class: "column" }, panel("Rule", {}, facts), panel("Outcomes", {}, h("p", { class: "muted" }, limitsCounted), t.element)),
-    h("div", { class: "column" }, panel("Switch", {}, holder), raises.byHand, panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), raises.hot, candidates, recommended(name, me));
+    h("div", { class: "column" }, panel("Switch", {}, holder), raises.byHand, panel("Accuracy", { more: h("a", { href: "#/accuracy" }, "All rules") }, exact))), raises.hot, candidates, advice);
+  import("./advice.js").then(({ recommended }) => put(advice, recommended(name, me)), (problem) => put(advice, failed(problem))); // few who look at a rule ask for it
   draw();
   switched();
   showCandidates(candidates, me, name);
