@@ -73,19 +73,22 @@ var examples = map[string]example{
 	"getOverview":         {"", "", 200},
 	"getTimeline":         {"?from=2026-11-28T17:00:00Z&to=2026-11-28T18:00:00Z&points=60", "", 200},
 	"getFleetTimeline":    {"?node=one&points=60", "", 200},
-	"listTopKeys":         {"?by=denied&rule=api.tenant&limit=5&fleet=true", "", 200},
-	"getFleet":            {"", "", 200},
-	"listHotRaises":       {"", "", 200},
-	"getAccuracy":         {"", "", 200},
-	"getDualRun":          {"", "", 200},
-	"getRegions":          {"", "", 200},
-	"getSettings":         {"", "", 200},
-	"listEvents":          {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
-	"getEvent":            {"", "", 200},
-	"explainRequest":      {"", explained, 200},
-	"watchNode":           {"?topics=overview,fleet", "", 200},
-	"watchEvents":         {"?outcome=denied", "", 200},
-	"takeBillingEvent":    {"", `{"id":"e1"}`, 404}, // without a key
+	"getPrometheus":       {"", "", 200},
+	// Without one; the answers of one that there is are in prometheus_test.go.
+	"getPrometheusTimeline": {"?points=60", "", 404},
+	"listTopKeys":           {"?by=denied&rule=api.tenant&limit=5&fleet=true", "", 200},
+	"getFleet":              {"", "", 200},
+	"listHotRaises":         {"", "", 200},
+	"getAccuracy":           {"", "", 200},
+	"getDualRun":            {"", "", 200},
+	"getRegions":            {"", "", 200},
+	"getSettings":           {"", "", 200},
+	"listEvents":            {"?limit=5&outcome=over&domain=api&rule=api.tenant", "", 200},
+	"getEvent":              {"", "", 200},
+	"explainRequest":        {"", explained, 200},
+	"watchNode":             {"?topics=overview,fleet", "", 200},
+	"watchEvents":           {"?outcome=denied", "", 200},
+	"takeBillingEvent":      {"", `{"id":"e1"}`, 404}, // without a key
 }
 
 // exampleOrder makes what others look at, and takes it out at the end.

@@ -12,7 +12,7 @@ import (
 // Watch is what a node shows of itself and of what it decides. A part that is nil is one
 // that the process does not have; its routes say so. The functions are called often,
 // and by several at once: they answer from memory, but for Fleet, FleetTimeline and Explain, which
-// may wait for the store.
+// may wait for the store, and Prometheus.
 type Watch struct {
 	// Overview says how the node is.
 	Overview func() view.Overview
@@ -21,6 +21,8 @@ type Watch struct {
 	// FleetTimeline adds up what all nodes have answered, or says it of the node of a name. It waits
 	// for the other nodes, some seconds at most.
 	FleetTimeline func(ctx context.Context, q FleetQuestion) view.FleetTimeline
+	// Prometheus tells it of longer ranges, and waits for its answer; nil: there is none.
+	Prometheus History
 	// TopKeys returns the keys with the most requests. Only keys that this node has seen have a Key.
 	TopKeys func(q KeyQuestion) view.TopKeys
 	// Fleet says what is known of all nodes.

@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/internal/keyname"
 	"github.com/headgate/headgate/internal/linelimit"
 	"github.com/headgate/headgate/internal/nodes"
+	"github.com/headgate/headgate/internal/promhistory"
 	"github.com/headgate/headgate/internal/reach"
 	"github.com/headgate/headgate/internal/regionview"
 	"github.com/headgate/headgate/internal/telemetry"
@@ -49,9 +50,11 @@ type watching struct {
 	timeline  *timeline.Timeline // nil: this process decides nothing
 	inquiry   *inquiry.Desk      // nil: nodes of this store cannot be asked
 	seal      *inquiry.Seal      // nil: nodes share no secret
-	regions   *regionWatch
-	lines     linelimit.Limiter
-	settings  map[string]string // as settingDigests returns them
+	// prometheus is nil where no setting names one.
+	prometheus *promhistory.Reader
+	regions    *regionWatch
+	lines      linelimit.Limiter
+	settings   map[string]string // as settingDigests returns them
 	// draining is closed when the end begins.
 	draining chan struct{}
 }
@@ -96,6 +99,9 @@ func (p *process) watch() error {
 	w.watchNodes()
 	w.watchTimeline()
 	if err := w.watchInquiries(); err != nil {
+		return err
+	}
+	if err := w.watchPrometheus(&p.settings.Prometheus); err != nil {
 		return err
 	}
 	w.watchRegions()
@@ -265,6 +271,9 @@ func (w *watching) shown() *adminapi.Watch {
 	}
 	if w.timeline != nil {
 		shown.Timeline = w.timeline.Between
+	}
+	if w.prometheus != nil {
+		shown.Prometheus = w.prometheus
 	}
 	if settings := w.process.options.Settings; settings.Settings != nil {
 		shown.Settings = func() view.Settings { return settings }

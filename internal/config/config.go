@@ -111,6 +111,8 @@ type Settings struct {
 	Link `embed:""`
 
 	Observing `embed:""`
+	// Prometheus is one that exists, for longer ranges than nodes remember.
+	Prometheus `embed:""`
 
 	Statsd `embed:""`
 
@@ -181,6 +183,7 @@ func (s *Settings) validate() error {
 		s.Link.validate(),
 		s.validateFollowing(),
 		s.Observing.validate(),
+		s.Prometheus.validate(),
 		s.Statsd.validate(),
 		s.LoadBalancers.validate(),
 	)

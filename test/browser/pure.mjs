@@ -9,7 +9,7 @@ import { format, parse } from "../../internal/dashboard/assets/descriptor.js";
 import { instant, local } from "../../internal/dashboard/assets/events.js";
 import { otherSettings } from "../../internal/dashboard/assets/fleet.js";
 import { usedWords, verdict } from "../../internal/dashboard/assets/format.js";
-import { missingWords, ofWords, partsOf, pointsOf } from "../../internal/dashboard/assets/history.js";
+import { missingWords, ofWords, partsOf, pointsOf, pointsOfPrometheus, prometheusWords } from "../../internal/dashboard/assets/history.js";
 import { live } from "../../internal/dashboard/assets/live.js";
 import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
@@ -167,3 +167,8 @@ assert.match(missingWords({ nodes: [answers("a"), answers("b", { from: "2026-11-
 const step = (s, whole) => ({ at: new Date(Date.parse(at) + s * 1000).toISOString(), rates: { allowed: 1 }, p50: 0, p99: 0, whole });
 const began = Date.parse(at);
 assert.deepEqual(partsOf(pointsOf({ step: 5, points: [step(0, false), step(5, false), step(10, true), step(15, false)] }), 5000), [{ from: began, to: began + 10000 }, { from: began + 15000, to: began + 20000 }]);
+
+// What Prometheus tells is drawn as what nodes tell, at the middle of its steps, and the page says where it is from.
+assert.deepEqual(pointsOfPrometheus({ step: 300, points: [{ at, rates: { allowed: 2, denied: 1 }, p50: 0, p99: 0.5 }] }), [{ t: began + 150000, allowed: 2, denied: 1, p50: NaN, p99: 0.5, whole: true }]);
+assert.match(prometheusWords(""), /^From Prometheus: the sum of all nodes/);
+assert.match(prometheusWords("gate-1"), /^From Prometheus: of the node whose label instance is gate-1\./);

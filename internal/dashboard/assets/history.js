@@ -13,6 +13,8 @@ export const lead = "Requests that nodes have answered. Draw over a chart to loo
 
 const hour = 3600 * 1000;
 const ranges = [["1 h", hour], ["6 h", 6 * hour], ["24 h", 24 * hour], ["7 d", 7 * 24 * hour]];
+// longer ranges are there where a Prometheus is configured, which tells them.
+const longer = [["30 d", 30 * 24 * hour], ["90 d", 90 * 24 * hour]];
 const points = 750;
 // A range that goes on to now is asked for again after one of its steps, and after this in ms: of
 // several nodes each answers by itself.
@@ -24,6 +26,12 @@ const share = (part, whole) => (whole > 0 ? part / whole : 0);
 
 // pointsOf are the points of a timeline in requests per second, at the middle of their steps.
 export const pointsOf = ({ step, points: list }) => list.map((p) => ({ t: Date.parse(p.at) + step * 500, ...p.rates, p50: p.p50 || NaN, p99: p.p99 || NaN, whole: p.whole }));
+
+// pointsOfPrometheus are those of a timeline that Prometheus tells. It says nothing of what is missing.
+export const pointsOfPrometheus = ({ step, points: list }) => pointsOf({ step, points: list.map((p) => ({ ...p, whole: true })) });
+
+// prometheusWords say whose numbers those of Prometheus are.
+export const prometheusWords = (node) => `From Prometheus: ${node ? `of the node whose label instance is ${node}` : "the sum of all nodes that it scrapes"}. Latencies are of all decisions of a step.`;
 
 // partsOf are the times, {from, to} in ms, of which points are no whole sum; times between points have none.
 export function partsOf(list, step) {
@@ -68,7 +76,7 @@ export function missingWords({ nodes, step, error }) {
 
 export function show(root, { query }) {
   let range = null; // {from, to} in ms; null: the last length ms
-  let length = ranges.find(([name]) => name === query.get("range"))?.[1] ?? hour;
+  let length = [...ranges, ...longer].find(([name]) => name === query.get("range"))?.[1] ?? hour;
   let step = 1000; // in ms
   let timer = null;
   let turn = 0;
@@ -93,14 +101,18 @@ export function show(root, { query }) {
   const whose = h("p", { class: "muted whose", role: "status" });
   const missing = h("div", { role: "status" });
   const whole = h("button", { type: "button", hidden: true, onclick: () => go(null) }, "Whole range");
-  const buttons = ranges.map(([name, ms]) => h("button", { type: "button", onclick: () => {
+  const button = ([name, ms]) => h("button", { type: "button", onclick: () => {
     length = ms;
     history.replaceState(null, "", `#/history?range=${encodeURIComponent(name)}`);
     go(null);
-  } }, name));
+  } }, name);
+  const buttons = ranges.map(button);
+  const longerButtons = longer.map(button);
+  const fromPrometheus = () => longer.some(([, ms]) => ms === length);
+  const further = h("span", { class: "filters", hidden: true }, longerButtons);
   const holder = h("div", null, loading("the history"));
   const drawn = h("div", { class: "column" }, h("div", { class: "grid main-chart" }, charts[0].element), h("div", { class: "grid two" }, charts[1].element, charts[2].element));
-  put(root, h("div", { class: "filters", role: "group", "aria-label": "Range" }, buttons, whole, said), whose, missing, holder);
+  put(root, h("div", { class: "filters", role: "group", "aria-label": "Range" }, buttons, further, whole, said), whose, missing, holder);
 
   function zoom(from, to) {
     go({ from, to });
@@ -122,28 +134,40 @@ export function show(root, { query }) {
     const mine = turn;
     const to = range?.to ?? Date.now();
     const from = range?.from ?? to - length;
-    buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(!range && ranges[i][1] === length)));
+    [...buttons, ...longerButtons].forEach((b, i) => b.setAttribute("aria-pressed", String(!range && [...ranges, ...longer][i][1] === length)));
     whole.hidden = !range;
     try {
-      const line = await get("fleet/timeline", { node: picked(), from: new Date(from).toISOString(), to: new Date(to).toISOString(), points });
+      const prometheus = fromPrometheus();
+      const line = await get(prometheus ? "prometheus/timeline" : "fleet/timeline", { node: picked(), from: new Date(from).toISOString(), to: new Date(to).toISOString(), points });
       if (mine !== turn) return;
-      const list = pointsOf(line);
+      const list = prometheus ? pointsOfPrometheus(line) : pointsOf(line);
       step = line.step * 1000;
-      const parts = partsOf(list, step);
-      const words = missingWords(line);
-      text(whose, ofWords(line));
-      if (parts.length && line.nodes.length > 1) words.push("Where the charts are shaded the sum is not whole: some nodes are missing in it.");
+      const several = !prometheus && line.nodes.length > 1;
+      const parts = several ? partsOf(list, step) : [];
+      const words = prometheus ? [] : missingWords(line);
+      text(whose, prometheus ? prometheusWords(picked()) : ofWords(line));
+      if (parts.length) words.push("Where the charts are shaded the sum is not whole: some nodes are missing in it.");
       if (missing.textContent !== words.join("")) put(missing, words.map((w) => h("p", { class: "note warn" }, w)));
-      if (!list.length) put(holder, empty("Nothing is known of this time.", "The nodes did not run, or have just begun."));
+      if (!list.length) put(holder, empty("Nothing is known of this time.", prometheus ? "Steps from Prometheus are of five minutes at least." : "The nodes did not run, or have just begun."));
       else if (drawn.parentNode !== holder) put(holder, drawn);
-      for (const c of charts) c.update(list, { from, to, step, parts: line.nodes.length > 1 ? parts : [] });
+      for (const c of charts) c.update(list, { from, to, step, parts });
       text(said, `${day(from)} to ${range ? day(to) : "now"}, in steps of ${line.step === 1 ? "a second" : seconds(line.step)}`);
-      if (!range) timer = setTimeout(load, Math.max(line.nodes.length > 1 ? fleetWait : leastWait, step));
+      if (!range) timer = setTimeout(load, Math.max(several ? fleetWait : leastWait, step));
     } catch (problem) {
       if (problem.status !== 401 && mine === turn) put(holder, failed(problem, load));
     }
   }
 
+  // offer shows the longer ranges where there is a Prometheus.
+  async function offer() {
+    try {
+      further.hidden = !(await get("prometheus")).configured;
+    } catch {
+      // The page shows what nodes tell, and whoever loads it says what is wrong.
+    }
+  }
+
+  offer();
   load();
   return () => {
     turn += 1;
