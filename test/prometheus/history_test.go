@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ func historian(t *testing.T, p *testserver.PrometheusServer) func(path string) (
 	dir, token := t.TempDir(), "hga_test"
 	for name, text := range map[string]string{
 		"rules.yaml": proxyRules, "token": "any\n",
-		"tokens.yaml": fmt.Sprintf("tokens:\n  - name: test\n    sha256: %x\n    scopes: [read]\n", digest(token)),
+		"tokens.yaml": fmt.Sprintf("tokens:\n  - name: test\n    sha256: \"%x\"\n    scopes: [read]\n", sha256.Sum256([]byte(token))),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
