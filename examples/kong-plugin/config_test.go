@@ -2,7 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -54,4 +56,52 @@ func TestConfigFromKong(t *testing.T) {
 	if err := c.check(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A configuration that cannot work is refused by the name of the setting, and its secrets are
+// not told.
+func TestSettingsThatCannotWork(t *testing.T) {
+	for _, test := range []struct {
+		change func(*Config)
+		want   string // "": it works
+	}{
+		{func(*Config) {}, ""},
+		{func(c *Config) { c.URL = "https://headgate.test/auth/kong@edge" }, ""},
+		{func(c *Config) { c.URL = "ftp://headgate.test/auth/kong" }, "url: "},
+		{func(c *Config) { c.URL = "/auth/kong" }, "url: "},
+		{func(c *Config) { c.URL = "http:// x" }, "url: "},
+		{func(c *Config) { c.URL = "http://ann:hush@headgate.test/auth/kong" }, "url: holds a user"},
+		{func(c *Config) { c.TimeoutMS = 0 }, "timeout_ms: "},
+		{func(c *Config) { c.TimeoutMS = maxTimeoutMS }, ""},
+		{func(c *Config) { c.TimeoutMS = maxTimeoutMS + 1 }, "timeout_ms: "},
+		{func(c *Config) { c.Connections = 0 }, "connections: "},
+		{func(c *Config) { c.Connections = maxConnections }, ""},
+		{func(c *Config) { c.Connections = maxConnections + 1 }, "connections: "},
+		{func(c *Config) { c.FailureMode = "ajar" }, "failure_mode: "},
+		{func(c *Config) { c.ConsumerBy = "name" }, "consumer_by: "},
+		{func(c *Config) { c.Token = "hush\r\nX-Vip: 1" }, "token: "},
+		{func(c *Config) { c.Token = "hush\x7f" }, "token: "},
+		{func(c *Config) { c.ClientHeaders = many(maxNames) }, ""},
+		{func(c *Config) { c.ClientHeaders = many(maxNames + 1) }, "client_headers: "},
+		{func(c *Config) { c.RequestHeaders = names{"X Y"} }, "request_headers: "},
+		{func(c *Config) { c.UpstreamHeaders = names{""} }, "upstream_headers: "},
+		{func(c *Config) { c.ConsumerHeader = "X:Y" }, "consumer_header: "},
+		{func(c *Config) { c.ConsumerHeader, c.CredentialHeader = "", "" }, ""},
+		{func(c *Config) { c.CredentialHeader = "X\n" }, "credential_header: "},
+		{func(c *Config) { c.CheckIDHeader = "X/Y" }, "check_id_header: "},
+	} {
+		c := newConfig()
+		test.change(c)
+		err := c.check()
+		if (err == nil) != (test.want == "") || err != nil && (!strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "hush")) {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+	}
+}
+
+func many(n int) (list names) {
+	for i := range n {
+		list = append(list, fmt.Sprint("x-", i))
+	}
+	return list
 }
