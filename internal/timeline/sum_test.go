@@ -213,3 +213,71 @@ func FuzzUnpack(f *testing.F) {
 		Sum([]Told{{Name: "a", Line: &line}, {Name: "b", Line: lineOf(60, 1)}}, start)
 	})
 }
+
+// Every outcome is added up and told per second, and latencies are the highest of any node and of any part of a
+// step.
+func TestSumHasEveryOutcome(t *testing.T) {
+	minute := view.Requests{Allowed: 60, Denied: 120, DegradedAllowed: 180, DegradedDenied: 240, Unmatched: 300, UnknownDomain: 360}
+	a := view.Timeline{Step: 60, Points: []view.TimelinePoint{{At: start.UTC(), Known: 60, Requests: minute, P50: 1, P99: 9}}}
+	b := view.Timeline{Step: 15}
+	for i, took := range []float64{2, 5, 3, 1} {
+		b.Points = append(b.Points, view.TimelinePoint{
+			At: start.Add(time.Duration(15*i) * time.Second).UTC(), Known: 15, P50: took, P99: 4 * took,
+			Requests: view.Requests{Allowed: 15, Denied: 30, DegradedAllowed: 45, DegradedDenied: 60, Unmatched: 75, UnknownDomain: 90},
+		})
+	}
+	want := view.FleetPoint{
+		At: start.UTC(), Nodes: 2, Whole: true, P50: 5, P99: 20,
+		Requests: view.Requests{Allowed: 120, Denied: 240, DegradedAllowed: 360, DegradedDenied: 480, Unmatched: 600, UnknownDomain: 720},
+		Rates:    view.Requests{Allowed: 2, Denied: 4, DegradedAllowed: 6, DegradedDenied: 8, Unmatched: 10, UnknownDomain: 12},
+	}
+	sum := Sum([]Told{{Name: "a", Line: &a}, {Name: "b", Line: &b}}, after(1, 60))
+	if len(sum.Points) != 1 || sum.Points[0] != want {
+		t.Errorf("%+v, want %+v", sum.Points, want)
+	}
+}
+
+// A step is whole where a node knows all of it but for a second or two, or a twentieth.
+func TestHowMuchOfAStepIsWhole(t *testing.T) {
+	for _, test := range []struct {
+		step, known int64
+		whole       string
+	}{{60, 57, "www"}, {60, 56, "w-w"}, {15, 13, "www"}, {15, 12, "w-w"}, {3600, 3420, "www"}, {3600, 3419, "w-w"}} {
+		line := lineOf(test.step, 1, 1, 1)
+		line.Points[1].Known = test.known
+		if _, whole := ratesOf(Sum([]Told{{Name: "a", Line: line}}, after(3, test.step))); whole != test.whole {
+			t.Errorf("%d of %d seconds: %s, want %s", test.known, test.step, whole, test.whole)
+		}
+	}
+}
+
+// A node that says to know of more seconds than there were since its last point counts in no step twice.
+func TestMoreSecondsThanThereWere(t *testing.T) {
+	line := lineOf(1, 1, 1, -1, 1)
+	line.Points[2].Known = 5
+	for _, p := range Sum([]Told{{Name: "a", Line: line}}, after(4, 1)).Points {
+		if p.Nodes != 1 {
+			t.Errorf("%d nodes at %v", p.Nodes, p.At)
+		}
+	}
+}
+
+// Points of one step, of a time that nobody lives to see, and latencies without an end are not believed.
+func TestUnpackBelievesNoOddPoints(t *testing.T) {
+	for name, change := range map[string]func(*view.Timeline){
+		"two of one step": func(l *view.Timeline) { l.Points[1].At = l.Points[0].At },
+		"the far future":  func(l *view.Timeline) { l.Points = l.Points[:1]; l.Points[0].At = time.Unix(mostSecond+60, 0) },
+		"no end":          func(l *view.Timeline) { l.Points[1].P99 = math.Inf(1) },
+		"a lifetime":      func(l *view.Timeline) { l.Points[1].P50 = 1e9 },
+	} {
+		line := lineOf(60, 1, 2)
+		change(line)
+		data, err := Pack(*line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Unpack(data); err == nil {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
