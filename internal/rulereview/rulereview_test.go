@@ -1,11 +1,13 @@
 package rulereview_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -172,5 +174,101 @@ func TestEffect(t *testing.T) {
 	q.Recent = page(10)
 	if e := q.Ask(late); !strings.Contains(e.Unknown, "in time") || e.Requests != 0 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Events are collected from page to page, back to an instant that is part of it.
+func TestCollect(t *testing.T) {
+	all := events(10)
+	pages := func(cursor string) (page view.Events, err error) {
+		from := 0
+		if cursor != "" {
+			if from, err = strconv.Atoi(cursor); err != nil {
+				return page, err
+			}
+		}
+		to := min(from+3, len(all))
+		if page.Events = all[from:to]; to < len(all) {
+			page.NextCursor = strconv.Itoa(to)
+		}
+		return page, nil
+	}
+	for _, test := range []struct {
+		since, most, want int
+		cut               bool
+	}{{9, 100, 10, false}, {7, 100, 8, false}, {9, 10, 10, false}, {9, 4, 4, true}, {3, 4, 4, false}} {
+		got, cut, err := rulereview.Collect(t.Context(), pages, time.UnixMilli(all[test.since].TS), test.most)
+		if err != nil || cut != test.cut || !reflect.DeepEqual(got, all[:test.want]) {
+			t.Errorf("%+v: %d events, cut %v, %v", test, len(got), cut, err)
+		}
+	}
+}
+
+// An effect is of an hour, of the latest events of all nodes, and of the time of which each of them has told.
+func TestTimeOfAnEffect(t *testing.T) {
+	own := append(events(3), eventsOf("a", 2, 90).Events...)
+	q := rulereview.Question{
+		Now: testrules.Load(t, users), Next: testrules.Load(t, users), At: at, Node: "a",
+		Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil },
+	}
+	if e := q.Ask(t.Context()); e.Requests != 3 || e.Cut {
+		t.Errorf("of an hour: %+v", e)
+	}
+	q.Others = []rulereview.NodeEvents{eventsOf("b", 2, 0), eventsOf("c", 4, 10)}
+	q.Others[0].Cut, q.Others[1].Cut = true, true
+	if e := q.Ask(t.Context()); !e.Cut || !slices.Equal(e.Nodes, []rulereview.EffectNode{{Node: "a", Events: 2}, {Node: "b", Events: 2}, {Node: "c"}}) {
+		t.Errorf("two have told of a part: %+v", e)
+	}
+	own = events(rulereview.MaxEvents)
+	q.Others = []rulereview.NodeEvents{eventsOf("b", 5, 30)}
+	if e := q.Ask(t.Context()); !e.Cut || !slices.Equal(e.Nodes, []rulereview.EffectNode{{Node: "a", Events: rulereview.MaxEvents}, {Node: "b"}}) {
+		t.Errorf("more than there may be: %+v", e.Nodes)
+	}
+}
+
+// No more rules are named than can be read.
+func TestRulesOfAnEffectAreBounded(t *testing.T) {
+	const n = 60
+	var list []view.Event
+	text := "domain: api\ndescriptors:\n"
+	for i := range n {
+		text += fmt.Sprintf("  - {key: k%d, rate_limit: {unit: hour, requests_per_unit: 5}}\n", i)
+		e := events(1)[0]
+		e.TS -= int64(i)
+		e.Key = fmt.Sprintf("k%d:x", i)
+		e.Hits, e.Descriptors = 6, []view.EventDescriptor{{Entries: e.Key, Hits: 6}}
+		list = append(list, e)
+	}
+	q := rulereview.Question{
+		Next: testrules.Load(t, text), At: at, Node: "a",
+		Recent: func(string) (view.Events, error) { return view.Events{Events: list}, nil },
+	}
+	if e := q.Ask(t.Context()); e.Unknown != "" || e.Requests != n || len(e.Rules) != 50 {
+		t.Errorf("%d requests, %d rules, %s", e.Requests, len(e.Rules), e.Unknown)
+	}
+}
+
+// Events that were altered on the way, or that would fill the memory, are not read.
+func TestUnpackIsBounded(t *testing.T) {
+	data, err := rulereview.Pack(events(20), false, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	altered := bytes.Clone(data)
+	altered[len(altered)-8] ^= 1
+	for name, bad := range map[string][]byte{"the last byte is missing": data[:len(data)-1], "another sum": altered} {
+		if got, _, err := rulereview.Unpack(bad, 20); err == nil {
+			t.Errorf("%s: %d events", name, len(got))
+		}
+	}
+	large := events(75)
+	for i := range large {
+		large[i].Key = strings.Repeat("k", 900_000)
+	}
+	if data, err = rulereview.Pack(large, false, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := rulereview.Unpack(data, rulereview.MaxEvents); err == nil {
+		t.Errorf("%d events of 900 kB", len(got))
 	}
 }
