@@ -300,3 +300,63 @@ func TestBadHeads(t *testing.T) {
 		t.Errorf("nobody asks who signed: %v", err)
 	}
 }
+
+// A head of the version that an export ends at is of that export alone, if nobody asks who has signed, too.
+func TestHeadOfAnotherExport(t *testing.T) {
+	db := opened(t, "sqlite://"+filepath.Join(t.TempDir(), "tenants.db"))
+	change(t, db, "ann", "free")
+	var out bytes.Buffer
+	export := chainfile.NewWriter(&out)
+	end, err := db.VerifyEach(t.Context(), export.Add)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end.Digest = strings.Repeat("0", len(end.Digest))
+	if err := export.End(chainfile.NewHead(end, noon, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chainfile.Read(&out, nil, func(*sqltenant.Entry) error { return nil }); !errors.Is(err, chainfile.ErrNotWhole) || !strings.Contains(err.Error(), "or in another way") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Heads stand in any order, and a log must be as long as the latest says.
+func TestHeadsInAnyOrder(t *testing.T) {
+	var text []byte
+	for _, version := range []int64{3, 1, 2} {
+		h := chainfile.NewHead(sqltenant.Point{Version: version, Digest: "a"}, noon, nil)
+		line, err := h.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, line...)
+	}
+	heads, err := chainfile.ReadHeads(bytes.NewReader(text), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := heads.End(sqltenant.Point{Version: 2, Digest: "a"}); !errors.Is(err, chainfile.ErrNotWhole) {
+		t.Errorf("a log without its last change: %v", err)
+	}
+	if err := heads.End(sqltenant.Point{Version: 3, Digest: "a"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A change may be as long as two documents are, and longer than a line of most files.
+func TestLongChanges(t *testing.T) {
+	e := sqltenant.Entry{Version: 1, After: strings.Repeat("x", 1<<20), Hash: "a"}
+	var out bytes.Buffer
+	export := chainfile.NewWriter(&out)
+	if err := export.Add(&e); err != nil {
+		t.Fatal(err)
+	}
+	if err := export.End(chainfile.Head{Version: 1, Hash: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	// It has no hash that fits: that is what is found, and not that it is too long.
+	var broken *sqltenant.BrokenError
+	if _, err := chainfile.Read(&out, nil, func(*sqltenant.Entry) error { return nil }); !errors.As(err, &broken) {
+		t.Errorf("%v", err)
+	}
+}

@@ -83,6 +83,26 @@ func TestSigned(t *testing.T) {
 			t.Errorf("another signature is believed: letter %d", i)
 		}
 	}
+	both := filepath.Join(t.TempDir(), "both.pem")
+	first, err1 := os.ReadFile(stranger)
+	second, err2 := os.ReadFile(public)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	write(t, both, append(first, second...))
+	if two, err := LoadVerifier(both); err != nil || !two.Signed([]byte("text"), signature) {
+		t.Errorf("the second key of a file is not asked: %v", err)
+	}
+	// Of the last letter before the padding four bits say nothing.
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+	last := len(strings.TrimRight(signature, "=")) - 1
+	for more := range 16 {
+		same := []byte(signature)
+		same[last] = letters[strings.IndexByte(letters, same[last])&^15|more]
+		if string(same) != signature && one.Signed([]byte("text"), string(same)) {
+			t.Errorf("%s is believed beside %s", same, signature)
+		}
+	}
 	if one.Equal(other) || !one.Equal(one) {
 		t.Error("keys are not compared")
 	}
