@@ -65,8 +65,20 @@ func TestBodiesAreBounded(t *testing.T) {
 			_, _ = w.Write([]byte(strings.Repeat("x", length)))
 		})
 		if err != nil || got.status != 429 || len(got.body) != want {
-			t.Errorf("of %d bytes: %d, %v", length, len(got.body), err)
+			t.Errorf("of %d bytes: %+.80v, %v", length, got, err)
 		}
+	}
+	got, err := asked(t, func(*Config) {}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(statusField, "429")
+		w.WriteHeader(http.StatusForbidden)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, maxBody)); err != nil {
+				return
+			}
+		}
+	})
+	if err != nil || got.status != 429 || len(got.body) > 0 {
+		t.Errorf("of a body without an end: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -101,6 +102,35 @@ func TestPlant(t *testing.T) {
 	}
 	if text, err := os.ReadFile(root + "/m.go"); err != nil || !strings.Contains(string(text), "a < b }") {
 		t.Errorf("the tree was changed: %s, %v", text, err)
+	}
+}
+
+// TestPlantInAnotherModule: a tree may have modules of its own below it.
+func TestPlantInAnotherModule(t *testing.T) {
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":            "module m\n\ngo 1.26\n",
+		"low/go.mod":        "module low\n\ngo 1.26\n",
+		"low/in/in.go":      "package in\n\nconst Two = 2\n",
+		"low/in/in_test.go": "package in\n\nimport \"testing\"\n\nfunc TestTwo(t *testing.T) {\n\tif Two != 2 {\n\t\tt.Error(Two)\n\t}\n}\n",
+		"flat/flat.go":      "package flat\n\nconst One = 1\n",
+		"flat/flat_test.go": "package flat\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tif One != 1 {\n\t\tt.Error(One)\n\t}\n}\n",
+	} {
+		path := filepath.Join(root, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, b := range []bug{
+		{File: "low/in/in.go", In: "./low/in", Old: "= 2", New: "= 3", Test: "TestTwo"},
+		{File: "flat/flat.go", In: "./flat", Old: "= 1", New: "= 2", Test: "TestOne"},
+	} {
+		if got := plant(t.Context(), root, &b, false); got.word != killed {
+			t.Errorf("%s: %+v", b.File, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -39,11 +40,25 @@ func plant(ctx context.Context, root string, b *bug, all bool) outcome {
 	if !all && b.Test != "" {
 		args = append(args, "-run", "^("+b.Test+")$")
 	}
-	cmd := exec.CommandContext(ctx, "go", append(args, b.In)...)
-	cmd.Dir = root
+	module, in := moduleOf(root, b.In)
+	cmd := exec.CommandContext(ctx, "go", append(args, in)...)
+	cmd.Dir = module
 	cmd.Env = append(os.Environ(), "RAPID_NOFAILFILE=true") // nor would a bug's failures be drawn for the next
 	out, err := cmd.CombinedOutput()
 	return judge(string(out), err, all)
+}
+
+// moduleOf returns the folder of the module that a package of the tree is in, and what the package
+// is called there.
+func moduleOf(root, pkg string) (folder, in string) {
+	pkg = path.Clean(pkg)
+	module := pkg
+	for ; module != "."; module = path.Dir(module) {
+		if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(module), "go.mod")); err == nil {
+			break
+		}
+	}
+	return filepath.Join(root, filepath.FromSlash(module)), "./" + strings.TrimPrefix(strings.TrimPrefix(pkg, module), "/")
 }
 
 // write writes the changed file and what tells the compiler of it, whose path it returns.
