@@ -230,3 +230,24 @@ func TestStoreThatIsAway(t *testing.T) {
 		t.Errorf("%v, %v", answers, err)
 	}
 }
+
+// An answer has room for the parts that are asked for, within bounds, whatever the question says.
+func TestRoom(t *testing.T) {
+	for parts, want := range map[int]int{-1: 1, 0: 1, 1: 1, 3: 3, MaxParts: MaxParts, MaxParts + 1: MaxParts, 1 << 40: MaxParts} {
+		if got := (&Question{Parts: parts}).Room(); got != want*MaxAnswer {
+			t.Errorf("%d parts: %d bytes", parts, got)
+		}
+	}
+}
+
+// What is no name of a question becomes no part of a key.
+func TestNamesOfQuestions(t *testing.T) {
+	if name := newName(); !isName(name) {
+		t.Errorf("%q is none", name)
+	}
+	for _, bad := range []string{"", strings.Repeat("a", nameLength-1), strings.Repeat("a", nameLength+1), strings.Repeat("a", nameLength-1) + "}", strings.Repeat("{", nameLength)} {
+		if isName(bad) {
+			t.Errorf("%q is one", bad)
+		}
+	}
+}
