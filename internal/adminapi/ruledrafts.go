@@ -232,13 +232,16 @@ func (d ruleDrafts) before(c *call, b *reviewBody) (string, error) {
 		}
 		return text, nil
 	}
-	if c.db == nil {
-		_, bad := d.reachAccounts()
-		return "", bad
+	db := c.db
+	if db == nil {
+		var bad *problem
+		if db, bad = d.reachAccounts(); bad != nil {
+			return "", bad
+		}
 	}
 	ctx, cancel := c.context()
 	defer cancel()
-	doc, err := c.db.Document(ctx, sqltenant.RulesDocument, b.Document)
+	doc, err := db.Document(ctx, sqltenant.RulesDocument, b.Document)
 	return doc.Text, err
 }
 

@@ -287,7 +287,7 @@ func TestBadHeads(t *testing.T) {
 		good + "heads":                             "line 2: ",
 		`{"head":{"version":1,"hash":"a","x":1}}`:  "line 1: ",
 		`{"head":{"version":"1","hash":"a"}}`:      "line 1: ",
-		good + strings.Repeat("x", 100_000) + "\n": "too long",
+		good + strings.Repeat("x", 100_000) + "\n": "line 2: longer than 64 KiB",
 	} {
 		if _, err := chainfile.ReadHeads(strings.NewReader(text), believed); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.80s: %v, want %q", text, err, want)

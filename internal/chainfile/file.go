@@ -95,7 +95,8 @@ func Read(r io.Reader, keys *signing.Verifier, each func(*sqltenant.Entry) error
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
 	var chain sqltenant.Chain
-	for number := 1; lines.Scan(); number++ {
+	number := 1
+	for ; lines.Scan(); number++ {
 		var l line
 		if err := strictjson.Decode(lines.Bytes(), &l); err != nil {
 			return Head{}, fmt.Errorf("%w: line %d: %w", ErrNotWhole, number, err)
@@ -111,10 +112,19 @@ func Read(r io.Reader, keys *signing.Verifier, each func(*sqltenant.Entry) error
 			return Head{}, err
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := unread(lines.Err(), number, maxLine); err != nil {
 		return Head{}, err
 	}
 	return Head{}, fmt.Errorf("%w: it ends after version %d, without a head: the rest was cut off", ErrNotWhole, chain.End().Version)
+}
+
+// unread is why lines were not read on, nil at their end; of one that is longer than most bytes
+// it says which.
+func unread(err error, number, most int) error {
+	if errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("line %d: longer than %d KiB; hint: is this a file that `headgate quota log` has written?", number, most>>10)
+	}
+	return err
 }
 
 // ended looks at the head of an export whose changes end at end.

@@ -73,7 +73,8 @@ type Heads struct {
 func ReadHeads(r io.Reader, keys *signing.Verifier) (*Heads, error) {
 	all := &Heads{hashes: map[int64]string{}}
 	lines := bufio.NewScanner(r)
-	for number := 1; lines.Scan(); number++ {
+	number := 1
+	for ; lines.Scan(); number++ {
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
@@ -88,7 +89,7 @@ func ReadHeads(r io.Reader, keys *signing.Verifier) (*Heads, error) {
 			return nil, fmt.Errorf("line %d: %w", number, err)
 		}
 	}
-	return all, lines.Err()
+	return all, unread(lines.Err(), number, bufio.MaxScanTokenSize)
 }
 
 // add adds one, and refuses a second one of a version that has another hash.

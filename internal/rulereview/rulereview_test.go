@@ -208,8 +208,8 @@ func TestCollect(t *testing.T) {
 func TestTimeOfAnEffect(t *testing.T) {
 	own := append(events(3), eventsOf("a", 2, 90).Events...)
 	q := rulereview.Question{
-		Now: testrules.Load(t, users), Next: testrules.Load(t, users), At: at, Node: "a",
-		Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil },
+		Now: testrules.Load(t, users), Next: testrules.Load(t, users),
+		Remembered: rulereview.Remembered{At: at, Node: "a", Recent: func(string) (view.Events, error) { return view.Events{Events: own}, nil }},
 	}
 	if e := q.Ask(t.Context()); e.Requests != 3 || e.Cut {
 		t.Errorf("of an hour: %+v", e)
@@ -240,8 +240,8 @@ func TestRulesOfAnEffectAreBounded(t *testing.T) {
 		list = append(list, e)
 	}
 	q := rulereview.Question{
-		Next: testrules.Load(t, text), At: at, Node: "a",
-		Recent: func(string) (view.Events, error) { return view.Events{Events: list}, nil },
+		Next:       testrules.Load(t, text),
+		Remembered: rulereview.Remembered{At: at, Node: "a", Recent: func(string) (view.Events, error) { return view.Events{Events: list}, nil }},
 	}
 	if e := q.Ask(t.Context()); e.Unknown != "" || e.Requests != n || len(e.Rules) != 50 {
 		t.Errorf("%d requests, %d rules, %s", e.Requests, len(e.Rules), e.Unknown)
