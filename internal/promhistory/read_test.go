@@ -136,12 +136,14 @@ func TestHostileAnswers(t *testing.T) {
 		kind    Kind
 		want    string
 	}{
-		"401":           {status(401), Away, "refuses who asks (401); hint: a token in --prometheus-token-file"},
-		"403":           {status(403), Away, "refuses who asks (403)"},
-		"404":           {status(404), Away, "there is no Prometheus (404); hint: --prometheus-url"},
-		"too much":      {status(422), Away, "hint: ask for less"},
-		"500":           {status(500), Away, "answers with 500"},
-		"sent on":       {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect) }, Away, "there is no Prometheus (307)"},
+		"401":      {status(401), Away, "refuses who asks (401); hint: a token in --prometheus-token-file"},
+		"403":      {status(403), Away, "refuses who asks (403)"},
+		"404":      {status(404), Away, "there is no Prometheus (404); hint: --prometheus-url"},
+		"too much": {status(422), Away, "hint: ask for less"},
+		"500":      {status(500), Away, "answers with 500"},
+		"sent on": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusTemporaryRedirect)
+		}, Away, "there is no Prometheus (307)"},
 		"endless":       {body(strings.Repeat(" ", maxAnswer+1)), Away, "has more than 1048576 bytes"},
 		"no metrics":    {body(matrix()), Unknown, "has no headgate_requests_total of this time; hint: does it scrape"},
 		"HTML":          {body("<html>"), Away, "it is not the JSON of Prometheus"},
