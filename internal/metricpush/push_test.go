@@ -145,7 +145,7 @@ func TestSends(t *testing.T) {
 	if got := to.value("c_total"); got != 9 {
 		t.Errorf("at the end the counter is %v", got)
 	}
-	if got := s.Stats(); got.Sent < 3 || got.Failed != 0 {
+	if got := s.Stats(); got.Sent < 2 || got.Failed != 0 { // the one that was under way at the end may have been given up
 		t.Errorf("%+v", got)
 	}
 	last := to.messages[len(to.messages)-1]
