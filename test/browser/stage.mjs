@@ -53,7 +53,7 @@ export async function play(script, options = {}) {
   const browser = await launch(options);
   const faults = [];
   try {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, locale: "en-GB", timezoneId: "Europe/Berlin", ...options, ...preferences });
+    const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, locale: "en-GB", timezoneId: "Europe/Berlin", ...options });
     context.setDefaultTimeout(patience);
     await context.addInitScript(() => {
       globalThis.violations = [];
@@ -90,8 +90,6 @@ const launch = (options) =>
   stage.firefox
     ? firefox.launch({ channel: "moz-firefox", executablePath: stage.firefox, firefoxUserPrefs: { "ui.systemUsesDarkTheme": options.colorScheme === "dark" ? 1 : 0, "ui.prefersReducedMotion": options.reducedMotion ? 1 : 0 } })
     : chromium.launch({ executablePath: stage.chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
-
-const preferences = stage.firefox ? { colorScheme: null, reducedMotion: null, forcedColors: null, contrast: null } : {};
 
 export async function login(page, scope = "admin") {
   await page.goto(stage.base);
