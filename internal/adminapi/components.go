@@ -177,10 +177,13 @@ var components = openapi.New(append([]openapi.Component{
 	{Name: "Switches", Of: switchesPage{}, About: "Switches, in the order of their targets.", Notes: map[string]schema{"next_cursor": mayBeMore}},
 
 	{Name: "DrillOrder", Of: drillBody{}, About: "A fault that nodes are to rehearse.", Notes: map[string]schema{
-		"fault":       openapi.OneOf(drill.Faults()...),
-		"store":       openapi.Said("The name of the store that the fault is of; left out, all."),
-		"shard":       openapi.Said("The address of the server of " + string(drill.ShardDown) + ", as the overview shows it."),
-		"delay_ms":    {"minimum": 1, "maximum": drill.MaxDelay.Milliseconds(), "default": drill.DefaultDelay.Milliseconds(), "description": "The extra time of " + string(drill.StoreSlow) + "."},
+		"fault":    openapi.OneOf(drill.Faults()...),
+		"store":    openapi.Said("The name of the store that the fault is of; left out, all."),
+		"shard":    openapi.Said("The address of the server of " + string(drill.ShardDown) + ", as the overview shows it."),
+		"delay_ms": {"minimum": 1, "maximum": drill.MaxDelay.Milliseconds(), "default": drill.DefaultDelay.Milliseconds(), "description": "The extra time of " + string(drill.StoreSlow) + "."},
+		"skew_ms": {"minimum": -drill.MaxSkew.Milliseconds(), "maximum": drill.MaxSkew.Milliseconds(), "default": drill.DefaultSkew.Milliseconds(),
+			"description": "By how much the clock of " + string(drill.ClockSkew) + " is ahead; a negative one is behind."},
+		"node":        openapi.Said("The name of the node that " + string(drill.ClockSkew) + " is of; left out, all."),
 		"lasts_ms":    {"minimum": drill.MinLasts.Milliseconds(), "maximum": drill.MaxLasts.Milliseconds(), "default": drill.DefaultLasts.Milliseconds()},
 		"abort_above": {"minimum": 0, "maximum": 1, "default": drill.DefaultAbortAbove, "description": "The share of requests that are errors above which it ends by itself."},
 		"reason":      {"maxLength": drill.MaxReason},

@@ -52,6 +52,8 @@ type drillBody struct {
 	Store      string   `json:"store,omitempty"`
 	Shard      string   `json:"shard,omitempty"`
 	DelayMS    *int64   `json:"delay_ms,omitempty"`
+	SkewMS     *int64   `json:"skew_ms,omitempty"`
+	Node       string   `json:"node,omitempty"`
 	LastsMS    *int64   `json:"lasts_ms,omitempty"`
 	AbortAbove *float64 `json:"abort_above,omitempty"`
 	Reason     string   `json:"reason,omitempty"`
@@ -64,7 +66,7 @@ func (d drills) order(c *call) (*drill.Order, *problem) {
 		return nil, malformed(err)
 	}
 	o := &drill.Order{
-		ID: trace.NewDecisionID(c.now).String(), Fault: drill.Fault(b.Fault), Store: b.Store, Shard: b.Shard, LastsMS: drill.DefaultLasts.Milliseconds(),
+		ID: trace.NewDecisionID(c.now).String(), Fault: drill.Fault(b.Fault), Store: b.Store, Shard: b.Shard, Node: b.Node, LastsMS: drill.DefaultLasts.Milliseconds(),
 		AbortAbove: drill.DefaultAbortAbove, Reason: b.Reason, Actor: c.who.actor, BeganAt: time.Now().UTC(),
 	}
 	if b.LastsMS != nil {
@@ -78,6 +80,12 @@ func (d drills) order(c *call) (*drill.Order, *problem) {
 		o.DelayMS = *b.DelayMS
 	case o.Fault == drill.StoreSlow:
 		o.DelayMS = drill.DefaultDelay.Milliseconds()
+	}
+	switch {
+	case b.SkewMS != nil:
+		o.SkewMS = *b.SkewMS
+	case o.Fault == drill.ClockSkew:
+		o.SkewMS = drill.DefaultSkew.Milliseconds()
 	}
 	if hint := quotas.Deceptive(o.Reason); o.Reason != "" && hint != "" {
 		return nil, badField(http.StatusUnprocessableEntity, "reason", "%s", hint)

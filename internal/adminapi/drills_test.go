@@ -77,12 +77,14 @@ func TestN6DrillRoutes(t *testing.T) {
 	}
 	s.want(s.do(Admin, "DELETE", "drill", ""), 404)
 	for body, field := range map[string]string{
-		`{}`:                     "fault",
-		`{"fault":"clock-skew"}`: "fault",
+		`{}`:                    "fault",
+		`{"fault":"sun-spots"}`: "fault",
 		`{"fault":"store-down","lasts_ms":3600001}`:              "lasts_ms",
 		`{"fault":"store-down","lasts_ms":0}`:                    "lasts_ms",
 		`{"fault":"store-down","abort_above":2}`:                 "abort_above",
 		`{"fault":"store-down","delay_ms":5}`:                    "delay_ms",
+		`{"fault":"clock-skew","skew_ms":0}`:                     "skew_ms",
+		`{"fault":"store-down","node":"n1"}`:                     "node",
 		`{"fault":"shard-down"}`:                                 "shard",
 		`{"fault":"database-down","store":"x"}`:                  "store",
 		`{"fault":"store-down","store":"nope"}`:                  "store",
@@ -105,8 +107,13 @@ func TestN6DrillRoutes(t *testing.T) {
 	if w := shown(Read); w.UnderWay || w.Order.Ended.By != "test-admin" {
 		t.Errorf("%+v", w.Order)
 	}
+	s.want(s.do(Admin, "POST", "drill", `{"fault":"clock-skew","node":"n1"}`), 201)
+	if o := shown(Read).Order; o.Fault != drill.ClockSkew || o.Skew() != drill.DefaultSkew || o.Node != "n1" {
+		t.Errorf("%+v", o)
+	}
+	s.want(s.do(Admin, "DELETE", "drill", ""), 204)
 	changes, err := db.Changes(t.Context(), 0, 10)
-	if err != nil || len(changes) != 2 || !strings.Contains(changes[0].After, `"begin drill"`) || !strings.Contains(changes[1].After, `"end drill"`) || changes[0].Actor != "test-admin" {
+	if err != nil || len(changes) != 4 || !strings.Contains(changes[0].After, `"begin drill"`) || !strings.Contains(changes[1].After, `"end drill"`) || changes[0].Actor != "test-admin" {
 		t.Errorf("the log of changes: %+v, %v", changes, err)
 	}
 	drills.err = errors.New("the store is away")

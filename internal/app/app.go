@@ -134,6 +134,7 @@ func (p *process) deciders(s *config.Serve) ([]front, error) {
 		Explain: explained(func() *gate { return explains }),
 		Parts:   []openapi.Part{rls.DescribeJSON(), explain.Describe()},
 		Ready:   p.health.ready,
+		Now:     p.stack.wall.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -189,6 +190,7 @@ func (p *process) rlsOptions(s *config.Serve, answer httpanswer.Options) (rls.Op
 		DynamicMetadata: s.RLSMetadata,
 		DrainTimeout:    s.DrainTimeout,
 		Own:             s.GRPCTransport == "h2",
+		Now:             p.stack.wall.Now,
 
 		MaxConnectionAge:      s.GRPCMaxConnectionAge,
 		MaxConnectionAgeGrace: s.GRPCMaxConnectionAgeGrace,

@@ -85,6 +85,7 @@ func (p *process) gateways(s *config.Serve, answer httpanswer.Options, envoy *rl
 		Domain:    s.AuthDomain,
 		IDHeader:  s.CheckIDHeader,
 		Rules:     p.limiter.Rules,
+		Now:       p.stack.wall.Now,
 		OnRefused: p.refusedClient,
 		OnTrouble: func(err error, count uint64) {
 			p.logger.Warn("a gateway was not answered as it asked", "error", err, "count", count)

@@ -71,7 +71,7 @@ var decides = headgate.Rights{Check: true, Reserve: true}
 func (p *process) gate(e entrance) *gate {
 	return callers.New(callers.Options[*apikeys.Door]{
 		File: p.trust.file, Listener: e.at, Anonymous: p.trust.anonymous(&e, p.settings.Behind(e.at.String())), Closed: p.trust.closed(), Needs: e.needs,
-		Refusals: p.refusals, Door: gateDoors[e.at],
+		Refusals: p.refusals, Door: gateDoors[e.at], Now: p.stack.wall.Now,
 		Open: func(caller string, r headgate.Rights) *apikeys.Door { return p.doors.openRawFor(caller, e.front, r) },
 	})
 }

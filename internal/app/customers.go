@@ -35,7 +35,7 @@ func (p *process) customers(s *config.Serve) ([]front, error) {
 		return nil, nil
 	}
 	p.refusals.Serve(refusals.Usage)
-	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.usage, Refusals: p.refusals, OnError: func(err error) {
+	usage, err := customer.New(customer.Options{Keys: p.usageKeys, Usage: p.usage, Refusals: p.refusals, Now: p.stack.wall.Now, OnError: func(err error) {
 		p.logger.Error("a customer who asked for his usage was not answered", "error", err)
 	}})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -118,6 +119,10 @@ func (d *drills) counts() telemetry.Drills {
 func drilledOf(o *drill.Order) string {
 	of := "all stores"
 	switch {
+	case o.Fault == drill.ClockSkew && o.Node != "":
+		return "the clock of " + o.Node + ", " + drill.SkewText(o.Skew())
+	case o.Fault == drill.ClockSkew:
+		return "all clocks, " + drill.SkewText(o.Skew())
 	case o.Fault == drill.DatabaseDown:
 		return "the database"
 	case o.Fault == drill.BrokerDown:
@@ -148,6 +153,10 @@ func (w *watching) drilled(o *drill.Order, e *drill.Ending) {
 	w.events.Drilled(event)
 }
 
+// maxClockOffset is by how many seconds the clock of this process and that of a store may differ:
+// beyond it the alert HeadgateClockDrift fires.
+const maxClockOffset = 0.5
+
 // scene is where faults are put on this node: the ways to what it leans on.
 type scene struct {
 	process          *process
@@ -161,6 +170,7 @@ var (
 	errNoShard    = errors.New("no store of this node has a server of that address")
 	errNoDatabase = errors.New("this node has no connections to a database; hint: PostgreSQL as --tenants")
 	errNoBroker   = errors.New("this node sends events to no broker; hint: --audit-kafka")
+	errOtherNode  = errors.New("the drill is of another node alone")
 	errNoHomes    = errors.New("this node leases from no home of regions, and tells no other region; hint: --regions")
 )
 
@@ -183,6 +193,9 @@ func (s *scene) Begin(o *drill.Order) (closed int, err error) {
 		return s.database.Cut(cut), nil
 	case drill.BrokerDown:
 		return s.broker.Cut(cut), nil
+	case drill.ClockSkew:
+		s.stack.setClock(o.Skew())
+		return 0, nil
 	}
 	for _, way := range s.waysOf(o) {
 		if o.Fault == drill.StoreSlow {
@@ -212,6 +225,8 @@ func (s *scene) cutOf(o *drill.Order) (func(string) bool, error) {
 		return nil, errNoDatabase
 	case o.Fault == drill.BrokerDown && s.process.settings.AuditKafka == (config.StoreURL{}):
 		return nil, errNoBroker
+	case o.Node != "" && o.Node != s.process.watching.node.Name:
+		return nil, errOtherNode
 	case !o.Fault.OfStores():
 		return all, nil
 	case o.Fault == drill.RegionCut && len(s.stack.regions.homes) == 0 && s.stack.regions.shared == nil:
@@ -240,6 +255,22 @@ func (s *scene) End() {
 	}
 	s.database.Open()
 	s.broker.Open()
+	s.stack.setClock(0)
+}
+
+// setClock puts the wall clock by which this process decides ahead of that of the machine. What is
+// measured by clocks that part holds no longer, as where a clock is set by somebody else.
+func (k *stack) setClock(ahead time.Duration) {
+	if k.wall.Ahead() == ahead {
+		return
+	}
+	k.wall.Set(ahead)
+	for _, l := range k.leases {
+		l.DropLeases()
+	}
+	for _, home := range k.regions.homes {
+		home.Store.DropRights()
+	}
 }
 
 // Away implements rehearsal.Scene.
@@ -250,6 +281,11 @@ func (s *scene) Away() map[string]bool {
 	}
 	if r := s.process.health.tenants.Report(); r != nil && s.process.settings.Tenants != (config.DatabaseURL{}) {
 		away["database"] = !r.OK
+	}
+	for _, server := range s.process.servers.told() {
+		if server.Reachable {
+			away[fmt.Sprintf("clock, beside store %s %s", server.Store, server.Addr)] = math.Abs(server.ClockOffset)-server.ClockError > maxClockOffset
+		}
 	}
 	for _, sink := range s.process.watching.events.Stats().Sinks {
 		away["events "+sink.Name] = sink.Error != ""

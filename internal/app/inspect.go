@@ -2,10 +2,12 @@ package app
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/wallclock"
 	"github.com/headgate/headgate/store/redisstore"
 )
 
@@ -17,11 +19,27 @@ const inspectEvery = 10 * time.Second
 type inspector struct {
 	stores map[string]*redisstore.Store // by the name of the store
 	last   atomic.Pointer[[]telemetry.Inspection]
+	wall   *wallclock.Clock
+}
+
+// told is what they last told, beside the wall clock by which this process decides. A nil inspector
+// knows of none.
+func (i *inspector) told() []telemetry.Inspection {
+	if i == nil {
+		return nil
+	}
+	list := slices.Clone(*i.last.Load())
+	for at := range list {
+		if list[at].Reachable {
+			list[at].ClockOffset -= i.wall.Ahead().Seconds()
+		}
+	}
+	return list
 }
 
 // watchServers asks the servers of Redis how they are, if there are any.
 func (p *process) watchServers() {
-	i := &inspector{stores: map[string]*redisstore.Store{}}
+	i := &inspector{stores: map[string]*redisstore.Store{}, wall: p.stack.wall}
 	for b := range p.stack.backends {
 		backend := &p.stack.backends[b]
 		if s, ok := backend.Store.(*redisstore.Store); ok {
@@ -32,7 +50,8 @@ func (p *process) watchServers() {
 		return
 	}
 	i.last.Store(new([]telemetry.Inspection))
-	p.metrics.WatchInspection(func() []telemetry.Inspection { return *i.last.Load() })
+	p.metrics.WatchInspection(i.told)
+	p.servers = i
 	p.tasks = append(p.tasks, i.run)
 }
 

@@ -66,6 +66,8 @@ type process struct {
 	// drills never does.
 	ways   ways
 	drills *drills
+	// servers are those of Redis, as they last told of themselves; nil where there are none.
+	servers *inspector
 	// hooks are those of --hooks, usageKeys those of --usage-key; nil without.
 	hooks     *webhook.Config
 	usageKeys *usagetoken.Keys
@@ -153,7 +155,7 @@ func (p *process) assemble() error {
 	}
 	options := headgate.Options{
 		Store: p.stack, Fallback: p.stack.fallback(), Shadow: p.settings.Shadow, Recorder: p.keys.veil.Recorder(p.watching.events), Observer: p.observer,
-		OnRollBack: p.rollBacks.Tell, Answers: p.stack.answers(), AnswersAwaited: answersAwaited(p.settings.StoreBudget),
+		Now: p.stack.wall.Now, OnRollBack: p.rollBacks.Tell, Answers: p.stack.answers(), AnswersAwaited: answersAwaited(p.settings.StoreBudget),
 	}
 	if p.watchHotRaises(); p.hot.raiser != nil {
 		options.KeyRaises = p.hot.raiser

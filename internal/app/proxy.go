@@ -162,6 +162,7 @@ func (p *process) limits(s *config.Proxy, who *identity.Extractor, answer httpan
 	// back, of a client who leaves while it is held back.
 	options := httplimit.Options{
 		Domain:   domain,
+		Now:      p.stack.wall.Now,
 		Identify: httplimit.Identity(who),
 		OnError:  p.refusedBy(who),
 		Answer: httplimit.Answer{

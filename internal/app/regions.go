@@ -8,6 +8,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/regionfile"
 	"github.com/headgate/headgate/internal/storefile"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/fleet"
@@ -37,8 +38,8 @@ type homeStore struct {
 
 // newRegions puts a layer over each named backend that lends, and one over own, which decides by
 // the counters of this region, for what regions tell each other. The layers are numbered from
-// first on; live says how many nodes of this region decide.
-func newRegions(s *config.Settings, backends []backend, own store.Store, first int, decides bool, live func() int) (r regions, err error) {
+// first on; live says how many nodes of this region decide, now what time it is.
+func newRegions(s *config.Settings, backends []backend, own store.Store, first int, decides bool, live func() int, now func() limit.Micros) (r regions, err error) {
 	if s.Regions == "" {
 		return r, nil
 	}
@@ -71,7 +72,7 @@ func newRegions(s *config.Settings, backends []backend, own store.Store, first i
 	}
 	if len(r.file.Stores) > 1 {
 		r.sharedLayer = first + len(r.homes)
-		if r.shared, err = newShared(s, r.file, backends, own, live); err != nil {
+		if r.shared, err = newShared(s, r.file, backends, own, live, now); err != nil {
 			return r, fmt.Errorf("--regions: %s: %w", s.Regions, err)
 		}
 	}
@@ -79,11 +80,11 @@ func newRegions(s *config.Settings, backends []backend, own store.Store, first i
 }
 
 // newShared puts the layer over own that tells the stores of the other regions what passes.
-func newShared(s *config.Settings, file *regionfile.Regions, backends []backend, own store.Store, live func() int) (*totals.Store, error) {
+func newShared(s *config.Settings, file *regionfile.Regions, backends []backend, own store.Store, live func() int, now func() limit.Micros) (*totals.Store, error) {
 	if err := checkPlaces(s.Region, file.Stores, backends); err != nil {
 		return nil, err
 	}
-	o := totals.Options{Own: own, Interval: file.Exchange, Floor: file.Floor, Nodes: live, Budget: totals.DefaultBudget}
+	o := totals.Options{Own: own, Interval: file.Exchange, Floor: file.Floor, Nodes: live, Budget: totals.DefaultBudget, Now: now}
 	if o.Floor == 0 {
 		o.Floor = -1 // every hit is told
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/nodes"
 	"github.com/headgate/headgate/internal/storefile"
 	"github.com/headgate/headgate/internal/telemetry"
+	"github.com/headgate/headgate/internal/wallclock"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/accuracy"
@@ -59,6 +60,8 @@ type stack struct {
 	fleet    *fleet.Fleet
 	nodes    *nodes.Count
 	longest  time.Duration // the longest budget of a backend
+	// wall is the wall clock by which this process decides.
+	wall *wallclock.Clock
 	// quit ends the heartbeat, gone is closed when it has ended; nil before
 	// join.
 	quit context.CancelFunc
@@ -68,11 +71,13 @@ type stack struct {
 // newStack opens the stores of s and puts the layers on them. told is told of
 // hot keys. Only a process that decides is one of the nodes among which limits are divided.
 func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, error) {
-	backends, err := openBackends(s)
+	wall := new(wallclock.Clock)
+	backends, err := openBackends(s, wall)
 	if err != nil {
 		return nil, err
 	}
 	k := &stack{
+		wall:     wall,
 		backends: backends,
 		places:   make(map[string]int, len(backends)),
 		nodes:    nodes.Remember(s.Nodes, s.StateDir),
@@ -92,7 +97,7 @@ func newStack(s *config.Settings, decides bool, told *hotReporter) (*stack, erro
 	for i := range backends {
 		layers[i] = k.overBackend(&backends[i], s, told)
 	}
-	if k.regions, err = newRegions(s, backends, layers[0], len(layers), decides, k.fleet.Live); err != nil {
+	if k.regions, err = newRegions(s, backends, layers[0], len(layers), decides, k.fleet.Live, wall.Micros); err != nil {
 		return nil, errors.Join(err, closeAll(backends))
 	}
 	for i := range k.regions.homes {

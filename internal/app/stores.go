@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/passage"
 	"github.com/headgate/headgate/internal/storefile"
+	"github.com/headgate/headgate/internal/wallclock"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
@@ -43,7 +44,7 @@ type backend struct {
 
 // openBackends opens the store of s, the one for limits per second if there is one, and
 // those of the file of stores, in this order.
-func openBackends(s *config.Settings) ([]backend, error) {
+func openBackends(s *config.Settings, wall *wallclock.Clock) ([]backend, error) {
 	wanted := []storefile.Store{{Name: storefile.Main, URL: s.Store, StoreTuning: s.Tuning()}}
 	if s.StorePerSecond != (config.StoreURL{}) {
 		wanted = append(wanted, storefile.Store{Name: storefile.PerSecond, URL: s.StorePerSecond, StoreTuning: s.Tuning()})
@@ -57,7 +58,7 @@ func openBackends(s *config.Settings) ([]backend, error) {
 	}
 	var backends []backend
 	for i := range wanted {
-		b, err := openBackend(&wanted[i])
+		b, err := openBackend(&wanted[i], wall)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", settingOf(s, wanted[i].Name), err), closeAll(backends))
 		}
@@ -79,12 +80,12 @@ func settingOf(s *config.Settings, store string) string {
 
 // openBackend opens a store. One that does not answer is no error: it may come back, and
 // until then failure modes speak.
-func openBackend(s *storefile.Store) (b backend, err error) {
+func openBackend(s *storefile.Store, wall *wallclock.Clock) (b backend, err error) {
 	switch s.URL.Scheme() {
 	case "memory":
 		b, err = openMemory(s.URL)
 	case "memcached":
-		b, err = openMemcached(s)
+		b, err = openMemcached(s, wall)
 	default:
 		b, err = openRedis(s)
 	}
@@ -125,7 +126,7 @@ func openRedis(s *storefile.Store) (backend, error) {
 	}, nil
 }
 
-func openMemcached(s *storefile.Store) (backend, error) {
+func openMemcached(s *storefile.Store, wall *wallclock.Clock) (backend, error) {
 	o, err := memcachestore.ParseURL(s.URL.Reveal())
 	if err != nil {
 		return backend{}, err
@@ -133,7 +134,7 @@ func openMemcached(s *storefile.Store) (backend, error) {
 	o.Budget = s.Budget
 	o.Breaker = breakerOptions(&s.StoreTuning)
 	way := new(passage.Passage)
-	o.Via, o.Delay = way.Via, way.Delay
+	o.Via, o.Delay, o.Now = way.Via, way.Delay, wall.Micros
 	memcached, err := memcachestore.New(o)
 	if err != nil {
 		return backend{}, err

@@ -24,6 +24,7 @@ type drillCmd struct {
 	DatabaseDown drillDatabaseCmd  `cmd:"" name:"database-down" help:"Have connections to the database of tenants be refused (PostgreSQL)."`
 	BrokerDown   drillBrokerCmd    `cmd:"" name:"broker-down" help:"Have connections to the brokers that events go to be refused."`
 	RegionCut    drillRegionCutCmd `cmd:"" name:"region-cut" help:"Have connections to homes of leased rules, and to the stores of other regions, be refused."`
+	ClockSkew    drillClockCmd     `cmd:"" name:"clock-skew" help:"Have the wall clock by which nodes decide be ahead or behind."`
 	Stop         drillStopCmd      `cmd:"" help:"End the drill that lasts."`
 	Show         drillShowCmd      `cmd:"" help:"Show the drill that lasts, or the last one, with what the nodes have seen."`
 }
@@ -40,10 +41,7 @@ There is one drill at a time.
 
 The exit code is 0; 1 when the drill ended because of errors, when the store has lost its order, and
 when no node took part, such as for a store that is misspelt: then it is ended after ten seconds;
-and 2 when it was not begun.
-
-There is no drill of a clock: limits go by the clock of the store, or by one that never steps, so
-there is nothing to rehearse but rules with dates.`
+and 2 when it was not begun.`
 
 // drillFlags are those of every fault.
 type drillFlags struct {
@@ -61,6 +59,8 @@ type drillAsked struct {
 	Store      string      `json:"store,omitempty"`
 	Shard      string      `json:"shard,omitempty"`
 	DelayMS    int64       `json:"delay_ms,omitempty"`
+	SkewMS     int64       `json:"skew_ms,omitempty"`
+	Node       string      `json:"node,omitempty"`
 	LastsMS    int64       `json:"lasts_ms"`
 	AbortAbove float64     `json:"abort_above"`
 	Reason     string      `json:"reason,omitempty"`
@@ -189,6 +189,34 @@ so it is one region that is cut, with its own store, and the others go on.` + dr
 // Run has the nodes rehearse it.
 func (c *drillRegionCutCmd) Run(std *stdio) error {
 	return c.rehearse(std, drillAsked{Fault: drill.RegionCut, Store: c.Store})
+}
+
+type drillClockCmd struct {
+	drillFlags `embed:""`
+	By         time.Duration `env:"-" default:"30s" help:"How far ahead, such as 2m; -2m is behind. Default ${default}."`
+	Node       string        `name:"of-node" env:"-" placeholder:"NAME" help:"Only this node, as 'headgate top' names it. Default: all."`
+}
+
+// Help implements kong.HelpProvider.
+func (*drillClockCmd) Help() string {
+	return `Examples:
+
+  headgate drill clock-skew --by 2m --of-node gate-2 --for 1m
+  headgate drill clock-skew --by=-24h
+
+Limits go by the clock of Redis, or by one that never steps, and hold. What goes by the wall clock
+of a node begins and ends early or late: rules and overrides with dates, ends of switches, tokens of
+clients, windows in memcached and fixed windows that regions share, and the times of day that
+clients are told. Leases are dropped and asked for anew. Events, logins and changes keep the true
+time.` + drillAbout
+}
+
+// Run has the nodes rehearse it.
+func (c *drillClockCmd) Run(std *stdio) error {
+	if by := c.By.Abs(); by < time.Millisecond || by > drill.MaxSkew {
+		return &codeError{exitUsage, fmt.Errorf("--by %v; hint: from 1ms to %v, negative for behind", c.By, drill.MaxSkew)}
+	}
+	return c.rehearse(std, drillAsked{Fault: drill.ClockSkew, SkewMS: c.By.Milliseconds(), Node: c.Node})
 }
 
 // parseShare reads a share, such as 1% or 0.01.

@@ -76,6 +76,12 @@ func drillDetail(o *drill.Order) string {
 	if o.DelayMS > 0 {
 		text += ", " + o.Delay().String() + " more"
 	}
+	if o.SkewMS != 0 {
+		text += ", " + drill.SkewText(o.Skew())
+	}
+	if o.Node != "" {
+		text += ", of node " + oneLine(o.Node)
+	}
 	if o.Reason != "" {
 		text += ": " + oneLine(o.Reason)
 	}

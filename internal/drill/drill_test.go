@@ -24,12 +24,15 @@ func TestN6OrderIsBounded(t *testing.T) {
 	}
 	for field, breaks := range map[string][]func(*Order){
 		"id":       {func(o *Order) { o.ID = "" }, func(o *Order) { o.ID = strings.Repeat("x", MaxName+1) }},
-		"fault":    {func(o *Order) { o.Fault = "" }, func(o *Order) { o.Fault = "clock-skew" }},
+		"fault":    {func(o *Order) { o.Fault = "" }, func(o *Order) { o.Fault = "clock-screw" }},
 		"store":    {func(o *Order) { o.Store = "a\nb" }, func(o *Order) { o.Fault, o.Store = DatabaseDown, "store" }},
 		"shard":    {func(o *Order) { o.Fault = ShardDown }, func(o *Order) { o.Shard = "h:1" }},
 		"lasts_ms": {func(o *Order) { o.LastsMS = 999 }, func(o *Order) { o.LastsMS = 3_600_001 }, func(o *Order) { o.LastsMS = math.MaxInt64 }},
 		"delay_ms": {func(o *Order) { o.Fault = StoreSlow }, func(o *Order) { o.Fault, o.DelayMS = StoreSlow, 10_001 }, func(o *Order) { o.DelayMS = 1 },
 			func(o *Order) { o.Fault, o.DelayMS = StoreSlow, math.MaxInt64 }},
+		"skew_ms": {func(o *Order) { o.Fault = ClockSkew }, func(o *Order) { o.SkewMS = 1 }, func(o *Order) { o.Fault, o.SkewMS = ClockSkew, math.MinInt64 },
+			func(o *Order) { o.Fault, o.SkewMS = ClockSkew, MaxSkew.Milliseconds()+1 }, func(o *Order) { o.Fault, o.SkewMS = ClockSkew, -MaxSkew.Milliseconds()-1 }},
+		"node":        {func(o *Order) { o.Node = "n1" }, func(o *Order) { o.Fault, o.SkewMS, o.Node = ClockSkew, 1, "a\nb" }},
 		"abort_above": {func(o *Order) { o.AbortAbove = -0.1 }, func(o *Order) { o.AbortAbove = 1.1 }, func(o *Order) { o.AbortAbove = math.NaN() }},
 		"reason":      {func(o *Order) { o.Reason = strings.Repeat("x", MaxReason+1) }, func(o *Order) { o.Reason = "\x1b[31m" }},
 		"actor":       {func(o *Order) { o.Actor = "" }},

@@ -31,11 +31,13 @@ const (
 	BrokerDown Fault = "broker-down"
 	// RegionCut: StoreDown for the homes of rules that are leased over regions.
 	RegionCut Fault = "region-cut"
+	// ClockSkew: the wall clock by which a node decides is ahead or behind.
+	ClockSkew Fault = "clock-skew"
 )
 
 // Faults are all of them, in the order in which people read them.
 func Faults() []Fault {
-	return []Fault{StoreDown, StoreSlow, ShardDown, DatabaseDown, BrokerDown, RegionCut}
+	return []Fault{StoreDown, StoreSlow, ShardDown, DatabaseDown, BrokerDown, RegionCut, ClockSkew}
 }
 
 // Bounds of an Order.
@@ -46,6 +48,9 @@ const (
 	// MaxDelay bounds the extra time of StoreSlow, DefaultDelay is what is taken where
 	// nothing is said.
 	MaxDelay, DefaultDelay = 10 * time.Second, 50 * time.Millisecond
+	// MaxSkew bounds by how much a clock of ClockSkew is ahead or behind, DefaultSkew is what
+	// is taken where nothing is said.
+	MaxSkew, DefaultSkew = 366 * 24 * time.Hour, 30 * time.Second
 	// DefaultAbortAbove is the share of errors above which a drill ends by itself.
 	DefaultAbortAbove = 0.01
 	// MaxReason, MaxActor and MaxName bound texts, in bytes.
@@ -65,6 +70,11 @@ type Order struct {
 	Shard string `json:"shard,omitempty"`
 	// DelayMS is the extra time of StoreSlow in milliseconds, 0 for other faults.
 	DelayMS int64 `json:"delay_ms,omitempty"`
+	// SkewMS is by how much the clock of ClockSkew is ahead, in milliseconds; a negative one
+	// is behind. 0 for other faults.
+	SkewMS int64 `json:"skew_ms,omitempty"`
+	// Node is the name of the node that ClockSkew is of, "" for all, and for other faults.
+	Node string `json:"node,omitempty"`
 	// LastsMS is how long it lasts, in milliseconds.
 	LastsMS int64 `json:"lasts_ms"`
 	// AbortAbove is the share of errors above which the nodes end it, from 0 to 1. At 1
@@ -124,6 +134,9 @@ func (o *Order) Lasts() time.Duration { return time.Duration(o.LastsMS) * time.M
 // Delay is DelayMS as a duration.
 func (o *Order) Delay() time.Duration { return time.Duration(o.DelayMS) * time.Millisecond }
 
+// Skew is SkewMS as a duration.
+func (o *Order) Skew() time.Duration { return time.Duration(o.SkewMS) * time.Millisecond }
+
 // Until is when it ends by itself, by the clock of who has ordered it.
 func (o *Order) Until() time.Time { return o.BeganAt.Add(o.Lasts()) }
 
@@ -144,13 +157,15 @@ func (o *Order) Aim() string {
 		return "shard"
 	case o.Store != "":
 		return "store"
+	case o.Node != "":
+		return "node"
 	}
 	return "fault"
 }
 
 // Valid returns what cannot be of o, a *FieldError.
 func (o *Order) Valid() error {
-	lasts, delay := o.Lasts(), o.Delay()
+	lasts, delay, mostSkew := o.Lasts(), o.Delay(), MaxSkew.Milliseconds()
 	switch {
 	case o.ID == "" || !line(o.ID, MaxName):
 		return wrong("id", "none of 1 to %d bytes", MaxName)
@@ -170,6 +185,14 @@ func (o *Order) Valid() error {
 		return wrong("delay_ms", "%v; hint: from 1ms to %v", delay, MaxDelay)
 	case o.Fault != StoreSlow && o.DelayMS != 0:
 		return wrong("delay_ms", "%s has no delay; hint: leave it out", o.Fault)
+	case o.Fault == ClockSkew && (o.SkewMS == 0 || o.SkewMS < -mostSkew || o.SkewMS > mostSkew):
+		return wrong("skew_ms", "%v; hint: up to %v ahead, or negative for behind", o.Skew(), MaxSkew)
+	case o.Fault != ClockSkew && o.SkewMS != 0:
+		return wrong("skew_ms", "%s sets no clock; hint: leave it out", o.Fault)
+	case !line(o.Node, MaxName):
+		return wrong("node", "no name of a node")
+	case o.Fault != ClockSkew && o.Node != "":
+		return wrong("node", "%s is of all nodes; hint: leave it out", o.Fault)
 	case !(o.AbortAbove >= 0 && o.AbortAbove <= 1):
 		return wrong("abort_above", "%v; hint: a share from 0 to 1, such as 0.01", o.AbortAbove)
 	case !line(o.Reason, MaxReason):
@@ -222,4 +245,12 @@ func ParseOrder(data []byte) (*Order, error) {
 		return nil, fmt.Errorf("an order of a drill: %w", err)
 	}
 	return o, nil
+}
+
+// SkewText says by how much a clock is wrong, such as "30s ahead".
+func SkewText(skew time.Duration) string {
+	if skew < 0 {
+		return (-skew).String() + " behind"
+	}
+	return skew.String() + " ahead"
 }

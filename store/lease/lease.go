@@ -83,7 +83,7 @@ type Store struct {
 	epoch    atomic.Uint64
 	partings atomic.Uint64
 	draining atomic.Bool
-	// parted is dropLeases, made once so that reading the clock makes nothing.
+	// parted is DropLeases, made once so that reading the clock makes nothing.
 	parted func()
 
 	sweeping struct {
@@ -117,7 +117,7 @@ func New(o Options) *Store {
 		s.shards[i].buckets = make(map[uint64]*bucket)
 	}
 	s.courier = courier{s: s, home: make(chan struct{})}
-	s.parted = s.dropLeases
+	s.parted = s.DropLeases
 	s.clock.Start(o.Now, o.Wall)
 	return s
 }

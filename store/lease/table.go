@@ -168,8 +168,10 @@ func (b *bucket) forget(st *Stats) {
 	b.direct, b.pressed, b.quiet, b.pauses = false, false, 0, 0
 }
 
-// dropLeases forgets all leases and views: nobody knows how old they are.
-func (s *Store) dropLeases() {
+// DropLeases forgets all leases and views, because nobody knows how old they are: they are asked
+// for anew. A Store does so by itself when the wall clock and the monotonic clock part; this is
+// for those who rehearse that. Stats counts both as Partings.
+func (s *Store) DropLeases() {
 	s.epoch.Add(1)
 	for i := range s.shards {
 		sh := &s.shards[i]

@@ -39,7 +39,7 @@ func New(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{options: o, clock: func() limit.Micros { return limit.MicrosOf(time.Now()) }}
+	s := &Store{options: o, clock: o.Now}
 	for _, addr := range o.Servers {
 		server := newServer(&s.options, addr)
 		server.lines.init()

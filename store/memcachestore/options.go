@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/credentials"
+	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
 )
@@ -85,6 +86,9 @@ type Options struct {
 	// Delay, when not nil, says how much longer each exchange with a server shall take; it
 	// is asked before each. An exchange that is over before that is not made.
 	Delay func() time.Duration
+	// Now is the clock that limits go by, which is that of this machine where it is nil.
+	// Clocks of all nodes must agree.
+	Now func() limit.Micros
 
 	// files are read for TLS; see fresh.
 	files  credentials.Files
@@ -119,6 +123,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Breaker.Slow == 0 {
 		o.Breaker.Slow = o.Budget / 2
+	}
+	if o.Now == nil {
+		o.Now = func() limit.Micros { return limit.MicrosOf(time.Now()) }
 	}
 	switch {
 	case store.CheckPrefix(o.Prefix) != nil:

@@ -49,3 +49,20 @@ func TestN6ViaAndDelay(t *testing.T) {
 	delay.Store(0)
 	eventually.True(t, "it decides again", func() bool { return take() == nil })
 }
+
+// A store goes by the clock that it is given.
+func TestN6Now(t *testing.T) {
+	t.Parallel()
+	server := testserver.Memcached(t, testserver.MemcachedConfig{})
+	var now atomic.Int64
+	now.Store(int64(noon))
+	s := open(t, Options{Servers: []string{server.Addr}, Now: func() limit.Micros { return limit.Micros(now.Load()) }})
+	one := limit.Must(limit.Spec{Algorithm: limit.FixedWindow, Quota: 1, Period: time.Hour})
+	if first, second := takeOne(s, "k", one, 1), takeOne(s, "k", one, 1); !first.Allowed || second.Allowed {
+		t.Errorf("%+v, %+v, want the second denied", first, second)
+	}
+	now.Add(int64(2*time.Hour/time.Microsecond))
+	if r := takeOne(s, "k", one, 1); !r.Allowed {
+		t.Errorf("%+v two hours later", r)
+	}
+}

@@ -131,7 +131,7 @@ func New(o Options) (*Store, error) {
 	})
 	s.courier.s = s
 	s.courier.home = make(chan struct{})
-	s.parted = s.drop
+	s.parted = s.DropRights
 	s.clock.Start(o.Now, o.Wall)
 	return s, nil
 }
@@ -154,8 +154,10 @@ func (s *Store) liveNodes() int64 {
 
 func (s *Store) shardOf(hash uint64) *shard { return &s.shards[hash%shardCount] }
 
-// drop forgets all rights: the machine may have been suspended.
-func (s *Store) drop() {
+// DropRights forgets all rights, because nobody knows how old they are: they are asked for anew. A
+// Store does so by itself when the wall clock and the monotonic clock part, as they do on a machine
+// that was suspended; this is for those who rehearse that. Stats counts both as Partings.
+func (s *Store) DropRights() {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()

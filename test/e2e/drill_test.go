@@ -3,12 +3,15 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -499,6 +502,80 @@ func TestN6DrillBrokerDown(t *testing.T) {
 			t.Error("events were lost")
 		}
 	}
+}
+
+// One node whose wall clock is an hour ahead: a switch that ends before that counts for nothing
+// there, its clock stands out beside that of the store, and limits hold. The other node is as ever,
+// and so are both when the drill is over.
+func TestN6DrillClockSkew(t *testing.T) {
+	t.Parallel()
+	redis := testserver.Redis(t, testserver.RedisConfig{})
+	f := newRehearsing(t, redis.URL(), []string{"open"})
+	if out, err := headgate(t, "switch", "set", "rule:d.tight", "off", "--until", "20m", "--reason", "rehearsal", "--store", redis.URL()); err != nil {
+		t.Fatal(err, out)
+	}
+	passes := func(n *node, want bool) func() error {
+		return func() error {
+			for range 3 { // the limit is one an hour
+				a, err := n.check(`{"domain":"d","descriptors":[{"entries":[{"key":"tight","value":"1"}]}]}`)
+				if err != nil || a.Status != http.StatusOK && a.Status != http.StatusTooManyRequests {
+					return fmt.Errorf("%+v, %v", a, err)
+				}
+				if passed := a.Status == http.StatusOK; passed != want {
+					return fmt.Errorf("passed: %v, want %v", passed, want)
+				}
+			}
+			return nil
+		}
+	}
+	for _, n := range f.nodes {
+		n.until(t, passes(n, true))
+	}
+	type result struct {
+		out string
+		err error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		out, err := headgate(t, "drill", "clock-skew", "--by", "1h", "--of-node", "n1", "--for", "10m", "--admin", f.admin, "--admin-token-file", f.token, "--json")
+		ended <- result{out, err}
+	}()
+	ahead := f.nodes[1]
+	ahead.until(t, passes(ahead, false))
+	if err := passes(f.nodes[0], true)(); err != nil {
+		t.Error("the other node:", err)
+	}
+	offset := regexp.MustCompile(`headgate_store_clock_offset_seconds\{[^}]*\} (\S+)\n`)
+	for i, n := range f.nodes {
+		n.until(t, func() error {
+			told := offset.FindStringSubmatch(n.scrape(t))
+			if told == nil {
+				return errors.New("nothing is told of the clock of the store")
+			}
+			apart, err := strconv.ParseFloat(told[1], 64)
+			if err != nil || (apart < -3000) != (i == 1) {
+				return fmt.Errorf("node %d: the clock of the store is %s s ahead", i, told[1])
+			}
+			return nil
+		})
+	}
+	if out, err := headgate(t, "drill", "stop", "--admin", f.admin, "--admin-token-file", f.token); err != nil {
+		t.Error(err, out)
+	}
+	r := <-ended
+	w, code := f.read(r.out, r.err)
+	if code != 0 || w.TookPart != 1 || len(w.Nodes) != 2 || w.Nodes[0].State != drill.Apart || w.Nodes[1].State != drill.Done {
+		t.Fatalf("exit code %d, %+v", code, w)
+	}
+	n := &w.Nodes[1]
+	if a := away(t, n, "clock, beside store store "+redis.Addr); a.Times != 1 || a.Still || len(n.Away) != 1 || n.Failed != 0 || n.Unchecked != 0 {
+		t.Errorf("%+v", n)
+	}
+	f.events(1, `clock-skew of the clock of n1, 1h0m0s ahead`, `stopped`)
+	if parted := regexp.MustCompile(`headgate_lease_clock_partings_total (\d+)`).FindStringSubmatch(ahead.scrape(t)); parted == nil || parted[1] == "0" || parted[1] == "1" {
+		t.Errorf("leases are dropped at the beginning and at the end: %v", parted)
+	}
+	ahead.until(t, passes(ahead, true))
 }
 
 // A region is cut from the home of its leased rules: it goes on by its reserve, and its own

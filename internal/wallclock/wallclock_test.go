@@ -1,0 +1,30 @@
+package wallclock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/limit"
+)
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c Clock
+		machine := time.Now()
+		if !c.Now().Equal(machine) || c.Now().String() != machine.String() {
+			t.Errorf("the zero value is %v, want that of the machine with its monotonic reading: %v", c.Now(), machine)
+		}
+		for _, ahead := range []time.Duration{time.Hour, -24 * time.Hour} {
+			c.Set(ahead)
+			want := machine.Round(0).Add(ahead)
+			if got := c.Now(); got != want || c.Ahead() != ahead || c.Micros() != limit.MicrosOf(want) {
+				t.Errorf("ahead by %v: %v, %v, %v, want %v", ahead, got, c.Ahead(), c.Micros(), want)
+			}
+		}
+		c.Set(0)
+		if !c.Now().Equal(machine) {
+			t.Errorf("put right: %v, want %v", c.Now(), machine)
+		}
+	})
+}
