@@ -166,8 +166,7 @@ func (d ruleDocuments) check(name, text string) ([]fieldError, *problem) {
 	if err == nil {
 		return diagnosed(name, warnings[:min(len(warnings), maxFieldErrors)]), nil
 	}
-	var list rules.Errors
-	if errors.As(err, &list) && len(list) > 0 {
+	if list, ok := errors.AsType[rules.Errors](err); ok && len(list) > 0 {
 		return nil, badFields(http.StatusUnprocessableEntity, diagnosed(name, list))
 	}
 	return nil, badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)

@@ -157,8 +157,7 @@ func hinted(text string) (message, hint string) {
 // yamlError is the error of a text that is read by yamlfile.
 func yamlError(err error) *problem {
 	e := fieldError{Field: wholeBody, Message: err.Error()}
-	var at *yamlfile.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*yamlfile.Error](err); ok {
 		e.Line, e.Message = at.Line, at.Err.Error()
 	}
 	e.Message, e.Hint = hinted(e.Message)

@@ -129,8 +129,7 @@ func topUpOf(subject tenant.Subject, body *quotas.TopUp, had []tenant.TopUp, now
 	document := quotas.Document{TopUps: []quotas.TopUp{*body}}.Filled(had, now)
 	r := sqltenant.Record{Subject: subject}
 	err := document.Record(&r, nil)
-	var field *quotas.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
 		return tenant.TopUp{}, &quotas.FieldError{Field: strings.TrimPrefix(field.Field, "top_ups[0]."), Problem: field.Problem}
 	}
 	return r.TopUps[0], nil

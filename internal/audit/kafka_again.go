@@ -32,8 +32,8 @@ func (r *refused) len() int { return len(r.records) + len(r.behind) }
 // the record, did not write it, and may take it later. Of the others the client has
 // waited as long as it should, or the record itself is at fault.
 func passes(err error) bool {
-	var refusal *kerr.Error
-	if !errors.As(err, &refusal) {
+	refusal, ok := errors.AsType[*kerr.Error](err)
+	if !ok {
 		return false
 	}
 	switch refusal.Code {

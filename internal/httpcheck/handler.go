@@ -445,8 +445,7 @@ func readable(media string) bool {
 }
 
 func unreadable(err error) problem {
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problem{status: statusTooLarge, detail: "the body is longer than 1 MiB", hint: "send several requests; hash long values"}
 	}
 	return problem{status: http.StatusBadRequest, detail: "the body could not be read: " + err.Error()}

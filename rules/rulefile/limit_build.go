@@ -208,8 +208,8 @@ func (c *compiler) reportLimit(s *limitSpec, err error) {
 // stand at valueAt; keys are the keys of the map by the fields of limit.Spec,
 // where they are called differently.
 func (c *compiler) reportSpec(at position, valueAt map[string]position, keys map[string]string, err error) {
-	var spec *limit.SpecError
-	if !errors.As(err, &spec) {
+	spec, ok := errors.AsType[*limit.SpecError](err)
+	if !ok {
 		c.errorf(at, "", "%v", err)
 		return
 	}

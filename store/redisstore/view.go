@@ -88,8 +88,7 @@ func (r *router) look(ctx context.Context) (view, *store.Error) {
 // did not, and either before that it was not asked.
 func worse(fault *store.Error, errs []error) *store.Error {
 	for _, err := range errs {
-		var next *store.Error
-		if errors.As(err, &next) && next.Reason != store.BreakerOpen && (fault.Reason == store.Unavailable || next.Reason == store.Misconfigured) {
+		if next, ok := errors.AsType[*store.Error](err); ok && next.Reason != store.BreakerOpen && (fault.Reason == store.Unavailable || next.Reason == store.Misconfigured) {
 			fault = next
 		}
 	}

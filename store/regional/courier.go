@@ -164,8 +164,7 @@ func (c *courier) refusal() (reason store.Reason, hint string) {
 	if err == nil {
 		err = c.unlent
 	}
-	var known *store.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*store.Error](err); ok {
 		hint = known.Hint
 	}
 	return store.ReasonOf(err), hint
