@@ -1,6 +1,7 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,7 @@ func New(o Options) (*Limiter, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxWaiting == 0 {
-		o.MaxWaiting = defaultMaxWaiting
-	}
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	l := &Limiter{
 		store:      o.Store,
 		fallback:   o.Fallback,

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,9 +139,7 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 	if o.Budget < 0 {
 		return nil, fmt.Errorf("remote checker: budget %v; hint: 0 for the default, or more", o.Budget)
 	}
-	if o.Budget == 0 {
-		o.Budget = DefaultBudget
-	}
+	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	c := &Checker{options: o, base: target, target: target.JoinPath("/v1/check").String(), breaker: breaker.New(breaker.Options{})}
 	if err := c.token.load(&o.Credentials, time.Now()); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package tenant
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,9 +42,7 @@ type Tiers struct {
 // subjects without an account and of accounts whose tier is none of the set; ""
 // means FallbackTier. It must be in the set, unless that is empty.
 func NewTiers(tiers []Tier, fallback string) (*Tiers, error) {
-	if fallback == "" {
-		fallback = FallbackTier
-	}
+	fallback = cmp.Or(fallback, FallbackTier)
 	if len(tiers) > MaxTiers {
 		return nil, fmt.Errorf("%d tiers; hint: at most %d", len(tiers), MaxTiers)
 	}

@@ -158,6 +158,7 @@ package httpcheck
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"mime"
@@ -453,9 +454,7 @@ func unreadable(err error) problem {
 
 func malformed(err *strictjson.Error) problem {
 	p := problem{status: err.Status, detail: err.What, hint: err.Hint}
-	if p.status == 0 {
-		p.status = http.StatusBadRequest
-	}
+	p.status = cmp.Or(p.status, http.StatusBadRequest)
 	if err.Path != "" {
 		p.detail = err.Path + ": " + err.What
 	}

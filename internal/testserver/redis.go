@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -84,9 +85,7 @@ type RedisServer struct {
 // test ends.
 func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 	t.Helper()
-	if cfg.Program == "" {
-		cfg.Program = RedisPrograms[0]
-	}
+	cfg.Program = cmp.Or(cfg.Program, RedisPrograms[0])
 	s := &RedisServer{t: t, cfg: cfg, binary: Binary(t, cfg.Program)}
 	s.args = s.arguments()
 	t.Cleanup(s.Kill)

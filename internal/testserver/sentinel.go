@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -59,18 +60,10 @@ type SentinelServers struct {
 // all replicas, and stops them when the test ends.
 func Sentinel(t testing.TB, cfg SentinelConfig) *SentinelServers {
 	t.Helper()
-	if cfg.Name == "" {
-		cfg.Name = "headgate"
-	}
-	if cfg.Sentinels == 0 {
-		cfg.Sentinels = 3
-	}
-	if cfg.Replicas == 0 {
-		cfg.Replicas = 1
-	}
-	if cfg.DownAfter == 0 {
-		cfg.DownAfter = 500 * time.Millisecond
-	}
+	cfg.Name = cmp.Or(cfg.Name, "headgate")
+	cfg.Sentinels = cmp.Or(cfg.Sentinels, 3)
+	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
+	cfg.DownAfter = cmp.Or(cfg.DownAfter, 500*time.Millisecond)
 	if cfg.FailoverTimeout == 0 {
 		cfg.FailoverTimeout = 3 * time.Second
 		if cfg.Quick {

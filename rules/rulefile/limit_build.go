@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,9 +30,7 @@ func (c *compiler) addLimits(f *fileSpec, r *rules.Rule, spec *descriptorSpec) {
 		spec.change.apply(s, r)
 		if s.unlimited {
 			c.checkUnlimited(s, i == 0 && spec.limit != nil && len(spec.limits) == 0)
-			if r.Name == "" {
-				r.Name = s.name
-			}
+			r.Name = cmp.Or(r.Name, s.name)
 			continue
 		}
 		if l := c.limit(s); l != nil {
