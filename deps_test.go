@@ -77,7 +77,7 @@ var rooms = map[string]struct {
 	"internal/forwardauth":         {[]string{"internal/problems", "internal/callers", ".", "limit", "descriptor", "rules", "identity", "internal/httpanswer", "internal/admission", "repeat", "trace"}, "a way in asks a one-method Checker and knows no other way in"},
 	"internal/extauthz":            {[]string{"internal/callers", "internal/httpanswer", "internal/forwardauth"}, "sub-requests over gRPC are decided as those over HTTP are"},
 	"internal/statsd":              {[]string{"internal/sleep"}, "what is sent is names and numbers, whoever has counted"},
-	"internal/dualrun":             {[]string{"internal/credentials"}, "two services are compared by what both say over the wire, whoever decides"},
+	"internal/dualrun":             {[]string{"internal/credentials", "internal/view"}, "two services are compared by what both say over the wire, whoever decides"},
 	"internal/rlqs":                {[]string{".", "limit", "descriptor", "store", "verdict", "internal/shares"}, "what Envoys may let pass is charged by the rules, and divided knowing no rule"},
 	"client/stream/streampb":       {nil, "messages are made of their description alone"},
 	"client/stream":                {[]string{"client/stream/streampb"}, "a gateway asks in the types of Envoy, and needs nothing of the limiter"},
