@@ -260,7 +260,7 @@ func (c *courier) end(e *errand, a *Answer) {
 	b.queued, b.voided = false, false
 	r.Granted += fresh
 	if b.gone || c.draining.Load() {
-		c.s.handBack(sh, b, a.Now)
+		c.s.handBack(b, a.Now)
 	}
 }
 
