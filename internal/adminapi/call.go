@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -40,6 +41,24 @@ func (c *call) name() (quotas.Name, *problem) {
 		parse = parseName
 	}
 	return parse(c.param("api_key"), "api_key", c.hasher)
+}
+
+// ofAccount serves what is about the account {api_key}.
+func ofAccount(serve func(*call, quotas.Name) (*answer, error)) func(*call) (*answer, error) {
+	return func(c *call) (*answer, error) {
+		name, bad := c.name()
+		if bad != nil {
+			return nil, bad
+		}
+		return serve(c, name)
+	}
+}
+
+// account reads an account; one that there is not has version 0.
+func (c *call) account(subject tenant.Subject) (sqltenant.Record, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	return c.db.Get(ctx, subject)
 }
 
 // printableName is the name of a parameter for an answer.
