@@ -63,7 +63,7 @@ var rooms = map[string]struct {
 	"overload/grpcshed":            {[]string{"overload"}, "shedding over gRPC asks the shedders and knows no limits"},
 	"overload/fleetusage":          {[]string{"overload", "store", "limit"}, "the usage of a fleet is counted in any store"},
 	"internal/vectors":             {[]string{"limit"}, "recorded decisions replay against every implementation, and so depend on none"},
-	".":                            {[]string{"internal/memo", "limit", "descriptor", "rules", "store", "switches", "tenant", "trace", "repeat", "reservation", "trial", "verdict"}, "the engine knows no wire, no telemetry and no single store"},
+	".":                            {[]string{"internal/memo", "internal/sleep", "limit", "descriptor", "rules", "store", "switches", "tenant", "trace", "repeat", "reservation", "trial", "verdict"}, "the engine knows no wire, no telemetry and no single store"},
 	"internal/rulesource":          {[]string{"rules", "rules/rulefile"}, "where rule bytes come from is no matter of those who decide"},
 	"internal/httpanswer":          {[]string{".", "limit", "descriptor", "rules", "store"}, "what clients are told is one room under all ways in"},
 	"internal/rls":                 {[]string{"internal/h2", "internal/memo", "internal/openapi", "internal/callers", "internal/inlet", "internal/refusals", ".", "limit", "descriptor", "rules", "store", "internal/httpanswer", "trace", "repeat", "reservation", "verdict"}, "a way in asks a one-method Checker and knows no other way in"},

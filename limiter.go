@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
@@ -258,7 +259,7 @@ func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error 
 		l.giveUp(ctx, req)
 		return ErrQueueFull
 	}
-	if err := sleep(ctx, delay); err != nil {
+	if err := sleep.For(ctx, delay); err != nil {
 		l.giveUp(ctx, req)
 		return err
 	}
