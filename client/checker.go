@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -268,9 +269,7 @@ func (c *Checker) exchange(ctx context.Context, q *question, decode func(*http.R
 	if err != nil {
 		return store.Misconfigured, nil
 	}
-	for name, values := range c.options.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.options.Header)
 	req.Header.Set("Content-Type", "application/json")
 	if shown := c.token.header(time.Now()); shown != nil {
 		req.Header["Authorization"] = shown

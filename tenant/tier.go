@@ -3,6 +3,7 @@ package tenant
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -98,14 +99,7 @@ func (t *Tier) validate() error {
 func (t *Tiers) Has(name string) bool { return t.byName[name] != nil }
 
 // Names returns the names of the tiers, sorted.
-func (t *Tiers) Names() []string {
-	names := make([]string, 0, len(t.byName))
-	for name := range t.byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (t *Tiers) Names() []string { return slices.Sorted(maps.Keys(t.byName)) }
 
 // Hint says which names a tier can have, for errors about another one.
 func (t *Tiers) Hint() string {

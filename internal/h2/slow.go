@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -361,15 +362,7 @@ func mayAnswer(name string) bool {
 }
 
 func (r *responseWriter) isTrailer(name string) bool {
-	if strings.HasPrefix(name, http.TrailerPrefix) {
-		return true
-	}
-	for _, one := range r.trailer {
-		if one == name {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(r.trailer, name)
 }
 
 // finish sends what is left, and the trailer.

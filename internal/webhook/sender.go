@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -68,14 +69,7 @@ func (s *sender) threshold(reached int) (highest int) {
 	return highest
 }
 
-func (s *sender) wants(t Type) bool {
-	for _, wanted := range s.Events {
-		if wanted == t {
-			return true
-		}
-	}
-	return false
-}
+func (s *sender) wants(t Type) bool { return slices.Contains(s.Events, t) }
 
 // queue takes an event, unless too many wait already.
 func (s *sender) queue(e Event) {
