@@ -324,10 +324,4 @@ func (s *PostgresServer) Kill() {
 }
 
 // Restart starts a killed server again on the same address, with what it held.
-func (s *PostgresServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatalf("restart postgres: %v", err)
-	}
-}
+func (s *PostgresServer) Restart() { restart(s.t, "postgres", s.Kill, s.start) }

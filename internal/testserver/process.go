@@ -185,6 +185,26 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// restart kills a server if it runs, and starts it again.
+func restart(t testing.TB, name string, kill func(), start func() error) {
+	t.Helper()
+	kill()
+	if err := start(); err != nil {
+		t.Fatalf("restart %s: %v", name, err)
+	}
+}
+
+// signal sends sig to the process of a server; nil is one that does not run.
+func signal(t testing.TB, name string, p *Process, sig syscall.Signal) {
+	t.Helper()
+	if p == nil {
+		t.Fatalf("signal %v to a %s that does not run", sig, name)
+	}
+	if err := p.Signal(sig); err != nil {
+		t.Fatalf("signal %v to %s: %v", sig, name, err)
+	}
+}
+
 // Terminate asks the process to end, and kills it when it does not in time.
 func (p *Process) Terminate() {
 	_ = p.Signal(syscall.SIGCONT)

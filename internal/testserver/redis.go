@@ -297,13 +297,7 @@ func (s *RedisServer) AwaitReplica(replica *RedisServer) {
 }
 
 // Restart starts a killed server again on the same addresses.
-func (s *RedisServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatalf("restart redis-server: %v", err)
-	}
-}
+func (s *RedisServer) Restart() { restart(s.t, "redis-server", s.Kill, s.start) }
 
 // RestartAsReplica starts a killed server again on the same addresses, as a
 // replica of primary.
@@ -322,15 +316,7 @@ func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }
 // Continue thaws a server that Stop froze.
 func (s *RedisServer) Continue() { s.signal(syscall.SIGCONT) }
 
-func (s *RedisServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if s.proc == nil {
-		s.t.Fatalf("signal %v to a redis-server that does not run", sig)
-	}
-	if err := s.proc.Signal(sig); err != nil {
-		s.t.Fatalf("signal %v to redis-server: %v", sig, err)
-	}
-}
+func (s *RedisServer) signal(sig syscall.Signal) { signal(s.t, "redis-server", s.proc, sig) }
 
 // URL returns the address in the form redis://, rediss:// or unix:// without
 // credentials.
