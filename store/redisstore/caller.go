@@ -96,8 +96,8 @@ func (c *caller) run(ctx context.Context, script *script, body body, hash keyHas
 
 // faultOf makes err, of a call, one of what was asked for.
 func (c *caller) faultOf(op string, err error) *store.Error {
-	fault, ok := errors.AsType[*store.Error](err)
-	if !ok {
+	var fault *store.Error
+	if !errors.As(err, &fault) {
 		return c.options.Fault(op, err)
 	}
 	renamed := *fault

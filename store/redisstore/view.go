@@ -88,7 +88,8 @@ func (r *router) look(ctx context.Context) (view, *store.Error) {
 // did not, and either before that it was not asked.
 func worse(fault *store.Error, errs []error) *store.Error {
 	for _, err := range errs {
-		if next, ok := errors.AsType[*store.Error](err); ok && next.Reason != store.BreakerOpen && (fault.Reason == store.Unavailable || next.Reason == store.Misconfigured) {
+		var next *store.Error
+		if errors.As(err, &next) && next.Reason != store.BreakerOpen && (fault.Reason == store.Unavailable || next.Reason == store.Misconfigured) {
 			fault = next
 		}
 	}

@@ -221,9 +221,9 @@ func (o *Options) Secrets() []string {
 // WithDefaults returns o with its defaults filled in, or says what is wrong.
 func (o Options) WithDefaults() (Options, error) {
 	o.Network = cmp.Or(o.Network, "tcp")
-	o.Breaker.Slow = cmp.Or(o.Breaker.Slow, cmp.Or(o.Budget, DefaultBudget)/2)
 	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
 	o.Budget = cmp.Or(o.Budget, DefaultBudget)
+	o.Breaker.Slow = cmp.Or(o.Breaker.Slow, o.Budget/2)
 	o.silence = max(minSilence, o.Budget)
 	o.firstWait = o.DialTimeout
 	if o.DialTimeout == 0 {
