@@ -56,22 +56,12 @@ func Memcached(t testing.TB, cfg MemcachedConfig) *MemcachedServer {
 		s.Addr = filepath.Join(socketDir(t), "memcached.sock")
 	}
 	t.Cleanup(s.Kill)
-	var err error
-	for range portAttempts {
+	startOnPort(t, "memcached", func(port int) {
 		if !cfg.Unix {
-			s.port = FreePort(t)
-			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+			s.port, s.Addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
-		if err = s.start(); err == nil {
-			return s
-		}
-		s.Kill()
-		if cfg.Unix || !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	t.Fatalf("start memcached: %v", err)
-	return nil
+	}, s.start, s.Kill)
+	return s
 }
 
 // start runs the binary on the chosen address and waits until it answers.

@@ -19,10 +19,6 @@ import (
 	"github.com/headgate/headgate/internal/eventually"
 )
 
-// portAttempts bounds how often a server is started anew because another
-// process took its port first.
-const portAttempts = 5
-
 // RedisConfig says what kind of Redis a test needs. The zero value is a plain
 // one on a free TCP port of 127.0.0.1.
 type RedisConfig struct {
@@ -89,22 +85,12 @@ func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 	s := &RedisServer{t: t, cfg: cfg, binary: Binary(t, cfg.Program)}
 	s.args = s.arguments()
 	t.Cleanup(s.Kill)
-	var err error
-	for range portAttempts {
+	startOnPort(t, cfg.Program, func(port int) {
 		if !cfg.NoTCP {
-			s.port = FreePort(t)
-			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+			s.port, s.Addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
-		if err = s.start(); err == nil {
-			return s
-		}
-		s.Kill()
-		if cfg.NoTCP || !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	t.Fatalf("start %s: %v", cfg.Program, err)
-	return nil
+	}, s.start, s.Kill)
+	return s
 }
 
 // arguments returns the command line without the port and the primary, and sets

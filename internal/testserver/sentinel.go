@@ -106,26 +106,16 @@ func (s *SentinelServers) startSentinel() *RedisServer {
 		cfg: RedisConfig{TLS: s.cfg.TLS, Password: s.cfg.SentinelPassword},
 	}
 	s.t.Cleanup(sentinel.Kill)
-	var err error
-	for range portAttempts {
-		sentinel.port = FreePort(s.t)
-		sentinel.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(sentinel.port))
+	startOnPort(s.t, "a sentinel", func(port int) {
+		sentinel.port, sentinel.Addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		// A sentinel rewrites its file as it learns.
 		sentinel.sentinelFile = filepath.Join(s.t.TempDir(), "sentinel.conf")
 		if err := os.WriteFile(sentinel.sentinelFile, []byte(s.sentinelText(sentinel.port)), 0o600); err != nil {
 			s.t.Fatalf("write the configuration of a sentinel: %v", err)
 		}
-		if err = sentinel.start(); err == nil {
-			s.hasten(sentinel)
-			return sentinel
-		}
-		sentinel.Kill()
-		if !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	s.t.Fatalf("start a sentinel: %v", err)
-	return nil
+	}, sentinel.start, sentinel.Kill)
+	s.hasten(sentinel)
+	return sentinel
 }
 
 // sentinelText returns the configuration of a sentinel on port.
