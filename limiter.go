@@ -1,6 +1,7 @@
 package headgate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/reservation"
 	"github.com/headgate/headgate/rules"
@@ -60,9 +62,7 @@ func New(o Options) (*Limiter, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxWaiting == 0 {
-		o.MaxWaiting = defaultMaxWaiting
-	}
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, defaultMaxWaiting)
 	l := &Limiter{
 		store:      o.Store,
 		fallback:   o.Fallback,
@@ -259,7 +259,7 @@ func (l *Limiter) Wait(ctx context.Context, req *Request, resp *Response) error 
 		l.giveUp(ctx, req)
 		return ErrQueueFull
 	}
-	if err := sleep(ctx, delay); err != nil {
+	if err := sleep.For(ctx, delay); err != nil {
 		l.giveUp(ctx, req)
 		return err
 	}

@@ -142,10 +142,8 @@ func (x *matcher) replaced(name string) bool {
 		return false
 	}
 	for i := range x.matches {
-		for _, r := range x.matches[i].Rule.Replaces {
-			if r == name {
-				return true
-			}
+		if slices.Contains(x.matches[i].Rule.Replaces, name) {
+			return true
 		}
 	}
 	return false

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/repeat"
 	"github.com/headgate/headgate/store"
 )
@@ -412,7 +413,7 @@ func (o *once) await(ctx context.Context, n *named) (*RightsError, error) {
 		if left <= 0 {
 			return o.takeOver(ctx, n)
 		}
-		if err := sleep(ctx, min(pause, left)); err != nil {
+		if err := sleep.For(ctx, min(pause, left)); err != nil {
 			n.stand, n.err = unknown, errNoAnswer(err)
 			return nil, nil
 		}
@@ -421,18 +422,6 @@ func (o *once) await(ctx context.Context, n *named) (*RightsError, error) {
 		}
 	}
 	return nil, nil
-}
-
-// sleep waits for d, unless ctx ends before.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // claimAgain looks what stands for n now, and decides it if nothing does.

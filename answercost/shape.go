@@ -1,6 +1,7 @@
 package answercost
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -108,12 +109,8 @@ func New(o Options) (*Shape, error) {
 	if o.MaxEstimate < 0 || o.MaxEstimate > MaxCost {
 		return nil, fmt.Errorf("new shape: a largest estimate of %d; hint: 1 to %d, 0 for %d", o.MaxEstimate, int64(MaxCost), DefaultMaxEstimate)
 	}
-	if o.MaxEstimate == 0 {
-		o.MaxEstimate = DefaultMaxEstimate
-	}
-	if o.Model == "" {
-		o.Model = DefaultModel
-	}
+	o.MaxEstimate = cmp.Or(o.MaxEstimate, DefaultMaxEstimate)
+	o.Model = cmp.Or(o.Model, DefaultModel)
 	s := &Shape{maxEstimate: o.MaxEstimate}
 	var err error
 	if s.model, err = s.request.addAll([]string{o.Model}); err != nil {

@@ -2,10 +2,12 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -138,9 +140,7 @@ func NewChecker(o CheckerOptions) (*Checker, error) {
 	if o.Budget < 0 {
 		return nil, fmt.Errorf("remote checker: budget %v; hint: 0 for the default, or more", o.Budget)
 	}
-	if o.Budget == 0 {
-		o.Budget = DefaultBudget
-	}
+	o.Budget = cmp.Or(o.Budget, DefaultBudget)
 	c := &Checker{options: o, base: target, target: target.JoinPath("/v1/check").String(), breaker: breaker.New(breaker.Options{})}
 	if err := c.token.load(&o.Credentials, time.Now()); err != nil {
 		return nil, err
@@ -269,9 +269,7 @@ func (c *Checker) exchange(ctx context.Context, q *question, decode func(*http.R
 	if err != nil {
 		return store.Misconfigured, nil
 	}
-	for name, values := range c.options.Header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, c.options.Header)
 	req.Header.Set("Content-Type", "application/json")
 	if shown := c.token.header(time.Now()); shown != nil {
 		req.Header["Authorization"] = shown

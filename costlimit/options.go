@@ -1,6 +1,7 @@
 package costlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,16 +120,10 @@ func (o Options) withDefaults() (Options, error) {
 		of    *int64
 		usual int64
 	}{{&o.MaxRequest, DefaultMaxRequest}, {&o.MaxKept, DefaultMaxKept}} {
-		if *d.of == 0 {
-			*d.of = d.usual
-		}
+		*d.of = cmp.Or(*d.of, d.usual)
 	}
-	if o.CommitTimeout == 0 {
-		o.CommitTimeout = DefaultCommitTimeout
-	}
-	if o.TTL == 0 {
-		o.TTL = DefaultTTL
-	}
+	o.CommitTimeout = cmp.Or(o.CommitTimeout, DefaultCommitTimeout)
+	o.TTL = cmp.Or(o.TTL, DefaultTTL)
 	ttl := reservation.Options{TTL: o.TTL}
 	return o, ttl.Validate()
 }

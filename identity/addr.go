@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -178,12 +179,8 @@ type Prefixes struct {
 }
 
 func (p Prefixes) withDefaults() Prefixes {
-	if p.IPv4 == 0 {
-		p.IPv4 = 32
-	}
-	if p.IPv6 == 0 {
-		p.IPv6 = 64
-	}
+	p.IPv4 = cmp.Or(p.IPv4, 32)
+	p.IPv6 = cmp.Or(p.IPv6, 64)
 	return p
 }
 

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,18 +90,10 @@ type datedRing struct {
 // NewKeySet checks options. It reads nothing yet.
 func NewKeySet(o KeySetOptions) (*KeySet, error) {
 	var bad problems
-	if o.Refresh == 0 {
-		o.Refresh = DefaultRefresh
-	}
-	if o.MinRefresh == 0 {
-		o.MinRefresh = min(DefaultMinRefresh, o.Refresh)
-	}
-	if o.MaxAge == 0 {
-		o.MaxAge = max(DefaultMaxAge, o.Refresh)
-	}
-	if o.FetchLimit == 0 {
-		o.FetchLimit = DefaultFetchLimit
-	}
+	o.Refresh = cmp.Or(o.Refresh, DefaultRefresh)
+	o.MinRefresh = cmp.Or(o.MinRefresh, min(DefaultMinRefresh, o.Refresh))
+	o.MaxAge = cmp.Or(o.MaxAge, max(DefaultMaxAge, o.Refresh))
+	o.FetchLimit = cmp.Or(o.FetchLimit, DefaultFetchLimit)
 	if o.Refresh < time.Second || o.Refresh > 24*time.Hour {
 		bad.add("Refresh", o.Refresh.String(), "write 1s to 24h")
 	}

@@ -111,8 +111,7 @@ func (s *webSource) read(ctx context.Context) ([]byte, error) {
 	answer, err := s.client.Do(r)
 	if err != nil {
 		// The error of net/http holds the whole address, which may hold a secret.
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return nil, err

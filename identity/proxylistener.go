@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -66,9 +67,7 @@ func NewProxyListener(inner net.Listener, o ProxyListenerOptions) (*ProxyListene
 	if len(o.Trusted) == 0 && !o.TrustLocal {
 		bad.add("Trusted", "empty", "name the networks of the proxies that send the header")
 	}
-	if l.timeout == 0 {
-		l.timeout = DefaultProxyTimeout
-	}
+	l.timeout = cmp.Or(l.timeout, DefaultProxyTimeout)
 	if l.timeout < 0 || l.timeout > time.Minute {
 		bad.add("Timeout", o.Timeout.String(), "write up to a minute; 0 means "+DefaultProxyTimeout.String())
 	}

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -128,9 +129,7 @@ func (s Source) withDefaults() Source {
 			s.Key = "user"
 		}
 	case KindAPIKey, KindAddress, KindMethod, KindRoute, KindEndpoint:
-		if s.Key == "" {
-			s.Key = string(s.Kind)
-		}
+		s.Key = cmp.Or(s.Key, string(s.Kind))
 	case KindCookie:
 		s.Secret = true
 	}

@@ -167,8 +167,7 @@ func (v *TokenVerifier) Verify(token string, now time.Time) (*Token, Reason) {
 func (v *TokenVerifier) examine(token string, ring *keyring) (*Token, Reason) {
 	signed, err := jose.ParseSignedCompact(token, v.algorithms)
 	if err != nil {
-		var algorithm *jose.ErrUnexpectedSignatureAlgorithm
-		if errors.As(err, &algorithm) {
+		if _, ok := errors.AsType[*jose.ErrUnexpectedSignatureAlgorithm](err); ok {
 			return nil, TokenAlgorithm
 		}
 		return nil, TokenMalformed

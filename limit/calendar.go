@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -74,9 +75,7 @@ func NewCalendar(unit CalendarUnit, zone string) (*Calendar, error) {
 	if unit < CalendarDay || unit > CalendarYear {
 		return nil, fmt.Errorf("unknown calendar unit %d; hint: one of day, week, month, year", uint8(unit))
 	}
-	if zone == "" {
-		zone = "UTC"
-	}
+	zone = cmp.Or(zone, "UTC")
 	if zone == "Local" {
 		return nil, fmt.Errorf("time zone %q differs from machine to machine; hint: name the zone, such as Europe/Berlin or UTC", zone)
 	}

@@ -55,8 +55,7 @@ func ReasonOf(err error) Reason {
 	if e, ok := err.(*Error); ok { // as stores make them: errors.As allocates
 		return e.Reason
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Reason
 	}
 	return Internal

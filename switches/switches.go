@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -276,13 +277,5 @@ func (s *Switch) isFor(a *Asked) bool {
 	if s == nil || !s.Until.IsZero() && a.Now >= limit.MicrosOf(s.Until) {
 		return false
 	}
-	if s.Percent == 0 && len(s.Tenants) == 0 || a.Share < s.Percent {
-		return true
-	}
-	for i := range s.Tenants {
-		if s.Tenants[i] == a.Tenant {
-			return true
-		}
-	}
-	return false
+	return s.Percent == 0 && len(s.Tenants) == 0 || a.Share < s.Percent || slices.Contains(s.Tenants, a.Tenant)
 }

@@ -1,7 +1,9 @@
 package tenant
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -41,9 +43,7 @@ type Tiers struct {
 // subjects without an account and of accounts whose tier is none of the set; ""
 // means FallbackTier. It must be in the set, unless that is empty.
 func NewTiers(tiers []Tier, fallback string) (*Tiers, error) {
-	if fallback == "" {
-		fallback = FallbackTier
-	}
+	fallback = cmp.Or(fallback, FallbackTier)
 	if len(tiers) > MaxTiers {
 		return nil, fmt.Errorf("%d tiers; hint: at most %d", len(tiers), MaxTiers)
 	}
@@ -99,14 +99,7 @@ func (t *Tier) validate() error {
 func (t *Tiers) Has(name string) bool { return t.byName[name] != nil }
 
 // Names returns the names of the tiers, sorted.
-func (t *Tiers) Names() []string {
-	names := make([]string, 0, len(t.byName))
-	for name := range t.byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func (t *Tiers) Names() []string { return slices.Sorted(maps.Keys(t.byName)) }
 
 // Hint says which names a tier can have, for errors about another one.
 func (t *Tiers) Hint() string {

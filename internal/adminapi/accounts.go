@@ -23,16 +23,16 @@ func (a accounts) routes() []route {
 			answers: []reply{ok(accountsPage{}, "A page.")},
 		},
 		{
-			method: http.MethodGet, path: path, scope: Read, serve: a.get, id: "getQuota", summary: "Show an account",
+			method: http.MethodGet, path: path, scope: Read, serve: ofAccount(a.get), id: "getQuota", summary: "Show an account",
 			answers: []reply{ok(quotaView{}, "The account.").tagged(), notThere},
 		},
 		{
-			method: http.MethodPut, path: path, scope: Write, conditions: changeable, serve: a.put, id: "putQuota", summary: "Make or change an account",
+			method: http.MethodPut, path: path, scope: Write, conditions: changeable, serve: ofAccount(a.put), id: "putQuota", summary: "Make or change an account",
 			body:    &payload{kinds: jsonOnly, most: quotas.MaxDocument, of: quotas.Document{}, about: "The account as it shall be, whole: what is left out is not there."},
 			answers: []reply{ok(quotaView{}, "The account as it is now.").tagged(), created(quotaView{}, "The account, which was not there.").tagged()},
 		},
 		{
-			method: http.MethodDelete, path: path, scope: Write, conditions: removable, serve: a.remove, id: "deleteQuota", summary: "Take an account out",
+			method: http.MethodDelete, path: path, scope: Write, conditions: removable, serve: ofAccount(a.remove), id: "deleteQuota", summary: "Take an account out",
 			about:   "The fallback tier counts then. The log of changes keeps what was there.",
 			answers: []reply{deleted("It is not there any more."), notThere},
 		},
@@ -40,14 +40,8 @@ func (a accounts) routes() []route {
 }
 
 // get answers with one account.
-func (a accounts) get(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
-	ctx, cancel := c.context()
-	defer cancel()
-	r, err := c.db.Get(ctx, name.Subject)
+func (a accounts) get(c *call, name quotas.Name) (*answer, error) {
+	r, err := c.account(name.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -70,11 +64,7 @@ func (a accounts) answerWith(c *call, status int, r *sqltenant.Record) (*answer,
 }
 
 // put makes an account what the body says.
-func (a accounts) put(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (a accounts) put(c *call, name quotas.Name) (*answer, error) {
 	document, bad := parseDocument(c.body)
 	if bad != nil {
 		return nil, bad
@@ -99,11 +89,7 @@ func (a accounts) put(c *call) (*answer, error) {
 }
 
 // remove takes an account out.
-func (a accounts) remove(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (a accounts) remove(c *call, name quotas.Name) (*answer, error) {
 	_, err := c.change(name.Subject, func(r *sqltenant.Record) error {
 		if r.Version == 0 {
 			return a.missing()

@@ -286,7 +286,7 @@ func (h *Handler) serve(w http.ResponseWriter, c *call, way *route) (*answer, er
 		takeTime(w, importTimeout)
 	}
 	var bad *problem
-	if c.body, bad = way.read(w, c.request); bad != nil {
+	if c.body, bad = way.read(c.request); bad != nil {
 		return nil, bad
 	}
 	if c.db, bad = h.options.reachAccounts(); bad != nil && !way.local {
@@ -321,7 +321,7 @@ func takeTime(w http.ResponseWriter, d time.Duration) {
 }
 
 // read returns the body of a request, which must be of a type that the route takes.
-func (way *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *problem) {
+func (way *route) read(r *http.Request) ([]byte, *problem) {
 	if way.body == nil || way.body.optional && r.ContentLength == 0 {
 		return nil, nil
 	}

@@ -209,8 +209,7 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 		t, err := topUpOf(name.Subject, &quotas.TopUp{
 			ID: e.ID, Descriptor: e.TopUp.Descriptor, Hits: e.TopUp.Hits, EffectiveAt: &term.From, ExpiresAt: &term.Until,
 		}, nil, now)
-		var field *quotas.FieldError
-		if errors.As(err, &field) {
+		if field, ok := errors.AsType[*quotas.FieldError](err); ok {
 			return wrong(billingField("top_up", field.Field), "%s", field.Problem)
 		}
 		return name, addTopUp(t, now), nil
@@ -222,8 +221,7 @@ func (e *billingEvent) read(o *Options, now time.Time) (name quotas.Name, edit f
 func (e *billingEvent) override(subject tenant.Subject, term tenant.Term) (sqltenant.Override, *problem) {
 	r := sqltenant.Record{Subject: subject}
 	err := (&quotas.Document{Overrides: []quotas.Override{*e.Quota}}).Record(&r, nil)
-	var field *quotas.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
 		return sqltenant.Override{}, badField(http.StatusUnprocessableEntity, billingField("quota", strings.TrimPrefix(field.Field, "overrides[0].")), "%s", field.Problem)
 	}
 	o := r.Overrides[0]

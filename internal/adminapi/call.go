@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/headgate/headgate/identity"
 	"github.com/headgate/headgate/internal/quotas"
 	"github.com/headgate/headgate/limit"
+	"github.com/headgate/headgate/tenant"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
 
@@ -40,6 +42,24 @@ func (c *call) name() (quotas.Name, *problem) {
 		parse = parseName
 	}
 	return parse(c.param("api_key"), "api_key", c.hasher)
+}
+
+// ofAccount serves what is about the account {api_key}.
+func ofAccount(serve func(*call, quotas.Name) (*answer, error)) func(*call) (*answer, error) {
+	return func(c *call) (*answer, error) {
+		name, bad := c.name()
+		if bad != nil {
+			return nil, bad
+		}
+		return serve(c, name)
+	}
+}
+
+// account reads an account; one that there is not has version 0.
+func (c *call) account(subject tenant.Subject) (sqltenant.Record, error) {
+	ctx, cancel := c.context()
+	defer cancel()
+	return c.db.Get(ctx, subject)
 }
 
 // printableName is the name of a parameter for an answer.
@@ -116,9 +136,7 @@ func jsonAnswer(status int, body any) (*answer, error) {
 }
 
 func (a *answer) write(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), a.header)
 	w.WriteHeader(a.status)
 	_, _ = w.Write(a.body) // nobody is there to hear of an error
 }

@@ -98,8 +98,8 @@ func (d drills) order(c *call) (*drill.Order, *problem) {
 
 // impossible is the answer to an order of which err says what cannot be, nil where it does not.
 func impossible(err error) *problem {
-	var wrong *drill.FieldError
-	if !errors.As(err, &wrong) {
+	wrong, ok := errors.AsType[*drill.FieldError](err)
+	if !ok {
 		return nil
 	}
 	return badField(http.StatusUnprocessableEntity, wrong.Field, "%s", wrong.Problem)

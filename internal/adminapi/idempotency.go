@@ -3,6 +3,7 @@ package adminapi
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -99,9 +100,7 @@ func (p *problem) answer() *answer {
 	if err != nil {
 		panic(err) // strings and integers only
 	}
-	for name, values := range p.header {
-		a.header[name] = values
-	}
+	maps.Copy(a.header, p.header)
 	a.header.Set("Content-Type", problems.MediaType)
 	return a
 }

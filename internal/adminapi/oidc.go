@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -85,9 +86,7 @@ func (t *Tokens) issuers(sections []oidcSection) ([]*issuer, error) {
 // newIssuer checks what a file says of an issuer.
 func newIssuer(s oidcSection) (*issuer, error) {
 	made := &issuer{oidcSection: s}
-	if made.SubjectClaim == "" {
-		made.SubjectClaim = "sub"
-	}
+	made.SubjectClaim = cmp.Or(made.SubjectClaim, "sub")
 	var err error
 	if made.name, err = issuers.ParseName(s.Issuer); err != nil {
 		return nil, fmt.Errorf("issuer: %w", err)

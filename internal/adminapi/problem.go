@@ -3,6 +3,7 @@ package adminapi
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -114,8 +115,6 @@ func unavailable(detail string) *problem {
 
 // write sends p.
 func (p *problem) write(w http.ResponseWriter) {
-	for name, values := range p.header {
-		w.Header()[name] = values
-	}
+	maps.Copy(w.Header(), p.header)
 	problems.Write(w, p.Status, p)
 }

@@ -69,8 +69,8 @@ func (p prometheus) timeline(c *call) (*answer, error) {
 
 // unread is the problem of a reading that has failed.
 func unread(err error) error {
-	var t *promhistory.Trouble
-	if !errors.As(err, &t) {
+	t, ok := errors.AsType[*promhistory.Trouble](err)
+	if !ok {
 		return err
 	}
 	switch t.Kind {

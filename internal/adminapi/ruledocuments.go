@@ -25,18 +25,18 @@ func (d ruleDocuments) routes() []route {
 			query: page, answers: []reply{ok(documentsPage{}, "A page.")},
 		},
 		{
-			method: http.MethodGet, path: path, scope: Read, serve: d.get, id: "getRuleDocument", summary: "Show a document of rules, as it was written",
+			method: http.MethodGet, path: path, scope: Read, serve: ofDocument(d.get), id: "getRuleDocument", summary: "Show a document of rules, as it was written",
 			answers: []reply{text(yamlType, "The text.").tagged(), noSuch, unprocessable},
 		},
 		{
-			method: http.MethodPut, path: path, scope: Admin, conditions: changeable, serve: d.put, id: "putRuleDocument", summary: "Make or change a document of rules",
+			method: http.MethodPut, path: path, scope: Admin, conditions: changeable, serve: ofDocument(d.put), id: "putRuleDocument", summary: "Make or change a document of rules",
 			about:   "It counts beside the rule files, on every node, and is checked together with what is in force here.",
 			query:   []parameter{{reasonField, "Why, for the log of changes: one line of text.", schema{"type": "string", "maxLength": sqltenant.MaxReason}}},
 			body:    &payload{kinds: yamlText, most: sqltenant.MaxDocument, about: "Rules, as a rule file has them."},
 			answers: []reply{ok(putView{}, "The document as it is now.").tagged(), created(putView{}, "The document, which was not there.").tagged()},
 		},
 		{
-			method: http.MethodDelete, path: path, scope: Admin, conditions: removable, serve: d.remove, id: "deleteRuleDocument", summary: "Take a document of rules out",
+			method: http.MethodDelete, path: path, scope: Admin, conditions: removable, serve: ofDocument(d.remove), id: "deleteRuleDocument", summary: "Take a document of rules out",
 			answers: []reply{deleted("It is not there any more."), noSuch},
 		},
 	}
@@ -82,21 +82,19 @@ func (d ruleDocuments) list(c *call) (*answer, error) {
 	return jsonAnswer(http.StatusOK, p)
 }
 
-// documentName reads {document}.
-func (c *call) documentName() (string, *problem) {
-	name := c.param("document")
-	if !documentName.MatchString(name) {
-		return "", badField(http.StatusUnprocessableEntity, "document", "not a name; hint: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit first")
+// ofDocument serves what is about the document {document}.
+func ofDocument(serve func(*call, string) (*answer, error)) func(*call) (*answer, error) {
+	return func(c *call) (*answer, error) {
+		name := c.param("document")
+		if !documentName.MatchString(name) {
+			return nil, badField(http.StatusUnprocessableEntity, "document", "not a name; hint: 1 to 100 letters, digits, '-', '_' and '.', a letter or digit first")
+		}
+		return serve(c, name)
 	}
-	return name, nil
 }
 
 // get answers with the text of a document of rules.
-func (d ruleDocuments) get(c *call) (*answer, error) {
-	name, bad := c.documentName()
-	if bad != nil {
-		return nil, bad
-	}
+func (d ruleDocuments) get(c *call, name string) (*answer, error) {
 	return c.textOf(sqltenant.RulesDocument, name)
 }
 
@@ -108,11 +106,7 @@ type putView struct {
 }
 
 // put makes a document of rules what the body says.
-func (d ruleDocuments) put(c *call) (*answer, error) {
-	name, bad := c.documentName()
-	if bad != nil {
-		return nil, bad
-	}
+func (d ruleDocuments) put(c *call, name string) (*answer, error) {
 	if bad := checkText(c.body); bad != nil {
 		return nil, bad
 	}
@@ -142,11 +136,7 @@ func checkText(body []byte) *problem {
 }
 
 // remove takes a document of rules out.
-func (d ruleDocuments) remove(c *call) (*answer, error) {
-	name, bad := c.documentName()
-	if bad != nil {
-		return nil, bad
-	}
+func (d ruleDocuments) remove(c *call, name string) (*answer, error) {
 	if _, bad := d.check(name, ""); bad != nil {
 		return nil, bad
 	}
@@ -166,8 +156,7 @@ func (d ruleDocuments) check(name, text string) ([]fieldError, *problem) {
 	if err == nil {
 		return diagnosed(name, warnings[:min(len(warnings), maxFieldErrors)]), nil
 	}
-	var list rules.Errors
-	if errors.As(err, &list) && len(list) > 0 {
+	if list, ok := errors.AsType[rules.Errors](err); ok && len(list) > 0 {
 		return nil, badFields(http.StatusUnprocessableEntity, diagnosed(name, list))
 	}
 	return nil, badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)

@@ -296,8 +296,7 @@ const testsName = "tests"
 
 // problemsOf tells why a text cannot be in force.
 func problemsOf(name string, err error) []fieldError {
-	var list rules.Errors
-	if errors.As(err, &list) && len(list) > 0 {
+	if list, ok := errors.AsType[rules.Errors](err); ok && len(list) > 0 {
 		return diagnosed(name, list[:min(len(list), maxFieldErrors)])
 	}
 	return []fieldError{{Field: wholeBody, Message: err.Error()}}

@@ -16,7 +16,7 @@ func (v ruleVersions) routes() []route {
 	const path = "rules/documents/{document}/versions"
 	return []route{
 		{
-			method: http.MethodGet, path: path, scope: Read, serve: v.list, id: "listRuleVersions", summary: "List what a document of rules was made, by whom and why",
+			method: http.MethodGet, path: path, scope: Read, serve: ofDocument(v.list), id: "listRuleVersions", summary: "List what a document of rules was made, by whom and why",
 			about: "The latest first. They are in the log of changes; what is further back than its latest 100,000 changes is not found.",
 			query: []parameter{
 				{"limit", "How many at most.", schema{"type": "integer", "minimum": 1, "maximum": sqltenant.MaxDocumentHistory, "default": 20}},
@@ -25,7 +25,7 @@ func (v ruleVersions) routes() []route {
 			answers: []reply{ok(versionsPage{}, "A page; none where there never was such a document."), unprocessable},
 		},
 		{
-			method: http.MethodGet, path: path + "/{version}", scope: Read, serve: v.get, id: "getRuleVersion", summary: "Show what a document of rules was",
+			method: http.MethodGet, path: path + "/{version}", scope: Read, serve: ofDocument(v.get), id: "getRuleVersion", summary: "Show what a document of rules was",
 			answers: []reply{text(yamlType, "The text."), errorReply(http.StatusNotFound, "There is no such version, or it took the document out."), unprocessable},
 		},
 	}
@@ -48,11 +48,7 @@ type versionsPage struct {
 }
 
 // list answers with a page of versions.
-func (ruleVersions) list(c *call) (*answer, error) {
-	name, bad := c.documentName()
-	if bad != nil {
-		return nil, bad
-	}
+func (ruleVersions) list(c *call, name string) (*answer, error) {
 	n, bad := c.number("limit", 1, sqltenant.MaxDocumentHistory, 20)
 	if bad != nil {
 		return nil, bad
@@ -84,11 +80,7 @@ func (c *call) versions(name string, before int64, n int) ([]sqltenant.DocumentV
 }
 
 // get answers with the text of a version.
-func (ruleVersions) get(c *call) (*answer, error) {
-	name, bad := c.documentName()
-	if bad != nil {
-		return nil, bad
-	}
+func (ruleVersions) get(c *call, name string) (*answer, error) {
 	version, err := strconv.ParseInt(c.param("version"), 10, 64)
 	if err != nil || version < 1 || version == math.MaxInt64 {
 		return nil, badField(http.StatusUnprocessableEntity, "version", "not a version, which is a whole number from 1 on")

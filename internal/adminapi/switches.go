@@ -274,8 +274,8 @@ func (c *call) parseSwitch(t switches.Target) (switches.Switch, *problem) {
 }
 
 func switchProblem(err error) *problem {
-	var field *switches.FieldError
-	if !errors.As(err, &field) {
+	field, ok := errors.AsType[*switches.FieldError](err)
+	if !ok {
 		return badField(http.StatusUnprocessableEntity, wholeBody, "%v", err)
 	}
 	return badFields(http.StatusUnprocessableEntity, []fieldError{fieldOf(&quotas.FieldError{Field: field.Field, Problem: field.Problem})})

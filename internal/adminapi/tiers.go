@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -64,12 +65,7 @@ func tiersViewOf(set *tenant.Tiers) tiersView {
 	v := tiersView{Fallback: set.Fallback(), Tiers: []tierView{}}
 	for _, name := range set.Names() {
 		t := tierView{Name: name, Quotas: []quotaOfView{}}
-		var texts []string
-		for text := range set.Tier(name).Quotas {
-			texts = append(texts, text)
-		}
-		slices.Sort(texts) // "" is the first
-		for _, text := range texts {
+		for _, text := range slices.Sorted(maps.Keys(set.Tier(name).Quotas)) { // "" is the first
 			t.Quotas = append(t.Quotas, quotaOf(text, set.Tier(name).Quotas[text], tenant.FromTier))
 		}
 		v.Tiers = append(v.Tiers, t)
@@ -157,8 +153,7 @@ func hinted(text string) (message, hint string) {
 // yamlError is the error of a text that is read by yamlfile.
 func yamlError(err error) *problem {
 	e := fieldError{Field: wholeBody, Message: err.Error()}
-	var at *yamlfile.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*yamlfile.Error](err); ok {
 		e.Line, e.Message = at.Line, at.Err.Error()
 	}
 	e.Message, e.Hint = hinted(e.Message)

@@ -24,17 +24,17 @@ func (t topUps) routes() []route {
 	const path = "quotas/{api_key}/top-ups"
 	return []route{
 		{
-			method: http.MethodGet, path: path, scope: Read, serve: t.list, id: "listTopUps", summary: "List the top-ups of an account",
+			method: http.MethodGet, path: path, scope: Read, serve: ofAccount(t.list), id: "listTopUps", summary: "List the top-ups of an account",
 			answers: []reply{ok(topUpsView{}, "Those that are kept, past ones too; what is left of each is no matter of the database.").tagged(), unprocessable},
 		},
 		{
-			method: http.MethodPost, path: path, scope: Write, conditions: changeable, serve: t.grant, id: "addTopUp", summary: "Add a top-up: hits beyond a quota",
+			method: http.MethodPost, path: path, scope: Write, conditions: changeable, serve: ofAccount(t.grant), id: "addTopUp", summary: "Add a top-up: hits beyond a quota",
 			about:   "Each hit can be used once, while the top-up lasts, where the quota denies. An account that is not there is made. With an id of the sender's it is added once, however often it is sent.",
 			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: quotas.TopUp{}, about: "The top-up."},
 			answers: []reply{created(topUpView{}, "The top-up.").tagged(), ok(topUpView{}, "The top-up, which was there.").tagged()},
 		},
 		{
-			method: http.MethodDelete, path: path + "/{top_up}", scope: Write, conditions: removable, serve: t.remove, id: "deleteTopUp", summary: "Take a top-up back",
+			method: http.MethodDelete, path: path + "/{top_up}", scope: Write, conditions: removable, serve: ofAccount(t.remove), id: "deleteTopUp", summary: "Take a top-up back",
 			about:   "What was used of it stays used.",
 			answers: []reply{deleted("It is not there any more."), noSuch},
 		},
@@ -62,14 +62,8 @@ func topUpViewOf(t *tenant.TopUp, now time.Time) topUpView {
 }
 
 // list answers with the top-ups of an account.
-func (topUps) list(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
-	ctx, cancel := c.context()
-	defer cancel()
-	r, err := c.db.Get(ctx, name.Subject)
+func (topUps) list(c *call, name quotas.Name) (*answer, error) {
+	r, err := c.account(name.Subject)
 	if err != nil {
 		return nil, err
 	}
@@ -82,11 +76,7 @@ func (topUps) list(c *call) (*answer, error) {
 }
 
 // grant grants hits to an account.
-func (topUps) grant(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (topUps) grant(c *call, name quotas.Name) (*answer, error) {
 	var body quotas.TopUp
 	if bad := decodeBody(c.body, &body); bad != nil {
 		return nil, bad
@@ -129,8 +119,7 @@ func topUpOf(subject tenant.Subject, body *quotas.TopUp, had []tenant.TopUp, now
 	document := quotas.Document{TopUps: []quotas.TopUp{*body}}.Filled(had, now)
 	r := sqltenant.Record{Subject: subject}
 	err := document.Record(&r, nil)
-	var field *quotas.FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*quotas.FieldError](err); ok {
 		return tenant.TopUp{}, &quotas.FieldError{Field: strings.TrimPrefix(field.Field, "top_ups[0]."), Problem: field.Problem}
 	}
 	return r.TopUps[0], nil
@@ -150,11 +139,7 @@ func (c *call) topUpID() string {
 }
 
 // remove takes a top-up out.
-func (topUps) remove(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (topUps) remove(c *call, name quotas.Name) (*answer, error) {
 	_, err := c.change(name.Subject, func(r *sqltenant.Record) error {
 		at := slices.IndexFunc(r.TopUps, func(t tenant.TopUp) bool { return t.ID == c.param("top_up") })
 		if at < 0 {

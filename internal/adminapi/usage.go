@@ -31,24 +31,24 @@ func (u usage) routes() []route {
 			answers: []reply{ok(usagesView{}, "What was used, in the order of the names."), notHere, unprocessable},
 		},
 		{
-			method: http.MethodGet, path: "usage/{api_key}", scope: Read, local: true, serve: u.one, id: "getUsage", summary: "Show what an account has used",
+			method: http.MethodGet, path: "usage/{api_key}", scope: Read, local: true, serve: ofAccount(u.one), id: "getUsage", summary: "Show what an account has used",
 			about:   "Asked of the store, which counts nothing for it, or of its replicas where its address says so: then stale_s is there. An account that is not there has the fallback tier.",
 			answers: []reply{ok(usageview.Tenant{}, "What was used."), notHere, unprocessable},
 		},
 		{
-			method: http.MethodPost, path: "usage/{api_key}/reset", scope: Write, serve: u.reset, id: "resetUsage", summary: "Forget what an account has used",
+			method: http.MethodPost, path: "usage/{api_key}/reset", scope: Write, serve: ofAccount(u.reset), id: "resetUsage", summary: "Forget what an account has used",
 			about:   "Bans of its rules end too, and slots of those on concurrency are freed. The log of changes has it as an action, before it is done.",
 			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: resetBody{}, about: "What is forgotten; without a body all that the account has used.", optional: true},
 			answers: []reply{ok(usageview.Tenant{}, "What is used now."), notHere},
 		},
 		{
-			method: http.MethodPost, path: "usage/{api_key}/refund", scope: Write, serve: u.refund, id: "refundUsage", summary: "Give hits back to an account",
+			method: http.MethodPost, path: "usage/{api_key}/refund", scope: Write, serve: ofAccount(u.refund), id: "refundUsage", summary: "Give hits back to an account",
 			about:   "To all limits that a request with the descriptor charges. The log of changes has it as an action, before it is done.",
 			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: refundBody{}, about: "What is given back."},
 			answers: []reply{ok(usageview.Tenant{}, "What is used now."), notHere},
 		},
 		{
-			method: http.MethodPost, path: "usage-tokens/{api_key}", scope: Write, serve: u.token, id: "makeUsageToken", summary: "Make a token for a customer",
+			method: http.MethodPost, path: "usage-tokens/{api_key}", scope: Write, serve: ofAccount(u.token), id: "makeUsageToken", summary: "Make a token for a customer",
 			about:   "Who has it sees the usage of this account and nothing else. It is kept nowhere.",
 			body:    &payload{kinds: jsonOnly, most: maxSmallBody, of: usageTokenBody{}, about: "How long it is good."},
 			answers: []reply{created(usageTokenView{}, "The token."), notHere},
@@ -78,11 +78,7 @@ const (
 var errNoLimiter = fail(http.StatusNotFound, "this process decides nothing: it has no limiter")
 
 // one answers with what one account has used.
-func (u usage) one(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (u usage) one(c *call, name quotas.Name) (*answer, error) {
 	return u.answer(c, name, u.look)
 }
 
@@ -193,11 +189,7 @@ type resetBody struct {
 }
 
 // reset forgets what an account has used.
-func (u usage) reset(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (u usage) reset(c *call, name quotas.Name) (*answer, error) {
 	var body resetBody
 	if len(c.body) > 0 {
 		if bad := decodeBody(c.body, &body); bad != nil {
@@ -229,11 +221,7 @@ type refundBody struct {
 }
 
 // refund gives hits back.
-func (u usage) refund(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (u usage) refund(c *call, name quotas.Name) (*answer, error) {
 	var body refundBody
 	if bad := decodeBody(c.body, &body); bad != nil {
 		return nil, bad
@@ -338,11 +326,7 @@ type usageTokenView struct {
 }
 
 // token makes a token with which a customer sees his own usage.
-func (u usage) token(c *call) (*answer, error) {
-	name, bad := c.name()
-	if bad != nil {
-		return nil, bad
-	}
+func (u usage) token(c *call, name quotas.Name) (*answer, error) {
 	if u.SignUsageToken == nil {
 		return nil, fail(http.StatusNotFound, "tokens for customers are off: this process has no key to sign them with; hint: --usage-key FILE")
 	}

@@ -6,6 +6,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,15 +88,9 @@ func New(o Options) (*Gate, error) {
 	if o.MaxWaiting < 0 || o.MaxRefunds < 0 || o.RefundTimeout < 0 {
 		return nil, fmt.Errorf("MaxWaiting %d, MaxRefunds %d, RefundTimeout %v; hint: 0 is the default", o.MaxWaiting, o.MaxRefunds, o.RefundTimeout)
 	}
-	if o.MaxWaiting == 0 {
-		o.MaxWaiting = DefaultMaxWaiting
-	}
-	if o.MaxRefunds == 0 {
-		o.MaxRefunds = DefaultMaxRefunds
-	}
-	if o.RefundTimeout == 0 {
-		o.RefundTimeout = DefaultRefundTimeout
-	}
+	o.MaxWaiting = cmp.Or(o.MaxWaiting, DefaultMaxWaiting)
+	o.MaxRefunds = cmp.Or(o.MaxRefunds, DefaultMaxRefunds)
+	o.RefundTimeout = cmp.Or(o.RefundTimeout, DefaultRefundTimeout)
 	g := &Gate{
 		options:  o,
 		waiting:  make(chan struct{}, o.MaxWaiting),

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/hostguard"
 	"github.com/headgate/headgate/internal/refusals"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/tenantsource"
 	"github.com/headgate/headgate/internal/tlsfile"
 	"github.com/headgate/headgate/tenant"
@@ -136,14 +137,7 @@ func (p *process) tellLogins(err error) {
 
 // reread keeps what a file of secrets says as it has it until ctx ends.
 func (p *process) reread(ctx context.Context, file string, reload func() (changed bool, err error)) {
-	tick := time.NewTicker(tokensEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range sleep.Every(ctx, tokensEvery) {
 		if changed, err := reload(); err != nil {
 			p.logger.Error(file+" has changed and cannot be used; what it said before stays, also what should go", "error", err)
 		} else if changed {

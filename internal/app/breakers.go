@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/linelimit"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/store/breaker"
@@ -44,15 +45,9 @@ type seenBreaker struct {
 
 // run looks at the breakers until ctx ends.
 func (w *breakerWatch) run(ctx context.Context) {
-	tick := time.NewTicker(breakersEvery)
-	defer tick.Stop()
-	for {
+	w.look(time.Now())
+	for range sleep.Every(ctx, breakersEvery) {
 		w.look(time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

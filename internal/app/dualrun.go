@@ -80,16 +80,9 @@ func (p *process) shownDualRun() view.DualRun {
 	v.Of, v.Since, v.At, v.Verdict, v.Why = r.Of, r.Since, r.At, string(r.Verdict), r.Why
 	v.Compared, v.Different, v.DifferentInPart, v.Skipped = r.Compared, r.Different, r.DifferentInPart, r.Skipped
 	v.OldDenied, v.OwnDenied, v.OldFailed, v.OwnFailed = r.OldDenied, r.OwnDenied, r.OldFailed, r.OwnFailed
+	v.Places, v.Examples = r.Places, r.Examples
 	for _, c := range dualrun.Causes() {
 		v.Causes = append(v.Causes, view.DualRunCause{Cause: string(c), Count: r.Causes[c]})
-	}
-	for _, at := range r.Places {
-		v.Places = append(v.Places, view.DualRunPlace{Domain: at.Domain, Keys: at.Keys, Cause: string(at.Cause), Count: at.Counts})
-	}
-	for _, e := range r.Examples {
-		v.Examples = append(v.Examples, view.DualRunExample{
-			At: e.At, Cause: string(e.Cause), Domain: e.Domain, Keys: e.Keys, Hash: e.Hash, Decides: e.Decides, Old: e.Old, Own: e.Own,
-		})
 	}
 	return v
 }

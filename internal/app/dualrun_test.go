@@ -20,6 +20,7 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/dualrun"
 	waits "github.com/headgate/headgate/internal/eventually"
+	"github.com/headgate/headgate/internal/view"
 )
 
 // TestDualRun: beside a service that has another unit, another kind of window and another way
@@ -89,7 +90,7 @@ descriptors:
 	if r.Different != 2 || r.DifferentInPart != 1 || len(r.Places) != 3 || r.Skipped+r.OldFailed+r.OwnFailed != 0 {
 		t.Errorf("%s", text)
 	}
-	for _, want := range []dualrun.Place{{Domain: "d", Keys: "unit", Cause: dualrun.Limit, Counts: 1}, {Domain: "d", Keys: "window", Cause: dualrun.Window, Counts: 1}, {Domain: "d", Keys: "counts", Cause: dualrun.Counts, Counts: 1}} {
+	for _, want := range []view.DualRunPlace{{Domain: "d", Keys: "unit", Cause: string(dualrun.Limit), Count: 1}, {Domain: "d", Keys: "window", Cause: string(dualrun.Window), Count: 1}, {Domain: "d", Keys: "counts", Cause: string(dualrun.Counts), Count: 1}} {
 		if !strings.Contains(fmt.Sprint(r.Places), fmt.Sprint(want)) {
 			t.Errorf("%+v is not among %+v", want, r.Places)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/telemetry"
 	"github.com/headgate/headgate/internal/wallclock"
 	"github.com/headgate/headgate/store/redisstore"
@@ -57,15 +58,9 @@ func (p *process) watchServers() {
 
 // run asks until ctx ends.
 func (i *inspector) run(ctx context.Context) {
-	tick := time.NewTicker(inspectEvery)
-	defer tick.Stop()
-	for {
+	i.inspect(ctx)
+	for range sleep.Every(ctx, inspectEvery) {
 		i.inspect(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/regionview"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/rules"
 )
@@ -38,15 +39,9 @@ func (w *watching) watchRegions() {
 
 // run keeps what was counted until ctx ends, so that there are rates.
 func (r *regionWatch) run(ctx context.Context) {
-	tick := time.NewTicker(regionview.NoteEvery)
-	defer tick.Stop()
-	for {
+	r.meter.Note(time.Now(), r.counted())
+	for range sleep.Every(ctx, regionview.NoteEvery) {
 		r.meter.Note(time.Now(), r.counted())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

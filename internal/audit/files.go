@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ func OpenFiles(url string, o SinkOptions) (Sink, error) {
 	if err := tryDirectory(c.dir); err != nil {
 		return nil, fmt.Errorf("events in files: %w; hint: the directory must be writable for the user that Headgate runs as", err)
 	}
-	if o.Buffer == 0 {
-		o.Buffer = DefaultBuffer
-	}
+	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	s := &files{
 		name: "file://" + filepath.ToSlash(c.dir), buffer: o.Buffer, writer: fileWriter{c: c, node: fileNode(o.Node), number: rand.Uint32() / 2},
 		janitor: janitor{c: c, nudge: make(chan struct{}, 1)},

@@ -153,9 +153,7 @@ func OpenKafka(url string, o SinkOptions) (Sink, error) {
 }
 
 func openKafka(c kafkaConfig, o SinkOptions, more ...kgo.Opt) (*kafka, error) {
-	if o.Buffer == 0 {
-		o.Buffer = DefaultBuffer
-	}
+	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
 	s := &kafka{
 		name:  "kafka://" + strings.Join(c.brokers, ",") + "/" + c.topic,
 		topic: c.topic, buffer: o.Buffer, timeout: c.timeout, closing: make(chan struct{}),

@@ -8,6 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // againEvery is how often records are sent again that a broker has refused.
@@ -32,8 +34,8 @@ func (r *refused) len() int { return len(r.records) + len(r.behind) }
 // the record, did not write it, and may take it later. Of the others the client has
 // waited as long as it should, or the record itself is at fault.
 func passes(err error) bool {
-	var refusal *kerr.Error
-	if !errors.As(err, &refusal) {
+	refusal, ok := errors.AsType[*kerr.Error](err)
+	if !ok {
 		return false
 	}
 	switch refusal.Code {
@@ -58,15 +60,8 @@ func (s *kafka) hold(r *kgo.Record, err error) bool {
 
 // sendAgain sends what was refused again, now and then, until ctx ends.
 func (s *kafka) sendAgain(ctx context.Context) {
-	ticker := time.NewTicker(againEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			s.again(time.Now())
-		}
+	for range sleep.Every(ctx, againEvery) {
+		s.again(time.Now())
 	}
 }
 

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,12 +101,8 @@ var _ headgate.Recorder = (*Recorder)(nil)
 
 // New returns a Recorder. Nothing becomes of what it is told before Run.
 func New(o Options) *Recorder {
-	if o.Buffer == 0 {
-		o.Buffer = DefaultBuffer
-	}
-	if o.Remember == 0 {
-		o.Remember = DefaultRemember
-	}
+	o.Buffer = cmp.Or(o.Buffer, DefaultBuffer)
+	o.Remember = cmp.Or(o.Remember, DefaultRemember)
 	if o.Hasher == nil {
 		o.Hasher = keyname.Random()
 	}

@@ -1,6 +1,7 @@
 package callers
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -53,9 +54,7 @@ func New[D any](o Options[D]) *Gate[D] {
 		o.Now = time.Now
 	}
 	g := &Gate[D]{options: o, anonymous: setOf(o.Anonymous), allowed: ^setOf(o.Closed), needs: setOf(o.Needs), wrong: newWrongTokens()}
-	if g.needs == 0 {
-		g.needs = combinations - 1
-	}
+	g.needs = cmp.Or(g.needs, combinations-1)
 	g.elsewhere = &Refused{Reason: refusals.WrongScope, What: "the credential has not the right that this takes (" + g.needs.String() + ") at the listener " + o.Listener.String() + "; hint: rights and listeners in the file of --callers"}
 	for s := range g.doors {
 		g.doors[s] = o.Open("", rights(s).rights())

@@ -72,8 +72,8 @@ func (g *Gate[D]) Refuse(err error, from netip.Addr) error {
 // Answer sets what the header of an answer says to who was refused because of err, and
 // returns the status: 403 for any other error.
 func Answer(h http.Header, err error) (status int) {
-	var refused *Refused
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*Refused](err)
+	if !ok {
 		return http.StatusForbidden
 	}
 	status, challenge := refused.status()

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -55,8 +56,8 @@ func (u DatabaseURL) String() string {
 	return p.Scheme + "://" + p.Host + p.EscapedPath()
 }
 
-// GoString returns String.
-func (u DatabaseURL) GoString() string { return u.String() }
+// Format implements fmt.Formatter, so that %#v and %d hide secrets as well.
+func (u DatabaseURL) Format(f fmt.State, verb rune) { formatShown(f, verb, u.String()) }
 
 // MarshalText returns String.
 func (u DatabaseURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }

@@ -22,7 +22,7 @@ func TestDatabaseURLHidesItsSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, got := range []string{u.String(), fmt.Sprintf("%v %+v %#v %s", u, u, u, u), string(text), slog.AnyValue(u).Resolve().String()} {
+		for _, got := range []string{u.String(), fmt.Sprintf("%v %+v %#v %s %x %d", u, u, u, u, u, u), string(text), slog.AnyValue(u).Resolve().String()} {
 			if strings.Contains(got, "hunter2") || !strings.Contains(got, want) {
 				t.Errorf("%s prints as %s, want %s", raw, got, want)
 			}

@@ -181,8 +181,7 @@ func instead(key string, flags []*kong.Flag) string {
 func readFile(path string, flags []*kong.Flag) (map[string]fileValue, error) {
 	data, err := yamlfile.Read(path, maxFileBytes)
 	if err != nil {
-		var failed *os.PathError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*os.PathError](err); ok {
 			err = fmt.Errorf("read settings: %w", failed.Err)
 		}
 		return nil, yamlfile.In(path, err)

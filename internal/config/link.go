@@ -51,7 +51,7 @@ func (l *Link) Addresses() ([]*url.URL, error) {
 		return nil, nil
 	}
 	var list []*url.URL
-	for _, text := range strings.Split(l.AdminURLs, ",") {
+	for text := range strings.SplitSeq(l.AdminURLs, ",") {
 		// Without the text in errors: it may hold a password.
 		u, err := url.Parse(strings.TrimSpace(text))
 		switch {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -105,11 +104,8 @@ func (u RulesURLs) String() string {
 // Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
 func (u RulesURLs) Format(f fmt.State, verb rune) { formatShown(f, verb, u.String()) }
 
-// MarshalText returns String.
+// MarshalText returns String, in JSON too.
 func (u RulesURLs) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// MarshalJSON implements json.Marshaler without the secrets.
-func (u RulesURLs) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // LogValue implements slog.LogValuer without the secrets.
 func (u RulesURLs) LogValue() slog.Value { return slog.StringValue(u.String()) }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -148,11 +147,8 @@ func formatShown(f fmt.State, verb rune, shown string) {
 	fmt.Fprint(f, shown)
 }
 
-// MarshalText implements encoding.TextMarshaler without the secrets.
+// MarshalText returns String, in JSON too.
 func (u StoreURL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
-
-// MarshalJSON implements json.Marshaler without the secrets.
-func (u StoreURL) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // LogValue implements slog.LogValuer without the secrets.
 func (u StoreURL) LogValue() slog.Value { return slog.StringValue(u.String()) }

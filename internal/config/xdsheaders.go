@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,11 +92,8 @@ func (h XDSHeaders) String() string {
 // Format implements fmt.Formatter, so that %#v and %x hide secrets as well.
 func (h XDSHeaders) Format(f fmt.State, verb rune) { formatShown(f, verb, h.String()) }
 
-// MarshalText returns String.
+// MarshalText returns String, in JSON too.
 func (h XDSHeaders) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
-// MarshalJSON implements json.Marshaler without the secrets.
-func (h XDSHeaders) MarshalJSON() ([]byte, error) { return json.Marshal(h.String()) }
 
 // LogValue implements slog.LogValuer without the secrets.
 func (h XDSHeaders) LogValue() slog.Value { return slog.StringValue(h.String()) }

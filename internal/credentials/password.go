@@ -53,8 +53,7 @@ type FileError struct {
 
 // Error implements error.
 func (e *FileError) Error() string {
-	var path *os.PathError
-	if errors.As(e.Err, &path) {
+	if path, ok := errors.AsType[*os.PathError](e.Err); ok {
 		return fmt.Sprintf("%s %s: %v", e.What, e.Path, path.Err)
 	}
 	return fmt.Sprintf("%s %s: %v", e.What, e.Path, e.Err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -219,15 +220,7 @@ func (e *Ending) valid() error {
 
 // line reports whether text is one printable line of at most that many bytes.
 func line(text string, most int) bool {
-	if len(text) > most || !utf8.ValidString(text) {
-		return false
-	}
-	for _, r := range text {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	return len(text) <= most && utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // ParseOrder reads an order that is kept as JSON.

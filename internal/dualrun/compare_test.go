@@ -7,6 +7,8 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/headgate/headgate/internal/view"
 )
 
 const (
@@ -95,7 +97,7 @@ func FuzzCompare(f *testing.F) {
 		if d.decides != (a.GetOverallCode() != b.GetOverallCode()) || d.decides && d.cause == Same {
 			t.Fatalf("%+v of %v and %v", d, a, b)
 		}
-		kept := tally{start: start, hash: func(string, string) string { return "" }, places: map[place]uint64{}, examples: map[Cause][]Example{}}
+		kept := tally{start: start, hash: func(string, string) string { return "" }, places: map[place]uint64{}, examples: map[Cause][]view.DualRunExample{}}
 		kept.add(&rlsv3.RateLimitRequest{}, a, b, start)
 		kept.report(start)
 	})

@@ -1,6 +1,7 @@
 package dualrun
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -40,9 +41,7 @@ func Dial(text string) (conn *grpc.ClientConn, name string, err error) {
 			return nil, "", errors.New("it is plain text and has parameters of TLS; hint: grpcs://")
 		}
 	case "grpcs":
-		if params.TLS.ServerName == "" {
-			params.TLS.ServerName = u.Hostname()
-		}
+		params.TLS.ServerName = cmp.Or(params.TLS.ServerName, u.Hostname())
 		loaded, err := files.Load(params.TLS)
 		if err != nil {
 			return nil, "", err

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/headgate/headgate/internal/view"
 )
 
 const (
@@ -49,35 +51,12 @@ type Report struct {
 	// Causes are how many answers differ by each cause, in whole or in part.
 	Causes map[Cause]uint64 `json:"causes"`
 	// Places are where answers differ, those with the most first.
-	Places []Place `json:"places"`
+	Places []view.DualRunPlace `json:"places"`
 	// Examples are the newest of each cause.
-	Examples []Example `json:"examples"`
+	Examples []view.DualRunExample `json:"examples"`
 	// Verdict is what to make of it: one of Wait, Look and Go, and Why says why.
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"`
-}
-
-// Place is where answers differ.
-type Place struct {
-	Domain string `json:"domain"`
-	// Keys are the keys of the entries of the descriptor, with commas between.
-	Keys   string `json:"keys"`
-	Cause  Cause  `json:"cause"`
-	Counts uint64 `json:"count"`
-}
-
-// Example is an answer that differs.
-type Example struct {
-	At     time.Time `json:"at"`
-	Cause  Cause     `json:"cause"`
-	Domain string    `json:"domain"`
-	Keys   string    `json:"keys"`
-	// Hash is that of the descriptor, as in events and logs.
-	Hash string `json:"hash"`
-	// Decides says that one of the two lets the request pass and the other does not.
-	Decides bool   `json:"decides"`
-	Old     string `json:"old"`
-	Own     string `json:"own"`
 }
 
 // Verdict is what to do.
@@ -108,7 +87,7 @@ type tally struct {
 	mu       sync.Mutex
 	sums     Report // its counts
 	places   map[place]uint64
-	examples map[Cause][]Example
+	examples map[Cause][]view.DualRunExample
 }
 
 // add takes note of two answers to a request.
@@ -137,8 +116,8 @@ func (t *tally) add(req *rlsv3.RateLimitRequest, theirs, ours *rlsv3.RateLimitRe
 		at = place{elsewhere, elsewhere, d.cause}
 	}
 	t.places[at]++
-	examples := append(t.examples[d.cause], Example{
-		At: now.UTC(), Cause: d.cause, Domain: at.domain, Keys: at.keys, Hash: t.hash(req.GetDomain(), text), Decides: d.decides,
+	examples := append(t.examples[d.cause], view.DualRunExample{
+		At: now.UTC(), Cause: string(d.cause), Domain: at.domain, Keys: at.keys, Hash: t.hash(req.GetDomain(), text), Decides: d.decides,
 		Old: say(theirs, d.descriptor), Own: say(ours, d.descriptor),
 	})
 	t.examples[d.cause] = examples[max(len(examples)-maxExamples, 0):]
@@ -186,13 +165,13 @@ func (t *tally) report(now time.Time) Report {
 	r := t.sums
 	r.Of, r.Since, r.At = t.of, t.start.UTC(), now.UTC()
 	r.Causes = map[Cause]uint64{}
-	r.Places, r.Examples = []Place{}, []Example{}
+	r.Places, r.Examples = []view.DualRunPlace{}, []view.DualRunExample{}
 	for at, n := range t.places {
 		r.Causes[at.cause] += n
-		r.Places = append(r.Places, Place{at.domain, at.keys, at.cause, n})
+		r.Places = append(r.Places, view.DualRunPlace{Domain: at.domain, Keys: at.keys, Cause: string(at.cause), Count: n})
 	}
-	slices.SortFunc(r.Places, func(a, b Place) int {
-		return cmp.Or(cmp.Compare(b.Counts, a.Counts), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Keys, b.Keys), cmp.Compare(a.Cause, b.Cause))
+	slices.SortFunc(r.Places, func(a, b view.DualRunPlace) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Domain, b.Domain), cmp.Compare(a.Keys, b.Keys), cmp.Compare(a.Cause, b.Cause))
 	})
 	for _, cause := range slices.Sorted(maps.Keys(t.examples)) {
 		r.Examples = append(r.Examples, t.examples[cause]...)

@@ -8,12 +8,14 @@ import (
 
 	ratelimitv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/headgate/headgate/internal/view"
 )
 
 var begun = time.Date(2026, 11, 27, 10, 0, 0, 0, time.UTC)
 
 func newTally() *tally {
-	return &tally{of: "grpc://old:8081", start: begun, hash: func(domain, text string) string { return "hash of " + domain }, places: map[place]uint64{}, examples: map[Cause][]Example{}}
+	return &tally{of: "grpc://old:8081", start: begun, hash: func(domain, text string) string { return "hash of " + domain }, places: map[place]uint64{}, examples: map[Cause][]view.DualRunExample{}}
 }
 
 func request(domain, key, value string) *rlsv3.RateLimitRequest {
@@ -54,7 +56,7 @@ func TestReportIsBounded(t *testing.T) {
 		k.add(request(fmt.Sprint("d", i), long, "v"), answer(of(ok, 5, 0)), answer(of(ok, 6, 0)), later)
 	}
 	r := k.report(later)
-	if len(r.Places) != maxPlaces+1 || r.Places[0].Domain != elsewhere || r.Places[0].Counts != maxPlaces || r.Causes[Limit] != 2*maxPlaces {
+	if len(r.Places) != maxPlaces+1 || r.Places[0].Domain != elsewhere || r.Places[0].Count != maxPlaces || r.Causes[Limit] != 2*maxPlaces {
 		t.Errorf("%d places, first %+v", len(r.Places), r.Places[0])
 	}
 	if len(r.Examples) != maxExamples || len(r.Places[1].Keys) > maxKeys+len("…") {

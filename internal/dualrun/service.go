@@ -10,6 +10,8 @@ import (
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/headgate/headgate/internal/view"
 )
 
 // Options configures a Service; all but Hidden are required.
@@ -65,7 +67,7 @@ func New(o Options) *Service {
 	}
 	return &Service{
 		options: o, old: rlsv3.NewRateLimitServiceClient(o.Of), underWay: make(chan struct{}, maxUnderWay),
-		tally: tally{of: o.Name, start: o.Now(), hash: o.Hash, places: map[place]uint64{}, examples: map[Cause][]Example{}},
+		tally: tally{of: o.Name, start: o.Now(), hash: o.Hash, places: map[place]uint64{}, examples: map[Cause][]view.DualRunExample{}},
 	}
 }
 

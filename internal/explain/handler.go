@@ -25,7 +25,7 @@ func Handler(limiter Limiter) http.Handler {
 			return
 		}
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-		if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("body: more than %d bytes", MaxBody))
 			return
 		}

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -66,9 +67,7 @@ func descriptorText(b *strings.Builder, i int, e *view.ExplainedDescriptor) {
 
 func limitLines(b *strings.Builder, e *view.ExplainedLimit) {
 	name := e.Rule
-	if name == "" {
-		name = ofCaller
-	}
+	name = cmp.Or(name, ofCaller)
 	fmt.Fprintf(b, "  %s", name)
 	if e.File != "" {
 		fmt.Fprintf(b, " (%s:%d)", e.File, e.Line)

@@ -282,7 +282,7 @@ func (a *Authorizer) Admit(addr string, enter func() error) error {
 		if refused == nil {
 			return nil
 		}
-		if kept := (*callers.Refused)(nil); !errors.As(refused, &kept) || !kept.ShowsNothing() {
+		if kept, ok := errors.AsType[*callers.Refused](refused); !ok || !kept.ShowsNothing() {
 			return refused // who shows something hears about that
 		}
 	}

@@ -67,7 +67,7 @@ func (c *conn) take(b *Batch, s *stream, data []byte, end bool) {
 	case s.slow != nil:
 		s.slow.add(data)
 	case len(s.body)+len(data) > maxFast:
-		if c.slowDown(b, s); s.slow != nil {
+		if c.slowDown(s); s.slow != nil {
 			s.slow.add(data)
 		}
 	default:
@@ -91,7 +91,7 @@ func (c *conn) endOfStream(b *Batch, s *stream) {
 	}
 	message, ok := plainMessage(s.body)
 	if !ok {
-		if c.slowDown(b, s); s.slow != nil {
+		if c.slowDown(s); s.slow != nil {
 			s.slow.end()
 		}
 		return

@@ -182,7 +182,7 @@ func (c *conn) beginCall(b *Batch, s *stream, flags uint8) {
 		c.enter(s)
 		return
 	}
-	c.slowDown(b, s)
+	c.slowDown(s)
 	if flags&flagEndStream != 0 {
 		c.endOfStream(b, s)
 	}

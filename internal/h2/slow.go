@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -34,7 +35,7 @@ type slowStream struct {
 }
 
 // slowDown hands a stream to the handler of slow ones, with what has come of its body.
-func (c *conn) slowDown(b *Batch, s *stream) {
+func (c *conn) slowDown(s *stream) {
 	body := int64(len(s.body))
 	if c.slow >= maxSlow || c.server.slowBytes.Load()+body > c.server.Limits.SlowBytes {
 		c.resetStream(s.id, refusedStream)
@@ -361,15 +362,7 @@ func mayAnswer(name string) bool {
 }
 
 func (r *responseWriter) isTrailer(name string) bool {
-	if strings.HasPrefix(name, http.TrailerPrefix) {
-		return true
-	}
-	for _, one := range r.trailer {
-		if one == name {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(name, http.TrailerPrefix) || slices.Contains(r.trailer, name)
 }
 
 // finish sends what is left, and the trailer.

@@ -296,8 +296,8 @@ var memberOf = map[string]string{"quota": "limit", "period": "window_ms"}
 
 // badLimit tells what limit.New found wrong in the words of the body.
 func badLimit(err error) *strictjson.Error {
-	var spec *limit.SpecError
-	if !errors.As(err, &spec) {
+	spec, ok := errors.AsType[*limit.SpecError](err)
+	if !ok {
 		return &strictjson.Error{What: err.Error()}
 	}
 	member, ok := memberOf[spec.Field]

@@ -158,6 +158,7 @@ package httpcheck
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"mime"
@@ -445,8 +446,7 @@ func readable(media string) bool {
 }
 
 func unreadable(err error) problem {
-	var tooLong *http.MaxBytesError
-	if errors.As(err, &tooLong) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return problem{status: statusTooLarge, detail: "the body is longer than 1 MiB", hint: "send several requests; hash long values"}
 	}
 	return problem{status: http.StatusBadRequest, detail: "the body could not be read: " + err.Error()}
@@ -454,9 +454,7 @@ func unreadable(err error) problem {
 
 func malformed(err *strictjson.Error) problem {
 	p := problem{status: err.Status, detail: err.What, hint: err.Hint}
-	if p.status == 0 {
-		p.status = http.StatusBadRequest
-	}
+	p.status = cmp.Or(p.status, http.StatusBadRequest)
 	if err.Path != "" {
 		p.detail = err.Path + ": " + err.What
 	}

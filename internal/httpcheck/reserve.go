@@ -125,7 +125,7 @@ func appendCounts(dst []byte, s *httpanswer.Summary) []byte {
 // refused says what a Checker or a Reserver found wrong with a request.
 func refused(err error) problem {
 	p := problem{status: http.StatusBadRequest, detail: err.Error()}
-	if denied := new(headgate.RightsError); errors.As(err, &denied) {
+	if denied, ok := errors.AsType[*headgate.RightsError](err); ok {
 		p.status, p.hint = http.StatusForbidden, denied.Hint
 		if p.detail = denied.What; denied.Descriptor >= 0 {
 			p.detail = fmt.Sprintf("check %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)

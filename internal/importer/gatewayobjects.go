@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -37,9 +38,7 @@ func (g *gatewayReader) object(d *yaml.Node, otherwise string) {
 	if !ok {
 		return
 	}
-	if kind == "" {
-		kind = otherwise
-	}
+	kind = cmp.Or(kind, otherwise)
 	of, isList := strings.CutSuffix(kind, "List")
 	switch {
 	case kind == "BackendTrafficPolicy":

@@ -212,9 +212,7 @@ func (t *tree) name(parts ...string) string {
 		})...)
 	}
 	name := strings.Join(words, ".")
-	if name == "" {
-		name = "limit"
-	}
+	name = cmp.Or(name, "limit")
 	name = strings.TrimRight(name[:min(len(name), maxName)], ".")
 	if t.names == nil {
 		t.names = map[string]int{}

@@ -52,8 +52,7 @@ const plainAnswer = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; chars
 func (c *conn) fail(err error) {
 	// So that a server takes it for what it is, a peer that cannot be read.
 	c.failed = &net.OpError{Op: "read", Net: c.RemoteAddr().Network(), Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
-	var record tls.RecordHeaderError
-	if errors.As(err, &record) && record.Conn != nil && speaksHTTP(record.RecordHeader) {
+	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.Conn != nil && speaksHTTP(record.RecordHeader) {
 		_, _ = io.WriteString(record.Conn, plainAnswer) // whoever does not take it hears nothing
 	}
 	if errors.Is(err, io.EOF) {

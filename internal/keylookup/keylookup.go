@@ -201,7 +201,7 @@ func (l *Lookup) get(ctx context.Context, name string) (known bool, err error) {
 	}
 	resp, err := l.client.Do(r)
 	if err != nil {
-		if inner := (*url.Error)(nil); errors.As(err, &inner) {
+		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err // without the address, which may hold a secret
 		}
 		return false, err

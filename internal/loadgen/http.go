@@ -79,8 +79,7 @@ func reasonOf(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		return "timeout"
 	}
-	var op *net.OpError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return "cannot " + op.Op
 	}
 	return "no answer"

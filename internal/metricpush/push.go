@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 
 	"github.com/headgate/headgate/internal/otlp"
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -124,22 +125,14 @@ func (g gatherer) Gather() ([]*dto.MetricFamily, error) {
 
 // Run sends metrics until ctx ends, and then once more.
 func (s *Sender) Run(ctx context.Context) {
-	tick := time.NewTicker(s.options.Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.export(ctx)
-			continue
-		case <-ctx.Done():
-		}
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSend)
-		defer cancel()
-		s.export(last)
-		_ = s.exporter.Shutdown(last) // has nothing left to do
-		s.options.To.Client.CloseIdleConnections()
-		return
+	for range sleep.Every(ctx, s.options.Interval) {
+		s.export(ctx)
 	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSend)
+	defer cancel()
+	s.export(last)
+	_ = s.exporter.Shutdown(last) // has nothing left to do
+	s.options.To.Client.CloseIdleConnections()
 }
 
 // export sends all metrics, in as many messages as it takes. It stops at the first that is not

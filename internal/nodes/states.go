@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/store"
 )
@@ -73,17 +74,11 @@ func (s *States) Run(ctx context.Context) {
 	if s.Board == nil {
 		return
 	}
-	tick := time.NewTicker(publishEvery)
-	defer tick.Stop()
-	for {
+	s.publish(ctx, stateTTL)
+	for range sleep.Every(ctx, publishEvery) {
 		s.publish(ctx, stateTTL)
-		select {
-		case <-ctx.Done():
-			s.publish(context.WithoutCancel(ctx), 0)
-			return
-		case <-tick.C:
-		}
 	}
+	s.publish(context.WithoutCancel(ctx), 0)
 }
 
 // publish has the others read the state of this node for ttl. Trouble is logged when it begins: the

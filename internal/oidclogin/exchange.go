@@ -58,8 +58,7 @@ func (c *Client) exchange(ctx context.Context, k *knowledge, form url.Values) (*
 	answer, err := c.http.Do(r)
 	if err != nil {
 		// The error of net/http holds the whole address.
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return nil, c.fail(Away, "the issuer does not answer", err)

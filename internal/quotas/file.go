@@ -130,10 +130,7 @@ func Encode(f io.Writer, accounts iter.Seq[tenant.Account], head Head) error {
 		if !nameable(a.Subject) {
 			continue
 		}
-		l, err := lineOfAccount(&a)
-		if err != nil {
-			return err
-		}
+		l := lineOfAccount(&a)
 		w.write(&l)
 	}
 	for i := range settings.Documents {
@@ -341,7 +338,7 @@ func accountOf(data []byte) (tenant.Account, error) {
 }
 
 // lineOfAccount is the inverse of accountOf.
-func lineOfAccount(a *tenant.Account) (Line, error) {
+func lineOfAccount(a *tenant.Account) Line {
 	r := sqltenant.Record{Subject: a.Subject, Tiers: a.Tiers, TopUps: a.TopUps}
 	for i := range a.Overrides {
 		o := &a.Overrides[i]
@@ -357,5 +354,5 @@ func lineOfAccount(a *tenant.Account) (Line, error) {
 		kept.SetLimits(list)
 		r.Overrides = append(r.Overrides, kept)
 	}
-	return LineOf(&r), nil
+	return LineOf(&r)
 }

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 const (
@@ -144,17 +146,10 @@ func (c *cell) noticeLocked(now time.Time, always bool) (Notice, bool) {
 // Run tells of what came after the last notice until ctx ends, and then once more. Without
 // it that waits for the next refusal.
 func (l *Log) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			l.tell(true)
-			return
-		case <-tick.C:
-			l.tell(false)
-		}
+	for range sleep.Every(ctx, lookEvery) {
+		l.tell(false)
 	}
+	l.tell(true)
 }
 
 func (l *Log) tell(always bool) {

@@ -4,6 +4,7 @@
 package regionview
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -53,9 +54,7 @@ func NewPlan(set *rules.Set, file *regionfile.Regions, region string) *Plan {
 
 func plan(r *rules.Rule, layout *regional.Layout, region, usual string) planned {
 	one := planned{id: r.ID, home: r.Mode.Store}
-	if one.home == "" {
-		one.home = usual
-	}
+	one.home = cmp.Or(one.home, usual)
 	for i := range r.Limits {
 		l := r.Limits[i].Limit
 		c, err := layout.CutFor(region, l)

@@ -150,8 +150,7 @@ func (s *stream) peek() error {
 		err = s.decode(line, r)
 		at := r.At
 		s.free.put(r)
-		var format *FormatError
-		if errors.As(err, &format) {
+		if _, ok := errors.AsType[*FormatError](err); ok {
 			return s.wrap(err)
 		}
 		if err == nil {
@@ -210,8 +209,7 @@ func (s *stream) read() error {
 	}
 	if err != nil {
 		s.free.put(r)
-		var format *FormatError
-		if errors.As(err, &format) {
+		if _, ok := errors.AsType[*FormatError](err); ok {
 			return s.wrap(err)
 		}
 		s.reading.note(s.input.Name, s.lines.number, err)

@@ -122,7 +122,7 @@ func (s *session) decide() {
 
 // refusalKind returns the first word of the reply to an error of a Checker.
 func refusalKind(err error) string {
-	if right := (*headgate.RightsError)(nil); errors.As(err, &right) {
+	if _, ok := errors.AsType[*headgate.RightsError](err); ok {
 		return "NOPERM"
 	}
 	return "ERR"

@@ -69,7 +69,7 @@ func (s *session) run() {
 
 // failed answers what is no command, as far as somebody is there to hear it.
 func (s *session) failed(err error) {
-	if wrong := (*protocolError)(nil); errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*protocolError](err); ok {
 		s.decide()
 		s.reply.fail("ERR " + wrong.Error())
 		s.server.counts.malformed.Add(1)
@@ -189,8 +189,7 @@ func (s *session) enter() (Checker, error) {
 // last thing.
 func (s *session) refused(err error) error {
 	err = s.server.entrance.Refuse(err, s.from)
-	var kept *callers.Refused
-	if errors.As(err, &kept) && kept.Ends() {
+	if kept, ok := errors.AsType[*callers.Refused](err); ok && kept.Ends() {
 		s.ending = true
 	}
 	return err

@@ -122,7 +122,7 @@ func (l *ledger) forget(s *session, le *lease) {
 // serve goes through the items, so many at a time.
 func (l *ledger) serve(ctx context.Context, s *session, now time.Time) (told []action) {
 	for items := range slices.Chunk(l.items, maxBatch) {
-		l.settle(ctx, items, now)
+		l.settle(ctx, items)
 		l.divide(ctx, items)
 		l.promise(ctx, items)
 		for i := range items {
@@ -134,7 +134,7 @@ func (l *ledger) serve(ctx context.Context, s *session, now time.Time) (told []a
 
 // settle charges what was used beyond a promise, gives back what was not, and finds out what
 // is left.
-func (l *ledger) settle(ctx context.Context, items []item, now time.Time) {
+func (l *ledger) settle(ctx context.Context, items []item) {
 	for i := range items {
 		items[i].outlook = outlook{limited: true, unknown: true}
 	}

@@ -94,7 +94,7 @@ func Callers[D Checker](gate *callers.Gate[D]) func(Caller) (Checker, error) {
 // Options.Admit too.
 func KeptOut(err error) error {
 	code := codes.Unauthenticated
-	if kept := (*callers.Refused)(nil); errors.As(err, &kept) && kept.Reason == refusals.WrongScope {
+	if kept, ok := errors.AsType[*callers.Refused](err); ok && kept.Reason == refusals.WrongScope {
 		code = codes.PermissionDenied
 	}
 	return status.Error(code, err.Error())

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"strings"
@@ -119,9 +120,7 @@ func (r *reader) message(m protoreflect.MessageDescriptor) openapi.Schema {
 	for _, f := range r.fields(m) {
 		at := fmt.Sprintf("%s.%s", m.Name(), f.Name())
 		s := r.field(f)
-		for key, value := range shapes[at] {
-			s[key] = value
-		}
+		maps.Copy(s, shapes[at])
 		properties[f.JSONName()] = s
 		if plain := string(f.Name()); r.reads && plain != f.JSONName() {
 			properties[plain] = s

@@ -8,7 +8,7 @@
 // below; Envoy's vocabulary ends here.
 //
 // The one hot message pair is decoded and encoded by hand, without reflection
-// and nearly without allocation; every other message (health, reflection) takes
+// and nearly without allocation; every other message (health) takes
 // the ordinary protobuf codec. The hand-written side accepts and refuses the
 // same bytes as the generated code and reads the same content from them.
 //

@@ -65,7 +65,7 @@ func (h *jsonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	if err != nil {
 		code := http.StatusBadRequest
-		if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			code = http.StatusRequestEntityTooLarge
 		}
 		http.Error(w, "read the request: "+err.Error(), code)

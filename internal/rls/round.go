@@ -257,7 +257,7 @@ func (r *round) decideTogether(ctx context.Context, from, to int) (decided bool)
 	// Nothing was decided. Who is named is refused, and was counted as that; what was put in
 	// the place of keys is put there once more, so that the others begin again.
 	at := -1
-	if rights := (*headgate.RightsError)(nil); errors.As(err, &rights) {
+	if rights, ok := errors.AsType[*headgate.RightsError](err); ok {
 		at = rights.Request
 		alone := *rights
 		alone.Request = 0

@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/reflection"
 
 	"github.com/headgate/headgate/internal/h2"
 	"github.com/headgate/headgate/internal/httpanswer"
@@ -73,8 +72,6 @@ type Options struct {
 	// Instead answers the calls of ShouldRateLimit in place of the Checker, and without Own;
 	// nil for none.
 	Instead rlsv3.RateLimitServiceServer
-	// Reflection serves grpc.reflection, for tools such as grpcurl.
-	Reflection bool
 	// MaxConnectionAge closes connections gently after that time, so that load
 	// spreads to new instances; 0 means 5 minutes. gRPC jitters it by 10 %.
 	MaxConnectionAge time.Duration
@@ -149,9 +146,6 @@ func NewServer(o Options) *Server {
 	healthpb.RegisterHealthServer(s.grpc, s.health)
 	if o.Register != nil {
 		o.Register(s.grpc)
-	}
-	if o.Reflection {
-		reflection.Register(s.grpc)
 	}
 	s.SetServing(true)
 	return s

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/reflection"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 
@@ -140,10 +141,12 @@ func testHealth(t *testing.T, own bool) {
 	}
 }
 
-func TestReflection(t *testing.T) { overEach(t, testReflection) }
+// TestOtherServices: a service that is registered beside is served over each transport, streams
+// both ways included.
+func TestOtherServices(t *testing.T) { overEach(t, testOtherServices) }
 
-func testReflection(t *testing.T, own bool) {
-	stream, err := reflectionpb.NewServerReflectionClient(serve(t, Options{Own: own, Checker: allow, Reflection: true})).ServerReflectionInfo(soon(t))
+func testOtherServices(t *testing.T, own bool) {
+	stream, err := reflectionpb.NewServerReflectionClient(serve(t, Options{Own: own, Checker: allow, Register: func(r grpc.ServiceRegistrar) { reflection.Register(r.(reflection.GRPCServer)) }})).ServerReflectionInfo(soon(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -259,8 +259,8 @@ func (t *trial) withoutRows() rulefile.Options {
 
 // dropNamed drops the documents that errors name, and reports whether there were any.
 func (t *trial) dropNamed(err error) bool {
-	var list rules.Errors
-	if !errors.As(err, &list) {
+	list, ok := errors.AsType[rules.Errors](err)
+	if !ok {
 		return false
 	}
 	of := map[string]rules.Errors{}

@@ -1,4 +1,4 @@
-// Package sleep waits for a time that a context can cut short.
+// Package sleep waits for a time that a context can cut short, once or again and again.
 package sleep
 
 import (
@@ -16,5 +16,24 @@ func For(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// Every goes round a loop each d, first after d, until ctx ends. Rounds that fall due while
+// one is under way become one.
+func Every(ctx context.Context, d time.Duration) func(yield func() bool) {
+	return func(yield func() bool) {
+		tick := time.NewTicker(d)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if !yield() {
+					return
+				}
+			}
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/headgate/headgate/internal/sleep"
 )
 
 // Snapshot is what was counted by now.
@@ -95,18 +97,11 @@ func New(o Options) *Sender {
 
 // Run sends every Options.Interval until ctx ends, and then once more.
 func (s *Sender) Run(ctx context.Context) {
-	tick := time.NewTicker(s.options.Interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			s.Send()
-		case <-ctx.Done():
-			s.Send()
-			s.drop()
-			return
-		}
+	for range sleep.Every(ctx, s.options.Interval) {
+		s.Send()
 	}
+	s.Send()
+	s.drop()
 }
 
 // Send sends what was counted since the last time that something was sent.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/rulesource"
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/store"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -70,15 +71,8 @@ func (s *Shared) Run(ctx context.Context) {
 	if s.options.Register == nil {
 		return
 	}
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.look(ctx)
-		}
+	for range sleep.Every(ctx, lookEvery) {
+		s.look(ctx)
 	}
 }
 

@@ -98,13 +98,7 @@ func (envoyCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c envoyCollector) Collect(ch chan<- prometheus.Metric) {
 	t := c.stripes.total()
-	requests, errors := uint64(0), uint64(0)
-	for _, n := range t.requests {
-		requests += n
-	}
-	for _, n := range t.errors {
-		errors += n
-	}
+	requests, errors := t.answered()
 	ch <- untyped(envoyRequests, requests, grpcMethod)
 	ch <- t.durations(envoyDuration, customaryBounds[:], grpcMethod)
 	ch <- untyped(envoyErrors, errors, "redis_error")

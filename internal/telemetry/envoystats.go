@@ -36,13 +36,7 @@ const (
 // EnvoyStatistics returns them; only of Metrics with Options.EnvoyCounts.
 func (m *Metrics) EnvoyStatistics() EnvoyStatistics {
 	t := m.stripes.total()
-	requests, errors := uint64(0), uint64(0)
-	for _, n := range t.requests {
-		requests += n
-	}
-	for _, n := range t.errors {
-		errors += n
-	}
+	requests, errors := t.answered()
 	s := EnvoyStatistics{Counts: []EnvoyCount{
 		{envoyServer + "total_requests", requests},
 		{envoyService + "call.should_rate_limit.redis_error", errors},

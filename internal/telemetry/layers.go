@@ -13,7 +13,7 @@ import (
 func (m *Metrics) WatchLeases(read func() lease.Stats) {
 	m.register.MustRegister(sampled[lease.Stats]{read, []metric[lease.Stats]{
 		gauge("headgate_lease_buckets", "Buckets of leased, synced and hot rules that this node follows.", func(s *lease.Stats) float64 { return float64(s.Buckets) }),
-		gauge("headgate_leases_held", "lease.Stats of this node that have something left.", func(s *lease.Stats) float64 { return float64(s.Leases) }),
+		gauge("headgate_leases_held", "Leases of this node that have something left.", func(s *lease.Stats) float64 { return float64(s.Leases) }),
 		gauge("headgate_lease_hits_held", "Hits that this node may still let pass by its leases.", func(s *lease.Stats) float64 { return float64(s.Held) }),
 		gauge("headgate_hot_keys", "Keys of exact rules that are hot now.", func(s *lease.Stats) float64 { return float64(s.Hot) }),
 		counter("headgate_lease_hits_granted_total", "Hits that the store handed out in leases.", func(s *lease.Stats) float64 { return float64(s.Granted) }),
@@ -46,14 +46,14 @@ func (m *Metrics) WatchSubBuckets(read func() subbucket.Stats) {
 // called once for each collection.
 func (m *Metrics) WatchDenials(read func() denial.Stats) {
 	m.register.MustRegister(sampled[denial.Stats]{read, []metric[denial.Stats]{
-		gauge("headgate_denials", "denial.Stats that are remembered now.", func(s *denial.Stats) float64 { return float64(s.Entries) }),
-		gauge("headgate_denials_max", "denial.Stats that can be remembered.", func(s *denial.Stats) float64 { return float64(s.MaxEntries) }),
+		gauge("headgate_denials", "Denials that are remembered now.", func(s *denial.Stats) float64 { return float64(s.Entries) }),
+		gauge("headgate_denials_max", "Denials that can be remembered.", func(s *denial.Stats) float64 { return float64(s.MaxEntries) }),
 		counter("headgate_denials_answered_total", "Takes that were denied from memory, without asking the store.", func(s *denial.Stats) float64 { return float64(s.Answered) }),
 		counter("headgate_denials_skipped_total", "Takes that were not looked at because another one of their request is remembered as denied.", func(s *denial.Stats) float64 { return float64(s.Skipped) }),
-		counter("headgate_denials_remembered_total", "denial.Stats that were remembered.", func(s *denial.Stats) float64 { return float64(s.Remembered) }),
-		counter("headgate_denials_dropped_total", "denial.Stats dropped before their time because their bucket changed.", func(s *denial.Stats) float64 { return float64(s.Dropped) }),
-		counter("headgate_denials_told_total", "denial.Stats that other nodes were told of because they are asked for often.", func(s *denial.Stats) float64 { return float64(s.Told) }),
-		counter("headgate_denials_heard_total", "denial.Stats remembered because another node had told of them.", func(s *denial.Stats) float64 { return float64(s.Heard) }),
+		counter("headgate_denials_remembered_total", "Denials that were remembered.", func(s *denial.Stats) float64 { return float64(s.Remembered) }),
+		counter("headgate_denials_dropped_total", "Denials dropped before their time because their bucket changed.", func(s *denial.Stats) float64 { return float64(s.Dropped) }),
+		counter("headgate_denials_told_total", "Denials that other nodes were told of because they are asked for often.", func(s *denial.Stats) float64 { return float64(s.Told) }),
+		counter("headgate_denials_heard_total", "Denials remembered because another node had told of them.", func(s *denial.Stats) float64 { return float64(s.Heard) }),
 		counter("headgate_denials_share_failures_total", "Exchanges of denials with other nodes that failed.", func(s *denial.Stats) float64 { return float64(s.ShareFailures) }),
 	}})
 }

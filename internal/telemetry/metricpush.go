@@ -8,12 +8,10 @@ type MetricPush struct{ Sent, Failed uint64 }
 
 // WatchMetricPush adds the exports to the metrics. read is called once for each collection.
 func (m *Metrics) WatchMetricPush(read func() MetricPush) {
-	const name, help = "headgate_metric_exports_total", "Exports of all metrics to --metrics-endpoint, by outcome (sent, failed)."
-	outcome := func(text string) prometheus.Labels { return prometheus.Labels{"outcome": text} }
-	m.register.MustRegister(sampled[MetricPush]{read, []metric[MetricPush]{
-		counterOf(name, help, outcome("sent"), func(s *MetricPush) float64 { return float64(s.Sent) }),
-		counterOf(name, help, outcome("failed"), func(s *MetricPush) float64 { return float64(s.Failed) }),
-	}})
+	m.register.MustRegister(sampled[MetricPush]{read, byOutcome("headgate_metric_exports_total", "Exports of all metrics to --metrics-endpoint, by outcome (sent, failed).",
+		outcome[MetricPush]{"sent", func(s *MetricPush) uint64 { return s.Sent }},
+		outcome[MetricPush]{"failed", func(s *MetricPush) uint64 { return s.Failed }},
+	)})
 }
 
 // Gatherer returns what collects all metrics, for who sends them elsewhere.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/view"
 	"github.com/headgate/headgate/verdict"
 )
@@ -65,15 +66,9 @@ func (p past[T]) before(now time.Time, span time.Duration) *then[T] {
 // Run looks at the counters once a second, which the rates and latencies of Overview
 // come from, until ctx ends.
 func (m *Metrics) Run(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
+	m.look(time.Now())
+	for range sleep.Every(ctx, lookEvery) {
 		m.look(time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
 }
 

@@ -31,13 +31,8 @@ const (
 	nativeBound = 160
 )
 
-// proxyOutcome is a value of the label outcome.
-type proxyOutcome struct {
-	name  string
-	value func(*Proxy) uint64
-}
-
-var proxyOutcomes = []proxyOutcome{
+// proxyOutcomes are what becomes of requests.
+var proxyOutcomes = []outcome[Proxy]{
 	{"answered", func(p *Proxy) uint64 { return p.Answered }},
 	{"denied", func(p *Proxy) uint64 { return p.Denied }},
 	{"unavailable", func(p *Proxy) uint64 { return p.Unavailable }},
@@ -63,33 +58,11 @@ func (m *Metrics) WatchProxy(read func() Proxy) (backend func(time.Duration)) {
 		NativeHistogramMaxBucketNumber:  nativeBound,
 		NativeHistogramMinResetDuration: time.Hour,
 	})
-	m.register.MustRegister(duration, proxyCollector(read))
+	m.register.MustRegister(duration, sampled[Proxy]{read, append(
+		byOutcome("headgate_proxy_requests_total",
+			"Requests of the reverse proxy, by outcome (answered, denied, unavailable, refused, backend_unreachable, backend_timeout, backend_broken, body_too_large, bad_body, not_forwarded, client_left).", proxyOutcomes...),
+		gauge("headgate_proxy_in_flight", "Requests of the reverse proxy under way, upgraded connections included.", func(p *Proxy) float64 { return float64(p.InFlight) }),
+		gauge("headgate_proxy_upgraded_connections", "Upgraded connections, such as websockets, through the reverse proxy.", func(p *Proxy) float64 { return float64(p.Upgraded) }),
+	)})
 	return func(took time.Duration) { duration.Observe(took.Seconds()) }
-}
-
-type proxyCollector func() Proxy
-
-var (
-	proxyRequests = prometheus.NewDesc("headgate_proxy_requests_total",
-		"Requests of the reverse proxy, by outcome (answered, denied, unavailable, refused, backend_unreachable, backend_timeout, backend_broken, body_too_large, bad_body, not_forwarded, client_left).",
-		[]string{"outcome"}, nil)
-	proxyInFlight = prometheus.NewDesc("headgate_proxy_in_flight", "Requests of the reverse proxy under way, upgraded connections included.", nil, nil)
-	proxyUpgraded = prometheus.NewDesc("headgate_proxy_upgraded_connections", "Upgraded connections, such as websockets, through the reverse proxy.", nil, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (proxyCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- proxyRequests
-	ch <- proxyInFlight
-	ch <- proxyUpgraded
-}
-
-// Collect implements prometheus.Collector.
-func (read proxyCollector) Collect(ch chan<- prometheus.Metric) {
-	p := read()
-	for _, o := range proxyOutcomes {
-		ch <- prometheus.MustNewConstMetric(proxyRequests, prometheus.CounterValue, float64(o.value(&p)), o.name)
-	}
-	ch <- prometheus.MustNewConstMetric(proxyInFlight, prometheus.GaugeValue, float64(p.InFlight))
-	ch <- prometheus.MustNewConstMetric(proxyUpgraded, prometheus.GaugeValue, float64(p.Upgraded))
 }

@@ -35,6 +35,20 @@ func counterOf[T any](name, help string, labels prometheus.Labels, value func(*T
 	return metric[T]{prometheus.NewDesc(name, help, nil, labels), prometheus.CounterValue, value}
 }
 
+// outcome is a value of the label outcome, and how often it came.
+type outcome[T any] struct {
+	name  string
+	count func(*T) uint64
+}
+
+// byOutcome returns a counter with a series for each outcome.
+func byOutcome[T any](name, help string, outcomes ...outcome[T]) (all []metric[T]) {
+	for _, o := range outcomes {
+		all = append(all, counterOf(name, help, prometheus.Labels{"outcome": o.name}, func(s *T) float64 { return float64(o.count(s)) }))
+	}
+	return all
+}
+
 // Describe implements prometheus.Collector.
 func (c sampled[T]) Describe(ch chan<- *prometheus.Desc) {
 	for i := range c.metrics {

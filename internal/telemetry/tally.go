@@ -94,6 +94,18 @@ func (t *tally) add(other *tally) {
 	sum(t.remaining[:], other.remaining[:])
 }
 
+// answered returns how many requests were answered, and of how many calls the store could not
+// decide something.
+func (t *tally) answered() (requests, undecided uint64) {
+	for _, n := range t.requests {
+		requests += n
+	}
+	for _, n := range t.errors {
+		undecided += n
+	}
+	return requests, undecided
+}
+
 // sum adds each of counts to that of total.
 func sum(total, counts []uint64) {
 	for i, n := range counts {

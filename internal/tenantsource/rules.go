@@ -42,8 +42,7 @@ func (d Drafts) TryDocument(name, text string) (*rules.Set, []rules.Diagnostic, 
 	file := documentFile(name)
 	set, err := d.Source.Try(rulefile.File{Name: file, Data: []byte(text)})
 	set, odd, err := looked(set, file, err)
-	var list rules.Errors
-	if errors.As(err, &list) {
+	if list, ok := errors.AsType[rules.Errors](err); ok {
 		return nil, nil, rules.Errors(renamed(list, file, name))
 	}
 	return set, renamed(odd, file, name), err

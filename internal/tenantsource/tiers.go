@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/internal/tierfile"
 	"github.com/headgate/headgate/tenant"
 )
@@ -83,15 +83,8 @@ func (t *Source) tiersChangedLocked() {
 
 // watchTiers compares the file of tiers with those in force until ctx ends.
 func (t *Source) watchTiers(ctx context.Context) {
-	tick := time.NewTicker(t.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			t.Reload()
-		}
+	for range sleep.Every(ctx, t.Poll) {
+		t.Reload()
 	}
 }
 

@@ -4,6 +4,7 @@
 package testissuer
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -227,9 +228,7 @@ func (i *Issuer) granted(r *http.Request) (nonce string, ok bool) {
 
 func (i *Issuer) idToken(nonce string) string {
 	lifetime := i.how.Lifetime
-	if lifetime == 0 {
-		lifetime = time.Hour
-	}
+	lifetime = cmp.Or(lifetime, time.Hour)
 	now := i.now()
 	claims := map[string]any{"iss": i.URL, "aud": ClientID, "sub": "ann", "iat": now.Unix(), "exp": now.Add(lifetime).Unix(), "nonce": nonce, "groups": []string{"ops"}}
 	put(claims, i.how.Claims)

@@ -55,12 +55,8 @@ type ClusterServers struct {
 // others served.
 func Cluster(t testing.TB, cfg ClusterConfig) *ClusterServers {
 	t.Helper()
-	if cfg.Primaries == 0 {
-		cfg.Primaries = 3
-	}
-	if cfg.NodeTimeout == 0 {
-		cfg.NodeTimeout = 2 * time.Second
-	}
+	cfg.Primaries = cmp.Or(cfg.Primaries, 3)
+	cfg.NodeTimeout = cmp.Or(cfg.NodeTimeout, 2*time.Second)
 	c := &ClusterServers{t: t, shards: cfg.Primaries}
 	if cfg.TLS {
 		c.Certificates = NewCertificates(t)

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -85,9 +86,7 @@ func (c *GatewayConfig) write(t testing.TB, kind gatewayKind, dir, port string) 
 		text = kind.prepare(text, dir)
 	}
 	files := map[string]string{kind.file: text}
-	for name, text := range c.Files {
-		files[name] = text
-	}
+	maps.Copy(files, c.Files)
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatalf("write the configuration of %s: %v", kind.binary, err)

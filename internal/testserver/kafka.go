@@ -261,10 +261,4 @@ func (s *KafkaServer) Kill() {
 
 // Restart starts a killed server again on the same addresses with the same data, and
 // waits until it answers.
-func (s *KafkaServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatalf("restart Kafka: %v", err)
-	}
-}
+func (s *KafkaServer) Restart() { restart(s.t, "Kafka", s.Kill, s.start) }

@@ -56,22 +56,12 @@ func Memcached(t testing.TB, cfg MemcachedConfig) *MemcachedServer {
 		s.Addr = filepath.Join(socketDir(t), "memcached.sock")
 	}
 	t.Cleanup(s.Kill)
-	var err error
-	for range portAttempts {
+	startOnPort(t, "memcached", func(port int) {
 		if !cfg.Unix {
-			s.port = FreePort(t)
-			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+			s.port, s.Addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
-		if err = s.start(); err == nil {
-			return s
-		}
-		s.Kill()
-		if cfg.Unix || !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	t.Fatalf("start memcached: %v", err)
-	return nil
+	}, s.start, s.Kill)
+	return s
 }
 
 // start runs the binary on the chosen address and waits until it answers.
@@ -155,13 +145,7 @@ func (s *MemcachedServer) Kill() {
 
 // Restart starts a killed server again on the same address. It has forgotten
 // everything.
-func (s *MemcachedServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatalf("restart memcached: %v", err)
-	}
-}
+func (s *MemcachedServer) Restart() { restart(s.t, "memcached", s.Kill, s.start) }
 
 // Stop freezes the server with SIGSTOP: connections stay, nothing is answered.
 // Its threads do not stop at once; Stop returns when all have.
@@ -184,15 +168,7 @@ func (s *MemcachedServer) Stop() {
 // Continue thaws a server that Stop froze.
 func (s *MemcachedServer) Continue() { s.signal(syscall.SIGCONT) }
 
-func (s *MemcachedServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if s.proc == nil {
-		s.t.Fatalf("signal %v to a memcached that does not run", sig)
-	}
-	if err := s.proc.Signal(sig); err != nil {
-		s.t.Fatalf("signal %v to memcached: %v", sig, err)
-	}
-}
+func (s *MemcachedServer) signal(sig syscall.Signal) { signal(s.t, "memcached", s.proc, sig) }
 
 // URL returns the address in the form memcached:// without credentials.
 func (s *MemcachedServer) URL() string { return "memcached://" + s.Addr }

@@ -119,9 +119,8 @@ func startPostgres(t testing.TB, c *Certificates) *PostgresServer {
 // launch starts the server on some free port.
 func (s *PostgresServer) launch() {
 	s.t.Helper()
-	var err error
-	for range portAttempts {
-		s.port = FreePort(s.t)
+	startOnPort(s.t, "postgres", func(port int) {
+		s.port = port
 		address := url.URL{
 			Scheme: "postgres", User: url.UserPassword(postgresUser, postgresPassword),
 			Host: "127.0.0.1:" + strconv.Itoa(s.port), Path: "/postgres", RawQuery: "sslmode=disable",
@@ -130,15 +129,7 @@ func (s *PostgresServer) launch() {
 			address.RawQuery = url.Values{"sslmode": {"verify-full"}, "sslrootcert": {c.CAFile}, "sslcert": {c.CertFile}, "sslkey": {c.KeyFile}}.Encode()
 		}
 		s.DSN = address.String()
-		if err = s.start(); err == nil {
-			return
-		}
-		s.Kill()
-		if !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	s.t.Fatalf("start postgres: %v", err)
+	}, s.start, s.Kill)
 }
 
 // remove removes what the server has written.
@@ -324,10 +315,4 @@ func (s *PostgresServer) Kill() {
 }
 
 // Restart starts a killed server again on the same address, with what it held.
-func (s *PostgresServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatalf("restart postgres: %v", err)
-	}
-}
+func (s *PostgresServer) Restart() { restart(s.t, "postgres", s.Kill, s.start) }

@@ -185,6 +185,48 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
+// portAttempts bounds how often a server is started anew because another process took its port
+// first.
+const portAttempts = 5
+
+// startOnPort starts a server on a free port that choose is told of, and on another one where
+// another process takes that first.
+func startOnPort(t testing.TB, name string, choose func(port int), start func() error, kill func()) {
+	t.Helper()
+	var err error
+	for range portAttempts {
+		choose(FreePort(t))
+		if err = start(); err == nil {
+			return
+		}
+		kill()
+		if !strings.Contains(err.Error(), "Address already in use") {
+			break
+		}
+	}
+	t.Fatalf("start %s: %v", name, err)
+}
+
+// restart kills a server if it runs, and starts it again.
+func restart(t testing.TB, name string, kill func(), start func() error) {
+	t.Helper()
+	kill()
+	if err := start(); err != nil {
+		t.Fatalf("restart %s: %v", name, err)
+	}
+}
+
+// signal sends sig to the process of a server; nil is one that does not run.
+func signal(t testing.TB, name string, p *Process, sig syscall.Signal) {
+	t.Helper()
+	if p == nil {
+		t.Fatalf("signal %v to a %s that does not run", sig, name)
+	}
+	if err := p.Signal(sig); err != nil {
+		t.Fatalf("signal %v to %s: %v", sig, name, err)
+	}
+}
+
 // Terminate asks the process to end, and kills it when it does not in time.
 func (p *Process) Terminate() {
 	_ = p.Signal(syscall.SIGCONT)

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -17,10 +18,6 @@ import (
 
 	"github.com/headgate/headgate/internal/eventually"
 )
-
-// portAttempts bounds how often a server is started anew because another
-// process took its port first.
-const portAttempts = 5
 
 // RedisConfig says what kind of Redis a test needs. The zero value is a plain
 // one on a free TCP port of 127.0.0.1.
@@ -84,28 +81,16 @@ type RedisServer struct {
 // test ends.
 func Redis(t testing.TB, cfg RedisConfig) *RedisServer {
 	t.Helper()
-	if cfg.Program == "" {
-		cfg.Program = RedisPrograms[0]
-	}
+	cfg.Program = cmp.Or(cfg.Program, RedisPrograms[0])
 	s := &RedisServer{t: t, cfg: cfg, binary: Binary(t, cfg.Program)}
 	s.args = s.arguments()
 	t.Cleanup(s.Kill)
-	var err error
-	for range portAttempts {
+	startOnPort(t, cfg.Program, func(port int) {
 		if !cfg.NoTCP {
-			s.port = FreePort(t)
-			s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+			s.port, s.Addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
-		if err = s.start(); err == nil {
-			return s
-		}
-		s.Kill()
-		if cfg.NoTCP || !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	t.Fatalf("start %s: %v", cfg.Program, err)
-	return nil
+	}, s.start, s.Kill)
+	return s
 }
 
 // arguments returns the command line without the port and the primary, and sets
@@ -298,13 +283,7 @@ func (s *RedisServer) AwaitReplica(replica *RedisServer) {
 }
 
 // Restart starts a killed server again on the same addresses.
-func (s *RedisServer) Restart() {
-	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatalf("restart redis-server: %v", err)
-	}
-}
+func (s *RedisServer) Restart() { restart(s.t, "redis-server", s.Kill, s.start) }
 
 // RestartAsReplica starts a killed server again on the same addresses, as a
 // replica of primary.
@@ -323,15 +302,7 @@ func (s *RedisServer) Stop() { s.signal(syscall.SIGSTOP) }
 // Continue thaws a server that Stop froze.
 func (s *RedisServer) Continue() { s.signal(syscall.SIGCONT) }
 
-func (s *RedisServer) signal(sig syscall.Signal) {
-	s.t.Helper()
-	if s.proc == nil {
-		s.t.Fatalf("signal %v to a redis-server that does not run", sig)
-	}
-	if err := s.proc.Signal(sig); err != nil {
-		s.t.Fatalf("signal %v to redis-server: %v", sig, err)
-	}
-}
+func (s *RedisServer) signal(sig syscall.Signal) { signal(s.t, "redis-server", s.proc, sig) }
 
 // URL returns the address in the form redis://, rediss:// or unix:// without
 // credentials.

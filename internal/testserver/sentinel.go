@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -59,18 +60,10 @@ type SentinelServers struct {
 // all replicas, and stops them when the test ends.
 func Sentinel(t testing.TB, cfg SentinelConfig) *SentinelServers {
 	t.Helper()
-	if cfg.Name == "" {
-		cfg.Name = "headgate"
-	}
-	if cfg.Sentinels == 0 {
-		cfg.Sentinels = 3
-	}
-	if cfg.Replicas == 0 {
-		cfg.Replicas = 1
-	}
-	if cfg.DownAfter == 0 {
-		cfg.DownAfter = 500 * time.Millisecond
-	}
+	cfg.Name = cmp.Or(cfg.Name, "headgate")
+	cfg.Sentinels = cmp.Or(cfg.Sentinels, 3)
+	cfg.Replicas = cmp.Or(cfg.Replicas, 1)
+	cfg.DownAfter = cmp.Or(cfg.DownAfter, 500*time.Millisecond)
 	if cfg.FailoverTimeout == 0 {
 		cfg.FailoverTimeout = 3 * time.Second
 		if cfg.Quick {
@@ -113,26 +106,16 @@ func (s *SentinelServers) startSentinel() *RedisServer {
 		cfg: RedisConfig{TLS: s.cfg.TLS, Password: s.cfg.SentinelPassword},
 	}
 	s.t.Cleanup(sentinel.Kill)
-	var err error
-	for range portAttempts {
-		sentinel.port = FreePort(s.t)
-		sentinel.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(sentinel.port))
+	startOnPort(s.t, "a sentinel", func(port int) {
+		sentinel.port, sentinel.Addr = port, net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		// A sentinel rewrites its file as it learns.
 		sentinel.sentinelFile = filepath.Join(s.t.TempDir(), "sentinel.conf")
 		if err := os.WriteFile(sentinel.sentinelFile, []byte(s.sentinelText(sentinel.port)), 0o600); err != nil {
 			s.t.Fatalf("write the configuration of a sentinel: %v", err)
 		}
-		if err = sentinel.start(); err == nil {
-			s.hasten(sentinel)
-			return sentinel
-		}
-		sentinel.Kill()
-		if !strings.Contains(err.Error(), "Address already in use") {
-			break
-		}
-	}
-	s.t.Fatalf("start a sentinel: %v", err)
-	return nil
+	}, sentinel.start, sentinel.Kill)
+	s.hasten(sentinel)
+	return sentinel
 }
 
 // sentinelText returns the configuration of a sentinel on port.

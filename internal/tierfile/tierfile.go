@@ -22,6 +22,7 @@ package tierfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -187,9 +188,7 @@ func poolOf(n *yaml.Node) (*tenant.Pool, error) {
 	if err != nil {
 		return nil, yamlfile.At(n, "%s: %w", poolKey, err)
 	}
-	if l.Name == "" {
-		l.Name = tenant.PoolName
-	}
+	l.Name = cmp.Or(l.Name, tenant.PoolName)
 	p := &tenant.Pool{Limit: l}
 	if s.PerKey != nil {
 		one := limitSpec{"", s.PerKey.RequestsPerUnit, s.Unit, s.Algorithm, 0, false}

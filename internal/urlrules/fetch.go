@@ -106,7 +106,7 @@ func serverOf(u *url.URL) string { return net.JoinHostPort(u.Hostname(), cmp.Or(
 // stable returns why there is no answer, without what changes from try to try (ports of this
 // side) and without the address.
 func (c *Client) stable(ctx context.Context, err error) error {
-	if outer := (*url.Error)(nil); errors.As(err, &outer) {
+	if outer, ok := errors.AsType[*url.Error](err); ok {
 		err = outer.Err
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -118,7 +118,7 @@ func (c *Client) stable(ctx context.Context, err error) error {
 			return errors.New("the answer ends before its end")
 		}
 	}
-	if op := (*net.OpError)(nil); errors.As(err, &op) {
+	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return fmt.Errorf("%s: %w", op.Op, op.Err)
 	}
 	return err

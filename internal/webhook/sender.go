@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -68,14 +69,7 @@ func (s *sender) threshold(reached int) (highest int) {
 	return highest
 }
 
-func (s *sender) wants(t Type) bool {
-	for _, wanted := range s.Events {
-		if wanted == t {
-			return true
-		}
-	}
-	return false
-}
+func (s *sender) wants(t Type) bool { return slices.Contains(s.Events, t) }
 
 // queue takes an event, unless too many wait already.
 func (s *sender) queue(e Event) {
@@ -163,8 +157,7 @@ func (s *sender) send(ctx context.Context, body []byte) error {
 	answer, err := s.client.Do(r)
 	if err != nil {
 		// The error of net/http holds the whole address, which may hold a secret.
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err
 		}
 		return err

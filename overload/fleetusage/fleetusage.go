@@ -31,6 +31,7 @@
 package fleetusage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -107,9 +108,7 @@ type Counter struct {
 // New returns a Counter that knows nothing yet, or says which option cannot be.
 // It counts while Run runs.
 func New(o Options) (*Counter, error) {
-	if o.Interval == 0 {
-		o.Interval = DefaultInterval
-	}
+	o.Interval = cmp.Or(o.Interval, DefaultInterval)
 	if err := o.validate(); err != nil {
 		return nil, err
 	}

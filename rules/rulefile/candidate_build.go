@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -98,11 +99,7 @@ func (c *compiler) rollBack(s *candidateSpec) *rules.RollBack {
 	if s.percent == 0 && len(s.tenants) == 0 {
 		c.warnf(b.at, "write percent or tenants when it shall be enforced", "roll_back waits for a candidate that is enforced: this one only watches")
 	}
-	if roll.Over == 0 {
-		roll.Over = rules.DefaultTrial
-	}
-	if roll.MinRequests == 0 {
-		roll.MinRequests = rules.DefaultMinRequests
-	}
+	roll.Over = cmp.Or(roll.Over, rules.DefaultTrial)
+	roll.MinRequests = cmp.Or(roll.MinRequests, rules.DefaultMinRequests)
 	return roll
 }

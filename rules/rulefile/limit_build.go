@@ -1,6 +1,7 @@
 package rulefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,9 +30,7 @@ func (c *compiler) addLimits(f *fileSpec, r *rules.Rule, spec *descriptorSpec) {
 		spec.change.apply(s, r)
 		if s.unlimited {
 			c.checkUnlimited(s, i == 0 && spec.limit != nil && len(spec.limits) == 0)
-			if r.Name == "" {
-				r.Name = s.name
-			}
+			r.Name = cmp.Or(r.Name, s.name)
 			continue
 		}
 		if l := c.limit(s); l != nil {
@@ -208,8 +207,8 @@ func (c *compiler) reportLimit(s *limitSpec, err error) {
 // stand at valueAt; keys are the keys of the map by the fields of limit.Spec,
 // where they are called differently.
 func (c *compiler) reportSpec(at position, valueAt map[string]position, keys map[string]string, err error) {
-	var spec *limit.SpecError
-	if !errors.As(err, &spec) {
+	spec, ok := errors.AsType[*limit.SpecError](err)
+	if !ok {
 		c.errorf(at, "", "%v", err)
 		return
 	}

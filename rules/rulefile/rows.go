@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -126,11 +127,7 @@ func (l *loader) rows(rows []rules.Row) {
 		t := targetOf(w)
 		byTarget[t] = append(byTarget[t], w)
 	}
-	targets := make([]rowTarget, 0, len(byTarget))
-	for t := range byTarget {
-		targets = append(targets, t)
-	}
-	slices.SortFunc(targets, func(a, b rowTarget) int {
+	targets := slices.SortedFunc(maps.Keys(byTarget), func(a, b rowTarget) int {
 		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(byTarget[a][0].ID, byTarget[b][0].ID))
 	})
 	for _, t := range targets {

@@ -90,7 +90,7 @@ func (c *compiler) checkScale(r *rules.Rule, s *shiftSpec, shift *rules.Shift, s
 			l, err := r.Scale(n.Limit, f)
 			if err == nil {
 				err = c.fitsMode(l, &r.Mode, &spec.mode)
-			} else if broken := (*limit.SpecError)(nil); errors.As(err, &broken) {
+			} else if broken, ok := errors.AsType[*limit.SpecError](err); ok {
 				err = fmt.Errorf("%s %s", broken.Field, broken.Problem)
 			}
 			if err != nil {

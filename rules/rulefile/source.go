@@ -93,8 +93,8 @@ func parseYAML(r *reader, data []byte) (root *yaml.Node) {
 
 // reportYAML reports a syntax error where the parser found it.
 func reportYAML(r *reader, data []byte, err error) {
-	var load *yaml.LoadError
-	if !errors.As(err, &load) {
+	load, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
 		r.errorf(position{}, "", "error loading config file: %v", err)
 		return
 	}

@@ -51,8 +51,7 @@ func unsupported(o *Options, l *limit.Limit) *store.Error {
 
 // fault makes the *store.Error of err on a server.
 func fault(op, server string, err error) *store.Error {
-	var known *store.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*store.Error](err); ok {
 		return known
 	}
 	reason, hint := classify(err)

@@ -1,6 +1,7 @@
 package memcachestore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -106,24 +107,12 @@ func (o Options) GoString() string { return "memcachestore.Options(" + o.String(
 
 // withDefaults returns o with its defaults filled in, or says what is wrong.
 func (o Options) withDefaults() (Options, error) {
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if o.Budget == 0 {
-		o.Budget = DefaultBudget
-	}
-	if o.DialTimeout == 0 {
-		o.DialTimeout = max(DefaultDialTimeout, o.Budget)
-	}
-	if o.MaxConns == 0 {
-		o.MaxConns = DefaultMaxConns
-	}
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = DefaultMaxInFlight
-	}
-	if o.Breaker.Slow == 0 {
-		o.Breaker.Slow = o.Budget / 2
-	}
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.Budget = cmp.Or(o.Budget, DefaultBudget)
+	o.DialTimeout = cmp.Or(o.DialTimeout, max(DefaultDialTimeout, o.Budget))
+	o.MaxConns = cmp.Or(o.MaxConns, DefaultMaxConns)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.Breaker.Slow = cmp.Or(o.Breaker.Slow, o.Budget/2)
 	if o.Now == nil {
 		o.Now = func() limit.Micros { return limit.MicrosOf(time.Now()) }
 	}

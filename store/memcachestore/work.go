@@ -230,8 +230,7 @@ func (w *work) expiry(b *bucket, wall time.Time) int64 {
 func eachAnswer(buckets []*bucket, n *int, read func(*bucket) error) error {
 	for *n = 0; *n < len(buckets); *n++ {
 		err := read(buckets[*n])
-		var failed *serverError
-		if errors.As(err, &failed) {
+		if _, ok := errors.AsType[*serverError](err); ok {
 			buckets[*n].err = err
 		} else if err != nil {
 			return err

@@ -58,6 +58,7 @@
 package memstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,9 +117,7 @@ var _ store.Store = (*Store)(nil)
 
 // New returns an empty Store.
 func New(o Options) (*Store, error) {
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
+	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	if o.MaxBytes < MinMaxBytes {
 		return nil, fmt.Errorf("new memstore: MaxBytes is %d; hint: at least %d", o.MaxBytes, MinMaxBytes)
 	}

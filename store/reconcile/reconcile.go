@@ -24,6 +24,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/internal/sleep"
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/store"
 )
@@ -153,16 +154,9 @@ func (g *Ledger) Stats() Stats {
 // Run charges what waits every second until ctx ends, and tells done, which may be nil,
 // of each time that nothing is left: for how many keys, and how many hits.
 func (g *Ledger) Run(ctx context.Context, done func(keys int, hits uint64)) {
-	tick := time.NewTicker(Every)
-	defer tick.Stop()
 	var keys int
 	var hits uint64
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range sleep.Every(ctx, Every) {
 		k, h := g.Charge(ctx)
 		keys, hits = keys+k, hits+h
 		if keys > 0 && g.Stats().Waiting == 0 {

@@ -164,8 +164,7 @@ func (c *courier) refusal() (reason store.Reason, hint string) {
 	if err == nil {
 		err = c.unlent
 	}
-	var known *store.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*store.Error](err); ok {
 		hint = known.Hint
 	}
 	return store.ReasonOf(err), hint
@@ -261,7 +260,7 @@ func (c *courier) end(e *errand, a *Answer) {
 	b.queued, b.voided = false, false
 	r.Granted += fresh
 	if b.gone || c.draining.Load() {
-		c.s.handBack(sh, b, a.Now)
+		c.s.handBack(b, a.Now)
 	}
 }
 

@@ -233,14 +233,14 @@ func (s *Store) evict(sh *shard, now time.Duration) bool {
 
 // remove takes b out of the table and gives back what it holds.
 func (s *Store) remove(sh *shard, b *bucket, now time.Duration) {
-	s.handBack(sh, b, now)
+	s.handBack(b, now)
 	b.row.Lost += b.lost
 	b.lost, b.gone = 0, true
 	delete(sh.buckets, b.hash)
 }
 
 // handBack sends home what b holds.
-func (s *Store) handBack(sh *shard, b *bucket, now time.Duration) {
+func (s *Store) handBack(b *bucket, now time.Duration) {
 	for {
 		q, ok := b.HandBack(now)
 		if !ok {

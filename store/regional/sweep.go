@@ -52,7 +52,7 @@ func (s *Store) sweep() {
 			case now-b.usedAt >= forgetAfter:
 				s.remove(sh, b, now)
 			default:
-				s.handBack(sh, b, now)
+				s.handBack(b, now)
 			}
 		}
 		left += len(sh.buckets)

@@ -102,8 +102,7 @@ func (p *peer) refused(fault error) {
 	if reason == store.BreakerOpen && p.stats.Reason != store.NoReason {
 		return
 	}
-	var known *store.Error
-	if errors.As(fault, &known) {
+	if known, ok := errors.AsType[*store.Error](fault); ok {
 		hint = known.Hint
 	}
 	p.stats.Reason, p.stats.Hint = reason, hint

@@ -2,6 +2,7 @@ package totals
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/binary"
@@ -113,9 +114,7 @@ func New(o Options) (*Store, error) {
 	for _, p := range o.Peers {
 		s.peers = append(s.peers, peer{Peer: p, wake: make(chan struct{}, 1)})
 	}
-	if s.interval == 0 {
-		s.interval = DefaultInterval
-	}
+	s.interval = cmp.Or(s.interval, DefaultInterval)
 	if o.Floor == 0 {
 		s.floor = DefaultFloor
 	}

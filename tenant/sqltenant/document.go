@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -112,10 +113,8 @@ func (c *DocumentChange) validate() error {
 }
 
 func (k Kind) ofDocument() error {
-	for _, known := range documentKinds {
-		if k == known {
-			return nil
-		}
+	if slices.Contains(documentKinds, k) {
+		return nil
 	}
 	return fmt.Errorf("kind %.64q is none of documents; hint: one of %v", string(k), documentKinds)
 }

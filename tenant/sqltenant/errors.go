@@ -27,8 +27,7 @@ func Trouble(err error) string {
 	if errors.Is(err, errTables) {
 		return "has not all tables yet (hint: they come from its primary)"
 	}
-	var refusal *pgconn.PgError
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch {
 		case refusal.Code == "42501":
 			return "refuses permission (hint: grant this user SELECT, INSERT, UPDATE and DELETE on its tables, and to make them CREATE on the schema)"
@@ -45,8 +44,7 @@ func Trouble(err error) string {
 		}
 		return "does not answer"
 	}
-	var file *sqlite.Error
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch file.Code() & 0xff {
 		case sqlite3.SQLITE_READONLY:
 			return "is read-only (hint: the file and its directory must be writable)"

@@ -116,8 +116,7 @@ func ReplyText(err error) (string, bool) {
 	if reply, ok := rueidis.IsRedisErr(err); ok {
 		return reply.Error(), true
 	}
-	var first *Refusal
-	if errors.As(err, &first) {
+	if first, ok := errors.AsType[*Refusal](err); ok {
 		return first.Text, true
 	}
 	return "", false
@@ -272,8 +271,7 @@ func IsNoScript(err error) bool {
 // Fault makes the *store.Error of err, which never contains the password: some
 // servers quote the arguments of a command that they refuse.
 func (o *Options) Fault(op string, err error) *store.Error {
-	var known *store.Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*store.Error](err); ok {
 		return known
 	}
 	reason, hint := Classify(err)

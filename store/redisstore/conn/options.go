@@ -220,30 +220,18 @@ func (o *Options) Secrets() []string {
 
 // WithDefaults returns o with its defaults filled in, or says what is wrong.
 func (o Options) WithDefaults() (Options, error) {
-	if o.Network == "" {
-		o.Network = "tcp"
-	}
-	if o.Breaker.Slow == 0 {
-		o.Breaker.Slow = cmp.Or(o.Budget, DefaultBudget) / 2
-	}
-	if o.Prefix == "" {
-		o.Prefix = DefaultPrefix
-	}
-	if o.Budget == 0 {
-		o.Budget = DefaultBudget
-	}
+	o.Network = cmp.Or(o.Network, "tcp")
+	o.Prefix = cmp.Or(o.Prefix, DefaultPrefix)
+	o.Budget = cmp.Or(o.Budget, DefaultBudget)
+	o.Breaker.Slow = cmp.Or(o.Breaker.Slow, o.Budget/2)
 	o.silence = max(minSilence, o.Budget)
 	o.firstWait = o.DialTimeout
 	if o.DialTimeout == 0 {
 		o.firstWait = max(DefaultDialTimeout, o.Budget)
 		o.DialTimeout = max(o.firstWait, min(dialTrips*o.Budget, mostDialTimeout))
 	}
-	if o.MaxInFlight == 0 {
-		o.MaxInFlight = DefaultMaxInFlight
-	}
-	if o.Remembered == 0 {
-		o.Remembered = DefaultRemembered
-	}
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, DefaultMaxInFlight)
+	o.Remembered = cmp.Or(o.Remembered, DefaultRemembered)
 	if err := o.checkTopology(); err != nil {
 		return o, err
 	}

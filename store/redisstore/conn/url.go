@@ -324,9 +324,7 @@ func splitHosts(list, port, form string) ([]string, error) {
 		if host == "" {
 			return nil, urlError("it names no host", form)
 		}
-		if number == "" {
-			number = port
-		}
+		number = cmp.Or(number, port)
 		if n, err := strconv.ParseUint(number, 10, 16); err != nil || n == 0 {
 			return nil, urlError("its port is not a number from 1 to 65535", form)
 		}
