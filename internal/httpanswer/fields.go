@@ -3,6 +3,7 @@ package httpanswer
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -41,29 +42,35 @@ const maxInteger = 999_999_999_999_999
 // Summary of resp; req may be nil, then the partition key is not told; now is only used
 // for X-RateLimit-Reset in Unix seconds.
 func (e *Encoder) AppendFields(dst []Field, req *headgate.Request, resp *headgate.Response, s *Summary, now time.Time) []Field {
+	w := writers.Get().(*Writer)
+	e.WriteFields(w, req, resp, s, now)
+	dst = w.AppendFields(dst)
+	writers.Put(w)
+	return dst
+}
+
+// WriteFields is AppendFields into w, which forgets what it had.
+func (e *Encoder) WriteFields(w *Writer, req *headgate.Request, resp *headgate.Response, s *Summary, now time.Time) {
 	style := e.styleOf(s.Verdict)
-	w := fieldWriters.Get().(*fieldWriter)
-	w.text, w.count = w.text[:0], 0
-	dst = e.appendPolicy(dst, w, resp, s, style.generation)
-	e.writeRateLimit(w, req, s, style.generation)
+	w.text, w.count, w.closed, w.remaining = w.text[:0], 0, 0, part{}
+	remembered := e.writePolicy(w, resp, s, style.generation)
+	e.writeRateLimit(w, req, s, style.generation, remembered)
 	if !style.omitX && s.plain != nil {
-		w.writeX(s, style.reset, now)
+		w.writeX(s, style.reset, now, remembered)
 	}
 	if s.Status == http.StatusOK {
 		w.writeWarning(resp.Verdicts)
 	} else if retry := s.RetryAfterSeconds(); retry > 0 {
-		w.integerField(retryAfterField, retry)
+		w.integerField(retryAfter, retry)
 	}
 	if e.options.DecisionID != "" && !resp.ID.IsZero() {
 		w.text = resp.ID.AppendText(w.text)
-		w.end(e.options.DecisionID)
+		w.end(decisionField)
+		w.decision = e.decision
 	}
-	dst = w.appendTo(dst)
 	if s.Status != http.StatusOK {
-		dst = append(dst, Field{cacheField, "no-store"})
+		w.say(cacheControl, "no-store")
 	}
-	fieldWriters.Put(w)
-	return dst
 }
 
 // SetHeader sets fields in h in their own spelling, which net/http keeps on the
@@ -78,16 +85,24 @@ func SetHeader(h http.Header, fields []Field) {
 }
 
 // writeX writes X-RateLimit-Limit, -Remaining and -Reset.
-func (w *fieldWriter) writeX(s *Summary, reset ResetFormat, now time.Time) {
+func (w *Writer) writeX(s *Summary, reset ResetFormat, now time.Time, remembered *memo) {
 	limit, remaining, wait := s.Limit, s.Remaining, s.wait()
 	if s.plain != s.Verdict {
 		d := &s.plain.Decision
 		limit, remaining = max(d.Limit, 0), max(d.Remaining, 0)
 		wait = s.resetOf(max(d.ResetAfter, 0), s.plain.Limit)
 	}
-	w.integerField(xLimitField, limit)
-	w.integerField(xRemainingField, remaining)
-	w.integerField(xResetField, xReset(wait, reset, now))
+	if remembered.tellsOne() && remembered.of[0].quota == limit {
+		w.say(xLimit, remembered.quota)
+	} else {
+		w.integerField(xLimit, limit)
+	}
+	if s.plain == s.told && w.remaining.to > 0 {
+		w.repeat(xRemaining, w.remaining)
+	} else {
+		w.integerField(xRemaining, remaining)
+	}
+	w.integerField(xResetAt, xReset(wait, reset, now))
 }
 
 func xReset(wait time.Duration, reset ResetFormat, now time.Time) int64 {
@@ -101,14 +116,16 @@ func xReset(wait time.Duration, reset ResetFormat, now time.Time) int64 {
 	return at.Unix()
 }
 
-// appendPolicy appends RateLimit-Policy, which is told even where there are no
-// counts: it should not come and go. It is made anew only where it changes.
-func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Response, s *Summary, g Generation) []Field {
+// writePolicy writes RateLimit-Policy, which is told even where there are no
+// counts: it should not come and go. It is made anew only where it changes; where it has
+// not, what is remembered of it is returned.
+func (e *Encoder) writePolicy(w *Writer, resp *headgate.Response, s *Summary, g Generation) *memo {
 	if g == NoDraft {
-		return dst
+		return nil
 	}
 	if last := e.policy.Load(); last != nil && last.remembers(resp.Verdicts, s.told, g) {
-		return append(dst, Field{policyField, last.value})
+		w.say(policyName, last.value)
+		return last
 	}
 	var space [8]policy
 	policies := appendPolicies(space[:0], resp.Verdicts, s.told)
@@ -119,25 +136,25 @@ func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Respo
 	}
 	if len(w.text) > 0 {
 		e.remember(resp.Verdicts, s.told, g, w.text)
-		w.end(policyField)
+		w.end(policyName)
 	}
-	return dst
+	return nil
 }
 
 // writeRateLimit writes the other RateLimit fields of a generation, where there is
 // a limit to speak of. Drafts 6 and 7 can say nothing of requests in flight: they
 // must say when the limit is reset.
-func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summary, g Generation) {
+func (e *Encoder) writeRateLimit(w *Writer, req *headgate.Request, s *Summary, g Generation, remembered *memo) {
 	if s.told == nil || g != Draft8 && isConcurrency(s.told) {
 		return
 	}
 	switch g {
 	case Draft8:
-		w.rateLimit8(s)
+		w.rateLimit8(s, remembered)
 		if e.partitions != nil {
 			w.text = e.partitions.appendKey(w.text, req, s.told)
 		}
-		w.end(rateLimitField)
+		w.end(rateLimitName)
 	case Draft7:
 		w.rateLimit7(s)
 	case Draft6, Draft6Window:
@@ -146,9 +163,9 @@ func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summa
 			w.text = append(w.text, ";window="...)
 			w.integer(window)
 		}
-		w.end(limitField)
-		w.integerField(remainingField, s.Remaining)
-		w.integerField(resetField, resetSeconds(s))
+		w.end(limitName)
+		w.integerField(remainingName, s.Remaining)
+		w.integerField(resetName, resetSeconds(s))
 	}
 }
 
@@ -157,58 +174,130 @@ func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summa
 func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
 // maxFields is the most fields that one answer writes: those of Draft6 with X,
-// Retry-After or a warning, and the ID of the decision.
-const maxFields = 9
+// Retry-After or a warning, Cache-Control, and the ID of the decision.
+const maxFields = 10
 
-// usualText is room for the values of an answer with a few policies, in bytes.
-// maxPolicies bounds what one can grow to.
-const usualText = 256
+var writers = sync.Pool{New: func() any { return new(Writer) }}
 
-var fieldWriters = sync.Pool{New: func() any { return &fieldWriter{text: make([]byte, 0, usualText)} }}
-
-// fieldWriter collects the values of fields in one text, of which each field
-// then is a part.
-type fieldWriter struct {
-	text  []byte
-	count int
-	names [maxFields]string
-	ends  [maxFields]int // where each value ends in text
+// Writer collects the header fields of an answer, of one at a time. The zero value is ready, and
+// a used one saves memory. It is not for concurrent use.
+type Writer struct {
+	text   []byte // of all values that are not said
+	count  int
+	fields [maxFields]written
+	// closed is where the value begins that is written.
+	closed int
+	// remaining is where RateLimit has its r; none where it is empty.
+	remaining part
+	// decision is how the field that names the decision is called.
+	decision spellings
 }
 
-// end closes the value written since the last end.
-func (w *fieldWriter) end(name string) {
-	w.names[w.count], w.ends[w.count] = name, len(w.text)
+// part is a part of the text of a Writer.
+type part struct{ from, to int }
+
+// written is one field.
+type written struct {
+	name name
+	part part
+	said string // in place of the part where that is empty
+}
+
+// end closes the value written since the last part that was closed.
+func (w *Writer) end(n name) {
+	w.repeat(n, part{w.closed, len(w.text)})
+	w.closed = len(w.text)
+}
+
+// repeat adds a field whose value is a part of what has been written.
+func (w *Writer) repeat(n name, p part) {
+	w.fields[w.count] = written{name: n, part: p}
 	w.count++
 }
 
-func (w *fieldWriter) appendTo(dst []Field) []Field {
-	text, start := string(w.text), 0
+// say adds a field with a value that is kept elsewhere.
+func (w *Writer) say(n name, value string) {
+	w.fields[w.count] = written{name: n, said: value}
+	w.count++
+}
+
+// spelled returns how a field is called.
+func (w *Writer) spelled(n name) *spellings {
+	if n == decisionField {
+		return &w.decision
+	}
+	return &names[n]
+}
+
+// value returns that of a field; text is all that was written.
+func (f *written) value(text string) string {
+	if f.said != "" {
+		return f.said
+	}
+	return text[f.part.from:f.part.to]
+}
+
+// AppendFields appends what was written, and returns dst.
+func (w *Writer) AppendFields(dst []Field) []Field {
+	text := string(w.text)
 	for i := range w.count {
-		dst = append(dst, Field{Name: w.names[i], Value: text[start:w.ends[i]]})
-		start = w.ends[i]
+		f := &w.fields[i]
+		dst = append(dst, Field{Name: w.spelled(f.name).own, Value: f.value(text)})
 	}
 	return dst
 }
 
-func (w *fieldWriter) integer(n int64) {
+// SetCanonical sets what was written in h, by the names under which Header.Get and
+// Header.Set find it. It is two allocations, whatever was written.
+func (w *Writer) SetCanonical(h http.Header) {
+	text, values := string(w.text), make([]string, w.count)
+	for i := range w.count {
+		f := &w.fields[i]
+		values[i] = f.value(text)
+		h[w.spelled(f.name).canonical] = values[i : i+1 : i+1]
+	}
+}
+
+// ReplaceCanonical is SetCanonical in a header where the fields may stand under their own
+// spelling too.
+func (w *Writer) ReplaceCanonical(h http.Header) {
+	for i := range w.count {
+		delete(h, w.spelled(w.fields[i].name).own)
+	}
+	w.SetCanonical(h)
+}
+
+// Exposed lists the names of what was written that scripts in browsers cannot read unless told,
+// for Access-Control-Expose-Headers.
+func (w *Writer) Exposed() string {
+	var list []string
+	for i := range w.count {
+		if n := w.fields[i].name; n != cacheControl {
+			list = append(list, w.spelled(n).own)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func (w *Writer) integer(n int64) {
 	w.text = strconv.AppendInt(w.text, min(n, maxInteger), 10)
 }
 
-func (w *fieldWriter) integerField(name string, n int64) {
+func (w *Writer) integerField(field name, n int64) {
 	w.integer(n)
-	w.end(name)
+	w.end(field)
 }
 
-// name writes an sf-string (RFC 9651, section 4.1.6) of printable ASCII; what
+// quoted writes an sf-string (RFC 9651, section 4.1.6) of printable ASCII; what
 // is not that becomes %XX of its bytes.
-func (w *fieldWriter) name(name, suffix string) {
+func (w *Writer) quoted(name, suffix string) {
 	w.text = append(w.text, '"')
 	w.nameBytes(name)
 	w.nameBytes(suffix)
 	w.text = append(w.text, '"')
 }
 
-func (w *fieldWriter) nameBytes(s string) {
+func (w *Writer) nameBytes(s string) {
 	const hex = "0123456789ABCDEF"
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -224,12 +313,12 @@ func (w *fieldWriter) nameBytes(s string) {
 
 // namedPolicies writes RateLimit-Policy of drafts 08 and later:
 // "name";q=100;w=60, ...
-func (w *fieldWriter) namedPolicies(ps []policy) {
+func (w *Writer) namedPolicies(ps []policy) {
 	for i := range ps {
 		if i > 0 {
 			w.text = append(w.text, ", "...)
 		}
-		w.name(ps[i].name, ps[i].suffix)
+		w.quoted(ps[i].name, ps[i].suffix)
 		w.text = append(w.text, ";q="...)
 		w.integer(ps[i].quota)
 		if ps[i].concurrent {
@@ -244,7 +333,7 @@ func (w *fieldWriter) namedPolicies(ps []policy) {
 
 // barePolicies writes RateLimit-Policy of drafts 04 to 07: 100;w=60, ... A
 // policy without a window cannot be expressed in them and is left out.
-func (w *fieldWriter) barePolicies(ps []policy) {
+func (w *Writer) barePolicies(ps []policy) {
 	wrote := false
 	for i := range ps {
 		if ps[i].window == 0 {
@@ -264,10 +353,16 @@ func (w *fieldWriter) barePolicies(ps []policy) {
 // left out when the limit is as if unused: t=0 beside a full quota would invite
 // all of it every instant. It is left out of requests in flight too: nobody knows
 // when they end.
-func (w *fieldWriter) rateLimit8(s *Summary) {
-	w.name(nameOfLimit(s.told))
+func (w *Writer) rateLimit8(s *Summary, remembered *memo) {
+	if remembered.tellsOne() {
+		w.text = append(w.text, remembered.name...)
+	} else {
+		w.quoted(nameOfLimit(s.told))
+	}
 	w.text = append(w.text, ";r="...)
+	from := len(w.text)
 	w.integer(s.Remaining)
+	w.remaining = part{from, len(w.text)}
 	if t := CeilSeconds(s.wait()); t > 0 && !isConcurrency(s.told) {
 		w.text = append(w.text, ";t="...)
 		w.integer(t)
@@ -275,12 +370,12 @@ func (w *fieldWriter) rateLimit8(s *Summary) {
 }
 
 // rateLimit7 writes RateLimit of draft 07: limit=100, remaining=50, reset=5.
-func (w *fieldWriter) rateLimit7(s *Summary) {
+func (w *Writer) rateLimit7(s *Summary) {
 	w.text = append(w.text, "limit="...)
 	w.integer(s.Limit)
 	w.text = append(w.text, ", remaining="...)
 	w.integer(s.Remaining)
 	w.text = append(w.text, ", reset="...)
 	w.integer(resetSeconds(s))
-	w.end(rateLimitField)
+	w.end(rateLimitName)
 }
