@@ -95,9 +95,13 @@ func (b *batch) addTake(t *store.Take, part verdict.Decider) {
 	b.locally = append(b.locally, part)
 }
 
-func (b *batch) addVerdict(resp *Response, v *Verdict, take int) {
-	resp.Verdicts = append(resp.Verdicts, *v)
+func (b *batch) addVerdict(resp *Response, v *Verdict, take int) { *b.newVerdict(resp, take) = *v }
+
+// newVerdict is addVerdict for one that is filled in where it is.
+func (b *batch) newVerdict(resp *Response, take int) *Verdict {
+	resp.Verdicts = append(resp.Verdicts, Verdict{})
 	b.verdictTake = append(b.verdictTake, take)
+	return &resp.Verdicts[len(resp.Verdicts)-1]
 }
 
 // groupSince makes the takes since first all or nothing. A take alone needs no

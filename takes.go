@@ -76,7 +76,8 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	effect := p.effect(p.callerLimits(d.Op) != switches.On)
 	take.Limit, take.Shadow = d.Limit, effect != verdict.Enforced
 	p.addTake(&take, verdict.ByLocalWhole)
-	p.addVerdict(resp, &Verdict{Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Effect: effect}, len(p.takes)-1)
+	v := p.newVerdict(resp, len(p.takes)-1)
+	v.Descriptor, v.Limit, v.Role, v.Hits, v.Effect = i, d.Limit, role, take.Hits, effect
 }
 
 // overrideWindow returns by what window the bucket of a limit that the caller named is

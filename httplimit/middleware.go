@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/fastclock"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/watched"
 	"github.com/headgate/headgate/limit"
@@ -63,7 +63,7 @@ func newMiddleware(checker Checker, o Options) (*Middleware, error) {
 		o.Identify = RemoteAddress
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = fastclock.NewWall().Now
 	}
 	m := &Middleware{options: o, gate: gate, skip: newSkipList(o.SkipPaths, o.SkipMethods)}
 	m.upstream.Spell = http.CanonicalHeaderKey

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/headgate/headgate"
 )
@@ -248,14 +249,34 @@ func (w *Writer) AppendFields(dst []Field) []Field {
 }
 
 // SetCanonical sets what was written in h, by the names under which Header.Get and
-// Header.Set find it. It is two allocations, whatever was written.
+// Header.Set find it. It is one allocation where little was written, else two.
 func (w *Writer) SetCanonical(h http.Header) {
-	text, values := string(w.text), make([]string, w.count)
+	values, text := w.keep()
 	for i := range w.count {
 		f := &w.fields[i]
 		values[i] = f.value(text)
 		h[w.spelled(f.name).canonical] = values[i : i+1 : i+1]
 	}
+}
+
+// usualFields and usualText are room for an allowed answer with the fields of Draft8 and
+// X-RateLimit-*: 160 bytes together.
+const (
+	usualFields = 6
+	usualText   = 64
+)
+
+// keep returns room for the values of the fields, and a copy of what was written.
+func (w *Writer) keep() (values []string, text string) {
+	if w.count > usualFields || len(w.text) > usualText {
+		return make([]string, w.count), string(w.text)
+	}
+	kept := new(struct {
+		values [usualFields]string
+		text   [usualText]byte
+	})
+	// Nobody writes to these bytes again, as with those of any string.
+	return kept.values[:w.count], unsafe.String(&kept.text[0], copy(kept.text[:], w.text))
 }
 
 // ReplaceCanonical is SetCanonical in a header where the fields may stand under their own
