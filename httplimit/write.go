@@ -20,7 +20,7 @@ type reply struct {
 // writeBody sends a whole answer, to HEAD its head alone. That the client may
 // be gone is nobody's error.
 func writeBody(w http.ResponseWriter, r *http.Request, a reply, body []byte) {
-	w.Header().Set("Content-Type", a.media)
+	w.Header()["Content-Type"] = []string{a.media}
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body)
