@@ -70,7 +70,7 @@ func (e *Encoder) WriteFields(w *Writer, req *headgate.Request, resp *headgate.R
 		w.decision = e.decision
 	}
 	if s.Status != http.StatusOK {
-		w.say(cacheControl, "no-store")
+		w.say(cacheControl, noStoreValue)
 	}
 }
 
@@ -94,7 +94,7 @@ func (w *Writer) writeX(s *Summary, reset ResetFormat, now time.Time, remembered
 		wait = s.resetOf(max(d.ResetAfter, 0), s.plain.Limit)
 	}
 	if remembered.tellsOne() && remembered.of[0].quota == limit {
-		w.say(xLimit, remembered.quota)
+		w.say(xLimit, quotaValue)
 	} else {
 		w.integerField(xLimit, limit)
 	}
@@ -125,7 +125,10 @@ func (e *Encoder) writePolicy(w *Writer, resp *headgate.Response, s *Summary, g 
 		return nil
 	}
 	if last := e.policy.Load(); last != nil && last.remembers(resp.Verdicts, s.told, g) {
-		w.say(policyName, last.value)
+		w.say(policyName, policyValue)
+		if w.remembered != last {
+			w.remembered = last
+		}
 		return last
 	}
 	var space [8]policy
@@ -190,6 +193,8 @@ type Writer struct {
 	closed int
 	// remaining is where RateLimit has its r; none where it is empty.
 	remaining part
+	// remembered has the values that are.
+	remembered *memo
 	// decision is how the field that names the decision is called.
 	decision spellings
 }
@@ -197,12 +202,23 @@ type Writer struct {
 // part is a part of the text of a Writer.
 type part struct{ from, to int }
 
-// written is one field.
+// written is one field. It has no pointers: it is written often, and what has some costs more
+// while garbage is collected.
 type written struct {
-	name name
-	part part
-	said string // in place of the part where that is empty
+	part  part
+	name  name
+	value valueKind
 }
+
+// valueKind says where the value of a field is.
+type valueKind uint8
+
+const (
+	inText       valueKind = iota // at the part of it
+	policyValue                   // remembered
+	quotaValue                    // remembered
+	noStoreValue                  // "no-store"
+)
 
 // end closes the value written since the last part that was closed.
 func (w *Writer) end(n name) {
@@ -216,9 +232,9 @@ func (w *Writer) repeat(n name, p part) {
 	w.count++
 }
 
-// say adds a field with a value that is kept elsewhere.
-func (w *Writer) say(n name, value string) {
-	w.fields[w.count] = written{name: n, said: value}
+// say adds a field whose value is kept elsewhere.
+func (w *Writer) say(n name, value valueKind) {
+	w.fields[w.count] = written{name: n, value: value}
 	w.count++
 }
 
@@ -230,20 +246,25 @@ func (w *Writer) spelled(n name) *spellings {
 	return &names[n]
 }
 
-// value returns that of a field; text is all that was written.
-func (f *written) value(text string) string {
-	if f.said != "" {
-		return f.said
+// value returns that of field i; text is all that was written.
+func (w *Writer) value(i int, text string) string {
+	switch f := &w.fields[i]; f.value {
+	case policyValue:
+		return w.remembered.value
+	case quotaValue:
+		return w.remembered.quota
+	case noStoreValue:
+		return "no-store"
+	default:
+		return text[f.part.from:f.part.to]
 	}
-	return text[f.part.from:f.part.to]
 }
 
 // AppendFields appends what was written, and returns dst.
 func (w *Writer) AppendFields(dst []Field) []Field {
 	text := string(w.text)
 	for i := range w.count {
-		f := &w.fields[i]
-		dst = append(dst, Field{Name: w.spelled(f.name).own, Value: f.value(text)})
+		dst = append(dst, Field{Name: w.spelled(w.fields[i].name).own, Value: w.value(i, text)})
 	}
 	return dst
 }
@@ -253,9 +274,8 @@ func (w *Writer) AppendFields(dst []Field) []Field {
 func (w *Writer) SetCanonical(h http.Header) {
 	values, text := w.keep()
 	for i := range w.count {
-		f := &w.fields[i]
-		values[i] = f.value(text)
-		h[w.spelled(f.name).canonical] = values[i : i+1 : i+1]
+		values[i] = w.value(i, text)
+		h[w.spelled(w.fields[i].name).canonical] = values[i : i+1 : i+1]
 	}
 }
 
