@@ -321,8 +321,10 @@ func (w *Writer) Exposed() string {
 }
 
 func (w *Writer) integer(n int64) {
-	w.text = strconv.AppendInt(w.text, min(n, maxInteger), 10)
+	w.text = appendInteger(w.text, n)
 }
+
+func appendInteger(dst []byte, n int64) []byte { return strconv.AppendInt(dst, min(n, maxInteger), 10) }
 
 func (w *Writer) integerField(field name, n int64) {
 	w.integer(n)
@@ -400,14 +402,15 @@ func (w *Writer) rateLimit8(s *Summary, remembered *memo) {
 	} else {
 		w.quoted(nameOfLimit(s.told))
 	}
-	w.text = append(w.text, ";r="...)
-	from := len(w.text)
-	w.integer(s.Remaining)
-	w.remaining = part{from, len(w.text)}
+	text := append(w.text, ";r="...)
+	from := len(text)
+	text = appendInteger(text, s.Remaining)
+	w.remaining = part{from, len(text)}
 	if t := CeilSeconds(s.wait()); t > 0 && !isConcurrency(s.told) {
-		w.text = append(w.text, ";t="...)
-		w.integer(t)
+		text = append(text, ";t="...)
+		text = appendInteger(text, t)
 	}
+	w.text = text
 }
 
 // rateLimit7 writes RateLimit of draft 07: limit=100, remaining=50, reset=5.
