@@ -181,7 +181,11 @@ func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 // Retry-After or a warning, Cache-Control, and the ID of the decision.
 const maxFields = 10
 
-var writers = sync.Pool{New: func() any { return new(Writer) }}
+// pooledText is room for the values of an answer with a few policies, in bytes.
+// maxPolicies bounds what one can grow to.
+const pooledText = 256
+
+var writers = sync.Pool{New: func() any { return &Writer{text: make([]byte, 0, pooledText)} }}
 
 // Writer collects the header fields of an answer, of one at a time. The zero value is ready, and
 // a used one saves memory. It is not for concurrent use.
