@@ -55,12 +55,14 @@ func (r *roles) add(role rules.Role) { *r |= 1 << role }
 
 func (r roles) has(role rules.Role) bool { return r&(1<<role) != 0 }
 
-// empty drops all but working memory. Takes may stay in it: they refer to limits, to modes of
-// rules and to keys, which are working memory too. No pointer is written that need not be: that
+// empty drops all but working memory. The takes of requests may stay in it: they refer to limits,
+// to modes of rules and to keys, which are working memory too. No pointer is written that need not be: that
 // costs most while garbage is collected.
 func (b *batch) empty() {
 	emptyResults(b.results)
 	emptyResults(b.againResults)
+	clear(b.again) // their keys may be those of orphans
+	clear(b.giveBack)
 	b.takes, b.results, b.locally = b.takes[:0], b.results[:0], b.locally[:0]
 	b.keys, b.ends = b.keys[:0], b.ends[:0]
 	b.verdictTake, b.spans = b.verdictTake[:0], b.spans[:0]
@@ -95,7 +97,10 @@ func (b *batch) addTake(t *store.Take, part verdict.Decider) {
 	b.locally = append(b.locally, part)
 }
 
-func (b *batch) addVerdict(resp *Response, v *Verdict, take int) { *b.newVerdict(resp, take) = *v }
+func (b *batch) addVerdict(resp *Response, v *Verdict, take int) {
+	resp.Verdicts = append(resp.Verdicts, *v)
+	b.verdictTake = append(b.verdictTake, take)
+}
 
 // newVerdict is addVerdict for one that is filled in where it is.
 func (b *batch) newVerdict(resp *Response, take int) *Verdict {
