@@ -56,8 +56,8 @@ func (r *roles) add(role rules.Role) { *r |= 1 << role }
 func (r roles) has(role rules.Role) bool { return r&(1<<role) != 0 }
 
 // empty drops all but working memory. The takes of requests may stay in it: they refer to limits,
-// to modes of rules and to keys, which are working memory too. No pointer is written that need not be: that
-// costs most while garbage is collected.
+// to modes of rules and to keys, which are working memory too. No pointer is written that need
+// not be: that costs most while garbage is collected.
 func (b *batch) empty() {
 	emptyResults(b.results)
 	emptyResults(b.againResults)
