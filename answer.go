@@ -7,6 +7,7 @@ import (
 	"github.com/headgate/headgate/limit"
 	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/store"
+	"github.com/headgate/headgate/trace"
 	"github.com/headgate/headgate/verdict"
 )
 
@@ -94,6 +95,14 @@ func failureDecision(l *limit.Limit, mode rules.FailureMode, op store.Op) limit.
 func ceiling(l *limit.Limit) int64 {
 	_, unused := limit.Decide(l, limit.State{}, 0, 0)
 	return unused.Limit
+}
+
+// empty drops all but working memory. Each field is written by itself: a Response written whole
+// would write the pointer to its verdicts too, which costs most while garbage is collected.
+func (r *Response) empty() {
+	r.Allowed, r.DomainKnown, r.ID = false, false, trace.DecisionID{}
+	r.Hold, r.HoldFor = 0, 0
+	r.Verdicts = r.Verdicts[:0]
 }
 
 // merge sets Allowed from the verdicts: denied by any enforced verdict, except

@@ -55,17 +55,30 @@ func (r *roles) add(role rules.Role) { *r |= 1 << role }
 
 func (r roles) has(role rules.Role) bool { return r&(1<<role) != 0 }
 
-// empty drops all but working memory.
+// empty drops all but working memory. The takes of requests may stay in it: they refer to limits,
+// to modes of rules and to keys, which are working memory too. No pointer is written that need
+// not be: that costs most while garbage is collected.
 func (b *batch) empty() {
-	clear(b.takes)
-	clear(b.results)
-	clear(b.again)
-	clear(b.againResults)
+	emptyResults(b.results)
+	emptyResults(b.againResults)
+	clear(b.again) // their keys may be those of orphans
 	clear(b.giveBack)
-	*b = batch{
-		takes: b.takes[:0], results: b.results[:0], locally: b.locally[:0], keys: b.keys[:0], ends: b.ends[:0],
-		verdictTake: b.verdictTake[:0], spans: b.spans[:0],
-		again: b.again[:0], againResults: b.againResults[:0], againOf: b.againOf[:0], giveBack: b.giveBack[:0],
+	b.takes, b.results, b.locally = b.takes[:0], b.results[:0], b.locally[:0]
+	b.keys, b.ends = b.keys[:0], b.ends[:0]
+	b.verdictTake, b.spans = b.verdictTake[:0], b.spans[:0]
+	b.again, b.againResults, b.againOf = b.again[:0], b.againResults[:0], b.againOf[:0]
+	b.giveBack = b.giveBack[:0]
+	b.hit, b.dryRun = 0, false
+}
+
+// emptyResults makes results as new: stores do not write all of one.
+func emptyResults(results []store.Result) {
+	for i := range results {
+		r := &results[i]
+		r.Decision, r.Skipped, r.Basis = limit.Decision{}, false, 0
+		if r.Err != nil {
+			r.Err = nil
+		}
 	}
 }
 
@@ -79,14 +92,21 @@ const (
 	maxPooledTakes = 1024
 )
 
-func (b *batch) addTake(t store.Take, part verdict.Decider) {
-	b.takes = append(b.takes, t)
+func (b *batch) addTake(t *store.Take, part verdict.Decider) {
+	b.takes = append(b.takes, *t)
 	b.locally = append(b.locally, part)
 }
 
-func (b *batch) addVerdict(resp *Response, v Verdict, take int) {
-	resp.Verdicts = append(resp.Verdicts, v)
+func (b *batch) addVerdict(resp *Response, v *Verdict, take int) {
+	resp.Verdicts = append(resp.Verdicts, *v)
 	b.verdictTake = append(b.verdictTake, take)
+}
+
+// newVerdict is addVerdict for one that is filled in where it is.
+func (b *batch) newVerdict(resp *Response, take int) *Verdict {
+	resp.Verdicts = append(resp.Verdicts, Verdict{})
+	b.verdictTake = append(b.verdictTake, take)
+	return &resp.Verdicts[len(resp.Verdicts)-1]
 }
 
 // groupSince makes the takes since first all or nothing. A take alone needs no

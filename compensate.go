@@ -24,6 +24,9 @@ const compensateWithin = 5 * time.Millisecond
 // It is done as well as it can be in time: a refund that fails stays charged, a slot is
 // orphaned until the next call, a denial is not counted.
 func (l *Limiter) compensate(ctx context.Context, p *plan, responses []Response, fellBack, whole bool) {
+	if !fellBack && l.orphans.number.Load() == 0 && !p.owes(responses) {
+		return
+	}
 	p.again, p.againOf = p.again[:0], p.againOf[:0]
 	for _, t := range p.giveBack {
 		p.addAgain(-1, t)
@@ -42,6 +45,19 @@ func (l *Limiter) compensate(ctx context.Context, p *plan, responses []Response,
 		l.compensateIn(ctx, l.fallback, &p.batch, len(p.again))
 		l.tellPassed(&p.batch)
 	}
+}
+
+// owes reports whether there may be something to give back, or to count.
+func (b *batch) owes(responses []Response) bool {
+	if len(b.giveBack) > 0 || b.hit.has(rules.Candidate) || b.hit.has(rules.Banning) {
+		return true
+	}
+	for i := range responses {
+		if !responses[i].Allowed {
+			return true
+		}
+	}
+	return false
 }
 
 // compensateIn asks s what is in b.again. The first so many of it are of this call, the

@@ -76,7 +76,9 @@ func New(o Options) (*Limiter, error) {
 		waiting:    make(chan struct{}, o.MaxWaiting),
 	}
 	l.marks = reservation.MarksOf(func(one *limit.Limit) error { return store.Supports(o.Store, one) })
-	l.plans.New = func() any { return new(plan) }
+	l.plans.New = func() any {
+		return &plan{matcher: matcher{clock: l.now, shadow: l.shadow, keyRaises: l.keyRaises}}
+	}
 	l.coverages.New = func() any { return new(coverage) }
 	l.bookings.New = func() any { return new(booking) }
 	l.answers.remember(&o)
@@ -189,7 +191,7 @@ func (l *Limiter) decideTogether(ctx context.Context, requests []Request, respon
 		p.stopwatch.start(p.stopwatch.skip > 0 && traced(requests))
 	}
 	for i := range requests {
-		responses[i] = Response{Verdicts: responses[i].Verdicts[:0]}
+		responses[i].empty()
 		p.addRequest(&requests[i], &responses[i])
 	}
 	if refused = rights.permitPlanned(p, responses); refused != nil {
@@ -216,8 +218,15 @@ func (l *Limiter) decideTogether(ctx context.Context, requests []Request, respon
 // obey; finish ends it.
 func (l *Limiter) begin(switched *switches.Set) *plan {
 	p := l.plans.Get().(*plan)
-	p.rules, p.tenants, p.switches = l.inForce.Load(), l.tenants.Load(), switched
-	p.clock, p.shadow, p.keyRaises = l.now, l.shadow, l.keyRaises
+	if now := l.inForce.Load(); p.rules != now {
+		p.rules = now
+	}
+	if now := l.tenants.Load(); p.tenants != now {
+		p.tenants = now
+	}
+	if p.switches != switched {
+		p.switches = switched
+	}
 	return p
 }
 

@@ -43,12 +43,17 @@ type matcher struct {
 	askedOf int
 }
 
-// reset drops all but working memory.
+// reset drops all but working memory, and what is in force: begin writes that anew. Each field
+// is written by itself, because a pointer that is written costs most while garbage is collected.
 func (x *matcher) reset() {
 	clear(x.matches)
 	clear(x.matched)
 	clear(x.rest)
-	*x = matcher{matches: x.matches[:0], matched: x.matched[:0], rest: x.rest[:0]}
+	x.matches, x.matched, x.rest = x.matches[:0], x.matched[:0], x.rest[:0]
+	x.now, x.request, x.anyReplaces = 0, nil, false
+	if x.askedOf != 0 {
+		x.asked, x.askedOf = switches.Asked{}, 0
+	}
 }
 
 // match is a rule that applies to a descriptor of the request being planned.

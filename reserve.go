@@ -277,7 +277,7 @@ func (r *Response) letIn() {
 func (b *batch) addMark(on *booking, mark reservation.Mark) int {
 	b.keys = mark.AppendKey(b.keys, on.claims.Domain, on.text)
 	b.ends = append(b.ends, len(b.keys))
-	b.addTake(store.Take{Limit: on.mark, Hits: 1}, verdict.ByStore)
+	b.addTake(&store.Take{Limit: on.mark, Hits: 1}, verdict.ByStore)
 	for i := range b.takes {
 		b.takes[i].Group = 1
 	}

@@ -397,7 +397,7 @@ func (g *ledger) apply(p *plan, old age) {
 		old.setCharge(&take, one.used-one.charged)
 		p.keys = append(p.keys, one.key...)
 		p.ends = append(p.ends, len(p.keys))
-		p.addTake(take, verdict.ByStore)
+		p.addTake(&take, verdict.ByStore)
 	}
 }
 

@@ -26,8 +26,7 @@ type plan struct {
 // reset makes p ready for another call.
 func (p *plan) reset() {
 	if p.isHuge() {
-		*p = plan{stopwatch: p.stopwatch}
-		return
+		p.batch = batch{}
 	}
 	p.matcher.reset()
 	p.batch.empty()
@@ -76,8 +75,9 @@ func (p *plan) addCallerLimit(req *Request, resp *Response, i int) {
 	p.ends = append(p.ends, len(p.keys))
 	effect := p.effect(p.callerLimits(d.Op) != switches.On)
 	take.Limit, take.Shadow = d.Limit, effect != verdict.Enforced
-	p.addTake(take, verdict.ByLocalWhole)
-	p.addVerdict(resp, Verdict{Descriptor: i, Limit: d.Limit, Role: role, Hits: take.Hits, Effect: effect}, len(p.takes)-1)
+	p.addTake(&take, verdict.ByLocalWhole)
+	v := p.newVerdict(resp, len(p.takes)-1)
+	v.Descriptor, v.Limit, v.Role, v.Hits, v.Effect = i, d.Limit, role, take.Hits, effect
 }
 
 // overrideWindow returns by what window the bucket of a limit that the caller named is
@@ -96,7 +96,8 @@ func (p *plan) addRule(req *Request, resp *Response, m *match) {
 	d := &req.Descriptors[m.descriptor]
 	if m.Rule.Unlimited && m.quota == nil {
 		if d.Op != store.Renew && d.Op != store.Release {
-			p.addVerdict(resp, p.verdictOf(m), -1)
+			v := p.verdictOf(m)
+			p.addVerdict(resp, &v, -1)
 		}
 		return
 	}
@@ -147,7 +148,7 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	}
 	if p.replaced(m.replacedAs(i)) {
 		v.By = verdict.ByReplacement
-		p.addVerdict(resp, v, -1)
+		p.addVerdict(resp, &v, -1)
 		return
 	}
 	v.Limit = p.limitFor(m, named)
@@ -163,12 +164,12 @@ func (p *plan) addLimit(resp *Response, m *match, a *ask, i int) {
 	} else {
 		p.keys = m.AppendKey(p.keys, a.entries, i)
 	}
-	p.addBucket(resp, m, v, take, start)
+	p.addBucket(resp, m, &v, &take, start)
 }
 
 // addBucket appends a take on the bucket with the key p.keys[start:], and its verdict
 // v. take has yet no limit and nothing of how it is decided.
-func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, start int) {
+func (p *plan) addBucket(resp *Response, m *match, v *Verdict, take *store.Take, start int) {
 	if v.Role == rules.Main {
 		v.Limit, v.Raised = p.raised(m, v.Limit, start)
 	}
@@ -180,7 +181,7 @@ func (p *plan) addBucket(resp *Response, m *match, v Verdict, take store.Take, s
 // takeOn appends take, on the bucket with the key p.keys[start:] of rule m, and returns
 // which take it is. Descriptors of one request that share the head of a path share its
 // limit, and the request is charged there once.
-func (p *plan) takeOn(m *match, take store.Take, start int) int {
+func (p *plan) takeOn(m *match, take *store.Take, start int) int {
 	if p.path {
 		if t := p.sameBucket(p.first, start); t >= 0 && p.takes[t].Op == take.Op && sameHolder(p.takes[t].Hold, take.Hold) {
 			p.keys = p.keys[:start]

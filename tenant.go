@@ -180,12 +180,12 @@ func (p *plan) addQuota(resp *Response, m *match, a *ask) {
 	v.Source, v.Hits = m.source, take.Hits
 	if !m.alone && hasMain(m.Rule) && p.replaced(m.Rule.Limits[0].Name) {
 		v.Name, v.By = m.Rule.Limits[0].Name, verdict.ByReplacement
-		p.addVerdict(resp, v, -1)
+		p.addVerdict(resp, &v, -1)
 		return
 	}
 	if m.quota.Unlimited() {
 		if a.op != store.Reset {
-			p.addVerdict(resp, v, -1)
+			p.addVerdict(resp, &v, -1)
 		}
 		return
 	}
@@ -194,7 +194,8 @@ func (p *plan) addQuota(resp *Response, m *match, a *ask) {
 		v.Limit, v.Name = p.scaled(m, l.Limit), l.Name
 		start := len(p.keys)
 		p.keys = p.appendTenantKey(m, a.entries, m.quota, i)
-		p.addBucket(resp, m, v, take, start)
+		one, asked := v, take
+		p.addBucket(resp, m, &one, &asked, start)
 	}
 	if take.Op != store.Hit || take.Hits > 0 {
 		p.addHome(m, a, take)
@@ -220,7 +221,7 @@ func (p *plan) addHome(m *match, a *ask, take store.Take) {
 		p.keys = rules.Matched{Rule: m.by, Depth: m.Depth}.AppendTenantKey(p.keys, a.entries, slot)
 		take.Limit, _ = p.raised(m, p.scaled(m, home.Limits[i].Limit), start)
 		take.Shadow = true
-		p.takeOn(m, take, start)
+		p.takeOn(m, &take, start)
 	}
 }
 

@@ -118,10 +118,14 @@ func AppendKey(dst []byte, kind Kind, domain string, entries []Entry, ordinal in
 }
 
 func appendString(dst []byte, s string) []byte {
-	if len(s) <= MaxInline {
-		dst = append(dst, byte(len(s)))
-		return append(dst, s...)
+	if len(s) > MaxInline {
+		return appendHashed(dst, s)
 	}
+	dst = append(dst, byte(len(s)))
+	return append(dst, s...)
+}
+
+func appendHashed(dst []byte, s string) []byte {
 	// A conversion to []byte would copy a value of up to 64 KiB to the heap for
 	// each decision; Sum256 only reads it.
 	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(s), len(s)))

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admission"
+	"github.com/headgate/headgate/internal/fastclock"
 	"github.com/headgate/headgate/internal/httpanswer"
 	"github.com/headgate/headgate/internal/watched"
 	"github.com/headgate/headgate/limit"
@@ -37,7 +37,7 @@ type Middleware struct {
 type call struct {
 	pass    admission.Pass
 	subject Subject
-	fields  []httpanswer.Field // for the client
+	fields  httpanswer.Writer  // for the client
 	actions []httpanswer.Field // for the handler
 	body    []byte
 }
@@ -63,7 +63,7 @@ func newMiddleware(checker Checker, o Options) (*Middleware, error) {
 		o.Identify = RemoteAddress
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now = fastclock.NewWall().Now
 	}
 	m := &Middleware{options: o, gate: gate, skip: newSkipList(o.SkipPaths, o.SkipMethods)}
 	m.upstream.Spell = http.CanonicalHeaderKey
@@ -147,13 +147,13 @@ func (h *handler) answer(w http.ResponseWriter, r *http.Request, c *call) {
 	resp := c.pass.Response()
 	encoder := h.encoderOf(resp)
 	s := encoder.Summarize(resp)
-	c.fields = encoder.AppendFields(c.fields, c.pass.Request(), resp, &s, h.options.Now())
-	setFields(w.Header(), c.fields)
+	encoder.WriteFields(&c.fields, c.pass.Request(), resp, &s, h.options.Now())
+	c.fields.SetCanonical(w.Header())
 	if h.options.Override {
 		speakFirst(w)
 	}
 	if h.options.ExposeHeaders && len(r.Header["Origin"]) > 0 {
-		w.Header().Add("Access-Control-Expose-Headers", exposed(c.fields))
+		w.Header().Add("Access-Control-Expose-Headers", c.fields.Exposed())
 	}
 	denied := s.Status != http.StatusOK
 	if h.options.PassResult || denied && h.options.Denied != nil {
@@ -218,9 +218,9 @@ func (m *Middleware) setActions(r *http.Request, c *call) {
 // observe runs the handler with a ResponseWriter that sees the status, and
 // gives hits back where that says so. A panic of the handler goes on.
 func (h *handler) observe(w http.ResponseWriter, r *http.Request, c *call) {
-	var fields []httpanswer.Field
+	var fields *httpanswer.Writer
 	if h.options.Override {
-		fields = c.fields
+		fields = &c.fields
 	}
 	watching, rec := watched.Writer[recorder](w, recorder{fields: fields})
 	returned := false
@@ -284,7 +284,7 @@ func (m *Middleware) release(c *call) {
 	if c.pass.Holds() || !c.pass.Reset() || cap(c.body) > maxPooledBody {
 		return
 	}
-	c.fields, c.actions, c.body = c.fields[:0], c.actions[:0], c.body[:0]
+	c.actions, c.body = c.actions[:0], c.body[:0]
 	m.calls.Put(c)
 }
 

@@ -198,6 +198,6 @@ type Options struct {
 	// PassResult puts the Result into the context of the handler (FromContext),
 	// at the price of two allocations. Denied always finds it.
 	PassResult bool
-	// Now is the clock of X-RateLimit-Reset and of tokens; nil means time.Now.
+	// Now is the clock of X-RateLimit-Reset and of tokens; nil means that of the system.
 	Now func() time.Time
 }

@@ -9,8 +9,8 @@ import (
 // recorder sees the status of an answer, and puts fields over those of the handler
 // right before they leave.
 type recorder struct {
-	status int // 0: not answered yet
-	fields []httpanswer.Field
+	status int                // 0: not answered yet
+	fields *httpanswer.Writer // nil: none
 }
 
 // Begin implements watched.Watcher.
@@ -19,8 +19,8 @@ func (c *recorder) Begin(status int, h http.Header) {
 		return
 	}
 	c.status = status
-	if len(c.fields) > 0 {
-		replaceFields(h, c.fields)
+	if c.fields != nil {
+		c.fields.ReplaceCanonical(h)
 	}
 }
 

@@ -11,63 +11,6 @@ import (
 	"github.com/headgate/headgate/internal/httpanswer"
 )
 
-// canonical returns the spelling of a field of package httpanswer under which
-// handlers find and replace it in an http.Header.
-func canonical(name string) string {
-	switch name {
-	case "RateLimit":
-		return "Ratelimit"
-	case "RateLimit-Policy":
-		return "Ratelimit-Policy"
-	case "RateLimit-Limit":
-		return "Ratelimit-Limit"
-	case "RateLimit-Remaining":
-		return "Ratelimit-Remaining"
-	case "RateLimit-Reset":
-		return "Ratelimit-Reset"
-	case "X-RateLimit-Limit":
-		return "X-Ratelimit-Limit"
-	case "X-RateLimit-Remaining":
-		return "X-Ratelimit-Remaining"
-	case "X-RateLimit-Reset":
-		return "X-Ratelimit-Reset"
-	case "X-RateLimit-Warning":
-		return "X-Ratelimit-Warning"
-	case "Retry-After", "Cache-Control":
-		return name
-	}
-	return http.CanonicalHeaderKey(name)
-}
-
-// setFields sets fields in h by one allocation.
-func setFields(h http.Header, fields []httpanswer.Field) {
-	values := make([]string, len(fields))
-	for i := range fields {
-		values[i] = fields[i].Value
-		h[canonical(fields[i].Name)] = values[i : i+1 : i+1]
-	}
-}
-
-// replaceFields is setFields for a header in which fields may stand under other
-// spellings too.
-func replaceFields(h http.Header, fields []httpanswer.Field) {
-	for i := range fields {
-		delete(h, fields[i].Name)
-	}
-	setFields(h, fields)
-}
-
-// exposed lists the names of fields that scripts cannot read unless told.
-func exposed(fields []httpanswer.Field) string {
-	var names []string
-	for i := range fields {
-		if fields[i].Name != "Cache-Control" {
-			names = append(names, fields[i].Name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
 // reply is an answer in place of the handler's.
 type reply struct {
 	status int
@@ -77,7 +20,7 @@ type reply struct {
 // writeBody sends a whole answer, to HEAD its head alone. That the client may
 // be gone is nobody's error.
 func writeBody(w http.ResponseWriter, r *http.Request, a reply, body []byte) {
-	w.Header().Set("Content-Type", a.media)
+	w.Header()["Content-Type"] = []string{a.media}
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(body)

@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -146,22 +147,44 @@ func windowText(l *limit.Limit) string {
 // DurationText returns a duration as rules write it, such as "1d12h"; it is
 // what ParseDuration reads.
 func DurationText(d time.Duration) string {
-	var b strings.Builder
-	if days := d / (24 * time.Hour); days > 0 {
-		fmt.Fprintf(&b, "%dd", days)
-		d -= days * 24 * time.Hour
+	var space [24]byte
+	return string(AppendDurationText(space[:0], d))
+}
+
+// AppendDurationText appends DurationText of d, and returns dst.
+func AppendDurationText(dst []byte, d time.Duration) []byte {
+	const day = 24 * time.Hour
+	if d >= day {
+		dst = append(strconv.AppendInt(dst, int64(d/day), 10), 'd')
+		if d %= day; d == 0 {
+			return dst
+		}
 	}
-	if d == 0 && b.Len() > 0 {
-		return b.String()
+	if d < time.Second || d%time.Second != 0 {
+		return append(dst, shortened(d.String())...)
 	}
-	text := d.String()
+	seconds := int64(d / time.Second)
+	if hours := seconds / 3600; hours > 0 {
+		dst = append(strconv.AppendInt(dst, hours, 10), 'h')
+	}
+	if minutes := seconds / 60 % 60; minutes > 0 || seconds > 3600 && seconds%60 > 0 {
+		dst = append(strconv.AppendInt(dst, minutes, 10), 'm')
+	}
+	if seconds %= 60; seconds > 0 {
+		dst = append(strconv.AppendInt(dst, seconds, 10), 's')
+	}
+	return dst
+}
+
+// shortened cuts what is zero off the end of a duration.
+func shortened(text string) string {
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
 	if strings.HasSuffix(text, "h0m") {
 		text = strings.TrimSuffix(text, "0m")
 	}
-	return b.String() + text
+	return text
 }
 
 // CountText returns "1 node", "2 nodes".

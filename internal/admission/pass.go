@@ -52,13 +52,13 @@ func (p *Pass) Add(entries ...descriptor.Entry) {
 func (p *Pass) add(entries []descriptor.Entry, l *Limit) {
 	from := len(p.entries)
 	p.entries = append(p.entries, entries...)
-	d := headgate.Descriptor{Hits: 1}
+	p.Descriptors = append(p.Descriptors, headgate.Descriptor{Hits: 1})
+	d := &p.Descriptors[len(p.Descriptors)-1]
 	if l != nil {
 		p.entries = append(p.entries, l.mark)
 		d.Limit = l.limit
 	}
 	d.Entries = p.entries[from:len(p.entries):len(p.entries)]
-	p.Descriptors = append(p.Descriptors, d)
 }
 
 // Mark is a state of a Pass to which it can be taken back.
@@ -98,8 +98,9 @@ func (p *Pass) Reset() bool {
 	clear(p.entries)
 	clear(request.Attributes)
 	p.Descriptors, p.entries = p.Descriptors[:0], p.entries[:0]
-	*request = headgate.Request{Attributes: request.Attributes[:0]}
-	*response = headgate.Response{Verdicts: response.Verdicts[:0]}
+	attributes, verdicts := request.Attributes[:0], response.Verdicts[:0]
+	*request, *response = headgate.Request{}, headgate.Response{}
+	request.Attributes, response.Verdicts = attributes, verdicts
 	p.Rides, p.held = false, nil
 	return true
 }

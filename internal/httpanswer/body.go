@@ -55,12 +55,12 @@ func appendDetails(dst []byte, req *headgate.Request, s *Summary) []byte {
 			dst = append(dst, `,"limit":`...)
 			dst = strconv.AppendInt(dst, max(v.Decision.Limit, 0), 10)
 			if !isConcurrency(v) {
-				dst = append(dst, `,"window":`...)
-				dst = AppendJSONString(dst, windowText(v.Limit))
+				dst = append(dst, `,"window":"`...)
+				dst = append(appendWindow(dst, v.Limit), '"') // nothing in it needs escaping
 			}
 		}
 		dst = append(dst, `,"scope":`...)
-		dst = AppendJSONString(dst, scope(req, v))
+		dst = appendScope(dst, req, v)
 	}
 	return append(dst, "}}"...)
 }

@@ -2,8 +2,6 @@ package httpanswer
 
 import (
 	"net/http"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -41,29 +39,35 @@ const maxInteger = 999_999_999_999_999
 // Summary of resp; req may be nil, then the partition key is not told; now is only used
 // for X-RateLimit-Reset in Unix seconds.
 func (e *Encoder) AppendFields(dst []Field, req *headgate.Request, resp *headgate.Response, s *Summary, now time.Time) []Field {
+	w := writers.Get().(*Writer)
+	e.WriteFields(w, req, resp, s, now)
+	dst = w.AppendFields(dst)
+	writers.Put(w)
+	return dst
+}
+
+// WriteFields is AppendFields into w, which forgets what it had.
+func (e *Encoder) WriteFields(w *Writer, req *headgate.Request, resp *headgate.Response, s *Summary, now time.Time) {
 	style := e.styleOf(s.Verdict)
-	w := fieldWriters.Get().(*fieldWriter)
-	w.text, w.count = w.text[:0], 0
-	dst = e.appendPolicy(dst, w, resp, s, style.generation)
-	e.writeRateLimit(w, req, s, style.generation)
+	w.text, w.count, w.closed, w.remaining = w.text[:0], 0, 0, part{}
+	remembered := e.writePolicy(w, resp, s, style.generation)
+	e.writeRateLimit(w, req, s, style.generation, remembered)
 	if !style.omitX && s.plain != nil {
-		w.writeX(s, style.reset, now)
+		w.writeX(s, style.reset, now, remembered)
 	}
 	if s.Status == http.StatusOK {
 		w.writeWarning(resp.Verdicts)
 	} else if retry := s.RetryAfterSeconds(); retry > 0 {
-		w.integerField(retryAfterField, retry)
+		w.integerField(retryAfter, retry)
 	}
 	if e.options.DecisionID != "" && !resp.ID.IsZero() {
 		w.text = resp.ID.AppendText(w.text)
-		w.end(e.options.DecisionID)
+		w.end(decisionField)
+		w.decision = e.decision
 	}
-	dst = w.appendTo(dst)
 	if s.Status != http.StatusOK {
-		dst = append(dst, Field{cacheField, "no-store"})
+		w.say(cacheControl, noStoreValue)
 	}
-	fieldWriters.Put(w)
-	return dst
 }
 
 // SetHeader sets fields in h in their own spelling, which net/http keeps on the
@@ -78,16 +82,24 @@ func SetHeader(h http.Header, fields []Field) {
 }
 
 // writeX writes X-RateLimit-Limit, -Remaining and -Reset.
-func (w *fieldWriter) writeX(s *Summary, reset ResetFormat, now time.Time) {
+func (w *Writer) writeX(s *Summary, reset ResetFormat, now time.Time, remembered *memo) {
 	limit, remaining, wait := s.Limit, s.Remaining, s.wait()
 	if s.plain != s.Verdict {
 		d := &s.plain.Decision
 		limit, remaining = max(d.Limit, 0), max(d.Remaining, 0)
 		wait = s.resetOf(max(d.ResetAfter, 0), s.plain.Limit)
 	}
-	w.integerField(xLimitField, limit)
-	w.integerField(xRemainingField, remaining)
-	w.integerField(xResetField, xReset(wait, reset, now))
+	if remembered.tellsOne() && remembered.of[0].quota == limit {
+		w.say(xLimit, quotaValue)
+	} else {
+		w.integerField(xLimit, limit)
+	}
+	if s.plain == s.told && w.remaining.to > 0 {
+		w.repeat(xRemaining, w.remaining)
+	} else {
+		w.integerField(xRemaining, remaining)
+	}
+	w.integerField(xResetAt, xReset(wait, reset, now))
 }
 
 func xReset(wait time.Duration, reset ResetFormat, now time.Time) int64 {
@@ -101,14 +113,19 @@ func xReset(wait time.Duration, reset ResetFormat, now time.Time) int64 {
 	return at.Unix()
 }
 
-// appendPolicy appends RateLimit-Policy, which is told even where there are no
-// counts: it should not come and go. It is made anew only where it changes.
-func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Response, s *Summary, g Generation) []Field {
+// writePolicy writes RateLimit-Policy, which is told even where there are no
+// counts: it should not come and go. It is made anew only where it changes; where it has
+// not, what is remembered of it is returned.
+func (e *Encoder) writePolicy(w *Writer, resp *headgate.Response, s *Summary, g Generation) *memo {
 	if g == NoDraft {
-		return dst
+		return nil
 	}
 	if last := e.policy.Load(); last != nil && last.remembers(resp.Verdicts, s.told, g) {
-		return append(dst, Field{policyField, last.value})
+		w.say(policyName, policyValue)
+		if w.remembered != last {
+			w.remembered = last
+		}
+		return last
 	}
 	var space [8]policy
 	policies := appendPolicies(space[:0], resp.Verdicts, s.told)
@@ -119,25 +136,25 @@ func (e *Encoder) appendPolicy(dst []Field, w *fieldWriter, resp *headgate.Respo
 	}
 	if len(w.text) > 0 {
 		e.remember(resp.Verdicts, s.told, g, w.text)
-		w.end(policyField)
+		w.end(policyName)
 	}
-	return dst
+	return nil
 }
 
 // writeRateLimit writes the other RateLimit fields of a generation, where there is
 // a limit to speak of. Drafts 6 and 7 can say nothing of requests in flight: they
 // must say when the limit is reset.
-func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summary, g Generation) {
+func (e *Encoder) writeRateLimit(w *Writer, req *headgate.Request, s *Summary, g Generation, remembered *memo) {
 	if s.told == nil || g != Draft8 && isConcurrency(s.told) {
 		return
 	}
 	switch g {
 	case Draft8:
-		w.rateLimit8(s)
+		w.rateLimit8(s, remembered)
 		if e.partitions != nil {
 			w.text = e.partitions.appendKey(w.text, req, s.told)
 		}
-		w.end(rateLimitField)
+		w.end(rateLimitName)
 	case Draft7:
 		w.rateLimit7(s)
 	case Draft6, Draft6Window:
@@ -146,9 +163,9 @@ func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summa
 			w.text = append(w.text, ";window="...)
 			w.integer(window)
 		}
-		w.end(limitField)
-		w.integerField(remainingField, s.Remaining)
-		w.integerField(resetField, resetSeconds(s))
+		w.end(limitName)
+		w.integerField(remainingName, s.Remaining)
+		w.integerField(resetName, resetSeconds(s))
 	}
 }
 
@@ -156,80 +173,14 @@ func (e *Encoder) writeRateLimit(w *fieldWriter, req *headgate.Request, s *Summa
 // since a reset of 0 beside what remains would promise all of it every instant.
 func resetSeconds(s *Summary) int64 { return max(CeilSeconds(s.wait()), 1) }
 
-// maxFields is the most fields that one answer writes: those of Draft6 with X,
-// Retry-After or a warning, and the ID of the decision.
-const maxFields = 9
-
-// usualText is room for the values of an answer with a few policies, in bytes.
-// maxPolicies bounds what one can grow to.
-const usualText = 256
-
-var fieldWriters = sync.Pool{New: func() any { return &fieldWriter{text: make([]byte, 0, usualText)} }}
-
-// fieldWriter collects the values of fields in one text, of which each field
-// then is a part.
-type fieldWriter struct {
-	text  []byte
-	count int
-	names [maxFields]string
-	ends  [maxFields]int // where each value ends in text
-}
-
-// end closes the value written since the last end.
-func (w *fieldWriter) end(name string) {
-	w.names[w.count], w.ends[w.count] = name, len(w.text)
-	w.count++
-}
-
-func (w *fieldWriter) appendTo(dst []Field) []Field {
-	text, start := string(w.text), 0
-	for i := range w.count {
-		dst = append(dst, Field{Name: w.names[i], Value: text[start:w.ends[i]]})
-		start = w.ends[i]
-	}
-	return dst
-}
-
-func (w *fieldWriter) integer(n int64) {
-	w.text = strconv.AppendInt(w.text, min(n, maxInteger), 10)
-}
-
-func (w *fieldWriter) integerField(name string, n int64) {
-	w.integer(n)
-	w.end(name)
-}
-
-// name writes an sf-string (RFC 9651, section 4.1.6) of printable ASCII; what
-// is not that becomes %XX of its bytes.
-func (w *fieldWriter) name(name, suffix string) {
-	w.text = append(w.text, '"')
-	w.nameBytes(name)
-	w.nameBytes(suffix)
-	w.text = append(w.text, '"')
-}
-
-func (w *fieldWriter) nameBytes(s string) {
-	const hex = "0123456789ABCDEF"
-	for i := 0; i < len(s); i++ {
-		switch c := s[i]; {
-		case c < 0x20 || c > 0x7e:
-			w.text = append(w.text, '%', hex[c>>4], hex[c&15])
-		case c == '"' || c == '\\':
-			w.text = append(w.text, '\\', c)
-		default:
-			w.text = append(w.text, c)
-		}
-	}
-}
-
 // namedPolicies writes RateLimit-Policy of drafts 08 and later:
 // "name";q=100;w=60, ...
-func (w *fieldWriter) namedPolicies(ps []policy) {
+func (w *Writer) namedPolicies(ps []policy) {
 	for i := range ps {
 		if i > 0 {
 			w.text = append(w.text, ", "...)
 		}
-		w.name(ps[i].name, ps[i].suffix)
+		w.quoted(ps[i].name, ps[i].suffix)
 		w.text = append(w.text, ";q="...)
 		w.integer(ps[i].quota)
 		if ps[i].concurrent {
@@ -244,7 +195,7 @@ func (w *fieldWriter) namedPolicies(ps []policy) {
 
 // barePolicies writes RateLimit-Policy of drafts 04 to 07: 100;w=60, ... A
 // policy without a window cannot be expressed in them and is left out.
-func (w *fieldWriter) barePolicies(ps []policy) {
+func (w *Writer) barePolicies(ps []policy) {
 	wrote := false
 	for i := range ps {
 		if ps[i].window == 0 {
@@ -264,23 +215,30 @@ func (w *fieldWriter) barePolicies(ps []policy) {
 // left out when the limit is as if unused: t=0 beside a full quota would invite
 // all of it every instant. It is left out of requests in flight too: nobody knows
 // when they end.
-func (w *fieldWriter) rateLimit8(s *Summary) {
-	w.name(nameOfLimit(s.told))
-	w.text = append(w.text, ";r="...)
-	w.integer(s.Remaining)
-	if t := CeilSeconds(s.wait()); t > 0 && !isConcurrency(s.told) {
-		w.text = append(w.text, ";t="...)
-		w.integer(t)
+func (w *Writer) rateLimit8(s *Summary, remembered *memo) {
+	if remembered.tellsOne() {
+		w.text = append(w.text, remembered.name...)
+	} else {
+		w.quoted(nameOfLimit(s.told))
 	}
+	text := append(w.text, ";r="...)
+	from := len(text)
+	text = appendInteger(text, s.Remaining)
+	w.remaining = part{from, len(text)}
+	if t := CeilSeconds(s.wait()); t > 0 && !isConcurrency(s.told) {
+		text = append(text, ";t="...)
+		text = appendInteger(text, t)
+	}
+	w.text = text
 }
 
 // rateLimit7 writes RateLimit of draft 07: limit=100, remaining=50, reset=5.
-func (w *fieldWriter) rateLimit7(s *Summary) {
+func (w *Writer) rateLimit7(s *Summary) {
 	w.text = append(w.text, "limit="...)
 	w.integer(s.Limit)
 	w.text = append(w.text, ", remaining="...)
 	w.integer(s.Remaining)
 	w.text = append(w.text, ", reset="...)
 	w.integer(resetSeconds(s))
-	w.end(rateLimitField)
+	w.end(rateLimitName)
 }

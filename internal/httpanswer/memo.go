@@ -15,7 +15,14 @@ type memo struct {
 	count      int
 	of         [memoVerdicts]policySource
 	value      string
+	// name and quota are what RateLimit begins with and what X-RateLimit-Limit is where
+	// count is 1.
+	name, quota string
 }
+
+// tellsOne reports whether m is there and about one limit, so that name and quota are those of
+// whatever is told.
+func (m *memo) tellsOne() bool { return m != nil && m.count == 1 }
 
 // policySource is all that a policy is made of. Limits and rules are immutable.
 type policySource struct {
@@ -38,6 +45,7 @@ func (e *Encoder) remember(verdicts []headgate.Verdict, told *headgate.Verdict, 
 		return
 	}
 	m := &memo{generation: g}
+	var last *headgate.Verdict
 	for i := range verdicts {
 		v := &verdicts[i]
 		if !listed(v, told) {
@@ -48,8 +56,16 @@ func (e *Encoder) remember(verdicts []headgate.Verdict, told *headgate.Verdict, 
 		}
 		m.of[m.count] = policySource{v.Limit, v.Rule, v.Name, v.Decision.Limit, v.Role}
 		m.count++
+		last = v
 	}
 	m.value = string(value)
+	if m.count == 1 {
+		var w Writer
+		w.quoted(nameOfLimit(last))
+		name := len(w.text)
+		w.integer(max(m.of[0].quota, 0))
+		m.name, m.quota = string(w.text[:name]), string(w.text[name:])
+	}
 	e.policy.Store(m)
 }
 

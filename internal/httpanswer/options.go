@@ -133,6 +133,8 @@ type Encoder struct {
 	// those that had another one.
 	policy atomic.Pointer[memo]
 	misses atomic.Uint32
+	// decision is how the field of Options.DecisionID is called.
+	decision spellings
 	// partitions is nil where no partition keys are told.
 	partitions *partitions
 }
@@ -148,7 +150,7 @@ func New(o Options) (*Encoder, error) {
 	if o.DecisionID != "" && !mayNameDecisions(o.DecisionID) {
 		return nil, fmt.Errorf("answer options: decision ID in the header field %.100q; hint: a name that no other field of an answer has, such as X-Decision-Id", o.DecisionID)
 	}
-	e := &Encoder{options: o}
+	e := &Encoder{options: o, decision: spellingsOf(o.DecisionID)}
 	if o.PartitionKey != nil {
 		e.partitions = newPartitions(o.PartitionKey)
 	}

@@ -146,9 +146,12 @@ var calendarSeconds = [...]int64{
 
 // windowText writes the period of l as rules do ("1m", "1d12h"); of a calendar
 // the name of its unit.
-func windowText(l *limit.Limit) string {
+func windowText(l *limit.Limit) string { return string(appendWindow(nil, l)) }
+
+// appendWindow is windowText, appended to dst.
+func appendWindow(dst []byte, l *limit.Limit) []byte {
 	if l.Calendar != nil {
-		return l.Calendar.Unit.String()
+		return append(dst, l.Calendar.Unit.String()...)
 	}
-	return rules.DurationText(l.Period)
+	return rules.AppendDurationText(dst, l.Period)
 }

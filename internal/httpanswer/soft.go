@@ -32,7 +32,7 @@ func softOf(v *headgate.Verdict, action rules.SoftAction) *rules.Soft {
 }
 
 // writeWarning writes the soft limits that an allowed request is above.
-func (w *fieldWriter) writeWarning(verdicts []headgate.Verdict) {
+func (w *Writer) writeWarning(verdicts []headgate.Verdict) {
 	listed := 0
 	for i := range verdicts {
 		v := &verdicts[i]
@@ -43,12 +43,12 @@ func (w *fieldWriter) writeWarning(verdicts []headgate.Verdict) {
 		if listed++; listed > 1 {
 			w.text = append(w.text, ", "...)
 		}
-		w.name(nameOfLimit(v))
+		w.quoted(nameOfLimit(v))
 		w.text = append(w.text, ";percent="...)
 		w.integer(int64(soft.Percent))
 	}
 	if listed > 0 {
-		w.end(warningField)
+		w.end(warning)
 	}
 }
 
@@ -58,9 +58,9 @@ func AppendWarning(dst []Field, resp *headgate.Response) []Field {
 	if !resp.Allowed {
 		return dst
 	}
-	w := &fieldWriter{}
+	w := &Writer{}
 	w.writeWarning(resp.Verdicts)
-	return w.appendTo(dst)
+	return w.AppendFields(dst)
 }
 
 // AppendUpstream appends the header fields for whatever serves the request of an

@@ -12,8 +12,12 @@ import (
 // AppendJSONString appends s as a JSON string. Bytes that are not UTF-8 become
 // U+FFFD, as in encoding/json.
 func AppendJSONString(dst []byte, s string) []byte {
+	return append(appendJSONText(append(dst, '"'), s), '"')
+}
+
+// appendJSONText appends what stands between the quotes of a JSON string.
+func appendJSONText(dst []byte, s string) []byte {
 	const hexDigits = "0123456789abcdef"
-	dst = append(dst, '"')
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
@@ -40,8 +44,7 @@ func AppendJSONString(dst []byte, s string) []byte {
 		}
 		i += size
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	return append(dst, s[start:]...)
 }
 
 // scopeBytes is how much of the hash of a descriptor a scope shows: enough to
@@ -51,22 +54,22 @@ const scopeBytes = 8
 // usualKey is room for most keys, in bytes on the stack.
 const usualKey = 256
 
-// scope names who was limited by what: the rule and a hash of the descriptor,
-// which never shows the key itself. It goes to the caller who sent that key, so
+// appendScope appends, as a JSON string, who was limited by what: the rule and a hash of the
+// descriptor, which never shows the key itself. It goes to the caller who sent that key, so
 // a plain hash will do.
-func scope(req *headgate.Request, v *headgate.Verdict) string {
+func appendScope(dst []byte, req *headgate.Request, v *headgate.Verdict) []byte {
 	name, suffix := nameOfLimit(v)
+	dst = appendJSONText(append(dst, '"'), name)
+	dst = appendJSONText(dst, suffix)
 	if req == nil || v.Descriptor < 0 || v.Descriptor >= len(req.Descriptors) {
-		return name + suffix
+		return append(dst, '"')
 	}
 	kind := descriptor.KindRule
 	if v.Rule == nil {
 		kind = descriptor.KindCaller
 	}
 	var space [usualKey]byte
-	key := descriptor.AppendKey(space[:0], kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0)
-	sum := sha256.Sum256(key)
-	var text [2 * scopeBytes]byte
-	hex.Encode(text[:], sum[:scopeBytes])
-	return name + suffix + ":" + string(text[:])
+	sum := sha256.Sum256(descriptor.AppendKey(space[:0], kind, req.Domain, req.Descriptors[v.Descriptor].Entries, 0))
+	dst = hex.AppendEncode(append(dst, ':'), sum[:scopeBytes])
+	return append(dst, '"')
 }

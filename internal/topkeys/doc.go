@@ -22,9 +22,9 @@
 //
 // # Sampling
 //
-// What is looked at has a budget for each second. Where a node decides more, one of every
-// k requests is looked at, each by a throw of the dice, so that no pattern of traffic can
-// hide; it counts as k. Denials have a budget of their own, so that a single denial on a
+// The keys that are looked at have a budget for each second, and a request has as many as
+// rules decide it. Where a node decides more, one of every k requests is looked at, each by
+// a throw of the dice, so that no pattern of traffic can hide; it counts as k. Denials have a budget of their own, so that a single denial on a
 // quiet node is seen, and a flood of allowed requests hides none. A count from samples is
 // off by a standard deviation of at most the square root of k times the count, beside
 // its error.

@@ -147,14 +147,21 @@ func (t *Tracker) Decided(req *headgate.Request, resp *headgate.Response, _ time
 		denied = t.denied.pass()
 	}
 	if total|denied != 0 {
-		t.look(req, resp, float64(total), float64(denied))
+		counted, over := t.look(req, resp, float64(total), float64(denied))
+		if total != 0 {
+			t.total.has(counted)
+		}
+		if denied != 0 {
+			t.denied.has(over)
+		}
 	}
 }
 
-// look counts a request that stands for so many, and for so many denied ones.
-func (t *Tracker) look(req *headgate.Request, resp *headgate.Response, total, denied float64) {
+// look counts a request that stands for so many, and for so many denied ones. It returns how
+// many keys it has counted, and how many of them as denied.
+func (t *Tracker) look(req *headgate.Request, resp *headgate.Response, total, denied float64) (counted, overs int) {
 	if req == nil {
-		return // of a decision that panicked
+		return 0, 0 // of a decision that panicked
 	}
 	inForce := t.rules.Load()
 	for rest := resp.Verdicts; len(rest) > 0; {
@@ -166,12 +173,16 @@ func (t *Tracker) look(req *headgate.Request, resp *headgate.Response, total, de
 		}
 		if keys := inForce.of(verdict.Rule); keys != nil {
 			denials := denied
-			if !over {
+			counted++
+			if over {
+				overs++
+			} else {
 				denials = 0
 			}
 			t.count(keys, req, verdict, total, denials)
 		}
 	}
+	return counted, overs
 }
 
 // sameRule returns how many of the verdicts, from the first on, are of one rule and one
@@ -227,20 +238,47 @@ func (t *Tracker) count(keys *ruleKeys, req *headgate.Request, v *headgate.Verdi
 	}
 }
 
+// usualKey is room for what is hashed of most keys, in bytes on the stack.
+const usualKey = 256
+
 // hash tells keys apart; two keys have the same one by chance alone. Lengths go in too, so
 // that none reads like another.
 func (t *Tracker) hash(domain string, entries []descriptor.Entry) uint64 {
+	size := textSize(domain)
+	for i := range entries {
+		size += textSize(entries[i].Key) + textSize(entries[i].Value)
+	}
+	if size > usualKey {
+		return t.hashLong(domain, entries)
+	}
+	var space [usualKey]byte
+	text := appendText(space[:0], domain)
+	for i := range entries {
+		text = appendText(appendText(text, entries[i].Key), entries[i].Value)
+	}
+	return maphash.Bytes(t.seed, text)
+}
+
+// textSize is how many bytes appendText appends.
+func textSize(s string) int { return 4 + len(s) }
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(s))), s...)
+}
+
+// hashLong is hash for keys of any length.
+func (t *Tracker) hashLong(domain string, entries []descriptor.Entry) uint64 {
 	var h maphash.Hash
 	h.SetSeed(t.seed)
-	writeString(&h, domain)
+	writeText(&h, domain)
 	for i := range entries {
-		writeString(&h, entries[i].Key)
-		writeString(&h, entries[i].Value)
+		writeText(&h, entries[i].Key)
+		writeText(&h, entries[i].Value)
 	}
 	return h.Sum64()
 }
 
-func writeString(h *maphash.Hash, s string) {
+func writeText(h *maphash.Hash, s string) {
 	var length [4]byte
 	binary.LittleEndian.PutUint32(length[:], uint32(len(s)))
 	h.Write(length[:])

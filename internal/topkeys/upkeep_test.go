@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/descriptor"
 )
 
 // interval returns how many requests a sample stands for.
@@ -117,6 +120,82 @@ func TestGateFollowsTheLoad(t *testing.T) {
 	g.setInterval(math.MaxUint64)
 	if g.interval() != maxInterval {
 		t.Errorf("interval %d", g.interval())
+	}
+}
+
+// TestGateCountsKeys: where each sample has three keys, a third as many samples pass.
+func TestGateCountsKeys(t *testing.T) {
+	var g gate
+	g.init(3000)
+	offer := func(n int) (passed int) {
+		for range n {
+			if g.pass() > 0 {
+				passed++
+				g.has(3)
+			}
+		}
+		return passed
+	}
+	// 6,000 keys are left, which are 2,000 samples; then it closes by 4, and again with every 500.
+	if passed := offer(1_000_000); passed < 2_000 || passed > 8_000 {
+		t.Errorf("%d passed of a burst", passed)
+	}
+	g.tick(time.Second)
+	if passed := offer(1_000_000); math.Abs(float64(passed)-1000) > 7*math.Sqrt(1000)+300 {
+		t.Errorf("%d passed, of three keys each, of a budget of 3,000", passed)
+	}
+	g.tick(time.Second)
+	g.has(0) // of what no rule counts
+	if left := g.left.Load(); left != reserve*3000 {
+		t.Errorf("%d left", left)
+	}
+}
+
+// TestSamplesAreCountedByTheirKeys: a Tracker tells its gates how many keys it has looked at, and
+// those that were denied.
+func TestSamplesAreCountedByTheirKeys(t *testing.T) {
+	set := load(t, twoRules)
+	seen := New(Options{})
+	seen.SetRules(set)
+	a := newAsked(set.Rules()[0])
+	one := a.resp.Verdicts[0]
+	other := one
+	other.Rule = set.Rules()[1]
+	a.resp.Verdicts = []headgate.Verdict{one, other}
+	a.decided(seen, "u", true)
+	if total, denied := seen.total.more.Load(), seen.denied.more.Load(); total != 1 || denied != 0 {
+		t.Errorf("beyond the first: %d keys, %d denied", total, denied)
+	}
+	a.resp.Allowed = false
+	for i := range a.resp.Verdicts {
+		a.resp.Verdicts[i].Decision.Allowed = false
+	}
+	seen.Decided(&a.req, &a.resp, 0)
+	if total, denied := seen.total.more.Load(), seen.denied.more.Load(); total != 2 || denied != 1 {
+		t.Errorf("after a denial, beyond the first: %d keys, %d denied", total, denied)
+	}
+}
+
+// TestLongKeysAreToldApart, as short ones are.
+func TestLongKeysAreToldApart(t *testing.T) {
+	seen := New(Options{})
+	long := strings.Repeat("x", usualKey)
+	hashes := map[uint64]string{}
+	for name, entries := range map[string][]descriptor.Entry{
+		"short":         {{Key: "k", Value: "v"}},
+		"parted":        {{Key: "kv", Value: ""}},
+		"long":          {{Key: "k", Value: long}},
+		"longer":        {{Key: "k", Value: long + "x"}},
+		"parted longer": {{Key: "kx", Value: long}},
+		"two":           {{Key: "k", Value: "v"}, {Key: "k", Value: long}},
+	} {
+		h := seen.hash("d", entries)
+		if other, taken := hashes[h]; taken {
+			t.Errorf("%s has the hash of %s", name, other)
+		}
+		if hashes[h] = name; h != seen.hash("d", entries) {
+			t.Errorf("%s has two hashes", name)
+		}
 	}
 }
 

@@ -219,7 +219,9 @@ func (s *Store) Take(_ context.Context, takes []store.Take, results []store.Resu
 			to = from + 1
 			a := s.askOf(t, now)
 			s.one(&a, &results[from].Decision)
-			results[from].Err = nil
+			if results[from].Err != nil {
+				results[from].Err = nil
+			}
 		}
 	}
 }
