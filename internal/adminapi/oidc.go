@@ -38,6 +38,14 @@ type oidcSection struct {
 	Scopes       []claimScope `yaml:"scopes"`
 }
 
+// audiences returns for whom the tokens may be.
+func (s *oidcSection) audiences() []string {
+	if s.ClientID == "" {
+		return []string{s.Audience}
+	}
+	return []string{s.Audience, s.ClientID}
+}
+
 // claimScope gives a scope to whom a claim has a value.
 type claimScope struct {
 	Claim string `yaml:"claim"`
@@ -58,6 +66,14 @@ type issuer struct {
 type claimGrant struct {
 	claim, value string
 	scope        Scope
+}
+
+// Takes reports whether the file in force names an issuer with client as an audience of its
+// tokens. Where it does not, nobody who logs in there is let in.
+func (t *Tokens) Takes(name, client string) bool {
+	return slices.ContainsFunc(t.file.Get().oidc, func(s oidcSection) bool {
+		return s.Issuer == name && slices.Contains(s.audiences(), client)
+	})
 }
 
 // issuers makes what a file says into issuers. Keys that are read already go on being
@@ -131,12 +147,8 @@ func (t *Tokens) readKeys(i *issuer) (err error) {
 			return fmt.Errorf("jwks_url: %w", err)
 		}
 	}
-	audiences := []string{i.Audience}
-	if i.ClientID != "" {
-		audiences = append(audiences, i.ClientID)
-	}
 	i.verifier, err = identity.NewTokenVerifier(identity.TokenOptions{
-		Keys: i.keys, Algorithms: issuers.Algorithms(), Issuer: i.Issuer, Audiences: audiences,
+		Keys: i.keys, Algorithms: issuers.Algorithms(), Issuer: i.Issuer, Audiences: i.audiences(),
 	})
 	return err
 }

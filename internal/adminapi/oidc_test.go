@@ -615,3 +615,31 @@ func FuzzLogin(f *testing.F) {
 		}
 	})
 }
+
+func TestIssuerThatTheFileTakes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tokens.yaml")
+	text := "oidc:\n  - issuer: https://a.example\n    audience: programs\n    client_id: dashboard\n    scopes: [{claim: groups, value: support, scope: read}]\n" +
+		"  - issuer: https://b.example\n    audience: other\n    scopes: [{claim: groups, value: support, scope: read}]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := LoadTokens(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		issuer, client string
+		want           bool
+	}{
+		{"https://a.example", "programs", true},
+		{"https://a.example", "dashboard", true},
+		{"https://a.example", "other", false}, // of another issuer
+		{"https://b.example", "other", true},
+		{"https://b.example", "", false}, // no client_id there
+		{"https://b.example/", "other", false},
+	} {
+		if got := tokens.Takes(c.issuer, c.client); got != c.want {
+			t.Errorf("Takes(%q, %q) = %v, want %v", c.issuer, c.client, got, c.want)
+		}
+	}
+}

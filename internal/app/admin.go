@@ -37,6 +37,7 @@ func (p *process) adminAPI(a *config.Admin, d *config.Dashboard) (http.Handler, 
 	if err != nil {
 		return nil, fmt.Errorf("--admin-tokens: %w", err)
 	}
+	p.warnOfIssuer(&d.DashboardOIDC, tokens)
 	reload := p.credentials.noted("admin_tokens", tokens.Reload)
 	p.tasks = append(p.tasks,
 		func(ctx context.Context) { p.reread(ctx, "the file of tokens", reload) },

@@ -48,9 +48,17 @@ func (c *quotaSetCmd) Run(std *stdio) error {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
-	r, err := c.change(c.Name, c.actor(), c.checkTier, edit)
+	known := true
+	check := func(ctx context.Context, db *sqltenant.DB) (err error) {
+		known, err = c.checkTier(ctx, db)
+		return err
+	}
+	r, err := c.change(c.Name, c.actor(), check, edit)
 	if err != nil {
 		return err
+	}
+	if !known {
+		printError(std.err, fmt.Errorf("tier %.64q is set, but was not checked: a node that has no such tier gives the account its fallback tier; hint: --tiers FILE refuses a tier that the file does not have", c.Tier))
 	}
 	if r.Version == 0 {
 		_, err := fmt.Fprintf(std.out, "%s has no account: the fallback tier counts\n", quotas.NameText(r.Subject))
@@ -60,16 +68,16 @@ func (c *quotaSetCmd) Run(std *stdio) error {
 }
 
 // checkTier refuses a tier that the file of tiers does not have or, without one, the
-// database.
-func (c *quotaSetCmd) checkTier(ctx context.Context, db *sqltenant.DB) error {
+// database. It reports whether there was anything to compare a tier with.
+func (c *quotaSetCmd) checkTier(ctx context.Context, db *sqltenant.DB) (known bool, err error) {
 	if c.Tier == "" {
-		return nil
+		return true, nil
 	}
 	tiers, err := c.tiers(ctx, db)
 	if err == nil && tiers != nil && !tiers.Has(c.Tier) {
 		err = fmt.Errorf("--tier: unknown tier %.64q; hint: %s", c.Tier, tiers.Hint())
 	}
-	return usageIf(err)
+	return tiers != nil, usageIf(err)
 }
 
 // tiers returns the tiers that an account may have, nil where that is not known.

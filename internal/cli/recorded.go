@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -208,9 +209,22 @@ func (f *recordedFlags) inputs(std *stdio, first []string, decoder func() (repla
 			list = append(list, replay.Input{Name: "<stdin>", Open: func() (io.ReadCloser, error) { return io.NopCloser(std.in), nil }, Decoder: decoder})
 			continue
 		}
-		list = append(list, replay.Input{Name: path, Open: func() (io.ReadCloser, error) { return os.Open(path) }, Again: isRegular(path), Decoder: decoder})
+		list = append(list, replay.Input{Name: path, Open: func() (io.ReadCloser, error) { return openRecorded(path) }, Again: isRegular(path), Decoder: decoder})
 	}
 	return list, nil
+}
+
+// openRecorded opens a file. Of a pattern that the shell has left as it is, because no file
+// fits it, the error says so: the first hour of a server is in a file that ends otherwise.
+func openRecorded(path string) (io.ReadCloser, error) {
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?[") {
+		return nil, fmt.Errorf("%w; hint: no file fits this pattern. The file of events that a server still writes ends with .jsonl.open, and can be named too", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
 }
 
 // isRegular reports whether a file can be read more than once, as pipes cannot.

@@ -27,7 +27,7 @@ var (
 
 var scenes = map[string]scene{
 	"README.md": {
-		files: map[string]string{"identity.yaml": identity},
+		files: map[string]string{"identity.yaml": identity, "tiers.yaml": "tiers:\n  free:\n    default: {requests_per_unit: 100, unit: minute}\n  pro:\n    default: {requests_per_unit: 1000, unit: minute}\n"},
 		before: []string{
 			"headgate serve --rules examples/rules/quickstart.yaml --store memory://",
 			"export HEADGATE_TENANTS=sqlite://$PWD/tenants.db",
