@@ -200,6 +200,10 @@ var groups = []kong.Group{
 	{Key: "logs", Title: "Logs:"},
 }
 
+// badDuration matches what the parser says of a flag that is no time.Duration: the flag, and
+// what was given.
+var badDuration = regexp.MustCompile(`^(.+): expected duration but got (".*?"): time: `)
+
 // usageError adds the way to the help text that fits.
 func usageError(err error) error {
 	var inFile *yamlfile.Error
@@ -215,6 +219,9 @@ func usageError(err error) error {
 	}
 	if strings.Contains(err.Error(), hintMark) {
 		return err
+	}
+	if found := badDuration.FindStringSubmatch(err.Error()); found != nil {
+		return fmt.Errorf("%s: %s is no length of time%sunits are ms, s, m and h, such as 90s or 1h30m; a day is 24h", found[1], found[2], hintMark)
 	}
 	return fmt.Errorf("%w%s`%s --help` shows what there is", err, hintMark, command)
 }

@@ -210,6 +210,10 @@ func (s *stream) read() error {
 	}
 	if err != nil {
 		s.free.put(r)
+		if errors.Is(err, errHeader) { // no line of what was recorded
+			s.reading.Lines--
+			return nil
+		}
 		var format *FormatError
 		if errors.As(err, &format) {
 			return s.wrap(err)
