@@ -26,7 +26,7 @@ import headgate.asgi
 import headgate.fastapi
 import headgate.wsgi
 from headgate import AsyncHeadgate, Headgate
-from stage import TIMEOUT, URL, Listener, reply, user
+from stage import README, TIMEOUT, URL, Listener, reply, user
 
 
 def by_user(who):
@@ -182,7 +182,7 @@ class FastAPITest(Cases, unittest.TestCase):
 
     def test_example_of_the_readme(self):
         """It answers whoever asks, who names no user too."""
-        text = (pathlib.Path(__file__).parent.parent / "README.md").read_text()
+        text = pathlib.Path(README).read_text(encoding="utf-8")
         example = re.search(r"```python\n(from headgate import AsyncHeadgate\nfrom headgate\.fastapi .*?)```", text, re.S).group(1)
         self.assertIn('AsyncHeadgate("http://headgate:8080")', example)
         app = fastapi.FastAPI()
