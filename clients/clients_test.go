@@ -282,5 +282,6 @@ func TestPython(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, source, []string{"MYPYPATH=src"}, own, "-m", "mypy", "src", filepath.Join(app, "typed.py"))
-	test(t, app, startHeadgate(t).env(t), own, "-W", "error::ResourceWarning", "-m", "unittest", "--buffer")
+	readme := "HEADGATE_README=" + filepath.Join(source, "README.md")
+	test(t, app, append(startHeadgate(t).env(t), readme), own, "-W", "error::ResourceWarning", "-m", "unittest", "--buffer")
 }

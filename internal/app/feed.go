@@ -46,6 +46,9 @@ func (p *process) feed(o *tenantsource.Options) error {
 	if err != nil {
 		return fmt.Errorf("--snapshot-sign-key: %w", err)
 	}
+	if signer.Shared() {
+		p.logger.Warn("everybody on this machine may read or change the key that signs snapshots; hint: chmod 600, or 640 for a group", "file", p.options.signKey)
+	}
 	p.publisher = snapfeed.NewPublisher(signer, func(ctx context.Context, at sqltenant.Point) (bool, error) {
 		db := p.health.tenants.Database()
 		if db == nil {

@@ -116,6 +116,7 @@ func newProcess(s *config.Settings, does config.Does, k *keys, o Options) (*proc
 		},
 	})
 	hot := &hotReporter{metrics: metrics, logger: o.Logger}
+	sweepLeftovers(s.StateDir, o.Logger)
 	stores, err := newStack(s, does.Decide, hot)
 	if err != nil {
 		return nil, err

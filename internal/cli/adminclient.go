@@ -203,20 +203,31 @@ func adminProblem(status int, raw []byte) error {
 	var p struct {
 		Type   string `json:"type"`
 		Detail string `json:"detail"`
+		Hint   string `json:"hint"`
 		Errors []struct {
 			Field   string `json:"field"`
 			Message string `json:"message"`
+			Hint    string `json:"hint"`
 		} `json:"errors"`
 	}
 	if json.Unmarshal(raw, &p) != nil || p.Detail == "" || p.Type == problems.NoPath {
 		return &codeError{exitUsage, fmt.Errorf("the admin API answers %d %s; hint: does --admin name it?", status, http.StatusText(status))}
 	}
 	if len(p.Errors) == 0 {
-		return &codeError{code, errors.New(p.Detail)}
+		return &codeError{code, errors.New(told(p.Detail, p.Hint))}
 	}
 	problems := make([]error, len(p.Errors))
 	for i, e := range p.Errors {
-		problems[i] = fmt.Errorf("%s: %s", e.Field, e.Message)
+		problems[i] = fmt.Errorf("%s: %s", oneLine(e.Field), told(e.Message, e.Hint))
 	}
 	return &codeError{code, errors.Join(problems...)}
+}
+
+// told is what a server says is wrong, and what to do, as one line: an end of a line in it
+// would begin a message that passes for one of this command.
+func told(detail, hint string) string {
+	if hint != "" {
+		detail += hintMark + hint
+	}
+	return oneLine(detail)
 }

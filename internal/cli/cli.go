@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"regexp"
 	"strings"
 	// Calendar windows name time zones; the machine may have no database of
@@ -200,6 +201,18 @@ var groups = []kong.Group{
 	{Key: "logs", Title: "Logs:"},
 }
 
+// parserWords are what the parser says of values in words of Go, each with the flag and the value in it,
+// and what is said in their place of these two.
+var parserWords = []struct {
+	of  *regexp.Regexp
+	say string
+}{
+	{regexp.MustCompile(`^(.+): expected duration but got (".*?"): time: `), "%s: %s is no length of time; hint: units are ms, s, m and h, such as 90s or 1h30m; a day is 24h"},
+	{regexp.MustCompile(`^(.+): expected an? (?:valid \d+ bit )?u?int but got (".*?")`), "%s: %s is no whole number, or too large or too small; hint: digits, such as 10"},
+	{regexp.MustCompile(`^(.+): expected a float but got (".*?")`), "%s: %s is no number; hint: digits, such as 10 or 0.5"},
+	{regexp.MustCompile(`^(--.+?): expected \S+ value but got "(-.*?)" \(`), "%[1]s: what follows begins with a dash, as a flag does; hint: %[1]s=%[2]s"},
+}
+
 // usageError adds the way to the help text that fits.
 func usageError(err error) error {
 	var inFile *yamlfile.Error
@@ -215,6 +228,11 @@ func usageError(err error) error {
 	}
 	if strings.Contains(err.Error(), hintMark) {
 		return err
+	}
+	for _, word := range parserWords {
+		if found := word.of.FindStringSubmatch(err.Error()); found != nil {
+			return fmt.Errorf(word.say, found[1], found[2])
+		}
 	}
 	return fmt.Errorf("%w%s`%s --help` shows what there is", err, hintMark, command)
 }
@@ -266,6 +284,7 @@ func coverCredentials(text string) string {
 // that may be shown, and its hint. Credentials in URLs are hidden, wherever they come from: someone
 // may have typed a store where a file was expected.
 func printError(w io.Writer, err error) {
+	err = withPathHint(err)
 	excerpt := ""
 	if at := (*yamlfile.Error)(nil); errors.As(err, &at) {
 		excerpt = coverCredentials(at.Excerpt())
@@ -279,4 +298,17 @@ func printError(w io.Writer, err error) {
 			fmt.Fprintf(w, "headgate: hint: %s\n", hint)
 		}
 	}
+}
+
+// withPathHint adds what to do about a file that is not there, or not to be used, where nobody has said it.
+func withPathHint(err error) error {
+	switch {
+	case strings.Contains(err.Error(), hintMark):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w%sis the path right? it is taken from the directory in which the command runs", err, hintMark)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w%sthe user who runs the command needs the right to it", err, hintMark)
+	}
+	return err
 }

@@ -157,7 +157,11 @@ func (c *quotaImportCmd) changes(data []byte, tiers *tenant.Tiers, hasher *ident
 		}
 		change, err := changeOf(text, tiers, hasher, now)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", c.File, number, err)
+			err = fmt.Errorf("%s:%d: %w", c.File, number, err)
+			if text[0] != '{' {
+				err = fmt.Errorf("%w%sone JSON object to a line, as `headgate quota export` writes them", err, hintMark)
+			}
+			return nil, err
 		}
 		if first := seen[change.Subject]; first != 0 {
 			return nil, fmt.Errorf("%s:%d: the account of line %d again", c.File, number, first)

@@ -89,7 +89,7 @@ func (c *quotaLogCmd) check() error {
 
 // whole verifies all changes, and prints what is asked for.
 func (c *quotaLogCmd) whole(std *stdio) error {
-	signer, keys, err := c.keys()
+	signer, keys, err := c.keys(std)
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
@@ -129,10 +129,13 @@ func (c *quotaLogCmd) whole(std *stdio) error {
 }
 
 // keys reads what is signed and verified with; nil is what is not named.
-func (c *quotaLogCmd) keys() (signer *signing.Signer, keys *signing.Verifier, err error) {
+func (c *quotaLogCmd) keys(std *stdio) (signer *signing.Signer, keys *signing.Verifier, err error) {
 	if c.SignKey != "" {
 		if signer, err = signing.LoadSigner(c.SignKey); err != nil {
 			return nil, nil, fmt.Errorf("--sign-key: %w", err)
+		}
+		if signer.Shared() {
+			fmt.Fprintf(std.err, "headgate: --sign-key: everybody on this machine may read or change %s\nheadgate: hint: chmod 600 %s\n", c.SignKey, c.SignKey)
 		}
 	}
 	if c.VerifyKeys != "" {

@@ -29,12 +29,16 @@ type rulesCmd struct {
 	Rows   rulesRowsCmd   `cmd:"" help:"List the rules that stand as rows in the database."`
 }
 
-// ruleFlags are the flags of every command that reads rule files.
-type ruleFlags struct {
+// fileFlags say how rule files are read.
+type fileFlags struct {
 	Compat       string `enum:",envoy" default:"" placeholder:"envoy" help:"Read the files with the defaults of envoyproxy/ratelimit."`
 	MergeDomains bool   `help:"Let several files add to the same domain."`
+}
 
-	keyFlags `embed:""`
+// ruleFlags are the flags of every command that shows what rule files decide.
+type ruleFlags struct {
+	fileFlags `embed:""`
+	keyFlags  `embed:""`
 }
 
 // keyFlags say how a server hashes API keys, for commands that show by what it decides.
@@ -62,12 +66,12 @@ func (f *nodeFlag) validate() error {
 	return nil
 }
 
-func (f *ruleFlags) options() rulefile.Options {
+func (f *fileFlags) options() rulefile.Options {
 	return rulefile.Options{Compat: f.Compat == "envoy", MergeDomains: f.MergeDomains}
 }
 
 // read reads the files of all paths; "-" is standard input.
-func (f *ruleFlags) read(std *stdio, paths ...string) ([]rulefile.File, error) {
+func (f *fileFlags) read(std *stdio, paths ...string) ([]rulefile.File, error) {
 	var files []rulefile.File
 	for _, path := range paths {
 		if path == "-" {

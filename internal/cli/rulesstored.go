@@ -29,28 +29,42 @@ func checkStoredName(name string) error {
 // besideFlags are the flags of commands that look at documents beside rule files.
 type besideFlags struct {
 	databaseFlags `embed:""`
-	ruleFlags     `embed:""`
-	Rules         string `placeholder:"FILE_OR_DIR" help:"The rule files that processes have beside those of the database, to check both together."`
-	RowsDomain    string `default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the database. Default ${default}."`
+	allRuleFlags  `embed:""`
+}
+
+// allRuleFlags say what rules processes have, of files and of the database.
+type allRuleFlags struct {
+	fileFlags  `embed:""`
+	Rules      string `placeholder:"FILE_OR_DIR" help:"The rule files that processes have beside those of the database, to check both together."`
+	RowsDomain string `default:"api" placeholder:"DOMAIN" help:"Domain of the rules that stand as rows in the database. Default ${default}."`
 }
 
 // options returns how processes read the rules.
-func (f *besideFlags) options() rulefile.Options {
-	o := f.ruleFlags.options()
+func (f *allRuleFlags) options() rulefile.Options {
+	o := f.fileFlags.options()
 	o.RowsDomain = f.RowsDomain
 	return o
 }
 
 // beside returns a source of the rule files and of all documents of the database.
-func (f *besideFlags) beside(ctx context.Context, db *sqltenant.DB) (*rulesource.Source, []sqltenant.Document, error) {
+func (f *allRuleFlags) beside(ctx context.Context, db *sqltenant.DB) (*rulesource.Source, []sqltenant.Document, error) {
+	return f.applied(ctx, db, func(*rules.Set) {})
+}
+
+// applied is beside that hands on each set of rules that would be in force, the last one
+// with all that there is. A nil db has nothing.
+func (f *allRuleFlags) applied(ctx context.Context, db *sqltenant.DB, apply func(*rules.Set)) (*rulesource.Source, []sqltenant.Document, error) {
 	source, err := rulesource.New(rulesource.Options{
-		Path: f.Rules, Rules: f.options(), AnyName: f.options().Compat, Apply: func(*rules.Set) {},
+		Path: f.Rules, Rules: f.options(), AnyName: f.options().Compat, Apply: apply,
 	})
 	if err == nil {
 		err = source.Load()
 	}
 	if err != nil {
 		return nil, nil, &codeError{exitUsage, err}
+	}
+	if db == nil {
+		return source, nil, nil
 	}
 	docs, err := db.Documents(ctx, sqltenant.RulesDocument)
 	if err != nil {

@@ -90,7 +90,7 @@ func testFiles(paths []string) ([]string, error) {
 			return err
 		})
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read rule tests: %w", err)
 		}
 	}
 	if len(files) == 0 {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/headgate/headgate/internal/config"
 	"github.com/headgate/headgate/internal/hotraise"
 	"github.com/headgate/headgate/internal/quotas"
+	"github.com/headgate/headgate/internal/spelling"
+	"github.com/headgate/headgate/rules"
 	"github.com/headgate/headgate/switches"
 	"github.com/headgate/headgate/tenant/sqltenant"
 )
@@ -171,16 +174,17 @@ func untilText(s *switches.Switch, now time.Time) string {
 }
 
 type switchSetCmd struct {
-	switchFlags `embed:""`
-	actorFlag   `embed:""`
-	Percent     *int     `env:"-" placeholder:"N" help:"A canary: only for this share of the tenants, from 1 to 100, always the same ones."`
-	Tenant      []string `env:"-" sep:"none" placeholder:"KEY:VALUE" help:"A canary: for this tenant, by the entry of its requests, such as tenant:acme; an API key by its hash where keys are hashed. May be repeated."`
-	By          *int     `env:"-" placeholder:"N" help:"Of a target raise:ID: by how many per cent its limits are larger, from 1 to 100."`
-	Until       string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('30m'). Default: when it is cleared; a raise needs one."`
-	Reason      string   `env:"-" placeholder:"TEXT" help:"Why, for the people who find it."`
-	JSON        bool     `name:"json" env:"-" help:"Print JSON."`
-	Target      string   `arg:"" help:"What to switch: all, rule:ID, candidate:ID (the candidate limits of a rule), raise:ID (how large its limits are) or tenant:KEY:VALUE."`
-	State       string   `arg:"" help:"on (enforce), shadow (count and report, deny nothing) or off (do not count either); for a target raise:ID, raised."`
+	switchFlags  `embed:""`
+	actorFlag    `embed:""`
+	allRuleFlags `embed:""`
+	Percent      *int     `env:"-" placeholder:"N" help:"A canary: only for this share of the tenants, from 1 to 100, always the same ones."`
+	Tenant       []string `env:"-" sep:"none" placeholder:"KEY:VALUE" help:"A canary: for this tenant, by the entry of its requests, such as tenant:acme; an API key by its hash where keys are hashed. May be repeated."`
+	By           *int     `env:"-" placeholder:"N" help:"Of a target raise:ID: by how many per cent its limits are larger, from 1 to 100."`
+	Until        string   `env:"-" placeholder:"TIME" help:"When it ends: an RFC 3339 time, or how long from now ('30m'). Default: when it is cleared; a raise needs one."`
+	Reason       string   `env:"-" placeholder:"TEXT" help:"Why, for the people who find it."`
+	JSON         bool     `name:"json" env:"-" help:"Print JSON."`
+	Target       string   `arg:"" help:"What to switch: all, rule:ID, candidate:ID (the candidate limits of a rule), raise:ID (how large its limits are) or tenant:KEY:VALUE."`
+	State        string   `arg:"" help:"on (enforce), shadow (count and report, deny nothing) or off (do not count either); for a target raise:ID, raised."`
 }
 
 // Help implements kong.HelpProvider.
@@ -195,7 +199,8 @@ func (*switchSetCmd) Help() string {
 
 Every process of this database, or of this store, follows within two seconds. The switch of a tenant counts
 before that of a rule, and that before the one for all. /rules of a process shows the ids
-of its rules.`
+of its rules. With --rules a rule that is neither there nor in the database is refused, and
+the exit code is 1.`
 }
 
 // Run sets a switch.
@@ -214,6 +219,9 @@ func (c *switchSetCmd) Run(std *stdio) error {
 		return err
 	}
 	defer done()
+	if err := c.known(ctx, std, db, &one.Target); err != nil {
+		return err
+	}
 	_, after, err := putDocument(ctx, db, sqltenant.SwitchDocument, one.Target.String(), string(text), c.actor())
 	if err != nil {
 		return err
@@ -223,6 +231,35 @@ func (c *switchSetCmd) Run(std *stdio) error {
 		return printSwitchesJSON(std.out, list)
 	}
 	return printSwitches(std.out, list, nil, now)
+}
+
+// known refuses a target of a rule that there is not, as far as the rules are named. Without
+// --rules it can only say so.
+func (c *switchSetCmd) known(ctx context.Context, std *stdio, kept documentKeeper, target *switches.Target) error {
+	id := target.Rule + target.Candidate + target.Raise // one of them at most
+	if id == "" {
+		return nil
+	}
+	db, _ := kept.(*sqltenant.DB)
+	var ids []string
+	if _, _, err := c.applied(ctx, db, func(set *rules.Set) {
+		ids = ids[:0]
+		for _, r := range set.Rules() {
+			ids = append(ids, r.ID)
+		}
+	}); err != nil {
+		return err
+	}
+	switch near := spelling.Nearest(id, slices.Values(ids)); {
+	case slices.Contains(ids, id):
+		return nil
+	case c.Rules == "":
+		fmt.Fprintf(std.err, "headgate: not compared with rule files: the switch does nothing in processes that have no rule %s\nheadgate: hint: --rules FILE_OR_DIR, and /rules of a process shows the ids of its rules\n", id)
+		return nil
+	case near != "":
+		return &codeError{exitNo, fmt.Errorf("no rule %.80q; hint: did you mean %.80q?", id, near)}
+	}
+	return &codeError{exitNo, fmt.Errorf("no rule %.80q in %s; hint: `headgate rules validate %s` lists the ids", id, c.Rules, c.Rules)}
 }
 
 // make returns the switch that the flags name.

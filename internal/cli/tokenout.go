@@ -54,6 +54,9 @@ func addToken(path, lines string, load func(path string) error) error {
 	}
 	// Beside it, so that who reads it again meanwhile finds one or the other.
 	next, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		return fmt.Errorf("--out: write %s: %w", path, at.Err) // and not the name that was drawn
+	}
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}

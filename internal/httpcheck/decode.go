@@ -271,6 +271,10 @@ func (d *decoder) finishKey(c *check) *strictjson.Error {
 	if err := d.settle(&c.cost); err != nil {
 		return err
 	}
+	if c.spec.Algorithm == limit.Concurrency && c.id == "" && c.cost.op == store.Hit && c.cost.hits > 0 {
+		// Nobody could release it, so it would hold nothing and never deny.
+		return strictjson.InMember(&strictjson.Error{What: "concurrency counts requests in flight, and this one holds nothing", Hint: "hold at /v1/check, by which it is renewed and released; or hits 0 to look"}, "algorithm")
+	}
 	named, err := d.limits.Get(c.spec)
 	if err != nil {
 		return badLimit(err)

@@ -167,6 +167,8 @@ func TestBadInput(t *testing.T) {
 		{"burst of a window", key(`,"burst":5`), "burst"},
 		{"unknown algorithm", key(`,"algorithm":"magic"`), "algorithm: unknown algorithm"},
 		{"ban of a caller", key(`,"algorithm":"ban"`), "algorithm: ban counts denials"},
+		{"concurrency without a hold", key(`,"algorithm":"concurrency"`), "algorithm: concurrency counts requests in flight"},
+		{"concurrency without a hold, told", key(`,"algorithm":"concurrency","hits":3`), "algorithm: concurrency counts requests in flight"},
 		{"log too long", `{"key":"k","limit":1000000,"window_ms":1000,"algorithm":"sliding_log"}`, "limit: "},
 		{"client with a port", key(`,"client_ip":"203.0.113.9:1"`), "client_ip: no IP address"},
 		{"client with a zone", key(`,"client_ip":"fe80::1%eth0"`), "client_ip: no IP address"},

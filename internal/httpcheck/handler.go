@@ -361,7 +361,7 @@ func (h *handler) check(w http.ResponseWriter, r *http.Request, verb store.Op) {
 	}
 	responses := c.responses[:len(requests)]
 	if err := h.decide(r.Context(), c, responses); err != nil {
-		writeProblem(w, refused(err))
+		writeProblem(w, refused(err, c.decoder.batch))
 		return
 	}
 	if c.decoder.batch {

@@ -381,3 +381,26 @@ func TestMemoryIsNotShared(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusedByTheLimiter: of many checks the one at fault is named, and a single one has no number. What to
+// do about it is in a member of its own.
+func TestRefusedByTheLimiter(t *testing.T) {
+	h := documented(t)
+	const good, empty = `{"domain":"api","descriptors":[{"descriptor":"user:u"}]}`, `{"domain":"api","descriptors":[{"entries":[{"key":""}]}]}`
+	for _, c := range []struct{ body, detail, hint string }{
+		{empty, "check: descriptor 0: malformed descriptor: entry 0: entry has an empty key", "every entry needs a key, its value may be empty"},
+		{`{"checks":[` + good + `,` + empty + `]}`, "check: request 1: descriptor 0: malformed descriptor: entry 0: entry has an empty key", "every entry needs a key, its value may be empty"},
+		{`{"checks":[` + empty + `]}`, "check: request 0: descriptor 0: malformed descriptor: entry 0: entry has an empty key", "every entry needs a key, its value may be empty"},
+		{`{"domain":"","descriptors":[{"descriptor":"user:u"}]}`, "check: rate limit domain must not be empty", `domain is the one of rules, such as "api"`},
+		{`{"domain":"api","descriptors":[]}`, "check: rate limit descriptor list must not be empty", `descriptors: [{"descriptor":"user:42"}]`},
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/check", strings.NewReader(c.body))
+		r.Header.Set("Content-Type", mediaJSON)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var p struct{ Detail, Hint string }
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusBadRequest || p.Detail != c.detail || p.Hint != c.hint {
+			t.Errorf("%s: %d %s", c.body, w.Code, w.Body)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package httpcheck
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/descriptor"
@@ -246,6 +247,13 @@ func algorithms() (names []string) {
 // burst that its algorithm has not.
 var noKey = []openapi.Schema{openapi.Both("hits", "weight"), {"required": []string{"burst"}, "properties": note{"algorithm": note{"enum": withoutBurst()}}}}
 
+// noCheck are schemas that neither /v1/check nor /ratelimit/check takes with a key: those, and
+// one of requests in flight that would hold nothing.
+var noCheck = append(slices.Clone(noKey), openapi.Schema{
+	"required": []string{"algorithm"}, "not": note{"anyOf": []openapi.Schema{{"required": []string{"hold"}}}},
+	"properties": note{"algorithm": note{"enum": []string{limit.Concurrency.String()}}, "hits": note{"minimum": 1}, "weight": note{"minimum": 1}, "op": note{"enum": []string{"hit"}}},
+})
+
 // withoutBurst are the algorithms that have no burst.
 func withoutBurst() (names []string) {
 	for a := limit.SlidingWindow; a < limit.Ban; a++ {
@@ -268,8 +276,8 @@ var (
 // components are what the document has by name.
 var components = openapi.New([]openapi.Component{
 	{Name: "RuleCheck", Of: ruleCheck{}, About: "A check by the rules of the server.", Notes: with(ruleNotes, commonNotes)},
-	{Name: "KeyCheck", Of: keyCheck{}, Never: noKey, About: "A check by a limit that the caller names; it takes the right to.", Notes: with(plainNotes, with(commonNotes, map[string]note{"op": opNote}))},
-	{Name: "PlainCheck", Of: plainCheck{}, Never: noKey, About: "One key by a limit that the caller names; it takes the right to.", Notes: plainNotes},
+	{Name: "KeyCheck", Of: keyCheck{}, Never: noCheck, About: "A check by a limit that the caller names; it takes the right to.", Notes: with(plainNotes, with(commonNotes, map[string]note{"op": opNote}))},
+	{Name: "PlainCheck", Of: plainCheck{}, Never: noCheck, About: "One key by a limit that the caller names; it takes the right to.", Notes: plainNotes},
 	{Name: "Batch", Of: batchBody{}, About: "Checks that are decided in their order and in one call. Together they have up to 1,000 descriptors.", Notes: map[string]note{
 		"checks": {"items": note{"oneOf": checkForms}, "minItems": 1, "maxItems": maxChecks},
 	}},

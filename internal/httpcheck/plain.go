@@ -26,7 +26,7 @@ func (h *handler) plain(w http.ResponseWriter, r *http.Request) {
 	}
 	resp := c.response()
 	if err := h.decide(r.Context(), c, c.responses[:1]); err != nil {
-		writeProblem(w, refused(err))
+		writeProblem(w, refused(err, false))
 		return
 	}
 	s := h.encoder.Summarize(resp)

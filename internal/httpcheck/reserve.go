@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -51,7 +52,7 @@ func (h *reservations) reserve(w http.ResponseWriter, r *http.Request) {
 		err = httpanswer.Heard(r.Context(), c.responses[:1])
 	}
 	if err != nil {
-		writeProblem(w, refused(err))
+		writeProblem(w, refused(err, false))
 		return
 	}
 	h.writeOne(w, c, resp, told{id: d.holds[0], reservation: made})
@@ -85,7 +86,7 @@ func (h *reservations) settle(w http.ResponseWriter, r *http.Request, path strin
 	resp := c.response()
 	outcome, err := do(c.reserver(), &s, resp)
 	if err != nil {
-		writeProblem(w, refused(err))
+		writeProblem(w, refused(err, false))
 		return
 	}
 	h.writeSettled(w, c, resp, outcome)
@@ -122,14 +123,21 @@ func appendCounts(dst []byte, s *httpanswer.Summary) []byte {
 	return dst
 }
 
-// refused says what a Checker or a Reserver found wrong with a request.
-func refused(err error) problem {
+// refused says what a Checker or a Reserver found wrong with a request. Of many it names the
+// one; a single one has no number.
+func refused(err error, many bool) problem {
 	p := problem{status: http.StatusBadRequest, detail: err.Error()}
 	if denied, ok := errors.AsType[*headgate.RightsError](err); ok {
 		p.status, p.hint = http.StatusForbidden, denied.Hint
 		if p.detail = denied.What; denied.Descriptor >= 0 {
-			p.detail = fmt.Sprintf("check %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
+			p.detail = fmt.Sprintf("request %d: descriptor %d: %s", denied.Request, denied.Descriptor, denied.What)
 		}
+	}
+	switch {
+	case errors.Is(err, headgate.ErrNoDomain):
+		p.hint = "domain is the one of rules, such as \"api\""
+	case errors.Is(err, headgate.ErrNoDescriptors):
+		p.hint = `descriptors: [{"descriptor":"user:42"}]`
 	}
 	if errors.Is(err, reservation.ErrExpired) {
 		p.status = http.StatusGone
@@ -137,7 +145,11 @@ func refused(err error) problem {
 	if status := statusOfID(err); status != 0 {
 		p.status = status
 	}
-	return p.hinted()
+	p = p.hinted()
+	if !many {
+		p.detail = strings.Replace(p.detail, "request 0: ", "", 1)
+	}
+	return p
 }
 
 // appendReservation appends the members that a check does not have.

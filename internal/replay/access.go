@@ -89,7 +89,7 @@ func (d *accessDecoder) rows() Decoder {
 			if d.OnUnread != nil && len(d.csv.Unknown()) > 0 {
 				d.OnUnread(d.csv.Unknown())
 			}
-			return ErrSkip
+			return errHeader
 		}
 		r := &d.row
 		if err := d.csv.Parse(string(line), r); err != nil {

@@ -87,6 +87,16 @@ some.name - - [22/Nov/2026:12:00:04 +0000] "GET / HTTP/1.1" 200 5 "-" "curl"
 		report := run(t, addressPolicy, replay.Options{
 			Inputs: []replay.Input{textInput("log", c.log, access(a, c.format))}, Window: replay.DefaultWindow,
 		})
+		lines := int64(strings.Count(c.log, "\n"))
+		if c.format == replay.CSV {
+			lines-- // the names of the columns
+			if report.Reading.Skipped > 0 {
+				t.Errorf("%s: %+v: the header is about no request, and no line", name, report.Reading)
+			}
+		}
+		if report.Reading.Lines != lines {
+			t.Errorf("%s: %d lines, want %d", name, report.Reading.Lines, lines)
+		}
 		if report.Counts != c.want || report.Reading.Bad != 0 || report.Reading.Nobody != c.nobody {
 			t.Errorf("%s: %+v, want %+v; %+v", name, report.Counts, c.want, report.Reading)
 		}

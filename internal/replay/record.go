@@ -91,3 +91,6 @@ var errNobody = fmt.Errorf("%w: nobody can tell who asks", ErrSkip)
 
 // errRefused is for requests that the identity file refuses, so that no rule is asked.
 var errRefused = fmt.Errorf("%w: the credential is refused", ErrSkip)
+
+// errHeader is for the line that names the columns of others: it is counted as none.
+var errHeader = errors.New("the names of columns")

@@ -209,6 +209,10 @@ func (s *stream) read() error {
 	}
 	if err != nil {
 		s.free.put(r)
+		if errors.Is(err, errHeader) { // no line of what was recorded
+			s.reading.Lines--
+			return nil
+		}
 		if _, ok := errors.AsType[*FormatError](err); ok {
 			return s.wrap(err)
 		}

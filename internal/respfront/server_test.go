@@ -391,7 +391,7 @@ func TestPipelines(t *testing.T) {
 	if got := c.receive(); got != "1" {
 		t.Errorf("%s", got)
 	}
-	if got := c.receive(); got != "-ERR unknown command 'nonsense', with args beginning with: " {
+	if got := c.receive(); got != "-ERR unknown command 'nonsense', with args beginning with: ; hint: nothing is stored here, CL.THROTTLE and HEADGATE.CHECK ask for a decision, and COMMAND lists all" {
 		t.Errorf("%s", got)
 	}
 	if n := passed(); n != 5 {

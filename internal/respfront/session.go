@@ -138,7 +138,8 @@ func (s *session) do(args []string) {
 	case !c.open && !s.admitted():
 		s.reply.fail(needsAuth)
 	case c.do == nil:
-		s.reply.fail("ERR unknown command '" + firstOf(args[0], 128) + "', with args beginning with: ")
+		// Clients look for how it begins. What follows "with: " in a Redis are arguments, which may be secret.
+		s.reply.fail("ERR unknown command '" + firstOf(args[0], 128) + "', with args beginning with: ; hint: nothing is stored here, CL.THROTTLE and HEADGATE.CHECK ask for a decision, and COMMAND lists all")
 	case len(args) < c.least || len(args) > c.most:
 		s.reply.fail("ERR wrong number of arguments for '" + c.name + "' command")
 	default:

@@ -88,7 +88,10 @@ func read(path string, anyName bool) (snapshot, error) {
 			return snapshot{}, err
 		}
 		if _, gone := os.Stat(path); gone != nil {
-			return snapshot{}, fmt.Errorf("read rules: %w; hint: --rules names a file or a directory that exists", gone)
+			return snapshot{}, fmt.Errorf("read rules: %w; hint: name a file or a directory that exists", gone)
+		}
+		if attempt == maxAttempts && errors.Is(err, fs.ErrNotExist) {
+			return snapshot{}, fmt.Errorf("read rules: %s: %w; hint: a symbolic link there may lead nowhere, and a directory of rules has nothing else in it", path, err)
 		}
 		if attempt == maxAttempts {
 			return snapshot{}, fmt.Errorf("read rules: %s: %w", path, err)

@@ -1,10 +1,53 @@
 package rulesource
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 )
+
+// partOf begins the names of files that are not whole yet; what follows is the name that
+// they are for and, after a dot, digits.
+const partOf = ".headgate-part-"
+
+// partName are the names of those files, and of no others.
+var partName = regexp.MustCompile("^" + regexp.QuoteMeta(partOf) + `.+\.[0-9]+$`)
+
+// maxSwept bounds the entries of a directory that Sweep looks at, so that one with anything
+// else in it does not hold up a start.
+const maxSwept = 10_000
+
+// Sweep removes from dir what WriteWhole had not finished when a process was killed. Nobody
+// may write to dir meanwhile. A directory that is not there has nothing to remove. The
+// count is how many files are gone.
+func Sweep(dir string) (removed int, err error) {
+	d, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(maxSwept)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !partName.MatchString(e.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
 
 // WriteWhole writes data to path by way of a new file beside it, and makes the
 // directory if need be. After a crash at any point the file is the old one or the new
@@ -15,7 +58,7 @@ func WriteWhole(path string, data []byte) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
+	f, err := os.CreateTemp(dir, partOf+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 )
@@ -22,11 +23,14 @@ const (
 )
 
 // Signer signs texts. Make one with LoadSigner.
-type Signer struct{ key ed25519.PrivateKey }
+type Signer struct {
+	key    ed25519.PrivateKey
+	shared bool
+}
 
 // LoadSigner reads a private key of Ed25519 in PEM. Errors hold nothing of it.
 func LoadSigner(path string) (*Signer, error) {
-	data, err := readKeys(path)
+	data, mode, err := readKeys(path)
 	if err != nil {
 		return nil, err
 	}
@@ -34,12 +38,19 @@ func LoadSigner(path string) (*Signer, error) {
 	if block != nil {
 		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
 			if private, ok := key.(ed25519.PrivateKey); ok {
-				return &Signer{private}, nil
+				return &Signer{private, mode.IsRegular() && mode.Perm()&everybody != 0}, nil
 			}
 		}
 	}
 	return nil, fmt.Errorf("%s: no private key of Ed25519 in PEM; hint: `openssl genpkey -algorithm ed25519 -out %s`", path, path)
 }
+
+// everybody are the rights of those who are neither the owner of a file nor in its group.
+const everybody fs.FileMode = 0o007
+
+// Shared reports whether everybody on this machine might have read or changed the file of
+// the key, as its mode said when it was loaded: then they could sign in its name.
+func (s *Signer) Shared() bool { return s.shared }
 
 // Sign returns the signature of a text, in base64. A text should begin with what it is for,
 // so that a signature of one kind is none of another.
@@ -52,7 +63,7 @@ type Verifier struct{ keys []ed25519.PublicKey }
 
 // LoadVerifier reads 1 to MaxKeys public keys of Ed25519 in PEM, one after the other.
 func LoadVerifier(path string) (*Verifier, error) {
-	data, err := readKeys(path)
+	data, _, err := readKeys(path)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +96,22 @@ func (v *Verifier) Signed(text []byte, signature string) bool {
 	return slices.ContainsFunc(v.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, text, raw) })
 }
 
-func readKeys(path string) ([]byte, error) {
+func readKeys(path string) ([]byte, fs.FileMode, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1)) // a device tells no size
 	if err == nil && len(data) > maxKeyFile {
 		err = fmt.Errorf("%s: too large; hint: is this the right file?", path)
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return data, nil
+	return data, info.Mode(), nil
 }

@@ -124,3 +124,17 @@ func TestBadKeyFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestShared: a key that everybody on the machine may read or change is told, and one of the
+// owner or of a group is not.
+func TestShared(t *testing.T) {
+	private, _ := pair(t)
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o400: false, 0o640: false, 0o644: true, 0o604: true, 0o602: true} {
+		if err := os.Chmod(private, mode); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := LoadSigner(private); err != nil || s.Shared() != want {
+			t.Errorf("%o: %v, want %v", mode, err, want)
+		}
+	}
+}

@@ -114,24 +114,24 @@ func Named[T any](what string, all []T, name func(T) string, names []string) ([]
 func (o Options) check() error {
 	switch {
 	case o.Quota < 1 || o.Quota > MaxQuota:
-		return fmt.Errorf("quota: %d is not from 1 to %d", o.Quota, MaxQuota)
+		return fmt.Errorf("quota: %d is out of range; hint: from 1 to %d", o.Quota, MaxQuota)
 	case o.Period < time.Millisecond || o.Period > 24*time.Hour || o.Period%time.Microsecond != 0:
-		return fmt.Errorf("period: %v is not from 1ms to 24h", o.Period)
+		return fmt.Errorf("period: %v is out of range; hint: from 1ms to 24h", o.Period)
 	case o.Sources < 1 || o.Sources > MaxSources:
-		return fmt.Errorf("sources: %d is not from 1 to %d", o.Sources, MaxSources)
+		return fmt.Errorf("sources: %d is out of range; hint: from 1 to %d", o.Sources, MaxSources)
 	case o.Periods < 1:
 		return fmt.Errorf("periods: %d are none; hint: 1 at least", o.Periods)
 	case o.Periods > int(MaxTime/o.Period)-warmUp:
-		return fmt.Errorf("%d periods of %v are more than 80 years", o.Periods, o.Period)
+		return fmt.Errorf("%d periods of %v are more than 80 years; hint: fewer, or shorter ones", o.Periods, o.Period)
 	case o.Nodes < 1 || o.Nodes > MaxNodes || int64(o.Nodes) > o.Quota:
-		return fmt.Errorf("nodes: %d is not from 1 to the quota, and %d at most", o.Nodes, MaxNodes)
+		return fmt.Errorf("nodes: %d is out of range; hint: from 1 to the quota, and %d at most", o.Nodes, MaxNodes)
 	case len(o.Loads) == 0 || len(o.Loads) > MaxLoads:
-		return fmt.Errorf("loads: %d are not from 1 to %d", len(o.Loads), MaxLoads)
+		return fmt.Errorf("loads: %d are too many or none; hint: from 1 to %d", len(o.Loads), MaxLoads)
 	}
 	sum := 0.0
 	for _, load := range o.Loads {
 		if !(load >= MinLoad && load <= MaxLoad) { // also refuses what is no number
-			return fmt.Errorf("load: %v is not from %v to %v", load, MinLoad, MaxLoad)
+			return fmt.Errorf("load: %v is out of range; hint: from %v to %v", load, MinLoad, MaxLoad)
 		}
 		sum += load
 	}

@@ -138,8 +138,22 @@ func (f *File[T]) Reload() (changed bool, err error) {
 	}
 	t, err := f.parse(data)
 	if err != nil {
+		if isToken(data) {
+			err = errToken
+		}
 		return true, yamlfile.In(f.path, err)
 	}
 	f.current.Store(t)
 	return true, nil
+}
+
+// errToken says that a file begins with a token in place of the hashes of some.
+var errToken = errors.New("it begins with a token, and should have hashes of tokens; hint: `headgate admin token NAME --out FILE`, or `headgate caller token`, adds the hash to FILE and prints the token alone")
+
+// isToken reports whether data begins as a token of New does.
+func isToken(data []byte) bool {
+	line, _, _ := bytes.Cut(data, []byte("\n"))
+	prefix, secret, _ := bytes.Cut(bytes.TrimSpace(line), []byte("_"))
+	_, err := base64.RawURLEncoding.DecodeString(string(secret))
+	return len(prefix) == 4 && bytes.HasPrefix(prefix, []byte("hg")) && len(secret) == base64.RawURLEncoding.EncodedLen(sha256.Size) && err == nil
 }

@@ -225,7 +225,7 @@ func (r *reader) checkLoose(n *yaml.Node) {
 	}
 	switch n.Kind {
 	case yaml.ScalarNode:
-		r.checkLeaf(n)
+		r.checkLeaf(n, textLeaf)
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
 			r.enter(alias, func() { r.checkLooseItem(item) })

@@ -138,6 +138,27 @@ func shortened(text string) string {
 
 // leaf returns the scalar of a field, and false after reporting why it is none.
 func (r *reader) leaf(f field) (scalar, bool) {
+	return r.leafAs(f, textLeaf)
+}
+
+// leafKind is what a field takes, for what to do about a number that fits no leaf.
+type leafKind uint8
+
+const (
+	textLeaf leafKind = iota
+	numberLeaf
+)
+
+// hint says what to write in place of n.
+func (k leafKind) hint(n *yaml.Node) string {
+	if k == numberLeaf {
+		return "write a whole number below 2^63"
+	}
+	return fmt.Sprintf(`write "%s" in quotes if it is a text, or a whole number below 2^63`, plain(n))
+}
+
+// leafAs is leaf for a field of a kind.
+func (r *reader) leafAs(f field, kind leafKind) (scalar, bool) {
 	n := r.follow(f.value)
 	if n == nil {
 		return scalar{}, false
@@ -146,15 +167,15 @@ func (r *reader) leaf(f field) (scalar, bool) {
 		r.errorf(at(n), "write one value", "error loading config file: yaml: cannot unmarshal %s into '%s'", kindText(n), f.name)
 		return scalar{}, false
 	}
-	return r.checkLeaf(n)
+	return r.checkLeaf(n, kind)
 }
 
 // checkLeaf refuses the types that a leaf never has.
-func (r *reader) checkLeaf(n *yaml.Node) (scalar, bool) {
+func (r *reader) checkLeaf(n *yaml.Node, kind leafKind) (scalar, bool) {
 	s := scalarOf(n)
 	switch s.kind {
 	case floatScalar, hugeScalar:
-		r.errorf(at(n), fmt.Sprintf(`write "%s" in quotes if it is a text, or a whole number below 2^63`, plain(n)),
+		r.errorf(at(n), kind.hint(n),
 			"error checking config: %s is a number with a fraction or too large", plain(n))
 		return s, false
 	case brokenScalar:
@@ -185,7 +206,7 @@ func (r *reader) flag(f field) bool {
 
 // number returns a whole number in [low, high], 0 for a null.
 func (r *reader) number(f field, low, high int64) int64 {
-	s, ok := r.leaf(f)
+	s, ok := r.leafAs(f, numberLeaf)
 	switch {
 	case !ok || s.kind == nullScalar:
 		return 0

@@ -51,8 +51,14 @@ func Trouble(err error) string {
 		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
 			return "cannot be opened (hint: its directory must be there, and writable)"
 		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-			return "is damaged, or no database"
+			return "is damaged, or no database (hint: is this the right file?)"
 		}
 	}
 	return "does not answer"
+}
+
+// isOther reports whether the file is none of SQLite.
+func isOther(err error) bool {
+	var file *sqlite.Error
+	return errors.As(err, &file) && file.Code()&0xff == sqlite3.SQLITE_NOTADB
 }

@@ -153,6 +153,9 @@ func postgresConfig(dsn string) (*pgxpool.Config, error) {
 // keepPrivate makes the file of a database, and what SQLite keeps beside it, readable for
 // its owner alone: it says who may do what, and names keys.
 func keepPrivate(path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("open tenants: %s is a directory; hint: sqlite://%s/tenants.db names a file in it", path, strings.TrimSuffix(path, "/"))
+	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, privateFile)
 	if err == nil {
 		err = file.Close()
@@ -295,9 +298,12 @@ func (d *DB) failed(op string, err error) error {
 	return fmt.Errorf("%s tenants in %s: %w", op, d.name, reached(err))
 }
 
-// reached is err, and of a PostgreSQL that could not be connected to only why: pgx has a line for
+// reached is err with what to do where that is known, and of a PostgreSQL that could not be connected to only why: pgx has a line for
 // each try of each address, and two tries where TLS may be left out.
 func reached(err error) error {
+	if isOther(err) {
+		return fmt.Errorf("%w; hint: is this the right file?", err)
+	}
 	var tried *pgconn.ConnectError
 	var last *net.OpError
 	if !errors.As(err, &tried) || !errors.As(err, &last) {

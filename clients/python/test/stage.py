@@ -11,6 +11,7 @@ FORGETFUL_URL = os.environ["HEADGATE_FORGETFUL_URL"]  # whose answers are lost, 
 TOKEN = os.environ["HEADGATE_TOKEN"]  # may name limits
 TRANSCRIPTS = os.environ["HEADGATE_TRANSCRIPTS"]  # the folder of recorded answers
 ANSWERS = os.environ["HEADGATE_ANSWERS"]  # what is to be read in them
+README = os.environ["HEADGATE_README"]  # whose examples are run
 TIMEOUT = 30.0  # seconds: more than any test waits for an answer that comes
 
 _numbers = itertools.count()

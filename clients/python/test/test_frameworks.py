@@ -1,6 +1,8 @@
 import contextlib
 import http.client
 import json
+import pathlib
+import re
 import socket
 import socketserver
 import threading
@@ -24,7 +26,7 @@ import headgate.asgi
 import headgate.fastapi
 import headgate.wsgi
 from headgate import AsyncHeadgate, Headgate
-from stage import TIMEOUT, URL, Listener, reply, user
+from stage import README, TIMEOUT, URL, Listener, reply, user
 
 
 def by_user(who):
@@ -176,6 +178,25 @@ class FastAPITest(Cases, unittest.TestCase):
             return fastapi.responses.PlainTextResponse(served(decision), headers=HANDLERS if decision and decision.matched else {})
 
         return asgi_server(app)
+
+
+    def test_example_of_the_readme(self):
+        """It answers whoever asks, who names no user too."""
+        text = pathlib.Path(README).read_text(encoding="utf-8")
+        example = re.search(r"```python\n(from headgate import AsyncHeadgate\nfrom headgate\.fastapi .*?)```", text, re.S).group(1)
+        self.assertIn('AsyncHeadgate("http://headgate:8080")', example)
+        app = fastapi.FastAPI()
+
+        @app.get("/")
+        async def index():
+            return "served"
+
+        exec(example.replace('"http://headgate:8080"', f'"{URL}", timeout={TIMEOUT}'), {"app": app})
+        with asgi_server(app) as shop:
+            for who in (user(), None):
+                status, headers, _ = get(shop, who)
+                self.assertEqual(status, 200)
+                self.assertIn("ratelimit", headers)
 
 
 class ASGITest(Cases, unittest.TestCase):

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// infoLines are the lines "name:value" of an answer to INFO, of the first maxInspected bytes.
-func infoLines(info string) iter.Seq2[string, string] {
+// InfoLines are the lines "name:value" of an answer to INFO, of the first maxInspected bytes.
+func InfoLines(info string) iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for line := range strings.Lines(info[:min(len(info), maxInspected)]) {
 			name, value, found := strings.Cut(strings.TrimRight(line, "\r\n"), ":")

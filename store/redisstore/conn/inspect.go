@@ -93,7 +93,7 @@ func (in *Inspection) learnTime(told, began, ended time.Time) {
 // learnInfo reads an answer to INFO. What a server does not tell, or says in another way,
 // stays 0.
 func (in *Inspection) learnInfo(info string) {
-	for name, value := range infoLines(info) {
+	for name, value := range InfoLines(info) {
 		switch {
 		case name == "used_memory":
 			in.Memory = count(value)

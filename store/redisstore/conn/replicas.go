@@ -57,7 +57,7 @@ func (s *Session) Link(ctx context.Context) (heard time.Duration, err error) {
 // ReadLink reads an answer to INFO replication of a replica. Its seconds are the difference
 // of two readings of a clock of whole seconds, so that one more is an upper bound.
 func ReadLink(info string) (heard time.Duration, err error) {
-	facts := maps.Collect(infoLines(info))
+	facts := maps.Collect(InfoLines(info))
 	if facts["role"] != "slave" {
 		return 0, errNoReplica
 	}
@@ -88,7 +88,7 @@ func (s *Server) ReplicasOf(ctx context.Context) ([]string, error) {
 // "slave0:ip=10.0.0.2,port=6379,state=online,offset=14,lag=0". What has another form, or is
 // being copied to, is left out.
 func ReadReplicas(info string) (addrs []string) {
-	for name, value := range infoLines(info) {
+	for name, value := range InfoLines(info) {
 		if _, numbered := strings.CutPrefix(name, "slave"); !numbered || len(addrs) == MaxReplicas {
 			continue
 		}

@@ -330,7 +330,7 @@ func historyOf(replication rueidis.RedisResult) (history, forebear uint32) {
 	if err != nil {
 		return max(1, rand.Uint32()), 0
 	}
-	for name, id := range infoLines(info) {
+	for name, id := range InfoLines(info) {
 		switch name {
 		case "master_replid":
 			history = max(1, crc32.ChecksumIEEE([]byte(id)))

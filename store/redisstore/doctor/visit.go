@@ -350,9 +350,9 @@ func texts(reply any) []string {
 
 // field returns the value of "name:value" in an answer to INFO.
 func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
+	for known, value := range conn.InfoLines(info) {
+		if known == name {
+			return value
 		}
 	}
 	return ""

@@ -1,7 +1,7 @@
 """A middleware for FastAPI and Starlette.
 
     app.add_middleware(HeadgateMiddleware, headgate=AsyncHeadgate("http://headgate:8080"),
-                       check=lambda request: {"domain": "shop", "entries": {"user": request.headers["x-user"]}})
+                       check=lambda request: {"domain": "shop", "entries": {"user": request.headers.get("x-user", "")}})
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,0 +1,48 @@
+package rulesource
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+// TestSweep: what a killed process had not finished goes, and nothing of anybody else.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteWhole(filepath.Join(dir, "timeline"), []byte("whole")); err != nil {
+		t.Fatal(err)
+	}
+	// As WriteWhole begins it, and a kill leaves it.
+	left, err := os.CreateTemp(dir, partOf+"timeline.*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.Close()
+	others := []string{"timeline.123", ".headgate-part-", ".headgate-part-x", ".headgate-part-x.y", ".headgate-try-123", "my.headgate-part-x.1", "nodes"}
+	for _, name := range others {
+		write(t, filepath.Join(dir, name), "mine")
+	}
+	if err := os.Mkdir(filepath.Join(dir, partOf+"dir.1"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if removed, err := Sweep(dir); err != nil || removed != 1 {
+		t.Errorf("%d removed, %v", removed, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	want := append(slices.Clone(others), "timeline", partOf+"dir.1")
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		t.Errorf("there is %q, want %q", names, want)
+	}
+	if removed, err := Sweep(filepath.Join(dir, "none")); err != nil || removed != 0 {
+		t.Errorf("no directory: %d removed, %v", removed, err)
+	}
+}
