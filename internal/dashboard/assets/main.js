@@ -1,6 +1,6 @@
 // The frame of the dashboard: who is logged in, which page is shown, and how the node is.
 
-import { h, put, text, attr } from "./dom.js";
+import { h, put, text, attr, flags } from "./dom.js";
 import { change, get, login, logout, onLoggedOut, ways } from "./api.js";
 import { live, listen, silent, on } from "./live.js";
 import { announcer, dialog, empty, failed, field, problems, pill } from "./parts.js";
@@ -77,7 +77,7 @@ async function show({ focus = true } = {}) {
   const title = page.title?.(parts) ?? found.label;
   document.title = `${title} · Headgate`;
   const heading = h("h1", { tabindex: -1 }, title);
-  const lead = page.lead ? h("p", { class: "lead" }, page.lead) : null;
+  const lead = page.lead ? h("p", { class: "lead" }, flags(page.lead)) : null;
   const root = h("div", { class: `page page-${found?.name ?? "none"}` });
   put(main, h("div", { class: "title" }, heading, lead), root);
   listen(...(page.topics ?? []));
