@@ -428,6 +428,11 @@ descriptors:
   - key: guarded
     rate_limit: {unit: hour, requests_per_unit: 100}
     secondary_limits: [{name: spikes, unit: hour, requests_per_unit: 1}]
+  - key: plan
+    rate_limit: {unit: hour, requests_per_unit: 100}
+    soft_limit: {at: 80%, action: warn}
+    schedule: [{cron: "0 22 * * *", for: 8h, time_zone: Europe/Berlin, factor: 3}]
+    candidate: {rate_limit: {unit: hour, requests_per_unit: 90}}
   - key: calls
     concurrency: {limit: 1, timeout: 1h, hold: call_id}
 `

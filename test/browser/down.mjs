@@ -20,5 +20,6 @@ const servers = async (page) => {
   assert.ok(await table.evaluate((t) => t.scrollWidth <= t.clientWidth), "the servers of the store are cut off");
 };
 await tour("down", "dark", "small", { explained: told, overview: servers });
+await tour("down", "light", "wide", { explained: told, overview: servers });
 
 clearInterval(traffic);

@@ -16,6 +16,7 @@ import { behind, details } from "../../internal/dashboard/assets/replica.js";
 import { tree } from "../../internal/dashboard/assets/rules.js";
 import { chosen as choose } from "../../internal/dashboard/assets/settings.js";
 import { chosen, drift, heard, sumOf } from "../../internal/dashboard/assets/sums.js";
+import { followers } from "../../internal/dashboard/assets/switches.js";
 import { storing, withLimits, withOverride, withTier } from "../../internal/dashboard/assets/tenant.js";
 
 const cases = JSON.parse(readFileSync(0, "utf8"));
@@ -137,6 +138,10 @@ assert.equal(toldWords({ nodes: [] }, "b"), "b is not heard of.");
 assert.equal(toldWords({ nodes: [told("b", "away")] }, ""), "Of no node.");
 assert.deepEqual(silentWords([told("a"), told("b", "it has not answered")]), ["Nothing of b is in it: it has not answered."]);
 assert.deepEqual([silentWords(Array.from({ length: 10 }, () => told("b", "away"))).length, silentWords(Array.from({ length: 10 }, () => told("b", "away"))).at(-1)], [9, "Nor of 2 more."]);
+
+// A switch is followed by those who share where it is kept, not by everybody.
+assert.match(followers({ live_nodes: 1 }), /^This node follows/);
+assert.match(followers({ live_nodes: 3 }), /^Nodes that share this database or store follow.*which of the 3 have/);
 
 // Rules stand below those that they go on from, whatever they are named.
 const ruleOf = (id, ...path) => ({ id, domain: "d", path });

@@ -17,7 +17,7 @@ const kept = 200;
 const first = 100;
 const columns = [{ label: "Time" }, { label: "Outcome" }, { label: "Key" }, { label: "Rule" }, { label: "Used", num: true }, { label: "Retry after", num: true }, { label: "Client" }, { label: "Took", num: true }];
 const mostNamed = 8;
-const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "refused, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
+const outcomes = [["", "all"], ["over", "all that are not allowed"], ["denied", "denied"], ["shadow_denied", "denied in shadow"], ["degraded_denied", "denied, degraded"], ["degraded_allowed", "allowed, degraded"], ["allowed", "allowed (a sample)"], ["unmatched", "no rule"], ["unknown_domain", "unknown domain"]];
 
 // local is an instant in ms as a field of this place has it, "" for what is none; instant is
 // the other way round.
@@ -31,8 +31,8 @@ export const instant = (text) => (text ? new Date(text).getTime() : "");
 // took is how long a decision took, where it was timed.
 const took = (e) => (e.took_us ? seconds(e.took_us / 1e6) : none);
 
-// address is where an event is shown, of which another node knows.
-const address = (e) => `#/events/${encodeURIComponent(e.event_id)}${e.node && e.node !== here() ? `?${new URLSearchParams({ node: e.node })}` : ""}`;
+// address is where an event is shown, which another node may have told.
+const address = (e, told) => `#/events/${encodeURIComponent(e.event_id)}${told && e.node !== here() ? `?${new URLSearchParams({ node: e.node })}` : ""}`;
 
 // silentWords say which nodes have told nothing, and why.
 export function silentWords(nodes) {
@@ -50,7 +50,7 @@ export function toldWords({ nodes, cut }, of) {
 
 function row(e, withNode) {
   return h("tr", null,
-    h("th", { scope: "row", class: "num" }, h("a", { href: address(e) }, time(e.ts, hmsm))),
+    h("th", { scope: "row", class: "num" }, h("a", { href: address(e, withNode) }, time(e.ts, hmsm))),
     h("td", null, pill(tone(e.outcome, e.allowed), verdict(e))),
     h("td", null, keyName(e.key_hashed ? "" : e.key, e.key)),
     h("td", null, e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none),
@@ -224,7 +224,7 @@ function one(root, name, node) {
         ["Rule", e.rule ? h("a", { href: `#/rules/${encodeURIComponent(e.rule)}` }, e.rule) : none], ["Limit", e.limit ? `${count(e.limit)}${e.limit_name ? ` (${e.limit_name})` : ""}${role(e.role) ? `, ${role(e.role)}` : ""}${e.algorithm && e.algorithm !== e.role ? `, ${e.algorithm.replaceAll("_", " ")}` : ""}` : none],
         ["Used", usedWords(e)], ["Remaining", count(e.remaining)], ["Hits", count(e.hits)], ["Retry after", e.retry_after_ms ? millis(e.retry_after_ms) : none], ["Degraded", e.degraded || "no"], ["Tier", e.tier || none],
         ["Client", e.client_ip || none], ["User agent", e.user_agent || none], ["Trace", e.trace_id ? withCopy("the id of the trace", e.trace_id) : none], ["Configuration", e.config_version ? withCopy("the version of the configuration", e.config_version, version(e.config_version)) : none],
-        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Stands for", e.sample_rate > 1 ? `about ${count(e.sample_rate)} like it` : "itself"], ["Event", withCopy("the id of the event", e.event_id)]];
+        ["Node", e.node], ["Took", e.took_us ? took(e) : "not timed"], ["Sample weight", e.sample_rate > 1 ? `about ${count(e.sample_rate)}` : "1"], ["Event", withCopy("the id of the event", e.event_id)]];
       put(holder, panel("One decision", { more: [explain ? h("a", { href: explain }, "Explain it now") : null, " ", tenant ? h("a", { href: `#/tenants/${encodeURIComponent(tenant)}` }, "Its tenant") : null, " ", h("a", { href: `#/events?${new URLSearchParams({ key: e.key, ...(several() ? { of: "all" } : {}) })}` }, "Events of the key")] },
         h("dl", { class: "facts wide" }, facts.map(([k, v]) => h("div", null, h("dt", null, k), h("dd", null, v))))));
     } catch (problem) {

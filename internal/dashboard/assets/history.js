@@ -88,7 +88,7 @@ export function show(root, { query }) {
       { name: "degraded", tone: "degraded", of: degraded },
       { name: "no rule", tone: "warn", of: unlimited },
     ] },
-    { title: "Denied, of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
+    { title: "Denied rate", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "denied", tone: "denied", area: true, of: (p) => share(p.denied + p.degraded_denied, all(p)) },
     ] },
     { title: "Decision latency", about: "Decision latency, the highest of a minute in each step", format: seconds, height: 150, series: [

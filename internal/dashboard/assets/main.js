@@ -289,7 +289,7 @@ function enter(words) {
       button.disabled = false;
     }
   } }, h("input", { type: "text", autocomplete: "username", value: "headgate", hidden: true }), words ? h("p", { class: "muted", role: "status" }, words) : null,
-  field("Token", token, "One of those that the admin API takes. It stays in this process and is not kept in the browser."),
+  field("Token", token, "A token of the admin API. Create one with headgate admin token. It stays in this process and is not kept in the browser."),
   outcome, h("div", { class: "actions" }, button));
   const other = h("div", { class: "by" });
   put(document.body, h("main", { class: "login" }, h("h1", null, "Headgate"), other, form), announcer());

@@ -47,7 +47,7 @@ function shards() {
     ...calls.map(([label, , hint]) => ({ label, class: "num roomy", hint }))]);
   const show = keyed(t.rows, (s) => `${s.store} ${s.addr}`, () => {
     const cells = ["", "", ...calls.map(() => "num roomy")].map((c) => h("td", { class: c }));
-    const server = h("span", { class: "server" });
+    const server = h("span", { class: "wraps" });
     const line = h("div", { class: "muted num tight" });
     return {
       element: h("tr", null, h("th", { scope: "row" }, server, line), cells),
@@ -220,7 +220,7 @@ export function show(root) {
       { name: "no rule", tone: "plain", of: (p) => p.unmatched },
       { name: "unknown domain", tone: "warn", of: (p) => p.unknown_domain },
     ] }),
-    chart({ title: "Denied (429), of the traffic", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
+    chart({ title: "Denied rate (429)", about: "Denied requests as a share of the traffic", format: percent, least: 0.01, height: 150, series: [
       { name: "429", tone: "denied", area: true, of: (p) => share(p.denied, all(p)) },
     ] }),
     chart({ title: "Denied (store unavailable)", about: "Requests per second that were denied while the store did not decide: 503 where a rule fails closed, 429 by the node's own count", format: about, height: 150, series: [

@@ -94,7 +94,7 @@ export function choice(options, value, props) {
   return element;
 }
 
-const lengths = [["", "until it is taken back"], ["1800", "for 30 minutes"], ["7200", "for 2 hours"], ["86400", "for a day"], ["604800", "for 7 days"], ["2592000", "for 30 days"], ["at", "until a time …"]];
+const lengths = [["", "until it is removed"], ["1800", "for 30 minutes"], ["7200", "for 2 hours"], ["86400", "for a day"], ["604800", "for 7 days"], ["2592000", "for 30 days"], ["at", "until a time …"]];
 
 // expiry lets choose how long something lasts. until() is an instant as text, or null for
 // ever, where that may be.

@@ -122,7 +122,7 @@ export function show(root, { query }) {
     event.preventDefault();
     const name = prefix.value.trim();
     if (name) location.hash = `#/tenants/${encodeURIComponent(/^(tenant|hash|entry):/.test(name) ? name : `tenant:${name}`)}`;
-  } }, field("Name, or how it begins", prefix), open, field("Tier", tier), exportButton("accounts", () => exported({ name_prefix: prefix.value.trim(), tier: tier.value }))), note, h("div", { class: "panel" }, holder), summary);
+  } }, field("Name or prefix", prefix), open, field("Tier", tier), exportButton("accounts", () => exported({ name_prefix: prefix.value.trim(), tier: tier.value }))), note, h("div", { class: "panel" }, holder), summary);
   load();
   if (live.overview) put(note, noDatabase(live.overview, "accounts"));
   const end = on("overview", (o) => put(note, noDatabase(o, "accounts")));
