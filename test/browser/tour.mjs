@@ -54,7 +54,7 @@ export function untidy() {
     }
   }
   if (innerWidth >= 1280) {
-    for (const table of document.querySelectorAll(".scroll")) if (table.scrollWidth > table.clientWidth) found.push(`${table.getAttribute("aria-label")} is cut off`);
+    for (const table of document.querySelectorAll(".scroll")) if (table.scrollWidth > table.clientWidth) found.push(`${table.getAttribute("aria-label")} is cut off by ${table.scrollWidth - table.clientWidth} px`);
   }
   for (const plot of document.querySelectorAll(".plot")) {
     const boxes = [...plot.querySelectorAll("text")].map((t) => ({ text: t.textContent, at: t.getBoundingClientRect() })).filter(({ at }) => at.width);
